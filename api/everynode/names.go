@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package everynode declares every name that Everynode itself gives to things in a cluster: annotations, labels, gates.
+//
+// All keys share one domain, and each is declared here once; the reference documentation is generated from this file.
+package everynode
+
+// Domain is the domain of all keys of Everynode's own.
+const Domain = "everynode.dev"
+
+// Namespace is where Everynode is installed unless told otherwise.
+const Namespace = "everynode-system"
+
+// Annotations on a DaemonSet of any dialect.
+const (
+	// MaxReplacing caps at how many nodes at once an old pod that is already unavailable is replaced. The value is a
+	// number (at least 1) or a percentage of the desired number of nodes, rounded up. While the number of nodes that
+	// are in the middle of an update (no live pod, or a pod of the new revision that is not yet available) has reached
+	// the cap, further old unavailable pods wait. Without the annotation all of them are replaced at once, as the
+	// native controller does.
+	MaxReplacing = Domain + "/max-replacing"
+)

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package config holds the manifests that install Everynode into a cluster.
+//
+// The files below install/ are applied in the order of their names. They are the only source: the local control
+// plane, the chart and the single-file installation are all made from them.
+package config
+
+import "embed"
+
+// Install holds install/*.yaml; each file is a stream of one or more YAML documents, applied in order of file name.
+//
+//go:embed install/*.yaml
+var Install embed.FS

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+// Plan is what Decide wants to be done, and everything that can be said about it.
+type Plan struct {
+	// Actions are independent of each other and in the order in which they should be started; there are at most
+	// Set.Burst of them.
+	Actions []Action
+	Status  Status
+	// Wake is when Decide wants to be asked again even if nothing happens; 0 means never.
+	Wake Time
+	// Verdicts holds one verdict for each node of the Snapshot, in the same order.
+	Verdicts []Verdict
+	// Budget says what the update budget was and what used it.
+	Budget Budget
+	Notes  []Note
+	Memory Memory
+}
+
+// ActionKind says what an Action does.
+type ActionKind uint8
+
+// The kinds of action.
+const (
+	Create ActionKind = iota + 1 // create a pod of Action.Revision on Action.Node
+	Delete                       // delete the pod Action.Pod with Action.UID on Action.Node
+)
+
+// Action is one write that the plan asks for.
+type Action struct {
+	Kind ActionKind
+	// Node is the index of the node in Snapshot.Nodes.
+	Node int
+	// Pod and UID name the pod of a Delete.
+	Pod, UID string
+	// Revision is the index of the revision of a Create.
+	Revision int
+	// Reason is the verdict kind of the node that led to this action.
+	Reason VerdictKind
+}
+
+// VerdictKind is the outcome of a decision for one node.
+type VerdictKind uint8
+
+// The verdicts. Every node gets exactly one; the first that applies in the order of the table in the package comment.
+const (
+	NotEvaluated VerdictKind = iota // placement is not known yet: nothing is done
+
+	// Nothing to do.
+	UpToDate  // the pod is of the wanted revision and available
+	NotWanted // the node needs no pod and has none
+	Stays     // no new pod may come here, the one that runs may stay
+
+	// Something is done now.
+	Creating        // a missing pod is created
+	Recreating      // the old pod is deleted so that a new one can take its place
+	Surging         // a new pod is created beside the old one
+	FinishingSurge  // the new pod is available (or the old one is not ready), the old one is deleted
+	Removing        // the node must not run the pod (any more): its pods are deleted
+	ReplacingFailed // the pod failed and is deleted
+	ReplacingEnded  // the pod succeeded and is deleted
+	RemovingExcess  // more pods than allowed: the excess is deleted
+
+	// Waiting.
+	WaitAvailable   // the pod is of the wanted revision and not yet available
+	WaitTerminating // a pod is terminating; its successor is created when it is gone
+	WaitBudget      // the pod is old; the budget is used up
+	WaitReplacing   // the pod is old and unavailable; the cap on replacements (Set.MaxReplacing) is used up
+	WaitOnDelete    // the pod is old; the strategy OnDelete leaves it to somebody else
+	WaitBackoff     // the pod failed; its replacement waits for the back-off
+	WaitBurst       // this plan already holds as many actions as it may
+	WaitSurgeRemove // the node must not run the pod; it goes when enough pods are available elsewhere (surge)
+	WaitCollection  // the Node object is gone; the pod garbage collector removes the pod
+
+	Blocked // a write was refused; the verdict's message says why
+)
+
+// Verdict says what becomes of one node and why.
+type Verdict struct {
+	Kind VerdictKind
+	// Charged is whether the node uses up a slot of the update budget.
+	Charged bool
+}
+
+// Budget is the update budget of one plan, for people and metrics.
+type Budget struct {
+	// Limit is the number of nodes that may be unavailable (or surging, when Surge is set) at once.
+	Limit int
+	Surge bool
+	// UsedByUpdate counts charged nodes that this set's update made unavailable: old pod going or gone, or new pod not
+	// yet available. UsedByOthers counts charged nodes that are unavailable for another reason.
+	UsedByUpdate, UsedByOthers int
+}
+
+// Status holds the numbers of a DaemonSet status; the meaning of each is that of apps/v1.
+type Status struct {
+	Desired, Current, Misscheduled, Ready, Updated, Available, Unavailable int
+}
+
+// NoteKind says what a Note reports.
+type NoteKind uint8
+
+// The kinds of note.
+const (
+	FoundFailedPod    NoteKind = iota + 1 // event FailedDaemonPod
+	FoundSucceededPod                     // event SucceededDaemonPod
+)
+
+// Note is something that is worth an event once the action that it belongs to has been carried out.
+type Note struct {
+	Kind NoteKind
+	// Node is the index of the node, Action the index of the action in Plan.Actions that the note belongs to.
+	Node, Action int
+	Pod          string
+}
