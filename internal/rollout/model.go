@@ -2,13 +2,26 @@
 
 package rollout
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Time is a point in time in nanoseconds since the Unix epoch; 0 means "never" or "not known".
 type Time int64
 
-// Add returns t moved by d.
-func (t Time) Add(d time.Duration) Time { return t + Time(d) }
+// Add returns t moved by d; what would lie beyond the end of time is the end of time.
+func (t Time) Add(d time.Duration) Time {
+	sum := t + Time(d)
+	switch {
+	case d > 0 && sum < t:
+		return math.MaxInt64
+	case d < 0 && sum > t:
+		return math.MinInt64
+	default:
+		return sum
+	}
+}
 
 // Sub returns the duration t-u.
 func (t Time) Sub(u Time) time.Duration { return time.Duration(t - u) }
@@ -51,12 +64,14 @@ type Quantity struct {
 	Percent bool
 }
 
-// Of resolves q against total, rounding a percentage up, as upstream does for maxUnavailable and maxSurge.
+// Of resolves q against total, rounding a percentage up, as upstream does for maxUnavailable and maxSurge: 10% of 11 is 2.
+// A negative quantity is none.
 func (q Quantity) Of(total int) int {
+	value := min(max(q.Value, 0), math.MaxInt32)
 	if !q.Percent {
-		return q.Value
+		return value
 	}
-	return (q.Value*total + 99) / 100
+	return int((int64(value)*int64(total) + 99) / 100)
 }
 
 // Strategy says who starts the replacement of an old pod.
@@ -71,11 +86,12 @@ const (
 // Fit is what placement says of a node and the pod template of the set.
 type Fit uint8
 
-// The fits. The zero value stands for "not evaluated": Decide leaves such a node alone.
+// The fits. The zero value stands for "not evaluated", as does any other number: Decide leaves such a node alone.
 const (
-	MustRun   Fit = iota + 1 // a pod has to run here
-	MayStay                  // no new pod may be placed here, one that runs may stay
-	MustLeave                // no pod may run here
+	NotKnown  Fit = iota // not evaluated yet
+	MustRun              // a pod has to run here
+	MayStay              // no new pod may be placed here, one that runs may stay
+	MustLeave            // no pod may run here
 )
 
 // Node is one node as seen by one set.

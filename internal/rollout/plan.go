@@ -89,8 +89,9 @@ type Budget struct {
 	Limit int
 	Surge bool
 	// UsedByUpdate counts charged nodes that this set's update made unavailable: old pod going or gone, or new pod not
-	// yet available. UsedByOthers counts charged nodes that are unavailable for another reason.
-	UsedByUpdate, UsedByOthers int
+	// yet available. UsedByOthers counts charged nodes that are unavailable for another reason, UsedByUnreachable those
+	// whose node is not ready, whatever their pods are. The sum of the three is the number of charged nodes.
+	UsedByUpdate, UsedByOthers, UsedByUnreachable int
 }
 
 // Status holds the numbers of a DaemonSet status; the meaning of each is that of apps/v1.

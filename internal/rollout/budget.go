@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+// tally is the update budget while it is being counted.
+type tally struct {
+	Budget
+	// used counts the charged nodes.
+	used int
+	// inFlight counts the nodes in the middle of an update: without a running pod, or with one of the wanted revision
+	// that is not available.
+	inFlight int
+	// available counts the nodes that may run the pod and have one that is available and not in excess.
+	available int
+}
+
+// charge says whether a node uses a slot of the update budget and adds it to the tally. A node that must not run the pod,
+// or is gone, is never charged: nothing that happens there takes service away from a node that should have it.
+func (d *decision) charge(t *site) bool {
+	if !d.usable || d.in.Set.Strategy != RollingUpdate || !t.counts() {
+		return false
+	}
+	if t.node.Fit != NotKnown && t.live() <= 2 && d.serves(&t.census) {
+		d.tally.available++
+	}
+	flying := t.running == 0 || t.wanted > 0 && !t.ready
+	if flying {
+		d.tally.inFlight++
+	}
+	charged := d.overdrawn(&t.census)
+	if charged {
+		d.tally.use(t.node, flying)
+	}
+	return charged
+}
+
+// counts is whether a node matters to the budget: one that has to run a pod, or one that may and does. A node that has not
+// been evaluated is counted as if it were one of these when it has pods, so that the budget is rather too small.
+func (t *site) counts() bool {
+	if t.node.Gone || t.node.Fit == MustLeave {
+		return false
+	}
+	return t.node.Fit == MustRun || t.seen > 0
+}
+
+// overdrawn is the charge table of the package comment.
+func (d *decision) overdrawn(c *census) bool {
+	if d.surge {
+		return c.live() > 1 && !(c.live() == 2 && d.finishing(c))
+	}
+	return c.live() != 1 || c.running != 1 || !d.available(c.keep)
+}
+
+// serves is whether one of the running pods that stay is available.
+func (d *decision) serves(c *census) bool {
+	return c.ready || c.old != nil && d.available(c.old)
+}
+
+func (t *tally) use(n *Node, flying bool) {
+	t.used++
+	switch {
+	case !n.Ready:
+		t.UsedByUnreachable++
+	case flying:
+		t.UsedByUpdate++
+	default:
+		t.UsedByOthers++
+	}
+}
+
+// free says how many more nodes an update may take from an available old pod to none (or to two pods, with surge).
+func (t *tally) free() int { return t.Limit - t.used }
+
+// limit resolves the budget of a rolling update once the number of desired nodes is known.
+func (d *decision) limit() Budget {
+	b := d.tally.Budget
+	desired := d.status.Desired
+	if d.surge {
+		b.Surge, b.Limit = true, d.in.Set.MaxSurge.Of(desired)
+		return b
+	}
+	b.Limit = d.in.Set.MaxUnavailable.Of(desired)
+	if b.Limit == 0 && desired > 0 {
+		// Neither budget allows anything, so the update would never end. The API server refuses this; should it get here
+		// all the same (50% of no node rounds up to 1, so only by a plain 0), one node at a time is what upstream does.
+		b.Limit = 1
+	}
+	return b
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+// census is what the pods of one node amount to.
+type census struct {
+	// seen counts all pods but the ignored ones, terminating those of them that are being deleted. The others are live;
+	// they are running (which includes pending), failed or ended.
+	seen, terminating, failed, ended, running int
+	// oldest is the oldest pod seen; the status looks at no other.
+	oldest *Pod
+	// keep is the oldest running pod, current the oldest running one of the wanted revision, old that of any other.
+	keep, current, old *Pod
+	// wanted counts the live pods of the wanted revision, whether they have ended or not; ready is whether a running one
+	// of them is available.
+	wanted int
+	ready  bool
+}
+
+// live counts the pods that are not being deleted.
+func (c *census) live() int { return c.failed + c.ended + c.running }
+
+// take counts pods, which are in order of age.
+func (d *decision) take(pods []Pod) census {
+	var c census
+	for i := range pods {
+		p := &pods[i]
+		if p.ignored() {
+			continue
+		}
+		c.seen++
+		if c.oldest == nil {
+			c.oldest = p
+		}
+		if p.Deleting {
+			c.terminating++
+			continue
+		}
+		if p.Revision == d.in.Set.Update {
+			c.wanted++
+		}
+		switch p.Phase {
+		case Failed:
+			c.failed++
+		case Succeeded:
+			c.ended++
+		default:
+			d.countRunning(&c, p)
+		}
+	}
+	return c
+}
+
+func (d *decision) countRunning(c *census, p *Pod) {
+	c.running++
+	if c.keep == nil {
+		c.keep = p
+	}
+	if p.Revision != d.in.Set.Update {
+		if c.old == nil {
+			c.old = p
+		}
+		return
+	}
+	if c.current == nil {
+		c.current = p
+	}
+	c.ready = c.ready || d.available(p)
+}
+
+// ignored is whether nobody has anything left to do with a pod but to wait until the API server forgets it.
+func (p *Pod) ignored() bool { return p.Deleting && p.Phase.Terminal() }
+
+// available is whether a pod has been ready for as long as the set asks for.
+func (d *decision) available(p *Pod) bool {
+	if !p.Ready || d.in.Set.MinReady <= 0 {
+		return p.Ready
+	}
+	return p.ReadySince != 0 && p.ReadySince.Add(d.in.Set.MinReady) <= d.in.Now
+}
+
+func (t *site) create(revision int, reason VerdictKind) Action {
+	return Action{Kind: Create, Node: t.index, Revision: revision, Reason: reason}
+}
+
+func (t *site) delete(p *Pod, reason VerdictKind) Action {
+	return Action{Kind: Delete, Node: t.index, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: reason}
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Decide says what is to be done for one set at one moment. It is total (no Snapshot makes it fail or panic) and
+// deterministic (the same Snapshot gives the same Plan; so does one that lists the pods of a node in another order).
+// The Snapshot is only read.
+func Decide(s Snapshot) Plan {
+	d := begin(&s)
+	for i := range s.Nodes {
+		d.visit(i)
+	}
+	d.startUpdates()
+	return d.finish()
+}
+
+// decision is the state of one run of Decide.
+type decision struct {
+	in *Snapshot
+	// usable is whether the wanted revision is known. Without it every pod would look old, so nothing is done.
+	usable bool
+	// surge is whether an update creates first and deletes later.
+	surge    bool
+	verdicts []Verdict
+	status   Status
+	tally    tally
+	agenda   agenda
+	wake     Time
+	// scratch holds the pods of the node being visited when they did not come in order of age.
+	scratch []Pod
+}
+
+// site is one node while it is being visited.
+type site struct {
+	index int
+	node  *Node
+	// pods are the node's pods in order of age.
+	pods []Pod
+	census
+}
+
+func begin(s *Snapshot) *decision {
+	d := &decision{
+		in:       s,
+		usable:   s.Set.Update >= 0 && s.Set.Update < len(s.Revisions),
+		surge:    s.Set.Strategy == RollingUpdate && s.Set.MaxSurge.Value > 0,
+		verdicts: make([]Verdict, len(s.Nodes)),
+	}
+	d.agenda.burst = s.Set.Burst
+	if d.agenda.burst <= 0 {
+		d.agenda.burst = DefaultBurst
+	}
+	return d
+}
+
+// visit does everything that can be said of a node without looking at the others. The verdict of a node where something
+// is to be done is WaitBurst until finish has found room for one of its actions.
+func (d *decision) visit(i int) {
+	n := &d.in.Nodes[i]
+	pods := d.byAge(n.Pods)
+	t := site{index: i, node: n, pods: pods, census: d.take(pods)}
+	d.count(&t)
+	d.verdicts[i] = Verdict{Kind: d.judge(&t), Charged: d.charge(&t)}
+}
+
+func (d *decision) judge(t *site) VerdictKind {
+	switch {
+	case !d.usable:
+		return NotEvaluated
+	case t.node.Gone:
+		return d.collect(t)
+	case t.node.Fit == MustLeave:
+		return d.evict(t)
+	case t.node.Fit == MustRun, t.node.Fit == MayStay:
+		return d.tend(t)
+	default:
+		return NotEvaluated
+	}
+}
+
+// collect handles a node whose object is gone. Nobody but us would ever remove a pod that was not scheduled before the
+// node went; all others are the business of the pod garbage collector.
+func (d *decision) collect(t *site) VerdictKind {
+	kind := NotWanted
+	for i := range t.pods {
+		p := &t.pods[i]
+		switch {
+		case p.ignored():
+		case p.Deleting || p.Scheduled:
+			kind = later(kind, WaitCollection)
+		default:
+			d.agenda.repair(t.delete(p, Removing))
+			kind = WaitBurst
+		}
+	}
+	return kind
+}
+
+// later keeps the verdict that a node waits for its action when another of its pods has a weaker one.
+func later(have, now VerdictKind) VerdictKind {
+	if have == WaitBurst {
+		return have
+	}
+	return now
+}
+
+// evict empties a node that must not run the pod.
+func (d *decision) evict(t *site) VerdictKind {
+	for i := range t.pods {
+		if p := &t.pods[i]; !p.Deleting {
+			d.agenda.repair(t.delete(p, Removing))
+		}
+	}
+	switch {
+	case t.live() > 0:
+		return WaitBurst
+	case t.terminating > 0:
+		return WaitTerminating
+	default:
+		return NotWanted
+	}
+}
+
+// tend handles a node that may run the pod: it repairs what is broken, creates what is missing, and otherwise says what
+// the node waits for.
+func (d *decision) tend(t *site) VerdictKind {
+	held := t.failed > 0 && d.holdsBack(t.node.Name)
+	acts := d.clear(t, held)
+	if d.wantsPod(t, held) {
+		if t.node.Blocked == "" {
+			d.agenda.restore(t.create(d.in.Set.Update, Creating))
+			acts = true
+		} else if !acts {
+			return Blocked
+		}
+	}
+	switch {
+	case acts:
+		return WaitBurst
+	case held:
+		return WaitBackoff
+	default:
+		return d.rest(t)
+	}
+}
+
+// wantsPod is whether a pod has to be created, whatever the update is doing. Without surge a terminating pod is in the
+// way: there are never two pods on a node. With surge only a failed pod that waits for its back-off is: its successor
+// would fail as fast as it did.
+func (d *decision) wantsPod(t *site, held bool) bool {
+	if t.node.Fit != MustRun {
+		return false
+	}
+	if d.surge {
+		return t.running == 0 && !held
+	}
+	return t.seen == 0
+}
+
+// clear deletes the pods of a node that have ended or are too many, and says whether there were any.
+func (d *decision) clear(t *site, held bool) bool {
+	if t.live() == 0 || t.live() == 1 && t.running == 1 {
+		return false
+	}
+	found := false
+	for i := range t.pods {
+		p := &t.pods[i]
+		if p.Deleting {
+			continue
+		}
+		if kind, out := d.fault(t, p, held); out {
+			d.agenda.repair(t.delete(p, kind))
+			found = true
+		}
+	}
+	return found
+}
+
+// fault says why a pod that is not terminating cannot stay where it is, if it cannot.
+func (d *decision) fault(t *site, p *Pod, held bool) (VerdictKind, bool) {
+	switch {
+	case p.Phase == Failed:
+		return ReplacingFailed, !held
+	case p.Phase == Succeeded:
+		return ReplacingEnded, true
+	case d.surge && p == t.old && d.finishing(&t.census):
+		return FinishingSurge, true
+	default:
+		return RemovingExcess, d.excess(t, p)
+	}
+}
+
+// rest says what a node waits for on which nothing is to be done, or would be done only by an update. For a node that
+// an update may start on this is what it waits for if it is not its turn: WaitReplacing, WaitBudget, WaitSurgeRemove.
+func (d *decision) rest(t *site) VerdictKind {
+	switch {
+	case t.running == 0 && t.terminating > 0:
+		return WaitTerminating
+	case t.running == 0:
+		return NotWanted
+	case t.current != nil && !d.available(t.current):
+		return WaitAvailable
+	case t.current != nil && t.node.Fit == MayStay:
+		return Stays
+	case t.current != nil:
+		return UpToDate
+	case d.in.Set.Strategy != RollingUpdate:
+		return WaitOnDelete
+	case t.node.Blocked != "":
+		return Blocked
+	case !d.available(t.old):
+		return WaitReplacing
+	case d.surge && t.node.Fit == MayStay:
+		return WaitSurgeRemove
+	default:
+		return WaitBudget
+	}
+}
+
+// finish makes the plan out of what has been collected.
+func (d *decision) finish() Plan {
+	actions, cut := d.agenda.actions()
+	// Backwards, so that a node with several actions ends with the verdict of the first of them.
+	for i := len(actions) - 1; i >= 0; i-- {
+		d.verdicts[actions[i].Node].Kind = actions[i].Reason
+	}
+	if cut {
+		d.wakeAt(d.in.Now)
+	}
+	d.status.Unavailable = d.status.Desired - d.status.Available
+	return Plan{
+		Actions:  actions,
+		Status:   d.status,
+		Wake:     d.wake,
+		Verdicts: d.verdicts,
+		Budget:   d.tally.Budget,
+		Notes:    notes(actions),
+		Memory:   d.remember(actions),
+	}
+}
+
+// wakeAt makes sure that Decide is asked again at t at the latest. Because 0 means never, the moment 0 becomes 1.
+func (d *decision) wakeAt(t Time) {
+	if t == 0 {
+		t = 1
+	}
+	if d.wake == 0 || t < d.wake {
+		d.wake = t
+	}
+}
+
+// byAge returns pods with the oldest first, in the order in which upstream keeps them: scheduled before unscheduled, then
+// by creation, then by name.
+func (d *decision) byAge(pods []Pod) []Pod {
+	if len(pods) < 2 || slices.IsSortedFunc(pods, compareAge) {
+		return pods
+	}
+	d.scratch = append(d.scratch[:0], pods...)
+	slices.SortStableFunc(d.scratch, compareAge)
+	return d.scratch
+}
+
+func compareAge(a, b Pod) int {
+	if a.Scheduled != b.Scheduled {
+		if a.Scheduled {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"testing"
+	"time"
+)
+
+const testNow = Time(1000 * int64(time.Second))
+
+// oneNode is a snapshot of one node that has to run a pod, with revision 1 of two wanted.
+func oneNode(pods ...Pod) Snapshot {
+	return Snapshot{
+		Now:       testNow,
+		Set:       Set{Update: 1, Strategy: RollingUpdate, MaxUnavailable: Quantity{Value: 1}},
+		Revisions: []Revision{{Name: "v1", Number: 1}, {Name: "v2", Number: 2}},
+		Nodes:     []Node{{Name: "a", Fit: MustRun, Ready: true, Pods: pods}},
+	}
+}
+
+func readyPod(name string, revision int) Pod {
+	return Pod{Name: name, UID: "uid-" + name, Revision: revision, Phase: Running, Scheduled: true, Ready: true, ReadySince: 1, Created: 1}
+}
+
+func TestDecideOneNode(t *testing.T) {
+	old, current := readyPod("old", 0), readyPod("new", 1)
+	unready := current
+	unready.Ready = false
+	leaving := old
+	leaving.Deleting = true
+	failed := current
+	failed.Phase, failed.Ready = Failed, false
+	forgotten := failed
+	forgotten.Deleting = true
+
+	for _, c := range []struct {
+		name    string
+		pods    []Pod
+		verdict Verdict
+		action  ActionKind
+	}{
+		{"nothing there", nil, Verdict{Creating, true}, Create},
+		{"current", []Pod{current}, Verdict{UpToDate, false}, 0},
+		{"current but not ready", []Pod{unready}, Verdict{WaitAvailable, true}, 0},
+		{"old", []Pod{old}, Verdict{Recreating, true}, Delete},
+		{"old and terminating", []Pod{leaving}, Verdict{WaitTerminating, true}, 0},
+		{"failed", []Pod{failed}, Verdict{ReplacingFailed, true}, Delete},
+		{"failed and terminating", []Pod{forgotten}, Verdict{Creating, true}, Create},
+		{"two", []Pod{old, current}, Verdict{RemovingExcess, true}, Delete},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			plan := Decide(oneNode(c.pods...))
+			if plan.Verdicts[0] != c.verdict {
+				t.Errorf("verdict %v, want %v", plan.Verdicts[0], c.verdict)
+			}
+			var got ActionKind
+			if len(plan.Actions) > 0 {
+				got = plan.Actions[0].Kind
+			}
+			if got != c.action || len(plan.Actions) > 1 {
+				t.Errorf("actions %v, want one of kind %v", plan.Actions, c.action)
+			}
+		})
+	}
+}
+
+func TestUnusableRevisionDoesNothing(t *testing.T) {
+	for _, update := range []int{-1, 2, 1 << 40} {
+		s := oneNode(readyPod("old", 0))
+		s.Set.Update = update
+		plan := Decide(s)
+		if len(plan.Actions) != 0 || plan.Verdicts[0].Kind != NotEvaluated {
+			t.Errorf("update %d: %+v, want no action", update, plan)
+		}
+		if plan.Status.Desired != 1 || plan.Status.Updated != 0 || plan.Status.Available != 1 {
+			t.Errorf("update %d: status %+v", update, plan.Status)
+		}
+	}
+}

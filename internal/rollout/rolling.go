@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+// startUpdates replaces old pods within the budget. It goes through the verdicts, not the nodes: visit has left the
+// candidates there, so a node that is not touched costs two bytes.
+func (d *decision) startUpdates() {
+	if !d.usable || d.in.Set.Strategy != RollingUpdate {
+		return
+	}
+	d.tally.Budget = d.limit()
+	d.startUnavailable()
+	d.startAvailable()
+	if d.surge {
+		d.sunset()
+	}
+}
+
+// startUnavailable replaces the old pods that are not available: nothing is lost by it. Without surge they are charged
+// already, because they are unavailable; with surge they cost nothing. Only Set.MaxReplacing holds them back: with 3 nodes
+// in flight and a cap of 5, two more may start.
+func (d *decision) startUnavailable() {
+	limit := d.replacingLimit()
+	for i := range d.verdicts {
+		if d.verdicts[i].Kind != WaitReplacing {
+			continue
+		}
+		if d.sunken(i) {
+			d.drop(i)
+			continue
+		}
+		if limit >= 0 && d.tally.inFlight >= limit {
+			continue
+		}
+		if d.replace(i) {
+			d.tally.inFlight++
+		}
+	}
+}
+
+// replacingLimit is the cap on nodes in flight, -1 for none.
+func (d *decision) replacingLimit() int {
+	if d.in.Set.MaxReplacing == nil {
+		return -1
+	}
+	return d.in.Set.MaxReplacing.Of(d.status.Desired)
+}
+
+// startAvailable replaces old pods that are available, as many as the budget has slots left, in the order of the nodes.
+func (d *decision) startAvailable() {
+	free := d.tally.free()
+	for i := range d.verdicts {
+		if free <= 0 {
+			return
+		}
+		if d.verdicts[i].Kind != WaitBudget {
+			continue
+		}
+		free--
+		if d.replace(i) {
+			d.verdicts[i].Charged = true
+			d.tally.UsedByUpdate++
+		}
+	}
+}
+
+// replace starts the update of a node with one old pod, if the plan has room for it.
+func (d *decision) replace(i int) bool {
+	t := site{index: i, node: &d.in.Nodes[i]}
+	if d.surge {
+		return d.begun(t.create(d.in.Set.Update, Surging))
+	}
+	return d.begun(t.delete(t.oldPod(), Recreating))
+}
+
+// begun starts an action of an update, or makes its node wait for the next plan.
+func (d *decision) begun(a Action) bool {
+	if d.agenda.start(a) {
+		d.verdicts[a.Node].Kind = a.Reason
+		return true
+	}
+	d.verdicts[a.Node].Kind = WaitBurst
+	return false
+}
+
+// oldPod finds the pod of a node on which an update may start: it is the only one there that is not terminating.
+func (t *site) oldPod() *Pod {
+	for i := range t.node.Pods {
+		if p := &t.node.Pods[i]; !p.Deleting {
+			return p
+		}
+	}
+	return nil
+}

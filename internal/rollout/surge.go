@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+// finishing is whether the old pod of a pair can go: the new one has taken over, or the old one serves nobody any more.
+func (d *decision) finishing(c *census) bool {
+	if c.current == nil || c.old == nil {
+		return false
+	}
+	return d.available(c.current) || !c.old.Ready
+}
+
+// sunken is whether an update with surge may not create beside the old pod of a node, because no new pod may come there.
+func (d *decision) sunken(i int) bool {
+	return d.surge && d.in.Nodes[i].Fit == MayStay
+}
+
+// drop deletes an old pod that will have no successor.
+func (d *decision) drop(i int) {
+	t := site{index: i, node: &d.in.Nodes[i]}
+	d.begun(t.delete(t.oldPod(), Removing))
+}
+
+// sunset removes available old pods from nodes where no new pod may come, but only as many as there are available pods
+// beyond the desired number: with 3 desired nodes and 4 available pods in all, one. So when a set moves from some nodes to
+// others, the pods it leaves behind go one by one as those elsewhere become available.
+func (d *decision) sunset() {
+	spare := d.tally.available - d.status.Desired
+	for i := range d.verdicts {
+		if spare <= 0 {
+			return
+		}
+		if d.verdicts[i].Kind == WaitSurgeRemove {
+			spare--
+			d.drop(i)
+		}
+	}
+}
