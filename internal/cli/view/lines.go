@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Lines writes one line whenever the numbers have changed, without control characters.
+type Lines struct {
+	mu  sync.Mutex
+	out io.Writer
+	// every is the least time between two lines, measured by the time of the models.
+	every time.Duration
+	// printed is the last line written (without its time), at is when. pending is the newest one held back.
+	printed string
+	at      rollout.Time
+	pending *Model
+}
+
+// NewLines returns Lines that write to out, at most one line for a model within that time.
+func NewLines(out io.Writer, every time.Duration) *Lines {
+	return &Lines{out: out, every: every}
+}
+
+// Show implements View.
+func (l *Lines) Show(m Model) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if summary(m) == l.printed {
+		l.pending = nil
+		return nil
+	}
+	if l.printed != "" && m.Now.Sub(l.at) < l.every {
+		l.pending = &m
+		return nil
+	}
+	return l.print(m)
+}
+
+// Say implements View. What was held back comes first, so that lines stay in order.
+func (l *Lines) Say(text string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.flush(); err != nil {
+		return err
+	}
+	for _, part := range strings.Split(text, "\n") {
+		if err := l.write(printable(part)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close implements View.
+func (l *Lines) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.flush()
+}
+
+func (l *Lines) flush() error {
+	if l.pending == nil {
+		return nil
+	}
+	return l.print(*l.pending)
+}
+
+func (l *Lines) print(m Model) error {
+	l.printed, l.at, l.pending = summary(m), m.Now, nil
+	text := l.printed
+	if forecast := m.forecast(); forecast != "" {
+		text += ", " + forecast
+	}
+	if m.Started != 0 {
+		text = fmt.Sprintf("%6.1fs  %s", m.elapsed().Seconds(), text)
+	}
+	return l.write(printable(text))
+}
+
+func (l *Lines) write(text string) error {
+	if _, err := io.WriteString(l.out, text+"\n"); err != nil {
+		return fmt.Errorf("writing a line of progress: %w", err)
+	}
+	return nil
+}
+
+// summary is the line of a model without what changes merely because time goes by.
+func summary(m Model) string {
+	parts := append([]string{m.progress(), m.budget()}, kindNames(m.Counts)...)
+	var away []string
+	for _, cell := range m.Cells {
+		if cell.NotReady {
+			away = append(away, cell.Node)
+		}
+	}
+	if len(away) > 0 {
+		parts = append(parts, "not ready: "+List(away, waitNames))
+	}
+	return fmt.Sprintf("%s revision %s: %s", m.Title, m.Target, strings.Join(parts, ", "))
+}

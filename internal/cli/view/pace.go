@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"time"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Pace is how fast an update goes, as far as it can be told.
+type Pace struct {
+	// Known is whether PerSecond and Left mean anything.
+	Known bool
+	// PerSecond is the number of nodes updated per second, Left how long the rest takes at that speed.
+	PerSecond float64
+	Left      time.Duration
+	// Stalled is how long nothing has moved, once that is long for this update; else 0.
+	Stalled time.Duration
+}
+
+// Sample is one observation of an update.
+type Sample struct {
+	At rollout.Time
+	// Target is the revision that nodes are brought to. Another target starts the estimate afresh.
+	Target         string
+	Updated, Total int
+}
+
+// Estimator turns samples into a Pace. The zero value is ready for use.
+type Estimator struct {
+	target string
+	// steps are the samples at which Updated changed, oldest first. The first is where the speed is measured from, the
+	// others are no older than window, unless there would be too few to tell a speed.
+	steps []Sample
+}
+
+const (
+	// window is how much of the past counts for the speed.
+	window = time.Minute
+	// An update goes in bursts of as many nodes as the budget allows; a speed is only told after a few seconds that
+	// have seen more than one burst, otherwise it would be far too high.
+	enoughTime  = 3 * time.Second
+	enoughSteps = 3
+	// calmSpell is how long nothing has to move at least before that is called a stall.
+	calmSpell = 10 * time.Second
+)
+
+// Observe takes one sample and returns the pace at that moment.
+func (e *Estimator) Observe(s Sample) Pace {
+	if s.Target != e.target {
+		e.target, e.steps = s.Target, nil
+	}
+	if n := len(e.steps); n == 0 || e.steps[n-1].Updated != s.Updated {
+		e.steps = append(e.steps, s)
+	}
+	for len(e.steps) > enoughSteps && s.At.Sub(e.steps[1].At) > window {
+		e.steps = e.steps[1:]
+	}
+	return e.pace(s)
+}
+
+func (e *Estimator) pace(now Sample) Pace {
+	left := now.Total - now.Updated
+	if left <= 0 {
+		return Pace{}
+	}
+	first, last := e.steps[0], e.steps[len(e.steps)-1]
+	pace := Pace{}
+	if quiet := now.At.Sub(last.At); quiet >= e.longQuiet() {
+		pace.Stalled = quiet
+		return pace
+	}
+	elapsed, moved := now.At.Sub(first.At), now.Updated-first.Updated
+	if elapsed < enoughTime || len(e.steps) < enoughSteps || moved <= 0 {
+		return pace
+	}
+	pace.Known = true
+	pace.PerSecond = float64(moved) / elapsed.Seconds()
+	pace.Left = time.Duration(float64(left) / pace.PerSecond * float64(time.Second))
+	return pace
+}
+
+// longQuiet is how long nothing has to move before that is worth a word: three times the usual time between two steps.
+// A set whose pods need a minute to become available is not stalled after ten seconds.
+func (e *Estimator) longQuiet() time.Duration {
+	n := len(e.steps)
+	if n < 2 {
+		return calmSpell
+	}
+	usual := e.steps[n-1].At.Sub(e.steps[0].At) / time.Duration(n-1)
+	return max(calmSpell, 3*usual)
+}

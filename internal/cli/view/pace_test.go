@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"testing"
+	"time"
+)
+
+// feed gives the estimator one sample per second, taking the number of updated nodes from the list, and returns the last.
+func feed(e *Estimator, target string, from, total int, updated ...int) Pace {
+	var pace Pace
+	for i, n := range updated {
+		at := start.Add(time.Duration(from+i) * time.Second)
+		pace = e.Observe(Sample{At: at, Target: target, Updated: n, Total: total})
+	}
+	return pace
+}
+
+func TestPaceOfASteadyRoll(t *testing.T) {
+	var e Estimator
+	pace := feed(&e, "v2", 0, 30, 0, 2, 4, 6, 8, 10)
+	if !pace.Known || pace.PerSecond != 2 || pace.Left != 10*time.Second {
+		t.Errorf("10 of 30 nodes in 5 s: %+v", pace)
+	}
+}
+
+func TestPaceIsNotToldFromOneBurst(t *testing.T) {
+	var e Estimator
+	if pace := feed(&e, "v2", 0, 30, 0, 6); pace.Known {
+		t.Errorf("told after one burst: %+v", pace)
+	}
+	if pace := feed(&e, "v2", 2, 30, 6, 6); pace.Known {
+		t.Errorf("told after one burst and a while: %+v", pace)
+	}
+	if pace := feed(&e, "v2", 4, 30, 12); !pace.Known || pace.PerSecond != 3 {
+		t.Errorf("after two bursts in 4 s: %+v", pace)
+	}
+}
+
+func TestPaceStartsAfreshForAnotherTarget(t *testing.T) {
+	var e Estimator
+	feed(&e, "v2", 0, 30, 0, 10, 20, 30)
+	if pace := feed(&e, "v3", 4, 30, 0); pace.Known {
+		t.Errorf("the speed of the last roll was taken over: %+v", pace)
+	}
+}
+
+func TestPaceForgetsTheDistantPast(t *testing.T) {
+	var e Estimator
+	for second := range 200 {
+		updated := second // one a second, then three a second
+		if second > 100 {
+			updated = 100 + 3*(second-100)
+		}
+		pace := e.Observe(Sample{At: start.Add(time.Duration(second) * time.Second), Target: "v2", Updated: updated, Total: 1000})
+		if second == 199 && (pace.PerSecond < 2.99 || pace.PerSecond > 3.01) {
+			t.Errorf("a minute later the speed is still %.2f", pace.PerSecond)
+		}
+	}
+	if len(e.steps) > 70 {
+		t.Errorf("%d samples are kept", len(e.steps))
+	}
+}
+
+func TestPaceTellsAStall(t *testing.T) {
+	var e Estimator
+	feed(&e, "v2", 0, 30, 0, 2, 4)
+	pace := feed(&e, "v2", 3, 30, 4, 4, 4, 4, 4, 4, 4, 4, 4)
+	if pace.Stalled != 0 {
+		t.Errorf("stalled after 9 s: %+v", pace)
+	}
+	pace = feed(&e, "v2", 12, 30, 4)
+	if pace.Stalled != 10*time.Second || pace.Known {
+		t.Errorf("after 10 s without a change: %+v", pace)
+	}
+	if pace = feed(&e, "v2", 13, 30, 5); pace.Stalled != 0 {
+		t.Errorf("stalled although something moved: %+v", pace)
+	}
+}
+
+func TestPaceOfASlowRollIsNotAStall(t *testing.T) {
+	var e Estimator
+	for minute := range 5 {
+		e.Observe(Sample{At: start.Add(time.Duration(minute) * time.Minute), Target: "v2", Updated: minute, Total: 30})
+	}
+	pace := e.Observe(Sample{At: start.Add(4*time.Minute + 50*time.Second), Target: "v2", Updated: 4, Total: 30})
+	if pace.Stalled != 0 || !pace.Known {
+		t.Errorf("one node a minute is not a stall after 50 s: %+v", pace)
+	}
+}
+
+func TestPaceOfAFinishedRoll(t *testing.T) {
+	var e Estimator
+	if pace := feed(&e, "v2", 0, 3, 0, 1, 2, 3, 3); pace != (Pace{}) {
+		t.Errorf("finished: %+v", pace)
+	}
+}

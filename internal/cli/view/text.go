@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Duration writes a duration the way a person would say it: "0.4s", "12s", "1m05s", "2h03m".
+func Duration(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "-" + Duration(-d)
+	case d < 950*time.Millisecond:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < 59500*time.Millisecond:
+		return fmt.Sprintf("%ds", int(d.Round(time.Second).Seconds()))
+	case d < time.Hour:
+		d = d.Round(time.Second)
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	default:
+		d = d.Round(time.Minute)
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+}
+
+// List writes the first few names and how many more there are: "a, b, c and 14 more".
+func List(names []string, few int) string {
+	if len(names) <= few {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
+}
+
+// plural writes "1 node" and "2 nodes".
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// progress says how far the update has come: "18/30 updated, 26 available".
+func (m Model) progress() string {
+	return fmt.Sprintf("%d/%d updated, %d available", m.Status.Updated, m.Status.Desired, m.Status.Available)
+}
+
+// budget says what the budget is and what uses it: "budget 4/6 used (2 not by the update)".
+func (m Model) budget() string {
+	name := "budget"
+	if m.Budget.Surge {
+		name = "surge"
+	}
+	used := m.Budget.UsedByUpdate + m.Budget.UsedByOthers
+	text := fmt.Sprintf("%s %d/%d used", name, used, m.Budget.Limit)
+	if m.Budget.UsedByOthers > 0 {
+		text += fmt.Sprintf(" (%d not by the update)", m.Budget.UsedByOthers)
+	}
+	return text
+}
+
+// forecast says how long it may still take; it is empty when that is not known or over.
+func (m Model) forecast() string {
+	switch {
+	case m.Pace.Stalled > 0:
+		return "nothing moved for " + Duration(m.Pace.Stalled)
+	case m.Pace.Known:
+		return fmt.Sprintf("about %s left at %.1f nodes/s", Duration(m.Pace.Left), m.Pace.PerSecond)
+	default:
+		return ""
+	}
+}
+
+// elapsed is for how long the set has been looked at.
+func (m Model) elapsed() time.Duration {
+	if m.Started == 0 {
+		return 0
+	}
+	return m.Now.Sub(m.Started)
+}
+
+// sentence says who waits and why: "n-07, n-08 (not ready for 12s): a pod is …".
+func (w Wait) sentence(names int) string {
+	who := List(w.Nodes, names)
+	if w.NotReady > 0 {
+		who += fmt.Sprintf(" (not ready for %s)", Duration(w.NotReady))
+	}
+	return who + ": " + w.Reason
+}

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// start is the moment at which every story of these tests begins.
+const start = rollout.Time(1_700_000_000_000_000_000)
+
+// golden compares got with testdata/name. Escape characters are written as \e, so that a golden can be read and edited.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	got = strings.NewReplacer("\x1b", `\e`, "\r", `\r`).Replace(got)
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v (run with -update to write it)", err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (run with -update to write it anew); got:\n%s\nwant:\n%s", path, got, want)
+	}
+}
+
+// scene builds a snapshot and a plan from one letter per node:
+//
+//	u up to date          o old, waits for the budget     r old, deleted now     t terminating
+//	c created now         a new, not yet available        x as t, on a node that is not ready
+//	b blocked             n not wanted
+type scene struct {
+	at      time.Duration
+	letters string
+}
+
+func (s scene) input() (rollout.Snapshot, rollout.Plan) {
+	snapshot := rollout.Snapshot{
+		Now:       start.Add(s.at),
+		Set:       rollout.Set{Update: 1},
+		Revisions: []rollout.Revision{{Name: "6b8f7d4c9", Number: 1}, {Name: "7c9d5f6b8", Number: 2}},
+	}
+	plan := rollout.Plan{Budget: rollout.Budget{Limit: 6}}
+	for i, letter := range s.letters {
+		node := rollout.Node{Name: fmt.Sprintf("node-%03d", i), Fit: rollout.MustRun, Ready: true}
+		kind, revision, deleting := letterMeans(letter)
+		if revision != rollout.NoRevision {
+			node.Pods = []rollout.Pod{{Revision: revision, Phase: rollout.Running, Deleting: deleting}}
+		}
+		switch letter {
+		case 'x':
+			node.Ready, node.Since = false, start
+			plan.Budget.UsedByOthers++
+		case 'b':
+			node.Blocked = "the pod name agent-" + node.Name + " is taken by a pod of somebody else"
+		case 't', 'a', 'c', 'r':
+			plan.Budget.UsedByUpdate++
+		}
+		snapshot.Nodes = append(snapshot.Nodes, node)
+		plan.Verdicts = append(plan.Verdicts, rollout.Verdict{Kind: kind})
+		addStatus(&plan.Status, kind)
+	}
+	return snapshot, plan
+}
+
+func letterMeans(letter rune) (kind rollout.VerdictKind, revision int, deleting bool) {
+	switch letter {
+	case 'u':
+		return rollout.UpToDate, 1, false
+	case 'o':
+		return rollout.WaitBudget, 0, false
+	case 'r':
+		return rollout.Recreating, 0, false
+	case 't', 'x':
+		return rollout.WaitTerminating, 0, true
+	case 'c':
+		return rollout.Creating, rollout.NoRevision, false
+	case 'a':
+		return rollout.WaitAvailable, 1, false
+	case 'b':
+		return rollout.Blocked, rollout.NoRevision, false
+	default:
+		return rollout.NotWanted, rollout.NoRevision, false
+	}
+}
+
+func addStatus(s *rollout.Status, kind rollout.VerdictKind) {
+	if kind == rollout.NotWanted {
+		return
+	}
+	s.Desired++
+	switch kind {
+	case rollout.UpToDate:
+		s.Updated++
+		s.Available++
+	case rollout.WaitAvailable:
+		s.Updated++
+	case rollout.WaitBudget, rollout.Recreating:
+		s.Available++
+	}
+}
+
+// story is a roll of 30 nodes of which two are cut.
+func story() []scene {
+	return []scene{
+		{0, "oooooooooooooooooooooooooooooo"},
+		{200 * time.Millisecond, "rrrrrroooooooooooooooooooooooo"},
+		{1 * time.Second, "ttttttoooooooooooooooooooooooo"},
+		{2 * time.Second, "ccctttoooooooooooooooooooooooo"},
+		{3 * time.Second, "uaaaaarooooooooooooooooooooooo"},
+		{5 * time.Second, "uuuuuutttttxxooooooooooooooooo"},
+		{9 * time.Second, "uuuuuuuuuuuxxuaaattooooooooooo"},
+		{14 * time.Second, "uuuuuuuuuuuxxuuuuuuuuuuuuuaaat"},
+		{18 * time.Second, "uuuuuuuuuuuxxuuuuuuuuuuuuuuuuu"},
+		{40 * time.Second, "uuuuuuuuuuuxxuuuuuuuuuuuuuuuuu"},
+		{45 * time.Second, "uuuuuuuuuuuuuuuuuuuuuuuuuuuuuu"},
+	}
+}
+
+func screenOf(out *bytes.Buffer, width, height int, options ScreenOptions) *Screen {
+	options.Size = func() Size { return Size{width, height} }
+	return NewScreen(out, options)
+}
+
+func TestScreenDrawsARollInPlace(t *testing.T) {
+	for name, options := range map[string]ScreenOptions{
+		"screen-colour.txt": {Colour: true},
+		"screen-plain.txt":  {},
+		"screen-ascii.txt":  {ASCII: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			screen, tracker := screenOf(&out, 100, 24, options), NewTracker("default/agent")
+			for i, s := range story() {
+				if i == 5 {
+					must(t, screen.Say("nodes 11 and 12 are cut"))
+				}
+				must(t, screen.Show(tracker.Next(s.input())))
+			}
+			must(t, screen.Close())
+			golden(t, name, out.String())
+		})
+	}
+}
+
+func TestScreenWithoutColourHasNone(t *testing.T) {
+	var out bytes.Buffer
+	screen, tracker := screenOf(&out, 80, 24, ScreenOptions{ASCII: true}), NewTracker("default/agent")
+	for _, s := range story() {
+		must(t, screen.Show(tracker.Next(s.input())))
+	}
+	if found := regexp.MustCompile(`\x1b\[[0-9;]*m`).FindString(out.String()); found != "" {
+		t.Errorf("a colour sequence %q was written although colours are off", found)
+	}
+	for _, r := range out.String() {
+		if r > unicode.MaxASCII {
+			t.Fatalf("the character %q was written although only ASCII is allowed", r)
+		}
+	}
+}
+
+func TestScreenSaysNothingTwice(t *testing.T) {
+	var out bytes.Buffer
+	screen := screenOf(&out, 80, 24, ScreenOptions{})
+	model := NewTracker("default/agent").Next(story()[3].input())
+	must(t, screen.Show(model))
+	written := out.Len()
+	must(t, screen.Show(model))
+	if out.Len() != written {
+		t.Errorf("the same frame was drawn again: %q", out.String()[written:])
+	}
+}
+
+func TestFrameFitsTheTerminal(t *testing.T) {
+	for _, size := range []Size{{80, 24}, {40, 12}, {20, 8}, {1, 1}, {0, 0}, {300, 100}} {
+		for _, nodes := range []int{0, 1, 79, 80, 81, 1000, 20000} {
+			snapshot, plan := scene{time.Second, strings.Repeat("uotaxbcrn", nodes/9+1)[:nodes]}.input()
+			lines := frame(NewTracker("default/agent").Next(snapshot, plan), size, unicodeGlyphs())
+			most := size.normal()
+			if len(lines) >= most.Height {
+				t.Errorf("%d nodes on %v: %d lines", nodes, size, len(lines))
+			}
+			for _, l := range lines {
+				var b strings.Builder
+				l.encode(&b, false)
+				if n := utf8.RuneCountInString(b.String()); n > most.Width {
+					t.Errorf("%d nodes on %v: a line of %d characters: %s", nodes, size, n, b.String())
+				}
+			}
+		}
+	}
+}
+
+func TestFramesOfManyNodes(t *testing.T) {
+	letters := strings.Repeat("u", 1400) + "x" + strings.Repeat("u", 99) + strings.Repeat("a", 20) + strings.Repeat("o", 1480)
+	var out bytes.Buffer
+	must(t, screenOf(&out, 80, 16, ScreenOptions{}).Show(NewTracker("default/agent").Next(scene{time.Second, letters}.input())))
+	golden(t, "screen-many.txt", out.String())
+}
+
+func TestLinesOfARoll(t *testing.T) {
+	var out bytes.Buffer
+	lines, tracker := NewLines(&out, time.Second), NewTracker("default/agent")
+	for i, s := range story() {
+		if i == 5 {
+			must(t, lines.Say("nodes 11 and 12 are cut"))
+		}
+		must(t, lines.Show(tracker.Next(s.input())))
+	}
+	must(t, lines.Close())
+	golden(t, "lines.txt", out.String())
+	for _, r := range out.String() {
+		if r != '\n' && !unicode.IsPrint(r) {
+			t.Errorf("control character %q in a plain line", r)
+		}
+	}
+}
+
+func TestLinesHoldBackAndThenShowTheNewest(t *testing.T) {
+	var out bytes.Buffer
+	lines, tracker := NewLines(&out, time.Second), NewTracker("default/agent")
+	for _, s := range []scene{{0, "oo"}, {100 * time.Millisecond, "to"}, {200 * time.Millisecond, "ao"}} {
+		must(t, lines.Show(tracker.Next(s.input())))
+	}
+	if n := strings.Count(out.String(), "\n"); n != 1 {
+		t.Fatalf("%d lines within 200 ms, want 1:\n%s", n, out.String())
+	}
+	must(t, lines.Close())
+	if !strings.Contains(out.String(), "1/2 updated") || strings.Count(out.String(), "\n") != 2 {
+		t.Errorf("Close has to show the newest numbers, once:\n%s", out.String())
+	}
+}
+
+func TestTextFromTheClusterCannotSteerTheTerminal(t *testing.T) {
+	snapshot, plan := scene{time.Second, "b"}.input()
+	snapshot.Nodes[0].Blocked = "evil\x1b[2J\u009bmessage\r\n"
+	model := NewTracker("default/\x1b]0;agent\a").Next(snapshot, plan)
+	var plainOut, screenOut bytes.Buffer
+	must(t, NewLines(&plainOut, time.Second).Show(model))
+	must(t, screenOf(&screenOut, 100, 24, ScreenOptions{}).Show(model))
+	all := strings.NewReplacer(eraseRest, "", eraseBelow, "").Replace(plainOut.String() + screenOut.String())
+	if i := strings.IndexAny(all, "\x1b\u009b\a\r"); i >= 0 {
+		t.Errorf("control character in %q", all)
+	}
+	if !strings.Contains(all, "evil[2Jmessage") {
+		t.Errorf("the message is missing in %q", all)
+	}
+}
+
+func TestModelCounts(t *testing.T) {
+	model := NewTracker("default/agent").Next(scene{12 * time.Second, "uuoxxtban"}.input())
+	if model.Aside != 1 || len(model.Cells) != 8 || model.Done != 2 {
+		t.Errorf("aside %d, cells %d, done %d", model.Aside, len(model.Cells), model.Done)
+	}
+	if got := fmt.Sprint(model.Revisions); got != "[{6b8f7d4c9 1} {7c9d5f6b8 3}]" {
+		t.Errorf("revisions %s", got)
+	}
+	var kinds []rollout.VerdictKind
+	for _, w := range model.Waits {
+		kinds = append(kinds, w.Kind)
+	}
+	want := []rollout.VerdictKind{rollout.Blocked, rollout.WaitTerminating, rollout.WaitAvailable, rollout.WaitTerminating, rollout.WaitBudget}
+	if fmt.Sprint(kinds) != fmt.Sprint(want) {
+		t.Errorf("waits in the order %v, want %v", kinds, want)
+	}
+	if away := model.Waits[1]; away.NotReady != 12*time.Second || fmt.Sprint(away.Nodes) != "[node-003 node-004]" {
+		t.Errorf("the nodes that are not ready: %+v", away)
+	}
+}
+
+func TestModelOfAPlanThatDoesNotMatch(t *testing.T) {
+	snapshot, plan := scene{0, "uuu"}.input()
+	plan.Verdicts = plan.Verdicts[:1]
+	snapshot.Set.Update = 7
+	model := New(Input{Snapshot: snapshot, Plan: plan})
+	if model.Target != unknownRevision || model.Cells[2].Kind != rollout.NotEvaluated {
+		t.Errorf("target %q, third cell %v", model.Target, model.Cells[2])
+	}
+}
+
+func TestEveryVerdictHasAPlace(t *testing.T) {
+	aside := map[rollout.VerdictKind]bool{rollout.NotEvaluated: true, rollout.NotWanted: true, rollout.Stays: true}
+	for kind := rollout.NotEvaluated; kind <= rollout.Blocked; kind++ {
+		if got := GroupOf(kind) == Aside; got != aside[kind] {
+			t.Errorf("verdict %v is in group %d", kind, GroupOf(kind))
+		}
+	}
+	for _, g := range []glyphs{unicodeGlyphs(), asciiGlyphs()} {
+		seen := map[rune]bool{g.notReady: true}
+		for group, char := range g.group {
+			if char == 0 || seen[char] {
+				t.Errorf("group %d has no character of its own", group)
+			}
+			seen[char] = true
+		}
+	}
+}
+
+func TestOpenWritesLinesWhereThereIsNoTerminal(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	must(t, err)
+	defer file.Close()
+	for _, v := range []View{
+		Open(&bytes.Buffer{}, func(string) string { return "" }),
+		Open(file, func(string) string { return "" }),
+	} {
+		if _, ok := v.(*Lines); !ok {
+			t.Errorf("got a %T", v)
+		}
+	}
+}
+
+func TestLocale(t *testing.T) {
+	for _, c := range []struct {
+		env  map[string]string
+		want bool
+	}{
+		{nil, true},
+		{map[string]string{"LANG": "C"}, false},
+		{map[string]string{"LANG": "en_GB.UTF-8"}, true},
+		{map[string]string{"LC_ALL": "C.utf8", "LANG": "C"}, true},
+		{map[string]string{"LC_ALL": "POSIX", "LANG": "en_GB.UTF-8"}, false},
+	} {
+		if got := speaksUTF8(func(name string) string { return c.env[name] }); got != c.want {
+			t.Errorf("%v: %v", c.env, got)
+		}
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0.0s", 400 * time.Millisecond: "0.4s", 949 * time.Millisecond: "0.9s", 950 * time.Millisecond: "1s",
+		59400 * time.Millisecond: "59s", 59600 * time.Millisecond: "1m00s", 65 * time.Second: "1m05s",
+		2*time.Hour + 3*time.Minute: "2h03m", -time.Second: "-1s",
+	} {
+		if got := Duration(d); got != want {
+			t.Errorf("%v: %q, want %q", d, got, want)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
