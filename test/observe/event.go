@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Event is one change of one object.
+type Event struct {
+	// Version is the resourceVersion of the change.
+	Version uint64
+	// At is when the event was received.
+	At   time.Time
+	Type watch.EventType
+	// Object is a *corev1.Pod, *corev1.Node or *appsv1.DaemonSet; it is not changed after it was recorded.
+	Object metav1.Object
+}
+
+// NewEvent reads the version out of the object.
+func NewEvent(kind watch.EventType, object metav1.Object, at time.Time) (Event, error) {
+	version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return Event{}, fmt.Errorf("reading the resourceVersion %q of %s: %w", object.GetResourceVersion(), object.GetName(), err)
+	}
+	return Event{Version: version, At: at, Type: kind, Object: object}, nil
+}
+
+// Sort puts a log into the order of commitment. Events that one commit reported for one object keep their order.
+func Sort(log []Event) {
+	slices.SortStableFunc(log, func(a, b Event) int {
+		switch {
+		case a.Version < b.Version:
+			return -1
+		case a.Version > b.Version:
+			return 1
+		default:
+			return 0
+		}
+	})
+}
+
+// String is one line of a trace, for people.
+func (e Event) String() string {
+	return fmt.Sprintf("%d %s %-8s %s", e.Version, e.At.Format("15:04:05.000"), e.Type, describe(e.Object))
+}
+
+func describe(object metav1.Object) string {
+	switch o := object.(type) {
+	case *corev1.Pod:
+		return describePod(o)
+	case *corev1.Node:
+		return fmt.Sprintf("node %s (taints %d)", o.Name, len(o.Spec.Taints))
+	case *appsv1.DaemonSet:
+		return fmt.Sprintf("set %s generation %d", o.Name, o.Generation)
+	default:
+		return fmt.Sprintf("%T %s", object, object.GetName())
+	}
+}
+
+func describePod(pod *corev1.Pod) string {
+	words := []string{"pod", pod.Name, "on", NodeOf(pod), string(pod.Status.Phase)}
+	if hash := pod.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]; hash != "" {
+		words = append(words, "revision", hash)
+	}
+	if since, ready := readySince(pod); ready {
+		words = append(words, "ready since", since.Format("15:04:05"))
+	} else {
+		words = append(words, "not ready")
+	}
+	if pod.DeletionTimestamp != nil {
+		words = append(words, "terminating")
+	}
+	return strings.Join(words, " ")
+}
+
+// NodeOf is the node that a pod is bound to or pinned to; "" if neither.
+func NodeOf(pod *corev1.Pod) string {
+	if pod.Spec.NodeName != "" {
+		return pod.Spec.NodeName
+	}
+	affinity := pod.Spec.Affinity
+	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return ""
+	}
+	for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for _, field := range term.MatchFields {
+			if field.Key == metav1.ObjectNameField && field.Operator == corev1.NodeSelectorOpIn && len(field.Values) == 1 {
+				return field.Values[0]
+			}
+		}
+	}
+	return ""
+}
+
+// Available is whether the pod counts as available at that moment; see the package comment.
+func Available(pod *corev1.Pod, minReady time.Duration, at time.Time) bool {
+	if pod.DeletionTimestamp != nil || terminal(pod) {
+		return false
+	}
+	since, ready := readySince(pod)
+	return ready && !since.Add(minReady).After(at)
+}
+
+func terminal(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
+func readySince(pod *corev1.Pod) (time.Time, bool) {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.LastTransitionTime.Time, condition.Status == corev1.ConditionTrue
+		}
+	}
+	return time.Time{}, false
+}
+
+// restarts is how often the containers of a pod were started again.
+func restarts(pod *corev1.Pod) int32 {
+	var total int32
+	for _, status := range pod.Status.ContainerStatuses {
+		total += status.RestartCount
+	}
+	return total
+}

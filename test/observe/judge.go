@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Rules say what is judged.
+type Rules struct {
+	// Namespace and Name of the DaemonSet.
+	Namespace, Name string
+	// From is the version up to which events only build the state (the initial list); later ones are judged.
+	From uint64
+	// Eligible is whether the set has to run a pod on the node.
+	Eligible func(node *corev1.Node, set *appsv1.DaemonSet) bool
+}
+
+// Invariant names one thing that must hold at every event.
+type Invariant string
+
+// The invariants; the package comment defines them.
+const (
+	Budget    Invariant = "budget"
+	OnePod    Invariant = "one-pod"
+	SurgePods Invariant = "surge-pods"
+)
+
+const (
+	traceLength   = 25 // events shown before a violation
+	maxViolations = 20 // the first ones tell the story, thousands hide it
+)
+
+// Violation is one event after which an invariant did not hold.
+type Violation struct {
+	Invariant Invariant
+	Event     Event
+	Detail    string
+	// Trace holds the last events about the set before and including Event.
+	Trace []string
+}
+
+// Report is what a log shows.
+type Report struct {
+	// Judged is the number of events after Rules.From.
+	Judged int
+	// Baseline is whether every eligible node was available at some moment; without it no budget was judged.
+	Baseline bool
+	// LeastAvailable and MostUnavailable are the worst numbers of available and of unavailable nodes since the baseline.
+	LeastAvailable, MostUnavailable int
+	// Limit is the budget at the end of the log.
+	Limit int
+	// MostPodsOnNode is the largest number of pods (terminating ones count) that one node had at one moment.
+	MostPodsOnNode int
+	// MostSurging is the largest number of nodes that had more than one pod at one moment.
+	MostSurging int
+	// Created and Deleted are the pods of the set that appeared, or began to terminate or vanished; Restarted those of
+	// which a container was started again. Each name appears once, in order.
+	Created, Deleted, Restarted []string
+	Violations                  []Violation
+	// Suppressed counts violations beyond the first ones.
+	Suppressed int
+}
+
+// Err is nil if every invariant held and the log says something at all.
+func (r Report) Err() error {
+	if len(r.Violations) == 0 {
+		if !r.Baseline {
+			return errors.New("the log proves nothing: the set was never available on all its nodes while it was observed")
+		}
+		return nil
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d violations (%s)", len(r.Violations)+r.Suppressed, r.Summary())
+	for _, v := range r.Violations {
+		fmt.Fprintf(&text, "\n%s: %s\n  after %s", v.Invariant, v.Detail, v.Event)
+	}
+	fmt.Fprintf(&text, "\nevents before the first one:\n  %s", strings.Join(r.Violations[0].Trace, "\n  "))
+	return errors.New(text.String())
+}
+
+// Summary is one line for a test log.
+func (r Report) Summary() string {
+	return fmt.Sprintf("%d events, at most %d nodes unavailable (budget %d), at least %d available, at most %d pods on a node, "+
+		"at most %d nodes surging, %d pods created, %d deleted, %d restarted",
+		r.Judged, r.MostUnavailable, r.Limit, r.LeastAvailable, r.MostPodsOnNode,
+		r.MostSurging, len(r.Created), len(r.Deleted), len(r.Restarted))
+}
+
+// Judge plays a log, which has to be sorted, and reports on it.
+func Judge(log []Event, rules Rules) Report {
+	w := newWorld(rules)
+	for _, event := range log {
+		judged := event.Version > rules.From
+		w.remember(event)
+		w.apply(event, judged)
+		podsBefore, before := w.counts, w.unavailable
+		w.settle(event.At)
+		if judged {
+			w.report.Judged++
+			w.judgePods(event, podsBefore)
+			w.judgeBudget(event, len(before))
+		}
+	}
+	return w.report
+}
+
+// judgePods reports a node on which this event made too many pods.
+func (w *world) judgePods(event Event, before map[string]int) {
+	allowed, invariant := 1, OnePod
+	if _, surge := w.budgets(); surge > 0 {
+		allowed, invariant = 2, SurgePods
+	}
+	surging := 0
+	for _, node := range slices.Sorted(maps.Keys(w.counts)) {
+		count := w.counts[node]
+		w.report.MostPodsOnNode = max(w.report.MostPodsOnNode, count)
+		if count > 1 {
+			surging++
+		}
+		if count > allowed && count > before[node] {
+			w.violate(invariant, event, fmt.Sprintf("node %s has %d pods (%s), at most %d allowed",
+				node, count, strings.Join(w.podNames(node), ", "), allowed))
+		}
+	}
+	w.report.MostSurging = max(w.report.MostSurging, surging)
+}
+
+// judgeBudget reports a pod event that took the number of unavailable nodes above the budget. A change of the set itself (a
+// budget that shrank, minReadySeconds that grew) is no violation until one more pod is lost.
+func (w *world) judgeBudget(event Event, before int) {
+	if !w.report.Baseline || w.set == nil || w.set.DeletionTimestamp != nil {
+		return
+	}
+	w.report.Limit, _ = w.budgets()
+	w.report.MostUnavailable = max(w.report.MostUnavailable, len(w.unavailable))
+	w.report.LeastAvailable = min(w.report.LeastAvailable, w.available)
+	onDelete := w.set.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType
+	_, isPod := event.Object.(*corev1.Pod)
+	if now := len(w.unavailable); isPod && !onDelete && now > w.report.Limit && now > before {
+		w.violate(Budget, event, fmt.Sprintf("%d nodes are unavailable (%s), at most %d allowed",
+			now, strings.Join(w.unavailable, ", "), w.report.Limit))
+	}
+}
+
+func (w *world) violate(invariant Invariant, event Event, detail string) {
+	if len(w.report.Violations) == maxViolations {
+		w.report.Suppressed++
+		return
+	}
+	v := Violation{Invariant: invariant, Event: event, Detail: detail}
+	if len(w.report.Violations) == 0 {
+		v.Trace = append(v.Trace, w.trace...)
+	}
+	w.report.Violations = append(w.report.Violations, v)
+}
+
+// budgets are maxUnavailable and maxSurge, resolved as apps/v1 does.
+func (w *world) budgets() (unavailable, surge int) {
+	if w.set == nil {
+		return 0, 0
+	}
+	eligible := len(w.eligible)
+	rolling := w.set.Spec.UpdateStrategy.RollingUpdate
+	if rolling == nil {
+		return 1, 0
+	}
+	unavailable, surge = resolve(rolling.MaxUnavailable, 1, eligible), resolve(rolling.MaxSurge, 0, eligible)
+	if unavailable == 0 && surge == 0 && eligible > 0 {
+		unavailable = 1
+	}
+	return unavailable, surge
+}
+
+func resolve(value *intstr.IntOrString, missing, total int) int {
+	if value == nil {
+		return missing
+	}
+	resolved, err := intstr.GetScaledValueFromIntOrPercent(value, total, true)
+	if err != nil {
+		return missing // the API server does not admit such a value
+	}
+	return resolved
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// world is the state that the events so far add up to.
+type world struct {
+	rules Rules
+	set   *appsv1.DaemonSet
+	nodes map[string]*corev1.Node
+	pods  map[types.UID]*corev1.Pod
+	// eligible and joined are sets of node names.
+	eligible, joined map[string]bool
+	// deleted holds the pods that are already in Report.Deleted.
+	deleted map[types.UID]bool
+
+	// What settle works out after each event: the pods of the set by node (terminating ones count, those in a terminal
+	// phase do not), the unavailable nodes by name, the number of eligible nodes that are available.
+	counts      map[string]int
+	unavailable []string
+	available   int
+
+	trace  []string
+	report Report
+}
+
+func newWorld(rules Rules) *world {
+	return &world{
+		rules: rules, nodes: map[string]*corev1.Node{}, pods: map[types.UID]*corev1.Pod{},
+		eligible: map[string]bool{}, joined: map[string]bool{}, deleted: map[types.UID]bool{},
+	}
+}
+
+// remember keeps the last lines for a violation; pods of others are left out.
+func (w *world) remember(event Event) {
+	if pod, ok := event.Object.(*corev1.Pod); ok && !w.ours(pod) {
+		return
+	}
+	w.trace = append(w.trace, event.String())
+	if len(w.trace) > traceLength {
+		w.trace = w.trace[1:]
+	}
+}
+
+func (w *world) ours(pod *corev1.Pod) bool {
+	return w.set != nil && metav1.IsControlledBy(pod, w.set)
+}
+
+func (w *world) apply(event Event, judged bool) {
+	gone := event.Type == watch.Deleted
+	switch object := event.Object.(type) {
+	case *appsv1.DaemonSet:
+		w.applySet(object)
+	case *corev1.Node:
+		w.nodes[object.Name] = object
+		if gone {
+			delete(w.nodes, object.Name)
+		}
+		w.place(object.Name)
+	case *corev1.Pod:
+		if judged && w.ours(object) {
+			w.notePod(object, gone)
+		}
+		w.pods[object.UID] = object
+		if gone {
+			delete(w.pods, object.UID)
+		}
+	}
+}
+
+// applySet takes over a new version of the set. A set that was made anew (another UID) starts afresh.
+func (w *world) applySet(set *appsv1.DaemonSet) {
+	if set.Namespace != w.rules.Namespace || set.Name != w.rules.Name {
+		return
+	}
+	anew := w.set == nil || w.set.UID != set.UID
+	changed := anew || w.set.Generation != set.Generation
+	w.set = set
+	if anew {
+		clear(w.joined)
+		w.report.Baseline = false
+	}
+	if changed {
+		for name := range w.nodes {
+			w.place(name)
+		}
+	}
+}
+
+// place works out whether a node is eligible. A node that is not (any more) leaves the baseline.
+func (w *world) place(name string) {
+	node, exists := w.nodes[name]
+	if exists && w.set != nil && w.rules.Eligible(node, w.set) {
+		w.eligible[name] = true
+		return
+	}
+	delete(w.eligible, name)
+	delete(w.joined, name)
+}
+
+// notePod keeps the lists of the report.
+func (w *world) notePod(pod *corev1.Pod, gone bool) {
+	old, known := w.pods[pod.UID]
+	if !known {
+		w.report.Created = append(w.report.Created, pod.Name)
+	}
+	if (gone || pod.DeletionTimestamp != nil) && !w.deleted[pod.UID] {
+		w.deleted[pod.UID] = true
+		w.report.Deleted = append(w.report.Deleted, pod.Name)
+	}
+	if known && restarts(pod) > restarts(old) {
+		w.report.Restarted = append(w.report.Restarted, pod.Name)
+	}
+}
+
+// settle counts pods and nodes anew and finds the baseline.
+func (w *world) settle(at time.Time) {
+	if w.set == nil {
+		return
+	}
+	up := w.countPods(at)
+	w.unavailable, w.available = nil, 0
+	for name := range w.eligible {
+		switch {
+		case up[name]:
+			w.joined[name] = true
+			w.available++
+		case w.joined[name]:
+			w.unavailable = append(w.unavailable, name)
+		}
+	}
+	slices.Sort(w.unavailable)
+	if n := len(w.eligible); !w.report.Baseline && n > 0 && w.available == n {
+		w.report.Baseline = true
+		w.report.LeastAvailable = n
+	}
+}
+
+// countPods fills counts and returns the nodes that have an available pod.
+func (w *world) countPods(at time.Time) map[string]bool {
+	minReady := time.Duration(w.set.Spec.MinReadySeconds) * time.Second
+	w.counts = make(map[string]int, len(w.pods))
+	up := make(map[string]bool, len(w.pods))
+	for _, pod := range w.pods {
+		node := NodeOf(pod)
+		if node == "" || !w.ours(pod) {
+			continue
+		}
+		if !terminal(pod) {
+			w.counts[node]++
+		}
+		if Available(pod, minReady, at) {
+			up[node] = true
+		}
+	}
+	return up
+}
+
+func (w *world) podNames(node string) []string {
+	var names []string
+	for _, pod := range w.pods {
+		if w.ours(pod) && NodeOf(pod) == node {
+			names = append(names, pod.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
