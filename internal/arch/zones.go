@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package arch
+
+import "slices"
+
+// zones is the table of docs/ARCHITECTURE.md, section "Import rules".
+func zones() []Zone {
+	return slices.Concat(coreZones(), pureZones(), indexZones(), shellZones(), otherZones())
+}
+
+// coreZones is tier 0: the decision itself.
+func coreZones() []Zone {
+	return []Zone{{
+		Name:     "core",
+		Packages: []string{"internal/rollout"},
+		May: []string{
+			"cmp", "errors", "fmt", "hash/fnv", "iter", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings",
+			"time", "unicode", "unicode/utf8",
+		},
+		Reason: "the decision is a function of its snapshot: it runs in the manager, in a plan and in a simulator alike",
+		Bans:   noClock,
+		Pure:   true,
+	}}
+}
+
+// pureZones is tier 1: everything that knows the API but neither a clock nor a cluster.
+func pureZones() []Zone {
+	return []Zone{{
+		Name:     "names",
+		Packages: []string{"api/..."},
+		May:      pureAPI,
+		Reason:   "others import these packages: whatever they need, everybody needs",
+		Bans:     slices.Concat(noClock, noIO),
+		Deep:     noClient,
+	}, {
+		Name:     "pure",
+		Packages: []string{"internal/placement", "internal/podtemplate", "internal/revision"},
+		May:      slices.Concat(pureAPI, []string{"./internal/rollout", "./internal/placement"}),
+		Reason:   "what knows the API has to run without a cluster",
+		Bans:     slices.Concat(noClock, noIO),
+		Deep:     noClient,
+	}, {
+		Name:     "dialect",
+		Packages: []string{"internal/dialect/..."},
+		May: slices.Concat(pureAPI, []string{
+			"./api/...", "./internal/rollout", "./internal/placement", "./internal/podtemplate", "./internal/revision",
+			"./internal/dialect",
+		}),
+		Reason: "a dialect translates; it must not lean on another dialect, or they drift together",
+		Bans:   slices.Concat(noClock, noIO),
+		Deep:   noClient,
+	}}
+}
+
+// indexZones are the pure parts of the shells.
+func indexZones() []Zone {
+	return []Zone{{
+		Name:     "fleet",
+		Packages: []string{"internal/fleet"},
+		May: slices.Concat(pureAPI, []string{
+			"./api/...", "./internal/rollout", "./internal/placement", "./internal/revision", "./internal/dialect",
+		}),
+		Reason: "the index is fed with events, so that a simulator can feed it too",
+		Bans:   slices.Concat(noClock, without(noIO, "sync")),
+		Deep:   noClient,
+	}}
+}
+
+// without returns the bans but those on the named things.
+func without(bans []Ban, names ...string) []Ban {
+	return slices.DeleteFunc(slices.Clone(bans), func(b Ban) bool { return slices.Contains(names, b.What) })
+}
+
+// client is what a tier 2 package may import: what tiers 0 and 1 may, the packages of these tiers, and a client.
+func client(more ...string) []string {
+	return slices.Concat(pureAPI, more, []string{
+		"k8s.io/client-go/...", "sigs.k8s.io/controller-runtime/...", "k8s.io/component-base/...",
+		"github.com/prometheus/client_golang/...", "github.com/go-logr/logr", "github.com/spf13/pflag", "github.com/spf13/cobra",
+		"sigs.k8s.io/yaml",
+		"./api/...", "./internal/rollout", "./internal/placement", "./internal/podtemplate", "./internal/revision",
+		"./internal/dialect/...",
+	})
+}
+
+// shellZones is tier 2: what talks to a cluster or to a person.
+func shellZones() []Zone {
+	return []Zone{{
+		Name:     "feed",
+		Packages: []string{"internal/fleet/feed"},
+		May:      client("./internal/fleet"),
+		Reason:   "the only reader: it knows nothing of who decides and who writes",
+		Deep:     noKubernetes,
+	}, {
+		Name:     "apply",
+		Packages: []string{"internal/apply/..."},
+		May:      client("./internal/apply/..."),
+		Reason:   "the only writer: it knows nothing of who reads and who decides",
+		Deep:     noKubernetes,
+	}, {
+		Name:     "controller",
+		Packages: []string{"internal/controller/..."},
+		May:      client("./internal/fleet/...", "./internal/apply/...", "./internal/controller/..."),
+		Reason:   "a controller ties reader, core and writer together, and nothing else",
+		Deep:     noKubernetes,
+	}, {
+		Name:     "view",
+		Packages: []string{"internal/cli/view"},
+		May:      []string{"std", "golang.org/x/term", "./internal/rollout"},
+		Reason:   "a picture is made from a snapshot and a plan, so that a golden file can hold it",
+		Bans:     noClock,
+		Deep:     noClient,
+	}}
+}
+
+// otherZones are the mains, the heavy modules and what is made of files.
+func otherZones() []Zone {
+	return []Zone{{
+		Name:     "main",
+		Packages: []string{"cmd/..."},
+		May:      []string{"*"},
+		Reason:   "",
+		Deep:     noKubernetes,
+		MaxLines: 80,
+	}, {
+		Name:     "manifests",
+		Packages: []string{"config"},
+		May:      []string{"embed"},
+		Reason:   "it holds files, no code",
+	}, {
+		Name:     "upkeep",
+		Packages: []string{"hack/...", "internal/arch"},
+		May:      []string{"std", "./api/...", "./internal/..."},
+		Reason:   "what checks and documents the repository must not add a dependency to it",
+	}, {
+		Name:     "heavy",
+		Packages: []string{"localplane/...", "test/..."},
+		May:      []string{"*"},
+	}}
+}
