@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package placement
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// automatic lists the taints that every daemon pod tolerates, in the order in which the native controller adds them.
+// Daemon pods have to be there before a node is ready, and to survive its trouble: whoever repairs the node is often
+// one of them.
+func automatic(hostNetwork bool) []corev1.Toleration {
+	list := []corev1.Toleration{
+		exists(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute),
+		exists(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute),
+		exists(corev1.TaintNodeDiskPressure, corev1.TaintEffectNoSchedule),
+		exists(corev1.TaintNodeMemoryPressure, corev1.TaintEffectNoSchedule),
+		exists(corev1.TaintNodePIDPressure, corev1.TaintEffectNoSchedule),
+		exists(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule),
+	}
+	if hostNetwork {
+		// A pod in the host's network does not need the network that is missing; it may be the one that brings it up.
+		list = append(list, exists(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule))
+	}
+	return list
+}
+
+func exists(key string, effect corev1.TaintEffect) corev1.Toleration {
+	return corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: effect}
+}
+
+// withAutomatic merges the automatic tolerations into those of a template; own and undecoded describe the same list.
+// One that the template has already (same key, operator, value and effect) keeps its place, but not its
+// tolerationSeconds: a daemon pod tolerates these taints without end. So a template with
+//
+//	not-ready:NoExecute for 300 s, gpu:NoSchedule
+//
+// makes pods with not-ready:NoExecute for ever, gpu:NoSchedule, unreachable:NoExecute, disk-pressure:NoSchedule, …
+func withAutomatic(own []corev1.Toleration, undecoded []any, hostNetwork bool) ([]corev1.Toleration, []any) {
+	typed := append([]corev1.Toleration(nil), own...)
+	raw := append([]any(nil), undecoded...)
+	for _, add := range automatic(hostNetwork) {
+		found := false
+		for i := range typed {
+			if typed[i].MatchToleration(&add) {
+				found = true
+				typed[i].TolerationSeconds = nil
+				raw[i] = withoutSeconds(raw[i])
+			}
+		}
+		if !found {
+			typed = append(typed, add)
+			raw = append(raw, map[string]any{"key": add.Key, "operator": string(add.Operator), "effect": string(add.Effect)})
+		}
+	}
+	return typed, raw
+}
+
+// withoutSeconds returns the undecoded toleration without tolerationSeconds and leaves the original alone.
+func withoutSeconds(toleration any) any {
+	m, ok := toleration.(map[string]any)
+	if !ok {
+		return toleration
+	}
+	if _, limited := m["tolerationSeconds"]; !limited {
+		return m
+	}
+	m = maps.Clone(m)
+	delete(m, "tolerationSeconds")
+	return m
+}
