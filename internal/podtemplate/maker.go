@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podtemplate
+
+import (
+	"maps"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"everynode.dev/everynode/internal/placement"
+)
+
+// GenerationLabel is the label with which pods carry the generation of their template, as the versions of Kubernetes did
+// that had no revision history; the native controller still writes and reads it beside the revision's hash.
+const GenerationLabel = "pod-template-generation"
+
+// Params are what differs from pod to pod.
+type Params struct {
+	Namespace, SetName, PodName string
+	// Node is the node that the pod is made for.
+	Node string
+	// Hash is the value of the label controller-revision-hash.
+	Hash string
+	// TemplateGeneration is the value of the label pod-template-generation; nil leaves the label out.
+	TemplateGeneration *int64
+	// Owner is the controller of the pod.
+	Owner metav1.OwnerReference
+}
+
+// Maker makes pods from one template. It is immutable and safe for concurrent use.
+type Maker struct {
+	labels      map[string]any
+	annotations map[string]any
+	finalizers  []any
+	// spec is the template's spec with the tolerations of a daemon pod, affinity its affinity.
+	spec     map[string]any
+	affinity map[string]any
+}
+
+// NewMaker prepares template, which must not be changed afterwards. The rules, not nil, are those compiled from its spec.
+func NewMaker(template map[string]any, rules *placement.Rules) *Maker {
+	metadata := object(template, "metadata")
+	template = object(template, "spec")
+	spec := make(map[string]any, len(template)+2)
+	maps.Copy(spec, template)
+	spec["tolerations"] = rules.Tolerations()
+	finalizers, _ := metadata["finalizers"].([]any)
+	return &Maker{
+		labels:      object(metadata, "labels"),
+		annotations: object(metadata, "annotations"),
+		finalizers:  finalizers,
+		spec:        spec,
+		affinity:    object(template, "affinity"),
+	}
+}
+
+// Pod makes a pod. It shares with the template, and with other pods of the Maker, what is the same in all of them, so
+// it is to be sent, not to be edited; who wants to edit it takes a deep copy.
+func (m *Maker) Pod(p Params) *unstructured.Unstructured {
+	spec := maps.Clone(m.spec)
+	spec["affinity"] = pinned(m.affinity, p.Node)
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1",
+		"kind":       "Pod",
+		"metadata":   m.metadata(p),
+		"spec":       spec,
+	}}
+}
+
+// metadata takes labels, annotations and finalizers from the template, as upstream does, and nothing else: a name or an
+// owner in a template means nothing.
+func (m *Maker) metadata(p Params) map[string]any {
+	metadata := map[string]any{
+		"name":            p.PodName,
+		"generateName":    p.SetName + "-",
+		"namespace":       p.Namespace,
+		"labels":          m.podLabels(p),
+		"ownerReferences": []any{ownerReference(p.Owner)},
+	}
+	if len(m.annotations) > 0 {
+		metadata["annotations"] = m.annotations
+	}
+	if len(m.finalizers) > 0 {
+		metadata["finalizers"] = m.finalizers
+	}
+	return metadata
+}
+
+func (m *Maker) podLabels(p Params) map[string]any {
+	labels := make(map[string]any, len(m.labels)+2)
+	maps.Copy(labels, m.labels)
+	if p.TemplateGeneration != nil {
+		labels[GenerationLabel] = strconv.FormatInt(*p.TemplateGeneration, 10)
+	}
+	if p.Hash != "" {
+		labels[appsv1.DefaultDaemonSetUniqueLabelKey] = p.Hash
+	}
+	return labels
+}
+
+func ownerReference(owner metav1.OwnerReference) map[string]any {
+	ref := map[string]any{
+		"apiVersion": owner.APIVersion,
+		"kind":       owner.Kind,
+		"name":       owner.Name,
+		"uid":        string(owner.UID),
+	}
+	if owner.Controller != nil {
+		ref["controller"] = *owner.Controller
+	}
+	if owner.BlockOwnerDeletion != nil {
+		ref["blockOwnerDeletion"] = *owner.BlockOwnerDeletion
+	}
+	return ref
+}
+
+// object is the map at key, or an empty one when there is none.
+func object(m map[string]any, key string) map[string]any {
+	value, _ := m[key].(map[string]any)
+	return value
+}
