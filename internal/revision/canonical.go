@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package revision
+
+import (
+	stdjson "encoding/json"
+	"fmt"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/json"
+)
+
+// canonical returns the canonical form of a template: the form in which 1.37.1 keeps it, and whatever else the template
+// has that its types do not know. All numbers of known fields are float64, as they are in upstream's revisions.
+func canonical(template map[string]any) (map[string]any, error) {
+	typed, err := decodeTyped(template)
+	if err != nil {
+		return nil, err
+	}
+	data, err := stdjson.Marshal(typed)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the pod template: %w", err)
+	}
+	var form map[string]any
+	if err := stdjson.Unmarshal(data, &form); err != nil {
+		return nil, fmt.Errorf("decoding the pod template: %w", err)
+	}
+	addUnknown(form, template, reflect.TypeFor[corev1.PodTemplateSpec]())
+	return form, nil
+}
+
+// decodeTyped decodes what our types know of a template.
+func decodeTyped(template map[string]any) (*corev1.PodTemplateSpec, error) {
+	data, err := json.Marshal(template)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the pod template: %w", err)
+	}
+	typed := &corev1.PodTemplateSpec{}
+	// This decoder minds the case of field names, as the API server does; encoding/json does not.
+	if err := json.Unmarshal(data, typed); err != nil {
+		return nil, fmt.Errorf("decoding the pod template: %w", err)
+	}
+	return typed, nil
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package revision
+
+import (
+	stdjson "encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/util/json"
+)
+
+// patchKey and patchReplace tell a strategic merge patch to replace the template instead of merging into it.
+const (
+	patchKey     = "$patch"
+	patchReplace = "replace"
+)
+
+// Data returns the data of the revision of template: the bytes that Kubernetes 1.37.1 writes, for it compares bytes when
+// it takes the set over, and would restart every pod for one that differs. (So numbers go through float64, as they do
+// there: an integer beyond 2^53 is rounded.) Fields that our types do not know are kept.
+func Data(template map[string]any) ([]byte, error) {
+	form, err := canonical(withoutPatch(template))
+	if err != nil {
+		return nil, err
+	}
+	form[patchKey] = patchReplace
+	data, err := stdjson.Marshal(map[string]any{"spec": map[string]any{"template": form}})
+	if err != nil {
+		return nil, fmt.Errorf("encoding revision data: %w", err)
+	}
+	return data, nil
+}
+
+// Decode returns the template in the data of a revision, whoever wrote it.
+func Decode(data []byte) (map[string]any, error) {
+	var decoded struct {
+		Spec struct {
+			Template map[string]any `json:"template"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(data, &decoded); err != nil {
+		return nil, fmt.Errorf("decoding revision data: %w", err)
+	}
+	if decoded.Spec.Template == nil {
+		return nil, errors.New("decoding revision data: there is no object at spec.template")
+	}
+	return withoutPatch(decoded.Spec.Template), nil
+}
+
+// withoutPatch is template without the directive that a revision adds to it.
+func withoutPatch(template map[string]any) map[string]any {
+	if _, ok := template[patchKey]; !ok {
+		return template
+	}
+	template = maps.Clone(template)
+	delete(template, patchKey)
+	return template
+}
