@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package dialect holds what all dialects have in common: the Workload that each of them reads out of its API object.
+//
+// A dialect turns an API object into a Workload (for the fleet and the core), and what was decided back into edits of API
+// objects. Dialects are pure: no clock, no client. They do not know each other.
+package dialect
+
+import (
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/placement"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Workload is one daemon set of any dialect, digested.
+type Workload struct {
+	Namespace, Name string
+	UID             types.UID
+	Generation      int64
+	// Deleting is whether the object has a deletion timestamp: nothing is done for it any more.
+	Deleting bool
+	// Selector matches the pods that belong to the set. SelectsAll marks the empty selector, which is refused.
+	Selector   labels.Selector
+	SelectsAll bool
+	// Template is the pod template, undecoded, as the API server served it. It must not be changed.
+	Template map[string]any
+	// TemplateGeneration is the number that pods carry in the label pod-template-generation; nil when unknown.
+	TemplateGeneration *int64
+	// Annotations of the object; copied to its ControllerRevisions, as upstream does.
+	Annotations    map[string]string
+	HistoryLimit   int
+	CollisionCount *int32
+	// Set is the specification for the core; Set.Update is filled in once the revision is known.
+	Set rollout.Set
+	// Placement are the compiled rules of where the pods may run.
+	Placement *placement.Rules
+	// Status is the status that the object carries now.
+	Status             rollout.Status
+	ObservedGeneration int64
+	// Problems are things in the object that cannot be honoured. With one that is Fatal nothing is done for the set.
+	Problems []Problem
+}
+
+// Problem is something in an object that cannot be honoured.
+type Problem struct {
+	// Reason is a CamelCase word for an event, Message a sentence that names the field and the remedy.
+	Reason, Message string
+	Fatal           bool
+}
