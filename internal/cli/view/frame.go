@@ -163,7 +163,7 @@ func legend(m Model, g glyphs) []span {
 	var entries []span
 	for _, c := range m.Counts {
 		group := GroupOf(c.Kind)
-		entries = append(entries, span{fmt.Sprintf("%c %s %d", g.group[group], nameOf(c.Kind), c.Nodes), group.tone()})
+		entries = append(entries, span{fmt.Sprintf("%c %s %d", g.group[group], c.Kind, c.Nodes), group.tone()})
 	}
 	notReady := 0
 	for _, cell := range m.Cells {
@@ -258,7 +258,7 @@ func kindNames(counts []VerdictCount) []string {
 	var names []string
 	for _, c := range counts {
 		if c.Kind != rollout.UpToDate {
-			names = append(names, fmt.Sprintf("%s %d", nameOf(c.Kind), c.Nodes))
+			names = append(names, fmt.Sprintf("%s %d", c.Kind, c.Nodes))
 		}
 	}
 	return names

@@ -170,7 +170,7 @@ func countRevisions(s rollout.Snapshot) []RevisionCount {
 }
 
 func countVerdicts(cells []Cell) []VerdictCount {
-	var nodes [int(rollout.Blocked) + 1]int
+	nodes := make([]int, len(rollout.VerdictKinds()))
 	for _, cell := range cells {
 		if int(cell.Kind) < len(nodes) {
 			nodes[cell.Kind]++
@@ -192,7 +192,7 @@ func (l *waitList) add(cell Cell, node rollout.Node, now rollout.Time) {
 	if !cell.Group.Waiting() {
 		return
 	}
-	reason := sentenceOf(cell.Kind)
+	reason := cell.Kind.Sentence()
 	if cell.Kind == rollout.Blocked && node.Blocked != "" {
 		reason = node.Blocked
 	}
