@@ -75,7 +75,7 @@ func Load(root fs.FS) (*Tree, error) {
 			return err
 		case entry.IsDir() && isForeign(name, entry.Name()):
 			return fs.SkipDir
-		case !entry.Type().IsRegular():
+		case !entry.Type().IsRegular() || isBuilt(entry.Name()):
 			return nil
 		}
 		data, err := fs.ReadFile(root, name)
@@ -104,6 +104,9 @@ func isForeign(dir, base string) bool {
 	}
 	return base == "bin" || strings.HasPrefix(base, ".") && base != ".ci" && base != ".github"
 }
+
+// isBuilt is whether a file is a build product, by the names in .gitignore.
+func isBuilt(base string) bool { return strings.HasSuffix(base, ".test") || strings.HasSuffix(base, ".out") }
 
 // add takes in one file.
 func (t *Tree) add(name string, data []byte) error {
@@ -144,9 +147,8 @@ func (t *Tree) addGo(name string, data []byte) error {
 }
 
 func (t *Tree) packageIn(dir string) *Package {
-	i := slices.IndexFunc(t.Packages, func(p *Package) bool { return p.Dir == dir })
-	if i >= 0 {
-		return t.Packages[i]
+	if p := t.Package(dir); p != nil {
+		return p
 	}
 	p := &Package{Dir: dir}
 	t.Packages = append(t.Packages, p)
@@ -196,4 +198,13 @@ func (m *Module) directive(verb, argument string) {
 	case "replace":
 		m.Replaces = true
 	}
+}
+
+// Package is the package in dir, or nil.
+func (t *Tree) Package(dir string) *Package {
+	i := slices.IndexFunc(t.Packages, func(p *Package) bool { return p.Dir == dir })
+	if i < 0 {
+		return nil
+	}
+	return t.Packages[i]
 }

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"everynode.dev/everynode/internal/arch"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+func pages() []page {
+	return []page{
+		{"annotations.md", annotations},
+		{"verdicts.md", verdicts},
+	}
+}
+
+// annotations lists Everynode's own keys.
+func annotations(tree *arch.Tree) (string, error) {
+	groups, err := constants(tree, "api/everynode")
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString("# Annotations, labels and names\n\nThe keys and names that Everynode itself gives to things in a cluster.\n")
+	for _, g := range groups {
+		if len(g.constants) == 0 {
+			continue
+		}
+		if g.heading != g.constants[0].doc { // else: a declaration of one constant, which carries the only comment
+			fmt.Fprintf(&b, "\n## %s\n", strings.TrimSuffix(g.heading, "."))
+		}
+		for _, d := range g.constants {
+			if d.doc == "" {
+				return "", fmt.Errorf("api/everynode.%s has no comment: say in it what the reference shall say", d.name)
+			}
+			fmt.Fprintf(&b, "\n### `%s`\n\n%s\n", d.value, sentence(d))
+		}
+	}
+	return b.String(), nil
+}
+
+// sentence is the comment of a constant without the constant's name, which means nothing to a user: "Domain is the ..."
+// becomes "The ...".
+func sentence(d declared) string {
+	rest, ok := strings.CutPrefix(d.doc, d.name+" ")
+	if !ok {
+		return capital(d.doc)
+	}
+	return capital(strings.TrimPrefix(rest, "is "))
+}
+
+func capital(s string) string {
+	first, size := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(first)) + s[size:]
+}
+
+// verdicts lists what can be the outcome of a decision for a node. The parts and their headings are those of the
+// declaration, the names and sentences are those that the commands print.
+func verdicts(tree *arch.Tree) (string, error) {
+	groups, err := constants(tree, "internal/rollout")
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString("# Verdicts\n\nEvery decision gives every node that concerns a DaemonSet exactly one verdict.\n")
+	listed := 0
+	for _, g := range groups {
+		if len(g.constants) == 0 || g.constants[0].kind != "VerdictKind" {
+			continue
+		}
+		if listed > 0 {
+			fmt.Fprintf(&b, "\n## %s\n", strings.TrimSuffix(g.heading, "."))
+		}
+		b.WriteString("\n| verdict | meaning |\n|---|---|\n")
+		for _, d := range g.constants {
+			kind := rollout.VerdictKind(d.number)
+			fmt.Fprintf(&b, "| `%s` | %s |\n", kind, cell(kind.Sentence()))
+			listed++
+		}
+	}
+	if want := len(rollout.VerdictKinds()); listed != want {
+		return "", fmt.Errorf("found the declaration of %d verdicts, there are %d", listed, want)
+	}
+	return b.String(), nil
+}
+
+// cell is a text as it may stand in a table.
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
