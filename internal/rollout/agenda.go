@@ -2,8 +2,9 @@
 
 package rollout
 
-// agenda collects the actions of a plan in three groups. When there is not room for all of them, those that come later
-// are left out, which never breaks a budget: what is left out was counted as if it were done.
+// agenda collects the actions of a plan in three groups. When there is not room for all of them, those of the later groups
+// are left out. That breaks no budget: the nodes of the first two groups are charged for what they are, not for what is done
+// about it, and the update starts only what still has room.
 type agenda struct {
 	burst int
 	// missing are creates on nodes without a running pod: they bring service back, so they come first. broken are deletes

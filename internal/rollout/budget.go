@@ -82,7 +82,7 @@ func (d *decision) limit() Budget {
 	b.Limit = d.in.Set.MaxUnavailable.Of(desired)
 	if b.Limit == 0 && desired > 0 {
 		// Neither budget allows anything, so the update would never end. The API server refuses this; should it get here
-		// all the same (50% of no node rounds up to 1, so only by a plain 0), one node at a time is what upstream does.
+		// all the same, one node at a time is what upstream does.
 		b.Limit = 1
 	}
 	return b

@@ -34,9 +34,10 @@ type Action struct {
 	Node int
 	// Pod and UID name the pod of a Delete.
 	Pod, UID string
-	// Revision is the index of the revision of a Create.
+	// Revision is the index of the revision of a Create; of a Delete it is that of the pod, maybe NoRevision.
 	Revision int
-	// Reason is the verdict kind of the node that led to this action.
+	// Reason is the verdict that this action carries out. It is the node's verdict, except on a node with several actions:
+	// there the node's verdict is the reason of the first of them.
 	Reason VerdictKind
 }
 
@@ -45,7 +46,7 @@ type VerdictKind uint8
 
 // The verdicts. Every node gets exactly one; the first that applies in the order of the table in the package comment.
 const (
-	NotEvaluated VerdictKind = iota // placement is not known yet: nothing is done
+	NotEvaluated VerdictKind = iota // placement or the wanted revision is not known yet: nothing is done
 
 	// Nothing to do.
 	UpToDate  // the pod is of the wanted revision and available
@@ -57,23 +58,23 @@ const (
 	Recreating      // the old pod is deleted so that a new one can take its place
 	Surging         // a new pod is created beside the old one
 	FinishingSurge  // the new pod is available (or the old one is not ready), the old one is deleted
-	Removing        // the node must not run the pod (any more): its pods are deleted
+	Removing        // no new pod may come here: the pods that are left are deleted
 	ReplacingFailed // the pod failed and is deleted
 	ReplacingEnded  // the pod succeeded and is deleted
 	RemovingExcess  // more pods than allowed: the excess is deleted
 
 	// Waiting.
 	WaitAvailable   // the pod is of the wanted revision and not yet available
-	WaitTerminating // a pod is terminating; its successor is created when it is gone
+	WaitTerminating // a pod is terminating; its successor, if any, is created when it is gone
 	WaitBudget      // the pod is old; the budget is used up
 	WaitReplacing   // the pod is old and unavailable; the cap on replacements (Set.MaxReplacing) is used up
 	WaitOnDelete    // the pod is old; the strategy OnDelete leaves it to somebody else
 	WaitBackoff     // the pod failed; its replacement waits for the back-off
 	WaitBurst       // this plan already holds as many actions as it may
-	WaitSurgeRemove // the node must not run the pod; it goes when enough pods are available elsewhere (surge)
+	WaitSurgeRemove // the pod is old, no new one may come here; it goes when enough are available elsewhere (surge)
 	WaitCollection  // the Node object is gone; the pod garbage collector removes the pod
 
-	Blocked // a write was refused; the verdict's message says why
+	Blocked // a write was refused; Node.Blocked says why
 )
 
 // Verdict says what becomes of one node and why.

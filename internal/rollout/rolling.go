@@ -32,9 +32,8 @@ func (d *decision) startUnavailable() {
 		if limit >= 0 && d.tally.inFlight >= limit {
 			continue
 		}
-		if d.replace(i) {
-			d.tally.inFlight++
-		}
+		d.tally.inFlight++
+		d.replace(i)
 	}
 }
 

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// player carries out the commands of a script on its world.
+type player struct{ w world }
+
+func (p *player) do(command string, input []string) (string, error) {
+	fields := strings.Fields(command)
+	switch fields[0] {
+	case "world":
+		p.w = world{s: Snapshot{
+			Now:       testNow,
+			Set:       Set{Strategy: RollingUpdate, MaxUnavailable: Quantity{Value: 1}, Update: 1},
+			Revisions: []Revision{{Name: "v1", Number: 1}, {Name: "v2", Number: 2}},
+		}}
+		return p.describe(input)
+	case "change":
+		return p.describe(input)
+	case "decide":
+		return printPlan(&p.w.s, Decide(p.w.s)), nil
+	case "run":
+		return p.run(fields[1:])
+	}
+	return "", fmt.Errorf("unknown command %q", fields[0])
+}
+
+// run prints one line of verdicts and actions for each step in which something happens.
+func (p *player) run(args []string) (string, error) {
+	steps, fixed := 200, true
+	for _, a := range args {
+		n, err := strconv.Atoi(strings.TrimPrefix(a, "steps="))
+		if err != nil {
+			return "", err
+		}
+		steps, fixed = n, false
+	}
+	var out strings.Builder
+	for range steps {
+		now, nodes := p.w.s.Now, slices.Clone(p.w.s.Nodes)
+		before := podsOf(&p.w.s)
+		plan, done, err := p.w.step()
+		fmt.Fprintf(&out, "%s %s%s\n", since(now), before, actionsOf(nodes, plan))
+		if err != nil || done {
+			return out.String(), err
+		}
+	}
+	if fixed {
+		return out.String(), fmt.Errorf("no fixed point after %d steps", steps)
+	}
+	return out.String(), nil
+}
+
+// describe reads lines like
+//
+//	set rolling max-unavailable=1 max-surge=20% min-ready=5s burst=3 max-replacing=1 update=v2
+//	revisions v1 v2 v3
+//	broken v2 | crashing v2 | stuck a
+//	backoff a delay=4s last=-2s
+//	pass 10s
+//	node a must|stay|leave|unknown [gone] [not-ready] [blocked] v1:ready v2:pending,unscheduled,since=-3s,created=-5s,deleting,name=x
+func (p *player) describe(input []string) (string, error) {
+	for _, line := range input {
+		words := strings.Fields(line)
+		if err := p.line(words[0], words[1:]); err != nil {
+			return "", fmt.Errorf("%q: %w", line, err)
+		}
+	}
+	return "ok\n", nil
+}
+
+func (p *player) line(what string, words []string) (err error) {
+	s := &p.w.s
+	switch what {
+	case "set":
+		return p.set(words)
+	case "revisions":
+		s.Revisions = nil
+		for i, name := range words {
+			s.Revisions = append(s.Revisions, Revision{Name: name, Number: int64(i + 1)})
+		}
+		s.Set.Update = len(words) - 1
+	case "broken":
+		p.w.broken = p.revisions(words)
+	case "crashing":
+		p.w.crashing = p.revisions(words)
+	case "stuck":
+		p.w.stuck = words
+	case "pass":
+		var d time.Duration
+		d, err = time.ParseDuration(words[0])
+		s.Now = s.Now.Add(d)
+	case "backoff":
+		err = p.backoff(words)
+	case "node":
+		err = p.node(words)
+	default:
+		err = fmt.Errorf("unknown line")
+	}
+	return err
+}
+
+func (p *player) set(words []string) error {
+	set := &p.w.s.Set
+	for _, word := range words {
+		key, value, _ := strings.Cut(word, "=")
+		var err error
+		switch key {
+		case "rolling":
+			set.Strategy = RollingUpdate
+		case "on-delete":
+			set.Strategy = OnDelete
+		case "max-unavailable":
+			set.MaxUnavailable, err = quantity(value)
+		case "max-surge":
+			set.MaxSurge, err = quantity(value)
+			set.MaxUnavailable = Quantity{}
+		case "max-replacing":
+			var q Quantity
+			q, err = quantity(value)
+			set.MaxReplacing = &q
+		case "min-ready":
+			set.MinReady, err = time.ParseDuration(value)
+		case "burst":
+			set.Burst, err = strconv.Atoi(value)
+		case "update":
+			set.Update = p.revision(value)
+		default:
+			err = fmt.Errorf("unknown word %q", key)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func quantity(text string) (Quantity, error) {
+	number, percent := strings.CutSuffix(text, "%")
+	value, err := strconv.Atoi(number)
+	return Quantity{Value: value, Percent: percent}, err
+}
+
+// revision finds a revision by name; one that is not in the history is NoRevision.
+func (p *player) revision(name string) int {
+	return slices.IndexFunc(p.w.s.Revisions, func(r Revision) bool { return r.Name == name })
+}
+
+func (p *player) revisions(names []string) []int {
+	var out []int
+	for _, name := range names {
+		out = append(out, p.revision(name))
+	}
+	return out
+}
+
+func (p *player) backoff(words []string) error {
+	s := &p.w.s
+	b := Backoff{Node: words[0]}
+	for _, word := range words[1:] {
+		key, value, _ := strings.Cut(word, "=")
+		d, err := time.ParseDuration(value)
+		if err != nil {
+			return err
+		}
+		if key == "delay" {
+			b.Delay = d
+		} else {
+			b.Last = s.Now.Add(d)
+		}
+	}
+	s.Memory.Update = s.Revisions[s.Set.Update].Name
+	s.Memory.Backoffs = append(s.Memory.Backoffs, b)
+	return nil
+}
+
+func (p *player) node(words []string) error {
+	n := Node{Name: words[0], Ready: true}
+	for _, word := range words[1:] {
+		switch word {
+		case "must":
+			n.Fit = MustRun
+		case "stay":
+			n.Fit = MayStay
+		case "leave":
+			n.Fit = MustLeave
+		case "unknown":
+			n.Fit = NotKnown
+		case "gone":
+			n.Fit, n.Gone, n.Ready = MustLeave, true, false
+		case "not-ready":
+			n.Ready = false
+		case "blocked":
+			n.Blocked = "the pod's name is taken"
+		default:
+			pod, err := p.pod(&n, word)
+			if err != nil {
+				return err
+			}
+			n.Pods = append(n.Pods, pod)
+		}
+	}
+	s := &p.w.s
+	i, found := slices.BinarySearchFunc(s.Nodes, n.Name, func(n Node, name string) int { return cmp.Compare(n.Name, name) })
+	if found {
+		s.Nodes[i] = n
+	} else {
+		s.Nodes = slices.Insert(s.Nodes, i, n)
+	}
+	return nil
+}
+
+// pod reads a pod: revision, colon, state and more, separated by commas.
+func (p *player) pod(n *Node, word string) (Pod, error) {
+	revision, rest, ok := strings.Cut(word, ":")
+	if !ok {
+		return Pod{}, fmt.Errorf("unknown word %q", word)
+	}
+	now := p.w.s.Now
+	pod := Pod{Revision: p.revision(revision), Phase: Running, Scheduled: true, Name: fmt.Sprintf("%s-%d", n.Name, len(n.Pods)+1)}
+	pod.Created = now.Add(-time.Hour).Add(time.Duration(len(n.Pods)) * time.Second)
+	pod.ReadySince = pod.Created
+	for part := range strings.SplitSeq(rest, ",") {
+		key, value, timed := strings.Cut(part, "=")
+		var d time.Duration
+		if timed && key != "name" {
+			var err error
+			if d, err = time.ParseDuration(value); err != nil {
+				return pod, err
+			}
+		}
+		switch key {
+		case "ready":
+			pod.Ready = true
+		case "unready":
+		case "pending":
+			pod.Phase = Pending
+		case "failed":
+			pod.Phase = Failed
+		case "succeeded":
+			pod.Phase = Succeeded
+		case "deleting":
+			pod.Deleting = true
+		case "unscheduled":
+			pod.Scheduled = false
+		case "since":
+			pod.ReadySince = now.Add(d)
+		case "created":
+			pod.Created = now.Add(d)
+		case "name":
+			pod.Name = value
+		default:
+			return pod, fmt.Errorf("unknown state %q", part)
+		}
+	}
+	pod.UID = "uid-" + pod.Name
+	return pod, nil
+}

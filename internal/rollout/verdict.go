@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import "fmt"
+
+// verdictCount is the number of verdict kinds.
+const verdictCount = int(Blocked) + 1
+
+// VerdictKinds returns all kinds of verdict, in the order in which they are declared.
+func VerdictKinds() []VerdictKind {
+	kinds := make([]VerdictKind, verdictCount)
+	for i := range kinds {
+		kinds[i] = VerdictKind(i)
+	}
+	return kinds
+}
+
+// String returns the name of a kind, for machines and tables.
+func (k VerdictKind) String() string {
+	name, _ := k.text()
+	return name
+}
+
+// Sentence says what a kind means, for people; Node.Blocked has more to say about Blocked.
+func (k VerdictKind) Sentence() string {
+	_, sentence := k.text()
+	return sentence
+}
+
+// Acts is whether a node with this verdict has an action in the plan.
+func (k VerdictKind) Acts() bool { return k >= Creating && k <= RemovingExcess }
+
+// Waits is whether a node with this verdict is not as it should be, and nothing is done about it now.
+func (k VerdictKind) Waits() bool { return k >= WaitAvailable && k <= Blocked }
+
+func (k VerdictKind) text() (name, sentence string) {
+	if int(k) >= verdictCount {
+		return fmt.Sprintf("verdict-%d", k), "unknown verdict"
+	}
+	t := [verdictCount][2]string{
+		NotEvaluated:    {"not-evaluated", "placement or the wanted revision is not known yet; nothing is done"},
+		UpToDate:        {"up-to-date", "the pod is of the wanted revision and available"},
+		NotWanted:       {"not-wanted", "the node needs no pod and has none"},
+		Stays:           {"stays", "no new pod may be placed here; the one that runs may stay"},
+		Creating:        {"creating", "the pod is missing and is created"},
+		Recreating:      {"recreating", "the old pod is deleted so that a new one can take its place"},
+		Surging:         {"surging", "a new pod is created beside the old one"},
+		FinishingSurge:  {"finishing-surge", "the new pod has taken over, or the old one was not ready; the old one is deleted"},
+		Removing:        {"removing", "no new pod may be placed here; the pods that are left are deleted"},
+		ReplacingFailed: {"replacing-failed", "the pod failed and is deleted, so that it can be replaced"},
+		ReplacingEnded:  {"replacing-ended", "the pod ended by itself and is deleted, so that it can be replaced"},
+		RemovingExcess:  {"removing-excess", "there are more pods than allowed; the excess is deleted"},
+		WaitAvailable:   {"wait-available", "the new pod is not available yet"},
+		WaitTerminating: {"wait-terminating", "a pod is terminating; nothing else is done before it is gone"},
+		WaitBudget:      {"wait-budget", "the pod is old; the update budget is used up"},
+		WaitReplacing:   {"wait-replacing", "the pod is old and not available; as many nodes as allowed are being replaced already"},
+		WaitOnDelete:    {"wait-on-delete", "the pod is old; the strategy OnDelete leaves it to you to delete it"},
+		WaitBackoff:     {"wait-backoff", "the pod failed again; its replacement waits for the back-off"},
+		WaitBurst:       {"wait-burst", "there is something to do, but this pass already makes as many writes as allowed"},
+		WaitSurgeRemove: {"wait-surge-remove", "no new pod may be placed here; the old one goes when enough pods are available elsewhere"},
+		WaitCollection:  {"wait-collection", "the node is gone; its pods are left to the pod garbage collector"},
+		Blocked:         {"blocked", "a write for this node was refused"},
+	}[k]
+	return t[0], t[1]
+}

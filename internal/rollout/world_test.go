@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// world is an imaginary cluster around one set: it carries out plans and plays everybody else (scheduler, kubelets, pod
+// garbage collector). It is rough on purpose; the simulator of the project is the fine one.
+type world struct {
+	s Snapshot
+	// broken and crashing are the revisions whose pods never become ready, or fail at once.
+	broken, crashing []int
+	// stuck are the nodes whose kubelet does nothing.
+	stuck []string
+	// named counts the pods that the world has made.
+	named int
+}
+
+// apply carries out the actions of a plan. An action that makes no sense in this world is an error of Decide.
+func (w *world) apply(p Plan) error {
+	for _, a := range p.Actions {
+		if a.Node < 0 || a.Node >= len(w.s.Nodes) {
+			return fmt.Errorf("action %+v names no node", a)
+		}
+		n := &w.s.Nodes[a.Node]
+		if a.Kind == Create {
+			w.create(n, a.Revision)
+			continue
+		}
+		i := slices.IndexFunc(n.Pods, func(p Pod) bool { return p.UID == a.UID && p.Name == a.Pod })
+		switch {
+		case i < 0:
+			return fmt.Errorf("action %+v: node %s has no such pod", a, n.Name)
+		case n.Pods[i].Deleting:
+			return fmt.Errorf("action %+v: the pod is being deleted already", a)
+		case !n.Pods[i].Scheduled:
+			n.Pods = slices.Delete(n.Pods, i, i+1)
+		default:
+			n.Pods[i].Deleting = true
+		}
+	}
+	w.s.Memory = p.Memory
+	return nil
+}
+
+func (w *world) create(n *Node, revision int) {
+	w.named++
+	name := fmt.Sprintf("%s+%d", n.Name, w.named)
+	n.Pods = append(n.Pods, Pod{Name: name, UID: "uid-" + name, Revision: revision, Created: w.s.Now})
+}
+
+// tick lets everybody else do one thing and says whether anything changed.
+func (w *world) tick() bool {
+	changed := false
+	for i := range w.s.Nodes {
+		n := &w.s.Nodes[i]
+		if slices.Contains(w.stuck, n.Name) && !n.Gone {
+			continue
+		}
+		kept := n.Pods[:0]
+		for _, p := range n.Pods {
+			switch {
+			case p.Deleting, n.Gone && p.Scheduled:
+				changed = true
+			default:
+				changed = w.grow(&p, n) || changed
+				kept = append(kept, p)
+			}
+		}
+		n.Pods = kept
+	}
+	w.s.Nodes = slices.DeleteFunc(w.s.Nodes, func(n Node) bool { return n.Gone && len(n.Pods) == 0 })
+	return changed
+}
+
+// grow moves a pod one step along its life.
+func (w *world) grow(p *Pod, n *Node) bool {
+	before := *p
+	switch {
+	case p.Phase.Terminal() || n.Gone:
+	case !p.Scheduled:
+		p.Scheduled = true
+	case slices.Contains(w.crashing, p.Revision):
+		p.Phase, p.Ready = Failed, false
+	case slices.Contains(w.broken, p.Revision) || !n.Ready:
+		p.Phase = Running
+	case !p.Ready:
+		p.Phase, p.Ready, p.ReadySince = Running, true, w.s.Now
+	}
+	return *p != before
+}
+
+// step decides, applies and lets time pass: a second, or until the plan wants to be asked again when nothing else happens.
+// done is whether nothing will ever happen again.
+func (w *world) step() (plan Plan, done bool, err error) {
+	plan = Decide(w.s)
+	if err := w.apply(plan); err != nil {
+		return plan, true, err
+	}
+	next := w.s.Now.Add(time.Second)
+	changed := w.tick()
+	if !changed && len(plan.Actions) == 0 {
+		if plan.Wake == 0 {
+			return plan, true, nil
+		}
+		next = max(plan.Wake, w.s.Now.Add(1))
+	}
+	w.s.Now = next
+	return plan, false, nil
+}
+
+// copy returns a world that shares nothing with w that either of them changes.
+func (w *world) copy() *world {
+	c := *w
+	c.s = copySnapshot(w.s)
+	return &c
+}
+
+func copySnapshot(s Snapshot) Snapshot {
+	s.Nodes = slices.Clone(s.Nodes)
+	for i := range s.Nodes {
+		s.Nodes[i].Pods = slices.Clone(s.Nodes[i].Pods)
+	}
+	s.Memory.Backoffs = slices.Clone(s.Memory.Backoffs)
+	return s
+}
