@@ -31,7 +31,7 @@ func (c *checker) calls() {
 // contexts forbids a context out of nowhere: only a main and a test may start one.
 func (c *checker) contexts() {
 	c.eachSource(func(p *Package, f *File) {
-		if p.Name == "main" {
+		if z := c.rules.zoneOf(p.Dir); p.Name == "main" || z != nil && z.Tests {
 			return
 		}
 		eachUse(f.AST, func(sel *ast.SelectorExpr, name string) {

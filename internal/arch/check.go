@@ -66,6 +66,8 @@ func Check(t *Tree, r Rules) []Violation {
 		c.rule = name
 		all[name](c)
 	}
+	c.rule = "exceptions"
+	c.except()
 	slices.SortStableFunc(c.found, func(a, b Violation) int {
 		return cmp.Or(strings.Compare(a.Where, b.Where), strings.Compare(a.Rule, b.Rule))
 	})
@@ -78,6 +80,19 @@ type checker struct {
 	rules Rules
 	rule  string
 	found []Violation
+}
+
+// except takes away the violations that an exception allows, and reports the exceptions that allow none.
+func (c *checker) except() {
+	for _, e := range c.rules.Exceptions {
+		before := len(c.found)
+		c.found = slices.DeleteFunc(c.found, func(v Violation) bool {
+			return v.Rule == e.Rule && (v.Where == e.Place || strings.HasPrefix(v.Where, e.Place+":") || strings.HasPrefix(v.Where, e.Place+"/"))
+		})
+		if len(c.found) == before {
+			c.report(e.Place, "an exception that nobody needs hides the next breach", "keeps the rule %s, so it needs no exception from it", e.Rule)
+		}
+	}
 }
 
 func (c *checker) report(where, why, format string, args ...any) {

@@ -10,6 +10,8 @@ type Rules struct {
 	// Modules are bans on what a module may require.
 	Modules []ModuleBan
 	Words   []Word
+	// Exceptions are places where a rule is broken for a reason. One that is not needed is a violation itself.
+	Exceptions []Exception
 }
 
 // Zone is a group of packages that obey the same import rules. The rules hold for files that are not tests.
@@ -28,6 +30,8 @@ type Zone struct {
 	Deep []Ban
 	// Pure forbids goroutines, channels and ranging over a map in an order that is not sorted.
 	Pure bool
+	// Tests is whether the packages serve tests only, so that they may do what a test may.
+	Tests bool
 	// MaxLines, when not 0, replaces Limits.FileLines.
 	MaxLines int
 }
@@ -50,6 +54,11 @@ type ModuleBan struct {
 // Word is a pattern that must not occur in any text of the repository.
 type Word struct {
 	Pattern, Reason string
+}
+
+// Exception lets one file, or one directory, break one rule.
+type Exception struct {
+	Rule, Place, Reason string
 }
 
 // Everynode returns the rules of this repository. docs/ARCHITECTURE.md tells the story behind them.

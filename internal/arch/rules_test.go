@@ -151,6 +151,24 @@ func TestRulesCannotRot(t *testing.T) {
 	}
 }
 
+func TestExceptions(t *testing.T) {
+	rules := worldRules()
+	rules.Exceptions = []Exception{{"context", "internal/shell/x.go", "it is old"}}
+	fsys := world()
+	found := check(t, fsys, rules)
+	if len(found) != 1 || found[0].Rule != "exceptions" {
+		t.Errorf("an exception that nobody needs is kept: %v", found)
+	}
+	fsys["internal/shell/x.go"] = &fstest.MapFile{Data: []byte(top + "package shell\n\nimport \"context\"\n\nvar x = context.TODO()\n")}
+	if found := check(t, fsys, rules); len(found) != 0 {
+		t.Errorf("the exception does not hold: %v", found)
+	}
+	fsys["internal/shell/y.go"] = fsys["internal/shell/x.go"]
+	if found := check(t, fsys, rules); len(found) != 1 {
+		t.Errorf("the exception holds for another file: %v", found)
+	}
+}
+
 func TestCheckDeps(t *testing.T) {
 	z := Zone{Name: "pure", Deep: noClient}
 	found := CheckDeps(z, []string{"fmt", "k8s.io/client-go/rest", "k8s.io/client-gopher", "k8s.io/kubernetes/pkg/apis/core"})

@@ -106,7 +106,9 @@ func isForeign(dir, base string) bool {
 }
 
 // isBuilt is whether a file is a build product, by the names in .gitignore.
-func isBuilt(base string) bool { return strings.HasSuffix(base, ".test") || strings.HasSuffix(base, ".out") }
+func isBuilt(base string) bool {
+	return strings.HasSuffix(base, ".test") || strings.HasSuffix(base, ".out")
+}
 
 // add takes in one file.
 func (t *Tree) add(name string, data []byte) error {

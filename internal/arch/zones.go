@@ -64,6 +64,13 @@ func indexZones() []Zone {
 		Reason: "the index is fed with events, so that a simulator can feed it too",
 		Bans:   slices.Concat(noClock, without(noIO, "sync")),
 		Deep:   noClient,
+	}, {
+		Name:     "apply",
+		Packages: []string{"internal/apply"},
+		May:      slices.Concat(pureAPI, []string{"./internal/rollout", "./internal/fleet"}),
+		Reason:   "what an answer means and what comes in which order is the same in a simulator",
+		Bans:     slices.Concat(noClock, without(noIO, "net", "net/http")), // for their errors and status codes
+		Deep:     noClient,
 	}}
 }
 
@@ -92,10 +99,10 @@ func shellZones() []Zone {
 		Reason:   "the only reader: it knows nothing of who decides and who writes",
 		Deep:     noKubernetes,
 	}, {
-		Name:     "apply",
-		Packages: []string{"internal/apply/..."},
-		May:      client("./internal/apply/..."),
-		Reason:   "the only writer: it knows nothing of who reads and who decides",
+		Name:     "executor",
+		Packages: []string{"internal/apply/executor"},
+		May:      client("./internal/apply", "./internal/fleet"),
+		Reason:   "the only writer: it tells the index what was answered, and knows nothing of who decides",
 		Deep:     noKubernetes,
 	}, {
 		Name:     "controller",
@@ -110,6 +117,12 @@ func shellZones() []Zone {
 		Reason:   "a picture is made from a snapshot and a plan, so that a golden file can hold it",
 		Bans:     noClock,
 		Deep:     noClient,
+	}, {
+		Name:     "live",
+		Packages: []string{"internal/cli/live"},
+		May:      client("./internal/fleet/..."),
+		Reason:   "who looks on reads as the manager reads and decides as it decides, and cannot write",
+		Deep:     noKubernetes,
 	}}
 }
 
@@ -134,7 +147,12 @@ func otherZones() []Zone {
 		Reason:   "what checks and documents the repository must not add a dependency to it",
 	}, {
 		Name:     "heavy",
-		Packages: []string{"localplane/...", "test/..."},
+		Packages: []string{"localplane/..."},
 		May:      []string{"*"},
+	}, {
+		Name:     "tests",
+		Packages: []string{"test/..."},
+		May:      []string{"*"},
+		Tests:    true,
 	}}
 }

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Everything that can be done with this repository. Needs Go, make and git; `make help` lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eo pipefail -c
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.DEFAULT_GOAL := help
+# One suite after the other: the machine belongs to the plane that is being tested, and the output stays readable.
+.NOTPARALLEL:
+
+# Settings, to be given on the command line: make up NODES=100
+NODES ?= 10#             simulated nodes of make up
+DIR ?= .localplane/default#  where make up keeps its plane
+ARGS ?=#                 further arguments of localplane up and demo
+GO_TEST_FLAGS ?=#        further arguments of every go test, for example -v
+
+# The time that one test binary of a suite may take before it is stopped (go test -timeout). The times that the suites
+# really take, on two cores with everything built, stand behind them.
+UNIT_BUDGET ?= 5m
+RACE_BUDGET ?= 10m
+LOCALPLANE_BUDGET ?= 5m
+PARITY_BUDGET ?= 5m
+SMOKE_BUDGET ?= 5m
+UPSTREAM_BUDGET ?= 10m
+INTEGRATION_BUDGET ?= 30m
+
+MODULES := . localplane test
+ALL_MODULES := $(MODULES) hack/tools
+BIN := $(CURDIR)/bin
+STEP := hack/step
+
+# localplane answers as the Kubernetes that it is built from; without a version clients reject it.
+KUBERNETES_VERSION := $(shell sed -n 's,^\s*k8s.io/kubernetes \(v[0-9.]*\).*,\1,p' localplane/go.mod)
+kubernetes_number = $(word $1,$(subst ., ,$(KUBERNETES_VERSION:v%=%)))
+LOCALPLANE_LDFLAGS := $(addprefix -X k8s.io/component-base/version.,\
+	gitVersion=$(KUBERNETES_VERSION) gitMajor=$(call kubernetes_number,1) gitMinor=$(call kubernetes_number,2))
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+MANAGER_LDFLAGS := -X main.version=$(VERSION)
+
+# Without cgo everything is built with Go alone, and the modules share one build cache. Only the race detector needs more.
+export CGO_ENABLED := 0
+# Tests that start a plane take the programs from here.
+export EVERYNODE_BIN := $(BIN)
+
+##@ Use
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: demo
+demo: build ## Roll a DaemonSet over 30 simulated nodes before your eyes, with two nodes cut and a bad image undone
+	@bin/localplane demo $(ARGS)
+
+.PHONY: up
+up: build ## Run a Kubernetes control plane with NODES simulated nodes and Everynode, until Ctrl-C
+	@bin/localplane up --nodes $(strip $(NODES)) --dir $(strip $(DIR)) $(ARGS)
+
+.PHONY: build
+build: build-manager build-localplane ## Build bin/everynode-manager and bin/localplane
+
+.PHONY: build-manager
+build-manager:
+	@$(STEP) 'build bin/everynode-manager' hack/build -ldflags '$(MANAGER_LDFLAGS)' -o bin/everynode-manager ./cmd/everynode-manager
+
+.PHONY: build-localplane
+build-localplane:
+	@$(STEP) 'build bin/localplane (about 6 minutes the first time, on two cores)' \
+		hack/build -C localplane -ldflags '$(LOCALPLANE_LDFLAGS)' -o $(BIN)/localplane ./cmd/localplane
+
+.PHONY: clean
+clean: ## Remove what was built (Go's build cache and the state of planes stay)
+	rm -rf bin .cache
+
+##@ Check
+
+.PHONY: test
+test: build test-unit test-race test-localplane test-parity test-smoke test-upstream ## Run the tests: about 10 minutes when everything is built
+	@$(STEP) -l
+
+.PHONY: test-all
+test-all: build test-unit test-race test-localplane test-parity test-integration test-upstream ## Run the tests, and everything that an issue promised to show
+	@$(STEP) -l
+
+.PHONY: test-unit
+test-unit: ## Unit and script tests of the root module
+	@$(STEP) -b $(UNIT_BUDGET) 'unit and script tests' go test -timeout $(UNIT_BUDGET) $(GO_TEST_FLAGS) ./...
+
+.PHONY: test-race
+test-race: ## The same under the race detector (needs a C compiler)
+	@if command -v "$$(go env CC)" >/dev/null; then \
+		CGO_ENABLED=1 $(STEP) -b $(RACE_BUDGET) 'race tests' go test -race -timeout $(RACE_BUDGET) $(GO_TEST_FLAGS) ./...; \
+	else \
+		$(STEP) -s 'race tests' "the race detector needs a C compiler, and there is no $$(go env CC)" 'install gcc and libc6-dev, then make test-race'; \
+	fi
+
+.PHONY: test-localplane
+test-localplane: ## Unit tests of localplane
+	@$(STEP) -b $(LOCALPLANE_BUDGET) 'localplane tests' go test -C localplane -timeout $(LOCALPLANE_BUDGET) $(GO_TEST_FLAGS) ./...
+
+.PHONY: test-parity
+test-parity: ## Our pure packages against upstream's own code
+	@$(STEP) -b $(PARITY_BUDGET) 'parity tests' go test -C test -timeout $(PARITY_BUDGET) $(GO_TEST_FLAGS) ./parity/...
+
+.PHONY: test-smoke
+test-smoke: build ## One smoke test of each integration suite, on a plane
+	@$(STEP) -b $(SMOKE_BUDGET) 'integration smoke tests' \
+		go test -C test -count=1 -v -run '^TestSmoke' -timeout $(SMOKE_BUDGET) $(GO_TEST_FLAGS) ./integration/...
+
+.PHONY: test-integration
+test-integration: build ## All integration tests, on planes
+	@$(STEP) -b $(INTEGRATION_BUDGET) 'integration tests' \
+		go test -C test -count=1 -v -timeout $(INTEGRATION_BUDGET) $(GO_TEST_FLAGS) ./integration/...
+
+.PHONY: test-upstream
+test-upstream: build ## Upstream's own end-to-end tests of DaemonSets, on a plane with Everynode's native dialect
+	@$(STEP) 'build of the end-to-end tests (about 4 minutes the first time, on two cores)' \
+		hack/build -C test -o /dev/null ./...
+	@$(STEP) -b $(UPSTREAM_BUDGET) 'upstream end-to-end tests' \
+		go test -C test -count=1 -v -timeout $(UPSTREAM_BUDGET) $(GO_TEST_FLAGS) ./upstream/...
+
+.PHONY: verify
+verify: verify-format verify-tidy verify-rules verify-generate vet lint test-race ## Check everything that a reviewer should not have to: rules, format, linters, generated files, races
+	@$(STEP) -l
+
+.PHONY: verify-format
+verify-format: ## gofmt and go.mod files have nothing to change
+	@$(STEP) gofmt bash -ec 'test -z "$$(gofmt -l -s . | tee /dev/stderr)"'
+
+.PHONY: verify-tidy
+verify-tidy:
+	@$(STEP) 'go mod tidy' bash -ec 'for m in $(ALL_MODULES); do go mod tidy -C $$m -diff; done'
+
+.PHONY: verify-rules
+verify-rules: ## Import rules and house style (internal/arch)
+	@$(STEP) 'import rules and house style' go test -count=1 ./internal/arch
+
+.PHONY: verify-generate
+verify-generate: ## The generated files are those that the generators write
+	@$(STEP) 'generated files' hack/verify-generate $(MAKE) generate
+
+.PHONY: vet
+vet: ## go vet in all modules
+	@for m in $(MODULES); do $(STEP) "go vet ($$m)" go vet -C $$m ./...; done
+
+.PHONY: lint
+lint: bin/golangci-lint ## golangci-lint in all modules, with .golangci.yml
+	@for m in $(MODULES); do $(STEP) "golangci-lint ($$m)" bash -ec "cd $$m && $(BIN)/golangci-lint run ./..."; done
+
+bin/golangci-lint: hack/tools/go.mod hack/tools/go.sum
+	@$(STEP) 'build bin/golangci-lint (about 2 minutes the first time, on two cores)' \
+		hack/build -C hack/tools -o $(BIN)/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+##@ Change
+
+.PHONY: generate
+generate: ## Write the generated files: docs/reference
+	go run ./hack/docgen
+
+.PHONY: update
+update: ## Write the golden files of all tests of the root module anew; read the diff before you commit it
+	go test $$(grep -rlE --include='*_test.go' 'flag\.Bool\("update"' internal | xargs -n1 dirname | sort -u | sed 's,^,./,') -update
+
+.PHONY: format
+format: bin/golangci-lint ## Format all Go files
+	@for m in $(MODULES); do (cd $$m && $(BIN)/golangci-lint fmt ./...); done
