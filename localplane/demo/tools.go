@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"everynode.dev/everynode/internal/cli/view"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+const (
+	// interval is how often a condition is looked at, and how long the picture stays at least.
+	interval = 50 * time.Millisecond
+	// heartbeat is how often the picture is drawn when nothing happens, so that times in it go on.
+	heartbeat = time.Second
+)
+
+// limit is how long one step may take before the demo gives up; large planes on small machines are slow.
+func (s *story) limit() time.Duration {
+	return 90*time.Second + time.Duration(s.count)*500*time.Millisecond
+}
+
+var errTooLong = errors.New("it took too long")
+
+// poll asks until the answer is yes.
+func (s *story) poll(ctx context.Context, limit time.Duration, holds func() (bool, error)) error {
+	for end := time.Now().Add(limit); ; {
+		yes, err := holds()
+		if yes || err != nil {
+			return err
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%w (%s)", errTooLong, view.Duration(limit))
+		}
+		if err := pause(ctx, interval); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits, or returns why it does not.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+// await waits until something holds of the count.
+func (s *story) await(ctx context.Context, what string, holds func(*tally) bool) error {
+	err := s.poll(ctx, s.limit(), func() (yes bool, err error) {
+		err = s.witness.ask(func(t *tally) { yes = holds(t) })
+		return yes, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %s: %w%s", what, err, s.whereItStands(err))
+	}
+	return nil
+}
+
+// whereItStands adds to a time-out what the last picture showed.
+func (s *story) whereItStands(err error) string {
+	m := s.picture()
+	if !errors.Is(err, errTooLong) || m.Title == "" {
+		return ""
+	}
+	text := fmt.Sprintf("; %d of %d nodes are up to date", m.Done, m.Status.Desired)
+	for _, w := range m.Waits {
+		text += fmt.Sprintf("; %s: %s", view.List(w.Nodes, 2), w.Reason)
+	}
+	return text
+}
+
+// everyNodeRuns waits until each of the nodes has an available pod with the image.
+func (s *story) everyNodeRuns(ctx context.Context, image string, nodes []string) error {
+	what := fmt.Sprintf("%d nodes to run %s", len(nodes), image)
+	return s.await(ctx, what, func(t *tally) bool { return subset(nodes, t.running(image)) })
+}
+
+// subset is whether all names are in the other list; both are sorted.
+func subset(names, of []string) bool {
+	for _, name := range names {
+		for len(of) > 0 && of[0] < name {
+			of = of[1:]
+		}
+		if len(of) == 0 || of[0] != name {
+			return false
+		}
+	}
+	return true
+}
+
+// want tells the witness which image pods have to have from now on.
+func (s *story) want(image string) error {
+	return s.witness.ask(func(t *tally) { t.image = image })
+}
+
+// say writes lines of the story. That the output cannot be written to is no reason to leave a plane half told; the last
+// write reports it.
+func (s *story) say(lines ...string) {
+	_ = s.view.Say(strings.Join(lines, "\n"))
+}
+
+// draw keeps the picture up to date until ctx ends.
+func (s *story) draw(ctx context.Context) {
+	tracker := view.NewTracker(namespace + "/" + setName)
+	ticker := time.NewTicker(heartbeat)
+	defer ticker.Stop()
+	for pause(ctx, interval) == nil {
+		if snapshot, plan, ok := s.set.Look(rollout.Time(time.Now().UnixNano())); ok {
+			model := tracker.Next(snapshot, plan)
+			s.mu.Lock()
+			s.model = model
+			s.mu.Unlock()
+			_ = s.view.Show(model) // see say
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		case <-s.set.Changed():
+		}
+	}
+}
+
+// picture is the newest model.
+func (s *story) picture() view.Model {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.model
+}
