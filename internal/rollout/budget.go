@@ -20,7 +20,7 @@ func (d *decision) charge(t *site) bool {
 	if !d.usable || d.in.Set.Strategy != RollingUpdate || !t.counts() {
 		return false
 	}
-	if t.node.Fit != NotKnown && t.live() <= 2 && d.serves(&t.census) {
+	if t.node.Fit.known() && t.live() <= 2 && d.serves(&t.census) {
 		d.tally.available++
 	}
 	flying := t.running == 0 || t.wanted > 0 && !t.ready

@@ -94,6 +94,9 @@ const (
 	MustLeave            // no pod may run here
 )
 
+// known is whether a fit has been evaluated.
+func (f Fit) known() bool { return f >= MustRun && f <= MustLeave }
+
 // Node is one node as seen by one set.
 type Node struct {
 	Name string

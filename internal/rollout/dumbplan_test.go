@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// started is what the update does: the nodes whose turn it is, in order, before it is known how many actions have room.
+type started struct {
+	node   int
+	reason VerdictKind
+	charge bool
+}
+
+// turns lists the nodes where the update starts.
+func (d *dumb) turns() []started {
+	var out []started
+	flying, allowed := d.count(d.inFlight), 1<<40
+	if d.s.Set.MaxReplacing != nil {
+		allowed = ceil(*d.s.Set.MaxReplacing, d.desired()) - flying
+	}
+	kind := Recreating
+	if d.surge() {
+		kind = Surging
+	}
+	for _, f := range d.nodes {
+		switch {
+		case !d.candidate(f) || d.anyAvailable(f.old):
+		case d.surge() && f.Fit == MayStay:
+			out = append(out, started{f.index, Removing, false})
+		case allowed > 0:
+			allowed--
+			out = append(out, started{f.index, kind, false})
+		}
+	}
+	free := d.limit() - d.count(d.charged)
+	spare := d.count(func(f facts) bool {
+		return d.counted(f) && (f.Fit == MustRun || f.Fit == MayStay) && len(f.live) <= 2 &&
+			(d.anyAvailable(f.current) || len(f.old) > 0 && d.available(f.old[0]))
+	}) - d.desired()
+	sunset := []started{}
+	for _, f := range d.nodes {
+		switch {
+		case !d.candidate(f) || !d.anyAvailable(f.old):
+		case d.surge() && f.Fit == MayStay:
+			if len(sunset) < spare {
+				sunset = append(sunset, started{f.index, Removing, false})
+			}
+		case free > 0:
+			free--
+			out = append(out, started{f.index, kind, true})
+		}
+	}
+	return append(out, sunset...)
+}
+
+// plan puts everything together.
+func (d *dumb) plan() Plan {
+	burst := d.s.Set.Burst
+	if burst <= 0 {
+		burst = 250
+	}
+	creates, deletes := d.repairs()
+	urgent := append(creates, deletes...)
+	turns := d.turns()
+	all := slices.Clone(urgent)
+	for _, turn := range turns {
+		all = append(all, d.action(turn))
+	}
+	p := Plan{Actions: all[:min(burst, len(all))]}
+	verdicts := make([]Verdict, 0, len(d.nodes))
+	for _, f := range d.nodes {
+		v := Verdict{Kind: d.verdict(f, all, p.Actions), Charged: d.charged(f)}
+		for i, turn := range turns {
+			if turn.node == f.index && turn.charge && len(urgent)+i < burst {
+				v.Charged = true
+				p.Budget.UsedByUpdate++
+			}
+		}
+		verdicts = append(verdicts, v)
+	}
+	p.Verdicts = verdicts
+	d.fillBudget(&p)
+	p.Status = d.status()
+	p.Notes = d.notes(p.Actions)
+	p.Memory = d.memory(p.Actions)
+	p.Wake = d.wake(len(all) > len(p.Actions))
+	return p
+}
+
+// repairs lists what is done whatever the update does: creates, then deletes.
+func (d *dumb) repairs() (creates, deletes []Action) {
+	for _, f := range d.nodes {
+		if d.missing(f) && f.Blocked == "" {
+			creates = append(creates, Action{Kind: Create, Node: f.index, Revision: d.s.Set.Update, Reason: Creating})
+		}
+		for _, p := range f.pods {
+			if kind, goes := d.condemned(f, p); goes {
+				deletes = append(deletes, Action{Kind: Delete, Node: f.index, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: kind})
+			}
+		}
+	}
+	return creates, deletes
+}
+
+func (d *dumb) action(turn started) Action {
+	if turn.reason == Surging {
+		return Action{Kind: Create, Node: turn.node, Revision: d.s.Set.Update, Reason: Surging}
+	}
+	p := d.nodes[turn.node].old[0]
+	return Action{Kind: Delete, Node: turn.node, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: turn.reason}
+}
+
+// verdict is the verdict table. all are the wanted actions, kept those that have room.
+func (d *dumb) verdict(f facts, all, kept []Action) VerdictKind {
+	mine := func(a Action) bool { return a.Node == f.index }
+	if i := slices.IndexFunc(kept, mine); i >= 0 {
+		return kept[i].Reason
+	}
+	rolling := d.s.Set.Strategy == RollingUpdate
+	table := []struct {
+		when bool
+		kind VerdictKind
+	}{
+		{slices.ContainsFunc(all, mine), WaitBurst},
+		{!d.known(), NotEvaluated},
+		{f.Gone && len(f.pods) > 0, WaitCollection},
+		{f.Gone, NotWanted},
+		{f.Fit == MustLeave && len(f.pods) > 0, WaitTerminating},
+		{f.Fit == MustLeave, NotWanted},
+		{!d.mayRun(f), NotEvaluated},
+		{d.missing(f), Blocked},
+		{f.held, WaitBackoff},
+		{len(f.live) == 0 && len(f.pods) > 0, WaitTerminating},
+		{len(f.live) == 0, NotWanted},
+		{len(f.current) > 0 && !d.available(f.current[0]), WaitAvailable},
+		{len(f.current) > 0 && f.Fit == MayStay, Stays},
+		{len(f.current) > 0, UpToDate},
+		{!rolling, WaitOnDelete},
+		{f.Blocked != "", Blocked},
+		{!d.anyAvailable(f.old), WaitReplacing},
+		{d.surge() && f.Fit == MayStay, WaitSurgeRemove},
+		{true, WaitBudget},
+	}
+	i := slices.IndexFunc(table, func(line struct {
+		when bool
+		kind VerdictKind
+	}) bool {
+		return line.when
+	})
+	return table[i].kind
+}
+
+func (d *dumb) fillBudget(p *Plan) {
+	p.Budget.Limit = d.limit()
+	p.Budget.Surge = d.surge() && d.known()
+	p.Budget.UsedByUnreachable = d.count(func(f facts) bool { return d.charged(f) && !f.Ready })
+	p.Budget.UsedByUpdate += d.count(func(f facts) bool { return d.charged(f) && f.Ready && d.inFlight(f) })
+	p.Budget.UsedByOthers = d.count(func(f facts) bool { return d.charged(f) && f.Ready && !d.inFlight(f) })
+}
+
+func (d *dumb) status() Status {
+	must := func(f facts) bool { return f.Fit == MustRun && !f.Gone }
+	oldest := func(property func(Pod) bool) int {
+		return d.count(func(f facts) bool { return must(f) && len(f.pods) > 0 && property(f.pods[0]) })
+	}
+	st := Status{
+		Desired:   d.desired(),
+		Current:   oldest(func(Pod) bool { return true }),
+		Ready:     oldest(func(p Pod) bool { return p.Ready }),
+		Updated:   oldest(func(p Pod) bool { return d.known() && p.Revision == d.s.Set.Update }),
+		Available: oldest(d.available),
+		Misscheduled: d.count(func(f facts) bool {
+			return !f.Gone && (f.Fit == MayStay || f.Fit == MustLeave) && len(f.pods) > 0
+		}),
+	}
+	st.Unavailable = st.Desired - st.Available
+	return st
+}
+
+func (d *dumb) notes(actions []Action) []Note {
+	kinds := map[VerdictKind]NoteKind{ReplacingFailed: FoundFailedPod, ReplacingEnded: FoundSucceededPod}
+	var out []Note
+	for i, a := range actions {
+		if kind, ok := kinds[a.Reason]; ok {
+			out = append(out, Note{Kind: kind, Node: a.Node, Action: i, Pod: a.Pod})
+		}
+	}
+	return out
+}
+
+// memory keeps a map by node and sorts it at the end.
+func (d *dumb) memory(actions []Action) Memory {
+	if !d.known() {
+		return d.s.Memory
+	}
+	m := Memory{Update: d.s.Revisions[d.s.Set.Update].Name}
+	known := map[string]Backoff{}
+	for _, b := range d.s.Memory.Backoffs {
+		present := slices.ContainsFunc(d.s.Nodes, func(n Node) bool { return n.Name == b.Node })
+		if present && d.s.Memory.Update == m.Update && b.Last.Add(30*time.Minute) >= d.s.Now {
+			known[b.Node] = b
+		}
+	}
+	done := map[string]bool{}
+	for _, a := range actions {
+		name := d.s.Nodes[a.Node].Name
+		if a.Reason != ReplacingFailed || done[name] {
+			continue
+		}
+		done[name] = true
+		delay := time.Second
+		if b, ok := known[name]; ok {
+			delay = min(max(b.Delay*2, time.Second), 15*time.Minute)
+		}
+		known[name] = Backoff{Node: name, Delay: delay, Last: d.s.Now}
+	}
+	for _, b := range known {
+		m.Backoffs = append(m.Backoffs, b)
+	}
+	slices.SortFunc(m.Backoffs, func(a, b Backoff) int { return strings.Compare(a.Node, b.Node) })
+	return m
+}
+
+func (d *dumb) wake(cut bool) Time {
+	var moments []Time
+	if cut {
+		moments = append(moments, d.s.Now)
+	}
+	for _, f := range d.nodes {
+		if f.held {
+			moments = append(moments, f.until)
+		}
+		for _, p := range f.pods {
+			if !f.Gone && p.Ready && p.ReadySince != 0 && !d.available(p) {
+				moments = append(moments, p.ReadySince.Add(d.s.Set.MinReady))
+			}
+		}
+	}
+	if len(moments) == 0 {
+		return 0
+	}
+	if first := slices.Min(moments); first != 0 {
+		return first
+	}
+	return 1
+}

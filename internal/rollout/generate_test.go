@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// source is where a generated snapshot gets its choices from: the bytes of a fuzzer or of a seeded generator. When they run
+// out, every choice is the first.
+type source struct{ data []byte }
+
+// pick chooses one of n.
+func (s *source) pick(n int) int {
+	if len(s.data) == 0 {
+		return 0
+	}
+	b := s.data[0]
+	s.data = s.data[1:]
+	return int(b) % n
+}
+
+// one is true in one of n cases.
+func (s *source) one(n int) bool { return s.pick(n) == n-1 }
+
+// snapshot makes a snapshot that keeps to the contract: sorted nodes with different names, pods with different names.
+func (s *source) snapshot() Snapshot {
+	out := Snapshot{
+		Now:       testNow,
+		Revisions: []Revision{{Name: "v1", Number: 1}, {Name: "v2", Number: 2}, {Name: "v3", Number: 3}}[:1+s.pick(3)],
+	}
+	out.Set = s.set(len(out.Revisions))
+	for i := range s.pick(7) {
+		out.Nodes = append(out.Nodes, s.node(fmt.Sprintf("n%02d", i), len(out.Revisions)))
+	}
+	if s.one(2) {
+		out.Memory = s.memory(&out)
+	}
+	return out
+}
+
+func (s *source) set(revisions int) Set {
+	set := Set{
+		Strategy:       []Strategy{RollingUpdate, RollingUpdate, RollingUpdate, RollingUpdate, OnDelete, 0}[s.pick(6)],
+		MaxUnavailable: s.quantity(),
+		MinReady:       []time.Duration{0, 0, 10 * time.Second, -time.Second}[s.pick(4)],
+		Burst:          []int{0, 0, 0, 1, 2, 3, -1}[s.pick(7)],
+		Update:         revisions - 1,
+	}
+	if s.one(2) {
+		set.MaxSurge = s.quantity()
+	}
+	if s.one(4) {
+		q := s.quantity()
+		set.MaxReplacing = &q
+	}
+	if s.one(8) {
+		set.Update = s.pick(5) - 1
+	}
+	return set
+}
+
+func (s *source) quantity() Quantity {
+	if s.one(3) {
+		return Quantity{Value: []int{10, 50, 34, 100, 250, 1}[s.pick(6)], Percent: true}
+	}
+	return Quantity{Value: []int{1, 2, 3, 0, -1, 100}[s.pick(6)]}
+}
+
+func (s *source) node(name string, revisions int) Node {
+	n := Node{Name: name, Ready: !s.one(6), Fit: []Fit{MustRun, MustRun, MustRun, MustRun, MustRun, MayStay, MayStay, MustLeave, NotKnown, 9}[s.pick(10)]}
+	if s.one(8) {
+		n.Gone, n.Fit = true, MustLeave
+	}
+	if s.one(8) {
+		n.Blocked = "taken"
+	}
+	for i := range []int{1, 1, 1, 1, 0, 2, 2, 3, 4}[s.pick(9)] {
+		n.Pods = append(n.Pods, s.pod(fmt.Sprintf("%s-%d", name, i), revisions))
+	}
+	return n
+}
+
+func (s *source) pod(name string, revisions int) Pod {
+	ago := func(seconds int) Time { return testNow.Add(-time.Duration(seconds) * time.Second) }
+	return Pod{
+		Name: name, UID: "uid-" + name,
+		Revision:   s.pick(revisions+1) - s.pick(2),
+		Phase:      []Phase{Running, Running, Running, Running, Pending, Succeeded, Failed, Failed}[s.pick(8)],
+		Scheduled:  !s.one(6),
+		Deleting:   s.one(5),
+		Ready:      !s.one(3),
+		ReadySince: []Time{ago(100), ago(10), ago(9), ago(1), ago(-5), 0}[s.pick(6)],
+		Created:    ago(s.pick(4)),
+	}
+}
+
+func (s *source) memory(in *Snapshot) Memory {
+	m := Memory{Update: "v1"}
+	if s.pick(4) > 0 && in.Set.Update >= 0 && in.Set.Update < len(in.Revisions) {
+		m.Update = in.Revisions[in.Set.Update].Name
+	}
+	for i := range s.pick(8) {
+		delay := time.Second << s.pick(11)
+		ago := []time.Duration{0, delay / 2, delay, delay + 1, 30 * time.Minute, 31 * time.Minute}[s.pick(6)]
+		m.Backoffs = append(m.Backoffs, Backoff{Node: fmt.Sprintf("n%02d", i), Delay: delay, Last: testNow.Add(-ago)})
+	}
+	return m
+}
+
+// wild breaks the contract of a snapshot in as many ways as there are choices left.
+func (s *source) wild(in *Snapshot) {
+	numbers := []int{math.MaxInt, math.MinInt, -1, math.MaxInt32 + 1, 101}
+	for len(s.data) > 0 {
+		switch s.pick(9) {
+		case 0:
+			in.Set.Update = numbers[s.pick(5)]
+		case 1:
+			in.Set.MaxUnavailable = Quantity{numbers[s.pick(5)], s.one(2)}
+		case 2:
+			in.Set.MaxSurge = Quantity{numbers[s.pick(5)], s.one(2)}
+		case 3:
+			in.Set.MaxReplacing = &Quantity{numbers[s.pick(5)], s.one(2)}
+		case 4:
+			in.Set.MinReady, in.Set.Burst = time.Duration(numbers[s.pick(5)]), numbers[s.pick(5)]
+		case 5:
+			in.Now = Time(numbers[s.pick(5)])
+		case 6:
+			in.Nodes = append(in.Nodes, s.node("n00", 2))
+		case 7:
+			in.Memory.Backoffs = append(in.Memory.Backoffs, Backoff{"n00", time.Duration(numbers[s.pick(5)]), Time(numbers[s.pick(5)])})
+		default:
+			s.wildPod(in, numbers)
+		}
+	}
+}
+
+func (s *source) wildPod(in *Snapshot, numbers []int) {
+	if len(in.Nodes) == 0 {
+		return
+	}
+	n := &in.Nodes[s.pick(len(in.Nodes))]
+	n.Pods = append(n.Pods, Pod{
+		Revision: numbers[s.pick(5)], Phase: Phase(s.pick(256)), Ready: s.one(2),
+		ReadySince: Time(numbers[s.pick(5)]), Created: Time(numbers[s.pick(5)]),
+	})
+}
