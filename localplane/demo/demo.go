@@ -44,7 +44,7 @@ type Options struct {
 
 // Run tells the story from the start of the plane to its end. It returns nil when everything that was promised was seen,
 // and when it returns the plane has been stopped.
-func Run(ctx context.Context, o Options) (err error) {
+func Run(ctx context.Context, o Options) error {
 	if o.Nodes < LeastNodes {
 		return fmt.Errorf("--nodes %d is too few for the demo: it cuts two nodes during an update whose budget is %d%% of the nodes; "+
 			"name at least %d", o.Nodes, budgetPercent, LeastNodes)
@@ -57,13 +57,14 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	s := &story{plane: plane, view: screen, count: o.Nodes}
 	err = s.tell(ctx)
-	err = errors.Join(err, screen.Close())
-	fmt.Fprintln(o.Out, "stopping the plane")
-	err = errors.Join(err, plane.Stop())
-	if err == nil {
-		fmt.Fprint(o.Out, s.summary(time.Since(began)))
+	if ctx.Err() != nil {
+		err = errors.New("the demo was interrupted before its end")
 	}
-	return err
+	err = errors.Join(err, screen.Close(), screen.Say("\nStopping everything."), plane.Stop())
+	if err != nil {
+		return err
+	}
+	return screen.Say(s.summary(time.Since(began)))
 }
 
 // clients are the ways to talk to the plane.

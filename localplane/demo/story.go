@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,7 +19,6 @@ import (
 	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/internal/dialect/native"
 	"everynode.dev/everynode/internal/fleet/feed"
-	"everynode.dev/everynode/internal/rollout"
 )
 
 // story is the demo while it is told.
@@ -34,6 +34,10 @@ type story struct {
 	set     *live.Set
 	// cut are the two nodes that were cut off.
 	cut []string
+
+	// stop ends the story early; tasks are what runs beside it.
+	stop  context.CancelCauseFunc
+	tasks sync.WaitGroup
 
 	mu sync.Mutex
 	// model is the newest picture.
@@ -55,17 +59,11 @@ func (s *story) budget() int { return budgetOf(s.count) }
 
 // tell plays all acts and checks the count.
 func (s *story) tell(ctx context.Context) error {
-	ctx, stop := context.WithCancel(ctx)
-	var tasks sync.WaitGroup
-	defer tasks.Wait()
-	defer stop()
-	if err := s.prepare(ctx); err != nil {
-		return err
-	}
-	tasks.Go(s.witness.wait)
-	tasks.Go(s.set.Wait)
-	tasks.Go(func() { s.draw(ctx) })
-	for _, act := range []func(context.Context) error{s.create, s.roll, s.spoil, s.undo, s.judge} {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer s.tasks.Wait()
+	defer stop(nil)
+	s.stop = stop
+	for _, act := range []func(context.Context) error{s.prepare, s.create, s.roll, s.spoil, s.undo, s.judge} {
 		if err := act(ctx); err != nil {
 			return err
 		}
@@ -73,7 +71,7 @@ func (s *story) tell(ctx context.Context) error {
 	return nil
 }
 
-// prepare waits for the nodes and begins to watch.
+// prepare waits for the nodes and begins to watch and to draw.
 func (s *story) prepare(ctx context.Context) error {
 	var err error
 	if s.clients, err = connect(s.plane); err != nil {
@@ -90,13 +88,19 @@ func (s *story) prepare(ctx context.Context) error {
 	if s.witness, err = watchPods(ctx, s.clients.typed, newTally(s.nodes, s.budget())); err != nil {
 		return err
 	}
+	s.tasks.Go(s.witness.wait)
 	s.set, err = live.Watch(ctx, live.Options{
 		Client: s.clients.typed, Dynamic: s.clients.dynamic, Namespace: namespace, Name: setName,
 		Source: feed.Source{
 			Dialect: "native", Resource: appsv1.SchemeGroupVersion.WithResource("daemonsets"), Kind: "DaemonSet", Digest: native.Digest,
 		},
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	s.tasks.Go(s.set.Wait)
+	s.tasks.Go(func() { s.draw(ctx) })
+	return nil
 }
 
 // readyNodes returns the names of the nodes once all of them are ready.
@@ -200,24 +204,35 @@ func (s *story) cutTwo(ctx context.Context) error {
 
 // cutNodesWait shows that the cut nodes are known to be away and that each waits for its old pod.
 func (s *story) cutNodesWait(ctx context.Context) error {
-	err := s.await(ctx, "the cut nodes to be not ready with their old pods terminating", func(t *tally) bool {
-		terminating := t.terminating()
-		for _, cell := range s.picture().Cells {
-			if slices.Contains(s.cut, cell.Node) &&
-				(!cell.NotReady || cell.Kind != rollout.WaitTerminating || !slices.Contains(terminating, cell.Node)) {
-				return false
-			}
+	var waits []view.Wait
+	err := s.await(ctx, "the cut nodes to be known as not ready and to wait", func(*tally) bool {
+		waits = waitsOf(s.picture(), s.cut)
+		waiting := 0
+		for _, wait := range waits {
+			waiting += len(wait.Nodes)
 		}
-		return true
+		return waiting == len(s.cut)
 	})
 	if err != nil {
 		return err
 	}
-	s.say(fmt.Sprintf("   %d of %d nodes run version 2. The update did not wait for the other two, and they wait for a reason:", s.count-len(s.cut), s.count))
-	for _, wait := range s.picture().Waits {
-		s.say(fmt.Sprintf("   %s, not ready for %s: %s", view.List(wait.Nodes, 4), view.Duration(wait.NotReady), wait.Reason))
+	s.say(fmt.Sprintf("   %d of %d nodes run version 2: the update did not wait for the other two. Why they wait:", s.count-len(s.cut), s.count))
+	for _, wait := range waits {
+		s.say(fmt.Sprintf("   %s (not ready for %s): %s.", strings.Join(wait.Nodes, ", "), view.Duration(wait.NotReady), wait.Reason))
 	}
 	return nil
+}
+
+// waitsOf returns why those of the nodes wait that are not ready.
+func waitsOf(m view.Model, nodes []string) []view.Wait {
+	var waits []view.Wait
+	for _, wait := range m.Waits {
+		wait.Nodes = slices.DeleteFunc(slices.Clone(wait.Nodes), func(n string) bool { return !slices.Contains(nodes, n) })
+		if wait.NotReady > 0 && len(wait.Nodes) > 0 {
+			waits = append(waits, wait)
+		}
+	}
+	return waits
 }
 
 func (s *story) healTwo(ctx context.Context) error {

@@ -31,6 +31,6 @@ func (s *story) summary(total time.Duration) string {
 	row("beyond the budget", "%d pods taken down while it was used up (for more than %s)", f.Beyond, view.Duration(tooLate))
 	row("pods on one node", "at most %d at once, terminating ones included", f.MostPerNode)
 	row("restarted needlessly", "%d of %d pods", f.Needless, f.Made)
-	fmt.Fprintf(&b, "Everything is stopped; it took %s from start to end.\n", view.Duration(total))
+	fmt.Fprintf(&b, "Everything is stopped; it took %s from start to end.", view.Duration(total))
 	return b.String()
 }

@@ -104,10 +104,16 @@ func (s *story) want(image string) error {
 	return s.witness.ask(func(t *tally) { t.image = image })
 }
 
-// say writes lines of the story. That the output cannot be written to is no reason to leave a plane half told; the last
-// write reports it.
+// say writes lines of the story.
 func (s *story) say(lines ...string) {
-	_ = s.view.Say(strings.Join(lines, "\n"))
+	s.heard(s.view.Say(strings.Join(lines, "\n")))
+}
+
+// heard ends the story when nobody can read it any more, for example behind a pipe that was closed.
+func (s *story) heard(err error) {
+	if err != nil {
+		s.stop(err)
+	}
 }
 
 // draw keeps the picture up to date until ctx ends.
@@ -121,7 +127,7 @@ func (s *story) draw(ctx context.Context) {
 			s.mu.Lock()
 			s.model = model
 			s.mu.Unlock()
-			_ = s.view.Show(model) // see say
+			s.heard(s.view.Show(model))
 		}
 		select {
 		case <-ctx.Done():
