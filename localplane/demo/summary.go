@@ -27,7 +27,11 @@ func (s *story) summary(total time.Duration) string {
 	b.WriteString("Counted from the API server's own watch of pods, not from the controller:\n")
 	row("unavailable at once", "at most %d of %d nodes, the 2 cut ones left out while they were away; the budget is %d",
 		f.Unavailable, s.count, budget)
-	row("", "at most %d with them: a node that goes dark comes on top of what is under way at that moment", f.UnavailableInAll)
+	with := ""
+	if f.UnavailableInAll > budget {
+		with = ": a node that goes dark comes on top of what is under way at that moment"
+	}
+	row("", "at most %d with them%s", f.UnavailableInAll, with)
 	row("beyond the budget", "%d pods taken down while it was used up (for more than %s)", f.Beyond, view.Duration(tooLate))
 	row("pods on one node", "at most %d at once, terminating ones included", f.MostPerNode)
 	row("restarted needlessly", "%d of %d pods", f.Needless, f.Made)
