@@ -5,7 +5,6 @@ package revision
 import (
 	stdjson "encoding/json"
 	"fmt"
-	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -26,7 +25,7 @@ func canonical(template map[string]any) (map[string]any, error) {
 	if err := stdjson.Unmarshal(data, &form); err != nil {
 		return nil, fmt.Errorf("decoding the pod template: %w", err)
 	}
-	addUnknown(form, template, reflect.TypeFor[corev1.PodTemplateSpec]())
+	knowledge{}.addUnknown(form, template, templateType())
 	return form, nil
 }
 

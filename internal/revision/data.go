@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 
 	"k8s.io/apimachinery/pkg/util/json"
 )
@@ -46,7 +47,34 @@ func Decode(data []byte) (map[string]any, error) {
 	if decoded.Spec.Template == nil {
 		return nil, errors.New("decoding revision data: there is no object at spec.template")
 	}
-	return withoutPatch(decoded.Spec.Template), nil
+	template := withoutPatch(decoded.Spec.Template)
+	clampObject(template)
+	return template, nil
+}
+
+// clampObject undoes in place what writing does to the highest integers: 9223372036854775807, which people write as
+// tolerationSeconds when they mean "for ever", goes through float64 and comes out as 9223372036854775808, which no field
+// of our types can hold.
+func clampObject(object map[string]any) {
+	for key, value := range object {
+		object[key] = clamped(value)
+	}
+}
+
+func clamped(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		clampObject(value)
+	case []any:
+		for i := range value {
+			value[i] = clamped(value[i])
+		}
+	case float64:
+		if value == math.MaxInt64 {
+			return int64(math.MaxInt64)
+		}
+	}
+	return value
 }
 
 // withoutPatch is template without the directive that a revision adds to it.

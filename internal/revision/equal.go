@@ -2,97 +2,152 @@
 
 package revision
 
+import (
+	"bytes"
+	stdjson "encoding/json"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/util/json"
+)
+
 // Equal is whether two templates are the same: whether their canonical forms are. So what one version of the API types
 // writes and another leaves out makes no difference (null, the zero creationTimestamp, "resources":{}, an explicit
 // false), nor how a number is held in memory; the order of lists does, and so does an empty object whose presence means
-// something ("emptyDir":{}). Numbers are compared as float64, for revisions hold no more of them.
+// something ("emptyDir":{}). Numbers are compared as float64, for revisions hold no more of them. A nil template equals
+// nothing.
 func Equal(a, b map[string]any) bool {
-	return equalForms(comparableForm(a), comparableForm(b))
+	return knowledge{}.equalTemplates(a, b)
 }
 
-// comparableForm is the canonical form of template; if our types cannot read it, the next best, so that at least a template
-// is equal to itself.
-func comparableForm(template map[string]any) map[string]any {
-	if template == nil {
-		return nil
+func (k knowledge) equalTemplates(a, b map[string]any) bool {
+	if a == nil || b == nil {
+		return false
 	}
-	template = withoutPatch(template)
-	form, err := canonical(template)
+	return k.equal(withoutPatch(a), withoutPatch(b), templateType())
+}
+
+// equal compares two values of the type t; nil is one that is absent. It comes to what comparing the canonical forms
+// would come to, without making them: most comparisons end at the first image that differs.
+func (k knowledge) equal(a, b any, t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer:
+		// Our types have pointers where being there means something.
+		if a == nil || b == nil {
+			return a == nil && b == nil
+		}
+		return k.equal(a, b, t.Elem())
+	case reflect.Struct:
+		return k.equalStructs(a, b, t)
+	case reflect.Map:
+		return k.equalMaps(a, b, t)
+	case reflect.Slice:
+		return k.equalLists(a, b, t)
+	default:
+		return equalScalars(a, b)
+	}
+}
+
+func (k knowledge) equalStructs(a, b any, t reflect.Type) bool {
+	known := k.fields(t)
+	if known == nil {
+		return equalEncoded(a, b, t)
+	}
+	x, y, ok := as[map[string]any](a, b)
+	if !ok {
+		return equalRaw(a, b)
+	}
+	for key, value := range x {
+		if !k.equalMembers(value, y[key], known[key]) {
+			return false
+		}
+	}
+	for key, value := range y {
+		if _, both := x[key]; !both && !k.equalMembers(nil, value, known[key]) {
+			return false
+		}
+	}
+	return true
+}
+
+// equalMembers compares members of a struct; t is nil for a field that our types do not know.
+func (k knowledge) equalMembers(a, b any, t reflect.Type) bool {
+	if t == nil {
+		return equalRaw(a, b)
+	}
+	return k.equal(a, b, t)
+}
+
+// equalMaps compares maps, in which, other than in structs, a key that is absent is not one with a zero value.
+func (k knowledge) equalMaps(a, b any, t reflect.Type) bool {
+	x, y, ok := as[map[string]any](a, b)
+	if !ok || len(x) != len(y) {
+		return !ok && equalRaw(a, b)
+	}
+	for key, value := range x {
+		other, both := y[key]
+		if !both || !k.equal(value, other, t.Elem()) {
+			return false
+		}
+	}
+	return true
+}
+
+func (k knowledge) equalLists(a, b any, t reflect.Type) bool {
+	x, y, ok := as[[]any](a, b)
+	if !ok || len(x) != len(y) {
+		return !ok && equalRaw(a, b)
+	}
+	for i := range x {
+		if !k.equal(x[i], y[i], t.Elem()) {
+			return false
+		}
+	}
+	return true
+}
+
+// as is a and b as values of the type T, of which nil is the zero value; false if one is something else.
+func as[T any](a, b any) (x, y T, ok bool) {
+	x, xOK := a.(T)
+	y, yOK := b.(T)
+	return x, y, (xOK || a == nil) && (yOK || b == nil)
+}
+
+// equalScalars compares strings, numbers and booleans; one that is absent has the zero value.
+func equalScalars(a, b any) bool {
+	if a == nil {
+		a, b = b, a
+	}
+	if b == nil {
+		return isZero(a)
+	}
+	return equalRaw(a, b)
+}
+
+func isZero(value any) bool {
+	n, isNumber := number(value)
+	return value == nil || value == "" || value == false || isNumber && n == 0
+}
+
+// equalEncoded compares values of a type with an encoding of its own, which knows that "1000m" and 1 are the same
+// quantity.
+func equalEncoded(a, b any, t reflect.Type) bool {
+	if equalRaw(a, b) {
+		return true
+	}
+	x, errX := reencode(a, t)
+	y, errY := reencode(b, t)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
+// reencode decodes value as a t and encodes it again.
+func reencode(value any, t reflect.Type) ([]byte, error) {
+	data, err := json.Marshal(value)
 	if err != nil {
-		form, _ = withoutNulls(template).(map[string]any)
+		return nil, err
 	}
-	return form
-}
-
-// equalForms is whether two canonical forms are the same. There is no template at all in a nil form, and it equals none.
-func equalForms(a, b map[string]any) bool {
-	return a != nil && b != nil && equalValues(a, b)
-}
-
-func equalValues(a, b any) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		return ok && equalObjects(a, b)
-	case []any:
-		b, ok := b.([]any)
-		return ok && equalLists(a, b)
+	typed := reflect.New(t).Interface()
+	if err := json.Unmarshal(data, typed); err != nil {
+		return nil, err
 	}
-	if x, ok := number(a); ok {
-		y, ok := number(b)
-		return ok && x == y
-	}
-	switch a := a.(type) {
-	case nil:
-		return b == nil
-	case string:
-		b, ok := b.(string)
-		return ok && a == b
-	case bool:
-		b, ok := b.(bool)
-		return ok && a == b
-	default:
-		// Nothing else occurs in what a JSON decoder returns.
-		return false
-	}
-}
-
-func equalObjects(a, b map[string]any) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for key, value := range a {
-		other, ok := b[key]
-		if !ok || !equalValues(value, other) {
-			return false
-		}
-	}
-	return true
-}
-
-func equalLists(a, b []any) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if !equalValues(a[i], b[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-func number(value any) (float64, bool) {
-	switch value := value.(type) {
-	case int:
-		return float64(value), true
-	case int32:
-		return float64(value), true
-	case int64:
-		return float64(value), true
-	case float64:
-		return value, true
-	default:
-		return 0, false
-	}
+	return stdjson.Marshal(typed)
 }

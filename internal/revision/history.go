@@ -37,11 +37,11 @@ type Resolution struct {
 // Example: after an undo from the third template to the first, the history 1, 2, 3 holds the template as number 1; it is
 // current and has to become number 4.
 func Resolve(entries []Entry, template map[string]any) Resolution {
-	form := comparableForm(template)
+	known := knowledge{}
 	r := Resolution{Current: -1}
 	var highest int64
 	for i := range entries {
-		if !equalForms(form, comparableForm(entries[i].Template)) {
+		if !known.equalTemplates(entries[i].Template, template) {
 			highest = max(highest, entries[i].Number)
 			continue
 		}

@@ -20,16 +20,25 @@ const (
 	maxPrefix  = maxPodName - 1 - suffixLength
 )
 
-// PodName returns the name of the pod of a set on a node at a revision: the set's name, cut so that the whole has at
-// most 63 characters, and ten characters that are derived from everything that tells this pod from others. So a pod that
-// is created twice, from an old cache or after a crash, is refused the second time.
-//
-// The salt is empty, or the UID of a terminating pod that still holds the name.
-func PodName(setName string, setUID types.UID, node, hash string, salt string) string {
-	suffix := nameSuffix(string(setUID), node, hash, salt)
-	prefix := setName
+// PodKey is everything that tells the pod of a set on a node from other pods.
+type PodKey struct {
+	SetName string
+	SetUID  types.UID
+	Node    string
+	// Hash is the hash of the pod's revision.
+	Hash string
+	// Salt is empty, or the UID of a terminating pod that still holds the name that the key has without it.
+	Salt string
+}
+
+// Name returns the name of the pod: the set's name, cut so that the whole has at most 63 characters, and ten characters
+// derived from the rest of the key. So a pod that is created twice, from an old cache or after a crash, is refused the
+// second time.
+func (k PodKey) Name() string {
+	suffix := nameSuffix(string(k.SetUID), k.Node, k.Hash, k.Salt)
+	prefix := k.SetName
 	if len(prefix) > maxPrefix {
-		// A part of a name must not end with one of these.
+		// No part of a name may end with one of these.
 		prefix = strings.TrimRight(prefix[:maxPrefix], "-.")
 	}
 	if prefix == "" {
@@ -38,22 +47,26 @@ func PodName(setName string, setUID types.UID, node, hash string, salt string) s
 	return prefix + "-" + suffix
 }
 
+// PodName is PodKey.Name with the parts of the key as arguments.
+func PodName(setName string, setUID types.UID, node, hash string, salt string) string {
+	return PodKey{SetName: setName, SetUID: setUID, Node: node, Hash: hash, Salt: salt}.Name()
+}
+
 // nameSuffix encodes a hash of parts. Ten of 27 characters hold 47 bits: among the 100,000 pods of a very large set two
 // share a name once in 40,000 clusters, and then only one node waits, visibly.
 func nameSuffix(parts ...string) string {
-	hasher := sha256.New()
+	var message []byte
 	for _, part := range parts {
 		// With its length before it, no part can run into the next.
-		var length [8]byte
-		binary.BigEndian.PutUint64(length[:], uint64(len(part)))
-		hasher.Write(length[:])
-		hasher.Write([]byte(part))
+		message = binary.BigEndian.AppendUint64(message, uint64(len(part)))
+		message = append(message, part...)
 	}
-	sum := binary.BigEndian.Uint64(hasher.Sum(nil))
+	digest := sha256.Sum256(message)
+	rest := binary.BigEndian.Uint64(digest[:])
 	suffix := make([]byte, suffixLength)
 	for i := range suffix {
-		suffix[i] = safeCharacters[sum%uint64(len(safeCharacters))]
-		sum /= uint64(len(safeCharacters))
+		suffix[i] = safeCharacters[rest%uint64(len(safeCharacters))]
+		rest /= uint64(len(safeCharacters))
 	}
 	return string(suffix)
 }
