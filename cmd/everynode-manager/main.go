@@ -4,22 +4,30 @@
 package main
 
 import (
-	_ "github.com/spf13/cobra"
-	_ "k8s.io/api/apps/v1"
-	_ "k8s.io/apimachinery/pkg/util/dump"
-	_ "k8s.io/apimachinery/pkg/util/resourceversion"
-	_ "k8s.io/client-go/dynamic/dynamicinformer"
-	_ "k8s.io/client-go/informers"
-	_ "k8s.io/client-go/kubernetes"
-	_ "k8s.io/component-base/cli/flag"
-	_ "k8s.io/component-base/featuregate"
-	_ "k8s.io/component-base/logs/api/v1"
-	_ "k8s.io/component-helpers/scheduling/corev1"
-	_ "k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	_ "k8s.io/klog/v2"
-	_ "sigs.k8s.io/controller-runtime"
-	_ "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	_ "sigs.k8s.io/yaml"
+	"errors"
+	"fmt"
+	"os"
+
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-func main() {}
+// Exit codes.
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+func main() {
+	ctx := ctrl.SetupSignalHandler()
+	command := newCommand()
+	err := command.ExecuteContext(ctx)
+	if err == nil {
+		return
+	}
+	fmt.Fprintf(os.Stderr, "everynode-manager: %v\n", err)
+	if usage := (*usageError)(nil); errors.As(err, &usage) {
+		fmt.Fprintln(os.Stderr, "See everynode-manager --help.")
+		os.Exit(exitUsage)
+	}
+	os.Exit(exitFailure)
+}

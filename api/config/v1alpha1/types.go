@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package v1alpha1 is the first version of the manager's configuration file. Every field stands for the flag of the same
+// meaning; a flag that is given on the command line wins over the file.
+package v1alpha1
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// What a configuration file has to say of itself.
+const (
+	APIVersion = "config.everynode.dev/v1alpha1"
+	Kind       = "ManagerConfiguration"
+)
+
+// ManagerConfiguration is the configuration of everynode-manager. A field that is left out keeps the default of its flag.
+type ManagerConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+
+	Kubeconfig             *string         `json:"kubeconfig,omitempty"`
+	Namespace              *string         `json:"namespace,omitempty"`
+	Dialects               []string        `json:"dialects,omitempty"`
+	ConcurrentSyncs        *int            `json:"concurrentSyncs,omitempty"`
+	KubeAPIQPS             *float32        `json:"kubeAPIQPS,omitempty"`
+	KubeAPIBurst           *int            `json:"kubeAPIBurst,omitempty"`
+	MetricsBindAddress     *string         `json:"metricsBindAddress,omitempty"`
+	MetricsPerSet          *bool           `json:"metricsPerSet,omitempty"`
+	HealthProbeBindAddress *string         `json:"healthProbeBindAddress,omitempty"`
+	LeaderElection         *LeaderElection `json:"leaderElection,omitempty"`
+	FeatureGates           map[string]bool `json:"featureGates,omitempty"`
+}
+
+// LeaderElection says how managers agree on the one that works.
+type LeaderElection struct {
+	Enabled       *bool            `json:"enabled,omitempty"`
+	LeaseDuration *metav1.Duration `json:"leaseDuration,omitempty"`
+	RenewDeadline *metav1.Duration `json:"renewDeadline,omitempty"`
+	RetryPeriod   *metav1.Duration `json:"retryPeriod,omitempty"`
+}
+
+// Parse reads a configuration file; an unknown or repeated field is an error.
+func Parse(data []byte) (*ManagerConfiguration, error) {
+	c := &ManagerConfiguration{}
+	if err := yaml.UnmarshalStrict(data, c); err != nil {
+		return nil, err
+	}
+	if c.APIVersion != APIVersion || c.Kind != Kind {
+		return nil, fmt.Errorf("apiVersion %q and kind %q are not known: write apiVersion: %s and kind: %s", c.APIVersion, c.Kind, APIVersion, Kind)
+	}
+	return c, nil
+}

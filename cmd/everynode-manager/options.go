@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/component-base/featuregate"
+	logsapi "k8s.io/component-base/logs/api/v1"
+
+	"everynode.dev/everynode/api/config/v1alpha1"
+	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/internal/features"
+)
+
+// options are the settings of the manager, from flags and file.
+type options struct {
+	config          string
+	kubeconfig      string
+	namespace       string
+	dialects        []string
+	concurrentSyncs int
+	qps             float32
+	burst           int
+	metricsAddress  string
+	metricsPerSet   bool
+	healthAddress   string
+	leaderElect     bool
+	leaseDuration   time.Duration
+	renewDeadline   time.Duration
+	retryPeriod     time.Duration
+	gates           featuregate.MutableFeatureGate
+	logs            *logsapi.LoggingConfiguration
+}
+
+// usageError is an error of whoever wrote the command line or the configuration file.
+type usageError struct{ message string }
+
+func (e *usageError) Error() string { return e.message }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+func newCommand() *cobra.Command {
+	o := &options{logs: logsapi.NewLoggingConfiguration()}
+	command := &cobra.Command{
+		Use:   "everynode-manager",
+		Short: "Keeps one pod on every node, and changes it safely.",
+		Long: "everynode-manager runs the controllers of Everynode: it keeps one pod of each daemon set on every node\n" +
+			"that should have one, and rolls changes out within the budgets of the set.",
+		Example: "  # Outside of a cluster, without leader election:\n" +
+			"  everynode-manager --kubeconfig ~/.kube/config --leader-elect=false\n\n" +
+			"  # With a configuration file; flags win over it:\n" +
+			"  everynode-manager --config manager.yaml --kube-api-qps 100",
+		Args:          noArguments,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.complete(c.Flags()); err != nil {
+				return err
+			}
+			return run(c.Context(), o)
+		},
+	}
+	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err.Error()} })
+	o.addFlags(command.Flags())
+	return command
+}
+
+func noArguments(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("unexpected argument %q: everything is given by flags", args[0])
+	}
+	return nil
+}
+
+func (o *options) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.config, "config", "", "A configuration file ("+v1alpha1.APIVersion+", kind "+v1alpha1.Kind+"); flags win over it.")
+	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "The kubeconfig of the cluster. Without it, the KUBECONFIG variable, the service account of the pod, or ~/.kube/config.")
+	fs.StringVar(&o.namespace, "namespace", everynode.Namespace, "The namespace of Everynode itself: for the lease of the leader, and for the probe for other controllers.")
+	fs.StringSliceVar(&o.dialects, "dialects", dialectNames(), "The dialects to serve. Known: "+strings.Join(dialectNames(), ", ")+".")
+	fs.IntVar(&o.concurrentSyncs, "concurrent-syncs", 4, "How many daemon sets are worked on at once.")
+	fs.Float32Var(&o.qps, "kube-api-qps", 50, "Requests a second to the API server, on average.")
+	fs.IntVar(&o.burst, "kube-api-burst", 100, "Requests to the API server in a burst.")
+	fs.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "Where metrics are served; 0 switches them off.")
+	fs.BoolVar(&o.metricsPerSet, "metrics-per-set", false, "Give metrics of sets the labels namespace and name. Without it the numbers of all sets are added up.")
+	fs.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "Where /healthz and /readyz are served; 0 switches them off.")
+	fs.BoolVar(&o.leaderElect, "leader-elect", true, "Have several managers agree on the one that works. Needed when more than one may run.")
+	fs.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 10*time.Second, "How long others wait for a leader that is silent.")
+	fs.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 7*time.Second, "How long a leader tries to renew its lease before it stops working.")
+	fs.DurationVar(&o.retryPeriod, "leader-elect-retry-period", 1500*time.Millisecond, "Time between tries to get or renew the lease.")
+	gates, err := features.New()
+	if err != nil {
+		panic(err) // two gates of one name: found by every test that makes a command
+	}
+	o.gates = gates
+	o.gates.AddFlag(fs)
+	logsapi.AddFlags(o.logs, fs)
+}
+
+// complete reads the configuration file for every flag that was not given, and checks the whole.
+func (o *options) complete(fs *pflag.FlagSet) error {
+	if o.config != "" {
+		data, err := os.ReadFile(o.config)
+		if err != nil {
+			return fmt.Errorf("reading the configuration file: %w", err)
+		}
+		c, err := v1alpha1.Parse(data)
+		if err != nil {
+			return usagef("configuration file %s: %v", o.config, err)
+		}
+		if err := o.merge(fs, c); err != nil {
+			return usagef("configuration file %s: %v", o.config, err)
+		}
+	}
+	return o.validate()
+}
+
+// merge takes from the file what was not given by flag.
+func (o *options) merge(fs *pflag.FlagSet, c *v1alpha1.ManagerConfiguration) error {
+	le := c.LeaderElection
+	if le == nil {
+		le = &v1alpha1.LeaderElection{}
+	}
+	take(fs, "kubeconfig", &o.kubeconfig, c.Kubeconfig)
+	take(fs, "namespace", &o.namespace, c.Namespace)
+	take(fs, "concurrent-syncs", &o.concurrentSyncs, c.ConcurrentSyncs)
+	take(fs, "kube-api-qps", &o.qps, c.KubeAPIQPS)
+	take(fs, "kube-api-burst", &o.burst, c.KubeAPIBurst)
+	take(fs, "metrics-bind-address", &o.metricsAddress, c.MetricsBindAddress)
+	take(fs, "metrics-per-set", &o.metricsPerSet, c.MetricsPerSet)
+	take(fs, "health-probe-bind-address", &o.healthAddress, c.HealthProbeBindAddress)
+	take(fs, "leader-elect", &o.leaderElect, le.Enabled)
+	if le.LeaseDuration != nil {
+		take(fs, "leader-elect-lease-duration", &o.leaseDuration, &le.LeaseDuration.Duration)
+	}
+	if le.RenewDeadline != nil {
+		take(fs, "leader-elect-renew-deadline", &o.renewDeadline, &le.RenewDeadline.Duration)
+	}
+	if le.RetryPeriod != nil {
+		take(fs, "leader-elect-retry-period", &o.retryPeriod, &le.RetryPeriod.Duration)
+	}
+	if c.Dialects != nil {
+		take(fs, "dialects", &o.dialects, &c.Dialects)
+	}
+	if len(c.FeatureGates) > 0 && !fs.Changed("feature-gates") {
+		return o.gates.SetFromMap(c.FeatureGates)
+	}
+	return nil
+}
+
+func take[T any](fs *pflag.FlagSet, flag string, to, from *T) {
+	if from != nil && !fs.Changed(flag) {
+		*to = *from
+	}
+}
+
+func (o *options) validate() error {
+	known := dialectNames()
+	for _, name := range o.dialects {
+		if !slices.Contains(known, name) {
+			return usagef("unknown dialect %q in --dialects: known are %s", name, strings.Join(known, ", "))
+		}
+	}
+	switch {
+	case len(o.dialects) == 0:
+		return usagef("--dialects is empty: name at least one of %s", strings.Join(known, ", "))
+	case o.concurrentSyncs < 1:
+		return usagef("--concurrent-syncs must be greater than 0, but got %d", o.concurrentSyncs)
+	case o.qps <= 0:
+		return usagef("--kube-api-qps must be greater than 0, but got %v", o.qps)
+	case o.burst < 1:
+		return usagef("--kube-api-burst must be greater than 0, but got %d", o.burst)
+	case o.namespace == "":
+		return usagef("--namespace must not be empty")
+	case o.leaderElect && (o.leaseDuration <= o.renewDeadline || o.renewDeadline <= o.retryPeriod || o.retryPeriod <= 0):
+		return usagef("leader election needs lease duration (%v) > renew deadline (%v) > retry period (%v) > 0", o.leaseDuration, o.renewDeadline, o.retryPeriod)
+	}
+	return nil
+}

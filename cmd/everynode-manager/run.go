@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/record"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register" // adds --logging-format json
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"everynode.dev/everynode/internal/apply/executor"
+	"everynode.dev/everynode/internal/controller/conflict"
+	"everynode.dev/everynode/internal/controller/daemonset"
+	"everynode.dev/everynode/internal/controller/metrics"
+	"everynode.dev/everynode/internal/features"
+	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/fleet/feed"
+)
+
+// eventSource is the component that events come from; the native controller and OpenKruise both use this name, and people
+// filter by it.
+const eventSource = "daemonset-controller"
+
+// run wires everything and works until ctx ends or the lease is lost.
+func run(ctx context.Context, o *options) error {
+	if err := logsapi.ValidateAndApply(o.logs, o.gates); err != nil {
+		return &usageError{err.Error()}
+	}
+	ctrl.SetLogger(klog.Background())
+	cfg, err := restConfig(o)
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(cfg, manager.Options{
+		Scheme:                        scheme.Scheme,
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              "everynode-manager",
+		LeaderElectionNamespace:       o.namespace,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &o.leaseDuration,
+		RenewDeadline:                 &o.renewDeadline,
+		RetryPeriod:                   &o.retryPeriod,
+		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
+		HealthProbeBindAddress:        o.healthAddress,
+	})
+	if err != nil {
+		return fmt.Errorf("setting up the manager: %w", err)
+	}
+	leader, err := newLeader(o, cfg)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(
+		ctrlmetrics.Registry.Register(leader.metrics),
+		mgr.AddHealthzCheck("ping", healthz.Ping),
+		mgr.AddReadyzCheck("caches", leader.ready),
+		mgr.Add(leader),
+	)
+	if err != nil {
+		return fmt.Errorf("setting up the manager: %w", err)
+	}
+	return mgr.Start(ctx)
+}
+
+func restConfig(o *options) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("no cluster to work on: %w (give --kubeconfig, set KUBECONFIG, or run in a pod)", err)
+	}
+	cfg.QPS, cfg.Burst = o.qps, o.burst
+	cfg.UserAgent = "everynode-manager"
+	return cfg, nil
+}
+
+// leader is what only the leader runs. Nothing of it is started before the lease is won, so that everything that it reads
+// is newer than that.
+type leader struct {
+	metrics    *metrics.Metrics
+	feed       *feed.Feed
+	controller *daemonset.Controller
+	guard      *conflict.Guard // nil without the gate
+	events     record.EventBroadcaster
+	client     kubernetes.Interface
+
+	working, synced atomic.Bool
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (l *leader) NeedLeaderElection() bool { return true }
+
+// ready fails while this manager leads and does not yet know the cluster.
+func (l *leader) ready(*http.Request) error {
+	if l.working.Load() && !l.synced.Load() {
+		return errors.New("the leader is still reading the cluster")
+	}
+	return nil
+}
+
+func newLeader(o *options, cfg *rest.Config) (*leader, error) {
+	protobuf := rest.CopyConfig(cfg)
+	protobuf.AcceptContentTypes, protobuf.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf"
+	client, err := kubernetes.NewForConfig(protobuf)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	dynamicClient, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	l := &leader{metrics: metrics.New(o.metricsPerSet), client: client, events: record.NewBroadcaster()}
+	recorder := l.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource})
+	realClock := clock.RealClock{}
+	mayWrite := func() bool { return true }
+	if o.gates.Enabled(features.ConflictProbe) {
+		l.guard = conflict.New(conflict.Options{
+			Client: client, Namespace: o.namespace, Events: recorder, Clock: realClock, Changed: l.conflictChanged,
+		})
+		mayWrite = l.guard.MayWrite
+	}
+	index := fleet.NewIndex(func(key fleet.Key) { l.controller.Enqueue(key) })
+	dialects := []daemonset.Dialect{newNative(o.namespace, mayWrite)}
+	resources := map[string]schema.GroupVersionResource{}
+	l.feed = &feed.Feed{Index: index, Client: client, Dynamic: dynamicClient}
+	for _, d := range dialects {
+		resources[d.Source.Dialect] = d.Source.Resource
+		l.feed.Sources = append(l.feed.Sources, d.Source)
+	}
+	l.controller = daemonset.New(daemonset.Options{
+		Dialects: dialects, Index: index, Clock: realClock, Events: recorder, Observer: l.metrics, Workers: o.concurrentSyncs,
+		Revisions: executor.NewRevisions(client), Sets: daemonset.NewSets(dynamicClient, resources),
+		Executor: &executor.Executor{Index: index, Pods: executor.NewPods(client), Events: recorder, Clock: realClock, Count: l.metrics.Count},
+	})
+	return l, nil
+}
+
+func (l *leader) conflictChanged(mayWrite bool) {
+	l.metrics.Conflict(nativeDialect, !mayWrite)
+	if mayWrite {
+		l.controller.EnqueueAll(nativeDialect)
+	}
+}
+
+// Start implements manager.Runnable: it works until ctx ends and returns when everything has stopped.
+func (l *leader) Start(ctx context.Context) error {
+	log := klog.FromContext(ctx)
+	l.working.Store(true)
+	l.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: l.client.CoreV1().Events("")})
+	defer l.events.Shutdown()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	if l.guard != nil {
+		wg.Go(func() { l.guard.Run(ctx) })
+	}
+	began := time.Now()
+	defer l.feed.Wait()
+	if err := l.feed.Start(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("reading the cluster: %w", err)
+	}
+	l.synced.Store(true)
+	log.Info("Read the cluster", "took", time.Since(began))
+	l.controller.Run(ctx)
+	return nil
+}

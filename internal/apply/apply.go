@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package apply holds the pure rules of carrying out a Plan: in which batches pods are created, what the answer of the API
+// server to a write means, and whether a pod that already has the wanted name is the one that was wanted. The executor,
+// which writes, is in the package below it.
+//
+// Vocabulary: an answer is definite when it says whether the write took effect; a time-out or a broken connection is not.
+// The rule is that nothing further is decided for a set while a delete of its pods has no definite answer, and that a create
+// needs none, because the name of a pod is derived from set, node and revision: the second create is answered AlreadyExists.
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/fleet"
+)
+
+// Answer is what the API server's answer to a write means.
+type Answer uint8
+
+// The answers.
+const (
+	Done    Answer = iota + 1 // the write took effect
+	Exists                    // a create found an object of that name
+	Gone                      // a delete found no such object, or another one of that name
+	Ended                     // the namespace is being deleted: no create can succeed any more
+	Refused                   // the server said no; the write did not take effect
+	Unclear                   // nobody knows whether the write took effect
+)
+
+// String is the value of the metric label "result".
+func (a Answer) String() string {
+	return [...]string{"", "done", "exists", "gone", "ended", "refused", "unclear"}[a]
+}
+
+// OfCreate reads the answer to a create.
+func OfCreate(err error) Answer {
+	switch {
+	case err == nil:
+		return Done
+	case apierrors.IsAlreadyExists(err):
+		return Exists
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return Ended
+	default:
+		return refusal(err)
+	}
+}
+
+// OfDelete reads the answer to a delete that carried the UID as precondition.
+func OfDelete(err error) Answer {
+	switch {
+	case err == nil:
+		return Done
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return Gone
+	default:
+		return refusal(err)
+	}
+}
+
+// refusal tells a definite no from an unclear answer. A definite no is an answer of the API server itself with a code below
+// 500; 429 is one too (the request was not begun), while 408 and 504 are given up in the middle.
+func refusal(err error) Answer {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		code := status.Status().Code
+		if code >= 400 && code < 500 && code != http.StatusRequestTimeout {
+			return Refused
+		}
+		return Unclear
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return Refused // the connection was never made
+	}
+	return Unclear
+}
+
+// SlowStart gives the sizes of the batches in which pods are created: 1, 2, 4 … until a batch had a failure. So a quota
+// or a webhook that refuses every pod is asked once or twice in a pass and not hundreds of times (as upstream).
+type SlowStart struct {
+	size, left int
+}
+
+// NewSlowStart is for n creates.
+func NewSlowStart(n int) *SlowStart { return &SlowStart{size: 1, left: n} }
+
+// Next is the size of the next batch; 0 when all is done.
+func (s *SlowStart) Next() int {
+	n := min(s.size, s.left)
+	s.left -= n
+	s.size *= 2
+	return n
+}
+
+// Fail ends the batches; it returns how many creates are left out.
+func (s *SlowStart) Fail() int {
+	skipped := s.left
+	s.left = 0
+	return skipped
+}
+
+// Wanted says which pod a create was for.
+type Wanted struct {
+	Owner types.UID
+	Node  string
+	Hash  string
+}
+
+// Check is whether the pod that was found under the name of the wanted one can be taken for it. If not, the error says in
+// what it differs; stale is true when it is a terminating pod of the same set, which only has to be waited for.
+func (w Wanted) Check(p fleet.Pod) (stale bool, err error) {
+	switch {
+	case p.Owner != w.Owner:
+		return false, fmt.Errorf("the pod name %s is taken by a pod that this daemon set does not control", p.Name)
+	case p.Node != w.Node:
+		return false, fmt.Errorf("the pod name %s is taken by a pod of node %s", p.Name, p.Node)
+	case p.Hash != w.Hash:
+		return false, fmt.Errorf("the pod name %s is taken by a pod of revision %s", p.Name, p.Hash)
+	case p.Deleting:
+		return true, fmt.Errorf("the pod name %s is taken by a pod that is terminating", p.Name)
+	default:
+		return false, nil
+	}
+}

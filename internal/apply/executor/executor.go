@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package executor carries out Plans: it creates and deletes pods, folds every answer back into the fleet at once, and
+// sends events and counts writes after they have succeeded. It is the only writer of pods.
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"everynode.dev/everynode/internal/apply"
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/podtemplate"
+	"everynode.dev/everynode/internal/revision"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// deleteConcurrency bounds the deletes of one plan that are under way at once; creates are bounded by their batches. The rate
+// of both is bounded by the client.
+const deleteConcurrency = 32
+
+// blockFor is how long a node is left alone after a create was refused because of a pod that stands in the way.
+const blockFor = 30 * time.Second
+
+// Texts are the reasons and messages of the events about writes, which differ between dialects.
+type Texts struct {
+	Created, CreateFailed, Deleted, DeleteFailed                 string // reasons
+	CreatedText, CreateFailedText, DeletedText, DeleteFailedText string // formats with one argument: the pod's name, or the error
+	// Note gives type, reason and message of the event for a note; an empty reason sends none.
+	Note func(note rollout.Note, namespace, node string) (eventType, reason, message string)
+}
+
+// Executor carries out Plans. All fields are required.
+type Executor struct {
+	Index  *fleet.Index
+	Pods   Pods
+	Events record.EventRecorder
+	Clock  clock.PassiveClock
+	// Count is told of every write: verb "create" or "delete", and the answer.
+	Count func(verb string, answer apply.Answer)
+}
+
+// Job is one plan to be carried out.
+type Job struct {
+	Key      fleet.Key
+	Workload *dialect.Workload
+	// Object is the set as the subject of events.
+	Object   runtime.Object
+	Owner    metav1.OwnerReference
+	Snapshot rollout.Snapshot
+	Plan     rollout.Plan
+	// Maker makes pods of the revision with that index.
+	Maker func(revision int) *podtemplate.Maker
+	Texts *Texts
+}
+
+// Run carries out the plan and returns when every write has been answered. The error joins everything that was refused or
+// unclear; the pass is to be repeated then, with a delay.
+func (e *Executor) Run(ctx context.Context, job *Job) error {
+	var creates, deletes []int
+	for i, a := range job.Plan.Actions {
+		switch a.Kind {
+		case rollout.Create:
+			creates = append(creates, i)
+		case rollout.Delete:
+			deletes = append(deletes, i)
+			e.Index.Doom(types.UID(a.UID))
+		}
+	}
+	r := &run{e: e, job: job, done: make([]bool, len(job.Plan.Actions))}
+	var wg sync.WaitGroup
+	wg.Go(func() { r.deleteAll(ctx, deletes) })
+	r.createAll(ctx, creates)
+	wg.Wait()
+	r.sendNotes()
+	return errors.Join(r.errs...)
+}
+
+// run is one plan being carried out.
+type run struct {
+	e   *Executor
+	job *Job
+
+	mu   sync.Mutex
+	errs []error
+	// done says which actions took effect.
+	done []bool
+}
+
+func (r *run) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// A hundred pods refused for one reason are one error: the first few tell all.
+	if len(r.errs) < 3 {
+		r.errs = append(r.errs, err)
+	}
+}
+
+func (r *run) finish(action int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done[action] = true
+}
+
+func (r *run) deleteAll(ctx context.Context, actions []int) {
+	slots := make(chan struct{}, deleteConcurrency)
+	var wg sync.WaitGroup
+	for _, i := range actions {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			r.deleteOne(ctx, i)
+		})
+	}
+	wg.Wait()
+}
+
+func (r *run) deleteOne(ctx context.Context, i int) {
+	a := r.job.Plan.Actions[i]
+	uid := types.UID(a.UID)
+	err := r.e.Pods.Delete(ctx, r.job.Key.Namespace, a.Pod, uid)
+	answer := apply.OfDelete(err)
+	r.e.Count("delete", answer)
+	t := r.job.Texts
+	switch answer {
+	case apply.Done:
+		r.finish(i)
+		r.e.Events.Eventf(r.job.Object, corev1.EventTypeNormal, t.Deleted, t.DeletedText, a.Pod)
+	case apply.Gone:
+		r.e.Index.ForgetPod(uid)
+	case apply.Refused:
+		r.e.Index.Spare(uid)
+		r.e.Events.Eventf(r.job.Object, corev1.EventTypeWarning, t.DeleteFailed, t.DeleteFailedText, err)
+		r.fail(fmt.Errorf("deleting pod %s: %w", a.Pod, err))
+	default:
+		r.e.Index.Unsettle(uid)
+		r.fail(fmt.Errorf("deleting pod %s: %w", a.Pod, err))
+	}
+}
+
+func (r *run) createAll(ctx context.Context, actions []int) {
+	start := apply.NewSlowStart(len(actions))
+	for at := 0; at < len(actions); {
+		n := start.Next()
+		if n == 0 {
+			return
+		}
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		failed := false
+		for _, i := range actions[at : at+n] {
+			wg.Go(func() {
+				if !r.createOne(ctx, i) {
+					mu.Lock()
+					failed = true
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		at += n
+		if failed {
+			if skipped := start.Fail(); skipped > 0 {
+				klog.FromContext(ctx).V(2).Info("Left out creates of this pass after a failure", "set", r.job.Key.String(), "skipped", skipped)
+			}
+		}
+	}
+}
+
+// createOne returns false when further creates are not worth trying in this pass.
+func (r *run) createOne(ctx context.Context, i int) bool {
+	a := r.job.Plan.Actions[i]
+	node := r.job.Snapshot.Nodes[a.Node].Name
+	params := r.params(node, a.Revision)
+	pod, err := r.e.Pods.Create(ctx, r.job.Maker(a.Revision).Pod(params))
+	answer := apply.OfCreate(err)
+	r.e.Count("create", answer)
+	t := r.job.Texts
+	switch answer {
+	case apply.Done:
+		r.fold(pod)
+		r.finish(i)
+		r.e.Events.Eventf(r.job.Object, corev1.EventTypeNormal, t.Created, t.CreatedText, params.PodName)
+		return true
+	case apply.Exists:
+		return r.claim(ctx, i, params)
+	case apply.Ended:
+		return false // everything in this namespace is about to go; neither an error nor worth an event (as upstream)
+	case apply.Refused:
+		r.e.Events.Eventf(r.job.Object, corev1.EventTypeWarning, t.CreateFailed, t.CreateFailedText, err)
+		r.fail(fmt.Errorf("creating a pod for node %s: %w", node, err))
+		return false
+	default:
+		r.fail(fmt.Errorf("creating a pod for node %s: %w", node, err))
+		return false
+	}
+}
+
+// params derives the pod's name; only when a pod of ours on this node still holds that name is its UID mixed in.
+func (r *run) params(node string, rev int) podtemplate.Params {
+	w := r.job.Workload
+	hash := r.job.Snapshot.Revisions[rev].Name
+	p := podtemplate.Params{
+		Namespace: w.Namespace, SetName: w.Name, Node: node, Hash: hash, Owner: r.job.Owner,
+		PodName: revision.PodName(w.Name, w.UID, node, hash, ""),
+	}
+	if holder := r.e.Index.NameHolder(r.job.Key, node, p.PodName); holder != "" {
+		p.PodName = revision.PodName(w.Name, w.UID, node, hash, string(holder))
+	}
+	if rev == r.job.Snapshot.Set.Update {
+		p.TemplateGeneration = w.TemplateGeneration
+	}
+	return p
+}
+
+func (r *run) fold(pod *corev1.Pod) {
+	if rec, ours := fleet.PodFrom(pod); ours {
+		r.e.Index.FoldPod(rec)
+	}
+}
+
+// claim looks at the pod that has the name already: an earlier create of ours whose answer was lost, or one in the way.
+func (r *run) claim(ctx context.Context, i int, p podtemplate.Params) bool {
+	pod, err := r.e.Pods.Get(ctx, p.Namespace, p.PodName)
+	if err != nil {
+		if !apierrors.IsNotFound(err) { // gone meanwhile: the next pass creates it
+			r.fail(fmt.Errorf("looking at pod %s: %w", p.PodName, err))
+		}
+		return true
+	}
+	rec, _ := fleet.PodFrom(pod)
+	rec.Name = pod.Name
+	stale, err := apply.Wanted{Owner: p.Owner.UID, Node: p.Node, Hash: p.Hash}.Check(rec)
+	switch {
+	case err == nil:
+		r.e.Index.FoldPod(rec)
+		r.finish(i)
+	case stale:
+		r.e.Index.FoldPod(rec)
+		r.fail(err)
+	default:
+		r.e.Index.Block(r.job.Key, p.Node, err.Error(), rollout.Time(r.e.Clock.Now().Add(blockFor).UnixNano()))
+		t := r.job.Texts
+		r.e.Events.Eventf(r.job.Object, corev1.EventTypeWarning, t.CreateFailed, t.CreateFailedText, err)
+	}
+	return true
+}
+
+// sendNotes sends the events of those notes whose action took effect.
+func (r *run) sendNotes() {
+	for _, note := range r.job.Plan.Notes {
+		if note.Action < 0 || note.Action >= len(r.done) || !r.done[note.Action] {
+			continue
+		}
+		kind, reason, message := r.job.Texts.Note(note, r.job.Key.Namespace, r.job.Snapshot.Nodes[note.Node].Name)
+		if reason != "" {
+			r.e.Events.Event(r.job.Object, kind, reason, message)
+		}
+	}
+}

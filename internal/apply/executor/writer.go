@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Pods are the reads and writes of pods that the executor needs.
+type Pods interface {
+	Create(ctx context.Context, pod *unstructured.Unstructured) (*corev1.Pod, error)
+	// Delete deletes the pod only if it still has that UID.
+	Delete(ctx context.Context, namespace, name string, uid types.UID) error
+	Get(ctx context.Context, namespace, name string) (*corev1.Pod, error)
+	// Patch is a strategic merge patch.
+	Patch(ctx context.Context, namespace, name string, patch []byte) (*corev1.Pod, error)
+}
+
+// Revisions are the writes of ControllerRevisions that the controller needs.
+type Revisions interface {
+	Create(ctx context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error)
+	Get(ctx context.Context, namespace, name string) (*appsv1.ControllerRevision, error)
+	// Patch is a strategic merge patch.
+	Patch(ctx context.Context, namespace, name string, patch []byte) (*appsv1.ControllerRevision, error)
+	Delete(ctx context.Context, namespace, name string, uid types.UID) error
+}
+
+// NewPods returns Pods on a real API server. Pods are sent as JSON, undecoded, and answers come in the client's own encoding.
+func NewPods(c kubernetes.Interface) Pods { return livePods{c} }
+
+// NewRevisions returns Revisions on a real API server.
+func NewRevisions(c kubernetes.Interface) Revisions { return liveRevisions{c} }
+
+type livePods struct{ c kubernetes.Interface }
+
+func (l livePods) Create(ctx context.Context, pod *unstructured.Unstructured) (*corev1.Pod, error) {
+	body, err := json.Marshal(pod.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a pod: %w", err)
+	}
+	created := &corev1.Pod{}
+	err = l.c.CoreV1().RESTClient().Post().Namespace(pod.GetNamespace()).Resource("pods").
+		SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Into(created)
+	return created, err
+}
+
+func (l livePods) Delete(ctx context.Context, namespace, name string, uid types.UID) error {
+	return l.c.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+}
+
+func (l livePods) Get(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	return l.c.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
+func (l livePods) Patch(ctx context.Context, namespace, name string, patch []byte) (*corev1.Pod, error) {
+	return l.c.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+}
+
+type liveRevisions struct{ c kubernetes.Interface }
+
+func (l liveRevisions) Create(ctx context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+	return l.c.AppsV1().ControllerRevisions(r.Namespace).Create(ctx, r, metav1.CreateOptions{})
+}
+
+func (l liveRevisions) Get(ctx context.Context, namespace, name string) (*appsv1.ControllerRevision, error) {
+	return l.c.AppsV1().ControllerRevisions(namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
+func (l liveRevisions) Patch(ctx context.Context, namespace, name string, patch []byte) (*appsv1.ControllerRevision, error) {
+	return l.c.AppsV1().ControllerRevisions(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+}
+
+func (l liveRevisions) Delete(ctx context.Context, namespace, name string, uid types.UID) error {
+	return l.c.AppsV1().ControllerRevisions(namespace).Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package daemonset runs the one loop that serves the daemon sets of all dialects:
+//
+//	fleet ──► Snapshot ──► rollout.Decide ──► Plan ──► executor ──► API server, and back into the fleet
+//
+// One pass for one set settles and claims its pods, brings its history in order, decides once on one Snapshot, carries the
+// plan out, and writes the status once, also when a write of the pass failed. Passes of one set never overlap. Nothing is
+// kept between passes but the core's Memory, which may be lost, and caches.
+package daemonset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"everynode.dev/everynode/internal/apply/executor"
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/fleet/feed"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Dialect is everything that the loop needs to know of one dialect.
+type Dialect struct {
+	Source feed.Source
+	GVK    schema.GroupVersionKind
+	// StatusPatch is a JSON merge patch of the status subresource; false when there is nothing to change.
+	StatusPatch func(w *dialect.Workload, s rollout.Status, observedGeneration int64, collisionCount *int32) ([]byte, bool)
+	Texts       *executor.Texts
+	// MayWrite is asked at the beginning of each pass; false keeps the dialect from writing anything.
+	MayWrite func() bool
+}
+
+// Options are the parts of a Controller; all are required.
+type Options struct {
+	Dialects  []Dialect
+	Index     *fleet.Index
+	Executor  *executor.Executor
+	Revisions executor.Revisions
+	Sets      Sets
+	Events    record.EventRecorder
+	Clock     clock.WithTicker
+	Observer  Observer
+	// Workers is the number of sets that are worked on at once.
+	Workers int
+}
+
+// Observer is told of what a pass came to, after its writes.
+type Observer interface {
+	// Decided is told of a decision and how long it took.
+	Decided(key fleet.Key, s *rollout.Snapshot, p *rollout.Plan, took time.Duration)
+	// Forgotten is told of a set that is gone.
+	Forgotten(key fleet.Key)
+	// Wrote is told of a write other than those of pods.
+	Wrote(verb string, err error)
+}
+
+// coalesce is how long a set waits after its first event before it is looked at, so that the events of one burst lead to
+// one pass. statusInterval is the shortest time between two status writes of a set while numbers keep changing.
+const (
+	coalesce       = 20 * time.Millisecond
+	statusInterval = 500 * time.Millisecond
+)
+
+// Controller is the loop. Make one with New.
+type Controller struct {
+	Options
+	dialects map[string]*Dialect
+	queue    workqueue.TypedRateLimitingInterface[fleet.Key]
+
+	mu     sync.Mutex
+	states map[fleet.Key]*state
+}
+
+// New returns a Controller whose queue is fed by Enqueue.
+func New(o Options) *Controller {
+	c := &Controller{
+		Options:  o,
+		dialects: map[string]*Dialect{},
+		states:   map[fleet.Key]*state{},
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[fleet.Key](50*time.Millisecond, 30*time.Second),
+			workqueue.TypedRateLimitingQueueConfig[fleet.Key]{Name: "daemonset", Clock: o.Clock}),
+	}
+	for i := range o.Dialects {
+		c.dialects[o.Dialects[i].Source.Dialect] = &c.Options.Dialects[i]
+	}
+	return c
+}
+
+// Enqueue asks for a pass for the set; it never blocks. It is the notify function of the fleet.
+func (c *Controller) Enqueue(key fleet.Key) { c.queue.AddAfter(key, coalesce) }
+
+// EnqueueAll asks for a pass for every set of the dialect.
+func (c *Controller) EnqueueAll(dialectName string) {
+	for _, key := range c.Index.Keys(dialectName) {
+		c.queue.Add(key)
+	}
+}
+
+// Run works until ctx ends, and returns when all passes have ended.
+func (c *Controller) Run(ctx context.Context) {
+	var workers sync.WaitGroup
+	for range c.Workers {
+		workers.Go(func() {
+			for c.work(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	c.queue.ShutDown()
+	workers.Wait()
+}
+
+func (c *Controller) work(ctx context.Context) bool {
+	key, stop := c.queue.Get()
+	if stop {
+		return false
+	}
+	defer c.queue.Done(key)
+	if ctx.Err() != nil {
+		return true
+	}
+	after, err := c.Reconcile(ctx, key)
+	switch {
+	case err != nil:
+		klog.FromContext(ctx).Error(err, "Pass failed and will be repeated", "set", key.String())
+		c.queue.AddRateLimited(key)
+	case after > 0:
+		c.queue.Forget(key)
+		c.queue.AddAfter(key, after)
+	default:
+		c.queue.Forget(key)
+	}
+	return true
+}
+
+// Reconcile is one pass for one set. It returns when to come back even if nothing happens (0: never), or an error, after
+// which the pass is to be repeated with a growing delay.
+func (c *Controller) Reconcile(ctx context.Context, key fleet.Key) (time.Duration, error) {
+	d, w := c.dialects[key.Dialect], c.Index.Workload(key)
+	switch {
+	case w == nil:
+		c.forget(key)
+		return 0, nil
+	case d == nil || !d.MayWrite() || w.Deleting:
+		// Of a set that is being deleted the garbage collector takes care: its pods go with it or are orphaned (as upstream).
+		return 0, nil
+	}
+	p := &pass{c: c, d: d, key: key, w: w, state: c.state(key, w)}
+	if p.refuse() {
+		return 0, nil
+	}
+	return p.run(ctx)
+}
+
+// state is what is kept of a set between passes.
+type state struct {
+	workload *dialect.Workload // the one that the caches below were made for
+	memory   rollout.Memory
+	history  historyCache
+	makers   makerCache
+	// told holds the problems that an event was sent for, so that none is sent twice for one cause.
+	told map[string]bool
+	// wroteStatus is when the status was last written.
+	wroteStatus time.Time
+}
+
+func (c *Controller) state(key fleet.Key, w *dialect.Workload) *state {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.states[key]
+	if s == nil || s.workload.UID != w.UID {
+		s = &state{told: map[string]bool{}}
+		c.states[key] = s
+	}
+	s.workload = w
+	return s
+}
+
+func (c *Controller) forget(key fleet.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.states, key)
+	c.Observer.Forgotten(key)
+}
+
+// pass is one pass being made.
+type pass struct {
+	c     *Controller
+	d     *Dialect
+	key   fleet.Key
+	w     *dialect.Workload
+	state *state
+}
+
+// refuse sends an event for each problem of the set that was not told yet, and says whether one of them is fatal.
+func (p *pass) refuse() bool {
+	fatal := false
+	for _, problem := range p.w.Problems {
+		fatal = fatal || problem.Fatal
+		id := fmt.Sprintf("%d/%s/%s", p.w.Generation, problem.Reason, problem.Message)
+		if !p.state.told[id] {
+			p.state.told[id] = true
+			p.c.Events.Event(p.object(), "Warning", problem.Reason, problem.Message)
+		}
+	}
+	return fatal
+}
+
+func (p *pass) run(ctx context.Context) (time.Duration, error) {
+	owner := *metav1.NewControllerRef(p.object(), p.d.GVK)
+	if err := p.c.Executor.Claims(ctx, p.key, owner, p.mayAdopt); err != nil {
+		return 0, fmt.Errorf("claiming pods: %w", err)
+	}
+	h, err := p.resolveHistory(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("bringing the history in order: %w", err)
+	}
+	now := p.c.Clock.Now()
+	snapshot, unblock, ok := p.c.Index.Snapshot(p.key, h.view(p.w), timeOf(now))
+	if !ok {
+		return 0, nil
+	}
+	snapshot.Memory = p.state.memory
+	plan := rollout.Decide(snapshot)
+	p.state.memory = plan.Memory
+	took := p.c.Clock.Since(now)
+	applyErr := p.c.Executor.Run(ctx, &executor.Job{
+		Key: p.key, Workload: p.w, Object: p.object(), Owner: owner, Snapshot: snapshot, Plan: plan,
+		Maker: func(revision int) makerOf { return p.state.makers.of(p.w, h, revision) }, Texts: p.d.Texts,
+	})
+	if applyErr == nil {
+		applyErr = p.truncateHistory(ctx, h)
+	}
+	again, statusErr := p.writeStatus(ctx, plan.Status)
+	p.c.Observer.Decided(p.key, &snapshot, &plan, took)
+	if err := errors.Join(applyErr, statusErr); err != nil {
+		return 0, err
+	}
+	return soonest(again, until(now, plan.Wake), until(now, unblock)), nil
+}
+
+// mayAdopt asks the API server itself whether the set is still there and not being deleted (as upstream; see
+// kubernetes/kubernetes#42639).
+func (p *pass) mayAdopt(ctx context.Context) error {
+	live, err := p.c.Sets.Get(ctx, p.key)
+	switch {
+	case err != nil:
+		return err
+	case live.GetUID() != p.w.UID:
+		return fmt.Errorf("%s has become another object: uid %s, wanted %s", p.key, live.GetUID(), p.w.UID)
+	case live.GetDeletionTimestamp() != nil:
+		return fmt.Errorf("%s is being deleted", p.key)
+	default:
+		return nil
+	}
+}
+
+// object is the set as owner and as subject of events.
+func (p *pass) object() *metav1.PartialObjectMetadata {
+	apiVersion, kind := p.d.GVK.ToAPIVersionAndKind()
+	return &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.w.Namespace, Name: p.w.Name, UID: p.w.UID},
+	}
+}
+
+// writeStatus writes the status if it has changed. While only numbers change it does so at most once in statusInterval; the
+// duration returned says when to come back for what was put off.
+func (p *pass) writeStatus(ctx context.Context, s rollout.Status) (time.Duration, error) {
+	w := p.c.Index.Workload(p.key) // the newest: the answer of our last write may have come meanwhile
+	if w == nil || w.UID != p.w.UID {
+		return 0, nil
+	}
+	patch, changed := p.d.StatusPatch(w, s, p.w.Generation, nil)
+	if !changed {
+		return 0, nil
+	}
+	now := p.c.Clock.Now()
+	if wait := statusInterval - now.Sub(p.state.wroteStatus); wait > 0 && w.ObservedGeneration >= p.w.Generation {
+		return wait, nil
+	}
+	err := p.c.Sets.PatchStatus(ctx, p.key, patch)
+	p.c.Observer.Wrote("status", err)
+	if err != nil {
+		return 0, fmt.Errorf("writing the status: %w", err)
+	}
+	p.state.wroteStatus = now
+	p.c.Index.FoldStatus(p.key, p.w.UID, s, p.w.Generation)
+	return 0, nil
+}
+
+func timeOf(t time.Time) rollout.Time { return rollout.Time(t.UnixNano()) }
+
+// until is the time from now to t, at least a millisecond; 0 when t is never.
+func until(now time.Time, t rollout.Time) time.Duration {
+	if t == 0 {
+		return 0
+	}
+	return max(t.Sub(timeOf(now)), time.Millisecond)
+}
+
+// soonest is the smallest of the durations that are not 0.
+func soonest(durations ...time.Duration) time.Duration {
+	var first time.Duration
+	for _, d := range durations {
+		if d > 0 && (first == 0 || d < first) {
+			first = d
+		}
+	}
+	return first
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/apply/executor"
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/fleet/feed"
+	"everynode.dev/everynode/internal/placement"
+	"everynode.dev/everynode/internal/podtemplate"
+	"everynode.dev/everynode/internal/revision"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// history is a set's revisions in order of their numbers.
+type history struct {
+	revisions []fleet.Revision
+	entries   []revision.Entry
+	revision.Resolution
+}
+
+// view is the history as a Snapshot needs it: duplicates of the current revision count as the current one.
+func (h *history) view(w *dialect.Workload) fleet.History {
+	v := fleet.History{Update: h.Current, Index: make(map[string]int, len(h.entries)), Generation: -1}
+	for i, e := range h.entries {
+		v.Revisions = append(v.Revisions, rollout.Revision{Name: e.Hash, Number: e.Number})
+		v.Index[e.Hash] = i
+	}
+	for _, i := range h.Duplicates {
+		v.Index[h.entries[i].Hash] = h.Current
+	}
+	if w.TemplateGeneration != nil {
+		v.Generation = *w.TemplateGeneration
+	}
+	return v
+}
+
+// historyCache keeps the resolution of one history and template: comparing templates costs more than everything else in
+// a pass in which nothing happens.
+type historyCache struct {
+	id string
+	h  *history
+}
+
+func (c *historyCache) resolve(w *dialect.Workload, owned []fleet.Revision) *history {
+	id := fmt.Sprint(w.UID, w.Generation)
+	for i := range owned {
+		id += "/" + string(owned[i].UID) + "@" + owned[i].RV
+	}
+	if c.h != nil && c.id == id {
+		return c.h
+	}
+	h := &history{revisions: owned}
+	for _, r := range owned {
+		h.entries = append(h.entries, revision.Entry{Name: r.Name, Hash: r.Hash, UID: r.UID, Number: r.Number, Template: r.Template})
+	}
+	h.Resolution = revision.Resolve(h.entries, w.Template)
+	c.id, c.h = id, h
+	return h
+}
+
+// errHistoryMoved ends a pass whose own write changed the history; the next pass goes on from there.
+var errHistoryMoved = errors.New("the history was changed; the pass begins anew")
+
+// resolveHistory adopts revisions of an earlier life of the set, creates the revision of the template when there is none, and
+// gives it the highest number. Each write is folded into the fleet; a few rounds lead to a history at rest.
+func (p *pass) resolveHistory(ctx context.Context) (*history, error) {
+	for range 4 {
+		owned, orphans := p.c.Index.History(p.key)
+		h := p.state.history.resolve(p.w, owned)
+		err := p.improveHistory(ctx, h, orphans)
+		if !errors.Is(err, errHistoryMoved) {
+			return h, err
+		}
+	}
+	return nil, errors.New("the history does not come to rest; somebody else changes it")
+}
+
+// improveHistory makes one change that the history needs and returns errHistoryMoved; nil when it needs none.
+func (p *pass) improveHistory(ctx context.Context, h *history, orphans []fleet.Revision) error {
+	if len(orphans) > 0 {
+		if err := p.mayAdopt(ctx); err != nil {
+			return err
+		}
+		return p.patchRevision(ctx, &orphans[0], executor.AdoptionPatch(orphans[0].UID, *metav1.NewControllerRef(p.object(), p.d.GVK)))
+	}
+	for i := range h.revisions {
+		if r := &h.revisions[i]; !r.Labelled {
+			// Revisions of very old versions lack the label; their name stands for the hash (as upstream).
+			return p.patchRevision(ctx, r, metadataPatch(r.UID, "labels", map[string]string{appsv1.ControllerRevisionHashLabelKey: r.Hash}))
+		}
+	}
+	if h.Current < 0 {
+		return p.createRevision(ctx, h.Number)
+	}
+	if cur := &h.revisions[h.Current]; cur.Number != h.Number {
+		patch, _ := json.Marshal(map[string]any{"metadata": map[string]any{"uid": cur.UID, "resourceVersion": cur.RV}, "revision": h.Number})
+		return p.patchRevision(ctx, cur, patch)
+	}
+	return nil
+}
+
+func metadataPatch(uid types.UID, field string, value any) []byte {
+	// Maps of strings can always be encoded.
+	patch, _ := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, field: value}})
+	return patch
+}
+
+func (p *pass) patchRevision(ctx context.Context, r *fleet.Revision, patch []byte) error {
+	got, err := p.c.Revisions.Patch(ctx, r.Namespace, r.Name, patch)
+	p.c.Observer.Wrote("patch-revision", err)
+	if apierrors.IsNotFound(err) {
+		p.c.Index.DropRevision(r.UID)
+		return errHistoryMoved
+	}
+	if err != nil {
+		return fmt.Errorf("patching revision %s: %w", r.Name, err)
+	}
+	return p.foldRevision(got)
+}
+
+func (p *pass) foldRevision(r *appsv1.ControllerRevision) error {
+	if rec, ours := feed.RevisionFrom(r); ours {
+		p.c.Index.FoldRevision(rec)
+	}
+	return errHistoryMoved
+}
+
+// createRevision writes the revision of the template, named and hashed as Kubernetes 1.37.1 does.
+func (p *pass) createRevision(ctx context.Context, number int64) error {
+	hash, err := revision.Hash(p.w.Template, p.w.CollisionCount)
+	if err != nil {
+		return fmt.Errorf("hashing the template: %w", err)
+	}
+	data, err := revision.Data(p.w.Template)
+	if err != nil {
+		return fmt.Errorf("encoding the template: %w", err)
+	}
+	labels := map[string]string{}
+	ofTemplate, _, _ := unstructured.NestedStringMap(p.w.Template, "metadata", "labels")
+	maps.Copy(labels, ofTemplate)
+	labels[appsv1.ControllerRevisionHashLabelKey] = hash
+	wanted := &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: p.w.Namespace, Name: p.w.Name + "-" + hash, Labels: labels, Annotations: p.w.Annotations,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(p.object(), p.d.GVK)},
+		},
+		Data:     runtime.RawExtension{Raw: data},
+		Revision: number,
+	}
+	created, err := p.c.Revisions.Create(ctx, wanted)
+	p.c.Observer.Wrote("create-revision", err)
+	switch {
+	case err == nil:
+		return p.foldRevision(created)
+	case apierrors.IsAlreadyExists(err):
+		return p.sameOrCollision(ctx, wanted.Name)
+	default:
+		return fmt.Errorf("creating revision %s: %w", wanted.Name, err)
+	}
+}
+
+// sameOrCollision looks at the revision that has the wanted name already. It may be the one that an earlier pass created, or
+// an orphan that only has to be adopted; otherwise two templates hash to one name (or another kind of set has that name), and
+// the collision count in the status is raised so that the next hash differs.
+func (p *pass) sameOrCollision(ctx context.Context, name string) error {
+	found, err := p.c.Revisions.Get(ctx, p.w.Namespace, name)
+	if err != nil {
+		return fmt.Errorf("looking at revision %s: %w", name, err)
+	}
+	rec, ours := feed.RevisionFrom(found)
+	if ours && (rec.Owner == p.w.UID || rec.Owner == "") && !rec.Deleting && revision.Equal(rec.Template, p.w.Template) {
+		return p.foldRevision(found)
+	}
+	live, err := p.c.Sets.Get(ctx, p.key)
+	if err != nil {
+		return fmt.Errorf("reading the collision count: %w", err)
+	}
+	lived := p.d.Source.Digest(live.Object)
+	if lived.UID != p.w.UID || count(lived.CollisionCount) != count(p.w.CollisionCount) {
+		return fmt.Errorf("revision %s collides, but the collision count seen is old; trying again", name)
+	}
+	raised := count(p.w.CollisionCount) + 1
+	patch, _ := p.d.StatusPatch(&lived, lived.Status, lived.ObservedGeneration, &raised)
+	if err := p.c.Sets.PatchStatus(ctx, p.key, patch); err != nil {
+		return fmt.Errorf("raising the collision count: %w", err)
+	}
+	return fmt.Errorf("revision %s collides with another of that name; raised the collision count to %d", name, raised)
+}
+
+func count(n *int32) int32 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+// truncateHistory deletes the oldest revisions beyond the limit, never one that a pod still carries.
+func (p *pass) truncateHistory(ctx context.Context, h *history) error {
+	if len(h.entries)-1 <= p.w.HistoryLimit {
+		return nil
+	}
+	for _, i := range revision.Truncate(h.entries, h.Current, p.c.Index.LiveHashes(p.key), p.w.HistoryLimit) {
+		r := &h.revisions[i]
+		err := p.c.Revisions.Delete(ctx, r.Namespace, r.Name, r.UID)
+		p.c.Observer.Wrote("delete-revision", err)
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return fmt.Errorf("deleting revision %s: %w", r.Name, err)
+		}
+		p.c.Index.DropRevision(r.UID)
+	}
+	return nil
+}
+
+type makerOf = *podtemplate.Maker
+
+// makerCache keeps the Makers of one generation of a set, by revision hash. It is safe for concurrent use.
+type makerCache struct {
+	mu     sync.Mutex
+	id     string
+	makers map[string]makerOf
+}
+
+// of returns the Maker of the revision with that index. The current one is made from the object's own template; an older one,
+// for a node that is held back, from the history.
+func (c *makerCache) of(w *dialect.Workload, h *history, index int) makerOf {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if id := fmt.Sprint(w.UID, w.Generation); c.id != id {
+		c.id, c.makers = id, map[string]makerOf{}
+	}
+	entry := &h.entries[index]
+	m := c.makers[entry.Hash]
+	if m == nil {
+		if index == h.Current {
+			m = podtemplate.NewMaker(w.Template, w.Placement)
+		} else {
+			spec, _ := entry.Template["spec"].(map[string]any)
+			rules, _ := placement.Compile(spec) // what cannot be read of an old template was refused when it was new
+			m = podtemplate.NewMaker(entry.Template, rules)
+		}
+		c.makers[entry.Hash] = m
+	}
+	return m
+}

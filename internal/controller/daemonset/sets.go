@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"everynode.dev/everynode/internal/fleet"
+)
+
+// Sets are the reads and writes of daemon sets that the loop needs.
+type Sets interface {
+	// Get asks the API server itself, not a cache.
+	Get(ctx context.Context, key fleet.Key) (*unstructured.Unstructured, error)
+	// PatchStatus sends a JSON merge patch to the status subresource.
+	PatchStatus(ctx context.Context, key fleet.Key, patch []byte) error
+}
+
+// NewSets returns Sets on a real API server, where resources gives the resource of each dialect.
+func NewSets(c dynamic.Interface, resources map[string]schema.GroupVersionResource) Sets {
+	return liveSets{client: c, resources: resources}
+}
+
+type liveSets struct {
+	client    dynamic.Interface
+	resources map[string]schema.GroupVersionResource
+}
+
+func (l liveSets) Get(ctx context.Context, key fleet.Key) (*unstructured.Unstructured, error) {
+	r, ok := l.resources[key.Dialect]
+	if !ok {
+		return nil, fmt.Errorf("the dialect %q has no resource", key.Dialect)
+	}
+	return l.client.Resource(r).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+}
+
+func (l liveSets) PatchStatus(ctx context.Context, key fleet.Key, patch []byte) error {
+	r, ok := l.resources[key.Dialect]
+	if !ok {
+		return fmt.Errorf("the dialect %q has no resource", key.Dialect)
+	}
+	_, err := l.client.Resource(r).Namespace(key.Namespace).Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package metrics tells Prometheus what the controllers do. Every metric is declared in Declared, from which the reference
+// documentation is generated too.
+//
+// Rule: labels are bounded. The names of sets are labels only when asked for; without, the numbers of all sets of a dialect are
+// added up.
+package metrics
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"everynode.dev/everynode/internal/apply"
+	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Declaration is one metric.
+type Declaration struct {
+	Name, Type, Help string
+	// Labels, besides namespace and name, which the metrics marked PerSet get with --metrics-per-set.
+	Labels []string
+	PerSet bool
+}
+
+// Indices into Declared.
+const (
+	sets = iota
+	nodes
+	verdicts
+	budgetLimit
+	budgetUsed
+	decideSeconds
+	writes
+	conflicts
+)
+
+// Declared returns all metrics of the manager's own.
+func Declared() []Declaration {
+	return []Declaration{
+		sets:          {"everynode_sets", "gauge", "Daemon sets that are managed.", []string{"dialect"}, false},
+		nodes:         {"everynode_set_nodes", "gauge", "Nodes by the numbers of the status: desired, current, misscheduled, ready, updated, available, unavailable.", []string{"dialect", "number"}, true},
+		verdicts:      {"everynode_set_verdicts", "gauge", "Nodes by verdict of the last decision.", []string{"dialect", "verdict"}, true},
+		budgetLimit:   {"everynode_set_budget_limit", "gauge", "Nodes that an update may make unavailable (or surge on) at once.", []string{"dialect"}, true},
+		budgetUsed:    {"everynode_set_budget_used", "gauge", "Nodes charged to the update budget, by cause: update (made unavailable by this set's own update) or other.", []string{"dialect", "cause"}, true},
+		decideSeconds: {"everynode_decide_seconds", "histogram", "Time from taking a snapshot to having a plan.", []string{"dialect"}, false},
+		writes:        {"everynode_writes_total", "counter", "Writes sent to the API server, by verb and result (done, exists, gone, ended, refused, unclear).", []string{"verb", "result"}, false},
+		conflicts:     {"everynode_dialect_conflict", "gauge", "1 while a dialect writes nothing because another controller is at work.", []string{"dialect"}, false},
+	}
+}
+
+// Metrics observes the controllers and is a prometheus.Collector. Make one with New.
+type Metrics struct {
+	perSet   bool
+	descs    []*prometheus.Desc
+	decide   *prometheus.HistogramVec
+	writes   *prometheus.CounterVec
+	conflict *prometheus.GaugeVec
+
+	mu   sync.Mutex
+	last map[fleet.Key]outcome
+}
+
+// outcome is what is kept of the last decision for a set.
+type outcome struct {
+	status   rollout.Status
+	budget   rollout.Budget
+	verdicts map[rollout.VerdictKind]int
+}
+
+// New returns Metrics; with perSet the metrics marked PerSet carry namespace and name of the set.
+func New(perSet bool) *Metrics {
+	m := &Metrics{perSet: perSet, last: map[fleet.Key]outcome{}}
+	all := Declared()
+	for _, d := range all {
+		labels := d.Labels
+		if d.PerSet && perSet {
+			labels = append(labels[:len(labels):len(labels)], "namespace", "name")
+		}
+		m.descs = append(m.descs, prometheus.NewDesc(d.Name, d.Help, labels, nil))
+	}
+	h, w, c := all[decideSeconds], all[writes], all[conflicts]
+	m.decide = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: h.Name, Help: h.Help, Buckets: prometheus.ExponentialBuckets(0.00005, 4, 9),
+	}, h.Labels)
+	m.writes = prometheus.NewCounterVec(prometheus.CounterOpts{Name: w.Name, Help: w.Help}, w.Labels)
+	m.conflict = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: c.Name, Help: c.Help}, c.Labels)
+	return m
+}
+
+// Decided implements daemonset.Observer.
+func (m *Metrics) Decided(key fleet.Key, _ *rollout.Snapshot, p *rollout.Plan, took time.Duration) {
+	o := outcome{status: p.Status, budget: p.Budget, verdicts: map[rollout.VerdictKind]int{}}
+	for i := range p.Verdicts {
+		o.verdicts[p.Verdicts[i].Kind]++
+	}
+	m.decide.WithLabelValues(key.Dialect).Observe(took.Seconds())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.last[key] = o
+}
+
+// Forgotten implements daemonset.Observer.
+func (m *Metrics) Forgotten(key fleet.Key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.last, key)
+}
+
+// Wrote implements daemonset.Observer.
+func (m *Metrics) Wrote(verb string, err error) {
+	answer := apply.OfCreate(err)
+	if apierrors.IsNotFound(err) {
+		answer = apply.Gone
+	}
+	m.Count(verb, answer)
+}
+
+// Count counts one write of pods.
+func (m *Metrics) Count(verb string, answer apply.Answer) {
+	m.writes.WithLabelValues(verb, answer.String()).Inc()
+}
+
+// Conflict records whether a dialect holds still because another controller is at work.
+func (m *Metrics) Conflict(dialect string, yes bool) {
+	value := 0.0
+	if yes {
+		value = 1
+	}
+	m.conflict.WithLabelValues(dialect).Set(value)
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range m.descs[:decideSeconds] {
+		ch <- d
+	}
+	m.decide.Describe(ch)
+	m.writes.Describe(ch)
+	m.conflict.Describe(ch)
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	m.decide.Collect(ch)
+	m.writes.Collect(ch)
+	m.conflict.Collect(ch)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	count := map[string]int{}
+	sum := map[fleet.Key]outcome{}
+	for key, o := range m.last {
+		count[key.Dialect]++
+		if !m.perSet {
+			key = fleet.Key{Dialect: key.Dialect}
+		}
+		sum[key] = sum[key].plus(o)
+	}
+	for dialect, n := range count {
+		ch <- prometheus.MustNewConstMetric(m.descs[sets], prometheus.GaugeValue, float64(n), dialect)
+	}
+	for key, o := range sum {
+		m.collectSet(ch, key, &o)
+	}
+}
+
+func (m *Metrics) collectSet(ch chan<- prometheus.Metric, key fleet.Key, o *outcome) {
+	gauge := func(metric int, value int, labels ...string) {
+		labels = append([]string{key.Dialect}, labels...)
+		if m.perSet {
+			labels = append(labels, key.Namespace, key.Name)
+		}
+		ch <- prometheus.MustNewConstMetric(m.descs[metric], prometheus.GaugeValue, float64(value), labels...)
+	}
+	for _, n := range numbers(o.status) {
+		gauge(nodes, n.value, n.name)
+	}
+	for _, kind := range rollout.VerdictKinds() {
+		gauge(verdicts, o.verdicts[kind], kind.String())
+	}
+	gauge(budgetLimit, o.budget.Limit)
+	gauge(budgetUsed, o.budget.UsedByUpdate, "update")
+	gauge(budgetUsed, o.budget.UsedByOthers, "other")
+}
+
+type number struct {
+	name  string
+	value int
+}
+
+func numbers(s rollout.Status) []number {
+	return []number{
+		{"desired", s.Desired}, {"current", s.Current}, {"misscheduled", s.Misscheduled}, {"ready", s.Ready},
+		{"updated", s.Updated}, {"available", s.Available}, {"unavailable", s.Unavailable},
+	}
+}
+
+func (o outcome) plus(p outcome) outcome {
+	sum := outcome{verdicts: map[rollout.VerdictKind]int{}}
+	for _, part := range []outcome{o, p} {
+		s, t := &sum.status, part.status
+		s.Desired, s.Current, s.Misscheduled = s.Desired+t.Desired, s.Current+t.Current, s.Misscheduled+t.Misscheduled
+		s.Ready, s.Updated = s.Ready+t.Ready, s.Updated+t.Updated
+		s.Available, s.Unavailable = s.Available+t.Available, s.Unavailable+t.Unavailable
+		sum.budget.Limit += part.budget.Limit
+		sum.budget.UsedByUpdate += part.budget.UsedByUpdate
+		sum.budget.UsedByOthers += part.budget.UsedByOthers
+		for kind, n := range part.verdicts {
+			sum.verdicts[kind] += n
+		}
+	}
+	return sum
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package feed fills a fleet.Index from a cluster: it watches nodes, pods, ControllerRevisions and the daemon sets of the
+// dialects, and hands each event straight to the index. No second copy of the objects is kept.
+//
+// A Feed is started only by who has the right to decide (the leader), after it has got that right: each watch begins with
+// a consistent read, and Run also reads the current resourceVersion of every resource before it starts and reports
+// itself synced only when every watch has reached it. So a new leader never decides on a view that is older than its election.
+package feed
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/fleet"
+)
+
+// Source is one dialect's kind of daemon set.
+type Source struct {
+	// Dialect is the name of the dialect, as in fleet.Key.
+	Dialect  string
+	Resource schema.GroupVersionResource
+	Kind     string
+	// Digest reads a Workload out of an undecoded object. It must not keep or change parts of it other than the template.
+	Digest func(obj map[string]any) dialect.Workload
+	// Ignore, if not nil, says which objects are not to be seen at all.
+	Ignore func(namespace, name string) bool
+}
+
+// Feed fills Index. All fields are required, except that Sources may be empty.
+type Feed struct {
+	Index   *fleet.Index
+	Client  kubernetes.Interface
+	Dynamic dynamic.Interface
+	Sources []Source
+
+	streams []*stream
+	wg      sync.WaitGroup
+}
+
+// stream is one reflector and the store that it fills.
+type stream struct {
+	name   string
+	store  *store
+	lister cache.ListerWatcher
+	object runtime.Object
+	floor  string // the resourceVersion that the store has to reach before the stream counts as synced
+}
+
+// Start begins to watch and returns when the index has reached, for every resource, the version that it had when Start was
+// called. The watches end with ctx; Wait waits for that.
+func (f *Feed) Start(ctx context.Context) error {
+	f.streams = f.makeStreams()
+	for _, s := range f.streams {
+		floor, err := s.currentVersion(ctx)
+		if err != nil {
+			return fmt.Errorf("reading the current version of %s: %w", s.name, err)
+		}
+		s.floor = floor
+	}
+	for _, s := range f.streams {
+		r := cache.NewReflectorWithOptions(s.lister, s.object, s.store, cache.ReflectorOptions{Name: "fleet/" + s.name})
+		f.wg.Go(func() { r.RunWithContext(ctx) })
+	}
+	return wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
+		for _, s := range f.streams {
+			if !s.reached() {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+}
+
+// Wait returns when all watches have ended.
+func (f *Feed) Wait() { f.wg.Wait() }
+
+// currentVersion is a quorum read of one item: the answer carries the version of the whole resource at that moment.
+func (s *stream) currentVersion(ctx context.Context) (string, error) {
+	var list runtime.Object
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(context.Context) (bool, error) {
+		var err error
+		list, err = s.lister.List(metav1.ListOptions{Limit: 1})
+		return err == nil, retryable(err)
+	})
+	if err != nil {
+		return "", err
+	}
+	meta, err := metaOf(list)
+	if err != nil {
+		return "", err
+	}
+	return meta.GetResourceVersion(), nil
+}
+
+func (s *stream) reached() bool {
+	have := s.store.version()
+	if have == "" {
+		return false
+	}
+	c, err := resourceversion.CompareResourceVersion(have, s.floor)
+	return err != nil || c >= 0
+}
+
+func (f *Feed) makeStreams() []*stream {
+	x := f.Index
+	streams := []*stream{
+		{
+			name: "nodes", object: &corev1.Node{},
+			lister: listWatch(f.Client, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return f.Client.CoreV1().Nodes().List(ctx, o)
+			}, func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				return f.Client.CoreV1().Nodes().Watch(ctx, o)
+			}),
+			store: newStore(slimNode, nodeSink{x}),
+		},
+		{
+			name: "pods", object: &corev1.Pod{},
+			lister: listWatch(f.Client, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return f.Client.CoreV1().Pods("").List(ctx, o)
+			}, func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				return f.Client.CoreV1().Pods("").Watch(ctx, o)
+			}),
+			store: newStore(slimPod, podSink{x}),
+		},
+		{
+			name: "controllerrevisions", object: &appsv1.ControllerRevision{},
+			lister: listWatch(f.Client, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return f.Client.AppsV1().ControllerRevisions("").List(ctx, o)
+			}, func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				return f.Client.AppsV1().ControllerRevisions("").Watch(ctx, o)
+			}),
+			store: newStore(nil, revisionSink{x}),
+		},
+	}
+	for _, src := range f.Sources {
+		resource := f.Dynamic.Resource(src.Resource)
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(src.Resource.GroupVersion().WithKind(src.Kind))
+		streams = append(streams, &stream{
+			name: src.Resource.Resource + "." + src.Resource.Group, object: object,
+			lister: listWatch(f.Dynamic, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return resource.List(ctx, o)
+			}, func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				return resource.Watch(ctx, o)
+			}),
+			store: newStore(nil, setSink{index: x, source: src}),
+		})
+	}
+	return streams
+}
+
+func listWatch(client any, list cache.ListWithContextFunc, watch cache.WatchFuncWithContext) cache.ListerWatcher {
+	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{ListWithContextFunc: list, WatchFuncWithContext: watch}, client)
+}

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feed
+
+import (
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/revision"
+)
+
+// sink takes the events of one resource.
+type sink interface {
+	put(obj any)
+	remove(obj any)
+	replace(list []any, rv string)
+	seen(rv string)
+}
+
+// store is the store of a reflector: it keeps nothing but the newest version, and hands every event to its sink.
+type store struct {
+	sink sink
+	slim cache.TransformFunc
+
+	mu sync.Mutex
+	rv string
+}
+
+var (
+	_ cache.TransformingStore      = (*store)(nil)
+	_ cache.ReflectorBookmarkStore = (*store)(nil)
+)
+
+func newStore(slim cache.TransformFunc, s sink) *store { return &store{sink: s, slim: slim} }
+
+// Transformer implements cache.TransformingStore: objects are cut down before they are held in any list.
+func (s *store) Transformer() cache.TransformFunc { return s.slim }
+
+// Add implements cache.ReflectorStore.
+func (s *store) Add(obj any) error { return s.Update(obj) }
+
+// Update implements cache.ReflectorStore.
+func (s *store) Update(obj any) error {
+	s.sink.put(obj)
+	return s.advance(obj)
+}
+
+// Delete implements cache.ReflectorStore.
+func (s *store) Delete(obj any) error {
+	s.sink.remove(obj)
+	return s.advance(obj)
+}
+
+// Replace implements cache.ReflectorStore.
+func (s *store) Replace(list []any, rv string) error {
+	s.sink.replace(list, rv)
+	s.setVersion(rv)
+	return nil
+}
+
+// Resync implements cache.ReflectorStore; there is nothing to do.
+func (s *store) Resync() error { return nil }
+
+// Bookmark implements cache.ReflectorBookmarkStore.
+func (s *store) Bookmark(rv string) error {
+	s.sink.seen(rv)
+	s.setVersion(rv)
+	return nil
+}
+
+func (s *store) advance(obj any) error {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return fmt.Errorf("reading the version of an object from the watch: %w", err)
+	}
+	s.setVersion(m.GetResourceVersion())
+	return nil
+}
+
+func (s *store) setVersion(rv string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rv = rv
+}
+
+// version is the newest resourceVersion that the store has taken; empty before the first list.
+func (s *store) version() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rv
+}
+
+func metaOf(list runtime.Object) (metav1.ListInterface, error) { return meta.ListAccessor(list) }
+
+// retryable keeps polling on errors that may pass; what the server refuses for good is returned.
+func retryable(err error) error {
+	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) {
+		return err
+	}
+	return nil
+}
+
+// slimPod drops everything of a pod that the fleet never reads.
+func slimPod(obj any) (any, error) {
+	p, ok := obj.(*corev1.Pod)
+	if !ok {
+		return obj, nil
+	}
+	slim := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion, Labels: p.Labels,
+			OwnerReferences: p.OwnerReferences, CreationTimestamp: p.CreationTimestamp, DeletionTimestamp: p.DeletionTimestamp,
+		},
+		Spec:   corev1.PodSpec{NodeName: p.Spec.NodeName},
+		Status: corev1.PodStatus{Phase: p.Status.Phase},
+	}
+	if p.Spec.NodeName == "" {
+		slim.Spec.Affinity = p.Spec.Affinity
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			slim.Status.Conditions = []corev1.PodCondition{c}
+		}
+	}
+	return slim, nil
+}
+
+// slimNode drops everything of a node that the fleet never reads.
+func slimNode(obj any) (any, error) {
+	n, ok := obj.(*corev1.Node)
+	if !ok {
+		return obj, nil
+	}
+	slim := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion, Labels: n.Labels},
+		Spec:       corev1.NodeSpec{Taints: n.Spec.Taints, Unschedulable: n.Spec.Unschedulable},
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			slim.Status.Conditions = []corev1.NodeCondition{c}
+		}
+	}
+	return slim, nil
+}
+
+type nodeSink struct{ x *fleet.Index }
+
+func (s nodeSink) put(obj any) {
+	if n, ok := obj.(*corev1.Node); ok {
+		s.x.PutNode(fleet.NodeFrom(n))
+	}
+}
+
+func (s nodeSink) remove(obj any) {
+	if n, ok := obj.(*corev1.Node); ok {
+		s.x.DeleteNode(n.Name)
+	}
+}
+
+func (s nodeSink) replace(list []any, rv string) {
+	nodes := make([]fleet.Node, 0, len(list))
+	for _, obj := range list {
+		if n, ok := obj.(*corev1.Node); ok {
+			nodes = append(nodes, fleet.NodeFrom(n))
+		}
+	}
+	s.x.ReplaceNodes(nodes, rv)
+}
+
+func (s nodeSink) seen(string) {}
+
+type podSink struct{ x *fleet.Index }
+
+func (s podSink) put(obj any) {
+	p, ok := obj.(*corev1.Pod)
+	if !ok {
+		return
+	}
+	if rec, ours := fleet.PodFrom(p); ours {
+		s.x.PutPod(rec)
+	} else {
+		s.x.DeletePod(p.UID, p.ResourceVersion) // it may have been an orphan before
+	}
+}
+
+func (s podSink) remove(obj any) {
+	if p, ok := obj.(*corev1.Pod); ok {
+		s.x.DeletePod(p.UID, p.ResourceVersion)
+	}
+}
+
+func (s podSink) replace(list []any, rv string) {
+	pods := make([]fleet.Pod, 0, len(list))
+	for _, obj := range list {
+		if p, ok := obj.(*corev1.Pod); ok {
+			if rec, ours := fleet.PodFrom(p); ours {
+				pods = append(pods, rec)
+			}
+		}
+	}
+	s.x.ReplacePods(pods, rv)
+}
+
+func (s podSink) seen(rv string) { s.x.PodsSeen(rv) }
+
+type revisionSink struct{ x *fleet.Index }
+
+// RevisionFrom reads a fleet.Revision out of an object; ok is false for one that no daemon set can own.
+func RevisionFrom(r *appsv1.ControllerRevision) (rec fleet.Revision, ok bool) {
+	owner := metav1.GetControllerOfNoCopy(r)
+	if owner != nil && owner.Kind != "DaemonSet" {
+		return fleet.Revision{}, false
+	}
+	rec = fleet.Revision{
+		Namespace: r.Namespace, Name: r.Name, UID: r.UID, RV: r.ResourceVersion, Labels: r.Labels,
+		Number: r.Revision, Deleting: r.DeletionTimestamp != nil,
+	}
+	if owner != nil {
+		rec.Owner = owner.UID
+	}
+	if rec.Hash, rec.Labelled = r.Labels[appsv1.ControllerRevisionHashLabelKey], true; rec.Hash == "" {
+		rec.Hash, rec.Labelled = r.Name, false
+	}
+	if template, err := revision.Decode(r.Data.Raw); err == nil {
+		rec.Template = template
+	}
+	return rec, true
+}
+
+func (s revisionSink) put(obj any) {
+	r, ok := obj.(*appsv1.ControllerRevision)
+	if !ok {
+		return
+	}
+	if rec, ours := RevisionFrom(r); ours {
+		s.x.PutRevision(rec)
+	} else {
+		s.x.DropRevision(r.UID)
+	}
+}
+
+func (s revisionSink) remove(obj any) {
+	if r, ok := obj.(*appsv1.ControllerRevision); ok {
+		s.x.DropRevision(r.UID)
+		s.x.RevisionsSeen(r.ResourceVersion)
+	}
+}
+
+func (s revisionSink) replace(list []any, rv string) {
+	revisions := make([]fleet.Revision, 0, len(list))
+	for _, obj := range list {
+		if r, ok := obj.(*appsv1.ControllerRevision); ok {
+			if rec, ours := RevisionFrom(r); ours {
+				revisions = append(revisions, rec)
+			}
+		}
+	}
+	s.x.ReplaceRevisions(revisions, rv)
+}
+
+func (s revisionSink) seen(rv string) { s.x.RevisionsSeen(rv) }
+
+type setSink struct {
+	index  *fleet.Index
+	source Source
+}
+
+func (s setSink) key(u *apimeta.Unstructured) (fleet.Key, bool) {
+	key := fleet.Key{Dialect: s.source.Dialect, Namespace: u.GetNamespace(), Name: u.GetName()}
+	return key, s.source.Ignore == nil || !s.source.Ignore(key.Namespace, key.Name)
+}
+
+func (s setSink) put(obj any) {
+	if u, ok := obj.(*apimeta.Unstructured); ok {
+		if key, ours := s.key(u); ours {
+			w := s.source.Digest(u.Object)
+			s.index.PutSet(key, &w)
+		}
+	}
+}
+
+func (s setSink) remove(obj any) {
+	if u, ok := obj.(*apimeta.Unstructured); ok {
+		if key, ours := s.key(u); ours {
+			s.index.DeleteSet(key)
+		}
+	}
+}
+
+func (s setSink) replace(list []any, _ string) {
+	sets := map[fleet.Key]*dialect.Workload{}
+	for _, obj := range list {
+		if u, ok := obj.(*apimeta.Unstructured); ok {
+			if key, ours := s.key(u); ours {
+				w := s.source.Digest(u.Object)
+				sets[key] = &w
+			}
+		}
+	}
+	s.index.ReplaceSets(s.source.Dialect, sets)
+}
+
+func (s setSink) seen(string) {}

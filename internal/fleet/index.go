@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"maps"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Index holds the records. It is safe for concurrent use.
+type Index struct {
+	// notify is called, under the lock, with the key of each set that an event concerns. It must not block and must not
+	// call the Index.
+	notify func(Key)
+
+	mu    sync.Mutex
+	nodes nodeTable
+	// pods holds every pod that is kept, by UID; podsRV is the newest resourceVersion that the watch of pods has shown.
+	pods   map[types.UID]*podRecord
+	podsRV string
+	// sets by key and by the UID of the object.
+	sets  map[Key]*set
+	byUID map[types.UID]*set
+	// strays are pods whose controller is a daemon set that is not known (yet), by its UID.
+	strays map[types.UID]podSet
+	// orphans are pods without a controller, by namespace.
+	orphans   map[string]podSet
+	revisions revisionTable
+	labels    labelTable
+}
+
+type podSet map[types.UID]*podRecord
+
+// NewIndex returns an empty Index that calls notify for every set that an event concerns.
+func NewIndex(notify func(Key)) *Index {
+	return &Index{
+		notify:    notify,
+		nodes:     newNodeTable(),
+		pods:      map[types.UID]*podRecord{},
+		sets:      map[Key]*set{},
+		byUID:     map[types.UID]*set{},
+		strays:    map[types.UID]podSet{},
+		orphans:   map[string]podSet{},
+		revisions: newRevisionTable(),
+		labels:    labelTable{},
+	}
+}
+
+// set is one daemon set and its cells.
+type set struct {
+	key      Key
+	workload *dialect.Workload
+	// cells is indexed by the id of the node.
+	cells []cell
+	// podCount is the number of pods in all cells, so that a Snapshot can allocate once.
+	podCount int
+	// unplaced are pods of the set that name no node at all.
+	unplaced podSet
+	// foreign are owned pods whose labels the selector does not match (any more): to be released.
+	foreign podSet
+	// adoptable are orphans that the selector matches.
+	adoptable podSet
+	// unsettled are pods for which a delete was sent and no definite answer came.
+	unsettled podSet
+	blocks    map[int]block
+}
+
+// cell is one (set, node) pair.
+type cell struct {
+	fit  rollout.Fit
+	pods *podRecord // linked by next
+}
+
+type block struct {
+	reason string
+	until  rollout.Time
+}
+
+// podRecord is a Pod in the index. The label map is shared between pods with equal labels.
+type podRecord struct {
+	Pod
+	labels *labelEntry
+	nodeID int // of Node; -1 without
+	// doomed is set when a delete of ours is under way or has been answered: the pod counts as terminating even if its
+	// newest version does not say so yet.
+	doomed bool
+	// unsettled is set when no definite answer to a delete came.
+	unsettled bool
+	next      *podRecord
+}
+
+// newer is whether resourceVersion a is newer than b; what cannot be compared counts as newer, so that it is taken.
+func newer(a, b string) bool {
+	if b == "" {
+		return true
+	}
+	c, err := resourceversion.CompareResourceVersion(a, b)
+	return err != nil || c > 0
+}
+
+// PutSet adds or replaces a set. A set with the same key and another UID is another set: the old one's pods become
+// strays.
+func (x *Index) PutSet(key Key, w *dialect.Workload) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s := x.sets[key]
+	if s != nil && s.workload.UID != w.UID {
+		x.dropSet(s)
+		s = nil
+	}
+	if s == nil {
+		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, unsettled: podSet{}, blocks: map[int]block{}}
+		s.workload = w
+		x.sets[key], x.byUID[w.UID] = s, s
+		x.place(s)
+		for _, p := range x.strays[w.UID] {
+			x.attach(s, p)
+		}
+		delete(x.strays, w.UID)
+		x.findAdoptable(s)
+	} else {
+		was := s.workload
+		s.workload = w
+		if was.Generation != w.Generation {
+			x.place(s)
+			clear(s.blocks)
+		}
+		if sameForUs(was, w) {
+			return
+		}
+	}
+	x.notify(key)
+}
+
+// sameForUs is whether two versions of one set differ in nothing that a pass would look at: so the event of our own status
+// write, which was folded, leads to no further pass.
+func sameForUs(a, b *dialect.Workload) bool {
+	return a.Generation == b.Generation && a.Deleting == b.Deleting && a.Status == b.Status &&
+		a.ObservedGeneration == b.ObservedGeneration && equalCount(a.CollisionCount, b.CollisionCount) &&
+		maps.Equal(a.Annotations, b.Annotations)
+}
+
+func equalCount(a, b *int32) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+// FoldStatus records that the status of the set with that UID has been written.
+func (x *Index) FoldStatus(key Key, uid types.UID, status rollout.Status, observedGeneration int64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s := x.sets[key]
+	if s == nil || s.workload.UID != uid {
+		return
+	}
+	w := *s.workload // others read the old one
+	w.Status, w.ObservedGeneration = status, max(observedGeneration, w.ObservedGeneration)
+	s.workload = &w
+}
+
+// DeleteSet removes a set; its pods become strays until they are gone or orphaned.
+func (x *Index) DeleteSet(key Key) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if s := x.sets[key]; s != nil {
+		x.dropSet(s)
+		x.notify(key)
+	}
+}
+
+// ReplaceSets makes sets the sets of the dialect, removing those that are not among them.
+func (x *Index) ReplaceSets(dialectName string, sets map[Key]*dialect.Workload) {
+	x.mu.Lock()
+	var gone []Key
+	for key := range x.sets {
+		if _, ok := sets[key]; !ok && key.Dialect == dialectName {
+			gone = append(gone, key)
+		}
+	}
+	x.mu.Unlock()
+	for _, key := range gone {
+		x.DeleteSet(key)
+	}
+	for key, w := range sets {
+		x.PutSet(key, w)
+	}
+}
+
+func (x *Index) dropSet(s *set) {
+	for id := range s.cells {
+		for p := s.cells[id].pods; p != nil; p = p.next {
+			x.stray(p)
+		}
+	}
+	for _, p := range s.unplaced {
+		x.stray(p)
+	}
+	delete(x.sets, s.key)
+	delete(x.byUID, s.workload.UID)
+}
+
+func (x *Index) stray(p *podRecord) {
+	if x.strays[p.Owner] == nil {
+		x.strays[p.Owner] = podSet{}
+	}
+	x.strays[p.Owner][p.UID] = p
+}
+
+// place evaluates the placement of s on every node.
+func (x *Index) place(s *set) {
+	for len(s.cells) < len(x.nodes.byID) {
+		s.cells = append(s.cells, cell{})
+	}
+	for id, n := range x.nodes.byID {
+		if n != nil {
+			s.cells[id].fit = fitOf(s, n)
+		}
+	}
+}
+
+func fitOf(s *set, n *node) rollout.Fit {
+	switch {
+	case !n.exists:
+		return rollout.MustLeave
+	case s.workload.Placement == nil:
+		return 0
+	default:
+		return s.workload.Placement.Fit(n.facts())
+	}
+}
+
+// Workload returns the set's newest workload; nil when there is none.
+func (x *Index) Workload(key Key) *dialect.Workload {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if s := x.sets[key]; s != nil {
+		return s.workload
+	}
+	return nil
+}
+
+// Keys returns the keys of all sets of a dialect, in no order.
+func (x *Index) Keys(dialectName string) []Key {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var keys []Key
+	for key := range x.sets {
+		if key.Dialect == dialectName {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"everynode.dev/everynode/internal/placement"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// node is a Node in the index, or a ghost.
+type node struct {
+	Node
+	id     int
+	exists bool
+	// pods is the number of pods, of any set, that name this node; a ghost without pods is forgotten.
+	pods int
+}
+
+func (n *node) facts() placement.Node {
+	return placement.Node{Name: n.Name, Labels: n.Labels, Taints: n.Taints}
+}
+
+// nodeTable gives each node a small id; ids of forgotten nodes are used again, so that cells can be slices.
+type nodeTable struct {
+	byName map[string]*node
+	byID   []*node
+	free   []int
+	// order holds all nodes sorted by name; it is nil when it has to be made anew.
+	order []*node
+	rv    string
+}
+
+func newNodeTable() nodeTable { return nodeTable{byName: map[string]*node{}} }
+
+func (t *nodeTable) add(name string) *node {
+	n := &node{Node: Node{Name: name}}
+	if k := len(t.free); k > 0 {
+		n.id, t.free = t.free[k-1], t.free[:k-1]
+		t.byID[n.id] = n
+	} else {
+		n.id = len(t.byID)
+		t.byID = append(t.byID, n)
+	}
+	t.byName[name], t.order = n, nil
+	return n
+}
+
+func (t *nodeTable) remove(n *node) {
+	delete(t.byName, n.Name)
+	t.byID[n.id], t.order = nil, nil
+	t.free = append(t.free, n.id)
+}
+
+func (t *nodeTable) sorted() []*node {
+	if t.order == nil {
+		t.order = make([]*node, 0, len(t.byName))
+		for _, n := range t.byID {
+			if n != nil {
+				t.order = append(t.order, n)
+			}
+		}
+		slices.SortFunc(t.order, func(a, b *node) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return t.order
+}
+
+// PutNode adds or updates a node.
+func (x *Index) PutNode(rec Node) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.putNode(rec)
+}
+
+func (x *Index) putNode(rec Node) {
+	n := x.nodes.byName[rec.Name]
+	if n == nil {
+		n = x.addNode(rec.Name)
+	}
+	if n.exists && !newer(rec.RV, n.RV) {
+		return
+	}
+	appeared := !n.exists
+	moved := appeared || !maps.Equal(n.Labels, rec.Labels) || !slices.EqualFunc(n.Taints, rec.Taints, sameTaint)
+	n.Node, n.exists = rec, true
+	x.nodes.rv = rec.RV
+	if moved {
+		x.refit(n, appeared)
+	}
+}
+
+func sameTaint(a, b corev1.Taint) bool {
+	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
+}
+
+// addNode makes a ghost of that name with its cells.
+func (x *Index) addNode(name string) *node {
+	n := x.nodes.add(name)
+	for _, s := range x.sets {
+		for len(s.cells) <= n.id {
+			s.cells = append(s.cells, cell{})
+		}
+		s.cells[n.id] = cell{fit: rollout.MustLeave}
+	}
+	return n
+}
+
+// refit evaluates the placement of every set on n and notifies those for which the outcome changed, or all of them.
+func (x *Index) refit(n *node, all bool) {
+	for key, s := range x.sets {
+		c := &s.cells[n.id]
+		if fit := fitOf(s, n); fit != c.fit || all {
+			c.fit = fit
+			x.notify(key)
+		}
+	}
+}
+
+// DeleteNode removes a node; it stays as a ghost while pods name it.
+func (x *Index) DeleteNode(name string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.deleteNode(name)
+}
+
+func (x *Index) deleteNode(name string) {
+	n := x.nodes.byName[name]
+	if n == nil || !n.exists {
+		return
+	}
+	n.Node, n.exists = Node{Name: name}, false
+	for _, s := range x.sets {
+		s.cells[n.id].fit = rollout.MustLeave
+		delete(s.blocks, n.id)
+		x.notify(s.key)
+	}
+	x.forgetGhost(n)
+}
+
+func (x *Index) forgetGhost(n *node) {
+	if n.exists || n.pods > 0 {
+		return
+	}
+	for _, s := range x.sets {
+		s.cells[n.id] = cell{}
+		delete(s.blocks, n.id)
+	}
+	x.nodes.remove(n)
+}
+
+// ReplaceNodes makes list, which the API server gave at resourceVersion rv, the nodes that exist.
+func (x *Index) ReplaceNodes(list []Node, rv string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	listed := make(map[string]bool, len(list))
+	for i := range list {
+		listed[list[i].Name] = true
+		x.putNode(list[i])
+	}
+	for _, n := range slices.Clone(x.nodes.byID) {
+		if n != nil && n.exists && !listed[n.Name] {
+			x.deleteNode(n.Name)
+		}
+	}
+	x.nodes.rv = rv
+}
+
+// NodeCount is the number of nodes that exist.
+func (x *Index) NodeCount() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	count := 0
+	for _, n := range x.nodes.byName {
+		if n.exists {
+			count++
+		}
+	}
+	return count
+}

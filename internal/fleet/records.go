@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	extensionsv1beta1 "k8s.io/api/extensions/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/placement"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// hashLabel is the label that carries the name of a pod's revision.
+const hashLabel = appsv1.ControllerRevisionHashLabelKey
+
+// Key names a daemon set of a dialect.
+type Key struct {
+	Dialect, Namespace, Name string
+}
+
+// String is dialect/namespace/name.
+func (k Key) String() string { return k.Dialect + "/" + k.Namespace + "/" + k.Name }
+
+// Pod is what the fleet keeps of a pod.
+type Pod struct {
+	Namespace, Name string
+	UID             types.UID
+	RV              string
+	// Node is the node that the pod is bound to, or made for.
+	Node string
+	// Owner is the UID of the controller, empty for an orphan.
+	Owner  types.UID
+	Labels map[string]string
+	// Hash is the label controller-revision-hash, Generation the number in the label pod-template-generation (-1: none).
+	Hash       string
+	Generation int64
+	Phase      rollout.Phase
+	Scheduled  bool
+	Deleting   bool
+	Ready      bool
+	ReadySince rollout.Time
+	Created    rollout.Time
+}
+
+// PodFrom reads a Pod out of a pod object; ok is false for a pod that no daemon set can ever own: its controller is of
+// another kind. Daemon sets of every API group and version count, so that pods made under an older version are seen.
+func PodFrom(p *corev1.Pod) (rec Pod, ok bool) {
+	owner := metav1.GetControllerOfNoCopy(p)
+	if owner != nil && (owner.Kind != "DaemonSet" || !daemonGroup(owner.APIVersion)) {
+		return Pod{}, false
+	}
+	rec = Pod{
+		Namespace: p.Namespace, Name: p.Name, UID: p.UID, RV: p.ResourceVersion,
+		Node: placement.TargetNode(p), Labels: p.Labels,
+		Hash: p.Labels[hashLabel], Generation: -1,
+		Phase: phaseOf(p.Status.Phase), Scheduled: p.Spec.NodeName != "",
+		Deleting: p.DeletionTimestamp != nil, Created: timeOf(p.CreationTimestamp),
+	}
+	if owner != nil {
+		rec.Owner = owner.UID
+	}
+	if g, err := strconv.ParseInt(p.Labels[extensionsv1beta1.DaemonSetTemplateGenerationKey], 10, 64); err == nil {
+		rec.Generation = g
+	}
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady {
+			rec.Ready, rec.ReadySince = c.Status == corev1.ConditionTrue, timeOf(c.LastTransitionTime)
+		}
+	}
+	return rec, true
+}
+
+func daemonGroup(apiVersion string) bool {
+	group, _, _ := strings.Cut(apiVersion, "/")
+	return group == "apps" || group == "extensions" || group == "apps.kruise.io"
+}
+
+func phaseOf(p corev1.PodPhase) rollout.Phase {
+	switch p {
+	case corev1.PodRunning:
+		return rollout.Running
+	case corev1.PodSucceeded:
+		return rollout.Succeeded
+	case corev1.PodFailed:
+		return rollout.Failed
+	default:
+		return rollout.Pending
+	}
+}
+
+func timeOf(t metav1.Time) rollout.Time {
+	if t.IsZero() {
+		return 0
+	}
+	return rollout.Time(t.UnixNano())
+}
+
+// Node is what the fleet keeps of a node.
+type Node struct {
+	Name   string
+	RV     string
+	Labels map[string]string
+	Taints []corev1.Taint
+	Ready  bool
+	Since  rollout.Time
+}
+
+// NodeFrom reads a Node out of a node object.
+func NodeFrom(n *corev1.Node) Node {
+	rec := Node{Name: n.Name, RV: n.ResourceVersion, Labels: n.Labels, Taints: n.Spec.Taints}
+	for i := range n.Status.Conditions {
+		if c := &n.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			rec.Ready, rec.Since = c.Status == corev1.ConditionTrue, timeOf(c.LastTransitionTime)
+		}
+	}
+	return rec
+}
+
+// Revision is what the fleet keeps of a ControllerRevision.
+type Revision struct {
+	Namespace, Name string
+	UID             types.UID
+	RV              string
+	// Owner is the UID of the controller, empty for an orphan.
+	Owner  types.UID
+	Labels map[string]string
+	// Hash is the label controller-revision-hash, or the name where the label is missing (Labelled is false then).
+	Hash     string
+	Labelled bool
+	Number   int64
+	Deleting bool
+	// Template is the decoded pod template; nil when the data could not be read.
+	Template map[string]any
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// History is what a Snapshot needs to know of a set's revisions.
+type History struct {
+	// Revisions are the entries, oldest first; Update is the index of the one that the template describes now.
+	Revisions []rollout.Revision
+	Update    int
+	// Index gives for the hash that a pod carries the index of its revision. Several hashes may lead to one revision:
+	// revisions with equal data are the same one.
+	Index map[string]int
+	// Generation is the template generation of the set, -1 when not known: a pod that carries it is of revision Update,
+	// whatever its hash (other versions of Kubernetes hash the same template differently).
+	Generation int64
+}
+
+// Snapshot returns what Decide needs to know of the set at now, and when the earliest block of a node ends (0: none). ok is
+// false when there is no such set.
+func (x *Index) Snapshot(key Key, h History, now rollout.Time) (s rollout.Snapshot, unblock rollout.Time, ok bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	set := x.sets[key]
+	if set == nil {
+		return rollout.Snapshot{}, 0, false
+	}
+	s = rollout.Snapshot{Now: now, Set: set.workload.Set, Revisions: h.Revisions}
+	s.Set.Update = h.Update
+	order := x.nodes.sorted()
+	s.Nodes = make([]rollout.Node, 0, len(order))
+	pods := make([]rollout.Pod, 0, set.podCount)
+	lookup := revisionLookup{history: h}
+	for _, n := range order {
+		c := &set.cells[n.id]
+		if !n.exists && c.pods == nil {
+			continue // a ghost of another set
+		}
+		first := len(pods)
+		for p := c.pods; p != nil; p = p.next {
+			pods = append(pods, podOf(p, lookup.of(p)))
+		}
+		s.Nodes = append(s.Nodes, rollout.Node{
+			Name: n.Name, Fit: c.fit, Gone: !n.exists, Ready: n.Ready, Since: n.Since, Pods: pods[first:len(pods):len(pods)],
+		})
+		if len(set.blocks) > 0 {
+			unblock = min0(unblock, applyBlock(set, n.id, &s.Nodes[len(s.Nodes)-1], now))
+		}
+	}
+	return s, unblock, true
+}
+
+// applyBlock sets n.Blocked while the block of the node lasts and returns when it ends; an old one is dropped.
+func applyBlock(s *set, id int, n *rollout.Node, now rollout.Time) rollout.Time {
+	b, blocked := s.blocks[id]
+	if !blocked {
+		return 0
+	}
+	if b.until <= now {
+		delete(s.blocks, id)
+		return 0
+	}
+	n.Blocked = b.reason
+	return b.until
+}
+
+// min0 is the smaller of two times, where 0 is "never".
+func min0(a, b rollout.Time) rollout.Time {
+	if a == 0 || (b != 0 && b < a) {
+		return b
+	}
+	return a
+}
+
+func podOf(p *podRecord, revision int) rollout.Pod {
+	return rollout.Pod{
+		Name: p.Name, UID: string(p.UID), Revision: revision, Phase: p.Phase, Scheduled: p.Scheduled,
+		Deleting: p.Deleting || p.doomed, Ready: p.Ready, ReadySince: p.ReadySince, Created: p.Created,
+	}
+}
+
+// revisionLookup finds revisions of pods; most pods in a row carry the same hash, so the last answer is kept.
+type revisionLookup struct {
+	history  History
+	lastHash string
+	last     int
+	valid    bool
+}
+
+func (l *revisionLookup) of(p *podRecord) int {
+	if l.history.Generation >= 0 && p.Generation == l.history.Generation {
+		return l.history.Update
+	}
+	if l.valid && l.lastHash == p.Hash {
+		return l.last
+	}
+	index, known := l.history.Index[p.Hash]
+	if !known {
+		index = rollout.NoRevision
+	}
+	l.lastHash, l.last, l.valid = p.Hash, index, true
+	return index
+}
+
+// Block keeps pods from being created for the set on the node until then, for the reason given.
+func (x *Index) Block(key Key, nodeName, reason string, until rollout.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s, n := x.sets[key], x.nodes.byName[nodeName]
+	if s != nil && n != nil {
+		s.blocks[n.id] = block{reason: reason, until: until}
+	}
+}
+
+// LiveHashes returns the hashes that pods of the set carry, terminating and ended pods included.
+func (x *Index) LiveHashes(key Key) map[string]bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	live := map[string]bool{}
+	if s := x.sets[key]; s != nil {
+		for id := range s.cells {
+			for p := s.cells[id].pods; p != nil; p = p.next {
+				live[p.Hash] = true
+			}
+		}
+	}
+	return live
+}
+
+// NameHolder returns the UID of the set's pod on that node which has that name; empty when none has.
+func (x *Index) NameHolder(key Key, nodeName, podName string) types.UID {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s, n := x.sets[key], x.nodes.byName[nodeName]
+	if s == nil || n == nil {
+		return ""
+	}
+	for p := s.cells[n.id].pods; p != nil; p = p.next {
+		if p.Name == podName {
+			return p.UID
+		}
+	}
+	return ""
+}
