@@ -20,11 +20,11 @@ type census struct {
 // live counts the pods that are not being deleted.
 func (c *census) live() int { return c.failed + c.ended + c.running }
 
-// take counts pods, which are in order of age.
-func (d *decision) take(pods []Pod) census {
-	var c census
-	for i := range pods {
-		p := &pods[i]
+// take counts the pods of a node. It fills the census in place: to copy one costs more than to make it.
+func (d *decision) take(t *site) {
+	c := &t.census
+	for i := range t.pods {
+		p := &t.pods[i]
 		if p.ignored() {
 			continue
 		}
@@ -45,10 +45,9 @@ func (d *decision) take(pods []Pod) census {
 		case Succeeded:
 			c.ended++
 		default:
-			d.countRunning(&c, p)
+			d.countRunning(c, p)
 		}
 	}
-	return c
 }
 
 func (d *decision) countRunning(c *census, p *Pod) {

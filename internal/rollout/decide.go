@@ -62,8 +62,8 @@ func begin(s *Snapshot) *decision {
 // is to be done is WaitBurst until finish has found room for one of its actions.
 func (d *decision) visit(i int) {
 	n := &d.in.Nodes[i]
-	pods := d.byAge(n.Pods)
-	t := site{index: i, node: n, pods: pods, census: d.take(pods)}
+	t := site{index: i, node: n, pods: d.byAge(n.Pods)}
+	d.take(&t)
 	d.count(&t)
 	d.verdicts[i] = Verdict{Kind: d.judge(&t), Charged: d.charge(&t)}
 }
