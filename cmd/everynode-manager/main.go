@@ -9,6 +9,8 @@ import (
 	"os"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"everynode.dev/everynode/internal/manager"
 )
 
 // Exit codes.
@@ -18,14 +20,12 @@ const (
 )
 
 func main() {
-	ctx := ctrl.SetupSignalHandler()
-	command := newCommand()
-	err := command.ExecuteContext(ctx)
+	err := manager.NewCommand().ExecuteContext(ctrl.SetupSignalHandler())
 	if err == nil {
 		return
 	}
 	fmt.Fprintf(os.Stderr, "everynode-manager: %v\n", err)
-	if usage := (*usageError)(nil); errors.As(err, &usage) {
+	if usage := (*manager.UsageError)(nil); errors.As(err, &usage) {
 		fmt.Fprintln(os.Stderr, "See everynode-manager --help.")
 		os.Exit(exitUsage)
 	}

@@ -4,12 +4,7 @@
 // meaning; a flag that is given on the command line wins over the file.
 package v1alpha1
 
-import (
-	"fmt"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // What a configuration file has to say of itself.
 const (
@@ -40,16 +35,4 @@ type LeaderElection struct {
 	LeaseDuration *metav1.Duration `json:"leaseDuration,omitempty"`
 	RenewDeadline *metav1.Duration `json:"renewDeadline,omitempty"`
 	RetryPeriod   *metav1.Duration `json:"retryPeriod,omitempty"`
-}
-
-// Parse reads a configuration file; an unknown or repeated field is an error.
-func Parse(data []byte) (*ManagerConfiguration, error) {
-	c := &ManagerConfiguration{}
-	if err := yaml.UnmarshalStrict(data, c); err != nil {
-		return nil, err
-	}
-	if c.APIVersion != APIVersion || c.Kind != Kind {
-		return nil, fmt.Errorf("apiVersion %q and kind %q are not known: write apiVersion: %s and kind: %s", c.APIVersion, c.Kind, APIVersion, Kind)
-	}
-	return c, nil
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package manager
 
 import (
 	"context"
@@ -18,17 +18,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
-	logsapi "k8s.io/component-base/logs/api/v1"
-	_ "k8s.io/component-base/logs/json/register" // adds --logging-format json
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"everynode.dev/everynode/internal/apply/executor"
 	"everynode.dev/everynode/internal/controller/conflict"
@@ -42,59 +34,6 @@ import (
 // eventSource is the component that events come from; the native controller and OpenKruise both use this name, and people
 // filter by it.
 const eventSource = "daemonset-controller"
-
-// run wires everything and works until ctx ends or the lease is lost.
-func run(ctx context.Context, o *options) error {
-	if err := logsapi.ValidateAndApply(o.logs, o.gates); err != nil {
-		return &usageError{err.Error()}
-	}
-	ctrl.SetLogger(klog.Background())
-	cfg, err := restConfig(o)
-	if err != nil {
-		return err
-	}
-	mgr, err := ctrl.NewManager(cfg, manager.Options{
-		Scheme:                        scheme.Scheme,
-		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              "everynode-manager",
-		LeaderElectionNamespace:       o.namespace,
-		LeaderElectionReleaseOnCancel: true,
-		LeaseDuration:                 &o.leaseDuration,
-		RenewDeadline:                 &o.renewDeadline,
-		RetryPeriod:                   &o.retryPeriod,
-		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
-		HealthProbeBindAddress:        o.healthAddress,
-	})
-	if err != nil {
-		return fmt.Errorf("setting up the manager: %w", err)
-	}
-	leader, err := newLeader(o, cfg)
-	if err != nil {
-		return err
-	}
-	err = errors.Join(
-		ctrlmetrics.Registry.Register(leader.metrics),
-		mgr.AddHealthzCheck("ping", healthz.Ping),
-		mgr.AddReadyzCheck("caches", leader.ready),
-		mgr.Add(leader),
-	)
-	if err != nil {
-		return fmt.Errorf("setting up the manager: %w", err)
-	}
-	return mgr.Start(ctx)
-}
-
-func restConfig(o *options) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("no cluster to work on: %w (give --kubeconfig, set KUBECONFIG, or run in a pod)", err)
-	}
-	cfg.QPS, cfg.Burst = o.qps, o.burst
-	cfg.UserAgent = "everynode-manager"
-	return cfg, nil
-}
 
 // leader is what only the leader runs. Nothing of it is started before the lease is won, so that everything that it reads
 // is newer than that.

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package manager
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -39,14 +38,15 @@ type options struct {
 	logs            *logsapi.LoggingConfiguration
 }
 
-// usageError is an error of whoever wrote the command line or the configuration file.
-type usageError struct{ message string }
+// UsageError is an error of whoever wrote the command line or the configuration file.
+type UsageError struct{ message string }
 
-func (e *usageError) Error() string { return e.message }
+func (e *UsageError) Error() string { return e.message }
 
-func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+func usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
-func newCommand() *cobra.Command {
+// NewCommand returns the command everynode-manager.
+func NewCommand() *cobra.Command {
 	o := &options{logs: logsapi.NewLoggingConfiguration()}
 	command := &cobra.Command{
 		Use:   "everynode-manager",
@@ -67,7 +67,7 @@ func newCommand() *cobra.Command {
 			return run(c.Context(), o)
 		},
 	}
-	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err.Error()} })
+	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{err.Error()} })
 	o.addFlags(command.Flags())
 	return command
 }
@@ -103,63 +103,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	logsapi.AddFlags(o.logs, fs)
 }
 
-// complete reads the configuration file for every flag that was not given, and checks the whole.
-func (o *options) complete(fs *pflag.FlagSet) error {
-	if o.config != "" {
-		data, err := os.ReadFile(o.config)
-		if err != nil {
-			return fmt.Errorf("reading the configuration file: %w", err)
-		}
-		c, err := v1alpha1.Parse(data)
-		if err != nil {
-			return usagef("configuration file %s: %v", o.config, err)
-		}
-		if err := o.merge(fs, c); err != nil {
-			return usagef("configuration file %s: %v", o.config, err)
-		}
-	}
-	return o.validate()
-}
-
-// merge takes from the file what was not given by flag.
-func (o *options) merge(fs *pflag.FlagSet, c *v1alpha1.ManagerConfiguration) error {
-	le := c.LeaderElection
-	if le == nil {
-		le = &v1alpha1.LeaderElection{}
-	}
-	take(fs, "kubeconfig", &o.kubeconfig, c.Kubeconfig)
-	take(fs, "namespace", &o.namespace, c.Namespace)
-	take(fs, "concurrent-syncs", &o.concurrentSyncs, c.ConcurrentSyncs)
-	take(fs, "kube-api-qps", &o.qps, c.KubeAPIQPS)
-	take(fs, "kube-api-burst", &o.burst, c.KubeAPIBurst)
-	take(fs, "metrics-bind-address", &o.metricsAddress, c.MetricsBindAddress)
-	take(fs, "metrics-per-set", &o.metricsPerSet, c.MetricsPerSet)
-	take(fs, "health-probe-bind-address", &o.healthAddress, c.HealthProbeBindAddress)
-	take(fs, "leader-elect", &o.leaderElect, le.Enabled)
-	if le.LeaseDuration != nil {
-		take(fs, "leader-elect-lease-duration", &o.leaseDuration, &le.LeaseDuration.Duration)
-	}
-	if le.RenewDeadline != nil {
-		take(fs, "leader-elect-renew-deadline", &o.renewDeadline, &le.RenewDeadline.Duration)
-	}
-	if le.RetryPeriod != nil {
-		take(fs, "leader-elect-retry-period", &o.retryPeriod, &le.RetryPeriod.Duration)
-	}
-	if c.Dialects != nil {
-		take(fs, "dialects", &o.dialects, &c.Dialects)
-	}
-	if len(c.FeatureGates) > 0 && !fs.Changed("feature-gates") {
-		return o.gates.SetFromMap(c.FeatureGates)
-	}
-	return nil
-}
-
-func take[T any](fs *pflag.FlagSet, flag string, to, from *T) {
-	if from != nil && !fs.Changed(flag) {
-		*to = *from
-	}
-}
-
+// validate checks the whole of the settings.
 func (o *options) validate() error {
 	known := dialectNames()
 	for _, name := range o.dialects {
