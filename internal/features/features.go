@@ -3,17 +3,22 @@
 // Package features declares the feature gates of the manager, with Kubernetes' own library for them.
 package features
 
-import "k8s.io/component-base/featuregate"
+import (
+	"errors"
+
+	"k8s.io/component-base/featuregate"
+	logsapi "k8s.io/component-base/logs/api/v1"
+)
 
 // ConflictProbe keeps the native dialect from writing while another controller reconciles DaemonSets of apps/v1. Without it
 // that is for the operator to see to.
 const ConflictProbe featuregate.Feature = "ConflictProbe"
 
-// New returns a gate that knows every feature.
+// New returns a gate that knows every feature, those of the logging library included.
 func New() (featuregate.MutableFeatureGate, error) {
 	gate := featuregate.NewFeatureGate()
-	err := gate.Add(map[featuregate.Feature]featuregate.FeatureSpec{
+	err := errors.Join(logsapi.AddFeatureGates(gate), gate.Add(map[featuregate.Feature]featuregate.FeatureSpec{
 		ConflictProbe: {Default: true, PreRelease: featuregate.Beta},
-	})
+	}))
 	return gate, err
 }
