@@ -29,6 +29,9 @@ const (
 func Digest(obj map[string]any) dialect.Workload {
 	r := &reader{}
 	root := object{fields: obj}
+	if obj == nil {
+		root.fields = map[string]any{}
+	}
 	spec := r.required(root, "spec")
 	w := dialect.Workload{Selector: labels.Nothing()}
 	r.metadata(&w, r.optional(root, "metadata"))
