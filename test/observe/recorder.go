@@ -26,10 +26,14 @@ import (
 	"k8s.io/kubernetes/pkg/controller/daemon"
 )
 
+// patience is how long Finish waits for the last events.
+const patience = 30 * time.Second
+
 // Recorder collects the log of one set from an API server, from its start until it is finished.
 type Recorder struct {
-	rules   Rules
-	sources []source
+	rules    Rules
+	sources  []source
+	patience time.Duration
 	cancel  context.CancelFunc
 	readers sync.WaitGroup
 
@@ -40,15 +44,17 @@ type Recorder struct {
 
 // Record lists pods, nodes and the set once and watches them from there on. The set need not exist yet.
 func Record(ctx context.Context, client kubernetes.Interface, namespace, name string) (*Recorder, error) {
-	r := &Recorder{
-		rules:   Rules{Namespace: namespace, Name: name, Eligible: upstreamEligible},
-		sources: sourcesOf(client, namespace, name),
-	}
+	rules := Rules{Namespace: namespace, Name: name, Eligible: upstreamEligible}
+	return record(ctx, rules, sourcesOf(client, namespace, name))
+}
+
+func record(ctx context.Context, rules Rules, sources []source) (*Recorder, error) {
+	r := &Recorder{rules: rules, sources: sources, patience: patience}
 	starts := make([]string, len(r.sources))
 	for i, s := range r.sources {
 		version, objects, err := s.list(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("listing %s to observe %s/%s: %w", s.name, namespace, name, err)
+			return nil, fmt.Errorf("listing %s to observe %s/%s: %w", s.name, rules.Namespace, rules.Name, err)
 		}
 		if err := r.begin(version, objects); err != nil {
 			return nil, err
@@ -150,6 +156,19 @@ func (r *Recorder) Log() []Event {
 	return log
 }
 
+// PodEvents is the number of pod events recorded so far.
+func (r *Recorder) PodEvents() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	count := 0
+	for _, event := range r.log {
+		if _, ok := event.Object.(*corev1.Pod); ok {
+			count++
+		}
+	}
+	return count
+}
+
 // Finish waits until everything that happened before the call is in the log, stops and judges. The error says that the
 // observation itself failed; what was observed is in the report (Report.Err).
 func (r *Recorder) Finish(ctx context.Context) (Report, error) {
@@ -180,7 +199,7 @@ func (r *Recorder) catchUp(ctx context.Context) error {
 		for _, object := range objects {
 			want[object.GetUID()] = object.GetResourceVersion()
 		}
-		err = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		err = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, r.patience, true, func(context.Context) (bool, error) {
 			return maps.Equal(want, r.played(s, upTo)), r.failure()
 		})
 		if err != nil {
