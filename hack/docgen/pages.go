@@ -16,6 +16,8 @@ func pages() []page {
 	return []page{
 		{"annotations.md", annotations},
 		{"verdicts.md", verdicts},
+		{"flags.md", flags},
+		{"metrics.md", metricsPage},
 	}
 }
 

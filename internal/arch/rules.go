@@ -78,6 +78,10 @@ func Everynode() Rules {
 			{`(^|[\s"'=:(\x60])/root[/]`, "a path of one machine means nothing on another"},
 			{`proxy\.golang[.]org|deb\.debian[.]org|registry\.npmjs[.]org`, "which mirror to use is for the environment to say"},
 		},
+		Exceptions: []Exception{
+			{"context", "localplane/internal/run/run.go", "it is the main of each component: localplane starts itself again for every one of them"},
+			{"context", "localplane/internal/supervisor/supervisor.go", "a supervisor outlives the call that makes it; Stop ends it"},
+		},
 	}
 }
 

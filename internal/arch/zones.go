@@ -6,7 +6,7 @@ import "slices"
 
 // zones is the table of docs/ARCHITECTURE.md, section "Import rules".
 func zones() []Zone {
-	return slices.Concat(coreZones(), pureZones(), indexZones(), shellZones(), otherZones())
+	return slices.Concat(coreZones(), pureZones(), indexZones(), shellZones(), mainZones(), otherZones())
 }
 
 // coreZones is tier 0: the decision itself.
@@ -126,16 +126,33 @@ func shellZones() []Zone {
 	}}
 }
 
-// otherZones are the mains, the heavy modules and what is made of files.
-func otherZones() []Zone {
+// mainZones are tier 3: where all parts meet.
+func mainZones() []Zone {
 	return []Zone{{
+		Name:     "features",
+		Packages: []string{"internal/features"},
+		May:      []string{"std", "k8s.io/component-base/..."},
+		Reason:   "a gate is asked from anywhere, so it leans on nothing",
+		Deep:     []Ban{noKubernetes[0], {"sigs.k8s.io/controller-runtime", "a gate is asked from anywhere, so it leans on nothing"}},
+	}, {
+		Name:     "wiring",
+		Packages: []string{"internal/manager"},
+		May:      client("./internal/fleet/...", "./internal/apply/...", "./internal/controller/...", "./internal/features"),
+		Reason:   "the parts of the manager meet here, and only those",
+		Deep:     noKubernetes,
+	}, {
 		Name:     "main",
 		Packages: []string{"cmd/..."},
-		May:      []string{"*"},
-		Reason:   "",
+		May:      []string{"std", "sigs.k8s.io/controller-runtime", "./internal/manager"},
+		Reason:   "a main reads its flags, wires and runs; all else has a place where it can be tested",
 		Deep:     noKubernetes,
 		MaxLines: 80,
-	}, {
+	}}
+}
+
+// otherZones are the heavy modules, the upkeep of the repository, and what is made of files.
+func otherZones() []Zone {
+	return []Zone{{
 		Name:     "manifests",
 		Packages: []string{"config"},
 		May:      []string{"embed"},
@@ -143,7 +160,7 @@ func otherZones() []Zone {
 	}, {
 		Name:     "upkeep",
 		Packages: []string{"hack/...", "internal/arch"},
-		May:      []string{"std", "./api/...", "./internal/..."},
+		May:      []string{"std", "github.com/spf13/pflag", "./api/...", "./internal/..."},
 		Reason:   "what checks and documents the repository must not add a dependency to it",
 	}, {
 		Name:     "heavy",

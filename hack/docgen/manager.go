@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"everynode.dev/everynode/internal/arch"
+	"everynode.dev/everynode/internal/controller/metrics"
+	"everynode.dev/everynode/internal/manager"
+)
+
+// flags lists the flags of everynode-manager, as its --help does.
+func flags(*arch.Tree) (string, error) {
+	var b strings.Builder
+	command := manager.NewCommand()
+	fmt.Fprintf(&b, "# Flags of everynode-manager\n\n%s\n\n| flag | default | meaning |\n|---|---|---|\n", command.Long)
+	var err error
+	command.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Deprecated != "" {
+			return
+		}
+		if f.Usage == "" {
+			err = fmt.Errorf("flag --%s has no description", f.Name)
+		}
+		value, usage := pflag.UnquoteUsage(f)
+		fmt.Fprintf(&b, "| `--%s`%s | %s | %s |\n", f.Name, placeholder(value), standard(f), cell(strings.Join(strings.Fields(usage), " ")))
+	})
+	return b.String(), err
+}
+
+// placeholder is the kind of value that a flag takes, if any.
+func placeholder(kind string) string {
+	if kind == "" {
+		return ""
+	}
+	return " " + kind
+}
+
+// standard is the value that a flag has when it is not given.
+func standard(f *pflag.Flag) string {
+	if f.DefValue == "" || f.DefValue == "[]" {
+		return ""
+	}
+	return "`" + cell(strings.Trim(f.DefValue, "[]")) + "`"
+}
+
+// metricsPage lists the metrics of the manager's own.
+func metricsPage(*arch.Tree) (string, error) {
+	var b strings.Builder
+	b.WriteString("# Metrics of everynode-manager\n\nBeside these the manager serves the metrics of controller-runtime, client-go and the Go runtime.\n" +
+		"Metrics marked with * carry the labels `namespace` and `name` too when the manager runs with `--metrics-per-set`.\n\n" +
+		"| metric | type | labels | meaning |\n|---|---|---|---|\n")
+	for _, d := range metrics.Declared() {
+		if d.Help == "" {
+			return "", fmt.Errorf("metric %s has no description", d.Name)
+		}
+		mark := ""
+		if d.PerSet {
+			mark = " *"
+		}
+		fmt.Fprintf(&b, "| `%s`%s | %s | %s | %s |\n", d.Name, mark, d.Type, strings.Join(d.Labels, ", "), cell(d.Help))
+	}
+	return b.String(), nil
+}
