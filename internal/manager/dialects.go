@@ -8,10 +8,8 @@ import (
 	"everynode.dev/everynode/internal/apply/executor"
 	"everynode.dev/everynode/internal/controller/conflict"
 	"everynode.dev/everynode/internal/controller/daemonset"
-	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/native"
 	"everynode.dev/everynode/internal/fleet/feed"
-	"everynode.dev/everynode/internal/rollout"
 )
 
 // nativeDialect is the name of the dialect of apps/v1.
@@ -29,7 +27,7 @@ func newNative(probeNamespace string, mayWrite func() bool) daemonset.Dialect {
 			Ignore: func(namespace, name string) bool { return namespace == probeNamespace && name == conflict.ProbeName },
 		},
 		GVK:         gvk,
-		StatusPatch: statusPatch,
+		StatusPatch: native.StatusPatch,
 		MayWrite:    mayWrite,
 		Texts: &executor.Texts{
 			Created: native.ReasonSuccessfulCreate, CreatedText: native.MessageSuccessfulCreate,
@@ -39,17 +37,4 @@ func newNative(probeNamespace string, mayWrite func() bool) daemonset.Dialect {
 			Note: native.Event,
 		},
 	}
-}
-
-// TODO: adapter until native.StatusPatch takes a Workload.
-func statusPatch(w *dialect.Workload, s rollout.Status, observed int64, collisions *int32) ([]byte, bool) {
-	status := map[string]any{
-		"desiredNumberScheduled": int64(w.Status.Desired), "currentNumberScheduled": int64(w.Status.Current), "numberMisscheduled": int64(w.Status.Misscheduled),
-		"numberReady": int64(w.Status.Ready), "updatedNumberScheduled": int64(w.Status.Updated), "numberAvailable": int64(w.Status.Available),
-		"numberUnavailable": int64(w.Status.Unavailable), "observedGeneration": w.ObservedGeneration,
-	}
-	if w.CollisionCount != nil {
-		status["collisionCount"] = int64(*w.CollisionCount)
-	}
-	return native.StatusPatch(map[string]any{"metadata": map[string]any{"uid": string(w.UID)}, "status": status}, s, observed, collisions)
 }

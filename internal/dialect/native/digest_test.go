@@ -320,7 +320,7 @@ func FuzzDigest(f *testing.F) {
 			return
 		}
 		w := native.Digest(obj)
-		native.StatusPatch(obj, rollout.Status{Desired: 1}, 1, nil)
+		native.StatusPatch(&w, rollout.Status{Desired: 1}, 1, nil)
 		if fatal(w.Problems) > 0 {
 			return
 		}

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/json"
 
+	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -44,15 +45,14 @@ func readStatus(obj map[string]any) (s rollout.Status, observed int64, collision
 	return s, observed, collisions
 }
 
-// StatusPatch returns the body of a JSON merge patch for the status subresource that brings the object current to s, and
-// whether there is anything to change. The patch holds all our numbers, so that they always belong together, nothing of
-// others (conditions), and the object's UID, so that it is refused for a successor of the same name. What only ever
+// StatusPatch returns the body of a JSON merge patch for the status subresource that brings the status that w was read with to
+// s, and whether there is anything to change. The patch holds all our numbers, so that they always belong together, nothing
+// of others (conditions), and the object's UID, so that it is refused for a successor of the same name. What only ever
 // grows, the observed generation and the count of collisions, is not set back by an answer from an old cache.
-func StatusPatch(current map[string]any, s rollout.Status, observedGeneration int64, collisionCount *int32) ([]byte, bool) {
-	was, observed, collisions := readStatus(current)
-	observedGeneration = max(observedGeneration, observed)
-	raised := collisionCount != nil && (collisions == nil || *collisionCount > *collisions)
-	if was == s && observed == observedGeneration && !raised {
+func StatusPatch(w *dialect.Workload, s rollout.Status, observedGeneration int64, collisionCount *int32) ([]byte, bool) {
+	observedGeneration = max(observedGeneration, w.ObservedGeneration)
+	raised := collisionCount != nil && (w.CollisionCount == nil || *collisionCount > *w.CollisionCount)
+	if w.Status == s && w.ObservedGeneration == observedGeneration && !raised {
 		return nil, false
 	}
 	status := map[string]any{"observedGeneration": observedGeneration}
@@ -63,9 +63,8 @@ func StatusPatch(current map[string]any, s rollout.Status, observedGeneration in
 		status["collisionCount"] = int64(*collisionCount)
 	}
 	patch := map[string]any{"status": status}
-	metadata, _ := current["metadata"].(map[string]any)
-	if uid, ok := metadata["uid"].(string); ok && uid != "" {
-		patch["metadata"] = map[string]any{"uid": uid}
+	if w.UID != "" {
+		patch["metadata"] = map[string]any{"uid": string(w.UID)}
 	}
 	// Maps of strings and whole numbers can always be encoded.
 	data, err := json.Marshal(patch)

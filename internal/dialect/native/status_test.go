@@ -5,6 +5,7 @@ package native_test
 import (
 	"testing"
 
+	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/native"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -36,7 +37,8 @@ func TestStatusPatch(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			got, changed := native.StatusPatch(decode(t, c.current), status, c.observed, c.collisions)
+			w := native.Digest(decode(t, c.current))
+			got, changed := native.StatusPatch(&w, status, c.observed, c.collisions)
 			if string(got) != c.want || changed != (c.want != "") {
 				t.Errorf("got  %s, %v\nwant %s", got, changed, c.want)
 			}
@@ -48,7 +50,7 @@ func TestStatusPatch(t *testing.T) {
 func TestStatusPatchIsReadBack(t *testing.T) {
 	want := rollout.Status{Desired: 1, Current: 2, Misscheduled: 3, Ready: 4, Updated: 5, Available: 6, Unavailable: 7}
 	count := int32(5)
-	patch, changed := native.StatusPatch(nil, want, 12, &count)
+	patch, changed := native.StatusPatch(&dialect.Workload{}, want, 12, &count)
 	if !changed {
 		t.Fatal("nothing to change")
 	}
@@ -57,7 +59,7 @@ func TestStatusPatchIsReadBack(t *testing.T) {
 	if w.Status != want || w.ObservedGeneration != 12 || w.CollisionCount == nil || *w.CollisionCount != 5 {
 		t.Errorf("read back: %+v", w)
 	}
-	if again, changed := native.StatusPatch(obj, want, 12, &count); changed {
+	if again, changed := native.StatusPatch(&w, want, 12, &count); changed {
 		t.Errorf("a second patch: %s", again)
 	}
 }

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestCreatesOnePodPerNodeAndReportsIt(t *testing.T) {
+	w := newWorld(t, 5, nil)
+	w.settle()
+	if got := len(w.wrote("create")); got != 5 || len(w.pods) != 5 {
+		t.Fatalf("%d creates, %d pods, want 5 of each", got, len(w.pods))
+	}
+	for _, field := range []string{"desiredNumberScheduled", "currentNumberScheduled", "numberReady", "updatedNumberScheduled", "numberAvailable"} {
+		if got := w.status(field); got != 5 {
+			t.Errorf("status.%s = %d, want 5", field, got)
+		}
+	}
+	if len(w.revisions) != 1 {
+		t.Fatalf("%d revisions, want 1", len(w.revisions))
+	}
+	for _, p := range w.pods {
+		if p.GenerateName != "ds-" || p.Labels["pod-template-generation"] != "1" || p.Labels["controller-revision-hash"] == "" {
+			t.Errorf("pod %s: generateName %q, labels %v", p.Name, p.GenerateName, p.Labels)
+		}
+	}
+	if events := w.allEvents(); strings.Count(events, "Normal SuccessfulCreate Created pod: ds-") != 5 {
+		t.Errorf("events:\n%s", events)
+	}
+}
+
+func TestAPassOnAStaleViewWritesNothingTwice(t *testing.T) {
+	w := newWorld(t, 8, nil)
+	w.watch = false // no watch event ever arrives
+	w.mustPass()
+	w.mustPass()
+	w.mustPass()
+	if got := w.wrote("create"); len(got) != 8 {
+		t.Errorf("creates: %v", got)
+	}
+	if got := w.wrote("create-revision"); len(got) != 1 {
+		t.Errorf("revisions created: %v", got)
+	}
+}
+
+func TestACreateWhoseAnswerWasLostIsTakenForDone(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	w.watch = false
+	lost := errors.New("read tcp: connection reset by peer")
+	w.after = func(verb, _ string) error {
+		if verb == "create" {
+			return lost
+		}
+		return nil
+	}
+	if err := w.pass(); !errors.Is(err, lost) {
+		t.Fatalf("first pass: %v, want the lost answer", err)
+	}
+	w.after = nil
+	w.mustPass()
+	if got := w.wrote("create"); len(got) != 2 || got[0] != got[1] || len(w.pods) != 1 {
+		t.Errorf("creates %v, pods %d: the second create must find the first", got, len(w.pods))
+	}
+	w.mustPass()
+	if got := w.wrote("create"); len(got) != 2 {
+		t.Errorf("a third create: %v", got)
+	}
+}
+
+func TestAPodInTheWayBlocksItsNodeOnly(t *testing.T) {
+	w := newWorld(t, 2, nil)
+	w.before = func(verb, name string) error {
+		// The first name that is asked for turns out to be taken by a stranger.
+		if verb == "create" && len(w.pods) == 0 {
+			w.pods[name] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: "stranger", ResourceVersion: w.next()}}
+		}
+		return nil
+	}
+	w.mustPass()
+	w.mustPass()
+	if got := w.wrote("create"); len(got) != 2 {
+		t.Fatalf("creates: %v, want one for each node and no more", got)
+	}
+	if events := w.allEvents(); !strings.Contains(events, "Warning FailedCreate Error creating: the pod name") ||
+		!strings.Contains(events, "is taken by a pod that this daemon set does not control") {
+		t.Errorf("events:\n%s", events)
+	}
+	w.clock.Step(time.Minute)
+	w.mustPass()
+	if got := w.wrote("create"); len(got) != 3 {
+		t.Errorf("creates after the block has ended: %v", got)
+	}
+}
+
+func TestSlowStartStopsAtARefusal(t *testing.T) {
+	w := newWorld(t, 50, nil)
+	quota := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New("exceeded quota"))
+	w.before = func(verb, _ string) error {
+		if verb == "create" {
+			return quota
+		}
+		return nil
+	}
+	if err := w.pass(); !apierrors.IsForbidden(err) {
+		t.Fatalf("error %v, want the refusal", err)
+	}
+	if got := w.wrote("create"); len(got) != 1 {
+		t.Errorf("%d creates, want 1", len(got))
+	}
+	if got := w.status("desiredNumberScheduled"); got != 50 {
+		t.Errorf("the status has to be written although the pass failed: desired %d", got)
+	}
+}
+
+func TestANamespaceThatEndsIsNoError(t *testing.T) {
+	w := newWorld(t, 3, nil)
+	w.before = func(verb, _ string) error {
+		if verb != "create" {
+			return nil
+		}
+		err := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New("is being terminated"))
+		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+		return err
+	}
+	w.mustPass()
+	if events := w.allEvents(); events != "" {
+		t.Errorf("events: %s", events)
+	}
+}
+
+func TestAnUnclearDeleteIsSettledBeforeAnythingElse(t *testing.T) {
+	w := newWorld(t, 4, nil)
+	w.settle()
+	w.edit("img:v2")
+	w.forgetLog()
+	timeout := apierrors.NewTimeoutError("etcd took too long", 1)
+	w.before = func(verb, _ string) error {
+		if verb == "delete" {
+			return timeout
+		}
+		return nil
+	}
+	if err := w.pass(); err == nil {
+		t.Fatal("an unclear delete has to fail the pass")
+	}
+	first := w.wrote("delete")
+	if err := w.pass(); err == nil {
+		t.Fatal("the pass has to fail until the delete is settled")
+	}
+	if got := w.wrote("delete"); len(first) != 1 || len(got) != 2 || got[0] != got[1] {
+		t.Fatalf("deletes %v, then %v: only the unclear one may be repeated", first, got)
+	}
+	w.before = nil
+	w.settle()
+	if got := w.status("updatedNumberScheduled"); got != 4 {
+		t.Errorf("updated %d, want 4", got)
+	}
+}
+
+func TestARefusedDeleteLeavesThePodAlive(t *testing.T) {
+	w := newWorld(t, 3, nil)
+	w.settle()
+	w.edit("img:v2")
+	w.forgetLog()
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New("webhook says no"))
+	w.before = func(verb, _ string) error {
+		if verb == "delete" {
+			return forbidden
+		}
+		return nil
+	}
+	for range 3 {
+		if err := w.pass(); !apierrors.IsForbidden(err) {
+			t.Fatalf("error %v", err)
+		}
+	}
+	if got := slices.Compact(w.wrote("delete")); len(got) != 1 {
+		t.Errorf("deletes of %v: budget 1 means that the same pod is tried again", got)
+	}
+	if events := w.allEvents(); !strings.Contains(events, "Warning FailedDelete Error deleting: ") {
+		t.Errorf("events:\n%s", events)
+	}
+}
+
+func TestDeletesCarryTheUID(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	w.settle()
+	w.edit("img:v2")
+	var name string
+	for name = range w.pods {
+		w.pods[name].UID = "another" // replaced by somebody between our look and our delete
+	}
+	w.forgetLog()
+	w.mustPass()
+	if w.pods[name].DeletionTimestamp != nil {
+		t.Error("a pod with another UID was deleted")
+	}
+}
+
+func TestAdoptsAndReleases(t *testing.T) {
+	w := newWorld(t, 2, nil)
+	w.addPod(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "orphan", Labels: map[string]string{"app": "x", "pod-template-generation": "1"}},
+		Spec:       corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	})
+	w.settle()
+	if ref := metav1.GetControllerOf(w.pods["orphan"]); ref == nil || ref.UID != "set-uid" || ref.BlockOwnerDeletion == nil || !*ref.BlockOwnerDeletion {
+		t.Fatalf("the orphan was not adopted: %v", w.pods["orphan"].OwnerReferences)
+	}
+	if got := w.wrote("create"); len(got) != 1 {
+		t.Fatalf("creates %v: node n1 has a pod by adoption", got)
+	}
+	w.pods["orphan"].Labels = map[string]string{"app": "other"}
+	w.changed(w.pods["orphan"])
+	w.settle()
+	if len(w.pods["orphan"].OwnerReferences) != 0 {
+		t.Error("the pod that is not selected any more was not released")
+	}
+	if got := w.wrote("create"); len(got) != 2 {
+		t.Errorf("creates %v: the released pod has to be replaced", got)
+	}
+}
+
+func TestASetThatIsGoneMeanwhileAdoptsNothing(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	w.addPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "orphan", Labels: map[string]string{"app": "x"}}, Spec: corev1.PodSpec{NodeName: "n1"}})
+	w.set.SetUID("successor")
+	if err := w.pass(); err == nil || len(w.pods["orphan"].OwnerReferences) != 0 {
+		t.Errorf("error %v, owners %v", err, w.pods["orphan"].OwnerReferences)
+	}
+}
+
+func TestASetBeingDeletedIsLeftAlone(t *testing.T) {
+	now := metav1.Now()
+	w := newWorld(t, 3, func(ds *appsv1.DaemonSet) { ds.DeletionTimestamp, ds.Finalizers = &now, []string{"orphan"} })
+	w.mustPass()
+	if len(w.log) != 0 {
+		t.Errorf("writes: %v", w.log)
+	}
+}
+
+func TestWritesNothingWhileAnotherControllerIsAtWork(t *testing.T) {
+	w := newWorld(t, 3, nil)
+	w.mayWrite = false
+	w.mustPass()
+	if len(w.log) != 0 {
+		t.Errorf("writes: %v", w.log)
+	}
+}
+
+func TestSelectingAllIsRefusedOnce(t *testing.T) {
+	w := newWorld(t, 2, func(ds *appsv1.DaemonSet) { ds.Spec.Selector = &metav1.LabelSelector{} })
+	w.mustPass()
+	w.mustPass()
+	want := "Warning SelectingAll This daemon set is selecting all pods. A non-empty selector is required."
+	if events := w.allEvents(); events != want || len(w.log) != 0 {
+		t.Errorf("events %q, writes %v", events, w.log)
+	}
+}
+
+func TestRollsBackToAnOldRevision(t *testing.T) {
+	w := newWorld(t, 2, nil)
+	w.settle()
+	w.edit("img:v2")
+	w.settle()
+	w.edit("img:v1")
+	w.settle()
+	if len(w.revisions) != 2 {
+		t.Fatalf("%d revisions, want 2", len(w.revisions))
+	}
+	numbers := map[int64]bool{}
+	for _, r := range w.revisions {
+		numbers[r.Revision] = true
+	}
+	if !numbers[2] || !numbers[3] {
+		t.Errorf("revision numbers %v, want 2 and 3", numbers)
+	}
+}
+
+func TestAHashCollisionRaisesTheCount(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	var taken string
+	w.before = func(verb, name string) error {
+		if verb == "create-revision" && taken == "" {
+			taken = name
+			w.revisions[name] = &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{
+				Name: name, Namespace: "ns", UID: "x", ResourceVersion: w.next(),
+				OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", APIVersion: "apps/v1", UID: "other", Controller: new(true)}},
+			}}
+		}
+		return nil
+	}
+	if err := w.pass(); err == nil || !strings.Contains(err.Error(), "collision") {
+		t.Fatalf("error %v, want the collision", err)
+	}
+	if got := w.status("collisionCount"); got != 1 {
+		t.Fatalf("collisionCount %d, want 1", got)
+	}
+	w.settle()
+	if len(w.revisions) != 2 || len(w.pods) != 1 {
+		t.Errorf("%d revisions, %d pods", len(w.revisions), len(w.pods))
+	}
+}
+
+func TestHistoryIsTruncatedButNotWhatPodsCarry(t *testing.T) {
+	limit := int32(1)
+	w := newWorld(t, 1, func(ds *appsv1.DaemonSet) { ds.Spec.RevisionHistoryLimit = &limit })
+	for i := range 5 {
+		w.edit(fmt.Sprintf("img:v%d", i+2))
+		w.settle()
+	}
+	w.settle()
+	if len(w.revisions) != 2 {
+		t.Errorf("%d revisions are left, want the current one and one old", len(w.revisions))
+	}
+}
+
+func TestAdoptsRevisionsOfAnEarlierLife(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	w.settle()
+	for _, r := range w.revisions {
+		r.OwnerReferences = nil
+		r.ResourceVersion = w.next()
+	}
+	for _, p := range w.pods {
+		p.OwnerReferences = nil
+		p.ResourceVersion = w.next()
+	}
+	w.deliver()
+	w.forgetLog()
+	w.settle()
+	if c, r := w.wrote("create"), w.wrote("create-revision"); len(c)+len(r) != 0 {
+		t.Errorf("created pods %v and revisions %v instead of adopting", c, r)
+	}
+}
+
+func TestFailedPodEventComesAfterTheDelete(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	w.settle()
+	w.allEvents()
+	for _, p := range w.pods {
+		p.Status.Phase = corev1.PodFailed
+		w.changed(p)
+	}
+	w.before = func(verb, _ string) error {
+		if verb == "delete" {
+			return apierrors.NewTooManyRequests("busy", 1)
+		}
+		return nil
+	}
+	if err := w.pass(); err == nil {
+		t.Fatal("a refused delete has to fail the pass")
+	}
+	if events := w.allEvents(); strings.Contains(events, "FailedDaemonPod") {
+		t.Errorf("told before it was done:\n%s", events)
+	}
+	w.before = nil
+	w.clock.Step(time.Minute)
+	w.settle()
+	if events := w.allEvents(); strings.Count(events, "Warning FailedDaemonPod Found failed daemon pod ns/ds-") != 1 {
+		t.Errorf("events:\n%s", events)
+	}
+}
+
+func TestStatusIsWrittenAtMostTwiceASecondButNeverForgotten(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	w.settle()
+	w.forgetLog()
+	flip := func(status corev1.ConditionStatus) {
+		for _, p := range w.pods {
+			p.Status.Conditions[0].Status = status
+			w.changed(p)
+		}
+	}
+	flip(corev1.ConditionFalse)
+	w.mustPass()
+	flip(corev1.ConditionTrue)
+	after, err := w.c.Reconcile(context.Background(), setKey)
+	if err != nil || after <= 0 || after > statusInterval {
+		t.Fatalf("after %v, error %v: the second write has to be put off", after, err)
+	}
+	if got := w.wrote("status"); len(got) != 1 {
+		t.Fatalf("%d status writes", len(got))
+	}
+	w.clock.Step(after)
+	w.mustPass()
+	if got := w.status("numberReady"); got != 1 {
+		t.Errorf("numberReady %d, want 1", got)
+	}
+}
+
+func TestForgetsASetThatIsGone(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	w.settle()
+	w.index.DeleteSet(setKey)
+	w.mustPass()
+	if len(w.c.states) != 0 {
+		t.Error("the state of a set that is gone is kept")
+	}
+}
+
+func TestAnswersWithoutStatusAreUnclear(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	w.before = func(verb, _ string) error {
+		if verb == "create" {
+			return &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError}}
+		}
+		return nil
+	}
+	if err := w.pass(); err == nil {
+		t.Fatal("an error has to be reported")
+	}
+	w.before = nil
+	w.settle()
+	if len(w.pods) != 1 {
+		t.Errorf("%d pods", len(w.pods))
+	}
+}
+
+func TestASetOfTheSameNameIsAnotherSet(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	w.settle()
+	w.set.SetUID(types.UID("second"))
+	w.seeSet()
+	for _, r := range w.revisions {
+		w.index.DropRevision(r.UID)
+	}
+	clear(w.revisions)
+	w.forgetLog()
+	w.mustPass()
+	if got := w.wrote("create"); len(got) != 1 {
+		t.Errorf("creates %v: the pod of the first set is not the second one's", got)
+	}
+}

@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"everynode.dev/everynode/internal/apply"
+	"everynode.dev/everynode/internal/apply/executor"
+	"everynode.dev/everynode/internal/dialect/native"
+	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/fleet/feed"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+var setKey = fleet.Key{Dialect: "native", Namespace: "ns", Name: "ds"}
+
+// world is a small API server in memory with one daemon set, around a real Controller. Writes do not reach the index by
+// themselves unless watch is set; deliver brings the index up to date.
+type world struct {
+	t     *testing.T
+	c     *Controller
+	index *fleet.Index
+	clock *clocktesting.FakeClock
+	// watch is whether every write is seen by the index at once.
+	watch bool
+	// before and after are asked at each write: an error from before means that it did not take effect, one from after that
+	// it did and the answer was lost.
+	before, after func(verb, name string) error
+	mayWrite      bool
+
+	mu        sync.Mutex
+	rv        int
+	set       *unstructured.Unstructured
+	pods      map[string]*corev1.Pod
+	revisions map[string]*appsv1.ControllerRevision
+	log       []string
+	events    *record.FakeRecorder
+}
+
+func newWorld(t *testing.T, nodes int, change func(ds *appsv1.DaemonSet)) *world {
+	t.Helper()
+	w := &world{
+		t: t, watch: true, mayWrite: true, clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
+		pods: map[string]*corev1.Pod{}, revisions: map[string]*appsv1.ControllerRevision{}, events: record.NewFakeRecorder(1000),
+	}
+	gvk := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DaemonSet"}
+	w.index = fleet.NewIndex(func(fleet.Key) {})
+	w.c = New(Options{
+		Dialects: []Dialect{{
+			Source: feed.Source{Dialect: "native", Digest: native.Digest}, GVK: gvk, StatusPatch: native.StatusPatch,
+			MayWrite: func() bool { return w.mayWrite },
+			Texts: &executor.Texts{
+				Created: native.ReasonSuccessfulCreate, CreatedText: native.MessageSuccessfulCreate,
+				CreateFailed: native.ReasonFailedCreate, CreateFailedText: native.MessageFailedCreate,
+				Deleted: native.ReasonSuccessfulDelete, DeletedText: native.MessageSuccessfulDelete,
+				DeleteFailed: native.ReasonFailedDelete, DeleteFailedText: native.MessageFailedDelete, Note: native.Event,
+			},
+		}},
+		Index: w.index, Clock: w.clock, Events: w.events, Observer: nobody{}, Workers: 1,
+		Revisions: worldRevisions{w}, Sets: worldSets{w},
+		Executor: &executor.Executor{Index: w.index, Pods: worldPods{w}, Events: w.events, Clock: w.clock, Count: func(string, apply.Answer) {}},
+	})
+	for i := range nodes {
+		w.index.PutNode(fleet.Node{Name: fmt.Sprintf("n%d", i+1), RV: w.next(), Ready: true})
+	}
+	ds := &appsv1.DaemonSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ds", UID: "set-uid", Generation: 1, Annotations: map[string]string{appsv1.DeprecatedTemplateGeneration: "1"}},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "x"}},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "img:v1"}}},
+			},
+		},
+	}
+	if change != nil {
+		change(ds)
+	}
+	w.putSet(ds)
+	return w
+}
+
+type nobody struct{}
+
+func (nobody) Decided(fleet.Key, *rollout.Snapshot, *rollout.Plan, time.Duration) {}
+func (nobody) Forgotten(fleet.Key)                                                {}
+func (nobody) Wrote(string, error)                                                {}
+
+func (w *world) next() string {
+	w.rv++
+	return strconv.Itoa(w.rv)
+}
+
+func (w *world) putSet(ds *appsv1.DaemonSet) {
+	w.t.Helper()
+	obj, err := runtime.DefaultUnstructuredConverter.ToUnstructured(ds)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.set = &unstructured.Unstructured{Object: obj}
+	w.set.SetResourceVersion(w.next())
+	w.seeSet()
+}
+
+func (w *world) seeSet() {
+	digest := native.Digest(w.set.DeepCopy().Object)
+	w.index.PutSet(setKey, &digest)
+}
+
+// edit changes the template's image and raises the generations, as the API server does.
+func (w *world) edit(image string) {
+	w.t.Helper()
+	generation := w.set.GetGeneration() + 1
+	w.set.SetGeneration(generation)
+	w.set.SetAnnotations(map[string]string{appsv1.DeprecatedTemplateGeneration: fmt.Sprint(generation)})
+	containers, _, _ := unstructured.NestedSlice(w.set.Object, "spec", "template", "spec", "containers")
+	containers[0].(map[string]any)["image"] = image
+	if err := unstructured.SetNestedSlice(w.set.Object, containers, "spec", "template", "spec", "containers"); err != nil {
+		w.t.Fatal(err)
+	}
+	w.set.SetResourceVersion(w.next())
+	w.seeSet()
+}
+
+// pass runs one pass and returns its error.
+func (w *world) pass() error {
+	w.t.Helper()
+	_, err := w.c.Reconcile(context.Background(), setKey)
+	return err
+}
+
+func (w *world) mustPass() {
+	w.t.Helper()
+	if err := w.pass(); err != nil {
+		w.t.Fatalf("pass: %v", err)
+	}
+}
+
+// settle runs passes, with time going on and kubelets at work in between, until nothing is written any more.
+func (w *world) settle() {
+	w.t.Helper()
+	for range 100 {
+		w.deliver()
+		before := len(w.log)
+		w.mustPass()
+		changed := w.kubelets()
+		w.clock.Step(time.Second)
+		if len(w.log) == before && !changed {
+			return
+		}
+	}
+	w.t.Fatalf("does not come to rest; last writes: %v", w.log[max(0, len(w.log)-10):])
+}
+
+// kubelets make every pod ready and finish every termination.
+func (w *world) kubelets() bool {
+	changed := false
+	for name, p := range w.pods {
+		switch {
+		case p.DeletionTimestamp != nil && len(p.Finalizers) == 0:
+			w.gone(name)
+			changed = true
+		case p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodPending:
+			w.ready(name)
+			changed = true
+		}
+	}
+	return changed
+}
+
+func (w *world) ready(name string) {
+	p := w.pods[name]
+	rec, _ := fleet.PodFrom(p)
+	p.Spec.NodeName = rec.Node
+	p.Status.Phase = corev1.PodRunning
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now())}}
+	w.changed(p)
+}
+
+func (w *world) gone(name string) {
+	p := w.pods[name]
+	delete(w.pods, name)
+	w.index.DeletePod(p.UID, w.next())
+}
+
+func (w *world) changed(p *corev1.Pod) {
+	p.ResourceVersion = w.next()
+	w.seePod(p)
+}
+
+func (w *world) seePod(p *corev1.Pod) {
+	if rec, ours := fleet.PodFrom(p); ours {
+		w.index.PutPod(rec)
+	} else {
+		w.index.DeletePod(p.UID, p.ResourceVersion)
+	}
+}
+
+func (w *world) seeRevision(r *appsv1.ControllerRevision) {
+	if rec, ours := feed.RevisionFrom(r); ours {
+		w.index.PutRevision(rec)
+	}
+}
+
+// deliver shows everything to the index, as a new list would.
+func (w *world) deliver() {
+	var pods []fleet.Pod
+	for _, p := range w.pods {
+		if rec, ours := fleet.PodFrom(p); ours {
+			pods = append(pods, rec)
+		}
+	}
+	w.index.ReplacePods(pods, strconv.Itoa(w.rv))
+	var revisions []fleet.Revision
+	for _, r := range w.revisions {
+		if rec, ours := feed.RevisionFrom(r); ours {
+			revisions = append(revisions, rec)
+		}
+	}
+	w.index.ReplaceRevisions(revisions, strconv.Itoa(w.rv))
+	w.seeSet()
+}
+
+func (w *world) addPod(p *corev1.Pod) {
+	p.Namespace, p.UID = "ns", types.UID("uid-"+p.Name)
+	p.CreationTimestamp = metav1.NewTime(w.clock.Now())
+	if p.Status.Phase == "" {
+		p.Status.Phase = corev1.PodPending
+	}
+	w.pods[p.Name] = p
+	w.changed(p)
+}
+
+// write runs one write with the injected faults around it.
+func (w *world) write(verb, name string, do func() error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = append(w.log, verb+" "+name)
+	if w.before != nil {
+		if err := w.before(verb, name); err != nil {
+			return err
+		}
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	if w.after != nil {
+		return w.after(verb, name)
+	}
+	return nil
+}
+
+// wrote are the writes of that verb since the log was last cleared.
+func (w *world) wrote(verb string) []string {
+	var names []string
+	for _, line := range w.log {
+		if v, name, _ := strings.Cut(line, " "); v == verb {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (w *world) forgetLog() { w.log = nil }
+
+func (w *world) allEvents() string {
+	var all []string
+	for {
+		select {
+		case e := <-w.events.Events:
+			all = append(all, e)
+		default:
+			return strings.Join(all, "\n")
+		}
+	}
+}
+
+type worldPods struct{ w *world }
+
+func (f worldPods) Create(_ context.Context, u *unstructured.Unstructured) (*corev1.Pod, error) {
+	p := &corev1.Pod{}
+	body, _ := json.Marshal(u.Object)
+	if err := json.Unmarshal(body, p); err != nil {
+		return nil, err
+	}
+	err := f.w.write("create", p.Name, func() error {
+		if f.w.pods[p.Name] != nil {
+			return apierrors.NewAlreadyExists(schema.GroupResource{Resource: "pods"}, p.Name)
+		}
+		p.UID = types.UID(fmt.Sprintf("pod-%d", f.w.rv+1))
+		p.ResourceVersion = f.w.next()
+		p.CreationTimestamp = metav1.NewTime(f.w.clock.Now())
+		p.Status.Phase = corev1.PodPending
+		f.w.pods[p.Name] = p
+		if f.w.watch {
+			f.w.seePod(p)
+		}
+		return nil
+	})
+	return p.DeepCopy(), err
+}
+
+func (f worldPods) Delete(_ context.Context, _, name string, uid types.UID) error {
+	return f.w.write("delete", name, func() error {
+		p := f.w.pods[name]
+		switch {
+		case p == nil:
+			return apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, name)
+		case p.UID != uid:
+			return apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, name, fmt.Errorf("uid differs"))
+		}
+		now := metav1.NewTime(f.w.clock.Now())
+		p.DeletionTimestamp = &now
+		p.ResourceVersion = f.w.next()
+		if f.w.watch {
+			f.w.seePod(p)
+		}
+		return nil
+	})
+}
+
+func (f worldPods) Get(_ context.Context, _, name string) (*corev1.Pod, error) {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	if p := f.w.pods[name]; p != nil {
+		return p.DeepCopy(), nil
+	}
+	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, name)
+}
+
+func (f worldPods) Patch(_ context.Context, _, name string, patch []byte) (*corev1.Pod, error) {
+	patched := &corev1.Pod{}
+	err := f.w.write("patch", name, func() error {
+		p := f.w.pods[name]
+		if p == nil {
+			return apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, name)
+		}
+		if err := strategic(p, patch, patched); err != nil {
+			return err
+		}
+		patched.ResourceVersion = f.w.next()
+		f.w.pods[name] = patched
+		if f.w.watch {
+			f.w.seePod(patched)
+		}
+		return nil
+	})
+	return patched.DeepCopy(), err
+}
+
+func strategic[T any](from *T, patch []byte, to *T) error {
+	original, err := json.Marshal(from)
+	if err != nil {
+		return err
+	}
+	merged, err := strategicpatch.StrategicMergePatch(original, patch, from)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(merged, to)
+}
+
+type worldRevisions struct{ w *world }
+
+func (f worldRevisions) Create(_ context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+	r = r.DeepCopy()
+	err := f.w.write("create-revision", r.Name, func() error {
+		if f.w.revisions[r.Name] != nil {
+			return apierrors.NewAlreadyExists(schema.GroupResource{Resource: "controllerrevisions"}, r.Name)
+		}
+		r.UID, r.ResourceVersion = types.UID("rev-"+r.Name), f.w.next()
+		f.w.revisions[r.Name] = r
+		if f.w.watch {
+			f.w.seeRevision(r)
+		}
+		return nil
+	})
+	return r, err
+}
+
+func (f worldRevisions) Get(_ context.Context, _, name string) (*appsv1.ControllerRevision, error) {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	if r := f.w.revisions[name]; r != nil {
+		return r.DeepCopy(), nil
+	}
+	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "controllerrevisions"}, name)
+}
+
+func (f worldRevisions) Patch(_ context.Context, _, name string, patch []byte) (*appsv1.ControllerRevision, error) {
+	patched := &appsv1.ControllerRevision{}
+	err := f.w.write("patch-revision", name, func() error {
+		r := f.w.revisions[name]
+		if r == nil {
+			return apierrors.NewNotFound(schema.GroupResource{Resource: "controllerrevisions"}, name)
+		}
+		if err := strategic(r, patch, patched); err != nil {
+			return err
+		}
+		patched.ResourceVersion = f.w.next()
+		f.w.revisions[name] = patched
+		if f.w.watch {
+			f.w.seeRevision(patched)
+		}
+		return nil
+	})
+	return patched.DeepCopy(), err
+}
+
+func (f worldRevisions) Delete(_ context.Context, _, name string, _ types.UID) error {
+	return f.w.write("delete-revision", name, func() error {
+		if r := f.w.revisions[name]; r != nil && f.w.watch {
+			f.w.index.DropRevision(r.UID)
+		}
+		delete(f.w.revisions, name)
+		return nil
+	})
+}
+
+type worldSets struct{ w *world }
+
+func (f worldSets) Get(context.Context, fleet.Key) (*unstructured.Unstructured, error) {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	return f.w.set.DeepCopy(), nil
+}
+
+func (f worldSets) PatchStatus(_ context.Context, _ fleet.Key, patch []byte) error {
+	return f.w.write("status", "ds", func() error {
+		var p map[string]any
+		if err := json.Unmarshal(patch, &p); err != nil {
+			return err
+		}
+		status, _, _ := unstructured.NestedMap(f.w.set.Object, "status")
+		if status == nil {
+			status = map[string]any{}
+		}
+		for k, v := range p["status"].(map[string]any) {
+			if n, ok := v.(float64); ok {
+				v = int64(n)
+			}
+			status[k] = v
+		}
+		f.w.set.Object["status"] = status
+		f.w.set.SetResourceVersion(f.w.next())
+		if f.w.watch {
+			f.w.seeSet()
+		}
+		return nil
+	})
+}
+
+func (w *world) status(field string) int64 {
+	n, _, _ := unstructured.NestedInt64(w.set.Object, "status", field)
+	return n
+}
