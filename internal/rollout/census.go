@@ -2,6 +2,11 @@
 
 package rollout
 
+import (
+	"cmp"
+	"slices"
+)
+
 // census is what the pods of one node amount to.
 type census struct {
 	// seen counts all pods but the ignored ones, terminating those of them that are being deleted. The others are live;
@@ -76,6 +81,27 @@ func (d *decision) available(p *Pod) bool {
 		return p.Ready
 	}
 	return p.ReadySince != 0 && p.ReadySince.Add(d.in.Set.MinReady) <= d.in.Now
+}
+
+// byAge returns pods with the oldest first, in the order in which upstream keeps them: scheduled before unscheduled, then
+// by creation, then by name.
+func (d *decision) byAge(pods []Pod) []Pod {
+	if len(pods) < 2 || slices.IsSortedFunc(pods, compareAge) {
+		return pods
+	}
+	d.scratch = append(d.scratch[:0], pods...)
+	slices.SortStableFunc(d.scratch, compareAge)
+	return d.scratch
+}
+
+func compareAge(a, b Pod) int {
+	if a.Scheduled != b.Scheduled {
+		if a.Scheduled {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }
 
 func (t *site) create(revision int, reason VerdictKind) Action {

@@ -2,11 +2,6 @@
 
 package rollout
 
-import (
-	"cmp"
-	"slices"
-)
-
 // Decide says what is to be done for one set at one moment. It is total (no Snapshot makes it fail or panic) and
 // deterministic (the same Snapshot gives the same Plan; so does one that lists the pods of a node in another order).
 // The Snapshot is only read.
@@ -83,49 +78,6 @@ func (d *decision) judge(t *site) VerdictKind {
 	}
 }
 
-// collect handles a node whose object is gone. Nobody but us would ever remove a pod that was not scheduled before the
-// node went; all others are the business of the pod garbage collector.
-func (d *decision) collect(t *site) VerdictKind {
-	kind := NotWanted
-	for i := range t.pods {
-		p := &t.pods[i]
-		switch {
-		case p.ignored():
-		case p.Deleting || p.Scheduled:
-			kind = later(kind, WaitCollection)
-		default:
-			d.agenda.repair(t.delete(p, Removing))
-			kind = WaitBurst
-		}
-	}
-	return kind
-}
-
-// later keeps the verdict that a node waits for its action when another of its pods has a weaker one.
-func later(have, now VerdictKind) VerdictKind {
-	if have == WaitBurst {
-		return have
-	}
-	return now
-}
-
-// evict empties a node that must not run the pod.
-func (d *decision) evict(t *site) VerdictKind {
-	for i := range t.pods {
-		if p := &t.pods[i]; !p.Deleting {
-			d.agenda.repair(t.delete(p, Removing))
-		}
-	}
-	switch {
-	case t.live() > 0:
-		return WaitBurst
-	case t.terminating > 0:
-		return WaitTerminating
-	default:
-		return NotWanted
-	}
-}
-
 // tend handles a node that may run the pod: it repairs what is broken, creates what is missing, and otherwise says what
 // the node waits for.
 func (d *decision) tend(t *site) VerdictKind {
@@ -160,39 +112,6 @@ func (d *decision) wantsPod(t *site, held bool) bool {
 		return t.running == 0 && !held
 	}
 	return t.seen == 0
-}
-
-// clear deletes the pods of a node that have ended or are too many, and says whether there were any.
-func (d *decision) clear(t *site, held bool) bool {
-	if t.live() == 0 || t.live() == 1 && t.running == 1 {
-		return false
-	}
-	found := false
-	for i := range t.pods {
-		p := &t.pods[i]
-		if p.Deleting {
-			continue
-		}
-		if kind, out := d.fault(t, p, held); out {
-			d.agenda.repair(t.delete(p, kind))
-			found = true
-		}
-	}
-	return found
-}
-
-// fault says why a pod that is not terminating cannot stay where it is, if it cannot.
-func (d *decision) fault(t *site, p *Pod, held bool) (VerdictKind, bool) {
-	switch {
-	case p.Phase == Failed:
-		return ReplacingFailed, !held
-	case p.Phase == Succeeded:
-		return ReplacingEnded, true
-	case d.surge && p == t.old && d.finishing(&t.census):
-		return FinishingSurge, true
-	default:
-		return RemovingExcess, d.excess(t, p)
-	}
 }
 
 // rest says what a node waits for on which nothing is to be done, or would be done only by an update. For a node that
@@ -252,25 +171,4 @@ func (d *decision) wakeAt(t Time) {
 	if d.wake == 0 || t < d.wake {
 		d.wake = t
 	}
-}
-
-// byAge returns pods with the oldest first, in the order in which upstream keeps them: scheduled before unscheduled, then
-// by creation, then by name.
-func (d *decision) byAge(pods []Pod) []Pod {
-	if len(pods) < 2 || slices.IsSortedFunc(pods, compareAge) {
-		return pods
-	}
-	d.scratch = append(d.scratch[:0], pods...)
-	slices.SortStableFunc(d.scratch, compareAge)
-	return d.scratch
-}
-
-func compareAge(a, b Pod) int {
-	if a.Scheduled != b.Scheduled {
-		if a.Scheduled {
-			return -1
-		}
-		return 1
-	}
-	return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestVerdictTexts(t *testing.T) {
+	kebab := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
+	names, sentences := map[string]bool{}, map[string]bool{}
+	for _, k := range VerdictKinds() {
+		name, sentence := k.String(), k.Sentence()
+		if !kebab.MatchString(name) || names[name] {
+			t.Errorf("verdict %d: name %q is taken or not in kebab-case", k, name)
+		}
+		if sentence == "" || sentences[sentence] || strings.HasSuffix(sentence, ".") {
+			t.Errorf("%s: sentence %q is missing, taken or ends with a full stop", name, sentence)
+		}
+		if k.Acts() && k.Waits() {
+			t.Errorf("%s both acts and waits", name)
+		}
+		names[name], sentences[sentence] = true, true
+	}
+	if got := VerdictKind(200).String(); got != "verdict-200" {
+		t.Errorf("an unknown verdict is called %q", got)
+	}
+	if !Creating.Acts() || !RemovingExcess.Acts() || UpToDate.Acts() || Stays.Acts() || WaitAvailable.Acts() {
+		t.Error("Acts is wrong at its ends")
+	}
+	if !WaitAvailable.Waits() || !Blocked.Waits() || RemovingExcess.Waits() || UpToDate.Waits() {
+		t.Error("Waits is wrong at its ends")
+	}
+}
+
+// TestPackageCommentNamesAllVerdicts keeps the verdict table complete, and free of names that do not exist.
+func TestPackageCommentNamesAllVerdicts(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(doc), "# Verdicts")
+	if !found {
+		t.Fatal("doc.go has no section Verdicts")
+	}
+	known := map[string]bool{}
+	for _, k := range VerdictKinds() {
+		known[k.String()] = true
+		if !strings.Contains(table, k.String()) {
+			t.Errorf("the table does not mention %s", k)
+		}
+	}
+	for _, name := range regexp.MustCompile(`\b(wait|removing|replacing|finishing)-[a-z-]+[a-z]\b`).FindAllString(table, -1) {
+		if !known[name] {
+			t.Errorf("the table mentions %s, which does not exist", name)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{MustRun.String(), "must-run"}, {MayStay.String(), "may-stay"}, {MustLeave.String(), "must-leave"}, {NotKnown.String(), "not-known"},
+		{RollingUpdate.String(), "RollingUpdate"}, {OnDelete.String(), "OnDelete"}, {Strategy(0).String(), "unknown"},
+		{Running.String(), "Running"}, {Succeeded.String(), "Succeeded"}, {Failed.String(), "Failed"}, {Phase(99).String(), "Pending"},
+		{Create.String(), "create"}, {Delete.String(), "delete"}, {ActionKind(0).String(), "unknown"},
+		{FoundFailedPod.String(), "found-failed-pod"}, {FoundSucceededPod.String(), "found-succeeded-pod"}, {NoteKind(0).String(), "unknown"},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+}
