@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/placement"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// fixture is an Index with a clock of resource versions and a record of notifications.
+type fixture struct {
+	t     testing.TB
+	x     *Index
+	rv    int
+	noted map[Key]int
+}
+
+func newFixture(t testing.TB) *fixture {
+	f := &fixture{t: t, noted: map[Key]int{}}
+	f.x = NewIndex(func(k Key) { f.noted[k]++ })
+	return f
+}
+
+func (f *fixture) next() string {
+	f.rv++
+	return strconv.Itoa(f.rv)
+}
+
+func (f *fixture) workload(name string, generation int64, spec map[string]any) *dialect.Workload {
+	f.t.Helper()
+	rules, err := placement.Compile(spec)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return &dialect.Workload{
+		Namespace: "ns", Name: name, UID: types.UID("uid-" + name), Generation: generation,
+		Selector: labels.SelectorFromSet(labels.Set{"app": name}), Placement: rules,
+	}
+}
+
+func (f *fixture) set(name string) Key {
+	key := Key{Dialect: "native", Namespace: "ns", Name: name}
+	f.x.PutSet(key, f.workload(name, 1, map[string]any{}))
+	return key
+}
+
+func (f *fixture) node(name string, taints ...corev1.Taint) {
+	f.x.PutNode(Node{Name: name, RV: f.next(), Taints: taints})
+}
+
+func pod(name, node, owner string) Pod {
+	p := Pod{Namespace: "ns", Name: name, UID: types.UID(name), Node: node, Scheduled: true, Generation: -1, Labels: map[string]string{"app": owner, hashLabel: "h1"}}
+	if owner != "" {
+		p.Owner = types.UID("uid-" + owner)
+	}
+	return p
+}
+
+func (f *fixture) put(p Pod) Pod {
+	p.RV = f.next()
+	f.x.PutPod(p)
+	return p
+}
+
+func (f *fixture) snapshot(key Key) rollout.Snapshot {
+	f.t.Helper()
+	s, _, ok := f.x.Snapshot(key, History{Revisions: []rollout.Revision{{Name: "h1"}}, Index: map[string]int{"h1": 0}, Generation: -1}, 1000)
+	if !ok {
+		f.t.Fatalf("no snapshot of %s", key)
+	}
+	return s
+}
+
+// shape renders a snapshot as node=fit[pods…] in order.
+func shape(s rollout.Snapshot) string {
+	out := ""
+	for _, n := range s.Nodes {
+		names := make([]string, 0, len(n.Pods))
+		for _, p := range n.Pods {
+			name := p.Name
+			if p.Deleting {
+				name += "†"
+			}
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		out += fmt.Sprintf("%s=%s%v ", n.Name, n.Fit, names)
+	}
+	return out
+}
+
+func (f *fixture) want(key Key, want string) {
+	f.t.Helper()
+	if got := shape(f.snapshot(key)); got != want {
+		f.t.Errorf("snapshot\n got %s\nwant %s", got, want)
+	}
+}
+
+func TestSnapshotListsNodesInOrderWithTheirPods(t *testing.T) {
+	f := newFixture(t)
+	f.node("b")
+	f.put(pod("p1", "b", "ds"))
+	key := f.set("ds")
+	f.node("a", corev1.Taint{Key: "k", Effect: corev1.TaintEffectNoSchedule})
+	f.node("c", corev1.Taint{Key: "k", Effect: corev1.TaintEffectNoExecute})
+	f.put(pod("p2", "c", "ds"))
+	f.want(key, "a=may-stay[] b=must-run[p1] c=must-leave[p2] ")
+}
+
+func TestAnOlderVersionNeverWins(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	key := f.set("ds")
+	old := pod("p", "a", "ds")
+	old.RV = f.next()
+	folded := old
+	folded.Deleting, folded.RV = true, f.next()
+	f.x.FoldPod(folded)
+	f.x.PutPod(old) // its watch event comes late
+	f.want(key, "a=must-run[p†] ")
+}
+
+func TestACreatedPodCountsBeforeItsEventComes(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	key := f.set("ds")
+	created := pod("p", "a", "ds")
+	created.RV = f.next()
+	f.x.FoldPod(created)
+	f.want(key, "a=must-run[p] ")
+
+	f.x.ReplacePods(nil, strconv.Itoa(f.rv-1)) // a list from before the create
+	f.want(key, "a=must-run[p] ")
+	f.x.ReplacePods(nil, f.next()) // a list from after it: the pod has come and gone
+	f.want(key, "a=must-run[] ")
+}
+
+func TestAPodThatCameAndWentIsNotAdded(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	key := f.set("ds")
+	created := pod("p", "a", "ds")
+	created.RV = f.next()
+	f.x.PutPod(created)
+	f.x.DeletePod(created.UID, f.next())
+	f.x.FoldPod(created) // the answer of the create comes after both events
+	f.want(key, "a=must-run[] ")
+}
+
+func TestADoomedPodStaysDoomedUntilItIsGone(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	key := f.set("ds")
+	p := f.put(pod("p", "a", "ds"))
+	f.x.Doom(p.UID)
+	f.want(key, "a=must-run[p†] ")
+	f.put(p) // an update by the kubelet that crossed our delete
+	f.want(key, "a=must-run[p†] ")
+	f.x.Spare(p.UID)
+	f.want(key, "a=must-run[p] ")
+}
+
+func TestAnUnsettledPodStaysSoOverUpdates(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	key := f.set("ds")
+	p := f.put(pod("p", "a", "ds"))
+	f.x.Unsettle(p.UID)
+	f.put(p)
+	if got := f.x.Claims(key).Unsettled; len(got) != 1 {
+		t.Fatalf("unsettled %v, want the pod", got)
+	}
+	p.Deleting = true
+	f.put(p)
+	if got := f.x.Claims(key).Unsettled; len(got) != 0 {
+		t.Errorf("unsettled %v: the deletion is known now", got)
+	}
+}
+
+func TestPodsOfAGoneNodeAreShownUntilTheyAreGone(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	key := f.set("ds")
+	p := f.put(pod("p", "a", "ds"))
+	f.x.DeleteNode("a")
+	s := f.snapshot(key)
+	if len(s.Nodes) != 1 || !s.Nodes[0].Gone || s.Nodes[0].Fit != rollout.MustLeave {
+		t.Fatalf("nodes %+v", s.Nodes)
+	}
+	f.x.DeletePod(p.UID, f.next())
+	f.want(key, "")
+	f.node("z") // takes the id that a had
+	f.want(key, "z=must-run[] ")
+}
+
+func TestSetsOnlySeeTheirOwn(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	one, two := f.set("one"), f.set("two")
+	f.put(pod("p", "a", "one"))
+	f.want(one, "a=must-run[p] ")
+	f.want(two, "a=must-run[] ")
+	f.x.DeleteSet(one)
+	f.set("one")
+	f.want(one, "a=must-run[p] ")
+}
+
+func TestASuccessorDoesNotInheritPods(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	key := f.set("ds")
+	f.put(pod("p", "a", "ds"))
+	w := f.workload("ds", 1, map[string]any{})
+	w.UID = "another"
+	f.x.PutSet(key, w)
+	f.want(key, "a=must-run[] ")
+}
+
+func TestClaims(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	stranger := pod("stranger", "a", "")
+	orphan := pod("orphan", "a", "")
+	orphan.Labels = map[string]string{"app": "ds"}
+	dying := orphan
+	dying.Name, dying.UID, dying.Deleting = "dying", "dying", true
+	f.put(stranger)
+	f.put(orphan)
+	f.put(dying)
+	key := f.set("ds")
+	relabelled := pod("relabelled", "a", "ds")
+	relabelled.Labels = map[string]string{"app": "other"}
+	f.put(relabelled)
+	c := f.x.Claims(key)
+	if len(c.Adopt) != 1 || c.Adopt[0].Name != "orphan" || len(c.Release) != 1 || c.Release[0].Name != "relabelled" {
+		t.Fatalf("claims %+v", c)
+	}
+	orphan.Owner = "uid-ds"
+	f.put(orphan)
+	relabelled.Owner = ""
+	f.put(relabelled)
+	if c := f.x.Claims(key); len(c.Adopt)+len(c.Release) != 0 {
+		t.Errorf("claims after both were done: %+v", c)
+	}
+}
+
+func TestRevisionOfAPod(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	key := f.set("ds")
+	byHash, byGeneration, unknown := pod("hash", "a", "ds"), pod("generation", "a", "ds"), pod("unknown", "a", "ds")
+	byGeneration.Labels = map[string]string{"app": "ds", hashLabel: "of-another-version"}
+	byGeneration.Generation = 7
+	unknown.Labels = map[string]string{"app": "ds", hashLabel: "gone"}
+	f.put(byHash)
+	f.put(byGeneration)
+	f.put(unknown)
+	s, _, _ := f.x.Snapshot(key, History{
+		Revisions: []rollout.Revision{{Name: "h1"}, {Name: "h2"}}, Update: 1, Index: map[string]int{"h1": 0, "h2": 1}, Generation: 7,
+	}, 0)
+	got := map[string]int{}
+	for _, p := range s.Nodes[0].Pods {
+		got[p.Name] = p.Revision
+	}
+	if want := map[string]int{"hash": 0, "generation": 1, "unknown": rollout.NoRevision}; !maps.Equal(got, want) {
+		t.Errorf("revisions %v, want %v", got, want)
+	}
+}
+
+func TestNotifiesOnlyWhomItConcerns(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	one, two := f.set("one"), f.set("two")
+	clear(f.noted)
+	f.put(pod("p", "a", "one"))
+	if f.noted[one] == 0 || f.noted[two] != 0 {
+		t.Errorf("a pod of one notified %v", f.noted)
+	}
+	clear(f.noted)
+	f.x.PutNode(Node{Name: "a", RV: f.next(), Ready: true, Since: 5})
+	if len(f.noted) != 0 {
+		t.Errorf("a heartbeat notified %v", f.noted)
+	}
+	f.node("a", corev1.Taint{Key: "k", Effect: corev1.TaintEffectNoExecute})
+	if f.noted[one] == 0 || f.noted[two] == 0 {
+		t.Errorf("a taint notified %v", f.noted)
+	}
+}
+
+func TestOurOwnStatusWriteLeadsToNoPass(t *testing.T) {
+	f := newFixture(t)
+	key := f.set("ds")
+	clear(f.noted)
+	status := rollout.Status{Desired: 3}
+	f.x.FoldStatus(key, "uid-ds", status, 1)
+	w := f.workload("ds", 1, map[string]any{})
+	w.Status, w.ObservedGeneration = status, 1
+	f.x.PutSet(key, w)
+	if f.noted[key] != 0 {
+		t.Error("the event of a folded status write notified")
+	}
+	w = f.workload("ds", 1, map[string]any{})
+	f.x.PutSet(key, w)
+	if f.noted[key] == 0 {
+		t.Error("a status that somebody else has changed did not notify")
+	}
+}
+
+func TestBlocksEnd(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	key := f.set("ds")
+	f.x.Block(key, "a", "because", 2000)
+	s, until, _ := f.x.Snapshot(key, History{}, 1000)
+	if s.Nodes[0].Blocked != "because" || until != 2000 {
+		t.Errorf("blocked %q until %d", s.Nodes[0].Blocked, until)
+	}
+	s, until, _ = f.x.Snapshot(key, History{}, 2000)
+	if s.Nodes[0].Blocked != "" || until != 0 {
+		t.Errorf("blocked %q until %d after its end", s.Nodes[0].Blocked, until)
+	}
+}
+
+func TestANewTemplateIsPlacedAnew(t *testing.T) {
+	f := newFixture(t)
+	f.x.PutNode(Node{Name: "a", RV: f.next(), Labels: map[string]string{"role": "edge"}})
+	f.x.PutNode(Node{Name: "b", RV: f.next()})
+	key := f.set("ds")
+	f.x.PutSet(key, f.workload("ds", 2, map[string]any{"nodeSelector": map[string]any{"role": "edge"}}))
+	f.want(key, "a=must-run[] b=must-leave[] ")
+	f.x.PutNode(Node{Name: "b", RV: f.next(), Labels: map[string]string{"role": "edge"}})
+	f.want(key, "a=must-run[] b=must-run[] ")
+}
+
+func TestPodFromReadsOwnersOfEveryVersion(t *testing.T) {
+	for apiVersion, want := range map[string]bool{
+		"apps/v1": true, "extensions/v1beta1": true, "apps.kruise.io/v1alpha1": true, "apps.kruise.io/v1beta1": true, "example.io/v1": false,
+	} {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "v1", Kind: "Node", UID: "no"}, {APIVersion: apiVersion, Kind: "DaemonSet", UID: "yes", Controller: new(true)},
+		}}}
+		rec, ok := PodFrom(p)
+		if ok != want || (ok && rec.Owner != "yes") {
+			t.Errorf("%s: %v, owner %q", apiVersion, ok, rec.Owner)
+		}
+	}
+	if _, ok := PodFrom(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Controller: new(true)}}}}); ok {
+		t.Error("a pod of a ReplicaSet was taken")
+	}
+}
+
+// TestAgainstADumbModel plays random events to an Index and to a plain list of objects, and compares what both know.
+func TestAgainstADumbModel(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		f := newFixture(t)
+		nodes, pods, sets := map[string]bool{}, map[string]Pod{}, map[string]bool{}
+		name := func(prefix string, n int) string { return fmt.Sprint(prefix, rng.IntN(n)) }
+		for range 300 {
+			switch rng.IntN(8) {
+			case 0:
+				n := name("n", 6)
+				nodes[n] = true
+				f.node(n)
+			case 1:
+				n := name("n", 6)
+				delete(nodes, n)
+				f.x.DeleteNode(n)
+			case 2:
+				s := name("s", 3)
+				sets[s] = true
+				f.set(s)
+			case 3:
+				s := name("s", 3)
+				delete(sets, s)
+				f.x.DeleteSet(Key{"native", "ns", s})
+			case 4, 5:
+				p := pod(name("p", 12), name("n", 6), []string{"", "s0", "s1", "s2"}[rng.IntN(4)])
+				pods[p.Name] = f.put(p)
+			case 6:
+				p := name("p", 12)
+				delete(pods, p)
+				f.x.DeletePod(types.UID(p), f.next())
+			case 7:
+				f.x.ReplacePods(slices.Collect(maps.Values(pods)), f.next())
+			}
+		}
+		for s := range sets {
+			if got, want := shape(f.snapshot(Key{"native", "ns", s})), dumbShape(nodes, pods, s); got != want {
+				t.Fatalf("seed %d, set %s\n got %s\nwant %s", seed, s, got, want)
+			}
+		}
+	}
+}
+
+func dumbShape(nodes map[string]bool, pods map[string]Pod, set string) string {
+	on := map[string][]string{}
+	for n := range nodes {
+		on[n] = []string{}
+	}
+	for _, p := range pods {
+		if p.Owner == types.UID("uid-"+set) {
+			on[p.Node] = append(on[p.Node], p.Name)
+		}
+	}
+	out := ""
+	for _, n := range slices.Sorted(maps.Keys(on)) {
+		fit := rollout.MustLeave
+		if nodes[n] {
+			fit = rollout.MustRun
+		}
+		slices.Sort(on[n])
+		out += fmt.Sprintf("%s=%s%v ", n, fit, on[n])
+	}
+	return out
+}
+
+func BenchmarkSnapshotAndDecide(b *testing.B) {
+	for _, n := range []int{1000, 10000, 100000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			f := newFixture(b)
+			key := f.set("ds")
+			for i := range n {
+				f.node(fmt.Sprintf("node-%06d", i))
+				p := pod(fmt.Sprintf("pod-%06d", i), fmt.Sprintf("node-%06d", i), "ds")
+				p.Phase, p.Ready, p.ReadySince = rollout.Running, true, 1
+				f.put(p)
+			}
+			f.snapshot(key)
+			b.ReportAllocs()
+			for b.Loop() {
+				rollout.Decide(f.snapshot(key))
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/node")
+		})
+	}
+}
+
+func BenchmarkPodEvent(b *testing.B) {
+	for _, n := range []int{1000, 100000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			f := newFixture(b)
+			for i := range 20 {
+				f.set(fmt.Sprint("ds", i))
+			}
+			for i := range n {
+				f.node(fmt.Sprintf("node-%06d", i))
+			}
+			p := pod("p", "node-000500", "ds7")
+			b.ReportAllocs()
+			for b.Loop() {
+				p.Ready = !p.Ready
+				f.put(p)
+			}
+		})
+	}
+}
