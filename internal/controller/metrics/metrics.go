@@ -46,7 +46,7 @@ func Declared() []Declaration {
 		nodes:         {"everynode_set_nodes", "gauge", "Nodes by the numbers of the status: desired, current, misscheduled, ready, updated, available, unavailable.", []string{"dialect", "number"}, true},
 		verdicts:      {"everynode_set_verdicts", "gauge", "Nodes by verdict of the last decision.", []string{"dialect", "verdict"}, true},
 		budgetLimit:   {"everynode_set_budget_limit", "gauge", "Nodes that an update may make unavailable (or surge on) at once.", []string{"dialect"}, true},
-		budgetUsed:    {"everynode_set_budget_used", "gauge", "Nodes charged to the update budget, by cause: update (made unavailable by this set's own update) or other.", []string{"dialect", "cause"}, true},
+		budgetUsed:    {"everynode_set_budget_used", "gauge", "Nodes charged to the update budget, by cause: update (made unavailable by this set's own update), unreachable (the node is not ready) or other.", []string{"dialect", "cause"}, true},
 		decideSeconds: {"everynode_decide_seconds", "histogram", "Time from taking a snapshot to having a plan.", []string{"dialect"}, false},
 		writes:        {"everynode_writes_total", "counter", "Writes sent to the API server, by verb and result (done, exists, gone, ended, refused, unclear).", []string{"verb", "result"}, false},
 		conflicts:     {"everynode_dialect_conflict", "gauge", "1 while a dialect writes nothing because another controller is at work.", []string{"dialect"}, false},
@@ -184,6 +184,7 @@ func (m *Metrics) collectSet(ch chan<- prometheus.Metric, key fleet.Key, o *outc
 	}
 	gauge(budgetLimit, o.budget.Limit)
 	gauge(budgetUsed, o.budget.UsedByUpdate, "update")
+	gauge(budgetUsed, o.budget.UsedByUnreachable, "unreachable")
 	gauge(budgetUsed, o.budget.UsedByOthers, "other")
 }
 
@@ -208,6 +209,7 @@ func (o outcome) plus(p outcome) outcome {
 		s.Available, s.Unavailable = s.Available+t.Available, s.Unavailable+t.Unavailable
 		sum.budget.Limit += part.budget.Limit
 		sum.budget.UsedByUpdate += part.budget.UsedByUpdate
+		sum.budget.UsedByUnreachable += part.budget.UsedByUnreachable
 		sum.budget.UsedByOthers += part.budget.UsedByOthers
 		for kind, n := range part.verdicts {
 			sum.verdicts[kind] += n

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conflict
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// cluster is an API server that raises generations, and perhaps another controller that observes them.
+type cluster struct {
+	mu sync.Mutex
+	// other is whether another controller is at work.
+	other bool
+	// down makes every request fail.
+	down  bool
+	asks  int
+	guard *Guard
+	clock *clocktesting.FakeClock
+	told  chan bool
+	sent  *record.FakeRecorder
+}
+
+func start(t *testing.T, other bool) *cluster {
+	t.Helper()
+	c := &cluster{other: other, clock: clocktesting.NewFakeClock(time.Now()), told: make(chan bool, 10), sent: record.NewFakeRecorder(100)}
+	client := fake.NewClientset()
+	client.PrependReactor("create", "daemonsets", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		a.(clienttesting.CreateAction).GetObject().(*appsv1.DaemonSet).Generation = 1
+		return false, nil, nil
+	})
+	client.PrependReactor("*", "daemonsets", c.refuse)
+	client.PrependReactor("patch", "daemonsets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return c.raise(client)
+	})
+	client.PrependReactor("get", "daemonsets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return c.observe(client)
+	})
+	c.guard = New(Options{Client: client, Namespace: "ns", Events: c.sent, Clock: c.clock, Changed: func(may bool) { c.told <- may }})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.guard.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return c
+}
+
+func (c *cluster) refuse(clienttesting.Action) (bool, runtime.Object, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.down {
+		return true, nil, errors.New("connection refused")
+	}
+	return false, nil, nil
+}
+
+func (c *cluster) probe(client *fake.Clientset) *appsv1.DaemonSet {
+	obj, err := client.Tracker().Get(appsv1.SchemeGroupVersion.WithResource("daemonsets"), "ns", ProbeName)
+	if err != nil {
+		return nil
+	}
+	return obj.(*appsv1.DaemonSet).DeepCopy()
+}
+
+func (c *cluster) raise(client *fake.Clientset) (bool, runtime.Object, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asks++
+	p := c.probe(client)
+	p.Generation++
+	return true, p, client.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("daemonsets"), p, "ns")
+}
+
+// observe is the other controller: it has seen the newest generation by the time that anybody looks.
+func (c *cluster) observe(client *fake.Clientset) (bool, runtime.Object, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.down {
+		return true, nil, errors.New("connection refused")
+	}
+	p := c.probe(client)
+	if p == nil {
+		return false, nil, nil
+	}
+	if c.other {
+		p.Status.ObservedGeneration = p.Generation
+	}
+	return true, p, client.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("daemonsets"), p, "ns")
+}
+
+// next lets time go on until the guard says something.
+func (c *cluster) next(t *testing.T) bool {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	for {
+		select {
+		case may := <-c.told:
+			return may
+		case <-deadline:
+			t.Fatal("the guard says nothing")
+		default:
+			if c.clock.HasWaiters() {
+				c.clock.Step(time.Second)
+			}
+		}
+	}
+}
+
+func (c *cluster) set(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+}
+
+func TestNobodyElse(t *testing.T) {
+	c := start(t, false)
+	if c.guard.MayWrite() {
+		t.Error("may write before anybody was asked")
+	}
+	if !c.next(t) || !c.guard.MayWrite() {
+		t.Error("may not write although nobody else is at work")
+	}
+}
+
+func TestSomebodyElseStopsUsAndLeaves(t *testing.T) {
+	c := start(t, true)
+	if c.next(t) || c.guard.MayWrite() {
+		t.Fatal("may write although another controller is at work")
+	}
+	if event := <-c.sent.Events; !strings.Contains(event, ReasonConflict) || !strings.Contains(event, "--controllers=*,-daemonset") {
+		t.Errorf("event %q does not say what to do", event)
+	}
+	c.set(func() { c.other = false })
+	if !c.next(t) || !c.guard.MayWrite() {
+		t.Error("may not write although the other controller has gone")
+	}
+	c.set(func() { c.other = true })
+	if c.next(t) {
+		t.Error("another controller came later and was not found")
+	}
+}
+
+func TestAnUnreachableServerChangesNothing(t *testing.T) {
+	c := start(t, false)
+	c.next(t)
+	c.set(func() { c.down = true })
+	for range 100 {
+		if c.clock.HasWaiters() {
+			c.clock.Step(time.Minute)
+		}
+	}
+	if !c.guard.MayWrite() {
+		t.Error("an error was taken for another controller")
+	}
+}
+
+func TestTheProbeMatchesNoNodeAndIsAllowedInARestrictedNamespace(t *testing.T) {
+	spec := newProbe("ns").Spec.Template.Spec
+	if len(spec.NodeSelector) == 0 {
+		t.Error("no node selector: the probe would run everywhere")
+	}
+	if spec.SecurityContext == nil || spec.SecurityContext.RunAsNonRoot == nil || !*spec.SecurityContext.RunAsNonRoot {
+		t.Error("the probe would be refused under Pod Security restricted")
+	}
+	if _, err := metav1.LabelSelectorAsSelector(newProbe("ns").Spec.Selector); err != nil {
+		t.Error(err)
+	}
+}

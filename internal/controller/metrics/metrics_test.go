@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"everynode.dev/everynode/internal/apply"
+	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+func filled(perSet bool) *Metrics {
+	m := New(perSet)
+	plan := func(updated int) *rollout.Plan {
+		return &rollout.Plan{
+			Status:   rollout.Status{Desired: 3, Updated: updated},
+			Budget:   rollout.Budget{Limit: 1, UsedByUpdate: 1},
+			Verdicts: []rollout.Verdict{{Kind: rollout.UpToDate}, {Kind: rollout.WaitBudget}, {Kind: rollout.WaitBudget}},
+		}
+	}
+	m.Decided(fleet.Key{Dialect: "native", Namespace: "ns", Name: "a"}, nil, plan(1), time.Millisecond)
+	m.Decided(fleet.Key{Dialect: "native", Namespace: "ns", Name: "b"}, nil, plan(2), time.Millisecond)
+	m.Decided(fleet.Key{Dialect: "native", Namespace: "ns", Name: "gone"}, nil, plan(2), time.Millisecond)
+	m.Forgotten(fleet.Key{Dialect: "native", Namespace: "ns", Name: "gone"})
+	m.Count("create", apply.Done)
+	m.Wrote("status", errors.New("broken pipe"))
+	m.Conflict("native", true)
+	return m
+}
+
+func TestNumbersOfAllSetsAreAddedUp(t *testing.T) {
+	want := `
+# HELP everynode_sets Daemon sets that are managed.
+# TYPE everynode_sets gauge
+everynode_sets{dialect="native"} 2
+# HELP everynode_set_budget_limit Nodes that an update may make unavailable (or surge on) at once.
+# TYPE everynode_set_budget_limit gauge
+everynode_set_budget_limit{dialect="native"} 2
+# HELP everynode_writes_total Writes sent to the API server, by verb and result (done, exists, gone, ended, refused, unclear).
+# TYPE everynode_writes_total counter
+everynode_writes_total{result="done",verb="create"} 1
+everynode_writes_total{result="unclear",verb="status"} 1
+# HELP everynode_dialect_conflict 1 while a dialect writes nothing because another controller is at work.
+# TYPE everynode_dialect_conflict gauge
+everynode_dialect_conflict{dialect="native"} 1
+`
+	if err := testutil.CollectAndCompare(filled(false), strings.NewReader(want),
+		"everynode_sets", "everynode_set_budget_limit", "everynode_writes_total", "everynode_dialect_conflict"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSetsAreNamedOnlyWhenAskedFor(t *testing.T) {
+	for perSet, want := range map[bool]int{false: 7, true: 14} {
+		if got := testutil.CollectAndCount(filled(perSet), "everynode_set_nodes"); got != want {
+			t.Errorf("per set %v: %d series, want %d", perSet, got, want)
+		}
+	}
+}
+
+// A metric that is declared and never sent, or sent and not declared, makes the reference documentation wrong.
+func TestEveryDeclaredMetricIsSent(t *testing.T) {
+	for _, perSet := range []bool{false, true} {
+		registry := prometheus.NewPedanticRegistry()
+		registry.MustRegister(filled(perSet))
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent := map[string]string{}
+		for _, f := range families {
+			sent[f.GetName()] = strings.ToLower(f.GetType().String())
+		}
+		for _, d := range Declared() {
+			if sent[d.Name] != d.Type {
+				t.Errorf("%s is declared as %s, sent as %q", d.Name, d.Type, sent[d.Name])
+			}
+		}
+		if len(sent) != len(Declared()) {
+			t.Errorf("%d metrics sent, %d declared", len(sent), len(Declared()))
+		}
+	}
+}
