@@ -11,7 +11,7 @@ import (
 )
 
 // canonical returns the canonical form of a template: the form in which 1.37.1 keeps it, and whatever else the template
-// has that its types do not know. All numbers of known fields are float64, as they are in upstream's revisions.
+// has that its types do not know.
 func canonical(template map[string]any) (map[string]any, error) {
 	typed, err := decodeTyped(template)
 	if err != nil {
@@ -22,7 +22,8 @@ func canonical(template map[string]any) (map[string]any, error) {
 		return nil, fmt.Errorf("encoding the pod template: %w", err)
 	}
 	var form map[string]any
-	if err := stdjson.Unmarshal(data, &form); err != nil {
+	// Not encoding/json, which would round large integers, as OpenKruise does and Kubernetes does not.
+	if err := json.Unmarshal(data, &form); err != nil {
 		return nil, fmt.Errorf("decoding the pod template: %w", err)
 	}
 	knowledge{}.addUnknown(form, template, templateType())

@@ -19,8 +19,7 @@ const (
 )
 
 // Data returns the data of the revision of template: the bytes that Kubernetes 1.37.1 writes, for it compares bytes when
-// it takes the set over, and would restart every pod for one that differs. (So numbers go through float64, as they do
-// there: an integer beyond 2^53 is rounded.) Fields that our types do not know are kept.
+// it takes the set over, and would restart every pod for one that differs. Fields that our types do not know are kept.
 func Data(template map[string]any) ([]byte, error) {
 	form, err := canonical(withoutPatch(template))
 	if err != nil {
@@ -52,9 +51,9 @@ func Decode(data []byte) (map[string]any, error) {
 	return template, nil
 }
 
-// clampObject undoes in place what writing does to the highest integers: 9223372036854775807, which people write as
-// tolerationSeconds when they mean "for ever", goes through float64 and comes out as 9223372036854775808, which no field
-// of our types can hold.
+// clampObject undoes in place what OpenKruise does to the highest integer: 9223372036854775807, which people write as
+// tolerationSeconds when they mean "for ever", goes through a float64 and comes out as 9223372036854775808, which no
+// field of our types can hold.
 func clampObject(object map[string]any) {
 	for key, value := range object {
 		object[key] = clamped(value)

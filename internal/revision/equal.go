@@ -13,8 +13,8 @@ import (
 // Equal is whether two templates are the same: whether their canonical forms are. So what one version of the API types
 // writes and another leaves out makes no difference (null, the zero creationTimestamp, "resources":{}, an explicit
 // false), nor how a number is held in memory; the order of lists does, and so does an empty object whose presence means
-// something ("emptyDir":{}). Numbers are compared as float64, for revisions hold no more of them. A nil template equals
-// nothing.
+// something ("emptyDir":{}). An integer equals what a float64 makes of it, for OpenKruise writes that. A nil template
+// equals nothing.
 func Equal(a, b map[string]any) bool {
 	return knowledge{}.equalTemplates(a, b)
 }

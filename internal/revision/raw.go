@@ -2,8 +2,7 @@
 
 package revision
 
-// equalRaw compares values that our types do not know, as decoders return them. A null member of an object is absent,
-// numbers are compared as float64.
+// equalRaw compares values that our types do not know, as decoders return them. A null member of an object is absent.
 func equalRaw(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
@@ -21,9 +20,7 @@ func equalRaw(a, b any) bool {
 		b, ok := b.(bool)
 		return ok && a == b
 	default:
-		x, okX := number(a)
-		y, okY := number(b)
-		return okX && okY && x == y
+		return equalNumbers(a, b)
 	}
 }
 
@@ -53,12 +50,21 @@ func equalRawLists(a, b []any) bool {
 	return true
 }
 
+// equalNumbers compares numbers by value. Two integers that differ are still equal when one of them may be the other
+// after it went through a float64: 9007199254740993 comes out as 9007199254740992.
+func equalNumbers(a, b any) bool {
+	x, okX := number(a)
+	y, okY := number(b)
+	if !okX || !okY || x != y {
+		return false
+	}
+	i, okI := a.(int64)
+	j, okJ := b.(int64)
+	return !okI || !okJ || i == j || int64(float64(i)) == i || int64(float64(j)) == j
+}
+
 func number(value any) (float64, bool) {
 	switch value := value.(type) {
-	case int:
-		return float64(value), true
-	case int32:
-		return float64(value), true
 	case int64:
 		return float64(value), true
 	case float64:
