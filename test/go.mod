@@ -2,7 +2,10 @@ module everynode.dev/everynode/test
 
 go 1.26.0
 
-require k8s.io/kubernetes v1.37.1
+require (
+	everynode.dev/everynode v0.0.0-00010101000000-000000000000
+	k8s.io/kubernetes v1.37.1
+)
 
 require (
 	cel.dev/expr v0.25.1 // indirect
