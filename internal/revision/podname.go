@@ -47,11 +47,6 @@ func (k PodKey) Name() string {
 	return prefix + "-" + suffix
 }
 
-// PodName is PodKey.Name with the parts of the key as arguments.
-func PodName(setName string, setUID types.UID, node, hash string, salt string) string {
-	return PodKey{SetName: setName, SetUID: setUID, Node: node, Hash: hash, Salt: salt}.Name()
-}
-
 // nameSuffix encodes a hash of parts. Ten of 27 characters hold 47 bits: among the 100,000 pods of a very large set two
 // share a name once in 40,000 clusters, and then only one node waits, visibly.
 func nameSuffix(parts ...string) string {

@@ -57,7 +57,7 @@ func TestPodNamesDiffer(t *testing.T) {
 func TestPodNamesOfALargeSetDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range 100_000 {
-		name := revision.PodName("set", types.UID("5f0c1f52-7f0b-4c3e-9b0e-0d4f8e1f7b11"), fmt.Sprintf("node-%d", i), "7f9c6b5d4", "")
+		name := revision.PodKey{SetName: "set", SetUID: types.UID("5f0c1f52-7f0b-4c3e-9b0e-0d4f8e1f7b11"), Node: fmt.Sprintf("node-%d", i), Hash: "7f9c6b5d4"}.Name()
 		if seen[name] {
 			t.Fatalf("node %d: %s is taken", i, name)
 		}

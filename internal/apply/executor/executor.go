@@ -213,12 +213,13 @@ func (r *run) createOne(ctx context.Context, i int) bool {
 func (r *run) params(node string, rev int) podtemplate.Params {
 	w := r.job.Workload
 	hash := r.job.Snapshot.Revisions[rev].Name
+	key := revision.PodKey{SetName: w.Name, SetUID: w.UID, Node: node, Hash: hash}
 	p := podtemplate.Params{
-		Namespace: w.Namespace, SetName: w.Name, Node: node, Hash: hash, Owner: r.job.Owner,
-		PodName: revision.PodName(w.Name, w.UID, node, hash, ""),
+		Namespace: w.Namespace, SetName: w.Name, Node: node, Hash: hash, Owner: r.job.Owner, PodName: key.Name(),
 	}
 	if holder := r.e.Index.NameHolder(r.job.Key, node, p.PodName); holder != "" {
-		p.PodName = revision.PodName(w.Name, w.UID, node, hash, string(holder))
+		key.Salt = string(holder)
+		p.PodName = key.Name()
 	}
 	if rev == r.job.Snapshot.Set.Update {
 		p.TemplateGeneration = w.TemplateGeneration
