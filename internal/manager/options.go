@@ -47,7 +47,7 @@ func usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(f
 
 // NewCommand returns the command everynode-manager.
 func NewCommand() *cobra.Command {
-	o := &options{logs: logsapi.NewLoggingConfiguration()}
+	o := newOptions()
 	command := &cobra.Command{
 		Use:   "everynode-manager",
 		Short: "Keeps one pod on every node, and changes it safely.",
@@ -71,6 +71,8 @@ func NewCommand() *cobra.Command {
 	o.addFlags(command.Flags())
 	return command
 }
+
+func newOptions() *options { return &options{logs: logsapi.NewLoggingConfiguration()} }
 
 func noArguments(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"everynode.dev/everynode/internal/features"
+)
+
+// parse gives the options that args lead to; a configuration file, if not empty, is given as --config.
+func parse(t *testing.T, file string, args ...string) (*options, error) {
+	t.Helper()
+	if file != "" {
+		path := filepath.Join(t.TempDir(), "config.yaml")
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--config", path)
+	}
+	o := newOptions()
+	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	o.addFlags(fs)
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return o, o.complete(fs)
+}
+
+const head = "apiVersion: config.everynode.dev/v1alpha1\nkind: ManagerConfiguration\n"
+
+func TestFlagsWinOverTheFile(t *testing.T) {
+	o, err := parse(t, head+"kubeAPIQPS: 7\nkubeAPIBurst: 8\nleaderElection: {enabled: false, leaseDuration: 1m}\nfeatureGates: {ConflictProbe: false}\n",
+		"--kube-api-qps", "9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.qps != 9 || o.burst != 8 || o.leaderElect || o.leaseDuration != time.Minute || o.concurrentSyncs != 4 || o.gates.Enabled(features.ConflictProbe) {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestEveryFieldOfTheFileIsHonoured(t *testing.T) {
+	o, err := parse(t, head+`kubeconfig: k
+namespace: here
+dialects: [native]
+concurrentSyncs: 1
+kubeAPIQPS: 2
+kubeAPIBurst: 3
+metricsBindAddress: "4"
+metricsPerSet: true
+healthProbeBindAddress: "5"
+leaderElection: {enabled: true, leaseDuration: 60s, renewDeadline: 50s, retryPeriod: 40s}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []any{o.kubeconfig, o.namespace, o.concurrentSyncs, o.qps, o.burst, o.metricsAddress, o.metricsPerSet, o.healthAddress, o.leaderElect, o.leaseDuration, o.renewDeadline, o.retryPeriod}
+	want := []any{"k", "here", 1, float32(2), 3, "4", true, "5", true, time.Minute, 50 * time.Second, 40 * time.Second}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("field %d: %v, want %v", i, got[i], want[i])
+		}
+	}
+}
+
+func TestBadSettingsAreNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		file string
+		args []string
+		want string
+	}{
+		"unknown dialect":        {"", []string{"--dialects", "klingon"}, `unknown dialect "klingon" in --dialects: known are native`},
+		"no dialect":             {"", []string{"--dialects", ""}, "--dialects is empty"},
+		"no workers":             {"", []string{"--concurrent-syncs", "0"}, "--concurrent-syncs must be greater than 0, but got 0"},
+		"no requests":            {"", []string{"--kube-api-qps", "0"}, "--kube-api-qps must be greater than 0"},
+		"no burst":               {"", []string{"--kube-api-burst", "-1"}, "--kube-api-burst must be greater than 0"},
+		"no namespace":           {"", []string{"--namespace", ""}, "--namespace must not be empty"},
+		"lease shorter":          {"", []string{"--leader-elect-lease-duration", "1s"}, "lease duration (1s) > renew deadline (7s)"},
+		"field of the file":      {head + "concurrentSync: 1\n", nil, `unknown field "concurrentSync"`},
+		"kind of the file":       {"kind: Deployment\n", nil, "write apiVersion: config.everynode.dev/v1alpha1 and kind: ManagerConfiguration"},
+		"value in the file":      {head + "concurrentSyncs: 0\n", nil, "--concurrent-syncs must be greater than 0"},
+		"gate in the file":       {head + "featureGates: {Nonsense: true}\n", nil, "Nonsense"},
+		"not a file of settings": {"{", nil, "configuration file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := parse(t, c.file, c.args...)
+			if usage := (*UsageError)(nil); !errors.As(err, &usage) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got  %v\nwant a usage error with %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestAMissingFileIsNamed(t *testing.T) {
+	o := newOptions()
+	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	o.addFlags(fs)
+	_ = fs.Parse([]string{"--config", "/does/not/exist"})
+	if err := o.complete(fs); err == nil || !strings.Contains(err.Error(), "/does/not/exist") {
+		t.Errorf("error %v", err)
+	}
+}
