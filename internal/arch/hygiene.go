@@ -4,6 +4,7 @@ package arch
 
 import (
 	"bytes"
+	"cmp"
 	"go/ast"
 	"regexp"
 	"strconv"
@@ -62,26 +63,26 @@ func (p *Package) comments(tests bool) []*ast.CommentGroup {
 // sizes checks how long files and functions are and how many parameters a function takes.
 func (c *checker) sizes() {
 	for _, p := range c.tree.Packages {
-		limit := c.rules.Limits.FileLines
-		if z := c.rules.zoneOf(p.Dir); z != nil && z.MaxLines != 0 {
-			limit = z.MaxLines
+		limits := c.rules.Limits
+		if z := c.rules.zoneOf(p.Dir); z != nil {
+			limits.FileLines = cmp.Or(z.MaxLines, limits.FileLines)
+			limits.FuncLines = cmp.Or(z.MaxFunc, limits.FuncLines)
 		}
 		for _, f := range p.Files {
 			if f.Generated {
 				continue
 			}
-			if f.Lines > limit {
-				c.report(f.Name, "split it by concept", "%d lines, at most %d", f.Lines, limit)
+			if f.Lines > limits.FileLines {
+				c.report(f.Name, "split it by concept", "%d lines, at most %d", f.Lines, limits.FileLines)
 			}
 			if !f.Test {
-				c.funcSizes(f)
+				c.funcSizes(f, limits)
 			}
 		}
 	}
 }
 
-func (c *checker) funcSizes(f *File) {
-	limits := c.rules.Limits
+func (c *checker) funcSizes(f *File, limits Limits) {
 	for _, decl := range f.AST.Decls {
 		fn, ok := decl.(*ast.FuncDecl)
 		if !ok || fn.Body == nil {

@@ -32,8 +32,8 @@ type Zone struct {
 	Pure bool
 	// Tests is whether the packages serve tests only, so that they may do what a test may.
 	Tests bool
-	// MaxLines, when not 0, replaces Limits.FileLines.
-	MaxLines int
+	// MaxLines and MaxFunc, when not 0, replace Limits.FileLines and Limits.FuncLines.
+	MaxLines, MaxFunc int
 }
 
 // Ban forbids one thing for one reason.

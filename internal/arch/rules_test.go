@@ -35,7 +35,7 @@ func world() fstest.MapFS {
 func worldRules() Rules {
 	return Rules{
 		Zones: []Zone{
-			{Name: "core", Packages: []string{"internal/core"}, May: []string{"maps", "slices", "time", "strings"}, Bans: noClock, Pure: true, Reason: "pure"},
+			{Name: "core", Packages: []string{"internal/core"}, May: []string{"maps", "slices", "time", "strings"}, Bans: noClock, Pure: true, MaxFunc: 5, Reason: "pure"},
 			{Name: "pure", Packages: []string{"internal/pure"}, May: []string{"std", "k8s.io/api/...", "./internal/core"}, Bans: noIO, Reason: "no client"},
 			{Name: "shell", Packages: []string{"internal/shell/..."}, May: []string{"std", "k8s.io/client-go/..."}},
 			{Name: "main", Packages: []string{"cmd/..."}, May: []string{"*"}, MaxLines: 20},
@@ -104,6 +104,7 @@ func breaches() []breach {
 		{"size", "internal/shell/x.go", shell(strings.Repeat("//\n", 100)), "104 lines, at most 100"},
 		{"size", "cmd/thing/x.go", top + "package main\n" + strings.Repeat("//\n", 20), "at most 20"},
 		{"size", "internal/shell/x.go", shell("func f() {\n" + strings.Repeat("\tprintln()\n", 11) + "}\n"), "func f has 11 lines"},
+		{"size", "internal/core/x.go", core("func f() {\n" + strings.Repeat("\tprintln()\n", 6) + "}\n"), "at most 5"},
 		{"size", "internal/shell/x.go", shell("func f(a, b, c, d, e int) {}\n"), "5 parameters"},
 		{"modules", "go.mod", "module everynode.dev/everynode\n\nrequire k8s.io/kubernetes v1.37.1 // indirect\n", "must not require k8s.io/kubernetes"},
 		{"modules", "go.mod", "module everynode.dev/everynode\n\nreplace (\n\tk8s.io/api => ../api\n)\n", "must not replace"},

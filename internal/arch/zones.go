@@ -18,9 +18,10 @@ func coreZones() []Zone {
 			"cmp", "errors", "fmt", "hash/fnv", "iter", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings",
 			"time", "unicode", "unicode/utf8",
 		},
-		Reason: "the decision is a function of its snapshot: it runs in the manager, in a plan and in a simulator alike",
-		Bans:   noClock,
-		Pure:   true,
+		Reason:  "the decision is a function of its snapshot: it runs in the manager, in a plan and in a simulator alike",
+		Bans:    noClock,
+		Pure:    true,
+		MaxFunc: 40,
 	}}
 }
 
