@@ -14,57 +14,77 @@ import (
 	"k8s.io/client-go/rest"
 
 	"everynode.dev/everynode/internal/cli/view"
+	"everynode.dev/everynode/localplane"
 )
 
-// LeastNodes is the smallest number of nodes that the story can be told with: the two nodes that are cut use up two slots
-// of the budget, and at least one has to be left.
-const LeastNodes = 12
-
-// Plane is what the story needs of a control plane.
-type Plane interface {
-	// RESTConfig is the administrator's access.
-	RESTConfig() (*rest.Config, error)
-	// CutNode makes a node unreachable, HealNode brings it back.
-	CutNode(ctx context.Context, name string) error
-	HealNode(ctx context.Context, name string) error
-	// Stop stops everything that belongs to the plane and waits for it.
-	Stop() error
-}
+const (
+	// DefaultNodes is how many nodes the plane has unless told otherwise.
+	DefaultNodes = 30
+	// LeastNodes is the smallest number of nodes that the story can be told with: the two nodes that are cut use up two
+	// slots of the budget, and at least one has to be left.
+	LeastNodes = 12
+)
 
 // Options says how the story is told.
 type Options struct {
-	// Nodes is the number of simulated nodes; at least LeastNodes.
-	Nodes int
-	// Start brings up the plane with that many nodes.
-	Start func(ctx context.Context) (Plane, error)
+	// Plane is the plane to start; its Dir and Nodes have to be set.
+	Plane localplane.Options
 	// Out is where the story goes; Getenv reads the environment (for colours).
 	Out    io.Writer
 	Getenv func(string) string
 }
 
-// Run tells the story from the start of the plane to its end. It returns nil when everything that was promised was seen,
-// and when it returns the plane has been stopped.
+// Plane is what the story needs of a control plane.
+type Plane interface {
+	// RESTConfig is the administrator's access.
+	RESTConfig() *rest.Config
+	// CutNode makes a node unreachable, HealNode brings it back.
+	CutNode(ctx context.Context, name string) error
+	HealNode(ctx context.Context, name string) error
+	// Stop stops everything that belongs to the plane and waits for it. Done is closed when it has stopped.
+	Stop(ctx context.Context) error
+	Done() <-chan struct{}
+}
+
+var _ Plane = &localplane.Plane{}
+
+// Run starts a plane, tells the story and stops the plane. It returns nil when everything that was promised was seen, and
+// in any case when everything that it started has ended.
 func Run(ctx context.Context, o Options) error {
-	if o.Nodes < LeastNodes {
-		return fmt.Errorf("--nodes %d is too few for the demo: it cuts two nodes during an update whose budget is %d%% of the nodes; "+
-			"name at least %d", o.Nodes, budgetPercent, LeastNodes)
+	if o.Plane.Nodes < LeastNodes {
+		return &localplane.UsageError{Message: fmt.Sprintf(
+			"--nodes is %d: the demo needs at least %d, as two of them are cut off during an update whose budget is %d%% of all",
+			o.Plane.Nodes, LeastNodes, budgetPercent)}
 	}
 	began := time.Now()
-	screen := view.Open(o.Out, o.Getenv)
-	plane, err := o.Start(ctx)
-	if err != nil {
-		return fmt.Errorf("starting the plane: %w", err)
+	plane, err := localplane.Start(ctx, o.Plane)
+	if ctx.Err() != nil {
+		return interrupted(ctx, plane)
 	}
-	s := &story{plane: plane, view: screen, count: o.Nodes}
+	if err != nil {
+		return err
+	}
+	screen := view.Open(o.Out, o.Getenv)
+	s := &story{plane: plane, view: screen, count: o.Plane.Nodes}
 	err = s.tell(ctx)
 	if ctx.Err() != nil {
-		err = errors.New("the demo was interrupted before its end")
+		err = errInterrupted
 	}
-	err = errors.Join(err, screen.Close(), screen.Say("\nStopping everything."), plane.Stop())
+	err = errors.Join(err, screen.Close(), screen.Say("\nStopping everything."), plane.Stop(context.WithoutCancel(ctx)))
 	if err != nil {
 		return err
 	}
 	return screen.Say(s.summary(time.Since(began)))
+}
+
+var errInterrupted = errors.New("the demo was interrupted before its end; everything is stopped")
+
+// interrupted stops a plane that was ready just when it was not wanted any more.
+func interrupted(ctx context.Context, plane *localplane.Plane) error {
+	if plane == nil {
+		return errInterrupted
+	}
+	return errors.Join(errInterrupted, plane.Stop(context.WithoutCancel(ctx)))
 }
 
 // clients are the ways to talk to the plane.
@@ -74,15 +94,11 @@ type clients struct {
 }
 
 func connect(plane Plane) (clients, error) {
-	config, err := plane.RESTConfig()
-	if err != nil {
-		return clients{}, fmt.Errorf("reading how to reach the plane: %w", err)
-	}
-	typed, err := kubernetes.NewForConfig(config)
+	typed, err := kubernetes.NewForConfig(plane.RESTConfig())
 	if err != nil {
 		return clients{}, fmt.Errorf("making a client for the plane: %w", err)
 	}
-	undecoded, err := dynamic.NewForConfig(config)
+	undecoded, err := dynamic.NewForConfig(plane.RESTConfig())
 	if err != nil {
 		return clients{}, fmt.Errorf("making a client for the plane: %w", err)
 	}

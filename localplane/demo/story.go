@@ -4,6 +4,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,6 +64,13 @@ func (s *story) tell(ctx context.Context) error {
 	defer s.tasks.Wait()
 	defer stop(nil)
 	s.stop = stop
+	s.tasks.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-s.plane.Done():
+			stop(errors.New("the plane was stopped by somebody else"))
+		}
+	})
 	for _, act := range []func(context.Context) error{s.prepare, s.create, s.roll, s.spoil, s.undo, s.judge} {
 		if err := act(ctx); err != nil {
 			return err

@@ -5,6 +5,7 @@ package demo
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"everynode.dev/everynode/localplane"
 )
 
 // revisionOf is the entry of the set's history for an image, as the controller writes it.
@@ -74,8 +77,8 @@ func TestUndoOfASetWithoutHistory(t *testing.T) {
 }
 
 func TestTooFewNodes(t *testing.T) {
-	err := Run(t.Context(), Options{Nodes: LeastNodes - 1})
-	if err == nil || !strings.Contains(err.Error(), "name at least 12") {
+	err := Run(t.Context(), Options{Plane: localplane.Options{Nodes: LeastNodes - 1}})
+	if usage := (*localplane.UsageError)(nil); !errors.As(err, &usage) || !strings.Contains(err.Error(), "needs at least 12") {
 		t.Errorf("got %v", err)
 	}
 }
