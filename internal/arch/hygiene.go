@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"go/ast"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -34,19 +35,24 @@ func (c *checker) packageComments() {
 		if len(comments) == 0 {
 			comments = p.comments(true) // a package that consists of tests
 		}
-		want := "Package " + p.Name + " "
-		if p.Name == "main" {
-			want = "Command "
-		}
 		switch {
 		case len(comments) == 0:
 			c.report(p.Dir, "a reader has to know what a package is for before reading it", "the package has no comment")
 		case len(comments) > 1:
 			c.report(c.at(comments[1].Pos()), "go doc shows only one of them in its place", "the package has more than one comment")
-		case !strings.HasPrefix(comments[0].Text(), want):
-			c.report(c.at(comments[0].Pos()), "", "the package comment does not begin with %q", want)
+		case !p.introduces(comments[0].Text()):
+			c.report(c.at(comments[0].Pos()), "go doc shows its first sentence in lists", "the package comment does not begin with what it is about")
 		}
 	}
+}
+
+// introduces is whether a package comment begins as it should: "Package name ", or for a program with a line that names it.
+func (p *Package) introduces(comment string) bool {
+	if p.Name != "main" {
+		return strings.HasPrefix(comment, "Package "+p.Name+" ")
+	}
+	first, _, _ := strings.Cut(comment, "\n")
+	return strings.Contains(first, path.Base(p.Dir))
 }
 
 // comments are the package comments in the tests of p, or in its other files.

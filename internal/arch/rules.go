@@ -79,7 +79,9 @@ func Everynode() Rules {
 			{`proxy\.golang[.]org|deb\.debian[.]org|registry\.npmjs[.]org`, "which mirror to use is for the environment to say"},
 		},
 		Exceptions: []Exception{
+			{"context", "localplane/internal/cli/cli.go", "it is the main of localplane"},
 			{"context", "localplane/internal/run/run.go", "it is the main of each component: localplane starts itself again for every one of them"},
+			{"context", "localplane/start.go", "a plane outlives the call that starts it; Stop ends it"},
 			{"context", "localplane/internal/supervisor/supervisor.go", "a supervisor outlives the call that makes it; Stop ends it"},
 		},
 	}

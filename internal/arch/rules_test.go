@@ -99,6 +99,7 @@ func breaches() []breach {
 		{"comments", "internal/shell/x.go", top + "// Package shell talks too much.\npackage shell\n", "more than one comment"},
 		{"comments", "internal/shell/sub/x.go", top + "package sub\n", "no comment"},
 		{"comments", "internal/shell/sub/x.go", top + "// This is sub.\npackage sub\n", "does not begin with"},
+		{"comments", "cmd/other/main.go", top + "// Command thing runs.\npackage main\n\nfunc main() {}\n", "does not begin with"},
 		{"licence", "internal/shell/x.go", "package shell\n", "first line"},
 		{"licence", "internal/shell/x.go", header + "\n//\n\npackage shell\n", "empty line"},
 		{"size", "internal/shell/x.go", shell(strings.Repeat("//\n", 100)), "104 lines, at most 100"},
