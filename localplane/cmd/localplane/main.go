@@ -1,14 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The program localplane runs a real Kubernetes control plane on this machine, with simulated nodes and Everynode on it.
 package main
 
 import (
-	_ "go.etcd.io/etcd/server/v3/etcdmain"
-	_ "k8s.io/kubernetes/cmd/kube-apiserver/app"
-	_ "k8s.io/kubernetes/cmd/kube-controller-manager/app"
-	_ "k8s.io/kubernetes/cmd/kube-scheduler/app"
-	_ "sigs.k8s.io/controller-runtime"
-	_ "sigs.k8s.io/kwok/pkg/kwok/cmd"
-	_ "k8s.io/kubectl/pkg/cmd"
-	_ "github.com/spf13/cobra"
+	"os"
+
+	"everynode.dev/everynode/localplane/internal/cli"
+	"everynode.dev/everynode/localplane/internal/component"
+	"everynode.dev/everynode/localplane/internal/run"
 )
 
-func main() {}
+func main() {
+	// Started again by itself, to be one component of a plane.
+	if len(os.Args) > 2 && os.Args[1] == component.RunVerb {
+		os.Exit(run.Main(os.Args[2], os.Args[3:]))
+	}
+	os.Exit(cli.Main(os.Args[1:]))
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localplane
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"everynode.dev/everynode/localplane/internal/nodes"
+)
+
+const (
+	// awaitedNodes is how many nodes a start waits for to be Ready. More are on their way when it returns: what uses
+	// them has to cope with nodes that come later anyway.
+	awaitedNodes = 50
+	awaitTimeout = 30 * time.Second
+	pollInterval = 100 * time.Millisecond
+)
+
+// awaitNodes waits until the nodes of a small plane are Ready. Nodes that were cut before stay so.
+func (own *owner) awaitNodes(ctx context.Context, plane *Plane) error {
+	if own.options.Nodes == 0 || own.options.Nodes > awaitedNodes {
+		return nil
+	}
+	began := time.Now()
+	var count map[nodes.State]int
+	err := poll(ctx, awaitTimeout, func(ctx context.Context) (done bool, err error) {
+		count, err = nodes.Count(ctx, plane.client)
+		return err == nil && count[nodes.NotReady] == 0, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %d nodes to be Ready: %w", count[nodes.NotReady], err)
+	}
+	own.progress("%d nodes Ready after %s", count[nodes.Ready], time.Since(began).Round(10*time.Millisecond))
+	return nil
+}
+
+// poll asks until the answer is yes. An error counts as a no, and is the one returned when time is over.
+func poll(ctx context.Context, timeout time.Duration, ask func(context.Context) (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		done, err := ask(ctx)
+		if done {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			if err != nil {
+				return err
+			}
+			return context.Cause(ctx)
+		}
+	}
+}

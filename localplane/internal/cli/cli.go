@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cli is the command line of localplane: one file per verb, each of which asks package localplane and prints
+// the answer. Exit codes: 0 done, 1 failed, 2 asked for in the wrong way.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"everynode.dev/everynode/localplane"
+)
+
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// app is what every verb has.
+type app struct {
+	dir string
+	out io.Writer
+}
+
+// Main runs the verb that the arguments name and returns the exit code.
+func Main(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := New(os.Stdout)
+	root.SetArgs(args)
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintf(os.Stderr, "localplane: %v\n", err)
+		return exitCode(err)
+	}
+	return 0
+}
+
+func exitCode(err error) int {
+	var usage *localplane.UsageError
+	// cobra has no type for an unknown verb.
+	if errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command") {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// New is the whole command; what it prints goes to out.
+func New(out io.Writer) *cobra.Command {
+	a := &app{out: out}
+	root := &cobra.Command{
+		Use:   "localplane",
+		Short: "A real Kubernetes control plane on this machine, with simulated nodes and Everynode on it",
+		Long: `localplane runs etcd, kube-apiserver, kube-controller-manager and kube-scheduler of Kubernetes ` + localplane.KubernetesVersion + `
+on this machine, each as a process of its own, with simulated nodes and Everynode's manager.
+
+It listens on loopback only. Its state stays in its directory when it stops.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		// The flags before a verb are read before the verb sees its own: kubectl reads none of ours.
+		TraverseChildren: true,
+	}
+	root.SetOut(out)
+	root.PersistentFlags().StringVar(&a.dir, "dir", localplane.DefaultDir, "directory of the plane")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &localplane.UsageError{Message: fmt.Sprintf("%v (see `%s --help`)", err, cmd.CommandPath())}
+	})
+	root.AddCommand(a.upCommand(), a.downCommand(), a.statusCommand(), a.nodesCommand(), a.nodeCommand(), a.componentCommand(), a.kubectlCommand())
+	for _, cmd := range root.Commands() {
+		wrapArgs(cmd)
+	}
+	return root
+}
+
+// wrapArgs makes a wrong number of arguments an error of usage, for the command and those below it.
+func wrapArgs(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return &localplane.UsageError{Message: fmt.Sprintf("%s: %v (see `%s --help`)", cmd.CommandPath(), err, cmd.CommandPath())}
+			}
+			return nil
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		wrapArgs(sub)
+	}
+}
+
+// attached runs f with the plane that runs in the directory.
+func (a *app) attached(f func(context.Context, *localplane.Plane) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		plane, err := localplane.Attach(a.dir)
+		if err != nil {
+			return err
+		}
+		return f(cmd.Context(), plane)
+	}
+}
+
+// named is attached with the name that is the only argument.
+func (a *app) named(f func(context.Context, *localplane.Plane, string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return a.attached(func(ctx context.Context, plane *localplane.Plane) error {
+			return f(ctx, plane, args[0])
+		})(cmd, nil)
+	}
+}
+
+func (a *app) say(format string, args ...any) {
+	// When the terminal has gone there is nobody left to tell.
+	_, _ = fmt.Fprintf(a.out, format+"\n", args...)
+}

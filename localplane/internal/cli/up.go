@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"everynode.dev/everynode/localplane"
+	"everynode.dev/everynode/localplane/simkubelet"
+)
+
+// upFlags are the flags of `up`.
+type upFlags struct {
+	options localplane.Options
+	profile string
+	// sim holds the delays that were given by themselves; they win over the profile's.
+	sim simkubelet.Profile
+}
+
+func (a *app) upCommand() *cobra.Command {
+	f := &upFlags{sim: simkubelet.Realistic()}
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Run a plane in the foreground until Ctrl-C",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.chooseProfile(cmd.Flags()); err != nil {
+				return err
+			}
+			f.options.Dir, f.options.Progress = a.dir, a.out
+			return a.up(cmd.Context(), f.options)
+		},
+	}
+	f.add(cmd.Flags())
+	return cmd
+}
+
+func (f *upFlags) add(fs *pflag.FlagSet) {
+	o := &f.options
+	fs.IntVar(&o.Nodes, "nodes", localplane.DefaultNodes, "simulated nodes there are to be at least")
+	fs.StringSliceVar(&o.Dialects, "dialects", localplane.DefaultDialects(),
+		fmt.Sprintf("what Everynode's manager runs: some of %s, or %s for no manager", strings.Join(localplane.Dialects(), ", "), localplane.NoDialects))
+	fs.BoolVar(&o.NativeController, "native-controller", false, "run upstream's DaemonSet controller, in a process of its own; excludes the dialect native")
+	fs.BoolVar(&o.Fresh, "fresh", false, "wipe the state of an earlier run")
+	fs.IntVar(&o.APIPort, "api-port", 0, "port of the API server (default: the last one, or any)")
+	fs.IntVar(&o.Kubernetes.QPS, "kubernetes-qps", 0, "requests per second that each component may send to the API server (default 2000)")
+	fs.IntVar(&o.Kubernetes.Burst, "kubernetes-burst", 0, "requests that each component may send at once (default: as many as per second)")
+	fs.DurationVar(&o.Kubernetes.NodeMonitorGracePeriod, "node-monitor-grace-period", 0,
+		"how long a node may be silent before it is NotReady (default 16s, longer with more than 250 nodes)")
+	fs.IntVar(&o.Manager.Count, "managers", 1, "processes of Everynode's manager, one of which leads")
+	fs.StringArrayVar(&o.Manager.Args, "manager-arg", nil, "argument for Everynode's manager; may be given several times")
+	fs.StringVar(&o.Programs.Manager, "manager-binary", "", "program of Everynode's manager (default: everynode-manager beside this program)")
+	fs.StringVar(&f.profile, "sim-profile", "realistic", "delays of the simulated nodes: realistic, or fast for none at all")
+	f.sim.AddFlags(fs)
+}
+
+// chooseProfile starts from the named profile and puts on top what was given by itself.
+func (f *upFlags) chooseProfile(fs *pflag.FlagSet) error {
+	chosen, known := simkubelet.Profiles()[f.profile]
+	if !known {
+		return &localplane.UsageError{Message: fmt.Sprintf("--sim-profile is %q: it is realistic or fast", f.profile)}
+	}
+	var given []string
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	chosen.AddFlags(own)
+	own.VisitAll(func(flag *pflag.Flag) {
+		if set := fs.Lookup(flag.Name); set.Changed {
+			given = append(given, "--"+flag.Name+"="+set.Value.String())
+		}
+	})
+	if err := own.Parse(slices.Clip(given)); err != nil {
+		return fmt.Errorf("choosing the simulated delays: %w", err)
+	}
+	f.options.Sim = &chosen
+	return nil
+}
+
+// up runs a plane until ctx ends or somebody else takes it down.
+func (a *app) up(ctx context.Context, options localplane.Options) error {
+	plane, err := localplane.Start(ctx, options)
+	if err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("interrupted while starting, everything is stopped")
+		}
+		return err
+	}
+	a.say("ready  export KUBECONFIG=%s", plane.Kubeconfig())
+	select {
+	case <-ctx.Done():
+		a.say("stopping")
+	case <-plane.Done():
+	}
+	// The context has ended: stopping must not.
+	if err := plane.Stop(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	a.say("stopped, the state stays in %s", plane.Dir())
+	return nil
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package component
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Loopback is the only address that a plane listens on.
+const Loopback = "127.0.0.1"
+
+// ServiceRange and ServiceIP are the cluster's own network, which nothing routes to.
+const (
+	ServiceRange = "10.96.0.0/16"
+	ServiceIP    = "10.96.0.1"
+)
+
+// Files in the PKI directory. A name without an extension stands for NAME.crt and NAME.key.
+const (
+	ClusterAuthority  = "ca"
+	EtcdAuthority     = "etcd-ca"
+	EtcdServer        = "etcd-server"
+	EtcdClient        = "etcd-client"
+	APIServerServing  = "kube-apiserver"
+	LoopbackServing   = "loopback"
+	AdminClient       = "admin"
+	ServiceAccountKey = "service-account.key"
+)
+
+// KubeconfigFile is the kubeconfig of a component.
+func (in Inputs) KubeconfigFile(client string) string { return in.pki(client + ".kubeconfig") }
+
+// APIServerURL is where the plane's API server is.
+func (in Inputs) APIServerURL() string { return in.url(APIServer, "") }
+
+func (in Inputs) pki(name string) string { return filepath.Join(in.Home.PKI(), name) }
+
+func (in Inputs) url(port, path string) string {
+	return fmt.Sprintf("https://%s:%d%s", Loopback, in.Ports[port], path)
+}
+
+func (in Inputs) port(name string) string { return strconv.Itoa(in.Ports[name]) }
+
+func (in Inputs) cert(name string) string { return in.pki(name + ".crt") }
+func (in Inputs) key(name string) string  { return in.pki(name + ".key") }
+
+func etcd(in Inputs) Component {
+	client, peer := in.url(Etcd, ""), in.url(PortEtcdPeer, "")
+	c := kubernetes(in, Etcd, TierStore, []string{
+		"--name=localplane",
+		"--data-dir=" + in.Home.Etcd(),
+		"--listen-client-urls=" + client,
+		"--advertise-client-urls=" + client,
+		"--listen-peer-urls=" + peer,
+		"--initial-advertise-peer-urls=" + peer,
+		"--initial-cluster=localplane=" + peer,
+		"--cert-file=" + in.cert(EtcdServer),
+		"--key-file=" + in.key(EtcdServer),
+		"--trusted-ca-file=" + in.cert(EtcdAuthority),
+		"--client-cert-auth",
+		"--peer-cert-file=" + in.cert(EtcdServer),
+		"--peer-key-file=" + in.key(EtcdServer),
+		"--peer-trusted-ca-file=" + in.cert(EtcdAuthority),
+		"--peer-client-cert-auth",
+		// What was written survives the end of the process, only not a power cut, and that is good enough here.
+		"--unsafe-no-fsync",
+		// A single member elects itself: there is nobody to wait for.
+		"--heartbeat-interval=20",
+		"--election-timeout=200",
+		"--quota-backend-bytes=" + strconv.Itoa(8<<30),
+		"--log-level=warn",
+	})
+	c.Ready = Probe{URL: client + "/health", Authority: in.cert(EtcdAuthority), Client: in.pki(EtcdClient)}
+	return c
+}
+
+func apiServer(in Inputs) Component {
+	c := kubernetes(in, APIServer, TierServer, []string{
+		"--etcd-servers=" + in.url(Etcd, ""),
+		"--etcd-cafile=" + in.cert(EtcdAuthority),
+		"--etcd-certfile=" + in.cert(EtcdClient),
+		"--etcd-keyfile=" + in.key(EtcdClient),
+		"--bind-address=" + Loopback,
+		"--secure-port=" + in.port(APIServer),
+		"--advertise-address=" + Loopback,
+		// Endpoints may not be loopback addresses, and no pod here could reach the API server by its service anyway.
+		"--endpoint-reconciler-type=none",
+		"--tls-cert-file=" + in.cert(APIServerServing),
+		"--tls-private-key-file=" + in.key(APIServerServing),
+		"--client-ca-file=" + in.cert(ClusterAuthority),
+		"--anonymous-auth=false",
+		"--authorization-mode=Node,RBAC",
+		"--enable-admission-plugins=NodeRestriction",
+		"--service-cluster-ip-range=" + ServiceRange,
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + in.pki(ServiceAccountKey),
+		"--service-account-signing-key-file=" + in.pki(ServiceAccountKey),
+		"--allow-privileged=true",
+		"--profiling=false",
+		// Simulated nodes have no kubelet to dial. Their InternalDNS is localhost, so that `kubectl logs` is refused at
+		// once instead of trying an address beyond this machine.
+		"--kubelet-preferred-address-types=InternalDNS",
+	})
+	c.Ready = Probe{URL: in.url(APIServer, "/readyz"), Authority: in.cert(ClusterAuthority), Client: in.pki(AdminClient)}
+	c.StopGrace = 4 * time.Second
+	return c
+}
+
+func controllerManager(in Inputs) Component {
+	return kubernetes(in, ControllerManager, TierKubernetes, append([]string{
+		// Everynode or the process native-controller does that one's work.
+		"--controllers=*,-daemonset",
+		"--node-monitor-grace-period=" + in.Nodes.Grace.String(),
+		"--node-monitor-period=" + nodeMonitorPeriod(in.Nodes.Grace).String(),
+		"--service-account-private-key-file=" + in.pki(ServiceAccountKey),
+		"--root-ca-file=" + in.cert(ClusterAuthority),
+	}, in.controllerFlags(ControllerManager)...)).withHealthz(in)
+}
+
+func nativeController(in Inputs) Component {
+	return kubernetes(in, NativeController, TierKubernetes, append([]string{
+		"--controllers=daemonset",
+	}, in.controllerFlags(NativeController)...)).withHealthz(in)
+}
+
+// controllerFlags are those that both processes of kube-controller-manager have.
+func (in Inputs) controllerFlags(name string) []string {
+	return append(in.servingFlags(name, ControllerManager),
+		"--use-service-account-credentials=true",
+		fmt.Sprintf("--kube-api-qps=%d", in.Clients.QPS),
+		fmt.Sprintf("--kube-api-burst=%d", in.Clients.Burst),
+	)
+}
+
+func scheduler(in Inputs) Component {
+	return kubernetes(in, Scheduler, TierKubernetes, append(in.servingFlags(Scheduler, Scheduler),
+		fmt.Sprintf("--kube-api-qps=%d", in.Clients.QPS),
+		fmt.Sprintf("--kube-api-burst=%d", in.Clients.Burst),
+	)).withHealthz(in)
+}
+
+// servingFlags are the client and server flags of a component of Kubernetes that serves health and metrics on name's port
+// and knows itself to the API server as client.
+func (in Inputs) servingFlags(name, client string) []string {
+	kubeconfig := in.KubeconfigFile(client)
+	return []string{
+		"--kubeconfig=" + kubeconfig,
+		"--authentication-kubeconfig=" + kubeconfig,
+		"--authorization-kubeconfig=" + kubeconfig,
+		"--bind-address=" + Loopback,
+		"--secure-port=" + in.port(name),
+		"--tls-cert-file=" + in.cert(LoopbackServing),
+		"--tls-private-key-file=" + in.key(LoopbackServing),
+		"--leader-elect=false",
+		"--profiling=false",
+	}
+}
+
+func (c Component) withHealthz(in Inputs) Component {
+	c.Ready = Probe{URL: in.url(c.Name, "/healthz"), Authority: in.cert(ClusterAuthority)}
+	return c
+}
+
+func kwok(in Inputs) Component {
+	ready := in.Home.ReadyFile(Kwok)
+	c := kubernetes(in, Kwok, TierKubernetes, append([]string{
+		"--kubeconfig=" + in.KubeconfigFile(Kwok),
+		"--ready-file=" + ready,
+		"--node-lease-duration=" + in.Nodes.Lease.String(),
+		fmt.Sprintf("--kube-api-qps=%d", in.Clients.QPS),
+		fmt.Sprintf("--kube-api-burst=%d", in.Clients.Burst),
+	}, in.SimArgs...))
+	c.Ready = Probe{File: ready}
+	return c
+}
+
+func manager(in Inputs, name string) Component {
+	health := fmt.Sprintf("%s:%d", Loopback, in.Ports[name+portHealth])
+	args := []string{
+		"--kubeconfig=" + in.KubeconfigFile(Manager),
+		"--dialects=" + strings.Join(in.Managers.Dialects, ","),
+		fmt.Sprintf("--metrics-bind-address=%s:%d", Loopback, in.Ports[name+portMetrics]),
+		"--health-probe-bind-address=" + health,
+		"--leader-elect",
+		"--namespace=everynode-system",
+		fmt.Sprintf("--kube-api-qps=%d", in.Clients.QPS),
+		fmt.Sprintf("--kube-api-burst=%d", in.Clients.Burst),
+	}
+	return Component{
+		Name:      name,
+		Tier:      TierEverynode,
+		Path:      in.ManagerBinary,
+		Args:      append(args, in.Managers.Args...),
+		Ready:     Probe{URL: "http://" + health + "/readyz"},
+		StopGrace: 2 * time.Second,
+	}
+}
+
+// nodeMonitorPeriod looks at the nodes often enough for a short grace period to mean something.
+func nodeMonitorPeriod(grace time.Duration) time.Duration {
+	return min(max(grace/8, time.Second), 5*time.Second)
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package component
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"everynode.dev/everynode/localplane/internal/home"
+	"everynode.dev/everynode/localplane/internal/pki"
+)
+
+// KwokUser is who the simulated nodes are to the API server. Its group gives it the request priority that real
+// kubelets have; what it may do is a cluster role of its own.
+const KwokUser = "localplane:kwok"
+
+// managerUser and its groups are those of the manager's service account, so that on a plane the manager may do exactly
+// what the manifests it is shipped with allow.
+const managerUser = "system:serviceaccount:everynode-system:everynode-manager"
+
+// clients are the users of the plane by the name of their kubeconfig.
+func clients() map[string]pki.Request {
+	return map[string]pki.Request{
+		AdminClient:       {Name: "localplane:admin", Groups: []string{"system:masters"}},
+		ControllerManager: {Name: "system:kube-controller-manager"},
+		Scheduler:         {Name: "system:kube-scheduler"},
+		Kwok:              {Name: KwokUser, Groups: []string{"system:nodes"}},
+		Manager: {Name: managerUser, Groups: []string{
+			"system:serviceaccounts", "system:serviceaccounts:everynode-system",
+		}},
+	}
+}
+
+// IssueCredentials makes the plane's certificates, keys and kubeconfigs.
+func IssueCredentials(in Inputs) error {
+	dir := in.Home.PKI()
+	cluster, err := pki.LoadAuthority(dir, ClusterAuthority)
+	if err != nil {
+		return err
+	}
+	etcd, err := pki.LoadAuthority(dir, EtcdAuthority)
+	if err != nil {
+		return err
+	}
+	if _, err := pki.LoadKey(in.pki(ServiceAccountKey)); err != nil {
+		return err
+	}
+	err = errors.Join(
+		etcd.IssueTo(dir, EtcdServer, pki.Request{Name: "etcd", Hosts: []string{Loopback, "localhost"}}),
+		etcd.IssueTo(dir, EtcdClient, pki.Request{Name: "kube-apiserver-etcd-client"}),
+		cluster.IssueTo(dir, LoopbackServing, pki.Request{Name: "localplane", Hosts: []string{Loopback, "localhost"}}),
+		cluster.IssueTo(dir, APIServerServing, pki.Request{Name: "kube-apiserver", Hosts: []string{
+			Loopback, "localhost", ServiceIP, "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+		}}),
+		cluster.IssueTo(dir, AdminClient, clients()[AdminClient]),
+	)
+	if err != nil {
+		return err
+	}
+	for name, who := range clients() {
+		if err := writeKubeconfig(in, cluster, name, who); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeKubeconfig(in Inputs, cluster *pki.Authority, name string, who pki.Request) error {
+	pair, err := cluster.Issue(who)
+	if err != nil {
+		return err
+	}
+	const context = "localplane"
+	raw, err := clientcmd.Write(clientcmdapi.Config{
+		CurrentContext: context,
+		Clusters: map[string]*clientcmdapi.Cluster{
+			context: {Server: in.APIServerURL(), CertificateAuthorityData: cluster.CertPEM},
+		},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{
+			name: {ClientCertificateData: pair.Cert, ClientKeyData: pair.Key},
+		},
+		Contexts: map[string]*clientcmdapi.Context{
+			context: {Cluster: context, AuthInfo: name, Namespace: "default"},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("writing the kubeconfig of %s: %w", name, err)
+	}
+	path := in.KubeconfigFile(name)
+	if name == AdminClient {
+		path = in.Home.Kubeconfig()
+	}
+	return home.WriteFile(path, raw)
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package control is how the other verbs talk to the supervisor of a running plane: HTTP over a Unix socket in the
+// plane's home, which only its owner can reach.
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"everynode.dev/everynode/localplane/internal/supervisor"
+)
+
+// Plane is what can be asked of a plane.
+type Plane interface {
+	Components(ctx context.Context) ([]supervisor.Status, error)
+	KillComponent(ctx context.Context, name string) error
+	StartComponent(ctx context.Context, name string) error
+	// Down begins to stop the plane and returns.
+	Down(ctx context.Context) error
+}
+
+const (
+	pathComponents = "/v1/components"
+	pathDown       = "/v1/down"
+)
+
+// failure is the body of an answer that is not 200.
+type failure struct {
+	Error string `json:"error"`
+}
+
+// Server answers on the socket until Close.
+type Server struct {
+	http *http.Server
+	dir  *os.File
+}
+
+// Listen starts to answer for plane.
+func Listen(socket string, plane Plane) (*Server, error) {
+	// Left by a supervisor that was killed: the caller holds the home's lock, so nobody listens on it.
+	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("opening the control socket: %w", err)
+	}
+	dir, err := os.Open(filepath.Dir(socket))
+	if err != nil {
+		return nil, fmt.Errorf("opening the control socket: %w", err)
+	}
+	l, err := net.Listen("unix", shortPath(dir, socket))
+	if err != nil {
+		dir.Close()
+		return nil, fmt.Errorf("opening the control socket: %w", err)
+	}
+	s := &Server{http: &http.Server{Handler: handler(plane), ReadHeaderTimeout: 5 * time.Second}, dir: dir}
+	go func() { _ = s.http.Serve(l) }()
+	return s, nil
+}
+
+// Close stops answering. Requests under way are cut off.
+func (s *Server) Close() error {
+	return errors.Join(s.http.Close(), s.dir.Close())
+}
+
+// shortPath is another path of the socket. The address of a Unix socket has to fit into 108 bytes, which the path of a
+// home need not; through the open directory it always does.
+func shortPath(dir *os.File, socket string) string {
+	return filepath.Join("/proc/self/fd", strconv.Itoa(int(dir.Fd())), filepath.Base(socket))
+}
+
+func handler(plane Plane) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+pathComponents, func(w http.ResponseWriter, r *http.Request) {
+		list, err := plane.Components(r.Context())
+		reply(w, list, err)
+	})
+	mux.HandleFunc("POST "+pathComponents+"/{name}/kill", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, nil, plane.KillComponent(r.Context(), r.PathValue("name")))
+	})
+	mux.HandleFunc("POST "+pathComponents+"/{name}/start", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, nil, plane.StartComponent(r.Context(), r.PathValue("name")))
+	})
+	mux.HandleFunc("POST "+pathDown, func(w http.ResponseWriter, r *http.Request) {
+		reply(w, nil, plane.Down(r.Context()))
+	})
+	return mux
+}
+
+func reply(w http.ResponseWriter, body any, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	if err != nil {
+		w.WriteHeader(http.StatusConflict)
+		body = failure{Error: err.Error()}
+	}
+	// An error here means that the caller has gone.
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// Client asks a running plane.
+type Client struct {
+	http *http.Client
+}
+
+var _ Plane = &Client{}
+
+// NewClient makes a client of the plane behind the socket. It connects at each request.
+func NewClient(socket string) *Client {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		dir, err := os.Open(filepath.Dir(socket))
+		if err != nil {
+			return nil, err
+		}
+		defer dir.Close()
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", shortPath(dir, socket))
+	}
+	return &Client{http: &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
+}
+
+// Components implements Plane.
+func (c *Client) Components(ctx context.Context) ([]supervisor.Status, error) {
+	var list []supervisor.Status
+	err := c.do(ctx, http.MethodGet, pathComponents, &list)
+	return list, err
+}
+
+// KillComponent implements Plane.
+func (c *Client) KillComponent(ctx context.Context, name string) error {
+	return c.do(ctx, http.MethodPost, pathComponents+"/"+name+"/kill", nil)
+}
+
+// StartComponent implements Plane.
+func (c *Client) StartComponent(ctx context.Context, name string) error {
+	return c.do(ctx, http.MethodPost, pathComponents+"/"+name+"/start", nil)
+}
+
+// Down implements Plane.
+func (c *Client) Down(ctx context.Context) error {
+	return c.do(ctx, http.MethodPost, pathDown, nil)
+}
+
+func (c *Client) do(ctx context.Context, method, path string, into any) error {
+	req, err := http.NewRequestWithContext(ctx, method, "http://localplane"+path, nil)
+	if err != nil {
+		return fmt.Errorf("asking the plane: %w", err)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("asking the plane: %w", err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return fmt.Errorf("asking the plane: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		var f failure
+		if err := json.Unmarshal(raw, &f); err != nil || f.Error == "" {
+			return fmt.Errorf("asking the plane: %s: %s", resp.Status, bytes.TrimSpace(raw))
+		}
+		return errors.New(f.Error)
+	}
+	if into == nil {
+		return nil
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("asking the plane: %w", err)
+	}
+	return nil
+}

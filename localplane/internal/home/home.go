@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package home is the directory of one plane: its layout, who holds it, and what is remembered there.
+//
+// A directory belongs to a plane when it holds the marker file. Only what the layout names is ever removed from it, and
+// only under the lock.
+package home
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+const (
+	marker     = ".localplane"
+	markerText = "This directory holds a local control plane of Everynode. `localplane down` stops it, `localplane up --fresh` wipes it.\n"
+)
+
+// Home is the directory of one plane.
+type Home struct {
+	root string
+}
+
+// At names the home in dir without touching it. The path is made absolute.
+func At(dir string) (Home, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return Home{}, fmt.Errorf("finding directory %s: %w", dir, err)
+	}
+	return Home{root: abs}, nil
+}
+
+// Dir is the absolute path of the home.
+func (h Home) Dir() string { return h.root }
+
+// Kubeconfig is the administrator's kubeconfig.
+func (h Home) Kubeconfig() string { return h.path("kubeconfig") }
+
+// PKI is the directory of certificates and keys.
+func (h Home) PKI() string { return h.path("pki") }
+
+// Etcd is etcd's data directory.
+func (h Home) Etcd() string { return h.path("etcd") }
+
+// Log is the log file of a component.
+func (h Home) Log(component string) string { return h.path("logs", component+".log") }
+
+// ReadyFile is where a component without a health port writes its pid when it is ready.
+func (h Home) ReadyFile(component string) string { return h.path("run", component+".ready") }
+
+// Socket is the control socket of the supervisor.
+func (h Home) Socket() string { return h.path("run", "control.sock") }
+
+func (h Home) lockFile() string  { return h.path("run", "lock") }
+func (h Home) stateFile() string { return h.path("state.json") }
+func (h Home) path(elem ...string) string {
+	return filepath.Join(append([]string{h.root}, elem...)...)
+}
+
+// kept are the entries that make up a plane's state; run/ stays, it holds the lock.
+func (h Home) kept() []string {
+	return []string{h.PKI(), h.Etcd(), h.path("logs"), h.Kubeconfig(), h.stateFile()}
+}
+
+// Exists tells whether there is a plane's home here.
+func (h Home) Exists() bool {
+	_, err := os.Stat(h.path(marker))
+	return err == nil
+}
+
+// Create makes the directory a home, readable by its owner alone. A directory that holds other things is refused.
+func (h Home) Create() error {
+	if err := os.MkdirAll(h.root, 0o700); err != nil {
+		return h.unusable(err)
+	}
+	if !h.Exists() {
+		entries, err := os.ReadDir(h.root)
+		if err != nil {
+			return h.unusable(err)
+		}
+		if len(entries) > 0 {
+			return fmt.Errorf("directory %s holds other things (%s, …) and is no localplane directory: name an empty or a new one with --dir",
+				h.root, entries[0].Name())
+		}
+	}
+	for _, dir := range []string{h.root, h.path("run"), h.path("logs"), h.PKI()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return h.unusable(err)
+		}
+		if err := os.Chmod(dir, 0o700); err != nil {
+			return h.unusable(err)
+		}
+	}
+	if err := os.WriteFile(h.path(marker), []byte(markerText), 0o600); err != nil {
+		return h.unusable(err)
+	}
+	return nil
+}
+
+// Wipe removes the state of the plane, and nothing that is not a plane's.
+func (h Home) Wipe() error {
+	if !h.Exists() {
+		return fmt.Errorf("directory %s is no localplane directory, so nothing in it is removed", h.root)
+	}
+	for _, path := range h.kept() {
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("wiping %s: %w", h.root, err)
+		}
+	}
+	return h.Create()
+}
+
+func (h Home) unusable(err error) error {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		err = pathErr.Err
+	}
+	return fmt.Errorf("directory %s cannot be used (%w): name one that you may write to with --dir", h.root, err)
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package home
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"everynode.dev/everynode/localplane/internal/proc"
+)
+
+func newHome(t *testing.T) Home {
+	t.Helper()
+	h, err := At(filepath.Join(t.TempDir(), "plane"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestCreateIsPrivateAndRepeatable(t *testing.T) {
+	h := newHome(t)
+	for range 2 {
+		if err := h.Create(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{h.Dir(), h.PKI(), filepath.Dir(h.Socket())} {
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if perm := info.Mode().Perm(); perm != 0o700 {
+			t.Errorf("%s has mode %o", dir, perm)
+		}
+	}
+}
+
+func TestForeignDirectoryIsLeftAlone(t *testing.T) {
+	h := newHome(t)
+	if err := os.MkdirAll(h.Etcd(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	precious := filepath.Join(h.Etcd(), "precious")
+	if err := os.WriteFile(precious, []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for verb, do := range map[string]func() error{"create": h.Create, "wipe": h.Wipe} {
+		if err := do(); err == nil || !strings.Contains(err.Error(), h.Dir()) {
+			t.Errorf("%s: error %v does not name the directory", verb, err)
+		}
+	}
+	if _, err := os.Stat(precious); err != nil {
+		t.Errorf("a foreign file is gone: %v", err)
+	}
+}
+
+func TestWipeRemovesStateOnly(t *testing.T) {
+	h := newHome(t)
+	if err := h.Create(); err != nil {
+		t.Fatal(err)
+	}
+	foreign := filepath.Join(h.Dir(), "notes.txt")
+	for _, path := range []string{h.Kubeconfig(), h.Log("etcd"), foreign} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.Wipe(); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{h.Kubeconfig(): false, h.Log("etcd"): false, foreign: true} {
+		if _, err := os.Stat(path); (err == nil) != want {
+			t.Errorf("%s: there after wiping: %v, want %v", path, err == nil, want)
+		}
+	}
+}
+
+func TestUnusableDirectoryIsNamed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h, err := At(filepath.Join(file, "plane"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = h.Create()
+	if err == nil || !strings.Contains(err.Error(), h.Dir()) || !strings.Contains(err.Error(), "--dir") {
+		t.Errorf("error %v names neither the directory nor the remedy", err)
+	}
+}
+
+func TestLockHasOneHolder(t *testing.T) {
+	h := newHome(t)
+	if err := h.Create(); err != nil {
+		t.Fatal(err)
+	}
+	if pid, held := h.Holder(); held {
+		t.Fatalf("nobody locked it, but %d holds it", pid)
+	}
+	lock, err := h.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = h.Lock()
+	var held *HeldError
+	if !errors.As(err, &held) || held.PID != os.Getpid() {
+		t.Fatalf("second lock: %v", err)
+	}
+	if pid, ok := h.Holder(); !ok || pid != os.Getpid() {
+		t.Errorf("holder %d %v", pid, ok)
+	}
+	if err := lock.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := h.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStateSurvives(t *testing.T) {
+	h := newHome(t)
+	if err := h.Create(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := h.LoadState(); err != nil || len(s.Ports) != 0 {
+		t.Fatalf("state of a new home: %+v, %v", s, err)
+	}
+	want := State{Ports: map[string]int{"etcd": 7}, Processes: map[string]proc.Identity{"etcd": {PID: 3, StartTicks: 4, BootID: "b"}}}
+	if err := h.SaveState(want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := h.LoadState()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Ports["etcd"] != 7 || got.Processes["etcd"] != want.Processes["etcd"] {
+		t.Errorf("state %+v, want %+v", got, want)
+	}
+	if err := os.WriteFile(h.stateFile(), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.LoadState(); err == nil || !strings.Contains(err.Error(), "--fresh") {
+		t.Errorf("a broken state: %v", err)
+	}
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package home
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// HeldError says that another supervisor holds the home.
+type HeldError struct {
+	Dir string
+	// PID is the holder's, 0 when it has not written it yet.
+	PID int
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("directory %s is held by process %d (localplane up): stop that one with `localplane down --dir %s`, or name another --dir",
+		e.Dir, e.PID, e.Dir)
+}
+
+// Lock is the right to run a plane in a home. The kernel gives it back when the process ends, however it ends.
+type Lock struct {
+	file *os.File
+}
+
+// Lock takes the home, or returns a *HeldError.
+func (h Home) Lock() (*Lock, error) {
+	f, err := os.OpenFile(h.lockFile(), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, h.unusable(err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		defer f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, &HeldError{Dir: h.root, PID: readPID(f)}
+		}
+		return nil, fmt.Errorf("locking %s: %w", h.root, err)
+	}
+	if err := errors.Join(f.Truncate(0), writeAt(f, strconv.Itoa(os.Getpid())+"\n")); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("locking %s: %w", h.root, err)
+	}
+	return &Lock{file: f}, nil
+}
+
+// Unlock gives the home back.
+func (l *Lock) Unlock() error { return l.file.Close() }
+
+// Holder returns the pid of the process that holds the home; ok is false when nobody does.
+func (h Home) Holder() (pid int, ok bool) {
+	f, err := os.Open(h.lockFile())
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err == nil {
+		return 0, false
+	}
+	return readPID(f), true
+}
+
+func writeAt(f *os.File, s string) error {
+	_, err := f.WriteAt([]byte(s), 0)
+	return err
+}
+
+func readPID(f *os.File) int {
+	raw, err := io.ReadAll(io.NewSectionReader(f, 0, 32))
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil {
+		return 0
+	}
+	return pid
+}

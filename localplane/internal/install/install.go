@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package install applies manifests to a plane: those of its own and those that Everynode is shipped with.
+//
+// They are applied as they are shipped, except that a Deployment is left out: on a plane the manager is a process, not
+// pods. Without a manager the webhook configurations are left out too, or every write they are about would fail.
+package install
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+)
+
+// fieldManager owns what is applied.
+const fieldManager = "localplane"
+
+const (
+	establishedTimeout = 30 * time.Second
+	pollInterval       = 50 * time.Millisecond
+)
+
+//go:embed manifests/*.yaml
+var own embed.FS
+
+// Installer applies manifests to one plane.
+type Installer struct {
+	client dynamic.Interface
+	mapper *restmapper.DeferredDiscoveryRESTMapper
+}
+
+// New makes an installer.
+func New(config *rest.Config) (*Installer, error) {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("preparing to install: %w", err)
+	}
+	disco, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("preparing to install: %w", err)
+	}
+	return &Installer{client: client, mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))}, nil
+}
+
+// Own applies what the plane itself needs.
+func (i *Installer) Own(ctx context.Context) error {
+	_, err := i.Apply(ctx, own, nil)
+	return err
+}
+
+// Apply applies all YAML files below root in the order of their names, except the kinds left out, and returns how many
+// objects that were. It waits for each custom resource definition to be established.
+func (i *Installer) Apply(ctx context.Context, root fs.FS, leaveOut []string) (int, error) {
+	objects, err := Read(root)
+	if err != nil {
+		return 0, err
+	}
+	count := 0
+	for _, obj := range objects {
+		if slices.Contains(leaveOut, obj.GetKind()) {
+			continue
+		}
+		if err := i.apply(ctx, obj); err != nil {
+			return count, fmt.Errorf("installing %s %s: %w", obj.GetKind(), obj.GetName(), err)
+		}
+		count++
+	}
+	return count, nil
+}
+
+// Read reads the objects of all YAML files below root, in the order of the files' names and of the documents in them.
+func Read(root fs.FS) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || path.Ext(name) != ".yaml" {
+			return err
+		}
+		raw, err := fs.ReadFile(root, name)
+		if err != nil {
+			return err
+		}
+		list, err := decode(raw)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		objects = append(objects, list...)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading manifests: %w", err)
+	}
+	return objects, nil
+}
+
+func decode(raw []byte) ([]*unstructured.Unstructured, error) {
+	var list []*unstructured.Unstructured
+	for d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096); ; {
+		obj := &unstructured.Unstructured{}
+		err := d.Decode(&obj.Object)
+		if errors.Is(err, io.EOF) {
+			return list, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(obj.Object) > 0 {
+			list = append(list, obj)
+		}
+	}
+}
+
+func (i *Installer) apply(ctx context.Context, obj *unstructured.Unstructured) error {
+	mapping, err := i.mapping(obj)
+	if err != nil {
+		return err
+	}
+	resource := i.client.Resource(mapping.Resource)
+	var target dynamic.ResourceInterface = resource
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		target = resource.Namespace(obj.GetNamespace())
+	}
+	applied, err := target.Apply(ctx, obj.GetName(), obj, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	if err != nil {
+		return err
+	}
+	if obj.GetKind() != "CustomResourceDefinition" {
+		return nil
+	}
+	return waitEstablished(ctx, target, applied.GetName())
+}
+
+// mapping finds the resource of an object. A kind that is not known yet may be that of a definition applied just before.
+func (i *Installer) mapping(obj *unstructured.Unstructured) (*meta.RESTMapping, error) {
+	gvk := obj.GroupVersionKind()
+	mapping, err := i.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		i.mapper.Reset()
+		mapping, err = i.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	}
+	return mapping, err
+}
+
+func waitEstablished(ctx context.Context, crds dynamic.ResourceInterface, name string) error {
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, establishedTimeout, true, func(ctx context.Context) (bool, error) {
+		crd, err := crds.Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		return established(crd), nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for it to be established: %w", err)
+	}
+	return nil
+}
+
+func established(crd *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+	for _, c := range conditions {
+		if m, ok := c.(map[string]any); ok && m["type"] == "Established" && m["status"] == "True" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// clockTicks is the unit of the times in /proc/PID/stat: USER_HZ, which is 100 on every architecture that Go supports on Linux.
+const clockTicks = 100
+
+// Identity names one process for good: no other process ever has the same one.
+type Identity struct {
+	PID int `json:"pid"`
+	// StartTicks is the start of the process in clock ticks after boot.
+	StartTicks uint64 `json:"startTicks"`
+	// BootID is the kernel's random number of this boot.
+	BootID string `json:"bootID"`
+}
+
+// Usage is what a process has used so far.
+type Usage struct {
+	// CPU is user plus system time.
+	CPU time.Duration
+	// RSS is the resident memory in bytes.
+	RSS uint64
+}
+
+// stat holds the fields of /proc/PID/stat that are of use here.
+type stat struct {
+	state      byte
+	cpuTicks   uint64
+	startTicks uint64
+}
+
+// Identify returns the identity of the running process with this pid.
+func Identify(pid int) (Identity, error) {
+	s, err := readStat(pid)
+	if err != nil {
+		return Identity{}, err
+	}
+	boot, err := bootID()
+	if err != nil {
+		return Identity{}, err
+	}
+	return Identity{PID: pid, StartTicks: s.startTicks, BootID: boot}, nil
+}
+
+// Alive tells whether this very process still runs. A zombie does not run.
+func (id Identity) Alive() bool {
+	if id.PID <= 0 {
+		return false
+	}
+	boot, err := bootID()
+	if err != nil || boot != id.BootID {
+		return false
+	}
+	s, err := readStat(id.PID)
+	return err == nil && s.startTicks == id.StartTicks && s.state != 'Z' && s.state != 'X'
+}
+
+// Kill ends this very process with SIGKILL and waits until it is gone. It never touches another one.
+func (id Identity) Kill(timeout time.Duration) error {
+	if !id.Alive() {
+		return nil
+	}
+	if err := syscall.Kill(id.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("ending process %d: %w", id.PID, err)
+	}
+	for deadline := time.Now().Add(timeout); id.Alive(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("process %d still runs %s after SIGKILL", id.PID, timeout)
+		}
+	}
+	return nil
+}
+
+// ReadUsage returns what the process with this pid has used so far.
+func ReadUsage(pid int) (Usage, error) {
+	s, err := readStat(pid)
+	if err != nil {
+		return Usage{}, err
+	}
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return Usage{}, fmt.Errorf("reading the memory of process %d: %w", pid, err)
+	}
+	fields := strings.Fields(string(raw))
+	if len(fields) < 2 {
+		return Usage{}, fmt.Errorf("reading the memory of process %d: statm has %d fields", pid, len(fields))
+	}
+	pages, err := strconv.ParseUint(fields[1], 10, 64)
+	if err != nil {
+		return Usage{}, fmt.Errorf("reading the memory of process %d: %w", pid, err)
+	}
+	return Usage{
+		CPU: time.Duration(s.cpuTicks) * time.Second / clockTicks,
+		RSS: pages * uint64(os.Getpagesize()),
+	}, nil
+}
+
+func readStat(pid int) (stat, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return stat{}, fmt.Errorf("looking up process %d: %w", pid, err)
+	}
+	s, err := parseStat(string(raw))
+	if err != nil {
+		return stat{}, fmt.Errorf("looking up process %d: %w", pid, err)
+	}
+	return s, nil
+}
+
+// parseStat reads a line like "42 (a) b) S 1 42 …": the name in brackets may itself hold brackets and blanks, so the
+// fields are counted from the last closing bracket. The first one after it is the state (field 3 of proc(5)).
+func parseStat(line string) (stat, error) {
+	end := strings.LastIndexByte(line, ')')
+	if end < 0 {
+		return stat{}, errors.New("stat has no process name")
+	}
+	fields := strings.Fields(line[end+1:])
+	const (
+		state = 3 - 3
+		utime = 14 - 3
+		stime = 15 - 3
+		start = 22 - 3
+	)
+	if len(fields) <= start {
+		return stat{}, fmt.Errorf("stat has only %d fields", len(fields)+2)
+	}
+	user, err1 := strconv.ParseUint(fields[utime], 10, 64)
+	system, err2 := strconv.ParseUint(fields[stime], 10, 64)
+	began, err3 := strconv.ParseUint(fields[start], 10, 64)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return stat{}, fmt.Errorf("reading stat: %w", err)
+	}
+	return stat{state: fields[state][0], cpuTicks: user + system, startTicks: began}, nil
+}
+
+func bootID() (string, error) {
+	raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("reading the boot id: %w", err)
+	}
+	return strings.TrimSpace(string(raw)), nil
+}

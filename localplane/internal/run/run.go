@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package run is this program as one component of a plane: the supervisor starts the program again for each of them,
+// with the name of the component as its argument, so that each is a process of its own.
+//
+// It is the only package of this module that imports Kubernetes, etcd and kwok; what manages a plane does without, and so
+// do its tests.
+package run
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"go.etcd.io/etcd/server/v3/etcdmain"
+	"k8s.io/component-base/cli"
+	kubectl "k8s.io/kubectl/pkg/cmd"
+	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+
+	"everynode.dev/everynode/localplane/internal/component"
+)
+
+// Kubectl is the name under which this program is kubectl.
+const Kubectl = "kubectl"
+
+// Main runs the component with this name and arguments and returns its exit code.
+func Main(name string, args []string) int {
+	// The commands of Kubernetes read their arguments, and what they are called, from here.
+	os.Args = append([]string{name}, args...)
+	switch name {
+	case component.Etcd:
+		etcdmain.Main(os.Args)
+		return 0
+	case component.APIServer:
+		return cli.Run(apiserver.NewAPIServerCommand())
+	case component.ControllerManager, component.NativeController:
+		return cli.Run(controllermanager.NewControllerManagerCommand())
+	case component.Scheduler:
+		return cli.Run(scheduler.NewSchedulerCommand())
+	case component.Kwok:
+		return runCommand(newKwokCommand())
+	case Kubectl:
+		if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
+			kubectlutil.CheckErr(err)
+		}
+		return 0
+	default:
+		fmt.Fprintf(os.Stderr, "there is no component %q\n", name)
+		return 2
+	}
+}
+
+// runCommand runs a component of our own until it is asked to end.
+func runCommand(cmd *cobra.Command) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := cmd.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"everynode.dev/everynode/localplane/internal/component"
+	"everynode.dev/everynode/localplane/internal/home"
+	"everynode.dev/everynode/localplane/internal/proc"
+)
+
+// readyTimeout is how long a component may take to become ready. It is generous: it ends a wait for something that will
+// never come, on a machine however slow.
+const readyTimeout = 90 * time.Second
+
+// Supervisor keeps the components of one plane.
+type Supervisor struct {
+	home     home.Home
+	spawner  *proc.Spawner
+	progress func(format string, args ...any)
+	units    []*unit
+	// ctx ends when the plane stops; it ends restarts and waits.
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	// stateMu guards state, and the order of its writes.
+	stateMu sync.Mutex
+	state   home.State
+
+	// watches are the goroutines that wait for the end of a process.
+	watches sync.WaitGroup
+
+	stopOnce sync.Once
+	stopErr  error
+}
+
+// New makes the supervisor of the components. Nothing runs yet. State is what the home remembers.
+func New(h home.Home, state home.State, components []component.Component, progress func(string, ...any)) *Supervisor {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Supervisor{home: h, spawner: proc.NewSpawner(), progress: progress, ctx: ctx, cancel: cancel, state: state}
+	s.state.Processes = map[string]proc.Identity{}
+	for _, c := range components {
+		s.units = append(s.units, &unit{component: c, sup: s})
+	}
+	return s
+}
+
+// EndLeftovers ends the processes that an earlier supervisor of this home could not end itself, and returns their names.
+func EndLeftovers(state home.State) ([]string, error) {
+	var ended []string
+	var errs []error
+	for name, id := range state.Processes {
+		if !id.Alive() {
+			continue
+		}
+		if err := id.Kill(5 * time.Second); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			continue
+		}
+		ended = append(ended, name)
+	}
+	slices.Sort(ended)
+	return ended, errors.Join(errs...)
+}
+
+// StartTier starts the components of a tier and waits until all are ready.
+func (s *Supervisor) StartTier(ctx context.Context, tier component.Tier) error {
+	var wg sync.WaitGroup
+	errs := make([]error, len(s.units))
+	for i, u := range s.units {
+		if u.component.Tier == tier {
+			wg.Go(func() { errs[i] = u.start(ctx) })
+		}
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Start starts the component with this name, unless it runs, and waits until it is ready.
+func (s *Supervisor) Start(ctx context.Context, name string) error {
+	u, err := s.unit(name)
+	if err != nil {
+		return err
+	}
+	return u.start(ctx)
+}
+
+// Kill ends the component with this name with SIGKILL; it stays down until Start.
+func (s *Supervisor) Kill(name string) error {
+	u, err := s.unit(name)
+	if err != nil {
+		return err
+	}
+	return u.kill()
+}
+
+// Stop ends every component, tier by tier, the last one first. It may be called while components start.
+func (s *Supervisor) Stop() error {
+	s.stopOnce.Do(func() {
+		s.cancel()
+		for tier := component.TierEverynode; tier >= component.TierStore; tier-- {
+			s.stopErr = errors.Join(s.stopErr, s.stopTier(tier))
+		}
+		s.watches.Wait()
+		s.spawner.Close()
+	})
+	return s.stopErr
+}
+
+func (s *Supervisor) stopTier(tier component.Tier) error {
+	var wg sync.WaitGroup
+	errs := make([]error, len(s.units))
+	for i, u := range s.units {
+		if u.component.Tier == tier {
+			wg.Go(func() { errs[i] = u.stop() })
+		}
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Names lists the components.
+func (s *Supervisor) Names() []string {
+	names := make([]string, 0, len(s.units))
+	for _, u := range s.units {
+		names = append(names, u.component.Name)
+	}
+	return names
+}
+
+func (s *Supervisor) unit(name string) (*unit, error) {
+	for _, u := range s.units {
+		if u.component.Name == name {
+			return u, nil
+		}
+	}
+	return nil, fmt.Errorf("this plane has no component %q: it has %s", name, strings.Join(s.Names(), ", "))
+}
+
+// remember writes down which process runs a component; the zero identity means none.
+func (s *Supervisor) remember(name string, id proc.Identity) error {
+	s.stateMu.Lock()
+	defer s.stateMu.Unlock()
+	if id == (proc.Identity{}) {
+		delete(s.state.Processes, name)
+	} else {
+		s.state.Processes[name] = id
+	}
+	return s.home.SaveState(s.state)
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"everynode.dev/everynode/localplane/internal/component"
+	"everynode.dev/everynode/localplane/internal/proc"
+)
+
+// errStopping is what a start gets that comes after the plane began to stop.
+var errStopping = errors.New("the plane is stopping")
+
+const (
+	firstRestartDelay = time.Second
+	lastRestartDelay  = 30 * time.Second
+	// steadyAfter is how long a process has to run for its next failure to count as the first one again.
+	steadyAfter = time.Minute
+)
+
+// unit is one component and the process that runs it, if any.
+type unit struct {
+	component component.Component
+	sup       *Supervisor
+
+	// startMu lets one start happen at a time.
+	startMu sync.Mutex
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	process *proc.Process
+	began   time.Time
+	ready   bool
+	// wanted is false when the component was killed or stopped on purpose.
+	wanted   bool
+	restarts int
+	failures int
+}
+
+// start runs the component, unless it runs already, and waits until it is ready.
+func (u *unit) start(ctx context.Context) error {
+	u.startMu.Lock()
+	defer u.startMu.Unlock()
+	began := time.Now()
+	fresh, err := u.launch()
+	if err != nil {
+		return err
+	}
+	if err := u.waitReady(ctx); err != nil {
+		return err
+	}
+	if fresh {
+		u.sup.progress("%s ready after %s", u.component.Name, time.Since(began).Round(10*time.Millisecond))
+	}
+	return nil
+}
+
+// launch starts the process if there is none; fresh tells whether it did.
+func (u *unit) launch() (fresh bool, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.sup.ctx.Err() != nil {
+		return false, errStopping
+	}
+	u.wanted = true
+	if u.process != nil && !u.process.Ended() {
+		return false, nil
+	}
+	log, err := os.OpenFile(u.sup.home.Log(u.component.Name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return false, fmt.Errorf("opening the log of %s: %w", u.component.Name, err)
+	}
+	defer log.Close()
+	p, err := u.sup.spawner.Start(proc.Command{Path: u.component.Path, Args: u.component.Args, Output: log})
+	if err != nil {
+		return false, err
+	}
+	u.process, u.began, u.ready = p, time.Now(), false
+	u.sup.watches.Go(func() { u.watch(p) })
+	return true, u.sup.remember(u.component.Name, p.Identity)
+}
+
+// watch waits for the end of a process and, if nobody asked for it, starts another one.
+func (u *unit) watch(p *proc.Process) {
+	<-p.Done()
+	restart, delay := u.ended(p)
+	if !restart {
+		return
+	}
+	u.sup.progress("%s ended (%s), starts again in %s; its log is %s",
+		u.component.Name, p.ExitReason(), delay, u.sup.home.Log(u.component.Name))
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-u.sup.ctx.Done():
+		return
+	}
+	if !u.isWanted() {
+		return
+	}
+	if err := u.start(u.sup.ctx); err != nil && u.sup.ctx.Err() == nil {
+		u.sup.progress("starting %s again: %v", u.component.Name, err)
+	}
+}
+
+// ended takes note of the end of a process. One that never became ready is not started again: whoever waits for it
+// hears of its end, and the next try would fail the same way.
+func (u *unit) ended(p *proc.Process) (restart bool, delay time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.process != p {
+		// Started again already, after a kill.
+		return false, 0
+	}
+	wasReady := u.ready
+	u.process, u.ready = nil, false
+	if err := u.sup.remember(u.component.Name, proc.Identity{}); err != nil {
+		u.sup.progress("%v", err)
+	}
+	if !u.wanted || u.sup.ctx.Err() != nil {
+		return false, 0
+	}
+	if !wasReady && u.restarts == 0 {
+		return false, 0
+	}
+	if time.Since(u.began) > steadyAfter {
+		u.failures = 0
+	}
+	delay = min(firstRestartDelay<<min(u.failures, 10), lastRestartDelay)
+	u.failures++
+	u.restarts++
+	return true, delay
+}
+
+// kill ends the process with SIGKILL.
+func (u *unit) kill() error {
+	p := u.unwant()
+	if p == nil {
+		return fmt.Errorf("%s does not run: start it with `component start %s`", u.component.Name, u.component.Name)
+	}
+	return p.Kill()
+}
+
+// stop asks the process to end and makes it.
+func (u *unit) stop() error {
+	p := u.unwant()
+	if p == nil {
+		return nil
+	}
+	if err := p.Stop(u.component.StopGrace); err != nil {
+		return fmt.Errorf("stopping %s: %w", u.component.Name, err)
+	}
+	return nil
+}
+
+func (u *unit) unwant() *proc.Process {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.wanted = false
+	return u.process
+}
+
+func (u *unit) isWanted() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.wanted
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localplane
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"everynode.dev/everynode/localplane/internal/component"
+	"everynode.dev/everynode/localplane/internal/nodes"
+	"everynode.dev/everynode/localplane/simkubelet"
+)
+
+const (
+	// DefaultDir is where a plane lives unless told otherwise.
+	DefaultDir = ".localplane/default"
+	// DefaultNodes is how many nodes `up` makes unless told otherwise.
+	DefaultNodes = 10
+	// KubernetesVersion is the version of everything of Kubernetes' own on a plane.
+	KubernetesVersion = "v1.37.1"
+	// NoDialects is the dialect that runs no manager.
+	NoDialects = "none"
+
+	dialectNative = "native"
+	defaultQPS    = 2000
+)
+
+// Dialects are those that a plane can be asked for. Whether the manager at hand knows them is its own business.
+func Dialects() []string { return []string{dialectNative, "kruise", "openyurt"} }
+
+// DefaultDialects are those that the manager runs unless told otherwise.
+func DefaultDialects() []string { return []string{dialectNative} }
+
+// UsageError is a mistake in how a plane was asked for, as opposed to one that was met on the way.
+type UsageError struct{ Message string }
+
+func (e *UsageError) Error() string { return e.Message }
+
+func usage(format string, args ...any) error {
+	return &UsageError{Message: fmt.Sprintf(format, args...)}
+}
+
+// Options says what a plane is to be. The zero value is a plane without nodes in DefaultDir.
+type Options struct {
+	// Dir is the plane's directory; empty means DefaultDir.
+	Dir string
+	// Fresh wipes the state of an earlier run.
+	Fresh bool
+	// Nodes is how many simulated nodes there are to be at least; those of an earlier run count.
+	Nodes int
+	// Dialects are what the manager runs; nil means DefaultDialects, an empty list or NoDialects means no manager.
+	Dialects []string
+	// NativeController runs upstream's DaemonSet controller; it excludes the native dialect.
+	NativeController bool
+	// APIPort is the API server's port; 0 means the last one used, or any.
+	APIPort int
+
+	Kubernetes Kubernetes
+	Manager    Manager
+	// Sim is how long things take on the simulated nodes; nil means simkubelet.Realistic.
+	Sim      *simkubelet.Profile
+	Programs Programs
+	// Progress takes a line for each step; nil means nowhere.
+	Progress io.Writer
+}
+
+// Kubernetes is about Kubernetes' own components.
+type Kubernetes struct {
+	// QPS and Burst limit what each component may ask of the API server, in requests per second and in requests;
+	// 0 means 2000, and for Burst what QPS is.
+	QPS, Burst int
+	// NodeMonitorGracePeriod is how long a node may be silent before it is NotReady; 0 means 16 s, and longer on a plane
+	// of more than 250 nodes, whose leases would otherwise be most of its work.
+	NodeMonitorGracePeriod time.Duration
+}
+
+// Manager is about Everynode's manager.
+type Manager struct {
+	// Count is how many processes run, one of which leads; 0 means 1.
+	Count int
+	// Args are given to each after the plane's own flags.
+	Args []string
+}
+
+// Programs are where the programs are.
+type Programs struct {
+	// Localplane is the program localplane; empty means this program if it is that, else $EVERYNODE_LOCALPLANE, else
+	// bin/localplane of the repository around the working directory.
+	Localplane string
+	// Manager is the program everynode-manager; empty means the one beside Localplane.
+	Manager string
+}
+
+// withDefaults fills in what was left out.
+func (o Options) withDefaults() Options {
+	if o.Dir == "" {
+		o.Dir = DefaultDir
+	}
+	if o.Dialects == nil {
+		o.Dialects = DefaultDialects()
+	}
+	if slices.Equal(o.Dialects, []string{NoDialects}) {
+		o.Dialects = []string{}
+	}
+	if o.Kubernetes.QPS == 0 {
+		o.Kubernetes.QPS = defaultQPS
+	}
+	if o.Kubernetes.Burst == 0 {
+		o.Kubernetes.Burst = o.Kubernetes.QPS
+	}
+	if o.Kubernetes.NodeMonitorGracePeriod == 0 {
+		o.Kubernetes.NodeMonitorGracePeriod = gracePeriod(o.Nodes)
+	}
+	if o.Manager.Count == 0 {
+		o.Manager.Count = 1
+	}
+	if len(o.Dialects) == 0 {
+		o.Manager.Count = 0
+	}
+	if o.Sim == nil {
+		o.Sim = new(simkubelet.Realistic())
+	}
+	if o.Progress == nil {
+		o.Progress = io.Discard
+	}
+	return o
+}
+
+// gracePeriod grows with the number of nodes, so that the leases stay below about 100 writes a second: a lease lasts 5/8
+// of the grace period and is renewed four times within it, so 1,000 nodes have 64 s of grace and renew every 10 s.
+func gracePeriod(nodes int) time.Duration {
+	const least, perNode = 16 * time.Second, 64 * time.Millisecond
+	return max(least, time.Duration(nodes)*perNode)
+}
+
+// leaseFor is the duration of a lease that goes with a grace period.
+func leaseFor(grace time.Duration) time.Duration {
+	return max((grace * 5 / 8).Round(time.Second), time.Second)
+}
+
+// validate tells what cannot be. It expects the defaults to be filled in.
+func (o Options) validate() error {
+	if o.Nodes < 0 || o.Nodes > nodes.Max {
+		return usage("--nodes is %d: a plane has 0 to %d nodes", o.Nodes, nodes.Max)
+	}
+	if o.APIPort < 0 || o.APIPort > 65535 {
+		return usage("--api-port is %d: a port is 1 to 65535, or 0 for any", o.APIPort)
+	}
+	if err := o.validateDialects(); err != nil {
+		return err
+	}
+	if o.Kubernetes.QPS < 0 || o.Kubernetes.Burst < 0 {
+		return usage("--kubernetes-qps is %d and --kubernetes-burst is %d: both are 1 or more", o.Kubernetes.QPS, o.Kubernetes.Burst)
+	}
+	if grace := o.Kubernetes.NodeMonitorGracePeriod; grace < minGrace {
+		return usage("--node-monitor-grace-period is %s: it is at least %s", grace, minGrace)
+	}
+	if o.Manager.Count < 0 {
+		return usage("--managers is %d: it is 1 or more", o.Manager.Count)
+	}
+	if err := o.Sim.Validate(); err != nil {
+		return usage("%v", err)
+	}
+	return nil
+}
+
+// minGrace leaves room for a lease of a few seconds, which is the shortest there is.
+const minGrace = 4 * time.Second
+
+func (o Options) validateDialects() error {
+	for _, d := range o.Dialects {
+		if !slices.Contains(Dialects(), d) {
+			return usage("--dialects names %q: it is %s alone, or some of %s", d, NoDialects, strings.Join(Dialects(), ", "))
+		}
+	}
+	if o.NativeController && slices.Contains(o.Dialects, dialectNative) {
+		return usage("--native-controller and the dialect %s would fight over the same DaemonSets: choose other dialects, for example --dialects %s",
+			dialectNative, NoDialects)
+	}
+	return nil
+}
+
+func (o Options) managers() component.Managers {
+	return component.Managers{Count: o.Manager.Count, Dialects: o.Dialects, Args: o.Manager.Args}
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localplane
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"everynode.dev/everynode/localplane/internal/control"
+	"everynode.dev/everynode/localplane/internal/home"
+	"everynode.dev/everynode/localplane/internal/nodes"
+)
+
+// Plane is a running control plane: one that this process started, or one that it is attached to.
+type Plane struct {
+	home    home.Home
+	control control.Plane
+	config  *rest.Config
+	client  kubernetes.Interface
+
+	// own is nil for a plane that another process runs.
+	own *owner
+}
+
+// Attach reaches the plane that another process runs in dir.
+func Attach(dir string) (*Plane, error) {
+	if dir == "" {
+		dir = DefaultDir
+	}
+	h, err := home.At(dir)
+	if err != nil {
+		return nil, err
+	}
+	if _, running := h.Holder(); !running {
+		return nil, fmt.Errorf("no plane runs in %s: start one with `localplane up --dir %s`", h.Dir(), dir)
+	}
+	return &Plane{home: h, control: control.NewClient(h.Socket())}, nil
+}
+
+// Dir is the plane's directory, as an absolute path.
+func (p *Plane) Dir() string { return p.home.Dir() }
+
+// Kubeconfig is the path of the administrator's kubeconfig.
+func (p *Plane) Kubeconfig() string { return p.home.Kubeconfig() }
+
+// RESTConfig is how to reach the API server as its administrator, without a limit of requests. Each call returns a copy.
+func (p *Plane) RESTConfig() *rest.Config { return rest.CopyConfig(p.config) }
+
+// connect prepares the client; the kubeconfig has to be there.
+func (p *Plane) connect() error {
+	if p.client != nil {
+		return nil
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", p.Kubeconfig())
+	if err != nil {
+		return fmt.Errorf("reading kubeconfig %s: %w (is the plane still starting?)", p.Kubeconfig(), err)
+	}
+	config.QPS = -1
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("preparing a client: %w", err)
+	}
+	p.config, p.client = config, client
+	return nil
+}
+
+// AddNodes adds n simulated nodes and returns their names. They register at once and are Ready soon after.
+func (p *Plane) AddNodes(ctx context.Context, n int) ([]string, error) {
+	if n < 1 {
+		return nil, usage("adding %d nodes: at least 1", n)
+	}
+	if err := p.connect(); err != nil {
+		return nil, err
+	}
+	return nodes.Add(ctx, p.client, n, KubernetesVersion)
+}
+
+// RemoveNode removes a node, as an administrator does who knows that it will not come back.
+func (p *Plane) RemoveNode(ctx context.Context, name string) error {
+	if err := p.connect(); err != nil {
+		return err
+	}
+	return nodes.Remove(ctx, p.client, name)
+}
+
+// CutNode cuts a node's network: it falls silent, is NotReady after the grace period, and its pods stop changing.
+func (p *Plane) CutNode(ctx context.Context, name string) error {
+	if err := p.connect(); err != nil {
+		return err
+	}
+	return nodes.SetConnected(ctx, p.client, name, false)
+}
+
+// HealNode undoes CutNode.
+func (p *Plane) HealNode(ctx context.Context, name string) error {
+	if err := p.connect(); err != nil {
+		return err
+	}
+	return nodes.SetConnected(ctx, p.client, name, true)
+}
+
+// KillComponent ends a component with SIGKILL. It stays down until StartComponent.
+func (p *Plane) KillComponent(ctx context.Context, name string) error {
+	return p.control.KillComponent(ctx, name)
+}
+
+// StartComponent starts a component, unless it runs, and waits until it is ready.
+func (p *Plane) StartComponent(ctx context.Context, name string) error {
+	return p.control.StartComponent(ctx, name)
+}
+
+// Stop ends everything the plane has started, and returns when it has ended. The state stays in the directory.
+func (p *Plane) Stop(ctx context.Context) error {
+	if p.own == nil {
+		return p.stopRemote(ctx)
+	}
+	return p.own.shutdown()
+}
+
+// Done is closed when the plane has stopped, whoever asked for it. It is nil for an attached plane.
+func (p *Plane) Done() <-chan struct{} {
+	if p.own == nil {
+		return nil
+	}
+	return p.own.done
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localplane
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const (
+	program        = "localplane"
+	managerProgram = "everynode-manager"
+	// EnvProgram names the environment variable that says where the program localplane is.
+	EnvProgram = "EVERYNODE_LOCALPLANE"
+	rootModule = "module everynode.dev/everynode"
+)
+
+// find fills in where the programs are, and tells which is missing.
+func (p Programs) find(needManager bool) (Programs, error) {
+	var err error
+	if p.Localplane == "" {
+		if p.Localplane, err = findLocalplane(); err != nil {
+			return p, err
+		}
+	}
+	if p.Localplane, err = executable(p.Localplane); err != nil {
+		return p, err
+	}
+	if !needManager {
+		return p, nil
+	}
+	if p.Manager == "" {
+		p.Manager = filepath.Join(filepath.Dir(p.Localplane), managerProgram)
+	}
+	p.Manager, err = executable(p.Manager)
+	return p, err
+}
+
+func findLocalplane() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("finding this program: %w", err)
+	}
+	if filepath.Base(self) == program {
+		return self, nil
+	}
+	if path := os.Getenv(EnvProgram); path != "" {
+		return path, nil
+	}
+	root, err := repositoryRoot()
+	if err != nil {
+		return "", fmt.Errorf("looking for the program %s: %w: say where it is with $%s", program, err, EnvProgram)
+	}
+	return filepath.Join(root, "bin", program), nil
+}
+
+// repositoryRoot is the directory of Everynode's own go.mod, at or above the working directory.
+func repositoryRoot() (string, error) {
+	start, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		raw, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil {
+			first, _, _ := strings.Cut(string(raw), "\n")
+			if strings.TrimSpace(first) == rootModule {
+				return dir, nil
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("%s is not in Everynode's repository", start)
+		}
+	}
+}
+
+// executable is the absolute path of a program that can be started.
+func executable(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("finding %s: %w", path, err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+		return "", fmt.Errorf("there is no program %s: build it with `make build`", path)
+	}
+	return path, nil
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simkubelet
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// digestName is the end of a reference that names its content: app:v1-digest-a and app:v2-digest-a are the same image.
+var digestName = regexp.MustCompile(`-digest-[A-Za-z0-9_.-]+$`)
+
+// Pullable tells whether the image can be pulled.
+func Pullable(ref string) bool {
+	return !strings.Contains(ref, "non-existent") && !strings.Contains(ref, "broken")
+}
+
+// Crashes tells whether a container of this image exits soon after its start.
+func Crashes(ref string) bool { return strings.Contains(ref, "crash") }
+
+// ImageID is what the runtime calls the image: its repository and a digest that depends on nothing but the reference.
+func ImageID(ref string) string {
+	repo, digest, found := strings.Cut(ref, "@")
+	if found {
+		return repo + "@" + digest
+	}
+	if slash, colon := strings.LastIndexByte(ref, '/'), strings.LastIndexByte(ref, ':'); colon > slash {
+		repo = ref[:colon]
+	}
+	content := ref
+	if name := digestName.FindString(ref); name != "" {
+		content = repo + name
+	}
+	return fmt.Sprintf("%s@sha256:%x", repo, sha256.Sum256([]byte(content)))
+}
+
+// imageSize is a believable number of bytes, the same for the same image.
+func imageSize(ref string) int64 {
+	sum := sha256.Sum256([]byte(ImageID(ref)))
+	const smallest, step = 8 << 20, 1 << 20
+	return smallest + int64(sum[0])*step
+}
+
+// ImageStore is the images of one node. It is not safe for concurrent use.
+type ImageStore struct {
+	// at says when each image is there: a time to come means that it is being pulled.
+	at map[string]time.Time
+}
+
+// NewImageStore returns a store that holds these images.
+func NewImageStore(refs ...string) *ImageStore {
+	s := &ImageStore{at: map[string]time.Time{}}
+	for _, ref := range refs {
+		s.at[ref] = time.Time{}
+	}
+	return s
+}
+
+// Has tells whether the image is there.
+func (s *ImageStore) Has(ref string, now time.Time) bool {
+	at, ok := s.at[ref]
+	return ok && !at.After(now)
+}
+
+// Pull makes sure that the image is there after at most d, and returns when. A pull under way is joined.
+func (s *ImageStore) Pull(ref string, now time.Time, d time.Duration) time.Time {
+	if at, ok := s.at[ref]; ok {
+		return at
+	}
+	s.at[ref] = now.Add(d)
+	return s.at[ref]
+}
+
+// List is the images that are there, by name.
+func (s *ImageStore) List(now time.Time) []string {
+	var refs []string
+	for ref := range s.at {
+		if s.Has(ref, now) {
+			refs = append(refs, ref)
+		}
+	}
+	slices.Sort(refs)
+	return refs
+}

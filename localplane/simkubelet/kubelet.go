@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simkubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+)
+
+// ConnectedLabel is on every simulated node that is connected. Taking it off cuts the node.
+const ConnectedLabel = "localplane.everynode.dev/connected"
+
+// Connected tells whether the node's kubelet can be heard.
+func Connected(node *v1.Node) bool { return node.Labels[ConnectedLabel] == "true" }
+
+// PodNetwork is where the pods' addresses come from; nothing routes to it.
+var podNetwork = netip.MustParsePrefix("10.128.0.0/9")
+
+const byNode = "spec.nodeName"
+
+// Options is what a Kubelet needs.
+type Options struct {
+	Client  kubernetes.Interface
+	Profile Profile
+	Clock   clock.WithTicker
+	Log     *slog.Logger
+	// Workers look at pods at the same time.
+	Workers int
+}
+
+// Kubelet is the kubelet of all connected nodes of a plane.
+type Kubelet struct {
+	Options
+	pods  cache.SharedIndexInformer
+	nodes cache.SharedIndexInformer
+	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
+
+	addresses *addresses
+
+	// mu guards the maps; what is in them is guarded by itself.
+	mu         sync.Mutex
+	nodeStates map[string]*nodeState
+	podStates  map[cache.ObjectName]*podState
+}
+
+// New makes a kubelet. Run runs it.
+func New(o Options) (*Kubelet, error) {
+	factory := informers.NewSharedInformerFactoryWithOptions(o.Client, 0, informers.WithTransform(dropManagedFields))
+	k := &Kubelet{
+		Options: o,
+		pods:    factory.Core().V1().Pods().Informer(),
+		nodes:   factory.Core().V1().Nodes().Informer(),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](50*time.Millisecond, 10*time.Second),
+			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "simkubelet", Clock: o.Clock},
+		),
+		addresses:  newAddresses(podNetwork),
+		nodeStates: map[string]*nodeState{},
+		podStates:  map[cache.ObjectName]*podState{},
+	}
+	err := k.pods.AddIndexers(cache.Indexers{byNode: func(obj any) ([]string, error) {
+		return []string{obj.(*v1.Pod).Spec.NodeName}, nil
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("indexing pods by node: %w", err)
+	}
+	return k, k.addHandlers()
+}
+
+// dropManagedFields saves the memory of what nobody here reads.
+func dropManagedFields(obj any) (any, error) {
+	if o, ok := obj.(interface{ SetManagedFields([]managedFields) }); ok {
+		o.SetManagedFields(nil)
+	}
+	return obj, nil
+}
+
+func (k *Kubelet) addHandlers() error {
+	_, podErr := k.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    k.enqueue,
+		UpdateFunc: func(_, obj any) { k.enqueue(obj) },
+		DeleteFunc: k.enqueue,
+	})
+	_, nodeErr := k.nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { k.enqueueNode(obj.(*v1.Node)) },
+		UpdateFunc: func(old, obj any) {
+			before, after := old.(*v1.Node), obj.(*v1.Node)
+			if Connected(before) != Connected(after) || nodeReady(before) != nodeReady(after) {
+				k.enqueueNode(after)
+			}
+		},
+		DeleteFunc: k.forgetNode,
+	})
+	if err := errors.Join(podErr, nodeErr); err != nil {
+		return fmt.Errorf("watching pods and nodes: %w", err)
+	}
+	return nil
+}
+
+// Run simulates until ctx ends. It calls ready when it has seen all pods and nodes.
+func (k *Kubelet) Run(ctx context.Context, ready func()) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer k.queue.ShutDown()
+	wg.Go(func() { k.nodes.RunWithContext(ctx) })
+	wg.Go(func() { k.pods.RunWithContext(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), k.nodes.HasSynced, k.pods.HasSynced) {
+		return fmt.Errorf("listing pods and nodes: %w", context.Cause(ctx))
+	}
+	// Before the first new pod gets an address, those that the pods have already are taken.
+	for _, obj := range k.pods.GetStore().List() {
+		if pod := obj.(*v1.Pod); !pod.Spec.HostNetwork {
+			k.addresses.claim(pod.Status.PodIP)
+		}
+	}
+	for range k.Workers {
+		wg.Go(func() { k.work(ctx) })
+	}
+	wg.Go(func() { k.reportImages(ctx) })
+	ready()
+	<-ctx.Done()
+	return nil
+}
+
+func (k *Kubelet) enqueue(obj any) {
+	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = unknown.Obj
+	}
+	if pod, ok := obj.(*v1.Pod); ok && pod.Spec.NodeName != "" {
+		k.queue.Add(cache.MetaObjectToName(pod))
+	}
+}
+
+func (k *Kubelet) enqueueNode(node *v1.Node) {
+	pods, err := k.pods.GetIndexer().ByIndex(byNode, node.Name)
+	if err != nil {
+		k.Log.Error("looking up the pods of a node", "node", node.Name, "err", err)
+		return
+	}
+	for _, obj := range pods {
+		k.enqueue(obj)
+	}
+}
+
+func (k *Kubelet) work(ctx context.Context) {
+	for {
+		name, shutdown := k.queue.Get()
+		if shutdown {
+			return
+		}
+		err := k.sync(ctx, name)
+		switch {
+		case err == nil:
+			k.queue.Forget(name)
+		case ctx.Err() == nil:
+			k.Log.Warn("simulating a pod", "pod", name.String(), "err", err)
+			k.queue.AddRateLimited(name)
+		}
+		k.queue.Done(name)
+	}
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"everynode.dev/everynode/config"
+	"everynode.dev/everynode/localplane/internal/component"
+	"everynode.dev/everynode/localplane/internal/control"
+	"everynode.dev/everynode/localplane/internal/home"
+	"everynode.dev/everynode/localplane/internal/install"
+	"everynode.dev/everynode/localplane/internal/nodes"
+	"everynode.dev/everynode/localplane/internal/proc"
+	"everynode.dev/everynode/localplane/internal/supervisor"
+)
+
+// Start starts a plane and returns when all of it is ready. ctx is about the start only: when it ends before, whatever
+// was started is stopped again. The plane then runs until Stop, or until this process ends.
+func Start(ctx context.Context, options Options) (*Plane, error) {
+	o := options.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	programs, err := o.Programs.find(o.Manager.Count > 0)
+	if err != nil {
+		return nil, err
+	}
+	o.Programs = programs
+	if err := checkFileLimit(o.Nodes); err != nil {
+		return nil, err
+	}
+	own, err := takeHome(o)
+	if err != nil {
+		return nil, err
+	}
+	plane := &Plane{home: own.home, control: own, own: own}
+	if err := own.serve(); err != nil {
+		return nil, errors.Join(err, own.shutdown())
+	}
+	if err := own.start(ctx, plane); err != nil {
+		return nil, errors.Join(err, own.shutdown())
+	}
+	return plane, nil
+}
+
+// checkFileLimit raises the limit of open files and tells when it is too low all the same.
+func checkFileLimit(nodes int) error {
+	const base, nodesPerFile = 1024, 10
+	limit, err := proc.RaiseFileLimit()
+	if err != nil {
+		return err
+	}
+	if need := uint64(base + nodes/nodesPerFile); limit < need {
+		return fmt.Errorf("too few file handles: a process may open %d files here and a plane of %d nodes needs %d: raise the limit with `ulimit -Hn %d`",
+			limit, nodes, need, need)
+	}
+	return nil
+}
+
+// owner runs a plane: it holds the home's lock, the supervisor and the control socket.
+type owner struct {
+	options Options
+	home    home.Home
+	inputs  component.Inputs
+	lock    *home.Lock
+	sup     *supervisor.Supervisor
+	control *control.Server
+
+	// ctx ends when the plane begins to stop.
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	stopOnce sync.Once
+	stopErr  error
+	// done is closed when the plane has stopped.
+	done chan struct{}
+}
+
+var _ control.Plane = &owner{}
+
+// takeHome locks the directory, ends what a killed supervisor left there, and prepares everything that needs no process.
+func takeHome(o Options) (*owner, error) {
+	h, err := home.At(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.Create(); err != nil {
+		return nil, err
+	}
+	lock, err := h.Lock()
+	if err != nil {
+		return nil, err
+	}
+	own := &owner{options: o, home: h, lock: lock, done: make(chan struct{})}
+	own.ctx, own.cancel = context.WithCancel(context.Background())
+	if err := own.prepare(); err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	return own, nil
+}
+
+func (own *owner) prepare() error {
+	state, err := own.home.LoadState()
+	if err != nil && !own.options.Fresh {
+		return err
+	}
+	ended, err := supervisor.EndLeftovers(state)
+	if err != nil {
+		return err
+	}
+	if len(ended) > 0 {
+		own.progress("ended what an earlier run left behind: %s", strings.Join(ended, ", "))
+	}
+	if own.options.Fresh {
+		if err := own.home.Wipe(); err != nil {
+			return err
+		}
+		state = home.State{}
+	}
+	state.Ports, err = own.choosePorts(state.Ports)
+	if err != nil {
+		return err
+	}
+	if err := own.home.SaveState(state); err != nil {
+		return err
+	}
+	own.inputs = own.options.inputs(own.home, state.Ports)
+	if err := component.IssueCredentials(own.inputs); err != nil {
+		return err
+	}
+	own.sup = supervisor.New(own.home, state, component.All(own.inputs), own.progress)
+	return nil
+}
+
+func (own *owner) choosePorts(last map[string]int) (map[string]int, error) {
+	o := own.options
+	if o.APIPort != 0 {
+		if !component.PortFree(o.APIPort) {
+			return nil, fmt.Errorf("port %d of %s is in use: name another one with --api-port, or leave it out and a free one is chosen",
+				o.APIPort, component.Loopback)
+		}
+		last = map[string]int{component.APIServer: o.APIPort}
+	}
+	return component.ChoosePorts(component.PortNames(o.NativeController, o.Manager.Count), last)
+}
+
+func (o Options) inputs(h home.Home, ports map[string]int) component.Inputs {
+	grace := o.Kubernetes.NodeMonitorGracePeriod
+	return component.Inputs{
+		Home:             h,
+		Ports:            ports,
+		Self:             o.Programs.Localplane,
+		ManagerBinary:    o.Programs.Manager,
+		Clients:          component.ClientLimits{QPS: o.Kubernetes.QPS, Burst: o.Kubernetes.Burst},
+		Nodes:            component.NodeTiming{Grace: grace, Lease: leaseFor(grace)},
+		SimArgs:          o.Sim.Args(),
+		NativeController: o.NativeController,
+		Managers:         o.managers(),
+	}
+}
+
+func (own *owner) progress(format string, args ...any) {
+	// Progress is for somebody who watches; when it cannot be written the plane is none the worse.
+	_, _ = fmt.Fprintf(own.options.Progress, format+"\n", args...)
+}
+
+// serve opens the control socket.
+func (own *owner) serve() error {
+	server, err := control.Listen(own.home.Socket(), own)
+	own.control = server
+	return err
+}
+
+// start brings up the tiers, with the installation and the nodes in between.
+func (own *owner) start(ctx context.Context, plane *Plane) error {
+	// `down` ends a start too.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(own.ctx, cancel)()
+
+	for _, tier := range []component.Tier{component.TierStore, component.TierServer} {
+		if err := own.sup.StartTier(ctx, tier); err != nil {
+			return err
+		}
+	}
+	if err := plane.connect(); err != nil {
+		return err
+	}
+	installer, err := install.New(plane.RESTConfig())
+	if err != nil {
+		return err
+	}
+	if err := installer.Own(ctx); err != nil {
+		return err
+	}
+	if err := own.populate(ctx, plane, installer); err != nil {
+		return err
+	}
+	if err := own.sup.StartTier(ctx, component.TierEverynode); err != nil {
+		return err
+	}
+	return own.awaitNodes(ctx, plane)
+}
+
+// populate starts Kubernetes' own components while it installs Everynode and registers the nodes.
+func (own *owner) populate(ctx context.Context, plane *Plane, installer *install.Installer) error {
+	var wg sync.WaitGroup
+	var startErr, installErr, nodesErr error
+	wg.Go(func() { startErr = own.sup.StartTier(ctx, component.TierKubernetes) })
+	wg.Go(func() { installErr = own.install(ctx, installer) })
+	wg.Go(func() { nodesErr = own.fillUp(ctx, plane) })
+	wg.Wait()
+	return errors.Join(startErr, installErr, nodesErr)
+}
+
+// install applies what Everynode is shipped with, as far as it makes sense on a plane.
+func (own *owner) install(ctx context.Context, installer *install.Installer) error {
+	leaveOut := []string{"Deployment"}
+	if own.options.Manager.Count == 0 {
+		leaveOut = append(leaveOut, "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
+	}
+	n, err := installer.Apply(ctx, config.Install, leaveOut)
+	if err != nil {
+		return err
+	}
+	own.progress("Everynode's manifests applied (%d objects)", n)
+	return nil
+}
+
+// fillUp adds the nodes that are missing.
+func (own *owner) fillUp(ctx context.Context, plane *Plane) error {
+	count, err := nodes.Count(ctx, plane.client)
+	if err != nil {
+		return err
+	}
+	have := count[nodes.Ready] + count[nodes.NotReady] + count[nodes.Cut]
+	if missing := own.options.Nodes - have; missing > 0 {
+		if _, err := plane.AddNodes(ctx, missing); err != nil {
+			return err
+		}
+		have += missing
+	}
+	if have > 0 {
+		own.progress("%d nodes registered", have)
+	}
+	return nil
+}
+
+// shutdown ends the plane; whoever comes second waits for the first.
+func (own *owner) shutdown() error {
+	own.stopOnce.Do(func() {
+		own.cancel()
+		own.stopErr = own.sup.Stop()
+		if own.control != nil {
+			own.stopErr = errors.Join(own.stopErr, own.control.Close())
+		}
+		own.stopErr = errors.Join(own.stopErr, own.lock.Unlock())
+		close(own.done)
+	})
+	return own.stopErr
+}
+
+// Components implements control.Plane.
+func (own *owner) Components(context.Context) ([]supervisor.Status, error) {
+	return own.sup.Status(), nil
+}
+
+// KillComponent implements control.Plane.
+func (own *owner) KillComponent(_ context.Context, name string) error { return own.sup.Kill(name) }
+
+// StartComponent implements control.Plane.
+func (own *owner) StartComponent(ctx context.Context, name string) error {
+	return own.sup.Start(ctx, name)
+}
+
+// Down implements control.Plane. It returns at once: the socket on which it was asked goes with the plane.
+func (own *owner) Down(context.Context) error {
+	own.cancel()
+	go func() { _ = own.shutdown() }()
+	return nil
+}

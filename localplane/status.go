@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"everynode.dev/everynode/localplane/internal/home"
+	"everynode.dev/everynode/localplane/internal/nodes"
+	"everynode.dev/everynode/localplane/internal/supervisor"
+)
+
+// ComponentState is what a component is doing.
+type ComponentState string
+
+// A killed component was ended on purpose, a down one was not: it starts again by itself, or failed before it was ready.
+const (
+	ComponentReady    ComponentState = "ready"
+	ComponentStarting ComponentState = "starting"
+	ComponentKilled   ComponentState = "killed"
+	ComponentDown     ComponentState = "down"
+)
+
+// Status is how a plane is.
+type Status struct {
+	Dir        string            `json:"dir"`
+	Components []ComponentStatus `json:"components"`
+	// Nodes is nil when the API server did not answer; NodesError then tells why.
+	Nodes      *NodeCount `json:"nodes,omitempty"`
+	NodesError string     `json:"nodesError,omitempty"`
+}
+
+// ComponentStatus is how a component is.
+type ComponentStatus struct {
+	Name  string         `json:"name"`
+	State ComponentState `json:"state"`
+	PID   int            `json:"pid,omitempty"`
+	// UptimeSeconds is since the process was started, CPUSeconds its user and system time.
+	UptimeSeconds float64 `json:"uptimeSeconds"`
+	CPUSeconds    float64 `json:"cpuSeconds"`
+	RSSBytes      uint64  `json:"rssBytes"`
+	// Restarts counts the starts that nobody asked for.
+	Restarts int `json:"restarts"`
+}
+
+// NodeCount counts nodes by state; a cut node counts as that alone.
+type NodeCount struct {
+	Ready    int `json:"ready"`
+	NotReady int `json:"notReady"`
+	Cut      int `json:"cut"`
+}
+
+// Status tells how the plane is.
+func (p *Plane) Status(ctx context.Context) (*Status, error) {
+	components, err := p.control.Components(ctx)
+	if err != nil {
+		return nil, err
+	}
+	status := &Status{Dir: p.Dir()}
+	for _, c := range components {
+		status.Components = append(status.Components, componentStatus(c, time.Now()))
+	}
+	if status.Nodes, err = p.countNodes(ctx); err != nil {
+		status.NodesError = err.Error()
+	}
+	return status, nil
+}
+
+func (p *Plane) countNodes(ctx context.Context) (*NodeCount, error) {
+	if err := p.connect(); err != nil {
+		return nil, err
+	}
+	const patience = 3 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	count, err := nodes.Count(ctx, p.client)
+	if err != nil {
+		return nil, err
+	}
+	return &NodeCount{Ready: count[nodes.Ready], NotReady: count[nodes.NotReady], Cut: count[nodes.Cut]}, nil
+}
+
+func componentStatus(c supervisor.Status, now time.Time) ComponentStatus {
+	st := ComponentStatus{
+		Name: c.Name, PID: c.PID, Restarts: c.Restarts,
+		CPUSeconds: c.Usage.CPU.Seconds(), RSSBytes: c.Usage.RSS,
+	}
+	if c.PID != 0 {
+		st.UptimeSeconds = now.Sub(c.Since).Seconds()
+	}
+	switch {
+	case c.PID != 0 && c.Ready:
+		st.State = ComponentReady
+	case c.PID != 0:
+		st.State = ComponentStarting
+	case c.Wanted:
+		st.State = ComponentDown
+	default:
+		st.State = ComponentKilled
+	}
+	return st
+}
+
+// stopTimeout is how long a plane may take to stop when another process runs it.
+const stopTimeout = 15 * time.Second
+
+// stopRemote asks the process that runs the plane to stop it and waits until it has.
+func (p *Plane) stopRemote(ctx context.Context) error {
+	pid, running := p.home.Holder()
+	if !running {
+		return nil
+	}
+	askErr := p.control.Down(ctx)
+	err := poll(ctx, stopTimeout, func(context.Context) (bool, error) {
+		_, running := p.home.Holder()
+		return !running, nil
+	})
+	if err != nil {
+		return fmt.Errorf("process %d still holds %s: end it with `kill -9 %d` (what it started ends with it): %w",
+			pid, p.Dir(), pid, errors.Join(askErr, err))
+	}
+	return nil
+}
+
+// CleanUp ends what a killed `up` left running in dir, and returns the names of it. It is an error if a plane runs there.
+func CleanUp(dir string) ([]string, error) {
+	h, err := home.At(dir)
+	if err != nil {
+		return nil, err
+	}
+	if !h.Exists() {
+		return nil, fmt.Errorf("there is no plane in %s", h.Dir())
+	}
+	lock, err := h.Lock()
+	if err != nil {
+		return nil, err
+	}
+	state, err := h.LoadState()
+	if err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	ended, err := supervisor.EndLeftovers(state)
+	return ended, errors.Join(err, lock.Unlock())
+}
