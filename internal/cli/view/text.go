@@ -47,16 +47,24 @@ func (m Model) progress() string {
 	return fmt.Sprintf("%d/%d updated, %d available", m.Status.Updated, m.Status.Desired, m.Status.Available)
 }
 
-// budget says what the budget is and what uses it: "budget 4/6 used (2 not by the update)".
+// budget says what the budget is and what uses it: "4 unavailable, budget 6 (2 on nodes not ready)". There can be more of
+// them than the budget: a node that breaks, or that has no pod yet, asks nobody.
 func (m Model) budget() string {
-	name := "budget"
-	if m.Budget.Surge {
-		name = "surge"
+	b := m.Budget
+	used := b.UsedByUpdate + b.UsedByOthers + b.UsedByUnreachable
+	text := fmt.Sprintf("%d unavailable, budget %d", used, b.Limit)
+	if b.Surge {
+		text = fmt.Sprintf("%d surging, budget %d", used, b.Limit)
 	}
-	used := m.Budget.UsedByUpdate + m.Budget.UsedByOthers
-	text := fmt.Sprintf("%s %d/%d used", name, used, m.Budget.Limit)
-	if m.Budget.UsedByOthers > 0 {
-		text += fmt.Sprintf(" (%d not by the update)", m.Budget.UsedByOthers)
+	var why []string
+	if b.UsedByUnreachable > 0 {
+		why = append(why, fmt.Sprintf("%d on nodes not ready", b.UsedByUnreachable))
+	}
+	if b.UsedByOthers > 0 {
+		why = append(why, fmt.Sprintf("%d not by the update", b.UsedByOthers))
+	}
+	if len(why) > 0 {
+		text += " (" + strings.Join(why, ", ") + ")"
 	}
 	return text
 }

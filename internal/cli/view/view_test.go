@@ -69,7 +69,7 @@ func (s scene) input() (rollout.Snapshot, rollout.Plan) {
 		switch letter {
 		case 'x':
 			node.Ready, node.Since = false, start
-			plan.Budget.UsedByOthers++
+			plan.Budget.UsedByUnreachable++
 		case 'b':
 			node.Blocked = "the pod name agent-" + node.Name + " is taken by a pod of somebody else"
 		case 't', 'a', 'c', 'r':
