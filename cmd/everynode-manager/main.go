@@ -19,8 +19,11 @@ const (
 	exitUsage   = 2
 )
 
+// version is set when the program is linked.
+var version = "unknown"
+
 func main() {
-	err := manager.NewCommand().ExecuteContext(ctrl.SetupSignalHandler())
+	err := manager.NewCommand(version).ExecuteContext(ctrl.SetupSignalHandler())
 	if err == nil {
 		return
 	}

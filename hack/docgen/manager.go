@@ -16,7 +16,7 @@ import (
 // flags lists the flags of everynode-manager, as its --help does.
 func flags(*arch.Tree) (string, error) {
 	var b strings.Builder
-	command := manager.NewCommand()
+	command := manager.NewCommand("")
 	fmt.Fprintf(&b, "# Flags of everynode-manager\n\n%s\n\n| flag | default | meaning |\n|---|---|---|\n", command.Long)
 	var err error
 	command.Flags().VisitAll(func(f *pflag.Flag) {

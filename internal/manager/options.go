@@ -45,8 +45,8 @@ func (e *UsageError) Error() string { return e.message }
 
 func usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
-// NewCommand returns the command everynode-manager.
-func NewCommand() *cobra.Command {
+// NewCommand returns the command everynode-manager of that version.
+func NewCommand(version string) *cobra.Command {
 	o := newOptions()
 	command := &cobra.Command{
 		Use:   "everynode-manager",
@@ -57,6 +57,7 @@ func NewCommand() *cobra.Command {
 			"  everynode-manager --kubeconfig ~/.kube/config --leader-elect=false\n\n" +
 			"  # With a configuration file; flags win over it:\n" +
 			"  everynode-manager --config manager.yaml --kube-api-qps 100",
+		Version:       version,
 		Args:          noArguments,
 		SilenceErrors: true,
 		SilenceUsage:  true,

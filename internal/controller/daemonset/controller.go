@@ -220,12 +220,10 @@ func (p *pass) refuse() bool {
 
 func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	owner := *metav1.NewControllerRef(p.object(), p.d.GVK)
-	if err := p.c.Executor.Claims(ctx, p.key, owner, p.mayAdopt); err != nil {
-		return 0, fmt.Errorf("claiming pods: %w", err)
-	}
+	claimErr := p.c.Executor.Claims(ctx, p.key, owner, p.mayAdopt)
 	h, err := p.resolveHistory(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("bringing the history in order: %w", err)
+		return 0, errors.Join(claimErr, fmt.Errorf("bringing the history in order: %w", err))
 	}
 	now := p.c.Clock.Now()
 	snapshot, unblock, ok := p.c.Index.Snapshot(p.key, h.view(p.w), timeOf(now))
@@ -234,21 +232,30 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	}
 	snapshot.Memory = p.state.memory
 	plan := rollout.Decide(snapshot)
-	p.state.memory = plan.Memory
 	took := p.c.Clock.Since(now)
-	applyErr := p.c.Executor.Run(ctx, &executor.Job{
-		Key: p.key, Workload: p.w, Object: p.object(), Owner: owner, Snapshot: snapshot, Plan: plan,
-		Maker: func(revision int) makerOf { return p.state.makers.of(p.w, h, revision) }, Texts: p.d.Texts,
-	})
-	if applyErr == nil {
-		applyErr = p.truncateHistory(ctx, h)
+	observed, applyErr := p.w.ObservedGeneration, claimErr
+	if claimErr == nil {
+		// While it is not clear which pods are the set's own, and which are about to go, nothing is done but to say how things are.
+		observed, p.state.memory = p.w.Generation, plan.Memory
+		applyErr = p.apply(ctx, owner, h, &snapshot, &plan)
 	}
-	again, statusErr := p.writeStatus(ctx, plan.Status)
+	again, statusErr := p.writeStatus(ctx, plan.Status, observed)
 	p.c.Observer.Decided(p.key, &snapshot, &plan, took)
 	if err := errors.Join(applyErr, statusErr); err != nil {
 		return 0, err
 	}
 	return soonest(again, until(now, plan.Wake), until(now, unblock)), nil
+}
+
+func (p *pass) apply(ctx context.Context, owner metav1.OwnerReference, h *history, s *rollout.Snapshot, plan *rollout.Plan) error {
+	err := p.c.Executor.Run(ctx, &executor.Job{
+		Key: p.key, Workload: p.w, Object: p.object(), Owner: owner, Snapshot: *s, Plan: *plan,
+		Maker: func(revision int) makerOf { return p.state.makers.of(p.w, h, revision) }, Texts: p.d.Texts,
+	})
+	if err != nil {
+		return err
+	}
+	return p.truncateHistory(ctx, h)
 }
 
 // mayAdopt asks the API server itself whether the set is still there and not being deleted (as upstream; see
@@ -278,17 +285,17 @@ func (p *pass) object() *metav1.PartialObjectMetadata {
 
 // writeStatus writes the status if it has changed. While only numbers change it does so at most once in statusInterval; the
 // duration returned says when to come back for what was put off.
-func (p *pass) writeStatus(ctx context.Context, s rollout.Status) (time.Duration, error) {
+func (p *pass) writeStatus(ctx context.Context, s rollout.Status, observed int64) (time.Duration, error) {
 	w := p.c.Index.Workload(p.key) // the newest: the answer of our last write may have come meanwhile
 	if w == nil || w.UID != p.w.UID {
 		return 0, nil
 	}
-	patch, changed := p.d.StatusPatch(w, s, p.w.Generation, nil)
+	patch, changed := p.d.StatusPatch(w, s, observed, nil)
 	if !changed {
 		return 0, nil
 	}
 	now := p.c.Clock.Now()
-	if wait := statusInterval - now.Sub(p.state.wroteStatus); wait > 0 && w.ObservedGeneration >= p.w.Generation {
+	if wait := statusInterval - now.Sub(p.state.wroteStatus); wait > 0 && w.ObservedGeneration >= observed {
 		return wait, nil
 	}
 	err := p.c.Sets.PatchStatus(ctx, p.key, patch)
@@ -297,7 +304,7 @@ func (p *pass) writeStatus(ctx context.Context, s rollout.Status) (time.Duration
 		return 0, fmt.Errorf("writing the status: %w", err)
 	}
 	p.state.wroteStatus = now
-	p.c.Index.FoldStatus(p.key, p.w.UID, s, p.w.Generation)
+	p.c.Index.FoldStatus(p.key, p.w.UID, s, observed)
 	return 0, nil
 }
 

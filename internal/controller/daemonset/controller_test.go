@@ -245,6 +245,23 @@ func TestASetThatIsGoneMeanwhileAdoptsNothing(t *testing.T) {
 	}
 }
 
+func TestTheStatusIsWrittenAlsoWhenAnAdoptionFails(t *testing.T) {
+	w := newWorld(t, 3, nil)
+	w.addPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "orphan", Labels: map[string]string{"app": "x"}}, Spec: corev1.PodSpec{NodeName: "n1"}})
+	w.before = func(verb, _ string) error {
+		if verb == "patch" {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "orphan", errors.New("webhook says no"))
+		}
+		return nil
+	}
+	if err := w.pass(); !apierrors.IsForbidden(err) {
+		t.Fatalf("error %v", err)
+	}
+	if w.status("desiredNumberScheduled") != 3 || w.status("observedGeneration") != 0 || len(w.wrote("create")) != 0 {
+		t.Errorf("status %v, creates %v: the numbers have to be right, and nothing may be done", w.set.Object["status"], w.wrote("create"))
+	}
+}
+
 func TestASetBeingDeletedIsLeftAlone(t *testing.T) {
 	now := metav1.Now()
 	w := newWorld(t, 3, func(ds *appsv1.DaemonSet) { ds.DeletionTimestamp, ds.Finalizers = &now, []string{"orphan"} })
