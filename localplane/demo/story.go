@@ -228,6 +228,7 @@ func (s *story) cutNodesWait(ctx context.Context) error {
 	for _, wait := range waits {
 		s.say(fmt.Sprintf("   %s (not ready for %s): %s.", strings.Join(wait.Nodes, ", "), view.Duration(wait.NotReady), wait.Reason))
 	}
+	s.say(fmt.Sprintf("   (A node that is tainted as unreachable is not a desired one: hence the %d in the figures above, as on any cluster.)", s.count-len(s.cut)))
 	return nil
 }
 

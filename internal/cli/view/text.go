@@ -47,14 +47,13 @@ func (m Model) progress() string {
 	return fmt.Sprintf("%d/%d updated, %d available", m.Status.Updated, m.Status.Desired, m.Status.Available)
 }
 
-// budget says what the budget is and what uses it: "4 unavailable, budget 6 (2 on nodes not ready)". There can be more of
+// budget says what the budget is and what uses it: "4 unavailable (2 on nodes not ready), budget 6". There can be more of
 // them than the budget: a node that breaks, or that has no pod yet, asks nobody.
 func (m Model) budget() string {
 	b := m.Budget
-	used := b.UsedByUpdate + b.UsedByOthers + b.UsedByUnreachable
-	text := fmt.Sprintf("%d unavailable, budget %d", used, b.Limit)
+	text := fmt.Sprintf("%d unavailable", b.UsedByUpdate+b.UsedByOthers+b.UsedByUnreachable)
 	if b.Surge {
-		text = fmt.Sprintf("%d surging, budget %d", used, b.Limit)
+		text = fmt.Sprintf("%d surging", b.UsedByUpdate+b.UsedByOthers+b.UsedByUnreachable)
 	}
 	var why []string
 	if b.UsedByUnreachable > 0 {
@@ -66,7 +65,7 @@ func (m Model) budget() string {
 	if len(why) > 0 {
 		text += " (" + strings.Join(why, ", ") + ")"
 	}
-	return text
+	return fmt.Sprintf("%s, budget %d", text, b.Limit)
 }
 
 // forecast says how long it may still take; it is empty when that is not known or over.

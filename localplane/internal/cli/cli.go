@@ -72,7 +72,7 @@ It listens on loopback only. Its state stays in its directory when it stops.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &localplane.UsageError{Message: fmt.Sprintf("%v (see `%s --help`)", err, cmd.CommandPath())}
 	})
-	root.AddCommand(a.upCommand(), a.downCommand(), a.statusCommand(), a.nodesCommand(), a.nodeCommand(), a.componentCommand(), a.kubectlCommand())
+	root.AddCommand(a.upCommand(), a.downCommand(), a.statusCommand(), a.nodesCommand(), a.nodeCommand(), a.componentCommand(), a.kubectlCommand(), a.demoCommand())
 	for _, cmd := range root.Commands() {
 		wrapArgs(cmd)
 	}
