@@ -219,8 +219,7 @@ func (p *pass) refuse() bool {
 }
 
 func (p *pass) run(ctx context.Context) (time.Duration, error) {
-	owner := *metav1.NewControllerRef(p.object(), p.d.GVK)
-	claimErr := p.c.Executor.Claims(ctx, p.key, owner, p.mayAdopt)
+	claimErr := p.c.Executor.Claims(ctx, p.key, p.owner(), p.mayAdopt)
 	h, err := p.resolveHistory(ctx)
 	if err != nil {
 		return 0, errors.Join(claimErr, fmt.Errorf("bringing the history in order: %w", err))
@@ -237,7 +236,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	if claimErr == nil {
 		// While it is not clear which pods are the set's own, and which are about to go, nothing is done but to say how things are.
 		observed, p.state.memory = p.w.Generation, plan.Memory
-		applyErr = p.apply(ctx, owner, h, &snapshot, &plan)
+		applyErr = p.apply(ctx, h, &snapshot, &plan)
 	}
 	again, statusErr := p.writeStatus(ctx, plan.Status, observed)
 	p.c.Observer.Decided(p.key, &snapshot, &plan, took)
@@ -247,9 +246,9 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	return soonest(again, until(now, plan.Wake), until(now, unblock)), nil
 }
 
-func (p *pass) apply(ctx context.Context, owner metav1.OwnerReference, h *history, s *rollout.Snapshot, plan *rollout.Plan) error {
+func (p *pass) apply(ctx context.Context, h *history, s *rollout.Snapshot, plan *rollout.Plan) error {
 	err := p.c.Executor.Run(ctx, &executor.Job{
-		Key: p.key, Workload: p.w, Object: p.object(), Owner: owner, Snapshot: *s, Plan: *plan,
+		Key: p.key, Workload: p.w, Object: p.object(), Owner: p.owner(), Snapshot: *s, Plan: *plan,
 		Maker: func(revision int) makerOf { return p.state.makers.of(p.w, h, revision) }, Texts: p.d.Texts,
 	})
 	if err != nil {
@@ -282,6 +281,9 @@ func (p *pass) object() *metav1.PartialObjectMetadata {
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.w.Namespace, Name: p.w.Name, UID: p.w.UID},
 	}
 }
+
+// owner is the reference by which the set controls its pods and revisions.
+func (p *pass) owner() metav1.OwnerReference { return *metav1.NewControllerRef(p.object(), p.d.GVK) }
 
 // writeStatus writes the status if it has changed. While only numbers change it does so at most once in statusInterval; the
 // duration returned says when to come back for what was put off.

@@ -97,7 +97,7 @@ func (p *pass) improveHistory(ctx context.Context, h *history, orphans []fleet.R
 		if err := p.mayAdopt(ctx); err != nil {
 			return err
 		}
-		return p.patchRevision(ctx, &orphans[0], executor.AdoptionPatch(orphans[0].UID, *metav1.NewControllerRef(p.object(), p.d.GVK)))
+		return p.patchRevision(ctx, &orphans[0], executor.AdoptionPatch(orphans[0].UID, p.owner()))
 	}
 	for i := range h.revisions {
 		if r := &h.revisions[i]; !r.Labelled {
@@ -158,7 +158,7 @@ func (p *pass) createRevision(ctx context.Context, number int64) error {
 	wanted := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: p.w.Namespace, Name: p.w.Name + "-" + hash, Labels: labels, Annotations: p.w.Annotations,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(p.object(), p.d.GVK)},
+			OwnerReferences: []metav1.OwnerReference{p.owner()},
 		},
 		Data:     runtime.RawExtension{Raw: data},
 		Revision: number,
