@@ -34,8 +34,8 @@ type Recorder struct {
 	rules    Rules
 	sources  []source
 	patience time.Duration
-	cancel  context.CancelFunc
-	readers sync.WaitGroup
+	cancel   context.CancelFunc
+	readers  sync.WaitGroup
 
 	mu  sync.Mutex
 	log []Event

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"everynode.dev/everynode/localplane"
+	"everynode.dev/everynode/localplane/simkubelet"
+)
+
+// Controller is who looks after DaemonSets on a cluster.
+type Controller string
+
+// The controllers.
+const (
+	Everynode Controller = "everynode" // everynode-manager with the native dialect
+	Native    Controller = "native"    // upstream's controller in a process of its own
+)
+
+// Names of components of a plane that tests kill and start.
+const (
+	ManagerComponent = "manager"
+	NativeComponent  = "native-controller"
+)
+
+const (
+	controllerVariable = "EVERYNODE_E2E_CONTROLLER"
+	binVariable        = "EVERYNODE_BIN"
+)
+
+// ControllerUnderTest is the controller that the environment chooses.
+func ControllerUnderTest() (Controller, error) {
+	switch c := Controller(os.Getenv(controllerVariable)); c {
+	case "":
+		return Everynode, nil
+	case Everynode, Native:
+		return c, nil
+	default:
+		return "", fmt.Errorf("%s is %q: set it to %s or %s, or leave it out", controllerVariable, c, Everynode, Native)
+	}
+}
+
+// BinDir is the directory of the binaries under test.
+func BinDir() string {
+	if dir := os.Getenv(binVariable); dir != "" {
+		return dir
+	}
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..", "bin")
+}
+
+// checkBinaries says which binary is missing and how to get it.
+func checkBinaries(controller Controller) error {
+	names := []string{"localplane"}
+	if controller == Everynode {
+		names = append(names, "everynode-manager")
+	}
+	for _, name := range names {
+		path := filepath.Join(BinDir(), name)
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("%s is not there: run `make build`, or set %s to the directory of the binaries", path, binVariable)
+		}
+	}
+	return nil
+}
+
+// Options say what cluster a test wants.
+type Options struct {
+	Nodes      int
+	Controller Controller
+	// Managers is the number of manager processes; 0 means one. It says nothing to the native controller.
+	Managers int
+}
+
+// Cluster is a running plane.
+type Cluster struct {
+	Plane      *localplane.Plane
+	Client     kubernetes.Interface
+	Config     *rest.Config
+	Controller Controller
+
+	dir string
+
+	mu   sync.Mutex
+	free []string // nodes that no space has
+}
+
+// clientQPS keeps the tests' own client from being the bottleneck.
+const clientQPS = 500
+
+// Start brings up a plane in a new temporary directory.
+func Start(ctx context.Context, options Options) (*Cluster, error) {
+	if err := checkBinaries(options.Controller); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "everynode-test-")
+	if err != nil {
+		return nil, fmt.Errorf("making a directory for the plane: %w", err)
+	}
+	plane, err := localplane.Start(ctx, planeOptions(dir, options))
+	if err != nil {
+		return nil, fmt.Errorf("starting a plane in %s: %w", dir, err)
+	}
+	c := &Cluster{Plane: plane, Controller: options.Controller, dir: dir}
+	if err := c.connect(ctx); err != nil {
+		return nil, errors.Join(err, plane.Stop(ctx))
+	}
+	return c, nil
+}
+
+func planeOptions(dir string, o Options) localplane.Options {
+	options := localplane.Options{
+		Dir: dir, Nodes: o.Nodes, Sim: simulated(), Dialects: []string{localplane.NoDialects}, NativeController: o.Controller == Native,
+		Programs: localplane.Programs{
+			Localplane: filepath.Join(BinDir(), "localplane"),
+			Manager:    filepath.Join(BinDir(), "everynode-manager"),
+		},
+	}
+	if o.Controller == Everynode {
+		options.Dialects, options.Manager.Count = []string{"native"}, max(o.Managers, 1)
+	}
+	return options
+}
+
+// simulated is how long things take on the nodes: long enough for a controller to be caught acting too early.
+func simulated() *simkubelet.Profile {
+	profile := simkubelet.Realistic()
+	profile.ImagePull = 500 * time.Millisecond
+	return &profile
+}
+
+func (c *Cluster) connect(ctx context.Context) error {
+	c.Config = c.Plane.RESTConfig()
+	c.Config.QPS, c.Config.Burst = clientQPS, clientQPS
+	c.Config.UserAgent = "everynode-test"
+	c.Config.ContentType = "application/vnd.kubernetes.protobuf"
+	c.Config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	var err error
+	c.Client, err = kubernetes.NewForConfig(c.Config)
+	if err != nil {
+		return fmt.Errorf("making a client of the plane: %w", err)
+	}
+	return c.adoptNodes(ctx)
+}
+
+// Stop stops the plane. Its directory is kept when the tests failed, for the logs in it.
+func (c *Cluster) Stop(keep bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := c.Plane.Stop(ctx); err != nil {
+		return fmt.Errorf("stopping the plane in %s: %w", c.dir, err)
+	}
+	if keep {
+		fmt.Fprintf(os.Stderr, "the plane's logs are kept in %s\n", filepath.Join(c.dir, "logs"))
+		return nil
+	}
+	return os.RemoveAll(c.dir)
+}
+
+// Kill ends a component with SIGKILL.
+func (c *Cluster) Kill(t testing.TB, component string) {
+	t.Helper()
+	if err := c.Plane.KillComponent(t.Context(), component); err != nil {
+		t.Fatalf("killing %s: %v", component, err)
+	}
+}
+
+// StartComponent starts a component that was killed, and waits until it is ready.
+func (c *Cluster) StartComponent(t testing.TB, component string) {
+	t.Helper()
+	if err := c.Plane.StartComponent(t.Context(), component); err != nil {
+		t.Fatalf("starting %s: %v\n%s", component, err, c.logTail(component))
+	}
+}
+
+// Kubectl runs kubectl against the plane and returns what it prints.
+func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
+	kubectl := exec.CommandContext(ctx, filepath.Join(BinDir(), "localplane"), append([]string{"component-run", "kubectl"}, args...)...)
+	kubectl.Env = append(os.Environ(), "KUBECONFIG="+c.Plane.Kubeconfig())
+	out, err := kubectl.CombinedOutput()
+	return string(out), err
+}
+
+// Log is what a component has printed so far.
+func (c *Cluster) Log(component string) string {
+	raw, err := os.ReadFile(filepath.Join(c.dir, "logs", component+".log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw)
+}
+
+// LogTails are the last lines of the controller under test, for a failure.
+func (c *Cluster) LogTails() string {
+	if c.Controller == Native {
+		return c.logTail(NativeComponent)
+	}
+	return c.logTail(ManagerComponent)
+}
+
+func (c *Cluster) logTail(component string) string {
+	const length = 15
+	lines := strings.Split(strings.TrimSpace(c.Log(component)), "\n")
+	return fmt.Sprintf("the last lines of %s:\n%s\n", component, strings.Join(lines[max(0, len(lines)-length):], "\n"))
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/api/everynode"
+)
+
+// Hand is one controller that a test can start and kill: the plane's own, or another one beside it.
+type Hand struct {
+	Controller Controller
+	// Start starts it and returns once the process runs. Kill ends it with SIGKILL and returns once it is gone.
+	Start, Kill func(t testing.TB)
+	// Log is what it has printed so far.
+	Log func() string
+}
+
+// Hands are the plane's controller, which runs, and the other one, which does not. What a test leaves running of the other
+// one is killed when the test ends.
+func (c *Cluster) Hands(t testing.TB) map[Controller]Hand {
+	t.Helper()
+	own, component := c.Controller, ManagerComponent
+	if own == Native {
+		component = NativeComponent
+	}
+	mine := Hand{
+		Controller: own,
+		Start:      func(t testing.TB) { t.Helper(); c.StartComponent(t, component) },
+		Kill:       func(t testing.TB) { t.Helper(); c.Kill(t, component) },
+		Log:        func() string { return c.Log(component) },
+	}
+	other := c.otherHand(t)
+	return map[Controller]Hand{mine.Controller: mine, other.Controller: other}
+}
+
+// otherHand runs the controller that the plane does not have as a process of the test, with the administrator's rights.
+func (c *Cluster) otherHand(t testing.TB) Hand {
+	t.Helper()
+	controller, program := Native, filepath.Join(BinDir(), "localplane")
+	args := []string{"component-run", "native-controller", "--controllers=daemonset", "--leader-elect=false", "--secure-port=0",
+		"--kubeconfig=" + c.Plane.Kubeconfig()}
+	if c.Controller == Native {
+		controller, program = Everynode, filepath.Join(BinDir(), "everynode-manager")
+		args = []string{"--dialects=native", "--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0",
+			"--kubeconfig=" + c.Plane.Kubeconfig()}
+	}
+	log := filepath.Join(c.dir, "logs", "other-"+string(controller)+".log")
+	var process *exec.Cmd
+	kill := func(testing.TB) {
+		if process != nil {
+			_ = process.Process.Kill() // fails only when it has ended by itself
+			_ = process.Wait()         // "signal: killed"
+			process = nil
+		}
+	}
+	t.Cleanup(func() { kill(t) })
+	return Hand{
+		Controller: controller,
+		Start: func(t testing.TB) {
+			t.Helper()
+			if controller == Everynode {
+				c.makeNamespace(t, everynode.Namespace)
+			}
+			process = exec.Command(program, args...)
+			if err := startLogged(process, log); err != nil {
+				process = nil
+				t.Fatalf("starting %s: %v", program, err)
+			}
+		},
+		Kill: kill,
+		Log: func() string {
+			raw, err := os.ReadFile(log)
+			if err != nil {
+				return err.Error()
+			}
+			return string(raw)
+		},
+	}
+}
+
+func startLogged(process *exec.Cmd, log string) error {
+	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("opening its log: %w", err)
+	}
+	defer file.Close()
+	process.Stdout, process.Stderr = file, file
+	return process.Start()
+}
+
+func (c *Cluster) makeNamespace(t testing.TB, name string) {
+	t.Helper()
+	_, err := c.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatalf("creating namespace %s: %v", name, err)
+	}
+}

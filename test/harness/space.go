@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/retry"
+
+	"everynode.dev/everynode/test/observe"
+)
+
+// Patience is how long a condition may take on a loaded machine before a test gives up.
+const Patience = 2 * time.Minute
+
+// Image is an image that the simulated nodes can pull; BrokenImage one that they cannot.
+const (
+	Image       = "registry.example/daemon:1"
+	Image2      = "registry.example/daemon:2"
+	Image3      = "registry.example/daemon:3"
+	BrokenImage = "registry.example/daemon:non-existent"
+)
+
+// Space is a namespace and some nodes that one test has for itself. The nodes carry the label PoolLabel with the name of
+// the space, and the sets that NewSet makes select it, so that tests do not meet.
+type Space struct {
+	Cluster *Cluster
+	Name    string
+	Nodes   []string
+
+	t       testing.TB
+	ctx     context.Context
+	view    View
+	changed chan struct{}
+}
+
+// Space makes a namespace with that many nodes for the test, and gives both back when the test ends.
+func (c *Cluster) Space(t testing.TB, nodes int) *Space {
+	t.Helper()
+	s := &Space{Cluster: c, t: t, ctx: t.Context(), changed: make(chan struct{}, 1)}
+	namespace, err := c.Client.CoreV1().Namespaces().Create(s.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: namespacePrefix(t.Name()),
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("creating a namespace: %v", err)
+	}
+	s.Name = namespace.Name
+	t.Cleanup(s.tearDown)
+	s.Nodes, err = c.takeNodes(s.ctx, s.Name, nodes)
+	if err != nil {
+		t.Fatalf("taking %d nodes: %v", nodes, err)
+	}
+	s.startWatching()
+	return s
+}
+
+// In is the same space for a subtest. The two must not wait at the same time.
+func (s *Space) In(t testing.TB) *Space {
+	within := *s
+	within.t, within.ctx = t, t.Context()
+	return &within
+}
+
+// namespacePrefix makes a label out of a test's name.
+func namespacePrefix(test string) string {
+	name := strings.ToLower(strings.TrimPrefix(test, "Test"))
+	name = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, name)
+	return strings.TrimRight(name[:min(len(name), 50)], "-") + "-"
+}
+
+// tearDown deletes the namespace and gives the nodes back without waiting for either: nobody else looks at them.
+func (s *Space) tearDown() {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	if err := s.Cluster.Client.CoreV1().Namespaces().Delete(ctx, s.Name, metav1.DeleteOptions{}); err != nil {
+		s.t.Logf("deleting namespace %s: %v", s.Name, err)
+	}
+	if err := s.Cluster.giveBack(ctx, s.Nodes); err != nil {
+		s.t.Logf("giving back the nodes of %s: %v", s.Name, err)
+	}
+}
+
+func (s *Space) startWatching() {
+	factory := informers.NewSharedInformerFactoryWithOptions(s.Cluster.Client, 0, informers.WithNamespace(s.Name))
+	sets, revisions := factory.Apps().V1().DaemonSets(), factory.Apps().V1().ControllerRevisions()
+	pods, events, nodes := factory.Core().V1().Pods(), factory.Core().V1().Events(), factory.Core().V1().Nodes()
+	handler := cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { s.signal() },
+		UpdateFunc: func(any, any) { s.signal() },
+		DeleteFunc: func(any) { s.signal() },
+	}
+	for _, informer := range []cache.SharedIndexInformer{
+		sets.Informer(), revisions.Informer(), pods.Informer(), events.Informer(), nodes.Informer(),
+	} {
+		if _, err := informer.AddEventHandler(handler); err != nil {
+			s.t.Fatalf("watching namespace %s: %v", s.Name, err)
+		}
+	}
+	s.view = View{s.Name, sets.Lister(), revisions.Lister(), pods.Lister(), events.Lister(), nodes.Lister()}
+	factory.StartWithContext(s.ctx)
+	for kind, synced := range factory.WaitForCacheSync(s.ctx.Done()) {
+		if !synced {
+			s.t.Fatalf("watching %v in namespace %s did not begin", kind, s.Name)
+		}
+	}
+}
+
+func (s *Space) signal() {
+	select {
+	case s.changed <- struct{}{}:
+	default: // a look is due already
+	}
+}
+
+// View is what the watches have shown so far.
+func (s *Space) View() View { return s.view }
+
+// Wait looks at every change until the conditions are met; it ends the test when Patience is over.
+func (s *Space) Wait(what string, conditions ...Condition) {
+	s.t.Helper()
+	s.WaitFor(Patience, what, conditions...)
+}
+
+// WaitFor is Wait with another patience.
+func (s *Space) WaitFor(patience time.Duration, what string, conditions ...Condition) {
+	s.t.Helper()
+	if err := s.TryFor(patience, conditions...); err != nil {
+		s.t.Fatalf("waited %s for this: %s; but %v\n%s%s", patience, what, err, s.view.Describe(), s.Cluster.LogTails())
+	}
+}
+
+// TryFor waits like WaitFor and returns what is missing in the end.
+func (s *Space) TryFor(patience time.Duration, conditions ...Condition) error {
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	met := All(conditions...)
+	for {
+		err := met(s.view)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-s.changed:
+		case <-deadline.C:
+			return err
+		case <-s.ctx.Done():
+			return fmt.Errorf("%w (%w)", err, s.ctx.Err())
+		}
+	}
+}
+
+// Poll looks again and again at something that no watch shows, such as a log.
+func (s *Space) Poll(what string, met func() error) {
+	s.t.Helper()
+	last := met()
+	err := wait.PollUntilContextTimeout(s.ctx, 100*time.Millisecond, Patience, true, func(context.Context) (bool, error) {
+		last = met()
+		return last == nil, nil
+	})
+	if err != nil {
+		s.t.Fatalf("waited %s for this: %s; but %v\n%s", Patience, what, last, s.Cluster.LogTails())
+	}
+}
+
+// Edit changes a set before it is written.
+type Edit func(set *appsv1.DaemonSet)
+
+// NewSet describes a set of that name on the nodes of the space: maxUnavailable 1, one container with Image.
+func (s *Space) NewSet(name string, edits ...Edit) *appsv1.DaemonSet {
+	labels := map[string]string{"app": name}
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: name}}
+	set.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+	set.Spec.Template = corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels},
+		Spec: corev1.PodSpec{
+			NodeSelector:                  map[string]string{PoolLabel: s.Name},
+			TerminationGracePeriodSeconds: new(int64(1)),
+			Containers:                    []corev1.Container{{Name: "daemon", Image: Image}},
+		},
+	}
+	for _, edit := range edits {
+		edit(set)
+	}
+	return set
+}
+
+// Create writes a new set.
+func (s *Space) Create(name string, edits ...Edit) *appsv1.DaemonSet {
+	s.t.Helper()
+	set, err := s.Cluster.Client.AppsV1().DaemonSets(s.Name).Create(s.ctx, s.NewSet(name, edits...), metav1.CreateOptions{})
+	if err != nil {
+		s.t.Fatalf("creating set %s: %v", name, err)
+	}
+	return set
+}
+
+// Run creates a set and waits until it runs on all nodes of the space.
+func (s *Space) Run(name string, edits ...Edit) *appsv1.DaemonSet {
+	s.t.Helper()
+	set := s.Create(name, edits...)
+	s.Wait("set "+name+" runs on every node", RolledOut(name, set.Generation, len(s.Nodes)))
+	return set
+}
+
+// Update changes a set and returns what was written.
+func (s *Space) Update(name string, edits ...Edit) *appsv1.DaemonSet {
+	s.t.Helper()
+	sets := s.Cluster.Client.AppsV1().DaemonSets(s.Name)
+	var written *appsv1.DaemonSet
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		set, err := sets.Get(s.ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, edit := range edits {
+			edit(set)
+		}
+		written, err = sets.Update(s.ctx, set, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil {
+		s.t.Fatalf("updating set %s: %v", name, err)
+	}
+	return written
+}
+
+// Kubectl runs kubectl in the namespace of the space and returns what it prints.
+func (s *Space) Kubectl(args ...string) string {
+	s.t.Helper()
+	out, err := s.Cluster.Kubectl(s.ctx, append([]string{"--namespace", s.Name}, args...)...)
+	if err != nil {
+		s.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// Observe starts to record a set of the space from the outside.
+func (s *Space) Observe(name string) *observe.Recorder {
+	s.t.Helper()
+	recorder, err := observe.Record(s.ctx, s.Cluster.Client, s.Name, name)
+	if err != nil {
+		s.t.Fatalf("observing set %s: %v", name, err)
+	}
+	return recorder
+}
+
+// Judge finishes a recording; the test fails if an invariant did not hold or the recording has a gap.
+func (s *Space) Judge(recorder *observe.Recorder) observe.Report {
+	s.t.Helper()
+	report, err := recorder.Finish(s.ctx)
+	if err != nil {
+		s.t.Fatalf("the observation itself failed: %v", err)
+	}
+	if err := report.Err(); err != nil {
+		s.t.Fatalf("observed from outside: %v", err)
+	}
+	s.t.Logf("observed from outside: %s", report.Summary())
+	return report
+}
+
+// WithImage sets the image of the only container.
+func WithImage(image string) Edit {
+	return func(set *appsv1.DaemonSet) { set.Spec.Template.Spec.Containers[0].Image = image }
+}
+
+// WithBudget makes it a rolling update with these budgets.
+func WithBudget(maxUnavailable, maxSurge string) Edit {
+	unavailable, surge := intstr.Parse(maxUnavailable), intstr.Parse(maxSurge)
+	return func(set *appsv1.DaemonSet) {
+		set.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{
+			Type:          appsv1.RollingUpdateDaemonSetStrategyType,
+			RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: &unavailable, MaxSurge: &surge},
+		}
+	}
+}
+
+// WithOnDelete leaves the replacement of old pods to whoever deletes them.
+func WithOnDelete(set *appsv1.DaemonSet) {
+	set.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}
+}
+
+// WithMinReady sets minReadySeconds.
+func WithMinReady(seconds int32) Edit {
+	return func(set *appsv1.DaemonSet) { set.Spec.MinReadySeconds = seconds }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+)
+
+// View is what a space's watches have shown so far. Its objects are shared: they are read, never changed.
+type View struct {
+	namespace string
+	sets      appslisters.DaemonSetLister
+	revisions appslisters.ControllerRevisionLister
+	pods      corelisters.PodLister
+	events    corelisters.EventLister
+	nodes     corelisters.NodeLister
+}
+
+// Set is the DaemonSet of that name, nil if there is none.
+func (v View) Set(name string) *appsv1.DaemonSet {
+	set, err := v.sets.DaemonSets(v.namespace).Get(name)
+	if err != nil {
+		return nil
+	}
+	return set
+}
+
+// AllPods are all pods of the namespace by name.
+func (v View) AllPods() []*corev1.Pod {
+	pods, _ := v.pods.Pods(v.namespace).List(labels.Everything()) // a lister of a cache does not fail
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return pods
+}
+
+// Pods are the pods that the set controls, by name; terminating ones included.
+func (v View) Pods(set string) []*corev1.Pod {
+	owner := v.Set(set)
+	if owner == nil {
+		return nil
+	}
+	return slices.DeleteFunc(v.AllPods(), func(pod *corev1.Pod) bool { return !metav1.IsControlledBy(pod, owner) })
+}
+
+// PodOn is the one pod of the set on the node that is not terminating, nil if there is none.
+func (v View) PodOn(set, node string) *corev1.Pod {
+	for _, pod := range v.Pods(set) {
+		if pod.Spec.NodeName == node && pod.DeletionTimestamp == nil {
+			return pod
+		}
+	}
+	return nil
+}
+
+// Revisions are the ControllerRevisions of the namespace, oldest first.
+func (v View) Revisions() []*appsv1.ControllerRevision {
+	revisions, _ := v.revisions.ControllerRevisions(v.namespace).List(labels.Everything())
+	slices.SortFunc(revisions, func(a, b *appsv1.ControllerRevision) int { return int(a.Revision - b.Revision) })
+	return revisions
+}
+
+// Event is the first event with that reason about the object of that name, nil if there is none.
+func (v View) Event(object, reason string) *corev1.Event {
+	events, _ := v.events.Events(v.namespace).List(labels.Everything())
+	for _, event := range events {
+		if event.InvolvedObject.Name == object && event.Reason == reason {
+			return event
+		}
+	}
+	return nil
+}
+
+// Node is the node of that name, nil if there is none.
+func (v View) Node(name string) *corev1.Node {
+	node, err := v.nodes.Get(name)
+	if err != nil {
+		return nil
+	}
+	return node
+}
+
+// UIDs are the pods' UIDs by node.
+func UIDs(pods []*corev1.Pod) map[string]types.UID {
+	uids := make(map[string]types.UID, len(pods))
+	for _, pod := range pods {
+		uids[pod.Spec.NodeName] = pod.UID
+	}
+	return uids
+}
+
+// Describe is a short list of the namespace's sets, revisions and pods, for a failure.
+func (v View) Describe() string {
+	var text strings.Builder
+	sets, _ := v.sets.DaemonSets(v.namespace).List(labels.Everything())
+	for _, set := range sets {
+		s := set.Status
+		fmt.Fprintf(&text, "set %s generation %d (observed %d): desired %d current %d misscheduled %d updated %d ready %d available %d unavailable %d\n",
+			set.Name, set.Generation, s.ObservedGeneration, s.DesiredNumberScheduled, s.CurrentNumberScheduled, s.NumberMisscheduled,
+			s.UpdatedNumberScheduled, s.NumberReady, s.NumberAvailable, s.NumberUnavailable)
+	}
+	for _, revision := range v.Revisions() {
+		fmt.Fprintf(&text, "revision %s number %d\n", revision.Name, revision.Revision)
+	}
+	for _, pod := range v.AllPods() {
+		fmt.Fprintf(&text, "pod %s on %s %s revision %s ready %t terminating %t\n", pod.Name, pod.Spec.NodeName, pod.Status.Phase,
+			pod.Labels[appsv1.DefaultDaemonSetUniqueLabelKey], Ready(pod), pod.DeletionTimestamp != nil)
+	}
+	return text.String()
+}
+
+// Ready is whether the pod's condition Ready is True.
+func Ready(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
