@@ -333,8 +333,11 @@ func (s *story) undo(ctx context.Context) error {
 	})
 }
 
-// judge compares the count with what was promised.
-func (s *story) judge(context.Context) error {
+// judge compares the count with what was promised, once the picture shows the end too.
+func (s *story) judge(ctx context.Context) error {
+	if err := s.await(ctx, "the picture to show every node up to date", func(*tally) bool { return s.picture().Done == s.count }); err != nil {
+		return err
+	}
 	if err := s.witness.ask(func(t *tally) { s.seen.figures = t.figures }); err != nil {
 		return err
 	}

@@ -98,6 +98,7 @@ func TestJudgeFindsEachBrokenPromise(t *testing.T) {
 	good := func() *story {
 		s := &story{count: 30, witness: &Witness{tally: newTally(nil, 6)}}
 		s.seen.kept = 24
+		s.model.Done = 30
 		s.witness.tally.figures = Figures{Made: 72, MostPerNode: 1, Unavailable: 6, UnavailableInAll: 8}
 		return s
 	}
