@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"everynode.dev/everynode/localplane/internal/home"
 )
@@ -38,10 +39,12 @@ func UseDirectory(named string, fresh bool) (Directory, error) {
 	return Directory{Path: named}, nil
 }
 
-// Leave removes a temporary directory, unless the demo failed: then it returns a sentence that says where the logs are.
+// Leave removes a temporary directory, unless the demo failed and left logs behind: then it returns a sentence that says
+// where they are.
 func (d Directory) Leave(err error) string {
-	if err != nil && !errors.Is(err, errInterrupted) {
-		return fmt.Sprintf("the logs are in %s/logs", d.Path)
+	logs := filepath.Join(d.Path, "logs")
+	if _, missing := os.Stat(logs); err != nil && !errors.Is(err, errInterrupted) && missing == nil {
+		return "the logs are in " + logs
 	}
 	if d.temporary {
 		_ = os.RemoveAll(d.Path) // what is left of a finished demo does no harm

@@ -15,12 +15,22 @@ import (
 func TestTemporaryDirectoryGoesUnlessTheDemoFailed(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for _, c := range []struct {
-		err   error
-		stays bool
-	}{{nil, false}, {errInterrupted, false}, {errors.New("a node had 2 pods"), true}} {
+		err         error
+		logs, stays bool
+	}{
+		{nil, true, false},
+		{errInterrupted, true, false},
+		{errors.New("a node had 2 pods"), true, true},
+		{errors.New("port 1 is in use"), false, false},
+	} {
 		dir, err := UseDirectory("", false)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if c.logs {
+			if err := os.Mkdir(filepath.Join(dir.Path, "logs"), 0o700); err != nil {
+				t.Fatal(err)
+			}
 		}
 		said := dir.Leave(c.err)
 		if _, err := os.Stat(dir.Path); (err == nil) != c.stays || strings.Contains(said, dir.Path) != c.stays {

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -42,6 +44,11 @@ func (a *app) demo(ctx context.Context, o localplane.Options) error {
 	if o.NativeController {
 		o.Dialects = []string{localplane.NoDialects}
 	}
+	// A closed pipe (`localplane demo | head`) is reported by the write, and the demo then stops what it has started; the
+	// signal would end this process before that.
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
 	o.Progress = a.out
 	dir, err := demo.UseDirectory(o.Dir, o.Fresh)
 	if err != nil {
