@@ -70,9 +70,12 @@ func Run(ctx context.Context, o Options) error {
 	if ctx.Err() != nil {
 		err = errInterrupted
 	}
-	err = errors.Join(err, screen.Close(), screen.Say("\nStopping everything."), plane.Stop(context.WithoutCancel(ctx)))
-	if err != nil {
+	shown := errors.Join(screen.Close(), screen.Say("\nStopping everything."))
+	if err = errors.Join(err, plane.Stop(context.WithoutCancel(ctx))); err != nil {
 		return err
+	}
+	if shown != nil {
+		return shown
 	}
 	return screen.Say(s.summary(time.Since(began)))
 }

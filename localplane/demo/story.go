@@ -111,7 +111,7 @@ func (s *story) prepare(ctx context.Context) error {
 	return nil
 }
 
-// readyNodes returns the names of the nodes once all of them are ready.
+// readyNodes returns the names of the nodes once all of them are ready and free of taints.
 func (s *story) readyNodes(ctx context.Context) ([]string, error) {
 	var ready []string
 	err := s.poll(ctx, s.limit(), func() (bool, error) {
@@ -121,9 +121,7 @@ func (s *story) readyNodes(ctx context.Context) ([]string, error) {
 		}
 		ready = nil
 		for _, node := range list.Items {
-			if slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-				return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-			}) {
+			if usable(&node) {
 				ready = append(ready, node.Name)
 			}
 		}
@@ -134,6 +132,13 @@ func (s *story) readyNodes(ctx context.Context) ([]string, error) {
 	}
 	slices.Sort(ready)
 	return ready, nil
+}
+
+// usable is whether a pod of the set has to run there: the taint that a new node carries goes shortly after it is ready.
+func usable(node *corev1.Node) bool {
+	return len(node.Spec.Taints) == 0 && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // create is the first act.
