@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/dynamic"
@@ -27,7 +28,7 @@ const (
 
 // Options says how the story is told.
 type Options struct {
-	// Plane is the plane to start; its Dir and Nodes have to be set.
+	// Plane is the plane to start; its Dir and Nodes have to be set, and its Progress becomes part of the story.
 	Plane localplane.Options
 	// Out is where the story goes; Getenv reads the environment (for colours).
 	Out    io.Writer
@@ -57,6 +58,8 @@ func Run(ctx context.Context, o Options) error {
 			o.Plane.Nodes, LeastNodes, budgetPercent)}
 	}
 	began := time.Now()
+	screen := view.Open(o.Out, o.Getenv)
+	o.Plane.Progress = progress{screen}
 	plane, err := localplane.Start(ctx, o.Plane)
 	if ctx.Err() != nil {
 		return interrupted(ctx, plane)
@@ -64,7 +67,6 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	screen := view.Open(o.Out, o.Getenv)
 	s := &story{plane: plane, view: screen, count: o.Plane.Nodes}
 	err = s.tell(ctx)
 	if ctx.Err() != nil {
@@ -88,6 +90,17 @@ func interrupted(ctx context.Context, plane *localplane.Plane) error {
 		return errInterrupted
 	}
 	return errors.Join(errInterrupted, plane.Stop(context.WithoutCancel(ctx)))
+}
+
+// progress hands the lines of the plane to the view, so that they do not run into the picture.
+type progress struct{ view view.View }
+
+// Write implements io.Writer for whole lines.
+func (p progress) Write(text []byte) (int, error) {
+	if err := p.view.Say(strings.TrimSuffix(string(text), "\n")); err != nil {
+		return 0, err
+	}
+	return len(text), nil
 }
 
 // clients are the ways to talk to the plane.

@@ -73,7 +73,11 @@ func (s *story) whereItStands(err error) string {
 	if !errors.Is(err, errTooLong) || m.Title == "" {
 		return ""
 	}
-	text := fmt.Sprintf("; %d of %d nodes are up to date", m.Done, m.Status.Desired)
+	var counts []string
+	for _, c := range m.Counts {
+		counts = append(counts, fmt.Sprintf("%d %s", c.Nodes, c.Kind))
+	}
+	text := fmt.Sprintf("; of %d nodes are: %s", len(m.Cells), strings.Join(counts, ", "))
 	for _, w := range m.Waits {
 		text += fmt.Sprintf("; %s: %s", view.List(w.Nodes, 2), w.Reason)
 	}

@@ -5,11 +5,13 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 
 	"everynode.dev/everynode/localplane"
 	"everynode.dev/everynode/localplane/demo"
@@ -49,7 +51,9 @@ func (a *app) demo(ctx context.Context, o localplane.Options) error {
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
 	defer signal.Stop(broken)
-	o.Progress = a.out
+	// What the client library logs is about single connections and would run into the picture.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
 	dir, err := demo.UseDirectory(o.Dir, o.Fresh)
 	if err != nil {
 		return err
