@@ -65,7 +65,7 @@ func frame(m Model, size Size, g glyphs) []line {
 func header(m Model) line {
 	l := line{{m.Title, strong}, {" to revision ", plain}, {m.Target, strong}}
 	if m.Started != 0 {
-		l = append(l, span{"  " + Duration(m.elapsed()), plain})
+		l = append(l, span{"  after " + Duration(m.elapsed()), plain})
 	}
 	if forecast := m.forecast(); forecast != "" {
 		l = append(l, span{", " + forecast, plain})
