@@ -160,8 +160,13 @@ bin/golangci-lint: hack/tools/go.mod hack/tools/go.sum
 ##@ Change
 
 .PHONY: generate
-generate: ## Write the generated files: docs/reference
+generate: bin/controller-gen ## Write the generated files: deep copies and CRDs of the API types, docs/reference
+	hack/generate-api bin/controller-gen
 	go run ./hack/docgen
+
+bin/controller-gen: hack/tools/go.mod hack/tools/go.sum
+	@$(STEP) 'build bin/controller-gen' \
+		hack/build -C hack/tools -o $(BIN)/controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen
 
 .PHONY: update
 update: ## Write the golden files of all tests of the root module anew; read the diff before you commit it

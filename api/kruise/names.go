@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kruise declares the names of OpenKruise's Advanced DaemonSet: what its users write, and what is found on objects
+// that OpenKruise made. The types are in the packages of its versions below; v1beta1 is the one that is stored.
+//
+// Rule: these names belong to OpenKruise and never change. Names of Everynode's own are in api/everynode.
+package kruise
+
+// Group is the API group of the Advanced DaemonSet.
+const Group = "apps.kruise.io"
+
+// Resource and Kind are the names of the Advanced DaemonSet in its group.
+const (
+	Resource = "daemonsets"
+	Kind     = "DaemonSet"
+)
+
+// Versions of the API; VersionStored is the one in which the API server keeps objects.
+const (
+	VersionAlpha  = "v1alpha1"
+	VersionBeta   = "v1beta1"
+	VersionStored = VersionBeta
+)
+
+// Annotations on a daemon set.
+const (
+	// ProgressiveCreate "true" lets the partition hold back the creation of pods too. In v1beta1 there is the field
+	// spec.scaleStrategy.partitionedScaling for it, which wins where it is set.
+	ProgressiveCreate = "daemonset.kruise.io/progressive-create-pod"
+	// PredownloadParallelism is at how many nodes at once a new image is pulled before the update, a whole number.
+	PredownloadParallelism = "apps.kruise.io/image-predownload-parallelism"
+	// PredownloadTimeout is the time in seconds after which one pull is given up, a whole number.
+	PredownloadTimeout = "apps.kruise.io/image-predownload-timeout-seconds"
+	// PredownloadMinUpdatedReady is how many updated pods have to be ready before images are pulled, a number or percentage.
+	PredownloadMinUpdatedReady = "apps.kruise.io/image-predownload-min-updated-ready-pods"
+)

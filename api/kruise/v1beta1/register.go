@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"everynode.dev/everynode/api/kruise"
+)
+
+// GroupVersion is the group and version of the types of this package.
+func GroupVersion() schema.GroupVersion {
+	return schema.GroupVersion{Group: kruise.Group, Version: kruise.VersionBeta}
+}
+
+// AddToScheme tells a scheme of the types of this package.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion(), &DaemonSet{}, &DaemonSetList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion())
+	return nil
+}

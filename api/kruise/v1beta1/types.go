@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"everynode.dev/everynode/api/kruise/pub"
+)
+
+// DaemonSet keeps one pod on every node that should have one, like the DaemonSet of apps/v1, and can in addition update a
+// part of the nodes only, pause, update pods in place, and wait for others before a pod goes.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=daemon;ads
+// +kubebuilder:storageversion
+// +kubebuilder:metadata:labels="everynode.dev/part-of=everynode"
+// +kubebuilder:printcolumn:name="DESIRED",type="integer",JSONPath=".status.desiredNumberScheduled",description="Nodes that should run a pod."
+// +kubebuilder:printcolumn:name="CURRENT",type="integer",JSONPath=".status.currentNumberScheduled",description="Nodes that should run a pod and do."
+// +kubebuilder:printcolumn:name="READY",type="integer",JSONPath=".status.numberReady",description="Nodes with a pod that is ready."
+// +kubebuilder:printcolumn:name="UP-TO-DATE",type="integer",JSONPath=".status.updatedNumberScheduled",description="Nodes with a pod of the newest revision."
+// +kubebuilder:printcolumn:name="AVAILABLE",type="integer",JSONPath=".status.numberAvailable",description="Nodes with a pod that is available."
+// +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="Time since the object was created."
+// +kubebuilder:printcolumn:name="CONTAINERS",type="string",priority=1,JSONPath=".spec.template.spec.containers[*].name",description="Names of the containers of the template."
+// +kubebuilder:printcolumn:name="IMAGES",type="string",priority=1,JSONPath=".spec.template.spec.containers[*].image",description="Images of the containers of the template."
+type DaemonSet struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is what is wanted.
+	// +optional
+	Spec DaemonSetSpec `json:"spec,omitempty"`
+
+	// Status is what was seen last. It is written by the controller only.
+	// +optional
+	Status DaemonSetStatus `json:"status,omitempty"`
+}
+
+// DaemonSetList is a list of daemon sets.
+//
+// +kubebuilder:object:root=true
+type DaemonSetList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []DaemonSet `json:"items"`
+}
+
+// DaemonSetSpec is what is wanted.
+type DaemonSetSpec struct {
+	// Selector finds the pods of this daemon set by their labels. It must match the labels of the template, must not be
+	// empty, and cannot be changed.
+	Selector *metav1.LabelSelector `json:"selector"`
+
+	// Template describes the pods, as in a DaemonSet of apps/v1. One pod is created on every node that its node selector,
+	// node affinity and tolerations allow. Its only restart policy is Always. It is defaulted and validated by the API
+	// server as a pod template of core/v1, so see kubectl explain podtemplate.template for its fields.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	Template runtime.RawExtension `json:"template"`
+
+	// UpdateStrategy says how old pods are replaced after the template has changed.
+	// +optional
+	UpdateStrategy DaemonSetUpdateStrategy `json:"updateStrategy,omitempty"`
+
+	// MinReadySeconds is how long a new pod has to be ready before it counts as available. The default is 0.
+	// +optional
+	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
+
+	// BurstReplicas is the largest number of pods that are created, deleted or updated in place at once, in one pass of the
+	// controller: a number from 1, or a percentage of the nodes that should run a pod, of at least one node. The default
+	// is 250.
+	// +optional
+	BurstReplicas *intstr.IntOrString `json:"burstReplicas,omitempty"`
+
+	// RevisionHistoryLimit is how many old revisions of the template are kept, to roll back to. The default is 10.
+	// +optional
+	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
+
+	// Lifecycle names the moments at which a pod waits for somebody else.
+	// +optional
+	Lifecycle *pub.Lifecycle `json:"lifecycle,omitempty"`
+
+	// ScaleStrategy says how missing pods are created.
+	// +optional
+	ScaleStrategy *DaemonSetScaleStrategy `json:"scaleStrategy,omitempty"`
+}
+
+// DaemonSetScaleStrategy says how missing pods are created.
+type DaemonSetScaleStrategy struct {
+	// PartitionedScaling lets updateStrategy.rollingUpdate.partition also hold back the creation of missing pods: pods of
+	// the newest revision are then created on all but that many nodes. The default is false.
+	// +optional
+	PartitionedScaling bool `json:"partitionedScaling,omitempty"`
+}
+
+// DaemonSetUpdateStrategy says how old pods are replaced.
+type DaemonSetUpdateStrategy struct {
+	// Type is RollingUpdate (the controller replaces old pods, within the limits of rollingUpdate) or OnDelete (an old pod
+	// stays until somebody deletes it). The default is RollingUpdate.
+	// +optional
+	Type DaemonSetUpdateStrategyType `json:"type,omitempty"`
+
+	// RollingUpdate holds the limits of the type RollingUpdate, and has no meaning with another.
+	// +optional
+	RollingUpdate *RollingUpdateDaemonSet `json:"rollingUpdate,omitempty"`
+}
+
+// DaemonSetUpdateStrategyType says who replaces old pods.
+type DaemonSetUpdateStrategyType string
+
+// The strategies.
+const (
+	// RollingUpdateDaemonSetStrategyType lets the controller replace old pods.
+	RollingUpdateDaemonSetStrategyType DaemonSetUpdateStrategyType = "RollingUpdate"
+	// OnDeleteDaemonSetStrategyType leaves it to whoever deletes old pods.
+	OnDeleteDaemonSetStrategyType DaemonSetUpdateStrategyType = "OnDelete"
+)
+
+// RollingUpdateType says how one pod is brought to the new revision.
+type RollingUpdateType string
+
+// The types of a rolling update.
+const (
+	// StandardRollingUpdateType replaces the pod by a new one.
+	StandardRollingUpdateType RollingUpdateType = "Standard"
+	// InplaceRollingUpdateType changes the pod in place where only its images, labels or annotations differ, and replaces
+	// it otherwise.
+	InplaceRollingUpdateType RollingUpdateType = "InPlaceIfPossible"
+)
+
+// RollingUpdateDaemonSet holds the limits of a rolling update.
+type RollingUpdateDaemonSet struct {
+	// Type is Standard (an old pod is replaced by a new one) or InPlaceIfPossible (where only images of containers, labels
+	// or annotations of the template differ, the pod stays and only the containers concerned restart; maxSurge must be 0).
+	// The default is Standard.
+	// +optional
+	Type RollingUpdateType `json:"rollingUpdateType,omitempty"`
+
+	// MaxUnavailable is at how many nodes at once the pod may be unavailable during the update: a number, or a percentage
+	// of the nodes that should run a pod, rounded up. It must be 0 if maxSurge is not, and must not be 0 if maxSurge is.
+	// The default is 1 if maxSurge is not set either.
+	// +optional
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+
+	// MaxSurge is at how many nodes at once the new pod is created beside the old one, which goes when the new one is
+	// available: a number, or a percentage of the nodes that should run a pod, rounded up. The default is 0 if
+	// maxUnavailable is not set either.
+	// +optional
+	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
+
+	// Selector chooses by node labels the nodes that are updated; on all others an old pod keeps its revision. Without it
+	// all nodes are updated.
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+
+	// Partition is at how many nodes the old pod stays: a number, or a percentage of the nodes that should run a pod,
+	// rounded down. At that number or above it no pod is updated. Raising it does not roll anything back. The default is 0.
+	// +optional
+	Partition *intstr.IntOrString `json:"partition,omitempty"`
+
+	// Paused stops updates that have not begun. Pods that are missing are still created. The default is false.
+	// +optional
+	Paused *bool `json:"paused,omitempty"`
+}
+
+// DaemonSetStatus is what was seen last.
+type DaemonSetStatus struct {
+	// CurrentNumberScheduled is the number of nodes that should run a pod and have one.
+	CurrentNumberScheduled int32 `json:"currentNumberScheduled"`
+
+	// NumberMisscheduled is the number of nodes that have a pod and should not.
+	NumberMisscheduled int32 `json:"numberMisscheduled"`
+
+	// DesiredNumberScheduled is the number of nodes that should run a pod.
+	DesiredNumberScheduled int32 `json:"desiredNumberScheduled"`
+
+	// NumberReady is the number of nodes that should run a pod and have one that is ready.
+	NumberReady int32 `json:"numberReady"`
+
+	// ObservedGeneration is the generation of the object that this status was made for.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// UpdatedNumberScheduled is the number of nodes that should run a pod and have one of the newest revision.
+	UpdatedNumberScheduled int32 `json:"updatedNumberScheduled"`
+
+	// NumberAvailable is the number of nodes that should run a pod and have one that is available: ready for at least
+	// minReadySeconds.
+	// +optional
+	NumberAvailable int32 `json:"numberAvailable,omitempty"`
+
+	// NumberUnavailable is the number of nodes that should run a pod and have none that is available.
+	// +optional
+	NumberUnavailable int32 `json:"numberUnavailable,omitempty"`
+
+	// CollisionCount is how often the name of a new revision was taken by another one; it goes into the next name.
+	// +optional
+	CollisionCount *int32 `json:"collisionCount,omitempty"`
+
+	// Conditions are Progressing, Available, Paused and Degraded, each with its reason.
+	// +optional
+	// +patchMergeKey=type
+	// +patchStrategy=merge
+	Conditions []appsv1.DaemonSetCondition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+
+	// UpdateRevision is the newest revision: the label controller-revision-hash of the pods that are up to date.
+	// +optional
+	UpdateRevision string `json:"updateRevision,omitempty"`
+}
