@@ -15,7 +15,7 @@ import (
 
 // tooLate is how long the budget has to have been used up before taking down one more pod counts as ignoring it. The
 // controller cannot know of a pod that became unavailable a moment ago.
-const tooLate = time.Second
+const tooLate = 2 * time.Second
 
 // Figures is what the witness has counted.
 type Figures struct {

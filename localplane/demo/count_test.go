@@ -70,9 +70,9 @@ func TestCountSeesTooManyDown(t *testing.T) {
 	if c.figures.Unavailable != 4 || c.figures.Beyond != 0 {
 		t.Errorf("four pods taken down at once: %+v", c.figures)
 	}
-	c.put(moment(2.5), "p4", runningOn(4, imageOne).terminating())
+	c.put(moment(3.5), "p4", runningOn(4, imageOne).terminating())
 	if c.figures.Beyond != 1 {
-		t.Errorf("a fifth one 1.5 s after the budget was used up: %+v", c.figures)
+		t.Errorf("a fifth one 2.5 s after the budget was used up: %+v", c.figures)
 	}
 }
 

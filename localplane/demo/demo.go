@@ -67,7 +67,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	s := &story{plane: plane, view: screen, count: o.Plane.Nodes}
+	s := &story{plane: plane, view: screen, count: o.Plane.Nodes, dark: map[string]bool{}}
 	err = s.tell(ctx)
 	if ctx.Err() != nil {
 		err = errInterrupted

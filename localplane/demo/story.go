@@ -41,8 +41,9 @@ type story struct {
 	tasks sync.WaitGroup
 
 	mu sync.Mutex
-	// model is the newest picture.
+	// model is the newest picture, dark are the nodes that were seen not ready.
 	model view.Model
+	dark  map[string]bool
 
 	seen seen
 }
@@ -73,7 +74,7 @@ func (s *story) tell(ctx context.Context) error {
 	})
 	for _, act := range []func(context.Context) error{s.prepare, s.create, s.roll, s.spoil, s.undo, s.judge} {
 		if err := act(ctx); err != nil {
-			return err
+			return s.withDarkNodes(err)
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -128,9 +129,7 @@ func (s *story) draw(ctx context.Context) {
 	for pause(ctx, interval) == nil {
 		if snapshot, plan, ok := s.set.Look(rollout.Time(time.Now().UnixNano())); ok {
 			model := tracker.Next(snapshot, plan)
-			s.mu.Lock()
-			s.model = model
-			s.mu.Unlock()
+			s.remember(model)
 			s.heard(s.view.Show(model))
 		}
 		select {
@@ -139,6 +138,36 @@ func (s *story) draw(ctx context.Context) {
 		case <-s.set.Changed():
 		}
 	}
+}
+
+func (s *story) remember(m view.Model) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.model = m
+	for _, cell := range m.Cells {
+		if cell.NotReady {
+			s.dark[cell.Node] = true
+		}
+	}
+}
+
+// withDarkNodes adds to a failure that nodes were not ready which the demo has not cut off, if there were any: then it may
+// say more of the machine than of what was shown on it.
+func (s *story) withDarkNodes(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var names []string
+	for name := range s.dark {
+		if !slices.Contains(s.cut, name) {
+			names = append(names, name)
+		}
+	}
+	if err == nil || len(names) == 0 {
+		return err
+	}
+	slices.Sort(names)
+	return fmt.Errorf("%w; nodes were not ready although nobody cut them off (%s): this machine may be overloaded, try again when it has less to do",
+		err, view.List(names, 4))
 }
 
 // picture is the newest model.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/localplane"
 )
 
@@ -117,5 +118,22 @@ func TestJudgeFindsEachBrokenPromise(t *testing.T) {
 		if err := s.judge(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %q, got %v", want, err)
 		}
+	}
+}
+
+func TestAFailureNamesNodesThatWentDarkByThemselves(t *testing.T) {
+	failure := errors.New("7 nodes were down")
+	s := &story{cut: []string{"n1"}, dark: map[string]bool{}}
+	s.remember(view.Model{Cells: []view.Cell{{Node: "n1", NotReady: true}, {Node: "n2"}}})
+	if err := s.withDarkNodes(failure); err != failure {
+		t.Errorf("only a node that was cut is dark: %v", err)
+	}
+	s.remember(view.Model{Cells: []view.Cell{{Node: "n3", NotReady: true}}})
+	s.remember(view.Model{})
+	if err := s.withDarkNodes(failure); !errors.Is(err, failure) || !strings.Contains(err.Error(), "(n3)") {
+		t.Errorf("n3 went dark: %v", err)
+	}
+	if err := s.withDarkNodes(nil); err != nil {
+		t.Errorf("nothing failed: %v", err)
 	}
 }
