@@ -167,11 +167,6 @@ func (t *tally) troubled(image, trouble string) []string {
 	return t.where(func(p podFacts) bool { return !p.deleting && p.image == image && p.trouble == trouble })
 }
 
-// terminating returns the nodes that have a terminating pod.
-func (t *tally) terminating() []string {
-	return t.where(func(p podFacts) bool { return p.deleting })
-}
-
 // where returns the nodes that have a pod like that, sorted.
 func (t *tally) where(like func(podFacts) bool) []string {
 	var nodes []string
