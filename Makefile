@@ -131,7 +131,7 @@ verify: verify-format verify-tidy verify-rules verify-generate vet lint test-rac
 
 .PHONY: verify-format
 verify-format: ## gofmt and go.mod files have nothing to change
-	@$(STEP) gofmt bash -ec 'test -z "$$(gofmt -l -s . | tee /dev/stderr)"'
+	@$(STEP) gofmt bash -ec 'test -z "$$(git ls-files -co --exclude-standard "*.go" ":!*/zz_generated.*" | xargs gofmt -l -s | tee /dev/stderr)"'
 
 .PHONY: verify-tidy
 verify-tidy:
