@@ -26,6 +26,7 @@ type fixture struct {
 }
 
 func TestPlane(t *testing.T) {
+	t.Parallel()
 	o := options(t)
 	o.Nodes, o.NativeController = 3, true
 	f := &fixture{}

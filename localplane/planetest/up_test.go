@@ -69,6 +69,7 @@ func (u *up) ready(t *testing.T) string {
 }
 
 func TestUpKilledAndStartedAgain(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	first := runUp(t, dir)
 	line := first.ready(t)
@@ -110,6 +111,7 @@ func TestUpKilledAndStartedAgain(t *testing.T) {
 }
 
 func TestUpInterruptedWhileStarting(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	u := runUp(t, dir)
 	// The first line says that etcd is ready; the API server is on its way.
@@ -132,6 +134,7 @@ func TestUpInterruptedWhileStarting(t *testing.T) {
 }
 
 func TestTwoPlanesSideBySide(t *testing.T) {
+	t.Parallel()
 	var wg sync.WaitGroup
 	planes := make([]*localplane.Plane, 2)
 	for i := range planes {
@@ -165,6 +168,7 @@ func TestTwoPlanesSideBySide(t *testing.T) {
 }
 
 func TestStartIsCancelled(t *testing.T) {
+	t.Parallel()
 	o := options(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 	defer cancel()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -25,7 +26,7 @@ const ConnectedLabel = "localplane.everynode.dev/connected"
 // Connected tells whether the node's kubelet can be heard.
 func Connected(node *v1.Node) bool { return node.Labels[ConnectedLabel] == "true" }
 
-// PodNetwork is where the pods' addresses come from; nothing routes to it.
+// podNetwork is where the pods' addresses come from; nothing routes to it.
 var podNetwork = netip.MustParsePrefix("10.128.0.0/9")
 
 const byNode = "spec.nodeName"
@@ -81,7 +82,7 @@ func New(o Options) (*Kubelet, error) {
 
 // dropManagedFields saves the memory of what nobody here reads.
 func dropManagedFields(obj any) (any, error) {
-	if o, ok := obj.(interface{ SetManagedFields([]managedFields) }); ok {
+	if o, ok := obj.(metav1.Object); ok {
 		o.SetManagedFields(nil)
 	}
 	return obj, nil

@@ -15,8 +15,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-type managedFields = metav1.ManagedFieldsEntry
-
 // podState is a pod as its node knows it. The queue gives one pod to one worker at a time, so it needs no lock.
 type podState struct {
 	uid types.UID

@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -32,7 +31,7 @@ type app struct {
 
 // Main runs the verb that the arguments name and returns the exit code.
 func Main(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	root := New(os.Stdout)
 	root.SetArgs(args)
@@ -45,8 +44,7 @@ func Main(args []string) int {
 
 func exitCode(err error) int {
 	var usage *localplane.UsageError
-	// cobra has no type for an unknown verb.
-	if errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command") {
+	if errors.As(err, &usage) {
 		return exitUsage
 	}
 	return exitFailed
@@ -66,6 +64,13 @@ It listens on loopback only. Its state stays in its directory when it stops.`,
 		SilenceErrors: true,
 		// The flags before a verb are read before the verb sees its own: kubectl reads none of ours.
 		TraverseChildren: true,
+		Args:             cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return &localplane.UsageError{Message: fmt.Sprintf("unknown verb %q (see `localplane --help`)", args[0])}
+		},
 	}
 	root.SetOut(out)
 	root.PersistentFlags().StringVar(&a.dir, "dir", localplane.DefaultDir, "directory of the plane")

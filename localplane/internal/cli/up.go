@@ -52,7 +52,7 @@ func (f *upFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&o.Kubernetes.QPS, "kubernetes-qps", 0, "requests per second that each component may send to the API server (default 2000)")
 	fs.IntVar(&o.Kubernetes.Burst, "kubernetes-burst", 0, "requests that each component may send at once (default: as many as per second)")
 	fs.DurationVar(&o.Kubernetes.NodeMonitorGracePeriod, "node-monitor-grace-period", 0,
-		"how long a node may be silent before it is NotReady (default 16s, longer with more than 250 nodes)")
+		"how long a node may be silent before it is NotReady (default 16s, longer with more than 125 nodes)")
 	fs.IntVar(&o.Manager.Count, "managers", 1, "processes of Everynode's manager, one of which leads")
 	fs.StringArrayVar(&o.Manager.Args, "manager-arg", nil, "argument for Everynode's manager; may be given several times")
 	fs.StringVar(&o.Programs.Manager, "manager-binary", "", "program of Everynode's manager (default: everynode-manager beside this program)")

@@ -19,7 +19,7 @@ var errStopping = errors.New("the plane is stopping")
 
 const (
 	firstRestartDelay = time.Second
-	lastRestartDelay  = 30 * time.Second
+	lastRestartDelay  = 10 * time.Second
 	// steadyAfter is how long a process has to run for its next failure to count as the first one again.
 	steadyAfter = time.Minute
 )

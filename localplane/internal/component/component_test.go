@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package component
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"everynode.dev/everynode/localplane/internal/home"
+)
+
+func testInputs(t *testing.T) Inputs {
+	t.Helper()
+	h, err := home.At(filepath.Join(t.TempDir(), "plane"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Create(); err != nil {
+		t.Fatal(err)
+	}
+	ports, err := ChoosePorts(PortNames(true, 2), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Inputs{
+		Home: h, Ports: ports, Self: "/bin/localplane", ManagerBinary: "/bin/everynode-manager",
+		Clients:          ClientLimits{QPS: 7, Burst: 8},
+		Nodes:            NodeTiming{Grace: 16 * time.Second, Lease: 10 * time.Second},
+		NativeController: true,
+		Managers:         Managers{Count: 2, Dialects: []string{"native", "kruise"}, Args: []string{"--v=4"}},
+	}
+}
+
+func named(t *testing.T, list []Component, name string) Component {
+	t.Helper()
+	i := slices.IndexFunc(list, func(c Component) bool { return c.Name == name })
+	if i < 0 {
+		t.Fatalf("there is no %s", name)
+	}
+	return list[i]
+}
+
+func TestTiersComeInOrder(t *testing.T) {
+	list := All(testInputs(t))
+	if !slices.IsSortedFunc(list, func(a, b Component) int { return int(a.Tier - b.Tier) }) {
+		t.Error("a component comes before one of an earlier tier")
+	}
+	if named(t, list, Etcd).Tier >= named(t, list, APIServer).Tier {
+		t.Error("etcd would stop before the API server")
+	}
+}
+
+func TestNothingListensBeyondLoopback(t *testing.T) {
+	in := testInputs(t)
+	for _, c := range All(in) {
+		for _, arg := range c.Args {
+			flag, value, _ := strings.Cut(arg, "=")
+			if strings.Contains(flag, "bind-address") && !strings.HasPrefix(value, Loopback) {
+				t.Errorf("%s: %s", c.Name, arg)
+			}
+			if strings.Contains(flag, "urls") && !strings.HasPrefix(value, "https://"+Loopback) {
+				t.Errorf("%s: %s", c.Name, arg)
+			}
+		}
+	}
+	args := named(t, All(in), APIServer).Args
+	for _, want := range []string{"--anonymous-auth=false", "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction"} {
+		if !slices.Contains(args, want) {
+			t.Errorf("the API server runs without %s", want)
+		}
+	}
+}
+
+func TestNativeControllerIsAProcessOfItsOwn(t *testing.T) {
+	in := testInputs(t)
+	list := All(in)
+	if args := named(t, list, ControllerManager).Args; !slices.Contains(args, "--controllers=*,-daemonset") {
+		t.Errorf("kube-controller-manager runs the daemonset controller: %v", args)
+	}
+	if args := named(t, list, NativeController).Args; !slices.Contains(args, "--controllers=daemonset") {
+		t.Errorf("native-controller runs others: %v", args)
+	}
+	in.NativeController = false
+	if slices.ContainsFunc(All(in), func(c Component) bool { return c.Name == NativeController }) {
+		t.Error("the native controller runs without having been asked for")
+	}
+}
+
+func TestManagersDiffer(t *testing.T) {
+	in := testInputs(t)
+	first, second := named(t, All(in), "manager"), named(t, All(in), "manager-2")
+	if first.Ready.URL == second.Ready.URL {
+		t.Error("both managers have the same health address")
+	}
+	for _, want := range []string{
+		"--dialects=native,kruise", "--leader-elect", "--kube-api-qps=7", "--kube-api-burst=8",
+		"--kubeconfig=" + filepath.Join(in.Home.PKI(), "manager.kubeconfig"), "--v=4",
+	} {
+		if !slices.Contains(first.Args, want) || !slices.Contains(second.Args, want) {
+			t.Errorf("a manager runs without %s", want)
+		}
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	in := testInputs(t)
+	if err := IssueCredentials(in); err != nil {
+		t.Fatal(err)
+	}
+	for name := range clients() {
+		path := in.KubeconfigFile(name)
+		if name == AdminClient {
+			path = in.Home.Kubeconfig()
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %o", path, info.Mode().Perm())
+		}
+		config, err := clientcmd.BuildConfigFromFlags("", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf("https://127.0.0.1:%d", in.Ports[APIServer]); config.Host != want {
+			t.Errorf("%s leads to %s, want %s", name, config.Host, want)
+		}
+	}
+	// Every file that a command line names is there.
+	for _, c := range All(in) {
+		for _, arg := range c.Args {
+			_, value, _ := strings.Cut(arg, "=")
+			if strings.HasPrefix(value, in.Home.PKI()) {
+				if _, err := os.Stat(value); err != nil {
+					t.Errorf("%s: %s: %v", c.Name, arg, err)
+				}
+			}
+		}
+	}
+}
+
+func TestPortsAreKeptWhileTheyAreFree(t *testing.T) {
+	names := PortNames(true, 1)
+	first, err := ChoosePorts(names, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	distinct := map[int]bool{}
+	for _, port := range first {
+		distinct[port] = true
+	}
+	if len(distinct) != len(names) {
+		t.Errorf("%d ports for %d purposes", len(distinct), len(names))
+	}
+	busy := first[APIServer]
+	l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", Loopback, busy))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	second, err := ChoosePorts(names, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if kept := second[name] == first[name]; kept == (name == APIServer) {
+			t.Errorf("%s: port %d before, %d after", name, first[name], second[name])
+		}
+	}
+	// Two purposes that were given the same port get different ones.
+	third, err := ChoosePorts([]string{Etcd, PortEtcdPeer}, map[string]int{Etcd: first[Etcd], PortEtcdPeer: first[Etcd]})
+	if err != nil || third[Etcd] == third[PortEtcdPeer] {
+		t.Errorf("ports %v, error %v", third, err)
+	}
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localplane
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"everynode.dev/everynode/localplane/internal/component"
+	"everynode.dev/everynode/localplane/simkubelet"
+)
+
+func TestMistakesAreToldWithTheRemedy(t *testing.T) {
+	bad := simkubelet.Realistic()
+	bad.PodStop = -1
+	for _, tc := range []struct {
+		name    string
+		options Options
+		names   []string
+	}{
+		{"negative nodes", Options{Nodes: -1}, []string{"--nodes", "-1"}},
+		{"too many nodes", Options{Nodes: 1 << 20}, []string{"--nodes"}},
+		{"unknown dialect", Options{Dialects: []string{"klingon"}}, []string{"klingon", "native, kruise, openyurt", "none"}},
+		{"none and another", Options{Dialects: []string{"none", "native"}}, []string{`"none"`, "alone"}},
+		{"native twice", Options{NativeController: true}, []string{"--native-controller", "--dialects none"}},
+		{"native among others", Options{NativeController: true, Dialects: []string{"kruise", "native"}}, []string{"--native-controller"}},
+		{"port", Options{APIPort: 70000}, []string{"--api-port", "70000"}},
+		{"qps", Options{Kubernetes: Kubernetes{QPS: -5}}, []string{"--kubernetes-qps", "-5"}},
+		{"grace", Options{Kubernetes: Kubernetes{NodeMonitorGracePeriod: time.Second}}, []string{"--node-monitor-grace-period", "4s"}},
+		{"managers", Options{Manager: Manager{Count: -2}}, []string{"--managers", "-2"}},
+		{"delay", Options{Sim: &bad}, []string{"--sim-pod-stop"}},
+	} {
+		err := tc.options.withDefaults().validate()
+		var usage *UsageError
+		if !errors.As(err, &usage) {
+			t.Errorf("%s: error %v is not one of usage", tc.name, err)
+			continue
+		}
+		for _, name := range tc.names {
+			if !strings.Contains(err.Error(), name) {
+				t.Errorf("%s: error %q does not name %s", tc.name, err, name)
+			}
+		}
+	}
+}
+
+func TestDialects(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		options  Options
+		dialects []string
+		managers int
+	}{
+		{"left out", Options{}, DefaultDialects(), 1},
+		{"none", Options{Dialects: []string{"none"}}, []string{}, 0},
+		{"empty", Options{Dialects: []string{}}, []string{}, 0},
+		{"none with native controller", Options{Dialects: []string{"none"}, NativeController: true}, []string{}, 0},
+		{"others with native controller", Options{Dialects: []string{"kruise"}, NativeController: true}, []string{"kruise"}, 1},
+		{"two managers", Options{Manager: Manager{Count: 2}}, DefaultDialects(), 2},
+		{"two managers of none", Options{Dialects: []string{"none"}, Manager: Manager{Count: 2}}, []string{}, 0},
+	} {
+		o := tc.options.withDefaults()
+		if err := o.validate(); err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+		if !slices.Equal(o.Dialects, tc.dialects) || o.Manager.Count != tc.managers {
+			t.Errorf("%s: dialects %v, %d managers", tc.name, o.Dialects, o.Manager.Count)
+		}
+	}
+}
+
+func TestGracePeriodGrowsWithThePlane(t *testing.T) {
+	for nodes, want := range map[int]time.Duration{0: 16 * time.Second, 10: 16 * time.Second, 1000: 128 * time.Second, 5000: 640 * time.Second} {
+		grace := gracePeriod(nodes)
+		if grace != want {
+			t.Errorf("%d nodes: grace period %s, want %s", nodes, grace, want)
+		}
+		lease := leaseFor(grace)
+		if renewals := float64(nodes) / (lease.Seconds() / 4); renewals > 51 {
+			t.Errorf("%d nodes: %.0f lease writes a second", nodes, renewals)
+		}
+		// Two renewals may be missed.
+		if lease/4*3 > grace {
+			t.Errorf("%d nodes: a lease of %s for a grace period of %s", nodes, lease, grace)
+		}
+	}
+}
+
+func TestProgramsAreLookedFor(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "localplane")
+	missing := Programs{Localplane: path}
+	if _, err := missing.find(false); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "make build") {
+		t.Errorf("error %v names neither the program nor the remedy", err)
+	}
+	if err := os.WriteFile(path, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := missing.find(false); err != nil {
+		t.Error(err)
+	}
+	if _, err := missing.find(true); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "everynode-manager")) {
+		t.Errorf("error %v does not name the manager", err)
+	}
+	t.Setenv(EnvProgram, path)
+	found, err := Programs{}.find(false)
+	if err != nil || found.Localplane != path {
+		t.Errorf("found %+v, error %v", found, err)
+	}
+	t.Setenv(EnvProgram, "")
+	root, err := repositoryRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "localplane", "options.go")); err != nil {
+		t.Errorf("%s is not the repository's root: %v", root, err)
+	}
+	t.Chdir(dir)
+	if _, err := (Programs{}).find(false); err == nil || !strings.Contains(err.Error(), EnvProgram) {
+		t.Errorf("outside of the repository: %v", err)
+	}
+}
+
+func TestAttachToNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "plane")
+	for what, err := range map[string]error{
+		"attach":  func() error { _, err := Attach(dir); return err }(),
+		"cleanup": func() error { _, err := CleanUp(dir); return err }(),
+	} {
+		if err == nil || !strings.Contains(err.Error(), dir) {
+			t.Errorf("%s: error %v does not name the directory", what, err)
+		}
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("asking for a plane made a directory")
+	}
+}
+
+func TestPortInUse(t *testing.T) {
+	own := &owner{options: Options{APIPort: 1 << 17}}
+	if _, err := own.choosePorts(nil); err == nil || !strings.Contains(err.Error(), "--api-port") {
+		t.Errorf("error %v does not name the flag", err)
+	}
+	ports, err := component.ChoosePorts([]string{component.APIServer}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own.options.APIPort = ports[component.APIServer]
+	chosen, err := own.choosePorts(map[string]int{component.APIServer: 1})
+	if err != nil || chosen[component.APIServer] != own.options.APIPort {
+		t.Errorf("chosen %v, error %v", chosen, err)
+	}
+}
