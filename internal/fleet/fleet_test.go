@@ -319,6 +319,32 @@ func TestOurOwnStatusWriteLeadsToNoPass(t *testing.T) {
 	}
 }
 
+func TestPredecessor(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	key := f.set("ds")
+	want := func(want types.UID, hash string) {
+		t.Helper()
+		if got := f.x.Predecessor(key, "a", "name", hash); got != want {
+			t.Errorf("predecessor %q, want %q", got, want)
+		}
+	}
+	want("", "h1")
+	p := pod("name", "a", "ds")
+	f.put(p)
+	want("name", "h1")
+	f.x.DeletePod(p.UID, f.next())
+	want("name", "h1")
+	want("", "h2")
+	f.put(pod("other", "a", "ds"))
+	want("name", "h1") // a create that is repeated asks for the same name as long as its pod has not come and gone
+	f.x.DeletePod("other", f.next())
+	want("other", "h1")
+	f.x.DeleteNode("a")
+	f.node("a")
+	want("", "h1")
+}
+
 func TestBlocksEnd(t *testing.T) {
 	f := newFixture(t)
 	f.node("a")

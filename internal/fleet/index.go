@@ -75,6 +75,14 @@ type set struct {
 type cell struct {
 	fit  rollout.Fit
 	pods *podRecord // linked by next
+	// last is the pod that left the cell last; nil when none has since this process began to watch.
+	last *departed
+}
+
+// departed is what is remembered of a pod that is gone.
+type departed struct {
+	uid  types.UID
+	hash string
 }
 
 type block struct {

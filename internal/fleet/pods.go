@@ -170,11 +170,16 @@ func (x *Index) ForgetPod(uid types.UID) {
 }
 
 func (x *Index) dropPod(uid types.UID) {
-	if p := x.pods[uid]; p != nil {
-		x.detach(p)
-		x.labels.release(p.labels)
-		delete(x.pods, uid)
+	p := x.pods[uid]
+	if p == nil {
+		return
 	}
+	x.detach(p)
+	if s := x.byUID[p.Owner]; s != nil && p.nodeID >= 0 && x.nodes.byID[p.nodeID] != nil {
+		s.cells[p.nodeID].last = &departed{uid: p.UID, hash: p.Hash}
+	}
+	x.labels.release(p.labels)
+	delete(x.pods, uid)
 }
 
 // ReplacePods makes list, which the API server gave at resourceVersion rv, the pods that exist. A record that is newer than

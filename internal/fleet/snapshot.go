@@ -132,18 +132,23 @@ func (x *Index) LiveHashes(key Key) map[string]bool {
 	return live
 }
 
-// NameHolder returns the UID of the set's pod on that node which has that name; empty when none has.
-func (x *Index) NameHolder(key Key, nodeName, podName string) types.UID {
+// Predecessor returns the UID of the pod whose successor would get podName on that node without further salt: a pod of the set
+// that still holds this name, or else the last pod of the same revision that was there. It is empty when there is none.
+func (x *Index) Predecessor(key Key, nodeName, podName, hash string) types.UID {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	s, n := x.sets[key], x.nodes.byName[nodeName]
 	if s == nil || n == nil {
 		return ""
 	}
-	for p := s.cells[n.id].pods; p != nil; p = p.next {
+	c := &s.cells[n.id]
+	for p := c.pods; p != nil; p = p.next {
 		if p.Name == podName {
 			return p.UID
 		}
+	}
+	if c.last != nil && c.last.hash == hash {
+		return c.last.uid
 	}
 	return ""
 }

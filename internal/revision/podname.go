@@ -27,7 +27,7 @@ type PodKey struct {
 	Node    string
 	// Hash is the hash of the pod's revision.
 	Hash string
-	// Salt is empty, or the UID of a terminating pod that still holds the name that the key has without it.
+	// Salt is empty, or the UID of the pod of the same revision that this one replaces.
 	Salt string
 }
 

@@ -209,7 +209,10 @@ func (r *run) createOne(ctx context.Context, i int) bool {
 	}
 }
 
-// params derives the pod's name; only when a pod of ours on this node still holds that name is its UID mixed in.
+// params derives the pod's name from set, node and revision. The UID of the pod that it replaces, if that was of the same
+// revision, is mixed in: the name may still be taken by it, and whoever waits for a failed pod to be gone must not be shown its
+// successor under the same name. What is mixed in stays the same until the successor itself has gone, so a create that is
+// repeated asks for the same name. Only a new leader does not know it: it finds the successor, or nothing, in its first list.
 func (r *run) params(node string, rev int) podtemplate.Params {
 	w := r.job.Workload
 	hash := r.job.Snapshot.Revisions[rev].Name
@@ -217,8 +220,8 @@ func (r *run) params(node string, rev int) podtemplate.Params {
 	p := podtemplate.Params{
 		Namespace: w.Namespace, SetName: w.Name, Node: node, Hash: hash, Owner: r.job.Owner, PodName: key.Name(),
 	}
-	if holder := r.e.Index.NameHolder(r.job.Key, node, p.PodName); holder != "" {
-		key.Salt = string(holder)
+	if before := r.e.Index.Predecessor(r.job.Key, node, p.PodName, hash); before != "" {
+		key.Salt = string(before)
 		p.PodName = key.Name()
 	}
 	if rev == r.job.Snapshot.Set.Update {

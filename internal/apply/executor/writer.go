@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -40,6 +41,10 @@ func NewPods(c kubernetes.Interface) Pods { return livePods{c} }
 // NewRevisions returns Revisions on a real API server.
 func NewRevisions(c kubernetes.Interface) Revisions { return liveRevisions{c} }
 
+// writeTimeout is how long the API server may work on a write of a pod. It is shorter than the lease of a leader, so that when
+// a new one begins to read the cluster, no write of the old one can still be under way.
+const writeTimeout = 8 * time.Second
+
 type livePods struct{ c kubernetes.Interface }
 
 func (l livePods) Create(ctx context.Context, pod *unstructured.Unstructured) (*corev1.Pod, error) {
@@ -49,12 +54,13 @@ func (l livePods) Create(ctx context.Context, pod *unstructured.Unstructured) (*
 	}
 	created := &corev1.Pod{}
 	err = l.c.CoreV1().RESTClient().Post().Namespace(pod.GetNamespace()).Resource("pods").
-		SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Into(created)
+		Timeout(writeTimeout).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Into(created)
 	return created, err
 }
 
 func (l livePods) Delete(ctx context.Context, namespace, name string, uid types.UID) error {
-	return l.c.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	return l.c.CoreV1().RESTClient().Delete().Namespace(namespace).Resource("pods").Name(name).Timeout(writeTimeout).
+		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}).Do(ctx).Error()
 }
 
 func (l livePods) Get(ctx context.Context, namespace, name string) (*corev1.Pod, error) {

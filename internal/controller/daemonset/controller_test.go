@@ -394,6 +394,28 @@ func TestFailedPodEventComesAfterTheDelete(t *testing.T) {
 	}
 }
 
+// Upstream's own test waits for the name of a failed pod to be gone.
+func TestASuccessorOfTheSameRevisionHasAnotherName(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	w.settle()
+	names := map[string]bool{}
+	for range 3 {
+		for name, p := range w.pods {
+			if names[name] {
+				t.Fatalf("the name %s came again", name)
+			}
+			names[name] = true
+			p.Status.Phase = corev1.PodFailed
+			w.changed(p)
+		}
+		w.clock.Step(time.Minute)
+		w.settle()
+	}
+	if len(names) != 3 {
+		t.Errorf("names %v", names)
+	}
+}
+
 func TestStatusIsWrittenAtMostTwiceASecondButNeverForgotten(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	w.settle()
