@@ -51,6 +51,13 @@ func pureZones() []Zone {
 		Reason: "a dialect translates; it must not lean on another dialect, or they drift together",
 		Bans:   slices.Concat(noClock, noIO),
 		Deep:   noClient,
+	}, {
+		Name:     "admission",
+		Packages: []string{"internal/webhook/conversion", "internal/webhook/defaulting", "internal/webhook/validation"},
+		May:      slices.Concat(pureAPI, []string{"./api/..."}),
+		Reason:   "what is refused and what is filled in can be said without a cluster",
+		Bans:     slices.Concat(noClock, noIO),
+		Deep:     noClient,
 	}}
 }
 

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conversion
+
+import (
+	"maps"
+
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/api/kruise"
+)
+
+const (
+	scaleKey       = "scaleStrategy"
+	partitionedKey = "partitionedScaling"
+	on             = "true"
+)
+
+// scalingKept is what the annotation everynode.KeptScaling holds: what a v1beta1 object has that says more than the
+// annotation kruise.ProgressiveCreate can. Nil stands for something that is not there.
+type scalingKept struct {
+	Scale      any     `json:"scaleStrategy,omitempty"`
+	Annotation *string `json:"annotation,omitempty"`
+}
+
+// progressive is whether a v1beta1 object with this scaleStrategy and annotation asks for progressive creation: the field
+// says so, or, where it is not set, the annotation.
+func progressive(scale any, annotation string) bool {
+	strategy, _ := scale.(map[string]any)
+	if value := strategy[partitionedKey]; value != nil {
+		return value == true
+	}
+	return annotation == on
+}
+
+// scalingDown puts into the annotation what v1beta1 says in a field.
+func (e edit) scalingDown() {
+	spec := e.at("spec")
+	scale, hasScale := spec[scaleKey]
+	annotation, hasAnnotation := e.annotation(kruise.ProgressiveCreate)
+	if !hasScale && annotation != on {
+		return
+	}
+	wanted := progressive(scale, annotation)
+	if !wanted || hasAnnotation || !onlyPartitioned(scale) {
+		e.keepScaling(scale, annotation, hasAnnotation)
+	}
+	delete(spec, scaleKey)
+	switch {
+	case wanted:
+		e.annotate(kruise.ProgressiveCreate, on)
+	case annotation == on:
+		e.unannotate(kruise.ProgressiveCreate)
+	}
+}
+
+// onlyPartitioned is whether scale says no more than that creation is progressive.
+func onlyPartitioned(scale any) bool {
+	strategy, _ := scale.(map[string]any)
+	return len(strategy) == 1 && strategy[partitionedKey] == true
+}
+
+func (e edit) keepScaling(scale any, annotation string, hasAnnotation bool) {
+	kept := scalingKept{Scale: scale}
+	if hasAnnotation {
+		kept.Annotation = &annotation
+	}
+	if data, err := json.Marshal(kept); err == nil {
+		e.annotate(everynode.KeptScaling, string(data))
+	}
+}
+
+// scalingUp puts into the field what v1alpha1 says in an annotation.
+func (e edit) scalingUp() {
+	text, hasKept := e.annotation(everynode.KeptScaling)
+	e.unannotate(everynode.KeptScaling)
+	annotation, _ := e.annotation(kruise.ProgressiveCreate)
+	wanted := annotation == on
+	spec := e.at("spec")
+	if spec == nil {
+		return
+	}
+	var kept scalingKept
+	if hasKept && json.Unmarshal([]byte(text), &kept) == nil && e.restoreScaling(kept, wanted) {
+		return
+	}
+	strategy, _ := spec[scaleKey].(map[string]any)
+	if strategy == nil {
+		strategy, _ = kept.Scale.(map[string]any)
+	}
+	strategy = maps.Clone(strategy)
+	delete(strategy, partitionedKey)
+	if wanted {
+		if strategy == nil {
+			strategy = map[string]any{}
+		}
+		strategy[partitionedKey] = true
+		e.unannotate(kruise.ProgressiveCreate)
+	}
+	delete(spec, scaleKey)
+	if len(strategy) > 0 {
+		spec[scaleKey] = strategy
+	}
+}
+
+// restoreScaling restores what was kept, unless the annotation has been changed since.
+func (e edit) restoreScaling(kept scalingKept, wanted bool) bool {
+	annotation := ""
+	if kept.Annotation != nil {
+		annotation = *kept.Annotation
+	}
+	if progressive(kept.Scale, annotation) != wanted {
+		return false
+	}
+	if kept.Scale != nil {
+		e.at("spec")[scaleKey] = kept.Scale
+	}
+	if kept.Annotation != nil {
+		e.annotate(kruise.ProgressiveCreate, *kept.Annotation)
+	} else {
+		e.unannotate(kruise.ProgressiveCreate)
+	}
+	return true
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/api/kruise"
+)
+
+// annotationRule says what the value of an annotation has to be.
+type annotationRule struct {
+	key      string
+	sentence string
+	valid    func(string) bool
+}
+
+// annotationRules are those of the annotations that mean something to us.
+func annotationRules() []annotationRule {
+	return []annotationRule{
+		{kruise.ProgressiveCreate, `must be "true" or "false"`, func(s string) bool { return s == "true" || s == "false" }},
+		{kruise.PredownloadParallelism, "must be a whole number from 1", positive},
+		{kruise.PredownloadTimeout, "must be a whole number of seconds from 1", positive},
+		{kruise.PredownloadMinUpdatedReady, "must be a whole number from 0, or a percentage up to 100%", numberOrPercent},
+		{appsv1.DeprecatedTemplateGeneration, "must be a whole number; better leave it to the controller", isInteger},
+		{everynode.MaxReplacing, "must be a whole number from 1, or a percentage from 1% to 100%", func(s string) bool {
+			q := intstr.Parse(s)
+			return numberOrPercent(s) && number(q) > 0
+		}},
+	}
+}
+
+// annotations judges the annotations that differ from those in old.
+func (v *validator) annotations(old map[string]string) {
+	annotations := annotationsOf(v.obj)
+	for _, rule := range annotationRules() {
+		value, ok := annotations[rule.key]
+		before, was := old[rule.key]
+		if ok && (!was || value != before) && !rule.valid(value) {
+			v.report(field.Invalid(field.NewPath("metadata", "annotations").Key(rule.key), value, rule.sentence))
+		}
+	}
+}
+
+// annotationsOf are the annotations of obj that are strings; the API server sees to it that all are.
+func annotationsOf(obj map[string]any) map[string]string {
+	metadata, _ := obj["metadata"].(map[string]any)
+	fields, _ := metadata["annotations"].(map[string]any)
+	annotations := make(map[string]string, len(fields))
+	for key, value := range fields {
+		if text, ok := value.(string); ok {
+			annotations[key] = text
+		}
+	}
+	return annotations
+}
+
+func positive(s string) bool {
+	n, err := strconv.ParseInt(s, 10, 32)
+	return err == nil && n > 0
+}
+
+func isInteger(s string) bool {
+	_, err := strconv.ParseInt(s, 10, 64)
+	return err == nil
+}
+
+func numberOrPercent(s string) bool {
+	q := intstr.Parse(s)
+	return len(quantity(&q, field.NewPath("value"))) == 0
+}

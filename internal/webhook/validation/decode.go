@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/api/kruise/v1alpha1"
+	"everynode.dev/everynode/api/kruise/v1beta1"
+)
+
+// decode reads the specification into types, and reports what they do not know. It is false if nothing can be read.
+func (v *validator) decode() bool {
+	path := field.NewPath("spec")
+	spec, ok := v.obj["spec"].(map[string]any)
+	if !ok {
+		v.report(field.Required(path, "a daemon set needs a specification"))
+		return false
+	}
+	// All fields of v1alpha1 have the same names in v1beta1, so everything else is written once.
+	beta := v1beta1.DaemonSet{}
+	unknown, err := decodeStrictly(map[string]any{"spec": spec}, &beta)
+	if err == nil && v.alpha {
+		unknown, err = decodeStrictly(map[string]any{"spec": spec}, &v1alpha1.DaemonSet{})
+	}
+	if err != nil {
+		v.report(field.Invalid(path, field.OmitValueType{}, err.Error()))
+		return false
+	}
+	for _, at := range unknown {
+		v.report(unknownField(at, v.version()))
+	}
+	v.typed = beta.Spec
+	return v.decodeTemplate(spec["template"], path.Child("template"))
+}
+
+// decodeTemplate reads what our types know of the pod template.
+func (v *validator) decodeTemplate(template any, path *field.Path) bool {
+	if template == nil {
+		v.report(field.Required(path, "a daemon set needs a pod template"))
+		return false
+	}
+	into := corev1.PodTemplate{}
+	unknown, err := decodeStrictly(map[string]any{"template": template}, &into)
+	if err != nil {
+		v.report(field.Invalid(path, field.OmitValueType{}, fmt.Sprintf("Convert_v1_PodTemplateSpec_To_core_PodTemplateSpec failed: %v", err)))
+		return false
+	}
+	v.pods = into.Template
+	if !v.TemplateChecked {
+		for _, at := range unknown {
+			v.report(unknownField("spec."+at, "a pod template"))
+		}
+	}
+	return true
+}
+
+func (v *validator) version() string {
+	if v.alpha {
+		return kruise.Group + "/" + kruise.VersionAlpha
+	}
+	return kruise.Group + "/" + kruise.VersionBeta
+}
+
+// unknownField is the error for a field that what (a version, a type) does not have.
+func unknownField(path, what string) *field.Error {
+	remedy := "remove it, or correct its name"
+	if strings.HasSuffix(path, ".rollingUpdate.type") {
+		remedy = "write rollingUpdateType instead"
+	}
+	return field.Forbidden(field.NewPath(path), "unknown field: "+what+" has none of this name; "+remedy)
+}
+
+// decodeStrictly decodes fields into a typed object, and returns the paths of those that its type does not have.
+func decodeStrictly(fields map[string]any, into runtime.Object) (unknown []string, err error) {
+	data, err := json.Marshal(fields)
+	if err != nil {
+		return nil, err
+	}
+	// With a scheme that knows no type, the decoder takes the one that it is given.
+	scheme := runtime.NewScheme()
+	decoder := serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme, scheme, serializer.SerializerOptions{Strict: true})
+	_, _, err = decoder.Decode(data, nil, into)
+	strict, isStrict := runtime.AsStrictDecodingError(err)
+	if !isStrict {
+		return nil, plain(err)
+	}
+	for _, problem := range strict.Errors() {
+		if path, ok := strings.CutPrefix(problem.Error(), "unknown field "); ok {
+			unknown = append(unknown, strings.Trim(path, `"`))
+		}
+	}
+	return unknown, nil
+}
+
+// plain is err without the words that decoders put around it.
+func plain(err error) error {
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(inner) {
+		err = inner
+	}
+	return err
+}
+
+// fromUnstructured decodes fields into a typed value.
+func fromUnstructured(fields map[string]any, into any) error {
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(fields, into)
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"slices"
+	"strings"
+
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"everynode.dev/everynode/api/kruise/pub"
+)
+
+func (v *validator) lifecycle(path *field.Path) {
+	lifecycle := v.typed.Lifecycle
+	if lifecycle == nil {
+		return
+	}
+	if lifecycle.InPlaceUpdate != nil {
+		v.report(field.Forbidden(path.Child("inPlaceUpdate"), "inPlaceUpdate hook has not supported yet"))
+	}
+	if lifecycle.PreNormal != nil {
+		v.report(field.Forbidden(path.Child("preNormal"), "preNormal hook has not supported yet: a pod of a daemon set is in use as soon as it is ready; remove the hook"))
+	}
+	if lifecycle.PreDelete != nil {
+		v.hook(lifecycle.PreDelete, path.Child("preDelete"))
+	}
+}
+
+// hook judges a hook that is honoured.
+func (v *validator) hook(hook *pub.LifecycleHook, path *field.Path) {
+	v.report(metavalidation.ValidateLabels(hook.LabelsHandler, path.Child("labelsHandler"))...)
+	finalizers := path.Child("finalizersHandler")
+	for i, name := range hook.FinalizersHandler {
+		v.report(finalizer(name, finalizers.Index(i))...)
+		if slices.Contains(hook.FinalizersHandler[:i], name) {
+			v.report(field.Duplicate(finalizers.Index(i), name))
+		}
+	}
+	if hook.MarkPodNotReady && len(hook.LabelsHandler)+len(hook.FinalizersHandler) == 0 {
+		v.report(field.Invalid(path.Child("markPodNotReady"), true, "has no effect without labelsHandler or finalizersHandler, "+
+			"which say what a pod waits for: add one of them"))
+	}
+}
+
+// finalizer judges the name of a finalizer as the API server does when it is put on a pod.
+func finalizer(name string, path *field.Path) field.ErrorList {
+	errs := apivalidation.ValidateFinalizerName(name, path)
+	standard := []string{metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents, "kubernetes"}
+	if len(errs) == 0 && !strings.Contains(name, "/") && !slices.Contains(standard, name) {
+		errs = append(errs, field.Invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified"))
+	}
+	return errs
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"fmt"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// selector judges the selector, alone and together with the labels of the template.
+func (v *validator) selector(spec *field.Path) {
+	path := spec.Child("selector")
+	selector := v.typed.Selector
+	if selector == nil {
+		v.report(field.Required(path, "a daemon set needs a selector, or it would not know its pods"))
+		return
+	}
+	v.report(metavalidation.ValidateLabelSelector(selector, metavalidation.LabelSelectorValidationOptions{}, path)...)
+	if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
+		v.report(field.Invalid(path, field.OmitValueType{}, "empty selector is invalid for daemonset"))
+		return
+	}
+	matcher, err := metav1.LabelSelectorAsSelector(selector)
+	if err == nil && !matcher.Matches(labels.Set(v.pods.Labels)) {
+		v.report(field.Invalid(spec.Child("template", "metadata", "labels"), v.pods.Labels, "`selector` does not match template `labels`"))
+	}
+}
+
+// template judges what a daemon set asks of a pod template beyond what every pod template has to obey.
+func (v *validator) template(path *field.Path) {
+	spec := path.Child("spec")
+	// The API server has filled in Always where nothing was set.
+	policy := v.pods.Spec.RestartPolicy
+	if policy != corev1.RestartPolicyAlways && policy != "" {
+		v.report(field.NotSupported(spec.Child("restartPolicy"), policy, []corev1.RestartPolicy{corev1.RestartPolicyAlways}))
+	}
+	if v.pods.Spec.ActiveDeadlineSeconds != nil {
+		v.report(field.Forbidden(spec.Child("activeDeadlineSeconds"), "activeDeadlineSeconds in DaemonSet is not Supported"))
+	}
+}
+
+// immutable refuses a change of what must not change: a daemon set with another selector would lose its pods.
+func (v *validator) immutable(old map[string]any) {
+	if same(selectorOf(v.obj), selectorOf(old)) {
+		return
+	}
+	fields := "'BurstReplicas', 'template', 'lifecycle', 'scaleStrategy', 'updateStrategy', 'minReadySeconds', and 'revisionHistoryLimit'"
+	if v.alpha {
+		fields = "'BurstReplicas', 'template', 'lifecycle', 'updateStrategy', 'minReadySeconds', and 'revisionHistoryLimit'"
+	}
+	v.report(field.Forbidden(field.NewPath("spec"), "updates to daemonset spec for fields other than "+fields+" are forbidden"),
+		field.Invalid(field.NewPath("spec", "selector"), selectorOf(v.obj), apivalidation.FieldImmutableErrorMsg))
+}
+
+func selectorOf(obj map[string]any) any {
+	spec, _ := obj["spec"].(map[string]any)
+	return spec["selector"]
+}
+
+// same is whether two selectors are written alike; one with an empty list is the same as one without the list.
+func same(a, b any) bool {
+	x, errX := readSelector(a)
+	y, errY := readSelector(b)
+	if errX != nil || errY != nil {
+		return reflect.DeepEqual(a, b)
+	}
+	return apiequality.Semantic.DeepEqual(x, y)
+}
+
+func readSelector(value any) (*metav1.LabelSelector, error) {
+	fields, ok := value.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%v is not a selector", value)
+	}
+	into := metav1.LabelSelector{}
+	return &into, fromUnstructured(fields, &into)
+}
+
+// nonNegative refuses a number below 0.
+func nonNegative(value int64, path *field.Path) field.ErrorList {
+	return apivalidation.ValidateNonnegativeField(value, path)
+}
