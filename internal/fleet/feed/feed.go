@@ -95,9 +95,9 @@ func (f *Feed) Wait() { f.wg.Wait() }
 // currentVersion is a quorum read of one item: the answer carries the version of the whole resource at that moment.
 func (s *stream) currentVersion(ctx context.Context) (string, error) {
 	var list runtime.Object
-	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		var err error
-		list, err = s.lister.List(metav1.ListOptions{Limit: 1})
+		list, err = cache.ToListerWatcherWithContext(s.lister).ListWithContext(ctx, metav1.ListOptions{Limit: 1})
 		return err == nil, retryable(err)
 	})
 	if err != nil {
