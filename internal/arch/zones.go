@@ -46,7 +46,7 @@ func pureZones() []Zone {
 		Packages: []string{"internal/dialect/..."},
 		May: slices.Concat(pureAPI, []string{
 			"./api/...", "./internal/rollout", "./internal/placement", "./internal/podtemplate", "./internal/revision",
-			"./internal/dialect",
+			"./internal/dialect", "./internal/dialect/base",
 		}),
 		Reason: "a dialect translates; it must not lean on another dialect, or they drift together",
 		Bans:   slices.Concat(noClock, noIO),

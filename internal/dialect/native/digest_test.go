@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/dialect/base"
 	"everynode.dev/everynode/internal/dialect/native"
 	"everynode.dev/everynode/internal/placement"
 	"everynode.dev/everynode/internal/rollout"
@@ -215,7 +216,7 @@ func annotated(t testing.TB, key, value string) map[string]any {
 
 func TestDigestTemplateGeneration(t *testing.T) {
 	w := native.Digest(annotated(t, "deprecated.daemonset.template.generation", "x"))
-	if w.TemplateGeneration != nil || len(w.Problems) != 1 || w.Problems[0].Fatal || w.Problems[0].Reason != native.ReasonInvalidAnnotation {
+	if w.TemplateGeneration != nil || len(w.Problems) != 1 || w.Problems[0].Fatal || w.Problems[0].Reason != base.ReasonInvalidAnnotation {
 		t.Errorf("got %v, problems %v", w.TemplateGeneration, w.Problems)
 	}
 }
@@ -267,7 +268,7 @@ func TestDigestFatalProblems(t *testing.T) {
 			set(obj, c.path, decode(t, `{value: `+c.text+`}`)["value"])
 			w := native.Digest(obj)
 			for _, p := range w.Problems {
-				if p.Fatal && p.Reason == native.ReasonInvalidSpec && strings.HasPrefix(p.Message, c.want) {
+				if p.Fatal && p.Reason == base.ReasonInvalidSpec && strings.HasPrefix(p.Message, c.want) {
 					return
 				}
 			}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package base
+
+import (
+	"maps"
+	"math"
+
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// statusField ties a number of the status to its name in the API.
+type statusField struct {
+	name  string
+	value *int
+}
+
+// statusFields are the numbers of s.
+func statusFields(s *rollout.Status) [7]statusField {
+	return [7]statusField{
+		{"desiredNumberScheduled", &s.Desired},
+		{"currentNumberScheduled", &s.Current},
+		{"numberMisscheduled", &s.Misscheduled},
+		{"numberReady", &s.Ready},
+		{"updatedNumberScheduled", &s.Updated},
+		{"numberAvailable", &s.Available},
+		{"numberUnavailable", &s.Unavailable},
+	}
+}
+
+// readStatus reads the status of an object. Whatever cannot be read counts as 0 and is put right by the next write.
+func readStatus(obj map[string]any) (s rollout.Status, observed int64, collisions *int32) {
+	status, _ := obj["status"].(map[string]any)
+	for _, field := range statusFields(&s) {
+		n, _ := Integer(status[field.name])
+		*field.value = int(n)
+	}
+	observed, _ = Integer(status["observedGeneration"])
+	if n, ok := Integer(status["collisionCount"]); ok && n >= math.MinInt32 && n <= math.MaxInt32 {
+		count := int32(n)
+		collisions = &count
+	}
+	return s, observed, collisions
+}
+
+// Status is what every dialect says of a set.
+type Status struct {
+	Numbers            rollout.Status
+	ObservedGeneration int64
+	// CollisionCount is nil when it is not known.
+	CollisionCount *int32
+}
+
+// StatusPatch returns the body of a JSON merge patch for the status subresource that brings the status that w was read with to
+// s, and whether there is anything to change. The patch holds all our numbers, so that they always belong together, the
+// fields in more, which are those of one dialect that changed, and the object's UID, so that it is refused for a successor
+// of the same name. What only ever grows, the observed generation and the count of collisions, is not set back by an answer
+// from an old cache.
+func StatusPatch(w *dialect.Workload, s Status, more map[string]any) ([]byte, bool) {
+	observed := max(s.ObservedGeneration, w.ObservedGeneration)
+	raised := s.CollisionCount != nil && (w.CollisionCount == nil || *s.CollisionCount > *w.CollisionCount)
+	if w.Status == s.Numbers && w.ObservedGeneration == observed && !raised && len(more) == 0 {
+		return nil, false
+	}
+	status := map[string]any{"observedGeneration": observed}
+	for _, field := range statusFields(&s.Numbers) {
+		status[field.name] = int64(*field.value)
+	}
+	if raised {
+		status["collisionCount"] = int64(*s.CollisionCount)
+	}
+	maps.Copy(status, more)
+	patch := map[string]any{"status": status}
+	if w.UID != "" {
+		patch["metadata"] = map[string]any{"uid": string(w.UID)}
+	}
+	// Maps of strings, whole numbers and conditions can always be encoded.
+	data, err := json.Marshal(patch)
+	return data, err == nil
+}
