@@ -18,21 +18,21 @@ const (
 	pollInterval = 100 * time.Millisecond
 )
 
-// awaitNodes waits until the nodes of a small plane are Ready. Nodes that were cut before stay so.
+// awaitNodes waits until the nodes of a small plane are Ready and take pods. Nodes that were cut before stay so.
 func (own *owner) awaitNodes(ctx context.Context, plane *Plane) error {
 	if own.options.Nodes == 0 || own.options.Nodes > awaitedNodes {
 		return nil
 	}
 	began := time.Now()
-	var count map[nodes.State]int
+	var missing int
 	err := poll(ctx, awaitTimeout, func(ctx context.Context) (done bool, err error) {
-		count, err = nodes.Count(ctx, plane.client)
-		return err == nil && count[nodes.NotReady] == 0, err
+		missing, err = nodes.Unsettled(ctx, plane.client)
+		return err == nil && missing == 0, err
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for %d nodes to be Ready: %w", count[nodes.NotReady], err)
+		return fmt.Errorf("waiting for %d nodes to be Ready: %w", missing, err)
 	}
-	own.progress("%d nodes Ready after %s", count[nodes.Ready], time.Since(began).Round(10*time.Millisecond))
+	own.progress("all nodes Ready after %s", time.Since(began).Round(10*time.Millisecond))
 	return nil
 }
 

@@ -4,6 +4,7 @@ package planetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -182,10 +183,10 @@ func (f *fixture) cutAndHeal(t *testing.T) {
 	}
 	eventually(t, 20*time.Second, "the deleted pod gone", func() error {
 		_, err := f.client.CoreV1().Pods(namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
-		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is still there (%v)", err)
+		if apierrors.IsNotFound(err) {
+			return nil
 		}
-		return nil
+		return errors.Join(errors.New("it is still there"), err)
 	})
 	eventually(t, 20*time.Second, "its successor ready", func() error {
 		for _, pod := range pods(t, f.client, "a") {

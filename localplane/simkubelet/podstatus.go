@@ -29,7 +29,7 @@ func (p *Pod) status(in Input) *v1.PodStatus {
 	initialized := p.initialized(in)
 	st.InitContainerStatuses = p.containerStatuses(in, in.Pod.Spec.InitContainers, p.init, true)
 	st.ContainerStatuses = p.containerStatuses(in, in.Pod.Spec.Containers, p.main, initialized)
-	st.Phase = p.phase(in, initialized)
+	st.Phase = p.phase(initialized)
 	st.Conditions = p.conditions(in, st.Phase)
 	return st
 }
@@ -56,7 +56,7 @@ func (p *Pod) initialized(in Input) bool {
 
 // phase sums up the containers as a kubelet does: Pending until each has run once; then Running as long as one runs or
 // may run again; then what the ends say.
-func (p *Pod) phase(in Input, initialized bool) v1.PodPhase {
+func (p *Pod) phase(initialized bool) v1.PodPhase {
 	for i := range p.init {
 		if p.init[i].phase == phaseExited && !p.init[i].ready {
 			return v1.PodFailed

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"everynode.dev/everynode/localplane"
 )
@@ -33,6 +34,8 @@ type app struct {
 func Main(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	// Kubernetes registers flags of its own for every program that links it.
+	pflag.CommandLine = pflag.NewFlagSet(os.Args[0], pflag.ContinueOnError)
 	root := New(os.Stdout)
 	root.SetArgs(args)
 	if err := root.ExecuteContext(ctx); err != nil {
@@ -60,6 +63,7 @@ func New(out io.Writer) *cobra.Command {
 on this machine, each as a process of its own, with simulated nodes and Everynode's manager.
 
 It listens on loopback only. Its state stays in its directory when it stops.`,
+		Version:       localplane.KubernetesVersion,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		// The flags before a verb are read before the verb sees its own: kubectl reads none of ours.
@@ -72,6 +76,7 @@ It listens on loopback only. Its state stays in its directory when it stops.`,
 			return &localplane.UsageError{Message: fmt.Sprintf("unknown verb %q (see `localplane --help`)", args[0])}
 		},
 	}
+	root.SetVersionTemplate("localplane of Kubernetes {{.Version}}\n")
 	root.SetOut(out)
 	root.PersistentFlags().StringVar(&a.dir, "dir", localplane.DefaultDir, "directory of the plane")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -82,7 +83,6 @@ func New(n int, version string) *v1.Node {
 			},
 			NodeInfo: v1.NodeSystemInfo{
 				KubeletVersion:          version,
-				KubeProxyVersion:        version,
 				ContainerRuntimeVersion: "containerd://2.0.0-simulated",
 				KernelVersion:           "simulated",
 				OSImage:                 "simulated",
@@ -191,6 +191,26 @@ func Count(ctx context.Context, client kubernetes.Interface) (map[State]int, err
 		count[stateOf(&list.Items[i])]++
 	}
 	return count, nil
+}
+
+// Unsettled counts the nodes that are connected and not Ready yet, or Ready and still tainted as if they were not.
+func Unsettled(ctx context.Context, client kubernetes.Interface) (int, error) {
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, fmt.Errorf("listing nodes: %w", err)
+	}
+	count := 0
+	for i := range list.Items {
+		node := &list.Items[i]
+		if state := stateOf(node); state == NotReady || state == Ready && slices.ContainsFunc(node.Spec.Taints, ofNodeLifecycle) {
+			count++
+		}
+	}
+	return count, nil
+}
+
+func ofNodeLifecycle(taint v1.Taint) bool {
+	return taint.Key == v1.TaintNodeNotReady || taint.Key == v1.TaintNodeUnreachable
 }
 
 func stateOf(node *v1.Node) State {

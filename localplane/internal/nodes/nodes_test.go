@@ -75,6 +75,18 @@ func TestCutHealAndCount(t *testing.T) {
 		}
 	}
 	check(1, 1, 1)
+	unsettled := func(want int) {
+		t.Helper()
+		if n, err := Unsettled(t.Context(), client); err != nil || n != want {
+			t.Errorf("%d nodes are unsettled, want %d; error %v", n, want, err)
+		}
+	}
+	unsettled(1)
+	ready.Spec.Taints = []v1.Taint{{Key: v1.TaintNodeNotReady, Effect: v1.TaintEffectNoSchedule}}
+	if _, err := client.CoreV1().Nodes().Update(t.Context(), ready, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	unsettled(2)
 	if err := SetConnected(t.Context(), client, names[1], true); err != nil {
 		t.Fatal(err)
 	}

@@ -73,8 +73,14 @@ func (id Identity) Kill(timeout time.Duration) error {
 	if err := syscall.Kill(id.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("ending process %d: %w", id.PID, err)
 	}
-	for deadline := time.Now().Add(timeout); id.Alive(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	deadline := time.NewTimer(timeout)
+	defer deadline.Stop()
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for id.Alive() {
+		select {
+		case <-look.C:
+		case <-deadline.C:
 			return fmt.Errorf("process %d still runs %s after SIGKILL", id.PID, timeout)
 		}
 	}
@@ -118,7 +124,7 @@ func readStat(pid int) (stat, error) {
 }
 
 // parseStat reads a line like "42 (a) b) S 1 42 …": the name in brackets may itself hold brackets and blanks, so the
-// fields are counted from the last closing bracket. The first one after it is the state (field 3 of proc(5)).
+// fields are counted from the last closing bracket. The first one after it is number 3 of proc(5), the state.
 func parseStat(line string) (stat, error) {
 	end := strings.LastIndexByte(line, ')')
 	if end < 0 {
@@ -126,10 +132,10 @@ func parseStat(line string) (stat, error) {
 	}
 	fields := strings.Fields(line[end+1:])
 	const (
-		state = 3 - 3
-		utime = 14 - 3
-		stime = 15 - 3
-		start = 22 - 3
+		first = 3
+		utime = 14 - first
+		stime = 15 - first
+		start = 22 - first
 	)
 	if len(fields) <= start {
 		return stat{}, fmt.Errorf("stat has only %d fields", len(fields)+2)
@@ -140,7 +146,7 @@ func parseStat(line string) (stat, error) {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return stat{}, fmt.Errorf("reading stat: %w", err)
 	}
-	return stat{state: fields[state][0], cpuTicks: user + system, startTicks: began}, nil
+	return stat{state: fields[0][0], cpuTicks: user + system, startTicks: began}, nil
 }
 
 func bootID() (string, error) {

@@ -35,7 +35,7 @@ func script(h home.Home, name string, tier component.Tier, body string) componen
 	}
 }
 
-func newFixture(t *testing.T, make func(home.Home) []component.Component) *fixture {
+func newFixture(t *testing.T, components func(home.Home) []component.Component) *fixture {
 	t.Helper()
 	h, err := home.At(filepath.Join(t.TempDir(), "plane"))
 	if err != nil {
@@ -45,7 +45,7 @@ func newFixture(t *testing.T, make func(home.Home) []component.Component) *fixtu
 		t.Fatal(err)
 	}
 	f := &fixture{home: h}
-	f.Supervisor = New(h, home.State{}, make(h), func(format string, args ...any) {
+	f.Supervisor = New(h, home.State{}, components(h), func(format string, args ...any) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.said = append(f.said, fmt.Sprintf(format, args...))
