@@ -3,6 +3,7 @@
 package harness
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,10 +62,12 @@ func (v View) PodOn(set, node string) *corev1.Pod {
 	return nil
 }
 
-// Revisions are the ControllerRevisions of the namespace, oldest first.
+// Revisions are the ControllerRevisions of the namespace by number, then by name.
 func (v View) Revisions() []*appsv1.ControllerRevision {
 	revisions, _ := v.revisions.ControllerRevisions(v.namespace).List(labels.Everything())
-	slices.SortFunc(revisions, func(a, b *appsv1.ControllerRevision) int { return int(a.Revision - b.Revision) })
+	slices.SortFunc(revisions, func(a, b *appsv1.ControllerRevision) int {
+		return cmp.Or(cmp.Compare(a.Revision, b.Revision), strings.Compare(a.Name, b.Name))
+	})
 	return revisions
 }
 

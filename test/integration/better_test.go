@@ -46,7 +46,7 @@ func TestMaxReplacing(t *testing.T) {
 			if _, err := recorder.Finish(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if most := mostInFlight(recorder.Log(), nodes, harness.Image3); !test.check(most) {
+			if most := mostInFlight(recorder.Log(), test.name, nodes); !test.check(most) {
 				t.Errorf("%d nodes were in the middle of the update at once, want %s", most, test.want)
 			}
 		})
@@ -71,13 +71,13 @@ func breakAll(t *testing.T, s *harness.Space, name string) {
 	})
 }
 
-// mostInFlight plays a log and returns the largest number of nodes that at one moment had no live pod, or a pod with the
-// new image that was not ready.
-func mostInFlight(log []observe.Event, nodes int, image string) int {
+// mostInFlight plays a log and returns the largest number of nodes that at one moment had no live pod of the set, or one
+// with Image3 that was not ready.
+func mostInFlight(log []observe.Event, set string, nodes int) int {
 	pods, most, begun := map[types.UID]*corev1.Pod{}, 0, false
 	for _, event := range log {
 		pod, ok := event.Object.(*corev1.Pod)
-		if !ok {
+		if !ok || pod.Labels["app"] != set {
 			continue
 		}
 		pods[pod.UID] = pod
@@ -86,7 +86,7 @@ func mostInFlight(log []observe.Event, nodes int, image string) int {
 		}
 		settled := map[string]bool{}
 		for _, p := range pods {
-			if p.DeletionTimestamp == nil && (p.Spec.Containers[0].Image != image || harness.Ready(p)) {
+			if p.DeletionTimestamp == nil && (p.Spec.Containers[0].Image != harness.Image3 || harness.Ready(p)) {
 				settled[observe.NodeOf(p)] = true
 			}
 		}

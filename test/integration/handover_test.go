@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -50,7 +51,7 @@ func TestHandOver(t *testing.T) {
 			}
 		}
 		if after := snapshot(s.View()); after != before {
-			t.Errorf("from %s to %s: before\n%s\nafter\n%s", from, to, before, after)
+			t.Errorf("from %s to %s: pods or revisions differ:\n%s", from, to, cmp.Diff(before, after))
 		}
 	}
 	written := s.Update("rolled", harness.WithImage(harness.Image3))
@@ -81,7 +82,7 @@ func snapshot(v harness.View) string {
 	var text strings.Builder
 	for _, pod := range v.AllPods() {
 		fmt.Fprintf(&text, "pod %s %s on %s revision %s generation %s restarts %d\n", pod.Name, pod.UID, pod.Spec.NodeName,
-			pod.Labels[appsv1.DefaultDaemonSetUniqueLabelKey], pod.Labels[appsv1.DeprecatedTemplateGeneration], podRestarts(pod))
+			pod.Labels[appsv1.DefaultDaemonSetUniqueLabelKey], pod.Labels[templateGeneration], podRestarts(pod))
 	}
 	for _, revision := range v.Revisions() {
 		fmt.Fprintf(&text, "revision %s %s number %d\n", revision.Name, revision.UID, revision.Revision)

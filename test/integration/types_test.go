@@ -15,3 +15,6 @@ type (
 
 // tooMuch is more CPU than any node has.
 var tooMuch = resource.MustParse("1000000")
+
+// templateGeneration is the label of a pod with the generation of the template that it was made from.
+const templateGeneration = "pod-template-generation"

@@ -13,6 +13,7 @@
 //   - a node has joined once it was seen available while eligible; it leaves with its Node object or its eligibility;
 //   - a node is unavailable when it is eligible, has joined and has no available pod. This is what maxUnavailable of apps/v1
 //     counts: a pod that is missing, terminating, not ready, or not ready for long enough;
+//   - a node is surging when it has an available pod and, beside it, one that is neither available nor terminating;
 //   - the baseline is reached at the first event after which every eligible node is available. Budgets are judged from there.
 //
 // The invariants, judged at every event:
@@ -24,6 +25,7 @@
 //	|             | resolve to 0                                                                               |
 //	| one-pod     | no second pod of the set appears on a node while maxSurge is 0; terminating pods count      |
 //	| surge-pods  | no third pod of the set appears on a node while maxSurge is above 0; terminating pods count |
+//	| surge       | while maxSurge is above 0, no new pod takes the number of surging nodes above it            |
 //
 // Pods in a terminal phase (Failed, Succeeded) run nothing and so do not count for one-pod and surge-pods.
 //

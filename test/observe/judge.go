@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 // Rules say what is judged.
@@ -32,6 +33,7 @@ const (
 	Budget    Invariant = "budget"
 	OnePod    Invariant = "one-pod"
 	SurgePods Invariant = "surge-pods"
+	Surge     Invariant = "surge"
 )
 
 const (
@@ -60,7 +62,7 @@ type Report struct {
 	Limit int
 	// MostPodsOnNode is the largest number of pods (terminating ones count) that one node had at one moment.
 	MostPodsOnNode int
-	// MostSurging is the largest number of nodes that had more than one pod at one moment.
+	// MostSurging is the largest number of nodes that were surging at one moment.
 	MostSurging int
 	// Created and Deleted are the pods of the set that appeared, or began to terminate or vanished; Restarted those of
 	// which a container was started again. Each name appears once, in order.
@@ -102,12 +104,13 @@ func Judge(log []Event, rules Rules) Report {
 		judged := event.Version > rules.From
 		w.remember(event)
 		w.apply(event, judged)
-		podsBefore, before := w.counts, w.unavailable
-		w.settle(event.At)
+		counts, surging, unavailable := w.counts, len(w.surging), len(w.unavailable)
+		w.settle(event.At, judged)
 		if judged {
 			w.report.Judged++
-			w.judgePods(event, podsBefore)
-			w.judgeBudget(event, len(before))
+			w.judgePods(event, counts)
+			w.judgeSurge(event, surging)
+			w.judgeBudget(event, unavailable)
 		}
 	}
 	return w.report
@@ -119,19 +122,24 @@ func (w *world) judgePods(event Event, before map[string]int) {
 	if _, surge := w.budgets(); surge > 0 {
 		allowed, invariant = 2, SurgePods
 	}
-	surging := 0
 	for _, node := range slices.Sorted(maps.Keys(w.counts)) {
 		count := w.counts[node]
 		w.report.MostPodsOnNode = max(w.report.MostPodsOnNode, count)
-		if count > 1 {
-			surging++
-		}
 		if count > allowed && count > before[node] {
 			w.violate(invariant, event, fmt.Sprintf("node %s has %d pods (%s), at most %d allowed",
 				node, count, strings.Join(w.podNames(node), ", "), allowed))
 		}
 	}
-	w.report.MostSurging = max(w.report.MostSurging, surging)
+}
+
+// judgeSurge reports a pod that made more nodes surge than allowed.
+func (w *world) judgeSurge(event Event, before int) {
+	_, limit := w.budgets()
+	w.report.MostSurging = max(w.report.MostSurging, len(w.surging))
+	_, isPod := event.Object.(*corev1.Pod)
+	if now := len(w.surging); isPod && event.Type == watch.Added && limit > 0 && now > limit && now > before {
+		w.violate(Surge, event, fmt.Sprintf("%d nodes are surging (%s), at most %d allowed", now, strings.Join(w.surging, ", "), limit))
+	}
 }
 
 // judgeBudget reports a pod event that took the number of unavailable nodes above the budget. A change of the set itself (a

@@ -138,6 +138,11 @@ func TestGoodLogs(t *testing.T) {
 				gone("old1").create("new1", "n1").ready("new1"), 2, 1},
 		"a surge": {
 			rolled(2, zero, one).create("new0", "n0").ready("new0").terminate("old0").gone("old0"), 0, 2},
+		"the next surge as soon as the first pod is ready, the old one still terminating": {
+			rolled(2, zero, one).create("new0", "n0").ready("new0").create("new1", "n1").terminate("old0").ready("new1").
+				gone("old0").terminate("old1").gone("old1"), 0, 2},
+		"a surge pod beside an old one that is not ready does not count": {
+			rolled(3, one, one).unready("old0").create("new0", "n0").create("new1", "n1"), 1, 2},
 		"both budgets 0 mean one": {
 			rolled(2, zero, zero).replace("old0", "new0", "n0"), 1, 1},
 		"a failed pod that hangs and its successor": {
@@ -202,6 +207,8 @@ func TestMutants(t *testing.T) {
 			rolled(2, one, zero).terminate("old0").gone("old0").create("new0", "n0").create("twin", "n0"), []Invariant{OnePod}, "new0, twin"},
 		"three with surge": {
 			rolled(2, zero, one).create("new0", "n0").create("twin", "n0"), []Invariant{SurgePods}, "node n0 has 3 pods"},
+		"more nodes surging than allowed": {
+			rolled(3, zero, one).create("new0", "n0").create("new1", "n1"), []Invariant{Surge}, "2 nodes are surging (n0, n1), at most 1 allowed"},
 		"two pods on a node that is not eligible": {
 			rolled(3, one, zero).
 				add(watch.Modified, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2", Labels: map[string]string{"no": "x"}}}).
@@ -248,6 +255,22 @@ func TestNoBaselineIsAnError(t *testing.T) {
 	report := newStory(2, one, zero).create("old0", "n0").ready("old0").judge()
 	if err := report.Err(); err == nil || !strings.Contains(err.Error(), "proves nothing") {
 		t.Fatalf("error %v", err)
+	}
+}
+
+// The first list comes in the order of versions: a node whose pod comes first must not pass for all nodes.
+func TestBaselineIsNotReachedWithinTheFirstList(t *testing.T) {
+	s := newStory(1, one, zero).create("old0", "n0").ready("old0")
+	s.add(watch.Added, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	s.create("old1", "n1")
+	listed := rules()
+	listed.From = uint64(len(s.log))
+	if report := Judge(s.log, listed); report.Baseline {
+		t.Fatalf("baseline reached: %s", report.Summary())
+	}
+	s.ready("old1").replace("old0", "new0", "n0")
+	if report := Judge(s.log, listed); !report.Baseline || report.LeastAvailable != 1 || report.MostUnavailable != 1 {
+		t.Fatalf("%s", report.Summary())
 	}
 }
 

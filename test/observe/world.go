@@ -25,8 +25,9 @@ type world struct {
 	deleted map[types.UID]bool
 
 	// What settle works out after each event: the pods of the set by node (terminating ones count, those in a terminal
-	// phase do not), the unavailable nodes by name, the number of eligible nodes that are available.
+	// phase do not), the surging and the unavailable nodes by name, the number of eligible nodes that are available.
 	counts      map[string]int
+	surging     []string
 	unavailable []string
 	available   int
 
@@ -123,8 +124,9 @@ func (w *world) notePod(pod *corev1.Pod, gone bool) {
 	}
 }
 
-// settle counts pods and nodes anew and finds the baseline.
-func (w *world) settle(at time.Time) {
+// settle counts pods and nodes anew and finds the baseline. Once judging has begun a baseline that was reached stays; before,
+// while the first list comes object by object, a few nodes that are all available mean nothing.
+func (w *world) settle(at time.Time, judged bool) {
 	if w.set == nil {
 		return
 	}
@@ -140,29 +142,38 @@ func (w *world) settle(at time.Time) {
 		}
 	}
 	slices.Sort(w.unavailable)
-	if n := len(w.eligible); !w.report.Baseline && n > 0 && w.available == n {
-		w.report.Baseline = true
-		w.report.LeastAvailable = n
+	if w.report.Baseline && judged {
+		return
 	}
+	n := len(w.eligible)
+	w.report.Baseline = n > 0 && w.available == n
+	w.report.LeastAvailable = n
 }
 
-// countPods fills counts and returns the nodes that have an available pod.
+// countPods fills counts and surging and returns the nodes that have an available pod.
 func (w *world) countPods(at time.Time) map[string]bool {
 	minReady := time.Duration(w.set.Spec.MinReadySeconds) * time.Second
-	w.counts = make(map[string]int, len(w.pods))
-	up := make(map[string]bool, len(w.pods))
+	w.counts, w.surging = make(map[string]int, len(w.pods)), nil
+	up, coming := make(map[string]bool, len(w.pods)), map[string]bool{}
 	for _, pod := range w.pods {
 		node := NodeOf(pod)
-		if node == "" || !w.ours(pod) {
+		if node == "" || terminal(pod) || !w.ours(pod) {
 			continue
 		}
-		if !terminal(pod) {
-			w.counts[node]++
-		}
-		if Available(pod, minReady, at) {
+		w.counts[node]++
+		switch {
+		case Available(pod, minReady, at):
 			up[node] = true
+		case pod.DeletionTimestamp == nil:
+			coming[node] = true
 		}
 	}
+	for node := range coming {
+		if up[node] {
+			w.surging = append(w.surging, node)
+		}
+	}
+	slices.Sort(w.surging)
 	return up
 }
 
