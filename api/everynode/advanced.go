@@ -11,6 +11,13 @@ const (
 	PartOfValue = "everynode"
 )
 
+// Annotations on an Advanced DaemonSet.
+const (
+	// InPlaceGrace is how long a pod that is changed in place is not ready before its images change, so that it gets no
+	// more traffic by then: a whole number of seconds. Without the annotation there is no such wait.
+	InPlaceGrace = Domain + "/in-place-grace-seconds"
+)
+
 // Annotations that conversion between the versions of the Advanced DaemonSet leaves behind. They are for the way back, and
 // not for people to set.
 const (

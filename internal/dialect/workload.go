@@ -7,6 +7,7 @@
 package dialect
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -39,6 +40,9 @@ type Workload struct {
 	// Status is the status that the object carries now.
 	Status             rollout.Status
 	ObservedGeneration int64
+	// UpdateRevision and Conditions are further parts of the status, of dialects that have them.
+	UpdateRevision string
+	Conditions     []appsv1.DaemonSetCondition
 	// Problems are things in the object that cannot be honoured. With one that is Fatal nothing is done for the set.
 	Problems []Problem
 }

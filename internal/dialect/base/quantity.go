@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -22,6 +24,52 @@ func (r *Reader) Quantity(parent Object, key string, fallback rollout.Quantity) 
 		return fallback
 	}
 	return q
+}
+
+// Budgets reads maxUnavailable, which is fallback when it is absent, and maxSurge. If both are 0, maxUnavailable is taken for
+// 1, as the native controller does, for otherwise no update could ever go on.
+func (r *Reader) Budgets(set *rollout.Set, rolling Object, fallback int) {
+	set.MaxUnavailable = r.Quantity(rolling, "maxUnavailable", rollout.Quantity{Value: fallback})
+	set.MaxSurge = r.Quantity(rolling, "maxSurge", rollout.Quantity{})
+	if set.MaxUnavailable.Value == 0 && set.MaxSurge.Value == 0 {
+		set.MaxUnavailable = rollout.Quantity{Value: 1}
+		r.Warn(ReasonInvalidSpec, "Fields %s and %s are both 0, with which no update can go on: set one of them; "+
+			"until then one node at a time is updated.", rolling.At("maxUnavailable"), rolling.At("maxSurge"))
+	}
+}
+
+// Strategy reads the type of spec.updateStrategy, and returns the block rollingUpdate; ok is false if the type is another,
+// for then nothing in that block counts: the API server leaves an old one there when somebody changes the type.
+func (r *Reader) Strategy(set *rollout.Set, spec Object) (rolling Object, ok bool) {
+	set.MaxUnavailable = rollout.Quantity{Value: DefaultMaxUnavailable}
+	update := r.Optional(spec, "updateStrategy")
+	kind := r.Text(update, "type", string(appsv1.RollingUpdateDaemonSetStrategyType))
+	switch appsv1.DaemonSetUpdateStrategyType(kind) {
+	case appsv1.OnDeleteDaemonSetStrategyType:
+		set.Strategy = rollout.OnDelete
+		return Object{}, false
+	case appsv1.RollingUpdateDaemonSetStrategyType:
+		set.Strategy = rollout.RollingUpdate
+		return r.Optional(update, "rollingUpdate"), true
+	default:
+		// Replacing nothing is the harmless reading, until somebody says what is meant.
+		set.Strategy = rollout.OnDelete
+		r.Invalid(update.At("type"), "is %q: set it to RollingUpdate or OnDelete", kind)
+		return Object{}, false
+	}
+}
+
+// Flag is the boolean at key, or false when it is absent.
+func (r *Reader) Flag(parent Object, key string) bool {
+	value := parent.Fields[key]
+	if value == nil {
+		return false
+	}
+	flag, ok := value.(bool)
+	if !ok {
+		r.Invalid(parent.At(key), "is %s: set it to true or false", Describe(value))
+	}
+	return flag
 }
 
 // parseQuantity reads a whole number, or a string of digits with a percent sign. As in Kubernetes, a string without the

@@ -28,6 +28,7 @@ func annotationRules() []annotationRule {
 		{kruise.PredownloadTimeout, "must be a whole number of seconds from 1", positive},
 		{kruise.PredownloadMinUpdatedReady, "must be a whole number from 0, or a percentage up to 100%", numberOrPercent},
 		{appsv1.DeprecatedTemplateGeneration, "must be a whole number; better leave it to the controller", isInteger},
+		{everynode.InPlaceGrace, "must be a whole number of seconds from 0", func(s string) bool { return s == "0" || positive(s) }},
 		{everynode.MaxReplacing, "must be a whole number from 1, or a percentage from 1% to 100%", func(s string) bool {
 			q := intstr.Parse(s)
 			return numberOrPercent(s) && number(q) > 0

@@ -209,6 +209,8 @@ func examples() []example {
 		annotation("apps.kruise.io/image-predownload-min-updated-ready-pods", "some", "must be a whole number from 0, or a percentage up to 100%"),
 		annotation("apps.kruise.io/image-predownload-min-updated-ready-pods", "20%", ""),
 		annotation("deprecated.daemonset.template.generation", "x", "must be a whole number; better leave it to the controller"),
+		annotation("everynode.dev/in-place-grace-seconds", "10s", "must be a whole number of seconds from 0"),
+		annotation("everynode.dev/in-place-grace-seconds", "0", ""),
 		annotation("everynode.dev/max-replacing", "0", "must be a whole number from 1, or a percentage from 1% to 100%"),
 		annotation("everynode.dev/max-replacing", "25%", ""),
 	}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kruise
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// The types of conditions. OpenKruise has the field, but never sets one.
+const (
+	Progressing appsv1.DaemonSetConditionType = "Progressing" // pods are being created, updated or removed
+	Available   appsv1.DaemonSetConditionType = "Available"   // no more nodes are without an available pod than the update may take
+	Paused      appsv1.DaemonSetConditionType = "Paused"      // updates are paused by the specification
+	Degraded    appsv1.DaemonSetConditionType = "Degraded"    // something is wrong that does not mend itself
+)
+
+// The reasons of conditions. Degraded can also have the reason of a dialect.Problem, above all InvalidSpec.
+const (
+	ReasonComplete    = "Complete"    // Progressing False: every node has what it should have
+	ReasonInProgress  = "InProgress"  // Progressing True
+	ReasonHeld        = "Held"        // Progressing False: what is left is kept back by the specification
+	ReasonBlocked     = "Blocked"     // Progressing False, Degraded True: what is left cannot go on; a write was refused
+	ReasonPodsFailing = "PodsFailing" // Progressing False, Degraded True: what is left cannot go on; pods fail again and again
+	ReasonNodes       = "Nodes"       // Available
+	ReasonPaused      = "Paused"      // Paused True
+	ReasonNotPaused   = "NotPaused"   // Paused False
+	ReasonAsExpected  = "AsExpected"  // Degraded False
+)
+
+// namedNodes is how many nodes a message names.
+const namedNodes = 3
+
+// Observation is what conditions are made from.
+type Observation struct {
+	Now metav1.Time
+	// Snapshot and Plan are those of one decision; nil if none could be made.
+	Snapshot *rollout.Snapshot
+	Plan     *rollout.Plan
+	// Paused is whether the specification pauses updates.
+	Paused   bool
+	Problems []dialect.Problem
+}
+
+// Conditions returns the conditions after o; previous are those before. The time of a condition changes only with its
+// status. Conditions of others stay, and without a decision so do those that only a decision can tell.
+func Conditions(previous []appsv1.DaemonSetCondition, o Observation) []appsv1.DaemonSetCondition {
+	conditions := slices.Clone(previous)
+	set := func(kind appsv1.DaemonSetConditionType, v verdict) { conditions = merged(conditions, kind, v, o.Now) }
+	if o.Plan != nil && o.Snapshot != nil {
+		s := survey(o.Snapshot, o.Plan)
+		set(Progressing, s.progressing(o.Plan.Status))
+		set(Available, s.available(o))
+		set(Degraded, s.degraded(o.Problems))
+	} else {
+		set(Degraded, stages{}.degraded(o.Problems))
+	}
+	set(Paused, paused(o.Paused))
+	return conditions
+}
+
+// verdict is a condition without its type and time.
+type verdict struct {
+	status          corev1.ConditionStatus
+	reason, message string
+}
+
+func merged(conditions []appsv1.DaemonSetCondition, kind appsv1.DaemonSetConditionType, v verdict, now metav1.Time) []appsv1.DaemonSetCondition {
+	next := appsv1.DaemonSetCondition{Type: kind, Status: v.status, Reason: v.reason, Message: v.message, LastTransitionTime: now}
+	i := slices.IndexFunc(conditions, func(c appsv1.DaemonSetCondition) bool { return c.Type == kind })
+	if i < 0 {
+		return append(conditions, next)
+	}
+	if conditions[i].Status == next.Status {
+		next.LastTransitionTime = conditions[i].LastTransitionTime
+	}
+	conditions[i] = next
+	return conditions
+}
+
+// stage is how far a node is, as far as conditions care.
+type stage uint8
+
+const (
+	done    stage = iota // nothing is left to do
+	working              // something is done, or waits for something that comes by itself
+	queued               // the node waits for its turn
+	held                 // the specification keeps the node back
+	failing              // the pod fails again and again
+	blocked              // a write was refused
+	stageCount
+)
+
+func stageOf(kind rollout.VerdictKind) stage {
+	switch kind {
+	case rollout.UpToDate, rollout.NotWanted, rollout.Stays:
+		return done
+	case rollout.WaitBudget, rollout.WaitReplacing, rollout.WaitBurst:
+		return queued
+	case rollout.WaitOnDelete:
+		return held
+	case rollout.WaitBackoff:
+		return failing
+	case rollout.Blocked:
+		return blocked
+	default:
+		return working
+	}
+}
+
+// stages are the nodes by stage: how many there are, and what there is to say of the first ones.
+type stages [stageCount]struct {
+	count int
+	named []string
+}
+
+func survey(snapshot *rollout.Snapshot, plan *rollout.Plan) stages {
+	var s stages
+	for i, v := range plan.Verdicts {
+		at := &s[stageOf(v.Kind)]
+		at.count++
+		if stageOf(v.Kind) == done || len(at.named) >= namedNodes {
+			continue
+		}
+		sentence := v.Kind.Sentence()
+		if v.Kind == rollout.Blocked {
+			sentence = snapshot.Nodes[i].Blocked
+		}
+		at.named = append(at.named, snapshot.Nodes[i].Name+": "+sentence)
+	}
+	return s
+}
+
+// first says how many nodes are at a stage, and names the first of them.
+func (s stages) first(at stage) string {
+	text := strings.Join(s[at].named, "; ")
+	if more := s[at].count - len(s[at].named); more > 0 {
+		text += fmt.Sprintf("; and %s more", nodes(more))
+	}
+	return text
+}
+
+// waiting says how many nodes wait for their turn.
+func (s stages) waiting() string {
+	if s[queued].count == 0 {
+		return ""
+	}
+	return "; waiting for their turn: " + nodes(s[queued].count)
+}
+
+// progressing names the nodes that everything else waits for before those that wait.
+func (s stages) progressing(status rollout.Status) verdict {
+	updated := fmt.Sprintf("%d of %s have a pod of the newest revision", status.Updated, nodes(status.Desired))
+	switch {
+	case s[working].count > 0:
+		return verdict{corev1.ConditionTrue, ReasonInProgress, updated + "; in progress: " + s.first(working) + s.waiting()}
+	case s[blocked].count > 0:
+		return verdict{corev1.ConditionFalse, ReasonBlocked, updated + "; blocked: " + s.first(blocked) + s.waiting()}
+	case s[failing].count > 0:
+		return verdict{corev1.ConditionFalse, ReasonPodsFailing, updated + "; failing: " + s.first(failing) + s.waiting()}
+	case s[queued].count > 0:
+		return verdict{corev1.ConditionTrue, ReasonInProgress, updated + "; next: " + s.first(queued)}
+	case s[held].count > 0:
+		return verdict{corev1.ConditionFalse, ReasonHeld, updated + "; held back: " + s.first(held)}
+	default:
+		return verdict{corev1.ConditionFalse, ReasonComplete, updated}
+	}
+}
+
+// available compares the nodes without an available pod with what the update may take at once.
+func (s stages) available(o Observation) verdict {
+	status, limit := o.Plan.Status, 0
+	if o.Snapshot.Set.Strategy == rollout.RollingUpdate && !o.Plan.Budget.Surge {
+		limit = o.Plan.Budget.Limit
+	}
+	v := verdict{corev1.ConditionTrue, ReasonNodes, fmt.Sprintf("%d of %s have an available pod, at least %d have to",
+		status.Available, nodes(status.Desired), max(0, status.Desired-limit))}
+	if status.Unavailable > limit {
+		v.status = corev1.ConditionFalse
+		v.message += "; without: " + without(o)
+	}
+	return v
+}
+
+// without names the first nodes that should have an available pod and have none.
+func without(o Observation) string {
+	var names []string
+	for i := range o.Snapshot.Nodes {
+		node := &o.Snapshot.Nodes[i]
+		if node.Fit != rollout.MustRun || hasAvailable(o, node) {
+			continue
+		}
+		if len(names) == namedNodes {
+			names = append(names, "and others")
+			break
+		}
+		names = append(names, node.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func hasAvailable(o Observation, node *rollout.Node) bool {
+	minReady := o.Snapshot.Set.MinReady
+	return slices.ContainsFunc(node.Pods, func(p rollout.Pod) bool {
+		return p.Ready && (minReady <= 0 || p.ReadySince != 0 && p.ReadySince.Add(minReady) <= o.Snapshot.Now)
+	})
+}
+
+func (s stages) degraded(problems []dialect.Problem) verdict {
+	if len(problems) > 0 {
+		// The worst comes first: with a fatal problem nothing is done at all.
+		i := max(0, slices.IndexFunc(problems, func(p dialect.Problem) bool { return p.Fatal }))
+		return verdict{corev1.ConditionTrue, problems[i].Reason, problems[i].Message}
+	}
+	switch {
+	case s[blocked].count > 0:
+		return verdict{corev1.ConditionTrue, ReasonBlocked, s.first(blocked)}
+	case s[failing].count > 0:
+		return verdict{corev1.ConditionTrue, ReasonPodsFailing, s.first(failing)}
+	default:
+		return verdict{corev1.ConditionFalse, ReasonAsExpected, ""}
+	}
+}
+
+func paused(on bool) verdict {
+	if on {
+		return verdict{corev1.ConditionTrue, ReasonPaused, "Updates are paused by spec.updateStrategy.rollingUpdate.paused; missing pods are created all the same."}
+	}
+	return verdict{corev1.ConditionFalse, ReasonNotPaused, ""}
+}
+
+func nodes(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
+}

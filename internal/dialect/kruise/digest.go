@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kruise
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/dialect/base"
+)
+
+// Digest reads a DaemonSet of apps.kruise.io/v1beta1. It shares the template with obj, which must not be changed afterwards.
+func Digest(obj map[string]any) dialect.Workload {
+	r := &base.Reader{}
+	w, spec := r.Workload(obj)
+	readOptions(r, &w, spec).complete(&w)
+	readStatus(&w, obj)
+	w.Problems = r.Problems()
+	return w
+}
+
+// ReadOptions reads only the Options.
+func ReadOptions(obj map[string]any) Options {
+	r := &base.Reader{}
+	w, spec := r.Workload(obj)
+	return readOptions(r, &w, spec)
+}
+
+// readStatus reads what the status has beyond its numbers. What cannot be read is put right by the next write.
+func readStatus(w *dialect.Workload, obj map[string]any) {
+	status, _ := obj["status"].(map[string]any)
+	w.UpdateRevision, _ = status["updateRevision"].(string)
+	var conditions []appsv1.DaemonSetCondition
+	if base.Decode(status["conditions"], &conditions) == nil {
+		w.Conditions = conditions
+	}
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kruise
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/dialect/base"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Options are what an Advanced DaemonSet says beyond what every daemon set says.
+type Options struct {
+	Paused bool
+	// Partition is how many nodes keep their revision; a percentage is rounded down.
+	Partition rollout.Quantity
+	// NodeSelector chooses the nodes that are updated; nil means all.
+	NodeSelector labels.Selector
+	// Progressive is whether the partition also holds back the creation of pods.
+	Progressive bool
+	// InPlace is whether pods are changed in place where that is possible.
+	InPlace bool
+	// Grace is how long a pod is not ready before it is changed in place.
+	Grace time.Duration
+	// Burst is how many writes one plan holds at most; a percentage of the desired nodes is rounded down, to at least 1.
+	Burst rollout.Quantity
+	// PreDelete is the hook that pods wait for before they are deleted; nil if there is none.
+	PreDelete *Hook
+}
+
+// Hook says which pods wait.
+type Hook struct {
+	Labels       map[string]string
+	Finalizers   []string
+	MarkNotReady bool
+}
+
+// complete puts the options into the Workload.
+func (o Options) complete(w *dialect.Workload) {
+	w.Set.Burst = o.Burst.Value
+	if o.Burst.Percent {
+		w.Set.Burst = max(1, o.Burst.Value*w.Status.Desired/100)
+	}
+}
+
+func readOptions(r *base.Reader, w *dialect.Workload, spec base.Object) Options {
+	o := Options{}
+	if rolling, ok := r.Strategy(&w.Set, spec); ok {
+		readRolling(r, w, &o, rolling)
+	}
+	o.Burst = r.Quantity(spec, "burstReplicas", rollout.Quantity{Value: rollout.DefaultBurst})
+	if o.Burst.Value == 0 {
+		r.Invalid(spec.At("burstReplicas"), "is 0, with which nothing could ever be done: set it to a number from 1")
+	}
+	o.Progressive = progressive(r, w, spec)
+	o.Grace = grace(r, w)
+	o.PreDelete = preDelete(r, r.Optional(spec, "lifecycle"))
+	return o
+}
+
+// readRolling reads spec.updateStrategy.rollingUpdate.
+func readRolling(r *base.Reader, w *dialect.Workload, o *Options, rolling base.Object) {
+	fallback := 0
+	if rolling.Fields["maxUnavailable"] == nil && rolling.Fields["maxSurge"] == nil {
+		fallback = base.DefaultMaxUnavailable
+	}
+	r.Budgets(&w.Set, rolling, fallback)
+	surge := w.Set.MaxSurge.Value > 0
+	if surge && w.Set.MaxUnavailable.Value > 0 {
+		r.Invalid(rolling.At("maxSurge"), "may not be set when maxUnavailable is non-zero: set one of them to 0")
+	}
+	switch kind := r.Text(rolling, "rollingUpdateType", string(v1beta1.StandardRollingUpdateType)); v1beta1.RollingUpdateType(kind) {
+	case v1beta1.StandardRollingUpdateType:
+	case v1beta1.InplaceRollingUpdateType:
+		o.InPlace = true
+		if surge {
+			r.Invalid(rolling.At("maxSurge"), "must be 0 for the type InPlaceIfPossible: set maxUnavailable instead")
+		}
+	default:
+		r.Invalid(rolling.At("rollingUpdateType"), "is %q: set it to Standard or InPlaceIfPossible", kind)
+	}
+	o.Partition = r.Quantity(rolling, "partition", rollout.Quantity{})
+	o.Paused = r.Flag(rolling, "paused")
+	o.NodeSelector = nodeSelector(r, r.Optional(rolling, "selector"))
+}
+
+func nodeSelector(r *base.Reader, field base.Object) labels.Selector {
+	if field.Fields == nil {
+		return nil
+	}
+	var typed metav1.LabelSelector
+	if err := base.Decode(field.Fields, &typed); err != nil {
+		r.Invalid(field.Path, "cannot be read: correct what is wrong (%v)", err)
+		return labels.Nothing()
+	}
+	selector, err := metav1.LabelSelectorAsSelector(&typed)
+	if err != nil {
+		r.Invalid(field.Path, "cannot be used: correct what is wrong (%v)", err)
+		return labels.Nothing()
+	}
+	return selector
+}
+
+// progressive is what the field says, or where it is not set, the annotation of v1alpha1.
+func progressive(r *base.Reader, w *dialect.Workload, spec base.Object) bool {
+	scale := r.Optional(spec, "scaleStrategy")
+	if scale.Fields["partitionedScaling"] != nil {
+		return r.Flag(scale, "partitionedScaling")
+	}
+	return w.Annotations[kruise.ProgressiveCreate] == "true"
+}
+
+func grace(r *base.Reader, w *dialect.Workload) time.Duration {
+	text, ok := w.Annotations[everynode.InPlaceGrace]
+	if !ok {
+		return 0
+	}
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || seconds < 0 || seconds > math.MaxInt32 {
+		r.Warn(base.ReasonInvalidAnnotation, "Annotation %s is %q: set it to a whole number of seconds from 0; until then there is no wait.",
+			everynode.InPlaceGrace, text)
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// preDelete reads the one hook that is honoured. OpenKruise ignores the others; so do we, but not without a word.
+func preDelete(r *base.Reader, lifecycle base.Object) *Hook {
+	for _, ignored := range []string{"inPlaceUpdate", "preNormal"} {
+		if lifecycle.Fields[ignored] != nil {
+			r.Warn(base.ReasonInvalidSpec, "Field %s has no effect on a daemon set: remove it.", lifecycle.At(ignored))
+		}
+	}
+	field := r.Optional(lifecycle, "preDelete")
+	if field.Fields == nil {
+		return nil
+	}
+	var typed struct {
+		LabelsHandler     map[string]string `json:"labelsHandler"`
+		FinalizersHandler []string          `json:"finalizersHandler"`
+		MarkPodNotReady   bool              `json:"markPodNotReady"`
+	}
+	if err := base.Decode(field.Fields, &typed); err != nil {
+		r.Invalid(field.Path, "cannot be read: correct what is wrong (%v)", err)
+		return nil
+	}
+	return &Hook{Labels: typed.LabelsHandler, Finalizers: typed.FinalizersHandler, MarkNotReady: typed.MarkPodNotReady}
+}

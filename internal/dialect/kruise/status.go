@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kruise
+
+import (
+	"reflect"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/dialect/base"
+)
+
+// Status is what is said of an Advanced DaemonSet.
+type Status struct {
+	base.Status
+	// UpdateRevision is the name of the newest revision; empty when it is not known.
+	UpdateRevision string
+	// Conditions are all conditions, those of others included; see Conditions.
+	Conditions []appsv1.DaemonSetCondition
+}
+
+// StatusPatch returns the body of a JSON merge patch for the status subresource that brings the status that w was read with to
+// s, and whether there is anything to change. See base.StatusPatch.
+func StatusPatch(w *dialect.Workload, s Status) ([]byte, bool) {
+	more := map[string]any{}
+	if s.UpdateRevision != "" && s.UpdateRevision != w.UpdateRevision {
+		more["updateRevision"] = s.UpdateRevision
+	}
+	if len(s.Conditions) > 0 && !reflect.DeepEqual(s.Conditions, w.Conditions) {
+		more["conditions"] = s.Conditions
+	}
+	return base.StatusPatch(w, s.Status, more)
+}
