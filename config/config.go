@@ -12,3 +12,8 @@ import "embed"
 //
 //go:embed install/*.yaml
 var Install embed.FS
+
+// Kruise holds kruise/*.yaml: what is needed in addition where the Advanced DaemonSet of OpenKruise is served.
+//
+//go:embed kruise/*.yaml
+var Kruise embed.FS

@@ -119,6 +119,12 @@ func shellZones() []Zone {
 		Reason:   "a controller ties reader, core and writer together, and nothing else",
 		Deep:     noKubernetes,
 	}, {
+		Name:     "webhook",
+		Packages: []string{"internal/webhook", "internal/webhook/certs"},
+		May:      client("k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1", "./internal/webhook/..."),
+		Reason:   "it serves what is pure over HTTPS, and knows nothing of the controllers",
+		Deep:     noKubernetes,
+	}, {
 		Name:     "view",
 		Packages: []string{"internal/cli/view"},
 		May:      []string{"std", "golang.org/x/term", "./internal/rollout"},
@@ -145,7 +151,7 @@ func mainZones() []Zone {
 	}, {
 		Name:     "wiring",
 		Packages: []string{"internal/manager"},
-		May:      client("./internal/fleet/...", "./internal/apply/...", "./internal/controller/...", "./internal/features"),
+		May:      client("./internal/fleet/...", "./internal/apply/...", "./internal/controller/...", "./internal/webhook/...", "./internal/features"),
 		Reason:   "the parts of the manager meet here, and only those",
 		Deep:     noKubernetes,
 	}, {

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"reflect"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/internal/webhook/defaulting"
+	"everynode.dev/everynode/internal/webhook/validation"
+)
+
+// mutator fills in defaults.
+type mutator struct {
+	checker TemplateChecker
+}
+
+// Handle implements admission.Handler.
+func (m *mutator) Handle(ctx context.Context, request admission.Request) admission.Response {
+	c, err := readChange(request)
+	if err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	if c.obj == nil {
+		return admission.Allowed("")
+	}
+	defaulting.Default(c.obj)
+	defaulted, wrong, err := c.check(ctx, m.checker)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	if len(wrong) > 0 {
+		// Whoever sent the object wants to know all that is wrong with it at once.
+		return c.refuse(append(c.validate().Errors, wrong...))
+	}
+	if defaulted != nil {
+		c.spec()["template"] = defaulted
+	}
+	data, err := json.Marshal(c.obj)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	return admission.PatchResponseFromRaw(request.Object.Raw, data)
+}
+
+// validator refuses what cannot be honoured.
+type validator struct {
+	checker TemplateChecker
+}
+
+// Handle implements admission.Handler.
+func (v *validator) Handle(ctx context.Context, request admission.Request) admission.Response {
+	c, err := readChange(request)
+	if err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	if c.obj == nil {
+		return admission.Allowed("")
+	}
+	// Other webhooks may have changed the template after the mutator has seen it.
+	_, wrong, err := c.check(ctx, v.checker)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	result := c.validate()
+	if errs := append(result.Errors, wrong...); len(errs) > 0 {
+		return c.refuse(errs).WithWarnings(result.Warnings...)
+	}
+	return admission.Allowed("").WithWarnings(result.Warnings...)
+}
+
+// change is what a request asks for: old is nil for a new object, obj for a request that creates and changes nothing.
+type change struct {
+	obj, old  map[string]any
+	namespace string
+}
+
+func readChange(request admission.Request) (c change, err error) {
+	c.namespace = request.Namespace
+	if request.Operation != admissionv1.Create && request.Operation != admissionv1.Update {
+		return c, nil
+	}
+	if err := json.Unmarshal(request.Object.Raw, &c.obj); err != nil {
+		return c, fmt.Errorf("decoding the object: %w", err)
+	}
+	if c.obj == nil {
+		return c, fmt.Errorf("decoding the object: there is none in the request to %s it", request.Operation)
+	}
+	if request.Operation == admissionv1.Update {
+		if err := json.Unmarshal(request.OldObject.Raw, &c.old); err != nil {
+			return c, fmt.Errorf("decoding the old object: %w", err)
+		}
+	}
+	return c, nil
+}
+
+func (c change) spec() map[string]any {
+	spec, _ := c.obj["spec"].(map[string]any)
+	return spec
+}
+
+// check asks about the template if it changed. What is no object at all is left to validation.
+func (c change) check(ctx context.Context, checker TemplateChecker) (defaulted map[string]any, wrong field.ErrorList, err error) {
+	template, ok := c.spec()["template"].(map[string]any)
+	if !ok {
+		return nil, nil, nil
+	}
+	oldSpec, _ := c.old["spec"].(map[string]any)
+	if reflect.DeepEqual(template, oldSpec["template"]) {
+		return nil, nil, nil
+	}
+	return checker.Check(ctx, c.namespace, template)
+}
+
+// validate judges all but the template itself, which is unchanged or judged by the API server.
+func (c change) validate() validation.Result {
+	options := validation.Options{TemplateChecked: true}
+	if c.old == nil {
+		return validation.Create(c.obj, options)
+	}
+	return validation.Update(c.obj, c.old, options)
+}
+
+// refuse answers as the API server does for an object that is invalid.
+func (c change) refuse(errs field.ErrorList) admission.Response {
+	metadata, _ := c.obj["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	status := apierrors.NewInvalid(schema.GroupKind{Group: kruise.Group, Kind: kruise.Kind}, name, errs).Status()
+	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
+}

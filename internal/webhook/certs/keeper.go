@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	again "k8s.io/client-go/util/retry"
+	"k8s.io/klog/v2"
+
+	"everynode.dev/everynode/api/everynode"
+)
+
+const (
+	// interval is the time between two looks at the Secret and at what was published, retry that after an error.
+	interval = time.Minute
+	retry    = 2 * time.Second
+)
+
+// Keeper keeps the state in a Secret and hands out the certificate in use.
+type Keeper struct {
+	Client kubernetes.Interface
+	// Namespace and Secret name the Secret; it is made if it is not there.
+	Namespace, Secret string
+	// Names are the host names and addresses under which the API server reaches the webhooks.
+	Names []string
+
+	mu      sync.Mutex
+	serving *tls.Certificate
+	bundle  []byte
+}
+
+// NeedLeaderElection is false: every manager serves the webhooks.
+func (*Keeper) NeedLeaderElection() bool { return false }
+
+// Start keeps the certificate until ctx ends.
+func (k *Keeper) Start(ctx context.Context) error {
+	repeat(ctx, "The certificate of the webhooks could not be kept", func() error {
+		// Another manager that was faster is the usual case when several start at once.
+		faster := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+		return again.OnError(again.DefaultRetry, faster, func() error { return k.sync(ctx, time.Now()) })
+	})
+	return nil
+}
+
+// Certificate is the certificate in use, for a tls.Config.
+func (k *Keeper) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.serving == nil {
+		return nil, errors.New("the certificate of the webhooks is not there yet")
+	}
+	return k.serving, nil
+}
+
+// Bundle returns the authorities to trust; nil as long as there is no certificate.
+func (k *Keeper) Bundle() ([]byte, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.bundle, nil
+}
+
+// sync reads the Secret, brings it up to date, and takes over what it says.
+func (k *Keeper) sync(ctx context.Context, now time.Time) error {
+	secrets := k.Client.CoreV1().Secrets(k.Namespace)
+	secret, err := secrets.Get(ctx, k.Secret, metav1.GetOptions{})
+	missing := apierrors.IsNotFound(err)
+	if err != nil && !missing {
+		return fmt.Errorf("reading secret %s/%s: %w", k.Namespace, k.Secret, err)
+	}
+	if missing {
+		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: k.Namespace, Name: k.Secret, Labels: map[string]string{everynode.PartOf: everynode.PartOfValue},
+		}}
+	}
+	was := readState(secret.Data)
+	is, err := was.advance(now, k.Names)
+	if err != nil {
+		return err
+	}
+	if !is.equal(was) {
+		if err := k.write(ctx, secret, is, missing); err != nil {
+			return fmt.Errorf("writing secret %s/%s: %w", k.Namespace, k.Secret, err)
+		}
+	}
+	return k.use(is)
+}
+
+// write writes the state. It fails if another manager was faster.
+func (k *Keeper) write(ctx context.Context, secret *corev1.Secret, s state, missing bool) error {
+	secret = secret.DeepCopy()
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	maps.DeleteFunc(secret.Data, func(key string, _ []byte) bool { return key == keyNextCert || key == keyNextKey })
+	maps.Copy(secret.Data, s.data())
+	var err error
+	if missing {
+		_, err = k.Client.CoreV1().Secrets(k.Namespace).Create(ctx, secret, metav1.CreateOptions{})
+	} else {
+		_, err = k.Client.CoreV1().Secrets(k.Namespace).Update(ctx, secret, metav1.UpdateOptions{})
+	}
+	return err
+}
+
+func (k *Keeper) use(s state) error {
+	serving, err := tls.X509KeyPair(s.current.cert, s.current.key)
+	if err != nil {
+		return fmt.Errorf("reading the certificate in use: %w", err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.serving, k.bundle = &serving, s.bundle
+	return nil
+}
+
+// repeat does something once per interval, and sooner after an error, until ctx ends. The same error is logged once.
+func repeat(ctx context.Context, failed string, do func() error) {
+	said := ""
+	for {
+		wait := interval
+		if err := do(); err == nil {
+			said = ""
+		} else if ctx.Err() == nil {
+			wait = retry
+			if err.Error() != said {
+				klog.FromContext(ctx).Error(err, failed)
+			}
+			said = err.Error()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package certs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	again "k8s.io/client-go/util/retry"
+
+	"everynode.dev/everynode/api/everynode"
+)
+
+// Publisher tells the API server how to reach the webhooks, and whom to trust for that.
+type Publisher struct {
+	Client  kubernetes.Interface
+	Dynamic dynamic.Interface
+	// Bundle returns the authorities to trust; nil while there is nothing to publish yet, and empty if the API server trusts
+	// the certificate anyway.
+	Bundle func() ([]byte, error)
+	// Service is the Service that leads to the managers; nil if URL is set, under which the leader is reached.
+	Service *admissionv1.ServiceReference
+	URL     string
+	// Mutating and Validating name the configurations of the webhooks; Paths are the paths of their webhooks by name.
+	Mutating, Validating string
+	Paths                map[string]string
+	// CRDs are the names of the CustomResourceDefinitions whose versions are converted at ConversionPath.
+	CRDs           []string
+	ConversionPath string
+}
+
+// NeedLeaderElection is true: with a URL there is one manager that is reached, and it has to be the one that publishes.
+func (*Publisher) NeedLeaderElection() bool { return true }
+
+// Start publishes, and looks after it, until ctx ends.
+func (p *Publisher) Start(ctx context.Context) error {
+	repeat(ctx, "The API server could not be told how to reach the webhooks", func() error { return p.sync(ctx) })
+	return nil
+}
+
+func (p *Publisher) sync(ctx context.Context) error {
+	bundle, err := p.Bundle()
+	if err != nil {
+		return err
+	}
+	if bundle == nil {
+		return errors.New("there is no certificate yet")
+	}
+	publish := func(do func() error) error { return again.RetryOnConflict(again.DefaultRetry, do) }
+	errs := []error{
+		publish(func() error { return p.mutating(ctx, bundle) }),
+		publish(func() error { return p.validating(ctx, bundle) }),
+	}
+	for _, name := range p.CRDs {
+		errs = append(errs, publish(func() error { return p.conversion(ctx, name, bundle) }))
+	}
+	return errors.Join(errs...)
+}
+
+// clientConfig is how the webhook at that path is reached.
+func (p *Publisher) clientConfig(path string, bundle []byte) admissionv1.WebhookClientConfig {
+	config := admissionv1.WebhookClientConfig{}
+	if len(bundle) > 0 {
+		config.CABundle = bundle
+	}
+	if p.Service == nil {
+		url := strings.TrimSuffix(p.URL, "/") + path
+		config.URL = &url
+		return config
+	}
+	config.Service = p.Service.DeepCopy()
+	config.Service.Path = &path
+	return config
+}
+
+func (p *Publisher) mutating(ctx context.Context, bundle []byte) error {
+	client := p.Client.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	config, err := client.Get(ctx, p.Mutating, metav1.GetOptions{})
+	if err != nil {
+		return explain(err, "mutatingwebhookconfiguration", p.Mutating)
+	}
+	changed := false
+	for i := range config.Webhooks {
+		changed = p.set(config.Webhooks[i].Name, &config.Webhooks[i].ClientConfig, bundle) || changed
+	}
+	if changed {
+		_, err = client.Update(ctx, config, metav1.UpdateOptions{})
+	}
+	return explain(err, "mutatingwebhookconfiguration", p.Mutating)
+}
+
+func (p *Publisher) validating(ctx context.Context, bundle []byte) error {
+	client := p.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	config, err := client.Get(ctx, p.Validating, metav1.GetOptions{})
+	if err != nil {
+		return explain(err, "validatingwebhookconfiguration", p.Validating)
+	}
+	changed := false
+	for i := range config.Webhooks {
+		changed = p.set(config.Webhooks[i].Name, &config.Webhooks[i].ClientConfig, bundle) || changed
+	}
+	if changed {
+		_, err = client.Update(ctx, config, metav1.UpdateOptions{})
+	}
+	return explain(err, "validatingwebhookconfiguration", p.Validating)
+}
+
+// set sets the configuration of a webhook that is ours, and says whether it was another.
+func (p *Publisher) set(name string, config *admissionv1.WebhookClientConfig, bundle []byte) bool {
+	path, ours := p.Paths[name]
+	if !ours {
+		return false
+	}
+	wanted := p.clientConfig(path, bundle)
+	if reflect.DeepEqual(*config, wanted) {
+		return false
+	}
+	*config = wanted
+	return true
+}
+
+// conversion sets the conversion of a CustomResourceDefinition. The manifest leaves it out, so that nobody who applies the
+// manifest again takes it back.
+func (p *Publisher) conversion(ctx context.Context, name string, bundle []byte) error {
+	client := p.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	crd, err := client.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return explain(err, "customresourcedefinition", name)
+	}
+	if crd.GetLabels()[everynode.PartOf] != everynode.PartOfValue {
+		return fmt.Errorf("customresourcedefinition %s is not Everynode's, for it has no label %s: %s; its conversion is left alone "+
+			"(apply Everynode's definition over it when nobody else uses it any more)", name, everynode.PartOf, everynode.PartOfValue)
+	}
+	config := p.clientConfig(p.ConversionPath, bundle)
+	clientConfig, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&config)
+	if err != nil {
+		return fmt.Errorf("encoding how the webhooks are reached: %w", err)
+	}
+	wanted := map[string]any{"strategy": "Webhook", "webhook": map[string]any{
+		"conversionReviewVersions": []any{"v1"}, "clientConfig": clientConfig,
+	}}
+	if found, _, _ := unstructured.NestedMap(crd.Object, "spec", "conversion"); reflect.DeepEqual(found, wanted) {
+		return nil
+	}
+	if err := unstructured.SetNestedMap(crd.Object, wanted, "spec", "conversion"); err != nil {
+		return fmt.Errorf("customresourcedefinition %s: %w", name, err)
+	}
+	_, err = client.Update(ctx, crd, metav1.UpdateOptions{})
+	return explain(err, "customresourcedefinition", name)
+}
+
+// explain says what an error is about.
+func explain(err error, kind, name string) error {
+	switch {
+	case err == nil || apierrors.IsConflict(err): // whoever was faster is read again
+		return err
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("%s %s does not exist: apply the manifests of Everynode", kind, name)
+	default:
+		return fmt.Errorf("publishing in %s %s: %w", kind, name, err)
+	}
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	crwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/internal/webhook/certs"
+)
+
+// The paths of the webhooks; the first two are those of OpenKruise.
+const (
+	PathMutate   = "/mutate-apps-kruise-io-daemonset"
+	PathValidate = "/validate-apps-kruise-io-daemonset"
+	PathConvert  = "/convert"
+)
+
+// The names of the webhooks, which are those of OpenKruise, and of the objects in config/kruise.
+const (
+	MutatingName   = "mdaemonset.kb.io"
+	ValidatingName = "vdaemonset.kb.io"
+
+	MutatingConfiguration   = "everynode-mutating"
+	ValidatingConfiguration = "everynode-validating"
+	ServiceName             = "everynode-webhook"
+	SecretName              = "everynode-webhook-certs"
+)
+
+// Mode is how the API server reaches the webhooks.
+type Mode string
+
+// The modes.
+const (
+	ModeService Mode = "service" // through a Service in the cluster
+	ModeURL     Mode = "url"     // under a URL, of a manager outside of the cluster
+)
+
+// Options are the settings of the webhooks.
+type Options struct {
+	Mode Mode
+	// URL is where the API server reaches this manager, as https://host:port; for ModeURL.
+	URL string
+	// Service is the name of the Service in Namespace; for ModeService. The default is ServiceName.
+	Service string
+	// Namespace is that of the Service and of the Secret with the certificate.
+	Namespace string
+	// CertDir holds tls.crt, tls.key and, unless the API server trusts them anyway, ca.crt. Whoever put them there renews
+	// them. If empty, the manager makes and renews its certificate itself.
+	CertDir string
+	// Host and Port are what to listen on; the default is all addresses and port 9443.
+	Host string
+	Port int
+}
+
+// servicePort is the port of the Service; the API server fills it in too, and what it fills in must not look like a change.
+const servicePort = 443
+
+// DNS names of a Service.
+func serviceNames(service, namespace string) []string {
+	name := service + "." + namespace
+	return []string{name + ".svc", name, name + ".svc.cluster.local"}
+}
+
+// check fills in defaults, and returns the names that a certificate has to be for.
+func (o *Options) check() (names []string, err error) {
+	if o.Namespace == "" {
+		return nil, errors.New("webhooks: no namespace for the certificate: give one")
+	}
+	if o.Service == "" {
+		o.Service = ServiceName
+	}
+	switch o.Mode {
+	case ModeService:
+		return serviceNames(o.Service, o.Namespace), nil
+	case ModeURL:
+		u, err := url.Parse(o.URL)
+		if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+			return nil, fmt.Errorf("webhooks: %q is not a URL under which the API server can reach this manager: write https://host:port", o.URL)
+		}
+		return []string{u.Hostname()}, nil
+	default:
+		return nil, fmt.Errorf("webhooks: unknown mode %q: write %s or %s", o.Mode, ModeService, ModeURL)
+	}
+}
+
+// Setup adds to a manager the server of the webhooks, its certificate, and whoever tells the API server about both.
+func Setup(mgr manager.Manager, o Options) error {
+	names, err := o.check()
+	if err != nil {
+		return err
+	}
+	config := rest.CopyConfig(mgr.GetConfig())
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("webhooks: making a client: %w", err)
+	}
+	dynamicClient, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("webhooks: making a client: %w", err)
+	}
+	publisher := o.publisher(client, dynamicClient)
+	serverOptions := crwebhook.Options{Host: o.Host, Port: o.Port, CertDir: o.CertDir}
+	errs := []error{}
+	if o.CertDir == "" {
+		keeper := &certs.Keeper{Client: client, Namespace: o.Namespace, Secret: SecretName, Names: names}
+		serverOptions.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = keeper.Certificate }}
+		publisher.Bundle = keeper.Bundle
+		errs = append(errs, mgr.Add(keeper))
+	}
+	server := newServer(serverOptions, &DryRun{Client: dynamicClient})
+	errs = append(errs, mgr.Add(server), mgr.Add(publisher), mgr.AddReadyzCheck("webhooks", healthz.Checker(server.StartedChecker())))
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("webhooks: %w", err)
+	}
+	return nil
+}
+
+// newServer returns a server with all handlers.
+func newServer(options crwebhook.Options, checker TemplateChecker) crwebhook.Server {
+	server := crwebhook.NewServer(options)
+	server.Register(PathMutate, &admission.Webhook{Handler: &mutator{checker}})
+	server.Register(PathValidate, &admission.Webhook{Handler: &validator{checker}})
+	server.Register(PathConvert, converter{})
+	return server
+}
+
+func (o *Options) publisher(client kubernetes.Interface, dynamicClient dynamic.Interface) *certs.Publisher {
+	p := &certs.Publisher{
+		Client: client, Dynamic: dynamicClient, Bundle: o.bundle,
+		Mutating: MutatingConfiguration, Validating: ValidatingConfiguration,
+		Paths: map[string]string{MutatingName: PathMutate, ValidatingName: PathValidate},
+		CRDs:  []string{kruise.Resource + "." + kruise.Group}, ConversionPath: PathConvert,
+	}
+	if o.Mode == ModeURL {
+		p.URL = o.URL
+		return p
+	}
+	port := int32(servicePort)
+	p.Service = &admissionv1.ServiceReference{Namespace: o.Namespace, Name: o.Service, Port: &port}
+	return p
+}
+
+// bundle reads the authorities that came with the certificate; without a file the API server trusts it anyway.
+func (o *Options) bundle() ([]byte, error) {
+	data, err := os.ReadFile(filepath.Join(o.CertDir, "ca.crt"))
+	if errors.Is(err, os.ErrNotExist) {
+		return []byte{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the authority of the certificate: %w", err)
+	}
+	return data, nil
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/dynamic"
+)
+
+// TemplateChecker says what this cluster's API server makes of a pod template.
+type TemplateChecker interface {
+	// Check returns the template with all defaults, or what is wrong with it, with paths below spec.template.
+	Check(ctx context.Context, namespace string, template map[string]any) (defaulted map[string]any, wrong field.ErrorList, err error)
+}
+
+// DryRun is a TemplateChecker that creates, without anything being stored, an object of core/v1 that is nothing but a pod
+// template. Both ways it stays undecoded, so fields that only the API server knows are checked, defaulted and kept.
+type DryRun struct {
+	Client dynamic.Interface
+}
+
+// Check implements TemplateChecker.
+func (d *DryRun) Check(ctx context.Context, namespace string, template map[string]any) (map[string]any, field.ErrorList, error) {
+	obj := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "PodTemplate",
+		"metadata": map[string]any{"generateName": "everynode-check-", "namespace": namespace},
+		"template": template,
+	}}
+	templates := d.Client.Resource(corev1.SchemeGroupVersion.WithResource("podtemplates")).Namespace(namespace)
+	answer, err := templates.Create(ctx, obj, metav1.CreateOptions{
+		DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict,
+	})
+	if err != nil {
+		wrong, ok := wrongWith(err)
+		if !ok {
+			return nil, nil, fmt.Errorf("asking the API server about the pod template: %w", err)
+		}
+		return nil, wrong, nil
+	}
+	defaulted, ok := answer.Object["template"].(map[string]any)
+	if !ok {
+		return nil, nil, errors.New("asking the API server about the pod template: its answer has none")
+	}
+	if metadata, ok := defaulted["metadata"].(map[string]any); ok && metadata["creationTimestamp"] == nil {
+		delete(metadata, "creationTimestamp") // some versions write null, which means the same as nothing
+	}
+	return defaulted, nil, nil
+}
+
+// wrongWith turns the API server's refusal of a PodTemplate into errors about spec.template; ok is false if err is none.
+func wrongWith(err error) (wrong field.ErrorList, ok bool) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return nil, false
+	}
+	switch s := status.Status(); {
+	case s.Reason == metav1.StatusReasonInvalid && s.Details != nil && len(s.Details.Causes) > 0:
+		for _, cause := range s.Details.Causes {
+			wrong = append(wrong, fromCause(cause))
+		}
+		return wrong, true
+	case s.Code == http.StatusBadRequest || s.Reason == metav1.StatusReasonBadRequest:
+		return undecodable(s.Message), true
+	default:
+		return nil, false
+	}
+}
+
+// fromCause is a cause as an error below spec, with the same text: that of the cause begins with the words for its type.
+func fromCause(cause metav1.StatusCause) *field.Error {
+	kind := field.ErrorType(cause.Type)
+	switch kind {
+	case field.ErrorTypeNotFound, field.ErrorTypeRequired, field.ErrorTypeDuplicate, field.ErrorTypeInvalid, field.ErrorTypeNotSupported,
+		field.ErrorTypeForbidden, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
+	default: // a type that only the API server knows, which has no words here
+		kind = field.ErrorTypeInvalid
+	}
+	detail := strings.TrimPrefix(strings.TrimPrefix(cause.Message, kind.String()), ": ")
+	return &field.Error{Type: kind, Field: "spec." + cause.Field, BadValue: field.OmitValueType{}, Detail: detail}
+}
+
+// undecodable are the errors about a template that cannot be decoded: its unknown fields, by their paths, or else the
+// decoder's own words.
+func undecodable(message string) (wrong field.ErrorList) {
+	for _, match := range regexp.MustCompile(`unknown field "([^"]+)"`).FindAllStringSubmatch(message, -1) {
+		wrong = append(wrong, field.Forbidden(field.NewPath("spec."+match[1]),
+			"unknown field: a pod template has none of this name; remove it, or correct its name"))
+	}
+	if len(wrong) == 0 {
+		_, words, ok := strings.Cut(message, "cannot be handled as a PodTemplate: ")
+		if !ok {
+			words = message
+		}
+		wrong = field.ErrorList{field.Invalid(field.NewPath("spec", "template"), field.OmitValueType{},
+			"Convert_v1_PodTemplateSpec_To_core_PodTemplateSpec failed: "+words)}
+	}
+	return wrong
+}
