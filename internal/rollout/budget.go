@@ -7,8 +7,8 @@ type tally struct {
 	Budget
 	// used counts the charged nodes.
 	used int
-	// inFlight counts the nodes in the middle of an update: without a running pod, or with one of the wanted revision
-	// that is not available.
+	// inFlight counts the nodes in the middle of an update: without a running pod, with one of the wanted revision that
+	// is not available, or with one that is being changed in place.
 	inFlight int
 	// available counts the nodes that may run the pod and have one that is available and not in excess.
 	available int
@@ -23,7 +23,7 @@ func (d *decision) charge(t *site) bool {
 	if t.node.Fit.known() && t.live() <= 2 && d.serves(&t.census) {
 		d.tally.available++
 	}
-	flying := t.running == 0 || t.wanted > 0 && !t.ready
+	flying := t.running == 0 || t.wanted > 0 && !t.ready || t.changing
 	if flying {
 		d.tally.inFlight++
 	}
@@ -46,14 +46,15 @@ func (t *site) counts() bool {
 // overdrawn is the charge table of the package comment.
 func (d *decision) overdrawn(c *census) bool {
 	if d.surge {
-		return c.live() > 1 && !(c.live() == 2 && d.finishing(c))
+		goes := c.live() == 2 && c.leaving == 0 && d.finishing(c) && c.old.Hook == HookNone
+		return c.live()+c.leaving > 1 && !goes
 	}
-	return c.live() != 1 || c.running != 1 || !d.available(c.keep)
+	return c.leaving > 0 || c.live() != 1 || c.running != 1 || !d.serving(c.keep)
 }
 
 // serves is whether one of the running pods that stay is available.
 func (d *decision) serves(c *census) bool {
-	return c.ready || c.old != nil && d.available(c.old)
+	return c.ready || c.old != nil && d.serving(c.old)
 }
 
 func (t *tally) use(n *Node, flying bool) {

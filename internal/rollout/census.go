@@ -12,6 +12,11 @@ type census struct {
 	// seen counts all pods but the ignored ones, terminating those of them that are being deleted. The others are live;
 	// they are running (which includes pending), failed or ended.
 	seen, terminating, failed, ended, running int
+	// leaving counts the pods that are preparing to be deleted and not restored, waiting those of them that their hook
+	// has not released. They are neither live nor terminating.
+	leaving, waiting int
+	// restored is the preparing pod that is wanted again; it is live and not available.
+	restored *Pod
 	// oldest is the oldest pod seen; the status looks at no other.
 	oldest *Pod
 	// keep is the oldest running pod, current the oldest running one of the wanted revision, old that of any other.
@@ -20,9 +25,11 @@ type census struct {
 	// of them is available.
 	wanted int
 	ready  bool
+	// changing is whether a change in place of a running pod is under way.
+	changing bool
 }
 
-// live counts the pods that are not being deleted.
+// live counts the pods that are neither being deleted nor preparing for it.
 func (c *census) live() int { return c.failed + c.ended + c.running }
 
 // take counts the pods of a node. It fills the census in place: to copy one costs more than to make it.
@@ -41,17 +48,28 @@ func (d *decision) take(t *site) {
 			c.terminating++
 			continue
 		}
-		if p.Revision == d.in.Set.Update {
-			c.wanted++
+		if p.preparing() {
+			d.leave(c, p)
+			continue
 		}
-		switch p.Phase {
-		case Failed:
-			c.failed++
-		case Succeeded:
-			c.ended++
-		default:
-			d.countRunning(c, p)
-		}
+		d.countLive(c, p)
+	}
+	if c.restored != nil {
+		d.reconsider(t)
+	}
+}
+
+func (d *decision) countLive(c *census, p *Pod) {
+	if p.Revision == d.in.Set.Update {
+		c.wanted++
+	}
+	switch p.Phase {
+	case Failed:
+		c.failed++
+	case Succeeded:
+		c.ended++
+	default:
+		d.countRunning(c, p)
 	}
 }
 
@@ -60,6 +78,7 @@ func (d *decision) countRunning(c *census, p *Pod) {
 	if c.keep == nil {
 		c.keep = p
 	}
+	c.changing = c.changing || p.InPlace != InPlaceNone
 	if p.Revision != d.in.Set.Update {
 		if c.old == nil {
 			c.old = p
@@ -69,16 +88,22 @@ func (d *decision) countRunning(c *census, p *Pod) {
 	if c.current == nil {
 		c.current = p
 	}
-	c.ready = c.ready || d.available(p)
+	c.ready = c.ready || d.serving(p)
 }
 
 // ignored is whether nobody has anything left to do with a pod but to wait until the API server forgets it.
 func (p *Pod) ignored() bool { return p.Deleting && p.Phase.Terminal() }
 
+// ready is whether a pod is ready. In the middle of a change in place it is not: its condition may be an old one.
+func (p *Pod) ready() bool { return p.Ready && p.InPlace == InPlaceNone }
+
+// serving is whether the budget may count on a pod: it is available, and not about to be deleted.
+func (d *decision) serving(p *Pod) bool { return !p.preparing() && d.available(p) }
+
 // available is whether a pod has been ready for as long as the set asks for.
 func (d *decision) available(p *Pod) bool {
-	if !p.Ready || d.in.Set.MinReady <= 0 {
-		return p.Ready
+	if !p.ready() || d.in.Set.MinReady <= 0 {
+		return p.ready()
 	}
 	return p.ReadySince != 0 && p.ReadySince.Add(d.in.Set.MinReady) <= d.in.Now
 }
@@ -108,6 +133,6 @@ func (t *site) create(revision int, reason VerdictKind) Action {
 	return Action{Kind: Create, Node: t.index, Revision: revision, Reason: reason}
 }
 
-func (t *site) delete(p *Pod, reason VerdictKind) Action {
-	return Action{Kind: Delete, Node: t.index, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: reason}
+func (t *site) act(kind ActionKind, p *Pod, reason VerdictKind) Action {
+	return Action{Kind: kind, Node: t.index, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: reason}
 }

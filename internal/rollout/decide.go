@@ -7,6 +7,7 @@ package rollout
 // The Snapshot is only read.
 func Decide(s Snapshot) Plan {
 	d := begin(&s)
+	d.holdNodes()
 	for i := range s.Nodes {
 		d.visit(i)
 	}
@@ -26,6 +27,8 @@ type decision struct {
 	tally    tally
 	agenda   agenda
 	wake     Time
+	// holds says for each node what holds it back; nil when the set holds none back.
+	holds []VerdictKind
 	// scratch holds the pods of the node being visited when they did not come in order of age.
 	scratch []Pod
 }
@@ -82,13 +85,14 @@ func (d *decision) judge(t *site) VerdictKind {
 // the node waits for.
 func (d *decision) tend(t *site) VerdictKind {
 	held := t.failed > 0 && d.holdsBack(t.node.Name)
-	acts := d.clear(t, held)
+	acts, waits := d.proceed(t)
+	acts = d.clear(t, held) || acts
 	if d.wantsPod(t, held) {
-		if t.node.Blocked == "" {
-			d.agenda.restore(t.create(d.in.Set.Update, Creating))
+		if obstacle := d.obstacle(t); obstacle == notHeld {
+			d.agenda.restore(t.create(d.successor(t), Creating))
 			acts = true
 		} else if !acts {
-			return Blocked
+			return obstacle
 		}
 	}
 	switch {
@@ -96,8 +100,24 @@ func (d *decision) tend(t *site) VerdictKind {
 		return WaitBurst
 	case held:
 		return WaitBackoff
+	case t.waiting > 0:
+		return WaitHook
+	case waits != notHeld:
+		return waits
 	default:
 		return d.rest(t)
+	}
+}
+
+// obstacle is what keeps a missing pod from being created.
+func (d *decision) obstacle(t *site) VerdictKind {
+	switch {
+	case d.hold(t.index) == WaitProgressive:
+		return WaitProgressive
+	case t.node.Blocked != "":
+		return Blocked
+	default:
+		return notHeld
 	}
 }
 
@@ -122,7 +142,7 @@ func (d *decision) rest(t *site) VerdictKind {
 		return WaitTerminating
 	case t.running == 0:
 		return NotWanted
-	case t.current != nil && !d.available(t.current):
+	case t.current != nil && !d.serving(t.current):
 		return WaitAvailable
 	case t.current != nil && t.node.Fit == MayStay:
 		return Stays
@@ -130,9 +150,11 @@ func (d *decision) rest(t *site) VerdictKind {
 		return UpToDate
 	case d.in.Set.Strategy != RollingUpdate:
 		return WaitOnDelete
+	case d.hold(t.index) != notHeld:
+		return d.hold(t.index)
 	case t.node.Blocked != "":
 		return Blocked
-	case !d.available(t.old):
+	case !d.serving(t.old):
 		return WaitReplacing
 	case d.surge && t.node.Fit == MayStay:
 		return WaitSurgeRemove
@@ -146,7 +168,8 @@ func (d *decision) finish() Plan {
 	actions, cut := d.agenda.actions()
 	// Backwards, so that a node with several actions ends with the verdict of the first of them.
 	for i := len(actions) - 1; i >= 0; i-- {
-		d.verdicts[actions[i].Node].Kind = actions[i].Reason
+		v := &d.verdicts[actions[i].Node]
+		v.Kind, v.Detail = actions[i].Reason, actions[i].Detail
 	}
 	if cut {
 		d.wakeAt(d.in.Now)

@@ -40,14 +40,14 @@ func TestDecideOneNode(t *testing.T) {
 		verdict Verdict
 		action  ActionKind
 	}{
-		{"nothing there", nil, Verdict{Creating, true}, Create},
-		{"current", []Pod{current}, Verdict{UpToDate, false}, 0},
-		{"current but not ready", []Pod{unready}, Verdict{WaitAvailable, true}, 0},
-		{"old", []Pod{old}, Verdict{Recreating, true}, Delete},
-		{"old and terminating", []Pod{leaving}, Verdict{WaitTerminating, true}, 0},
-		{"failed", []Pod{failed}, Verdict{ReplacingFailed, true}, Delete},
-		{"failed and terminating", []Pod{forgotten}, Verdict{Creating, true}, Create},
-		{"two", []Pod{old, current}, Verdict{RemovingExcess, true}, Delete},
+		{"nothing there", nil, Verdict{Kind: Creating, Charged: true}, Create},
+		{"current", []Pod{current}, Verdict{Kind: UpToDate, Charged: false}, 0},
+		{"current but not ready", []Pod{unready}, Verdict{Kind: WaitAvailable, Charged: true}, 0},
+		{"old", []Pod{old}, Verdict{Kind: Recreating, Charged: true}, Delete},
+		{"old and terminating", []Pod{leaving}, Verdict{Kind: WaitTerminating, Charged: true}, 0},
+		{"failed", []Pod{failed}, Verdict{Kind: ReplacingFailed, Charged: true}, Delete},
+		{"failed and terminating", []Pod{forgotten}, Verdict{Kind: Creating, Charged: true}, Create},
+		{"two", []Pod{old, current}, Verdict{Kind: RemovingExcess, Charged: true}, Delete},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			plan := Decide(oneNode(c.pods...))

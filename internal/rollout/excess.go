@@ -2,23 +2,34 @@
 
 package rollout
 
-// clear deletes the pods of a node that have ended or are too many, and says whether there were any.
+// clear deletes the pods of a node that have ended or are too many, or that their hook has released, and restores the one
+// that is wanted again. It says whether there were any.
 func (d *decision) clear(t *site, held bool) bool {
-	if t.live() == 0 || t.live() == 1 && t.running == 1 {
+	if t.leaving == 0 && t.restored == nil && (t.live() == 0 || t.live() == 1 && t.running == 1) {
 		return false
 	}
 	found := false
 	for i := range t.pods {
-		p := &t.pods[i]
-		if p.Deleting {
-			continue
-		}
-		if kind, out := d.fault(t, p, held); out {
-			d.agenda.repair(t.delete(p, kind))
+		if a, due := d.clearance(t, &t.pods[i], held); due {
+			d.agenda.repair(a)
 			found = true
 		}
 	}
 	return found
+}
+
+func (d *decision) clearance(t *site, p *Pod, held bool) (Action, bool) {
+	switch {
+	case p.Deleting:
+		return Action{}, false
+	case p == t.restored:
+		return t.act(Restore, p, Restoring), true
+	case p.preparing():
+		return t.act(Delete, p, d.farewell(t, p)), p.Hook >= HookReleased
+	default:
+		kind, out := d.fault(t, p, held)
+		return t.part(p, kind), out
+	}
 }
 
 // fault says why a pod that is not terminating cannot stay where it is, if it cannot.

@@ -13,7 +13,8 @@ func (d *decision) collect(t *site) VerdictKind {
 		case p.Deleting || p.Scheduled:
 			kind = later(kind, WaitCollection)
 		default:
-			d.agenda.repair(t.delete(p, Removing))
+			// The preDelete hook is not asked: a pod that never came to a node has nothing to leave behind.
+			d.agenda.repair(t.act(Delete, p, Removing))
 			kind = WaitBurst
 		}
 	}
@@ -31,13 +32,15 @@ func later(have, now VerdictKind) VerdictKind {
 // evict empties a node that must not run the pod.
 func (d *decision) evict(t *site) VerdictKind {
 	for i := range t.pods {
-		if p := &t.pods[i]; !p.Deleting {
-			d.agenda.repair(t.delete(p, Removing))
+		if p := &t.pods[i]; !p.Deleting && p.Hook != HookWaiting {
+			d.agenda.repair(t.part(p, Removing))
 		}
 	}
 	switch {
-	case t.live() > 0:
+	case t.live()+t.leaving > t.waiting:
 		return WaitBurst
+	case t.waiting > 0:
+		return WaitHook
 	case t.terminating > 0:
 		return WaitTerminating
 	default:

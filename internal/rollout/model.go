@@ -53,6 +53,26 @@ type Set struct {
 	MinReady time.Duration
 	// Burst is the largest number of actions in one plan; 0 means DefaultBurst.
 	Burst int
+	Limits
+	// InPlace is whether an old pod is changed in place where that is possible, instead of being recreated. It has no
+	// effect with surge.
+	InPlace bool
+	// Grace is how long a pod that is to be changed in place is not ready before that happens.
+	Grace time.Duration
+}
+
+// Limits say how far a rolling update may go, whatever the budget. The zero value lets it go to the end.
+type Limits struct {
+	// Paused keeps every update from starting. What is missing is created, what is broken repaired, all the same.
+	Paused bool
+	// Partition is how many of the desired nodes are kept at the revision that they have. A percentage is rounded down.
+	Partition Quantity
+	// Selective restricts the update to nodes with Selected set.
+	Selective bool
+	// Descending takes the nodes to update in descending order of their names; else the order is ascending.
+	Descending bool
+	// Progressive applies the partition also to nodes that never had a pod: they get theirs only as it is lowered.
+	Progressive bool
 }
 
 // DefaultBurst is the number of writes that one plan holds at most (BurstReplicas of the native controller).
@@ -72,6 +92,15 @@ func (q Quantity) Of(total int) int {
 		return value
 	}
 	return int((int64(value)*int64(total) + 99) / 100)
+}
+
+// Down resolves q against total, rounding a percentage down, as OpenKruise does for the partition: 50% of 3 is 1.
+func (q Quantity) Down(total int) int {
+	value := min(max(q.Value, 0), math.MaxInt32)
+	if !q.Percent {
+		return value
+	}
+	return int(int64(value) * int64(total) / 100)
 }
 
 // Strategy says who starts the replacement of an old pod.
@@ -109,6 +138,11 @@ type Node struct {
 	// Blocked, when not empty, says why a write for this node was refused in a way that trying again at once cannot
 	// mend (for example "pod name ds-abc is taken by a pod of somebody else"). No pod is created here while it is set.
 	Blocked string
+	// Selected is whether the set's selector of nodes matches; it is looked at only when the set is Selective.
+	Selected bool
+	// Last is the index of the revision that the node's last pod had, or that it was to get next when that pod was deleted
+	// for an update; NoRevision when nothing is known. It is looked at when a pod is missing on a node that is held.
+	Last int
 	// Pods holds the set's pods on this node (or bound for it), in any order; mostly none, one or two.
 	Pods []Pod
 }
@@ -124,10 +158,39 @@ type Pod struct {
 	// Deleting is whether the pod has a deletion timestamp, or a delete of ours for it is under way.
 	Deleting bool
 	Ready    bool
+	// Gate is whether the pod has the readiness gate without which it cannot be changed in place.
+	Gate    bool
+	Hook    Hook
+	InPlace InPlace
 	// ReadySince is when the Ready condition became what it is now.
 	ReadySince Time
 	Created    Time
+	// GraceUntil is when a pod that is marked (InPlaceMarked) may be changed; 0 means at once.
+	GraceUntil Time
 }
+
+// Hook says how a pod stands to the set's preDelete hook.
+type Hook uint8
+
+// The states of the hook. From HookWaiting on the pod is preparing to be deleted.
+const (
+	HookNone     Hook = iota // no handler matches: the pod can be deleted at once
+	HookArmed                // a handler matches: the pod has to be prepared before it is deleted
+	HookWaiting              // the pod is prepared, and a handler still matches
+	HookReleased             // the pod is prepared, and no handler matches any more: it can be deleted
+)
+
+// InPlace says how far a change in place has come. While it is under way the pod is not ready, whatever its condition says:
+// the kubelet may not have noticed yet.
+type InPlace uint8
+
+// The phases of a change in place.
+const (
+	InPlaceNone    InPlace = iota // none is under way
+	InPlaceMarked                 // the readiness gate's condition is False; the pod has not been changed yet
+	InPlacePatched                // the pod has been changed, the node does not run it yet
+	InPlaceArrived                // the node runs it; the condition is not True yet
+)
 
 // NoRevision marks a pod whose revision is not in the history (any more).
 const NoRevision = -1
@@ -152,6 +215,10 @@ type Revision struct {
 	Name string
 	// Number orders revisions; the newest has the highest.
 	Number int64
+	// InPlace is whether a pod of this revision can be made one of Set.Update in place; if not, Why says what stands
+	// against it.
+	InPlace bool
+	Why     Detail
 }
 
 // Memory is what the core has to remember between two decisions; it goes in with a Snapshot and comes out with a Plan.

@@ -42,6 +42,34 @@ func (p Phase) String() string {
 	}
 }
 
+// String returns the name of a state of the preDelete hook.
+func (h Hook) String() string {
+	switch h {
+	case HookArmed:
+		return "armed"
+	case HookWaiting:
+		return "waiting"
+	case HookReleased:
+		return "released"
+	default:
+		return "none"
+	}
+}
+
+// String returns the name of a phase of a change in place.
+func (p InPlace) String() string {
+	switch p {
+	case InPlaceMarked:
+		return "marked"
+	case InPlacePatched:
+		return "patched"
+	case InPlaceArrived:
+		return "arrived"
+	default:
+		return "none"
+	}
+}
+
 // String returns the name of a kind of action.
 func (k ActionKind) String() string {
 	switch k {
@@ -49,6 +77,16 @@ func (k ActionKind) String() string {
 		return "create"
 	case Delete:
 		return "delete"
+	case Prepare:
+		return "prepare"
+	case Restore:
+		return "restore"
+	case Mark:
+		return "mark"
+	case Patch:
+		return "patch"
+	case Unmark:
+		return "unmark"
 	default:
 		return "unknown"
 	}

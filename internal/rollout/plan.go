@@ -5,7 +5,8 @@ package rollout
 // Plan is what Decide wants to be done, and everything that can be said about it.
 type Plan struct {
 	// Actions are independent of each other and in the order in which they should be started; there are at most
-	// Set.Burst of them.
+	// Set.Burst of them. Only a Patch that comes after the Mark of the same pod depends on it: it must not be sent unless
+	// the Mark has been carried out.
 	Actions []Action
 	Status  Status
 	// Wake is when Decide wants to be asked again even if nothing happens; 0 means never.
@@ -23,8 +24,13 @@ type ActionKind uint8
 
 // The kinds of action.
 const (
-	Create ActionKind = iota + 1 // create a pod of Action.Revision on Action.Node
-	Delete                       // delete the pod Action.Pod with Action.UID on Action.Node
+	Create  ActionKind = iota + 1 // create a pod of Action.Revision on Action.Node
+	Delete                        // delete the pod Action.Pod with Action.UID on Action.Node
+	Prepare                       // let the pod's preDelete hook know that the pod is to be deleted
+	Restore                       // take a Prepare back: the pod is wanted again
+	Mark                          // make the pod not ready, so that it can be changed in place
+	Patch                         // change the pod in place to Action.Revision
+	Unmark                        // let the pod be ready again
 )
 
 // Action is one write that the plan asks for.
@@ -32,13 +38,15 @@ type Action struct {
 	Kind ActionKind
 	// Node is the index of the node in Snapshot.Nodes.
 	Node int
-	// Pod and UID name the pod of a Delete.
+	// Pod and UID name the pod; a Create has none.
 	Pod, UID string
-	// Revision is the index of the revision of a Create; of a Delete it is that of the pod, maybe NoRevision.
+	// Revision is the index of the revision of a Create or Patch; else it is that of the pod, maybe NoRevision.
 	Revision int
 	// Reason is the verdict that this action carries out. It is the node's verdict, except on a node with several actions:
 	// there the node's verdict is the reason of the first of them.
 	Reason VerdictKind
+	// Detail is that of the verdict.
+	Detail Detail
 }
 
 // VerdictKind is the outcome of a decision for one node.
@@ -54,14 +62,18 @@ const (
 	Stays     // no new pod may come here, the one that runs may stay
 
 	// Something is done now.
-	Creating        // a missing pod is created
-	Recreating      // the old pod is deleted so that a new one can take its place
-	Surging         // a new pod is created beside the old one
-	FinishingSurge  // the new pod is available (or the old one is not ready), the old one is deleted
-	Removing        // no new pod may come here: the pods that are left are deleted
-	ReplacingFailed // the pod failed and is deleted
-	ReplacingEnded  // the pod succeeded and is deleted
-	RemovingExcess  // more pods than allowed: the excess is deleted
+	Creating         // a missing pod is created
+	Recreating       // the old pod is deleted so that a new one can take its place
+	Surging          // a new pod is created beside the old one
+	FinishingSurge   // the new pod is available (or the old one is not ready), the old one is deleted
+	Removing         // no new pod may come here: the pods that are left are deleted
+	ReplacingFailed  // the pod failed and is deleted
+	ReplacingEnded   // the pod succeeded and is deleted
+	RemovingExcess   // more pods than allowed: the excess is deleted
+	Preparing        // a pod is to be deleted: its preDelete hook is told
+	Restoring        // a pod that was to be deleted is wanted again: its preDelete hook is told
+	UpdatingInPlace  // the old pod is made not ready, or changed in place
+	FinishingInPlace // the node runs the changed pod, or the change is called off: the pod may be ready again
 
 	// Waiting.
 	WaitAvailable   // the pod is of the wanted revision and not yet available
@@ -73,6 +85,13 @@ const (
 	WaitBurst       // this plan already holds as many actions as it may
 	WaitSurgeRemove // the pod is old, no new one may come here; it goes when enough are available elsewhere (surge)
 	WaitCollection  // the Node object is gone; the pod garbage collector removes the pod
+	WaitHook        // a pod is to be deleted; its preDelete hook has not released it
+	WaitPaused      // the pod is old; the update is paused
+	WaitPartition   // the pod is old; the partition keeps it
+	WaitSelector    // the pod is old; the node is not selected for the update
+	WaitProgressive // the pod is missing; the partition keeps it from being created
+	WaitGrace       // the pod is not ready, and is changed in place when the grace period is over
+	WaitInPlace     // the pod has been changed in place; the node does not run it yet
 
 	Blocked // a write was refused; Node.Blocked says why
 )
@@ -82,7 +101,23 @@ type Verdict struct {
 	Kind VerdictKind
 	// Charged is whether the node uses up a slot of the update budget.
 	Charged bool
+	// Detail says more about some kinds.
+	Detail Detail
 }
+
+// Detail says why an old pod is recreated and not changed in place, although the set asks for that.
+type Detail uint8
+
+// The details.
+const (
+	NoDetail           Detail = iota
+	DetailNotInHistory        // the pod's revision is not in the history (any more)
+	DetailNoGate              // the pod has no readiness gate for it
+	DetailTemplate            // the templates differ in something that cannot be changed in place
+	DetailInitImage           // the image of an init container differs
+	DetailFieldRef            // a label or annotation differs that an environment variable reads
+	DetailResources           // the resources differ, and changing them in place is not enabled
+)
 
 // Budget is the update budget of one plan, for people and metrics.
 type Budget struct {

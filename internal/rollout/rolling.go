@@ -21,7 +21,8 @@ func (d *decision) startUpdates() {
 // in flight and a cap of 5, two more may start.
 func (d *decision) startUnavailable() {
 	limit := d.replacingLimit()
-	for i := range d.verdicts {
+	for k := range d.verdicts {
+		i := d.inOrder(k)
 		if d.verdicts[i].Kind != WaitReplacing {
 			continue
 		}
@@ -37,6 +38,14 @@ func (d *decision) startUnavailable() {
 	}
 }
 
+// inOrder is the index of the node that is number k in the order in which the set updates its nodes.
+func (d *decision) inOrder(k int) int {
+	if d.in.Set.Descending {
+		return len(d.verdicts) - 1 - k
+	}
+	return k
+}
+
 // replacingLimit is the cap on nodes in flight, -1 for none.
 func (d *decision) replacingLimit() int {
 	if d.in.Set.MaxReplacing == nil {
@@ -45,13 +54,14 @@ func (d *decision) replacingLimit() int {
 	return d.in.Set.MaxReplacing.Of(d.status.Desired)
 }
 
-// startAvailable replaces old pods that are available, as many as the budget has slots left, in the order of the nodes.
+// startAvailable replaces old pods that are available, as many as the budget has slots left, in the order of the set.
 func (d *decision) startAvailable() {
 	free := d.tally.free()
-	for i := range d.verdicts {
+	for k := range d.verdicts {
 		if free <= 0 {
 			return
 		}
+		i := d.inOrder(k)
 		if d.verdicts[i].Kind != WaitBudget {
 			continue
 		}
@@ -69,7 +79,14 @@ func (d *decision) replace(i int) bool {
 	if d.surge {
 		return d.begun(t.create(d.in.Set.Update, Surging))
 	}
-	return d.begun(t.delete(t.oldPod(), Recreating))
+	p := t.oldPod()
+	able, why := d.inPlace(p)
+	if able {
+		return d.change(&t, p)
+	}
+	a := t.part(p, Recreating)
+	a.Detail = why
+	return d.begun(a)
 }
 
 // begun starts an action of an update, or makes its node wait for the next plan.

@@ -26,7 +26,7 @@ func (d *decision) count(t *site) {
 
 func (d *decision) countOldest(p *Pod) {
 	st := &d.status
-	if p.Ready {
+	if p.ready() {
 		st.Ready++
 	}
 	if d.available(p) {
@@ -41,7 +41,7 @@ func (d *decision) countOldest(p *Pod) {
 func (d *decision) awaitAvailable(pods []Pod) {
 	for i := range pods {
 		p := &pods[i]
-		if p.Ready && p.ReadySince != 0 && !p.ignored() && !d.available(p) {
+		if p.ready() && p.ReadySince != 0 && !p.ignored() && !d.available(p) {
 			d.wakeAt(p.ReadySince.Add(d.in.Set.MinReady))
 		}
 	}

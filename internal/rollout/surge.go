@@ -7,7 +7,7 @@ func (d *decision) finishing(c *census) bool {
 	if c.current == nil || c.old == nil {
 		return false
 	}
-	return d.available(c.current) || !c.old.Ready
+	return d.serving(c.current) || !c.old.ready()
 }
 
 // sunken is whether an update with surge may not create beside the old pod of a node, because no new pod may come there.
@@ -18,7 +18,7 @@ func (d *decision) sunken(i int) bool {
 // drop deletes an old pod that will have no successor.
 func (d *decision) drop(i int) {
 	t := site{index: i, node: &d.in.Nodes[i]}
-	d.begun(t.delete(t.oldPod(), Removing))
+	d.begun(t.part(t.oldPod(), Removing))
 }
 
 // sunset removes available old pods from nodes where no new pod may come, but only as many as there are available pods
@@ -26,10 +26,11 @@ func (d *decision) drop(i int) {
 // others, the pods it leaves behind go one by one as those elsewhere become available.
 func (d *decision) sunset() {
 	spare := d.tally.available - d.status.Desired
-	for i := range d.verdicts {
+	for k := range d.verdicts {
 		if spare <= 0 {
 			return
 		}
+		i := d.inOrder(k)
 		if d.verdicts[i].Kind == WaitSurgeRemove {
 			spare--
 			d.drop(i)

@@ -29,7 +29,7 @@ func (k VerdictKind) Sentence() string {
 }
 
 // Acts is whether a node with this verdict has an action in the plan.
-func (k VerdictKind) Acts() bool { return k >= Creating && k <= RemovingExcess }
+func (k VerdictKind) Acts() bool { return k >= Creating && k <= FinishingInPlace }
 
 // Waits is whether a node with this verdict is not as it should be, and nothing is done about it now.
 func (k VerdictKind) Waits() bool { return k >= WaitAvailable && k <= Blocked }
@@ -39,28 +39,62 @@ func (k VerdictKind) text() (name, sentence string) {
 		return fmt.Sprintf("verdict-%d", k), "unknown verdict"
 	}
 	t := [verdictCount][2]string{
-		NotEvaluated:    {"not-evaluated", "placement or the wanted revision is not known yet; nothing is done"},
-		UpToDate:        {"up-to-date", "the pod is of the wanted revision and available"},
-		NotWanted:       {"not-wanted", "the node needs no pod and has none"},
-		Stays:           {"stays", "no new pod may be placed here; the one that runs may stay"},
-		Creating:        {"creating", "the pod is missing and is created"},
-		Recreating:      {"recreating", "the old pod is deleted so that a new one can take its place"},
-		Surging:         {"surging", "a new pod is created beside the old one"},
-		FinishingSurge:  {"finishing-surge", "the new pod has taken over, or the old one was not ready; the old one is deleted"},
-		Removing:        {"removing", "no new pod may be placed here; the pods that are left are deleted"},
-		ReplacingFailed: {"replacing-failed", "the pod failed and is deleted, so that it can be replaced"},
-		ReplacingEnded:  {"replacing-ended", "the pod ended by itself and is deleted, so that it can be replaced"},
-		RemovingExcess:  {"removing-excess", "there are more pods than allowed; the excess is deleted"},
-		WaitAvailable:   {"wait-available", "the new pod is not available yet"},
-		WaitTerminating: {"wait-terminating", "a pod is terminating; nothing else is done before it is gone"},
-		WaitBudget:      {"wait-budget", "the pod is old; the update budget is used up"},
-		WaitReplacing:   {"wait-replacing", "the pod is old and not available; as many nodes as allowed are being replaced already"},
-		WaitOnDelete:    {"wait-on-delete", "the pod is old; the strategy OnDelete leaves it to you to delete it"},
-		WaitBackoff:     {"wait-backoff", "the pod failed again; its replacement waits for the back-off"},
-		WaitBurst:       {"wait-burst", "there is something to do, but this pass already makes as many writes as allowed"},
-		WaitSurgeRemove: {"wait-surge-remove", "no new pod may be placed here; the old one goes when enough pods are available elsewhere"},
-		WaitCollection:  {"wait-collection", "the node is gone; its pods are left to the pod garbage collector"},
-		Blocked:         {"blocked", "a write for this node was refused"},
+		NotEvaluated:     {"not-evaluated", "placement or the wanted revision is not known yet; nothing is done"},
+		UpToDate:         {"up-to-date", "the pod is of the wanted revision and available"},
+		NotWanted:        {"not-wanted", "the node needs no pod and has none"},
+		Stays:            {"stays", "no new pod may be placed here; the one that runs may stay"},
+		Creating:         {"creating", "the pod is missing and is created"},
+		Recreating:       {"recreating", "the old pod is deleted so that a new one can take its place"},
+		Surging:          {"surging", "a new pod is created beside the old one"},
+		FinishingSurge:   {"finishing-surge", "the new pod has taken over, or the old one was not ready; the old one is deleted"},
+		Removing:         {"removing", "no new pod may be placed here; the pods that are left are deleted"},
+		ReplacingFailed:  {"replacing-failed", "the pod failed and is deleted, so that it can be replaced"},
+		ReplacingEnded:   {"replacing-ended", "the pod ended by itself and is deleted, so that it can be replaced"},
+		RemovingExcess:   {"removing-excess", "there are more pods than allowed; the excess is deleted"},
+		Preparing:        {"preparing", "a pod is to be deleted; its preDelete hook is told"},
+		Restoring:        {"restoring", "the pod was to be deleted and is wanted again; its preDelete hook is told"},
+		UpdatingInPlace:  {"updating-in-place", "the old pod is changed in place"},
+		FinishingInPlace: {"finishing-in-place", "the node runs the changed pod, or the change was called off; the pod may be ready again"},
+		WaitAvailable:    {"wait-available", "the new pod is not available yet"},
+		WaitTerminating:  {"wait-terminating", "a pod is terminating; nothing else is done before it is gone"},
+		WaitBudget:       {"wait-budget", "the pod is old; the update budget is used up"},
+		WaitReplacing:    {"wait-replacing", "the pod is old and not available; as many nodes as allowed are being replaced already"},
+		WaitOnDelete:     {"wait-on-delete", "the pod is old; the strategy OnDelete leaves it to you to delete it"},
+		WaitBackoff:      {"wait-backoff", "the pod failed again; its replacement waits for the back-off"},
+		WaitBurst:        {"wait-burst", "there is something to do, but this pass already makes as many writes as allowed"},
+		WaitSurgeRemove:  {"wait-surge-remove", "no new pod may be placed here; the old one goes when enough pods are available elsewhere"},
+		WaitCollection:   {"wait-collection", "the node is gone; its pods are left to the pod garbage collector"},
+		WaitHook:         {"wait-hook", "a pod is to be deleted; its preDelete hook has not released it yet"},
+		WaitPaused:       {"wait-paused", "the pod is old; the update is paused"},
+		WaitPartition:    {"wait-partition", "the pod is old; the partition keeps it as it is"},
+		WaitSelector:     {"wait-selector", "the pod is old; the update is restricted to other nodes"},
+		WaitProgressive:  {"wait-progressive", "the pod is missing; the partition does not allow to create it yet"},
+		WaitGrace:        {"wait-grace", "the old pod is not ready, and is changed in place when its grace period is over"},
+		WaitInPlace:      {"wait-in-place", "the pod has been changed in place; the node does not run the change yet"},
+		Blocked:          {"blocked", "a write for this node was refused"},
 	}[k]
 	return t[0], t[1]
+}
+
+// detailCount is the number of details.
+const detailCount = int(DetailResources) + 1
+
+// String returns the name of a detail; empty for none.
+func (d Detail) String() string { return d.text()[0] }
+
+// Sentence says what a detail means, for people; empty for none.
+func (d Detail) Sentence() string { return d.text()[1] }
+
+func (d Detail) text() [2]string {
+	if int(d) >= detailCount {
+		return [2]string{fmt.Sprintf("detail-%d", d), "unknown detail"}
+	}
+	return [detailCount][2]string{
+		DetailNotInHistory: {"not-in-history", "it cannot be changed in place: its revision is not in the history any more"},
+		DetailNoGate:       {"no-gate", "it cannot be changed in place: it was made without the readiness gate for that"},
+		DetailTemplate:     {"template", "it cannot be changed in place: the templates differ in more than images, labels and annotations"},
+		DetailInitImage:    {"init-image", "it cannot be changed in place: the image of an init container differs"},
+		DetailFieldRef:     {"field-ref", "it cannot be changed in place: an environment variable reads a label or annotation that differs"},
+		DetailResources:    {"resources", "it cannot be changed in place: the resources differ"},
+	}[d]
 }

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import "math"
+
+// notHeld is the hold of a node that an update may start on.
+const notHeld = NotEvaluated
+
+// holdNodes says which nodes the limits of the set hold back, and why: every node that is neither done nor begun is held
+// at first, then as many are let go as the partition allows. With 10 desired nodes, a partition of 4, 3 nodes that run the
+// wanted revision and one in the middle of its update, that is 2.
+//
+// The limits belong to the rolling update, so they mean nothing under OnDelete; a set without them pays for none of this.
+func (d *decision) holdNodes() {
+	set := &d.in.Set
+	if !d.usable || set.Strategy != RollingUpdate || !set.Paused && !set.Selective && set.Partition.Value <= 0 {
+		return
+	}
+	d.holds = make([]VerdictKind, len(d.in.Nodes))
+	desired, done := 0, 0
+	for i := range d.in.Nodes {
+		n := &d.in.Nodes[i]
+		hold, counts := d.standing(n)
+		d.holds[i] = hold
+		if n.Fit == MustRun && !n.Gone {
+			desired++
+			if counts {
+				done++
+			}
+		}
+	}
+	kept := set.Partition.Down(desired)
+	if kept == 0 {
+		d.letGo(WaitProgressive, math.MaxInt, true)
+		d.letGo(WaitPartition, math.MaxInt, true)
+		return
+	}
+	// New nodes come before old pods, and in ascending order also when the update is not.
+	free := d.letGo(WaitProgressive, desired-kept-done, false)
+	if set.Descending {
+		d.letGoFromTheEnd(free)
+	} else {
+		d.letGo(WaitPartition, free, false)
+	}
+}
+
+// letGo lifts a hold from as many nodes as are free, in ascending order, and returns how many are free then. The partition
+// speaks of the desired nodes; others (all) are let go only when it keeps none.
+func (d *decision) letGo(hold VerdictKind, free int, all bool) int {
+	for i := 0; i < len(d.holds) && free > 0; i++ {
+		if d.holds[i] == hold && (all || d.in.Nodes[i].Fit == MustRun) {
+			d.holds[i] = notHeld
+			free--
+		}
+	}
+	return free
+}
+
+func (d *decision) letGoFromTheEnd(free int) {
+	for i := len(d.holds) - 1; i >= 0 && free > 0; i-- {
+		if d.holds[i] == WaitPartition && d.in.Nodes[i].Fit == MustRun {
+			d.holds[i] = notHeld
+			free--
+		}
+	}
+}
+
+// standing returns what holds a node back if nothing lets it go, and whether it counts as one that runs the wanted revision
+// or is about to: with a live pod of it, in the middle of its update, or new. (A pod that is preparing to be deleted counts
+// as in the middle of its update whatever it was prepared for: nothing says so.)
+func (d *decision) standing(n *Node) (hold VerdictKind, counts bool) {
+	if n.Gone || n.Fit != MustRun && n.Fit != MayStay {
+		return notHeld, false
+	}
+	old := false
+	for i := range n.Pods {
+		p := &n.Pods[i]
+		switch {
+		case p.Deleting:
+		case p.Revision == d.in.Set.Update:
+			return notHeld, true
+		case p.Phase.Terminal():
+		case p.preparing() || p.InPlace == InPlaceMarked:
+			return notHeld, true
+		default:
+			old = true
+		}
+	}
+	switch {
+	case old:
+		return d.heldBy(n), false
+	case n.Fit != MustRun:
+		return notHeld, false
+	case !d.inHistory(n.Last):
+		if d.in.Set.Progressive {
+			return WaitProgressive, false
+		}
+		return notHeld, true
+	case n.Last == d.in.Set.Update:
+		return notHeld, true
+	default:
+		return d.heldBy(n), false
+	}
+}
+
+// heldBy is the first limit of the set that speaks against updating a node.
+func (d *decision) heldBy(n *Node) VerdictKind {
+	switch {
+	case d.in.Set.Paused:
+		return WaitPaused
+	case d.in.Set.Selective && !n.Selected:
+		return WaitSelector
+	default:
+		return WaitPartition
+	}
+}
+
+func (d *decision) inHistory(revision int) bool {
+	return revision >= 0 && revision < len(d.in.Revisions)
+}
+
+// hold is what holds a node back, notHeld for nothing.
+func (d *decision) hold(i int) VerdictKind {
+	if d.holds == nil {
+		return notHeld
+	}
+	return d.holds[i]
+}
+
+// successor is the revision of the pod that a node gets when it has none: a node that is held keeps the one it had, as
+// long as that is in the history.
+func (d *decision) successor(t *site) int {
+	if d.hold(t.index) != notHeld && d.inHistory(t.node.Last) {
+		return t.node.Last
+	}
+	return d.in.Set.Update
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+// preparing is whether a pod has been prepared to be deleted.
+func (p *Pod) preparing() bool { return p.Hook >= HookWaiting }
+
+// part is the first step of the deletion of a pod: it is prepared if its hook is armed, else deleted.
+func (t *site) part(p *Pod, reason VerdictKind) Action {
+	if p.Hook == HookArmed {
+		return t.act(Prepare, p, Preparing)
+	}
+	return t.act(Delete, p, reason)
+}
+
+// leave counts a pod that is preparing. It is on its way out, like a terminating one, unless it turns out to be wanted
+// again: the oldest that could be is remembered.
+func (d *decision) leave(c *census, p *Pod) {
+	c.leaving++
+	if p.Hook == HookWaiting {
+		c.waiting++
+	}
+	if c.restored == nil && !p.Phase.Terminal() && (p.Revision == d.in.Set.Update || d.in.Set.Strategy != RollingUpdate) {
+		c.restored = p
+	}
+}
+
+// reconsider decides whether a preparing pod is wanted again: the template has been changed back to its revision, or its node
+// may run the pod again. It is not when another pod has its place already. An old pod is never restored while the strategy
+// is RollingUpdate: an update that has begun goes on.
+func (d *decision) reconsider(t *site) {
+	c := &t.census
+	p := c.restored
+	if p == nil {
+		return
+	}
+	taken := c.running > 0
+	if d.surge {
+		taken = c.current != nil
+	}
+	if taken || t.node.Gone || t.node.Fit != MustRun && t.node.Fit != MayStay {
+		c.restored = nil
+		return
+	}
+	c.leaving--
+	if p.Hook == HookWaiting {
+		c.waiting--
+	}
+	d.countLive(c, p)
+}
+
+// farewell says why a pod is deleted that its hook has released. What it was prepared for may have changed meanwhile.
+func (d *decision) farewell(t *site, p *Pod) VerdictKind {
+	switch {
+	case p.Phase == Failed:
+		return ReplacingFailed
+	case p.Phase == Succeeded:
+		return ReplacingEnded
+	case d.surge && t.current != nil && p.Revision != d.in.Set.Update:
+		return FinishingSurge
+	case t.running > 0:
+		return RemovingExcess
+	case d.surge && t.node.Fit == MayStay:
+		return Removing
+	default:
+		return Recreating
+	}
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+// inPlace is whether an old pod can be changed in place, and if not although the set asks for it, why.
+func (d *decision) inPlace(p *Pod) (bool, Detail) {
+	switch {
+	case !d.in.Set.InPlace || d.surge:
+		return false, NoDetail
+	case !d.inHistory(p.Revision):
+		return false, DetailNotInHistory
+	case !p.Gate:
+		return false, DetailNoGate
+	}
+	r := &d.in.Revisions[p.Revision]
+	if !r.InPlace && r.Why == NoDetail {
+		return false, DetailTemplate
+	}
+	return r.InPlace, r.Why
+}
+
+// proceed goes on with a change in place that is under way, also when the set does not ask for changes in place any more.
+// It says whether there is something to do, and else what the node waits for, if for the change.
+func (d *decision) proceed(t *site) (acts bool, waits VerdictKind) {
+	p := t.subject(d.surge)
+	switch {
+	case p == nil || p.InPlace == InPlaceNone:
+		return false, notHeld
+	case p.Revision != d.in.Set.Update && d.in.Set.Strategy == RollingUpdate && d.hold(t.index) == notHeld:
+		return d.supersede(t, p)
+	case p.InPlace == InPlacePatched:
+		return false, WaitInPlace
+	default:
+		// The node runs the change; or nothing has been changed yet, and nothing is to be.
+		d.agenda.repair(t.act(Unmark, p, FinishingInPlace))
+		return true, notHeld
+	}
+}
+
+// subject is the pod of a node that a change in place can be about.
+func (t *site) subject(surge bool) *Pod {
+	switch {
+	case !surge:
+		return t.keep
+	case t.current != nil:
+		return t.current
+	default:
+		return t.old
+	}
+}
+
+// supersede changes a pod that is old although, or because, a change in place is under way: it is patched, for the first
+// time or once more, or recreated where that is not possible. It is not available already, so this takes no slot of the
+// budget; and its node is in flight already, so Set.MaxReplacing has nothing to say. With surge the new pod is created like
+// for any other old pod that is not available.
+func (d *decision) supersede(t *site, p *Pod) (acts bool, waits VerdictKind) {
+	if d.surge || t.live() != 1 || t.leaving > 0 {
+		return false, notHeld
+	}
+	able, why := d.inPlace(p)
+	switch {
+	case able && p.InPlace == InPlaceMarked && d.in.Now < p.GraceUntil:
+		d.wakeAt(p.GraceUntil)
+		return false, WaitGrace
+	case able:
+		d.agenda.repair(t.patch(p, d.in.Set.Update))
+		return true, notHeld
+	case t.node.Blocked != "":
+		return false, notHeld // there would be no new pod
+	default:
+		a := t.part(p, Recreating)
+		a.Detail = why
+		d.agenda.repair(a)
+		return true, notHeld
+	}
+}
+
+// change starts the change in place of an old pod: it is made not ready, and patched at once unless the set has a grace
+// period. If the plan has no room for the patch, the next one does it.
+func (d *decision) change(t *site, p *Pod) bool {
+	if !d.begun(t.act(Mark, p, UpdatingInPlace)) {
+		return false
+	}
+	if d.in.Set.Grace <= 0 {
+		d.begun(t.patch(p, d.in.Set.Update))
+	}
+	return true
+}
+
+func (t *site) patch(p *Pod, revision int) Action {
+	a := t.act(Patch, p, UpdatingInPlace)
+	a.Revision = revision
+	return a
+}
