@@ -18,6 +18,12 @@ type facts struct {
 	index int
 	// pods are all but the ignored ones, oldest first; the others are parts of it.
 	pods, live, running, current, old []Pod
+	// leaving are the pods that are preparing to be deleted. They are neither live nor running, but for the one that is
+	// back: restored, because it is wanted again.
+	leaving []Pod
+	back    string
+	// hold is what keeps an update from it.
+	hold VerdictKind
 	// held is whether its failed pods wait for their back-off, until is the end of that.
 	held  bool
 	until Time
@@ -37,7 +43,11 @@ func newDumb(s Snapshot) *dumb {
 			return cmp.Or(cmp.Compare(number(b.Scheduled), number(a.Scheduled)), cmp.Compare(a.Created, b.Created),
 				cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 		})
-		f.live = filter(f.pods, func(p Pod) bool { return !p.Deleting })
+		if p, ok := d.restored(f); ok {
+			f.back = p.UID
+		}
+		f.leaving = filter(f.pods, func(p Pod) bool { return !p.Deleting && preparing(p) && p.UID != f.back })
+		f.live = filter(f.pods, func(p Pod) bool { return !p.Deleting && (!preparing(p) || p.UID == f.back) })
 		f.running = filter(f.live, func(p Pod) bool { return p.Phase != Failed && p.Phase != Succeeded })
 		f.current = filter(f.running, func(p Pod) bool { return p.Revision == s.Set.Update })
 		f.old = filter(f.running, func(p Pod) bool { return p.Revision != s.Set.Update })
@@ -45,6 +55,9 @@ func newDumb(s Snapshot) *dumb {
 			f.held, f.until = d.backoff(n.Name)
 		}
 		d.nodes = append(d.nodes, f)
+	}
+	for i, hold := range d.holds() {
+		d.nodes[i].hold = hold
 	}
 	return d
 }
@@ -80,12 +93,10 @@ func (d *dumb) mayRun(f facts) bool {
 
 func (d *dumb) available(p Pod) bool {
 	if d.s.Set.MinReady <= 0 {
-		return p.Ready
+		return ready(p)
 	}
-	return p.Ready && p.ReadySince != 0 && p.ReadySince.Add(d.s.Set.MinReady) <= d.s.Now
+	return ready(p) && p.ReadySince != 0 && p.ReadySince.Add(d.s.Set.MinReady) <= d.s.Now
 }
-
-func (d *dumb) anyAvailable(pods []Pod) bool { return len(filter(pods, d.available)) > 0 }
 
 // backoff says whether a node's failed pods wait, and until when.
 func (d *dumb) backoff(node string) (bool, Time) {
@@ -104,7 +115,7 @@ func (d *dumb) backoff(node string) (bool, Time) {
 func (d *dumb) pair(f facts) bool { return d.surge() && len(f.current) > 0 && len(f.old) > 0 }
 
 func (d *dumb) handedOver(f facts) bool {
-	return d.pair(f) && (d.available(f.current[0]) || !f.old[0].Ready)
+	return d.pair(f) && (d.serving(f.current[0]) || !ready(f.old[0]))
 }
 
 // condemned says why a pod has to go whatever the update does.
@@ -125,11 +136,16 @@ func (d *dumb) condemned(f facts, p Pod) (VerdictKind, bool) {
 		{p.Deleting || !d.known(), 0},
 		{f.Gone && p.Scheduled, 0},
 		{f.Gone, Removing},
+		{p.Hook == HookWaiting, 0},
 		{f.Fit == MustLeave, Removing},
-		{!d.mayRun(f), 0},
-		{p.Phase == Failed && f.held, 0},
+		{!d.mayRun(f) || p.UID == f.back, 0},
+		{p.Phase == Failed && f.held && !preparing(p), 0},
 		{p.Phase == Failed, ReplacingFailed},
 		{p.Phase == Succeeded, ReplacingEnded},
+		{preparing(p) && d.surge() && len(f.current) > 0 && p.Revision != d.s.Set.Update, FinishingSurge},
+		{preparing(p) && len(f.running) > 0, RemovingExcess},
+		{preparing(p) && d.surge() && f.Fit == MayStay, Removing},
+		{preparing(p), Recreating},
 		{!keep[p.UID], RemovingExcess},
 		{d.handedOver(f) && p.UID == f.old[0].UID, FinishingSurge},
 	}
@@ -155,7 +171,8 @@ func (d *dumb) missing(f facts) bool {
 
 // candidate is whether an update could start on a node: one old pod, nothing else going on.
 func (d *dumb) candidate(f facts) bool {
-	return d.mayRun(f) && d.s.Set.Strategy == RollingUpdate && f.Blocked == "" && len(f.live) == 1 && len(f.old) == 1
+	return d.mayRun(f) && d.s.Set.Strategy == RollingUpdate && f.Blocked == "" && len(f.live) == 1 && len(f.old) == 1 &&
+		len(f.leaving) == 0 && f.hold == 0 && (f.old[0].InPlace == InPlaceNone || d.surge())
 }
 
 // counted is whether a node can be charged at all.
@@ -172,17 +189,18 @@ func (d *dumb) charged(f facts) bool {
 	case !d.counted(f):
 		return false
 	case !d.surge():
-		return !(len(f.live) == 1 && d.anyAvailable(f.running))
-	case len(f.live) <= 1:
+		return !(len(f.live) == 1 && d.anyServing(f.running) && len(f.leaving) == 0)
+	case len(f.live)+len(f.leaving) <= 1:
 		return false
 	default:
-		return !(len(f.live) == 2 && len(f.current) == 1 && len(f.old) == 1 && d.handedOver(f))
+		return !(len(f.live) == 2 && len(f.leaving) == 0 && len(f.current) == 1 && len(f.old) == 1 && d.handedOver(f) && f.old[0].Hook == HookNone)
 	}
 }
 
 func (d *dumb) inFlight(f facts) bool {
 	wanted := filter(f.live, func(p Pod) bool { return p.Revision == d.s.Set.Update })
-	return d.counted(f) && (len(f.running) == 0 || len(wanted) > 0 && !d.anyAvailable(f.current))
+	halfway := filter(f.running, func(p Pod) bool { return p.InPlace != InPlaceNone })
+	return d.counted(f) && (len(f.running) == 0 || len(wanted) > 0 && !d.anyServing(f.current) || len(halfway) > 0)
 }
 
 func (d *dumb) desired() int {

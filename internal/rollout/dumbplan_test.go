@@ -26,9 +26,13 @@ func (d *dumb) turns() []started {
 	if d.surge() {
 		kind = Surging
 	}
-	for _, f := range d.nodes {
+	nodes := slices.Clone(d.nodes)
+	if d.s.Set.Descending {
+		slices.Reverse(nodes)
+	}
+	for _, f := range nodes {
 		switch {
-		case !d.candidate(f) || d.anyAvailable(f.old):
+		case !d.candidate(f) || d.anyServing(f.old):
 		case d.surge() && f.Fit == MayStay:
 			out = append(out, started{f.index, Removing, false})
 		case allowed > 0:
@@ -39,12 +43,12 @@ func (d *dumb) turns() []started {
 	free := d.limit() - d.count(d.charged)
 	spare := d.count(func(f facts) bool {
 		return d.counted(f) && (f.Fit == MustRun || f.Fit == MayStay) && len(f.live) <= 2 &&
-			(d.anyAvailable(f.current) || len(f.old) > 0 && d.available(f.old[0]))
+			(d.anyServing(f.current) || len(f.old) > 0 && d.serving(f.old[0]))
 	}) - d.desired()
 	sunset := []started{}
-	for _, f := range d.nodes {
+	for _, f := range nodes {
 		switch {
-		case !d.candidate(f) || !d.anyAvailable(f.old):
+		case !d.candidate(f) || !d.anyServing(f.old):
 		case d.surge() && f.Fit == MayStay:
 			if len(sunset) < spare {
 				sunset = append(sunset, started{f.index, Removing, false})
@@ -67,15 +71,20 @@ func (d *dumb) plan() Plan {
 	urgent := append(creates, deletes...)
 	turns := d.turns()
 	all := slices.Clone(urgent)
+	place := []int{} // of the first action of each turn
 	for _, turn := range turns {
-		all = append(all, d.action(turn))
+		place = append(place, len(all))
+		all = append(all, d.actions(turn)...)
 	}
 	p := Plan{Actions: all[:min(burst, len(all))]}
 	verdicts := make([]Verdict, 0, len(d.nodes))
 	for _, f := range d.nodes {
 		v := Verdict{Kind: d.verdict(f, all, p.Actions), Charged: d.charged(f)}
+		if i := slices.IndexFunc(p.Actions, func(a Action) bool { return a.Node == f.index }); i >= 0 {
+			v.Detail = p.Actions[i].Detail
+		}
 		for i, turn := range turns {
-			if turn.node == f.index && turn.charge && len(urgent)+i < burst {
+			if turn.node == f.index && turn.charge && place[i] < burst {
 				v.Charged = true
 				p.Budget.UsedByUpdate++
 			}
@@ -94,24 +103,38 @@ func (d *dumb) plan() Plan {
 // repairs lists what is done whatever the update does: creates, then deletes.
 func (d *dumb) repairs() (creates, deletes []Action) {
 	for _, f := range d.nodes {
-		if d.missing(f) && f.Blocked == "" {
-			creates = append(creates, Action{Kind: Create, Node: f.index, Revision: d.s.Set.Update, Reason: Creating})
+		if d.creates(f) {
+			creates = append(creates, Action{Kind: Create, Node: f.index, Revision: d.successor(f), Reason: Creating})
 		}
+		steps, _, _ := d.step(f)
+		deletes = append(deletes, steps...)
 		for _, p := range f.pods {
+			if p.UID == f.back {
+				deletes = append(deletes, Action{Kind: Restore, Node: f.index, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: Restoring})
+			}
 			if kind, goes := d.condemned(f, p); goes {
-				deletes = append(deletes, Action{Kind: Delete, Node: f.index, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: kind})
+				deletes = append(deletes, d.removal(f, p, kind))
 			}
 		}
 	}
 	return creates, deletes
 }
 
-func (d *dumb) action(turn started) Action {
-	if turn.reason == Surging {
-		return Action{Kind: Create, Node: turn.node, Revision: d.s.Set.Update, Reason: Surging}
+// creates is whether a missing pod is created.
+func (d *dumb) creates(f facts) bool {
+	return d.missing(f) && f.Blocked == "" && f.hold != WaitProgressive
+}
+
+func (d *dumb) actions(turn started) []Action {
+	f := d.nodes[turn.node]
+	switch turn.reason {
+	case Surging:
+		return []Action{{Kind: Create, Node: turn.node, Revision: d.s.Set.Update, Reason: Surging}}
+	case Removing:
+		return []Action{d.removal(f, f.old[0], Removing)}
+	default:
+		return d.starts(f, f.old[0])
 	}
-	p := d.nodes[turn.node].old[0]
-	return Action{Kind: Delete, Node: turn.node, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: turn.reason}
 }
 
 // verdict is the verdict table. all are the wanted actions, kept those that have room.
@@ -120,6 +143,8 @@ func (d *dumb) verdict(f facts, all, kept []Action) VerdictKind {
 	if i := slices.IndexFunc(kept, mine); i >= 0 {
 		return kept[i].Reason
 	}
+	_, waits, _ := d.step(f)
+	waiting := slices.ContainsFunc(f.leaving, func(p Pod) bool { return p.Hook == HookWaiting })
 	rolling := d.s.Set.Strategy == RollingUpdate
 	table := []struct {
 		when bool
@@ -129,19 +154,24 @@ func (d *dumb) verdict(f facts, all, kept []Action) VerdictKind {
 		{!d.known(), NotEvaluated},
 		{f.Gone && len(f.pods) > 0, WaitCollection},
 		{f.Gone, NotWanted},
+		{f.Fit == MustLeave && waiting, WaitHook},
 		{f.Fit == MustLeave && len(f.pods) > 0, WaitTerminating},
 		{f.Fit == MustLeave, NotWanted},
 		{!d.mayRun(f), NotEvaluated},
+		{d.missing(f) && f.hold == WaitProgressive, WaitProgressive},
 		{d.missing(f), Blocked},
 		{f.held, WaitBackoff},
+		{waiting, WaitHook},
+		{waits != 0, waits},
 		{len(f.live) == 0 && len(f.pods) > 0, WaitTerminating},
 		{len(f.live) == 0, NotWanted},
-		{len(f.current) > 0 && !d.available(f.current[0]), WaitAvailable},
+		{len(f.current) > 0 && !d.serving(f.current[0]), WaitAvailable},
 		{len(f.current) > 0 && f.Fit == MayStay, Stays},
 		{len(f.current) > 0, UpToDate},
 		{!rolling, WaitOnDelete},
+		{f.hold != 0, f.hold},
 		{f.Blocked != "", Blocked},
-		{!d.anyAvailable(f.old), WaitReplacing},
+		{!d.anyServing(f.old), WaitReplacing},
 		{d.surge() && f.Fit == MayStay, WaitSurgeRemove},
 		{true, WaitBudget},
 	}
@@ -170,7 +200,7 @@ func (d *dumb) status() Status {
 	st := Status{
 		Desired:   d.desired(),
 		Current:   oldest(func(Pod) bool { return true }),
-		Ready:     oldest(func(p Pod) bool { return p.Ready }),
+		Ready:     oldest(ready),
 		Updated:   oldest(func(p Pod) bool { return d.known() && p.Revision == d.s.Set.Update }),
 		Available: oldest(d.available),
 		Misscheduled: d.count(func(f facts) bool {
@@ -234,8 +264,11 @@ func (d *dumb) wake(cut bool) Time {
 		if f.held {
 			moments = append(moments, f.until)
 		}
+		if _, _, until := d.step(f); until != 0 {
+			moments = append(moments, until)
+		}
 		for _, p := range f.pods {
-			if !f.Gone && p.Ready && p.ReadySince != 0 && !d.available(p) {
+			if !f.Gone && ready(p) && p.ReadySince != 0 && !d.available(p) {
 				moments = append(moments, p.ReadySince.Add(d.s.Set.MinReady))
 			}
 		}

@@ -56,11 +56,11 @@ func setStates() []string {
 	}
 }
 
-// build makes a world of the given lines; nodes are called a, b, c.
+// build makes a world of the given lines (those of the set are separated by semicolons); nodes are called a, b, c.
 func build(t testing.TB, set string, nodes ...string) *world {
 	t.Helper()
 	play := &player{}
-	lines := []string{set}
+	lines := strings.Split(set, "; ")
 	for i, n := range nodes {
 		lines = append(lines, fmt.Sprintf("node %c %s", 'a'+i, n))
 	}
@@ -87,6 +87,7 @@ func every(t *testing.T, f func(t *testing.T, w *world)) {
 			threes(t, set, few, f)
 		})
 	}
+	everyLimited(t, f)
 }
 
 func threes(t *testing.T, set string, few []string, f func(t *testing.T, w *world)) {
@@ -130,6 +131,7 @@ func assertComesToRest(t *testing.T, w *world) {
 		}
 		if done {
 			assertAtRest(t, start, w)
+			assertHeld(t, start, w)
 			return
 		}
 		excess = false
@@ -149,7 +151,7 @@ func stepViolation(before, after *dumb, excess bool) string {
 	if charged := after.count(after.charged); !after.surge() && charged > max(before.count(before.charged), after.limit()) {
 		return fmt.Sprintf("%d nodes charged, limit %d", charged, after.limit())
 	}
-	if lost := before.serving() - after.serving(); after.surge() && !excess && lost > 0 {
+	if lost := before.served() - after.served(); after.surge() && !excess && lost > 0 {
 		return fmt.Sprintf("surge has taken the pods of %d nodes away", lost)
 	}
 	for i, f := range after.nodes {
@@ -160,9 +162,9 @@ func stepViolation(before, after *dumb, excess bool) string {
 	return ""
 }
 
-// serving counts the nodes that have to run a pod and have an available one, be it on its way out.
-func (d *dumb) serving() int {
-	return d.count(func(f facts) bool { return f.Fit == MustRun && d.anyAvailable(f.live) })
+// served counts the nodes that have to run a pod and have an available one, be it on its way out.
+func (d *dumb) served() int {
+	return d.count(func(f facts) bool { return f.Fit == MustRun && d.anyServing(f.live) })
 }
 
 // assertAtRest: every node that has to run a pod runs the wanted one, available, and nothing else is left.
@@ -181,10 +183,13 @@ func assertAtRest(t *testing.T, start, w *world) {
 
 // resting is whether a node needs nothing more, or nothing more can be done within the budget.
 func (d *dumb) resting(f facts) bool {
-	if len(f.pods) != 1 || len(f.running) != 1 || !d.anyAvailable(f.running) {
+	if len(f.pods) == 0 {
+		return f.hold == WaitProgressive
+	}
+	if len(f.pods) != 1 || len(f.running) != 1 || !d.anyServing(f.running) {
 		return false
 	}
-	if d.s.Set.Strategy == OnDelete || len(f.current) == 1 {
+	if d.s.Set.Strategy == OnDelete || len(f.current) == 1 || f.hold != 0 {
 		return true
 	}
 	capped := d.s.Set.MaxReplacing != nil

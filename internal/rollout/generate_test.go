@@ -31,6 +31,9 @@ func (s *source) snapshot() Snapshot {
 		Now:       testNow,
 		Revisions: []Revision{{Name: "v1", Number: 1}, {Name: "v2", Number: 2}, {Name: "v3", Number: 3}}[:1+s.pick(3)],
 	}
+	for i := range out.Revisions {
+		out.Revisions[i].InPlace, out.Revisions[i].Why = !s.one(3), Detail(s.pick(detailCount)*s.pick(2))
+	}
 	out.Set = s.set(len(out.Revisions))
 	for i := range s.pick(7) {
 		out.Nodes = append(out.Nodes, s.node(fmt.Sprintf("n%02d", i), len(out.Revisions)))
@@ -59,7 +62,21 @@ func (s *source) set(revisions int) Set {
 	if s.one(8) {
 		set.Update = s.pick(5) - 1
 	}
+	if s.one(2) {
+		set.InPlace, set.Grace = true, []time.Duration{0, 5 * time.Second, -1}[s.pick(3)]
+	}
+	if s.one(2) {
+		set.Limits = s.limits()
+	}
 	return set
+}
+
+func (s *source) limits() Limits {
+	l := Limits{Paused: s.one(5), Selective: s.one(3), Descending: s.one(2), Progressive: s.one(2)}
+	if s.pick(3) > 0 {
+		l.Partition = s.quantity()
+	}
+	return l
 }
 
 func (s *source) quantity() Quantity {
@@ -77,6 +94,7 @@ func (s *source) node(name string, revisions int) Node {
 	if s.one(8) {
 		n.Blocked = "taken"
 	}
+	n.Selected, n.Last = s.one(2), s.pick(revisions+1)-1
 	for i := range []int{1, 1, 1, 1, 0, 2, 2, 3, 4}[s.pick(9)] {
 		n.Pods = append(n.Pods, s.pod(fmt.Sprintf("%s-%d", name, i), revisions))
 	}
@@ -94,6 +112,10 @@ func (s *source) pod(name string, revisions int) Pod {
 		Ready:      !s.one(3),
 		ReadySince: []Time{ago(100), ago(10), ago(9), ago(1), ago(-5), 0}[s.pick(6)],
 		Created:    ago(s.pick(4)),
+		Gate:       s.pick(4) > 0,
+		Hook:       []Hook{HookNone, HookNone, HookNone, HookNone, HookNone, HookArmed, HookWaiting, HookReleased}[s.pick(8)],
+		InPlace:    []InPlace{InPlaceNone, InPlaceNone, InPlaceNone, InPlaceNone, InPlaceMarked, InPlacePatched, InPlaceArrived}[s.pick(7)],
+		GraceUntil: []Time{0, ago(1), ago(0), ago(-3)}[s.pick(4)],
 	}
 }
 
@@ -114,7 +136,7 @@ func (s *source) memory(in *Snapshot) Memory {
 func (s *source) wild(in *Snapshot) {
 	numbers := []int{math.MaxInt, math.MinInt, -1, math.MaxInt32 + 1, 101}
 	for len(s.data) > 0 {
-		switch s.pick(9) {
+		switch s.pick(11) {
 		case 0:
 			in.Set.Update = numbers[s.pick(5)]
 		case 1:
@@ -131,6 +153,10 @@ func (s *source) wild(in *Snapshot) {
 			in.Nodes = append(in.Nodes, s.node("n00", 2))
 		case 7:
 			in.Memory.Backoffs = append(in.Memory.Backoffs, Backoff{"n00", time.Duration(numbers[s.pick(5)]), Time(numbers[s.pick(5)])})
+		case 8:
+			in.Set.Partition = Quantity{numbers[s.pick(5)], s.one(2)}
+		case 9:
+			in.Set.Grace = time.Duration(numbers[s.pick(5)])
 		default:
 			s.wildPod(in, numbers)
 		}
@@ -142,7 +168,9 @@ func (s *source) wildPod(in *Snapshot, numbers []int) {
 		return
 	}
 	n := &in.Nodes[s.pick(len(in.Nodes))]
+	n.Last = numbers[s.pick(5)]
 	n.Pods = append(n.Pods, Pod{
+		Hook: Hook(s.pick(256)), InPlace: InPlace(s.pick(256)), GraceUntil: Time(numbers[s.pick(5)]),
 		Revision: numbers[s.pick(5)], Phase: Phase(s.pick(256)), Ready: s.one(2),
 		ReadySince: Time(numbers[s.pick(5)]), Created: Time(numbers[s.pick(5)]),
 	})

@@ -24,7 +24,7 @@ func (d *decision) inPlace(p *Pod) (bool, Detail) {
 func (d *decision) proceed(t *site) (acts bool, waits VerdictKind) {
 	p := t.subject(d.surge)
 	switch {
-	case p == nil || p.InPlace == InPlaceNone:
+	case p == nil || p.InPlace == InPlaceNone || p == t.restored: // one write for a pod in one plan
 		return false, notHeld
 	case p.Revision != d.in.Set.Update && d.in.Set.Strategy == RollingUpdate && d.hold(t.index) == notHeld:
 		return d.supersede(t, p)

@@ -27,6 +27,12 @@ func invariants() []invariant {
 		{"the budget is kept", budgetIsKept},
 		{"available current pods stay", currentPodsStay},
 		{"running pods stay under OnDelete", onDeleteKeeps},
+		{"hooks are asked first", hooksAreAsked},
+		{"a change in place goes step by step", stepByStep},
+		{"a paused set starts no update", pauseIsKept},
+		{"nodes that are not selected are not updated", selectorIsKept},
+		{"the partition is kept", partitionIsKept},
+		{"a node that is held keeps its revision", heldNodesKeep},
 		{"pods that are replaced first are those of the first nodes", inOrder},
 		{"what has to be done is done", nothingForgotten},
 		{"the budget is used up", budgetIsUsed},
@@ -68,15 +74,16 @@ func actionsAreReal(d *dumb, p Plan) error {
 		}
 		switch a.Kind {
 		case Create:
-			if a.Revision != d.s.Set.Update || !d.known() {
+			if !d.known() || a.Revision < 0 || a.Revision >= len(d.s.Revisions) ||
+				a.Revision != d.s.Set.Update && a.Revision != d.s.Nodes[a.Node].Last {
 				return fmt.Errorf("action %d creates revision %d", i, a.Revision)
 			}
-		case Delete:
+		case Delete, Prepare, Restore, Mark, Patch, Unmark:
 			if d.pod(a) == nil {
-				return fmt.Errorf("action %d deletes %q, which node %d has not", i, a.Pod, a.Node)
+				return fmt.Errorf("action %d is for %q, which node %d has not", i, a.Pod, a.Node)
 			}
 			if d.pod(a).Deleting {
-				return fmt.Errorf("action %d deletes %q once more", i, a.Pod)
+				return fmt.Errorf("action %d is for %q, which is being deleted", i, a.Pod)
 			}
 		default:
 			return fmt.Errorf("action %d is of kind %d", i, a.Kind)
@@ -85,7 +92,7 @@ func actionsAreReal(d *dumb, p Plan) error {
 	return nil
 }
 
-// pod finds the pod that an action deletes.
+// pod finds the pod that an action is for.
 func (d *dumb) pod(a Action) *Pod {
 	pods := d.s.Nodes[a.Node].Pods
 	i := slices.IndexFunc(pods, func(p Pod) bool { return p.Name == a.Pod && p.UID == a.UID })
@@ -106,7 +113,8 @@ func burstIsKept(d *dumb, p Plan) error {
 	return nil
 }
 
-// after applies the plan to one node: the pods that are left live, with the created one among them.
+// after applies the plan to one node: the pods that are left live, with the created one among them. One that is prepared to
+// be deleted is not.
 func (d *dumb) after(p Plan, f facts) (live []Pod, creates int) {
 	live = slices.Clone(f.live)
 	for _, a := range p.Actions {
@@ -115,7 +123,7 @@ func (d *dumb) after(p Plan, f facts) (live []Pod, creates int) {
 		case a.Kind == Create:
 			creates++
 			live = append(live, Pod{Revision: a.Revision, UID: "created"})
-		default:
+		case a.Kind == Delete, a.Kind == Prepare:
 			live = slices.DeleteFunc(live, func(p Pod) bool { return p.UID == a.UID })
 		}
 	}
@@ -123,13 +131,13 @@ func (d *dumb) after(p Plan, f facts) (live []Pod, creates int) {
 }
 
 func actionsAgree(d *dumb, p Plan) error {
-	deleted := map[string]bool{}
+	touched := map[string]ActionKind{}
 	for _, a := range p.Actions {
-		if key := fmt.Sprint(a.Node, "/", a.UID); a.Kind == Delete && deleted[key] {
-			return fmt.Errorf("%s is deleted twice", a.Pod)
-		} else if a.Kind == Delete {
-			deleted[key] = true
+		key := fmt.Sprint(a.Node, "/", a.UID)
+		if before := touched[key]; a.Kind != Create && before != 0 && !(before == Mark && a.Kind == Patch) {
+			return fmt.Errorf("%s after %s of %s", a.Kind, before, a.Pod)
 		}
+		touched[key] = a.Kind
 	}
 	for _, f := range d.nodes {
 		live, creates := d.after(p, f)
@@ -176,6 +184,8 @@ func handsOff(d *dumb, p Plan) error {
 			return fmt.Errorf("a pod for %s, which is blocked", f.Name)
 		case a.Kind == Delete && f.Gone && d.pod(a).Scheduled:
 			return fmt.Errorf("%s is left to the pod garbage collector", a.Pod)
+		case a.Kind != Delete && f.Gone, a.Kind > Prepare && f.Fit == MustLeave:
+			return fmt.Errorf("%s of %s, which has to go", a.Kind, a.Pod)
 		}
 	}
 	return nil
@@ -186,10 +196,10 @@ func budgetIsKept(d *dumb, p Plan) error {
 	started := 0
 	for _, a := range p.Actions {
 		f := d.nodes[a.Node]
-		if !d.mayRun(f) || len(f.live) != 1 || len(f.old) != 1 || !d.available(f.old[0]) {
+		if !d.mayRun(f) || len(f.live) != 1 || len(f.old) != 1 || len(f.leaving) > 0 || !d.serving(f.old[0]) {
 			continue
 		}
-		if a.Kind == Create || !d.surge() {
+		if a.Kind == Create || a.Kind != Patch && !d.surge() {
 			started++
 		}
 	}
@@ -201,7 +211,7 @@ func budgetIsKept(d *dumb, p Plan) error {
 
 func currentPodsStay(d *dumb, p Plan) error {
 	for _, f := range d.nodes {
-		if !d.mayRun(f) || !d.anyAvailable(f.current) {
+		if !d.mayRun(f) || !d.anyServing(f.current) {
 			continue
 		}
 		live, _ := d.after(p, f)
@@ -235,8 +245,12 @@ func onDeleteKeeps(d *dumb, p Plan) error {
 // inOrder: among the nodes with one available old pod, those where the update starts come before those where it does not.
 func inOrder(d *dumb, p Plan) error {
 	waiting := ""
-	for _, f := range d.nodes {
-		if !d.candidate(f) || !d.anyAvailable(f.old) || d.surge() && f.Fit == MayStay {
+	nodes := slices.Clone(d.nodes)
+	if d.s.Set.Descending {
+		slices.Reverse(nodes)
+	}
+	for _, f := range nodes {
+		if !d.candidate(f) || !d.anyServing(f.old) || d.surge() && f.Fit == MayStay {
 			continue
 		}
 		acts := slices.ContainsFunc(p.Actions, func(a Action) bool { return a.Node == f.index })
@@ -256,7 +270,7 @@ func nothingForgotten(d *dumb, p Plan) error {
 	}
 	for _, f := range d.nodes {
 		live, creates := d.after(p, f)
-		if d.missing(f) && f.Blocked == "" && creates == 0 {
+		if d.creates(f) && creates == 0 {
 			return fmt.Errorf("%s gets no pod", f.Name)
 		}
 		for _, pod := range live {
@@ -264,9 +278,12 @@ func nothingForgotten(d *dumb, p Plan) error {
 				return fmt.Errorf("%s is not deleted", pod.Name)
 			}
 		}
-		broken := d.candidate(f) && !d.anyAvailable(f.old)
-		if broken && d.s.Set.MaxReplacing == nil && len(live) == 1 && creates == 0 && live[0].UID == f.old[0].UID {
-			return fmt.Errorf("%s is old and not available, and stays", live[0].Name)
+		acts := slices.ContainsFunc(p.Actions, func(a Action) bool { return a.Node == f.index })
+		if d.candidate(f) && !d.anyServing(f.old) && d.s.Set.MaxReplacing == nil && !acts {
+			return fmt.Errorf("%s is old and not available, and stays", f.old[0].Name)
+		}
+		if d.mustAct(f.index) && !acts {
+			return fmt.Errorf("nothing is done on %s", f.Name)
 		}
 	}
 	return nil
@@ -275,11 +292,11 @@ func nothingForgotten(d *dumb, p Plan) error {
 func budgetIsUsed(d *dumb, p Plan) error {
 	idle, started := 0, 0
 	for _, f := range d.nodes {
-		if !d.candidate(f) || !d.anyAvailable(f.old) || d.surge() && f.Fit == MayStay {
+		if !d.candidate(f) || !d.anyServing(f.old) || d.surge() && f.Fit == MayStay {
 			continue
 		}
 		switch p.Verdicts[f.index].Kind {
-		case Recreating, Surging, WaitBurst:
+		case Recreating, Surging, UpdatingInPlace, Preparing, WaitBurst:
 			started++
 		default:
 			idle++
@@ -310,7 +327,8 @@ func verdictsFit(d *dumb, p Plan) error {
 
 func (d *dumb) mustAct(i int) bool {
 	f := d.nodes[i]
-	return d.missing(f) && f.Blocked == "" || slices.ContainsFunc(f.pods, func(p Pod) bool {
+	steps, _, _ := d.step(f)
+	return d.creates(f) || f.back != "" || len(steps) > 0 || slices.ContainsFunc(f.pods, func(p Pod) bool {
 		_, goes := d.condemned(f, p)
 		return goes
 	})
@@ -323,7 +341,8 @@ func chargesAddUp(d *dumb, p Plan) error {
 		if d.charged(d.nodes[i]) && !v.Charged {
 			return fmt.Errorf("node %d is not charged", i)
 		}
-		if v.Charged && !d.charged(d.nodes[i]) && v.Kind != Recreating && v.Kind != Surging {
+		starts := []VerdictKind{Recreating, Surging, UpdatingInPlace, Preparing}
+		if v.Charged && !d.charged(d.nodes[i]) && !slices.Contains(starts, v.Kind) {
 			return fmt.Errorf("node %d is charged", i)
 		}
 	}
@@ -357,7 +376,7 @@ func backoffIsKept(d *dumb, p Plan) error {
 		name := d.nodes[a.Node].Name
 		i := slices.IndexFunc(p.Memory.Backoffs, func(b Backoff) bool { return b.Node == name })
 		switch {
-		case d.nodes[a.Node].held:
+		case d.nodes[a.Node].held && !preparing(*d.pod(a)):
 			return fmt.Errorf("%s is replaced during the back-off", a.Pod)
 		case i < 0 || p.Memory.Backoffs[i].Last != d.s.Now:
 			return fmt.Errorf("the replacement of %s is not remembered", a.Pod)

@@ -63,11 +63,14 @@ func (p *player) run(args []string) (string, error) {
 // describe reads lines like
 //
 //	set rolling max-unavailable=1 max-surge=20% min-ready=5s burst=3 max-replacing=1 update=v2
+//	set paused|resumed partition=1 selective|everywhere descending progressive in-place|standard grace=5s
 //	revisions v1 v2 v3
-//	broken v2 | crashing v2 | stuck a
+//	in-place v1, or in-place v1=field-ref: which revisions can become the wanted one in place, or why not
+//	broken v2 | crashing v2 | stuck a | hooked | clinging a
 //	backoff a delay=4s last=-2s
 //	pass 10s
-//	node a must|stay|leave|unknown [gone] [not-ready] [blocked] v1:ready v2:pending,unscheduled,since=-3s,created=-5s,deleting,name=x
+//	node a must|stay|leave|unknown [gone] [not-ready] [blocked] [selected] [last=v1] v1:ready v2:pending,unscheduled,since=-3s,created=-5s,deleting,name=x
+//	the pod's hook: armed|waiting|released; its change in place: gate, marked|patched|arrived, grace=5s
 func (p *player) describe(input []string) (string, error) {
 	for _, line := range input {
 		words := strings.Fields(line)
@@ -95,6 +98,12 @@ func (p *player) line(what string, words []string) (err error) {
 		p.w.crashing = p.revisions(words)
 	case "stuck":
 		p.w.stuck = words
+	case "clinging":
+		p.w.clinging = words
+	case "hooked":
+		p.w.hooked = true
+	case "in-place":
+		err = p.inPlace(words)
 	case "pass":
 		var d time.Duration
 		d, err = time.ParseDuration(words[0])
@@ -128,6 +137,10 @@ func (p *player) set(words []string) error {
 			var q Quantity
 			q, err = quantity(value)
 			set.MaxReplacing = &q
+		case "in-place", "standard":
+			set.InPlace = key == "in-place"
+		case "grace":
+			set.Grace, err = time.ParseDuration(value)
 		case "min-ready":
 			set.MinReady, err = time.ParseDuration(value)
 		case "burst":
@@ -135,10 +148,49 @@ func (p *player) set(words []string) error {
 		case "update":
 			set.Update = p.revision(value)
 		default:
-			err = fmt.Errorf("unknown word %q", key)
+			err = p.limit(key, value)
 		}
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+func (p *player) limit(key, value string) (err error) {
+	l := &p.w.s.Set.Limits
+	switch key {
+	case "paused", "resumed":
+		l.Paused = key == "paused"
+	case "partition":
+		l.Partition, err = quantity(value)
+	case "selective", "everywhere":
+		l.Selective = key == "selective"
+	case "descending":
+		l.Descending = true
+	case "progressive":
+		l.Progressive = true
+	default:
+		err = fmt.Errorf("unknown word %q", key)
+	}
+	return err
+}
+
+// inPlace says of the revisions that are named that their pods can be changed in place, of all others that they cannot.
+func (p *player) inPlace(words []string) error {
+	for i := range p.w.s.Revisions {
+		p.w.s.Revisions[i].InPlace, p.w.s.Revisions[i].Why = false, NoDetail
+	}
+	for _, word := range words {
+		name, why, _ := strings.Cut(word, "=")
+		r := &p.w.s.Revisions[p.revision(name)]
+		for d := range Detail(detailCount) {
+			if d.String() == why {
+				r.InPlace, r.Why = d == NoDetail, d
+			}
+		}
+		if !r.InPlace && r.Why == NoDetail {
+			return fmt.Errorf("unknown detail %q", why)
 		}
 	}
 	return nil
@@ -184,8 +236,12 @@ func (p *player) backoff(words []string) error {
 }
 
 func (p *player) node(words []string) error {
-	n := Node{Name: words[0], Ready: true}
+	n := Node{Name: words[0], Ready: true, Last: NoRevision}
 	for _, word := range words[1:] {
+		if last, ok := strings.CutPrefix(word, "last="); ok {
+			n.Last = p.revision(last)
+			continue
+		}
 		switch word {
 		case "must":
 			n.Fit = MustRun
@@ -199,6 +255,8 @@ func (p *player) node(words []string) error {
 			n.Fit, n.Gone, n.Ready = MustLeave, true, false
 		case "not-ready":
 			n.Ready = false
+		case "selected":
+			n.Selected = true
 		case "blocked":
 			n.Blocked = "the pod's name is taken"
 		default:
@@ -206,7 +264,7 @@ func (p *player) node(words []string) error {
 			if err != nil {
 				return err
 			}
-			n.Pods = append(n.Pods, pod)
+			n.Pods, n.Last = append(n.Pods, pod), pod.Revision
 		}
 	}
 	s := &p.w.s
@@ -252,6 +310,22 @@ func (p *player) pod(n *Node, word string) (Pod, error) {
 			pod.Deleting = true
 		case "unscheduled":
 			pod.Scheduled = false
+		case "armed":
+			pod.Hook = HookArmed
+		case "waiting":
+			pod.Hook = HookWaiting
+		case "released":
+			pod.Hook = HookReleased
+		case "gate":
+			pod.Gate = true
+		case "marked":
+			pod.InPlace, pod.Gate = InPlaceMarked, true
+		case "patched":
+			pod.InPlace, pod.Gate = InPlacePatched, true
+		case "arrived":
+			pod.InPlace, pod.Gate = InPlaceArrived, true
+		case "grace":
+			pod.GraceUntil = now.Add(d)
 		case "since":
 			pod.ReadySince = now.Add(d)
 		case "created":

@@ -16,6 +16,9 @@ func printPlan(s *Snapshot, p Plan) string {
 		if v.Charged {
 			charged = " charged"
 		}
+		if v.Detail != NoDetail {
+			charged += fmt.Sprintf(" (%s)", v.Detail)
+		}
 		fmt.Fprintf(&out, "%s %s%s%s\n", s.Nodes[i].Name, v.Kind, charged, nodeActions(s, p, i))
 	}
 	kind := "unavailable"
@@ -48,8 +51,10 @@ func nodeActions(s *Snapshot, p Plan, node int) string {
 		case a.Node != node:
 		case a.Kind == Create:
 			out += fmt.Sprintf(" #%d create %s", i, s.Revisions[a.Revision].Name)
+		case a.Kind == Patch:
+			out += fmt.Sprintf(" #%d patch %s to %s", i, a.Pod, s.Revisions[a.Revision].Name)
 		default:
-			out += fmt.Sprintf(" #%d delete %s", i, a.Pod)
+			out += fmt.Sprintf(" #%d %s %s", i, a.Kind, a.Pod)
 		}
 		if a.Node == node && a.Reason != p.Verdicts[node].Kind {
 			out += fmt.Sprintf(" (%s)", a.Reason)
@@ -91,6 +96,16 @@ func podSign(p Pod) string {
 	switch {
 	case p.Deleting:
 		return "-"
+	case p.Hook == HookWaiting:
+		return "h"
+	case p.Hook == HookReleased:
+		return "r"
+	case p.InPlace == InPlaceMarked:
+		return "m"
+	case p.InPlace == InPlacePatched:
+		return "p"
+	case p.InPlace == InPlaceArrived:
+		return "a"
 	case p.Phase == Failed:
 		return "!"
 	case p.Phase == Succeeded:
@@ -114,7 +129,7 @@ func actionsOf(nodes []Node, p Plan) string {
 		if a.Kind == Create {
 			out = append(out, "create on "+nodes[a.Node].Name)
 		} else {
-			out = append(out, "delete "+a.Pod)
+			out = append(out, a.Kind.String()+" "+a.Pod)
 		}
 	}
 	return strings.Join(out, ", ")

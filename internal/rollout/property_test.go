@@ -64,7 +64,7 @@ func show(s Snapshot, p Plan) string {
 
 // randomSnapshot is snapshot number i of a series that is the same on every machine.
 func randomSnapshot(i int) Snapshot {
-	data := make([]byte, 400)
+	data := make([]byte, 600)
 	rand.New(rand.NewSource(int64(i))).Read(data)
 	return (&source{data: data}).snapshot()
 }

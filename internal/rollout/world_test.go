@@ -14,8 +14,10 @@ type world struct {
 	s Snapshot
 	// broken and crashing are the revisions whose pods never become ready, or fail at once.
 	broken, crashing []int
-	// stuck are the nodes whose kubelet does nothing.
-	stuck []string
+	// stuck are the nodes whose kubelet does nothing, clinging those whose preDelete hook never releases a pod.
+	stuck, clinging []string
+	// hooked is whether new pods have an armed preDelete hook.
+	hooked bool
 	// named counts the pods that the world has made.
 	named int
 }
@@ -32,25 +34,70 @@ func (w *world) apply(p Plan) error {
 			continue
 		}
 		i := slices.IndexFunc(n.Pods, func(p Pod) bool { return p.UID == a.UID && p.Name == a.Pod })
-		switch {
-		case i < 0:
+		if i < 0 {
 			return fmt.Errorf("action %+v: node %s has no such pod", a, n.Name)
-		case n.Pods[i].Deleting:
-			return fmt.Errorf("action %+v: the pod is being deleted already", a)
-		case !n.Pods[i].Scheduled:
-			n.Pods = slices.Delete(n.Pods, i, i+1)
-		default:
-			n.Pods[i].Deleting = true
+		}
+		if err := w.change(n, i, a); err != nil {
+			return fmt.Errorf("action %+v: %w", a, err)
 		}
 	}
 	w.s.Memory = p.Memory
 	return nil
 }
 
+// change carries out an action on pod i of a node.
+func (w *world) change(n *Node, i int, a Action) error {
+	p := &n.Pods[i]
+	switch {
+	case p.Deleting:
+		return fmt.Errorf("the pod is being deleted already")
+	case a.Kind == Delete:
+		return w.delete(n, i, a)
+	case a.Kind == Prepare && p.Hook == HookArmed:
+		p.Hook = HookWaiting
+	case a.Kind == Restore && p.Hook == HookWaiting:
+		p.Hook = HookArmed
+	case a.Kind == Restore && p.Hook == HookReleased:
+		p.Hook = HookNone
+	case a.Kind == Mark && p.InPlace == InPlaceNone && p.Gate:
+		p.InPlace = InPlaceMarked
+		if w.s.Set.Grace > 0 {
+			p.GraceUntil = w.s.Now.Add(w.s.Set.Grace)
+		}
+	case a.Kind == Patch && p.InPlace != InPlaceNone:
+		p.InPlace, p.Revision, p.GraceUntil, n.Last = InPlacePatched, a.Revision, 0, a.Revision
+	case a.Kind == Unmark && (p.InPlace == InPlaceMarked || p.InPlace == InPlaceArrived):
+		p.InPlace, p.GraceUntil = InPlaceNone, 0
+	default:
+		return fmt.Errorf("that cannot be done to a pod whose hook is %s and whose change in place is %s", p.Hook, p.InPlace)
+	}
+	return nil
+}
+
+func (w *world) delete(n *Node, i int, a Action) error {
+	p := &n.Pods[i]
+	if !n.Gone && (p.Hook == HookArmed || p.Hook == HookWaiting) {
+		return fmt.Errorf("its hook is %s", p.Hook)
+	}
+	if a.Reason == Recreating {
+		n.Last = w.s.Set.Update // as the fleet remembers it
+	}
+	if p.Scheduled {
+		p.Deleting = true
+	} else {
+		n.Pods = slices.Delete(n.Pods, i, i+1)
+	}
+	return nil
+}
+
 func (w *world) create(n *Node, revision int) {
 	w.named++
 	name := fmt.Sprintf("%s+%d", n.Name, w.named)
-	n.Pods = append(n.Pods, Pod{Name: name, UID: "uid-" + name, Revision: revision, Created: w.s.Now})
+	pod := Pod{Name: name, UID: "uid-" + name, Revision: revision, Created: w.s.Now, Gate: w.s.Set.InPlace}
+	if w.hooked {
+		pod.Hook = HookArmed
+	}
+	n.Pods, n.Last = append(n.Pods, pod), revision
 }
 
 // tick lets everybody else do one thing and says whether anything changed.
@@ -80,6 +127,9 @@ func (w *world) tick() bool {
 // grow moves a pod one step along its life.
 func (w *world) grow(p *Pod, n *Node) bool {
 	before := *p
+	if p.Hook == HookWaiting && !slices.Contains(w.clinging, n.Name) {
+		p.Hook = HookReleased
+	}
 	switch {
 	case p.Phase.Terminal() || n.Gone:
 	case !p.Scheduled:
@@ -88,6 +138,12 @@ func (w *world) grow(p *Pod, n *Node) bool {
 		p.Phase, p.Ready = Failed, false
 	case slices.Contains(w.broken, p.Revision) || !n.Ready:
 		p.Phase = Running
+		p.Ready = p.Ready && p.InPlace == InPlaceNone
+	case p.InPlace != InPlaceNone:
+		p.Phase, p.Ready = Running, false
+		if p.InPlace == InPlacePatched {
+			p.InPlace = InPlaceArrived
+		}
 	case !p.Ready:
 		p.Phase, p.Ready, p.ReadySince = Running, true, w.s.Now
 	}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import "slices"
+
+// The part of the dumb decision that is about limits, hooks and changes in place.
+
+// preparing is whether a pod is on its way out through its hook.
+func preparing(p Pod) bool { return p.Hook != HookNone && p.Hook != HookArmed }
+
+// ready is whether a pod is ready for the purposes of the core.
+func ready(p Pod) bool { return p.Ready && p.InPlace == InPlaceNone }
+
+func (d *dumb) serving(p Pod) bool { return d.available(p) && !preparing(p) }
+
+func (d *dumb) anyServing(pods []Pod) bool { return len(filter(pods, d.serving)) > 0 }
+
+// restored finds the preparing pod that is wanted again.
+func (d *dumb) restored(f facts) (Pod, bool) {
+	wanted := filter(f.pods, func(p Pod) bool {
+		return !p.Deleting && preparing(p) && p.Phase != Failed && p.Phase != Succeeded &&
+			(p.Revision == d.s.Set.Update || d.s.Set.Strategy != RollingUpdate)
+	})
+	inPlace := filter(f.pods, func(p Pod) bool {
+		return !p.Deleting && !preparing(p) && p.Phase != Failed && p.Phase != Succeeded && (!d.surge() || p.Revision == d.s.Set.Update)
+	})
+	if len(wanted) == 0 || len(inPlace) > 0 || !d.mayRun(f) {
+		return Pod{}, false
+	}
+	return wanted[0], true
+}
+
+// counts is whether a node runs the wanted revision or is about to.
+func (d *dumb) counts(f facts) bool {
+	live := filter(f.Pods, func(p Pod) bool { return !p.Deleting })
+	begun := filter(live, func(p Pod) bool {
+		running := p.Phase != Failed && p.Phase != Succeeded
+		return p.Revision == d.s.Set.Update || running && (preparing(p) || p.InPlace == InPlaceMarked)
+	})
+	return len(begun) > 0 || d.bare(f) && d.remembers(f) && f.Last == d.s.Set.Update
+}
+
+// bare is whether a node that has to run a pod has none that runs.
+func (d *dumb) bare(f facts) bool {
+	return f.Fit == MustRun && len(filter(f.Pods, func(p Pod) bool { return !p.Deleting && p.Phase != Failed && p.Phase != Succeeded })) == 0
+}
+
+func (d *dumb) remembers(f facts) bool { return f.Last >= 0 && f.Last < len(d.s.Revisions) }
+
+// fresh is whether a node never had a pod, as far as is known.
+func (d *dumb) fresh(f facts) bool { return d.bare(f) && !d.counts(f) && !d.remembers(f) }
+
+// holds says for each node what holds it back. It lists the nodes in the order in which they may go on and cuts the list.
+func (d *dumb) holds() map[int]VerdictKind {
+	out := map[int]VerdictKind{}
+	if !d.known() || d.s.Set.Strategy != RollingUpdate {
+		return out
+	}
+	keep := d.kept()
+	var done, fresh, olds []int
+	for _, f := range d.nodes {
+		switch {
+		case !d.mayRun(f) || f.Fit == MayStay && d.bareOf(f):
+		case d.counts(f) || d.fresh(f) && !d.s.Set.Progressive:
+			if f.Fit == MustRun {
+				done = append(done, f.index)
+			}
+		case d.fresh(f):
+			fresh = append(fresh, f.index)
+		case d.s.Set.Paused:
+			out[f.index] = WaitPaused
+		case d.s.Set.Selective && !f.Selected:
+			out[f.index] = WaitSelector
+		case f.Fit == MayStay && keep > 0:
+			out[f.index] = WaitPartition
+		case f.Fit == MustRun:
+			olds = append(olds, f.index)
+		}
+	}
+	if keep == 0 {
+		return out
+	}
+	if d.s.Set.Descending {
+		slices.Reverse(olds)
+	}
+	room := max(0, d.desired()-keep-len(done))
+	for i, node := range append(fresh, olds...) {
+		switch {
+		case i < room:
+		case i < len(fresh):
+			out[node] = WaitProgressive
+		default:
+			out[node] = WaitPartition
+		}
+	}
+	return out
+}
+
+// bareOf is whether a node has no running pod, whatever its fit.
+func (d *dumb) bareOf(f facts) bool {
+	f.Fit = MustRun
+	return d.bare(f)
+}
+
+// kept resolves the partition by counting down.
+func (d *dumb) kept() int {
+	q := d.s.Set.Partition
+	if q.Value <= 0 {
+		return 0
+	}
+	if !q.Percent {
+		return q.Value
+	}
+	n := 0
+	for (n+1)*100 <= q.Value*d.desired() {
+		n++
+	}
+	return n
+}
+
+// successor is what a missing pod is created from.
+func (d *dumb) successor(f facts) int {
+	if f.hold != 0 && d.remembers(f) {
+		return f.Last
+	}
+	return d.s.Set.Update
+}
+
+// starts is how an update takes an old pod away, without surge.
+func (d *dumb) starts(f facts, p Pod) []Action {
+	why := d.whyNot(p)
+	if d.s.Set.InPlace && why == NoDetail {
+		mark := Action{Kind: Mark, Node: f.index, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: UpdatingInPlace}
+		if d.s.Set.Grace > 0 {
+			return []Action{mark}
+		}
+		return []Action{mark, d.patched(f, p)}
+	}
+	a := d.removal(f, p, Recreating)
+	a.Detail = why
+	return []Action{a}
+}
+
+func (d *dumb) patched(f facts, p Pod) Action {
+	return Action{Kind: Patch, Node: f.index, Pod: p.Name, UID: p.UID, Revision: d.s.Set.Update, Reason: UpdatingInPlace}
+}
+
+// whyNot is why a pod cannot be changed in place although the set asks for it.
+func (d *dumb) whyNot(p Pod) Detail {
+	switch {
+	case !d.s.Set.InPlace:
+		return NoDetail
+	case p.Revision < 0 || p.Revision >= len(d.s.Revisions):
+		return DetailNotInHistory
+	case !p.Gate:
+		return DetailNoGate
+	case d.s.Revisions[p.Revision].InPlace:
+		return NoDetail
+	case d.s.Revisions[p.Revision].Why != NoDetail:
+		return d.s.Revisions[p.Revision].Why
+	default:
+		return DetailTemplate
+	}
+}
+
+// removal is the first step of a deletion.
+func (d *dumb) removal(f facts, p Pod, reason VerdictKind) Action {
+	a := Action{Kind: Delete, Node: f.index, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: reason}
+	if p.Hook == HookArmed && !f.Gone {
+		a.Kind, a.Reason = Prepare, Preparing
+	}
+	return a
+}
+
+// changing is the pod of a node of which a change in place is under way.
+func (d *dumb) changing(f facts) (Pod, bool) {
+	pods := f.running
+	if d.surge() {
+		pods = append(slices.Clone(f.current), f.old...)
+	}
+	if !d.mayRun(f) || len(pods) == 0 || pods[0].InPlace == InPlaceNone || pods[0].UID == f.back {
+		return Pod{}, false
+	}
+	return pods[0], true
+}
+
+// step is what is done about a change in place, and else what its node waits for and until when.
+func (d *dumb) step(f facts) (do []Action, waits VerdictKind, until Time) {
+	p, ok := d.changing(f)
+	if !ok {
+		return nil, 0, 0
+	}
+	unmark := Action{Kind: Unmark, Node: f.index, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: FinishingInPlace}
+	replaced := p.Revision != d.s.Set.Update && d.s.Set.Strategy == RollingUpdate && f.hold == 0
+	able := d.s.Set.InPlace && d.whyNot(p) == NoDetail
+	switch {
+	case !replaced && p.InPlace == InPlacePatched:
+		return nil, WaitInPlace, 0
+	case !replaced:
+		return []Action{unmark}, 0, 0
+	case d.surge() || len(f.live) != 1 || len(f.leaving) > 0:
+		return nil, 0, 0
+	case able && p.InPlace == InPlaceMarked && p.GraceUntil > d.s.Now:
+		return nil, WaitGrace, p.GraceUntil
+	case able:
+		return []Action{d.patched(f, p)}, 0, 0
+	case f.Blocked != "":
+		return nil, 0, 0
+	default:
+		return d.starts(f, p), 0, 0
+	}
+}
