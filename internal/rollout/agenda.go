@@ -7,8 +7,8 @@ package rollout
 // about it, and the update starts only what still has room.
 type agenda struct {
 	burst int
-	// missing are creates on nodes without a running pod: they bring service back, so they come first. broken are deletes
-	// of pods that cannot stay. update is what an update starts; it has to fit into what the others leave.
+	// missing are creates on nodes without a running pod: they bring service back, so they come first. broken is what has
+	// to be done about pods whatever the update starts: deletes of those that cannot stay, and what has begun before. update is what an update starts; it has to fit into what the others leave.
 	missing, broken, update []Action
 	cut                     bool
 }

@@ -45,6 +45,19 @@ func BenchmarkDecide(b *testing.B) {
 			return func(int) []Pod { return nil }
 		}},
 	}
+	limited := fleetOf(10000, func(i int) []Pod {
+		p := readyPod(name(i), 0)
+		p.Gate, p.Hook = true, HookArmed
+		return []Pod{p}
+	})
+	limited.Set.Limits = Limits{Selective: true, Partition: Quantity{Value: 50, Percent: true}, Descending: true}
+	b.Run("limited/10000", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			Decide(limited)
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/10000, "ns/node")
+	})
 	for _, m := range moments {
 		for _, n := range []int{1000, 10000, 100000} {
 			b.Run(fmt.Sprintf("%s/%d", m.name, n), func(b *testing.B) {

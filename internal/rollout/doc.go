@@ -15,13 +15,67 @@
 //	available      ready, and ready for at least Set.MinReady
 //	ignored        deleting and in a terminal phase: nobody has anything left to do with it
 //	terminating    deleting and not ignored; it still counts as a pod on its node
-//	live           not deleting; a live pod is running (or pending), failed or succeeded
+//	preparing      to be deleted as soon as its preDelete hook releases it; it is on its way out, like a terminating one,
+//	               unless it is restored because it is wanted again
+//	live           neither deleting nor preparing; a live pod is running (or pending), failed or succeeded
 //	desired        the number of nodes whose fit is MustRun
 //	charged        uses up a slot of the update budget
-//	in flight      in the middle of an update: no running pod, or a live current pod but none that is available
+//	in flight      in the middle of an update: no running pod, a live current pod but none that is available, or one whose
+//	               change in place is under way
+//	held           a node whose old pod the limits of the set (pause, selector, partition) keep from being updated
+//	begun          a node whose old pod is preparing, or marked for a change in place: its update goes on
+//	new            a node that has to run a pod and has none, and nothing is known of an earlier one
 //	pair           with surge, one running current and one running old pod on the same node
 //	surge          an update creates the new pod first and deletes the old one later; selected by RollingUpdate with MaxSurge > 0
 //	spare          available pods beyond the desired number
+//
+// # How far an update may go
+//
+// The limits of a rolling update say which nodes it may start on; the budget says how many at once. They are counted over
+// different nodes on purpose: the budget over all of them, also those that are held.
+//
+// At most desired - partition of the nodes that have to run a pod may run the wanted revision. First count those that have
+// a live current pod, those begun, those whose last pod was current and is to be replaced, and those that are new. What is
+// then left goes to the others, whether their old pod is there or missing: to the selected ones if the set is Selective, in
+// the order of the set. With Progressive new nodes do not count by themselves: they are the first to be given what is left,
+// in ascending order, and the rest of them gets no pod yet. Paused leaves nothing for old pods. So a partition of the
+// desired number or more updates none, a partition that is raised rolls nothing back, and a new node gets the newest
+// revision. A node that only may keep its pod is updated when the partition keeps none at all: it would end without one.
+//
+// An update that has begun goes on, also when its node would be held now: what was prepared or marked for it cannot be told
+// from what was prepared for another reason, such as a node that could not run the pod for a while. Once its old pod is
+// being deleted for the update, Node.Last says what it is to get. A pod that is missing on a held node is created again at
+// the revision that Node.Last names, as long as that is in the history; else, as on all other nodes, at the wanted one.
+//
+// # Hooks
+//
+// Every deletion of a pod, for whatever reason and whether it runs, failed or succeeded, takes these steps; only pods on
+// nodes that are gone are spared them, because the pod garbage collector would not wait either (there, only finalizers hold).
+//
+//	hook of the pod   what is done
+//	none              it is deleted
+//	armed             it is prepared
+//	waiting           nothing; the node gets no other pod (with surge it does), and no update starts on it
+//	released          it is deleted
+//
+// A preparing pod is restored when it is wanted again: it runs, its node may run it, no other pod has its place, and it is
+// current (the template was changed back, or the node could not run it for a while) or the strategy is OnDelete. An old
+// one goes, because its update has begun.
+//
+// # Changes in place
+//
+// With InPlace, and without surge, the update of an old pod is a change in place where its gate, its revision and the
+// difference of the templates allow that; else the pod is recreated, and Verdict.Detail says why.
+//
+//	phase of the pod   current                 old, to be updated                    old, held or OnDelete
+//	none               -                       Mark, and Patch if there is no grace  -
+//	marked             Unmark (changed back)   Patch when the grace is over          Unmark (OnDelete; else it has begun)
+//	patched            wait-in-place           Patch again                           wait-in-place
+//	arrived            Unmark                  Patch again                           Unmark
+//
+// Where the table says Patch and the pod cannot be changed in place any more, it is recreated. That takes no further slot:
+// from the Mark to the Unmark the pod counts as not ready, whatever its condition says. A pod gets one write in a plan, but
+// for the Mark and Patch of one pod, which follow each other.
 //
 // # What every strategy charges
 //
@@ -37,14 +91,18 @@
 //	one live pod: failed or succeeded           charged          -                      -
 //	a pair, the new pod not available
 //	and the old one ready                       charged          charged                -
+//	a pair whose old pod's hook is armed        charged          charged                -
 //	any other pair (the old pod goes now)       charged          -                      -
 //	more live pods than that                    charged          charged                -
+//	one pod that is preparing, no other         charged          -                      -
+//	a pod that is preparing beside another      charged          charged                -
+//	a pod that is being restored                charged          like one live pod      -
 //	an available old pod, and this plan
 //	starts its replacement                      charged          charged                -
 //
 // The limit is MaxUnavailable, with surge MaxSurge, of the desired number. If both come to 0 while there are desired nodes,
 // the limit is one unavailable node. A plan starts the replacement of an available old pod only while fewer nodes are
-// charged than the limit allows, in the order of the nodes. Of an old pod that is not available it starts the replacement
+// charged than the limit allows, in the order of the set. Of an old pod that is not available it starts the replacement
 // at once: it is charged already (or, with surge, takes nothing away). Set.MaxReplacing, if set, allows that only while
 // fewer nodes than it says are in flight.
 //
@@ -58,20 +116,26 @@
 //
 //	 1  the wanted revision is not known           not-evaluated
 //	 2  the Node object is gone                    removing (pods never scheduled) or wait-collection, not-wanted without pods
-//	 3  MustLeave                                  removing, wait-terminating, not-wanted without pods
+//	 3  MustLeave                                  removing, preparing, wait-hook, wait-terminating, not-wanted without pods
 //	 4  the fit is not known                       not-evaluated
-//	 5  something is to be done now                creating, replacing-failed, replacing-ended, removing-excess, finishing-surge:
-//	                                               that of the node's first action in the plan; wait-burst if none found room
-//	 6  a pod is missing, none may be created      blocked
+//	 5  something is to be done now                creating, updating-in-place, finishing-in-place, replacing-failed,
+//	                                               replacing-ended, removing-excess, finishing-surge, preparing, restoring,
+//	                                               recreating: that of the node's first action in the plan; wait-burst if
+//	                                               none found room
+//	 6  a pod is missing, none may be created      wait-progressive, blocked
 //	 7  a failed pod waits                         wait-backoff
-//	 8  no live pod                                wait-terminating, not-wanted (MayStay) without pods
-//	 9  a current pod                              wait-available, stays (MayStay), up-to-date
-//	10  an old pod, OnDelete                       wait-on-delete
-//	11  an old pod, Node.Blocked is set            blocked
-//	12  an old pod, its update starts now          recreating, surging, removing (MayStay with surge); wait-burst without room
-//	13  an old pod that is not available           wait-replacing
-//	14  an old pod, MayStay, surge                 wait-surge-remove
-//	15  an old pod                                 wait-budget
+//	 8  a pod waits for its hook                   wait-hook
+//	 9  a change in place is under way             wait-grace, wait-in-place
+//	10  no live pod                                wait-terminating, not-wanted (MayStay) without pods
+//	11  a current pod                              wait-available, stays (MayStay), up-to-date
+//	12  an old pod, OnDelete                       wait-on-delete
+//	13  an old pod, the node is held               wait-paused, wait-selector, wait-partition
+//	14  an old pod, Node.Blocked is set            blocked
+//	15  an old pod, its update starts now          recreating, updating-in-place, surging, removing (MayStay with surge), or
+//	                                               preparing; wait-burst without room
+//	16  an old pod that is not available           wait-replacing
+//	17  an old pod, MayStay, surge                 wait-surge-remove
+//	18  an old pod                                 wait-budget
 //
 // Without surge the old pod of a MayStay node is replaced like any other, as upstream does: the node then ends without one.
 //

@@ -34,6 +34,25 @@ func TestQuantity(t *testing.T) {
 	}
 }
 
+func TestQuantityRoundedDown(t *testing.T) {
+	for _, c := range []struct {
+		q           Quantity
+		total, want int
+	}{
+		{Quantity{Value: 3}, 10, 3},
+		{Quantity{Value: -3}, 10, 0},
+		{Quantity{Value: 50, Percent: true}, 3, 1},
+		{Quantity{Value: 99, Percent: true}, 1, 0},
+		{Quantity{Value: 100, Percent: true}, 7, 7},
+		{Quantity{Value: -10, Percent: true}, 100, 0},
+		{Quantity{Value: math.MaxInt, Percent: true}, math.MaxInt32, math.MaxInt32 * math.MaxInt32 / 100},
+	} {
+		if got := c.q.Down(c.total); got != c.want {
+			t.Errorf("%+v of %d is %d, want %d", c.q, c.total, got, c.want)
+		}
+	}
+}
+
 func TestTimeEndsAtItsEnds(t *testing.T) {
 	for _, c := range []struct {
 		t    Time

@@ -28,10 +28,10 @@ func TestVerdictTexts(t *testing.T) {
 	if got := VerdictKind(200).String(); got != "verdict-200" {
 		t.Errorf("an unknown verdict is called %q", got)
 	}
-	if !Creating.Acts() || !RemovingExcess.Acts() || UpToDate.Acts() || Stays.Acts() || WaitAvailable.Acts() {
+	if !Creating.Acts() || !FinishingInPlace.Acts() || UpToDate.Acts() || Stays.Acts() || WaitAvailable.Acts() {
 		t.Error("Acts is wrong at its ends")
 	}
-	if !WaitAvailable.Waits() || !Blocked.Waits() || RemovingExcess.Waits() || UpToDate.Waits() {
+	if !WaitAvailable.Waits() || !Blocked.Waits() || FinishingInPlace.Waits() || UpToDate.Waits() {
 		t.Error("Waits is wrong at its ends")
 	}
 }
@@ -65,11 +65,32 @@ func TestNames(t *testing.T) {
 		{MustRun.String(), "must-run"}, {MayStay.String(), "may-stay"}, {MustLeave.String(), "must-leave"}, {NotKnown.String(), "not-known"},
 		{RollingUpdate.String(), "RollingUpdate"}, {OnDelete.String(), "OnDelete"}, {Strategy(0).String(), "unknown"},
 		{Running.String(), "Running"}, {Succeeded.String(), "Succeeded"}, {Failed.String(), "Failed"}, {Phase(99).String(), "Pending"},
-		{Create.String(), "create"}, {Delete.String(), "delete"}, {ActionKind(0).String(), "unknown"},
+		{Create.String(), "create"}, {Delete.String(), "delete"}, {Prepare.String(), "prepare"}, {Restore.String(), "restore"},
+		{Mark.String(), "mark"}, {Patch.String(), "patch"}, {Unmark.String(), "unmark"},
+		{HookNone.String(), "none"}, {HookArmed.String(), "armed"}, {HookWaiting.String(), "waiting"}, {HookReleased.String(), "released"},
+		{InPlaceNone.String(), "none"}, {InPlaceMarked.String(), "marked"}, {InPlacePatched.String(), "patched"}, {InPlaceArrived.String(), "arrived"}, {ActionKind(0).String(), "unknown"},
 		{FoundFailedPod.String(), "found-failed-pod"}, {FoundSucceededPod.String(), "found-succeeded-pod"}, {NoteKind(0).String(), "unknown"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)
 		}
+	}
+}
+
+func TestDetailTexts(t *testing.T) {
+	kebab := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
+	names, sentences := map[string]bool{}, map[string]bool{}
+	for d := NoDetail + 1; int(d) < detailCount; d++ {
+		name, sentence := d.String(), d.Sentence()
+		if !kebab.MatchString(name) || names[name] {
+			t.Errorf("detail %d: name %q is taken or not in kebab-case", d, name)
+		}
+		if sentence == "" || sentences[sentence] || strings.HasSuffix(sentence, ".") {
+			t.Errorf("%s: sentence %q is missing, taken or ends with a full stop", name, sentence)
+		}
+		names[name], sentences[sentence] = true, true
+	}
+	if NoDetail.String() != "" || NoDetail.Sentence() != "" || Detail(200).String() != "detail-200" {
+		t.Errorf("no detail is %q, an unknown one %q", NoDetail, Detail(200))
 	}
 }
