@@ -11,10 +11,10 @@ import (
 type census struct {
 	// seen counts all pods but the ignored ones, terminating those of them that are being deleted. The others are live;
 	// they are running (which includes pending), failed or ended.
-	seen, terminating, failed, ended, running int
+	seen, terminating, failed, ended, running int32
 	// leaving counts the pods that are preparing to be deleted and not restored, waiting those of them that their hook
 	// has not released. They are neither live nor terminating.
-	leaving, waiting int
+	leaving, waiting int32
 	// restored is the preparing pod that is wanted again; it is live and not available.
 	restored *Pod
 	// oldest is the oldest pod seen; the status looks at no other.
@@ -23,14 +23,14 @@ type census struct {
 	keep, current, old *Pod
 	// wanted counts the live pods of the wanted revision, whether they have ended or not; ready is whether a running one
 	// of them is available.
-	wanted int
+	wanted int32
 	ready  bool
 	// changing is whether a change in place of a running pod is under way.
 	changing bool
 }
 
 // live counts the pods that are neither being deleted nor preparing for it.
-func (c *census) live() int { return c.failed + c.ended + c.running }
+func (c *census) live() int32 { return c.failed + c.ended + c.running }
 
 // take counts the pods of a node. It fills the census in place: to copy one costs more than to make it.
 func (d *decision) take(t *site) {

@@ -85,7 +85,10 @@ func (d *decision) judge(t *site) VerdictKind {
 // the node waits for.
 func (d *decision) tend(t *site) VerdictKind {
 	held := t.failed > 0 && d.holdsBack(t.node.Name)
-	acts, waits := d.proceed(t)
+	acts, waits := false, notHeld
+	if t.changing {
+		acts, waits = d.proceed(t)
+	}
 	acts = d.clear(t, held) || acts
 	if d.wantsPod(t, held) {
 		if obstacle := d.obstacle(t); obstacle == notHeld {

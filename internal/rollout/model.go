@@ -132,14 +132,14 @@ type Node struct {
 	Fit  Fit
 	// Gone means that the Node object does not exist; Fit is MustLeave then.
 	Gone bool
+	// Selected is whether the set's selector of nodes matches; it is looked at only when the set is Selective.
+	Selected bool
 	// Ready is whether the node's condition Ready is True, and Since when that condition last changed.
 	Ready bool
 	Since Time
 	// Blocked, when not empty, says why a write for this node was refused in a way that trying again at once cannot
 	// mend (for example "pod name ds-abc is taken by a pod of somebody else"). No pod is created here while it is set.
 	Blocked string
-	// Selected is whether the set's selector of nodes matches; it is looked at only when the set is Selective.
-	Selected bool
 	// Last is the index of the revision that the node's last pod had, or that it was to get next when that pod was deleted
 	// for an update; NoRevision when nothing is known. It is looked at when a pod is missing on a node that is held.
 	Last int
