@@ -88,7 +88,23 @@ func verdicts(tree *arch.Tree) (string, error) {
 	if want := len(rollout.VerdictKinds()); listed != want {
 		return "", fmt.Errorf("found the declaration of %d verdicts, there are %d", listed, want)
 	}
+	details(&b, groups)
 	return b.String(), nil
+}
+
+// details lists what can be said beside a verdict.
+func details(b *strings.Builder, groups []group) {
+	for _, g := range groups {
+		if len(g.constants) == 0 || g.constants[0].kind != "Detail" {
+			continue
+		}
+		b.WriteString("\n## Details of `recreating`, where the pod should have been changed in place\n\n| detail | meaning |\n|---|---|\n")
+		for _, d := range g.constants {
+			if detail := rollout.Detail(d.number); detail != rollout.NoDetail {
+				fmt.Fprintf(b, "| `%s` | %s |\n", detail, cell(detail.Sentence()))
+			}
+		}
+	}
 }
 
 // cell is a text as it may stand in a table.

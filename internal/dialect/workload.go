@@ -37,6 +37,10 @@ type Workload struct {
 	Set rollout.Set
 	// Placement are the compiled rules of where the pods may run.
 	Placement *placement.Rules
+	// NodeSelector says which nodes an update may start on; nil means all. Set.Selective has to be set for it to have an
+	// effect. PreDelete is what pods are prepared for before they are deleted; nil means nothing.
+	NodeSelector labels.Selector
+	PreDelete    *PreDelete
 	// Status is the status that the object carries now.
 	Status             rollout.Status
 	ObservedGeneration int64

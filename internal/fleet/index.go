@@ -6,6 +6,7 @@ import (
 	"maps"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
@@ -18,6 +19,8 @@ type Index struct {
 	// notify is called, under the lock, with the key of each set that an event concerns. It must not block and must not
 	// call the Index.
 	notify func(Key)
+	// read reads what only some dialects need to know of a pod; nil for nothing.
+	read dialect.FactsFunc
 
 	mu    sync.Mutex
 	nodes nodeTable
@@ -69,20 +72,18 @@ type set struct {
 	// unsettled are pods for which a delete was sent and no definite answer came.
 	unsettled podSet
 	blocks    map[int]block
+	// heirs holds for pods that are deleted for an update the hash of the revision that their node gets next.
+	heirs map[types.UID]string
 }
 
 // cell is one (set, node) pair.
 type cell struct {
-	fit  rollout.Fit
-	pods *podRecord // linked by next
+	fit rollout.Fit
+	// selected is whether the set's NodeSelector matches the node.
+	selected bool
+	pods     *podRecord // linked by next
 	// last is the pod that left the cell last; nil when none has since this process began to watch.
 	last *departed
-}
-
-// departed is what is remembered of a pod that is gone.
-type departed struct {
-	uid  types.UID
-	hash string
 }
 
 type block struct {
@@ -229,7 +230,7 @@ func (x *Index) place(s *set) {
 	}
 	for id, n := range x.nodes.byID {
 		if n != nil {
-			s.cells[id].fit = fitOf(s, n)
+			s.cells[id].fit, s.cells[id].selected = fitOf(s, n), s.selects(n)
 		}
 	}
 }
@@ -243,6 +244,11 @@ func fitOf(s *set, n *node) rollout.Fit {
 	default:
 		return s.workload.Placement.Fit(n.facts())
 	}
+}
+
+// selects is whether an update of s may start on n, as far as labels go.
+func (s *set) selects(n *node) bool {
+	return s.workload.NodeSelector == nil || n.exists && s.workload.NodeSelector.Matches(labels.Set(n.Labels))
 }
 
 // Workload returns the set's newest workload; nil when there is none.

@@ -114,8 +114,9 @@ func (x *Index) addNode(name string) *node {
 func (x *Index) refit(n *node, all bool) {
 	for key, s := range x.sets {
 		c := &s.cells[n.id]
-		if fit := fitOf(s, n); fit != c.fit || all {
-			c.fit = fit
+		fit, selected := fitOf(s, n), s.selects(n)
+		if fit != c.fit || selected != c.selected || all {
+			c.fit, c.selected = fit, selected
 			x.notify(key)
 		}
 	}

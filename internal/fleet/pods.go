@@ -176,7 +176,7 @@ func (x *Index) dropPod(uid types.UID) {
 	}
 	x.detach(p)
 	if s := x.byUID[p.Owner]; s != nil && p.nodeID >= 0 && x.nodes.byID[p.nodeID] != nil {
-		s.cells[p.nodeID].last = &departed{uid: p.UID, hash: p.Hash}
+		s.remember(p)
 	}
 	x.labels.release(p.labels)
 	delete(x.pods, uid)
@@ -230,6 +230,7 @@ func (x *Index) Spare(uid types.UID) {
 	if p := x.pods[uid]; p != nil {
 		p.doomed = false
 		if s := x.byUID[p.Owner]; s != nil {
+			delete(s.heirs, uid)
 			x.notify(s.key)
 		}
 	}

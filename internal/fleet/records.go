@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/placement"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -46,9 +47,30 @@ type Pod struct {
 	Ready      bool
 	ReadySince rollout.Time
 	Created    rollout.Time
+	// Facts are what only the pod's dialect needs to know; nil for pods of most dialects.
+	Facts *dialect.PodFacts
 }
 
-// PodFrom reads a Pod out of a pod object; ok is false for a pod that no daemon set can ever own: its controller is of
+// ReadFacts sets what reads the Facts of a pod. It has to be called before the first event.
+func (x *Index) ReadFacts(read dialect.FactsFunc) { x.read = read }
+
+// Facts reads the facts of a pod.
+func (x *Index) Facts(p *corev1.Pod) *dialect.PodFacts {
+	if x.read == nil {
+		return nil
+	}
+	return x.read(p)
+}
+
+// PodFrom reads a Pod with its Facts out of a pod object.
+func (x *Index) PodFrom(p *corev1.Pod) (rec Pod, ok bool) {
+	if rec, ok = PodFrom(p); ok {
+		rec.Facts = x.Facts(p)
+	}
+	return rec, ok
+}
+
+// PodFrom reads a Pod without Facts out of a pod object; ok is false for a pod that no daemon set can ever own: its controller is of
 // another kind. Daemon sets of every API group and version count, so that pods made under an older version are seen.
 func PodFrom(p *corev1.Pod) (rec Pod, ok bool) {
 	owner := metav1.GetControllerOfNoCopy(p)
@@ -109,11 +131,13 @@ type Node struct {
 	Taints []corev1.Taint
 	Ready  bool
 	Since  rollout.Time
+	// Created is when the Node object was made.
+	Created rollout.Time
 }
 
 // NodeFrom reads a Node out of a node object.
 func NodeFrom(n *corev1.Node) Node {
-	rec := Node{Name: n.Name, RV: n.ResourceVersion, Labels: n.Labels, Taints: n.Spec.Taints}
+	rec := Node{Name: n.Name, RV: n.ResourceVersion, Labels: n.Labels, Taints: n.Spec.Taints, Created: timeOf(n.CreationTimestamp)}
 	for i := range n.Status.Conditions {
 		if c := &n.Status.Conditions[i]; c.Type == corev1.NodeReady {
 			rec.Ready, rec.Since = c.Status == corev1.ConditionTrue, timeOf(c.LastTransitionTime)
@@ -134,6 +158,7 @@ type Revision struct {
 	Hash     string
 	Labelled bool
 	Number   int64
+	Created  rollout.Time
 	Deleting bool
 	// Template is the decoded pod template; nil when the data could not be read.
 	Template map[string]any

@@ -5,6 +5,7 @@ package fleet
 import (
 	"k8s.io/apimachinery/pkg/types"
 
+	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -19,6 +20,8 @@ type History struct {
 	// Generation is the template generation of the set, -1 when not known: a pod that carries it is of revision Update,
 	// whatever its hash (other versions of Kubernetes hash the same template differently).
 	Generation int64
+	// Updated is when revision Update was written to the history; 0 when that is not known.
+	Updated rollout.Time
 }
 
 // Snapshot returns what Decide needs to know of the set at now, and when the earliest block of a node ends (0: none). ok is
@@ -43,10 +46,11 @@ func (x *Index) Snapshot(key Key, h History, now rollout.Time) (s rollout.Snapsh
 		}
 		first := len(pods)
 		for p := c.pods; p != nil; p = p.next {
-			pods = append(pods, podOf(p, lookup.of(p)))
+			pods = append(pods, podOf(set.workload, p, lookup.of(p)))
 		}
 		s.Nodes = append(s.Nodes, rollout.Node{
 			Name: n.Name, Fit: c.fit, Gone: !n.exists, Ready: n.Ready, Since: n.Since, Pods: pods[first:len(pods):len(pods)],
+			Selected: c.selected, Last: lookup.lastOf(set, c, n),
 		})
 		if len(set.blocks) > 0 {
 			unblock = min0(unblock, applyBlock(set, n.id, &s.Nodes[len(s.Nodes)-1], now))
@@ -77,11 +81,18 @@ func min0(a, b rollout.Time) rollout.Time {
 	return a
 }
 
-func podOf(p *podRecord, revision int) rollout.Pod {
-	return rollout.Pod{
+func podOf(w *dialect.Workload, p *podRecord, revision int) rollout.Pod {
+	pod := rollout.Pod{
 		Name: p.Name, UID: string(p.UID), Revision: revision, Phase: p.Phase, Scheduled: p.Scheduled,
 		Deleting: p.Deleting || p.doomed, Ready: p.Ready, ReadySince: p.ReadySince, Created: p.Created,
 	}
+	if f := p.Facts; f != nil {
+		pod.Gate, pod.InPlace, pod.GraceUntil = f.Gate, f.InPlace, f.GraceUntil
+	}
+	if w.PreDelete != nil || p.Facts != nil {
+		pod.Hook = w.PreDelete.State(p.Labels, p.Facts)
+	}
+	return pod
 }
 
 // revisionLookup finds revisions of pods; most pods in a row carry the same hash, so the last answer is kept.
@@ -99,12 +110,8 @@ func (l *revisionLookup) of(p *podRecord) int {
 	if l.valid && l.lastHash == p.Hash {
 		return l.last
 	}
-	index, known := l.history.Index[p.Hash]
-	if !known {
-		index = rollout.NoRevision
-	}
-	l.lastHash, l.last, l.valid = p.Hash, index, true
-	return index
+	l.lastHash, l.last, l.valid = p.Hash, l.index(p.Hash), true
+	return l.last
 }
 
 // Block keeps pods from being created for the set on the node until then, for the reason given.
@@ -117,15 +124,20 @@ func (x *Index) Block(key Key, nodeName, reason string, until rollout.Time) {
 	}
 }
 
-// LiveHashes returns the hashes that pods of the set carry, terminating and ended pods included.
+// LiveHashes returns the hashes that pods of the set carry, terminating and ended pods included, and those that a node without
+// a pod is to get again if the set holds it back.
 func (x *Index) LiveHashes(key Key) map[string]bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	live := map[string]bool{}
 	if s := x.sets[key]; s != nil {
 		for id := range s.cells {
-			for p := s.cells[id].pods; p != nil; p = p.next {
+			c := &s.cells[id]
+			for p := c.pods; p != nil; p = p.next {
 				live[p.Hash] = true
+			}
+			if c.pods == nil && c.last != nil && s.limited() {
+				live[c.last.wanted()] = true
 			}
 		}
 	}

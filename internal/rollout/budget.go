@@ -17,7 +17,7 @@ type tally struct {
 // charge says whether a node uses a slot of the update budget and adds it to the tally. A node that must not run the pod,
 // or is gone, is never charged: nothing that happens there takes service away from a node that should have it.
 func (d *decision) charge(t *site) bool {
-	if !d.usable || d.in.Set.Strategy != RollingUpdate || !t.counts() {
+	if !d.usable || d.in.Set.Strategy != RollingUpdate || !t.counts() || d.hold(t.index) == WaitProgressive {
 		return false
 	}
 	if t.node.Fit.known() && t.live() <= 2 && d.serves(&t.census) {

@@ -81,7 +81,8 @@
 //
 // A node is charged once at most, and only if it has to run a pod, or may keep one (MayStay) and has one that is not
 // ignored. A node whose fit is not known is charged like one that may keep its pod, so that the budget is rather too small.
-// Nodes that must not run the pod, and those whose object is gone, are never charged and never hold an update up.
+// Nodes that must not run the pod, those whose object is gone, and new ones that the partition keeps from getting their first
+// pod are never charged and never hold an update up.
 //
 //	node has                                    RollingUpdate    RollingUpdate, surge   OnDelete
 //	no pod, or ignored ones only (MustRun)      charged          -                      -

@@ -177,7 +177,7 @@ func (d *dumb) candidate(f facts) bool {
 
 // counted is whether a node can be charged at all.
 func (d *dumb) counted(f facts) bool {
-	if !d.known() || d.s.Set.Strategy != RollingUpdate || f.Gone || f.Fit == MustLeave {
+	if !d.known() || d.s.Set.Strategy != RollingUpdate || f.Gone || f.Fit == MustLeave || f.hold == WaitProgressive {
 		return false
 	}
 	return f.Fit == MustRun || len(f.pods) > 0

@@ -74,7 +74,7 @@ func (e *Executor) patchOwner(ctx context.Context, p fleet.Pod, patch []byte, ve
 	e.Count(verb, answer)
 	switch {
 	case err == nil:
-		if rec, ours := fleet.PodFrom(pod); ours {
+		if rec, ours := e.Index.PodFrom(pod); ours {
 			e.Index.FoldPod(rec)
 		} else {
 			e.Index.ForgetPod(p.UID)

@@ -78,6 +78,9 @@ func (e *Executor) Run(ctx context.Context, job *Job) error {
 		case rollout.Delete:
 			deletes = append(deletes, i)
 			e.Index.Doom(types.UID(a.UID))
+			if a.Reason == rollout.Recreating {
+				e.Index.Promise(types.UID(a.UID), job.Snapshot.Revisions[job.Snapshot.Set.Update].Name)
+			}
 		}
 	}
 	r := &run{e: e, job: job, done: make([]bool, len(job.Plan.Actions))}
@@ -231,7 +234,7 @@ func (r *run) params(node string, rev int) podtemplate.Params {
 }
 
 func (r *run) fold(pod *corev1.Pod) {
-	if rec, ours := fleet.PodFrom(pod); ours {
+	if rec, ours := r.e.Index.PodFrom(pod); ours {
 		r.e.Index.FoldPod(rec)
 	}
 }
@@ -245,7 +248,7 @@ func (r *run) claim(ctx context.Context, i int, p podtemplate.Params) bool {
 		}
 		return true
 	}
-	rec, _ := fleet.PodFrom(pod)
+	rec, _ := r.e.Index.PodFrom(pod)
 	rec.Name = pod.Name
 	stale, err := apply.Wanted{Owner: p.Owner.UID, Node: p.Node, Hash: p.Hash}.Check(rec)
 	switch {

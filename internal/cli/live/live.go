@@ -103,7 +103,9 @@ func historyOf(w *dialect.Workload, owned []fleet.Revision) fleet.History {
 	}
 	found := revision.Resolve(entries, w.Template)
 	h.Update = found.Current
-	if found.Current < 0 {
+	if found.Current >= 0 {
+		h.Updated = owned[found.Current].Created
+	} else {
 		h.Update = len(h.Revisions)
 		h.Revisions = append(h.Revisions, rollout.Revision{Name: unwritten, Number: found.Number})
 	}

@@ -12,9 +12,9 @@ type Group uint8
 const (
 	Aside    Group = iota // nothing is wanted here
 	Done                  // the wanted pod is there and available
-	Queued                // an old pod, whose turn has not come
-	Starting              // the wanted pod is there, not available yet
-	Going                 // a pod is terminating
+	Queued                // an old pod, or none, whose turn has not come
+	Starting              // the wanted pod is there, or being changed into, and not available yet
+	Going                 // a pod is terminating, or about to
 	Acting                // a write is made right now
 	Held                  // something is in the way that may need a person
 	groups
@@ -26,13 +26,15 @@ func GroupOf(kind rollout.VerdictKind) Group {
 	case rollout.UpToDate:
 		return Done
 	case rollout.Creating, rollout.Recreating, rollout.Surging, rollout.FinishingSurge, rollout.Removing,
-		rollout.ReplacingFailed, rollout.ReplacingEnded, rollout.RemovingExcess:
+		rollout.ReplacingFailed, rollout.ReplacingEnded, rollout.RemovingExcess,
+		rollout.Preparing, rollout.Restoring, rollout.UpdatingInPlace, rollout.FinishingInPlace:
 		return Acting
-	case rollout.WaitAvailable:
+	case rollout.WaitAvailable, rollout.WaitGrace, rollout.WaitInPlace:
 		return Starting
-	case rollout.WaitTerminating:
+	case rollout.WaitTerminating, rollout.WaitHook:
 		return Going
-	case rollout.WaitBudget, rollout.WaitReplacing, rollout.WaitOnDelete, rollout.WaitBurst, rollout.WaitSurgeRemove:
+	case rollout.WaitBudget, rollout.WaitReplacing, rollout.WaitOnDelete, rollout.WaitBurst, rollout.WaitSurgeRemove,
+		rollout.WaitPaused, rollout.WaitPartition, rollout.WaitSelector, rollout.WaitProgressive:
 		return Queued
 	case rollout.WaitBackoff, rollout.WaitCollection, rollout.Blocked:
 		return Held

@@ -44,6 +44,9 @@ func (h *history) view(w *dialect.Workload) fleet.History {
 	for _, i := range h.Duplicates {
 		v.Index[h.entries[i].Hash] = h.Current
 	}
+	if h.Current >= 0 {
+		v.Updated = h.revisions[h.Current].Created
+	}
 	if w.TemplateGeneration != nil {
 		v.Generation = *w.TemplateGeneration
 	}

@@ -138,7 +138,7 @@ func (f *Feed) makeStreams() []*stream {
 			}, func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 				return f.Client.CoreV1().Pods("").Watch(ctx, o)
 			}),
-			store: newStore(slimPod, podSink{x}),
+			store: newStore(slimPods(x), podSink{x}),
 		},
 		{
 			name: "controllerrevisions", object: &appsv1.ControllerRevision{},

@@ -19,6 +19,7 @@ import (
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/revision"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // sink takes the events of one resource.
@@ -112,12 +113,23 @@ func retryable(err error) error {
 	return nil
 }
 
-// slimPod drops everything of a pod that the fleet never reads.
-func slimPod(obj any) (any, error) {
-	p, ok := obj.(*corev1.Pod)
-	if !ok {
-		return obj, nil
+// slimPods drops everything of a pod that the fleet never reads. Of a pod with facts it may read anything.
+func slimPods(x *fleet.Index) cache.TransformFunc {
+	return func(obj any) (any, error) {
+		p, ok := obj.(*corev1.Pod)
+		switch {
+		case !ok:
+			return obj, nil
+		case x.Facts(p) != nil:
+			p.ManagedFields = nil
+			return p, nil
+		default:
+			return slimPod(p), nil
+		}
 	}
+}
+
+func slimPod(p *corev1.Pod) *corev1.Pod {
 	slim := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion, Labels: p.Labels,
@@ -134,7 +146,7 @@ func slimPod(obj any) (any, error) {
 			slim.Status.Conditions = []corev1.PodCondition{c}
 		}
 	}
-	return slim, nil
+	return slim
 }
 
 // slimNode drops everything of a node that the fleet never reads.
@@ -144,8 +156,10 @@ func slimNode(obj any) (any, error) {
 		return obj, nil
 	}
 	slim := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion, Labels: n.Labels},
-		Spec:       corev1.NodeSpec{Taints: n.Spec.Taints, Unschedulable: n.Spec.Unschedulable},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion, Labels: n.Labels, CreationTimestamp: n.CreationTimestamp,
+		},
+		Spec: corev1.NodeSpec{Taints: n.Spec.Taints, Unschedulable: n.Spec.Unschedulable},
 	}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -188,7 +202,7 @@ func (s podSink) put(obj any) {
 	if !ok {
 		return
 	}
-	if rec, ours := fleet.PodFrom(p); ours {
+	if rec, ours := s.x.PodFrom(p); ours {
 		s.x.PutPod(rec)
 	} else {
 		s.x.DeletePod(p.UID, p.ResourceVersion) // it may have been an orphan before
@@ -205,7 +219,7 @@ func (s podSink) replace(list []any, rv string) {
 	pods := make([]fleet.Pod, 0, len(list))
 	for _, obj := range list {
 		if p, ok := obj.(*corev1.Pod); ok {
-			if rec, ours := fleet.PodFrom(p); ours {
+			if rec, ours := s.x.PodFrom(p); ours {
 				pods = append(pods, rec)
 			}
 		}
@@ -229,6 +243,9 @@ func RevisionFrom(r *appsv1.ControllerRevision) (rec fleet.Revision, ok bool) {
 	}
 	if owner != nil {
 		rec.Owner = owner.UID
+	}
+	if !r.CreationTimestamp.IsZero() {
+		rec.Created = rollout.Time(r.CreationTimestamp.UnixNano())
 	}
 	if rec.Hash, rec.Labelled = r.Labels[appsv1.ControllerRevisionHashLabelKey], true; rec.Hash == "" {
 		rec.Hash, rec.Labelled = r.Name, false

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dialect
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// PodFacts is what one dialect needs to know of a pod and the others do not. It is read once for each version of the pod
+// and knows nothing of the set; what depends on the set is resolved when a Snapshot is made.
+type PodFacts struct {
+	// Gate is whether the pod has the readiness gate for changes in place, InPlace how far such a change has come, and
+	// GraceUntil when a marked pod may be changed (0: at once).
+	Gate       bool
+	InPlace    rollout.InPlace
+	GraceUntil rollout.Time
+	// Preparing is whether the pod has been prepared to be deleted.
+	Preparing bool
+	// Finalizers of the pod; a preDelete hook may wait for one of them to be removed.
+	Finalizers []string
+}
+
+// FactsFunc reads the facts of a pod; nil when there is nothing to know, which is what a pod of another dialect should come
+// to: everything else of such a pod is dropped before the next look at it. It must keep neither the pod nor parts of it that
+// may be changed.
+type FactsFunc func(p *corev1.Pod) *PodFacts
+
+// PreDelete is the preDelete hook of a set: before a pod that it matches is deleted, the pod is prepared, and then waited for
+// until the hook matches no more. It matches a pod with any of the labels or any of the finalizers.
+type PreDelete struct {
+	Labels     map[string]string
+	Finalizers []string
+}
+
+// State says how a pod stands to the hook. A set without one has a nil hook; it releases what has been prepared.
+func (h *PreDelete) State(labels map[string]string, f *PodFacts) rollout.Hook {
+	matches := h != nil && h.matches(labels, f)
+	switch {
+	case f != nil && f.Preparing && matches:
+		return rollout.HookWaiting
+	case f != nil && f.Preparing:
+		return rollout.HookReleased
+	case matches:
+		return rollout.HookArmed
+	default:
+		return rollout.HookNone
+	}
+}
+
+func (h *PreDelete) matches(labels map[string]string, f *PodFacts) bool {
+	for key, value := range h.Labels {
+		if have, ok := labels[key]; ok && have == value {
+			return true
+		}
+	}
+	return f != nil && slices.ContainsFunc(h.Finalizers, func(name string) bool { return slices.Contains(f.Finalizers, name) })
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"cmp"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// departed is what is remembered of a pod that is gone.
+type departed struct {
+	uid  types.UID
+	hash string
+	// heir is the revision that the pod's node was to get next, if the pod was deleted for an update.
+	heir string
+}
+
+// wanted is the revision that the node's next pod has if the update of its node goes on, or else keeps.
+func (d *departed) wanted() string {
+	if d.heir != "" {
+		return d.heir
+	}
+	return d.hash
+}
+
+// Promise records that the pod is about to be deleted so that its node gets a pod of the revision with that hash. It holds
+// until that has come, also when the update may not start on the node any more.
+func (x *Index) Promise(uid types.UID, hash string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p := x.pods[uid]
+	if p == nil {
+		return
+	}
+	if s := x.byUID[p.Owner]; s != nil {
+		if s.heirs == nil {
+			s.heirs = map[types.UID]string{}
+		}
+		s.heirs[uid] = hash
+	}
+}
+
+// remember notes in its cell that a pod is gone.
+func (s *set) remember(p *podRecord) {
+	s.cells[p.nodeID].last = &departed{uid: p.UID, hash: p.Hash, heir: s.heirs[p.UID]}
+	delete(s.heirs, p.UID)
+}
+
+// limited is whether the set may hold nodes back, so that what they had before matters.
+func (s *set) limited() bool { return s.workload.Set.Limits != rollout.Limits{} }
+
+// lastOf is the index of the revision that the last pod of a node had, or that the node was to get. What this process has not seen
+// it guesses: a node that is older than the wanted revision had the one before, as far as the history goes back. So after a
+// restart, a node that is held keeps what it most likely had; one that came later, or that came to be wanted later, is taken
+// for a new one, or for an old one. It is no guess to make for a set whose nodes get their first pods one by one.
+func (l *revisionLookup) lastOf(s *set, c *cell, n *node) int {
+	h := &l.history
+	switch {
+	case !s.limited():
+		return rollout.NoRevision
+	case c.pods != nil:
+		p := youngest(c.pods)
+		if heir, promised := s.heirs[p.UID]; promised {
+			return l.index(heir)
+		}
+		return l.of(p)
+	case c.last != nil:
+		return l.index(c.last.wanted())
+	case s.workload.Set.Progressive || h.Updated == 0 || n.Created == 0 || n.Created >= h.Updated:
+		return rollout.NoRevision
+	}
+	for i := len(h.Revisions) - 1; i >= 0; i-- {
+		if i != h.Update {
+			return i
+		}
+	}
+	return rollout.NoRevision
+}
+
+// index is the revision with that hash, or NoRevision.
+func (l *revisionLookup) index(hash string) int {
+	if i, known := l.history.Index[hash]; known {
+		return i
+	}
+	return rollout.NoRevision
+}
+
+func youngest(pods *podRecord) *podRecord {
+	best := pods
+	for p := pods.next; p != nil; p = p.next {
+		if cmp.Or(cmp.Compare(p.Created, best.Created), cmp.Compare(p.Name, best.Name)) > 0 {
+			best = p
+		}
+	}
+	return best
+}

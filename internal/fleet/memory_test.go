@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// twoRevisions is a history in which h2 is wanted, and was written at 500.
+func twoRevisions() History {
+	return History{
+		Revisions: []rollout.Revision{{Name: "h1", Number: 1}, {Name: "h2", Number: 2}}, Update: 1,
+		Index: map[string]int{"h1": 0, "h2": 1}, Generation: -1, Updated: 500,
+	}
+}
+
+// limited adds a set with limits.
+func (f *fixture) limited(name string, change func(*dialect.Workload)) Key {
+	key := f.set(name)
+	w := *f.x.Workload(key)
+	w.Generation++
+	w.Set.Paused = true
+	if change != nil {
+		change(&w)
+	}
+	f.x.PutSet(key, &w)
+	return key
+}
+
+func (f *fixture) only(key Key) rollout.Node {
+	f.t.Helper()
+	s, _, ok := f.x.Snapshot(key, twoRevisions(), 1000)
+	if !ok || len(s.Nodes) != 1 {
+		f.t.Fatalf("snapshot %+v, want one node", s)
+	}
+	return s.Nodes[0]
+}
+
+func TestLastRevisionOfANode(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	key, free := f.limited("ds", nil), f.set("free")
+	want := func(want int, when string) {
+		t.Helper()
+		if got := f.only(key).Last; got != want {
+			t.Errorf("%s: last %d, want %d", when, got, want)
+		}
+	}
+	want(rollout.NoRevision, "before any pod")
+	p := f.put(pod("one", "a", "ds"))
+	want(0, "with a pod")
+	f.x.DeletePod(p.UID, f.next())
+	want(0, "when it is gone")
+	younger := pod("two", "a", "ds")
+	younger.Labels, younger.Created = map[string]string{"app": "ds", hashLabel: "h2"}, 7
+	f.put(younger)
+	older := f.put(pod("three", "a", "ds"))
+	want(1, "with two pods")
+	f.x.DeletePod(younger.UID, f.next())
+	want(0, "when the younger is gone")
+	f.x.DeletePod(older.UID, f.next())
+	f.put(pod("other", "a", "free"))
+	if got := f.only(free).Last; got != rollout.NoRevision {
+		t.Errorf("a set without limits remembers %d", got)
+	}
+	f.x.DeletePod("other", f.next())
+	f.x.DeleteNode("a")
+	f.node("a")
+	want(rollout.NoRevision, "on a new node of the same name")
+}
+
+func TestPromiseOutlivesThePod(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	key := f.limited("ds", nil)
+	p := f.put(pod("one", "a", "ds"))
+	f.x.Promise(p.UID, "h2")
+	if got := f.only(key).Last; got != 1 {
+		t.Errorf("while the pod is there the node is to get %d, want 1", got)
+	}
+	f.x.Spare(p.UID)
+	if got := f.only(key).Last; got != 0 {
+		t.Errorf("after a refused delete the node is to get %d, want 0", got)
+	}
+	f.x.Promise(p.UID, "h2")
+	p.Deleting = true
+	f.put(p)
+	f.x.DeletePod(p.UID, f.next())
+	if got := f.only(key).Last; got != 1 {
+		t.Errorf("when the pod is gone the node is to get %d, want 1", got)
+	}
+	if live := f.x.LiveHashes(key); !live["h2"] || live["h1"] {
+		t.Errorf("live hashes %v, want the promised one", live)
+	}
+	if s := f.x.sets[key]; len(s.heirs) != 0 {
+		t.Errorf("promises are kept for pods that are gone: %v", s.heirs)
+	}
+}
+
+func TestGuessOfTheLastRevision(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		created rollout.Time
+		change  func(*dialect.Workload)
+		want    int
+	}{
+		{"a node older than the wanted revision", 499, nil, 0},
+		{"a node that came later", 500, nil, rollout.NoRevision},
+		{"a node of unknown age", 0, nil, rollout.NoRevision},
+		{"a set whose nodes get their pods one by one", 1, func(w *dialect.Workload) { w.Set.Progressive = true }, rollout.NoRevision},
+		{"a set without limits", 1, func(w *dialect.Workload) { w.Set.Limits = rollout.Limits{} }, rollout.NoRevision},
+	} {
+		f := newFixture(t)
+		f.x.PutNode(Node{Name: "a", RV: f.next(), Created: c.created})
+		if got := f.only(f.limited("ds", c.change)).Last; got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+	f := newFixture(t)
+	f.x.PutNode(Node{Name: "a", RV: f.next(), Created: 1})
+	h := History{Revisions: []rollout.Revision{{Name: "h1"}}, Index: map[string]int{"h1": 0}, Generation: -1, Updated: 500}
+	if s, _, _ := f.x.Snapshot(f.limited("ds", nil), h, 1000); s.Nodes[0].Last != rollout.NoRevision {
+		t.Errorf("a history of one revision leads to the guess %d", s.Nodes[0].Last)
+	}
+}
+
+func TestSelectedFollowsLabelsAndSelector(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	key := f.limited("ds", func(w *dialect.Workload) { w.NodeSelector = labels.SelectorFromSet(labels.Set{"kind": "canary"}) })
+	if f.only(key).Selected {
+		t.Error("selected without the label")
+	}
+	noted := f.noted[key]
+	f.x.PutNode(Node{Name: "a", RV: f.next(), Labels: map[string]string{"kind": "canary"}})
+	if !f.only(key).Selected || f.noted[key] == noted {
+		t.Errorf("not selected with the label, or nobody was told (%d, %d)", f.noted[key], noted)
+	}
+	w := *f.x.Workload(key)
+	w.Generation++
+	w.NodeSelector = labels.SelectorFromSet(labels.Set{"kind": "other"})
+	f.x.PutSet(key, &w)
+	if f.only(key).Selected {
+		t.Error("still selected by another selector")
+	}
+	all := w
+	all.Generation++
+	all.NodeSelector = nil
+	f.x.PutSet(key, &all)
+	if !f.only(key).Selected {
+		t.Error("no selector does not select")
+	}
+}
+
+func TestFactsReachTheSnapshot(t *testing.T) {
+	f := newFixture(t)
+	f.x.ReadFacts(func(p *corev1.Pod) *dialect.PodFacts {
+		if p.Annotations == nil {
+			return nil
+		}
+		return &dialect.PodFacts{Gate: true, InPlace: rollout.InPlaceMarked, GraceUntil: 9, Finalizers: p.Finalizers}
+	})
+	f.node("a")
+	key := f.limited("ds", func(w *dialect.Workload) { w.PreDelete = &dialect.PreDelete{Finalizers: []string{"ours"}} })
+	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "one", UID: "one", ResourceVersion: f.next(), Finalizers: []string{"ours"}, Annotations: map[string]string{},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1beta1", Kind: "DaemonSet", UID: "uid-ds", Controller: new(true)}},
+		Labels:          map[string]string{"app": "ds"},
+	}, Spec: corev1.PodSpec{NodeName: "a"}}
+	rec, ok := f.x.PodFrom(object)
+	if !ok {
+		t.Fatal("the pod is not ours")
+	}
+	f.x.PutPod(rec)
+	got := f.only(key).Pods[0]
+	if !got.Gate || got.InPlace != rollout.InPlaceMarked || got.GraceUntil != 9 || got.Hook != rollout.HookArmed {
+		t.Errorf("%+v", got)
+	}
+	object.Annotations = nil
+	if rec, _ := f.x.PodFrom(object); rec.Facts != nil {
+		t.Error("a pod without facts has some")
+	}
+}
