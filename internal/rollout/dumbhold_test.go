@@ -103,7 +103,7 @@ func (d *dumb) bareOf(f facts) bool {
 	return d.bare(f)
 }
 
-// kept resolves the partition by counting down.
+// kept resolves the partition by counting up; more than all is all.
 func (d *dumb) kept() int {
 	q := d.s.Set.Partition
 	if q.Value <= 0 {
@@ -112,8 +112,8 @@ func (d *dumb) kept() int {
 	if !q.Percent {
 		return q.Value
 	}
-	n := 0
-	for (n+1)*100 <= q.Value*d.desired() {
+	n, desired := 0, d.desired()
+	for n < desired && (n+1)*100 <= min(q.Value, 100)*desired {
 		n++
 	}
 	return n

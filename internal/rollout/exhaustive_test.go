@@ -122,7 +122,7 @@ func assertComesToRest(t *testing.T, w *world) {
 		}
 		plan, done, err := w.step()
 		if err == nil {
-			if bad := violations(now.s, plan); len(bad) > 0 {
+			if bad := now.violations(plan); len(bad) > 0 {
 				err = fmt.Errorf("%s", strings.Join(bad, "\n"))
 			}
 		}

@@ -46,9 +46,10 @@ func invariants() []invariant {
 }
 
 // violations checks a plan against all invariants.
-func violations(s Snapshot, p Plan) []string {
+func violations(s Snapshot, p Plan) []string { return newDumb(s).violations(p) }
+
+func (d *dumb) violations(p Plan) []string {
 	var out []string
-	d := newDumb(s)
 	for i, inv := range invariants() {
 		if err := inv.holds(d, p); err != nil {
 			out = append(out, fmt.Sprintf("%s: %v", inv.name, err))

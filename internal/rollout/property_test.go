@@ -20,10 +20,11 @@ func assertGood(t testing.TB, s Snapshot) {
 	if !reflect.DeepEqual(s, before) {
 		t.Fatalf("Decide has changed its snapshot\n%s", show(before, got))
 	}
-	if want := newDumb(s).plan(); !same(got, want) {
+	d := newDumb(s)
+	if want := d.plan(); !same(got, want) {
 		t.Fatalf("the dumb decision differs\n%s\nit is\n%s", show(s, got), printPlan(&s, want))
 	}
-	if bad := violations(s, got); len(bad) > 0 {
+	if bad := d.violations(got); len(bad) > 0 {
 		t.Fatalf("%s\n%s", strings.Join(bad, "\n"), show(s, got))
 	}
 }
