@@ -32,6 +32,7 @@ func TestMaxReplacing(t *testing.T) {
 		{"without", nil, func(most int) bool { return most > limit }, "more than 2"},
 		{"number", map[string]string{everynode.MaxReplacing: "2"}, func(most int) bool { return most >= 1 && most <= limit }, "at most 2"},
 		{"percent", map[string]string{everynode.MaxReplacing: "30%"}, func(most int) bool { return most >= 1 && most <= limit }, "at most 2"},
+		{"invalid", map[string]string{everynode.MaxReplacing: "lots"}, func(most int) bool { return most == 1 }, "1, the strictest cap"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -48,6 +49,9 @@ func TestMaxReplacing(t *testing.T) {
 			}
 			if most := mostInFlight(recorder.Log(), test.name, nodes); !test.check(most) {
 				t.Errorf("%d nodes were in the middle of the update at once, want %s", most, test.want)
+			}
+			if test.name == "invalid" {
+				s.Wait("an event names the annotation", harness.HasEvent(test.name, corev1.EventTypeWarning, "InvalidAnnotation"))
 			}
 		})
 	}

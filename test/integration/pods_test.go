@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -171,6 +172,32 @@ func TestDeletedNode(t *testing.T) {
 		return status.DesiredNumberScheduled == 1 && status.NumberAvailable == 1 && status.NumberMisscheduled == 0
 	}))
 	s.Wait("the garbage collector removes the other", harness.RolledOut("running", 1, 1))
+}
+
+// TestRefusedPods: when the API server refuses some of the pods, the others run, the status and an event say so, and the
+// rest follows when it may.
+func TestRefusedPods(t *testing.T) {
+	t.Parallel()
+	const nodes, allowed = 3, 1
+	s := cluster(t).Space(t, nodes)
+	quotas := s.Cluster.Client.CoreV1().ResourceQuotas(s.Name)
+	_, err := quotas.Create(t.Context(), &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "few"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("creating a quota: %v", err)
+	}
+	s.Create("ds")
+	s.Wait("one pod runs, the status tells of the others and so does an event", harness.Observed("ds", 1),
+		harness.HasEvent("ds", corev1.EventTypeWarning, "FailedCreate"),
+		harness.StatusIs("ds", "3 desired, 1 available, 2 unavailable", func(status status) bool {
+			return status.DesiredNumberScheduled == nodes && status.NumberAvailable == allowed && status.NumberUnavailable == nodes-allowed
+		}))
+	if err := quotas.Delete(t.Context(), "few", metav1.DeleteOptions{}); err != nil {
+		t.Fatalf("deleting the quota: %v", err)
+	}
+	s.Wait("the others follow", harness.RolledOut("ds", 1, nodes))
 }
 
 // TestNewNode: a node that joins gets its pod.
