@@ -15,10 +15,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
-	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/fleet/feed"
-	"everynode.dev/everynode/internal/revision"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -76,7 +74,7 @@ func (s *Set) Look(now rollout.Time) (snapshot rollout.Snapshot, plan rollout.Pl
 		return rollout.Snapshot{}, rollout.Plan{}, false
 	}
 	owned, _ := s.index.History(s.key)
-	snapshot, _, ok = s.index.Snapshot(s.key, historyOf(workload, owned), now)
+	snapshot, _, ok = s.index.Snapshot(s.key, fleet.Resolve(workload, owned).History(workload), now)
 	if !ok {
 		return rollout.Snapshot{}, rollout.Plan{}, false
 	}
@@ -84,33 +82,4 @@ func (s *Set) Look(now rollout.Time) (snapshot rollout.Snapshot, plan rollout.Pl
 	plan = rollout.Decide(snapshot)
 	s.memory = plan.Memory
 	return snapshot, plan, true
-}
-
-// unwritten names the revision of a template for which no ControllerRevision has been written yet.
-const unwritten = "new"
-
-// historyOf says which revision each hash stands for, as the manager will see it; nothing is written or adopted.
-func historyOf(w *dialect.Workload, owned []fleet.Revision) fleet.History {
-	h := fleet.History{Index: map[string]int{}, Generation: -1}
-	if w.TemplateGeneration != nil {
-		h.Generation = *w.TemplateGeneration
-	}
-	entries := make([]revision.Entry, len(owned))
-	for i, r := range owned {
-		entries[i] = revision.Entry{Name: r.Name, Hash: r.Hash, UID: r.UID, Number: r.Number, Template: r.Template}
-		h.Revisions = append(h.Revisions, rollout.Revision{Name: r.Hash, Number: r.Number})
-		h.Index[r.Hash] = i
-	}
-	found := revision.Resolve(entries, w.Template)
-	h.Update = found.Current
-	if found.Current >= 0 {
-		h.Updated = owned[found.Current].Created
-	} else {
-		h.Update = len(h.Revisions)
-		h.Revisions = append(h.Revisions, rollout.Revision{Name: unwritten, Number: found.Number})
-	}
-	for _, i := range found.Duplicates {
-		h.Index[entries[i].Hash] = h.Update
-	}
-	return h
 }

@@ -225,7 +225,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		return 0, errors.Join(claimErr, fmt.Errorf("bringing the history in order: %w", err))
 	}
 	now := p.c.Clock.Now()
-	snapshot, unblock, ok := p.c.Index.Snapshot(p.key, h.view(p.w), timeOf(now))
+	snapshot, unblock, ok := p.c.Index.Snapshot(p.key, h.History(p.w), timeOf(now))
 	if !ok {
 		return 0, nil
 	}
@@ -246,7 +246,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	return soonest(again, until(now, plan.Wake), until(now, unblock)), nil
 }
 
-func (p *pass) apply(ctx context.Context, h *history, s *rollout.Snapshot, plan *rollout.Plan) error {
+func (p *pass) apply(ctx context.Context, h *fleet.Resolved, s *rollout.Snapshot, plan *rollout.Plan) error {
 	err := p.c.Executor.Run(ctx, &executor.Job{
 		Key: p.key, Workload: p.w, Object: p.object(), Owner: p.owner(), Snapshot: *s, Plan: *plan,
 		Maker: func(revision int) makerOf { return p.state.makers.of(p.w, h, revision) }, Texts: p.d.Texts,

@@ -24,43 +24,16 @@ import (
 	"everynode.dev/everynode/internal/placement"
 	"everynode.dev/everynode/internal/podtemplate"
 	"everynode.dev/everynode/internal/revision"
-	"everynode.dev/everynode/internal/rollout"
 )
-
-// history is a set's revisions in order of their numbers.
-type history struct {
-	revisions []fleet.Revision
-	entries   []revision.Entry
-	revision.Resolution
-}
-
-// view is the history as a Snapshot needs it: duplicates of the current revision count as the current one.
-func (h *history) view(w *dialect.Workload) fleet.History {
-	v := fleet.History{Update: h.Current, Index: make(map[string]int, len(h.entries)), Generation: -1}
-	for i, e := range h.entries {
-		v.Revisions = append(v.Revisions, rollout.Revision{Name: e.Hash, Number: e.Number})
-		v.Index[e.Hash] = i
-	}
-	for _, i := range h.Duplicates {
-		v.Index[h.entries[i].Hash] = h.Current
-	}
-	if h.Current >= 0 {
-		v.Updated = h.revisions[h.Current].Created
-	}
-	if w.TemplateGeneration != nil {
-		v.Generation = *w.TemplateGeneration
-	}
-	return v
-}
 
 // historyCache keeps the resolution of one history and template: comparing templates costs more than everything else in
 // a pass in which nothing happens.
 type historyCache struct {
 	id string
-	h  *history
+	h  *fleet.Resolved
 }
 
-func (c *historyCache) resolve(w *dialect.Workload, owned []fleet.Revision) *history {
+func (c *historyCache) resolve(w *dialect.Workload, owned []fleet.Revision) *fleet.Resolved {
 	id := fmt.Sprint(w.UID, w.Generation)
 	for i := range owned {
 		id += "/" + string(owned[i].UID) + "@" + owned[i].RV
@@ -68,11 +41,7 @@ func (c *historyCache) resolve(w *dialect.Workload, owned []fleet.Revision) *his
 	if c.h != nil && c.id == id {
 		return c.h
 	}
-	h := &history{revisions: owned}
-	for _, r := range owned {
-		h.entries = append(h.entries, revision.Entry{Name: r.Name, Hash: r.Hash, UID: r.UID, Number: r.Number, Template: r.Template})
-	}
-	h.Resolution = revision.Resolve(h.entries, w.Template)
+	h := fleet.Resolve(w, owned)
 	c.id, c.h = id, h
 	return h
 }
@@ -82,7 +51,7 @@ var errHistoryMoved = errors.New("the history was changed; the pass begins anew"
 
 // resolveHistory adopts revisions of an earlier life of the set, creates the revision of the template when there is none, and
 // gives it the highest number. Each write is folded into the fleet; a few rounds lead to a history at rest.
-func (p *pass) resolveHistory(ctx context.Context) (*history, error) {
+func (p *pass) resolveHistory(ctx context.Context) (*fleet.Resolved, error) {
 	for range 4 {
 		owned, orphans := p.c.Index.History(p.key)
 		h := p.state.history.resolve(p.w, owned)
@@ -95,15 +64,15 @@ func (p *pass) resolveHistory(ctx context.Context) (*history, error) {
 }
 
 // improveHistory makes one change that the history needs and returns errHistoryMoved; nil when it needs none.
-func (p *pass) improveHistory(ctx context.Context, h *history, orphans []fleet.Revision) error {
+func (p *pass) improveHistory(ctx context.Context, h *fleet.Resolved, orphans []fleet.Revision) error {
 	if len(orphans) > 0 {
 		if err := p.mayAdopt(ctx); err != nil {
 			return err
 		}
 		return p.patchRevision(ctx, &orphans[0], executor.AdoptionPatch(orphans[0].UID, p.owner()))
 	}
-	for i := range h.revisions {
-		if r := &h.revisions[i]; !r.Labelled {
+	for i := range h.Revisions {
+		if r := &h.Revisions[i]; !r.Labelled {
 			// Revisions of very old versions lack the label; their name stands for the hash (as upstream).
 			return p.patchRevision(ctx, r, metadataPatch(r.UID, "labels", map[string]string{appsv1.ControllerRevisionHashLabelKey: r.Hash}))
 		}
@@ -111,7 +80,7 @@ func (p *pass) improveHistory(ctx context.Context, h *history, orphans []fleet.R
 	if h.Current < 0 {
 		return p.createRevision(ctx, h.Number)
 	}
-	if cur := &h.revisions[h.Current]; cur.Number != h.Number {
+	if cur := &h.Revisions[h.Current]; cur.Number != h.Number {
 		patch, _ := json.Marshal(map[string]any{"metadata": map[string]any{"uid": cur.UID, "resourceVersion": cur.RV}, "revision": h.Number})
 		return p.patchRevision(ctx, cur, patch)
 	}
@@ -214,12 +183,12 @@ func count(n *int32) int32 {
 }
 
 // truncateHistory deletes the oldest revisions beyond the limit, never one that a pod still carries.
-func (p *pass) truncateHistory(ctx context.Context, h *history) error {
-	if len(h.entries)-1 <= p.w.HistoryLimit {
+func (p *pass) truncateHistory(ctx context.Context, h *fleet.Resolved) error {
+	if len(h.Entries)-1 <= p.w.HistoryLimit {
 		return nil
 	}
-	for _, i := range revision.Truncate(h.entries, h.Current, p.c.Index.LiveHashes(p.key), p.w.HistoryLimit) {
-		r := &h.revisions[i]
+	for _, i := range revision.Truncate(h.Entries, h.Current, p.c.Index.LiveHashes(p.key), p.w.HistoryLimit) {
+		r := &h.Revisions[i]
 		err := p.c.Revisions.Delete(ctx, r.Namespace, r.Name, r.UID)
 		p.c.Observer.Wrote("delete-revision", err)
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
@@ -241,13 +210,13 @@ type makerCache struct {
 
 // of returns the Maker of the revision with that index. The current one is made from the object's own template; an older one,
 // for a node that is held back, from the history.
-func (c *makerCache) of(w *dialect.Workload, h *history, index int) makerOf {
+func (c *makerCache) of(w *dialect.Workload, h *fleet.Resolved, index int) makerOf {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if id := fmt.Sprint(w.UID, w.Generation); c.id != id {
 		c.id, c.makers = id, map[string]makerOf{}
 	}
-	entry := &h.entries[index]
+	entry := &h.Entries[index]
 	m := c.makers[entry.Hash]
 	if m == nil {
 		if index == h.Current {

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/revision"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Unwritten names the revision of a template for which no ControllerRevision has been written yet.
+const Unwritten = "new"
+
+// Resolved is a set's history in which its template has been looked for.
+type Resolved struct {
+	// Revisions, and Entries in the same order, are the set's revisions in order of their numbers.
+	Revisions []Revision
+	Entries   []revision.Entry
+	revision.Resolution
+}
+
+// Resolve looks for the template of w among the revisions that it controls.
+func Resolve(w *dialect.Workload, owned []Revision) *Resolved {
+	r := &Resolved{Revisions: owned, Entries: make([]revision.Entry, len(owned))}
+	for i, o := range owned {
+		r.Entries[i] = revision.Entry{Name: o.Name, Hash: o.Hash, UID: o.UID, Number: o.Number, Template: o.Template}
+	}
+	r.Resolution = revision.Resolve(r.Entries, w.Template)
+	return r
+}
+
+// History is what a Snapshot needs of it. Duplicates of the current revision count as the current one; a template without a
+// revision counts as one that comes after all others.
+func (r *Resolved) History(w *dialect.Workload) History {
+	h := History{Update: r.Current, Index: make(map[string]int, len(r.Entries)), Generation: -1}
+	for i, e := range r.Entries {
+		h.Revisions = append(h.Revisions, rollout.Revision{Name: e.Hash, Number: e.Number})
+		h.Index[e.Hash] = i
+	}
+	if r.Current >= 0 {
+		h.Updated = r.Revisions[r.Current].Created
+	} else {
+		h.Update = len(h.Revisions)
+		h.Revisions = append(h.Revisions, rollout.Revision{Name: Unwritten, Number: r.Number})
+	}
+	for _, i := range r.Duplicates {
+		h.Index[r.Entries[i].Hash] = h.Update
+	}
+	if w.TemplateGeneration != nil {
+		h.Generation = *w.TemplateGeneration
+	}
+	return h
+}
