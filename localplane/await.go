@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
+
 	"everynode.dev/everynode/localplane/internal/nodes"
 )
 
@@ -19,14 +21,14 @@ const (
 )
 
 // awaitNodes waits until the nodes of a small plane are Ready and take pods. Nodes that were cut before stay so.
-func (own *owner) awaitNodes(ctx context.Context, plane *Plane) error {
+func (own *owner) awaitNodes(ctx context.Context, client kubernetes.Interface) error {
 	if own.options.Nodes == 0 || own.options.Nodes > awaitedNodes {
 		return nil
 	}
 	began := time.Now()
 	var missing int
 	err := poll(ctx, awaitTimeout, func(ctx context.Context) (done bool, err error) {
-		missing, err = nodes.Unsettled(ctx, plane.client)
+		missing, err = nodes.Unsettled(ctx, client)
 		return err == nil && missing == 0, err
 	})
 	if err != nil {

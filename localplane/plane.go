@@ -5,6 +5,7 @@ package localplane
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -19,8 +20,11 @@ import (
 type Plane struct {
 	home    home.Home
 	control control.Plane
-	config  *rest.Config
-	client  kubernetes.Interface
+
+	// mu guards config and client, which are made when they are first needed.
+	mu     sync.Mutex
+	config *rest.Config
+	client kubernetes.Interface
 
 	// own is nil for a plane that another process runs.
 	own *owner
@@ -47,25 +51,36 @@ func (p *Plane) Dir() string { return p.home.Dir() }
 // Kubeconfig is the path of the administrator's kubeconfig.
 func (p *Plane) Kubeconfig() string { return p.home.Kubeconfig() }
 
-// RESTConfig is how to reach the API server as its administrator, without a limit of requests. Each call returns a copy.
-func (p *Plane) RESTConfig() *rest.Config { return rest.CopyConfig(p.config) }
+// Log is the path of a component's log file.
+func (p *Plane) Log(component string) string { return p.home.Log(component) }
 
-// connect prepares the client; the kubeconfig has to be there.
-func (p *Plane) connect() error {
-	if p.client != nil {
+// RESTConfig is how to reach the API server as its administrator, without a limit of requests. Each call returns a copy.
+// It is nil only for an attached plane that is still starting.
+func (p *Plane) RESTConfig() *rest.Config {
+	if _, err := p.connect(); err != nil {
 		return nil
+	}
+	return rest.CopyConfig(p.config)
+}
+
+// connect returns the client; the kubeconfig has to be there.
+func (p *Plane) connect() (kubernetes.Interface, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.client != nil {
+		return p.client, nil
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", p.Kubeconfig())
 	if err != nil {
-		return fmt.Errorf("reading kubeconfig %s: %w (is the plane still starting?)", p.Kubeconfig(), err)
+		return nil, fmt.Errorf("reading kubeconfig %s: %w (is the plane still starting?)", p.Kubeconfig(), err)
 	}
 	config.QPS = -1
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("preparing a client: %w", err)
+		return nil, fmt.Errorf("preparing a client: %w", err)
 	}
 	p.config, p.client = config, client
-	return nil
+	return client, nil
 }
 
 // AddNodes adds n simulated nodes and returns their names. They register at once and are Ready soon after.
@@ -73,34 +88,38 @@ func (p *Plane) AddNodes(ctx context.Context, n int) ([]string, error) {
 	if n < 1 {
 		return nil, usage("adding %d nodes: at least 1", n)
 	}
-	if err := p.connect(); err != nil {
+	client, err := p.connect()
+	if err != nil {
 		return nil, err
 	}
-	return nodes.Add(ctx, p.client, n, KubernetesVersion)
+	return nodes.Add(ctx, client, n, KubernetesVersion)
 }
 
 // RemoveNode removes a node, as an administrator does who knows that it will not come back.
 func (p *Plane) RemoveNode(ctx context.Context, name string) error {
-	if err := p.connect(); err != nil {
+	client, err := p.connect()
+	if err != nil {
 		return err
 	}
-	return nodes.Remove(ctx, p.client, name)
+	return nodes.Remove(ctx, client, name)
 }
 
 // CutNode cuts a node's network: it falls silent, is NotReady after the grace period, and its pods stop changing.
 func (p *Plane) CutNode(ctx context.Context, name string) error {
-	if err := p.connect(); err != nil {
+	client, err := p.connect()
+	if err != nil {
 		return err
 	}
-	return nodes.SetConnected(ctx, p.client, name, false)
+	return nodes.SetConnected(ctx, client, name, false)
 }
 
 // HealNode undoes CutNode.
 func (p *Plane) HealNode(ctx context.Context, name string) error {
-	if err := p.connect(); err != nil {
+	client, err := p.connect()
+	if err != nil {
 		return err
 	}
-	return nodes.SetConnected(ctx, p.client, name, true)
+	return nodes.SetConnected(ctx, client, name, true)
 }
 
 // KillComponent ends a component with SIGKILL. It stays down until StartComponent.

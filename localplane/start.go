@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"k8s.io/client-go/kubernetes"
+
 	"everynode.dev/everynode/config"
 	"everynode.dev/everynode/localplane/internal/component"
 	"everynode.dev/everynode/localplane/internal/control"
@@ -188,7 +190,8 @@ func (own *owner) start(ctx context.Context, plane *Plane) error {
 			return err
 		}
 	}
-	if err := plane.connect(); err != nil {
+	client, err := plane.connect()
+	if err != nil {
 		return err
 	}
 	installer, err := install.New(plane.RESTConfig())
@@ -198,22 +201,22 @@ func (own *owner) start(ctx context.Context, plane *Plane) error {
 	if err := installer.Own(ctx); err != nil {
 		return err
 	}
-	if err := own.populate(ctx, plane, installer); err != nil {
+	if err := own.populate(ctx, client, installer); err != nil {
 		return err
 	}
 	if err := own.sup.StartTier(ctx, component.TierEverynode); err != nil {
 		return err
 	}
-	return own.awaitNodes(ctx, plane)
+	return own.awaitNodes(ctx, client)
 }
 
 // populate starts Kubernetes' own components while it installs Everynode and registers the nodes.
-func (own *owner) populate(ctx context.Context, plane *Plane, installer *install.Installer) error {
+func (own *owner) populate(ctx context.Context, client kubernetes.Interface, installer *install.Installer) error {
 	var wg sync.WaitGroup
 	var startErr, installErr, nodesErr error
 	wg.Go(func() { startErr = own.sup.StartTier(ctx, component.TierKubernetes) })
 	wg.Go(func() { installErr = own.install(ctx, installer) })
-	wg.Go(func() { nodesErr = own.fillUp(ctx, plane) })
+	wg.Go(func() { nodesErr = own.fillUp(ctx, client) })
 	wg.Wait()
 	return errors.Join(startErr, installErr, nodesErr)
 }
@@ -233,14 +236,14 @@ func (own *owner) install(ctx context.Context, installer *install.Installer) err
 }
 
 // fillUp adds the nodes that are missing.
-func (own *owner) fillUp(ctx context.Context, plane *Plane) error {
-	count, err := nodes.Count(ctx, plane.client)
+func (own *owner) fillUp(ctx context.Context, client kubernetes.Interface) error {
+	count, err := nodes.Count(ctx, client)
 	if err != nil {
 		return err
 	}
 	have := count[nodes.Ready] + count[nodes.NotReady] + count[nodes.Cut]
 	if missing := own.options.Nodes - have; missing > 0 {
-		if _, err := plane.AddNodes(ctx, missing); err != nil {
+		if _, err := nodes.Add(ctx, client, missing, KubernetesVersion); err != nil {
 			return err
 		}
 		have += missing

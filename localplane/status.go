@@ -70,13 +70,14 @@ func (p *Plane) Status(ctx context.Context) (*Status, error) {
 }
 
 func (p *Plane) countNodes(ctx context.Context) (*NodeCount, error) {
-	if err := p.connect(); err != nil {
+	client, err := p.connect()
+	if err != nil {
 		return nil, err
 	}
 	const patience = 3 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	count, err := nodes.Count(ctx, p.client)
+	count, err := nodes.Count(ctx, client)
 	if err != nil {
 		return nil, err
 	}

@@ -106,7 +106,7 @@ func apiServer(in Inputs) Component {
 		"--kubelet-preferred-address-types=InternalDNS",
 	})
 	c.Ready = Probe{URL: in.url(APIServer, "/readyz"), Authority: in.cert(ClusterAuthority), Client: in.pki(AdminClient)}
-	c.StopGrace = 4 * time.Second
+	c.StopGrace = 3 * time.Second
 	return c
 }
 
@@ -196,7 +196,7 @@ func manager(in Inputs, name string) Component {
 		Path:      in.ManagerBinary,
 		Args:      append(args, in.Managers.Args...),
 		Ready:     Probe{URL: "http://" + health + "/readyz"},
-		StopGrace: 2 * time.Second,
+		StopGrace: stopGrace,
 	}
 }
 

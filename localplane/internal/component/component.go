@@ -117,9 +117,12 @@ func kubernetes(in Inputs, name string, tier Tier, args []string) Component {
 		Tier:      tier,
 		Path:      in.Self,
 		Args:      append([]string{RunVerb, name}, args...),
-		StopGrace: 2 * time.Second,
+		StopGrace: stopGrace,
 	}
 }
+
+// stopGrace is enough for everything but the API server. Four tiers, one after the other, stay below ten seconds.
+const stopGrace = 2 * time.Second
 
 // RunVerb is the first argument of this program when it is to be a component.
 const RunVerb = "component-run"

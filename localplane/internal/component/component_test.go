@@ -58,6 +58,23 @@ func TestTiersComeInOrder(t *testing.T) {
 	}
 }
 
+func TestStoppingTakesLessThanTenSeconds(t *testing.T) {
+	slowest := map[Tier]time.Duration{}
+	for _, c := range All(testInputs(t)) {
+		if c.StopGrace <= 0 {
+			t.Errorf("%s is killed at once", c.Name)
+		}
+		slowest[c.Tier] = max(slowest[c.Tier], c.StopGrace)
+	}
+	var sum time.Duration
+	for _, d := range slowest {
+		sum += d
+	}
+	if sum > 9*time.Second {
+		t.Errorf("stopping may take %s", sum)
+	}
+}
+
 func TestNothingListensBeyondLoopback(t *testing.T) {
 	in := testInputs(t)
 	for _, c := range All(in) {
