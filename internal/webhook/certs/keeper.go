@@ -124,6 +124,11 @@ func (k *Keeper) use(s state) error {
 	return nil
 }
 
+// notYet is no error, but a reason to come back soon.
+type notYet struct{}
+
+func (notYet) Error() string { return "there is no certificate yet" }
+
 // repeat does something once per interval, and sooner after an error, until ctx ends. The same error is logged once.
 func repeat(ctx context.Context, failed string, do func() error) {
 	said := ""
@@ -133,7 +138,7 @@ func repeat(ctx context.Context, failed string, do func() error) {
 			said = ""
 		} else if ctx.Err() == nil {
 			wait = retry
-			if err.Error() != said {
+			if err.Error() != said && !errors.As(err, &notYet{}) {
 				klog.FromContext(ctx).Error(err, failed)
 			}
 			said = err.Error()

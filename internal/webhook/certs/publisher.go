@@ -55,7 +55,7 @@ func (p *Publisher) sync(ctx context.Context) error {
 		return err
 	}
 	if bundle == nil {
-		return errors.New("there is no certificate yet")
+		return notYet{}
 	}
 	publish := func(do func() error) error { return again.RetryOnConflict(again.DefaultRetry, do) }
 	errs := []error{

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package certs
+
+import (
+	"bytes"
+	"crypto/x509"
+	"testing"
+	"time"
+
+	certutil "k8s.io/client-go/util/cert"
+)
+
+func names() []string { return []string{"everynode-webhook.everynode-system.svc", "10.1.2.3"} }
+
+func advance(t *testing.T, s state, now time.Time, names []string) state {
+	t.Helper()
+	next, err := s.advance(now, names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+// trusts is whether a client with the bundle accepts what p is, under the name.
+func trusts(t *testing.T, bundle []byte, p pair, name string, now time.Time) bool {
+	t.Helper()
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(bundle)
+	chain, err := certutil.ParseCertsPEM(p.cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = chain[0].Verify(x509.VerifyOptions{Roots: pool, DNSName: name, CurrentTime: now})
+	return err == nil
+}
+
+func count(t *testing.T, bundle []byte) int {
+	t.Helper()
+	certs, err := certutil.ParseCertsPEM(bundle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(certs)
+}
+
+// TestLife follows the state over three years, one day after the other, and sees to it that a client that last read the
+// bundle a day ago always trusts the certificate in use.
+func TestLife(t *testing.T) {
+	start := time.Now()
+	s := advance(t, state{}, start, names())
+	first := s.current
+	if s.next.cert != nil || count(t, s.bundle) != 1 {
+		t.Fatalf("the first state has a next certificate, or %d authorities", count(t, s.bundle))
+	}
+	// The library makes certificates that begin now, whatever the time of the test is, so a life is as far as it goes.
+	now, renewed := start, time.Time{}
+	for now.Before(start.Add(lifetime - 2*24*time.Hour)) {
+		now = now.Add(24 * time.Hour)
+		was := s
+		s = advance(t, s, now, names())
+		if !trusts(t, was.bundle, s.current, names()[0], now) || !trusts(t, was.bundle, s.current, names()[1], now) {
+			t.Fatalf("after %v the certificate in use is not trusted by who read the bundle a day before", now.Sub(start))
+		}
+		if s.next.cert != nil && was.next.cert == nil && renewed.IsZero() {
+			renewed = now
+			if !bytes.Equal(s.current.cert, first.cert) || count(t, s.bundle) != 2 {
+				t.Errorf("the next certificate is used before it was published")
+			}
+		}
+	}
+	if after := renewed.Sub(start); after < renewAfter-48*time.Hour || after > renewAfter+48*time.Hour {
+		t.Errorf("renewed after %v", after)
+	}
+	if bytes.Equal(s.current.cert, first.cert) {
+		t.Error("the next certificate is never used")
+	}
+}
+
+func TestSettle(t *testing.T) {
+	now := time.Now()
+	s := advance(t, state{}, now, names())
+	renewing := advance(t, s, now.Add(renewAfter), names())
+	for _, e := range []struct {
+		after    time.Duration
+		promoted bool
+	}{{time.Minute, false}, {settle - time.Minute, false}, {settle + time.Minute, true}} {
+		// The next certificate begins an hour before the moment at which the library made it.
+		got := advance(t, renewing, now.Add(e.after), names())
+		if promoted := bytes.Equal(got.current.cert, renewing.next.cert); promoted != e.promoted {
+			t.Errorf("%v after it was made: in use %v, want %v", e.after, promoted, e.promoted)
+		}
+	}
+}
+
+func TestStable(t *testing.T) {
+	now := time.Now()
+	s := advance(t, state{}, now, names())
+	if again := advance(t, readState(s.data()), now.Add(time.Hour), names()); !again.equal(s) {
+		t.Error("nothing happened, and the state is another")
+	}
+}
+
+func TestMended(t *testing.T) {
+	now := time.Now()
+	s := advance(t, state{}, now, names())
+	other := advance(t, state{}, now, names())
+	for name, damaged := range map[string]state{
+		"no key":            {current: pair{cert: s.current.cert}, bundle: s.bundle},
+		"another's key":     {current: pair{s.current.cert, other.current.key}, bundle: s.bundle},
+		"no PEM":            {current: pair{[]byte("x"), []byte("y")}, bundle: []byte("z")},
+		"no authority":      {current: pair{s.current.cert[:bytes.LastIndex(s.current.cert, []byte("-----BEGIN"))], s.current.key}, bundle: s.bundle},
+		"an unusable next":  {current: s.current, next: pair{[]byte("x"), nil}, bundle: s.bundle},
+		"a damaged bundle":  {current: s.current, bundle: []byte("x")},
+		"somebody's bundle": {current: s.current, bundle: other.bundle},
+	} {
+		got := advance(t, damaged, now, names())
+		if !trusts(t, got.bundle, got.current, names()[0], now) || got.next.cert != nil {
+			t.Errorf("%s: not mended", name)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	now := time.Now()
+	s := advance(t, state{}, now, names())
+	moved := advance(t, s, now, []string{"127.0.0.1"})
+	if !trusts(t, moved.bundle, moved.current, "127.0.0.1", now) {
+		t.Error("the certificate is not for the new name")
+	}
+	if !trusts(t, moved.bundle, s.current, names()[0], now) {
+		t.Error("the old certificate, which another manager may still use, is not trusted any more")
+	}
+	if _, err := s.advance(now, nil); err != nil {
+		t.Errorf("no name, but a certificate: %v", err)
+	}
+	if _, err := (state{}).advance(now, nil); err == nil {
+		t.Error("a certificate for nothing")
+	}
+}
