@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	crwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -123,7 +122,7 @@ func Setup(mgr manager.Manager, o Options) error {
 		errs = append(errs, mgr.Add(keeper))
 	}
 	server := newServer(serverOptions, &DryRun{Client: dynamicClient})
-	errs = append(errs, mgr.Add(server), mgr.Add(publisher), mgr.AddReadyzCheck("webhooks", healthz.Checker(server.StartedChecker())))
+	errs = append(errs, mgr.Add(server), mgr.Add(publisher), mgr.AddReadyzCheck("webhooks", server.StartedChecker()))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("webhooks: %w", err)
 	}

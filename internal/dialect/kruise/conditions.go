@@ -105,7 +105,7 @@ func stageOf(kind rollout.VerdictKind) stage {
 		return done
 	case rollout.WaitBudget, rollout.WaitReplacing, rollout.WaitBurst:
 		return queued
-	case rollout.WaitOnDelete:
+	case rollout.WaitOnDelete, rollout.WaitPaused, rollout.WaitPartition, rollout.WaitSelector, rollout.WaitProgressive:
 		return held
 	case rollout.WaitBackoff:
 		return failing

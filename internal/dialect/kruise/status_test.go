@@ -60,7 +60,7 @@ func world(verdicts ...rollout.VerdictKind) kruise.Observation {
 			o.Plan.Status.Updated++
 			o.Plan.Status.Available++
 			node.Pods = []rollout.Pod{{Ready: true}}
-		case rollout.WaitBudget, rollout.WaitOnDelete:
+		case rollout.WaitBudget, rollout.WaitOnDelete, rollout.WaitPaused, rollout.WaitPartition, rollout.WaitSelector:
 			o.Plan.Status.Available++
 			node.Pods = []rollout.Pod{{Ready: true}}
 		case rollout.Blocked:
@@ -156,6 +156,18 @@ Paused=False NotPaused
 		"held": {world(rollout.UpToDate, rollout.WaitOnDelete), `
 Progressing=False Held (1 of 2 nodes have a pod of the newest revision; held back: n2: <wait-on-delete>)
 Available=True Nodes (2 of 2 nodes have an available pod, at least 1 have to)
+Degraded=False AsExpected
+Paused=False NotPaused
+`},
+		"held in several ways": {world(rollout.WaitPaused, rollout.WaitPartition, rollout.WaitSelector, rollout.WaitProgressive), `
+Progressing=False Held (0 of 4 nodes have a pod of the newest revision; held back: n1: <wait-paused>; n2: <wait-partition>; n3: <wait-selector>; and 1 node more)
+Available=True Nodes (3 of 4 nodes have an available pod, at least 3 have to)
+Degraded=False AsExpected
+Paused=False NotPaused
+`},
+		"waits for a hook": {world(rollout.UpToDate, rollout.WaitHook, rollout.WaitPartition), `
+Progressing=True InProgress (1 of 3 nodes have a pod of the newest revision; in progress: n2: <wait-hook>)
+Available=True Nodes (2 of 3 nodes have an available pod, at least 2 have to)
 Degraded=False AsExpected
 Paused=False NotPaused
 `},
