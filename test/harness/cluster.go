@@ -187,11 +187,10 @@ func (c *Cluster) StartComponent(t testing.TB, component string) {
 	}
 }
 
-// Kubectl runs kubectl against the plane and returns what it prints.
+// Kubectl runs kubectl against the plane, as a user of it would, and returns what it prints.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
-	kubectl := exec.CommandContext(ctx, filepath.Join(BinDir(), "localplane"), append([]string{"component-run", "kubectl"}, args...)...)
-	kubectl.Env = append(os.Environ(), "KUBECONFIG="+c.Plane.Kubeconfig())
-	out, err := kubectl.CombinedOutput()
+	args = append([]string{"kubectl", "--dir", c.dir}, args...)
+	out, err := exec.CommandContext(ctx, filepath.Join(BinDir(), "localplane"), args...).CombinedOutput()
 	return string(out), err
 }
 

@@ -18,13 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// server is an API server of one kind: its lists, and the watches that the recorder opens, in order. A watch gets what the
+// server is an API server of one kind: its lists, and the watches that the recorder opens. A watch gets what the
 // test sends it, so events can be lost on purpose.
 type server struct {
 	mu      sync.Mutex
 	version int
 	pods    map[types.UID]*corev1.Pod
-	watches []*watch.FakeWatcher
 	from    []string
 	refuse  error
 	opened  chan *watch.FakeWatcher
