@@ -14,10 +14,10 @@ import (
 // and knows nothing of the set; what depends on the set is resolved when a Snapshot is made.
 type PodFacts struct {
 	// Gate is whether the pod has the readiness gate for changes in place, InPlace how far such a change has come, and
-	// GraceUntil when a marked pod may be changed (0: at once).
-	Gate       bool
-	InPlace    rollout.InPlace
-	GraceUntil rollout.Time
+	// MarkedAt when the pod was marked for it.
+	Gate     bool
+	InPlace  rollout.InPlace
+	MarkedAt rollout.Time
 	// Preparing is whether the pod has been prepared to be deleted.
 	Preparing bool
 	// Finalizers of the pod; a preDelete hook may wait for one of them to be removed.
@@ -34,6 +34,8 @@ type FactsFunc func(p *corev1.Pod) *PodFacts
 type PreDelete struct {
 	Labels     map[string]string
 	Finalizers []string
+	// MarkNotReady is whether a prepared pod is not ready.
+	MarkNotReady bool
 }
 
 // State says how a pod stands to the hook. A set without one has a nil hook; it releases what has been prepared.

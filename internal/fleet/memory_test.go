@@ -165,7 +165,7 @@ func TestFactsReachTheSnapshot(t *testing.T) {
 		if p.Annotations == nil {
 			return nil
 		}
-		return &dialect.PodFacts{Gate: true, InPlace: rollout.InPlaceMarked, GraceUntil: 9, Finalizers: p.Finalizers}
+		return &dialect.PodFacts{Gate: true, InPlace: rollout.InPlaceMarked, MarkedAt: 9, Finalizers: p.Finalizers}
 	})
 	f.node("a")
 	key := f.limited("ds", func(w *dialect.Workload) { w.PreDelete = &dialect.PreDelete{Finalizers: []string{"ours"}} })

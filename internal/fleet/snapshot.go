@@ -87,7 +87,10 @@ func podOf(w *dialect.Workload, p *podRecord, revision int) rollout.Pod {
 		Deleting: p.Deleting || p.doomed, Ready: p.Ready, ReadySince: p.ReadySince, Created: p.Created,
 	}
 	if f := p.Facts; f != nil {
-		pod.Gate, pod.InPlace, pod.GraceUntil = f.Gate, f.InPlace, f.GraceUntil
+		pod.Gate, pod.InPlace = f.Gate, f.InPlace
+		if f.InPlace == rollout.InPlaceMarked {
+			pod.GraceUntil = f.MarkedAt.Add(w.Set.Grace)
+		}
 	}
 	if w.PreDelete != nil || p.Facts != nil {
 		pod.Hook = w.PreDelete.State(p.Labels, p.Facts)

@@ -4,6 +4,8 @@ package podtemplate
 
 import (
 	"maps"
+	"reflect"
+	"slices"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -44,7 +46,7 @@ type Maker struct {
 func NewMaker(template map[string]any, rules *placement.Rules) *Maker {
 	metadata := object(template, "metadata")
 	template = object(template, "spec")
-	spec := make(map[string]any, len(template)+2)
+	spec := make(map[string]any, len(template)+3)
 	maps.Copy(spec, template)
 	spec["tolerations"] = rules.Tolerations()
 	finalizers, _ := metadata["finalizers"].([]any)
@@ -55,6 +57,25 @@ func NewMaker(template map[string]any, rules *placement.Rules) *Maker {
 		spec:        spec,
 		affinity:    object(template, "affinity"),
 	}
+}
+
+// WithGates returns a Maker whose pods have these readiness gates too, besides those of the template.
+func (m *Maker) WithGates(gates []string) *Maker {
+	have, _ := m.spec["readinessGates"].([]any)
+	list := slices.Clone(have)
+	for _, gate := range gates {
+		entry := map[string]any{"conditionType": gate}
+		if !slices.ContainsFunc(list, func(g any) bool { return reflect.DeepEqual(g, entry) }) {
+			list = append(list, entry)
+		}
+	}
+	if len(list) == len(have) {
+		return m
+	}
+	gated := *m
+	gated.spec = maps.Clone(m.spec)
+	gated.spec["readinessGates"] = list
+	return &gated
 }
 
 // Pod makes a pod. It shares with the template, and with other pods of the Maker, what is the same in all of them, so

@@ -39,6 +39,9 @@ const blockFor = 30 * time.Second
 type Texts struct {
 	Created, CreateFailed, Deleted, DeleteFailed                 string // reasons
 	CreatedText, CreateFailedText, DeletedText, DeleteFailedText string // formats with one argument: the pod's name, or the error
+	// Patched and PatchFailed are reasons of events about changes in place; the formats have the pod's name, and of a failure
+	// also the revision and the error, as arguments.
+	Patched, PatchFailed, PatchedText, PatchFailedText string
 	// Note gives type, reason and message of the event for a note; an empty reason sends none.
 	Note func(note rollout.Note, namespace, node string) (eventType, reason, message string)
 }
@@ -64,7 +67,10 @@ type Job struct {
 	Plan     rollout.Plan
 	// Maker makes pods of the revision with that index.
 	Maker func(revision int) *podtemplate.Maker
-	Texts *Texts
+	// Edits are nil for a dialect that has none; Change says what a Patch from one revision to another is.
+	Edits  dialect.Edits
+	Change func(from, to int) dialect.Change
+	Texts  *Texts
 }
 
 // Run carries out the plan and returns when every write has been answered. The error joins everything that was refused or
@@ -86,6 +92,7 @@ func (e *Executor) Run(ctx context.Context, job *Job) error {
 	r := &run{e: e, job: job, done: make([]bool, len(job.Plan.Actions))}
 	var wg sync.WaitGroup
 	wg.Go(func() { r.deleteAll(ctx, deletes) })
+	wg.Go(func() { r.editAll(ctx) })
 	r.createAll(ctx, creates)
 	wg.Wait()
 	r.sendNotes()

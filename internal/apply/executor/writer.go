@@ -24,6 +24,8 @@ type Pods interface {
 	Get(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	// Patch is a strategic merge patch.
 	Patch(ctx context.Context, namespace, name string, patch []byte) (*corev1.Pod, error)
+	// PatchStatus is a strategic merge patch of the status.
+	PatchStatus(ctx context.Context, namespace, name string, patch []byte) (*corev1.Pod, error)
 }
 
 // Revisions are the writes of ControllerRevisions that the controller needs.
@@ -69,6 +71,10 @@ func (l livePods) Get(ctx context.Context, namespace, name string) (*corev1.Pod,
 
 func (l livePods) Patch(ctx context.Context, namespace, name string, patch []byte) (*corev1.Pod, error) {
 	return l.c.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+}
+
+func (l livePods) PatchStatus(ctx context.Context, namespace, name string, patch []byte) (*corev1.Pod, error) {
+	return l.c.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 }
 
 type liveRevisions struct{ c kubernetes.Interface }

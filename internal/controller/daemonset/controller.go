@@ -35,8 +35,12 @@ type Dialect struct {
 	Source feed.Source
 	GVK    schema.GroupVersionKind
 	// StatusPatch is a JSON merge patch of the status subresource; false when there is nothing to change.
-	StatusPatch func(w *dialect.Workload, s rollout.Status, observedGeneration int64, collisionCount *int32) ([]byte, bool)
+	StatusPatch func(w *dialect.Workload, r dialect.Report) ([]byte, bool)
 	Texts       *executor.Texts
+	// Edits are the further writes to pods that the dialect makes; InPlace says whether a pod of one template can be made one of
+	// another. Both are nil for a dialect that recreates every pod.
+	Edits   dialect.Edits
+	InPlace func(from, to map[string]any) (bool, rollout.Detail)
 	// MayWrite is asked at the beginning of each pass; false keeps the dialect from writing anything.
 	MayWrite func() bool
 }
@@ -159,7 +163,7 @@ func (c *Controller) Reconcile(ctx context.Context, key fleet.Key) (time.Duratio
 	}
 	p := &pass{c: c, d: d, key: key, w: w, state: c.state(key, w)}
 	if p.refuse() {
-		return 0, nil
+		return p.writeStatus(ctx, dialect.Report{Numbers: w.Status, ObservedGeneration: w.ObservedGeneration})
 	}
 	return p.run(ctx)
 }
@@ -225,7 +229,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		return 0, errors.Join(claimErr, fmt.Errorf("bringing the history in order: %w", err))
 	}
 	now := p.c.Clock.Now()
-	snapshot, unblock, ok := p.c.Index.Snapshot(p.key, h.History(p.w), timeOf(now))
+	snapshot, unblock, ok := p.c.Index.Snapshot(p.key, p.inPlace(h), timeOf(now))
 	if !ok {
 		return 0, nil
 	}
@@ -238,7 +242,9 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		observed, p.state.memory = p.w.Generation, plan.Memory
 		applyErr = p.apply(ctx, h, &snapshot, &plan)
 	}
-	again, statusErr := p.writeStatus(ctx, plan.Status, observed)
+	again, statusErr := p.writeStatus(ctx, dialect.Report{
+		Numbers: plan.Status, ObservedGeneration: observed, UpdateRevision: h.Entries[h.Current].Name, Snapshot: &snapshot, Plan: &plan,
+	})
 	p.c.Observer.Decided(p.key, &snapshot, &plan, took)
 	if err := errors.Join(applyErr, statusErr); err != nil {
 		return 0, err
@@ -249,7 +255,10 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 func (p *pass) apply(ctx context.Context, h *fleet.Resolved, s *rollout.Snapshot, plan *rollout.Plan) error {
 	err := p.c.Executor.Run(ctx, &executor.Job{
 		Key: p.key, Workload: p.w, Object: p.object(), Owner: p.owner(), Snapshot: *s, Plan: *plan,
-		Maker: func(revision int) makerOf { return p.state.makers.of(p.w, h, revision) }, Texts: p.d.Texts,
+		Maker: func(revision int) makerOf { return p.maker(h, revision) }, Texts: p.d.Texts, Edits: p.d.Edits,
+		Change: func(from, to int) dialect.Change {
+			return dialect.Change{From: h.Entries[from].Template, To: h.Entries[to].Template, Hash: h.Entries[to].Hash}
+		},
 	})
 	if err != nil {
 		return err
@@ -287,17 +296,18 @@ func (p *pass) owner() metav1.OwnerReference { return *metav1.NewControllerRef(p
 
 // writeStatus writes the status if it has changed. While only numbers change it does so at most once in statusInterval; the
 // duration returned says when to come back for what was put off.
-func (p *pass) writeStatus(ctx context.Context, s rollout.Status, observed int64) (time.Duration, error) {
+func (p *pass) writeStatus(ctx context.Context, r dialect.Report) (time.Duration, error) {
 	w := p.c.Index.Workload(p.key) // the newest: the answer of our last write may have come meanwhile
 	if w == nil || w.UID != p.w.UID {
 		return 0, nil
 	}
-	patch, changed := p.d.StatusPatch(w, s, observed, nil)
+	now := p.c.Clock.Now()
+	r.Now = now
+	patch, changed := p.d.StatusPatch(w, r)
 	if !changed {
 		return 0, nil
 	}
-	now := p.c.Clock.Now()
-	if wait := statusInterval - now.Sub(p.state.wroteStatus); wait > 0 && w.ObservedGeneration >= observed {
+	if wait := statusInterval - now.Sub(p.state.wroteStatus); wait > 0 && w.ObservedGeneration >= r.ObservedGeneration {
 		return wait, nil
 	}
 	err := p.c.Sets.PatchStatus(ctx, p.key, patch)
@@ -306,7 +316,7 @@ func (p *pass) writeStatus(ctx context.Context, s rollout.Status, observed int64
 		return 0, fmt.Errorf("writing the status: %w", err)
 	}
 	p.state.wroteStatus = now
-	p.c.Index.FoldStatus(p.key, p.w.UID, s, observed)
+	p.c.Index.FoldStatus(p.key, p.w.UID, r.Numbers, r.ObservedGeneration)
 	return 0, nil
 }
 

@@ -168,7 +168,7 @@ func (p *pass) sameOrCollision(ctx context.Context, name string) error {
 		return fmt.Errorf("revision %s collides, but the collision count seen is old; trying again", name)
 	}
 	raised := count(p.w.CollisionCount) + 1
-	patch, _ := p.d.StatusPatch(&lived, lived.Status, lived.ObservedGeneration, &raised)
+	patch, _ := p.d.StatusPatch(&lived, dialect.Report{Now: p.c.Clock.Now(), Numbers: lived.Status, ObservedGeneration: lived.ObservedGeneration, CollisionCount: &raised})
 	if err := p.c.Sets.PatchStatus(ctx, p.key, patch); err != nil {
 		return fmt.Errorf("raising the collision count: %w", err)
 	}
@@ -197,6 +197,29 @@ func (p *pass) truncateHistory(ctx context.Context, h *fleet.Resolved) error {
 		p.c.Index.DropRevision(r.UID)
 	}
 	return nil
+}
+
+// inPlace is the history as a Snapshot needs it, with what can be done in place where the dialect does that.
+func (p *pass) inPlace(h *fleet.Resolved) fleet.History {
+	view := h.History(p.w)
+	if p.d.InPlace == nil || !p.w.Set.InPlace {
+		return view
+	}
+	for i := range h.Entries {
+		if i != h.Current {
+			view.Revisions[i].InPlace, view.Revisions[i].Why = p.d.InPlace(h.Entries[i].Template, h.Entries[h.Current].Template)
+		}
+	}
+	return view
+}
+
+// maker makes pods of a revision, with the readiness gates that the dialect needs.
+func (p *pass) maker(h *fleet.Resolved, index int) makerOf {
+	m := p.state.makers.of(p.w, h, index)
+	if p.d.Edits == nil {
+		return m
+	}
+	return m.WithGates(p.d.Edits.Gates(p.w))
 }
 
 type makerOf = *podtemplate.Maker

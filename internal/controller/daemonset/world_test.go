@@ -352,8 +352,16 @@ func (f worldPods) Get(_ context.Context, _, name string) (*corev1.Pod, error) {
 }
 
 func (f worldPods) Patch(_ context.Context, _, name string, patch []byte) (*corev1.Pod, error) {
+	return f.patch("patch", name, patch)
+}
+
+func (f worldPods) PatchStatus(_ context.Context, _, name string, patch []byte) (*corev1.Pod, error) {
+	return f.patch("patch-status", name, patch)
+}
+
+func (f worldPods) patch(verb, name string, patch []byte) (*corev1.Pod, error) {
 	patched := &corev1.Pod{}
-	err := f.w.write("patch", name, func() error {
+	err := f.w.write(verb, name, func() error {
 		p := f.w.pods[name]
 		if p == nil {
 			return apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, name)

@@ -50,6 +50,14 @@ func (o Options) complete(w *dialect.Workload) {
 	if o.Burst.Percent {
 		w.Set.Burst = max(1, o.Burst.Value*w.Status.Desired/100)
 	}
+	w.Set.Limits = rollout.Limits{
+		Paused: o.Paused, Partition: o.Partition, Selective: o.NodeSelector != nil, Descending: true, Progressive: o.Progressive,
+	}
+	w.Set.InPlace, w.Set.Grace = o.InPlace, o.Grace
+	w.NodeSelector = o.NodeSelector
+	if o.PreDelete != nil {
+		w.PreDelete = &dialect.PreDelete{Labels: o.PreDelete.Labels, Finalizers: o.PreDelete.Finalizers, MarkNotReady: o.PreDelete.MarkNotReady}
+	}
 }
 
 func readOptions(r *base.Reader, w *dialect.Workload, spec base.Object) Options {

@@ -4,8 +4,10 @@ package kruise
 
 import (
 	"reflect"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/base"
@@ -31,4 +33,16 @@ func StatusPatch(w *dialect.Workload, s Status) ([]byte, bool) {
 		more["conditions"] = s.Conditions
 	}
 	return base.StatusPatch(w, s.Status, more)
+}
+
+// Report is StatusPatch for a dialect.Report: it adds the conditions.
+func Report(w *dialect.Workload, r dialect.Report) ([]byte, bool) {
+	return StatusPatch(w, Status{
+		Status:         base.Status{Numbers: r.Numbers, ObservedGeneration: r.ObservedGeneration, CollisionCount: r.CollisionCount},
+		UpdateRevision: r.UpdateRevision,
+		Conditions: Conditions(w.Conditions, Observation{
+			// The API server keeps whole seconds; what is compared with it must not have more.
+			Now: metav1.NewTime(r.Now.UTC().Truncate(time.Second)), Snapshot: r.Snapshot, Plan: r.Plan, Paused: w.Set.Paused, Problems: w.Problems,
+		}),
+	})
 }

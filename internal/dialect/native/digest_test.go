@@ -321,7 +321,7 @@ func FuzzDigest(f *testing.F) {
 			return
 		}
 		w := native.Digest(obj)
-		native.StatusPatch(&w, rollout.Status{Desired: 1}, 1, nil)
+		native.StatusPatch(&w, dialect.Report{Numbers: rollout.Status{Desired: 1}, ObservedGeneration: 1})
 		if fatal(w.Problems) > 0 {
 			return
 		}

@@ -38,7 +38,7 @@ func TestStatusPatch(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			w := native.Digest(decode(t, c.current))
-			got, changed := native.StatusPatch(&w, status, c.observed, c.collisions)
+			got, changed := native.StatusPatch(&w, dialect.Report{Numbers: status, ObservedGeneration: c.observed, CollisionCount: c.collisions})
 			if string(got) != c.want || changed != (c.want != "") {
 				t.Errorf("got  %s, %v\nwant %s", got, changed, c.want)
 			}
@@ -50,7 +50,7 @@ func TestStatusPatch(t *testing.T) {
 func TestStatusPatchIsReadBack(t *testing.T) {
 	want := rollout.Status{Desired: 1, Current: 2, Misscheduled: 3, Ready: 4, Updated: 5, Available: 6, Unavailable: 7}
 	count := int32(5)
-	patch, changed := native.StatusPatch(&dialect.Workload{}, want, 12, &count)
+	patch, changed := native.StatusPatch(&dialect.Workload{}, dialect.Report{Numbers: want, ObservedGeneration: 12, CollisionCount: &count})
 	if !changed {
 		t.Fatal("nothing to change")
 	}
@@ -59,7 +59,7 @@ func TestStatusPatchIsReadBack(t *testing.T) {
 	if w.Status != want || w.ObservedGeneration != 12 || w.CollisionCount == nil || *w.CollisionCount != 5 {
 		t.Errorf("read back: %+v", w)
 	}
-	if again, changed := native.StatusPatch(&w, want, 12, &count); changed {
+	if again, changed := native.StatusPatch(&w, dialect.Report{Numbers: want, ObservedGeneration: 12, CollisionCount: &count}); changed {
 		t.Errorf("a second patch: %s", again)
 	}
 }

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/apply"
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// editAll carries out the actions that patch pods: those of one pod in their order, different pods at once.
+func (r *run) editAll(ctx context.Context) {
+	if r.job.Edits == nil {
+		return
+	}
+	byPod := map[string][]int{}
+	var order []string
+	for i, a := range r.job.Plan.Actions {
+		if a.Kind == rollout.Create || a.Kind == rollout.Delete {
+			continue
+		}
+		if byPod[a.UID] == nil {
+			order = append(order, a.UID)
+		}
+		byPod[a.UID] = append(byPod[a.UID], i)
+	}
+	slots := make(chan struct{}, deleteConcurrency)
+	var wg sync.WaitGroup
+	for _, uid := range order {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			r.editPod(ctx, byPod[uid])
+		})
+	}
+	wg.Wait()
+}
+
+// editPod sends the edits of one pod. The pod is read first: an edit may depend on what only the API server knows.
+func (r *run) editPod(ctx context.Context, actions []int) {
+	first := r.job.Plan.Actions[actions[0]]
+	pod, err := r.e.Pods.Get(ctx, r.job.Key.Namespace, first.Pod)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && pod.UID != types.UID(first.UID):
+		r.e.Index.ForgetPod(types.UID(first.UID))
+		return
+	case err != nil:
+		r.fail(fmt.Errorf("reading pod %s: %w", first.Pod, err))
+		return
+	case pod.DeletionTimestamp != nil:
+		r.fold(pod)
+		return
+	}
+	for _, i := range actions {
+		a := r.job.Plan.Actions[i]
+		for _, edit := range r.edits(a, pod) {
+			if pod, err = r.send(ctx, a, edit); err != nil {
+				r.failEdit(a, err)
+				return
+			}
+		}
+		r.finish(i)
+		if a.Kind == rollout.Patch {
+			r.e.Events.Eventf(r.job.Object, corev1.EventTypeNormal, r.job.Texts.Patched, r.job.Texts.PatchedText, a.Pod)
+		}
+	}
+}
+
+func (r *run) edits(a rollout.Action, pod *corev1.Pod) []dialect.Edit {
+	now, e := r.e.Clock.Now(), r.job.Edits
+	switch a.Kind {
+	case rollout.Prepare:
+		return e.Prepare(r.job.Workload, pod, now)
+	case rollout.Restore:
+		return e.Restore(r.job.Workload, pod, now)
+	case rollout.Mark:
+		return e.Mark(pod, now)
+	case rollout.Unmark:
+		return e.Unmark(pod, now)
+	case rollout.Patch:
+		return e.Patch(pod, r.job.Change(r.from(a), a.Revision), now)
+	default:
+		return nil
+	}
+}
+
+// from is the revision that the pod of a Patch has now.
+func (r *run) from(a rollout.Action) int {
+	for _, p := range r.job.Snapshot.Nodes[a.Node].Pods {
+		if p.UID == a.UID {
+			return p.Revision
+		}
+	}
+	return rollout.NoRevision
+}
+
+func (r *run) send(ctx context.Context, a rollout.Action, edit dialect.Edit) (*corev1.Pod, error) {
+	patch, verb := r.e.Pods.Patch, "patch"
+	if edit.Status {
+		patch, verb = r.e.Pods.PatchStatus, "patch-status"
+	}
+	pod, err := patch(ctx, r.job.Key.Namespace, a.Pod, edit.Patch)
+	r.e.Count(verb, apply.OfDelete(err))
+	if err != nil {
+		return nil, err
+	}
+	r.fold(pod)
+	return pod, nil
+}
+
+func (r *run) failEdit(a rollout.Action, err error) {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		r.e.Index.ForgetPod(types.UID(a.UID)) // gone, or another one of that name
+		return
+	}
+	if a.Kind == rollout.Patch {
+		hash := r.job.Snapshot.Revisions[a.Revision].Name
+		r.e.Events.Eventf(r.job.Object, corev1.EventTypeWarning, r.job.Texts.PatchFailed, r.job.Texts.PatchFailedText, a.Pod, hash, err)
+	}
+	r.fail(fmt.Errorf("%s of pod %s: %w", a.Kind, a.Pod, err))
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dialect
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Edits turns those actions that only some dialects have into patches of a pod. The pod given is as the API server has it now.
+// Edits are sent in order; when one fails, the rest is left out, and the next decision starts from what was reached.
+type Edits interface {
+	// Gates are the readiness gates that new pods of the set get, besides those of the template.
+	Gates(w *Workload) []string
+	Prepare(w *Workload, p *corev1.Pod, now time.Time) []Edit
+	Restore(w *Workload, p *corev1.Pod, now time.Time) []Edit
+	Mark(p *corev1.Pod, now time.Time) []Edit
+	Patch(p *corev1.Pod, c Change, now time.Time) []Edit
+	Unmark(p *corev1.Pod, now time.Time) []Edit
+}
+
+// Edit is one strategic merge patch, of the pod or of its status.
+type Edit struct {
+	Patch  []byte
+	Status bool
+}
+
+// Change is a change in place from one revision to another.
+type Change struct {
+	From, To map[string]any
+	// Hash is that of the revision To.
+	Hash string
+}

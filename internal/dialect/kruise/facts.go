@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kruise
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// hashLabel names the revision of a pod.
+const hashLabel = "controller-revision-hash"
+
+// Facts reads what the dialect needs to know of a pod; it is a dialect.FactsFunc. Pods of other dialects have none.
+func Facts(p *corev1.Pod) *dialect.PodFacts {
+	owner := metav1.GetControllerOfNoCopy(p)
+	if owner == nil || !strings.HasPrefix(owner.APIVersion, kruise.Group+"/") {
+		return nil
+	}
+	f := &dialect.PodFacts{
+		Gate:       hasGate(p, kruise.InPlaceUpdateReady),
+		Preparing:  p.Labels[kruise.LifecycleState] == kruise.LifecyclePreparingDelete,
+		Finalizers: slices.Clone(p.Finalizers),
+	}
+	f.InPlace, f.MarkedAt = phaseOf(p)
+	return f
+}
+
+func hasGate(p *corev1.Pod, gate corev1.PodConditionType) bool {
+	return slices.ContainsFunc(p.Spec.ReadinessGates, func(g corev1.PodReadinessGate) bool { return g.ConditionType == gate })
+}
+
+func condition(p *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == kind {
+			return c
+		}
+	}
+	return nil
+}
+
+// phaseOf says how far a change in place has come, and when it began. A gate whose condition was never written, as on a new
+// pod, is opened like one of a change that has arrived.
+//
+// A pod that was marked is told from one that was patched by the times: the patch carries a time that is not before that of the
+// mark (see Patch), while the state of an earlier change is older than it.
+func phaseOf(p *corev1.Pod) (rollout.InPlace, rollout.Time) {
+	if unopened(p, kruise.KruisePodReady) || unopened(p, kruise.InPlaceUpdateReady) {
+		return rollout.InPlaceArrived, 0
+	}
+	c := condition(p, kruise.InPlaceUpdateReady)
+	if !hasGate(p, kruise.InPlaceUpdateReady) || c == nil || c.Status == corev1.ConditionTrue {
+		return rollout.InPlaceNone, 0
+	}
+	marked := rollout.Time(c.LastTransitionTime.UnixNano())
+	state, since := stateOf(p)
+	switch {
+	case state == nil || since.Before(c.LastTransitionTime.Time):
+		return rollout.InPlaceMarked, marked
+	case arrived(p, state):
+		return rollout.InPlaceArrived, marked
+	default:
+		return rollout.InPlacePatched, marked
+	}
+}
+
+func unopened(p *corev1.Pod, gate corev1.PodConditionType) bool {
+	return hasGate(p, gate) && condition(p, gate) == nil
+}
+
+// stateOf reads the state of the last change in place and its time; nil when there is none or it cannot be read.
+func stateOf(p *corev1.Pod) (*kruise.InPlaceState, time.Time) {
+	text, ok := p.Annotations[kruise.InPlaceUpdateState]
+	if !ok {
+		text, ok = p.Annotations[kruise.InPlaceUpdateStateOld]
+	}
+	state := &kruise.InPlaceState{}
+	if !ok || json.Unmarshal([]byte(text), state) != nil {
+		return nil, time.Time{}
+	}
+	since, err := time.Parse(time.RFC3339, state.UpdateTimestamp)
+	if err != nil {
+		return nil, time.Time{}
+	}
+	return state, since
+}
+
+// arrived is whether the node runs what the pod was patched to: it has seen the pod's newest generation, where it says so, and
+// every container whose image was changed is another one than before. A new tag of the same digest counts, since the
+// container is made anew all the same; only a state that OpenKruise wrote has nothing but image IDs to go by.
+func arrived(p *corev1.Pod, state *kruise.InPlaceState) bool {
+	if p.Status.ObservedGeneration != 0 && p.Status.ObservedGeneration < p.Generation {
+		return false
+	}
+	for name, before := range state.LastContainerStatuses {
+		i := slices.IndexFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == name })
+		if i < 0 || p.Status.ContainerStatuses[i].State.Running == nil {
+			return false
+		}
+		now := &p.Status.ContainerStatuses[i]
+		switch {
+		case before.ContainerID != "":
+			if now.ContainerID == before.ContainerID {
+				return false
+			}
+		case now.ImageID == before.ImageID && !startedAfter(now, state):
+			return false
+		}
+	}
+	return true
+}
+
+func startedAfter(s *corev1.ContainerStatus, state *kruise.InPlaceState) bool {
+	since, err := time.Parse(time.RFC3339, state.UpdateTimestamp)
+	return err == nil && s.State.Running.StartedAt.After(since)
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kruise
+
+import (
+	"maps"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"everynode.dev/everynode/internal/dialect/base"
+	"everynode.dev/everynode/internal/revision"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// InPlace says whether a pod of template from can be made one of template to in place, and if not, what stands in the way. What
+// can be changed are images of containers, and labels and annotations that no environment variable reads.
+func InPlace(from, to map[string]any) (bool, rollout.Detail) {
+	if !revision.Equal(stripped(from, stripImages), stripped(to, stripImages)) {
+		return false, obstacle(from, to)
+	}
+	read := fieldRefs(to)
+	for _, field := range []string{"labels", "annotations"} {
+		for key := range changed(texts(from, field), texts(to, field)) {
+			if read["metadata."+field+"['"+key+"']"] || read["metadata."+field] {
+				return false, rollout.DetailFieldRef
+			}
+		}
+	}
+	return true, rollout.NoDetail
+}
+
+// obstacle names the first kind of difference that explains why two templates that differ too much do so.
+func obstacle(from, to map[string]any) rollout.Detail {
+	equal := func(strip func(spec map[string]any)) bool {
+		both := func(spec map[string]any) { stripImages(spec); strip(spec) }
+		return revision.Equal(stripped(from, both), stripped(to, both))
+	}
+	switch {
+	case equal(func(spec map[string]any) { dropField(spec, "initContainers", "image") }):
+		return rollout.DetailInitImage
+	case equal(func(spec map[string]any) { dropField(spec, "containers", "resources") }):
+		return rollout.DetailResources
+	default:
+		return rollout.DetailTemplate
+	}
+}
+
+// stripped is a copy of template without labels and annotations, and without what strip takes out of its spec.
+func stripped(template map[string]any, strip func(spec map[string]any)) map[string]any {
+	template = runtime.DeepCopyJSON(template)
+	if metadata, ok := template["metadata"].(map[string]any); ok {
+		delete(metadata, "labels")
+		delete(metadata, "annotations")
+	}
+	if spec, ok := template["spec"].(map[string]any); ok {
+		strip(spec)
+	}
+	return template
+}
+
+func stripImages(spec map[string]any) { dropField(spec, "containers", "image") }
+
+func dropField(spec map[string]any, list, field string) {
+	items, _ := spec[list].([]any)
+	for _, item := range items {
+		if c, ok := item.(map[string]any); ok {
+			delete(c, field)
+		}
+	}
+}
+
+// texts is a map of strings in the template's metadata.
+func texts(template map[string]any, field string) map[string]string {
+	metadata, _ := template["metadata"].(map[string]any)
+	var m map[string]string
+	if base.Decode(metadata[field], &m) != nil {
+		return nil // refused when it was new
+	}
+	return m
+}
+
+// changed holds for every key that differs the new value, nil for one that is gone.
+func changed(from, to map[string]string) map[string]*string {
+	diff := map[string]*string{}
+	for key := range from {
+		if _, kept := to[key]; !kept {
+			diff[key] = nil
+		}
+	}
+	for key, value := range to {
+		if old, had := from[key]; !had || old != value {
+			diff[key] = &value
+		}
+	}
+	return diff
+}
+
+// images are the images of the containers by name.
+func images(template map[string]any) map[string]string {
+	spec, _ := template["spec"].(map[string]any)
+	items, _ := spec["containers"].([]any)
+	found := map[string]string{}
+	for _, item := range items {
+		if c, ok := item.(map[string]any); ok {
+			name, _ := c["name"].(string)
+			found[name], _ = c["image"].(string)
+		}
+	}
+	return found
+}
+
+// fieldRefs are the field paths that environment variables of the template's containers read.
+func fieldRefs(template map[string]any) map[string]bool {
+	spec, _ := template["spec"].(map[string]any)
+	read := map[string]bool{}
+	for _, list := range []string{"initContainers", "containers"} {
+		items, _ := spec[list].([]any)
+		for _, item := range items {
+			c, _ := item.(map[string]any)
+			env, _ := c["env"].([]any)
+			for _, e := range env {
+				maps.Copy(read, fieldRef(e))
+			}
+		}
+	}
+	return read
+}
+
+func fieldRef(env any) map[string]bool {
+	e, _ := env.(map[string]any)
+	from, _ := e["valueFrom"].(map[string]any)
+	ref, _ := from["fieldRef"].(map[string]any)
+	path, _ := ref["fieldPath"].(string)
+	if path == "" {
+		return nil
+	}
+	// Both quotes are allowed in a subscript; one spelling is enough to compare.
+	return map[string]bool{strings.ReplaceAll(path, `"`, `'`): true}
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dialect
+
+import (
+	"time"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Report is everything that the status of a set can be made from.
+type Report struct {
+	Now time.Time
+	// Numbers and ObservedGeneration are those to be written; CollisionCount is nil unless it is to be raised.
+	Numbers            rollout.Status
+	ObservedGeneration int64
+	CollisionCount     *int32
+	// UpdateRevision is the name of the newest revision; empty when it is not known.
+	UpdateRevision string
+	// Snapshot and Plan are those of the decision; nil when none could be made.
+	Snapshot *rollout.Snapshot
+	Plan     *rollout.Plan
+}
