@@ -27,7 +27,10 @@
 //	| surge-pods  | no third pod of the set appears on a node while maxSurge is above 0; terminating pods count |
 //	| surge       | while maxSurge is above 0, no new pod takes the number of surging nodes above it            |
 //
-// Pods in a terminal phase (Failed, Succeeded) run nothing and so do not count for one-pod and surge-pods.
+// Which pods count for one-pod and surge-pods: one that is terminating counts, and so does one in a terminal phase (Failed,
+// Succeeded), for its successor may come only after it was deleted. One that is both terminal and terminating does not
+// count: nothing of it runs any more, only a finalizer or an unreachable kubelet keeps the object, and the successor may be
+// created beside it, as upstream's controller does. For availability a terminal pod is no pod.
 //
 // The rule: Judge is a pure function of the log, so a hand-made log proves that each invariant can fail. The Recorder only
 // collects the log, and says so as an error when it may have lost an event; it never papers over a gap by listing again.

@@ -111,6 +111,14 @@ func Available(pod *corev1.Pod, minReady time.Duration, at time.Time) bool {
 	return ready && !since.Add(minReady).After(at)
 }
 
+// occupies is whether a pod still counts as a pod of its node: always, until it is both in a terminal phase and being
+// deleted. A failed pod that nobody has deleted yet must not have a successor beside it. Once it is deleted too, nothing
+// of it runs or will run again, and only a finalizer or a kubelet that is out of reach keeps the object; the successor may
+// come, as it does with upstream's controller.
+func occupies(pod *corev1.Pod) bool {
+	return !terminal(pod) || pod.DeletionTimestamp == nil
+}
+
 func terminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }

@@ -89,6 +89,10 @@ func (s *story) failed(name string) *story {
 	return s.change(name, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed })
 }
 
+func (s *story) succeeded(name string) *story {
+	return s.change(name, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded })
+}
+
 func (s *story) terminate(name string) *story {
 	return s.change(name, func(pod *corev1.Pod) { now := metav1.NewTime(s.now); pod.DeletionTimestamp = &now })
 }
@@ -147,6 +151,10 @@ func TestGoodLogs(t *testing.T) {
 			rolled(2, zero, zero).replace("old0", "new0", "n0"), 1, 1},
 		"a failed pod that hangs and its successor": {
 			rolled(2, one, zero).failed("old0").terminate("old0").create("new0", "n0").ready("new0").gone("old0"), 1, 1},
+		"a pod that fails while it is terminating, and its successor": {
+			rolled(2, one, zero).terminate("old0").failed("old0").create("new0", "n0").ready("new0").gone("old0"), 1, 1},
+		"a surge pod that fails beside an available one does not surge": {
+			rolled(3, zero, one).create("new0", "n0").failed("new0").create("new1", "n1"), 0, 2},
 		"a pod of somebody else on the node": {
 			func() *story {
 				s := rolled(2, one, zero)
@@ -203,6 +211,10 @@ func TestMutants(t *testing.T) {
 			rolled(2, zero, one).create("new0", "n0").terminate("old0"), []Invariant{Budget}, "at most 0 allowed"},
 		"created beside a terminating pod": {
 			rolled(2, one, zero).terminate("old0").create("new0", "n0"), []Invariant{OnePod}, "node n0 has 2 pods (new0, old0)"},
+		"created beside a failed pod that nobody deleted": {
+			rolled(2, one, zero).failed("old0").create("new0", "n0"), []Invariant{OnePod}, "node n0 has 2 pods (new0, old0)"},
+		"created beside a succeeded pod that nobody deleted": {
+			rolled(2, one, zero).succeeded("old0").create("new0", "n0"), []Invariant{OnePod}, "node n0 has 2 pods (new0, old0)"},
 		"created twice": {
 			rolled(2, one, zero).terminate("old0").gone("old0").create("new0", "n0").create("twin", "n0"), []Invariant{OnePod}, "new0, twin"},
 		"three with surge": {

@@ -24,8 +24,8 @@ type world struct {
 	// deleted holds the pods that are already in Report.Deleted.
 	deleted map[types.UID]bool
 
-	// What settle works out after each event: the pods of the set by node (terminating ones count, those in a terminal
-	// phase do not), the surging and the unavailable nodes by name, the number of eligible nodes that are available.
+	// What settle works out after each event: the pods of the set by node (see occupies), the surging and the unavailable
+	// nodes by name, the number of eligible nodes that are available.
 	counts      map[string]int
 	surging     []string
 	unavailable []string
@@ -157,11 +157,12 @@ func (w *world) countPods(at time.Time) map[string]bool {
 	up, coming := make(map[string]bool, len(w.pods)), map[string]bool{}
 	for _, pod := range w.pods {
 		node := NodeOf(pod)
-		if node == "" || terminal(pod) || !w.ours(pod) {
+		if node == "" || !w.ours(pod) || !occupies(pod) {
 			continue
 		}
 		w.counts[node]++
 		switch {
+		case terminal(pod): // it holds the node, but it is neither available nor about to be
 		case Available(pod, minReady, at):
 			up[node] = true
 		case pod.DeletionTimestamp == nil:
