@@ -7,5 +7,5 @@
 //
 // Rule: a template is data. Only what has to change is read; everything else, also fields that are newer than our
 // types, goes into the pod as it is. The pod is the one that the native controller of Kubernetes 1.37.1 makes, but for
-// its name, which is derived instead of random (see revision.PodName), so that making it twice is harmless.
+// its name, which is derived instead of random (see revision.PodKey.Name), so that making it twice is harmless.
 package podtemplate
