@@ -55,11 +55,10 @@ func (c *Cluster) otherHand(t testing.TB) Hand {
 			"--kubeconfig=" + c.Plane.Kubeconfig()}
 	}
 	log := filepath.Join(c.dir, "logs", "other-"+string(controller)+".log")
-	var process *exec.Cmd
+	var process *tied
 	kill := func(testing.TB) {
 		if process != nil {
-			_ = process.Process.Kill() // fails only when it has ended by itself
-			_ = process.Wait()         // "signal: killed"
+			process.kill()
 			process = nil
 		}
 	}
@@ -71,9 +70,8 @@ func (c *Cluster) otherHand(t testing.TB) Hand {
 			if controller == Everynode {
 				c.makeNamespace(t, everynode.Namespace)
 			}
-			process = exec.Command(program, args...)
-			if err := startLogged(process, log); err != nil {
-				process = nil
+			var err error
+			if process, err = startLogged(exec.Command(program, args...), log); err != nil {
 				t.Fatalf("starting %s: %v", program, err)
 			}
 		},
@@ -88,14 +86,14 @@ func (c *Cluster) otherHand(t testing.TB) Hand {
 	}
 }
 
-func startLogged(process *exec.Cmd, log string) error {
+func startLogged(command *exec.Cmd, log string) (*tied, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("opening its log: %w", err)
+		return nil, fmt.Errorf("opening its log: %w", err)
 	}
 	defer file.Close()
-	process.Stdout, process.Stderr = file, file
-	return process.Start()
+	command.Stdout, command.Stderr = file, file
+	return startTied(command)
 }
 
 func (c *Cluster) makeNamespace(t testing.TB, name string) {
