@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"everynode.dev/everynode/localplane/internal/proc"
@@ -123,6 +124,31 @@ func TestLockHasOneHolder(t *testing.T) {
 	}
 	if err := again.Unlock(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestLockOutlastsALook shows that somebody who asks who the holder is does not pass for one.
+func TestLockOutlastsALook(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	open := func() *os.File {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	look, lock := open(), open()
+	if err := syscall.Flock(int(look.Fd()), syscall.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	pauses := 0
+	if err := flock(lock, func() { pauses++; look.Close() }); err != nil || pauses != 1 {
+		t.Errorf("a look that ends during the pause: %v after %d pauses", err, pauses)
+	}
+	third := open()
+	if err := flock(third, func() {}); !errors.Is(err, syscall.EWOULDBLOCK) {
+		t.Errorf("a lock that stays: %v", err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // HeldError says that another supervisor holds the home.
@@ -35,7 +36,7 @@ func (h Home) Lock() (*Lock, error) {
 	if err != nil {
 		return nil, h.unusable(err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := flock(f, func() { time.Sleep(lookTime) }); err != nil {
 		defer f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, &HeldError{Dir: h.root, PID: readPID(f)}
@@ -47,6 +48,21 @@ func (h Home) Lock() (*Lock, error) {
 		return nil, fmt.Errorf("locking %s: %w", h.root, err)
 	}
 	return &Lock{file: f}, nil
+}
+
+// lookTime is longer than Holder needs for its look.
+const lookTime = 20 * time.Millisecond
+
+// flock takes the lock. Holder has it for a moment when nobody else does, and that moment must not pass for somebody who
+// runs a plane (with the pid of one that ended long ago): so there is a second try after a pause.
+func flock(f *os.File, pause func()) error {
+	const how = syscall.LOCK_EX | syscall.LOCK_NB
+	err := syscall.Flock(int(f.Fd()), how)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		pause()
+		err = syscall.Flock(int(f.Fd()), how)
+	}
+	return err
 }
 
 // Unlock gives the home back.
