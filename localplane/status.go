@@ -16,12 +16,15 @@ import (
 // ComponentState is what a component is doing.
 type ComponentState string
 
-// A killed component was ended on purpose, a down one was not: it starts again by itself, or failed before it was ready.
+// What a component without a process may be: a killed one was ended on purpose and waits for a start on purpose; a down one
+// has ended and starts again by itself in a moment; a failed one ended before it was ready, or could not be run at all, and
+// is left so until somebody starts it.
 const (
 	ComponentReady    ComponentState = "ready"
 	ComponentStarting ComponentState = "starting"
 	ComponentKilled   ComponentState = "killed"
 	ComponentDown     ComponentState = "down"
+	ComponentFailed   ComponentState = "failed"
 )
 
 // Status is how a plane is.
@@ -97,6 +100,8 @@ func componentStatus(c supervisor.Status, now time.Time) ComponentStatus {
 		st.State = ComponentReady
 	case c.PID != 0:
 		st.State = ComponentStarting
+	case c.Failed:
+		st.State = ComponentFailed
 	case c.Wanted:
 		st.State = ComponentDown
 	default:

@@ -128,6 +128,12 @@ nodes: 2 Ready, 1 NotReady, 1 cut
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
+	status.Dir, status.Components[1].State = "/p", localplane.ComponentFailed
+	out.Reset()
+	hint := "kwok ended before it was ready: see /p/logs/kwok.log, then `localplane component start kwok --dir /p`"
+	if err := writeTable(&out, status); err != nil || !strings.Contains(out.String(), hint) || strings.Contains(out.String(), "etcd ended") {
+		t.Errorf("error %v, output %s, want %s", err, out.String(), hint)
+	}
 	status.Nodes, status.NodesError = nil, "no answer"
 	out.Reset()
 	if err := writeTable(&out, status); err != nil || !strings.Contains(out.String(), "no answer") {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path/filepath"
 	"text/tabwriter"
 	"time"
 
@@ -61,10 +62,28 @@ func writeTable(out io.Writer, status *localplane.Status) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	if err := writeFailed(out, status); err != nil {
+		return err
+	}
 	if status.Nodes == nil {
 		_, err := fmt.Fprintf(out, "\nnodes: unknown (%s)\n", status.NodesError)
 		return err
 	}
 	_, err := fmt.Fprintf(out, "\nnodes: %d Ready, %d NotReady, %d cut\n", status.Nodes.Ready, status.Nodes.NotReady, status.Nodes.Cut)
 	return err
+}
+
+// writeFailed says what to do about components that nobody starts again.
+func writeFailed(out io.Writer, status *localplane.Status) error {
+	for _, c := range status.Components {
+		if c.State != localplane.ComponentFailed {
+			continue
+		}
+		log := filepath.Join(status.Dir, "logs", c.Name+".log")
+		if _, err := fmt.Fprintf(out, "\n%s ended before it was ready: see %s, then `localplane component start %s --dir %s`\n",
+			c.Name, log, c.Name, status.Dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }

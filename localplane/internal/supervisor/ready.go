@@ -70,7 +70,7 @@ func (u *unit) markReady(p *proc.Process) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.process == p {
-		u.ready = true
+		u.ready, u.proven = true, true
 	}
 }
 

@@ -17,6 +17,8 @@ type Status struct {
 	Ready bool
 	// Wanted is false when it was killed on purpose.
 	Wanted bool
+	// Failed tells that it ended, or could not be run, before it was ready, and so is not started again by itself.
+	Failed bool
 	// Since is when the process was started.
 	Since time.Time
 	// Restarts counts how often it was started again without having been asked to.
@@ -38,6 +40,7 @@ func (u *unit) status() Status {
 	defer u.mu.Unlock()
 	st := Status{Name: u.component.Name, Ready: u.ready, Wanted: u.wanted, Restarts: u.restarts}
 	if u.process == nil {
+		st.Failed = u.wanted && !u.proven
 		return st
 	}
 	st.PID, st.Since = u.process.PID, u.began

@@ -156,13 +156,7 @@ func TestCrashedIsStartedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := f.status("etcd")
-	p, err := os.FindProcess(before.PID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	crash(t, f, "etcd")
 	waitFor(t, "another process", func() bool {
 		st := f.status("etcd")
 		return st.Ready && st.PID != before.PID && st.Restarts == 1
@@ -179,6 +173,79 @@ func TestEarlyEndTellsTheLog(t *testing.T) {
 	}
 	if st := f.status("manager"); st.Restarts != 0 {
 		t.Errorf("it was started again %d times", st.Restarts)
+	}
+}
+
+// A component that worked, was killed, and cannot be started any more: nobody starts it again and again, and the status
+// says so, although it has been started again by itself before.
+func TestStartThatFailsIsLeftSo(t *testing.T) {
+	var broken string
+	f := newFixture(t, func(h home.Home) []component.Component {
+		broken = filepath.Join(h.Dir(), "broken")
+		return []component.Component{script(h, "kwok", component.TierKubernetes, "test ! -e "+broken+" || exit 3; "+sleeper)}
+	})
+	if err := f.StartTier(t.Context(), component.TierKubernetes); err != nil {
+		t.Fatal(err)
+	}
+	crash(t, f, "kwok")
+	waitFor(t, "another process", func() bool { return f.status("kwok").Ready && f.status("kwok").Restarts == 1 })
+	if err := f.Kill("kwok"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(broken, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Start(t.Context(), "kwok"); err == nil || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("the start: %v", err)
+	}
+	waitFor(t, "the end to be noted", func() bool { return f.status("kwok").PID == 0 })
+	if st := f.status("kwok"); !st.Failed || !st.Wanted || st.Restarts != 1 {
+		t.Errorf("status %+v, want failed after one restart", st)
+	}
+	if err := os.Remove(broken); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Start(t.Context(), "kwok"); err != nil {
+		t.Fatal(err)
+	}
+	if st := f.status("kwok"); st.Failed || !st.Ready {
+		t.Errorf("status %+v after it was mended", st)
+	}
+}
+
+// A component that worked goes on being started again, also when one of these starts fails.
+func TestRestartThatFailsIsTriedAgain(t *testing.T) {
+	var broken string
+	f := newFixture(t, func(h home.Home) []component.Component {
+		broken = filepath.Join(h.Dir(), "broken")
+		return []component.Component{script(h, "kwok", component.TierKubernetes, "test ! -e "+broken+" || exit 3; "+sleeper)}
+	})
+	if err := f.StartTier(t.Context(), component.TierKubernetes); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(broken, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	crash(t, f, "kwok")
+	waitFor(t, "a second restart", func() bool { return f.status("kwok").Restarts == 2 })
+	if st := f.status("kwok"); st.Failed {
+		t.Errorf("status %+v of one that is started again", st)
+	}
+	if err := os.Remove(broken); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "a process", func() bool { return f.status("kwok").Ready })
+}
+
+// crash ends the process of a component behind the supervisor's back.
+func crash(t *testing.T, f *fixture, name string) {
+	t.Helper()
+	p, err := os.FindProcess(f.status(name).PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -38,13 +38,31 @@ type unit struct {
 	began   time.Time
 	ready   bool
 	// wanted is false when the component was killed or stopped on purpose.
-	wanted   bool
+	wanted bool
+	// proven is whether it has been ready since it was last started on purpose. Only a proven one is started again when it
+	// ends: of one that never got so far whoever started it hears, and the next try would fail the same way.
+	proven   bool
 	restarts int
 	failures int
 }
 
-// start runs the component, unless it runs already, and waits until it is ready.
+// start runs the component on somebody's request, unless it runs already, and waits until it is ready.
 func (u *unit) start(ctx context.Context) error {
+	u.request()
+	return u.run(ctx)
+}
+
+func (u *unit) request() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.wanted = true
+	if u.process == nil || u.process.Ended() {
+		u.proven = false
+	}
+}
+
+// run runs the component, unless it runs already, and waits until it is ready.
+func (u *unit) run(ctx context.Context) error {
 	u.startMu.Lock()
 	defer u.startMu.Unlock()
 	began := time.Now()
@@ -68,17 +86,18 @@ func (u *unit) launch() (fresh bool, err error) {
 	if u.sup.ctx.Err() != nil {
 		return false, errStopping
 	}
-	u.wanted = true
 	if u.process != nil && !u.process.Ended() {
 		return false, nil
 	}
 	log, err := os.OpenFile(u.sup.home.Log(u.component.Name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
+		u.proven = false
 		return false, fmt.Errorf("opening the log of %s: %w", u.component.Name, err)
 	}
 	defer log.Close()
 	p, err := u.sup.spawner.Start(proc.Command{Path: u.component.Path, Args: u.component.Args, Output: log})
 	if err != nil {
+		u.proven = false
 		return false, err
 	}
 	u.process, u.began, u.ready = p, time.Now(), false
@@ -102,16 +121,15 @@ func (u *unit) watch(p *proc.Process) {
 	case <-u.sup.ctx.Done():
 		return
 	}
-	if !u.isWanted() {
+	if !u.isProven() {
 		return
 	}
-	if err := u.start(u.sup.ctx); err != nil && u.sup.ctx.Err() == nil {
+	if err := u.run(u.sup.ctx); err != nil && u.sup.ctx.Err() == nil {
 		u.sup.progress("starting %s again: %v", u.component.Name, err)
 	}
 }
 
-// ended takes note of the end of a process. One that never became ready is not started again: whoever waits for it
-// hears of its end, and the next try would fail the same way.
+// ended takes note of the end of a process, and says whether and when it is to be started again.
 func (u *unit) ended(p *proc.Process) (restart bool, delay time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -119,15 +137,11 @@ func (u *unit) ended(p *proc.Process) (restart bool, delay time.Duration) {
 		// Started again already, after a kill.
 		return false, 0
 	}
-	wasReady := u.ready
 	u.process, u.ready = nil, false
 	if err := u.sup.remember(u.component.Name, proc.Identity{}); err != nil {
 		u.sup.progress("%v", err)
 	}
-	if !u.wanted || u.sup.ctx.Err() != nil {
-		return false, 0
-	}
-	if !wasReady && u.restarts == 0 {
+	if !u.wanted || !u.proven || u.sup.ctx.Err() != nil {
 		return false, 0
 	}
 	if time.Since(u.began) > steadyAfter {
@@ -167,8 +181,9 @@ func (u *unit) unwant() *proc.Process {
 	return u.process
 }
 
-func (u *unit) isWanted() bool {
+// isProven is whether the component is still to be started again after the pause.
+func (u *unit) isProven() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.wanted
+	return u.wanted && u.proven
 }
