@@ -125,7 +125,7 @@ func TestAFailureNamesNodesThatWentDarkByThemselves(t *testing.T) {
 	failure := errors.New("7 nodes were down")
 	s := &story{cut: []string{"n1"}, dark: map[string]bool{}}
 	s.remember(view.Model{Cells: []view.Cell{{Node: "n1", NotReady: true}, {Node: "n2"}}})
-	if err := s.withDarkNodes(failure); err != failure {
+	if err := s.withDarkNodes(failure); !errors.Is(err, failure) || err.Error() != failure.Error() {
 		t.Errorf("only a node that was cut is dark: %v", err)
 	}
 	s.remember(view.Model{Cells: []view.Cell{{Node: "n3", NotReady: true}}})
