@@ -5,8 +5,9 @@
 // which writes, is in the package below it.
 //
 // Vocabulary: an answer is definite when it says whether the write took effect; a time-out or a broken connection is not.
-// The rule is that nothing further is decided for a set while a delete of its pods has no definite answer, and that a create
-// needs none, because the name of a pod is derived from set, node and revision: the second create is answered AlreadyExists.
+// The rule is that nothing further is decided for a set while a delete of its pods has no definite answer, and nothing is
+// created on a node while a create for it has none. A create that is sent twice does no harm, because the name of a pod is derived
+// from set, node and revision, and the second one is answered AlreadyExists; but the revision may change in between.
 package apply
 
 import (
@@ -29,7 +30,8 @@ type Answer uint8
 const (
 	Done    Answer = iota + 1 // the write took effect
 	Exists                    // a create found an object of that name
-	Gone                      // a delete found no such object, or another one of that name
+	Gone                      // a delete found no such object
+	Differs                   // a precondition does not hold, or somebody on the way answered as if it did not
 	Ended                     // the namespace is being deleted: no create can succeed any more
 	Refused                   // the server said no; the write did not take effect
 	Unclear                   // nobody knows whether the write took effect
@@ -37,7 +39,7 @@ const (
 
 // String is the value of the metric label "result".
 func (a Answer) String() string {
-	return [...]string{"", "done", "exists", "gone", "ended", "refused", "unclear"}[a]
+	return [...]string{"", "done", "exists", "gone", "differs", "ended", "refused", "unclear"}[a]
 }
 
 // OfCreate reads the answer to a create.
@@ -54,13 +56,16 @@ func OfCreate(err error) Answer {
 	}
 }
 
-// OfDelete reads the answer to a delete that carried the UID as precondition.
+// OfDelete reads the answer to a delete that carried the UID as precondition. Differs need not mean that the object is another one
+// now: an admission webhook may refuse with any code.
 func OfDelete(err error) Answer {
 	switch {
 	case err == nil:
 		return Done
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+	case apierrors.IsNotFound(err):
 		return Gone
+	case apierrors.IsConflict(err):
+		return Differs
 	default:
 		return refusal(err)
 	}

@@ -173,6 +173,20 @@ func TestADoomedPodStaysDoomedUntilItIsGone(t *testing.T) {
 	f.want(key, "a=must-run[p] ")
 }
 
+// The pass whose delete was refused comes back with a growing delay; a notification would bring it back at once, for ever.
+func TestARefusedDeleteDoesNotNotify(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	f.set("ds")
+	p := f.put(pod("p", "a", "ds"))
+	f.x.Doom(p.UID)
+	clear(f.noted)
+	f.x.Spare(p.UID)
+	if len(f.noted) != 0 {
+		t.Errorf("notified %v", f.noted)
+	}
+}
+
 func TestAnUnsettledPodStaysSoOverUpdates(t *testing.T) {
 	f := newFixture(t)
 	f.node("a")
@@ -343,6 +357,11 @@ func TestPredecessor(t *testing.T) {
 	f.x.DeleteNode("a")
 	f.node("a")
 	want("", "h1")
+
+	released := f.put(pod("released", "a", "ds"))
+	released.Owner = ""
+	f.put(released)
+	want("released", "h1") // it lives on and keeps its name
 }
 
 func TestBlocksEnd(t *testing.T) {
@@ -452,45 +471,4 @@ func dumbShape(nodes map[string]bool, pods map[string]Pod, set string) string {
 		out += fmt.Sprintf("%s=%s%v ", n, fit, on[n])
 	}
 	return out
-}
-
-func BenchmarkSnapshotAndDecide(b *testing.B) {
-	for _, n := range []int{1000, 10000, 100000} {
-		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			f := newFixture(b)
-			key := f.set("ds")
-			for i := range n {
-				f.node(fmt.Sprintf("node-%06d", i))
-				p := pod(fmt.Sprintf("pod-%06d", i), fmt.Sprintf("node-%06d", i), "ds")
-				p.Phase, p.Ready, p.ReadySince = rollout.Running, true, 1
-				f.put(p)
-			}
-			f.snapshot(key)
-			b.ReportAllocs()
-			for b.Loop() {
-				rollout.Decide(f.snapshot(key))
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/node")
-		})
-	}
-}
-
-func BenchmarkPodEvent(b *testing.B) {
-	for _, n := range []int{1000, 100000} {
-		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			f := newFixture(b)
-			for i := range 20 {
-				f.set(fmt.Sprint("ds", i))
-			}
-			for i := range n {
-				f.node(fmt.Sprintf("node-%06d", i))
-			}
-			p := pod("p", "node-000500", "ds7")
-			b.ReportAllocs()
-			for b.Loop() {
-				p.Ready = !p.Ready
-				f.put(p)
-			}
-		})
-	}
 }

@@ -32,7 +32,7 @@ func Resolve(w *dialect.Workload, owned []Revision) *Resolved {
 // History is what a Snapshot needs of it. Duplicates of the current revision count as the current one; a template without a
 // revision counts as one that comes after all others.
 func (r *Resolved) History(w *dialect.Workload) History {
-	h := History{Update: r.Current, Index: make(map[string]int, len(r.Entries)), Generation: -1}
+	h := History{Of: w, Update: r.Current, Index: make(map[string]int, len(r.Entries)), Generation: -1}
 	for i, e := range r.Entries {
 		h.Revisions = append(h.Revisions, rollout.Revision{Name: e.Hash, Number: e.Number})
 		h.Index[e.Hash] = i

@@ -72,6 +72,8 @@ type set struct {
 	// unsettled are pods for which a delete was sent and no definite answer came.
 	unsettled podSet
 	blocks    map[int]block
+	// pending are creates whose answer is not clear, by node.
+	pending map[int]PendingCreate
 	// heirs holds for pods that are deleted for an update the hash of the revision that their node gets next.
 	heirs map[types.UID]string
 }
@@ -124,7 +126,7 @@ func (x *Index) PutSet(key Key, w *dialect.Workload) {
 		s = nil
 	}
 	if s == nil {
-		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, unsettled: podSet{}, blocks: map[int]block{}}
+		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, unsettled: podSet{}, blocks: map[int]block{}, pending: map[int]PendingCreate{}}
 		s.workload = w
 		x.sets[key], x.byUID[w.UID] = s, s
 		x.place(s)

@@ -150,6 +150,7 @@ func (x *Index) forgetGhost(n *node) {
 	for _, s := range x.sets {
 		s.cells[n.id] = cell{}
 		delete(s.blocks, n.id)
+		delete(s.pending, n.id)
 	}
 	x.nodes.remove(n)
 }

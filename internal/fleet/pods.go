@@ -3,11 +3,14 @@
 package fleet
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // PutPod takes a version of a pod from the watch.
@@ -38,6 +41,9 @@ func (x *Index) putPod(rec Pod) {
 		p = &podRecord{nodeID: -1}
 		x.pods[rec.UID] = p
 	} else {
+		if s := x.byUID[p.Owner]; s != nil && p.nodeID >= 0 && (rec.Owner != p.Owner || rec.Node != p.Node) {
+			s.remember(p) // it lives on with its name, but not here
+		}
 		x.detach(p)
 		x.labels.release(p.labels)
 	}
@@ -223,7 +229,8 @@ func (x *Index) Doom(uid types.UID) {
 	}
 }
 
-// Spare takes a Doom back: the API server has definitely refused the delete.
+// Spare takes a Doom back: the API server has definitely refused the delete. Nobody is notified: whose delete was refused comes
+// back by itself, with a growing delay.
 func (x *Index) Spare(uid types.UID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -231,7 +238,6 @@ func (x *Index) Spare(uid types.UID) {
 		p.doomed = false
 		if s := x.byUID[p.Owner]; s != nil {
 			delete(s.heirs, uid)
-			x.notify(s.key)
 		}
 	}
 }
@@ -266,6 +272,33 @@ type Claims struct {
 	Adopt, Release []Pod
 	// Unsettled are pods for which a delete was sent without a definite answer.
 	Unsettled []Pod
+	// Pending are creates without a definite answer, sorted by node.
+	Pending []PendingCreate
+}
+
+// PendingCreate is a create whose answer is not clear.
+type PendingCreate struct {
+	Node, Pod string
+	// Until is when it will have taken effect if it ever does.
+	Until rollout.Time
+}
+
+// Pend records that a create has no definite answer. Nothing is created on its node until Unpend.
+func (x *Index) Pend(key Key, c PendingCreate) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if s, n := x.sets[key], x.nodes.byName[c.Node]; s != nil && n != nil {
+		s.pending[n.id] = c
+	}
+}
+
+// Unpend records that it is known what became of a create.
+func (x *Index) Unpend(key Key, nodeName string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if s, n := x.sets[key], x.nodes.byName[nodeName]; s != nil && n != nil {
+		delete(s.pending, n.id)
+	}
 }
 
 // Claims returns what the set has to adopt, release and settle, each sorted by name.
@@ -276,7 +309,10 @@ func (x *Index) Claims(key Key) Claims {
 	if s == nil {
 		return Claims{}
 	}
-	return Claims{Adopt: s.adoptable.sorted(), Release: s.foreign.sorted(), Unsettled: s.unsettled.sorted()}
+	return Claims{
+		Adopt: s.adoptable.sorted(), Release: s.foreign.sorted(), Unsettled: s.unsettled.sorted(),
+		Pending: slices.SortedFunc(maps.Values(s.pending), func(a, b PendingCreate) int { return strings.Compare(a.Node, b.Node) }),
+	}
 }
 
 func (ps podSet) sorted() []Pod {

@@ -3,6 +3,8 @@
 package fleet
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/internal/dialect"
@@ -20,17 +22,19 @@ type History struct {
 	// Generation is the template generation of the set, -1 when not known: a pod that carries it is of revision Update,
 	// whatever its hash (other versions of Kubernetes hash the same template differently).
 	Generation int64
+	// Of is the workload whose template revision Update is; nil leaves open whether the history belongs to the newest one.
+	Of *dialect.Workload
 	// Updated is when revision Update was written to the history; 0 when that is not known.
 	Updated rollout.Time
 }
 
-// Snapshot returns what Decide needs to know of the set at now, and when the earliest block of a node ends (0: none). ok is
-// false when there is no such set.
+// Snapshot returns what Decide needs to know of the set at now, and when the earliest block of a node ends (0: none). ok is false
+// when the set is gone, or is not what h belongs to any more.
 func (x *Index) Snapshot(key Key, h History, now rollout.Time) (s rollout.Snapshot, unblock rollout.Time, ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	set := x.sets[key]
-	if set == nil {
+	if set == nil || h.Of != nil && (set.workload.UID != h.Of.UID || set.workload.Generation != h.Of.Generation) {
 		return rollout.Snapshot{}, 0, false
 	}
 	s = rollout.Snapshot{Now: now, Set: set.workload.Set, Revisions: h.Revisions}
@@ -52,7 +56,7 @@ func (x *Index) Snapshot(key Key, h History, now rollout.Time) (s rollout.Snapsh
 			Name: n.Name, Fit: c.fit, Gone: !n.exists, Ready: n.Ready, Since: n.Since, Pods: pods[first:len(pods):len(pods)],
 			Selected: c.selected, Last: lookup.lastOf(set, c, n),
 		})
-		if len(set.blocks) > 0 {
+		if len(set.blocks)+len(set.pending) > 0 {
 			unblock = min0(unblock, applyBlock(set, n.id, &s.Nodes[len(s.Nodes)-1], now))
 		}
 	}
@@ -61,6 +65,10 @@ func (x *Index) Snapshot(key Key, h History, now rollout.Time) (s rollout.Snapsh
 
 // applyBlock sets n.Blocked while the block of the node lasts and returns when it ends; an old one is dropped.
 func applyBlock(s *set, id int, n *rollout.Node, now rollout.Time) rollout.Time {
+	if c, pending := s.pending[id]; pending {
+		n.Blocked = "it is not clear whether the create of pod " + c.Pod + " took effect"
+		return max(c.Until, now.Add(time.Second))
+	}
 	b, blocked := s.blocks[id]
 	if !blocked {
 		return 0

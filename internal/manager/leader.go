@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -45,6 +46,9 @@ type leader struct {
 	events     record.EventBroadcaster
 	client     kubernetes.Interface
 
+	namespace string
+	elected   bool
+
 	working, synced atomic.Bool
 }
 
@@ -70,7 +74,7 @@ func newLeader(o *options, cfg *rest.Config) (*leader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	l := &leader{metrics: metrics.New(o.metricsPerSet), client: client, events: record.NewBroadcaster()}
+	l := &leader{metrics: metrics.New(o.metricsPerSet), client: client, events: record.NewBroadcaster(), namespace: o.namespace, elected: o.leaderElect}
 	recorder := l.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource})
 	realClock := clock.RealClock{}
 	mayWrite := func() bool { return true }
@@ -109,13 +113,19 @@ func (l *leader) Start(ctx context.Context) error {
 	l.working.Store(true)
 	l.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: l.client.CoreV1().Events("")})
 	defer l.events.Shutdown()
+	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	defer cancel() // whatever ends this ends the guard and the watches too
 	if l.guard != nil {
 		wg.Go(func() { l.guard.Run(ctx) })
 	}
+	if err := l.fence(ctx); err != nil {
+		return nil
+	}
 	began := time.Now()
 	defer l.feed.Wait()
+	defer cancel()
 	if err := l.feed.Start(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -126,4 +136,28 @@ func (l *leader) Start(ctx context.Context) error {
 	log.Info("Read the cluster", "took", time.Since(began))
 	l.controller.Run(ctx)
 	return nil
+}
+
+// fence waits until no write of an earlier leader can take effect any more, so that what is read afterwards holds. The first
+// leader of all need not wait.
+func (l *leader) fence(ctx context.Context) error {
+	if l.firstTerm(ctx) {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(executor.Fence):
+		return nil
+	}
+}
+
+// firstTerm is whether the lease shows that nobody has led before. Without an election there is nobody else, and the writes of
+// an earlier process ended with its connections.
+func (l *leader) firstTerm(ctx context.Context) bool {
+	if !l.elected {
+		return true
+	}
+	lease, err := l.client.CoordinationV1().Leases(l.namespace).Get(ctx, leaseName, metav1.GetOptions{})
+	return err == nil && (lease.Spec.LeaseTransitions == nil || *lease.Spec.LeaseTransitions == 0)
 }

@@ -20,6 +20,9 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
+// leaseName is the name of the lease of the leader.
+const leaseName = "everynode-manager"
+
 // run wires everything and works until ctx ends or the lease is lost.
 func run(ctx context.Context, o *options) error {
 	if err := logsapi.ValidateAndApply(o.logs, o.gates); err != nil {
@@ -30,10 +33,13 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
+	if err := checkPlace(ctx, o, cfg); err != nil {
+		return err
+	}
 	mgr, err := ctrl.NewManager(cfg, manager.Options{
 		Scheme:                        scheme.Scheme,
 		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              "everynode-manager",
+		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       o.namespace,
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 &o.leaseDuration,

@@ -128,7 +128,10 @@ func TestTemplateGeneration(t *testing.T) {
 // The status patch is a part of a DaemonSet, with no field that its type does not know.
 func TestStatusPatch(t *testing.T) {
 	count := int32(8)
-	patch, _ := native.StatusPatch(&dialect.Workload{}, rollout.Status{Desired: 1, Current: 2, Misscheduled: 3, Ready: 4, Updated: 5, Available: 6, Unavailable: 7}, 9, &count)
+	patch, _ := native.StatusPatch(&dialect.Workload{}, dialect.Report{
+		Numbers:            rollout.Status{Desired: 1, Current: 2, Misscheduled: 3, Ready: 4, Updated: 5, Available: 6, Unavailable: 7},
+		ObservedGeneration: 9, CollisionCount: &count,
+	})
 	decoder := json.NewDecoder(bytes.NewReader(patch))
 	decoder.DisallowUnknownFields()
 	ds := &appsv1.DaemonSet{}

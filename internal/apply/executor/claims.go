@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,37 +15,64 @@ import (
 
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/rollout"
 )
 
-// Claims brings the ownership of pods in order before a decision: it sends again every delete that has no definite answer yet,
-// adopts the orphans that the set selects, and releases pods that it selects no longer. mayAdopt is asked once, before the
-// first adoption, whether the set still exists and is not being deleted; it has to ask the API server itself.
-func (e *Executor) Claims(ctx context.Context, key fleet.Key, owner metav1.OwnerReference, mayAdopt func(context.Context) error) error {
+// Claims brings in order, before a decision, what belongs to the set: it sends again every delete that has no definite answer yet, looks
+// for the pod of every create that has none, adopts the orphans that the set selects, and releases pods that it selects no longer. It
+// does a limited number of these at a time; done is false when there are more. mayAdopt is asked once, before the first
+// adoption, whether the set still exists and is not being deleted; it has to ask the API server itself.
+func (e *Executor) Claims(ctx context.Context, key fleet.Key, owner metav1.OwnerReference, mayAdopt func(context.Context) error) (done bool, err error) {
 	claims := e.Index.Claims(key)
-	var errs []error
+	var todo []func() error
 	for _, p := range claims.Unsettled {
-		errs = append(errs, e.settle(ctx, p))
+		todo = append(todo, func() error { return e.settle(ctx, p) })
+	}
+	for _, c := range claims.Pending {
+		todo = append(todo, func() error { return e.lookFor(ctx, key, c) })
 	}
 	for _, p := range claims.Release {
-		errs = append(errs, e.release(ctx, p, owner.UID))
+		todo = append(todo, func() error { return e.release(ctx, p, owner.UID) })
 	}
 	if len(claims.Adopt) > 0 {
 		if err := mayAdopt(ctx); err != nil {
-			return errors.Join(append(errs, fmt.Errorf("checking that pods may be adopted: %w", err))...)
+			return false, fmt.Errorf("checking that pods may be adopted: %w", err)
 		}
 	}
 	for _, p := range claims.Adopt {
-		errs = append(errs, e.adopt(ctx, p, owner))
+		todo = append(todo, func() error { return e.adopt(ctx, p, owner) })
 	}
+	now := min(len(todo), rollout.DefaultBurst)
+	return now == len(todo), together(todo[:now])
+}
+
+// together calls functions, some at once, and joins the first few of their errors.
+func together(todo []func() error) error {
+	var mu sync.Mutex
+	var errs []error
+	slots := make(chan struct{}, deleteConcurrency)
+	var wg sync.WaitGroup
+	for _, do := range todo {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if err := do(); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				if len(errs) < 3 {
+					errs = append(errs, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 	return errors.Join(errs...)
 }
 
 // settle repeats a delete whose answer was unclear. The UID makes that safe; not to repeat it would leave open whether the
 // pod is about to go.
 func (e *Executor) settle(ctx context.Context, p fleet.Pod) error {
-	err := e.Pods.Delete(ctx, p.Namespace, p.Name, p.UID)
-	answer := apply.OfDelete(err)
-	e.Count("delete", answer)
+	answer, err := e.delete(ctx, p.Namespace, p.Name, p.UID)
 	switch answer {
 	case apply.Done:
 		e.Index.Settle(p.UID)
@@ -60,6 +88,28 @@ func (e *Executor) settle(ctx context.Context, p fleet.Pod) error {
 	return nil
 }
 
+// lookFor finds out whether a create took effect whose answer was unclear. Only when the API server cannot be at work on it any more
+// does "not found" mean that it did not; until then the node waits.
+func (e *Executor) lookFor(ctx context.Context, key fleet.Key, c fleet.PendingCreate) error {
+	over := rollout.Time(e.Clock.Now().UnixNano()) >= c.Until
+	pod, err := e.Pods.Get(ctx, key.Namespace, c.Pod)
+	switch {
+	case err == nil:
+		if rec, ours := e.Index.PodFrom(pod); ours {
+			e.Index.FoldPod(rec)
+		}
+		e.Index.Unpend(key, c.Node)
+		return nil
+	case apierrors.IsNotFound(err):
+		if over {
+			e.Index.Unpend(key, c.Node)
+		}
+		return nil
+	default:
+		return fmt.Errorf("looking for pod %s: %w", c.Pod, err)
+	}
+}
+
 func (e *Executor) adopt(ctx context.Context, p fleet.Pod, owner metav1.OwnerReference) error {
 	return e.patchOwner(ctx, p, AdoptionPatch(p.UID, owner), "adopt")
 }
@@ -70,8 +120,7 @@ func (e *Executor) release(ctx context.Context, p fleet.Pod, owner types.UID) er
 
 func (e *Executor) patchOwner(ctx context.Context, p fleet.Pod, patch []byte, verb string) error {
 	pod, err := e.Pods.Patch(ctx, p.Namespace, p.Name, patch)
-	answer := apply.OfDelete(err) // not found and conflict mean the same here: this pod is no more
-	e.Count(verb, answer)
+	e.Count(verb, apply.OfDelete(err))
 	switch {
 	case err == nil:
 		if rec, ours := e.Index.PodFrom(pod); ours {

@@ -60,6 +60,9 @@ func (r *run) editPod(ctx context.Context, actions []int) {
 		return
 	}
 	for _, i := range actions {
+		if !r.job.MayWrite() {
+			return
+		}
 		a := r.job.Plan.Actions[i]
 		for _, edit := range r.edits(a, pod) {
 			if pod, err = r.send(ctx, a, edit); err != nil {
@@ -117,8 +120,8 @@ func (r *run) send(ctx context.Context, a rollout.Action, edit dialect.Edit) (*c
 }
 
 func (r *run) failEdit(a rollout.Action, err error) {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		r.e.Index.ForgetPod(types.UID(a.UID)) // gone, or another one of that name
+	if apierrors.IsNotFound(err) {
+		r.e.Index.ForgetPod(types.UID(a.UID))
 		return
 	}
 	if a.Kind == rollout.Patch {

@@ -68,9 +68,11 @@ type Job struct {
 	// Maker makes pods of the revision with that index.
 	Maker func(revision int) *podtemplate.Maker
 	// Edits are nil for a dialect that has none; Change says what a Patch from one revision to another is.
-	Edits  dialect.Edits
-	Change func(from, to int) dialect.Change
-	Texts  *Texts
+	Edits dialect.Edits
+	// MayWrite is asked before every write: another controller may have come to work meanwhile.
+	MayWrite func() bool
+	Change   func(from, to int) dialect.Change
+	Texts    *Texts
 }
 
 // Run carries out the plan and returns when every write has been answered. The error joins everything that was refused or
@@ -141,9 +143,11 @@ func (r *run) deleteAll(ctx context.Context, actions []int) {
 func (r *run) deleteOne(ctx context.Context, i int) {
 	a := r.job.Plan.Actions[i]
 	uid := types.UID(a.UID)
-	err := r.e.Pods.Delete(ctx, r.job.Key.Namespace, a.Pod, uid)
-	answer := apply.OfDelete(err)
-	r.e.Count("delete", answer)
+	if !r.job.MayWrite() {
+		r.e.Index.Spare(uid)
+		return
+	}
+	answer, err := r.e.delete(ctx, r.job.Key.Namespace, a.Pod, uid)
 	t := r.job.Texts
 	switch answer {
 	case apply.Done:
@@ -158,6 +162,25 @@ func (r *run) deleteOne(ctx context.Context, i int) {
 	default:
 		r.e.Index.Unsettle(uid)
 		r.fail(fmt.Errorf("deleting pod %s: %w", a.Pod, err))
+	}
+}
+
+// delete sends a delete and finds out what the answer means: where it says that the pod differs, a look tells whether it does.
+func (e *Executor) delete(ctx context.Context, namespace, name string, uid types.UID) (apply.Answer, error) {
+	err := e.Pods.Delete(ctx, namespace, name, uid)
+	answer := apply.OfDelete(err)
+	e.Count("delete", answer)
+	if answer != apply.Differs {
+		return answer, err
+	}
+	pod, getErr := e.Pods.Get(ctx, namespace, name)
+	switch {
+	case apierrors.IsNotFound(getErr) || getErr == nil && pod.UID != uid:
+		return apply.Gone, err
+	case getErr != nil:
+		return apply.Unclear, errors.Join(err, getErr)
+	default:
+		return apply.Refused, err
 	}
 }
 
@@ -192,6 +215,9 @@ func (r *run) createAll(ctx context.Context, actions []int) {
 
 // createOne returns false when further creates are not worth trying in this pass.
 func (r *run) createOne(ctx context.Context, i int) bool {
+	if !r.job.MayWrite() {
+		return false
+	}
 	a := r.job.Plan.Actions[i]
 	node := r.job.Snapshot.Nodes[a.Node].Name
 	params := r.params(node, a.Revision)
@@ -214,6 +240,9 @@ func (r *run) createOne(ctx context.Context, i int) bool {
 		r.fail(fmt.Errorf("creating a pod for node %s: %w", node, err))
 		return false
 	default:
+		r.e.Index.Pend(r.job.Key, fleet.PendingCreate{
+			Node: node, Pod: params.PodName, Until: rollout.Time(r.e.Clock.Now().Add(writeTimeout).UnixNano()),
+		})
 		r.fail(fmt.Errorf("creating a pod for node %s: %w", node, err))
 		return false
 	}

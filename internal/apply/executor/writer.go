@@ -43,9 +43,12 @@ func NewPods(c kubernetes.Interface) Pods { return livePods{c} }
 // NewRevisions returns Revisions on a real API server.
 func NewRevisions(c kubernetes.Interface) Revisions { return liveRevisions{c} }
 
-// writeTimeout is how long the API server may work on a write of a pod. It is shorter than the lease of a leader, so that when
-// a new one begins to read the cluster, no write of the old one can still be under way.
-const writeTimeout = 8 * time.Second
+// writeTimeout is how long the API server may work on the create or delete of a pod, not counting the wait for the client's own limit. A new leader waits as long before it reads the cluster, so that no
+// write of the old one can still be under way then (see Fence).
+const writeTimeout = 5 * time.Second
+
+// Fence is how long after the end of a leader a write of it can still take effect.
+const Fence = writeTimeout
 
 type livePods struct{ c kubernetes.Interface }
 

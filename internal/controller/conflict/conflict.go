@@ -57,6 +57,7 @@ type Guard struct {
 	known bool
 	// asked is the generation that nobody else should observe.
 	asked int64
+	uid   types.UID
 }
 
 // Options are the parts of a Guard; all are required.
@@ -115,7 +116,7 @@ func (g *Guard) sleep(ctx context.Context, err error) {
 }
 
 func (g *Guard) decide(ctx context.Context, other bool) {
-	if other && g.probe() != nil {
+	if other {
 		g.events.Event(g.probe(), corev1.EventTypeWarning, ReasonConflict, Message)
 	}
 	if g.may.Swap(!other) == !other && g.known {
@@ -136,7 +137,7 @@ func (g *Guard) ask(ctx context.Context) (other bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	g.asked = probe.Generation
+	g.asked, g.uid = probe.Generation, probe.UID
 	deadline := g.clock.Now().Add(answerWithin)
 	for g.clock.Now().Before(deadline) {
 		select {
@@ -186,7 +187,7 @@ func (g *Guard) touch(ctx context.Context) (*appsv1.DaemonSet, error) {
 }
 
 func (g *Guard) probe() *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: g.namespace, Name: ProbeName}
+	return &corev1.ObjectReference{APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: g.namespace, Name: ProbeName, UID: g.uid}
 }
 
 // newProbe is a DaemonSet that no node matches and whose image does not exist.

@@ -174,8 +174,9 @@ type state struct {
 	memory   rollout.Memory
 	history  historyCache
 	makers   makerCache
-	// told holds the problems that an event was sent for, so that none is sent twice for one cause.
-	told map[string]bool
+	// told holds the problems of generation toldOf that an event was sent for, so that none is sent twice for one cause.
+	told   map[string]bool
+	toldOf int64
 	// wroteStatus is when the status was last written.
 	wroteStatus time.Time
 }
@@ -211,9 +212,12 @@ type pass struct {
 // refuse sends an event for each problem of the set that was not told yet, and says whether one of them is fatal.
 func (p *pass) refuse() bool {
 	fatal := false
+	if p.state.toldOf != p.w.Generation {
+		p.state.toldOf, p.state.told = p.w.Generation, map[string]bool{}
+	}
 	for _, problem := range p.w.Problems {
 		fatal = fatal || problem.Fatal
-		id := fmt.Sprintf("%d/%s/%s", p.w.Generation, problem.Reason, problem.Message)
+		id := problem.Reason + "/" + problem.Message
 		if !p.state.told[id] {
 			p.state.told[id] = true
 			p.c.Events.Event(p.object(), "Warning", problem.Reason, problem.Message)
@@ -223,31 +227,35 @@ func (p *pass) refuse() bool {
 }
 
 func (p *pass) run(ctx context.Context) (time.Duration, error) {
-	claimErr := p.c.Executor.Claims(ctx, p.key, p.owner(), p.mayAdopt)
-	h, err := p.resolveHistory(ctx)
-	if err != nil {
-		return 0, errors.Join(claimErr, fmt.Errorf("bringing the history in order: %w", err))
+	claimed, err := p.c.Executor.Claims(ctx, p.key, p.owner(), p.mayAdopt)
+	h, historyErr := p.resolveHistory(ctx)
+	err = errors.Join(err, historyErr)
+	if h == nil {
+		return 0, err
 	}
 	now := p.c.Clock.Now()
 	snapshot, unblock, ok := p.c.Index.Snapshot(p.key, p.inPlace(h), timeOf(now))
 	if !ok {
-		return 0, nil
+		return 0, err // the set has changed meanwhile, which has asked for another pass
 	}
 	snapshot.Memory = p.state.memory
 	plan := rollout.Decide(snapshot)
 	took := p.c.Clock.Since(now)
-	observed, applyErr := p.w.ObservedGeneration, claimErr
-	if claimErr == nil {
-		// While it is not clear which pods are the set's own, and which are about to go, nothing is done but to say how things are.
-		observed, p.state.memory = p.w.Generation, plan.Memory
-		applyErr = p.apply(ctx, h, &snapshot, &plan)
+	report := dialect.Report{Numbers: plan.Status, ObservedGeneration: p.w.ObservedGeneration, Snapshot: &snapshot, Plan: &plan}
+	if err == nil && claimed {
+		// Before, it is not clear which pods are the set's own, which are about to go, or what the wanted revision is called; so
+		// nothing is done but to say how things are.
+		report.ObservedGeneration, report.UpdateRevision = p.w.Generation, h.Entries[h.Current].Name
+		p.state.memory = plan.Memory
+		err = p.apply(ctx, h, &snapshot, &plan)
 	}
-	again, statusErr := p.writeStatus(ctx, dialect.Report{
-		Numbers: plan.Status, ObservedGeneration: observed, UpdateRevision: h.Entries[h.Current].Name, Snapshot: &snapshot, Plan: &plan,
-	})
+	again, statusErr := p.writeStatus(ctx, report)
 	p.c.Observer.Decided(p.key, &snapshot, &plan, took)
-	if err := errors.Join(applyErr, statusErr); err != nil {
+	if err := errors.Join(err, statusErr); err != nil {
 		return 0, err
+	}
+	if !claimed {
+		again = time.Millisecond
 	}
 	return soonest(again, until(now, plan.Wake), until(now, unblock)), nil
 }
@@ -259,6 +267,7 @@ func (p *pass) apply(ctx context.Context, h *fleet.Resolved, s *rollout.Snapshot
 		Change: func(from, to int) dialect.Change {
 			return dialect.Change{From: h.Entries[from].Template, To: h.Entries[to].Template, Hash: h.Entries[to].Hash}
 		},
+		MayWrite: p.d.MayWrite,
 	})
 	if err != nil {
 		return err

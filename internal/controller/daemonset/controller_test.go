@@ -5,7 +5,6 @@ package daemonset
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/apply/executor"
 )
 
 func TestCreatesOnePodPerNodeAndReportsIt(t *testing.T) {
@@ -73,12 +74,87 @@ func TestACreateWhoseAnswerWasLostIsTakenForDone(t *testing.T) {
 	}
 	w.after = nil
 	w.mustPass()
-	if got := w.wrote("create"); len(got) != 2 || got[0] != got[1] || len(w.pods) != 1 {
-		t.Errorf("creates %v, pods %d: the second create must find the first", got, len(w.pods))
-	}
 	w.mustPass()
-	if got := w.wrote("create"); len(got) != 2 {
-		t.Errorf("a third create: %v", got)
+	if got := w.wrote("create"); len(got) != 1 || len(w.pods) != 1 {
+		t.Errorf("creates %v, pods %d: the pod has to be found", got, len(w.pods))
+	}
+}
+
+// The template changes while it is not known whether a pod of the old one was created: no pod of the new one may join it.
+func TestAnUnclearCreateIsClearedUpBeforeAnotherOne(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	w.watch = false
+	unclear := func(verb, _ string) error {
+		if verb == "create" {
+			return errors.New("read tcp: connection reset by peer")
+		}
+		return nil
+	}
+	w.after = unclear
+	if err := w.pass(); err == nil {
+		t.Fatal("an unclear create has to fail the pass")
+	}
+	w.after = nil
+	w.edit("img:v2")
+	w.mustPass()
+	if len(w.pods) != 1 {
+		t.Fatalf("%d pods on one node", len(w.pods))
+	}
+
+	// The same, but the API server is still at work on the create when it is looked for.
+	w = newWorld(t, 1, nil)
+	w.watch = false
+	w.before = unclear
+	if err := w.pass(); err == nil {
+		t.Fatal("an unclear create has to fail the pass")
+	}
+	w.before = nil
+	w.edit("img:v2")
+	w.mustPass()
+	if len(w.pods) != 0 {
+		t.Fatalf("a second create while the first could still take effect: %v", w.log)
+	}
+	w.clock.Step(executor.Fence)
+	w.mustPass()
+	w.mustPass()
+	if len(w.pods) != 1 {
+		t.Errorf("%d pods after the first create cannot take effect any more", len(w.pods))
+	}
+}
+
+// A webhook may refuse with the code of a failed precondition.
+func TestAConflictThatIsNoneLeavesThePodAlive(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	w.settle()
+	w.edit("img:v2")
+	w.before = func(verb, name string) error {
+		if verb == "delete" {
+			return apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, name, errors.New("webhook says no"))
+		}
+		return nil
+	}
+	for range 3 {
+		if err := w.pass(); !apierrors.IsConflict(err) {
+			t.Fatalf("error %v", err)
+		}
+	}
+	if len(w.pods) != 1 {
+		t.Errorf("%d pods on one node", len(w.pods))
+	}
+}
+
+// A write that another controller's arrival has overtaken is not sent.
+func TestStopsInTheMiddleOfAPass(t *testing.T) {
+	w := newWorld(t, 40, nil)
+	w.after = func(verb, _ string) error {
+		w.mayWrite = verb != "create"
+		return nil
+	}
+	if err := w.pass(); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.wrote("create"); len(got) != 1 {
+		t.Errorf("%d creates", len(got))
 	}
 }
 
@@ -290,82 +366,6 @@ func TestSelectingAllIsRefusedOnce(t *testing.T) {
 	}
 }
 
-func TestRollsBackToAnOldRevision(t *testing.T) {
-	w := newWorld(t, 2, nil)
-	w.settle()
-	w.edit("img:v2")
-	w.settle()
-	w.edit("img:v1")
-	w.settle()
-	if len(w.revisions) != 2 {
-		t.Fatalf("%d revisions, want 2", len(w.revisions))
-	}
-	numbers := map[int64]bool{}
-	for _, r := range w.revisions {
-		numbers[r.Revision] = true
-	}
-	if !numbers[2] || !numbers[3] {
-		t.Errorf("revision numbers %v, want 2 and 3", numbers)
-	}
-}
-
-func TestAHashCollisionRaisesTheCount(t *testing.T) {
-	w := newWorld(t, 1, nil)
-	var taken string
-	w.before = func(verb, name string) error {
-		if verb == "create-revision" && taken == "" {
-			taken = name
-			w.revisions[name] = &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{
-				Name: name, Namespace: "ns", UID: "x", ResourceVersion: w.next(),
-				OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", APIVersion: "apps/v1", UID: "other", Controller: new(true)}},
-			}}
-		}
-		return nil
-	}
-	if err := w.pass(); err == nil || !strings.Contains(err.Error(), "collision") {
-		t.Fatalf("error %v, want the collision", err)
-	}
-	if got := w.status("collisionCount"); got != 1 {
-		t.Fatalf("collisionCount %d, want 1", got)
-	}
-	w.settle()
-	if len(w.revisions) != 2 || len(w.pods) != 1 {
-		t.Errorf("%d revisions, %d pods", len(w.revisions), len(w.pods))
-	}
-}
-
-func TestHistoryIsTruncatedButNotWhatPodsCarry(t *testing.T) {
-	limit := int32(1)
-	w := newWorld(t, 1, func(ds *appsv1.DaemonSet) { ds.Spec.RevisionHistoryLimit = &limit })
-	for i := range 5 {
-		w.edit(fmt.Sprintf("img:v%d", i+2))
-		w.settle()
-	}
-	w.settle()
-	if len(w.revisions) != 2 {
-		t.Errorf("%d revisions are left, want the current one and one old", len(w.revisions))
-	}
-}
-
-func TestAdoptsRevisionsOfAnEarlierLife(t *testing.T) {
-	w := newWorld(t, 1, nil)
-	w.settle()
-	for _, r := range w.revisions {
-		r.OwnerReferences = nil
-		r.ResourceVersion = w.next()
-	}
-	for _, p := range w.pods {
-		p.OwnerReferences = nil
-		p.ResourceVersion = w.next()
-	}
-	w.deliver()
-	w.forgetLog()
-	w.settle()
-	if c, r := w.wrote("create"), w.wrote("create-revision"); len(c)+len(r) != 0 {
-		t.Errorf("created pods %v and revisions %v instead of adopting", c, r)
-	}
-}
-
 func TestFailedPodEventComesAfterTheDelete(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	w.settle()
@@ -465,6 +465,7 @@ func TestAnswersWithoutStatusAreUnclear(t *testing.T) {
 		t.Fatal("an error has to be reported")
 	}
 	w.before = nil
+	w.clock.Step(executor.Fence)
 	w.settle()
 	if len(w.pods) != 1 {
 		t.Errorf("%d pods", len(w.pods))

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -50,26 +51,28 @@ func (c *historyCache) resolve(w *dialect.Workload, owned []fleet.Revision) *fle
 var errHistoryMoved = errors.New("the history was changed; the pass begins anew")
 
 // resolveHistory adopts revisions of an earlier life of the set, creates the revision of the template when there is none, and
-// gives it the highest number. Each write is folded into the fleet; a few rounds lead to a history at rest.
+// gives it the highest number. Each write is folded into the fleet; a few rounds lead to a history at rest. With an error it returns
+// the history as it is: the set can still be looked at.
 func (p *pass) resolveHistory(ctx context.Context) (*fleet.Resolved, error) {
+	var h *fleet.Resolved
 	for range 4 {
 		owned, orphans := p.c.Index.History(p.key)
-		h := p.state.history.resolve(p.w, owned)
+		h = p.state.history.resolve(p.w, owned)
 		err := p.improveHistory(ctx, h, orphans)
+		if err == nil {
+			return h, nil
+		}
 		if !errors.Is(err, errHistoryMoved) {
-			return h, err
+			return h, fmt.Errorf("bringing the history in order: %w", err)
 		}
 	}
-	return nil, errors.New("the history does not come to rest; somebody else changes it")
+	return h, errors.New("bringing the history in order: it does not come to rest; somebody else changes it")
 }
 
-// improveHistory makes one change that the history needs and returns errHistoryMoved; nil when it needs none.
+// improveHistory makes one kind of change that the history needs and returns errHistoryMoved; nil when it needs none.
 func (p *pass) improveHistory(ctx context.Context, h *fleet.Resolved, orphans []fleet.Revision) error {
 	if len(orphans) > 0 {
-		if err := p.mayAdopt(ctx); err != nil {
-			return err
-		}
-		return p.patchRevision(ctx, &orphans[0], executor.AdoptionPatch(orphans[0].UID, p.owner()))
+		return p.adoptRevisions(ctx, orphans)
 	}
 	for i := range h.Revisions {
 		if r := &h.Revisions[i]; !r.Labelled {
@@ -85,6 +88,19 @@ func (p *pass) improveHistory(ctx context.Context, h *fleet.Resolved, orphans []
 		return p.patchRevision(ctx, cur, patch)
 	}
 	return nil
+}
+
+func (p *pass) adoptRevisions(ctx context.Context, orphans []fleet.Revision) error {
+	if err := p.mayAdopt(ctx); err != nil {
+		return err
+	}
+	for i := range orphans {
+		err := p.patchRevision(ctx, &orphans[i], executor.AdoptionPatch(orphans[i].UID, p.owner()))
+		if !errors.Is(err, errHistoryMoved) {
+			return err
+		}
+	}
+	return errHistoryMoved
 }
 
 func metadataPatch(uid types.UID, field string, value any) []byte {
@@ -123,13 +139,13 @@ func (p *pass) createRevision(ctx context.Context, number int64) error {
 	if err != nil {
 		return fmt.Errorf("encoding the template: %w", err)
 	}
-	labels := map[string]string{}
+	revisionLabels := map[string]string{}
 	ofTemplate, _, _ := unstructured.NestedStringMap(p.w.Template, "metadata", "labels")
-	maps.Copy(labels, ofTemplate)
-	labels[appsv1.ControllerRevisionHashLabelKey] = hash
+	maps.Copy(revisionLabels, ofTemplate)
+	revisionLabels[appsv1.ControllerRevisionHashLabelKey] = hash
 	wanted := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: p.w.Namespace, Name: p.w.Name + "-" + hash, Labels: labels, Annotations: p.w.Annotations,
+			Namespace: p.w.Namespace, Name: p.w.Name + "-" + hash, Labels: revisionLabels, Annotations: p.w.Annotations,
 			OwnerReferences: []metav1.OwnerReference{p.owner()},
 		},
 		Data:     runtime.RawExtension{Raw: data},
@@ -148,15 +164,16 @@ func (p *pass) createRevision(ctx context.Context, number int64) error {
 }
 
 // sameOrCollision looks at the revision that has the wanted name already. It may be the one that an earlier pass created, or
-// an orphan that only has to be adopted; otherwise two templates hash to one name (or another kind of set has that name), and
-// the collision count in the status is raised so that the next hash differs.
+// an orphan that only has to be adopted; otherwise two templates hash to one name (or a set that is gone, or one of another kind,
+// has that name), and the collision count in the status is raised so that the next hash differs.
 func (p *pass) sameOrCollision(ctx context.Context, name string) error {
 	found, err := p.c.Revisions.Get(ctx, p.w.Namespace, name)
 	if err != nil {
 		return fmt.Errorf("looking at revision %s: %w", name, err)
 	}
 	rec, ours := feed.RevisionFrom(found)
-	if ours && (rec.Owner == p.w.UID || rec.Owner == "") && !rec.Deleting && revision.Equal(rec.Template, p.w.Template) {
+	adoptable := rec.Owner == "" && p.w.Selector.Matches(labels.Set(rec.Labels))
+	if ours && (rec.Owner == p.w.UID || adoptable) && !rec.Deleting && revision.Equal(rec.Template, p.w.Template) {
 		return p.foldRevision(found)
 	}
 	live, err := p.c.Sets.Get(ctx, p.key)
@@ -206,7 +223,7 @@ func (p *pass) inPlace(h *fleet.Resolved) fleet.History {
 		return view
 	}
 	for i := range h.Entries {
-		if i != h.Current {
+		if i != h.Current && h.Current >= 0 {
 			view.Revisions[i].InPlace, view.Revisions[i].Why = p.d.InPlace(h.Entries[i].Template, h.Entries[h.Current].Template)
 		}
 	}

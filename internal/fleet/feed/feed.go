@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -97,7 +98,9 @@ func (s *stream) currentVersion(ctx context.Context) (string, error) {
 	var list runtime.Object
 	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		var err error
-		list, err = cache.ToListerWatcherWithContext(s.lister).ListWithContext(ctx, metav1.ListOptions{Limit: 1})
+		if list, err = cache.ToListerWatcherWithContext(s.lister).ListWithContext(ctx, metav1.ListOptions{Limit: 1}); err != nil {
+			klog.FromContext(ctx).Error(err, "Could not read the cluster; trying again", "resource", s.name)
+		}
 		return err == nil, retryable(err)
 	})
 	if err != nil {

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// refusing is an API server that answers everything with one status.
+func refusing(t *testing.T, body string, code int) *rest.Config {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_, _ = w.Write([]byte(body))
+	}))
+	t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL, QPS: 100, Burst: 100}
+}
+
+const (
+	forbidden = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no"}`
+	notFound  = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"message":"namespaces \"everynode-system\" not found"}`
+)
+
+// A leader that may not read the cluster has to say so and give up its lease, so that one with more rights can take over.
+func TestALeaderThatMayNotReadGivesUp(t *testing.T) {
+	o, err := parse(t, "", "--leader-elect=false")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := newLeader(o, refusing(t, forbidden, http.StatusForbidden))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- l.Start(t.Context()) }()
+	select {
+	case err := <-done:
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("error %v, want the refusal", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the leader hangs")
+	}
+}
+
+func TestWhereTheManagerCannotWork(t *testing.T) {
+	for name, c := range map[string]struct{ body, want string }{
+		"no namespace": {notFound, "the namespace everynode-system does not exist: apply config/install"},
+		"no rights":    {forbidden, "not allowed to work in the namespace everynode-system"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code := http.StatusNotFound
+			if c.body == forbidden {
+				code = http.StatusForbidden
+			}
+			client, err := kubernetes.NewForConfig(refusing(t, c.body, code))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := checkNamespace(context.Background(), client, "everynode-system"); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestAPortInUseIsNamedWithItsFlag(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	err = checkAddress("--metrics-bind-address", l.Addr().String())
+	if err == nil || !strings.Contains(err.Error(), l.Addr().String()) || !strings.Contains(err.Error(), "with --metrics-bind-address, or 0") {
+		t.Errorf("error %v", err)
+	}
+	if err := checkAddress("--metrics-bind-address", "0"); err != nil {
+		t.Errorf("switched off: %v", err)
+	}
+}
