@@ -24,6 +24,8 @@ PARITY_BUDGET ?= 5m
 SMOKE_BUDGET ?= 5m
 UPSTREAM_BUDGET ?= 10m
 INTEGRATION_BUDGET ?= 30m
+SCALE_BUDGET ?= 5m
+DEMO_BUDGET ?= 5m
 
 MODULES := . localplane test
 ALL_MODULES := $(MODULES) hack/tools
@@ -82,7 +84,7 @@ test: build test-unit test-race test-localplane test-parity test-smoke test-upst
 	@$(STEP) -l
 
 .PHONY: test-all
-test-all: build test-unit test-race test-localplane test-parity test-integration test-upstream ## Run the tests, and everything that an issue promised to show
+test-all: build test-unit test-race test-localplane test-parity test-integration test-scale test-upstream test-demo ## Run the tests, and everything that an issue promised to show
 	@$(STEP) -l
 
 .PHONY: test-unit
@@ -118,6 +120,17 @@ test-integration: build ## All integration tests, on planes
 	@$(STEP) -b $(INTEGRATION_BUDGET) 'integration tests' \
 		go test -C test -count=1 -v -timeout $(INTEGRATION_BUDGET) $(GO_TEST_FLAGS) ./integration/...
 
+.PHONY: test-scale
+test-scale: build ## What a plane promises about its size: 1,000 nodes Ready within 30 seconds
+	@$(STEP) -b $(SCALE_BUDGET) 'scale tests' \
+		go test -C test -count=1 -v -timeout $(SCALE_BUDGET) $(GO_TEST_FLAGS) ./scale/...
+
+# The demo judges itself, and fails when something that it promises does not hold. Its output is a pipe here, no terminal.
+.PHONY: test-demo
+test-demo: build ## The demo, from beginning to end, in plain lines
+	@$(STEP) -b $(DEMO_BUDGET) 'demo' \
+		bash -eo pipefail -c 'timeout --kill-after=30s $(DEMO_BUDGET) bin/localplane demo | cat'
+
 .PHONY: test-upstream
 test-upstream: build ## Upstream's own end-to-end tests of DaemonSets, on a plane with Everynode's native dialect
 	@$(STEP) 'build of the end-to-end tests (about 4 minutes the first time, on two cores)' \
@@ -126,8 +139,17 @@ test-upstream: build ## Upstream's own end-to-end tests of DaemonSets, on a plan
 		go test -C test -count=1 -v -timeout $(UPSTREAM_BUDGET) $(GO_TEST_FLAGS) ./upstream/...
 
 .PHONY: verify
-verify: verify-format verify-tidy verify-rules verify-generate vet lint test-race ## Check everything that a reviewer should not have to: rules, format, linters, generated files, races
+verify: verify-begin verify-format verify-tidy verify-rules verify-generate vet lint test-race verify-clean ## Check everything that a reviewer should not have to: rules, format, linters, generated files, races
 	@$(STEP) -l
+
+.PHONY: verify-begin
+verify-begin:
+	@hack/verify-clean -b
+
+# Only when the tree was clean at the beginning: make verify can be run before a commit as well.
+.PHONY: verify-clean
+verify-clean:
+	@hack/verify-clean
 
 .PHONY: verify-format
 verify-format: ## gofmt and go.mod files have nothing to change
