@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/internal/fleet"
+)
+
+var pods = corev1.Resource("pods")
+
+// answered is an answer of a server with that code, and no more to it.
+func answered(code int) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: int32(code)}}
+}
+
+// broken is what the client returns when the network failed during that operation.
+func broken(op string, err syscall.Errno) error {
+	return &url.Error{Op: "Post", URL: "https://127.0.0.1/", Err: &net.OpError{Op: op, Net: "tcp", Err: os.NewSyscallError(op, err)}}
+}
+
+// terminating is how the API server refuses a create in a namespace that is being deleted.
+func terminating() error {
+	err := apierrors.NewForbidden(pods, "p", errors.New("namespace ns is being terminated"))
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	return err
+}
+
+func TestAnswers(t *testing.T) {
+	for name, test := range map[string]struct {
+		err            error
+		create, delete Answer
+	}{
+		"no error":            {nil, Done, Done},
+		"400":                 {apierrors.NewBadRequest("no"), Refused, Refused},
+		"401":                 {apierrors.NewUnauthorized("no"), Refused, Refused},
+		"403":                 {apierrors.NewForbidden(pods, "p", errors.New("quota")), Refused, Refused},
+		"404":                 {apierrors.NewNotFound(pods, "p"), Refused, Gone},
+		"408":                 {answered(http.StatusRequestTimeout), Unclear, Unclear},
+		"409, exists":         {apierrors.NewAlreadyExists(pods, "p"), Exists, Refused},
+		"409, conflict":       {apierrors.NewConflict(pods, "p", errors.New("the UID differs")), Refused, Differs},
+		"409, of a webhook":   {answered(http.StatusConflict), Refused, Differs},
+		"422":                 {answered(http.StatusUnprocessableEntity), Refused, Refused},
+		"429":                 {apierrors.NewTooManyRequests("later", 1), Refused, Refused},
+		"499":                 {answered(499), Refused, Refused},
+		"500":                 {apierrors.NewInternalError(errors.New("etcd")), Unclear, Unclear},
+		"502, of a proxy":     {answered(http.StatusBadGateway), Unclear, Unclear},
+		"503":                 {apierrors.NewServiceUnavailable("no"), Unclear, Unclear},
+		"504":                 {apierrors.NewTimeoutError("late", 1), Unclear, Unclear},
+		"no code":             {answered(0), Unclear, Unclear},
+		"namespace ends":      {terminating(), Ended, Refused},
+		"nobody listens":      {broken("dial", syscall.ECONNREFUSED), Refused, Refused},
+		"connection reset":    {broken("read", syscall.ECONNRESET), Unclear, Unclear},
+		"broken pipe":         {broken("write", syscall.EPIPE), Unclear, Unclear},
+		"own deadline":        {context.DeadlineExceeded, Unclear, Unclear},
+		"own end":             {context.Canceled, Unclear, Unclear},
+		"something unheardof": {errors.New("?"), Unclear, Unclear},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, err := range []error{test.err, wrapped(test.err)} {
+				if got := OfCreate(err); got != test.create {
+					t.Errorf("create, %v: %s, want %s", err, got, test.create)
+				}
+				if got := OfDelete(err); got != test.delete {
+					t.Errorf("delete, %v: %s, want %s", err, got, test.delete)
+				}
+			}
+		})
+	}
+}
+
+func wrapped(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("writing: %w", err)
+}
+
+// TestAnswerNames pins the values of a metric label.
+func TestAnswerNames(t *testing.T) {
+	var got []string
+	for a := Done; a <= Unclear; a++ {
+		got = append(got, a.String())
+	}
+	if want := "done exists gone differs ended refused unclear"; strings.Join(got, " ") != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestSlowStart(t *testing.T) {
+	for name, test := range map[string]struct {
+		creates, failsIn int // the batch that fails, 0 for none
+		batches          []int
+		skipped          int
+	}{
+		"nothing to do":         {0, 0, nil, 0},
+		"one":                   {1, 0, []int{1}, 0},
+		"twice as many always":  {250, 0, []int{1, 2, 4, 8, 16, 32, 64, 123}, 0},
+		"exactly used up":       {7, 0, []int{1, 2, 4}, 0},
+		"the first one fails":   {250, 1, []int{1}, 249},
+		"a later one fails":     {250, 3, []int{1, 2, 4}, 243},
+		"the last one fails":    {7, 3, []int{1, 2, 4}, 0},
+		"the only create fails": {1, 1, []int{1}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := NewSlowStart(test.creates)
+			var batches []int
+			skipped := 0
+			for n := s.Next(); n > 0; n = s.Next() {
+				if batches = append(batches, n); len(batches) == test.failsIn {
+					skipped += s.Fail()
+				}
+			}
+			if !slices.Equal(batches, test.batches) || skipped != test.skipped {
+				t.Errorf("batches %v and %d left out, want %v and %d", batches, skipped, test.batches, test.skipped)
+			}
+		})
+	}
+}
+
+func TestCheck(t *testing.T) {
+	wanted := Wanted{Owner: "set", Node: "n1", Hash: "h1"}
+	for name, test := range map[string]struct {
+		change func(*fleet.Pod)
+		stale  bool
+		says   string // "" when it is the wanted one
+	}{
+		"the wanted one":      {func(*fleet.Pod) {}, false, ""},
+		"somebody else's":     {func(p *fleet.Pod) { p.Owner = "other" }, false, "p is taken by a pod that this daemon set does not control"},
+		"nobody's":            {func(p *fleet.Pod) { p.Owner = "" }, false, "does not control"},
+		"another node's":      {func(p *fleet.Pod) { p.Node = "n2" }, false, "p is taken by a pod of node n2"},
+		"another revision's":  {func(p *fleet.Pod) { p.Hash = "h2" }, false, "p is taken by a pod of revision h2"},
+		"on its way out":      {func(p *fleet.Pod) { p.Deleting = true }, true, "p is taken by a pod that is terminating"},
+		"waiting is in vain":  {func(p *fleet.Pod) { p.Deleting, p.Owner = true, "other" }, false, "does not control"},
+		"not the same to say": {func(p *fleet.Pod) { p.Deleting, p.Hash = true, "h2" }, false, "revision h2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := fleet.Pod{Name: "p", Owner: "set", Node: "n1", Hash: "h1"}
+			test.change(&found)
+			stale, err := wanted.Check(found)
+			if stale != test.stale || (err == nil) != (test.says == "") || (err != nil && !strings.Contains(err.Error(), test.says)) {
+				t.Errorf("stale %v, error %v, want %v and %q", stale, err, test.stale, test.says)
+			}
+		})
+	}
+}
