@@ -5,8 +5,10 @@ package executor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -59,6 +61,7 @@ func (r *run) editPod(ctx context.Context, actions []int) {
 		r.fold(pod)
 		return
 	}
+	r.fold(pod) // an edit that turns out to be needless, because the answer to an earlier one was lost, is seen by this
 	for _, i := range actions {
 		if !r.job.MayWrite() {
 			return
@@ -89,20 +92,26 @@ func (r *run) edits(a rollout.Action, pod *corev1.Pod) []dialect.Edit {
 	case rollout.Unmark:
 		return e.Unmark(pod, now)
 	case rollout.Patch:
-		return e.Patch(pod, r.job.Change(r.from(a), a.Revision), now)
+		return e.Patch(pod, r.job.Change(r.from(a, pod), a.Revision), now)
 	default:
 		return nil
 	}
 }
 
-// from is the revision that the pod of a Patch has now.
-func (r *run) from(a rollout.Action) int {
+// from is the revision that the pod of a Patch has now. What the pod itself says is newer than the plan, but its hash may be one
+// that only the fleet knows the revision of.
+func (r *run) from(a rollout.Action, pod *corev1.Pod) int {
+	hash := pod.Labels[appsv1.ControllerRevisionHashLabelKey]
+	known := func(v rollout.Revision) bool { return v.Name == hash }
+	if i := slices.IndexFunc(r.job.Snapshot.Revisions, known); i >= 0 {
+		return i
+	}
 	for _, p := range r.job.Snapshot.Nodes[a.Node].Pods {
 		if p.UID == a.UID {
 			return p.Revision
 		}
 	}
-	return rollout.NoRevision
+	return a.Revision
 }
 
 func (r *run) send(ctx context.Context, a rollout.Action, edit dialect.Edit) (*corev1.Pod, error) {

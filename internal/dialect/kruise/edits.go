@@ -5,12 +5,15 @@ package kruise
 import (
 	"encoding/json"
 	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // hookKey and hookAgent stand in the message of KruisePodReady, as OpenKruise writes them.
@@ -37,84 +40,159 @@ func (Edits) Gates(w *dialect.Workload) []string {
 	return gates
 }
 
-// Prepare implements dialect.Edits. The pod is made not ready first: after a crash in between it is prepared once more.
+func hookMessage() kruise.NotReadyMessage {
+	return kruise.NotReadyMessage{UserAgent: hookAgent, Key: hookKey}
+}
+
+// Prepare implements dialect.Edits. The pod is made not ready first: after a crash in between it is prepared once more, or, if it
+// is not to be deleted any more, found to be stranded.
 func (Edits) Prepare(w *dialect.Workload, p *corev1.Pod, now time.Time) []dialect.Edit {
 	var edits []dialect.Edit
 	if w.PreDelete != nil && w.PreDelete.MarkNotReady && hasGate(p, kruise.KruisePodReady) {
-		// Two strings can always be encoded.
-		message, _ := json.Marshal([]kruise.NotReadyMessage{{UserAgent: hookAgent, Key: hookKey}})
-		edits = append(edits, conditionEdit(p, now, corev1.PodCondition{
-			Type: kruise.KruisePodReady, Status: corev1.ConditionFalse, Message: string(message),
-		}))
+		held := messages(p)
+		if !slices.Contains(held, hookMessage()) {
+			held = append(held, hookMessage())
+		}
+		edits = append(edits, conditionEdit(p, now, podReady(held)))
 	}
 	return append(edits, lifecycleEdit(p, kruise.LifecyclePreparingDelete, now))
 }
 
-// Restore implements dialect.Edits.
+// Restore implements dialect.Edits. The gate is opened first: after a crash in between the pod is restored once more.
 func (Edits) Restore(_ *dialect.Workload, p *corev1.Pod, now time.Time) []dialect.Edit {
-	edits := []dialect.Edit{lifecycleEdit(p, kruise.LifecycleNormal, now)}
+	var edits []dialect.Edit
 	if hasGate(p, kruise.KruisePodReady) {
-		edits = append(edits, conditionEdit(p, now, corev1.PodCondition{Type: kruise.KruisePodReady, Status: corev1.ConditionTrue}))
+		edits = append(edits, conditionEdit(p, now, podReady(heldByOthers(p))))
 	}
-	return edits
+	return append(edits, lifecycleEdit(p, kruise.LifecycleNormal, now))
 }
 
-// Mark implements dialect.Edits.
+// heldByOthers is what keeps the pod not ready besides the hook.
+func heldByOthers(p *corev1.Pod) []kruise.NotReadyMessage {
+	return slices.DeleteFunc(messages(p), func(m kruise.NotReadyMessage) bool { return m == hookMessage() })
+}
+
+// podReady is the condition KruisePodReady with what keeps it False.
+func podReady(held []kruise.NotReadyMessage) corev1.PodCondition {
+	if len(held) == 0 {
+		return corev1.PodCondition{Type: kruise.KruisePodReady, Status: corev1.ConditionTrue}
+	}
+	// Pairs of strings can always be encoded.
+	message, _ := json.Marshal(held)
+	return corev1.PodCondition{Type: kruise.KruisePodReady, Status: corev1.ConditionFalse, Message: string(message)}
+}
+
+// Mark implements dialect.Edits. A pod that is marked stays as it is, for it may have been patched since; and no mark seems as old
+// as the state of the change before, whatever another leader's clock has put there.
 func (Edits) Mark(p *corev1.Pod, now time.Time) []dialect.Edit {
-	return []dialect.Edit{conditionEdit(p, now, corev1.PodCondition{
+	if c := condition(p, kruise.InPlaceUpdateReady); c != nil && c.Status != corev1.ConditionTrue {
+		return nil
+	}
+	return []dialect.Edit{markEdit(p, markTime(p, now))}
+}
+
+func markEdit(p *corev1.Pod, at time.Time) dialect.Edit {
+	return conditionEdit(p, at, corev1.PodCondition{
 		Type: kruise.InPlaceUpdateReady, Status: corev1.ConditionFalse, Reason: kruise.ReasonStartInPlaceUpdate,
-	})}
+	})
+}
+
+// markTime is now, or the first whole second after the state of the last change, which has no more than seconds.
+func markTime(p *corev1.Pod, now time.Time) time.Time {
+	if state, since := stateOf(p); state != nil && now.Truncate(time.Second).Compare(since) <= 0 {
+		return since.Add(time.Second)
+	}
+	return now
 }
 
 // Unmark implements dialect.Edits. It opens every gate of ours that nothing holds closed.
 func (Edits) Unmark(p *corev1.Pod, now time.Time) []dialect.Edit {
 	var conditions []corev1.PodCondition
-	for _, gate := range []corev1.PodConditionType{kruise.InPlaceUpdateReady, kruise.KruisePodReady} {
-		if !hasGate(p, gate) || gate == kruise.KruisePodReady && condition(p, gate) != nil {
-			continue // an existing False of KruisePodReady is for the hook to take back
-		}
-		conditions = append(conditions, corev1.PodCondition{Type: gate, Status: corev1.ConditionTrue})
+	if c := condition(p, kruise.InPlaceUpdateReady); hasGate(p, kruise.InPlaceUpdateReady) && (c == nil || c.Status != corev1.ConditionTrue) {
+		conditions = append(conditions, corev1.PodCondition{Type: kruise.InPlaceUpdateReady, Status: corev1.ConditionTrue})
+	}
+	if unopened(p, kruise.KruisePodReady) || stranded(p) {
+		conditions = append(conditions, podReady(heldByOthers(p)))
+	}
+	if len(conditions) == 0 {
+		return nil
 	}
 	return []dialect.Edit{conditionEdit(p, now, conditions...)}
 }
 
 // Patch implements dialect.Edits: images, labels and annotations that differ between the templates, the hash of the revision, and
-// the state that tells when the node runs all this.
+// the state that tells when the node runs all this. A pod whose gate is open, or was never opened, is marked first. One that
+// has the hash has been patched: that the answer was lost is no reason to forget what it waits for.
 func (Edits) Patch(p *corev1.Pod, c dialect.Change, now time.Time) []dialect.Edit {
-	if marked := condition(p, kruise.InPlaceUpdateReady); marked != nil && now.Before(marked.LastTransitionTime.Time) {
+	if p.Labels[hashLabel] == c.Hash {
+		return nil
+	}
+	var edits []dialect.Edit
+	marked := condition(p, kruise.InPlaceUpdateReady)
+	switch {
+	case marked == nil || marked.Status == corev1.ConditionTrue:
+		now = markTime(p, now)
+		edits = append(edits, markEdit(p, now))
+	case now.Before(marked.LastTransitionTime.Time):
 		now = marked.LastTransitionTime.Time // another leader's clock: the patch must not seem older than the mark
 	}
-	state := kruise.InPlaceState{Revision: c.Hash, UpdateTimestamp: now.UTC().Format(time.RFC3339), LastContainerStatuses: map[string]kruise.InPlaceContainer{}}
-	var containers []any
-	for i := range p.Spec.Containers {
-		have := &p.Spec.Containers[i]
-		if want, ok := images(c.To)[have.Name]; ok && want != have.Image {
-			containers = append(containers, map[string]any{"name": have.Name, "image": want})
-			state.LastContainerStatuses[have.Name] = before(p, have.Name)
-			state.UpdateImages = true
-		}
-	}
-	labels, annotations := changed(texts(c.From, "labels"), texts(c.To, "labels")), changed(texts(c.From, "annotations"), texts(c.To, "annotations"))
-	labels[hashLabel] = &c.Hash
+	containers, waits := imageChanges(p, images(c.To))
 	// Strings can always be encoded.
-	text, _ := json.Marshal(state)
-	encoded := string(text)
-	annotations[kruise.InPlaceUpdateState] = &encoded
+	state, _ := json.Marshal(kruise.InPlaceState{
+		Revision: c.Hash, UpdateTimestamp: now.UTC().Format(time.RFC3339), LastContainerStatuses: waits, UpdateImages: len(containers) > 0,
+	})
+	text := string(state)
+	labels, annotations := changed(texts(c.From, "labels"), texts(c.To, "labels")), changed(texts(c.From, "annotations"), texts(c.To, "annotations"))
+	labels[hashLabel], annotations[kruise.InPlaceUpdateState] = &c.Hash, &text
 	patch := map[string]any{"metadata": map[string]any{"uid": p.UID, "labels": labels, "annotations": annotations}}
 	if len(containers) > 0 {
 		patch["spec"] = map[string]any{"containers": containers}
 	}
-	return []dialect.Edit{edit(patch, false)}
+	return append(edits, edit(patch, false))
 }
 
-// before is a container as it is now.
-func before(p *corev1.Pod, name string) kruise.InPlaceContainer {
+// imageChanges are the containers of a patch that gives p the wanted images, and those that have to be made anew before it has
+// arrived: of a change that this one supersedes, the ones that the node has not come to yet are among them.
+func imageChanges(p *corev1.Pod, wanted map[string]string) (patch []any, waits map[string]kruise.InPlaceContainer) {
+	pending := map[string]kruise.InPlaceContainer{}
+	if phase, _ := changeOf(p); phase == rollout.InPlacePatched {
+		state, _ := stateOf(p)
+		maps.Copy(pending, state.LastContainerStatuses)
+	}
+	waits = maps.Clone(pending)
+	for i := range p.Spec.Containers {
+		name := p.Spec.Containers[i].Name
+		want, ok := wanted[name]
+		if !ok || want == p.Spec.Containers[i].Image {
+			continue
+		}
+		patch = append(patch, map[string]any{"name": name, "image": want})
+		now, image := before(p, name)
+		if now.ContainerID != "" && now.ContainerID == pending[name].ContainerID && sameImage(image, want) {
+			delete(waits, name) // changed back before the node came to it: the container stays
+			continue
+		}
+		waits[name] = now
+	}
+	return patch, waits
+}
+
+// sameImage compares the name of an image as a node reports it with one from a template.
+func sameImage(reported, wanted string) bool {
+	short := func(image string) string {
+		return strings.TrimPrefix(strings.TrimPrefix(image, "docker.io/"), "library/")
+	}
+	return short(reported) == short(wanted)
+}
+
+// before is a container as it is now, and the image that it runs.
+func before(p *corev1.Pod, name string) (kruise.InPlaceContainer, string) {
 	for i := range p.Status.ContainerStatuses {
 		if s := &p.Status.ContainerStatuses[i]; s.Name == name {
-			return kruise.InPlaceContainer{ImageID: s.ImageID, ContainerID: s.ContainerID}
+			return kruise.InPlaceContainer{ImageID: s.ImageID, ContainerID: s.ContainerID}, s.Image
 		}
 	}
-	return kruise.InPlaceContainer{}
+	return kruise.InPlaceContainer{}, ""
 }
 
 func lifecycleEdit(p *corev1.Pod, state string, now time.Time) dialect.Edit {

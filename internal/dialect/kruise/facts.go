@@ -47,15 +47,20 @@ func condition(p *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition
 	return nil
 }
 
-// phaseOf says how far a change in place has come, and when it began. A gate whose condition was never written, as on a new
-// pod, is opened like one of a change that has arrived.
-//
-// A pod that was marked is told from one that was patched by the times: the patch carries a time that is not before that of the
-// mark (see Patch), while the state of an earlier change is older than it.
+// phaseOf says how far a change in place has come, and when it began. A gate that only we can open, and that nothing keeps
+// closed, is opened like one of a change that has arrived.
 func phaseOf(p *corev1.Pod) (rollout.InPlace, rollout.Time) {
-	if unopened(p, kruise.KruisePodReady) || unopened(p, kruise.InPlaceUpdateReady) {
+	phase, marked := changeOf(p)
+	if phase == rollout.InPlaceNone && (unopened(p, kruise.KruisePodReady) || unopened(p, kruise.InPlaceUpdateReady) || stranded(p)) {
 		return rollout.InPlaceArrived, 0
 	}
+	return phase, marked
+}
+
+// changeOf is phaseOf for the change alone. A pod that was marked is told from one that was patched by the times: the patch
+// carries a time that is not before that of the mark (see Patch), while the state of an earlier change is older than it (see
+// Mark).
+func changeOf(p *corev1.Pod) (rollout.InPlace, rollout.Time) {
 	c := condition(p, kruise.InPlaceUpdateReady)
 	if !hasGate(p, kruise.InPlaceUpdateReady) || c == nil || c.Status == corev1.ConditionTrue {
 		return rollout.InPlaceNone, 0
@@ -72,8 +77,26 @@ func phaseOf(p *corev1.Pod) (rollout.InPlace, rollout.Time) {
 	}
 }
 
+// unopened is whether a gate's condition was never written, as on a new pod.
 func unopened(p *corev1.Pod, gate corev1.PodConditionType) bool {
 	return hasGate(p, gate) && condition(p, gate) == nil
+}
+
+// stranded is whether the hook keeps a pod not ready that is not prepared to be deleted: the preparation ended halfway, and it
+// has not been taken up again.
+func stranded(p *corev1.Pod) bool {
+	return hasGate(p, kruise.KruisePodReady) && slices.Contains(messages(p), hookMessage()) &&
+		p.Labels[kruise.LifecycleState] != kruise.LifecyclePreparingDelete
+}
+
+// messages say what keeps KruisePodReady False.
+func messages(p *corev1.Pod) []kruise.NotReadyMessage {
+	c := condition(p, kruise.KruisePodReady)
+	var list []kruise.NotReadyMessage
+	if c == nil || c.Status == corev1.ConditionTrue || json.Unmarshal([]byte(c.Message), &list) != nil {
+		return nil // what cannot be read is of nobody who keeps to the format
+	}
+	return list
 }
 
 // stateOf reads the state of the last change in place and its time; nil when there is none or it cannot be read.

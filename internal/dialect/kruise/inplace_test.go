@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kruise_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"everynode.dev/everynode/internal/dialect/kruise"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+func TestInPlace(t *testing.T) {
+	env := func(path string) string {
+		return `
+metadata: {labels: {app: x, tier: one}, annotations: {note: one}}
+spec: {containers: [{name: a, image: a:1, env: [{name: E, valueFrom: {fieldRef: {fieldPath: '` + strings.ReplaceAll(path, "'", "''") + `'}}}]}]}`
+	}
+	const plain = `
+metadata: {labels: {app: x, tier: one}, annotations: {note: one}}
+spec:
+  initContainers: [{name: i, image: i:1}]
+  containers: [{name: a, image: a:1, resources: {limits: {cpu: "1"}}}, {name: b, image: b:1}]`
+	for _, c := range []struct {
+		name, from string
+		change     func(template map[string]any)
+		able       bool
+		why        rollout.Detail
+	}{
+		{"nothing", plain, func(map[string]any) {}, true, rollout.NoDetail},
+		{"an image", plain, set("spec.containers.0.image", "a:2"), true, rollout.NoDetail},
+		{"two images", plain, both(set("spec.containers.0.image", "a:2"), set("spec.containers.1.image", "b:2")), true, rollout.NoDetail},
+		{"a label", plain, set("metadata.labels.tier", "two"), true, rollout.NoDetail},
+		{"a label removed", plain, drop("metadata.labels.tier"), true, rollout.NoDetail},
+		{"all labels and annotations removed", plain, both(drop("metadata.labels"), drop("metadata.annotations")), true, rollout.NoDetail},
+		{"an annotation added, and an image", plain, both(set("metadata.annotations.more", "x"), set("spec.containers.1.image", "b:2")), true, rollout.NoDetail},
+
+		{"a finalizer", plain, set("metadata.finalizers", []any{"x/y"}), false, rollout.DetailTemplate},
+		{"an argument", plain, set("spec.containers.0.args", []any{"-v"}), false, rollout.DetailTemplate},
+		{"an image and an argument", plain, both(set("spec.containers.0.image", "a:2"), set("spec.containers.0.args", []any{"-v"})), false, rollout.DetailTemplate},
+		{"a container renamed", plain, set("spec.containers.0.name", "z"), false, rollout.DetailTemplate},
+		{"another field of the pod", plain, set("spec.hostNetwork", true), false, rollout.DetailTemplate},
+		{"a container added", plain, func(template map[string]any) {
+			spec := template["spec"].(map[string]any)
+			spec["containers"] = append(spec["containers"].([]any), map[string]any{"name": "c", "image": "c:1"})
+		}, false, rollout.DetailTemplate},
+		{"the image of an init container", plain, set("spec.initContainers.0.image", "i:2"), false, rollout.DetailInitImage},
+		{"images of both kinds", plain, both(set("spec.initContainers.0.image", "i:2"), set("spec.containers.0.image", "a:2")), false, rollout.DetailInitImage},
+		{"resources", plain, set("spec.containers.0.resources.limits.cpu", "2"), false, rollout.DetailResources},
+		{"resources and an image", plain, both(set("spec.containers.0.resources.limits.cpu", "2"), set("spec.containers.0.image", "a:2")), false, rollout.DetailResources},
+		{"resources of an init container", plain, set("spec.initContainers.0.resources", map[string]any{"limits": map[string]any{"cpu": "1"}}), false, rollout.DetailTemplate},
+		{"resources and the image of an init container", plain, both(set("spec.containers.0.resources.limits.cpu", "2"), set("spec.initContainers.0.image", "i:2")), false, rollout.DetailTemplate},
+
+		{"a label that is read", env(`metadata.labels['tier']`), set("metadata.labels.tier", "two"), false, rollout.DetailFieldRef},
+		{"a label that is read, in other quotes", env(`metadata.labels["tier"]`), set("metadata.labels.tier", "two"), false, rollout.DetailFieldRef},
+		{"a label that is read, removed", env(`metadata.labels["tier"]`), drop("metadata.labels.tier"), false, rollout.DetailFieldRef},
+		{"a label that is read, added", env(`metadata.labels["new"]`), set("metadata.labels.new", "x"), false, rollout.DetailFieldRef},
+		{"another label than the one read", env(`metadata.labels["app"]`), set("metadata.labels.tier", "two"), true, rollout.NoDetail},
+		{"an annotation that is read", env(`metadata.annotations["note"]`), set("metadata.annotations.note", "two"), false, rollout.DetailFieldRef},
+		{"a label named as the annotation that is read", env(`metadata.annotations["tier"]`), set("metadata.labels.tier", "two"), true, rollout.NoDetail},
+		{"only an image, a label is read", env(`metadata.labels["tier"]`), set("spec.containers.0.image", "a:2"), true, rollout.NoDetail},
+		{"the name is read", env(`metadata.name`), set("metadata.labels.tier", "two"), true, rollout.NoDetail},
+		{"an init container reads the label", `
+metadata: {labels: {tier: one}}
+spec:
+  initContainers: [{name: i, image: i:1, env: [{name: E, valueFrom: {fieldRef: {fieldPath: "metadata.labels['tier']"}}}]}]
+  containers: [{name: a, image: a:1}]`, set("metadata.labels.tier", "two"), false, rollout.DetailFieldRef},
+	} {
+		from, to := decode(t, c.from), decode(t, c.from)
+		c.change(to)
+		able, why := kruise.InPlace(from, to)
+		if able != c.able || why != c.why {
+			t.Errorf("%s: %v %v, want %v %v", c.name, able, why, c.able, c.why)
+		}
+		if back, _ := kruise.InPlace(to, from); back != c.able {
+			t.Errorf("%s, backwards: %v", c.name, back)
+		}
+	}
+}
+
+// TestInPlaceLeavesTheTemplatesAlone guards the history, which shares them.
+func TestInPlaceLeavesTheTemplatesAlone(t *testing.T) {
+	const text = `{metadata: {labels: {a: b}}, spec: {initContainers: [{name: i, image: i:1}], containers: [{name: a, image: a:1, resources: {}}]}}`
+	from, to := decode(t, text), decode(t, text)
+	set("spec.hostPID", true)(to)
+	kruise.InPlace(from, to)
+	if able, _ := kruise.InPlace(from, decode(t, text)); !able {
+		t.Error("templates that are equal differ after a comparison")
+	}
+	if images := from["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)["image"]; images != "a:1" || from["metadata"].(map[string]any)["labels"] == nil {
+		t.Errorf("the template was changed: %v", from)
+	}
+}
+
+func both(a, b func(map[string]any)) func(map[string]any) {
+	return func(m map[string]any) { a(m); b(m) }
+}
+
+// set gives the field at a path, in which numbers are those of items, a value; drop removes it.
+func set(path string, value any) func(map[string]any) {
+	return func(m map[string]any) {
+		at, key := parent(m, path)
+		at[key] = value
+	}
+}
+
+func drop(path string) func(map[string]any) {
+	return func(m map[string]any) {
+		at, key := parent(m, path)
+		delete(at, key)
+	}
+}
+
+func parent(m map[string]any, path string) (at map[string]any, key string) {
+	steps := strings.Split(path, ".")
+	var here any = m
+	for _, step := range steps[:len(steps)-1] {
+		if list, ok := here.([]any); ok {
+			n, _ := strconv.Atoi(step)
+			here = list[n]
+			continue
+		}
+		here = here.(map[string]any)[step]
+	}
+	return here.(map[string]any), steps[len(steps)-1]
+}
