@@ -15,6 +15,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,6 +28,7 @@ import (
 
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/apply/executor"
+	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/native"
 	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/fleet/feed"
@@ -48,6 +50,10 @@ type world struct {
 	// it did and the answer was lost.
 	before, after func(verb, name string) error
 	mayWrite      bool
+	// kubelet takes the place of the kubelets' work on a pod that is not being deleted; it says whether it has changed it.
+	kubelet func(p *corev1.Pod) bool
+	key     fleet.Key
+	digest  func(obj map[string]any) dialect.Workload
 
 	mu        sync.Mutex
 	rv        int
@@ -60,30 +66,16 @@ type world struct {
 
 func newWorld(t *testing.T, nodes int, change func(ds *appsv1.DaemonSet)) *world {
 	t.Helper()
-	w := &world{
-		t: t, watch: true, mayWrite: true, clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
-		pods: map[string]*corev1.Pod{}, revisions: map[string]*appsv1.ControllerRevision{}, events: record.NewFakeRecorder(1000),
-	}
-	gvk := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DaemonSet"}
-	w.index = fleet.NewIndex(func(fleet.Key) {})
-	w.c = New(Options{
-		Dialects: []Dialect{{
-			Source: feed.Source{Dialect: "native", Digest: native.Digest}, GVK: gvk, StatusPatch: native.StatusPatch,
-			MayWrite: func() bool { return w.mayWrite },
-			Texts: &executor.Texts{
-				Created: native.ReasonSuccessfulCreate, CreatedText: native.MessageSuccessfulCreate,
-				CreateFailed: native.ReasonFailedCreate, CreateFailedText: native.MessageFailedCreate,
-				Deleted: native.ReasonSuccessfulDelete, DeletedText: native.MessageSuccessfulDelete,
-				DeleteFailed: native.ReasonFailedDelete, DeleteFailedText: native.MessageFailedDelete, Note: native.Event,
-			},
-		}},
-		Index: w.index, Clock: w.clock, Events: w.events, Observer: nobody{}, Workers: 1,
-		Revisions: worldRevisions{w}, Sets: worldSets{w},
-		Executor: &executor.Executor{Index: w.index, Pods: worldPods{w}, Events: w.events, Clock: w.clock, Count: func(string, apply.Answer) {}},
+	w := newWorldOf(t, nodes, Dialect{
+		Source: feed.Source{Dialect: "native", Digest: native.Digest}, StatusPatch: native.StatusPatch,
+		GVK: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DaemonSet"},
+		Texts: &executor.Texts{
+			Created: native.ReasonSuccessfulCreate, CreatedText: native.MessageSuccessfulCreate,
+			CreateFailed: native.ReasonFailedCreate, CreateFailedText: native.MessageFailedCreate,
+			Deleted: native.ReasonSuccessfulDelete, DeletedText: native.MessageSuccessfulDelete,
+			DeleteFailed: native.ReasonFailedDelete, DeleteFailedText: native.MessageFailedDelete, Note: native.Event,
+		},
 	})
-	for i := range nodes {
-		w.index.PutNode(fleet.Node{Name: fmt.Sprintf("n%d", i+1), RV: w.next(), Ready: true})
-	}
 	ds := &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ds", UID: "set-uid", Generation: 1, Annotations: map[string]string{appsv1.DeprecatedTemplateGeneration: "1"}},
@@ -99,6 +91,28 @@ func newWorld(t *testing.T, nodes int, change func(ds *appsv1.DaemonSet)) *world
 		change(ds)
 	}
 	w.putSet(ds)
+	return w
+}
+
+// newWorldOf is a world of that dialect without a set.
+func newWorldOf(t *testing.T, nodes int, d Dialect) *world {
+	w := &world{
+		t: t, watch: true, mayWrite: true, clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
+		pods: map[string]*corev1.Pod{}, revisions: map[string]*appsv1.ControllerRevision{}, events: record.NewFakeRecorder(1000),
+		key: setKey, digest: d.Source.Digest,
+	}
+	w.key.Dialect = d.Source.Dialect
+	d.MayWrite = func() bool { return w.mayWrite }
+	w.index = fleet.NewIndex(func(fleet.Key) {})
+	w.c = New(Options{
+		Dialects: []Dialect{d},
+		Index:    w.index, Clock: w.clock, Events: w.events, Observer: nobody{}, Workers: 1,
+		Revisions: worldRevisions{w}, Sets: worldSets{w},
+		Executor: &executor.Executor{Index: w.index, Pods: worldPods{w}, Events: w.events, Clock: w.clock, Count: func(string, apply.Answer) {}},
+	})
+	for i := range nodes {
+		w.index.PutNode(fleet.Node{Name: fmt.Sprintf("n%d", i+1), RV: w.next(), Ready: true})
+	}
 	return w
 }
 
@@ -125,8 +139,8 @@ func (w *world) putSet(ds *appsv1.DaemonSet) {
 }
 
 func (w *world) seeSet() {
-	digest := native.Digest(w.set.DeepCopy().Object)
-	w.index.PutSet(setKey, &digest)
+	digest := w.digest(w.set.DeepCopy().Object)
+	w.index.PutSet(w.key, &digest)
 }
 
 // edit changes the template's image and raises the generations, as the API server does.
@@ -147,7 +161,7 @@ func (w *world) edit(image string) {
 // pass runs one pass and returns its error.
 func (w *world) pass() error {
 	w.t.Helper()
-	_, err := w.c.Reconcile(context.Background(), setKey)
+	_, err := w.c.Reconcile(context.Background(), w.key)
 	return err
 }
 
@@ -182,7 +196,13 @@ func (w *world) kubelets() bool {
 		case p.DeletionTimestamp != nil && len(p.Finalizers) == 0:
 			w.gone(name)
 			changed = true
-		case p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodPending:
+		case p.DeletionTimestamp != nil:
+		case w.kubelet != nil:
+			if w.kubelet(p) {
+				w.changed(p)
+				changed = true
+			}
+		case p.Status.Phase == corev1.PodPending:
 			w.ready(name)
 			changed = true
 		}
@@ -192,7 +212,7 @@ func (w *world) kubelets() bool {
 
 func (w *world) ready(name string) {
 	p := w.pods[name]
-	rec, _ := fleet.PodFrom(p)
+	rec, _ := w.index.PodFrom(p)
 	p.Spec.NodeName = rec.Node
 	p.Status.Phase = corev1.PodRunning
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now())}}
@@ -211,7 +231,7 @@ func (w *world) changed(p *corev1.Pod) {
 }
 
 func (w *world) seePod(p *corev1.Pod) {
-	if rec, ours := fleet.PodFrom(p); ours {
+	if rec, ours := w.index.PodFrom(p); ours {
 		w.index.PutPod(rec)
 	} else {
 		w.index.DeletePod(p.UID, p.ResourceVersion)
@@ -228,7 +248,7 @@ func (w *world) seeRevision(r *appsv1.ControllerRevision) {
 func (w *world) deliver() {
 	var pods []fleet.Pod
 	for _, p := range w.pods {
-		if rec, ours := fleet.PodFrom(p); ours {
+		if rec, ours := w.index.PodFrom(p); ours {
 			pods = append(pods, rec)
 		}
 	}
@@ -313,7 +333,7 @@ func (f worldPods) Create(_ context.Context, u *unstructured.Unstructured) (*cor
 		p.UID = types.UID(fmt.Sprintf("pod-%d", f.w.rv+1))
 		p.ResourceVersion = f.w.next()
 		p.CreationTimestamp = metav1.NewTime(f.w.clock.Now())
-		p.Status.Phase = corev1.PodPending
+		p.Status.Phase, p.Generation = corev1.PodPending, 1
 		f.w.pods[p.Name] = p
 		if f.w.watch {
 			f.w.seePod(p)
@@ -369,6 +389,12 @@ func (f worldPods) patch(verb, name string, patch []byte) (*corev1.Pod, error) {
 		if err := strategic(p, patch, patched); err != nil {
 			return err
 		}
+		if patched.UID != p.UID {
+			return apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, name, fmt.Errorf("uid differs"))
+		}
+		if !equality.Semantic.DeepEqual(p.Spec, patched.Spec) {
+			patched.Generation++
+		}
 		patched.ResourceVersion = f.w.next()
 		f.w.pods[name] = patched
 		if f.w.watch {
@@ -389,96 +415,6 @@ func strategic[T any](from *T, patch []byte, to *T) error {
 		return err
 	}
 	return json.Unmarshal(merged, to)
-}
-
-type worldRevisions struct{ w *world }
-
-func (f worldRevisions) Create(_ context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
-	r = r.DeepCopy()
-	err := f.w.write("create-revision", r.Name, func() error {
-		if f.w.revisions[r.Name] != nil {
-			return apierrors.NewAlreadyExists(schema.GroupResource{Resource: "controllerrevisions"}, r.Name)
-		}
-		r.UID, r.ResourceVersion = types.UID("rev-"+r.Name), f.w.next()
-		f.w.revisions[r.Name] = r
-		if f.w.watch {
-			f.w.seeRevision(r)
-		}
-		return nil
-	})
-	return r, err
-}
-
-func (f worldRevisions) Get(_ context.Context, _, name string) (*appsv1.ControllerRevision, error) {
-	f.w.mu.Lock()
-	defer f.w.mu.Unlock()
-	if r := f.w.revisions[name]; r != nil {
-		return r.DeepCopy(), nil
-	}
-	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "controllerrevisions"}, name)
-}
-
-func (f worldRevisions) Patch(_ context.Context, _, name string, patch []byte) (*appsv1.ControllerRevision, error) {
-	patched := &appsv1.ControllerRevision{}
-	err := f.w.write("patch-revision", name, func() error {
-		r := f.w.revisions[name]
-		if r == nil {
-			return apierrors.NewNotFound(schema.GroupResource{Resource: "controllerrevisions"}, name)
-		}
-		if err := strategic(r, patch, patched); err != nil {
-			return err
-		}
-		patched.ResourceVersion = f.w.next()
-		f.w.revisions[name] = patched
-		if f.w.watch {
-			f.w.seeRevision(patched)
-		}
-		return nil
-	})
-	return patched.DeepCopy(), err
-}
-
-func (f worldRevisions) Delete(_ context.Context, _, name string, _ types.UID) error {
-	return f.w.write("delete-revision", name, func() error {
-		if r := f.w.revisions[name]; r != nil && f.w.watch {
-			f.w.index.DropRevision(r.UID)
-		}
-		delete(f.w.revisions, name)
-		return nil
-	})
-}
-
-type worldSets struct{ w *world }
-
-func (f worldSets) Get(context.Context, fleet.Key) (*unstructured.Unstructured, error) {
-	f.w.mu.Lock()
-	defer f.w.mu.Unlock()
-	return f.w.set.DeepCopy(), nil
-}
-
-func (f worldSets) PatchStatus(_ context.Context, _ fleet.Key, patch []byte) error {
-	return f.w.write("status", "ds", func() error {
-		var p map[string]any
-		if err := json.Unmarshal(patch, &p); err != nil {
-			return err
-		}
-		status, _, _ := unstructured.NestedMap(f.w.set.Object, "status")
-		if status == nil {
-			status = map[string]any{}
-		}
-		for k, v := range p["status"].(map[string]any) {
-			if n, ok := v.(float64); ok {
-				v = int64(n)
-			}
-			status[k] = v
-		}
-		f.w.set.Object["status"] = status
-		f.w.set.SetResourceVersion(f.w.next())
-		if f.w.watch {
-			f.w.seeSet()
-		}
-		return nil
-	})
 }
 
 func (w *world) status(field string) int64 {

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"context"
+	"encoding/json"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/fleet"
+)
+
+type worldRevisions struct{ w *world }
+
+func (f worldRevisions) Create(_ context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+	r = r.DeepCopy()
+	err := f.w.write("create-revision", r.Name, func() error {
+		if f.w.revisions[r.Name] != nil {
+			return apierrors.NewAlreadyExists(schema.GroupResource{Resource: "controllerrevisions"}, r.Name)
+		}
+		r.UID, r.ResourceVersion = types.UID("rev-"+r.Name), f.w.next()
+		f.w.revisions[r.Name] = r
+		if f.w.watch {
+			f.w.seeRevision(r)
+		}
+		return nil
+	})
+	return r, err
+}
+
+func (f worldRevisions) Get(_ context.Context, _, name string) (*appsv1.ControllerRevision, error) {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	if r := f.w.revisions[name]; r != nil {
+		return r.DeepCopy(), nil
+	}
+	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "controllerrevisions"}, name)
+}
+
+func (f worldRevisions) Patch(_ context.Context, _, name string, patch []byte) (*appsv1.ControllerRevision, error) {
+	patched := &appsv1.ControllerRevision{}
+	err := f.w.write("patch-revision", name, func() error {
+		r := f.w.revisions[name]
+		if r == nil {
+			return apierrors.NewNotFound(schema.GroupResource{Resource: "controllerrevisions"}, name)
+		}
+		if err := strategic(r, patch, patched); err != nil {
+			return err
+		}
+		patched.ResourceVersion = f.w.next()
+		f.w.revisions[name] = patched
+		if f.w.watch {
+			f.w.seeRevision(patched)
+		}
+		return nil
+	})
+	return patched.DeepCopy(), err
+}
+
+func (f worldRevisions) Delete(_ context.Context, _, name string, _ types.UID) error {
+	return f.w.write("delete-revision", name, func() error {
+		if r := f.w.revisions[name]; r != nil && f.w.watch {
+			f.w.index.DropRevision(r.UID)
+		}
+		delete(f.w.revisions, name)
+		return nil
+	})
+}
+
+type worldSets struct{ w *world }
+
+func (f worldSets) Get(context.Context, fleet.Key) (*unstructured.Unstructured, error) {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	return f.w.set.DeepCopy(), nil
+}
+
+func (f worldSets) PatchStatus(_ context.Context, _ fleet.Key, patch []byte) error {
+	return f.w.write("status", "ds", func() error {
+		var p map[string]any
+		if err := json.Unmarshal(patch, &p); err != nil {
+			return err
+		}
+		status, _, _ := unstructured.NestedMap(f.w.set.Object, "status")
+		if status == nil {
+			status = map[string]any{}
+		}
+		for k, v := range p["status"].(map[string]any) {
+			if n, ok := v.(float64); ok {
+				v = int64(n)
+			}
+			status[k] = v
+		}
+		f.w.set.Object["status"] = status
+		f.w.set.SetResourceVersion(f.w.next())
+		if f.w.watch {
+			f.w.seeSet()
+		}
+		return nil
+	})
+}
