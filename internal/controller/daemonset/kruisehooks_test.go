@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	api "everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/internal/fleet"
+)
+
+func (a *advanced) preparing() []*corev1.Pod {
+	var found []*corev1.Pod
+	for _, p := range a.pods {
+		if p.Labels[api.LifecycleState] == api.LifecyclePreparingDelete && p.DeletionTimestamp == nil {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+func TestThePreDeleteHookIsWaitedFor(t *testing.T) {
+	for name, release := range map[string]func(p *corev1.Pod){
+		`{lifecycle: {preDelete: {labelsHandler: {block: "true"}}}}`:   func(p *corev1.Pod) { delete(p.Labels, "block") },
+		`{lifecycle: {preDelete: {finalizersHandler: ["x.io/hold"]}}}`: func(p *corev1.Pod) { p.Finalizers = nil },
+	} {
+		a := newAdvanced(t, 2, name)
+		a.change(func(spec map[string]any) {
+			spec["template"].(map[string]any)["metadata"].(map[string]any)["finalizers"] = []any{"x.io/hold"}
+		})
+		a.settle()
+		a.image("img:v2")
+		for range 2 {
+			a.settle()
+			held := a.preparing()
+			if len(held) != 1 || len(a.pods) != 2 || len(a.wrote("delete")) != 0 {
+				t.Fatalf("%s: %d pods prepared of %d, deletes %v", name, len(held), len(a.pods), a.wrote("delete"))
+			}
+			if held[0].Annotations[api.LifecycleTimestamp] == "" {
+				t.Errorf("%s: no time in %v", name, held[0].Annotations)
+			}
+			release(held[0])
+			a.changed(held[0])
+			a.mustPass()
+			if got := a.wrote("delete"); len(got) != 1 || got[0] != held[0].Name {
+				t.Fatalf("%s: deletes %v: the hook has released %s", name, got, held[0].Name)
+			}
+			for _, p := range a.pods {
+				if p.DeletionTimestamp != nil {
+					p.Finalizers = nil
+				}
+			}
+			a.forgetLog()
+		}
+		a.settle()
+		if a.status("updatedNumberScheduled") != 2 || len(a.preparing()) != 0 {
+			t.Errorf("%s: status %v", name, a.set.Object["status"])
+		}
+	}
+}
+
+func TestAPreparedPodIsMadeNotReadyAndRestored(t *testing.T) {
+	a := newAdvanced(t, 1, preDeleteNotReady)
+	a.settle()
+	before := a.only()
+	a.image("img:v2")
+	a.settle()
+	p := a.only()
+	if len(a.preparing()) != 1 || stateOf(p, api.KruisePodReady) != corev1.ConditionFalse || stateOf(p, corev1.PodReady) != corev1.ConditionFalse {
+		t.Fatalf("labels %v, conditions %v", p.Labels, p.Status.Conditions)
+	}
+	a.image("img:v1")
+	a.settle()
+	a.wantPod("img:v1", before)
+	if p := a.only(); p.Labels[api.LifecycleState] != api.LifecycleNormal || len(a.wrote("delete")) != 0 {
+		t.Errorf("labels %v, deletes %v", p.Labels, a.wrote("delete"))
+	}
+}
+
+func TestAPreparationThatEndedHalfwayIsTakenBack(t *testing.T) {
+	a := newAdvanced(t, 1, preDeleteNotReady)
+	a.settle()
+	before := a.only()
+	a.image("img:v2")
+	a.fail("patch", errors.New("crash"), false)
+	if err := a.pass(); err == nil || stateOf(a.only(), api.KruisePodReady) != corev1.ConditionFalse || len(a.preparing()) != 0 {
+		t.Fatalf("error %v, labels %v", err, a.only().Labels)
+	}
+	a.before = nil
+	a.image("img:v1")
+	a.settle()
+	a.wantPod("img:v1", before)
+}
+
+func TestARestorationThatEndedHalfwayIsFinished(t *testing.T) {
+	a := newAdvanced(t, 1, preDeleteNotReady)
+	a.settle()
+	before := a.only()
+	a.image("img:v2")
+	a.settle()
+	a.image("img:v1")
+	for _, verb := range []string{"patch-status", "patch"} {
+		a.fail(verb, errors.New("crash"), false)
+		if err := a.pass(); err == nil {
+			t.Fatalf("a %s that fails has to fail the pass", verb)
+		}
+	}
+	a.before = nil
+	a.settle()
+	a.wantPod("img:v1", before)
+}
+
+func TestAPodIsRestoredWhenItsNodeMayRunItAgain(t *testing.T) {
+	a := newAdvanced(t, 0, preDelete)
+	a.change(func(spec map[string]any) {
+		spec["template"].(map[string]any)["spec"].(map[string]any)["nodeSelector"] = map[string]any{"pool": "x"}
+	})
+	node := func(pool string) {
+		a.index.PutNode(fleet.Node{Name: "n1", RV: a.next(), Ready: true, Labels: map[string]string{"pool": pool}})
+	}
+	node("x")
+	a.settle()
+	before := a.only()
+	node("y")
+	a.settle()
+	if len(a.preparing()) != 1 {
+		t.Fatalf("labels %v: the pod has to leave, and its hook is armed", a.only().Labels)
+	}
+	node("x")
+	a.settle()
+	a.wantPod("img:v1", before)
+	if len(a.preparing()) != 0 || len(a.wrote("delete")) != 0 {
+		t.Errorf("labels %v, deletes %v", a.only().Labels, a.wrote("delete"))
+	}
+}
