@@ -34,6 +34,7 @@ func TestEndedPods(t *testing.T) {
 			s.Run(name)
 			victim := s.View().PodOn(name, s.Nodes[0])
 			other := s.View().PodOn(name, s.Nodes[1]).UID
+			recorder := s.Observe(name)
 			endPod(t, s, victim, test.phase)
 			s.Wait("the pod is replaced and an event tells it", harness.RolledOut(name, 1, 2), replaced(name, victim),
 				harness.HasEvent(name, test.kind, test.reason))
@@ -44,6 +45,7 @@ func TestEndedPods(t *testing.T) {
 			if s.View().PodOn(name, s.Nodes[1]).UID != other {
 				t.Error("the pod of the other node was replaced too")
 			}
+			s.Judge(recorder) // the successor comes after the ended pod was deleted, never beside it
 		})
 	}
 }
