@@ -36,7 +36,7 @@ func (h Home) Lock() (*Lock, error) {
 	if err != nil {
 		return nil, h.unusable(err)
 	}
-	if err := flock(f, func() { time.Sleep(lookTime) }); err != nil {
+	if err := flock(f, func() { <-time.After(lookTime) }); err != nil {
 		defer f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, &HeldError{Dir: h.root, PID: readPID(f)}
