@@ -402,34 +402,6 @@ func TestACrashBetweenMarkAndPatch(t *testing.T) {
 	}
 }
 
-// TestALostAnswerToAPatch shows that a patch whose answer was lost is not taken for arrived when it is repeated on a stale view.
-func TestALostAnswerToAPatch(t *testing.T) {
-	for _, verb := range []string{"patch", "patch-status"} {
-		a := newAdvanced(t, 1, inPlace)
-		a.settle()
-		p := a.only()
-		a.image("img:v2")
-		a.watch = false
-		a.fail(verb, errors.New("connection reset by peer"), true)
-		if err := a.pass(); err == nil {
-			t.Fatal("a lost answer has to fail the pass")
-		}
-		a.after = nil
-		for range 3 {
-			a.mustPass()
-			if stateOf(a.only(), api.InPlaceUpdateReady) != corev1.ConditionFalse {
-				t.Fatalf("%s: the gate was opened before the node ran the change", verb)
-			}
-		}
-		if got := a.wrote("patch"); len(got) != 1 {
-			t.Errorf("%s: patches %v", verb, got)
-		}
-		a.watch = true
-		a.settle()
-		a.wantPod("img:v2", p)
-	}
-}
-
 func TestAnswersToAPatch(t *testing.T) {
 	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "x")
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "x", errors.New("changed meanwhile"))
