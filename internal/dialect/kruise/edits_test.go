@@ -286,11 +286,11 @@ func TestPrepareAndRestore(t *testing.T) {
 		{"no hook any more", pod(open), &dialect.Workload{}, "True", "True"},
 	} {
 		show := func(p *corev1.Pod) string {
-			if got := conditionOf(p, api.KruisePodReady); got.Status == corev1.ConditionFalse {
+			got := conditionOf(p, api.KruisePodReady)
+			if got.Status == corev1.ConditionFalse {
 				return got.Message
-			} else {
-				return string(got.Status)
 			}
+			return string(got.Status)
 		}
 		p := apply(t, c.pod, e.Prepare(c.w, c.pod, after(5)))
 		if got := show(p); got != c.prepared || p.Labels[api.LifecycleState] != "PreparingDelete" || p.Annotations[api.LifecycleTimestamp] != "2026-01-01T12:00:05Z" {
