@@ -25,13 +25,9 @@ const (
 	tailLines = 12
 )
 
-// waitReady waits until the running process is ready. It ends with an error when the process ends, when ctx or the
+// waitReady waits until the process p is ready. It ends with an error when the process ends, when ctx or the
 // plane ends, and after readyTimeout.
-func (u *unit) waitReady(ctx context.Context) error {
-	p := u.current()
-	if p == nil {
-		return u.failure("ended before it was ready")
-	}
+func (u *unit) waitReady(ctx context.Context, p *proc.Process) error {
 	probe, err := newProber(u.component.Ready, p.PID)
 	if err != nil {
 		return fmt.Errorf("looking at %s: %w", u.component.Name, err)
@@ -60,11 +56,6 @@ func (u *unit) waitReady(ctx context.Context) error {
 	}
 }
 
-func (u *unit) current() *proc.Process {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.process
-}
 
 func (u *unit) markReady(p *proc.Process) {
 	u.mu.Lock()

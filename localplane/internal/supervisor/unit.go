@@ -66,11 +66,11 @@ func (u *unit) run(ctx context.Context) error {
 	u.startMu.Lock()
 	defer u.startMu.Unlock()
 	began := time.Now()
-	fresh, err := u.launch()
+	p, fresh, err := u.launch()
 	if err != nil {
 		return err
 	}
-	if err := u.waitReady(ctx); err != nil {
+	if err := u.waitReady(ctx, p); err != nil {
 		return err
 	}
 	if fresh {
@@ -79,30 +79,30 @@ func (u *unit) run(ctx context.Context) error {
 	return nil
 }
 
-// launch starts the process if there is none; fresh tells whether it did.
-func (u *unit) launch() (fresh bool, err error) {
+// launch starts the process if there is none, and returns the one that runs; fresh tells whether it is a new one.
+func (u *unit) launch() (p *proc.Process, fresh bool, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.sup.ctx.Err() != nil {
-		return false, errStopping
+		return nil, false, errStopping
 	}
 	if u.process != nil && !u.process.Ended() {
-		return false, nil
+		return u.process, false, nil
 	}
 	log, err := os.OpenFile(u.sup.home.Log(u.component.Name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		u.proven = false
-		return false, fmt.Errorf("opening the log of %s: %w", u.component.Name, err)
+		return nil, false, fmt.Errorf("opening the log of %s: %w", u.component.Name, err)
 	}
 	defer log.Close()
-	p, err := u.sup.spawner.Start(proc.Command{Path: u.component.Path, Args: u.component.Args, Output: log})
+	p, err = u.sup.spawner.Start(proc.Command{Path: u.component.Path, Args: u.component.Args, Output: log})
 	if err != nil {
 		u.proven = false
-		return false, err
+		return nil, false, err
 	}
 	u.process, u.began, u.ready = p, time.Now(), false
 	u.sup.watches.Go(func() { u.watch(p) })
-	return true, u.sup.remember(u.component.Name, p.Identity)
+	return p, true, u.sup.remember(u.component.Name, p.Identity)
 }
 
 // watch waits for the end of a process and, if nobody asked for it, starts another one.
