@@ -144,6 +144,7 @@ func (l *leader) fence(ctx context.Context) error {
 	if l.firstTerm(ctx) {
 		return nil
 	}
+	klog.FromContext(ctx).Info("Waiting until no write of the last leader can take effect any more", "for", executor.Fence)
 	select {
 	case <-ctx.Done():
 		return ctx.Err()

@@ -57,7 +57,7 @@ func TestALeaderThatMayNotReadGivesUp(t *testing.T) {
 
 func TestWhereTheManagerCannotWork(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
-		"no namespace": {notFound, "the namespace everynode-system does not exist: apply config/install"},
+		"no namespace": {notFound, "the namespace everynode-system does not exist: apply the namespace and the roles of Everynode"},
 		"no rights":    {forbidden, "not allowed to work in the namespace everynode-system"},
 	} {
 		t.Run(name, func(t *testing.T) {

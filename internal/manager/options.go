@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/component-base/featuregate"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
@@ -123,8 +124,10 @@ func (o *options) validate() error {
 		return usagef("--kube-api-qps must be greater than 0, but got %v", o.qps)
 	case o.burst < 1:
 		return usagef("--kube-api-burst must be greater than 0, but got %d", o.burst)
-	case o.namespace == "":
-		return usagef("--namespace must not be empty")
+	case len(validation.IsDNS1123Label(o.namespace)) > 0:
+		return usagef("--namespace %q is not the name of a namespace: use lower-case letters, digits and '-'", o.namespace)
+	case o.metricsAddress == o.healthAddress && o.metricsAddress != "0":
+		return usagef("--metrics-bind-address and --health-probe-bind-address are both %s: give them different ports", o.metricsAddress)
 	case o.leaderElect && (o.leaseDuration <= o.renewDeadline || o.renewDeadline <= o.retryPeriod || o.retryPeriod <= 0):
 		return usagef("leader election needs lease duration (%v) > renew deadline (%v) > retry period (%v) > 0", o.leaseDuration, o.renewDeadline, o.retryPeriod)
 	}

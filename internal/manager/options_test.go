@@ -82,7 +82,9 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"no workers":             {"", []string{"--concurrent-syncs", "0"}, "--concurrent-syncs must be greater than 0, but got 0"},
 		"no requests":            {"", []string{"--kube-api-qps", "0"}, "--kube-api-qps must be greater than 0"},
 		"no burst":               {"", []string{"--kube-api-burst", "-1"}, "--kube-api-burst must be greater than 0"},
-		"no namespace":           {"", []string{"--namespace", ""}, "--namespace must not be empty"},
+		"no namespace":           {"", []string{"--namespace", ""}, `--namespace "" is not the name of a namespace`},
+		"bad namespace":          {"", []string{"--namespace", "Bad Name"}, `--namespace "Bad Name" is not the name`},
+		"one address twice":      {"", []string{"--metrics-bind-address", ":1", "--health-probe-bind-address", ":1"}, "are both :1"},
 		"lease shorter":          {"", []string{"--leader-elect-lease-duration", "1s"}, "lease duration (1s) > renew deadline (7s)"},
 		"field of the file":      {head + "concurrentSync: 1\n", nil, `unknown field "concurrentSync"`},
 		"kind of the file":       {"kind: Deployment\n", nil, "write apiVersion: config.everynode.dev/v1alpha1 and kind: ManagerConfiguration"},
@@ -105,6 +107,16 @@ func TestAMissingFileIsNamed(t *testing.T) {
 	o.addFlags(fs)
 	_ = fs.Parse([]string{"--config", "/does/not/exist"})
 	if err := o.complete(fs); err == nil || !strings.Contains(err.Error(), "/does/not/exist") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestTheSampleIsUnderstood(t *testing.T) {
+	sample, err := os.ReadFile("../../docs/samples/manager.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, err := parse(t, string(sample)); err != nil || o.metricsAddress != "127.0.0.1:8080" {
 		t.Errorf("error %v", err)
 	}
 }

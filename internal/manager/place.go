@@ -16,7 +16,7 @@ import (
 )
 
 // installRemedy is what to do where something is missing in the cluster.
-const installRemedy = "apply config/install (kubectl apply -f config/install/), or name another namespace with --namespace"
+const installRemedy = "apply the namespace and the roles of Everynode (kubectl apply -f config/install/00-namespace.yaml -f config/install/10-manager.yaml), or make the like for another namespace"
 
 // checkPlace finds out, before anything is started, whether the manager can work where it is: its addresses are free, and its
 // namespace is there. An API server that cannot be reached is no error yet: it may come.

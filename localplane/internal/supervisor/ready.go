@@ -56,7 +56,6 @@ func (u *unit) waitReady(ctx context.Context, p *proc.Process) error {
 	}
 }
 
-
 func (u *unit) markReady(p *proc.Process) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
