@@ -165,12 +165,13 @@ func (r *run) deleteOne(ctx context.Context, i int) {
 	}
 }
 
-// delete sends a delete and finds out what the answer means: where it says that the pod differs, a look tells whether it does.
+// delete sends a delete and finds out what the answer means. Where it says that the pod is gone, or another one, a look tells whether
+// that is so: an admission webhook may refuse with any code.
 func (e *Executor) delete(ctx context.Context, namespace, name string, uid types.UID) (apply.Answer, error) {
 	err := e.Pods.Delete(ctx, namespace, name, uid)
 	answer := apply.OfDelete(err)
 	e.Count("delete", answer)
-	if answer != apply.Differs {
+	if answer != apply.Differs && answer != apply.Gone {
 		return answer, err
 	}
 	pod, getErr := e.Pods.Get(ctx, namespace, name)

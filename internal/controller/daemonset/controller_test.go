@@ -122,24 +122,32 @@ func TestAnUnclearCreateIsClearedUpBeforeAnotherOne(t *testing.T) {
 	}
 }
 
-// A webhook may refuse with the code of a failed precondition.
-func TestAConflictThatIsNoneLeavesThePodAlive(t *testing.T) {
-	w := newWorld(t, 1, nil)
-	w.settle()
-	w.edit("img:v2")
-	w.before = func(verb, name string) error {
-		if verb == "delete" {
-			return apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, name, errors.New("webhook says no"))
-		}
-		return nil
-	}
-	for range 3 {
-		if err := w.pass(); !apierrors.IsConflict(err) {
-			t.Fatalf("error %v", err)
-		}
-	}
-	if len(w.pods) != 1 {
-		t.Errorf("%d pods on one node", len(w.pods))
+// A webhook may refuse with the code of a failed precondition, or as if there were no such pod.
+func TestARefusalInDisguiseLeavesThePodAlive(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	for name, refusal := range map[string]error{
+		"conflict":  apierrors.NewConflict(pods, "x", errors.New("webhook says no")),
+		"not found": apierrors.NewNotFound(pods, "x"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, nil)
+			w.settle()
+			w.edit("img:v2")
+			w.before = func(verb, _ string) error {
+				if verb == "delete" {
+					return refusal
+				}
+				return nil
+			}
+			for range 3 {
+				if err := w.pass(); !errors.Is(err, refusal) {
+					t.Fatalf("error %v", err)
+				}
+			}
+			if len(w.pods) != 1 {
+				t.Errorf("%d pods on one node", len(w.pods))
+			}
+		})
 	}
 }
 
