@@ -28,8 +28,11 @@ const (
 	defaultQPS    = 2000
 )
 
-// Dialects are those that a plane can be asked for. Whether the manager at hand knows them is its own business.
-func Dialects() []string { return []string{dialectNative, "kruise", "openyurt"} }
+// Dialects are those that the manager serves, and so those that a plane can be asked for besides NoDialects.
+func Dialects() []string { return []string{dialectNative} }
+
+// futureDialects have a name and nothing that serves them: asking for one is no slip of the pen.
+func futureDialects() []string { return []string{"kruise", "openyurt"} }
 
 // DefaultDialects are those that the manager runs unless told otherwise.
 func DefaultDialects() []string { return []string{dialectNative} }
@@ -172,13 +175,18 @@ func (o Options) validate() error {
 const minGrace = 4 * time.Second
 
 func (o Options) validateDialects() error {
+	served := strings.Join(Dialects(), ", ")
 	for _, d := range o.Dialects {
-		if !slices.Contains(Dialects(), d) {
-			return usage("--dialects names %q: it is %s alone, or some of %s", d, NoDialects, strings.Join(Dialects(), ", "))
+		switch {
+		case slices.Contains(Dialects(), d):
+		case slices.Contains(futureDialects(), d):
+			return usage("the dialect %q is not served yet: use %s, or %s", d, served, NoDialects)
+		default:
+			return usage("--dialects names %q: it is %s, or %s alone", d, served, NoDialects)
 		}
 	}
 	if o.NativeController && slices.Contains(o.Dialects, dialectNative) {
-		return usage("--native-controller and the dialect %s would fight over the same DaemonSets: choose other dialects, for example --dialects %s",
+		return usage("--native-controller and the dialect %s would fight over the same DaemonSets: add --dialects %s",
 			dialectNative, NoDialects)
 	}
 	return nil

@@ -25,10 +25,12 @@ func TestMistakesAreToldWithTheRemedy(t *testing.T) {
 	}{
 		{"negative nodes", Options{Nodes: -1}, []string{"--nodes", "-1"}},
 		{"too many nodes", Options{Nodes: 1 << 20}, []string{"--nodes"}},
-		{"unknown dialect", Options{Dialects: []string{"klingon"}}, []string{"klingon", "native, kruise, openyurt", "none"}},
+		{"unknown dialect", Options{Dialects: []string{"klingon"}}, []string{"klingon", "native, or none"}},
+		{"dialect of later", Options{Dialects: []string{"kruise"}}, []string{`the dialect "kruise" is not served yet: use native, or none`}},
+		{"native and one of later", Options{Dialects: []string{"native", "openyurt"}}, []string{`"openyurt" is not served yet`}},
 		{"none and another", Options{Dialects: []string{"none", "native"}}, []string{`"none"`, "alone"}},
 		{"native twice", Options{NativeController: true}, []string{"--native-controller", "--dialects none"}},
-		{"native among others", Options{NativeController: true, Dialects: []string{"kruise", "native"}}, []string{"--native-controller"}},
+		{"native by name", Options{NativeController: true, Dialects: []string{"native"}}, []string{"--native-controller"}},
 		{"port", Options{APIPort: 70000}, []string{"--api-port", "70000"}},
 		{"qps", Options{Kubernetes: Kubernetes{QPS: -5}}, []string{"--kubernetes-qps", "-5"}},
 		{"grace", Options{Kubernetes: Kubernetes{NodeMonitorGracePeriod: time.Second}}, []string{"--node-monitor-grace-period", "4s"}},
@@ -60,7 +62,6 @@ func TestDialects(t *testing.T) {
 		{"none", Options{Dialects: []string{"none"}}, []string{}, 0},
 		{"empty", Options{Dialects: []string{}}, []string{}, 0},
 		{"none with native controller", Options{Dialects: []string{"none"}, NativeController: true}, []string{}, 0},
-		{"others with native controller", Options{Dialects: []string{"kruise"}, NativeController: true}, []string{"kruise"}, 1},
 		{"two managers", Options{Manager: Manager{Count: 2}}, DefaultDialects(), 2},
 		{"two managers of none", Options{Dialects: []string{"none"}, Manager: Manager{Count: 2}}, []string{}, 0},
 	} {

@@ -30,6 +30,9 @@ func (a *app) upCommand() *cobra.Command {
 		Short: "Run a plane in the foreground until Ctrl-C",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := refuseEmpty(cmd.Flags()); err != nil {
+				return err
+			}
 			if err := f.chooseProfile(cmd.Flags()); err != nil {
 				return err
 			}
@@ -45,7 +48,7 @@ func (f *upFlags) add(fs *pflag.FlagSet) {
 	o := &f.options
 	fs.IntVar(&o.Nodes, "nodes", localplane.DefaultNodes, "simulated nodes there are to be at least")
 	fs.StringSliceVar(&o.Dialects, "dialects", localplane.DefaultDialects(),
-		fmt.Sprintf("what Everynode's manager runs: some of %s, or %s for no manager", strings.Join(localplane.Dialects(), ", "), localplane.NoDialects))
+		fmt.Sprintf("what Everynode's manager runs: %s, or %s for no manager", strings.Join(localplane.Dialects(), ", "), localplane.NoDialects))
 	fs.BoolVar(&o.NativeController, "native-controller", false, "run upstream's DaemonSet controller, in a process of its own; excludes the dialect native")
 	fs.BoolVar(&o.Fresh, "fresh", false, "wipe the state of an earlier run")
 	fs.IntVar(&o.APIPort, "api-port", 0, "port of the API server (default: the last one, or any)")
@@ -58,6 +61,23 @@ func (f *upFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Programs.Manager, "manager-binary", "", "program of Everynode's manager (default: everynode-manager beside this program)")
 	fs.StringVar(&f.profile, "sim-profile", "realistic", "delays of the simulated nodes: realistic, or fast for none at all")
 	f.sim.AddFlags(fs)
+}
+
+// refuseEmpty refuses flags that were given the value by which the options mean that they were left out.
+func refuseEmpty(fs *pflag.FlagSet) error {
+	for _, name := range []string{"managers", "kubernetes-qps", "kubernetes-burst", "node-monitor-grace-period"} {
+		value := fs.Lookup(name).Value.String()
+		if fs.Changed(name) && (value == "0" || value == "0s") {
+			return &localplane.UsageError{Message: fmt.Sprintf("--%s is %s: it is more than that, or left out for the default", name, value)}
+		}
+	}
+	if dialects, err := fs.GetStringSlice("dialects"); err != nil {
+		return fmt.Errorf("reading --dialects: %w", err)
+	} else if len(dialects) == 0 {
+		return &localplane.UsageError{Message: fmt.Sprintf("--dialects is empty: it is %s, or %s for no manager",
+			strings.Join(localplane.Dialects(), ", "), localplane.NoDialects)}
+	}
+	return nil
 }
 
 // chooseProfile starts from the named profile and puts on top what was given by itself.
