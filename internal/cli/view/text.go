@@ -47,14 +47,15 @@ func (m Model) progress() string {
 	return fmt.Sprintf("%d/%d updated, %d available", m.Status.Updated, m.Status.Desired, m.Status.Available)
 }
 
-// budget says what the budget is and what uses it: "4 unavailable (2 on nodes not ready), budget 6". There can be more of
-// them than the budget: a node that breaks, or that has no pod yet, asks nobody.
+// budget says what the budget is and what uses it: "4 of budget 6 used (2 on nodes not ready)". More of it can be used than there
+// is: a node that breaks, or that has no pod yet, asks nobody. A pod that is terminating uses it, and may still be available.
 func (m Model) budget() string {
 	b := m.Budget
-	text := fmt.Sprintf("%d unavailable", b.UsedByUpdate+b.UsedByOthers+b.UsedByUnreachable)
+	kind := "budget"
 	if b.Surge {
-		text = fmt.Sprintf("%d surging", b.UsedByUpdate+b.UsedByOthers+b.UsedByUnreachable)
+		kind = "surge budget"
 	}
+	text := fmt.Sprintf("%d of %s %d used", b.UsedByUpdate+b.UsedByOthers+b.UsedByUnreachable, kind, b.Limit)
 	var why []string
 	if b.UsedByUnreachable > 0 {
 		why = append(why, fmt.Sprintf("%d on nodes not ready", b.UsedByUnreachable))
@@ -65,7 +66,7 @@ func (m Model) budget() string {
 	if len(why) > 0 {
 		text += " (" + strings.Join(why, ", ") + ")"
 	}
-	return fmt.Sprintf("%s, budget %d", text, b.Limit)
+	return text
 }
 
 // forecast says how long it may still take; it is empty when that is not known or over.
