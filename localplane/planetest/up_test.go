@@ -181,3 +181,46 @@ func TestStartIsCancelled(t *testing.T) {
 		t.Error("a plane that did not start can be attached to")
 	}
 }
+
+// TestUpWhoseReaderHasGone is `localplane up | head -1`.
+func TestUpWhoseReaderHasGone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cmd := exec.Command(program(t), "up", "--dir", dir, "--dialects", "none", "--nodes", "1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatalf("reading the first line: %v", err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 2*time.Minute, "the node Ready", func() error {
+		plane, err := localplane.Attach(dir)
+		if err != nil {
+			return err
+		}
+		status, err := plane.Status(t.Context())
+		if err != nil {
+			return err
+		}
+		if status.Nodes == nil || status.Nodes.Ready != 1 {
+			return fmt.Errorf("%+v", status)
+		}
+		return nil
+	})
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
+		t.Errorf("exit %v, want it to end by itself", err)
+	}
+	nothingRuns(t, dir)
+}

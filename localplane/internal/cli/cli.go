@@ -34,6 +34,7 @@ type app struct {
 func Main(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	endureClosedPipe()
 	// Kubernetes registers flags of its own for every program that links it.
 	pflag.CommandLine = pflag.NewFlagSet(os.Args[0], pflag.ContinueOnError)
 	root := New(os.Stdout)
@@ -43,6 +44,13 @@ func Main(args []string) int {
 		return exitCode(err)
 	}
 	return 0
+}
+
+// endureClosedPipe makes a write to a closed pipe (`localplane up | head`) fail, where the signal would end this process
+// before it has stopped what it has started. The signal is caught and not ignored, because what this process becomes or
+// starts would inherit that.
+func endureClosedPipe() {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 }
 
 func exitCode(err error) int {

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
@@ -46,11 +44,6 @@ func (a *app) demo(ctx context.Context, o localplane.Options) error {
 	if o.NativeController {
 		o.Dialects = []string{localplane.NoDialects}
 	}
-	// A closed pipe (`localplane demo | head`) is reported by the write, and the demo then stops what it has started; the
-	// signal would end this process before that.
-	broken := make(chan os.Signal, 1)
-	signal.Notify(broken, syscall.SIGPIPE)
-	defer signal.Stop(broken)
 	// What the client library logs is about single connections and would run into the picture.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
