@@ -22,7 +22,7 @@ const (
 
 // awaitNodes waits until the nodes of a small plane are Ready and take pods. Nodes that were cut before stay so.
 func (own *owner) awaitNodes(ctx context.Context, client kubernetes.Interface) error {
-	if own.options.Nodes == 0 || own.options.Nodes > awaitedNodes {
+	if own.registered == 0 || own.registered > awaitedNodes {
 		return nil
 	}
 	began := time.Now()

@@ -54,6 +54,8 @@ type Options struct {
 	Fresh bool
 	// Nodes is how many simulated nodes there are to be at least; those of an earlier run count.
 	Nodes int
+	// KeepNodes leaves a plane that has had its first nodes with what is left of them: Nodes is then for a new one.
+	KeepNodes bool
 	// Dialects are what the manager runs; nil means DefaultDialects, an empty list or NoDialects means no manager.
 	Dialects []string
 	// NativeController runs upstream's DaemonSet controller; it excludes the native dialect.

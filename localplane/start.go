@@ -72,6 +72,8 @@ type owner struct {
 	lock    *home.Lock
 	sup     *supervisor.Supervisor
 	control *control.Server
+	// registered is how many nodes there were when the start had added what was missing.
+	registered int
 
 	// ctx ends when the plane begins to stop.
 	ctx    context.Context
@@ -242,7 +244,8 @@ func (own *owner) fillUp(ctx context.Context, client kubernetes.Interface) error
 		return err
 	}
 	have := count[nodes.Ready] + count[nodes.NotReady] + count[nodes.Cut]
-	if missing := own.options.Nodes - have; missing > 0 {
+	keep := own.options.KeepNodes && own.home.Populated()
+	if missing := own.options.Nodes - have; missing > 0 && !keep {
 		if _, err := nodes.Add(ctx, client, missing, KubernetesVersion); err != nil {
 			return err
 		}
@@ -251,7 +254,8 @@ func (own *owner) fillUp(ctx context.Context, client kubernetes.Interface) error
 	if have > 0 {
 		own.progress("%d nodes registered", have)
 	}
-	return nil
+	own.registered = have
+	return own.home.MarkPopulated()
 }
 
 // shutdown ends the plane; whoever comes second waits for the first.

@@ -224,3 +224,25 @@ func TestUpWhoseReaderHasGone(t *testing.T) {
 	}
 	nothingRuns(t, dir)
 }
+
+func TestPlaneKeepsItsNodes(t *testing.T) {
+	t.Parallel()
+	o := options(t)
+	for _, run := range []struct {
+		asked, want int
+		keep        bool
+	}{{1, 1, true}, {3, 1, true}, {2, 2, false}} {
+		o.Nodes, o.KeepNodes = run.asked, run.keep
+		plane, err := localplane.Start(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, err := plane.Status(t.Context())
+		if err != nil || status.Nodes == nil || status.Nodes.Ready != run.want {
+			t.Errorf("asked for %d nodes, keeping %v: %+v, %v, want %d", run.asked, run.keep, status, err, run.want)
+		}
+		if err := plane.Stop(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

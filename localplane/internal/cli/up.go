@@ -37,6 +37,7 @@ func (a *app) upCommand() *cobra.Command {
 				return err
 			}
 			f.options.Dir, f.options.Progress = a.dir, a.out
+			f.options.KeepNodes = !cmd.Flags().Changed("nodes")
 			return a.up(cmd.Context(), f.options)
 		},
 	}
@@ -46,7 +47,7 @@ func (a *app) upCommand() *cobra.Command {
 
 func (f *upFlags) add(fs *pflag.FlagSet) {
 	o := &f.options
-	fs.IntVar(&o.Nodes, "nodes", localplane.DefaultNodes, "simulated nodes there are to be at least")
+	fs.IntVar(&o.Nodes, "nodes", localplane.DefaultNodes, "simulated nodes there are to be at least; without it a plane of an earlier run keeps those that it has")
 	fs.StringSliceVar(&o.Dialects, "dialects", localplane.DefaultDialects(),
 		fmt.Sprintf("what Everynode's manager runs: %s, or %s for no manager", strings.Join(localplane.Dialects(), ", "), localplane.NoDialects))
 	fs.BoolVar(&o.NativeController, "native-controller", false, "run upstream's DaemonSet controller, in a process of its own; excludes the dialect native")

@@ -56,13 +56,14 @@ func (h Home) Socket() string { return h.path("run", "control.sock") }
 
 func (h Home) lockFile() string  { return h.path("run", "lock") }
 func (h Home) stateFile() string { return h.path("state.json") }
+func (h Home) populated() string { return h.path("populated") }
 func (h Home) path(elem ...string) string {
 	return filepath.Join(append([]string{h.root}, elem...)...)
 }
 
 // kept are the entries that make up a plane's state; run/ stays, it holds the lock.
 func (h Home) kept() []string {
-	return []string{h.PKI(), h.Etcd(), h.path("logs"), h.Kubeconfig(), h.stateFile()}
+	return []string{h.PKI(), h.Etcd(), h.path("logs"), h.Kubeconfig(), h.stateFile(), h.populated()}
 }
 
 // Exists tells whether there is a plane's home here.
@@ -70,6 +71,15 @@ func (h Home) Exists() bool {
 	_, err := os.Stat(h.path(marker))
 	return err == nil
 }
+
+// Populated tells whether the plane was given its first nodes, be they none, since it was new or wiped.
+func (h Home) Populated() bool {
+	_, err := os.Stat(h.populated())
+	return err == nil
+}
+
+// MarkPopulated remembers that it was.
+func (h Home) MarkPopulated() error { return WriteFile(h.populated(), nil) }
 
 // Create makes the directory a home, readable by its owner alone. A directory that holds other things is refused.
 func (h Home) Create() error {

@@ -70,8 +70,14 @@ func TestWipeRemovesStateOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := h.MarkPopulated(); err != nil || !h.Populated() {
+		t.Fatalf("marked as populated: %v, error %v", h.Populated(), err)
+	}
 	if err := h.Wipe(); err != nil {
 		t.Fatal(err)
+	}
+	if h.Populated() {
+		t.Error("a wiped plane counts as populated")
 	}
 	for path, want := range map[string]bool{h.Kubeconfig(): false, h.Log("etcd"): false, foreign: true} {
 		if _, err := os.Stat(path); (err == nil) != want {
