@@ -92,7 +92,8 @@ func (p *Plane) AddNodes(ctx context.Context, n int) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nodes.Add(ctx, client, n, KubernetesVersion)
+	names, err := nodes.Add(ctx, client, n, KubernetesVersion)
+	return names, p.explain(ctx, err)
 }
 
 // RemoveNode removes a node, as an administrator does who knows that it will not come back.
@@ -101,7 +102,7 @@ func (p *Plane) RemoveNode(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return nodes.Remove(ctx, client, name)
+	return p.explain(ctx, nodes.Remove(ctx, client, name))
 }
 
 // CutNode cuts a node's network: it falls silent, is NotReady after the grace period, and its pods stop changing.
@@ -110,7 +111,7 @@ func (p *Plane) CutNode(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return nodes.SetConnected(ctx, client, name, false)
+	return p.explain(ctx, nodes.SetConnected(ctx, client, name, false))
 }
 
 // HealNode undoes CutNode.
@@ -119,7 +120,7 @@ func (p *Plane) HealNode(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return nodes.SetConnected(ctx, client, name, true)
+	return p.explain(ctx, nodes.SetConnected(ctx, client, name, true))
 }
 
 // KillComponent ends a component with SIGKILL. It stays down until StartComponent.

@@ -58,8 +58,9 @@ func checkFileLimit(nodes int) error {
 		return err
 	}
 	if need := uint64(base + nodes/nodesPerFile); limit < need {
-		return fmt.Errorf("too few file handles: a process may open %d files here and a plane of %d nodes needs %d: raise the limit with `ulimit -Hn %d`",
-			limit, nodes, need, need)
+		return fmt.Errorf("too few file handles: a process may open %d files here and a plane of %d nodes needs %d: run this in a new shell with a higher limit "+
+			"(`ulimit -n %d` before starting; the hard limit is set in limits.conf or by the container's --ulimit nofile=%d)",
+			limit, nodes, need, need, need)
 	}
 	return nil
 }
@@ -282,6 +283,9 @@ func (own *owner) KillComponent(_ context.Context, name string) error { return o
 
 // StartComponent implements control.Plane.
 func (own *owner) StartComponent(ctx context.Context, name string) error {
+	if name == component.APIServer && !runs(own.sup.Status(), component.Etcd) {
+		return notRunning(component.Etcd)
+	}
 	return own.sup.Start(ctx, name)
 }
 

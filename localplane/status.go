@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"everynode.dev/everynode/localplane/internal/component"
 	"everynode.dev/everynode/localplane/internal/home"
 	"everynode.dev/everynode/localplane/internal/nodes"
 	"everynode.dev/everynode/localplane/internal/supervisor"
@@ -67,9 +69,45 @@ func (p *Plane) Status(ctx context.Context) (*Status, error) {
 		status.Components = append(status.Components, componentStatus(c, time.Now()))
 	}
 	if status.Nodes, err = p.countNodes(ctx); err != nil {
+		if down := whatIsMissing(components); down != nil {
+			err = down
+		}
 		status.NodesError = err.Error()
 	}
 	return status, nil
+}
+
+// explain turns the error of a request to the API server into the reason, if that is a component that does not run.
+func (p *Plane) explain(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	components, askErr := p.control.Components(ctx)
+	if askErr != nil {
+		return err
+	}
+	if down := whatIsMissing(components); down != nil {
+		return down
+	}
+	return err
+}
+
+// whatIsMissing is an error that names the first component without which there are no answers, if one does not run.
+func whatIsMissing(components []supervisor.Status) error {
+	for _, name := range []string{component.Etcd, component.APIServer} {
+		if !runs(components, name) {
+			return notRunning(name)
+		}
+	}
+	return nil
+}
+
+func runs(components []supervisor.Status, name string) bool {
+	return slices.ContainsFunc(components, func(c supervisor.Status) bool { return c.Name == name && c.PID != 0 })
+}
+
+func notRunning(name string) error {
+	return fmt.Errorf("%s does not run: `component start %s` first", name, name)
 }
 
 func (p *Plane) countNodes(ctx context.Context) (*NodeCount, error) {

@@ -34,7 +34,7 @@ func TestMistakes(t *testing.T) {
 		code  int
 		says  []string
 	}{
-		{"too few file handles", "ulimit -n 300; ", "--dialects none", 1, []string{"file handles", "ulimit -Hn 1025"}},
+		{"too few file handles", "ulimit -n 300; ", "--dialects none", 1, []string{"file handles", "`ulimit -n 1025` before starting", "--ulimit nofile=1025"}},
 		{"port in use", "", "--dialects none --api-port " + busy, 1, []string{busy, "--api-port"}},
 		{"manager is missing", "", "--manager-binary /nowhere/everynode-manager", 1, []string{"/nowhere/everynode-manager", "make build"}},
 		{"unknown dialect", "", "--dialects klingon", 2, []string{"klingon", "native, or none"}},

@@ -256,10 +256,20 @@ func (f *fixture) killAndStart(t *testing.T) {
 			t.Errorf("%s is %s after its kill", c.Name, c.State)
 		}
 	}
-	if status.Nodes != nil || status.NodesError == "" {
-		t.Errorf("nodes %+v without an API server", status.Nodes)
+	missing := "etcd does not run: `component start etcd`"
+	if status.Nodes != nil || !strings.Contains(status.NodesError, missing) {
+		t.Errorf("nodes %+v without an API server, error %q", status.Nodes, status.NodesError)
+	}
+	if err := f.plane.StartComponent(t.Context(), "kube-apiserver"); err == nil || !strings.Contains(err.Error(), missing) {
+		t.Errorf("starting the API server without etcd: %v, want %q in it", err, missing)
 	}
 	for _, c := range status.Components {
+		if c.Name == "kube-apiserver" {
+			missing = "kube-apiserver does not run: `component start kube-apiserver`"
+			if err := f.plane.CutNode(t.Context(), "node-0001"); err == nil || !strings.Contains(err.Error(), missing) {
+				t.Errorf("cutting a node without an API server: %v, want %q in it", err, missing)
+			}
+		}
 		if err := f.plane.StartComponent(t.Context(), c.Name); err != nil {
 			t.Fatal(err)
 		}
