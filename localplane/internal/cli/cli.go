@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -102,7 +103,7 @@ func wrapArgs(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return &localplane.UsageError{Message: fmt.Sprintf("%s: %v (see `%s --help`)", cmd.CommandPath(), err, cmd.CommandPath())}
+				return &localplane.UsageError{Message: fmt.Sprintf("%s: %v (see `%s --help`)", verb(cmd), err, cmd.CommandPath())}
 			}
 			return nil
 		}
@@ -110,6 +111,19 @@ func wrapArgs(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		wrapArgs(sub)
 	}
+}
+
+// noArgs is for verbs that take flags only.
+func noArgs(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("it takes no arguments, and here is %q", args[0])
+	}
+	return nil
+}
+
+// verb is the path of a command as it is called after the program's name, with which every message begins anyway.
+func verb(cmd *cobra.Command) string {
+	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 }
 
 // attached runs f with the plane that runs in the directory.

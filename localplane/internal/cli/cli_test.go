@@ -37,7 +37,7 @@ func TestMistakesAndTheirExitCodes(t *testing.T) {
 		{"up --native-controller", exitUsage, "--dialects none"},
 		{"up --sim-profile slow", exitUsage, "realistic or fast"},
 		{"up --sim-image-pull -1s", exitUsage, "--sim-image-pull"},
-		{"up now", exitUsage, "localplane up"},
+		{"up now", exitUsage, `up: it takes no arguments, and here is "now"`},
 		{"up --dialects none --dir /proc/nowhere", exitFailed, "--dir"},
 		{"fly", exitUsage, "fly"},
 		{"nodes", exitUsage, "add N"},
@@ -63,6 +63,9 @@ func TestMistakesAndTheirExitCodes(t *testing.T) {
 			err := root.ExecuteContext(t.Context())
 			if err == nil {
 				t.Fatal("it succeeded")
+			}
+			if strings.HasPrefix(err.Error(), "localplane") {
+				t.Errorf("error %q names the program, which the message begins with anyway", err)
 			}
 			if code := exitCode(err); code != tc.code || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("exit code %d, want %d; error %q, want %q in it", code, tc.code, err, tc.says)

@@ -25,7 +25,7 @@ an image that cannot be pulled, undoes that, and stops everything. On a terminal
 writes plain lines. It counts on its own, from the API server's watch, and fails when something did not hold.
 
 Without --dir the plane lives in a temporary directory.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("dir") {
 				o.Dir = a.dir

@@ -21,7 +21,7 @@ func (a *app) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the components with their CPU and memory, and the nodes by state",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "" && format != "json" {
 				return &localplane.UsageError{Message: fmt.Sprintf("--output is %q: it is json, or left out for a table", format)}

@@ -17,7 +17,7 @@ func (a *app) downCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "down",
 		Short: "Stop the plane, wherever it runs; its state stays",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.down(cmd.Context()) },
 	}
 }
@@ -131,5 +131,5 @@ func needsVerb(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		what = fmt.Sprintf("unknown verb %q", args[0])
 	}
-	return &localplane.UsageError{Message: fmt.Sprintf("%s: %s: it is %s", cmd.CommandPath(), what, strings.Join(verbs, " or "))}
+	return &localplane.UsageError{Message: fmt.Sprintf("%s: %s: it is %s", verb(cmd), what, strings.Join(verbs, " or "))}
 }
