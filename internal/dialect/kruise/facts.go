@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -17,7 +18,7 @@ import (
 )
 
 // hashLabel names the revision of a pod.
-const hashLabel = "controller-revision-hash"
+const hashLabel = appsv1.ControllerRevisionHashLabelKey
 
 // Facts reads what the dialect needs to know of a pod; it is a dialect.FactsFunc. Pods of other dialects have none.
 func Facts(p *corev1.Pod) *dialect.PodFacts {
