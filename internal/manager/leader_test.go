@@ -90,3 +90,43 @@ func TestAPortInUseIsNamedWithItsFlag(t *testing.T) {
 		t.Errorf("switched off: %v", err)
 	}
 }
+
+// Only who leads for the first time of all need not wait for the writes of somebody before.
+func TestWhoHasToWaitForTheLastLeader(t *testing.T) {
+	for name, c := range map[string]struct {
+		body string
+		flag string
+		want bool
+	}{
+		"the first leader":   {`{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","spec":{"leaseTransitions":0}}`, "true", true},
+		"a later one":        {`{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","spec":{"leaseTransitions":1}}`, "true", false},
+		"it cannot be known": {`{}`, "true", false},
+		"there is no lease":  {`{}`, "false", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := parse(t, "", "--leader-elect="+c.flag)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code := http.StatusOK
+			if c.body == `{}` {
+				code = http.StatusInternalServerError
+			}
+			l, err := newLeader(o, refusing(t, c.body, code))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := l.firstTerm(t.Context()); got != c.want {
+				t.Fatalf("first term %v, want %v", got, c.want)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if !c.want {
+				cancel() // whoever waits is interrupted, and says so
+			}
+			if err := l.fence(ctx); (err == nil) != c.want {
+				t.Errorf("fence: %v; only the first leader may pass at once", err)
+			}
+		})
+	}
+}
