@@ -49,11 +49,27 @@ func begin(s *Snapshot) *decision {
 		surge:    s.Set.Strategy == RollingUpdate && s.Set.MaxSurge.Value > 0,
 		verdicts: make([]Verdict, len(s.Nodes)),
 	}
-	d.agenda.burst = s.Set.Burst
-	if d.agenda.burst <= 0 {
-		d.agenda.burst = DefaultBurst
-	}
+	d.agenda.burst = s.burst()
 	return d
+}
+
+// burst is the number of actions that the plan may hold. What it is a percentage of is counted now, and not taken from the
+// status, which says how many nodes were desired when it was written.
+func (s *Snapshot) burst() int {
+	q := s.Set.Burst
+	switch {
+	case q.Value <= 0:
+		return DefaultBurst
+	case !q.Percent:
+		return q.Value
+	}
+	desired := 0
+	for i := range s.Nodes {
+		if s.Nodes[i].Fit == MustRun && !s.Nodes[i].Gone {
+			desired++
+		}
+	}
+	return max(1, q.Down(desired))
 }
 
 // visit does everything that can be said of a node without looking at the others. The verdict of a node where something

@@ -3,6 +3,7 @@
 package rollout
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -61,12 +62,22 @@ func (d *dumb) turns() []started {
 	return append(out, sunset...)
 }
 
+// burst is the number of actions that a plan holds at most.
+func (d *dumb) burst() int {
+	q := d.s.Set.Burst
+	if q.Value <= 0 {
+		return 250
+	}
+	if !q.Percent {
+		return q.Value
+	}
+	hundredths := min(q.Value, math.MaxInt32) * d.desired()
+	return max(1, (hundredths-hundredths%100)/100)
+}
+
 // plan puts everything together.
 func (d *dumb) plan() Plan {
-	burst := d.s.Set.Burst
-	if burst <= 0 {
-		burst = 250
-	}
+	burst := d.burst()
 	creates, deletes := d.repairs()
 	urgent := append(creates, deletes...)
 	turns := d.turns()

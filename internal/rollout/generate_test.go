@@ -49,7 +49,7 @@ func (s *source) set(revisions int) Set {
 		Strategy:       []Strategy{RollingUpdate, RollingUpdate, RollingUpdate, RollingUpdate, OnDelete, 0}[s.pick(6)],
 		MaxUnavailable: s.quantity(),
 		MinReady:       []time.Duration{0, 0, 10 * time.Second, -time.Second}[s.pick(4)],
-		Burst:          []int{0, 0, 0, 1, 2, 3, -1}[s.pick(7)],
+		Burst:          []Quantity{{}, {}, {}, {1, false}, {2, false}, {3, false}, {-1, false}, {10, true}, {50, true}, {150, true}}[s.pick(10)],
 		Update:         revisions - 1,
 	}
 	if s.one(2) {
@@ -146,7 +146,7 @@ func (s *source) wild(in *Snapshot) {
 		case 3:
 			in.Set.MaxReplacing = &Quantity{numbers[s.pick(5)], s.one(2)}
 		case 4:
-			in.Set.MinReady, in.Set.Burst = time.Duration(numbers[s.pick(5)]), numbers[s.pick(5)]
+			in.Set.MinReady, in.Set.Burst = time.Duration(numbers[s.pick(5)]), Quantity{numbers[s.pick(5)], s.one(2)}
 		case 5:
 			in.Now = Time(numbers[s.pick(5)])
 		case 6:

@@ -104,10 +104,7 @@ func (d *dumb) pod(a Action) *Pod {
 }
 
 func burstIsKept(d *dumb, p Plan) error {
-	burst := d.s.Set.Burst
-	if burst <= 0 {
-		burst = DefaultBurst
-	}
+	burst := d.burst()
 	if len(p.Actions) > burst {
 		return fmt.Errorf("%d actions", len(p.Actions))
 	}

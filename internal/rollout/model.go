@@ -51,8 +51,8 @@ type Set struct {
 	MaxReplacing *Quantity
 	// MinReady is how long a pod has to be ready before it counts as available.
 	MinReady time.Duration
-	// Burst is the largest number of actions in one plan; 0 means DefaultBurst.
-	Burst int
+	// Burst is the largest number of actions in one plan; 0 means DefaultBurst. A percentage is rounded down, to at least 1.
+	Burst Quantity
 	Limits
 	// InPlace is whether an old pod is changed in place where that is possible, instead of being recreated. It has no
 	// effect with surge.

@@ -77,7 +77,7 @@ func TestTimeEndsAtItsEnds(t *testing.T) {
 // TestWakeAtZero: 0 means never, so a plan that wants to be continued at the moment 0 must not say 0.
 func TestWakeAtZero(t *testing.T) {
 	s := oneNode()
-	s.Now, s.Set.Burst = 0, 1
+	s.Now, s.Set.Burst = 0, Quantity{Value: 1}
 	s.Nodes = append(s.Nodes, Node{Name: "b", Fit: MustRun})
 	if plan := Decide(s); plan.Wake != 1 {
 		t.Errorf("wakes at %d, want 1", plan.Wake)

@@ -144,7 +144,7 @@ func (p *player) set(words []string) error {
 		case "min-ready":
 			set.MinReady, err = time.ParseDuration(value)
 		case "burst":
-			set.Burst, err = strconv.Atoi(value)
+			set.Burst, err = quantity(value)
 		case "update":
 			set.Update = p.revision(value)
 		default:

@@ -64,7 +64,7 @@ func TestDigestAsNative(t *testing.T) {
 	} {
 		obj := daemonSet(t, "everynode.dev/max-replacing: 20%", more)
 		got, want := kruise.Digest(obj), native.Digest(obj)
-		want.Set.Burst = rollout.DefaultBurst
+		want.Set.Burst = number(rollout.DefaultBurst)
 		want.Set.Descending = got.Set.Descending // OpenKruise takes the nodes in another order
 		if !reflect.DeepEqual(got.Set, want.Set) || got.HistoryLimit != want.HistoryLimit || len(got.Problems) > 0 {
 			t.Errorf("%s\ngot  %+v\nwant %+v", more, got, want)
@@ -145,16 +145,17 @@ func TestNodeSelector(t *testing.T) {
 	}
 }
 
-func TestBurst(t *testing.T) {
-	for more, want := range map[string]int{
-		"  burstReplicas: 5":    5,
-		"  burstReplicas: 10%":  1,
-		"  burstReplicas: 150%": 12,
-		"":                      250,
+// TestBurstIsResolvedByTheCore: the status says how many nodes were desired when it was written, and nothing on the first pass.
+func TestBurstIsResolvedByTheCore(t *testing.T) {
+	for more, want := range map[string]rollout.Quantity{
+		"  burstReplicas: 5":    number(5),
+		"  burstReplicas: 10%":  percent(10),
+		"  burstReplicas: 150%": percent(150),
+		"":                      number(250),
 	} {
 		w := kruise.Digest(daemonSet(t, "", more+"\nstatus: {desiredNumberScheduled: 8}"))
 		if w.Set.Burst != want {
-			t.Errorf("%q: got %d, want %d", more, w.Set.Burst, want)
+			t.Errorf("%q: got %v, want %v", more, w.Set.Burst, want)
 		}
 	}
 }

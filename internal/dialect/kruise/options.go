@@ -46,10 +46,7 @@ type Hook struct {
 
 // complete puts the options into the Workload.
 func (o Options) complete(w *dialect.Workload) {
-	w.Set.Burst = o.Burst.Value
-	if o.Burst.Percent {
-		w.Set.Burst = max(1, o.Burst.Value*w.Status.Desired/100)
-	}
+	w.Set.Burst = o.Burst
 	w.Set.Limits = rollout.Limits{
 		Paused: o.Paused, Partition: o.Partition, Selective: o.NodeSelector != nil, Descending: true, Progressive: o.Progressive,
 	}
