@@ -27,7 +27,8 @@ type Workload struct {
 	SelectsAll bool
 	// Template is the pod template, undecoded, as the API server served it. It must not be changed.
 	Template map[string]any
-	// TemplateGeneration is the number that pods carry in the label pod-template-generation; nil when unknown.
+	// TemplateGeneration is the number that pods carry in the label pod-template-generation; nil when unknown, or where nobody
+	// keeps it up to date.
 	TemplateGeneration *int64
 	// Annotations of the object; copied to its ControllerRevisions, as upstream does.
 	Annotations    map[string]string

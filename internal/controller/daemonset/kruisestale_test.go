@@ -76,31 +76,3 @@ func TestAPatchStartsFromWhatThePodIs(t *testing.T) {
 		t.Errorf("%d containers were made; labels restart none", a.made)
 	}
 }
-
-// TestAChangeThatOpenKruiseBegan is gone on with: the state knows images only, and its digest is the same as before.
-func TestAChangeThatOpenKruiseBegan(t *testing.T) {
-	a := newAdvanced(t, 1, inPlace)
-	a.settle()
-	a.image("img:v2")
-	a.idle = func(*corev1.Pod) bool { return true }
-	a.settle()
-	p := a.only()
-	p.OwnerReferences[0].APIVersion = "apps.kruise.io/v1alpha1"
-	p.Annotations[api.InPlaceUpdateState] = `{"revision":"x","updateTimestamp":"` + p.CreationTimestamp.UTC().Format("2006-01-02T15:04:05Z") +
-		`","lastContainerStatuses":{"c":{"imageID":"sha256:same"}},"updateImages":true}`
-	for i := range p.Status.Conditions {
-		if p.Status.Conditions[i].Type == api.InPlaceUpdateReady {
-			p.Status.Conditions[i].LastTransitionTime = p.CreationTimestamp
-		}
-	}
-	p.Status.ContainerStatuses[0].State.Running.StartedAt = p.CreationTimestamp
-	a.changed(p)
-	a.forgetLog()
-	a.settle()
-	if stateOf(a.only(), api.InPlaceUpdateReady) != corev1.ConditionFalse || len(a.wrote("patch")) != 0 || len(a.wrote("delete")) != 0 {
-		t.Fatalf("conditions %v, writes %v: the node does not run the change yet", a.only().Status.Conditions, a.log)
-	}
-	a.idle = func(*corev1.Pod) bool { return false }
-	a.settle()
-	a.wantPod("img:v2", p)
-}

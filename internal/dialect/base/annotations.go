@@ -15,7 +15,6 @@ import (
 
 // annotations reads the annotations that mean something to every dialect.
 func (r *Reader) annotations(w *dialect.Workload) {
-	r.templateGeneration(w)
 	text, ok := w.Annotations[everynode.MaxReplacing]
 	if !ok {
 		return
@@ -39,9 +38,10 @@ func parseMaxReplacing(text string) (rollout.Quantity, bool) {
 	return rollout.Quantity{Value: n, Percent: percent}, true
 }
 
-// templateGeneration reads the generation that the API server keeps in an annotation. Without a valid one pods are told
-// apart by the hash of their revision alone, as upstream does.
-func (r *Reader) templateGeneration(w *dialect.Workload) {
+// TemplateGeneration reads the generation of the template that stands in an annotation. It is for DaemonSets of apps/v1 alone, whose
+// API server raises it with every change of the template: where nobody does, a pod of an old template would seem to be current.
+// Without a valid one pods are told apart by the hash of their revision alone, as upstream does.
+func (r *Reader) TemplateGeneration(w *dialect.Workload) {
 	text, ok := w.Annotations[appsv1.DeprecatedTemplateGeneration]
 	if !ok {
 		return

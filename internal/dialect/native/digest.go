@@ -11,6 +11,7 @@ import (
 func Digest(obj map[string]any) dialect.Workload {
 	r := &base.Reader{}
 	w, spec := r.Workload(obj)
+	r.TemplateGeneration(&w)
 	if rolling, ok := r.Strategy(&w.Set, spec); ok {
 		r.Budgets(&w.Set, rolling, base.DefaultMaxUnavailable)
 	}
