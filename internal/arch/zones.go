@@ -177,6 +177,14 @@ func otherZones() []Zone {
 		May:      []string{"std", "github.com/spf13/pflag", "./api/...", "./internal/..."},
 		Reason:   "what checks and documents the repository must not add a dependency to it",
 	}, {
+		Name:     "examples",
+		Packages: []string{"examples/..."},
+		May: slices.Concat(pureAPI, []string{
+			"k8s.io/client-go/...", "github.com/spf13/pflag", "./api/...", "./examples/...",
+		}),
+		Reason: "an example is to be copied, so it takes nothing from us but the names of the API",
+		Deep:   noKubernetes,
+	}, {
 		Name:     "heavy",
 		Packages: []string{"localplane/..."},
 		May:      []string{"*"},
