@@ -13,7 +13,8 @@ import "embed"
 //go:embed install/*.yaml
 var Install embed.FS
 
-// Kruise holds kruise/*.yaml: what is needed in addition where the Advanced DaemonSet of OpenKruise is served.
+// Kruise holds kruise/*.yaml: what is needed in addition where the Advanced DaemonSet of OpenKruise is served, its definition
+// first.
 //
 //go:embed kruise/*.yaml
 var Kruise embed.FS

@@ -7,8 +7,14 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
+	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/localplane/internal/nodes"
 )
 
@@ -35,6 +41,41 @@ func (own *owner) awaitNodes(ctx context.Context, client kubernetes.Interface) e
 		return fmt.Errorf("waiting for %d nodes to be Ready: %w", missing, err)
 	}
 	own.progress("all nodes Ready after %s", time.Since(began).Round(10*time.Millisecond))
+	return nil
+}
+
+// awaitWebhooks waits until an Advanced DaemonSet can be written in the version that has to be converted: the API server
+// takes a moment to hear of webhooks that have just been published.
+func awaitWebhooks(ctx context.Context, config *rest.Config) error {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("waiting for the webhooks: %w", err)
+	}
+	sets := client.Resource(schema.GroupVersionResource{Group: kruise.Group, Version: kruise.VersionAlpha, Resource: kruise.Resource}).Namespace(metav1.NamespaceDefault)
+	labels := map[string]any{"app": "probe"}
+	probe := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": kruise.Group + "/" + kruise.VersionAlpha, "kind": kruise.Kind,
+		"metadata": map[string]any{"generateName": "probe-"},
+		"spec": map[string]any{
+			"selector": map[string]any{"matchLabels": labels},
+			"template": map[string]any{
+				"metadata": map[string]any{"labels": labels},
+				"spec":     map[string]any{"containers": []any{map[string]any{"name": "probe", "image": "probe"}}},
+			},
+		},
+	}}
+	err = poll(ctx, awaitTimeout, func(ctx context.Context) (bool, error) {
+		made, err := sets.Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			return false, err
+		}
+		// Without the defaults of the webhook nobody was asked.
+		strategy, _, _ := unstructured.NestedString(made.Object, "spec", "updateStrategy", "type")
+		return strategy != "", nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the webhooks: %w", err)
+	}
 	return nil
 }
 

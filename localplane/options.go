@@ -25,17 +25,18 @@ const (
 	NoDialects = "none"
 
 	dialectNative = "native"
+	dialectKruise = "kruise"
 	defaultQPS    = 2000
 )
 
 // Dialects are those that the manager serves, and so those that a plane can be asked for besides NoDialects.
-func Dialects() []string { return []string{dialectNative} }
+func Dialects() []string { return []string{dialectNative, dialectKruise} }
 
 // futureDialects have a name and nothing that serves them: asking for one is no slip of the pen.
-func futureDialects() []string { return []string{"kruise", "openyurt"} }
+func futureDialects() []string { return []string{"openyurt"} }
 
 // DefaultDialects are those that the manager runs unless told otherwise.
-func DefaultDialects() []string { return []string{dialectNative} }
+func DefaultDialects() []string { return Dialects() }
 
 // UsageError is a mistake in how a plane was asked for, as opposed to one that was met on the way.
 type UsageError struct{ Message string }
@@ -184,12 +185,12 @@ func (o Options) validateDialects() error {
 		case slices.Contains(futureDialects(), d):
 			return usage("the dialect %q is not served yet: use %s, or %s", d, served, NoDialects)
 		default:
-			return usage("--dialects names %q: it is %s, or %s alone", d, served, NoDialects)
+			return usage("--dialects names %q: it is one or more of %s, or %s alone", d, served, NoDialects)
 		}
 	}
 	if o.NativeController && slices.Contains(o.Dialects, dialectNative) {
-		return usage("--native-controller and the dialect %s would fight over the same DaemonSets: add --dialects %s",
-			dialectNative, NoDialects)
+		return usage("--native-controller and the dialect %s would fight over the same DaemonSets: add --dialects %s or --dialects %s",
+			dialectNative, dialectKruise, NoDialects)
 	}
 	return nil
 }

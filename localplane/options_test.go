@@ -25,8 +25,8 @@ func TestMistakesAreToldWithTheRemedy(t *testing.T) {
 	}{
 		{"negative nodes", Options{Nodes: -1}, []string{"--nodes", "-1"}},
 		{"too many nodes", Options{Nodes: 1 << 20}, []string{"--nodes"}},
-		{"unknown dialect", Options{Dialects: []string{"klingon"}}, []string{"klingon", "native, or none"}},
-		{"dialect of later", Options{Dialects: []string{"kruise"}}, []string{`the dialect "kruise" is not served yet: use native, or none`}},
+		{"unknown dialect", Options{Dialects: []string{"klingon"}}, []string{"klingon", "native, kruise, or none"}},
+		{"dialect of later", Options{Dialects: []string{"openyurt"}}, []string{`the dialect "openyurt" is not served yet: use native, kruise, or none`}},
 		{"native and one of later", Options{Dialects: []string{"native", "openyurt"}}, []string{`"openyurt" is not served yet`}},
 		{"none and another", Options{Dialects: []string{"none", "native"}}, []string{`"none"`, "alone"}},
 		{"native twice", Options{NativeController: true}, []string{"--native-controller", "--dialects none"}},

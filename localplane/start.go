@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 
@@ -210,6 +212,11 @@ func (own *owner) start(ctx context.Context, plane *Plane) error {
 	if err := own.sup.StartTier(ctx, component.TierEverynode); err != nil {
 		return err
 	}
+	if slices.Contains(own.options.Dialects, dialectKruise) {
+		if err := awaitWebhooks(ctx, plane.RESTConfig()); err != nil {
+			return err
+		}
+	}
 	return own.awaitNodes(ctx, client)
 }
 
@@ -227,14 +234,18 @@ func (own *owner) populate(ctx context.Context, client kubernetes.Interface, ins
 // install applies what Everynode is shipped with, as far as it makes sense on a plane.
 func (own *owner) install(ctx context.Context, installer *install.Installer) error {
 	leaveOut := []string{"Deployment"}
-	if own.options.Manager.Count == 0 {
+	if !slices.Contains(own.options.Dialects, dialectKruise) {
 		leaveOut = append(leaveOut, "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 	}
-	n, err := installer.Apply(ctx, config.Install, leaveOut)
-	if err != nil {
-		return err
+	count := 0
+	for _, manifests := range []fs.FS{config.Install, config.Kruise} {
+		n, err := installer.Apply(ctx, manifests, leaveOut)
+		if err != nil {
+			return err
+		}
+		count += n
 	}
-	own.progress("Everynode's manifests applied (%d objects)", n)
+	own.progress("Everynode's manifests applied (%d objects)", count)
 	return nil
 }
 

@@ -15,7 +15,7 @@ type Report struct {
 	Numbers            rollout.Status
 	ObservedGeneration int64
 	CollisionCount     *int32
-	// UpdateRevision is the name of the newest revision; empty when it is not known.
+	// UpdateRevision is the newest revision, as in the label controller-revision-hash of its pods; empty when it is not known.
 	UpdateRevision string
 	// Snapshot and Plan are those of the decision; nil when none could be made.
 	Snapshot *rollout.Snapshot

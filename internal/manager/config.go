@@ -67,6 +67,11 @@ func (o *options) merge(fs *pflag.FlagSet, c *v1alpha1.ManagerConfiguration) err
 	if le.RetryPeriod != nil {
 		take(fs, "leader-elect-retry-period", &o.retryPeriod, &le.RetryPeriod.Duration)
 	}
+	if w := c.Webhook; w != nil {
+		take(fs, "webhook-url", &o.webhookURL, w.URL)
+		take(fs, "webhook-bind-address", &o.webhookAddress, w.BindAddress)
+		take(fs, "webhook-cert-dir", &o.webhookCertDir, w.CertDir)
+	}
 	if c.Dialects != nil {
 		take(fs, "dialects", &o.dialects, &c.Dialects)
 	}

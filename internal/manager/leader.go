@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,7 @@ import (
 	"everynode.dev/everynode/internal/controller/conflict"
 	"everynode.dev/everynode/internal/controller/daemonset"
 	"everynode.dev/everynode/internal/controller/metrics"
+	"everynode.dev/everynode/internal/dialect/kruise"
 	"everynode.dev/everynode/internal/features"
 	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/fleet/feed"
@@ -42,7 +44,7 @@ type leader struct {
 	metrics    *metrics.Metrics
 	feed       *feed.Feed
 	controller *daemonset.Controller
-	guard      *conflict.Guard // nil without the gate
+	guards     []guard
 	events     record.EventBroadcaster
 	client     kubernetes.Interface
 
@@ -50,6 +52,12 @@ type leader struct {
 	elected   bool
 
 	working, synced atomic.Bool
+}
+
+// guard finds out whether somebody else does the work of a dialect.
+type guard interface {
+	Run(ctx context.Context)
+	MayWrite() bool
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
@@ -77,15 +85,17 @@ func newLeader(o *options, cfg *rest.Config) (*leader, error) {
 	l := &leader{metrics: metrics.New(o.metricsPerSet), client: client, events: record.NewBroadcaster(), namespace: o.namespace, elected: o.leaderElect}
 	recorder := l.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource})
 	realClock := clock.RealClock{}
-	mayWrite := func() bool { return true }
-	if o.gates.Enabled(features.ConflictProbe) {
-		l.guard = conflict.New(conflict.Options{
-			Client: client, Namespace: o.namespace, Events: recorder, Clock: realClock, Changed: l.conflictChanged,
-		})
-		mayWrite = l.guard.MayWrite
-	}
 	index := fleet.NewIndex(func(key fleet.Key) { l.controller.Enqueue(key) })
-	dialects := []daemonset.Dialect{newNative(o.namespace, mayWrite)}
+	var dialects []daemonset.Dialect
+	if slices.Contains(o.dialects, nativeDialect) {
+		dialects = append(dialects, newNative(o.namespace, l.guarded(o, conflict.New(conflict.Options{
+			Client: client, Namespace: o.namespace, Events: recorder, Clock: realClock, Changed: l.mayWriteChanged(nativeDialect),
+		}))))
+	}
+	if slices.Contains(o.dialects, kruiseDialect) {
+		dialects = append(dialects, newKruise(l.guarded(o, conflict.NewLeaseGuard(client, realClock, l.mayWriteChanged(kruiseDialect)))))
+		index.ReadFacts(kruise.Facts)
+	}
 	resources := map[string]schema.GroupVersionResource{}
 	l.feed = &feed.Feed{Index: index, Client: client, Dynamic: dynamicClient}
 	for _, d := range dialects {
@@ -100,10 +110,22 @@ func newLeader(o *options, cfg *rest.Config) (*leader, error) {
 	return l, nil
 }
 
-func (l *leader) conflictChanged(mayWrite bool) {
-	l.metrics.Conflict(nativeDialect, !mayWrite)
-	if mayWrite {
-		l.controller.EnqueueAll(nativeDialect)
+// guarded takes a guard into service, unless its gate is off, and returns whether its dialect may write.
+func (l *leader) guarded(o *options, g guard) (mayWrite func() bool) {
+	if !o.gates.Enabled(features.ConflictProbe) {
+		return func() bool { return true }
+	}
+	l.guards = append(l.guards, g)
+	return g.MayWrite
+}
+
+// mayWriteChanged returns what a guard of the dialect calls when its answer has changed.
+func (l *leader) mayWriteChanged(dialect string) func(mayWrite bool) {
+	return func(mayWrite bool) {
+		l.metrics.Conflict(dialect, !mayWrite)
+		if mayWrite {
+			l.controller.EnqueueAll(dialect)
+		}
 	}
 }
 
@@ -117,8 +139,8 @@ func (l *leader) Start(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel() // whatever ends this ends the guard and the watches too
-	if l.guard != nil {
-		wg.Go(func() { l.guard.Run(ctx) })
+	for _, g := range l.guards {
+		wg.Go(func() { g.Run(ctx) })
 	}
 	if err := l.fence(ctx); err != nil {
 		return nil

@@ -17,6 +17,7 @@ import (
 	"everynode.dev/everynode/api/config/v1alpha1"
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/features"
+	"everynode.dev/everynode/internal/webhook"
 )
 
 // options are the settings of the manager, from flags and file.
@@ -31,6 +32,9 @@ type options struct {
 	metricsAddress  string
 	metricsPerSet   bool
 	healthAddress   string
+	webhookURL      string
+	webhookAddress  string
+	webhookCertDir  string
 	leaderElect     bool
 	leaseDuration   time.Duration
 	renewDeadline   time.Duration
@@ -94,6 +98,10 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "Where metrics are served; 0 switches them off.")
 	fs.BoolVar(&o.metricsPerSet, "metrics-per-set", false, "Give metrics of sets the labels namespace and name. Without it the numbers of all sets are added up.")
 	fs.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "Where /healthz and /readyz are served; 0 switches them off.")
+	fs.StringVar(&o.webhookURL, "webhook-url", "", "The URL, https://host:port, under which the API server reaches the webhooks of this manager. "+
+		"Without it the API server reaches them through the Service "+webhook.ServiceName+". Only the dialect kruise has webhooks.")
+	fs.StringVar(&o.webhookAddress, "webhook-bind-address", ":9443", "Where the webhooks are served.")
+	fs.StringVar(&o.webhookCertDir, "webhook-cert-dir", "", "A directory with tls.crt, tls.key and maybe ca.crt for the webhooks. Without it the manager makes and renews its own certificate.")
 	fs.BoolVar(&o.leaderElect, "leader-elect", true, "Have several managers agree on the one that works. Needed when more than one may run.")
 	fs.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 10*time.Second, "How long others wait for a leader that is silent.")
 	fs.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 7*time.Second, "How long a leader tries to renew its lease before it stops working.")
@@ -115,6 +123,7 @@ func (o *options) validate() error {
 			return usagef("unknown dialect %q in --dialects: known are %s", name, strings.Join(known, ", "))
 		}
 	}
+	_, _, addressErr := splitAddress(o.webhookAddress)
 	switch {
 	case len(o.dialects) == 0:
 		return usagef("--dialects is empty: name at least one of %s", strings.Join(known, ", "))
@@ -126,6 +135,10 @@ func (o *options) validate() error {
 		return usagef("--kube-api-burst must be greater than 0, but got %d", o.burst)
 	case len(validation.IsDNS1123Label(o.namespace)) > 0:
 		return usagef("--namespace %q is not the name of a namespace: use lower-case letters, digits and '-'", o.namespace)
+	case o.webhookURL != "" && !slices.Contains(o.dialects, kruiseDialect):
+		return usagef("--webhook-url is given, but only the dialect %s has webhooks: add it to --dialects, or leave the URL out", kruiseDialect)
+	case addressErr != nil:
+		return usagef("--webhook-bind-address %q cannot be listened on: %v: write host:port or :port", o.webhookAddress, addressErr)
 	case o.metricsAddress == o.healthAddress && o.metricsAddress != "0":
 		return usagef("--metrics-bind-address and --health-probe-bind-address are both %s: give them different ports", o.metricsAddress)
 	case o.leaderElect && (o.leaseDuration <= o.renewDeadline || o.renewDeadline <= o.retryPeriod || o.retryPeriod <= 0):

@@ -6,22 +6,37 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+
+	"everynode.dev/everynode/api/everynode"
+	kruiseapi "everynode.dev/everynode/api/kruise"
 )
 
 // installRemedy is what to do where something is missing in the cluster.
 const installRemedy = "apply the namespace and the roles of Everynode (kubectl apply -f config/install/00-namespace.yaml -f config/install/10-manager.yaml), or make the like for another namespace"
 
+// kruiseRemedy is what to do where the dialect of OpenKruise misses something in the cluster.
+const kruiseRemedy = "apply what this dialect needs (kubectl apply --server-side -f config/kruise), or leave " + kruiseDialect + " out of --dialects"
+
 // checkPlace finds out, before anything is started, whether the manager can work where it is: its addresses are free, and its
 // namespace is there. An API server that cannot be reached is no error yet: it may come.
 func checkPlace(ctx context.Context, o *options, cfg *rest.Config) error {
-	for flag, address := range map[string]string{"--metrics-bind-address": o.metricsAddress, "--health-probe-bind-address": o.healthAddress} {
+	addresses := map[string]string{"--metrics-bind-address": o.metricsAddress, "--health-probe-bind-address": o.healthAddress}
+	servesKruise := slices.Contains(o.dialects, kruiseDialect)
+	if servesKruise {
+		addresses["--webhook-bind-address"] = o.webhookAddress
+	}
+	for flag, address := range addresses {
 		if err := checkAddress(flag, address); err != nil {
 			return err
 		}
@@ -32,7 +47,36 @@ func checkPlace(ctx context.Context, o *options, cfg *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	return checkNamespace(ctx, client, o.namespace)
+	if err := checkNamespace(ctx, client, o.namespace); err != nil || !servesKruise {
+		return err
+	}
+	if o.webhookURL == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+		return usagef("outside of a cluster the API server cannot reach the webhooks of the dialect %s through a Service: "+
+			"give --webhook-url https://HOST:PORT with an address of this machine, or leave %s out of --dialects", kruiseDialect, kruiseDialect)
+	}
+	definitions, err := metadata.NewForConfig(quick)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	return checkDefinition(ctx, definitions)
+}
+
+// checkDefinition finds out whether the Advanced DaemonSet is defined, and by Everynode: only then are its versions converted.
+func checkDefinition(ctx context.Context, client metadata.Interface) error {
+	const name = kruiseapi.Resource + "." + kruiseapi.Group
+	resource := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	crd, err := client.Resource(resource).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("the definition %s does not exist: %s", name, kruiseRemedy)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("not allowed to read the definition %s: %w: %s", name, err, kruiseRemedy)
+	case err == nil && crd.Labels[everynode.PartOf] != everynode.PartOfValue:
+		return fmt.Errorf("the definition %s is somebody else's, for it has no label %s: %s: if OpenKruise runs here, scale its manager to zero and remove its webhooks first; then %s",
+			name, everynode.PartOf, everynode.PartOfValue, kruiseRemedy)
+	default:
+		return nil
+	}
 }
 
 func checkAddress(flag, address string) error {

@@ -6,6 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
+	"strconv"
 
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -18,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"everynode.dev/everynode/internal/webhook"
 )
 
 // leaseName is the name of the lease of the leader.
@@ -64,7 +69,35 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return fmt.Errorf("setting up the manager: %w", err)
 	}
+	if slices.Contains(o.dialects, kruiseDialect) {
+		if err := webhook.Setup(mgr, o.webhooks()); err != nil {
+			return err
+		}
+	}
 	return mgr.Start(ctx)
+}
+
+// webhooks are the settings of the webhooks; that the address can be read has been checked.
+func (o *options) webhooks() webhook.Options {
+	host, port, _ := splitAddress(o.webhookAddress)
+	w := webhook.Options{Mode: webhook.ModeService, Namespace: o.namespace, CertDir: o.webhookCertDir, Host: host, Port: port}
+	if o.webhookURL != "" {
+		w.Mode, w.URL = webhook.ModeURL, o.webhookURL
+	}
+	return w
+}
+
+// splitAddress reads host:port, where the host may be left out.
+func splitAddress(address string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", 0, err
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n == 0 {
+		return "", 0, fmt.Errorf("%q is not a port", text)
+	}
+	return host, int(n), nil
 }
 
 func restConfig(o *options) (*rest.Config, error) {

@@ -122,7 +122,7 @@ func Setup(mgr manager.Manager, o Options) error {
 		errs = append(errs, mgr.Add(keeper))
 	}
 	server := newServer(serverOptions, &DryRun{Client: dynamicClient})
-	errs = append(errs, mgr.Add(server), mgr.Add(publisher), mgr.AddReadyzCheck("webhooks", server.StartedChecker()))
+	errs = append(errs, mgr.Add(server), mgr.Add(publisher), mgr.AddReadyzCheck("webhooks", server.StartedChecker()), mgr.AddReadyzCheck("published", publisher.Ready))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("webhooks: %w", err)
 	}

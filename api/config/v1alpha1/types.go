@@ -25,8 +25,16 @@ type ManagerConfiguration struct {
 	MetricsBindAddress     *string         `json:"metricsBindAddress,omitempty"`
 	MetricsPerSet          *bool           `json:"metricsPerSet,omitempty"`
 	HealthProbeBindAddress *string         `json:"healthProbeBindAddress,omitempty"`
+	Webhook                *Webhook        `json:"webhook,omitempty"`
 	LeaderElection         *LeaderElection `json:"leaderElection,omitempty"`
 	FeatureGates           map[string]bool `json:"featureGates,omitempty"`
+}
+
+// Webhook says how the API server reaches the webhooks.
+type Webhook struct {
+	URL         *string `json:"url,omitempty"`
+	BindAddress *string `json:"bindAddress,omitempty"`
+	CertDir     *string `json:"certDir,omitempty"`
 }
 
 // LeaderElection says how managers agree on the one that works.

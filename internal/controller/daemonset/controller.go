@@ -245,7 +245,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	if err == nil && claimed {
 		// Before, it is not clear which pods are the set's own, which are about to go, or what the wanted revision is called; so
 		// nothing is done but to say how things are.
-		report.ObservedGeneration, report.UpdateRevision = p.w.Generation, h.Entries[h.Current].Name
+		report.ObservedGeneration, report.UpdateRevision = p.w.Generation, h.Entries[h.Current].Hash
 		p.state.memory = plan.Memory
 		err = p.apply(ctx, h, &snapshot, &plan)
 	}

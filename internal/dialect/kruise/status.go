@@ -16,7 +16,7 @@ import (
 // Status is what is said of an Advanced DaemonSet.
 type Status struct {
 	base.Status
-	// UpdateRevision is the name of the newest revision; empty when it is not known.
+	// UpdateRevision is the newest revision, as in the label controller-revision-hash of its pods; empty when it is not known.
 	UpdateRevision string
 	// Conditions are all conditions, those of others included; see Conditions.
 	Conditions []appsv1.DaemonSetCondition

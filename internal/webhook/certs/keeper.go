@@ -25,6 +25,8 @@ const (
 	// interval is the time between two looks at the Secret and at what was published, retry that after an error.
 	interval = time.Minute
 	retry    = 2 * time.Second
+	// soon is the time between two looks while there is nothing to publish yet.
+	soon = 100 * time.Millisecond
 )
 
 // Keeper keeps the state in a Secret and hands out the certificate in use.
@@ -138,7 +140,9 @@ func repeat(ctx context.Context, failed string, do func() error) {
 			said = ""
 		} else if ctx.Err() == nil {
 			wait = retry
-			if err.Error() != said && !errors.As(err, &notYet{}) {
+			if errors.As(err, &notYet{}) {
+				wait = soon
+			} else if err.Error() != said {
 				klog.FromContext(ctx).Error(err, failed)
 			}
 			said = err.Error()

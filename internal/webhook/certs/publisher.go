@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
 	"strings"
+	"sync/atomic"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,6 +40,16 @@ type Publisher struct {
 	// CRDs are the names of the CustomResourceDefinitions whose versions are converted at ConversionPath.
 	CRDs           []string
 	ConversionPath string
+
+	leading, published atomic.Bool
+}
+
+// Ready fails while this manager leads and has not yet published everything once.
+func (p *Publisher) Ready(*http.Request) error {
+	if p.leading.Load() && !p.published.Load() {
+		return errors.New("the API server has not yet been told how to reach the webhooks")
+	}
+	return nil
 }
 
 // NeedLeaderElection is true: with a URL there is one manager that is reached, and it has to be the one that publishes.
@@ -45,7 +57,14 @@ func (*Publisher) NeedLeaderElection() bool { return true }
 
 // Start publishes, and looks after it, until ctx ends.
 func (p *Publisher) Start(ctx context.Context) error {
-	repeat(ctx, "The API server could not be told how to reach the webhooks", func() error { return p.sync(ctx) })
+	p.leading.Store(true)
+	repeat(ctx, "The API server could not be told how to reach the webhooks", func() error {
+		err := p.sync(ctx)
+		if err == nil {
+			p.published.Store(true)
+		}
+		return err
+	})
 	return nil
 }
 

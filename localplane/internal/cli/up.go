@@ -75,7 +75,7 @@ func refuseEmpty(fs *pflag.FlagSet) error {
 	if dialects, err := fs.GetStringSlice("dialects"); err != nil {
 		return fmt.Errorf("reading --dialects: %w", err)
 	} else if len(dialects) == 0 {
-		return &localplane.UsageError{Message: fmt.Sprintf("--dialects is empty: it is %s, or %s for no manager",
+		return &localplane.UsageError{Message: fmt.Sprintf("--dialects is empty: it is one or more of %s, or %s for no manager",
 			strings.Join(localplane.Dialects(), ", "), localplane.NoDialects)}
 	}
 	return nil

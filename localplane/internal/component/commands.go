@@ -5,6 +5,7 @@ package component
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,9 @@ const (
 	ServiceRange = "10.96.0.0/16"
 	ServiceIP    = "10.96.0.1"
 )
+
+// dialectKruise is the dialect that has webhooks.
+const dialectKruise = "kruise"
 
 // Files in the PKI directory. A name without an extension stands for NAME.crt and NAME.key.
 const (
@@ -189,6 +193,10 @@ func manager(in Inputs, name string) Component {
 		"--namespace=everynode-system",
 		fmt.Sprintf("--kube-api-qps=%d", in.Clients.QPS),
 		fmt.Sprintf("--kube-api-burst=%d", in.Clients.Burst),
+	}
+	if slices.Contains(in.Managers.Dialects, dialectKruise) {
+		webhooks := fmt.Sprintf("%s:%d", Loopback, in.Ports[name+portWebhook])
+		args = append(args, "--webhook-url=https://"+webhooks, "--webhook-bind-address="+webhooks)
 	}
 	return Component{
 		Name:      name,

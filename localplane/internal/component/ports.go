@@ -14,6 +14,7 @@ const (
 	PortEtcdPeer = "etcd-peer"
 	portHealth   = "-health"
 	portMetrics  = "-metrics"
+	portWebhook  = "-webhook"
 )
 
 // Ports are chosen from below the range that the kernel takes for outgoing connections, so that no connection of some
@@ -30,7 +31,7 @@ func PortNames(native bool, managers int) []string {
 		names = append(names, NativeController)
 	}
 	for i := range managers {
-		names = append(names, ManagerName(i)+portHealth, ManagerName(i)+portMetrics)
+		names = append(names, ManagerName(i)+portHealth, ManagerName(i)+portMetrics, ManagerName(i)+portWebhook)
 	}
 	return names
 }

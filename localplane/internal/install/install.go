@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -138,6 +139,9 @@ func (i *Installer) apply(ctx context.Context, obj *unstructured.Unstructured) e
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 		target = resource.Namespace(obj.GetNamespace())
 	}
+	if err := keepClientConfig(ctx, target, obj); err != nil {
+		return err
+	}
 	applied, err := target.Apply(ctx, obj.GetName(), obj, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 	if err != nil {
 		return err
@@ -146,6 +150,30 @@ func (i *Installer) apply(ctx context.Context, obj *unstructured.Unstructured) e
 		return nil
 	}
 	return waitEstablished(ctx, target, applied.GetName())
+}
+
+// keepClientConfig takes out of the configuration of a webhook that is there already how it is reached: the manager has written
+// that, and both together would be refused.
+func keepClientConfig(ctx context.Context, target dynamic.ResourceInterface, obj *unstructured.Unstructured) error {
+	if !strings.HasSuffix(obj.GetKind(), "WebhookConfiguration") {
+		return nil
+	}
+	if _, err := target.Get(ctx, obj.GetName(), metav1.GetOptions{}); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	}
+	webhooks, _, err := unstructured.NestedSlice(obj.Object, "webhooks")
+	if err != nil {
+		return err
+	}
+	for _, w := range webhooks {
+		if webhook, ok := w.(map[string]any); ok {
+			delete(webhook, "clientConfig")
+		}
+	}
+	return unstructured.SetNestedSlice(obj.Object, webhooks, "webhooks")
 }
 
 // mapping finds the resource of an object. A kind that is not known yet may be that of a definition applied just before.

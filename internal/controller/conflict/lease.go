@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conflict
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+// KruiseNamespace and KruiseLease name the lease that the leader of OpenKruise's manager holds unless told otherwise.
+const (
+	KruiseNamespace = "kruise-system"
+	KruiseLease     = "kruise-manager"
+)
+
+// KruiseMessage tells what is wrong and how to mend it.
+const KruiseMessage = "OpenKruise's own manager is at work (it holds the lease " + KruiseNamespace + "/" + KruiseLease + "), so the dialect of OpenKruise writes nothing: " +
+	"either scale that manager to zero, or leave kruise out of --dialects of everynode-manager"
+
+// LeaseGuard finds out whether OpenKruise's own manager runs, by the lease of its leader. Make one with NewLeaseGuard.
+type LeaseGuard struct {
+	client  kubernetes.Interface
+	clock   clock.WithTicker
+	changed func(mayWrite bool)
+
+	may   atomic.Bool
+	known bool
+	// renewed is what the lease said of its renewal, and since is when that was first seen here: the clock of whoever wrote it
+	// may differ from ours.
+	renewed string
+	since   time.Time
+}
+
+// NewLeaseGuard returns a guard that does not let anybody write until Run has looked for the first time. changed is called
+// from Run when the answer of MayWrite has changed.
+func NewLeaseGuard(client kubernetes.Interface, c clock.WithTicker, changed func(mayWrite bool)) *LeaseGuard {
+	return &LeaseGuard{client: client, clock: c, changed: changed}
+}
+
+// MayWrite is whether nobody else was seen at work.
+func (g *LeaseGuard) MayWrite() bool { return g.may.Load() }
+
+// Run looks at once and then at intervals until ctx ends.
+func (g *LeaseGuard) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		lease, err := g.client.CoordinationV1().Leases(KruiseNamespace).Get(ctx, KruiseLease, metav1.GetOptions{})
+		pause := lookEvery
+		switch {
+		case err == nil:
+			g.decide(ctx, g.held(lease))
+		case apierrors.IsNotFound(err):
+			g.decide(ctx, false)
+		case ctx.Err() == nil:
+			klog.FromContext(ctx).Error(err, "Could not find out whether OpenKruise's manager is at work; trying again")
+			pause = time.Second
+		}
+		select {
+		case <-ctx.Done():
+		case <-g.clock.After(pause):
+		}
+	}
+}
+
+// held is whether the lease is in use. One that has not been renewed for as long as it says belongs to nobody; of one that is
+// seen for the first time its own time of renewal has to do.
+func (g *LeaseGuard) held(lease *coordinationv1.Lease) bool {
+	spec := lease.Spec
+	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {
+		return false
+	}
+	now := g.clock.Now()
+	if renewed := *spec.HolderIdentity + spec.RenewTime.String(); renewed != g.renewed {
+		first := g.renewed == ""
+		g.renewed, g.since = renewed, now
+		if first {
+			g.since = spec.RenewTime.Time
+		}
+	}
+	return now.Sub(g.since) < time.Duration(*spec.LeaseDurationSeconds)*time.Second
+}
+
+func (g *LeaseGuard) decide(ctx context.Context, other bool) {
+	if g.may.Swap(!other) == !other && g.known {
+		return
+	}
+	g.known = true
+	if other {
+		klog.FromContext(ctx).Error(nil, KruiseMessage)
+	} else {
+		klog.FromContext(ctx).Info("OpenKruise's own manager is not at work; the dialect of OpenKruise is")
+	}
+	g.changed(!other)
+}
