@@ -72,6 +72,11 @@
 //	marked             Unmark (changed back)   Patch when the grace is over          Unmark (OnDelete; else it has begun)
 //	patched            wait-in-place           Patch again                           wait-in-place
 //	arrived            Unmark                  Patch again                           Unmark
+//	announced          Resume                  Resume, then Patch again              Resume
+//	stuck              recreated               Patch again, recreated if announced   wait-in-place
+//
+// A change is announced when another controller has begun it, and left it before it changed the pod; its grace period holds. A
+// change that was patched or announced is stuck when it can never come to its end (Pod.Stuck).
 //
 // Where the table says Patch and the pod cannot be changed in place any more, it is recreated. That takes no further slot:
 // from the Mark to the Unmark the pod counts as not ready, whatever its condition says. A pod gets one write in a plan, but

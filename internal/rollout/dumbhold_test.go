@@ -19,7 +19,7 @@ func (d *dumb) anyServing(pods []Pod) bool { return len(filter(pods, d.serving))
 // restored finds the preparing pod that is wanted again.
 func (d *dumb) restored(f facts) (Pod, bool) {
 	wanted := filter(f.pods, func(p Pod) bool {
-		return !p.Deleting && preparing(p) && p.Phase != Failed && p.Phase != Succeeded &&
+		return !p.Deleting && preparing(p) && p.Phase != Failed && p.Phase != Succeeded && !hopeless(p) &&
 			(p.Revision == d.s.Set.Update || d.s.Set.Strategy != RollingUpdate)
 	})
 	inPlace := filter(f.pods, func(p Pod) bool {
@@ -146,6 +146,11 @@ func (d *dumb) patched(f facts, p Pod) Action {
 	return Action{Kind: Patch, Node: f.index, Pod: p.Name, UID: p.UID, Revision: d.s.Set.Update, Reason: UpdatingInPlace}
 }
 
+// hopeless is whether a pod is in the middle of a change that never ends.
+func hopeless(p Pod) bool {
+	return p.Stuck != NoDetail && (p.InPlace == InPlacePatched || p.InPlace == InPlaceAnnounced)
+}
+
 // whyNot is why a pod cannot be changed in place although the set asks for it.
 func (d *dumb) whyNot(p Pod) Detail {
 	switch {
@@ -155,6 +160,8 @@ func (d *dumb) whyNot(p Pod) Detail {
 		return DetailNotInHistory
 	case !p.Gate:
 		return DetailNoGate
+	case d.s.Revisions[p.Revision].InPlace && d.s.Revisions[p.Revision].Resize && p.NoResize:
+		return DetailResizeRefused
 	case d.s.Revisions[p.Revision].InPlace:
 		return NoDetail
 	case d.s.Revisions[p.Revision].Why != NoDetail:
@@ -194,12 +201,27 @@ func (d *dumb) step(f facts) (do []Action, waits VerdictKind, until Time) {
 	unmark := Action{Kind: Unmark, Node: f.index, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: FinishingInPlace}
 	replaced := p.Revision != d.s.Set.Update && d.s.Set.Strategy == RollingUpdate && f.hold == 0
 	able := d.s.Set.InPlace && d.whyNot(p) == NoDetail
+	announced := p.InPlace == InPlaceAnnounced
+	alone := len(f.live) == 1 && len(f.leaving) == 0
+	again := d.removal(f, p, Recreating)
+	again.Detail = p.Stuck
+	resumed := Action{Kind: Resume, Node: f.index, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: UpdatingInPlace}
 	switch {
-	case !replaced && p.InPlace == InPlacePatched:
+	case announced && p.GraceUntil > d.s.Now && !hopeless(p) && (!replaced || able && alone && !d.surge()):
+		return nil, WaitGrace, p.GraceUntil
+	case announced && !hopeless(p) && (!replaced || able && alone && !d.surge()):
+		return []Action{resumed}, 0, 0
+	case !replaced && hopeless(p) && alone && f.Blocked == "" && p.Revision == d.s.Set.Update && d.s.Set.Strategy == RollingUpdate:
+		return []Action{again}, 0, 0
+	case replaced && announced && hopeless(p) && alone && !d.surge() && f.Blocked == "":
+		return []Action{again}, 0, 0
+	case !replaced && (p.InPlace == InPlacePatched || announced):
 		return nil, WaitInPlace, 0
 	case !replaced:
 		return []Action{unmark}, 0, 0
 	case d.surge() || len(f.live) != 1 || len(f.leaving) > 0:
+		return nil, 0, 0
+	case announced && hopeless(p):
 		return nil, 0, 0
 	case able && p.InPlace == InPlaceMarked && p.GraceUntil > d.s.Now:
 		return nil, WaitGrace, p.GraceUntil

@@ -32,6 +32,8 @@ func limitedNodes() []string {
 		"gone v1:pending,unscheduled,armed", "must v1:ready,gate", "must selected v1:unready,gate", "stay v1:ready,gate", "must v1:unready,marked",
 		"must v1:unready,marked,grace=3s", "must v1:unready,patched", "must v1:unready,arrived", "must v2:unready,marked",
 		"must v2:ready,patched", "must v2:unready,arrived", "leave v2:unready,arrived", "must blocked v1:unready,marked",
+		"must v2:unready,announced", "must v1:unready,announced,grace=3s", "must v2:unready,patched,stuck,armed", "must v2:unready,announced,stuck",
+		"must v1:unready,patched,stuck", "stay v2:unready,patched,stuck",
 	}
 }
 

@@ -32,6 +32,7 @@ func (s *source) snapshot() Snapshot {
 		Revisions: []Revision{{Name: "v1", Number: 1}, {Name: "v2", Number: 2}, {Name: "v3", Number: 3}}[:1+s.pick(3)],
 	}
 	for i := range out.Revisions {
+		out.Revisions[i].Resize = s.one(2)
 		out.Revisions[i].InPlace, out.Revisions[i].Why = !s.one(3), Detail(s.pick(detailCount)*s.pick(2))
 	}
 	out.Set = s.set(len(out.Revisions))
@@ -114,8 +115,10 @@ func (s *source) pod(name string, revisions int) Pod {
 		Created:    ago(s.pick(4)),
 		Gate:       s.pick(4) > 0,
 		Hook:       []Hook{HookNone, HookNone, HookNone, HookNone, HookNone, HookArmed, HookWaiting, HookReleased}[s.pick(8)],
-		InPlace:    []InPlace{InPlaceNone, InPlaceNone, InPlaceNone, InPlaceNone, InPlaceMarked, InPlacePatched, InPlaceArrived}[s.pick(7)],
+		InPlace:    []InPlace{InPlaceNone, InPlaceNone, InPlaceNone, InPlaceNone, InPlaceMarked, InPlacePatched, InPlaceArrived, InPlaceAnnounced}[s.pick(8)],
 		GraceUntil: []Time{0, ago(1), ago(0), ago(-3)}[s.pick(4)],
+		Stuck:      []Detail{NoDetail, NoDetail, DetailInfeasible}[s.pick(3)],
+		NoResize:   s.one(4),
 	}
 }
 

@@ -20,7 +20,7 @@ func (d *decision) leave(c *census, p *Pod) {
 	if p.Hook == HookWaiting {
 		c.waiting++
 	}
-	if c.restored == nil && !p.Phase.Terminal() && (p.Revision == d.in.Set.Update || d.in.Set.Strategy != RollingUpdate) {
+	if c.restored == nil && !p.Phase.Terminal() && !p.stuck() && (p.Revision == d.in.Set.Update || d.in.Set.Strategy != RollingUpdate) {
 		c.restored = p
 	}
 }

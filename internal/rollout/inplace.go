@@ -16,7 +16,15 @@ func (d *decision) inPlace(p *Pod) (bool, Detail) {
 	if !r.InPlace && r.Why == NoDetail {
 		return false, DetailTemplate
 	}
+	if r.InPlace && r.Resize && p.NoResize {
+		return false, DetailResizeRefused
+	}
 	return r.InPlace, r.Why
+}
+
+// stuck is whether a change in place is under way that can never come to its end.
+func (p *Pod) stuck() bool {
+	return p.Stuck != NoDetail && (p.InPlace == InPlacePatched || p.InPlace == InPlaceAnnounced)
 }
 
 // proceed goes on with a change in place that is under way, also when the set does not ask for changes in place any more.
@@ -28,8 +36,12 @@ func (d *decision) proceed(t *site) (acts bool, waits VerdictKind) {
 		return false, notHeld
 	case p.Revision != d.in.Set.Update && d.in.Set.Strategy == RollingUpdate && d.hold(t.index) == notHeld:
 		return d.supersede(t, p)
+	case p.stuck():
+		return d.giveUp(t, p)
 	case p.InPlace == InPlacePatched:
 		return false, WaitInPlace
+	case p.InPlace == InPlaceAnnounced:
+		return d.resume(t, p)
 	default:
 		// The node runs the change; or nothing has been changed yet, and nothing is to be.
 		d.agenda.repair(t.act(Unmark, p, FinishingInPlace))
@@ -58,7 +70,12 @@ func (d *decision) supersede(t *site, p *Pod) (acts bool, waits VerdictKind) {
 		return false, notHeld
 	}
 	able, why := d.inPlace(p)
+	if p.InPlace == InPlaceAnnounced && p.stuck() {
+		able, why = false, p.Stuck
+	}
 	switch {
+	case able && p.InPlace == InPlaceAnnounced:
+		return d.resume(t, p) // the patch has to start from what the pod says to be
 	case able && p.InPlace == InPlaceMarked && d.in.Now < p.GraceUntil:
 		d.wakeAt(p.GraceUntil)
 		return false, WaitGrace
@@ -68,11 +85,36 @@ func (d *decision) supersede(t *site, p *Pod) (acts bool, waits VerdictKind) {
 	case t.node.Blocked != "":
 		return false, notHeld // there would be no new pod
 	default:
-		a := t.part(p, Recreating)
-		a.Detail = why
-		d.agenda.repair(a)
+		d.recreate(t, p, why)
 		return true, notHeld
 	}
+}
+
+func (d *decision) recreate(t *site, p *Pod, why Detail) {
+	a := t.part(p, Recreating)
+	a.Detail = why
+	d.agenda.repair(a)
+}
+
+// giveUp recreates a current pod whose change in place can never come to its end. It is not available, so this takes no slot of the
+// budget. An old one, which is held, stays as it is: its successor would be of the same revision at best.
+func (d *decision) giveUp(t *site, p *Pod) (acts bool, waits VerdictKind) {
+	current := p.Revision == d.in.Set.Update && d.in.Set.Strategy == RollingUpdate
+	if !current || t.live() != 1 || t.leaving > 0 || t.node.Blocked != "" {
+		return false, WaitInPlace
+	}
+	d.recreate(t, p, p.Stuck)
+	return true, notHeld
+}
+
+// resume goes on with a change that another controller has announced, when the grace period found there is over.
+func (d *decision) resume(t *site, p *Pod) (acts bool, waits VerdictKind) {
+	if d.in.Now < p.GraceUntil {
+		d.wakeAt(p.GraceUntil)
+		return false, WaitGrace
+	}
+	d.agenda.repair(t.act(Resume, p, UpdatingInPlace))
+	return true, notHeld
 }
 
 // change starts the change in place of an old pod: it is made not ready, and patched at once unless the set has a grace

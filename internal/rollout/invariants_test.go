@@ -79,7 +79,7 @@ func actionsAreReal(d *dumb, p Plan) error {
 				a.Revision != d.s.Set.Update && a.Revision != d.s.Nodes[a.Node].Last {
 				return fmt.Errorf("action %d creates revision %d", i, a.Revision)
 			}
-		case Delete, Prepare, Restore, Mark, Patch, Unmark:
+		case Delete, Prepare, Restore, Mark, Patch, Unmark, Resume:
 			if d.pod(a) == nil {
 				return fmt.Errorf("action %d is for %q, which node %d has not", i, a.Pod, a.Node)
 			}

@@ -165,8 +165,12 @@ type Pod struct {
 	// ReadySince is when the Ready condition became what it is now.
 	ReadySince Time
 	Created    Time
-	// GraceUntil is when a pod that is marked (InPlaceMarked) may be changed; 0 means at once.
+	// GraceUntil is when a pod that is marked (InPlaceMarked, InPlaceAnnounced) may be changed; 0 means at once.
 	GraceUntil Time
+	// Stuck says why the change that is under way (InPlacePatched, InPlaceAnnounced) can never come to its end; NoDetail if it may.
+	Stuck Detail
+	// NoResize is whether the API server has refused to change the pod's resources.
+	NoResize bool
 }
 
 // Hook says how a pod stands to the set's preDelete hook.
@@ -190,6 +194,9 @@ const (
 	InPlaceMarked                 // the readiness gate's condition is False; the pod has not been changed yet
 	InPlacePatched                // the pod has been changed, the node does not run it yet
 	InPlaceArrived                // the node runs it; the condition is not True yet
+	// InPlaceAnnounced is a change that another controller has begun and left: the pod is marked and says what it is to become, and
+	// counts as of that revision already, but has not been changed yet, or only in part.
+	InPlaceAnnounced
 )
 
 // NoRevision marks a pod whose revision is not in the history (any more).
@@ -219,6 +226,8 @@ type Revision struct {
 	// against it.
 	InPlace bool
 	Why     Detail
+	// Resize is whether that changes the resources of the pod.
+	Resize bool
 }
 
 // Memory is what the core has to remember between two decisions; it goes in with a Snapshot and comes out with a Plan.

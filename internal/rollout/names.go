@@ -65,6 +65,8 @@ func (p InPlace) String() string {
 		return "patched"
 	case InPlaceArrived:
 		return "arrived"
+	case InPlaceAnnounced:
+		return "announced"
 	default:
 		return "none"
 	}
@@ -87,6 +89,8 @@ func (k ActionKind) String() string {
 		return "patch"
 	case Unmark:
 		return "unmark"
+	case Resume:
+		return "resume"
 	default:
 		return "unknown"
 	}

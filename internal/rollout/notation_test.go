@@ -65,12 +65,12 @@ func (p *player) run(args []string) (string, error) {
 //	set rolling max-unavailable=1 max-surge=20% min-ready=5s burst=3 max-replacing=1 update=v2
 //	set paused|resumed partition=1 selective|everywhere descending progressive in-place|standard grace=5s
 //	revisions v1 v2 v3
-//	in-place v1, or in-place v1=field-ref: which revisions can become the wanted one in place, or why not
+//	in-place v1, in-place v1=resizing or in-place v1=field-ref: which revisions can become the wanted one in place, or why not
 //	broken v2 | crashing v2 | stuck a | hooked | clinging a
 //	backoff a delay=4s last=-2s
 //	pass 10s
 //	node a must|stay|leave|unknown [gone] [not-ready] [blocked] [selected] [last=v1] v1:ready v2:pending,unscheduled,since=-3s,created=-5s,deleting,name=x
-//	the pod's hook: armed|waiting|released; its change in place: gate, marked|patched|arrived, grace=5s
+//	the pod's hook: armed|waiting|released; its change in place: gate, marked|patched|arrived|announced, grace=5s, stuck, no-resize
 func (p *player) describe(input []string) (string, error) {
 	for _, line := range input {
 		words := strings.Fields(line)
@@ -188,6 +188,9 @@ func (p *player) inPlace(words []string) error {
 			if d.String() == why {
 				r.InPlace, r.Why = d == NoDetail, d
 			}
+		}
+		if why == "resizing" {
+			r.InPlace, r.Resize = true, true
 		}
 		if !r.InPlace && r.Why == NoDetail {
 			return fmt.Errorf("unknown detail %q", why)
@@ -324,6 +327,12 @@ func (p *player) pod(n *Node, word string) (Pod, error) {
 			pod.InPlace, pod.Gate = InPlacePatched, true
 		case "arrived":
 			pod.InPlace, pod.Gate = InPlaceArrived, true
+		case "announced":
+			pod.InPlace, pod.Gate = InPlaceAnnounced, true
+		case "stuck":
+			pod.Stuck = DetailInfeasible
+		case "no-resize":
+			pod.NoResize = true
 		case "grace":
 			pod.GraceUntil = now.Add(d)
 		case "since":

@@ -31,6 +31,7 @@ const (
 	Mark                          // make the pod not ready, so that it can be changed in place
 	Patch                         // change the pod in place to Action.Revision
 	Unmark                        // let the pod be ready again
+	Resume                        // change the pod in place to what another controller has announced
 )
 
 // Action is one write that the plan asks for.
@@ -105,18 +106,22 @@ type Verdict struct {
 	Detail Detail
 }
 
-// Detail says why an old pod is recreated and not changed in place, although the set asks for that.
+// Detail says why a pod is recreated and not changed in place, although the set asks for that.
 type Detail uint8
 
 // The details.
 const (
-	NoDetail           Detail = iota
-	DetailNotInHistory        // the pod's revision is not in the history (any more)
-	DetailNoGate              // the pod has no readiness gate for it
-	DetailTemplate            // the templates differ in something that cannot be changed in place
-	DetailInitImage           // the image of an init container differs
-	DetailFieldRef            // a label or annotation differs that an environment variable reads
-	DetailResources           // the resources differ, and changing them in place is not enabled
+	NoDetail            Detail = iota
+	DetailNotInHistory         // the pod's revision is not in the history (any more)
+	DetailNoGate               // the pod has no readiness gate for it
+	DetailTemplate             // the templates differ in something that cannot be changed in place
+	DetailInitImage            // the image of an init container differs
+	DetailFieldRef             // a label or annotation differs that an environment variable reads
+	DetailResources            // the resources differ, and changing them in place is not enabled
+	DetailResize               // the resources differ in a way that cannot be changed in place
+	DetailResizeRefused        // the API server has refused to change the resources
+	DetailInfeasible           // the node cannot give the pod the resources that it has been changed to
+	DetailUnfinished           // another controller has begun a change that cannot be gone on with
 )
 
 // Budget is the update budget of one plan, for people and metrics.

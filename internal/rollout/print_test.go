@@ -106,6 +106,8 @@ func podSign(p Pod) string {
 		return "p"
 	case p.InPlace == InPlaceArrived:
 		return "a"
+	case p.InPlace == InPlaceAnnounced:
+		return "o"
 	case p.Phase == Failed:
 		return "!"
 	case p.Phase == Succeeded:

@@ -77,7 +77,7 @@ func (k VerdictKind) text() (name, sentence string) {
 }
 
 // detailCount is the number of details.
-const detailCount = int(DetailResources) + 1
+const detailCount = int(DetailUnfinished) + 1
 
 // String returns the name of a detail; empty for none.
 func (d Detail) String() string { return d.text()[0] }
@@ -90,11 +90,15 @@ func (d Detail) text() [2]string {
 		return [2]string{fmt.Sprintf("detail-%d", d), "unknown detail"}
 	}
 	return [detailCount][2]string{
-		DetailNotInHistory: {"not-in-history", "it cannot be changed in place: its revision is not in the history any more"},
-		DetailNoGate:       {"no-gate", "it cannot be changed in place: it was made without the readiness gate for that"},
-		DetailTemplate:     {"template", "it cannot be changed in place: the templates differ in more than images, labels and annotations"},
-		DetailInitImage:    {"init-image", "it cannot be changed in place: the image of an init container differs"},
-		DetailFieldRef:     {"field-ref", "it cannot be changed in place: an environment variable reads a label or annotation that differs"},
-		DetailResources:    {"resources", "it cannot be changed in place: the resources differ"},
+		DetailNotInHistory:  {"not-in-history", "it cannot be changed in place: its revision is not in the history any more"},
+		DetailNoGate:        {"no-gate", "it cannot be changed in place: it was made without the readiness gate for that"},
+		DetailTemplate:      {"template", "it cannot be changed in place: the templates differ in more than images, labels and annotations"},
+		DetailInitImage:     {"init-image", "it cannot be changed in place: the image of an init container differs"},
+		DetailFieldRef:      {"field-ref", "it cannot be changed in place: an environment variable reads a label or annotation that differs"},
+		DetailResources:     {"resources", "it cannot be changed in place: the resources differ, and the feature InPlaceWorkloadVerticalScaling is off"},
+		DetailResize:        {"resize", "it cannot be changed in place: its resources cannot become the wanted ones while it runs"},
+		DetailResizeRefused: {"resize-refused", "it cannot be changed in place: the API server refused to change its resources"},
+		DetailInfeasible:    {"infeasible", "its change in place cannot come to an end: the node cannot give it the wanted resources"},
+		DetailUnfinished:    {"unfinished", "its change in place cannot come to an end: it needs a restart that only the controller which began it can make"},
 	}[d]
 }

@@ -69,6 +69,7 @@ func TestNames(t *testing.T) {
 		{Mark.String(), "mark"}, {Patch.String(), "patch"}, {Unmark.String(), "unmark"},
 		{HookNone.String(), "none"}, {HookArmed.String(), "armed"}, {HookWaiting.String(), "waiting"}, {HookReleased.String(), "released"},
 		{InPlaceNone.String(), "none"}, {InPlaceMarked.String(), "marked"}, {InPlacePatched.String(), "patched"}, {InPlaceArrived.String(), "arrived"}, {ActionKind(0).String(), "unknown"},
+		{InPlaceAnnounced.String(), "announced"}, {Resume.String(), "resume"},
 		{FoundFailedPod.String(), "found-failed-pod"}, {FoundSucceededPod.String(), "found-succeeded-pod"}, {NoteKind(0).String(), "unknown"},
 	} {
 		if c.got != c.want {

@@ -66,6 +66,9 @@ func (w *world) change(n *Node, i int, a Action) error {
 		}
 	case a.Kind == Patch && p.InPlace != InPlaceNone:
 		p.InPlace, p.Revision, p.GraceUntil, n.Last = InPlacePatched, a.Revision, 0, a.Revision
+		p.Stuck = NoDetail
+	case a.Kind == Resume && p.InPlace == InPlaceAnnounced:
+		p.InPlace, p.GraceUntil = InPlacePatched, 0
 	case a.Kind == Unmark && (p.InPlace == InPlaceMarked || p.InPlace == InPlaceArrived):
 		p.InPlace, p.GraceUntil = InPlaceNone, 0
 	default:
@@ -141,7 +144,7 @@ func (w *world) grow(p *Pod, n *Node) bool {
 		p.Ready = p.Ready && p.InPlace == InPlaceNone
 	case p.InPlace != InPlaceNone:
 		p.Phase, p.Ready = Running, false
-		if p.InPlace == InPlacePatched {
+		if p.InPlace == InPlacePatched && p.Stuck == NoDetail {
 			p.InPlace = InPlaceArrived
 		}
 	case !p.Ready:
