@@ -3,6 +3,7 @@
 package validation
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -33,6 +34,7 @@ func (v *validator) lifecycle(path *field.Path) {
 // hook judges a hook that is honoured.
 func (v *validator) hook(hook *pub.LifecycleHook, path *field.Path) {
 	v.report(metavalidation.ValidateLabels(hook.LabelsHandler, path.Child("labelsHandler"))...)
+	v.ownLabels(hook, path.Child("labelsHandler"))
 	finalizers := path.Child("finalizersHandler")
 	for i, name := range hook.FinalizersHandler {
 		v.report(finalizer(name, finalizers.Index(i))...)
@@ -43,6 +45,22 @@ func (v *validator) hook(hook *pub.LifecycleHook, path *field.Path) {
 	if hook.MarkPodNotReady && len(hook.LabelsHandler)+len(hook.FinalizersHandler) == 0 {
 		v.report(field.Invalid(path.Child("markPodNotReady"), true, "has no effect without labelsHandler or finalizersHandler, "+
 			"which say what a pod waits for: add one of them"))
+	}
+}
+
+// ownLabels warns of labels by which the daemon set knows its pods: a pod that is released, by removing its label, would be one
+// of nobody, and stay.
+func (v *validator) ownLabels(hook *pub.LifecycleHook, path *field.Path) {
+	selector := v.typed.Selector
+	if selector == nil {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(hook.LabelsHandler)) {
+		_, matched := selector.MatchLabels[key]
+		if matched || slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key }) {
+			v.warn(path.Key(key), "spec.selector selects by this label, so a pod without it belongs to the daemon set no more, and is not deleted: "+
+				"take another label")
+		}
 	}
 }
 

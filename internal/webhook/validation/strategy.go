@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -81,13 +82,29 @@ func (v *validator) rollingUpdateType(rolling *v1beta1.RollingUpdateDaemonSet, p
 
 // hostPorts warns of ports of the node, which two pods on the same node cannot both have.
 func (v *validator) hostPorts(spec *field.Path) {
-	for i, container := range v.pods.Spec.Containers {
-		for j, port := range container.Ports {
-			if port.HostPort != 0 {
-				v.warn(spec.Child("containers").Index(i).Child("ports").Index(j).Child("hostPort"),
-					fmt.Sprintf("with maxSurge the new pod cannot be scheduled beside the old one, which has port %d of the node: "+
-						"set maxUnavailable instead of maxSurge", port.HostPort))
-			}
+	for i := range v.pods.Spec.InitContainers {
+		container := &v.pods.Spec.InitContainers[i]
+		// Only one that keeps running has its ports for as long as the pod lives.
+		if policy := container.RestartPolicy; policy != nil && *policy == corev1.ContainerRestartPolicyAlways {
+			v.hostPortsOf(container, spec.Child("initContainers").Index(i))
+		}
+	}
+	for i := range v.pods.Spec.Containers {
+		v.hostPortsOf(&v.pods.Spec.Containers[i], spec.Child("containers").Index(i))
+	}
+}
+
+// hostPortsOf warns of the ports of one container. In the network of the node a port of the container is one of the node: the
+// API server says so when the pod is created.
+func (v *validator) hostPortsOf(container *corev1.Container, path *field.Path) {
+	for i, port := range container.Ports {
+		at, number := path.Child("ports").Index(i).Child("hostPort"), port.HostPort
+		if number == 0 && v.pods.Spec.HostNetwork {
+			at, number = path.Child("ports").Index(i).Child("containerPort"), port.ContainerPort
+		}
+		if number != 0 {
+			v.warn(at, fmt.Sprintf("with maxSurge the new pod cannot be scheduled beside the old one, which has port %d of the node: "+
+				"set maxUnavailable instead of maxSurge", number))
 		}
 	}
 }

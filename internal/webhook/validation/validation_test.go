@@ -183,6 +183,12 @@ func examples() []example {
 		{"hostPort with surge", "", edits{"spec template spec containers", `[` + container + `,"ports":[{"containerPort":80,"hostPort":80}]}]`, rolling + " maxSurge", "1"},
 			[]string{"warning: spec.template.spec.containers[0].ports[0].hostPort: with maxSurge the new pod cannot be scheduled beside the old one, which has port 80 of the node: set maxUnavailable instead of maxSurge"}},
 
+		{"port in the network of the node with surge", "", edits{"spec template spec hostNetwork", "true", "spec template spec containers", `[` + container + `,"ports":[{"containerPort":80}]}]`, rolling + " maxSurge", "1"},
+			[]string{"warning: spec.template.spec.containers[0].ports[0].containerPort: with maxSurge the new pod cannot be scheduled beside the old one, which has port 80 of the node: set maxUnavailable instead of maxSurge"}},
+		{"port in the network of the pod with surge", "", edits{"spec template spec containers", `[` + container + `,"ports":[{"containerPort":80}]}]`, rolling + " maxSurge", "1"}, nil},
+		{"hostPort of a sidecar with surge", "", edits{"spec template spec initContainers", `[{"name":"first","image":"a","ports":[{"containerPort":80,"hostPort":80}]},{"name":"side","image":"a","restartPolicy":"Always","ports":[{"containerPort":81,"hostPort":81}]}]`, rolling + " maxSurge", "1"},
+			[]string{"warning: spec.template.spec.initContainers[1].ports[0].hostPort: with maxSurge the new pod cannot be scheduled beside the old one, which has port 81 of the node: set maxUnavailable instead of maxSurge"}},
+
 		{"preDelete", "", edits{"spec lifecycle", `{"preDelete":{"labelsHandler":{"example.io/block-deleting":"true"},"finalizersHandler":["example.io/unready-blocker"],"markPodNotReady":true}}`}, nil},
 		{"inPlaceUpdate", "", edits{"spec lifecycle", `{"inPlaceUpdate":{}}`}, []string{"spec.lifecycle.inPlaceUpdate: Forbidden: inPlaceUpdate hook has not supported yet"}},
 		{"preNormal", "", edits{"spec lifecycle", `{"preNormal":{}}`},
@@ -195,6 +201,10 @@ func examples() []example {
 			[]string{`spec.lifecycle.preDelete.finalizersHandler[1]: Duplicate value: "a.io/b"`}},
 		{"not ready, but waits for nothing", "", edits{"spec lifecycle", `{"preDelete":{"markPodNotReady":true}}`},
 			[]string{"spec.lifecycle.preDelete.markPodNotReady: Invalid value: true: has no effect without labelsHandler or finalizersHandler, which say what a pod waits for: add one of them"}},
+		{"waits for a label of the selector", "", edits{"spec lifecycle", `{"preDelete":{"labelsHandler":{"app":"agent"}}}`},
+			[]string{"warning: spec.lifecycle.preDelete.labelsHandler[app]: spec.selector selects by this label, so a pod without it belongs to the daemon set no more, and is not deleted: take another label"}},
+		{"waits for a label of an expression of the selector", "", edits{"spec selector", `{"matchExpressions":[{"key":"app","operator":"Exists"}]}`, "spec lifecycle", `{"preDelete":{"labelsHandler":{"app":"agent"}}}`},
+			[]string{"warning: spec.lifecycle.preDelete.labelsHandler[app]: spec.selector selects by this label, so a pod without it belongs to the daemon set no more, and is not deleted: take another label"}},
 		{"empty hook", "", edits{"spec lifecycle", `{"preDelete":{}}`}, nil},
 
 		{"progressive in v1beta1", "", edits{"spec scaleStrategy", `{"partitionedScaling":true}`}, nil},
