@@ -13,6 +13,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 )
 
@@ -71,6 +72,32 @@ func TestWhereTheManagerCannotWork(t *testing.T) {
 			}
 			if err := checkNamespace(context.Background(), client, "everynode-system"); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestTheDefinitionHasToBeOurs(t *testing.T) {
+	const ours = `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"daemonsets.apps.kruise.io","labels":{"everynode.dev/part-of":"everynode"}}}`
+	const theirs = `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"daemonsets.apps.kruise.io"}}`
+	for name, c := range map[string]struct {
+		body string
+		code int
+		want string // empty: no error
+	}{
+		"missing":      {notFound, http.StatusNotFound, "the definition daemonsets.apps.kruise.io does not exist: apply what this dialect needs (kubectl apply --server-side -f config/kruise)"},
+		"no rights":    {forbidden, http.StatusForbidden, "not allowed to read the definition"},
+		"OpenKruise's": {theirs, http.StatusOK, "is somebody else's, for it has no label everynode.dev/part-of: everynode"},
+		"ours":         {ours, http.StatusOK, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, err := metadata.NewForConfig(refusing(t, c.body, c.code))
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = checkDefinition(t.Context(), client)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
 			}
 		})
 	}

@@ -50,20 +50,23 @@ func TestFlagsWinOverTheFile(t *testing.T) {
 func TestEveryFieldOfTheFileIsHonoured(t *testing.T) {
 	o, err := parse(t, head+`kubeconfig: k
 namespace: here
-dialects: [native]
+dialects: [kruise]
 concurrentSyncs: 1
 kubeAPIQPS: 2
 kubeAPIBurst: 3
 metricsBindAddress: "4"
 metricsPerSet: true
 healthProbeBindAddress: "5"
+webhook: {url: "https://u:6", bindAddress: ":7", certDir: d}
 leaderElection: {enabled: true, leaseDuration: 60s, renewDeadline: 50s, retryPeriod: 40s}
 `)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []any{o.kubeconfig, o.namespace, o.concurrentSyncs, o.qps, o.burst, o.metricsAddress, o.metricsPerSet, o.healthAddress, o.leaderElect, o.leaseDuration, o.renewDeadline, o.retryPeriod}
-	want := []any{"k", "here", 1, float32(2), 3, "4", true, "5", true, time.Minute, 50 * time.Second, 40 * time.Second}
+	got := []any{o.kubeconfig, o.namespace, o.concurrentSyncs, o.qps, o.burst, o.metricsAddress, o.metricsPerSet, o.healthAddress, o.leaderElect, o.leaseDuration, o.renewDeadline, o.retryPeriod,
+		o.dialects[0], o.webhookURL, o.webhookAddress, o.webhookCertDir}
+	want := []any{"k", "here", 1, float32(2), 3, "4", true, "5", true, time.Minute, 50 * time.Second, 40 * time.Second,
+		"kruise", "https://u:6", ":7", "d"}
 	for i := range want {
 		if got[i] != want[i] {
 			t.Errorf("field %d: %v, want %v", i, got[i], want[i])
@@ -86,6 +89,9 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"bad namespace":          {"", []string{"--namespace", "Bad Name"}, `--namespace "Bad Name" is not the name`},
 		"one address twice":      {"", []string{"--metrics-bind-address", ":1", "--health-probe-bind-address", ":1"}, "are both :1"},
 		"lease shorter":          {"", []string{"--leader-elect-lease-duration", "1s"}, "lease duration (1s) > renew deadline (7s)"},
+		"URL without webhooks":   {"", []string{"--dialects", "native", "--webhook-url", "https://a:1"}, "--webhook-url is given, but only the dialect kruise has webhooks"},
+		"webhooks on no port":    {"", []string{"--webhook-bind-address", "localhost"}, `--webhook-bind-address "localhost" cannot be listened on`},
+		"webhooks on port 0":     {"", []string{"--webhook-bind-address", ":0"}, "write host:port or :port"},
 		"field of the file":      {head + "concurrentSync: 1\n", nil, `unknown field "concurrentSync"`},
 		"kind of the file":       {"kind: Deployment\n", nil, "write apiVersion: config.everynode.dev/v1alpha1 and kind: ManagerConfiguration"},
 		"value in the file":      {head + "concurrentSyncs: 0\n", nil, "--concurrent-syncs must be greater than 0"},

@@ -69,8 +69,10 @@ func (g *LeaseGuard) Run(ctx context.Context) {
 	}
 }
 
-// held is whether the lease is in use. One that has not been renewed for as long as it says belongs to nobody; of one that is
-// seen for the first time its own time of renewal has to do.
+// maxSkew is how far the clock of a node may be off. A lease whose last renewal is longer ago belongs to nobody.
+const maxSkew = 5 * time.Minute
+
+// held is whether the lease is in use. One that is seen not to be renewed for as long as it says belongs to nobody.
 func (g *LeaseGuard) held(lease *coordinationv1.Lease) bool {
 	spec := lease.Spec
 	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {
@@ -78,13 +80,9 @@ func (g *LeaseGuard) held(lease *coordinationv1.Lease) bool {
 	}
 	now := g.clock.Now()
 	if renewed := *spec.HolderIdentity + spec.RenewTime.String(); renewed != g.renewed {
-		first := g.renewed == ""
 		g.renewed, g.since = renewed, now
-		if first {
-			g.since = spec.RenewTime.Time
-		}
 	}
-	return now.Sub(g.since) < time.Duration(*spec.LeaseDurationSeconds)*time.Second
+	return now.Sub(spec.RenewTime.Time) < maxSkew && now.Sub(g.since) < time.Duration(*spec.LeaseDurationSeconds)*time.Second
 }
 
 func (g *LeaseGuard) decide(ctx context.Context, other bool) {

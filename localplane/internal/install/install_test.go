@@ -8,6 +8,9 @@ import (
 	"testing/fstest"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/fake"
 
 	"everynode.dev/everynode/config"
 )
@@ -41,6 +44,7 @@ func TestReadNamesTheBrokenFile(t *testing.T) {
 func TestShippedAndOwnManifestsCanBeRead(t *testing.T) {
 	for name, read := range map[string]func() ([]*unstructured.Unstructured, error){
 		"shipped": func() ([]*unstructured.Unstructured, error) { return Read(config.Install) },
+		"kruise":  func() ([]*unstructured.Unstructured, error) { return Read(config.Kruise) },
 		"own":     func() ([]*unstructured.Unstructured, error) { return Read(own) },
 	} {
 		objects, err := read()
@@ -51,6 +55,30 @@ func TestShippedAndOwnManifestsCanBeRead(t *testing.T) {
 			if obj.GetKind() == "" || obj.GetAPIVersion() == "" || obj.GetName() == "" {
 				t.Errorf("%s: an object without kind, version or name: %v", name, obj.Object)
 			}
+		}
+	}
+}
+
+func TestHowAWebhookIsReachedIsLeftToTheManager(t *testing.T) {
+	resource := schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}
+	shipped := func() *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": map[string]any{"name": "a"},
+			"webhooks": []any{map[string]any{"name": "w", "clientConfig": map[string]any{"service": map[string]any{"name": "s"}}}},
+		}}
+	}
+	for _, installed := range []bool{false, true} {
+		client := fake.NewSimpleDynamicClient(runtime.NewScheme())
+		if installed {
+			client = fake.NewSimpleDynamicClient(runtime.NewScheme(), shipped())
+		}
+		obj := shipped()
+		if err := keepClientConfig(t.Context(), client.Resource(resource), obj); err != nil {
+			t.Fatal(err)
+		}
+		webhooks, _, _ := unstructured.NestedSlice(obj.Object, "webhooks")
+		if _, applied := webhooks[0].(map[string]any)["clientConfig"]; applied == installed {
+			t.Errorf("installed already: %v; how the webhook is reached is applied: %v", installed, applied)
 		}
 	}
 }

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conflict
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// leased is a cluster in which OpenKruise may run, and a guard.
+type leased struct {
+	t      *testing.T
+	client *fake.Clientset
+	clock  *clocktesting.FakeClock
+	guard  *LeaseGuard
+	told   chan bool
+	down   atomic.Bool
+}
+
+func newLeased(t *testing.T) *leased {
+	l := &leased{t: t, client: fake.NewClientset(), clock: clocktesting.NewFakeClock(time.Now()), told: make(chan bool, 10)}
+	l.client.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return l.down.Load(), nil, errors.New("connection refused")
+	})
+	l.guard = NewLeaseGuard(l.client, l.clock, func(may bool) { l.told <- may })
+	return l
+}
+
+func (l *leased) run() {
+	ctx, cancel := context.WithCancel(l.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.guard.Run(ctx)
+	}()
+	l.t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}
+
+// renew writes the lease as its holder does, whose clock is off by skew.
+func (l *leased) renew(holder string, skew time.Duration) {
+	l.t.Helper()
+	seconds, at := int32(15), metav1.NewMicroTime(l.clock.Now().Add(skew))
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: KruiseNamespace, Name: KruiseLease},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &at},
+	}
+	leases := l.client.CoordinationV1().Leases(KruiseNamespace)
+	_, err := leases.Update(l.t.Context(), lease, metav1.UpdateOptions{})
+	if err != nil {
+		_, err = leases.Create(l.t.Context(), lease, metav1.CreateOptions{})
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// step lets the guard look once more.
+func (l *leased) step() {
+	l.t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !l.clock.HasWaiters() {
+		if time.Now().After(deadline) {
+			l.t.Fatal("the guard does not wait")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	l.clock.Step(lookEvery)
+}
+
+func (l *leased) wants(may bool) {
+	l.t.Helper()
+	select {
+	case got := <-l.told:
+		if got != may || l.guard.MayWrite() != may {
+			l.t.Fatalf("may write: told %v, says %v, want %v", got, l.guard.MayWrite(), may)
+		}
+	case <-time.After(10 * time.Second):
+		l.t.Fatalf("nobody was told that may write is %v", may)
+	}
+}
+
+func TestWithoutALeaseNobodyElseIsAtWork(t *testing.T) {
+	l := newLeased(t)
+	if l.guard.MayWrite() {
+		t.Error("may write before it has looked")
+	}
+	l.run()
+	l.wants(true)
+}
+
+func TestALeaseInUseKeepsTheDialectFromWriting(t *testing.T) {
+	l := newLeased(t)
+	l.renew("kruise-1", 0)
+	l.run()
+	l.wants(false)
+	l.step() // 10 s old
+	l.step() // 20 s old: the holder is gone
+	l.wants(true)
+	for _, skew := range []time.Duration{-time.Minute, time.Hour} { // clocks of nodes differ
+		l.renew("kruise-2", skew)
+		l.step()
+		l.wants(false)
+		l.renew("", 0)
+		l.step()
+		l.wants(true)
+	}
+}
+
+func TestALeaseOfYesterdayIsNoReasonToWait(t *testing.T) {
+	l := newLeased(t)
+	l.renew("kruise-1", -24*time.Hour)
+	l.run()
+	l.wants(true)
+}
+
+func TestAnErrorChangesNothing(t *testing.T) {
+	l := newLeased(t)
+	l.down.Store(true)
+	l.run()
+	l.step()
+	if l.guard.MayWrite() {
+		t.Error("may write, but it is not known whether somebody else does")
+	}
+	l.down.Store(false)
+	l.step()
+	l.wants(true)
+}
