@@ -8,6 +8,7 @@ import (
 	"go/constant"
 	"go/token"
 	"go/types"
+	"strconv"
 	"strings"
 
 	"everynode.dev/everynode/internal/arch"
@@ -86,13 +87,28 @@ func split(gen *ast.GenDecl, info *types.Info) []group {
 			doc = text(gen.Doc)
 		}
 		last := &groups[len(groups)-1]
-		for _, name := range spec.Names {
-			if name.IsExported() {
-				last.constants = append(last.constants, declare(name.Name, doc, info.Defs[name]))
+		for i, name := range spec.Names {
+			if !name.IsExported() {
+				continue
 			}
+			d := declare(name.Name, doc, info.Defs[name])
+			if d.value == "" && i < len(spec.Values) {
+				d.value = literal(spec.Values[i])
+			}
+			last.constants = append(last.constants, d)
 		}
 	}
 	return groups
+}
+
+// literal is the text that an expression is, if it is one: a constant whose type is foreign has no value otherwise.
+func literal(expr ast.Expr) string {
+	if lit, ok := expr.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+		if text, err := strconv.Unquote(lit.Value); err == nil {
+			return text
+		}
+	}
+	return ""
 }
 
 func declare(name, doc string, object types.Object) declared {

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	_ "embed" // for the template
+	"fmt"
+	"slices"
+	"strings"
+	"text/template"
+
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/internal/arch"
+	"everynode.dev/everynode/internal/dialect/base"
+	dialect "everynode.dev/everynode/internal/dialect/kruise"
+	"everynode.dev/everynode/internal/rollout"
+	"everynode.dev/everynode/internal/webhook/defaulting"
+)
+
+// advancedTemplate is the text of the page that is no table.
+//
+//go:embed advanced.md.tmpl
+var advancedTemplate string
+
+// advancedPage is what the template has.
+type advancedPage struct {
+	Spec, Status                           []fieldRow
+	OnlyAlpha, OnlyBeta                    []string
+	SurgingMaxSurge, SurgingMaxUnavailable int
+	ProgressiveCreate, Preparing, Normal   string
+	Conditions, Reasons, SetKeys, PodKeys  []entry
+	Events                                 []event
+	Refused, Warned                        []answer
+}
+
+// entry is a name and what it means.
+type entry struct{ Value, Doc string }
+
+// event is an event on a daemon set.
+type event struct{ Reason, Message string }
+
+// advanced describes the Advanced DaemonSet: its fields from the types, their defaults from defaulting, what is refused from
+// validation, and names from where they are declared.
+func advanced(tree *arch.Tree) (string, error) {
+	page, err := readAdvanced(tree)
+	if err != nil {
+		return "", err
+	}
+	functions := template.FuncMap{
+		"table": table,
+		"join":  func(lines []string) string { return cell(strings.Join(lines, "<br>")) },
+	}
+	t, err := template.New("advanced").Funcs(functions).Parse(advancedTemplate)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	err = t.Execute(&b, page)
+	return b.String(), err
+}
+
+func readAdvanced(tree *arch.Tree) (page advancedPage, err error) {
+	page.SurgingMaxSurge, page.SurgingMaxUnavailable = defaulting.SurgingMaxSurge, defaulting.SurgingMaxUnavailable
+	page.ProgressiveCreate, page.Events = kruise.ProgressiveCreate, events()
+	page.Preparing, page.Normal = kruise.LifecyclePreparingDelete, kruise.LifecycleNormal
+	for _, step := range []func() error{
+		func() error { return page.readFields(tree) },
+		func() error { return page.readNames(tree) },
+		func() error { page.Refused, err = refused(); return err },
+		func() error { page.Warned, err = warned(); return err },
+	} {
+		if err := step(); err != nil {
+			return page, err
+		}
+	}
+	return page, nil
+}
+
+func (p *advancedPage) readFields(tree *arch.Tree) (err error) {
+	const alpha, beta = "api/kruise/v1alpha1", "api/kruise/v1beta1"
+	if p.Spec, err = fieldsOf(tree, beta, "DaemonSetSpec", "spec"); err != nil {
+		return err
+	}
+	if p.Status, err = fieldsOf(tree, beta, "DaemonSetStatus", "status"); err != nil {
+		return err
+	}
+	old := []fieldRow{}
+	for _, part := range []struct{ name, at string }{{"DaemonSetSpec", "spec"}, {"DaemonSetStatus", "status"}} {
+		rows, err := fieldsOf(tree, alpha, part.name, part.at)
+		if err != nil {
+			return err
+		}
+		old = append(old, rows...)
+	}
+	now := slices.Concat(p.Spec, p.Status)
+	p.OnlyAlpha, p.OnlyBeta = missing(old, now), missing(now, old)
+	return nil
+}
+
+// missing are the paths that only the first list has.
+func missing(from, in []fieldRow) (paths []string) {
+	for _, row := range from {
+		if !slices.ContainsFunc(in, func(other fieldRow) bool { return other.Path == row.Path }) {
+			paths = append(paths, row.Path)
+		}
+	}
+	return paths
+}
+
+func (p *advancedPage) readNames(tree *arch.Tree) error {
+	for _, source := range []struct {
+		into   *[]entry
+		dir    string
+		begins string
+	}{
+		{&p.Conditions, "internal/dialect/kruise", "The types of conditions"},
+		{&p.Reasons, "internal/dialect/kruise", "The reasons of conditions"},
+		{&p.SetKeys, "api/kruise", "Annotations on a daemon set"},
+		{&p.SetKeys, "api/everynode", "Annotations on a DaemonSet"},
+		{&p.SetKeys, "api/everynode", "Annotations on an Advanced DaemonSet"},
+		{&p.SetKeys, "api/everynode", "Annotations that conversion"},
+		{&p.PodKeys, "api/kruise", "Readiness gates"},
+		{&p.PodKeys, "api/kruise", "Annotations and labels on pods"},
+	} {
+		entries, err := named(tree, source.dir, source.begins)
+		if err != nil {
+			return err
+		}
+		*source.into = append(*source.into, entries...)
+	}
+	return nil
+}
+
+// named are the constants of the declaration in dir whose comment begins so.
+func named(tree *arch.Tree, dir, begins string) (entries []entry, err error) {
+	groups, err := constants(tree, dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range groups {
+		if !strings.HasPrefix(g.heading, begins) {
+			continue
+		}
+		for _, d := range g.constants {
+			if d.doc == "" || d.value == "" {
+				return nil, fmt.Errorf("%s.%s has no comment or no value: the reference would not say what it is", dir, d.name)
+			}
+			entries = append(entries, entry{d.value, cell(sentence(d))})
+		}
+	}
+	if len(entries) == 0 {
+		return nil, fmt.Errorf("%s has no constants below a comment that begins %q", dir, begins)
+	}
+	return entries, nil
+}
+
+// events are those that are sent, with the words of the code that sends them.
+func events() []event {
+	const pod, node, namespace, reason = "POD", "NODE", "NAMESPACE", "ERROR"
+	all := []event{
+		{base.ReasonSuccessfulCreate, fmt.Sprintf(base.MessageSuccessfulCreate, pod)},
+		{base.ReasonFailedCreate, fmt.Sprintf(base.MessageFailedCreate, reason)},
+		{base.ReasonSuccessfulDelete, fmt.Sprintf(base.MessageSuccessfulDelete, pod)},
+		{base.ReasonFailedDelete, fmt.Sprintf(base.MessageFailedDelete, reason)},
+		{dialect.ReasonSuccessfulUpdatePodInPlace, fmt.Sprintf(dialect.MessageSuccessfulUpdatePodInPlace, pod)},
+		{dialect.ReasonFailedUpdatePodInPlace, fmt.Sprintf(dialect.MessageFailedUpdatePodInPlace, pod, "REVISION", reason)},
+	}
+	for _, kind := range []rollout.NoteKind{rollout.FoundFailedPod, rollout.FoundSucceededPod} {
+		_, reason, message := dialect.Event(rollout.Note{Kind: kind, Pod: pod}, namespace, node)
+		all = append(all, event{reason, message})
+	}
+	selecting := dialect.Digest(map[string]any{"spec": map[string]any{"selector": map[string]any{}, "template": map[string]any{"spec": map[string]any{}}}})
+	for _, problem := range selecting.Problems {
+		if problem.Reason == base.ReasonSelectingAll {
+			all = append(all, event{problem.Reason, problem.Message})
+		}
+	}
+	return append(all,
+		event{base.ReasonInvalidSpec, "what in the specification cannot be honoured"},
+		event{base.ReasonInvalidAnnotation, "what annotation is not read"},
+	)
+}
+
+// table lists fields, those of the specification with their defaults.
+func table(rows []fieldRow, defaults bool) string {
+	obj := map[string]any{"spec": map[string]any{}}
+	defaulting.Default(obj)
+	var b strings.Builder
+	if defaults {
+		b.WriteString("| field | type | default | meaning |\n|---|---|---|---|\n")
+	} else {
+		b.WriteString("| field | type | meaning |\n|---|---|---|\n")
+	}
+	for _, row := range rows {
+		value := ""
+		if defaults {
+			value = defaultOf(obj, row) + " | "
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s%s |\n", row.Path, row.Kind, value, cell(row.Doc))
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// defaultOf is what a field has when nobody has written it: what defaulting filled into obj, or the zero value.
+func defaultOf(obj map[string]any, row fieldRow) string {
+	value := row.Zero
+	if found := lookUp(obj, row.Path); found != nil && row.Kind != "object" {
+		value = fmt.Sprint(found)
+	}
+	if value == "" {
+		return ""
+	}
+	return "`" + value + "`"
+}
+
+// lookUp is the value at a path, nil if there is none.
+func lookUp(obj map[string]any, path string) any {
+	keys := strings.Split(path, ".")
+	for _, key := range keys[:len(keys)-1] {
+		obj, _ = obj[key].(map[string]any)
+	}
+	return obj[keys[len(keys)-1]]
+}
