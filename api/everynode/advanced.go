@@ -21,8 +21,8 @@ const (
 // Annotations that conversion between the versions of the Advanced DaemonSet leaves behind. They are for the way back, and
 // not for people to set.
 const (
-	// KeptSurging stands on an object of v1beta1 that was written as v1alpha1 with the type Surging. The value is that word,
-	// followed by the fields that conversion had to fill in.
+	// KeptSurging stands on an object of v1beta1 that was written as v1alpha1 with the type Surging. The value is JSON: what
+	// the budgets have become, and which of them conversion had to fill in.
 	KeptSurging = Domain + "/v1alpha1-surging"
 	// KeptScaling stands on an object shown as v1alpha1 whose scaleStrategy of v1beta1 says more than the annotation
 	// daemonset.kruise.io/progressive-create-pod can. The value is JSON.

@@ -16,13 +16,18 @@ const (
 
 // Annotations and labels on pods.
 const (
-	// InPlaceUpdateState holds, as JSON, what the last change in place was; see InPlaceState.
+	// InPlaceUpdateState holds, as JSON, what the last change in place was.
 	InPlaceUpdateState = "apps.kruise.io/inplace-update-state"
-	// InPlaceUpdateStateOld is the older name of InPlaceUpdateState.
+	// InPlaceUpdateStateOld is the older name of apps.kruise.io/inplace-update-state; it is read, and never written.
 	InPlaceUpdateStateOld = "inplace-update-state"
+	// InPlaceUpdateGrace holds, as JSON, a change in place that waits for its grace period; see InPlaceGrace. OpenKruise sets it together
+	// with the label of the new revision and an InPlaceUpdateState, and removes it when it changes the pod.
+	InPlaceUpdateGrace = "apps.kruise.io/inplace-update-grace"
+	// InPlaceUpdateGraceOld is the older name of InPlaceUpdateGrace.
+	InPlaceUpdateGraceOld = "inplace-update-grace"
 	// LifecycleState is the label that tells hooks what is about to happen to the pod.
 	LifecycleState = "lifecycle.apps.kruise.io/state"
-	// LifecycleTimestamp says when LifecycleState was set, in RFC 3339.
+	// LifecycleTimestamp says when that label was set, in RFC 3339.
 	LifecycleTimestamp = "lifecycle.apps.kruise.io/timestamp"
 )
 
@@ -40,6 +45,35 @@ type InPlaceState struct {
 	// LastContainerStatuses are the containers whose image was changed, as they were before.
 	LastContainerStatuses map[string]InPlaceContainer `json:"lastContainerStatuses,omitempty"`
 	UpdateImages          bool                        `json:"updateImages,omitempty"`
+	UpdateResources       bool                        `json:"updateResources,omitempty"`
+	// The rest is what OpenKruise has left for later, when containers have different launch priorities: these come after those that it
+	// has changed already, once the ones in PreCheckBeforeNext are ready.
+	NextContainerImages      map[string]string                      `json:"nextContainerImages,omitempty"`
+	NextContainerRefMetadata map[string]InPlaceMetadata             `json:"nextContainerRefMetadata,omitempty"`
+	NextContainerResources   map[string]corev1.ResourceRequirements `json:"nextContainerResources,omitempty"`
+	PreCheckBeforeNext       *InPlaceCheck                          `json:"preCheckBeforeNext,omitempty"`
+}
+
+// InPlaceGrace is the value of InPlaceUpdateGrace: everything that is to be changed, by container, and after how long.
+type InPlaceGrace struct {
+	Revision             string                                 `json:"revision"`
+	ContainerImages      map[string]string                      `json:"containerImages,omitempty"`
+	ContainerRefMetadata map[string]InPlaceMetadata             `json:"containerRefMetadata,omitempty"`
+	ContainerResources   map[string]corev1.ResourceRequirements `json:"containerResources,omitempty"`
+	// MetaDataPatch is a strategic merge patch of a pod that changes labels and annotations.
+	MetaDataPatch []byte `json:"metaDataPatch,omitempty"`
+	GraceSeconds  int32  `json:"graceSeconds,omitempty"`
+}
+
+// InPlaceMetadata are labels and annotations that environment variables of a container read.
+type InPlaceMetadata struct {
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// InPlaceCheck says which containers have to be ready before the next ones are changed.
+type InPlaceCheck struct {
+	ContainersRequiredReady []string `json:"containersRequiredReady,omitempty"`
 }
 
 // InPlaceContainer is a container before it was changed.

@@ -58,6 +58,9 @@ func sentence(d declared) string {
 }
 
 func capital(s string) string {
+	if s == "" {
+		return ""
+	}
 	first, size := utf8.DecodeRuneInString(s)
 	return string(unicode.ToUpper(first)) + s[size:]
 }

@@ -125,8 +125,9 @@ const (
 
 // RollingUpdateDaemonSet holds the limits of a rolling update.
 type RollingUpdateDaemonSet struct {
-	// Type is Standard (an old pod is replaced by a new one) or InPlaceIfPossible (where only images of containers, labels
-	// or annotations of the template differ, the pod stays and only the containers concerned restart; maxSurge must be 0).
+	// How an old pod is brought to the new revision: Standard (it is replaced by a new one) or InPlaceIfPossible (where only
+	// images of containers, labels or annotations of the template differ, the pod stays and only the containers concerned
+	// restart; maxSurge must be 0).
 	// Surging is an old spelling of Standard with maxSurge 1 and maxUnavailable 0.
 	// The default is Standard.
 	// +optional
