@@ -152,28 +152,40 @@ func (i *Installer) apply(ctx context.Context, obj *unstructured.Unstructured) e
 	return waitEstablished(ctx, target, applied.GetName())
 }
 
-// keepClientConfig takes out of the configuration of a webhook that is there already how it is reached: the manager has written
-// that, and both together would be refused.
+// keepClientConfig leaves a webhook that is there already reached as it is: that is the manager's to write.
 func keepClientConfig(ctx context.Context, target dynamic.ResourceInterface, obj *unstructured.Unstructured) error {
 	if !strings.HasSuffix(obj.GetKind(), "WebhookConfiguration") {
 		return nil
 	}
-	if _, err := target.Get(ctx, obj.GetName(), metav1.GetOptions{}); err != nil {
+	found, err := target.Get(ctx, obj.GetName(), metav1.GetOptions{})
+	if err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
 		return err
 	}
-	webhooks, _, err := unstructured.NestedSlice(obj.Object, "webhooks")
-	if err != nil {
-		return err
+	configs := map[any]any{}
+	for _, w := range webhooks(found) {
+		configs[w["name"]] = w["clientConfig"]
 	}
-	for _, w := range webhooks {
-		if webhook, ok := w.(map[string]any); ok {
-			delete(webhook, "clientConfig")
+	for _, w := range webhooks(obj) {
+		if config := configs[w["name"]]; config != nil {
+			w["clientConfig"] = config
 		}
 	}
-	return unstructured.SetNestedSlice(obj.Object, webhooks, "webhooks")
+	return nil
+}
+
+// webhooks are those of a webhook configuration, to be changed in place.
+func webhooks(obj *unstructured.Unstructured) []map[string]any {
+	list, _ := obj.Object["webhooks"].([]any)
+	var found []map[string]any
+	for _, w := range list {
+		if webhook, ok := w.(map[string]any); ok {
+			found = append(found, webhook)
+		}
+	}
+	return found
 }
 
 // mapping finds the resource of an object. A kind that is not known yet may be that of a definition applied just before.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/fake"
 
 	"everynode.dev/everynode/config"
@@ -61,24 +62,22 @@ func TestShippedAndOwnManifestsCanBeRead(t *testing.T) {
 
 func TestHowAWebhookIsReachedIsLeftToTheManager(t *testing.T) {
 	resource := schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}
-	shipped := func() *unstructured.Unstructured {
+	configuration := func(url string) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": map[string]any{"name": "a"},
-			"webhooks": []any{map[string]any{"name": "w", "clientConfig": map[string]any{"service": map[string]any{"name": "s"}}}},
+			"webhooks": []any{map[string]any{"name": "w", "clientConfig": map[string]any{"url": url}}},
 		}}
 	}
-	for _, installed := range []bool{false, true} {
-		client := fake.NewSimpleDynamicClient(runtime.NewScheme())
-		if installed {
-			client = fake.NewSimpleDynamicClient(runtime.NewScheme(), shipped())
-		}
-		obj := shipped()
+	for want, client := range map[string]dynamic.Interface{
+		"shipped": fake.NewSimpleDynamicClient(runtime.NewScheme()),
+		"written": fake.NewSimpleDynamicClient(runtime.NewScheme(), configuration("written")),
+	} {
+		obj := configuration("shipped")
 		if err := keepClientConfig(t.Context(), client.Resource(resource), obj); err != nil {
 			t.Fatal(err)
 		}
-		webhooks, _, _ := unstructured.NestedSlice(obj.Object, "webhooks")
-		if _, applied := webhooks[0].(map[string]any)["clientConfig"]; applied == installed {
-			t.Errorf("installed already: %v; how the webhook is reached is applied: %v", installed, applied)
+		if got := webhooks(obj)[0]["clientConfig"].(map[string]any)["url"]; got != want {
+			t.Errorf("the webhook is applied with %q, want %q", got, want)
 		}
 	}
 }
