@@ -56,7 +56,7 @@ func OfCreate(err error) Answer {
 	}
 }
 
-// OfDelete reads the answer to a delete that carried the UID as precondition. Differs need not mean that the object is another one
+// OfDelete reads the answer to a delete, or a patch, that carried the UID as precondition. Differs need not mean that the object is another one
 // now: an admission webhook may refuse with any code.
 func OfDelete(err error) Answer {
 	switch {

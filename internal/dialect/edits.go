@@ -18,13 +18,24 @@ type Edits interface {
 	Mark(p *corev1.Pod, now time.Time) []Edit
 	Patch(p *corev1.Pod, c Change, now time.Time) []Edit
 	Unmark(p *corev1.Pod, now time.Time) []Edit
+	Resume(p *corev1.Pod, now time.Time) []Edit
 }
 
-// Edit is one strategic merge patch, of the pod or of its status.
+// Edit is one strategic merge patch, of the pod or of a subresource of it.
 type Edit struct {
-	Patch  []byte
-	Status bool
+	Patch []byte
+	Of    Subresource
 }
+
+// Subresource is a part of a pod that has an address of its own.
+type Subresource string
+
+// The subresources; the zero value is the pod itself.
+const (
+	Whole  Subresource = ""
+	Status Subresource = "status"
+	Resize Subresource = "resize" // resources of containers
+)
 
 // Change is a change in place from one revision to another.
 type Change struct {

@@ -18,6 +18,9 @@ type PodFacts struct {
 	Gate     bool
 	InPlace  rollout.InPlace
 	MarkedAt rollout.Time
+	// Due is when a change that another controller has announced may be made, and Stuck why a change can never come to its end.
+	Due   rollout.Time
+	Stuck rollout.Detail
 	// Preparing is whether the pod has been prepared to be deleted.
 	Preparing bool
 	// Finalizers of the pod; a preDelete hook may wait for one of them to be removed.

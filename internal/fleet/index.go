@@ -71,7 +71,9 @@ type set struct {
 	adoptable podSet
 	// unsettled are pods for which a delete was sent and no definite answer came.
 	unsettled podSet
-	blocks    map[int]block
+	// doubts are pods of which it is not known whether an edit took effect.
+	doubts podSet
+	blocks map[int]block
 	// pending are creates whose answer is not clear, by node.
 	pending map[int]PendingCreate
 	// heirs holds for pods that are deleted for an update the hash of the revision that their node gets next.
@@ -103,7 +105,11 @@ type podRecord struct {
 	doomed bool
 	// unsettled is set when no definite answer to a delete came.
 	unsettled bool
-	next      *podRecord
+	// doubt is until when an edit of ours without a definite answer may still take effect; 0 for none. noResize is set when the API
+	// server has refused to change the pod's resources.
+	doubt    rollout.Time
+	noResize bool
+	next     *podRecord
 }
 
 // newer is whether resourceVersion a is newer than b; what cannot be compared counts as newer, so that it is taken.
@@ -126,7 +132,7 @@ func (x *Index) PutSet(key Key, w *dialect.Workload) {
 		s = nil
 	}
 	if s == nil {
-		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, unsettled: podSet{}, blocks: map[int]block{}, pending: map[int]PendingCreate{}}
+		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, unsettled: podSet{}, doubts: podSet{}, blocks: map[int]block{}, pending: map[int]PendingCreate{}}
 		s.workload = w
 		x.sets[key], x.byUID[w.UID] = s, s
 		x.place(s)

@@ -112,6 +112,9 @@ func (x *Index) attach(s *set, p *podRecord) {
 	if p.unsettled && !p.Deleting {
 		s.unsettled[p.UID] = p
 	}
+	if p.doubt != 0 {
+		s.doubts[p.UID] = p
+	}
 	if w := s.workload; w.Selector != nil && !p.Deleting && !w.Selector.Matches(labels.Set(p.Labels)) {
 		s.foreign[p.UID] = p
 	}
@@ -146,6 +149,7 @@ func (s *set) remove(p *podRecord) {
 	delete(s.unplaced, p.UID)
 	delete(s.foreign, p.UID)
 	delete(s.unsettled, p.UID)
+	delete(s.doubts, p.UID)
 	if p.nodeID < 0 {
 		return
 	}
@@ -274,6 +278,8 @@ type Claims struct {
 	Unsettled []Pod
 	// Pending are creates without a definite answer, sorted by node.
 	Pending []PendingCreate
+	// Doubts are edits without a definite answer, sorted by pod.
+	Doubts []Doubt
 }
 
 // PendingCreate is a create whose answer is not clear.
@@ -311,6 +317,7 @@ func (x *Index) Claims(key Key) Claims {
 	}
 	return Claims{
 		Adopt: s.adoptable.sorted(), Release: s.foreign.sorted(), Unsettled: s.unsettled.sorted(),
+		Doubts:  s.doubtful(),
 		Pending: slices.SortedFunc(maps.Values(s.pending), func(a, b PendingCreate) int { return strings.Compare(a.Node, b.Node) }),
 	}
 }

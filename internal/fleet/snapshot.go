@@ -60,6 +60,9 @@ func (x *Index) Snapshot(key Key, h History, now rollout.Time) (s rollout.Snapsh
 			unblock = min0(unblock, applyBlock(set, n.id, &s.Nodes[len(s.Nodes)-1], now))
 		}
 	}
+	for _, d := range set.doubts {
+		unblock = min0(unblock, max(d.doubt, now.Add(time.Second)))
+	}
 	return s, unblock, true
 }
 
@@ -93,17 +96,29 @@ func podOf(w *dialect.Workload, p *podRecord, revision int) rollout.Pod {
 	pod := rollout.Pod{
 		Name: p.Name, UID: string(p.UID), Revision: revision, Phase: p.Phase, Scheduled: p.Scheduled,
 		Deleting: p.Deleting || p.doomed, Ready: p.Ready, ReadySince: p.ReadySince, Created: p.Created,
+		Doubtful: p.doubt != 0, NoResize: p.noResize,
 	}
-	if f := p.Facts; f != nil {
-		pod.Gate, pod.InPlace = f.Gate, f.InPlace
-		if f.InPlace == rollout.InPlaceMarked {
-			pod.GraceUntil = f.MarkedAt.Add(w.Set.Grace)
-		}
+	if p.Facts != nil {
+		inPlaceOf(&pod, w, p.Facts)
 	}
 	if w.PreDelete != nil || p.Facts != nil {
 		pod.Hook = w.PreDelete.State(p.Labels, p.Facts)
 	}
 	return pod
+}
+
+// inPlaceOf fills in how far a change in place has come.
+func inPlaceOf(pod *rollout.Pod, w *dialect.Workload, f *dialect.PodFacts) {
+	pod.Gate, pod.InPlace, pod.Stuck = f.Gate, f.InPlace, f.Stuck
+	switch f.InPlace {
+	case rollout.InPlaceMarked:
+		pod.GraceUntil = f.MarkedAt.Add(w.Set.Grace)
+	case rollout.InPlaceAnnounced:
+		pod.GraceUntil = f.Due
+		if pod.NoResize {
+			pod.Stuck = rollout.DetailResizeRefused
+		}
+	}
 }
 
 // revisionLookup finds revisions of pods; most pods in a row carry the same hash, so the last answer is kept.

@@ -97,8 +97,8 @@ func (p *Pod) ignored() bool { return p.Deleting && p.Phase.Terminal() }
 // ready is whether a pod is ready. In the middle of a change in place it is not: its condition may be an old one.
 func (p *Pod) ready() bool { return p.Ready && p.InPlace == InPlaceNone }
 
-// serving is whether the budget may count on a pod: it is available, and not about to be deleted.
-func (d *decision) serving(p *Pod) bool { return !p.preparing() && d.available(p) }
+// serving is whether the budget may count on a pod: it is available for certain, and not about to be deleted.
+func (d *decision) serving(p *Pod) bool { return !p.preparing() && !p.Doubtful && d.available(p) }
 
 // available is whether a pod has been ready for as long as the set asks for.
 func (d *decision) available(p *Pod) bool {

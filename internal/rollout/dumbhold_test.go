@@ -12,7 +12,7 @@ func preparing(p Pod) bool { return p.Hook != HookNone && p.Hook != HookArmed }
 // ready is whether a pod is ready for the purposes of the core.
 func ready(p Pod) bool { return p.Ready && p.InPlace == InPlaceNone }
 
-func (d *dumb) serving(p Pod) bool { return d.available(p) && !preparing(p) }
+func (d *dumb) serving(p Pod) bool { return d.available(p) && !preparing(p) && !p.Doubtful }
 
 func (d *dumb) anyServing(pods []Pod) bool { return len(filter(pods, d.serving)) > 0 }
 

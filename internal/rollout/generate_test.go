@@ -119,6 +119,7 @@ func (s *source) pod(name string, revisions int) Pod {
 		GraceUntil: []Time{0, ago(1), ago(0), ago(-3)}[s.pick(4)],
 		Stuck:      []Detail{NoDetail, NoDetail, DetailInfeasible}[s.pick(3)],
 		NoResize:   s.one(4),
+		Doubtful:   s.one(6),
 	}
 }
 

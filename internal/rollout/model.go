@@ -169,6 +169,8 @@ type Pod struct {
 	GraceUntil Time
 	// Stuck says why the change that is under way (InPlacePatched, InPlaceAnnounced) can never come to its end; NoDetail if it may.
 	Stuck Detail
+	// Doubtful is whether it is not known if an edit of ours took effect, after which the pod would serve no longer.
+	Doubtful bool
 	// NoResize is whether the API server has refused to change the pod's resources.
 	NoResize bool
 }
@@ -222,6 +224,11 @@ type Revision struct {
 	Name string
 	// Number orders revisions; the newest has the highest.
 	Number int64
+	Change
+}
+
+// Change is how the pods of a revision get from it to Set.Update.
+type Change struct {
 	// InPlace is whether a pod of this revision can be made one of Set.Update in place; if not, Why says what stands
 	// against it.
 	InPlace bool

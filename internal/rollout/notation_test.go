@@ -70,7 +70,7 @@ func (p *player) run(args []string) (string, error) {
 //	backoff a delay=4s last=-2s
 //	pass 10s
 //	node a must|stay|leave|unknown [gone] [not-ready] [blocked] [selected] [last=v1] v1:ready v2:pending,unscheduled,since=-3s,created=-5s,deleting,name=x
-//	the pod's hook: armed|waiting|released; its change in place: gate, marked|patched|arrived|announced, grace=5s, stuck, no-resize
+//	the pod's hook: armed|waiting|released; its change in place: gate, marked|patched|arrived|announced, grace=5s, stuck, no-resize; doubtful
 func (p *player) describe(input []string) (string, error) {
 	for _, line := range input {
 		words := strings.Fields(line)
@@ -331,6 +331,8 @@ func (p *player) pod(n *Node, word string) (Pod, error) {
 			pod.InPlace, pod.Gate = InPlaceAnnounced, true
 		case "stuck":
 			pod.Stuck = DetailInfeasible
+		case "doubtful":
+			pod.Doubtful = true
 		case "no-resize":
 			pod.NoResize = true
 		case "grace":

@@ -19,7 +19,7 @@ import (
 )
 
 // Claims brings in order, before a decision, what belongs to the set: it sends again every delete that has no definite answer yet, looks
-// for the pod of every create that has none, adopts the orphans that the set selects, and releases pods that it selects no longer. It
+// for the pod of every create that has none and at the pod of every edit, adopts the orphans that the set selects, and releases pods that it selects no longer. It
 // does a limited number of these at a time; done is false when there are more. mayAdopt is asked once, before the first
 // adoption, whether the set still exists and is not being deleted; it has to ask the API server itself.
 func (e *Executor) Claims(ctx context.Context, key fleet.Key, owner metav1.OwnerReference, mayAdopt func(context.Context) error) (done bool, err error) {
@@ -30,6 +30,9 @@ func (e *Executor) Claims(ctx context.Context, key fleet.Key, owner metav1.Owner
 	}
 	for _, c := range claims.Pending {
 		todo = append(todo, func() error { return e.lookFor(ctx, key, c) })
+	}
+	for _, d := range claims.Doubts {
+		todo = append(todo, func() error { return e.dispel(ctx, d) })
 	}
 	for _, p := range claims.Release {
 		todo = append(todo, func() error { return e.release(ctx, p, owner.UID) })
@@ -110,6 +113,26 @@ func (e *Executor) lookFor(ctx context.Context, key fleet.Key, c fleet.PendingCr
 	}
 }
 
+// dispel reads a pod of which it is not known whether an edit took effect, as soon as the API server cannot be at work on that any more.
+func (e *Executor) dispel(ctx context.Context, d fleet.Doubt) error {
+	if rollout.Time(e.Clock.Now().UnixNano()) < d.Until {
+		return nil
+	}
+	pod, err := e.Pods.Get(ctx, d.Pod.Namespace, d.Pod.Name)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && pod.UID != d.Pod.UID:
+		e.Index.ForgetPod(d.Pod.UID)
+	case err != nil:
+		return fmt.Errorf("reading pod %s again: %w", d.Pod.Name, err)
+	default:
+		if rec, ours := e.Index.PodFrom(pod); ours {
+			e.Index.FoldPod(rec)
+		}
+		e.Index.Dispel(d.Pod.UID)
+	}
+	return nil
+}
+
 func (e *Executor) adopt(ctx context.Context, p fleet.Pod, owner metav1.OwnerReference) error {
 	return e.patchOwner(ctx, p, AdoptionPatch(p.UID, owner), "adopt")
 }
@@ -119,7 +142,7 @@ func (e *Executor) release(ctx context.Context, p fleet.Pod, owner types.UID) er
 }
 
 func (e *Executor) patchOwner(ctx context.Context, p fleet.Pod, patch []byte, verb string) error {
-	pod, err := e.Pods.Patch(ctx, p.Namespace, p.Name, patch)
+	pod, err := e.Pods.Patch(ctx, PodPatch{Namespace: p.Namespace, Pod: p.Name, Body: patch})
 	e.Count(verb, apply.OfDelete(err))
 	switch {
 	case err == nil:

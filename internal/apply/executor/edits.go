@@ -69,12 +69,12 @@ func (r *run) editPod(ctx context.Context, actions []int) {
 		a := r.job.Plan.Actions[i]
 		for _, edit := range r.edits(a, pod) {
 			if pod, err = r.send(ctx, a, edit); err != nil {
-				r.failEdit(a, err)
+				r.failEdit(a, edit, err)
 				return
 			}
 		}
 		r.finish(i)
-		if a.Kind == rollout.Patch {
+		if a.Kind == rollout.Patch || a.Kind == rollout.Resume {
 			r.e.Events.Eventf(r.job.Object, corev1.EventTypeNormal, r.job.Texts.Patched, r.job.Texts.PatchedText, a.Pod)
 		}
 	}
@@ -93,6 +93,8 @@ func (r *run) edits(a rollout.Action, pod *corev1.Pod) []dialect.Edit {
 		return e.Unmark(pod, now)
 	case rollout.Patch:
 		return e.Patch(pod, r.job.Change(r.from(a, pod), a.Revision), now)
+	case rollout.Resume:
+		return e.Resume(pod, now)
 	default:
 		return nil
 	}
@@ -115,11 +117,11 @@ func (r *run) from(a rollout.Action, pod *corev1.Pod) int {
 }
 
 func (r *run) send(ctx context.Context, a rollout.Action, edit dialect.Edit) (*corev1.Pod, error) {
-	patch, verb := r.e.Pods.Patch, "patch"
-	if edit.Status {
-		patch, verb = r.e.Pods.PatchStatus, "patch-status"
+	pod, err := r.e.Pods.Patch(ctx, PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch})
+	verb := "patch"
+	if edit.Of != dialect.Whole {
+		verb += "-" + string(edit.Of)
 	}
-	pod, err := patch(ctx, r.job.Key.Namespace, a.Pod, edit.Patch)
 	r.e.Count(verb, apply.OfDelete(err))
 	if err != nil {
 		return nil, err
@@ -128,14 +130,47 @@ func (r *run) send(ctx context.Context, a rollout.Action, edit dialect.Edit) (*c
 	return pod, nil
 }
 
-func (r *run) failEdit(a rollout.Action, err error) {
-	if apierrors.IsNotFound(err) {
-		r.e.Index.ForgetPod(types.UID(a.UID))
+func (r *run) failEdit(a rollout.Action, edit dialect.Edit, err error) {
+	uid := types.UID(a.UID)
+	answer := apply.OfDelete(err)
+	switch {
+	case edit.Of == dialect.Resize && refusesResize(err):
+		r.e.Index.RefuseResize(uid)
+	case answer == apply.Gone:
+		r.e.Index.ForgetPod(uid)
 		return
+	case answer == apply.Unclear && takesAway(a, edit):
+		r.e.Index.Doubt(uid, rollout.Time(r.e.Clock.Now().Add(writeTimeout).UnixNano()))
 	}
-	if a.Kind == rollout.Patch {
-		hash := r.job.Snapshot.Revisions[a.Revision].Name
-		r.e.Events.Eventf(r.job.Object, corev1.EventTypeWarning, r.job.Texts.PatchFailed, r.job.Texts.PatchFailedText, a.Pod, hash, err)
+	if a.Kind == rollout.Patch || a.Kind == rollout.Resume {
+		r.e.Events.Eventf(r.job.Object, corev1.EventTypeWarning, r.job.Texts.PatchFailed, r.job.Texts.PatchFailedText, a.Pod, r.hash(a), err)
 	}
 	r.fail(fmt.Errorf("%s of pod %s: %w", a.Kind, a.Pod, err))
+}
+
+// takesAway is whether a pod that serves does so no longer after an edit. Whatever else is done to a pod comes after one of these.
+func takesAway(a rollout.Action, edit dialect.Edit) bool {
+	switch a.Kind {
+	case rollout.Prepare, rollout.Mark:
+		return true
+	case rollout.Patch, rollout.Resume:
+		return edit.Of == dialect.Status
+	default:
+		return false
+	}
+}
+
+// refusesResize is whether an answer means that this pod's resources cannot be changed. "Not found" does too, for it may be the
+// subresource that there is none of; a pod that is gone is found out by the next read.
+func refusesResize(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsMethodNotSupported(err)
+}
+
+// hash is that of the revision of an action; empty if that is not in the history.
+func (r *run) hash(a rollout.Action) string {
+	if a.Revision < 0 || a.Revision >= len(r.job.Snapshot.Revisions) {
+		return ""
+	}
+	return r.job.Snapshot.Revisions[a.Revision].Name
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	"everynode.dev/everynode/internal/dialect"
 )
 
 // Pods are the reads and writes of pods that the executor needs.
@@ -22,10 +24,14 @@ type Pods interface {
 	// Delete deletes the pod only if it still has that UID.
 	Delete(ctx context.Context, namespace, name string, uid types.UID) error
 	Get(ctx context.Context, namespace, name string) (*corev1.Pod, error)
-	// Patch is a strategic merge patch.
-	Patch(ctx context.Context, namespace, name string, patch []byte) (*corev1.Pod, error)
-	// PatchStatus is a strategic merge patch of the status.
-	PatchStatus(ctx context.Context, namespace, name string, patch []byte) (*corev1.Pod, error)
+	Patch(ctx context.Context, patch PodPatch) (*corev1.Pod, error)
+}
+
+// PodPatch is a strategic merge patch of a pod, or of a subresource of it.
+type PodPatch struct {
+	Namespace, Pod string
+	Of             dialect.Subresource
+	Body           []byte
 }
 
 // Revisions are the writes of ControllerRevisions that the controller needs.
@@ -43,7 +49,7 @@ func NewPods(c kubernetes.Interface) Pods { return livePods{c} }
 // NewRevisions returns Revisions on a real API server.
 func NewRevisions(c kubernetes.Interface) Revisions { return liveRevisions{c} }
 
-// writeTimeout is how long the API server may work on the create or delete of a pod, not counting the wait for the client's own limit. A new leader waits as long before it reads the cluster, so that no
+// writeTimeout is how long the API server may work on a write of a pod, not counting the wait for the client's own limit. A new leader waits as long before it reads the cluster, so that no
 // write of the old one can still be under way then (see Fence).
 const writeTimeout = 5 * time.Second
 
@@ -72,12 +78,14 @@ func (l livePods) Get(ctx context.Context, namespace, name string) (*corev1.Pod,
 	return l.c.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 }
 
-func (l livePods) Patch(ctx context.Context, namespace, name string, patch []byte) (*corev1.Pod, error) {
-	return l.c.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-}
-
-func (l livePods) PatchStatus(ctx context.Context, namespace, name string, patch []byte) (*corev1.Pod, error) {
-	return l.c.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+func (l livePods) Patch(ctx context.Context, patch PodPatch) (*corev1.Pod, error) {
+	request := l.c.CoreV1().RESTClient().Patch(types.StrategicMergePatchType).Namespace(patch.Namespace).Resource("pods").Name(patch.Pod)
+	if patch.Of != dialect.Whole {
+		request = request.SubResource(string(patch.Of))
+	}
+	patched := &corev1.Pod{}
+	err := request.Timeout(writeTimeout).Body(patch.Body).Do(ctx).Into(patched)
+	return patched, err
 }
 
 type liveRevisions struct{ c kubernetes.Interface }

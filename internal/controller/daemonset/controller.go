@@ -40,7 +40,7 @@ type Dialect struct {
 	// Edits are the further writes to pods that the dialect makes; InPlace says whether a pod of one template can be made one of
 	// another. Both are nil for a dialect that recreates every pod.
 	Edits   dialect.Edits
-	InPlace func(from, to map[string]any) (bool, rollout.Detail)
+	InPlace func(from, to map[string]any) rollout.Change
 	// MayWrite is asked at the beginning of each pass; false keeps the dialect from writing anything.
 	MayWrite func() bool
 }

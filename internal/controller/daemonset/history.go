@@ -224,7 +224,7 @@ func (p *pass) inPlace(h *fleet.Resolved) fleet.History {
 	}
 	for i := range h.Entries {
 		if i != h.Current && h.Current >= 0 {
-			view.Revisions[i].InPlace, view.Revisions[i].Why = p.d.InPlace(h.Entries[i].Template, h.Entries[h.Current].Template)
+			view.Revisions[i].Change = p.d.InPlace(h.Entries[i].Template, h.Entries[h.Current].Template)
 		}
 	}
 	return view

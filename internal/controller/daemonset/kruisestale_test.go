@@ -4,12 +4,15 @@ package daemonset
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	api "everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/internal/fleet"
 )
 
 // TestALostAnswerToAPatch shows that a patch whose answer was lost is not taken for arrived when it is repeated on a stale view.
@@ -74,5 +77,39 @@ func TestAPatchStartsFromWhatThePodIs(t *testing.T) {
 	a.wantPod("img:v1", p)
 	if a.made != 1 {
 		t.Errorf("%d containers were made; labels restart none", a.made)
+	}
+}
+
+// TestAMarkWhoseAnswerWasLostKeepsItsSlot takes the node of an unclear mark out of the update: the next one has to wait all the same, until
+// the mark has not taken effect for certain.
+func TestAMarkWhoseAnswerWasLostKeepsItsSlot(t *testing.T) {
+	for _, took := range []bool{true, false} {
+		a := newAdvanced(t, 2, inPlace)
+		a.settle()
+		a.watch = false
+		a.forgetLog()
+		a.image("img:v2")
+		a.fail("patch-status", errors.New("connection reset by peer"), took)
+		if err := a.pass(); err == nil {
+			t.Fatal("a lost answer has to fail the pass")
+		}
+		first := a.wrote("patch-status")
+		a.before, a.after = nil, nil
+		a.change(func(spec map[string]any) { // the first node in order is the last one by name
+			rolling := spec["updateStrategy"].(map[string]any)["rollingUpdate"].(map[string]any)
+			rolling["selector"] = map[string]any{"matchLabels": map[string]any{"chosen": "yes"}}
+		})
+		a.index.PutNode(fleet.Node{Name: "n1", RV: a.next(), Ready: true, Labels: map[string]string{"chosen": "yes"}})
+		a.mustPass()
+		if got := a.wrote("patch-status"); len(first) != 1 || !slices.Equal(got, first) {
+			t.Fatalf("took effect %v: marked %v, then %v: the slot of the first was given away", took, first, got)
+		}
+		a.watch = true
+		a.clock.Step(time.Minute)
+		a.mustPass()
+		got := a.wrote("patch-status")
+		if took && len(got) != 1 || !took && len(got) != 2 {
+			t.Errorf("took effect %v: marked %v when that was clear", took, got)
+		}
 	}
 }

@@ -371,15 +371,11 @@ func (f worldPods) Get(_ context.Context, _, name string) (*corev1.Pod, error) {
 	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, name)
 }
 
-func (f worldPods) Patch(_ context.Context, _, name string, patch []byte) (*corev1.Pod, error) {
-	return f.patch("patch", name, patch)
-}
-
-func (f worldPods) PatchStatus(_ context.Context, _, name string, patch []byte) (*corev1.Pod, error) {
-	return f.patch("patch-status", name, patch)
-}
-
-func (f worldPods) patch(verb, name string, patch []byte) (*corev1.Pod, error) {
+func (f worldPods) Patch(_ context.Context, e executor.PodPatch) (*corev1.Pod, error) {
+	verb, name, patch := "patch", e.Pod, e.Body
+	if e.Of != dialect.Whole {
+		verb += "-" + string(e.Of)
+	}
 	patched := &corev1.Pod{}
 	err := f.w.write(verb, name, func() error {
 		p := f.w.pods[name]

@@ -120,13 +120,31 @@ func (Edits) Unmark(p *corev1.Pod, now time.Time) []dialect.Edit {
 	return []dialect.Edit{conditionEdit(p, now, conditions...)}
 }
 
-// Patch implements dialect.Edits: images, labels and annotations that differ between the templates, the hash of the revision, and
-// the state that tells when the node runs all this. A pod whose gate is open, or was never opened, is marked first. One that
-// has the hash has been patched: that the answer was lost is no reason to forget what it waits for.
+// Patch implements dialect.Edits: images, resources, labels and annotations that differ between the templates, the hash of the
+// revision, and the state that tells when the node runs all this. One that has the hash has been patched: that the answer was lost is
+// no reason to forget what it waits for.
 func (Edits) Patch(p *corev1.Pod, c dialect.Change, now time.Time) []dialect.Edit {
 	if p.Labels[hashLabel] == c.Hash {
 		return nil
 	}
+	return changeEdits(p, now, target{
+		hash: c.Hash, images: images(c.To), resources: changedResources(c.From, c.To),
+		labels:      changed(texts(c.From, "labels"), texts(c.To, "labels")),
+		annotations: changed(texts(c.From, "annotations"), texts(c.To, "annotations")),
+	})
+}
+
+// target is what a pod is changed to in place: images and resources by container, and labels and annotations, of which nil removes one.
+type target struct {
+	hash                string
+	images              map[string]string
+	resources           map[string]corev1.ResourceRequirements
+	labels, annotations map[string]*string
+}
+
+// changeEdits change a pod. One whose gate is open, or was never opened, is marked first. Resources come before the label of the new
+// revision: after a crash in between the pod is still an old one, and is changed once more.
+func changeEdits(p *corev1.Pod, now time.Time, to target) []dialect.Edit {
 	var edits []dialect.Edit
 	marked := condition(p, kruise.InPlaceUpdateReady)
 	switch {
@@ -136,19 +154,27 @@ func (Edits) Patch(p *corev1.Pod, c dialect.Change, now time.Time) []dialect.Edi
 	case now.Before(marked.LastTransitionTime.Time):
 		now = marked.LastTransitionTime.Time // another leader's clock: the patch must not seem older than the mark
 	}
-	containers, waits := imageChanges(p, images(c.To))
+	if resize, differs := resizeEdit(p, to.resources); differs {
+		edits = append(edits, resize)
+	}
+	containers, waits := imageChanges(p, to.images)
 	// Strings can always be encoded.
 	state, _ := json.Marshal(kruise.InPlaceState{
-		Revision: c.Hash, UpdateTimestamp: now.UTC().Format(time.RFC3339), LastContainerStatuses: waits, UpdateImages: len(containers) > 0,
+		Revision: to.hash, UpdateTimestamp: now.UTC().Format(time.RFC3339), LastContainerStatuses: waits, UpdateImages: len(containers) > 0,
+		UpdateResources: len(to.resources) > 0 || resizePending(p),
 	})
 	text := string(state)
-	labels, annotations := changed(texts(c.From, "labels"), texts(c.To, "labels")), changed(texts(c.From, "annotations"), texts(c.To, "annotations"))
-	labels[hashLabel], annotations[kruise.InPlaceUpdateState] = &c.Hash, &text
-	patch := map[string]any{"metadata": map[string]any{"uid": p.UID, "labels": labels, "annotations": annotations}}
+	to.labels[hashLabel], to.annotations[kruise.InPlaceUpdateState] = &to.hash, &text
+	for _, stale := range []string{kruise.InPlaceUpdateStateOld, kruise.InPlaceUpdateGrace, kruise.InPlaceUpdateGraceOld} {
+		if _, there := p.Annotations[stale]; there {
+			to.annotations[stale] = nil
+		}
+	}
+	patch := map[string]any{"metadata": map[string]any{"uid": p.UID, "labels": to.labels, "annotations": to.annotations}}
 	if len(containers) > 0 {
 		patch["spec"] = map[string]any{"containers": containers}
 	}
-	return append(edits, edit(patch, false))
+	return append(edits, edit(patch, dialect.Whole))
 }
 
 // imageChanges are the containers of a patch that gives p the wanted images, and those that have to be made anew before it has
@@ -200,7 +226,7 @@ func lifecycleEdit(p *corev1.Pod, state string, now time.Time) dialect.Edit {
 		"uid":         p.UID,
 		"labels":      map[string]string{kruise.LifecycleState: state},
 		"annotations": map[string]string{kruise.LifecycleTimestamp: now.UTC().Format(time.RFC3339)},
-	}}, false)
+	}}, dialect.Whole)
 }
 
 func conditionEdit(p *corev1.Pod, now time.Time, conditions ...corev1.PodCondition) dialect.Edit {
@@ -210,11 +236,11 @@ func conditionEdit(p *corev1.Pod, now time.Time, conditions ...corev1.PodConditi
 		maps.Copy(entry, map[string]any{"reason": c.Reason, "message": c.Message})
 		list = append(list, entry)
 	}
-	return edit(map[string]any{"metadata": map[string]any{"uid": p.UID}, "status": map[string]any{"conditions": list}}, true)
+	return edit(map[string]any{"metadata": map[string]any{"uid": p.UID}, "status": map[string]any{"conditions": list}}, dialect.Status)
 }
 
-func edit(patch map[string]any, status bool) dialect.Edit {
+func edit(patch map[string]any, of dialect.Subresource) dialect.Edit {
 	// Maps of strings, numbers and booleans can always be encoded.
 	data, _ := json.Marshal(patch)
-	return dialect.Edit{Patch: data, Status: status}
+	return dialect.Edit{Patch: data, Of: of}
 }

@@ -38,7 +38,7 @@ func apply(t *testing.T, p *corev1.Pod, edits []dialect.Edit) *corev1.Pod {
 		if next.UID != p.UID {
 			t.Errorf("%s: no precondition on the UID", e.Patch)
 		}
-		if e.Status {
+		if e.Of == dialect.Status {
 			next.ObjectMeta, next.Spec = p.ObjectMeta, p.Spec
 		} else {
 			next.Status = p.Status
@@ -175,7 +175,7 @@ func TestPatchWithoutMark(t *testing.T) {
 	for _, status := range []corev1.ConditionStatus{"", corev1.ConditionTrue} {
 		p := pod(gate(api.InPlaceUpdateReady, status, 0))
 		edits := kruise.Edits{}.Patch(p, images(t, "a:1", "a:2", "new"), after(1))
-		if len(edits) != 2 || !edits[0].Status || edits[1].Status {
+		if len(edits) != 2 || edits[0].Of != dialect.Status || edits[1].Of != dialect.Whole {
 			t.Fatalf("%q: %d edits, want a mark and a patch", status, len(edits))
 		}
 		inPlace(t, apply(t, p, edits[:1]), rollout.InPlaceMarked)

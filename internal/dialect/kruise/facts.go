@@ -32,6 +32,18 @@ func Facts(p *corev1.Pod) *dialect.PodFacts {
 		Finalizers: slices.Clone(p.Finalizers),
 	}
 	f.InPlace, f.MarkedAt = phaseOf(p)
+	switch f.InPlace {
+	case rollout.InPlaceAnnounced:
+		a := announcementOf(p)
+		f.Due = a.due
+		if a.unfinished(p) {
+			f.Stuck = rollout.DetailUnfinished
+		}
+	case rollout.InPlacePatched:
+		if infeasible(p) {
+			f.Stuck = rollout.DetailInfeasible
+		}
+	}
 	return f
 }
 
@@ -62,8 +74,14 @@ func phaseOf(p *corev1.Pod) (rollout.InPlace, rollout.Time) {
 // carries a time that is not before that of the mark (see Patch), while the state of an earlier change is older than it (see
 // Mark).
 func changeOf(p *corev1.Pod) (rollout.InPlace, rollout.Time) {
+	if !hasGate(p, kruise.InPlaceUpdateReady) {
+		return rollout.InPlaceNone, 0
+	}
+	if announcementOf(p) != nil {
+		return rollout.InPlaceAnnounced, 0
+	}
 	c := condition(p, kruise.InPlaceUpdateReady)
-	if !hasGate(p, kruise.InPlaceUpdateReady) || c == nil || c.Status == corev1.ConditionTrue {
+	if c == nil || c.Status == corev1.ConditionTrue {
 		return rollout.InPlaceNone, 0
 	}
 	marked := rollout.Time(c.LastTransitionTime.UnixNano())
@@ -71,7 +89,7 @@ func changeOf(p *corev1.Pod) (rollout.InPlace, rollout.Time) {
 	switch {
 	case state == nil || since.Before(c.LastTransitionTime.Time):
 		return rollout.InPlaceMarked, marked
-	case arrived(p, state):
+	case arrived(p, state) && !hasNext(state):
 		return rollout.InPlaceArrived, marked
 	default:
 		return rollout.InPlacePatched, marked
@@ -102,10 +120,7 @@ func messages(p *corev1.Pod) []kruise.NotReadyMessage {
 
 // stateOf reads the state of the last change in place and its time; nil when there is none or it cannot be read.
 func stateOf(p *corev1.Pod) (*kruise.InPlaceState, time.Time) {
-	text, ok := p.Annotations[kruise.InPlaceUpdateState]
-	if !ok {
-		text, ok = p.Annotations[kruise.InPlaceUpdateStateOld]
-	}
+	text, ok := annotation(p, kruise.InPlaceUpdateState, kruise.InPlaceUpdateStateOld)
 	state := &kruise.InPlaceState{}
 	if !ok || json.Unmarshal([]byte(text), state) != nil {
 		return nil, time.Time{}
@@ -115,6 +130,16 @@ func stateOf(p *corev1.Pod) (*kruise.InPlaceState, time.Time) {
 		return nil, time.Time{}
 	}
 	return state, since
+}
+
+// annotation is the value of the first of the keys that the pod has.
+func annotation(p *corev1.Pod, keys ...string) (string, bool) {
+	for _, key := range keys {
+		if text, ok := p.Annotations[key]; ok {
+			return text, true
+		}
+	}
+	return "", false
 }
 
 // arrived is whether the node runs what the pod was patched to: it has seen the pod's newest generation, where it says so, and
@@ -139,7 +164,7 @@ func arrived(p *corev1.Pod, state *kruise.InPlaceState) bool {
 			return false
 		}
 	}
-	return true
+	return !state.UpdateResources || resized(p)
 }
 
 func startedAfter(s *corev1.ContainerStatus, state *kruise.InPlaceState) bool {

@@ -15,23 +15,49 @@ import (
 
 // InPlace says whether a pod of template from can be made one of template to in place, and if not, what stands in the way. What
 // can be changed are images of containers, and labels and annotations that no environment variable reads.
-func InPlace(from, to map[string]any) (bool, rollout.Detail) {
+func InPlace(from, to map[string]any) rollout.Change {
 	if !revision.Equal(stripped(from, stripImages), stripped(to, stripImages)) {
-		return false, obstacle(from, to)
+		return rollout.Change{Why: obstacle(from, to, rollout.DetailResources)}
 	}
+	if readsChange(from, to) {
+		return rollout.Change{Why: rollout.DetailFieldRef}
+	}
+	return rollout.Change{InPlace: true}
+}
+
+// InPlaceWithResize is InPlace where the amounts of cpu and memory of containers can be changed, too.
+func InPlaceWithResize(from, to map[string]any) rollout.Change {
+	both := func(spec map[string]any) { stripImages(spec); stripAmounts(spec) }
+	if !revision.Equal(stripped(from, both), stripped(to, both)) {
+		return rollout.Change{Why: obstacle(from, to, rollout.DetailResize)}
+	}
+	resize := len(changedResources(from, to)) > 0
+	switch {
+	case readsChange(from, to):
+		return rollout.Change{Why: rollout.DetailFieldRef}
+	case resize && !canResize(from, to):
+		return rollout.Change{Why: rollout.DetailResize}
+	default:
+		return rollout.Change{InPlace: true, Resize: resize}
+	}
+}
+
+// readsChange is whether an environment variable reads a label or annotation that differs.
+func readsChange(from, to map[string]any) bool {
 	read := fieldRefs(to)
 	for _, field := range []string{"labels", "annotations"} {
 		for key := range changed(texts(from, field), texts(to, field)) {
 			if read["metadata."+field+"['"+key+"']"] || read["metadata."+field] {
-				return false, rollout.DetailFieldRef
+				return true
 			}
 		}
 	}
-	return true, rollout.NoDetail
+	return false
 }
 
-// obstacle names the first kind of difference that explains why two templates that differ too much do so.
-func obstacle(from, to map[string]any) rollout.Detail {
+// obstacle names the first kind of difference that explains why two templates that differ too much do so; resources is what to say of
+// resources.
+func obstacle(from, to map[string]any, resources rollout.Detail) rollout.Detail {
 	equal := func(strip func(spec map[string]any)) bool {
 		both := func(spec map[string]any) { stripImages(spec); strip(spec) }
 		return revision.Equal(stripped(from, both), stripped(to, both))
@@ -40,7 +66,7 @@ func obstacle(from, to map[string]any) rollout.Detail {
 	case equal(func(spec map[string]any) { dropField(spec, "initContainers", "image") }):
 		return rollout.DetailInitImage
 	case equal(func(spec map[string]any) { dropField(spec, "containers", "resources") }):
-		return rollout.DetailResources
+		return resources
 	default:
 		return rollout.DetailTemplate
 	}

@@ -69,12 +69,11 @@ spec:
 	} {
 		from, to := decode(t, c.from), decode(t, c.from)
 		c.change(to)
-		able, why := kruise.InPlace(from, to)
-		if able != c.able || why != c.why {
-			t.Errorf("%s: %v %v, want %v %v", c.name, able, why, c.able, c.why)
+		if got, want := kruise.InPlace(from, to), (rollout.Change{InPlace: c.able, Why: c.why}); got != want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, want)
 		}
-		if back, _ := kruise.InPlace(to, from); back != c.able {
-			t.Errorf("%s, backwards: %v", c.name, back)
+		if back := kruise.InPlace(to, from); back.InPlace != c.able {
+			t.Errorf("%s, backwards: %+v", c.name, back)
 		}
 	}
 }
@@ -85,7 +84,7 @@ func TestInPlaceLeavesTheTemplatesAlone(t *testing.T) {
 	from, to := decode(t, text), decode(t, text)
 	set("spec.hostPID", true)(to)
 	kruise.InPlace(from, to)
-	if able, _ := kruise.InPlace(from, decode(t, text)); !able {
+	if !kruise.InPlace(from, decode(t, text)).InPlace {
 		t.Error("templates that are equal differ after a comparison")
 	}
 	if images := from["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)["image"]; images != "a:1" || from["metadata"].(map[string]any)["labels"] == nil {

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kruise
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/dialect/base"
+)
+
+// resizable are the resources that a container can be given other amounts of while it runs.
+func resizable() [2]corev1.ResourceName {
+	return [2]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
+}
+
+// stripAmounts takes the amounts of resources that can be changed out of the spec of a template, and what is empty without them.
+func stripAmounts(spec map[string]any) {
+	items, _ := spec["containers"].([]any)
+	for _, item := range items {
+		c, _ := item.(map[string]any)
+		resources, _ := c["resources"].(map[string]any)
+		for _, kind := range []string{"limits", "requests"} {
+			amounts, _ := resources[kind].(map[string]any)
+			for _, name := range resizable() {
+				delete(amounts, string(name))
+			}
+			if len(amounts) == 0 {
+				delete(resources, kind)
+			}
+		}
+		if len(resources) == 0 {
+			delete(c, "resources")
+		}
+	}
+}
+
+// podSpec is the spec of a template; what cannot be decoded was refused when it was new.
+func podSpec(template map[string]any) *corev1.PodSpec {
+	spec := &corev1.PodSpec{}
+	if base.Decode(template["spec"], spec) != nil {
+		return &corev1.PodSpec{}
+	}
+	return spec
+}
+
+// amounts are the resources of a container as the API server completes them: who has a limit and no request, requests that much.
+func amounts(c *corev1.Container) corev1.ResourceRequirements {
+	r := *c.Resources.DeepCopy()
+	for name, limit := range r.Limits {
+		if _, set := r.Requests[name]; !set {
+			if r.Requests == nil {
+				r.Requests = corev1.ResourceList{}
+			}
+			r.Requests[name] = limit
+		}
+	}
+	return r
+}
+
+// changedResources are the wanted resources of those containers whose cpu or memory differs between two templates.
+func changedResources(from, to map[string]any) map[string]corev1.ResourceRequirements {
+	before, after := podSpec(from), podSpec(to)
+	var differ map[string]corev1.ResourceRequirements
+	for i := range after.Containers {
+		c := &after.Containers[i]
+		j := slices.IndexFunc(before.Containers, func(b corev1.Container) bool { return b.Name == c.Name })
+		if j < 0 {
+			continue
+		}
+		was, want := amounts(&before.Containers[j]), amounts(c)
+		if covers(was, want) && covers(want, was) {
+			continue
+		}
+		if differ == nil {
+			differ = map[string]corev1.ResourceRequirements{}
+		}
+		differ[c.Name] = want
+	}
+	return differ
+}
+
+// covers is whether have says the same as want of every amount of cpu and memory that want names.
+func covers(have, want corev1.ResourceRequirements) bool {
+	return coversList(have.Limits, want.Limits) && coversList(have.Requests, want.Requests)
+}
+
+func coversList(have, want corev1.ResourceList) bool {
+	for _, name := range resizable() {
+		if amount, wanted := want[name]; wanted {
+			if there, ok := have[name]; !ok || there.Cmp(amount) != 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// canResize is whether the API server lets a pod of template from have the resources of template to while it runs: no amount goes
+// without another in its place, the class of the pod's quality of service stays, and no resources are set for the pod as a whole.
+func canResize(from, to map[string]any) bool {
+	before, after := podSpec(from), podSpec(to)
+	if before.Resources != nil || after.Resources != nil || qualityOf(before) != qualityOf(after) {
+		return false
+	}
+	for i := range before.Containers {
+		was := amounts(&before.Containers[i])
+		j := slices.IndexFunc(after.Containers, func(c corev1.Container) bool { return c.Name == before.Containers[i].Name })
+		if j < 0 {
+			return false
+		}
+		want := amounts(&after.Containers[j])
+		if loses(was.Limits, want.Limits) || loses(was.Requests, want.Requests) {
+			return false
+		}
+	}
+	return true
+}
+
+func loses(was, want corev1.ResourceList) bool {
+	for name := range was {
+		if _, kept := want[name]; !kept {
+			return true
+		}
+	}
+	return false
+}
+
+// qualityOf is the class of the quality of service that a pod has: BestEffort when no container asks for cpu or memory, Guaranteed
+// when all have limits for both and request no less.
+func qualityOf(spec *corev1.PodSpec) corev1.PodQOSClass {
+	asks, guaranteed := false, true
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			r := amounts(&list[i])
+			for _, name := range resizable() {
+				limit, request := r.Limits[name], r.Requests[name]
+				asks = asks || !limit.IsZero() || !request.IsZero()
+				guaranteed = guaranteed && !limit.IsZero() && limit.Cmp(request) == 0
+			}
+		}
+	}
+	switch {
+	case !asks:
+		return corev1.PodQOSBestEffort
+	case guaranteed:
+		return corev1.PodQOSGuaranteed
+	default:
+		return corev1.PodQOSBurstable
+	}
+}
+
+// resizeEdit gives containers of p the wanted amounts of cpu and memory; differs is false when they have them.
+func resizeEdit(p *corev1.Pod, wanted map[string]corev1.ResourceRequirements) (e dialect.Edit, differs bool) {
+	var containers []any
+	for i := range p.Spec.Containers {
+		c := &p.Spec.Containers[i]
+		want, ok := wanted[c.Name]
+		if !ok || covers(c.Resources, want) {
+			continue
+		}
+		containers = append(containers, map[string]any{"name": c.Name, "resources": map[string]any{
+			"limits": only(want.Limits), "requests": only(want.Requests),
+		}})
+	}
+	if len(containers) == 0 {
+		return dialect.Edit{}, false
+	}
+	return edit(map[string]any{"metadata": map[string]any{"uid": p.UID}, "spec": map[string]any{"containers": containers}}, dialect.Resize), true
+}
+
+// only are the amounts of what can be changed.
+func only(list corev1.ResourceList) map[string]resource.Quantity {
+	some := map[string]resource.Quantity{}
+	for _, name := range resizable() {
+		if amount, ok := list[name]; ok {
+			some[string(name)] = amount
+		}
+	}
+	return some
+}
+
+// resized is whether the node has given all containers of p what they are to have, and says that nothing is left to do.
+func resized(p *corev1.Pod) bool {
+	for _, kind := range []corev1.PodConditionType{corev1.PodResizePending, corev1.PodResizeInProgress} {
+		if c := condition(p, kind); c != nil && c.Status == corev1.ConditionTrue {
+			return false
+		}
+	}
+	for i := range p.Spec.Containers {
+		c := &p.Spec.Containers[i]
+		j := slices.IndexFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == c.Name })
+		if j < 0 || !given(c.Resources, p.Status.ContainerStatuses[j].Resources) {
+			return false
+		}
+	}
+	return true
+}
+
+// given is whether a container has what it is to have. A node of an older version reports no resources; there the conditions, and that it
+// has seen the pod's newest generation, have to do.
+func given(want corev1.ResourceRequirements, have *corev1.ResourceRequirements) bool {
+	return have == nil || covers(*have, want)
+}
+
+// infeasible is whether the node says that it can never give the pod the resources that it is to have.
+func infeasible(p *corev1.Pod) bool {
+	state, _ := stateOf(p)
+	c := condition(p, corev1.PodResizePending)
+	return state != nil && state.UpdateResources && c != nil && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonInfeasible &&
+		(c.ObservedGeneration == 0 || c.ObservedGeneration >= p.Generation)
+}
+
+// resizePending is whether an earlier change of resources has not arrived yet, which a change that supersedes it has to wait for too.
+func resizePending(p *corev1.Pod) bool {
+	state, _ := stateOf(p)
+	return state != nil && state.UpdateResources && condition(p, kruise.InPlaceUpdateReady) != nil && !resized(p)
+}

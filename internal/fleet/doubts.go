@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Doubt is an edit of a pod whose answer is not clear.
+type Doubt struct {
+	Pod Pod
+	// Until is when the edit will have taken effect if it ever does.
+	Until rollout.Time
+}
+
+// Doubt records that it is not known whether an edit of the pod took effect. Until Dispel the pod is not counted on.
+func (x *Index) Doubt(uid types.UID, until rollout.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if p := x.pods[uid]; p != nil {
+		p.doubt = until
+		if s := x.byUID[p.Owner]; s != nil {
+			s.doubts[uid] = p
+		}
+	}
+}
+
+// Dispel takes a Doubt back: the pod has been read since.
+func (x *Index) Dispel(uid types.UID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if p := x.pods[uid]; p != nil {
+		p.doubt = 0
+		if s := x.byUID[p.Owner]; s != nil {
+			delete(s.doubts, uid)
+		}
+	}
+}
+
+// RefuseResize records that the API server does not let the pod's resources be changed. It holds as long as this process knows the
+// pod: another one asks once more.
+func (x *Index) RefuseResize(uid types.UID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if p := x.pods[uid]; p != nil {
+		p.noResize = true
+	}
+}
+
+func (s *set) doubtful() []Doubt {
+	var list []Doubt
+	for _, p := range s.doubts {
+		list = append(list, Doubt{Pod: p.Pod, Until: p.doubt})
+	}
+	slices.SortFunc(list, func(a, b Doubt) int { return strings.Compare(a.Pod.Name, b.Pod.Name) })
+	return list
+}
