@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hack tests the scripts of the Makefile.
+// Package hack tests the scripts of the Makefile, and that the pages for people name things that exist.
 package hack
 
 import (
