@@ -14,11 +14,16 @@ import (
 // that is for the operator to see to.
 const ConflictProbe featuregate.Feature = "ConflictProbe"
 
+// InPlaceWorkloadVerticalScaling lets an Advanced DaemonSet change the cpu and memory of containers in place, through the subresource
+// resize of pods. OpenKruise has it under the same name. Without it a pod whose resources differ is recreated.
+const InPlaceWorkloadVerticalScaling featuregate.Feature = "InPlaceWorkloadVerticalScaling"
+
 // New returns a gate that knows every feature, those of the logging library included.
 func New() (featuregate.MutableFeatureGate, error) {
 	gate := featuregate.NewFeatureGate()
 	err := errors.Join(logsapi.AddFeatureGates(gate), gate.Add(map[featuregate.Feature]featuregate.FeatureSpec{
-		ConflictProbe: {Default: true, PreRelease: featuregate.Beta},
+		ConflictProbe:                  {Default: true, PreRelease: featuregate.Beta},
+		InPlaceWorkloadVerticalScaling: {Default: false, PreRelease: featuregate.Alpha},
 	}))
 	return gate, err
 }
