@@ -20,10 +20,10 @@ const (
 	InPlaceUpdateState = "apps.kruise.io/inplace-update-state"
 	// InPlaceUpdateStateOld is the older name of apps.kruise.io/inplace-update-state; it is read, and never written.
 	InPlaceUpdateStateOld = "inplace-update-state"
-	// InPlaceUpdateGrace holds, as JSON, a change in place that waits for its grace period; see InPlaceGrace. OpenKruise sets it together
-	// with the label of the new revision and an InPlaceUpdateState, and removes it when it changes the pod.
+	// InPlaceUpdateGrace holds, as JSON, a change in place that OpenKruise has announced, and its grace period. It is gone on with and
+	// removed, and never written.
 	InPlaceUpdateGrace = "apps.kruise.io/inplace-update-grace"
-	// InPlaceUpdateGraceOld is the older name of InPlaceUpdateGrace.
+	// InPlaceUpdateGraceOld is the older name of apps.kruise.io/inplace-update-grace.
 	InPlaceUpdateGraceOld = "inplace-update-grace"
 	// LifecycleState is the label that tells hooks what is about to happen to the pod.
 	LifecycleState = "lifecycle.apps.kruise.io/state"

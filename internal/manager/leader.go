@@ -93,7 +93,11 @@ func newLeader(o *options, cfg *rest.Config) (*leader, error) {
 		}))))
 	}
 	if slices.Contains(o.dialects, kruiseDialect) {
-		dialects = append(dialects, newKruise(l.guarded(o, conflict.NewLeaseGuard(client, realClock, l.mayWriteChanged(kruiseDialect)))))
+		d := newKruise(l.guarded(o, conflict.NewLeaseGuard(client, realClock, l.mayWriteChanged(kruiseDialect))))
+		if o.gates.Enabled(features.InPlaceWorkloadVerticalScaling) {
+			d.InPlace = kruise.InPlaceWithResize
+		}
+		dialects = append(dialects, d)
 		index.ReadFacts(kruise.Facts)
 	}
 	resources := map[string]schema.GroupVersionResource{}
