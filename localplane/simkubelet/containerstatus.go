@@ -22,9 +22,19 @@ func (c *container) status(s step, podStarted bool) v1.ContainerStatus {
 	}
 	if c.attempts > 0 {
 		st.Image, st.ImageID = c.ran, ImageID(c.ran)
+		// A simulated node has enough of everything, so a change of resources takes effect at once.
+		st.Resources = given(s.spec)
 	}
 	c.setState(&st, s, podStarted)
 	return st
+}
+
+// given are the resources that a container has got: nil where it asks for none.
+func given(spec *v1.Container) *v1.ResourceRequirements {
+	if len(spec.Resources.Limits)+len(spec.Resources.Requests) == 0 {
+		return nil
+	}
+	return &v1.ResourceRequirements{Limits: spec.Resources.Limits.DeepCopy(), Requests: spec.Resources.Requests.DeepCopy()}
 }
 
 // setState sets the present and the last state. While a new image is looked for, the old attempt's end is the present

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -151,6 +152,29 @@ func TestPatchedInPlace(t *testing.T) {
 	}
 	if w.pod.Status.ObservedGeneration != 2 {
 		t.Errorf("observed generation %d", w.pod.Status.ObservedGeneration)
+	}
+}
+
+func TestResizedInPlace(t *testing.T) {
+	w := newWorld(t, steady(), "app:v1", "sidecar:v1")
+	cpu := func(amount string) v1.ResourceList {
+		return v1.ResourceList{v1.ResourceCPU: resource.MustParse(amount)}
+	}
+	w.pod.Spec.Containers[0].Resources.Limits = cpu("1")
+	w.run(10 * time.Second)
+	before := w.pod.Status.DeepCopy()
+	w.pod.Spec.Containers[0].Resources.Limits = cpu("2")
+	w.pod.Generation++
+	w.run(time.Minute)
+	after := &w.pod.Status
+	if had, has := before.ContainerStatuses[0].Resources, after.ContainerStatuses[0].Resources; had == nil || had.Limits.Cpu().String() != "1" || has.Limits.Cpu().String() != "2" {
+		t.Errorf("resources before %v, after %v", had, has)
+	}
+	if after.ContainerStatuses[0].ContainerID != before.ContainerStatuses[0].ContainerID || after.ObservedGeneration != 2 {
+		t.Errorf("container %s after %s, observed generation %d", after.ContainerStatuses[0].ContainerID, before.ContainerStatuses[0].ContainerID, after.ObservedGeneration)
+	}
+	if after.ContainerStatuses[1].Resources != nil {
+		t.Errorf("the container that asks for nothing has %v", after.ContainerStatuses[1].Resources)
 	}
 }
 
