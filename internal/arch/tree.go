@@ -105,9 +105,9 @@ func isForeign(dir, base string) bool {
 	return base == "bin" || strings.HasPrefix(base, ".") && base != ".ci" && base != ".github"
 }
 
-// isBuilt is whether a file is a build product, by the names in .gitignore.
+// isBuilt is whether a file is a build product, by the names in .gitignore, or git's own: .git is a file in a linked worktree.
 func isBuilt(base string) bool {
-	return strings.HasSuffix(base, ".test") || strings.HasSuffix(base, ".out")
+	return base == ".git" || strings.HasSuffix(base, ".test") || strings.HasSuffix(base, ".out")
 }
 
 // add takes in one file.

@@ -13,7 +13,7 @@ func zones() []Zone {
 func coreZones() []Zone {
 	return []Zone{{
 		Name:     "core",
-		Packages: []string{"internal/rollout"},
+		Packages: []string{"internal/rollout", "internal/agent/pull"},
 		May: []string{
 			"cmp", "errors", "fmt", "hash/fnv", "iter", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings",
 			"time", "unicode", "unicode/utf8",
