@@ -17,7 +17,10 @@ func GroupVersion() schema.GroupVersion {
 
 // AddToScheme tells a scheme of the types of this package.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion(), &DaemonSet{}, &DaemonSetList{})
+	scheme.AddKnownTypes(GroupVersion(),
+		&DaemonSet{}, &DaemonSetList{},
+		&ImagePullJob{}, &ImagePullJobList{},
+		&NodeImage{}, &NodeImageList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion())
 	return nil
 }
