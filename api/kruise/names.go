@@ -3,7 +3,9 @@
 // Package kruise declares the names of OpenKruise's Advanced DaemonSet: what its users write, and what is found on objects
 // that OpenKruise made. The types are in the packages of its versions below; v1beta1 is the one that is stored.
 //
-// Rule: these names belong to OpenKruise and never change. Names of Everynode's own are in api/everynode.
+// Rules: these names belong to OpenKruise and never change; names of Everynode's own are in api/everynode. And the API server
+// drops nothing of a specification that the types do not know (PreserveUnknownFields): only so can validation refuse it, whatever
+// client has sent it.
 package kruise
 
 // Group is the API group of the Advanced DaemonSet.

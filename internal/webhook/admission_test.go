@@ -194,8 +194,8 @@ func TestDryRunRefused(t *testing.T) {
 		}, ""},
 		"of a type that is newer": {newer, []string{"spec.template.spec.a: Invalid value: Brand new: it is wrong"}, ""},
 		"unknown fields": {apierrors.NewBadRequest(`PodTemplate in version "v1" cannot be handled as a PodTemplate: strict decoding error: unknown field "template.spec.a", unknown field "template.spec.containers[0].b"`), []string{
-			"spec.template.spec.a: Forbidden: unknown field: a pod template has none of this name; remove it, or correct its name",
-			"spec.template.spec.containers[0].b: Forbidden: unknown field: a pod template has none of this name; remove it, or correct its name",
+			`spec.template.spec.a: Forbidden: unknown field "spec.template.spec.a": a pod template has none of this name; remove it, or correct its name`,
+			`spec.template.spec.containers[0].b: Forbidden: unknown field "spec.template.spec.containers[0].b": a pod template has none of this name; remove it, or correct its name`,
 		}, ""},
 		"another shape": {apierrors.NewBadRequest(`PodTemplate in version "v1" cannot be handled as a PodTemplate: json: cannot unmarshal`),
 			[]string{"spec.template: Invalid value: Convert_v1_PodTemplateSpec_To_core_PodTemplateSpec failed: json: cannot unmarshal"}, ""},

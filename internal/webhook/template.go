@@ -94,8 +94,9 @@ func fromCause(cause metav1.StatusCause) *field.Error {
 // decoder's own words.
 func undecodable(message string) (wrong field.ErrorList) {
 	for _, match := range regexp.MustCompile(`unknown field "([^"]+)"`).FindAllStringSubmatch(message, -1) {
-		wrong = append(wrong, field.Forbidden(field.NewPath("spec."+match[1]),
-			"unknown field: a pod template has none of this name; remove it, or correct its name"))
+		path := "spec." + match[1]
+		wrong = append(wrong, field.Forbidden(field.NewPath(path),
+			fmt.Sprintf("unknown field %q: a pod template has none of this name; remove it, or correct its name", path)))
 	}
 	if len(wrong) == 0 {
 		_, words, ok := strings.Cut(message, "cannot be handled as a PodTemplate: ")

@@ -10,14 +10,17 @@ type Lifecycle struct {
 	// PreDelete holds a pod back before it is deleted by the controller: on an update that recreates it, and when its node
 	// must not run it any more. A pod that somebody else deletes is not held back by labels, only by finalizers.
 	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
 	PreDelete *LifecycleHook `json:"preDelete,omitempty"`
 
 	// InPlaceUpdate is known to the API of OpenKruise, but has never had an effect on daemon sets. It is refused.
 	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
 	InPlaceUpdate *LifecycleHook `json:"inPlaceUpdate,omitempty"`
 
 	// PreNormal is known to the API of OpenKruise, but has never had an effect on daemon sets. It is refused.
 	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
 	PreNormal *LifecycleHook `json:"preNormal,omitempty"`
 }
 

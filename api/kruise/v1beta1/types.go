@@ -33,6 +33,7 @@ type DaemonSet struct {
 
 	// Spec is what is wanted.
 	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
 	Spec DaemonSetSpec `json:"spec,omitempty"`
 
 	// Status is what was seen last. It is written by the controller only.
@@ -54,6 +55,7 @@ type DaemonSetList struct {
 type DaemonSetSpec struct {
 	// Selector finds the pods of this daemon set by their labels. It must match the labels of the template, must not be
 	// empty, and cannot be changed.
+	// +kubebuilder:pruning:PreserveUnknownFields
 	Selector *metav1.LabelSelector `json:"selector"`
 
 	// Template describes the pods, as in a DaemonSet of apps/v1. One pod is created on every node that its node selector,
@@ -65,6 +67,7 @@ type DaemonSetSpec struct {
 
 	// UpdateStrategy says how old pods are replaced after the template has changed.
 	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
 	UpdateStrategy DaemonSetUpdateStrategy `json:"updateStrategy,omitempty"`
 
 	// MinReadySeconds is how long a new pod has to be ready before it counts as available. The default is 0.
@@ -83,10 +86,12 @@ type DaemonSetSpec struct {
 
 	// Lifecycle names the moments at which a pod waits for somebody else.
 	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
 	Lifecycle *pub.Lifecycle `json:"lifecycle,omitempty"`
 
 	// ScaleStrategy says how missing pods are created.
 	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
 	ScaleStrategy *DaemonSetScaleStrategy `json:"scaleStrategy,omitempty"`
 }
 
@@ -107,6 +112,7 @@ type DaemonSetUpdateStrategy struct {
 
 	// RollingUpdate holds the limits of the type RollingUpdate, and has no meaning with another.
 	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
 	RollingUpdate *RollingUpdateDaemonSet `json:"rollingUpdate,omitempty"`
 }
 
@@ -157,6 +163,7 @@ type RollingUpdateDaemonSet struct {
 	// Selector chooses by node labels the nodes that are updated; on all others an old pod keeps its revision. Without it
 	// all nodes are updated.
 	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 
 	// Partition is at how many nodes the old pod stays: a number, or a percentage of the nodes that should run a pod,

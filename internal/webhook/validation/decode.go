@@ -71,13 +71,14 @@ func (v *validator) version() string {
 	return kruise.Group + "/" + kruise.VersionBeta
 }
 
-// unknownField is the error for a field that what (a version, a type) does not have.
+// unknownField is the error for a field that what (a version, a type) does not have. It begins as the API server's own words for that
+// do, which tools look for.
 func unknownField(path, what string) *field.Error {
 	remedy := "remove it, or correct its name"
 	if strings.HasSuffix(path, ".rollingUpdate.type") {
 		remedy = "write rollingUpdateType instead"
 	}
-	return field.Forbidden(field.NewPath(path), "unknown field: "+what+" has none of this name; "+remedy)
+	return field.Forbidden(field.NewPath(path), fmt.Sprintf("unknown field %q: %s has none of this name; %s", path, what, remedy))
 }
 
 // decodeStrictly decodes fields into a typed object, and returns the paths of those that its type does not have.
