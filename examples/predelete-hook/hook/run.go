@@ -23,6 +23,10 @@ const workers = 4
 
 // Run releases pods until ctx ends. It is safe to run more than one of these at a time.
 func Run(ctx context.Context, cfg *rest.Config, o Options) error {
+	cfg = rest.CopyConfig(cfg)
+	if cfg.QPS == 0 {
+		cfg.QPS, cfg.Burst = 50, 100 // the default of 5 a second is little when many nodes go at once
+	}
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
