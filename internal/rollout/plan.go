@@ -116,7 +116,7 @@ const (
 	DetailNoGate               // the pod has no readiness gate for it
 	DetailTemplate             // the templates differ in something that cannot be changed in place
 	DetailInitImage            // the image of an init container differs
-	DetailFieldRef             // a label or annotation differs that an environment variable reads
+	DetailFieldRef             // a label, annotation or amount of a resource differs that an environment variable reads
 	DetailResources            // the resources differ, and changing them in place is not enabled
 	DetailResize               // the resources differ in a way that cannot be changed in place
 	DetailResizeRefused        // the API server has refused to change the resources

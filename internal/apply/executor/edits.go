@@ -142,10 +142,19 @@ func (r *run) failEdit(a rollout.Action, edit dialect.Edit, err error) {
 	case answer == apply.Unclear && takesAway(a, edit):
 		r.e.Index.Doubt(uid, rollout.Time(r.e.Clock.Now().Add(writeTimeout).UnixNano()))
 	}
-	if a.Kind == rollout.Patch || a.Kind == rollout.Resume {
-		r.e.Events.Eventf(r.job.Object, corev1.EventTypeWarning, r.job.Texts.PatchFailed, r.job.Texts.PatchFailedText, a.Pod, r.hash(a), err)
-	}
+	r.tellEdit(a, err)
 	r.fail(fmt.Errorf("%s of pod %s: %w", a.Kind, a.Pod, err))
+}
+
+// tellEdit sends the event of an edit that failed: one about a change in place, or one about a deletion, of which it is a part.
+func (r *run) tellEdit(a rollout.Action, err error) {
+	t := r.job.Texts
+	switch a.Kind {
+	case rollout.Prepare, rollout.Restore:
+		r.e.Events.Eventf(r.job.Object, corev1.EventTypeWarning, t.DeleteFailed, t.DeleteFailedText, fmt.Errorf("%s of pod %s: %w", a.Kind, a.Pod, err))
+	default:
+		r.e.Events.Eventf(r.job.Object, corev1.EventTypeWarning, t.PatchFailed, t.PatchFailedText, a.Pod, r.hash(a), err)
+	}
 }
 
 // takesAway is whether a pod that serves does so no longer after an edit. Whatever else is done to a pod comes after one of these.

@@ -103,7 +103,7 @@ func stageOf(kind rollout.VerdictKind) stage {
 	switch kind {
 	case rollout.UpToDate, rollout.NotWanted, rollout.Stays:
 		return done
-	case rollout.WaitBudget, rollout.WaitReplacing, rollout.WaitBurst:
+	case rollout.WaitBudget, rollout.WaitReplacing, rollout.WaitBurst, rollout.WaitSurgeRemove:
 		return queued
 	case rollout.WaitOnDelete, rollout.WaitPaused, rollout.WaitPartition, rollout.WaitSelector, rollout.WaitProgressive:
 		return held
@@ -131,8 +131,11 @@ func survey(snapshot *rollout.Snapshot, plan *rollout.Plan) stages {
 			continue
 		}
 		sentence := v.Kind.Sentence()
-		if v.Kind == rollout.Blocked {
+		switch {
+		case v.Kind == rollout.Blocked:
 			sentence = snapshot.Nodes[i].Blocked
+		case v.Detail != rollout.NoDetail:
+			sentence += "; " + v.Detail.Sentence()
 		}
 		at.named = append(at.named, snapshot.Nodes[i].Name+": "+sentence)
 	}

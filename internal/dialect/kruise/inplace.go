@@ -31,14 +31,14 @@ func InPlaceWithResize(from, to map[string]any) rollout.Change {
 	if !revision.Equal(stripped(from, both), stripped(to, both)) {
 		return rollout.Change{Why: obstacle(from, to, rollout.DetailResize)}
 	}
-	resize := len(changedResources(from, to)) > 0
+	resized := changedResources(from, to)
 	switch {
-	case readsChange(from, to):
+	case readsChange(from, to) || readsAmounts(to, resized):
 		return rollout.Change{Why: rollout.DetailFieldRef}
-	case resize && !canResize(from, to):
+	case len(resized) > 0 && !canResize(from, to):
 		return rollout.Change{Why: rollout.DetailResize}
 	default:
-		return rollout.Change{InPlace: true, Resize: resize}
+		return rollout.Change{InPlace: true, Resize: len(resized) > 0}
 	}
 }
 

@@ -3,6 +3,7 @@
 package kruise
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -119,6 +120,24 @@ func canResize(from, to map[string]any) bool {
 		}
 	}
 	return true
+}
+
+// readsAmounts is whether an environment variable reads the resources of a container that change.
+func readsAmounts(template map[string]any, resized map[string]corev1.ResourceRequirements) bool {
+	spec := podSpec(template)
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			for _, e := range list[i].Env {
+				if e.ValueFrom == nil || e.ValueFrom.ResourceFieldRef == nil {
+					continue
+				}
+				if _, changes := resized[cmp.Or(e.ValueFrom.ResourceFieldRef.ContainerName, list[i].Name)]; changes {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 func loses(was, want corev1.ResourceList) bool {

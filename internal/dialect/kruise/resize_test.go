@@ -29,6 +29,13 @@ func TestInPlaceWithResize(t *testing.T) {
 	read := `
 metadata: {labels: {tier: one}}
 spec: {containers: [{name: a, image: a:1, resources: {limits: {cpu: "1"}}, env: [{name: E, valueFrom: {fieldRef: {fieldPath: "metadata.labels['tier']"}}}]}]}`
+	env := func(of string) []any {
+		return []any{map[string]any{"name": "E", "valueFrom": map[string]any{"resourceFieldRef": map[string]any{"containerName": of, "resource": "limits.cpu"}}}}
+	}
+	reads := func(of string) string {
+		return `{spec: {containers: [{name: a, image: a:1, resources: {limits: {cpu: "1"}},
+			env: [{name: E, valueFrom: {resourceFieldRef: {containerName: "` + of + `", resource: limits.cpu}}}]}, {name: b, image: b:1}]}}`
+	}
 	able, resize := rollout.Change{InPlace: true}, rollout.Change{InPlace: true, Resize: true}
 	never := rollout.Change{Why: rollout.DetailResize}
 	for _, c := range []struct {
@@ -54,6 +61,10 @@ spec: {containers: [{name: a, image: a:1, resources: {limits: {cpu: "1"}}, env: 
 		{"resources of the pod", guaranteed, both(set("spec.resources", map[string]any{"limits": map[string]any{"cpu": "2"}}), set(resources+"limits.cpu", "2")), rollout.Change{Why: rollout.DetailTemplate}},
 		{"an init container", sized, set("spec.initContainers.0.resources", map[string]any{"limits": map[string]any{"cpu": "1"}}), rollout.Change{Why: rollout.DetailTemplate}},
 		{"an argument", sized, both(set(resources+"limits.cpu", "2"), set("spec.containers.0.args", []any{"-v"})), rollout.Change{Why: rollout.DetailTemplate}},
+		{"an amount that is read", sized, both(set(resources+"limits.cpu", "2"), set("spec.containers.1.env", env("a"))), rollout.Change{Why: rollout.DetailTemplate}},
+		{"an amount that was read before", reads("a"), set(resources+"limits.cpu", "2"), rollout.Change{Why: rollout.DetailFieldRef}},
+		{"an amount that the container itself reads", reads(""), set(resources+"limits.cpu", "2"), rollout.Change{Why: rollout.DetailFieldRef}},
+		{"an amount of another container is read", reads("b"), set(resources+"limits.cpu", "2"), resize},
 		{"a label that is read", read, both(set(resources+"limits.cpu", "2"), set("metadata.labels.tier", "two")), rollout.Change{Why: rollout.DetailFieldRef}},
 	} {
 		from, to := decode(t, c.from), decode(t, c.from)

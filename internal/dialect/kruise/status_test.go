@@ -204,6 +204,27 @@ Paused=True Paused (Updates are paused by spec.updateStrategy.rollingUpdate.paus
 	}
 }
 
+// TestEveryVerdictIsTold: whatever a node waits for, or is done to it, the condition Progressing names the node and says what.
+func TestEveryVerdictIsTold(t *testing.T) {
+	for _, kind := range rollout.VerdictKinds() {
+		o := world(kind)
+		told := show(kruise.Conditions(nil, o))
+		want := "n1: " + kind.Sentence()
+		if kind == rollout.Blocked {
+			want = "n1: " + o.Snapshot.Nodes[0].Blocked
+		}
+		open := kind.Waits() || kind.Acts() || kind == rollout.NotEvaluated
+		if complete := strings.Contains(told, kruise.ReasonComplete); complete == open || strings.Contains(told, want) != open {
+			t.Errorf("%s: %s", kind, told)
+		}
+	}
+	o := world(rollout.Recreating)
+	o.Plan.Verdicts[0].Detail = rollout.DetailFieldRef
+	if told := show(kruise.Conditions(nil, o)); !strings.Contains(told, rollout.DetailFieldRef.Sentence()) {
+		t.Errorf("why the pod is recreated is not told: %s", told)
+	}
+}
+
 // TestConditionTimes shows that a time changes with the status of its condition only, and that others' conditions stay.
 func TestConditionTimes(t *testing.T) {
 	foreign := appsv1.DaemonSetCondition{Type: "Mine", Status: "True", LastTransitionTime: at(7)}

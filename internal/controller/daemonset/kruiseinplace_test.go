@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+func TestAnImageIsRolledBackInPlace(t *testing.T) {
+	a := newAdvanced(t, 1, inPlace)
+	a.settle()
+	p, was := a.only(), a.only().Labels["controller-revision-hash"]
+	for _, image := range []string{"img:v2", "img:v1", "img:v2"} {
+		a.image(image)
+		a.settle()
+		a.wantPod(image, p)
+		if same := a.only().Labels["controller-revision-hash"] == was; same != (image == "img:v1") {
+			t.Errorf("%s: hash %s, that of the first revision is %s", image, a.only().Labels["controller-revision-hash"], was)
+		}
+	}
+	if a.made != 4 || len(a.wrote("delete")) != 0 || len(a.revisions) != 2 {
+		t.Errorf("%d containers made, deletes %v, %d revisions", a.made, a.wrote("delete"), len(a.revisions))
+	}
+}
+
+// TestALabelThatAnEnvironmentVariableReads is not changed in place: the process would not see it.
+func TestALabelThatAnEnvironmentVariableReads(t *testing.T) {
+	for read, want := range map[string][]rollout.Detail{"metadata.labels['block']": {rollout.DetailFieldRef}, "metadata.labels['app']": nil} {
+		a := newAdvanced(t, 1, inPlace)
+		a.change(func(spec map[string]any) {
+			container(spec)["env"] = []any{map[string]any{"name": "E", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": read}}}}
+		})
+		a.settle()
+		before := a.only().UID
+		a.change(func(spec map[string]any) { templateLabels(spec)["block"] = "other" })
+		a.settle()
+		if !slices.Equal(a.decisions, want) || (a.only().UID != before) != (want != nil) || a.only().Labels["block"] != "other" {
+			t.Errorf("%s: recreated because of %v, want %v; labels %v", read, a.decisions, want, a.only().Labels)
+		}
+	}
+}
+
+// TestAChangeThatNeverBecomesReadyIsReported with the node that it waits for.
+func TestAChangeThatNeverBecomesReadyIsReported(t *testing.T) {
+	a := newAdvanced(t, 2, inPlace)
+	a.settle()
+	a.idle = func(p *corev1.Pod) bool { return p.Spec.NodeName == "n2" }
+	a.image("img:v2")
+	a.settle()
+	told := fmt.Sprint(a.set.Object["status"].(map[string]any)["conditions"])
+	if !strings.Contains(told, "n2: "+rollout.WaitInPlace.Sentence()) || a.status("updatedNumberScheduled") != 1 {
+		t.Errorf("conditions %s", told)
+	}
+}
+
+// TestARefusedEditIsTold by one event for each refusal.
+func TestARefusedEditIsTold(t *testing.T) {
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New("not today"))
+	for _, c := range []struct{ spec, verb, want string }{
+		{inPlace, "patch-status", "FailedUpdatePodInPlace"},
+		{inPlace, "patch", "FailedUpdatePodInPlace"},
+		{preDelete, "patch", "FailedDelete"},
+	} {
+		a := newAdvanced(t, 1, c.spec)
+		a.settle()
+		a.image("img:v2")
+		a.allEvents()
+		a.fail(c.verb, refused, false)
+		if err := a.pass(); !apierrors.IsForbidden(err) {
+			t.Fatalf("%s %s: error %v", c.spec, c.verb, err)
+		}
+		events := a.allEvents()
+		if strings.Count(events, "Warning") != 1 || strings.Count(events, c.want) != 1 || !strings.Contains(events, "not today") {
+			t.Errorf("%s %s: events\n%s", c.spec, c.verb, events)
+		}
+	}
+}
