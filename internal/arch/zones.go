@@ -6,7 +6,7 @@ import "slices"
 
 // zones is the table of docs/ARCHITECTURE.md, section "Import rules".
 func zones() []Zone {
-	return slices.Concat(coreZones(), pureZones(), indexZones(), shellZones(), mainZones(), otherZones())
+	return slices.Concat(coreZones(), pureZones(), indexZones(), shellZones(), agentZones(), mainZones(), otherZones())
 }
 
 // coreZones is tier 0: the decision itself.
@@ -137,6 +137,32 @@ func shellZones() []Zone {
 		May:      client("./internal/fleet/..."),
 		Reason:   "who looks on reads as the manager reads and decides as it decides, and cannot write",
 		Deep:     noKubernetes,
+	}}
+}
+
+// agentZones is tier 2 of the node agent. It shares with the manager the names of the API and tier 0, and nothing else.
+func agentZones() []Zone {
+	return []Zone{{
+		Name:     "credentials",
+		Packages: []string{"internal/agent/credentials"},
+		May:      []string{"std", "k8s.io/api/core/v1", "k8s.io/apimachinery/...", "k8s.io/kubelet/pkg/apis/credentialprovider/v1", "sigs.k8s.io/yaml"},
+		Reason:   "what a registry is shown does not depend on which runtime shows it",
+		Deep:     noClient,
+	}, {
+		Name:     "runtime",
+		Packages: []string{"internal/agent/cri"},
+		May: []string{
+			"std", "k8s.io/cri-client/...", "k8s.io/cri-api/...", "google.golang.org/grpc/...", "github.com/distribution/reference",
+			"github.com/go-logr/logr", "k8s.io/klog/v2", "golang.org/x/sys/unix", "./internal/agent/credentials",
+		},
+		Reason: "it talks to the runtime of the node, and to no cluster",
+		Deep:   noClient,
+	}, {
+		Name:     "fake runtime",
+		Packages: []string{"internal/agent/cri/fake"},
+		May:      []string{"std", "k8s.io/cri-api/...", "google.golang.org/grpc"},
+		Reason:   "a runtime for tests has to be one, and nothing else",
+		Tests:    true,
 	}}
 }
 

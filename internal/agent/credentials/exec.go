@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package credentials
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// pluginTimeout is how long a plugin may take, as for the kubelet. Its children get pluginGrace to close what they inherited.
+const (
+	pluginTimeout = time.Minute
+	pluginGrace   = 2 * time.Second
+)
+
+// longestError is how much of what a plugin complains about is told.
+const longestError = 500
+
+// runner returns a function that runs the program with a request on its standard input, and returns its standard output. The
+// environment is that of the agent, with what the configuration adds.
+func runner(program string, c providerConfig) func(context.Context, []byte) ([]byte, error) {
+	return func(ctx context.Context, request []byte) ([]byte, error) {
+		ctx, cancel := context.WithTimeout(ctx, pluginTimeout)
+		defer cancel()
+		var stdout, stderr bytes.Buffer
+		command := exec.CommandContext(ctx, program, c.Args...)
+		command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(request), &stdout, &stderr
+		command.WaitDelay = pluginGrace
+		command.Env = os.Environ()
+		for _, v := range c.Env {
+			command.Env = append(command.Env, v.Name+"="+v.Value)
+		}
+		if err := command.Run(); err != nil {
+			if ctx.Err() != nil {
+				err = ctx.Err()
+			}
+			said := strings.TrimSpace(stderr.String())
+			return nil, fmt.Errorf("running %s: %w: %s", program, err, said[:min(len(said), longestError)])
+		}
+		return stdout.Bytes(), nil
+	}
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Fill returns how full the file system is that the runtime keeps its images on, in percent; of several, the fullest.
+func (c *Client) Fill(ctx context.Context) (int, error) {
+	images, err := c.connect(ctx)
+	if err != nil {
+		return 0, err
+	}
+	answer, err := images.ImageFsInfo(quiet(ctx))
+	if err != nil {
+		return 0, fmt.Errorf("asking for the image file system: %w", err)
+	}
+	highest := -1
+	for _, fs := range answer.GetImageFilesystems() {
+		percent, err := c.measure(fs.GetFsId().GetMountpoint())
+		if err != nil {
+			return 0, err
+		}
+		highest = max(highest, percent)
+	}
+	if highest < 0 {
+		return 0, errors.New("the container runtime does not say where it keeps its images")
+	}
+	return highest, nil
+}
+
+// fillOf is how full the file system below a path is: what others than root may still use is what is left, as for the kubelet.
+func fillOf(path string) (int, error) {
+	info := unix.Statfs_t{}
+	if err := unix.Statfs(path, &info); err != nil {
+		return 0, fmt.Errorf("looking how full %s is: %w (an agent in a container needs that directory mounted at the same path)", path, err)
+	}
+	if info.Blocks == 0 {
+		return 0, fmt.Errorf("looking how full %s is: its file system has no size", path)
+	}
+	return 100 - int(info.Bavail*100/info.Blocks), nil
+}
