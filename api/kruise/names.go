@@ -17,6 +17,14 @@ const (
 	Kind     = "DaemonSet"
 )
 
+// ResourceJob and KindJob are the names of the ImagePullJob in the group, ResourceNodeImage and KindNodeImage those of the NodeImage.
+const (
+	ResourceJob       = "imagepulljobs"
+	KindJob           = "ImagePullJob"
+	ResourceNodeImage = "nodeimages"
+	KindNodeImage     = "NodeImage"
+)
+
 // Versions of the API; VersionStored is the one in which the API server keeps objects.
 const (
 	VersionAlpha  = "v1alpha1"

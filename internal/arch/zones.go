@@ -35,6 +35,12 @@ func pureZones() []Zone {
 		Bans:     slices.Concat(noClock, noIO),
 		Deep:     noClient,
 	}, {
+		Name:     "references",
+		Packages: []string{"internal/imageref"},
+		May:      []string{"errors", "fmt", "strings"},
+		Reason:   "the manager and the agent of a node both read references of images, and must not disagree",
+		Bans:     slices.Concat(noClock, noIO),
+	}, {
 		Name:     "pure",
 		Packages: []string{"internal/placement", "internal/podtemplate", "internal/revision"},
 		May:      slices.Concat(pureAPI, []string{"./internal/rollout", "./internal/placement"}),
@@ -54,7 +60,7 @@ func pureZones() []Zone {
 	}, {
 		Name:     "admission",
 		Packages: []string{"internal/webhook/conversion", "internal/webhook/defaulting", "internal/webhook/validation"},
-		May:      slices.Concat(pureAPI, []string{"./api/..."}),
+		May:      slices.Concat(pureAPI, []string{"./api/...", "./internal/imageref"}),
 		Reason:   "what is refused and what is filled in can be said without a cluster",
 		Bans:     slices.Concat(noClock, noIO),
 		Deep:     noClient,

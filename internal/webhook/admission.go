@@ -133,8 +133,13 @@ func (c change) validate() validation.Result {
 
 // refuse answers as the API server does for an object that is invalid.
 func (c change) refuse(errs field.ErrorList) admission.Response {
-	metadata, _ := c.obj["metadata"].(map[string]any)
+	return refuse(kruise.Kind, c.obj, errs)
+}
+
+// refuse answers that obj, of that kind, is invalid.
+func refuse(kind string, obj map[string]any, errs field.ErrorList) admission.Response {
+	metadata, _ := obj["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
-	status := apierrors.NewInvalid(schema.GroupKind{Group: kruise.Group, Kind: kruise.Kind}, name, errs).Status()
+	status := apierrors.NewInvalid(schema.GroupKind{Group: kruise.Group, Kind: kind}, name, errs).Status()
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
 }

@@ -22,17 +22,25 @@ import (
 	"everynode.dev/everynode/internal/webhook/certs"
 )
 
-// The paths of the webhooks; the first two are those of OpenKruise.
+// The paths of the webhooks, which are those of OpenKruise, but the last.
 const (
-	PathMutate   = "/mutate-apps-kruise-io-daemonset"
-	PathValidate = "/validate-apps-kruise-io-daemonset"
-	PathConvert  = "/convert"
+	PathMutate            = "/mutate-apps-kruise-io-daemonset"
+	PathValidate          = "/validate-apps-kruise-io-daemonset"
+	PathMutateJob         = "/mutate-apps-kruise-io-imagepulljob"
+	PathValidateJob       = "/validate-apps-kruise-io-imagepulljob"
+	PathMutateNodeImage   = "/mutate-apps-kruise-io-nodeimage"
+	PathValidateNodeImage = "/validate-apps-kruise-io-nodeimage"
+	PathConvert           = "/convert"
 )
 
 // The names of the webhooks, which are those of OpenKruise, and of the objects in config/kruise.
 const (
-	MutatingName   = "mdaemonset.kb.io"
-	ValidatingName = "vdaemonset.kb.io"
+	MutatingName            = "mdaemonset.kb.io"
+	ValidatingName          = "vdaemonset.kb.io"
+	MutatingJobName         = "mimagepulljob.kb.io"
+	ValidatingJobName       = "vimagepulljob.kb.io"
+	MutatingNodeImageName   = "mnodeimage.kb.io"
+	ValidatingNodeImageName = "vnodeimage.kb.io"
 
 	MutatingConfiguration   = "everynode-mutating"
 	ValidatingConfiguration = "everynode-validating"
@@ -134,6 +142,10 @@ func newServer(options crwebhook.Options, checker TemplateChecker) crwebhook.Ser
 	server := crwebhook.NewServer(options)
 	server.Register(PathMutate, &admission.Webhook{Handler: &mutator{checker}})
 	server.Register(PathValidate, &admission.Webhook{Handler: &validator{checker}})
+	server.Register(PathMutateJob, &admission.Webhook{Handler: jobs().mutator()})
+	server.Register(PathValidateJob, &admission.Webhook{Handler: jobs().validator()})
+	server.Register(PathMutateNodeImage, &admission.Webhook{Handler: nodeImages().mutator()})
+	server.Register(PathValidateNodeImage, &admission.Webhook{Handler: nodeImages().validator()})
 	server.Register(PathConvert, converter{})
 	return server
 }
@@ -142,8 +154,12 @@ func (o *Options) publisher(client kubernetes.Interface, dynamicClient dynamic.I
 	p := &certs.Publisher{
 		Client: client, Dynamic: dynamicClient, Bundle: o.bundle,
 		Mutating: MutatingConfiguration, Validating: ValidatingConfiguration,
-		Paths: map[string]string{MutatingName: PathMutate, ValidatingName: PathValidate},
-		CRDs:  []string{kruise.Resource + "." + kruise.Group}, ConversionPath: PathConvert,
+		Paths: map[string]string{
+			MutatingName: PathMutate, ValidatingName: PathValidate,
+			MutatingJobName: PathMutateJob, ValidatingJobName: PathValidateJob,
+			MutatingNodeImageName: PathMutateNodeImage, ValidatingNodeImageName: PathValidateNodeImage,
+		},
+		CRDs: []string{kruise.Resource + "." + kruise.Group}, ConversionPath: PathConvert,
 	}
 	if o.Mode == ModeURL {
 		p.URL = o.URL

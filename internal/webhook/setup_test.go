@@ -66,7 +66,9 @@ func TestManifests(t *testing.T) {
 	want := []string{
 		"Service " + ServiceName,
 		"MutatingWebhookConfiguration " + MutatingConfiguration, MutatingName + " " + ServiceName + " " + PathMutate,
+		MutatingJobName + " " + ServiceName + " " + PathMutateJob, MutatingNodeImageName + " " + ServiceName + " " + PathMutateNodeImage,
 		"ValidatingWebhookConfiguration " + ValidatingConfiguration, ValidatingName + " " + ServiceName + " " + PathValidate,
+		ValidatingJobName + " " + ServiceName + " " + PathValidateJob, ValidatingNodeImageName + " " + ServiceName + " " + PathValidateNodeImage,
 	}
 	if !slices.Equal(found, want) {
 		t.Errorf("got  %q\nwant %q", found, want)
