@@ -25,6 +25,12 @@ const (
 	KindNodeImage     = "NodeImage"
 )
 
+// The defaults of a pull on one node: how long an attempt may take, and how often it is tried again.
+const (
+	PullTimeoutSeconds = 600
+	PullBackoffLimit   = 3
+)
+
 // Versions of the API; VersionStored is the one in which the API server keeps objects.
 const (
 	VersionAlpha  = "v1alpha1"

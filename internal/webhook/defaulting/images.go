@@ -3,13 +3,8 @@
 package defaulting
 
 import (
+	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
-)
-
-// The defaults of a pull.
-const (
-	PullTimeoutSeconds = 600
-	PullBackoffLimit   = 3
 )
 
 // ImagePullJob fills in, in place, the defaults of an ImagePullJob of any version.
@@ -44,7 +39,7 @@ func NodeImage(obj map[string]any, now string) {
 // pullPolicy fills in the limits of a pull in what has the field pullPolicy.
 func pullPolicy(m map[string]any) {
 	if policy := object(m, "pullPolicy"); policy != nil {
-		fill(policy, "timeoutSeconds", int64(PullTimeoutSeconds))
-		fill(policy, "backoffLimit", int64(PullBackoffLimit))
+		fill(policy, "timeoutSeconds", int64(kruise.PullTimeoutSeconds))
+		fill(policy, "backoffLimit", int64(kruise.PullBackoffLimit))
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
 	"everynode.dev/everynode/internal/imageref"
-	"everynode.dev/everynode/internal/webhook/defaulting"
 )
 
 // ImagePullJob judges a new or changed ImagePullJob of any version, after defaulting; old is nil for a new one.
@@ -178,7 +178,7 @@ func (j *jobValidator) deadlines(path *field.Path) {
 	if ttl := c.TTLSecondsAfterFinished; ttl != nil {
 		j.report(nonNegative(int64(*ttl), path.Child("ttlSecondsAfterFinished"))...)
 	}
-	timeout := int64(defaulting.PullTimeoutSeconds)
+	timeout := int64(kruise.PullTimeoutSeconds)
 	if p := j.spec.PullPolicy; p != nil && p.TimeoutSeconds != nil {
 		timeout = int64(*p.TimeoutSeconds)
 	}
