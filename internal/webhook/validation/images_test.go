@@ -26,7 +26,7 @@ func TestImagePullJob(t *testing.T) {
 		{edits{"spec", ""}, "spec: Required value: an image pull job needs a specification"},
 		{edits{"spec image", `""`}, "spec.image: Required value: image can not be empty"},
 		{edits{"spec image", `"A:b"`}, `spec.image: Invalid value: "A:b": invalid image A:b: the name "A" has upper-case letters, which no registry allows`},
-		{edits{"spec images", `[]`}, "spec.images: Forbidden: unknown field: an image pull job has none of this name; remove it, or correct its name"},
+		{edits{"spec images", `[]`}, "spec.images: Forbidden: unknown field \"spec.images\": an image pull job has none of this name; remove it, or correct its name"},
 		{edits{"spec pullSecrets", `["a b"]`}, `spec.pullSecrets[0]: Invalid value: "a b": a lowercase RFC 1123 subdomain must consist of`},
 		{edits{"spec selector", `{}`, "spec podSelector", `{}`}, "spec.selector: Forbidden: can not set both selector and podSelector"},
 		{edits{"spec selector", `{"names":["a"],"matchLabels":{"a":"b"}}`}, "spec.selector: Forbidden: can not set both names and labelSelector in this spec.selector"},
@@ -92,7 +92,7 @@ func TestNodeImage(t *testing.T) {
 		`{"images":{"a":{"tags":[{"tag":"1","pullPolicy":{}}]}}}`:                     "spec.images[a].tags[0].createdAt: Required value: createAt field for a/1 can not be empty",
 		`{"images":{"a":{"tags":[{"tag":"1","version":-1,` + tag + `}]}}}`:            "spec.images[a].tags[0].version: Invalid value: -1: version for a/1 can not be less than 0",
 		`{"images":{"a":{"tags":[{"tag":"1","createdAt":"2026-01-01T00:00:00Z"}]}}}`:  "spec.images[a].tags[0].pullPolicy: Required value: pullPolicy field for a/1 must set",
-		`{"images":{"a":{"tag":[]}}}`:                                                 "spec.images.a.tag: Forbidden: unknown field: a node image has none of this name",
+		`{"images":{"a":{"tag":[]}}}`:                                                 "spec.images.a.tag: Forbidden: unknown field \"spec.images.a.tag\": a node image has none of this name",
 		`{"images":[]}`:                                                               "spec: Invalid value: json: cannot unmarshal array",
 	} {
 		obj := parse(t, `{"kind":"NodeImage","metadata":{"name":"n1"},"spec":`+spec+`}`)
