@@ -88,6 +88,8 @@ type cell struct {
 	pods     *podRecord // linked by next
 	// last is the pod that left the cell last; nil when none has since this process began to watch.
 	last *departed
+	// unused is whether no pod was there while the node need not run one.
+	unused bool
 }
 
 type block struct {

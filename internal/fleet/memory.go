@@ -54,8 +54,8 @@ func (s *set) limited() bool { return s.workload.Set.Limits != rollout.Limits{} 
 
 // lastOf is the index of the revision that the last pod of a node had, or that the node was to get. What this process has not seen
 // it guesses: a node that is older than the wanted revision had the one before, as far as the history goes back. So after a
-// restart, a node that is held keeps what it most likely had; one that came later, or that came to be wanted later, is taken
-// for a new one, or for an old one. It is no guess to make for a set whose nodes get their first pods one by one.
+// restart, a node that is held keeps what it most likely had; one that came later is taken for a new one, and so is one that was
+// seen without a pod while it need not run one. It is no guess to make for a set whose nodes get their first pods one by one.
 func (l *revisionLookup) lastOf(s *set, c *cell, n *node) int {
 	h := &l.history
 	switch {
@@ -69,6 +69,11 @@ func (l *revisionLookup) lastOf(s *set, c *cell, n *node) int {
 		return l.of(p)
 	case c.last != nil:
 		return l.index(c.last.wanted())
+	case c.fit == rollout.MayStay || c.fit == rollout.MustLeave:
+		c.unused = true
+		return rollout.NoRevision
+	case c.unused:
+		return rollout.NoRevision
 	case s.workload.Set.Progressive || h.Updated == 0 || n.Created == 0 || n.Created >= h.Updated:
 		return rollout.NoRevision
 	}

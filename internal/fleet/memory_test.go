@@ -124,6 +124,14 @@ func TestGuessOfTheLastRevision(t *testing.T) {
 		}
 	}
 	f := newFixture(t)
+	f.x.PutNode(Node{Name: "a", RV: f.next(), Created: 1, Taints: []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}}})
+	key := f.limited("ds", nil)
+	f.only(key)
+	f.x.PutNode(Node{Name: "a", RV: f.next(), Created: 1})
+	if got := f.only(key).Last; got != rollout.NoRevision {
+		t.Errorf("a node that had no pod while it need not run one had revision %d", got)
+	}
+	f = newFixture(t)
 	f.x.PutNode(Node{Name: "a", RV: f.next(), Created: 1})
 	h := History{Revisions: []rollout.Revision{{Name: "h1"}}, Index: map[string]int{"h1": 0}, Generation: -1, Updated: 500}
 	if s, _, _ := f.x.Snapshot(f.limited("ds", nil), h, 1000); s.Nodes[0].Last != rollout.NoRevision {

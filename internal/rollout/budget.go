@@ -17,7 +17,7 @@ type tally struct {
 // charge says whether a node uses a slot of the update budget and adds it to the tally. A node that must not run the pod,
 // or is gone, is never charged: nothing that happens there takes service away from a node that should have it.
 func (d *decision) charge(t *site) bool {
-	if !d.usable || d.in.Set.Strategy != RollingUpdate || !t.counts() || d.hold(t.index) == WaitProgressive {
+	if !d.usable || d.in.Set.Strategy != RollingUpdate || !d.counts(t) || d.hold(t.index) == WaitProgressive {
 		return false
 	}
 	if t.node.Fit.known() && t.live() <= 2 && d.serves(&t.census) {
@@ -35,12 +35,17 @@ func (d *decision) charge(t *site) bool {
 }
 
 // counts is whether a node matters to the budget: one that has to run a pod, or one that may and does. A node that has not
-// been evaluated is counted as if it were one of these when it has pods, so that the budget is rather too small.
-func (t *site) counts() bool {
-	if t.node.Gone || t.node.Fit == MustLeave {
+// been evaluated is counted as if it were one of these when it has pods, so that the budget is rather too small. With
+// EligibleOnly one that only may run the pod matters when it is not ready and an update has begun there: that may be why.
+func (d *decision) counts(t *site) bool {
+	switch {
+	case t.node.Gone || t.node.Fit == MustLeave:
 		return false
+	case t.node.Fit == MayStay && d.in.Set.EligibleOnly:
+		return t.seen > 0 && !t.node.Ready && d.hold(t.index) != WaitEligible
+	default:
+		return t.node.Fit == MustRun || t.seen > 0
 	}
-	return t.node.Fit == MustRun || t.seen > 0
 }
 
 // overdrawn is the charge table of the package comment.

@@ -40,7 +40,8 @@
 // the order of the set. With Progressive new nodes do not count by themselves: they are the first to be given what is left,
 // in ascending order, and the rest of them gets no pod yet. Paused leaves nothing for old pods. So a partition of the
 // desired number or more updates none, a partition that is raised rolls nothing back, and a new node gets the newest
-// revision. A node that only may keep its pod is updated when the partition keeps none at all: it would end without one.
+// revision. A node that only may keep its pod is updated when the partition keeps none at all, for it would end without one; with
+// EligibleOnly it is not updated at all.
 //
 // An update that has begun goes on, also when its node would be held now: what was prepared or marked for it cannot be told
 // from what was prepared for another reason, such as a node that could not run the pod for a while. Once its old pod is
@@ -86,7 +87,8 @@
 //
 // A node is charged once at most, and only if it has to run a pod, or may keep one (MayStay) and has one that is not
 // ignored. A node whose fit is not known is charged like one that may keep its pod, so that the budget is rather too small.
-// Nodes that must not run the pod, those whose object is gone, and new ones that the partition keeps from getting their first
+// With EligibleOnly a node that may keep its pod is charged only if it is not ready and an update has begun there, which may be
+// why. Nodes that must not run the pod, those whose object is gone, and new ones that the partition keeps from getting their first
 // pod are never charged and never hold an update up.
 //
 //	node has                                    RollingUpdate    RollingUpdate, surge   OnDelete
@@ -135,7 +137,7 @@
 //	10  no live pod                                wait-terminating, not-wanted (MayStay) without pods
 //	11  a current pod                              wait-available, stays (MayStay), up-to-date
 //	12  an old pod, OnDelete                       wait-on-delete
-//	13  an old pod, the node is held               wait-paused, wait-selector, wait-partition
+//	13  an old pod, the node is held               wait-eligible (MayStay), wait-paused, wait-selector, wait-partition
 //	14  an old pod, Node.Blocked is set            blocked
 //	15  an old pod, its update starts now          recreating, updating-in-place, surging, removing (MayStay with surge), or
 //	                                               preparing; wait-burst without room
@@ -144,6 +146,7 @@
 //	18  an old pod                                 wait-budget
 //
 // Without surge the old pod of a MayStay node is replaced like any other, as upstream does: the node then ends without one.
+// With EligibleOnly it stays until the node has to run the pod again, or must not any more.
 //
 // # Where this differs from the native controller
 //

@@ -180,6 +180,9 @@ func (d *dumb) counted(f facts) bool {
 	if !d.known() || d.s.Set.Strategy != RollingUpdate || f.Gone || f.Fit == MustLeave || f.hold == WaitProgressive {
 		return false
 	}
+	if f.Fit == MayStay && d.s.Set.EligibleOnly && (f.Ready || f.hold == WaitEligible) {
+		return false
+	}
 	return f.Fit == MustRun || len(f.pods) > 0
 }
 

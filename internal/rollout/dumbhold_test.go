@@ -68,6 +68,8 @@ func (d *dumb) holds() map[int]VerdictKind {
 			}
 		case d.fresh(f):
 			fresh = append(fresh, f.index)
+		case f.Fit == MayStay && d.s.Set.EligibleOnly:
+			out[f.index] = WaitEligible
 		case d.s.Set.Paused:
 			out[f.index] = WaitPaused
 		case d.s.Set.Selective && !f.Selected:

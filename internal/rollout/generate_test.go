@@ -69,6 +69,7 @@ func (s *source) set(revisions int) Set {
 	if s.one(2) {
 		set.Limits = s.limits()
 	}
+	set.EligibleOnly = s.one(3)
 	return set
 }
 

@@ -14,7 +14,7 @@ const notHeld = NotEvaluated
 // The limits belong to the rolling update, so they mean nothing under OnDelete; a set without them pays for none of this.
 func (d *decision) holdNodes() {
 	set := &d.in.Set
-	if !d.usable || set.Strategy != RollingUpdate || !set.Paused && !set.Selective && set.Partition.Value <= 0 {
+	if !d.usable || set.Strategy != RollingUpdate || !set.EligibleOnly && !set.Paused && !set.Selective && set.Partition.Value <= 0 {
 		return
 	}
 	d.holds = make([]VerdictKind, len(d.in.Nodes))
@@ -88,6 +88,8 @@ func (d *decision) standing(n *Node) (hold VerdictKind, counts bool) {
 		}
 	}
 	switch {
+	case old && n.Fit == MayStay && d.in.Set.EligibleOnly:
+		return WaitEligible, false
 	case old:
 		return d.heldBy(n), false
 	case n.Fit != MustRun:

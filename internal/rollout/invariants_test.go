@@ -31,6 +31,7 @@ func invariants() []invariant {
 		{"a change in place goes step by step", stepByStep},
 		{"a paused set starts no update", pauseIsKept},
 		{"nodes that are not selected are not updated", selectorIsKept},
+		{"a node that only may keep its pod is left alone", eligibilityIsKept},
 		{"the partition is kept", partitionIsKept},
 		{"a node that is held keeps its revision", heldNodesKeep},
 		{"pods that are replaced first are those of the first nodes", inOrder},

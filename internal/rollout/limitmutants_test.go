@@ -47,6 +47,7 @@ func limitMutants() []mutant {
 			remove(1, Recreating), partition},
 		{"takes a node that only may keep its pod", []string{"set partition=1", "node a must v2:ready", "node b stay v1:ready"},
 			remove(1, Recreating), partition},
+		{"updates a node that only may keep its pod", []string{"set eligible-only", "node a stay v1:ready"}, remove(0, Recreating), "a node that only may keep its pod is left alone"},
 		{"creates one more than the partition allows", []string{"set partition=1 progressive", "node a must v2:ready", "node b must"}, createNew(1), partition},
 		{"gives a held node the new revision", []string{"set paused", "node a must last=v1"}, revise(0, 1), keeps},
 		{"gives a node that the partition keeps the new revision", []string{"set partition=1", "node a must last=v1"}, revise(0, 1), keeps},

@@ -88,6 +88,15 @@ func pauseIsKept(d *dumb, p Plan) error {
 	return nil
 }
 
+func eligibilityIsKept(d *dumb, p Plan) error {
+	for _, f := range d.nodes {
+		if d.s.Set.EligibleOnly && f.Fit == MayStay && d.starting(p, f) {
+			return fmt.Errorf("%s is updated", f.Name)
+		}
+	}
+	return nil
+}
+
 func selectorIsKept(d *dumb, p Plan) error {
 	for _, f := range d.nodes {
 		if d.s.Set.Selective && !f.Selected && d.starting(p, f) {

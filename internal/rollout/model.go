@@ -53,6 +53,8 @@ type Set struct {
 	MinReady time.Duration
 	// Burst is the largest number of actions in one plan; 0 means DefaultBurst. A percentage is rounded down, to at least 1.
 	Burst Quantity
+	// EligibleOnly keeps an update from nodes that only may keep their pod (MayStay), where its successor could not be placed.
+	EligibleOnly bool
 	Limits
 	// InPlace is whether an old pod is changed in place where that is possible, instead of being recreated. It has no
 	// effect with surge.

@@ -137,6 +137,8 @@ func (p *player) set(words []string) error {
 			var q Quantity
 			q, err = quantity(value)
 			set.MaxReplacing = &q
+		case "eligible-only":
+			set.EligibleOnly = true
 		case "in-place", "standard":
 			set.InPlace = key == "in-place"
 		case "grace":

@@ -90,6 +90,7 @@ const (
 	WaitPaused      // the pod is old; the update is paused
 	WaitPartition   // the pod is old; the partition keeps it
 	WaitSelector    // the pod is old; the node is not selected for the update
+	WaitEligible    // the pod is old; the node only may keep it, and the set updates no such node
 	WaitProgressive // the pod is missing; the partition keeps it from being created
 	WaitGrace       // the pod is not ready, and is changed in place when the grace period is over
 	WaitInPlace     // the pod has been changed in place; the node does not run it yet

@@ -68,6 +68,7 @@ func (k VerdictKind) text() (name, sentence string) {
 		WaitPaused:       {"wait-paused", "the pod is old; the update is paused"},
 		WaitPartition:    {"wait-partition", "the pod is old; the partition keeps it as it is"},
 		WaitSelector:     {"wait-selector", "the pod is old; the update is restricted to other nodes"},
+		WaitEligible:     {"wait-eligible", "the pod is old; it may stay, but no new one may be placed here, so it is not updated"},
 		WaitProgressive:  {"wait-progressive", "the pod is missing; the partition does not allow to create it yet"},
 		WaitGrace:        {"wait-grace", "the old pod is not ready, and is changed in place when its grace period is over"},
 		WaitInPlace:      {"wait-in-place", "the pod has been changed in place; the node does not run the change yet"},

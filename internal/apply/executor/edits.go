@@ -142,6 +142,9 @@ func (r *run) failEdit(a rollout.Action, edit dialect.Edit, err error) {
 	case answer == apply.Unclear && takesAway(a, edit):
 		r.e.Index.Doubt(uid, rollout.Time(r.e.Clock.Now().Add(writeTimeout).UnixNano()))
 	}
+	if edit.Of != dialect.Resize {
+		r.refused(a.Node, err)
+	}
 	r.tellEdit(a, err)
 	r.fail(fmt.Errorf("%s of pod %s: %w", a.Kind, a.Pod, err))
 }

@@ -158,6 +158,7 @@ func (r *run) deleteOne(ctx context.Context, i int) {
 	case apply.Refused:
 		r.e.Index.Spare(uid)
 		r.e.Events.Eventf(r.job.Object, corev1.EventTypeWarning, t.DeleteFailed, t.DeleteFailedText, err)
+		r.refused(a.Node, err)
 		r.fail(fmt.Errorf("deleting pod %s: %w", a.Pod, err))
 	default:
 		r.e.Index.Unsettle(uid)
@@ -238,6 +239,7 @@ func (r *run) createOne(ctx context.Context, i int) bool {
 		return false // everything in this namespace is about to go; neither an error nor worth an event (as upstream)
 	case apply.Refused:
 		r.e.Events.Eventf(r.job.Object, corev1.EventTypeWarning, t.CreateFailed, t.CreateFailedText, err)
+		r.refused(a.Node, err)
 		r.fail(fmt.Errorf("creating a pod for node %s: %w", node, err))
 		return false
 	default:
@@ -297,10 +299,28 @@ func (r *run) claim(ctx context.Context, i int, p podtemplate.Params) bool {
 		r.fail(err)
 	default:
 		r.e.Index.Block(r.job.Key, p.Node, err.Error(), rollout.Time(r.e.Clock.Now().Add(blockFor).UnixNano()))
+		r.blocked(r.job.Plan.Actions[i].Node, err)
 		t := r.job.Texts
 		r.e.Events.Eventf(r.job.Object, corev1.EventTypeWarning, t.CreateFailed, t.CreateFailedText, err)
 	}
 	return true
+}
+
+// refused is told of a definite no to a write for a node. Some come by themselves to an end: a server that is busy, or not there.
+// Others somebody has to mend: a quota, a policy, a webhook.
+func (r *run) refused(node int, err error) {
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		r.blocked(node, err)
+	}
+}
+
+// blocked changes the verdict of a node on which the plan could not be carried out: the status is made of it, and would say
+// that all is well.
+func (r *run) blocked(node int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.job.Snapshot.Nodes[node].Blocked = err.Error()
+	r.job.Plan.Verdicts[node] = rollout.Verdict{Kind: rollout.Blocked, Charged: r.job.Plan.Verdicts[node].Charged}
 }
 
 // sendNotes sends the events of those notes whose action took effect.

@@ -34,7 +34,7 @@ func GroupOf(kind rollout.VerdictKind) Group {
 	case rollout.WaitTerminating, rollout.WaitHook:
 		return Going
 	case rollout.WaitBudget, rollout.WaitReplacing, rollout.WaitOnDelete, rollout.WaitBurst, rollout.WaitSurgeRemove,
-		rollout.WaitPaused, rollout.WaitPartition, rollout.WaitSelector, rollout.WaitProgressive:
+		rollout.WaitEligible, rollout.WaitPaused, rollout.WaitPartition, rollout.WaitSelector, rollout.WaitProgressive:
 		return Queued
 	case rollout.WaitBackoff, rollout.WaitCollection, rollout.Blocked:
 		return Held

@@ -90,12 +90,13 @@ func merged(conditions []appsv1.DaemonSetCondition, kind appsv1.DaemonSetConditi
 type stage uint8
 
 const (
-	done    stage = iota // nothing is left to do
-	working              // something is done, or waits for something that comes by itself
-	queued               // the node waits for its turn
-	held                 // the specification keeps the node back
-	failing              // the pod fails again and again
-	blocked              // a write was refused
+	done      stage = iota // nothing is left to do
+	leftAlone              // the node need not run the pod, and keeps an old one
+	working                // something is done, or waits for something that comes by itself
+	queued                 // the node waits for its turn
+	held                   // the specification keeps the node back
+	failing                // the pod fails again and again
+	blocked                // a write was refused
 	stageCount
 )
 
@@ -105,6 +106,8 @@ func stageOf(kind rollout.VerdictKind) stage {
 		return done
 	case rollout.WaitBudget, rollout.WaitReplacing, rollout.WaitBurst, rollout.WaitSurgeRemove:
 		return queued
+	case rollout.WaitEligible:
+		return leftAlone
 	case rollout.WaitOnDelete, rollout.WaitPaused, rollout.WaitPartition, rollout.WaitSelector, rollout.WaitProgressive:
 		return held
 	case rollout.WaitBackoff:
@@ -173,6 +176,8 @@ func (s stages) progressing(status rollout.Status) verdict {
 		return verdict{corev1.ConditionTrue, ReasonInProgress, updated + "; next: " + s.first(queued)}
 	case s[held].count > 0:
 		return verdict{corev1.ConditionFalse, ReasonHeld, updated + "; held back: " + s.first(held)}
+	case s[leftAlone].count > 0:
+		return verdict{corev1.ConditionFalse, ReasonComplete, updated + "; left alone: " + s.first(leftAlone)}
 	default:
 		return verdict{corev1.ConditionFalse, ReasonComplete, updated}
 	}

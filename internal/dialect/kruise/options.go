@@ -50,6 +50,7 @@ func (o Options) complete(w *dialect.Workload) {
 	w.Set.Limits = rollout.Limits{
 		Paused: o.Paused, Partition: o.Partition, Selective: o.NodeSelector != nil, Descending: true, Progressive: o.Progressive,
 	}
+	w.Set.EligibleOnly = true
 	w.Set.InPlace, w.Set.Grace = o.InPlace, o.Grace
 	w.NodeSelector = o.NodeSelector
 	if o.PreDelete != nil {

@@ -4,6 +4,7 @@ package kruise
 
 import (
 	"reflect"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -35,8 +36,12 @@ func StatusPatch(w *dialect.Workload, s Status) ([]byte, bool) {
 	return base.StatusPatch(w, s.Status, more)
 }
 
-// Report is StatusPatch for a dialect.Report: it adds the conditions.
+// Report is StatusPatch for a dialect.Report: it adds the conditions. Of a specification that cannot be honoured they say so, and
+// that is all there is to observe of it.
 func Report(w *dialect.Workload, r dialect.Report) ([]byte, bool) {
+	if slices.ContainsFunc(w.Problems, func(p dialect.Problem) bool { return p.Fatal }) {
+		r.ObservedGeneration = w.Generation
+	}
 	return StatusPatch(w, Status{
 		Status:         base.Status{Numbers: r.Numbers, ObservedGeneration: r.ObservedGeneration, CollisionCount: r.CollisionCount},
 		UpdateRevision: r.UpdateRevision,

@@ -214,7 +214,8 @@ func TestEveryVerdictIsTold(t *testing.T) {
 			want = "n1: " + o.Snapshot.Nodes[0].Blocked
 		}
 		open := kind.Waits() || kind.Acts() || kind == rollout.NotEvaluated
-		if complete := strings.Contains(told, kruise.ReasonComplete); complete == open || strings.Contains(told, want) != open {
+		complete := strings.Contains(told, kruise.ReasonComplete)
+		if ends := !open || kind == rollout.WaitEligible; complete != ends || strings.Contains(told, want) != open {
 			t.Errorf("%s: %s", kind, told)
 		}
 	}
