@@ -24,8 +24,12 @@ PARITY_BUDGET ?= 5m
 SMOKE_BUDGET ?= 5m
 UPSTREAM_BUDGET ?= 10m
 INTEGRATION_BUDGET ?= 30m
+ADVANCED_BUDGET ?= 12m
 SCALE_BUDGET ?= 5m
 DEMO_BUDGET ?= 5m
+
+# How many scenarios of the Advanced DaemonSet play at a time.
+SCENARIOS_AT_ONCE ?= 10
 
 MODULES := . localplane test
 ALL_MODULES := $(MODULES) hack/tools
@@ -84,7 +88,7 @@ test: build test-unit test-race test-localplane test-parity test-smoke test-upst
 	@$(STEP) -l
 
 .PHONY: test-all
-test-all: build test-unit test-race test-localplane test-parity test-integration test-scale test-upstream test-demo ## Run the tests, and everything that an issue promised to show
+test-all: build test-unit test-race test-localplane test-parity test-integration test-advanced test-scale test-upstream test-demo ## Run the tests, and everything that an issue promised to show
 	@$(STEP) -l
 
 .PHONY: test-unit
@@ -113,12 +117,19 @@ test-parity: ## The pure packages against upstream's own code, and the tests of 
 .PHONY: test-smoke
 test-smoke: build ## One smoke test of each integration suite, on a plane
 	@$(STEP) -b $(SMOKE_BUDGET) 'integration smoke tests' \
-		go test -C test -count=1 -v -run '^TestSmoke' -timeout $(SMOKE_BUDGET) $(GO_TEST_FLAGS) ./integration/...
+		go test -C test -count=1 -v -p 1 -run '^TestSmoke' -parallel $(SCENARIOS_AT_ONCE) -timeout $(SMOKE_BUDGET) $(GO_TEST_FLAGS) \
+			./integration/... ./advanced/...
 
 .PHONY: test-integration
 test-integration: build ## All integration tests, on planes
 	@$(STEP) -b $(INTEGRATION_BUDGET) 'integration tests' \
 		go test -C test -count=1 -v -timeout $(INTEGRATION_BUDGET) $(GO_TEST_FLAGS) ./integration/...
+
+# The scenarios mostly wait, so many more of them play at a time than there are processors.
+.PHONY: test-advanced
+test-advanced: build ## All scenarios of the Advanced DaemonSet, on planes
+	@$(STEP) -b $(ADVANCED_BUDGET) 'scenarios of the Advanced DaemonSet' \
+		go test -C test -count=1 -v -parallel $(SCENARIOS_AT_ONCE) -timeout $(ADVANCED_BUDGET) $(GO_TEST_FLAGS) ./advanced/...
 
 .PHONY: test-scale
 test-scale: build ## What a plane promises about its size: 1,000 nodes Ready within 30 seconds

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -84,6 +85,12 @@ type Options struct {
 	Controller Controller
 	// Managers is the number of manager processes; 0 means one. It says nothing to the native controller.
 	Managers int
+	// Advanced makes the managers serve Advanced DaemonSets too.
+	Advanced bool
+	// Sim is how long things take on the nodes; nil is long enough for a controller to be caught acting too early.
+	Sim *simkubelet.Profile
+	// Grace is how long a node may be silent before it is NotReady; 0 is the plane's own choice.
+	Grace time.Duration
 }
 
 // Cluster is a running plane.
@@ -92,6 +99,8 @@ type Cluster struct {
 	Client     kubernetes.Interface
 	Config     *rest.Config
 	Controller Controller
+	// Dynamic is a client for Advanced DaemonSets; nil if the plane does not serve them.
+	Dynamic dynamic.Interface
 
 	dir string
 
@@ -119,12 +128,18 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if err := c.connect(ctx); err != nil {
 		return nil, errors.Join(err, plane.Stop(ctx))
 	}
+	if options.Advanced {
+		if c.Dynamic, err = dynamic.NewForConfig(c.Config); err != nil {
+			return nil, errors.Join(fmt.Errorf("making a client of the plane: %w", err), plane.Stop(ctx))
+		}
+	}
 	return c, nil
 }
 
 func planeOptions(dir string, o Options) localplane.Options {
 	options := localplane.Options{
-		Dir: dir, Nodes: o.Nodes, Sim: simulated(), Dialects: []string{localplane.NoDialects}, NativeController: o.Controller == Native,
+		Dir: dir, Nodes: o.Nodes, Sim: o.Sim, Kubernetes: localplane.Kubernetes{NodeMonitorGracePeriod: o.Grace}, Dialects: []string{localplane.NoDialects},
+		NativeController: o.Controller == Native,
 		Programs: localplane.Programs{
 			Localplane: filepath.Join(BinDir(), "localplane"),
 			Manager:    filepath.Join(BinDir(), "everynode-manager"),
@@ -132,6 +147,12 @@ func planeOptions(dir string, o Options) localplane.Options {
 	}
 	if o.Controller == Everynode {
 		options.Dialects, options.Manager.Count = []string{"native"}, max(o.Managers, 1)
+	}
+	if o.Advanced {
+		options.Dialects = append(options.Dialects, "kruise")
+	}
+	if o.Sim == nil {
+		options.Sim = simulated()
 	}
 	return options
 }

@@ -78,6 +78,16 @@ func (s *Space) AddNode() {
 	s.Nodes = append(s.Nodes, names...)
 }
 
+// AddFreshNode gives the space one more node that did not exist before.
+func (s *Space) AddFreshNode() {
+	s.t.Helper()
+	names, err := s.Cluster.makeNodes(s.ctx, s.Name, 1)
+	if err != nil {
+		s.t.Fatalf("adding a new node: %v", err)
+	}
+	s.Nodes = append(s.Nodes, names...)
+}
+
 // CutNode cuts a node off, HealNode takes that back.
 func (s *Space) CutNode(name string) {
 	s.t.Helper()

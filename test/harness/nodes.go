@@ -20,6 +20,9 @@ import (
 // LabelPrefix is what every label begins with that a test puts on a node; such labels go when the node is given back.
 const LabelPrefix = "test.everynode.dev/"
 
+// SampleLabel is the label by which the samples in docs/ choose nodes; it goes like those that begin with LabelPrefix.
+const SampleLabel = "nodeType"
+
 // PoolLabel is the label of a node that names the space which has it.
 const PoolLabel = LabelPrefix + "space"
 
@@ -53,12 +56,26 @@ func (c *Cluster) takeNodes(ctx context.Context, space string, count int) ([]str
 	}
 	taken := slices.Clone(c.free[:count])
 	c.free = slices.Clone(c.free[count:])
-	for _, name := range taken {
+	return taken, c.hand(ctx, space, taken)
+}
+
+// makeNodes makes nodes for a space.
+func (c *Cluster) makeNodes(ctx context.Context, space string, count int) ([]string, error) {
+	names, err := c.Plane.AddNodes(ctx, count)
+	if err != nil {
+		return nil, fmt.Errorf("adding %d nodes: %w", count, err)
+	}
+	return names, c.hand(ctx, space, names)
+}
+
+// hand marks nodes as those of a space, and waits until all are Ready.
+func (c *Cluster) hand(ctx context.Context, space string, names []string) error {
+	for _, name := range names {
 		if err := c.patchNode(ctx, name, map[string]any{"metadata": map[string]any{"labels": map[string]any{PoolLabel: space}}}); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return taken, c.waitReady(ctx, space, taken)
+	return c.waitReady(ctx, space, names)
 }
 
 // waitReady waits until these nodes of a space are Ready and without the taints of a node that is not.
@@ -132,7 +149,7 @@ func (c *Cluster) giveBack(ctx context.Context, names []string) error {
 		}
 		labels := map[string]any{}
 		for key := range node.Labels {
-			if strings.HasPrefix(key, LabelPrefix) {
+			if strings.HasPrefix(key, LabelPrefix) || key == SampleLabel {
 				labels[key] = nil
 			}
 		}

@@ -112,7 +112,11 @@ func (s *Space) startWatching() {
 			s.t.Fatalf("watching namespace %s: %v", s.Name, err)
 		}
 	}
-	s.view = View{s.Name, sets.Lister(), revisions.Lister(), pods.Lister(), events.Lister(), nodes.Lister()}
+	advanced, err := s.watchAdvanced(handler)
+	if err != nil {
+		s.t.Fatalf("watching Advanced DaemonSets of namespace %s: %v", s.Name, err)
+	}
+	s.view = View{s.Name, sets.Lister(), revisions.Lister(), pods.Lister(), events.Lister(), nodes.Lister(), advanced}
 	factory.StartWithContext(s.ctx)
 	for kind, synced := range factory.WaitForCacheSync(s.ctx.Done()) {
 		if !synced {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 )
 
 // View is what a space's watches have shown so far. Its objects are shared: they are read, never changed.
@@ -25,13 +26,14 @@ type View struct {
 	pods      corelisters.PodLister
 	events    corelisters.EventLister
 	nodes     corelisters.NodeLister
+	advanced  cache.Store // of *v1beta1.DaemonSet; nil if the plane does not serve Advanced DaemonSets
 }
 
-// Set is the DaemonSet of that name, nil if there is none.
+// Set is the DaemonSet of that name, nil if there is none; of an Advanced one, what it has in common with those of apps/v1.
 func (v View) Set(name string) *appsv1.DaemonSet {
 	set, err := v.sets.DaemonSets(v.namespace).Get(name)
 	if err != nil {
-		return nil
+		return asNative(v.Advanced(name))
 	}
 	return set
 }
@@ -109,6 +111,9 @@ func (v View) Describe() string {
 		fmt.Fprintf(&text, "set %s generation %d (observed %d): desired %d current %d misscheduled %d updated %d ready %d available %d unavailable %d\n",
 			set.Name, set.Generation, s.ObservedGeneration, s.DesiredNumberScheduled, s.CurrentNumberScheduled, s.NumberMisscheduled,
 			s.UpdatedNumberScheduled, s.NumberReady, s.NumberAvailable, s.NumberUnavailable)
+	}
+	for _, set := range v.advancedSets() {
+		describeAdvanced(&text, set)
 	}
 	for _, revision := range v.Revisions() {
 		fmt.Fprintf(&text, "revision %s number %d\n", revision.Name, revision.Revision)

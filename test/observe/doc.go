@@ -3,7 +3,7 @@
 // Package observe judges a daemon set controller from outside: it reads nothing but the API server's own list and watch.
 //
 // Vocabulary:
-//   - an event is one change of a pod, a node or a DaemonSet as the API server reported it; the log is all events of a run
+//   - an event is one change of a pod, a node or a DaemonSet (of apps/v1 or of apps.kruise.io) as the API server reported it; the log is all events of a run
 //     in the order of their resourceVersions, which is the order in which etcd committed them, across the three kinds;
 //   - a pod of the set is a pod whose controller reference carries the set's UID; the node of a pod is spec.nodeName, or,
 //     until it is bound, the node that its required affinity on metadata.name pins it to;
@@ -26,6 +26,24 @@
 //	| one-pod     | no second pod of the set appears on a node while maxSurge is 0; terminating pods count      |
 //	| surge-pods  | no third pod of the set appears on a node while maxSurge is above 0; terminating pods count |
 //	| surge       | while maxSurge is above 0, no new pod takes the number of surging nodes above it            |
+//
+// Of an Advanced DaemonSet more is known and so more is judged. The update of a node begins with the first of these events that
+// the controller brings about: its old pod (of another revision than status.updateRevision) is deleted, prepared for its hook,
+// marked for a change in place or patched, or a pod of the newest revision appears although the node's last one was old. A pod
+// that ended by itself, or that somebody else deleted (Recorder.Excuse), begins nothing. A node is spent when it has a live pod of
+// the newest revision or its update has begun. A pod that waits for its hook is not available any more.
+//
+//	| invariant   | what must hold                                                                             |
+//	|-------------|--------------------------------------------------------------------------------------------|
+//	| limits      | an update begins only if the strategy is not OnDelete, nothing is paused, the selector     |
+//	|             | chooses the node, and no more nodes are spent than eligible ones minus the partition       |
+//	|             | (percentages rounded down); with progressive creation a new node's pod obeys the partition |
+//	| kept        | no pod of the newest revision on an eligible node is deleted, prepared or changed          |
+//	| in-place    | a pod is patched only while its gate is closed, and the gate is opened only when all its   |
+//	|             | containers run the images of its specification                                             |
+//
+// A controller cannot act on what it has not seen: a step is allowed if any version of the set from status.observedGeneration on
+// allows it.
 //
 // Which pods count for one-pod and surge-pods: one that is terminating counts, and so does one in a terminal phase (Failed,
 // Succeeded), for its successor may come only after it was deleted. One that is both terminal and terminating does not

@@ -22,7 +22,7 @@ type Event struct {
 	// At is when the event was received.
 	At   time.Time
 	Type watch.EventType
-	// Object is a *corev1.Pod, *corev1.Node or *appsv1.DaemonSet; it is not changed after it was recorded.
+	// Object is a *corev1.Pod, *corev1.Node, *appsv1.DaemonSet or *Advanced; it is not changed after it was recorded.
 	Object metav1.Object
 }
 
@@ -62,6 +62,8 @@ func describe(object metav1.Object) string {
 		return fmt.Sprintf("node %s (taints %d)", o.Name, len(o.Spec.Taints))
 	case *appsv1.DaemonSet:
 		return fmt.Sprintf("set %s generation %d", o.Name, o.Generation)
+	case *Advanced:
+		return fmt.Sprintf("set %s generation %d (observed %d, revision %s)", o.Name, o.Generation, o.Status.ObservedGeneration, o.UpdateRevision)
 	default:
 		return fmt.Sprintf("%T %s", object, object.GetName())
 	}
@@ -79,6 +81,12 @@ func describePod(pod *corev1.Pod) string {
 	}
 	if pod.DeletionTimestamp != nil {
 		words = append(words, "terminating")
+	}
+	if preparing(pod) {
+		words = append(words, "preparing")
+	}
+	if marked(pod) {
+		words = append(words, "marked")
 	}
 	return strings.Join(words, " ")
 }

@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -23,6 +24,8 @@ type Rules struct {
 	From uint64
 	// Eligible is whether the set has to run a pod on the node.
 	Eligible func(node *corev1.Node, set *appsv1.DaemonSet) bool
+	// Excused are pods that somebody other than the controller deletes.
+	Excused map[types.UID]bool
 }
 
 // Invariant names one thing that must hold at every event.
@@ -34,6 +37,9 @@ const (
 	OnePod    Invariant = "one-pod"
 	SurgePods Invariant = "surge-pods"
 	Surge     Invariant = "surge"
+	Limits    Invariant = "limits"
+	Kept      Invariant = "kept"
+	InPlace   Invariant = "in-place"
 )
 
 const (
@@ -103,6 +109,7 @@ func Judge(log []Event, rules Rules) Report {
 	for _, event := range log {
 		judged := event.Version > rules.From
 		w.remember(event)
+		old := w.pods[event.Object.GetUID()]
 		w.apply(event, judged)
 		counts, surging, unavailable := w.counts, len(w.surging), len(w.unavailable)
 		w.settle(event.At, judged)
@@ -112,6 +119,7 @@ func Judge(log []Event, rules Rules) Report {
 			w.judgeSurge(event, surging)
 			w.judgeBudget(event, unavailable)
 		}
+		w.followLimits(event, old, judged)
 	}
 	return w.report
 }

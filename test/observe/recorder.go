@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
@@ -46,6 +47,20 @@ type Recorder struct {
 func Record(ctx context.Context, client kubernetes.Interface, namespace, name string) (*Recorder, error) {
 	rules := Rules{Namespace: namespace, Name: name, Eligible: upstreamEligible}
 	return record(ctx, rules, sourcesOf(client, namespace, name))
+}
+
+// Clients are what it takes to watch an Advanced DaemonSet: no generated client knows it.
+type Clients struct {
+	Typed   kubernetes.Interface
+	Dynamic dynamic.Interface
+}
+
+// RecordAdvanced is Record for an Advanced DaemonSet.
+func RecordAdvanced(ctx context.Context, clients Clients, namespace, name string) (*Recorder, error) {
+	rules := Rules{Namespace: namespace, Name: name, Eligible: upstreamEligible}
+	sources := sourcesOf(clients.Typed, namespace, name)
+	sources[0] = advancedSource(clients.Dynamic, namespace, name)
+	return record(ctx, rules, sources)
 }
 
 func record(ctx context.Context, rules Rules, sources []source) (*Recorder, error) {
@@ -121,6 +136,11 @@ func (r *Recorder) read(ctx context.Context, s source, watcher watch.Interface) 
 			r.fail(fmt.Errorf("watching %s: %w", s.name, apierrors.FromObject(event.Object)))
 			continue
 		}
+		object, err := s.read(object)
+		if err != nil {
+			r.fail(err)
+			continue
+		}
 		recorded, err := NewEvent(event.Type, object, time.Now())
 		if err != nil {
 			r.fail(err)
@@ -144,8 +164,24 @@ func (r *Recorder) fail(err error) {
 	}
 }
 
+// Excuse says that the pod is deleted by somebody other than the controller.
+func (r *Recorder) Excuse(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.rules.Excused == nil {
+		r.rules.Excused = map[types.UID]bool{}
+	}
+	r.rules.Excused[uid] = true
+}
+
 // Report judges what was recorded so far.
-func (r *Recorder) Report() Report { return Judge(r.Log(), r.rules) }
+func (r *Recorder) Report() Report {
+	r.mu.Lock()
+	rules := r.rules
+	rules.Excused = maps.Clone(r.rules.Excused)
+	r.mu.Unlock()
+	return Judge(r.Log(), rules)
+}
 
 // Log is a sorted copy of what was recorded so far.
 func (r *Recorder) Log() []Event {

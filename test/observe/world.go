@@ -17,8 +17,10 @@ import (
 type world struct {
 	rules Rules
 	set   *appsv1.DaemonSet
-	nodes map[string]*corev1.Node
-	pods  map[types.UID]*corev1.Pod
+	// limits is nil for a set of apps/v1.
+	limits *limits
+	nodes  map[string]*corev1.Node
+	pods   map[types.UID]*corev1.Pod
 	// eligible and joined are sets of node names.
 	eligible, joined map[string]bool
 	// deleted holds the pods that are already in Report.Deleted.
@@ -62,6 +64,10 @@ func (w *world) apply(event Event, judged bool) {
 	switch object := event.Object.(type) {
 	case *appsv1.DaemonSet:
 		w.applySet(object)
+		w.forget(object, gone)
+	case *Advanced:
+		w.applyAdvanced(object)
+		w.forget(object, gone)
 	case *corev1.Node:
 		w.nodes[object.Name] = object
 		if gone {
@@ -98,6 +104,22 @@ func (w *world) applySet(set *appsv1.DaemonSet) {
 	}
 }
 
+// applyAdvanced takes over a new version of an Advanced DaemonSet.
+func (w *world) applyAdvanced(set *Advanced) {
+	if w.set == nil || w.set.UID != set.UID {
+		w.limits = newLimits()
+	}
+	w.limits.learn(set)
+	w.applySet(set.DaemonSet)
+}
+
+// forget drops a set that is gone: what becomes of its pods is not the controller's doing any more.
+func (w *world) forget(set metav1.Object, gone bool) {
+	if gone && w.set != nil && w.set.UID == set.GetUID() {
+		w.set, w.limits = nil, nil
+	}
+}
+
 // place works out whether a node is eligible. A node that is not (any more) leaves the baseline.
 func (w *world) place(name string) {
 	node, exists := w.nodes[name]
@@ -107,6 +129,10 @@ func (w *world) place(name string) {
 	}
 	delete(w.eligible, name)
 	delete(w.joined, name)
+	if w.limits != nil { // should it come back, it is a new one
+		delete(w.limits.last, name)
+		delete(w.limits.begunNodes, name)
+	}
 }
 
 // notePod keeps the lists of the report.
@@ -163,6 +189,7 @@ func (w *world) countPods(at time.Time) map[string]bool {
 		w.counts[node]++
 		switch {
 		case terminal(pod): // it holds the node, but it is neither available nor about to be
+		case w.limits != nil && preparing(pod): // so is one that waits for its hook
 		case Available(pod, minReady, at):
 			up[node] = true
 		case pod.DeletionTimestamp == nil:

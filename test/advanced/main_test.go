@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package advanced tests what a user of Advanced DaemonSets (apps.kruise.io) sees, on a real control plane with simulated nodes.
+//
+// Vocabulary: a scenario is one story, told by applying YAML with kubectl and watching what happens; its stage is a namespace
+// and some nodes of its own; a fragment is a piece of YAML that is merged into the scenario's manifest before it is applied.
+//
+// The rule: a recorder (package observe) watches each scenario from before its first manifest is applied, and judges every event.
+// That nothing happens is never shown by waiting for a while, but by a status that says why nothing happens.
+//
+//	go test ./advanced -run TestSmoke                 ten of the scenarios, less than a minute
+//	go test ./advanced -parallel 12 -timeout 12m      all of them
+//	go test ./advanced -run TestScenarios/NAME        one of them
+package advanced
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"everynode.dev/everynode/localplane/simkubelet"
+	"everynode.dev/everynode/test/harness"
+)
+
+// firstNodes is how many nodes the plane starts with; scenarios that want more add them.
+const firstNodes = 40
+
+// grace is how long a node may be silent before it is NotReady.
+const grace = 12 * time.Second
+
+// shared is the plane of this run. It is started by the first test that asks for it and stopped by TestMain.
+var shared struct {
+	once    sync.Once
+	cluster *harness.Cluster
+	err     error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shared.cluster != nil {
+		if err := shared.cluster.Stop(code != 0); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// cluster is the plane that the scenarios share.
+func cluster(t *testing.T) *harness.Cluster {
+	t.Helper()
+	shared.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		defer cancel()
+		shared.cluster, shared.err = harness.Start(ctx, options(1))
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.cluster
+}
+
+func options(managers int) harness.Options {
+	return harness.Options{
+		Nodes: firstNodes, Controller: harness.Everynode, Advanced: true, Managers: managers, Sim: quick(), Grace: grace,
+	}
+}
+
+// quick is a profile whose delays can be seen and not felt: there are many scenarios.
+func quick() *simkubelet.Profile {
+	p := simkubelet.Realistic()
+	p.ImagePull, p.ContainerStart, p.ContainerReady = 200*time.Millisecond, 50*time.Millisecond, 150*time.Millisecond
+	p.ContainerStop, p.PodStop, p.InitRun = 100*time.Millisecond, 200*time.Millisecond, 50*time.Millisecond
+	return &p
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package advanced
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"everynode.dev/everynode/test/harness"
+)
+
+// chaosNodes is how many nodes the sets have whose managers are killed, chaosKept how many of them a partition holds back.
+const chaosNodes, chaosKept = 20, 8
+
+// The tests here break what the scenarios share, so none of them runs beside another test.
+
+// TestManagerKilledMidRoll: the manager is killed and started again three times in the middle of four updates.
+func TestManagerKilledMidRoll(t *testing.T) {
+	c := cluster(t)
+	var stages []*stage
+	for _, fields := range []string{
+		"maxUnavailable: 3", inPlace + ", maxUnavailable: 3", "maxSurge: 3", "maxUnavailable: 3, partition: " + strconv.Itoa(chaosKept),
+	} {
+		s := newStage(t, c, chaosNodes)
+		s.apply(rolling(fields))
+		stages = append(stages, s)
+	}
+	for _, s := range stages {
+		s.rolled()
+	}
+	for _, s := range stages {
+		s.apply(withImage(two))
+	}
+	killMidRoll(t, c, stages, harness.ManagerComponent)
+	for _, s := range stages[:3] {
+		s.rolled(s.runs(two))
+	}
+	stages[3].held(chaosNodes - chaosKept)
+	for _, s := range stages {
+		s.finish()
+	}
+}
+
+// killMidRoll kills the managers in turn, each time when a few more nodes of every stage are updated.
+func killMidRoll(t *testing.T, c *harness.Cluster, stages []*stage, managers ...string) {
+	t.Helper()
+	const kills, more = 3, 4
+	for kill := range kills {
+		for _, s := range stages {
+			s.Wait("the update goes on", func(harness.View) error {
+				if updated := len(s.running(two)); updated <= more*kill {
+					return fmt.Errorf("%d nodes are updated", updated)
+				}
+				return nil
+			})
+		}
+		victim := managers[kill%len(managers)]
+		c.Kill(t, victim)
+		c.StartComponent(t, victim)
+	}
+}
+
+// TestTwoManagers: of two managers one leads; when it is killed the other goes on.
+func TestTwoManagers(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	c, err := harness.Start(ctx, options(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(t.Failed()); err != nil {
+			t.Error(err)
+		}
+	})
+	s := newStage(t, c, chaosNodes)
+	s.run(rolling("maxUnavailable: 2"))
+	s.apply(withImage(two))
+	killMidRoll(t, c, []*stage{s}, harness.ManagerComponent, harness.ManagerComponent+"-2")
+	s.rolled(s.runs(two))
+	s.finish()
+}
