@@ -27,7 +27,7 @@ func annotationRules() []annotationRule {
 		{kruise.PredownloadParallelism, "must be a whole number from 1", positive},
 		{kruise.PredownloadTimeout, "must be a whole number of seconds from 1", positive},
 		{kruise.PredownloadMinUpdatedReady, "must be a whole number from 0, or a percentage up to 100%", numberOrPercent},
-		{appsv1.DeprecatedTemplateGeneration, "must be a whole number; better leave it to the controller", isInteger},
+		{appsv1.DeprecatedTemplateGeneration, "must be a whole number; better remove it, for it has no effect here", isInteger},
 		{everynode.InPlaceGrace, "must be a whole number of seconds from 0", func(s string) bool { return s == "0" || positive(s) }},
 		{everynode.MaxReplacing, "must be a whole number from 1, or a percentage from 1% to 100%", func(s string) bool {
 			q := intstr.Parse(s)
@@ -45,6 +45,10 @@ func (v *validator) annotations(old map[string]string) {
 		if ok && (!was || value != before) && !rule.valid(value) {
 			v.report(field.Invalid(field.NewPath("metadata", "annotations").Key(rule.key), value, rule.sentence))
 		}
+	}
+	if value, ok := annotations[appsv1.DeprecatedTemplateGeneration]; ok && isInteger(value) && value != old[appsv1.DeprecatedTemplateGeneration] {
+		v.warn(field.NewPath("metadata", "annotations").Key(appsv1.DeprecatedTemplateGeneration),
+			"has no effect here: which pods are up to date is told by their revision; remove it")
 	}
 }
 
