@@ -25,6 +25,7 @@ SMOKE_BUDGET ?= 5m
 UPSTREAM_BUDGET ?= 10m
 INTEGRATION_BUDGET ?= 30m
 ADVANCED_BUDGET ?= 12m
+MIGRATION_BUDGET ?= 6m
 SCALE_BUDGET ?= 5m
 DEMO_BUDGET ?= 5m
 
@@ -88,7 +89,7 @@ test: build test-unit test-race test-localplane test-parity test-smoke test-upst
 	@$(STEP) -l
 
 .PHONY: test-all
-test-all: build test-unit test-race test-localplane test-parity test-integration test-advanced test-scale test-upstream test-demo ## Run the tests, and everything that an issue promised to show
+test-all: build test-unit test-race test-localplane test-parity test-integration test-advanced test-migration test-scale test-upstream test-demo ## Run the tests, and everything that an issue promised to show
 	@$(STEP) -l
 
 .PHONY: test-unit
@@ -130,6 +131,12 @@ test-integration: build ## All integration tests, on planes
 test-advanced: build ## All scenarios of the Advanced DaemonSet, on planes
 	@$(STEP) -b $(ADVANCED_BUDGET) 'scenarios of the Advanced DaemonSet' \
 		go test -C test -count=1 -v -parallel $(SCENARIOS_AT_ONCE) -timeout $(ADVANCED_BUDGET) $(GO_TEST_FLAGS) ./advanced/...
+
+# One plane for what follows one after the other, and one for the test that waits most of the time.
+.PHONY: test-migration
+test-migration: build ## Native to Advanced and back, taking over from OpenKruise, drain, and deaths in mid-roll, on planes of 50 nodes
+	@$(STEP) -b $(MIGRATION_BUDGET) 'migration tests' \
+		go test -C test -count=1 -v -parallel 2 -timeout $(MIGRATION_BUDGET) $(GO_TEST_FLAGS) ./migration/...
 
 .PHONY: test-scale
 test-scale: build ## What a plane promises about its size: 1,000 nodes Ready within 30 seconds

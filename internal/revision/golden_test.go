@@ -149,3 +149,27 @@ func checkRecorded(t *testing.T, path string, template map[string]any) {
 		t.Errorf("%s is not found in a history: %+v", path, r)
 	}
 }
+
+// A hash that another version has computed says nothing today: whoever computes it anew takes every pod for an old one.
+func TestRecordedHashesAreNotTodays(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "recorded", "hashes.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if recorded, err := filepath.Glob(filepath.Join("testdata", "recorded", "*.json")); err != nil || len(lines) != len(recorded) {
+		t.Fatalf("%d hashes of %d recordings (%v)", len(lines), len(recorded), err)
+	}
+	for _, line := range lines {
+		var name, writer, hash string
+		if n, err := fmt.Sscan(line, &name, &writer, &hash); n != 3 {
+			t.Fatalf("reading %q: %v", line, err)
+		}
+		if _, err := os.Stat(filepath.Join("testdata", "recorded", name+"."+writer+".json")); err != nil {
+			t.Error(err)
+		}
+		if today, err := revision.Hash(readTemplate(t, name), nil); err != nil || today == hash {
+			t.Errorf("%s: today's hash is %s (%v), so it shows nothing", line, today, err)
+		}
+	}
+}

@@ -8,8 +8,9 @@
 //
 // The rule: a change of hands is shown by the witness. It has to have seen no pod come, go or restart, and never two on a node.
 //
-//	go test ./migration -run TestSmoke     one migration, less than a minute
-//	go test ./migration -timeout 10m       everything
+//	go test ./migration -run TestNativeToAdvanced          one migration, less than a minute
+//	go test ./migration -parallel 2 -timeout 10m           everything, in about three minutes
+//	go test ./migration -run TestChangesOfHands/Drained    one of the others
 package migration
 
 import (

@@ -131,9 +131,9 @@ const (
 	agentImage3   = "registry.example.com/agent:v3"
 )
 
-// TestSmokeNativeToAdvanced: a set that Kubernetes 1.32 has made and that Everynode looks after becomes an Advanced one, rolls,
+// TestNativeToAdvanced: a set that Kubernetes 1.32 has made and that Everynode looks after becomes an Advanced one, rolls,
 // and becomes a native one again.
-func TestSmokeNativeToAdvanced(t *testing.T) {
+func TestNativeToAdvanced(t *testing.T) {
 	c := cluster(t)
 	s := c.Space(t, allNodes)
 	c.Kill(t, harness.ManagerComponent)
