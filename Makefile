@@ -44,6 +44,8 @@ LOCALPLANE_LDFLAGS := $(addprefix -X k8s.io/component-base/version.,\
 	gitVersion=$(KUBERNETES_VERSION) gitMajor=$(call kubernetes_number,1) gitMinor=$(call kubernetes_number,2))
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 MANAGER_LDFLAGS := -X main.version=$(VERSION)
+AGENT_LDFLAGS := -X main.version=$(VERSION)
+AGENT_LIMIT := 40000000
 
 # Without cgo everything is built with Go alone, and the modules share one build cache. Only the race detector needs more.
 export CGO_ENABLED := 0
@@ -67,11 +69,18 @@ up: build ## Run a Kubernetes control plane with NODES simulated nodes and Every
 	@bin/localplane up --nodes $(strip $(NODES)) --dir $(strip $(DIR)) $(ARGS)
 
 .PHONY: build
-build: build-manager build-localplane ## Build bin/everynode-manager and bin/localplane
+build: build-manager build-agent build-localplane ## Build bin/everynode-manager, bin/everynode-agent and bin/localplane
 
 .PHONY: build-manager
 build-manager:
 	@$(STEP) 'build bin/everynode-manager' hack/build -ldflags '$(MANAGER_LDFLAGS)' -o bin/everynode-manager ./cmd/everynode-manager
+
+# One agent runs on every node, so it is kept small: AGENT_LIMIT bytes at most.
+.PHONY: build-agent
+build-agent:
+	@$(STEP) 'build bin/everynode-agent' hack/build -ldflags '-s -w $(AGENT_LDFLAGS)' -o bin/everynode-agent ./cmd/everynode-agent
+	@size=$$(wc -c <bin/everynode-agent); test $$size -le $(AGENT_LIMIT) || { \
+		echo "bin/everynode-agent has $$size bytes, and may have $(AGENT_LIMIT): find out with go tool nm what makes it large" >&2; exit 1; }
 
 .PHONY: build-localplane
 build-localplane:

@@ -15,11 +15,17 @@ import (
 
 // flags lists the flags of everynode-manager, as its --help does.
 func flags(*arch.Tree) (string, error) {
-	var b strings.Builder
 	command := manager.NewCommand("")
-	fmt.Fprintf(&b, "# Flags of everynode-manager\n\n%s\n\n| flag | default | meaning |\n|---|---|---|\n", command.Long)
+	table, err := flagTable(command.Flags())
+	return fmt.Sprintf("# Flags of everynode-manager\n\n%s\n\n%s", command.Long, table), err
+}
+
+// flagTable has a line for each flag that a user may give.
+func flagTable(set *pflag.FlagSet) (string, error) {
+	var b strings.Builder
+	b.WriteString("| flag | default | meaning |\n|---|---|---|\n")
 	var err error
-	command.Flags().VisitAll(func(f *pflag.Flag) {
+	set.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden || f.Deprecated != "" {
 			return
 		}

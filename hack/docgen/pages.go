@@ -18,6 +18,7 @@ func pages() []page {
 		{"verdicts.md", verdicts},
 		{"flags.md", flags},
 		{"metrics.md", metricsPage},
+		{"agent.md", agentPage},
 		{"advanced-daemonset.md", advanced},
 	}
 }

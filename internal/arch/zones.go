@@ -48,13 +48,6 @@ func pureZones() []Zone {
 		Bans:     slices.Concat(noClock, noIO),
 		Deep:     noClient,
 	}, {
-		Name:     "image pulls",
-		Packages: []string{"internal/imagepull"},
-		May:      slices.Concat(pureAPI, []string{"./api/...", "./internal/imageref"}),
-		Reason:   "which node pulls next is a function of what is known, so that it can be tested without a cluster",
-		Bans:     slices.Concat(noClock, noIO),
-		Deep:     noClient,
-	}, {
 		Name:     "dialect",
 		Packages: []string{"internal/dialect/..."},
 		May: slices.Concat(pureAPI, []string{
@@ -176,6 +169,20 @@ func agentZones() []Zone {
 		May:      []string{"std", "k8s.io/cri-api/...", "google.golang.org/grpc"},
 		Reason:   "a runtime for tests has to be one, and nothing else",
 		Tests:    true,
+	}, {
+		Name:     "agent",
+		Packages: []string{"internal/agent"},
+		May: []string{
+			"std", "k8s.io/api/core/v1", "k8s.io/apimachinery/...", "k8s.io/client-go/...", "k8s.io/component-base/...", "k8s.io/klog/v2",
+			"github.com/prometheus/client_golang/...", "github.com/spf13/cobra", "github.com/spf13/pflag", "gopkg.in/evanphx/json-patch.v4",
+			"./api/kruise/...", "./internal/agent/...",
+		},
+		Reason: "one runs on every node, so it stays small, and it shares nothing with the manager that could drift unnoticed",
+		Deep: []Ban{
+			noKubernetes[0],
+			{"sigs.k8s.io/controller-runtime", "the agent watches one object; what is made for many doubles its size"},
+			{"k8s.io/client-go/kubernetes", "the types of all APIs are most of the size of a client"},
+		},
 	}}
 }
 
@@ -196,7 +203,7 @@ func mainZones() []Zone {
 	}, {
 		Name:     "main",
 		Packages: []string{"cmd/..."},
-		May:      []string{"std", "sigs.k8s.io/controller-runtime", "./internal/manager"},
+		May:      []string{"std", "sigs.k8s.io/controller-runtime", "./internal/manager", "./internal/agent"},
 		Reason:   "a main reads its flags, wires and runs; all else has a place where it can be tested",
 		Deep:     noKubernetes,
 		MaxLines: 80,

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register" // adds --logging-format json
+	"k8s.io/klog/v2"
+
+	"everynode.dev/everynode/internal/agent/credentials"
+	"everynode.dev/everynode/internal/agent/cri"
+	"everynode.dev/everynode/internal/agent/pull"
+)
+
+// run wires everything and works until ctx ends.
+func run(ctx context.Context, o *options) error {
+	if err := logsapi.ValidateAndApply(o.logs, nil); err != nil {
+		return &UsageError{err.Error()}
+	}
+	cfg, err := restConfig(o.kubeconfig)
+	if err != nil {
+		return err
+	}
+	c, err := newCluster(cfg, o.node)
+	if err != nil {
+		return err
+	}
+	chain, err := o.keyChain(c)
+	if err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	recorder, endEvents := c.recorder(ctx)
+	defer endEvents()
+	l := newLoop()
+	l.store, l.changed, l.keys = c, c.changed, chain
+	l.limits = pull.Limits{Pulls: o.pulls, FillPercent: o.fillPercent}
+	l.tell = newTeller(recorder, registry)
+	client := cri.New(o.socket)
+	defer client.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is left to be lost
+	l.runtime = client
+	endServer, err := serve(o.metricsAddress, registry, probes{ready: c.informer.HasSynced, beat: &l.beat})
+	if err != nil {
+		return err
+	}
+	defer endServer()
+	work(ctx, c, l)
+	return nil
+}
+
+// work runs the loop once the NodeImage was read for the first time: before that nobody knows what is there already.
+func work(ctx context.Context, c *cluster, l *loop) {
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		c.informer.RunWithContext(ctx)
+	}()
+	klog.InfoS("Agent begins", "node", c.node)
+	if cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced) {
+		l.run(ctx)
+	}
+	<-watched
+	klog.InfoS("Agent ends", "node", c.node)
+}
+
+func (o *options) keyChain(c *cluster) (*keyChain, error) {
+	chain := &keyChain{namespace: o.secretNamespace, get: c.secret, seen: map[string]*corev1.Secret{}}
+	if o.pluginConfig == "" {
+		return chain, nil
+	}
+	plugins, err := credentials.Load(o.pluginConfig, o.pluginDir)
+	chain.plugins = plugins
+	return chain, err
+}
+
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("no cluster to work on: %w (give --kubeconfig, set KUBECONFIG, or run in a pod)", err)
+	}
+	cfg.UserAgent = puller
+	return cfg, nil
+}

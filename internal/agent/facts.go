@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"everynode.dev/everynode/internal/agent/cri"
+	"everynode.dev/everynode/internal/agent/pull"
+)
+
+// facts asks the runtime, when there is a want for which its answer matters.
+func (l *loop) facts(ctx context.Context) pull.Facts {
+	facts := pull.Facts{Runs: l.runs, Present: map[string]pull.Image{}}
+	idle := l.idle()
+	refs := map[string]bool{}
+	for _, w := range idle {
+		refs[w.Ref] = true
+	}
+	for ref := range l.looked {
+		if !refs[ref] {
+			delete(l.looked, ref)
+		}
+	}
+	for _, w := range idle {
+		if w.Always || w.Invalid != "" {
+			continue
+		}
+		id, err := l.look(ctx, w)
+		switch {
+		case cri.IsAway(err):
+			facts.Down = err.Error()
+			return facts
+		case err != nil:
+			klog.ErrorS(err, "Looking for an image", "image", w.Ref)
+		case id != "":
+			facts.Present[w.Ref] = pull.Image{ID: id}
+		}
+	}
+	if len(idle) > 0 {
+		facts.Fill, facts.Down = l.fill(ctx)
+	}
+	return facts
+}
+
+// idle are the wants that have not ended and have no run.
+func (l *loop) idle() []pull.Want {
+	busy := map[pull.Key]bool{}
+	for i := range l.memory.States {
+		if s := &l.memory.States[i]; s.Final() || s.Run != 0 && l.cancels[s.Run] != nil {
+			busy[s.Key] = true
+		}
+	}
+	idle := []pull.Want{}
+	for _, w := range l.wants {
+		if !busy[w.Key] {
+			idle = append(idle, w)
+		}
+	}
+	return idle
+}
+
+// look returns the ID of an image that is there. An answer is good for a while: with many wants in the queue each step would
+// ask for all of them otherwise.
+func (l *loop) look(ctx context.Context, w pull.Want) (string, error) {
+	if last, ok := l.looked[w.Ref]; ok && time.Since(last.at) < lookAgain {
+		return last.id, nil
+	}
+	id, err := l.runtime.Image(ctx, l.orders[w.Key].ref)
+	if err != nil {
+		return "", err
+	}
+	l.looked[w.Ref] = look{time.Now(), id}
+	return id, nil
+}
+
+// fill returns how full the image file system is, and why the runtime is down if it is.
+func (l *loop) fill(ctx context.Context) (pull.Fill, string) {
+	percent, err := l.runtime.Fill(ctx)
+	switch {
+	case cri.IsAway(err):
+		return pull.Fill{}, err.Error()
+	case err != nil:
+		klog.ErrorS(err, "The limit of the image file system cannot be kept")
+		return pull.Fill{}, ""
+	}
+	return pull.Fill{Known: true, Percent: percent}, ""
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"everynode.dev/everynode/internal/agent/credentials"
+)
+
+// askSecret is how often the API server is asked for a secret while it does not answer.
+const askSecret = 2 * time.Second
+
+// keys finds what a registry may want to see.
+type keys interface {
+	// find returns credentials in the order in which to try them, and beside them what was wrong with others.
+	find(ctx context.Context, o order) ([]credentials.Credential, error)
+}
+
+// keyChain looks into the pull secrets of the order, and asks the plugins of the node after that, as the kubelet does.
+type keyChain struct {
+	// namespace is the only one from which secrets are taken.
+	namespace string
+	get       func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+	plugins   *credentials.Plugins // nil without a configuration
+
+	mu   sync.Mutex
+	seen map[string]*corev1.Secret
+}
+
+func (k *keyChain) find(ctx context.Context, o order) ([]credentials.Credential, error) {
+	ring := &credentials.Keyring{}
+	var wrong []error
+	for _, ref := range o.secrets {
+		if ref.Namespace != k.namespace {
+			wrong = append(wrong, fmt.Errorf("pull secret %s/%s: this agent takes secrets from the namespace %s alone", ref.Namespace, ref.Name, k.namespace))
+			continue
+		}
+		secret, err := k.secret(ctx, ref.Name)
+		if err == nil {
+			err = ring.AddSecret(secret)
+		}
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("pull secret %s/%s: %w", ref.Namespace, ref.Name, err))
+		}
+	}
+	found := ring.Lookup(o.ref.Repository)
+	if k.plugins != nil {
+		more, err := k.plugins.Ask(ctx, o.ref.Repository)
+		found = append(found, more.Lookup(o.ref.Repository)...)
+		wrong = append(wrong, err)
+	}
+	return found, errors.Join(wrong...)
+}
+
+// secret returns a secret. While the API server is away, it is the one that was seen last; without that there is nothing to do
+// but to wait as long as the pull may take.
+func (k *keyChain) secret(ctx context.Context, name string) (secret *corev1.Secret, err error) {
+	failed := wait.PollUntilContextCancel(ctx, askSecret, true, func(ctx context.Context) (bool, error) {
+		secret, err = k.get(ctx, k.namespace, name)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		switch {
+		case err == nil:
+			k.seen[name] = secret
+			return true, nil
+		case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+			delete(k.seen, name)
+			return true, nil
+		}
+		if known := k.seen[name]; known != nil {
+			secret, err = known, nil
+			return true, nil
+		}
+		return false, nil
+	})
+	if err == nil {
+		err = failed
+	}
+	return secret, err
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/klog/v2"
+
+	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/agent/cri"
+	"everynode.dev/everynode/internal/agent/pull"
+)
+
+// Times of the loop.
+const (
+	// lookAgain is how often the runtime is asked whether somebody else has pulled what we wait for.
+	lookAgain = 30 * time.Second
+	// askDown is how often a runtime that does not answer is asked again.
+	askDown = 2 * time.Second
+	// The pace of writes of the status: a few at once, then one every two seconds.
+	writesPerSecond, writesAtOnce = 0.5, 5
+	// retryWrite is the pause after a write that failed, or that has to wait for the pace.
+	retryWrite = 2 * time.Second
+)
+
+// store is where the NodeImage is.
+type store interface {
+	// Object is the newest NodeImage that is known, nil when there is none.
+	Object() *v1beta1.NodeImage
+	// PatchStatus changes the status and returns the object as it is then.
+	PatchStatus(ctx context.Context, patch []byte) (*v1beta1.NodeImage, error)
+}
+
+// runtime is the container runtime.
+type runtime interface {
+	Image(ctx context.Context, ref cri.Reference) (string, error)
+	Pull(ctx context.Context, p cri.Pull) (string, error)
+	Fill(ctx context.Context) (int, error)
+}
+
+// loop is the agent at work. All fields belong to the goroutine of run.
+type loop struct {
+	store   store
+	changed <-chan struct{}
+	runtime runtime
+	keys    keys
+	limits  pull.Limits
+	tell    teller
+	pace    flowcontrol.PassiveRateLimiter
+
+	object  *v1beta1.NodeImage
+	uid     types.UID
+	wants   []pull.Want
+	orders  map[pull.Key]order
+	memory  pull.Memory
+	runs    []pull.Run
+	cancels map[int64]context.CancelFunc
+	looked  map[string]look
+	final   []pull.State // became final since the status was written
+
+	ended   chan ending
+	wrote   chan written
+	done    chan struct{} // closed when nobody listens to the other two any more
+	writing bool
+	// writeAt is when a write may be tried that is due.
+	writeAt time.Time
+	// beat is the Unix time of the last step; others read it.
+	beat atomic.Int64
+	// beside are the pulls and writes that go on beside the loop.
+	beside sync.WaitGroup
+}
+
+// look is what the runtime said of an image.
+type look struct {
+	at time.Time
+	id string
+}
+
+// ending is a pull that has ended.
+type ending struct {
+	run  int64
+	id   string
+	text string
+	err  error
+}
+
+// written is a write of the status that has ended.
+type written struct {
+	object *v1beta1.NodeImage
+	events []pull.State
+	err    error
+}
+
+// newLoop returns a loop with nothing in it; what it needs is set by the caller.
+func newLoop() *loop {
+	return &loop{
+		orders: map[pull.Key]order{}, cancels: map[int64]context.CancelFunc{}, looked: map[string]look{},
+		ended: make(chan ending), wrote: make(chan written), done: make(chan struct{}),
+		pace: flowcontrol.NewTokenBucketPassiveRateLimiter(writesPerSecond, writesAtOnce),
+	}
+}
+
+// run works until ctx ends. Then it gives up the pulls that go on; the next agent begins them again.
+func (l *loop) run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer l.beside.Wait()
+	defer close(l.done)
+	defer cancel()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.changed:
+		case e := <-l.ended:
+			l.end(e)
+		case w := <-l.wrote:
+			l.noteWritten(w)
+		case <-timer.C:
+		}
+		timer.Reset(max(0, time.Until(l.step(ctx))))
+	}
+}
+
+// step takes in what there is, decides and acts, and returns when to take the next step if nothing happens.
+func (l *loop) step(ctx context.Context) time.Time {
+	l.read()
+	now := time.Now()
+	l.beat.Store(now.Unix())
+	s := pull.Snapshot{Now: now, Limits: l.limits, Wants: l.wants, Memory: l.memory, Facts: l.facts(ctx)}
+	p := pull.Decide(s)
+	l.remember(p)
+	for _, a := range p.Actions {
+		l.act(ctx, a, now)
+	}
+	l.tell.decided(p.Memory.States, s.Facts)
+	next := now.Add(lookAgain)
+	if s.Facts.Down != "" {
+		next = now.Add(askDown)
+	}
+	for _, at := range []time.Time{p.Wake, l.write(ctx, now)} {
+		if !at.IsZero() && at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}
+
+// read takes in the NodeImage. One of another UID is another: only its own status is remembered.
+func (l *loop) read() {
+	object := l.store.Object()
+	if object == nil {
+		l.object, l.uid, l.wants, l.orders = nil, "", nil, map[pull.Key]order{}
+		return
+	}
+	if object.UID != l.uid {
+		l.uid, l.final = object.UID, nil
+		l.memory.States = statesOf(&object.Status)
+	}
+	l.object = newer(l.object, object)
+	l.wants, l.orders = wantsOf(l.object.Spec)
+}
+
+// remember keeps the memory, and which wants became final with it.
+func (l *loop) remember(p pull.Plan) {
+	open := map[pull.Key]bool{}
+	for _, s := range l.memory.States {
+		open[s.Key] = !s.Final()
+	}
+	for _, s := range p.Memory.States {
+		if was, known := open[s.Key]; s.Final() && (was || !known) {
+			l.final = append(l.final, s)
+			klog.InfoS("Image has ended", "image", s.Image, "tag", s.Tag, "version", s.Version, "phase", s.Phase.String(), "message", s.Message)
+		}
+	}
+	l.memory = p.Memory
+	kept := l.runs[:0]
+	for _, r := range l.runs {
+		if r.Result == pull.Running {
+			kept = append(kept, r)
+		}
+	}
+	l.runs = kept
+}
+
+func (l *loop) act(ctx context.Context, a pull.Action, now time.Time) {
+	switch a.Kind {
+	case pull.Cancel:
+		klog.InfoS("Cancelling pull", "image", a.Ref, "run", a.Run, "cause", a.Cause.String())
+		for i := range l.runs {
+			if l.runs[i].Number == a.Run {
+				l.runs[i].Cancelled = a.Cause
+			}
+		}
+		l.cancels[a.Run]()
+	case pull.Start:
+		klog.InfoS("Pulling image", "image", a.Ref, "run", a.Run)
+		l.runs = append(l.runs, pull.Run{Number: a.Run, Key: a.Key, Ref: a.Ref, Began: now, Until: a.Until})
+		ctx, cancel := context.WithCancel(ctx)
+		l.cancels[a.Run] = cancel
+		o := l.orders[a.Key]
+		l.beside.Go(func() { l.pull(ctx, a.Run, o) })
+	}
+}
+
+// end takes in what became of a pull.
+func (l *loop) end(e ending) {
+	l.cancels[e.run]()
+	delete(l.cancels, e.run)
+	for i := range l.runs {
+		r := &l.runs[i]
+		if r.Number != e.run {
+			continue
+		}
+		switch {
+		case e.err == nil:
+			r.Result, r.Text = pull.Done, e.id
+		case cri.IsAway(e.err):
+			r.Result, r.Text = pull.Lost, e.text
+		default:
+			r.Result, r.Text = pull.Failed, e.text
+		}
+		l.tell.pulled(*r, time.Now())
+	}
+}

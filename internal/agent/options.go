@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+	logsapi "k8s.io/component-base/logs/api/v1"
+
+	"everynode.dev/everynode/api/kruise"
+)
+
+// nodeNameVariable is where the name of the node is when no flag says it.
+const nodeNameVariable = "NODE_NAME"
+
+// options are the settings of the agent.
+type options struct {
+	kubeconfig      string
+	node            string
+	socket          string
+	metricsAddress  string
+	pulls           int
+	fillPercent     int
+	secretNamespace string
+	pluginConfig    string
+	pluginDir       string
+	logs            *logsapi.LoggingConfiguration
+}
+
+// UsageError is an error of whoever wrote the command line.
+type UsageError struct{ message string }
+
+func (e *UsageError) Error() string { return e.message }
+
+func usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
+
+// NewCommand returns the command everynode-agent of that version.
+func NewCommand(version string) *cobra.Command {
+	o := &options{logs: logsapi.NewLoggingConfiguration()}
+	command := &cobra.Command{
+		Use:   "everynode-agent",
+		Short: "Has the images on its node that are wanted there.",
+		Long: "everynode-agent runs on each node. It pulls the images that the NodeImage of its node names, through the\n" +
+			"container runtime of the node, and tells in the status of the NodeImage how far it is.",
+		Example: "  everynode-agent --node-name node-1 --kubeconfig /etc/kubernetes/kubelet.conf\n\n" +
+			"  # With the credential provider plugins of the kubelet:\n" +
+			"  everynode-agent --node-name node-1 --credential-provider-config /etc/kubernetes/credentials.yaml \\\n" +
+			"    --credential-provider-bin-dir /usr/libexec/kubernetes/credentials",
+		Version:       version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unexpected argument %q: everything is given by flags", args[0])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.complete(); err != nil {
+				return err
+			}
+			return run(c.Context(), o)
+		},
+	}
+	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{err.Error()} })
+	o.addFlags(command.Flags())
+	return command
+}
+
+func (o *options) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "The kubeconfig of the cluster. Without it, the KUBECONFIG variable, the service account of the pod, or ~/.kube/config.")
+	fs.StringVar(&o.node, "node-name", "", "The name of the node that the agent runs on. Without it, the "+nodeNameVariable+" variable.")
+	fs.StringVar(&o.socket, "cri-socket", "unix:///run/containerd/containerd.sock", "The socket of the container runtime.")
+	fs.StringVar(&o.metricsAddress, "metrics-bind-address", "127.0.0.1:10268", "Where /metrics, /healthz and /readyz are served; 0 switches them off.")
+	fs.IntVar(&o.pulls, "max-concurrent-pulls", 3, "How many images are pulled at once; 0 is any number.")
+	fs.IntVar(&o.fillPercent, "image-fs-limit", 85, "From how many percent on the image file system is too full to pull anything ahead; 0 is no limit.")
+	fs.StringVar(&o.secretNamespace, "pull-secret-namespace", kruise.PullSecretNamespace, "The only namespace from which pull secrets are read.")
+	fs.StringVar(&o.pluginConfig, "credential-provider-config", "", "The credential provider config of the kubelet, a file or a directory.")
+	fs.StringVar(&o.pluginDir, "credential-provider-bin-dir", "", "The directory with the credential provider plugins of the kubelet.")
+	logsapi.AddFlags(o.logs, fs)
+}
+
+// complete fills in what is not said, and checks the whole of the settings.
+func (o *options) complete() error {
+	if o.node == "" {
+		o.node = os.Getenv(nodeNameVariable)
+	}
+	_, _, addressErr := net.SplitHostPort(o.metricsAddress)
+	switch {
+	case o.node == "":
+		return usagef("the agent does not know its node: give --node-name, or set %s", nodeNameVariable)
+	case len(validation.IsDNS1123Subdomain(o.node)) > 0:
+		return usagef("--node-name %q is not the name of a node: use lower-case letters, digits, '-' and '.'", o.node)
+	case !strings.HasPrefix(o.socket, "unix:///"):
+		return usagef("--cri-socket %q is not a socket: write for example unix:///run/containerd/containerd.sock", o.socket)
+	case o.metricsAddress != "0" && addressErr != nil:
+		return usagef("--metrics-bind-address %q cannot be listened on: %v: write host:port, or 0", o.metricsAddress, addressErr)
+	case o.pulls < 0:
+		return usagef("--max-concurrent-pulls must not be negative, but got %d", o.pulls)
+	case o.fillPercent < 0 || o.fillPercent > 100:
+		return usagef("--image-fs-limit is a percentage from 0 to 100, but got %d", o.fillPercent)
+	case len(validation.IsDNS1123Label(o.secretNamespace)) > 0:
+		return usagef("--pull-secret-namespace %q is not the name of a namespace: use lower-case letters, digits and '-'", o.secretNamespace)
+	case (o.pluginConfig == "") != (o.pluginDir == ""):
+		return usagef("--credential-provider-config and --credential-provider-bin-dir belong together: give both, or none")
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/tools/record"
+
+	"everynode.dev/everynode/internal/agent/pull"
+)
+
+func TestMistakesOnTheCommandLine(t *testing.T) {
+	t.Setenv(nodeNameVariable, "")
+	for want, args := range map[string]string{
+		"give --node-name":                      "",
+		`--node-name "A_b" is not`:              "--node-name A_b",
+		"write for example unix:///run":         "--node-name a --cri-socket /run/containerd.sock",
+		"write host:port, or 0":                 "--node-name a --metrics-bind-address here",
+		"must not be negative":                  "--node-name a --max-concurrent-pulls -1",
+		"a percentage from 0 to 100":            "--node-name a --image-fs-limit 101",
+		`--pull-secret-namespace "" is not`:     "--node-name a --pull-secret-namespace=",
+		"give both, or none":                    "--node-name a --credential-provider-config /etc/c.yaml",
+		`unexpected argument "serve"`:           "serve",
+		"unknown flag: --max-concurrent-images": "--max-concurrent-images 3",
+	} {
+		command := NewCommand("test")
+		command.SetArgs(strings.Fields(args))
+		command.SetOut(io.Discard)
+		err := command.ExecuteContext(t.Context())
+		if usage := (*UsageError)(nil); !errors.As(err, &usage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v does not say %q", args, err, want)
+		}
+	}
+}
+
+func TestHealthAndMetrics(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	tell := newTeller(record.NewFakeRecorder(1), registry)
+	tell.decided([]pull.State{{Phase: pull.Succeeded}, {Phase: pull.Pulling}}, pull.Facts{Down: "no socket"})
+	tell.pulled(pull.Run{Result: pull.Failed}, time.Now())
+	tell.wrote(nil)
+	ready, beat := false, atomic.Int64{}
+	handler := probes{ready: func() bool { return ready }, beat: &beat}.handler(registry)
+	get := func(path string) (int, string) {
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+		return answer.Code, answer.Body.String()
+	}
+	for step, c := range []struct {
+		ready        bool
+		last         time.Time
+		ready1, live int
+	}{
+		{false, time.Unix(0, 0), 503, 200},
+		{true, time.Now(), 200, 200},
+		{true, time.Now().Add(-time.Hour), 200, 503},
+	} {
+		ready = c.ready
+		beat.Store(c.last.Unix())
+		if code, _ := get("/readyz"); code != c.ready1 {
+			t.Errorf("step %d: ready %d", step, code)
+		}
+		if code, _ := get("/healthz"); code != c.live {
+			t.Errorf("step %d: healthy %d", step, code)
+		}
+	}
+	_, metrics := get("/metrics")
+	for _, line := range []string{
+		`everynode_agent_images{phase="Succeeded"} 1`, `everynode_agent_images{phase="Waiting"} 0`, "everynode_agent_runtime_up 0",
+		`everynode_agent_pulls_total{result="failed"} 1`, `everynode_agent_status_writes_total{result="done"} 1`,
+	} {
+		if !strings.Contains(metrics, line+"\n") {
+			t.Errorf("the metrics lack %s:\n%s", line, metrics)
+		}
+	}
+	for _, d := range Declared() {
+		if !strings.Contains(metrics, "# HELP "+d.Name+" "+d.Help) && d.Type != "histogram" {
+			t.Errorf("%s is declared, but not served", d.Name)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/agent/pull"
+)
+
+// longestMessage is how much of an error a status holds; some runtimes quote whole pages of a registry.
+const longestMessage = 1024
+
+// statusOf writes states down. What others keep in the status stays.
+func statusOf(states []pull.State, before *v1beta1.NodeImageStatus) *v1beta1.NodeImageStatus {
+	status := &v1beta1.NodeImageStatus{Desired: int32(len(states)), FirstSyncStatus: before.FirstSyncStatus}
+	for i := range states {
+		s := &states[i]
+		switch s.Phase {
+		case pull.Succeeded:
+			status.Succeeded++
+		case pull.Broken:
+			status.Failed++
+		case pull.Pulling:
+			status.Pulling++
+		case pull.Waiting:
+			status.Waiting++
+		}
+		if status.ImageStatuses == nil {
+			status.ImageStatuses = map[string]v1beta1.ImageStatus{}
+		}
+		of := status.ImageStatuses[s.Image]
+		of.Tags = append(of.Tags, tagStatusOf(s))
+		status.ImageStatuses[s.Image] = of
+	}
+	return status
+}
+
+func tagStatusOf(s *pull.State) v1beta1.ImageTagStatus {
+	tag := v1beta1.ImageTagStatus{
+		Tag: s.Tag, Version: s.Version, Phase: v1beta1.ImagePullPhase(s.Phase.String()), Progress: int32(s.Progress),
+		StartTime: timeOf(s.Started), CompletionTime: timeOf(s.Completed), Message: s.Message[:min(len(s.Message), longestMessage)],
+	}
+	if s.ImageID != "" {
+		tag.ImageID = s.Image + "@" + s.ImageID
+	}
+	return tag
+}
+
+func timeOf(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &metav1.Time{Time: t}
+}
+
+// statesOf reads a status, as memory of what an agent did before. What has a completion time is final, whatever else it says.
+func statesOf(status *v1beta1.NodeImageStatus) []pull.State {
+	states := []pull.State{}
+	for image, of := range status.ImageStatuses {
+		for _, tag := range of.Tags {
+			s := pull.State{
+				Key: pull.Key{Image: image, Tag: tag.Tag, Version: tag.Version}, Progress: int(tag.Progress), Message: tag.Message,
+				ImageID: strings.TrimPrefix(tag.ImageID, image+"@"),
+			}
+			if tag.StartTime != nil {
+				s.Started = tag.StartTime.Time
+			}
+			switch {
+			case tag.CompletionTime == nil && tag.Phase == v1beta1.ImagePhasePulling:
+				s.Phase = pull.Pulling
+			case tag.CompletionTime == nil:
+				s.Phase = pull.Waiting
+			case tag.Phase == v1beta1.ImagePhaseSucceeded:
+				s.Phase, s.Completed = pull.Succeeded, tag.CompletionTime.Time
+			default:
+				s.Phase, s.Completed = pull.Broken, tag.CompletionTime.Time
+			}
+			states = append(states, s)
+		}
+	}
+	return states
+}
+
+// patchOf is a merge patch that makes one status another, for exactly that object; nil when there is nothing to change.
+func patchOf(uid types.UID, before, after *v1beta1.NodeImageStatus) ([]byte, error) {
+	old, err := json.Marshal(before)
+	if err != nil {
+		return nil, fmt.Errorf("writing the old status: %w", err)
+	}
+	wanted, err := json.Marshal(after)
+	if err != nil {
+		return nil, fmt.Errorf("writing the new status: %w", err)
+	}
+	patch, err := jsonpatch.CreateMergePatch(old, wanted)
+	if err != nil {
+		return nil, fmt.Errorf("comparing the old and the new status: %w", err)
+	}
+	if string(patch) == "{}" {
+		return nil, nil
+	}
+	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": json.RawMessage(patch)})
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
+
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/agent/pull"
+)
+
+// Declaration is one metric.
+type Declaration struct {
+	Name, Type, Help string
+	Labels           []string
+}
+
+// Indices into Declared.
+const (
+	metricImages = iota
+	metricPulls
+	metricSeconds
+	metricRuntimeUp
+	metricFill
+	metricWrites
+)
+
+// Declared returns all metrics of the agent's own.
+func Declared() []Declaration {
+	return []Declaration{
+		metricImages:    {"everynode_agent_images", "gauge", "Wanted images by phase: Waiting, Pulling, Succeeded, Failed.", []string{"phase"}},
+		metricPulls:     {"everynode_agent_pulls_total", "counter", "Pulls that have ended, by result: done, failed, lost (the runtime went away), cancelled.", []string{"result"}},
+		metricSeconds:   {"everynode_agent_pull_seconds", "histogram", "Time that pulls took which brought their image.", nil},
+		metricRuntimeUp: {"everynode_agent_runtime_up", "gauge", "1 while the container runtime answers, 0 while it does not.", nil},
+		metricFill:      {"everynode_agent_image_fs_percent", "gauge", "How full the image file system was when it was looked at last.", nil},
+		metricWrites:    {"everynode_agent_status_writes_total", "counter", "Writes of the status, by result: done, failed.", []string{"result"}},
+	}
+}
+
+// teller tells people and Prometheus what the agent does.
+type teller struct {
+	recorder record.EventRecorder
+	images   *prometheus.GaugeVec
+	pulls    *prometheus.CounterVec
+	seconds  prometheus.Histogram
+	runtime  prometheus.Gauge
+	fill     prometheus.Gauge
+	writes   *prometheus.CounterVec
+}
+
+func newTeller(recorder record.EventRecorder, registry prometheus.Registerer) teller {
+	all := Declared()
+	gauge := func(i int) prometheus.GaugeOpts { return prometheus.GaugeOpts{Name: all[i].Name, Help: all[i].Help} }
+	counter := func(i int) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: all[i].Name, Help: all[i].Help}, all[i].Labels)
+	}
+	t := teller{
+		recorder: recorder,
+		images:   prometheus.NewGaugeVec(gauge(metricImages), all[metricImages].Labels),
+		pulls:    counter(metricPulls),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: all[metricSeconds].Name, Help: all[metricSeconds].Help, Buckets: prometheus.ExponentialBuckets(0.1, 3, 9),
+		}),
+		runtime: prometheus.NewGauge(gauge(metricRuntimeUp)),
+		fill:    prometheus.NewGauge(gauge(metricFill)),
+		writes:  counter(metricWrites),
+	}
+	registry.MustRegister(t.images, t.pulls, t.seconds, t.runtime, t.fill, t.writes)
+	return t
+}
+
+// decided is called after each decision.
+func (t *teller) decided(states []pull.State, facts pull.Facts) {
+	count := map[pull.Phase]int{}
+	for i := range states {
+		count[states[i].Phase]++
+	}
+	for _, phase := range []pull.Phase{pull.Waiting, pull.Pulling, pull.Succeeded, pull.Broken} {
+		t.images.WithLabelValues(phase.String()).Set(float64(count[phase]))
+	}
+	t.runtime.Set(1)
+	if facts.Down != "" {
+		t.runtime.Set(0)
+	}
+	if facts.Fill.Known {
+		t.fill.Set(float64(facts.Fill.Percent))
+	}
+}
+
+// pulled is called when a pull has ended.
+func (t *teller) pulled(r pull.Run, now time.Time) {
+	result := "failed"
+	switch {
+	case r.Result == pull.Done:
+		result = "done"
+		t.seconds.Observe(now.Sub(r.Began).Seconds())
+	case r.Cancelled != pull.NotCancelled:
+		result = "cancelled"
+	case r.Result == pull.Lost:
+		result = "lost"
+	}
+	t.pulls.WithLabelValues(result).Inc()
+}
+
+// wrote is called after each write of the status.
+func (t *teller) wrote(err error) {
+	result := "done"
+	if err != nil {
+		result = "failed"
+	}
+	t.writes.WithLabelValues(result).Inc()
+}
+
+// ended tells of a want that succeeded or failed: at the NodeImage, and of a failure at the objects that want it too.
+func (t *teller) ended(object *v1beta1.NodeImage, s *pull.State, owners []corev1.ObjectReference) {
+	node := &corev1.ObjectReference{
+		APIVersion: v1beta1.GroupVersion().String(), Kind: kruise.KindNodeImage, Name: object.Name, UID: object.UID,
+	}
+	image := fmt.Sprintf("Image %s:%s", s.Image, s.Tag)
+	if s.Phase == pull.Succeeded {
+		t.recorder.Eventf(node, corev1.EventTypeNormal, kruise.ReasonPullSucceeded, "%s, elapsed time %v", image, s.Completed.Sub(s.Started).Round(time.Millisecond))
+		return
+	}
+	t.recorder.Eventf(node, corev1.EventTypeWarning, kruise.ReasonPullFailed, "%s %s", image, s.Message)
+	for i := range owners {
+		t.recorder.Eventf(&owners[i], corev1.EventTypeWarning, kruise.ReasonPullFailed, "%s on node %s %s", image, object.Name, s.Message)
+	}
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/agent/cri"
+	"everynode.dev/everynode/internal/agent/pull"
+)
+
+// order is what belongs to a want but plays no role in the decision.
+type order struct {
+	ref     cri.Reference
+	secrets []v1beta1.ReferenceObject
+	sandbox *v1beta1.SandboxConfig
+	owners  []corev1.ObjectReference
+}
+
+// wantsOf reads a specification.
+func wantsOf(spec v1beta1.NodeImageSpec) ([]pull.Want, map[pull.Key]order) {
+	wants, orders := []pull.Want{}, map[pull.Key]order{}
+	for _, image := range slices.Sorted(maps.Keys(spec.Images)) {
+		of := spec.Images[image]
+		for i := range of.Tags {
+			w, o := wantOf(image, of, &of.Tags[i])
+			if _, twice := orders[w.Key]; !twice {
+				wants, orders[w.Key] = append(wants, w), o
+			}
+		}
+	}
+	return wants, orders
+}
+
+func wantOf(image string, of v1beta1.ImageSpec, tag *v1beta1.ImageTagSpec) (pull.Want, order) {
+	w := pull.Want{
+		Key:    pull.Key{Image: image, Tag: tag.Tag, Version: tag.Version},
+		Always: tag.ImagePullPolicy == v1beta1.PullAlways, Retries: -1,
+	}
+	if p := tag.PullPolicy; p != nil {
+		if p.TimeoutSeconds != nil {
+			w.Timeout = time.Duration(*p.TimeoutSeconds) * time.Second
+		}
+		if p.BackoffLimit != nil {
+			w.Retries = int(*p.BackoffLimit)
+		}
+		if p.ActiveDeadlineSeconds != nil {
+			w.Deadline = time.Duration(*p.ActiveDeadlineSeconds) * time.Second
+		}
+	}
+	ref, err := cri.ParseReference(image, tag.Tag)
+	if err != nil {
+		w.Invalid = err.Error()
+	}
+	w.Ref = ref.Name
+	return w, order{
+		ref: ref, secrets: slices.Concat(tag.PullSecrets, of.PullSecrets), sandbox: of.SandboxConfig, owners: tag.OwnerReferences,
+	}
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/klog/v2"
+
+	"everynode.dev/everynode/api/kruise/v1beta1"
+)
+
+// writeTimeout bounds one write of the status.
+const writeTimeout = 30 * time.Second
+
+// write has the status written when it is not what it should be, and returns when to try again, if that is known.
+func (l *loop) write(ctx context.Context, now time.Time) time.Time {
+	if l.object == nil || l.writing {
+		return time.Time{}
+	}
+	patch, err := patchOf(l.uid, &l.object.Status, statusOf(l.memory.States, &l.object.Status))
+	switch {
+	case err != nil:
+		klog.ErrorS(err, "The status cannot be written")
+		return time.Time{}
+	case patch == nil:
+		return time.Time{}
+	case now.Before(l.writeAt):
+		return l.writeAt
+	case !l.pace.TryAccept():
+		l.writeAt = now.Add(retryWrite)
+		return l.writeAt
+	}
+	w := written{events: l.final}
+	l.writing, l.final = true, nil
+	l.beside.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+		defer cancel()
+		w.object, w.err = l.store.PatchStatus(ctx, patch)
+		select {
+		case l.wrote <- w:
+		case <-l.done:
+		}
+	})
+	return time.Time{}
+}
+
+// noteWritten takes in how a write ended. Events are told only of what the status tells.
+func (l *loop) noteWritten(w written) {
+	l.writing = false
+	l.tell.wrote(w.err)
+	if w.err != nil {
+		klog.ErrorS(w.err, "Writing the status")
+		l.final = append(w.events, l.final...)
+		l.writeAt = time.Now().Add(retryWrite)
+		return
+	}
+	if w.object.UID != l.uid {
+		return
+	}
+	l.object = w.object
+	for i := range w.events {
+		s := &w.events[i]
+		l.tell.ended(l.object, s, l.orders[s.Key].owners)
+	}
+}
+
+// newer is the newer of two states of one object. What cannot be compared is taken as it comes.
+func newer(known, seen *v1beta1.NodeImage) *v1beta1.NodeImage {
+	if known == nil || known.UID != seen.UID {
+		return seen
+	}
+	if c, err := resourceversion.CompareResourceVersion(seen.ResourceVersion, known.ResourceVersion); err == nil && c < 0 {
+		return known
+	}
+	return seen
+}
