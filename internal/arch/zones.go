@@ -48,6 +48,13 @@ func pureZones() []Zone {
 		Bans:     slices.Concat(noClock, noIO),
 		Deep:     noClient,
 	}, {
+		Name:     "image pulls",
+		Packages: []string{"internal/imagepull"},
+		May:      slices.Concat(pureAPI, []string{"./api/...", "./internal/imageref"}),
+		Reason:   "which node pulls next is a function of what is known, so that it can be tested without a cluster",
+		Bans:     slices.Concat(noClock, noIO),
+		Deep:     noClient,
+	}, {
 		Name:     "dialect",
 		Packages: []string{"internal/dialect/..."},
 		May: slices.Concat(pureAPI, []string{

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package imagepull
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/imageref"
+)
+
+// patience is how long the agent of a node may say nothing at all, and mostBackoff how long it waits at most between two attempts.
+const (
+	patience    = 10 * time.Minute
+	mostBackoff = 30 * time.Second
+)
+
+// OwnerState is what has become of an owner of a tag.
+type OwnerState uint8
+
+// The states of an owner.
+const (
+	OwnerGone OwnerState = iota // it does not exist any more
+	OwnerDone                   // it has ended, or lets its tags be looked at anew after their time
+	OwnerBusy                   // it still needs the tag, whatever the tag's own time says
+	OwnerElse                   // it is no ImagePullJob: whoever it is takes care of the tag
+)
+
+// StateOf is the state of a job as owner. A job of the type Never lets a tag go after its time and joins it again, so that an image
+// that has been removed from the node meanwhile comes back.
+func StateOf(job *v1beta1.ImagePullJob) OwnerState {
+	switch {
+	case job.DeletionTimestamp != nil:
+		return OwnerGone
+	case job.Status.CompletionTime != nil, job.Spec.CompletionPolicy.Type == v1beta1.CompletionNever:
+		return OwnerDone
+	default:
+		return OwnerBusy
+	}
+}
+
+// IsJob is whether a reference names an ImagePullJob, of whatever version.
+func IsJob(r *corev1.ObjectReference) bool {
+	return r.Kind == kruise.KindJob && r.GroupVersionKind().Group == kruise.Group
+}
+
+// Sweep is one NodeImage, from which what is over is to be removed.
+type Sweep struct {
+	Now   time.Time
+	Image *v1beta1.NodeImage
+	// Ready is whether the node is ready, and Since when that last changed.
+	Ready bool
+	Since time.Time
+	// Owner says what has become of the owner of a tag.
+	Owner func(*corev1.ObjectReference) OwnerState
+}
+
+// Swept is what is to be done about one NodeImage.
+type Swept struct {
+	// Edit removes owners and tags; nil if there is nothing to remove.
+	Edit *Edit
+	// Status marks what the node will never report; nil if there is nothing to mark. Told are the tags that it marks.
+	Status *v1beta1.NodeImageStatus
+	Told   []Event
+	Wake   time.Time
+}
+
+// Run decides. What is removed from the specification is marked no more.
+func (s *Sweep) Run() Swept {
+	out := Swept{}
+	t := newDraft(s.Image)
+	for _, name := range slices.Sorted(maps.Keys(s.Image.Spec.Images)) {
+		tags := s.Image.Spec.Images[name].Tags
+		for i := range tags {
+			if s.drop(t, &out, name, &tags[i]) {
+				continue
+			}
+			s.mark(&out, name, &tags[i])
+		}
+	}
+	if t.changed() {
+		out.Edit = &t.edit
+	}
+	if out.Status != nil {
+		recount(out.Status, &s.Image.Spec)
+	}
+	return out
+}
+
+// drop removes owners that are gone, and says whether the tag goes with them.
+func (s *Sweep) drop(t *draft, out *Swept, name string, tag *v1beta1.ImageTagSpec) bool {
+	busy, left := false, len(tag.OwnerReferences)
+	for i := range tag.OwnerReferences {
+		owner := &tag.OwnerReferences[i]
+		switch s.Owner(owner) {
+		case OwnerGone:
+			leave(t, name, tag.Tag, owner.UID)
+			left--
+		case OwnerBusy:
+			busy = true
+		case OwnerDone, OwnerElse:
+		}
+	}
+	if left == 0 && len(tag.OwnerReferences) > 0 {
+		return true
+	}
+	report := tagStatus(&s.Image.Status, name, tag.Tag)
+	if busy || tag.PullPolicy == nil || tag.PullPolicy.TTLSecondsAfterFinished == nil ||
+		report == nil || report.Version != tag.Version || report.CompletionTime == nil {
+		return false
+	}
+	end := report.CompletionTime.Add(seconds(*tag.PullPolicy.TTLSecondsAfterFinished))
+	if s.Now.Before(end) {
+		out.Wake = soonest(out.Wake, end)
+		return false
+	}
+	image := t.image(name)
+	if i := findTag(&image, tag.Tag); i >= 0 {
+		image.Tags = slices.Delete(image.Tags, i, i+1)
+		t.put(name, image)
+	}
+	return true
+}
+
+// mark fails a tag of which nothing will be heard any more.
+func (s *Sweep) mark(out *Swept, name string, tag *v1beta1.ImageTagSpec) {
+	report := tagStatus(&s.Image.Status, name, tag.Tag)
+	if tag.CreatedAt == nil || report != nil && report.Version == tag.Version && final(report) {
+		return
+	}
+	why, end := s.limit(tag, report)
+	if end.IsZero() {
+		return
+	}
+	if s.Now.Before(end) {
+		out.Wake = soonest(out.Wake, end)
+		return
+	}
+	if out.Status == nil {
+		out.Status = s.Image.Status.DeepCopy()
+	}
+	now := metav1.NewTime(s.Now.Truncate(time.Second))
+	failed := v1beta1.ImageTagStatus{Tag: tag.Tag, Phase: v1beta1.ImagePhaseFailed, Version: tag.Version, CompletionTime: &now, Message: why}
+	if report != nil && report.Version == tag.Version {
+		failed.StartTime, failed.Progress = report.StartTime, report.Progress
+	}
+	setTag(out.Status, name, failed)
+	out.Told = append(out.Told, Event{
+		Warning: true, Reason: ReasonPullImageFailed,
+		Message: fmt.Sprintf(messagePullFailed, imageref.Join(name, tag.Tag), s.Image.Name, why),
+	})
+}
+
+// limit is when a tag that is not done has failed, and why; zero for never.
+func (s *Sweep) limit(tag *v1beta1.ImageTagSpec, report *v1beta1.ImageTagStatus) (why string, end time.Time) {
+	if report == nil || report.Version != tag.Version {
+		return messageSilent, tag.CreatedAt.Add(patience)
+	}
+	policy := tag.PullPolicy
+	if policy == nil {
+		policy = &v1beta1.ImageTagPullPolicy{}
+	}
+	if policy.ActiveDeadlineSeconds != nil {
+		// The agent sees to it itself, unless it is gone.
+		why, end = messageTagDeadline, tag.CreatedAt.Add(seconds(*policy.ActiveDeadlineSeconds)+patience)
+	}
+	if report.Phase == v1beta1.ImagePhasePulling && report.StartTime != nil {
+		attempt := seconds(*orElse(policy.TimeoutSeconds, kruise.PullTimeoutSeconds)) + mostBackoff
+		attempts := 1 + int64(*orElse(policy.BackoffLimit, kruise.PullBackoffLimit))
+		if last := report.StartTime.Add(time.Duration(min(attempts, 1000))*attempt + patience); end.IsZero() || last.Before(end) {
+			why, end = messageSilent, last
+		}
+	}
+	if !s.Ready && !s.Since.IsZero() {
+		begun := tag.CreatedAt.Time
+		if s.Since.After(begun) {
+			begun = s.Since
+		}
+		if silent := begun.Add(patience); end.IsZero() || silent.Before(end) {
+			why, end = messageSilent, silent
+		}
+	}
+	return why, end
+}
+
+func setTag(status *v1beta1.NodeImageStatus, name string, tag v1beta1.ImageTagStatus) {
+	if status.ImageStatuses == nil {
+		status.ImageStatuses = map[string]v1beta1.ImageStatus{}
+	}
+	image := status.ImageStatuses[name]
+	if i := slices.IndexFunc(image.Tags, func(t v1beta1.ImageTagStatus) bool { return t.Tag == tag.Tag }); i >= 0 {
+		image.Tags[i] = tag
+	} else {
+		image.Tags = append(image.Tags, tag)
+	}
+	status.ImageStatuses[name] = image
+}
+
+// recount makes the numbers of a status those of its tags that are still wanted.
+func recount(status *v1beta1.NodeImageStatus, spec *v1beta1.NodeImageSpec) {
+	status.Desired, status.Succeeded, status.Failed, status.Pulling, status.Waiting = 0, 0, 0, 0, 0
+	for name, image := range spec.Images {
+		for i := range image.Tags {
+			status.Desired++
+			report := tagStatus(status, name, image.Tags[i].Tag)
+			switch {
+			case report == nil || report.Version != image.Tags[i].Version || report.Phase == v1beta1.ImagePhaseWaiting:
+				status.Waiting++
+			case report.Phase == v1beta1.ImagePhaseSucceeded:
+				status.Succeeded++
+			case report.Phase == v1beta1.ImagePhaseFailed:
+				status.Failed++
+			default:
+				status.Pulling++
+			}
+		}
+	}
+}
+
+// StatusPatch is a status as a JSON merge patch for the NodeImage that it was made from, which is refused if that has changed.
+func StatusPatch(image *v1beta1.NodeImage, status *v1beta1.NodeImageStatus) ([]byte, error) {
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": image.ResourceVersion}, "status": status})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the status of the node image %s: %w", image.Name, err)
+	}
+	return data, nil
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package imagepull
+
+import (
+	"hash/fnv"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/api/kruise/v1beta1"
+)
+
+// How long tags of a job of the type Never stay, and may take, as with OpenKruise: after a day the image is looked for again.
+const (
+	neverTTL      = 24 * 60 * 60
+	neverDeadline = 30 * 60
+)
+
+// Tags of a job of the type Always stay for this many seconds, and up to as many again, longer than the job needs them.
+const tagGrace = 300
+
+// Owner is the reference by which a job owns tags.
+func Owner(job *v1beta1.ImagePullJob) corev1.ObjectReference {
+	return corev1.ObjectReference{
+		APIVersion: v1beta1.GroupVersion().String(), Kind: kruise.KindJob,
+		Namespace: job.Namespace, Name: job.Name, UID: job.UID,
+	}
+}
+
+// ownedBy is whether the job with that UID is one of the owners.
+func ownedBy(tag *v1beta1.ImageTagSpec, uid types.UID) bool {
+	return slices.ContainsFunc(tag.OwnerReferences, func(r corev1.ObjectReference) bool { return r.UID == uid })
+}
+
+// findTag is the index of a tag in an image, -1 if it is not there.
+func findTag(image *v1beta1.ImageSpec, tag string) int {
+	return slices.IndexFunc(image.Tags, func(t v1beta1.ImageTagSpec) bool { return t.Tag == tag })
+}
+
+// tagStatus is the last report of the agent about a tag, of whatever version; nil if there is none.
+func tagStatus(status *v1beta1.NodeImageStatus, name, tag string) *v1beta1.ImageTagStatus {
+	tags := status.ImageStatuses[name].Tags
+	for i := range tags {
+		if tags[i].Tag == tag {
+			return &tags[i]
+		}
+	}
+	return nil
+}
+
+// final is whether a report is the last one about its version.
+func final(s *v1beta1.ImageTagStatus) bool {
+	return s.Phase == v1beta1.ImagePhaseSucceeded || s.Phase == v1beta1.ImagePhaseFailed
+}
+
+// wanted is the tag as the job wants it on one node.
+func (d *decision) wanted(node string) v1beta1.ImageTagSpec {
+	spec := &d.in.Job.Spec
+	policy := &v1beta1.ImageTagPullPolicy{TimeoutSeconds: new(int32(kruise.PullTimeoutSeconds)), BackoffLimit: new(int32(kruise.PullBackoffLimit))}
+	if p := spec.PullPolicy; p != nil {
+		policy.TimeoutSeconds = orElse(p.TimeoutSeconds, *policy.TimeoutSeconds)
+		policy.BackoffLimit = orElse(p.BackoffLimit, *policy.BackoffLimit)
+	}
+	spread := int32(spreadOf(string(d.in.Job.UID) + node)) // not all nodes at the same moment
+	if spec.CompletionPolicy.Type == v1beta1.CompletionNever {
+		policy.TTLSecondsAfterFinished = new(neverTTL - tagGrace + spread)
+		policy.ActiveDeadlineSeconds = new(int64(neverDeadline))
+	} else {
+		policy.TTLSecondsAfterFinished = new(alwaysTTL(spec, policy) + tagGrace + spread)
+		policy.ActiveDeadlineSeconds = orNil(spec.CompletionPolicy.ActiveDeadlineSeconds)
+	}
+	now := metav1.NewTime(d.in.Now)
+	return v1beta1.ImageTagSpec{
+		Tag: d.tag, CreatedAt: &now, PullPolicy: policy, OwnerReferences: []corev1.ObjectReference{Owner(d.in.Job)},
+		ImagePullPolicy: spec.ImagePullPolicy, PullSecrets: slices.Clone(d.in.Secrets),
+	}
+}
+
+// alwaysTTL is how long the job itself may need a tag that is done.
+func alwaysTTL(spec *v1beta1.ImagePullJobSpec, policy *v1beta1.ImageTagPullPolicy) int32 {
+	switch c := spec.CompletionPolicy; {
+	case c.TTLSecondsAfterFinished != nil:
+		return clamp(int64(*c.TTLSecondsAfterFinished))
+	case c.ActiveDeadlineSeconds != nil:
+		return clamp(*c.ActiveDeadlineSeconds)
+	default:
+		return clamp(int64(*policy.TimeoutSeconds) * int64(*policy.BackoffLimit))
+	}
+}
+
+// clamp keeps a number of seconds below ten years, so that sums of them are numbers too.
+func clamp(seconds int64) int32 { return int32(min(max(seconds, 0), 10*365*24*60*60)) }
+
+func orElse(p *int32, otherwise int32) *int32 {
+	if p != nil {
+		otherwise = *p
+	}
+	return &otherwise
+}
+
+func orNil(p *int64) *int64 {
+	if p == nil {
+		return nil
+	}
+	return new(*p)
+}
+
+// spreadOf is a number from 0 to tagGrace, always the same for the same text.
+func spreadOf(text string) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(text))
+	return h.Sum32() % tagGrace
+}
+
+// join makes the job one of the owners of its tag. What is being pulled already is joined as it is; what is done is looked at
+// anew, under a new version, for the image may have gone since. So is what was asked for less strictly.
+func (d *decision) join(t *draft) {
+	want := d.wanted(t.from.Name)
+	image := t.image(d.name)
+	if d.in.Job.Spec.SandboxConfig != nil {
+		image.SandboxConfig = d.in.Job.Spec.SandboxConfig.DeepCopy()
+	}
+	last := tagStatus(&t.from.Status, d.name, d.tag)
+	i := findTag(&image, d.tag)
+	if i < 0 {
+		if last != nil {
+			want.Version = last.Version + 1
+		}
+		image.Tags = append(image.Tags, want)
+		t.put(d.name, image)
+		return
+	}
+	tag := &image.Tags[i]
+	stricter := want.ImagePullPolicy == v1beta1.PullAlways && tag.ImagePullPolicy != v1beta1.PullAlways
+	if stricter || last != nil && last.Version == tag.Version && final(last) {
+		tag.Version++
+		tag.CreatedAt = want.CreatedAt
+		tag.ImagePullPolicy = want.ImagePullPolicy
+	}
+	alone := len(tag.OwnerReferences) == 0
+	tag.OwnerReferences = append(tag.OwnerReferences, want.OwnerReferences...)
+	share(tag, &want, alone)
+	t.put(d.name, image)
+}
+
+// share lets a tag have what one more owner wants; of two limits the looser one holds, so that no owner gets less than it asked for.
+func share(tag, want *v1beta1.ImageTagSpec, alone bool) {
+	if alone || tag.PullPolicy == nil {
+		tag.PullPolicy, tag.PullSecrets = want.PullPolicy, want.PullSecrets
+		return
+	}
+	have, more := tag.PullPolicy, want.PullPolicy
+	have.TimeoutSeconds = larger(have.TimeoutSeconds, more.TimeoutSeconds)
+	have.BackoffLimit = larger(have.BackoffLimit, more.BackoffLimit)
+	have.TTLSecondsAfterFinished = larger(have.TTLSecondsAfterFinished, more.TTLSecondsAfterFinished)
+	if have.ActiveDeadlineSeconds == nil || more.ActiveDeadlineSeconds == nil {
+		have.ActiveDeadlineSeconds = nil
+	} else {
+		have.ActiveDeadlineSeconds = new(max(*have.ActiveDeadlineSeconds, *more.ActiveDeadlineSeconds))
+	}
+	for _, secret := range want.PullSecrets {
+		if !slices.Contains(tag.PullSecrets, secret) {
+			tag.PullSecrets = append(tag.PullSecrets, secret)
+		}
+	}
+}
+
+// larger is the larger of two limits, of which nil is none.
+func larger(a, b *int32) *int32 {
+	if a == nil || b == nil {
+		return nil
+	}
+	return new(max(*a, *b))
+}
+
+// leave removes the job from the owners of one tag.
+func leave(t *draft, name, tag string, job types.UID) {
+	image := t.image(name)
+	i := findTag(&image, tag)
+	if i < 0 {
+		return
+	}
+	owners := slices.DeleteFunc(image.Tags[i].OwnerReferences, func(r corev1.ObjectReference) bool { return r.UID == job })
+	if len(owners) == 0 {
+		image.Tags = slices.Delete(image.Tags, i, i+1)
+	} else {
+		image.Tags[i].OwnerReferences = owners
+	}
+	t.put(name, image)
+}
+
+// seconds is a number of seconds as duration.
+func seconds[N int32 | int64](n N) time.Duration { return time.Duration(n) * time.Second }
