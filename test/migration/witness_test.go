@@ -10,25 +10,25 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/tools/cache"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/test/harness"
 	"everynode.dev/everynode/test/observe"
 )
 
-// witness sees every event of the pods that sets of the name agent select in a namespace. Where its watch breaks it lists anew: what happened between is then one
-// event, so it can be used also where the API server dies, when the Recorder of package observe has to give up.
+// witness sees every event of the pods that sets of the name agent select in a namespace. Where its watch breaks it lists
+// anew: what happened between is then one event. So it can be used where the API server dies, and where the last manager
+// publishes its webhooks anew and the API server drops its versions of the sets: there the Recorder of package observe gives up.
 type witness struct {
-	s      *harness.Space
-	cancel context.CancelFunc
+	s *harness.Space
 
 	mu   sync.Mutex
 	pods map[types.UID]*corev1.Pod
@@ -53,59 +53,103 @@ type testimony struct {
 func newWitness(t testing.TB, s *harness.Space) *witness {
 	t.Helper()
 	ctx, cancel := context.WithCancel(s.Context())
-	w := &witness{s: s, cancel: cancel, pods: map[types.UID]*corev1.Pod{}}
-	w.fewest = len(s.Nodes)
-	factory := informers.NewSharedInformerFactoryWithOptions(s.Cluster.Client, 0, informers.WithNamespace(s.Name))
-	pods := factory.Core().V1().Pods().Informer()
-	registration, err := pods.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    func(object any, first bool) { w.see(object, first, false) },
-		UpdateFunc: func(_, object any) { w.see(object, false, false) },
-		DeleteFunc: func(object any) { w.see(object, false, true) },
-	})
+	w := &witness{s: s, testimony: testimony{fewest: len(s.Nodes)}}
+	list, err := w.list(ctx)
 	if err != nil {
-		t.Fatalf("watching the pods of %s: %v", s.Name, err)
+		t.Fatalf("listing the pods of %s: %v", s.Name, err)
 	}
-	factory.StartWithContext(ctx)
-	if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
-		t.Fatalf("watching the pods of %s did not begin", s.Name)
-	}
-	t.Cleanup(cancel)
+	w.pods = byUID(list)
+	w.count()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.look(ctx, list.ResourceVersion)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
 	return w
 }
 
-// see takes in one event; first is whether the pod is one of those that were there already.
-func (w *witness) see(object any, first, gone bool) {
-	if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		object = unknown.Obj
+func (w *witness) list(ctx context.Context) (*corev1.PodList, error) {
+	return w.s.Cluster.Client.CoreV1().Pods(w.s.Name).List(ctx, metav1.ListOptions{LabelSelector: "app=" + agent})
+}
+
+// look watches from a version on, and lists anew whenever the watch breaks, until ctx ends.
+func (w *witness) look(ctx context.Context, version string) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		w.follow(ctx, version)
+		<-tick.C
+		if list, err := w.list(ctx); err == nil {
+			w.relist(byUID(list))
+			version = list.ResourceVersion
+		}
 	}
-	pod, ok := object.(*corev1.Pod)
-	if !ok || !relevant(pod) {
+}
+
+// follow takes in what a watch shows until it breaks.
+func (w *witness) follow(ctx context.Context, version string) {
+	watcher, err := w.s.Cluster.Client.CoreV1().Pods(w.s.Name).Watch(ctx, metav1.ListOptions{LabelSelector: "app=" + agent, ResourceVersion: version})
+	if err != nil {
 		return
 	}
+	defer watcher.Stop()
+	for event := range watcher.ResultChan() {
+		pod, ok := event.Object.(*corev1.Pod)
+		if !ok {
+			return // an error: the version is too old
+		}
+		w.mu.Lock()
+		w.see(pod, event.Type == watch.Deleted)
+		w.count()
+		w.mu.Unlock()
+	}
+}
+
+// relist takes in at once what has happened since the last event: between two of its changes nothing was as it seems.
+func (w *witness) relist(now map[types.UID]*corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for uid, pod := range w.pods {
+		if now[uid] == nil {
+			w.see(pod, true)
+		}
+	}
+	for _, pod := range now {
+		w.see(pod, false)
+	}
+	w.count()
+}
+
+func byUID(list *corev1.PodList) map[types.UID]*corev1.Pod {
+	pods := map[types.UID]*corev1.Pod{}
+	for i := range list.Items {
+		pods[list.Items[i].UID] = &list.Items[i]
+	}
+	return pods
+}
+
+// see takes in one change of one pod.
+func (w *witness) see(pod *corev1.Pod, gone bool) {
 	old, known := w.pods[pod.UID]
 	switch {
-	case !known && !first:
+	case !known:
 		w.made = append(w.made, pod.Name)
-	case known && restarts(pod) > restarts(old):
+	case restarts(pod) > restarts(old):
 		w.restarted = append(w.restarted, pod.Name)
 	}
 	ends := gone || pod.DeletionTimestamp != nil
-	if ended := known && old.DeletionTimestamp != nil; ends && !ended && !first {
+	if ended := known && old.DeletionTimestamp != nil; ends && !ended {
 		w.ended = append(w.ended, pod.Name)
 	}
 	w.pods[pod.UID] = pod
 	if gone {
 		delete(w.pods, pod.UID)
 	}
-	if !first {
-		w.count()
-	}
 }
-
-// relevant is whether a pod is one that the sets of the name agent select.
-func relevant(pod *corev1.Pod) bool { return pod.Labels["app"] == agent }
 
 // count looks at all nodes.
 func (w *witness) count() {
@@ -153,7 +197,7 @@ func inUse(pod *corev1.Pod) bool {
 // begins anew.
 func (w *witness) testify(t testing.TB) testimony {
 	t.Helper()
-	list, err := w.s.Cluster.Client.CoreV1().Pods(w.s.Name).List(w.s.Context(), metav1.ListOptions{})
+	list, err := w.list(w.s.Context())
 	if err != nil {
 		t.Fatalf("listing the pods of %s: %v", w.s.Name, err)
 	}
@@ -166,6 +210,7 @@ func (w *witness) testify(t testing.TB) testimony {
 	defer w.mu.Unlock()
 	seen := w.testimony
 	w.testimony = testimony{fewest: len(w.s.Nodes)}
+	w.count()
 	return seen
 }
 
@@ -186,9 +231,6 @@ func (w *witness) upTo(list *corev1.PodList) error {
 	missing := maps.Clone(w.pods)
 	for i := range list.Items {
 		pod := &list.Items[i]
-		if !relevant(pod) {
-			continue
-		}
 		seen := w.pods[pod.UID]
 		if seen == nil || before(seen.ResourceVersion, pod.ResourceVersion) {
 			return fmt.Errorf("pod %s is not seen at version %s", pod.Name, pod.ResourceVersion)
