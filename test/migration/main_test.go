@@ -30,6 +30,7 @@ import (
 func TestChangesOfHands(t *testing.T) {
 	t.Parallel()
 	t.Run("OrphansOfKubernetes", orphansOfKubernetes)
+	t.Run("BesideUpstream", besideUpstream)
 	t.Run("BothAtOnce", bothAtOnce)
 	t.Run("OpenkruiseAtWork", openkruiseAtWork)
 	t.Run("TakenOver", takenOver)

@@ -127,8 +127,8 @@ const (
 	minimalImage  = "registry.k8s.io/pause:3.10"
 	agentImage    = "registry.example.com/agent:v1"
 	minimalImage2 = "registry.k8s.io/pause:3.11"
+	minimalImage3 = "registry.k8s.io/pause:3.12"
 	agentImage2   = "registry.example.com/agent:v2"
-	agentImage3   = "registry.example.com/agent:v3"
 )
 
 // TestNativeToAdvanced: a set that Kubernetes 1.32 has made and that Everynode looks after becomes an Advanced one, rolls,
