@@ -78,6 +78,10 @@ func record(ctx context.Context, rules Rules, sources []source) (*Recorder, erro
 	}
 	ctx, r.cancel = context.WithCancel(ctx)
 	for i, s := range r.sources {
+		if s.renewed {
+			r.readers.Go(func() { r.followRenewed(ctx, s, starts[i]) })
+			continue
+		}
 		if err := r.follow(ctx, s, starts[i]); err != nil {
 			r.cancel()
 			return nil, err

@@ -145,3 +145,57 @@ func TestRecorderNoticesALostEvent(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 }
+
+// putNext is put with another generation of the same object.
+func (s *server) putNext(name string, generation int64) *corev1.Pod {
+	pod := s.put(name)
+	pod.Generation = generation
+	return pod
+}
+
+// recordRenewed records a kind whose versions the server may forget.
+func (s *server) recordRenewed(t *testing.T) *Recorder {
+	t.Helper()
+	renewed := s.source()
+	renewed.renewed = true
+	r, err := record(t.Context(), rules(), []source{renewed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.patience = 2 * time.Second
+	return r
+}
+
+func TestRecorderListsARenewedKindAgain(t *testing.T) {
+	s := newServer()
+	s.putNext("a", 1)
+	r := s.recordRenewed(t)
+	open := <-s.opened
+	open.Modify(s.putNext("a", 2))
+	s.putNext("a", 3) // nobody watches this one
+	gone := apierrors.NewResourceExpired("too old resource version: 1 (9)").Status()
+	open.Error(&gone)
+	(<-s.opened).Modify(s.putNext("a", 4))
+	if _, err := r.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r.PodEvents() != 4 {
+		t.Errorf("%d versions recorded, want 4", r.PodEvents())
+	}
+}
+
+func TestRecorderNoticesALostGenerationOfARenewedKind(t *testing.T) {
+	s := newServer()
+	s.putNext("a", 1)
+	r := s.recordRenewed(t)
+	open := <-s.opened
+	s.putNext("a", 2)
+	s.putNext("a", 3)
+	gone := apierrors.NewResourceExpired("too old resource version: 1 (9)").Status()
+	open.Error(&gone)
+	<-s.opened
+	_, err := r.Finish(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "between generation 1 and 3 are lost") {
+		t.Fatalf("error %v", err)
+	}
+}

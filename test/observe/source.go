@@ -26,6 +26,8 @@ type source struct {
 	list  func(ctx context.Context) (version string, objects []metav1.Object, err error)
 	watch func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 	holds func(object metav1.Object) bool
+	// renewed says that the API server may forget old versions at any time; see Recorder.followRenewed.
+	renewed bool
 	// decode turns an object of the watch into one of the log; nil leaves it as it is.
 	decode func(object metav1.Object) (metav1.Object, error)
 }
@@ -107,8 +109,9 @@ func advancedSource(client dynamic.Interface, namespace, name string) source {
 			options.FieldSelector = only
 			return sets.Watch(ctx, options)
 		},
-		holds:  func(object metav1.Object) bool { _, ok := object.(*Advanced); return ok },
-		decode: decodeAdvanced,
+		holds:   func(object metav1.Object) bool { _, ok := object.(*Advanced); return ok },
+		renewed: true,
+		decode:  decodeAdvanced,
 	}
 }
 
