@@ -27,6 +27,7 @@ INTEGRATION_BUDGET ?= 30m
 ADVANCED_BUDGET ?= 12m
 MIGRATION_BUDGET ?= 6m
 SCALE_BUDGET ?= 5m
+AGENT_BUDGET ?= 5m
 DEMO_BUDGET ?= 5m
 
 # How many scenarios of the Advanced DaemonSet play at a time.
@@ -146,6 +147,12 @@ test-advanced: build ## All scenarios of the Advanced DaemonSet, on planes
 test-migration: build ## Native to Advanced and back, taking over from OpenKruise, drain, and deaths in mid-roll, on planes of 50 nodes
 	@$(STEP) -b $(MIGRATION_BUDGET) 'migration tests' \
 		go test -C test -count=1 -v -parallel 2 -timeout $(MIGRATION_BUDGET) $(GO_TEST_FLAGS) ./migration/...
+
+# Half of it needs root, containerd and runc, and says what is missing where it is skipped.
+.PHONY: test-agent
+test-agent: build ## The agent of a node, on a plane, with a fake runtime and with this machine's containerd
+	@$(STEP) -b $(AGENT_BUDGET) 'agent tests' \
+		go test -C test -count=1 -v -timeout $(AGENT_BUDGET) $(GO_TEST_FLAGS) ./agent/...
 
 .PHONY: test-scale
 test-scale: build ## What a plane promises about its size: 1,000 nodes Ready within 30 seconds

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/agent/cri/fake"
+	"everynode.dev/everynode/test/harness"
+)
+
+// serve starts a fake runtime on the node.
+func (n *node) serve(r *fake.Runtime) {
+	n.t.Helper()
+	if err := r.Start(n.socket); err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(r.Stop)
+}
+
+func pulledNames(r *fake.Runtime) []string {
+	names := []string{}
+	for _, p := range r.Pulls() {
+		names = append(names, p.GetImage().GetImage())
+	}
+	slices.Sort(names)
+	return names
+}
+
+func tags(names ...string) v1beta1.ImageSpec {
+	spec := v1beta1.ImageSpec{}
+	for _, name := range names {
+		spec.Tags = append(spec.Tags, v1beta1.ImageTagSpec{Tag: name})
+	}
+	return spec
+}
+
+func limited(tag string, retries int32) v1beta1.ImageSpec {
+	return v1beta1.ImageSpec{Tags: []v1beta1.ImageTagSpec{{Tag: tag, PullPolicy: &v1beta1.ImageTagPullPolicy{BackoffLimit: &retries}}}}
+}
+
+func TestSmokeImagesArePulledAndTold(t *testing.T) {
+	n := newNode(t, map[string]v1beta1.ImageSpec{
+		"r.io/good": {
+			Tags:          []v1beta1.ImageTagSpec{{Tag: "v1", Version: 7}},
+			SandboxConfig: &v1beta1.SandboxConfig{Labels: map[string]string{"app": "x"}, Annotations: map[string]string{"note": "y"}},
+		},
+		"r.io/there": tags("v1"),
+		"r.io/bad":   limited("v1", 1),
+	})
+	runtime := fake.New("r.io/there:v1")
+	runtime.Answer = func(_ context.Context, r *runtimeapi.PullImageRequest) error {
+		if strings.Contains(r.GetImage().GetImage(), "bad") {
+			return errors.New("manifest unknown")
+		}
+		return nil
+	}
+	n.serve(runtime)
+	n.begin()
+	good := n.await("r.io/good", "v1", v1beta1.ImagePhaseSucceeded, "")
+	if good.Version != 7 || good.Progress != 100 || good.StartTime == nil || good.CompletionTime == nil || good.ImageID != "r.io/good@id-of-r.io/good:v1" {
+		t.Errorf("the status is %+v", good)
+	}
+	n.await("r.io/there", "v1", v1beta1.ImagePhaseSucceeded, "")
+	n.await("r.io/bad", "v1", v1beta1.ImagePhaseFailed, "manifest unknown")
+	status, err := n.status()
+	if err != nil || status.Desired != 3 || status.Succeeded != 2 || status.Failed != 1 || status.Pulling != 0 || status.Waiting != 0 {
+		t.Errorf("the status is %+v %v", status, err)
+	}
+	if got, want := pulledNames(runtime), []string{"r.io/bad:v1", "r.io/bad:v1", "r.io/good:v1"}; !slices.Equal(got, want) {
+		t.Errorf("pulled %v, not %v", got, want)
+	}
+	for _, p := range runtime.Pulls() {
+		if s := p.GetSandboxConfig(); p.GetImage().GetImage() == "r.io/good:v1" && (s.Labels["app"] != "x" || s.Annotations["note"] != "y") {
+			t.Errorf("the sandbox config is %v", s)
+		}
+	}
+	if message := n.event("PullImageFailed"); !strings.Contains(message, "r.io/bad:v1 manifest unknown") {
+		t.Errorf("the event says %q", message)
+	}
+	n.event("PullImageSucceed")
+	n.edit(`{"spec":{"images":{"r.io/bad":{"tags":[{"tag":"v1","version":1,"pullPolicy":{"backoffLimit":0}}]},"r.io/good":null}}}`)
+	n.until("a new version is tried, and what nobody wants is forgotten", func(s v1beta1.NodeImageStatus) bool {
+		bad := s.ImageStatuses["r.io/bad"].Tags
+		return s.Desired == 2 && len(s.ImageStatuses) == 2 && bad[0].Version == 1 && bad[0].Phase == v1beta1.ImagePhaseFailed
+	})
+	n.terminate()
+}
+
+func TestAgentThatIsKilledInMidPullGoesOn(t *testing.T) {
+	n := newNode(t, map[string]v1beta1.ImageSpec{"r.io/slow": tags("v1"), "r.io/quick": tags("v1")})
+	runtime := fake.New()
+	release, entered := make(chan struct{}), make(chan struct{}, 10)
+	runtime.Answer = func(ctx context.Context, r *runtimeapi.PullImageRequest) error {
+		if !strings.Contains(r.GetImage().GetImage(), "slow") {
+			return nil
+		}
+		entered <- struct{}{}
+		select {
+		case <-release:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	n.serve(runtime)
+	n.begin()
+	<-entered
+	n.await("r.io/quick", "v1", v1beta1.ImagePhaseSucceeded, "")
+	before := n.await("r.io/slow", "v1", v1beta1.ImagePhasePulling, "")
+	n.kill()
+	n.begin()
+	<-entered
+	close(release)
+	after := n.await("r.io/slow", "v1", v1beta1.ImagePhaseSucceeded, "")
+	if !after.StartTime.Equal(before.StartTime) {
+		t.Errorf("it started at %v, and then at %v", before.StartTime, after.StartTime)
+	}
+	if got, want := pulledNames(runtime), []string{"r.io/quick:v1", "r.io/slow:v1", "r.io/slow:v1"}; !slices.Equal(got, want) {
+		t.Errorf("pulled %v, not %v", got, want)
+	}
+}
+
+func TestRuntimeAndAPIServerMayGoAway(t *testing.T) {
+	n := newNode(t, map[string]v1beta1.ImageSpec{"r.io/one": limited("v1", 0)})
+	n.begin() // before the runtime is there
+	n.await("r.io/one", "v1", v1beta1.ImagePhaseWaiting, "the container runtime does not answer")
+	entered := make(chan struct{}, 10)
+	first := fake.New()
+	first.Answer = func(ctx context.Context, _ *runtimeapi.PullImageRequest) error {
+		entered <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	n.serve(first)
+	<-entered
+	first.Stop()
+	second := fake.New()
+	release := make(chan struct{})
+	second.Answer = func(context.Context, *runtimeapi.PullImageRequest) error {
+		entered <- struct{}{}
+		<-release
+		return nil
+	}
+	n.serve(second)
+	<-entered
+	if err := plane.KillComponent(t.Context(), "kube-apiserver"); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	for deadline := time.Now().Add(patience); !n.logged(`phase="Succeeded"`); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("without the API server nothing is pulled")
+		}
+	}
+	if err := plane.StartComponent(t.Context(), "kube-apiserver"); err != nil {
+		t.Fatal(err)
+	}
+	n.await("r.io/one", "v1", v1beta1.ImagePhaseSucceeded, "")
+	if len(second.Pulls()) != 1 {
+		t.Errorf("pulled %v", pulledNames(second))
+	}
+}
+
+func TestNoMorePullsAtOnceThanAllowed(t *testing.T) {
+	all := v1beta1.ImageSpec{}
+	for i := range 30 {
+		all.Tags = append(all.Tags, v1beta1.ImageTagSpec{Tag: fmt.Sprintf("v%d", i)})
+	}
+	n := newNode(t, map[string]v1beta1.ImageSpec{"r.io/many": all}, "--max-concurrent-pulls", "4")
+	runtime := fake.New()
+	runtime.Answer = func(ctx context.Context, _ *runtimeapi.PullImageRequest) error {
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+		}
+		return ctx.Err()
+	}
+	n.serve(runtime)
+	n.begin()
+	for i := range 30 {
+		n.await("r.io/many", fmt.Sprintf("v%d", i), v1beta1.ImagePhaseSucceeded, "")
+	}
+	if runtime.Most() != 4 || len(runtime.Pulls()) != 30 {
+		t.Errorf("at most %d at once, %d in all", runtime.Most(), len(runtime.Pulls()))
+	}
+}
+
+// What the agent may cost a node.
+const (
+	mostMemory = 30 << 20
+	mostDisk   = 40_000_000
+)
+
+func TestAgentIsSmall(t *testing.T) {
+	info, err := os.Stat(filepath.Join(harness.BinDir(), agentProgram))
+	if err != nil || info.Size() > mostDisk {
+		t.Errorf("the program has %d bytes (%v), and may have %d", info.Size(), err, mostDisk)
+	}
+	n := newNode(t, map[string]v1beta1.ImageSpec{"r.io/app": tags("v1", "v2", "v3")})
+	n.serve(fake.New())
+	n.begin()
+	n.await("r.io/app", "v3", v1beta1.ImagePhaseSucceeded, "")
+	memory := residentMemory(t, n.agent.Process.Pid)
+	t.Logf("%d bytes on disk, %.1f MiB in memory", info.Size(), float64(memory)/(1<<20))
+	if memory > mostMemory {
+		t.Errorf("it takes %d bytes of memory, and may take %d", memory, mostMemory)
+	}
+}
+
+// residentMemory is the memory of a process that is its own: files that are mapped can be dropped at any time.
+func residentMemory(t *testing.T, pid int) int {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(string(data), "\n") {
+		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
+			kilobytes, err := strconv.Atoi(strings.Fields(rest)[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return kilobytes << 10
+		}
+	}
+	t.Fatal("the kernel does not tell the memory of a process")
+	return 0
+}
