@@ -99,7 +99,7 @@ test: build test-unit test-race test-localplane test-parity test-smoke test-upst
 	@$(STEP) -l
 
 .PHONY: test-all
-test-all: build test-unit test-race test-localplane test-parity test-integration test-advanced test-migration test-scale test-upstream test-demo ## Run the tests, and everything that an issue promised to show
+test-all: build test-unit test-race test-localplane test-parity test-integration test-advanced test-migration test-agent test-scale test-upstream test-demo ## Run the tests, and everything that an issue promised to show
 	@$(STEP) -l
 
 .PHONY: test-unit
@@ -129,7 +129,7 @@ test-parity: ## The pure packages against upstream's own code, and the tests of 
 test-smoke: build ## One smoke test of each integration suite, on a plane
 	@$(STEP) -b $(SMOKE_BUDGET) 'integration smoke tests' \
 		go test -C test -count=1 -v -p 1 -run '^TestSmoke' -parallel $(SCENARIOS_AT_ONCE) -timeout $(SMOKE_BUDGET) $(GO_TEST_FLAGS) \
-			./integration/... ./advanced/...
+			./integration/... ./advanced/... ./agent/...
 
 .PHONY: test-integration
 test-integration: build ## All integration tests, on planes
