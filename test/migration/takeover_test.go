@@ -30,12 +30,13 @@ func hooked(manifest string) string {
 // Which nodes are left in which state: the first ones are done, and so on. Those that are not done, and not old, are as many
 // as the budget has.
 const (
-	done      = 20           // changed in place, and in use again
-	begun     = done + 3     // being changed in place
-	begunOld  = begun + 3    // the same, with the older name of the annotation
-	marked    = begunOld + 2 // not in use any more, and not yet changed
-	waiting   = marked + 1   // to be deleted, its hook is in the way
-	released  = waiting + 1  // to be deleted, nothing is in the way
+	done      = 20            // changed in place, and in use again
+	begun     = done + 3      // being changed in place
+	begunOld  = begun + 3     // the same, with the older name of the annotation
+	announced = begunOld + 1  // to be changed when its grace period is over
+	marked    = announced + 1 // not in use any more, and not yet changed
+	waiting   = marked + 1    // to be deleted, its hook is in the way
+	released  = waiting + 1   // to be deleted, nothing is in the way
 	newerHash = "6b4c5d7f9d"
 )
 
@@ -122,7 +123,10 @@ func (l *legacy) leaveInTheMiddle() {
 	for _, node := range l.s.Nodes[begun:begunOld] {
 		l.begin(node, kruise.InPlaceUpdateStateOld)
 	}
-	for _, node := range l.s.Nodes[begunOld:marked] {
+	for _, node := range l.s.Nodes[begunOld:announced] {
+		l.announce(node)
+	}
+	for _, node := range l.s.Nodes[announced:marked] {
 		l.setReady(node, corev1.ConditionFalse)
 	}
 	for _, node := range l.s.Nodes[marked:released] {
@@ -148,20 +152,31 @@ func (l *legacy) leaveInTheMiddle() {
 // begin begins an update in place: the pod is taken out of use, then changed.
 func (l *legacy) begin(node, key string) {
 	l.setReady(node, corev1.ConditionFalse)
-	pod := pods(l.s.View())[node]
+	patch := l.state(node, key)
+	patch["spec"] = map[string]any{"containers": []any{map[string]any{"name": agent, "image": minimalImage2}}}
+	l.patch(node, "", patch)
+}
+
+// announce begins an update in place with a grace period: the pod is taken out of use, and what is to be changed is written down.
+func (l *legacy) announce(node string) {
+	l.setReady(node, corev1.ConditionFalse)
+	l.patch(node, "", l.state(node, kruise.InPlaceUpdateState))
+	grace := kruise.InPlaceGrace{Revision: l.newer.hash, ContainerImages: map[string]string{agent: minimalImage2}, GraceSeconds: 1}
+	l.patch(node, "", map[string]any{"metadata": map[string]any{"annotations": map[string]any{kruise.InPlaceUpdateGrace: string(asJSON(l.t, grace))}}})
+}
+
+// state is a patch of the metadata with which an update in place begins.
+func (l *legacy) state(node, key string) map[string]any {
 	now := time.Now().UTC().Format(time.RFC3339)
 	state := asJSON(l.t, map[string]any{
 		"revision": l.newer.hash, "updateTimestamp": now, "updateImages": true,
-		"lastContainerStatuses":  map[string]any{agent: map[string]any{"imageID": pod.Status.ContainerStatuses[0].ImageID}},
+		"lastContainerStatuses":  map[string]any{agent: map[string]any{"imageID": pods(l.s.View())[node].Status.ContainerStatuses[0].ImageID}},
 		"containerBatchesRecord": []any{map[string]any{"timestamp": now, "containers": []string{agent}}},
 	})
-	l.patch(node, "", map[string]any{
-		"metadata": map[string]any{
-			"labels":      map[string]any{appsv1.ControllerRevisionHashLabelKey: l.newer.hash},
-			"annotations": map[string]any{key: string(state)},
-		},
-		"spec": map[string]any{"containers": []any{map[string]any{"name": agent, "image": minimalImage2}}},
-	})
+	return map[string]any{"metadata": map[string]any{
+		"labels":      map[string]any{appsv1.ControllerRevisionHashLabelKey: l.newer.hash},
+		"annotations": map[string]any{key: string(state)},
+	}}
 }
 
 func asJSON(t testing.TB, value any) []byte {
