@@ -105,8 +105,6 @@ func (q *queue) settleBad(e *entry, r *Run) {
 	switch {
 	case r.Cancelled == TimedOut:
 		q.charge(e, fmt.Sprintf("pulling took longer than the timeout of %v", r.Until.Sub(r.Began)))
-	case r.Cancelled == Unwanted:
-		// Nobody is to blame: the want was content for a while.
 	case r.Result == Lost && e.state.Losses < FreeLosses:
 		e.state.Losses++
 		e.state.Message = "the container runtime went away while it pulled: " + r.Text

@@ -118,6 +118,10 @@ func (p *player) do(line string) error {
 		p.snap.Facts.Down = ""
 	case "restart":
 		p.restart()
+	case "anew": // nothing is remembered, but runs go on
+		p.snap.Memory, p.pulled = Memory{}, map[Key]int{}
+	case "vanish": // runs are gone, and nobody said so
+		p.runs = nil
 	case "full":
 		percent, err := strconv.Atoi(strings.TrimSuffix(rest[0], "%"))
 		p.snap.Facts.Fill = Fill{Known: true, Percent: percent}

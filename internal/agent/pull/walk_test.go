@@ -95,7 +95,7 @@ func happen(play *player, r *rand.Rand) {
 	case n < 14:
 		play.end(ref, Lost, "connection reset")
 	case n < 15:
-		play.restart()
+		_ = play.do([]string{"restart", "restart", "anew", "vanish"}[r.Intn(4)])
 	case n < 16:
 		play.snap.Facts.Fill = Fill{Known: r.Intn(4) > 0, Percent: r.Intn(100)}
 	case n < 17:
@@ -145,6 +145,29 @@ func TestPauseDoublesUpTo30Seconds(t *testing.T) {
 	}
 	if got := Pause(1 << 40); got != LongestPause {
 		t.Errorf("after very many tries the pause is %v", got)
+	}
+}
+
+// A runtime that dies of one image must not be killed by it for ever.
+func TestLossesAreFreeOnlySoOften(t *testing.T) {
+	play := newPlayer()
+	play.snap.Wants = []Want{{Key: Key{Image: "a", Tag: "1"}, Ref: "a:1"}}
+	for losses := 0; ; losses++ {
+		p := Decide(play.snapshot())
+		assertGood(t, play.snapshot(), p)
+		play.follow(p)
+		if s := p.Memory.States[0]; s.Final() {
+			if losses != FreeLosses+1 || s.Message != "connection reset" {
+				t.Errorf("after %d losses it is %+v", losses, s)
+			}
+			return
+		}
+		if losses > FreeLosses {
+			t.Fatalf("%d losses, and no end", losses)
+		}
+		play.snap.Now = play.snap.Now.Add(LongestPause)
+		play.follow(Decide(play.snapshot()))
+		play.end("a:1", Lost, "connection reset")
 	}
 }
 
