@@ -20,6 +20,8 @@ type Workload struct {
 	Namespace, Name string
 	UID             types.UID
 	Generation      int64
+	// Created is when the object was made.
+	Created rollout.Time
 	// Deleting is whether the object has a deletion timestamp: nothing is done for it any more.
 	Deleting bool
 	// Selector matches the pods that belong to the set. SelectsAll marks the empty selector, which is refused.

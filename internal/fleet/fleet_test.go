@@ -277,19 +277,22 @@ func TestRevisionOfAPod(t *testing.T) {
 	key := f.set("ds")
 	byHash, byGeneration, unknown := pod("hash", "a", "ds"), pod("generation", "a", "ds"), pod("unknown", "a", "ds")
 	byGeneration.Labels = map[string]string{"app": "ds", hashLabel: "of-another-version"}
-	byGeneration.Generation = 7
+	byGeneration.Generation, byGeneration.Created = 7, 5
+	adopted := pod("adopted", "a", "ds")
+	adopted.Generation, adopted.Created = 7, 4
+	f.put(adopted)
 	unknown.Labels = map[string]string{"app": "ds", hashLabel: "gone"}
 	f.put(byHash)
 	f.put(byGeneration)
 	f.put(unknown)
 	s, _, _ := f.x.Snapshot(key, History{
-		Revisions: []rollout.Revision{{Name: "h1"}, {Name: "h2"}}, Update: 1, Index: map[string]int{"h1": 0, "h2": 1}, Generation: 7,
+		Revisions: []rollout.Revision{{Name: "h1"}, {Name: "h2"}}, Update: 1, Index: map[string]int{"h1": 0, "h2": 1}, Generation: 7, Since: 5,
 	}, 0)
 	got := map[string]int{}
 	for _, p := range s.Nodes[0].Pods {
 		got[p.Name] = p.Revision
 	}
-	if want := map[string]int{"hash": 0, "generation": 1, "unknown": rollout.NoRevision}; !maps.Equal(got, want) {
+	if want := map[string]int{"hash": 0, "generation": 1, "adopted": 0, "unknown": rollout.NoRevision}; !maps.Equal(got, want) {
 		t.Errorf("revisions %v, want %v", got, want)
 	}
 }

@@ -47,7 +47,7 @@ func (r *Resolved) History(w *dialect.Workload) History {
 		h.Index[r.Entries[i].Hash] = h.Update
 	}
 	if w.TemplateGeneration != nil {
-		h.Generation = *w.TemplateGeneration
+		h.Generation, h.Since = *w.TemplateGeneration, w.Created
 	}
 	return h
 }

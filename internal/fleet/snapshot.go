@@ -22,6 +22,8 @@ type History struct {
 	// Generation is the template generation of the set, -1 when not known: a pod that carries it is of revision Update,
 	// whatever its hash (other versions of Kubernetes hash the same template differently).
 	Generation int64
+	// Since is when the set was made: the generation on a pod that is older counts the templates of another set.
+	Since rollout.Time
 	// Of is the workload whose template revision Update is; nil leaves open whether the history belongs to the newest one.
 	Of *dialect.Workload
 	// Updated is when revision Update was written to the history; 0 when that is not known.
@@ -130,7 +132,7 @@ type revisionLookup struct {
 }
 
 func (l *revisionLookup) of(p *podRecord) int {
-	if l.history.Generation >= 0 && p.Generation == l.history.Generation {
+	if l.history.Generation >= 0 && p.Generation == l.history.Generation && p.Created >= l.history.Since {
 		return l.history.Update
 	}
 	if l.valid && l.lastHash == p.Hash {

@@ -11,6 +11,7 @@ import (
 
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/placement"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // Defaults that all dialects share.
@@ -43,6 +44,9 @@ func (r *Reader) metadata(w *dialect.Workload, metadata Object) {
 	w.Name = r.Text(metadata, "name", "")
 	w.UID = types.UID(r.Text(metadata, "uid", ""))
 	w.Generation, _ = Integer(metadata.Fields["generation"])
+	if created, err := time.Parse(time.RFC3339, r.Text(metadata, "creationTimestamp", "")); err == nil {
+		w.Created = rollout.Time(created.UnixNano())
+	}
 	w.Deleting = metadata.Fields["deletionTimestamp"] != nil
 	if err := Decode(metadata.Fields["annotations"], &w.Annotations); err != nil {
 		w.Annotations = nil
