@@ -41,7 +41,7 @@ func (p *player) snapshot() Snapshot {
 // follow carries out a plan.
 func (p *player) follow(plan Plan) {
 	for _, r := range p.runs {
-		if r.Result == Done && slices.ContainsFunc(p.snap.Wants, func(w Want) bool { return w.Key == r.Key }) {
+		if r.Result == Done && slices.ContainsFunc(plan.Memory.States, func(s State) bool { return s.Key == r.Key }) && p.knows(r) {
 			p.pulled[r.Key]++
 		}
 	}
@@ -58,6 +58,11 @@ func (p *player) follow(plan Plan) {
 			}
 		}
 	}
+}
+
+// knows is whether the run is remembered as that of its want.
+func (p *player) knows(r Run) bool {
+	return slices.ContainsFunc(p.snap.Memory.States, func(s State) bool { return s.Key == r.Key && s.Run == r.Number })
 }
 
 // end lets the run of a reference end.
