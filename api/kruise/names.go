@@ -50,3 +50,27 @@ const (
 	// PredownloadMinUpdatedReady is how many updated pods have to be ready before images are pulled, a number or percentage.
 	PredownloadMinUpdatedReady = "apps.kruise.io/image-predownload-min-updated-ready-pods"
 )
+
+// PullNamespace is where the agents of nodes find the pull secrets of jobs: copies of secrets in the namespaces of the jobs.
+const PullNamespace = "kruise-daemon-config"
+
+// Names on copies of pull secrets.
+const (
+	// PullSecretSourceUID is the label with the UID of the secret that was copied.
+	PullSecretSourceUID = "imagepulljobs.kruise.io/source-uid"
+	// PullSecretSource is the annotation that names it, as namespace/name.
+	PullSecretSource = "imagepulljobs.kruise.io/source-key"
+	// PullSecretReferences is the annotation with the jobs that need the copy, as namespace/name, separated by commas.
+	PullSecretReferences = "imagepulljobs.kruise.io/references"
+)
+
+// JobFinalizer is a finalizer that OpenKruise sets on its ImagePullJobs. Everynode never sets it, and removes it.
+const JobFinalizer = "apps.kruise.io/deletion-protection"
+
+// Labels on a ControllerRevision that say whether its images were pulled ahead.
+const (
+	// PredownloadCreated is set once there are jobs for the images of the revision. It is written as OpenKruise writes it.
+	PredownloadCreated = "apps.kruise.io/pre-predownload-created"
+	// PredownloadIgnored is set if there was nothing to pull ahead.
+	PredownloadIgnored = "apps.kruise.io/image-predownload-ignored"
+)

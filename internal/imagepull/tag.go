@@ -196,3 +196,30 @@ func leave(t *draft, name, tag string, job types.UID) {
 
 // seconds is a number of seconds as duration.
 func seconds[N int32 | int64](n N) time.Duration { return time.Duration(n) * time.Second }
+
+// Owns is whether the job with that UID is an owner of a tag in a NodeImage.
+func Owns(image *v1beta1.NodeImage, job types.UID) bool {
+	for _, of := range image.Spec.Images {
+		for i := range of.Tags {
+			if ownedBy(&of.Tags[i], job) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Owners are the jobs that own a tag in a NodeImage.
+func Owners(image *v1beta1.NodeImage) map[types.NamespacedName]bool {
+	jobs := map[types.NamespacedName]bool{}
+	for _, of := range image.Spec.Images {
+		for i := range of.Tags {
+			for j := range of.Tags[i].OwnerReferences {
+				if r := &of.Tags[i].OwnerReferences[j]; IsJob(r) {
+					jobs[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}] = true
+				}
+			}
+		}
+	}
+	return jobs
+}

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package imagepull runs ImagePullJobs: it decides with internal/imagepull, tells nodes through their NodeImages what to pull,
+// and writes the status of the job after that has succeeded. Nothing is kept between passes but answers and caches.
+package imagepull
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/controller/loop"
+	"everynode.dev/everynode/internal/controller/pullstore"
+	"everynode.dev/everynode/internal/imagepull"
+)
+
+// Options are the parts of a Controller.
+type Options struct {
+	Store   *pullstore.Store
+	Watches *pullstore.Watches
+	Events  record.EventRecorder
+	Clock   clock.WithTicker
+	// MayWrite is asked at the beginning of each pass.
+	MayWrite func() bool
+	// Secrets makes pull secrets available to nodes.
+	Secrets *Secrets
+	// Order returns the nodes that are to be served first, in order; nil for jobs for which there is none.
+	Order func(*v1beta1.ImagePullJob) []string
+}
+
+// workers is how many jobs are looked at at once; statusInterval is the shortest time between two status writes of a job that
+// runs; again is when a pass is repeated whose object has changed meanwhile.
+const (
+	workers        = 4
+	statusInterval = 500 * time.Millisecond
+	again          = 100 * time.Millisecond
+)
+
+// Controller is the loop over jobs. Make one with New.
+type Controller struct {
+	Options
+	loop *loop.Loop[types.NamespacedName]
+
+	mu sync.Mutex
+	// wrote is when the status of a job was last written.
+	wrote map[types.UID]time.Time
+}
+
+// New returns a Controller.
+func New(o Options) *Controller {
+	c := &Controller{Options: o, wrote: map[types.UID]time.Time{}}
+	c.loop = loop.New("imagepulljob", o.Clock, c.Reconcile)
+	return c
+}
+
+// Watch has the controller told of what it has to know.
+func (c *Controller) Watch() {
+	c.Watches.Handle(pullstore.Jobs, func(obj, old client.Object) {
+		if obj == nil {
+			c.forget(old.GetUID())
+			return
+		}
+		c.loop.Enqueue(client.ObjectKeyFromObject(obj))
+	})
+	c.Watches.Handle(pullstore.NodeImages, c.imageChanged)
+	c.Watches.Handle(pullstore.Nodes, c.nodeChanged)
+	c.Watches.Handle(pullstore.Pods, c.podChanged)
+}
+
+// Run works until ctx ends.
+func (c *Controller) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(func() { c.Secrets.run(ctx, c.neededBy) })
+	c.loop.Run(ctx, workers)
+	wg.Wait()
+}
+
+// imageChanged asks for a pass for the jobs that own something in the NodeImage, or did; a new one concerns all.
+func (c *Controller) imageChanged(obj, old client.Object) {
+	now, added := obj.(*v1beta1.NodeImage)
+	before, was := old.(*v1beta1.NodeImage)
+	if !added || !was {
+		c.enqueueAll("", func(*v1beta1.ImagePullJob) bool { return true })
+		return
+	}
+	jobs := imagepull.Owners(now)
+	maps.Copy(jobs, imagepull.Owners(before))
+	for key := range jobs {
+		c.loop.Enqueue(key)
+	}
+}
+
+// nodeChanged asks for a pass for all jobs that run, unless nothing has changed that matters to them.
+func (c *Controller) nodeChanged(obj, old client.Object) {
+	now, ok := obj.(*corev1.Node)
+	before, was := old.(*corev1.Node)
+	if ok && was {
+		isReady, _ := pullstore.Readiness(now)
+		wasReady, _ := pullstore.Readiness(before)
+		if isReady == wasReady && maps.Equal(now.Labels, before.Labels) && pullstore.Counts(now) == pullstore.Counts(before) {
+			return
+		}
+	}
+	c.enqueueAll("", func(*v1beta1.ImagePullJob) bool { return true })
+}
+
+// podChanged asks for a pass for the jobs that follow the pod.
+func (c *Controller) podChanged(obj, old client.Object) {
+	now, ok := obj.(*corev1.Pod)
+	before, was := old.(*corev1.Pod)
+	if ok && was && now.Spec.NodeName == before.Spec.NodeName && now.Status.Phase == before.Status.Phase && maps.Equal(now.Labels, before.Labels) {
+		return
+	}
+	var of []labels.Set
+	namespace := ""
+	for _, p := range []*corev1.Pod{now, before} {
+		if p != nil {
+			of, namespace = append(of, p.Labels), p.Namespace
+		}
+	}
+	c.enqueueAll(namespace, func(job *v1beta1.ImagePullJob) bool {
+		if job.Spec.PodSelector == nil {
+			return false
+		}
+		selector, err := metav1.LabelSelectorAsSelector(&job.Spec.PodSelector.LabelSelector)
+		return err == nil && slices.ContainsFunc(of, func(s labels.Set) bool { return selector.Matches(s) })
+	})
+}
+
+// enqueueAll asks for a pass for the jobs in a namespace, or in all, that run and that concern says yes to.
+func (c *Controller) enqueueAll(namespace string, concern func(*v1beta1.ImagePullJob) bool) {
+	// Handlers have no context; listing is a look into the memory of this process.
+	jobs, err := c.Store.Jobs(context.Background(), namespace)
+	if err != nil {
+		return // only while the watches begin, and then every job is looked at anyway
+	}
+	for i := range jobs {
+		if jobs[i].Status.CompletionTime == nil && concern(&jobs[i]) {
+			c.loop.Enqueue(client.ObjectKeyFromObject(&jobs[i]))
+		}
+	}
+}
+
+func (c *Controller) forget(uid types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.wrote, uid)
+}
+
+// Reconcile is one pass for one job.
+func (c *Controller) Reconcile(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	if !c.MayWrite() {
+		return 0, nil
+	}
+	job, err := c.Store.Job(ctx, key)
+	if err != nil || job == nil {
+		return 0, err
+	}
+	if job.DeletionTimestamp != nil {
+		return 0, c.letGo(ctx, job)
+	}
+	if err := c.Store.Settle(ctx); err != nil {
+		return 0, err
+	}
+	s, err := c.snapshot(ctx, job)
+	if err != nil {
+		return 0, err
+	}
+	plan := imagepull.Decide(*s)
+	if plan.Delete {
+		return 0, c.Store.Delete(ctx, job)
+	}
+	if err := c.edit(ctx, plan.Edits); err != nil {
+		if pullstore.Moved(err) {
+			return again, nil
+		}
+		return 0, err
+	}
+	wait, err := c.report(ctx, job, &plan)
+	if err != nil {
+		return 0, err
+	}
+	return soonest(wait, until(s.Now, plan.Wake)), nil
+}
+
+// letGo removes the finalizer that another controller has left on a job; without it nobody would, and the job would stay.
+func (c *Controller) letGo(ctx context.Context, job *v1beta1.ImagePullJob) error {
+	left := slices.DeleteFunc(slices.Clone(job.Finalizers), func(f string) bool { return f == kruise.JobFinalizer })
+	if len(left) == len(job.Finalizers) {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": job.ResourceVersion, "finalizers": left}})
+	if err != nil {
+		return fmt.Errorf("encoding the finalizers of %s: %w", job.Name, err)
+	}
+	err = c.Store.Live().Patch(ctx, job, client.RawPatch(types.MergePatchType, patch))
+	if err != nil && !pullstore.Moved(err) {
+		return fmt.Errorf("removing a finalizer of the job %s/%s: %w", job.Namespace, job.Name, err)
+	}
+	return nil
+}
+
+// snapshot is what the job is decided on.
+func (c *Controller) snapshot(ctx context.Context, job *v1beta1.ImagePullJob) (*imagepull.Snapshot, error) {
+	s := &imagepull.Snapshot{Now: c.Clock.Now(), Job: job}
+	if job.Status.CompletionTime == nil {
+		var err error
+		if s.Secrets, s.Hold, err = c.Secrets.sync(ctx, job); err != nil {
+			return nil, err
+		}
+		if c.Order != nil {
+			s.Order = c.Order(job)
+		}
+	}
+	if selector := job.Spec.PodSelector; selector != nil {
+		if err := c.Watches.FollowPods(ctx); err != nil {
+			return nil, err
+		}
+		var err error
+		if s.PodNodes, err = c.Store.PodNodes(ctx, job.Namespace, &selector.LabelSelector); err != nil {
+			return nil, err
+		}
+	}
+	nodes, err := c.Store.Nodes(ctx)
+	s.Nodes = nodes
+	return s, err
+}
+
+// edit makes all edits. One that fails does not keep the others from being made: they are of other nodes.
+func (c *Controller) edit(ctx context.Context, edits []imagepull.Edit) error {
+	var moved error
+	var errs []error
+	for i := range edits {
+		if err := c.Store.Edit(ctx, &edits[i]); pullstore.Moved(err) {
+			moved = err
+		} else if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	return moved
+}
+
+// report writes the status if it has changed, and then sends the events. While a job runs it does so at most once in
+// statusInterval; the duration returned says when to come back for what was put off.
+func (c *Controller) report(ctx context.Context, job *v1beta1.ImagePullJob, plan *imagepull.Plan) (time.Duration, error) {
+	if equality.Semantic.DeepEqual(job.Status, plan.Status) {
+		return 0, nil
+	}
+	now := c.Clock.Now()
+	c.mu.Lock()
+	wait := statusInterval - now.Sub(c.wrote[job.UID])
+	c.mu.Unlock()
+	if wait > 0 && plan.Status.CompletionTime == nil {
+		return wait, nil
+	}
+	if err := c.Store.SetJobStatus(ctx, job, plan.Status); err != nil {
+		if pullstore.Moved(err) {
+			return again, nil
+		}
+		return 0, err
+	}
+	c.mu.Lock()
+	c.wrote[job.UID] = now
+	c.mu.Unlock()
+	for _, e := range plan.Events {
+		kind := corev1.EventTypeNormal
+		if e.Warning {
+			kind = corev1.EventTypeWarning
+		}
+		c.Events.Event(subject(job), kind, e.Reason, e.Message)
+	}
+	return 0, nil
+}
+
+// subject is what an event about a job is about; objects from a cache do not say what they are.
+func subject(job *v1beta1.ImagePullJob) *corev1.ObjectReference {
+	r := imagepull.Owner(job)
+	return &r
+}
+
+// neededBy is whether the job of that name still needs its pull secrets.
+func (c *Controller) neededBy(ctx context.Context, key types.NamespacedName) (bool, error) {
+	job, err := c.Store.Job(ctx, key)
+	return job != nil && job.DeletionTimestamp == nil && job.Status.CompletionTime == nil, err
+}
+
+// until is the time from now to t, at least a second, for times in the API have no fractions; 0 when t is never.
+func until(now, t time.Time) time.Duration {
+	if t.IsZero() {
+		return 0
+	}
+	return max(t.Sub(now), time.Second)
+}
+
+// soonest is the smaller of two durations, of which 0 is never.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}

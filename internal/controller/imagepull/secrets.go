@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package imagepull
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/api/kruise/v1beta1"
+)
+
+// reasonNoSecret is the reason of the event about a pull secret that is not there, as kubelets have it.
+const reasonNoSecret = "FailedToRetrieveImagePullSecret"
+
+// refresh is how often a secret is read again while a job runs, and how often copies that nobody needs are looked for.
+const refresh = time.Minute
+
+// Secrets copies the pull secrets of jobs to where the agents of nodes may read them. It does so only for namespaces that it was
+// told of: whoever may read the copies may read all of them.
+type Secrets struct {
+	live   client.Client
+	events record.EventRecorder
+	clock  clock.PassiveClock
+	// allowed are the namespaces from which secrets may be copied.
+	allowed []string
+
+	mu sync.Mutex
+	// known are the references of the last look at the secrets of a job.
+	known map[types.UID]known
+}
+
+type known struct {
+	at         time.Time
+	references []v1beta1.ReferenceObject
+}
+
+// NewSecrets returns Secrets that copy from the allowed namespaces.
+func NewSecrets(live client.Client, events record.EventRecorder, c clock.PassiveClock, allowed []string) *Secrets {
+	return &Secrets{live: live, events: events, clock: c, allowed: allowed, known: map[types.UID]known{}}
+}
+
+// sync returns where the agents find the secrets of a job, or why the job has to wait.
+func (s *Secrets) sync(ctx context.Context, job *v1beta1.ImagePullJob) (references []v1beta1.ReferenceObject, hold string, err error) {
+	names := job.Spec.PullSecrets
+	switch {
+	case len(names) == 0:
+		return nil, "", nil
+	case job.Namespace == kruise.PullNamespace:
+		for _, name := range names {
+			references = append(references, v1beta1.ReferenceObject{Namespace: job.Namespace, Name: name})
+		}
+		return references, "", nil
+	case !slices.Contains(s.allowed, job.Namespace):
+		return nil, fmt.Sprintf("pull secrets of the namespace %s may not be given to nodes: add it to pullSecretNamespaces in the configuration of the manager, "+
+			"or remove spec.pullSecrets", job.Namespace), nil
+	}
+	s.mu.Lock()
+	last, ok := s.known[job.UID]
+	s.mu.Unlock()
+	if ok && s.clock.Since(last.at) < refresh {
+		return last.references, "", nil
+	}
+	for _, name := range names {
+		reference, err := s.copy(ctx, job, name)
+		if err != nil {
+			return nil, "", fmt.Errorf("copying the pull secret %s/%s: %w", job.Namespace, name, err)
+		}
+		if reference != nil {
+			references = append(references, *reference)
+		}
+	}
+	s.mu.Lock()
+	s.known[job.UID] = known{s.clock.Now(), references}
+	s.mu.Unlock()
+	return references, "", nil
+}
+
+// copy brings the copy of one secret up to date; nil if there is no such secret. The image may be pulled without it, as a kubelet
+// would try to.
+func (s *Secrets) copy(ctx context.Context, job *v1beta1.ImagePullJob, name string) (*v1beta1.ReferenceObject, error) {
+	source := &corev1.Secret{}
+	err := s.live.Get(ctx, types.NamespacedName{Namespace: job.Namespace, Name: name}, source)
+	if apierrors.IsNotFound(err) {
+		s.events.Eventf(subject(job), corev1.EventTypeWarning, reasonNoSecret, "The pull secret %s does not exist; the image may be pulled without it", name)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	key := job.Namespace + "/" + job.Name
+	wanted := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: kruise.PullNamespace, Name: copyName(source),
+			Labels:      map[string]string{kruise.PullSecretSourceUID: string(source.UID)},
+			Annotations: map[string]string{kruise.PullSecretSource: source.Namespace + "/" + source.Name, kruise.PullSecretReferences: key},
+		},
+		Type: source.Type, Data: source.Data,
+	}
+	found := &corev1.Secret{}
+	err = s.live.Get(ctx, client.ObjectKeyFromObject(wanted), found)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = s.live.Create(ctx, wanted)
+	case err == nil:
+		jobs := references(found)
+		jobs[key] = true
+		changed := found.DeepCopy()
+		changed.Data = source.Data
+		setReferences(changed, jobs)
+		if !reflect.DeepEqual(found, changed) {
+			err = s.live.Update(ctx, changed) // refused if somebody was faster; the pass is repeated then
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &v1beta1.ReferenceObject{Namespace: wanted.Namespace, Name: wanted.Name}, nil
+}
+
+// copyName is the name of the copy of a secret, always the same and of no other.
+func copyName(source *corev1.Secret) string {
+	sum := sha256.Sum256([]byte(source.UID))
+	return strings.TrimRight(source.Name[:min(len(source.Name), 200)], "-.") + "-" + hex.EncodeToString(sum[:5])
+}
+
+// references are the jobs that a copy is kept for.
+func references(secret *corev1.Secret) map[string]bool {
+	jobs := map[string]bool{}
+	for key := range strings.SplitSeq(secret.Annotations[kruise.PullSecretReferences], ",") {
+		if key != "" {
+			jobs[key] = true
+		}
+	}
+	return jobs
+}
+
+func setReferences(secret *corev1.Secret, jobs map[string]bool) {
+	if secret.Annotations == nil {
+		secret.Annotations = map[string]string{}
+	}
+	secret.Annotations[kruise.PullSecretReferences] = strings.Join(slices.Sorted(maps.Keys(jobs)), ",")
+}
+
+// run looks for copies that nobody needs any more, until ctx ends.
+func (s *Secrets) run(ctx context.Context, needed func(context.Context, types.NamespacedName) (bool, error)) {
+	ticker := time.NewTicker(refresh)
+	defer ticker.Stop()
+	for {
+		if err := s.sweep(ctx, needed); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Copies of pull secrets could not be looked through")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// sweep deletes the copies that no job needs any more.
+func (s *Secrets) sweep(ctx context.Context, needed func(context.Context, types.NamespacedName) (bool, error)) error {
+	if len(s.allowed) == 0 {
+		return nil // nothing is ever copied
+	}
+	copies := &corev1.SecretList{}
+	if err := s.live.List(ctx, copies, client.InNamespace(kruise.PullNamespace), client.HasLabels{kruise.PullSecretSourceUID}); err != nil {
+		return err
+	}
+	var errs []error
+	for i := range copies.Items {
+		errs = append(errs, s.release(ctx, &copies.Items[i], needed))
+	}
+	s.forget()
+	return errors.Join(errs...)
+}
+
+func (s *Secrets) release(ctx context.Context, secret *corev1.Secret, needed func(context.Context, types.NamespacedName) (bool, error)) error {
+	jobs := references(secret)
+	before := len(jobs)
+	for key := range jobs {
+		namespace, name, _ := strings.Cut(key, "/")
+		still, err := needed(ctx, types.NamespacedName{Namespace: namespace, Name: name})
+		if err != nil {
+			return err
+		}
+		if !still {
+			delete(jobs, key)
+		}
+	}
+	var err error
+	switch {
+	case len(jobs) == 0:
+		// Only as it was seen: a new job may need it by now.
+		version, uid := secret.ResourceVersion, secret.UID
+		err = s.live.Delete(ctx, secret, client.Preconditions{UID: &uid, ResourceVersion: &version})
+	case len(jobs) < before:
+		setReferences(secret, jobs)
+		err = s.live.Update(ctx, secret)
+	}
+	return client.IgnoreNotFound(ignoreConflict(err))
+}
+
+func ignoreConflict(err error) error {
+	if apierrors.IsConflict(err) {
+		return nil // the next look sees it as it is then
+	}
+	return err
+}
+
+// forget forgets what was known long ago.
+func (s *Secrets) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.known, func(_ types.UID, k known) bool { return s.clock.Since(k.at) > 2*refresh })
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nodeimage keeps a NodeImage for every node: it comes and goes with the node, has its labels, and loses what nobody wants
+// any more.
+package nodeimage
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/controller/loop"
+	"everynode.dev/everynode/internal/controller/pullstore"
+	"everynode.dev/everynode/internal/imagepull"
+)
+
+// Controller is the loop over nodes. Make one with New.
+type Controller struct {
+	store    *pullstore.Store
+	events   record.EventRecorder
+	clock    clock.WithTicker
+	mayWrite func() bool
+	loop     *loop.Loop[string]
+}
+
+// workers is how many nodes are looked at at once.
+const workers = 2
+
+// New returns a Controller that writes only while mayWrite says so.
+func New(store *pullstore.Store, events record.EventRecorder, c clock.WithTicker, mayWrite func() bool) *Controller {
+	n := &Controller{store: store, events: events, clock: c, mayWrite: mayWrite}
+	n.loop = loop.New("nodeimage", c, n.Reconcile)
+	return n
+}
+
+// Watch has the controller told of what it has to know.
+func (c *Controller) Watch(w *pullstore.Watches) {
+	w.Handle(pullstore.Nodes, c.nodeChanged)
+	w.Handle(pullstore.NodeImages, func(obj, old client.Object) { c.loop.Enqueue(anyOf(obj, old).GetName()) })
+	w.Handle(pullstore.Jobs, c.jobChanged)
+}
+
+func anyOf(obj, old client.Object) client.Object {
+	if obj != nil {
+		return obj
+	}
+	return old
+}
+
+// nodeChanged asks for a pass unless nothing has changed that matters: kubelets write the status of their nodes often.
+func (c *Controller) nodeChanged(obj, old client.Object) {
+	now, ok := obj.(*corev1.Node)
+	before, was := old.(*corev1.Node)
+	if ok && was {
+		isReady, _ := pullstore.Readiness(now)
+		wasReady, _ := pullstore.Readiness(before)
+		if isReady == wasReady && now.UID == before.UID && maps.Equal(now.Labels, before.Labels) && pullstore.Counts(now) == pullstore.Counts(before) {
+			return
+		}
+	}
+	c.loop.Enqueue(anyOf(obj, old).GetName())
+}
+
+// jobChanged asks for a pass for the nodes of a job that is gone or has ended.
+func (c *Controller) jobChanged(obj, old client.Object) {
+	job, ok := anyOf(obj, old).(*v1beta1.ImagePullJob)
+	before, was := old.(*v1beta1.ImagePullJob)
+	if !ok || !was || obj != nil && imagepull.StateOf(job) == imagepull.StateOf(before) {
+		return
+	}
+	// Handlers have no context; listing is a look into the memory of this process.
+	nodes, err := c.store.Nodes(context.Background())
+	if err != nil {
+		return // only while the watches begin, and then every NodeImage is looked at anyway
+	}
+	for i := range nodes {
+		if nodes[i].Image != nil && imagepull.Owns(nodes[i].Image, job.UID) {
+			c.loop.Enqueue(nodes[i].Name)
+		}
+	}
+}
+
+// Run works until ctx ends.
+func (c *Controller) Run(ctx context.Context) { c.loop.Run(ctx, workers) }
+
+// Reconcile is one pass for the node of that name.
+func (c *Controller) Reconcile(ctx context.Context, name string) (time.Duration, error) {
+	if !c.mayWrite() {
+		return 0, nil
+	}
+	node, image, err := c.store.Node(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case node == nil || !pullstore.Counts(node):
+		if image == nil || image.DeletionTimestamp != nil {
+			return 0, nil
+		}
+		return 0, c.store.Delete(ctx, image)
+	case image == nil:
+		return 0, c.store.Create(ctx, newImage(node))
+	case image.DeletionTimestamp != nil:
+		return 0, nil
+	case ofAnother(image, node):
+		return 0, c.store.Delete(ctx, image) // and its deletion leads to the next pass
+	}
+	if err := c.copyMetadata(ctx, node, image); err != nil {
+		return moved(err)
+	}
+	return c.sweep(ctx, node, image)
+}
+
+func newImage(node *corev1.Node) *v1beta1.NodeImage {
+	return &v1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{
+		Name: node.Name, Labels: maps.Clone(node.Labels), OwnerReferences: []metav1.OwnerReference{ownerOf(node)},
+	}}
+}
+
+// ownerOf makes a NodeImage go with its node even while no manager runs.
+func ownerOf(node *corev1.Node) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
+}
+
+// ofAnother is whether a NodeImage belongs to an earlier node of the same name, whose images are gone.
+func ofAnother(image *v1beta1.NodeImage, node *corev1.Node) bool {
+	for _, owner := range image.OwnerReferences {
+		if owner.Kind == "Node" && owner.UID != node.UID {
+			return true
+		}
+	}
+	return false
+}
+
+// copyMetadata gives the NodeImage the labels of the node, and its owner if it has none: those that OpenKruise made have none.
+func (c *Controller) copyMetadata(ctx context.Context, node *corev1.Node, image *v1beta1.NodeImage) error {
+	if maps.Equal(node.Labels, image.Labels) && len(image.OwnerReferences) > 0 {
+		return nil
+	}
+	labels := map[string]any{}
+	for key := range image.Labels {
+		labels[key] = nil
+	}
+	for key, value := range node.Labels {
+		labels[key] = value
+	}
+	metadata := map[string]any{"uid": image.UID, "labels": labels}
+	if len(image.OwnerReferences) == 0 {
+		metadata["ownerReferences"] = []metav1.OwnerReference{ownerOf(node)}
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		return fmt.Errorf("encoding the labels of %s: %w", node.Name, err)
+	}
+	return c.store.MergeMetadata(ctx, image.Name, patch)
+}
+
+// moved has a pass repeated whose object has changed meanwhile.
+func moved(err error) (time.Duration, error) {
+	if pullstore.Moved(err) {
+		return time.Second, nil
+	}
+	return 0, err
+}
+
+// sweep removes from the NodeImage what is over, and marks what will never be reported.
+func (c *Controller) sweep(ctx context.Context, node *corev1.Node, image *v1beta1.NodeImage) (time.Duration, error) {
+	ready, since := pullstore.Readiness(node)
+	var failed error
+	s := imagepull.Sweep{Now: c.clock.Now(), Image: image, Ready: ready, Since: since, Owner: func(r *corev1.ObjectReference) imagepull.OwnerState {
+		state, err := c.store.Owner(ctx, r)
+		if err != nil {
+			failed = err
+		}
+		return state
+	}}
+	swept := s.Run()
+	if failed != nil {
+		return 0, failed
+	}
+	if swept.Edit != nil {
+		// What is to be marked follows in the pass to which this write leads.
+		return moved(c.store.Edit(ctx, swept.Edit))
+	}
+	if swept.Status != nil {
+		if err := c.store.SetStatus(ctx, image, swept.Status); err != nil {
+			return moved(err)
+		}
+		for _, e := range swept.Told {
+			c.events.Event(subject(image), corev1.EventTypeWarning, e.Reason, e.Message)
+		}
+	}
+	if swept.Wake.IsZero() {
+		return 0, nil
+	}
+	return max(swept.Wake.Sub(s.Now), time.Second), nil
+}
+
+// subject is what an event about a NodeImage is about; objects from a cache do not say what they are.
+func subject(image *v1beta1.NodeImage) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: v1beta1.GroupVersion().String(), Kind: "NodeImage", Name: image.Name, UID: image.UID}
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pullstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"everynode.dev/everynode/api/kruise/v1beta1"
+)
+
+// Handler is told of an object that was added, changed (then old is not nil) or deleted (then obj is nil). It must not block.
+type Handler func(obj, old client.Object)
+
+// Watches fill a Store. Make them with NewWatches.
+type Watches struct {
+	cache    cache.Cache
+	handlers map[string][]Handler
+	pods     sync.Once
+	podsErr  error
+}
+
+// The kinds that can be watched.
+const (
+	Nodes      = "nodes"
+	NodeImages = "nodeimages"
+	Jobs       = "imagepulljobs"
+	Pods       = "pods"
+)
+
+// NewWatches returns watches on a cluster, and the Store that they fill. They see nothing before Start.
+func NewWatches(config *rest.Config) (*Watches, *Store, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
+		return nil, nil, fmt.Errorf("registering types: %w", err)
+	}
+	c, err := cache.New(config, cache.Options{
+		Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: slimNode}, &corev1.Pod{}: {Transform: slimPod}},
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a cache: %w", err)
+	}
+	live, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a client: %w", err)
+	}
+	return &Watches{cache: c, handlers: map[string][]Handler{}}, New(c, live), nil
+}
+
+// Handle has a handler told of all objects of a kind; before Start.
+func (w *Watches) Handle(kind string, h Handler) { w.handlers[kind] = append(w.handlers[kind], h) }
+
+// Start begins to watch, and returns when everything that there was has been seen. The watches end with ctx; then done is closed.
+func (w *Watches) Start(ctx context.Context) (done <-chan struct{}, err error) {
+	for kind, obj := range map[string]client.Object{Nodes: &corev1.Node{}, NodeImages: &v1beta1.NodeImage{}, Jobs: &v1beta1.ImagePullJob{}} {
+		if err := w.watch(ctx, kind, obj); err != nil {
+			return nil, err
+		}
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = w.cache.Start(ctx) // it ends with ctx, and with nothing else
+	}()
+	if !w.cache.WaitForCacheSync(ctx) {
+		<-ended
+		return nil, fmt.Errorf("reading nodes and image pulls: %w", context.Cause(ctx))
+	}
+	return ended, nil
+}
+
+// FollowPods begins to watch pods. They are many, so that is done only when the first job needs it.
+func (w *Watches) FollowPods(ctx context.Context) error {
+	w.pods.Do(func() { w.podsErr = w.watch(ctx, Pods, &corev1.Pod{}) })
+	return w.podsErr
+}
+
+func (w *Watches) watch(ctx context.Context, kind string, obj client.Object) error {
+	informer, err := w.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watching %s: %w", kind, err)
+	}
+	for _, h := range w.handlers[kind] {
+		if _, err := informer.AddEventHandler(adapter{h}); err != nil {
+			return fmt.Errorf("watching %s: %w", kind, err)
+		}
+	}
+	return nil
+}
+
+// adapter hands the events of an informer to a Handler.
+type adapter struct{ handle Handler }
+
+func (a adapter) OnAdd(obj any, _ bool) { a.call(obj, nil) }
+
+func (a adapter) OnUpdate(old, obj any) { a.call(obj, old) }
+
+func (a adapter) OnDelete(obj any) {
+	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	a.call(nil, obj)
+}
+
+func (a adapter) call(obj, old any) {
+	now, _ := obj.(client.Object)
+	before, _ := old.(client.Object)
+	a.handle(now, before)
+}
+
+func slimNode(obj any) (any, error) {
+	n, ok := obj.(*corev1.Node)
+	if !ok {
+		return obj, nil
+	}
+	slim := &corev1.Node{ObjectMeta: n.ObjectMeta}
+	slim.ManagedFields, slim.Annotations = nil, nil
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			slim.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
+		}
+	}
+	return slim, nil
+}
+
+func slimPod(obj any) (any, error) {
+	p, ok := obj.(*corev1.Pod)
+	if !ok {
+		return obj, nil
+	}
+	slim := &corev1.Pod{Spec: corev1.PodSpec{NodeName: p.Spec.NodeName}, Status: corev1.PodStatus{Phase: p.Status.Phase}}
+	slim.Namespace, slim.Name, slim.UID, slim.ResourceVersion, slim.Labels = p.Namespace, p.Name, p.UID, p.ResourceVersion, p.Labels
+	return slim, nil
+}
