@@ -107,7 +107,7 @@ func client(more ...string) []string {
 		"github.com/prometheus/client_golang/...", "github.com/go-logr/logr", "github.com/spf13/pflag", "github.com/spf13/cobra",
 		"sigs.k8s.io/yaml",
 		"./api/...", "./internal/rollout", "./internal/placement", "./internal/podtemplate", "./internal/revision",
-		"./internal/dialect/...",
+		"./internal/dialect/...", "./internal/imagepull", "./internal/imageref",
 	})
 }
 

@@ -72,6 +72,9 @@ func (o *options) merge(fs *pflag.FlagSet, c *v1alpha1.ManagerConfiguration) err
 		take(fs, "webhook-bind-address", &o.webhookAddress, w.BindAddress)
 		take(fs, "webhook-cert-dir", &o.webhookCertDir, w.CertDir)
 	}
+	if c.PullSecretNamespaces != nil {
+		take(fs, "pull-secret-namespaces", &o.pullSecretNamespaces, &c.PullSecretNamespaces)
+	}
 	if c.Dialects != nil {
 		take(fs, "dialects", &o.dialects, &c.Dialects)
 	}

@@ -47,6 +47,7 @@ type leader struct {
 	guards     []guard
 	events     record.EventBroadcaster
 	client     kubernetes.Interface
+	pulls      *pulls // nil without the dialect of OpenKruise
 
 	namespace string
 	elected   bool
@@ -93,7 +94,11 @@ func newLeader(o *options, cfg *rest.Config) (*leader, error) {
 		}))))
 	}
 	if slices.Contains(o.dialects, kruiseDialect) {
-		d := newKruise(l.guarded(o, conflict.NewLeaseGuard(client, realClock, l.mayWriteChanged(kruiseDialect))))
+		mayWrite := l.guarded(o, conflict.NewLeaseGuard(client, realClock, l.mayWriteChanged(kruiseDialect)))
+		if l.pulls, err = newPulls(o, cfg, l.events, mayWrite); err != nil {
+			return nil, err
+		}
+		d := newKruise(mayWrite)
 		if o.gates.Enabled(features.InPlaceWorkloadVerticalScaling) {
 			d.InPlace = kruise.InPlaceWithResize
 		}
@@ -130,6 +135,9 @@ func (l *leader) mayWriteChanged(dialect string) func(mayWrite bool) {
 		if mayWrite {
 			l.controller.EnqueueAll(dialect)
 		}
+		if mayWrite && dialect == kruiseDialect {
+			l.pulls.resume()
+		}
 	}
 }
 
@@ -148,6 +156,9 @@ func (l *leader) Start(ctx context.Context) error {
 	}
 	if err := l.fence(ctx); err != nil {
 		return nil
+	}
+	if l.pulls != nil {
+		wg.Go(func() { l.pulls.run(ctx) })
 	}
 	began := time.Now()
 	defer l.feed.Wait()

@@ -95,7 +95,7 @@ func TestTheDefinitionHasToBeOurs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = checkDefinition(t.Context(), client)
+			err = checkDefinition(t.Context(), client, "daemonsets.apps.kruise.io")
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}

@@ -40,7 +40,10 @@ type options struct {
 	renewDeadline   time.Duration
 	retryPeriod     time.Duration
 	gates           featuregate.MutableFeatureGate
-	logs            *logsapi.LoggingConfiguration
+
+	pullSecretNamespaces []string
+
+	logs *logsapi.LoggingConfiguration
 }
 
 // UsageError is an error of whoever wrote the command line or the configuration file.
@@ -106,6 +109,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 10*time.Second, "How long others wait for a leader that is silent.")
 	fs.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 7*time.Second, "How long a leader tries to renew its lease before it stops working.")
 	fs.DurationVar(&o.retryPeriod, "leader-elect-retry-period", 1500*time.Millisecond, "Time between tries to get or renew the lease.")
+	fs.StringSliceVar(&o.pullSecretNamespaces, "pull-secret-namespaces", nil, "The namespaces from which pull secrets of ImagePullJobs may be copied to where the agents of all nodes read them.")
 	gates, err := features.New()
 	if err != nil {
 		panic(err) // two gates of one name: found by every test that makes a command
@@ -121,6 +125,11 @@ func (o *options) validate() error {
 	for _, name := range o.dialects {
 		if !slices.Contains(known, name) {
 			return usagef("unknown dialect %q in --dialects: known are %s", name, strings.Join(known, ", "))
+		}
+	}
+	for _, name := range o.pullSecretNamespaces {
+		if len(validation.IsDNS1123Label(name)) > 0 {
+			return usagef("%q in --pull-secret-namespaces is not the name of a namespace: use lower-case letters, digits and '-'", name)
 		}
 	}
 	_, _, addressErr := splitAddress(o.webhookAddress)

@@ -58,12 +58,16 @@ func checkPlace(ctx context.Context, o *options, cfg *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	return checkDefinition(ctx, definitions)
+	for _, name := range []string{kruiseapi.Resource, kruiseapi.ResourceJob, kruiseapi.ResourceNodeImage} {
+		if err := checkDefinition(ctx, definitions, name+"."+kruiseapi.Group); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// checkDefinition finds out whether the Advanced DaemonSet is defined, and by Everynode: only then are its versions converted.
-func checkDefinition(ctx context.Context, client metadata.Interface) error {
-	const name = kruiseapi.Resource + "." + kruiseapi.Group
+// checkDefinition finds out whether a resource is defined, and by Everynode: only then are its versions converted.
+func checkDefinition(ctx context.Context, client metadata.Interface, name string) error {
 	resource := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	crd, err := client.Resource(resource).Get(ctx, name, metav1.GetOptions{})
 	switch {

@@ -20,6 +20,7 @@ type ManagerConfiguration struct {
 	Namespace              *string         `json:"namespace,omitempty"`
 	Dialects               []string        `json:"dialects,omitempty"`
 	ConcurrentSyncs        *int            `json:"concurrentSyncs,omitempty"`
+	PullSecretNamespaces   []string        `json:"pullSecretNamespaces,omitempty"`
 	KubeAPIQPS             *float32        `json:"kubeAPIQPS,omitempty"`
 	KubeAPIBurst           *int            `json:"kubeAPIBurst,omitempty"`
 	MetricsBindAddress     *string         `json:"metricsBindAddress,omitempty"`

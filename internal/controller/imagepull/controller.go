@@ -157,6 +157,17 @@ func (c *Controller) enqueueAll(namespace string, concern func(*v1beta1.ImagePul
 	}
 }
 
+// EnqueueAll asks for a pass for every job.
+func (c *Controller) EnqueueAll() {
+	jobs, err := c.Store.Jobs(context.Background(), "")
+	if err != nil {
+		return // only while the watches begin, and then every job is looked at anyway
+	}
+	for i := range jobs {
+		c.loop.Enqueue(client.ObjectKeyFromObject(&jobs[i]))
+	}
+}
+
 func (c *Controller) forget(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -106,7 +106,15 @@ func (s *Secrets) copy(ctx context.Context, job *v1beta1.ImagePullJob, name stri
 	if err != nil {
 		return nil, err
 	}
-	key := job.Namespace + "/" + job.Name
+	if source.Type != corev1.SecretTypeDockerConfigJson && source.Type != corev1.SecretTypeDockercfg {
+		s.events.Eventf(subject(job), corev1.EventTypeWarning, reasonNoSecret, "The secret %s is of the type %s, and not one for pulling images; it is not given to nodes", name, source.Type)
+		return nil, nil
+	}
+	return s.keep(ctx, source, job.Namespace+"/"+job.Name)
+}
+
+// keep brings the copy of a secret up to date, for the job of that key.
+func (s *Secrets) keep(ctx context.Context, source *corev1.Secret, key string) (*v1beta1.ReferenceObject, error) {
 	wanted := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: kruise.PullNamespace, Name: copyName(source),
@@ -116,7 +124,7 @@ func (s *Secrets) copy(ctx context.Context, job *v1beta1.ImagePullJob, name stri
 		Type: source.Type, Data: source.Data,
 	}
 	found := &corev1.Secret{}
-	err = s.live.Get(ctx, client.ObjectKeyFromObject(wanted), found)
+	err := s.live.Get(ctx, client.ObjectKeyFromObject(wanted), found)
 	switch {
 	case apierrors.IsNotFound(err):
 		err = s.live.Create(ctx, wanted)

@@ -89,6 +89,17 @@ func (c *Controller) jobChanged(obj, old client.Object) {
 	}
 }
 
+// EnqueueAll asks for a pass for every node.
+func (c *Controller) EnqueueAll() {
+	nodes, err := c.store.Nodes(context.Background())
+	if err != nil {
+		return // only while the watches begin, and then every node is looked at anyway
+	}
+	for i := range nodes {
+		c.loop.Enqueue(nodes[i].Name)
+	}
+}
+
 // Run works until ctx ends.
 func (c *Controller) Run(ctx context.Context) { c.loop.Run(ctx, workers) }
 

@@ -9,12 +9,14 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
 )
 
@@ -44,17 +46,29 @@ func NewWatches(config *rest.Config) (*Watches, *Store, error) {
 		return nil, nil, fmt.Errorf("registering types: %w", err)
 	}
 	c, err := cache.New(config, cache.Options{
-		Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields(),
+		Scheme: scheme, Mapper: mapper(), DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: slimNode}, &corev1.Pod{}: {Transform: slimPod}},
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a cache: %w", err)
 	}
-	live, err := client.New(config, client.Options{Scheme: scheme})
+	live, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper()})
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a client: %w", err)
 	}
 	return &Watches{cache: c, handlers: map[string][]Handler{}}, New(c, live), nil
+}
+
+// mapper knows the resources that are used here, so that nobody has to ask the API server for them.
+func mapper() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper(nil)
+	for _, kind := range []string{"Pod", "Secret"} {
+		m.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	}
+	m.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	m.Add(v1beta1.GroupVersion().WithKind(kruise.KindJob), meta.RESTScopeNamespace)
+	m.Add(v1beta1.GroupVersion().WithKind(kruise.KindNodeImage), meta.RESTScopeRoot)
+	return m
 }
 
 // Handle has a handler told of all objects of a kind; before Start.

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package imagepull
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/api/kruise/v1beta1"
+)
+
+func TestAJob(t *testing.T) {
+	job := newJob("default", "pull", 2)
+	job.Spec.CompletionPolicy.TTLSecondsAfterFinished = new(int32(1))
+	w := newWorld(t, append(append(append(node("a"), node("b")...), node("c")...), job)...)
+	w.mustPass(job)
+	if s := read(w, job).Status; w.begun() != 2 || s.Active != 2 || s.Desired != 3 || s.StartTime == nil {
+		t.Fatalf("%d nodes were told: %+v", w.begun(), s)
+	}
+	w.restart()
+	w.mustPass(job)
+	if w.begun() != 2 {
+		t.Error("another manager has told more nodes")
+	}
+	before := w.writes
+	w.mustPass(job)
+	if w.writes != before {
+		t.Errorf("%d writes although nothing has happened", w.writes-before)
+	}
+	w.report("a", v1beta1.ImagePhaseSucceeded)
+	w.report("b", v1beta1.ImagePhaseFailed)
+	w.mustPass(job)
+	w.report("c", v1beta1.ImagePhaseSucceeded)
+	w.mustPass(job)
+	if s := read(w, job).Status; s.Succeeded != 2 || s.Failed != 1 || s.CompletionTime == nil || !slices.Equal(s.FailedNodes, []string{"b"}) {
+		t.Errorf("ended as %+v", s)
+	}
+	want := []string{
+		"Warning PullImageFailed Failed to pull image agent:2 on node b for m",
+		"Warning Completed image agent:2 is there on 2 of 3 nodes, and was given up on 1",
+	}
+	if got := w.told(); !slices.Equal(got, want) {
+		t.Errorf("told %q, want %q", got, want)
+	}
+	w.mustPass(job)
+	if read(w, job) != nil {
+		t.Error("the job outlives its time")
+	}
+	w.mustPass(job)
+}
+
+// While it is not known whether a node was told, no other is told in its place.
+func TestAnAnswerThatDoesNotCome(t *testing.T) {
+	for _, effect := range []bool{false, true} {
+		job := newJob("default", "pull", 1)
+		w := newWorld(t, append(append(node("a"), node("b")...), job)...)
+		w.patchErr = func(string) (error, bool) { return errors.New("timeout"), effect }
+		if _, err := w.pass(job); err == nil {
+			t.Fatal("no error")
+		}
+		if s := read(w, job).Status; s.StartTime != nil {
+			t.Errorf("the status says what is not known: %+v", s)
+		}
+		w.patchErr = nil
+		w.mustPass(job)
+		if got := w.begun(); got != 1 || len(w.image("a").Spec.Images) != 1 {
+			t.Errorf("effect %t: %d nodes were told, want a alone", effect, got)
+		}
+	}
+}
+
+func TestANodeImageThatHasChanged(t *testing.T) {
+	job := newJob("default", "pull", 1)
+	w := newWorld(t, append(node("a"), job)...)
+	w.patchErr = func(name string) (error, bool) {
+		return apierrors.NewConflict(schema.GroupResource{Resource: "nodeimages"}, name, errors.New("changed")), false
+	}
+	if after := w.mustPass(job); after != again {
+		t.Errorf("comes back after %v", after)
+	}
+	w.patchErr = nil
+	w.mustPass(job)
+	if w.begun() != 1 {
+		t.Error("nobody was told")
+	}
+}
+
+func TestWhoMayNotWrite(t *testing.T) {
+	job := newJob("default", "pull", 1)
+	w := newWorld(t, append(node("a"), job)...)
+	w.c.MayWrite = func() bool { return false }
+	w.mustPass(job)
+	if w.writes != 0 {
+		t.Errorf("%d writes", w.writes)
+	}
+}
+
+func TestOrder(t *testing.T) {
+	job := newJob("default", "pull", 1)
+	w := newWorld(t, append(append(node("a"), node("b")...), job)...)
+	w.c.Order = func(*v1beta1.ImagePullJob) []string { return []string{"b"} }
+	w.mustPass(job)
+	if len(w.image("b").Spec.Images) != 1 || w.begun() != 1 {
+		t.Error("b is not the first")
+	}
+}
+
+// A job of OpenKruise that is deleted has a finalizer, which OpenKruise would remove.
+func TestAFinalizerOfSomebodyElse(t *testing.T) {
+	job := newJob("default", "pull", 1)
+	job.Finalizers = []string{kruise.JobFinalizer}
+	w := newWorld(t, append(node("a"), job)...)
+	if err := w.client.Delete(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	w.mustPass(job)
+	if read(w, job) != nil {
+		t.Error("the job is kept for ever")
+	}
+	if w.begun() != 0 {
+		t.Error("a node was told for a job that is being deleted")
+	}
+}
+
+func secret(namespace, name string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "uid-of-secret"}, Type: corev1.SecretTypeDockerConfigJson,
+		Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte("{}")},
+	}
+}
+
+func (w *world) copies() []corev1.Secret {
+	w.t.Helper()
+	list := &corev1.SecretList{}
+	if err := w.client.List(w.t.Context(), list, client.InNamespace(kruise.PullNamespace)); err != nil {
+		w.t.Fatal(err)
+	}
+	return list.Items
+}
+
+func TestPullSecrets(t *testing.T) {
+	first, second, source := newJob("secret", "first", 1), newJob("secret", "second", 1), secret("secret", "registry")
+	first.Spec.PullSecrets, second.Spec.PullSecrets = []string{"registry", "gone"}, []string{"registry"}
+	w := newWorld(t, append(node("a"), first, second, source)...)
+	w.mustPass(first)
+	w.mustPass(second)
+	copies := w.copies()
+	if len(copies) != 1 || copies[0].Annotations[kruise.PullSecretReferences] != "secret/first,secret/second" ||
+		copies[0].Annotations[kruise.PullSecretSource] != "secret/registry" || copies[0].Labels[kruise.PullSecretSourceUID] != "uid-of-secret" ||
+		string(copies[0].Data[corev1.DockerConfigJsonKey]) != "{}" || copies[0].Type != corev1.SecretTypeDockerConfigJson {
+		t.Fatalf("the copies are %+v", copies)
+	}
+	want := []v1beta1.ReferenceObject{{Namespace: kruise.PullNamespace, Name: copies[0].Name}}
+	if got := w.image("a").Spec.Images["agent"].Tags[0].PullSecrets; !slices.Equal(got, want) {
+		t.Errorf("the node is told of %v, want %v", got, want)
+	}
+	if told := w.told(); len(told) != 1 || !strings.Contains(told[0], "The pull secret gone does not exist") {
+		t.Errorf("told %q", told)
+	}
+	source.Data[corev1.DockerConfigJsonKey] = []byte(`{"auths":{}}`)
+	if err := w.client.Update(t.Context(), source); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.Step(refresh)
+	w.mustPass(first)
+	if got := string(w.copies()[0].Data[corev1.DockerConfigJsonKey]); got != `{"auths":{}}` {
+		t.Errorf("the copy is old: %s", got)
+	}
+	for _, job := range []*v1beta1.ImagePullJob{first, second} {
+		if err := w.client.Delete(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.c.Secrets.sweep(t.Context(), w.c.neededBy); err != nil {
+			t.Fatal(err)
+		}
+		if left := len(w.copies()); (left == 0) != (job == second) {
+			t.Errorf("%d copies are left after %s", left, job.Name)
+		}
+	}
+}
+
+func TestSecretsThatAreNotGiven(t *testing.T) {
+	for name, change := range map[string]func(*v1beta1.ImagePullJob, *corev1.Secret){
+		"of another namespace": func(j *v1beta1.ImagePullJob, s *corev1.Secret) { j.Namespace, s.Namespace = "other", "other" },
+		"of another type":      func(_ *v1beta1.ImagePullJob, s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque },
+	} {
+		t.Run(name, func(t *testing.T) {
+			job, source := newJob("secret", "pull", 1), secret("secret", "registry")
+			job.Spec.PullSecrets = []string{"registry"}
+			change(job, source)
+			w := newWorld(t, append(node("a"), job, source)...)
+			w.mustPass(job)
+			if copies := w.copies(); len(copies) > 0 {
+				t.Errorf("copied %+v", copies)
+			}
+			message := read(w, job).Status.Message
+			if held := strings.Contains(message, "add it to pullSecretNamespaces"); held != (job.Namespace == "other") || held == (w.begun() == 1) {
+				t.Errorf("%d nodes were told, and the job says %q", w.begun(), message)
+			}
+		})
+	}
+}

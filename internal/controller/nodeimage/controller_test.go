@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeimage
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/controller/pullstore"
+	"everynode.dev/everynode/internal/imagepull"
+)
+
+type world struct {
+	t      *testing.T
+	clock  *clocktesting.FakeClock
+	client client.Client
+	events *record.FakeRecorder
+	c      *Controller
+}
+
+func newWorld(t *testing.T, objects ...client.Object) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), events: record.NewFakeRecorder(10)}
+	w.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1beta1.NodeImage{}, &v1beta1.ImagePullJob{}).Build()
+	w.c = New(pullstore.New(w.client, w.client), w.events, w.clock, func() bool { return true })
+	return w
+}
+
+// pass makes one pass, and returns the NodeImage; nil if there is none.
+func (w *world) pass() (*v1beta1.NodeImage, time.Duration) {
+	w.t.Helper()
+	after, err := w.c.Reconcile(w.t.Context(), "n1")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	image := &v1beta1.NodeImage{}
+	if err := w.client.Get(w.t.Context(), client.ObjectKey{Name: "n1"}, image); err != nil {
+		return nil, after
+	}
+	return image, after
+}
+
+func newNode(labels map[string]string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "uid-1", Labels: labels}, Status: corev1.NodeStatus{
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: "True"}},
+	}}
+}
+
+func TestANodeImageComesAndGoesWithItsNode(t *testing.T) {
+	node := newNode(map[string]string{"a": "b"})
+	w := newWorld(t, node)
+	image, _ := w.pass()
+	if image == nil || !maps.Equal(image.Labels, node.Labels) || image.OwnerReferences[0].UID != node.UID {
+		t.Fatalf("got %+v", image)
+	}
+	node.Labels = map[string]string{"c": "d"}
+	if err := w.client.Update(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	if image, _ := w.pass(); !maps.Equal(image.Labels, node.Labels) {
+		t.Errorf("the labels are %v", image.Labels)
+	}
+	if err := w.client.Delete(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	if image, _ := w.pass(); image != nil {
+		t.Errorf("it stays: %+v", image)
+	}
+	if image, _ := w.pass(); image != nil {
+		t.Errorf("it came back: %+v", image)
+	}
+}
+
+func TestANodeThatIsAnotherOne(t *testing.T) {
+	image := &v1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: "n1", OwnerReferences: []metav1.OwnerReference{{Kind: "Node", Name: "n1", UID: "uid-0"}}}}
+	w := newWorld(t, newNode(nil), image)
+	if image, _ := w.pass(); image != nil {
+		t.Error("the images of the earlier node count")
+	}
+	if image, _ := w.pass(); image == nil || image.OwnerReferences[0].UID != "uid-1" {
+		t.Errorf("got %+v", image)
+	}
+}
+
+func TestANodeImageOfOpenKruise(t *testing.T) {
+	w := newWorld(t, newNode(nil), &v1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"old": "x"}}})
+	image, _ := w.pass()
+	if image == nil || len(image.OwnerReferences) != 1 || len(image.Labels) != 0 {
+		t.Errorf("got %+v", image)
+	}
+}
+
+func TestAVirtualNode(t *testing.T) {
+	w := newWorld(t, newNode(map[string]string{"type": "virtual-kubelet"}))
+	if image, _ := w.pass(); image != nil {
+		t.Errorf("got %+v", image)
+	}
+}
+
+func TestWhoMayNotWrite(t *testing.T) {
+	w := newWorld(t, newNode(nil))
+	w.c.mayWrite = func() bool { return false }
+	if image, _ := w.pass(); image != nil {
+		t.Errorf("got %+v", image)
+	}
+}
+
+// asked is a NodeImage of which a job wants something since created.
+func asked(job *v1beta1.ImagePullJob, created time.Time) *v1beta1.NodeImage {
+	at := metav1.NewTime(created)
+	return &v1beta1.NodeImage{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1", OwnerReferences: []metav1.OwnerReference{{Kind: "Node", Name: "n1", UID: "uid-1"}}},
+		Spec: v1beta1.NodeImageSpec{Images: map[string]v1beta1.ImageSpec{"agent": {Tags: []v1beta1.ImageTagSpec{{
+			Tag: "2", CreatedAt: &at, OwnerReferences: []corev1.ObjectReference{imagepull.Owner(job)},
+		}}}}},
+	}
+}
+
+func TestWhatIsWantedNoLonger(t *testing.T) {
+	job := &v1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pull", UID: "uid-job"}}
+	w := newWorld(t, newNode(nil), job)
+	if err := w.client.Create(t.Context(), asked(job, w.clock.Now())); err != nil {
+		t.Fatal(err)
+	}
+	image, after := w.pass()
+	if len(image.Spec.Images) != 1 || after != 10*time.Minute {
+		t.Errorf("after %v: %+v", after, image.Spec)
+	}
+	if err := w.client.Delete(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	if image, _ := w.pass(); len(image.Spec.Images) != 0 {
+		t.Errorf("it stays: %+v", image.Spec)
+	}
+}
+
+func TestANodeThatIsSilent(t *testing.T) {
+	job := &v1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pull", UID: "uid-job"}}
+	w := newWorld(t, newNode(nil), job)
+	if err := w.client.Create(t.Context(), asked(job, w.clock.Now())); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.Step(10 * time.Minute)
+	image, _ := w.pass()
+	if s := image.Status; s.Failed != 1 || s.ImageStatuses["agent"].Tags[0].Message != "node has not responded for a long time" {
+		t.Errorf("got %+v", s)
+	}
+	select {
+	case e := <-w.events.Events:
+		if !strings.Contains(e, "Failed to pull image agent:2 on node n1 for node has not responded for a long time") {
+			t.Errorf("told %q", e)
+		}
+	default:
+		t.Error("nobody is told")
+	}
+	if _, after := w.pass(); after != 0 || len(w.events.Events) > 0 {
+		t.Error("it is told again")
+	}
+}
