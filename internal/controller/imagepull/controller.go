@@ -71,7 +71,7 @@ func New(o Options) *Controller {
 
 // Watch has the controller told of what it has to know.
 func (c *Controller) Watch() {
-	c.Watches.Handle(pullstore.Jobs, func(obj, old client.Object) {
+	c.Watches.Handle(pullstore.Jobs, func(_ context.Context, obj, old client.Object) {
 		if obj == nil {
 			c.forget(old.GetUID())
 			return
@@ -92,11 +92,11 @@ func (c *Controller) Run(ctx context.Context) {
 }
 
 // imageChanged asks for a pass for the jobs that own something in the NodeImage, or did; a new one concerns all.
-func (c *Controller) imageChanged(obj, old client.Object) {
+func (c *Controller) imageChanged(ctx context.Context, obj, old client.Object) {
 	now, added := obj.(*v1beta1.NodeImage)
 	before, was := old.(*v1beta1.NodeImage)
 	if !added || !was {
-		c.enqueueAll("", func(*v1beta1.ImagePullJob) bool { return true })
+		c.enqueueAll(ctx, "", func(*v1beta1.ImagePullJob) bool { return true })
 		return
 	}
 	jobs := imagepull.Owners(now)
@@ -107,7 +107,7 @@ func (c *Controller) imageChanged(obj, old client.Object) {
 }
 
 // nodeChanged asks for a pass for all jobs that run, unless nothing has changed that matters to them.
-func (c *Controller) nodeChanged(obj, old client.Object) {
+func (c *Controller) nodeChanged(ctx context.Context, obj, old client.Object) {
 	now, ok := obj.(*corev1.Node)
 	before, was := old.(*corev1.Node)
 	if ok && was {
@@ -117,11 +117,11 @@ func (c *Controller) nodeChanged(obj, old client.Object) {
 			return
 		}
 	}
-	c.enqueueAll("", func(*v1beta1.ImagePullJob) bool { return true })
+	c.enqueueAll(ctx, "", func(*v1beta1.ImagePullJob) bool { return true })
 }
 
 // podChanged asks for a pass for the jobs that follow the pod.
-func (c *Controller) podChanged(obj, old client.Object) {
+func (c *Controller) podChanged(ctx context.Context, obj, old client.Object) {
 	now, ok := obj.(*corev1.Pod)
 	before, was := old.(*corev1.Pod)
 	if ok && was && now.Spec.NodeName == before.Spec.NodeName && now.Status.Phase == before.Status.Phase && maps.Equal(now.Labels, before.Labels) {
@@ -134,7 +134,7 @@ func (c *Controller) podChanged(obj, old client.Object) {
 			of, namespace = append(of, p.Labels), p.Namespace
 		}
 	}
-	c.enqueueAll(namespace, func(job *v1beta1.ImagePullJob) bool {
+	c.enqueueAll(ctx, namespace, func(job *v1beta1.ImagePullJob) bool {
 		if job.Spec.PodSelector == nil {
 			return false
 		}
@@ -144,9 +144,8 @@ func (c *Controller) podChanged(obj, old client.Object) {
 }
 
 // enqueueAll asks for a pass for the jobs in a namespace, or in all, that run and that concern says yes to.
-func (c *Controller) enqueueAll(namespace string, concern func(*v1beta1.ImagePullJob) bool) {
-	// Handlers have no context; listing is a look into the memory of this process.
-	jobs, err := c.Store.Jobs(context.Background(), namespace)
+func (c *Controller) enqueueAll(ctx context.Context, namespace string, concern func(*v1beta1.ImagePullJob) bool) {
+	jobs, err := c.Store.Jobs(ctx, namespace)
 	if err != nil {
 		return // only while the watches begin, and then every job is looked at anyway
 	}
@@ -158,14 +157,18 @@ func (c *Controller) enqueueAll(namespace string, concern func(*v1beta1.ImagePul
 }
 
 // EnqueueAll asks for a pass for every job.
-func (c *Controller) EnqueueAll() {
-	jobs, err := c.Store.Jobs(context.Background(), "")
-	if err != nil {
-		return // only while the watches begin, and then every job is looked at anyway
-	}
+func (c *Controller) EnqueueAll() { c.loop.Enqueue(everyJob()) }
+
+// everyJob is the key that stands for all jobs; none has this name.
+func everyJob() types.NamespacedName { return types.NamespacedName{} }
+
+// every asks for a pass for every job, those that have ended included.
+func (c *Controller) every(ctx context.Context) error {
+	jobs, err := c.Store.Jobs(ctx, "")
 	for i := range jobs {
 		c.loop.Enqueue(client.ObjectKeyFromObject(&jobs[i]))
 	}
+	return err
 }
 
 func (c *Controller) forget(uid types.UID) {
@@ -178,6 +181,9 @@ func (c *Controller) forget(uid types.UID) {
 func (c *Controller) Reconcile(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 	if !c.MayWrite() {
 		return 0, nil
+	}
+	if key == everyJob() {
+		return 0, c.every(ctx)
 	}
 	job, err := c.Store.Job(ctx, key)
 	if err != nil || job == nil {

@@ -45,7 +45,7 @@ func New(store *pullstore.Store, events record.EventRecorder, c clock.WithTicker
 // Watch has the controller told of what it has to know.
 func (c *Controller) Watch(w *pullstore.Watches) {
 	w.Handle(pullstore.Nodes, c.nodeChanged)
-	w.Handle(pullstore.NodeImages, func(obj, old client.Object) { c.loop.Enqueue(anyOf(obj, old).GetName()) })
+	w.Handle(pullstore.NodeImages, func(_ context.Context, obj, old client.Object) { c.loop.Enqueue(anyOf(obj, old).GetName()) })
 	w.Handle(pullstore.Jobs, c.jobChanged)
 }
 
@@ -57,7 +57,7 @@ func anyOf(obj, old client.Object) client.Object {
 }
 
 // nodeChanged asks for a pass unless nothing has changed that matters: kubelets write the status of their nodes often.
-func (c *Controller) nodeChanged(obj, old client.Object) {
+func (c *Controller) nodeChanged(_ context.Context, obj, old client.Object) {
 	now, ok := obj.(*corev1.Node)
 	before, was := old.(*corev1.Node)
 	if ok && was {
@@ -71,14 +71,13 @@ func (c *Controller) nodeChanged(obj, old client.Object) {
 }
 
 // jobChanged asks for a pass for the nodes of a job that is gone or has ended.
-func (c *Controller) jobChanged(obj, old client.Object) {
+func (c *Controller) jobChanged(ctx context.Context, obj, old client.Object) {
 	job, ok := anyOf(obj, old).(*v1beta1.ImagePullJob)
 	before, was := old.(*v1beta1.ImagePullJob)
 	if !ok || !was || obj != nil && imagepull.StateOf(job) == imagepull.StateOf(before) {
 		return
 	}
-	// Handlers have no context; listing is a look into the memory of this process.
-	nodes, err := c.store.Nodes(context.Background())
+	nodes, err := c.store.Nodes(ctx)
 	if err != nil {
 		return // only while the watches begin, and then every NodeImage is looked at anyway
 	}
@@ -90,14 +89,18 @@ func (c *Controller) jobChanged(obj, old client.Object) {
 }
 
 // EnqueueAll asks for a pass for every node.
-func (c *Controller) EnqueueAll() {
-	nodes, err := c.store.Nodes(context.Background())
-	if err != nil {
-		return // only while the watches begin, and then every node is looked at anyway
-	}
+func (c *Controller) EnqueueAll() { c.loop.Enqueue(everyNode) }
+
+// everyNode is the key that stands for all nodes; none has this name.
+const everyNode = ""
+
+// every asks for a pass for every node.
+func (c *Controller) every(ctx context.Context) error {
+	nodes, err := c.store.Nodes(ctx)
 	for i := range nodes {
 		c.loop.Enqueue(nodes[i].Name)
 	}
+	return err
 }
 
 // Run works until ctx ends.
@@ -107,6 +110,9 @@ func (c *Controller) Run(ctx context.Context) { c.loop.Run(ctx, workers) }
 func (c *Controller) Reconcile(ctx context.Context, name string) (time.Duration, error) {
 	if !c.mayWrite() {
 		return 0, nil
+	}
+	if name == everyNode {
+		return 0, c.every(ctx)
 	}
 	node, image, err := c.store.Node(ctx, name)
 	if err != nil {

@@ -20,8 +20,9 @@ import (
 	"everynode.dev/everynode/api/kruise/v1beta1"
 )
 
-// Handler is told of an object that was added, changed (then old is not nil) or deleted (then obj is nil). It must not block.
-type Handler func(obj, old client.Object)
+// Handler is told of an object that was added, changed (then old is not nil) or deleted (then obj is nil). It must not block, and its context
+// is that of the watches.
+type Handler func(ctx context.Context, obj, old client.Object)
 
 // Watches fill a Store. Make them with NewWatches.
 type Watches struct {
@@ -93,7 +94,7 @@ func (w *Watches) Start(ctx context.Context) (done <-chan struct{}, err error) {
 	return ended, nil
 }
 
-// FollowPods begins to watch pods. They are many, so that is done only when the first job needs it.
+// FollowPods begins to watch pods, until ctx ends. They are many, so that is done only when the first job needs it.
 func (w *Watches) FollowPods(ctx context.Context) error {
 	w.pods.Do(func() { w.podsErr = w.watch(ctx, Pods, &corev1.Pod{}) })
 	return w.podsErr
@@ -105,7 +106,7 @@ func (w *Watches) watch(ctx context.Context, kind string, obj client.Object) err
 		return fmt.Errorf("watching %s: %w", kind, err)
 	}
 	for _, h := range w.handlers[kind] {
-		if _, err := informer.AddEventHandler(adapter{h}); err != nil {
+		if _, err := informer.AddEventHandler(adapter(ctx, h)); err != nil {
 			return fmt.Errorf("watching %s: %w", kind, err)
 		}
 	}
@@ -113,23 +114,22 @@ func (w *Watches) watch(ctx context.Context, kind string, obj client.Object) err
 }
 
 // adapter hands the events of an informer to a Handler.
-type adapter struct{ handle Handler }
-
-func (a adapter) OnAdd(obj any, _ bool) { a.call(obj, nil) }
-
-func (a adapter) OnUpdate(old, obj any) { a.call(obj, old) }
-
-func (a adapter) OnDelete(obj any) {
-	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
+func adapter(ctx context.Context, handle Handler) toolscache.ResourceEventHandler {
+	call := func(obj, old any) {
+		now, _ := obj.(client.Object)
+		before, _ := old.(client.Object)
+		handle(ctx, now, before)
 	}
-	a.call(nil, obj)
-}
-
-func (a adapter) call(obj, old any) {
-	now, _ := obj.(client.Object)
-	before, _ := old.(client.Object)
-	a.handle(now, before)
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { call(obj, nil) },
+		UpdateFunc: func(old, obj any) { call(obj, old) },
+		DeleteFunc: func(obj any) {
+			if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			call(nil, obj)
+		},
+	}
 }
 
 func slimNode(obj any) (any, error) {
