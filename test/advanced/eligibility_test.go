@@ -76,7 +76,7 @@ func removedNode(s *stage) {
 
 // cutNode: a node that is out of reach neither stops an update nor uses its budget; it is updated when it comes back.
 func cutNode(s *stage) {
-	s.run(rolling("maxUnavailable: 2"))
+	s.run()
 	cut := s.Nodes[0]
 	s.CutNode(cut)
 	s.Wait("the node is out of reach", harness.StatusIs(s.name, "2 desired, 1 misscheduled", func(status status) bool {
@@ -90,7 +90,7 @@ func cutNode(s *stage) {
 	s.rolled(s.runs(two))
 }
 
-// taintedNodesUseNoBudget: pods that may stay where none may be placed any more, and are not ready, do not stop the others.
+// taintedNodesUseNoBudget: pods that may stay where none may be placed any more stay, and do not stop the others.
 func taintedNodesUseNoBudget(s *stage) {
 	s.run()
 	stay := s.Nodes[:2]
@@ -104,6 +104,7 @@ func taintedNodesUseNoBudget(s *stage) {
 	s.Wait("the others are updated", harness.Observed(s.name, s.generation()), harness.StatusIs(s.name, "2 updated and available", func(status status) bool {
 		return status.UpdatedNumberScheduled == 2 && status.NumberAvailable == 2
 	}))
+	s.wantNodes(one, stay...)
 	for _, node := range stay {
 		s.Untaint(node, taint)
 	}

@@ -45,6 +45,9 @@ func reuseRevision(s *stage) {
 	first := s.set().Status.UpdateRevision
 	s.roll(two)
 	s.Wait("there are two revisions", numbers(1, 2))
+	if out, err := s.KubectlWith("", "rollout", "undo", "ads/agent"); err == nil {
+		s.t.Errorf("kubectl knows how to undo a roll of this kind now, so the documentation should say so: %s", out)
+	}
 	s.roll(one)
 	s.Wait("the first became the third", numbers(2, 3))
 	if again := s.set().Status.UpdateRevision; again != first {

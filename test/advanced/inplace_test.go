@@ -257,3 +257,39 @@ func inPlacePaused(s *stage) {
 	s.rolled(s.runs(two))
 	s.samePods(before)
 }
+
+// withCPU is a fragment with an image and a request.
+func withCPU(image, cpu string) string {
+	return fmt.Sprintf("spec: {template: {spec: {containers: [{name: agent, image: %q, resources: {requests: {cpu: %s}}}]}}}", image, cpu)
+}
+
+// inPlaceResources: a running container is given other resources, and is not restarted.
+func inPlaceResources(s *stage) {
+	s.run(rolling(inPlace), withCPU(one, "10m"))
+	before := s.uids()
+	s.apply(withCPU(one, "20m"))
+	s.rolled(s.hasCPU("20m"))
+	s.samePods(before)
+	s.atEnd(func(report observe.Report) {
+		if len(report.Restarted) > 0 {
+			s.t.Errorf("containers of pods %v were restarted", report.Restarted)
+		}
+	})
+}
+
+func inPlaceResourcesAndImage(s *stage) {
+	s.run(rolling(inPlace), withCPU(one, "10m"))
+	before := s.uids()
+	s.apply(withCPU(two, "20m"))
+	s.rolled(s.hasCPU("20m"), s.runs(two))
+	s.samePods(before)
+}
+
+// hasCPU is met when every pod asks for that much CPU, and its node has given it.
+func (s *stage) hasCPU(cpu string) harness.Condition {
+	return harness.EachPod(s.name, "given "+cpu, func(pod *corev1.Pod) bool {
+		status := pod.Status.ContainerStatuses[0]
+		return pod.Spec.Containers[0].Resources.Requests.Cpu().String() == cpu &&
+			status.Resources != nil && status.Resources.Requests.Cpu().String() == cpu
+	})
+}

@@ -63,11 +63,13 @@ func killMidRoll(t *testing.T, c *harness.Cluster, stages []*stage, managers ...
 	}
 }
 
-// TestTwoManagers: of two managers one leads; when it is killed the other goes on.
-func TestTwoManagers(t *testing.T) {
+// TestSecondPlane: what needs another plane, with two managers and everything switched on that is off by default.
+func TestSecondPlane(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	c, err := harness.Start(ctx, options(2))
+	o := options(2)
+	o.ManagerArgs = []string{"--feature-gates=InPlaceWorkloadVerticalScaling=true"}
+	c, err := harness.Start(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,10 +78,19 @@ func TestTwoManagers(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	s := newStage(t, c, chaosNodes)
+	for _, sc := range []scenario{
+		{"in-place-resources", 2, false, inPlaceResources},
+		{"in-place-resources-and-image", 2, false, inPlaceResourcesAndImage},
+		{"two-managers", chaosNodes, false, func(s *stage) { twoManagers(s, c) }},
+	} {
+		t.Run(sc.name, func(t *testing.T) { play(t, c, sc) })
+	}
+}
+
+// twoManagers: of two managers one leads; when it is killed the other goes on.
+func twoManagers(s *stage, c *harness.Cluster) {
 	s.run(rolling("maxUnavailable: 2"))
 	s.apply(withImage(two))
-	killMidRoll(t, c, []*stage{s}, harness.ManagerComponent, harness.ManagerComponent+"-2")
+	killMidRoll(s.t, c, []*stage{s}, harness.ManagerComponent, harness.ManagerComponent+"-2")
 	s.rolled(s.runs(two))
-	s.finish()
 }

@@ -85,6 +85,8 @@ type Options struct {
 	Controller Controller
 	// Managers is the number of manager processes; 0 means one. It says nothing to the native controller.
 	Managers int
+	// ManagerArgs are further arguments of each manager.
+	ManagerArgs []string
 	// Advanced makes the managers serve Advanced DaemonSets too.
 	Advanced bool
 	// Sim is how long things take on the nodes; nil is long enough for a controller to be caught acting too early.
@@ -151,6 +153,7 @@ func planeOptions(dir string, o Options) localplane.Options {
 	if o.Advanced {
 		options.Dialects = append(options.Dialects, "kruise")
 	}
+	options.Manager.Args = o.ManagerArgs
 	if o.Sim == nil {
 		options.Sim = simulated()
 	}

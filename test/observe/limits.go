@@ -40,9 +40,14 @@ func (l *limits) learn(set *Advanced) {
 	l.open = append(l.open, set)
 	observed := set.Status.ObservedGeneration
 	l.open = slices.DeleteFunc(l.open, func(version *Advanced) bool { return version.Generation < observed })
-	if observed == set.Generation && set.UpdateRevision != "" {
+	if observed == set.Generation && set.UpdateRevision != "" && !invalid(set) {
 		l.hashes[set.template] = set.UpdateRevision
 	}
+}
+
+// invalid is whether the controller says that it cannot make anything of the set; its revision is then that of an earlier version.
+func invalid(set *Advanced) bool {
+	return slices.ContainsFunc(set.Status.Conditions, func(c appsv1.DaemonSetCondition) bool { return c.Reason == "InvalidSpec" })
 }
 
 // current is whether the hash is that of the version's template. One that no status has told yet is none of those that are known.

@@ -184,6 +184,13 @@ func TestGoodTales(t *testing.T) {
 		"progressive creation": told(t, 1, partition("1")).edit(progressive).observed("b").node(1, nil).pod("b1", 1, "b"),
 		"back to the first template": told(t, 2, plain).observed("b").recreate(0).template("a").observed("a").
 			remove("b0").pod("again", 0, "a"),
+		"after a version that was invalid": func() *tale {
+			s := told(t, 2, plain)
+			s.advanced.Status.Conditions = []appsv1.DaemonSetCondition{{Type: "Degraded", Reason: "InvalidSpec"}}
+			s.observed("a")
+			s.advanced.Status.Conditions = nil
+			return s.edit(func(*v1beta1.DaemonSetSpec) {}).recreate(0).observed("b")
+		}(),
 		"after the set is gone": func() *tale {
 			s := told(t, 2, paused).observed("b")
 			set, err := NewAdvanced(s.advanced)
