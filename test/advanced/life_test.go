@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/test/harness"
 )
@@ -119,7 +120,7 @@ func drain(s *stage) {
 	s.Kubectl("uncordon", node)
 }
 
-func podOf(s *stage, node string, uid any) *corev1.Pod {
+func podOf(s *stage, node string, uid types.UID) *corev1.Pod {
 	for _, pod := range s.View().AllPods() {
 		if pod.Spec.NodeName == node && pod.UID == uid {
 			return pod

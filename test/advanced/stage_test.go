@@ -68,7 +68,7 @@ type stage struct {
 	recorder *observe.Recorder
 	// unjudged is set by a scenario in which the set is never available on all of its nodes at once.
 	unjudged bool
-	// report is what the recorder says in the end.
+	// checks are made of what the recorder says in the end.
 	checks []func(report observe.Report)
 }
 
