@@ -34,6 +34,7 @@ func TestChangesOfHands(t *testing.T) {
 	t.Run("BothAtOnce", bothAtOnce)
 	t.Run("OpenkruiseAtWork", openkruiseAtWork)
 	t.Run("TakenOver", takenOver)
+	t.Run("Partway", partway)
 	t.Run("Drained", drained)
 }
 
