@@ -55,6 +55,13 @@ func pureZones() []Zone {
 		Bans:     slices.Concat(noClock, noIO),
 		Deep:     noClient,
 	}, {
+		Name:     "predownload",
+		Packages: []string{"internal/predownload"},
+		May:      slices.Concat(pureAPI, []string{"./api/...", "./internal/dialect", "./internal/podtemplate", "./internal/rollout"}),
+		Reason:   "which images a roll needs is a function of what is known",
+		Bans:     slices.Concat(noClock, noIO),
+		Deep:     noClient,
+	}, {
 		Name:     "dialect",
 		Packages: []string{"internal/dialect/..."},
 		May: slices.Concat(pureAPI, []string{
@@ -107,7 +114,7 @@ func client(more ...string) []string {
 		"github.com/prometheus/client_golang/...", "github.com/go-logr/logr", "github.com/spf13/pflag", "github.com/spf13/cobra",
 		"sigs.k8s.io/yaml",
 		"./api/...", "./internal/rollout", "./internal/placement", "./internal/podtemplate", "./internal/revision",
-		"./internal/dialect/...", "./internal/imagepull", "./internal/imageref",
+		"./internal/dialect/...", "./internal/imagepull", "./internal/imageref", "./internal/predownload",
 	})
 }
 

@@ -18,12 +18,17 @@ const ConflictProbe featuregate.Feature = "ConflictProbe"
 // resize of pods. OpenKruise has it under the same name. Without it a pod whose resources differ is recreated.
 const InPlaceWorkloadVerticalScaling featuregate.Feature = "InPlaceWorkloadVerticalScaling"
 
+// PreDownloadImageForDaemonSetUpdate has an Advanced DaemonSet pull new images on the nodes of old pods, by ImagePullJobs, before it
+// updates them. OpenKruise has it under the same name.
+const PreDownloadImageForDaemonSetUpdate featuregate.Feature = "PreDownloadImageForDaemonSetUpdate"
+
 // New returns a gate that knows every feature, those of the logging library included.
 func New() (featuregate.MutableFeatureGate, error) {
 	gate := featuregate.NewFeatureGate()
 	err := errors.Join(logsapi.AddFeatureGates(gate), gate.Add(map[featuregate.Feature]featuregate.FeatureSpec{
-		ConflictProbe:                  {Default: true, PreRelease: featuregate.Beta},
-		InPlaceWorkloadVerticalScaling: {Default: false, PreRelease: featuregate.Alpha},
+		ConflictProbe:                      {Default: true, PreRelease: featuregate.Beta},
+		InPlaceWorkloadVerticalScaling:     {Default: false, PreRelease: featuregate.Alpha},
+		PreDownloadImageForDaemonSetUpdate: {Default: false, PreRelease: featuregate.Alpha},
 	}))
 	return gate, err
 }

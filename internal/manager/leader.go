@@ -102,6 +102,7 @@ func newLeader(o *options, cfg *rest.Config) (*leader, error) {
 		if o.gates.Enabled(features.InPlaceWorkloadVerticalScaling) {
 			d.InPlace = kruise.InPlaceWithResize
 		}
+		d.Predownload = o.gates.Enabled(features.PreDownloadImageForDaemonSetUpdate)
 		dialects = append(dialects, d)
 		index.ReadFacts(kruise.Facts)
 	}
@@ -114,8 +115,12 @@ func newLeader(o *options, cfg *rest.Config) (*leader, error) {
 	l.controller = daemonset.New(daemonset.Options{
 		Dialects: dialects, Index: index, Clock: realClock, Events: recorder, Observer: l.metrics, Workers: o.concurrentSyncs,
 		Revisions: executor.NewRevisions(client), Sets: daemonset.NewSets(dynamicClient, resources),
+		PullJobs: l.pullJobs(),
 		Executor: &executor.Executor{Index: index, Pods: executor.NewPods(client), Events: recorder, Clock: realClock, Count: l.metrics.Count},
 	})
+	if l.pulls != nil {
+		l.pulls.jobs.Order = orderOf(l.controller)
+	}
 	return l, nil
 }
 

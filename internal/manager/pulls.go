@@ -7,12 +7,15 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/controller/daemonset"
 	"everynode.dev/everynode/internal/controller/imagepull"
 	"everynode.dev/everynode/internal/controller/nodeimage"
 	"everynode.dev/everynode/internal/controller/pullstore"
@@ -26,6 +29,7 @@ const (
 
 // pulls are the controllers for image pulls.
 type pulls struct {
+	store   *pullstore.Store
 	watches *pullstore.Watches
 	jobs    *imagepull.Controller
 	images  *nodeimage.Controller
@@ -39,7 +43,7 @@ func newPulls(o *options, cfg *rest.Config, events record.EventBroadcaster, mayW
 	realClock := clock.RealClock{}
 	ofJobs := events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: jobEvents})
 	p := &pulls{
-		watches: watches,
+		store: store, watches: watches,
 		jobs: imagepull.New(imagepull.Options{
 			Store: store, Watches: watches, Events: ofJobs, Clock: realClock, MayWrite: mayWrite,
 			Secrets: imagepull.NewSecrets(store.Live(), ofJobs, realClock, o.pullSecretNamespaces),
@@ -71,4 +75,23 @@ func (p *pulls) run(ctx context.Context) {
 func (p *pulls) resume() {
 	p.jobs.EnqueueAll()
 	p.images.EnqueueAll()
+}
+
+// pullJobs are the ImagePullJobs, for the loop over daemon sets; nil without the dialect of OpenKruise.
+func (l *leader) pullJobs() daemonset.PullJobs {
+	if l.pulls == nil {
+		return nil
+	}
+	return l.pulls.store.PullJobs()
+}
+
+// orderOf asks the daemon set that controls a job in which order its nodes are served.
+func orderOf(sets *daemonset.Controller) func(*v1beta1.ImagePullJob) []string {
+	return func(job *v1beta1.ImagePullJob) []string {
+		owner := metav1.GetControllerOfNoCopy(job)
+		if owner == nil {
+			return nil
+		}
+		return sets.Order(owner.UID)
+	}
 }

@@ -26,6 +26,33 @@ func Images(template map[string]any) []string {
 	return images
 }
 
+// NamedImage is an image and what needs it.
+type NamedImage struct{ Name, Image string }
+
+// NamedImages are those of Images, each with the name of the first container that needs it; volume-NAME stands for a volume, whose
+// name may be that of a container too.
+func NamedImages(template map[string]any) []NamedImage {
+	spec := object(template, "spec")
+	var images []NamedImage
+	add := func(name string, from map[string]any, key string) {
+		image, _ := from[key].(string)
+		if image != "" && !slices.ContainsFunc(images, func(n NamedImage) bool { return n.Image == image }) {
+			images = append(images, NamedImage{name, image})
+		}
+	}
+	for _, list := range []string{"initContainers", "containers"} {
+		for _, container := range objects(spec, list) {
+			name, _ := container["name"].(string)
+			add(name, container, "image")
+		}
+	}
+	for _, volume := range objects(spec, "volumes") {
+		name, _ := volume["name"].(string)
+		add("volume-"+name, object(volume, "image"), "reference")
+	}
+	return images
+}
+
 // objects are the maps in the list at key.
 func objects(m map[string]any, key string) []map[string]any {
 	list, _ := m[key].([]any)

@@ -41,11 +41,13 @@ type Dialect struct {
 	// another. Both are nil for a dialect that recreates every pod.
 	Edits   dialect.Edits
 	InPlace func(from, to map[string]any) rollout.Change
+	// Predownload is whether images are pulled ahead of an update.
+	Predownload bool
 	// MayWrite is asked at the beginning of each pass; false keeps the dialect from writing anything.
 	MayWrite func() bool
 }
 
-// Options are the parts of a Controller; all are required.
+// Options are the parts of a Controller; all are required but the last.
 type Options struct {
 	Dialects  []Dialect
 	Index     *fleet.Index
@@ -57,6 +59,8 @@ type Options struct {
 	Observer  Observer
 	// Workers is the number of sets that are worked on at once.
 	Workers int
+	// PullJobs may be nil: then nothing is pulled ahead.
+	PullJobs PullJobs
 }
 
 // Observer is told of what a pass came to, after its writes.
@@ -81,6 +85,7 @@ type Controller struct {
 	Options
 	dialects map[string]*Dialect
 	queue    workqueue.TypedRateLimitingInterface[fleet.Key]
+	orders   orders
 
 	mu     sync.Mutex
 	states map[fleet.Key]*state
@@ -196,6 +201,9 @@ func (c *Controller) state(key fleet.Key, w *dialect.Workload) *state {
 func (c *Controller) forget(key fleet.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if s := c.states[key]; s != nil {
+		c.orders.set(s.workload.UID, nil)
+	}
 	delete(c.states, key)
 	c.Observer.Forgotten(key)
 }
@@ -241,12 +249,14 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	snapshot.Memory = p.state.memory
 	plan := rollout.Decide(snapshot)
 	took := p.c.Clock.Since(now)
+	ahead := time.Duration(0)
 	report := dialect.Report{Numbers: plan.Status, ObservedGeneration: p.w.ObservedGeneration, Snapshot: &snapshot, Plan: &plan}
 	if err == nil && claimed {
 		// Before, it is not clear which pods are the set's own, which are about to go, or what the wanted revision is called; so
 		// nothing is done but to say how things are.
 		report.ObservedGeneration, report.UpdateRevision = p.w.Generation, h.Entries[h.Current].Hash
 		p.state.memory = plan.Memory
+		ahead = p.predownload(ctx, h, &snapshot, &plan)
 		err = p.apply(ctx, h, &snapshot, &plan)
 	}
 	again, statusErr := p.writeStatus(ctx, report)
@@ -257,7 +267,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	if !claimed {
 		again = time.Millisecond
 	}
-	return soonest(again, until(now, plan.Wake), until(now, unblock)), nil
+	return soonest(again, ahead, until(now, plan.Wake), until(now, unblock)), nil
 }
 
 func (p *pass) apply(ctx context.Context, h *fleet.Resolved, s *rollout.Snapshot, plan *rollout.Plan) error {

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package predownload
+
+import (
+	"maps"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/podtemplate"
+)
+
+// What a job gets unless an annotation of the set says otherwise, as with OpenKruise.
+const (
+	defaultParallelism = 1
+	defaultTimeout     = 300
+	backoffLimit       = 1
+	keepSeconds        = 600
+)
+
+// job is the job for one image. It follows the pods of the set but those of revisions that have the image.
+func (in *Input) job(image podtemplate.NamedImage, with []string) *v1beta1.ImagePullJob {
+	r := &in.Revisions[in.Snapshot.Set.Update]
+	labels, _, _ := unstructured.NestedStringMap(in.Set.Template, "metadata", "labels")
+	annotations, _, _ := unstructured.NestedStringMap(in.Set.Template, "metadata", "annotations")
+	onJob := maps.Clone(labels)
+	if onJob == nil {
+		onJob = map[string]string{}
+	}
+	onJob[hashLabel] = r.Hash
+	parallelism := intstr.FromInt32(number(in.Set.Annotations[kruise.PredownloadParallelism], defaultParallelism))
+	job := &v1beta1.ImagePullJob{
+		ObjectMeta: metav1.ObjectMeta{Namespace: in.Set.Namespace, Name: r.Name + "-" + image.Name, Labels: onJob},
+		Spec: v1beta1.ImagePullJobSpec{
+			Image:       image.Image,
+			PullSecrets: secrets(in.Set.Template),
+			PodSelector: &v1beta1.ImagePullJobPodSelector{LabelSelector: in.selector(with)},
+			Parallelism: &parallelism,
+			PullPolicy: &v1beta1.PullPolicy{
+				TimeoutSeconds: new(number(in.Set.Annotations[kruise.PredownloadTimeout], defaultTimeout)), BackoffLimit: new(int32(backoffLimit)),
+			},
+			CompletionPolicy: v1beta1.CompletionPolicy{Type: v1beta1.CompletionAlways, TTLSecondsAfterFinished: new(int32(keepSeconds))},
+			ImagePullPolicy:  v1beta1.PullIfNotPresent,
+		},
+	}
+	if len(labels)+len(annotations) > 0 {
+		job.Spec.SandboxConfig = &v1beta1.SandboxConfig{Labels: labels, Annotations: annotations}
+	}
+	return job
+}
+
+// selector matches the pods of the set that are of none of the revisions with these hashes.
+func (in *Input) selector(hashes []string) metav1.LabelSelector {
+	selector := metav1.LabelSelector{}
+	requirements, _ := in.Set.Selector.Requirements()
+	for _, r := range requirements {
+		values := r.ValuesUnsorted()
+		selector.MatchExpressions = append(selector.MatchExpressions, expression(r.Key(), string(r.Operator()), values))
+	}
+	selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
+		Key: hashLabel, Operator: metav1.LabelSelectorOpNotIn, Values: hashes,
+	})
+	return selector
+}
+
+// expression is a requirement as it is written; that of a single value has another operator when it is read.
+func expression(key, operator string, values []string) metav1.LabelSelectorRequirement {
+	r := metav1.LabelSelectorRequirement{Key: key, Values: values}
+	switch operator {
+	case "=", "==", "in":
+		r.Operator = metav1.LabelSelectorOpIn
+	case "!=", "notin":
+		r.Operator = metav1.LabelSelectorOpNotIn
+	case "!":
+		r.Operator = metav1.LabelSelectorOpDoesNotExist
+	default:
+		r.Operator = metav1.LabelSelectorOpExists
+	}
+	return r
+}
+
+// secrets are the names of the pull secrets of a template.
+func secrets(template map[string]any) []string {
+	list, _, _ := unstructured.NestedSlice(template, "spec", "imagePullSecrets")
+	var names []string
+	for _, item := range list {
+		secret, _ := item.(map[string]any)
+		if name, _ := secret["name"].(string); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// number reads an annotation; what is no number has been refused at admission.
+func number(text string, otherwise int32) int32 {
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 1 {
+		return otherwise
+	}
+	return int32(n)
+}
