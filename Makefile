@@ -140,7 +140,7 @@ test-integration: build ## All integration tests, on planes
 .PHONY: test-advanced
 test-advanced: build ## All scenarios of the Advanced DaemonSet, on planes
 	@$(STEP) -b $(ADVANCED_BUDGET) 'scenarios of the Advanced DaemonSet' \
-		go test -C test -count=1 -v -parallel $(SCENARIOS_AT_ONCE) -timeout $(ADVANCED_BUDGET) $(GO_TEST_FLAGS) ./advanced/...
+		go test -C test -count=1 -v -skip '^TestSmoke' -parallel $(SCENARIOS_AT_ONCE) -timeout $(ADVANCED_BUDGET) $(GO_TEST_FLAGS) ./advanced/...
 
 # One plane for what follows one after the other, and one for the test that waits most of the time.
 .PHONY: test-migration
