@@ -2,24 +2,38 @@
 
 package rollout
 
-// agenda collects the actions of a plan in three groups. When there is not room for all of them, those of the later groups
-// are left out. That breaks no budget: the nodes of the first two groups are charged for what they are, not for what is done
-// about it, and the update starts only what still has room.
+import "slices"
+
+// agenda collects the actions of a plan in groups. When there is not room for all of them, those of the later groups are left out.
+// That breaks no budget: the nodes of all groups but the update are charged for what they are, not for what is done about
+// it, and the update starts only what still has room.
 type agenda struct {
 	burst int
-	// missing are creates on nodes without a running pod: they bring service back, so they come first. broken is what has
-	// to be done about pods whatever the update starts: deletes of those that cannot stay, and what has begun before. update is what an update starts; it has to fit into what the others leave.
-	missing, broken, update []Action
-	cut                     bool
+	// finish puts a pod into use that is there already, and costs nothing but the write, so it comes first. missing are creates on
+	// nodes without a running pod: they bring service back. broken is what has to be done about pods whatever the update
+	// starts: deletes of those that cannot stay, and what has begun before. update is what an update starts. again are creates
+	// for nodes where the last one was refused: most likely they will be again, and nothing may wait for them.
+	finish, missing, broken, update, again []Action
+	cut                                    bool
 }
 
-func (a *agenda) restore(x Action) { a.missing = a.add(a.missing, x) }
+// repair adds an action that does not depend on the update.
+func (a *agenda) repair(x Action) {
+	switch x.Kind {
+	case Create:
+		a.missing = a.add(a.missing, x)
+	case Unmark, Restore:
+		a.finish = a.add(a.finish, x)
+	default:
+		a.broken = a.add(a.broken, x)
+	}
+}
 
-func (a *agenda) repair(x Action) { a.broken = a.add(a.broken, x) }
+func (a *agenda) retry(x Action) { a.again = a.add(a.again, x) }
 
 // start adds an action of an update if there is still room.
 func (a *agenda) start(x Action) bool {
-	if len(a.missing)+len(a.broken)+len(a.update) >= a.burst {
+	if len(a.finish)+len(a.missing)+len(a.broken)+len(a.update) >= a.burst {
 		a.cut = true
 		return false
 	}
@@ -38,7 +52,7 @@ func (a *agenda) add(group []Action, x Action) []Action {
 
 // actions returns the actions in the order in which they are to be started, and whether some were left out.
 func (a *agenda) actions() ([]Action, bool) {
-	all := append(append(a.missing, a.broken...), a.update...)
+	all := slices.Concat(a.finish, a.missing, a.broken, a.update, a.again)
 	if len(all) > a.burst {
 		return all[:a.burst:a.burst], true
 	}

@@ -108,7 +108,7 @@ func (d *decision) tend(t *site) VerdictKind {
 	acts = d.clear(t, held) || acts
 	if d.wantsPod(t, held) {
 		if obstacle := d.obstacle(t); obstacle == notHeld {
-			d.agenda.restore(t.create(d.successor(t), Creating))
+			d.create(t)
 			acts = true
 		} else if !acts {
 			return obstacle
@@ -125,6 +125,16 @@ func (d *decision) tend(t *site) VerdictKind {
 		return waits
 	default:
 		return d.rest(t)
+	}
+}
+
+// create makes a missing pod. Where that was refused before, everything else comes first.
+func (d *decision) create(t *site) {
+	a := t.create(d.successor(t), Creating)
+	if t.node.Refused {
+		d.agenda.retry(a)
+	} else {
+		d.agenda.repair(a)
 	}
 }
 

@@ -79,14 +79,16 @@ func (d *dumb) burst() int {
 func (d *dumb) plan() Plan {
 	burst := d.burst()
 	creates, deletes := d.repairs()
-	urgent := append(creates, deletes...)
+	finishing := func(a Action) bool { return a.Kind == Unmark || a.Kind == Restore }
+	again := func(a Action) bool { return a.Kind == Create && d.nodes[a.Node].Refused }
+	all := slices.Concat(only(deletes, finishing), except(creates, again), except(deletes, finishing))
 	turns := d.turns()
-	all := slices.Clone(urgent)
 	place := []int{} // of the first action of each turn
 	for _, turn := range turns {
 		place = append(place, len(all))
 		all = append(all, d.actions(turn)...)
 	}
+	all = append(all, only(creates, again)...)
 	p := Plan{Actions: all[:min(burst, len(all))]}
 	verdicts := make([]Verdict, 0, len(d.nodes))
 	for _, f := range d.nodes {
@@ -109,6 +111,14 @@ func (d *dumb) plan() Plan {
 	p.Memory = d.memory(p.Actions)
 	p.Wake = d.wake(len(all) > len(p.Actions))
 	return p
+}
+
+func only(actions []Action, which func(Action) bool) []Action {
+	return except(actions, func(a Action) bool { return !which(a) })
+}
+
+func except(actions []Action, which func(Action) bool) []Action {
+	return slices.DeleteFunc(slices.Clone(actions), which)
 }
 
 // repairs lists what is done whatever the update does: creates, then deletes.

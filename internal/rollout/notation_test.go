@@ -69,7 +69,7 @@ func (p *player) run(args []string) (string, error) {
 //	broken v2 | crashing v2 | stuck a | hooked | clinging a
 //	backoff a delay=4s last=-2s
 //	pass 10s
-//	node a must|stay|leave|unknown [gone] [not-ready] [blocked] [selected] [last=v1] v1:ready v2:pending,unscheduled,since=-3s,created=-5s,deleting,name=x
+//	node a must|stay|leave|unknown [gone] [not-ready] [blocked] [refused] [selected] [last=v1] v1:ready v2:pending,unscheduled,since=-3s,created=-5s,deleting,name=x
 //	the pod's hook: armed|waiting|released; its change in place: gate, marked|patched|arrived|announced, grace=5s, stuck, no-resize; doubtful
 func (p *player) describe(input []string) (string, error) {
 	for _, line := range input {
@@ -262,6 +262,8 @@ func (p *player) node(words []string) error {
 			n.Ready = false
 		case "selected":
 			n.Selected = true
+		case "refused":
+			n.Refused = true
 		case "blocked":
 			n.Blocked = "the pod's name is taken"
 		default:
