@@ -20,4 +20,6 @@ type Report struct {
 	// Snapshot and Plan are those of the decision; nil when none could be made.
 	Snapshot *rollout.Snapshot
 	Plan     *rollout.Plan
+	// Failure is why nothing was done about the plan: the API server has refused what has to come before.
+	Failure error
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -299,7 +300,7 @@ func TestRevisionOfAPod(t *testing.T) {
 
 func TestNotifiesOnlyWhomItConcerns(t *testing.T) {
 	f := newFixture(t)
-	f.node("a")
+	f.x.PutNode(Node{Name: "a", RV: f.next(), Ready: true, Since: 4})
 	one, two := f.set("one"), f.set("two")
 	clear(f.noted)
 	f.put(pod("p", "a", "one"))
@@ -311,9 +312,14 @@ func TestNotifiesOnlyWhomItConcerns(t *testing.T) {
 	if len(f.noted) != 0 {
 		t.Errorf("a heartbeat notified %v", f.noted)
 	}
-	f.node("a", corev1.Taint{Key: "k", Effect: corev1.TaintEffectNoExecute})
+	f.x.PutNode(Node{Name: "a", RV: f.next(), Ready: true, Taints: []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute}}})
 	if f.noted[one] == 0 || f.noted[two] == 0 {
 		t.Errorf("a taint notified %v", f.noted)
+	}
+	clear(f.noted)
+	f.x.PutNode(Node{Name: "a", RV: f.next(), Taints: []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute}}})
+	if f.noted[one] == 0 || f.noted[two] != 0 {
+		t.Errorf("a node with a pod of one is not ready any more; that notified %v", f.noted)
 	}
 }
 
@@ -322,9 +328,11 @@ func TestOurOwnStatusWriteLeadsToNoPass(t *testing.T) {
 	key := f.set("ds")
 	clear(f.noted)
 	status := rollout.Status{Desired: 3}
-	f.x.FoldStatus(key, "uid-ds", status, 1)
 	w := f.workload("ds", 1, map[string]any{})
-	w.Status, w.ObservedGeneration = status, 1
+	w.Status, w.ObservedGeneration, w.UpdateRevision = status, 1, "h1"
+	w.Conditions = []appsv1.DaemonSetCondition{{Type: "Progressing", Status: corev1.ConditionTrue}}
+	f.x.FoldStatus(key, w)
+	w = new(*w)
 	f.x.PutSet(key, w)
 	if f.noted[key] != 0 {
 		t.Error("the event of a folded status write notified")

@@ -4,6 +4,7 @@ package fleet
 
 import (
 	"maps"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -74,6 +75,8 @@ type set struct {
 	// doubts are pods of which it is not known whether an edit took effect.
 	doubts podSet
 	blocks map[int]block
+	// refused are the nodes for which the API server has refused the last create.
+	refused map[int]bool
 	// pending are creates whose answer is not clear, by node.
 	pending map[int]PendingCreate
 	// heirs holds for pods that are deleted for an update the hash of the revision that their node gets next.
@@ -134,7 +137,7 @@ func (x *Index) PutSet(key Key, w *dialect.Workload) {
 		s = nil
 	}
 	if s == nil {
-		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, unsettled: podSet{}, doubts: podSet{}, blocks: map[int]block{}, pending: map[int]PendingCreate{}}
+		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, unsettled: podSet{}, doubts: podSet{}, blocks: map[int]block{}, refused: map[int]bool{}, pending: map[int]PendingCreate{}}
 		s.workload = w
 		x.sets[key], x.byUID[w.UID] = s, s
 		x.place(s)
@@ -149,6 +152,7 @@ func (x *Index) PutSet(key Key, w *dialect.Workload) {
 		if was.Generation != w.Generation {
 			x.place(s)
 			clear(s.blocks)
+			clear(s.refused)
 		}
 		if sameForUs(was, w) {
 			return
@@ -162,6 +166,7 @@ func (x *Index) PutSet(key Key, w *dialect.Workload) {
 func sameForUs(a, b *dialect.Workload) bool {
 	return a.Generation == b.Generation && a.Deleting == b.Deleting && a.Status == b.Status &&
 		a.ObservedGeneration == b.ObservedGeneration && equalCount(a.CollisionCount, b.CollisionCount) &&
+		a.UpdateRevision == b.UpdateRevision && slices.Equal(a.Conditions, b.Conditions) &&
 		maps.Equal(a.Annotations, b.Annotations)
 }
 
@@ -172,16 +177,17 @@ func equalCount(a, b *int32) bool {
 	return *a == *b
 }
 
-// FoldStatus records that the status of the set with that UID has been written.
-func (x *Index) FoldStatus(key Key, uid types.UID, status rollout.Status, observedGeneration int64) {
+// FoldStatus takes the status over from what the API server has answered to a write of it.
+func (x *Index) FoldStatus(key Key, written *dialect.Workload) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	s := x.sets[key]
-	if s == nil || s.workload.UID != uid {
+	if s == nil || s.workload.UID != written.UID {
 		return
 	}
 	w := *s.workload // others read the old one
-	w.Status, w.ObservedGeneration = status, max(observedGeneration, w.ObservedGeneration)
+	w.Status, w.ObservedGeneration = written.Status, max(written.ObservedGeneration, w.ObservedGeneration)
+	w.UpdateRevision, w.Conditions = written.UpdateRevision, written.Conditions
 	s.workload = &w
 }
 

@@ -87,10 +87,23 @@ func (x *Index) putNode(rec Node) {
 	}
 	appeared := !n.exists
 	moved := appeared || !maps.Equal(n.Labels, rec.Labels) || !slices.EqualFunc(n.Taints, rec.Taints, sameTaint)
+	turned := n.Ready != rec.Ready
 	n.Node, n.exists = rec, true
 	x.nodes.rv = rec.RV
 	if moved {
 		x.refit(n, appeared)
+	}
+	if turned {
+		x.notifyResidents(n)
+	}
+}
+
+// notifyResidents notifies the sets that have pods on a node: what those are charged may depend on its readiness.
+func (x *Index) notifyResidents(n *node) {
+	for key, s := range x.sets {
+		if s.cells[n.id].pods != nil {
+			x.notify(key)
+		}
 	}
 }
 
@@ -138,6 +151,7 @@ func (x *Index) deleteNode(name string) {
 	for _, s := range x.sets {
 		s.cells[n.id].fit = rollout.MustLeave
 		delete(s.blocks, n.id)
+		delete(s.refused, n.id)
 		x.notify(s.key)
 	}
 	x.forgetGhost(n)
@@ -150,6 +164,7 @@ func (x *Index) forgetGhost(n *node) {
 	for _, s := range x.sets {
 		s.cells[n.id] = cell{}
 		delete(s.blocks, n.id)
+		delete(s.refused, n.id)
 		delete(s.pending, n.id)
 	}
 	x.nodes.remove(n)

@@ -108,6 +108,7 @@ func (x *Index) attach(s *set, p *podRecord) {
 		c := &s.cells[p.nodeID]
 		p.next, c.pods = c.pods, p
 		s.podCount++
+		delete(s.refused, p.nodeID)
 	}
 	if p.unsettled && !p.Deleting {
 		s.unsettled[p.UID] = p

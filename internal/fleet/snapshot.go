@@ -56,7 +56,7 @@ func (x *Index) Snapshot(key Key, h History, now rollout.Time) (s rollout.Snapsh
 		}
 		s.Nodes = append(s.Nodes, rollout.Node{
 			Name: n.Name, Fit: c.fit, Gone: !n.exists, Ready: n.Ready, Since: n.Since, Pods: pods[first:len(pods):len(pods)],
-			Selected: c.selected, Last: lookup.lastOf(set, c, n),
+			Selected: c.selected, Last: lookup.lastOf(set, c, n), Refused: set.refused[n.id],
 		})
 		if len(set.blocks)+len(set.pending) > 0 {
 			unblock = min0(unblock, applyBlock(set, n.id, &s.Nodes[len(s.Nodes)-1], now))
@@ -149,6 +149,15 @@ func (x *Index) Block(key Key, nodeName, reason string, until rollout.Time) {
 	s, n := x.sets[key], x.nodes.byName[nodeName]
 	if s != nil && n != nil {
 		s.blocks[n.id] = block{reason: reason, until: until}
+	}
+}
+
+// Refuse records that the API server has refused to create the set's pod for the node, until there is one or the set changes.
+func (x *Index) Refuse(key Key, nodeName string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if s, n := x.sets[key], x.nodes.byName[nodeName]; s != nil && n != nil {
+		s.refused[n.id] = true
 	}
 }
 

@@ -73,6 +73,8 @@ type Job struct {
 	MayWrite func() bool
 	Change   func(from, to int) dialect.Change
 	Texts    *Texts
+	// Ended is set when a create could not be made because its namespace is being deleted. There is no hurry then.
+	Ended bool
 }
 
 // Run carries out the plan and returns when every write has been answered. The error joins everything that was refused or
@@ -236,10 +238,15 @@ func (r *run) createOne(ctx context.Context, i int) bool {
 	case apply.Exists:
 		return r.claim(ctx, i, params)
 	case apply.Ended:
+		r.mu.Lock()
+		r.job.Ended = true
+		r.mu.Unlock()
 		return false // everything in this namespace is about to go; neither an error nor worth an event (as upstream)
 	case apply.Refused:
 		r.e.Events.Eventf(r.job.Object, corev1.EventTypeWarning, t.CreateFailed, t.CreateFailedText, err)
-		r.refused(a.Node, err)
+		if r.refused(a.Node, err) {
+			r.e.Index.Refuse(r.job.Key, node)
+		}
 		r.fail(fmt.Errorf("creating a pod for node %s: %w", node, err))
 		return false
 	default:
@@ -307,11 +314,13 @@ func (r *run) claim(ctx context.Context, i int, p podtemplate.Params) bool {
 }
 
 // refused is told of a definite no to a write for a node. Some come by themselves to an end: a server that is busy, or not there.
-// Others somebody has to mend: a quota, a policy, a webhook.
-func (r *run) refused(node int, err error) {
-	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-		r.blocked(node, err)
+// Others somebody has to mend: a quota, a policy, a webhook. It says whether this is one of them.
+func (r *run) refused(node int, err error) bool {
+	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+		return false
 	}
+	r.blocked(node, err)
+	return true
 }
 
 // blocked changes the verdict of a node on which the plan could not be carried out: the status is made of it, and would say

@@ -12,8 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/pager"
 
 	"everynode.dev/everynode/internal/dialect"
 )
@@ -24,6 +27,8 @@ type Pods interface {
 	// Delete deletes the pod only if it still has that UID.
 	Delete(ctx context.Context, namespace, name string, uid types.UID) error
 	Get(ctx context.Context, namespace, name string) (*corev1.Pod, error)
+	// List gives the pods of a namespace that a selector matches, from the API server itself.
+	List(ctx context.Context, namespace string, selector labels.Selector, each func(*corev1.Pod)) error
 	Patch(ctx context.Context, patch PodPatch) (*corev1.Pod, error)
 }
 
@@ -38,6 +43,8 @@ type PodPatch struct {
 type Revisions interface {
 	Create(ctx context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error)
 	Get(ctx context.Context, namespace, name string) (*appsv1.ControllerRevision, error)
+	// List gives the revisions of a namespace that a selector matches, from the API server itself.
+	List(ctx context.Context, namespace string, selector labels.Selector, each func(*appsv1.ControllerRevision)) error
 	// Patch is a strategic merge patch.
 	Patch(ctx context.Context, namespace, name string, patch []byte) (*appsv1.ControllerRevision, error)
 	Delete(ctx context.Context, namespace, name string, uid types.UID) error
@@ -78,6 +85,16 @@ func (l livePods) Get(ctx context.Context, namespace, name string) (*corev1.Pod,
 	return l.c.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 }
 
+func (l livePods) List(ctx context.Context, namespace string, selector labels.Selector, each func(*corev1.Pod)) error {
+	list := pager.New(pager.SimplePageFunc(func(o metav1.ListOptions) (runtime.Object, error) {
+		return l.c.CoreV1().Pods(namespace).List(ctx, o)
+	}))
+	return list.EachListItem(ctx, metav1.ListOptions{LabelSelector: selector.String()}, func(obj runtime.Object) error {
+		each(obj.(*corev1.Pod))
+		return nil
+	})
+}
+
 func (l livePods) Patch(ctx context.Context, patch PodPatch) (*corev1.Pod, error) {
 	request := l.c.CoreV1().RESTClient().Patch(types.StrategicMergePatchType).Namespace(patch.Namespace).Resource("pods").Name(patch.Pod)
 	if patch.Of != dialect.Whole {
@@ -96,6 +113,16 @@ func (l liveRevisions) Create(ctx context.Context, r *appsv1.ControllerRevision)
 
 func (l liveRevisions) Get(ctx context.Context, namespace, name string) (*appsv1.ControllerRevision, error) {
 	return l.c.AppsV1().ControllerRevisions(namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
+func (l liveRevisions) List(ctx context.Context, namespace string, selector labels.Selector, each func(*appsv1.ControllerRevision)) error {
+	list := pager.New(pager.SimplePageFunc(func(o metav1.ListOptions) (runtime.Object, error) {
+		return l.c.AppsV1().ControllerRevisions(namespace).List(ctx, o)
+	}))
+	return list.EachListItem(ctx, metav1.ListOptions{LabelSelector: selector.String()}, func(obj runtime.Object) error {
+		each(obj.(*appsv1.ControllerRevision))
+		return nil
+	})
 }
 
 func (l liveRevisions) Patch(ctx context.Context, namespace, name string, patch []byte) (*appsv1.ControllerRevision, error) {

@@ -16,6 +16,9 @@ import (
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/record"
@@ -25,6 +28,7 @@ import (
 
 	"everynode.dev/everynode/internal/apply/executor"
 	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/dialect/base"
 	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/fleet/feed"
 	"everynode.dev/everynode/internal/rollout"
@@ -141,21 +145,20 @@ func (c *Controller) work(ctx context.Context) bool {
 		return true
 	}
 	after, err := c.Reconcile(ctx, key)
-	switch {
-	case err != nil:
+	if err != nil {
 		klog.FromContext(ctx).Error(err, "Pass failed and will be repeated", "set", key.String())
 		c.queue.AddRateLimited(key)
-	case after > 0:
+	} else {
 		c.queue.Forget(key)
+	}
+	if after > 0 {
 		c.queue.AddAfter(key, after)
-	default:
-		c.queue.Forget(key)
 	}
 	return true
 }
 
-// Reconcile is one pass for one set. It returns when to come back even if nothing happens (0: never), or an error, after
-// which the pass is to be repeated with a growing delay.
+// Reconcile is one pass for one set. It returns when to come back even if nothing happens (0: never), and maybe an error, after
+// which the pass is also to be repeated with a growing delay.
 func (c *Controller) Reconcile(ctx context.Context, key fleet.Key) (time.Duration, error) {
 	d, w := c.dialects[key.Dialect], c.Index.Workload(key)
 	switch {
@@ -184,14 +187,19 @@ type state struct {
 	toldOf int64
 	// wroteStatus is when the status was last written.
 	wroteStatus time.Time
+	// young is whether the set was new when it was first seen, and nothing has been decided for it yet.
+	young bool
 }
+
+// youngAge is the age below which a set is new. What its pods belonged to before may have been deleted just now.
+const youngAge = 10 * time.Minute
 
 func (c *Controller) state(key fleet.Key, w *dialect.Workload) *state {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.states[key]
 	if s == nil || s.workload.UID != w.UID {
-		s = &state{told: map[string]bool{}}
+		s = &state{told: map[string]bool{}, young: timeOf(c.Clock.Now()).Sub(w.Created) < youngAge}
 		c.states[key] = s
 	}
 	s.workload = w
@@ -225,16 +233,49 @@ func (p *pass) refuse() bool {
 	}
 	for _, problem := range p.w.Problems {
 		fatal = fatal || problem.Fatal
-		id := problem.Reason + "/" + problem.Message
-		if !p.state.told[id] {
-			p.state.told[id] = true
-			p.c.Events.Event(p.object(), "Warning", problem.Reason, problem.Message)
-		}
+		p.tell(problem.Reason, problem.Message)
 	}
 	return fatal
 }
 
+// tell sends an event that has not been sent for this generation yet.
+func (p *pass) tell(reason, message string) {
+	if id := reason + "/" + message; !p.state.told[id] {
+		p.state.told[id] = true
+		p.c.Events.Event(p.object(), corev1.EventTypeWarning, reason, message)
+	}
+}
+
+// meet reads from the API server itself what a new set may find: pods and revisions whose last owner was deleted a moment ago, so
+// that they can be adopted. The watches may not show that yet, for each goes at its own pace, and pods would be created beside
+// those that run.
+func (p *pass) meet(ctx context.Context) error {
+	err := p.c.Executor.Pods.List(ctx, p.w.Namespace, p.w.Selector, func(pod *corev1.Pod) {
+		if rec, ours := p.c.Index.PodFrom(pod); ours {
+			p.c.Index.FoldPod(rec)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("reading the pods that a new set selects: %w", err)
+	}
+	err = p.c.Revisions.List(ctx, p.w.Namespace, p.w.Selector, func(r *appsv1.ControllerRevision) {
+		if rec, ours := feed.RevisionFrom(r); ours {
+			p.c.Index.FoldRevision(rec)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("reading the revisions that a new set selects: %w", err)
+	}
+	p.state.young = false
+	return nil
+}
+
 func (p *pass) run(ctx context.Context) (time.Duration, error) {
+	if p.state.young {
+		if err := p.meet(ctx); err != nil {
+			return 0, err
+		}
+	}
 	claimed, err := p.c.Executor.Claims(ctx, p.key, p.owner(), p.mayAdopt)
 	h, historyErr := p.resolveHistory(ctx)
 	err = errors.Join(err, historyErr)
@@ -258,31 +299,35 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		p.state.memory = plan.Memory
 		ahead = p.predownload(ctx, h, &snapshot, &plan)
 		err = p.apply(ctx, h, &snapshot, &plan)
+	} else if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		report.Failure = err
+		p.tell(base.ReasonFailedAdopt, err.Error())
 	}
 	again, statusErr := p.writeStatus(ctx, report)
 	p.c.Observer.Decided(p.key, &snapshot, &plan, took)
-	if err := errors.Join(err, statusErr); err != nil {
-		return 0, err
-	}
-	if !claimed {
+	if !claimed && err == nil {
 		again = time.Millisecond
 	}
-	return soonest(again, ahead, until(now, plan.Wake), until(now, unblock)), nil
+	return soonest(again, ahead, until(now, plan.Wake), until(now, unblock)), errors.Join(err, statusErr)
 }
 
+// endedPause is how long a set waits whose namespace is being deleted.
+const endedPause = 10 * time.Second
+
 func (p *pass) apply(ctx context.Context, h *fleet.Resolved, s *rollout.Snapshot, plan *rollout.Plan) error {
-	err := p.c.Executor.Run(ctx, &executor.Job{
+	job := executor.Job{
 		Key: p.key, Workload: p.w, Object: p.object(), Owner: p.owner(), Snapshot: *s, Plan: *plan,
 		Maker: func(revision int) makerOf { return p.maker(h, revision) }, Texts: p.d.Texts, Edits: p.d.Edits,
 		Change: func(from, to int) dialect.Change {
 			return dialect.Change{From: h.Entries[from].Template, To: h.Entries[to].Template, Hash: h.Entries[to].Hash}
 		},
 		MayWrite: p.d.MayWrite,
-	})
-	if err != nil {
-		return err
 	}
-	return p.truncateHistory(ctx, h)
+	err := p.c.Executor.Run(ctx, &job)
+	if job.Ended {
+		plan.Wake = max(plan.Wake, timeOf(p.c.Clock.Now().Add(endedPause)))
+	}
+	return errors.Join(err, p.truncateHistory(ctx, h))
 }
 
 // mayAdopt asks the API server itself whether the set is still there and not being deleted (as upstream; see
@@ -329,13 +374,14 @@ func (p *pass) writeStatus(ctx context.Context, r dialect.Report) (time.Duration
 	if wait := statusInterval - now.Sub(p.state.wroteStatus); wait > 0 && w.ObservedGeneration >= r.ObservedGeneration {
 		return wait, nil
 	}
-	err := p.c.Sets.PatchStatus(ctx, p.key, patch)
+	written, err := p.c.Sets.PatchStatus(ctx, p.key, patch)
 	p.c.Observer.Wrote("status", err)
 	if err != nil {
 		return 0, fmt.Errorf("writing the status: %w", err)
 	}
 	p.state.wroteStatus = now
-	p.c.Index.FoldStatus(p.key, p.w.UID, r.Numbers, r.ObservedGeneration)
+	answer := p.d.Source.Digest(written.Object)
+	p.c.Index.FoldStatus(p.key, &answer)
 	return 0, nil
 }
 

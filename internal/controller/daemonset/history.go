@@ -186,7 +186,7 @@ func (p *pass) sameOrCollision(ctx context.Context, name string) error {
 	}
 	raised := count(p.w.CollisionCount) + 1
 	patch, _ := p.d.StatusPatch(&lived, dialect.Report{Now: p.c.Clock.Now(), Numbers: lived.Status, ObservedGeneration: lived.ObservedGeneration, CollisionCount: &raised})
-	if err := p.c.Sets.PatchStatus(ctx, p.key, patch); err != nil {
+	if _, err := p.c.Sets.PatchStatus(ctx, p.key, patch); err != nil {
 		return fmt.Errorf("raising the collision count: %w", err)
 	}
 	return fmt.Errorf("revision %s collides with another of that name; raised the collision count to %d", name, raised)

@@ -19,8 +19,8 @@ import (
 type Sets interface {
 	// Get asks the API server itself, not a cache.
 	Get(ctx context.Context, key fleet.Key) (*unstructured.Unstructured, error)
-	// PatchStatus sends a JSON merge patch to the status subresource.
-	PatchStatus(ctx context.Context, key fleet.Key, patch []byte) error
+	// PatchStatus sends a JSON merge patch to the status subresource, and returns the object as it is then.
+	PatchStatus(ctx context.Context, key fleet.Key, patch []byte) (*unstructured.Unstructured, error)
 }
 
 // NewSets returns Sets on a real API server, where resources gives the resource of each dialect.
@@ -41,11 +41,10 @@ func (l liveSets) Get(ctx context.Context, key fleet.Key) (*unstructured.Unstruc
 	return l.client.Resource(r).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 }
 
-func (l liveSets) PatchStatus(ctx context.Context, key fleet.Key, patch []byte) error {
+func (l liveSets) PatchStatus(ctx context.Context, key fleet.Key, patch []byte) (*unstructured.Unstructured, error) {
 	r, ok := l.resources[key.Dialect]
 	if !ok {
-		return fmt.Errorf("the dialect %q has no resource", key.Dialect)
+		return nil, fmt.Errorf("the dialect %q has no resource", key.Dialect)
 	}
-	_, err := l.client.Resource(r).Namespace(key.Namespace).Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	return err
+	return l.client.Resource(r).Namespace(key.Namespace).Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 }

@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -369,6 +370,17 @@ func (f worldPods) Get(_ context.Context, _, name string) (*corev1.Pod, error) {
 		return p.DeepCopy(), nil
 	}
 	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, name)
+}
+
+func (f worldPods) List(_ context.Context, _ string, selector labels.Selector, each func(*corev1.Pod)) error {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	for _, p := range f.w.pods {
+		if selector.Matches(labels.Set(p.Labels)) {
+			each(p.DeepCopy())
+		}
+	}
+	return nil
 }
 
 func (f worldPods) Patch(_ context.Context, e executor.PodPatch) (*corev1.Pod, error) {

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -72,6 +73,17 @@ func (f worldRevisions) Delete(_ context.Context, _, name string, _ types.UID) e
 	})
 }
 
+func (f worldRevisions) List(_ context.Context, _ string, selector labels.Selector, each func(*appsv1.ControllerRevision)) error {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	for _, r := range f.w.revisions {
+		if selector.Matches(labels.Set(r.Labels)) {
+			each(r.DeepCopy())
+		}
+	}
+	return nil
+}
+
 type worldSets struct{ w *world }
 
 func (f worldSets) Get(context.Context, fleet.Key) (*unstructured.Unstructured, error) {
@@ -80,8 +92,8 @@ func (f worldSets) Get(context.Context, fleet.Key) (*unstructured.Unstructured, 
 	return f.w.set.DeepCopy(), nil
 }
 
-func (f worldSets) PatchStatus(_ context.Context, _ fleet.Key, patch []byte) error {
-	return f.w.write("status", "ds", func() error {
+func (f worldSets) PatchStatus(_ context.Context, _ fleet.Key, patch []byte) (*unstructured.Unstructured, error) {
+	err := f.w.write("status", "ds", func() error {
 		var p map[string]any
 		if err := json.Unmarshal(patch, &p); err != nil {
 			return err
@@ -103,4 +115,7 @@ func (f worldSets) PatchStatus(_ context.Context, _ fleet.Key, patch []byte) err
 		}
 		return nil
 	})
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	return f.w.set.DeepCopy(), err
 }

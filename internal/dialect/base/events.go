@@ -28,6 +28,9 @@ const (
 	ReasonFailedDelete       = "FailedDelete"
 )
 
+// ReasonFailedAdopt is the reason of an event of our own: the API server refuses that the set takes over a pod or a revision.
+const ReasonFailedAdopt = "FailedAdopt"
+
 // Messages of the events about writes, with the name of the pod or the error as argument.
 const (
 	MessageSuccessfulCreate = "Created pod: %v"

@@ -48,6 +48,8 @@ type Observation struct {
 	// Paused is whether the specification pauses updates.
 	Paused   bool
 	Problems []dialect.Problem
+	// Failure is why nothing was done about the plan; nil if it was.
+	Failure error
 }
 
 // Conditions returns the conditions after o; previous are those before. The time of a condition changes only with its
@@ -57,9 +59,14 @@ func Conditions(previous []appsv1.DaemonSetCondition, o Observation) []appsv1.Da
 	set := func(kind appsv1.DaemonSetConditionType, v verdict) { conditions = merged(conditions, kind, v, o.Now) }
 	if o.Plan != nil && o.Snapshot != nil {
 		s := survey(o.Snapshot, o.Plan)
-		set(Progressing, s.progressing(o.Plan.Status))
+		progressing, degraded := s.progressing(o.Plan.Status), s.degraded(o.Problems)
+		if o.Failure != nil {
+			progressing = verdict{corev1.ConditionFalse, ReasonBlocked, o.Failure.Error()}
+			degraded = verdict{corev1.ConditionTrue, ReasonBlocked, o.Failure.Error()}
+		}
+		set(Progressing, progressing)
 		set(Available, s.available(o))
-		set(Degraded, s.degraded(o.Problems))
+		set(Degraded, degraded)
 	} else {
 		set(Degraded, stages{}.degraded(o.Problems))
 	}

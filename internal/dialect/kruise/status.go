@@ -47,7 +47,7 @@ func Report(w *dialect.Workload, r dialect.Report) ([]byte, bool) {
 		UpdateRevision: r.UpdateRevision,
 		Conditions: Conditions(w.Conditions, Observation{
 			// The API server keeps whole seconds; what is compared with it must not have more.
-			Now: metav1.NewTime(r.Now.UTC().Truncate(time.Second)), Snapshot: r.Snapshot, Plan: r.Plan, Paused: w.Set.Paused, Problems: w.Problems,
+			Now: metav1.NewTime(r.Now.UTC().Truncate(time.Second)), Snapshot: r.Snapshot, Plan: r.Plan, Paused: w.Set.Paused, Problems: w.Problems, Failure: r.Failure,
 		}),
 	})
 }

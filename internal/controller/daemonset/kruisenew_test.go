@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/internal/fleet"
+)
+
+// orphan adds pods that ran before the set was made, and that the watch still shows as those of another set.
+func (a *advanced) orphan(nodes int) {
+	for i := range nodes {
+		a.addPod(&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: fmt.Sprint("old-", i), Labels: map[string]string{"app": "x"}, CreationTimestamp: metav1.NewTime(a.clock.Now().Add(-time.Hour)),
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "native", UID: "native", Controller: new(true)}},
+			},
+			Spec: corev1.PodSpec{NodeName: fmt.Sprintf("n%d", i+1)}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		})
+	}
+	for _, p := range a.pods { // the watch does not show this
+		p.OwnerReferences, p.ResourceVersion = nil, a.next()
+	}
+}
+
+// A set that was made a moment ago may find pods whose last owner was deleted just before, and the watches need not be equally fast.
+func TestANewSetSeesThePodsThatAreThere(t *testing.T) {
+	a := newAdvanced(t, 3, standard)
+	a.index.DeleteSet(a.key)
+	a.orphan(3)
+	a.set.SetUID("another")
+	a.set.SetCreationTimestamp(metav1.NewTime(a.clock.Now()))
+	a.set.SetResourceVersion(a.next())
+	a.seeSet()
+	a.mustPass()
+	if created := a.wrote("create"); len(created) > 0 {
+		t.Errorf("created %v beside pods that run", created)
+	}
+	for name, p := range a.pods {
+		if owner := metav1.GetControllerOf(p); owner == nil || owner.UID != "another" {
+			t.Errorf("pod %s belongs to %v", name, owner)
+		}
+	}
+}
+
+// A node for which a pod is refused for ever keeps no other from getting one.
+func TestOneRefusedNodeStopsNothing(t *testing.T) {
+	for _, settings := range []string{standard, `{burstReplicas: 1}`} {
+		a := newAdvanced(t, 4, settings)
+		first := ""
+		a.before = func(verb, name string) error {
+			if verb == "create" && (first == "" || name == first) {
+				first = name
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, name, errors.New("policy"))
+			}
+			return nil
+		}
+		for range 20 {
+			_ = a.pass()
+			a.kubelets()
+			a.clock.Step(time.Minute)
+		}
+		if len(a.pods) != 3 {
+			t.Errorf("%s: %d pods, want one on each node but that where it is refused", settings, len(a.pods))
+		}
+	}
+}
+
+// What has to be done about pods does not wait for creates, of which there may be many.
+func TestPodsAreFinishedBeforeOthersAreCreated(t *testing.T) {
+	a := newAdvanced(t, 10, `{burstReplicas: 2, updateStrategy: {rollingUpdate: {rollingUpdateType: InPlaceIfPossible}}}`)
+	for range 3 {
+		a.mustPass()
+		a.kubelets()
+	}
+	open := 0
+	for _, p := range a.pods {
+		if stateOf(p, kruise.InPlaceUpdateReady) == corev1.ConditionTrue {
+			open++
+		}
+	}
+	if open == 0 || open == len(a.pods) {
+		t.Errorf("%d of the %d pods made so far are in use", open, len(a.pods))
+	}
+}
+
+func TestARefusedAdoptionIsTold(t *testing.T) {
+	a := newAdvanced(t, 1, standard)
+	a.orphan(1)
+	for _, p := range a.pods {
+		a.seePod(p)
+	}
+	a.fail("patch", apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "old-0", errors.New("policy")), false)
+	for range 2 {
+		_ = a.pass()
+		a.clock.Step(time.Minute)
+	}
+	conditions := fmt.Sprint(a.set.Object["status"].(map[string]any)["conditions"])
+	if n := strings.Count(conditions, "policy"); n != 2 {
+		t.Errorf("the refusal is told by %d conditions, want two: %s", n, conditions)
+	}
+	if events := a.allEvents(); strings.Count(events, "Warning FailedAdopt") != 1 {
+		t.Errorf("events:\n%s", events)
+	}
+}
+
+// What the status says is compared with what was written last, not with what the watch has shown.
+func TestConditionsFollowAlsoWhenTheWatchIsSlow(t *testing.T) {
+	a := newAdvanced(t, 1, standard)
+	a.settle()
+	a.clock.Step(time.Minute)
+	a.watch = false
+	p := a.only()
+	for _, ready := range []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionTrue} {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.NewTime(a.clock.Now())}}
+		a.changed(p)
+		a.mustPass()
+		a.clock.Step(time.Minute)
+		conditions := fmt.Sprint(a.set.Object["status"].(map[string]any)["conditions"])
+		if complete := strings.Contains(conditions, "Complete"); complete != (ready == corev1.ConditionTrue) {
+			t.Errorf("the pod's readiness is %s: %s", ready, conditions)
+		}
+	}
+}
+
+// A pass that fails comes back in time for what it knows to be due.
+func TestAFailureLosesNoWakeUp(t *testing.T) {
+	a := newAdvanced(t, 2, `{minReadySeconds: 7}`)
+	a.settle()
+	a.image("img:v2")
+	for range 3 {
+		a.mustPass()
+		a.kubelets()
+	}
+	a.index.PutNode(fleet.Node{Name: "n3", RV: a.next(), Ready: true})
+	a.fail("create", apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New("quota")), false)
+	after, err := a.c.Reconcile(t.Context(), a.key)
+	if err == nil || after <= 0 || after > 7*time.Second {
+		t.Errorf("comes back after %v, error %v", after, err)
+	}
+}
+
+func TestNoHurryInANamespaceThatEnds(t *testing.T) {
+	a := newAdvanced(t, 3, `{burstReplicas: 1}`)
+	ending := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New("is being terminated"))
+	ending.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	a.fail("create", ending, false)
+	if after, err := a.c.Reconcile(t.Context(), a.key); err != nil || after < time.Second {
+		t.Errorf("comes back after %v, error %v", after, err)
+	}
+}
