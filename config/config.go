@@ -18,3 +18,9 @@ var Install embed.FS
 //
 //go:embed kruise/*.yaml
 var Kruise embed.FS
+
+// Agent holds agent/*.yaml: what is needed in addition where agents run on the nodes: their rights, what keeps each to its own
+// node, and the DaemonSet that runs them.
+//
+//go:embed agent/*.yaml
+var Agent embed.FS

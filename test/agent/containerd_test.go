@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -82,14 +81,10 @@ func needContainerd(t *testing.T) {
 // secret stores a pull secret where agents look for it.
 func secret(t *testing.T, name, host, user, password string) v1beta1.ReferenceObject {
 	t.Helper()
-	namespaces := plane.client.CoreV1().Namespaces()
-	_, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: kruise.PullSecretNamespace}}, metav1.CreateOptions{})
-	if err == nil || apierrors.IsAlreadyExists(err) {
-		_, err = plane.client.CoreV1().Secrets(kruise.PullSecretNamespace).Create(t.Context(), &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Type: corev1.SecretTypeDockerConfigJson,
-			Data: map[string][]byte{corev1.DockerConfigJsonKey: fmt.Appendf(nil, `{"auths":{%q:{"username":%q,"password":%q}}}`, host, user, password)},
-		}, metav1.CreateOptions{})
-	}
+	_, err := plane.client.CoreV1().Secrets(kruise.PullSecretNamespace).Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Type: corev1.SecretTypeDockerConfigJson,
+		Data: map[string][]byte{corev1.DockerConfigJsonKey: fmt.Appendf(nil, `{"auths":{%q:{"username":%q,"password":%q}}}`, host, user, password)},
+	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

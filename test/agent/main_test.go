@@ -87,6 +87,12 @@ func start(dir string) (*world, error) {
 	if err == nil {
 		err = w.define(ctx)
 	}
+	if err == nil {
+		err = w.install(ctx)
+	}
+	if err == nil {
+		err = w.awaitPolicy(ctx)
+	}
 	return w, err
 }
 
@@ -126,14 +132,16 @@ func (w *world) images() dynamic.ResourceInterface {
 	return w.dynamic.Resource(v1beta1.GroupVersion().WithResource(kruise.ResourceNodeImage))
 }
 
-// node is one node: its NodeImage, its runtime and its agent.
+// node is one node: its NodeImage, its runtime and its agent, which has the rights of its pod and no others.
 type node struct {
 	t      *testing.T
 	name   string
 	socket string
 	args   []string
-	log    string
-	agent  *exec.Cmd
+	// kubeconfig is that of the agent.
+	kubeconfig string
+	log        string
+	agent      *exec.Cmd
 }
 
 // newNode makes the NodeImage of a node of its own for the test.
@@ -154,6 +162,7 @@ func newNode(t *testing.T, images map[string]v1beta1.ImageSpec, args ...string) 
 	if _, err := plane.images().Create(t.Context(), &unstructured.Unstructured{Object: raw}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	n.kubeconfig = kubeconfig(t, tokenFor(t, n.name))
 	return n
 }
 
@@ -166,7 +175,7 @@ func (n *node) begin() {
 	}
 	defer log.Close() //nolint:errcheck // the agent has it too
 	args := append([]string{
-		"--kubeconfig", plane.Kubeconfig(), "--node-name", n.name, "--cri-socket", "unix://" + n.socket, "--metrics-bind-address", "0",
+		"--kubeconfig", n.kubeconfig, "--node-name", n.name, "--cri-socket", "unix://" + n.socket, "--metrics-bind-address", "0",
 		"--image-fs-limit", "0",
 	}, n.args...)
 	agent := exec.Command(filepath.Join(harness.BinDir(), agentProgram), args...)

@@ -13,7 +13,7 @@ import (
 // TestRandomWalks lets an imaginary node live through what may happen to it, and checks each decision. In the end the
 // registry works, and everything that can succeed has to.
 func TestRandomWalks(t *testing.T) {
-	walks := 600
+	walks := 300
 	if testing.Short() {
 		walks = 150
 	}
