@@ -10,6 +10,8 @@ require (
 	sigs.k8s.io/kwok v0.8.0
 )
 
+require github.com/go-logr/zapr v1.3.0 // indirect
+
 require (
 	cel.dev/expr v0.25.1 // indirect
 	cyphar.com/go-pathrs v0.2.5 // indirect

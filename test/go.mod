@@ -7,6 +7,8 @@ require (
 	k8s.io/kubernetes v1.37.1
 )
 
+require github.com/go-logr/zapr v1.3.0 // indirect
+
 require (
 	cel.dev/expr v0.25.1 // indirect
 	cyphar.com/go-pathrs v0.2.5 // indirect

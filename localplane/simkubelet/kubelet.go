@@ -13,6 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -33,7 +34,9 @@ const byNode = "spec.nodeName"
 
 // Options is what a Kubelet needs.
 type Options struct {
-	Client  kubernetes.Interface
+	Client kubernetes.Interface
+	// Dynamic reaches NodeImages; without it the nodes pull nothing ahead.
+	Dynamic dynamic.Interface
 	Profile Profile
 	Clock   clock.WithTicker
 	Log     *slog.Logger
@@ -49,6 +52,7 @@ type Kubelet struct {
 	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
 
 	addresses *addresses
+	pulls     *pulls // nil without Dynamic
 
 	// mu guards the maps; what is in them is guarded by itself.
 	mu         sync.Mutex
@@ -76,6 +80,9 @@ func New(o Options) (*Kubelet, error) {
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("indexing pods by node: %w", err)
+	}
+	if o.Dynamic != nil {
+		k.pulls = newPulls(k, o.Dynamic)
 	}
 	return k, k.addHandlers()
 }
@@ -130,6 +137,9 @@ func (k *Kubelet) Run(ctx context.Context, ready func()) error {
 		wg.Go(func() { k.work(ctx) })
 	}
 	wg.Go(func() { k.reportImages(ctx) })
+	if k.pulls != nil {
+		wg.Go(func() { k.pulls.run(ctx, k.Workers) })
+	}
 	ready()
 	<-ctx.Done()
 	return nil
@@ -145,6 +155,9 @@ func (k *Kubelet) enqueue(obj any) {
 }
 
 func (k *Kubelet) enqueueNode(node *v1.Node) {
+	if k.pulls != nil {
+		k.pulls.queue.Add(node.Name)
+	}
 	pods, err := k.pods.GetIndexer().ByIndex(byNode, node.Name)
 	if err != nil {
 		k.Log.Error("looking up the pods of a node", "node", node.Name, "err", err)

@@ -196,7 +196,8 @@ func manager(in Inputs, name string) Component {
 	}
 	if slices.Contains(in.Managers.Dialects, dialectKruise) {
 		webhooks := fmt.Sprintf("%s:%d", Loopback, in.Ports[name+portWebhook])
-		args = append(args, "--webhook-url=https://"+webhooks, "--webhook-bind-address="+webhooks)
+		args = append(args, "--webhook-url=https://"+webhooks, "--webhook-bind-address="+webhooks,
+			"--feature-gates=PreDownloadImageForDaemonSetUpdate=true")
 	}
 	return Component{
 		Name:      name,

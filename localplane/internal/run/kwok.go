@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -52,7 +53,7 @@ func newKwokCommand() *cobra.Command {
 
 // run simulates nodes and pods until ctx ends.
 func (f kwokFlags) run(ctx context.Context) error {
-	client, err := f.client()
+	client, dynamicClient, err := f.clients()
 	if err != nil {
 		return err
 	}
@@ -62,7 +63,7 @@ func (f kwokFlags) run(ctx context.Context) error {
 	}
 	const workers = 48
 	kubelet, err := simkubelet.New(simkubelet.Options{
-		Client: client, Profile: f.profile, Clock: clock.RealClock{}, Log: log, Workers: workers,
+		Client: client, Dynamic: dynamicClient, Profile: f.profile, Clock: clock.RealClock{}, Log: log, Workers: workers,
 	})
 	if err != nil {
 		return err
@@ -75,18 +76,23 @@ func (f kwokFlags) run(ctx context.Context) error {
 	})
 }
 
-func (f kwokFlags) client() (kubernetes.Interface, error) {
+func (f kwokFlags) clients() (kubernetes.Interface, dynamic.Interface, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("reading kubeconfig %s: %w", f.kubeconfig, err)
+		return nil, nil, fmt.Errorf("reading kubeconfig %s: %w", f.kubeconfig, err)
 	}
 	config.QPS, config.Burst = f.qps, f.burst
-	config.ContentType = "application/vnd.kubernetes.protobuf"
-	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	rest.AddUserAgent(config, component.Kwok)
-	client, err := kubernetes.NewForConfig(config)
+	dynamicClient, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("preparing a client: %w", err)
+		return nil, nil, fmt.Errorf("preparing a client: %w", err)
 	}
-	return client, nil
+	protobuf := rest.CopyConfig(config)
+	protobuf.ContentType = "application/vnd.kubernetes.protobuf"
+	protobuf.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	client, err := kubernetes.NewForConfig(protobuf)
+	if err != nil {
+		return nil, nil, fmt.Errorf("preparing a client: %w", err)
+	}
+	return client, dynamicClient, nil
 }

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simkubelet
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/agent"
+	"everynode.dev/everynode/internal/agent/pull"
+	"everynode.dev/everynode/internal/imageref"
+)
+
+// pullsAtOnce is how many images a simulated node pulls at once, as many as a real one does unless it is told otherwise.
+const pullsAtOnce = 5
+
+// Agent is the agent of one simulated node: the queue of the real one, with the image store of the node as its runtime. It is not
+// safe for concurrent use.
+type Agent struct {
+	memory pull.Memory
+	runs   []simRun
+}
+
+// simRun is a pull that goes on.
+type simRun struct {
+	pull.Run
+	ends time.Time
+	ok   bool
+}
+
+// NewAgent returns an agent that goes on where one was that wrote this status.
+func NewAgent(status *v1beta1.NodeImageStatus) *Agent {
+	return &Agent{memory: pull.Memory{States: agent.StatesOf(status)}}
+}
+
+// AgentInput is what an agent looks at.
+type AgentInput struct {
+	Now     time.Time
+	Image   *v1beta1.NodeImage
+	Store   *ImageStore
+	Profile Profile
+}
+
+// Step lets the agent decide and act. It returns the status that the NodeImage is to have, and when to step again even if nothing
+// happens; zero for never.
+func (a *Agent) Step(in AgentInput) (*v1beta1.NodeImageStatus, time.Time) {
+	wants := agent.WantsOf(in.Image.Spec)
+	facts := pull.Facts{Present: map[string]pull.Image{}, Runs: a.ended(in.Now)}
+	for i := range wants {
+		if ref := storeRef(wants[i].Key); in.Store.Has(ref, in.Now) {
+			facts.Present[wants[i].Ref] = pull.Image{ID: digestOf(ref)}
+		}
+	}
+	plan := pull.Decide(pull.Snapshot{Now: in.Now, Limits: pull.Limits{Pulls: pullsAtOnce}, Wants: wants, Facts: facts, Memory: a.memory})
+	a.memory = plan.Memory
+	wake := plan.Wake
+	for _, action := range plan.Actions {
+		a.act(in, action)
+	}
+	for i := range a.runs {
+		if r := &a.runs[i]; wake.IsZero() || r.ends.Before(wake) {
+			wake = r.ends
+		}
+	}
+	return agent.StatusOf(a.memory.States, &in.Image.Status), wake
+}
+
+// ended are all runs, for a decision; those that have ended are forgotten with it.
+func (a *Agent) ended(now time.Time) []pull.Run {
+	runs := make([]pull.Run, 0, len(a.runs))
+	left := a.runs[:0:0]
+	for _, r := range a.runs {
+		switch {
+		case r.Cancelled != pull.NotCancelled:
+			r.Result, r.Text = pull.Failed, "the pull was cancelled: "+r.Cancelled.String()
+		case r.ends.After(now):
+			r.Progress = int(100 * now.Sub(r.Began) / max(r.ends.Sub(r.Began), 1))
+			left = append(left, r)
+		case r.ok:
+			r.Result, r.Text = pull.Done, digestOf(storeRef(r.Key))
+		default:
+			r.Result, r.Text = pull.Failed, fmt.Sprintf("failed to pull and unpack image %q: not found", r.Ref)
+		}
+		runs = append(runs, r.Run)
+	}
+	a.runs = left
+	return runs
+}
+
+func (a *Agent) act(in AgentInput, action pull.Action) {
+	if action.Kind == pull.Cancel {
+		for i := range a.runs {
+			if a.runs[i].Number == action.Run {
+				a.runs[i].Cancelled, a.runs[i].ends = action.Cause, in.Now
+			}
+		}
+		return
+	}
+	ref := storeRef(action.Key)
+	took := in.Profile.spread(in.Profile.ImagePull, in.Image.Name+ref)
+	r := simRun{Run: pull.Run{Number: action.Run, Key: action.Key, Ref: action.Ref, Began: in.Now, Until: action.Until}, ends: in.Now.Add(took)}
+	if r.ok = Pullable(ref); r.ok {
+		r.ends = in.Store.Pull(ref, in.Now, took)
+	}
+	a.runs = append(a.runs, r)
+}
+
+// storeRef is the image as pods name it.
+func storeRef(key pull.Key) string { return imageref.Join(key.Image, key.Tag) }
+
+// digestOf is the digest that a node gives an image.
+func digestOf(ref string) string {
+	_, digest, _ := strings.Cut(ImageID(ref), "@")
+	return digest
+}

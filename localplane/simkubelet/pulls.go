@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simkubelet
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/agent"
+)
+
+// lookForPulls is how often a plane without NodeImages is asked whether it has them by now.
+const lookForPulls = time.Second
+
+// pulls are the agents of all simulated nodes.
+type pulls struct {
+	kubelet *Kubelet
+	client  dynamic.NamespaceableResourceInterface
+	images  cache.SharedIndexInformer
+	queue   workqueue.TypedRateLimitingInterface[string]
+
+	mu     sync.Mutex
+	agents map[string]*nodeAgent
+}
+
+// nodeAgent is the agent of one node. The queue gives one node to one worker at a time, so it needs no lock.
+type nodeAgent struct {
+	*Agent
+	uid types.UID
+	// written is the resource version of its last write: what is older is no news.
+	written string
+}
+
+func newPulls(k *Kubelet, client dynamic.Interface) *pulls {
+	resource := v1beta1.GroupVersion().WithResource(kruise.ResourceNodeImage)
+	return &pulls{
+		kubelet: k, client: client.Resource(resource), agents: map[string]*nodeAgent{},
+		images: dynamicinformer.NewFilteredDynamicInformer(client, resource, "", 0, cache.Indexers{}, nil).Informer(),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 10*time.Second),
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: "simagent", Clock: k.Clock}),
+	}
+}
+
+// run simulates until ctx ends, once the plane has NodeImages at all.
+func (p *pulls) run(ctx context.Context, workers int) {
+	defer p.queue.ShutDown()
+	err := wait.PollUntilContextCancel(ctx, lookForPulls, true, func(ctx context.Context) (bool, error) {
+		_, err := p.client.List(ctx, metav1.ListOptions{Limit: 1})
+		return err == nil, nil
+	})
+	if err != nil {
+		return
+	}
+	if err := p.watch(); err != nil {
+		p.kubelet.Log.Error("watching what nodes pull", "err", err)
+		return
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { p.images.RunWithContext(ctx) })
+	for range workers {
+		wg.Go(func() { p.work(ctx) })
+	}
+	<-ctx.Done()
+	p.queue.ShutDown()
+}
+
+func (p *pulls) watch() error {
+	enqueue := func(obj any) {
+		if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+			p.queue.Add(name)
+		}
+	}
+	_, err := p.images.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: enqueue, UpdateFunc: func(_, obj any) { enqueue(obj) }, DeleteFunc: enqueue,
+	})
+	return err
+}
+
+func (p *pulls) work(ctx context.Context) {
+	for {
+		name, shutdown := p.queue.Get()
+		if shutdown {
+			return
+		}
+		err := p.sync(ctx, name)
+		switch {
+		case err == nil:
+			p.queue.Forget(name)
+		case ctx.Err() == nil:
+			p.kubelet.Log.Warn("simulating an agent", "node", name, "err", err)
+			p.queue.AddRateLimited(name)
+		}
+		p.queue.Done(name)
+	}
+}
+
+// sync lets the agent of one node make a step. That of a node that is cut off or gone does nothing.
+func (p *pulls) sync(ctx context.Context, name string) error {
+	image, err := p.image(name)
+	node := p.kubelet.node(name)
+	if err != nil || image == nil || node == nil {
+		p.mu.Lock()
+		delete(p.agents, name)
+		p.mu.Unlock()
+		return err
+	}
+	if !Connected(node) {
+		return nil
+	}
+	a := p.agent(image)
+	if order, err := resourceversion.CompareResourceVersion(image.ResourceVersion, a.written); a.written != "" && err == nil && order < 0 {
+		return nil // its successor is on the way here
+	}
+	ns := p.kubelet.nodeState(node)
+	ns.mu.Lock()
+	status, wake := a.Step(AgentInput{Now: p.kubelet.Clock.Now(), Image: image, Store: ns.images, Profile: p.kubelet.Profile})
+	ns.mu.Unlock()
+	if !wake.IsZero() {
+		p.queue.AddAfter(name, max(wake.Sub(p.kubelet.Clock.Now()), time.Millisecond))
+	}
+	return p.write(ctx, image, a, status)
+}
+
+// image is the NodeImage of that name; nil if there is none.
+func (p *pulls) image(name string) (*v1beta1.NodeImage, error) {
+	obj, exists, err := p.images.GetStore().GetByKey(name)
+	if err != nil || !exists {
+		return nil, err
+	}
+	image := &v1beta1.NodeImage{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.(*unstructured.Unstructured).Object, image); err != nil {
+		return nil, fmt.Errorf("reading the node image: %w", err)
+	}
+	return image, nil
+}
+
+func (p *pulls) agent(image *v1beta1.NodeImage) *nodeAgent {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := p.agents[image.Name]
+	if a == nil || a.uid != image.UID {
+		a = &nodeAgent{Agent: NewAgent(&image.Status), uid: image.UID}
+		p.agents[image.Name] = a
+	}
+	return a
+}
+
+func (p *pulls) write(ctx context.Context, image *v1beta1.NodeImage, a *nodeAgent, status *v1beta1.NodeImageStatus) error {
+	patch, err := agent.PatchOf(image.UID, &image.Status, status)
+	if err != nil || patch == nil {
+		return err
+	}
+	after, err := p.client.Patch(ctx, image.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+		return nil // gone, or another one of the same name: the event that says so is on the way
+	case err != nil:
+		return fmt.Errorf("writing the status of the node image: %w", err)
+	}
+	a.written = after.GetResourceVersion()
+	return nil
+}
