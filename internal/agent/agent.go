@@ -47,7 +47,7 @@ func run(ctx context.Context, o *options) error {
 	l.limits = pull.Limits{Pulls: o.pulls, FillPercent: o.fillPercent}
 	l.tell = newTeller(recorder, registry)
 	client := cri.New(o.socket)
-	defer client.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is left to be lost
+	defer client.Close(context.WithoutCancel(ctx))
 	l.runtime = client
 	endServer, err := serve(o.metricsAddress, registry, probes{ready: c.informer.HasSynced, beat: &l.beat})
 	if err != nil {

@@ -10,7 +10,7 @@
 //	memory    ────────────┘         └────────► memory ──► status of the NodeImage
 //
 // The memory is read from the status once, when the agent begins or the NodeImage was made anew; from then on the agent knows
-// better than the status. So an agent that is killed goes on where it was, and one whose API server is away goes on with what it
+// better than the status, but that what somebody else has ended there has ended. So an agent that is killed goes on where it was, and one whose API server is away goes on with what it
 // was told last.
 //
 // Rule: nothing in the loop waits for the API server or for a pull; both answer through channels. What is wanted comes from the

@@ -166,6 +166,24 @@ func (l *loop) read() {
 	}
 	l.object = newer(l.object, object)
 	l.wants, l.orders = wantsOf(l.object.Spec)
+	l.accept(&l.object.Status)
+}
+
+// accept takes over what somebody else has ended: the manager gives up a want of which it has heard nothing for too long. To
+// write over that would begin a quarrel.
+func (l *loop) accept(status *v1beta1.NodeImageStatus) {
+	ended := map[pull.Key]pull.State{}
+	for _, s := range statesOf(status) {
+		if s.Final() {
+			ended[s.Key] = s
+		}
+	}
+	for i := range l.memory.States {
+		if s, ok := ended[l.memory.States[i].Key]; ok && !l.memory.States[i].Final() {
+			klog.InfoS("Somebody else has ended the image", "image", s.Image, "tag", s.Tag, "message", s.Message)
+			l.memory.States[i] = s
+		}
+	}
 }
 
 // remember keeps the memory, and which wants became final with it.

@@ -412,6 +412,29 @@ func TestWhatOthersKeepInTheStatusStays(t *testing.T) {
 	})
 }
 
+func TestWhatTheManagerGaveUpIsNotQuarrelledAbout(t *testing.T) {
+	inTime(t, tags(v1beta1.ImageTagSpec{Tag: "v1"}), func(t *testing.T, w *world) {
+		cancelled := false
+		w.pulling = func(ctx context.Context, _ cri.Pull) error {
+			err := takes(ctx, time.Hour)
+			cancelled = err != nil
+			return err
+		}
+		w.begin()
+		w.after(10 * time.Second)
+		w.edit(func(o *v1beta1.NodeImage) {
+			tag := &o.Status.ImageStatuses["r.io/app"].Tags[0]
+			tag.Phase, tag.CompletionTime, tag.Message = v1beta1.ImagePhaseFailed, ptr.To(metav1.Now()), "node has not responded for a long time"
+			o.Status.Pulling, o.Status.Failed = 0, 1
+		})
+		s := w.after(10 * time.Minute)
+		expect(t, "in the end", of(s, "r.io/app", "v1"), "Failed v0 0% : node has not responded for a long time")
+		if !cancelled || w.writes != 1 {
+			t.Errorf("cancelled %v, %d writes", cancelled, w.writes)
+		}
+	})
+}
+
 func TestStatusSurvivesAsMemory(t *testing.T) {
 	now := time.Unix(1700000000, 0)
 	states := []pull.State{

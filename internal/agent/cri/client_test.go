@@ -118,10 +118,10 @@ func TestErrorsOfTheRegistryAreSaidOnce(t *testing.T) {
 
 func TestCancelledPullEnds(t *testing.T) {
 	runtime := fake.New()
-	released := make(chan error, 1)
+	released := make(chan struct{})
 	runtime.Answer = func(ctx context.Context, _ *runtimeapi.PullImageRequest) error {
 		<-ctx.Done()
-		released <- ctx.Err()
+		close(released)
 		return ctx.Err()
 	}
 	client, _ := begin(t, runtime)

@@ -15,7 +15,7 @@ import (
 func assertGood(t testing.TB, s Snapshot, p Plan) {
 	t.Helper()
 	if bad := violations(s, p); len(bad) > 0 {
-		t.Fatalf("%s\n%+v\n%s", strings.Join(bad, "\n"), s, print(p))
+		t.Fatalf("%s\n%+v\n%s", strings.Join(bad, "\n"), s, describe(p))
 	}
 }
 

@@ -194,8 +194,8 @@ func keyText(k Key) string { return fmt.Sprintf("%s:%s#%d", k.Image, k.Tag, k.Ve
 // since is a time as seconds since the beginning.
 func since(t time.Time) string { return t.Sub(instant(0)).String() }
 
-// print is a plan for a person.
-func print(p Plan) string {
+// describe is a plan for a person.
+func describe(p Plan) string {
 	var out strings.Builder
 	for _, a := range p.Actions {
 		if a.Kind == Start {

@@ -46,7 +46,7 @@ func runScript(t *testing.T, file string) {
 		s := play.snapshot()
 		plan := Decide(s)
 		assertGood(t, s, plan)
-		got := print(plan)
+		got := describe(plan)
 		if got != want && !*update {
 			t.Errorf("%s\ndecides:\n%s\nexpected:\n%s", input, got, want)
 		}

@@ -43,7 +43,7 @@ func walk(t *testing.T, r *rand.Rand, seed int) {
 			break
 		}
 		if step > 200 {
-			t.Fatalf("seed %d: %d wants never end\n%s", seed, open, print(Decide(play.snapshot())))
+			t.Fatalf("seed %d: %d wants never end\n%s", seed, open, describe(Decide(play.snapshot())))
 		}
 		for _, run := range play.runs {
 			play.end(run.Ref, Done, "id-"+run.Ref)
@@ -72,7 +72,7 @@ func decide(t *testing.T, play *player, r *rand.Rand) Plan {
 		s.Memory.States[i], s.Memory.States[j] = s.Memory.States[j], s.Memory.States[i]
 	})
 	if again := Decide(s); !same(p, again) {
-		t.Fatalf("another order, another decision:\n%s\n%s", print(p), print(again))
+		t.Fatalf("another order, another decision:\n%s\n%s", describe(p), describe(again))
 	}
 	play.follow(p)
 	return p
@@ -137,10 +137,9 @@ func without(wants []Want, key Key) []Want {
 }
 
 func TestPauseDoublesUpTo30Seconds(t *testing.T) {
-	want := []time.Duration{1, 2, 4, 8, 16, 30, 30}
-	for i, seconds := range want {
-		if got := Pause(i + 1); got != seconds*time.Second {
-			t.Errorf("after try %d the pause is %v, not %vs", i+1, got, int(seconds))
+	for i, seconds := range []float64{1, 2, 4, 8, 16, 30, 30} {
+		if got := Pause(i + 1).Seconds(); got != seconds {
+			t.Errorf("after try %d the pause is %vs, not %vs", i+1, got, seconds)
 		}
 	}
 	if got := Pause(1 << 40); got != LongestPause {
