@@ -4,9 +4,12 @@ package validation
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 
 	"everynode.dev/everynode/internal/webhook/defaulting"
 )
@@ -100,5 +103,21 @@ func TestNodeImage(t *testing.T) {
 		if !strings.HasPrefix(got, want) || (want == "") != (got == "") {
 			t.Errorf("%s:\ngot  %s\nwant %s", spec, got, want)
 		}
+	}
+}
+
+func TestSampleOfAJob(t *testing.T) {
+	data, err := os.ReadFile("../../../docs/samples/image-pull-job.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := yaml.YAMLToJSON(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj := parse(t, string(text))
+	defaulting.ImagePullJob(obj)
+	if got := lines(ImagePullJob(obj, nil)); len(got) > 0 {
+		t.Errorf("got %q", got)
 	}
 }
