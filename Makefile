@@ -28,6 +28,7 @@ ADVANCED_BUDGET ?= 12m
 MIGRATION_BUDGET ?= 6m
 SCALE_BUDGET ?= 5m
 AGENT_BUDGET ?= 5m
+PULLS_BUDGET ?= 6m
 DEMO_BUDGET ?= 5m
 
 # How many scenarios of the Advanced DaemonSet play at a time.
@@ -99,7 +100,7 @@ test: build test-unit test-race test-localplane test-parity test-smoke test-upst
 	@$(STEP) -l
 
 .PHONY: test-all
-test-all: build test-unit test-race test-localplane test-parity test-integration test-advanced test-migration test-agent test-scale test-upstream test-demo ## Run the tests, and everything that an issue promised to show
+test-all: build test-unit test-race test-localplane test-parity test-integration test-advanced test-migration test-agent test-pulls test-scale test-upstream test-demo ## Run the tests, and everything that an issue promised to show
 	@$(STEP) -l
 
 .PHONY: test-unit
@@ -153,6 +154,11 @@ test-migration: build ## Native to Advanced and back, taking over from OpenKruis
 test-agent: build ## The agent of a node, on a plane, with a fake runtime and with this machine's containerd
 	@$(STEP) -b $(AGENT_BUDGET) 'agent tests' \
 		go test -C test -count=1 -v -timeout $(AGENT_BUDGET) $(GO_TEST_FLAGS) ./agent/...
+
+.PHONY: test-pulls
+test-pulls: build ## ImagePullJobs, and images that are pulled before an update, on planes with simulated nodes
+	@$(STEP) -b $(PULLS_BUDGET) 'image pull tests' \
+		go test -C test -count=1 -v -timeout $(PULLS_BUDGET) $(GO_TEST_FLAGS) ./pulls/...
 
 .PHONY: test-scale
 test-scale: build ## What a plane promises about its size: 1,000 nodes Ready within 30 seconds

@@ -5,9 +5,13 @@ go 1.26.0
 require (
 	everynode.dev/everynode v0.0.0-00010101000000-000000000000
 	k8s.io/kubernetes v1.37.1
+	sigs.k8s.io/controller-runtime v0.25.2
 )
 
-require github.com/go-logr/zapr v1.3.0 // indirect
+require (
+	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
+	github.com/go-logr/zapr v1.3.0 // indirect
+)
 
 require (
 	cel.dev/expr v0.25.1 // indirect

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pulls tests ImagePullJobs on a plane: the manager, the API server and the queue of the agents are the real ones, the
+// container runtimes are simulated.
+//
+// The rule: what is claimed is judged from the watch of NodeImages and pods, never from what a controller says of itself.
+package pulls
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/localplane"
+	"everynode.dev/everynode/localplane/simkubelet"
+	"everynode.dev/everynode/test/harness"
+)
+
+// pullTime is how long a simulated pull takes.
+const pullTime = 2 * time.Second
+
+// world is a plane with a client for it.
+type world struct {
+	t     *testing.T
+	plane *localplane.Plane
+	client.WithWatch
+}
+
+// newWorld starts a plane.
+func newWorld(t *testing.T, nodes int) *world {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED: this starts a plane; run without -short (make test-pulls)")
+	}
+	profile := simkubelet.Realistic()
+	profile.ImagePull = pullTime
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	plane, err := localplane.Start(ctx, localplane.Options{
+		Dir: filepath.Join(t.TempDir(), "plane"), Nodes: nodes, Sim: &profile,
+		Programs: localplane.Programs{
+			Localplane: filepath.Join(harness.BinDir(), "localplane"),
+			Manager:    filepath.Join(harness.BinDir(), "everynode-manager"),
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := plane.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	scheme := runtime.NewScheme()
+	if err := v1beta1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.NewWithWatch(plane.RESTConfig(), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, plane: plane, WithWatch: c}
+	await(t, w, &v1beta1.NodeImageList{}, "a NodeImage for every node", func(l *v1beta1.NodeImageList) bool { return len(l.Items) == nodes })
+	return w
+}
+
+// await waits until what is listed is as wanted.
+func await[L client.ObjectList](t *testing.T, w *world, list L, what string, ok func(L) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := w.List(ctx, list)
+		if err == nil && ok(list) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("waited in vain for %s: %v, %+v", what, err, list)
+		}
+	}
+}
+
+// recorder watches NodeImages, and knows at how many nodes each image was being pulled at once.
+type recorder struct {
+	mu     sync.Mutex
+	active map[string][]string // names of nodes by image
+	most   map[string]int
+}
+
+// record watches until the test ends.
+func (w *world) record() *recorder {
+	w.t.Helper()
+	r := &recorder{active: map[string][]string{}, most: map[string]int{}}
+	watching, err := w.Watch(w.t.Context(), &v1beta1.NodeImageList{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for e := range watching.ResultChan() {
+			if image, ok := e.Object.(*v1beta1.NodeImage); ok && e.Type != watch.Bookmark {
+				r.see(image)
+			}
+		}
+	}()
+	w.t.Cleanup(func() { watching.Stop(); <-done })
+	return r
+}
+
+// see takes in what a NodeImage looks like: a node is active for an image from being told of it until it reports the end.
+func (r *recorder) see(image *v1beta1.NodeImage) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name := range r.active {
+		r.active[name] = slices.DeleteFunc(r.active[name], func(n string) bool { return n == image.Name })
+	}
+	for name, spec := range image.Spec.Images {
+		for _, tag := range spec.Tags {
+			done := false
+			for _, s := range image.Status.ImageStatuses[name].Tags {
+				done = done || s.Tag == tag.Tag && s.Version == tag.Version && s.CompletionTime != nil
+			}
+			if !done {
+				r.active[name] = append(r.active[name], image.Name)
+				r.most[name] = max(r.most[name], len(r.active[name]))
+			}
+		}
+	}
+}
+
+func (r *recorder) mostOf(image string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.most[image]
+}
