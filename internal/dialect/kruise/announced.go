@@ -77,6 +77,13 @@ func hasNext(s *kruise.InPlaceState) bool {
 	return len(s.NextContainerImages)+len(s.NextContainerRefMetadata)+len(s.NextContainerResources) > 0
 }
 
+// halfway is whether OpenKruise has left something of a change in place for later, whether or not that can be gone on with.
+func halfway(p *corev1.Pod) bool {
+	_, waits := annotation(p, kruise.InPlaceUpdateGrace, kruise.InPlaceUpdateGraceOld)
+	state, _ := stateOf(p)
+	return waits || state != nil && hasNext(state)
+}
+
 func allReady(p *corev1.Pod, check *kruise.InPlaceCheck) bool {
 	if check == nil {
 		return true

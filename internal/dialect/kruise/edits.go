@@ -128,10 +128,26 @@ func (Edits) Patch(p *corev1.Pod, c dialect.Change, now time.Time) []dialect.Edi
 		return nil
 	}
 	return changeEdits(p, now, target{
-		hash: c.Hash, images: images(c.To), resources: changedResources(c.From, c.To),
+		hash: c.Hash, images: imagesFor(p, c), resources: changedResources(c.From, c.To),
 		labels:      changed(texts(c.From, "labels"), texts(c.To, "labels")),
 		annotations: changed(texts(c.From, "annotations"), texts(c.To, "annotations")),
 	})
+}
+
+// imagesFor are the images that change with c. Others stay as the pod has them: a webhook may have put another name of the same image
+// there when the pod was created, and the container would be made anew for nothing. Of a pod that OpenKruise has left halfway nobody
+// knows what it has of its revision, so it gets all.
+func imagesFor(p *corev1.Pod, c dialect.Change) map[string]string {
+	wanted := images(c.To)
+	if halfway(p) {
+		return wanted
+	}
+	for name, image := range images(c.From) {
+		if wanted[name] == image {
+			delete(wanted, name)
+		}
+	}
+	return wanted
 }
 
 // target is what a pod is changed to in place: images and resources by container, and labels and annotations, of which nil removes one.

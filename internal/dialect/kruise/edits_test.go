@@ -355,3 +355,28 @@ func TestUnmarkOpensWhatNothingHolds(t *testing.T) {
 		t.Errorf("a pod without gates: %s", edits[0].Patch)
 	}
 }
+
+// TestPatchLeavesOtherContainersAlone plays a webhook that writes digests into pods when they are created.
+func TestPatchLeavesOtherContainersAlone(t *testing.T) {
+	const from, to = `{spec: {containers: [{name: a, image: "a:1"}, {name: b, image: "b:1"}]}}`, `{spec: {containers: [{name: a, image: "a:2"}, {name: b, image: "b:1"}]}}`
+	pinned := func(p *corev1.Pod) {
+		p.Spec.Containers = []corev1.Container{{Name: "a", Image: "a:1@sha256:aa"}, {Name: "b", Image: "b:1@sha256:bb"}}
+	}
+	for name, c := range map[string]struct {
+		more func(p *corev1.Pod)
+		b    string
+	}{
+		"pinned":                     {func(*corev1.Pod) {}, "b:1@sha256:bb"},
+		"left halfway by OpenKruise": {annotated(api.InPlaceUpdateState, `{"revision":"old","updateTimestamp":"2026-01-01T12:00:05Z","nextContainerImages":{"b":"b:1"}}`), "b:1"},
+		"with a stale grace period":  {annotated(api.InPlaceUpdateGrace, `{"revision":"other","containerImages":{"b":"b:1"}}`), "b:1"},
+	} {
+		p := pod(pinned, c.more)
+		p = apply(t, p, kruise.Edits{}.Patch(p, change(t, from, to, "new"), after(10)))
+		if a, b := p.Spec.Containers[0].Image, p.Spec.Containers[1].Image; a != "a:2" || b != c.b {
+			t.Errorf("%s: images %s and %s, want a:2 and %s", name, a, b, c.b)
+		}
+		if _, waits := stateOf(t, p).LastContainerStatuses["b"]; waits != (c.b == "b:1") {
+			t.Errorf("%s: state %s", name, p.Annotations[api.InPlaceUpdateState])
+		}
+	}
+}
