@@ -8,13 +8,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/dialect/base"
 	"everynode.dev/everynode/internal/revision"
 	"everynode.dev/everynode/internal/rollout"
 )
 
 // InPlace says whether a pod of template from can be made one of template to in place, and if not, what stands in the way. What
-// can be changed are images of containers, and labels and annotations that no environment variable reads.
+// can be changed are images of containers, and labels and annotations that no environment variable reads. Where one reads what every
+// change writes, such as the hash of the revision, nothing can be changed in place.
 func InPlace(from, to map[string]any) rollout.Change {
 	if !revision.Equal(stripped(from, stripImages), stripped(to, stripImages)) {
 		return rollout.Change{Why: obstacle(from, to, rollout.DetailResources)}
@@ -42,9 +44,15 @@ func InPlaceWithResize(from, to map[string]any) rollout.Change {
 	}
 }
 
-// readsChange is whether an environment variable reads a label or annotation that differs.
+// readsChange is whether an environment variable reads a label or annotation that differs, or one that we write ourselves: the hash
+// of the revision differs with every change, whatever the templates say.
 func readsChange(from, to map[string]any) bool {
 	read := fieldRefs(to)
+	for _, path := range ownFields() {
+		if read[path] {
+			return true
+		}
+	}
 	for _, field := range []string{"labels", "annotations"} {
 		for key := range changed(texts(from, field), texts(to, field)) {
 			if read["metadata."+field+"['"+key+"']"] || read["metadata."+field] {
@@ -53,6 +61,23 @@ func readsChange(from, to map[string]any) bool {
 		}
 	}
 	return false
+}
+
+// ownFields are the labels and annotations of pods that the Edits write, as field paths.
+func ownFields() []string {
+	var paths []string
+	for field, keys := range map[string][]string{
+		"labels": {hashLabel, kruise.LifecycleState},
+		"annotations": {
+			kruise.InPlaceUpdateState, kruise.InPlaceUpdateStateOld, kruise.InPlaceUpdateGrace, kruise.InPlaceUpdateGraceOld,
+			kruise.LifecycleTimestamp,
+		},
+	} {
+		for _, key := range keys {
+			paths = append(paths, "metadata."+field+"['"+key+"']")
+		}
+	}
+	return paths
 }
 
 // obstacle names the first kind of difference that explains why two templates that differ too much do so; resources is what to say of

@@ -60,6 +60,10 @@ spec:
 		{"an annotation that is read", env(`metadata.annotations["note"]`), set("metadata.annotations.note", "two"), false, rollout.DetailFieldRef},
 		{"a label named as the annotation that is read", env(`metadata.annotations["tier"]`), set("metadata.labels.tier", "two"), true, rollout.NoDetail},
 		{"only an image, a label is read", env(`metadata.labels["tier"]`), set("spec.containers.0.image", "a:2"), true, rollout.NoDetail},
+		{"only an image, the hash is read", env(`metadata.labels["controller-revision-hash"]`), set("spec.containers.0.image", "a:2"), false, rollout.DetailFieldRef},
+		{"only an image, the state of the change is read", env(`metadata.annotations['apps.kruise.io/inplace-update-state']`), set("spec.containers.0.image", "a:2"), false, rollout.DetailFieldRef},
+		{"only an image, the grace period is read", env(`metadata.annotations['apps.kruise.io/inplace-update-grace']`), set("spec.containers.0.image", "a:2"), false, rollout.DetailFieldRef},
+		{"only an image, the state of the hook is read", env(`metadata.labels['lifecycle.apps.kruise.io/state']`), set("spec.containers.0.image", "a:2"), false, rollout.DetailFieldRef},
 		{"the name is read", env(`metadata.name`), set("metadata.labels.tier", "two"), true, rollout.NoDetail},
 		{"an init container reads the label", `
 metadata: {labels: {tier: one}}
