@@ -31,7 +31,8 @@ func (m *mutator) Handle(ctx context.Context, request admission.Request) admissi
 	if err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
-	if c.obj == nil {
+	if c.obj == nil || c.sameSpec() {
+		// An object that was made while nobody filled in defaults, or refused it, can still be labelled and deleted.
 		return admission.Allowed("")
 	}
 	defaulting.Default(c.obj)
@@ -107,6 +108,11 @@ func readChange(request admission.Request) (c change, err error) {
 func (c change) spec() map[string]any {
 	spec, _ := c.obj["spec"].(map[string]any)
 	return spec
+}
+
+// sameSpec is whether an update leaves the specification as it is stored.
+func (c change) sameSpec() bool {
+	return c.old != nil && reflect.DeepEqual(c.obj["spec"], c.old["spec"])
 }
 
 // check asks about the template if it changed. What is no object at all is left to validation.

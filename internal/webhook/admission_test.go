@@ -92,6 +92,30 @@ func TestMutate(t *testing.T) {
 	}
 }
 
+// TestMutateLeavesTheSpecAlone shows that what was made while the webhooks were away, without defaults and not valid, can be labelled, and its
+// finalizers removed.
+func TestMutateLeavesTheSpecAlone(t *testing.T) {
+	invalid := strings.Replace(agent, `"spec":{`, `"spec":{"updateStrategy":{"rollingUpdate":{"rollingUpdateType":"Fast"}},`, 1)
+	held := strings.Replace(invalid, `"namespace":"agents"`, `"namespace":"agents","finalizers":["x/y"],"deletionTimestamp":"2026-01-01T00:00:00Z"`, 1)
+	for name, c := range map[string]struct{ obj, old string }{
+		"a label":             {strings.Replace(invalid, `"namespace":"agents"`, `"namespace":"agents","labels":{"a":"b"}`, 1), invalid},
+		"a finalizer removed": {strings.Replace(held, `"finalizers":["x/y"],`, "", 1), held},
+	} {
+		checker := &fakeChecker{wrong: field.ErrorList{field.Required(field.NewPath("spec"), "")}}
+		r := (&mutator{checker}).Handle(t.Context(), request(admissionv1.Update, c.obj, c.old))
+		if !r.Allowed || len(r.Patches) != 0 || checker.calls != 0 {
+			t.Errorf("%s: %+v, the template was checked %d times", name, r, checker.calls)
+		}
+		if r := (&validator{checker}).Handle(t.Context(), request(admissionv1.Update, c.obj, c.old)); !r.Allowed {
+			t.Errorf("%s: refused: %s", name, r.Result.Message)
+		}
+	}
+	mended := mutated(t, &fakeChecker{}, request(admissionv1.Update, agent, invalid))
+	if r := (&validator{&fakeChecker{}}).Handle(t.Context(), request(admissionv1.Update, mended, invalid)); !r.Allowed || !strings.Contains(mended, `"burstReplicas":250`) {
+		t.Errorf("mending the object: %+v, it became %s", r.Result, mended)
+	}
+}
+
 // TestMutateRefuses shows that what is wrong with the template comes together with all else that is wrong.
 func TestMutateRefuses(t *testing.T) {
 	checker := &fakeChecker{wrong: field.ErrorList{field.Required(field.NewPath("spec", "template", "spec", "containers").Index(0).Child("image"), "")}}

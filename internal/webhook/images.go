@@ -38,7 +38,7 @@ func (j judge) mutator() admission.Handler {
 		if err != nil {
 			return admission.Errored(http.StatusBadRequest, err)
 		}
-		if c.obj == nil {
+		if c.obj == nil || c.sameSpec() {
 			return admission.Allowed("")
 		}
 		j.fill(c.obj)
