@@ -139,6 +139,10 @@ func (r *run) failEdit(a rollout.Action, edit dialect.Edit, err error) {
 	case answer == apply.Gone:
 		r.e.Index.ForgetPod(uid)
 		return
+	case answer == apply.Differs:
+		// Somebody else has changed the pod since it was read. The next pass starts from there; there is nothing to mend, and nothing to tell.
+		r.fail(fmt.Errorf("%s of pod %s: %w", a.Kind, a.Pod, err))
+		return
 	case answer == apply.Unclear && takesAway(a, edit):
 		r.e.Index.Doubt(uid, rollout.Time(r.e.Clock.Now().Add(writeTimeout).UnixNano()))
 	}

@@ -397,6 +397,9 @@ func (f worldPods) Patch(_ context.Context, e executor.PodPatch) (*corev1.Pod, e
 		if err := strategic(p, patch, patched); err != nil {
 			return err
 		}
+		if patched.ResourceVersion != p.ResourceVersion { // only if the patch names one
+			return apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, name, fmt.Errorf("the object has been modified"))
+		}
 		if patched.UID != p.UID {
 			return apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, name, fmt.Errorf("uid differs"))
 		}

@@ -48,8 +48,9 @@ func hookMessage() kruise.NotReadyMessage {
 // is not to be deleted any more, found to be stranded.
 func (Edits) Prepare(w *dialect.Workload, p *corev1.Pod, now time.Time) []dialect.Edit {
 	var edits []dialect.Edit
-	if w.PreDelete != nil && w.PreDelete.MarkNotReady && hasGate(p, kruise.KruisePodReady) {
-		held := messages(p)
+	// Words that cannot be read are of somebody else, who keeps the pod not ready; there they stay.
+	held, readable := messages(p)
+	if w.PreDelete != nil && w.PreDelete.MarkNotReady && hasGate(p, kruise.KruisePodReady) && readable {
 		if !slices.Contains(held, hookMessage()) {
 			held = append(held, hookMessage())
 		}
@@ -61,7 +62,7 @@ func (Edits) Prepare(w *dialect.Workload, p *corev1.Pod, now time.Time) []dialec
 // Restore implements dialect.Edits. The gate is opened first: after a crash in between the pod is restored once more.
 func (Edits) Restore(_ *dialect.Workload, p *corev1.Pod, now time.Time) []dialect.Edit {
 	var edits []dialect.Edit
-	if hasGate(p, kruise.KruisePodReady) {
+	if _, readable := messages(p); readable && hasGate(p, kruise.KruisePodReady) {
 		edits = append(edits, conditionEdit(p, now, podReady(heldByOthers(p))))
 	}
 	return append(edits, lifecycleEdit(p, kruise.LifecycleNormal, now))
@@ -69,7 +70,8 @@ func (Edits) Restore(_ *dialect.Workload, p *corev1.Pod, now time.Time) []dialec
 
 // heldByOthers is what keeps the pod not ready besides the hook.
 func heldByOthers(p *corev1.Pod) []kruise.NotReadyMessage {
-	return slices.DeleteFunc(messages(p), func(m kruise.NotReadyMessage) bool { return m == hookMessage() })
+	list, _ := messages(p)
+	return slices.DeleteFunc(list, func(m kruise.NotReadyMessage) bool { return m == hookMessage() })
 }
 
 // podReady is the condition KruisePodReady with what keeps it False.
@@ -245,14 +247,20 @@ func lifecycleEdit(p *corev1.Pod, state string, now time.Time) dialect.Edit {
 	}}, dialect.Whole)
 }
 
+// conditionEdit writes conditions. The message of KruisePodReady is a list that others write, too; so that none of their entries is lost,
+// the patch is refused when the pod has been changed since it was read.
 func conditionEdit(p *corev1.Pod, now time.Time, conditions ...corev1.PodCondition) dialect.Edit {
+	metadata := map[string]any{"uid": p.UID}
 	list := make([]any, 0, len(conditions))
 	for _, c := range conditions {
+		if c.Type == kruise.KruisePodReady {
+			metadata["resourceVersion"] = p.ResourceVersion
+		}
 		entry := map[string]any{"type": c.Type, "status": c.Status, "lastTransitionTime": now.UTC().Format(time.RFC3339)}
 		maps.Copy(entry, map[string]any{"reason": c.Reason, "message": c.Message})
 		list = append(list, entry)
 	}
-	return edit(map[string]any{"metadata": map[string]any{"uid": p.UID}, "status": map[string]any{"conditions": list}}, dialect.Status)
+	return edit(map[string]any{"metadata": metadata, "status": map[string]any{"conditions": list}}, dialect.Status)
 }
 
 func edit(patch map[string]any, of dialect.Subresource) dialect.Edit {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -281,6 +282,8 @@ func TestPrepareAndRestore(t *testing.T) {
 		{"a gate that was never opened", pod(gate(api.KruisePodReady, "", 0)), hook, hookHolds, "True"},
 		{"prepared halfway before", pod(held(hookHolds)), hook, hookHolds, "True"},
 		{"held by another, too", pod(held(other)), hook, bothHold, other},
+		{"held by another, in words of its own", pod(held("maintenance")), hook, "maintenance", "maintenance"},
+		{"held without a word", pod(held("")), hook, hookHolds, "True"},
 		{"without the gate", pod(), hook, "", ""},
 		{"not asked for", pod(open), &dialect.Workload{PreDelete: &dialect.PreDelete{}}, "True", "True"},
 		{"no hook any more", pod(open), &dialect.Workload{}, "True", "True"},
@@ -326,6 +329,31 @@ func TestCrashesBetweenTwoEdits(t *testing.T) {
 	prepared := apply(t, p, edits)
 	if half := apply(t, prepared, e.Restore(hook, prepared, after(3))[:1]); !kruise.Facts(half).Preparing {
 		t.Error("a pod restored halfway does not look prepared, so nobody would go on")
+	}
+}
+
+// TestMessagesOfOthersAreNotLost shows that the list is not written by who has read an older one.
+func TestMessagesOfOthersAreNotLost(t *testing.T) {
+	e := kruise.Edits{}
+	hook := &dialect.Workload{PreDelete: &dialect.PreDelete{MarkNotReady: true}}
+	old := func(change ...func(p *corev1.Pod)) *corev1.Pod {
+		p := pod(change...)
+		p.ResourceVersion = "41"
+		return p
+	}
+	open, stranded := old(gate(api.KruisePodReady, corev1.ConditionTrue, 0)), old(held(hookHolds))
+	for name, edits := range map[string][]dialect.Edit{
+		"prepare": e.Prepare(hook, open, after(1)), "restore": e.Restore(hook, stranded, after(1)), "unmark": e.Unmark(stranded, after(1)),
+	} {
+		guarded := metav1.PartialObjectMetadata{}
+		if err := json.Unmarshal(edits[0].Patch, &guarded); err != nil || edits[0].Of != dialect.Status || guarded.ResourceVersion != "41" {
+			t.Errorf("%s does not name the version that it was made from: %s, %v", name, edits[0].Patch, err)
+		}
+		for _, edit := range edits[1:] {
+			if strings.Contains(string(edit.Patch), "resourceVersion") {
+				t.Errorf("%s comes after an edit that makes a new version: %s", name, edit.Patch)
+			}
+		}
 	}
 }
 

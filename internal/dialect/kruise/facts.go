@@ -104,18 +104,26 @@ func unopened(p *corev1.Pod, gate corev1.PodConditionType) bool {
 // stranded is whether the hook keeps a pod not ready that is not prepared to be deleted: the preparation ended halfway, and it
 // has not been taken up again.
 func stranded(p *corev1.Pod) bool {
-	return hasGate(p, kruise.KruisePodReady) && slices.Contains(messages(p), hookMessage()) &&
+	return hasGate(p, kruise.KruisePodReady) && hookHolds(p) &&
 		p.Labels[kruise.LifecycleState] != kruise.LifecyclePreparingDelete
 }
 
-// messages say what keeps KruisePodReady False.
-func messages(p *corev1.Pod) []kruise.NotReadyMessage {
+// messages say what keeps KruisePodReady False; readable is whether all that is said can be read.
+func messages(p *corev1.Pod) (list []kruise.NotReadyMessage, readable bool) {
 	c := condition(p, kruise.KruisePodReady)
-	var list []kruise.NotReadyMessage
-	if c == nil || c.Status == corev1.ConditionTrue || json.Unmarshal([]byte(c.Message), &list) != nil {
-		return nil // what cannot be read is of nobody who keeps to the format
+	if c == nil || c.Status == corev1.ConditionTrue || c.Message == "" {
+		return nil, true
 	}
-	return list
+	if json.Unmarshal([]byte(c.Message), &list) != nil {
+		return nil, false
+	}
+	return list, true
+}
+
+// hookHolds is whether the hook is among what keeps the pod not ready.
+func hookHolds(p *corev1.Pod) bool {
+	list, _ := messages(p)
+	return slices.Contains(list, hookMessage())
 }
 
 // stateOf reads the state of the last change in place and its time; nil when there is none or it cannot be read.
