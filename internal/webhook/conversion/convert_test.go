@@ -122,6 +122,18 @@ func TestEdits(t *testing.T) {
 	}
 }
 
+// TestKeptByNobody shows that nothing gets into the specification through the annotation that could not get there by itself.
+func TestKeptByNobody(t *testing.T) {
+	for _, kept := range []string{`{"scaleStrategy":"x"}`, `{"scaleStrategy":[]}`, `{"scaleStrategy":{"partitionedScaling":"yes","a":1}}`, `[]`, `{`, ``, `{"annotation":3}`} {
+		metadata := `{"annotations":{"everynode.dev/v1beta1-scaling":` + text(t, kept) + `}}`
+		obj := object(t, "v1alpha1", metadata, `{}`, `{}`)
+		if spec := convert(t, obj, "v1beta1")["spec"].(map[string]any); len(spec) != 0 {
+			t.Errorf("%s becomes the specification %v", kept, spec)
+		}
+		expect(t, "in v1beta1, "+kept, convert(t, object(t, "v1beta1", metadata, `{}`, `{}`), "v1alpha1"), object(t, "v1alpha1", `{}`, `{}`, `{}`))
+	}
+}
+
 func TestConvertRefuses(t *testing.T) {
 	for _, e := range []struct{ obj, to, want string }{
 		{`{"apiVersion":"apps.kruise.io/v1alpha1","kind":"CloneSet"}`, "apps.kruise.io/v1beta1", `cannot convert an object of kind "CloneSet": only DaemonSet of apps.kruise.io can be converted`},

@@ -24,6 +24,23 @@ type scalingKept struct {
 	Annotation *string `json:"annotation,omitempty"`
 }
 
+// readKept reads the annotation; ok is false for what no conversion has written. Anybody can write annotations, and what comes out of
+// this one goes into the specification.
+func readKept(text string) (kept scalingKept, ok bool) {
+	if json.Unmarshal([]byte(text), &kept) != nil {
+		return scalingKept{}, false
+	}
+	if kept.Scale == nil {
+		return kept, true
+	}
+	strategy, isObject := kept.Scale.(map[string]any)
+	partitioned, set := strategy[partitionedKey]
+	if _, isBool := partitioned.(bool); !isObject || set && !isBool {
+		return scalingKept{}, false
+	}
+	return kept, true
+}
+
 // progressive is whether a v1beta1 object with this scaleStrategy and annotation asks for progressive creation: the field
 // says so, or, where it is not set, the annotation.
 func progressive(scale any, annotation string) bool {
@@ -36,6 +53,7 @@ func progressive(scale any, annotation string) bool {
 
 // scalingDown puts into the annotation what v1beta1 says in a field.
 func (e edit) scalingDown() {
+	e.unannotate(everynode.KeptScaling) // it is for v1alpha1, and nobody has kept anything here
 	spec := e.at("spec")
 	scale, hasScale := spec[scaleKey]
 	annotation, hasAnnotation := e.annotation(kruise.ProgressiveCreate)
@@ -81,8 +99,8 @@ func (e edit) scalingUp() {
 	if spec == nil {
 		return
 	}
-	var kept scalingKept
-	if hasKept && json.Unmarshal([]byte(text), &kept) == nil && e.restoreScaling(kept, wanted) {
+	kept, readable := readKept(text)
+	if hasKept && readable && e.restoreScaling(kept, wanted) {
 		return
 	}
 	strategy, _ := spec[scaleKey].(map[string]any)

@@ -3,6 +3,7 @@
 package validation
 
 import (
+	"encoding/json"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,6 +12,7 @@ import (
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/api/kruise/v1beta1"
 )
 
 // annotationRule says what the value of an annotation has to be.
@@ -29,6 +31,7 @@ func annotationRules() []annotationRule {
 		{kruise.PredownloadMinUpdatedReady, "must be a whole number from 0, or a percentage up to 100%", numberOrPercent},
 		{appsv1.DeprecatedTemplateGeneration, "must be a whole number; better remove it, for it has no effect here", isInteger},
 		{everynode.InPlaceGrace, "must be a whole number of seconds from 0", func(s string) bool { return s == "0" || positive(s) }},
+		{everynode.KeptScaling, "must be as it was read, for conversion between the versions has written it; remove it", keptScaling},
 		{everynode.MaxReplacing, "must be a whole number from 1, or a percentage from 1% to 100%", func(s string) bool {
 			q := intstr.Parse(s)
 			return numberOrPercent(s) && number(q) > 0
@@ -63,6 +66,27 @@ func annotationsOf(obj map[string]any) map[string]string {
 		}
 	}
 	return annotations
+}
+
+// keptScaling is whether an annotation can have been written by conversion: it becomes a part of the specification in v1beta1, and so has
+// to be one that v1beta1 allows.
+func keptScaling(s string) bool {
+	var kept map[string]any
+	if json.Unmarshal([]byte(s), &kept) != nil {
+		return false
+	}
+	scale := map[string]any{}
+	for key, value := range kept {
+		_, isText := value.(string)
+		switch {
+		case key == "scaleStrategy":
+			scale[key] = value
+		case key != "annotation" || !isText:
+			return false
+		}
+	}
+	unknown, err := decodeStrictly(map[string]any{"spec": scale}, &v1beta1.DaemonSet{})
+	return err == nil && len(unknown) == 0
 }
 
 func positive(s string) bool {

@@ -3,6 +3,7 @@
 package validation
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -223,6 +224,14 @@ func examples() []example {
 			[]string{"warning: metadata.annotations[deprecated.daemonset.template.generation]: has no effect here: which pods are up to date is told by their revision; remove it"}},
 		annotation("everynode.dev/in-place-grace-seconds", "10s", "must be a whole number of seconds from 0"),
 		annotation("everynode.dev/in-place-grace-seconds", "0", ""),
+		kept(`{"scaleStrategy":{"partitionedScaling":false},"annotation":"true"}`, true),
+		kept(`{"scaleStrategy":{}}`, true),
+		kept(`{"scaleStrategy":"x"}`, false),
+		kept(`{"scaleStrategy":{"partitionedScaling":"yes"}}`, false),
+		kept(`{"scaleStrategy":{"replicas":3}}`, false),
+		kept(`{"annotation":true}`, false),
+		kept(`{"more":{}}`, false),
+		kept(`{`, false),
 		annotation("everynode.dev/max-replacing", "0", "must be a whole number from 1, or a percentage from 1% to 100%"),
 		annotation("everynode.dev/max-replacing", "25%", ""),
 	}
@@ -232,6 +241,16 @@ func annotation(key, value, sentence string) example {
 	e := example{name: key + " " + value, edits: edits{"metadata annotations", `{"` + key + `":"` + value + `"}`}}
 	if sentence != "" {
 		e.want = []string{"metadata.annotations[" + key + `]: Invalid value: "` + value + `": ` + sentence}
+	}
+	return e
+}
+
+// kept is an object of v1alpha1 with the annotation that conversion leaves there.
+func kept(value string, allowed bool) example {
+	const key = "everynode.dev/v1beta1-scaling"
+	e := example{name: key + " " + value, version: alpha, edits: edits{"metadata annotations", fmt.Sprintf("{%q:%q}", key, value)}}
+	if !allowed {
+		e.want = []string{fmt.Sprintf("metadata.annotations[%s]: Invalid value: %q: must be as it was read, for conversion between the versions has written it; remove it", key, value)}
 	}
 	return e
 }
