@@ -90,11 +90,11 @@ func newLeader(o *options, cfg *rest.Config) (*leader, error) {
 	var dialects []daemonset.Dialect
 	if slices.Contains(o.dialects, nativeDialect) {
 		dialects = append(dialects, newNative(o.namespace, l.guarded(o, conflict.New(conflict.Options{
-			Client: client, Namespace: o.namespace, Events: recorder, Clock: realClock, Changed: l.mayWriteChanged(nativeDialect),
+			Client: client, Namespace: o.namespace, Events: recorder, Clock: realClock, Settle: l.settle, Changed: l.mayWriteChanged(nativeDialect),
 		}))))
 	}
 	if slices.Contains(o.dialects, kruiseDialect) {
-		mayWrite := l.guarded(o, conflict.NewLeaseGuard(client, realClock, l.mayWriteChanged(kruiseDialect)))
+		mayWrite := l.guarded(o, conflict.NewLeaseGuard(client, realClock, l.settle, l.mayWriteChanged(kruiseDialect)))
 		if l.pulls, err = newPulls(o, cfg, l.events, mayWrite); err != nil {
 			return nil, err
 		}
@@ -187,6 +187,21 @@ func (l *leader) fence(ctx context.Context) error {
 		return nil
 	}
 	klog.FromContext(ctx).Info("Waiting until no write of the last leader can take effect any more", "for", executor.Fence)
+	return pause(ctx)
+}
+
+// settle waits until no write of another controller that has just ended can take effect any more, and reads the cluster anew. For how
+// long a write of the other can be under way is not known; that it is not much longer than one of ours is all that can be assumed.
+func (l *leader) settle(ctx context.Context) error {
+	klog.FromContext(ctx).Info("Another controller has ended: waiting until no write of it can take effect any more", "for", executor.Fence)
+	if err := pause(ctx); err != nil {
+		return err
+	}
+	return l.feed.Start(ctx)
+}
+
+// pause waits for as long as a write can take.
+func pause(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()

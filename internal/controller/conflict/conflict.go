@@ -10,7 +10,6 @@ package conflict
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -52,9 +51,7 @@ type Guard struct {
 	// changed is called when the answer of MayWrite has changed.
 	changed func(mayWrite bool)
 
-	may atomic.Bool
-	// known is whether the first answer has come.
-	known bool
+	permit permit
 	// asked is the generation that nobody else should observe.
 	asked int64
 	uid   types.UID
@@ -66,27 +63,29 @@ type Options struct {
 	Namespace string
 	Events    record.EventRecorder
 	Clock     clock.WithTicker
+	// Settle is called before MayWrite is true again.
+	Settle Settle
 	// Changed is called from Run when the answer of MayWrite has changed.
 	Changed func(mayWrite bool)
 }
 
 // New returns a Guard that does not let anybody write until Run has asked for the first time.
 func New(o Options) *Guard {
-	return &Guard{client: o.Client, namespace: o.Namespace, events: o.Events, clock: o.Clock, changed: o.Changed}
+	return &Guard{client: o.Client, namespace: o.Namespace, events: o.Events, clock: o.Clock, changed: o.Changed, permit: permit{settle: o.Settle}}
 }
 
 // MayWrite is whether nobody else was seen at work.
-func (g *Guard) MayWrite() bool { return g.may.Load() }
+func (g *Guard) MayWrite() bool { return g.permit.may.Load() }
 
 // Run asks at once and then at intervals until ctx ends.
 func (g *Guard) Run(ctx context.Context) {
 	var lastAsked time.Time
 	for ctx.Err() == nil {
 		every := askEvery
-		if !g.may.Load() {
+		if !g.permit.may.Load() {
 			every = askAgain
 		}
-		var other bool
+		var other, again bool
 		var err error
 		if now := g.clock.Now(); lastAsked.IsZero() || now.Sub(lastAsked) >= every {
 			if other, err = g.ask(ctx); err == nil {
@@ -96,11 +95,13 @@ func (g *Guard) Run(ctx context.Context) {
 			other, err = g.look(ctx)
 		}
 		if err == nil {
-			g.decide(ctx, other)
+			again = g.decide(ctx, other)
 		} else if ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Could not find out whether another controller reconciles DaemonSets; trying again")
 		}
-		g.sleep(ctx, err)
+		if !again {
+			g.sleep(ctx, err)
+		}
 	}
 }
 
@@ -115,20 +116,22 @@ func (g *Guard) sleep(ctx context.Context, err error) {
 	}
 }
 
-func (g *Guard) decide(ctx context.Context, other bool) {
+// decide takes what was found out, and says whether to find out again at once.
+func (g *Guard) decide(ctx context.Context, other bool) (again bool) {
 	if other {
 		g.events.Event(g.probe(), corev1.EventTypeWarning, ReasonConflict, Message)
 	}
-	if g.may.Swap(!other) == !other && g.known {
-		return
+	changed, again := g.permit.decide(ctx, other)
+	if !changed {
+		return again
 	}
-	g.known = true
 	if other {
 		klog.FromContext(ctx).Error(nil, Message)
 	} else {
 		klog.FromContext(ctx).Info("No other controller reconciles the DaemonSets of apps/v1; the native dialect is at work")
 	}
 	g.changed(!other)
+	return again
 }
 
 // ask gives the probe a new generation and waits a moment for somebody to observe it.

@@ -25,12 +25,14 @@ type cluster struct {
 	// other is whether another controller is at work.
 	other bool
 	// down makes every request fail.
-	down  bool
-	asks  int
-	guard *Guard
-	clock *clocktesting.FakeClock
-	told  chan bool
-	sent  *record.FakeRecorder
+	down bool
+	asks int
+	// settled counts how often the writes of the other were waited for.
+	settled int
+	guard   *Guard
+	clock   *clocktesting.FakeClock
+	told    chan bool
+	sent    *record.FakeRecorder
 }
 
 func start(t *testing.T, other bool) *cluster {
@@ -48,7 +50,7 @@ func start(t *testing.T, other bool) *cluster {
 	client.PrependReactor("get", "daemonsets", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return c.observe(client)
 	})
-	c.guard = New(Options{Client: client, Namespace: "ns", Events: c.sent, Clock: c.clock, Changed: func(may bool) { c.told <- may }})
+	c.guard = New(Options{Client: client, Namespace: "ns", Events: c.sent, Clock: c.clock, Settle: c.settle, Changed: func(may bool) { c.told <- may }})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -60,6 +62,13 @@ func start(t *testing.T, other bool) *cluster {
 		<-done
 	})
 	return c
+}
+
+func (c *cluster) settle(context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settled++
+	return nil
 }
 
 func (c *cluster) refuse(clienttesting.Action) (bool, runtime.Object, error) {
@@ -151,6 +160,11 @@ func TestSomebodyElseStopsUsAndLeaves(t *testing.T) {
 	if !c.next(t) || !c.guard.MayWrite() {
 		t.Error("may not write although the other controller has gone")
 	}
+	c.set(func() {
+		if c.settled != 1 {
+			t.Errorf("the writes of the other were waited for %d times", c.settled)
+		}
+	})
 	c.set(func() { c.other = true })
 	if c.next(t) {
 		t.Error("another controller came later and was not found")

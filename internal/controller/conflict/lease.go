@@ -4,7 +4,6 @@ package conflict
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -30,37 +29,40 @@ type LeaseGuard struct {
 	client  kubernetes.Interface
 	clock   clock.WithTicker
 	changed func(mayWrite bool)
+	permit  permit
 
-	may   atomic.Bool
-	known bool
 	// renewed is what the lease said of its renewal, and since is when that was first seen here: the clock of whoever wrote it
 	// may differ from ours.
 	renewed string
 	since   time.Time
 }
 
-// NewLeaseGuard returns a guard that does not let anybody write until Run has looked for the first time. changed is called
-// from Run when the answer of MayWrite has changed.
-func NewLeaseGuard(client kubernetes.Interface, c clock.WithTicker, changed func(mayWrite bool)) *LeaseGuard {
-	return &LeaseGuard{client: client, clock: c, changed: changed}
+// NewLeaseGuard returns a guard that does not let anybody write until Run has looked for the first time, and after OpenKruise's manager
+// was seen, until settle has returned. changed is called from Run when the answer of MayWrite has changed.
+func NewLeaseGuard(client kubernetes.Interface, c clock.WithTicker, settle Settle, changed func(mayWrite bool)) *LeaseGuard {
+	return &LeaseGuard{client: client, clock: c, changed: changed, permit: permit{settle: settle}}
 }
 
 // MayWrite is whether nobody else was seen at work.
-func (g *LeaseGuard) MayWrite() bool { return g.may.Load() }
+func (g *LeaseGuard) MayWrite() bool { return g.permit.may.Load() }
 
 // Run looks at once and then at intervals until ctx ends.
 func (g *LeaseGuard) Run(ctx context.Context) {
 	for ctx.Err() == nil {
+		again := false
 		lease, err := g.client.CoordinationV1().Leases(KruiseNamespace).Get(ctx, KruiseLease, metav1.GetOptions{})
 		pause := lookEvery
 		switch {
 		case err == nil:
-			g.decide(ctx, g.held(lease))
+			again = g.decide(ctx, g.held(lease))
 		case apierrors.IsNotFound(err):
-			g.decide(ctx, false)
+			again = g.decide(ctx, false)
 		case ctx.Err() == nil:
 			klog.FromContext(ctx).Error(err, "Could not find out whether OpenKruise's manager is at work; trying again")
 			pause = time.Second
+		}
+		if again {
+			continue
 		}
 		select {
 		case <-ctx.Done():
@@ -85,15 +87,17 @@ func (g *LeaseGuard) held(lease *coordinationv1.Lease) bool {
 	return now.Sub(spec.RenewTime.Time) < maxSkew && now.Sub(g.since) < time.Duration(*spec.LeaseDurationSeconds)*time.Second
 }
 
-func (g *LeaseGuard) decide(ctx context.Context, other bool) {
-	if g.may.Swap(!other) == !other && g.known {
-		return
+// decide takes what a look has found, and says whether to look again at once.
+func (g *LeaseGuard) decide(ctx context.Context, other bool) (again bool) {
+	changed, again := g.permit.decide(ctx, other)
+	if !changed {
+		return again
 	}
-	g.known = true
 	if other {
 		klog.FromContext(ctx).Error(nil, KruiseMessage)
 	} else {
 		klog.FromContext(ctx).Info("OpenKruise's own manager is not at work; the dialect of OpenKruise is")
 	}
 	g.changed(!other)
+	return again
 }

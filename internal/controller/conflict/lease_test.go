@@ -25,6 +25,10 @@ type leased struct {
 	guard  *LeaseGuard
 	told   chan bool
 	down   atomic.Bool
+	// settled counts calls of settle, which fails while broken, and calls then.
+	settled atomic.Int32
+	broken  atomic.Bool
+	then    func()
 }
 
 func newLeased(t *testing.T) *leased {
@@ -32,8 +36,23 @@ func newLeased(t *testing.T) *leased {
 	l.client.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return l.down.Load(), nil, errors.New("connection refused")
 	})
-	l.guard = NewLeaseGuard(l.client, l.clock, func(may bool) { l.told <- may })
+	l.guard = NewLeaseGuard(l.client, l.clock, l.settle, func(may bool) { l.told <- may })
 	return l
+}
+
+func (l *leased) settle(context.Context) error {
+	if l.guard.MayWrite() {
+		l.t.Error("may write before everything has settled")
+	}
+	l.settled.Add(1)
+	if l.broken.Load() {
+		return errors.New("connection refused")
+	}
+	if then := l.then; then != nil {
+		l.then = nil
+		then()
+	}
+	return nil
 }
 
 func (l *leased) run() {
@@ -98,6 +117,49 @@ func TestWithoutALeaseNobodyElseIsAtWork(t *testing.T) {
 		t.Error("may write before it has looked")
 	}
 	l.run()
+	l.wants(true)
+	if l.settled.Load() != 0 {
+		t.Error("waited for the writes of nobody")
+	}
+}
+
+// TestTheLastWritesOfTheOtherAreWaitedFor: a lease that has ended does not mean that all writes of its holder have.
+func TestTheLastWritesOfTheOtherAreWaitedFor(t *testing.T) {
+	l := newLeased(t)
+	l.renew("kruise-1", 0)
+	l.run()
+	l.wants(false)
+	l.broken.Store(true)
+	l.renew("", 0)
+	l.step()
+	l.step() // looks again, but the cluster cannot be read
+	if l.guard.MayWrite() {
+		t.Error("may write on a view that may be older than the other's last write")
+	}
+	l.broken.Store(false)
+	l.step()
+	l.wants(true)
+	if n := l.settled.Load(); n < 2 {
+		t.Errorf("settled %d times", n)
+	}
+}
+
+func TestTheOtherComesBackWhileItIsWaitedFor(t *testing.T) {
+	l := newLeased(t)
+	l.renew("kruise-1", 0)
+	l.run()
+	l.wants(false)
+	back := make(chan struct{})
+	l.then = func() { l.renew("kruise-2", 0); close(back) }
+	l.renew("", 0)
+	l.step()
+	<-back
+	l.step()
+	if l.guard.MayWrite() || l.settled.Load() != 1 {
+		t.Errorf("may write: %v, settled %d times", l.guard.MayWrite(), l.settled.Load())
+	}
+	l.renew("", 0)
+	l.step()
 	l.wants(true)
 }
 

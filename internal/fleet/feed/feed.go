@@ -52,8 +52,9 @@ type Feed struct {
 	Dynamic dynamic.Interface
 	Sources []Source
 
-	streams []*stream
-	wg      sync.WaitGroup
+	mu   sync.Mutex // held by Start
+	stop context.CancelFunc
+	wg   sync.WaitGroup
 }
 
 // stream is one reflector and the store that it fills.
@@ -66,22 +67,31 @@ type stream struct {
 }
 
 // Start begins to watch and returns when the index has reached, for every resource, the version that it had when Start was
-// called. The watches end with ctx; Wait waits for that.
+// called. The watches end with ctx; Wait waits for that. Called again it begins anew: the old watches go on until the current versions
+// are known, and what the index has stays until the new lists replace it.
 func (f *Feed) Start(ctx context.Context) error {
-	f.streams = f.makeStreams()
-	for _, s := range f.streams {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	streams := f.makeStreams()
+	for _, s := range streams {
 		floor, err := s.currentVersion(ctx)
 		if err != nil {
 			return fmt.Errorf("reading the current version of %s: %w", s.name, err)
 		}
 		s.floor = floor
 	}
-	for _, s := range f.streams {
+	if f.stop != nil {
+		f.stop()
+		f.wg.Wait()
+	}
+	watching, stop := context.WithCancel(ctx)
+	f.stop = stop
+	for _, s := range streams {
 		r := cache.NewReflectorWithOptions(s.lister, s.object, s.store, cache.ReflectorOptions{Name: "fleet/" + s.name})
-		f.wg.Go(func() { r.RunWithContext(ctx) })
+		f.wg.Go(func() { r.RunWithContext(watching) })
 	}
 	return wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
-		for _, s := range f.streams {
+		for _, s := range streams {
 			if !s.reached() {
 				return false, nil
 			}
@@ -90,8 +100,12 @@ func (f *Feed) Start(ctx context.Context) error {
 	})
 }
 
-// Wait returns when all watches have ended.
-func (f *Feed) Wait() { f.wg.Wait() }
+// Wait returns when all watches have ended; whatever ctx Start was called with has to have ended before.
+func (f *Feed) Wait() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wg.Wait()
+}
 
 // currentVersion is a quorum read of one item: the answer carries the version of the whole resource at that moment.
 func (s *stream) currentVersion(ctx context.Context) (string, error) {

@@ -287,6 +287,46 @@ func TestAListDoesNotUndoAnAnswer(t *testing.T) {
 	})
 }
 
+// TestStartAgain: whoever has to know that the index is not older than this moment starts the feed once more.
+func TestStartAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.relist("nodes", "10", node("n1"), node("n2"))
+		r.relist("daemonsets", "10", set("agent"))
+		r.relist("pods", "10", podOf("p1", "n1", "6"), podOf("p2", "n2", "7"))
+		ctx, cancel := context.WithCancel(t.Context())
+		r.cancel = cancel
+		if err := r.feed.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		defer r.stop()
+		before := r.resources["pods"].watcher
+		// The watch is behind: it has not said that p1 has gone, and p3 come.
+		r.relist("pods", "50", podOf("p2", "n2", "7"), podOf("p3", "n1", "48"))
+		r.resources["pods"].floor = "60"
+		again := make(chan error, 1)
+		go func() { again <- r.feed.Start(ctx) }()
+		settle()
+		if len(again) != 0 {
+			t.Fatal("it has started again at version 50, want 60")
+		}
+		if !before.IsStopped() {
+			t.Error("the old watch goes on beside the new one")
+		}
+		r.resources["pods"].watcher.Action(watch.Bookmark, bookmark("60"))
+		if err := <-again; err != nil {
+			t.Fatal(err)
+		}
+		if got := r.podsOf(agent); !slices.Equal(got, []string{"n1/p3", "n2/p2"}) {
+			t.Errorf("pods %v", got)
+		}
+		r.resources["nodes"].refuse = []error{apierrors.NewForbidden(corev1.Resource("nodes"), "", errors.New("no role"))}
+		if err := r.feed.Start(ctx); err == nil || r.resources["pods"].watcher.IsStopped() {
+			t.Errorf("it cannot start again (%v), and does not go on either", err)
+		}
+	})
+}
+
 func TestStartRetriesWhatMayPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
