@@ -25,13 +25,16 @@ import (
 	"everynode.dev/everynode/internal/placement"
 	"everynode.dev/everynode/internal/podtemplate"
 	"everynode.dev/everynode/internal/revision"
+	"everynode.dev/everynode/internal/rollout"
 )
 
-// historyCache keeps the resolution of one history and template: comparing templates costs more than everything else in
-// a pass in which nothing happens.
+// historyCache keeps the resolution of one history and template, and what can be done in place with it: comparing templates costs more than
+// everything else in a pass in which nothing happens.
 type historyCache struct {
 	id string
 	h  *fleet.Resolved
+	// changes say for each revision of h whether its pods can become current in place; nil if nobody has asked yet.
+	changes []rollout.Change
 }
 
 func (c *historyCache) resolve(w *dialect.Workload, owned []fleet.Revision) *fleet.Resolved {
@@ -43,8 +46,22 @@ func (c *historyCache) resolve(w *dialect.Workload, owned []fleet.Revision) *fle
 		return c.h
 	}
 	h := fleet.Resolve(w, owned)
-	c.id, c.h = id, h
+	c.id, c.h, c.changes = id, h, nil
 	return h
+}
+
+// inPlace compares each revision of the resolved history with the current one, if there is one.
+func (c *historyCache) inPlace(compare func(from, to map[string]any) rollout.Change) []rollout.Change {
+	if c.changes != nil || c.h.Current < 0 {
+		return c.changes
+	}
+	c.changes = make([]rollout.Change, len(c.h.Entries))
+	for i := range c.h.Entries {
+		if i != c.h.Current {
+			c.changes[i] = compare(c.h.Entries[i].Template, c.h.Entries[c.h.Current].Template)
+		}
+	}
+	return c.changes
 }
 
 // errHistoryMoved ends a pass whose own write changed the history; the next pass goes on from there.
@@ -222,10 +239,8 @@ func (p *pass) inPlace(h *fleet.Resolved) fleet.History {
 	if p.d.InPlace == nil || !p.w.Set.InPlace {
 		return view
 	}
-	for i := range h.Entries {
-		if i != h.Current && h.Current >= 0 {
-			view.Revisions[i].Change = p.d.InPlace(h.Entries[i].Template, h.Entries[h.Current].Template)
-		}
+	for i, change := range p.state.history.inPlace(p.d.InPlace) {
+		view.Revisions[i].Change = change
 	}
 	return view
 }

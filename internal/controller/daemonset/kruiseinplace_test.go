@@ -85,3 +85,33 @@ func TestARefusedEditIsTold(t *testing.T) {
 		}
 	}
 }
+
+// TestTemplatesAreComparedOnce shows that a pass in which nothing has changed does not compare the templates of the history again.
+func TestTemplatesAreComparedOnce(t *testing.T) {
+	a := newAdvanced(t, 1, inPlace)
+	d, compared := a.c.dialects[a.key.Dialect], 0
+	compare := d.InPlace
+	d.InPlace = func(from, to map[string]any) rollout.Change {
+		compared++
+		return compare(from, to)
+	}
+	a.settle()
+	for want, image := range []string{"", "img:v2", "img:v3"} {
+		if image != "" {
+			a.image(image)
+			a.settle()
+		}
+		before := compared
+		for range 3 {
+			if _, err := a.c.Reconcile(t.Context(), a.key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if compared != before || (compared > 0) != (want > 0) {
+			t.Errorf("%d revisions: %d comparisons, then %d more in three passes", want+1, before, compared-before)
+		}
+		if image != "" && a.only().Spec.Containers[0].Image != image {
+			t.Errorf("image %s, want %s", a.only().Spec.Containers[0].Image, image)
+		}
+	}
+}
