@@ -20,10 +20,11 @@ import (
 // hashLabel names the revision of a pod.
 const hashLabel = appsv1.ControllerRevisionHashLabelKey
 
-// Facts reads what the dialect needs to know of a pod; it is a dialect.FactsFunc. Pods of other dialects have none.
+// Facts reads what the dialect needs to know of a pod; it is a dialect.FactsFunc. Pods of other dialects have none, nor have those of the
+// other workloads of OpenKruise.
 func Facts(p *corev1.Pod) *dialect.PodFacts {
 	owner := metav1.GetControllerOfNoCopy(p)
-	if owner == nil || !strings.HasPrefix(owner.APIVersion, kruise.Group+"/") {
+	if owner == nil || owner.Kind != kruise.Kind || !strings.HasPrefix(owner.APIVersion, kruise.Group+"/") {
 		return nil
 	}
 	f := &dialect.PodFacts{

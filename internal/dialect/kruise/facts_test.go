@@ -187,6 +187,9 @@ func TestFactsAreForPodsOfTheDialect(t *testing.T) {
 			t.Errorf("%s: facts %v, want %v", version, got, ours)
 		}
 	}
+	if kruise.Facts(pod(func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "CloneSet" })) != nil {
+		t.Error("a pod of another workload of OpenKruise has facts")
+	}
 	if kruise.Facts(pod(func(p *corev1.Pod) { p.OwnerReferences = nil })) != nil {
 		t.Error("an orphan has facts")
 	}

@@ -113,7 +113,7 @@ func retryable(err error) error {
 	return nil
 }
 
-// slimPods drops everything of a pod that the fleet never reads. Of a pod with facts it may read anything.
+// slimPods drops everything of a pod that the fleet never reads.
 func slimPods(x *fleet.Index) cache.TransformFunc {
 	return func(obj any) (any, error) {
 		p, ok := obj.(*corev1.Pod)
@@ -121,8 +121,7 @@ func slimPods(x *fleet.Index) cache.TransformFunc {
 		case !ok:
 			return obj, nil
 		case x.Facts(p) != nil:
-			p.ManagedFields = nil
-			return p, nil
+			return slimPodWithFacts(p), nil
 		default:
 			return slimPod(p), nil
 		}
@@ -146,6 +145,21 @@ func slimPod(p *corev1.Pod) *corev1.Pod {
 			slim.Status.Conditions = []corev1.PodCondition{c}
 		}
 	}
+	return slim
+}
+
+// slimPodWithFacts keeps also what a dialect.FactsFunc may read. A list of all pods is held in memory while it is read, so what is in
+// every container of a large cluster counts.
+func slimPodWithFacts(p *corev1.Pod) *corev1.Pod {
+	slim := slimPod(p)
+	slim.Generation, slim.Annotations, slim.Finalizers = p.Generation, p.Annotations, p.Finalizers
+	slim.Spec.ReadinessGates = p.Spec.ReadinessGates
+	for i := range p.Spec.Containers {
+		c := &p.Spec.Containers[i]
+		slim.Spec.Containers = append(slim.Spec.Containers, corev1.Container{Name: c.Name, Image: c.Image, Resources: c.Resources})
+	}
+	slim.Status.Conditions, slim.Status.ContainerStatuses = p.Status.Conditions, p.Status.ContainerStatuses
+	slim.Status.ObservedGeneration = p.Status.ObservedGeneration
 	return slim
 }
 

@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -157,8 +158,8 @@ func TestSlimLosesNothingThatIsRead(t *testing.T) {
 	}
 }
 
-// TestSlimKeepsPodsWithFacts: a dialect that reads facts may read anything.
-func TestSlimKeepsPodsWithFacts(t *testing.T) {
+// TestSlimKeepsWhatFactsAreMadeOf: a dialect that reads facts may read anything.
+func TestSlimKeepsWhatFactsAreMadeOf(t *testing.T) {
 	x := fleet.NewIndex(func(fleet.Key) {})
 	x.ReadFacts(func(p *corev1.Pod) *dialect.PodFacts {
 		if len(p.Annotations) == 0 {
@@ -166,12 +167,21 @@ func TestSlimKeepsPodsWithFacts(t *testing.T) {
 		}
 		return &dialect.PodFacts{}
 	})
-	kept, err := slimPods(x)(fullPod())
+	full := fullPod()
+	full.Generation, full.Status.ObservedGeneration, full.Finalizers = 3, 2, []string{"x/y"}
+	full.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "x/ready"}}
+	full.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: quantity.MustParse("1")}
+	full.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", ContainerID: "c-1"}}
+	want := full.DeepCopy()
+	full.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "LONG", Value: strings.Repeat("x", 1000)}}
+	full.Spec.Volumes = []corev1.Volume{{Name: "v"}}
+	kept, err := slimPods(x)(full)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := kept.(*corev1.Pod); p.Annotations == nil || p.Spec.Containers == nil || p.ManagedFields != nil {
-		t.Errorf("of a pod with facts %+v was kept", p)
+	want.ManagedFields = nil
+	if !reflect.DeepEqual(kept, want) {
+		t.Errorf("of a pod with facts this was kept:\n%+v\nwant\n%+v", kept, want)
 	}
 	plain := fullPod()
 	plain.Annotations = nil
