@@ -23,7 +23,7 @@ const (
 	Degraded    appsv1.DaemonSetConditionType = "Degraded"    // something is wrong that does not mend itself
 )
 
-// The reasons of conditions. Degraded can also have the reason of a dialect.Problem, above all InvalidSpec.
+// The reasons of conditions. Degraded, and with it Progressing, can also have the reason of a dialect.Problem, above all InvalidSpec.
 const (
 	ReasonComplete    = "Complete"    // Progressing False: every node has what it should have
 	ReasonInProgress  = "InProgress"  // Progressing True
@@ -53,7 +53,8 @@ type Observation struct {
 }
 
 // Conditions returns the conditions after o; previous are those before. The time of a condition changes only with its
-// status. Conditions of others stay, and without a decision so do those that only a decision can tell.
+// status. Conditions of others stay, and without a decision so do those that only a decision can tell; but where none is made because of
+// the specification, nothing is progressing.
 func Conditions(previous []appsv1.DaemonSetCondition, o Observation) []appsv1.DaemonSetCondition {
 	conditions := slices.Clone(previous)
 	set := func(kind appsv1.DaemonSetConditionType, v verdict) { conditions = merged(conditions, kind, v, o.Now) }
@@ -68,10 +69,18 @@ func Conditions(previous []appsv1.DaemonSetCondition, o Observation) []appsv1.Da
 		set(Available, s.available(o))
 		set(Degraded, degraded)
 	} else {
+		if i := fatal(o.Problems); i >= 0 {
+			set(Progressing, verdict{corev1.ConditionFalse, o.Problems[i].Reason, "nothing is done before this is mended: " + o.Problems[i].Message})
+		}
 		set(Degraded, stages{}.degraded(o.Problems))
 	}
 	set(Paused, paused(o.Paused))
 	return conditions
+}
+
+// fatal is the first problem with which nothing is done at all; -1 if there is none.
+func fatal(problems []dialect.Problem) int {
+	return slices.IndexFunc(problems, func(p dialect.Problem) bool { return p.Fatal })
 }
 
 // verdict is a condition without its type and time.
@@ -232,7 +241,7 @@ func hasAvailable(o Observation, node *rollout.Node) bool {
 func (s stages) degraded(problems []dialect.Problem) verdict {
 	if len(problems) > 0 {
 		// The worst comes first: with a fatal problem nothing is done at all.
-		i := max(0, slices.IndexFunc(problems, func(p dialect.Problem) bool { return p.Fatal }))
+		i := max(0, fatal(problems))
 		return verdict{corev1.ConditionTrue, problems[i].Reason, problems[i].Message}
 	}
 	switch {

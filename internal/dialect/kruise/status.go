@@ -4,7 +4,6 @@ package kruise
 
 import (
 	"reflect"
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -39,7 +38,7 @@ func StatusPatch(w *dialect.Workload, s Status) ([]byte, bool) {
 // Report is StatusPatch for a dialect.Report: it adds the conditions. Of a specification that cannot be honoured they say so, and
 // that is all there is to observe of it.
 func Report(w *dialect.Workload, r dialect.Report) ([]byte, bool) {
-	if slices.ContainsFunc(w.Problems, func(p dialect.Problem) bool { return p.Fatal }) {
+	if fatal(w.Problems) >= 0 {
 		r.ObservedGeneration = w.Generation
 	}
 	return StatusPatch(w, Status{

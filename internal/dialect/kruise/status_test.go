@@ -189,8 +189,9 @@ Available=True Nodes (1 of 1 node have an available pod, at least 0 have to)
 Degraded=False AsExpected
 Paused=True Paused (Updates are paused by spec.updateStrategy.rollingUpdate.paused; missing pods are created all the same.)
 `},
-		"invalid":   {invalid, "\nProgressing=False Complete (1 of 1 node have a pod of the newest revision)\nAvailable=True Nodes (1 of 1 node have an available pod, at least 0 have to)\nDegraded=True InvalidSpec (Field x.)\nPaused=False NotPaused\n"},
-		"undecided": {undecided, "\nDegraded=True InvalidSpec (Field x.)\nPaused=False NotPaused\n"},
+		"invalid":         {invalid, "\nProgressing=False Complete (1 of 1 node have a pod of the newest revision)\nAvailable=True Nodes (1 of 1 node have an available pod, at least 0 have to)\nDegraded=True InvalidSpec (Field x.)\nPaused=False NotPaused\n"},
+		"undecided":       {undecided, "\nProgressing=False InvalidSpec (nothing is done before this is mended: Field x.)\nDegraded=True InvalidSpec (Field x.)\nPaused=False NotPaused\n"},
+		"not decided yet": {kruise.Observation{Now: at(1)}, "\nDegraded=False AsExpected\nPaused=False NotPaused\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := e.want[1:]
@@ -223,6 +224,21 @@ func TestEveryVerdictIsTold(t *testing.T) {
 	o.Plan.Verdicts[0].Detail = rollout.DetailFieldRef
 	if told := show(kruise.Conditions(nil, o)); !strings.Contains(told, rollout.DetailFieldRef.Sentence()) {
 		t.Errorf("why the pod is recreated is not told: %s", told)
+	}
+}
+
+// TestASpecificationThatBecomesInvalidStopsProgress shows that a condition from before does not stay True for ever.
+func TestASpecificationThatBecomesInvalidStopsProgress(t *testing.T) {
+	rolling := kruise.Conditions(nil, world(rollout.WaitAvailable))
+	problems := []dialect.Problem{{Reason: "InvalidAnnotation", Message: "An annotation."}, {Reason: "InvalidSpec", Message: "Field x.", Fatal: true}}
+	told := show(kruise.Conditions(rolling, kruise.Observation{Now: at(200), Problems: problems}))
+	for _, want := range []string{"Progressing=False InvalidSpec (nothing is done before this is mended: Field x.)\n", "Available=True Nodes", "Degraded=True InvalidSpec (Field x.)\n"} {
+		if !strings.Contains(told, want) {
+			t.Errorf("%q is not told:\n%s", want, told)
+		}
+	}
+	if told := show(kruise.Conditions(rolling, kruise.Observation{Now: at(200), Problems: problems[:1]})); !strings.Contains(told, "Progressing=True") {
+		t.Errorf("an annotation does not end the progress:\n%s", told)
 	}
 }
 
