@@ -247,7 +247,7 @@ func (r *run) createOne(ctx context.Context, i int) bool {
 		if r.refused(a.Node, err) {
 			r.e.Index.Refuse(r.job.Key, node)
 		}
-		r.fail(fmt.Errorf("creating a pod for node %s: %w", node, err))
+		r.fail(&Refusal{node: node, pod: params.PodName, err: err})
 		return false
 	default:
 		r.e.Index.Pend(r.job.Key, fleet.PendingCreate{

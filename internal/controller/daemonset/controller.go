@@ -90,6 +90,7 @@ type Controller struct {
 	dialects map[string]*Dialect
 	queue    workqueue.TypedRateLimitingInterface[fleet.Key]
 	orders   orders
+	failures failures
 
 	mu     sync.Mutex
 	states map[fleet.Key]*state
@@ -145,8 +146,10 @@ func (c *Controller) work(ctx context.Context) bool {
 		return true
 	}
 	after, err := c.Reconcile(ctx, key)
-	if err != nil {
+	if c.failures.isNew(key, err) {
 		klog.FromContext(ctx).Error(err, "Pass failed and will be repeated", "set", key.String())
+	}
+	if err != nil {
 		c.queue.AddRateLimited(key)
 	} else {
 		c.queue.Forget(key)

@@ -51,3 +51,39 @@ func TestARefusalIsTold(t *testing.T) {
 		})
 	}
 }
+
+// TestARefusalIsLoggedOnce shows that what is tried again and again, on one node after the other, is not said again.
+func TestARefusalIsLoggedOnce(t *testing.T) {
+	a := newAdvanced(t, 3, standard)
+	pods, quota, news, refused := schema.GroupResource{Resource: "pods"}, "few", 0, map[string]bool{}
+	a.before = func(verb, name string) error {
+		if verb != "create" {
+			return nil
+		}
+		refused[name] = true
+		return apierrors.NewForbidden(pods, name, errors.New("exceeded quota: "+quota))
+	}
+	pass := func() {
+		_, err := a.c.Reconcile(t.Context(), a.key)
+		if a.c.failures.isNew(a.key, err) {
+			news++
+		}
+		a.clock.Step(time.Minute)
+	}
+	for range 6 {
+		pass()
+	}
+	if news != 1 || len(refused) < 2 {
+		t.Errorf("one quota, which refused %d pods, is told of %d times", len(refused), news)
+	}
+	quota = "fewer"
+	pass()
+	if news != 2 {
+		t.Error("another quota is not told of")
+	}
+	a.before = nil
+	pass()
+	if news != 2 || a.c.failures.reasons[a.key] != "" {
+		t.Errorf("a pass that succeeds is told of, or what it mends is remembered: %v", a.c.failures.reasons)
+	}
+}
