@@ -21,6 +21,8 @@ type PodFacts struct {
 	// Due is when a change that another controller has announced may be made, and Stuck why a change can never come to its end.
 	Due   rollout.Time
 	Stuck rollout.Detail
+	// ArrivesBy is when a change that was made counts as arrived although the node's words leave that open; 0 if they do not.
+	ArrivesBy rollout.Time
 	// Preparing is whether the pod has been prepared to be deleted.
 	Preparing bool
 	// Finalizers of the pod; a preDelete hook may wait for one of them to be removed.

@@ -191,6 +191,14 @@ func TestFactsReachTheSnapshot(t *testing.T) {
 	if !got.Gate || got.InPlace != rollout.InPlaceMarked || got.GraceUntil != 9 || got.Hook != rollout.HookArmed {
 		t.Errorf("%+v", got)
 	}
+	rec.RV, rec.Facts = f.next(), &dialect.PodFacts{Gate: true, InPlace: rollout.InPlacePatched, ArrivesBy: 50}
+	f.x.PutPod(rec)
+	for now, want := range map[rollout.Time]rollout.InPlace{49: rollout.InPlacePatched, 50: rollout.InPlaceArrived} {
+		s, wake, _ := f.x.Snapshot(key, History{Generation: -1}, now)
+		if got := s.Nodes[0].Pods[0].InPlace; got != want || (wake == 50) != (now < 50) {
+			t.Errorf("at %d the change is %s, want %s; it is looked at again at %d", now, got, want, wake)
+		}
+	}
 	object.Annotations = nil
 	if rec, _ := f.x.PodFrom(object); rec.Facts != nil {
 		t.Error("a pod without facts has some")

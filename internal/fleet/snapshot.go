@@ -30,7 +30,8 @@ type History struct {
 	Updated rollout.Time
 }
 
-// Snapshot returns what Decide needs to know of the set at now, and when the earliest block of a node ends (0: none). ok is false
+// Snapshot returns what Decide needs to know of the set at now, and when the earliest block of a node ends, or a change in place counts
+// as arrived (0: never). ok is false
 // when the set is gone, or is not what h belongs to any more.
 func (x *Index) Snapshot(key Key, h History, now rollout.Time) (s rollout.Snapshot, unblock rollout.Time, ok bool) {
 	x.mu.Lock()
@@ -53,6 +54,7 @@ func (x *Index) Snapshot(key Key, h History, now rollout.Time) (s rollout.Snapsh
 		first := len(pods)
 		for p := c.pods; p != nil; p = p.next {
 			pods = append(pods, podOf(set.workload, p, lookup.of(p)))
+			unblock = min0(unblock, arrive(&pods[len(pods)-1], p.Facts, now))
 		}
 		s.Nodes = append(s.Nodes, rollout.Node{
 			Name: n.Name, Fit: c.fit, Gone: !n.exists, Ready: n.Ready, Since: n.Since, Pods: pods[first:len(pods):len(pods)],
@@ -107,6 +109,18 @@ func podOf(w *dialect.Workload, p *podRecord, revision int) rollout.Pod {
 		pod.Hook = w.PreDelete.State(p.Labels, p.Facts)
 	}
 	return pod
+}
+
+// arrive lets a change in place of which nobody can tell more count as arrived when its time has come, and returns that time before.
+func arrive(pod *rollout.Pod, f *dialect.PodFacts, now rollout.Time) rollout.Time {
+	if f == nil || f.ArrivesBy == 0 || f.InPlace != rollout.InPlacePatched {
+		return 0
+	}
+	if now < f.ArrivesBy {
+		return f.ArrivesBy
+	}
+	pod.InPlace = rollout.InPlaceArrived
+	return 0
 }
 
 // inPlaceOf fills in how far a change in place has come.

@@ -44,7 +44,7 @@ func announcementOf(p *corev1.Pod) *announcement {
 			return a
 		}
 	}
-	if state == nil || !hasNext(state) || !arrived(p, state) || !allReady(p, state.PreCheckBeforeNext) {
+	if state == nil || !hasNext(state) || arrivalOf(p, state) == arrivalAwaited || !allReady(p, state.PreCheckBeforeNext) {
 		return nil // if there is a next batch, the one before it comes first
 	}
 	return &announcement{images: state.NextContainerImages, resources: state.NextContainerResources, refs: state.NextContainerRefMetadata}

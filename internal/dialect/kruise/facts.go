@@ -44,6 +44,9 @@ func Facts(p *corev1.Pod) *dialect.PodFacts {
 		if infeasible(p) {
 			f.Stuck = rollout.DetailInfeasible
 		}
+		if state, since := stateOf(p); state != nil && !hasNext(state) && arrivalOf(p, state) == arrivalOpen {
+			f.ArrivesBy = rollout.Time(since.Add(arrivesWithin).UnixNano())
+		}
 	}
 	return f
 }
@@ -90,7 +93,7 @@ func changeOf(p *corev1.Pod) (rollout.InPlace, rollout.Time) {
 	switch {
 	case state == nil || since.Before(c.LastTransitionTime.Time):
 		return rollout.InPlaceMarked, marked
-	case arrived(p, state) && !hasNext(state):
+	case arrivalOf(p, state) == arrivalSeen && !hasNext(state):
 		return rollout.InPlaceArrived, marked
 	default:
 		return rollout.InPlacePatched, marked
@@ -151,29 +154,57 @@ func annotation(p *corev1.Pod, keys ...string) (string, bool) {
 	return "", false
 }
 
-// arrived is whether the node runs what the pod was patched to: it has seen the pod's newest generation, where it says so, and
-// every container whose image was changed is another one than before. A new tag of the same digest counts, since the
-// container is made anew all the same; only a state that OpenKruise wrote has nothing but image IDs to go by.
-func arrived(p *corev1.Pod, state *kruise.InPlaceState) bool {
+// arrival is whether a node runs what a pod was patched to.
+type arrival uint8
+
+const (
+	arrivalAwaited arrival = iota // it does not
+	arrivalOpen                   // the container is another one than before, but nobody can tell of which image
+	arrivalSeen                   // it does
+)
+
+// arrivesWithin is how long after a patch an open arrival stays open. By then a node that is alive has come to the patch, and if it had
+// restarted the old image before, it has told of a new one since.
+const arrivesWithin = time.Minute
+
+// arrivalOf is whether the node has seen the pod's newest generation, where it says so, and every container whose image was changed is
+// another one than before. A new tag of the same digest counts, since the container is made anew all the same; a state that OpenKruise
+// wrote has nothing but image IDs to go by.
+func arrivalOf(p *corev1.Pod, state *kruise.InPlaceState) arrival {
 	if p.Status.ObservedGeneration != 0 && p.Status.ObservedGeneration < p.Generation {
-		return false
+		return arrivalAwaited
 	}
+	if state.UpdateResources && !resized(p) {
+		return arrivalAwaited
+	}
+	all := arrivalSeen
 	for name, before := range state.LastContainerStatuses {
 		i := slices.IndexFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == name })
 		if i < 0 || p.Status.ContainerStatuses[i].State.Running == nil {
-			return false
+			return arrivalAwaited
 		}
 		now := &p.Status.ContainerStatuses[i]
 		switch {
 		case before.ContainerID != "":
 			if now.ContainerID == before.ContainerID {
-				return false
+				return arrivalAwaited
 			}
 		case now.ImageID == before.ImageID && !startedAfter(now, state):
-			return false
+			return arrivalAwaited
+		}
+		if p.Status.ObservedGeneration == 0 && restartedMaybe(p, now, before) {
+			all = arrivalOpen
 		}
 	}
-	return !state.UpdateResources || resized(p)
+	return all
+}
+
+// restartedMaybe is whether a container may be the old one that was restarted, as happens to one that crashes just after the patch: its
+// image has the ID of before, and not the wanted name. But it may also be that the new name is one more of the same image, of which a
+// runtime tells whichever it likes.
+func restartedMaybe(p *corev1.Pod, now *corev1.ContainerStatus, before kruise.InPlaceContainer) bool {
+	wanted := slices.IndexFunc(p.Spec.Containers, func(c corev1.Container) bool { return c.Name == now.Name })
+	return now.ImageID != "" && now.ImageID == before.ImageID && wanted >= 0 && !sameImage(now.Image, p.Spec.Containers[wanted].Image)
 }
 
 func startedAfter(s *corev1.ContainerStatus, state *kruise.InPlaceState) bool {

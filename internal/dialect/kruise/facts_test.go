@@ -105,6 +105,9 @@ func TestPhaseOfAChange(t *testing.T) {
 		return func(p *corev1.Pod) { p.Status.ObservedGeneration = generation }
 	}
 	ungated := func(p *corev1.Pod) { p.Spec.ReadinessGates = nil }
+	wants := func(image string) func(p *corev1.Pod) {
+		return func(p *corev1.Pod) { p.Spec.Containers[0].Image = image }
+	}
 	for _, c := range []struct {
 		name string
 		pod  *corev1.Pod
@@ -139,7 +142,10 @@ func TestPhaseOfAChange(t *testing.T) {
 		{"made anew, but seen in an old generation", pod(marked(0), before, remade, seen(1)), rollout.InPlacePatched},
 
 		{"made anew", pod(marked(0), before, remade), rollout.InPlaceArrived},
-		{"made anew, the digest is the same", pod(marked(0), before, remade, status(func(s *corev1.ContainerStatus) { s.Image = "a:2" })), rollout.InPlaceArrived},
+		{"made anew, the digest is the same", pod(marked(0), before, remade, wants("a:2"), status(func(s *corev1.ContainerStatus) { s.Image = "docker.io/library/a:2" })), rollout.InPlaceArrived},
+		{"made anew, of the old image or of one more name of it", pod(marked(0), before, remade, wants("a:2")), rollout.InPlacePatched},
+		{"made anew, the node has seen the patch", pod(marked(0), before, remade, wants("a:2"), seen(2)), rollout.InPlaceArrived},
+		{"made anew, of another image", pod(marked(0), before, remade, wants("a:2"), status(func(s *corev1.ContainerStatus) { s.ImageID = "sha-2" })), rollout.InPlaceArrived},
 		{"made anew, and seen", pod(marked(0), before, remade, seen(2)), rollout.InPlaceArrived},
 		{"seen, but the container is the same", pod(marked(0), before, seen(2)), rollout.InPlacePatched},
 		{"labels only", pod(marked(0), patched(`{}`)), rollout.InPlaceArrived},
@@ -159,6 +165,29 @@ func TestPhaseOfAChange(t *testing.T) {
 		facts := kruise.Facts(c.pod)
 		if facts.InPlace != c.want {
 			t.Errorf("%s: %s, want %s", c.name, facts.InPlace, c.want)
+		}
+	}
+}
+
+// TestARestartOfTheOldImage: a node that does not tell which generation of the pod it has seen may have restarted the old image. What
+// nobody can tell is not waited for without end.
+func TestARestartOfTheOldImage(t *testing.T) {
+	restarted := func(p *corev1.Pod) {
+		p.Spec.Containers[0].Image, p.Status.ContainerStatuses[0].ContainerID = "a:2", "c-2"
+	}
+	state := patched(`{"a":{"imageID":"sha-1","containerID":"c-1"}}`)
+	by := rollout.Time(noon.Add(5*time.Second + time.Minute).UnixNano())
+	for name, c := range map[string]struct {
+		pod  *corev1.Pod
+		want rollout.Time
+	}{
+		"restarted":           {pod(marked(0), state, restarted), by},
+		"not restarted":       {pod(marked(0), state, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "a:2" }), 0},
+		"of the wanted image": {pod(marked(0), state, restarted, func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Image = "a:2" }), 0},
+		"not changed":         {pod(restarted), 0},
+	} {
+		if got := kruise.Facts(c.pod).ArrivesBy; got != c.want {
+			t.Errorf("%s: arrives by %d, want %d", name, got, c.want)
 		}
 	}
 }
