@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	api "everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/fleet"
@@ -77,6 +78,46 @@ func TestAPreparedPodIsMadeNotReadyAndRestored(t *testing.T) {
 	a.wantPod("img:v1", before)
 	if p := a.only(); p.Labels[api.LifecycleState] != api.LifecycleNormal || len(a.wrote("delete")) != 0 {
 		t.Errorf("labels %v, deletes %v", p.Labels, a.wrote("delete"))
+	}
+}
+
+// TestAnotherWriterOfTheMessageIsNotOverwritten plays somebody who keeps the pod not ready, too, and says so just before we do.
+func TestAnotherWriterOfTheMessageIsNotOverwritten(t *testing.T) {
+	a := newAdvanced(t, 1, preDeleteNotReady)
+	a.settle()
+	a.image("img:v2")
+	wrote := false
+	a.before = func(verb, name string) error {
+		if verb != "patch-status" || wrote {
+			return nil
+		}
+		wrote = true
+		p := a.pods[name].DeepCopy()
+		for i := range p.Status.Conditions {
+			if c := &p.Status.Conditions[i]; c.Type == api.KruisePodReady {
+				c.Status, c.Message = corev1.ConditionFalse, `[{"userAgent":"Other","key":"k"}]`
+			}
+		}
+		p.ResourceVersion = a.next()
+		a.pods[name] = p
+		a.seePod(p)
+		return nil
+	}
+	for len(a.events.Events) > 0 {
+		<-a.events.Events
+	}
+	if err := a.pass(); !apierrors.IsConflict(err) || len(a.preparing()) != 0 || len(a.events.Events) != 0 {
+		t.Fatalf("error %v, %d pods prepared, %d events; want a conflict that nobody has to mend", err, len(a.preparing()), len(a.events.Events))
+	}
+	a.settle()
+	const both = `[{"userAgent":"Other","key":"k"},{"userAgent":"Lifecycle","key":"preDeleteHook"}]`
+	for _, c := range a.only().Status.Conditions {
+		if c.Type == api.KruisePodReady && (c.Message != both || c.Status != corev1.ConditionFalse) {
+			t.Errorf("condition %+v, want the message %s", c, both)
+		}
+	}
+	if len(a.preparing()) != 1 {
+		t.Error("the pod is not prepared in the next pass")
 	}
 }
 
