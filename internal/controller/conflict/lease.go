@@ -48,12 +48,14 @@ func (g *LeaseGuard) MayWrite() bool { return g.permit.may.Load() }
 
 // Run looks at once and then at intervals until ctx ends.
 func (g *LeaseGuard) Run(ctx context.Context) {
-	for ctx.Err() == nil {
+	for first := true; ctx.Err() == nil; {
 		again := false
 		lease, err := g.client.CoordinationV1().Leases(KruiseNamespace).Get(ctx, KruiseLease, metav1.GetOptions{})
 		pause := lookEvery
 		switch {
 		case err == nil:
+			// Who has just ended before the first look may have writes under way, too.
+			g.permit.unsettled = g.permit.unsettled || first && g.justNow(lease)
 			again = g.decide(ctx, g.held(lease))
 		case apierrors.IsNotFound(err):
 			again = g.decide(ctx, false)
@@ -61,6 +63,7 @@ func (g *LeaseGuard) Run(ctx context.Context) {
 			klog.FromContext(ctx).Error(err, "Could not find out whether OpenKruise's manager is at work; trying again")
 			pause = time.Second
 		}
+		first = first && err != nil
 		if again {
 			continue
 		}
@@ -85,6 +88,12 @@ func (g *LeaseGuard) held(lease *coordinationv1.Lease) bool {
 		g.renewed, g.since = renewed, now
 	}
 	return now.Sub(spec.RenewTime.Time) < maxSkew && now.Sub(g.since) < time.Duration(*spec.LeaseDurationSeconds)*time.Second
+}
+
+// justNow is whether the lease was last written a moment ago, also by somebody who gave it back.
+func (g *LeaseGuard) justNow(lease *coordinationv1.Lease) bool {
+	renewed := lease.Spec.RenewTime
+	return renewed != nil && g.clock.Since(renewed.Time).Abs() < maxSkew
 }
 
 // decide takes what a look has found, and says whether to look again at once.

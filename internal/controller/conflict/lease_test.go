@@ -144,6 +144,18 @@ func TestTheLastWritesOfTheOtherAreWaitedFor(t *testing.T) {
 	}
 }
 
+func TestALeaseGivenBackAMomentAgo(t *testing.T) {
+	for skew, want := range map[time.Duration]int32{-time.Second: 1, time.Minute: 1, -time.Hour: 0} {
+		l := newLeased(t)
+		l.renew("", skew)
+		l.run()
+		l.wants(true)
+		if n := l.settled.Load(); n != want {
+			t.Errorf("given back %s ago: settled %d times, want %d", -skew, n, want)
+		}
+	}
+}
+
 func TestTheOtherComesBackWhileItIsWaitedFor(t *testing.T) {
 	l := newLeased(t)
 	l.renew("kruise-1", 0)

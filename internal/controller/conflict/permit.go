@@ -18,7 +18,7 @@ type Settle func(ctx context.Context) error
 type permit struct {
 	settle Settle
 	may    atomic.Bool
-	// known is whether the first answer has come, unsettled whether somebody else was seen since settle was last called.
+	// known is whether the first answer has come, unsettled whether writes of somebody else may be under way.
 	known, unsettled bool
 }
 
