@@ -23,7 +23,8 @@
 //	in flight      in the middle of an update: no running pod, a live current pod but none that is available, or one whose
 //	               change in place is under way
 //	held           a node whose old pod the limits of the set (pause, selector, partition) keep from being updated
-//	begun          a node whose old pod is preparing, or marked for a change in place: its update goes on
+//	evicted        prepared because its node must not run the pod, and for no update
+//	begun          a node whose old pod is preparing and not evicted, or marked for a change in place: its update goes on
 //	new            a node that has to run a pod and has none, and nothing is known of an earlier one
 //	pair           with surge, one running current and one running old pod on the same node
 //	surge          an update creates the new pod first and deletes the old one later; selected by RollingUpdate with MaxSurge > 0
@@ -43,9 +44,8 @@
 // revision. A node that only may keep its pod is updated when the partition keeps none at all, for it would end without one; with
 // EligibleOnly it is not updated at all.
 //
-// An update that has begun goes on, also when its node would be held now: what was prepared or marked for it cannot be told
-// from what was prepared for another reason, such as a node that could not run the pod for a while. Once its old pod is
-// being deleted for the update, Node.Last says what it is to get. A pod that is missing on a held node is created again at
+// An update that has begun goes on, also when its node would be held now. (A pod that is preparing and not evicted counts as begun,
+// whatever it was prepared for.) Once its old pod is being deleted for the update, Node.Last says what it is to get. A pod that is missing on a held node is created again at
 // the revision that Node.Last names, as long as that is in the history; else, as on all other nodes, at the wanted one.
 //
 // # Hooks
@@ -60,8 +60,8 @@
 //	released          it is deleted
 //
 // A preparing pod is restored when it is wanted again: it runs, its node may run it, no other pod has its place, and it is
-// current (the template was changed back, or the node could not run it for a while) or the strategy is OnDelete. An old
-// one goes, because its update has begun.
+// current (the template was changed back) or evicted (the node could not run it for a while), or the strategy is OnDelete.
+// Another old one goes, because its update has begun.
 //
 // # Changes in place
 //

@@ -172,7 +172,7 @@ func (d *dumb) missing(f facts) bool {
 // candidate is whether an update could start on a node: one old pod, nothing else going on.
 func (d *dumb) candidate(f facts) bool {
 	return d.mayRun(f) && d.s.Set.Strategy == RollingUpdate && f.Blocked == "" && len(f.live) == 1 && len(f.old) == 1 &&
-		len(f.leaving) == 0 && f.hold == 0 && (f.old[0].InPlace == InPlaceNone || d.surge())
+		len(f.leaving) == 0 && f.back == "" && f.hold == 0 && (f.old[0].InPlace == InPlaceNone || d.surge())
 }
 
 // counted is whether a node can be charged at all.

@@ -20,10 +20,13 @@ func (d *dumb) anyServing(pods []Pod) bool { return len(filter(pods, d.serving))
 func (d *dumb) restored(f facts) (Pod, bool) {
 	wanted := filter(f.pods, func(p Pod) bool {
 		return !p.Deleting && preparing(p) && p.Phase != Failed && p.Phase != Succeeded && !hopeless(p) &&
-			(p.Revision == d.s.Set.Update || d.s.Set.Strategy != RollingUpdate)
+			(p.Revision == d.s.Set.Update || p.Evicted || d.s.Set.Strategy != RollingUpdate)
 	})
+	beside := func(p Pod) bool { // with surge a pod of the wanted revision may stand beside an old one
+		return d.surge() && len(wanted) > 0 && wanted[0].Revision == d.s.Set.Update && p.Revision != d.s.Set.Update
+	}
 	inPlace := filter(f.pods, func(p Pod) bool {
-		return !p.Deleting && !preparing(p) && p.Phase != Failed && p.Phase != Succeeded && (!d.surge() || p.Revision == d.s.Set.Update)
+		return !p.Deleting && !preparing(p) && p.Phase != Failed && p.Phase != Succeeded && !beside(p)
 	})
 	if len(wanted) == 0 || len(inPlace) > 0 || !d.mayRun(f) {
 		return Pod{}, false
@@ -36,7 +39,7 @@ func (d *dumb) counts(f facts) bool {
 	live := filter(f.Pods, func(p Pod) bool { return !p.Deleting })
 	begun := filter(live, func(p Pod) bool {
 		running := p.Phase != Failed && p.Phase != Succeeded
-		return p.Revision == d.s.Set.Update || running && (preparing(p) || p.InPlace == InPlaceMarked)
+		return p.Revision == d.s.Set.Update || running && (preparing(p) && !p.Evicted || p.InPlace == InPlaceMarked)
 	})
 	return len(begun) > 0 || d.bare(f) && d.remembers(f) && f.Last == d.s.Set.Update
 }
@@ -177,7 +180,7 @@ func (d *dumb) whyNot(p Pod) Detail {
 func (d *dumb) removal(f facts, p Pod, reason VerdictKind) Action {
 	a := Action{Kind: Delete, Node: f.index, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: reason}
 	if p.Hook == HookArmed && !f.Gone {
-		a.Kind, a.Reason = Prepare, Preparing
+		a.Kind, a.Reason, a.Evict = Prepare, Preparing, f.Fit == MustLeave
 	}
 	return a
 }

@@ -117,6 +117,7 @@ func (s *source) pod(name string, revisions int) Pod {
 		Created:    ago(s.pick(4)),
 		Gate:       s.pick(4) > 0,
 		Hook:       []Hook{HookNone, HookNone, HookNone, HookNone, HookNone, HookArmed, HookWaiting, HookReleased}[s.pick(8)],
+		Evicted:    s.one(3),
 		InPlace:    []InPlace{InPlaceNone, InPlaceNone, InPlaceNone, InPlaceNone, InPlaceMarked, InPlacePatched, InPlaceArrived, InPlaceAnnounced}[s.pick(8)],
 		GraceUntil: []Time{0, ago(1), ago(0), ago(-3)}[s.pick(4)],
 		Stuck:      []Detail{NoDetail, NoDetail, DetailInfeasible}[s.pick(3)],

@@ -81,7 +81,7 @@ func (d *decision) standing(n *Node) (hold VerdictKind, counts bool) {
 		case p.Revision == d.in.Set.Update:
 			return notHeld, true
 		case p.Phase.Terminal():
-		case p.preparing() || p.InPlace == InPlaceMarked:
+		case p.preparing() && !p.Evicted || p.InPlace == InPlaceMarked:
 			return notHeld, true
 		default:
 			old = true

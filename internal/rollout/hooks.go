@@ -8,7 +8,9 @@ func (p *Pod) preparing() bool { return p.Hook >= HookWaiting }
 // part is the first step of the deletion of a pod: it is prepared if its hook is armed, else deleted.
 func (t *site) part(p *Pod, reason VerdictKind) Action {
 	if p.Hook == HookArmed {
-		return t.act(Prepare, p, Preparing)
+		a := t.act(Prepare, p, Preparing)
+		a.Evict = t.node.Fit == MustLeave
+		return a
 	}
 	return t.act(Delete, p, reason)
 }
@@ -20,14 +22,15 @@ func (d *decision) leave(c *census, p *Pod) {
 	if p.Hook == HookWaiting {
 		c.waiting++
 	}
-	if c.restored == nil && !p.Phase.Terminal() && !p.stuck() && (p.Revision == d.in.Set.Update || d.in.Set.Strategy != RollingUpdate) {
+	wanted := p.Revision == d.in.Set.Update || p.Evicted || d.in.Set.Strategy != RollingUpdate
+	if c.restored == nil && !p.Phase.Terminal() && !p.stuck() && wanted {
 		c.restored = p
 	}
 }
 
 // reconsider decides whether a preparing pod is wanted again: the template has been changed back to its revision, or its node
-// may run the pod again. It is not when another pod has its place already. An old pod is never restored while the strategy
-// is RollingUpdate: an update that has begun goes on.
+// may run the pod again. It is not when another pod has its place already. An old pod that was prepared for an update is never
+// restored while the strategy is RollingUpdate: an update that has begun goes on.
 func (d *decision) reconsider(t *site) {
 	c := &t.census
 	p := c.restored
@@ -36,7 +39,7 @@ func (d *decision) reconsider(t *site) {
 	}
 	taken := c.running > 0
 	if d.surge {
-		taken = c.current != nil
+		taken = c.current != nil || p.Revision != d.in.Set.Update && c.old != nil
 	}
 	if taken || t.node.Gone || t.node.Fit != MustRun && t.node.Fit != MayStay {
 		c.restored = nil

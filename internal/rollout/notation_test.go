@@ -335,6 +335,8 @@ func (p *player) pod(n *Node, word string) (Pod, error) {
 			pod.InPlace, pod.Gate = InPlaceAnnounced, true
 		case "stuck":
 			pod.Stuck = DetailInfeasible
+		case "evicted":
+			pod.Evicted = true
 		case "doubtful":
 			pod.Doubtful = true
 		case "no-resize":

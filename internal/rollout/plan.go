@@ -48,6 +48,8 @@ type Action struct {
 	Reason VerdictKind
 	// Detail is that of the verdict.
 	Detail Detail
+	// Evict is whether a Prepare is due to the node, which must not run the pod, and to no update.
+	Evict bool
 }
 
 // VerdictKind is the outcome of a decision for one node.

@@ -54,7 +54,7 @@ func (w *world) change(n *Node, i int, a Action) error {
 	case a.Kind == Delete:
 		return w.delete(n, i, a)
 	case a.Kind == Prepare && p.Hook == HookArmed:
-		p.Hook = HookWaiting
+		p.Hook, p.Evicted = HookWaiting, a.Evict
 	case a.Kind == Restore && p.Hook == HookWaiting:
 		p.Hook = HookArmed
 	case a.Kind == Restore && p.Hook == HookReleased:
