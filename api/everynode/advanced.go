@@ -18,6 +18,15 @@ const (
 	InPlaceGrace = Domain + "/in-place-grace-seconds"
 )
 
+// Annotations on a pod of an Advanced DaemonSet.
+const (
+	// PreparedFor stands with the value PreparedForEviction on a pod that is prepared to be deleted because its node must not run
+	// it any more. If the node may again, such a pod stays, also when an update of the daemon set would not have begun there.
+	PreparedFor = Domain + "/prepared-for"
+	// PreparedForEviction is the value of PreparedFor.
+	PreparedForEviction = "eviction"
+)
+
 // Annotations that conversion between the versions of the Advanced DaemonSet leaves behind. They are for the way back, and
 // not for people to set.
 const (

@@ -13,7 +13,8 @@ import (
 type Edits interface {
 	// Gates are the readiness gates that new pods of the set get, besides those of the template.
 	Gates(w *Workload) []string
-	Prepare(w *Workload, p *corev1.Pod, now time.Time) []Edit
+	// Prepare tells the preDelete hook; evict is whether that is because the node must not run the pod.
+	Prepare(w *Workload, p *corev1.Pod, evict bool, now time.Time) []Edit
 	Restore(w *Workload, p *corev1.Pod, now time.Time) []Edit
 	Mark(p *corev1.Pod, now time.Time) []Edit
 	Patch(p *corev1.Pod, c Change, now time.Time) []Edit

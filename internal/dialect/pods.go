@@ -25,6 +25,8 @@ type PodFacts struct {
 	ArrivesBy rollout.Time
 	// Preparing is whether the pod has been prepared to be deleted.
 	Preparing bool
+	// Evicted is whether it was because its node must not run it.
+	Evicted bool
 	// Finalizers of the pod; a preDelete hook may wait for one of them to be removed.
 	Finalizers []string
 }

@@ -84,7 +84,7 @@ func (r *run) edits(a rollout.Action, pod *corev1.Pod) []dialect.Edit {
 	now, e := r.e.Clock.Now(), r.job.Edits
 	switch a.Kind {
 	case rollout.Prepare:
-		return e.Prepare(r.job.Workload, pod, now)
+		return e.Prepare(r.job.Workload, pod, a.Evict, now)
 	case rollout.Restore:
 		return e.Restore(r.job.Workload, pod, now)
 	case rollout.Mark:

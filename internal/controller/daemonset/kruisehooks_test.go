@@ -170,9 +170,17 @@ func TestAPodIsRestoredWhenItsNodeMayRunItAgain(t *testing.T) {
 	if len(a.preparing()) != 1 {
 		t.Fatalf("labels %v: the pod has to leave, and its hook is armed", a.only().Labels)
 	}
+	// Nothing of this begins the update, which is paused.
+	a.change(func(spec map[string]any) {
+		spec["updateStrategy"] = map[string]any{"rollingUpdate": map[string]any{"paused": true}}
+	})
+	a.image("img:v2")
+	a.settle()
 	node("x")
 	a.settle()
-	a.wantPod("img:v1", before)
+	if p := a.only(); p.UID != before.UID || p.Spec.Containers[0].Image != "img:v1" {
+		t.Errorf("pod %s runs %s", p.Name, p.Spec.Containers[0].Image)
+	}
 	if len(a.preparing()) != 0 || len(a.wrote("delete")) != 0 {
 		t.Errorf("labels %v, deletes %v", a.only().Labels, a.wrote("delete"))
 	}

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/rollout"
@@ -46,7 +47,7 @@ func hookMessage() kruise.NotReadyMessage {
 
 // Prepare implements dialect.Edits. The pod is made not ready first: after a crash in between it is prepared once more, or, if it
 // is not to be deleted any more, found to be stranded.
-func (Edits) Prepare(w *dialect.Workload, p *corev1.Pod, now time.Time) []dialect.Edit {
+func (Edits) Prepare(w *dialect.Workload, p *corev1.Pod, evict bool, now time.Time) []dialect.Edit {
 	var edits []dialect.Edit
 	// Words that cannot be read are of somebody else, who keeps the pod not ready; there they stay.
 	held, readable := messages(p)
@@ -56,7 +57,11 @@ func (Edits) Prepare(w *dialect.Workload, p *corev1.Pod, now time.Time) []dialec
 		}
 		edits = append(edits, conditionEdit(p, now, podReady(held)))
 	}
-	return append(edits, lifecycleEdit(p, kruise.LifecyclePreparingDelete, now))
+	var reason any // none takes away what an earlier one has left
+	if evict {
+		reason = everynode.PreparedForEviction
+	}
+	return append(edits, lifecycleEdit(p, kruise.LifecyclePreparingDelete, reason, now))
 }
 
 // Restore implements dialect.Edits. The gate is opened first: after a crash in between the pod is restored once more.
@@ -65,7 +70,7 @@ func (Edits) Restore(_ *dialect.Workload, p *corev1.Pod, now time.Time) []dialec
 	if _, readable := messages(p); readable && hasGate(p, kruise.KruisePodReady) {
 		edits = append(edits, conditionEdit(p, now, podReady(heldByOthers(p))))
 	}
-	return append(edits, lifecycleEdit(p, kruise.LifecycleNormal, now))
+	return append(edits, lifecycleEdit(p, kruise.LifecycleNormal, nil, now))
 }
 
 // heldByOthers is what keeps the pod not ready besides the hook.
@@ -239,11 +244,11 @@ func before(p *corev1.Pod, name string) (kruise.InPlaceContainer, string) {
 	return kruise.InPlaceContainer{}, ""
 }
 
-func lifecycleEdit(p *corev1.Pod, state string, now time.Time) dialect.Edit {
+func lifecycleEdit(p *corev1.Pod, state string, reason any, now time.Time) dialect.Edit {
 	return edit(map[string]any{"metadata": map[string]any{
 		"uid":         p.UID,
 		"labels":      map[string]string{kruise.LifecycleState: state},
-		"annotations": map[string]string{kruise.LifecycleTimestamp: now.UTC().Format(time.RFC3339)},
+		"annotations": map[string]any{kruise.LifecycleTimestamp: now.UTC().Format(time.RFC3339), everynode.PreparedFor: reason},
 	}}, dialect.Whole)
 }
 

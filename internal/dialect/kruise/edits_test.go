@@ -295,7 +295,7 @@ func TestPrepareAndRestore(t *testing.T) {
 			}
 			return string(got.Status)
 		}
-		p := apply(t, c.pod, e.Prepare(c.w, c.pod, after(5)))
+		p := apply(t, c.pod, e.Prepare(c.w, c.pod, false, after(5)))
 		if got := show(p); got != c.prepared || p.Labels[api.LifecycleState] != "PreparingDelete" || p.Annotations[api.LifecycleTimestamp] != "2026-01-01T12:00:05Z" {
 			t.Errorf("%s, prepared: %s, labels %v, annotations %v", c.name, got, p.Labels, p.Annotations)
 		}
@@ -317,7 +317,7 @@ func TestCrashesBetweenTwoEdits(t *testing.T) {
 	e := kruise.Edits{}
 	hook := &dialect.Workload{PreDelete: &dialect.PreDelete{MarkNotReady: true}}
 	p := pod(gate(api.KruisePodReady, corev1.ConditionTrue, 0))
-	edits := e.Prepare(hook, p, after(1))
+	edits := e.Prepare(hook, p, true, after(1))
 	if len(edits) != 2 {
 		t.Fatalf("%d edits", len(edits))
 	}
@@ -327,6 +327,15 @@ func TestCrashesBetweenTwoEdits(t *testing.T) {
 		t.Errorf("not opened again: %+v", c)
 	}
 	prepared := apply(t, p, edits)
+	if f := kruise.Facts(prepared); !f.Preparing || !f.Evicted {
+		t.Errorf("evicted: %+v", f)
+	}
+	if f := kruise.Facts(apply(t, prepared, e.Restore(hook, prepared, after(3)))); f.Preparing || f.Evicted {
+		t.Errorf("restored: %+v", f)
+	}
+	if f := kruise.Facts(apply(t, prepared, e.Prepare(hook, prepared, false, after(3)))); !f.Preparing || f.Evicted {
+		t.Errorf("prepared for an update: %+v", f)
+	}
 	if half := apply(t, prepared, e.Restore(hook, prepared, after(3))[:1]); !kruise.Facts(half).Preparing {
 		t.Error("a pod restored halfway does not look prepared, so nobody would go on")
 	}
@@ -343,7 +352,7 @@ func TestMessagesOfOthersAreNotLost(t *testing.T) {
 	}
 	open, stranded := old(gate(api.KruisePodReady, corev1.ConditionTrue, 0)), old(held(hookHolds))
 	for name, edits := range map[string][]dialect.Edit{
-		"prepare": e.Prepare(hook, open, after(1)), "restore": e.Restore(hook, stranded, after(1)), "unmark": e.Unmark(stranded, after(1)),
+		"prepare": e.Prepare(hook, open, false, after(1)), "restore": e.Restore(hook, stranded, after(1)), "unmark": e.Unmark(stranded, after(1)),
 	} {
 		guarded := metav1.PartialObjectMetadata{}
 		if err := json.Unmarshal(edits[0].Patch, &guarded); err != nil || edits[0].Of != dialect.Status || guarded.ResourceVersion != "41" {

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/rollout"
@@ -30,6 +31,7 @@ func Facts(p *corev1.Pod) *dialect.PodFacts {
 	f := &dialect.PodFacts{
 		Gate:       hasGate(p, kruise.InPlaceUpdateReady),
 		Preparing:  p.Labels[kruise.LifecycleState] == kruise.LifecyclePreparingDelete,
+		Evicted:    p.Annotations[everynode.PreparedFor] == everynode.PreparedForEviction,
 		Finalizers: slices.Clone(p.Finalizers),
 	}
 	f.InPlace, f.MarkedAt = phaseOf(p)
