@@ -22,6 +22,7 @@ func hookScenarios() []scenario {
 		{"hook-and-another-template", 2, false, hookAndTemplate},
 		{"hook-and-the-template-of-before", 2, false, hookAndTemplateOfBefore},
 		{"hook-and-the-node-back-again", 2, false, hookAndNodeBack},
+		{"hook-and-all-nodes-back-while-paused", 3, false, hookAndNodesBackPaused},
 		{"hook-of-a-deleted-node", 2, false, hookOfDeletedNode},
 		{"hook-and-a-manual-delete", 1, false, hookAndManualDelete},
 		{"hook-keeps-to-the-budget", 4, false, hookBudget},
@@ -176,6 +177,27 @@ func hookAndNodeBack(s *stage) {
 	s.waitPrepared(leaving)
 	s.LabelNode(s.Nodes[0], colour, "blue")
 	s.rolled(s.lives(leaving))
+	s.samePods(before)
+}
+
+// hookAndNodesBackPaused: that the pods had to leave for a while does not begin an update of their nodes.
+func hookAndNodesBackPaused(s *stage) {
+	for _, node := range s.Nodes {
+		s.LabelNode(node, colour, "blue")
+	}
+	s.run(hooked, fmt.Sprintf("spec: {template: {spec: {nodeSelector: {%s: blue}}}}", colour))
+	before := s.uids()
+	for _, node := range s.Nodes {
+		s.LabelNode(node, colour, "")
+	}
+	for _, node := range s.Nodes {
+		s.waitPrepared(s.pod(node))
+	}
+	s.apply(rolling("paused: true"), withImage(two))
+	for _, node := range s.Nodes {
+		s.LabelNode(node, colour, "blue")
+	}
+	s.held(0, s.lives(s.pod(s.Nodes[0])), s.lives(s.pod(s.Nodes[1])), s.lives(s.pod(s.Nodes[2])))
 	s.samePods(before)
 }
 
