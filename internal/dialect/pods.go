@@ -29,11 +29,13 @@ type PodFacts struct {
 	Evicted bool
 	// Finalizers of the pod; a preDelete hook may wait for one of them to be removed.
 	Finalizers []string
+	// Trouble is what the pod says of why it does not start, for people; empty if it says no such thing.
+	Trouble string
 }
 
 // FactsFunc reads the facts of a pod; nil when there is nothing to know, which is what a pod of another dialect should come
 // to: everything else of such a pod is dropped before the next look at it. It may read the metadata (without managed fields), readiness gates,
-// names, images and resources of containers, conditions, statuses of containers, and generations; all else is dropped of every pod. It must
+// names, images and resources of containers, conditions, statuses of containers and init containers, and generations; all else is dropped of every pod. It must
 // keep neither the pod nor parts of it that may be changed.
 type FactsFunc func(p *corev1.Pod) *PodFacts
 

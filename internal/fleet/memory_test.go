@@ -173,7 +173,7 @@ func TestFactsReachTheSnapshot(t *testing.T) {
 		if p.Annotations == nil {
 			return nil
 		}
-		return &dialect.PodFacts{Gate: true, InPlace: rollout.InPlaceMarked, MarkedAt: 9, Finalizers: p.Finalizers}
+		return &dialect.PodFacts{Gate: true, InPlace: rollout.InPlaceMarked, MarkedAt: 9, Finalizers: p.Finalizers, Trouble: "no image"}
 	})
 	f.node("a")
 	key := f.limited("ds", func(w *dialect.Workload) { w.PreDelete = &dialect.PreDelete{Finalizers: []string{"ours"}} })
@@ -188,7 +188,7 @@ func TestFactsReachTheSnapshot(t *testing.T) {
 	}
 	f.x.PutPod(rec)
 	got := f.only(key).Pods[0]
-	if !got.Gate || got.InPlace != rollout.InPlaceMarked || got.GraceUntil != 9 || got.Hook != rollout.HookArmed {
+	if !got.Gate || got.InPlace != rollout.InPlaceMarked || got.GraceUntil != 9 || got.Hook != rollout.HookArmed || got.Trouble != "no image" {
 		t.Errorf("%+v", got)
 	}
 	rec.RV, rec.Facts = f.next(), &dialect.PodFacts{Gate: true, InPlace: rollout.InPlacePatched, ArrivesBy: 50}

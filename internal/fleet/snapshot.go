@@ -103,7 +103,7 @@ func podOf(w *dialect.Workload, p *podRecord, revision int) rollout.Pod {
 		Doubtful: p.doubt != 0, NoResize: p.noResize,
 	}
 	if p.Facts != nil {
-		pod.Evicted = p.Facts.Evicted
+		pod.Evicted, pod.Trouble = p.Facts.Evicted, p.Facts.Trouble
 		inPlaceOf(&pod, w, p.Facts)
 	}
 	if w.PreDelete != nil || p.Facts != nil {

@@ -179,6 +179,9 @@ type Pod struct {
 	Doubtful bool
 	// NoResize is whether the API server has refused to change the pod's resources.
 	NoResize bool
+	// Trouble is what the pod says of why it does not start; empty if it says no such thing. Decide does not look at it: it is for
+	// whoever explains a verdict.
+	Trouble string
 }
 
 // Hook says how a pod stands to the set's preDelete hook.

@@ -160,3 +160,34 @@ func TestNoHurryInANamespaceThatEnds(t *testing.T) {
 		t.Errorf("comes back after %v, error %v", after, err)
 	}
 }
+
+// A pod that cannot start is told of, once and not again with each attempt, and no longer when it is repaired.
+func TestAPodThatCannotStartIsTold(t *testing.T) {
+	a := newAdvanced(t, 1, standard)
+	a.settle()
+	a.clock.Step(time.Minute)
+	p := a.only()
+	says := func(reason, message string) string {
+		p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
+		a.changed(p)
+		a.mustPass()
+		a.clock.Step(time.Minute)
+		return fmt.Sprint(a.set.Object["status"].(map[string]any)["conditions"])
+	}
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(a.clock.Now())}}
+	if told := says("ContainerCreating", ""); strings.Contains(told, "PodsFailing") {
+		t.Errorf("a pod that starts counts as failing: %s", told)
+	}
+	told := says("ErrImagePull", "not found")
+	if strings.Count(told, "PodsFailing") != 2 || strings.Count(told, "ErrImagePull: not found") != 2 {
+		t.Errorf("only this is told: %s", told)
+	}
+	version := a.set.GetResourceVersion()
+	says("ImagePullBackOff", `Back-off pulling image "img:v1": ErrImagePull: not found`)
+	if told := says("ErrImagePull", "not found"); a.set.GetResourceVersion() != version {
+		t.Errorf("the status is written with each attempt: %s", told)
+	}
+	if told := says("ContainerCreating", ""); strings.Contains(told, "PodsFailing") {
+		t.Errorf("the trouble is over, and still told: %s", told)
+	}
+}

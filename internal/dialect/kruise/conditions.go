@@ -29,7 +29,7 @@ const (
 	ReasonInProgress  = "InProgress"  // Progressing True
 	ReasonHeld        = "Held"        // Progressing False: what is left is kept back by the specification
 	ReasonBlocked     = "Blocked"     // Progressing False, Degraded True: what is left cannot go on; a write was refused
-	ReasonPodsFailing = "PodsFailing" // Progressing False, Degraded True: what is left cannot go on; pods fail again and again
+	ReasonPodsFailing = "PodsFailing" // Progressing False, Degraded True: what is left cannot go on; pods fail again and again, or say themselves why they do not start
 	ReasonNodes       = "Nodes"       // Available
 	ReasonPaused      = "Paused"      // Paused True
 	ReasonNotPaused   = "NotPaused"   // Paused False
@@ -111,15 +111,15 @@ const (
 	working                // something is done, or waits for something that comes by itself
 	queued                 // the node waits for its turn
 	held                   // the specification keeps the node back
-	failing                // the pod fails again and again
+	failing                // the pod fails again and again, or says itself why it does not start
 	blocked                // a write was refused
 	stageCount
 )
 
 func stageOf(kind rollout.VerdictKind) stage {
 	switch kind {
-	case rollout.UpToDate, rollout.NotWanted, rollout.Stays:
-		return done
+	case rollout.UpToDate, rollout.NotWanted, rollout.Stays, rollout.WaitCollection:
+		return done // also where the node is gone: what is left there is not ours to remove
 	case rollout.WaitBudget, rollout.WaitReplacing, rollout.WaitBurst, rollout.WaitSurgeRemove:
 		return queued
 	case rollout.WaitEligible:
@@ -144,21 +144,42 @@ type stages [stageCount]struct {
 func survey(snapshot *rollout.Snapshot, plan *rollout.Plan) stages {
 	var s stages
 	for i, v := range plan.Verdicts {
-		at := &s[stageOf(v.Kind)]
+		reached, trouble := stageOf(v.Kind), troubleAt(snapshot, i, v.Kind)
+		if trouble != "" {
+			reached = failing
+		}
+		at := &s[reached]
 		at.count++
-		if stageOf(v.Kind) == done || len(at.named) >= namedNodes {
+		if reached == done || len(at.named) >= namedNodes {
 			continue
 		}
 		sentence := v.Kind.Sentence()
 		switch {
 		case v.Kind == rollout.Blocked:
 			sentence = snapshot.Nodes[i].Blocked
+		case trouble != "":
+			sentence += "; " + trouble
 		case v.Detail != rollout.NoDetail:
 			sentence += "; " + v.Detail.Sentence()
 		}
 		at.named = append(at.named, snapshot.Nodes[i].Name+": "+sentence)
 	}
 	return s
+}
+
+// troubleAt is what the pod that a node waits for says of why it does not start.
+func troubleAt(snapshot *rollout.Snapshot, node int, kind rollout.VerdictKind) string {
+	if kind != rollout.WaitAvailable && kind != rollout.WaitInPlace {
+		return ""
+	}
+	for i := range snapshot.Nodes[node].Pods {
+		p := &snapshot.Nodes[node].Pods[i]
+		awaited := p.Revision == snapshot.Set.Update || p.InPlace == rollout.InPlacePatched
+		if awaited && !p.Deleting && p.Trouble != "" {
+			return p.Trouble
+		}
+	}
+	return ""
 }
 
 // first says how many nodes are at a stage, and names the first of them.

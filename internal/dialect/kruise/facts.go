@@ -33,6 +33,7 @@ func Facts(p *corev1.Pod) *dialect.PodFacts {
 		Preparing:  p.Labels[kruise.LifecycleState] == kruise.LifecyclePreparingDelete,
 		Evicted:    p.Annotations[everynode.PreparedFor] == everynode.PreparedForEviction,
 		Finalizers: slices.Clone(p.Finalizers),
+		Trouble:    troubleOf(p),
 	}
 	f.InPlace, f.MarkedAt = phaseOf(p)
 	switch f.InPlace {

@@ -159,6 +159,7 @@ func slimPodWithFacts(p *corev1.Pod) *corev1.Pod {
 		slim.Spec.Containers = append(slim.Spec.Containers, corev1.Container{Name: c.Name, Image: c.Image, Resources: c.Resources})
 	}
 	slim.Status.Conditions, slim.Status.ContainerStatuses = p.Status.Conditions, p.Status.ContainerStatuses
+	slim.Status.InitContainerStatuses = p.Status.InitContainerStatuses
 	slim.Status.ObservedGeneration = p.Status.ObservedGeneration
 	return slim
 }

@@ -172,6 +172,7 @@ func TestSlimKeepsWhatFactsAreMadeOf(t *testing.T) {
 	full.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "x/ready"}}
 	full.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: quantity.MustParse("1")}
 	full.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", ContainerID: "c-1"}}
+	full.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "first", RestartCount: 2}}
 	want := full.DeepCopy()
 	full.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "LONG", Value: strings.Repeat("x", 1000)}}
 	full.Spec.Volumes = []corev1.Volume{{Name: "v"}}
