@@ -163,8 +163,8 @@ type Pod struct {
 	Deleting bool
 	Ready    bool
 	// Gate is whether the pod has the readiness gate without which it cannot be changed in place.
-	Gate    bool
-	Hook    Hook
+	Gate bool
+	Hook Hook
 	// Evicted is whether the pod was prepared because its node must not run it, which is no update that has begun.
 	Evicted bool
 	InPlace InPlace
