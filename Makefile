@@ -96,7 +96,7 @@ clean: ## Remove what was built (Go's build cache and the state of planes stay)
 ##@ Check
 
 .PHONY: test
-test: build test-unit test-race test-localplane test-parity test-smoke test-upstream ## Run the tests: about 10 minutes when everything is built
+test: build test-unit test-localplane test-parity test-smoke test-upstream ## Run the tests: about 10 minutes when everything is built
 	@$(STEP) -l
 
 .PHONY: test-all
@@ -130,7 +130,7 @@ test-parity: ## The pure packages against upstream's own code, and the tests of 
 test-smoke: build ## One smoke test of each integration suite, on a plane
 	@$(STEP) -b $(SMOKE_BUDGET) 'integration smoke tests' \
 		go test -C test -count=1 -v -p 1 -run '^TestSmoke' -parallel $(SCENARIOS_AT_ONCE) -timeout $(SMOKE_BUDGET) $(GO_TEST_FLAGS) \
-			./integration/... ./advanced/... ./agent/...
+			./integration/... ./advanced/... ./migration/... ./agent/... ./pulls/...
 
 .PHONY: test-integration
 test-integration: build ## All integration tests, on planes
@@ -147,7 +147,7 @@ test-advanced: build ## All scenarios of the Advanced DaemonSet, on planes
 .PHONY: test-migration
 test-migration: build ## Native to Advanced and back, taking over from OpenKruise, drain, and deaths in mid-roll, on planes of 50 nodes
 	@$(STEP) -b $(MIGRATION_BUDGET) 'migration tests' \
-		go test -C test -count=1 -v -parallel 2 -timeout $(MIGRATION_BUDGET) $(GO_TEST_FLAGS) ./migration/...
+		go test -C test -count=1 -v -skip '^TestSmoke' -parallel 2 -timeout $(MIGRATION_BUDGET) $(GO_TEST_FLAGS) ./migration/...
 
 # Half of it needs root, containerd and runc, and says what is missing where it is skipped.
 .PHONY: test-agent
@@ -158,7 +158,7 @@ test-agent: build ## The agent of a node, on a plane, with a fake runtime and wi
 .PHONY: test-pulls
 test-pulls: build ## ImagePullJobs, and images that are pulled before an update, on planes with simulated nodes
 	@$(STEP) -b $(PULLS_BUDGET) 'image pull tests' \
-		go test -C test -count=1 -v -timeout $(PULLS_BUDGET) $(GO_TEST_FLAGS) ./pulls/...
+		go test -C test -count=1 -v -skip '^TestSmoke' -timeout $(PULLS_BUDGET) $(GO_TEST_FLAGS) ./pulls/...
 
 .PHONY: test-scale
 test-scale: build ## What a plane promises about its size: 1,000 nodes Ready within 30 seconds

@@ -8,6 +8,7 @@
 //
 // The rule: a change of hands is shown by the witness. It has to have seen no pod come, go or restart, and never two on a node.
 //
+//	go test ./migration -run TestSmoke                     a small migration and back
 //	go test ./migration -run TestNativeToAdvanced          one migration, less than a minute
 //	go test ./migration -parallel 2 -timeout 10m           everything, in about three minutes
 //	go test ./migration -run TestChangesOfHands/Drained    one of the others
@@ -37,6 +38,9 @@ func TestChangesOfHands(t *testing.T) {
 	t.Run("Partway", partway)
 	t.Run("Drained", drained)
 }
+
+// TestSmoke is one change of hands and back, on a few nodes.
+func TestSmoke(t *testing.T) { partway(t) }
 
 // allNodes is how many nodes the plane has. Recorded templates choose no nodes, so their sets run on all of them.
 const allNodes = 50

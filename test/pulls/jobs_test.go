@@ -41,6 +41,20 @@ func (w *world) ended() map[string]v1beta1.ImagePullJobStatus {
 	return status
 }
 
+// TestSmoke is one job on a few nodes.
+func TestSmoke(t *testing.T) {
+	const few = 6
+	w := newWorld(t, few)
+	r := w.record()
+	w.start("good", "agent:2", 2)
+	if s := w.ended()["good"]; s.Desired != few || s.Succeeded != few || s.Failed != 0 {
+		t.Errorf("ended as %+v", s)
+	}
+	if most := r.mostOf("agent"); most != 2 {
+		t.Errorf("%d nodes pulled at once, and 2 may", most)
+	}
+}
+
 // TestJobs: a job never has more nodes active than it may, also when the manager and the agents are killed in the middle; an image that
 // cannot be pulled is reported for every node and holds nothing up.
 func TestJobs(t *testing.T) {
