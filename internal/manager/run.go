@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -33,7 +34,7 @@ func run(ctx context.Context, o *options) error {
 	if err := logsapi.ValidateAndApply(o.logs, o.gates); err != nil {
 		return &UsageError{err.Error()}
 	}
-	ctrl.SetLogger(klog.Background())
+	ctrl.SetLogger(quietProbes(klog.Background()))
 	cfg, err := restConfig(o)
 	if err != nil {
 		return err
@@ -41,7 +42,7 @@ func run(ctx context.Context, o *options) error {
 	if err := checkPlace(ctx, o, cfg); err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(cfg, manager.Options{
+	bare, err := ctrl.NewManager(cfg, manager.Options{
 		Scheme:                        scheme.Scheme,
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              leaseName,
@@ -56,6 +57,7 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return fmt.Errorf("setting up the manager: %w", err)
 	}
+	mgr := probed{bare}
 	leader, err := newLeader(o, cfg)
 	if err != nil {
 		return err
@@ -109,5 +111,7 @@ func restConfig(o *options) (*rest.Config, error) {
 	}
 	cfg.QPS, cfg.Burst = o.qps, o.burst
 	cfg.UserAgent = "everynode-manager"
+	// Many pods are made of one template, and the API server may warn of it each time.
+	cfg.WarningHandlerWithContext = ctrllog.NewKubeAPIWarningLogger(ctrllog.KubeAPIWarningLoggerOptions{Deduplicate: true})
 	return cfg, nil
 }

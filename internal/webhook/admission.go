@@ -36,22 +36,23 @@ func (m *mutator) Handle(ctx context.Context, request admission.Request) admissi
 		return admission.Allowed("")
 	}
 	defaulting.Default(c.obj)
-	defaulted, wrong, err := c.check(ctx, m.checker)
+	judgement, err := c.check(ctx, m.checker)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
-	if len(wrong) > 0 {
+	if len(judgement.Wrong) > 0 {
 		// Whoever sent the object wants to know all that is wrong with it at once.
-		return c.refuse(append(c.validate().Errors, wrong...))
+		return c.refuse(append(c.validate().Errors, judgement.Wrong...)).WithWarnings(judgement.Warnings...)
 	}
-	if defaulted != nil {
-		c.spec()["template"] = defaulted
+	if judgement.Defaulted != nil {
+		c.spec()["template"] = judgement.Defaulted
 	}
 	data, err := json.Marshal(c.obj)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
-	return admission.PatchResponseFromRaw(request.Object.Raw, data)
+	// The validator may be warned of the same; the API server passes on each warning once.
+	return admission.PatchResponseFromRaw(request.Object.Raw, data).WithWarnings(judgement.Warnings...)
 }
 
 // validator refuses what cannot be honoured.
@@ -69,15 +70,16 @@ func (v *validator) Handle(ctx context.Context, request admission.Request) admis
 		return admission.Allowed("")
 	}
 	// Other webhooks may have changed the template after the mutator has seen it.
-	_, wrong, err := c.check(ctx, v.checker)
+	judgement, err := c.check(ctx, v.checker)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
 	result := c.validate()
-	if errs := append(result.Errors, wrong...); len(errs) > 0 {
-		return c.refuse(errs).WithWarnings(result.Warnings...)
+	warnings := append(result.Warnings, judgement.Warnings...)
+	if errs := append(result.Errors, judgement.Wrong...); len(errs) > 0 {
+		return c.refuse(errs).WithWarnings(warnings...)
 	}
-	return admission.Allowed("").WithWarnings(result.Warnings...)
+	return admission.Allowed("").WithWarnings(warnings...)
 }
 
 // change is what a request asks for: old is nil for a new object, obj for a request that creates and changes nothing.
@@ -116,14 +118,14 @@ func (c change) sameSpec() bool {
 }
 
 // check asks about the template if it changed. What is no object at all is left to validation.
-func (c change) check(ctx context.Context, checker TemplateChecker) (defaulted map[string]any, wrong field.ErrorList, err error) {
+func (c change) check(ctx context.Context, checker TemplateChecker) (Judgement, error) {
 	template, ok := c.spec()["template"].(map[string]any)
 	if !ok {
-		return nil, nil, nil
+		return Judgement{}, nil
 	}
 	oldSpec, _ := c.old["spec"].(map[string]any)
 	if reflect.DeepEqual(template, oldSpec["template"]) {
-		return nil, nil, nil
+		return Judgement{}, nil
 	}
 	return checker.Check(ctx, c.namespace, template)
 }

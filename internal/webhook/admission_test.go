@@ -27,19 +27,20 @@ import (
 
 // fakeChecker answers with wrong and err, or with the template and one more field.
 type fakeChecker struct {
-	calls int
-	wrong field.ErrorList
-	err   error
+	calls    int
+	wrong    field.ErrorList
+	warnings []string
+	err      error
 }
 
-func (f *fakeChecker) Check(_ context.Context, namespace string, template map[string]any) (map[string]any, field.ErrorList, error) {
+func (f *fakeChecker) Check(_ context.Context, namespace string, template map[string]any) (Judgement, error) {
 	f.calls++
 	if f.err != nil || f.wrong != nil {
-		return nil, f.wrong, f.err
+		return Judgement{Wrong: f.wrong, Warnings: f.warnings}, f.err
 	}
 	defaulted := runtime.DeepCopyJSON(template)
 	defaulted["defaulted"] = "in " + namespace
-	return defaulted, nil, nil
+	return Judgement{Defaulted: defaulted, Warnings: f.warnings}, nil
 }
 
 const agent = `{"apiVersion":"apps.kruise.io/v1beta1","kind":"DaemonSet","metadata":{"name":"agent","namespace":"agents"},"spec":{
@@ -189,10 +190,10 @@ func TestDryRun(t *testing.T) {
 		obj.Object["template"].(map[string]any)["metadata"] = map[string]any{"creationTimestamp": nil, "labels": map[string]any{}}
 		return obj, nil
 	})
-	defaulted, wrong, err := checker.Check(t.Context(), "agents", template)
-	got, _ := json.Marshal(defaulted)
-	if err != nil || wrong != nil || string(got) != `{"metadata":{"labels":{}},"spec":{"newField":1}}` {
-		t.Errorf("got %s, %v, %v", got, wrong, err)
+	judgement, err := checker.Check(t.Context(), "agents", template)
+	got, _ := json.Marshal(judgement.Defaulted)
+	if err != nil || judgement.Wrong != nil || string(got) != `{"metadata":{"labels":{}},"spec":{"newField":1}}` {
+		t.Errorf("got %s, %v, %v", got, judgement.Wrong, err)
 	}
 }
 
@@ -202,6 +203,7 @@ func TestDryRunRefused(t *testing.T) {
 		field.Invalid(field.NewPath("template", "spec", "containers").Index(0).Child("name"), "C_", "not a name"),
 		field.NotSupported(field.NewPath("template", "spec", "dnsPolicy"), "x", []string{"ClusterFirst"}),
 		field.TooLong(field.NewPath("template", "spec", "hostname"), "", 63),
+		field.Invalid(field.NewPath("template", "labels"), "a b", "not a label"),
 	})
 	newer := apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "x", nil)
 	newer.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: "FieldValueBrandNew", Field: "template.spec.a", Message: "Brand new: it is wrong"}}
@@ -215,6 +217,7 @@ func TestDryRunRefused(t *testing.T) {
 			`spec.template.spec.containers[0].name: Invalid value: "C_": not a name`,
 			`spec.template.spec.dnsPolicy: Unsupported value: "x": supported values: "ClusterFirst"`,
 			"spec.template.spec.hostname: Too long: may not be more than 63 bytes",
+			`spec.template.metadata.labels: Invalid value: "a b": not a label`,
 		}, ""},
 		"of a type that is newer": {newer, []string{"spec.template.spec.a: Invalid value: Brand new: it is wrong"}, ""},
 		"unknown fields": {apierrors.NewBadRequest(`PodTemplate in version "v1" cannot be handled as a PodTemplate: strict decoding error: unknown field "template.spec.a", unknown field "template.spec.containers[0].b"`), []string{
@@ -228,9 +231,9 @@ func TestDryRunRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			checker := server(func(clienttesting.CreateActionImpl) (runtime.Object, error) { return nil, e.answer })
-			_, wrong, err := checker.Check(t.Context(), "agents", map[string]any{})
+			judgement, err := checker.Check(t.Context(), "agents", map[string]any{})
 			var got []string
-			for _, w := range wrong {
+			for _, w := range judgement.Wrong {
 				got = append(got, w.Error())
 			}
 			if !slices.Equal(got, e.want) || (err == nil) != (e.err == "") || err != nil && err.Error() != e.err {

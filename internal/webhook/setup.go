@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	crwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -112,6 +114,7 @@ func Setup(mgr manager.Manager, o Options) error {
 		return err
 	}
 	config := rest.CopyConfig(mgr.GetConfig())
+	config.WarningHandlerWithContext = Collecting{Otherwise: config.WarningHandlerWithContext}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("webhooks: making a client: %w", err)
@@ -123,18 +126,31 @@ func Setup(mgr manager.Manager, o Options) error {
 	publisher := o.publisher(client, dynamicClient)
 	serverOptions := crwebhook.Options{Host: o.Host, Port: o.Port, CertDir: o.CertDir}
 	errs := []error{}
+	serves := func() error { return nil }
 	if o.CertDir == "" {
 		keeper := &certs.Keeper{Client: client, Namespace: o.Namespace, Secret: SecretName, Names: names}
 		serverOptions.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = keeper.Certificate }}
 		publisher.Bundle = keeper.Bundle
+		serves = func() error { _, err := keeper.Certificate(nil); return err }
 		errs = append(errs, mgr.Add(keeper))
 	}
 	server := newServer(serverOptions, &DryRun{Client: dynamicClient})
-	errs = append(errs, mgr.Add(server), mgr.Add(publisher), mgr.AddReadyzCheck("webhooks", server.StartedChecker()), mgr.AddReadyzCheck("published", publisher.Ready))
+	errs = append(errs, mgr.Add(server), mgr.Add(publisher), mgr.AddReadyzCheck("webhooks", startedWith(serves, server.StartedChecker())), mgr.AddReadyzCheck("published", publisher.Ready))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("webhooks: %w", err)
 	}
 	return nil
+}
+
+// startedWith is whether the server has started, asked only once it serves: connecting to one that has no certificate yet makes it
+// log a failed handshake.
+func startedWith(serves func() error, started healthz.Checker) healthz.Checker {
+	return func(r *http.Request) error {
+		if err := serves(); err != nil {
+			return err
+		}
+		return started(r)
+	}
 }
 
 // newServer returns a server with all handlers.

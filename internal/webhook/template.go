@@ -20,42 +20,51 @@ import (
 
 // TemplateChecker says what this cluster's API server makes of a pod template.
 type TemplateChecker interface {
-	// Check returns the template with all defaults, or what is wrong with it, with paths below spec.template.
-	Check(ctx context.Context, namespace string, template map[string]any) (defaulted map[string]any, wrong field.ErrorList, err error)
+	Check(ctx context.Context, namespace string, template map[string]any) (Judgement, error)
+}
+
+// Judgement is what an API server makes of a pod template. All paths in it are below spec.template.
+type Judgement struct {
+	// Defaulted is the template with all defaults; nil if something is wrong with it.
+	Defaulted map[string]any
+	Wrong     field.ErrorList
+	Warnings  []string
 }
 
 // DryRun is a TemplateChecker that creates, without anything being stored, an object of core/v1 that is nothing but a pod
-// template. Both ways it stays undecoded, so fields that only the API server knows are checked, defaulted and kept.
+// template. Both ways it stays undecoded, so fields that only the API server knows are checked, defaulted and kept. The
+// warnings of the API server are those that the client's handler, Collecting, has collected.
 type DryRun struct {
 	Client dynamic.Interface
 }
 
 // Check implements TemplateChecker.
-func (d *DryRun) Check(ctx context.Context, namespace string, template map[string]any) (map[string]any, field.ErrorList, error) {
+func (d *DryRun) Check(ctx context.Context, namespace string, template map[string]any) (Judgement, error) {
 	obj := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "PodTemplate",
 		"metadata": map[string]any{"generateName": "everynode-check-", "namespace": namespace},
 		"template": template,
 	}}
 	templates := d.Client.Resource(corev1.SchemeGroupVersion.WithResource("podtemplates")).Namespace(namespace)
+	ctx, warnings := collect(ctx)
 	answer, err := templates.Create(ctx, obj, metav1.CreateOptions{
 		DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict,
 	})
 	if err != nil {
 		wrong, ok := wrongWith(err)
 		if !ok {
-			return nil, nil, fmt.Errorf("asking the API server about the pod template: %w", err)
+			return Judgement{}, fmt.Errorf("asking the API server about the pod template: %w", err)
 		}
-		return nil, wrong, nil
+		return Judgement{Wrong: wrong, Warnings: warnings()}, nil
 	}
 	defaulted, ok := answer.Object["template"].(map[string]any)
 	if !ok {
-		return nil, nil, errors.New("asking the API server about the pod template: its answer has none")
+		return Judgement{}, errors.New("asking the API server about the pod template: its answer has none")
 	}
 	if metadata, ok := defaulted["metadata"].(map[string]any); ok && metadata["creationTimestamp"] == nil {
 		delete(metadata, "creationTimestamp") // some versions write null, which means the same as nothing
 	}
-	return defaulted, nil, nil
+	return Judgement{Defaulted: defaulted, Warnings: warnings()}, nil
 }
 
 // wrongWith turns the API server's refusal of a PodTemplate into errors about spec.template; ok is false if err is none.
@@ -87,7 +96,18 @@ func fromCause(cause metav1.StatusCause) *field.Error {
 		kind = field.ErrorTypeInvalid
 	}
 	detail := strings.TrimPrefix(strings.TrimPrefix(cause.Message, kind.String()), ": ")
-	return &field.Error{Type: kind, Field: "spec." + cause.Field, BadValue: field.OmitValueType{}, Detail: detail}
+	return &field.Error{Type: kind, Field: belowSpec(cause.Field), BadValue: field.OmitValueType{}, Detail: detail}
+}
+
+// belowSpec is a path in a PodTemplate as one in a daemon set. The API server leaves the metadata of the template out of the paths of what it
+// refuses there.
+func belowSpec(path string) string {
+	for _, inMetadata := range []string{"labels", "annotations"} {
+		if rest, ok := strings.CutPrefix(path, "template."+inMetadata); ok {
+			return "spec.template.metadata." + inMetadata + rest
+		}
+	}
+	return "spec." + path
 }
 
 // undecodable are the errors about a template that cannot be decoded: its unknown fields, by their paths, or else the
