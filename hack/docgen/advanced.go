@@ -15,6 +15,7 @@ import (
 	dialect "everynode.dev/everynode/internal/dialect/kruise"
 	"everynode.dev/everynode/internal/rollout"
 	"everynode.dev/everynode/internal/webhook/defaulting"
+	"everynode.dev/everynode/internal/webhook/validation"
 )
 
 // advancedTemplate is the text of the page that is no table.
@@ -27,6 +28,7 @@ type advancedPage struct {
 	Spec, Status                           []fieldRow
 	OnlyAlpha, OnlyBeta                    []string
 	SurgingMaxSurge, SurgingMaxUnavailable int
+	MaxName                                int
 	ProgressiveCreate, Preparing, Normal   string
 	Conditions, Reasons, SetKeys, PodKeys  []entry
 	Events                                 []event
@@ -61,6 +63,7 @@ func advanced(tree *arch.Tree) (string, error) {
 
 func readAdvanced(tree *arch.Tree) (page advancedPage, err error) {
 	page.SurgingMaxSurge, page.SurgingMaxUnavailable = defaulting.SurgingMaxSurge, defaulting.SurgingMaxUnavailable
+	page.MaxName = validation.MaxName
 	page.ProgressiveCreate, page.Events = kruise.ProgressiveCreate, events()
 	page.Preparing, page.Normal = kruise.LifecyclePreparingDelete, kruise.LifecycleNormal
 	for _, step := range []func() error{
@@ -176,8 +179,11 @@ func events() []event {
 		}
 	}
 	return append(all,
-		event{base.ReasonInvalidSpec, "what in the specification cannot be honoured"},
-		event{base.ReasonInvalidAnnotation, "what annotation is not read"},
+		event{base.ReasonFailedAdopt, "what the API server says when it refuses that the set takes over a pod"},
+		event{base.ReasonFailedRevision, "what the API server says when it refuses a write to the history; nothing is done before it allows it"},
+		event{base.ReasonInvalidSpec, "what in the specification cannot be honoured; nothing is done before it is mended"},
+		event{base.ReasonIgnoredField, "which field has no effect, or another than was written; everything else is done"},
+		event{base.ReasonInvalidAnnotation, "which annotation cannot be read; everything else is done"},
 	)
 }
 

@@ -37,6 +37,7 @@ func mistakes() []input {
 		write("spec.revisionHistoryLimit", `-1`),
 		write("spec.burstReplicas", `0`),
 		write("spec.burstReplicas", `"many"`),
+		write("spec.burstReplicas", `99999999999`),
 		write("spec.updateStrategy.type", `"Recreate"`),
 		write(rolling+"type", `"InPlaceIfPossible"`),
 		write(rolling+"rollingUpdateType", `"Fast"`),

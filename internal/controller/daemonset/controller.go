@@ -304,7 +304,11 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		err = p.apply(ctx, h, &snapshot, &plan)
 	} else if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 		report.Failure = err
-		p.tell(base.ReasonFailedAdopt, err.Error())
+		reason := base.ReasonFailedAdopt
+		if historyErr != nil {
+			reason = base.ReasonFailedRevision
+		}
+		p.tell(reason, err.Error())
 	}
 	again, statusErr := p.writeStatus(ctx, report)
 	p.c.Observer.Decided(p.key, &snapshot, &plan, took)

@@ -115,6 +115,23 @@ func TestARefusedAdoptionIsTold(t *testing.T) {
 	}
 }
 
+// TestARefusedRevisionIsTold shows that a history that cannot be brought in order is not told of as an adoption.
+func TestARefusedRevisionIsTold(t *testing.T) {
+	a := newAdvanced(t, 1, standard)
+	a.settle()
+	a.image("img:v2")
+	a.fail("create-revision", apierrors.NewForbidden(schema.GroupResource{Resource: "controllerrevisions"}, "x", errors.New("policy")), false)
+	for range 2 {
+		if err := a.pass(); !apierrors.IsForbidden(err) {
+			t.Fatalf("error %v", err)
+		}
+		a.clock.Step(time.Minute)
+	}
+	if events := a.allEvents(); strings.Count(events, "Warning FailedRevision bringing the history in order: ") != 1 || strings.Contains(events, "FailedAdopt") {
+		t.Errorf("events:\n%s", events)
+	}
+}
+
 // What the status says is compared with what was written last, not with what the watch has shown.
 func TestConditionsFollowAlsoWhenTheWatchIsSlow(t *testing.T) {
 	a := newAdvanced(t, 1, standard)

@@ -68,7 +68,7 @@ func (r *Reader) template(w *dialect.Workload, spec Object) {
 	case rules == nil:
 		r.Invalid(podSpec.Path, "cannot be read: correct what is wrong (%v)", err)
 	default:
-		r.Warn(ReasonInvalidSpec, "A term of the required node affinity makes no sense and selects no node: correct it (%v).", err)
+		r.Warn(ReasonIgnoredField, "A term of the required node affinity makes no sense and selects no node: correct it (%v).", err)
 	}
 }
 

@@ -10,9 +10,10 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Reasons of Problems; the third is ReasonSelectingAll.
+// Reasons of Problems; another is ReasonSelectingAll. Only with ReasonInvalidSpec and ReasonSelectingAll nothing is done for the set.
 const (
 	ReasonInvalidSpec       = "InvalidSpec"
+	ReasonIgnoredField      = "IgnoredField" // a field has no effect, or not the one that was written
 	ReasonInvalidAnnotation = "InvalidAnnotation"
 )
 
@@ -28,8 +29,11 @@ const (
 	ReasonFailedDelete       = "FailedDelete"
 )
 
-// ReasonFailedAdopt is the reason of an event of our own: the API server refuses that the set takes over a pod or a revision.
-const ReasonFailedAdopt = "FailedAdopt"
+// Reasons of events of our own, about what the API server refuses to the set.
+const (
+	ReasonFailedAdopt    = "FailedAdopt"    // to take over a pod
+	ReasonFailedRevision = "FailedRevision" // to bring its history in order
+)
 
 // Messages of the events about writes, with the name of the pod or the error as argument.
 const (

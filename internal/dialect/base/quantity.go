@@ -33,7 +33,7 @@ func (r *Reader) Budgets(set *rollout.Set, rolling Object, fallback int) {
 	set.MaxSurge = r.Quantity(rolling, "maxSurge", rollout.Quantity{})
 	if set.MaxUnavailable.Value == 0 && set.MaxSurge.Value == 0 {
 		set.MaxUnavailable = rollout.Quantity{Value: 1}
-		r.Warn(ReasonInvalidSpec, "Fields %s and %s are both 0, with which no update can go on: set one of them; "+
+		r.Warn(ReasonIgnoredField, "Fields %s and %s are both 0, with which no update can go on: set one of them; "+
 			"until then one node at a time is updated.", rolling.At("maxUnavailable"), rolling.At("maxSurge"))
 	}
 }

@@ -187,6 +187,11 @@ func TestProblems(t *testing.T) {
 		w := kruise.Digest(e.obj)
 		if len(w.Problems) != 1 || w.Problems[0].Fatal != e.fatal || !strings.HasPrefix(w.Problems[0].Message, e.want) {
 			t.Errorf("got  %+v\nwant %s (fatal: %v)", w.Problems, e.want, e.fatal)
+			continue
+		}
+		// With InvalidSpec nothing is done: people rely on that.
+		if reason := w.Problems[0].Reason; (reason == base.ReasonInvalidSpec) != e.fatal {
+			t.Errorf("%s has the reason %s (fatal: %v)", e.want, reason, e.fatal)
 		}
 	}
 }

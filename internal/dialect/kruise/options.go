@@ -143,7 +143,7 @@ func grace(r *base.Reader, w *dialect.Workload) time.Duration {
 func preDelete(r *base.Reader, lifecycle base.Object) *Hook {
 	for _, ignored := range []string{"inPlaceUpdate", "preNormal"} {
 		if lifecycle.Fields[ignored] != nil {
-			r.Warn(base.ReasonInvalidSpec, "Field %s has no effect on a daemon set: remove it.", lifecycle.At(ignored))
+			r.Warn(base.ReasonIgnoredField, "Field %s has no effect on a daemon set: remove it.", lifecycle.At(ignored))
 		}
 	}
 	field := r.Optional(lifecycle, "preDelete")

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +27,9 @@ func (v *validator) decode() bool {
 		v.report(field.Required(path, "a daemon set needs a specification"))
 		return false
 	}
+	if !v.numbers(spec) {
+		return false
+	}
 	// All fields of v1alpha1 have the same names in v1beta1, so everything else is written once.
 	beta := v1beta1.DaemonSet{}
 	unknown, err := decodeStrictly(map[string]any{"spec": spec}, &beta)
@@ -41,6 +45,36 @@ func (v *validator) decode() bool {
 	}
 	v.typed = beta.Spec
 	return v.decodeTemplate(spec["template"], path.Child("template"))
+}
+
+// numbers judges what no type could hold, because decoders do not say where it stands. It is false if there is something.
+func (v *validator) numbers(spec map[string]any) bool {
+	path := field.NewPath("spec")
+	update, _ := spec["updateStrategy"].(map[string]any)
+	rolling, _ := update["rollingUpdate"].(map[string]any)
+	ok := v.fits(spec, path, "", "minReadySeconds", "revisionHistoryLimit")
+	ok = v.fits(spec, path, orPercentage, "burstReplicas") && ok
+	return v.fits(rolling, path.Child("updateStrategy", "rollingUpdate"), orPercentage, "maxUnavailable", "maxSurge", "partition") && ok
+}
+
+// orPercentage is what else a field may be that is a number or a percentage.
+const orPercentage = ", or a percentage"
+
+// fits refuses those of the fields that are numbers, but not such as the types have.
+func (v *validator) fits(parent map[string]any, path *field.Path, orElse string, keys ...string) bool {
+	ok := true
+	for _, key := range keys {
+		value := parent[key]
+		if f, isFloat := value.(float64); isFloat && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+			value = int64(f) // decoders differ in what they make of a whole number
+		}
+		n, isInt := value.(int64)
+		if _, isFloat := value.(float64); isFloat || isInt && (n < math.MinInt32 || n > math.MaxInt32) {
+			ok = false
+			v.report(field.Invalid(path.Child(key), value, fmt.Sprintf("must be a whole number of at most %d%s", math.MaxInt32, orElse)))
+		}
+	}
+	return ok
 }
 
 // decodeTemplate reads what our types know of the pod template.

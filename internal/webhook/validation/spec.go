@@ -47,11 +47,8 @@ func (v *validator) template(path *field.Path) {
 	}
 }
 
-// immutable refuses a change of what must not change: a daemon set with another selector would lose its pods.
-func (v *validator) immutable(old map[string]any) {
-	if same(selectorOf(v.obj), selectorOf(old)) {
-		return
-	}
+// immutable refuses a change of the selector: a daemon set with another one would lose its pods.
+func (v *validator) immutable() {
 	fields := "'BurstReplicas', 'template', 'lifecycle', 'scaleStrategy', 'updateStrategy', 'minReadySeconds', and 'revisionHistoryLimit'"
 	if v.alpha {
 		fields = "'BurstReplicas', 'template', 'lifecycle', 'updateStrategy', 'minReadySeconds', and 'revisionHistoryLimit'"

@@ -116,7 +116,7 @@ func (v *validator) burst(path *field.Path) {
 		return
 	}
 	errs := quantity(burst, path)
-	if len(errs) == 0 && number(*burst) == 0 {
+	if burst.Type == intstr.Int && burst.IntVal <= 0 || len(errs) == 0 && number(*burst) == 0 {
 		errs = field.ErrorList{field.Invalid(path, burst, "must be greater than 0, or no pod would ever be created or deleted")}
 	}
 	v.report(errs...)

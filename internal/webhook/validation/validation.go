@@ -3,10 +3,12 @@
 package validation
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"everynode.dev/everynode/api/kruise"
@@ -29,8 +31,9 @@ type Result struct {
 // Create judges a new object, after defaulting.
 func Create(obj map[string]any, options Options) Result {
 	v := newValidator(obj, options)
+	v.name()
 	v.annotations(nil)
-	v.spec()
+	v.spec(nil)
 	return v.result
 }
 
@@ -39,8 +42,7 @@ func Update(obj, old map[string]any, options Options) Result {
 	v := newValidator(obj, options)
 	v.annotations(annotationsOf(old))
 	if !reflect.DeepEqual(obj["spec"], old["spec"]) {
-		v.spec()
-		v.immutable(old)
+		v.spec(old)
 	}
 	return v.result
 }
@@ -66,13 +68,29 @@ func (v *validator) warn(path *field.Path, sentence string) {
 	v.result.Warnings = append(v.result.Warnings, path.String()+": "+sentence)
 }
 
-// spec judges the specification: first whether it can be read at all, then what it says.
-func (v *validator) spec() {
+// MaxName is the longest name of a daemon set: that of a revision is it, a dash, and a hash of up to 10 characters.
+const MaxName = validation.DNS1123SubdomainMaxLength - 1 - 10
+
+// name refuses a name with which no revision could be written, and so no pod created.
+func (v *validator) name() {
+	metadata, _ := v.obj["metadata"].(map[string]any)
+	if name, _ := metadata["name"].(string); len(name) > MaxName {
+		v.report(field.Invalid(field.NewPath("metadata", "name"), name,
+			fmt.Sprintf("must be no more than %d characters, for the names of revisions begin with it, and add up to 11: take a shorter name", MaxName)))
+	}
+}
+
+// spec judges the specification: first whether it can be read at all, then what it says. For a new object old is nil.
+func (v *validator) spec(old map[string]any) {
 	path := field.NewPath("spec")
 	if !v.decode() {
 		return
 	}
-	v.selector(path)
+	if old == nil || same(selectorOf(v.obj), selectorOf(old)) {
+		v.selector(path)
+	} else {
+		v.immutable() // whatever else there is to say of the new selector, it cannot be
+	}
 	v.template(path.Child("template"))
 	v.report(nonNegative(int64(v.typed.MinReadySeconds), path.Child("minReadySeconds"))...)
 	if limit := v.typed.RevisionHistoryLimit; limit != nil {
