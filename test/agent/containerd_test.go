@@ -46,7 +46,7 @@ func (n *node) containerd() func() {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	defer log.Close() //nolint:errcheck // containerd has it too
+	defer log.Close()
 	daemon := exec.Command("containerd", "--config", file)
 	daemon.Stdout, daemon.Stderr = log, log
 	if err := daemon.Start(); err != nil {

@@ -173,7 +173,7 @@ func (n *node) begin() {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	defer log.Close() //nolint:errcheck // the agent has it too
+	defer log.Close()
 	args := append([]string{
 		"--kubeconfig", n.kubeconfig, "--node-name", n.name, "--cri-socket", "unix://" + n.socket, "--metrics-bind-address", "0",
 		"--image-fs-limit", "0",
