@@ -3,13 +3,10 @@
 package manager
 
 import (
-	"errors"
-	"fmt"
-	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 )
 
@@ -32,20 +29,16 @@ func TestProbesAreQuiet(t *testing.T) {
 	}
 }
 
-func TestTold(t *testing.T) {
-	var answer error
+// TestLinesNameTheirFile shows that the sinks between a logger and its output do not hide who logs.
+func TestLinesNameTheirFile(t *testing.T) {
 	var got []string
-	check := told(func(*http.Request) error { return answer }, func(_ *http.Request, err error) { got = append(got, err.Error()) })
-	for i, ready := range []bool{false, false, true, true, false, false, true, false} {
-		answer = nil
-		if !ready {
-			answer = fmt.Errorf("failure %d", i)
-		}
-		if err := check(nil); !errors.Is(err, answer) {
-			t.Errorf("got %v, want %v", err, answer)
-		}
+	bare := funcr.New(func(_, args string) { got = append(got, args) }, funcr.Options{LogCaller: funcr.All})
+	through := func(l logr.Logger) { l.WithCallDepth(1).Info("x") }
+	for _, l := range []logr.Logger{bare, quietProbes(bare)} {
+		l.WithName("a").Info("x")
+		through(l.WithName("a"))
 	}
-	if want := []string{"failure 4", "failure 7"}; !slices.Equal(got, want) {
-		t.Errorf("told %q, want %q", got, want)
+	if len(got) != 4 || got[0] == got[1] || got[0] != got[2] || got[1] != got[3] || !strings.Contains(got[0], "probes_test.go") {
+		t.Errorf("got %q", got)
 	}
 }

@@ -42,7 +42,7 @@ func run(ctx context.Context, o *options) error {
 	if err := checkPlace(ctx, o, cfg); err != nil {
 		return err
 	}
-	bare, err := ctrl.NewManager(cfg, manager.Options{
+	mgr, err := ctrl.NewManager(cfg, manager.Options{
 		Scheme:                        scheme.Scheme,
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              leaseName,
@@ -57,7 +57,6 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return fmt.Errorf("setting up the manager: %w", err)
 	}
-	mgr := probed{bare}
 	leader, err := newLeader(o, cfg)
 	if err != nil {
 		return err
