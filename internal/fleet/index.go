@@ -75,8 +75,8 @@ type set struct {
 	// doubts are pods of which it is not known whether an edit took effect.
 	doubts podSet
 	blocks map[int]block
-	// refused are the nodes for which the API server has refused the last create.
-	refused map[int]bool
+	// refused are the nodes for which the API server has refused the last create, and why.
+	refused map[int]string
 	// pending are creates whose answer is not clear, by node.
 	pending map[int]PendingCreate
 	// heirs holds for pods that are deleted for an update the hash of the revision that their node gets next.
@@ -137,7 +137,7 @@ func (x *Index) PutSet(key Key, w *dialect.Workload) {
 		s = nil
 	}
 	if s == nil {
-		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, unsettled: podSet{}, doubts: podSet{}, blocks: map[int]block{}, refused: map[int]bool{}, pending: map[int]PendingCreate{}}
+		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, unsettled: podSet{}, doubts: podSet{}, blocks: map[int]block{}, refused: map[int]string{}, pending: map[int]PendingCreate{}}
 		s.workload = w
 		x.sets[key], x.byUID[w.UID] = s, s
 		x.place(s)

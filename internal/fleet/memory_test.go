@@ -209,19 +209,19 @@ func TestARefusalIsRememberedUntilThereIsAPod(t *testing.T) {
 	f := newFixture(t)
 	f.node("a")
 	key := f.set("ds")
-	f.x.Refuse(key, "a")
-	f.x.Refuse(key, "nowhere")
-	if !f.only(key).Refused {
+	f.x.Refuse(key, "a", "policy")
+	f.x.Refuse(key, "nowhere", "policy")
+	if f.only(key).Refused != "policy" {
 		t.Error("forgotten at once")
 	}
 	f.put(pod("one", "a", "ds"))
 	f.x.DeletePod("one", f.next())
-	if f.only(key).Refused {
+	if f.only(key).Refused != "" {
 		t.Error("remembered although there was a pod since")
 	}
-	f.x.Refuse(key, "a")
+	f.x.Refuse(key, "a", "policy")
 	f.x.PutSet(key, f.workload("ds", 2, map[string]any{}))
-	if f.only(key).Refused {
+	if f.only(key).Refused != "" {
 		t.Error("remembered although the set has changed")
 	}
 }

@@ -167,12 +167,12 @@ func (x *Index) Block(key Key, nodeName, reason string, until rollout.Time) {
 	}
 }
 
-// Refuse records that the API server has refused to create the set's pod for the node, until there is one or the set changes.
-func (x *Index) Refuse(key Key, nodeName string) {
+// Refuse records why the API server has refused to create the set's pod for the node, until there is one or the set changes.
+func (x *Index) Refuse(key Key, nodeName, why string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if s, n := x.sets[key], x.nodes.byName[nodeName]; s != nil && n != nil {
-		s.refused[n.id] = true
+		s.refused[n.id] = why
 	}
 }
 

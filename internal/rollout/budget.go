@@ -41,7 +41,7 @@ func (d *decision) counts(t *site) bool {
 	switch {
 	case t.node.Gone || t.node.Fit == MustLeave:
 		return false
-	case t.node.Fit == MayStay && d.in.Set.EligibleOnly:
+	case d.optional(t.node):
 		return t.seen > 0 && !t.node.Ready && d.hold(t.index) != WaitEligible
 	default:
 		return t.node.Fit == MustRun || t.seen > 0

@@ -131,7 +131,7 @@ func (d *decision) tend(t *site) VerdictKind {
 // create makes a missing pod. Where that was refused before, everything else comes first.
 func (d *decision) create(t *site) {
 	a := t.create(d.successor(t), Creating)
-	if t.node.Refused {
+	if t.node.Refused != "" {
 		d.agenda.retry(a)
 	} else {
 		d.agenda.repair(a)

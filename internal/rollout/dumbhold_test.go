@@ -22,6 +22,9 @@ func (d *dumb) restored(f facts) (Pod, bool) {
 		return !p.Deleting && preparing(p) && p.Phase != Failed && p.Phase != Succeeded && !hopeless(p) &&
 			(p.Revision == d.s.Set.Update || p.Evicted || d.s.Set.Strategy != RollingUpdate)
 	})
+	slices.SortStableFunc(wanted, func(a, b Pod) int {
+		return number(a.Revision != d.s.Set.Update) - number(b.Revision != d.s.Set.Update)
+	})
 	beside := func(p Pod) bool { // with surge a pod of the wanted revision may stand beside an old one
 		return d.surge() && len(wanted) > 0 && wanted[0].Revision == d.s.Set.Update && p.Revision != d.s.Set.Update
 	}
@@ -34,12 +37,14 @@ func (d *dumb) restored(f facts) (Pod, bool) {
 	return wanted[0], true
 }
 
+func (d *dumb) optional(f facts) bool { return f.Fit == MayStay && d.s.Set.EligibleOnly }
+
 // counts is whether a node runs the wanted revision or is about to.
 func (d *dumb) counts(f facts) bool {
 	live := filter(f.Pods, func(p Pod) bool { return !p.Deleting })
 	begun := filter(live, func(p Pod) bool {
 		running := p.Phase != Failed && p.Phase != Succeeded
-		return p.Revision == d.s.Set.Update || running && (preparing(p) && !p.Evicted || p.InPlace == InPlaceMarked)
+		return p.Revision == d.s.Set.Update || running && (preparing(p) && !p.Evicted || p.InPlace == InPlaceMarked && !d.optional(f))
 	})
 	return len(begun) > 0 || d.bare(f) && d.remembers(f) && f.Last == d.s.Set.Update
 }
@@ -216,7 +221,7 @@ func (d *dumb) step(f facts) (do []Action, waits VerdictKind, until Time) {
 		return nil, WaitGrace, p.GraceUntil
 	case announced && !hopeless(p) && (!replaced || able && alone && !d.surge()):
 		return []Action{resumed}, 0, 0
-	case !replaced && hopeless(p) && alone && f.Blocked == "" && p.Revision == d.s.Set.Update && d.s.Set.Strategy == RollingUpdate:
+	case !replaced && hopeless(p) && alone && f.Blocked == "" && !d.optional(f) && p.Revision == d.s.Set.Update && d.s.Set.Strategy == RollingUpdate:
 		return []Action{again}, 0, 0
 	case replaced && announced && hopeless(p) && alone && !d.surge() && f.Blocked == "":
 		return []Action{again}, 0, 0

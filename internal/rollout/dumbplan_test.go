@@ -80,7 +80,7 @@ func (d *dumb) plan() Plan {
 	burst := d.burst()
 	creates, deletes := d.repairs()
 	finishing := func(a Action) bool { return a.Kind == Unmark || a.Kind == Restore }
-	again := func(a Action) bool { return a.Kind == Create && d.nodes[a.Node].Refused }
+	again := func(a Action) bool { return a.Kind == Create && d.nodes[a.Node].Refused != "" }
 	all := slices.Concat(only(deletes, finishing), except(creates, again), except(deletes, finishing))
 	turns := d.turns()
 	place := []int{} // of the first action of each turn

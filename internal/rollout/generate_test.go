@@ -96,7 +96,7 @@ func (s *source) node(name string, revisions int) Node {
 	if s.one(8) {
 		n.Blocked = "taken"
 	}
-	n.Refused = s.one(6)
+	n.Refused = []string{"", "", "", "", "", "policy"}[s.pick(6)]
 	n.Selected, n.Last = s.one(2), s.pick(revisions+1)-1
 	for i := range []int{1, 1, 1, 1, 0, 2, 2, 3, 4}[s.pick(9)] {
 		n.Pods = append(n.Pods, s.pod(fmt.Sprintf("%s-%d", name, i), revisions))

@@ -81,14 +81,14 @@ func (d *decision) standing(n *Node) (hold VerdictKind, counts bool) {
 		case p.Revision == d.in.Set.Update:
 			return notHeld, true
 		case p.Phase.Terminal():
-		case p.preparing() && !p.Evicted || p.InPlace == InPlaceMarked:
+		case p.preparing() && !p.Evicted || p.InPlace == InPlaceMarked && !d.optional(n):
 			return notHeld, true
 		default:
 			old = true
 		}
 	}
 	switch {
-	case old && n.Fit == MayStay && d.in.Set.EligibleOnly:
+	case old && d.optional(n):
 		return WaitEligible, false
 	case old:
 		return d.heldBy(n), false
@@ -105,6 +105,9 @@ func (d *decision) standing(n *Node) (hold VerdictKind, counts bool) {
 		return d.heldBy(n), false
 	}
 }
+
+// optional is whether a node only may keep its pod, and the set updates no such node.
+func (d *decision) optional(n *Node) bool { return n.Fit == MayStay && d.in.Set.EligibleOnly }
 
 // heldBy is the first limit of the set that speaks against updating a node.
 func (d *decision) heldBy(n *Node) VerdictKind {

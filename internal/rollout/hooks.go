@@ -16,14 +16,15 @@ func (t *site) part(p *Pod, reason VerdictKind) Action {
 }
 
 // leave counts a pod that is preparing. It is on its way out, like a terminating one, unless it turns out to be wanted
-// again: the oldest that could be is remembered.
+// again: the oldest that could be is remembered, a current one before an old one.
 func (d *decision) leave(c *census, p *Pod) {
 	c.leaving++
 	if p.Hook == HookWaiting {
 		c.waiting++
 	}
 	wanted := p.Revision == d.in.Set.Update || p.Evicted || d.in.Set.Strategy != RollingUpdate
-	if c.restored == nil && !p.Phase.Terminal() && !p.stuck() && wanted {
+	better := c.restored == nil || c.restored.Revision != d.in.Set.Update && p.Revision == d.in.Set.Update
+	if better && !p.Phase.Terminal() && !p.stuck() && wanted {
 		c.restored = p
 	}
 }

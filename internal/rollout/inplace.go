@@ -100,7 +100,7 @@ func (d *decision) recreate(t *site, p *Pod, why Detail) {
 // budget. An old one, which is held, stays as it is: its successor would be of the same revision at best.
 func (d *decision) giveUp(t *site, p *Pod) (acts bool, waits VerdictKind) {
 	current := p.Revision == d.in.Set.Update && d.in.Set.Strategy == RollingUpdate
-	if !current || t.live() != 1 || t.leaving > 0 || t.node.Blocked != "" {
+	if !current || t.live() != 1 || t.leaving > 0 || t.node.Blocked != "" || d.optional(t.node) {
 		return false, WaitInPlace
 	}
 	d.recreate(t, p, p.Stuck)

@@ -263,7 +263,7 @@ func (p *player) node(words []string) error {
 		case "selected":
 			n.Selected = true
 		case "refused":
-			n.Refused = true
+			n.Refused = "a policy"
 		case "blocked":
 			n.Blocked = "the pod's name is taken"
 		default:

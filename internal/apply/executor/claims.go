@@ -62,14 +62,12 @@ func together(todo []func() error) error {
 			if err := do(); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
-				if len(errs) < 3 {
-					errs = append(errs, err)
-				}
+				errs = append(errs, err)
 			}
 		})
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	return errors.Join(firstOf(errs)...)
 }
 
 // settle repeats a delete whose answer was unclear. The UID makes that safe; not to repeat it would leave open whether the

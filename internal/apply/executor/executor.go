@@ -8,6 +8,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -99,8 +101,9 @@ func (e *Executor) Run(ctx context.Context, job *Job) error {
 	wg.Go(func() { r.editAll(ctx) })
 	r.createAll(ctx, creates)
 	wg.Wait()
+	r.blockRefused(creates)
 	r.sendNotes()
-	return errors.Join(r.errs...)
+	return errors.Join(firstOf(r.errs)...)
 }
 
 // run is one plan being carried out.
@@ -117,10 +120,14 @@ type run struct {
 func (r *run) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// A hundred pods refused for one reason are one error: the first few tell all.
-	if len(r.errs) < 3 {
-		r.errs = append(r.errs, err)
-	}
+	r.errs = append(r.errs, err)
+}
+
+// firstOf cuts errors down to the first few in the order of their words: a hundred pods refused for one reason are one error,
+// and it says the same when it happens again.
+func firstOf(errs []error) []error {
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errs[:min(3, len(errs))]
 }
 
 func (r *run) finish(action int) {
@@ -244,10 +251,11 @@ func (r *run) createOne(ctx context.Context, i int) bool {
 		return false // everything in this namespace is about to go; neither an error nor worth an event (as upstream)
 	case apply.Refused:
 		r.e.Events.Eventf(r.job.Object, corev1.EventTypeWarning, t.CreateFailed, t.CreateFailedText, err)
-		if r.refused(a.Node, err) {
-			r.e.Index.Refuse(r.job.Key, node)
+		refusal := &Refusal{node: node, pod: params.PodName, err: err}
+		if r.refused(a.Node, refusal) {
+			r.e.Index.Refuse(r.job.Key, node, refusal.Reason())
 		}
-		r.fail(&Refusal{node: node, pod: params.PodName, err: err})
+		r.fail(refusal)
 		return false
 	default:
 		r.e.Index.Pend(r.job.Key, fleet.PendingCreate{
@@ -306,7 +314,7 @@ func (r *run) claim(ctx context.Context, i int, p podtemplate.Params) bool {
 		r.fail(err)
 	default:
 		r.e.Index.Block(r.job.Key, p.Node, err.Error(), rollout.Time(r.e.Clock.Now().Add(blockFor).UnixNano()))
-		r.blocked(r.job.Plan.Actions[i].Node, err)
+		r.blocked(r.job.Plan.Actions[i].Node, err.Error())
 		t := r.job.Texts
 		r.e.Events.Eventf(r.job.Object, corev1.EventTypeWarning, t.CreateFailed, t.CreateFailedText, err)
 	}
@@ -319,16 +327,35 @@ func (r *run) refused(node int, err error) bool {
 	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 		return false
 	}
-	r.blocked(node, err)
+	text := err.Error()
+	if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
+		text = refusal.Reason()
+	}
+	r.blocked(node, text)
 	return true
+}
+
+// blockRefused gives their verdict to the nodes whose last create was refused, and whose turn did not come in this pass.
+func (r *run) blockRefused(creates []int) {
+	for _, i := range creates {
+		if r.done[i] {
+			r.job.Snapshot.Nodes[r.job.Plan.Actions[i].Node].Refused = ""
+		}
+	}
+	for i := range r.job.Snapshot.Nodes {
+		n, v := &r.job.Snapshot.Nodes[i], r.job.Plan.Verdicts[i].Kind
+		if n.Refused != "" && (v == rollout.Creating || v == rollout.WaitBurst) {
+			r.blocked(i, n.Refused)
+		}
+	}
 }
 
 // blocked changes the verdict of a node on which the plan could not be carried out: the status is made of it, and would say
 // that all is well.
-func (r *run) blocked(node int, err error) {
+func (r *run) blocked(node int, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.job.Snapshot.Nodes[node].Blocked = err.Error()
+	r.job.Snapshot.Nodes[node].Blocked = why
 	r.job.Plan.Verdicts[node] = rollout.Verdict{Kind: rollout.Blocked, Charged: r.job.Plan.Verdicts[node].Charged}
 }
 

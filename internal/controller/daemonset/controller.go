@@ -310,6 +310,9 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		}
 		p.tell(reason, err.Error())
 	}
+	if err != nil && plan.Wake <= timeOf(now) {
+		plan.Wake = 0 // what had no room in this plan waits for the repetition, whose delay grows
+	}
 	again, statusErr := p.writeStatus(ctx, report)
 	p.c.Observer.Decided(p.key, &snapshot, &plan, took)
 	if !claimed && err == nil {

@@ -5,8 +5,10 @@ package daemonset
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,5 +87,82 @@ func TestARefusalIsLoggedOnce(t *testing.T) {
 	pass()
 	if news != 2 || a.c.failures.reasons[a.key] != "" {
 		t.Errorf("a pass that succeeds is told of, or what it mends is remembered: %v", a.c.failures.reasons)
+	}
+}
+
+// A pass that fails leaves it to the growing delay when it is repeated, however much there is to do.
+func TestNoHurryAfterAFailure(t *testing.T) {
+	for _, err := range []error{
+		apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New("quota")),
+		apierrors.NewTooManyRequests("busy", 1), apierrors.NewInternalError(errors.New("down")),
+	} {
+		a := newAdvanced(t, 5, `{burstReplicas: 2}`)
+		a.fail("create", err, false)
+		if after, failure := a.c.Reconcile(t.Context(), a.key); failure == nil || after != 0 && after < time.Second {
+			t.Errorf("%v: comes back after %v, error %v", err, after, failure)
+		}
+	}
+}
+
+// What is refused on many nodes is said of all of them, and the same again as long as it lasts.
+func TestRefusalsOnManyNodesAreOneStory(t *testing.T) {
+	a := newAdvanced(t, 6, standard)
+	a.before = func(verb, name string) error {
+		if verb == "create" {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, name, errors.New("exceeded quota: few"))
+		}
+		return nil
+	}
+	degraded := func() string {
+		_ = a.pass()
+		a.clock.Step(time.Minute)
+		for _, c := range a.set.Object["status"].(map[string]any)["conditions"].([]any) {
+			if m := c.(map[string]any); m["type"] == "Degraded" {
+				return fmt.Sprint(m["message"])
+			}
+		}
+		return ""
+	}
+	var first string
+	for range 6 {
+		first = degraded()
+	}
+	if !strings.Contains(first, "n1: ") || !strings.Contains(first, "n2: ") || !strings.Contains(first, "and 3 nodes more") {
+		t.Errorf("said: %s", first)
+	}
+	a.forgetLog()
+	for range 6 {
+		if again := degraded(); again != first {
+			t.Errorf("said: %s\nand then: %s", first, again)
+		}
+	}
+	if writes := a.wrote("status"); len(writes) > 0 {
+		t.Errorf("%d writes of a status that has not changed", len(writes))
+	}
+}
+
+// Refused adoptions are told in the same words whichever of them is answered first.
+func TestRefusedAdoptionsAreOneStory(t *testing.T) {
+	a := newAdvanced(t, 8, standard)
+	a.orphan(8)
+	for _, p := range a.pods {
+		a.seePod(p)
+	}
+	var calls atomic.Int32
+	a.before = func(verb, name string) error {
+		if verb != "patch" {
+			return nil
+		}
+		if calls.Add(1)%2 == 0 {
+			runtime.Gosched()
+		}
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, name, errors.New("policy"))
+	}
+	for range 10 {
+		_ = a.pass()
+		a.clock.Step(time.Minute)
+	}
+	if n := strings.Count(a.allEvents(), "Warning FailedAdopt"); n != 1 {
+		t.Errorf("%d events about one cause", n)
 	}
 }

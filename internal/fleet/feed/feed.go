@@ -184,6 +184,14 @@ func (f *Feed) makeStreams() []*stream {
 	return streams
 }
 
+// listWatch reads what client-go would take from the API server's cache from the store itself: what the index has already must
+// not go back in time.
 func listWatch(client any, list cache.ListWithContextFunc, watch cache.WatchFuncWithContext) cache.ListerWatcher {
-	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{ListWithContextFunc: list, WatchFuncWithContext: watch}, client)
+	consistent := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		if o.ResourceVersion == "0" {
+			o.ResourceVersion = ""
+		}
+		return list(ctx, o)
+	}
+	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{ListWithContextFunc: consistent, WatchFuncWithContext: watch}, client)
 }

@@ -300,6 +300,7 @@ func TestStartAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.stop()
+		settle()
 		before := r.resources["pods"].watcher
 		// The watch is behind: it has not said that p1 has gone, and p3 come.
 		r.relist("pods", "50", podOf("p2", "n2", "7"), podOf("p3", "n1", "48"))
@@ -317,11 +318,14 @@ func TestStartAgain(t *testing.T) {
 		if err := <-again; err != nil {
 			t.Fatal(err)
 		}
+		settle()
 		if got := r.podsOf(agent); !slices.Equal(got, []string{"n1/p3", "n2/p2"}) {
 			t.Errorf("pods %v", got)
 		}
 		r.resources["nodes"].refuse = []error{apierrors.NewForbidden(corev1.Resource("nodes"), "", errors.New("no role"))}
-		if err := r.feed.Start(ctx); err == nil || r.resources["pods"].watcher.IsStopped() {
+		err := r.feed.Start(ctx)
+		settle()
+		if err == nil || r.resources["pods"].watcher.IsStopped() {
 			t.Errorf("it cannot start again (%v), and does not go on either", err)
 		}
 	})
