@@ -132,10 +132,10 @@ func inPlaceBroken(s *stage) {
 	s.Wait("one node is stuck, and the condition says why", harness.Observed(s.name, s.generation()),
 		harness.StatusIs(s.name, "1 updated and 1 unavailable", func(status status) bool {
 			return status.UpdatedNumberScheduled == 1 && status.NumberUnavailable == 1
-		}), harness.ConditionIs(s.name, kruisedialect.Progressing, corev1.ConditionTrue, kruisedialect.ReasonInProgress),
-		s.waitsFor(broken, "ImagePullBackOff"))
+		}), harness.ConditionIs(s.name, kruisedialect.Progressing, corev1.ConditionFalse, kruisedialect.ReasonPodsFailing),
+		harness.ConditionIs(s.name, kruisedialect.Degraded, corev1.ConditionTrue, kruisedialect.ReasonPodsFailing), s.waitsFor(broken, "ImagePullBackOff"))
 	stuck := s.running(broken)
-	s.wantOutput(s.View().ConditionOf(s.name, kruisedialect.Progressing).Message, stuck[0])
+	s.wantOutput(s.View().ConditionOf(s.name, kruisedialect.Progressing).Message, stuck[0], "container agent: ", "ImagePull")
 	s.roll(two)
 	s.samePods(before)
 }

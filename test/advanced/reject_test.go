@@ -56,7 +56,7 @@ func selectorRejections() []rejection {
 	return []rejection{
 		{"spec: {selector: {matchLabels: {more: label}}, template: {metadata: {labels: {more: label}}}}",
 			[]string{"updates to daemonset spec for fields other than", "'scaleStrategy'", "field is immutable"}},
-		{"spec: {selector: {matchLabels: {app: null}}}", []string{"empty selector is invalid for daemonset"}},
+		{"spec: {selector: {matchLabels: {app: null}}}", []string{"spec.selector", "field is immutable"}},
 		{"spec: {template: {metadata: {labels: {app: other}}}}", []string{"`selector` does not match template `labels`"}},
 		{rolling("selector: {matchExpressions: [{key: a, operator: Like, values: [b]}]}"),
 			[]string{inRolling + "selector.matchExpressions[0].operator", "not a valid selector operator"}},

@@ -98,7 +98,7 @@ func brokenImage(s *stage) {
 	s.Wait("two nodes are stuck, and the condition names them", harness.Observed(s.name, s.generation()),
 		harness.StatusIs(s.name, "2 updated and 2 available", func(status status) bool {
 			return status.UpdatedNumberScheduled == 2 && status.NumberAvailable == 2
-		}), harness.ConditionIs(s.name, kruisedialect.Progressing, corev1.ConditionTrue, kruisedialect.ReasonInProgress))
+		}), harness.ConditionIs(s.name, kruisedialect.Progressing, corev1.ConditionFalse, kruisedialect.ReasonPodsFailing))
 	stuck := s.running(broken)
 	for _, node := range stuck {
 		s.wantOutput(s.View().ConditionOf(s.name, kruisedialect.Progressing).Message, node)
