@@ -193,7 +193,8 @@ verify-clean:
 
 .PHONY: verify-format
 verify-format: ## gofmt and go.mod files have nothing to change
-	@$(STEP) gofmt bash -ec 'test -z "$$(git ls-files -co --exclude-standard "*.go" ":!*/zz_generated.*" | xargs gofmt -l -s | tee /dev/stderr)"'
+	@$(STEP) gofmt bash -ec 'names=$$(git ls-files -co --exclude-standard "*.go" ":!*/zz_generated.*" | xargs gofmt -l -s); \
+		[ -z "$$names" ] || { echo "$$names" >&2; exit 1; }'
 
 .PHONY: verify-tidy
 verify-tidy:
