@@ -14,10 +14,7 @@
 package advanced
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -31,36 +28,17 @@ const firstNodes = 40
 // grace is how long a node may be silent before it is NotReady.
 const grace = 12 * time.Second
 
-// shared is the plane of this run. It is started by the first test that asks for it and stopped by TestMain.
-var shared struct {
-	once    sync.Once
-	cluster *harness.Cluster
-	err     error
-}
+// shared is the plane of this run.
+var shared = harness.Shared{Options: func() (harness.Options, error) {
+	return options(1), nil
+}}
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if shared.cluster != nil {
-		if err := shared.cluster.Stop(code != 0); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
 
 // cluster is the plane that the scenarios share.
 func cluster(t *testing.T) *harness.Cluster {
 	t.Helper()
-	shared.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-		defer cancel()
-		shared.cluster, shared.err = harness.Start(ctx, options(1))
-	})
-	if shared.err != nil {
-		t.Fatal(shared.err)
-	}
-	return shared.cluster
+	return shared.Cluster(t)
 }
 
 func options(managers int) harness.Options {

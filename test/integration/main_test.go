@@ -11,12 +11,8 @@
 package integration
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"sync"
 	"testing"
-	"time"
 
 	"everynode.dev/everynode/test/harness"
 )
@@ -24,41 +20,18 @@ import (
 // firstNodes is how many nodes the plane starts with; tests that want more add them.
 const firstNodes = 24
 
-// shared is the plane of this run. It is started by the first test that asks for it and stopped by TestMain.
-var shared struct {
-	once    sync.Once
-	cluster *harness.Cluster
-	err     error
-}
+// shared is the plane of this run.
+var shared = harness.Shared{Options: func() (harness.Options, error) {
+	controller, err := harness.ControllerUnderTest()
+	return harness.Options{Nodes: firstNodes, Controller: controller}, err
+}}
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if shared.cluster != nil {
-		if err := shared.cluster.Stop(code != 0); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
 
 // cluster is the plane that the tests share.
 func cluster(t *testing.T) *harness.Cluster {
 	t.Helper()
-	shared.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-		defer cancel()
-		controller, err := harness.ControllerUnderTest()
-		if err != nil {
-			shared.err = err
-			return
-		}
-		shared.cluster, shared.err = harness.Start(ctx, harness.Options{Nodes: firstNodes, Controller: controller})
-	})
-	if shared.err != nil {
-		t.Fatal(shared.err)
-	}
-	return shared.cluster
+	return shared.Cluster(t)
 }
 
 // onlyEverynode skips a test of something that upstream's controller does not do.

@@ -15,10 +15,7 @@
 package migration
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -45,38 +42,17 @@ func TestSmoke(t *testing.T) { partway(t) }
 // allNodes is how many nodes the plane has. Recorded templates choose no nodes, so their sets run on all of them.
 const allNodes = 50
 
-// shared is the plane of this run. It is started by the first test that asks for it and stopped by TestMain.
-var shared struct {
-	once    sync.Once
-	cluster *harness.Cluster
-	err     error
-}
+// shared is the plane of this run.
+var shared = harness.Shared{Options: func() (harness.Options, error) {
+	return harness.Options{Nodes: allNodes, Controller: harness.Everynode, Advanced: true, Sim: quick()}, nil
+}}
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if shared.cluster != nil {
-		if err := shared.cluster.Stop(code != 0); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
 
 // cluster is the plane that the tests share.
 func cluster(t *testing.T) *harness.Cluster {
 	t.Helper()
-	shared.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-		defer cancel()
-		shared.cluster, shared.err = harness.Start(ctx, harness.Options{
-			Nodes: allNodes, Controller: harness.Everynode, Advanced: true, Sim: quick(),
-		})
-	})
-	if shared.err != nil {
-		t.Fatal(shared.err)
-	}
-	return shared.cluster
+	return shared.Cluster(t)
 }
 
 // quick is a profile whose delays can be seen and not felt.
