@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package openyurt_test
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"everynode.dev/everynode/api/openyurt"
+)
+
+func TestStrategy(t *testing.T) {
+	for text, want := range map[string]openyurt.Strategy{
+		"OTA": openyurt.OTA, "ota": openyurt.OTA, "oTa": openyurt.OTA,
+		"AdvancedRollingUpdate": openyurt.AdvancedRollingUpdate, "advancedrollingupdate": openyurt.AdvancedRollingUpdate,
+		"ADVANCEDROLLINGUPDATE": openyurt.AdvancedRollingUpdate,
+	} {
+		got, ok := openyurt.ParseStrategy(text)
+		if !ok || got != want {
+			t.Errorf("%q: %q, %v", text, got, ok)
+		}
+		if again, ok := openyurt.ParseStrategy(got.Format()); !ok || again != got {
+			t.Errorf("%q is written as %q, and read as %q", text, got.Format(), again)
+		}
+	}
+	for _, text := range []string{"", "RollingUpdate", "auto", " OTA", "OTA ", "Advanced Rolling Update", "OnDelete"} {
+		if got, ok := openyurt.ParseStrategy(text); ok || got != "" {
+			t.Errorf("%q: %q, %v", text, got, ok)
+		}
+	}
+}
+
+func TestMaxUnavailable(t *testing.T) {
+	for text, want := range map[string]intstr.IntOrString{
+		"": intstr.FromString("10%"), "1": intstr.FromInt32(1), "007": intstr.FromInt32(7), "2147483647": intstr.FromInt32(2147483647),
+		"1%": intstr.FromString("1%"), "30%": intstr.FromString("30%"), "030%": intstr.FromString("30%"), "100%": intstr.FromString("100%"),
+	} {
+		got, ok := openyurt.ParseMaxUnavailable(text)
+		if !ok || got != want {
+			t.Errorf("%q: %v, %v, want %v", text, got.String(), ok, want.String())
+		}
+		if again, ok := openyurt.ParseMaxUnavailable(openyurt.FormatMaxUnavailable(got)); !ok || again != got {
+			t.Errorf("%q is written as %q, and read as %v", text, openyurt.FormatMaxUnavailable(got), again.String())
+		}
+	}
+	for _, text := range []string{"0", "0%", "00", "-1", "+1", "-5%", "101%", "%", "%%", "10%%", "10 %", " 10%", "x", "x%", "1.5", "1e3", "2147483648", "10%x", "٣"} {
+		if got, ok := openyurt.ParseMaxUnavailable(text); ok {
+			t.Errorf("%q: %v", text, got.String())
+		}
+	}
+}
+
+func TestRevision(t *testing.T) {
+	if got := openyurt.FormatRevision("6d4757bf68"); got != "controllerrevision: 6d4757bf68" {
+		t.Errorf("message %q", got)
+	}
+	for _, hash := range []string{"6d4757bf68", "a", "x: y"} {
+		if got, ok := openyurt.ParseRevision(openyurt.FormatRevision(hash)); !ok || got != hash {
+			t.Errorf("%q: %q, %v", hash, got, ok)
+		}
+	}
+	for _, message := range []string{"", "controllerrevision: ", "controllerrevision:x", "6d4757bf68", "pull image job x failed", "ControllerRevision: x"} {
+		if got, ok := openyurt.ParseRevision(message); ok {
+			t.Errorf("%q: %q", message, got)
+		}
+	}
+}
