@@ -100,14 +100,13 @@ func verdicts(tree *arch.Tree) (string, error) {
 // details lists what can be said beside a verdict.
 func details(b *strings.Builder, groups []group) {
 	for _, g := range groups {
-		if len(g.constants) == 0 || g.constants[0].kind != "Detail" {
+		if len(g.constants) == 0 || g.constants[0].kind != "Detail" || g.constants[0].number == int(rollout.NoDetail) {
 			continue
 		}
-		b.WriteString("\n## Details of `recreating`, where the pod should have been changed in place\n\n| detail | meaning |\n|---|---|\n")
+		fmt.Fprintf(b, "\n## %s\n\n| detail | meaning |\n|---|---|\n", strings.TrimSuffix(g.heading, "."))
 		for _, d := range g.constants {
-			if detail := rollout.Detail(d.number); detail != rollout.NoDetail {
-				fmt.Fprintf(b, "| `%s` | %s |\n", detail, cell(detail.Sentence()))
-			}
+			detail := rollout.Detail(d.number)
+			fmt.Fprintf(b, "| `%s` | %s |\n", detail, cell(detail.Sentence()))
 		}
 	}
 }

@@ -136,14 +136,18 @@
 //	 9  a change in place is under way             wait-grace, wait-in-place
 //	10  no live pod                                wait-terminating, not-wanted (MayStay) without pods
 //	11  a current pod                              wait-available, stays (MayStay), up-to-date
-//	12  an old pod, OnDelete                       wait-on-delete
+//	12  an old pod, OnDelete                       wait-on-delete, wait-owner (Announce)
 //	13  an old pod, the node is held               wait-eligible (MayStay), wait-paused, wait-selector, wait-partition
 //	14  an old pod, Node.Blocked is set            blocked
-//	15  an old pod, its update starts now          recreating, updating-in-place, surging, removing (MayStay with surge), or
+//	15  an old pod, its node is left out           wait-unreachable
+//	16  an old pod, its images are not there yet   wait-image
+//	17  an old pod, its update starts now          recreating, updating-in-place, surging, removing (MayStay with surge), or
 //	                                               preparing; wait-burst without room
-//	16  an old pod that is not available           wait-replacing
-//	17  an old pod, MayStay, surge                 wait-surge-remove
-//	18  an old pod                                 wait-budget
+//	18  an old pod that is not available           wait-replacing
+//	19  an old pod, MayStay, surge                 wait-surge-remove
+//	20  an old pod                                 wait-budget
+//
+// Where a guest would have to do something of lines 2, 3, 5 and 6, or wait for something of lines 7 to 9, its verdict is wait-controller.
 //
 // Without surge the old pod of a MayStay node is replaced like any other, as upstream does: the node then ends without one.
 // With EligibleOnly it stays until the node has to run the pod again, or must not any more.

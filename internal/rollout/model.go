@@ -61,6 +61,21 @@ type Set struct {
 	InPlace bool
 	// Grace is how long a pod that is to be changed in place is not ready before that happens.
 	Grace time.Duration
+	// Guest means that another controller keeps the pods: it creates, repairs and removes them. A plan then holds nothing but
+	// deletes of old pods for the update, and announcements. There is no surge, and no change in place.
+	Guest       bool
+	Unreachable Unreachable
+	// Announce is whether each pod says if there is a newer revision. If not, what pods still say of it is withdrawn.
+	Announce bool
+}
+
+// Unreachable says how a rolling update deals with nodes that are not ready. The zero value treats them like all others.
+type Unreachable struct {
+	// Skip leaves nodes that are not ready out: no update starts there, and they are charged only if the update may be why they
+	// are not ready (see the package comment).
+	Skip bool
+	// Blame is how long after the update touched a node its going down is put down to the update.
+	Blame time.Duration
 }
 
 // Limits say how far a rolling update may go, whatever the budget. The zero value lets it go to the end.
@@ -144,6 +159,11 @@ type Node struct {
 	Blocked string
 	// Refused, when not empty, is why the API server has refused the last create for this node; the next one then comes after all else.
 	Refused string
+	// ImageWait is whether the images of the wanted revision are not on the node yet, and its update is to wait for them; set only
+	// for sets that ask for that. ImageUntil is when the update starts all the same; 0 means that no end is known, because nobody
+	// has been told to pull them yet.
+	ImageWait  bool
+	ImageUntil Time
 	// Last is the index of the revision that the node's last pod had, or that it was to get next when that pod was deleted
 	// for an update; NoRevision when nothing is known. It is looked at when a pod is missing on a node that is held.
 	Last int
@@ -161,7 +181,10 @@ type Pod struct {
 	Scheduled bool
 	// Deleting is whether the pod has a deletion timestamp, or a delete of ours for it is under way.
 	Deleting bool
-	Ready    bool
+	// DeletedAt is when its deletion was asked for: deletionTimestamp less deletionGracePeriodSeconds. It is 0 when the pod is not
+	// being deleted, or when that is not known.
+	DeletedAt Time
+	Ready     bool
 	// Gate is whether the pod has the readiness gate without which it cannot be changed in place.
 	Gate bool
 	Hook Hook
@@ -179,9 +202,21 @@ type Pod struct {
 	Doubtful bool
 	// NoResize is whether the API server has refused to change the pod's resources.
 	NoResize bool
+	// Announced is what the pod says of whether there is a newer revision.
+	Announced Announced
 	// Trouble is what the pod says of why it does not start; empty if it says no such thing. Decide does not look at it: it is for
 	// whoever explains a verdict.
 	Trouble string
+}
+
+// Announced is what a pod says of whether there is a newer revision; the zero value says nothing.
+type Announced struct {
+	// Said is whether it says anything of it.
+	Said bool
+	// Old is whether it says that there is a newer revision.
+	Old bool
+	// Revision is the index of the revision that it says is the newest, or NoRevision.
+	Revision int
 }
 
 // Hook says how a pod stands to the set's preDelete hook.

@@ -17,6 +17,20 @@ type Plan struct {
 	Budget Budget
 	Notes  []Note
 	Memory Memory
+	// Announcements are what pods are to say of whether there is a newer revision, in the order of the nodes. They are no actions
+	// and have no verdicts; together with the actions there are at most Set.Burst of them.
+	Announcements []Announcement
+}
+
+// Announcement is one write to a pod that changes what it says of whether there is a newer revision than its own.
+type Announcement struct {
+	// Node is the index of the node in Snapshot.Nodes.
+	Node     int
+	Pod, UID string
+	// Old is what the pod is to say: that there is a newer revision, which is Set.Update.
+	Old bool
+	// Withdraw is whether the pod is to say nothing of it any more.
+	Withdraw bool
 }
 
 // ActionKind says what an Action does.
@@ -96,6 +110,10 @@ const (
 	WaitProgressive // the pod is missing; the partition keeps it from being created
 	WaitGrace       // the pod is not ready, and is changed in place when the grace period is over
 	WaitInPlace     // the pod has been changed in place; the node does not run it yet
+	WaitImage       // the pod is old; the images of the new one are not on the node yet
+	WaitUnreachable // the node is not ready; the update leaves it out, and Detail says whether it is charged
+	WaitController  // what is to be done here is up to the controller that keeps the pods (Set.Guest)
+	WaitOwner       // the pod is old and says so; OnDelete leaves it to the owner of the node (Set.Announce)
 
 	Blocked // a write was refused; Node.Blocked says why
 )
@@ -109,22 +127,29 @@ type Verdict struct {
 	Detail Detail
 }
 
-// Detail says why a pod is recreated and not changed in place, although the set asks for that.
+// Detail says more about a verdict.
 type Detail uint8
 
 // The details.
 const (
-	NoDetail            Detail = iota
-	DetailNotInHistory         // the pod's revision is not in the history (any more)
-	DetailNoGate               // the pod has no readiness gate for it
-	DetailTemplate             // the templates differ in something that cannot be changed in place
-	DetailInitImage            // the image of an init container differs
-	DetailFieldRef             // a label, annotation or amount of a resource differs that an environment variable reads
-	DetailResources            // the resources differ, and changing them in place is not enabled
-	DetailResize               // the resources differ in a way that cannot be changed in place
-	DetailResizeRefused        // the API server has refused to change the resources
-	DetailInfeasible           // the node cannot give the pod the resources that it has been changed to
-	DetailUnfinished           // another controller has begun a change that cannot be gone on with
+	NoDetail Detail = iota // the verdict says it all
+
+	// Details of `recreating`, where the pod should have been changed in place.
+	DetailNotInHistory  // the pod's revision is not in the history (any more)
+	DetailNoGate        // the pod has no readiness gate for it
+	DetailTemplate      // the templates differ in something that cannot be changed in place
+	DetailInitImage     // the image of an init container differs
+	DetailFieldRef      // a label, annotation or amount of a resource differs that an environment variable reads
+	DetailResources     // the resources differ, and changing them in place is not enabled
+	DetailResize        // the resources differ in a way that cannot be changed in place
+	DetailResizeRefused // the API server has refused to change the resources
+	DetailInfeasible    // the node cannot give the pod the resources that it has been changed to
+	DetailUnfinished    // another controller has begun a change that cannot be gone on with
+
+	// Details of `wait-unreachable`.
+	DetailDownBefore      // the update has not touched the node, or did so when it had been down for long
+	DetailDownAfterUpdate // the node went down when the update touched it, or soon after: it is charged
+	DetailDownLater       // the node went down long after the update touched it
 )
 
 // Budget is the update budget of one plan, for people and metrics.

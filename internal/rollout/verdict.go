@@ -38,7 +38,17 @@ func (k VerdictKind) text() (name, sentence string) {
 	if int(k) >= verdictCount {
 		return fmt.Sprintf("verdict-%d", k), "unknown verdict"
 	}
-	t := [verdictCount][2]string{
+	if k.Waits() {
+		t := k.waiting()
+		return t[0], t[1]
+	}
+	t := k.calm()
+	return t[0], t[1]
+}
+
+// calm holds the texts of the verdicts that wait for nothing, waiting those of the others.
+func (k VerdictKind) calm() [2]string {
+	return [WaitAvailable][2]string{
 		NotEvaluated:     {"not-evaluated", "placement or the wanted revision is not known yet; nothing is done"},
 		UpToDate:         {"up-to-date", "the pod is of the wanted revision and available"},
 		NotWanted:        {"not-wanted", "the node needs no pod and has none"},
@@ -55,30 +65,38 @@ func (k VerdictKind) text() (name, sentence string) {
 		Restoring:        {"restoring", "the pod was to be deleted and is wanted again; its preDelete hook is told"},
 		UpdatingInPlace:  {"updating-in-place", "the old pod is changed in place"},
 		FinishingInPlace: {"finishing-in-place", "the node runs the changed pod, or the change was called off; the pod may be ready again"},
-		WaitAvailable:    {"wait-available", "the new pod is not available yet"},
-		WaitTerminating:  {"wait-terminating", "a pod is terminating; nothing else is done before it is gone"},
-		WaitBudget:       {"wait-budget", "the pod is old; the update budget is used up"},
-		WaitReplacing:    {"wait-replacing", "the pod is old and not available; as many nodes as allowed are being replaced already"},
-		WaitOnDelete:     {"wait-on-delete", "the pod is old; the strategy OnDelete leaves it to you to delete it"},
-		WaitBackoff:      {"wait-backoff", "the pod failed again; its replacement waits for the back-off"},
-		WaitBurst:        {"wait-burst", "there is something to do, but this pass already makes as many writes as allowed"},
-		WaitSurgeRemove:  {"wait-surge-remove", "no new pod may be placed here; the old one goes when enough pods are available elsewhere"},
-		WaitCollection:   {"wait-collection", "the node is gone; its pods are left to the pod garbage collector"},
-		WaitHook:         {"wait-hook", "a pod is to be deleted; its preDelete hook has not released it yet"},
-		WaitPaused:       {"wait-paused", "the pod is old; the update is paused"},
-		WaitPartition:    {"wait-partition", "the pod is old; the partition keeps it as it is"},
-		WaitSelector:     {"wait-selector", "the pod is old; the update is restricted to other nodes"},
-		WaitEligible:     {"wait-eligible", "the pod is old; it may stay, but no new one may be placed here, so it is not updated"},
-		WaitProgressive:  {"wait-progressive", "the pod is missing; the partition does not allow to create it yet"},
-		WaitGrace:        {"wait-grace", "the old pod is not ready, and is changed in place when its grace period is over"},
-		WaitInPlace:      {"wait-in-place", "the pod has been changed in place; the node does not run the change yet"},
-		Blocked:          {"blocked", "a write for this node was refused"},
 	}[k]
-	return t[0], t[1]
+}
+
+func (k VerdictKind) waiting() [2]string {
+	return [verdictCount][2]string{
+		WaitAvailable:   {"wait-available", "the new pod is not available yet"},
+		WaitTerminating: {"wait-terminating", "a pod is terminating; nothing else is done before it is gone"},
+		WaitBudget:      {"wait-budget", "the pod is old; the update budget is used up"},
+		WaitReplacing:   {"wait-replacing", "the pod is old and not available; as many nodes as allowed are being replaced already"},
+		WaitOnDelete:    {"wait-on-delete", "the pod is old; the strategy OnDelete leaves it to you to delete it"},
+		WaitBackoff:     {"wait-backoff", "the pod failed again; its replacement waits for the back-off"},
+		WaitBurst:       {"wait-burst", "there is something to do, but this pass already makes as many writes as allowed"},
+		WaitSurgeRemove: {"wait-surge-remove", "no new pod may be placed here; the old one goes when enough pods are available elsewhere"},
+		WaitCollection:  {"wait-collection", "the node is gone; its pods are left to the pod garbage collector"},
+		WaitHook:        {"wait-hook", "a pod is to be deleted; its preDelete hook has not released it yet"},
+		WaitPaused:      {"wait-paused", "the pod is old; the update is paused"},
+		WaitPartition:   {"wait-partition", "the pod is old; the partition keeps it as it is"},
+		WaitSelector:    {"wait-selector", "the pod is old; the update is restricted to other nodes"},
+		WaitEligible:    {"wait-eligible", "the pod is old; it may stay, but no new one may be placed here, so it is not updated"},
+		WaitProgressive: {"wait-progressive", "the pod is missing; the partition does not allow to create it yet"},
+		WaitGrace:       {"wait-grace", "the old pod is not ready, and is changed in place when its grace period is over"},
+		WaitInPlace:     {"wait-in-place", "the pod has been changed in place; the node does not run the change yet"},
+		WaitImage:       {"wait-image", "the pod is old; the node has not pulled the images of the new one yet"},
+		WaitUnreachable: {"wait-unreachable", "the node is not ready; the update leaves it out until it is"},
+		WaitController:  {"wait-controller", "something is to be created, repaired or removed; that is up to the controller that keeps the pods"},
+		WaitOwner:       {"wait-owner", "the pod is old and says so; it is updated when the owner of the node says so"},
+		Blocked:         {"blocked", "a write for this node was refused"},
+	}[k]
 }
 
 // detailCount is the number of details.
-const detailCount = int(DetailUnfinished) + 1
+const detailCount = int(DetailDownLater) + 1
 
 // String returns the name of a detail; empty for none.
 func (d Detail) String() string { return d.text()[0] }
@@ -101,5 +119,9 @@ func (d Detail) text() [2]string {
 		DetailResizeRefused: {"resize-refused", "it cannot be changed in place: the API server refused to change its resources"},
 		DetailInfeasible:    {"infeasible", "its change in place cannot come to an end: the node cannot give it the wanted resources"},
 		DetailUnfinished:    {"unfinished", "its change in place cannot come to an end: it needs a restart that only the controller which began it can make"},
+
+		DetailDownBefore:      {"down-before", "it went down before the update touched it, so it takes no slot of the budget"},
+		DetailDownAfterUpdate: {"down-after-update", "it went down when the update touched it or soon after, so it takes a slot of the budget"},
+		DetailDownLater:       {"down-later", "it went down long after the update touched it, so it takes no slot of the budget"},
 	}[d]
 }

@@ -34,9 +34,10 @@ func GroupOf(kind rollout.VerdictKind) Group {
 	case rollout.WaitTerminating, rollout.WaitHook:
 		return Going
 	case rollout.WaitBudget, rollout.WaitReplacing, rollout.WaitOnDelete, rollout.WaitBurst, rollout.WaitSurgeRemove,
-		rollout.WaitEligible, rollout.WaitPaused, rollout.WaitPartition, rollout.WaitSelector, rollout.WaitProgressive:
+		rollout.WaitEligible, rollout.WaitPaused, rollout.WaitPartition, rollout.WaitSelector, rollout.WaitProgressive,
+		rollout.WaitImage, rollout.WaitController, rollout.WaitOwner:
 		return Queued
-	case rollout.WaitBackoff, rollout.WaitCollection, rollout.Blocked:
+	case rollout.WaitBackoff, rollout.WaitCollection, rollout.WaitUnreachable, rollout.Blocked:
 		return Held
 	default:
 		return Aside
