@@ -44,3 +44,18 @@ type Change struct {
 	// Hash is that of the revision To.
 	Hash string
 }
+
+// Announcement is what a pod is to say of whether there is a newer revision.
+type Announcement struct {
+	// UID is that of the pod.
+	UID string
+	// Old is whether there is one, and Turned whether the pod has said otherwise, or nothing that can be read.
+	Old, Turned bool
+	// Hash is the newest revision.
+	Hash string
+	// Withdraw is whether the pod is not to say anything any more.
+	Withdraw bool
+}
+
+// AnnounceFunc makes the edit that lets a pod say so.
+type AnnounceFunc func(a Announcement, now time.Time) Edit

@@ -31,6 +31,16 @@ type PodFacts struct {
 	Finalizers []string
 	// Trouble is what the pod says of why it does not start, for people; empty if it says no such thing.
 	Trouble string
+	// Announced is what the pod says of whether there is a newer revision.
+	Announced Announced
+}
+
+// Announced is what a pod says of whether there is a newer revision.
+type Announced struct {
+	// Said is whether it says anything, and Old that there is one.
+	Said, Old bool
+	// Hash is the newest revision, as in the label controller-revision-hash; empty if the pod names none.
+	Hash string
 }
 
 // FactsFunc reads the facts of a pod; nil when there is nothing to know, which is what a pod of another dialect should come

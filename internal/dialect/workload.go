@@ -38,6 +38,9 @@ type Workload struct {
 	CollisionCount *int32
 	// Set is the specification for the core; Set.Update is filled in once the revision is known.
 	Set rollout.Set
+	// Plain is Set without what annotations of OpenYurt ask for; nil if they ask for nothing. It is what counts where OpenYurt's own manager
+	// is at work.
+	Plain *rollout.Set
 	// Placement are the compiled rules of where the pods may run.
 	Placement *placement.Rules
 	// NodeSelector says which nodes an update may start on; nil means all. Set.Selective has to be set for it to have an

@@ -166,7 +166,7 @@ func TestADoomedPodStaysDoomedUntilItIsGone(t *testing.T) {
 	f.node("a")
 	key := f.set("ds")
 	p := f.put(pod("p", "a", "ds"))
-	f.x.Doom(p.UID)
+	f.x.Doom(p.UID, 0)
 	f.want(key, "a=must-run[p†] ")
 	f.put(p) // an update by the kubelet that crossed our delete
 	f.want(key, "a=must-run[p†] ")
@@ -180,7 +180,7 @@ func TestARefusedDeleteDoesNotNotify(t *testing.T) {
 	f.node("a")
 	f.set("ds")
 	p := f.put(pod("p", "a", "ds"))
-	f.x.Doom(p.UID)
+	f.x.Doom(p.UID, 0)
 	clear(f.noted)
 	f.x.Spare(p.UID)
 	if len(f.noted) != 0 {

@@ -19,27 +19,52 @@ type Resolved struct {
 	revision.Resolution
 }
 
+// Observe is Resolve for a set whose history another controller writes: the newest revision is that of the template, whatever this one would
+// make of it. seen is whether the other controller has seen the template; if not, or if it cannot be told which revision is the newest, there
+// is no current one. Other revisions with the same data count as duplicates.
+func Observe(owned []Revision, seen bool) *Resolved {
+	r := entriesOf(owned)
+	last := len(owned) - 1
+	r.Current = rollout.NoRevision
+	switch {
+	case !seen || last < 0 || last > 0 && owned[last-1].Number == owned[last].Number:
+	case owned[last].Template == nil:
+		r.Current = last
+	default:
+		r.Resolution = revision.Resolve(r.Entries, owned[last].Template)
+	}
+	return r
+}
+
 // Resolve looks for the template of w among the revisions that it controls.
 func Resolve(w *dialect.Workload, owned []Revision) *Resolved {
-	r := &Resolved{Revisions: owned, Entries: make([]revision.Entry, len(owned))}
-	for i, o := range owned {
-		r.Entries[i] = revision.Entry{Name: o.Name, Hash: o.Hash, UID: o.UID, Number: o.Number, Template: o.Template}
-	}
+	r := entriesOf(owned)
 	r.Resolution = revision.Resolve(r.Entries, w.Template)
 	return r
 }
 
+func entriesOf(owned []Revision) *Resolved {
+	r := &Resolved{Revisions: owned, Entries: make([]revision.Entry, len(owned))}
+	for i, o := range owned {
+		r.Entries[i] = revision.Entry{Name: o.Name, Hash: o.Hash, UID: o.UID, Number: o.Number, Template: o.Template}
+	}
+	return r
+}
+
 // History is what a Snapshot needs of it. Duplicates of the current revision count as the current one; a template without a
-// revision counts as one that comes after all others.
+// revision counts as one that comes after all others, but for a guest, whose template has the revision that another controller gives it.
 func (r *Resolved) History(w *dialect.Workload) History {
 	h := History{Of: w, Update: r.Current, Index: make(map[string]int, len(r.Entries)), Generation: -1}
 	for i, e := range r.Entries {
 		h.Revisions = append(h.Revisions, rollout.Revision{Name: e.Hash, Number: e.Number})
 		h.Index[e.Hash] = i
 	}
-	if r.Current >= 0 {
+	switch {
+	case r.Current >= 0:
 		h.Updated = r.Revisions[r.Current].Created
-	} else {
+	case w.Set.Guest:
+		h.Update = rollout.NoRevision
+	default:
 		h.Update = len(h.Revisions)
 		h.Revisions = append(h.Revisions, rollout.Revision{Name: Unwritten, Number: r.Number})
 	}

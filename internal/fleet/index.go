@@ -106,8 +106,9 @@ type podRecord struct {
 	labels *labelEntry
 	nodeID int // of Node; -1 without
 	// doomed is set when a delete of ours is under way or has been answered: the pod counts as terminating even if its
-	// newest version does not say so yet.
-	doomed bool
+	// newest version does not say so yet; doomedAt is when it was sent.
+	doomed   bool
+	doomedAt rollout.Time
 	// unsettled is set when no definite answer to a delete came.
 	unsettled bool
 	// doubt is until when an edit of ours without a definite answer may still take effect; 0 for none. noResize is set when the API

@@ -225,12 +225,12 @@ func (x *Index) Versions() (pods, nodes string) {
 	return x.podsRV, x.nodes.rv
 }
 
-// Doom records that a delete of the pod is about to be sent: from now on it counts as terminating.
-func (x *Index) Doom(uid types.UID) {
+// Doom records that a delete of the pod is about to be sent at that time: from now on it counts as terminating.
+func (x *Index) Doom(uid types.UID, at rollout.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if p := x.pods[uid]; p != nil {
-		p.doomed = true
+		p.doomed, p.doomedAt = true, at
 	}
 }
 
@@ -240,7 +240,7 @@ func (x *Index) Spare(uid types.UID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if p := x.pods[uid]; p != nil {
-		p.doomed = false
+		p.doomed, p.doomedAt = false, 0
 		if s := x.byUID[p.Owner]; s != nil {
 			delete(s.heirs, uid)
 		}

@@ -5,6 +5,7 @@ package fleet
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -44,6 +45,8 @@ type Pod struct {
 	Phase      rollout.Phase
 	Scheduled  bool
 	Deleting   bool
+	// DeletedAt is when the deletion was asked for; 0 for none.
+	DeletedAt  rollout.Time
 	Ready      bool
 	ReadySince rollout.Time
 	Created    rollout.Time
@@ -82,7 +85,7 @@ func PodFrom(p *corev1.Pod) (rec Pod, ok bool) {
 		Node: placement.TargetNode(p), Labels: p.Labels,
 		Hash: p.Labels[hashLabel], Generation: -1,
 		Phase: phaseOf(p.Status.Phase), Scheduled: p.Spec.NodeName != "",
-		Deleting: p.DeletionTimestamp != nil, Created: timeOf(p.CreationTimestamp),
+		Deleting: p.DeletionTimestamp != nil, DeletedAt: deletedAt(p), Created: timeOf(p.CreationTimestamp),
 	}
 	if owner != nil {
 		rec.Owner = owner.UID
@@ -114,6 +117,18 @@ func phaseOf(p corev1.PodPhase) rollout.Phase {
 	default:
 		return rollout.Pending
 	}
+}
+
+// deletedAt is when the deletion of a pod was asked for: the API server writes down when the grace period ends.
+func deletedAt(p *corev1.Pod) rollout.Time {
+	if p.DeletionTimestamp.IsZero() {
+		return 0
+	}
+	at := timeOf(*p.DeletionTimestamp)
+	if grace := p.DeletionGracePeriodSeconds; grace != nil {
+		at = at.Add(-time.Duration(*grace) * time.Second)
+	}
+	return at
 }
 
 func timeOf(t metav1.Time) rollout.Time {

@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -55,6 +56,7 @@ func (x *Index) Snapshot(key Key, h History, now rollout.Time) (s rollout.Snapsh
 		for p := c.pods; p != nil; p = p.next {
 			pods = append(pods, podOf(set.workload, p, lookup.of(p)))
 			unblock = min0(unblock, arrive(&pods[len(pods)-1], p.Facts, now))
+			pods[len(pods)-1].Announced = lookup.announced(p.Facts)
 		}
 		s.Nodes = append(s.Nodes, rollout.Node{
 			Name: n.Name, Fit: c.fit, Gone: !n.exists, Ready: n.Ready, Since: n.Since, Pods: pods[first:len(pods):len(pods)],
@@ -99,7 +101,7 @@ func min0(a, b rollout.Time) rollout.Time {
 func podOf(w *dialect.Workload, p *podRecord, revision int) rollout.Pod {
 	pod := rollout.Pod{
 		Name: p.Name, UID: string(p.UID), Revision: revision, Phase: p.Phase, Scheduled: p.Scheduled,
-		Deleting: p.Deleting || p.doomed, Ready: p.Ready, ReadySince: p.ReadySince, Created: p.Created,
+		Deleting: p.Deleting || p.doomed, DeletedAt: cmp.Or(p.DeletedAt, p.doomedAt), Ready: p.Ready, ReadySince: p.ReadySince, Created: p.Created,
 		Doubtful: p.doubt != 0, NoResize: p.noResize,
 	}
 	if p.Facts != nil {
@@ -155,6 +157,32 @@ func (l *revisionLookup) of(p *podRecord) int {
 	}
 	l.lastHash, l.last, l.valid = p.Hash, l.index(p.Hash), true
 	return l.last
+}
+
+// announced is what a pod says of whether there is a newer revision.
+func (l *revisionLookup) announced(f *dialect.PodFacts) rollout.Announced {
+	if f == nil || !f.Announced.Said {
+		return rollout.Announced{}
+	}
+	return rollout.Announced{Said: true, Old: f.Announced.Old, Revision: l.index(f.Announced.Hash)}
+}
+
+// Announced is whether any pod of the set says if there is a newer revision.
+func (x *Index) Announced(key Key) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s := x.sets[key]
+	if s == nil {
+		return false
+	}
+	for id := range s.cells {
+		for p := s.cells[id].pods; p != nil; p = p.next {
+			if p.Facts != nil && p.Facts.Announced.Said {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Block keeps pods from being created for the set on the node until then, for the reason given.

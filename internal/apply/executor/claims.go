@@ -21,7 +21,8 @@ import (
 // Claims brings in order, before a decision, what belongs to the set: it sends again every delete that has no definite answer yet, looks
 // for the pod of every create that has none and at the pod of every edit, adopts the orphans that the set selects, and releases pods that it selects no longer. It
 // does a limited number of these at a time; done is false when there are more. mayAdopt is asked once, before the first
-// adoption, whether the set still exists and is not being deleted; it has to ask the API server itself.
+// adoption, whether the set still exists and is not being deleted; it has to ask the API server itself. Without mayAdopt whose pods are whose
+// is left to another controller.
 func (e *Executor) Claims(ctx context.Context, key fleet.Key, owner metav1.OwnerReference, mayAdopt func(context.Context) error) (done bool, err error) {
 	claims := e.Index.Claims(key)
 	var todo []func() error
@@ -33,6 +34,9 @@ func (e *Executor) Claims(ctx context.Context, key fleet.Key, owner metav1.Owner
 	}
 	for _, d := range claims.Doubts {
 		todo = append(todo, func() error { return e.dispel(ctx, d) })
+	}
+	if mayAdopt == nil {
+		claims.Adopt, claims.Release = nil, nil
 	}
 	for _, p := range claims.Release {
 		todo = append(todo, func() error { return e.release(ctx, p, owner.UID) })

@@ -71,6 +71,8 @@ type Job struct {
 	Maker func(revision int) *podtemplate.Maker
 	// Edits are nil for a dialect that has none; Change says what a Patch from one revision to another is.
 	Edits dialect.Edits
+	// Announce makes the edits for the announcements of the plan; nil for a dialect that has none.
+	Announce dialect.AnnounceFunc
 	// MayWrite is asked before every write: another controller may have come to work meanwhile.
 	MayWrite func() bool
 	Change   func(from, to int) dialect.Change
@@ -89,7 +91,7 @@ func (e *Executor) Run(ctx context.Context, job *Job) error {
 			creates = append(creates, i)
 		case rollout.Delete:
 			deletes = append(deletes, i)
-			e.Index.Doom(types.UID(a.UID))
+			e.Index.Doom(types.UID(a.UID), rollout.Time(e.Clock.Now().UnixNano()))
 			if a.Reason == rollout.Recreating {
 				e.Index.Promise(types.UID(a.UID), job.Snapshot.Revisions[job.Snapshot.Set.Update].Name)
 			}
@@ -99,6 +101,7 @@ func (e *Executor) Run(ctx context.Context, job *Job) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { r.deleteAll(ctx, deletes) })
 	wg.Go(func() { r.editAll(ctx) })
+	wg.Go(func() { r.announceAll(ctx) })
 	r.createAll(ctx, creates)
 	wg.Wait()
 	r.blockRefused(creates)

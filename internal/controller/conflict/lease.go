@@ -14,18 +14,33 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// KruiseNamespace and KruiseLease name the lease that the leader of OpenKruise's manager holds unless told otherwise.
-const (
-	KruiseNamespace = "kruise-system"
-	KruiseLease     = "kruise-manager"
-)
+// Other is a manager that does the work of a dialect where it runs.
+type Other struct {
+	// Name is how it is called in a sentence, Dialect the name of the dialect.
+	Name, Dialect string
+	// Namespace and Lease name the lease that its leader holds unless told otherwise.
+	Namespace, Lease string
+}
 
-// KruiseMessage tells what is wrong and how to mend it.
-const KruiseMessage = "OpenKruise's own manager is at work (it holds the lease " + KruiseNamespace + "/" + KruiseLease + "), so the dialect of OpenKruise writes nothing: " +
-	"either scale that manager to zero, or leave kruise out of --dialects of everynode-manager"
+// OpenKruise is OpenKruise's own manager.
+func OpenKruise() Other {
+	return Other{Name: "OpenKruise's own manager", Dialect: "kruise", Namespace: "kruise-system", Lease: "kruise-manager"}
+}
 
-// LeaseGuard finds out whether OpenKruise's own manager runs, by the lease of its leader. Make one with NewLeaseGuard.
+// OpenYurt is yurt-manager. Its lease is named in openyurtio/openyurt, cmd/yurt-manager/app/options/generic.go.
+func OpenYurt() Other {
+	return Other{Name: "OpenYurt's own yurt-manager", Dialect: "openyurt", Namespace: "kube-system", Lease: "yurt-manager"}
+}
+
+// message tells what is wrong and how to mend it.
+func (o Other) message() string {
+	return o.Name + " is at work (it holds the lease " + o.Namespace + "/" + o.Lease + "), so nothing is written for the dialect " + o.Dialect + ": " +
+		"either scale that manager to zero, or leave " + o.Dialect + " out of --dialects of everynode-manager"
+}
+
+// LeaseGuard finds out whether another manager runs, by the lease of its leader. Make one with NewLeaseGuard.
 type LeaseGuard struct {
+	other   Other
 	client  kubernetes.Interface
 	clock   clock.WithTicker
 	changed func(mayWrite bool)
@@ -37,10 +52,19 @@ type LeaseGuard struct {
 	since   time.Time
 }
 
-// NewLeaseGuard returns a guard that does not let anybody write until Run has looked for the first time, and after OpenKruise's manager
-// was seen, until settle has returned. changed is called from Run when the answer of MayWrite has changed.
-func NewLeaseGuard(client kubernetes.Interface, c clock.WithTicker, settle Settle, changed func(mayWrite bool)) *LeaseGuard {
-	return &LeaseGuard{client: client, clock: c, changed: changed, permit: permit{settle: settle}}
+// LeaseOptions are the parts of a LeaseGuard; all are required.
+type LeaseOptions struct {
+	Client kubernetes.Interface
+	Clock  clock.WithTicker
+	// Settle is called after the other was seen, before MayWrite is true again.
+	Settle Settle
+	// Changed is called from Run when the answer of MayWrite has changed.
+	Changed func(mayWrite bool)
+}
+
+// NewLeaseGuard returns a guard that does not let anybody write until Run has looked for the first time.
+func NewLeaseGuard(other Other, o LeaseOptions) *LeaseGuard {
+	return &LeaseGuard{other: other, client: o.Client, clock: o.Clock, changed: o.Changed, permit: permit{settle: o.Settle}}
 }
 
 // MayWrite is whether nobody else was seen at work.
@@ -50,7 +74,7 @@ func (g *LeaseGuard) MayWrite() bool { return g.permit.may.Load() }
 func (g *LeaseGuard) Run(ctx context.Context) {
 	for first := true; ctx.Err() == nil; {
 		again := false
-		lease, err := g.client.CoordinationV1().Leases(KruiseNamespace).Get(ctx, KruiseLease, metav1.GetOptions{})
+		lease, err := g.client.CoordinationV1().Leases(g.other.Namespace).Get(ctx, g.other.Lease, metav1.GetOptions{})
 		pause := lookEvery
 		switch {
 		case err == nil:
@@ -60,7 +84,7 @@ func (g *LeaseGuard) Run(ctx context.Context) {
 		case apierrors.IsNotFound(err):
 			again = g.decide(ctx, false)
 		case ctx.Err() == nil:
-			klog.FromContext(ctx).Error(err, "Could not find out whether OpenKruise's manager is at work; trying again")
+			klog.FromContext(ctx).Error(err, "Could not find out whether another manager is at work; trying again", "manager", g.other.Name)
 			pause = time.Second
 		}
 		first = first && err != nil
@@ -103,9 +127,9 @@ func (g *LeaseGuard) decide(ctx context.Context, other bool) (again bool) {
 		return again
 	}
 	if other {
-		klog.FromContext(ctx).Error(nil, KruiseMessage)
+		klog.FromContext(ctx).Error(nil, g.other.message())
 	} else {
-		klog.FromContext(ctx).Info("OpenKruise's own manager is not at work; the dialect of OpenKruise is")
+		klog.FromContext(ctx).Info(g.other.Name+" is not at work; Everynode is", "dialect", g.other.Dialect)
 	}
 	g.changed(!other)
 	return again

@@ -36,7 +36,7 @@ func newLeased(t *testing.T) *leased {
 	l.client.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return l.down.Load(), nil, errors.New("connection refused")
 	})
-	l.guard = NewLeaseGuard(l.client, l.clock, l.settle, func(may bool) { l.told <- may })
+	l.guard = NewLeaseGuard(OpenKruise(), LeaseOptions{Client: l.client, Clock: l.clock, Settle: l.settle, Changed: func(may bool) { l.told <- may }})
 	return l
 }
 
@@ -73,10 +73,10 @@ func (l *leased) renew(holder string, skew time.Duration) {
 	l.t.Helper()
 	seconds, at := int32(15), metav1.NewMicroTime(l.clock.Now().Add(skew))
 	lease := &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: KruiseNamespace, Name: KruiseLease},
+		ObjectMeta: metav1.ObjectMeta{Namespace: OpenKruise().Namespace, Name: OpenKruise().Lease},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &at},
 	}
-	leases := l.client.CoordinationV1().Leases(KruiseNamespace)
+	leases := l.client.CoordinationV1().Leases(OpenKruise().Namespace)
 	_, err := leases.Update(l.t.Context(), lease, metav1.UpdateOptions{})
 	if err != nil {
 		_, err = leases.Create(l.t.Context(), lease, metav1.CreateOptions{})

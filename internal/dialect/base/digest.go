@@ -39,6 +39,16 @@ func (r *Reader) Workload(obj map[string]any) (w dialect.Workload, spec Object) 
 	return w, spec
 }
 
+// DaemonSet reads a DaemonSet of apps/v1. It shares the template with obj. The caller adds the Problems of r.
+func (r *Reader) DaemonSet(obj map[string]any) dialect.Workload {
+	w, spec := r.Workload(obj)
+	r.TemplateGeneration(&w)
+	if rolling, ok := r.Strategy(&w.Set, spec); ok {
+		r.Budgets(&w.Set, rolling, DefaultMaxUnavailable)
+	}
+	return w
+}
+
 func (r *Reader) metadata(w *dialect.Workload, metadata Object) {
 	w.Namespace = r.Text(metadata, "namespace", "")
 	w.Name = r.Text(metadata, "name", "")

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"everynode.dev/everynode/internal/dialect"
@@ -52,6 +53,16 @@ type Status struct {
 	ObservedGeneration int64
 	// CollisionCount is nil when it is not known.
 	CollisionCount *int32
+}
+
+// Conditions reads the conditions of a status. What cannot be read counts as absent.
+func Conditions(obj map[string]any) []appsv1.DaemonSetCondition {
+	status, _ := obj["status"].(map[string]any)
+	var conditions []appsv1.DaemonSetCondition
+	if Decode(status["conditions"], &conditions) != nil {
+		return nil
+	}
+	return conditions
 }
 
 // StatusPatch returns the body of a JSON merge patch for the status subresource that brings the status that w was read with to

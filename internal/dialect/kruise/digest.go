@@ -3,8 +3,6 @@
 package kruise
 
 import (
-	appsv1 "k8s.io/api/apps/v1"
-
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/base"
 )
@@ -30,8 +28,5 @@ func ReadOptions(obj map[string]any) Options {
 func readStatus(w *dialect.Workload, obj map[string]any) {
 	status, _ := obj["status"].(map[string]any)
 	w.UpdateRevision, _ = status["updateRevision"].(string)
-	var conditions []appsv1.DaemonSetCondition
-	if base.Decode(status["conditions"], &conditions) == nil {
-		w.Conditions = conditions
-	}
+	w.Conditions = base.Conditions(obj)
 }

@@ -10,11 +10,7 @@ import (
 // Digest reads a DaemonSet of apps/v1. It shares the template with obj, which must not be changed afterwards.
 func Digest(obj map[string]any) dialect.Workload {
 	r := &base.Reader{}
-	w, spec := r.Workload(obj)
-	r.TemplateGeneration(&w)
-	if rolling, ok := r.Strategy(&w.Set, spec); ok {
-		r.Budgets(&w.Set, rolling, base.DefaultMaxUnavailable)
-	}
+	w := r.DaemonSet(obj)
 	w.Problems = r.Problems()
 	return w
 }
