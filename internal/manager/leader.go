@@ -51,6 +51,7 @@ type leader struct {
 
 	namespace string
 	elected   bool
+	served    []string
 
 	working, synced atomic.Bool
 }
@@ -83,18 +84,14 @@ func newLeader(o *options, cfg *rest.Config) (*leader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	l := &leader{metrics: metrics.New(o.metricsPerSet), client: client, events: record.NewBroadcaster(), namespace: o.namespace, elected: o.leaderElect}
+	l := &leader{metrics: metrics.New(o.metricsPerSet), client: client, events: record.NewBroadcaster(), namespace: o.namespace, elected: o.leaderElect, served: o.dialects}
 	recorder := l.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource})
 	realClock := clock.RealClock{}
 	index := fleet.NewIndex(func(key fleet.Key) { l.controller.Enqueue(key) })
 	var dialects []daemonset.Dialect
-	if slices.Contains(o.dialects, nativeDialect) {
-		dialects = append(dialects, newNative(o.namespace, l.guarded(o, conflict.New(conflict.Options{
-			Client: client, Namespace: o.namespace, Events: recorder, Clock: realClock, Settle: l.settle, Changed: l.mayWriteChanged(nativeDialect),
-		}))))
-	}
+	dialects = append(dialects, l.ofAppsV1(o, recorder)...)
 	if slices.Contains(o.dialects, kruiseDialect) {
-		mayWrite := l.guarded(o, conflict.NewLeaseGuard(client, realClock, l.settle, l.mayWriteChanged(kruiseDialect)))
+		mayWrite := l.leaseGuarded(o, conflict.OpenKruise())
 		if l.pulls, err = newPulls(o, cfg, l.events, mayWrite); err != nil {
 			return nil, err
 		}
@@ -104,8 +101,8 @@ func newLeader(o *options, cfg *rest.Config) (*leader, error) {
 		}
 		d.Predownload = o.gates.Enabled(features.PreDownloadImageForDaemonSetUpdate)
 		dialects = append(dialects, d)
-		index.ReadFacts(kruise.Facts)
 	}
+	index.ReadFacts(factsOf(o.dialects))
 	resources := map[string]schema.GroupVersionResource{}
 	l.feed = &feed.Feed{Index: index, Client: client, Dynamic: dynamicClient}
 	for _, d := range dialects {
@@ -133,12 +130,41 @@ func (l *leader) guarded(o *options, g guard) (mayWrite func() bool) {
 	return g.MayWrite
 }
 
+// leaseGuarded is guarded for a dialect whose work another manager does where it holds its lease.
+func (l *leader) leaseGuarded(o *options, other conflict.Other) (mayWrite func() bool) {
+	return l.guarded(o, conflict.NewLeaseGuard(other, conflict.LeaseOptions{
+		Client: l.client, Clock: clock.RealClock{}, Settle: l.settle, Changed: l.mayWriteChanged(other.Dialect),
+	}))
+}
+
+// ofAppsV1 is the dialect that looks after the DaemonSets of apps/v1: never more than one, whatever is to be read of them.
+func (l *leader) ofAppsV1(o *options, events record.EventRecorder) []daemonset.Dialect {
+	probed := func() func() bool {
+		return l.guarded(o, conflict.New(conflict.Options{
+			Client: l.client, Namespace: o.namespace, Events: events, Clock: clock.RealClock{}, Settle: l.settle, Changed: l.mayWriteChanged(nativeDialect),
+		}))
+	}
+	native, edge := slices.Contains(o.dialects, nativeDialect), slices.Contains(o.dialects, openyurtDialect)
+	switch {
+	case native && edge:
+		return []daemonset.Dialect{newEdge(o.namespace, probed(), l.leaseGuarded(o, conflict.OpenYurt()))}
+	case native:
+		return []daemonset.Dialect{newNative(o.namespace, probed())}
+	case edge:
+		return []daemonset.Dialect{newGuest(o.namespace, l.leaseGuarded(o, conflict.OpenYurt()))}
+	default:
+		return nil
+	}
+}
+
 // mayWriteChanged returns what a guard of the dialect calls when its answer has changed.
 func (l *leader) mayWriteChanged(dialect string) func(mayWrite bool) {
 	return func(mayWrite bool) {
 		l.metrics.Conflict(dialect, !mayWrite)
 		if mayWrite {
-			l.controller.EnqueueAll(dialect)
+			for _, d := range l.controller.Dialects {
+				l.controller.EnqueueAll(d.Source.Dialect)
+			}
 		}
 		if mayWrite && dialect == kruiseDialect {
 			l.pulls.resume()
@@ -150,6 +176,9 @@ func (l *leader) mayWriteChanged(dialect string) func(mayWrite bool) {
 func (l *leader) Start(ctx context.Context) error {
 	log := klog.FromContext(ctx)
 	l.working.Store(true)
+	for _, name := range l.served {
+		log.Info("Serving a dialect", "dialect", name, "does", servings(l.served)[name])
+	}
 	l.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: l.client.CoreV1().Events("")})
 	defer l.events.Shutdown()
 	ctx, cancel := context.WithCancel(ctx)

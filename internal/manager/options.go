@@ -94,7 +94,8 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.config, "config", "", "A configuration file ("+v1alpha1.APIVersion+", kind "+v1alpha1.Kind+"); flags win over it.")
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "The kubeconfig of the cluster. Without it, the KUBECONFIG variable, the service account of the pod, or ~/.kube/config.")
 	fs.StringVar(&o.namespace, "namespace", everynode.Namespace, "The namespace of Everynode itself: for the lease of the leader, and for the probe for other controllers.")
-	fs.StringSliceVar(&o.dialects, "dialects", dialectNames(), "The dialects to serve. Known: "+strings.Join(dialectNames(), ", ")+".")
+	fs.StringSliceVar(&o.dialects, "dialects", defaultDialects(), "The dialects to serve. Known: "+strings.Join(dialectNames(), ", ")+". "+
+		"With native and openyurt the annotations of OpenYurt are read as well; openyurt without native works beside the controller that keeps the pods.")
 	fs.IntVar(&o.concurrentSyncs, "concurrent-syncs", 4, "How many daemon sets are worked on at once.")
 	fs.Float32Var(&o.qps, "kube-api-qps", 50, "Requests a second to the API server, on average.")
 	fs.IntVar(&o.burst, "kube-api-burst", 100, "Requests to the API server in a burst.")

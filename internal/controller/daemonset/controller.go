@@ -38,17 +38,22 @@ import (
 type Dialect struct {
 	Source feed.Source
 	GVK    schema.GroupVersionKind
-	// StatusPatch is a JSON merge patch of the status subresource; false when there is nothing to change.
+	// StatusPatch is a patch of the status subresource, as Sets.PatchStatus sends it; false when there is nothing to change.
 	StatusPatch func(w *dialect.Workload, r dialect.Report) ([]byte, bool)
 	Texts       *executor.Texts
 	// Edits are the further writes to pods that the dialect makes; InPlace says whether a pod of one template can be made one of
 	// another. Both are nil for a dialect that recreates every pod.
 	Edits   dialect.Edits
 	InPlace func(from, to map[string]any) rollout.Change
+	// Announce makes the edits by which pods say whether there is a newer revision; nil for a dialect whose pods do not.
+	Announce dialect.AnnounceFunc
 	// Predownload is whether images are pulled ahead of an update.
 	Predownload bool
 	// MayWrite is asked at the beginning of each pass; false keeps the dialect from writing anything.
 	MayWrite func() bool
+	// MayAnnotate is asked as well where annotations of OpenYurt are read beside the specification; while it is false they count as not
+	// there. It is nil where they are not, or where MayWrite says it all.
+	MayAnnotate func() bool
 }
 
 // Options are the parts of a Controller; all are required but the last.
@@ -173,6 +178,9 @@ func (c *Controller) Reconcile(ctx context.Context, key fleet.Key) (time.Duratio
 		return 0, nil
 	}
 	p := &pass{c: c, d: d, key: key, w: w, state: c.state(key, w)}
+	if c.bystander(key, w) {
+		return p.standBy(ctx)
+	}
 	if p.refuse() {
 		return p.writeStatus(ctx, dialect.Report{Numbers: w.Status, ObservedGeneration: w.ObservedGeneration})
 	}
@@ -184,6 +192,7 @@ type state struct {
 	workload *dialect.Workload // the one that the caches below were made for
 	memory   rollout.Memory
 	history  historyCache
+	observed observed
 	makers   makerCache
 	// told holds the problems of generation toldOf that an event was sent for, so that none is sent twice for one cause.
 	told   map[string]bool
@@ -226,6 +235,8 @@ type pass struct {
 	key   fleet.Key
 	w     *dialect.Workload
 	state *state
+	// stoodBack is whether the decision was made without the annotations of OpenYurt.
+	stoodBack bool
 }
 
 // refuse sends an event for each problem of the set that was not told yet, and says whether one of them is fatal.
@@ -273,15 +284,26 @@ func (p *pass) meet(ctx context.Context) error {
 	return nil
 }
 
+// claim settles what earlier writes left open, and brings pods and history in order; those of a guest are another controller's to claim.
+func (p *pass) claim(ctx context.Context) (claimed bool, h *fleet.Resolved, claimErr, historyErr error) {
+	if p.w.Set.Guest {
+		claimed, claimErr = p.c.Executor.Claims(ctx, p.key, p.owner(), nil)
+		h, historyErr = p.observeHistory(ctx)
+		return claimed, h, claimErr, historyErr
+	}
+	claimed, claimErr = p.c.Executor.Claims(ctx, p.key, p.owner(), p.mayAdopt)
+	h, historyErr = p.resolveHistory(ctx)
+	return claimed, h, claimErr, historyErr
+}
+
 func (p *pass) run(ctx context.Context) (time.Duration, error) {
-	if p.state.young {
+	if p.state.young && !p.w.Set.Guest {
 		if err := p.meet(ctx); err != nil {
 			return 0, err
 		}
 	}
-	claimed, err := p.c.Executor.Claims(ctx, p.key, p.owner(), p.mayAdopt)
-	h, historyErr := p.resolveHistory(ctx)
-	err = errors.Join(err, historyErr)
+	claimed, h, claimErr, historyErr := p.claim(ctx)
+	err := errors.Join(claimErr, historyErr)
 	if h == nil {
 		return 0, err
 	}
@@ -291,16 +313,19 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		return 0, err // the set has changed meanwhile, which has asked for another pass
 	}
 	snapshot.Memory = p.state.memory
-	plan := rollout.Decide(snapshot)
+	plan := p.decide(&snapshot)
 	took := p.c.Clock.Since(now)
 	ahead := time.Duration(0)
 	report := dialect.Report{Numbers: plan.Status, ObservedGeneration: p.w.ObservedGeneration, Snapshot: &snapshot, Plan: &plan}
 	if err == nil && claimed {
 		// Before, it is not clear which pods are the set's own, which are about to go, or what the wanted revision is called; so
 		// nothing is done but to say how things are.
-		report.ObservedGeneration, report.UpdateRevision = p.w.Generation, h.Entries[h.Current].Hash
+		report.ObservedGeneration = p.w.Generation
 		p.state.memory = plan.Memory
-		ahead = p.predownload(ctx, h, &snapshot, &plan)
+		if h.Current >= 0 { // else another controller has yet to say which revision that is
+			report.UpdateRevision = h.Entries[h.Current].Hash
+			ahead = p.predownload(ctx, h, &snapshot, &plan)
+		}
 		err = p.apply(ctx, h, &snapshot, &plan)
 	} else if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 		report.Failure = err
@@ -331,11 +356,15 @@ func (p *pass) apply(ctx context.Context, h *fleet.Resolved, s *rollout.Snapshot
 		Change: func(from, to int) dialect.Change {
 			return dialect.Change{From: h.Entries[from].Template, To: h.Entries[to].Template, Hash: h.Entries[to].Hash}
 		},
-		MayWrite: p.d.MayWrite,
+		Announce: p.d.Announce,
+		MayWrite: p.mayWrite,
 	}
 	err := p.c.Executor.Run(ctx, &job)
 	if job.Ended {
 		plan.Wake = max(plan.Wake, timeOf(p.c.Clock.Now().Add(endedPause)))
+	}
+	if p.w.Set.Guest {
+		return err
 	}
 	return errors.Join(err, p.truncateHistory(ctx, h))
 }

@@ -38,16 +38,31 @@ type historyCache struct {
 }
 
 func (c *historyCache) resolve(w *dialect.Workload, owned []fleet.Revision) *fleet.Resolved {
-	id := fmt.Sprint(w.UID, w.Generation)
-	for i := range owned {
-		id += "/" + string(owned[i].UID) + "@" + owned[i].RV
-	}
+	id := historyID(w, owned)
 	if c.h != nil && c.id == id {
 		return c.h
 	}
 	h := fleet.Resolve(w, owned)
 	c.id, c.h, c.changes = id, h, nil
 	return h
+}
+
+// observe is resolve for a history that another controller writes; see fleet.Observe.
+func (c *historyCache) observe(w *dialect.Workload, owned []fleet.Revision, seen bool) *fleet.Resolved {
+	id := fmt.Sprint(historyID(w, owned), seen)
+	if c.h == nil || c.id != id {
+		c.id, c.h, c.changes = id, fleet.Observe(owned, seen), nil
+	}
+	return c.h
+}
+
+// historyID names the template and the revisions.
+func historyID(w *dialect.Workload, owned []fleet.Revision) string {
+	id := fmt.Sprint(w.UID, w.Generation)
+	for i := range owned {
+		id += "/" + string(owned[i].UID) + "@" + owned[i].RV
+	}
+	return id
 }
 
 // inPlace compares each revision of the resolved history with the current one, if there is one.

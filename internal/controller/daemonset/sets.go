@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,7 +20,8 @@ import (
 type Sets interface {
 	// Get asks the API server itself, not a cache.
 	Get(ctx context.Context, key fleet.Key) (*unstructured.Unstructured, error)
-	// PatchStatus sends a JSON merge patch to the status subresource, and returns the object as it is then.
+	// PatchStatus sends a patch to the status subresource, and returns the object as it is then: a strategic merge patch of Kubernetes' own
+	// DaemonSets, so that conditions of others stay as they are, and a JSON merge patch of others.
 	PatchStatus(ctx context.Context, key fleet.Key, patch []byte) (*unstructured.Unstructured, error)
 }
 
@@ -46,5 +48,9 @@ func (l liveSets) PatchStatus(ctx context.Context, key fleet.Key, patch []byte) 
 	if !ok {
 		return nil, fmt.Errorf("the dialect %q has no resource", key.Dialect)
 	}
-	return l.client.Resource(r).Namespace(key.Namespace).Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	kind := types.MergePatchType
+	if r.Group == appsv1.GroupName {
+		kind = types.StrategicMergePatchType
+	}
+	return l.client.Resource(r).Namespace(key.Namespace).Patch(ctx, key.Name, kind, patch, metav1.PatchOptions{}, "status")
 }

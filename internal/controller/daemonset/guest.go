@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/fleet/feed"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// observed is what is known of a history that another controller writes.
+type observed struct {
+	// read names the template for which the history was read from the API server itself, and what was the newest revision then.
+	read string
+	// highest is the highest number that a newest revision has had.
+	highest int64
+}
+
+// observeHistory returns the history of a guest as the other controller has written it. Which revision is the newest counts only when that
+// controller has seen the template, for it writes the revision before it says so, and only as read from the API server itself after that:
+// the watch of revisions may be older than that of the sets, and a pod that is up to date would be deleted. One read for each template, and
+// for each change of the newest revision, is enough. A number never goes back but when somebody deletes the newest revision; the
+// other controller writes it anew.
+func (p *pass) observeHistory(ctx context.Context) (*fleet.Resolved, error) {
+	seen := p.w.Plain != nil && p.w.ObservedGeneration == p.w.Generation
+	owned, _ := p.c.Index.History(p.key)
+	if seen && p.state.observed.read != p.newest(owned) {
+		if err := p.readHistory(ctx); err != nil {
+			return p.state.history.observe(p.w, owned, false), err
+		}
+		owned, _ = p.c.Index.History(p.key)
+		p.state.observed.read = p.newest(owned)
+	}
+	if n := len(owned); n > 0 {
+		seen = seen && owned[n-1].Number >= p.state.observed.highest
+		p.state.observed.highest = max(p.state.observed.highest, owned[n-1].Number)
+	}
+	return p.state.history.observe(p.w, owned, seen), nil
+}
+
+// newest names the template and the newest of the revisions.
+func (p *pass) newest(owned []fleet.Revision) string {
+	if len(owned) == 0 {
+		return fmt.Sprint(p.w.Generation)
+	}
+	last := &owned[len(owned)-1]
+	return fmt.Sprint(p.w.Generation, "/", last.UID, "/", last.Number)
+}
+
+// readHistory reads the revisions of the set from the API server itself.
+func (p *pass) readHistory(ctx context.Context) error {
+	err := p.c.Revisions.List(ctx, p.w.Namespace, p.w.Selector, func(r *appsv1.ControllerRevision) {
+		if rec, ours := feed.RevisionFrom(r); ours {
+			p.c.Index.FoldRevision(rec)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("reading the revisions of a daemon set: %w", err)
+	}
+	return nil
+}
+
+// bystander is whether nothing is to be done for a guest, because no annotation asks for anything and no pod says anything.
+func (c *Controller) bystander(key fleet.Key, w *dialect.Workload) bool {
+	return w.Set.Guest && w.Plain == nil && !c.Index.Announced(key)
+}
+
+// standBy takes away what is known of a set that has become a bystander.
+func (p *pass) standBy(ctx context.Context) (time.Duration, error) {
+	p.c.Observer.Forgotten(p.key)
+	return p.writeStatus(ctx, dialect.Report{})
+}
+
+// standsBack is whether annotations of OpenYurt count as not there, because OpenYurt's own manager is at work.
+func (p *pass) standsBack() bool { return p.d.MayAnnotate != nil && !p.d.MayAnnotate() }
+
+// mayWrite is asked before every write of a pass.
+func (p *pass) mayWrite() bool {
+	return p.d.MayWrite() && (p.w.Plain == nil || p.stoodBack || !p.standsBack())
+}
+
+// decide makes the one decision of a pass.
+func (p *pass) decide(s *rollout.Snapshot) rollout.Plan {
+	p.stoodBack = p.standsBack()
+	if p.stoodBack && p.w.Plain != nil {
+		update := s.Set.Update
+		s.Set = *p.w.Plain
+		s.Set.Update = update
+	}
+	plan := rollout.Decide(*s)
+	if p.stoodBack {
+		plan.Announcements = nil // what pods say is OpenYurt's own business then
+	}
+	return plan
+}
