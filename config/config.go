@@ -19,6 +19,11 @@ var Install embed.FS
 //go:embed kruise/*.yaml
 var Kruise embed.FS
 
+// OpenYurt holds openyurt/*.yaml: what is needed in addition where the annotations of OpenYurt are read.
+//
+//go:embed openyurt/*.yaml
+var OpenYurt embed.FS
+
 // Agent holds agent/*.yaml: what is needed in addition where agents run on the nodes: their rights, what keeps each to its own
 // node, and the DaemonSet that runs them.
 //

@@ -24,19 +24,17 @@ const (
 	// NoDialects is the dialect that runs no manager.
 	NoDialects = "none"
 
-	dialectNative = "native"
-	dialectKruise = "kruise"
-	defaultQPS    = 2000
+	dialectNative   = "native"
+	dialectKruise   = "kruise"
+	dialectOpenYurt = "openyurt"
+	defaultQPS      = 2000
 )
 
 // Dialects are those that the manager serves, and so those that a plane can be asked for besides NoDialects.
-func Dialects() []string { return []string{dialectNative, dialectKruise} }
-
-// futureDialects have a name and nothing that serves them: asking for one is no slip of the pen.
-func futureDialects() []string { return []string{"openyurt"} }
+func Dialects() []string { return []string{dialectNative, dialectKruise, dialectOpenYurt} }
 
 // DefaultDialects are those that the manager runs unless told otherwise.
-func DefaultDialects() []string { return Dialects() }
+func DefaultDialects() []string { return []string{dialectNative, dialectKruise} }
 
 // UsageError is a mistake in how a plane was asked for, as opposed to one that was met on the way.
 type UsageError struct{ Message string }
@@ -180,17 +178,13 @@ const minGrace = 4 * time.Second
 func (o Options) validateDialects() error {
 	served := strings.Join(Dialects(), ", ")
 	for _, d := range o.Dialects {
-		switch {
-		case slices.Contains(Dialects(), d):
-		case slices.Contains(futureDialects(), d):
-			return usage("the dialect %q is not served yet: use %s, or %s", d, served, NoDialects)
-		default:
+		if !slices.Contains(Dialects(), d) {
 			return usage("--dialects names %q: it is one or more of %s, or %s alone", d, served, NoDialects)
 		}
 	}
 	if o.NativeController && slices.Contains(o.Dialects, dialectNative) {
-		return usage("--native-controller and the dialect %s would fight over the same DaemonSets: add --dialects %s or --dialects %s",
-			dialectNative, dialectKruise, NoDialects)
+		return usage("--native-controller and the dialect %s would fight over the same DaemonSets: add --dialects %s, --dialects %s or --dialects %s",
+			dialectNative, dialectKruise, dialectOpenYurt, NoDialects)
 	}
 	return nil
 }

@@ -238,7 +238,7 @@ func (own *owner) install(ctx context.Context, installer *install.Installer) err
 		leaveOut = append(leaveOut, "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 	}
 	count := 0
-	for _, manifests := range []fs.FS{config.Install, config.Kruise} {
+	for _, manifests := range []fs.FS{config.Install, config.Kruise, config.OpenYurt} {
 		n, err := installer.Apply(ctx, manifests, leaveOut)
 		if err != nil {
 			return err

@@ -26,7 +26,7 @@ func TestMistakesAndTheirExitCodes(t *testing.T) {
 		{"up --nodes -1", exitUsage, "--nodes is -1"},
 		{"up --nodes many", exitUsage, "--nodes"},
 		{"up --dialects klingon", exitUsage, "klingon"},
-		{"up --dialects openyurt", exitUsage, "not served yet: use native, kruise, or none"},
+		{"up --dialects native,openyurt,klingon", exitUsage, "native, kruise, openyurt, or none"},
 		{"up --dialects=", exitUsage, "none for no manager"},
 		{"up --managers 0", exitUsage, "--managers is 0"},
 		{"up --managers -1", exitUsage, "--managers is -1"},
