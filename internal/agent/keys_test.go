@@ -18,7 +18,7 @@ import (
 
 	"everynode.dev/everynode/api/kruise/v1beta1"
 	"everynode.dev/everynode/internal/agent/credentials"
-	"everynode.dev/everynode/internal/agent/cri"
+	"everynode.dev/everynode/internal/imageref"
 )
 
 func loginAs(user string) *corev1.Secret {
@@ -37,7 +37,7 @@ func chainOf(get func(name string) (*corev1.Secret, error)) *keyChain {
 }
 
 func orderWith(refs ...string) order {
-	o := order{ref: cri.Reference{Name: "r.io/app:v1", Repository: "r.io/app"}}
+	o := order{ref: imageref.Full{Name: "r.io/app:v1", Repository: "r.io/app"}}
 	for _, ref := range refs {
 		namespace, name, _ := strings.Cut(ref, "/")
 		o.secrets = append(o.secrets, v1beta1.ReferenceObject{Namespace: namespace, Name: name})

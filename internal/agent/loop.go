@@ -15,6 +15,7 @@ import (
 	"everynode.dev/everynode/api/kruise/v1beta1"
 	"everynode.dev/everynode/internal/agent/cri"
 	"everynode.dev/everynode/internal/agent/pull"
+	"everynode.dev/everynode/internal/imageref"
 )
 
 // Times of the loop.
@@ -39,7 +40,7 @@ type store interface {
 
 // runtime is the container runtime.
 type runtime interface {
-	Image(ctx context.Context, ref cri.Reference) (string, error)
+	Image(ctx context.Context, ref imageref.Full) (string, error)
 	Pull(ctx context.Context, p cri.Pull) (string, error)
 	Fill(ctx context.Context) (int, error)
 }

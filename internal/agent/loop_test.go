@@ -28,6 +28,7 @@ import (
 	"everynode.dev/everynode/internal/agent/credentials"
 	"everynode.dev/everynode/internal/agent/cri"
 	"everynode.dev/everynode/internal/agent/pull"
+	"everynode.dev/everynode/internal/imageref"
 )
 
 // world is a node and an API server in memory. Its time is that of synctest, so a test of minutes takes none.
@@ -113,7 +114,7 @@ func (w *world) PatchStatus(_ context.Context, patch []byte) (*v1beta1.NodeImage
 	return o, nil
 }
 
-func (w *world) Image(_ context.Context, ref cri.Reference) (string, error) {
+func (w *world) Image(_ context.Context, ref imageref.Full) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.images[ref.Name], w.down

@@ -10,13 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"everynode.dev/everynode/api/kruise/v1beta1"
-	"everynode.dev/everynode/internal/agent/cri"
 	"everynode.dev/everynode/internal/agent/pull"
+	"everynode.dev/everynode/internal/imageref"
 )
 
 // order is what belongs to a want but plays no role in the decision.
 type order struct {
-	ref     cri.Reference
+	ref     imageref.Full
 	secrets []v1beta1.ReferenceObject
 	sandbox *v1beta1.SandboxConfig
 	owners  []corev1.ObjectReference
@@ -53,7 +53,7 @@ func wantOf(image string, of v1beta1.ImageSpec, tag *v1beta1.ImageTagSpec) (pull
 			w.Deadline = time.Duration(*p.ActiveDeadlineSeconds) * time.Second
 		}
 	}
-	ref, err := cri.ParseReference(image, tag.Tag)
+	ref, err := imageref.Complete(image, tag.Tag)
 	if err != nil {
 		w.Invalid = err.Error()
 	}

@@ -37,7 +37,7 @@ func pureZones() []Zone {
 	}, {
 		Name:     "references",
 		Packages: []string{"internal/imageref"},
-		May:      []string{"errors", "fmt", "strings"},
+		May:      []string{"crypto/sha256", "crypto/sha512", "fmt", "strings", "github.com/distribution/reference"},
 		Reason:   "the manager and the agent of a node both read references of images, and must not disagree",
 		Bans:     slices.Concat(noClock, noIO),
 	}, {
@@ -160,7 +160,7 @@ func shellZones() []Zone {
 	}}
 }
 
-// agentZones is tier 2 of the node agent. It shares with the manager the names of the API and tier 0, and nothing else.
+// agentZones is tier 2 of the node agent. It shares with the manager the names of the API, tier 0 and references of images, and nothing else.
 func agentZones() []Zone {
 	return []Zone{{
 		Name:     "credentials",
@@ -172,8 +172,8 @@ func agentZones() []Zone {
 		Name:     "runtime",
 		Packages: []string{"internal/agent/cri"},
 		May: []string{
-			"std", "k8s.io/cri-client/...", "k8s.io/cri-api/...", "google.golang.org/grpc/...", "github.com/distribution/reference",
-			"github.com/go-logr/logr", "k8s.io/klog/v2", "golang.org/x/sys/unix", "./internal/agent/credentials",
+			"std", "k8s.io/cri-client/...", "k8s.io/cri-api/...", "google.golang.org/grpc/...",
+			"github.com/go-logr/logr", "k8s.io/klog/v2", "golang.org/x/sys/unix", "./internal/agent/credentials", "./internal/imageref",
 		},
 		Reason: "it talks to the runtime of the node, and to no cluster",
 		Deep:   noClient,
@@ -189,7 +189,7 @@ func agentZones() []Zone {
 		May: []string{
 			"std", "k8s.io/api/core/v1", "k8s.io/apimachinery/...", "k8s.io/client-go/...", "k8s.io/component-base/...", "k8s.io/klog/v2",
 			"github.com/prometheus/client_golang/...", "github.com/spf13/cobra", "github.com/spf13/pflag", "gopkg.in/evanphx/json-patch.v4",
-			"./api/kruise/...", "./internal/agent/...",
+			"./api/kruise/...", "./internal/agent/...", "./internal/imageref",
 		},
 		Reason: "one runs on every node, so it stays small, and it shares nothing with the manager that could drift unnoticed",
 		Deep: []Ban{

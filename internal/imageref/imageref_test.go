@@ -27,6 +27,7 @@ func TestSplit(t *testing.T) {
 		"[::1]:5000/agent:x":                     "[::1]:5000/agent x",
 		"[::1]/agent":                            "[::1]/agent latest",
 		"REGISTRY/agent":                         "REGISTRY/agent latest",
+		"docker.io/localhost/agent":              "docker.io/localhost/agent latest",
 		"agent@" + digest:                        "agent " + digest,
 		"registry.local:5000/agent:v1@" + digest: "registry.local:5000/agent " + digest,
 	} {
@@ -44,26 +45,51 @@ func TestSplit(t *testing.T) {
 
 func TestWhatIsNoReference(t *testing.T) {
 	for reference, want := range map[string]string{
-		"":                                  "the name is empty",
-		":v1":                               "the name is empty",
-		"registry.local/":                   "the name is empty",
-		"Nginx":                             "has upper-case letters",
-		"nginx:":                            "is not a tag",
-		"nginx:-x":                          "is not a tag",
-		"nginx:" + strings.Repeat("x", 129): "is not a tag",
-		"a b":                               "is not a part of a name",
-		"a//b":                              "is not a part of a name",
-		"a/-b":                              "is not a part of a name",
-		"a..b":                              "is not a part of a name",
-		"a___b":                             "is not a part of a name",
-		"agent@sha256:abc":                  "is not a digest",
-		"agent@":                            "is not a digest",
-		strings.Repeat("0f", 32):            "is the ID of an image",
-		strings.Repeat("a", 256):            "longer than 255",
-		"r.io/" + strings.Repeat("a/", 125) + "a": "longer than 255",
+		"":                                  "invalid reference format",
+		":v1":                               "invalid reference format",
+		"registry.local/":                   "invalid reference format",
+		"Nginx":                             "must be lowercase",
+		"nginx:":                            "invalid reference format",
+		"nginx:-x":                          "invalid reference format",
+		"nginx:" + strings.Repeat("x", 129): "invalid reference format",
+		"a b":                               "invalid reference format",
+		"a//b":                              "invalid reference format",
+		"a/-b":                              "invalid reference format",
+		"a..b":                              "invalid reference format",
+		"a___b":                             "invalid reference format",
+		"agent@sha256:abc":                  "invalid reference format",
+		"agent@":                            "invalid reference format",
+		"agent@md5:" + digest[7:]:           "unsupported digest algorithm",
+		strings.Repeat("0f", 32):            "cannot specify 64-byte hexadecimal strings",
+		strings.Repeat("a", 256):            "must not be more than 255 characters",
 	} {
-		if name, tag, err := imageref.Split(reference); err == nil || !strings.Contains(err.Error(), want) {
+		name, tag, err := imageref.Split(reference)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "is not the name of an image") {
 			t.Errorf("%s: got %q %q, %v, want an error with %q", reference, name, tag, err, want)
+		}
+	}
+}
+
+// TestComplete: all short forms of a name are the same image for a runtime.
+func TestComplete(t *testing.T) {
+	for _, c := range []struct{ name, tag, full, repository string }{
+		{"nginx", "1.27", "docker.io/library/nginx:1.27", "docker.io/library/nginx"},
+		{"library/nginx", "1.27", "docker.io/library/nginx:1.27", "docker.io/library/nginx"},
+		{"docker.io/nginx", "1.27", "docker.io/library/nginx:1.27", "docker.io/library/nginx"},
+		{"index.docker.io/library/nginx", "1.27", "docker.io/library/nginx:1.27", "docker.io/library/nginx"},
+		{"docker.io/library/nginx", "1.27", "docker.io/library/nginx:1.27", "docker.io/library/nginx"},
+		{"nginx", "", "docker.io/library/nginx:latest", "docker.io/library/nginx"},
+		{"127.0.0.1:5000/app", "v1", "127.0.0.1:5000/app:v1", "127.0.0.1:5000/app"},
+		{"r.io/app", digest, "r.io/app@" + digest, "r.io/app"},
+	} {
+		got, err := imageref.Complete(c.name, c.tag)
+		if err != nil || got.Name != c.full || got.Repository != c.repository {
+			t.Errorf("%s and %s: %v, %v", c.name, c.tag, got, err)
+		}
+	}
+	for _, bad := range []string{"r.io/Upper", "a b", ""} {
+		if _, err := imageref.Complete(bad, "v1"); err == nil || !strings.Contains(err.Error(), "is not the name of an image") {
+			t.Errorf("%q: %v", bad, err)
 		}
 	}
 }
@@ -79,6 +105,9 @@ func FuzzSplit(f *testing.F) {
 			return
 		}
 		again, tagAgain, err := imageref.Split(imageref.Join(name, tag))
+		if err == nil {
+			_, err = imageref.Complete(name, tag)
+		}
 		if err != nil || again != name || tagAgain != tag {
 			t.Errorf("%q is %q %q, and that is %q %q, %v", reference, name, tag, again, tagAgain, err)
 		}

@@ -183,6 +183,8 @@ func (d *decision) rest(t *site) VerdictKind {
 		return d.hold(t.index)
 	case t.node.Blocked != "":
 		return Blocked
+	case d.awaitsImage(t):
+		return WaitImage
 	case !d.serving(t.old):
 		return WaitReplacing
 	case d.surge && t.node.Fit == MayStay:

@@ -63,6 +63,12 @@
 // current (the template was changed back) or evicted (the node could not run it for a while), or the strategy is OnDelete.
 // Another old one goes, because its update has begun.
 //
+// # Images
+//
+// With Node.ImageWait an update waits for the images of the wanted revision, until Node.ImageUntil at the latest: no old pod is deleted,
+// marked or joined by another for it, not even one that is not available. Nothing else waits: what is missing is created,
+// what is broken repaired, what has begun goes on. A node that waits takes no slot of the budget and stops no other.
+//
 // # Changes in place
 //
 // With InPlace, and without surge, the update of an old pod is a change in place where its gate, its revision and the

@@ -169,11 +169,14 @@ func (d *dumb) missing(f facts) bool {
 	}
 }
 
-// candidate is whether an update could start on a node: one old pod, nothing else going on.
-func (d *dumb) candidate(f facts) bool {
+// startable is whether an update could start on a node as far as its pods go: one old pod, nothing else going on.
+func (d *dumb) startable(f facts) bool {
 	return d.mayRun(f) && d.s.Set.Strategy == RollingUpdate && f.Blocked == "" && len(f.live) == 1 && len(f.old) == 1 &&
 		len(f.leaving) == 0 && f.back == "" && f.hold == 0 && (f.old[0].InPlace == InPlaceNone || d.surge())
 }
+
+// candidate is whether an update could start on a node now.
+func (d *dumb) candidate(f facts) bool { return d.startable(f) && !d.imageless(f) }
 
 // counted is whether a node can be charged at all.
 func (d *dumb) counted(f facts) bool {

@@ -192,6 +192,7 @@ func (d *dumb) verdict(f facts, all, kept []Action) VerdictKind {
 		{!rolling, WaitOnDelete},
 		{f.hold != 0, f.hold},
 		{f.Blocked != "", Blocked},
+		{d.startable(f) && d.imageless(f), WaitImage},
 		{!d.anyServing(f.old), WaitReplacing},
 		{d.surge() && f.Fit == MayStay, WaitSurgeRemove},
 		{true, WaitBudget},
@@ -284,6 +285,9 @@ func (d *dumb) wake(cut bool) Time {
 	for _, f := range d.nodes {
 		if f.held {
 			moments = append(moments, f.until)
+		}
+		if d.startable(f) && d.imageless(f) && f.ImageUntil != 0 {
+			moments = append(moments, f.ImageUntil)
 		}
 		if _, _, until := d.step(f); until != 0 {
 			moments = append(moments, until)

@@ -88,6 +88,7 @@ func every(t *testing.T, f func(t *testing.T, w *world)) {
 		})
 	}
 	everyLimited(t, f)
+	everyEdge(t, f)
 }
 
 func threes(t *testing.T, set string, few []string, f func(t *testing.T, w *world)) {

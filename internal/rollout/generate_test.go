@@ -97,6 +97,7 @@ func (s *source) node(name string, revisions int) Node {
 		n.Blocked = "taken"
 	}
 	n.Refused = []string{"", "", "", "", "", "policy"}[s.pick(6)]
+	n.ImageWait, n.ImageUntil = s.one(5), []Time{0, testNow - 1, testNow, testNow + 1}[s.pick(4)]
 	n.Selected, n.Last = s.one(2), s.pick(revisions+1)-1
 	for i := range []int{1, 1, 1, 1, 0, 2, 2, 3, 4}[s.pick(9)] {
 		n.Pods = append(n.Pods, s.pod(fmt.Sprintf("%s-%d", name, i), revisions))
@@ -176,6 +177,7 @@ func (s *source) wildPod(in *Snapshot, numbers []int) {
 	}
 	n := &in.Nodes[s.pick(len(in.Nodes))]
 	n.Last = numbers[s.pick(5)]
+	n.ImageWait, n.ImageUntil = s.one(2), Time(numbers[s.pick(5)])
 	n.Pods = append(n.Pods, Pod{
 		Hook: Hook(s.pick(256)), InPlace: InPlace(s.pick(256)), GraceUntil: Time(numbers[s.pick(5)]),
 		Revision: numbers[s.pick(5)], Phase: Phase(s.pick(256)), Ready: s.one(2),

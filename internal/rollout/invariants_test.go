@@ -34,6 +34,7 @@ func invariants() []invariant {
 		{"a node that only may keep its pod is left alone", eligibilityIsKept},
 		{"the partition is kept", partitionIsKept},
 		{"a node that is held keeps its revision", heldNodesKeep},
+		{"images come first", imagesComeFirst},
 		{"pods that are replaced first are those of the first nodes", inOrder},
 		{"what has to be done is done", nothingForgotten},
 		{"the budget is used up", budgetIsUsed},

@@ -69,8 +69,8 @@ func (d *dumb) starting(p Plan, f facts) bool {
 		switch {
 		case a.Node != f.index:
 			return false
-		case a.Kind == Create:
-			return a.Revision == d.s.Set.Update
+		case a.Kind == Create: // a missing pod is of the wanted revision in any case if its last one was, or nothing is known of that
+			return a.Revision == d.s.Set.Update && (a.Reason == Surging || d.remembers(f) && f.Last != a.Revision)
 		case a.Kind == Delete, a.Kind == Prepare:
 			return sole && a.UID == f.old[0].UID
 		default:

@@ -69,7 +69,7 @@ func (p *player) run(args []string) (string, error) {
 //	broken v2 | crashing v2 | stuck a | hooked | clinging a
 //	backoff a delay=4s last=-2s
 //	pass 10s
-//	node a must|stay|leave|unknown [gone] [not-ready] [blocked] [refused] [selected] [last=v1] v1:ready v2:pending,unscheduled,since=-3s,created=-5s,deleting,name=x
+//	node a must|stay|leave|unknown [gone] [not-ready] [blocked] [refused] [selected] [last=v1] [image-wait|image-wait=5s] v1:ready v2:pending,unscheduled,since=-3s,created=-5s,deleting,name=x
 //	the pod's hook: armed|waiting|released; its change in place: gate, marked|patched|arrived|announced, grace=5s, stuck, no-resize; doubtful
 func (p *player) describe(input []string) (string, error) {
 	for _, line := range input {
@@ -247,6 +247,12 @@ func (p *player) node(words []string) error {
 			n.Last = p.revision(last)
 			continue
 		}
+		if key, value, timed := strings.Cut(word, "="); timed && !strings.Contains(key, ":") {
+			if err := p.moment(&n, key, value); err != nil {
+				return err
+			}
+			continue
+		}
 		switch word {
 		case "must":
 			n.Fit = MustRun
@@ -262,6 +268,8 @@ func (p *player) node(words []string) error {
 			n.Ready = false
 		case "selected":
 			n.Selected = true
+		case "image-wait":
+			n.ImageWait = true
 		case "refused":
 			n.Refused = "a policy"
 		case "blocked":
@@ -282,6 +290,18 @@ func (p *player) node(words []string) error {
 		s.Nodes = slices.Insert(s.Nodes, i, n)
 	}
 	return nil
+}
+
+// moment reads a time of a node as the distance from now.
+func (p *player) moment(n *Node, key, value string) error {
+	d, err := time.ParseDuration(value)
+	switch key {
+	case "image-wait":
+		n.ImageWait, n.ImageUntil = true, p.w.s.Now.Add(d)
+	default:
+		err = fmt.Errorf("unknown word %q", key)
+	}
+	return err
 }
 
 // pod reads a pod: revision, colon, state and more, separated by commas.

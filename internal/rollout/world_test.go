@@ -108,6 +108,9 @@ func (w *world) tick() bool {
 	changed := false
 	for i := range w.s.Nodes {
 		n := &w.s.Nodes[i]
+		if n.ImageWait && n.ImageUntil == 0 { // the images are pulled now, and never arrive
+			n.ImageUntil, changed = w.s.Now.Add(3*time.Second), true
+		}
 		if slices.Contains(w.stuck, n.Name) && !n.Gone {
 			continue
 		}

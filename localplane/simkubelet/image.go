@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"everynode.dev/everynode/internal/imageref"
 )
 
 // digestName is the end of a reference that names its content: app:v1-digest-a and app:v2-digest-a are the same image.
@@ -24,6 +26,7 @@ func Crashes(ref string) bool { return strings.Contains(ref, "crash") }
 
 // ImageID is what the runtime calls the image: its repository and a digest that depends on nothing but the reference.
 func ImageID(ref string) string {
+	ref = shortest(ref)
 	repo, digest, found := strings.Cut(ref, "@")
 	if found {
 		return repo + "@" + digest
@@ -38,6 +41,14 @@ func ImageID(ref string) string {
 	return fmt.Sprintf("%s@sha256:%x", repo, sha256.Sum256([]byte(content)))
 }
 
+// shortest is the one name of an image that has several: nginx:latest for docker.io/library/nginx:latest. What is no reference has but one.
+func shortest(ref string) string {
+	if name, tag, err := imageref.Split(ref); err == nil {
+		return imageref.Join(name, tag)
+	}
+	return ref
+}
+
 // imageSize is a believable number of bytes, the same for the same image.
 func imageSize(ref string) int64 {
 	sum := sha256.Sum256([]byte(ImageID(ref)))
@@ -47,7 +58,7 @@ func imageSize(ref string) int64 {
 
 // ImageStore is the images of one node. It is not safe for concurrent use.
 type ImageStore struct {
-	// at says when each image is there: a time to come means that it is being pulled.
+	// at says by the shortest name when each image is there: a time to come means that it is being pulled.
 	at map[string]time.Time
 }
 
@@ -55,19 +66,20 @@ type ImageStore struct {
 func NewImageStore(refs ...string) *ImageStore {
 	s := &ImageStore{at: map[string]time.Time{}}
 	for _, ref := range refs {
-		s.at[ref] = time.Time{}
+		s.at[shortest(ref)] = time.Time{}
 	}
 	return s
 }
 
 // Has tells whether the image is there.
 func (s *ImageStore) Has(ref string, now time.Time) bool {
-	at, ok := s.at[ref]
+	at, ok := s.at[shortest(ref)]
 	return ok && !at.After(now)
 }
 
 // Pull makes sure that the image is there after at most d, and returns when. A pull under way is joined.
 func (s *ImageStore) Pull(ref string, now time.Time, d time.Duration) time.Time {
+	ref = shortest(ref)
 	if at, ok := s.at[ref]; ok {
 		return at
 	}

@@ -54,7 +54,7 @@ func TestImageStore(t *testing.T) {
 	if s.Has("new", later) || len(s.List(later)) != 1 {
 		t.Error("an image is there before it is pulled")
 	}
-	if got := s.List(now.Add(5 * time.Second)); strings.Join(got, " ") != "new old" {
+	if got := s.List(now.Add(5 * time.Second)); strings.Join(got, " ") != "new:latest old:latest" {
 		t.Errorf("list %v", got)
 	}
 }
@@ -127,5 +127,24 @@ func TestAddressesAreUnique(t *testing.T) {
 	a.release("10.9.8.4")
 	if ip, err := a.take(); err != nil || ip != "10.9.8.4" {
 		t.Errorf("after a release: %s, %v", ip, err)
+	}
+}
+
+// TestOneImageOfManyNames: what was pulled under one name of an image is there under all others.
+func TestOneImageOfManyNames(t *testing.T) {
+	s := NewImageStore("nginx:latest", "registry.local/app")
+	for _, ref := range []string{"nginx", "docker.io/library/nginx", "index.docker.io/library/nginx:latest", "registry.local/app:latest"} {
+		if !s.Has(ref, time.Time{}) {
+			t.Errorf("%s is not there", ref)
+		}
+	}
+	if s.Has("nginx:1", time.Time{}) || s.Has("registry.local/nginx", time.Time{}) {
+		t.Error("other images are there")
+	}
+	if s.Pull("not an image", time.Unix(1, 0), 0); !s.Has("not an image", time.Unix(1, 0)) {
+		t.Error("what has no other name is forgotten")
+	}
+	if ImageID("nginx") != ImageID("docker.io/library/nginx:latest") {
+		t.Errorf("%s and %s", ImageID("nginx"), ImageID("docker.io/library/nginx:latest"))
 	}
 }

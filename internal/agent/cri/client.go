@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"everynode.dev/everynode/internal/agent/credentials"
+	"everynode.dev/everynode/internal/imageref"
 )
 
 // callTimeout bounds every call but a pull, which has the time that its context gives it.
@@ -74,7 +75,7 @@ func (c *Client) Close(ctx context.Context) error {
 }
 
 // Image returns the ID of an image that is on the node, or "".
-func (c *Client) Image(ctx context.Context, ref Reference) (string, error) {
+func (c *Client) Image(ctx context.Context, ref imageref.Full) (string, error) {
 	images, err := c.connect(ctx)
 	if err != nil {
 		return "", err
@@ -88,7 +89,7 @@ func (c *Client) Image(ctx context.Context, ref Reference) (string, error) {
 
 // Pull is one image to pull.
 type Pull struct {
-	Ref Reference
+	Ref imageref.Full
 	// Credentials are tried one after the other; without any the registry is asked without.
 	Credentials []credentials.Credential
 	// Labels and Annotations are those of the sandbox config that the runtime is given.

@@ -16,6 +16,7 @@ import (
 
 	"everynode.dev/everynode/internal/agent/credentials"
 	"everynode.dev/everynode/internal/agent/cri/fake"
+	"everynode.dev/everynode/internal/imageref"
 )
 
 // begin starts a runtime and returns a client for it, and its socket.
@@ -31,33 +32,13 @@ func begin(t *testing.T, runtime *fake.Runtime) (*Client, string) {
 	return client, socket
 }
 
-func mustParse(t *testing.T, image, tag string) Reference {
+func mustParse(t *testing.T, image, tag string) imageref.Full {
 	t.Helper()
-	ref, err := ParseReference(image, tag)
+	ref, err := imageref.Complete(image, tag)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return ref
-}
-
-func TestParseReference(t *testing.T) {
-	digest := "sha256:" + strings.Repeat("ab", 32)
-	for _, c := range []struct{ image, tag, name, repository string }{
-		{"nginx", "1.27", "docker.io/library/nginx:1.27", "docker.io/library/nginx"},
-		{"docker.io/library/nginx", "1.27", "docker.io/library/nginx:1.27", "docker.io/library/nginx"},
-		{"nginx", "", "docker.io/library/nginx:latest", "docker.io/library/nginx"},
-		{"127.0.0.1:5000/app", "v1", "127.0.0.1:5000/app:v1", "127.0.0.1:5000/app"},
-		{"r.io/app", digest, "r.io/app@" + digest, "r.io/app"},
-	} {
-		if got := mustParse(t, c.image, c.tag); got.Name != c.name || got.Repository != c.repository {
-			t.Errorf("%s and %s: %v", c.image, c.tag, got)
-		}
-	}
-	for _, bad := range []string{"r.io/Upper", "a b", ""} {
-		if _, err := ParseReference(bad, "v1"); err == nil || !strings.Contains(err.Error(), "is not the name of an image") {
-			t.Errorf("%q: %v", bad, err)
-		}
-	}
 }
 
 func TestPullThenPresent(t *testing.T) {

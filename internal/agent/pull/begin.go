@@ -13,14 +13,14 @@ func (q *queue) begin() {
 	for _, e := range q.idle() {
 		switch {
 		case q.facts.Down != "":
-			e.state.Message = "the container runtime does not answer: " + q.facts.Down
+			e.say("the container runtime does not answer: " + q.facts.Down)
 		case q.busy[e.want.Ref]:
 			// Its turn comes when that run has ended. If the run serves it, it need not wait that long.
 		case q.now.Before(e.state.NotBefore):
 			// The message says what the last try ended with.
 		case q.free <= 0:
 			e.state.Phase = Waiting
-			e.state.Message = fmt.Sprintf("waits for one of the %d pulls that this node does at once", q.limits.Pulls)
+			e.say(fmt.Sprintf("waits for one of the %d pulls that this node does at once", q.limits.Pulls))
 		case q.full():
 			q.charge(e, fmt.Sprintf("the image file system of the node is %d%% full, and nothing is pulled from %d%% on: "+
 				"free space on the node, or raise the limit of its agent", q.facts.Fill.Percent, q.limits.FillPercent))

@@ -58,15 +58,16 @@ func newQueue(s *Snapshot) *queue {
 		if !ok {
 			state = State{Key: w.Key, Started: s.Now}
 		}
-		q.entries = append(q.entries, entry{want: w, state: q.resume(state)})
+		q.entries = append(q.entries, entry{want: w, state: q.resume(state, &w)})
 	}
 	slices.SortStableFunc(q.entries, func(a, b entry) int { return a.want.Key.Compare(b.want.Key) })
 	q.entries = slices.CompactFunc(q.entries, func(a, b entry) bool { return a.want.Key == b.want.Key })
 	return q
 }
 
-// resume makes a remembered state fit for what is there now: a run that is not among the facts is none.
-func (q *queue) resume(s State) State {
+// resume makes a remembered state fit for what is there now: a run that is not among the facts is none, and tries that nobody
+// knows are those that the message tells.
+func (q *queue) resume(s State, w *Want) State {
 	if !slices.ContainsFunc(q.runs, func(r Run) bool { return r.Number == s.Run }) {
 		s.Run = 0
 	}
@@ -75,6 +76,10 @@ func (q *queue) resume(s State) State {
 	}
 	if s.Phase > Broken {
 		s.Phase = Waiting
+	}
+	if !s.Final() && s.Tries == 0 {
+		s.Tries, s.Failure = triesOf(s.Message)
+		s.Tries = min(s.Tries, w.retries()) // it has not failed, so one is left
 	}
 	return s
 }
@@ -107,7 +112,7 @@ func (q *queue) settleBad(e *entry, r *Run) {
 		q.charge(e, fmt.Sprintf("pulling took longer than the timeout of %v", r.Until.Sub(r.Began)))
 	case r.Result == Lost && e.state.Losses < FreeLosses:
 		e.state.Losses++
-		e.state.Message = "the container runtime went away while it pulled: " + r.Text
+		e.say("the container runtime went away while it pulled: " + r.Text)
 		e.state.NotBefore = q.now.Add(Pause(e.state.Losses))
 	default:
 		q.charge(e, r.Text)
@@ -123,13 +128,13 @@ func serves(r *Run, e *entry) bool {
 func (q *queue) succeed(e *entry, id string) {
 	s := &e.state
 	s.Phase, s.Progress, s.Completed, s.ImageID = Succeeded, 100, q.now, id
-	s.Message, s.Run, s.NotBefore = "", 0, time.Time{}
+	s.Message, s.Failure, s.Run, s.NotBefore = "", "", 0, time.Time{}
 }
 
 func (q *queue) fail(e *entry, why string) {
 	s := &e.state
 	s.Phase, s.Completed, s.Message = Broken, q.now, why
-	s.Run, s.NotBefore = 0, time.Time{}
+	s.Failure, s.Run, s.NotBefore = "", 0, time.Time{}
 }
 
 // charge takes one try away, and fails the want with the last.
@@ -141,8 +146,8 @@ func (q *queue) charge(e *entry, why string) {
 		q.fail(e, why)
 		return
 	}
-	s.Message = fmt.Sprintf("try %d of %d failed: %s", s.Tries, e.want.retries()+1, why)
-	s.NotBefore = q.now.Add(Pause(s.Tries))
+	s.Failure, s.NotBefore = why, q.now.Add(Pause(s.Tries))
+	e.say("")
 }
 
 // Pause is the time between a try and the next, after so many tries: 1 s, 2 s, 4 s and so on, up to 30 s.
@@ -218,7 +223,8 @@ func (q *queue) note(r *Run) bool {
 			continue
 		}
 		wanted = true
-		e.state.Phase, e.state.Progress, e.state.Message = Pulling, min(max(r.Progress, 0), 99), ""
+		e.state.Phase, e.state.Progress = Pulling, min(max(r.Progress, 0), 99)
+		e.say("")
 	}
 	return wanted
 }

@@ -133,7 +133,8 @@ const (
 	Lost
 )
 
-// Memory goes from one decision to the next; it may be lost but for what a status holds: phases, times, messages, versions.
+// Memory goes from one decision to the next; it may be lost but for what a status holds: phases, times, messages, versions. Tries
+// are part of the messages.
 type Memory struct {
 	// States are in any order.
 	States []State
@@ -178,10 +179,12 @@ type State struct {
 	// Started is when the want was seen first, Completed when it succeeded or failed.
 	Started, Completed time.Time
 	ImageID            string
-	// Message says why it waits, what the last try ended with, or why it failed.
+	// Message says what the last try ended with and why it waits, or why it failed.
 	Message string
-	// Tries are those that have failed, Losses the runs lost in a row.
+	// Tries are those that have failed, Losses the runs lost in a row. Whoever does not know the tries reads them in the message.
 	Tries, Losses int
+	// Failure is what the last try ended with.
+	Failure string
 	// NotBefore is the time of the next try.
 	NotBefore time.Time
 	// Run is the number of its run, 0 without one.

@@ -16,12 +16,14 @@ type player struct {
 	runs []Run
 	// pulled counts, by key, the runs of that key that brought their image while the want was there, and of which Decide was told.
 	pulled map[Key]int
+	// failed counts, by key, the runs that failed.
+	failed map[Key]int
 }
 
 func newPlayer() *player {
 	return &player{
 		snap:   Snapshot{Now: instant(0), Limits: Limits{Pulls: 2, FillPercent: 85}, Facts: Facts{Present: map[string]Image{}}},
-		pulled: map[Key]int{},
+		pulled: map[Key]int{}, failed: map[Key]int{},
 	}
 }
 
@@ -43,6 +45,9 @@ func (p *player) follow(plan Plan) {
 	for _, r := range p.runs {
 		if r.Result == Done && slices.ContainsFunc(plan.Memory.States, func(s State) bool { return s.Key == r.Key }) && p.knows(r) {
 			p.pulled[r.Key]++
+		}
+		if r.Result == Failed && p.knows(r) {
+			p.failed[r.Key]++
 		}
 	}
 	p.runs = slices.DeleteFunc(p.runs, func(r Run) bool { return r.Result != Running })
@@ -124,7 +129,7 @@ func (p *player) do(line string) error {
 	case "restart":
 		p.restart()
 	case "anew": // nothing is remembered, but runs go on
-		p.snap.Memory, p.pulled = Memory{}, map[Key]int{}
+		p.snap.Memory, p.pulled, p.failed = Memory{}, map[Key]int{}, map[Key]int{}
 	case "vanish": // runs are gone, and nobody said so
 		p.runs = nil
 	case "full":

@@ -55,6 +55,11 @@ func walk(t *testing.T, r *rand.Rand, seed int) {
 			t.Fatalf("seed %d: %v was pulled %d times", seed, key, n)
 		}
 	}
+	for _, w := range play.snap.Wants {
+		if n := play.failed[w.Key]; n > w.retries()+1 {
+			t.Fatalf("seed %d: %v has failed %d times, with %d retries", seed, w.Key, n, w.retries())
+		}
+	}
 }
 
 // decide checks that the decision depends on nothing but the snapshot, and on no order in it.
@@ -88,6 +93,7 @@ func happen(play *player, r *rand.Rand) {
 		gone := play.snap.Wants[r.Intn(len(play.snap.Wants))].Key
 		play.snap.Wants = without(play.snap.Wants, gone)
 		delete(play.pulled, gone)
+		delete(play.failed, gone)
 	case n < 9:
 		play.end(ref, Done, "id-"+ref)
 	case n < 13:

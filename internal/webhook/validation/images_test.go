@@ -28,7 +28,8 @@ func TestImagePullJob(t *testing.T) {
 		{edits{"spec completionPolicy", `{"type":"Always","activeDeadlineSeconds":601,"ttlSecondsAfterFinished":0}`}, ""},
 		{edits{"spec", ""}, "spec: Required value: an image pull job needs a specification"},
 		{edits{"spec image", `""`}, "spec.image: Required value: image can not be empty"},
-		{edits{"spec image", `"A:b"`}, `spec.image: Invalid value: "A:b": invalid image A:b: the name "A" has upper-case letters, which no registry allows`},
+		{edits{"spec image", `"A:b"`}, `spec.image: Invalid value: "A:b": invalid image A:b: "A:b" is not the name of an image: ` +
+			`invalid reference format: repository name (library/A) must be lowercase (write for example registry.example.com/team/agent:v1)`},
 		{edits{"spec images", `[]`}, "spec.images: Forbidden: unknown field \"spec.images\": an image pull job has none of this name; remove it, or correct its name"},
 		{edits{"spec pullSecrets", `["a b"]`}, `spec.pullSecrets[0]: Invalid value: "a b": a lowercase RFC 1123 subdomain must consist of`},
 		{edits{"spec selector", `{}`, "spec podSelector", `{}`}, "spec.selector: Forbidden: can not set both selector and podSelector"},

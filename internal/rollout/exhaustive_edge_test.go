@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import "testing"
+
+// edgeSets and edgeNodes are those where it matters what is on a node that is far away, and whether it can be reached.
+func edgeSets() []string {
+	return []string{
+		"set max-unavailable=1",
+		"set max-surge=1",
+		"set max-unavailable=2 in-place; in-place v1",
+	}
+}
+
+func edgeNodes() []string {
+	return []string{
+		"must image-wait v1:ready", "must image-wait=4s v1:unready", "must image-wait", "must image-wait v1:ready,deleting",
+		"must image-wait v1:failed", "must image-wait v2:ready", "must image-wait=-1s v1:ready", "must image-wait v1:ready,gate",
+		"must image-wait v1:unready,marked", "must image-wait v1:ready,armed", "must image-wait v1:ready v2:pending",
+		"stay image-wait v1:ready", "leave image-wait v1:ready", "must v1:ready",
+	}
+}
+
+// everyEdge calls f with all worlds of one and two such nodes.
+func everyEdge(t *testing.T, f func(t *testing.T, w *world)) {
+	for _, set := range edgeSets() {
+		t.Run(set, func(t *testing.T) {
+			for _, a := range edgeNodes() {
+				f(t, build(t, set, a))
+				for _, b := range edgeNodes() {
+					f(t, build(t, set, a, b))
+				}
+			}
+		})
+	}
+}
