@@ -19,4 +19,8 @@ const (
 	// the cap, further old unavailable pods wait. Without the annotation all of them are replaced at once, as the
 	// native controller does.
 	MaxReplacing = Domain + "/max-replacing"
+	// WaitForImage has, with the value "true", the update of each node wait until the new images are there, for as long as the annotation
+	// apps.kruise.io/image-predownload-timeout-seconds says (300 seconds without it) after the node was told to pull them. What an
+	// update has begun, repairs, and pods that are missing do not wait. It needs the feature gate PreDownloadImageForDaemonSetUpdate.
+	WaitForImage = Domain + "/wait-for-image"
 )

@@ -7,6 +7,8 @@
 package dialect
 
 import (
+	"time"
+
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -47,6 +49,8 @@ type Workload struct {
 	// effect. PreDelete is what pods are prepared for before they are deleted; nil means nothing.
 	NodeSelector labels.Selector
 	PreDelete    *PreDelete
+	// PullAhead is how new images come to the nodes before an update.
+	PullAhead PullAhead
 	// Status is the status that the object carries now.
 	Status             rollout.Status
 	ObservedGeneration int64
@@ -55,6 +59,17 @@ type Workload struct {
 	Conditions     []appsv1.DaemonSetCondition
 	// Problems are things in the object that cannot be honoured. With one that is Fatal nothing is done for the set.
 	Problems []Problem
+}
+
+// PullAhead is what a set says of pulling new images on the nodes of old pods. Whether that is done at all is not for the set to say.
+type PullAhead struct {
+	// Parallelism is on how many nodes at once, Timeout the time of one try, in whole seconds.
+	Parallelism int32
+	Timeout     time.Duration
+	// MinUpdatedReady is how many updated pods have to be ready before; a percentage is of the desired nodes, rounded up.
+	MinUpdatedReady rollout.Quantity
+	// Wait is whether the update of a node waits until the images are there, for Timeout after the node was told to pull them at most.
+	Wait bool
 }
 
 // Problem is something in an object that cannot be honoured.

@@ -18,8 +18,8 @@ const ConflictProbe featuregate.Feature = "ConflictProbe"
 // resize of pods. OpenKruise has it under the same name. Without it a pod whose resources differ is recreated.
 const InPlaceWorkloadVerticalScaling featuregate.Feature = "InPlaceWorkloadVerticalScaling"
 
-// PreDownloadImageForDaemonSetUpdate has an Advanced DaemonSet pull new images on the nodes of old pods, by ImagePullJobs, before it
-// updates them. OpenKruise has it under the same name.
+// PreDownloadImageForDaemonSetUpdate has daemon sets of all dialects pull new images on the nodes of old pods, by ImagePullJobs, before they
+// are updated, and lets updates wait for that. OpenKruise has it under the same name, for its own daemon sets.
 const PreDownloadImageForDaemonSetUpdate featuregate.Feature = "PreDownloadImageForDaemonSetUpdate"
 
 // New returns a gate that knows every feature, those of the logging library included.

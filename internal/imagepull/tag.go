@@ -3,11 +3,13 @@
 package imagepull
 
 import (
+	"fmt"
 	"hash/fnv"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -222,4 +224,50 @@ func Owners(image *v1beta1.NodeImage) map[types.NamespacedName]bool {
 		}
 	}
 	return jobs
+}
+
+// Standing is how far an image is on a node.
+type Standing struct {
+	// There is whether the node has it.
+	There bool
+	// Since is when the job that was asked for had it ordered, or when the pull that goes on was ordered if that was later; zero if it did not.
+	Since time.Time
+}
+
+// StandingOf is how far the image of that name and tag is in a NodeImage, which may be nil, as the job with that UID has ordered it.
+func StandingOf(image *v1beta1.NodeImage, name, tag string, job types.UID) Standing {
+	if image == nil {
+		return Standing{}
+	}
+	of := image.Spec.Images[name]
+	i := findTag(&of, tag)
+	if i < 0 {
+		return Standing{}
+	}
+	want, s := &of.Tags[i], Standing{}
+	report := tagStatus(&image.Status, name, tag)
+	s.There = report != nil && report.Version == want.Version && report.Phase == v1beta1.ImagePhaseSucceeded
+	if want.CreatedAt != nil && ownedBy(want, job) {
+		s.Since = want.CreatedAt.Time
+	}
+	return s
+}
+
+// SameFor is whether two states of one NodeImage come to the same for whoever waits for images: they differ in how far pulls are at most.
+func SameFor(a, b *v1beta1.NodeImage) bool {
+	return equality.Semantic.DeepEqual(a.Spec, b.Spec) && slices.Equal(finals(&a.Status), finals(&b.Status))
+}
+
+// finals are the tags of which the node has said its last word, and which.
+func finals(status *v1beta1.NodeImageStatus) []string {
+	var all []string
+	for name, image := range status.ImageStatuses {
+		for i := range image.Tags {
+			if t := &image.Tags[i]; final(t) {
+				all = append(all, fmt.Sprint(name, " ", t.Tag, " ", t.Version, " ", t.Phase))
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
 }

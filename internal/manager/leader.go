@@ -47,7 +47,7 @@ type leader struct {
 	guards     []guard
 	events     record.EventBroadcaster
 	client     kubernetes.Interface
-	pulls      *pulls // nil without the dialect of OpenKruise
+	pulls      *pulls // nil where nobody has to do with image pulls
 
 	namespace string
 	elected   bool
@@ -92,17 +92,26 @@ func newLeader(o *options, cfg *rest.Config) (*leader, error) {
 	dialects = append(dialects, l.ofAppsV1(o, recorder)...)
 	if slices.Contains(o.dialects, kruiseDialect) {
 		mayWrite := l.leaseGuarded(o, conflict.OpenKruise())
-		if l.pulls, err = newPulls(o, cfg, l.events, mayWrite); err != nil {
+		if l.pulls, err = newPulls(l, o, cfg, mayWrite); err != nil {
 			return nil, err
 		}
 		d := newKruise(mayWrite)
 		if o.gates.Enabled(features.InPlaceWorkloadVerticalScaling) {
 			d.InPlace = kruise.InPlaceWithResize
 		}
-		d.Predownload = o.gates.Enabled(features.PreDownloadImageForDaemonSetUpdate)
 		dialects = append(dialects, d)
 	}
 	index.ReadFacts(factsOf(o.dialects))
+	if ahead := o.gates.Enabled(features.PreDownloadImageForDaemonSetUpdate); ahead {
+		if l.pulls == nil {
+			if l.pulls, err = newPulls(l, o, cfg, nil); err != nil {
+				return nil, err
+			}
+		}
+		for i := range dialects {
+			dialects[i].Predownload = true
+		}
+	}
 	resources := map[string]schema.GroupVersionResource{}
 	l.feed = &feed.Feed{Index: index, Client: client, Dynamic: dynamicClient}
 	for _, d := range dialects {
@@ -115,9 +124,6 @@ func newLeader(o *options, cfg *rest.Config) (*leader, error) {
 		PullJobs: l.pullJobs(),
 		Executor: &executor.Executor{Index: index, Pods: executor.NewPods(client), Events: recorder, Clock: realClock, Count: l.metrics.Count},
 	})
-	if l.pulls != nil {
-		l.pulls.jobs.Order = orderOf(l.controller)
-	}
 	return l, nil
 }
 

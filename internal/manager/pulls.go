@@ -4,13 +4,15 @@ package manager
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -19,6 +21,7 @@ import (
 	"everynode.dev/everynode/internal/controller/imagepull"
 	"everynode.dev/everynode/internal/controller/nodeimage"
 	"everynode.dev/everynode/internal/controller/pullstore"
+	"everynode.dev/everynode/internal/features"
 )
 
 // The components that events about image pulls come from, as with OpenKruise.
@@ -27,36 +30,80 @@ const (
 	nodeImageEvents = "nodeimage-controller"
 )
 
-// pulls are the controllers for image pulls.
+// pulls are the controllers for image pulls, and what daemon sets see of these.
 type pulls struct {
 	store   *pullstore.Store
 	watches *pullstore.Watches
-	jobs    *imagepull.Controller
-	images  *nodeimage.Controller
+	ahead   *pullstore.PullJobs // nil if no images are pulled ahead
+	// jobs and images are nil where another manager takes care of them, as OpenKruise's own does.
+	jobs   *imagepull.Controller
+	images *nodeimage.Controller
 }
 
-func newPulls(o *options, cfg *rest.Config, events record.EventBroadcaster, mayWrite func() bool) (*pulls, error) {
+// newPulls returns what is needed of image pulls. Their controllers belong to the dialect of OpenKruise, for its webhooks do; mayWrite is
+// its guard. The other dialects only make jobs.
+func newPulls(l *leader, o *options, cfg *rest.Config, mayWrite func() bool) (*pulls, error) {
 	watches, store, err := pullstore.NewWatches(cfg)
 	if err != nil {
 		return nil, err
 	}
-	realClock := clock.RealClock{}
-	ofJobs := events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: jobEvents})
-	p := &pulls{
-		store: store, watches: watches,
-		jobs: imagepull.New(imagepull.Options{
-			Store: store, Watches: watches, Events: ofJobs, Clock: realClock, MayWrite: mayWrite,
-			Secrets: imagepull.NewSecrets(store.Live(), ofJobs, realClock, o.pullSecretNamespaces),
-		}),
-		images: nodeimage.New(store, events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: nodeImageEvents}), realClock, mayWrite),
+	p := &pulls{store: store, watches: watches}
+	if o.gates.Enabled(features.PreDownloadImageForDaemonSetUpdate) {
+		p.ahead = watches.PullJobs(store, func(set types.UID) { l.controller.PullsChanged(set) })
 	}
+	if !slices.Contains(o.dialects, kruiseDialect) {
+		return p, nil
+	}
+	realClock := clock.RealClock{}
+	ofJobs := l.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: jobEvents})
+	p.jobs = imagepull.New(imagepull.Options{
+		Store: store, Watches: watches, Events: ofJobs, Clock: realClock, MayWrite: mayWrite,
+		Secrets: imagepull.NewSecrets(store.Live(), ofJobs, realClock, o.pullSecretNamespaces),
+		Order:   l.orderOf,
+	})
+	p.images = nodeimage.New(store, l.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: nodeImageEvents}), realClock, mayWrite)
 	p.jobs.Watch()
 	p.images.Watch(watches)
 	return p, nil
 }
 
+// pullsEvery is how often a cluster without image pulls is asked whether it has them by now.
+const pullsEvery = 30 * time.Second
+
+// await waits until the cluster has image pulls, and says once what is missing; false when ctx has ended before.
+func (p *pulls) await(ctx context.Context) bool {
+	told := ""
+	for ctx.Err() == nil {
+		missing, err := p.store.Missing(ctx)
+		if err == nil && missing == "" {
+			return true
+		}
+		pause := time.Second
+		if missing != "" {
+			pause = pullsEvery
+			if p.ahead != nil {
+				p.ahead.Missing(missing)
+			}
+		} else if ctx.Err() == nil {
+			missing = err.Error()
+		}
+		if missing != told {
+			klog.FromContext(ctx).Info("Image pulls are not worked on", "why", missing)
+			told = missing
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+	return false
+}
+
 // run works until ctx ends. Daemon sets do not wait for it: without image pulls they work all the same.
 func (p *pulls) run(ctx context.Context) {
+	if !p.await(ctx) {
+		return
+	}
 	ended, err := p.watches.Start(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -64,9 +111,14 @@ func (p *pulls) run(ctx context.Context) {
 		}
 		return
 	}
+	if p.ahead != nil {
+		p.ahead.Started()
+	}
 	var wg sync.WaitGroup
-	wg.Go(func() { p.jobs.Run(ctx) })
-	wg.Go(func() { p.images.Run(ctx) })
+	if p.jobs != nil {
+		wg.Go(func() { p.jobs.Run(ctx) })
+		wg.Go(func() { p.images.Run(ctx) })
+	}
 	wg.Wait()
 	<-ended
 }
@@ -77,21 +129,19 @@ func (p *pulls) resume() {
 	p.images.EnqueueAll()
 }
 
-// pullJobs are the ImagePullJobs, for the loop over daemon sets; nil without the dialect of OpenKruise.
+// pullJobs are the ImagePullJobs, for the loop over daemon sets; nil if no images are pulled ahead.
 func (l *leader) pullJobs() daemonset.PullJobs {
-	if l.pulls == nil {
+	if l.pulls == nil || l.pulls.ahead == nil {
 		return nil
 	}
-	return l.pulls.store.PullJobs()
+	return l.pulls.ahead
 }
 
 // orderOf asks the daemon set that controls a job in which order its nodes are served.
-func orderOf(sets *daemonset.Controller) func(*v1beta1.ImagePullJob) []string {
-	return func(job *v1beta1.ImagePullJob) []string {
-		owner := metav1.GetControllerOfNoCopy(job)
-		if owner == nil {
-			return nil
-		}
-		return sets.Order(owner.UID)
+func (l *leader) orderOf(job *v1beta1.ImagePullJob) []string {
+	owner := metav1.GetControllerOfNoCopy(job)
+	if owner == nil {
+		return nil
 	}
+	return l.controller.Order(owner.UID)
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
@@ -24,7 +24,13 @@ type Revision struct {
 }
 
 // Job is an ImagePullJob that the set owns.
-type Job struct{ Name, Hash string }
+type Job struct {
+	Name, Hash, Image string
+	UID               types.UID
+	Created           rollout.Time
+	// Stays is whether it goes on until somebody deletes it.
+	Stays bool
+}
 
 // Input is everything that a decision depends on.
 type Input struct {
@@ -58,23 +64,65 @@ func Decide(in *Input) Output {
 		}
 	}
 	old := oldNodes(in.Snapshot)
-	for _, job := range in.Jobs {
-		if len(old) == 0 || job.Hash != in.Revisions[current].Hash {
-			out.Delete = append(out.Delete, job.Name)
+	for i := range in.Jobs {
+		if len(old) == 0 || !in.serves(&in.Jobs[i]) {
+			out.Delete = append(out.Delete, in.Jobs[i].Name)
 		}
 	}
-	switch {
-	case len(old) == 0 || in.Revisions[current].Mark != "":
-	case atOnce(&in.Snapshot.Set, len(old), desired(in.Snapshot)):
-		out.Mark = kruise.PredownloadIgnored
-	case updatedReady(in.Snapshot) >= minUpdatedReady(in.Set.Annotations, desired(in.Snapshot)):
-		out.Create = in.jobs(old)
-		out.Mark = kruise.PredownloadCreated
-		if len(out.Create) == 0 {
-			out.Mark = kruise.PredownloadIgnored
-		}
+	in.decide(&out, old)
+	if in.Snapshot.Set.Guest {
+		out.Mark, out.Clear = "", nil // the history is somebody else's
 	}
 	return out
+}
+
+// decide says which jobs are to be made, and with which mark.
+func (in *Input) decide(out *Output, old []int) {
+	set, waits := &in.Snapshot.Set, in.Set.PullAhead.Wait
+	marked := in.Revisions[set.Update].Mark != ""
+	switch {
+	case len(old) == 0:
+	case !waits && marked:
+	case !waits && atOnce(set, len(old), desired(in.Snapshot)):
+		out.Mark = kruise.PredownloadIgnored
+	case !waits && updatedReady(in.Snapshot) < in.Set.PullAhead.MinUpdatedReady.Of(desired(in.Snapshot)):
+	default:
+		wanted := in.jobs(old)
+		in.keep(out, wanted)
+		if !marked {
+			out.Mark = markOf(wanted)
+		}
+	}
+}
+
+// lasting is whether jobs stay until the roll is over: nodes wait for them, and one that gets an old pod later would wait for ever; or
+// there is no mark that says that they have been made.
+func (in *Input) lasting() bool { return in.Set.PullAhead.Wait || in.Snapshot.Set.Guest }
+
+// serves is whether a job is of use as it is.
+func (in *Input) serves(job *Job) bool {
+	return job.Hash == in.Revisions[in.Snapshot.Set.Update].Hash && (job.Stays || !in.lasting())
+}
+
+// keep sees to it that every wanted job is there. One that has to go first comes back in the pass after its deletion.
+func (in *Input) keep(out *Output, wanted []*v1beta1.ImagePullJob) {
+	for _, job := range wanted {
+		at := slices.IndexFunc(in.Jobs, func(have Job) bool { return have.Name == job.Name })
+		switch {
+		case at < 0:
+			out.Create = append(out.Create, job)
+		case in.serves(&in.Jobs[at]) && in.Jobs[at].Image != job.Spec.Image:
+			out.Delete = append(out.Delete, job.Name) // somebody has changed it
+		}
+	}
+}
+
+// markOf is the mark of a revision that needs these jobs.
+func markOf(jobs []*v1beta1.ImagePullJob) string {
+	if len(jobs) == 0 {
+		return kruise.PredownloadIgnored
+	}
+	return kruise.PredownloadCreated
 }
 
 // oldNodes are the indices of nodes on which an old pod runs, of whatever revision.
@@ -129,33 +177,12 @@ func updatedReady(s *rollout.Snapshot) int {
 	return count
 }
 
-// minUpdatedReady is how many updated pods have to be ready first; a percentage is rounded up.
-func minUpdatedReady(annotations map[string]string, desired int) int {
-	text, ok := annotations[kruise.PredownloadMinUpdatedReady]
-	if !ok {
-		return 0
-	}
-	q := intstr.Parse(text)
-	least, err := intstr.GetScaledValueFromIntOrPercent(&q, desired, true)
-	if err != nil {
-		return 0 // refused at admission
-	}
-	return least
-}
-
 // jobs are one for each image that an old node lacks.
 func (in *Input) jobs(old []int) []*v1beta1.ImagePullJob {
-	has := make([][]string, len(in.Revisions))
-	for i := range in.Revisions {
-		has[i] = podtemplate.Images(in.Revisions[i].Template)
-	}
+	has := in.images()
 	var jobs []*v1beta1.ImagePullJob
-	for _, image := range podtemplate.NamedImages(in.Revisions[in.Snapshot.Set.Update].Template) {
-		lacks := func(node int) bool {
-			revision := oldPod(in.Snapshot, node).Revision
-			return revision < 0 || revision >= len(has) || !slices.Contains(has[revision], image.Image)
-		}
-		if !slices.ContainsFunc(old, lacks) {
+	for _, image := range in.wanted() {
+		if !slices.ContainsFunc(old, func(node int) bool { return has.lacks(oldPod(in.Snapshot, node), image.Image) }) {
 			continue
 		}
 		var with []string
@@ -167,6 +194,27 @@ func (in *Input) jobs(old []int) []*v1beta1.ImagePullJob {
 		jobs = append(jobs, in.job(image, with))
 	}
 	return jobs
+}
+
+// wanted are the images that pods of the wanted revision need.
+func (in *Input) wanted() []podtemplate.NamedImage {
+	return podtemplate.NamedImages(in.Revisions[in.Snapshot.Set.Update].Template)
+}
+
+// imagesOf are the images that pods of each revision need.
+type imagesOf [][]string
+
+func (in *Input) images() imagesOf {
+	has := make(imagesOf, len(in.Revisions))
+	for i := range in.Revisions {
+		has[i] = podtemplate.Images(in.Revisions[i].Template)
+	}
+	return has
+}
+
+// lacks is whether the node of that pod may lack an image: the pod does not run it.
+func (has imagesOf) lacks(p *rollout.Pod, image string) bool {
+	return p.Revision < 0 || p.Revision >= len(has) || !slices.Contains(has[p.Revision], image)
 }
 
 // Order is in which order the old nodes of a set are served: first those that the update may start on, each group in the order in which

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -34,7 +35,8 @@ func world(t *testing.T, specs ...string) *Input {
 		in.Revisions = append(in.Revisions, Revision{Name: fmt.Sprintf("agent-h%d", i), Hash: fmt.Sprintf("h%d", i), Template: template(t, spec)})
 	}
 	last := len(specs) - 1
-	in.Set = &dialect.Workload{Namespace: "default", Name: "agent", Template: in.Revisions[last].Template, Annotations: map[string]string{}}
+	in.Set = &dialect.Workload{Namespace: "default", Name: "agent", Template: in.Revisions[last].Template}
+	in.Set.PullAhead = dialect.PullAhead{Parallelism: 1, Timeout: 300 * time.Second}
 	in.Set.Selector = labels.SelectorFromSet(labels.Set{"app": "agent"})
 	in.Snapshot.Set = rollout.Set{Update: last, Strategy: rollout.RollingUpdate, MaxUnavailable: rollout.Quantity{Value: 1}, Limits: rollout.Limits{Descending: true}}
 	for i := range 3 {
@@ -86,9 +88,9 @@ func TestWhatIsPulledAhead(t *testing.T) {
 		"on delete": {[]string{image("a:1"), image("a:2")}, func(in *Input) {
 			in.Snapshot.Set.Strategy, in.Snapshot.Set.MaxUnavailable = rollout.OnDelete, rollout.Quantity{Value: 3}
 		}, "agent-h1-main=a:2" + created},
-		"too few are updated": {[]string{image("a:1"), image("a:2")}, func(in *Input) { in.Set.Annotations[kruise.PredownloadMinUpdatedReady] = "34%" }, ""},
+		"too few are updated": {[]string{image("a:1"), image("a:2")}, func(in *Input) { in.Set.PullAhead.MinUpdatedReady = rollout.Quantity{Value: 34, Percent: true} }, ""},
 		"enough are updated": {[]string{image("a:1"), image("a:2")}, func(in *Input) {
-			in.Set.Annotations[kruise.PredownloadMinUpdatedReady] = "33%"
+			in.Set.PullAhead.MinUpdatedReady = rollout.Quantity{Value: 33, Percent: true}
 			in.Snapshot.Nodes[2].Pods[0].Revision = 1
 		}, "agent-h1-main=a:2" + created},
 		"a revision that is not known": {[]string{image("a:1")}, func(in *Input) { setAll(in, rollout.Pod{Revision: rollout.NoRevision}) }, "agent-h0-main=a:1" + created},
@@ -119,7 +121,7 @@ func setAll(in *Input, p rollout.Pod) {
 
 func TestTheJob(t *testing.T) {
 	in := world(t, image("a:0"), image("a:1"), `{"imagePullSecrets":[{"name":"registry"}],"containers":[{"name":"main","image":"a:2"},{"name":"side","image":"a:0"}]}`)
-	in.Set.Annotations[kruise.PredownloadParallelism] = "7"
+	in.Set.PullAhead.Parallelism = 7
 	in.Set.Selector = labels.SelectorFromSet(labels.Set{"app": "agent"})
 	jobs := Decide(in).Create
 	if len(jobs) != 2 {
@@ -140,8 +142,7 @@ func TestTheJob(t *testing.T) {
 			t.Errorf("job %d follows %v, %v, want %s", i, selector, err, want)
 		}
 	}
-	in.Set.Annotations[kruise.PredownloadTimeout] = "20"
-	delete(in.Set.Annotations, kruise.PredownloadParallelism)
+	in.Set.PullAhead.Parallelism, in.Set.PullAhead.Timeout = 1, 20*time.Second
 	if s := Decide(in).Create[0].Spec; s.Parallelism.IntValue() != 1 || *s.PullPolicy.TimeoutSeconds != 20 {
 		t.Errorf("got %+v", s)
 	}
@@ -149,7 +150,7 @@ func TestTheJob(t *testing.T) {
 
 func TestWhatIsOver(t *testing.T) {
 	in := world(t, image("a:1"), image("a:2"))
-	in.Jobs = []Job{{"old", "h0"}, {"new", "h1"}}
+	in.Jobs = []Job{{Name: "old", Hash: "h0"}, {Name: "new", Hash: "h1"}}
 	in.Revisions[0].Mark = kruise.PredownloadCreated
 	if out := Decide(in); !slices.Equal(out.Delete, []string{"old"}) || !slices.Equal(out.Clear, []int{0}) {
 		t.Errorf("got %+v", out)

@@ -4,23 +4,20 @@ package predownload
 
 import (
 	"maps"
-	"strconv"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
 	"everynode.dev/everynode/internal/podtemplate"
 )
 
-// What a job gets unless an annotation of the set says otherwise, as with OpenKruise.
+// What every job gets, as with OpenKruise.
 const (
-	defaultParallelism = 1
-	defaultTimeout     = 300
-	backoffLimit       = 1
-	keepSeconds        = 600
+	backoffLimit = 1
+	keepSeconds  = 600
 )
 
 // job is the job for one image. It follows the pods of the set but those of revisions that have the image.
@@ -33,7 +30,7 @@ func (in *Input) job(image podtemplate.NamedImage, with []string) *v1beta1.Image
 		onJob = map[string]string{}
 	}
 	onJob[hashLabel] = r.Hash
-	parallelism := intstr.FromInt32(number(in.Set.Annotations[kruise.PredownloadParallelism], defaultParallelism))
+	parallelism := intstr.FromInt32(in.Set.PullAhead.Parallelism)
 	job := &v1beta1.ImagePullJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: in.Set.Namespace, Name: r.Name + "-" + image.Name, Labels: onJob},
 		Spec: v1beta1.ImagePullJobSpec{
@@ -42,11 +39,14 @@ func (in *Input) job(image podtemplate.NamedImage, with []string) *v1beta1.Image
 			PodSelector: &v1beta1.ImagePullJobPodSelector{LabelSelector: in.selector(with)},
 			Parallelism: &parallelism,
 			PullPolicy: &v1beta1.PullPolicy{
-				TimeoutSeconds: new(number(in.Set.Annotations[kruise.PredownloadTimeout], defaultTimeout)), BackoffLimit: new(int32(backoffLimit)),
+				TimeoutSeconds: new(int32(in.Set.PullAhead.Timeout / time.Second)), BackoffLimit: new(int32(backoffLimit)),
 			},
 			CompletionPolicy: v1beta1.CompletionPolicy{Type: v1beta1.CompletionAlways, TTLSecondsAfterFinished: new(int32(keepSeconds))},
 			ImagePullPolicy:  v1beta1.PullIfNotPresent,
 		},
+	}
+	if in.lasting() {
+		job.Spec.CompletionPolicy = v1beta1.CompletionPolicy{Type: v1beta1.CompletionNever}
 	}
 	if len(labels)+len(annotations) > 0 {
 		job.Spec.SandboxConfig = &v1beta1.SandboxConfig{Labels: labels, Annotations: annotations}
@@ -95,13 +95,4 @@ func secrets(template map[string]any) []string {
 		}
 	}
 	return names
-}
-
-// number reads an annotation; what is no number has been refused at admission.
-func number(text string, otherwise int32) int32 {
-	n, err := strconv.ParseInt(text, 10, 32)
-	if err != nil || n < 1 {
-		return otherwise
-	}
-	return int32(n)
 }

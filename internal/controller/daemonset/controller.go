@@ -47,7 +47,7 @@ type Dialect struct {
 	InPlace func(from, to map[string]any) rollout.Change
 	// Announce makes the edits by which pods say whether there is a newer revision; nil for a dialect whose pods do not.
 	Announce dialect.AnnounceFunc
-	// Predownload is whether images are pulled ahead of an update.
+	// Predownload is whether images are pulled ahead of an update, and updates may wait for them.
 	Predownload bool
 	// MayWrite is asked at the beginning of each pass; false keeps the dialect from writing anything.
 	MayWrite func() bool
@@ -210,7 +210,11 @@ func (c *Controller) state(key fleet.Key, w *dialect.Workload) *state {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.states[key]
-	if s == nil || s.workload.UID != w.UID {
+	if s != nil && s.workload.UID != w.UID {
+		c.orders.drop(s.workload.UID)
+		s = nil
+	}
+	if s == nil {
 		s = &state{told: map[string]bool{}, young: timeOf(c.Clock.Now()).Sub(w.Created) < youngAge}
 		c.states[key] = s
 	}
@@ -222,7 +226,7 @@ func (c *Controller) forget(key fleet.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s := c.states[key]; s != nil {
-		c.orders.set(s.workload.UID, nil)
+		c.orders.drop(s.workload.UID)
 	}
 	delete(c.states, key)
 	c.Observer.Forgotten(key)
@@ -313,9 +317,9 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		return 0, err // the set has changed meanwhile, which has asked for another pass
 	}
 	snapshot.Memory = p.state.memory
+	images := p.lookAhead(ctx, h, &snapshot)
 	plan := p.decide(&snapshot)
 	took := p.c.Clock.Since(now)
-	ahead := time.Duration(0)
 	report := dialect.Report{Numbers: plan.Status, ObservedGeneration: p.w.ObservedGeneration, Snapshot: &snapshot, Plan: &plan}
 	if err == nil && claimed {
 		// Before, it is not clear which pods are the set's own, which are about to go, or what the wanted revision is called; so
@@ -324,7 +328,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		p.state.memory = plan.Memory
 		if h.Current >= 0 { // else another controller has yet to say which revision that is
 			report.UpdateRevision = h.Entries[h.Current].Hash
-			ahead = p.predownload(ctx, h, &snapshot, &plan)
+			p.predownload(ctx, h, &images, &plan)
 		}
 		err = p.apply(ctx, h, &snapshot, &plan)
 	} else if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
@@ -338,12 +342,13 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	if err != nil && plan.Wake <= timeOf(now) {
 		plan.Wake = 0 // what had no room in this plan waits for the repetition, whose delay grows
 	}
+	report.Problems = images.problems
 	again, statusErr := p.writeStatus(ctx, report)
 	p.c.Observer.Decided(p.key, &snapshot, &plan, took)
 	if !claimed && err == nil {
 		again = time.Millisecond
 	}
-	return soonest(again, ahead, until(now, plan.Wake), until(now, unblock)), errors.Join(err, statusErr)
+	return soonest(again, images.again, until(now, plan.Wake), until(now, unblock)), errors.Join(err, statusErr)
 }
 
 // endedPause is how long a set waits whose namespace is being deleted.

@@ -14,8 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/dialect/base"
 	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/predownload"
 	"everynode.dev/everynode/internal/rollout"
@@ -29,21 +32,37 @@ const (
 	textJobFailed    = "failed to create ImagePullJob %s: %v"
 )
 
-// predownloadRetry is when a pass is repeated whose jobs could not be made. The update does not wait for them.
+// PredownloadGate is the feature gate that Dialect.Predownload stands for.
+const PredownloadGate = "PreDownloadImageForDaemonSetUpdate"
+
+// Reasons and texts for sets that want images ahead where there are none to be had.
+const (
+	reasonNoImagePulls = "ImagePullsNotServed"
+	textGateOff        = "Annotation %s has no effect: start everynode-manager with --feature-gates %s=true, or remove the annotation; until then no update waits for images."
+	textNoImagePulls   = "No images are pulled ahead, and no update waits for them: %s."
+)
+
+// predownloadRetry is when a pass is repeated whose jobs could not be made. The update does not wait for them, unless the set says so.
 const predownloadRetry = 10 * time.Second
 
-// PullJobs are the reads and writes of ImagePullJobs that the loop needs.
+// PullJobs are the reads and writes of ImagePullJobs and NodeImages that the loop needs.
 type PullJobs interface {
+	// Serving is whether what there is is known. If not, why says what is missing; it is empty while that may only take a moment.
+	Serving() (ready bool, why string)
 	// Owned are the jobs in a namespace that the set with that UID controls.
 	Owned(ctx context.Context, namespace string, set types.UID) ([]predownload.Job, error)
+	// Look is a predownload.Look.
+	Look(image string, job *predownload.Job) func(node string) predownload.Pulled
+	// Create answers AlreadyExists only for a job that the same set controls.
 	Create(ctx context.Context, job *v1beta1.ImagePullJob) error
 	Delete(ctx context.Context, namespace, name string) error
 }
 
-// orders keeps in which order the nodes of sets are served that pull ahead.
+// orders keeps in which order the nodes of sets are served that pull ahead, and which sets wait for that.
 type orders struct {
-	mu sync.Mutex
-	of map[types.UID][]string
+	mu      sync.Mutex
+	of      map[types.UID][]string
+	waiting map[types.UID]fleet.Key
 }
 
 func (o *orders) set(uid types.UID, order []string) {
@@ -59,6 +78,27 @@ func (o *orders) set(uid types.UID, order []string) {
 	o.of[uid] = order
 }
 
+func (o *orders) wait(uid types.UID, key fleet.Key, on bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !on {
+		delete(o.waiting, uid)
+		return
+	}
+	if o.waiting == nil {
+		o.waiting = map[types.UID]fleet.Key{}
+	}
+	o.waiting[uid] = key
+}
+
+// drop forgets a set that is gone.
+func (o *orders) drop(uid types.UID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.of, uid)
+	delete(o.waiting, uid)
+}
+
 // Order is in which order the nodes of the set with that UID are served; nil if it pulls nothing ahead.
 func (c *Controller) Order(set types.UID) []string {
 	c.orders.mu.Lock()
@@ -66,32 +106,83 @@ func (c *Controller) Order(set types.UID) []string {
 	return c.orders.of[set]
 }
 
-// predownload makes the jobs that a roll needs, and removes those that it does not need any more. Nothing else of the pass fails with
-// it; the duration returned says when to come back for what could not be done.
-func (p *pass) predownload(ctx context.Context, h *fleet.Resolved, s *rollout.Snapshot, plan *rollout.Plan) time.Duration {
-	if p.c.PullJobs == nil || !p.d.Predownload {
-		return 0
+// PullsChanged asks for a pass for the set with that UID if it waits for images; it never blocks.
+func (c *Controller) PullsChanged(set types.UID) {
+	c.orders.mu.Lock()
+	key, waits := c.orders.waiting[set]
+	c.orders.mu.Unlock()
+	if waits {
+		c.Enqueue(key)
 	}
-	in := predownload.Input{Set: p.w, Snapshot: s}
+}
+
+// lookahead is what a pass knows of pulling images ahead; in is nil where nothing is to be done about that.
+type lookahead struct {
+	in    *predownload.Input
+	again time.Duration
+	// problems are why the set does not get what it asks for.
+	problems []dialect.Problem
+}
+
+// problem notes why the set does not get what it asks for, and tells it once.
+func (p *pass) problem(a *lookahead, reason, format string, args ...any) {
+	message := fmt.Sprintf(format, args...)
+	a.problems = append(a.problems, dialect.Problem{Reason: reason, Message: message})
+	p.tell(reason, message)
+}
+
+// lookAhead finds out what there is to know before the decision, and has nodes wait whose images are not there.
+func (p *pass) lookAhead(ctx context.Context, h *fleet.Resolved, s *rollout.Snapshot) lookahead {
+	a, waits := lookahead{}, p.w.PullAhead.Wait
+	p.c.orders.wait(p.w.UID, p.key, waits)
+	if p.c.PullJobs == nil || !p.d.Predownload {
+		if waits {
+			p.problem(&a, base.ReasonIgnoredField, textGateOff, everynode.WaitForImage, PredownloadGate)
+		}
+		return a
+	}
+	ready, why := p.c.PullJobs.Serving()
+	if why != "" {
+		if waits {
+			p.problem(&a, reasonNoImagePulls, textNoImagePulls, why)
+		}
+		return a
+	}
+	in := &predownload.Input{Set: p.w, Snapshot: s}
 	for i := range h.Entries {
 		in.Revisions = append(in.Revisions, predownload.Revision{
 			Name: h.Entries[i].Name, Hash: h.Entries[i].Hash, Template: h.Entries[i].Template, Mark: mark(&h.Revisions[i]),
 		})
 	}
 	var err error
-	if in.Jobs, err = p.c.PullJobs.Owned(ctx, p.w.Namespace, p.w.UID); err != nil {
-		return predownloadRetry
+	if ready {
+		in.Jobs, err = p.c.PullJobs.Owned(ctx, p.w.Namespace, p.w.UID)
 	}
-	out := predownload.Decide(&in)
-	if len(in.Jobs)+len(out.Create) > 0 {
-		p.c.orders.set(p.w.UID, predownload.Order(s, plan))
+	if waits {
+		in.Wait(p.c.PullJobs.Look) // before it is ready that knows of no image, so every node waits
+	}
+	if err != nil || !ready {
+		a.again = time.Second
+		return a
+	}
+	a.in = in
+	return a
+}
+
+// predownload makes the jobs that a roll needs, and removes those that it does not need any more. Nothing else of the pass fails with it.
+func (p *pass) predownload(ctx context.Context, h *fleet.Resolved, a *lookahead, plan *rollout.Plan) {
+	if a.in == nil {
+		return
+	}
+	out := predownload.Decide(a.in)
+	if len(a.in.Jobs)+len(out.Create) > 0 {
+		p.c.orders.set(p.w.UID, predownload.Order(a.in.Snapshot, plan))
 	} else {
 		p.c.orders.set(p.w.UID, nil)
 	}
-	if err := p.pullAhead(ctx, h, &out); err != nil {
-		return predownloadRetry
+	if err := p.pullAhead(ctx, h, a, &out); err != nil {
+		a.again = predownloadRetry
 	}
-	return 0
 }
 
 // mark is the label of a revision that says what was decided about it; empty for none.
@@ -105,7 +196,7 @@ func mark(r *fleet.Revision) string {
 }
 
 // pullAhead carries out what was decided.
-func (p *pass) pullAhead(ctx context.Context, h *fleet.Resolved, out *predownload.Output) error {
+func (p *pass) pullAhead(ctx context.Context, h *fleet.Resolved, a *lookahead, out *predownload.Output) error {
 	var errs []error
 	for _, name := range out.Delete {
 		errs = append(errs, p.c.PullJobs.Delete(ctx, p.w.Namespace, name))
@@ -115,7 +206,7 @@ func (p *pass) pullAhead(ctx context.Context, h *fleet.Resolved, out *predownloa
 	}
 	var failed error
 	for _, job := range out.Create {
-		failed = errors.Join(failed, p.createJob(ctx, job))
+		failed = errors.Join(failed, p.createJob(ctx, a, job))
 	}
 	if failed == nil && out.Mark != "" {
 		failed = p.label(ctx, h, h.Current, map[string]any{out.Mark: "true"})
@@ -123,7 +214,7 @@ func (p *pass) pullAhead(ctx context.Context, h *fleet.Resolved, out *predownloa
 	return errors.Join(append(errs, failed)...)
 }
 
-func (p *pass) createJob(ctx context.Context, job *v1beta1.ImagePullJob) error {
+func (p *pass) createJob(ctx context.Context, a *lookahead, job *v1beta1.ImagePullJob) error {
 	job.OwnerReferences = []metav1.OwnerReference{p.owner()}
 	err := p.c.PullJobs.Create(ctx, job)
 	p.c.Observer.Wrote("create-imagepulljob", err)
@@ -131,7 +222,7 @@ func (p *pass) createJob(ctx context.Context, job *v1beta1.ImagePullJob) error {
 	case apierrors.IsAlreadyExists(err):
 		return nil // by an earlier pass
 	case err != nil:
-		p.c.Events.Event(p.object(), corev1.EventTypeWarning, reasonJobFailed, fmt.Sprintf(textJobFailed, job.Name, err))
+		p.problem(a, reasonJobFailed, textJobFailed, job.Name, err)
 		return err
 	default:
 		p.c.Events.Event(p.object(), corev1.EventTypeNormal, reasonJobCreated, fmt.Sprintf(textJobCreated, job.Name, job.Spec.Image))

@@ -5,33 +5,61 @@ package daemonset
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"everynode.dev/everynode/api/everynode"
 	api "everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
 	"everynode.dev/everynode/internal/predownload"
+	"everynode.dev/everynode/internal/rollout"
 )
 
-// jobs are ImagePullJobs on an API server that is not there.
+// jobs are ImagePullJobs, and images of nodes, on an API server that is not there.
 type jobs struct {
 	all map[string]*v1beta1.ImagePullJob
 	err error
+	// there are images by node, and ordered when a node was told to pull what it has not.
+	there   map[string]string
+	ordered map[string]rollout.Time
+	reading bool
+	missing string
 }
+
+func newJobs() *jobs {
+	return &jobs{all: map[string]*v1beta1.ImagePullJob{}, there: map[string]string{}, ordered: map[string]rollout.Time{}}
+}
+
+func (j *jobs) Serving() (bool, string) { return !j.reading && j.missing == "", j.missing }
 
 func (j *jobs) Owned(_ context.Context, _ string, set types.UID) ([]predownload.Job, error) {
 	var owned []predownload.Job
 	for _, job := range j.all {
 		if job.OwnerReferences[0].UID == set {
-			owned = append(owned, predownload.Job{Name: job.Name, Hash: job.Labels[appsv1.ControllerRevisionHashLabelKey]})
+			owned = append(owned, predownload.Job{
+				Name: job.Name, Hash: job.Labels[appsv1.ControllerRevisionHashLabelKey], Image: job.Spec.Image, Stays: job.Spec.CompletionPolicy.Type == v1beta1.CompletionNever,
+			})
 		}
 	}
 	return owned, nil
+}
+
+func (j *jobs) Look(image string, job *predownload.Job) func(string) predownload.Pulled {
+	return func(node string) predownload.Pulled {
+		p := predownload.Pulled{There: j.there[node] == image}
+		if job != nil {
+			p.Ordered = j.ordered[node]
+		}
+		return p
+	}
 }
 
 func (j *jobs) Create(_ context.Context, job *v1beta1.ImagePullJob) error {
@@ -49,7 +77,7 @@ func (j *jobs) Delete(_ context.Context, _, name string) error {
 // ahead is a world in which images are pulled ahead, with three nodes of which old pods run.
 func ahead(t *testing.T, spec string) (*advanced, *jobs) {
 	t.Helper()
-	a, j := newAdvanced(t, 3, spec), &jobs{all: map[string]*v1beta1.ImagePullJob{}}
+	a, j := newAdvanced(t, 3, spec), newJobs()
 	d := a.c.dialects["kruise"]
 	d.Predownload = true
 	a.c.PullJobs = j
@@ -61,7 +89,7 @@ func ahead(t *testing.T, spec string) (*advanced, *jobs) {
 }
 
 // marks are the revisions that carry a mark, as name=label.
-func (a *advanced) marks() (marked []string) {
+func (a *world) marks() (marked []string) {
 	for _, r := range a.revisions {
 		for _, key := range []string{api.PredownloadCreated, api.PredownloadIgnored} {
 			if _, ok := r.Labels[key]; ok {
@@ -126,5 +154,215 @@ func TestJobsThatCannotBeMade(t *testing.T) {
 	a.mustPass()
 	if len(j.all) != 1 {
 		t.Errorf("it is not tried again: %v", j.all)
+	}
+}
+
+// What is tried again and again is told once, until its cause is another.
+func TestJobsThatCannotBeMadeAreToldOnce(t *testing.T) {
+	a, j := ahead(t, `{updateStrategy: {rollingUpdate: {paused: true}}}`)
+	j.err = errors.New("quota")
+	a.image("img:v2")
+	told := func() int {
+		for range 5 {
+			a.clock.Step(predownloadRetry)
+			a.mustPass()
+		}
+		return strings.Count(a.allEvents(), "FailedCreateImagePullJob")
+	}
+	if n := told(); n != 1 {
+		t.Errorf("one cause was told %d times", n)
+	}
+	if c := a.condition("Degraded"); c["status"] != "True" || c["reason"] != "FailedCreateImagePullJob" {
+		t.Errorf("the condition is %v", c)
+	}
+	j.err = errors.New("policy")
+	if n := told(); n != 1 {
+		t.Errorf("another cause was told %d times", n)
+	}
+	j.err = nil
+	told()
+	if c := a.condition("Degraded"); c["status"] != "False" {
+		t.Errorf("afterwards the condition is %v", c)
+	}
+}
+
+// A set of apps/v1 gets the same, whether its pods are updated by us or by somebody else.
+func TestNativeSetsPullAhead(t *testing.T) {
+	for _, strategy := range []appsv1.DaemonSetUpdateStrategyType{appsv1.RollingUpdateDaemonSetStrategyType, appsv1.OnDeleteDaemonSetStrategyType} {
+		w := newWorld(t, 3, func(ds *appsv1.DaemonSet) { ds.Spec.UpdateStrategy.Type = strategy })
+		j := w.pullAhead()
+		w.settle()
+		w.edit("img:v2")
+		w.annotate(api.PredownloadParallelism, "7")
+		w.mustPass()
+		if len(j.all) != 1 || len(w.marks()) != 1 {
+			t.Fatalf("%s: the jobs are %v, the marks %v", strategy, j.all, w.marks())
+		}
+		for _, job := range j.all {
+			owner := job.OwnerReferences[0]
+			if job.Spec.Image != "img:v2" || job.Spec.Parallelism.IntValue() != 7 || owner.APIVersion != "apps/v1" || owner.Kind != "DaemonSet" || owner.UID != "set-uid" {
+				t.Errorf("%s: got %+v", strategy, job)
+			}
+		}
+		if len(w.c.Order("set-uid")) != 3 {
+			t.Errorf("%s: the order is %q", strategy, w.c.Order("set-uid"))
+		}
+	}
+}
+
+// pullAhead has sets of the world pull ahead.
+func (w *world) pullAhead() *jobs {
+	j := newJobs()
+	w.c.dialects[w.key.Dialect].Predownload = true
+	w.c.PullJobs = j
+	return j
+}
+
+func (w *world) annotate(key, value string) {
+	annotations := w.set.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	w.set.SetAnnotations(annotations)
+	w.set.SetResourceVersion(w.next())
+	w.seeSet()
+}
+
+// condition is a condition of the set.
+func (w *world) condition(kind string) map[string]any {
+	list, _, _ := unstructured.NestedSlice(w.set.Object, "status", "conditions")
+	for _, item := range list {
+		if c, _ := item.(map[string]any); c["type"] == kind {
+			return c
+		}
+	}
+	return nil
+}
+
+// Where there is no webhook, what cannot be honoured is told.
+func TestWrongAnnotationsAboutImages(t *testing.T) {
+	for key, value := range map[string]string{
+		api.PredownloadParallelism: "10%", api.PredownloadTimeout: "5m", api.PredownloadMinUpdatedReady: "some", everynode.WaitForImage: "yes",
+	} {
+		w := newWorld(t, 1, nil)
+		w.pullAhead()
+		w.annotate(key, value)
+		w.settle()
+		if told := w.allEvents(); strings.Count(told, "Warning InvalidAnnotation Annotation "+key+` is "`+value+`": set it to `) != 1 {
+			t.Errorf("told %s", told)
+		}
+	}
+}
+
+// An update waits on each node for its image, and on no other node.
+func TestUpdatesWaitForImages(t *testing.T) {
+	w := newWorld(t, 3, func(ds *appsv1.DaemonSet) {
+		all := intstr.FromString("100%")
+		ds.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateDaemonSet{MaxUnavailable: &all}
+	})
+	j := w.pullAhead()
+	w.annotate(everynode.WaitForImage, "true")
+	w.annotate(api.PredownloadTimeout, "60")
+	w.settle()
+	w.edit("img:v2")
+	w.annotate(everynode.WaitForImage, "true")
+	w.annotate(api.PredownloadTimeout, "60")
+	w.forgetLog()
+	w.mustPass()
+	if len(j.all) != 1 || len(w.wrote("delete")) > 0 {
+		t.Fatalf("before any image is there the jobs are %v, and the writes %q", j.all, w.log)
+	}
+	w.c.PullsChanged("set-uid")
+	j.there["n2"], j.ordered["n1"] = "img:v2", timeOf(w.clock.Now())
+	if after, err := w.c.Reconcile(t.Context(), w.key); err != nil || after <= 0 || after > 60*time.Second {
+		t.Errorf("comes back after %v, %v", after, err)
+	}
+	if gone := w.wrote("delete"); len(gone) != 1 || w.nodeOf(gone[0]) != "n2" {
+		t.Errorf("deleted %q", gone)
+	}
+	w.clock.Step(61 * time.Second)
+	w.mustPass()
+	if gone := w.wrote("delete"); len(gone) != 2 {
+		t.Errorf("after its time, deleted %q", gone)
+	}
+	for _, name := range slices.Collect(maps.Keys(j.all)) { // a job that somebody deletes comes back, or the third node waits for ever
+		delete(j.all, name)
+	}
+	w.mustPass()
+	if len(j.all) != 1 {
+		t.Errorf("the jobs are %v", j.all)
+	}
+	j.there["n3"] = "img:v2"
+	w.settle()
+	if len(j.all) > 0 || w.status("updatedNumberScheduled") != 3 {
+		t.Errorf("in the end the jobs are %v, and %d are updated", j.all, w.status("updatedNumberScheduled"))
+	}
+}
+
+// nodeOf is the node of a pod that is there.
+func (w *world) nodeOf(pod string) string {
+	rec, _ := w.index.PodFrom(w.pods[pod])
+	return rec.Node
+}
+
+// Before the watches have seen which images there are, a set that waits is held; one that does not is not.
+func TestUpdatesWaitForTheWatchesOfImages(t *testing.T) {
+	for _, wait := range []string{"true", "false"} {
+		w := newWorld(t, 3, nil)
+		j := w.pullAhead()
+		w.settle()
+		j.reading = true
+		w.edit("img:v2")
+		w.annotate(everynode.WaitForImage, wait)
+		after, err := w.c.Reconcile(t.Context(), w.key)
+		if deletes := len(w.wrote("delete")); err != nil || after == 0 || (deletes == 0) != (wait == "true") || len(j.all) > 0 {
+			t.Errorf("%s: %d deletes, jobs %v, again after %v, %v", wait, deletes, j.all, after, err)
+		}
+	}
+}
+
+// A set that asks for what is not to be had here is told, once, and updated all the same.
+func TestWaitingWhereNothingIsPulled(t *testing.T) {
+	a := newAdvanced(t, 3, `{}`)
+	a.settle()
+	a.annotate(everynode.WaitForImage, "true")
+	a.image("img:v2")
+	a.settle()
+	if told := a.allEvents(); strings.Count(told, "Annotation everynode.dev/wait-for-image has no effect: start everynode-manager with --feature-gates PreDownloadImageForDaemonSetUpdate=true") != 1 {
+		t.Errorf("told %s", told)
+	}
+	if c := a.condition("Degraded"); c["status"] != "True" || c["reason"] != "IgnoredField" {
+		t.Errorf("the condition is %v", c)
+	}
+	w := newWorld(t, 3, nil)
+	j := w.pullAhead()
+	j.missing = "the definition x does not exist: apply it"
+	w.settle()
+	w.edit("img:v2")
+	w.annotate(everynode.WaitForImage, "true")
+	w.settle()
+	if told := w.allEvents(); strings.Count(told, "ImagePullsNotServed No images are pulled ahead, and no update waits for them: the definition x does not exist: apply it.") != 1 {
+		t.Errorf("told %s", told)
+	}
+	if a.status("updatedNumberScheduled") != 3 || w.status("updatedNumberScheduled") != 3 {
+		t.Error("the updates wait")
+	}
+}
+
+// What is known of a set goes with it, also when another of its name comes at once.
+func TestOrdersOfASetThatIsMadeAnew(t *testing.T) {
+	a, _ := ahead(t, `{updateStrategy: {rollingUpdate: {partition: 2}}}`)
+	a.annotate(everynode.WaitForImage, "true")
+	a.image("img:v2")
+	a.settle()
+	if len(a.c.Order("set-uid")) == 0 {
+		t.Fatal("there is no order")
+	}
+	a.set.SetUID("another")
+	a.annotate("made", "anew")
+	_ = a.pass() // its revision has the name of another set's; what counts is that it was looked at
+	if a.c.Order("set-uid") != nil || len(a.c.orders.waiting) != 1 {
+		t.Errorf("left are the order %q, and waiting %v", a.c.Order("set-uid"), a.c.orders.waiting)
 	}
 }

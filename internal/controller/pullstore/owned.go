@@ -4,44 +4,173 @@ package pullstore
 
 import (
 	"context"
+	"fmt"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/imagepull"
+	"everynode.dev/everynode/internal/imageref"
 	"everynode.dev/everynode/internal/predownload"
+	"everynode.dev/everynode/internal/rollout"
 )
 
-// PullJobs are the jobs as daemon sets see them, which make some for their updates.
-type PullJobs struct{ store *Store }
+// PullJobs are the jobs and NodeImages as daemon sets see them, which make jobs for their updates and wait for images. Make them with
+// Watches.PullJobs.
+type PullJobs struct {
+	store *Store
+	// changed is told of sets by UID whose jobs, or nodes with an image of theirs, have changed.
+	changed func(set types.UID)
 
-// PullJobs returns them.
-func (s *Store) PullJobs() PullJobs { return PullJobs{s} }
+	mu     sync.Mutex
+	images map[string]*v1beta1.NodeImage // as the watch shows them, not to be changed
+	ready  bool
+	why    string
+}
+
+// PullJobs returns them. changed is told of the UID of whatever owns a job when that job has come or gone, or a node has got further with
+// its image; it must not block. Before Start.
+func (w *Watches) PullJobs(store *Store, changed func(set types.UID)) *PullJobs {
+	p := &PullJobs{store: store, changed: changed, images: map[string]*v1beta1.NodeImage{}}
+	w.Handle(NodeImages, p.imageChanged)
+	w.Handle(Jobs, func(_ context.Context, obj, old client.Object) {
+		// While a job runs only its status changes, which is no news.
+		if obj == nil || old == nil || (obj.GetDeletionTimestamp() == nil) != (old.GetDeletionTimestamp() == nil) {
+			p.ownerChanged(anyOf(obj, old))
+		}
+	})
+	return p
+}
+
+func anyOf(obj, old client.Object) client.Object {
+	if obj != nil {
+		return obj
+	}
+	return old
+}
+
+func (p *PullJobs) imageChanged(ctx context.Context, obj, old client.Object) {
+	now, there := obj.(*v1beta1.NodeImage)
+	before, was := old.(*v1beta1.NodeImage)
+	p.mu.Lock()
+	if there {
+		p.images[now.Name] = now
+	} else {
+		delete(p.images, old.GetName())
+	}
+	p.mu.Unlock()
+	if there && was && imagepull.SameFor(now, before) {
+		return
+	}
+	owners := map[types.NamespacedName]bool{}
+	for _, image := range []*v1beta1.NodeImage{now, before} {
+		if image != nil {
+			for key := range imagepull.Owners(image) {
+				owners[key] = true
+			}
+		}
+	}
+	for key := range owners {
+		if job, err := p.store.Job(ctx, key); err == nil && job != nil {
+			p.ownerChanged(job)
+		}
+	}
+}
+
+func (p *PullJobs) ownerChanged(job client.Object) {
+	if owner := metav1.GetControllerOfNoCopy(job); owner != nil {
+		p.changed(owner.UID)
+	}
+}
+
+// Started says that everything that there was has been seen.
+func (p *PullJobs) Started() { p.set(true, "") }
+
+// Missing says why there are no image pulls here.
+func (p *PullJobs) Missing(why string) { p.set(false, why) }
+
+func (p *PullJobs) set(ready bool, why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ready, p.why = ready, why
+}
+
+// Serving is whether everything that there was has been seen. If not, why says what is missing here; it is empty while that may only
+// take a moment.
+func (p *PullJobs) Serving() (ready bool, why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ready, p.why
+}
 
 // Owned are the jobs in a namespace that the object with that UID controls.
-func (p PullJobs) Owned(ctx context.Context, namespace string, set types.UID) ([]predownload.Job, error) {
+func (p *PullJobs) Owned(ctx context.Context, namespace string, set types.UID) ([]predownload.Job, error) {
 	all, err := p.store.Jobs(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
 	var owned []predownload.Job
 	for i := range all {
-		if owner := metav1.GetControllerOfNoCopy(&all[i]); owner != nil && owner.UID == set && all[i].DeletionTimestamp == nil {
-			owned = append(owned, predownload.Job{Name: all[i].Name, Hash: all[i].Labels[appsv1.ControllerRevisionHashLabelKey]})
+		job := &all[i]
+		if metav1.IsControlledBy(job, &metav1.ObjectMeta{UID: set}) && job.DeletionTimestamp == nil {
+			owned = append(owned, predownload.Job{
+				Name: job.Name, Hash: job.Labels[appsv1.ControllerRevisionHashLabelKey], Image: job.Spec.Image, UID: job.UID,
+				Created: rollout.Time(job.CreationTimestamp.UnixNano()), Stays: job.Spec.CompletionPolicy.Type == v1beta1.CompletionNever,
+			})
 		}
 	}
 	return owned, nil
 }
 
-// Create creates a job.
-func (p PullJobs) Create(ctx context.Context, job *v1beta1.ImagePullJob) error {
-	return p.store.live.Create(ctx, job)
+// Look implements predownload.Look on what the watch has shown.
+func (p *PullJobs) Look(image string, job *predownload.Job) func(node string) predownload.Pulled {
+	name, tag, err := imageref.Split(image)
+	if err != nil {
+		// No node can pull it, so no node waits: its pods say what is wrong with it.
+		return func(string) predownload.Pulled { return predownload.Pulled{There: true} }
+	}
+	uid, created := types.UID(""), rollout.Time(0)
+	if job != nil {
+		uid, created = job.UID, job.Created
+	}
+	return func(node string) predownload.Pulled {
+		p.mu.Lock()
+		of := p.images[node]
+		p.mu.Unlock()
+		s := imagepull.StandingOf(of, name, tag, uid)
+		pulled := predownload.Pulled{There: s.There}
+		if !s.Since.IsZero() {
+			// A pull that somebody else has ordered long ago was joined no earlier than there was a job to join it.
+			pulled.Ordered = max(rollout.Time(s.Since.UnixNano()), created)
+		}
+		return pulled
+	}
+}
+
+// Create creates a job. One of that name that the same object controls is as good.
+func (p *PullJobs) Create(ctx context.Context, job *v1beta1.ImagePullJob) error {
+	err := p.store.live.Create(ctx, job)
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	found := &v1beta1.ImagePullJob{}
+	if getErr := p.store.live.Get(ctx, client.ObjectKeyFromObject(job), found); getErr != nil {
+		return fmt.Errorf("looking at the job that has the name: %w", getErr)
+	}
+	owner := metav1.GetControllerOfNoCopy(job)
+	if owner == nil || !metav1.IsControlledBy(found, &metav1.ObjectMeta{UID: owner.UID}) || found.DeletionTimestamp != nil {
+		return fmt.Errorf("the name is taken by a job of somebody else, or by one that is being deleted")
+	}
+	return err
 }
 
 // Delete deletes a job, which may be gone already.
-func (p PullJobs) Delete(ctx context.Context, namespace, name string) error {
+func (p *PullJobs) Delete(ctx context.Context, namespace, name string) error {
 	job := &v1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	return client.IgnoreNotFound(p.store.live.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 }

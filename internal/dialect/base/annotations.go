@@ -15,6 +15,7 @@ import (
 
 // annotations reads the annotations that mean something to every dialect.
 func (r *Reader) annotations(w *dialect.Workload) {
+	r.pullAhead(w)
 	text, ok := w.Annotations[everynode.MaxReplacing]
 	if !ok {
 		return

@@ -4,6 +4,7 @@ package kruise
 
 import (
 	"reflect"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -46,7 +47,7 @@ func Report(w *dialect.Workload, r dialect.Report) ([]byte, bool) {
 		UpdateRevision: r.UpdateRevision,
 		Conditions: Conditions(w.Conditions, Observation{
 			// The API server keeps whole seconds; what is compared with it must not have more.
-			Now: metav1.NewTime(r.Now.UTC().Truncate(time.Second)), Snapshot: r.Snapshot, Plan: r.Plan, Paused: w.Set.Paused, Problems: w.Problems, Failure: r.Failure,
+			Now: metav1.NewTime(r.Now.UTC().Truncate(time.Second)), Snapshot: r.Snapshot, Plan: r.Plan, Paused: w.Set.Paused, Problems: slices.Concat(w.Problems, r.Problems), Failure: r.Failure,
 		}),
 	})
 }

@@ -5,7 +5,6 @@ package openyurt
 import (
 	"slices"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +26,7 @@ const ReasonIgnoredAnnotation = "IgnoredAnnotation"
 // anything to change. Of the conditions it touches none but Degraded.
 func StatusPatch(w *dialect.Workload, r dialect.Report) ([]byte, bool) {
 	more := map[string]any{}
-	if change := degraded(w, r.Now); change != nil {
+	if change := degraded(w, r); change != nil {
 		more["conditions"] = []any{change}
 	}
 	return base.StatusPatch(w, base.Status{Numbers: r.Numbers, ObservedGeneration: r.ObservedGeneration, CollisionCount: r.CollisionCount}, more)
@@ -35,7 +34,7 @@ func StatusPatch(w *dialect.Workload, r dialect.Report) ([]byte, bool) {
 
 // GuestPatch is StatusPatch for a set that DigestGuest has read: its numbers are another controller's.
 func GuestPatch(w *dialect.Workload, r dialect.Report) ([]byte, bool) {
-	change := degraded(w, r.Now)
+	change := degraded(w, r)
 	if change == nil {
 		return nil, false
 	}
@@ -47,19 +46,20 @@ func GuestPatch(w *dialect.Workload, r dialect.Report) ([]byte, bool) {
 }
 
 // degraded is the change of the condition Degraded that is due; nil for none.
-func degraded(w *dialect.Workload, now time.Time) map[string]any {
+func degraded(w *dialect.Workload, r dialect.Report) map[string]any {
 	i := slices.IndexFunc(w.Conditions, func(c appsv1.DaemonSetCondition) bool { return c.Type == Degraded })
-	if w.Plain == nil || len(w.Problems) == 0 {
+	problems := slices.Concat(w.Problems, r.Problems)
+	if w.Plain == nil || len(problems) == 0 {
 		if i < 0 || !ours(w.Conditions[i].Reason) {
 			return nil
 		}
 		return map[string]any{"$patch": "delete", "type": Degraded}
 	}
-	reason, message := describe(w.Problems)
+	reason, message := describe(problems)
 	change := map[string]any{"type": Degraded, "status": corev1.ConditionTrue, "reason": reason, "message": message}
 	switch {
 	case i < 0 || w.Conditions[i].Status != corev1.ConditionTrue:
-		change["lastTransitionTime"] = metav1.NewTime(now.UTC())
+		change["lastTransitionTime"] = metav1.NewTime(r.Now.UTC())
 	case w.Conditions[i].Reason == reason && w.Conditions[i].Message == message:
 		return nil
 	}

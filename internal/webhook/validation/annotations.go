@@ -25,11 +25,12 @@ type annotationRule struct {
 // annotationRules are those of the annotations that mean something to us.
 func annotationRules() []annotationRule {
 	return []annotationRule{
-		{kruise.ProgressiveCreate, `must be "true" or "false"`, func(s string) bool { return s == "true" || s == "false" }},
+		{kruise.ProgressiveCreate, `must be "true" or "false"`, isBool},
 		{kruise.PredownloadParallelism, "must be a whole number from 1", positive},
 		{kruise.PredownloadTimeout, "must be a whole number of seconds from 1", positive},
 		{kruise.PredownloadMinUpdatedReady, "must be a whole number from 0, or a percentage up to 100%", numberOrPercent},
 		{appsv1.DeprecatedTemplateGeneration, "must be a whole number; better remove it, for it has no effect here", isInteger},
+		{everynode.WaitForImage, `must be "true" or "false"`, isBool},
 		{everynode.InPlaceGrace, "must be a whole number of seconds from 0", func(s string) bool { return s == "0" || positive(s) }},
 		{everynode.KeptScaling, "must be as it was read, for conversion between the versions has written it; remove it", keptScaling},
 		{everynode.MaxReplacing, "must be a whole number from 1, or a percentage from 1% to 100%", func(s string) bool {
@@ -49,11 +50,25 @@ func (v *validator) annotations(old map[string]string) {
 			v.report(field.Invalid(field.NewPath("metadata", "annotations").Key(rule.key), value, rule.sentence))
 		}
 	}
+	v.waitForImage(annotations, old)
 	if value, ok := annotations[appsv1.DeprecatedTemplateGeneration]; ok && isInteger(value) && value != old[appsv1.DeprecatedTemplateGeneration] {
 		v.warn(field.NewPath("metadata", "annotations").Key(appsv1.DeprecatedTemplateGeneration),
 			"has no effect here: which pods are up to date is told by their revision; remove it")
 	}
 }
+
+// waitForImage refuses two annotations that would wait for each other: one that lets no pod be updated without its images, and one that
+// lets no images be pulled without updated pods.
+func (v *validator) waitForImage(annotations, old map[string]string) {
+	least, ok := annotations[kruise.PredownloadMinUpdatedReady]
+	both := ok && least != "0" && least != "0%" && annotations[everynode.WaitForImage] == "true"
+	if both && (least != old[kruise.PredownloadMinUpdatedReady] || old[everynode.WaitForImage] != "true") {
+		v.report(field.Forbidden(field.NewPath("metadata", "annotations").Key(everynode.WaitForImage),
+			"may not be true together with "+kruise.PredownloadMinUpdatedReady+", for they would wait for each other; remove one of them"))
+	}
+}
+
+func isBool(s string) bool { return s == "true" || s == "false" }
 
 // annotationsOf are the annotations of obj that are strings; the API server sees to it that all are.
 func annotationsOf(obj map[string]any) map[string]string {

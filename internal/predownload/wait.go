@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package predownload
+
+import (
+	"time"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Pulled is what is known of one image on one node.
+type Pulled struct {
+	// There is whether the node has it.
+	There bool
+	// Ordered is when the node was told to pull it; 0 if it was not.
+	Ordered rollout.Time
+}
+
+// Look returns how far an image is on a node of that name. The set orders it with that job; nil if it has none for it.
+type Look func(image string, job *Job) func(node string) Pulled
+
+// Wait says of each old node of a set that waits for images whether they are not there yet, and when the wait for them ends. An image
+// that the old pod runs is there. The Snapshot of the Input is what is changed.
+func (in *Input) Wait(look Look) {
+	s := in.Snapshot
+	if s.Set.Update < 0 || s.Set.Update >= len(in.Revisions) {
+		return
+	}
+	has, wanted := in.images(), in.wanted()
+	pulled := make([]func(node string) Pulled, len(wanted))
+	for i := range wanted {
+		pulled[i] = look(wanted[i].Image, in.jobFor(wanted[i].Image))
+	}
+	for i := range s.Nodes {
+		pod := oldPod(s, i)
+		if pod == nil {
+			continue
+		}
+		w := wait{}
+		for k := range wanted {
+			if has.lacks(pod, wanted[k].Image) {
+				w.add(pulled[k](s.Nodes[i].Name), in.Set.PullAhead.Timeout)
+			}
+		}
+		s.Nodes[i].ImageWait, s.Nodes[i].ImageUntil = w.on, w.end()
+	}
+}
+
+// jobFor is the job by which the set orders an image; nil if there is none.
+func (in *Input) jobFor(image string) *Job {
+	for i := range in.Jobs {
+		if job := &in.Jobs[i]; job.Image == image && in.serves(job) {
+			return job
+		}
+	}
+	return nil
+}
+
+// wait is how long a node waits for several images: for the last of them.
+type wait struct {
+	on bool
+	// open is whether one of them was not ordered yet, until when the others are waited for.
+	open  bool
+	until rollout.Time
+}
+
+func (w *wait) add(p Pulled, timeout time.Duration) {
+	if p.There {
+		return
+	}
+	w.on = true
+	w.open = w.open || p.Ordered == 0
+	w.until = max(w.until, p.Ordered.Add(timeout))
+}
+
+func (w *wait) end() rollout.Time {
+	if w.open {
+		return 0
+	}
+	return w.until
+}
