@@ -27,7 +27,6 @@ import (
 // Reasons and texts of events about pulling ahead, as OpenKruise has them; there a failure is no warning.
 const (
 	reasonJobCreated = "CreatedImagePullJob"
-	reasonJobFailed  = "FailedCreateImagePullJob"
 	textJobCreated   = "created ImagePullJob %s for image: %s"
 	textJobFailed    = "failed to create ImagePullJob %s: %v"
 )
@@ -35,11 +34,10 @@ const (
 // PredownloadGate is the feature gate that Dialect.Predownload stands for.
 const PredownloadGate = "PreDownloadImageForDaemonSetUpdate"
 
-// Reasons and texts for sets that want images ahead where there are none to be had.
+// Texts for sets that want images ahead where there are none to be had.
 const (
-	reasonNoImagePulls = "ImagePullsNotServed"
-	textGateOff        = "Annotation %s has no effect: start everynode-manager with --feature-gates %s=true, or remove the annotation; until then no update waits for images."
-	textNoImagePulls   = "No images are pulled ahead, and no update waits for them: %s."
+	textGateOff      = "Annotation %s has no effect: start everynode-manager with --feature-gates %s=true, or remove the annotation; until then no update waits for images."
+	textNoImagePulls = "No images are pulled ahead, and no update waits for them: %s."
 )
 
 // predownloadRetry is when a pass is repeated whose jobs could not be made. The update does not wait for them, unless the set says so.
@@ -144,7 +142,7 @@ func (p *pass) lookAhead(ctx context.Context, h *fleet.Resolved, s *rollout.Snap
 	ready, why := p.c.PullJobs.Serving()
 	if why != "" {
 		if waits {
-			p.problem(&a, reasonNoImagePulls, textNoImagePulls, why)
+			p.problem(&a, base.ReasonNoImagePulls, textNoImagePulls, why)
 		}
 		return a
 	}
@@ -222,7 +220,7 @@ func (p *pass) createJob(ctx context.Context, a *lookahead, job *v1beta1.ImagePu
 	case apierrors.IsAlreadyExists(err):
 		return nil // by an earlier pass
 	case err != nil:
-		p.problem(a, reasonJobFailed, textJobFailed, job.Name, err)
+		p.problem(a, base.ReasonFailedPullJob, textJobFailed, job.Name, err)
 		return err
 	default:
 		p.c.Events.Event(p.object(), corev1.EventTypeNormal, reasonJobCreated, fmt.Sprintf(textJobCreated, job.Name, job.Spec.Image))

@@ -15,6 +15,9 @@ const (
 	ReasonInvalidSpec       = "InvalidSpec"
 	ReasonIgnoredField      = "IgnoredField" // a field has no effect, or not the one that was written
 	ReasonInvalidAnnotation = "InvalidAnnotation"
+	// About images that are pulled before an update; the first is OpenKruise's.
+	ReasonFailedPullJob = "FailedCreateImagePullJob"
+	ReasonNoImagePulls  = "ImagePullsNotServed"
 )
 
 // Reasons of events on a DaemonSet, as the native controller has them; people's alerts know them.

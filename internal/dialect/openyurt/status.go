@@ -80,5 +80,6 @@ func describe(problems []dialect.Problem) (reason, message string) {
 func ours(reason string) bool {
 	return slices.Contains([]string{
 		base.ReasonInvalidAnnotation, base.ReasonInvalidSpec, base.ReasonIgnoredField, base.ReasonSelectingAll, ReasonIgnoredAnnotation,
+		base.ReasonFailedPullJob, base.ReasonNoImagePulls,
 	}, reason)
 }
