@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+// lockTimeout is how long another process, such as the agent before, may hold on to the file.
+const lockTimeout = 10 * time.Second
+
+// damage is an error that says that the file is not what was written.
+type damage struct{ cause error }
+
+func (d *damage) Error() string { return d.cause.Error() }
+func (d *damage) Unwrap() error { return d.cause }
+
+// guarded carries out something that touches the mapped file. A panic, and the fault of a page that is not there, become damage.
+func guarded(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = &damage{fmt.Errorf("the file is damaged: %v", r)}
+		}
+	}()
+	return f()
+}
+
+// open opens a file and reads all of it once. What is wrong with the file is damage; any other error is about how to get at it.
+func open(path string) (*bbolt.DB, error) {
+	var db *bbolt.DB
+	err := guarded(func() (err error) {
+		db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout})
+		return err
+	})
+	if db == nil || err != nil {
+		return nil, openError(path, err)
+	}
+	err = guarded(func() error { return db.View(func(tx *bbolt.Tx) error { return check(path, tx) }) })
+	if err == nil {
+		err = guarded(func() error { return db.Update(makeBuckets) })
+	}
+	if err != nil {
+		_ = db.Close() // it was opened, so nothing can hold this up, and what it returns changes nothing
+		return nil, err
+	}
+	return db, nil
+}
+
+// openError tells damage from a file that is not ours to open: bbolt has no common type for what is wrong inside of a file.
+func openError(path string, err error) error {
+	pathError, number := (*os.PathError)(nil), syscall.Errno(0)
+	broken := (*damage)(nil)
+	switch {
+	case errors.As(err, &broken):
+		return err
+	case errors.Is(err, bbolt.ErrTimeout):
+		return fmt.Errorf("opening %s: another process has held it for %v: end it, or give another directory", path, lockTimeout)
+	case errors.As(err, &pathError), errors.As(err, &number):
+		return fmt.Errorf("opening the store: %w", err)
+	}
+	return &damage{err}
+}
+
+// check reads everything.
+func check(path string, tx *bbolt.Tx) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("looking at the store: %w", err)
+	}
+	if info.Size() < tx.Size() {
+		return &damage{fmt.Errorf("the file has %d bytes, and says that it has at least %d", info.Size(), tx.Size())}
+	}
+	return tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
+		return b.ForEach(func(k, v []byte) error {
+			if err := decode(v, &json.RawMessage{}); err != nil {
+				return &damage{fmt.Errorf("%s of %s: %w", k, name, err)}
+			}
+			return nil
+		})
+	})
+}
+
+func makeBuckets(tx *bbolt.Tx) error {
+	for _, name := range []string{bucketAbout, bucketPods, bucketDecisions} {
+		if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// encode writes a value with its checksum before it.
+func encode(value any) ([]byte, error) {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("encoding: %w", err)
+	}
+	return append(binary.BigEndian.AppendUint32(nil, checksum(data)), data...), nil
+}
+
+func decode(data []byte, into any) error {
+	const length = 4
+	if len(data) < length || binary.BigEndian.Uint32(data) != checksum(data[length:]) {
+		return errors.New("the checksum is wrong")
+	}
+	return json.Unmarshal(data[length:], into)
+}
+
+func checksum(data []byte) uint32 { return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) }

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"go.etcd.io/bbolt"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v2 "everynode.dev/everynode/api/agent/v2"
+)
+
+// FileName is the name of the file in the directory of an agent.
+const FileName = "node.db"
+
+const (
+	bucketAbout     = "about"
+	bucketPods      = "pods"
+	bucketDecisions = "decisions"
+
+	// keyNode is the name of the node that the file is about, keySeen says that the pods of the node were seen at least once.
+	keyNode = "node"
+	keySeen = "seen"
+)
+
+// Options say where a store is, and for whom.
+type Options struct {
+	// Directory is made if it is not there.
+	Directory string
+	// Node is the name of the node. What is there of a node with another name is set aside.
+	Node string
+	// Say is told what was set aside, and why. It must not call the store.
+	Say func(message string)
+}
+
+// Store is an open store. It may be used from several goroutines.
+type Store struct {
+	path string
+	node string
+	say  func(string)
+
+	mu sync.Mutex
+	db *bbolt.DB
+	// kept is which version of each pod is on the disk.
+	kept map[string]string
+}
+
+// Open opens the store in a directory, and makes it if it is not there.
+func Open(o Options) (*Store, error) {
+	if err := os.MkdirAll(o.Directory, 0o700); err != nil {
+		return nil, fmt.Errorf("making the directory of the store: %w", err)
+	}
+	s := &Store{path: filepath.Join(o.Directory, FileName), node: o.Node, say: o.Say}
+	return s, s.reopen()
+}
+
+// reopen opens the file, or a new one when it is damaged or another node's.
+func (s *Store) reopen() error {
+	db, err := open(s.path)
+	if broken := (*damage)(nil); errors.As(err, &broken) {
+		if err := s.setAside(err.Error()); err != nil {
+			return err
+		}
+		db, err = open(s.path)
+	}
+	if err != nil {
+		return err
+	}
+	s.db, s.kept = db, map[string]string{}
+	node, err := s.readAbout()
+	switch {
+	case err != nil:
+		return err
+	case node == "":
+		return s.do(true, func(tx *bbolt.Tx) error { return put(tx, bucketAbout, keyNode, s.node) })
+	case node != s.node:
+		if err := s.db.Close(); err != nil {
+			return fmt.Errorf("closing the store of node %s: %w", node, err)
+		}
+		if err := s.setAside(fmt.Sprintf("it is about the node %s, and this is %s", node, s.node)); err != nil {
+			return err
+		}
+		return s.reopen()
+	}
+	return nil
+}
+
+// readAbout returns the node that the file is about, and reads which pods there are.
+func (s *Store) readAbout() (node string, err error) {
+	err = s.do(false, func(tx *bbolt.Tx) error {
+		if err := get(tx, bucketAbout, keyNode, &node); err != nil {
+			return err
+		}
+		return each(tx, bucketPods, func(key string, pod *corev1.Pod) { s.kept[key] = version(pod) })
+	})
+	return node, err
+}
+
+// setAside renames the file, so that somebody can look at it. Of several such files the last one stays.
+func (s *Store) setAside(why string) error {
+	aside := s.path + ".aside"
+	if err := os.Rename(s.path, aside); err != nil {
+		return fmt.Errorf("setting the store aside: %w", err)
+	}
+	s.say(fmt.Sprintf("%s was set aside as %s, because %s. Pods and decisions that were kept there are not known any more.", s.path, aside, why))
+	return nil
+}
+
+// Close ends the use of the store.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return guarded(s.db.Close)
+}
+
+// locked is attempt for callers that do not have the lock.
+func (s *Store) locked(write bool, f func(tx *bbolt.Tx) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.attempt(write, f)
+}
+
+// attempt carries out one transaction. After damage the store goes on with an empty file.
+func (s *Store) attempt(write bool, f func(tx *bbolt.Tx) error) error {
+	err := s.do(write, f)
+	if broken := (*damage)(nil); !errors.As(err, &broken) {
+		return err
+	}
+	// The database is left as it is: after a panic its locks may be held for ever. The new one has a file of its own.
+	return errors.Join(err, s.setAside(err.Error()), s.reopen())
+}
+
+// do carries out one transaction.
+func (s *Store) do(write bool, f func(tx *bbolt.Tx) error) error {
+	return guarded(func() error {
+		if write {
+			return s.db.Update(f)
+		}
+		return s.db.View(f)
+	})
+}
+
+// SavePods makes the pods on the disk these. Only what has changed is written.
+func (s *Store) SavePods(pods []*corev1.Pod) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := make(map[string]string, len(pods))
+	for _, pod := range pods {
+		next[podKey(pod)] = version(pod)
+	}
+	err := s.attempt(true, func(tx *bbolt.Tx) error {
+		errs := []error{put(tx, bucketAbout, keySeen, true)}
+		for _, pod := range pods {
+			if key := podKey(pod); s.kept[key] != next[key] {
+				errs = append(errs, put(tx, bucketPods, key, pod))
+			}
+		}
+		for key := range s.kept {
+			if _, stays := next[key]; !stays {
+				errs = append(errs, tx.Bucket([]byte(bucketPods)).Delete([]byte(key)))
+			}
+		}
+		return errors.Join(errs...)
+	})
+	if err == nil {
+		s.kept = next
+	}
+	return err
+}
+
+// Pods returns the pods that were saved last, sorted by namespace and name. Without any it tells whether there were none, or
+// nobody has ever looked.
+func (s *Store) Pods() (pods []*corev1.Pod, seen bool, err error) {
+	err = s.locked(false, func(tx *bbolt.Tx) error {
+		if err := get(tx, bucketAbout, keySeen, &seen); err != nil {
+			return err
+		}
+		return each(tx, bucketPods, func(_ string, pod *corev1.Pod) { pods = append(pods, pod) })
+	})
+	return pods, seen, err
+}
+
+// Decisions returns all decisions, sorted by namespace and name of their pods.
+func (s *Store) Decisions() (all []v2.Decision, err error) {
+	err = s.locked(false, func(tx *bbolt.Tx) error {
+		return each(tx, bucketDecisions, func(_ string, d *v2.Decision) { all = append(all, *d) })
+	})
+	return all, err
+}
+
+// Decision returns the decision about a pod, nil when there is none.
+func (s *Store) Decision(pod types.NamespacedName) (d *v2.Decision, err error) {
+	err = s.locked(false, func(tx *bbolt.Tx) error { return get(tx, bucketDecisions, pod.String(), &d) })
+	return d, err
+}
+
+// Decide keeps a decision instead of what was decided of that pod before. When it returns without an error, it is on the disk.
+func (s *Store) Decide(d v2.Decision) error {
+	return s.locked(true, func(tx *bbolt.Tx) error { return put(tx, bucketDecisions, d.Namespace+"/"+d.Name, d) })
+}
+
+// Forget removes the decision about a pod, if it is still that one: somebody may have decided anew meanwhile.
+func (s *Store) Forget(d v2.Decision) error {
+	return s.locked(true, func(tx *bbolt.Tx) error {
+		found := (*v2.Decision)(nil)
+		key := d.Namespace + "/" + d.Name
+		if err := get(tx, bucketDecisions, key, &found); err != nil || found == nil {
+			return err
+		}
+		if found.UID != d.UID || found.Revision != d.Revision || !found.Made.Equal(d.Made) {
+			return nil
+		}
+		return tx.Bucket([]byte(bucketDecisions)).Delete([]byte(key))
+	})
+}
+
+func podKey(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
+
+func version(pod *corev1.Pod) string { return string(pod.UID) + "/" + pod.ResourceVersion }
+
+func put(tx *bbolt.Tx, bucket, key string, value any) error {
+	data, err := encode(value)
+	if err != nil {
+		return err
+	}
+	return tx.Bucket([]byte(bucket)).Put([]byte(key), data)
+}
+
+// get reads one value; what is not there leaves it as it is.
+func get(tx *bbolt.Tx, bucket, key string, into any) error {
+	data := tx.Bucket([]byte(bucket)).Get([]byte(key))
+	if data == nil {
+		return nil
+	}
+	if err := decode(data, into); err != nil {
+		return &damage{fmt.Errorf("%s of %s: %w", key, bucket, err)}
+	}
+	return nil
+}
+
+// each reads all values of a bucket, in the order of their keys.
+func each[T any](tx *bbolt.Tx, bucket string, f func(key string, value *T)) error {
+	return tx.Bucket([]byte(bucket)).ForEach(func(k, data []byte) error {
+		value := new(T)
+		if err := decode(data, value); err != nil {
+			return &damage{fmt.Errorf("%s of %s: %w", k, bucket, err)}
+		}
+		f(string(k), value)
+		return nil
+	})
+}
