@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/api/kruise/v1beta1"
+)
+
+// hashLabel carries the name of a revision, on it and on its pods.
+const hashLabel = appsv1.ControllerRevisionHashLabelKey
+
+// Hash is the revision that a pod has.
+func Hash(pod *corev1.Pod) string { return pod.Labels[hashLabel] }
+
+// NextAdvanced returns the revision that a pod of an Advanced DaemonSet with the strategy OnDelete can be upgraded to: the newest
+// one of the set, when the pod has another. "" says that there is none, or that the pod is not for its node to upgrade.
+func (c *Client) NextAdvanced(ctx context.Context, pod *corev1.Pod, owner metav1.OwnerReference) (string, error) {
+	set := &v1beta1.DaemonSet{}
+	err := c.kruise.Get().Namespace(pod.Namespace).Resource(kruise.Resource).Name(owner.Name).Do(ctx).Into(set)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("reading the Advanced DaemonSet %s: %w", owner.Name, err)
+	case set.UID != owner.UID, set.Spec.UpdateStrategy.Type != v1beta1.OnDeleteDaemonSetStrategyType:
+		return "", nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
+	if err != nil {
+		return "", fmt.Errorf("the selector of the Advanced DaemonSet %s: %w", owner.Name, err)
+	}
+	all, err := c.revisions(ctx, pod.Namespace, owner.UID, selector)
+	if err != nil || len(all) == 0 {
+		return "", err
+	}
+	newest := &all[0]
+	for i := range all {
+		if all[i].Revision > newest.Revision {
+			newest = &all[i]
+		}
+	}
+	for i := range all {
+		// Two versions of the API name the same template differently, so what counts is what a revision holds.
+		if all[i].Labels[hashLabel] == Hash(pod) && sameData(&all[i], newest) {
+			return "", nil
+		}
+	}
+	return newest.Labels[hashLabel], nil
+}
+
+func sameData(a, b *appsv1.ControllerRevision) bool {
+	var left, right any
+	return json.Unmarshal(a.Data.Raw, &left) == nil && json.Unmarshal(b.Data.Raw, &right) == nil && reflect.DeepEqual(left, right)
+}
+
+// Template returns what the pods of one revision of a set are made of; nil when there is no such revision.
+func (c *Client) Template(ctx context.Context, namespace string, owner types.UID, hash string) (*corev1.PodTemplateSpec, error) {
+	all, err := c.revisions(ctx, namespace, owner, labels.SelectorFromSet(labels.Set{hashLabel: hash}))
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	data := struct {
+		Spec struct {
+			Template corev1.PodTemplateSpec `json:"template"`
+		} `json:"spec"`
+	}{}
+	if err := json.Unmarshal(all[0].Data.Raw, &data); err != nil {
+		return nil, fmt.Errorf("reading the ControllerRevision %s: %w", all[0].Name, err)
+	}
+	return &data.Spec.Template, nil
+}
+
+// revisions are those of one set.
+func (c *Client) revisions(ctx context.Context, namespace string, owner types.UID, selector labels.Selector) ([]appsv1.ControllerRevision, error) {
+	list := &appsv1.ControllerRevisionList{}
+	err := c.apps.Get().Namespace(namespace).Resource("controllerrevisions").
+		VersionedParams(&metav1.ListOptions{LabelSelector: selector.String()}, metav1.ParameterCodec).Do(ctx).Into(list)
+	if err != nil {
+		return nil, fmt.Errorf("listing ControllerRevisions: %w", err)
+	}
+	own := list.Items[:0]
+	for _, r := range list.Items {
+		if by := metav1.GetControllerOf(&r); by != nil && by.UID == owner {
+			own = append(own, r)
+		}
+	}
+	return own, nil
+}

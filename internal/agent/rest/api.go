@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// API is the API of one node.
+type API struct {
+	o     Options
+	gate  *gate
+	inner http.Handler
+	// deciding is held while a decision is made, withdrawn or carried out.
+	deciding sync.Mutex
+	decided  chan struct{}
+}
+
+// route is one thing that can be asked.
+type route struct {
+	method, path string
+	serve        func(w http.ResponseWriter, r *http.Request)
+}
+
+// New returns the API of a node. Its method Run carries out decisions.
+func New(o Options) *API {
+	if o.Limits == (Limits{}) {
+		o.Limits = DefaultLimits()
+	}
+	if o.Host == nil {
+		o.Host = IsLoopback
+	}
+	a := &API{o: o, gate: newGate(&o), decided: make(chan struct{}, 1)}
+	mux := http.NewServeMux()
+	allowed := map[string][]string{}
+	for _, r := range a.routes() {
+		mux.HandleFunc(r.method+" "+r.path, r.serve)
+		allowed[r.path] = append(allowed[r.path], r.method)
+	}
+	for path, methods := range allowed {
+		slices.Sort(methods)
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Allow", strings.Join(methods, ", "))
+			refuse(w, r, &problem{code: http.StatusMethodNotAllowed, message: "use " + strings.Join(methods, " or ")})
+		})
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, r, &problem{code: http.StatusNotFound, message: "there is nothing at this path: see /v2/openapi.json"})
+	})
+	a.inner = mux
+	return a
+}
+
+func (a *API) routes() []route {
+	all := []route{
+		{http.MethodGet, "/v2/openapi.json", a.serveOpenAPI},
+		{http.MethodGet, "/v2/pods", a.listPods},
+		{http.MethodGet, "/v2/pods/{namespace}/{name}", a.onPod(verbRead, a.getPod)},
+		{http.MethodPost, "/v2/pods/{namespace}/{name}/upgrade", a.onPod(verbChange, a.postUpgrade)},
+		{http.MethodGet, "/v2/pods/{namespace}/{name}/upgrade", a.onPod(verbRead, a.getDecision)},
+		{http.MethodDelete, "/v2/pods/{namespace}/{name}/upgrade", a.onPod(verbChange, a.deleteDecision)},
+		{http.MethodPost, "/v2/pods/{namespace}/{name}/imagepull", a.onPod(verbChange, a.postImagePull)},
+	}
+	if a.o.OpenYurt {
+		all = append(all,
+			route{http.MethodGet, "/pods", a.oldPods},
+			route{http.MethodPost, "/openyurt.io/v1/namespaces/{namespace}/pods/{name}/upgrade", a.oldUpgrade},
+			route{http.MethodPost, "/openyurt.io/v1/namespaces/{namespace}/pods/{name}/imagepull", a.oldImagePull})
+	}
+	return all
+}
+
+// ServeHTTP implements http.Handler.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p := a.gate.check(r); p != nil {
+		refuse(w, r, p)
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, a.o.Limits.BodyBytes)
+	a.inner.ServeHTTP(w, r)
+}
+
+// podName is the pod that a path names.
+func podName(r *http.Request) types.NamespacedName {
+	return types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"net/http"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v2 "everynode.dev/everynode/api/agent/v2"
+)
+
+// What somebody must be allowed in the cluster, on pods: to change one is to delete it.
+const (
+	verbRead   = "get"
+	verbChange = "delete"
+)
+
+// who is who asks.
+type who struct {
+	// owner is whoever has the token of the node: he can end its pods by pulling the plug, so no cluster is asked.
+	owner bool
+	user  authenticationv1.UserInfo
+}
+
+// identify finds out who asks.
+func (a *API) identify(r *http.Request) (who, *problem) {
+	token, ok := bearer(r.Header.Get("Authorization"))
+	switch {
+	case !ok:
+		return who{}, &problem{code: http.StatusUnauthorized, message: fmt.Sprintf(
+			"send a bearer token: that of the node, which is in a file there, or one of the cluster for the audience %s", v2.Audience)}
+	case a.o.Token != "" && same(token, a.o.Token):
+		return who{owner: true}, nil
+	case !a.gate.reviews.AllowN(a.gate.now(), 1):
+		return who{}, tooMany()
+	case !a.o.Cluster.Connected(r.Context()):
+		return who{}, &problem{code: http.StatusServiceUnavailable, message: "the cluster cannot be reached, so nobody can say whose token this is: use that of the node"}
+	}
+	user, ok, err := a.o.Cluster.Review(r.Context(), token, v2.Audience)
+	switch {
+	case err != nil:
+		return who{}, &problem{code: http.StatusBadGateway, message: err.Error()}
+	case !ok:
+		return who{}, &problem{code: http.StatusUnauthorized, message: fmt.Sprintf("the cluster does not know this token for the audience %s", v2.Audience)}
+	}
+	return who{user: user}, nil
+}
+
+// authorize refuses somebody who may not do something with a pod, with the pods of a namespace, or with all.
+func (a *API) authorize(ctx context.Context, w who, verb string, pod types.NamespacedName) *problem {
+	if w.owner {
+		return nil
+	}
+	allowed, err := a.o.Cluster.May(ctx, w.user, verb, pod)
+	switch {
+	case err != nil:
+		return &problem{code: http.StatusBadGateway, message: err.Error()}
+	case !allowed:
+		return &problem{code: http.StatusForbidden, message: fmt.Sprintf("%s may not %s pods in the namespace %s", w.user.Username, verb, pod.Namespace)}
+	}
+	return nil
+}
+
+// bearer is the token in an Authorization header.
+func bearer(header string) (token string, ok bool) {
+	kind, token, _ := strings.Cut(header, " ")
+	token = strings.TrimSpace(token)
+	return token, strings.EqualFold(kind, "Bearer") && token != ""
+}
+
+// same compares in a time that tells nothing, not even the length.
+func same(a, b string) bool {
+	left, right := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(left[:], right[:]) == 1
+}

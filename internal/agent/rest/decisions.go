@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+
+	v2 "everynode.dev/everynode/api/agent/v2"
+)
+
+// How often decisions are looked at. Nodes that come back together must not come at once, so up to half as much is added.
+const (
+	lookPending = 5 * time.Second
+	lookVoid    = time.Minute
+	spread      = 0.5
+)
+
+// keep is POST …/upgrade?when=connected: the decision is on the disk before the answer is sent.
+func (a *API) keep(w http.ResponseWriter, r *http.Request, name types.NamespacedName, want v2.Precondition) *problem {
+	pod, p := a.own(name)
+	if p != nil {
+		return p
+	}
+	next, err := a.foresee(r.Context(), pod, want)
+	if err != nil {
+		return problemOf(err)
+	}
+	a.deciding.Lock()
+	defer a.deciding.Unlock()
+	before, err := a.o.Decisions.Decision(name)
+	if err != nil {
+		return notKept(err)
+	}
+	d := v2.Decision{
+		Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Revision: next, State: v2.DecisionPending, Made: a.o.Now().UTC(),
+	}
+	if before != nil && before.State == d.State && before.UID == d.UID && before.Revision == d.Revision {
+		d = *before // whoever says it twice has decided once
+	} else if err := a.o.Decisions.Decide(d); err != nil {
+		return notKept(err)
+	}
+	klog.InfoS("Keeping a decision", "pod", name, "uid", d.UID, "revision", d.Revision)
+	a.wake()
+	say(w, http.StatusAccepted, d)
+	return nil
+}
+
+// foresee is the revision that a decision is for. What is known without the cluster has to do: it is looked at again when the time
+// has come. That images are not there yet refuses nothing, for they may come.
+func (a *API) foresee(ctx context.Context, pod *corev1.Pod, want v2.Precondition) (string, error) {
+	if r := a.standing(pod); r != nil {
+		return "", r
+	}
+	if isStatic(pod) {
+		return "", noFile()
+	}
+	next, old, said := announced(pod)
+	if owner, ok := ownerOf(pod); ok && !said && isAdvanced(owner) {
+		if !a.o.Cluster.Connected(ctx) {
+			return want.Revision, firstOf(agree(pod, want.Revision, want), unknown(want))
+		}
+		var err error
+		if next, old, err = a.next(ctx, pod); err != nil {
+			return "", err
+		}
+	}
+	if !old {
+		return "", upToDate(pod)
+	}
+	return next, firstOf(agree(pod, next, want), supported(pod), named(next))
+}
+
+// unknown refuses a decision for a revision that neither we nor the caller can name.
+func unknown(want v2.Precondition) *refusal {
+	if want.Revision != "" {
+		return nil
+	}
+	return &refusal{reason: v2.ReasonDisconnected, text: "the next revision of a pod of an Advanced DaemonSet is not known without the cluster: name it in the body"}
+}
+
+func notKept(err error) *problem {
+	return &problem{code: http.StatusInternalServerError, message: "the decision cannot be kept: " + err.Error()}
+}
+
+func noDecision(name types.NamespacedName) *problem {
+	return &problem{code: http.StatusNotFound, message: fmt.Sprintf("there is no decision about the pod %s", name)}
+}
+
+// getDecision is GET …/upgrade.
+func (a *API) getDecision(w http.ResponseWriter, _ *http.Request, name types.NamespacedName) *problem {
+	d, err := a.o.Decisions.Decision(name)
+	switch {
+	case err != nil:
+		return &problem{code: http.StatusInternalServerError, message: err.Error()}
+	case d == nil:
+		return noDecision(name)
+	}
+	say(w, http.StatusOK, d)
+	return nil
+}
+
+// deleteDecision is DELETE …/upgrade. The answer is what was withdrawn.
+func (a *API) deleteDecision(w http.ResponseWriter, _ *http.Request, name types.NamespacedName) *problem {
+	a.deciding.Lock()
+	defer a.deciding.Unlock()
+	d, err := a.o.Decisions.Decision(name)
+	if err == nil && d == nil {
+		return noDecision(name)
+	}
+	if err == nil {
+		err = a.o.Decisions.Forget(*d)
+	}
+	if err != nil {
+		return &problem{code: http.StatusInternalServerError, message: "the decision cannot be withdrawn: " + err.Error()}
+	}
+	klog.InfoS("A decision was withdrawn", "pod", name, "uid", d.UID, "revision", d.Revision)
+	say(w, http.StatusOK, d)
+	return nil
+}
+
+// wake has Run look at the decisions now.
+func (a *API) wake() {
+	select {
+	case a.decided <- struct{}{}:
+	default:
+	}
+}
+
+// Run carries out decisions until ctx ends. While there is none it does nothing and asks nobody.
+func (a *API) Run(ctx context.Context) {
+	for {
+		again := a.CarryOut(ctx)
+		timer := time.NewTimer(wait.Jitter(again, spread))
+		after := timer.C
+		if again == 0 {
+			after = nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-a.decided:
+		case <-after:
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// CarryOut looks once at all decisions, and returns when to look again; 0 is not before there is a new one.
+func (a *API) CarryOut(ctx context.Context) time.Duration {
+	all, err := a.o.Decisions.Decisions()
+	if err != nil {
+		klog.ErrorS(err, "The decisions cannot be read")
+		return lookVoid
+	}
+	again := time.Duration(0)
+	for _, d := range all {
+		if ctx.Err() != nil || !a.o.Cluster.Connected(ctx) {
+			return lookPending
+		}
+		if err := a.carryOut(ctx, d); err != nil {
+			klog.ErrorS(err, "A decision waits", "pod", d.Namespace+"/"+d.Name, "revision", d.Revision)
+			again = lookPending
+		} else if again == 0 {
+			again = lookVoid // what is void or waits for images is still there
+		}
+	}
+	return again
+}
+
+// carryOut looks at one decision. It is forgotten after the pod was deleted, so a crash in between has it looked at once more: by
+// then the pod is gone, or is being deleted, or is another one, and each of these ends it. An error has it looked at again soon.
+func (a *API) carryOut(ctx context.Context, d v2.Decision) error {
+	a.deciding.Lock()
+	defer a.deciding.Unlock()
+	name := types.NamespacedName{Namespace: d.Namespace, Name: d.Name}
+	if now, err := a.o.Decisions.Decision(name); err != nil || now == nil || *now != d {
+		return err // withdrawn or made anew since it was read
+	}
+	pod, err := a.o.Cluster.Pod(ctx, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return a.o.Decisions.Forget(d)
+	case err != nil:
+		return err
+	case string(pod.UID) != d.UID, pod.DeletionTimestamp != nil:
+		return a.o.Decisions.Forget(d)
+	case d.State != v2.DecisionPending:
+		return nil
+	}
+	next, err := a.examine(ctx, pod)
+	if refused := firstOf(agree(pod, next, v2.Precondition{Revision: d.Revision})); err == nil && refused != nil {
+		err = refused
+	}
+	if refused := (*refusal)(nil); errors.As(err, &refused) {
+		return a.settle(pod, d, refused)
+	}
+	if err == nil {
+		err = a.delete(ctx, pod, true)
+	}
+	if err != nil {
+		return err
+	}
+	klog.InfoS("Carried out a decision", "pod", name, "uid", d.UID, "revision", d.Revision)
+	a.o.Tell(pod, corev1.EventTypeNormal, ReasonUpgradeStarted,
+		fmt.Sprintf("The owner of node %s has decided to upgrade the pod to revision %s", a.o.Node, d.Revision))
+	return a.o.Decisions.Forget(d)
+}
+
+// settle writes down why a decision is not carried out. While images are missing it waits, and is looked at again soon.
+func (a *API) settle(pod *corev1.Pod, d v2.Decision, why *refusal) error {
+	waits := why.reason == v2.ReasonImagesNotReady && imagesOf(pod, d.Revision).Revision == d.Revision
+	if d.Message == why.text && waits {
+		return why
+	}
+	d.Message = why.text
+	if !waits {
+		d.State = v2.DecisionVoid
+		a.o.Tell(pod, corev1.EventTypeWarning, ReasonUpgradeVoid,
+			fmt.Sprintf("The decision to upgrade the pod to revision %s is void: %s", d.Revision, why.text))
+	}
+	if err := a.o.Decisions.Decide(d); err != nil || !waits {
+		return err
+	}
+	return why
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v2 "everynode.dev/everynode/api/agent/v2"
+	"everynode.dev/everynode/api/openyurt"
+)
+
+// examine returns the revision that a pod can be upgraded to now, or a refusal. An upgrade to a revision without a name is one too.
+func (a *API) examine(ctx context.Context, pod *corev1.Pod) (next string, err error) {
+	if r := a.standing(pod); r != nil {
+		return "", r
+	}
+	if isStatic(pod) {
+		return "", noFile()
+	}
+	next, old, err := a.next(ctx, pod)
+	if err != nil {
+		return "", err
+	}
+	if !old {
+		return "", upToDate(pod)
+	}
+	return next, firstOf(imagesReady(pod, next), supported(pod))
+}
+
+// agree refuses what is not as the caller thinks that it is.
+func agree(pod *corev1.Pod, next string, want v2.Precondition) *refusal {
+	switch {
+	case want.UID != "" && want.UID != string(pod.UID):
+		return &refusal{reason: v2.ReasonChanged, text: fmt.Sprintf("the UID of the pod is %s now", pod.UID)}
+	case want.Revision != "" && want.Revision != next:
+		return &refusal{reason: v2.ReasonChanged, text: fmt.Sprintf("the next revision of the pod is %s now", next)}
+	}
+	return nil
+}
+
+// delete deletes exactly that pod. With exact it must not have changed at all since it was looked at.
+func (a *API) delete(ctx context.Context, pod *corev1.Pod, exact bool) error {
+	only := metav1.Preconditions{UID: &pod.UID}
+	if exact {
+		only.ResourceVersion = &pod.ResourceVersion
+	}
+	return a.o.Cluster.DeletePod(ctx, nameOf(pod), only)
+}
+
+// askForImages writes down that the images of the next revision of a pod are wanted. Whoever asks twice changes nothing: neither a
+// pull that goes on nor one that has brought everything begins again. One that has failed does.
+func (a *API) askForImages(ctx context.Context, pod *corev1.Pod, want v2.Precondition) (v2.Images, error) {
+	if r := a.standing(pod); r != nil {
+		return v2.Images{}, r
+	}
+	next, old, err := a.next(ctx, pod)
+	if err != nil {
+		return v2.Images{}, err
+	}
+	if !old {
+		return v2.Images{}, upToDate(pod)
+	}
+	if err := firstOf(agree(pod, next, want), supported(pod), named(next)); err != nil {
+		return v2.Images{}, err
+	}
+	before := imagesOf(pod, next)
+	if before.State == v2.ImagesPulling || before.State == v2.ImagesReady {
+		return before, nil
+	}
+	asked := corev1.PodCondition{
+		Type: openyurt.PodImageReady, Status: corev1.ConditionFalse, Message: openyurt.FormatRevision(next),
+		LastTransitionTime: metav1.NewTime(a.o.Now()),
+	}
+	if c := condition(pod, openyurt.PodImageReady); c != nil && c.Status == asked.Status {
+		asked.LastTransitionTime = c.LastTransitionTime
+	}
+	if err := a.o.Cluster.SetCondition(ctx, pod, asked); err != nil {
+		return v2.Images{}, fmt.Errorf("asking for the images: %w", err)
+	}
+	return v2.Images{State: v2.ImagesPulling, Revision: next}, nil
+}
+
+// named refuses a revision without a name: nobody could find its images.
+func named(next string) *refusal {
+	if next != "" {
+		return nil
+	}
+	return &refusal{reason: v2.ReasonChanged, text: fmt.Sprintf("the condition %s of the pod names no revision", openyurt.PodNeedUpgrade)}
+}
+
+// imagesOf is how far the images of the next revision are.
+func imagesOf(pod *corev1.Pod, next string) v2.Images {
+	c := condition(pod, openyurt.PodImageReady)
+	if c == nil {
+		return v2.Images{State: v2.ImagesNotRequested}
+	}
+	of, _ := openyurt.ParseRevision(c.Message)
+	images := v2.Images{Revision: of}
+	switch {
+	case c.Status != corev1.ConditionTrue && c.Reason != "":
+		images.State, images.Message = v2.ImagesFailed, c.Message
+	case next != "" && of != next:
+		images.State = v2.ImagesOutdated
+	case c.Status == corev1.ConditionTrue:
+		images.State = v2.ImagesReady
+	default:
+		images.State = v2.ImagesPulling
+	}
+	return images
+}
+
+func nameOf(pod *corev1.Pod) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+}

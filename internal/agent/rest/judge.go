@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v2 "everynode.dev/everynode/api/agent/v2"
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/api/openyurt"
+)
+
+// refusal is why a pod is not upgraded, in the words of OpenYurt where it has any.
+type refusal struct {
+	reason v2.Reason
+	text   string
+	// kind is that of an owner whose pods are not upgraded; with reason Unsupported alone.
+	kind string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+func (r *refusal) code() int {
+	switch r.reason {
+	case v2.ReasonForeignNode:
+		return http.StatusForbidden
+	case v2.ReasonDisconnected:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusConflict
+}
+
+// hashLabel carries the revision of a pod.
+const hashLabel = appsv1.ControllerRevisionHashLabelKey
+
+// Kinds of owners.
+const (
+	kindNode      = "Node" // of a static pod
+	kindDaemonSet = "DaemonSet"
+	groupApps     = "apps"
+)
+
+// ownerOf is who keeps a pod: its controller, or the first that it belongs to.
+func ownerOf(pod *corev1.Pod) (owner metav1.OwnerReference, ok bool) {
+	if by := metav1.GetControllerOfNoCopy(pod); by != nil {
+		return *by, true
+	}
+	if len(pod.OwnerReferences) > 0 {
+		return pod.OwnerReferences[0], true
+	}
+	return owner, false
+}
+
+func groupOf(owner metav1.OwnerReference) string {
+	group, _, _ := strings.Cut(owner.APIVersion, "/")
+	return group
+}
+
+// isAdvanced is whether a pod is of an Advanced DaemonSet. Nobody puts a condition on those, so they are compared with their set.
+func isAdvanced(owner metav1.OwnerReference) bool {
+	return owner.Kind == kindDaemonSet && groupOf(owner) == kruise.Group
+}
+
+func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == kind {
+			return c
+		}
+	}
+	return nil
+}
+
+// announced is the next revision as the conditions of a pod tell it; old is whether there is one, and said whether they tell at all.
+func announced(pod *corev1.Pod) (next string, old, said bool) {
+	c := condition(pod, openyurt.PodNeedUpgrade)
+	if c == nil {
+		return "", false, false
+	}
+	next, _ = openyurt.ParseRevision(c.Message)
+	return next, c.Status == corev1.ConditionTrue, true
+}
+
+// next is the revision that a pod can be upgraded to, as far as it has a name; old is whether there is one.
+func (a *API) next(ctx context.Context, pod *corev1.Pod) (next string, old bool, err error) {
+	next, old, said := announced(pod)
+	if owner, ok := ownerOf(pod); ok && !said && isAdvanced(owner) {
+		next, err = a.o.Cluster.NextAdvanced(ctx, pod, owner)
+		return next, next != "", err
+	}
+	return next, old, nil
+}
+
+// standing refuses a pod that nobody can upgrade here, whatever its revision is.
+func (a *API) standing(pod *corev1.Pod) *refusal {
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return &refusal{reason: v2.ReasonDeleting, text: fmt.Sprintf("Pod %v/%v is deleting, can not be updated", pod.Namespace, pod.Name)}
+	case pod.Spec.NodeName != a.o.Node:
+		return &refusal{reason: v2.ReasonForeignNode, text: fmt.Sprintf("Pod: %v/%v is running on %v, can not be updated", pod.Namespace, pod.Name, pod.Spec.NodeName)}
+	}
+	return nil
+}
+
+// isStatic is whether a pod belongs to its node, which takes its file from a directory. Nobody here has files for it.
+func isStatic(pod *corev1.Pod) bool {
+	owner, ok := ownerOf(pod)
+	return ok && owner.Kind == kindNode
+}
+
+func upToDate(pod *corev1.Pod) *refusal {
+	return &refusal{reason: v2.ReasonUpToDate, text: fmt.Sprintf("Pod: %v/%v update status is False, can not be updated", pod.Namespace, pod.Name)}
+}
+
+// imagesReady refuses a pod whose images were asked for, as long as they are not there.
+func imagesReady(pod *corev1.Pod, next string) *refusal {
+	c := condition(pod, openyurt.PodImageReady)
+	if c == nil {
+		return nil
+	}
+	if of, _ := openyurt.ParseRevision(c.Message); c.Status == corev1.ConditionTrue && of == next {
+		return nil
+	}
+	return &refusal{reason: v2.ReasonImagesNotReady, text: fmt.Sprintf("Pod: %v/%v image is not ready, reason: %s, message: %s",
+		pod.Namespace, pod.Name, c.Reason, c.Message)}
+}
+
+// supported refuses a pod that is of no DaemonSet.
+func supported(pod *corev1.Pod) *refusal {
+	owner, ok := ownerOf(pod)
+	switch {
+	case !ok:
+		return &refusal{reason: v2.ReasonUnsupported, text: "Pod has no owner references"}
+	case owner.Kind != kindDaemonSet, groupOf(owner) != groupApps && !isAdvanced(owner):
+		return &refusal{reason: v2.ReasonUnsupported, kind: owner.Kind, text: fmt.Sprintf("Not support ota upgrade pod type %v", owner.Kind)}
+	}
+	return nil
+}
+
+// noFile refuses a static pod.
+func noFile() *refusal {
+	return &refusal{reason: v2.ReasonUnsupported, kind: kindNode, text: "Configmap for static pod does not exist"}
+}
+
+// firstOf is the first refusal that there is, as an error.
+func firstOf(all ...*refusal) error {
+	for _, r := range all {
+		if r != nil {
+			return r
+		}
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"context"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v2 "everynode.dev/everynode/api/agent/v2"
+)
+
+// Pods are the pods of the node as it knows them: as the API server said last, or as they were kept on the disk.
+type Pods interface {
+	// Pods returns them sorted by namespace and name; they belong to the caller no more than to anybody else. seen is false
+	// while nobody knows whether there are any.
+	Pods() (pods []*corev1.Pod, seen bool, err error)
+}
+
+// Cluster is the API server.
+type Cluster interface {
+	// Connected is whether it answers. It may ask, so it may take some seconds.
+	Connected(ctx context.Context) bool
+	Pod(ctx context.Context, name types.NamespacedName) (*corev1.Pod, error)
+	DeletePod(ctx context.Context, name types.NamespacedName, only metav1.Preconditions) error
+	SetCondition(ctx context.Context, pod *corev1.Pod, condition corev1.PodCondition) error
+	// NextAdvanced is the revision that a pod of an Advanced DaemonSet can be upgraded to, "" when there is none.
+	NextAdvanced(ctx context.Context, pod *corev1.Pod, owner metav1.OwnerReference) (string, error)
+	// Review returns whose token it is, if it is somebody's and for that audience.
+	Review(ctx context.Context, token, audience string) (user authenticationv1.UserInfo, ok bool, err error)
+	// May is whether somebody may do something with a pod; an empty name is all pods.
+	May(ctx context.Context, user authenticationv1.UserInfo, verb string, pod types.NamespacedName) (bool, error)
+}
+
+// Decisions are kept on the disk.
+type Decisions interface {
+	Decisions() ([]v2.Decision, error)
+	// Decision returns the one about a pod, nil when there is none.
+	Decision(pod types.NamespacedName) (*v2.Decision, error)
+	// Decide keeps a decision; when it returns without an error, it survives everything.
+	Decide(d v2.Decision) error
+	// Forget removes a decision, unless another one has taken its place.
+	Forget(d v2.Decision) error
+}
+
+// Options are what the API of one node needs.
+type Options struct {
+	// Node is its name.
+	Node      string
+	Pods      Pods
+	Cluster   Cluster
+	Decisions Decisions
+	// OpenYurt opens the old routes, which everybody may use who can reach them.
+	OpenYurt bool
+	// Token is the token of the owner of the node. With an empty one there is no such token.
+	Token string
+	// Host is whether a request may name a host in its Host header, which comes without the port.
+	Host func(host string) bool
+	// Now is the clock.
+	Now func() time.Time
+	// Tell tells people of something at a pod, as an event.
+	Tell func(pod *corev1.Pod, kind, reason, message string)
+	// Limits bound what the API takes; the zero value is DefaultLimits.
+	Limits Limits
+}
+
+// Limits bound what the API takes.
+type Limits struct {
+	// Requests, Changes and Reviews are how many requests, requests that change something, and questions about tokens there may
+	// be per second; twice as many at once.
+	Requests, Changes, Reviews int
+	// BodyBytes is how large a body may be.
+	BodyBytes int64
+}
+
+// DefaultLimits are far above what people and their scripts need, and far below what would harm the API server.
+func DefaultLimits() Limits {
+	return Limits{Requests: 50, Changes: 10, Reviews: 5, BodyBytes: 16 << 10}
+}
+
+// Reasons of the events.
+const (
+	ReasonUpgradeStarted = "NodeUpgradeStarted" // a decision was carried out
+	ReasonUpgradeVoid    = "NodeUpgradeVoid"    // a decision will not be carried out
+)

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	v2 "everynode.dev/everynode/api/agent/v2"
+)
+
+// podHandler serves a request about one pod, from somebody who may do it.
+type podHandler func(w http.ResponseWriter, r *http.Request, name types.NamespacedName) *problem
+
+// onPod is a route about one pod, for those who may do that with it.
+func (a *API) onPod(verb string, serve podHandler) func(http.ResponseWriter, *http.Request) {
+	return func(w http.ResponseWriter, r *http.Request) {
+		name := podName(r)
+		who, p := a.identify(r)
+		if p == nil {
+			if err := validName(name); err != nil {
+				p = &problem{code: http.StatusBadRequest, message: err.Error()}
+			}
+		}
+		if p == nil {
+			p = a.authorize(r.Context(), who, verb, name)
+		}
+		if p == nil {
+			p = serve(w, r, name)
+		}
+		if p != nil {
+			refuse(w, r, p)
+		}
+	}
+}
+
+// validName checks what a path names, before anything else is done with it.
+func validName(name types.NamespacedName) error {
+	if wrong := validation.ValidateNamespaceName(name.Namespace, false); len(wrong) > 0 {
+		return fmt.Errorf("%q is not the name of a namespace: %s", name.Namespace, strings.Join(wrong, "; "))
+	}
+	if wrong := validation.NameIsDNSSubdomain(name.Name, false); len(wrong) > 0 {
+		return fmt.Errorf("%q is not the name of a pod: %s", name.Name, strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+// listPods is GET /v2/pods. Whoever may not read all namespaces gets the pods of those that he may read.
+func (a *API) listPods(w http.ResponseWriter, r *http.Request) {
+	who, p := a.identify(r)
+	if p != nil {
+		refuse(w, r, p)
+		return
+	}
+	ctx := r.Context()
+	pods, seen, err := a.o.Pods.Pods()
+	if err != nil || !seen {
+		refuse(w, r, unseen(err))
+		return
+	}
+	list := v2.PodList{Node: a.o.Node, Connected: a.o.Cluster.Connected(ctx), Pods: []v2.Pod{}}
+	readable := a.readable(ctx, who)
+	for _, pod := range pods {
+		may, p := readable(pod.Namespace)
+		if p != nil {
+			refuse(w, r, p)
+			return
+		}
+		if may {
+			next, old, _ := announced(pod)
+			if !old {
+				next = ""
+			}
+			list.Pods = append(list.Pods, a.view(pod, next))
+		}
+	}
+	say(w, http.StatusOK, list)
+}
+
+// readable returns a function that says whether somebody may read the pods of a namespace. It asks once for each, and once for all.
+func (a *API) readable(ctx context.Context, who who) func(namespace string) (bool, *problem) {
+	known := map[string]bool{}
+	ask := func(namespace string) (bool, *problem) {
+		if may, ok := known[namespace]; ok {
+			return may, nil
+		}
+		p := a.authorize(ctx, who, verbRead, types.NamespacedName{Namespace: namespace})
+		if p != nil && p.code != http.StatusForbidden {
+			return false, p
+		}
+		known[namespace] = p == nil
+		return known[namespace], nil
+	}
+	return func(namespace string) (bool, *problem) {
+		if all, p := ask(""); all || p != nil {
+			return all, p
+		}
+		return ask(namespace)
+	}
+}
+
+// unseen says that nothing is known of the pods of the node.
+func unseen(err error) *problem {
+	if err != nil {
+		return &problem{code: http.StatusInternalServerError, message: "the pods of the node cannot be read: " + err.Error()}
+	}
+	return &problem{code: http.StatusServiceUnavailable, message: "the agent has not seen the pods of the node yet: it could not reach the cluster since it was installed"}
+}
+
+// own is a pod of the node, as the node knows it.
+func (a *API) own(name types.NamespacedName) (*corev1.Pod, *problem) {
+	pods, seen, err := a.o.Pods.Pods()
+	if err != nil || !seen {
+		return nil, unseen(err)
+	}
+	for _, pod := range pods {
+		if nameOf(pod) == name {
+			return pod, nil
+		}
+	}
+	return nil, &problem{code: http.StatusNotFound, message: fmt.Sprintf("there is no pod %s on this node", name)}
+}
+
+// getPod is GET /v2/pods/{namespace}/{name}.
+func (a *API) getPod(w http.ResponseWriter, r *http.Request, name types.NamespacedName) *problem {
+	pod, p := a.own(name)
+	if p != nil {
+		return p
+	}
+	next, old, said := announced(pod)
+	if owner, ok := ownerOf(pod); ok && !said && isAdvanced(owner) && a.o.Cluster.Connected(r.Context()) {
+		var err error
+		if next, old, err = a.next(r.Context(), pod); err != nil {
+			return problemOf(err)
+		}
+	}
+	if !old {
+		next = ""
+	}
+	say(w, http.StatusOK, a.view(pod, next))
+	return nil
+}
+
+// view is a pod as the API tells of it.
+func (a *API) view(pod *corev1.Pod, next string) v2.Pod {
+	view := v2.Pod{
+		Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Phase: string(pod.Status.Phase),
+		Deleting: pod.DeletionTimestamp != nil, Revision: pod.Labels[hashLabel], NextRevision: next, Images: imagesOf(pod, next),
+	}
+	if c := condition(pod, corev1.PodReady); c != nil {
+		view.Ready = c.Status == corev1.ConditionTrue
+	}
+	if owner, ok := ownerOf(pod); ok {
+		view.Owner = strings.TrimSuffix(owner.Kind+"."+groupOf(owner), ".") + "/" + owner.Name
+	}
+	d, err := a.o.Decisions.Decision(nameOf(pod))
+	if err != nil {
+		klog.ErrorS(err, "A decision cannot be read", "pod", klog.KObj(pod))
+	}
+	view.Decision = d
+	return view
+}
+
+// live is a pod as the API server knows it now.
+func (a *API) live(ctx context.Context, name types.NamespacedName) (*corev1.Pod, *problem) {
+	if !a.o.Cluster.Connected(ctx) {
+		return nil, &problem{code: http.StatusServiceUnavailable, message: "the cluster cannot be reached: ask with ?when=connected to have an upgrade kept until it can"}
+	}
+	pod, err := a.o.Cluster.Pod(ctx, name)
+	if err != nil {
+		return nil, problemOf(err)
+	}
+	return pod, nil
+}
+
+// postUpgrade is POST …/upgrade.
+func (a *API) postUpgrade(w http.ResponseWriter, r *http.Request, name types.NamespacedName) *problem {
+	want := v2.Precondition{}
+	if p := read(r, &want); p != nil {
+		return p
+	}
+	switch when := r.URL.Query(); {
+	case when.Get("when") == v2.WhenConnected:
+		return a.keep(w, r, name, want)
+	case when.Has("when"):
+		return &problem{code: http.StatusBadRequest, message: fmt.Sprintf("?when=%s is unknown: leave it out, or write %s", when.Get("when"), v2.WhenConnected)}
+	}
+	pod, p := a.live(r.Context(), name)
+	if p != nil {
+		return p
+	}
+	next, err := a.examine(r.Context(), pod)
+	if err == nil {
+		err = firstOf(agree(pod, next, want))
+	}
+	if err == nil {
+		err = a.delete(r.Context(), pod, want.Revision != "")
+	}
+	if apierrors.IsNotFound(err) {
+		err = &refusal{reason: v2.ReasonDeleting, text: "the pod has been deleted meanwhile"}
+	}
+	if err != nil {
+		return problemOf(err)
+	}
+	klog.InfoS("Upgrading a pod", "pod", klog.KObj(pod), "uid", pod.UID, "revision", next)
+	say(w, http.StatusOK, v2.Upgrade{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Revision: next})
+	return nil
+}
+
+// postImagePull is POST …/imagepull.
+func (a *API) postImagePull(w http.ResponseWriter, r *http.Request, name types.NamespacedName) *problem {
+	want := v2.Precondition{}
+	if p := read(r, &want); p != nil {
+		return p
+	}
+	pod, p := a.live(r.Context(), name)
+	if p != nil {
+		return p
+	}
+	images, err := a.askForImages(r.Context(), pod, want)
+	if err != nil {
+		return problemOf(err)
+	}
+	say(w, http.StatusOK, v2.ImagePull{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Images: images})
+	return nil
+}
