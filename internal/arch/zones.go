@@ -184,20 +184,46 @@ func agentZones() []Zone {
 		Reason:   "a runtime for tests has to be one, and nothing else",
 		Tests:    true,
 	}, {
+		Name:     "node store",
+		Packages: []string{"internal/agent/store"},
+		May:      []string{"std", "go.etcd.io/bbolt", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg/types", "./api/agent/v2"},
+		Reason:   "what is kept on a disk has to be readable without a cluster",
+		Deep:     noClient,
+	}, {
+		Name:     "node API",
+		Packages: []string{"internal/agent/rest"},
+		May: []string{
+			"std", "k8s.io/api/apps/v1", "k8s.io/api/authentication/v1", "k8s.io/api/core/v1", "k8s.io/apimachinery/...", "k8s.io/klog/v2",
+			"golang.org/x/time/rate", "./api/agent/v2", "./api/kruise", "./api/openyurt",
+		},
+		Reason: "it is handed pods, cluster and disk, so that one process can serve many nodes and a test needs none of them",
+		Deep:   noClient,
+	}, {
+		Name:     "node client",
+		Packages: []string{"internal/agent/kube"},
+		May:      []string{"std", "k8s.io/api/...", "k8s.io/apimachinery/...", "k8s.io/client-go/...", "./api/kruise/..."},
+		Reason:   "it asks the API server and decides nothing",
+		Deep:     smallClient(),
+	}, {
 		Name:     "agent",
 		Packages: []string{"internal/agent"},
 		May: []string{
 			"std", "k8s.io/api/core/v1", "k8s.io/apimachinery/...", "k8s.io/client-go/...", "k8s.io/component-base/...", "k8s.io/klog/v2",
 			"github.com/prometheus/client_golang/...", "github.com/spf13/cobra", "github.com/spf13/pflag", "gopkg.in/evanphx/json-patch.v4",
-			"./api/kruise/...", "./internal/agent/...", "./internal/imageref",
+			"golang.org/x/net/netutil", "./api/kruise/...", "./api/openyurt", "./internal/agent/...", "./internal/imageref",
 		},
 		Reason: "one runs on every node, so it stays small, and it shares nothing with the manager that could drift unnoticed",
-		Deep: []Ban{
-			noKubernetes[0],
-			{"sigs.k8s.io/controller-runtime", "the agent watches one object; what is made for many doubles its size"},
-			{"k8s.io/client-go/kubernetes", "the types of all APIs are most of the size of a client"},
-		},
+		Deep:   smallClient(),
 	}}
+}
+
+// smallClient are what would make the agent large.
+func smallClient() []Ban {
+	return []Ban{
+		noKubernetes[0],
+		{"sigs.k8s.io/controller-runtime", "the agent watches few objects; what is made for many doubles its size"},
+		{"k8s.io/client-go/kubernetes", "the types of all APIs are most of the size of a client"},
+	}
 }
 
 // mainZones are tier 3: where all parts meet.
