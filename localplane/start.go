@@ -233,12 +233,12 @@ func (own *owner) populate(ctx context.Context, client kubernetes.Interface, ins
 
 // install applies what Everynode is shipped with, as far as it makes sense on a plane.
 func (own *owner) install(ctx context.Context, installer *install.Installer) error {
-	leaveOut := []string{"Deployment"}
+	leaveOut := []string{"Deployment", "DaemonSet"}
 	if !slices.Contains(own.options.Dialects, dialectKruise) {
 		leaveOut = append(leaveOut, "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 	}
 	count := 0
-	for _, manifests := range []fs.FS{config.Install, config.Kruise, config.OpenYurt} {
+	for _, manifests := range []fs.FS{config.Install, config.Kruise, config.OpenYurt, config.Agent} {
 		n, err := installer.Apply(ctx, manifests, leaveOut)
 		if err != nil {
 			return err

@@ -35,8 +35,9 @@ const byNode = "spec.nodeName"
 // Options is what a Kubelet needs.
 type Options struct {
 	Client kubernetes.Interface
-	// Dynamic reaches NodeImages; without it the nodes pull nothing ahead.
+	// Dynamic watches NodeImages, and Agents writes them; without both the nodes pull nothing ahead.
 	Dynamic dynamic.Interface
+	Agents  *Agents
 	Profile Profile
 	Clock   clock.WithTicker
 	Log     *slog.Logger
@@ -52,7 +53,7 @@ type Kubelet struct {
 	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
 
 	addresses *addresses
-	pulls     *pulls // nil without Dynamic
+	pulls     *pulls // nil without Dynamic and Agents
 
 	// mu guards the maps; what is in them is guarded by itself.
 	mu         sync.Mutex
@@ -81,7 +82,7 @@ func New(o Options) (*Kubelet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("indexing pods by node: %w", err)
 	}
-	if o.Dynamic != nil {
+	if o.Dynamic != nil && o.Agents != nil {
 		k.pulls = newPulls(k, o.Dynamic)
 	}
 	return k, k.addHandlers()

@@ -43,6 +43,8 @@ type pulls struct {
 type nodeAgent struct {
 	*Agent
 	uid types.UID
+	// identity is with what it writes.
+	identity Identity
 	// written is the resource version of its last write: what is older is no news.
 	written string
 }
@@ -136,7 +138,14 @@ func (p *pulls) sync(ctx context.Context, name string) error {
 	if !wake.IsZero() {
 		p.queue.AddAfter(name, max(wake.Sub(p.kubelet.Clock.Now()), time.Millisecond))
 	}
-	return p.write(ctx, image, a, status)
+	patch, err := agent.PatchOf(image.UID, &image.Status, status)
+	if err != nil || patch == nil {
+		return err
+	}
+	if a.identity, err = p.kubelet.Agents.Identify(ctx, a.identity, node, p.kubelet.Clock.Now()); err != nil {
+		return err
+	}
+	return p.write(ctx, name, a, patch)
 }
 
 // image is the NodeImage of that name; nil if there is none.
@@ -163,15 +172,14 @@ func (p *pulls) agent(image *v1beta1.NodeImage) *nodeAgent {
 	return a
 }
 
-func (p *pulls) write(ctx context.Context, image *v1beta1.NodeImage, a *nodeAgent, status *v1beta1.NodeImageStatus) error {
-	patch, err := agent.PatchOf(image.UID, &image.Status, status)
-	if err != nil || patch == nil {
-		return err
-	}
-	after, err := p.client.Patch(ctx, image.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+func (p *pulls) write(ctx context.Context, name string, a *nodeAgent, patch []byte) error {
+	after, err := p.kubelet.Agents.WriteStatus(ctx, a.identity, name, patch)
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
 		return nil // gone, or another one of the same name: the event that says so is on the way
+	case apierrors.IsUnauthorized(err):
+		a.identity = Identity{} // its next try asks for another token
+		return fmt.Errorf("writing the status of the node image: %w", err)
 	case err != nil:
 		return fmt.Errorf("writing the status of the node image: %w", err)
 	}

@@ -35,8 +35,8 @@ type world struct {
 	client.WithWatch
 }
 
-// newWorld starts a plane.
-func newWorld(t *testing.T, nodes int) *world {
+// newWorld starts a plane; args are for the manager.
+func newWorld(t *testing.T, nodes int, args ...string) *world {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("SKIPPED: this starts a plane; run without -short (make test-pulls)")
@@ -46,7 +46,7 @@ func newWorld(t *testing.T, nodes int) *world {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	plane, err := localplane.Start(ctx, localplane.Options{
-		Dir: filepath.Join(t.TempDir(), "plane"), Nodes: nodes, Sim: &profile,
+		Dir: filepath.Join(t.TempDir(), "plane"), Nodes: nodes, Sim: &profile, Manager: localplane.Manager{Args: args},
 		Programs: localplane.Programs{
 			Localplane: filepath.Join(harness.BinDir(), "localplane"),
 			Manager:    filepath.Join(harness.BinDir(), "everynode-manager"),

@@ -2,8 +2,8 @@
 
 // Package install applies manifests to a plane: those of its own and those that Everynode is shipped with.
 //
-// They are applied as they are shipped, except that a Deployment is left out: on a plane the manager is a process, not
-// pods. Without a manager the webhook configurations are left out too, or every write they are about would fail.
+// They are applied as they are shipped, except that Deployments and DaemonSets are left out: on a plane the manager is a
+// process and the agents are simulated, and neither is pods. Without a manager the webhook configurations are left out too, or every write they are about would fail.
 package install
 
 import (

@@ -46,6 +46,7 @@ func TestShippedAndOwnManifestsCanBeRead(t *testing.T) {
 	for name, read := range map[string]func() ([]*unstructured.Unstructured, error){
 		"shipped": func() ([]*unstructured.Unstructured, error) { return Read(config.Install) },
 		"kruise":  func() ([]*unstructured.Unstructured, error) { return Read(config.Kruise) },
+		"agent":   func() ([]*unstructured.Unstructured, error) { return Read(config.Agent) },
 		"own":     func() ([]*unstructured.Unstructured, error) { return Read(own) },
 	} {
 		objects, err := read()

@@ -53,7 +53,7 @@ func newKwokCommand() *cobra.Command {
 
 // run simulates nodes and pods until ctx ends.
 func (f kwokFlags) run(ctx context.Context) error {
-	client, dynamicClient, err := f.clients()
+	client, dynamicClient, agents, err := f.clients()
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (f kwokFlags) run(ctx context.Context) error {
 	}
 	const workers = 48
 	kubelet, err := simkubelet.New(simkubelet.Options{
-		Client: client, Dynamic: dynamicClient, Profile: f.profile, Clock: clock.RealClock{}, Log: log, Workers: workers,
+		Client: client, Dynamic: dynamicClient, Agents: agents, Profile: f.profile, Clock: clock.RealClock{}, Log: log, Workers: workers,
 	})
 	if err != nil {
 		return err
@@ -76,23 +76,24 @@ func (f kwokFlags) run(ctx context.Context) error {
 	})
 }
 
-func (f kwokFlags) clients() (kubernetes.Interface, dynamic.Interface, error) {
+func (f kwokFlags) clients() (kubernetes.Interface, dynamic.Interface, *simkubelet.Agents, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading kubeconfig %s: %w", f.kubeconfig, err)
+		return nil, nil, nil, fmt.Errorf("reading kubeconfig %s: %w", f.kubeconfig, err)
 	}
 	config.QPS, config.Burst = f.qps, f.burst
 	rest.AddUserAgent(config, component.Kwok)
 	dynamicClient, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("preparing a client: %w", err)
+		return nil, nil, nil, fmt.Errorf("preparing a client: %w", err)
 	}
 	protobuf := rest.CopyConfig(config)
 	protobuf.ContentType = "application/vnd.kubernetes.protobuf"
 	protobuf.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	client, err := kubernetes.NewForConfig(protobuf)
 	if err != nil {
-		return nil, nil, fmt.Errorf("preparing a client: %w", err)
+		return nil, nil, nil, fmt.Errorf("preparing a client: %w", err)
 	}
-	return client, dynamicClient, nil
+	agents, err := simkubelet.NewAgents(config, client)
+	return client, dynamicClient, agents, err
 }
