@@ -24,10 +24,14 @@ func (d *decision) charge(t *site) bool {
 		d.tally.available++
 	}
 	flying := t.running == 0 || t.wanted > 0 && !t.ready || t.changing
+	charged := d.overdrawn(&t.census)
+	if t.down != NoDetail {
+		charged = t.down == DetailDownAfterUpdate
+		flying = flying && charged
+	}
 	if flying {
 		d.tally.inFlight++
 	}
-	charged := d.overdrawn(&t.census)
 	if charged {
 		d.tally.use(t.node, flying)
 	}

@@ -40,6 +40,8 @@ type site struct {
 	// pods are the node's pods in order of age.
 	pods []Pod
 	census
+	// down is set on a node that the update leaves out because it is not ready.
+	down Detail
 }
 
 func begin(s *Snapshot) *decision {
@@ -78,8 +80,13 @@ func (d *decision) visit(i int) {
 	n := &d.in.Nodes[i]
 	t := site{index: i, node: n, pods: d.byAge(n.Pods)}
 	d.take(&t)
+	t.down = d.leftOut(&t)
 	d.count(&t)
-	d.verdicts[i] = Verdict{Kind: d.judge(&t), Charged: d.charge(&t)}
+	v := Verdict{Kind: d.judge(&t), Charged: d.charge(&t)}
+	if v.Kind == WaitUnreachable {
+		v.Detail = t.down
+	}
+	d.verdicts[i] = v
 }
 
 func (d *decision) judge(t *site) VerdictKind {
@@ -167,6 +174,8 @@ func (d *decision) wantsPod(t *site, held bool) bool {
 // an update may start on this is what it waits for if it is not its turn: WaitReplacing, WaitBudget, WaitSurgeRemove.
 func (d *decision) rest(t *site) VerdictKind {
 	switch {
+	case d.parted(t):
+		return WaitUnreachable
 	case t.running == 0 && t.terminating > 0:
 		return WaitTerminating
 	case t.running == 0:
@@ -183,6 +192,8 @@ func (d *decision) rest(t *site) VerdictKind {
 		return d.hold(t.index)
 	case t.node.Blocked != "":
 		return Blocked
+	case t.down != NoDetail:
+		return WaitUnreachable
 	case d.awaitsImage(t):
 		return WaitImage
 	case !d.serving(t.old):

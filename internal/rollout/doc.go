@@ -69,6 +69,27 @@
 // marked or joined by another for it, not even one that is not available. Nothing else waits: what is missing is created,
 // what is broken repaired, what has begun goes on. A node that waits takes no slot of the budget and stops no other.
 //
+// # Nodes that are not ready
+//
+// With Unreachable.Skip a rolling update leaves nodes out that are not ready: it starts on none of them, and they use up no budget,
+// whatever their pods are like. But where the update may be why a node went down, the node is charged: else a bad revision could take
+// down one node after the other. An update touches a node when the deletion of a pod is asked for, and when the current pod is
+// created.
+//
+//	the node went down (Node.Since)                              charged  detail
+//	more than Blame before the update touched it, or untouched   -        down-before
+//	within Blame of that, on either side                         charged  down-after-update
+//	more than Blame after that                                   -        down-later
+//	at any time, and it has to run a pod and has none            charged  down-after-update
+//
+// Any doubt is a charge. The window lies on both sides of the touch, because Node.Since may come from the node's own clock, which may
+// be slow, and because a current pod that was created on a node that is down may follow a pod whose deletion took it down.
+// Times are full seconds, so a second is added. A time that is not known, an edit in doubt, a preDelete hook that was told, and a change
+// in place that may have left no time count as a touch within the window. Node.Since begins anew when a node that was unhealthy
+// falls silent; so a node counts as down, at the earliest, since when its pod has not been ready.
+//
+// A node is left out as long as it is not ready. What has begun on it goes on, and what is missing or broken is repaired.
+//
 // # Changes in place
 //
 // With InPlace, and without surge, the update of an old pod is a change in place where its gate, its revision and the
@@ -95,7 +116,8 @@
 // ignored. A node whose fit is not known is charged like one that may keep its pod, so that the budget is rather too small.
 // With EligibleOnly a node that may keep its pod is charged only if it is not ready and an update has begun there, which may be
 // why. Nodes that must not run the pod, those whose object is gone, and new ones that the partition keeps from getting their first
-// pod are never charged and never hold an update up.
+// pod are never charged and never hold an update up. A node that is not ready and left out is charged as said above, and not by
+// this table.
 //
 //	node has                                    RollingUpdate    RollingUpdate, surge   OnDelete
 //	no pod, or ignored ones only (MustRun)      charged          -                      -
@@ -140,18 +162,21 @@
 //	 7  a failed pod waits                         wait-backoff
 //	 8  a pod waits for its hook                   wait-hook
 //	 9  a change in place is under way             wait-grace, wait-in-place
-//	10  no live pod                                wait-terminating, not-wanted (MayStay) without pods
-//	11  a current pod                              wait-available, stays (MayStay), up-to-date
-//	12  an old pod, OnDelete                       wait-on-delete, wait-owner (Announce)
-//	13  an old pod, the node is held               wait-eligible (MayStay), wait-paused, wait-selector, wait-partition
-//	14  an old pod, Node.Blocked is set            blocked
-//	15  an old pod, its node is left out           wait-unreachable
-//	16  an old pod, its images are not there yet   wait-image
-//	17  an old pod, its update starts now          recreating, updating-in-place, surging, removing (MayStay with surge), or
+//	10  the node is left out, and it is charged,
+//	    or has none but terminating pods, or a
+//	    current pod that is not available          wait-unreachable
+//	11  no live pod                                wait-terminating, not-wanted (MayStay) without pods
+//	12  a current pod                              wait-available, stays (MayStay), up-to-date
+//	13  an old pod, OnDelete                       wait-on-delete, wait-owner (Announce)
+//	14  an old pod, the node is held               wait-eligible (MayStay), wait-paused, wait-selector, wait-partition
+//	15  an old pod, Node.Blocked is set            blocked
+//	16  an old pod, its node is left out           wait-unreachable
+//	17  an old pod, its images are not there yet   wait-image
+//	18  an old pod, its update starts now          recreating, updating-in-place, surging, removing (MayStay with surge), or
 //	                                               preparing; wait-burst without room
-//	18  an old pod that is not available           wait-replacing
-//	19  an old pod, MayStay, surge                 wait-surge-remove
-//	20  an old pod                                 wait-budget
+//	19  an old pod that is not available           wait-replacing
+//	20  an old pod, MayStay, surge                 wait-surge-remove
+//	21  an old pod                                 wait-budget
 //
 // Where a guest would have to do something of lines 2, 3, 5 and 6, or wait for something of lines 7 to 9, its verdict is wait-controller.
 //

@@ -172,7 +172,7 @@ func (d *dumb) missing(f facts) bool {
 // startable is whether an update could start on a node as far as its pods go: one old pod, nothing else going on.
 func (d *dumb) startable(f facts) bool {
 	return d.mayRun(f) && d.s.Set.Strategy == RollingUpdate && f.Blocked == "" && len(f.live) == 1 && len(f.old) == 1 &&
-		len(f.leaving) == 0 && f.back == "" && f.hold == 0 && (f.old[0].InPlace == InPlaceNone || d.surge())
+		len(f.leaving) == 0 && f.back == "" && f.hold == 0 && (f.old[0].InPlace == InPlaceNone || d.surge()) && d.absence(f) == NoDetail
 }
 
 // candidate is whether an update could start on a node now.
@@ -194,6 +194,8 @@ func (d *dumb) charged(f facts) bool {
 	switch {
 	case !d.counted(f):
 		return false
+	case d.absence(f) != NoDetail:
+		return d.absence(f) == DetailDownAfterUpdate
 	case !d.surge():
 		return !(len(f.live) == 1 && d.anyServing(f.running) && len(f.leaving) == 0)
 	case len(f.live)+len(f.leaving) <= 1:
@@ -206,7 +208,8 @@ func (d *dumb) charged(f facts) bool {
 func (d *dumb) inFlight(f facts) bool {
 	wanted := filter(f.live, func(p Pod) bool { return p.Revision == d.s.Set.Update })
 	halfway := filter(f.running, func(p Pod) bool { return p.InPlace != InPlaceNone })
-	return d.counted(f) && (len(f.running) == 0 || len(wanted) > 0 && !d.anyServing(f.current) || len(halfway) > 0)
+	free := d.absence(f) == DetailDownBefore || d.absence(f) == DetailDownLater
+	return d.counted(f) && !free && (len(f.running) == 0 || len(wanted) > 0 && !d.anyServing(f.current) || len(halfway) > 0)
 }
 
 func (d *dumb) desired() int {

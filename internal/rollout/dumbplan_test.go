@@ -96,6 +96,9 @@ func (d *dumb) plan() Plan {
 		if i := slices.IndexFunc(p.Actions, func(a Action) bool { return a.Node == f.index }); i >= 0 {
 			v.Detail = p.Actions[i].Detail
 		}
+		if v.Kind == WaitUnreachable {
+			v.Detail = d.absence(f)
+		}
 		for i, turn := range turns {
 			if turn.node == f.index && turn.charge && place[i] < burst {
 				v.Charged = true
@@ -184,14 +187,18 @@ func (d *dumb) verdict(f facts, all, kept []Action) VerdictKind {
 		{f.held, WaitBackoff},
 		{waiting, WaitHook},
 		{waits != 0, waits},
+		{d.absence(f) == DetailDownAfterUpdate, WaitUnreachable},
+		{d.absence(f) != 0 && len(f.live) == 0 && len(f.pods) > 0, WaitUnreachable},
 		{len(f.live) == 0 && len(f.pods) > 0, WaitTerminating},
 		{len(f.live) == 0, NotWanted},
+		{d.absence(f) != 0 && len(f.current) > 0 && !d.serving(f.current[0]), WaitUnreachable},
 		{len(f.current) > 0 && !d.serving(f.current[0]), WaitAvailable},
 		{len(f.current) > 0 && f.Fit == MayStay, Stays},
 		{len(f.current) > 0, UpToDate},
 		{!rolling, WaitOnDelete},
 		{f.hold != 0, f.hold},
 		{f.Blocked != "", Blocked},
+		{d.absence(f) != 0, WaitUnreachable},
 		{d.startable(f) && d.imageless(f), WaitImage},
 		{!d.anyServing(f.old), WaitReplacing},
 		{d.surge() && f.Fit == MayStay, WaitSurgeRemove},

@@ -25,3 +25,41 @@ func (d *dumb) begins(f facts, a Action) bool {
 	alone := len(f.live) == 1 && len(f.old) == 1 && len(f.leaving) == 0 && f.back == "" && f.old[0].InPlace == InPlaceNone
 	return d.mayRun(f) && alone && a.Kind != Patch
 }
+
+// away is whether a node is not ready and the update leaves such nodes out.
+func (d *dumb) away(f facts) bool {
+	return d.s.Set.Unreachable.Skip && d.s.Set.Strategy == RollingUpdate && !f.Ready
+}
+
+func awayNodesWait(d *dumb, p Plan) error {
+	for _, a := range p.Actions {
+		if f := d.nodes[a.Node]; d.away(f) && d.begins(f, a) {
+			return fmt.Errorf("%s is not ready and is updated", f.Name)
+		}
+	}
+	return nil
+}
+
+// blameIsKept: a node that went down at about the time when the update touched it is charged, and so is one between delete and create;
+// one that has nothing but an old pod, and has been left in peace, is not.
+func blameIsKept(d *dumb, p Plan) error {
+	for _, f := range d.nodes {
+		if !d.away(f) || !d.counted(f) {
+			continue
+		}
+		blamed, free := len(f.pods) == 0, len(f.pods) > 0
+		for _, pod := range f.pods {
+			current := pod.Revision == d.s.Set.Update
+			near := func(t Time) bool { return max(f.Since-t, t-f.Since) <= Time(d.s.Set.Unreachable.Blame) }
+			blamed = blamed || pod.Deleting && near(pod.DeletedAt) || current && near(pod.Created)
+			free = free && !current && !pod.Deleting && !preparing(pod) && pod.InPlace == InPlaceNone && !pod.Doubtful
+		}
+		switch charged := p.Verdicts[f.index].Charged; {
+		case blamed && !charged:
+			return fmt.Errorf("%s went down with the update and is not charged", f.Name)
+		case free && charged:
+			return fmt.Errorf("%s is charged, and the update never touched it", f.Name)
+		}
+	}
+	return nil
+}

@@ -3,7 +3,8 @@
 package rollout
 
 func edgeMutants() []mutant {
-	const images = "images come first"
+	const images, away, blame = "images come first", "a node that is left out waits", "the update answers for the nodes that it takes down"
+	free := func(_ Snapshot, p *Plan) { p.Verdicts[0].Charged = false }
 	return []mutant{
 		{"does not wait for images", []string{"node a must image-wait v1:ready"}, remove(0, Recreating), images},
 		{"takes an unavailable pod for one that needs no images", []string{"node a must image-wait=1s v1:unready"}, remove(0, Recreating), images},
@@ -15,6 +16,17 @@ func edgeMutants() []mutant {
 			touch(Mark, 0, UpdatingInPlace), images},
 		{"prepares without images", []string{"node a must image-wait v1:ready,armed"}, touch(Prepare, 0, Preparing), images},
 		{"lets a node that waits for images stop the others", []string{"node a must image-wait v1:ready", "node b must v1:ready"},
+			func(_ Snapshot, p *Plan) { p.Actions, p.Verdicts[1].Kind = nil, WaitBudget }, "the budget is used up"},
+		{"updates a node that is left out", []string{"set skip", "node a must down=-5s v1:ready"}, remove(0, Recreating), away},
+		{"replaces a broken pod on a node that is left out", []string{"set skip", "node a must down=-5s v1:unready"}, remove(0, Recreating), away},
+		{"forgets that it deleted the old pod", []string{"set skip blame=10s", "node a must down=-5s v1:ready,deleted=-7s"}, free, blame},
+		{"forgets that it created the new pod", []string{"set skip blame=10s", "node a must down=-5s v2:unready,created=-7s"}, free, blame},
+		{"trusts the clock of a node", []string{"set skip blame=10s", "node a must down=-9s v2:unready,created=-7s"}, free, blame},
+		{"takes the same second for the one before", []string{"set skip", "node a must down=-5s v2:unready,created=-5s"}, free, blame},
+		{"forgets a node between delete and create", []string{"set skip", "node a must down=-5s blocked"}, free, blame},
+		{"charges what it never touched", []string{"set skip blame=10s", "node a must down=-5s v1:unready"},
+			func(_ Snapshot, p *Plan) { p.Verdicts[0].Charged = true }, blame},
+		{"lets a node that is left out stop the others", []string{"set skip", "node a must down=-5s v1:unready", "node b must v1:ready"},
 			func(_ Snapshot, p *Plan) { p.Actions, p.Verdicts[1].Kind = nil, WaitBudget }, "the budget is used up"},
 		{"waits for images for ever", []string{"node a must image-wait=1s v1:ready"}, func(_ Snapshot, p *Plan) { p.Wake = 0 }, "wakes in time"},
 	}

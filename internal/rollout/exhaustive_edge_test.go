@@ -10,6 +10,11 @@ func edgeSets() []string {
 		"set max-unavailable=1",
 		"set max-surge=1",
 		"set max-unavailable=2 in-place; in-place v1",
+		"set skip blame=10s max-unavailable=1",
+		"set skip blame=10s max-unavailable=2 max-replacing=1",
+		"set skip blame=10s max-surge=1",
+		"set skip blame=10s partition=1 eligible-only in-place; in-place v1",
+		"set skip blame=10s on-delete",
 	}
 }
 
@@ -19,6 +24,10 @@ func edgeNodes() []string {
 		"must image-wait v1:failed", "must image-wait v2:ready", "must image-wait=-1s v1:ready", "must image-wait v1:ready,gate",
 		"must image-wait v1:unready,marked", "must image-wait v1:ready,armed", "must image-wait v1:ready v2:pending",
 		"stay image-wait v1:ready", "leave image-wait v1:ready", "must v1:ready",
+		"must down=-5s v1:ready", "must down=-5s v1:unready", "must down=-5s", "must down=-5s v2:unready", "must down=-5s v2:ready,created=-20s",
+		"must down=-5s v2:unready,created=-7s", "must down=-5s v1:unready,deleted=-7s", "must down=-5s v1:unready,deleted=-30s,since=-5s",
+		"must down=-5s v1:ready v2:unready,created=-5s", "must down=-5s v1:ready,armed", "must down=-5s v1:unready,marked",
+		"must down=-50s v1:ready,deleting", "stay down=-5s v1:ready", "leave down=-5s v1:ready", "must v1:unready",
 	}
 }
 

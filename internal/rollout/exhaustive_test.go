@@ -149,7 +149,10 @@ func stepViolation(before, after *dumb, excess bool) string {
 	if before == nil {
 		return ""
 	}
-	if charged := after.count(after.charged); !after.surge() && charged > max(before.count(before.charged), after.limit()) {
+	charged, earlier := after.count(after.charged), before.count(before.charged)
+	// A node that is left out is charged anew when its last pod is gone, which may have been nothing to the update before.
+	charged -= after.count(func(f facts) bool { return after.away(f) && len(f.pods) == 0 && after.charged(f) })
+	if !after.surge() && charged > max(earlier, after.limit()) {
 		return fmt.Sprintf("%d nodes charged, limit %d", charged, after.limit())
 	}
 	if lost := before.served() - after.served(); after.surge() && !excess && lost > 0 {

@@ -70,6 +70,7 @@ func (s *source) set(revisions int) Set {
 		set.Limits = s.limits()
 	}
 	set.EligibleOnly = s.one(3)
+	set.Unreachable = Unreachable{Skip: s.one(4), Blame: []time.Duration{2 * time.Second, 0, 1500 * time.Millisecond, 10 * time.Minute, -time.Second}[s.pick(5)]}
 	return set
 }
 
@@ -98,6 +99,8 @@ func (s *source) node(name string, revisions int) Node {
 	}
 	n.Refused = []string{"", "", "", "", "", "policy"}[s.pick(6)]
 	n.ImageWait, n.ImageUntil = s.one(5), []Time{0, testNow - 1, testNow, testNow + 1}[s.pick(4)]
+	n.Since = []Time{0, testNow, testNow.Add(-time.Second), testNow.Add(-1300 * time.Millisecond), testNow.Add(-2 * time.Second),
+		testNow.Add(-4 * time.Second), testNow.Add(-8 * time.Second), testNow.Add(3 * time.Second)}[s.pick(8)]
 	n.Selected, n.Last = s.one(2), s.pick(revisions+1)-1
 	for i := range []int{1, 1, 1, 1, 0, 2, 2, 3, 4}[s.pick(9)] {
 		n.Pods = append(n.Pods, s.pod(fmt.Sprintf("%s-%d", name, i), revisions))
@@ -113,9 +116,10 @@ func (s *source) pod(name string, revisions int) Pod {
 		Phase:      []Phase{Running, Running, Running, Running, Pending, Succeeded, Failed, Failed}[s.pick(8)],
 		Scheduled:  !s.one(6),
 		Deleting:   s.one(5),
+		DeletedAt:  []Time{0, ago(0), ago(1), ago(2), ago(4), ago(7), ago(700)}[s.pick(7)],
 		Ready:      !s.one(3),
-		ReadySince: []Time{ago(100), ago(10), ago(9), ago(1), ago(-5), 0}[s.pick(6)],
-		Created:    ago(s.pick(4)),
+		ReadySince: []Time{ago(100), ago(10), ago(9), ago(1), ago(-5), 0, ago(3)}[s.pick(7)],
+		Created:    []Time{ago(0), ago(1), ago(2), ago(3), ago(6), ago(12)}[s.pick(6)],
 		Gate:       s.pick(4) > 0,
 		Hook:       []Hook{HookNone, HookNone, HookNone, HookNone, HookNone, HookArmed, HookWaiting, HookReleased}[s.pick(8)],
 		Evicted:    s.one(3),
@@ -144,7 +148,7 @@ func (s *source) memory(in *Snapshot) Memory {
 func (s *source) wild(in *Snapshot) {
 	numbers := []int{math.MaxInt, math.MinInt, -1, math.MaxInt32 + 1, 101}
 	for len(s.data) > 0 {
-		switch s.pick(11) {
+		switch s.pick(12) {
 		case 0:
 			in.Set.Update = numbers[s.pick(5)]
 		case 1:
@@ -163,6 +167,8 @@ func (s *source) wild(in *Snapshot) {
 			in.Memory.Backoffs = append(in.Memory.Backoffs, Backoff{"n00", time.Duration(numbers[s.pick(5)]), Time(numbers[s.pick(5)])})
 		case 8:
 			in.Set.Partition = Quantity{numbers[s.pick(5)], s.one(2)}
+		case 10:
+			in.Set.Unreachable = Unreachable{Skip: true, Blame: time.Duration(numbers[s.pick(5)])}
 		case 9:
 			in.Set.Grace = time.Duration(numbers[s.pick(5)])
 		default:
@@ -177,8 +183,13 @@ func (s *source) wildPod(in *Snapshot, numbers []int) {
 	}
 	n := &in.Nodes[s.pick(len(in.Nodes))]
 	n.Last = numbers[s.pick(5)]
-	n.ImageWait, n.ImageUntil = s.one(2), Time(numbers[s.pick(5)])
+	n.ImageWait, n.ImageUntil, n.Since, n.Ready = s.one(2), Time(numbers[s.pick(5)]), Time(numbers[s.pick(5)]), s.one(2)
+	name, deleting := "", s.one(3)
+	if deleting {
+		name = "going"
+	}
 	n.Pods = append(n.Pods, Pod{
+		Name: name, Deleting: deleting, DeletedAt: Time(numbers[s.pick(5)]),
 		Hook: Hook(s.pick(256)), InPlace: InPlace(s.pick(256)), GraceUntil: Time(numbers[s.pick(5)]),
 		Revision: numbers[s.pick(5)], Phase: Phase(s.pick(256)), Ready: s.one(2),
 		ReadySince: Time(numbers[s.pick(5)]), Created: Time(numbers[s.pick(5)]),

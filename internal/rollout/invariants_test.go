@@ -35,6 +35,8 @@ func invariants() []invariant {
 		{"the partition is kept", partitionIsKept},
 		{"a node that is held keeps its revision", heldNodesKeep},
 		{"images come first", imagesComeFirst},
+		{"a node that is left out waits", awayNodesWait},
+		{"the update answers for the nodes that it takes down", blameIsKept},
 		{"pods that are replaced first are those of the first nodes", inOrder},
 		{"what has to be done is done", nothingForgotten},
 		{"the budget is used up", budgetIsUsed},

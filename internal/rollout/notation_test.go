@@ -63,13 +63,16 @@ func (p *player) run(args []string) (string, error) {
 // describe reads lines like
 //
 //	set rolling max-unavailable=1 max-surge=20% min-ready=5s burst=3 max-replacing=1 update=v2
+//	set skip|count-all blame=10m
 //	set paused|resumed partition=1 selective|everywhere descending progressive in-place|standard grace=5s
 //	revisions v1 v2 v3
 //	in-place v1, in-place v1=resizing or in-place v1=field-ref: which revisions can become the wanted one in place, or why not
 //	broken v2 | crashing v2 | stuck a | hooked | clinging a
+//	cut a, heal a: now; fatal v2, deadly v1: pods that take their node down when they start, or are deleted; skew -5s; silent 20s;
+//	linger 4s: what pods need to go
 //	backoff a delay=4s last=-2s
 //	pass 10s
-//	node a must|stay|leave|unknown [gone] [not-ready] [blocked] [refused] [selected] [last=v1] [image-wait|image-wait=5s] v1:ready v2:pending,unscheduled,since=-3s,created=-5s,deleting,name=x
+//	node a must|stay|leave|unknown [gone] [not-ready] [blocked] [refused] [selected] [last=v1] [down=-5s] [image-wait|image-wait=5s] v1:ready v2:pending,unscheduled,since=-3s,created=-5s,deleting,deleted=-3s,name=x
 //	the pod's hook: armed|waiting|released; its change in place: gate, marked|patched|arrived|announced, grace=5s, stuck, no-resize; doubtful
 func (p *player) describe(input []string) (string, error) {
 	for _, line := range input {
@@ -113,7 +116,10 @@ func (p *player) line(what string, words []string) (err error) {
 	case "node":
 		err = p.node(words)
 	default:
-		err = fmt.Errorf("unknown line")
+		var known bool
+		if known, err = p.w.event(what, words); !known {
+			err = fmt.Errorf("unknown line")
+		}
 	}
 	return err
 }
@@ -137,6 +143,10 @@ func (p *player) set(words []string) error {
 			var q Quantity
 			q, err = quantity(value)
 			set.MaxReplacing = &q
+		case "skip", "count-all":
+			set.Unreachable.Skip = key == "skip"
+		case "blame":
+			set.Unreachable.Blame, err = time.ParseDuration(value)
 		case "eligible-only":
 			set.EligibleOnly = true
 		case "in-place", "standard":
@@ -298,6 +308,8 @@ func (p *player) moment(n *Node, key, value string) error {
 	switch key {
 	case "image-wait":
 		n.ImageWait, n.ImageUntil = true, p.w.s.Now.Add(d)
+	case "down":
+		n.Ready, n.Since = false, p.w.s.Now.Add(d)
 	default:
 		err = fmt.Errorf("unknown word %q", key)
 	}
@@ -335,6 +347,8 @@ func (p *player) pod(n *Node, word string) (Pod, error) {
 			pod.Phase = Succeeded
 		case "deleting":
 			pod.Deleting = true
+		case "deleted":
+			pod.Deleting, pod.DeletedAt = true, now.Add(d)
 		case "unscheduled":
 			pod.Scheduled = false
 		case "armed":

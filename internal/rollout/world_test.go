@@ -20,6 +20,7 @@ type world struct {
 	hooked bool
 	// named counts the pods that the world has made.
 	named int
+	harm
 }
 
 // apply carries out the actions of a plan. An action that makes no sense in this world is an error of Decide.
@@ -86,7 +87,7 @@ func (w *world) delete(n *Node, i int, a Action) error {
 		n.Last = w.s.Set.Update // as the fleet remembers it
 	}
 	if p.Scheduled {
-		p.Deleting = true
+		p.Deleting, p.DeletedAt = true, w.s.Now
 	} else {
 		n.Pods = slices.Delete(n.Pods, i, i+1)
 	}
@@ -111,12 +112,15 @@ func (w *world) tick() bool {
 		if n.ImageWait && n.ImageUntil == 0 { // the images are pulled now, and never arrive
 			n.ImageUntil, changed = w.s.Now.Add(3*time.Second), true
 		}
+		w.suffer(n)
 		if slices.Contains(w.stuck, n.Name) && !n.Gone {
 			continue
 		}
 		kept := n.Pods[:0]
 		for _, p := range n.Pods {
 			switch {
+			case p.Deleting && w.s.Now.Sub(p.DeletedAt) < w.linger:
+				changed, kept = true, append(kept, p)
 			case p.Deleting, n.Gone && p.Scheduled:
 				changed = true
 			default:

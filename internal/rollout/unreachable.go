@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import "time"
+
+// resolution is that of the times which the API server keeps.
+const resolution = time.Second
+
+// leftOut says how a node that is not ready stands to an update that leaves such nodes out; NoDetail if this one does not.
+// It is charged (DetailDownAfterUpdate) unless the times say for certain that the update is not why it went down.
+func (d *decision) leftOut(t *site) Detail {
+	n := t.node
+	switch {
+	case n.Ready || !d.in.Set.Unreachable.Skip || d.in.Set.Strategy != RollingUpdate || n.Gone || n.Fit == MustLeave:
+		return NoDetail
+	case t.seen == 0 && n.Fit == MustRun:
+		return DetailDownAfterUpdate // between delete and create, for all we know
+	}
+	worst := DetailDownBefore
+	for i := range t.pods {
+		switch d.blame(n, &t.pods[i]) {
+		case DetailDownAfterUpdate:
+			return DetailDownAfterUpdate
+		case DetailDownLater:
+			worst = DetailDownLater
+		}
+	}
+	return worst
+}
+
+// blame says what one pod of a node that is not ready tells about why. The update has touched the node when it asked for
+// the deletion of the old pod, and when it created the current one.
+func (d *decision) blame(n *Node, p *Pod) Detail {
+	current := p.Revision == d.in.Set.Update
+	switch {
+	case p.ignored():
+		return DetailDownBefore
+	case p.Doubtful, p.InPlace != InPlaceNone, p.preparing() && !p.Evicted, current && p.Gate && d.in.Set.InPlace && !d.surge:
+		return DetailDownAfterUpdate // touched without a time
+	}
+	worst := DetailDownBefore
+	if p.Deleting {
+		worst = d.compare(n, p, p.DeletedAt)
+	}
+	if current && worst != DetailDownAfterUpdate {
+		// One of the two is the worse: Before comes first in the order of the details, and says least.
+		if created := d.compare(n, p, p.Created); created == DetailDownAfterUpdate || worst == DetailDownBefore {
+			worst = created
+		}
+	}
+	return worst
+}
+
+// compare says whether a node went down within the blame window of the moment when the update touched it. The window lies on both
+// sides of that moment: Node.Since may be of the node's own clock, which may be slow; and the old pod was deleted before the
+// current one was created, at a time that nothing tells any more. Node.Since begins anew when a node that was unhealthy
+// falls silent; since when its pod has not been ready does not.
+func (d *decision) compare(n *Node, p *Pod, touched Time) Detail {
+	blame := max(d.in.Set.Unreachable.Blame, 0)
+	first := n.Since
+	if !p.Ready {
+		first = min(first, p.ReadySince) // 0 for one that nothing was ever heard of
+	}
+	switch {
+	case touched == 0 || n.Since == 0:
+		return DetailDownAfterUpdate
+	case n.Since.Add(blame).Add(resolution) <= touched:
+		return DetailDownBefore
+	case touched.Add(blame).Add(resolution) <= first:
+		return DetailDownLater
+	default:
+		return DetailDownAfterUpdate
+	}
+}
+
+// parted is whether a node that is left out shows so whatever the set's limits are: it is charged, or its pod is going or not available.
+func (d *decision) parted(t *site) bool {
+	switch {
+	case t.down == NoDetail:
+		return false
+	case t.down == DetailDownAfterUpdate:
+		return true
+	case t.running == 0:
+		return t.terminating > 0
+	default:
+		return t.current != nil && !d.serving(t.current)
+	}
+}
