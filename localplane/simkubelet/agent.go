@@ -101,7 +101,7 @@ func (a *Agent) act(in AgentInput, action pull.Action) {
 	ref := storeRef(action.Key)
 	took := in.Profile.spread(in.Profile.ImagePull, in.Image.Name+ref)
 	r := simRun{Run: pull.Run{Number: action.Run, Key: action.Key, Ref: action.Ref, Began: in.Now, Until: action.Until}, ends: in.Now.Add(took)}
-	if r.ok = Pullable(ref); r.ok {
+	if r.ok = Pullable(ref, in.Image.Name); r.ok {
 		r.ends = in.Store.Pull(ref, in.Now, took)
 	}
 	a.runs = append(a.runs, r)

@@ -133,7 +133,7 @@ func (c *container) lookForImage(s step) {
 		return
 	}
 	pull := s.profile.spread(s.profile.ImagePull, s.pod.Spec.NodeName+c.image)
-	if !Pullable(c.image) {
+	if !Pullable(c.image, s.pod.Spec.NodeName) {
 		c.enter(phasePulling, s.now, pull)
 		return
 	}
@@ -141,7 +141,7 @@ func (c *container) lookForImage(s step) {
 }
 
 func (c *container) pulled(s step) {
-	if Pullable(c.image) {
+	if Pullable(c.image, s.pod.Spec.NodeName) {
 		c.enter(phaseStarting, s.now, s.delay(s.profile.ContainerStart, c.attempts))
 		return
 	}

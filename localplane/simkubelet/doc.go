@@ -18,7 +18,8 @@
 // the pod's status.
 //
 // What an image does is written in its reference: one that contains "non-existent" or "broken" can never be pulled, one
-// with "crash" exits soon after its start, and two that end in the same "-digest-NAME" are the same image under two tags.
+// that ends in "-missing-on-NODE" not on that node, one with "crash" exits soon after its start, and two that end in the same
+// "-digest-NAME" are the same image under two tags.
 //
 // Readiness gates are read and never set: they are somebody else's job. So is the condition PodScheduled.
 package simkubelet

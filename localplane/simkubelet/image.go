@@ -16,8 +16,14 @@ import (
 // digestName is the end of a reference that names its content: app:v1-digest-a and app:v2-digest-a are the same image.
 var digestName = regexp.MustCompile(`-digest-[A-Za-z0-9_.-]+$`)
 
-// Pullable tells whether the image can be pulled.
-func Pullable(ref string) bool {
+// missingOn is the end of a reference that names the one node that cannot pull it.
+var missingOn = regexp.MustCompile(`-missing-on-([a-z0-9.-]+)$`)
+
+// Pullable tells whether a node can pull the image.
+func Pullable(ref, node string) bool {
+	if at := missingOn.FindStringSubmatch(ref); at != nil && at[1] == node {
+		return false
+	}
 	return !strings.Contains(ref, "non-existent") && !strings.Contains(ref, "broken")
 }
 

@@ -38,6 +38,16 @@ func TestImageID(t *testing.T) {
 	}
 }
 
+func TestPullable(t *testing.T) {
+	for ref, want := range map[string][2]bool{
+		"app:v1": {true, true}, "broken:v1": {}, "app:non-existent": {}, "app:v1-missing-on-node-0002": {true, false}, "app:v1-missing-on-node-00021": {true, true},
+	} {
+		if got := [2]bool{Pullable(ref, "node-0001"), Pullable(ref, "node-0002")}; got != want {
+			t.Errorf("%s: %v, want %v", ref, got, want)
+		}
+	}
+}
+
 func TestImageStore(t *testing.T) {
 	now := time.Unix(0, 0)
 	s := NewImageStore("old")
