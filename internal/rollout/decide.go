@@ -48,7 +48,7 @@ func begin(s *Snapshot) *decision {
 	d := &decision{
 		in:       s,
 		usable:   s.Set.Update >= 0 && s.Set.Update < len(s.Revisions),
-		surge:    s.Set.Strategy == RollingUpdate && s.Set.MaxSurge.Value > 0,
+		surge:    s.Set.Strategy == RollingUpdate && s.Set.MaxSurge.Value > 0 && !s.Set.Guest,
 		verdicts: make([]Verdict, len(s.Nodes)),
 	}
 	d.agenda.burst = s.burst()
@@ -93,6 +93,8 @@ func (d *decision) judge(t *site) VerdictKind {
 	switch {
 	case !d.usable:
 		return NotEvaluated
+	case d.in.Set.Guest:
+		return d.visitAsGuest(t)
 	case t.node.Gone:
 		return d.collect(t)
 	case t.node.Fit == MustLeave:
@@ -192,6 +194,8 @@ func (d *decision) rest(t *site) VerdictKind {
 		return d.hold(t.index)
 	case t.node.Blocked != "":
 		return Blocked
+	case d.busy(t):
+		return WaitController
 	case t.down != NoDetail:
 		return WaitUnreachable
 	case d.awaitsImage(t):

@@ -63,6 +63,15 @@
 // current (the template was changed back) or evicted (the node could not run it for a while), or the strategy is OnDelete.
 // Another old one goes, because its update has begun.
 //
+// # Guests
+//
+// With Set.Guest another controller keeps the pods: it creates what is missing, repairs what is broken and removes what is too many or
+// has no place. Then a plan holds deletes of old pods for the update, and nothing else; where anything else would be done the
+// verdict is wait-controller. A guest neither surges nor changes pods in place, and knows no hooks: a pod that has one, or
+// whose change in place is under way, it leaves alone. It charges like RollingUpdate without surge, so a node counts from the delete
+// until the pod that the other controller made is available. For the partition, that pod counts as one of the wanted
+// revision before it exists.
+//
 // # Images
 //
 // With Node.ImageWait an update waits for the images of the wanted revision, until Node.ImageUntil at the latest: no old pod is deleted,
@@ -170,15 +179,16 @@
 //	13  an old pod, OnDelete                       wait-on-delete, wait-owner (Announce)
 //	14  an old pod, the node is held               wait-eligible (MayStay), wait-paused, wait-selector, wait-partition
 //	15  an old pod, Node.Blocked is set            blocked
-//	16  an old pod, its node is left out           wait-unreachable
-//	17  an old pod, its images are not there yet   wait-image
-//	18  an old pod, its update starts now          recreating, updating-in-place, surging, removing (MayStay with surge), or
+//	16  an old pod that a guest leaves alone       wait-controller
+//	17  an old pod, its node is left out           wait-unreachable
+//	18  an old pod, its images are not there yet   wait-image
+//	19  an old pod, its update starts now          recreating, updating-in-place, surging, removing (MayStay with surge), or
 //	                                               preparing; wait-burst without room
-//	19  an old pod that is not available           wait-replacing
-//	20  an old pod, MayStay, surge                 wait-surge-remove
-//	21  an old pod                                 wait-budget
+//	20  an old pod that is not available           wait-replacing
+//	21  an old pod, MayStay, surge                 wait-surge-remove
+//	22  an old pod                                 wait-budget
 //
-// Where a guest would have to do something of lines 2, 3, 5 and 6, or wait for something of lines 7 to 9, its verdict is wait-controller.
+// A guest has wait-controller where it would have to do something of lines 2, 3, 5 and 6, or wait for something of lines 7 to 9.
 //
 // Without surge the old pod of a MayStay node is replaced like any other, as upstream does: the node then ends without one.
 // With EligibleOnly it stays until the node has to run the pod again, or must not any more.

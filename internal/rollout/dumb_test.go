@@ -51,7 +51,7 @@ func newDumb(s Snapshot) *dumb {
 		f.running = filter(f.live, func(p Pod) bool { return p.Phase != Failed && p.Phase != Succeeded })
 		f.current = filter(f.running, func(p Pod) bool { return p.Revision == s.Set.Update })
 		f.old = filter(f.running, func(p Pod) bool { return p.Revision != s.Set.Update })
-		if has(f.live, Failed) && d.mayRun(f) {
+		if has(f.live, Failed) && d.mayRun(f) && !s.Set.Guest {
 			f.held, f.until = d.backoff(n.Name)
 		}
 		d.nodes = append(d.nodes, f)
@@ -85,7 +85,9 @@ func has(pods []Pod, phase Phase) bool {
 
 func (d *dumb) known() bool { return d.s.Set.Update >= 0 && d.s.Set.Update < len(d.s.Revisions) }
 
-func (d *dumb) surge() bool { return d.s.Set.Strategy == RollingUpdate && d.s.Set.MaxSurge.Value > 0 }
+func (d *dumb) surge() bool {
+	return d.s.Set.Strategy == RollingUpdate && d.s.Set.MaxSurge.Value > 0 && !d.s.Set.Guest
+}
 
 func (d *dumb) mayRun(f facts) bool {
 	return d.known() && !f.Gone && (f.Fit == MustRun || f.Fit == MayStay)
@@ -133,7 +135,7 @@ func (d *dumb) condemned(f facts, p Pod) (VerdictKind, bool) {
 		when bool
 		kind VerdictKind
 	}{
-		{p.Deleting || !d.known(), 0},
+		{p.Deleting || !d.known() || d.s.Set.Guest, 0},
 		{f.Gone && p.Scheduled, 0},
 		{f.Gone, Removing},
 		{p.Hook == HookWaiting, 0},
@@ -160,7 +162,7 @@ func (d *dumb) condemned(f facts, p Pod) (VerdictKind, bool) {
 // missing is whether a node has to get a pod whatever the update does.
 func (d *dumb) missing(f facts) bool {
 	switch {
-	case !d.mayRun(f) || f.Fit != MustRun:
+	case !d.mayRun(f) || f.Fit != MustRun || d.s.Set.Guest:
 		return false
 	case d.surge():
 		return len(f.running) == 0 && !f.held
@@ -172,7 +174,7 @@ func (d *dumb) missing(f facts) bool {
 // startable is whether an update could start on a node as far as its pods go: one old pod, nothing else going on.
 func (d *dumb) startable(f facts) bool {
 	return d.mayRun(f) && d.s.Set.Strategy == RollingUpdate && f.Blocked == "" && len(f.live) == 1 && len(f.old) == 1 &&
-		len(f.leaving) == 0 && f.back == "" && f.hold == 0 && (f.old[0].InPlace == InPlaceNone || d.surge()) && d.absence(f) == NoDetail
+		len(f.leaving) == 0 && f.back == "" && f.hold == 0 && (f.old[0].InPlace == InPlaceNone || d.surge()) && d.absence(f) == NoDetail && !d.handsTied(f)
 }
 
 // candidate is whether an update could start on a node now.

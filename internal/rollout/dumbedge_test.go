@@ -8,8 +8,34 @@ import "time"
 
 // imageless is whether a node is without images that it would need for its update.
 func (d *dumb) imageless(f facts) bool {
-	needed := f.Fit == MustRun || d.s.Set.InPlace && !d.surge() && d.whyNot(f.old[0]) == NoDetail
+	needed := f.Fit == MustRun || d.inPlace() && d.whyNot(f.old[0]) == NoDetail
 	return f.ImageWait && needed && f.old[0].InPlace == InPlaceNone && (f.ImageUntil == 0 || f.ImageUntil > d.s.Now)
+}
+
+// inPlace is whether pods of the set may be changed in place.
+func (d *dumb) inPlace() bool { return d.s.Set.InPlace && !d.surge() && !d.s.Set.Guest }
+
+// handsTied is whether a guest could not take an old pod away with a delete alone.
+func (d *dumb) handsTied(f facts) bool {
+	return d.s.Set.Guest && len(f.old) > 0 && (f.old[0].Hook != HookNone || f.old[0].InPlace != InPlaceNone)
+}
+
+// elsewhere is whether there is something to do on a node that is not the business of a guest.
+func (d *dumb) elsewhere(f facts) bool {
+	unbound := filter(f.pods, func(p Pod) bool { return !p.Deleting && !p.Scheduled })
+	switch {
+	case !d.s.Set.Guest || !d.known():
+		return false
+	case f.Gone:
+		return len(unbound) > 0
+	case f.Fit == MustLeave:
+		return len(f.live)+len(f.leaving) > 0
+	case !d.mayRun(f):
+		return false
+	default:
+		empty := len(f.pods) == 0 && f.Fit == MustRun
+		return empty || len(f.live) > 1 || len(f.live) > len(f.running) || len(f.leaving) > 0 || f.back != ""
+	}
 }
 
 // absence says how a node that is not ready stands to an update that leaves it out. Every pod has its say; the worst counts.
@@ -23,7 +49,7 @@ func (d *dumb) absence(f facts) Detail {
 	}
 	said := map[Detail]bool{}
 	for _, p := range f.pods {
-		inPlace := p.InPlace != InPlaceNone || d.s.Set.InPlace && !d.surge() && p.Gate && p.Revision == d.s.Set.Update
+		inPlace := p.InPlace != InPlaceNone || d.inPlace() && p.Gate && p.Revision == d.s.Set.Update
 		if inPlace || p.Doubtful || preparing(p) && !p.Evicted {
 			said[DetailDownAfterUpdate] = true
 		}

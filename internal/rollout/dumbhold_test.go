@@ -46,7 +46,7 @@ func (d *dumb) counts(f facts) bool {
 		running := p.Phase != Failed && p.Phase != Succeeded
 		return p.Revision == d.s.Set.Update || running && (preparing(p) && !p.Evicted || p.InPlace == InPlaceMarked && !d.optional(f))
 	})
-	return len(begun) > 0 || d.bare(f) && d.remembers(f) && f.Last == d.s.Set.Update
+	return len(begun) > 0 || d.bare(f) && (d.s.Set.Guest || d.remembers(f) && f.Last == d.s.Set.Update)
 }
 
 // bare is whether a node that has to run a pod has none that runs.
@@ -140,7 +140,7 @@ func (d *dumb) successor(f facts) int {
 // starts is how an update takes an old pod away, without surge.
 func (d *dumb) starts(f facts, p Pod) []Action {
 	why := d.whyNot(p)
-	if d.s.Set.InPlace && why == NoDetail {
+	if d.inPlace() && why == NoDetail {
 		mark := Action{Kind: Mark, Node: f.index, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: UpdatingInPlace}
 		if d.s.Set.Grace > 0 {
 			return []Action{mark}
@@ -164,7 +164,7 @@ func hopeless(p Pod) bool {
 // whyNot is why a pod cannot be changed in place although the set asks for it.
 func (d *dumb) whyNot(p Pod) Detail {
 	switch {
-	case !d.s.Set.InPlace:
+	case !d.inPlace():
 		return NoDetail
 	case p.Revision < 0 || p.Revision >= len(d.s.Revisions):
 		return DetailNotInHistory
@@ -196,7 +196,7 @@ func (d *dumb) changing(f facts) (Pod, bool) {
 	if d.surge() {
 		pods = append(slices.Clone(f.current), f.old...)
 	}
-	if !d.mayRun(f) || len(pods) == 0 || pods[0].InPlace == InPlaceNone || pods[0].UID == f.back {
+	if !d.mayRun(f) || d.s.Set.Guest || len(pods) == 0 || pods[0].InPlace == InPlaceNone || pods[0].UID == f.back {
 		return Pod{}, false
 	}
 	return pods[0], true

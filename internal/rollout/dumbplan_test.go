@@ -126,6 +126,9 @@ func except(actions []Action, which func(Action) bool) []Action {
 
 // repairs lists what is done whatever the update does: creates, then deletes.
 func (d *dumb) repairs() (creates, deletes []Action) {
+	if d.s.Set.Guest {
+		return nil, nil
+	}
 	for _, f := range d.nodes {
 		if d.creates(f) {
 			creates = append(creates, Action{Kind: Create, Node: f.index, Revision: d.successor(f), Reason: Creating})
@@ -176,6 +179,7 @@ func (d *dumb) verdict(f facts, all, kept []Action) VerdictKind {
 	}{
 		{slices.ContainsFunc(all, mine), WaitBurst},
 		{!d.known(), NotEvaluated},
+		{d.elsewhere(f), WaitController},
 		{f.Gone && len(f.pods) > 0, WaitCollection},
 		{f.Gone, NotWanted},
 		{f.Fit == MustLeave && waiting, WaitHook},
@@ -198,6 +202,7 @@ func (d *dumb) verdict(f facts, all, kept []Action) VerdictKind {
 		{!rolling, WaitOnDelete},
 		{f.hold != 0, f.hold},
 		{f.Blocked != "", Blocked},
+		{d.handsTied(f), WaitController},
 		{d.absence(f) != 0, WaitUnreachable},
 		{d.startable(f) && d.imageless(f), WaitImage},
 		{!d.anyServing(f.old), WaitReplacing},

@@ -63,3 +63,14 @@ func blameIsKept(d *dumb, p Plan) error {
 	}
 	return nil
 }
+
+// guestsKeepTheirPlace: what a guest deletes is an old pod that runs where it may, alone and undisturbed.
+func guestsKeepTheirPlace(d *dumb, p Plan) error {
+	for _, a := range p.Actions {
+		f := d.nodes[a.Node]
+		if d.s.Set.Guest && (a.Kind != Delete || a.Reason != Recreating || !d.begins(f, a) || f.old[0].Hook != HookNone) {
+			return fmt.Errorf("%s of %q on %s is the business of somebody else", a.Kind, a.Pod, f.Name)
+		}
+	}
+	return nil
+}

@@ -4,6 +4,8 @@ package rollout
 
 func edgeMutants() []mutant {
 	const images, away, blame = "images come first", "a node that is left out waits", "the update answers for the nodes that it takes down"
+	const guest = "a guest only deletes old pods"
+	create := add(Action{Kind: Create, Revision: 1, Reason: Creating})
 	free := func(_ Snapshot, p *Plan) { p.Verdicts[0].Charged = false }
 	return []mutant{
 		{"does not wait for images", []string{"node a must image-wait v1:ready"}, remove(0, Recreating), images},
@@ -17,6 +19,18 @@ func edgeMutants() []mutant {
 		{"prepares without images", []string{"node a must image-wait v1:ready,armed"}, touch(Prepare, 0, Preparing), images},
 		{"lets a node that waits for images stop the others", []string{"node a must image-wait v1:ready", "node b must v1:ready"},
 			func(_ Snapshot, p *Plan) { p.Actions, p.Verdicts[1].Kind = nil, WaitBudget }, "the budget is used up"},
+		{"creates as a guest", []string{"set guest", "node a must"}, create, guest},
+		{"replaces a failed pod as a guest", []string{"set guest", "node a must v1:failed"}, remove(0, ReplacingFailed), guest},
+		{"empties a node as a guest", []string{"set guest", "node a leave v1:ready"}, remove(0, Removing), guest},
+		{"collects as a guest", []string{"set guest", "node a gone v1:pending,unscheduled"}, remove(0, Removing), guest},
+		{"removes the excess as a guest", []string{"set guest", "node a must v2:ready v1:ready"}, remove(0, RemovingExcess), guest},
+		{"prepares as a guest", []string{"set guest", "node a must v1:ready,armed"}, touch(Prepare, 0, Preparing), guest},
+		{"deletes over a hook as a guest", []string{"set guest", "node a must v1:ready,armed"}, remove(0, Recreating), guest},
+		{"changes in place as a guest", []string{"set guest in-place grace=1s", "in-place v1", "node a must v1:ready,gate"}, kind(0, Mark), guest},
+		{"surges as a guest", []string{"set guest max-surge=1", "node a must v1:ready"}, kind(0, Create), guest},
+		{"counts on what the other controller will create", []string{"set guest", "node a must", "node b must v1:ready"}, remove(1, Recreating), "the budget is kept"},
+		{"counts on the other controller to remove one of two pods", []string{"set guest", "node a must v2:ready v1:ready", "node b must v1:ready"},
+			remove(1, Recreating), "the budget is kept"},
 		{"updates a node that is left out", []string{"set skip", "node a must down=-5s v1:ready"}, remove(0, Recreating), away},
 		{"replaces a broken pod on a node that is left out", []string{"set skip", "node a must down=-5s v1:unready"}, remove(0, Recreating), away},
 		{"forgets that it deleted the old pod", []string{"set skip blame=10s", "node a must down=-5s v1:ready,deleted=-7s"}, free, blame},

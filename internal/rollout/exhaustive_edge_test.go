@@ -15,6 +15,10 @@ func edgeSets() []string {
 		"set skip blame=10s max-surge=1",
 		"set skip blame=10s partition=1 eligible-only in-place; in-place v1",
 		"set skip blame=10s on-delete",
+		"set guest max-unavailable=1",
+		"set guest max-unavailable=2 partition=1 progressive; hooked",
+		"set guest max-surge=1 skip blame=10s in-place; in-place v1",
+		"set guest on-delete",
 	}
 }
 
@@ -28,6 +32,9 @@ func edgeNodes() []string {
 		"must down=-5s v2:unready,created=-7s", "must down=-5s v1:unready,deleted=-7s", "must down=-5s v1:unready,deleted=-30s,since=-5s",
 		"must down=-5s v1:ready v2:unready,created=-5s", "must down=-5s v1:ready,armed", "must down=-5s v1:unready,marked",
 		"must down=-50s v1:ready,deleting", "stay down=-5s v1:ready", "leave down=-5s v1:ready", "must v1:unready",
+		"must", "must v1:ready,deleting", "must v2:ready", "must v2:failed", "must v1:failed", "must v1:ready v1:ready", "must v1:ready v2:ready",
+		"leave v1:ready", "gone v1:pending,unscheduled", "gone v1:ready", "must v1:ready,armed", "must v1:ready,waiting", "must v2:ready,waiting",
+		"must v1:unready,marked", "stay v1:ready",
 	}
 }
 

@@ -196,7 +196,7 @@ func (d *dumb) resting(f facts) bool {
 	if len(f.pods) != 1 || len(f.running) != 1 || !d.anyServing(f.running) {
 		return false
 	}
-	if d.s.Set.Strategy == OnDelete || len(f.current) == 1 || f.hold != 0 {
+	if d.s.Set.Strategy == OnDelete || len(f.current) == 1 || f.hold != 0 || d.handsTied(f) {
 		return true
 	}
 	capped := d.s.Set.MaxReplacing != nil

@@ -70,6 +70,7 @@ func (s *source) set(revisions int) Set {
 		set.Limits = s.limits()
 	}
 	set.EligibleOnly = s.one(3)
+	set.Guest = s.one(5)
 	set.Unreachable = Unreachable{Skip: s.one(4), Blame: []time.Duration{2 * time.Second, 0, 1500 * time.Millisecond, 10 * time.Minute, -time.Second}[s.pick(5)]}
 	return set
 }

@@ -94,6 +94,8 @@ func (d *decision) standing(n *Node) (hold VerdictKind, counts bool) {
 		return d.heldBy(n), false
 	case n.Fit != MustRun:
 		return notHeld, false
+	case d.in.Set.Guest:
+		return notHeld, true // whoever creates the pod takes the newest revision
 	case !d.inHistory(n.Last):
 		if d.in.Set.Progressive {
 			return WaitProgressive, false

@@ -5,7 +5,7 @@ package rollout
 // inPlace is whether an old pod can be changed in place, and if not although the set asks for it, why.
 func (d *decision) inPlace(p *Pod) (bool, Detail) {
 	switch {
-	case !d.in.Set.InPlace || d.surge:
+	case !d.changesInPlace():
 		return false, NoDetail
 	case !d.inHistory(p.Revision):
 		return false, DetailNotInHistory

@@ -24,6 +24,7 @@ func invariants() []invariant {
 		{"never two pods without surge", neverTwoPods},
 		{"at most one current and one old pod with surge", surgePairs},
 		{"nothing is done where nothing may be", handsOff},
+		{"a guest only deletes old pods", guestsKeepTheirPlace},
 		{"the budget is kept", budgetIsKept},
 		{"available current pods stay", currentPodsStay},
 		{"running pods stay under OnDelete", onDeleteKeeps},
@@ -329,6 +330,9 @@ func verdictsFit(d *dumb, p Plan) error {
 
 func (d *dumb) mustAct(i int) bool {
 	f := d.nodes[i]
+	if d.s.Set.Guest {
+		return false
+	}
 	steps, _, _ := d.step(f)
 	return d.creates(f) || f.back != "" || len(steps) > 0 || slices.ContainsFunc(f.pods, func(p Pod) bool {
 		_, goes := d.condemned(f, p)

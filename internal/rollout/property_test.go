@@ -87,7 +87,7 @@ func TestRandomSnapshots(t *testing.T) {
 		}
 	}
 	for _, kind := range VerdictKinds() {
-		given := kind < WaitController || kind > WaitOwner // these are not given yet
+		given := kind != WaitOwner // these are not given yet
 		if seen[kind] == 0 && given {
 			t.Errorf("no random snapshot leads to %s", kind)
 		}

@@ -36,7 +36,7 @@ func (d *decision) blame(n *Node, p *Pod) Detail {
 	switch {
 	case p.ignored():
 		return DetailDownBefore
-	case p.Doubtful, p.InPlace != InPlaceNone, p.preparing() && !p.Evicted, current && p.Gate && d.in.Set.InPlace && !d.surge:
+	case p.Doubtful, p.InPlace != InPlaceNone, p.preparing() && !p.Evicted, current && p.Gate && d.changesInPlace():
 		return DetailDownAfterUpdate // touched without a time
 	}
 	worst := DetailDownBefore

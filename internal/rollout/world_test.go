@@ -167,13 +167,21 @@ func (w *world) step() (plan Plan, done bool, err error) {
 	if err := w.apply(plan); err != nil {
 		return plan, true, err
 	}
+	kept, err := w.keep()
+	if err != nil {
+		return plan, true, fmt.Errorf("the other controller: %w", err)
+	}
 	next := w.s.Now.Add(time.Second)
 	changed := w.tick()
-	if !changed && len(plan.Actions) == 0 {
-		if plan.Wake == 0 {
+	if !changed && len(plan.Actions)+len(kept.Actions) == 0 {
+		wake := plan.Wake
+		if wake == 0 || kept.Wake != 0 && kept.Wake < wake {
+			wake = kept.Wake
+		}
+		if wake == 0 {
 			return plan, true, nil
 		}
-		next = max(plan.Wake, w.s.Now.Add(1))
+		next = max(wake, w.s.Now.Add(1))
 	}
 	w.s.Now = next
 	return plan, false, nil

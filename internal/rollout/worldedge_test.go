@@ -19,6 +19,23 @@ type harm struct {
 	skew, silent time.Duration
 	// harmed are the nodes that the update has taken down, mute those of them that say nothing any more.
 	harmed, mute []string
+	// keeper is what the other controller of a guest remembers.
+	keeper Memory
+}
+
+// keep lets the other controller do its part for a guest: everything but the update. It says what it does, and when it wants to look
+// again.
+func (w *world) keep() (Plan, error) {
+	if !w.s.Set.Guest {
+		return Plan{}, nil
+	}
+	s := w.s
+	s.Memory = w.keeper
+	s.Set = Set{Update: s.Set.Update, Strategy: OnDelete, MinReady: s.Set.MinReady}
+	p := Decide(s)
+	w.keeper = p.Memory
+	p.Memory = w.s.Memory
+	return p, w.apply(p)
 }
 
 // event reads a line about nodes that go down or come back; known is whether it is one.
