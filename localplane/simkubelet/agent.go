@@ -76,8 +76,7 @@ func (a *Agent) ended(now time.Time) []pull.Run {
 		case r.Cancelled != pull.NotCancelled:
 			r.Result, r.Text = pull.Failed, "the pull was cancelled: "+r.Cancelled.String()
 		case r.ends.After(now):
-			r.Progress = int(100 * now.Sub(r.Began) / max(r.ends.Sub(r.Began), 1))
-			left = append(left, r)
+			left = append(left, r) // CRI does not tell how far a pull is
 		case r.ok:
 			r.Result, r.Text = pull.Done, digestOf(storeRef(r.Key))
 		default:

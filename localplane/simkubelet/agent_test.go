@@ -3,6 +3,7 @@
 package simkubelet
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -61,6 +62,21 @@ func TestAgentThatIsKilledInMidPull(t *testing.T) {
 	in.Now = wake
 	if status, _ := a.Step(in); phaseOf(status, "agent") != "Succeeded" {
 		t.Errorf("got %+v", status)
+	}
+}
+
+// TestAgentHasNothingToTellInMidPull: each write is an event that leads to the next step, so steps that tell something new each time
+// would keep a plane busy with itself for as long as pulls take.
+func TestAgentHasNothingToTellInMidPull(t *testing.T) {
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	in := AgentInput{Now: begin, Image: asking(map[string]string{"agent": "2"}), Store: NewImageStore(), Profile: Profile{ImagePull: time.Minute}}
+	a := NewAgent(&in.Image.Status)
+	status, _ := a.Step(in)
+	for in.Now = begin.Add(time.Second); in.Now.Before(begin.Add(time.Minute)); in.Now = in.Now.Add(10 * time.Second) {
+		in.Image.Status = *status
+		if status, _ = a.Step(in); !reflect.DeepEqual(*status, in.Image.Status) {
+			t.Errorf("after %v it tells %+v, and before it told %+v", in.Now.Sub(begin), status, in.Image.Status)
+		}
 	}
 }
 
