@@ -48,6 +48,7 @@ func (d *decision) take(t *site) {
 			c.terminating++
 			continue
 		}
+		d.unsaid = d.unsaid || d.stale(p)
 		if p.preparing() {
 			d.leave(c, p)
 			continue

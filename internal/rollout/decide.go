@@ -27,6 +27,8 @@ type decision struct {
 	tally    tally
 	agenda   agenda
 	wake     Time
+	// unsaid is whether some pod says something else than it should of whether there is a newer revision.
+	unsaid bool
 	// holds says for each node what holds it back; nil when the set holds none back.
 	holds []VerdictKind
 	// scratch holds the pods of the node being visited when they did not come in order of age.
@@ -188,6 +190,8 @@ func (d *decision) rest(t *site) VerdictKind {
 		return Stays
 	case t.current != nil:
 		return UpToDate
+	case d.in.Set.Strategy != RollingUpdate && d.in.Set.Announce:
+		return WaitOwner
 	case d.in.Set.Strategy != RollingUpdate:
 		return WaitOnDelete
 	case d.hold(t.index) != notHeld:
@@ -220,6 +224,7 @@ func (d *decision) finish() Plan {
 	if cut {
 		d.wakeAt(d.in.Now)
 	}
+	announcements := d.announcements(d.agenda.burst - len(actions))
 	d.status.Unavailable = d.status.Desired - d.status.Available
 	return Plan{
 		Actions:  actions,
@@ -229,6 +234,8 @@ func (d *decision) finish() Plan {
 		Budget:   d.tally.Budget,
 		Notes:    notes(actions),
 		Memory:   d.remember(actions),
+
+		Announcements: announcements,
 	}
 }
 

@@ -72,6 +72,14 @@
 // until the pod that the other controller made is available. For the partition, that pod counts as one of the wanted
 // revision before it exists.
 //
+// # Announcements
+//
+// With Set.Announce every pod says whether there is a newer revision than its own, and which is the newest; so whoever looks after
+// a node can decide when its pod is updated, which together with OnDelete is what OpenYurt calls OTA. Without it, pods that still say
+// so are told to say nothing. Announcements are no actions: they have no verdict, take what the actions have left of the burst,
+// and ask to go on at once when that is not enough. Pods on nodes where something is done now, those that are being deleted,
+// and those on nodes that must not run them or are not evaluated are passed over.
+//
 // # Images
 //
 // With Node.ImageWait an update waits for the images of the wanted revision, until Node.ImageUntil at the latest: no old pod is deleted,

@@ -2,7 +2,10 @@
 
 package rollout
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // The part of the dumb decision that is about images and nodes that are far away.
 
@@ -88,4 +91,26 @@ func (d *dumb) interval(f facts, p Pod, touched Time) Detail {
 	default:
 		return DetailDownAfterUpdate
 	}
+}
+
+// announce lists what all pods are to say that say something else, and puts into the plan what has room; cut is whether not all has.
+func (d *dumb) announce(p *Plan) (cut bool) {
+	for _, f := range d.nodes {
+		acts := slices.ContainsFunc(p.Actions, func(a Action) bool { return a.Node == f.index })
+		for _, pod := range f.pods {
+			old, right := pod.Revision != d.s.Set.Update, Announced{}
+			if d.s.Set.Announce {
+				right = Announced{Said: true, Old: old, Revision: d.s.Set.Update}
+			}
+			wrong := pod.Announced.Said != right.Said || right.Said && pod.Announced != right
+			if acts || !d.mayRun(f) || pod.Deleting || !wrong {
+				continue
+			}
+			p.Announcements = append(p.Announcements, Announcement{Node: f.index, Pod: pod.Name, UID: pod.UID, Old: right.Old, Withdraw: !right.Said})
+		}
+	}
+	room := d.burst() - len(p.Actions)
+	cut = len(p.Announcements) > room
+	p.Announcements = p.Announcements[:min(room, len(p.Announcements))]
+	return cut
 }

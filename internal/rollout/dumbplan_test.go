@@ -112,7 +112,8 @@ func (d *dumb) plan() Plan {
 	p.Status = d.status()
 	p.Notes = d.notes(p.Actions)
 	p.Memory = d.memory(p.Actions)
-	p.Wake = d.wake(len(all) > len(p.Actions))
+	cut := d.announce(&p)
+	p.Wake = d.wake(cut || len(all) > len(p.Actions))
 	return p
 }
 
@@ -199,6 +200,7 @@ func (d *dumb) verdict(f facts, all, kept []Action) VerdictKind {
 		{len(f.current) > 0 && !d.serving(f.current[0]), WaitAvailable},
 		{len(f.current) > 0 && f.Fit == MayStay, Stays},
 		{len(f.current) > 0, UpToDate},
+		{!rolling && d.s.Set.Announce, WaitOwner},
 		{!rolling, WaitOnDelete},
 		{f.hold != 0, f.hold},
 		{f.Blocked != "", Blocked},

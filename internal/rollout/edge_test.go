@@ -2,7 +2,10 @@
 
 package rollout
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // The invariants that are about images and nodes that are far away.
 
@@ -70,6 +73,51 @@ func guestsKeepTheirPlace(d *dumb, p Plan) error {
 		f := d.nodes[a.Node]
 		if d.s.Set.Guest && (a.Kind != Delete || a.Reason != Recreating || !d.begins(f, a) || f.old[0].Hook != HookNone) {
 			return fmt.Errorf("%s of %q on %s is the business of somebody else", a.Kind, a.Pod, f.Name)
+		}
+	}
+	return nil
+}
+
+// right is what a pod should say.
+func (d *dumb) right(p Pod) Announced {
+	if !d.s.Set.Announce {
+		return Announced{}
+	}
+	return Announced{Said: true, Old: p.Revision != d.s.Set.Update, Revision: d.s.Set.Update}
+}
+
+func announcementsAreTrue(d *dumb, p Plan) error {
+	said := map[string]bool{}
+	for _, a := range p.Announcements {
+		pod := d.pod(Action{Node: a.Node, Pod: a.Pod, UID: a.UID})
+		switch {
+		case pod == nil || pod.Deleting || !d.mayRun(d.nodes[a.Node]):
+			return fmt.Errorf("%q is to say something, and is going or not there", a.Pod)
+		case a.Withdraw == d.s.Set.Announce || a.Withdraw && (a.Old || !pod.Announced.Said):
+			return fmt.Errorf("%s takes back what it said", a.Pod)
+		case a.Old != d.right(*pod).Old:
+			return fmt.Errorf("%s says that there is a newer revision: %v", a.Pod, a.Old)
+		case said[a.UID] || pod.Announced == d.right(*pod):
+			return fmt.Errorf("%s says it again", a.Pod)
+		case slices.ContainsFunc(p.Actions, func(b Action) bool { return b.UID == a.UID }):
+			return fmt.Errorf("%s says something while something is done to it", a.Pod)
+		}
+		said[a.UID] = true
+	}
+	return nil
+}
+
+// everyPodSays: now, or at once in the next plan, or when what is being done on its node has been done.
+func everyPodSays(d *dumb, p Plan) error {
+	for _, f := range d.nodes {
+		for _, pod := range f.pods {
+			silent := !d.s.Set.Announce && !pod.Announced.Said
+			if silent || pod.Announced == d.right(pod) || pod.Deleting || !d.mayRun(f) || p.Verdicts[f.index].Kind.Acts() || p.Wake == d.s.Now {
+				continue
+			}
+			if !slices.ContainsFunc(p.Announcements, func(a Announcement) bool { return a.UID == pod.UID }) {
+				return fmt.Errorf("%s says nothing, or what is wrong", pod.Name)
+			}
 		}
 	}
 	return nil

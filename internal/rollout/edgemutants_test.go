@@ -5,6 +5,17 @@ package rollout
 func edgeMutants() []mutant {
 	const images, away, blame = "images come first", "a node that is left out waits", "the update answers for the nodes that it takes down"
 	const guest = "a guest only deletes old pods"
+	const truth, all = "announcements are true", "every pod says what it should"
+	says := []string{"set announce on-delete", "node a must v1:ready"}
+	say := func(do func(a *Announcement)) func(Snapshot, *Plan) {
+		return func(_ Snapshot, p *Plan) { do(&p.Announcements[0]) }
+	}
+	again := func(old bool) func(Snapshot, *Plan) {
+		return func(s Snapshot, p *Plan) {
+			pod := s.Nodes[0].Pods[0]
+			p.Announcements = append(p.Announcements, Announcement{Pod: pod.Name, UID: pod.UID, Old: old})
+		}
+	}
 	create := add(Action{Kind: Create, Revision: 1, Reason: Creating})
 	free := func(_ Snapshot, p *Plan) { p.Verdicts[0].Charged = false }
 	return []mutant{
@@ -19,6 +30,24 @@ func edgeMutants() []mutant {
 		{"prepares without images", []string{"node a must image-wait v1:ready,armed"}, touch(Prepare, 0, Preparing), images},
 		{"lets a node that waits for images stop the others", []string{"node a must image-wait v1:ready", "node b must v1:ready"},
 			func(_ Snapshot, p *Plan) { p.Actions, p.Verdicts[1].Kind = nil, WaitBudget }, "the budget is used up"},
+		{"says that an old pod is new", says, say(func(a *Announcement) { a.Old = false }), truth},
+		{"says that a new pod is old", []string{"set announce", "node a must v2:ready"}, say(func(a *Announcement) { a.Old = true }), truth},
+		{"withdraws what was never said", says, say(func(a *Announcement) { a.Withdraw, a.Old = true, false }), truth},
+		{"announces without being asked to", []string{"set on-delete", "node a must v1:ready,says=old/v2"},
+			say(func(a *Announcement) { a.Withdraw, a.Old = false, true }), truth},
+		{"says it for another pod", says, say(func(a *Announcement) { a.UID = "other" }), truth},
+		{"says it over and over", []string{"set announce on-delete", "node a must v1:ready,says=old/v2"}, again(true), truth},
+		{"says it of a pod that is going", []string{"set announce on-delete", "node a must v1:ready,deleting"}, again(true), truth},
+		{"says it of a pod that it deletes", []string{"set announce", "node a must v1:ready"}, again(true), truth},
+		{"forgets that the revision is another one", []string{"set announce on-delete", "node a must v1:ready,says=old/v1"},
+			func(_ Snapshot, p *Plan) { p.Announcements = nil }, all},
+		{"forgets a pod that was updated", []string{"set announce on-delete", "node a must v2:ready,says=old/v2"},
+			func(_ Snapshot, p *Plan) { p.Announcements = nil }, all},
+		{"forgets to withdraw", []string{"set on-delete", "node a must v1:ready,says=old/v2"}, func(_ Snapshot, p *Plan) { p.Announcements = nil }, all},
+		{"forgets to go on announcing", []string{"set announce on-delete burst=1", "node a must v1:ready", "node b must v1:ready"},
+			func(_ Snapshot, p *Plan) { p.Wake = 0 }, all},
+		{"announces beyond the burst", []string{"set announce on-delete burst=1", "node a must v1:ready,says=old/v2", "node b must v1:ready"},
+			again(true), "at most burst actions"},
 		{"creates as a guest", []string{"set guest", "node a must"}, create, guest},
 		{"replaces a failed pod as a guest", []string{"set guest", "node a must v1:failed"}, remove(0, ReplacingFailed), guest},
 		{"empties a node as a guest", []string{"set guest", "node a leave v1:ready"}, remove(0, Removing), guest},

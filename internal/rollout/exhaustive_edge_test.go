@@ -18,7 +18,9 @@ func edgeSets() []string {
 		"set guest max-unavailable=1",
 		"set guest max-unavailable=2 partition=1 progressive; hooked",
 		"set guest max-surge=1 skip blame=10s in-place; in-place v1",
-		"set guest on-delete",
+		"set guest on-delete announce burst=1",
+		"set announce skip max-unavailable=1 burst=2",
+		"set max-surge=1 announce; hooked",
 	}
 }
 
@@ -35,6 +37,8 @@ func edgeNodes() []string {
 		"must", "must v1:ready,deleting", "must v2:ready", "must v2:failed", "must v1:failed", "must v1:ready v1:ready", "must v1:ready v2:ready",
 		"leave v1:ready", "gone v1:pending,unscheduled", "gone v1:ready", "must v1:ready,armed", "must v1:ready,waiting", "must v2:ready,waiting",
 		"must v1:unready,marked", "stay v1:ready",
+		"must v1:ready,says=old/v2", "must v2:ready,says=old/v2", "must v1:ready,says=old/v1", "stay v1:ready,says=new/v1",
+		"leave v1:ready,says=new/v1",
 	}
 }
 

@@ -176,6 +176,11 @@ func assertAtRest(t *testing.T, start, w *world) {
 	t.Helper()
 	d := newDumb(w.s)
 	for _, f := range d.nodes {
+		for _, p := range f.pods {
+			if d.mayRun(f) && !p.Deleting && p.Announced != d.right(p) {
+				t.Fatalf("%s does not say what it should\n%s\nbegun with\n%s", p.Name, show(w.s, Decide(w.s)), show(start.s, Decide(start.s)))
+			}
+		}
 		switch {
 		case f.Fit == MustRun && f.Blocked == "" && f.Ready && !d.resting(f):
 			t.Fatalf("%s has not come to what it should\n%s\nbegun with\n%s", f.Name, show(w.s, Decide(w.s)), show(start.s, Decide(start.s)))

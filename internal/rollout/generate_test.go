@@ -70,7 +70,7 @@ func (s *source) set(revisions int) Set {
 		set.Limits = s.limits()
 	}
 	set.EligibleOnly = s.one(3)
-	set.Guest = s.one(5)
+	set.Guest, set.Announce = s.one(5), s.one(3)
 	set.Unreachable = Unreachable{Skip: s.one(4), Blame: []time.Duration{2 * time.Second, 0, 1500 * time.Millisecond, 10 * time.Minute, -time.Second}[s.pick(5)]}
 	return set
 }
@@ -129,6 +129,7 @@ func (s *source) pod(name string, revisions int) Pod {
 		Stuck:      []Detail{NoDetail, NoDetail, DetailInfeasible}[s.pick(3)],
 		NoResize:   s.one(4),
 		Doubtful:   s.one(6),
+		Announced:  Announced{Said: s.one(2), Old: s.one(2), Revision: s.pick(revisions+1) - 1},
 	}
 }
 

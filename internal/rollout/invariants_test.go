@@ -35,6 +35,8 @@ func invariants() []invariant {
 		{"a node that only may keep its pod is left alone", eligibilityIsKept},
 		{"the partition is kept", partitionIsKept},
 		{"a node that is held keeps its revision", heldNodesKeep},
+		{"announcements are true", announcementsAreTrue},
+		{"every pod says what it should", everyPodSays},
 		{"images come first", imagesComeFirst},
 		{"a node that is left out waits", awayNodesWait},
 		{"the update answers for the nodes that it takes down", blameIsKept},
@@ -110,8 +112,8 @@ func (d *dumb) pod(a Action) *Pod {
 
 func burstIsKept(d *dumb, p Plan) error {
 	burst := d.burst()
-	if len(p.Actions) > burst {
-		return fmt.Errorf("%d actions", len(p.Actions))
+	if len(p.Actions)+len(p.Announcements) > burst {
+		return fmt.Errorf("%d actions and %d announcements", len(p.Actions), len(p.Announcements))
 	}
 	return nil
 }

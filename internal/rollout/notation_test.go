@@ -63,7 +63,7 @@ func (p *player) run(args []string) (string, error) {
 // describe reads lines like
 //
 //	set rolling max-unavailable=1 max-surge=20% min-ready=5s burst=3 max-replacing=1 update=v2
-//	set guest skip|count-all blame=10m
+//	set guest announce|quiet skip|count-all blame=10m
 //	set paused|resumed partition=1 selective|everywhere descending progressive in-place|standard grace=5s
 //	revisions v1 v2 v3
 //	in-place v1, in-place v1=resizing or in-place v1=field-ref: which revisions can become the wanted one in place, or why not
@@ -73,7 +73,7 @@ func (p *player) run(args []string) (string, error) {
 //	backoff a delay=4s last=-2s
 //	pass 10s
 //	node a must|stay|leave|unknown [gone] [not-ready] [blocked] [refused] [selected] [last=v1] [down=-5s] [image-wait|image-wait=5s] v1:ready v2:pending,unscheduled,since=-3s,created=-5s,deleting,deleted=-3s,name=x
-//	the pod's hook: armed|waiting|released; its change in place: gate, marked|patched|arrived|announced, grace=5s, stuck, no-resize; doubtful
+//	the pod's hook: armed|waiting|released; its change in place: gate, marked|patched|arrived|announced, grace=5s, stuck, no-resize; doubtful; what it says: says=old/v2, says=new/v2
 func (p *player) describe(input []string) (string, error) {
 	for _, line := range input {
 		words := strings.Fields(line)
@@ -145,6 +145,8 @@ func (p *player) set(words []string) error {
 			set.MaxReplacing = &q
 		case "guest":
 			set.Guest = true
+		case "announce", "quiet":
+			set.Announce = key == "announce"
 		case "skip", "count-all":
 			set.Unreachable.Skip = key == "skip"
 		case "blame":
@@ -331,7 +333,7 @@ func (p *player) pod(n *Node, word string) (Pod, error) {
 	for part := range strings.SplitSeq(rest, ",") {
 		key, value, timed := strings.Cut(part, "=")
 		var d time.Duration
-		if timed && key != "name" {
+		if timed && key != "name" && key != "says" {
 			var err error
 			if d, err = time.ParseDuration(value); err != nil {
 				return pod, err
@@ -383,6 +385,9 @@ func (p *player) pod(n *Node, word string) (Pod, error) {
 			pod.ReadySince = now.Add(d)
 		case "created":
 			pod.Created = now.Add(d)
+		case "says":
+			state, revision, _ := strings.Cut(value, "/")
+			pod.Announced = Announced{Said: true, Old: state == "old", Revision: p.revision(revision)}
 		case "name":
 			pod.Name = value
 		default:

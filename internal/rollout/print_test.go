@@ -34,6 +34,9 @@ func printPlan(s *Snapshot, p Plan) string {
 	for _, n := range p.Notes {
 		fmt.Fprintf(&out, "note: %s %s on %s, action %d\n", n.Kind, n.Pod, s.Nodes[n.Node].Name, n.Action)
 	}
+	for _, a := range p.Announcements {
+		fmt.Fprintf(&out, "%s on %s\n", announced(a), s.Nodes[a.Node].Name)
+	}
 	for _, b := range p.Memory.Backoffs {
 		fmt.Fprintf(&out, "back-off: %s %s since %s\n", b.Node, b.Delay, since(b.Last))
 	}
@@ -123,7 +126,7 @@ func podSign(p Pod) string {
 
 // actionsOf prints the actions of a plan behind the pods that it was made for.
 func actionsOf(nodes []Node, p Plan) string {
-	if len(p.Actions) == 0 {
+	if len(p.Actions)+len(p.Announcements) == 0 {
 		return "nothing"
 	}
 	var out []string
@@ -134,5 +137,19 @@ func actionsOf(nodes []Node, p Plan) string {
 			out = append(out, a.Kind.String()+" "+a.Pod)
 		}
 	}
+	for _, a := range p.Announcements {
+		out = append(out, announced(a))
+	}
 	return strings.Join(out, ", ")
+}
+
+func announced(a Announcement) string {
+	switch {
+	case a.Withdraw:
+		return a.Pod + " says nothing"
+	case a.Old:
+		return a.Pod + " says it is old"
+	default:
+		return a.Pod + " says it is new"
+	}
 }

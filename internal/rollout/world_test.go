@@ -43,7 +43,7 @@ func (w *world) apply(p Plan) error {
 		}
 	}
 	w.s.Memory = p.Memory
-	return nil
+	return w.announce(p.Announcements)
 }
 
 // change carries out an action on pod i of a node.
@@ -173,7 +173,7 @@ func (w *world) step() (plan Plan, done bool, err error) {
 	}
 	next := w.s.Now.Add(time.Second)
 	changed := w.tick()
-	if !changed && len(plan.Actions)+len(kept.Actions) == 0 {
+	if !changed && len(plan.Actions)+len(plan.Announcements)+len(kept.Actions) == 0 {
 		wake := plan.Wake
 		if wake == 0 || kept.Wake != 0 && kept.Wake < wake {
 			wake = kept.Wake

@@ -34,8 +34,24 @@ func (w *world) keep() (Plan, error) {
 	s.Set = Set{Update: s.Set.Update, Strategy: OnDelete, MinReady: s.Set.MinReady}
 	p := Decide(s)
 	w.keeper = p.Memory
-	p.Memory = w.s.Memory
+	p.Memory, p.Announcements = w.s.Memory, nil // it knows nothing of them
 	return p, w.apply(p)
+}
+
+// announce lets pods say what they are to say.
+func (w *world) announce(announcements []Announcement) error {
+	for _, a := range announcements {
+		pods := w.s.Nodes[a.Node].Pods
+		i := slices.IndexFunc(pods, func(p Pod) bool { return p.UID == a.UID && p.Name == a.Pod })
+		if i < 0 {
+			return fmt.Errorf("announcement %+v: there is no such pod", a)
+		}
+		pods[i].Announced = Announced{}
+		if !a.Withdraw {
+			pods[i].Announced = Announced{Said: true, Old: a.Old, Revision: w.s.Set.Update}
+		}
+	}
+	return nil
 }
 
 // event reads a line about nodes that go down or come back; known is whether it is one.
