@@ -96,13 +96,13 @@ func (d *decision) count(chosen func(*Node) bool) {
 			d.waiting = append(d.waiting, n)
 			continue
 		}
-		switch report := tagStatus(&n.Image.Status, d.name, d.tag); {
-		case report == nil || report.Version != tag.Version || !final(report):
-			d.active = append(d.active, n)
-		case report.Phase == v1beta1.ImagePhaseSucceeded:
+		switch outcome(tag, tagStatus(&n.Image.Status, d.name, d.tag), d.in.Job.UID) {
+		case v1beta1.ImagePhaseSucceeded:
 			d.succeeded++
-		default:
+		case v1beta1.ImagePhaseFailed:
 			d.failed = append(d.failed, n)
+		default:
+			d.active = append(d.active, n)
 		}
 	}
 }

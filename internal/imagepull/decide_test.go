@@ -259,6 +259,45 @@ func TestOneImageForSeveralJobs(t *testing.T) {
 	}
 }
 
+// TestALaterJobTakesNothingBack: what has ended for one job stays ended for it when another has the same image looked at anew.
+func TestALaterJobTakesNothingBack(t *testing.T) {
+	w := newWorld(t, 3)
+	first := w.addJob("first", "agent:2", 3, func(s *v1beta1.ImagePullJobSpec) { s.CompletionPolicy.Type = v1beta1.CompletionNever })
+	w.decide(first, nil)
+	for i := range w.nodes {
+		w.work(&w.nodes[i], i > 0)
+		w.work(&w.nodes[i], i > 0)
+	}
+	check := func(when string, failed int32) {
+		t.Helper()
+		w.decide(first, nil)
+		if s := first.Status; s.Active != 0 || s.Succeeded != 3-failed || s.Failed != failed || int(failed) != len(s.FailedNodes) {
+			t.Errorf("%s: %+v", when, s)
+		}
+	}
+	check("at first", 1)
+	second := w.addJob("second", "agent:2", 3, nil)
+	w.decide(second, nil)
+	if second.Status.Active != 3 {
+		t.Fatalf("the second job is at %+v", second.Status)
+	}
+	check("when another job has joined", 1)
+	for i := range w.nodes {
+		w.work(&w.nodes[i], true)
+	}
+	check("while the agents look", 1)
+	for i := range w.nodes {
+		w.work(&w.nodes[i], true)
+	}
+	check("when they have looked, and what had failed was pulled", 0)
+	if w.decide(second, nil); second.Status.Succeeded != 3 {
+		t.Errorf("the second job ended as %+v", second.Status)
+	}
+	if s := StandingOf(w.nodes[1].Image, "agent", "2", first.UID); !s.There {
+		t.Errorf("the image is not there: %+v", s)
+	}
+}
+
 func TestATagThatComesBack(t *testing.T) {
 	w := newWorld(t, 1)
 	job := w.addJob("job", "agent:2", 1, nil)
@@ -301,6 +340,7 @@ func TestSecretsAndSandbox(t *testing.T) {
 
 func TestSweep(t *testing.T) {
 	deadline := func(s *v1beta1.ImagePullJobSpec) { s.CompletionPolicy.ActiveDeadlineSeconds = new(int64(700)) }
+	waits := func(w *world, n *Node) { w.report(n, "agent", "2", v1beta1.ImagePhaseWaiting) }
 	for name, e := range map[string]struct {
 		change func(*v1beta1.ImagePullJobSpec)
 		before func(w *world, n *Node)
@@ -311,8 +351,15 @@ func TestSweep(t *testing.T) {
 		"not yet":                {nil, nil, 10*time.Minute - time.Second, ""},
 		"pulls":                  {nil, func(w *world, n *Node) { w.work(n, true) }, 11 * time.Minute, "Pulling: "},
 		"pulls for ever":         {nil, func(w *world, n *Node) { w.work(n, true) }, 52 * time.Minute, "Failed: node has not responded for a long time"},
-		"waits":                  {nil, func(w *world, n *Node) { w.report(n, "agent", "2", v1beta1.ImagePhaseWaiting) }, time.Hour, "Waiting: "},
-		"waits, and has no time": {deadline, func(w *world, n *Node) { w.report(n, "agent", "2", v1beta1.ImagePhaseWaiting) }, time.Hour, "Failed: pulling exceeds the activeDeadlineSeconds"},
+		"waits":                  {nil, waits, 20*time.Minute - time.Second, "Waiting: "},
+		"waits for ever":         {nil, waits, 20 * time.Minute, "Failed: the agent of the node does not answer: it has begun no pull"},
+		"waits for another pull": {nil, func(w *world, n *Node) { waits(w, n); w.reportOther(n, v1beta1.ImagePhasePulling) }, 51 * time.Minute, "Waiting: "},
+		"waits after another pull": {nil, func(w *world, n *Node) {
+			waits(w, n)
+			w.now = w.now.Add(time.Hour)
+			w.reportOther(n, v1beta1.ImagePhaseFailed)
+		}, 20*time.Minute - time.Second, "Waiting: "},
+		"pulls, and has no time": {deadline, func(w *world, n *Node) { w.work(n, true) }, time.Hour, "Failed: pulling exceeds the activeDeadlineSeconds"},
 		"is done":                {nil, func(w *world, n *Node) { w.finish(true) }, time.Hour, "Succeeded: "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -338,6 +385,23 @@ func TestSweep(t *testing.T) {
 				t.Errorf("counted %+v", s)
 			}
 		})
+	}
+}
+
+// TestADeadAgentHoldsNothing: what it was in the middle of has failed, and that is no sign of its life.
+func TestADeadAgentHoldsNothing(t *testing.T) {
+	w := newWorld(t, 1)
+	n := &w.nodes[0]
+	w.decide(w.addJob("job", "agent:2", 1, nil), nil)
+	w.report(n, "agent", "2", v1beta1.ImagePhaseWaiting)
+	w.decide(w.addJob("other", "other:1", 1, nil), nil)
+	w.report(n, "other", "1", v1beta1.ImagePhasePulling)
+	w.now = w.now.Add(time.Hour)
+	w.sweep(n)
+	w.now = w.now.Add(time.Second)
+	w.sweep(n)
+	if s := n.Image.Status; s.Failed != 2 {
+		t.Errorf("the agent is dead, and its node is at %+v", s)
 	}
 }
 

@@ -58,7 +58,7 @@ const (
 	ReasonCompleted       = "Completed"
 )
 
-// Texts that OpenKruise uses, by which people and tools recognize them.
+// Texts that OpenKruise uses, by which people and tools recognize them; messageNoAnswer and messageAllCompleted are our own.
 const (
 	messageCompleted    = "job has completed"
 	messageNoProgress   = "job is running, no progress"
@@ -66,6 +66,7 @@ const (
 	messageDeadline     = "job exceeds activeDeadlineSeconds"
 	messagePullFailed   = "Failed to pull image %s on node %s for %s"
 	messageSilent       = "node has not responded for a long time"
+	messageNoAnswer     = "the agent of the node does not answer: it has begun no pull"
 	messageTagDeadline  = "pulling exceeds the activeDeadlineSeconds"
 	messageAllCompleted = "image %s is there on %d of %d nodes, and was given up on %d"
 )

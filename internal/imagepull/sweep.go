@@ -172,6 +172,13 @@ func (s *Sweep) limit(tag *v1beta1.ImageTagSpec, report *v1beta1.ImageTagStatus)
 		// The agent sees to it itself, unless it is gone.
 		why, end = messageTagDeadline, tag.CreatedAt.Add(seconds(*policy.ActiveDeadlineSeconds)+patience)
 	}
+	if report.Phase == v1beta1.ImagePhaseWaiting && !s.pulling() {
+		// Nothing else keeps the agent from beginning this pull.
+		began := s.alive(tag.CreatedAt.Time)
+		if last := began.Add(seconds(*orElse(policy.TimeoutSeconds, kruise.PullTimeoutSeconds)) + patience); end.IsZero() || last.Before(end) {
+			why, end = messageNoAnswer, last
+		}
+	}
 	if report.Phase == v1beta1.ImagePhasePulling && report.StartTime != nil {
 		attempt := seconds(*orElse(policy.TimeoutSeconds, kruise.PullTimeoutSeconds)) + mostBackoff
 		attempts := 1 + int64(*orElse(policy.BackoffLimit, kruise.PullBackoffLimit))
@@ -189,6 +196,35 @@ func (s *Sweep) limit(tag *v1beta1.ImageTagSpec, report *v1beta1.ImageTagStatus)
 		}
 	}
 	return why, end
+}
+
+// pulling is whether the node says that it pulls something that is wanted.
+func (s *Sweep) pulling() bool {
+	for name, image := range s.Image.Spec.Images {
+		for i := range image.Tags {
+			report := tagStatus(&s.Image.Status, name, image.Tags[i].Tag)
+			if report != nil && report.Version == image.Tags[i].Version && report.Phase == v1beta1.ImagePhasePulling && report.CompletionTime == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// alive is when the agent of the node last began or ended a pull, if that was after since. What was said in its place does not count.
+func (s *Sweep) alive(since time.Time) time.Time {
+	for _, image := range s.Image.Status.ImageStatuses {
+		for i := range image.Tags {
+			t := &image.Tags[i]
+			if t.StartTime != nil && t.StartTime.After(since) {
+				since = t.StartTime.Time
+			}
+			if t.CompletionTime != nil && t.CompletionTime.After(since) && !slices.Contains([]string{messageSilent, messageNoAnswer, messageTagDeadline}, t.Message) {
+				since = t.CompletionTime.Time
+			}
+		}
+	}
+	return since
 }
 
 func setTag(status *v1beta1.NodeImageStatus, name string, tag v1beta1.ImageTagStatus) {

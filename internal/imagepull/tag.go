@@ -140,6 +140,7 @@ func (d *decision) join(t *draft) {
 	tag := &image.Tags[i]
 	stricter := want.ImagePullPolicy == v1beta1.PullAlways && tag.ImagePullPolicy != v1beta1.PullAlways
 	if stricter || last != nil && last.Version == tag.Version && final(last) {
+		keepOutcome(tag, last)
 		tag.Version++
 		tag.CreatedAt = want.CreatedAt
 		tag.ImagePullPolicy = want.ImagePullPolicy
@@ -148,6 +149,35 @@ func (d *decision) join(t *draft) {
 	tag.OwnerReferences = append(tag.OwnerReferences, want.OwnerReferences...)
 	share(tag, &want, alone)
 	t.put(d.name, image)
+}
+
+// keepOutcome notes with the owners of a tag how it has ended for them, before it is looked at anew for another one: for them it is over.
+// The note stands in the field path of the reference, which is free for that.
+func keepOutcome(tag *v1beta1.ImageTagSpec, last *v1beta1.ImageTagStatus) {
+	if last == nil || last.Version != tag.Version || !final(last) {
+		return
+	}
+	for i := range tag.OwnerReferences {
+		if r := &tag.OwnerReferences[i]; r.FieldPath != string(v1beta1.ImagePhaseSucceeded) {
+			r.FieldPath = string(last.Phase)
+		}
+	}
+}
+
+// outcome is how a tag has ended for the job with that UID, which owns it; empty if it has not. What a job once had, another job takes not
+// away, and what another one has pulled since is there for all.
+func outcome(tag *v1beta1.ImageTagSpec, last *v1beta1.ImageTagStatus, job types.UID) v1beta1.ImagePullPhase {
+	kept := v1beta1.ImagePullPhase("")
+	for i := range tag.OwnerReferences {
+		if r := &tag.OwnerReferences[i]; r.UID == job {
+			kept = v1beta1.ImagePullPhase(r.FieldPath)
+		}
+	}
+	ended := last != nil && last.Version == tag.Version && final(last)
+	if kept == v1beta1.ImagePhaseSucceeded || !ended {
+		return kept
+	}
+	return last.Phase
 }
 
 // share lets a tag have what one more owner wants; of two limits the looser one holds, so that no owner gets less than it asked for.
@@ -245,8 +275,7 @@ func StandingOf(image *v1beta1.NodeImage, name, tag string, job types.UID) Stand
 		return Standing{}
 	}
 	want, s := &of.Tags[i], Standing{}
-	report := tagStatus(&image.Status, name, tag)
-	s.There = report != nil && report.Version == want.Version && report.Phase == v1beta1.ImagePhaseSucceeded
+	s.There = outcome(want, tagStatus(&image.Status, name, tag), job) == v1beta1.ImagePhaseSucceeded
 	if want.CreatedAt != nil && ownedBy(want, job) {
 		s.Since = want.CreatedAt.Time
 	}

@@ -154,6 +154,12 @@ func (w *world) report(n *Node, name, tag string, phase v1beta1.ImagePullPhase) 
 	w.store(n, image)
 }
 
+// reportOther is an agent's report about a pull that another job has ordered.
+func (w *world) reportOther(n *Node, phase v1beta1.ImagePullPhase) {
+	w.decide(w.addJob("other", "other:1", 1, nil), nil)
+	w.report(n, "other", "1", phase)
+}
+
 // work lets the agent of a node do one step.
 func (w *world) work(n *Node, ok bool) {
 	for _, name := range slices.Sorted(maps.Keys(n.Image.Spec.Images)) {
