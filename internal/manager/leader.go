@@ -232,6 +232,11 @@ func (l *leader) settle(ctx context.Context) error {
 	if err := pause(ctx); err != nil {
 		return err
 	}
+	if l.pulls != nil {
+		if err := l.pulls.catchUp(ctx); err != nil {
+			return err
+		}
+	}
 	return l.feed.Start(ctx)
 }
 

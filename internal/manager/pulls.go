@@ -6,6 +6,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +39,8 @@ type pulls struct {
 	// jobs and images are nil where another manager takes care of them, as OpenKruise's own does.
 	jobs   *imagepull.Controller
 	images *nodeimage.Controller
+
+	started atomic.Bool
 }
 
 // newPulls returns what is needed of image pulls. Their controllers belong to the dialect of OpenKruise, for its webhooks do; mayWrite is
@@ -111,6 +114,7 @@ func (p *pulls) run(ctx context.Context) {
 		}
 		return
 	}
+	p.started.Store(true)
 	if p.ahead != nil {
 		p.ahead.Started()
 	}
@@ -121,6 +125,14 @@ func (p *pulls) run(ctx context.Context) {
 	}
 	wg.Wait()
 	<-ended
+}
+
+// catchUp waits until everything is seen that somebody else has written until now. What is read first later is new anyway.
+func (p *pulls) catchUp(ctx context.Context) error {
+	if !p.started.Load() {
+		return nil
+	}
+	return p.store.CatchUp(ctx)
 }
 
 // resume looks at everything once more, after a time in which nothing was written.

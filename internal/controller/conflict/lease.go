@@ -87,7 +87,7 @@ func (g *LeaseGuard) Run(ctx context.Context) {
 			klog.FromContext(ctx).Error(err, "Could not find out whether another manager is at work; trying again", "manager", g.other.Name)
 			pause = time.Second
 		}
-		first = first && err != nil
+		first = first && err != nil && !apierrors.IsNotFound(err)
 		if again {
 			continue
 		}

@@ -123,6 +123,19 @@ func TestWithoutALeaseNobodyElseIsAtWork(t *testing.T) {
 	}
 }
 
+// TestALeaseThatComesLater: only at the first look can somebody have ended who was not seen; settling while others write would be no good.
+func TestALeaseThatComesLater(t *testing.T) {
+	l := newLeased(t)
+	l.run()
+	l.wants(true)
+	l.renew("", 0)
+	l.step()
+	l.step() // the look at the lease has ended
+	if l.settled.Load() != 0 || !l.guard.MayWrite() {
+		t.Errorf("settled %d times, may write is %v", l.settled.Load(), l.guard.MayWrite())
+	}
+}
+
 // TestTheLastWritesOfTheOtherAreWaitedFor: a lease that has ended does not mean that all writes of its holder have.
 func TestTheLastWritesOfTheOtherAreWaitedFor(t *testing.T) {
 	l := newLeased(t)

@@ -20,14 +20,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
 	"everynode.dev/everynode/internal/imagepull"
 )
@@ -199,26 +197,4 @@ func (s *Store) Owner(ctx context.Context, r *corev1.ObjectReference) (imagepull
 	default:
 		return imagepull.StateOf(job), nil
 	}
-}
-
-// What to do where a cluster has no image pulls.
-const (
-	remedyDefinition = "apply what image pulls need (kubectl apply --server-side -f config/kruise), or install OpenKruise"
-	remedyRights     = "bind the ClusterRole everynode-manager-image-pulls to the service account of the manager"
-)
-
-// Missing says in words what a cluster lacks for image pulls; empty if nothing. An error leaves it open.
-func (s *Store) Missing(ctx context.Context) (string, error) {
-	for resource, list := range map[string]client.ObjectList{kruise.ResourceJob: &v1beta1.ImagePullJobList{}, kruise.ResourceNodeImage: &v1beta1.NodeImageList{}} {
-		err := s.live.List(ctx, list, client.Limit(1))
-		switch {
-		case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
-			return fmt.Sprintf("the definition %s.%s does not exist: %s", resource, kruise.Group, remedyDefinition), nil
-		case apierrors.IsForbidden(err):
-			return fmt.Sprintf("the manager may not read %s.%s: %s", resource, kruise.Group, remedyRights), nil
-		case err != nil:
-			return "", fmt.Errorf("looking for %s: %w", resource, err)
-		}
-	}
-	return "", nil
 }

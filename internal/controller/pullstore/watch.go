@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -47,7 +49,7 @@ func NewWatches(config *rest.Config) (*Watches, *Store, error) {
 		return nil, nil, fmt.Errorf("registering types: %w", err)
 	}
 	c, err := cache.New(config, cache.Options{
-		Scheme: scheme, Mapper: mapper(), DefaultTransform: cache.TransformStripManagedFields(),
+		Scheme: scheme, Mapper: mapper(), NewInformer: newInformer, DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: slimNode}, &corev1.Pod{}: {Transform: slimPod}},
 	})
 	if err != nil {
@@ -58,6 +60,22 @@ func NewWatches(config *rest.Config) (*Watches, *Store, error) {
 		return nil, nil, fmt.Errorf("making a client: %w", err)
 	}
 	return &Watches{cache: c, handlers: map[string][]Handler{}}, New(c, live), nil
+}
+
+// newInformer makes informers that read from the store of the API server what client-go would take from its cache: a leader decides on
+// nothing that is older than its election.
+func newInformer(lister toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	from := toolscache.ToListerWatcherWithContext(lister)
+	consistent := &toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			if o.ResourceVersion == "0" {
+				o.ResourceVersion = ""
+			}
+			return from.ListWithContext(ctx, o)
+		},
+		WatchFuncWithContext: from.WatchWithContext,
+	}
+	return toolscache.NewSharedIndexInformer(consistent, obj, resync, indexers)
 }
 
 // mapper knows the resources that are used here, so that nobody has to ask the API server for them.
