@@ -12,12 +12,14 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/record"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register" // adds --logging-format json
 	"k8s.io/klog/v2"
 
 	"everynode.dev/everynode/internal/agent/credentials"
 	"everynode.dev/everynode/internal/agent/cri"
+	"everynode.dev/everynode/internal/agent/kube"
 	"everynode.dev/everynode/internal/agent/pull"
 )
 
@@ -46,31 +48,54 @@ func run(ctx context.Context, o *options) error {
 	l.store, l.changed, l.keys = c, c.changed, chain
 	l.limits = pull.Limits{Pulls: o.pulls, FillPercent: o.fillPercent}
 	l.tell = newTeller(recorder, registry)
-	client := cri.New(o.socket)
-	defer client.Close(context.WithoutCancel(ctx))
-	l.runtime = client
+	images := cri.New(o.socket)
+	defer images.Close(context.WithoutCancel(ctx))
+	l.runtime = images
 	endServer, err := serve(o.metricsAddress, registry, probes{ready: c.informer.HasSynced, beat: &l.beat})
 	if err != nil {
 		return err
 	}
 	defer endServer()
-	work(ctx, c, l)
+	if o.listen == "0" {
+		work(ctx, c, l, c.informer.HasSynced)
+		return nil
+	}
+	client, err := kube.New(cfg)
+	if err != nil {
+		return err
+	}
+	api, err := newNodeAPI(o, client, tellAt(recorder), c.ring)
+	if err != nil {
+		return err
+	}
+	l.ahead = api.ahead
+	endAPI, err := api.begin(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer endAPI()
+	work(ctx, c, l, func() bool { return c.informer.HasSynced() || api.pods.informer.HasSynced() })
 	return nil
 }
 
-// work runs the loop once the NodeImage was read for the first time: before that nobody knows what is there already.
-func work(ctx context.Context, c *cluster, l *loop) {
+// work runs the loop once something was read that can want an image. A NodeImage that is read later brings its memory with it.
+func work(ctx context.Context, c *cluster, l *loop, read cache.InformerSynced) {
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
 		c.informer.RunWithContext(ctx)
 	}()
 	klog.InfoS("Agent begins", "node", c.node)
-	if cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced) {
+	if cache.WaitForCacheSync(ctx.Done(), read) {
 		l.run(ctx)
 	}
 	<-watched
 	klog.InfoS("Agent ends", "node", c.node)
+}
+
+// tellAt tells people of something at a pod.
+func tellAt(recorder record.EventRecorder) func(pod *corev1.Pod, kind, reason, message string) {
+	return func(pod *corev1.Pod, kind, reason, message string) { recorder.Event(pod, kind, reason, message) }
 }
 
 func (o *options) keyChain(c *cluster) (*keyChain, error) {

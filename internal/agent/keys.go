@@ -27,7 +27,7 @@ type keys interface {
 
 // keyChain looks into the pull secrets of the order, and asks the plugins of the node after that, as the kubelet does.
 type keyChain struct {
-	// namespace is the only one from which secrets are taken.
+	// namespace is the only one from which secrets are taken, but for those of a pod of the node.
 	namespace string
 	get       func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 	plugins   *credentials.Plugins // nil without a configuration
@@ -40,11 +40,11 @@ func (k *keyChain) find(ctx context.Context, o order) ([]credentials.Credential,
 	ring := &credentials.Keyring{}
 	var wrong []error
 	for _, ref := range o.secrets {
-		if ref.Namespace != k.namespace {
+		if ref.Namespace != k.namespace && !o.ofPod {
 			wrong = append(wrong, fmt.Errorf("pull secret %s/%s: this agent takes secrets from the namespace %s alone", ref.Namespace, ref.Name, k.namespace))
 			continue
 		}
-		secret, err := k.secret(ctx, ref.Name)
+		secret, err := k.secret(ctx, ref.Namespace, ref.Name)
 		if err == nil {
 			err = ring.AddSecret(secret)
 		}
@@ -63,20 +63,21 @@ func (k *keyChain) find(ctx context.Context, o order) ([]credentials.Credential,
 
 // secret returns a secret. While the API server is away, it is the one that was seen last; without that there is nothing to do
 // but to wait as long as the pull may take.
-func (k *keyChain) secret(ctx context.Context, name string) (secret *corev1.Secret, err error) {
+func (k *keyChain) secret(ctx context.Context, namespace, name string) (secret *corev1.Secret, err error) {
+	key := namespace + "/" + name
 	failed := wait.PollUntilContextCancel(ctx, askSecret, true, func(ctx context.Context) (bool, error) {
-		secret, err = k.get(ctx, k.namespace, name)
+		secret, err = k.get(ctx, namespace, name)
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		switch {
 		case err == nil:
-			k.seen[name] = secret
+			k.seen[key] = secret
 			return true, nil
 		case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-			delete(k.seen, name)
+			delete(k.seen, key)
 			return true, nil
 		}
-		if known := k.seen[name]; known != nil {
+		if known := k.seen[key]; known != nil {
 			secret, err = known, nil
 			return true, nil
 		}

@@ -4,6 +4,8 @@ package agent
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,6 +56,7 @@ type loop struct {
 	limits  pull.Limits
 	tell    teller
 	pace    flowcontrol.PassiveRateLimiter
+	ahead   asker
 
 	object  *v1beta1.NodeImage
 	uid     types.UID
@@ -75,6 +78,14 @@ type loop struct {
 	beat atomic.Int64
 	// beside are the pulls and writes that go on beside the loop.
 	beside sync.WaitGroup
+}
+
+// asker is who has images pulled beside the NodeImage.
+type asker interface {
+	// wants have keys with a pod.
+	wants() ([]pull.Want, map[pull.Key]order)
+	// decided is called after each decision, with all states.
+	decided(states []pull.State)
 }
 
 // look is what the runtime said of an image.
@@ -142,6 +153,9 @@ func (l *loop) step(ctx context.Context) time.Time {
 		l.act(ctx, a, now)
 	}
 	l.tell.decided(p.Memory.States, s.Facts)
+	if l.ahead != nil {
+		l.ahead.decided(p.Memory.States)
+	}
 	next := now.Add(lookAgain)
 	if s.Facts.Down != "" {
 		next = now.Add(askDown)
@@ -154,8 +168,19 @@ func (l *loop) step(ctx context.Context) time.Time {
 	return next
 }
 
-// read takes in the NodeImage. One of another UID is another: only its own status is remembered.
+// read takes in what is wanted.
 func (l *loop) read() {
+	l.readObject()
+	if l.ahead == nil {
+		return
+	}
+	wants, orders := l.ahead.wants()
+	l.wants = append(l.wants, wants...)
+	maps.Copy(l.orders, orders)
+}
+
+// readObject takes in the NodeImage. One of another UID is another: only its own status is remembered.
+func (l *loop) readObject() {
 	object := l.store.Object()
 	if object == nil {
 		l.object, l.uid, l.wants, l.orders = nil, "", nil, map[pull.Key]order{}
@@ -163,7 +188,8 @@ func (l *loop) read() {
 	}
 	if object.UID != l.uid {
 		l.uid, l.final = object.UID, nil
-		l.memory.States = statesOf(&object.Status)
+		ofPods := slices.DeleteFunc(l.memory.States, func(s pull.State) bool { return s.Pod == "" })
+		l.memory.States = append(statesOf(&object.Status), ofPods...)
 	}
 	l.object = newer(l.object, object)
 	l.wants, l.orders = wantsOf(l.object.Spec)
@@ -195,7 +221,9 @@ func (l *loop) remember(p pull.Plan) {
 	}
 	for _, s := range p.Memory.States {
 		if was, known := open[s.Key]; s.Final() && (was || !known) {
-			l.final = append(l.final, s)
+			if s.Pod == "" {
+				l.final = append(l.final, s)
+			}
 			klog.InfoS("Image has ended", "image", s.Image, "tag", s.Tag, "version", s.Version, "phase", s.Phase.String(), "message", s.Message)
 		}
 	}

@@ -51,6 +51,7 @@ type world struct {
 	pulls []string
 
 	recorder *record.FakeRecorder
+	ahead    asker
 	stop     func()
 }
 
@@ -182,6 +183,7 @@ func (w *world) begin() {
 	l.store, l.changed, l.runtime, l.keys = w, w.changed, w, w
 	l.limits = pull.Limits{Pulls: 2, FillPercent: 85}
 	l.tell = newTeller(w.recorder, prometheus.NewRegistry())
+	l.ahead = w.ahead
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net"
 	"os"
@@ -14,6 +15,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/internal/agent/rest"
 )
 
 // nodeNameVariable is where the name of the node is when no flag says it.
@@ -30,7 +32,17 @@ type options struct {
 	secretNamespace string
 	pluginConfig    string
 	pluginDir       string
-	logs            *logsapi.LoggingConfiguration
+
+	listen      string
+	listenHost  string // of listen, "" for all
+	openYurt    bool
+	stateDir    string
+	tokenFile   string
+	certFile    string
+	keyFile     string
+	certificate *tls.Certificate
+
+	logs *logsapi.LoggingConfiguration
 }
 
 // UsageError is an error of whoever wrote the command line.
@@ -45,10 +57,13 @@ func NewCommand(version string) *cobra.Command {
 	o := &options{logs: logsapi.NewLoggingConfiguration()}
 	command := &cobra.Command{
 		Use:   "everynode-agent",
-		Short: "Has the images on its node that are wanted there.",
+		Short: "Has the images on its node that are wanted there, and serves the API of the node.",
 		Long: "everynode-agent runs on each node. It pulls the images that the NodeImage of its node names, through the\n" +
-			"container runtime of the node, and tells in the status of the NodeImage how far it is.",
+			"container runtime of the node, and tells in the status of the NodeImage how far it is. And it serves the API of\n" +
+			"the node, with which the owner of the node upgrades pods when it suits him.",
 		Example: "  everynode-agent --node-name node-1 --kubeconfig /etc/kubernetes/kubelet.conf\n\n" +
+			"  # Beside a manager that serves the dialect openyurt:\n" +
+			"  everynode-agent --node-name node-1 --openyurt-api\n\n" +
 			"  # With the credential provider plugins of the kubelet:\n" +
 			"  everynode-agent --node-name node-1 --credential-provider-config /etc/kubernetes/credentials.yaml \\\n" +
 			"    --credential-provider-bin-dir /usr/libexec/kubernetes/credentials",
@@ -83,6 +98,12 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.secretNamespace, "pull-secret-namespace", kruise.PullSecretNamespace, "The only namespace from which pull secrets are read.")
 	fs.StringVar(&o.pluginConfig, "credential-provider-config", "", "The credential provider config of the kubelet, a file or a directory.")
 	fs.StringVar(&o.pluginDir, "credential-provider-bin-dir", "", "The directory with the credential provider plugins of the kubelet.")
+	fs.StringVar(&o.listen, "listen", "127.0.0.1:10267", "Where the API of the node is served; 0 switches it off. Any other address than one of this machine alone needs TLS.")
+	fs.BoolVar(&o.openYurt, "openyurt-api", false, "Serve the routes of OpenYurt's yurthub too: GET /pods, and POST …/upgrade and …/imagepull below /openyurt.io/v1. They know no authentication. Set it when the manager serves the dialect openyurt.")
+	fs.StringVar(&o.stateDir, "state-dir", "/var/lib/everynode-agent", "The directory in which the agent keeps what it has to know without the cluster.")
+	fs.StringVar(&o.tokenFile, "token-file", "", "The file with the token of the owner of the node, which is made if it is not there. Without it, the file token in --state-dir.")
+	fs.StringVar(&o.certFile, "tls-cert-file", "", "The certificate of the API of the node. Its names may stand in the Host header.")
+	fs.StringVar(&o.keyFile, "tls-private-key-file", "", "The key of --tls-cert-file.")
 	logsapi.AddFlags(o.logs, fs)
 }
 
@@ -110,5 +131,33 @@ func (o *options) complete() error {
 	case (o.pluginConfig == "") != (o.pluginDir == ""):
 		return usagef("--credential-provider-config and --credential-provider-bin-dir belong together: give both, or none")
 	}
-	return nil
+	return o.completeAPI()
+}
+
+// completeAPI is complete for the API of the node.
+func (o *options) completeAPI() error {
+	if o.listen == "0" {
+		if o.openYurt {
+			return usagef("--openyurt-api adds routes to the API of the node, which --listen 0 switches off: give one of the two")
+		}
+		return nil
+	}
+	host, _, err := net.SplitHostPort(o.listen)
+	o.listenHost = host
+	loopback := rest.IsLoopback(host)
+	switch {
+	case err != nil:
+		return usagef("--listen %q cannot be listened on: %v: write host:port, or 0", o.listen, err)
+	case (o.certFile == "") != (o.keyFile == ""):
+		return usagef("--tls-cert-file and --tls-private-key-file belong together: give both, or none")
+	case !loopback && o.certFile == "":
+		return usagef("--listen %s can be reached from other machines, and tokens would go over the network for all to read: "+
+			"give --tls-cert-file and --tls-private-key-file, or listen on 127.0.0.1", o.listen)
+	case !loopback && o.openYurt:
+		return usagef("--listen %s can be reached from other machines, and the routes of --openyurt-api know no authentication: "+
+			"listen on 127.0.0.1, or leave --openyurt-api out", o.listen)
+	case o.stateDir == "":
+		return usagef("--state-dir is empty: the API of the node needs a directory of its own, or --listen 0")
+	}
+	return o.loadCertificate()
 }

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,7 +14,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/tools/record"
+	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"everynode.dev/everynode/internal/agent/pull"
 )
@@ -85,6 +88,39 @@ func TestHealthAndMetrics(t *testing.T) {
 	for _, d := range Declared() {
 		if !strings.Contains(metrics, "# HELP "+d.Name+" "+d.Help) && d.Type != "histogram" {
 			t.Errorf("%s is declared, but not served", d.Name)
+		}
+	}
+}
+
+func TestOptionsOfTheAPI(t *testing.T) {
+	for _, row := range []struct {
+		args []string
+		want string
+	}{
+		{nil, ""},
+		{[]string{"--listen", "0"}, ""},
+		{[]string{"--listen", "localhost:0"}, ""},
+		{[]string{"--listen", "[::1]:10267", "--openyurt-api"}, ""},
+		{[]string{"--listen", "10267"}, "cannot be listened on"},
+		{[]string{"--listen", ":10267"}, "can be reached from other machines, and tokens"},
+		{[]string{"--listen", "0.0.0.0:10267"}, "can be reached from other machines, and tokens"},
+		{[]string{"--listen", "node-1:10267"}, "can be reached from other machines, and tokens"},
+		{[]string{"--listen", ":10267", "--tls-cert-file", "a", "--tls-private-key-file", "b", "--openyurt-api"}, "know no authentication"},
+		{[]string{"--tls-cert-file", "a"}, "belong together"},
+		{[]string{"--tls-private-key-file", "a"}, "belong together"},
+		{[]string{"--tls-cert-file", "no-such-file", "--tls-private-key-file", "no-such-file"}, "cannot be used"},
+		{[]string{"--listen", "0", "--openyurt-api"}, "give one of the two"},
+		{[]string{"--state-dir", ""}, "--state-dir is empty"},
+	} {
+		o := &options{logs: logsapi.NewLoggingConfiguration()}
+		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+		o.addFlags(fs)
+		if err := fs.Parse(append([]string{"--node-name", "n"}, row.args...)); err != nil {
+			t.Fatal(err)
+		}
+		err := o.complete()
+		if got := fmt.Sprint(err); row.want == "" && err != nil || !strings.Contains(got, row.want) {
+			t.Errorf("%q: %v, want %q", row.args, err, row.want)
 		}
 	}
 }

@@ -21,9 +21,13 @@ const longestMessage = 1024
 
 // statusOf writes states down. What others keep in the status stays.
 func statusOf(states []pull.State, before *v1beta1.NodeImageStatus) *v1beta1.NodeImageStatus {
-	status := &v1beta1.NodeImageStatus{Desired: int32(len(states)), FirstSyncStatus: before.FirstSyncStatus}
+	status := &v1beta1.NodeImageStatus{FirstSyncStatus: before.FirstSyncStatus}
 	for i := range states {
 		s := &states[i]
+		if s.Pod != "" {
+			continue // the NodeImage has not asked for it
+		}
+		status.Desired++
 		switch s.Phase {
 		case pull.Succeeded:
 			status.Succeeded++

@@ -20,6 +20,8 @@ type order struct {
 	secrets []v1beta1.ReferenceObject
 	sandbox *v1beta1.SandboxConfig
 	owners  []corev1.ObjectReference
+	// ofPod is whether a pod asks, whose secrets are in its own namespace.
+	ofPod bool
 }
 
 // wantsOf reads a specification.

@@ -250,7 +250,7 @@ func mutants() []mutant {
 		p.Memory.LastRun++
 		p.Memory.States[0].Run, p.Memory.States[0].Phase = p.Memory.LastRun, Pulling
 		p.Actions = append(p.Actions, Action{
-			Kind: Start, Run: p.Memory.LastRun, Key: Key{"a", "1", 1}, Ref: "a:1", Until: instant(DefaultTimeout),
+			Kind: Start, Run: p.Memory.LastRun, Key: Key{Image: "a", Tag: "1", Version: 1}, Ref: "a:1", Until: instant(DefaultTimeout),
 		})
 	}
 	return []mutant{
@@ -263,10 +263,10 @@ func mutants() []mutant {
 		{"forgets the time-out", fresh, func(_ *Snapshot, p *Plan) { p.Actions[0].Until = time.Time{} }, "only what may begin begins"},
 		{"passes the limit", []string{"limits pulls=1 fill=0%", "want a:1#1", "want b:1#1"}, func(_ *Snapshot, p *Plan) {
 			p.Memory.LastRun++
-			p.Actions = append(p.Actions, Action{Kind: Start, Run: 2, Key: Key{"b", "1", 1}, Ref: "b:1", Until: instant(DefaultTimeout)})
+			p.Actions = append(p.Actions, Action{Kind: Start, Run: 2, Key: Key{Image: "b", Tag: "1", Version: 1}, Ref: "b:1", Until: instant(DefaultTimeout)})
 		}, "no more runs than allowed"},
 		{"loses a state", fresh, func(_ *Snapshot, p *Plan) { p.Memory.States = nil }, "one state for each want"},
-		{"invents a state", nil, func(_ *Snapshot, p *Plan) { p.Memory.States = []State{{Key: Key{"z", "1", 1}}} }, "one state for each want"},
+		{"invents a state", nil, func(_ *Snapshot, p *Plan) { p.Memory.States = []State{{Key: Key{Image: "z", Tag: "1", Version: 1}}} }, "one state for each want"},
 		{"pulls again what succeeded", []string{"present a:1 x", "want a:1#1", "decide", "at 1s"}, func(_ *Snapshot, p *Plan) {
 			p.Memory.States[0].Phase = Waiting
 		}, "what is final stays"},

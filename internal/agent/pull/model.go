@@ -30,11 +30,13 @@ type Limits struct {
 type Key struct {
 	Image, Tag string
 	Version    int64
+	// Pod is the UID of the pod that asks for the image; "" for an image that the NodeImage asks for.
+	Pod string
 }
 
-// Compare orders keys by image, tag and version.
+// Compare orders keys by image, tag, version and pod.
 func (k Key) Compare(other Key) int {
-	return cmp.Or(strings.Compare(k.Image, other.Image), strings.Compare(k.Tag, other.Tag), cmp.Compare(k.Version, other.Version))
+	return cmp.Or(strings.Compare(k.Image, other.Image), strings.Compare(k.Tag, other.Tag), cmp.Compare(k.Version, other.Version), strings.Compare(k.Pod, other.Pod))
 }
 
 // Want is an image that shall be on the node.

@@ -72,12 +72,10 @@ func (a *API) askForImages(ctx context.Context, pod *corev1.Pod, want v2.Precond
 	if before.State == v2.ImagesPulling || before.State == v2.ImagesReady {
 		return before, nil
 	}
+	// The time tells one request from the one before it, also when that has failed and the status stays the same.
 	asked := corev1.PodCondition{
 		Type: openyurt.PodImageReady, Status: corev1.ConditionFalse, Message: openyurt.FormatRevision(next),
 		LastTransitionTime: metav1.NewTime(a.o.Now()),
-	}
-	if c := condition(pod, openyurt.PodImageReady); c != nil && c.Status == asked.Status {
-		asked.LastTransitionTime = c.LastTransitionTime
 	}
 	if err := a.o.Cluster.SetCondition(ctx, pod, asked); err != nil {
 		return v2.Images{}, fmt.Errorf("asking for the images: %w", err)

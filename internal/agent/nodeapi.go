@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/net/netutil"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"everynode.dev/everynode/internal/agent/kube"
+	"everynode.dev/everynode/internal/agent/rest"
+	nodestore "everynode.dev/everynode/internal/agent/store"
+)
+
+// Bounds of the server of the node's API.
+const (
+	apiConnections  = 64
+	apiHeaderBytes  = 16 << 10
+	apiReadTimeout  = 10 * time.Second
+	apiWriteTimeout = 60 * time.Second // a request asks the API server several times
+	apiIdleTimeout  = 60 * time.Second
+)
+
+// tokenFile is the name of the token of the node in the directory of the agent.
+const tokenFile = "token"
+
+// nodeAPI is the API of the node, and what stands behind it.
+type nodeAPI struct {
+	disk   *nodestore.Store
+	client *kube.Client
+	pods   *ownPods
+	ahead  *prepuller
+	api    *rest.API
+	beside sync.WaitGroup
+}
+
+// nodeCluster is the API server as the API of the node sees it.
+type nodeCluster struct {
+	*kube.Client
+	*reach
+}
+
+// newNodeAPI opens the store and reads the token; nothing is served yet. ring is called when there is something new to pull.
+func newNodeAPI(o *options, client *kube.Client, tell func(pod *corev1.Pod, kind, reason, message string), ring func()) (*nodeAPI, error) {
+	n := &nodeAPI{client: client}
+	var err error
+	n.disk, err = nodestore.Open(nodestore.Options{Directory: o.stateDir, Node: o.node, Say: func(m string) { klog.ErrorS(nil, m) }})
+	if err != nil {
+		return nil, fmt.Errorf("%w (give another --state-dir, or --listen 0 for an agent without an API)", err)
+	}
+	token, err := localToken(o.tokenPath())
+	if err == nil {
+		n.ahead = newPrepuller(client, ring)
+		n.pods, err = newOwnPods(client, o.node, n.disk, n.ahead.ring)
+	}
+	if err != nil {
+		return nil, errors.Join(err, n.disk.Close())
+	}
+	n.ahead.pods = n.pods.Pods
+	cluster := nodeCluster{client, &reach{probe: client.Answers, now: time.Now}}
+	n.api = rest.New(rest.Options{
+		Node: o.node, Pods: n.pods, Cluster: cluster, Decisions: n.disk, OpenYurt: o.openYurt, Token: token, Host: o.isHost,
+		Now: time.Now, Tell: tell,
+	})
+	return n, nil
+}
+
+// begin serves, watches and carries out until ctx ends. The returned function waits for that.
+func (n *nodeAPI) begin(ctx context.Context, o *options) (func(), error) {
+	listener, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("serving the API of the node: %w (give another --listen, or 0 for none)", err), n.disk.Close())
+	}
+	listener = netutil.LimitListener(listener, apiConnections)
+	if o.certificate != nil {
+		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{*o.certificate}, MinVersion: tls.VersionTLS12})
+	}
+	server := &http.Server{
+		Handler: n.api, ReadHeaderTimeout: apiReadTimeout, ReadTimeout: apiReadTimeout, WriteTimeout: apiWriteTimeout,
+		IdleTimeout: apiIdleTimeout, MaxHeaderBytes: apiHeaderBytes, ErrorLog: log.New(io.Discard, "", 0), // what clients get wrong is theirs
+	}
+	klog.InfoS("Serving the API of the node", "address", listener.Addr().String(), "tls", o.certificate != nil, "tokenFile", o.tokenPath(),
+		"openyurtRoutes", o.openYurt)
+	if o.openYurt {
+		klog.InfoS("The routes of OpenYurt are open: whoever can reach this address may upgrade pods of this node without a token")
+	}
+	n.beside.Go(func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			klog.ErrorS(err, "Serving the API of the node")
+		}
+	})
+	n.beside.Go(func() { n.pods.run(ctx) })
+	n.beside.Go(func() { n.ahead.run(ctx) })
+	n.beside.Go(func() { n.api.Run(ctx) })
+	return func() {
+		_ = server.Close() // who is cut off asks again
+		n.beside.Wait()
+		if err := n.disk.Close(); err != nil {
+			klog.ErrorS(err, "Closing the store")
+		}
+	}, nil
+}
+
+// tokenPath is the file with the token of the node.
+func (o *options) tokenPath() string {
+	if o.tokenFile != "" {
+		return o.tokenFile
+	}
+	return filepath.Join(o.stateDir, tokenFile)
+}
+
+// isHost is whether a Host header may name a host: this machine, the host that the agent listens on, or one of its certificate.
+func (o *options) isHost(host string) bool {
+	if rest.IsLoopback(host) || o.listenHost != "" && host == o.listenHost {
+		return true
+	}
+	if o.certificate == nil {
+		return false
+	}
+	leaf := o.certificate.Leaf
+	return leaf != nil && leaf.VerifyHostname(bracketed(host)) == nil
+}
+
+// bracketed is a host as crypto/x509 wants it, which takes an address without brackets for an address too.
+func bracketed(host string) string {
+	if ip := net.ParseIP(host); ip != nil && ip.To4() == nil {
+		return "[" + host + "]"
+	}
+	return host
+}
+
+// loadCertificate reads the certificate of the API of the node.
+func (o *options) loadCertificate() error {
+	if o.certFile == "" {
+		return nil
+	}
+	pair, err := tls.LoadX509KeyPair(o.certFile, o.keyFile)
+	if err != nil {
+		return usagef("--tls-cert-file and --tls-private-key-file cannot be used: %v", err)
+	}
+	if pair.Leaf == nil {
+		if pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
+			return usagef("--tls-cert-file holds no certificate: %v", err)
+		}
+	}
+	o.certificate = &pair
+	return nil
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTheTokenOfTheNode(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	made, err := localToken(file)
+	if err != nil || len(made) < 40 {
+		t.Fatalf("a new token is %q %v", made, err)
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("its file is %v %v", info, err)
+	}
+	if again, err := localToken(file); err != nil || again != made {
+		t.Errorf("it was %q, and is %q %v", made, again, err)
+	}
+	if other, err := localToken(filepath.Join(t.TempDir(), "token")); err != nil || other == made {
+		t.Errorf("another node has %q %v", other, err)
+	}
+}
+
+func TestTokensThatAreRefused(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		make func(file string) error
+		want string
+	}{
+		{"others can read it", func(f string) error { return os.WriteFile(f, []byte(strings.Repeat("x", 40)), 0o644) }, "others can read"},
+		{"the group can write it", func(f string) error {
+			return errors.Join(os.WriteFile(f, []byte(strings.Repeat("x", 40)), 0o600), os.Chmod(f, 0o620))
+		}, "others can read"},
+		{"it is short", func(f string) error { return os.WriteFile(f, []byte("secret\n"), 0o600) }, "has 6 characters"},
+		{"it is empty", func(f string) error { return os.WriteFile(f, nil, 0o600) }, "has 0 characters"},
+		{"it is a link", func(f string) error { return os.Symlink("/dev/zero", f) }, "no regular file"},
+		{"it is a directory", func(f string) error { return os.Mkdir(f, 0o700) }, "no regular file"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "token")
+			if err := row.make(file); err != nil {
+				t.Fatal(err)
+			}
+			if token, err := localToken(file); err == nil || !strings.Contains(err.Error(), row.want) {
+				t.Errorf("it is %q %v, and should say %q", token, err, row.want)
+			}
+		})
+	}
+}
+
+func TestReach(t *testing.T) {
+	now := time.Unix(1000, 0)
+	asked, answers := 0, []error{}
+	r := &reach{now: func() time.Time { return now }, probe: func(context.Context) error {
+		asked++
+		if len(answers) == 0 {
+			return errors.New("silence")
+		}
+		answer := answers[0]
+		answers = answers[1:]
+		return answer
+	}}
+	step := func(what string, pass time.Duration, want bool, wantAsked int, next ...error) {
+		t.Helper()
+		now = now.Add(pass)
+		answers, asked = next, 0
+		if got := r.Connected(t.Context()); got != want || asked != wantAsked {
+			t.Errorf("%s: connected is %v after %d questions, want %v after %d", what, got, asked, want, wantAsked)
+		}
+	}
+	lost := errors.New("lost")
+	step("at first", 0, true, 1, nil)
+	step("soon after", goodFor-1, true, 0)
+	step("one answer is lost", 1, true, 2, lost, nil)
+	step("two are lost", goodFor, false, 2, lost, lost, nil)
+	step("soon after that", badFor-1, false, 0)
+	step("it is back", 1, true, 1, nil)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	now, answers = now.Add(goodFor), nil
+	if r.Connected(gone) {
+		t.Error("without an answer it is connected")
+	}
+	step("whoever has gone away has spoilt nothing", 0, true, 1, nil)
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"everynode.dev/everynode/internal/agent/kube"
+	nodestore "everynode.dev/everynode/internal/agent/store"
+)
+
+// savePods is how long changes of pods are gathered before they go to the disk: a disk that is flash wears out by writing.
+const savePods = 5 * time.Second
+
+// ownPods are the pods of the node: as the API server said last, or, until it has said anything, as they are on the disk.
+type ownPods struct {
+	informer cache.SharedInformer
+	disk     *nodestore.Store
+	changed  chan struct{}
+}
+
+// newOwnPods returns pods of which nothing is read yet. ring is called after every change.
+func newOwnPods(c *kube.Client, node string, disk *nodestore.Store, ring func()) (*ownPods, error) {
+	p := &ownPods{
+		informer: cache.NewSharedInformer(c.OwnPods(node), &corev1.Pod{}, 0), disk: disk, changed: make(chan struct{}, 1),
+	}
+	noteChange := func() {
+		select {
+		case p.changed <- struct{}{}:
+		default:
+		}
+		ring()
+	}
+	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { noteChange() }, UpdateFunc: func(any, any) { noteChange() }, DeleteFunc: func(any) { noteChange() },
+	})
+	return p, cmp.Or(err, p.informer.SetTransform(withoutManagedFields))
+}
+
+// withoutManagedFields saves the memory of what nobody here reads.
+func withoutManagedFields(object any) (any, error) {
+	if pod, ok := object.(*corev1.Pod); ok {
+		pod.ManagedFields = nil
+	}
+	return object, nil
+}
+
+// Pods implements rest.Pods.
+func (p *ownPods) Pods() (pods []*corev1.Pod, seen bool, err error) {
+	if !p.informer.HasSynced() {
+		return p.disk.Pods()
+	}
+	for _, object := range p.informer.GetStore().List() {
+		if pod, ok := object.(*corev1.Pod); ok {
+			pods = append(pods, pod)
+		}
+	}
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	return pods, true, nil
+}
+
+// run watches pods until ctx ends, and keeps them on the disk.
+func (p *ownPods) run(ctx context.Context) {
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		p.informer.RunWithContext(ctx)
+	}()
+	if cache.WaitForCacheSync(ctx.Done(), p.informer.HasSynced) {
+		p.keep(ctx)
+	}
+	<-watched
+}
+
+func (p *ownPods) keep(ctx context.Context) {
+	p.save()
+	timer := time.NewTimer(savePods)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			p.save()
+			return
+		case <-timer.C:
+		}
+		select {
+		case <-ctx.Done():
+		case <-p.changed:
+			p.save()
+		}
+		timer.Reset(savePods)
+	}
+}
+
+func (p *ownPods) save() {
+	pods, _, err := p.Pods()
+	if err == nil {
+		err = p.disk.SavePods(pods)
+	}
+	if err != nil {
+		klog.ErrorS(err, "The pods of the node cannot be kept on the disk")
+	}
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/api/openyurt"
+	"everynode.dev/everynode/internal/agent/pull"
+	"everynode.dev/everynode/internal/imageref"
+)
+
+// askAgain is the pause after the API server has refused something.
+const askAgain = 5 * time.Second
+
+// revisions is what a prepuller asks of the API server.
+type revisions interface {
+	// Template is what pods of a revision are made of, nil when there is no such revision.
+	Template(ctx context.Context, namespace string, owner types.UID, hash string) (*corev1.PodTemplateSpec, error)
+	SetCondition(ctx context.Context, pod *corev1.Pod, condition corev1.PodCondition) error
+}
+
+// prepuller has the images pulled that pods of the node ask for in their condition PodImageReady, and writes there how that ended.
+// All that it knows it reads from the pods, so the agent after a crash goes on where this one was.
+type prepuller struct {
+	cluster revisions
+	// pods are those of the node; ringLoop tells the loop that there are other wants.
+	pods     func() (pods []*corev1.Pod, seen bool, err error)
+	ringLoop func()
+	changed  chan struct{}
+
+	mu   sync.Mutex
+	asks map[askKey]*ask
+	last int64 // the highest number of an ask
+}
+
+// askKey is which images of which pod, and since when they are asked for: whoever asks again after a failure has asked anew.
+type askKey struct {
+	uid   types.UID
+	hash  string
+	since int64
+}
+
+// ask is one pod that waits for images.
+type ask struct {
+	pod    *corev1.Pod
+	hash   string
+	wants  []pull.Want
+	orders map[pull.Key]order
+	// ended is set when all pulls have ended, told when the pod says so; failed is why one of them has not brought its image.
+	ended, told bool
+	failed      string
+}
+
+func newPrepuller(cluster revisions, ringLoop func()) *prepuller {
+	return &prepuller{cluster: cluster, ringLoop: ringLoop, changed: make(chan struct{}, 1), asks: map[askKey]*ask{}}
+}
+
+// ring says that pods or pulls have changed.
+func (p *prepuller) ring() {
+	select {
+	case p.changed <- struct{}{}:
+	default:
+	}
+}
+
+// run works until ctx ends.
+func (p *prepuller) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.changed:
+		case <-timer.C:
+		}
+		if err := p.step(ctx); err != nil && ctx.Err() == nil {
+			klog.ErrorS(err, "Images that pods ask for wait")
+			timer.Reset(askAgain)
+		}
+	}
+}
+
+// step takes in what pods ask for, and tells those whose images are there.
+func (p *prepuller) step(ctx context.Context) error {
+	pods, _, err := p.pods()
+	if err != nil {
+		return err
+	}
+	asked := map[askKey]*corev1.Pod{}
+	for _, pod := range pods {
+		if hash, since := asksFor(pod); hash != "" {
+			asked[askKey{pod.UID, hash, since}] = pod
+		}
+	}
+	changed := p.drop(asked)
+	for key, pod := range asked {
+		began, failed := p.begin(ctx, key, pod)
+		changed = changed || began
+		if failed != nil {
+			err = failed
+		}
+	}
+	if changed {
+		p.ringLoop()
+	}
+	for _, a := range p.ended() {
+		if failed := p.tell(ctx, a); failed != nil {
+			err = failed
+		}
+	}
+	return err
+}
+
+// asksFor is the revision whose images a pod asks for, "" when it asks for none: the request has no reason yet, and is for the
+// revision that the pod is to have next.
+func asksFor(pod *corev1.Pod) (hash string, since int64) {
+	next := ""
+	for i := range pod.Status.Conditions {
+		switch c := &pod.Status.Conditions[i]; {
+		case c.Type == openyurt.PodImageReady && c.Status == corev1.ConditionFalse && c.Reason == "":
+			hash, _ = openyurt.ParseRevision(c.Message)
+			since = c.LastTransitionTime.Unix()
+		case c.Type == openyurt.PodNeedUpgrade:
+			next, _ = openyurt.ParseRevision(c.Message)
+		}
+	}
+	if pod.DeletionTimestamp != nil || next != "" && next != hash {
+		return "", 0
+	}
+	return hash, since
+}
+
+// drop forgets what nobody asks for any more.
+func (p *prepuller) drop(asked map[askKey]*corev1.Pod) (changed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key := range p.asks {
+		if asked[key] == nil {
+			delete(p.asks, key)
+			changed = true
+		}
+	}
+	return changed
+}
+
+// begin reads which images are wanted, if that is not known yet.
+func (p *prepuller) begin(ctx context.Context, key askKey, pod *corev1.Pod) (began bool, err error) {
+	p.mu.Lock()
+	known := p.asks[key] != nil
+	p.mu.Unlock()
+	owner := metav1.GetControllerOf(pod)
+	if known || owner == nil {
+		return false, nil
+	}
+	template, err := p.cluster.Template(ctx, pod.Namespace, owner.UID, key.hash)
+	if err != nil {
+		return false, fmt.Errorf("looking for the images of revision %s: %w", key.hash, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := &ask{pod: pod, hash: key.hash, orders: map[pull.Key]order{}}
+	if template == nil {
+		a.ended, a.failed = true, "there is no ControllerRevision "+key.hash
+	} else {
+		p.last++
+		a.fill(template, p.last)
+		a.ended = len(a.wants) == 0
+	}
+	p.asks[key] = a
+	return true, nil
+}
+
+// fill makes a want of each image. The number tells the ask from those before it, which may have failed.
+func (a *ask) fill(template *corev1.PodTemplateSpec, number int64) {
+	sandbox := &v1beta1.SandboxConfig{Labels: template.Labels, Annotations: template.Annotations}
+	secrets := []v1beta1.ReferenceObject{}
+	for _, spec := range []*corev1.PodSpec{&template.Spec, &a.pod.Spec} { // the pod has those of its service account too
+		for _, s := range spec.ImagePullSecrets {
+			secrets = append(secrets, v1beta1.ReferenceObject{Namespace: a.pod.Namespace, Name: s.Name})
+		}
+	}
+	add := func(image string, policy corev1.PullPolicy) {
+		w := pull.Want{Key: pull.Key{Image: image, Version: number, Pod: string(a.pod.UID)}, Always: policy == corev1.PullAlways, Retries: -1}
+		name, tag, err := imageref.Split(image)
+		ref := imageref.Full{}
+		if err == nil {
+			w.Image, w.Tag = name, tag
+			ref, err = imageref.Complete(name, tag)
+		}
+		if w.Ref = ref.Name; err != nil {
+			w.Invalid = err.Error()
+		}
+		if _, twice := a.orders[w.Key]; image == "" || twice {
+			return
+		}
+		a.wants = append(a.wants, w)
+		a.orders[w.Key] = order{ref: ref, secrets: secrets, sandbox: sandbox, ofPod: true}
+	}
+	for _, c := range template.Spec.InitContainers {
+		add(c.Image, c.ImagePullPolicy)
+	}
+	for _, c := range template.Spec.Containers {
+		add(c.Image, c.ImagePullPolicy)
+	}
+	for _, v := range template.Spec.Volumes {
+		if v.Image != nil {
+			add(v.Image.Reference, v.Image.PullPolicy)
+		}
+	}
+}
+
+// wants are what pods ask for, for the loop.
+func (p *prepuller) wants() ([]pull.Want, map[pull.Key]order) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	wants, orders := []pull.Want{}, map[pull.Key]order{}
+	for _, a := range p.asks {
+		wants = append(wants, a.wants...)
+		for key, o := range a.orders {
+			orders[key] = o
+		}
+	}
+	return wants, orders
+}
+
+// decided is told by the loop how far the pulls are.
+func (p *prepuller) decided(states []pull.State) {
+	of := map[pull.Key]*pull.State{}
+	for i := range states {
+		of[states[i].Key] = &states[i]
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, a := range p.asks {
+		if a.ended {
+			continue
+		}
+		a.ended, a.failed = true, ""
+		for i := range a.wants {
+			switch s := of[a.wants[i].Key]; {
+			case s == nil || !s.Final():
+				a.ended = false
+			case s.Phase == pull.Broken:
+				a.failed = s.Image + ": " + s.Message
+			}
+		}
+		if a.ended {
+			p.ring()
+		}
+	}
+}
+
+// ended are the asks that can be told how they ended.
+func (p *prepuller) ended() []*ask {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := []*ask{}
+	for _, a := range p.asks {
+		if a.ended && !a.told {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// tell writes into the pod how its pull ended. The ask goes when the pod says so.
+func (p *prepuller) tell(ctx context.Context, a *ask) error {
+	c := corev1.PodCondition{
+		Type: openyurt.PodImageReady, Status: corev1.ConditionTrue, Reason: openyurt.PullImageSuccess,
+		Message: openyurt.FormatRevision(a.hash), LastTransitionTime: metav1.Now(),
+	}
+	if a.failed != "" {
+		klog.ErrorS(nil, "The images that a pod asks for cannot be pulled", "pod", klog.KObj(a.pod), "revision", a.hash, "cause", a.failed)
+		c.Status, c.Reason = corev1.ConditionFalse, openyurt.PullImageFail
+		c.Message = fmt.Sprintf("pull image job image-pre-pull-%s-%s failed", a.pod.Name, a.hash)
+	}
+	err := p.cluster.SetCondition(ctx, a.pod, c)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return err
+	}
+	// Once is enough, also when the pod is gone. Told again it would end what somebody has asked for since.
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a.told = true
+	return nil
+}

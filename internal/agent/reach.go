@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// How it is found out whether the cluster can be reached.
+const (
+	// goodFor is how long an answer of the API server counts, and badFor how long its silence: so nobody waits twice in a row.
+	goodFor, badFor = 5 * time.Second, time.Second
+	// probeTimeout is how long one question may take, and probeTries how many in a row have to fail: one answer may get lost.
+	probeTimeout = 2 * time.Second
+	probeTries   = 2
+)
+
+// reach knows whether the API server answers. It asks when somebody wants to know and not otherwise: a hundred thousand agents that
+// ask every few seconds would be most of what an API server does.
+type reach struct {
+	// probe asks the API server.
+	probe func(ctx context.Context) error
+	now   func() time.Time
+
+	// mu is held while one asks: the others wait for the same answer.
+	mu        sync.Mutex
+	connected bool
+	until     time.Time
+}
+
+// Connected is whether the API server answers.
+func (r *reach) Connected(ctx context.Context) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.now().Before(r.until) {
+		return r.connected
+	}
+	err := r.ask(ctx)
+	if ctx.Err() != nil && err != nil {
+		return false // whoever asked has gone, which says nothing about the API server
+	}
+	if was := r.connected; was != (err == nil) || r.until.IsZero() {
+		klog.InfoS("Whether the cluster can be reached", "connected", err == nil, "err", err)
+	}
+	r.connected = err == nil
+	r.until = r.now().Add(badFor)
+	if r.connected {
+		r.until = r.now().Add(goodFor)
+	}
+	return r.connected
+}
+
+func (r *reach) ask(ctx context.Context) (err error) {
+	for range probeTries {
+		try, cancel := context.WithTimeout(ctx, probeTimeout)
+		err = r.probe(try)
+		cancel()
+		if err == nil {
+			return nil
+		}
+	}
+	return err
+}
