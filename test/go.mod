@@ -11,6 +11,7 @@ require (
 require (
 	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
 	github.com/go-logr/zapr v1.3.0 // indirect
+	go.etcd.io/bbolt v1.5.0 // indirect
 )
 
 require (

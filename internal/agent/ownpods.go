@@ -80,25 +80,26 @@ func (p *ownPods) run(ctx context.Context) {
 		p.keep(ctx)
 	}
 	<-watched
+	if p.informer.HasSynced() { // what was shown may have to be shown again without the cluster
+		p.save()
+	}
 }
 
+// keep saves the pods when they have changed, but not more often than every savePods.
 func (p *ownPods) keep(ctx context.Context) {
 	p.save()
-	timer := time.NewTimer(savePods)
-	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			p.save()
 			return
-		case <-timer.C:
+		case <-time.After(savePods):
 		}
 		select {
 		case <-ctx.Done():
+			return
 		case <-p.changed:
 			p.save()
 		}
-		timer.Reset(savePods)
 	}
 }
 

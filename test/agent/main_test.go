@@ -176,7 +176,7 @@ func (n *node) begin() {
 	defer log.Close()
 	args := append([]string{
 		"--kubeconfig", n.kubeconfig, "--node-name", n.name, "--cri-socket", "unix://" + n.socket, "--metrics-bind-address", "0",
-		"--image-fs-limit", "0",
+		"--image-fs-limit", "0", "--listen", "0",
 	}, n.args...)
 	agent := exec.Command(filepath.Join(harness.BinDir(), agentProgram), args...)
 	agent.Stdout, agent.Stderr = log, log

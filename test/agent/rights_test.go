@@ -153,7 +153,14 @@ func withToken(token string) *rest.Config {
 // kubeconfig writes such a configuration, and returns the file.
 func kubeconfig(t *testing.T, token string) string {
 	t.Helper()
+	return kubeconfigAt(t, token, plane.RESTConfig().Host)
+}
+
+// kubeconfigAt is the same for an API server that is reached at another address.
+func kubeconfigAt(t *testing.T, token, host string) string {
+	t.Helper()
 	c := withToken(token)
+	c.Host = host
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	err := clientcmd.WriteToFile(clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: c.Host, CertificateAuthorityData: c.CAData, CertificateAuthority: c.CAFile}},

@@ -31,7 +31,7 @@ const (
 func (a *API) oldPods(w http.ResponseWriter, _ *http.Request) {
 	pods, seen, err := a.o.Pods.Pods()
 	if err != nil || !seen {
-		klog.ErrorS(err, "GET /pods cannot be answered", "seen", seen)
+		klog.V(2).InfoS("GET /pods cannot be answered", "seen", seen, "err", err)
 		fail(w, http.StatusInternalServerError, oldListFailed)
 		return
 	}
