@@ -161,6 +161,27 @@ func TestContainerdAndARegistryThatBreaksOff(t *testing.T) {
 	n.await(app, "v1", v1beta1.ImagePhaseSucceeded, "")
 }
 
+// A pull that takes too long, and one that nobody wants any more, is not only forgotten: the download ends.
+func TestContainerdBreaksPullsOff(t *testing.T) {
+	needContainerd(t)
+	r := newRegistry(t)
+	app := r.push(t, "team/app", "v1", 8*megabyte)
+	r.hold = make(chan struct{})
+	n := newNode(t, map[string]v1beta1.ImageSpec{app: {Tags: []v1beta1.ImageTagSpec{{Tag: "v1", PullPolicy: &v1beta1.ImageTagPullPolicy{
+		TimeoutSeconds: ptr.To(int32(1)), BackoffLimit: ptr.To(int32(0)),
+	}}}}})
+	n.containerd()
+	n.begin()
+	<-r.begun
+	n.await(app, "v1", v1beta1.ImagePhaseFailed, "pulling took longer than the timeout of 1s")
+	r.awaitDrop(t)
+	n.edit(fmt.Sprintf(`{"spec":{"images":{%q:{"tags":[{"tag":"v1","version":1}]}}}}`, app))
+	<-r.begun
+	n.edit(`{"spec":{"images":null}}`)
+	n.until("nothing is wanted", func(s v1beta1.NodeImageStatus) bool { return s.Desired == 0 && len(s.ImageStatuses) == 0 })
+	r.awaitDrop(t)
+}
+
 func TestContainerdAndAgentDieInMidPull(t *testing.T) {
 	needContainerd(t)
 	r := newRegistry(t)

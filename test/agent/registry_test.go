@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // registry is an image registry on loopback, in memory, that can be told to fail. It knows the three requests of which a pull
@@ -35,8 +36,10 @@ type registry struct {
 	// hold, when not nil, stops downloads of layers in the middle until it is closed.
 	hold chan struct{}
 	// begun gets the path of each download of a layer.
-	begun  chan string
-	served map[string]int
+	begun chan string
+	// dropped gets the path of each download that was held, and that the other side gave up.
+	dropped chan string
+	served  map[string]int
 }
 
 type content struct {
@@ -54,7 +57,7 @@ const (
 
 func newRegistry(t *testing.T) *registry {
 	t.Helper()
-	r := &registry{content: map[string]content{}, begun: make(chan string, 100), served: map[string]int{}}
+	r := &registry{content: map[string]content{}, begun: make(chan string, 100), dropped: make(chan string, 100), served: map[string]int{}}
 	r.server = httptest.NewServer(r)
 	t.Cleanup(r.server.Close)
 	r.host = r.server.Listener.Addr().String()
@@ -89,6 +92,16 @@ func (r *registry) layers(repository string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.served[repository]
+}
+
+// awaitDrop waits until a download was given up.
+func (r *registry) awaitDrop(t *testing.T) {
+	t.Helper()
+	select {
+	case <-r.dropped:
+	case <-time.After(patience):
+		t.Fatal("the download goes on")
+	}
 }
 
 // push stores an image with one layer of random data of a size, and returns its name without the tag.
@@ -195,6 +208,7 @@ func (r *registry) send(w http.ResponseWriter, request *http.Request, c content,
 		select {
 		case <-hold:
 		case <-request.Context().Done():
+			r.dropped <- request.URL.Path
 			return
 		}
 	}
