@@ -55,6 +55,9 @@ func wantOf(image string, of v1beta1.ImageSpec, tag *v1beta1.ImageTagSpec) (pull
 			w.Deadline = time.Duration(*p.ActiveDeadlineSeconds) * time.Second
 		}
 	}
+	if tag.CreatedAt != nil {
+		w.Asked = tag.CreatedAt.Time
+	}
 	ref, err := imageref.Complete(image, tag.Tag)
 	if err != nil {
 		w.Invalid = err.Error()

@@ -70,8 +70,8 @@ func (q *queue) plan() Plan {
 		if e.state.Final() {
 			continue
 		}
-		if e.want.Deadline > 0 {
-			wake(e.state.Started.Add(e.want.Deadline))
+		if end, limited := e.want.ends(&e.state); limited {
+			wake(end)
 		}
 		if e.state.Run == 0 {
 			wake(e.state.NotBefore)

@@ -175,11 +175,12 @@ func (q *queue) findPresent() {
 func (q *queue) giveUp() {
 	for i := range q.entries {
 		e := &q.entries[i]
+		end, limited := e.want.ends(&e.state)
 		switch {
 		case e.state.Final():
 		case e.want.Invalid != "":
 			q.fail(e, e.want.Invalid)
-		case e.want.Deadline > 0 && !q.now.Before(e.state.Started.Add(e.want.Deadline)):
+		case limited && !q.now.Before(end):
 			q.fail(e, DeadlineExceeded)
 		}
 	}
@@ -223,6 +224,9 @@ func (q *queue) note(r *Run) bool {
 			continue
 		}
 		wanted = true
+		if e.state.Phase == Waiting {
+			e.state.Started = q.now
+		}
 		e.state.Phase, e.state.Progress = Pulling, min(max(r.Progress, 0), 99)
 		e.say("")
 	}

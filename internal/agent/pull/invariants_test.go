@@ -211,7 +211,7 @@ func (j *judge) wake() {
 				check(is.NotBefore, "the next try")
 			}
 			if w.Deadline > 0 {
-				check(is.Started.Add(w.Deadline), "the deadline")
+				check(deadlineOf(w, is), "the deadline")
 			}
 		}
 	}
@@ -220,14 +220,24 @@ func (j *judge) wake() {
 	}
 }
 
+func deadlineOf(w Want, is State) time.Time {
+	if w.Asked.IsZero() {
+		return is.Started.Add(w.Deadline)
+	}
+	return w.Asked.Add(w.Deadline)
+}
+
 func (j *judge) deadlines() {
 	for key, w := range j.wants {
 		is := j.after[key]
 		if is.Tries > w.retries()+1 {
 			j.sayf("no more tries than allowed", "%v", is)
 		}
-		if w.Deadline > 0 && !is.Final() && !j.s.Now.Before(is.Started.Add(w.Deadline)) {
+		if w.Deadline > 0 && !is.Final() && !j.s.Now.Before(deadlineOf(w, is)) {
 			j.sayf("deadlines are kept", "%v", is)
+		}
+		if was := j.before[key]; was.Phase == Waiting && is.Phase == Pulling && !is.Started.Equal(j.s.Now) {
+			j.sayf("a pull starts when it starts", "%v", is)
 		}
 		if final := is.Final(); final != !is.Completed.IsZero() || final && is.Run != 0 {
 			j.sayf("what is final is complete", "%v", is)
@@ -281,6 +291,9 @@ func mutants() []mutant {
 			p.Memory.States[0].Phase, p.Memory.States[0].Completed = Pulling, time.Time{}
 		}, "deadlines are kept"},
 		{"tries for ever", fresh, func(_ *Snapshot, p *Plan) { p.Memory.States[0].Tries = 5 }, "no more tries than allowed"},
+		{"counts the time before the pull", []string{"at 5s", "want a:1#1"}, func(_ *Snapshot, p *Plan) {
+			p.Memory.States[0].Started = instant(0)
+		}, "a pull starts when it starts"},
 		{"ends without a time", []string{"present a:1 x", "want a:1#1"}, func(_ *Snapshot, p *Plan) {
 			p.Memory.States[0].Completed = time.Time{}
 		}, "what is final is complete"},

@@ -52,8 +52,10 @@ type Want struct {
 	Timeout time.Duration
 	// Retries is how many tries may follow the first; less than 0 is DefaultRetries.
 	Retries int
-	// Deadline, when above 0, is how long after State.Started the want fails, whatever it is doing then.
+	// Deadline, when above 0, is how long after Asked the want fails, whatever it is doing then.
 	Deadline time.Duration
+	// Asked is when somebody began to want it; zero is State.Started.
+	Asked time.Time
 }
 
 // What a want gets that says nothing else, and the bounds of the pause between two tries.
@@ -79,6 +81,15 @@ func (w *Want) retries() int {
 		return DefaultRetries
 	}
 	return w.Retries
+}
+
+// ends returns when the want has no time left; false if it has all.
+func (w *Want) ends(s *State) (time.Time, bool) {
+	from := w.Asked
+	if from.IsZero() {
+		from = s.Started
+	}
+	return from.Add(w.Deadline), w.Deadline > 0
 }
 
 // Facts are what was seen of the node.
@@ -178,7 +189,7 @@ type State struct {
 	Key
 	Phase    Phase
 	Progress int
-	// Started is when the want was seen first, Completed when it succeeded or failed.
+	// Started is when it began to be pulled, or while it waits for that, to wait. Completed is when it succeeded or failed.
 	Started, Completed time.Time
 	ImageID            string
 	// Message says what the last try ended with and why it waits, or why it failed.

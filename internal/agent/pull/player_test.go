@@ -162,7 +162,7 @@ func (p *player) doRun(verb, ref, text string) error {
 	return nil
 }
 
-// parseWant reads "IMAGE:TAG#VERSION [ref=…] [always] [timeout=…] [retries=…] [deadline=…] [invalid=…]".
+// parseWant reads "IMAGE:TAG#VERSION [ref=…] [always] [timeout=…] [retries=…] [deadline=…] [asked=…] [invalid=…]".
 func parseWant(words []string) (Want, error) {
 	name, version, _ := strings.Cut(words[0], "#")
 	image, tag, _ := strings.Cut(name, ":")
@@ -180,6 +180,10 @@ func parseWant(words []string) (Want, error) {
 			w.Invalid = value
 		case "timeout":
 			w.Timeout, failed = time.ParseDuration(value)
+		case "asked":
+			var after time.Duration
+			after, failed = time.ParseDuration(value)
+			w.Asked = instant(after)
 		case "deadline":
 			w.Deadline, failed = time.ParseDuration(value)
 		case "retries":

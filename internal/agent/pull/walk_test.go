@@ -126,6 +126,9 @@ func wish(play *player, r *rand.Rand, ref string) {
 		Ref: ref, Always: r.Intn(3) == 0, Retries: version - 1,
 		Timeout: time.Duration(r.Intn(3)) * 10 * time.Second, Deadline: time.Duration(max(0, r.Intn(90)-60)) * time.Second,
 	}
+	if r.Intn(2) == 0 {
+		w.Asked = play.snap.Now
+	}
 	if r.Intn(20) == 0 {
 		w.Invalid = "not an image"
 	}
