@@ -29,6 +29,9 @@
 //	pair           with surge, one running current and one running old pod on the same node
 //	surge          an update creates the new pod first and deletes the old one later; selected by RollingUpdate with MaxSurge > 0
 //	spare          available pods beyond the desired number
+//	left out       a node that is not ready, in an update that skips such nodes
+//	touched        a node where an update has asked for the deletion of the old pod, or the current pod was created
+//	guest          a set whose pods another controller keeps
 //
 // # How far an update may go
 //
@@ -84,14 +87,14 @@
 //
 // With Node.ImageWait an update waits for the images of the wanted revision, until Node.ImageUntil at the latest: no old pod is deleted,
 // marked or joined by another for it, not even one that is not available. Nothing else waits: what is missing is created,
-// what is broken repaired, what has begun goes on. A node that waits takes no slot of the budget and stops no other.
+// what is broken repaired, what has begun goes on, and an old pod that will have no successor goes without. A node that
+// waits takes no slot of the budget and stops no other.
 //
 // # Nodes that are not ready
 //
 // With Unreachable.Skip a rolling update leaves nodes out that are not ready: it starts on none of them, and they use up no budget,
 // whatever their pods are like. But where the update may be why a node went down, the node is charged: else a bad revision could take
-// down one node after the other. An update touches a node when the deletion of a pod is asked for, and when the current pod is
-// created.
+// down one node after the other.
 //
 //	the node went down (Node.Since)                              charged  detail
 //	more than Blame before the update touched it, or untouched   -        down-before
@@ -152,6 +155,8 @@
 //	a pod that is being restored                charged          like one live pod      -
 //	an available old pod, and this plan
 //	starts its replacement                      charged          charged                -
+//
+// A guest is charged as in the first column.
 //
 // The limit is MaxUnavailable, with surge MaxSurge, of the desired number. If both come to 0 while there are desired nodes,
 // the limit is one unavailable node. A plan starts the replacement of an available old pod only while fewer nodes are

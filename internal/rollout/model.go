@@ -74,7 +74,7 @@ type Unreachable struct {
 	// Skip leaves nodes that are not ready out: no update starts there, and they are charged only if the update may be why they
 	// are not ready (see the package comment).
 	Skip bool
-	// Blame is how long after the update touched a node its going down is put down to the update.
+	// Blame is how far apart in time the update's touching a node and its going down may lie, for it to be put down to the update.
 	Blame time.Duration
 }
 

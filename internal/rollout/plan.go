@@ -148,7 +148,7 @@ const (
 
 	// Details of `wait-unreachable`.
 	DetailDownBefore      // the update has not touched the node, or did so when it had been down for long
-	DetailDownAfterUpdate // the node went down when the update touched it, or soon after: it is charged
+	DetailDownAfterUpdate // the node went down at about the time when the update touched it: it is charged
 	DetailDownLater       // the node went down long after the update touched it
 )
 

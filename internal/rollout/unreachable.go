@@ -17,16 +17,19 @@ func (d *decision) leftOut(t *site) Detail {
 	case t.seen == 0 && n.Fit == MustRun:
 		return DetailDownAfterUpdate // between delete and create, for all we know
 	}
-	worst := DetailDownBefore
+	said := DetailDownBefore
 	for i := range t.pods {
-		switch d.blame(n, &t.pods[i]) {
-		case DetailDownAfterUpdate:
-			return DetailDownAfterUpdate
-		case DetailDownLater:
-			worst = DetailDownLater
-		}
+		said = worse(said, d.blame(n, &t.pods[i]))
 	}
-	return worst
+	return said
+}
+
+// worse is the one of two answers that counts: a charge, else that the update has touched the node at all.
+func worse(a, b Detail) Detail {
+	if a == DetailDownAfterUpdate || b == DetailDownBefore {
+		return a
+	}
+	return b
 }
 
 // blame says what one pod of a node that is not ready tells about why. The update has touched the node when it asked for
@@ -39,23 +42,21 @@ func (d *decision) blame(n *Node, p *Pod) Detail {
 	case p.Doubtful, p.InPlace != InPlaceNone, p.preparing() && !p.Evicted, current && p.Gate && d.changesInPlace():
 		return DetailDownAfterUpdate // touched without a time
 	}
-	worst := DetailDownBefore
+	said := DetailDownBefore
 	if p.Deleting {
-		worst = d.compare(n, p, p.DeletedAt)
+		said = d.compare(n, p, p.DeletedAt)
 	}
-	if current && worst != DetailDownAfterUpdate {
-		// One of the two is the worse: Before comes first in the order of the details, and says least.
-		if created := d.compare(n, p, p.Created); created == DetailDownAfterUpdate || worst == DetailDownBefore {
-			worst = created
-		}
+	if current {
+		said = worse(said, d.compare(n, p, p.Created))
 	}
-	return worst
+	return said
 }
 
-// compare says whether a node went down within the blame window of the moment when the update touched it. The window lies on both
-// sides of that moment: Node.Since may be of the node's own clock, which may be slow; and the old pod was deleted before the
-// current one was created, at a time that nothing tells any more. Node.Since begins anew when a node that was unhealthy
-// falls silent; since when its pod has not been ready does not.
+// compare says whether a node went down within the blame window of the moment when the update touched it: if that was at 12:00:00
+// and Blame is 10 minutes, from 11:50:00 to 12:10:00. The window lies on both sides. Node.Since may be of the node's own clock, which may
+// be slow. And the old pod was deleted before the current one was created, at a time that nothing tells any more: a network
+// agent whose old pod takes its node down when it goes would otherwise be clear of it. Node.Since begins anew when a node that was
+// unhealthy falls silent; the time since when its pod has not been ready does not.
 func (d *decision) compare(n *Node, p *Pod, touched Time) Detail {
 	blame := max(d.in.Set.Unreachable.Blame, 0)
 	first := n.Since

@@ -121,7 +121,7 @@ func (d Detail) text() [2]string {
 		DetailUnfinished:    {"unfinished", "its change in place cannot come to an end: it needs a restart that only the controller which began it can make"},
 
 		DetailDownBefore:      {"down-before", "it went down before the update touched it, so it takes no slot of the budget"},
-		DetailDownAfterUpdate: {"down-after-update", "it went down when the update touched it or soon after, so it takes a slot of the budget"},
+		DetailDownAfterUpdate: {"down-after-update", "it went down at about the time when the update touched it, so it takes a slot of the budget"},
 		DetailDownLater:       {"down-later", "it went down long after the update touched it, so it takes no slot of the budget"},
 	}[d]
 }
