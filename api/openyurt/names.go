@@ -98,5 +98,8 @@ func FormatRevision(hash string) string { return versionPrefix + hash }
 // ParseRevision is the hash in the message of a condition; ok is false when the message names none.
 func ParseRevision(message string) (hash string, ok bool) {
 	hash, ok = strings.CutPrefix(message, versionPrefix)
-	return hash, ok && hash != ""
+	if !ok || hash == "" {
+		return "", false
+	}
+	return hash, true
 }

@@ -61,7 +61,7 @@ func TestRevision(t *testing.T) {
 		}
 	}
 	for _, message := range []string{"", "controllerrevision: ", "controllerrevision:x", "6d4757bf68", "pull image job x failed", "ControllerRevision: x"} {
-		if got, ok := openyurt.ParseRevision(message); ok {
+		if got, ok := openyurt.ParseRevision(message); ok || got != "" {
 			t.Errorf("%q: %q", message, got)
 		}
 	}
