@@ -144,12 +144,25 @@ func (w *world) seeSet() {
 	w.index.PutSet(w.key, &digest)
 }
 
+// annotate sets an annotation of the set, or removes it if the value is empty; nobody is told yet.
+func (w *world) annotate(key, value string) {
+	all := w.set.GetAnnotations()
+	if all == nil {
+		all = map[string]string{}
+	}
+	if all[key] = value; value == "" {
+		delete(all, key)
+	}
+	w.set.SetAnnotations(all)
+	w.set.SetResourceVersion(w.next())
+}
+
 // edit changes the template's image and raises the generations, as the API server does.
 func (w *world) edit(image string) {
 	w.t.Helper()
 	generation := w.set.GetGeneration() + 1
 	w.set.SetGeneration(generation)
-	w.set.SetAnnotations(map[string]string{appsv1.DeprecatedTemplateGeneration: fmt.Sprint(generation)})
+	w.annotate(appsv1.DeprecatedTemplateGeneration, fmt.Sprint(generation))
 	containers, _, _ := unstructured.NestedSlice(w.set.Object, "spec", "template", "spec", "containers")
 	containers[0].(map[string]any)["image"] = image
 	if err := unstructured.SetNestedSlice(w.set.Object, containers, "spec", "template", "spec", "containers"); err != nil {

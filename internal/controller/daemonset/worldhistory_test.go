@@ -5,6 +5,7 @@ package daemonset
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	apijson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"everynode.dev/everynode/internal/fleet"
 )
@@ -86,6 +89,31 @@ func (f worldRevisions) List(_ context.Context, _ string, selector labels.Select
 
 type worldSets struct{ w *world }
 
+// patchStatusStrategically takes the status out of a strategic merge patch, as the API server does for its own types.
+func (w *world) patchStatusStrategically(patch []byte) error {
+	before, err := apijson.Marshal(w.set.Object)
+	if err != nil {
+		return err
+	}
+	after, err := strategicpatch.StrategicMergePatch(before, patch, &appsv1.DaemonSet{})
+	if err != nil {
+		return err
+	}
+	var patched map[string]any
+	if err := apijson.Unmarshal(after, &patched); err != nil {
+		return err
+	}
+	if uid, _, _ := unstructured.NestedString(patched, "metadata", "uid"); uid != string(w.set.GetUID()) {
+		return apierrors.NewConflict(schema.GroupResource{Resource: "daemonsets"}, w.set.GetName(), errors.New("uid differs"))
+	}
+	w.set.Object["status"] = patched["status"]
+	w.set.SetResourceVersion(w.next())
+	if w.watch {
+		w.seeSet()
+	}
+	return nil
+}
+
 func (f worldSets) Get(context.Context, fleet.Key) (*unstructured.Unstructured, error) {
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
@@ -94,6 +122,9 @@ func (f worldSets) Get(context.Context, fleet.Key) (*unstructured.Unstructured, 
 
 func (f worldSets) PatchStatus(_ context.Context, _ fleet.Key, patch []byte) (*unstructured.Unstructured, error) {
 	err := f.w.write("status", "ds", func() error {
+		if f.w.set.GetAPIVersion() == appsv1.SchemeGroupVersion.String() {
+			return f.w.patchStatusStrategically(patch)
+		}
 		var p map[string]any
 		if err := json.Unmarshal(patch, &p); err != nil {
 			return err

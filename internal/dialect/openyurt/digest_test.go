@@ -4,6 +4,7 @@ package openyurt_test
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -164,6 +165,9 @@ func FuzzDigest(f *testing.F) {
 		obj := daemonSet(t, "OnDelete", map[string]string{strategyKey: strategy, maxKey: limit, blameKey: blame})
 		obj["spec"].(map[string]any)["updateStrategy"] = map[string]any{"type": kind}
 		w := openyurt.Digest(obj)
+		if slices.ContainsFunc(w.Problems, func(p dialect.Problem) bool { return p.Fatal }) {
+			return // nothing at all is done
+		}
 		rolls := w.Set.Strategy == rollout.RollingUpdate
 		q := w.Set.MaxUnavailable
 		if rolls && (kind != "OnDelete" || len(w.Problems) > 0 || q.Value < 1 || q.Percent && q.Value > 100 || w.Set.Unreachable.Blame < 0) {
