@@ -68,14 +68,7 @@ type world struct {
 func newWorld(t *testing.T, nodes int, change func(ds *appsv1.DaemonSet)) *world {
 	t.Helper()
 	w := newWorldOf(t, nodes, Dialect{
-		Source: feed.Source{Dialect: "native", Digest: native.Digest}, StatusPatch: native.StatusPatch,
-		GVK: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DaemonSet"},
-		Texts: &executor.Texts{
-			Created: native.ReasonSuccessfulCreate, CreatedText: native.MessageSuccessfulCreate,
-			CreateFailed: native.ReasonFailedCreate, CreateFailedText: native.MessageFailedCreate,
-			Deleted: native.ReasonSuccessfulDelete, DeletedText: native.MessageSuccessfulDelete,
-			DeleteFailed: native.ReasonFailedDelete, DeleteFailedText: native.MessageFailedDelete, Note: native.Event,
-		},
+		Source: feed.Source{Dialect: "native", Digest: native.Digest}, StatusPatch: native.StatusPatch, GVK: nativeGVK, Texts: nativeTexts(),
 	})
 	ds := &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
@@ -93,6 +86,17 @@ func newWorld(t *testing.T, nodes int, change func(ds *appsv1.DaemonSet)) *world
 	}
 	w.putSet(ds)
 	return w
+}
+
+var nativeGVK = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DaemonSet"}
+
+func nativeTexts() *executor.Texts {
+	return &executor.Texts{
+		Created: native.ReasonSuccessfulCreate, CreatedText: native.MessageSuccessfulCreate,
+		CreateFailed: native.ReasonFailedCreate, CreateFailedText: native.MessageFailedCreate,
+		Deleted: native.ReasonSuccessfulDelete, DeletedText: native.MessageSuccessfulDelete,
+		DeleteFailed: native.ReasonFailedDelete, DeleteFailedText: native.MessageFailedDelete, Note: native.Event,
+	}
 }
 
 // newWorldOf is a world of that dialect without a set.
