@@ -99,28 +99,29 @@ func TestNodesThatTheUpdateTookDown(t *testing.T) {
 	})
 }
 
-func TestANodeThatGoesDownLongAfterItsUpdateIsFree(t *testing.T) {
-	both(t, func(t *testing.T, kind string) {
-		e := newEdge(t, 4, kind, rolling("1"))
-		e.edit("img:v2")
-		e.roll()
-		e.turn("n1", false)
-		e.edit("img:v3") // n1 is down, but was up when v2 was rolled out a minute ago: is it the update?
-		e.roll()
-		if n := countOf(e.images(), "v3"); n > 0 {
-			t.Fatalf("images %v: n1 went down right after its update, and has the one slot", e.images())
-		}
-		e.turn("n1", true)
-		e.roll()
-		e.clock.Step(time.Hour)
-		e.turn("n2", false)
-		e.clock.Step(time.Minute)
-		e.edit("img:v4")
-		e.roll()
-		if n := countOf(e.images(), "v4"); n != 3 {
-			t.Errorf("images %v: n2 went down an hour after its update", e.images())
-		}
-	})
+// TestWhenANodeGoesDown decides whether it has the one slot, when the last old pod could be updated.
+func TestWhenANodeGoesDown(t *testing.T) {
+	for after, want := range map[time.Duration]string{time.Minute: "v1", time.Hour: "v2"} {
+		both(t, func(t *testing.T, kind string) {
+			e := newEdge(t, 4, kind, rolling("1"))
+			e.turn("n4", false)
+			e.clock.Step(time.Hour)
+			e.edit("img:v2")
+			e.roll()
+			e.clock.Step(after)
+			e.turn("n1", false)
+			e.turn("n4", true)
+			e.roll()
+			if got := e.images()["n4"]; got != want {
+				t.Errorf("n1 went down %v after its update, and n4 has %s, want %s", after, got, want)
+			}
+			e.turn("n1", true)
+			e.roll()
+			if got := e.images()["n4"]; got != "v2" {
+				t.Errorf("all are up, and n4 has %s", got)
+			}
+		})
+	}
 }
 
 // TestAGuestWritesNothingElse: whatever happens, a guest deletes pods and sets conditions.
@@ -132,12 +133,12 @@ func TestAGuestWritesNothingElse(t *testing.T) {
 		"a rollback":          func() { e.edit("img:v1") },
 		"a node goes":         func() { e.turn("n2", false) },
 		"it comes back":       func() { e.turn("n2", true) },
-		"a wrong annotation":  func() { e.annotate(edgeLimit, "0"); e.seeSet() },
-		"OTA":                 func() { e.annotate(edgeStrategy, "OTA"); e.seeSet() },
+		"a wrong annotation":  func() { e.annotate(edgeLimit, "0") },
+		"OTA":                 func() { e.annotate(edgeStrategy, "OTA") },
 		"an old pod is alone": func() { e.orphan("n4") },
 		"a pod fails":         func() { e.fail("n5") },
 		"a pod has gone":      func() { e.gone(e.podOn("n6").Name) },
-		"nothing is asked":    func() { e.annotate(edgeStrategy, ""); e.seeSet() },
+		"nothing is asked":    func() { e.unannotate(edgeStrategy) },
 		"a new leader":        func() { e.restart() },
 	}
 	for i, name := range append(slices.Sorted(maps.Keys(happen)), slices.Sorted(maps.Keys(happen))...) {
@@ -258,8 +259,7 @@ func TestPodsSayWhetherThereIsANewerRevision(t *testing.T) {
 		if writes := e.wrote("patch-status"); len(writes) > 0 {
 			t.Errorf("a new leader has written %v again", writes)
 		}
-		e.annotate(edgeStrategy, "")
-		e.seeSet()
+		e.unannotate(edgeStrategy)
 		expect("nothing is asked any more", map[string]string{})
 	})
 }
@@ -268,7 +268,7 @@ func TestPodsSayWhetherThereIsANewerRevision(t *testing.T) {
 func TestAnnotationsThatGoWhileNobodyLeads(t *testing.T) {
 	both(t, func(t *testing.T, kind string) {
 		e := newEdge(t, 3, kind, map[string]string{edgeStrategy: "OTA"})
-		e.annotate(edgeStrategy, "")
+		e.unannotate(edgeStrategy)
 		e.restart()
 		e.roll()
 		if said := e.says(); len(said) > 0 {
@@ -350,7 +350,7 @@ func TestWhatCannotBeHonouredIsToldAndDeletesNothing(t *testing.T) {
 			if events := e.allEvents(); !strings.Contains(events, "Warning InvalidAnnotation Annotation apps.openyurt.io/") {
 				t.Errorf("%v: events %q", wrong, events)
 			}
-			e.annotate(edgeLimit, "")
+			e.unannotate(edgeLimit)
 			e.annotate(edgeStrategy, "AdvancedRollingUpdate")
 			e.roll()
 			if got := e.degraded(); got != "" || countOf(e.images(), "v2") != 3 {
@@ -381,7 +381,7 @@ func TestOpenYurtsOwnManagerAtWork(t *testing.T) {
 	e.roll()
 	may = false
 	e.forgetLog()
-	e.annotate(edgeStrategy, "")
+	e.unannotate(edgeStrategy)
 	e.edit("img:v3")
 	e.roll()
 	if got := e.wrote("patch-status"); len(got) > 0 {

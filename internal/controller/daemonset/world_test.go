@@ -148,17 +148,13 @@ func (w *world) seeSet() {
 	w.index.PutSet(w.key, &digest)
 }
 
-// annotate sets an annotation of the set, or removes it if the value is empty; nobody is told yet.
-func (w *world) annotate(key, value string) {
-	all := w.set.GetAnnotations()
-	if all == nil {
-		all = map[string]string{}
-	}
-	if all[key] = value; value == "" {
-		delete(all, key)
-	}
-	w.set.SetAnnotations(all)
+// unannotate removes an annotation of the set.
+func (w *world) unannotate(key string) {
+	annotations := w.set.GetAnnotations()
+	delete(annotations, key)
+	w.set.SetAnnotations(annotations)
 	w.set.SetResourceVersion(w.next())
+	w.seeSet()
 }
 
 // edit changes the template's image and raises the generations, as the API server does.
@@ -166,7 +162,9 @@ func (w *world) edit(image string) {
 	w.t.Helper()
 	generation := w.set.GetGeneration() + 1
 	w.set.SetGeneration(generation)
-	w.annotate(appsv1.DeprecatedTemplateGeneration, fmt.Sprint(generation))
+	annotations := w.set.GetAnnotations()
+	annotations[appsv1.DeprecatedTemplateGeneration] = fmt.Sprint(generation)
+	w.set.SetAnnotations(annotations)
 	containers, _, _ := unstructured.NestedSlice(w.set.Object, "spec", "template", "spec", "containers")
 	containers[0].(map[string]any)["image"] = image
 	if err := unstructured.SetNestedSlice(w.set.Object, containers, "spec", "template", "spec", "containers"); err != nil {
