@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -65,9 +66,9 @@ func BinDir() string {
 }
 
 // checkBinaries says which binary is missing and how to get it.
-func checkBinaries(controller Controller) error {
+func checkBinaries(options Options) error {
 	names := []string{"localplane"}
-	if controller == Everynode {
+	if options.Controller == Everynode || options.Edge {
 		names = append(names, "everynode-manager")
 	}
 	for _, name := range names {
@@ -89,6 +90,8 @@ type Options struct {
 	ManagerArgs []string
 	// Advanced makes the managers serve Advanced DaemonSets too.
 	Advanced bool
+	// Edge makes the managers read the annotations of OpenYurt too; beside the native controller there is a manager that does nothing else.
+	Edge bool
 	// Sim is how long things take on the nodes; nil is long enough for a controller to be caught acting too early.
 	Sim *simkubelet.Profile
 	// Grace is how long a node may be silent before it is NotReady; 0 is the plane's own choice.
@@ -101,6 +104,7 @@ type Cluster struct {
 	Client     kubernetes.Interface
 	Config     *rest.Config
 	Controller Controller
+	edge       bool
 	// Dynamic is a client for Advanced DaemonSets; nil if the plane does not serve them.
 	Dynamic dynamic.Interface
 
@@ -115,7 +119,7 @@ const clientQPS = 500
 
 // Start brings up a plane in a new temporary directory.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
-	if err := checkBinaries(options.Controller); err != nil {
+	if err := checkBinaries(options); err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "everynode-test-")
@@ -126,7 +130,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting a plane in %s: %w", dir, err)
 	}
-	c := &Cluster{Plane: plane, Controller: options.Controller, dir: dir}
+	c := &Cluster{Plane: plane, Controller: options.Controller, edge: options.Edge, dir: dir}
 	if err := c.connect(ctx); err != nil {
 		return nil, errors.Join(err, plane.Stop(ctx))
 	}
@@ -149,6 +153,10 @@ func planeOptions(dir string, o Options) localplane.Options {
 	}
 	if o.Controller == Everynode {
 		options.Dialects, options.Manager.Count = []string{"native"}, max(o.Managers, 1)
+	}
+	if o.Edge {
+		options.Dialects = append(slices.DeleteFunc(options.Dialects, func(d string) bool { return d == localplane.NoDialects }), "openyurt")
+		options.Manager.Count = max(o.Managers, 1)
 	}
 	if o.Advanced {
 		options.Dialects = append(options.Dialects, "kruise")
@@ -229,7 +237,7 @@ func (c *Cluster) Log(component string) string {
 
 // LogTails are the last lines of the controller under test, for a failure.
 func (c *Cluster) LogTails() string {
-	if c.Controller == Native {
+	if c.Controller == Native && !c.edge {
 		return c.logTail(NativeComponent)
 	}
 	return c.logTail(ManagerComponent)

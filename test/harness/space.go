@@ -299,6 +299,18 @@ func WithOnDelete(set *appsv1.DaemonSet) {
 	set.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}
 }
 
+// WithAnnotation sets an annotation of the set, or removes it if the value is empty.
+func WithAnnotation(key, value string) Edit {
+	return func(set *appsv1.DaemonSet) {
+		if set.Annotations == nil {
+			set.Annotations = map[string]string{}
+		}
+		if set.Annotations[key] = value; value == "" {
+			delete(set.Annotations, key)
+		}
+	}
+}
+
 // WithMinReady sets minReadySeconds.
 func WithMinReady(seconds int32) Edit {
 	return func(set *appsv1.DaemonSet) { set.Spec.MinReadySeconds = seconds }
