@@ -84,6 +84,12 @@ func (v View) Event(object, reason string) *corev1.Event {
 	return nil
 }
 
+// Events are those about an object of the namespace.
+func (v View) Events(object string) []*corev1.Event {
+	events, _ := v.events.Events(v.namespace).List(labels.Everything())
+	return slices.DeleteFunc(events, func(event *corev1.Event) bool { return event.InvolvedObject.Name != object })
+}
+
 // Node is the node of that name, nil if there is none.
 func (v View) Node(name string) *corev1.Node {
 	node, err := v.nodes.Get(name)

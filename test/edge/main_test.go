@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package edge tests the dialect of OpenYurt on real control planes with simulated nodes that are cut and healed: DaemonSets of apps/v1 with
+// the annotations AdvancedRollingUpdate and OTA.
+//
+// Vocabulary: a site is a plane with who keeps the pods on it. Beside native Everynode does, and reads the annotations as well; beside
+// upstream kube-controller-manager's own controller does, and Everynode is its guest.
+//
+// The rule: how far a roll may go is judged from the API server's watch, outside of the controller (observe.JudgeEdge), and what holds at
+// one site holds at the other.
+//
+//	go test ./edge -run TestSmoke                       a few nodes, beside upstream
+//	go test ./edge -run TestBesideUpstream/OTA          one of the others
+package edge
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"everynode.dev/everynode/localplane/simkubelet"
+	"everynode.dev/everynode/test/harness"
+)
+
+// Keys and values, as a user writes them.
+const (
+	strategyKey = "apps.openyurt.io/update-strategy"
+	limitKey    = "apps.openyurt.io/max-unavailable"
+	blameKey    = "everynode.dev/blame-window"
+	advanced    = "AdvancedRollingUpdate"
+	ota         = "OTA"
+	set         = "ds"
+)
+
+const (
+	siteNodes = 200
+	// grace is how long a node is silent before it is not ready.
+	grace = 12 * time.Second
+)
+
+// TestBesideNative and TestBesideUpstream play the same.
+func TestBesideNative(t *testing.T) { play(t, harness.Everynode) }
+
+// TestBesideUpstream is the dialect as a guest.
+func TestBesideUpstream(t *testing.T) { play(t, harness.Native) }
+
+func play(t *testing.T, keeper harness.Controller) {
+	c := site(t, keeper, siteNodes)
+	t.Run("CutBeforeAndLongAfter", func(t *testing.T) { cutBeforeAndLongAfter(t, c) })
+	t.Run("DownAfterTheUpdate", func(t *testing.T) { downAfterTheUpdate(t, c) })
+	t.Run("BadImage", func(t *testing.T) { badImage(t, c) })
+	t.Run("OTA", func(t *testing.T) { tellsPods(t, c) })
+	t.Run("Values", func(t *testing.T) { values(t, c) })
+}
+
+// site is a plane of its own.
+func site(t *testing.T, keeper harness.Controller, nodes int) *harness.Cluster {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	c, err := harness.Start(ctx, harness.Options{Nodes: nodes, Controller: keeper, Edge: true, Sim: quick(), Grace: grace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(t.Failed()); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// quick is a profile whose delays can be seen and not felt.
+func quick() *simkubelet.Profile {
+	p := simkubelet.Realistic()
+	p.ImagePull, p.ContainerStart, p.ContainerReady = 300*time.Millisecond, 100*time.Millisecond, 200*time.Millisecond
+	p.ContainerStop, p.PodStop, p.InitRun = 100*time.Millisecond, 200*time.Millisecond, 50*time.Millisecond
+	return &p
+}
