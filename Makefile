@@ -26,6 +26,7 @@ UPSTREAM_BUDGET ?= 10m
 INTEGRATION_BUDGET ?= 30m
 ADVANCED_BUDGET ?= 12m
 MIGRATION_BUDGET ?= 6m
+EDGE_BUDGET ?= 20m
 SCALE_BUDGET ?= 5m
 AGENT_BUDGET ?= 5m
 PULLS_BUDGET ?= 6m
@@ -100,7 +101,7 @@ test: build test-unit test-localplane test-parity test-smoke test-upstream ## Ru
 	@$(STEP) -l
 
 .PHONY: test-all
-test-all: build test-unit test-race test-localplane test-parity test-integration test-advanced test-migration test-agent test-pulls test-scale test-upstream test-demo ## Run the tests, and everything that an issue promised to show
+test-all: build test-unit test-race test-localplane test-parity test-integration test-advanced test-migration test-agent test-pulls test-edge test-scale test-upstream test-demo ## Run the tests, and everything that an issue promised to show
 	@$(STEP) -l
 
 .PHONY: test-unit
@@ -130,7 +131,7 @@ test-parity: ## The pure packages against upstream's own code, and the tests of 
 test-smoke: build ## One smoke test of each integration suite, on a plane
 	@$(STEP) -b $(SMOKE_BUDGET) 'integration smoke tests' \
 		go test -C test -count=1 -v -p 1 -run '^TestSmoke' -parallel $(SCENARIOS_AT_ONCE) -timeout $(SMOKE_BUDGET) $(GO_TEST_FLAGS) \
-			./integration/... ./advanced/... ./migration/... ./agent/... ./pulls/...
+			./integration/... ./advanced/... ./migration/... ./agent/... ./pulls/... ./edge/...
 
 .PHONY: test-integration
 test-integration: build ## All integration tests, on planes
@@ -159,6 +160,11 @@ test-agent: build ## The agent of a node, on a plane, with a fake runtime and wi
 test-pulls: build ## ImagePullJobs, and images that are pulled before an update, on planes with simulated nodes
 	@$(STEP) -b $(PULLS_BUDGET) 'image pull tests' \
 		go test -C test -count=1 -v -skip '^TestSmoke' -timeout $(PULLS_BUDGET) $(GO_TEST_FLAGS) ./pulls/...
+
+.PHONY: test-edge
+test-edge: build ## Annotations of OpenYurt, on planes of 200 nodes that are cut and healed, beside both controllers
+	@$(STEP) -b $(EDGE_BUDGET) 'edge tests' \
+		go test -C test -count=1 -v -skip '^TestSmoke' -timeout $(EDGE_BUDGET) $(GO_TEST_FLAGS) ./edge/...
 
 .PHONY: test-scale
 test-scale: build ## What a plane promises about its size: 1,000 nodes Ready within 30 seconds

@@ -29,8 +29,11 @@ type observed struct {
 // for each change of the newest revision, is enough. A number never goes back but when somebody deletes the newest revision; the
 // other controller writes it anew.
 func (p *pass) observeHistory(ctx context.Context) (*fleet.Resolved, error) {
-	seen := p.w.Plain != nil && p.w.ObservedGeneration == p.w.Generation
 	owned, _ := p.c.Index.History(p.key)
+	if p.w.Plain == nil {
+		return p.state.history.observe(p.w, owned, true), nil // nothing is deleted: all that is left to do is to withdraw what pods say
+	}
+	seen := p.w.ObservedGeneration == p.w.Generation
 	if seen && p.state.observed.read != p.newest(owned) {
 		if err := p.readHistory(ctx); err != nil {
 			return p.state.history.observe(p.w, owned, false), err
