@@ -432,8 +432,9 @@ func TestWhatTheManagerGaveUpIsNotQuarrelledAbout(t *testing.T) {
 		})
 		s := w.after(10 * time.Minute)
 		expect(t, "in the end", of(s, "r.io/app", "v1"), "Failed v0 0% : node has not responded for a long time")
-		if !cancelled || w.writes != 1 {
-			t.Errorf("cancelled %v, %d writes", cancelled, w.writes)
+		// The second write says how the first round has ended, and nothing else.
+		if !cancelled || w.writes != 2 || s.FirstSyncStatus == nil {
+			t.Errorf("cancelled %v, %d writes, first round %+v", cancelled, w.writes, s.FirstSyncStatus)
 		}
 	})
 }

@@ -45,7 +45,32 @@ func statusOf(states []pull.State, before *v1beta1.NodeImageStatus) *v1beta1.Nod
 		of.Tags = append(of.Tags, tagStatusOf(s))
 		status.ImageStatuses[s.Image] = of
 	}
+	if status.FirstSyncStatus == nil {
+		status.FirstSyncStatus = firstSync(states, status.Failed)
+	}
 	return status
+}
+
+// firstSync is how the first round has ended; nil while it goes on, or before there was anything to pull.
+func firstSync(states []pull.State, failed int32) *v1beta1.SyncStatus {
+	last := time.Time{}
+	for i := range states {
+		s := &states[i]
+		if !s.Final() {
+			return nil
+		}
+		if s.Completed.After(last) {
+			last = s.Completed
+		}
+	}
+	if last.IsZero() {
+		return nil
+	}
+	sync := &v1beta1.SyncStatus{SyncAt: metav1.NewTime(last), Status: v1beta1.SyncStatusSucceeded}
+	if failed > 0 {
+		sync.Status, sync.Message = v1beta1.SyncStatusFailed, fmt.Sprintf("%d of %d images were given up", failed, len(states))
+	}
+	return sync
 }
 
 func tagStatusOf(s *pull.State) v1beta1.ImageTagStatus {

@@ -20,6 +20,7 @@ import (
 	"everynode.dev/everynode/api/kruise/v1beta1"
 	"everynode.dev/everynode/internal/controller/daemonset"
 	"everynode.dev/everynode/internal/controller/imagepull"
+	"everynode.dev/everynode/internal/controller/metrics"
 	"everynode.dev/everynode/internal/controller/nodeimage"
 	"everynode.dev/everynode/internal/controller/pullstore"
 	"everynode.dev/everynode/internal/features"
@@ -40,7 +41,8 @@ type pulls struct {
 	jobs   *imagepull.Controller
 	images *nodeimage.Controller
 
-	started atomic.Bool
+	// count counts image pulls, from when everything that there was has been seen.
+	count atomic.Pointer[func() (metrics.Pulls, error)]
 }
 
 // newPulls returns what is needed of image pulls. Their controllers belong to the dialect of OpenKruise, for its webhooks do; mayWrite is
@@ -51,6 +53,7 @@ func newPulls(l *leader, o *options, cfg *rest.Config, mayWrite func() bool) (*p
 		return nil, err
 	}
 	p := &pulls{store: store, watches: watches}
+	l.metrics.Pulls = p.numbers
 	if o.gates.Enabled(features.PreDownloadImageForDaemonSetUpdate) {
 		p.ahead = watches.PullJobs(store, func(set types.UID) { l.controller.PullsChanged(set) })
 	}
@@ -114,7 +117,8 @@ func (p *pulls) run(ctx context.Context) {
 		}
 		return
 	}
-	p.started.Store(true)
+	count := func() (metrics.Pulls, error) { return p.store.Numbers(ctx) }
+	p.count.Store(&count)
 	if p.ahead != nil {
 		p.ahead.Started()
 	}
@@ -127,9 +131,19 @@ func (p *pulls) run(ctx context.Context) {
 	<-ended
 }
 
+// numbers are the image pulls, once they are known.
+func (p *pulls) numbers() (metrics.Pulls, bool) {
+	count := p.count.Load()
+	if count == nil {
+		return metrics.Pulls{}, false
+	}
+	n, err := (*count)()
+	return n, err == nil
+}
+
 // catchUp waits until everything is seen that somebody else has written until now. What is read first later is new anyway.
 func (p *pulls) catchUp(ctx context.Context) error {
-	if !p.started.Load() {
+	if p.count.Load() == nil {
 		return nil
 	}
 	return p.store.CatchUp(ctx)

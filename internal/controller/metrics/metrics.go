@@ -37,6 +37,10 @@ const (
 	decideSeconds
 	writes
 	conflicts
+	pullJobs
+	pullJobNodes
+	pullNodes
+	pullImages
 )
 
 // Declared returns all metrics of the manager's own.
@@ -50,6 +54,10 @@ func Declared() []Declaration {
 		decideSeconds: {"everynode_decide_seconds", "histogram", "Time from taking a snapshot to having a plan.", []string{"dialect"}, false},
 		writes:        {"everynode_writes_total", "counter", "Writes sent to the API server, by verb and result (done, exists, gone, ended, refused, unclear).", []string{"verb", "result"}, false},
 		conflicts:     {"everynode_dialect_conflict", "gauge", "1 while a dialect writes nothing because another controller is at work.", []string{"dialect"}, false},
+		pullJobs:      {"everynode_pull_jobs", "gauge", "ImagePullJobs, by state: running or completed.", []string{"state"}, false},
+		pullJobNodes:  {"everynode_pull_job_nodes", "gauge", "Nodes of the ImagePullJobs that run, by the numbers of the status: desired, active, succeeded, failed.", []string{"number"}, false},
+		pullNodes:     {"everynode_pull_nodes", "gauge", "Nodes that pull an image now.", nil, false},
+		pullImages:    {"everynode_pull_images", "gauge", "Images that nodes were told to have, over all nodes, by phase: waiting, pulling, succeeded, failed.", []string{"phase"}, false},
 	}
 }
 
@@ -60,6 +68,9 @@ type Metrics struct {
 	decide   *prometheus.HistogramVec
 	writes   *prometheus.CounterVec
 	conflict *prometheus.GaugeVec
+
+	// Pulls counts image pulls; false where they are not known. It may be nil, and is to be set before the first Collect.
+	Pulls func() (Pulls, bool)
 
 	mu   sync.Mutex
 	last map[fleet.Key]outcome
@@ -142,6 +153,9 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.decide.Describe(ch)
 	m.writes.Describe(ch)
 	m.conflict.Describe(ch)
+	for _, d := range m.descs[pullJobs:] {
+		ch <- d
+	}
 }
 
 // Collect implements prometheus.Collector.
@@ -149,6 +163,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.decide.Collect(ch)
 	m.writes.Collect(ch)
 	m.conflict.Collect(ch)
+	m.collectPulls(ch)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	count := map[string]int{}
@@ -165,6 +180,38 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	for key, o := range sum {
 		m.collectSet(ch, key, &o)
+	}
+}
+
+// Pulls are the numbers of image pulls.
+type Pulls struct {
+	// Running and Completed are numbers of jobs; Desired, Active, Succeeded and Failed are those of the nodes of jobs that run.
+	Running, Completed, Desired, Active, Succeeded, Failed int
+	// Nodes is how many nodes pull.
+	Nodes int
+	// Waiting, Pulling, There and GivenUp are numbers of images on nodes.
+	Waiting, Pulling, There, GivenUp int
+}
+
+func (m *Metrics) collectPulls(ch chan<- prometheus.Metric) {
+	if m.Pulls == nil {
+		return
+	}
+	p, known := m.Pulls()
+	if !known {
+		return
+	}
+	gauge := func(metric, value int, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(m.descs[metric], prometheus.GaugeValue, float64(value), labels...)
+	}
+	gauge(pullJobs, p.Running, "running")
+	gauge(pullJobs, p.Completed, "completed")
+	for _, n := range []number{{"desired", p.Desired}, {"active", p.Active}, {"succeeded", p.Succeeded}, {"failed", p.Failed}} {
+		gauge(pullJobNodes, n.value, n.name)
+	}
+	gauge(pullNodes, p.Nodes)
+	for _, n := range []number{{"waiting", p.Waiting}, {"pulling", p.Pulling}, {"succeeded", p.There}, {"failed", p.GivenUp}} {
+		gauge(pullImages, n.value, n.name)
 	}
 }
 

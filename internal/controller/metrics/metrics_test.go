@@ -32,6 +32,9 @@ func filled(perSet bool) *Metrics {
 	m.Count("create", apply.Done)
 	m.Wrote("status", errors.New("broken pipe"))
 	m.Conflict("native", true)
+	m.Pulls = func() (Pulls, bool) {
+		return Pulls{Running: 2, Completed: 3, Desired: 30, Active: 4, Succeeded: 20, Failed: 6, Nodes: 3, Waiting: 1, Pulling: 5, There: 70, GivenUp: 8}, true
+	}
 	return m
 }
 
@@ -54,6 +57,26 @@ everynode_dialect_conflict{dialect="native"} 1
 	if err := testutil.CollectAndCompare(filled(false), strings.NewReader(want),
 		"everynode_sets", "everynode_set_budget_limit", "everynode_writes_total", "everynode_dialect_conflict"); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestImagePullsAreCounted(t *testing.T) {
+	want := `
+# HELP everynode_pull_jobs ImagePullJobs, by state: running or completed.
+# TYPE everynode_pull_jobs gauge
+everynode_pull_jobs{state="completed"} 3
+everynode_pull_jobs{state="running"} 2
+# HELP everynode_pull_nodes Nodes that pull an image now.
+# TYPE everynode_pull_nodes gauge
+everynode_pull_nodes 3
+`
+	m := filled(false)
+	if err := testutil.CollectAndCompare(m, strings.NewReader(want), "everynode_pull_jobs", "everynode_pull_nodes"); err != nil {
+		t.Error(err)
+	}
+	m.Pulls = func() (Pulls, bool) { return Pulls{}, false }
+	if got := testutil.CollectAndCount(m, "everynode_pull_jobs"); got != 0 {
+		t.Errorf("what is not known is sent as %d numbers", got)
 	}
 }
 

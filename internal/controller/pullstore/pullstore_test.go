@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/controller/metrics"
 	"everynode.dev/everynode/internal/imagepull"
 	"everynode.dev/everynode/internal/predownload"
 	"everynode.dev/everynode/internal/rollout"
@@ -147,6 +148,19 @@ func TestWhatAClusterLacks(t *testing.T) {
 		if got, err := New(c, c).Missing(t.Context()); got != want || err != nil {
 			t.Errorf("got %q, %v, want %q", got, err, want)
 		}
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	runs, ended := job("runs", "set"), job("ended", "set")
+	runs.Status = v1beta1.ImagePullJobStatus{Desired: 9, Active: 2, Succeeded: 4, Failed: 1}
+	ended.Status = v1beta1.ImagePullJobStatus{Desired: 100, CompletionTime: new(metav1.Unix(5, 0))}
+	one, two := image("one", runs, 5, v1beta1.ImagePhasePulling), image("two", runs, 5, v1beta1.ImagePhaseWaiting)
+	one.Status.Pulling, one.Status.Succeeded, two.Status.Waiting, two.Status.Failed = 2, 3, 1, 4
+	c := server(t, interceptor.Funcs{}, runs, ended, one, two)
+	want := metrics.Pulls{Running: 1, Completed: 1, Desired: 9, Active: 2, Succeeded: 4, Failed: 1, Nodes: 1, Waiting: 1, Pulling: 2, There: 3, GivenUp: 4}
+	if got, err := New(c, c).Numbers(t.Context()); got != want || err != nil {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 }
 
