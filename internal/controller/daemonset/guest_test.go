@@ -204,6 +204,37 @@ func TestAGuestSeesARollbackInTime(t *testing.T) {
 	}
 }
 
+// Before the other controller has seen a rollback, the newest revision is the one that is to go.
+func TestAGuestWaitsForTheOtherController(t *testing.T) {
+	e := newEdge(t, 4, "guest", rolling("100%"))
+	e.turn("n1", false)
+	e.clock.Step(time.Minute)
+	e.edit("img:v2")
+	e.roll()
+	e.edit("img:v1")
+	e.turn("n1", true)
+	e.forgetLog()
+	e.mustPass()
+	if deleted := e.wrote("delete"); len(deleted) > 0 {
+		t.Errorf("deleted %v: nobody has said yet which revision the template is", deleted)
+	}
+	e.roll()
+	if n := countOf(e.images(), "v1"); n != 4 {
+		t.Errorf("images %v", e.images())
+	}
+}
+
+// Reading the history from the API server itself is for a new template, and not for every pass.
+func TestAGuestReadsTheHistoryOnce(t *testing.T) {
+	e := newEdge(t, 10, "guest", rolling("1"))
+	e.edit("img:v2")
+	e.lists = 0
+	e.roll()
+	if n := countOf(e.images(), "v2"); n != 10 || e.lists != 1 {
+		t.Errorf("%d of 10 nodes are updated, and the history was read %d times", n, e.lists)
+	}
+}
+
 // The newest revision is deleted by somebody: until the other controller has written it anew nothing is deleted.
 func TestTheNewestRevisionIsDeleted(t *testing.T) {
 	e := newEdge(t, 3, "guest", rolling("100%"))

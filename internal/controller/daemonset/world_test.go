@@ -62,7 +62,9 @@ type world struct {
 	pods      map[string]*corev1.Pod
 	revisions map[string]*appsv1.ControllerRevision
 	log       []string
-	events    *record.FakeRecorder
+	// lists is how often the history was read from the API server itself.
+	lists  int
+	events *record.FakeRecorder
 }
 
 func newWorld(t *testing.T, nodes int, change func(ds *appsv1.DaemonSet)) *world {

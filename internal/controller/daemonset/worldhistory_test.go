@@ -79,6 +79,7 @@ func (f worldRevisions) Delete(_ context.Context, _, name string, _ types.UID) e
 func (f worldRevisions) List(_ context.Context, _ string, selector labels.Selector, each func(*appsv1.ControllerRevision)) error {
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
+	f.w.lists++
 	for _, r := range f.w.revisions {
 		if selector.Matches(labels.Set(r.Labels)) {
 			each(r.DeepCopy())
