@@ -15,6 +15,7 @@ import (
 func pages() []page {
 	return []page{
 		{"annotations.md", annotations},
+		{"openyurt.md", openyurtNames},
 		{"verdicts.md", verdicts},
 		{"flags.md", flags},
 		{"metrics.md", metricsPage},
@@ -25,12 +26,23 @@ func pages() []page {
 
 // annotations lists Everynode's own keys.
 func annotations(tree *arch.Tree) (string, error) {
-	groups, err := constants(tree, "api/everynode")
+	return namesIn(tree, "api/everynode", "# Annotations, labels and names\n\nThe keys and names that Everynode itself gives to things in a cluster.\n")
+}
+
+// openyurtNames lists what is taken over from OpenYurt.
+func openyurtNames(tree *arch.Tree) (string, error) {
+	return namesIn(tree, "api/openyurt", "# Annotations and conditions of OpenYurt\n\nWhat the dialect openyurt reads on DaemonSets of apps/v1, and what it "+
+		"writes on their pods. [What differs from OpenYurt](../differences-from-openyurt.md).\n")
+}
+
+// namesIn lists the constants of a package.
+func namesIn(tree *arch.Tree, dir, begins string) (string, error) {
+	groups, err := constants(tree, dir)
 	if err != nil {
 		return "", err
 	}
 	var b strings.Builder
-	b.WriteString("# Annotations, labels and names\n\nThe keys and names that Everynode itself gives to things in a cluster.\n")
+	b.WriteString(begins)
 	for _, g := range groups {
 		if len(g.constants) == 0 {
 			continue
@@ -40,7 +52,7 @@ func annotations(tree *arch.Tree) (string, error) {
 		}
 		for _, d := range g.constants {
 			if d.doc == "" {
-				return "", fmt.Errorf("api/everynode.%s has no comment: say in it what the reference shall say", d.name)
+				return "", fmt.Errorf("%s.%s has no comment: say in it what the reference shall say", dir, d.name)
 			}
 			fmt.Fprintf(&b, "\n### `%s`\n\n%s\n", d.value, sentence(d))
 		}

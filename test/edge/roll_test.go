@@ -45,23 +45,27 @@ func cutBeforeAndLongAfter(t *testing.T, c *harness.Cluster) {
 	judge(t, recorder, blameNothing)
 }
 
+// noticed is how many seconds a pod has to be ready for, so that a node that is cut with its new pod is found out before that pod is available.
+const noticed = 20
+
 // downAfterTheUpdate: every node is cut as soon as it has its new pod. When as many are charged as may be the roll stops; it goes on when
 // they heal.
 func downAfterTheUpdate(t *testing.T, c *harness.Cluster) {
 	s := c.Space(t, siteNodes)
-	s.Run(set, harness.WithOnDelete, rolls(fmt.Sprint(limit)))
+	s.Run(set, harness.WithOnDelete, harness.WithMinReady(noticed), rolls(fmt.Sprint(limit)))
 	recorder := s.Observe(set)
 	s.Update(set, harness.WithImage(harness.Image2))
 	down := cutEachNewPod(s, harness.Image2)
 	s.Wait("as many as may be are not ready", nodesAre(false, down))
 	witness(s)
-	if have := withImage(s.View(), harness.Image2); len(have) > len(down) {
-		t.Fatalf("%d nodes have the new version, and %d of them went down with it", len(have), len(down))
+	if have := withImage(s.View(), harness.Image2); len(have) != limit {
+		t.Fatalf("%d nodes have the new version, the budget is %d", len(have), limit)
 	}
 	report := judgeSoFar(t, recorder, blameDefault)
 	if report.MostBlamed < len(down) {
 		t.Errorf("%d nodes were blamed on the update, %d went down", report.MostBlamed, len(down))
 	}
+	s.Update(set, harness.WithMinReady(0))
 	heal(s, down)
 	s.WaitFor(patience, "the roll goes on to the end", runs(harness.Image2, s.Nodes), ready(siteNodes))
 	judge(t, recorder, blameDefault)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -44,21 +45,23 @@ const certain = 2 * time.Second
 // this roll touched them and within the window: when their old pod was deleted, or their new one created.
 //
 // What is not certain is not charged here: the controller may charge more.
-func (r *Recorder) JudgeEdge(rules EdgeRules) EdgeReport {
-	log := r.Log()
-	j := edgeJudge{world: newWorld(r.rules), rules: rules, touched: map[string]time.Time{}, down: map[string]time.Time{}}
+func JudgeEdge(log []Event, rules Rules, edge EdgeRules) EdgeReport {
+	j := edgeJudge{world: newWorld(rules), rules: edge, touched: map[string]time.Time{}, down: map[string]time.Time{}}
 	for _, event := range log {
-		j.play(event, event.Version > r.rules.From)
+		j.play(event, event.Version > rules.From)
 	}
 	return j.report
 }
+
+// JudgeEdge judges what was recorded so far.
+func (r *Recorder) JudgeEdge(rules EdgeRules) EdgeReport { return JudgeEdge(r.Log(), r.rules, rules) }
 
 type edgeJudge struct {
 	*world
 	rules EdgeRules
 	// touched is when this roll touched a node last, down since when a node has not been ready.
 	touched, down map[string]time.Time
-	generation    int64
+	template      *corev1.PodTemplateSpec
 	report        EdgeReport
 }
 
@@ -69,8 +72,8 @@ func (j *edgeJudge) play(event Event, judged bool) {
 	j.apply(event, judged)
 	j.settle(event.At, judged)
 	j.follow(event, judged && (deletes || event.Type == watch.Added))
-	if j.set != nil && j.set.Generation != j.generation {
-		j.generation = j.set.Generation
+	if j.set != nil && (j.template == nil || !equality.Semantic.DeepEqual(j.template, &j.set.Spec.Template)) {
+		j.template = &j.set.Spec.Template
 		clear(j.touched)
 	}
 	now := j.charged(event.At)
