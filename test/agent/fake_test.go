@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -269,7 +270,7 @@ const (
 	mostDisk   = 40_000_000
 )
 
-// The agent knows its own NodeImage and no other, so it stays small in a cluster of any size.
+// The agent knows its own NodeImage and the pods of its own node and no others, so it stays small in a cluster of any size.
 func TestAgentIsSmall(t *testing.T) {
 	program := filepath.Join(harness.BinDir(), agentProgram)
 	info, err := os.Stat(program)
@@ -280,7 +281,7 @@ func TestAgentIsSmall(t *testing.T) {
 		t.Errorf("the program is not static: it needs %s", needs)
 	}
 	crowd(t)
-	n := newNode(t, map[string]v1beta1.ImageSpec{"r.io/app": tags("v1", "v2", "v3")})
+	n := newNode(t, map[string]v1beta1.ImageSpec{"r.io/app": tags("v1", "v2", "v3")}, "--listen", freeAddress(t), "--state-dir", t.TempDir(), "--openyurt-api")
 	n.serve(fake.New())
 	n.begin()
 	n.await("r.io/app", "v3", v1beta1.ImagePhaseSucceeded, "")
@@ -291,17 +292,34 @@ func TestAgentIsSmall(t *testing.T) {
 	}
 }
 
-// crowd makes the NodeImages of many other nodes, which together are larger than the memory of an agent.
+// crowd makes the NodeImages of other nodes and pods on them. The ones and the others are larger than the memory of an agent.
 func crowd(t *testing.T) {
 	t.Helper()
-	const nodes, each = 80, 500 << 10
-	annotations := map[string]string{"note": strings.Repeat("x", each)}
+	const nodes, each, podsEach, ofPod = 20, 1200 << 10, 6, 230 << 10
+	large := &v1beta1.SandboxConfig{Annotations: map[string]string{"note": strings.Repeat("x", each)}}
+	pods := plane.client.CoreV1().Pods(metav1.NamespaceDefault)
 	for range nodes {
-		other := newNode(t, map[string]v1beta1.ImageSpec{"r.io/app": {Tags: tags("v1").Tags, SandboxConfig: &v1beta1.SandboxConfig{Annotations: annotations}}})
+		other := newNode(t, map[string]v1beta1.ImageSpec{"r.io/app": {Tags: tags("v1").Tags, SandboxConfig: large}})
 		t.Cleanup(func() {
 			_ = plane.images().Delete(context.WithoutCancel(t.Context()), other.name, metav1.DeleteOptions{})
 		})
+		for i := range podsEach {
+			pod := &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{
+					Name: fmt.Sprintf("%s-%d", other.name, i), Labels: map[string]string{"of": "crowd"},
+					Annotations: map[string]string{"note": strings.Repeat("x", ofPod)},
+				},
+				Spec: corev1.PodSpec{NodeName: other.name, Containers: []corev1.Container{{Name: "main", Image: "r.io/app:v1"}}},
+			}
+			if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
+	t.Cleanup(func() {
+		now := int64(0)
+		_ = pods.DeleteCollection(context.WithoutCancel(t.Context()), metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{LabelSelector: "of=crowd"})
+	})
 }
 
 // interpreter is what a program needs beside itself to be started; nothing when it is static.
