@@ -31,6 +31,7 @@ SCALE_BUDGET ?= 5m
 AGENT_BUDGET ?= 5m
 PULLS_BUDGET ?= 6m
 DEMO_BUDGET ?= 5m
+BENCH_IMAGES_BUDGET ?= 15m
 
 # How many scenarios of the Advanced DaemonSet play at a time.
 SCENARIOS_AT_ONCE ?= 10
@@ -125,7 +126,7 @@ test-localplane: ## Unit tests of localplane
 .PHONY: test-parity
 test-parity: ## The pure packages against upstream's own code, and the tests of the tests
 	@$(STEP) -b $(PARITY_BUDGET) 'parity tests' \
-		go test -C test -timeout $(PARITY_BUDGET) $(GO_TEST_FLAGS) ./parity/... ./observe/... ./harness/...
+		go test -C test -timeout $(PARITY_BUDGET) $(GO_TEST_FLAGS) ./parity/... ./observe/... ./harness/... ./report/...
 
 .PHONY: test-smoke
 test-smoke: build ## One smoke test of each integration suite, on a plane
@@ -165,6 +166,11 @@ test-pulls: build ## ImagePullJobs, and images that are pulled before an update,
 test-edge: build ## Annotations of OpenYurt, on planes of 200 nodes that are cut and healed, beside both controllers
 	@$(STEP) -b $(EDGE_BUDGET) 'edge tests' \
 		go test -C test -count=1 -v -skip '^TestSmoke' -timeout $(EDGE_BUDGET) $(GO_TEST_FLAGS) ./edge/...
+
+.PHONY: bench-images
+bench-images: build ## Measure what pulling images ahead gains, on 100 simulated nodes, and write it into docs/image-pulls.md
+	@$(STEP) -b $(BENCH_IMAGES_BUDGET) 'measurement of image pulls' \
+		go test -C test -count=1 -v -run '^TestMeasure$$' -timeout $(BENCH_IMAGES_BUDGET) $(GO_TEST_FLAGS) ./pulls/ -docs $(CURDIR)/docs
 
 .PHONY: test-scale
 test-scale: build ## What a plane promises about its size: 1,000 nodes Ready within 30 seconds

@@ -15,8 +15,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	toolswatch "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"everynode.dev/everynode/api/kruise/v1beta1"
@@ -38,15 +42,27 @@ type world struct {
 // newWorld starts a plane; args are for the manager.
 func newWorld(t *testing.T, nodes int, args ...string) *world {
 	t.Helper()
+	return newWorldWith(t, worldOptions{nodes: nodes, pull: pullTime, manager: args})
+}
+
+// worldOptions are what the planes of these tests differ in.
+type worldOptions struct {
+	nodes   int
+	pull    time.Duration // how long a simulated pull takes
+	manager []string      // further arguments of the manager
+}
+
+func newWorldWith(t *testing.T, o worldOptions) *world {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("SKIPPED: this starts a plane; run without -short (make test-pulls)")
 	}
 	profile := simkubelet.Realistic()
-	profile.ImagePull = pullTime
+	profile.ImagePull = o.pull
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	plane, err := localplane.Start(ctx, localplane.Options{
-		Dir: filepath.Join(t.TempDir(), "plane"), Nodes: nodes, Sim: &profile, Manager: localplane.Manager{Args: args},
+		Dir: filepath.Join(t.TempDir(), "plane"), Nodes: o.nodes, Sim: &profile, Manager: localplane.Manager{Args: o.manager},
 		Programs: localplane.Programs{
 			Localplane: filepath.Join(harness.BinDir(), "localplane"),
 			Manager:    filepath.Join(harness.BinDir(), "everynode-manager"),
@@ -72,7 +88,7 @@ func newWorld(t *testing.T, nodes int, args ...string) *world {
 		t.Fatal(err)
 	}
 	w := &world{t: t, plane: plane, WithWatch: c}
-	await(t, w, &v1beta1.NodeImageList{}, "a NodeImage for every node", func(l *v1beta1.NodeImageList) bool { return len(l.Items) == nodes })
+	await(t, w, &v1beta1.NodeImageList{}, "a NodeImage for every node", func(l *v1beta1.NodeImageList) bool { return len(l.Items) == o.nodes })
 	return w
 }
 
@@ -96,6 +112,51 @@ func await[L client.ObjectList](t *testing.T, w *world, list L, what string, ok 
 	}
 }
 
+// follow has see called with everything on a list, and with every event after that, until the returned function is called. A watch that
+// the API server ends, as it does when its reader falls behind, goes on where it ended; when one cannot, the test fails.
+func (w *world) follow(list client.ObjectList, see func(watch.Event), opts ...client.ListOption) (stop func()) {
+	w.t.Helper()
+	if err := w.List(w.t.Context(), list, opts...); err != nil {
+		w.t.Fatal(err)
+	}
+	from := func(o metav1.ListOptions) (watch.Interface, error) {
+		w.t.Logf("watching %T from version %s", list, o.ResourceVersion)
+		return w.Watch(w.t.Context(), list.DeepCopyObject().(client.ObjectList), append(slices.Clone(opts), &client.ListOptions{Raw: &o})...)
+	}
+	watching, err := toolswatch.NewRetryWatcherWithContext(w.t.Context(), list.GetResourceVersion(), &cache.ListWatch{WatchFunc: from})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = meta.EachListItem(list, func(obj runtime.Object) error {
+			see(watch.Event{Type: watch.Added, Object: obj})
+			return nil
+		})
+		for e := range watching.ResultChan() {
+			if e.Type == watch.Error {
+				w.t.Errorf("watching %T: %+v", list, e.Object)
+			} else if e.Type != watch.Bookmark {
+				see(e)
+			}
+		}
+		if !closed(stopped) && w.t.Context().Err() == nil {
+			w.t.Errorf("the watch of %T ended by itself", list)
+		}
+	}()
+	return sync.OnceFunc(func() { close(stopped); watching.Stop(); <-done })
+}
+
+func closed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // recorder watches NodeImages, and knows at how many nodes each image was being pulled at once.
 type recorder struct {
 	mu     sync.Mutex
@@ -107,20 +168,7 @@ type recorder struct {
 func (w *world) record() *recorder {
 	w.t.Helper()
 	r := &recorder{active: map[string][]string{}, most: map[string]int{}}
-	watching, err := w.Watch(w.t.Context(), &v1beta1.NodeImageList{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for e := range watching.ResultChan() {
-			if image, ok := e.Object.(*v1beta1.NodeImage); ok && e.Type != watch.Bookmark {
-				r.see(image)
-			}
-		}
-	}()
-	w.t.Cleanup(func() { watching.Stop(); <-done })
+	w.t.Cleanup(w.follow(&v1beta1.NodeImageList{}, func(e watch.Event) { r.see(e.Object.(*v1beta1.NodeImage)) }))
 	return r
 }
 

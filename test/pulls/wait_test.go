@@ -44,23 +44,8 @@ type witness struct {
 func (w *world) witnessOf(app, name, tag string) *witness {
 	w.t.Helper()
 	s := &witness{name: name, tag: tag, there: map[string]string{}, touched: map[string]string{}, deletedAt: map[string]time.Time{}, ready: map[string]bool{}, old: map[types.UID]bool{}}
-	pods, err := w.Watch(w.t.Context(), &corev1.PodList{}, client.InNamespace("default"), client.MatchingLabels{"app": app})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	images, err := w.Watch(w.t.Context(), &v1beta1.NodeImageList{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	var both sync.WaitGroup
-	for _, watching := range []watch.Interface{pods, images} {
-		both.Go(func() {
-			for e := range watching.ResultChan() {
-				s.see(e)
-			}
-		})
-	}
-	w.t.Cleanup(func() { pods.Stop(); images.Stop(); both.Wait() })
+	w.t.Cleanup(w.follow(&corev1.PodList{}, s.see, client.InNamespace("default"), client.MatchingLabels{"app": app}))
+	w.t.Cleanup(w.follow(&v1beta1.NodeImageList{}, s.see))
 	return s
 }
 

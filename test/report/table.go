@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import "strings"
+
+// Table is rows below a head. A row that is shorter than the head ends with empty cells.
+type Table struct {
+	Head []string
+	Rows [][]string
+	// Words is how many columns at the left hold words; what is right of them is numbers.
+	Words int
+}
+
+// Markdown is the table as a document shows it, numbers to the right.
+func (t Table) Markdown() string {
+	var b strings.Builder
+	line := func(cells []string) {
+		for i := range t.Head {
+			cell := ""
+			if i < len(cells) {
+				cell = strings.ReplaceAll(cells[i], "|", `\|`)
+			}
+			b.WriteString("| " + cell + " ")
+		}
+		b.WriteString("|\n")
+	}
+	line(t.Head)
+	for i := range t.Head {
+		if i < t.Words {
+			b.WriteString("|---")
+		} else {
+			b.WriteString("|--:")
+		}
+	}
+	b.WriteString("|\n")
+	for _, row := range t.Rows {
+		line(row)
+	}
+	return b.String()
+}
