@@ -64,6 +64,8 @@ type set struct {
 	cells []cell
 	// podCount is the number of pods in all cells, so that a Snapshot can allocate once.
 	podCount int
+	// announced is the number of pods that say whether there is a newer revision.
+	announced int
 	// unplaced are pods of the set that name no node at all.
 	unplaced podSet
 	// foreign are owned pods whose labels the selector does not match (any more): to be released.

@@ -102,6 +102,9 @@ func (x *Index) findAdoptable(s *set) {
 }
 
 func (x *Index) attach(s *set, p *podRecord) {
+	if p.announces() {
+		s.announced++
+	}
 	if p.nodeID < 0 {
 		s.unplaced[p.UID] = p
 	} else {
@@ -146,7 +149,13 @@ func (x *Index) detach(p *podRecord) {
 	}
 }
 
+// announces is whether the pod says if there is a newer revision.
+func (p *podRecord) announces() bool { return p.Facts != nil && p.Facts.Announced.Said }
+
 func (s *set) remove(p *podRecord) {
+	if p.announces() {
+		s.announced--
+	}
 	delete(s.unplaced, p.UID)
 	delete(s.foreign, p.UID)
 	delete(s.unsettled, p.UID)

@@ -172,17 +172,7 @@ func (x *Index) Announced(key Key) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	s := x.sets[key]
-	if s == nil {
-		return false
-	}
-	for id := range s.cells {
-		for p := s.cells[id].pods; p != nil; p = p.next {
-			if p.Facts != nil && p.Facts.Announced.Said {
-				return true
-			}
-		}
-	}
-	return false
+	return s != nil && s.announced > 0
 }
 
 // Block keeps pods from being created for the set on the node until then, for the reason given.

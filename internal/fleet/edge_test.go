@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+func TestWhenADeletionWasAskedFor(t *testing.T) {
+	at := metav1.NewTime(time.Unix(1000, 0))
+	grace := int64(30)
+	for name, c := range map[string]struct {
+		pod  corev1.Pod
+		want rollout.Time
+	}{
+		"not at all":         {corev1.Pod{}, 0},
+		"a grace period ago": {corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &at, DeletionGracePeriodSeconds: &grace}}, rollout.Time(970 * time.Second)},
+		"without one":        {corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &at}}, rollout.Time(1000 * time.Second)},
+	} {
+		if rec, _ := PodFrom(&c.pod); rec.DeletedAt != c.want {
+			t.Errorf("%s: %v, want %v", name, rec.DeletedAt, c.want)
+		}
+	}
+}
+
+// As long as the watch does not show a deletion of ours, it has the time at which it was sent; the API server's own counts more.
+func TestADeletionOfOursHasATime(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	key := f.set("ds")
+	p := f.put(pod("p", "a", "ds"))
+	at := func() rollout.Time { return f.snapshot(key).Nodes[0].Pods[0].DeletedAt }
+	f.x.Doom(p.UID, 500)
+	f.put(p)
+	if got := at(); got != 500 {
+		t.Errorf("deleted at %d, want 500", got)
+	}
+	p.Deleting, p.DeletedAt = true, 400
+	f.put(p)
+	if got := at(); got != 400 {
+		t.Errorf("deleted at %d, want 400", got)
+	}
+	f.x.Doom(p.UID, 500)
+	f.x.Spare(p.UID)
+	p.Deleting, p.DeletedAt = false, 0
+	f.put(p)
+	if got := at(); got != 0 {
+		t.Errorf("deleted at %d, but it is not", got)
+	}
+}
+
+func TestWhatPodsSay(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	key := f.set("ds")
+	says := func(name string, a dialect.Announced) Pod {
+		p := pod(name, "a", "ds")
+		p.Facts = &dialect.PodFacts{Announced: a}
+		return f.put(p)
+	}
+	want := map[string]rollout.Announced{
+		"newest":   {Said: true, Revision: 0},
+		"old":      {Said: true, Old: true, Revision: 0},
+		"unknown":  {Said: true, Revision: rollout.NoRevision},
+		"nameless": {Said: true, Old: true, Revision: rollout.NoRevision},
+		"silent":   {},
+	}
+	f.put(pod("silent", "a", "ds"))
+	if f.x.Announced(key) {
+		t.Error("no pod says anything")
+	}
+	says("newest", dialect.Announced{Said: true, Hash: "h1"})
+	says("old", dialect.Announced{Said: true, Old: true, Hash: "h1"})
+	says("unknown", dialect.Announced{Said: true, Hash: "h9"})
+	last := says("nameless", dialect.Announced{Said: true, Old: true})
+	for _, p := range f.snapshot(key).Nodes[0].Pods {
+		if p.Announced != want[p.Name] {
+			t.Errorf("%s says %+v, want %+v", p.Name, p.Announced, want[p.Name])
+		}
+	}
+	for _, name := range []string{"newest", "old", "unknown"} {
+		says(name, dialect.Announced{}) // withdrawn
+	}
+	if !f.x.Announced(key) {
+		t.Error("one pod still says something")
+	}
+	f.x.ForgetPod(last.UID)
+	if f.x.Announced(key) {
+		t.Error("the last pod that says anything is gone")
+	}
+}
+
+func TestObserve(t *testing.T) {
+	owned := func(numbers ...int64) []Revision {
+		all := []Revision{
+			{Name: "ds-a", Hash: "a", Template: template("one")}, {Name: "ds-b", Hash: "b", Template: template("two")}, {Name: "ds-c", Hash: "c", Template: template("one")},
+		}
+		for i := range numbers {
+			all[i].Number = numbers[i]
+		}
+		return all[:len(numbers)]
+	}
+	unreadable := owned(1, 2)
+	unreadable[1].Template = nil
+	for name, c := range map[string]struct {
+		owned      []Revision
+		seen       bool
+		want       int
+		duplicates int
+	}{
+		"the newest":                       {owned(1, 2), true, 1, 0},
+		"the template is not its business": {owned(1), true, 0, 0},
+		"the same data again":              {owned(1, 2, 3), true, 2, 1},
+		"not seen yet":                     {owned(1, 2), false, rollout.NoRevision, 0},
+		"none":                             {nil, true, rollout.NoRevision, 0},
+		"which is the newest?":             {owned(1, 3, 3), true, rollout.NoRevision, 0},
+		"data that cannot be read":         {unreadable, true, 1, 0},
+	} {
+		r := Observe(c.owned, c.seen)
+		if r.Current != c.want || len(r.Duplicates) != c.duplicates {
+			t.Errorf("%s: current %d, %d duplicates, want %d and %d", name, r.Current, len(r.Duplicates), c.want, c.duplicates)
+		}
+		// Nothing is made up for a guest: where it is not known what is wanted, nothing is.
+		h := r.History(&dialect.Workload{Template: template("three"), Set: rollout.Set{Guest: true}})
+		if h.Update != c.want || len(h.Revisions) != len(c.owned) {
+			t.Errorf("%s: history %+v", name, h)
+		}
+	}
+}
