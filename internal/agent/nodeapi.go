@@ -8,8 +8,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -25,14 +23,8 @@ import (
 	nodestore "everynode.dev/everynode/internal/agent/store"
 )
 
-// Bounds of the server of the node's API.
-const (
-	apiConnections  = 64
-	apiHeaderBytes  = 16 << 10
-	apiReadTimeout  = 10 * time.Second
-	apiWriteTimeout = 60 * time.Second // a request asks the API server several times
-	apiIdleTimeout  = 60 * time.Second
-)
+// apiConnections is how many clients there may be at once.
+const apiConnections = 64
 
 // tokenFile is the name of the token of the node in the directory of the agent.
 const tokenFile = "token"
@@ -88,10 +80,7 @@ func (n *nodeAPI) begin(ctx context.Context, o *options) (func(), error) {
 	if o.certificate != nil {
 		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{*o.certificate}, MinVersion: tls.VersionTLS12})
 	}
-	server := &http.Server{
-		Handler: n.api, ReadHeaderTimeout: apiReadTimeout, ReadTimeout: apiReadTimeout, WriteTimeout: apiWriteTimeout,
-		IdleTimeout: apiIdleTimeout, MaxHeaderBytes: apiHeaderBytes, ErrorLog: log.New(io.Discard, "", 0), // what clients get wrong is theirs
-	}
+	server := n.api.Server()
 	klog.InfoS("Serving the API of the node", "address", listener.Addr().String(), "tls", o.certificate != nil, "tokenFile", o.tokenPath(),
 		"openyurtRoutes", o.openYurt)
 	if o.openYurt {

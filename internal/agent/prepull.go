@@ -126,17 +126,17 @@ func (p *prepuller) step(ctx context.Context) error {
 // asksFor is the revision whose images a pod asks for, "" when it asks for none: the request has no reason yet, and is for the
 // revision that the pod is to have next.
 func asksFor(pod *corev1.Pod) (hash string, since int64) {
-	next := ""
+	next, asks, announced := "", false, false
 	for i := range pod.Status.Conditions {
 		switch c := &pod.Status.Conditions[i]; {
 		case c.Type == openyurt.PodImageReady && c.Status == corev1.ConditionFalse && c.Reason == "":
-			hash, _ = openyurt.ParseRevision(c.Message)
+			hash, asks = openyurt.ParseRevision(c.Message)
 			since = c.LastTransitionTime.Unix()
 		case c.Type == openyurt.PodNeedUpgrade:
-			next, _ = openyurt.ParseRevision(c.Message)
+			next, announced = openyurt.ParseRevision(c.Message)
 		}
 	}
-	if pod.DeletionTimestamp != nil || next != "" && next != hash {
+	if !asks || pod.DeletionTimestamp != nil || announced && next != hash {
 		return "", 0
 	}
 	return hash, since

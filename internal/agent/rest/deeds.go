@@ -97,12 +97,11 @@ func imagesOf(pod *corev1.Pod, next string) v2.Images {
 	if c == nil {
 		return v2.Images{State: v2.ImagesNotRequested}
 	}
-	of, _ := openyurt.ParseRevision(c.Message)
-	images := v2.Images{Revision: of}
+	images := v2.Images{Revision: revisionIn(c)}
 	switch {
 	case c.Status != corev1.ConditionTrue && c.Reason != "":
 		images.State, images.Message = v2.ImagesFailed, c.Message
-	case next != "" && of != next:
+	case next != "" && images.Revision != next:
 		images.State = v2.ImagesOutdated
 	case c.Status == corev1.ConditionTrue:
 		images.State = v2.ImagesReady

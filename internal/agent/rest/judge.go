@@ -83,8 +83,15 @@ func announced(pod *corev1.Pod) (next string, old, said bool) {
 	if c == nil {
 		return "", false, false
 	}
-	next, _ = openyurt.ParseRevision(c.Message)
-	return next, c.Status == corev1.ConditionTrue, true
+	return revisionIn(c), c.Status == corev1.ConditionTrue, true
+}
+
+// revisionIn is the revision that a condition names, "" when it names none.
+func revisionIn(c *corev1.PodCondition) string {
+	if hash, ok := openyurt.ParseRevision(c.Message); ok {
+		return hash
+	}
+	return ""
 }
 
 // next is the revision that a pod can be upgraded to, as far as it has a name; old is whether there is one.
@@ -124,7 +131,7 @@ func imagesReady(pod *corev1.Pod, next string) *refusal {
 	if c == nil {
 		return nil
 	}
-	if of, _ := openyurt.ParseRevision(c.Message); c.Status == corev1.ConditionTrue && of == next {
+	if c.Status == corev1.ConditionTrue && revisionIn(c) == next {
 		return nil
 	}
 	return &refusal{reason: v2.ReasonImagesNotReady, text: fmt.Sprintf("Pod: %v/%v image is not ready, reason: %s, message: %s",

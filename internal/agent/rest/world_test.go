@@ -89,7 +89,9 @@ func (w *world) begin(change func(o *Options)) {
 	}
 	change(&o)
 	w.api = New(o)
-	w.server = httptest.NewServer(w.api)
+	w.server = httptest.NewUnstartedServer(nil)
+	w.server.Config = w.api.Server()
+	w.server.Start()
 	w.t.Cleanup(func() {
 		w.server.Close()
 		_ = w.store.Close() // it may have been closed already
@@ -271,3 +273,11 @@ func ownedBy(apiVersion, kind string) change {
 }
 
 func ownedByNobody(pod *corev1.Pod) { pod.OwnerReferences = nil }
+
+// noDecisions is a disk without decisions, on which none can be kept.
+type noDecisions struct{}
+
+func (noDecisions) Decisions() ([]v2.Decision, error)                   { return nil, nil }
+func (noDecisions) Decision(types.NamespacedName) (*v2.Decision, error) { return nil, nil }
+func (noDecisions) Decide(v2.Decision) error                            { return errors.New("the disk is full") }
+func (noDecisions) Forget(v2.Decision) error                            { return errors.New("the disk is full") }
