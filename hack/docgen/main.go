@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"everynode.dev/everynode/internal/arch"
 )
@@ -50,7 +51,10 @@ func run(repository fs.FS, dir string) error {
 		if err != nil {
 			return fmt.Errorf("writing %s: %w", p.file, err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, p.file), []byte(notice+text), 0o644); err != nil {
+		if !strings.HasSuffix(p.file, ".json") { // which has no comments
+			text = notice + text
+		}
+		if err := os.WriteFile(filepath.Join(dir, p.file), []byte(text), 0o644); err != nil {
 			return err
 		}
 	}

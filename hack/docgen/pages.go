@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"everynode.dev/everynode/internal/agent/rest"
 	"everynode.dev/everynode/internal/arch"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -20,6 +21,7 @@ func pages() []page {
 		{"flags.md", flags},
 		{"metrics.md", metricsPage},
 		{"agent.md", agentPage},
+		{"node-api.json", func(*arch.Tree) (string, error) { return rest.OpenAPI(), nil }},
 		{"advanced-daemonset.md", advanced},
 	}
 }
