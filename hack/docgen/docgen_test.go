@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -105,6 +106,10 @@ func TestRunWritesEveryPageOfThisRepository(t *testing.T) {
 		data, err := os.ReadFile(filepath.Join(dir, p.file))
 		if err != nil {
 			t.Error(err)
+		} else if strings.HasSuffix(p.file, ".json") {
+			if !json.Valid(data) {
+				t.Errorf("%s is no JSON: %.80q", p.file, data)
+			}
 		} else if text, ok := strings.CutPrefix(string(data), notice); !ok || !strings.HasPrefix(text, "# ") {
 			t.Errorf("%s does not begin with the notice and a title: %.80q", p.file, data)
 		}

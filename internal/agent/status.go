@@ -5,6 +5,7 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,15 +20,12 @@ import (
 // longestMessage is how much of an error a status holds; some runtimes quote whole pages of a registry.
 const longestMessage = 1024
 
-// statusOf writes states down. What others keep in the status stays.
+// statusOf writes states down, but for those of pods, which the NodeImage has not asked for. What others keep in the status stays.
 func statusOf(states []pull.State, before *v1beta1.NodeImageStatus) *v1beta1.NodeImageStatus {
-	status := &v1beta1.NodeImageStatus{FirstSyncStatus: before.FirstSyncStatus}
+	states = slices.DeleteFunc(slices.Clone(states), func(s pull.State) bool { return s.Pod != "" })
+	status := &v1beta1.NodeImageStatus{Desired: int32(len(states)), FirstSyncStatus: before.FirstSyncStatus}
 	for i := range states {
 		s := &states[i]
-		if s.Pod != "" {
-			continue // the NodeImage has not asked for it
-		}
-		status.Desired++
 		switch s.Phase {
 		case pull.Succeeded:
 			status.Succeeded++
