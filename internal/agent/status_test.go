@@ -23,6 +23,11 @@ func TestFirstSync(t *testing.T) {
 	if status.FirstSyncStatus != nil {
 		t.Errorf("nothing was pulled, and it ended as %+v", status.FirstSyncStatus)
 	}
+	ofPod := at("1", pull.Succeeded, 5)
+	ofPod.Pod = "uid"
+	if status = statusOf([]pull.State{ofPod}, status); status.FirstSyncStatus != nil {
+		t.Errorf("only a pod has asked, and it ended as %+v", status.FirstSyncStatus)
+	}
 	for _, phase := range []pull.Phase{pull.Waiting, pull.Pulling} {
 		if status = statusOf([]pull.State{at("1", pull.Succeeded, 5), at("2", phase, 0)}, status); status.FirstSyncStatus != nil {
 			t.Errorf("in the middle it has ended as %+v", status.FirstSyncStatus)
