@@ -7,6 +7,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -281,10 +282,13 @@ func TestAgentIsSmall(t *testing.T) {
 		t.Errorf("the program is not static: it needs %s", needs)
 	}
 	crowd(t)
-	n := newNode(t, map[string]v1beta1.ImageSpec{"r.io/app": tags("v1", "v2", "v3")}, "--listen", freeAddress(t), "--state-dir", t.TempDir(), "--openyurt-api")
+	n := newAPINode(t)
+	n.edit(`{"spec":{"images":{"r.io/app":{"tags":[{"tag":"v1"},{"tag":"v2"},{"tag":"v3"}]}}}}`)
+	pod := newPod(t, newSet(t, "r.io/app:v2"), n.name)
 	n.serve(fake.New())
 	n.begin()
 	n.await("r.io/app", "v3", v1beta1.ImagePhaseSucceeded, "")
+	n.untilAnswer("GET", "/pods", http.StatusOK, pod.Name)
 	own, all := memory(t, n.agent.Process.Pid, "RssAnon:"), memory(t, n.agent.Process.Pid, "VmRSS:")
 	t.Logf("%d bytes on disk, %.1f MiB in memory, %.1f MiB with the mapped program", info.Size(), float64(own)/(1<<20), float64(all)/(1<<20))
 	if own > mostMemory {
