@@ -51,6 +51,7 @@ func play(t *testing.T, keeper harness.Controller) {
 	t.Run("BadImage", func(t *testing.T) { badImage(t, c) })
 	t.Run("OTA", func(t *testing.T) { tellsPods(t, c) })
 	t.Run("Values", func(t *testing.T) { values(t, c) })
+	t.Run("YurtManagerAtWork", func(t *testing.T) { yurtManagerAtWork(t, c) })
 }
 
 // site is a plane of its own.

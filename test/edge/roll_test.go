@@ -48,8 +48,8 @@ func cutBeforeAndLongAfter(t *testing.T, c *harness.Cluster) {
 // noticed is how many seconds a pod has to be ready for, so that a node that is cut with its new pod is found out before that pod is available.
 const noticed = 20
 
-// downAfterTheUpdate: every node is cut as soon as it has its new pod. When as many are charged as may be the roll stops; it goes on when
-// they heal.
+// downAfterTheUpdate: every node is cut as soon as it has its new pod. When as many are charged as may be the roll stops, also for a new
+// manager; it goes on when they heal.
 func downAfterTheUpdate(t *testing.T, c *harness.Cluster) {
 	s := c.Space(t, siteNodes)
 	s.Run(set, harness.WithOnDelete, harness.WithMinReady(noticed), rolls(fmt.Sprint(limit)))
@@ -57,6 +57,8 @@ func downAfterTheUpdate(t *testing.T, c *harness.Cluster) {
 	s.Update(set, harness.WithImage(harness.Image2))
 	down := cutEachNewPod(s, harness.Image2)
 	s.Wait("as many as may be are not ready", nodesAre(false, down))
+	c.Kill(t, harness.ManagerComponent) // the next one has nothing to go by but the objects
+	c.StartComponent(t, harness.ManagerComponent)
 	witness(s)
 	if have := withImage(s.View(), harness.Image2); len(have) != limit {
 		t.Fatalf("%d nodes have the new version, the budget is %d", len(have), limit)
