@@ -18,7 +18,7 @@ import (
 const (
 	// UpdateStrategy says how old pods are updated: AdvancedRollingUpdate or OTA, in upper or lower case.
 	UpdateStrategy = "apps.openyurt.io/update-strategy"
-	// MaxUnavailable is, with AdvancedRollingUpdate, at how many nodes the pod may be unavailable at once: a number from 1, or a percentage
+	// MaxUnavailable says at how many nodes the pod may be unavailable at once with AdvancedRollingUpdate: a number from 1, or a percentage
 	// from 1% to 100% of the nodes that should run the pod, rounded up. Without the annotation, or with an empty value, it is 10%.
 	MaxUnavailable = "apps.openyurt.io/max-unavailable"
 )
@@ -78,7 +78,7 @@ const (
 	// PodNeedUpgrade is True while there is a newer revision than the pod's, and False while there is none. The message names the newest
 	// revision.
 	PodNeedUpgrade corev1.PodConditionType = "PodNeedUpgrade"
-	// PodImageReady is there only after somebody has asked for the images of the newest revision to be pulled: False while they are not there,
+	// PodImageReady stands on a pod only after somebody has asked for the images of the newest revision to be pulled: False while they are not there,
 	// and then True. The message names the revision.
 	PodImageReady corev1.PodConditionType = "PodImageReady"
 )
