@@ -326,3 +326,45 @@ All times are in seconds.
 ![Time without a ready pod, for each node](images/image-pulls.svg)
 `, m.Nodes, m.Pull, m.Unavailable, m.Parallelism, m.Cores, m.table().Markdown())
 }
+
+// TestJudge: what a measurement is refused for, with rolls that are written here.
+func TestJudge(t *testing.T) {
+	const nodes = 4
+	made := func(images way, gap float64, had int, jobs map[string]bool) roll {
+		r := roll{Kind: "set", Images: images, jobs: jobs}
+		for i := range nodes {
+			r.Nodes = append(r.Nodes, nodeGap{Node: fmt.Sprint(i), Gap: gap, Ahead: i < had, Times: 1})
+		}
+		return r
+	}
+	owned := map[string]bool{"job": true}
+	flapping, lacking := made(asNeeded, 7, 0, nil), made(asNeeded, 7, 0, nil)
+	flapping.Nodes[1].Times, lacking.Nodes = 2, lacking.Nodes[1:]
+	for name, c := range map[string]struct {
+		roll    roll
+		refused bool
+	}{
+		"as needed":                  {made(asNeeded, 7, 0, nil), false},
+		"ahead":                      {made(ahead, 2, 2, owned), false},
+		"awaited":                    {made(awaited, 2, 4, owned), false},
+		"a node twice without":       {flapping, true},
+		"a node is lacking":          {lacking, true},
+		"ahead though not asked":     {made(asNeeded, 7, 1, nil), true},
+		"a job that nobody asked":    {made(asNeeded, 7, 0, owned), true},
+		"few ahead":                  {made(ahead, 2, 1, owned), true},
+		"one not awaited":            {made(awaited, 2, 3, owned), true},
+		"no job":                     {made(ahead, 2, 4, nil), true},
+		"a job of somebody else":     {made(ahead, 2, 4, map[string]bool{"job": false}), true},
+		"two jobs for one container": {made(ahead, 2, 4, map[string]bool{"job": true, "other": true}), true},
+	} {
+		if err := c.roll.judge(nodes); (err != nil) != c.refused {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for gap, refused := range map[float64]bool{3.4: false, 3.5: true, 9: true} {
+		m := &measurement{Rolls: []roll{made(asNeeded, 7, 0, nil), made(ahead, gap, 4, owned)}}
+		if err := m.judgeGain(); (err != nil) != refused {
+			t.Errorf("a median of %g s, and 7 s without: %v", gap, err)
+		}
+	}
+}
