@@ -5,7 +5,9 @@ package everynode
 // Annotations that go with those of OpenYurt on a DaemonSet of apps/v1.
 const (
 	// BlameWindow is how long after the old pod of a node was deleted, or its new pod was created, a node that stops being ready is taken for
-	// one that the new version has broken, and uses up the budget: a duration such as 10m or 90s. It goes with the update strategy
-	// AdvancedRollingUpdate. Nodes that were not ready before, or stop being ready later, use up nothing. Without the annotation it is 10m.
+	// one that the new version has broken, and uses up the budget: a duration such as 10m or 90s. It counts as long before the new pod was
+	// created as after, because the old one was deleted at a time that nothing tells any more. It goes with the update strategy
+	// AdvancedRollingUpdate. Nodes that the update has not touched, or that stop being ready later, use up nothing. Without the annotation
+	// it is 10m.
 	BlameWindow = Domain + "/blame-window"
 )

@@ -89,6 +89,10 @@ func advanced(r *base.Reader, w *dialect.Workload) {
 	}
 	w.Set.Strategy, w.Set.MaxUnavailable = rollout.RollingUpdate, quantity(limit)
 	w.Set.Unreachable = rollout.Unreachable{Skip: true, Blame: blame}
+	if w.Set.MaxReplacing == nil {
+		// When a site comes back, its nodes are ready before their pods are: all of them would be updated at once.
+		w.Set.MaxReplacing = new(w.Set.MaxUnavailable)
+	}
 }
 
 // quantity is a value of MaxUnavailable, which has been checked.

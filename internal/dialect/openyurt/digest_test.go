@@ -50,8 +50,10 @@ func daemonSet(t testing.TB, kind string, annotations map[string]string) map[str
 func TestDigest(t *testing.T) {
 	percent := func(n int) rollout.Quantity { return rollout.Quantity{Value: n, Percent: true} }
 	rolling := func(q rollout.Quantity, blame time.Duration) rollout.Set {
-		return rollout.Set{Strategy: rollout.RollingUpdate, MaxUnavailable: q, Unreachable: rollout.Unreachable{Skip: true, Blame: blame}}
+		return rollout.Set{Strategy: rollout.RollingUpdate, MaxUnavailable: q, MaxReplacing: &q, Unreachable: rollout.Unreachable{Skip: true, Blame: blame}}
 	}
+	capped := rolling(rollout.Quantity{Value: 3}, 10*time.Minute)
+	capped.MaxReplacing = &rollout.Quantity{Value: 1}
 	onDelete := rollout.Set{Strategy: rollout.OnDelete, MaxUnavailable: rollout.Quantity{Value: 1}}
 	ota := onDelete
 	ota.Announce = true
@@ -71,6 +73,7 @@ func TestDigest(t *testing.T) {
 		{"percent", "OnDelete", map[string]string{strategyKey: "AdvancedRollingUpdate", maxKey: "30%"}, rolling(percent(30), 10*time.Minute)},
 		{"number", "OnDelete", map[string]string{strategyKey: "AdvancedRollingUpdate", maxKey: "3"}, rolling(rollout.Quantity{Value: 3}, 10*time.Minute)},
 		{"blame", "OnDelete", map[string]string{strategyKey: "AdvancedRollingUpdate", blameKey: "5s"}, rolling(percent(10), 5*time.Second)},
+		{"a cap of its own", "OnDelete", map[string]string{strategyKey: "AdvancedRollingUpdate", maxKey: "3", "everynode.dev/max-replacing": "1"}, capped},
 		{"no blame", "OnDelete", map[string]string{strategyKey: "AdvancedRollingUpdate", blameKey: "0"}, rolling(percent(10), 0)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -78,7 +81,11 @@ func TestDigest(t *testing.T) {
 			if len(w.Problems) > 0 || !reflect.DeepEqual(w.Set, c.want) {
 				t.Errorf("got %+v with problems %v, want %+v", w.Set, w.Problems, c.want)
 			}
-			if asked := c.annotations[strategyKey] != ""; (w.Plain != nil) != asked || asked && !reflect.DeepEqual(*w.Plain, onDelete) {
+			plain := onDelete
+			if c.annotations["everynode.dev/max-replacing"] != "" {
+				plain.MaxReplacing = c.want.MaxReplacing
+			}
+			if asked := c.annotations[strategyKey] != ""; (w.Plain != nil) != asked || asked && !reflect.DeepEqual(*w.Plain, plain) {
 				t.Errorf("plain set %+v", w.Plain)
 			}
 		})
