@@ -179,7 +179,7 @@ func (d *decision) run() Plan {
 		d.active, d.waiting = nil, nil
 	case always && done == d.desired:
 	default:
-		d.begin()
+		plan.More = d.begin()
 		d.refresh()
 		plan.Status.Message = d.progress()
 	}
@@ -194,11 +194,17 @@ func (d *decision) run() Plan {
 	return plan
 }
 
-// begin starts as many nodes as there is room for: ready ones first, those in the given order before the others.
-func (d *decision) begin() {
+// mostBegun is how many nodes one decision begins at most, so that the status moves while a large job begins.
+const mostBegun = 100
+
+// begin starts as many nodes as there is room for: ready ones first, those in the given order before the others. It says whether there is
+// room for more than one decision begins.
+func (d *decision) begin() (more bool) {
 	free := d.parallelism() - len(d.active)
+	more = free > mostBegun
+	free = min(free, mostBegun)
 	if free <= 0 || d.in.Hold != "" || len(d.waiting) == 0 {
-		return
+		return false
 	}
 	rank := map[string]int{}
 	for i, name := range d.in.Order {
@@ -214,10 +220,13 @@ func (d *decision) begin() {
 			continue
 		}
 		free--
-		d.join(d.draft(n))
+		t := d.draft(n)
+		d.join(t)
+		t.edit.Begins = true
 		d.active = append(d.active, n)
 	}
 	d.waiting = still
+	return more && free == 0 && len(still) > 0
 }
 
 func truth(b bool) int {

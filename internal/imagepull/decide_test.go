@@ -259,6 +259,20 @@ func TestOneImageForSeveralJobs(t *testing.T) {
 	}
 }
 
+// TestALargeJobBeginsInSteps: the nodes begin a hundred at a time, and the status says so on the way.
+func TestALargeJobBeginsInSteps(t *testing.T) {
+	w := newWorld(t, 250)
+	job := w.addJob("job", "agent:2", 240, nil)
+	for _, want := range []struct {
+		active int32
+		more   bool
+	}{{100, true}, {200, true}, {240, false}, {240, false}} {
+		if plan := w.decide(job, nil); plan.Status.Active != want.active || plan.More != want.more {
+			t.Errorf("%d are active, more to come: %v; want %+v", plan.Status.Active, plan.More, want)
+		}
+	}
+}
+
 // TestALaterJobTakesNothingBack: what has ended for one job stays ended for it when another has the same image looked at anew.
 func TestALaterJobTakesNothingBack(t *testing.T) {
 	w := newWorld(t, 3)

@@ -44,10 +44,11 @@ type Options struct {
 	Order func(*v1beta1.ImagePullJob) []string
 }
 
-// workers is how many jobs are looked at at once; statusInterval is the shortest time between two status writes of a job that
+// workers is how many jobs are looked at at once, and writers how many NodeImages are changed at once for one of them; statusInterval is the shortest time between two status writes of a job that
 // runs; again is when a pass is repeated whose object has changed meanwhile.
 const (
 	workers        = 4
+	writers        = 8
 	statusInterval = 500 * time.Millisecond
 	again          = 100 * time.Millisecond
 )
@@ -203,15 +204,17 @@ func (c *Controller) Reconcile(ctx context.Context, key types.NamespacedName) (t
 	if plan.Delete {
 		return 0, c.Store.Delete(ctx, job)
 	}
-	if err := c.edit(ctx, plan.Edits); err != nil {
-		if pullstore.Moved(err) {
-			return again, nil
-		}
-		return 0, err
+	refused, moved, err := c.edit(ctx, plan.Edits)
+	if err != nil || moved && plan.Status.CompletionTime != nil {
+		return again, err
 	}
+	plan.Status.Active -= int32(refused)
 	wait, err := c.report(ctx, job, &plan)
-	if err != nil {
-		return 0, err
+	if err != nil || moved {
+		return again, err
+	}
+	if plan.More {
+		return time.Millisecond, nil
 	}
 	return soonest(wait, until(s.Now, plan.Wake)), nil
 }
@@ -259,21 +262,37 @@ func (c *Controller) snapshot(ctx context.Context, job *v1beta1.ImagePullJob) (*
 	return s, err
 }
 
-// edit makes all edits. One that fails does not keep the others from being made: they are of other nodes.
-func (c *Controller) edit(ctx context.Context, edits []imagepull.Edit) error {
-	var moved error
-	var errs []error
+// edit makes all edits, several at once: each has to pass the webhooks. One that fails does not keep the others from being made: they are
+// of other nodes. moved is whether a NodeImage has changed meanwhile, after which the pass is repeated, and refused on how many nodes
+// nothing has begun for that.
+func (c *Controller) edit(ctx context.Context, edits []imagepull.Edit) (refused int, moved bool, err error) {
+	results := make([]error, len(edits))
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range min(writers, len(edits)) {
+		wg.Go(func() {
+			for i := range next {
+				results[i] = c.Store.Edit(ctx, &edits[i])
+			}
+		})
+	}
 	for i := range edits {
-		if err := c.Store.Edit(ctx, &edits[i]); pullstore.Moved(err) {
-			moved = err
-		} else if err != nil {
-			errs = append(errs, err)
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	var errs []error
+	for i, result := range results {
+		if !pullstore.Moved(result) {
+			errs = append(errs, result)
+			continue
+		}
+		moved = true
+		if edits[i].Begins {
+			refused++
 		}
 	}
-	if len(errs) > 0 {
-		return errors.Join(errs...)
-	}
-	return moved
+	return refused, moved, errors.Join(errs...)
 }
 
 // report writes the status if it has changed, and then sends the events. While a job runs it does so at most once in

@@ -209,3 +209,26 @@ func TestSecretsThatAreNotGiven(t *testing.T) {
 		})
 	}
 }
+
+// TestANodeImageThatHasMoved: it is begun in the next pass, and what the others have begun is told at once.
+func TestANodeImageThatHasMoved(t *testing.T) {
+	job := newJob("jobs", "job", 3)
+	w := newWorld(t, append(append(append(node("n1"), node("n2")...), node("n3")...), job)...)
+	w.patchErr = func(name string) (error, bool) {
+		if name == "n2" {
+			return apierrors.NewConflict(schema.GroupResource{Resource: "nodeimages"}, name, errors.New("changed")), false
+		}
+		return nil, false
+	}
+	if after := w.mustPass(job); after != again {
+		t.Errorf("comes back after %v", after)
+	}
+	if got := read(w, job).Status; got.Active != 2 || got.Desired != 3 || w.begun() != 2 {
+		t.Errorf("told %+v, begun are %d", got, w.begun())
+	}
+	w.patchErr = nil
+	w.mustPass(job)
+	if got := read(w, job).Status; got.Active != 3 || w.begun() != 3 {
+		t.Errorf("then told %+v, begun are %d", got, w.begun())
+	}
+}
