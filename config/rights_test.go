@@ -30,7 +30,7 @@ type document struct {
 func documents(t *testing.T) []document {
 	t.Helper()
 	var all []document
-	for _, from := range []embed.FS{config.Install, config.Kruise, config.Agent} {
+	for _, from := range []embed.FS{config.Install, config.Kruise, config.OpenYurt, config.Agent} {
 		names, err := fs.Glob(from, "*/*.yaml")
 		if err != nil || len(names) == 0 {
 			t.Fatalf("found %q: %v", names, err)
@@ -58,7 +58,9 @@ func documents(t *testing.T) []document {
 }
 
 func names(rule *rbacv1.PolicyRule, group, resource, verb string) bool {
-	in := func(list []string, what string) bool { return slices.Contains(list, what) || slices.Contains(list, "*") }
+	in := func(list []string, what string) bool {
+		return slices.Contains(list, what) || slices.Contains(list, "*")
+	}
 	return in(rule.APIGroups, group) && in(rule.Resources, resource) && in(rule.Verbs, verb)
 }
 
