@@ -4,8 +4,11 @@ package localplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -14,6 +17,7 @@ import (
 	"everynode.dev/everynode/localplane/internal/control"
 	"everynode.dev/everynode/localplane/internal/home"
 	"everynode.dev/everynode/localplane/internal/nodes"
+	"everynode.dev/everynode/localplane/simkubelet"
 )
 
 // Plane is a running control plane: one that this process started, or one that it is attached to.
@@ -121,6 +125,59 @@ func (p *Plane) HealNode(ctx context.Context, name string) error {
 		return err
 	}
 	return p.explain(ctx, nodes.SetConnected(ctx, client, name, true))
+}
+
+// NodeAPI is where the API of a node is served, and the file with the token of the node's owner.
+type NodeAPI struct {
+	Address   string `json:"address"`
+	TokenFile string `json:"tokenFile"`
+}
+
+// ServeNodeAPI has the API of a node served at an address of this machine, such as 127.0.0.1:10267, or at any port that is free with
+// 127.0.0.1:0, and returns when it is. It stays so over restarts, until EndNodeAPI. A cut node serves its API too.
+func (p *Plane) ServeNodeAPI(ctx context.Context, name, listen string) (NodeAPI, error) {
+	if err := simkubelet.CheckAPIAddress(listen); err != nil {
+		return NodeAPI{}, usage("%v", err)
+	}
+	client, err := p.connect()
+	if err != nil {
+		return NodeAPI{}, err
+	}
+	if err := nodes.SetAPI(ctx, client, name, listen); err != nil {
+		return NodeAPI{}, p.explain(ctx, err)
+	}
+	api := NodeAPI{TokenFile: simkubelet.APITokenFile(p.home.NodeAPIs(), name)}
+	err = poll(ctx, apiTimeout, func(context.Context) (bool, error) {
+		address, err := simkubelet.ReadAPIAddress(p.home.NodeAPIs(), name, listen)
+		api.Address = address
+		return err == nil && address != "" && answers(address), err
+	})
+	if err != nil { // who does not get it does not want it later
+		return NodeAPI{}, errors.Join(fmt.Errorf("waiting for the API of node %s: %w", name, p.explain(ctx, err)), p.EndNodeAPI(ctx, name))
+	}
+	return api, nil
+}
+
+// apiTimeout is how long the component kwok may take to serve an API.
+const apiTimeout = 10 * time.Second
+
+// answers is whether somebody listens at an address.
+func answers(address string) bool {
+	conn, err := net.DialTimeout("tcp", address, time.Second)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close() // nothing was sent
+	return true
+}
+
+// EndNodeAPI undoes ServeNodeAPI.
+func (p *Plane) EndNodeAPI(ctx context.Context, name string) error {
+	client, err := p.connect()
+	if err != nil {
+		return err
+	}
+	return p.explain(ctx, nodes.SetAPI(ctx, client, name, ""))
 }
 
 // KillComponent ends a component with SIGKILL. It stays down until StartComponent.

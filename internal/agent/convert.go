@@ -3,9 +3,13 @@
 package agent
 
 import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/agent/kube"
 	"everynode.dev/everynode/internal/agent/pull"
 )
 
@@ -29,3 +33,31 @@ func StatusOf(states []pull.State, before *v1beta1.NodeImageStatus) *v1beta1.Nod
 func PatchOf(uid types.UID, before, after *v1beta1.NodeImageStatus) ([]byte, error) {
 	return patchOf(uid, before, after)
 }
+
+// LocalToken reads the token of the owner of a node, and makes one if there is none.
+func LocalToken(path string) (string, error) { return localToken(path) }
+
+// Ahead has the images pulled that the pods of a simulated node ask for.
+type Ahead struct{ p *prepuller }
+
+// NewAhead returns one for a node with these pods. ring is called when there is something else to pull.
+func NewAhead(client *kube.Client, pods func() ([]*corev1.Pod, bool, error), ring func()) *Ahead {
+	p := newPrepuller(client, ring)
+	p.pods = pods
+	return &Ahead{p}
+}
+
+// Run works until ctx ends.
+func (a *Ahead) Run(ctx context.Context) { a.p.run(ctx) }
+
+// Ring says that pods have changed.
+func (a *Ahead) Ring() { a.p.ring() }
+
+// Wants are the images that pods ask for.
+func (a *Ahead) Wants() []pull.Want {
+	wants, _ := a.p.wants()
+	return wants
+}
+
+// Decided is to be told how far the pulls are.
+func (a *Ahead) Decided(states []pull.State) { a.p.decided(states) }

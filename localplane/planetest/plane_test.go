@@ -42,6 +42,7 @@ func TestPlane(t *testing.T) {
 		{"image patched in place", f.inPlace},
 		{"images are reported", f.imagesReported},
 		{"node is cut and healed", f.cutAndHeal},
+		{"nodes serve their API", f.nodeAPI},
 		{"components are killed and started", f.killAndStart},
 		{"mistakes are told", f.mistakes},
 		{"second start is refused", func(t *testing.T) { f.secondStart(t, o) }},

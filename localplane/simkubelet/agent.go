@@ -46,7 +46,12 @@ type AgentInput struct {
 // Step lets the agent decide and act. It returns the status that the NodeImage is to have, and when to step again even if nothing
 // happens; zero for never.
 func (a *Agent) Step(in AgentInput) (*v1beta1.NodeImageStatus, time.Time) {
-	wants := agent.WantsOf(in.Image.Spec)
+	states, wake := a.StepFor(in, agent.WantsOf(in.Image.Spec))
+	return agent.StatusOf(states, &in.Image.Status), wake
+}
+
+// StepFor is Step for other wants than those of the NodeImage. It returns how far they are.
+func (a *Agent) StepFor(in AgentInput, wants []pull.Want) ([]pull.State, time.Time) {
 	facts := pull.Facts{Present: map[string]pull.Image{}, Runs: a.ended(in.Now)}
 	for i := range wants {
 		if ref := storeRef(wants[i].Key); in.Store.Has(ref, in.Now) {
@@ -64,7 +69,7 @@ func (a *Agent) Step(in AgentInput) (*v1beta1.NodeImageStatus, time.Time) {
 			wake = r.ends
 		}
 	}
-	return agent.StatusOf(a.memory.States, &in.Image.Status), wake
+	return a.memory.States, wake
 }
 
 // ended are all runs, for a decision; those that have ended are forgotten with it.

@@ -43,6 +43,8 @@ type Options struct {
 	Log     *slog.Logger
 	// Workers look at pods at the same time.
 	Workers int
+	// API is how the APIs of nodes are served; nil serves none.
+	API *APIOptions
 }
 
 // Kubelet is the kubelet of all connected nodes of a plane.
@@ -54,6 +56,7 @@ type Kubelet struct {
 
 	addresses *addresses
 	pulls     *pulls // nil without Dynamic and Agents
+	apis      *apis  // nil without API
 
 	// mu guards the maps; what is in them is guarded by itself.
 	mu         sync.Mutex
@@ -85,7 +88,14 @@ func New(o Options) (*Kubelet, error) {
 	if o.Dynamic != nil && o.Agents != nil {
 		k.pulls = newPulls(k, o.Dynamic)
 	}
-	return k, k.addHandlers()
+	if err := k.addHandlers(); err != nil {
+		return nil, err
+	}
+	if o.API == nil {
+		return k, nil
+	}
+	k.apis, err = newAPIs(k, *o.API)
+	return k, err
 }
 
 // dropManagedFields saves the memory of what nobody here reads.
@@ -140,6 +150,9 @@ func (k *Kubelet) Run(ctx context.Context, ready func()) error {
 	wg.Go(func() { k.reportImages(ctx) })
 	if k.pulls != nil {
 		wg.Go(func() { k.pulls.run(ctx, k.Workers) })
+	}
+	if k.apis != nil {
+		wg.Go(func() { k.apis.run(ctx) })
 	}
 	ready()
 	<-ctx.Done()

@@ -5,6 +5,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -47,7 +48,7 @@ type Store struct {
 
 	mu sync.Mutex
 	db *bbolt.DB
-	// kept is which version of each pod is on the disk.
+	// kept is which version of each pod is on the disk; nil until it is known that somebody has seen them.
 	kept map[string]string
 }
 
@@ -72,7 +73,7 @@ func (s *Store) reopen() error {
 	if err != nil {
 		return err
 	}
-	s.db, s.kept = db, map[string]string{}
+	s.db, s.kept = db, nil
 	node, err := s.readAbout()
 	switch {
 	case err != nil:
@@ -94,9 +95,11 @@ func (s *Store) reopen() error {
 // readAbout returns the node that the file is about, and reads which pods there are.
 func (s *Store) readAbout() (node string, err error) {
 	err = s.do(false, func(tx *bbolt.Tx) error {
-		if err := get(tx, bucketAbout, keyNode, &node); err != nil {
+		seen := false
+		if err := errors.Join(get(tx, bucketAbout, keyNode, &node), get(tx, bucketAbout, keySeen, &seen)); err != nil || !seen {
 			return err
 		}
+		s.kept = map[string]string{}
 		return each(tx, bucketPods, func(key string, pod *corev1.Pod) { s.kept[key] = version(pod) })
 	})
 	return node, err
@@ -153,6 +156,9 @@ func (s *Store) SavePods(pods []*corev1.Pod) error {
 	next := make(map[string]string, len(pods))
 	for _, pod := range pods {
 		next[podKey(pod)] = version(pod)
+	}
+	if s.kept != nil && maps.Equal(s.kept, next) {
+		return nil
 	}
 	err := s.attempt(true, func(tx *bbolt.Tx) error {
 		errs := []error{put(tx, bucketAbout, keySeen, true)}

@@ -74,7 +74,7 @@ func (a *app) nodesCommand() *cobra.Command {
 }
 
 func (a *app) nodeCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "node", Short: "Cut a node's network, or heal it", RunE: needsVerb, Args: cobra.ArbitraryArgs}
+	cmd := &cobra.Command{Use: "node", Short: "Cut a node's network, heal it, or serve its API", RunE: needsVerb, Args: cobra.ArbitraryArgs}
 	cmd.AddCommand(&cobra.Command{
 		Use: "cut NAME", Short: "Cut a node's network: it goes NotReady and its pods stop changing", Args: cobra.ExactArgs(1),
 		RunE: a.named(func(ctx context.Context, plane *localplane.Plane, name string) error {
@@ -93,7 +93,37 @@ func (a *app) nodeCommand() *cobra.Command {
 			a.say("healed %s", name)
 			return nil
 		}),
-	})
+	}, a.nodeAPICommand())
+	return cmd
+}
+
+func (a *app) nodeAPICommand() *cobra.Command {
+	listen, off := "", false
+	cmd := &cobra.Command{
+		Use: "api NAME", Short: "Serve the API of a node, as its agent does, and print where", Args: cobra.ExactArgs(1),
+		Long: "Serves the API of a node, as its agent does, and prints where it is and which file holds the token of the node's owner.\n" +
+			"It is served until --off, also while the node is cut, and over restarts of the plane. The routes of OpenYurt are open\n" +
+			"on a plane with the dialect openyurt.",
+		Example: "  localplane node api --listen 127.0.0.1:10267 node-0003\n  curl 127.0.0.1:10267/pods",
+		RunE: a.named(func(ctx context.Context, plane *localplane.Plane, name string) error {
+			if off {
+				if err := plane.EndNodeAPI(ctx, name); err != nil {
+					return err
+				}
+				a.say("%s serves no API any more", name)
+				return nil
+			}
+			api, err := plane.ServeNodeAPI(ctx, name, listen)
+			if err != nil {
+				return err
+			}
+			a.say("http://%s", api.Address)
+			a.say("token of the owner in %s", api.TokenFile)
+			return nil
+		}),
+	}
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "address of this machine to serve at; the port 0 is any that is free")
+	cmd.Flags().BoolVar(&off, "off", false, "serve it no more")
 	return cmd
 }
 

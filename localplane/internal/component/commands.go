@@ -23,6 +23,9 @@ const (
 // dialectKruise is the dialect that has webhooks.
 const dialectKruise = "kruise"
 
+// dialectOpenYurt is the dialect beside which nodes serve the routes of OpenYurt.
+const dialectOpenYurt = "openyurt"
+
 // Files in the PKI directory. A name without an extension stands for NAME.crt and NAME.key.
 const (
 	ClusterAuthority  = "ca"
@@ -172,6 +175,8 @@ func (c Component) withHealthz(in Inputs) Component {
 func kwok(in Inputs) Component {
 	ready := in.Home.ReadyFile(Kwok)
 	c := kubernetes(in, Kwok, TierKubernetes, append([]string{
+		"--node-api-dir=" + in.Home.NodeAPIs(),
+		fmt.Sprintf("--openyurt-api=%t", slices.Contains(in.Managers.Dialects, dialectOpenYurt)),
 		"--kubeconfig=" + in.KubeconfigFile(Kwok),
 		"--ready-file=" + ready,
 		"--node-lease-duration=" + in.Nodes.Lease.String(),

@@ -54,6 +54,9 @@ func (h Home) ReadyFile(component string) string { return h.path("run", componen
 // Socket is the control socket of the supervisor.
 func (h Home) Socket() string { return h.path("run", "control.sock") }
 
+// NodeAPIs is the directory in which nodes that serve their API have one each, with token, disk and address.
+func (h Home) NodeAPIs() string { return h.path("node-api") }
+
 func (h Home) lockFile() string  { return h.path("run", "lock") }
 func (h Home) stateFile() string { return h.path("state.json") }
 func (h Home) populated() string { return h.path("populated") }
@@ -63,7 +66,7 @@ func (h Home) path(elem ...string) string {
 
 // kept are the entries that make up a plane's state; run/ stays, it holds the lock.
 func (h Home) kept() []string {
-	return []string{h.PKI(), h.Etcd(), h.path("logs"), h.Kubeconfig(), h.stateFile(), h.populated()}
+	return []string{h.PKI(), h.Etcd(), h.path("logs"), h.Kubeconfig(), h.stateFile(), h.populated(), h.NodeAPIs()}
 }
 
 // Exists tells whether there is a plane's home here.

@@ -169,6 +169,21 @@ func SetConnected(ctx context.Context, client kubernetes.Interface, name string,
 	return explain(err, verb, name)
 }
 
+// SetAPI has the API of a node served at an address; with an empty one it is served no more.
+func SetAPI(ctx context.Context, client kubernetes.Interface, name, listen string) error {
+	const verb = "serving the API of"
+	value := any(nil)
+	if listen != "" {
+		value = listen
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{simkubelet.APIListenAnnotation: value}}})
+	if err != nil {
+		return fmt.Errorf("%s node %s: %w", verb, name, err)
+	}
+	_, err = client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return explain(err, verb, name)
+}
+
 func explain(err error, verb, name string) error {
 	switch {
 	case err == nil:

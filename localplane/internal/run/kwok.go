@@ -28,6 +28,8 @@ type kwokFlags struct {
 	nodeLease             time.Duration
 	qps                   float32
 	burst                 int
+	apiDir                string
+	openYurt              bool
 	profile               simkubelet.Profile
 }
 
@@ -47,13 +49,21 @@ func newKwokCommand() *cobra.Command {
 	fs.DurationVar(&f.nodeLease, "node-lease-duration", 0, "duration of a node's lease")
 	fs.Float32Var(&f.qps, "kube-api-qps", 0, "requests per second to the API server")
 	fs.IntVar(&f.burst, "kube-api-burst", 0, "requests to the API server at once")
+	fs.StringVar(&f.apiDir, "node-api-dir", "", "directory of the APIs of nodes; empty serves none")
+	fs.BoolVar(&f.openYurt, "openyurt-api", false, "serve the routes of OpenYurt too, as everynode-agent does with this flag")
 	f.profile.AddFlags(fs)
 	return cmd
 }
 
 // run simulates nodes and pods until ctx ends.
 func (f kwokFlags) run(ctx context.Context) error {
-	client, dynamicClient, agents, err := f.clients()
+	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("reading kubeconfig %s: %w", f.kubeconfig, err)
+	}
+	config.QPS, config.Burst = f.qps, f.burst
+	rest.AddUserAgent(config, component.Kwok)
+	client, dynamicClient, agents, err := f.clients(config)
 	if err != nil {
 		return err
 	}
@@ -64,6 +74,7 @@ func (f kwokFlags) run(ctx context.Context) error {
 	const workers = 48
 	kubelet, err := simkubelet.New(simkubelet.Options{
 		Client: client, Dynamic: dynamicClient, Agents: agents, Profile: f.profile, Clock: clock.RealClock{}, Log: log, Workers: workers,
+		API: f.api(config),
 	})
 	if err != nil {
 		return err
@@ -76,13 +87,15 @@ func (f kwokFlags) run(ctx context.Context) error {
 	})
 }
 
-func (f kwokFlags) clients() (kubernetes.Interface, dynamic.Interface, *simkubelet.Agents, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("reading kubeconfig %s: %w", f.kubeconfig, err)
+// api is how the APIs of nodes are served.
+func (f kwokFlags) api(config *rest.Config) *simkubelet.APIOptions {
+	if f.apiDir == "" {
+		return nil
 	}
-	config.QPS, config.Burst = f.qps, f.burst
-	rest.AddUserAgent(config, component.Kwok)
+	return &simkubelet.APIOptions{Dir: f.apiDir, Config: config, OpenYurt: f.openYurt}
+}
+
+func (f kwokFlags) clients(config *rest.Config) (kubernetes.Interface, dynamic.Interface, *simkubelet.Agents, error) {
 	dynamicClient, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("preparing a client: %w", err)
