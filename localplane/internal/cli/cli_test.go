@@ -44,6 +44,8 @@ func TestMistakesAndTheirExitCodes(t *testing.T) {
 		{"nodes grow 3", exitUsage, `"grow"`},
 		{"nodes add", exitUsage, "nodes add"},
 		{"node cut", exitUsage, "node cut"},
+		{"node api", exitUsage, "node api"},
+		{"node api node-0001", exitFailed, "localplane up --dir"},
 		{"component stop etcd", exitUsage, `"stop"`},
 		{"status -o yaml", exitUsage, "json"},
 		{"status", exitFailed, "localplane up --dir"},
