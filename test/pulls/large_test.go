@@ -18,32 +18,23 @@ const largeTime = 2 * time.Minute
 // columns are the numbers of a job, as kubectl get -w shows them.
 type columns struct{ total, active, succeeded, failed int32 }
 
-// follow collects what a watch shows of the jobs, until the test ends.
-func (w *world) follow() func() []columns {
+// columnsOf collects what a watch shows of the jobs, until the test ends.
+func (w *world) columnsOf() func() []columns {
 	w.t.Helper()
-	watching, err := w.Watch(w.t.Context(), &v1beta1.ImagePullJobList{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	var mu sync.Mutex
 	var seen []columns
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for e := range watching.ResultChan() {
-			job, ok := e.Object.(*v1beta1.ImagePullJob)
-			if !ok || e.Type == watch.Bookmark {
-				continue
-			}
-			now := columns{job.Status.Desired, job.Status.Active, job.Status.Succeeded, job.Status.Failed}
-			mu.Lock()
-			if len(seen) == 0 || seen[len(seen)-1] != now {
-				seen = append(seen, now)
-			}
-			mu.Unlock()
+	w.t.Cleanup(w.follow(&v1beta1.ImagePullJobList{}, func(e watch.Event) {
+		job, ok := e.Object.(*v1beta1.ImagePullJob)
+		if !ok {
+			return
 		}
-	}()
-	w.t.Cleanup(func() { watching.Stop(); <-done })
+		now := columns{job.Status.Desired, job.Status.Active, job.Status.Succeeded, job.Status.Failed}
+		mu.Lock()
+		defer mu.Unlock()
+		if len(seen) == 0 || seen[len(seen)-1] != now {
+			seen = append(seen, now)
+		}
+	}))
 	return func() []columns {
 		mu.Lock()
 		defer mu.Unlock()
@@ -55,7 +46,7 @@ func (w *world) follow() func() []columns {
 func TestJobOf1000(t *testing.T) {
 	const many = 1000
 	w := newWorld(t, many)
-	shown := w.follow()
+	shown := w.columnsOf()
 	began := time.Now()
 	w.start("large", "agent:2", many)
 	s := w.ended()["large"]
