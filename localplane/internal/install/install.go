@@ -152,7 +152,11 @@ func (i *Installer) apply(ctx context.Context, obj *unstructured.Unstructured) e
 	return waitEstablished(ctx, target, applied.GetName())
 }
 
-// keepClientConfig leaves a webhook that is there already reached as it is: that is the manager's to write.
+// nobody is where a webhook is reached before the manager has said where it listens. The Service of the manifests would be looked up
+// in the machine's DNS, and whatever answers there is not the plane.
+const nobody = "https://127.0.0.1:1/"
+
+// keepClientConfig leaves a webhook that is there already reached as it is: that is the manager's to write. A new one is reached at nobody's.
 func keepClientConfig(ctx context.Context, target dynamic.ResourceInterface, obj *unstructured.Unstructured) error {
 	if !strings.HasSuffix(obj.GetKind(), "WebhookConfiguration") {
 		return nil
@@ -160,6 +164,9 @@ func keepClientConfig(ctx context.Context, target dynamic.ResourceInterface, obj
 	found, err := target.Get(ctx, obj.GetName(), metav1.GetOptions{})
 	if err != nil {
 		if apierrors.IsNotFound(err) {
+			for _, w := range webhooks(obj) {
+				w["clientConfig"] = map[string]any{"url": nobody}
+			}
 			return nil
 		}
 		return err

@@ -70,7 +70,7 @@ func TestHowAWebhookIsReachedIsLeftToTheManager(t *testing.T) {
 		}}
 	}
 	for want, client := range map[string]dynamic.Interface{
-		"shipped": fake.NewSimpleDynamicClient(runtime.NewScheme()),
+		nobody:    fake.NewSimpleDynamicClient(runtime.NewScheme()),
 		"written": fake.NewSimpleDynamicClient(runtime.NewScheme(), configuration("written")),
 	} {
 		obj := configuration("shipped")
