@@ -50,6 +50,8 @@ type worldOptions struct {
 	nodes   int
 	pull    time.Duration // how long a simulated pull takes
 	manager []string      // further arguments of the manager
+	// dialects are those that it serves; nil are the usual ones.
+	dialects []string
 }
 
 func newWorldWith(t *testing.T, o worldOptions) *world {
@@ -62,7 +64,7 @@ func newWorldWith(t *testing.T, o worldOptions) *world {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	plane, err := localplane.Start(ctx, localplane.Options{
-		Dir: filepath.Join(t.TempDir(), "plane"), Nodes: o.nodes, Sim: &profile, Manager: localplane.Manager{Args: o.manager},
+		Dir: filepath.Join(t.TempDir(), "plane"), Nodes: o.nodes, Sim: &profile, Manager: localplane.Manager{Args: o.manager}, Dialects: o.dialects,
 		Programs: localplane.Programs{
 			Localplane: filepath.Join(harness.BinDir(), "localplane"),
 			Manager:    filepath.Join(harness.BinDir(), "everynode-manager"),

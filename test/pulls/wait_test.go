@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/localplane"
 )
 
 // The roll with waiting: its nodes, the one of them that cannot pull, and how long a node waits.
@@ -153,10 +154,19 @@ func waiting(apiVersion, name, rolling string, waits bool) *unstructured.Unstruc
 	return ds
 }
 
+// edge has a daemon set of apps/v1 updated as OpenYurt does it, as fast as it was to be.
+func edge(ds *unstructured.Unstructured) *unstructured.Unstructured {
+	annotations := ds.GetAnnotations()
+	annotations["apps.openyurt.io/update-strategy"], annotations["apps.openyurt.io/max-unavailable"] = "AdvancedRollingUpdate", "100%"
+	ds.SetAnnotations(annotations)
+	_ = unstructured.SetNestedMap(ds.Object, map[string]any{"type": "OnDelete"}, "spec", "updateStrategy")
+	return ds
+}
+
 // TestUpdatesWaitForImages: no old pod is touched before its node has the image, in whatever dialect and way; a set that does not ask for
 // that shows that it is seen when one is. One node cannot pull: it is reported, waits for as long as it was told, and keeps nobody else waiting.
 func TestUpdatesWaitForImages(t *testing.T) {
-	w := newWorld(t, waitNodes)
+	w := newWorldWith(t, worldOptions{nodes: waitNodes, pull: pullTime, dialects: localplane.Dialects()})
 	const kruise = "apps.kruise.io/v1beta1"
 	rolls := []struct {
 		ds       *unstructured.Unstructured
@@ -167,6 +177,7 @@ func TestUpdatesWaitForImages(t *testing.T) {
 		{waiting("apps/v1", "native", "", true), "2-missing-on-" + badNode, true, waitNodes - 1},
 		{waiting(kruise, "recreated", "Standard", true), "2", true, waitNodes},
 		{waiting(kruise, "in-place", "InPlaceIfPossible", true), "2", true, waitNodes},
+		{edge(waiting("apps/v1", "edge", "", true)), "2", true, waitNodes},
 		{waiting("apps/v1", "control", "", false), "2", false, waitNodes},
 	}
 	witnesses := make([]*witness, len(rolls))
