@@ -128,6 +128,8 @@ func TestImagesThatAPodAsksFor(t *testing.T) {
 		if got := fmt.Sprint(w.pulled()); strings.Count(got, "app:2") != 1 || strings.Count(got, "init:2") != 1 {
 			t.Errorf("pulled is %s", got)
 		}
+		w.puller.ring() // something else has changed
+		w.after(time.Minute)
 		if got := w.tells(); got != toldReady {
 			t.Errorf("told is %q", got)
 		}

@@ -46,7 +46,7 @@ func open(path string) (*bbolt.DB, error) {
 	if db == nil || err != nil {
 		return nil, openError(path, err)
 	}
-	err = guarded(func() error { return db.View(func(tx *bbolt.Tx) error { return check(path, tx) }) })
+	err = guarded(func() error { return db.View(check) })
 	if err == nil {
 		err = guarded(func() error { return db.Update(makeBuckets) })
 	}
@@ -73,14 +73,7 @@ func openError(path string, err error) error {
 }
 
 // check reads everything.
-func check(path string, tx *bbolt.Tx) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return fmt.Errorf("looking at the store: %w", err)
-	}
-	if info.Size() < tx.Size() {
-		return &damage{fmt.Errorf("the file has %d bytes, and says that it has at least %d", info.Size(), tx.Size())}
-	}
+func check(tx *bbolt.Tx) error {
 	return tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
 		return b.ForEach(func(k, v []byte) error {
 			if err := decode(v, &json.RawMessage{}); err != nil {
