@@ -4,7 +4,14 @@ package agent
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
+	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,4 +98,53 @@ func TestReach(t *testing.T) {
 		t.Error("without an answer it is connected")
 	}
 	step("whoever has gone away has spoilt nothing", 0, true, 1, nil)
+}
+
+// certificate writes a certificate for some names and its key.
+func certificate(t *testing.T, names ...string) (certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, name)
+		}
+	}
+	data, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, kind string, data []byte) string {
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: data}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	return write("cert.pem", "CERTIFICATE", data), write("key.pem", "PRIVATE KEY", private)
+}
+
+func TestHostsOfACertificate(t *testing.T) {
+	o := &options{node: "n", socket: "unix:///run/x", metricsAddress: "0", secretNamespace: "a", listen: "10.1.2.3:10267", stateDir: t.TempDir()}
+	o.certFile, o.keyFile = certificate(t, "node-1.example", "10.9.9.9", "fd00::1")
+	if err := o.complete(); err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]bool{
+		"127.0.0.1": true, "localhost": true, "10.1.2.3": true, "node-1.example": true, "NODE-1.example": true, "10.9.9.9": true, "fd00::1": true,
+		"node-2.example": false, "10.1.2.4": false, "fd00::2": false, "": false, "evil.example": false,
+	} {
+		if got := o.isHost(host); got != want {
+			t.Errorf("%q: %v", host, got)
+		}
+	}
 }
