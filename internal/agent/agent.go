@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/record"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register" // adds --logging-format json
 	"k8s.io/klog/v2"
@@ -64,7 +63,7 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	api, err := newNodeAPI(o, client, tellAt(recorder), c.ring)
+	api, err := newNodeAPI(o, client, &l.tell, c.ring)
 	if err != nil {
 		return err
 	}
@@ -91,11 +90,6 @@ func work(ctx context.Context, c *cluster, l *loop, read cache.InformerSynced) {
 	}
 	<-watched
 	klog.InfoS("Agent ends", "node", c.node)
-}
-
-// tellAt tells people of something at a pod.
-func tellAt(recorder record.EventRecorder) func(pod *corev1.Pod, kind, reason, message string) {
-	return func(pod *corev1.Pod, kind, reason, message string) { recorder.Event(pod, kind, reason, message) }
 }
 
 func (o *options) keyChain(c *cluster) (*keyChain, error) {

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"golang.org/x/net/netutil"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
 	"everynode.dev/everynode/internal/agent/kube"
@@ -46,7 +45,7 @@ type nodeCluster struct {
 }
 
 // newNodeAPI opens the store and reads the token; nothing is served yet. ring is called when there is something new to pull.
-func newNodeAPI(o *options, client *kube.Client, tell func(pod *corev1.Pod, kind, reason, message string), ring func()) (*nodeAPI, error) {
+func newNodeAPI(o *options, client *kube.Client, tell *teller, ring func()) (*nodeAPI, error) {
 	n := &nodeAPI{client: client}
 	var err error
 	n.disk, err = nodestore.Open(nodestore.Options{Directory: o.stateDir, Node: o.node, Say: func(m string) { klog.ErrorS(nil, m) }})
@@ -62,10 +61,10 @@ func newNodeAPI(o *options, client *kube.Client, tell func(pod *corev1.Pod, kind
 		return nil, errors.Join(err, n.disk.Close())
 	}
 	n.ahead.pods = n.pods.Pods
-	cluster := nodeCluster{client, &reach{probe: client.Answers, now: time.Now}}
+	cluster := nodeCluster{client, &reach{probe: client.Answers, now: time.Now, tell: tell.connected}}
 	n.api = rest.New(rest.Options{
 		Node: o.node, Pods: n.pods, Cluster: cluster, Decisions: n.disk, OpenYurt: o.openYurt, Token: token, Host: o.isHost,
-		Now: time.Now, Tell: tell,
+		Now: time.Now, Tell: tell.atPod, Answered: tell.answered,
 	})
 	return n, nil
 }

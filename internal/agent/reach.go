@@ -25,6 +25,8 @@ type reach struct {
 	// probe asks the API server.
 	probe func(ctx context.Context) error
 	now   func() time.Time
+	// tell, when not nil, is told every answer, and every silence.
+	tell func(connected bool)
 
 	// mu is held while one asks: the others wait for the same answer.
 	mu        sync.Mutex
@@ -47,6 +49,9 @@ func (r *reach) Connected(ctx context.Context) bool {
 		klog.InfoS("Whether the cluster can be reached", "connected", err == nil, "err", err)
 	}
 	r.connected = err == nil
+	if r.tell != nil {
+		r.tell(r.connected)
+	}
 	r.until = r.now().Add(badFor)
 	if r.connected {
 		r.until = r.now().Add(goodFor)

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,6 +30,8 @@ const (
 	metricRuntimeUp
 	metricFill
 	metricWrites
+	metricAnswers
+	metricConnected
 )
 
 // Declared returns all metrics of the agent's own.
@@ -40,6 +43,8 @@ func Declared() []Declaration {
 		metricRuntimeUp: {"everynode_agent_runtime_up", "gauge", "1 while the container runtime answers, 0 while it does not.", nil},
 		metricFill:      {"everynode_agent_image_fs_percent", "gauge", "How full the image file system was when it was looked at last.", nil},
 		metricWrites:    {"everynode_agent_status_writes_total", "counter", "Writes of the status, by result: done, failed.", []string{"result"}},
+		metricAnswers:   {"everynode_agent_api_answers_total", "counter", "Answers of the API of the node, by status code.", []string{"code"}},
+		metricConnected: {"everynode_agent_connected", "gauge", "1 if the API server answered when the API of the node asked it last, else 0; it asks only when somebody wants to know.", nil},
 	}
 }
 
@@ -52,6 +57,8 @@ type teller struct {
 	runtime  prometheus.Gauge
 	fill     prometheus.Gauge
 	writes   *prometheus.CounterVec
+	answers  *prometheus.CounterVec
+	online   prometheus.Gauge
 }
 
 func newTeller(recorder record.EventRecorder, registry prometheus.Registerer) teller {
@@ -70,10 +77,26 @@ func newTeller(recorder record.EventRecorder, registry prometheus.Registerer) te
 		runtime: prometheus.NewGauge(gauge(metricRuntimeUp)),
 		fill:    prometheus.NewGauge(gauge(metricFill)),
 		writes:  counter(metricWrites),
+		answers: counter(metricAnswers),
+		online:  prometheus.NewGauge(gauge(metricConnected)),
 	}
-	registry.MustRegister(t.images, t.pulls, t.seconds, t.runtime, t.fill, t.writes)
+	registry.MustRegister(t.images, t.pulls, t.seconds, t.runtime, t.fill, t.writes, t.answers, t.online)
 	return t
 }
+
+// answered is called after each answer of the API of the node.
+func (t *teller) answered(code int) { t.answers.WithLabelValues(strconv.Itoa(code)).Inc() }
+
+// connected is called after the API server was asked whether it answers.
+func (t *teller) connected(answers bool) {
+	t.online.Set(0)
+	if answers {
+		t.online.Set(1)
+	}
+}
+
+// atPod tells people of something at a pod.
+func (t *teller) atPod(pod *corev1.Pod, kind, reason, message string) { t.recorder.Event(pod, kind, reason, message) }
 
 // decided is called after each decision.
 func (t *teller) decided(states []pull.State, facts pull.Facts) {

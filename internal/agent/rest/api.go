@@ -77,6 +77,31 @@ func (a *API) routes() []route {
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if a.o.Answered == nil {
+		a.serve(w, r)
+		return
+	}
+	noted := &notedWriter{ResponseWriter: w, code: http.StatusOK}
+	a.serve(noted, r)
+	a.o.Answered(noted.code)
+}
+
+// notedWriter notes the code of an answer.
+type notedWriter struct {
+	http.ResponseWriter
+	code int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (n *notedWriter) WriteHeader(code int) {
+	n.code = code
+	n.ResponseWriter.WriteHeader(code)
+}
+
+// Unwrap lets the library find what is beneath.
+func (n *notedWriter) Unwrap() http.ResponseWriter { return n.ResponseWriter }
+
+func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	if p := a.gate.check(r); p != nil {
 		refuse(w, r, p)
 		return

@@ -64,6 +64,8 @@ type Options struct {
 	Now func() time.Time
 	// Tell tells people of something at a pod, as an event.
 	Tell func(pod *corev1.Pod, kind, reason, message string)
+	// Answered, when not nil, is called after each answer.
+	Answered func(code int)
 	// Limits bound what the API takes; the zero value is DefaultLimits.
 	Limits Limits
 }

@@ -5,6 +5,7 @@ package rest
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -128,6 +129,20 @@ func TestV2(t *testing.T) {
 				t.Errorf("deleted are %q", w.deleted)
 			}
 		})
+	}
+}
+
+func TestAnswersAreCounted(t *testing.T) {
+	w := newWorld(t, daemonPod("p"))
+	codes := map[int]int{}
+	w.begin(func(o *Options) { o.Answered = func(code int) { codes[code]++ } })
+	w.ask("GET", podPath, "")
+	w.ask("GET", "/pods", "")
+	w.ask("GET", "/v2/pods/default/q", "")
+	w.ask("POST", "/openyurt.io/v1/namespaces/default/pods/q/upgrade", "")
+	w.server.Close() // it waits for the handlers
+	if want := map[int]int{200: 2, 404: 1, 500: 1}; !maps.Equal(codes, want) {
+		t.Errorf("counted are %v, want %v", codes, want)
 	}
 }
 
