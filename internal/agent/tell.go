@@ -96,7 +96,9 @@ func (t *teller) connected(answers bool) {
 }
 
 // atPod tells people of something at a pod.
-func (t *teller) atPod(pod *corev1.Pod, kind, reason, message string) { t.recorder.Event(pod, kind, reason, message) }
+func (t *teller) atPod(pod *corev1.Pod, kind, reason, message string) {
+	t.recorder.Event(pod, kind, reason, message)
+}
 
 // decided is called after each decision.
 func (t *teller) decided(states []pull.State, facts pull.Facts) {
