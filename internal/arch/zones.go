@@ -186,7 +186,7 @@ func agentZones() []Zone {
 	}, {
 		Name:     "node store",
 		Packages: []string{"internal/agent/store"},
-		May:      []string{"std", "go.etcd.io/bbolt", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg/types", "./api/agent/v2"},
+		May:      []string{"std", "go.etcd.io/bbolt/...", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg/types", "./api/agent/v2"},
 		Reason:   "what is kept on a disk has to be readable without a cluster",
 		Deep:     noClient,
 	}, {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 )
 
 // lockTimeout is how long another process, such as the agent before, may hold on to the file.
@@ -64,7 +65,7 @@ func openError(path string, err error) error {
 	switch {
 	case errors.As(err, &broken):
 		return err
-	case errors.Is(err, bbolt.ErrTimeout):
+	case errors.Is(err, berrors.ErrTimeout):
 		return fmt.Errorf("opening %s: another process has held it for %v: end it, or give another directory", path, lockTimeout)
 	case errors.As(err, &pathError), errors.As(err, &number):
 		return fmt.Errorf("opening the store: %w", err)
