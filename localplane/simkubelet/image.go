@@ -21,7 +21,7 @@ var missingOn = regexp.MustCompile(`-missing-on-([a-z0-9.-]+)$`)
 
 // Pullable tells whether a node can pull the image.
 func Pullable(ref, node string) bool {
-	if at := missingOn.FindStringSubmatch(ref); at != nil && at[1] == node {
+	if at := missingOn.FindStringSubmatch(ref); len(at) == 2 && at[1] == node {
 		return false
 	}
 	return !strings.Contains(ref, "non-existent") && !strings.Contains(ref, "broken")

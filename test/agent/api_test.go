@@ -103,10 +103,10 @@ func (l *line) carry(near net.Conn) {
 		return
 	}
 	go func() {
-		io.Copy(far, near)
+		_, _ = io.Copy(far, near)
 		far.Close()
 	}()
-	io.Copy(near, far)
+	_, _ = io.Copy(near, far)
 	near.Close()
 }
 

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -97,7 +96,7 @@ func (j *edgeJudge) deletes(event Event) bool {
 	if !ok || !j.ours(pod) {
 		return false
 	}
-	old := j.pods[types.UID(pod.UID)]
+	old := j.pods[pod.UID]
 	return old != nil && old.DeletionTimestamp == nil && (pod.DeletionTimestamp != nil || event.Type == watch.Deleted)
 }
 

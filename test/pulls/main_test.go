@@ -121,13 +121,13 @@ func (w *world) follow(list client.ObjectList, see func(watch.Event), opts ...cl
 	if err := w.List(w.t.Context(), list, opts...); err != nil {
 		w.t.Fatal(err)
 	}
-	from := func(o metav1.ListOptions) (watch.Interface, error) {
+	from := func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
 		if o.ResourceVersion != list.GetResourceVersion() {
 			w.t.Logf("the watch of %T was ended, and goes on: what it tells may be a second late", list)
 		}
 		return w.Watch(w.t.Context(), list.DeepCopyObject().(client.ObjectList), append(slices.Clone(opts), &client.ListOptions{Raw: &o})...)
 	}
-	watching, err := toolswatch.NewRetryWatcherWithContext(w.t.Context(), list.GetResourceVersion(), &cache.ListWatch{WatchFunc: from})
+	watching, err := toolswatch.NewRetryWatcherWithContext(w.t.Context(), list.GetResourceVersion(), &cache.ListWatch{WatchFuncWithContext: from})
 	if err != nil {
 		w.t.Fatal(err)
 	}

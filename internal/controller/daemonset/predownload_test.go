@@ -89,8 +89,8 @@ func ahead(t *testing.T, spec string) (*advanced, *jobs) {
 }
 
 // marks are the revisions that carry a mark, as name=label.
-func (a *world) marks() (marked []string) {
-	for _, r := range a.revisions {
+func (w *world) marks() (marked []string) {
+	for _, r := range w.revisions {
 		for _, key := range []string{api.PredownloadCreated, api.PredownloadIgnored} {
 			if _, ok := r.Labels[key]; ok {
 				marked = append(marked, r.Name+"="+key)
