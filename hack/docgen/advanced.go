@@ -182,6 +182,8 @@ func events() []event {
 		event{base.ReasonFailedAdopt, "what the API server says when it refuses that the set takes over a pod"},
 		event{base.ReasonFailedRevision, "what the API server says when it refuses a write to the history; nothing is done before it allows it"},
 		event{base.ReasonInvalidSpec, "what in the specification cannot be honoured; nothing is done before it is mended"},
+		event{base.ReasonWaitingForImage, "the first nodes whose update waits for its images, once for each revision"},
+		event{base.ReasonImageWaitOver, "the nodes that are updated although their images are not there, because their time is over"},
 		event{base.ReasonIgnoredField, "which field has no effect, or another than was written; everything else is done"},
 		event{base.ReasonInvalidAnnotation, "which annotation cannot be read; everything else is done"},
 	)

@@ -87,7 +87,7 @@ func (k VerdictKind) waiting() [2]string {
 		WaitProgressive: {"wait-progressive", "the pod is missing; the partition does not allow to create it yet"},
 		WaitGrace:       {"wait-grace", "the old pod is not ready, and is changed in place when its grace period is over"},
 		WaitInPlace:     {"wait-in-place", "the pod has been changed in place; the node does not run the change yet"},
-		WaitImage:       {"wait-image", "the pod is old; the node has not pulled the images of the new one yet"},
+		WaitImage:       {"wait-image", "waiting for image: the pod is old, and the node has not pulled the images of the new one yet"},
 		WaitUnreachable: {"wait-unreachable", "the node is not ready; the update leaves it out until it is"},
 		WaitController:  {"wait-controller", "something is to be created, repaired or removed; that is up to the controller that keeps the pods"},
 		WaitOwner:       {"wait-owner", "the pod is old and says so; it is updated when the owner of the node says so"},

@@ -368,6 +368,9 @@ func (p *pass) apply(ctx context.Context, h *fleet.Resolved, s *rollout.Snapshot
 	if job.Ended {
 		plan.Wake = max(plan.Wake, timeOf(p.c.Clock.Now().Add(endedPause)))
 	}
+	if err == nil {
+		p.tellOfWaits(s, plan)
+	}
 	if p.w.Set.Guest {
 		return err
 	}

@@ -273,6 +273,10 @@ func TestUpdatesWaitForImages(t *testing.T) {
 	if len(j.all) != 1 || len(w.wrote("delete")) > 0 {
 		t.Fatalf("before any image is there the jobs are %v, and the writes %q", j.all, w.log)
 	}
+	const waiting = "Normal WaitingForImage Waiting for image on n1, n2, n3: the update of a node begins when it has the images of the new pod, or 1m0s after it was told to pull them."
+	if told := w.allEvents(); !strings.Contains(told, waiting) {
+		t.Errorf("told %s", told)
+	}
 	w.c.PullsChanged("set-uid")
 	j.there["n2"], j.ordered["n1"] = "img:v2", timeOf(w.clock.Now())
 	if after, err := w.c.Reconcile(t.Context(), w.key); err != nil || after <= 0 || after > 60*time.Second {
@@ -285,6 +289,10 @@ func TestUpdatesWaitForImages(t *testing.T) {
 	w.mustPass()
 	if gone := w.wrote("delete"); len(gone) != 2 {
 		t.Errorf("after its time, deleted %q", gone)
+	}
+	if told := w.allEvents(); strings.Count(told, "WaitingForImage") > 0 ||
+		strings.Count(told, "Warning ImageWaitOver Updating n1 without the images of the new pod: they are not there after 1m0s.") != 1 {
+		t.Errorf("told %s", told)
 	}
 	for _, name := range slices.Collect(maps.Keys(j.all)) { // a job that somebody deletes comes back, or the third node waits for ever
 		delete(j.all, name)

@@ -20,6 +20,12 @@ const (
 	ReasonNoImagePulls  = "ImagePullsNotServed"
 )
 
+// Reasons of events of our own about updates that wait for images.
+const (
+	ReasonWaitingForImage = "WaitingForImage"
+	ReasonImageWaitOver   = "ImageWaitOver" // an update begins without them
+)
+
 // Reasons of events on a DaemonSet, as the native controller has them; people's alerts know them.
 const (
 	ReasonSelectingAll       = "SelectingAll"

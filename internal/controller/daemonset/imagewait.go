@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"everynode.dev/everynode/internal/dialect/base"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Texts of what is told of updates that wait for images, with the nodes they are about.
+const (
+	textWaiting  = "Waiting for image on %s: the update of a node begins when it has the images of the new pod, or %v after it was told to pull them."
+	textWaitOver = "Updating %s without the images of the new pod: they are not there after %v."
+)
+
+// tellOfWaits tells, after the writes of a plan, that updates wait for images, once for each revision, and which do so no longer although the
+// images have not come: a person who sees a pod go then knows why it is gone for so long.
+func (p *pass) tellOfWaits(s *rollout.Snapshot, plan *rollout.Plan) {
+	var waiting, over []string
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		switch kind := plan.Verdicts[i].Kind; {
+		case !n.ImageWait:
+		case kind == rollout.WaitImage:
+			waiting = append(waiting, n.Name)
+		case n.ImageUntil != 0 && n.ImageUntil <= s.Now && kind.Acts():
+			over = append(over, n.Name)
+		}
+	}
+	timeout := p.w.PullAhead.Timeout
+	if id := fmt.Sprint(base.ReasonWaitingForImage, "/", s.Set.Update); len(waiting) > 0 && !p.state.told[id] {
+		p.state.told[id] = true
+		p.c.Events.Event(p.object(), corev1.EventTypeNormal, base.ReasonWaitingForImage, fmt.Sprintf(textWaiting, nodesNamed(waiting), timeout))
+	}
+	if len(over) > 0 {
+		p.c.Events.Event(p.object(), corev1.EventTypeWarning, base.ReasonImageWaitOver, fmt.Sprintf(textWaitOver, nodesNamed(over), timeout.Round(time.Second)))
+	}
+}
+
+// nodesNamed names the first of some nodes, and says how many more there are.
+func nodesNamed(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more nodes", strings.Join(names[:most], ", "), len(names)-most)
+}
