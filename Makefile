@@ -163,7 +163,7 @@ test-pulls: build ## ImagePullJobs, and images that are pulled before an update,
 		go test -C test -count=1 -v -skip '^TestSmoke' -timeout $(PULLS_BUDGET) $(GO_TEST_FLAGS) ./pulls/...
 
 .PHONY: test-edge
-test-edge: build ## Annotations of OpenYurt, on planes of 200 nodes that are cut and healed, beside both controllers
+test-edge: build ## The walk of docs/edge.md, and annotations of OpenYurt on planes of 200 nodes that are cut and healed, beside both controllers
 	@$(STEP) -b $(EDGE_BUDGET) 'edge tests' \
 		go test -C test -count=1 -v -skip '^TestSmoke' -timeout $(EDGE_BUDGET) $(GO_TEST_FLAGS) ./edge/...
 

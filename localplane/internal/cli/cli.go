@@ -137,11 +137,16 @@ func (a *app) attached(f func(context.Context, *localplane.Plane) error) func(*c
 	}
 }
 
-// named is attached with the name that is the only argument.
+// named is attached with each name that is an argument; the first error ends it.
 func (a *app) named(f func(context.Context, *localplane.Plane, string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		return a.attached(func(ctx context.Context, plane *localplane.Plane) error {
-			return f(ctx, plane, args[0])
+			for _, name := range args {
+				if err := f(ctx, plane, name); err != nil {
+					return err
+				}
+			}
+			return nil
 		})(cmd, nil)
 	}
 }

@@ -50,6 +50,8 @@ func TestMistakesAndTheirExitCodes(t *testing.T) {
 		{"status -o yaml", exitUsage, "json"},
 		{"status", exitFailed, "localplane up --dir"},
 		{"node cut node-0001", exitFailed, "localplane up --dir"},
+		{"node heal", exitUsage, "node heal"},
+		{"node heal node-0001 node-0002", exitFailed, "localplane up --dir"},
 		{"kubectl get nodes", exitFailed, "localplane up --dir"},
 		{"down", exitFailed, dir},
 	} {

@@ -76,7 +76,7 @@ func (a *app) nodesCommand() *cobra.Command {
 func (a *app) nodeCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "node", Short: "Cut a node's network, heal it, or serve its API", RunE: needsVerb, Args: cobra.ArbitraryArgs}
 	cmd.AddCommand(&cobra.Command{
-		Use: "cut NAME", Short: "Cut a node's network: it goes NotReady and its pods stop changing", Args: cobra.ExactArgs(1),
+		Use: "cut NAME...", Short: "Cut nodes off the network: they go NotReady and their pods stop changing", Args: cobra.MinimumNArgs(1),
 		RunE: a.named(func(ctx context.Context, plane *localplane.Plane, name string) error {
 			if err := plane.CutNode(ctx, name); err != nil {
 				return err
@@ -85,7 +85,7 @@ func (a *app) nodeCommand() *cobra.Command {
 			return nil
 		}),
 	}, &cobra.Command{
-		Use: "heal NAME", Short: "Undo a cut", Args: cobra.ExactArgs(1),
+		Use: "heal NAME...", Short: "Undo a cut", Args: cobra.MinimumNArgs(1),
 		RunE: a.named(func(ctx context.Context, plane *localplane.Plane, name string) error {
 			if err := plane.HealNode(ctx, name); err != nil {
 				return err
