@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -34,6 +35,25 @@ func TestTheTokenOfTheNode(t *testing.T) {
 	}
 	if other, err := localToken(filepath.Join(t.TempDir(), "token")); err != nil || other == made {
 		t.Errorf("another node has %q %v", other, err)
+	}
+}
+
+// Nobody ever finds a token that is not whole: neither an agent that begins at the same time, nor the one after a power cut.
+func TestTheTokenOfTheNodeIsWholeOrNotThere(t *testing.T) {
+	directory := t.TempDir()
+	tokens, errs := make([]string, 16), make([]error, 16)
+	agents := sync.WaitGroup{}
+	for i := range tokens {
+		agents.Go(func() { tokens[i], errs[i] = localToken(filepath.Join(directory, "token")) })
+	}
+	agents.Wait()
+	for i := range tokens {
+		if errs[i] != nil || tokens[i] != tokens[0] {
+			t.Errorf("one has %q, another %q %v", tokens[0], tokens[i], errs[i])
+		}
+	}
+	if files, err := os.ReadDir(directory); err != nil || len(files) != 1 {
+		t.Errorf("there are %v %v", files, err)
 	}
 }
 

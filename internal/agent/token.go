@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 )
@@ -18,19 +19,27 @@ const shortestToken = 16
 // localToken reads the token of the owner of the node, and makes one if there is none. A file that others can read is refused: what
 // they have read they still know after its mode was mended.
 func localToken(path string) (string, error) {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	switch {
-	case errors.Is(err, fs.ErrExist):
+	if _, err := os.Lstat(path); err == nil {
 		return readToken(path)
-	case err != nil:
+	}
+	err := makeToken(path)
+	if err != nil && !errors.Is(err, fs.ErrExist) { // another agent may have been faster
 		return "", fmt.Errorf("making the token of the node: %w", err)
 	}
-	token := rand.Text() + rand.Text()
-	_, err = file.WriteString(token + "\n")
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return "", errors.Join(fmt.Errorf("writing the token of the node: %w", err), os.Remove(path))
+	return readToken(path)
+}
+
+// makeToken makes a token under another name first: after a power cut it is whole or not there, so the agent begins again by itself.
+func makeToken(path string) error {
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // with the mode 0600
+	if err != nil {
+		return err
 	}
-	return token, nil
+	_, err = file.WriteString(rand.Text() + rand.Text() + "\n")
+	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
+		err = os.Link(file.Name(), path) // unlike a rename it replaces nothing
+	}
+	return errors.Join(err, os.Remove(file.Name()))
 }
 
 func readToken(path string) (string, error) {

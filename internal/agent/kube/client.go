@@ -35,6 +35,8 @@ const (
 // Client is a client of an API server. It may be used from several goroutines.
 type Client struct {
 	core, apps, kruise, authentication, authorization rest.Interface
+	// probe asks whether the API server answers, and does not wait until it is the turn of one more request.
+	probe rest.Interface
 }
 
 // New returns a client; nothing is asked yet.
@@ -66,7 +68,10 @@ func New(cfg *rest.Config) (*Client, error) {
 			return nil, err
 		}
 	}
-	return c, nil
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS, cfg.RateLimiter = -1, nil
+	c.probe, err = restClient(cfg, httpClient, scheme, corev1.SchemeGroupVersion)
+	return c, err
 }
 
 func restClient(cfg *rest.Config, client *http.Client, scheme *runtime.Scheme, gv schema.GroupVersion) (rest.Interface, error) {
@@ -81,7 +86,7 @@ func restClient(cfg *rest.Config, client *http.Client, scheme *runtime.Scheme, g
 
 // Answers asks whether the API server is ready to serve. That it does not want to tell us is an answer too.
 func (c *Client) Answers(ctx context.Context) error {
-	err := c.core.Get().AbsPath("/readyz").Do(ctx).Error()
+	err := c.probe.Get().AbsPath("/readyz").Do(ctx).Error()
 	if apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) {
 		return nil
 	}

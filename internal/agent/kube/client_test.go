@@ -3,13 +3,16 @@
 package kube
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +26,7 @@ import (
 type server struct {
 	t       *testing.T
 	answers map[string]string // by method and path
+	mu      sync.Mutex
 	asked   []string
 	client  *Client
 }
@@ -44,6 +48,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		s.t.Error(err)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.asked = append(s.asked, strings.TrimSpace(r.Method+" "+r.URL.RequestURI()+" "+string(body)))
 	w.Header().Set("Content-Type", "application/json")
 	answer, ok := s.answers[r.Method+" "+r.URL.Path]
@@ -198,5 +204,30 @@ func TestAnswers(t *testing.T) {
 	s.answers["GET /readyz"] = "ok"
 	if err := s.client.Answers(t.Context()); err != nil {
 		t.Errorf("a server that is ready: %v", err)
+	}
+}
+
+// Requests that wait for their turn here say nothing about whether the API server answers.
+func TestAnswersDoesNotWaitForOtherRequests(t *testing.T) {
+	s := newServer(t)
+	s.answers["GET /readyz"] = "ok"
+	ctx, cancel := context.WithCancel(t.Context())
+	others := sync.WaitGroup{}
+	defer others.Wait()
+	defer cancel()
+	began := make(chan struct{}, 100)
+	for range cap(began) {
+		others.Go(func() {
+			began <- struct{}{}
+			_ = s.client.DeletePod(ctx, types.NamespacedName{Namespace: "a", Name: "p"}, metav1.Preconditions{}) // it is cut off
+		})
+	}
+	for range cap(began) {
+		<-began
+	}
+	soon, end := context.WithTimeout(t.Context(), 5*time.Second)
+	defer end()
+	if err := s.client.Answers(soon); err != nil {
+		t.Error(err)
 	}
 }

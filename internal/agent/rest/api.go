@@ -3,6 +3,7 @@
 package rest
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -106,6 +107,9 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, p)
 		return
 	}
+	ctx, cancel := context.WithTimeout(r.Context(), workTimeout)
+	defer cancel()
+	r = r.WithContext(ctx)
 	r.Body = http.MaxBytesReader(w, r.Body, a.o.Limits.BodyBytes)
 	a.inner.ServeHTTP(w, r)
 }

@@ -23,6 +23,8 @@ const (
 	lookPending = 5 * time.Second
 	lookVoid    = time.Minute
 	spread      = 0.5
+	// lookTimeout is how long one look at one decision may take.
+	lookTimeout = 10 * time.Second
 )
 
 // keep is POST …/upgrade?when=connected: the decision is on the disk before the answer is sent.
@@ -169,7 +171,7 @@ func (a *API) CarryOut(ctx context.Context) time.Duration {
 		if ctx.Err() != nil || !a.o.Cluster.Connected(ctx) {
 			return lookPending
 		}
-		if err := a.carryOut(ctx, d); err != nil {
+		if err := a.carryOutSoon(ctx, d); err != nil {
 			klog.ErrorS(err, "A decision waits", "pod", d.Namespace+"/"+d.Name, "revision", d.Revision)
 			again = lookPending
 		} else if again == 0 {
@@ -177,6 +179,13 @@ func (a *API) CarryOut(ctx context.Context) time.Duration {
 		}
 	}
 	return again
+}
+
+// carryOutSoon is carryOut that gives up: an API server that never answers must not hold up who decides anew.
+func (a *API) carryOutSoon(ctx context.Context, d v2.Decision) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	return a.carryOut(ctx, d)
 }
 
 // carryOut looks at one decision. It is forgotten after the pod was deleted, so a crash in between has it looked at once more: by
@@ -200,8 +209,8 @@ func (a *API) carryOut(ctx context.Context, d v2.Decision) error {
 		return nil
 	}
 	next, err := a.examine(ctx, pod)
-	if refused := firstOf(agree(pod, next, v2.Precondition{Revision: d.Revision})); err == nil && refused != nil {
-		err = refused
+	if refused := agree(pod, next, v2.Precondition{Revision: d.Revision}); refused != nil && (err == nil || next != "") {
+		err = refused // before whatever there is to say of images: those of another revision are not waited for
 	}
 	if refused := (*refusal)(nil); errors.As(err, &refused) {
 		return a.settle(pod, d, refused)

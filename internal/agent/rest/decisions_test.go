@@ -113,6 +113,10 @@ func TestDecisionsThatAreVoid(t *testing.T) {
 		want   string
 	}{
 		{"there is a newer revision", needUpgrade(corev1.ConditionTrue, "controllerrevision: r3"), "the next revision of the pod is r3 now"},
+		{"there is a newer revision, and images of the one before are asked for", func(pod *corev1.Pod) {
+			imageReady(corev1.ConditionFalse, "", "controllerrevision: r2")(pod)
+			needUpgrade(corev1.ConditionTrue, "controllerrevision: r3")(pod)
+		}, "the next revision of the pod is r3 now"},
 		{"the template was rolled back", needUpgrade(corev1.ConditionFalse, "controllerrevision: r1"), "update status is False"},
 		{"the images have failed", imageReady(corev1.ConditionFalse, "PullImageFail", "pull image job x failed"), "image is not ready, reason: PullImageFail"},
 		{"it belongs to nobody any more", ownedByNobody, "Pod has no owner references"},

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/klog/v2"
@@ -64,8 +65,8 @@ func (a *API) oldPod(w http.ResponseWriter, r *http.Request) *corev1.Pod {
 		return nil
 	}
 	name := podName(r)
-	if err := validName(name); err != nil {
-		fail(w, http.StatusBadRequest, fmt.Sprintf(oldGetFailed, err))
+	if validName(name) != nil { // nothing has such a name
+		fail(w, http.StatusInternalServerError, fmt.Sprintf(oldGetFailed, apierrors.NewNotFound(corev1.Resource("pods"), name.Name)))
 		return nil
 	}
 	pod, err := a.o.Cluster.Pod(r.Context(), name)

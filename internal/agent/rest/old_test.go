@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,6 +59,8 @@ func TestOldRoutes(t *testing.T) {
 		{"upgrade with the images of another revision", upgradePath, daemonPod("p", imageReady(True, openyurt.PullImageSuccess, "controllerrevision: r0")), nil,
 			403, "Pre check update pod failed, Failed to check pod default/p image ready, error: " +
 				"Pod: default/p image is not ready, reason: PullImageSuccess, message: controllerrevision: r0"},
+		{"upgrade of a pod whose name is none", strings.Replace(upgradePath, "/p/", "/P/", 1), nil, nil, 500, `Get pod failed, pods "P" not found`},
+		{"imagepull of a pod whose name is none", strings.Replace(pullPath, "/p/", "/p%20%0A/", 1), nil, nil, 500, "Get pod failed, pods \"p \\n\" not found"},
 		{"upgrade of a pod of nobody", upgradePath, daemonPod("p", ownedByNobody), nil, 400, "Pod has no owner references"},
 		{"upgrade of a pod of a ReplicaSet", upgradePath, daemonPod("p", ownedBy("apps/v1", "ReplicaSet")), nil,
 			400, "Not support ota upgrade pod type ReplicaSet"},

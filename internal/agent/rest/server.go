@@ -13,8 +13,10 @@ import (
 const (
 	headerBytes  = 16 << 10
 	readTimeout  = 10 * time.Second
-	writeTimeout = time.Minute // a request asks the API server several times
+	writeTimeout = time.Minute
 	idleTimeout  = time.Minute
+	// workTimeout is how long all may take that a request asks of the API server; the rest of writeTimeout is for the answer.
+	workTimeout = 30 * time.Second
 )
 
 // Server returns a server of the API, bounded in what a client can make it hold. All that comes reaches the gate.

@@ -187,11 +187,12 @@ func (a *API) postUpgrade(w http.ResponseWriter, r *http.Request, name types.Nam
 	if p := read(r, &want); p != nil {
 		return p
 	}
-	switch when := r.URL.Query(); {
-	case when.Get("when") == v2.WhenConnected:
+	switch r.URL.RawQuery {
+	case "when=" + v2.WhenConnected:
 		return a.keep(w, r, name, want)
-	case when.Has("when"):
-		return &problem{code: http.StatusBadRequest, message: fmt.Sprintf("?when=%s is unknown: leave it out, or write %s", when.Get("when"), v2.WhenConnected)}
+	case "":
+	default: // whoever means to have an upgrade kept must not get one now
+		return &problem{code: http.StatusBadRequest, message: fmt.Sprintf("?%s is unknown: leave it out, or write ?when=%s", r.URL.RawQuery, v2.WhenConnected)}
 	}
 	pod, p := a.live(r.Context(), name)
 	if p != nil {
