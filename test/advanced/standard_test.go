@@ -27,6 +27,7 @@ func standardScenarios() []scenario {
 		{"max-surge-percent-rounded-up", 5, false, budget("maxSurge: 30%, maxUnavailable: 0", 0, 2)},
 		{"min-ready-seconds", 2, false, minReady},
 		{"on-delete", 3, false, onDelete},
+		{"on-delete-by-the-owner-of-a-node", 3, false, byOwner},
 		{"burst-of-one", 4, false, func(s *stage) { s.run("spec: {burstReplicas: 1}", rolling("maxUnavailable: 100%")); s.roll(two) }},
 		{"burst-percent-of-few-nodes", 3, false, func(s *stage) { s.run("spec: {burstReplicas: 10%}"); s.roll(two) }},
 		{"broken-image-keeps-to-the-budget", 4, false, brokenImage},
