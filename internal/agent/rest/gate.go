@@ -34,11 +34,11 @@ func (g *gate) check(r *http.Request) *problem {
 	if !g.host(hostOf(r.Host)) {
 		return &problem{code: http.StatusMisdirectedRequest, message: "the Host header does not name this node: use the address that the agent listens on"}
 	}
-	if !g.requests.AllowN(g.now(), 1) || isChange(r) && !g.changes.AllowN(g.now(), 1) {
-		return tooMany()
-	}
 	if err := g.origin.Check(r); err != nil {
 		return &problem{code: http.StatusForbidden, message: "a page of another origin may change nothing here"}
+	}
+	if !g.requests.AllowN(g.now(), 1) || isChange(r) && !g.changes.AllowN(g.now(), 1) {
+		return tooMany()
 	}
 	// Only whole paths are taken, so that nobody is sent on to another one.
 	if p := r.URL.Path; p == "" || p[0] != '/' || p != path.Clean(p) || r.Method == http.MethodConnect {

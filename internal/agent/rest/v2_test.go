@@ -289,3 +289,17 @@ func TestPace(t *testing.T) {
 	check("questions about tokens", served(10, "GET", podPath, "Authorization", "Bearer ann's"), 2)
 	check("the token of the node beside them", served(5, "GET", podPath), 5)
 }
+
+// A page in a browser on the node cannot use up the changes that the owner may make.
+func TestPagesOfOtherOriginsDoNotKeepTheOwnerOut(t *testing.T) {
+	w := newWorld(t, daemonPod("p"))
+	w.begin(func(o *Options) { o.Limits.Changes = 1 })
+	for range 5 {
+		if got := w.ask("POST", deedPath, "", "Origin", "https://evil.example"); got.code != 403 {
+			t.Errorf("the page is answered %+v", got)
+		}
+	}
+	if got := w.ask("POST", deedPath, ""); got.code != 200 {
+		t.Errorf("the owner is answered %+v", got)
+	}
+}
