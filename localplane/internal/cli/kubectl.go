@@ -51,20 +51,23 @@ func (a *app) kubectl(args []string) error {
 	if err != nil {
 		return err
 	}
-	path, argv, err := kubectlProgram()
+	path, argv, err := kubectlProgram(os.Getenv(insideKubectl) != "")
 	if err != nil {
 		return err
 	}
-	env := append(os.Environ(), "KUBECONFIG="+plane.Kubeconfig())
+	env := append(os.Environ(), "KUBECONFIG="+plane.Kubeconfig(), insideKubectl+"=true")
 	if err := syscall.Exec(path, append(argv, args...), env); err != nil {
 		return fmt.Errorf("running %s: %w", path, err)
 	}
 	return nil
 }
 
-// kubectlProgram is the machine's kubectl, or this program under that name.
-func kubectlProgram() (path string, argv []string, err error) {
-	if path, err := exec.LookPath(kubectl); err == nil {
+// insideKubectl is set in the environment of the machine's kubectl, which may be a script that calls this program.
+const insideKubectl = "EVERYNODE_INSIDE_KUBECTL"
+
+// kubectlProgram is the machine's kubectl, or this program under that name, which is also what ends a script that calls itself.
+func kubectlProgram(inside bool) (path string, argv []string, err error) {
+	if path, err := exec.LookPath(kubectl); err == nil && !inside {
 		return path, []string{kubectl}, nil
 	}
 	self, err := os.Executable()
