@@ -9,9 +9,9 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"k8s.io/klog/v2"
 )
 
@@ -48,7 +48,7 @@ func letGo() error {
 	}
 	defer maps.Close()
 	for _, m := range mappings(maps, program) {
-		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, m.start, m.end-m.start, unix.MADV_DONTNEED); errno != 0 {
+		if _, _, errno := syscall.Syscall(syscall.SYS_MADVISE, m.start, m.end-m.start, syscall.MADV_DONTNEED); errno != 0 {
 			return fmt.Errorf("letting go of %x-%x: %w", m.start, m.end, errno)
 		}
 	}
