@@ -197,7 +197,10 @@ func (d *decision) run() Plan {
 // mostBegun is how many nodes one decision begins at most, so that the status moves while a large job begins.
 const mostBegun = 100
 
-// begin starts as many nodes as there is room for: ready ones first, those in the given order before the others. It says whether there is
+// refused is whether the API server has refused the last change of the NodeImage.
+func (d *decision) refused(n *Node) bool { return d.in.Refused[n.Name] != "" }
+
+// begin starts as many nodes as there is room for: ready ones first, then those that can be told, those in the given order before the others. It says whether there is
 // room for more than one decision begins.
 func (d *decision) begin() (more bool) {
 	free := d.parallelism() - len(d.active)
@@ -211,7 +214,7 @@ func (d *decision) begin() (more bool) {
 		rank[name] = i - len(d.in.Order)
 	}
 	slices.SortStableFunc(d.waiting, func(a, b *Node) int {
-		return cmp.Or(cmp.Compare(truth(!a.Ready), truth(!b.Ready)), cmp.Compare(rank[a.Name], rank[b.Name]), strings.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(truth(!a.Ready), truth(!b.Ready)), cmp.Compare(truth(d.refused(a)), truth(d.refused(b))), cmp.Compare(rank[a.Name], rank[b.Name]), strings.Compare(a.Name, b.Name))
 	})
 	still := d.waiting[:0:0]
 	for _, n := range d.waiting {
@@ -308,6 +311,12 @@ func (d *decision) progress() string {
 	if d.in.Hold != "" {
 		message += "; " + d.in.Hold
 	}
+	for i := range d.in.Nodes {
+		if n := &d.in.Nodes[i]; d.refused(n) && (d.drafts[n.Name] != nil || slices.ContainsFunc(d.waiting, func(w *Node) bool { return w.Name == n.Name })) {
+			message += fmt.Sprintf("; the node %s cannot be told: %s", n.Name, d.in.Refused[n.Name])
+			break
+		}
+	}
 	if full > 0 {
 		message += fmt.Sprintf("; %d nodes have %d images to pull already, and get this one when another has gone", full, MostImages)
 	}
@@ -332,6 +341,9 @@ func (d *decision) complete(plan *Plan) {
 	}
 }
 
+// MostFailed is how many failed nodes the status of a job names, so that it can be written for a cluster of any size.
+const MostFailed = 1000
+
 // report writes the numbers into the status, and tells of nodes that failed since the last one.
 func (d *decision) report(plan *Plan, start time.Time) {
 	began := metav1.NewTime(start.Truncate(time.Second))
@@ -343,7 +355,7 @@ func (d *decision) report(plan *Plan, start time.Time) {
 	for _, name := range d.in.Job.Status.FailedNodes {
 		known[name] = true
 	}
-	for _, n := range d.failed {
+	for _, n := range d.failed[:min(len(d.failed), MostFailed)] {
 		s.FailedNodes = append(s.FailedNodes, n.Name)
 		if why := d.why(n); !known[n.Name] && why != "" {
 			plan.Events = append(plan.Events, Event{

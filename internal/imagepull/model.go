@@ -20,6 +20,8 @@ type Snapshot struct {
 	Order []string
 	// Secrets are where the agents find the pull secrets of the job.
 	Secrets []v1beta1.ReferenceObject
+	// Refused says of nodes why the API server has refused the last change of their NodeImage.
+	Refused map[string]string
 	// Hold, if not empty, says why no further node may begin.
 	Hold string
 }

@@ -17,10 +17,11 @@ import (
 	"everynode.dev/everynode/internal/imageref"
 )
 
-// patience is how long the agent of a node may say nothing at all, and mostBackoff how long it waits at most between two attempts.
+// patience is how long the agent of a node may say nothing at all, mostBackoff how long it waits at most between two attempts.
 const (
 	patience    = 10 * time.Minute
 	mostBackoff = 30 * time.Second
+	longest     = 24 * time.Hour // after which a node has failed whatever it says
 )
 
 // OwnerState is what has become of an owner of a tag.
@@ -179,12 +180,16 @@ func (s *Sweep) limit(tag *v1beta1.ImageTagSpec, report *v1beta1.ImageTagStatus)
 			why, end = messageNoAnswer, last
 		}
 	}
-	if report.Phase == v1beta1.ImagePhasePulling && report.StartTime != nil {
+	if report.Phase == v1beta1.ImagePhasePulling {
+		began := s.plausible(report.StartTime, tag.CreatedAt.Time)
 		attempt := seconds(*orElse(policy.TimeoutSeconds, kruise.PullTimeoutSeconds)) + mostBackoff
 		attempts := 1 + int64(*orElse(policy.BackoffLimit, kruise.PullBackoffLimit))
-		if last := report.StartTime.Add(time.Duration(min(attempts, 1000))*attempt + patience); end.IsZero() || last.Before(end) {
+		if last := began.Add(time.Duration(min(attempts, 1000))*attempt + patience); end.IsZero() || last.Before(end) {
 			why, end = messageSilent, last
 		}
+	}
+	if last := tag.CreatedAt.Add(longest); end.IsZero() || last.Before(end) {
+		why, end = messageSilent, last
 	}
 	if !s.Ready && !s.Since.IsZero() {
 		begun := tag.CreatedAt.Time
@@ -196,6 +201,15 @@ func (s *Sweep) limit(tag *v1beta1.ImageTagSpec, report *v1beta1.ImageTagStatus)
 		}
 	}
 	return why, end
+}
+
+// plausible is a time that a node has given of its own clock, if it lies between the order and now, give or take what clocks may differ; else it
+// is that of the order. A node must not keep its place in a job by a time that has yet to come.
+func (s *Sweep) plausible(t *metav1.Time, ordered time.Time) time.Time {
+	if t == nil || t.Time.Before(ordered) || t.Time.After(s.Now.Add(mostBackoff)) {
+		return ordered
+	}
+	return t.Time
 }
 
 // pulling is whether the node says that it pulls something that is wanted.
@@ -216,10 +230,10 @@ func (s *Sweep) alive(since time.Time) time.Time {
 	for _, image := range s.Image.Status.ImageStatuses {
 		for i := range image.Tags {
 			t := &image.Tags[i]
-			if t.StartTime != nil && t.StartTime.After(since) {
-				since = t.StartTime.Time
+			if began := s.plausible(t.StartTime, since); began.After(since) {
+				since = began
 			}
-			if t.CompletionTime != nil && t.CompletionTime.After(since) && !slices.Contains([]string{messageSilent, messageNoAnswer, messageTagDeadline}, t.Message) {
+			if t.CompletionTime != nil && t.CompletionTime.After(since) && !t.CompletionTime.After(s.Now) && !slices.Contains([]string{messageSilent, messageNoAnswer, messageTagDeadline}, t.Message) {
 				since = t.CompletionTime.Time
 			}
 		}

@@ -5,6 +5,7 @@ package imagepull
 import (
 	"fmt"
 	"hash/fnv"
+	"math"
 	"slices"
 	"time"
 
@@ -71,7 +72,7 @@ func (d *decision) wanted(node string) v1beta1.ImageTagSpec {
 	spread := int32(spreadOf(string(d.in.Job.UID) + node)) // not all nodes at the same moment
 	if spec.CompletionPolicy.Type == v1beta1.CompletionNever {
 		policy.TTLSecondsAfterFinished = new(neverTTL - tagGrace + spread)
-		policy.ActiveDeadlineSeconds = new(int64(neverDeadline))
+		policy.ActiveDeadlineSeconds = new(max(neverDeadline, int64(*policy.TimeoutSeconds))) // one try at least has its time
 	} else {
 		policy.TTLSecondsAfterFinished = new(alwaysTTL(spec, policy) + tagGrace + spread)
 		policy.ActiveDeadlineSeconds = orNil(spec.CompletionPolicy.ActiveDeadlineSeconds)
@@ -131,7 +132,7 @@ func (d *decision) join(t *draft) {
 	i := findTag(&image, d.tag)
 	if i < 0 {
 		if last != nil {
-			want.Version = last.Version + 1
+			want.Version = after(last.Version)
 		}
 		image.Tags = append(image.Tags, want)
 		t.put(d.name, image)
@@ -141,7 +142,7 @@ func (d *decision) join(t *draft) {
 	stricter := want.ImagePullPolicy == v1beta1.PullAlways && tag.ImagePullPolicy != v1beta1.PullAlways
 	if stricter || last != nil && last.Version == tag.Version && final(last) {
 		keepOutcome(tag, last)
-		tag.Version++
+		tag.Version = after(tag.Version)
 		tag.CreatedAt = want.CreatedAt
 		tag.ImagePullPolicy = want.ImagePullPolicy
 	}
@@ -150,6 +151,9 @@ func (d *decision) join(t *draft) {
 	share(tag, &want, alone)
 	t.put(d.name, image)
 }
+
+// after is the version that comes after v. What a node says of versions is not to be trusted: after the last one comes the last one.
+func after(v int64) int64 { return max(v, 0, min(v, math.MaxInt64-1)+1) }
 
 // keepOutcome notes with the owners of a tag how it has ended for them, before it is looked at anew for another one: for them it is over.
 // The note stands in the field path of the reference, which is free for that.

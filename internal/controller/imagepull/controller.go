@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -59,13 +60,15 @@ type Controller struct {
 	loop *loop.Loop[types.NamespacedName]
 
 	mu sync.Mutex
-	// wrote is when the status of a job was last written.
-	wrote map[types.UID]time.Time
+	// wrote is when the status of a job was last written, and refused why the API server has refused the last change of a NodeImage
+	// for it, by node.
+	wrote   map[types.UID]time.Time
+	refused map[types.UID]map[string]string
 }
 
 // New returns a Controller.
 func New(o Options) *Controller {
-	c := &Controller{Options: o, wrote: map[types.UID]time.Time{}}
+	c := &Controller{Options: o, wrote: map[types.UID]time.Time{}, refused: map[types.UID]map[string]string{}}
 	c.loop = loop.New("imagepulljob", o.Clock, c.Reconcile)
 	return c
 }
@@ -176,6 +179,7 @@ func (c *Controller) forget(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.wrote, uid)
+	delete(c.refused, uid)
 }
 
 // Reconcile is one pass for one job.
@@ -204,13 +208,13 @@ func (c *Controller) Reconcile(ctx context.Context, key types.NamespacedName) (t
 	if plan.Delete {
 		return 0, c.Store.Delete(ctx, job)
 	}
-	refused, moved, err := c.edit(ctx, plan.Edits)
-	if err != nil || moved && plan.Status.CompletionTime != nil {
-		return again, err
+	made := c.edit(ctx, job, plan.Edits)
+	if made.unclear != nil || made.moved && plan.Status.CompletionTime != nil {
+		return again, errors.Join(made.unclear, made.refused)
 	}
-	plan.Status.Active -= int32(refused)
+	plan.Status.Active -= made.notBegun
 	wait, err := c.report(ctx, job, &plan)
-	if err != nil || moved {
+	if err = errors.Join(err, made.refused); err != nil || made.moved {
 		return again, err
 	}
 	if plan.More {
@@ -238,7 +242,7 @@ func (c *Controller) letGo(ctx context.Context, job *v1beta1.ImagePullJob) error
 
 // snapshot is what the job is decided on.
 func (c *Controller) snapshot(ctx context.Context, job *v1beta1.ImagePullJob) (*imagepull.Snapshot, error) {
-	s := &imagepull.Snapshot{Now: c.Clock.Now(), Job: job}
+	s := &imagepull.Snapshot{Now: c.Clock.Now(), Job: job, Refused: c.refusals(job.UID)}
 	if job.Status.CompletionTime == nil {
 		var err error
 		if s.Secrets, s.Hold, err = c.Secrets.sync(ctx, job); err != nil {
@@ -262,10 +266,20 @@ func (c *Controller) snapshot(ctx context.Context, job *v1beta1.ImagePullJob) (*
 	return s, err
 }
 
+// edited is what became of edits.
+type edited struct {
+	// moved is whether a NodeImage has changed meanwhile, after which the pass is repeated, and refused what the API server will have nothing
+	// of, however often it is asked. notBegun is on how many nodes nothing has begun for either.
+	moved    bool
+	refused  error
+	notBegun int32
+	// unclear is what may have taken effect or not.
+	unclear error
+}
+
 // edit makes all edits, several at once: each has to pass the webhooks. One that fails does not keep the others from being made: they are
-// of other nodes. moved is whether a NodeImage has changed meanwhile, after which the pass is repeated, and refused on how many nodes
-// nothing has begun for that.
-func (c *Controller) edit(ctx context.Context, edits []imagepull.Edit) (refused int, moved bool, err error) {
+// of other nodes.
+func (c *Controller) edit(ctx context.Context, job *v1beta1.ImagePullJob, edits []imagepull.Edit) edited {
 	results := make([]error, len(edits))
 	next := make(chan int)
 	var wg sync.WaitGroup
@@ -281,18 +295,48 @@ func (c *Controller) edit(ctx context.Context, edits []imagepull.Edit) (refused 
 	}
 	close(next)
 	wg.Wait()
-	var errs []error
+	var e edited
 	for i, result := range results {
-		if !pullstore.Moved(result) {
-			errs = append(errs, result)
-			continue
+		switch {
+		case pullstore.Moved(result):
+			e.moved = true
+		case isRefusal(result):
+			e.refused = errors.Join(e.refused, result)
+		default:
+			e.unclear = errors.Join(e.unclear, result)
 		}
-		moved = true
-		if edits[i].Begins {
-			refused++
+		if edits[i].Begins && result != nil {
+			e.notBegun++
 		}
+		c.note(job.UID, edits[i].Node, result)
 	}
-	return refused, moved, errors.Join(errs...)
+	return e
+}
+
+// isRefusal is whether an error says for certain that nothing was written, and that the same would be said of the same write again.
+func isRefusal(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
+
+// note keeps which nodes were refused: those of a job come after all others, so that one node does not hold up the rest.
+func (c *Controller) note(job types.UID, node string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !isRefusal(err) {
+		delete(c.refused[job], node)
+		return
+	}
+	if c.refused[job] == nil {
+		c.refused[job] = map[string]string{}
+	}
+	c.refused[job][node] = err.Error()
+}
+
+// refusals are the nodes that were refused to a job, and why.
+func (c *Controller) refusals(job types.UID) map[string]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.refused[job])
 }
 
 // report writes the status if it has changed, and then sends the events. While a job runs it does so at most once in

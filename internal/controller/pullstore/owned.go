@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,6 +30,7 @@ type PullJobs struct {
 
 	mu     sync.Mutex
 	images map[string]*v1beta1.NodeImage // as the watch shows them, not to be changed
+	never  map[string]bool               // nodes that pull nothing: no job counts them
 	ready  bool
 	why    string
 }
@@ -36,8 +38,9 @@ type PullJobs struct {
 // PullJobs returns them. changed is told of the UID of whatever owns a job when that job has come or gone, or a node has got further with
 // its image; it must not block. Before Start.
 func (w *Watches) PullJobs(store *Store, changed func(set types.UID)) *PullJobs {
-	p := &PullJobs{store: store, changed: changed, images: map[string]*v1beta1.NodeImage{}}
+	p := &PullJobs{store: store, changed: changed, images: map[string]*v1beta1.NodeImage{}, never: map[string]bool{}}
 	w.Handle(NodeImages, p.imageChanged)
+	w.Handle(Nodes, p.nodeChanged)
 	w.Handle(Jobs, func(_ context.Context, obj, old client.Object) {
 		// While a job runs only its status changes, which is no news.
 		if obj == nil || old == nil || (obj.GetDeletionTimestamp() == nil) != (old.GetDeletionTimestamp() == nil) {
@@ -79,6 +82,20 @@ func (p *PullJobs) imageChanged(ctx context.Context, obj, old client.Object) {
 		if job, err := p.store.Job(ctx, key); err == nil && job != nil {
 			p.ownerChanged(job)
 		}
+	}
+}
+
+func (p *PullJobs) nodeChanged(_ context.Context, obj, old client.Object) {
+	now, there := obj.(*corev1.Node)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case !there:
+		delete(p.never, old.GetName())
+	case Counts(now) || now.DeletionTimestamp != nil:
+		delete(p.never, now.Name)
+	default:
+		p.never[now.Name] = true
 	}
 }
 
@@ -140,8 +157,11 @@ func (p *PullJobs) Look(image string, job *predownload.Job) func(node string) pr
 	}
 	return func(node string) predownload.Pulled {
 		p.mu.Lock()
-		of := p.images[node]
+		of, never := p.images[node], p.never[node]
 		p.mu.Unlock()
+		if never {
+			return predownload.Pulled{There: true} // nobody will tell it to pull, so there is nothing to wait for
+		}
 		s := imagepull.StandingOf(of, name, tag, uid)
 		pulled := predownload.Pulled{There: s.There}
 		if !s.Since.IsZero() {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -77,7 +78,13 @@ func TestWhatSetsSee(t *testing.T) {
 	} {
 		p.imageChanged(t.Context(), n, nil)
 	}
+	virtual := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "virtual", Labels: map[string]string{"type": "virtual-kubelet"}}}
+	p.nodeChanged(t.Context(), virtual, nil)
+	p.nodeChanged(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "unknown"}}, nil)
 	look := p.Look("docker.io/library/agent:2", &jobs[0])
+	if !look("virtual").There {
+		t.Error("a node that no job counts is waited for")
+	}
 	for node, want := range map[string]predownload.Pulled{
 		"there": {There: true}, "early": {Ordered: rollout.Time(100 * time.Second)}, "late": {Ordered: rollout.Time(150 * time.Second)}, "foreign": {}, "unknown": {},
 	} {
@@ -89,8 +96,9 @@ func TestWhatSetsSee(t *testing.T) {
 		t.Error("an image that nobody can name is waited for")
 	}
 	p.imageChanged(t.Context(), nil, image("there", nil, 5, v1beta1.ImagePhaseSucceeded))
-	if look("there").There {
-		t.Error("a NodeImage that is gone counts")
+	p.nodeChanged(t.Context(), nil, virtual)
+	if look("there").There || look("virtual").There {
+		t.Error("a NodeImage or node that is gone counts")
 	}
 }
 
