@@ -12,7 +12,8 @@ import (
 	"everynode.dev/everynode/internal/agent/pull"
 )
 
-// facts asks the runtime, when there is a want for which its answer matters.
+// facts asks the runtime, when there is a want for which its answer matters. One that hangs is down as well: each further question would
+// hold up the step for the whole time of a call, and an image that it says nothing of may be there.
 func (l *loop) facts(ctx context.Context) pull.Facts {
 	facts := pull.Facts{Runs: l.runs, Present: map[string]pull.Image{}}
 	idle := l.idle()
@@ -31,7 +32,7 @@ func (l *loop) facts(ctx context.Context) pull.Facts {
 		}
 		id, err := l.look(ctx, w)
 		switch {
-		case cri.IsAway(err):
+		case cri.IsSilent(err):
 			facts.Down = err.Error()
 			return facts
 		case err != nil:
@@ -81,7 +82,7 @@ func (l *loop) look(ctx context.Context, w pull.Want) (string, error) {
 func (l *loop) fill(ctx context.Context) (pull.Fill, string) {
 	percent, err := l.runtime.Fill(ctx)
 	switch {
-	case cri.IsAway(err):
+	case cri.IsSilent(err):
 		return pull.Fill{}, err.Error()
 	case err != nil:
 		klog.ErrorS(err, "The limit of the image file system cannot be kept")

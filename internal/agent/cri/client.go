@@ -149,3 +149,7 @@ func onlyOnce(failed []error) error {
 
 // IsAway is whether an error means that the runtime did not answer at all, or went away while it worked.
 func IsAway(err error) bool { return status.Code(err) == codes.Unavailable }
+
+// IsSilent is whether an error of a call with a time limit of its own means that the runtime is away or hangs. Of a pull it would say
+// nothing about the runtime: what hangs there may be the registry.
+func IsSilent(err error) bool { return IsAway(err) || status.Code(err) == codes.DeadlineExceeded }
