@@ -262,6 +262,9 @@ func (d *decision) refresh() {
 			continue
 		}
 		want := d.wanted(n.Name)
+		if d.in.Hold != "" {
+			want.PullSecrets = tag.PullSecrets // those of the job are not known
+		}
 		if equality.Semantic.DeepEqual(tag.PullPolicy, want.PullPolicy) && equality.Semantic.DeepEqual(tag.PullSecrets, want.PullSecrets) {
 			continue
 		}

@@ -350,6 +350,10 @@ func TestSecretsAndSandbox(t *testing.T) {
 	if !slices.Equal(image.Tags[0].PullSecrets, secrets) || image.SandboxConfig.Labels["a"] != "b" {
 		t.Errorf("got %+v", image)
 	}
+	w.decide(job, func(s *Snapshot) { s.Hold = "secrets cannot be read" })
+	if got := w.nodes[0].Image.Spec.Images["agent"].Tags[0].PullSecrets; !slices.Equal(got, secrets) {
+		t.Errorf("a node that pulls has the secrets %v while the job is on hold", got)
+	}
 }
 
 func TestSweep(t *testing.T) {

@@ -22,7 +22,7 @@ type Snapshot struct {
 	Secrets []v1beta1.ReferenceObject
 	// Refused says of nodes why the API server has refused the last change of their NodeImage.
 	Refused map[string]string
-	// Hold, if not empty, says why no further node may begin.
+	// Hold, if not empty, says why no further node may begin. Secrets are not looked at then.
 	Hold string
 }
 

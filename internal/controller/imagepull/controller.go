@@ -220,6 +220,9 @@ func (c *Controller) Reconcile(ctx context.Context, key types.NamespacedName) (t
 	if plan.More {
 		return time.Millisecond, nil
 	}
+	if s.Hold != "" {
+		wait = soonest(wait, refresh) // nobody tells when a right is given
+	}
 	return soonest(wait, until(s.Now, plan.Wake)), nil
 }
 

@@ -3,6 +3,7 @@
 package imagepull
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
@@ -207,6 +209,41 @@ func TestSecretsThatAreNotGiven(t *testing.T) {
 				t.Errorf("%d nodes were told, and the job says %q", w.begun(), message)
 			}
 		})
+	}
+}
+
+// TestSecretThatMayNotBeRead: the job says what to do about it, and goes on when that was done, without anybody telling it.
+func TestSecretThatMayNotBeRead(t *testing.T) {
+	job := newJob("secret", "pull", 1)
+	job.Spec.PullSecrets = []string{"registry"}
+	w := newWorld(t, append(node("a"), job, secret("secret", "registry"))...)
+	granted := false
+	w.c.Secrets.live = interceptor.NewClient(w.client, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if key.Namespace == "secret" && !granted {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, key.Name, errors.New("no such right"))
+			}
+			return c.Get(ctx, key, obj, opts...)
+		},
+	})
+	after := w.mustPass(job)
+	command := "kubectl create rolebinding everynode-pull-secrets --namespace secret --clusterrole everynode-manager-read-pull-secrets " +
+		"--serviceaccount everynode-system:everynode-manager"
+	if got := read(w, job).Status.Message; !strings.Contains(got, "the pull secret registry; ") || !strings.HasSuffix(got, command) || w.begun() != 0 {
+		t.Errorf("%d nodes were told, and the job says %q", w.begun(), got)
+	}
+	w.mustPass(job)
+	if told := w.told(); len(told) != 1 || !strings.HasPrefix(told[0], "Warning "+reasonNoSecret) || !strings.HasSuffix(told[0], command) {
+		t.Errorf("told %q", told)
+	}
+	if after <= 0 || after > refresh {
+		t.Fatalf("comes back after %v", after)
+	}
+	granted = true
+	w.clock.Step(after)
+	w.mustPass(job)
+	if got := read(w, job).Status.Message; w.begun() != 1 || len(w.copies()) != 1 || strings.Contains(got, command) {
+		t.Errorf("%d nodes were told, there are %d copies, and the job says %q", w.begun(), len(w.copies()), got)
 	}
 }
 

@@ -3,6 +3,7 @@
 package imagepull
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -31,6 +32,10 @@ import (
 // reasonNoSecret is the reason of the event about a pull secret that is not there, as kubelets have it.
 const reasonNoSecret = "FailedToRetrieveImagePullSecret"
 
+// messageUnread is said of a pull secret that the manager may not read in its namespace.
+const messageUnread = "the manager may not read the pull secret %s; allow it with: kubectl create rolebinding everynode-pull-secrets --namespace %s " +
+	"--clusterrole everynode-manager-read-pull-secrets --serviceaccount everynode-system:everynode-manager"
+
 // refresh is how often a secret is read again while a job runs, and how often copies that nobody needs are looked for.
 const refresh = time.Minute
 
@@ -51,6 +56,7 @@ type Secrets struct {
 type known struct {
 	at         time.Time
 	references []v1beta1.ReferenceObject
+	hold       string
 }
 
 // NewSecrets returns Secrets that copy from the allowed namespaces.
@@ -77,40 +83,47 @@ func (s *Secrets) sync(ctx context.Context, job *v1beta1.ImagePullJob) (referenc
 	last, ok := s.known[job.UID]
 	s.mu.Unlock()
 	if ok && s.clock.Since(last.at) < refresh {
-		return last.references, "", nil
+		return last.references, last.hold, nil
 	}
 	for _, name := range names {
-		reference, err := s.copy(ctx, job, name)
+		reference, why, err := s.copy(ctx, job, name)
 		if err != nil {
 			return nil, "", fmt.Errorf("copying the pull secret %s/%s: %w", job.Namespace, name, err)
 		}
 		if reference != nil {
 			references = append(references, *reference)
 		}
+		hold = cmp.Or(hold, why)
 	}
 	s.mu.Lock()
-	s.known[job.UID] = known{s.clock.Now(), references}
+	s.known[job.UID] = known{s.clock.Now(), references, hold}
 	s.mu.Unlock()
-	return references, "", nil
+	return references, hold, nil
 }
 
 // copy brings the copy of one secret up to date; nil if there is no such secret. The image may be pulled without it, as a kubelet
-// would try to.
-func (s *Secrets) copy(ctx context.Context, job *v1beta1.ImagePullJob, name string) (*v1beta1.ReferenceObject, error) {
+// would try to. One that may not be read holds the job.
+func (s *Secrets) copy(ctx context.Context, job *v1beta1.ImagePullJob, name string) (reference *v1beta1.ReferenceObject, hold string, err error) {
 	source := &corev1.Secret{}
-	err := s.live.Get(ctx, types.NamespacedName{Namespace: job.Namespace, Name: name}, source)
+	err = s.live.Get(ctx, types.NamespacedName{Namespace: job.Namespace, Name: name}, source)
 	if apierrors.IsNotFound(err) {
 		s.events.Eventf(subject(job), corev1.EventTypeWarning, reasonNoSecret, "The pull secret %s does not exist; the image may be pulled without it", name)
-		return nil, nil
+		return nil, "", nil
+	}
+	if apierrors.IsForbidden(err) {
+		hold = fmt.Sprintf(messageUnread, name, job.Namespace)
+		s.events.Event(subject(job), corev1.EventTypeWarning, reasonNoSecret, hold)
+		return nil, hold, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if source.Type != corev1.SecretTypeDockerConfigJson && source.Type != corev1.SecretTypeDockercfg {
 		s.events.Eventf(subject(job), corev1.EventTypeWarning, reasonNoSecret, "The secret %s is of the type %s, and not one for pulling images; it is not given to nodes", name, source.Type)
-		return nil, nil
+		return nil, "", nil
 	}
-	return s.keep(ctx, source, job.Namespace+"/"+job.Name)
+	reference, err = s.keep(ctx, source, job.Namespace+"/"+job.Name)
+	return reference, "", err
 }
 
 // keep brings the copy of a secret up to date, for the job of that key.
