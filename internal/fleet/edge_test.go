@@ -134,3 +134,20 @@ func TestObserve(t *testing.T) {
 		}
 	}
 }
+
+// What another controller has made of a template that the watch has not shown yet is not old: a guest would delete it.
+func TestPodsOfATemplateThatIsYetToBeSeen(t *testing.T) {
+	for _, guest := range []bool{true, false} {
+		l := revisionLookup{history: History{
+			Of: &dialect.Workload{Set: rollout.Set{Guest: guest}}, Generation: 3, Update: 1, Index: map[string]int{"old": 0, "new": 1},
+		}}
+		for generation, want := range map[int64]int{2: 0, 3: 1, 4: 1} {
+			if generation == 4 && !guest {
+				want = 0
+			}
+			if got := l.of(&podRecord{Pod: Pod{Hash: "old", Generation: generation}}); got != want {
+				t.Errorf("guest %v, generation %d: revision %d, want %d", guest, generation, got, want)
+			}
+		}
+	}
+}

@@ -149,7 +149,9 @@ type revisionLookup struct {
 }
 
 func (l *revisionLookup) of(p *podRecord) int {
-	if l.history.Generation >= 0 && p.Generation == l.history.Generation && p.Created >= l.history.Since {
+	// Another controller may have seen a newer template than the watch has shown us: its pods are not old.
+	ahead := p.Generation > l.history.Generation && l.history.Of != nil && l.history.Of.Set.Guest
+	if l.history.Generation >= 0 && (p.Generation == l.history.Generation || ahead) && p.Created >= l.history.Since {
 		return l.history.Update
 	}
 	if l.valid && l.lastHash == p.Hash {

@@ -46,7 +46,7 @@ type walk struct {
 // newWalk starts the plane as the page does; more are arguments for what the page only mentions.
 func newWalk(t *testing.T, more string) *walk {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "everynode-walk-")
+	dir, err := os.MkdirTemp("", "everynode-walk-") //nolint:usetesting // it is removed only after a plane that may be stuck has ended
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ package daemonset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,8 +20,10 @@ import (
 type observed struct {
 	// read names the template for which the history was read from the API server itself, and what was the newest revision then.
 	read string
-	// highest is the highest number that a newest revision has had.
-	highest int64
+	// highest is the highest number that a newest revision has had for that generation of the set: after a template has gone back, that of a
+	// revision that somebody has deleted is not reached again.
+	highest    int64
+	generation int64
 }
 
 // observeHistory returns the history of a guest as the other controller has written it. Which revision is the newest counts only when that
@@ -40,6 +43,9 @@ func (p *pass) observeHistory(ctx context.Context) (*fleet.Resolved, error) {
 		}
 		owned, _ = p.c.Index.History(p.key)
 		p.state.observed.read = p.newest(owned)
+	}
+	if p.state.observed.generation != p.w.Generation {
+		p.state.observed.generation, p.state.observed.highest = p.w.Generation, 0
 	}
 	if n := len(owned); n > 0 {
 		seen = seen && owned[n-1].Number >= p.state.observed.highest
@@ -75,10 +81,29 @@ func (c *Controller) bystander(key fleet.Key, w *dialect.Workload) bool {
 	return w.Set.Guest && w.Plain == nil && !c.Index.Announced(key)
 }
 
-// standBy takes away what is known of a set that has become a bystander.
+// standBy takes away what is known of a set that has become a bystander, and its jobs, which nobody needs any more.
 func (p *pass) standBy(ctx context.Context) (time.Duration, error) {
 	p.c.Observer.Forgotten(p.key)
+	p.c.orders.drop(p.w.UID)
+	if err := p.dropJobs(ctx); err != nil {
+		return 0, err
+	}
 	return p.writeStatus(ctx, dialect.Report{})
+}
+
+// dropJobs deletes the jobs by which the set has images pulled ahead.
+func (p *pass) dropJobs(ctx context.Context) error {
+	if p.c.PullJobs == nil || !p.d.Predownload {
+		return nil
+	}
+	if ready, _ := p.c.PullJobs.Serving(); !ready {
+		return nil
+	}
+	jobs, err := p.c.PullJobs.Owned(ctx, p.w.Namespace, p.w.UID)
+	for i := range jobs {
+		err = errors.Join(err, p.c.PullJobs.Delete(ctx, p.w.Namespace, jobs[i].Name))
+	}
+	return err
 }
 
 // standsBack is whether annotations of OpenYurt count as not there, because OpenYurt's own manager is at work.
