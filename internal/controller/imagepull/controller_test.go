@@ -33,10 +33,10 @@ func TestAJob(t *testing.T) {
 	if w.begun() != 2 {
 		t.Error("another manager has told more nodes")
 	}
-	before := w.writes
+	before := w.writes.Load()
 	w.mustPass(job)
-	if w.writes != before {
-		t.Errorf("%d writes although nothing has happened", w.writes-before)
+	if now := w.writes.Load(); now != before {
+		t.Errorf("%d writes although nothing has happened", now-before)
 	}
 	w.report("a", v1beta1.ImagePhaseSucceeded)
 	w.report("b", v1beta1.ImagePhaseFailed)
@@ -101,8 +101,8 @@ func TestWhoMayNotWrite(t *testing.T) {
 	w := newWorld(t, append(node("a"), job)...)
 	w.c.MayWrite = func() bool { return false }
 	w.mustPass(job)
-	if w.writes != 0 {
-		t.Errorf("%d writes", w.writes)
+	if n := w.writes.Load(); n != 0 {
+		t.Errorf("%d writes", n)
 	}
 }
 

@@ -5,6 +5,7 @@ package imagepull
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,7 +34,7 @@ type world struct {
 	c      *Controller
 	// patchErr, if not nil, is what patches of a node image come to; done is whether they take effect all the same.
 	patchErr func(name string) (err error, done bool)
-	writes   int
+	writes   atomic.Int64
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
@@ -47,7 +48,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		WithStatusSubresource(&v1beta1.ImagePullJob{}, &v1beta1.NodeImage{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-				w.writes++
+				w.writes.Add(1)
 				if w.patchErr != nil {
 					if err, done := w.patchErr(obj.GetName()); err != nil {
 						if done {
@@ -59,7 +60,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 				return c.Patch(ctx, obj, patch, opts...)
 			},
 			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
-				w.writes++
+				w.writes.Add(1)
 				return c.SubResource(sub).Update(ctx, obj, opts...)
 			},
 		}).Build()
