@@ -6,13 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	kuberuntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -20,6 +17,7 @@ import (
 
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/agent/kube"
 )
 
 // cluster is what the agent needs of the API server: one NodeImage, secrets and events. It knows no other kinds, which keeps
@@ -44,10 +42,10 @@ func newCluster(cfg *rest.Config, node string) (*cluster, error) {
 		return nil, fmt.Errorf("setting up the client: %w", err)
 	}
 	c := &cluster{node: node, scheme: scheme, changed: make(chan struct{}, 1)}
-	if c.kruise, err = restClient(cfg, client, scheme, v1beta1.GroupVersion()); err != nil {
+	if c.kruise, err = kube.RESTClient(cfg, client, scheme, v1beta1.GroupVersion()); err != nil {
 		return nil, err
 	}
-	if c.core, err = restClient(cfg, client, scheme, corev1.SchemeGroupVersion); err != nil {
+	if c.core, err = kube.RESTClient(cfg, client, scheme, corev1.SchemeGroupVersion); err != nil {
 		return nil, err
 	}
 	own := cache.NewListWatchFromClient(c.kruise, kruise.ResourceNodeImage, "", fields.OneTermEqualSelector("metadata.name", node))
@@ -58,16 +56,6 @@ func newCluster(cfg *rest.Config, node string) (*cluster, error) {
 		DeleteFunc: func(any) { c.ring() },
 	})
 	return c, err
-}
-
-func restClient(cfg *rest.Config, client *http.Client, scheme *kuberuntime.Scheme, gv schema.GroupVersion) (rest.Interface, error) {
-	cfg = rest.CopyConfig(cfg)
-	cfg.GroupVersion, cfg.APIPath = &gv, "/apis"
-	if gv.Group == "" {
-		cfg.APIPath = "/api"
-	}
-	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	return rest.RESTClientForConfigAndClient(cfg, client)
 }
 
 // ring says that something has changed; one ring is enough for many changes.

@@ -64,17 +64,18 @@ func New(cfg *rest.Config) (*Client, error) {
 		authenticationv1.SchemeGroupVersion: &c.authentication,
 		authorizationv1.SchemeGroupVersion:  &c.authorization,
 	} {
-		if *into, err = restClient(cfg, httpClient, scheme, gv); err != nil {
+		if *into, err = RESTClient(cfg, httpClient, scheme, gv); err != nil {
 			return nil, err
 		}
 	}
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.RateLimiter = -1, nil
-	c.probe, err = restClient(cfg, httpClient, scheme, corev1.SchemeGroupVersion)
+	c.probe, err = RESTClient(cfg, httpClient, scheme, corev1.SchemeGroupVersion)
 	return c, err
 }
 
-func restClient(cfg *rest.Config, client *http.Client, scheme *runtime.Scheme, gv schema.GroupVersion) (rest.Interface, error) {
+// RESTClient is a client of one group of the API, for the types of the scheme alone; all of them can share one httpClient.
+func RESTClient(cfg *rest.Config, client *http.Client, scheme *runtime.Scheme, gv schema.GroupVersion) (rest.Interface, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.GroupVersion, cfg.APIPath = &gv, "/apis"
 	if gv.Group == "" {
