@@ -91,6 +91,13 @@ build-localplane:
 	@$(STEP) 'build bin/localplane (about 6 minutes the first time, on two cores)' \
 		hack/build -C localplane -ldflags '$(LOCALPLANE_LDFLAGS)' -o $(BIN)/localplane ./cmd/localplane
 
+# The programs that are the images of tests on real nodes, each by itself.
+IMAGE_PROGRAMS := testapp
+
+.PHONY: build-images
+build-images: ## Build the programs of the images that the registry of a plane with real nodes has
+	@$(STEP) 'build bin/images' hack/build -C localplane -trimpath -ldflags '-s -w' -o $(BIN)/images/ $(IMAGE_PROGRAMS:%=./cmd/%)
+
 .PHONY: clean
 clean: ## Remove what was built (Go's build cache and the state of planes stay)
 	rm -rf bin .cache

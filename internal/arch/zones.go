@@ -271,6 +271,11 @@ func otherZones() []Zone {
 		Reason: "an example is to be copied, so it takes nothing from us but the names of the API",
 		Deep:   noKubernetes,
 	}, {
+		Name:     "test program",
+		Packages: []string{"localplane/testapp", "localplane/cmd/testapp"},
+		May:      []string{"std", "./localplane/testapp"},
+		Reason:   "it is an image by itself, and is pulled again and again",
+	}, {
 		Name:     "heavy",
 		Packages: []string{"localplane/..."},
 		May:      []string{"*"},
