@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"runtime"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Command says what to start.
@@ -20,24 +23,39 @@ type Command struct {
 	Env []string
 	// Output takes what the process writes to standard output and standard error.
 	Output io.Writer
+	// Unshare are the CLONE_NEW… flags of the namespaces that the process gets for itself alone.
+	Unshare uintptr
+	// Inside is a process whose namespaces (mount, network, PID, UTS, IPC) the process is started in; 0 means those of
+	// this one. If its PID namespace is another one, its first process has to be one of this Spawner: see Spawner.
+	Inside int
 }
 
 // Spawner starts processes that end with the process that started them.
 //
 // The kernel ties that promise (PR_SET_PDEATHSIG) to the thread that forked, not to the process: a thread that the Go
 // runtime retires would take its children along. So one goroutine, bound to its thread for good, does all the forking.
+//
+// A process inside another PID namespace keeps the promise by another way: the kernel ends it together with the first
+// process of that namespace, which this Spawner has started with the flag CLONE_NEWPID, and which has the promise itself.
 type Spawner struct {
 	requests chan spawnRequest
+	// dir is the working directory of every process. The forking thread loses its own by visiting a mount namespace.
+	dir string
 }
 
 type spawnRequest struct {
-	cmd  *exec.Cmd
-	done chan error
+	cmd    *exec.Cmd
+	inside int
+	done   chan error
 }
 
 // NewSpawner starts the forking goroutine. Close it only when its processes have ended.
 func NewSpawner() *Spawner {
-	s := &Spawner{requests: make(chan spawnRequest)}
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "/" // the directory was removed; nothing can be found in it anyway
+	}
+	s := &Spawner{requests: make(chan spawnRequest), dir: dir}
 	go s.run()
 	return s
 }
@@ -45,9 +63,47 @@ func NewSpawner() *Spawner {
 func (s *Spawner) run() {
 	// Never unlocked: the thread is this goroutine's for as long as it runs.
 	runtime.LockOSThread()
+	// Only a thread that shares root and working directory with no other one can enter a mount namespace.
+	alone := unix.Unshare(unix.CLONE_FS)
+	var lost error
 	for r := range s.requests {
-		r.done <- r.cmd.Start()
+		switch {
+		case lost != nil:
+			r.done <- lost
+		case r.inside == 0:
+			r.done <- r.cmd.Start()
+		case alone != nil:
+			r.done <- fmt.Errorf("giving the thread that starts processes a root directory of its own: %w", alone)
+		default:
+			err := startInside(r.cmd, r.inside)
+			if errors.Is(err, errLost) {
+				lost = err
+			}
+			r.done <- err
+		}
 	}
+}
+
+// startInside starts a command in the namespaces of another process and comes back from there.
+func startInside(cmd *exec.Cmd, pid int) error {
+	v, err := enter(pid)
+	if err != nil {
+		return err
+	}
+	if v.flags&unix.CLONE_NEWPID != 0 {
+		// A process whose parent is not in its PID namespace sees 0 for it. Go takes that for a parent that has died
+		// in the meantime, and lets the process end itself before it is anything.
+		cmd.SysProcAttr.Pdeathsig = 0
+	}
+	if _, err := os.Stat(cmd.Dir); err != nil {
+		cmd.Dir = "/" // the node has another directory over it
+	}
+	started, back := cmd.Start(), v.leave()
+	if started == nil && back != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	return errors.Join(started, back)
 }
 
 // Close ends the forking goroutine.
@@ -56,10 +112,10 @@ func (s *Spawner) Close() { close(s.requests) }
 // Start starts a process in a process group of its own.
 func (s *Spawner) Start(c Command) (*Process, error) {
 	cmd := exec.Command(c.Path, c.Args...)
-	cmd.Env = c.Env
+	cmd.Env, cmd.Dir = c.Env, s.dir
 	cmd.Stdout, cmd.Stderr = c.Output, c.Output
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	r := spawnRequest{cmd: cmd, done: make(chan error, 1)}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Cloneflags: c.Unshare}
+	r := spawnRequest{cmd: cmd, inside: c.Inside, done: make(chan error, 1)}
 	s.requests <- r
 	if err := <-r.done; err != nil {
 		return nil, fmt.Errorf("starting %s: %w", c.Path, err)
