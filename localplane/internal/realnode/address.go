@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package realnode
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+const (
+	// Bridge is the switch between the nodes, in the network's namespace.
+	Bridge = "plane0"
+	// GatewayAddress is the bridge's own address: the nodes' default route, and where they find API server and registry.
+	GatewayAddress = "10.77.0.1"
+	// APIServerPort is the API server's port at GatewayAddress.
+	APIServerPort = 6443
+	// RegistryPort is the registry's port at GatewayAddress.
+	RegistryPort = 5000
+	// RegistryHost is how images name the registry.
+	RegistryHost = "registry.local"
+	// PodRange holds the pod addresses of all nodes.
+	PodRange = "10.78.0.0/16"
+	// Max is how many real nodes there can be.
+	Max = 100
+
+	namePrefix = "real-"
+	// nodeLink is a node's end of its link, loopback its other interface.
+	nodeLink = "eth0"
+	loopback = "lo"
+	// firstAddress is the last byte of the address before node 1's.
+	firstAddress = 10
+	nodeBits     = 24
+	addressBits  = 32
+)
+
+// Name is the name of real node n, counted from 1: as a node of the cluster, as a host, and of its link.
+func Name(n int) string { return namePrefix + strconv.Itoa(n) }
+
+// Number is the opposite of Name; it is false for what is not the name of a real node.
+func Number(name string) (int, bool) {
+	digits, found := strings.CutPrefix(name, namePrefix)
+	n, err := strconv.Atoi(digits)
+	if !found || err != nil || n < 1 || n > Max || Name(n) != name {
+		return 0, false
+	}
+	return n, true
+}
+
+// Address is the address of node n.
+func Address(n int) string { return address(n).String() }
+
+// PodCIDR is the range of the pod addresses of node n.
+func PodCIDR(n int) string { return podNet(n).String() }
+
+func address(n int) net.IP { return net.IPv4(10, 77, 0, byte(firstAddress+n)).To4() }
+
+func podNet(n int) *net.IPNet {
+	return &net.IPNet{IP: net.IPv4(10, 78, byte(n), 0).To4(), Mask: net.CIDRMask(nodeBits, addressBits)}
+}
+
+// hardwareAddress is made from an address, so that a node that comes back is known to its neighbours at once.
+func hardwareAddress(ip net.IP) net.HardwareAddr {
+	return append(net.HardwareAddr{0x02, 0x00}, ip.To4()...)
+}
+
+func checkNumber(n int) error {
+	if n < 1 || n > Max {
+		return fmt.Errorf("there is no real node %d: they are counted from 1 to %d", n, Max)
+	}
+	return nil
+}

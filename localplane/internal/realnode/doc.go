@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package realnode makes machines of namespaces: real nodes, and the network between them and the control plane.
+//
+// The network is a network namespace with a bridge in it and no way out (RunNetwork holds it). A node is a process with
+// mount, network, PID, UTS and IPC namespaces of its own (RunInit): it is the first process of the node, as init is of a
+// machine. Links joins a node to the network; Cgroups are the directories in which the kubelet accounts its pods; Check
+// says beforehand whether all of this can work here.
+//
+// The rule: the machine stays as it was. Whatever a node mounts, sets or starts hangs on its namespaces and ends with its
+// first process, however that one ends. Only the directories of the cgroups outlive it; Cgroups removes them.
+package realnode

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package realnode
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// privileged tells whether this process may do what nodes need; without that nothing else can be tried.
+func privileged(missing *MissingError) bool {
+	if os.Geteuid() != 0 {
+		missing.add("root", "run it as root (sudo), or in a virtual machine")
+		return false
+	}
+	var caps [2]unix.CapUserData
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	if err := unix.Capget(&header, &caps[0]); err != nil {
+		missing.add("the capabilities of this process", fmt.Sprintf("reading them failed: %v", err))
+		return false
+	}
+	ok := true
+	for _, c := range []struct {
+		bit  uint
+		name string
+	}{{unix.CAP_SYS_ADMIN, "CAP_SYS_ADMIN"}, {unix.CAP_NET_ADMIN, "CAP_NET_ADMIN"}} {
+		if caps[0].Effective&(1<<c.bit) == 0 {
+			missing.add(c.name, "in a container, start it with --privileged")
+			ok = false
+		}
+	}
+	return ok
+}
+
+// tryKernel tries out in throwaway namespaces what nodes are made of, and returns the snapshotter to use.
+func tryKernel(home, nft string, missing *MissingError) string {
+	snapshotter := make(chan string)
+	go func() {
+		// Never unlocked: the thread ends with this goroutine, and its namespaces with it.
+		runtime.LockOSThread()
+		snapshotter <- tryNamespaces(home, nft, missing)
+	}()
+	return <-snapshotter
+}
+
+func tryNamespaces(home, nft string, missing *MissingError) string {
+	// The PID namespace is tried with nft: in one that this thread had, its first child would be the first process.
+	if err := unix.Unshare(NodeNamespaces &^ unix.CLONE_NEWPID); err != nil {
+		missing.add("namespaces", fmt.Sprintf("a kernel with CONFIG_NAMESPACES that lets root make them (%v)", err))
+		return ""
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		missing.add("private mounts", fmt.Sprintf("in a container, start it with --privileged (%v)", err))
+		return ""
+	}
+	if err := tryLinks(); err != nil {
+		missing.add("network links", fmt.Sprintf("modprobe veth; modprobe bridge (%v)", err))
+	}
+	if nft != "" {
+		if err := tryNft(nft); err != nil {
+			missing.add("nf_tables", fmt.Sprintf("modprobe nf_tables (%v)", err))
+		}
+	}
+	overlay, err := tryOverlay(home)
+	if err != nil {
+		missing.add("a place for the nodes' disks", err.Error())
+	}
+	if overlay {
+		return snapshotterOverlay
+	}
+	return snapshotterNative
+}
+
+func tryLinks() error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = Bridge
+	if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil {
+		return fmt.Errorf("adding a bridge: %w", err)
+	}
+	attrs.Name = Name(1)
+	link := netlink.NewVeth(attrs)
+	link.PeerName = nodeLink
+	if err := netlink.LinkAdd(link); err != nil {
+		return fmt.Errorf("adding a pair of veth: %w", err)
+	}
+	return nil
+}
+
+func tryNft(nft string) error {
+	cmd := exec.Command(nft, "add table inet localplane; add chain inet localplane check { type nat hook prerouting priority 0; }")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("adding a table: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// tryOverlay mounts an overlay of directories on the home's file system. The mount goes with this thread's namespace.
+func tryOverlay(home string) (bool, error) {
+	dir, err := os.MkdirTemp(existing(home), ".localplane-check-")
+	if err != nil {
+		return false, fmt.Errorf("choose a home that can be written to (%w)", err)
+	}
+	defer os.RemoveAll(dir)
+	path := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"lower", "upper", "work", "merged"} {
+		if err := os.Mkdir(path(name), 0o700); err != nil {
+			return false, fmt.Errorf("choose a home that can be written to (%w)", err)
+		}
+	}
+	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", path("lower"), path("upper"), path("work"))
+	if unix.Mount("overlay", path("merged"), "overlay", 0, options) != nil {
+		return false, nil
+	}
+	if err := unix.Unmount(path("merged"), 0); err != nil {
+		return false, fmt.Errorf("unmounting a test: %w", err)
+	}
+	return true, nil
+}
+
+// existing returns the nearest directory above a path, or the path itself, that is there.
+func existing(path string) string {
+	for !exists(path) && filepath.Dir(path) != path {
+		path = filepath.Dir(path)
+	}
+	return path
+}
+
+// checkCgroups looks for the controllers that the kubelet insists on and tries to make a cgroup.
+func checkCgroups(missing *MissingError) {
+	h, err := readHierarchies()
+	if err != nil {
+		missing.add("cgroups", fmt.Sprintf("mount -t cgroup2 none %s (%v)", cgroupFS, err))
+		return
+	}
+	needs := []string{"cpu", "cpuset", "memory", "pids"}
+	if !h.unified {
+		needs = append(needs, "cpuacct")
+	}
+	for _, name := range needs {
+		if !slices.Contains(h.controllers, name) {
+			missing.add("the cgroup controller "+name, "mount it (version 1) or let it be delegated to this cgroup (version 2), and boot without cgroup_disable="+name)
+		}
+	}
+	test := Cgroups{ID: fmt.Sprintf("check-%d", os.Getpid())}
+	if err := errors.Join(test.Create(1), test.Remove()); err != nil {
+		missing.add("cgroups that can be written to", fmt.Sprintf("in a container, start it with --privileged --cgroupns=host (%v)", err))
+	}
+}
