@@ -13,11 +13,9 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
-	"strconv"
 	"time"
 
+	"everynode.dev/everynode/localplane/internal/home"
 	"everynode.dev/everynode/localplane/internal/supervisor"
 )
 
@@ -43,38 +41,22 @@ type failure struct {
 // Server answers on the socket until Close.
 type Server struct {
 	http *http.Server
-	dir  *os.File
 }
 
 // Listen starts to answer for plane.
 func Listen(socket string, plane Plane) (*Server, error) {
-	// Left by a supervisor that was killed: the caller holds the home's lock, so nobody listens on it.
-	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("opening the control socket: %w", err)
-	}
-	dir, err := os.Open(filepath.Dir(socket))
+	l, err := home.ListenSocket(socket)
 	if err != nil {
-		return nil, fmt.Errorf("opening the control socket: %w", err)
+		return nil, err
 	}
-	l, err := net.Listen("unix", shortPath(dir, socket))
-	if err != nil {
-		dir.Close()
-		return nil, fmt.Errorf("opening the control socket: %w", err)
-	}
-	s := &Server{http: &http.Server{Handler: handler(plane), ReadHeaderTimeout: 5 * time.Second}, dir: dir}
+	s := &Server{http: &http.Server{Handler: handler(plane), ReadHeaderTimeout: 5 * time.Second}}
 	go func() { _ = s.http.Serve(l) }()
 	return s, nil
 }
 
 // Close stops answering. Requests under way are cut off.
 func (s *Server) Close() error {
-	return errors.Join(s.http.Close(), s.dir.Close())
-}
-
-// shortPath is another path of the socket. The address of a Unix socket has to fit into 108 bytes, which the path of a
-// home need not; through the open directory it always does.
-func shortPath(dir *os.File, socket string) string {
-	return filepath.Join("/proc/self/fd", strconv.Itoa(int(dir.Fd())), filepath.Base(socket))
+	return s.http.Close()
 }
 
 func handler(plane Plane) http.Handler {
@@ -115,13 +97,7 @@ var _ Plane = &Client{}
 // NewClient makes a client of the plane behind the socket. It connects at each request.
 func NewClient(socket string) *Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		dir, err := os.Open(filepath.Dir(socket))
-		if err != nil {
-			return nil, err
-		}
-		defer dir.Close()
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", shortPath(dir, socket))
+		return home.DialSocket(ctx, socket)
 	}
 	return &Client{http: &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
 }
