@@ -3,6 +3,7 @@ module everynode.dev/everynode/localplane
 go 1.26.0
 
 require (
+	github.com/google/go-containerregistry v0.20.7
 	github.com/spf13/cobra v1.10.2
 	github.com/vishvananda/netlink v1.3.1
 	github.com/vishvananda/netns v0.0.5
