@@ -3,14 +3,17 @@
 package proc
 
 import (
+	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestParseStat(t *testing.T) {
@@ -100,20 +103,42 @@ func TestKillByIdentityEndsALeftover(t *testing.T) {
 
 // TestMain lets the test binary be the supervisor that TestProcessesEndWithTheirSupervisor kills.
 func TestMain(m *testing.M) {
-	if os.Getenv("PROC_TEST_SUPERVISOR") == "" {
+	role := os.Getenv("PROC_TEST_SUPERVISOR")
+	if role == "" {
 		os.Exit(m.Run())
 	}
-	p, err := NewSpawner().Start(Command{Path: "/bin/sleep", Args: []string{"60"}})
-	if err != nil {
-		panic(err)
+	s := NewSpawner()
+	sleep := func(c Command) int {
+		c.Path, c.Args = "/bin/sleep", []string{"60"}
+		p, err := s.Start(c)
+		if err != nil {
+			panic(err)
+		}
+		return p.PID
 	}
-	fmt.Println(p.PID)
+	if role == "plain" {
+		fmt.Println(sleep(Command{}))
+	} else {
+		first := sleep(Command{Unshare: allNamespaces})
+		inside := sleep(Command{Inside: first})
+		network := sleep(Command{Unshare: unix.CLONE_NEWNET})
+		fmt.Println(first, inside, network, sleep(Command{Inside: network}))
+	}
 	select {}
 }
 
 func TestProcessesEndWithTheirSupervisor(t *testing.T) {
+	endWithSupervisor(t, "plain")
+}
+
+func TestProcessesInNamespacesEndWithTheirSupervisor(t *testing.T) {
+	needNamespaces(t)
+	endWithSupervisor(t, "namespaces")
+}
+
+func endWithSupervisor(t *testing.T, role string) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "PROC_TEST_SUPERVISOR=1")
+	cmd.Env = append(os.Environ(), "PROC_TEST_SUPERVISOR="+role)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -121,20 +146,32 @@ func TestProcessesEndWithTheirSupervisor(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var pid int
-	_, scanErr := fmt.Fscan(out, &pid)
-	child, idErr := Identify(pid)
+	line, readErr := bufio.NewReader(out).ReadString('\n')
+	var children []Identity
+	for _, field := range strings.Fields(line) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			t.Error(err)
+		}
+		child, err := Identify(pid)
+		if err != nil || !child.Alive() {
+			t.Errorf("process %d does not run while its supervisor does: %v", pid, err)
+		}
+		children = append(children, child)
+	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if err := errors.Join(scanErr, idErr); err != nil {
-		t.Fatal(err)
+	if readErr != nil || len(children) == 0 {
+		t.Fatalf("the supervisor said %q: %v", line, readErr)
 	}
-	for deadline := time.Now().Add(10 * time.Second); child.Alive(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			_ = child.Kill(time.Second)
-			t.Fatal("the process outlived its supervisor, which was ended with SIGKILL")
+	for _, child := range children {
+		for deadline := time.Now().Add(10 * time.Second); child.Alive(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				_ = child.Kill(time.Second)
+				t.Fatal("the process outlived its supervisor, which was ended with SIGKILL")
+			}
 		}
 	}
 }

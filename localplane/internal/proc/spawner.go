@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"syscall"
 	"time"
 
@@ -56,13 +55,12 @@ func NewSpawner() *Spawner {
 		dir = "/" // the directory was removed; nothing can be found in it anyway
 	}
 	s := &Spawner{requests: make(chan spawnRequest), dir: dir}
-	go s.run()
+	go OwnThread(s.run)
 	return s
 }
 
+// run has a thread of its own.
 func (s *Spawner) run() {
-	// Never unlocked: the thread is this goroutine's for as long as it runs.
-	runtime.LockOSThread()
 	// Only a thread that shares root and working directory with no other one can enter a mount namespace.
 	alone := unix.Unshare(unix.CLONE_FS)
 	var lost error

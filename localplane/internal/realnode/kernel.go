@@ -8,13 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"everynode.dev/everynode/localplane/internal/proc"
 )
 
 // privileged tells whether this process may do what nodes need; without that nothing else can be tried.
@@ -44,13 +45,9 @@ func privileged(missing *MissingError) bool {
 
 // tryKernel tries out in throwaway namespaces what nodes are made of, and returns the snapshotter to use.
 func tryKernel(home, nft string, missing *MissingError) string {
-	snapshotter := make(chan string)
-	go func() {
-		// Never unlocked: the thread ends with this goroutine, and its namespaces with it.
-		runtime.LockOSThread()
-		snapshotter <- tryNamespaces(home, nft, missing)
-	}()
-	return <-snapshotter
+	var snapshotter string
+	proc.OwnThread(func() { snapshotter = tryNamespaces(home, nft, missing) })
+	return snapshotter
 }
 
 func tryNamespaces(home, nft string, missing *MissingError) string {

@@ -35,7 +35,7 @@ func RunNetwork(ctx context.Context, o NetworkOptions) error {
 
 // refuseOwnerOf fails if this process shares a namespace with the one that started it: then it would change the machine.
 func refuseOwnerOf(kind string) error {
-	own, err := os.Stat("/proc/self/ns/" + kind)
+	own, err := os.Stat("/proc/thread-self/ns/" + kind)
 	if err != nil {
 		return fmt.Errorf("looking at the own %s namespace: %w", kind, err)
 	}

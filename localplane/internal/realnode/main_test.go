@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package realnode
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"everynode.dev/everynode/localplane/internal/proc"
+)
+
+// roleVariable makes the test binary one of the processes of a plane.
+const roleVariable = "REALNODE_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	role := os.Getenv(roleVariable)
+	if role == "" {
+		os.Exit(m.Run())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if err := play(ctx, role, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func play(ctx context.Context, role string, args []string) error {
+	switch role {
+	case "network":
+		return RunNetwork(ctx, NetworkOptions{ReadyFile: args[0]})
+	case "node":
+		return RunInit(ctx, InitOptions{Name: args[0], Root: args[1], ReadyFile: args[2]})
+	case "serve":
+		return serve(args[0], args[1])
+	case "dial":
+		return dial(args[0])
+	default:
+		return fmt.Errorf("no role %q", role)
+	}
+}
+
+// serve answers everybody with the host's name, and writes a file once it can.
+func serve(address, ready string) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(ready, nil, 0o600); err != nil {
+		return err
+	}
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		host, err := os.Hostname()
+		if err != nil {
+			return err
+		}
+		fmt.Fprint(conn, host)
+		_ = conn.Close()
+	}
+}
+
+func dial(address string) error {
+	const patience = 2 * time.Second
+	conn, err := net.DialTimeout("tcp", address, patience)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	_, err = io.Copy(os.Stdout, conn)
+	return err
+}
+
+// plane is a network with nodes.
+type plane struct {
+	t       *testing.T
+	dir     string
+	spawner *proc.Spawner
+	network *proc.Process
+	nodes   map[int]*proc.Process
+}
+
+func needMachines(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED: this starts processes in namespaces; run without -short")
+	}
+	missing := &MissingError{}
+	if privileged(missing) {
+		tryKernel(t.TempDir(), "", missing)
+	}
+	if len(missing.Missing) > 0 {
+		t.Skipf("SKIPPED: %v", missing)
+	}
+}
+
+func newPlane(t *testing.T) *plane {
+	t.Helper()
+	needMachines(t)
+	p := &plane{t: t, dir: t.TempDir(), spawner: proc.NewSpawner(), nodes: map[int]*proc.Process{}}
+	t.Cleanup(p.spawner.Close)
+	ready := p.path("network.ready")
+	p.network = p.start(proc.Command{Unshare: unix.CLONE_NEWNET}, "network", ready)
+	p.await(p.network, "the network", func() bool { return exists(ready) })
+	return p
+}
+
+func (p *plane) path(name string) string { return filepath.Join(p.dir, name) }
+
+func (p *plane) links() Links { return Links{Network: p.network.PID} }
+
+// start starts this test binary in another role; it ends with the test.
+func (p *plane) start(c proc.Command, role string, args ...string) *proc.Process {
+	p.t.Helper()
+	c.Path, c.Args, c.Env = os.Args[0], args, append(os.Environ(), roleVariable+"="+role)
+	if c.Output == nil {
+		c.Output = os.Stderr
+	}
+	started, err := p.spawner.Start(c)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = started.Kill() })
+	return started
+}
+
+func (p *plane) startNode(n int) *proc.Process {
+	p.t.Helper()
+	ready := p.path(Name(n) + ".ready")
+	_ = os.Remove(ready)
+	node := p.start(proc.Command{Unshare: NodeNamespaces}, "node", Name(n), p.path(Name(n)), ready)
+	p.await(node, Name(n), func() bool { return exists(ready) })
+	if err := p.links().Plug(node.PID, n); err != nil {
+		p.t.Fatal(err)
+	}
+	p.nodes[n] = node
+	return node
+}
+
+// await waits for a condition while the process that is to bring it about runs.
+func (p *plane) await(by *proc.Process, what string, condition func() bool) {
+	p.t.Helper()
+	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(10 * time.Millisecond) {
+		if by != nil && by.Ended() {
+			p.t.Fatalf("%s: the process ended: %s", what, by.ExitReason())
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("%s: not within a minute", what)
+		}
+	}
+}
+
+// run runs a program inside a process's namespaces and returns what it writes.
+func (p *plane) run(inside int, name string, args ...string) (string, error) {
+	return p.finish(proc.Command{Path: name, Args: args, Inside: inside})
+}
+
+// dial asks a server from within a process's namespaces who it is.
+func (p *plane) dial(inside int, address string) (string, error) {
+	return p.finish(proc.Command{Path: os.Args[0], Args: []string{address}, Env: append(os.Environ(), roleVariable+"=dial"), Inside: inside})
+}
+
+func (p *plane) finish(c proc.Command) (string, error) {
+	var out bytes.Buffer
+	c.Output = &out
+	started, err := p.spawner.Start(c)
+	if err != nil {
+		return "", err
+	}
+	<-started.Done()
+	text := strings.TrimSpace(out.String())
+	if started.ExitReason() != "exit status 0" {
+		return "", errors.New(started.ExitReason() + ": " + text)
+	}
+	return text, nil
+}
+
+// shell runs a script in a node and returns what it writes; it has to succeed.
+func (p *plane) shell(n int, script string) string {
+	p.t.Helper()
+	out, err := p.run(p.nodes[n].PID, "/bin/sh", "-ec", script)
+	if err != nil {
+		p.t.Fatalf("in %s: %s: %v", Name(n), script, err)
+	}
+	return out
+}
+
+// machine is what a plane must not change.
+type machine struct {
+	mounts, hostname, links string
+	sysctls                 map[string]string
+}
+
+func lookAtMachine(t *testing.T) machine {
+	t.Helper()
+	read := func(path string) string {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	m := machine{mounts: read("/proc/self/mountinfo"), hostname: read("/proc/sys/kernel/hostname"), sysctls: map[string]string{}}
+	for name := range masks() {
+		m.sysctls[name] = read("/proc/sys/" + name)
+	}
+	for _, name := range []string{"net/ipv4/ip_forward", "net/ipv4/conf/all/send_redirects"} {
+		m.sysctls[name] = read("/proc/sys/" + name)
+	}
+	links, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range links {
+		m.links += link.Name + " "
+	}
+	return m
+}
