@@ -114,6 +114,40 @@ func TestNextAdvanced(t *testing.T) {
 	}
 }
 
+func TestNewest(t *testing.T) {
+	r1, r2, r3 := revision("r1", 1, "uid-set", "app:1"), revision("r2", 2, "uid-set", "app:2"), revision("r3", 3, "uid-set", "app:3")
+	for _, row := range []struct {
+		name      string
+		revisions []string
+		want      string
+	}{
+		{"the newest", []string{r2, r1}, "r2"},
+		{"not the newest", []string{r2, r3, r1}, "r3"},
+		{"after a rollback", []string{r2, revision("r1", 3, "uid-set", "app:1")}, "r1"},
+		{"the newest under another name", []string{r1, r2, revision("r9", 9, "uid-set", "app:2")}, "r2"},
+		{"gone", []string{r1, r3}, "r3"},
+		{"newer ones of another set", []string{revision("r9", 9, "uid-other", "app:9"), r2, r1}, "r2"},
+		{"one of that name of another set", []string{revision("r2", 9, "uid-other", "app:3"), r3}, "r3"},
+		{"no revisions", nil, ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := newServer(t)
+			s.revisions(row.revisions...)
+			got, err := s.client.Newest(t.Context(), "a", "uid-set", "r2")
+			if err != nil || got != row.want {
+				t.Errorf("it is %q %v, want %q", got, err, row.want)
+			}
+			// Whatever a server has in its cache may be too old.
+			if want := "GET /apis/apps/v1/namespaces/a/controllerrevisions"; len(s.asked) != 1 || s.asked[0] != want {
+				t.Errorf("asked is %q, want %q", s.asked, want)
+			}
+		})
+	}
+	if got, err := newServer(t).client.Newest(t.Context(), "a", "uid-set", "r2"); err == nil {
+		t.Errorf("a server that fails names %q", got)
+	}
+}
+
 func TestTemplate(t *testing.T) {
 	s := newServer(t)
 	s.revisions(revision("r2", 2, "uid-other", "other:2"), revision("r2", 2, "uid-set", "app:2"))

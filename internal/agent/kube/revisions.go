@@ -46,6 +46,24 @@ func (c *Client) NextAdvanced(ctx context.Context, pod *corev1.Pod, owner metav1
 	if err != nil || len(all) == 0 {
 		return "", err
 	}
+	if newest := newestAs(all, Hash(pod)); newest != Hash(pod) {
+		return newest, nil
+	}
+	return "", nil
+}
+
+// Newest returns the newest revision of a set: that name, if the revision of that name holds the same. "" says that the set has none.
+func (c *Client) Newest(ctx context.Context, namespace string, owner types.UID, name string) (string, error) {
+	all, err := c.revisions(ctx, namespace, owner, labels.Everything())
+	if err != nil || len(all) == 0 {
+		return "", err
+	}
+	return newestAs(all, name), nil
+}
+
+// newestAs is the newest of some revisions: that name, if the revision of that name holds the same. Two versions of the API name the
+// same template differently, so what counts is what a revision holds.
+func newestAs(all []appsv1.ControllerRevision, name string) string {
 	newest := &all[0]
 	for i := range all {
 		if all[i].Revision > newest.Revision {
@@ -53,12 +71,11 @@ func (c *Client) NextAdvanced(ctx context.Context, pod *corev1.Pod, owner metav1
 		}
 	}
 	for i := range all {
-		// Two versions of the API name the same template differently, so what counts is what a revision holds.
-		if all[i].Labels[hashLabel] == Hash(pod) && sameData(&all[i], newest) {
-			return "", nil
+		if all[i].Labels[hashLabel] == name && sameData(&all[i], newest) {
+			return name
 		}
 	}
-	return newest.Labels[hashLabel], nil
+	return newest.Labels[hashLabel]
 }
 
 func sameData(a, b *appsv1.ControllerRevision) bool {

@@ -208,10 +208,7 @@ func (a *API) carryOut(ctx context.Context, d v2.Decision) error {
 	case d.State != v2.DecisionPending:
 		return nil
 	}
-	next, err := a.examine(ctx, pod)
-	if refused := agree(pod, next, v2.Precondition{Revision: d.Revision}); refused != nil && (err == nil || next != "") {
-		err = refused // before whatever there is to say of images: those of another revision are not waited for
-	}
+	err = a.due(ctx, pod, d)
 	if refused := (*refusal)(nil); errors.As(err, &refused) {
 		return a.settle(pod, d, refused)
 	}
@@ -225,6 +222,40 @@ func (a *API) carryOut(ctx context.Context, d v2.Decision) error {
 	a.o.Tell(pod, corev1.EventTypeNormal, ReasonUpgradeStarted,
 		fmt.Sprintf("The owner of node %s has decided to upgrade the pod to revision %s", a.o.Node, d.Revision))
 	return a.o.Decisions.Forget(d)
+}
+
+// due returns why a decision cannot be carried out now, as a refusal or as what has failed.
+func (a *API) due(ctx context.Context, pod *corev1.Pod, d v2.Decision) error {
+	next, err := a.examine(ctx, pod)
+	if err != nil && next == "" {
+		return err
+	}
+	// Before whatever there is to say of images: those of another revision are not waited for.
+	if refused := agree(pod, next, v2.Precondition{Revision: d.Revision}); refused != nil {
+		return refused
+	}
+	if changed := a.newest(ctx, pod, d.Revision); changed != nil {
+		return changed
+	}
+	return err
+}
+
+// newest refuses a decision for another revision than the newest of the set of a pod. What the pod says of it may be old: if the
+// manager was down when the template changed, nobody has told the pod, and its successor would be of a revision that nobody has
+// decided about.
+func (a *API) newest(ctx context.Context, pod *corev1.Pod, decided string) error {
+	owner, _ := ownerOf(pod)
+	if _, _, said := announced(pod); !said || supported(pod) != nil {
+		return nil // it was compared with its set already, or is refused anyway
+	}
+	newest, err := a.o.Cluster.Newest(ctx, pod.Namespace, owner.UID, decided)
+	switch {
+	case err != nil:
+		return fmt.Errorf("asking for the newest revision: %w", err)
+	case newest == "":
+		return &refusal{reason: v2.ReasonChanged, text: "the set of the pod has no revision now"}
+	}
+	return firstOf(agree(pod, newest, v2.Precondition{Revision: decided}))
 }
 
 // settle writes down why a decision is not carried out. While images are missing it waits, and is looked at again soon.

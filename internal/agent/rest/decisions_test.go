@@ -166,7 +166,7 @@ func TestADecisionWaitsForImages(t *testing.T) {
 }
 
 func TestAnAPIServerThatFailsIsAskedAgain(t *testing.T) {
-	for _, method := range []string{"Pod", "DeletePod"} {
+	for _, method := range []string{"Pod", "Newest", "DeletePod"} {
 		w := decided(t)
 		w.down, w.fail[method] = false, errors.New("boom")
 		if again := w.api.CarryOut(t.Context()); again != lookPending {
@@ -198,6 +198,48 @@ func TestADecisionIsForItsRevisionOnly(t *testing.T) {
 	w.carryOut()
 	if d, ok := w.decision(); !ok || d.State != v2.DecisionVoid || len(w.deleted) > 0 {
 		t.Errorf("it is %+v, deleted are %q", d, w.deleted)
+	}
+}
+
+// Who tells pods of newer revisions may have been down when there was one: its successor would have that one.
+func TestADecisionIsForItsRevisionAlone(t *testing.T) {
+	for _, row := range []struct {
+		name, newest, want string
+		change             change
+	}{
+		{"there is a newer revision", "r3", "the next revision of the pod is r3 now", func(*corev1.Pod) {}},
+		{"the template was rolled back", "r1", "the next revision of the pod is r1 now", func(*corev1.Pod) {}},
+		{"there is a newer revision, and images of the one before are asked for", "r3", "the next revision of the pod is r3 now",
+			imageReady(corev1.ConditionFalse, "", "controllerrevision: r2")},
+		{"there is none any more", "", "the set of the pod has no revision now", func(*corev1.Pod) {}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w := decided(t)
+			row.change(w.pod("p"))
+			w.down, w.newest = false, &row.newest
+			w.carryOut()
+			w.carryOut()
+			d, ok := w.decision()
+			if !ok || d.State != v2.DecisionVoid || d.Message != row.want || len(w.deleted) > 0 {
+				t.Errorf("it is %+v, deleted are %q", d, w.deleted)
+			}
+			if len(w.told) != 1 || !strings.Contains(w.told[0], "Warning NodeUpgradeVoid p: The decision to upgrade the pod to revision r2 is void: "+row.want) {
+				t.Errorf("told is %q", w.told)
+			}
+		})
+	}
+}
+
+// A pod that says nothing was compared with the newest revision already.
+func TestTheNewestRevisionIsAskedForOnce(t *testing.T) {
+	w := newWorld(t, daemonPod("p", silent, ownedBy("apps.kruise.io/v1beta1", "DaemonSet")))
+	w.next = "r2"
+	if got := w.ask("POST", keepPath, ""); got.code != 202 {
+		t.Fatalf("the decision is answered %+v", got)
+	}
+	w.asked = nil
+	if w.carryOut(); strings.Join(w.asked, " ") != "Pod NextAdvanced DeletePod" {
+		t.Errorf("asked is %q", w.asked)
 	}
 }
 

@@ -30,6 +30,8 @@ type Cluster interface {
 	SetCondition(ctx context.Context, pod *corev1.Pod, condition corev1.PodCondition) error
 	// NextAdvanced is the revision that a pod of an Advanced DaemonSet can be upgraded to, "" when there is none.
 	NextAdvanced(ctx context.Context, pod *corev1.Pod, owner metav1.OwnerReference) (string, error)
+	// Newest is the newest revision of a set: that name, if the revision of that name holds the same; "" when the set has none.
+	Newest(ctx context.Context, namespace string, owner types.UID, name string) (string, error)
 	// Review returns whose token it is, if it is somebody's and for that audience.
 	Review(ctx context.Context, token, audience string) (user authenticationv1.UserInfo, ok bool, err error)
 	// May is whether somebody may do something with a pod; an empty name is all pods.
