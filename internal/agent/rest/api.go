@@ -3,13 +3,18 @@
 package rest
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 )
 
 // API is the API of one node.
@@ -78,16 +83,34 @@ func (a *API) routes() []route {
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if a.o.Answered == nil {
-		a.serve(w, r)
-		return
+	noted := &notedWriter{ResponseWriter: w}
+	a.survive(noted, r)
+	if a.o.Answered != nil {
+		a.o.Answered(cmp.Or(noted.code, http.StatusOK))
 	}
-	noted := &notedWriter{ResponseWriter: w, code: http.StatusOK}
-	a.serve(noted, r)
-	a.o.Answered(noted.code)
 }
 
-// notedWriter notes the code of an answer.
+// survive serves a request. A panic is ours and not the client's, so it is logged here: the library's log is not kept. Nobody is told
+// more than that, because what has failed may hold secrets. An answer that has begun cannot be taken back, only be cut off.
+func (a *API) survive(w *notedWriter, r *http.Request) {
+	defer func() {
+		failed := recover()
+		if failed == nil {
+			return
+		}
+		if err, is := failed.(error); is && errors.Is(err, http.ErrAbortHandler) {
+			panic(failed) // it wants to be cut off, and nothing is wrong
+		}
+		klog.ErrorS(nil, "A request has panicked", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(failed), "stack", string(debug.Stack()))
+		if w.code != 0 {
+			panic(http.ErrAbortHandler)
+		}
+		refuse(w, r, &problem{code: http.StatusInternalServerError, message: "the agent has failed at this request: its log says why"})
+	}()
+	a.serve(w, r)
+}
+
+// notedWriter notes the code of an answer, 0 before there is one.
 type notedWriter struct {
 	http.ResponseWriter
 	code int
@@ -97,6 +120,12 @@ type notedWriter struct {
 func (n *notedWriter) WriteHeader(code int) {
 	n.code = code
 	n.ResponseWriter.WriteHeader(code)
+}
+
+// Write implements http.ResponseWriter.
+func (n *notedWriter) Write(data []byte) (int, error) {
+	n.code = cmp.Or(n.code, http.StatusOK)
+	return n.ResponseWriter.Write(data)
 }
 
 // Unwrap lets the library find what is beneath.
