@@ -92,7 +92,7 @@ build-localplane:
 		hack/build -C localplane -ldflags '$(LOCALPLANE_LDFLAGS)' -o $(BIN)/localplane ./cmd/localplane
 
 # The programs that are the images of tests on real nodes, each by itself.
-IMAGE_PROGRAMS := testapp
+IMAGE_PROGRAMS := pause testapp
 
 .PHONY: build-images
 build-images: ## Build the programs of the images that the registry of a plane with real nodes has

@@ -52,9 +52,9 @@ func tunnel(w http.ResponseWriter, r *http.Request, reach []netip.Prefix) {
 		http.Error(w, "this is the way into the network of the nodes: only CONNECT is answered here", http.StatusMethodNotAllowed)
 		return
 	}
-	to, err := netip.ParseAddrPort(r.URL.Host)
+	to, err := netip.ParseAddrPort(r.RequestURI)
 	if err != nil || !slices.ContainsFunc(reach, func(p netip.Prefix) bool { return p.Contains(to.Addr()) }) {
-		http.Error(w, fmt.Sprintf("%s is not in the network of the nodes: give an address of a node or pod, in %v, and a port", r.URL.Host, reach),
+		http.Error(w, fmt.Sprintf("%s is not in the network of the nodes: give an address of a node or pod, in %v, and a port", r.RequestURI, reach),
 			http.StatusForbidden)
 		return
 	}

@@ -64,8 +64,8 @@ func (s Sources) Recipes() []Recipe {
 		{Name: "pause", Tag: "1", Program: program("pause"), Entrypoint: []string{"/pause"}},
 		app("v1"), app("v2"), app("v3"),
 		broken,                         // cannot be started at all
-		app("crash", "CRASH=1"),        // starts, and exits with 1
-		app("slow", "READY_AFTER=10s"), // is ready 10 seconds after its start
+		app("crash", "CRASH=true"),     // starts, and exits with 1
+		app("slow", "READY_DELAY=10s"), // is ready 10 seconds after its start
 	}
 	if s.Agent != "" {
 		list = append(list, Recipe{Name: "everynode-agent", Tag: "dev", Program: s.Agent, Entrypoint: []string{"/everynode-agent"}})

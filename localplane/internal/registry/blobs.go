@@ -91,13 +91,13 @@ func ship(ctx context.Context, sources images.Sources, to *blobs, registry http.
 	return shipped, nil
 }
 
-// add stores a blob that is not there yet, or is there with something else in it.
+// add stores a blob that is not there yet, or not as a whole: the machine may have lost power while it was written.
 func (b *blobs) add(ctx context.Context, blob []byte) error {
 	h, _, err := v1.SHA256(bytes.NewReader(blob))
 	if err != nil {
 		return err
 	}
-	if _, err := b.Stat(ctx, "", h); err == nil {
+	if size, err := b.Stat(ctx, "", h); err == nil && size == int64(len(blob)) {
 		return nil
 	}
 	return b.Put(ctx, "", h, io.NopCloser(bytes.NewReader(blob)))

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"everynode.dev/everynode/localplane/internal/images"
+)
+
+// deadline ends a test that hangs.
+const deadline = 30 * time.Second
+
+// options are those of a registry with images made from files that are no programs.
+func options(t *testing.T) Options {
+	t.Helper()
+	dir := t.TempDir()
+	o := Options{
+		Dir:    filepath.Join(dir, "registry"),
+		Log:    filepath.Join(dir, "requests.log"),
+		Images: images.Sources{Dir: filepath.Join(dir, "images"), Agent: filepath.Join(dir, "images", "everynode-agent")},
+	}
+	if err := os.Mkdir(o.Images.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"pause", "testapp", "everynode-agent"} {
+		build(t, o, name, "program "+name)
+	}
+	return o
+}
+
+func build(t *testing.T, o Options, name, program string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(o.Images.Dir, name), []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// client asks a registry.
+type client struct {
+	t   *testing.T
+	url string
+	o   Options
+}
+
+// start starts a registry without a process.
+func start(t *testing.T, o Options) (client, *httptest.Server) {
+	t.Helper()
+	s, err := newServer(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(s)
+	t.Cleanup(func() { server.Close(); s.log.close() })
+	return client{t, server.URL, o}, server
+}
+
+func (c client) do(method, path, mediaType string, body []byte) (*http.Response, []byte) {
+	c.t.Helper()
+	r, err := http.NewRequestWithContext(c.t.Context(), method, c.url+path, bytes.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if mediaType != "" {
+		r.Header.Set("Content-Type", mediaType)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	raw, err := io.ReadAll(answer.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return answer, raw
+}
+
+// get wants the thing to be there.
+func (c client) get(path string) []byte {
+	c.t.Helper()
+	answer, raw := c.do(http.MethodGet, path, "", nil)
+	if answer.StatusCode != http.StatusOK {
+		c.t.Fatalf("GET %s is answered with %s %s", path, answer.Status, raw)
+	}
+	return raw
+}
+
+// pull pulls an image as a runtime does, checks every digest, and returns the manifest and its digest.
+func (c client) pull(repo, reference string) (raw []byte, digest string) {
+	c.t.Helper()
+	raw = c.get("/v2/" + repo + "/manifests/" + reference)
+	manifest, err := v1.ParseManifest(bytes.NewReader(raw))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, d := range append(manifest.Layers, manifest.Config) {
+		blob := c.get("/v2/" + repo + "/blobs/" + d.Digest.String())
+		if got := fmt.Sprintf("sha256:%x", sha256.Sum256(blob)); got != d.Digest.String() || int64(len(blob)) != d.Size {
+			c.t.Errorf("blob %s has digest %s and %d bytes", d.Digest, got, len(blob))
+		}
+	}
+	return raw, fmt.Sprintf("sha256:%x", sha256.Sum256(raw))
+}
+
+func (c client) put(repo, reference, mediaType string, manifest []byte) {
+	c.t.Helper()
+	if answer, raw := c.do(http.MethodPut, "/v2/"+repo+"/manifests/"+reference, mediaType, manifest); answer.StatusCode != http.StatusCreated {
+		c.t.Fatalf("pushing %s:%s is answered with %s %s", repo, reference, answer.Status, raw)
+	}
+}
+
+// push pushes an image with one small layer, and returns its manifest.
+func (c client) push(repo, tag, content string) []byte {
+	c.t.Helper()
+	blob := func(data string) v1.Descriptor {
+		digest := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(data)))
+		answer, raw := c.do(http.MethodPost, "/v2/"+repo+"/blobs/uploads/?digest="+url.QueryEscape(digest), "application/octet-stream", []byte(data))
+		if answer.StatusCode != http.StatusCreated {
+			c.t.Fatalf("pushing a blob is answered with %s %s", answer.Status, raw)
+		}
+		h, err := v1.NewHash(digest)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		return v1.Descriptor{MediaType: "application/octet-stream", Size: int64(len(data)), Digest: h}
+	}
+	raw, err := json.Marshal(v1.Manifest{SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Config: blob("{}"), Layers: []v1.Descriptor{blob(content)}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.put(repo, tag, images.ManifestType, raw)
+	return raw
+}
+
+func (c client) entries() []Entry {
+	c.t.Helper()
+	raw, err := os.ReadFile(c.o.Log)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var list []Entry
+	for lines := bufio.NewScanner(bytes.NewReader(raw)); lines.Scan(); {
+		var e Entry
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			c.t.Fatalf("%q: %v", lines.Text(), err)
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+func TestShippedImagesCanBePulled(t *testing.T) {
+	o := options(t)
+	c, _ := start(t, o)
+	for _, r := range o.Images.Recipes() {
+		c.pull(r.Name, r.Tag)
+	}
+}
+
+func TestWhatIsPushedOutlivesARestart(t *testing.T) {
+	o := options(t)
+	c, server := start(t, o)
+	c.push("team/web", "v1", "first")
+	_, first := c.pull("team/web", "v1")
+	c.push("team/web", "v1", "second") // the tag moves on, and the digest stays
+	long := strings.Repeat("long/", 40) + "name"
+	c.push(long, "v1", "long")
+	c.push("team/gone", "v1", "gone")
+	if answer, _ := c.do(http.MethodDelete, "/v2/team/gone/manifests/v1", "", nil); answer.StatusCode != http.StatusAccepted {
+		t.Errorf("DELETE is answered with %s", answer.Status)
+	}
+	_, second := c.pull("team/web", "v1")
+	server.Close()
+
+	c, _ = start(t, o)
+	if _, digest := c.pull("team/web", "v1"); digest != second {
+		t.Errorf("the tag is %s after the restart, and was %s", digest, second)
+	}
+	c.pull("team/web", first)
+	c.pull(long, "v1")
+	if answer, _ := c.do(http.MethodGet, "/v2/team/gone/manifests/v1", "", nil); answer.StatusCode != http.StatusNotFound {
+		t.Errorf("what was deleted is answered with %s after the restart", answer.Status)
+	}
+}
+
+func TestTheSameDigestUnderAnotherTag(t *testing.T) {
+	c, server := start(t, options(t))
+	manifest, digest := c.pull("app", "v1")
+	c.put("app", "same", images.ManifestType, manifest)
+	c.put("other/app", "v9", images.ManifestType, manifest)
+	server.Close()
+	c, _ = start(t, c.o)
+	for _, name := range [][2]string{{"app", "same"}, {"other/app", "v9"}, {"app", digest}} {
+		if _, got := c.pull(name[0], name[1]); got != digest {
+			t.Errorf("%v has digest %s, want %s", name, got, digest)
+		}
+	}
+}
+
+func TestAnIndexIsRestoredAfterItsImages(t *testing.T) {
+	c, server := start(t, options(t))
+	const indexType = "application/vnd.oci.image.index.v1+json"
+	var index v1.IndexManifest
+	index.SchemaVersion, index.MediaType = 2, indexType
+	// Among as many images there are some whose files are read after that of the index.
+	for i := range 20 {
+		raw := c.push("multi", fmt.Sprintf("part%d", i), fmt.Sprintf("part %d", i))
+		h, size, err := v1.SHA256(bytes.NewReader(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		index.Manifests = append(index.Manifests, v1.Descriptor{MediaType: types.OCIManifestSchema1, Size: size, Digest: h})
+	}
+	raw, err := json.Marshal(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.put("multi", "all", indexType, raw)
+	server.Close()
+	c, _ = start(t, c.o)
+	if got := c.get("/v2/multi/manifests/all"); !bytes.Equal(got, raw) {
+		t.Errorf("the index is %s", got)
+	}
+	c.pull("multi", "part19")
+}
+
+func TestAProgramThatIsBuiltAnew(t *testing.T) {
+	o := options(t)
+	c, server := start(t, o)
+	_, before := c.pull("app", "v1")
+	files := func() (n int) {
+		list, err := os.ReadDir(filepath.Join(o.Dir, "blobs", "sha256"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	stored := files()
+	server.Close()
+	build(t, o, "testapp", "another program")
+	if err := os.WriteFile(filepath.Join(o.Dir, "blobs", "upload-1"), []byte("cut off"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, _ = start(t, o)
+	if _, after := c.pull("app", "v1"); after == before {
+		t.Error("the image is still the old one")
+	}
+	if got := files(); got != stored {
+		t.Errorf("there are %d blobs now, and there were %d", got, stored)
+	}
+	if _, err := os.Stat(filepath.Join(o.Dir, "blobs", "upload-1")); err == nil {
+		t.Error("what a push that was cut off has left is still there")
+	}
+}
+
+func TestADamagedBlobIsStoredAnew(t *testing.T) {
+	o := options(t)
+	c, server := start(t, o)
+	manifest, _ := c.pull("app", "v1")
+	parsed, err := v1.ParseManifest(bytes.NewReader(manifest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Close()
+	if err := os.Truncate(filepath.Join(o.Dir, "blobs", "sha256", parsed.Layers[0].Digest.Hex), 100); err != nil {
+		t.Fatal(err)
+	}
+	c, _ = start(t, o)
+	c.pull("app", "v1")
+}
+
+// A runtime that was cut off in the middle of a pull asks for the rest.
+func TestTheRestOfABlob(t *testing.T) {
+	c, _ := start(t, options(t))
+	c.push("web", "v1", "0123456789")
+	path := fmt.Sprintf("/v2/web/blobs/sha256:%x", sha256.Sum256([]byte("0123456789")))
+	for ask, want := range map[string]string{"bytes=7-": "789", "bytes=2-4": "234"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Range", ask)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || answer.StatusCode != http.StatusPartialContent || string(got) != want {
+			t.Errorf("%s is answered with %s %q (%v), want %q", ask, answer.Status, got, err, want)
+		}
+	}
+}
+
+func TestEachRequestIsALine(t *testing.T) {
+	o := options(t)
+	c, _ := start(t, o)
+	c.get("/v2/")
+	c.push("team/web", "v1", "content")
+	c.pull("team/web", "v1")
+	c.do(http.MethodHead, "/v2/team/web/manifests/v1", "", nil)
+	c.do(http.MethodGet, "/v2/team/web/manifests/v2", "", nil)
+	c.get("/v2/team/web/tags/list")
+	config := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte("{}")))
+	layer := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte("content")))
+	want := []string{
+		"GET other   200",
+		"POST upload team/web  201", "POST upload team/web  201", "PUT manifest team/web v1 201",
+		"GET manifest team/web v1 200", "GET blob team/web " + layer + " 200", "GET blob team/web " + config + " 200",
+		"HEAD manifest team/web v1 200", "GET manifest team/web v2 404", "GET tag team/web list 200",
+	}
+	var got []string
+	for _, e := range c.entries() {
+		got = append(got, fmt.Sprintf("%s %s %s %s %d", e.Method, e.Kind, e.Repo, e.Reference, e.Status))
+		if e.Remote != "127.0.0.1" || e.Time.IsZero() {
+			t.Errorf("%+v does not say who or when", e)
+		}
+		if e.Reference == layer && e.Bytes != int64(len("content")) {
+			t.Errorf("%+v does not say how much", e)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the log is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestLatencyHoldsBlobsBack(t *testing.T) {
+	o := options(t)
+	o.Latency = time.Hour
+	c, _ := start(t, o)
+	c.push("web", "v1", "content")
+	c.get("/v2/web/manifests/v1") // is not held back
+	path := fmt.Sprintf("/v2/web/blobs/sha256:%x", sha256.Sum256([]byte("content")))
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		answer, err := http.DefaultClient.Do(r)
+		if err == nil {
+			answer.Body.Close()
+		}
+		ended <- err
+	}()
+	if answer, raw := c.do(http.MethodPut, LatencyPath+"?value=soon", "", nil); answer.StatusCode != http.StatusBadRequest || !strings.Contains(string(raw), `"soon"`) {
+		t.Errorf("the value soon is answered with %s %s", answer.Status, raw)
+	}
+	if answer, _ := c.do(http.MethodPut, LatencyPath+"?value=0s", "", nil); answer.StatusCode != http.StatusNoContent {
+		t.Errorf("the value 0s is answered with %s", answer.Status)
+	}
+	if got := c.get(path); string(got) != "content" {
+		t.Errorf("the blob is %q", got)
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("a request that began before has ended with %v", err)
+	default:
+	}
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("the blob has come")
+	}
+}
+
+func TestRunUntilTheEnd(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free.Close()
+	o := options(t)
+	o.Listen, o.ReadyFile = free.Addr().String(), filepath.Join(t.TempDir(), "ready")
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, o) }()
+	for tick := time.Tick(time.Millisecond); ; <-tick {
+		if _, err := os.Stat(o.ReadyFile); err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatal("it does not get ready")
+		}
+	}
+	client{t, "http://" + o.Listen, o}.pull("pause", "1")
+	if err := Run(ctx, o); err == nil || !strings.Contains(err.Error(), o.Listen) {
+		t.Errorf("a second one ends with %v, want an error with its address", err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("it ends with %v", err)
+	}
+	if _, err := os.Stat(o.ReadyFile); err == nil {
+		t.Error("the ready file is still there")
+	}
+	o.Latency = -1
+	if err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "latency") {
+		t.Errorf("a negative latency ends with %v", err)
+	}
+}
