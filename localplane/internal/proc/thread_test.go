@@ -4,7 +4,6 @@ package proc
 
 import (
 	"os"
-	"runtime"
 	"sync"
 	"testing"
 
@@ -33,7 +32,6 @@ func TestOwnThreadsAreApart(t *testing.T) {
 				threads <- unix.Gettid()
 				all.Done()
 				all.Wait()
-				runtime.Gosched()
 			})
 		})
 	}

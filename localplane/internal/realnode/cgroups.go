@@ -70,7 +70,7 @@ func (c Cgroups) Remove() error {
 		return err
 	}
 	var errs []error
-	for _, root := range h.roots {
+	for _, root := range slices.Concat(h.roots, h.beside) {
 		if err := removeTree(filepath.Join(root, c.top())); err != nil {
 			errs = append(errs, fmt.Errorf("removing the plane's cgroups: %w", err))
 		}
@@ -82,6 +82,9 @@ func (c Cgroups) Remove() error {
 type hierarchies struct {
 	roots   []string
 	unified bool
+	// beside is a version 2 hierarchy beside those of version 1. The kubelet does not use it, but runc makes its
+	// directories there too.
+	beside []string
 	// controllers are those that can be used.
 	controllers []string
 }
@@ -105,8 +108,7 @@ func readHierarchies() (hierarchies, error) {
 	return h, nil
 }
 
-// parseHierarchies reads /proc/self/mountinfo. A version 2 hierarchy beside those of version 1 has no controllers and is
-// left out, as the kubelet leaves it out.
+// parseHierarchies reads /proc/self/mountinfo.
 func parseHierarchies(mountinfo string) hierarchies {
 	var v1 hierarchies
 	v2 := hierarchies{unified: true}
@@ -125,6 +127,8 @@ func parseHierarchies(mountinfo string) hierarchies {
 			v1.controllers = append(v1.controllers, strings.Split(after[superOptions], ",")...)
 		case after[fsType] == "cgroup2" && root == cgroupFS:
 			v2.roots = []string{root}
+		case after[fsType] == "cgroup2" && filepath.Dir(root) == cgroupFS:
+			v1.beside = []string{root}
 		}
 	}
 	if len(v1.roots) > 0 {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,6 +41,8 @@ func TestMain(m *testing.M) {
 
 func play(ctx context.Context, role string, args []string) error {
 	switch role {
+	case "supervisor":
+		return supervise(args[0])
 	case "network":
 		return RunNetwork(ctx, NetworkOptions{ReadyFile: args[0]})
 	case "node":
@@ -48,9 +51,45 @@ func play(ctx context.Context, role string, args []string) error {
 		return serve(args[0], args[1])
 	case "dial":
 		return dial(args[0])
+	case "box":
+		fmt.Print(strings.Join(args, " "))
+		if len(args) == 0 {
+			<-ctx.Done()
+		}
+		return nil
 	default:
 		return fmt.Errorf("no role %q", role)
 	}
+}
+
+// supervise starts a network and a node with a program in it, tells their pids and waits to be killed.
+func supervise(dir string) error {
+	spawner := proc.NewSpawner()
+	start := func(c proc.Command, role string, args ...string) (int, error) {
+		c.Path, c.Args, c.Env, c.Output = os.Args[0], args, append(os.Environ(), roleVariable+"="+role), os.Stderr
+		p, err := spawner.Start(c)
+		if err != nil {
+			return 0, err
+		}
+		return p.PID, nil
+	}
+	network, err1 := start(proc.Command{Unshare: unix.CLONE_NEWNET}, "network", filepath.Join(dir, "network"))
+	node, err2 := start(proc.Command{Unshare: NodeNamespaces}, "node", Name(1), filepath.Join(dir, "disk"), filepath.Join(dir, "node"))
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	for !exists(filepath.Join(dir, "network")) || !exists(filepath.Join(dir, "node")) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := (Links{Network: network}).Plug(node, 1); err != nil {
+		return err
+	}
+	inside, err := start(proc.Command{Inside: node}, "box")
+	if err != nil {
+		return err
+	}
+	fmt.Println(network, node, inside)
+	select {}
 }
 
 // serve answers everybody with the host's name, and writes a file once it can.
@@ -156,6 +195,28 @@ func (p *plane) startNode(n int) *proc.Process {
 	return node
 }
 
+// startProgram starts a program in node 1; it ends with the test.
+func (p *plane) startProgram(path string, args ...string) *proc.Process {
+	p.t.Helper()
+	// Into a file: through a pipe, whoever inherits it would keep the program from having ended.
+	log, err := os.Create(p.path(filepath.Base(path) + ".log"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() {
+		_ = log.Close()
+		if raw, err := os.ReadFile(log.Name()); p.t.Failed() && err == nil {
+			p.t.Logf("%s:\n%s", log.Name(), raw)
+		}
+	})
+	started, err := p.spawner.Start(proc.Command{Path: path, Args: args, Output: log, Inside: p.nodes[1].PID})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = started.Kill() })
+	return started
+}
+
 // await waits for a condition while the process that is to bring it about runs.
 func (p *plane) await(by *proc.Process, what string, condition func() bool) {
 	p.t.Helper()
@@ -234,4 +295,12 @@ func lookAtMachine(t *testing.T) machine {
 		m.links += link.Name + " "
 	}
 	return m
+}
+
+// expectSame compares the machine with what it was before.
+func (m machine) expectSame(t *testing.T) {
+	t.Helper()
+	if now := lookAtMachine(t); !reflect.DeepEqual(now, m) {
+		t.Errorf("the machine was changed:\n%+v\nbefore:\n%+v", now, m)
+	}
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -94,9 +94,7 @@ func TestNodesTalkUntilTheyAreCutOrLosePower(t *testing.T) {
 	if gateway.Ended() {
 		t.Error("the gateway ended with a node")
 	}
-	if now := lookAtMachine(t); !reflect.DeepEqual(now, before) {
-		t.Errorf("the machine was changed:\n%+v\nbefore:\n%+v", now, before)
-	}
+	before.expectSame(t)
 }
 
 func (p *plane) expectLink(n int, want bool) {
@@ -169,9 +167,7 @@ func TestNodeHasFileSystemsOfItsOwn(t *testing.T) {
 		}
 	}
 	p.shell(3, script+"mkdir /run/x; mount -t tmpfs x /run/x; echo lost > /run/x/lost")
-	if now := lookAtMachine(t); !reflect.DeepEqual(now, before) {
-		t.Errorf("the machine was changed:\n%+v\nbefore:\n%+v", now, before)
-	}
+	before.expectSame(t)
 
 	if err := node.Kill(); err != nil {
 		t.Fatal(err)
@@ -228,6 +224,42 @@ func TestFirstProcessReapsAndEndsOnRequest(t *testing.T) {
 	}
 }
 
+func TestNothingIsLeftOfAPlaneThatIsKilled(t *testing.T) {
+	needMachines(t)
+	before := lookAtMachine(t)
+	supervisor := exec.Command(os.Args[0], t.TempDir())
+	supervisor.Env, supervisor.Stderr = append(os.Environ(), roleVariable+"=supervisor"), os.Stderr
+	out, err := supervisor.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := supervisor.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pids [3]int
+	_, scanErr := fmt.Fscan(out, &pids[0], &pids[1], &pids[2])
+	var processes []proc.Identity
+	for _, pid := range pids {
+		id, err := proc.Identify(pid)
+		if err != nil || !id.Alive() {
+			t.Errorf("process %d does not run while its supervisor does: %v", pid, err)
+		}
+		processes = append(processes, id)
+	}
+	if err := supervisor.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = supervisor.Wait()
+	if scanErr != nil {
+		t.Fatal(scanErr)
+	}
+	p := &plane{t: t}
+	for _, id := range processes {
+		p.await(nil, fmt.Sprintf("the end of process %d", id.PID), func() bool { return !id.Alive() })
+	}
+	before.expectSame(t)
+}
+
 func TestComponentsRefuseTheMachineItself(t *testing.T) {
 	before := lookAtMachine(t)
 	dir := t.TempDir()
@@ -240,9 +272,7 @@ func TestComponentsRefuseTheMachineItself(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "localplane up") {
 		t.Errorf("a node that is not the first process: %v", err)
 	}
-	if now := lookAtMachine(t); !reflect.DeepEqual(now, before) {
-		t.Errorf("the machine was changed:\n%+v\nbefore:\n%+v", now, before)
-	}
+	before.expectSame(t)
 }
 
 func TestLinksOfNodesThatDoNotRun(t *testing.T) {

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package realnode
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestNames(t *testing.T) {
+	for _, n := range []int{1, 9, 42, Max} {
+		if got, ok := Number(Name(n)); !ok || got != n {
+			t.Errorf("Number(Name(%d)) = %d, %v", n, got, ok)
+		}
+	}
+	for _, bad := range []string{"", "real-", "real-0", "real--1", "real-01", "real-+1", "real-101", "real-1-kubelet", "node-1", "1"} {
+		if n, ok := Number(bad); ok {
+			t.Errorf("%q is said to be the name of real node %d", bad, n)
+		}
+	}
+	if got := [...]string{Name(1), Address(1), PodCIDR(1), Address(Max), PodCIDR(Max)}; got !=
+		[...]string{"real-1", "10.77.0.11", "10.78.1.0/24", "10.77.0.110", "10.78.100.0/24"} {
+		t.Errorf("names and addresses: %v", got)
+	}
+}
+
+func TestParseMajor(t *testing.T) {
+	for text, want := range map[string]int{
+		"containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+deb12u2\n":                  1,
+		"containerd github.com/containerd/containerd/v2 v2.1.4 75cb2b7193e4e490e9fbdc236c0e811ccaba3376": 2,
+		"containerd github.com/containerd/containerd v1.7.28-rc.1 abc":                                   1,
+	} {
+		if got, err := parseMajor(text); err != nil || got != want {
+			t.Errorf("parseMajor(%q) = %d, %v, want %d", text, got, err, want)
+		}
+	}
+	for _, bad := range []string{"", "containerd", "containerd github.com/containerd/containerd/v2 unknown", "containerd x v3.0.0 y"} {
+		if got, err := parseMajor(bad); err == nil {
+			t.Errorf("parseMajor(%q) = %d", bad, got)
+		}
+	}
+}
+
+func TestHidden(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/run": true, "/run/x": true, "/var/lib/x/": true, "/var/lib/../lib/x": true,
+		"/running": false, "/var/library": false, "/var/log": false, "/home/run/var/lib": false, "/": false,
+	} {
+		if got := hidden(path); got != want {
+			t.Errorf("hidden(%q) = %v", path, got)
+		}
+	}
+}
+
+func TestCheckListsEverythingThatIsMissing(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Check(CheckOptions{Home: filepath.Join(dir, "home"), Containerd: filepath.Join(dir, "containerd"), Node: filepath.Join(dir, "node")})
+	var missing *MissingError
+	if !errors.As(err, &missing) {
+		t.Fatalf("Check: %v", err)
+	}
+	if !strings.HasPrefix(err.Error(), "real nodes need what is missing here:\n  - ") {
+		t.Errorf("the error is %q", err)
+	}
+	for _, want := range []string{"containerd at " + dir, "--containerd PATH", "program " + dir + "/node", "make build"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("nothing about %q in: %v", want, err)
+		}
+	}
+	if exists(filepath.Join(dir, "home")) {
+		t.Error("checking made the home")
+	}
+}
+
+func TestFindingProgramsNamesWhatToInstall(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	missing := &MissingError{}
+	if path := find("no-such-program", "apt-get install it", missing); path != "" {
+		t.Errorf("found %q", path)
+	}
+	if want := []Missing{{"no-such-program", "apt-get install it"}}; !slices.Equal(missing.Missing, want) {
+		t.Errorf("missing %v, want %v", missing.Missing, want)
+	}
+	containerd := writeProgram(t, dir, "containerd", "containerd x v2.1.4 y")
+	// Its shim has to be beside it, whatever there is elsewhere.
+	missing = &MissingError{}
+	if got := findContainerd(CheckOptions{Containerd: containerd}, missing); got != containerd || len(missing.Missing) != 1 {
+		t.Errorf("containerd %q without a shim beside it: %v", got, missing.Missing)
+	}
+	writeProgram(t, dir, "containerd-shim-runc-v2", "")
+	missing = &MissingError{}
+	if got := findContainerd(CheckOptions{}, missing); got != containerd || len(missing.Missing) != 0 {
+		t.Errorf("containerd of the PATH: %q, %v", got, missing.Missing)
+	}
+	if major, err := containerdMajor(containerd); err != nil || major != 2 {
+		t.Errorf("major version %d, %v", major, err)
+	}
+}
+
+func writeProgram(t *testing.T, dir, name, says string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, fmt.Appendf(nil, "#!/bin/sh\necho '%s'\n", says), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestCheckAgreesWithTheMachine runs where nodes can work, and then finds all that they are made of.
+func TestCheckAgreesWithTheMachine(t *testing.T) {
+	before := lookAtMachine(t)
+	home := t.TempDir()
+	programs, err := Check(CheckOptions{Home: home, Node: os.Args[0]})
+	before.expectSame(t)
+	if entries, err := os.ReadDir(home); err != nil || len(entries) != 0 {
+		t.Errorf("the check left in the home: %v, %v", entries, err)
+	}
+	if left := (Cgroups{ID: fmt.Sprintf("check-%d", os.Getpid())}).directories(t); len(left) != 0 {
+		t.Errorf("the check left cgroups: %v", left)
+	}
+	if err != nil {
+		var missing *MissingError
+		if !errors.As(err, &missing) || len(missing.Missing) == 0 {
+			t.Fatalf("Check: %v", err)
+		}
+		t.Skipf("SKIPPED: %v", err)
+	}
+	for _, path := range []string{programs.Containerd, programs.Runc, programs.Nft, programs.Node, filepath.Join(programs.CNIDir, "bridge")} {
+		if !filepath.IsAbs(path) || !isProgram(path) {
+			t.Errorf("found %q, which is no program: %+v", path, programs)
+		}
+	}
+	if programs.ContainerdMajor < 1 || (programs.Snapshotter != snapshotterOverlay && programs.Snapshotter != snapshotterNative) {
+		t.Errorf("found %+v", programs)
+	}
+	t.Logf("%+v", programs)
+}
