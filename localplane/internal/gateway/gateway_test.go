@@ -187,12 +187,13 @@ func TestTheEndCutsConnections(t *testing.T) {
 }
 
 // tunnelTo asks as the API server's egress selector does.
-func tunnelTo(t *testing.T, socket, to, early string) (*net.UnixConn, *http.Response) {
+func tunnelTo(t *testing.T, socket, to, early string) (conn *net.UnixConn, status int) {
 	t.Helper()
-	conn, err := home.DialSocket(t.Context(), socket)
+	c, err := home.DialSocket(t.Context(), socket)
 	if err != nil {
 		t.Fatal(err)
 	}
+	conn = c.(*net.UnixConn)
 	t.Cleanup(func() { conn.Close() })
 	if err := conn.SetDeadline(time.Now().Add(deadline)); err != nil {
 		t.Fatal(err)
@@ -207,7 +208,7 @@ func tunnelTo(t *testing.T, socket, to, early string) (*net.UnixConn, *http.Resp
 	if answer.StatusCode == http.StatusOK && read.Buffered() > 0 {
 		t.Errorf("%d bytes came before anything was asked: the API server refuses such a tunnel", read.Buffered())
 	}
-	return conn.(*net.UnixConn), answer
+	return conn, answer.StatusCode
 }
 
 func connectServer(t *testing.T, reach string) (socket string, stop func()) {
@@ -225,9 +226,9 @@ func TestConnectReachesNodes(t *testing.T) {
 	kubelet := listen(t)
 	go answerAtEnd(kubelet, "kubelet")
 	socket, _ := connectServer(t, "127.0.0.0/8")
-	conn, answer := tunnelTo(t, socket, kubelet.Addr().String(), "")
-	if answer.StatusCode != http.StatusOK {
-		t.Fatalf("the answer is %s", answer.Status)
+	conn, status := tunnelTo(t, socket, kubelet.Addr().String(), "")
+	if status != http.StatusOK {
+		t.Fatalf("the answer is %d", status)
 	}
 	if text, err := ask(conn, "logs"); err != nil || text != "kubelet: logs" {
 		t.Errorf("got %q and %v", text, err)
@@ -259,9 +260,8 @@ func TestConnectRefuses(t *testing.T) {
 		gone:                              http.StatusBadGateway,
 		outside.Addr().String() + "/path": http.StatusForbidden,
 	} {
-		if _, answer := tunnelTo(t, socket, to, ""); answer.StatusCode != want {
-			text, _ := io.ReadAll(answer.Body)
-			t.Errorf("CONNECT %s is answered with %s %s, want %d", to, answer.Status, text, want)
+		if _, status := tunnelTo(t, socket, to, ""); status != want {
+			t.Errorf("CONNECT %s is answered with %d, want %d", to, status, want)
 		}
 	}
 	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

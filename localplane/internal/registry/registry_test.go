@@ -74,7 +74,7 @@ func start(t *testing.T, o Options) (client, *httptest.Server) {
 	return client{t, server.URL, o}, server
 }
 
-func (c client) do(method, path, mediaType string, body []byte) (*http.Response, []byte) {
+func (c client) do(method, path, mediaType string, body []byte) (status int, raw []byte) {
 	c.t.Helper()
 	r, err := http.NewRequestWithContext(c.t.Context(), method, c.url+path, bytes.NewReader(body))
 	if err != nil {
@@ -88,19 +88,18 @@ func (c client) do(method, path, mediaType string, body []byte) (*http.Response,
 		c.t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	raw, err := io.ReadAll(answer.Body)
-	if err != nil {
+	if raw, err = io.ReadAll(answer.Body); err != nil {
 		c.t.Fatal(err)
 	}
-	return answer, raw
+	return answer.StatusCode, raw
 }
 
 // get wants the thing to be there.
 func (c client) get(path string) []byte {
 	c.t.Helper()
-	answer, raw := c.do(http.MethodGet, path, "", nil)
-	if answer.StatusCode != http.StatusOK {
-		c.t.Fatalf("GET %s is answered with %s %s", path, answer.Status, raw)
+	status, raw := c.do(http.MethodGet, path, "", nil)
+	if status != http.StatusOK {
+		c.t.Fatalf("GET %s is answered with %d %s", path, status, raw)
 	}
 	return raw
 }
@@ -124,8 +123,8 @@ func (c client) pull(repo, reference string) (raw []byte, digest string) {
 
 func (c client) put(repo, reference, mediaType string, manifest []byte) {
 	c.t.Helper()
-	if answer, raw := c.do(http.MethodPut, "/v2/"+repo+"/manifests/"+reference, mediaType, manifest); answer.StatusCode != http.StatusCreated {
-		c.t.Fatalf("pushing %s:%s is answered with %s %s", repo, reference, answer.Status, raw)
+	if status, raw := c.do(http.MethodPut, "/v2/"+repo+"/manifests/"+reference, mediaType, manifest); status != http.StatusCreated {
+		c.t.Fatalf("pushing %s:%s is answered with %d %s", repo, reference, status, raw)
 	}
 }
 
@@ -134,9 +133,9 @@ func (c client) push(repo, tag, content string) []byte {
 	c.t.Helper()
 	blob := func(data string) v1.Descriptor {
 		digest := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(data)))
-		answer, raw := c.do(http.MethodPost, "/v2/"+repo+"/blobs/uploads/?digest="+url.QueryEscape(digest), "application/octet-stream", []byte(data))
-		if answer.StatusCode != http.StatusCreated {
-			c.t.Fatalf("pushing a blob is answered with %s %s", answer.Status, raw)
+		status, raw := c.do(http.MethodPost, "/v2/"+repo+"/blobs/uploads/?digest="+url.QueryEscape(digest), "application/octet-stream", []byte(data))
+		if status != http.StatusCreated {
+			c.t.Fatalf("pushing a blob is answered with %d %s", status, raw)
 		}
 		h, err := v1.NewHash(digest)
 		if err != nil {
@@ -186,8 +185,8 @@ func TestWhatIsPushedOutlivesARestart(t *testing.T) {
 	long := strings.Repeat("long/", 40) + "name"
 	c.push(long, "v1", "long")
 	c.push("team/gone", "v1", "gone")
-	if answer, _ := c.do(http.MethodDelete, "/v2/team/gone/manifests/v1", "", nil); answer.StatusCode != http.StatusAccepted {
-		t.Errorf("DELETE is answered with %s", answer.Status)
+	if status, _ := c.do(http.MethodDelete, "/v2/team/gone/manifests/v1", "", nil); status != http.StatusAccepted {
+		t.Errorf("DELETE is answered with %d", status)
 	}
 	_, second := c.pull("team/web", "v1")
 	server.Close()
@@ -198,8 +197,8 @@ func TestWhatIsPushedOutlivesARestart(t *testing.T) {
 	}
 	c.pull("team/web", first)
 	c.pull(long, "v1")
-	if answer, _ := c.do(http.MethodGet, "/v2/team/gone/manifests/v1", "", nil); answer.StatusCode != http.StatusNotFound {
-		t.Errorf("what was deleted is answered with %s after the restart", answer.Status)
+	if status, _ := c.do(http.MethodGet, "/v2/team/gone/manifests/v1", "", nil); status != http.StatusNotFound {
+		t.Errorf("what was deleted is answered with %d after the restart", status)
 	}
 }
 
@@ -364,11 +363,11 @@ func TestLatencyHoldsBlobsBack(t *testing.T) {
 		}
 		ended <- err
 	}()
-	if answer, raw := c.do(http.MethodPut, LatencyPath+"?value=soon", "", nil); answer.StatusCode != http.StatusBadRequest || !strings.Contains(string(raw), `"soon"`) {
-		t.Errorf("the value soon is answered with %s %s", answer.Status, raw)
+	if status, raw := c.do(http.MethodPut, LatencyPath+"?value=soon", "", nil); status != http.StatusBadRequest || !strings.Contains(string(raw), `"soon"`) {
+		t.Errorf("the value soon is answered with %d %s", status, raw)
 	}
-	if answer, _ := c.do(http.MethodPut, LatencyPath+"?value=0s", "", nil); answer.StatusCode != http.StatusNoContent {
-		t.Errorf("the value 0s is answered with %s", answer.Status)
+	if status, _ := c.do(http.MethodPut, LatencyPath+"?value=0s", "", nil); status != http.StatusNoContent {
+		t.Errorf("the value 0s is answered with %d", status)
 	}
 	if got := c.get(path); string(got) != "content" {
 		t.Errorf("the blob is %q", got)
