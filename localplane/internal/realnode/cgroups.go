@@ -137,13 +137,21 @@ func parseHierarchies(mountinfo string) hierarchies {
 	return v2
 }
 
-// delegate lets the children of a version 2 cgroup have all controllers that it has itself.
+// unifiedControllers are those that the kubelet looks for in a version 2 cgroup; it takes none that is not there.
+func unifiedControllers() []string { return []string{"cpu", "cpuset", "memory", "pids", "hugetlb"} }
+
+// delegate lets the children of a version 2 cgroup have those controllers of its own that the kubelet needs. For the
+// topmost cgroup that lasts, but it changes nothing for the processes that run there.
 func delegate(dir string) error {
-	raw, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
-	if err != nil {
-		return fmt.Errorf("reading the controllers of %s: %w", dir, err)
+	has, err1 := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+	passesOn, err2 := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
+	if err := errors.Join(err1, err2); err != nil {
+		return fmt.Errorf("reading the controllers of the cgroup %s: %w", dir, err)
 	}
-	for _, controller := range strings.Fields(string(raw)) {
+	for _, controller := range strings.Fields(string(has)) {
+		if !slices.Contains(unifiedControllers(), controller) || slices.Contains(strings.Fields(string(passesOn)), controller) {
+			continue
+		}
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0o600); err != nil {
 			return fmt.Errorf("letting the children of the cgroup %s have the controller %s (in a container, move its processes into a child cgroup first): %w",
 				dir, controller, err)

@@ -56,15 +56,15 @@ func TestContainerdRunsContainersInANode(t *testing.T) {
 	}
 	copyProgram(t, filepath.Join(rootFS, "test"))
 	// In the background, so that the node loses power over a running container.
-	out, err := p.run(node.PID, tools["ctr"], "run", "--detach", "--rootfs", "--cgroup", cgroups.Path(1)+"/box",
+	_, err := p.run(node.PID, tools["ctr"], "run", "--detach", "--rootfs", "--cgroup", cgroups.Path(1)+"/box",
 		"--env", roleVariable+"=box", rootFS, "box", "/test")
 	if err != nil {
 		t.Fatalf("running a container: %v", err)
 	}
-	if out, err = p.run(node.PID, tools["ctr"], "task", "ls"); err != nil || !strings.Contains(out, "RUNNING") {
+	if out, err := p.run(node.PID, tools["ctr"], "task", "ls"); err != nil || !strings.Contains(out, "RUNNING") {
 		t.Fatalf("the container's task: %q, %v", out, err)
 	}
-	if out, err = p.run(node.PID, tools["ctr"], "task", "exec", "--exec-id", "x", "box", "/test", "hello"); err != nil || out != "hello" {
+	if out, err := p.run(node.PID, tools["ctr"], "task", "exec", "--exec-id", "x", "box", "/test", "hello"); err != nil || out != "hello" {
 		t.Fatalf("running a program in the container: %q, %v", out, err)
 	}
 	if got := runningIn(t, cgroups); got == 0 {

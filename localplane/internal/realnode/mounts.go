@@ -100,6 +100,9 @@ func openTrees(o InitOptions) ([]tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking up the path of this program: %w", err)
 	}
+	if err := os.MkdirAll(o.Root, 0o755); err != nil {
+		return nil, fmt.Errorf("making the node's disk: %w", err)
+	}
 	var trees []tree
 	add := func(source, target string) error {
 		fd, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)

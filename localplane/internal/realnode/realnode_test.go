@@ -128,7 +128,7 @@ func TestPodsOfNodesReachEachOther(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer node.close()
+		t.Cleanup(node.close)
 		addAddress(t, node, podAddress(n))
 		p.serveIn(p.nodes[n].PID, podAddress(n))
 	}
@@ -189,6 +189,48 @@ func TestNodeHasFileSystemsOfItsOwn(t *testing.T) {
 	}
 	if got := p.shell(3, "ls /run; cat /proc/sys/kernel/panic"); got != "localplane\n10" {
 		t.Errorf("/run and a mask after a loss of power: %q", got)
+	}
+}
+
+// TestMountsStayInTheNode starts a node on a machine that hands mounts on to whoever shares them, as most do.
+func TestMountsStayInTheNode(t *testing.T) {
+	p := newPlane(t)
+	shared := p.path("shared")
+	holder, err := p.spawner.Start(proc.Command{
+		Path: "/bin/sh", Args: []string{"-ec", "mount --make-rshared /; : > " + shared + "; exec sleep 60"}, Unshare: unix.CLONE_NEWNS, Output: os.Stderr,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = holder.Kill() })
+	p.await(holder, "shared mounts", func() bool { return exists(shared) })
+	mounts := func() string {
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", holder.PID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	before := mounts()
+	ready := p.path("ready")
+	node := p.start(proc.Command{Unshare: NodeNamespaces, Inside: holder.PID}, "node", Name(1), p.path("disk"), ready)
+	p.await(node, "the node", func() bool { return exists(ready) })
+	if now := mounts(); now != before {
+		t.Errorf("the node's mounts are seen outside:\n%s\nbefore:\n%s", now, before)
+	}
+}
+
+// TestDiskBelowWhatTheNodeCovers has the plane's home in a directory of which the node has one of its own.
+func TestDiskBelowWhatTheNodeCovers(t *testing.T) {
+	t.Setenv("TMPDIR", runDir)
+	p := newPlane(t)
+	p.startNode(6)
+	root := p.path(Name(6))
+	if got := p.shell(6, "echo kept > /var/lib/kubelet/file; cat "+root+"/kubelet/file; ls /run"); !strings.HasPrefix(got, "kept\n") || strings.Count(got, "\n") != 2 {
+		t.Errorf("the disk in the node: %q", got)
+	}
+	if raw, err := os.ReadFile(root + "/kubelet/file"); err != nil || string(raw) != "kept\n" {
+		t.Errorf("the disk outside: %q, %v", raw, err)
 	}
 }
 
