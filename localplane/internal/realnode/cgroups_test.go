@@ -178,3 +178,29 @@ func runningIn(t *testing.T, c Cgroups) int {
 	}
 	return len(found)
 }
+
+// TestDelegate uses plain files in place of a version 2 cgroup, of which they keep the last line that is written.
+func TestDelegate(t *testing.T) {
+	for _, tc := range []struct{ has, passesOn, want string }{
+		{"io memory pids rdma", "memory", "+pids"},
+		{"cpu io", "", "+cpu"},
+		{"cpu memory misc", "cpu memory", "cpu memory"},
+	} {
+		dir := t.TempDir()
+		control := filepath.Join(dir, "cgroup.subtree_control")
+		for path, content := range map[string]string{filepath.Join(dir, "cgroup.controllers"): tc.has, control: tc.passesOn} {
+			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := delegate(dir); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(control); err != nil || string(got) != tc.want {
+			t.Errorf("controllers %q, handed down %q: then %q (%v), want %q", tc.has, tc.passesOn, got, err, tc.want)
+		}
+	}
+	if err := delegate(t.TempDir()); err == nil {
+		t.Error("a directory that is no cgroup")
+	}
+}
