@@ -91,6 +91,15 @@ build-localplane:
 	@$(STEP) 'build bin/localplane (about 6 minutes the first time, on two cores)' \
 		hack/build -C localplane -ldflags '$(LOCALPLANE_LDFLAGS)' -o $(BIN)/localplane ./cmd/localplane
 
+# What only real nodes need (localplane up --real-nodes 3).
+.PHONY: build-real
+build-real: build build-node build-images ## Build what real nodes need besides: bin/localplane-node and bin/images
+
+.PHONY: build-node
+build-node:
+	@$(STEP) 'build bin/localplane-node (about 2 minutes the first time, on two cores)' \
+		hack/build -C localplane -ldflags '-s -w $(LOCALPLANE_LDFLAGS)' -o $(BIN)/localplane-node ./cmd/localplane-node
+
 # The programs that are the images of tests on real nodes, each by itself.
 IMAGE_PROGRAMS := pause testapp
 

@@ -5,6 +5,7 @@ package localplane
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,7 @@ import (
 
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/localplane/internal/nodes"
+	"everynode.dev/everynode/localplane/internal/realnode"
 )
 
 const (
@@ -26,15 +28,17 @@ const (
 	pollInterval = 100 * time.Millisecond
 )
 
-// awaitNodes waits until the nodes of a small plane are Ready and take pods. Nodes that were cut before stay so.
+// awaitNodes waits until the nodes of a small plane, and the real ones of any, are Ready and take pods. Nodes that were cut
+// before stay so.
 func (own *owner) awaitNodes(ctx context.Context, client kubernetes.Interface) error {
-	if own.registered == 0 || own.registered > awaitedNodes {
+	if own.registered+own.inputs.Real.Count == 0 {
 		return nil
 	}
 	began := time.Now()
 	var missing int
 	err := poll(ctx, awaitTimeout, func(ctx context.Context) (done bool, err error) {
-		missing, err = nodes.Unsettled(ctx, client)
+		count, err := nodes.Count(ctx, client, isCut(own.home))
+		missing = own.awaited(count)
 		return err == nil && missing == 0, err
 	})
 	if err != nil {
@@ -42,6 +46,20 @@ func (own *owner) awaitNodes(ctx context.Context, client kubernetes.Interface) e
 	}
 	own.progress("all nodes Ready after %s", time.Since(began).Round(10*time.Millisecond))
 	return nil
+}
+
+// awaited is how many nodes are not there yet that a start waits for.
+func (own *owner) awaited(count nodes.Census) int {
+	missing := count.Unsettled
+	if own.registered > awaitedNodes {
+		missing = count.UnsettledReal
+	}
+	for n := 1; n <= own.inputs.Real.Count; n++ {
+		if name := realnode.Name(n); !slices.Contains(count.Real, name) && !isCut(own.home)(name) {
+			missing++
+		}
+	}
+	return missing
 }
 
 // awaitWebhooks waits until an Advanced DaemonSet can be written in the version that has to be converted: the API server

@@ -13,7 +13,17 @@ require (
 	sigs.k8s.io/kwok v0.8.0
 )
 
-require github.com/go-logr/zapr v1.3.0 // indirect
+require (
+	github.com/Microsoft/hnslib v0.1.3 // indirect
+	github.com/go-logr/zapr v1.3.0 // indirect
+	github.com/google/nftables v0.3.0 // indirect
+	github.com/mdlayher/netlink v1.11.2 // indirect
+	github.com/mdlayher/socket v0.6.1 // indirect
+	github.com/moby/ipvs v1.1.0 // indirect
+	go.opentelemetry.io/contrib/instrumentation/github.com/emicklei/go-restful/otelrestful v0.69.0 // indirect
+	k8s.io/cri-streaming v0.36.1 // indirect
+	sigs.k8s.io/knftables v0.0.22 // indirect
+)
 
 require (
 	cel.dev/expr v0.25.1 // indirect

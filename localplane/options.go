@@ -11,6 +11,7 @@ import (
 
 	"everynode.dev/everynode/localplane/internal/component"
 	"everynode.dev/everynode/localplane/internal/nodes"
+	"everynode.dev/everynode/localplane/internal/realnode"
 	"everynode.dev/everynode/localplane/simkubelet"
 )
 
@@ -53,6 +54,9 @@ type Options struct {
 	Fresh bool
 	// Nodes is how many simulated nodes there are to be at least; those of an earlier run count.
 	Nodes int
+	// RealNodes is how many nodes there are to be at least with a kubelet and a containerd of their own; those of an earlier run count.
+	RealNodes int
+	Real      RealNodes
 	// KeepNodes leaves a plane that has had its first nodes with what is left of them: Nodes is then for a new one.
 	KeepNodes bool
 	// Dialects are what the manager runs; nil means DefaultDialects, an empty list or NoDialects means no manager.
@@ -69,6 +73,14 @@ type Options struct {
 	Programs Programs
 	// Progress takes a line for each step; nil means nowhere.
 	Progress io.Writer
+}
+
+// RealNodes is about the real nodes.
+type RealNodes struct {
+	// Containerd is the program of containerd, with its shim beside it; empty means the one in $PATH.
+	Containerd string
+	// RegistryLatency is how long the plane's registry waits before it sends a blob.
+	RegistryLatency time.Duration
 }
 
 // Kubernetes is about Kubernetes' own components.
@@ -96,6 +108,9 @@ type Programs struct {
 	Localplane string
 	// Manager is the program everynode-manager; empty means the one beside Localplane.
 	Manager string
+	// Node is the program localplane-node, which is the kubelet and the kube-proxy of real nodes, Agent the program everynode-agent,
+	// and Images the directory of the other programs that their images are built from; empty means the ones beside Localplane.
+	Node, Agent, Images string
 }
 
 // withDefaults fills in what was left out.
@@ -150,6 +165,12 @@ func leaseFor(grace time.Duration) time.Duration {
 func (o Options) validate() error {
 	if o.Nodes < 0 || o.Nodes > nodes.Max {
 		return usage("--nodes is %d: a plane has 0 to %d nodes", o.Nodes, nodes.Max)
+	}
+	if o.RealNodes < 0 || o.RealNodes > realnode.Max {
+		return usage("--real-nodes is %d: a plane has 0 to %d real nodes", o.RealNodes, realnode.Max)
+	}
+	if o.Real.RegistryLatency < 0 {
+		return usage("--registry-latency is %s: it is 0 or more", o.Real.RegistryLatency)
 	}
 	if o.APIPort < 0 || o.APIPort > 65535 {
 		return usage("--api-port is %d: a port is 1 to 65535, or 0 for any", o.APIPort)

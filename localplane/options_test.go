@@ -96,20 +96,20 @@ func TestProgramsAreLookedFor(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "localplane")
 	missing := Programs{Localplane: path}
-	if _, err := missing.find(false); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "make build") {
+	if _, err := missing.find(Options{}); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "make build") {
 		t.Errorf("error %v names neither the program nor the remedy", err)
 	}
 	if err := os.WriteFile(path, nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := missing.find(false); err != nil {
+	if _, err := missing.find(Options{}); err != nil {
 		t.Error(err)
 	}
-	if _, err := missing.find(true); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "everynode-manager")) {
+	if _, err := missing.find(Options{Manager: Manager{Count: 1}}); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "everynode-manager")) {
 		t.Errorf("error %v does not name the manager", err)
 	}
 	t.Setenv(EnvProgram, path)
-	found, err := Programs{}.find(false)
+	found, err := Programs{}.find(Options{})
 	if err != nil || found.Localplane != path {
 		t.Errorf("found %+v, error %v", found, err)
 	}
@@ -122,7 +122,7 @@ func TestProgramsAreLookedFor(t *testing.T) {
 		t.Errorf("%s is not the repository's root: %v", root, err)
 	}
 	t.Chdir(dir)
-	if _, err := (Programs{}).find(false); err == nil || !strings.Contains(err.Error(), EnvProgram) {
+	if _, err := (Programs{}).find(Options{}); err == nil || !strings.Contains(err.Error(), EnvProgram) {
 		t.Errorf("outside of the repository: %v", err)
 	}
 }

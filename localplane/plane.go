@@ -102,6 +102,9 @@ func (p *Plane) AddNodes(ctx context.Context, n int) ([]string, error) {
 
 // RemoveNode removes a node, as an administrator does who knows that it will not come back.
 func (p *Plane) RemoveNode(ctx context.Context, name string) error {
+	if p.isReal(name) {
+		return usage("removing node %s: it is a real one, which can be killed (`node kill %s`); its kubelet would only register it again", name, name)
+	}
 	client, err := p.connect()
 	if err != nil {
 		return err
@@ -109,8 +112,11 @@ func (p *Plane) RemoveNode(ctx context.Context, name string) error {
 	return p.explain(ctx, nodes.Remove(ctx, client, name))
 }
 
-// CutNode cuts a node's network: it falls silent, is NotReady after the grace period, and its pods stop changing.
+// CutNode cuts a node's network: it falls silent, is NotReady after the grace period, and the pods of a simulated one stop changing.
 func (p *Plane) CutNode(ctx context.Context, name string) error {
+	if p.isReal(name) {
+		return p.setLink(ctx, name, false)
+	}
 	client, err := p.connect()
 	if err != nil {
 		return err
@@ -120,6 +126,9 @@ func (p *Plane) CutNode(ctx context.Context, name string) error {
 
 // HealNode undoes CutNode.
 func (p *Plane) HealNode(ctx context.Context, name string) error {
+	if p.isReal(name) {
+		return p.setLink(ctx, name, true)
+	}
 	client, err := p.connect()
 	if err != nil {
 		return err
@@ -136,6 +145,9 @@ type NodeAPI struct {
 // ServeNodeAPI has the API of a node served at an address of this machine, such as 127.0.0.1:10267, or at any port that is free with
 // 127.0.0.1:0, and returns when it is. It stays so over restarts, until EndNodeAPI. A cut node serves its API too.
 func (p *Plane) ServeNodeAPI(ctx context.Context, name, listen string) (NodeAPI, error) {
+	if p.isReal(name) {
+		return NodeAPI{}, usage("serving the API of node %s: it is a real one, whose agent serves it there: `node exec %s -- curl 127.0.0.1:10267/pods`", name, name)
+	}
 	if err := simkubelet.CheckAPIAddress(listen); err != nil {
 		return NodeAPI{}, usage("%v", err)
 	}

@@ -3,6 +3,7 @@
 package localplane
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,13 +13,16 @@ import (
 const (
 	program        = "localplane"
 	managerProgram = "everynode-manager"
+	nodeProgram    = "localplane-node"
+	agentProgram   = "everynode-agent"
+	imagesDir      = "images"
 	// EnvProgram names the environment variable that says where the program localplane is.
 	EnvProgram = "EVERYNODE_LOCALPLANE"
 	rootModule = "module everynode.dev/everynode"
 )
 
 // find fills in where the programs are, and tells which is missing.
-func (p Programs) find(needManager bool) (Programs, error) {
+func (p Programs) find(o Options) (Programs, error) {
 	var err error
 	if p.Localplane == "" {
 		if p.Localplane, err = findLocalplane(); err != nil {
@@ -28,14 +32,16 @@ func (p Programs) find(needManager bool) (Programs, error) {
 	if p.Localplane, err = executable(p.Localplane); err != nil {
 		return p, err
 	}
-	if !needManager {
-		return p, nil
+	beside := filepath.Dir(p.Localplane)
+	if o.Manager.Count > 0 {
+		if p.Manager, err = executable(cmp.Or(p.Manager, filepath.Join(beside, managerProgram))); err != nil {
+			return p, err
+		}
 	}
-	if p.Manager == "" {
-		p.Manager = filepath.Join(filepath.Dir(p.Localplane), managerProgram)
-	}
-	p.Manager, err = executable(p.Manager)
-	return p, err
+	p.Node = cmp.Or(p.Node, filepath.Join(beside, nodeProgram))
+	p.Agent = cmp.Or(p.Agent, filepath.Join(beside, agentProgram))
+	p.Images = cmp.Or(p.Images, filepath.Join(beside, imagesDir))
+	return p, nil
 }
 
 func findLocalplane() (string, error) {
@@ -84,7 +90,7 @@ func executable(path string) (string, error) {
 	}
 	info, err := os.Stat(path)
 	if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
-		return "", fmt.Errorf("there is no program %s: build it with `make build`", path)
+		return "", fmt.Errorf("there is no program %s: build it with `make build` (and `make build-real` for real nodes)", path)
 	}
 	return path, nil
 }

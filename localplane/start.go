@@ -20,6 +20,7 @@ import (
 	"everynode.dev/everynode/localplane/internal/install"
 	"everynode.dev/everynode/localplane/internal/nodes"
 	"everynode.dev/everynode/localplane/internal/proc"
+	"everynode.dev/everynode/localplane/internal/realnode"
 	"everynode.dev/everynode/localplane/internal/supervisor"
 )
 
@@ -30,7 +31,7 @@ func Start(ctx context.Context, options Options) (*Plane, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	programs, err := o.Programs.find(o.Manager.Count > 0)
+	programs, err := o.Programs.find(o)
 	if err != nil {
 		return nil, err
 	}
@@ -123,20 +124,27 @@ func (own *owner) prepare() error {
 	if len(ended) > 0 {
 		own.progress("ended what an earlier run left behind: %s", strings.Join(ended, ", "))
 	}
+	if err := removeCgroups(own.home, state.RealNodes); err != nil {
+		return err
+	}
 	if own.options.Fresh {
 		if err := own.home.Wipe(); err != nil {
 			return err
 		}
 		state = home.State{}
 	}
-	state.Ports, err = own.choosePorts(state.Ports)
-	if err != nil {
+	own.inputs = own.options.inputs(own.home)
+	if own.inputs.Real, err = own.options.realNodes(own.home, state); err != nil {
 		return err
 	}
+	state.RealNodes = own.inputs.Real.Count
+	if own.inputs.Ports, err = own.choosePorts(state.Ports); err != nil {
+		return err
+	}
+	state.Ports = own.inputs.Ports
 	if err := own.home.SaveState(state); err != nil {
 		return err
 	}
-	own.inputs = own.options.inputs(own.home, state.Ports)
 	if err := component.IssueCredentials(own.inputs); err != nil {
 		return err
 	}
@@ -153,14 +161,13 @@ func (own *owner) choosePorts(last map[string]int) (map[string]int, error) {
 		}
 		last = map[string]int{component.APIServer: o.APIPort}
 	}
-	return component.ChoosePorts(component.PortNames(o.NativeController, o.Manager.Count), last)
+	return component.ChoosePorts(component.PortNames(own.inputs), last)
 }
 
-func (o Options) inputs(h home.Home, ports map[string]int) component.Inputs {
+func (o Options) inputs(h home.Home) component.Inputs {
 	grace := o.Kubernetes.NodeMonitorGracePeriod
 	return component.Inputs{
 		Home:             h,
-		Ports:            ports,
 		Self:             o.Programs.Localplane,
 		ManagerBinary:    o.Programs.Manager,
 		Clients:          component.ClientLimits{QPS: o.Kubernetes.QPS, Burst: o.Kubernetes.Burst},
@@ -233,7 +240,7 @@ func (own *owner) populate(ctx context.Context, client kubernetes.Interface, ins
 
 // install applies what Everynode is shipped with, as far as it makes sense on a plane.
 func (own *owner) install(ctx context.Context, installer *install.Installer) error {
-	leaveOut := []string{"Deployment", "DaemonSet"}
+	leaveOut := []string{"Deployment", "DaemonSet"} // the agents of real nodes are applied when there are such
 	if !slices.Contains(own.options.Dialects, dialectKruise) {
 		leaveOut = append(leaveOut, "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 	}
@@ -245,17 +252,39 @@ func (own *owner) install(ctx context.Context, installer *install.Installer) err
 		}
 		count += n
 	}
+	n, err := own.installAgents(ctx, installer)
+	if err != nil {
+		return err
+	}
+	count += n
 	own.progress("Everynode's manifests applied (%d objects)", count)
 	return nil
 }
 
+// installAgents applies the agents of real nodes. Those of simulated nodes are part of the simulation.
+func (own *owner) installAgents(ctx context.Context, installer *install.Installer) (int, error) {
+	if own.inputs.Real.Count == 0 {
+		return 0, nil
+	}
+	sets, err := install.Agents{
+		Image: agentImage, Label: nodes.RealLabel, OpenYurt: slices.Contains(own.options.Dialects, dialectOpenYurt),
+	}.Read(config.Agent)
+	if err != nil {
+		return 0, err
+	}
+	return len(sets), installer.ApplyAll(ctx, sets)
+}
+
+// agentImage is the agent's image in the plane's registry.
+const agentImage = realnode.RegistryHost + "/everynode-agent:dev"
+
 // fillUp adds the nodes that are missing.
 func (own *owner) fillUp(ctx context.Context, client kubernetes.Interface) error {
-	count, err := nodes.Count(ctx, client)
+	count, err := nodes.Count(ctx, client, isCut(own.home))
 	if err != nil {
 		return err
 	}
-	have := count[nodes.Ready] + count[nodes.NotReady] + count[nodes.Cut]
+	have := count.Simulated
 	keep := own.options.KeepNodes && own.home.Populated()
 	if missing := own.options.Nodes - have; missing > 0 && !keep {
 		if _, err := nodes.Add(ctx, client, missing, KubernetesVersion); err != nil {
@@ -274,7 +303,7 @@ func (own *owner) fillUp(ctx context.Context, client kubernetes.Interface) error
 func (own *owner) shutdown() error {
 	own.stopOnce.Do(func() {
 		own.cancel()
-		own.stopErr = own.sup.Stop()
+		own.stopErr = errors.Join(own.sup.Stop(), removeCgroups(own.home, own.inputs.Real.Count))
 		if own.control != nil {
 			own.stopErr = errors.Join(own.stopErr, own.control.Close())
 		}

@@ -118,11 +118,11 @@ func (p *Plane) countNodes(ctx context.Context) (*NodeCount, error) {
 	const patience = 3 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	count, err := nodes.Count(ctx, client)
+	count, err := nodes.Count(ctx, client, isCut(p.home))
 	if err != nil {
 		return nil, err
 	}
-	return &NodeCount{Ready: count[nodes.Ready], NotReady: count[nodes.NotReady], Cut: count[nodes.Cut]}, nil
+	return &NodeCount{Ready: count.Ready, NotReady: count.NotReady, Cut: count.Cut}, nil
 }
 
 func componentStatus(c supervisor.Status, now time.Time) ComponentStatus {
@@ -187,5 +187,5 @@ func CleanUp(dir string) ([]string, error) {
 		return nil, errors.Join(err, lock.Unlock())
 	}
 	ended, err := supervisor.EndLeftovers(state)
-	return ended, errors.Join(err, lock.Unlock())
+	return ended, errors.Join(err, removeCgroups(h, state.RealNodes), lock.Unlock())
 }

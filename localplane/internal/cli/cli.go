@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -41,6 +42,10 @@ func Main(args []string) int {
 	root := New(os.Stdout)
 	root.SetArgs(args)
 	if err := root.ExecuteContext(ctx); err != nil {
+		var command *exec.ExitError
+		if errors.As(err, &command) { // that of `node exec`, which has said itself what is wrong
+			return command.ExitCode()
+		}
 		fmt.Fprintf(os.Stderr, "localplane: %v\n", err)
 		return exitCode(err)
 	}
@@ -67,11 +72,11 @@ func New(out io.Writer) *cobra.Command {
 	a := &app{out: out}
 	root := &cobra.Command{
 		Use:   "localplane",
-		Short: "A real Kubernetes control plane on this machine, with simulated nodes and Everynode on it",
+		Short: "A real Kubernetes control plane on this machine, with simulated or real nodes and Everynode on it",
 		Long: `localplane runs etcd, kube-apiserver, kube-controller-manager and kube-scheduler of Kubernetes ` + localplane.KubernetesVersion + `
-on this machine, each as a process of its own, with simulated nodes and Everynode's manager.
+on this machine, each as a process of its own, with simulated nodes, real nodes (up --real-nodes) and Everynode's manager.
 
-It listens on loopback only. Its state stays in its directory when it stops.`,
+It listens on loopback only; real nodes live in network namespaces of their own. Its state stays in its directory when it stops.`,
 		Version:       localplane.KubernetesVersion,
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -74,9 +74,9 @@ func (a *app) nodesCommand() *cobra.Command {
 }
 
 func (a *app) nodeCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "node", Short: "Cut a node's network, heal it, or serve its API", RunE: needsVerb, Args: cobra.ArbitraryArgs}
+	cmd := &cobra.Command{Use: "node", Short: "Cut a node's network, heal it, kill a real one, run a command there, or serve a node's API", RunE: needsVerb, Args: cobra.ArbitraryArgs}
 	cmd.AddCommand(&cobra.Command{
-		Use: "cut NAME...", Short: "Cut nodes off the network: they go NotReady and their pods stop changing", Args: cobra.MinimumNArgs(1),
+		Use: "cut NAME...", Short: "Cut nodes off the network: they go NotReady, and the pods of simulated ones stop changing", Args: cobra.MinimumNArgs(1),
 		RunE: a.named(func(ctx context.Context, plane *localplane.Plane, name string) error {
 			if err := plane.CutNode(ctx, name); err != nil {
 				return err
@@ -93,7 +93,9 @@ func (a *app) nodeCommand() *cobra.Command {
 			a.say("healed %s", name)
 			return nil
 		}),
-	}, a.nodeAPICommand())
+	})
+	cmd.AddCommand(a.powerCommands()...)
+	cmd.AddCommand(a.nodeExecCommand(), a.nodeAPICommand())
 	return cmd
 }
 

@@ -34,6 +34,7 @@ const (
 	EtcdClient        = "etcd-client"
 	APIServerServing  = "kube-apiserver"
 	LoopbackServing   = "loopback"
+	KubeletClient     = "kubelet-client"
 	AdminClient       = "admin"
 	ServiceAccountKey = "service-account.key"
 )
@@ -86,16 +87,13 @@ func etcd(in Inputs) Component {
 }
 
 func apiServer(in Inputs) Component {
-	c := kubernetes(in, APIServer, TierServer, []string{
+	c := kubernetes(in, APIServer, TierServer, append([]string{
 		"--etcd-servers=" + in.url(Etcd, ""),
 		"--etcd-cafile=" + in.cert(EtcdAuthority),
 		"--etcd-certfile=" + in.cert(EtcdClient),
 		"--etcd-keyfile=" + in.key(EtcdClient),
 		"--bind-address=" + Loopback,
 		"--secure-port=" + in.port(APIServer),
-		"--advertise-address=" + Loopback,
-		// Endpoints may not be loopback addresses, and no pod here could reach the API server by its service anyway.
-		"--endpoint-reconciler-type=none",
 		"--tls-cert-file=" + in.cert(APIServerServing),
 		"--tls-private-key-file=" + in.key(APIServerServing),
 		"--client-ca-file=" + in.cert(ClusterAuthority),
@@ -108,13 +106,25 @@ func apiServer(in Inputs) Component {
 		"--service-account-signing-key-file=" + in.pki(ServiceAccountKey),
 		"--allow-privileged=true",
 		"--profiling=false",
-		// Simulated nodes have no kubelet to dial. Their InternalDNS is localhost, so that `kubectl logs` is refused at
-		// once instead of trying an address beyond this machine.
-		"--kubelet-preferred-address-types=InternalDNS",
-	})
+	}, in.nodeFlags()...))
 	c.Ready = Probe{URL: in.url(APIServer, "/readyz"), Authority: in.cert(ClusterAuthority), Client: in.pki(AdminClient)}
 	c.StopGrace = 3 * time.Second
 	return c
+}
+
+// nodeFlags are those by which the API server and the nodes find each other.
+func (in Inputs) nodeFlags() []string {
+	if in.Real.Count > 0 {
+		return in.realNodeFlags()
+	}
+	return []string{
+		"--advertise-address=" + Loopback,
+		// Endpoints may not be loopback addresses, and no pod here could reach the API server by its service anyway.
+		"--endpoint-reconciler-type=none",
+		// Simulated nodes have no kubelet to dial. Their InternalDNS is localhost, so that `kubectl logs` is refused at
+		// once instead of trying an address beyond this machine.
+		"--kubelet-preferred-address-types=InternalDNS",
+	}
 }
 
 func controllerManager(in Inputs) Component {

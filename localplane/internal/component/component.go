@@ -4,6 +4,7 @@ package component
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"everynode.dev/everynode/localplane/internal/home"
@@ -40,14 +41,29 @@ type Component struct {
 	Ready Probe
 	// StopGrace is how long it may take to end after SIGTERM before it gets SIGKILL.
 	StopGrace time.Duration
+
+	// Env is what the environment has beside that of the supervisor.
+	Env []string
+	// Unshare are the CLONE_NEW… flags of the namespaces that the process gets for itself.
+	Unshare uintptr
+	// Inside names the component in whose namespaces it runs, and with which it is killed and started; After are those
+	// that have to be ready before it starts.
+	Inside string
+	After  []string
+	// Linked is called with the pid of a new process before it is waited for. It finds the pids of other components by their
+	// names, 0 for one that does not run.
+	Linked func(pid int, of func(name string) int) error
 }
 
-// Probe tells whether a component is ready: a URL that answers 200, or else a file that holds its pid.
+// Probe tells whether a component is ready: a URL that answers 200, a socket that takes connections, or else a file that
+// is there: it is removed before each start. URL and Socket are looked for in the namespaces of the component that it runs inside.
 type Probe struct {
 	// URL may be https, then Authority is the file of the authority that signed the server's certificate and Client
 	// names the pair of files (without .crt and .key) to authenticate with, if any.
 	URL, Authority, Client string
-	// File holds the pid of the ready process.
+	// Socket is the path of a Unix socket.
+	Socket string
+	// File is made by the process when it is ready.
 	File string
 }
 
@@ -66,6 +82,7 @@ type Inputs struct {
 	// NativeController runs upstream's DaemonSet controller in a process of its own.
 	NativeController bool
 	Managers         Managers
+	Real             Real
 }
 
 // ClientLimits are the limits of a client of the API server.
@@ -99,6 +116,8 @@ func All(in Inputs) []Component {
 	for i := range in.Managers.Count {
 		list = append(list, manager(in, ManagerName(i)))
 	}
+	list = append(list, realNodes(in)...)
+	slices.SortStableFunc(list, func(a, b Component) int { return int(a.Tier - b.Tier) })
 	return list
 }
 

@@ -26,17 +26,17 @@ func testInputs(t *testing.T) Inputs {
 	if err := h.Create(); err != nil {
 		t.Fatal(err)
 	}
-	ports, err := ChoosePorts(PortNames(true, 2), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Inputs{
-		Home: h, Ports: ports, Self: "/bin/localplane", ManagerBinary: "/bin/everynode-manager",
+	in := Inputs{
+		Home: h, Self: "/bin/localplane", ManagerBinary: "/bin/everynode-manager",
 		Clients:          ClientLimits{QPS: 7, Burst: 8},
 		Nodes:            NodeTiming{Grace: 16 * time.Second, Lease: 10 * time.Second},
 		NativeController: true,
 		Managers:         Managers{Count: 2, Dialects: []string{"native", "kruise"}, Args: []string{"--v=4"}},
 	}
+	if in.Ports, err = ChoosePorts(PortNames(in), nil); err != nil {
+		t.Fatal(err)
+	}
+	return in
 }
 
 func named(t *testing.T, list []Component, name string) Component {
@@ -166,7 +166,7 @@ func TestCredentials(t *testing.T) {
 }
 
 func TestPortsAreKeptWhileTheyAreFree(t *testing.T) {
-	names := PortNames(true, 1)
+	names := PortNames(Inputs{NativeController: true, Managers: Managers{Count: 1}, Real: Real{Count: 1}})
 	first, err := ChoosePorts(names, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"everynode.dev/everynode/localplane/internal/home"
 	"everynode.dev/everynode/localplane/internal/pki"
+	"everynode.dev/everynode/localplane/internal/realnode"
 )
 
 // KwokUser is who the simulated nodes are to the API server. Its group gives it the request priority that real
@@ -20,6 +21,9 @@ const KwokUser = "localplane:kwok"
 // managerUser and its groups are those of the manager's service account, so that on a plane the manager may do exactly
 // what the manifests it is shipped with allow.
 const managerUser = "system:serviceaccount:everynode-system:everynode-manager"
+
+// kubeletClientUser is who the API server is to the kubelets of real nodes; a manifest of the plane's own gives it its rights.
+const kubeletClientUser = "localplane:kubelet-client"
 
 // clients are the users of the plane by the name of their kubeconfig.
 func clients() map[string]pki.Request {
@@ -53,7 +57,7 @@ func IssueCredentials(in Inputs) error {
 		etcd.IssueTo(dir, EtcdClient, pki.Request{Name: "kube-apiserver-etcd-client"}),
 		cluster.IssueTo(dir, LoopbackServing, pki.Request{Name: "localplane", Hosts: []string{Loopback, "localhost"}}),
 		cluster.IssueTo(dir, APIServerServing, pki.Request{Name: "kube-apiserver", Hosts: []string{
-			Loopback, "localhost", ServiceIP, "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+			Loopback, "localhost", realnode.GatewayAddress, ServiceIP, "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 		}}),
 		cluster.IssueTo(dir, AdminClient, clients()[AdminClient]),
 	)
@@ -61,14 +65,21 @@ func IssueCredentials(in Inputs) error {
 		return err
 	}
 	for name, who := range clients() {
-		if err := writeKubeconfig(in, cluster, name, who); err != nil {
+		file := kubeconfig{server: in.APIServerURL(), path: in.KubeconfigFile(name)}
+		if name == AdminClient {
+			file.path = in.Home.Kubeconfig()
+		}
+		if err := file.write(cluster, who); err != nil {
 			return err
 		}
 	}
-	return nil
+	return issueRealNodes(in, cluster)
 }
 
-func writeKubeconfig(in Inputs, cluster *pki.Authority, name string, who pki.Request) error {
+// kubeconfig is a file to be written, and the API server that it leads to.
+type kubeconfig struct{ server, path string }
+
+func (k kubeconfig) write(cluster *pki.Authority, who pki.Request) error {
 	pair, err := cluster.Issue(who)
 	if err != nil {
 		return err
@@ -77,21 +88,17 @@ func writeKubeconfig(in Inputs, cluster *pki.Authority, name string, who pki.Req
 	raw, err := clientcmd.Write(clientcmdapi.Config{
 		CurrentContext: context,
 		Clusters: map[string]*clientcmdapi.Cluster{
-			context: {Server: in.APIServerURL(), CertificateAuthorityData: cluster.CertPEM},
+			context: {Server: k.server, CertificateAuthorityData: cluster.CertPEM},
 		},
 		AuthInfos: map[string]*clientcmdapi.AuthInfo{
-			name: {ClientCertificateData: pair.Cert, ClientKeyData: pair.Key},
+			who.Name: {ClientCertificateData: pair.Cert, ClientKeyData: pair.Key},
 		},
 		Contexts: map[string]*clientcmdapi.Context{
-			context: {Cluster: context, AuthInfo: name, Namespace: "default"},
+			context: {Cluster: context, AuthInfo: who.Name, Namespace: "default"},
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("writing the kubeconfig of %s: %w", name, err)
+		return fmt.Errorf("writing the kubeconfig of %s: %w", who.Name, err)
 	}
-	path := in.KubeconfigFile(name)
-	if name == AdminClient {
-		path = in.Home.Kubeconfig()
-	}
-	return home.WriteFile(path, raw)
+	return home.WriteFile(k.path, raw)
 }

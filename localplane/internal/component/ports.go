@@ -25,12 +25,15 @@ const (
 )
 
 // PortNames lists what a plane needs a port for.
-func PortNames(native bool, managers int) []string {
+func PortNames(in Inputs) []string {
 	names := []string{Etcd, PortEtcdPeer, APIServer, ControllerManager, Scheduler}
-	if native {
+	if in.NativeController {
 		names = append(names, NativeController)
 	}
-	for i := range managers {
+	if in.Real.Count > 0 {
+		names = append(names, Registry)
+	}
+	for i := range in.Managers.Count {
 		names = append(names, ManagerName(i)+portHealth, ManagerName(i)+portMetrics, ManagerName(i)+portWebhook)
 	}
 	return names

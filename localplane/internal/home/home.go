@@ -57,6 +57,19 @@ func (h Home) Socket() string { return h.path("run", "control.sock") }
 // NodeAPIs is the directory in which nodes that serve their API have one each, with token, disk and address.
 func (h Home) NodeAPIs() string { return h.path("node-api") }
 
+// RealNode is the directory of a real node: its disk, and the files that it reads.
+func (h Home) RealNode(name string) string { return h.path("real", name) }
+
+// CutFile is there while a real node is cut.
+func (h Home) CutFile(name string) string { return h.path("real", name+".cut") }
+
+// EgressSocket is where the network of the real nodes can be reached.
+func (h Home) EgressSocket() string { return h.path("run", "egress.sock") }
+
+// Registry is the directory of the images that were pushed, RegistryLog the log of requests to the registry.
+func (h Home) Registry() string    { return h.path("registry") }
+func (h Home) RegistryLog() string { return h.path("logs", "registry-requests.jsonl") }
+
 func (h Home) lockFile() string  { return h.path("run", "lock") }
 func (h Home) stateFile() string { return h.path("state.json") }
 func (h Home) populated() string { return h.path("populated") }
@@ -66,7 +79,7 @@ func (h Home) path(elem ...string) string {
 
 // kept are the entries that make up a plane's state; run/ stays, it holds the lock.
 func (h Home) kept() []string {
-	return []string{h.PKI(), h.Etcd(), h.path("logs"), h.Kubeconfig(), h.stateFile(), h.populated(), h.NodeAPIs()}
+	return []string{h.PKI(), h.Etcd(), h.path("logs"), h.Kubeconfig(), h.stateFile(), h.populated(), h.NodeAPIs(), h.path("real"), h.Registry()}
 }
 
 // Exists tells whether there is a plane's home here.

@@ -17,6 +17,8 @@ import (
 type State struct {
 	// Ports are those of the last run, by purpose.
 	Ports map[string]int `json:"ports,omitempty"`
+	// RealNodes is how many real nodes the plane has.
+	RealNodes int `json:"realNodes,omitempty"`
 	// Processes are those that were started and not yet seen to end, by component.
 	Processes map[string]proc.Identity `json:"processes,omitempty"`
 }

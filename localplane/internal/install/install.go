@@ -75,17 +75,18 @@ func (i *Installer) Apply(ctx context.Context, root fs.FS, leaveOut []string) (i
 	if err != nil {
 		return 0, err
 	}
-	count := 0
+	objects = slices.DeleteFunc(objects, func(obj *unstructured.Unstructured) bool { return slices.Contains(leaveOut, obj.GetKind()) })
+	return len(objects), i.ApplyAll(ctx, objects)
+}
+
+// ApplyAll applies objects in their order.
+func (i *Installer) ApplyAll(ctx context.Context, objects []*unstructured.Unstructured) error {
 	for _, obj := range objects {
-		if slices.Contains(leaveOut, obj.GetKind()) {
-			continue
-		}
 		if err := i.apply(ctx, obj); err != nil {
-			return count, fmt.Errorf("installing %s %s: %w", obj.GetKind(), obj.GetName(), err)
+			return fmt.Errorf("installing %s %s: %w", obj.GetKind(), obj.GetName(), err)
 		}
-		count++
 	}
-	return count, nil
+	return nil
 }
 
 // Read reads the objects of all YAML files below root, in the order of the files' names and of the documents in them.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodes makes, cuts, heals and removes the simulated nodes of a plane, through its API server.
+// Package nodes makes, cuts, heals and removes the simulated nodes of a plane, through its API server, and counts all nodes.
 //
-// Nodes are called node-0001, node-0002, …; adding continues after the highest number there is.
+// Simulated nodes are called node-0001, node-0002, …; adding continues after the highest number there is. Real nodes, which have a
+// kubelet, carry RealLabel; what is done to them is done elsewhere.
 package nodes
 
 import (
@@ -46,6 +47,12 @@ const (
 	NotReady State = "NotReady"
 	Cut      State = "cut"
 )
+
+// RealLabel is on every real node.
+const RealLabel = "localplane.everynode.dev/real"
+
+// Real is whether a node is a real one.
+func Real(node *v1.Node) bool { return node.Labels[RealLabel] == "true" }
 
 // Name is the name of the n-th node, counted from one.
 func Name(n int) string { return fmt.Sprintf("node-%04d", n) }
@@ -195,41 +202,58 @@ func explain(err error, verb, name string) error {
 	}
 }
 
-// Count counts the nodes by state.
-func Count(ctx context.Context, client kubernetes.Interface) (map[State]int, error) {
-	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("listing nodes: %w", err)
-	}
-	count := map[State]int{Ready: 0, NotReady: 0, Cut: 0}
-	for i := range list.Items {
-		count[stateOf(&list.Items[i])]++
-	}
-	return count, nil
+// Census is what there is to be known about nodes at once.
+type Census struct {
+	// Ready, NotReady and Cut count all nodes.
+	Ready, NotReady, Cut int
+	// Simulated counts those that are simulated, Real names those that are not.
+	Simulated int
+	Real      []string
+	// Unsettled counts the nodes that are connected and not Ready yet, or Ready and still tainted as if they were not; UnsettledReal
+	// those among them that are real.
+	Unsettled, UnsettledReal int
 }
 
-// Unsettled counts the nodes that are connected and not Ready yet, or Ready and still tainted as if they were not.
-func Unsettled(ctx context.Context, client kubernetes.Interface) (int, error) {
+// Count looks at the nodes. isCut knows the real nodes that are cut, about which the API server knows nothing.
+func Count(ctx context.Context, client kubernetes.Interface, isCut func(name string) bool) (Census, error) {
+	var c Census
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return 0, fmt.Errorf("listing nodes: %w", err)
+		return c, fmt.Errorf("listing nodes: %w", err)
 	}
-	count := 0
 	for i := range list.Items {
 		node := &list.Items[i]
-		if state := stateOf(node); state == NotReady || state == Ready && slices.ContainsFunc(node.Spec.Taints, ofNodeLifecycle) {
-			count++
+		state := stateOf(node, isCut)
+		switch state {
+		case Ready:
+			c.Ready++
+		case NotReady:
+			c.NotReady++
+		case Cut:
+			c.Cut++
+		}
+		unsettled := state == NotReady || state == Ready && slices.ContainsFunc(node.Spec.Taints, ofNodeLifecycle)
+		if unsettled {
+			c.Unsettled++
+		}
+		if !Real(node) {
+			c.Simulated++
+			continue
+		}
+		c.Real = append(c.Real, node.Name)
+		if unsettled {
+			c.UnsettledReal++
 		}
 	}
-	return count, nil
+	return c, nil
 }
 
 func ofNodeLifecycle(taint v1.Taint) bool {
 	return taint.Key == v1.TaintNodeNotReady || taint.Key == v1.TaintNodeUnreachable
 }
 
-func stateOf(node *v1.Node) State {
-	if !simkubelet.Connected(node) {
+func stateOf(node *v1.Node, isCut func(name string) bool) State {
+	if Real(node) && isCut(node.Name) || !Real(node) && !simkubelet.Connected(node) {
 		return Cut
 	}
 	for i := range node.Status.Conditions {

@@ -69,16 +69,16 @@ func TestCutHealAndCount(t *testing.T) {
 	}
 	check := func(ready, notReady, cut int) {
 		t.Helper()
-		count, err := Count(t.Context(), client)
-		if err != nil || count[Ready] != ready || count[NotReady] != notReady || count[Cut] != cut {
-			t.Errorf("count %v, error %v", count, err)
+		count, err := Count(t.Context(), client, noneCut)
+		if err != nil || count.Ready != ready || count.NotReady != notReady || count.Cut != cut {
+			t.Errorf("count %+v, error %v", count, err)
 		}
 	}
 	check(1, 1, 1)
 	unsettled := func(want int) {
 		t.Helper()
-		if n, err := Unsettled(t.Context(), client); err != nil || n != want {
-			t.Errorf("%d nodes are unsettled, want %d; error %v", n, want, err)
+		if count, err := Count(t.Context(), client, noneCut); err != nil || count.Unsettled != want {
+			t.Errorf("%d nodes are unsettled, want %d; error %v", count.Unsettled, want, err)
 		}
 	}
 	unsettled(1)
@@ -103,5 +103,25 @@ func TestCutHealAndCount(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), verb+" node node-9") || !strings.Contains(err.Error(), "get nodes") {
 			t.Errorf("%s: error %v names neither the node nor the remedy", verb, err)
 		}
+	}
+}
+
+func noneCut(string) bool { return false }
+
+func TestRealNodesAreCountedApart(t *testing.T) {
+	ready := []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
+	labels := map[string]string{RealLabel: "true"}
+	client := fake.NewClientset(
+		&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "real-1", Labels: labels}, Status: v1.NodeStatus{Conditions: ready}},
+		&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "real-2", Labels: labels}, Status: v1.NodeStatus{Conditions: ready}},
+		&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "real-3", Labels: labels}},
+		&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0001"}},
+	)
+	count, err := Count(t.Context(), client, func(name string) bool { return name == "real-2" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if count.Ready != 1 || count.NotReady != 1 || count.Cut != 2 || count.Simulated != 1 || len(count.Real) != 3 || count.UnsettledReal != 1 {
+		t.Errorf("count %+v: one is Ready, one is not, one real and one simulated node are cut", count)
 	}
 }

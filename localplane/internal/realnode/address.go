@@ -14,12 +14,12 @@ const (
 	Bridge = "plane0"
 	// GatewayAddress is the bridge's own address: the nodes' default route, and where they find API server and registry.
 	GatewayAddress = "10.77.0.1"
-	// APIServerPort is the API server's port at GatewayAddress.
-	APIServerPort = 6443
 	// RegistryPort is the registry's port at GatewayAddress.
 	RegistryPort = 5000
 	// RegistryHost is how images name the registry.
 	RegistryHost = "registry.local"
+	// NodeRange holds the addresses of all nodes, and GatewayAddress.
+	NodeRange = "10.77.0.0/24"
 	// PodRange holds the pod addresses of all nodes.
 	PodRange = "10.78.0.0/16"
 	// Max is how many real nodes there can be.

@@ -45,6 +45,14 @@ func Main(name string, args []string) int {
 		return cli.Run(scheduler.NewSchedulerCommand())
 	case component.Kwok:
 		return runCommand(newKwokCommand())
+	case component.Network:
+		return runCommand(newNetworkCommand())
+	case component.NodeInit:
+		return runCommand(newNodeInitCommand())
+	case component.Gateway:
+		return runCommand(newGatewayCommand())
+	case component.Registry:
+		return runCommand(newRegistryCommand())
 	case Kubectl:
 		if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 			kubectlutil.CheckErr(err)

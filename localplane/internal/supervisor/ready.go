@@ -8,9 +8,9 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -28,7 +28,7 @@ const (
 // waitReady waits until the process p is ready. It ends with an error when the process ends, when ctx or the
 // plane ends, and after readyTimeout.
 func (u *unit) waitReady(ctx context.Context, p *proc.Process) error {
-	probe, err := newProber(u.component.Ready, p.PID)
+	probe, err := newProber(u.component.Ready, u.sup.pid(u.component.Inside))
 	if err != nil {
 		return fmt.Errorf("looking at %s: %w", u.component.Name, err)
 	}
@@ -80,15 +80,38 @@ func tail(path string) string {
 	return "  " + strings.Join(lines, "\n  ")
 }
 
+// awaitOthers waits until what has to be there before is ready. Whoever starts that reports what goes wrong with it.
+func (u *unit) awaitOthers(ctx context.Context) error {
+	timeout := time.NewTimer(readyTimeout)
+	defer timeout.Stop()
+	tick := time.NewTicker(probeInterval)
+	defer tick.Stop()
+	for _, name := range u.component.After {
+		for !u.sup.isReady(name) {
+			select {
+			case <-tick.C:
+			case <-timeout.C:
+				return fmt.Errorf("starting %s: %s is not ready after %s: `component start %s` first", u.component.Name, name, readyTimeout, name)
+			case <-ctx.Done():
+				return fmt.Errorf("starting %s: waiting for %s: %w", u.component.Name, name, context.Cause(ctx))
+			case <-u.sup.ctx.Done():
+				return errStopping
+			}
+		}
+	}
+	return nil
+}
+
 // prober asks one process whether it is ready.
 type prober struct {
-	probe  component.Probe
-	pid    int
+	probe component.Probe
+	// inside is a process in whose namespaces the answer is looked for; 0 for those of this one.
+	inside int
 	client *http.Client
 }
 
-func newProber(probe component.Probe, pid int) (*prober, error) {
-	p := &prober{probe: probe, pid: pid}
+func newProber(probe component.Probe, inside int) (*prober, error) {
+	p := &prober{probe: probe, inside: inside}
 	if probe.URL == "" {
 		return p, nil
 	}
@@ -108,7 +131,7 @@ func newProber(probe component.Probe, pid int) (*prober, error) {
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
-	p.client = &http.Client{Transport: &http.Transport{TLSClientConfig: config}, Timeout: probeTimeout}
+	p.client = &http.Client{Transport: &http.Transport{TLSClientConfig: config, DialContext: p.dial}, Timeout: probeTimeout}
 	return p, nil
 }
 
@@ -118,10 +141,35 @@ func (p *prober) close() {
 	}
 }
 
+func (p *prober) dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
+	var dialer net.Dialer
+	if p.inside == 0 {
+		return dialer.DialContext(ctx, network, address)
+	}
+	err = proc.Within(p.inside, func() (err error) {
+		conn, err = dialer.DialContext(ctx, network, address)
+		return err
+	})
+	return conn, err
+}
+
+// connects is whether a Unix socket takes connections. Its path is that inside.
+func (p *prober) connects() bool {
+	conn, err := net.DialTimeout("unix", fmt.Sprintf("/proc/%d/root%s", p.inside, p.probe.Socket), probeTimeout)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close() // nothing was sent
+	return true
+}
+
 func (p *prober) ready(ctx context.Context) bool {
+	if p.probe.Socket != "" {
+		return p.connects()
+	}
 	if p.client == nil {
-		raw, err := os.ReadFile(p.probe.File)
-		return err == nil && strings.TrimSpace(string(raw)) == strconv.Itoa(p.pid)
+		_, err := os.Stat(p.probe.File)
+		return err == nil
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.probe.URL, nil)
 	if err != nil {

@@ -72,33 +72,84 @@ func EndLeftovers(state home.State) ([]string, error) {
 
 // StartTier starts the components of a tier and waits until all are ready.
 func (s *Supervisor) StartTier(ctx context.Context, tier component.Tier) error {
-	var wg sync.WaitGroup
-	errs := make([]error, len(s.units))
-	for i, u := range s.units {
-		if u.component.Tier == tier {
-			wg.Go(func() { errs[i] = u.start(ctx) })
-		}
-	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return s.each(s.ofTier(tier), func(u *unit) error { return u.start(ctx) })
 }
 
-// Start starts the component with this name, unless it runs, and waits until it is ready.
+// Start starts the component with this name and those inside of it, unless they run, and waits until they are ready.
 func (s *Supervisor) Start(ctx context.Context, name string) error {
 	u, err := s.unit(name)
 	if err != nil {
 		return err
 	}
-	return u.start(ctx)
+	if err := u.start(ctx); err != nil {
+		return err
+	}
+	return s.each(s.inside(name), func(u *unit) error { return u.start(ctx) })
 }
 
-// Kill ends the component with this name with SIGKILL; it stays down until Start.
+// Kill ends the component with this name with SIGKILL, and those inside of it; they stay down until Start.
 func (s *Supervisor) Kill(name string) error {
 	u, err := s.unit(name)
 	if err != nil {
 		return err
 	}
-	return u.kill()
+	within := s.inside(name)
+	for _, u := range within {
+		u.unwant()
+	}
+	if err := u.kill(); err != nil {
+		return err
+	}
+	return s.each(within, func(u *unit) error {
+		if p := u.unwant(); p != nil {
+			return p.Kill()
+		}
+		return nil
+	})
+}
+
+// inside are the components that run inside of another.
+func (s *Supervisor) inside(name string) []*unit {
+	return s.those(func(u *unit) bool { return u.component.Inside == name })
+}
+
+func (s *Supervisor) those(are func(*unit) bool) []*unit {
+	var list []*unit
+	for _, u := range s.units {
+		if are(u) {
+			list = append(list, u)
+		}
+	}
+	return list
+}
+
+// each does something with components at the same time, and waits.
+func (s *Supervisor) each(units []*unit, do func(*unit) error) error {
+	var wg sync.WaitGroup
+	errs := make([]error, len(units))
+	for i, u := range units {
+		wg.Go(func() { errs[i] = do(u) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (s *Supervisor) ofTier(tier component.Tier) []*unit {
+	return s.those(func(u *unit) bool { return u.component.Tier == tier })
+}
+
+// pid is that of a component, 0 when it does not run.
+func (s *Supervisor) pid(name string) int {
+	u, err := s.unit(name)
+	if err != nil {
+		return 0
+	}
+	return u.status().PID
+}
+
+func (s *Supervisor) isReady(name string) bool {
+	u, err := s.unit(name)
+	return err == nil && u.status().Ready
 }
 
 // Stop ends every component, tier by tier, the last one first. It may be called while components start.
@@ -106,24 +157,12 @@ func (s *Supervisor) Stop() error {
 	s.stopOnce.Do(func() {
 		s.cancel()
 		for tier := component.TierEverynode; tier >= component.TierStore; tier-- {
-			s.stopErr = errors.Join(s.stopErr, s.stopTier(tier))
+			s.stopErr = errors.Join(s.stopErr, s.each(s.ofTier(tier), (*unit).stop))
 		}
 		s.watches.Wait()
 		s.spawner.Close()
 	})
 	return s.stopErr
-}
-
-func (s *Supervisor) stopTier(tier component.Tier) error {
-	var wg sync.WaitGroup
-	errs := make([]error, len(s.units))
-	for i, u := range s.units {
-		if u.component.Tier == tier {
-			wg.Go(func() { errs[i] = u.stop() })
-		}
-	}
-	wg.Wait()
-	return errors.Join(errs...)
 }
 
 // Names lists the components.

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"sync"
 	"time"
@@ -65,10 +67,18 @@ func (u *unit) request() {
 func (u *unit) run(ctx context.Context) error {
 	u.startMu.Lock()
 	defer u.startMu.Unlock()
+	if err := u.awaitOthers(ctx); err != nil {
+		return err
+	}
 	began := time.Now()
 	p, fresh, err := u.launch()
 	if err != nil {
 		return err
+	}
+	if fresh {
+		if err := u.link(p); err != nil {
+			return err
+		}
 	}
 	if err := u.waitReady(ctx, p); err != nil {
 		return err
@@ -95,7 +105,13 @@ func (u *unit) launch() (p *proc.Process, fresh bool, err error) {
 		return nil, false, fmt.Errorf("opening the log of %s: %w", u.component.Name, err)
 	}
 	defer log.Close()
-	p, err = u.sup.spawner.Start(proc.Command{Path: u.component.Path, Args: u.component.Args, Output: log})
+	if file := u.component.Ready.File; file != "" {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			u.proven = false
+			return nil, false, fmt.Errorf("starting %s: %w", u.component.Name, err)
+		}
+	}
+	p, err = u.sup.spawner.Start(u.command(log))
 	if err != nil {
 		u.proven = false
 		return nil, false, err
@@ -103,6 +119,28 @@ func (u *unit) launch() (p *proc.Process, fresh bool, err error) {
 	u.process, u.began, u.ready = p, time.Now(), false
 	u.sup.watches.Go(func() { u.watch(p) })
 	return p, true, u.sup.remember(u.component.Name, p.Identity)
+}
+
+func (u *unit) command(output io.Writer) proc.Command {
+	c := proc.Command{
+		Path: u.component.Path, Args: u.component.Args, Output: output,
+		Unshare: u.component.Unshare, Inside: u.sup.pid(u.component.Inside),
+	}
+	if len(u.component.Env) > 0 {
+		c.Env = append(os.Environ(), u.component.Env...)
+	}
+	return c
+}
+
+// link does what has to be done about a new process from the outside.
+func (u *unit) link(p *proc.Process) error {
+	if u.component.Linked == nil {
+		return nil
+	}
+	if err := u.component.Linked(p.PID, u.sup.pid); err != nil {
+		return errors.Join(fmt.Errorf("connecting %s: %w", u.component.Name, err), p.Kill())
+	}
+	return nil
 }
 
 // watch waits for the end of a process and, if nobody asked for it, starts another one.

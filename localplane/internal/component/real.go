@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package component
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"everynode.dev/everynode/localplane/internal/nodes"
+	"everynode.dev/everynode/localplane/internal/realnode"
+)
+
+// Names of the components that real nodes need beside their own. A node's own are called like the node, with the program
+// behind a dash: real-1, real-1-containerd, real-1-kubelet, real-1-kube-proxy.
+const (
+	Network  = "network"
+	Gateway  = "gateway"
+	Registry = "registry"
+	// NodeInit is what component-run calls the first process of a node.
+	NodeInit = "node-init"
+
+	containerd = "containerd"
+	kubelet    = "kubelet"
+	kubeProxy  = "kube-proxy"
+)
+
+// Where parts of a node say that they are well, on its own loopback.
+const (
+	kubeletHealth   = 10248
+	kubeProxyHealth = 10256
+)
+
+// Real is about the real nodes.
+type Real struct {
+	Count int
+	// Node is the program localplane-node, Agent the one everynode-agent, Images the directory of the other programs that images are
+	// built from.
+	Node, Agent, Images string
+	// Programs are those of the machine.
+	Programs realnode.Programs
+	// Latency is how long the registry takes for each blob.
+	Latency time.Duration
+}
+
+func nodePart(node, part string) string { return node + "-" + part }
+
+// Kubelet is the name of a node's kubelet.
+func Kubelet(node string) string { return nodePart(node, kubelet) }
+
+// Containerd is the name of a node's containerd.
+func Containerd(node string) string { return nodePart(node, containerd) }
+
+// KubeProxy is the name of a node's kube-proxy.
+func KubeProxy(node string) string { return nodePart(node, kubeProxy) }
+
+// Cgroups are those of the plane's real nodes.
+func (in Inputs) Cgroups() realnode.Cgroups {
+	sum := sha256.Sum256([]byte(in.Home.Dir()))
+	return realnode.Cgroups{ID: hex.EncodeToString(sum[:4])}
+}
+
+// realNodes are the components of the real nodes, and of what these share.
+func realNodes(in Inputs) []Component {
+	if in.Real.Count == 0 {
+		return nil
+	}
+	list := []Component{network(in), gateway(in), registry(in)}
+	for n := 1; n <= in.Real.Count; n++ {
+		list = append(list, nodeInit(in, n), nodeContainerd(in, n), nodeKubelet(in, n), nodeKubeProxy(in, n))
+	}
+	return list
+}
+
+func network(in Inputs) Component {
+	ready := in.Home.ReadyFile(Network)
+	c := kubernetes(in, Network, TierStore, []string{"--ready-file=" + ready})
+	c.Ready = Probe{File: ready}
+	c.Unshare = syscall.CLONE_NEWNET
+	c.StopGrace = killAtOnce
+	c.Linked = func(pid int, of func(string) int) error {
+		for n := 1; n <= in.Real.Count; n++ {
+			if err := plug(in, pid, of(realnode.Name(n)), n); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return c
+}
+
+// killAtOnce is the grace of what has nothing to put in order.
+const killAtOnce = 100 * time.Millisecond
+
+// plug connects a node with the network, if both run, and leaves a node cut that was cut before.
+func plug(in Inputs, network, node, n int) error {
+	if network == 0 || node == 0 {
+		return nil
+	}
+	links := realnode.Links{Network: network}
+	if err := links.Plug(node, n); err != nil {
+		return err
+	}
+	if _, err := os.Stat(in.Home.CutFile(realnode.Name(n))); err == nil {
+		return links.Set(n, false)
+	}
+	return nil
+}
+
+func gateway(in Inputs) Component {
+	ready := in.Home.ReadyFile(Gateway)
+	c := kubernetes(in, Gateway, TierStore, []string{
+		fmt.Sprintf("--listen=%s:%d", realnode.GatewayAddress, in.Ports[APIServer]),
+		fmt.Sprintf("--api-server=%s:%d", Loopback, in.Ports[APIServer]),
+		"--egress-socket=" + in.Home.EgressSocket(),
+		fmt.Sprintf("--registry-listen=%s:%d", Loopback, in.Ports[Registry]),
+		"--registry=" + registryAddress(),
+		"--ready-file=" + ready,
+	})
+	c.Ready = Probe{File: ready}
+	c.Inside, c.After = Network, []string{Network}
+	c.StopGrace = killAtOnce
+	return c
+}
+
+func registryAddress() string {
+	return fmt.Sprintf("%s:%d", realnode.GatewayAddress, realnode.RegistryPort)
+}
+
+func registry(in Inputs) Component {
+	ready := in.Home.ReadyFile(Registry)
+	c := kubernetes(in, Registry, TierStore, []string{
+		"--listen=" + registryAddress(),
+		"--dir=" + in.Home.Registry(),
+		"--images=" + in.Real.Images,
+		"--agent=" + in.Real.Agent,
+		"--log=" + in.Home.RegistryLog(),
+		"--latency=" + in.Real.Latency.String(),
+		"--ready-file=" + ready,
+	})
+	c.Ready = Probe{File: ready}
+	c.Inside, c.After = Network, []string{Network}
+	return c
+}
+
+func nodeInit(in Inputs, n int) Component {
+	name := realnode.Name(n)
+	ready := in.Home.ReadyFile(name)
+	c := kubernetes(in, NodeInit, TierStore, []string{
+		"--name=" + name,
+		"--root=" + in.Home.RealNode(name),
+		"--ready-file=" + ready,
+		// What the node's programs read, wherever that may be.
+		"--keep=" + in.Home.Dir(),
+	})
+	c.Name = name
+	c.Ready = Probe{File: ready}
+	c.Unshare = realnode.NodeNamespaces
+	c.After = []string{Network}
+	c.StopGrace = killAtOnce
+	c.Linked = func(pid int, of func(string) int) error {
+		if err := in.Cgroups().Create(n); err != nil {
+			return err
+		}
+		return plug(in, of(Network), pid, n)
+	}
+	return c
+}
+
+func nodeContainerd(in Inputs, n int) Component {
+	name := realnode.Name(n)
+	program := in.Real.Programs.Containerd
+	return Component{
+		Name:   Containerd(name),
+		Tier:   TierStore,
+		Path:   program,
+		Args:   []string{"--config", in.nodeFile(name, containerdFile)},
+		Inside: name,
+		After:  []string{name},
+		// Its shims are looked for where it is itself.
+		Env:       []string{"PATH=" + filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH")},
+		Ready:     Probe{Socket: containerdSocket},
+		StopGrace: stopGrace,
+	}
+}
+
+func nodeKubelet(in Inputs, n int) Component {
+	name := realnode.Name(n)
+	return Component{
+		Name: Kubelet(name),
+		Tier: TierKubernetes,
+		Path: in.Real.Node,
+		Args: []string{
+			kubelet,
+			"--config=" + in.nodeFile(name, kubeletFile),
+			"--kubeconfig=" + in.nodeFile(name, kubeletKubeconfig),
+			"--hostname-override=" + name,
+			"--node-ip=" + realnode.Address(n),
+			"--node-labels=" + strings.Join([]string{
+				nodes.RealLabel + "=true", "topology.kubernetes.io/region=local", "node.kubernetes.io/instance-type=real",
+				fmt.Sprintf("topology.kubernetes.io/zone=zone-%d", (n-1)%3+1),
+			}, ","),
+			"--v=2",
+		},
+		Inside:    name,
+		After:     []string{name, Containerd(name)},
+		Ready:     Probe{URL: fmt.Sprintf("http://%s:%d/healthz", Loopback, kubeletHealth)},
+		StopGrace: stopGrace,
+	}
+}
+
+func nodeKubeProxy(in Inputs, n int) Component {
+	name := realnode.Name(n)
+	return Component{
+		Name:      KubeProxy(name),
+		Tier:      TierKubernetes,
+		Path:      in.Real.Node,
+		Args:      []string{kubeProxy, "--config=" + in.nodeFile(name, kubeProxyFile)},
+		Inside:    name,
+		After:     []string{name},
+		Ready:     Probe{URL: fmt.Sprintf("http://%s:%d/livez", Loopback, kubeProxyHealth)},
+		StopGrace: stopGrace,
+	}
+}
+
+// realNodeFlags are those with which the API server reaches the real nodes, and they it.
+func (in Inputs) realNodeFlags() []string {
+	return []string{
+		// Pods reach it by its service, which leads to the gateway: that listens on the port of the same number.
+		"--advertise-address=" + realnode.GatewayAddress,
+		"--egress-selector-config-file=" + in.egressFile(),
+		"--kubelet-client-certificate=" + in.cert(KubeletClient),
+		"--kubelet-client-key=" + in.key(KubeletClient),
+		"--kubelet-certificate-authority=" + in.cert(ClusterAuthority),
+		// Simulated nodes beside them have a name that leads nowhere from there.
+		"--kubelet-preferred-address-types=InternalDNS,InternalIP",
+	}
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package localplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+
+	"everynode.dev/everynode/localplane/internal/component"
+	"everynode.dev/everynode/localplane/internal/gateway"
+	"everynode.dev/everynode/localplane/internal/home"
+	"everynode.dev/everynode/localplane/internal/proc"
+	"everynode.dev/everynode/localplane/internal/realnode"
+)
+
+// MissingError tells everything that real nodes need and this machine does not have, each with the way to get it.
+type MissingError = realnode.MissingError
+
+// NodeDir is the directory of a real node. Its disk below it is what the node sees as /srv, /var/log and so on.
+func (p *Plane) NodeDir(name string) string { return p.home.RealNode(name) }
+
+// RegistryLog is the log of the plane's registry, one JSON object per request.
+func (p *Plane) RegistryLog() string { return p.home.RegistryLog() }
+
+// RegistryAddress is where the plane's registry takes images from this machine; real nodes know it as registry.local.
+func (p *Plane) RegistryAddress() (string, error) {
+	state, err := p.home.LoadState()
+	if err != nil {
+		return "", err
+	}
+	port := state.Ports[component.Registry]
+	if port == 0 {
+		return "", fmt.Errorf("this plane has no registry: it comes with real nodes (`localplane up --real-nodes 3`)")
+	}
+	return fmt.Sprintf("%s:%d", component.Loopback, port), nil
+}
+
+// DialNetwork connects to an address in the network of the real nodes, such as that of a pod.
+func (p *Plane) DialNetwork(ctx context.Context, _, address string) (net.Conn, error) {
+	return gateway.Dial(ctx, p.home.EgressSocket(), address)
+}
+
+// KillNode ends a real node as a loss of power does: everything that runs on it ends at once, and its disk stays.
+func (p *Plane) KillNode(ctx context.Context, name string) error {
+	if err := p.checkReal("killing", name); err != nil {
+		return err
+	}
+	return p.control.KillComponent(ctx, name)
+}
+
+// StartNode starts a real node that was killed.
+func (p *Plane) StartNode(ctx context.Context, name string) error {
+	if err := p.checkReal("starting", name); err != nil {
+		return err
+	}
+	return p.control.StartComponent(ctx, name)
+}
+
+// checkReal refuses a name that is not that of a real node of the plane.
+func (p *Plane) checkReal(verb, name string) error {
+	if !p.isReal(name) {
+		return usage("%s node %s: that is for the real nodes of a plane (`localplane up --real-nodes 3`), which are called %s, %s and so on; a simulated node can be cut",
+			verb, name, realnode.Name(1), realnode.Name(2))
+	}
+	return nil
+}
+
+func (p *Plane) isReal(name string) bool {
+	n, ok := realnode.Number(name)
+	if !ok {
+		return false
+	}
+	state, err := p.home.LoadState()
+	return err == nil && n <= state.RealNodes
+}
+
+// setLink cuts a real node off the network, or connects it again. The mark is written first: a node that starts meanwhile, or later,
+// is as the mark says.
+func (p *Plane) setLink(ctx context.Context, name string, up bool) error {
+	mark := p.home.CutFile(name)
+	if up {
+		if err := os.Remove(mark); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("healing node %s: %w", name, err)
+		}
+	} else if err := home.WriteFile(mark, nil); err != nil {
+		return fmt.Errorf("cutting node %s: %w", name, err)
+	}
+	network, err := p.pid(ctx, component.Network)
+	if err != nil {
+		return err
+	}
+	if node, err := p.pid(ctx, name); err != nil {
+		return err
+	} else if network == 0 || node == 0 {
+		return nil
+	}
+	n, _ := realnode.Number(name)
+	return realnode.Links{Network: network}.Set(n, up)
+}
+
+// pid is that of a component, 0 when it does not run.
+func (p *Plane) pid(ctx context.Context, name string) (int, error) {
+	list, err := p.control.Components(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range list {
+		if c.Name == name {
+			return c.PID, nil
+		}
+	}
+	return 0, nil
+}
+
+// Streams are what a command reads and writes.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// NodeExec runs a command of this machine inside of a real node, in all its namespaces, and waits for it. An *exec.ExitError is the
+// command's own.
+func (p *Plane) NodeExec(ctx context.Context, name string, argv []string, streams Streams) error {
+	if err := p.checkReal("running a command on", name); err != nil {
+		return err
+	}
+	if len(argv) == 0 {
+		return usage("running a command on node %s: say which", name)
+	}
+	pid, err := p.pid(ctx, name)
+	if err != nil {
+		return err
+	}
+	if pid == 0 {
+		return fmt.Errorf("running a command on node %s: it is off: `node start %s` first", name, name)
+	}
+	return proc.RunWithin(ctx, pid, proc.Interactive{Argv: argv, In: streams.In, Out: streams.Out, Err: streams.Err})
+}
+
+// isCut knows the real nodes that are cut.
+func isCut(h home.Home) func(name string) bool {
+	return func(name string) bool {
+		_, err := os.Stat(h.CutFile(name))
+		return err == nil
+	}
+}
+
+// removeCgroups removes what real nodes leave behind: everything else of theirs ends with their processes.
+func removeCgroups(h home.Home, realNodes int) error {
+	if realNodes == 0 {
+		return nil
+	}
+	return component.Inputs{Home: h}.Cgroups().Remove()
+}
+
+// longestSocket is how long the path of a Unix socket may be.
+const longestSocket = 107
+
+// realNodes says what real nodes there are to be, and whether they can.
+func (o Options) realNodes(h home.Home, state home.State) (component.Real, error) {
+	r := component.Real{
+		Count: max(o.RealNodes, state.RealNodes), Node: o.Programs.Node, Images: o.Programs.Images, Agent: o.Programs.Agent, Latency: o.Real.RegistryLatency,
+	}
+	if r.Count == 0 {
+		return r, nil
+	}
+	for _, program := range []string{r.Node, r.Agent, filepath.Join(r.Images, "pause"), filepath.Join(r.Images, "testapp")} {
+		if _, err := executable(program); err != nil {
+			return r, fmt.Errorf("real nodes: %w", err)
+		}
+	}
+	if socket := h.EgressSocket(); len(socket) > longestSocket {
+		return r, usage("--dir: real nodes need a socket at %s, and such a path has %d characters at most: name a shorter directory", socket, longestSocket)
+	}
+	programs, err := realnode.Check(realnode.CheckOptions{Home: h.Dir(), Containerd: o.Real.Containerd, Node: r.Node})
+	r.Programs = programs
+	return r, err
+}
