@@ -37,7 +37,8 @@ func (c Cgroups) Path(n int) string { return "/" + c.top() + "/" + Name(n) }
 
 func (c Cgroups) top() string { return "localplane-" + c.ID }
 
-// Create makes the directories of node n. Those that are there are kept.
+// Create makes the directories of node n anew. What the pods of its last life have left there is removed, as on a machine that
+// was off: a kubelet looks for the container of each directory, and was seen to need 25 seconds for that instead of one.
 func (c Cgroups) Create(n int) error {
 	if err := checkNumber(n); err != nil {
 		return err
@@ -45,6 +46,9 @@ func (c Cgroups) Create(n int) error {
 	h, err := readHierarchies()
 	if err != nil {
 		return err
+	}
+	if err := h.remove(c.Path(n)); err != nil {
+		return fmt.Errorf("removing the cgroups of the last life of %s: %w", Name(n), err)
 	}
 	for _, root := range h.roots {
 		dir := filepath.Join(root, c.Path(n))
@@ -69,13 +73,10 @@ func (c Cgroups) Remove() error {
 	if err != nil {
 		return err
 	}
-	var errs []error
-	for _, root := range slices.Concat(h.roots, h.beside) {
-		if err := removeTree(filepath.Join(root, c.top())); err != nil {
-			errs = append(errs, fmt.Errorf("removing the plane's cgroups: %w", err))
-		}
+	if err := h.remove("/" + c.top()); err != nil {
+		return fmt.Errorf("removing the plane's cgroups: %w", err)
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // hierarchies are the places where cgroups are made: one for each controller of v1, or the only one of v2.
@@ -87,6 +88,15 @@ type hierarchies struct {
 	beside []string
 	// controllers are those that can be used.
 	controllers []string
+}
+
+// remove ends what runs in a cgroup and removes it, in all hierarchies.
+func (h hierarchies) remove(path string) error {
+	var errs []error
+	for _, root := range slices.Concat(h.roots, h.beside) {
+		errs = append(errs, removeTree(filepath.Join(root, path)))
+	}
+	return errors.Join(errs...)
 }
 
 func readHierarchies() (hierarchies, error) {

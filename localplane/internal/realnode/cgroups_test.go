@@ -115,6 +115,33 @@ func TestCgroupsAreRemovedWithWhatRunsInThem(t *testing.T) {
 	}
 }
 
+// A node that comes back from a loss of power must not find the cgroups of its containers: no machine does.
+func TestCgroupsOfANodeAreMadeAnew(t *testing.T) {
+	needMachines(t)
+	c := testCgroups(t)
+	for _, n := range []int{1, 2} {
+		if err := c.Create(n); err != nil {
+			t.Fatal(err)
+		}
+		for _, root := range c.directories(t) {
+			if err := os.MkdirAll(filepath.Join(root, Name(n), "kubepods/pod"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := c.Create(1); err != nil {
+		t.Fatal(err)
+	}
+	for _, root := range c.directories(t) {
+		if !exists(filepath.Join(root, Name(1))) || exists(filepath.Join(root, Name(1), "kubepods")) {
+			t.Errorf("%s of %s is not new", Name(1), root)
+		}
+		if !exists(filepath.Join(root, Name(2), "kubepods/pod")) {
+			t.Errorf("%s of %s was removed too", Name(2), root)
+		}
+	}
+}
+
 // inherit gives a new cpuset of version 1 what its hierarchy has; elsewhere the files are not there, or fill themselves.
 func inherit(t *testing.T, top, leaf, file string) {
 	t.Helper()
