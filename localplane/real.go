@@ -21,23 +21,31 @@ import (
 // MissingError tells everything that real nodes need and this machine does not have, each with the way to get it.
 type MissingError = realnode.MissingError
 
+// RegistryHost is how pods on real nodes name the plane's registry.
+const RegistryHost = realnode.RegistryHost
+
 // NodeDir is the directory of a real node. Its disk below it is what the node sees as /srv, /var/log and so on.
 func (p *Plane) NodeDir(name string) string { return p.home.RealNode(name) }
 
 // RegistryLog is the log of the plane's registry, one JSON object per request.
 func (p *Plane) RegistryLog() string { return p.home.RegistryLog() }
 
-// RegistryAddress is where the plane's registry takes images from this machine; real nodes know it as registry.local.
+// RegistryAddress is where the plane's registry takes images from this machine; real nodes know it as RegistryHost.
 func (p *Plane) RegistryAddress() (string, error) {
+	address, err := p.registryAddress()
+	if err == nil && address == "" {
+		err = errors.New("this plane has no registry: it comes with real nodes (`localplane up --real-nodes 3`)")
+	}
+	return address, err
+}
+
+// registryAddress is empty when there is no registry.
+func (p *Plane) registryAddress() (string, error) {
 	state, err := p.home.LoadState()
-	if err != nil {
+	if err != nil || state.Ports[component.Registry] == 0 {
 		return "", err
 	}
-	port := state.Ports[component.Registry]
-	if port == 0 {
-		return "", fmt.Errorf("this plane has no registry: it comes with real nodes (`localplane up --real-nodes 3`)")
-	}
-	return fmt.Sprintf("%s:%d", component.Loopback, port), nil
+	return fmt.Sprintf("%s:%d", component.Loopback, state.Ports[component.Registry]), nil
 }
 
 // DialNetwork connects to an address in the network of the real nodes, such as that of a pod.

@@ -36,6 +36,8 @@ type Status struct {
 	// Nodes is nil when the API server did not answer; NodesError then tells why.
 	Nodes      *NodeCount `json:"nodes,omitempty"`
 	NodesError string     `json:"nodesError,omitempty"`
+	// Registry is where the registry of the real nodes takes images from this machine; empty without real nodes.
+	Registry string `json:"registry,omitempty"`
 }
 
 // ComponentStatus is how a component is.
@@ -65,6 +67,9 @@ func (p *Plane) Status(ctx context.Context) (*Status, error) {
 		return nil, err
 	}
 	status := &Status{Dir: p.Dir()}
+	if status.Registry, err = p.registryAddress(); err != nil {
+		return nil, err
+	}
 	for _, c := range components {
 		status.Components = append(status.Components, componentStatus(c, time.Now()))
 	}

@@ -143,6 +143,10 @@ nodes: 2 Ready, 1 NotReady, 1 cut
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
+	status.Registry = "127.0.0.1:5"
+	if err := writeTable(&out, status); err != nil || !strings.HasSuffix(out.String(), "\nregistry: push to 127.0.0.1:5/NAME:TAG, pods name it registry.local/NAME:TAG\n") {
+		t.Errorf("error %v, output %s, want the registry", err, out.String())
+	}
 	status.Dir, status.Components[1].State = "/p", localplane.ComponentFailed
 	out.Reset()
 	hint := "kwok ended before it was ready: see /p/logs/kwok.log, then `localplane component start kwok --dir /p`"

@@ -65,6 +65,14 @@ func writeTable(out io.Writer, status *localplane.Status) error {
 	if err := writeFailed(out, status); err != nil {
 		return err
 	}
+	if err := writeNodes(out, status); err != nil || status.Registry == "" {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "registry: push to %s/NAME:TAG, pods name it %s/NAME:TAG\n", status.Registry, localplane.RegistryHost)
+	return err
+}
+
+func writeNodes(out io.Writer, status *localplane.Status) error {
 	if status.Nodes == nil {
 		_, err := fmt.Fprintf(out, "\nnodes: unknown (%s)\n", status.NodesError)
 		return err
