@@ -9,8 +9,11 @@ func Decide(s Snapshot) Plan {
 	d := begin(&s)
 	d.holdNodes()
 	for i := range s.Nodes {
-		d.visit(i)
+		if !d.calm(i) {
+			d.visit(i)
+		}
 	}
+	d.countUntouched()
 	d.startUpdates()
 	return d.finish()
 }
@@ -26,7 +29,9 @@ type decision struct {
 	status   Status
 	tally    tally
 	agenda   agenda
-	wake     Time
+	// untouched is the number of nodes where all is well.
+	untouched int
+	wake      Time
 	// unsaid is whether some pod says something else than it should of whether there is a newer revision.
 	unsaid bool
 	// holds says for each node what holds it back; nil when the set holds none back.
