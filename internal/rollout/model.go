@@ -143,7 +143,7 @@ const (
 // known is whether a fit has been evaluated.
 func (f Fit) known() bool { return f >= MustRun && f <= MustLeave }
 
-// Node is one node as seen by one set.
+// Node is one node as seen by one set. There is one for each node of the cluster, so small fields stand side by side.
 type Node struct {
 	Name string
 	Fit  Fit
@@ -153,17 +153,17 @@ type Node struct {
 	Selected bool
 	// Ready is whether the node's condition Ready is True, and Since when that condition last changed.
 	Ready bool
-	Since Time
-	// Blocked, when not empty, says why a write for this node was refused in a way that trying again at once cannot
-	// mend (for example "pod name ds-abc is taken by a pod of somebody else"). No pod is created here while it is set.
-	Blocked string
-	// Refused, when not empty, is why the API server has refused the last create for this node; the next one then comes after all else.
-	Refused string
 	// ImageWait is whether the images of the wanted revision are not on the node yet, and its update is to wait for them; set only
 	// for sets that ask for that. ImageUntil is when the update starts all the same; 0 means that no end is known, because nobody
 	// has been told to pull them yet.
 	ImageWait  bool
 	ImageUntil Time
+	Since      Time
+	// Blocked, when not empty, says why a write for this node was refused in a way that trying again at once cannot
+	// mend (for example "pod name ds-abc is taken by a pod of somebody else"). No pod is created here while it is set.
+	Blocked string
+	// Refused, when not empty, is why the API server has refused the last create for this node; the next one then comes after all else.
+	Refused string
 	// Last is the index of the revision that the node's last pod had, or that it was to get next when that pod was deleted
 	// for an update; NoRevision when nothing is known. It is looked at when a pod is missing on a node that is held.
 	Last int
@@ -171,7 +171,7 @@ type Node struct {
 	Pods []Pod
 }
 
-// Pod is one pod of the set.
+// Pod is one pod of the set. As in Node, small fields stand side by side.
 type Pod struct {
 	Name, UID string
 	// Revision is the index in Snapshot.Revisions of the pod's revision, or NoRevision.
@@ -181,21 +181,24 @@ type Pod struct {
 	Scheduled bool
 	// Deleting is whether the pod has a deletion timestamp, or a delete of ours for it is under way.
 	Deleting bool
-	// DeletedAt is when its deletion was asked for: deletionTimestamp less deletionGracePeriodSeconds. It is 0 when the pod is not
-	// being deleted, or when that is not known.
-	DeletedAt Time
-	Ready     bool
+	Ready    bool
 	// Gate is whether the pod has the readiness gate without which it cannot be changed in place.
 	Gate bool
 	Hook Hook
 	// Evicted is whether the pod was prepared because its node must not run it, which is no update that has begun.
 	Evicted bool
 	InPlace InPlace
+	// DeletedAt is when its deletion was asked for: deletionTimestamp less deletionGracePeriodSeconds. It is 0 when the pod is not
+	// being deleted, or when that is not known.
+	DeletedAt Time
 	// ReadySince is when the Ready condition became what it is now.
 	ReadySince Time
 	Created    Time
 	// GraceUntil is when a pod that is marked (InPlaceMarked, InPlaceAnnounced) may be changed; 0 means at once.
 	GraceUntil Time
+	// Trouble is what the pod says of why it does not start; empty if it says no such thing. Decide does not look at it: it is for
+	// whoever explains a verdict.
+	Trouble string
 	// Stuck says why the change that is under way (InPlacePatched, InPlaceAnnounced) can never come to its end; NoDetail if it may.
 	Stuck Detail
 	// Doubtful is whether it is not known if an edit of ours took effect, after which the pod would serve no longer.
@@ -204,9 +207,6 @@ type Pod struct {
 	NoResize bool
 	// Announced is what the pod says of whether there is a newer revision.
 	Announced Announced
-	// Trouble is what the pod says of why it does not start; empty if it says no such thing. Decide does not look at it: it is for
-	// whoever explains a verdict.
-	Trouble string
 }
 
 // Announced is what a pod says of whether there is a newer revision; the zero value says nothing.
