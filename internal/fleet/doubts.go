@@ -24,7 +24,7 @@ func (x *Index) Doubt(uid types.UID, until rollout.Time) {
 	defer x.mu.Unlock()
 	if p := x.pods[uid]; p != nil {
 		p.doubt = until
-		if s := x.byUID[p.Owner]; s != nil {
+		if s := x.byUID[p.origin.owner]; s != nil {
 			s.doubts[uid] = p
 		}
 	}
@@ -36,7 +36,7 @@ func (x *Index) Dispel(uid types.UID) {
 	defer x.mu.Unlock()
 	if p := x.pods[uid]; p != nil {
 		p.doubt = 0
-		if s := x.byUID[p.Owner]; s != nil {
+		if s := x.byUID[p.origin.owner]; s != nil {
 			delete(s.doubts, uid)
 		}
 	}
@@ -55,7 +55,7 @@ func (x *Index) RefuseResize(uid types.UID) {
 func (s *set) doubtful() []Doubt {
 	var list []Doubt
 	for _, p := range s.doubts {
-		list = append(list, Doubt{Pod: p.Pod, Until: p.doubt})
+		list = append(list, Doubt{Pod: p.pod(), Until: p.doubt})
 	}
 	slices.SortFunc(list, func(a, b Doubt) int { return strings.Compare(a.Pod.Name, b.Pod.Name) })
 	return list

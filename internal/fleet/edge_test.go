@@ -145,7 +145,7 @@ func TestPodsOfATemplateThatIsYetToBeSeen(t *testing.T) {
 			if generation == 4 && !guest {
 				want = 0
 			}
-			if got := l.of(&podRecord{Pod: Pod{Hash: "old", Generation: generation}}); got != want {
+			if got := l.of(&podRecord{labels: &labelEntry{hash: "old"}, generation: generation}); got != want {
 				t.Errorf("guest %v, generation %d: revision %d, want %d", guest, generation, got, want)
 			}
 		}

@@ -459,6 +459,11 @@ func TestAgainstADumbModel(t *testing.T) {
 				t.Fatalf("seed %d, set %s\n got %s\nwant %s", seed, s, got, want)
 			}
 		}
+		f.x.ReplacePods(nil, f.next())
+		f.x.ReplaceNodes(nil, f.next())
+		if x := f.x; len(x.pods)+len(x.labels)+len(x.origins)+len(x.nodes.byName)+len(x.strays)+len(x.orphans) != 0 {
+			t.Fatalf("seed %d: when all pods and nodes are gone, something is kept: %v %v %v %v %v %v", seed, x.pods, x.labels, x.origins, x.nodes.byName, x.strays, x.orphans)
+		}
 	}
 }
 

@@ -37,6 +37,7 @@ type Index struct {
 	orphans   map[string]podSet
 	revisions revisionTable
 	labels    labelTable
+	origins   originTable
 }
 
 type podSet map[types.UID]*podRecord
@@ -53,6 +54,7 @@ func NewIndex(notify func(Key)) *Index {
 		orphans:   map[string]podSet{},
 		revisions: newRevisionTable(),
 		labels:    labelTable{},
+		origins:   originTable{},
 	}
 }
 
@@ -90,34 +92,16 @@ type cell struct {
 	fit rollout.Fit
 	// selected is whether the set's NodeSelector matches the node.
 	selected bool
-	pods     *podRecord // linked by next
-	// last is the pod that left the cell last; nil when none has since this process began to watch.
-	last *departed
 	// unused is whether no pod was there while the node need not run one.
 	unused bool
+	pods   *podRecord // linked by next
+	// last is the pod that left the cell last; nil when none has since this process began to watch.
+	last *departed
 }
 
 type block struct {
 	reason string
 	until  rollout.Time
-}
-
-// podRecord is a Pod in the index. The label map is shared between pods with equal labels.
-type podRecord struct {
-	Pod
-	labels *labelEntry
-	nodeID int // of Node; -1 without
-	// doomed is set when a delete of ours is under way or has been answered: the pod counts as terminating even if its
-	// newest version does not say so yet; doomedAt is when it was sent.
-	doomed   bool
-	doomedAt rollout.Time
-	// unsettled is set when no definite answer to a delete came.
-	unsettled bool
-	// doubt is until when an edit of ours without a definite answer may still take effect; 0 for none. noResize is set when the API
-	// server has refused to change the pod's resources.
-	doubt    rollout.Time
-	noResize bool
-	next     *podRecord
 }
 
 // newer is whether resourceVersion a is newer than b; what cannot be compared counts as newer, so that it is taken.
@@ -236,10 +220,11 @@ func (x *Index) dropSet(s *set) {
 }
 
 func (x *Index) stray(p *podRecord) {
-	if x.strays[p.Owner] == nil {
-		x.strays[p.Owner] = podSet{}
+	owner := p.origin.owner
+	if x.strays[owner] == nil {
+		x.strays[owner] = podSet{}
 	}
-	x.strays[p.Owner][p.UID] = p
+	x.strays[owner][p.uid] = p
 }
 
 // place evaluates the placement of s on every node.

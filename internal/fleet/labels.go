@@ -14,6 +14,7 @@ type labelTable map[string]*labelEntry
 type labelEntry struct {
 	id   string
 	set  map[string]string
+	hash string // the revision that they name
 	uses int
 }
 
@@ -21,7 +22,7 @@ func (t labelTable) intern(set map[string]string) *labelEntry {
 	id := canonical(set)
 	e := t[id]
 	if e == nil {
-		e = &labelEntry{id: id, set: set}
+		e = &labelEntry{id: id, set: set, hash: set[hashLabel]}
 		t[id] = e
 	}
 	e.uses++

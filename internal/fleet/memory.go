@@ -35,7 +35,7 @@ func (x *Index) Promise(uid types.UID, hash string) {
 	if p == nil {
 		return
 	}
-	if s := x.byUID[p.Owner]; s != nil {
+	if s := x.byUID[p.origin.owner]; s != nil {
 		if s.heirs == nil {
 			s.heirs = map[types.UID]string{}
 		}
@@ -43,10 +43,12 @@ func (x *Index) Promise(uid types.UID, hash string) {
 	}
 }
 
-// remember notes in its cell that a pod is gone.
-func (s *set) remember(p *podRecord) {
-	s.cells[p.nodeID].last = &departed{uid: p.UID, hash: p.Hash, heir: s.heirs[p.UID]}
-	delete(s.heirs, p.UID)
+// remember notes in its cell that a pod is gone, rememberOn in that of a node.
+func (s *set) remember(p *podRecord) { s.rememberOn(p.node, p) }
+
+func (s *set) rememberOn(n *node, p *podRecord) {
+	s.cells[n.id].last = &departed{uid: p.uid, hash: p.labels.hash, heir: s.heirs[p.uid]}
+	delete(s.heirs, p.uid)
 }
 
 // limited is whether the set may hold nodes back, so that what they had before matters.
@@ -59,11 +61,11 @@ func (s *set) limited() bool { return s.workload.Set.Limits != rollout.Limits{} 
 func (l *revisionLookup) lastOf(s *set, c *cell, n *node) int {
 	h := &l.history
 	switch {
-	case !s.limited():
+	case !l.limited:
 		return rollout.NoRevision
 	case c.pods != nil:
 		p := youngest(c.pods)
-		if heir, promised := s.heirs[p.UID]; promised {
+		if heir, promised := s.heirs[p.uid]; promised {
 			return l.index(heir)
 		}
 		return l.of(p)
@@ -96,7 +98,7 @@ func (l *revisionLookup) index(hash string) int {
 func youngest(pods *podRecord) *podRecord {
 	best := pods
 	for p := pods.next; p != nil; p = p.next {
-		if cmp.Or(cmp.Compare(p.Created, best.Created), cmp.Compare(p.Name, best.Name)) > 0 {
+		if cmp.Or(cmp.Compare(p.created, best.created), cmp.Compare(p.name, best.name)) > 0 {
 			best = p
 		}
 	}

@@ -13,11 +13,11 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// node is a Node in the index, or a ghost.
+// node is a Node in the index, or a ghost. What a Snapshot reads stands side by side.
 type node struct {
-	Node
 	id     int
 	exists bool
+	Node
 	// pods is the number of pods, of any set, that name this node; a ghost without pods is forgotten.
 	pods int
 }

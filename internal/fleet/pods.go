@@ -18,7 +18,7 @@ func (x *Index) PutPod(rec Pod) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.podsRV = rec.RV
-	x.putPod(rec)
+	x.putPod(&rec)
 }
 
 // FoldPod takes a version of a pod from the answer of a read or write of our own. An unknown pod whose version the watch
@@ -29,44 +29,70 @@ func (x *Index) FoldPod(rec Pod) {
 	if x.pods[rec.UID] == nil && x.podsRV != "" && !newer(rec.RV, x.podsRV) {
 		return
 	}
-	x.putPod(rec)
+	x.putPod(&rec)
 }
 
-func (x *Index) putPod(rec Pod) {
+func (x *Index) putPod(rec *Pod) {
 	p := x.pods[rec.UID]
-	if p != nil && !newer(rec.RV, p.RV) {
-		return
-	}
-	if p == nil {
-		p = &podRecord{nodeID: -1}
+	switch {
+	case p == nil:
+		p = &podRecord{uid: rec.UID}
 		x.pods[rec.UID] = p
-	} else {
-		if s := x.byUID[p.Owner]; s != nil && p.nodeID >= 0 && (rec.Owner != p.Owner || rec.Node != p.Node) {
-			s.remember(p) // it lives on with its name, but not here
-		}
-		x.detach(p)
-		x.labels.release(p.labels)
+	case !newer(rec.RV, p.rv):
+		return
+	case !p.tells(rec):
+		p.rv = rec.RV // nobody needs to look: of most versions of a pod a Snapshot says nothing
+		return
+	default:
+		x.withdraw(p, rec)
 	}
-	p.Pod = rec
-	p.labels = x.labels.intern(rec.Labels)
-	p.Labels = p.labels.set
-	p.Hash = p.labels.set[hashLabel] // shares the interned string
-	p.nodeID = -1
+	p.read(rec)
+	x.share(p, rec)
 	if rec.Node != "" {
-		n := x.nodes.byName[rec.Node]
-		if n == nil {
-			n = x.addNode(rec.Node)
+		p.node = x.nodes.byName[rec.Node]
+		if p.node == nil {
+			p.node = x.addNode(rec.Node)
 		}
-		n.pods++
-		p.nodeID = n.id
+		p.node.pods++
 	}
 	x.file(p)
 }
 
+// withdraw takes a record out of where it is before a newer version is filed.
+func (x *Index) withdraw(p *podRecord, rec *Pod) {
+	if s := x.byUID[p.origin.owner]; s != nil {
+		if p.node != nil && (rec.Owner != p.origin.owner || rec.Node != p.nodeName()) {
+			s.remember(p) // it lives on with its name, but not here
+		}
+		if rec.Owner != p.origin.owner {
+			x.notify(s.key)
+		}
+	}
+	x.detach(p)
+}
+
+// share gives a record what it has in common with others.
+func (x *Index) share(p *podRecord, rec *Pod) {
+	if id := (originID{rec.Namespace, rec.Owner}); p.origin == nil || p.origin.originID != id {
+		old := p.origin
+		p.origin = x.origins.take(id)
+		if old != nil {
+			x.origins.release(old)
+		}
+	}
+	if p.labels == nil || !maps.Equal(p.labels.set, rec.Labels) {
+		old := p.labels
+		p.labels = x.labels.intern(rec.Labels)
+		if old != nil {
+			x.labels.release(old)
+		}
+	}
+}
+
 // file puts a record where it belongs: in a cell of its set, among the strays, or among the orphans.
 func (x *Index) file(p *podRecord) {
-	if p.Owner != "" {
-		if s := x.byUID[p.Owner]; s != nil {
+	if p.origin.owner != "" {
+		if s := x.byUID[p.origin.owner]; s != nil {
 			x.attach(s, p)
 			x.notify(s.key)
 			return
@@ -74,13 +100,13 @@ func (x *Index) file(p *podRecord) {
 		x.stray(p)
 		return
 	}
-	if x.orphans[p.Namespace] == nil {
-		x.orphans[p.Namespace] = podSet{}
+	if x.orphans[p.origin.namespace] == nil {
+		x.orphans[p.origin.namespace] = podSet{}
 	}
-	x.orphans[p.Namespace][p.UID] = p
+	x.orphans[p.origin.namespace][p.uid] = p
 	for _, s := range x.sets {
 		if adoptable(s, p) {
-			s.adoptable[p.UID] = p
+			s.adoptable[p.uid] = p
 			x.notify(s.key)
 		}
 	}
@@ -89,8 +115,8 @@ func (x *Index) file(p *podRecord) {
 // adoptable is whether s may take the orphan p: same namespace, selected, and not on its way out.
 func adoptable(s *set, p *podRecord) bool {
 	w := s.workload
-	return p.Namespace == w.Namespace && !p.Deleting && !p.Phase.Terminal() && !w.SelectsAll &&
-		w.Selector != nil && w.Selector.Matches(labels.Set(p.Labels))
+	return p.origin.namespace == w.Namespace && !p.deleting && !p.phase.Terminal() && !w.SelectsAll &&
+		w.Selector != nil && w.Selector.Matches(labels.Set(p.labels.set))
 }
 
 func (x *Index) findAdoptable(s *set) {
@@ -105,65 +131,64 @@ func (x *Index) attach(s *set, p *podRecord) {
 	if p.announces() {
 		s.announced++
 	}
-	if p.nodeID < 0 {
-		s.unplaced[p.UID] = p
+	if p.node == nil {
+		s.unplaced[p.uid] = p
 	} else {
-		c := &s.cells[p.nodeID]
+		c := &s.cells[p.node.id]
 		p.next, c.pods = c.pods, p
 		s.podCount++
-		delete(s.refused, p.nodeID)
+		delete(s.refused, p.node.id)
 	}
-	if p.unsettled && !p.Deleting {
-		s.unsettled[p.UID] = p
+	if p.unsettled && !p.deleting {
+		s.unsettled[p.uid] = p
 	}
 	if p.doubt != 0 {
-		s.doubts[p.UID] = p
+		s.doubts[p.uid] = p
 	}
-	if w := s.workload; w.Selector != nil && !p.Deleting && !w.Selector.Matches(labels.Set(p.Labels)) {
-		s.foreign[p.UID] = p
+	if w := s.workload; w.Selector != nil && !p.deleting && !w.Selector.Matches(labels.Set(p.labels.set)) {
+		s.foreign[p.uid] = p
 	}
 }
 
-// detach takes a record out of wherever file has put it, and notifies its set.
+// detach takes a record out of wherever file has put it.
 func (x *Index) detach(p *podRecord) {
-	if p.Owner == "" {
-		delete(x.orphans[p.Namespace], p.UID)
-		if len(x.orphans[p.Namespace]) == 0 {
-			delete(x.orphans, p.Namespace)
+	if p.origin.owner == "" {
+		delete(x.orphans[p.origin.namespace], p.uid)
+		if len(x.orphans[p.origin.namespace]) == 0 {
+			delete(x.orphans, p.origin.namespace)
 		}
 		for _, s := range x.sets {
-			delete(s.adoptable, p.UID)
+			delete(s.adoptable, p.uid)
 		}
-	} else if s := x.byUID[p.Owner]; s != nil {
+	} else if s := x.byUID[p.origin.owner]; s != nil {
 		s.remove(p)
-		x.notify(s.key)
-	} else if strays := x.strays[p.Owner]; strays != nil {
-		if delete(strays, p.UID); len(strays) == 0 {
-			delete(x.strays, p.Owner)
+	} else if strays := x.strays[p.origin.owner]; strays != nil {
+		if delete(strays, p.uid); len(strays) == 0 {
+			delete(x.strays, p.origin.owner)
 		}
 	}
-	if p.nodeID >= 0 {
-		n := x.nodes.byID[p.nodeID]
-		n.pods--
-		x.forgetGhost(n)
+	if p.node != nil {
+		p.node.pods--
+		x.forgetGhost(p.node)
+		p.node = nil
 	}
 }
 
 // announces is whether the pod says if there is a newer revision.
-func (p *podRecord) announces() bool { return p.Facts != nil && p.Facts.Announced.Said }
+func (p *podRecord) announces() bool { return p.facts != nil && p.facts.Announced.Said }
 
 func (s *set) remove(p *podRecord) {
 	if p.announces() {
 		s.announced--
 	}
-	delete(s.unplaced, p.UID)
-	delete(s.foreign, p.UID)
-	delete(s.unsettled, p.UID)
-	delete(s.doubts, p.UID)
-	if p.nodeID < 0 {
+	delete(s.unplaced, p.uid)
+	delete(s.foreign, p.uid)
+	delete(s.unsettled, p.uid)
+	delete(s.doubts, p.uid)
+	if p.node == nil {
 		return
 	}
-	for at := &s.cells[p.nodeID].pods; *at != nil; at = &(*at).next {
+	for at := &s.cells[p.node.id].pods; *at != nil; at = &(*at).next {
 		if *at == p {
 			*at, p.next = p.next, nil
 			s.podCount--
@@ -194,11 +219,16 @@ func (x *Index) dropPod(uid types.UID) {
 	if p == nil {
 		return
 	}
+	n := p.node
 	x.detach(p)
-	if s := x.byUID[p.Owner]; s != nil && p.nodeID >= 0 && x.nodes.byID[p.nodeID] != nil {
-		s.remember(p)
+	if s := x.byUID[p.origin.owner]; s != nil {
+		if n != nil && x.nodes.byID[n.id] == n {
+			s.rememberOn(n, p)
+		}
+		x.notify(s.key)
 	}
 	x.labels.release(p.labels)
+	x.origins.release(p.origin)
 	delete(x.pods, uid)
 }
 
@@ -210,10 +240,10 @@ func (x *Index) ReplacePods(list []Pod, rv string) {
 	listed := make(map[types.UID]bool, len(list))
 	for i := range list {
 		listed[list[i].UID] = true
-		x.putPod(list[i])
+		x.putPod(&list[i])
 	}
 	for uid, p := range x.pods {
-		if !listed[uid] && !newer(p.RV, rv) {
+		if !listed[uid] && !newer(p.rv, rv) {
 			x.dropPod(uid)
 		}
 	}
@@ -250,7 +280,7 @@ func (x *Index) Spare(uid types.UID) {
 	defer x.mu.Unlock()
 	if p := x.pods[uid]; p != nil {
 		p.doomed, p.doomedAt = false, 0
-		if s := x.byUID[p.Owner]; s != nil {
+		if s := x.byUID[p.origin.owner]; s != nil {
 			delete(s.heirs, uid)
 		}
 	}
@@ -261,9 +291,9 @@ func (x *Index) Spare(uid types.UID) {
 func (x *Index) Unsettle(uid types.UID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if p := x.pods[uid]; p != nil && !p.Deleting {
+	if p := x.pods[uid]; p != nil && !p.deleting {
 		p.unsettled = true
-		if s := x.byUID[p.Owner]; s != nil {
+		if s := x.byUID[p.origin.owner]; s != nil {
 			s.unsettled[uid] = p
 		}
 	}
@@ -275,7 +305,7 @@ func (x *Index) Settle(uid types.UID) {
 	defer x.mu.Unlock()
 	if p := x.pods[uid]; p != nil {
 		p.unsettled = false
-		if s := x.byUID[p.Owner]; s != nil {
+		if s := x.byUID[p.origin.owner]; s != nil {
 			delete(s.unsettled, uid)
 		}
 	}
@@ -338,7 +368,7 @@ func (ps podSet) sorted() []Pod {
 	}
 	list := make([]Pod, 0, len(ps))
 	for _, p := range ps {
-		list = append(list, p.Pod)
+		list = append(list, p.pod())
 	}
 	slices.SortFunc(list, func(a, b Pod) int { return strings.Compare(a.Name, b.Name) })
 	return list

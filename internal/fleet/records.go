@@ -140,14 +140,14 @@ func timeOf(t metav1.Time) rollout.Time {
 
 // Node is what the fleet keeps of a node.
 type Node struct {
-	Name   string
-	RV     string
-	Labels map[string]string
-	Taints []corev1.Taint
-	Ready  bool
-	Since  rollout.Time
+	Name  string
+	Ready bool
+	Since rollout.Time
 	// Created is when the Node object was made.
 	Created rollout.Time
+	RV      string
+	Labels  map[string]string
+	Taints  []corev1.Taint
 }
 
 // NodeFrom reads a Node out of a node object.

@@ -31,10 +31,41 @@ type History struct {
 	Updated rollout.Time
 }
 
-// Snapshot returns what Decide needs to know of the set at now, and when the earliest block of a node ends, or a change in place counts
-// as arrived (0: never). ok is false
-// when the set is gone, or is not what h belongs to any more.
+// Buffer is the memory of a Snapshot, to be used again for the next one when nobody needs the last one any more. The zero value is empty.
+type Buffer struct {
+	nodes []rollout.Node
+	pods  []rollout.Pod
+}
+
+// room empties the buffer, and sees to it that as many nodes and pods have room. What grows gets an eighth more than it needs, so that
+// a cluster that grows by single nodes does not need new memory each time.
+func (b *Buffer) room(nodes, pods int) {
+	if cap(b.nodes) < nodes {
+		b.nodes = make([]rollout.Node, 0, nodes+nodes/8)
+	}
+	if cap(b.pods) < pods {
+		b.pods = make([]rollout.Pod, 0, pods+pods/8)
+	}
+	b.nodes, b.pods = b.nodes[:0], b.pods[:0]
+}
+
+// next appends an empty node, for which there is room.
+func (b *Buffer) next() *rollout.Node {
+	b.nodes = b.nodes[:len(b.nodes)+1]
+	n := &b.nodes[len(b.nodes)-1]
+	*n = rollout.Node{}
+	return n
+}
+
+// Snapshot is SnapshotInto with memory of its own.
 func (x *Index) Snapshot(key Key, h History, now rollout.Time) (s rollout.Snapshot, unblock rollout.Time, ok bool) {
+	return x.SnapshotInto(&Buffer{}, key, h, now)
+}
+
+// SnapshotInto returns what Decide needs to know of the set at now, and when the earliest block of a node ends, or a change in place
+// counts as arrived (0: never). ok is false when the set is gone, or is not what h belongs to any more. The nodes and pods of the Snapshot
+// are in b, and hold until b is used again.
+func (x *Index) SnapshotInto(b *Buffer, key Key, h History, now rollout.Time) (s rollout.Snapshot, unblock rollout.Time, ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	set := x.sets[key]
@@ -44,28 +75,29 @@ func (x *Index) Snapshot(key Key, h History, now rollout.Time) (s rollout.Snapsh
 	s = rollout.Snapshot{Now: now, Set: set.workload.Set, Revisions: h.Revisions}
 	s.Set.Update = h.Update
 	order := x.nodes.sorted()
-	s.Nodes = make([]rollout.Node, 0, len(order))
-	pods := make([]rollout.Pod, 0, set.podCount)
-	lookup := revisionLookup{history: h}
+	b.room(len(order), set.podCount)
+	lookup := revisionLookup{history: h, limited: set.limited()}
 	for _, n := range order {
 		c := &set.cells[n.id]
 		if !n.exists && c.pods == nil {
 			continue // a ghost of another set
 		}
-		first := len(pods)
+		first := len(b.pods)
 		for p := c.pods; p != nil; p = p.next {
-			pods = append(pods, podOf(set.workload, p, lookup.of(p)))
-			unblock = min0(unblock, arrive(&pods[len(pods)-1], p.Facts, now))
-			pods[len(pods)-1].Announced = lookup.announced(p.Facts)
+			unblock = min0(unblock, b.add(set.workload, p, &lookup, now))
 		}
-		s.Nodes = append(s.Nodes, rollout.Node{
-			Name: n.Name, Fit: c.fit, Gone: !n.exists, Ready: n.Ready, Since: n.Since, Pods: pods[first:len(pods):len(pods)],
-			Selected: c.selected, Last: lookup.lastOf(set, c, n), Refused: set.refused[n.id],
-		})
+		node := b.next()
+		node.Name, node.Fit, node.Gone, node.Selected = n.Name, c.fit, !n.exists, c.selected
+		node.Ready, node.Since, node.Last = n.Ready, n.Since, lookup.lastOf(set, c, n)
+		node.Pods = b.pods[first:len(b.pods):len(b.pods)]
+		if len(set.refused) > 0 {
+			node.Refused = set.refused[n.id]
+		}
 		if len(set.blocks)+len(set.pending) > 0 {
-			unblock = min0(unblock, applyBlock(set, n.id, &s.Nodes[len(s.Nodes)-1], now))
+			unblock = min0(unblock, applyBlock(set, n.id, node, now))
 		}
 	}
+	s.Nodes = b.nodes
 	for _, d := range set.doubts {
 		unblock = min0(unblock, max(d.doubt, now.Add(time.Second)))
 	}
@@ -98,20 +130,25 @@ func min0(a, b rollout.Time) rollout.Time {
 	return a
 }
 
-func podOf(w *dialect.Workload, p *podRecord, revision int) rollout.Pod {
-	pod := rollout.Pod{
-		Name: p.Name, UID: string(p.UID), Revision: revision, Phase: p.Phase, Scheduled: p.Scheduled,
-		Deleting: p.Deleting || p.doomed, DeletedAt: cmp.Or(p.DeletedAt, p.doomedAt), Ready: p.Ready, ReadySince: p.ReadySince, Created: p.Created,
-		Doubtful: p.doubt != 0, NoResize: p.noResize,
+// add appends a pod, and returns when a change in place of it counts as arrived.
+func (b *Buffer) add(w *dialect.Workload, p *podRecord, lookup *revisionLookup, now rollout.Time) (arrives rollout.Time) {
+	b.pods = b.pods[:len(b.pods)+1]
+	pod := &b.pods[len(b.pods)-1]
+	*pod = rollout.Pod{}
+	pod.Name, pod.UID, pod.Revision, pod.Phase, pod.Scheduled = p.name, string(p.uid), lookup.of(p), p.phase, p.scheduled
+	pod.Deleting, pod.DeletedAt = p.deleting || p.doomed, cmp.Or(p.deletedAt, p.doomedAt)
+	pod.Ready, pod.ReadySince, pod.Created = p.ready, p.readySince, p.created
+	pod.Doubtful, pod.NoResize = p.doubt != 0, p.noResize
+	if w.PreDelete == nil && p.facts == nil {
+		return 0
 	}
-	if p.Facts != nil {
-		pod.Evicted, pod.Trouble = p.Facts.Evicted, p.Facts.Trouble
-		inPlaceOf(&pod, w, p.Facts)
+	if p.facts != nil {
+		pod.Evicted, pod.Trouble = p.facts.Evicted, p.facts.Trouble
+		inPlaceOf(pod, w, p.facts)
 	}
-	if w.PreDelete != nil || p.Facts != nil {
-		pod.Hook = w.PreDelete.State(p.Labels, p.Facts)
-	}
-	return pod
+	pod.Hook = w.PreDelete.State(p.labels.set, p.facts)
+	pod.Announced = lookup.announced(p.facts)
+	return arrive(pod, p.facts, now)
 }
 
 // arrive lets a change in place of which nobody can tell more count as arrived when its time has come, and returns that time before.
@@ -146,18 +183,20 @@ type revisionLookup struct {
 	lastHash string
 	last     int
 	valid    bool
+	// limited is that of the set.
+	limited bool
 }
 
 func (l *revisionLookup) of(p *podRecord) int {
 	// Another controller may have seen a newer template than the watch has shown us: its pods are not old.
-	ahead := p.Generation > l.history.Generation && l.history.Of != nil && l.history.Of.Set.Guest
-	if l.history.Generation >= 0 && (p.Generation == l.history.Generation || ahead) && p.Created >= l.history.Since {
+	ahead := p.generation > l.history.Generation && l.history.Of != nil && l.history.Of.Set.Guest
+	if l.history.Generation >= 0 && (p.generation == l.history.Generation || ahead) && p.created >= l.history.Since {
 		return l.history.Update
 	}
-	if l.valid && l.lastHash == p.Hash {
+	if l.valid && l.lastHash == p.labels.hash {
 		return l.last
 	}
-	l.lastHash, l.last, l.valid = p.Hash, l.index(p.Hash), true
+	l.lastHash, l.last, l.valid = p.labels.hash, l.index(p.labels.hash), true
 	return l.last
 }
 
@@ -206,7 +245,7 @@ func (x *Index) LiveHashes(key Key) map[string]bool {
 		for id := range s.cells {
 			c := &s.cells[id]
 			for p := c.pods; p != nil; p = p.next {
-				live[p.Hash] = true
+				live[p.labels.hash] = true
 			}
 			if c.pods == nil && c.last != nil && s.limited() {
 				live[c.last.wanted()] = true
@@ -227,8 +266,8 @@ func (x *Index) Predecessor(key Key, nodeName, podName, hash string) types.UID {
 	}
 	c := &s.cells[n.id]
 	for p := c.pods; p != nil; p = p.next {
-		if p.Name == podName {
-			return p.UID
+		if p.name == podName {
+			return p.uid
 		}
 	}
 	if c.last != nil && c.last.hash == hash {
