@@ -84,6 +84,9 @@ type Job struct {
 // Run carries out the plan and returns when every write has been answered. The error joins everything that was refused or
 // unclear; the pass is to be repeated then, with a delay.
 func (e *Executor) Run(ctx context.Context, job *Job) error {
+	if len(job.Plan.Actions)+len(job.Plan.Announcements) == 0 {
+		return nil
+	}
 	var creates, deletes []int
 	for i, a := range job.Plan.Actions {
 		switch a.Kind {

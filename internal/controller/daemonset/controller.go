@@ -74,7 +74,7 @@ type Options struct {
 
 // Observer is told of what a pass came to, after its writes.
 type Observer interface {
-	// Decided is told of a decision and how long it took.
+	// Decided is told of a decision and how long it took. It must not keep the Snapshot.
 	Decided(key fleet.Key, s *rollout.Snapshot, p *rollout.Plan, took time.Duration)
 	// Forgotten is told of a set that is gone.
 	Forgotten(key fleet.Key)
@@ -97,6 +97,9 @@ type Controller struct {
 	orders   orders
 	failures failures
 
+	// buffers are those of Snapshots (*fleet.Buffer): each pass that is under way has one.
+	buffers sync.Pool
+
 	mu     sync.Mutex
 	states map[fleet.Key]*state
 }
@@ -107,6 +110,7 @@ func New(o Options) *Controller {
 		Options:  o,
 		dialects: map[string]*Dialect{},
 		states:   map[fleet.Key]*state{},
+		buffers:  sync.Pool{New: func() any { return &fleet.Buffer{} }},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[fleet.Key](50*time.Millisecond, 30*time.Second),
 			workqueue.TypedRateLimitingQueueConfig[fleet.Key]{Name: "daemonset", Clock: o.Clock}),
@@ -312,7 +316,9 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	now := p.c.Clock.Now()
-	snapshot, unblock, ok := p.c.Index.Snapshot(p.key, p.inPlace(h), timeOf(now))
+	buffer := p.c.buffers.Get().(*fleet.Buffer)
+	defer p.c.buffers.Put(buffer) // nothing of the Snapshot is kept, and all writes have been answered
+	snapshot, unblock, ok := p.c.Index.SnapshotInto(buffer, p.key, p.inPlace(h), timeOf(now))
 	if !ok {
 		return 0, err // the set has changed meanwhile, which has asked for another pass
 	}

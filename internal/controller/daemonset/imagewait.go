@@ -22,6 +22,9 @@ const (
 // tellOfWaits tells, after the writes of a plan, that updates wait for images, once for each revision, and which do so no longer although the
 // images have not come: a person who sees a pod go then knows why it is gone for so long.
 func (p *pass) tellOfWaits(s *rollout.Snapshot, plan *rollout.Plan) {
+	if !p.w.PullAhead.Wait {
+		return
+	}
 	var waiting, over []string
 	for i := range s.Nodes {
 		n := &s.Nodes[i]

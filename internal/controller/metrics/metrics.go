@@ -8,6 +8,7 @@
 package metrics
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -106,8 +107,14 @@ func New(perSet bool) *Metrics {
 // Decided implements daemonset.Observer.
 func (m *Metrics) Decided(key fleet.Key, _ *rollout.Snapshot, p *rollout.Plan, took time.Duration) {
 	o := outcome{status: p.Status, budget: p.Budget, verdicts: map[rollout.VerdictKind]int{}}
+	counts := [math.MaxUint8 + 1]int{} // a map would cost more than the decision
 	for i := range p.Verdicts {
-		o.verdicts[p.Verdicts[i].Kind]++
+		counts[p.Verdicts[i].Kind]++
+	}
+	for kind, n := range counts {
+		if n > 0 {
+			o.verdicts[rollout.VerdictKind(kind)] = n
+		}
 	}
 	m.decide.WithLabelValues(key.Dialect).Observe(took.Seconds())
 	m.mu.Lock()
