@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"everynode.dev/everynode/config"
 )
 
 func TestNames(t *testing.T) {
@@ -53,6 +56,24 @@ func TestHidden(t *testing.T) {
 	} {
 		if got := hidden(path); got != want {
 			t.Errorf("hidden(%q) = %v", path, got)
+		}
+	}
+}
+
+// What the agent keeps on its node has to be there when the node comes back from a loss of power.
+func TestTheDiskHoldsWhatTheAgentKeeps(t *testing.T) {
+	manifest, err := config.Agent.ReadFile("agent/30-daemonset.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := regexp.MustCompile(`hostPath: {path: ([^,}]+)`).FindAllStringSubmatch(string(manifest), -1)
+	if len(paths) == 0 {
+		t.Fatal("the DaemonSet of the agent has no paths of the node")
+	}
+	for _, path := range paths {
+		kept := slices.ContainsFunc(diskMounts(), func(m diskMount) bool { return m.target == path[1] })
+		if !kept && !strings.HasPrefix(path[1], runDir+"/") {
+			t.Errorf("%s of the node is lost when it is killed", path[1])
 		}
 	}
 }

@@ -20,7 +20,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt"] # it makes /opt/containerd 
 [plugins."io.containerd.grpc.v1.cri"]
   restrict_oom_score_adj = true
   [plugins."io.containerd.grpc.v1.cri".cni]
-    conf_dir = "/var/lib/everynode/cni"
+    conf_dir = "/var/lib/cni/none"
 `
 
 func TestContainerdRunsContainersInANode(t *testing.T) {

@@ -31,7 +31,7 @@ func diskMounts() []diskMount {
 		{disk: "kubelet", target: "/var/lib/kubelet"},
 		{disk: "containerd", target: "/var/lib/containerd"},
 		{disk: "cni", target: "/var/lib/cni"},
-		{disk: "everynode", target: "/var/lib/everynode"},
+		{disk: "everynode-agent", target: "/var/lib/everynode-agent"},
 		{disk: "log", target: "/var/log"},
 		{disk: "srv", target: "/srv", optional: true},
 	}

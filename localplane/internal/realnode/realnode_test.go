@@ -154,7 +154,7 @@ func TestNodeHasFileSystemsOfItsOwn(t *testing.T) {
 			t.Errorf("%s in the node: %q, want %s and then 77", name, got, value)
 		}
 	}
-	if got := p.shell(3, "cd /run; echo *; cd /var/lib; echo *"); got != "localplane\ncni containerd everynode kubelet" {
+	if got := p.shell(3, "cd /run; echo *; cd /var/lib; echo *"); got != "localplane\ncni containerd everynode-agent kubelet" {
 		t.Errorf("/run and /var/lib of the node: %q", got)
 	}
 	if mounts := p.shell(3, "grep -v shared: /proc/self/mountinfo || true"); mounts != "" {
