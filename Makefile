@@ -11,7 +11,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 # Settings, to be given on the command line: make up NODES=100
 NODES ?= 10#             simulated nodes of make up
-DIR ?= .localplane/default#  where make up keeps its plane
+REAL_NODES ?= 3#         real nodes of make up-real
+DIR ?= .localplane/default#  where make up and make up-real keep their plane
 ARGS ?=#                 further arguments of localplane up and demo
 GO_TEST_FLAGS ?=#        further arguments of every go test, for example -v
 
@@ -72,6 +73,10 @@ demo: build ## Roll a DaemonSet over 30 simulated nodes before your eyes, with t
 up: build ## Run a Kubernetes control plane with NODES simulated nodes and Everynode, until Ctrl-C
 	@bin/localplane up --nodes $(strip $(NODES)) --dir $(strip $(DIR)) $(ARGS)
 
+.PHONY: up-real
+up-real: build-real ## The same with REAL_NODES real nodes beside the simulated ones (needs root and a few packages: docs/real-nodes.md)
+	@bin/localplane up --nodes $(strip $(NODES)) --real-nodes $(strip $(REAL_NODES)) --dir $(strip $(DIR)) $(ARGS)
+
 .PHONY: build
 build: build-manager build-agent build-localplane ## Build bin/everynode-manager, bin/everynode-agent and bin/localplane
 
@@ -91,9 +96,8 @@ build-localplane:
 	@$(STEP) 'build bin/localplane (about 6 minutes the first time, on two cores)' \
 		hack/build -C localplane -ldflags '$(LOCALPLANE_LDFLAGS)' -o $(BIN)/localplane ./cmd/localplane
 
-# What only real nodes need (localplane up --real-nodes 3).
 .PHONY: build-real
-build-real: build build-node build-images ## Build what real nodes need besides: bin/localplane-node and bin/images
+build-real: build build-node build-images ## Build all that real nodes need: bin/localplane-node and bin/images besides
 
 .PHONY: build-node
 build-node:
@@ -104,8 +108,18 @@ build-node:
 IMAGE_PROGRAMS := pause testapp
 
 .PHONY: build-images
-build-images: ## Build the programs of the images that the registry of a plane with real nodes has
+build-images:
 	@$(STEP) 'build bin/images' hack/build -C localplane -trimpath -ldflags '-s -w' -o $(BIN)/images/ $(IMAGE_PROGRAMS:%=./cmd/%)
+
+# Real nodes take the distribution's containerd unless they are told otherwise; this one is for trying a newer one.
+CONTAINERD := github.com/containerd/containerd/v2
+CONTAINERD_VERSION := v2.4.2
+
+.PHONY: build-containerd
+build-containerd: ## Build containerd 2 and its shim, for localplane up --real-nodes 3 --containerd bin/containerd-2/containerd
+	@$(STEP) 'build bin/containerd-2 (about 4 minutes the first time, on two cores)' env GOBIN=$(BIN)/containerd-2 \
+		hack/build install -trimpath -tags 'no_btrfs no_devmapper no_zfs' -ldflags '-s -w -X $(CONTAINERD)/version.Version=$(CONTAINERD_VERSION)' \
+			$(CONTAINERD)/cmd/containerd@$(CONTAINERD_VERSION) $(CONTAINERD)/cmd/containerd-shim-runc-v2@$(CONTAINERD_VERSION)
 
 .PHONY: clean
 clean: ## Remove what was built (Go's build cache and the state of planes stay)
