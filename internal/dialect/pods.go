@@ -43,10 +43,8 @@ type Announced struct {
 	Hash string
 }
 
-// FactsFunc reads the facts of a pod; nil when there is nothing to know, which is what a pod of another dialect should come
-// to: everything else of such a pod is dropped before the next look at it. It may read the metadata (without managed fields), readiness gates,
-// names, images and resources of containers, conditions, statuses of containers and init containers, and generations; all else is dropped of every pod. It must
-// keep neither the pod nor parts of it that may be changed.
+// FactsFunc reads the facts of a pod; nil when there is nothing to know, which is what a pod of another dialect should come to.
+// It is called with whole pods, of which nothing else is kept; so it must keep neither the pod nor large parts of it.
 type FactsFunc func(p *corev1.Pod) *PodFacts
 
 // PreDelete is the preDelete hook of a set: before a pod that it matches is deleted, the pod is prepared, and then waited for

@@ -451,7 +451,11 @@ func TestAgainstADumbModel(t *testing.T) {
 				delete(pods, p)
 				f.x.DeletePod(types.UID(p), f.next())
 			case 7:
-				f.x.ReplacePods(slices.Collect(maps.Values(pods)), f.next())
+				var list []*Pod
+				for _, p := range pods {
+					list = append(list, &p)
+				}
+				f.x.ReplacePods(list, f.next())
 			}
 		}
 		for s := range sets {

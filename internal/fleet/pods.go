@@ -234,13 +234,13 @@ func (x *Index) dropPod(uid types.UID) {
 
 // ReplacePods makes list, which the API server gave at resourceVersion rv, the pods that exist. A record that is newer than
 // the list stays: it came from the answer of a write after the list.
-func (x *Index) ReplacePods(list []Pod, rv string) {
+func (x *Index) ReplacePods(list []*Pod, rv string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	listed := make(map[types.UID]bool, len(list))
 	for i := range list {
 		listed[list[i].UID] = true
-		x.putPod(&list[i])
+		x.putPod(list[i])
 	}
 	for uid, p := range x.pods {
 		if !listed[uid] && !newer(p.rv, rv) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package feed fills a fleet.Index from a cluster: it watches nodes, pods, ControllerRevisions and the daemon sets of the
-// dialects, and hands each event straight to the index. No second copy of the objects is kept.
+// dialects, and hands each event straight to the index. No object is kept, but for the templates of sets: while the list of all pods or
+// nodes is streamed, it is held as records.
 //
 // A Feed is started only by who has the right to decide (the leader), after it has got that right: each watch begins with
 // a consistent read, and Run also reads the current resourceVersion of every resource before it starts and reports
@@ -137,7 +138,7 @@ func (s *stream) reached() bool {
 }
 
 func (f *Feed) makeStreams() []*stream {
-	x := f.Index
+	x, pods := f.Index, newPodSink(f.Index)
 	streams := []*stream{
 		{
 			name: "nodes", object: &corev1.Node{},
@@ -146,7 +147,7 @@ func (f *Feed) makeStreams() []*stream {
 			}, func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 				return f.Client.CoreV1().Nodes().Watch(ctx, o)
 			}),
-			store: newStore(slimNode, nodeSink{x}),
+			store: newStore(recordNode, nodeSink{x}),
 		},
 		{
 			name: "pods", object: &corev1.Pod{},
@@ -155,7 +156,7 @@ func (f *Feed) makeStreams() []*stream {
 			}, func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 				return f.Client.CoreV1().Pods("").Watch(ctx, o)
 			}),
-			store: newStore(slimPods(x), podSink{x}),
+			store: newStore(pods.record, pods),
 		},
 		{
 			name: "controllerrevisions", object: &appsv1.ControllerRevision{},

@@ -33,7 +33,7 @@ func TestListsAreConsistent(t *testing.T) {
 		return watch.NewFake(), nil
 	})
 	x := fleet.NewIndex(func(fleet.Key) {})
-	go cache.NewReflectorWithOptions(lw, &corev1.Pod{}, newStore(slimPods(x), podSink{x}), cache.ReflectorOptions{}).RunWithContext(ctx)
+	go cache.NewReflectorWithOptions(lw, &corev1.Pod{}, newStore(nil, newPodSink(x)), cache.ReflectorOptions{}).RunWithContext(ctx)
 	select {
 	case rv := <-asked:
 		if rv != "" {

@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"everynode.dev/everynode/internal/dialect"
@@ -33,7 +32,8 @@ type sink interface {
 // store is the store of a reflector: it keeps nothing but the newest version, and hands every event to its sink.
 type store struct {
 	sink sink
-	slim cache.TransformFunc
+	// record makes of an object what its sink takes in its place; nil for the object itself.
+	record cache.TransformFunc
 
 	mu sync.Mutex
 	rv string
@@ -44,10 +44,10 @@ var (
 	_ cache.ReflectorBookmarkStore = (*store)(nil)
 )
 
-func newStore(slim cache.TransformFunc, s sink) *store { return &store{sink: s, slim: slim} }
+func newStore(record cache.TransformFunc, s sink) *store { return &store{sink: s, record: record} }
 
-// Transformer implements cache.TransformingStore: objects are cut down before they are held in any list.
-func (s *store) Transformer() cache.TransformFunc { return s.slim }
+// Transformer implements cache.TransformingStore: while a list is streamed it is held as records, and not as objects.
+func (s *store) Transformer() cache.TransformFunc { return s.record }
 
 // Add implements cache.ReflectorStore.
 func (s *store) Add(obj any) error { return s.Update(obj) }
@@ -112,138 +112,6 @@ func retryable(err error) error {
 	}
 	return nil
 }
-
-// slimPods drops everything of a pod that the fleet never reads.
-func slimPods(x *fleet.Index) cache.TransformFunc {
-	return func(obj any) (any, error) {
-		p, ok := obj.(*corev1.Pod)
-		switch {
-		case !ok:
-			return obj, nil
-		case x.Facts(p) != nil:
-			return slimPodWithFacts(p), nil
-		default:
-			return slimPod(p), nil
-		}
-	}
-}
-
-func slimPod(p *corev1.Pod) *corev1.Pod {
-	slim := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion, Labels: p.Labels,
-			OwnerReferences: p.OwnerReferences, CreationTimestamp: p.CreationTimestamp, DeletionTimestamp: p.DeletionTimestamp,
-			DeletionGracePeriodSeconds: p.DeletionGracePeriodSeconds,
-		},
-		Spec:   corev1.PodSpec{NodeName: p.Spec.NodeName},
-		Status: corev1.PodStatus{Phase: p.Status.Phase},
-	}
-	if p.Spec.NodeName == "" {
-		slim.Spec.Affinity = p.Spec.Affinity
-	}
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			slim.Status.Conditions = []corev1.PodCondition{c}
-		}
-	}
-	return slim
-}
-
-// slimPodWithFacts keeps also what a dialect.FactsFunc may read. A list of all pods is held in memory while it is read, so what is in
-// every container of a large cluster counts.
-func slimPodWithFacts(p *corev1.Pod) *corev1.Pod {
-	slim := slimPod(p)
-	slim.Generation, slim.Annotations, slim.Finalizers = p.Generation, p.Annotations, p.Finalizers
-	slim.Spec.ReadinessGates = p.Spec.ReadinessGates
-	for i := range p.Spec.Containers {
-		c := &p.Spec.Containers[i]
-		slim.Spec.Containers = append(slim.Spec.Containers, corev1.Container{Name: c.Name, Image: c.Image, Resources: c.Resources})
-	}
-	slim.Status.Conditions, slim.Status.ContainerStatuses = p.Status.Conditions, p.Status.ContainerStatuses
-	slim.Status.InitContainerStatuses = p.Status.InitContainerStatuses
-	slim.Status.ObservedGeneration = p.Status.ObservedGeneration
-	return slim
-}
-
-// slimNode drops everything of a node that the fleet never reads.
-func slimNode(obj any) (any, error) {
-	n, ok := obj.(*corev1.Node)
-	if !ok {
-		return obj, nil
-	}
-	slim := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion, Labels: n.Labels, CreationTimestamp: n.CreationTimestamp,
-		},
-		Spec: corev1.NodeSpec{Taints: n.Spec.Taints, Unschedulable: n.Spec.Unschedulable},
-	}
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			slim.Status.Conditions = []corev1.NodeCondition{c}
-		}
-	}
-	return slim, nil
-}
-
-type nodeSink struct{ x *fleet.Index }
-
-func (s nodeSink) put(obj any) {
-	if n, ok := obj.(*corev1.Node); ok {
-		s.x.PutNode(fleet.NodeFrom(n))
-	}
-}
-
-func (s nodeSink) remove(obj any) {
-	if n, ok := obj.(*corev1.Node); ok {
-		s.x.DeleteNode(n.Name)
-	}
-}
-
-func (s nodeSink) replace(list []any, rv string) {
-	nodes := make([]fleet.Node, 0, len(list))
-	for _, obj := range list {
-		if n, ok := obj.(*corev1.Node); ok {
-			nodes = append(nodes, fleet.NodeFrom(n))
-		}
-	}
-	s.x.ReplaceNodes(nodes, rv)
-}
-
-func (s nodeSink) seen(string) {}
-
-type podSink struct{ x *fleet.Index }
-
-func (s podSink) put(obj any) {
-	p, ok := obj.(*corev1.Pod)
-	if !ok {
-		return
-	}
-	if rec, ours := s.x.PodFrom(p); ours {
-		s.x.PutPod(rec)
-	} else {
-		s.x.DeletePod(p.UID, p.ResourceVersion) // it may have been an orphan before
-	}
-}
-
-func (s podSink) remove(obj any) {
-	if p, ok := obj.(*corev1.Pod); ok {
-		s.x.DeletePod(p.UID, p.ResourceVersion)
-	}
-}
-
-func (s podSink) replace(list []any, rv string) {
-	pods := make([]fleet.Pod, 0, len(list))
-	for _, obj := range list {
-		if p, ok := obj.(*corev1.Pod); ok {
-			if rec, ours := s.x.PodFrom(p); ours {
-				pods = append(pods, rec)
-			}
-		}
-	}
-	s.x.ReplacePods(pods, rv)
-}
-
-func (s podSink) seen(rv string) { s.x.PodsSeen(rv) }
 
 type revisionSink struct{ x *fleet.Index }
 

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -122,76 +122,72 @@ func pinned() *corev1.Pod {
 	return p
 }
 
-// TestSlimLosesNothingThatIsRead compares what the fleet reads of an object before and after it was cut down.
-func TestSlimLosesNothingThatIsRead(t *testing.T) {
+// TestRecordsAreWhatIsRead: what is held of an object while a list is streamed is all that the fleet reads of it, and nothing else.
+func TestRecordsAreWhatIsRead(t *testing.T) {
 	x := fleet.NewIndex(func(fleet.Key) {})
-	for name, pod := range map[string]*corev1.Pod{"bound": fullPod(), "pinned": pinned()} {
+	x.ReadFacts(func(p *corev1.Pod) *dialect.PodFacts {
+		if len(p.Finalizers) == 0 {
+			return nil
+		}
+		return &dialect.PodFacts{Finalizers: p.Finalizers}
+	})
+	withFacts := fullPod()
+	withFacts.Finalizers = []string{"x/y"}
+	sink := newPodSink(x)
+	for name, pod := range map[string]*corev1.Pod{"bound": fullPod(), "pinned": pinned(), "with facts": withFacts} {
 		want, _ := x.PodFrom(pod)
-		slim, err := slimPods(x)(pod.DeepCopy())
-		if err != nil {
-			t.Fatal(err)
+		got, err := sink.record(pod.DeepCopy())
+		if err != nil || !reflect.DeepEqual(got, &want) {
+			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, want)
 		}
-		got, ours := x.PodFrom(slim.(*corev1.Pod))
-		if !ours || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: got %+v, want %+v", name, got, want)
-		}
-		if s := slim.(*corev1.Pod); s.Annotations != nil || s.ManagedFields != nil || s.Spec.Containers != nil || len(s.Status.Conditions) != 1 {
-			t.Errorf("%s: what nobody reads was kept: %+v", name, s)
-		}
+	}
+	other := fullPod()
+	other.OwnerReferences[0].Kind = "ReplicaSet"
+	if got, err := sink.record(other); got != (notOurs{}) || err != nil {
+		t.Errorf("of a pod of a ReplicaSet %+v was kept: %v", got, err)
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: "n1", UID: "u", ResourceVersion: "8", Labels: map[string]string{"zone": "a"}, CreationTimestamp: metav1.NewTime(time.Unix(900, 0)),
-		Annotations: map[string]string{"long": "x"},
 	}}
-	node.Spec = corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute}}, PodCIDR: "10.0.0.0/24"}
-	node.Status.Images = []corev1.ContainerImage{{Names: []string{"app:1"}}}
+	node.Spec = corev1.NodeSpec{Taints: []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute}}}
 	node.Status.Conditions = []corev1.NodeCondition{
 		{Type: corev1.NodeDiskPressure}, {Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Unix(950, 0))},
 	}
 	want := fleet.NodeFrom(node)
-	slim, err := slimNode(node.DeepCopy())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s := slim.(*corev1.Node); !reflect.DeepEqual(fleet.NodeFrom(s), want) || s.Annotations != nil || s.Status.Images != nil {
-		t.Errorf("got %+v of %+v, want %+v", fleet.NodeFrom(s), s, want)
+	if got, err := recordNode(node.DeepCopy()); err != nil || !reflect.DeepEqual(got, &want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 }
 
-// TestSlimKeepsWhatFactsAreMadeOf: a dialect that reads facts may read anything.
-func TestSlimKeepsWhatFactsAreMadeOf(t *testing.T) {
-	x := fleet.NewIndex(func(fleet.Key) {})
-	x.ReadFacts(func(p *corev1.Pod) *dialect.PodFacts {
-		if len(p.Annotations) == 0 {
-			return nil
+// TestRecordsOfAListShareWhatIsTheSame, and only that.
+func TestRecordsOfAListShareWhatIsTheSame(t *testing.T) {
+	s := newPodSink(fleet.NewIndex(func(fleet.Key) {}))
+	record := func(p *corev1.Pod) *fleet.Pod {
+		rec, err := s.record(p)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return &dialect.PodFacts{}
-	})
-	full := fullPod()
-	full.Generation, full.Status.ObservedGeneration, full.Finalizers = 3, 2, []string{"x/y"}
-	full.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "x/ready"}}
-	full.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: quantity.MustParse("1")}
-	full.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", ContainerID: "c-1"}}
-	full.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "first", RestartCount: 2}}
-	want := full.DeepCopy()
-	full.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "LONG", Value: strings.Repeat("x", 1000)}}
-	full.Spec.Volumes = []corev1.Volume{{Name: "v"}}
-	kept, err := slimPods(x)(full)
-	if err != nil {
-		t.Fatal(err)
+		return rec.(*fleet.Pod)
 	}
-	want.ManagedFields = nil
-	if !reflect.DeepEqual(kept, want) {
-		t.Errorf("of a pod with facts this was kept:\n%+v\nwant\n%+v", kept, want)
+	copied := func() *corev1.Pod {
+		p := fullPod()
+		p.Namespace, p.Spec.NodeName = strings.Clone(p.Namespace), strings.Clone(p.Spec.NodeName)
+		p.OwnerReferences[0].UID = types.UID(strings.Clone(string(p.OwnerReferences[0].UID)))
+		return p
 	}
-	plain := fullPod()
-	plain.Annotations = nil
-	cut, err := slimPods(x)(plain)
-	if err != nil {
-		t.Fatal(err)
+	one, two := record(copied()), record(copied())
+	for name, pair := range map[string][2]string{"namespace": {one.Namespace, two.Namespace}, "node": {one.Node, two.Node}, "owner": {string(one.Owner), string(two.Owner)}} {
+		if pair[0] != pair[1] || unsafe.StringData(pair[0]) != unsafe.StringData(pair[1]) {
+			t.Errorf("the %s is not shared: %q and %q", name, pair[0], pair[1])
+		}
 	}
-	if p := cut.(*corev1.Pod); p.Spec.Containers != nil {
-		t.Errorf("of a pod without facts %+v was kept", p)
+	if reflect.ValueOf(one.Labels).Pointer() != reflect.ValueOf(two.Labels).Pointer() {
+		t.Error("equal labels are not shared")
+	}
+	different := copied()
+	different.Labels["more"] = "labels"
+	if three := record(different); three.Labels["more"] != "labels" || one.Labels["more"] != "" {
+		t.Errorf("labels %v and %v", one.Labels, three.Labels)
 	}
 }
 
@@ -225,7 +221,7 @@ func TestRevisionsOfOthersAreNoRecords(t *testing.T) {
 // TestPodThatChangesHandsIsDropped: an orphan that a ReplicaSet adopts is none of a daemon set's any more.
 func TestPodThatChangesHandsIsDropped(t *testing.T) {
 	r := newRig(t)
-	s := newStore(nil, podSink{r.feed.Index})
+	s := newStore(nil, newPodSink(r.feed.Index))
 	r.feed.Index.PutNode(fleet.Node{Name: "n1", RV: "1"})
 	r.feed.Index.PutSet(agent, new(digest(set("agent").Object)))
 	p := fullPod()
