@@ -9,10 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"everynode.dev/everynode/localplane/internal/nodes"
+	"everynode.dev/everynode/localplane/internal/proc"
 	"everynode.dev/everynode/localplane/internal/realnode"
 )
 
@@ -74,6 +76,23 @@ func realNodes(in Inputs) []Component {
 	for n := 1; n <= in.Real.Count; n++ {
 		list = append(list, nodeInit(in, n), nodeContainerd(in, n), nodeKubelet(in, n), nodeKubeProxy(in, n))
 	}
+	return oneLinkAtATime(list)
+}
+
+// oneLinkAtATime keeps a network and a node that start at the same time from both making the link between them.
+func oneLinkAtATime(list []Component) []Component {
+	var mu sync.Mutex
+	for i := range list {
+		link := list[i].Linked
+		if link == nil {
+			continue
+		}
+		list[i].Linked = func(pid int, of func(string) int) error {
+			mu.Lock()
+			defer mu.Unlock()
+			return link(pid, of)
+		}
+	}
 	return list
 }
 
@@ -85,13 +104,20 @@ func network(in Inputs) Component {
 	c.StopGrace = killAtOnce
 	c.Linked = func(pid int, of func(string) int) error {
 		for n := 1; n <= in.Real.Count; n++ {
-			if err := plug(in, pid, of(realnode.Name(n)), n); err != nil {
+			node := of(realnode.Name(n))
+			// A node that ends in this moment is connected when it comes again.
+			if err := plug(in, pid, node, n); err != nil && alive(node) {
 				return err
 			}
 		}
 		return nil
 	}
 	return c
+}
+
+func alive(pid int) bool {
+	id, err := proc.Identify(pid)
+	return err == nil && id.Alive()
 }
 
 // killAtOnce is the grace of what has nothing to put in order.

@@ -28,7 +28,11 @@ const (
 // waitReady waits until the process p is ready. It ends with an error when the process ends, when ctx or the
 // plane ends, and after readyTimeout.
 func (u *unit) waitReady(ctx context.Context, p *proc.Process) error {
-	probe, err := newProber(u.component.Ready, u.sup.pid(u.component.Inside))
+	inside, err := u.host()
+	if err != nil {
+		return err
+	}
+	probe, err := newProber(u.component.Ready, inside)
 	if err != nil {
 		return fmt.Errorf("looking at %s: %w", u.component.Name, err)
 	}
@@ -80,17 +84,25 @@ func tail(path string) string {
 	return "  " + strings.Join(lines, "\n  ")
 }
 
-// awaitOthers waits until what has to be there before is ready. Whoever starts that reports what goes wrong with it.
-func (u *unit) awaitOthers(ctx context.Context) error {
+// awaitOthers waits until what has to be there before is ready. Whoever starts that reports what goes wrong with it. A start that
+// nobody asked for waits as long as it takes, unless the component is killed meanwhile.
+func (u *unit) awaitOthers(ctx context.Context, why cause) error {
 	timeout := time.NewTimer(readyTimeout)
 	defer timeout.Stop()
+	late := timeout.C
+	if why == unasked {
+		late = nil
+	}
 	tick := time.NewTicker(probeInterval)
 	defer tick.Stop()
 	for _, name := range u.component.After {
 		for !u.sup.isReady(name) {
+			if why == unasked && !u.isProven() {
+				return errUnwanted
+			}
 			select {
 			case <-tick.C:
-			case <-timeout.C:
+			case <-late:
 				return fmt.Errorf("starting %s: %s is not ready after %s: `component start %s` first", u.component.Name, name, readyTimeout, name)
 			case <-ctx.Done():
 				return fmt.Errorf("starting %s: waiting for %s: %w", u.component.Name, name, context.Cause(ctx))

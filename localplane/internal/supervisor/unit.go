@@ -16,8 +16,11 @@ import (
 	"everynode.dev/everynode/localplane/internal/proc"
 )
 
-// errStopping is what a start gets that comes after the plane began to stop.
-var errStopping = errors.New("the plane is stopping")
+// errStopping is what a start gets that comes after the plane began to stop, errUnwanted one that nobody wants any more.
+var (
+	errStopping = errors.New("the plane is stopping")
+	errUnwanted = errors.New("it was killed on purpose meanwhile")
+)
 
 const (
 	firstRestartDelay = time.Second
@@ -51,7 +54,8 @@ type unit struct {
 // start runs the component on somebody's request, unless it runs already, and waits until it is ready.
 func (u *unit) start(ctx context.Context) error {
 	u.request()
-	return u.run(ctx)
+	_, err := u.run(ctx, asked)
+	return err
 }
 
 func (u *unit) request() {
@@ -63,34 +67,44 @@ func (u *unit) request() {
 	}
 }
 
-// run runs the component, unless it runs already, and waits until it is ready.
-func (u *unit) run(ctx context.Context) error {
+// cause is why a component is run.
+type cause bool
+
+const (
+	asked   cause = false
+	unasked cause = true // of the process that ran it, without anybody having asked for that
+)
+
+// run runs the component, unless it runs already, and waits until it is ready. launched tells whether it came so far that there
+// was a new process, of whose end somebody takes notice.
+func (u *unit) run(ctx context.Context, why cause) (launched bool, err error) {
+	// Not under the lock: somebody who asks for a start is not to wait for what nobody has asked for.
+	if err := u.awaitOthers(ctx, why); err != nil {
+		return false, err
+	}
 	u.startMu.Lock()
 	defer u.startMu.Unlock()
-	if err := u.awaitOthers(ctx); err != nil {
-		return err
-	}
 	began := time.Now()
-	p, fresh, err := u.launch()
+	p, fresh, err := u.launch(why)
 	if err != nil {
-		return err
+		return fresh, err
 	}
 	if fresh {
 		if err := u.link(p); err != nil {
-			return err
+			return true, err
 		}
 	}
 	if err := u.waitReady(ctx, p); err != nil {
-		return err
+		return fresh, err
 	}
 	if fresh {
 		u.sup.progress("%s ready after %s", u.component.Name, time.Since(began).Round(10*time.Millisecond))
 	}
-	return nil
+	return fresh, nil
 }
 
 // launch starts the process if there is none, and returns the one that runs; fresh tells whether it is a new one.
-func (u *unit) launch() (p *proc.Process, fresh bool, err error) {
+func (u *unit) launch(why cause) (p *proc.Process, fresh bool, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.sup.ctx.Err() != nil {
@@ -99,21 +113,13 @@ func (u *unit) launch() (p *proc.Process, fresh bool, err error) {
 	if u.process != nil && !u.process.Ended() {
 		return u.process, false, nil
 	}
-	log, err := os.OpenFile(u.sup.home.Log(u.component.Name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		u.proven = false
-		return nil, false, fmt.Errorf("opening the log of %s: %w", u.component.Name, err)
+	if why == unasked && (!u.wanted || !u.proven) {
+		return nil, false, errUnwanted
 	}
-	defer log.Close()
-	if file := u.component.Ready.File; file != "" {
-		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			u.proven = false
-			return nil, false, fmt.Errorf("starting %s: %w", u.component.Name, err)
-		}
-	}
-	p, err = u.sup.spawner.Start(u.command(log))
+	p, err = u.spawn()
 	if err != nil {
-		u.proven = false
+		// What it is inside of may have gone in this moment, and comes again.
+		u.proven = u.proven && u.component.Inside != ""
 		return nil, false, err
 	}
 	u.process, u.began, u.ready = p, time.Now(), false
@@ -121,10 +127,42 @@ func (u *unit) launch() (p *proc.Process, fresh bool, err error) {
 	return p, true, u.sup.remember(u.component.Name, p.Identity)
 }
 
-func (u *unit) command(output io.Writer) proc.Command {
+func (u *unit) spawn() (*proc.Process, error) {
+	inside, err := u.host()
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.OpenFile(u.sup.home.Log(u.component.Name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the log of %s: %w", u.component.Name, err)
+	}
+	defer log.Close()
+	if file := u.component.Ready.File; file != "" {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("starting %s: %w", u.component.Name, err)
+		}
+	}
+	return u.sup.spawner.Start(u.command(log, inside))
+}
+
+// host is the pid of the process inside of which the component runs, 0 if it runs inside of none. When that does not run it is an
+// error: the component would work on the machine itself.
+func (u *unit) host() (int, error) {
+	name := u.component.Inside
+	if name == "" {
+		return 0, nil
+	}
+	pid := u.sup.pid(name)
+	if pid == 0 {
+		return 0, fmt.Errorf("starting %s: %s, inside of which it runs, does not run: `component start %s` first", u.component.Name, name, name)
+	}
+	return pid, nil
+}
+
+func (u *unit) command(output io.Writer, inside int) proc.Command {
 	c := proc.Command{
 		Path: u.component.Path, Args: u.component.Args, Output: output,
-		Unshare: u.component.Unshare, Inside: u.sup.pid(u.component.Inside),
+		Unshare: u.component.Unshare, Inside: inside,
 	}
 	if len(u.component.Env) > 0 {
 		c.Env = append(os.Environ(), u.component.Env...)
@@ -152,19 +190,43 @@ func (u *unit) watch(p *proc.Process) {
 	}
 	u.sup.progress("%s ended (%s), starts again in %s; its log is %s",
 		u.component.Name, p.ExitReason(), delay, u.sup.home.Log(u.component.Name))
+	for u.pause(delay) && u.isProven() {
+		launched, err := u.run(u.sup.ctx, unasked)
+		if err == nil || u.sup.ctx.Err() != nil || errors.Is(err, errUnwanted) {
+			return
+		}
+		u.sup.progress("starting %s again: %v", u.component.Name, err)
+		if launched {
+			return // the next one watches
+		}
+		delay = u.nextDelay()
+	}
+}
+
+// pause waits, and is false when the plane ends meanwhile.
+func (u *unit) pause(delay time.Duration) bool {
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return true
 	case <-u.sup.ctx.Done():
-		return
+		return false
 	}
-	if !u.isProven() {
-		return
-	}
-	if err := u.run(u.sup.ctx); err != nil && u.sup.ctx.Err() == nil {
-		u.sup.progress("starting %s again: %v", u.component.Name, err)
-	}
+}
+
+// nextDelay is how long to wait before the next start that nobody asked for: each time longer.
+func (u *unit) nextDelay() time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.delay()
+}
+
+// delay is nextDelay for who has the lock.
+func (u *unit) delay() time.Duration {
+	delay := min(firstRestartDelay<<min(u.failures, 10), lastRestartDelay)
+	u.failures++
+	return delay
 }
 
 // ended takes note of the end of a process, and says whether and when it is to be started again.
@@ -185,10 +247,8 @@ func (u *unit) ended(p *proc.Process) (restart bool, delay time.Duration) {
 	if time.Since(u.began) > steadyAfter {
 		u.failures = 0
 	}
-	delay = min(firstRestartDelay<<min(u.failures, 10), lastRestartDelay)
-	u.failures++
 	u.restarts++
-	return true, delay
+	return true, u.delay()
 }
 
 // kill ends the process with SIGKILL.

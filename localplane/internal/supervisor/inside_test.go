@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"everynode.dev/everynode/localplane/internal/component"
+	"everynode.dev/everynode/localplane/internal/home"
+)
+
+// whenThere is a script that waits for a file before it goes on.
+func whenThere(file, body string) string {
+	return "while ! test -e " + file + "; do sleep 0.05; done; " + body
+}
+
+func touch(t *testing.T, file string) {
+	t.Helper()
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// machine are a node and what runs in it. The node does not start while there is a file of the name broken.
+func machine(t *testing.T) (f *fixture, broken string) {
+	t.Helper()
+	f = newFixture(t, func(h home.Home) []component.Component {
+		broken = filepath.Join(h.Dir(), "broken")
+		node := script(h, "node", component.TierStore, "test ! -e "+broken+" || exit 3; "+sleeper)
+		runtime := script(h, "runtime", component.TierStore, sleeper)
+		runtime.Inside, runtime.After = "node", []string{"node"}
+		kubelet := script(h, "kubelet", component.TierKubernetes, sleeper)
+		kubelet.Inside, kubelet.After = "node", []string{"node", "runtime"}
+		return []component.Component{runtime, node, kubelet}
+	})
+	for _, tier := range []component.Tier{component.TierStore, component.TierKubernetes} {
+		if err := f.StartTier(t.Context(), tier); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f, broken
+}
+
+func TestStartsAfterWhatHasToBeThere(t *testing.T) {
+	var goOn string
+	f := newFixture(t, func(h home.Home) []component.Component {
+		goOn = filepath.Join(h.Dir(), "go")
+		first := script(h, "first", component.TierStore, whenThere(goOn, sleeper))
+		second := script(h, "second", component.TierStore, "test -e "+h.ReadyFile("first")+" || exit 3; "+sleeper)
+		second.After = []string{"first"}
+		return []component.Component{second, first}
+	})
+	result := make(chan error, 1)
+	go func() { result <- f.StartTier(t.Context(), component.TierStore) }()
+	waitFor(t, "the first one's process", func() bool { return f.status("first").PID != 0 })
+	if pid := f.status("second").PID; pid != 0 {
+		t.Errorf("the second one runs (%d) before the first one is ready", pid)
+	}
+	touch(t, goOn)
+	if err := <-result; err != nil {
+		t.Fatal(err)
+	}
+	if !f.status("second").Ready {
+		t.Error("the second one is not ready")
+	}
+}
+
+func TestRunsInsideAnother(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED: making namespaces needs root; run the tests as root")
+	}
+	f := newFixture(t, func(h home.Home) []component.Component {
+		node := script(h, "node", component.TierStore, sleeper)
+		node.Unshare = syscall.CLONE_NEWUTS
+		kubelet := script(h, "kubelet", component.TierStore, sleeper)
+		kubelet.Inside, kubelet.After = "node", []string{"node"}
+		return []component.Component{node, kubelet}
+	})
+	if err := f.StartTier(t.Context(), component.TierStore); err != nil {
+		t.Skipf("SKIPPED: this machine makes no namespaces (%v); in a container, start it with --privileged", err)
+	}
+	names := func(pid int) string {
+		link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/uts", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return link
+	}
+	node, kubelet, own := names(f.status("node").PID), names(f.status("kubelet").PID), names(os.Getpid())
+	if node != kubelet || node == own {
+		t.Errorf("the node is in %s, what runs inside in %s, this test in %s", node, kubelet, own)
+	}
+	again := f.status("node").PID
+	if err := f.Kill("node"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Start(t.Context(), "node"); err != nil {
+		t.Fatal(err)
+	}
+	if f.status("node").PID == again || names(f.status("node").PID) != names(f.status("kubelet").PID) {
+		t.Error("after the node was started again, what runs inside is elsewhere")
+	}
+}
+
+func TestKilledAndStartedWithThoseInside(t *testing.T) {
+	f, _ := machine(t)
+	if err := f.Kill("node"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"node", "runtime", "kubelet"} {
+		if st := f.status(name); st.Wanted {
+			t.Errorf("%s is still wanted: %+v", name, st)
+		}
+		waitFor(t, "the end of "+name, func() bool { return f.status(name).PID == 0 })
+	}
+	// Never on the machine itself.
+	for _, u := range f.units {
+		if u.component.Name != "runtime" {
+			continue
+		}
+		u.component.After = nil
+		if err := f.Start(t.Context(), "runtime"); err == nil || !strings.Contains(err.Error(), "`component start node` first") {
+			t.Errorf("starting what runs inside of a node that is off: %v", err)
+		}
+	}
+	if err := f.Start(t.Context(), "node"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"node", "runtime", "kubelet"} {
+		if st := f.status(name); !st.Ready || st.Restarts != 0 {
+			t.Errorf("after the start: %+v", st)
+		}
+	}
+}
+
+// What runs inside of a node ends with it, and comes back only when the node is back, however long that takes.
+func TestComesBackAfterItsNode(t *testing.T) {
+	f, broken := machine(t)
+	touch(t, broken)
+	for _, name := range []string{"node", "runtime", "kubelet"} {
+		crash(t, f, name)
+	}
+	waitFor(t, "two starts of the node that fail", func() bool { return f.status("node").Restarts >= 2 })
+	for _, name := range []string{"runtime", "kubelet"} {
+		if st := f.status(name); st.PID != 0 || st.Failed {
+			t.Errorf("while its node is away: %+v", st)
+		}
+	}
+	if err := os.Remove(broken); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"node", "runtime", "kubelet"} {
+		waitFor(t, name+" back", func() bool { return f.status(name).Ready })
+	}
+	if st := f.status("kubelet"); st.Restarts != 1 {
+		t.Errorf("the kubelet was started again %d times, want once", st.Restarts)
+	}
+}
+
+func TestKilledWhileItWaitsForItsNode(t *testing.T) {
+	f, broken := machine(t)
+	touch(t, broken)
+	for _, name := range []string{"node", "kubelet"} {
+		crash(t, f, name)
+	}
+	waitFor(t, "a start of the node that fails", func() bool { return f.status("node").Restarts >= 1 && f.status("kubelet").Restarts == 1 })
+	// It does not run, and so cannot be killed; but it is not wanted any more.
+	if err := f.Kill("kubelet"); err == nil {
+		t.Error("what does not run was killed")
+	}
+	if err := os.Remove(broken); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the node back", func() bool { return f.status("node").Ready })
+	unit, err := f.unit("kubelet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unit.run(t.Context(), unasked); !errors.Is(err, errUnwanted) {
+		t.Errorf("a start that nobody asked for of what was killed: %v", err)
+	}
+	if st := f.status("kubelet"); st.PID != 0 {
+		t.Errorf("it came back although it was killed: %+v", st)
+	}
+}
+
+func TestLinked(t *testing.T) {
+	var mu sync.Mutex
+	var linked []int
+	refuse := false
+	f := newFixture(t, func(h home.Home) []component.Component {
+		network := script(h, "network", component.TierStore, sleeper)
+		node := script(h, "node", component.TierStore, sleeper)
+		node.After = []string{"network"}
+		node.Linked = func(pid int, of func(string) int) error {
+			mu.Lock()
+			defer mu.Unlock()
+			linked = []int{pid, of("network"), of("nobody")}
+			if refuse {
+				return errors.New("the cable is too short")
+			}
+			return nil
+		}
+		return []component.Component{network, node}
+	})
+	if err := f.StartTier(t.Context(), component.TierStore); err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprint([]int{f.status("node").PID, f.status("network").PID, 0}); fmt.Sprint(linked) != want {
+		t.Errorf("linked with the pids %v, want %s", linked, want)
+	}
+	// Not for one that runs.
+	mu.Lock()
+	linked = nil
+	mu.Unlock()
+	if err := f.Start(t.Context(), "node"); err != nil || linked != nil {
+		t.Errorf("starting what runs: %v, linked %v", err, linked)
+	}
+	if err := f.Kill("node"); err != nil {
+		t.Fatal(err)
+	}
+	refuse = true
+	if err := f.Start(t.Context(), "node"); err == nil || !strings.Contains(err.Error(), "connecting node: the cable is too short") {
+		t.Errorf("the start of what cannot be linked: %v", err)
+	}
+	waitFor(t, "the end of what is not linked", func() bool { return f.status("node").PID == 0 })
+}
+
+func TestReadyWhenItsSocketTakesConnections(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	f := newFixture(t, func(h home.Home) []component.Component {
+		node := script(h, "node", component.TierStore, sleeper)
+		runtime := script(h, "runtime", component.TierStore, "exec sleep 60")
+		runtime.Inside, runtime.After, runtime.Ready = "node", []string{"node"}, component.Probe{Socket: socket}
+		return []component.Component{node, runtime}
+	})
+	// A socket that nobody listens at is none.
+	touch(t, socket)
+	result := make(chan error, 1)
+	go func() { result <- f.StartTier(t.Context(), component.TierStore) }()
+	waitFor(t, "a process", func() bool { return f.status("runtime").PID != 0 })
+	if f.status("runtime").Ready {
+		t.Error("ready without a socket")
+	}
+	if err := os.Remove(socket); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	if err := <-result; err != nil || !f.status("runtime").Ready {
+		t.Errorf("with a socket: %v, %+v", err, f.status("runtime"))
+	}
+}
+
+// The file that says that a process is ready says nothing about the next one.
+func TestReadyFileOfTheLastProcessCountsNoMore(t *testing.T) {
+	var goOn string
+	f := newFixture(t, func(h home.Home) []component.Component {
+		goOn = filepath.Join(h.Dir(), "go")
+		return []component.Component{script(h, "network", component.TierStore, whenThere(goOn, sleeper))}
+	})
+	touch(t, goOn)
+	if err := f.StartTier(t.Context(), component.TierStore); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Kill("network"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(goOn); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(f.home.ReadyFile("network")); err != nil {
+		t.Fatalf("the test needs the file of the killed process: %v", err)
+	}
+	result := make(chan error, 1)
+	go func() { result <- f.Start(t.Context(), "network") }()
+	waitFor(t, "a process", func() bool { return f.status("network").PID != 0 })
+	if _, err := os.Stat(f.home.ReadyFile("network")); err == nil || f.status("network").Ready {
+		t.Error("the new process is ready by the file of the last one")
+	}
+	touch(t, goOn)
+	if err := <-result; err != nil {
+		t.Fatal(err)
+	}
+}
