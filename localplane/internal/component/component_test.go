@@ -60,7 +60,7 @@ func TestTiersComeInOrder(t *testing.T) {
 
 func TestStoppingTakesLessThanTenSeconds(t *testing.T) {
 	slowest := map[Tier]time.Duration{}
-	for _, c := range All(testInputs(t)) {
+	for _, c := range All(realInputs(t)) {
 		if c.StopGrace <= 0 {
 			t.Errorf("%s is killed at once", c.Name)
 		}
