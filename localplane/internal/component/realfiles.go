@@ -23,7 +23,7 @@ const (
 	kubeletKubeconfig   = "kubelet.kubeconfig"
 	kubeProxyFile       = "kube-proxy.yaml"
 	kubeProxyKubeconfig = "kube-proxy.kubeconfig"
-	networkFile         = "cni/10-plane.conflist"
+	networkFile         = "cni/10-plane.conflist" // links to each pod: on a bridge, answers of services would pass the node by unless br_netfilter is loaded
 	registryFile        = "certs.d/" + realnode.RegistryHost + "/hosts.toml"
 	kubeletServing      = "kubelet-serving"
 
