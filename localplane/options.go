@@ -77,7 +77,7 @@ type Options struct {
 
 // RealNodes is about the real nodes.
 type RealNodes struct {
-	// Containerd is the program of containerd, with its shim beside it; empty means the one in $PATH.
+	// Containerd is the program of containerd, with its shim beside it; empty means the one that was named last, or that in $PATH.
 	Containerd string
 	// RegistryLatency is how long the plane's registry waits before it sends a blob.
 	RegistryLatency time.Duration

@@ -25,6 +25,9 @@ func TestMistakesAreToldWithTheRemedy(t *testing.T) {
 	}{
 		{"negative nodes", Options{Nodes: -1}, []string{"--nodes", "-1"}},
 		{"too many nodes", Options{Nodes: 1 << 20}, []string{"--nodes"}},
+		{"negative real nodes", Options{RealNodes: -1}, []string{"--real-nodes", "-1"}},
+		{"too many real nodes", Options{RealNodes: 101}, []string{"--real-nodes", "101", "100"}},
+		{"latency", Options{Real: RealNodes{RegistryLatency: -1}}, []string{"--registry-latency"}},
 		{"unknown dialect", Options{Dialects: []string{"klingon"}}, []string{"klingon", "native, kruise, openyurt, or none"}},
 		{"none and another", Options{Dialects: []string{"none", "native"}}, []string{`"none"`, "alone"}},
 		{"native twice", Options{NativeController: true}, []string{"--native-controller", "--dialects openyurt", "--dialects none"}},

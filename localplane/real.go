@@ -3,6 +3,7 @@
 package localplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -177,15 +178,23 @@ func (o Options) realNodes(h home.Home, state home.State) (component.Real, error
 	if r.Count == 0 {
 		return r, nil
 	}
-	for _, program := range []string{r.Node, r.Agent, filepath.Join(r.Images, "pause"), filepath.Join(r.Images, "testapp")} {
-		if _, err := executable(program); err != nil {
-			return r, fmt.Errorf("real nodes: %w", err)
-		}
-	}
 	if socket := h.EgressSocket(); len(socket) > longestSocket {
 		return r, usage("--dir: real nodes need a socket at %s, and such a path has %d characters at most: name a shorter directory", socket, longestSocket)
 	}
-	programs, err := realnode.Check(realnode.CheckOptions{Home: h.Dir(), Containerd: o.Real.Containerd, Node: r.Node})
+	programs, err := realnode.Check(realnode.CheckOptions{
+		Home: h.Dir(), Containerd: cmp.Or(o.Real.Containerd, state.Containerd), Nodes: r.Count,
+		Node: r.Node, Built: []string{r.Agent, filepath.Join(r.Images, "pause"), filepath.Join(r.Images, "testapp")},
+	})
 	r.Programs = programs
 	return r, err
+}
+
+// remembered is what the next run has to know of the real nodes of this one.
+func (o Options) remembered(r component.Real, state home.State) home.State {
+	state.RealNodes = r.Count
+	if o.Real.Containerd != "" {
+		// What one containerd has written another one may not be able to read.
+		state.Containerd = r.Programs.Containerd
+	}
+	return state
 }

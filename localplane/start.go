@@ -117,27 +117,24 @@ func (own *owner) prepare() error {
 	if err != nil && !own.options.Fresh {
 		return err
 	}
-	ended, err := supervisor.EndLeftovers(state)
-	if err != nil {
+	kept := state
+	if own.options.Fresh {
+		kept = home.State{}
+	}
+	// Before anything is ended or wiped.
+	own.inputs = own.options.inputs(own.home)
+	if own.inputs.Real, err = own.options.realNodes(own.home, kept); err != nil {
 		return err
 	}
-	if len(ended) > 0 {
-		own.progress("ended what an earlier run left behind: %s", strings.Join(ended, ", "))
-	}
-	if err := removeCgroups(own.home, state.RealNodes); err != nil {
+	if err := own.endLeftovers(state); err != nil {
 		return err
 	}
 	if own.options.Fresh {
 		if err := own.home.Wipe(); err != nil {
 			return err
 		}
-		state = home.State{}
 	}
-	own.inputs = own.options.inputs(own.home)
-	if own.inputs.Real, err = own.options.realNodes(own.home, state); err != nil {
-		return err
-	}
-	state.RealNodes = own.inputs.Real.Count
+	state = own.options.remembered(own.inputs.Real, kept)
 	if own.inputs.Ports, err = own.choosePorts(state.Ports); err != nil {
 		return err
 	}
@@ -150,6 +147,18 @@ func (own *owner) prepare() error {
 	}
 	own.sup = supervisor.New(own.home, state, component.All(own.inputs), own.progress)
 	return nil
+}
+
+// endLeftovers ends and removes what a killed run has left behind.
+func (own *owner) endLeftovers(state home.State) error {
+	ended, err := supervisor.EndLeftovers(state)
+	if err != nil {
+		return err
+	}
+	if len(ended) > 0 {
+		own.progress("ended what an earlier run left behind: %s", strings.Join(ended, ", "))
+	}
+	return removeCgroups(own.home, state.RealNodes)
 }
 
 func (own *owner) choosePorts(last map[string]int) (map[string]int, error) {

@@ -19,6 +19,8 @@ type State struct {
 	Ports map[string]int `json:"ports,omitempty"`
 	// RealNodes is how many real nodes the plane has.
 	RealNodes int `json:"realNodes,omitempty"`
+	// Containerd is the program that they were asked to have; empty means whichever there is.
+	Containerd string `json:"containerd,omitempty"`
 	// Processes are those that were started and not yet seen to end, by component.
 	Processes map[string]proc.Identity `json:"processes,omitempty"`
 }

@@ -3,6 +3,7 @@
 package realnode
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // CheckOptions say what real nodes are to be made of.
@@ -20,8 +22,11 @@ type CheckOptions struct {
 	Home string
 	// Containerd is the containerd to use; empty means the one in the PATH. Its shim has to be beside it, or in the PATH.
 	Containerd string
-	// Node is the program that is kubelet and kube-proxy.
-	Node string
+	// Node is the program that is kubelet and kube-proxy; Built are others of Everynode's own that have to be there.
+	Node  string
+	Built []string
+	// Nodes is how many there are to be.
+	Nodes int
 }
 
 // Programs are what real nodes are made of.
@@ -67,6 +72,7 @@ func Check(o CheckOptions) (Programs, error) {
 	programs := findPrograms(o, missing)
 	if privileged(missing) {
 		programs.Snapshotter = tryKernel(o.Home, programs.Nft, missing)
+		checkDevices(o.Nodes, missing)
 		checkCgroups(missing)
 	}
 	if len(missing.Missing) > 0 {
@@ -82,7 +88,7 @@ const (
 
 // cniDirs are where distributions and people put CNI plugins; cniPlugins those that a node needs.
 func cniDirs() []string    { return []string{"/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"} }
-func cniPlugins() []string { return []string{"bridge", "host-local", "loopback", "portmap"} }
+func cniPlugins() []string { return []string{"ptp", "host-local", "loopback", "portmap"} }
 
 func findPrograms(o CheckOptions, missing *MissingError) Programs {
 	p := Programs{
@@ -92,16 +98,19 @@ func findPrograms(o CheckOptions, missing *MissingError) Programs {
 		CNIDir:     findCNI(missing),
 		Node:       o.Node,
 	}
-	find("mount", "apt-get install mount", missing) // the kubelet mounts volumes with it
-	if !isProgram(o.Node) {
-		missing.add("the node's program "+o.Node+" (kubelet and kube-proxy)", "make build")
+	find("mount", "apt-get install mount", missing)       // the kubelet mounts volumes with it
+	find("iptables", "apt-get install iptables", missing) // the plugin portmap opens ports of the node with it
+	for _, path := range append([]string{o.Node}, o.Built...) {
+		if !isProgram(path) {
+			missing.add("the program "+path, "make build-real")
+		}
 	}
 	if p.Containerd == "" {
 		return p
 	}
 	major, err := containerdMajor(p.Containerd)
 	if err != nil {
-		missing.add("a containerd that tells its version", fmt.Sprintf("name another one with --containerd PATH (%v)", err))
+		missing.add("a containerd of version 1.6 or later, or 2", fmt.Sprintf("apt-get install containerd, or name another one with --containerd PATH (%v)", err))
 	}
 	p.ContainerdMajor = major
 	return p
@@ -139,7 +148,7 @@ func findContainerd(o CheckOptions, missing *MissingError) string {
 	}
 	path, err := filepath.Abs(o.Containerd)
 	if err != nil || !isProgram(path) {
-		missing.add("containerd at "+o.Containerd, "name a program with --containerd PATH, or leave the flag out and apt-get install containerd")
+		missing.add("containerd at "+o.Containerd, "name a program with --containerd PATH (apt-get install containerd makes /usr/bin/containerd)")
 		return ""
 	}
 	if beside := filepath.Join(filepath.Dir(path), shim); !isProgram(beside) {
@@ -162,27 +171,38 @@ func findCNI(missing *MissingError) string {
 	return ""
 }
 
+// versionTimeout is for a program that may be anything.
+const versionTimeout = 10 * time.Second
+
 func containerdMajor(path string) (int, error) {
-	out, err := exec.Command(path, "--version").Output()
+	cmd := exec.Command(path, "--version")
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	err := cmd.Start()
+	if err == nil {
+		defer time.AfterFunc(versionTimeout, func() { _ = cmd.Process.Kill() }).Stop()
+		err = cmd.Wait()
+	}
 	if err != nil {
 		return 0, fmt.Errorf("asking %s for its version: %w", path, err)
 	}
-	return parseMajor(string(out))
+	return parseMajor(out.String())
 }
 
 // parseMajor reads what containerd --version prints: "containerd github.com/containerd/containerd/v2 v2.1.4 75cb2b71…",
-// or "… 1.6.20~ds1 1.6.20~ds1-1+deb12u2" on Debian.
+// or "… 1.6.20~ds1 1.6.20~ds1-1+deb12u2" on Debian. Before 1.6 containerd did not speak the language of today's kubelets.
 func parseMajor(version string) (int, error) {
-	match := regexp.MustCompile(`\sv?(\d+)\.\d+\.\d+`).FindStringSubmatch(version)
+	match := regexp.MustCompile(`^containerd\s(?:.*?\s)?v?(\d+)\.(\d+)\.\d+`).FindStringSubmatch(version)
 	if match == nil {
-		return 0, errors.New("there is no version in " + strconv.Quote(version))
+		return 0, errors.New("no version of containerd is " + strconv.Quote(version))
 	}
-	major, err := strconv.Atoi(match[1])
-	if err != nil {
-		return 0, fmt.Errorf("reading the version %q: %w", match[1], err)
+	major, err1 := strconv.Atoi(match[1])
+	minor, err2 := strconv.Atoi(match[2])
+	if err := errors.Join(err1, err2); err != nil {
+		return 0, fmt.Errorf("reading the version %s.%s: %w", match[1], match[2], err)
 	}
-	if major < 1 || major > 2 {
-		return 0, fmt.Errorf("containerd %s: only versions 1 and 2 are known", strings.TrimSpace(match[0]))
+	if major < 1 || major > 2 || (major == 1 && minor < 6) {
+		return 0, fmt.Errorf("containerd %d.%d is neither", major, minor)
 	}
 	return major, nil
 }

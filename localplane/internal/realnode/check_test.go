@@ -37,15 +37,39 @@ func TestParseMajor(t *testing.T) {
 		"containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+deb12u2\n":                  1,
 		"containerd github.com/containerd/containerd/v2 v2.1.4 75cb2b7193e4e490e9fbdc236c0e811ccaba3376": 2,
 		"containerd github.com/containerd/containerd v1.7.28-rc.1 abc":                                   1,
+		"containerd github.com/containerd/containerd v1.6.0 abc":                                         1,
+		"containerd v2.4.2 abc": 2,
 	} {
 		if got, err := parseMajor(text); err != nil || got != want {
 			t.Errorf("parseMajor(%q) = %d, %v, want %d", text, got, err, want)
 		}
 	}
-	for _, bad := range []string{"", "containerd", "containerd github.com/containerd/containerd/v2 unknown", "containerd x v3.0.0 y"} {
+	for _, bad := range []string{"", "containerd", "containerd github.com/containerd/containerd/v2 unknown", "containerd x v3.0.0 y", "containerd x v1.5.18 y",
+		"runc version 1.1.5\n", "nftables v1.0.6 (Lester Gooch #5)"} {
 		if got, err := parseMajor(bad); err == nil {
 			t.Errorf("parseMajor(%q) = %d", bad, got)
 		}
+	}
+}
+
+func TestTooOld(t *testing.T) {
+	for release, want := range map[string]bool{
+		"6.18.44": false, "5.13.0-1-amd64": false, "5.12.19": true, "4.19.0-27-amd64": true, "5.10.0-35-cloud-amd64": true, "strange": false,
+	} {
+		if got := tooOld(release); got != want {
+			t.Errorf("tooOld(%q) = %v", release, got)
+		}
+	}
+}
+
+func TestTooManyInstancesOfInotify(t *testing.T) {
+	if !canWatch(0) || canWatch(1<<20) {
+		t.Errorf("none: %v, a million: %v", canWatch(0), canWatch(1<<20))
+	}
+	missing := &MissingError{}
+	checkDevices(Max*1000, missing)
+	if !strings.Contains(missing.Error(), "sysctl -w fs.inotify.max_user_instances=") {
+		t.Errorf("no remedy: %v", missing)
 	}
 }
 
@@ -80,7 +104,7 @@ func TestTheDiskHoldsWhatTheAgentKeeps(t *testing.T) {
 
 func TestCheckListsEverythingThatIsMissing(t *testing.T) {
 	dir := t.TempDir()
-	_, err := Check(CheckOptions{Home: filepath.Join(dir, "home"), Containerd: filepath.Join(dir, "containerd"), Node: filepath.Join(dir, "node")})
+	_, err := Check(CheckOptions{Home: filepath.Join(dir, "home"), Containerd: filepath.Join(dir, "containerd"), Node: filepath.Join(dir, "node"), Built: []string{filepath.Join(dir, "pause")}})
 	var missing *MissingError
 	if !errors.As(err, &missing) {
 		t.Fatalf("Check: %v", err)
@@ -88,7 +112,7 @@ func TestCheckListsEverythingThatIsMissing(t *testing.T) {
 	if !strings.HasPrefix(err.Error(), "real nodes need what is missing here:\n  - ") {
 		t.Errorf("the error is %q", err)
 	}
-	for _, want := range []string{"containerd at " + dir, "--containerd PATH", "program " + dir + "/node", "make build"} {
+	for _, want := range []string{"containerd at " + dir, "--containerd PATH", "the program " + dir + "/node: make build-real", "the program " + dir + "/pause: make build-real"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("nothing about %q in: %v", want, err)
 		}
@@ -152,7 +176,7 @@ func TestCheckAgreesWithTheMachine(t *testing.T) {
 		}
 		t.Skipf("SKIPPED: %v", err)
 	}
-	for _, path := range []string{programs.Containerd, programs.Runc, programs.Nft, programs.Node, filepath.Join(programs.CNIDir, "bridge")} {
+	for _, path := range []string{programs.Containerd, programs.Runc, programs.Nft, programs.Node, filepath.Join(programs.CNIDir, "ptp")} {
 		if !filepath.IsAbs(path) || !isProgram(path) {
 			t.Errorf("found %q, which is no program: %+v", path, programs)
 		}

@@ -65,7 +65,7 @@ func tryNamespaces(home, nft string, missing *MissingError) string {
 	}
 	if nft != "" {
 		if err := tryNft(nft); err != nil {
-			missing.add("nf_tables", fmt.Sprintf("modprobe nf_tables (%v)", err))
+			missing.add("nf_tables", fmt.Sprintf("%s (%v)", proxyModules, err))
 		}
 	}
 	overlay, err := tryOverlay(home)
@@ -93,11 +93,26 @@ func tryLinks() error {
 	return nil
 }
 
+// proxyRules are one of each kind that kube-proxy writes.
+const proxyRules = `table ip localplane {
+	map services { type ipv4_addr . inet_proto . inet_service : verdict; }
+	chain nodes { type nat hook prerouting priority -100; ip daddr . meta l4proto . th dport vmap @services; meta l4proto tcp goto endpoints; }
+	chain endpoints { numgen random mod 2 vmap { 0 : goto endpoint, 1 : goto nobody }; }
+	chain endpoint { meta l4proto tcp dnat to 10.0.0.1:80; }
+	chain nobody { }
+	chain leaving { type nat hook postrouting priority 100; meta mark & 0x4000 != 0 masquerade fully-random; }
+	chain passing { type filter hook forward priority 0; ct state new reject; }
+}`
+
+const proxyModules = "modprobe -a nf_tables nft_chain_nat nft_ct nft_nat nft_masq nft_numgen nft_reject_ipv4"
+
 func tryNft(nft string) error {
-	cmd := exec.Command(nft, "add table inet localplane; add chain inet localplane check { type nat hook prerouting priority 0; }")
+	cmd := exec.Command(nft, "-f", "-")
+	cmd.Stdin = strings.NewReader(proxyRules)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("adding a table: %w: %s", err, strings.TrimSpace(string(out)))
+		first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+		return fmt.Errorf("adding rules: %w: %s", err, first)
 	}
 	return nil
 }
@@ -131,6 +146,60 @@ func existing(path string) string {
 		path = filepath.Dir(path)
 	}
 	return path
+}
+
+// kernelLog is what the kubelet reads to learn of processes that ran out of memory.
+const kernelLog = "/dev/kmsg"
+
+// watchesPerNode are the instances of inotify that a node has open, with a few pods on it.
+const watchesPerNode = 12
+
+// checkDevices looks for what else the kubelet does not start without.
+func checkDevices(nodes int, missing *MissingError) {
+	var uts unix.Utsname
+	if err := unix.Uname(&uts); err == nil {
+		if release := unix.ByteSliceToString(uts.Release[:]); tooOld(release) {
+			missing.add("Linux 5.13 or later", "a newer kernel, for instance in a virtual machine: this one is "+release)
+		}
+	}
+	if log, err := os.Open(kernelLog); err != nil {
+		missing.add(kernelLog, fmt.Sprintf("in a container, start it with --privileged (%v)", err))
+	} else {
+		_ = log.Close()
+	}
+	if want := nodes * watchesPerNode; !canWatch(want) {
+		missing.add(fmt.Sprintf("%d instances of inotify", want), fmt.Sprintf("sysctl -w fs.inotify.max_user_instances=%d", 2*want+defaultWatches))
+	}
+}
+
+// defaultWatches is what the kernel allows each user unless it is told otherwise.
+const defaultWatches = 128
+
+// canWatch tries to have that many instances of inotify, for a moment.
+func canWatch(instances int) bool {
+	var open []int
+	defer func() {
+		for _, fd := range open {
+			_ = unix.Close(fd)
+		}
+	}()
+	for range instances {
+		fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+		if err != nil {
+			return false
+		}
+		open = append(open, fd)
+	}
+	return true
+}
+
+// tooOld tells whether kube-proxy refuses to write its rules on a kernel. A release that cannot be read is not.
+func tooOld(release string) bool {
+	var major, minor int
+	if n, err := fmt.Sscanf(release, "%d.%d", &major, &minor); n != 2 || err != nil {
+		return false
+	}
+	return major < 5 || (major == 5 && minor < 13)
 }
 
 // checkCgroups looks for the controllers that the kubelet insists on and tries to make a cgroup.
