@@ -21,6 +21,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -74,6 +75,7 @@ func (l *leader) ready(*http.Request) error {
 }
 
 func newLeader(o *options, cfg *rest.Config) (*leader, error) {
+	cfg = oneRate(cfg)
 	protobuf := rest.CopyConfig(cfg)
 	protobuf.AcceptContentTypes, protobuf.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf"
 	client, err := kubernetes.NewForConfig(protobuf)
@@ -125,6 +127,14 @@ func newLeader(o *options, cfg *rest.Config) (*leader, error) {
 		Executor: &executor.Executor{Index: index, Pods: executor.NewPods(client), Events: recorder, Clock: realClock, Count: l.metrics.Count},
 	})
 	return l, nil
+}
+
+// oneRate is cfg with one limit for all clients that are made of it: --kube-api-qps is what the whole manager asks of an API server that it
+// shares with others. The election of the leader has a limit of its own, or a long queue of writes could cost the lead.
+func oneRate(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(cfg.QPS, cfg.Burst)
+	return cfg
 }
 
 // guarded takes a guard into service, unless its gate is off, and returns whether its dialect may write.

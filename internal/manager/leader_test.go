@@ -56,6 +56,40 @@ func TestALeaderThatMayNotReadGivesUp(t *testing.T) {
 	}
 }
 
+// One limit holds for all that the controllers ask, and not for the election.
+func TestOneRateForAllControllers(t *testing.T) {
+	cfg := &rest.Config{Host: "https://nowhere", QPS: 7, Burst: 9}
+	o, err := parse(t, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := oneRate(cfg)
+	if cfg.RateLimiter != nil || one.RateLimiter == nil || one.RateLimiter.QPS() != 7 {
+		t.Fatalf("the configuration of all has the limiter %v, that of the controllers %v", cfg.RateLimiter, one.RateLimiter)
+	}
+	for range 9 {
+		if !one.RateLimiter.TryAccept() {
+			t.Fatal("less than a burst was let through")
+		}
+	}
+	for name, made := range map[string]*rest.Config{"protobuf": rest.CopyConfig(one), "dynamic": one} {
+		client, err := kubernetes.NewForConfig(made)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if client.CoreV1().RESTClient().GetRateLimiter().TryAccept() {
+			t.Errorf("%s has a burst of its own", name)
+		}
+	}
+	l, err := newLeader(o, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := l.client.CoreV1().RESTClient().GetRateLimiter().QPS(); got != 7 {
+		t.Errorf("the leader asks %v times a second, want 7", got)
+	}
+}
+
 func TestWhereTheManagerCannotWork(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
 		"no namespace": {notFound, "the namespace everynode-system does not exist: apply the namespace and the roles of Everynode"},
