@@ -82,7 +82,9 @@ func checkBinaries(options Options) error {
 
 // Options say what cluster a test wants.
 type Options struct {
-	Nodes      int
+	Nodes int
+	// RealNodes is how many nodes there are with a kubelet and a containerd of their own.
+	RealNodes  int
 	Controller Controller
 	// Managers is the number of manager processes; 0 means one. It says nothing to the native controller.
 	Managers int
@@ -144,7 +146,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 
 func planeOptions(dir string, o Options) localplane.Options {
 	options := localplane.Options{
-		Dir: dir, Nodes: o.Nodes, Sim: o.Sim, Kubernetes: localplane.Kubernetes{NodeMonitorGracePeriod: o.Grace}, Dialects: []string{localplane.NoDialects},
+		Dir: dir, Nodes: o.Nodes, RealNodes: o.RealNodes, Sim: o.Sim, Kubernetes: localplane.Kubernetes{NodeMonitorGracePeriod: o.Grace}, Dialects: []string{localplane.NoDialects},
 		NativeController: o.Controller == Native,
 		Programs: localplane.Programs{
 			Localplane: filepath.Join(BinDir(), "localplane"),

@@ -4,11 +4,14 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
 	"testing"
 	"time"
+
+	"everynode.dev/everynode/localplane"
 )
 
 // Shared is a plane that all tests of a package use: the first of them that asks for it starts it, and Run stops it.
@@ -33,7 +36,7 @@ func (s *Shared) Run(m *testing.M) int {
 	return code
 }
 
-// Cluster is the plane.
+// Cluster is the plane. Where this machine lacks what the plane needs, the test is skipped with a list of that.
 func (s *Shared) Cluster(t testing.TB) *Cluster {
 	t.Helper()
 	s.once.Do(func() {
@@ -44,6 +47,10 @@ func (s *Shared) Cluster(t testing.TB) *Cluster {
 			s.cluster, s.err = Start(ctx, options)
 		}
 	})
+	var missing *localplane.MissingError
+	if errors.As(s.err, &missing) {
+		t.Skipf("SKIPPED: %v", missing)
+	}
 	if s.err != nil {
 		t.Fatal(s.err)
 	}

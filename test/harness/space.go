@@ -41,6 +41,7 @@ type Space struct {
 
 	t       testing.TB
 	ctx     context.Context
+	own     bool // whether the namespace goes with the space
 	view    View
 	changed chan struct{}
 }
@@ -48,15 +49,27 @@ type Space struct {
 // Space makes a namespace with that many nodes for the test, and gives both back when the test ends.
 func (c *Cluster) Space(t testing.TB, nodes int) *Space {
 	t.Helper()
-	s := &Space{Cluster: c, t: t, ctx: t.Context(), changed: make(chan struct{}, 1)}
-	namespace, err := c.Client.CoreV1().Namespaces().Create(s.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+	namespace, err := c.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: namespacePrefix(t.Name()),
 	}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("creating a namespace: %v", err)
 	}
-	s.Name = namespace.Name
+	return c.space(t, &Space{Name: namespace.Name, own: true}, nodes)
+}
+
+// SpaceIn is a space in a namespace that is there, and stays; what the test makes there it has to delete.
+func (c *Cluster) SpaceIn(t testing.TB, namespace string, nodes int) *Space {
+	t.Helper()
+	return c.space(t, &Space{Name: namespace}, nodes)
+}
+
+// space completes a space of which the namespace is known.
+func (c *Cluster) space(t testing.TB, s *Space, nodes int) *Space {
+	t.Helper()
+	s.Cluster, s.t, s.ctx, s.changed = c, t, t.Context(), make(chan struct{}, 1)
 	t.Cleanup(s.tearDown)
+	var err error
 	s.Nodes, err = c.takeNodes(s.ctx, s.Name, nodes)
 	if err != nil {
 		t.Fatalf("taking %d nodes: %v", nodes, err)
@@ -88,8 +101,10 @@ func namespacePrefix(test string) string {
 func (s *Space) tearDown() {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
-	if err := s.Cluster.Client.CoreV1().Namespaces().Delete(ctx, s.Name, metav1.DeleteOptions{}); err != nil {
-		s.t.Logf("deleting namespace %s: %v", s.Name, err)
+	if s.own {
+		if err := s.Cluster.Client.CoreV1().Namespaces().Delete(ctx, s.Name, metav1.DeleteOptions{}); err != nil {
+			s.t.Logf("deleting namespace %s: %v", s.Name, err)
+		}
 	}
 	if err := s.Cluster.giveBack(ctx, s.Nodes); err != nil {
 		s.t.Logf("giving back the nodes of %s: %v", s.Name, err)
@@ -172,7 +187,7 @@ func (s *Space) TryFor(patience time.Duration, conditions ...Condition) error {
 // Poll looks again and again at something that no watch shows, such as a log.
 func (s *Space) Poll(what string, met func() error) {
 	s.t.Helper()
-	last := met()
+	var last error
 	err := wait.PollUntilContextTimeout(s.ctx, 100*time.Millisecond, Patience, true, func(context.Context) (bool, error) {
 		last = met()
 		return last == nil, nil
