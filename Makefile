@@ -32,6 +32,8 @@ SCALE_BUDGET ?= 5m
 AGENT_BUDGET ?= 5m
 PULLS_BUDGET ?= 10m
 DEMO_BUDGET ?= 5m
+E2E_BUDGET ?= 30m
+BENCH_REAL_BUDGET ?= 15m
 BENCH_IMAGES_BUDGET ?= 15m
 
 # How many scenarios of the Advanced DaemonSet play at a time.
@@ -132,7 +134,7 @@ test: build test-unit test-localplane test-parity test-smoke test-upstream ## Ru
 	@$(STEP) -l
 
 .PHONY: test-all
-test-all: build test-unit test-race test-localplane test-parity test-integration test-advanced test-migration test-agent test-pulls test-edge test-scale test-upstream test-demo ## Run the tests, and everything that an issue promised to show
+test-all: build test-unit test-race test-localplane test-parity test-integration test-advanced test-migration test-agent test-pulls test-edge e2e test-scale test-upstream test-demo ## Run the tests, and everything that an issue promised to show
 	@$(STEP) -l
 
 .PHONY: test-unit
@@ -159,10 +161,10 @@ test-parity: ## The pure packages against upstream's own code, and the tests of 
 		go test -C test -timeout $(PARITY_BUDGET) $(GO_TEST_FLAGS) ./parity/... ./observe/... ./harness/... ./report/...
 
 .PHONY: test-smoke
-test-smoke: build ## One smoke test of each integration suite, on a plane
+test-smoke: build-real ## One smoke test of each integration suite, on a plane
 	@$(STEP) -b $(SMOKE_BUDGET) 'integration smoke tests' \
 		go test -C test -count=1 -v -p 1 -run '^TestSmoke' -parallel $(SCENARIOS_AT_ONCE) -timeout $(SMOKE_BUDGET) $(GO_TEST_FLAGS) \
-			./integration/... ./advanced/... ./migration/... ./agent/... ./pulls/... ./edge/...
+			./integration/... ./advanced/... ./migration/... ./agent/... ./pulls/... ./edge/... ./e2e/...
 
 .PHONY: test-integration
 test-integration: build ## All integration tests, on planes
@@ -196,6 +198,17 @@ test-pulls: build ## ImagePullJobs, and images that are pulled before an update,
 test-edge: build ## The walk of docs/edge.md, and annotations of OpenYurt on planes of 200 nodes that are cut and healed, beside both controllers
 	@$(STEP) -b $(EDGE_BUDGET) 'edge tests' \
 		go test -C test -count=1 -v -skip '^TestSmoke' -timeout $(EDGE_BUDGET) $(GO_TEST_FLAGS) ./edge/...
+
+# It needs root and containerd, and says what is missing where it is skipped.
+.PHONY: e2e
+e2e: build-real ## Pods that really run: all promises about them, on three nodes with kubelet and containerd
+	@$(STEP) -b $(E2E_BUDGET) 'end-to-end tests on real nodes' \
+		go test -C test -count=1 -v -skip '^TestSmoke' -timeout $(E2E_BUDGET) $(GO_TEST_FLAGS) ./e2e/...
+
+.PHONY: bench-real
+bench-real: build-real ## Measure for how long real nodes give no answer while they are updated, and write it into docs/real-nodes.md
+	@$(STEP) -b $(BENCH_REAL_BUDGET) 'measurement on real nodes' \
+		go test -C test -count=1 -v -run '^TestMeasure$$' -timeout $(BENCH_REAL_BUDGET) $(GO_TEST_FLAGS) ./e2e/ -docs $(CURDIR)/docs
 
 .PHONY: bench-images
 bench-images: build ## Measure what pulling images ahead gains, on 100 simulated nodes, and write it into docs/image-pulls.md

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	kruisedialect "everynode.dev/everynode/internal/dialect/kruise"
+	"everynode.dev/everynode/test/harness"
+)
+
+// TestInPlace is what Advanced DaemonSets do to pods that they change and do not replace.
+func TestInPlace(t *testing.T) {
+	t.Run("Image", inPlaceImage)
+	t.Run("LabelsAndAnnotations", inPlaceMetadata)
+	t.Run("Recreation", inPlaceFallback)
+	t.Run("SameDigest", inPlaceSameDigest)
+	t.Run("CrashAndUndo", inPlaceCrash)
+}
+
+// inPlaceImage: pod, address and the other container stay; the one container is started once more.
+func inPlaceImage(t *testing.T) {
+	s := newStage(t, advancedInPlace())
+	s.run(withSide)
+	before := s.pods()
+	recorder := s.ObserveAdvanced(set)
+	s.roll(two)
+	s.keptPods(before)
+	for node, pod := range s.pods() {
+		was := before[node]
+		if restarts(pod, set) != 1 || restarts(pod, side) != 0 {
+			t.Errorf("%s: restarts %d and %d, want 1 and none", pod.Name, restarts(pod, set), restarts(pod, side))
+		}
+		if now, old := statusOf(pod, side).ContainerID, statusOf(was, side).ContainerID; now != old || now == "" {
+			t.Errorf("%s: the other container %s became %s", pod.Name, old, now)
+		}
+		if now, old := statusOf(pod, set), statusOf(was, set); now.ContainerID == old.ContainerID || now.ImageID == old.ImageID {
+			t.Errorf("%s: the container is still %s, of image %s", pod.Name, now.ContainerID, now.ImageID)
+		}
+		if body, err := s.fromOutside(was.Status.PodIP, port, "/"); err != nil || body != "v2 "+pod.Name+" "+node {
+			t.Errorf("the pod of node %s answers %q (%v) at its address", node, body, err)
+		}
+	}
+	s.ran(set, "v1", "v2")
+	s.ran(side, "v1")
+	s.Judge(recorder)
+}
+
+// keptPods fails unless each node has the pod that it had, at the same address.
+func (s *stage) keptPods(before map[string]*corev1.Pod) {
+	s.t.Helper()
+	for node, pod := range s.pods() {
+		was := before[node]
+		if pod.UID != was.UID || pod.Status.PodIP != was.Status.PodIP || pod.Status.PodIP == "" {
+			s.t.Errorf("node %s: pod %s at %s became %s at %s", node, was.UID, was.Status.PodIP, pod.UID, pod.Status.PodIP)
+		}
+	}
+}
+
+// inPlaceMetadata: labels and annotations are changed, and no container is started again.
+func inPlaceMetadata(t *testing.T) {
+	s := newStage(t, advancedInPlace())
+	s.run(withSide)
+	before := s.pods()
+	generation := s.change(`{"spec": {"template": {"metadata": {"labels": {"tier": "edge"}, "annotations": {"note": "changed"}}}}}`)
+	s.Wait("the pods are labelled", harness.RolledOut(set, generation, count), harness.EachPod(set, "labelled and annotated", func(pod *corev1.Pod) bool {
+		return pod.Labels["tier"] == "edge" && pod.Annotations["note"] == "changed"
+	}))
+	s.keptPods(before)
+	s.sameContainers(before)
+	s.ran(set, "v1")
+	s.ran(side, "v1")
+}
+
+// sameContainers fails if a container of the pods was started again.
+func (s *stage) sameContainers(before map[string]*corev1.Pod) {
+	s.t.Helper()
+	for node, pod := range s.pods() {
+		for _, status := range pod.Status.ContainerStatuses {
+			if was := statusOf(before[node], status.Name); was.ContainerID != status.ContainerID || status.RestartCount != was.RestartCount {
+				s.t.Errorf("%s: container %s was %s with %d restarts, and is %s with %d", pod.Name, status.Name,
+					was.ContainerID, was.RestartCount, status.ContainerID, status.RestartCount)
+			}
+		}
+	}
+}
+
+// inPlaceFallback: what cannot be changed in a pod has it recreated.
+func inPlaceFallback(t *testing.T) {
+	s := newStage(t, advancedInPlace())
+	s.run()
+	before := s.pods()
+	generation := s.patch(jsonPatch, `[{"op": "add", "path": "/spec/template/spec/containers/0/env/-", "value": {"name": "A", "value": "b"}},
+		{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "`+two+`"}]`)
+	s.rolled(generation, two)
+	for node, pod := range s.pods() {
+		if pod.UID == before[node].UID {
+			t.Errorf("the pod of node %s is still the one from before", node)
+		}
+	}
+	s.kind.inPlace = false
+	s.ran(set, "v1", "v2")
+}
+
+// inPlaceSameDigest: another tag of the same image is an update too, though the image on the node stays what it is.
+func inPlaceSameDigest(t *testing.T) {
+	s := newStage(t, advancedInPlace())
+	s.run()
+	before := s.pods()
+	again := s.tag("v1", "v1-again")
+	s.roll(again)
+	s.keptPods(before)
+	for node, pod := range s.pods() {
+		now, was := statusOf(pod, set), statusOf(before[node], set)
+		if now.ImageID != was.ImageID || now.RestartCount != 1 {
+			t.Errorf("%s: image %s, %d restarts; want image %s and 1", pod.Name, now.ImageID, now.RestartCount, was.ImageID)
+		}
+	}
+	s.ran(set, "v1", "v1")
+}
+
+// inPlaceCrash: an image that crashes again and again stops the roll at the first node, and the undo is in place too.
+func inPlaceCrash(t *testing.T) {
+	s := newStage(t, advancedInPlace())
+	s.run()
+	before := s.pods()
+	s.order(crashing)
+	s.Wait("a container crashes again and again", waits(crashing, "CrashLoopBackOff"),
+		harness.ConditionIs(set, kruisedialect.Degraded, corev1.ConditionTrue, kruisedialect.ReasonPodsFailing))
+	var tried []string
+	for _, pod := range s.View().Pods(set) {
+		if runs(crashing)(pod) {
+			tried = append(tried, pod.Spec.NodeName)
+		}
+	}
+	if len(tried) != 1 {
+		t.Errorf("nodes %v have the image that crashes, want one", tried)
+	}
+	s.roll(one)
+	s.keptPods(before)
+	for _, node := range s.Nodes {
+		if node != tried[0] {
+			s.ranOn(node, set, "v1")
+			continue
+		}
+		events := s.journal(node)
+		last := events[len(events)-1]
+		if err := overlaps(events); err != nil || last.Event != "start" || last.Version != "v1" {
+			t.Errorf("the journal of node %s ends with %+v (%v)", node, last, err)
+		}
+	}
+	if body, err := s.fromOutside(before[tried[0]].Status.PodIP, port, "/"); err != nil || !strings.HasPrefix(body, "v1 ") {
+		t.Errorf("after the undo the pod answers %q (%v)", body, err)
+	}
+}
