@@ -264,10 +264,10 @@ func (w *world) seeRevision(r *appsv1.ControllerRevision) {
 
 // deliver shows everything to the index, as a new list would.
 func (w *world) deliver() {
-	var pods []fleet.Pod
+	var pods []*fleet.Pod
 	for _, p := range w.pods {
 		if rec, ours := w.index.PodFrom(p); ours {
-			pods = append(pods, rec)
+			pods = append(pods, &rec)
 		}
 	}
 	w.index.ReplacePods(pods, strconv.Itoa(w.rv))
