@@ -83,11 +83,8 @@ type Observer interface {
 }
 
 // coalesce is how long a set waits after its first event before it is looked at, so that the events of one burst lead to
-// one pass. statusInterval is the shortest time between two status writes of a set while numbers keep changing.
-const (
-	coalesce       = 20 * time.Millisecond
-	statusInterval = 500 * time.Millisecond
-)
+// one pass. An event is never looked at later because of others that follow it.
+const coalesce = 20 * time.Millisecond
 
 // Controller is the loop. Make one with New.
 type Controller struct {
@@ -201,8 +198,7 @@ type state struct {
 	// told holds the problems of generation toldOf that an event was sent for, so that none is sent twice for one cause.
 	told   map[string]bool
 	toldOf int64
-	// wroteStatus is when the status was last written.
-	wroteStatus time.Time
+	pace   statusPace
 	// young is whether the set was new when it was first seen, and nothing has been decided for it yet.
 	young bool
 }
@@ -410,33 +406,6 @@ func (p *pass) object() *metav1.PartialObjectMetadata {
 
 // owner is the reference by which the set controls its pods and revisions.
 func (p *pass) owner() metav1.OwnerReference { return *metav1.NewControllerRef(p.object(), p.d.GVK) }
-
-// writeStatus writes the status if it has changed. While only numbers change it does so at most once in statusInterval; the
-// duration returned says when to come back for what was put off.
-func (p *pass) writeStatus(ctx context.Context, r dialect.Report) (time.Duration, error) {
-	w := p.c.Index.Workload(p.key) // the newest: the answer of our last write may have come meanwhile
-	if w == nil || w.UID != p.w.UID {
-		return 0, nil
-	}
-	now := p.c.Clock.Now()
-	r.Now = now
-	patch, changed := p.d.StatusPatch(w, r)
-	if !changed {
-		return 0, nil
-	}
-	if wait := statusInterval - now.Sub(p.state.wroteStatus); wait > 0 && w.ObservedGeneration >= r.ObservedGeneration {
-		return wait, nil
-	}
-	written, err := p.c.Sets.PatchStatus(ctx, p.key, patch)
-	p.c.Observer.Wrote("status", err)
-	if err != nil {
-		return 0, fmt.Errorf("writing the status: %w", err)
-	}
-	p.state.wroteStatus = now
-	answer := p.d.Source.Digest(written.Object)
-	p.c.Index.FoldStatus(p.key, &answer)
-	return 0, nil
-}
 
 func timeOf(t time.Time) rollout.Time { return rollout.Time(t.UnixNano()) }
 

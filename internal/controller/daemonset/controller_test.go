@@ -3,7 +3,6 @@
 package daemonset
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -421,33 +420,6 @@ func TestASuccessorOfTheSameRevisionHasAnotherName(t *testing.T) {
 	}
 	if len(names) != 3 {
 		t.Errorf("names %v", names)
-	}
-}
-
-func TestStatusIsWrittenAtMostTwiceASecondButNeverForgotten(t *testing.T) {
-	w := newWorld(t, 1, nil)
-	w.settle()
-	w.forgetLog()
-	flip := func(status corev1.ConditionStatus) {
-		for _, p := range w.pods {
-			p.Status.Conditions[0].Status = status
-			w.changed(p)
-		}
-	}
-	flip(corev1.ConditionFalse)
-	w.mustPass()
-	flip(corev1.ConditionTrue)
-	after, err := w.c.Reconcile(context.Background(), setKey)
-	if err != nil || after <= 0 || after > statusInterval {
-		t.Fatalf("after %v, error %v: the second write has to be put off", after, err)
-	}
-	if got := w.wrote("status"); len(got) != 1 {
-		t.Fatalf("%d status writes", len(got))
-	}
-	w.clock.Step(after)
-	w.mustPass()
-	if got := w.status("numberReady"); got != 1 {
-		t.Errorf("numberReady %d, want 1", got)
 	}
 }
 

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"everynode.dev/everynode/internal/dialect"
+)
+
+// statusWindow is a time in which the status of a set is written at most twice: once for numbers that keep changing, so that a write is
+// left for what people and pipelines wait for.
+const statusWindow = time.Second
+
+// statusPace is when the status of a set was written last, and when before that.
+type statusPace struct{ last, before time.Time }
+
+// wait is how long the next write has to wait; 0 or less for not at all.
+func (p *statusPace) wait(now time.Time, waitedFor bool) time.Duration {
+	since := p.last
+	if waitedFor {
+		since = p.before
+	}
+	return statusWindow - now.Sub(since)
+}
+
+func (p *statusPace) wrote(now time.Time) { p.last, p.before = now, p.last }
+
+// waitedFor is whether somebody may wait for a status: a new generation has been seen, or nothing is under way any more. In the middle of a
+// roll there is always a node in flight, so the numbers of its middle can wait, and those of its end need not.
+func waitedFor(w *dialect.Workload, r *dialect.Report) bool {
+	return w.ObservedGeneration < r.ObservedGeneration || r.Plan == nil || len(r.Plan.Actions) == 0 && r.Plan.Budget.UsedByUpdate == 0
+}
+
+// writeStatus writes the status if it has changed and its turn has come. The duration returned says when to come back for what was put off.
+func (p *pass) writeStatus(ctx context.Context, r dialect.Report) (time.Duration, error) {
+	w := p.c.Index.Workload(p.key) // the newest: the answer of our last write may have come meanwhile
+	if w == nil || w.UID != p.w.UID {
+		return 0, nil
+	}
+	now := p.c.Clock.Now()
+	r.Now = now
+	patch, changed := p.d.StatusPatch(w, r)
+	if !changed {
+		return 0, nil
+	}
+	if wait := p.state.pace.wait(now, waitedFor(w, &r)); wait > 0 {
+		return wait, nil
+	}
+	written, err := p.c.Sets.PatchStatus(ctx, p.key, patch)
+	p.c.Observer.Wrote("status", err)
+	if err != nil {
+		return 0, fmt.Errorf("writing the status: %w", err)
+	}
+	p.state.pace.wrote(now)
+	answer := p.d.Source.Digest(written.Object)
+	p.c.Index.FoldStatus(p.key, &answer)
+	return 0, nil
+}
