@@ -65,6 +65,8 @@ type Probe struct {
 	Socket string
 	// File is made by the process when it is ready.
 	File string
+	// Excuse is a file of the machine: while it is there, what runs is ready whatever it answers.
+	Excuse string
 }
 
 // Inputs is what the command lines depend on.

@@ -243,13 +243,14 @@ func nodeKubelet(in Inputs, n int) Component {
 func nodeKubeProxy(in Inputs, n int) Component {
 	name := realnode.Name(n)
 	return Component{
-		Name:      KubeProxy(name),
-		Tier:      TierKubernetes,
-		Path:      in.Real.Node,
-		Args:      []string{kubeProxy, "--config=" + in.nodeFile(name, kubeProxyFile)},
-		Inside:    name,
-		After:     []string{name},
-		Ready:     Probe{URL: fmt.Sprintf("http://%s:%d/livez", Loopback, kubeProxyHealth)},
+		Name:   KubeProxy(name),
+		Tier:   TierKubernetes,
+		Path:   in.Real.Node,
+		Args:   []string{kubeProxy, "--config=" + in.nodeFile(name, kubeProxyFile)},
+		Inside: name,
+		After:  []string{name},
+		// It waits for the API server before it answers, on a node that is cut for as long as that lasts.
+		Ready:     Probe{URL: fmt.Sprintf("http://%s:%d/livez", Loopback, kubeProxyHealth), Excuse: in.Home.CutFile(name)},
 		StopGrace: stopGrace,
 	}
 }

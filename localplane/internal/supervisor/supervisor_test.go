@@ -163,6 +163,29 @@ func TestCrashedIsStartedAgain(t *testing.T) {
 	})
 }
 
+// What cannot be ready for a known reason, as kube-proxy on a node that is cut, does not keep a start waiting.
+func TestAnExcuseEndsTheWait(t *testing.T) {
+	f := newFixture(t, func(h home.Home) []component.Component {
+		c := script(h, "proxy", component.TierEverynode, "exec sleep 60")
+		c.Ready.Excuse = filepath.Join(h.Dir(), "cut")
+		return []component.Component{c}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := f.StartTier(ctx, component.TierEverynode); err == nil {
+		t.Fatal("it counts as ready without being ready, and without an excuse")
+	}
+	if err := home.WriteFile(filepath.Join(f.home.Dir(), "cut"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Start(t.Context(), "proxy"); err != nil {
+		t.Fatal(err)
+	}
+	if st := f.status("proxy"); !st.Ready {
+		t.Errorf("with an excuse: %+v", st)
+	}
+}
+
 func TestEarlyEndTellsTheLog(t *testing.T) {
 	f := newFixture(t, func(h home.Home) []component.Component {
 		return []component.Component{script(h, "manager", component.TierEverynode, "echo unknown dialect; exit 3")}
