@@ -91,6 +91,7 @@ type Controller struct {
 	Options
 	dialects map[string]*Dialect
 	queue    workqueue.TypedRateLimitingInterface[fleet.Key]
+	coming   coming
 	orders   orders
 	failures failures
 
@@ -118,8 +119,12 @@ func New(o Options) *Controller {
 	return c
 }
 
-// Enqueue asks for a pass for the set; it never blocks. It is the notify function of the fleet.
-func (c *Controller) Enqueue(key fleet.Key) { c.queue.AddAfter(key, coalesce) }
+// Enqueue asks for a pass for the set. It is the notify function of the fleet, so most calls only find that a pass is coming already.
+func (c *Controller) Enqueue(key fleet.Key) {
+	if c.coming.add(key) {
+		c.queue.AddAfter(key, coalesce)
+	}
+}
 
 // EnqueueAll asks for a pass for every set of the dialect.
 func (c *Controller) EnqueueAll(dialectName string) {
@@ -148,6 +153,7 @@ func (c *Controller) work(ctx context.Context) bool {
 		return false
 	}
 	defer c.queue.Done(key)
+	c.coming.remove(key) // before anything is read: what comes from now on may need another pass
 	if ctx.Err() != nil {
 		return true
 	}
