@@ -5,7 +5,6 @@ package fleet
 import (
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"testing"
@@ -416,79 +415,4 @@ func TestPodFromReadsOwnersOfEveryVersion(t *testing.T) {
 	if _, ok := PodFrom(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Controller: new(true)}}}}); ok {
 		t.Error("a pod of a ReplicaSet was taken")
 	}
-}
-
-// TestAgainstADumbModel plays random events to an Index and to a plain list of objects, and compares what both know.
-func TestAgainstADumbModel(t *testing.T) {
-	for seed := range uint64(200) {
-		rng := rand.New(rand.NewPCG(seed, 1))
-		f := newFixture(t)
-		nodes, pods, sets := map[string]bool{}, map[string]Pod{}, map[string]bool{}
-		name := func(prefix string, n int) string { return fmt.Sprint(prefix, rng.IntN(n)) }
-		for range 300 {
-			switch rng.IntN(8) {
-			case 0:
-				n := name("n", 6)
-				nodes[n] = true
-				f.node(n)
-			case 1:
-				n := name("n", 6)
-				delete(nodes, n)
-				f.x.DeleteNode(n)
-			case 2:
-				s := name("s", 3)
-				sets[s] = true
-				f.set(s)
-			case 3:
-				s := name("s", 3)
-				delete(sets, s)
-				f.x.DeleteSet(Key{"native", "ns", s})
-			case 4, 5:
-				p := pod(name("p", 12), name("n", 6), []string{"", "s0", "s1", "s2"}[rng.IntN(4)])
-				pods[p.Name] = f.put(p)
-			case 6:
-				p := name("p", 12)
-				delete(pods, p)
-				f.x.DeletePod(types.UID(p), f.next())
-			case 7:
-				var list []*Pod
-				for _, p := range pods {
-					list = append(list, &p)
-				}
-				f.x.ReplacePods(list, f.next())
-			}
-		}
-		for s := range sets {
-			if got, want := shape(f.snapshot(Key{"native", "ns", s})), dumbShape(nodes, pods, s); got != want {
-				t.Fatalf("seed %d, set %s\n got %s\nwant %s", seed, s, got, want)
-			}
-		}
-		f.x.ReplacePods(nil, f.next())
-		f.x.ReplaceNodes(nil, f.next())
-		if x := f.x; len(x.pods)+len(x.labels)+len(x.origins)+len(x.nodes.byName)+len(x.strays)+len(x.orphans) != 0 {
-			t.Fatalf("seed %d: when all pods and nodes are gone, something is kept: %v %v %v %v %v %v", seed, x.pods, x.labels, x.origins, x.nodes.byName, x.strays, x.orphans)
-		}
-	}
-}
-
-func dumbShape(nodes map[string]bool, pods map[string]Pod, set string) string {
-	on := map[string][]string{}
-	for n := range nodes {
-		on[n] = []string{}
-	}
-	for _, p := range pods {
-		if p.Owner == types.UID("uid-"+set) {
-			on[p.Node] = append(on[p.Node], p.Name)
-		}
-	}
-	out := ""
-	for _, n := range slices.Sorted(maps.Keys(on)) {
-		fit := rollout.MustLeave
-		if nodes[n] {
-			fit = rollout.MustRun
-		}
-		slices.Sort(on[n])
-		out += fmt.Sprintf("%s=%s%v ", n, fit, on[n])
-	}
-	return out
 }

@@ -58,7 +58,7 @@ func (s *set) limited() bool { return s.workload.Set.Limits != rollout.Limits{} 
 // it guesses: a node that is older than the wanted revision had the one before, as far as the history goes back. So after a
 // restart, a node that is held keeps what it most likely had; one that came later is taken for a new one, and so is one that was
 // seen without a pod while it need not run one. It is no guess to make for a set whose nodes get their first pods one by one.
-func (l *revisionLookup) lastOf(s *set, c *cell, n *node) int {
+func (l *revisionLookup) lastOf(s *set, c *cell, n *sight) int {
 	h := &l.history
 	switch {
 	case !l.limited:
@@ -76,7 +76,7 @@ func (l *revisionLookup) lastOf(s *set, c *cell, n *node) int {
 		return rollout.NoRevision
 	case c.unused:
 		return rollout.NoRevision
-	case s.workload.Set.Progressive || h.Updated == 0 || n.Created == 0 || n.Created >= h.Updated:
+	case s.workload.Set.Progressive || h.Updated == 0 || n.created == 0 || n.created >= h.Updated:
 		return rollout.NoRevision
 	}
 	for i := len(h.Revisions) - 1; i >= 0; i-- {

@@ -13,7 +13,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// node is a Node in the index, or a ghost. What a Snapshot reads stands side by side.
+// node is a Node in the index, or a ghost.
 type node struct {
 	id     int
 	exists bool
@@ -26,13 +26,26 @@ func (n *node) facts() placement.Node {
 	return placement.Node{Name: n.Name, Labels: n.Labels, Taints: n.Taints}
 }
 
+// sight is what a Snapshot reads of a node.
+type sight struct {
+	name           string
+	since, created rollout.Time
+	id             int
+	exists, ready  bool
+}
+
+func (n *node) sight() sight {
+	return sight{name: n.Name, since: n.Since, created: n.Created, id: n.id, exists: n.exists, ready: n.Ready}
+}
+
 // nodeTable gives each node a small id; ids of forgotten nodes are used again, so that cells can be slices.
 type nodeTable struct {
 	byName map[string]*node
 	byID   []*node
 	free   []int
-	// order holds all nodes sorted by name; it is nil when it has to be made anew.
-	order []*node
+	// order holds the sights of all nodes sorted by name, side by side, for a Snapshot goes through them all; it is nil when it has to be
+	// made anew, which is before many changes at once.
+	order []sight
 	rv    string
 }
 
@@ -47,25 +60,44 @@ func (t *nodeTable) add(name string) *node {
 		n.id = len(t.byID)
 		t.byID = append(t.byID, n)
 	}
-	t.byName[name], t.order = n, nil
+	t.byName[name] = n
+	if t.order != nil {
+		i, _ := t.place(name)
+		t.order = slices.Insert(t.order, i, n.sight())
+	}
 	return n
 }
 
 func (t *nodeTable) remove(n *node) {
 	delete(t.byName, n.Name)
-	t.byID[n.id], t.order = nil, nil
+	t.byID[n.id] = nil
 	t.free = append(t.free, n.id)
+	if i, found := t.place(n.Name); found {
+		t.order = slices.Delete(t.order, i, i+1)
+	}
 }
 
-func (t *nodeTable) sorted() []*node {
+// changed takes what a node has become over into the order.
+func (t *nodeTable) changed(n *node) {
+	if i, found := t.place(n.Name); found {
+		t.order[i] = n.sight()
+	}
+}
+
+// place is where the node of that name is in the order, or would be, and whether it is there.
+func (t *nodeTable) place(name string) (int, bool) {
+	return slices.BinarySearchFunc(t.order, name, func(s sight, name string) int { return strings.Compare(s.name, name) })
+}
+
+func (t *nodeTable) sorted() []sight {
 	if t.order == nil {
-		t.order = make([]*node, 0, len(t.byName))
+		t.order = make([]sight, 0, len(t.byName))
 		for _, n := range t.byID {
 			if n != nil {
-				t.order = append(t.order, n)
+				t.order = append(t.order, n.sight())
 			}
 		}
-		slices.SortFunc(t.order, func(a, b *node) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(t.order, func(a, b sight) int { return strings.Compare(a.name, b.name) })
 	}
 	return t.order
 }
@@ -87,8 +119,11 @@ func (x *Index) putNode(rec Node) {
 	}
 	appeared := !n.exists
 	moved := appeared || !maps.Equal(n.Labels, rec.Labels) || !slices.EqualFunc(n.Taints, rec.Taints, sameTaint)
-	turned := n.Ready != rec.Ready
+	turned, before := n.Ready != rec.Ready, n.sight()
 	n.Node, n.exists = rec, true
+	if n.sight() != before {
+		x.nodes.changed(n)
+	}
 	x.nodes.rv = rec.RV
 	if moved {
 		x.refit(n, appeared)
@@ -148,6 +183,7 @@ func (x *Index) deleteNode(name string) {
 		return
 	}
 	n.Node, n.exists = Node{Name: name}, false
+	x.nodes.changed(n)
 	for _, s := range x.sets {
 		s.cells[n.id].fit = rollout.MustLeave
 		delete(s.blocks, n.id)
@@ -174,6 +210,7 @@ func (x *Index) forgetGhost(n *node) {
 func (x *Index) ReplaceNodes(list []Node, rv string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.nodes.order = nil
 	listed := make(map[string]bool, len(list))
 	for i := range list {
 		listed[list[i].Name] = true

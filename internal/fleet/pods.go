@@ -237,6 +237,7 @@ func (x *Index) dropPod(uid types.UID) {
 func (x *Index) ReplacePods(list []*Pod, rv string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.nodes.order = nil // pods may name many nodes that are not known yet
 	listed := make(map[types.UID]bool, len(list))
 	for i := range list {
 		listed[list[i].UID] = true

@@ -77,7 +77,8 @@ func (x *Index) SnapshotInto(b *Buffer, key Key, h History, now rollout.Time) (s
 	order := x.nodes.sorted()
 	b.room(len(order), set.podCount)
 	lookup := revisionLookup{history: h, limited: set.limited()}
-	for _, n := range order {
+	for i := range order {
+		n := &order[i]
 		c := &set.cells[n.id]
 		if !n.exists && c.pods == nil {
 			continue // a ghost of another set
@@ -87,8 +88,8 @@ func (x *Index) SnapshotInto(b *Buffer, key Key, h History, now rollout.Time) (s
 			unblock = min0(unblock, b.add(set.workload, p, &lookup, now))
 		}
 		node := b.next()
-		node.Name, node.Fit, node.Gone, node.Selected = n.Name, c.fit, !n.exists, c.selected
-		node.Ready, node.Since, node.Last = n.Ready, n.Since, lookup.lastOf(set, c, n)
+		node.Name, node.Fit, node.Gone, node.Selected = n.name, c.fit, !n.exists, c.selected
+		node.Ready, node.Since, node.Last = n.ready, n.since, lookup.lastOf(set, c, n)
 		node.Pods = b.pods[first:len(b.pods):len(b.pods)]
 		if len(set.refused) > 0 {
 			node.Refused = set.refused[n.id]
