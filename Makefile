@@ -35,6 +35,7 @@ DEMO_BUDGET ?= 5m
 E2E_BUDGET ?= 30m
 BENCH_REAL_BUDGET ?= 15m
 BENCH_IMAGES_BUDGET ?= 15m
+BENCH_GO_BUDGET ?= 10m
 
 # How many scenarios of the Advanced DaemonSet play at a time.
 SCENARIOS_AT_ONCE ?= 10
@@ -214,6 +215,13 @@ bench-real: build-real ## Measure for how long real nodes give no answer while t
 bench-images: build ## Measure what pulling images ahead gains, on 100 simulated nodes, and write it into docs/image-pulls.md
 	@$(STEP) -b $(BENCH_IMAGES_BUDGET) 'measurement of image pulls' \
 		go test -C test -count=1 -v -run '^TestMeasure$$' -timeout $(BENCH_IMAGES_BUDGET) $(GO_TEST_FLAGS) ./pulls/ -docs $(CURDIR)/docs
+
+.PHONY: bench-go
+bench-go: bin/benchstat ## Go benchmarks of the core, the index and the loop, beside upstream's own of the native controller; about 5 minutes
+	@BENCH_BUDGET=$(BENCH_GO_BUDGET) $(STEP) -b $(BENCH_GO_BUDGET) 'Go benchmarks' hack/bench-go $(BIN)/benchstat $(CURDIR)/.cache/bench-go.txt
+
+bin/benchstat: hack/tools/go.mod hack/tools/go.sum
+	@$(STEP) 'build bin/benchstat' hack/build -C hack/tools -o $(BIN)/benchstat golang.org/x/perf/cmd/benchstat
 
 .PHONY: test-scale
 test-scale: build ## What a plane promises about its size: 1,000 nodes Ready within 30 seconds
