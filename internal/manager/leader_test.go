@@ -12,6 +12,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -87,6 +88,39 @@ func TestOneRateForAllControllers(t *testing.T) {
 	}
 	if got := l.client.CoreV1().RESTClient().GetRateLimiter().QPS(); got != 7 {
 		t.Errorf("the leader asks %v times a second, want 7", got)
+	}
+}
+
+// What is large or frequent, nodes and pods, comes as protobuf; sets come as JSON, because their templates are carried undecoded.
+func TestBuiltInTypesAreProtobuf(t *testing.T) {
+	accepted := make(chan string, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		accepted <- r.URL.Path + " " + r.Header.Get("Accept")
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte(forbidden))
+	}))
+	t.Cleanup(server.Close)
+	o, err := parse(t, "", "--dialects=native")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := newLeader(o, &rest.Config{Host: server.URL, QPS: 100, Burst: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"/api/v1/nodes": "application/vnd.kubernetes.protobuf", "/apis/apps/v1/daemonsets": "application/json"} {
+		if strings.HasSuffix(path, "nodes") {
+			_, err = l.feed.Client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+		} else {
+			_, err = l.feed.Dynamic.Resource(l.feed.Sources[0].Resource).List(t.Context(), metav1.ListOptions{})
+		}
+		if !apierrors.IsForbidden(err) {
+			t.Fatal(err)
+		}
+		if got := <-accepted; !strings.HasPrefix(got, path+" "+want) {
+			t.Errorf("asked for %q, want %s as %s", got, path, want)
+		}
 	}
 }
 
