@@ -141,6 +141,43 @@ func TestKilledAndStartedWithThoseInside(t *testing.T) {
 	}
 }
 
+// Not every namespace takes its processes with it: what runs in the network alone would stay in one that nobody is in any more.
+func TestEndsWithWhatItIsInsideOf(t *testing.T) {
+	f, _ := machine(t)
+	before := map[string]int{}
+	for _, name := range []string{"node", "runtime", "kubelet"} {
+		before[name] = f.status(name).PID
+	}
+	crash(t, f, "node")
+	for _, name := range []string{"node", "runtime", "kubelet"} {
+		waitFor(t, "another "+name, func() bool { st := f.status(name); return st.Ready && st.PID != before[name] && st.Restarts == 1 })
+	}
+}
+
+// Who cannot be written down is not left running: nobody would have connected it, and the next run would not know of it.
+func TestWhatCannotBeRememberedDoesNotRun(t *testing.T) {
+	linked := 0
+	f := newFixture(t, func(h home.Home) []component.Component {
+		node := script(h, "node", component.TierStore, sleeper)
+		node.Linked = func(int, func(string) int) error { linked++; return nil }
+		return []component.Component{node}
+	})
+	state := filepath.Join(f.home.Dir(), "state.json")
+	if err := os.MkdirAll(filepath.Join(state, "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Start(t.Context(), "node"); err == nil || !strings.Contains(err.Error(), state) {
+		t.Fatalf("the start of what cannot be written down: %v", err)
+	}
+	waitFor(t, "the end of what cannot be written down", func() bool { return f.status("node").PID == 0 })
+	if err := os.RemoveAll(state); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Start(t.Context(), "node"); err != nil || linked != 1 {
+		t.Errorf("the next start: %v, connected %d times", err, linked)
+	}
+}
+
 // What runs inside of a node ends with it, and comes back only when the node is back, however long that takes.
 func TestComesBackAfterItsNode(t *testing.T) {
 	f, broken := machine(t)

@@ -28,11 +28,7 @@ const (
 // waitReady waits until the process p is ready. It ends with an error when the process ends, when ctx or the
 // plane ends, and after readyTimeout.
 func (u *unit) waitReady(ctx context.Context, p *proc.Process) error {
-	inside, err := u.host()
-	if err != nil {
-		return err
-	}
-	probe, err := newProber(u.component.Ready, inside)
+	probe, err := newProber(u.component.Ready, u.hostPID())
 	if err != nil {
 		return fmt.Errorf("looking at %s: %w", u.component.Name, err)
 	}

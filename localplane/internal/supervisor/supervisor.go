@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"everynode.dev/everynode/localplane/internal/component"
@@ -106,6 +107,21 @@ func (s *Supervisor) Kill(name string) error {
 		}
 		return nil
 	})
+}
+
+// endInside ends what has run inside of a process that has ended. Only a PID namespace takes its processes with it: others would go on
+// in namespaces that nobody else is in any more. Each is started again by itself, inside of the next one.
+func (s *Supervisor) endInside(host *proc.Process) {
+	if s.ctx.Err() != nil {
+		return // Stop ends everything, and gently
+	}
+	for _, u := range s.units {
+		if p := u.runningIn(host); p != nil {
+			if err := p.Signal(syscall.SIGKILL); err != nil {
+				s.progress("%v", err)
+			}
+		}
+	}
 }
 
 // inside are the components that run inside of another.

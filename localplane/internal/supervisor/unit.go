@@ -40,8 +40,10 @@ type unit struct {
 	// mu guards what follows.
 	mu      sync.Mutex
 	process *proc.Process
-	began   time.Time
-	ready   bool
+	// host is the process inside of which that one runs; nil if it runs inside of none.
+	host  *proc.Process
+	began time.Time
+	ready bool
 	// wanted is false when the component was killed or stopped on purpose.
 	wanted bool
 	// proven is whether it has been ready since it was last started on purpose. Only a proven one is started again when it
@@ -116,47 +118,88 @@ func (u *unit) launch(why cause) (p *proc.Process, fresh bool, err error) {
 	if why == unasked && (!u.wanted || !u.proven) {
 		return nil, false, errUnwanted
 	}
-	p, err = u.spawn()
+	p, host, err := u.spawn()
 	if err != nil {
 		// What it is inside of may have gone in this moment, and comes again.
 		u.proven = u.proven && u.component.Inside != ""
 		return nil, false, err
 	}
-	u.process, u.began, u.ready = p, time.Now(), false
+	u.process, u.host, u.began, u.ready = p, host, time.Now(), false
 	u.sup.watches.Go(func() { u.watch(p) })
-	return p, true, u.sup.remember(u.component.Name, p.Identity)
+	if err := u.sup.remember(u.component.Name, p.Identity); err != nil {
+		// The next start would find it, and take it for one that was connected.
+		return nil, true, errors.Join(err, p.Kill())
+	}
+	return p, true, nil
 }
 
-func (u *unit) spawn() (*proc.Process, error) {
-	inside, err := u.host()
+func (u *unit) spawn() (p, host *proc.Process, err error) {
+	host, err = u.findHost()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	log, err := os.OpenFile(u.sup.home.Log(u.component.Name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("opening the log of %s: %w", u.component.Name, err)
+		return nil, nil, fmt.Errorf("opening the log of %s: %w", u.component.Name, err)
 	}
 	defer log.Close()
 	if file := u.component.Ready.File; file != "" {
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("starting %s: %w", u.component.Name, err)
+			return nil, nil, fmt.Errorf("starting %s: %w", u.component.Name, err)
 		}
 	}
-	return u.sup.spawner.Start(u.command(log, inside))
+	p, err = u.sup.spawner.Start(u.command(log, pidOf(host)))
+	return p, host, err
 }
 
-// host is the pid of the process inside of which the component runs, 0 if it runs inside of none. When that does not run it is an
+// findHost finds the process inside of which the component is to run, nil if it runs inside of none. When that does not run it is an
 // error: the component would work on the machine itself.
-func (u *unit) host() (int, error) {
+func (u *unit) findHost() (*proc.Process, error) {
 	name := u.component.Inside
 	if name == "" {
-		return 0, nil
+		return nil, nil
 	}
-	pid := u.sup.pid(name)
-	if pid == 0 {
-		return 0, fmt.Errorf("starting %s: %s, inside of which it runs, does not run: `component start %s` first", u.component.Name, name, name)
+	if other, err := u.sup.unit(name); err != nil {
+		return nil, err
+	} else if host := other.running(); host != nil {
+		return host, nil
 	}
-	return pid, nil
+	return nil, fmt.Errorf("starting %s: %s, inside of which it runs, does not run: `component start %s` first", u.component.Name, name, name)
+}
+
+// running is the process, nil if there is none.
+func (u *unit) running() *proc.Process {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.process == nil || u.process.Ended() {
+		return nil
+	}
+	return u.process
+}
+
+// runningIn is the process if it runs inside of that one, else nil.
+func (u *unit) runningIn(host *proc.Process) *proc.Process {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.process == nil || u.host != host {
+		return nil
+	}
+	return u.process
+}
+
+// pidOf is that of a process, 0 for none.
+func pidOf(p *proc.Process) int {
+	if p == nil {
+		return 0
+	}
+	return p.PID
+}
+
+// hostPID is the pid of the process inside of which the component runs, 0 for none.
+func (u *unit) hostPID() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return pidOf(u.host)
 }
 
 func (u *unit) command(output io.Writer, inside int) proc.Command {
@@ -185,6 +228,7 @@ func (u *unit) link(p *proc.Process) error {
 func (u *unit) watch(p *proc.Process) {
 	<-p.Done()
 	restart, delay := u.ended(p)
+	u.sup.endInside(p)
 	if !restart {
 		return
 	}
