@@ -88,13 +88,19 @@ func newServer(ctx context.Context, o Options) (*server, error) {
 		return nil, err
 	}
 	handler := ggcr.New(ggcr.WithBlobHandler(disk), ggcr.Logger(log.New(io.Discard, "", 0)))
+	shipped, err := ship(ctx, o.Images, disk, handler)
+	if err != nil {
+		return nil, err
+	}
 	manifests, pushed, err := openStore(filepath.Join(o.Dir, "manifests"), handler)
 	if err != nil {
 		return nil, err
 	}
-	shipped, err := ship(ctx, o.Images, disk, handler)
-	if err != nil {
-		return nil, err
+	// A second time: what was pushed may name them, and so comes after them, and may have their names.
+	for _, k := range shipped {
+		if err := put(handler, k); err != nil {
+			return nil, err
+		}
 	}
 	if err := disk.sweep(slices.Concat(pushed, shipped)); err != nil {
 		return nil, err

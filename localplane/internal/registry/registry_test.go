@@ -243,6 +243,56 @@ func TestAnIndexIsRestoredAfterItsImages(t *testing.T) {
 	c.pull("multi", "part19")
 }
 
+// Pushing tools leave out what the registry has already, and an index may outlive what is in it.
+func TestAnIndexOfWhatWasNotPushedWithIt(t *testing.T) {
+	o := options(t)
+	c, server := start(t, o)
+	const indexType = "application/vnd.oci.image.index.v1+json"
+	pushIndex := func(tag string, of []byte) {
+		t.Helper()
+		h, size, err := v1.SHA256(bytes.NewReader(of))
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := json.Marshal(v1.IndexManifest{
+			SchemaVersion: 2, MediaType: indexType, Manifests: []v1.Descriptor{{MediaType: types.OCIManifestSchema1, Size: size, Digest: h}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.put("app", tag, indexType, raw)
+	}
+	shipped, before := c.pull("app", "v1")
+	pushIndex("of-a-shipped-one", shipped)
+	pushIndex("v2", shipped) // the name of another one that comes with the plane
+	gone := c.push("app", "gone", "gone")
+	pushIndex("of-a-deleted-one", gone)
+	for _, reference := range []string{"gone", fmt.Sprintf("sha256:%x", sha256.Sum256(gone))} {
+		if status, _ := c.do(http.MethodDelete, "/v2/app/manifests/"+reference, "", nil); status != http.StatusAccepted {
+			t.Errorf("deleting %s is answered with %d", reference, status)
+		}
+	}
+	c.push("app", "mine", "mine")
+	server.Close()
+
+	c, server = start(t, o)
+	c.get("/v2/app/manifests/of-a-shipped-one")
+	c.pull("app", "mine")
+	if _, digest := c.pull("app", "v2"); digest == before {
+		t.Error("app:v2 is not the one that comes with the plane")
+	}
+	if status, _ := c.do(http.MethodGet, "/v2/app/manifests/of-a-deleted-one", "", nil); status != http.StatusNotFound {
+		t.Errorf("an index of what was deleted is answered with %d", status)
+	}
+	server.Close()
+	build(t, o, "testapp", "another program")
+	c, _ = start(t, o)
+	if _, digest := c.pull("app", "v1"); digest == before {
+		t.Error("app:v1 is still the old one")
+	}
+	c.pull("app", "mine")
+}
+
 func TestAProgramThatIsBuiltAnew(t *testing.T) {
 	o := options(t)
 	c, server := start(t, o)

@@ -65,7 +65,8 @@ func openStore(dir string, registry http.Handler) (*store, []kept, error) {
 		}
 		all = append(all, k)
 	}
-	return s, all, s.restore(all)
+	s.restore(all)
+	return s, all, nil
 }
 
 func (s *store) read(name string) (kept, error) {
@@ -81,22 +82,23 @@ func (s *store) read(name string) (kept, error) {
 }
 
 // restore gives manifests back to the registry. It takes an index only after what is in it, so this goes on for as long as that
-// helps.
-func (s *store) restore(left []kept) error {
+// helps. An index of which a part was deleted, or came with the plane and is another one now, is missing then, and everything else is
+// there: a plane is not to stay down for it.
+func (s *store) restore(left []kept) {
 	for len(left) > 0 {
 		var refused []kept
-		var last error
+		var errs []error
 		for _, k := range left {
 			if err := put(s.registry, k); err != nil {
-				refused, last = append(refused, k), err
+				refused, errs = append(refused, k), append(errs, err)
 			}
 		}
 		if len(refused) == len(left) {
-			return fmt.Errorf("restoring what was pushed to the registry: %w", last)
+			fmt.Fprintln(os.Stderr, "restoring what was pushed to the registry (push it again):", errors.Join(errs...))
+			return
 		}
 		left = refused
 	}
-	return nil
 }
 
 // put pushes a manifest to the registry, without a network.
