@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"everynode.dev/everynode/localplane/internal/component"
 	"everynode.dev/everynode/localplane/internal/gateway"
@@ -170,13 +171,31 @@ func removeCgroups(h home.Home, realNodes int) error {
 // longestSocket is how long the path of a Unix socket may be.
 const longestSocket = 107
 
+// awkward means something else in a mount of layers, in YAML or in TOML.
+const awkward = ",:#{}[]\"\\\n"
+
+// refuseForNone refuses what is for real nodes on a plane that has none.
+func (o Options) refuseForNone() error {
+	const remedy = "it is for the real nodes of a plane, and this one has none: add --real-nodes 3, or leave it out"
+	if o.Real.Containerd != "" {
+		return usage("--containerd is %s: %s", o.Real.Containerd, remedy)
+	}
+	if o.Real.RegistryLatency != 0 {
+		return usage("--registry-latency is %s: %s", o.Real.RegistryLatency, remedy)
+	}
+	return nil
+}
+
 // realNodes says what real nodes there are to be, and whether they can.
 func (o Options) realNodes(h home.Home, state home.State) (component.Real, error) {
 	r := component.Real{
 		Count: max(o.RealNodes, state.RealNodes), Node: o.Programs.Node, Images: o.Programs.Images, Agent: o.Programs.Agent, Latency: o.Real.RegistryLatency,
 	}
 	if r.Count == 0 {
-		return r, nil
+		return r, o.refuseForNone()
+	}
+	if at := strings.IndexAny(h.Dir(), awkward); at >= 0 {
+		return r, usage("--dir: %s has a %q, which cannot stand in all the files that real nodes are configured with: name another directory", h.Dir(), h.Dir()[at])
 	}
 	if socket := h.EgressSocket(); len(socket) > longestSocket {
 		return r, usage("--dir: real nodes need a socket at %s, and such a path has %d characters at most: name a shorter directory", socket, longestSocket)
