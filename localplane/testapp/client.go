@@ -58,9 +58,9 @@ func newClient(out io.Writer, timeout time.Duration) *client {
 }
 
 // ask asks one question.
-func (c *client) ask(ctx context.Context, method, url string) Answer {
+func (c *client) ask(ctx context.Context, url string) Answer {
 	answer := Answer{Time: time.Now()}
-	body, status, err := c.exchange(ctx, method, url)
+	body, status, err := c.exchange(ctx, http.MethodGet, url)
 	answer.Latency = time.Since(answer.Time)
 	answer.Body, answer.Status, answer.OK = strings.TrimSpace(body), status, err == nil && status == http.StatusOK
 	if err != nil {
@@ -154,7 +154,7 @@ func probe(ctx context.Context, args []string, out io.Writer) error {
 	ticks := time.NewTicker(every)
 	defer ticks.Stop()
 	for asking.Err() == nil {
-		wg.Go(func() { c.print(c.ask(late, http.MethodGet, url)) })
+		wg.Go(func() { c.print(c.ask(late, url)) })
 		select {
 		case <-ticks.C:
 		case <-asking.Done():
@@ -187,7 +187,7 @@ func hold(ctx context.Context, args []string, out io.Writer) error {
 	for range connections {
 		wg.Go(func() {
 			for asking.Err() == nil {
-				answer := c.ask(late, http.MethodGet, url)
+				answer := c.ask(late, url)
 				c.print(answer)
 				const afterFailure = 50 * time.Millisecond // who refuses at once is not to be asked all the time
 				if !answer.OK {

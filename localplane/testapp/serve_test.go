@@ -93,11 +93,11 @@ func TestIsReadyAfterItsDelay(t *testing.T) {
 		if status := statusOf(handler); status != http.StatusServiceUnavailable {
 			t.Errorf("at the start it is %d", status)
 		}
-		time.Sleep(10*time.Second - 1)
+		time.Sleep(10*time.Second - time.Nanosecond)
 		if status := statusOf(handler); status != http.StatusServiceUnavailable {
 			t.Errorf("just before its time it is %d", status)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if status := statusOf(handler); status != http.StatusOK {
 			t.Errorf("at its time it is %d", status)
 		}
@@ -127,7 +127,7 @@ func TestStopsInOrder(t *testing.T) {
 	r := start(t, map[string]string{"VERSION": "v1", "STOP_DELAY": "300ms", "JOURNAL": journal})
 	slow := make(chan Answer, 1)
 	go func() {
-		slow <- newClient(io.Discard, time.Minute).ask(context.WithoutCancel(t.Context()), http.MethodGet, r.url+"/slow?for=1s")
+		slow <- newClient(io.Discard, time.Minute).ask(context.WithoutCancel(t.Context()), r.url+"/slow?for=1s")
 	}()
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		if body, _ := asked(t, r.url+"/busy"); body == "1 0s" {
@@ -149,7 +149,7 @@ func TestStopsInOrder(t *testing.T) {
 	if answer := <-slow; !answer.OK {
 		t.Errorf("the question that was open is answered %+v", answer)
 	}
-	if answer := newClient(io.Discard, time.Second).ask(t.Context(), http.MethodGet, r.url); answer.OK || answer.Error == "" {
+	if answer := newClient(io.Discard, time.Second).ask(t.Context(), r.url); answer.OK || answer.Error == "" {
 		t.Errorf("after its end it is answered %+v", answer)
 	}
 	wantJournal(t, journal, "start v1", "stop v1")
