@@ -50,7 +50,7 @@ type Component struct {
 	// that have to be ready before it starts.
 	Inside string
 	After  []string
-	// Linked is called with the pid of a new process before it is waited for. It finds the pids of other components by their
+	// Linked is called with the pid of a new process that has said that it is ready, and before it counts as that. It finds the pids of other components by their
 	// names, 0 for one that does not run.
 	Linked func(pid int, of func(name string) int) error
 }

@@ -3,6 +3,7 @@
 package supervisor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -269,6 +271,40 @@ func TestLinked(t *testing.T) {
 		t.Errorf("the start of what cannot be linked: %v", err)
 	}
 	waitFor(t, "the end of what is not linked", func() bool { return f.status("node").PID == 0 })
+}
+
+// A network has nothing to connect nodes to before it is ready, and nothing starts after it before they are connected.
+func TestLinkedBetweenReadyAndReady(t *testing.T) {
+	var goOn string
+	var linked atomic.Int32
+	var f *fixture
+	f = newFixture(t, func(h home.Home) []component.Component {
+		goOn = filepath.Join(h.Dir(), "go")
+		network := script(h, "network", component.TierStore, whenThere(goOn, sleeper))
+		network.Linked = func(int, func(string) int) error {
+			if _, err := os.Stat(h.ReadyFile("network")); err != nil || f.status("network").Ready {
+				t.Errorf("connected when it had not said that it is ready (%v), or counted as that: %+v", err, f.status("network"))
+			}
+			linked.Add(1)
+			return nil
+		}
+		return []component.Component{network}
+	})
+	// Whoever starts it first goes away before it is ready.
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan error, 1)
+	go func() { result <- f.Start(ctx, "network") }()
+	waitFor(t, "a process", func() bool { return f.status("network").PID != 0 })
+	cancel()
+	if err := <-result; err == nil {
+		t.Error("a start that was given up has no error")
+	}
+	touch(t, goOn)
+	for range 2 {
+		if err := f.Start(t.Context(), "network"); err != nil || linked.Load() != 1 || !f.status("network").Ready {
+			t.Fatalf("the next start: %v, connected %d times, %+v", err, linked.Load(), f.status("network"))
+		}
+	}
 }
 
 func TestReadyWhenItsSocketTakesConnections(t *testing.T) {

@@ -25,7 +25,7 @@ const (
 	tailLines = 12
 )
 
-// waitReady waits until the process p is ready. It ends with an error when the process ends, when ctx or the
+// waitReady waits until the process p says that it is ready. It ends with an error when the process ends, when ctx or the
 // plane ends, and after readyTimeout.
 func (u *unit) waitReady(ctx context.Context, p *proc.Process) error {
 	probe, err := newProber(u.component.Ready, u.hostPID())
@@ -39,7 +39,6 @@ func (u *unit) waitReady(ctx context.Context, p *proc.Process) error {
 	defer tick.Stop()
 	for {
 		if probe.ready(ctx) {
-			u.markReady(p)
 			return nil
 		}
 		select {

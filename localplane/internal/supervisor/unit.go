@@ -91,14 +91,13 @@ func (u *unit) run(ctx context.Context, why cause) (launched bool, err error) {
 	if err != nil {
 		return fresh, err
 	}
-	if fresh {
-		if err := u.link(p); err != nil {
-			return true, err
-		}
-	}
 	if err := u.waitReady(ctx, p); err != nil {
 		return fresh, err
 	}
+	if err := u.link(p); err != nil {
+		return fresh, err
+	}
+	u.markReady(p)
 	if fresh {
 		u.sup.progress("%s ready after %s", u.component.Name, time.Since(began).Round(10*time.Millisecond))
 	}
@@ -213,9 +212,9 @@ func (u *unit) command(output io.Writer, inside int) proc.Command {
 	return c
 }
 
-// link does what has to be done about a new process from the outside.
+// link does what has to be done about a process from the outside before others may count on it.
 func (u *unit) link(p *proc.Process) error {
-	if u.component.Linked == nil {
+	if u.component.Linked == nil || u.status().Ready {
 		return nil
 	}
 	if err := u.component.Linked(p.PID, u.sup.pid); err != nil {
