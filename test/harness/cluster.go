@@ -68,7 +68,7 @@ func BinDir() string {
 // checkBinaries says which binary is missing and how to get it.
 func checkBinaries(options Options) error {
 	names := []string{"localplane"}
-	if options.Controller == Everynode || options.Edge {
+	if !slices.Equal(options.dialects(), []string{localplane.NoDialects}) {
 		names = append(names, "everynode-manager")
 	}
 	for _, name := range names {
@@ -84,7 +84,8 @@ func checkBinaries(options Options) error {
 type Options struct {
 	Nodes int
 	// RealNodes is how many nodes there are with a kubelet and a containerd of their own.
-	RealNodes  int
+	RealNodes int
+	// Controller looks after the DaemonSets of apps/v1; without one nobody does.
 	Controller Controller
 	// Managers is the number of manager processes; 0 means one. It says nothing to the native controller.
 	Managers int
@@ -146,28 +147,35 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 
 func planeOptions(dir string, o Options) localplane.Options {
 	options := localplane.Options{
-		Dir: dir, Nodes: o.Nodes, RealNodes: o.RealNodes, Sim: o.Sim, Kubernetes: localplane.Kubernetes{NodeMonitorGracePeriod: o.Grace}, Dialects: []string{localplane.NoDialects},
-		NativeController: o.Controller == Native,
+		Dir: dir, Nodes: o.Nodes, RealNodes: o.RealNodes, Sim: o.Sim, Kubernetes: localplane.Kubernetes{NodeMonitorGracePeriod: o.Grace}, Dialects: o.dialects(),
+		NativeController: o.Controller == Native, Manager: localplane.Manager{Count: max(o.Managers, 1), Args: o.ManagerArgs},
 		Programs: localplane.Programs{
 			Localplane: filepath.Join(BinDir(), "localplane"),
 			Manager:    filepath.Join(BinDir(), "everynode-manager"),
 		},
 	}
-	if o.Controller == Everynode {
-		options.Dialects, options.Manager.Count = []string{"native"}, max(o.Managers, 1)
-	}
-	if o.Edge {
-		options.Dialects = append(slices.DeleteFunc(options.Dialects, func(d string) bool { return d == localplane.NoDialects }), "openyurt")
-		options.Manager.Count = max(o.Managers, 1)
-	}
-	if o.Advanced {
-		options.Dialects = append(options.Dialects, "kruise")
-	}
-	options.Manager.Args = o.ManagerArgs
 	if o.Sim == nil {
 		options.Sim = simulated()
 	}
 	return options
+}
+
+// dialects are those that the managers serve; without any there is no manager.
+func (o Options) dialects() []string {
+	var served []string
+	if o.Controller == Everynode {
+		served = append(served, "native")
+	}
+	if o.Edge {
+		served = append(served, "openyurt")
+	}
+	if o.Advanced {
+		served = append(served, "kruise")
+	}
+	if served == nil {
+		return []string{localplane.NoDialects}
+	}
+	return served
 }
 
 // simulated is how long things take on the nodes: long enough for a controller to be caught acting too early.
