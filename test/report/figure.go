@@ -36,6 +36,8 @@ type Panel struct {
 type Figure struct {
 	X, Y   string
 	Panels []Panel
+	// Joined draws a line from each point of a series to the next.
+	Joined bool
 }
 
 const (
@@ -121,6 +123,14 @@ func (f Figure) plot(panel Panel) (*plot.Plot, error) {
 			return nil, fmt.Errorf("series %s: %w", series.Name, err)
 		}
 		scatter.GlyphStyle = look(i)
+		if f.Joined && len(xys) > 0 {
+			line, err := plotter.NewLine(xys)
+			if err != nil {
+				return nil, fmt.Errorf("series %s: %w", series.Name, err)
+			}
+			line.Color = scatter.Color
+			p.Add(line)
+		}
 		p.Add(scatter)
 		p.Legend.Add(series.Name, scatter)
 	}
@@ -135,6 +145,8 @@ func look(series int) draw.GlyphStyle {
 		{Color: color.RGBA{G: 0x72, B: 0xb2, A: 0xff}, Shape: draw.BoxGlyph{}, Radius: vg.Points(2.2)},
 		{Color: color.RGBA{G: 0x9e, B: 0x73, A: 0xff}, Shape: draw.PyramidGlyph{}, Radius: vg.Points(2.8)},
 		{Color: color.RGBA{A: 0xff}, Shape: draw.CrossGlyph{}, Radius: vg.Points(2.5)},
+		{Color: color.RGBA{R: 0xcc, G: 0x79, B: 0xa7, A: 0xff}, Shape: draw.RingGlyph{}, Radius: vg.Points(2.8)},
+		{Color: color.RGBA{R: 0xe6, G: 0x9f, A: 0xff}, Shape: draw.PlusGlyph{}, Radius: vg.Points(2.8)},
 	}
 	return looks[series%len(looks)]
 }
