@@ -15,6 +15,10 @@ REAL_NODES ?= 3#         real nodes of make up-real
 DIR ?= .localplane/default#  where make up and make up-real keep their plane
 ARGS ?=#                 further arguments of localplane up and demo
 GO_TEST_FLAGS ?=#        further arguments of every go test, for example -v
+# What make bench measures; what is not set is all of it (test/bench/settings_test.go knows the names), and idle is 60s:
+#   make bench BENCH_NODES=200,1000 BENCH_ROWS=native,everynode BENCH_SCENARIOS=create,roll BENCH_IDLE=10s
+export BENCH_NODES BENCH_ROWS BENCH_SCENARIOS BENCH_IDLE
+BENCH_DOCS ?=#           the directory whose benchmarks.md it writes (docs), if any
 
 # The time that one test binary of a suite may take before it is stopped (go test -timeout). The times that the suites
 # really take, on two cores with everything built, stand behind them.
@@ -34,6 +38,7 @@ PULLS_BUDGET ?= 10m
 DEMO_BUDGET ?= 5m
 E2E_BUDGET ?= 30m
 BENCH_REAL_BUDGET ?= 15m
+BENCH_BUDGET ?= 180m
 BENCH_IMAGES_BUDGET ?= 15m
 BENCH_GO_BUDGET ?= 10m
 
@@ -159,13 +164,14 @@ test-localplane: ## Unit tests of localplane
 .PHONY: test-parity
 test-parity: ## The pure packages against upstream's own code, and the tests of the tests
 	@$(STEP) -b $(PARITY_BUDGET) 'parity tests' \
-		go test -C test -timeout $(PARITY_BUDGET) $(GO_TEST_FLAGS) ./parity/... ./observe/... ./harness/... ./report/...
+		go test -C test -skip '^TestSmoke' -timeout $(PARITY_BUDGET) $(GO_TEST_FLAGS) \
+			./parity/... ./observe/... ./harness/... ./report/... ./bench/...
 
 .PHONY: test-smoke
 test-smoke: build-real ## One smoke test of each integration suite, on a plane
 	@$(STEP) -b $(SMOKE_BUDGET) 'integration smoke tests' \
 		go test -C test -count=1 -v -p 1 -run '^TestSmoke' -parallel $(SCENARIOS_AT_ONCE) -timeout $(SMOKE_BUDGET) $(GO_TEST_FLAGS) \
-			./integration/... ./advanced/... ./migration/... ./agent/... ./pulls/... ./edge/... ./e2e/...
+			./integration/... ./advanced/... ./migration/... ./agent/... ./pulls/... ./edge/... ./e2e/... ./bench/...
 
 .PHONY: test-integration
 test-integration: build ## All integration tests, on planes
@@ -210,6 +216,13 @@ e2e: build-real ## Pods that really run: all promises about them, on three nodes
 bench-real: build-real ## Measure for how long real nodes give no answer while they are updated, and write it into docs/real-nodes.md
 	@$(STEP) -b $(BENCH_REAL_BUDGET) 'measurement on real nodes' \
 		go test -C test -count=1 -v -run '^TestMeasure$$' -timeout $(BENCH_REAL_BUDGET) $(GO_TEST_FLAGS) ./e2e/ -docs $(CURDIR)/docs
+
+# The table, all numbers and the plot are left in .cache/bench, after each plane what there is by then.
+.PHONY: bench
+bench: build ## Measure Everynode, the native controller and the floor on planes of 200 to 5,000 nodes; it takes hours and the whole machine
+	@$(STEP) -b $(BENCH_BUDGET) 'benchmark' \
+		go test -C test -count=1 -v -run '^TestBench$$' -timeout $(BENCH_BUDGET) $(GO_TEST_FLAGS) ./bench/ \
+			-measure -out $(CURDIR)/.cache/bench $(if $(BENCH_DOCS),-docs $(abspath $(BENCH_DOCS)))
 
 .PHONY: bench-images
 bench-images: build ## Measure what pulling images ahead gains, on 100 simulated nodes, and write it into docs/image-pulls.md

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+	toolswatch "k8s.io/client-go/tools/watch"
+
+	"everynode.dev/everynode/test/harness"
+)
+
+// namespace is where everything is, and setName the only set.
+const (
+	namespace = "bench"
+	setName   = "daemon"
+	budget    = "10%"
+)
+
+// apiServer is the component of the plane that answers.
+const apiServer = "kube-apiserver"
+
+// bench is one row at work on a plane of its own.
+type bench struct {
+	ctx     context.Context
+	cluster *harness.Cluster
+	sets    dynamic.ResourceInterface
+	row     row
+	nodes   []string
+	crowd   *crowd
+	client  *floorClient // nil where there is a controller
+	image   int          // the number of the newest image
+	from    start
+}
+
+// newBench starts a plane with nodes that are Ready and with no set.
+func newBench(t *testing.T, ctx context.Context, w row, nodes int) *bench { //nolint:revive // the test comes first, as in every helper
+	t.Helper()
+	began := time.Now()
+	cluster, err := harness.Start(ctx, w.options(nodes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(t.Failed()); err != nil {
+			t.Error(err)
+		}
+	})
+	b := &bench{ctx: ctx, cluster: cluster, row: w}
+	if err := b.prepare(nodes); err != nil {
+		t.Fatalf("preparing the plane: %v\n%s", err, b.tails())
+	}
+	t.Logf("%d nodes were Ready after %s", nodes, time.Since(began).Round(time.Second))
+	return b
+}
+
+func (b *bench) prepare(nodes int) error {
+	anything, err := dynamic.NewForConfig(b.cluster.Config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	kind := b.set().GroupVersionKind()
+	b.sets = anything.Resource(kind.GroupVersion().WithResource("daemonsets")).Namespace(namespace)
+	_, err = b.cluster.Client.CoreV1().Namespaces().Create(b.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("creating namespace %s: %w", namespace, err)
+	}
+	if err := installKinds(b.ctx, b.cluster.Client); err != nil {
+		return fmt.Errorf("having the API server count: %w", err)
+	}
+	if err := b.awaitNodes(nodes); err != nil {
+		return err
+	}
+	if b.crowd, err = newCrowd(b.ctx, b.cluster.Config, namespace); err != nil {
+		return fmt.Errorf("watching pods: %w", err)
+	}
+	if b.row.floor() {
+		b.client, err = newFloorClient(b)
+	}
+	return err
+}
+
+// awaitNodes returns when that many nodes are Ready, and pods can be created.
+func (b *bench) awaitNodes(nodes int) error {
+	err := wait.PollUntilContextTimeout(b.ctx, time.Second, notBy, true, func(ctx context.Context) (bool, error) {
+		status, err := b.cluster.Plane.Status(ctx)
+		if err != nil || status.Nodes == nil || status.Nodes.Ready < nodes {
+			return false, err
+		}
+		_, err = b.cluster.Client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
+		return err == nil, nil // it is made a moment after the namespace
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until %d nodes are Ready: %w", nodes, err)
+	}
+	list, err := b.cluster.Client.CoreV1().Nodes().List(b.ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("listing nodes: %w", err)
+	}
+	for i := range list.Items {
+		b.nodes = append(b.nodes, list.Items[i].Name)
+	}
+	return nil
+}
+
+// imageOf is the image of that number.
+func imageOf(number int) string { return fmt.Sprintf("registry.example/daemon:%d", number) }
+
+// set is the set as it is created.
+func (b *bench) set() *unstructured.Unstructured {
+	rolling := map[string]any{"maxUnavailable": budget}
+	if b.row.advanced && b.row.inPlace {
+		rolling["rollingUpdateType"] = "InPlaceIfPossible"
+	}
+	labels := map[string]any{"app": setName}
+	set := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": map[string]any{"name": setName, "namespace": namespace},
+		"spec": map[string]any{
+			"selector":       map[string]any{"matchLabels": labels},
+			"updateStrategy": map[string]any{"type": "RollingUpdate", "rollingUpdate": rolling},
+			"template":       b.template(),
+		},
+	}}
+	if b.row.advanced {
+		set.SetAPIVersion("apps.kruise.io/v1beta1")
+	}
+	return set
+}
+
+// template is that of the newest image.
+func (b *bench) template() map[string]any {
+	return map[string]any{
+		"metadata": map[string]any{"labels": map[string]any{"app": setName}},
+		"spec": map[string]any{
+			"terminationGracePeriodSeconds": int64(1),
+			"containers":                    []any{map[string]any{"name": "daemon", "image": imageOf(b.image)}},
+		},
+	}
+}
+
+// order creates the set, or gives it the next image, and has the floor do what a controller would; skip are nodes that cannot be reached.
+func (b *bench) order(skip map[string]bool) (generation int64, err error) {
+	b.image++
+	b.crowd.aim(imageOf(b.image))
+	var set *unstructured.Unstructured
+	if b.image == 1 {
+		set, err = b.sets.Create(b.ctx, b.set(), metav1.CreateOptions{})
+	} else {
+		patch := fmt.Sprintf(`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":%q}]`, imageOf(b.image))
+		set, err = b.sets.Patch(b.ctx, setName, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
+	}
+	if err != nil {
+		return 0, fmt.Errorf("writing the set: %w", err)
+	}
+	if b.client != nil {
+		return set.GetGeneration(), b.client.carryOut(b, set, skip)
+	}
+	return set.GetGeneration(), nil
+}
+
+// awaitStatus returns when the status of the set says that all is done, which a floor does not have.
+func (b *bench) awaitStatus(generation int64, nodes int) error {
+	if b.row.floor() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(b.ctx, notBy)
+	defer cancel()
+	source := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return b.sets.List(ctx, o) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return b.sets.Watch(ctx, o)
+		},
+	}
+	last := ""
+	_, err := toolswatch.UntilWithSync(ctx, source, &unstructured.Unstructured{}, nil, func(e watch.Event) (bool, error) {
+		set, ok := e.Object.(*unstructured.Unstructured)
+		if !ok {
+			return false, nil
+		}
+		raw, err := json.Marshal(set.Object["status"])
+		last = string(raw)
+		return err == nil && complete(set, generation, int64(nodes)), err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until the status of the set says that all is done: %w; it says %s", err, last)
+	}
+	return nil
+}
+
+func complete(set *unstructured.Unstructured, generation, nodes int64) bool {
+	number := func(field string) int64 {
+		n, _, err := unstructured.NestedInt64(set.Object, "status", field)
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	return number("observedGeneration") >= generation && number("desiredNumberScheduled") == nodes &&
+		number("updatedNumberScheduled") == nodes && number("numberReady") == nodes && number("numberAvailable") == nodes
+}
+
+// start is what was read when a scenario began.
+type start struct {
+	at         time.Time
+	counts     counts
+	pids       map[string]int
+	controller usage
+	server     usage
+	before     usage // what a controller had used of it that was killed since
+}
+
+// begin waits until all is calm, and begins to measure.
+func (b *bench) begin() error {
+	if err := b.settle(); err != nil {
+		return err
+	}
+	pids, err := b.pids()
+	if err != nil {
+		return err
+	}
+	b.from = start{pids: pids}
+	if !b.row.floor() {
+		if err := forgetPeak(pids[b.row.component()]); err != nil {
+			return err
+		}
+	}
+	if b.from.counts, err = readCounts(b.ctx, b.cluster.Client); err != nil {
+		return err
+	}
+	b.crowd.forgetWrites()
+	b.from.controller, b.from.server, err = b.usages()
+	b.from.at = time.Now()
+	return err
+}
+
+// settle returns when the controller has sent what it had to send, events included.
+func (b *bench) settle() error {
+	const between, patience = time.Second, 2 * time.Minute
+	var last counts
+	err := wait.PollUntilContextTimeout(b.ctx, between, patience, true, func(ctx context.Context) (bool, error) {
+		now, err := readCounts(ctx, b.cluster.Client)
+		calm := last.Requests != nil && now.settled(last)
+		last = now
+		return calm, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until the controller is calm: %w", err)
+	}
+	return nil
+}
+
+func (b *bench) pids() (map[string]int, error) {
+	status, err := b.cluster.Plane.Status(b.ctx)
+	if err != nil {
+		return nil, fmt.Errorf("looking for the processes of the plane: %w", err)
+	}
+	pids := map[string]int{}
+	for _, c := range status.Components {
+		pids[c.Name] = c.PID
+	}
+	return pids, nil
+}
+
+func (b *bench) usages() (controller, server usage, err error) {
+	if !b.row.floor() {
+		if controller, err = readUsage(b.from.pids[b.row.component()]); err != nil {
+			return controller, server, err
+		}
+	}
+	server, err = readUsage(b.from.pids[apiServer])
+	return controller, server, err
+}
+
+// end finishes a measurement that began with begin.
+func (b *bench) end(scenario string) (*result, error) {
+	took := time.Since(b.from.at)
+	controller, server, err := b.usages()
+	if err != nil {
+		return nil, err
+	}
+	// What the scenario was the reason of belongs to it, be it a moment late.
+	if err := b.settle(); err != nil {
+		return nil, err
+	}
+	now, err := readCounts(b.ctx, b.cluster.Client)
+	if err != nil {
+		return nil, err
+	}
+	used, counted := controller.since(b.from.controller).and(b.from.before), now.since(b.from.counts)
+	return &result{
+		Row: b.row.Name, Nodes: len(b.nodes), Scenario: scenario, Whole: took.Seconds(),
+		ControllerCPU: used.CPU, APIServerCPU: server.since(b.from.server).CPU, PeakMemory: used.Peak, Read: used.Read,
+		Requests: counted.Requests, Rejected: counted.Rejected, Watched: counted.Watched, PodEvents: counted.PodEvents, EndedWatches: counted.Ended,
+	}, nil
+}
+
+// kill ends the controller with SIGKILL; what it has used is kept.
+func (b *bench) kill() error {
+	controller, _, err := b.usages()
+	if err != nil {
+		return err
+	}
+	b.from.before = controller.since(b.from.controller)
+	return b.cluster.Plane.KillComponent(b.ctx, b.row.component())
+}
+
+// revive starts it again.
+func (b *bench) revive() error {
+	if err := b.cluster.Plane.StartComponent(b.ctx, b.row.component()); err != nil {
+		return err
+	}
+	pids, err := b.pids()
+	b.from.pids, b.from.controller = pids, usage{}
+	return err
+}
+
+// tails are the ends of the logs that may say what went wrong.
+func (b *bench) tails() string {
+	if b.row.floor() {
+		return ""
+	}
+	log := strings.Split(strings.TrimSpace(b.cluster.Log(b.row.component())), "\n")
+	const lines = 15
+	return strings.Join(log[max(0, len(log)-lines):], "\n")
+}

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"everynode.dev/everynode/test/report"
+)
+
+// goal is something that the results have to show. It is told whether they do, and never judged: it depends on the machine.
+type goal struct {
+	what string
+	// at are the sizes that it is about.
+	at []int
+	// most is the goal, at most; with least it is at least that.
+	most  float64
+	least bool
+	value func(r *run, nodes int) (float64, bool)
+}
+
+const (
+	middle  = 1000
+	largest = 5000
+)
+
+// goals are those of the table in docs/benchmarks.md that a plane shows.
+func goals() []goal {
+	sizes := []int{middle, largest}
+	cpu := func(m result) float64 { return m.ControllerCPU }
+	peak := func(m result) float64 { return float64(m.PeakMemory) }
+	var list []goal
+	for _, name := range []string{everynodeRow, advancedRow} {
+		title := rowOf(name).Title
+		list = append(list,
+			goal{what: "create, wall over floor: " + title, at: sizes, most: 1.15, value: overFloor(name, create)},
+			goal{what: "roll at 10%, wall over floor: " + title, at: sizes, most: 1.3, value: overFloor(name, roll)},
+			goal{what: "controller CPU of a roll, native over ours: " + title, at: []int{largest}, most: 5, least: true, value: compared(nativeRow, name, roll, cpu)},
+			goal{what: "controller CPU of a roll per node, over that with 1,000: " + title, at: []int{largest}, most: 1.2, value: perNode(name)},
+			goal{what: "peak memory over the native controller's: " + title, at: []int{largest}, most: 0.6, value: compared(name, nativeRow, roll, peak)},
+		)
+	}
+	list = append(list, goal{what: "in-place roll, wall over our recreate roll", at: []int{largest}, most: 0.7, value: compared(inPlaceRow, advancedRow, roll, func(m result) float64 { return m.Wall })})
+	for _, name := range []string{everynodeRow, advancedRow, inPlaceRow} {
+		title := rowOf(name).Title
+		list = append(list,
+			goal{what: "writes of pods in a roll, more or less than needed: " + title, at: sizes, most: 0, value: one(name, roll, result.astray)},
+			goal{what: "status writes of the set per second of a roll: " + title, at: sizes, most: 2, value: one(name, roll, func(m result) float64 { return float64(m.Requests[setStatuses]) / m.Whole })},
+			goal{what: "idle, writes except leases: " + title, at: []int{largest}, most: 0, value: one(name, idle, func(m result) float64 { return float64(m.writes() - m.Requests[leases]) })},
+			goal{what: "idle, percent of one core: " + title, at: []int{largest}, most: 0.5, value: one(name, idle, func(m result) float64 { return percent * m.ControllerCPU / m.Whole })},
+			goal{what: "restart in mid-roll, seconds from full caches to the first write: " + title, at: []int{largest}, most: 2, value: one(name, restart, func(m result) float64 { return m.Restart.FirstWrite - m.Restart.CachesFull })},
+			goal{what: "restart in mid-roll, writes of pods that were repeated: " + title, at: []int{largest}, most: 0, value: one(name, restart, func(m result) float64 { return float64(m.Restart.Repeated) })},
+		)
+	}
+	return list
+}
+
+const percent = 100
+
+// astray is how many writes of pods there are beyond those that are needed, and how many of those are lacking.
+func (r result) astray() float64 {
+	sum, wanted := 0, r.wanted(rowOf(r.Row))
+	for _, kind := range []string{podCreates, podDeletes, podPatches, podStatuses} {
+		sum += max(r.Requests[kind]-wanted[kind], wanted[kind]-r.Requests[kind])
+	}
+	return float64(sum)
+}
+
+func one(row, scenario string, number func(result) float64) func(*run, int) (float64, bool) {
+	return func(r *run, nodes int) (float64, bool) {
+		found, ok := r.of(row, nodes, scenario)
+		if !ok {
+			return 0, false
+		}
+		return number(found), true
+	}
+}
+
+func compared(above, below, scenario string, number func(result) float64) func(*run, int) (float64, bool) {
+	return func(r *run, nodes int) (float64, bool) {
+		a, ok1 := r.of(above, nodes, scenario)
+		b, ok2 := r.of(below, nodes, scenario)
+		if !ok1 || !ok2 || number(b) == 0 {
+			return 0, false
+		}
+		return number(a) / number(b), true
+	}
+}
+
+func perNode(row string) func(*run, int) (float64, bool) {
+	return func(r *run, nodes int) (float64, bool) {
+		large, ok1 := r.of(row, nodes, roll)
+		small, ok2 := r.of(row, middle, roll)
+		if !ok1 || !ok2 || small.ControllerCPU == 0 {
+			return 0, false
+		}
+		return large.ControllerCPU / float64(nodes) / (small.ControllerCPU / middle), true
+	}
+}
+
+func overFloor(row, scenario string) func(*run, int) (float64, bool) {
+	return func(r *run, nodes int) (float64, bool) {
+		found, ok := r.of(row, nodes, scenario)
+		if !ok {
+			return 0, false
+		}
+		floor, ok := r.floor(found)
+		if !ok || floor == 0 {
+			return 0, false
+		}
+		return found.Wall / floor, true
+	}
+}
+
+// goalTable says for each goal what was measured, and whether that is met.
+func (r *run) goalTable() report.Table {
+	table := report.Table{Words: 1, Head: []string{"", "nodes", "goal", "measured", ""}}
+	for _, g := range goals() {
+		for _, nodes := range g.at {
+			bound, shown, verdict := fmt.Sprintf("at most %g", g.most), "", "not measured"
+			if g.least {
+				bound = fmt.Sprintf("at least %g", g.most)
+			}
+			if value, ok := g.value(r, nodes); ok {
+				shown, verdict = fmt.Sprintf("%.2f", value), "met"
+				if g.least && value < g.most || !g.least && value > g.most {
+					verdict = "**missed**"
+				}
+			}
+			table.Rows = append(table.Rows, []string{g.what, strconv.Itoa(nodes), bound, shown, verdict})
+		}
+	}
+	return table
+}
+
+// table is all results.
+func (r *run) table() report.Table {
+	table := report.Table{Words: 2, Head: []string{
+		"", "scenario", "nodes", "wall", "over floor", "status", "CPU", "API server CPU", "peak MB", "MB read",
+		"creates", "deletes", "patches", "pod statuses", "set statuses", "events", "leases", "other writes", "rejected", "watches ended", "pod events",
+	}}
+	for _, m := range r.Results {
+		own := func(text string) string {
+			if rowOf(m.Row).floor() {
+				return ""
+			}
+			return text
+		}
+		over := ""
+		if ratio, ok := overFloor(m.Row, m.Scenario)(r, m.Nodes); ok {
+			over = fmt.Sprintf("%.2f", ratio)
+		}
+		cells := []string{
+			rowOf(m.Row).Title, m.Scenario, strconv.Itoa(m.Nodes), fmt.Sprintf("%.1f", m.Wall), over, own(fmt.Sprintf("%.1f", m.Whole)),
+			own(fmt.Sprintf("%.2f", m.ControllerCPU)), fmt.Sprintf("%.1f", m.APIServerCPU), own(millions(m.PeakMemory)), own(millions(m.Read)),
+		}
+		for _, kind := range []string{podCreates, podDeletes, podPatches, podStatuses, setStatuses, events, leases, otherWrites} {
+			cells = append(cells, strconv.Itoa(m.Requests[kind]))
+		}
+		received := strconv.Itoa(m.received())
+		if m.EndedWatches > 0 {
+			received = "unknown"
+		}
+		table.Rows = append(table.Rows, append(cells, strconv.Itoa(m.Rejected), strconv.Itoa(m.EndedWatches), own(received)))
+	}
+	return table
+}
+
+// restarts say what followed the start of a controller in mid-roll.
+func (r *run) restarts() report.Table {
+	table := report.Table{Words: 1, Head: []string{"", "nodes", "caches full after", "first write after", "writes repeated"}}
+	for _, m := range r.Results {
+		if m.Restart != nil {
+			table.Rows = append(table.Rows, []string{
+				rowOf(m.Row).Title, strconv.Itoa(m.Nodes), fmt.Sprintf("%.2f", m.Restart.CachesFull), fmt.Sprintf("%.2f", m.Restart.FirstWrite), strconv.Itoa(m.Restart.Repeated),
+			})
+		}
+	}
+	return table
+}
+
+func millions(bytes uint64) string { return strings.TrimSuffix(megabytes(bytes), " MB") }
+
+// figure shows how time and CPU grow with the number of nodes.
+func (r *run) figure() report.Figure {
+	figure := report.Figure{X: "nodes", Y: "seconds", Joined: true}
+	for _, p := range []struct {
+		title, scenario string
+		floors          bool
+		number          func(result) float64
+	}{
+		{"create: wall", create, true, func(m result) float64 { return m.Wall }},
+		{"roll at 10%: wall", roll, true, func(m result) float64 { return m.Wall }},
+		{"roll at 10%: CPU of the controller", roll, false, func(m result) float64 { return m.ControllerCPU }},
+	} {
+		panel := report.Panel{Title: p.title}
+		for _, w := range rows() {
+			series := report.Series{Name: w.Title}
+			for _, m := range r.Results {
+				if m.Row == w.Name && m.Scenario == p.scenario && (p.floors || !w.floor()) {
+					series.Points = append(series.Points, report.Point{X: float64(m.Nodes), Y: p.number(m)})
+				}
+			}
+			panel.Series = append(panel.Series, series)
+		}
+		figure.Panels = append(figure.Panels, panel)
+	}
+	return figure
+}
+
+// document puts everything into the documents of a directory.
+func (r *run) document(dir string) error {
+	page := filepath.Join(dir, "benchmarks.md")
+	document, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string]string{
+		"setting": r.setting(), "goals": r.goalTable().Markdown(), "results": r.table().Markdown(), "restarts": r.restarts().Markdown(),
+	} {
+		if document, err = report.Replace(document, name, text); err != nil {
+			return fmt.Errorf("%s: %w", page, err)
+		}
+	}
+	images := filepath.Join(dir, "images")
+	if err := r.write(images, "benchmarks"); err != nil {
+		return err
+	}
+	// The tables stand in the page itself.
+	if err := os.Remove(filepath.Join(images, "benchmarks.md")); err != nil {
+		return err
+	}
+	return os.WriteFile(page, document, 0o644)
+}
+
+// setting is what was measured on.
+func (r *run) setting() string {
+	m := r.Machine
+	return fmt.Sprintf("Measured on %s: %d cores, %g GiB of memory, Linux %s, %s, Kubernetes %s. The simulated nodes: `%s`.\n\n"+
+		"![Time and CPU by the number of nodes](images/benchmarks.svg)\n",
+		m.Day, m.Cores, m.MemoryGiB, m.Kernel, m.Go, m.Kubernetes, strings.Join(r.Profile, " "))
+}
+
+func TestGoals(t *testing.T) {
+	r := &run{Results: []result{
+		{Row: floorRow, Nodes: largest, Scenario: create, Wall: 20},
+		{Row: everynodeRow, Nodes: largest, Scenario: create, Wall: 23},
+		{Row: everynodeRow, Nodes: middle, Scenario: roll, ControllerCPU: 1, Whole: 10, Requests: map[string]int{setStatuses: 30}},
+		{Row: everynodeRow, Nodes: largest, Scenario: roll, ControllerCPU: 10, Whole: 100, PeakMemory: 50},
+		{Row: nativeRow, Nodes: largest, Scenario: roll, ControllerCPU: 60, PeakMemory: 100},
+		{Row: everynodeRow, Nodes: largest, Scenario: restart, Restart: &restarted{CachesFull: 16, FirstWrite: 17, Repeated: 1}},
+	}}
+	rows := r.goalTable().Rows
+	ours := rowOf(everynodeRow).Title
+	for what, want := range map[string]string{
+		"create, wall over floor: " + ours + " 1000":                                          " not measured",
+		"create, wall over floor: " + ours + " 5000":                                          "1.15 met",
+		"controller CPU of a roll, native over ours: " + ours + " 5000":                       "6.00 met",
+		"controller CPU of a roll per node, over that with 1,000: " + ours + " 5000":          "2.00 **missed**",
+		"peak memory over the native controller's: " + ours + " 5000":                         "0.50 met",
+		"writes of pods in a roll, more or less than needed: " + ours + " 1000":               "2000.00 **missed**",
+		"status writes of the set per second of a roll: " + ours + " 1000":                    "3.00 **missed**",
+		"restart in mid-roll, seconds from full caches to the first write: " + ours + " 5000": "1.00 met",
+		"restart in mid-roll, writes of pods that were repeated: " + ours + " 5000":           "1.00 **missed**",
+		"in-place roll, wall over our recreate roll 5000":                                     " not measured",
+	} {
+		if !slices.ContainsFunc(rows, func(row []string) bool { return row[0]+" "+row[1] == what && row[3]+" "+row[4] == want }) {
+			t.Errorf("%s: %s was to be expected in\n%s", what, want, r.goalTable().Markdown())
+		}
+	}
+	if lines := r.table().Rows; len(lines) != len(r.Results) || lines[1][4] != "1.15" {
+		t.Errorf("the results are\n%s", r.table().Markdown())
+	}
+	if _, err := r.figure().SVG(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDocument: the page has a place for everything, and what is written twice is written alike.
+func TestDocument(t *testing.T) {
+	dir := t.TempDir()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "benchmarks.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "benchmarks.md")
+	if err := os.WriteFile(name, page, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := newRun(t, smoke())
+	r.Results = []result{{Row: everynodeRow, Nodes: 200, Scenario: restart, Wall: 4, Restart: &restarted{CachesFull: 15, FirstWrite: 15.5}}}
+	var written []string
+	for range 2 {
+		if err := r.document(dir); err != nil {
+			t.Fatal(err)
+		}
+		page, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		written = append(written, string(page))
+	}
+	for _, part := range []string{r.setting(), r.goalTable().Markdown(), r.table().Markdown(), r.restarts().Markdown()} {
+		if !strings.Contains(written[0], part) {
+			t.Errorf("the page lacks\n%s", part)
+		}
+	}
+	if written[0] != written[1] {
+		t.Error("the same numbers make another page")
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "images", "*"))
+	if err != nil || len(files) != 2 {
+		t.Errorf("beside the page are %v, %v", files, err)
+	}
+}

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/internal/placement"
+	"everynode.dev/everynode/internal/podtemplate"
+	"everynode.dev/everynode/test/report"
+)
+
+// atOnce is how many writes the floor has under way at once, each on a connection of its own.
+const atOnce = 64
+
+// cycles is how many single nodes are replaced to find out how long one takes.
+const cycles = 5
+
+// floorClient does what a controller has to write, and decides nothing: for each node of a roll it deletes the pod and creates another
+// one, or changes it in place, without any budget.
+type floorClient struct {
+	connections []kubernetes.Interface
+	maker       *podtemplate.Maker
+	owner       metav1.OwnerReference
+	number      int // of the image
+
+	mu   sync.Mutex
+	jobs []job
+	more chan struct{} // holds one when somebody should look again
+	left int           // jobs that nobody has taken yet, those that are still to be added included
+}
+
+// job is something that is done on one connection.
+type job func(ctx context.Context, client kubernetes.Interface) error
+
+// newFloorClient makes a client with rights of its own, to which the API server gives no preference.
+func newFloorClient(b *bench) (*floorClient, error) {
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: floorUser}}
+	binding.Subjects = []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: floorUser}}
+	binding.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}
+	if _, err := b.cluster.Client.RbacV1().ClusterRoleBindings().Create(b.ctx, binding, metav1.CreateOptions{}); err != nil {
+		return nil, fmt.Errorf("giving the floor its rights: %w", err)
+	}
+	f := &floorClient{more: make(chan struct{}, 1)}
+	for range atOnce {
+		config := rest.CopyConfig(b.cluster.Config)
+		config.QPS, config.Impersonate.UserName = -1, floorUser
+		config.Dial = (&net.Dialer{}).DialContext // a configuration with a dialer shares its connections with no other
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return nil, fmt.Errorf("making a client: %w", err)
+		}
+		f.connections = append(f.connections, client)
+	}
+	return f, nil
+}
+
+// carryOut writes what the newest template of the set wants, and returns when all is written. Nodes to skip are left alone.
+func (f *floorClient) carryOut(b *bench, set *unstructured.Unstructured, skip map[string]bool) error {
+	if err := f.prepare(b, set); err != nil {
+		return err
+	}
+	have := map[string]brief{}
+	for _, pod := range b.crowd.list() {
+		have[pod.node] = pod
+	}
+	var jobs []job
+	for _, node := range b.nodes {
+		if skip[node] {
+			continue
+		}
+		pod, exists := have[node]
+		switch {
+		case !exists:
+			jobs = append(jobs, f.creation(node))
+		case b.row.inPlace:
+			jobs = append(jobs, f.change(pod))
+		default:
+			jobs = append(jobs, f.replacement(pod))
+		}
+	}
+	if b.row.inPlace && len(have) > 0 {
+		return f.runInPlace(b, jobs)
+	}
+	return f.run(b.ctx, jobs)
+}
+
+// prepare makes pods as a controller makes them from this set.
+func (f *floorClient) prepare(b *bench, set *unstructured.Unstructured) error {
+	template := b.template()
+	spec, _ := template["spec"].(map[string]any)
+	rules, err := placement.Compile(spec)
+	if err != nil {
+		return fmt.Errorf("reading the template: %w", err)
+	}
+	f.number = b.image
+	f.maker = podtemplate.NewMaker(template, rules)
+	if b.row.inPlace {
+		f.maker = f.maker.WithGates([]string{string(kruise.InPlaceUpdateReady)})
+	}
+	f.owner = *metav1.NewControllerRef(set, set.GroupVersionKind())
+	return nil
+}
+
+func (f *floorClient) pod(node string) (*corev1.Pod, error) {
+	generation := int64(f.number)
+	made := f.maker.Pod(podtemplate.Params{
+		Namespace: namespace, SetName: setName, PodName: fmt.Sprintf("%s-%s-%d", setName, node, f.number), Node: node,
+		Hash: fmt.Sprintf("%010d", f.number), TemplateGeneration: &generation, Owner: f.owner,
+	})
+	pod := &corev1.Pod{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(made.Object, pod); err != nil {
+		return nil, fmt.Errorf("making a pod: %w", err)
+	}
+	return pod, nil
+}
+
+// creation creates the pod of a node; one with a gate has it opened.
+func (f *floorClient) creation(node string) job {
+	return func(ctx context.Context, client kubernetes.Interface) error {
+		pod, err := f.pod(node)
+		if err != nil {
+			return err
+		}
+		if _, err = client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("creating a pod: %w", err)
+		}
+		if len(pod.Spec.ReadinessGates) > 0 {
+			return setGate(ctx, client, pod.Name, corev1.ConditionTrue)
+		}
+		return nil
+	}
+}
+
+func (f *floorClient) replacement(old brief) job {
+	creation := f.creation(old.node)
+	return func(ctx context.Context, client kubernetes.Interface) error {
+		if err := client.CoreV1().Pods(namespace).Delete(ctx, old.name, metav1.DeleteOptions{}); err != nil {
+			return fmt.Errorf("deleting a pod: %w", err)
+		}
+		return creation(ctx, client)
+	}
+}
+
+// change closes the gate of a pod and changes its image. The gate is opened when the new container runs.
+func (f *floorClient) change(old brief) job {
+	image := imageOf(f.number)
+	return func(ctx context.Context, client kubernetes.Interface) error {
+		if err := setGate(ctx, client, old.name, corev1.ConditionFalse); err != nil {
+			return err
+		}
+		patch := fmt.Sprintf(`{"metadata":{"labels":{"controller-revision-hash":"%010d"}},"spec":{"containers":[{"name":"daemon","image":%q}]}}`, f.number, image)
+		_, err := client.CoreV1().Pods(namespace).Patch(ctx, old.name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+		if err != nil {
+			return fmt.Errorf("changing the image of a pod: %w", err)
+		}
+		return nil
+	}
+}
+
+func setGate(ctx context.Context, client kubernetes.Interface, pod string, status corev1.ConditionStatus) error {
+	condition := corev1.PodCondition{Type: kruise.InPlaceUpdateReady, Status: status, LastTransitionTime: metav1.Now()}
+	patch, err := encode(map[string]any{"status": map[string]any{"conditions": []corev1.PodCondition{condition}}})
+	if err != nil {
+		return err
+	}
+	_, err = client.CoreV1().Pods(namespace).Patch(ctx, pod, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err != nil {
+		return fmt.Errorf("writing the gate of a pod: %w", err)
+	}
+	return nil
+}
+
+// runInPlace does the jobs, and opens the gates as the new containers run.
+func (f *floorClient) runInPlace(b *bench, jobs []job) error {
+	opened := map[types.UID]bool{} // seen is called with the crowd locked
+	image := imageOf(f.number)
+	b.crowd.mu.Lock()
+	b.crowd.seen = func(pod brief) {
+		if pod.image == image && pod.running && pod.gate == corev1.ConditionFalse && !opened[pod.uid] {
+			opened[pod.uid] = true
+			f.add(func(ctx context.Context, client kubernetes.Interface) error {
+				return setGate(ctx, client, pod.name, corev1.ConditionTrue)
+			})
+		}
+	}
+	b.crowd.mu.Unlock()
+	f.mu.Lock()
+	f.left = len(jobs) // a gate to be opened for each of them
+	f.mu.Unlock()
+	err := f.run(b.ctx, jobs)
+	b.crowd.mu.Lock()
+	b.crowd.seen = func(brief) {}
+	b.crowd.mu.Unlock()
+	return err
+}
+
+// add puts jobs behind those that wait.
+func (f *floorClient) add(jobs ...job) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.jobs = append(f.jobs, jobs...)
+	f.ring()
+}
+
+func (f *floorClient) ring() {
+	select {
+	case f.more <- struct{}{}:
+	default:
+	}
+}
+
+// run does the jobs, and those that are added for what was promised by left, on all connections, and returns when all have ended.
+func (f *floorClient) run(ctx context.Context, jobs []job) error {
+	f.mu.Lock()
+	f.left += len(jobs)
+	f.mu.Unlock()
+	f.add(jobs...)
+	group, ctx := errgroup.WithContext(ctx)
+	for _, client := range f.connections {
+		group.Go(func() error {
+			for {
+				next, over := f.take()
+				switch {
+				case over:
+					return nil
+				case next == nil:
+					select {
+					case <-f.more:
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				default:
+					if err := next(ctx, client); err != nil {
+						return err
+					}
+				}
+			}
+		})
+	}
+	return group.Wait()
+}
+
+// take is the next job, if there is one now, and whether there will be none any more. Who takes one wakes the next.
+func (f *floorClient) take() (next job, over bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.left == 0 {
+		f.ring()
+		return nil, true
+	}
+	if len(f.jobs) == 0 {
+		return nil, false
+	}
+	next, f.jobs = f.jobs[0], f.jobs[1:]
+	f.left--
+	f.ring()
+	return next, false
+}
+
+// cycle is how long one node takes from the first write to a pod that is new and ready, with nothing else going on: the median of a few.
+func (f *floorClient) cycle(b *bench) (float64, error) {
+	set, err := b.sets.Get(b.ctx, setName, metav1.GetOptions{})
+	if err != nil {
+		return 0, fmt.Errorf("reading the set: %w", err)
+	}
+	skip := map[string]bool{}
+	for _, node := range b.nodes {
+		skip[node] = true
+	}
+	var times []time.Duration
+	for i := range cycles {
+		delete(skip, b.nodes[i])
+		b.image++
+		b.crowd.aim(imageOf(b.image))
+		began := time.Now()
+		if err := f.carryOut(b, set, skip); err != nil {
+			return 0, err
+		}
+		done, err := b.crowd.await(b.ctx, "a pod is new and ready", b.crowd.some(1))
+		if err != nil {
+			return 0, err
+		}
+		times = append(times, done.Sub(began))
+		skip[b.nodes[i]] = true
+	}
+	return report.Summarize(times).Median.Seconds(), nil
+}
+
+// encode is JSON of what can be written as such.
+func encode(what any) ([]byte, error) {
+	raw, err := json.Marshal(what)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a patch: %w", err)
+	}
+	return raw, nil
+}
