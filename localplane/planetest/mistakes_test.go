@@ -41,6 +41,13 @@ func TestMistakes(t *testing.T) {
 		{"directory cannot be used", "", "--dialects none --dir /proc/self/plane", 1, []string{"/proc/self/plane", "--dir"}},
 		{"foreign directory", "", "--dialects none --fresh --dir /etc", 1, []string{"/etc", "--dir"}},
 		{"manager ends at once", "", "--nodes 0 --manager-binary /bin/ls", 1, []string{"manager ended before it was ready", "unrecognized option"}},
+		{"no programs for real nodes", "export PATH=/nowhere; ", "--dialects none --real-nodes 1", 1, []string{
+			"real nodes need what is missing here:\n", "\n  - containerd: apt-get install containerd\n", "\n  - mount: apt-get install mount",
+		}},
+		{"a containerd that is none", "", "--dialects none --real-nodes 1 --containerd /bin/cat", 1, []string{
+			"a containerd of version 1.6 or later, or 2: apt-get install containerd, or name another one with --containerd PATH", `no version of containerd is "cat`,
+		}},
+		{"too many real nodes", "", "--dialects none --real-nodes 1000", 2, []string{"--real-nodes is 1000"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
