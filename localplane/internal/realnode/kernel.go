@@ -151,8 +151,12 @@ func existing(path string) string {
 // kernelLog is what the kubelet reads to learn of processes that ran out of memory.
 const kernelLog = "/dev/kmsg"
 
-// watchesPerNode are the instances of inotify that a node has open, with a few pods on it.
-const watchesPerNode = 12
+// Instances of inotify that each node and the control plane have open, and how many are enough for some planes.
+const (
+	watchesPerNode  = 8
+	watchesOfPlane  = 8
+	watchesOfPlanes = 1024
+)
 
 // checkDevices looks for what else the kubelet does not start without.
 func checkDevices(nodes int, missing *MissingError) {
@@ -167,13 +171,10 @@ func checkDevices(nodes int, missing *MissingError) {
 	} else {
 		_ = log.Close()
 	}
-	if want := nodes * watchesPerNode; !canWatch(want) {
-		missing.add(fmt.Sprintf("%d instances of inotify", want), fmt.Sprintf("sysctl -w fs.inotify.max_user_instances=%d", 2*want+defaultWatches))
+	if want := nodes*watchesPerNode + watchesOfPlane; !canWatch(want) {
+		missing.add(fmt.Sprintf("%d more instances of inotify", want), fmt.Sprintf("sysctl -w fs.inotify.max_user_instances=%d", max(watchesOfPlanes, 2*want)))
 	}
 }
-
-// defaultWatches is what the kernel allows each user unless it is told otherwise.
-const defaultWatches = 128
 
 // canWatch tries to have that many instances of inotify, for a moment.
 func canWatch(instances int) bool {
