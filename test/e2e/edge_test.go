@@ -17,6 +17,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"everynode.dev/everynode/localplane"
@@ -51,9 +52,7 @@ func walk(t *testing.T, sample string) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.atEnd("deleting "+nginx, func(ctx context.Context) error {
-		return s.Cluster.Client.AppsV1().DaemonSets(s.Name).Delete(ctx, nginx, metav1.DeleteOptions{})
-	})
+	s.atEnd("deleting "+nginx+" with its pods", s.deleteNginx)
 	if out, err := s.KubectlWith(strings.ReplaceAll(string(manifest), "nginx:1.19.4", one), "apply", "-f", "-"); err != nil {
 		t.Fatalf("kubectl apply: %v\n%s", err, out)
 	}
@@ -62,6 +61,27 @@ func walk(t *testing.T, sample string) *stage {
 		t.Errorf("kubectl get pods shows\n%s", out)
 	}
 	return s
+}
+
+// deleteNginx deletes what the page has made and waits until its pods are gone: the next walk has a set of the same name, and would take
+// them for its own.
+func (s *stage) deleteNginx(ctx context.Context) error {
+	if err := s.Cluster.Client.AppsV1().DaemonSets(s.Name).Delete(ctx, nginx, metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	left := 0
+	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		pods, err := s.Cluster.Client.CoreV1().Pods(s.Name).List(ctx, metav1.ListOptions{LabelSelector: "app=nginx"})
+		if err != nil {
+			return false, err
+		}
+		left = len(pods.Items)
+		return left == 0, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%d pods are left: %w", left, err)
+	}
+	return nil
 }
 
 func advancedRollingUpdate(t *testing.T) {
