@@ -5,6 +5,8 @@ package e2e
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,15 +22,23 @@ const apiServer = "kube-apiserver"
 type fault struct {
 	name   string
 	strike func(s *stage, node string)
+	// after is what has to work again when the roll is over, if it is more than the roll.
+	after func(s *stage)
 }
 
 func faults() []fault {
 	return []fault{
-		{"kubelet", func(s *stage, node string) { s.restart(node + "-kubelet") }},
-		{"containerd", func(s *stage, node string) { s.restart(node + "-containerd") }},
-		{"agent", killAgents},
-		{"api-server", func(s *stage, _ string) { s.restart(apiServer) }},
+		{name: "kubelet", strike: func(s *stage, node string) { s.restart(node + "-kubelet") }},
+		{name: "containerd", strike: func(s *stage, node string) { s.restart(node + "-containerd") }},
+		{name: "agent", strike: killAgents},
+		{name: "api-server", strike: func(s *stage, _ string) { s.restart(apiServer) }},
 	}
+}
+
+// networkFault ends the network of the nodes, and with it what runs inside: the gateway to the API server, and the registry. All nodes
+// are plugged in again. It has nothing to do with the kind of roll, so that one kind is enough.
+func networkFault() fault {
+	return fault{name: "network", strike: func(s *stage, _ string) { s.restart("network") }, after: connected}
 }
 
 // TestFaults has each thing that a roll depends on die in the middle of each kind of roll. The roll comes to its end, each version was
@@ -38,6 +48,9 @@ func TestFaults(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			for _, f := range faults() {
 				t.Run(f.name, func(t *testing.T) { rollThrough(t, k, f) })
+			}
+			if k.name == nativeRoll().name {
+				t.Run(networkFault().name, func(t *testing.T) { rollThrough(t, k, networkFault()) })
 			}
 		})
 	}
@@ -67,6 +80,26 @@ func rollThrough(t *testing.T, k kind, f fault) {
 			t.Errorf("the pod of %s was restarted %d times, want %d", node, got, want)
 		}
 	}
+	if f.after != nil {
+		f.after(s)
+	}
+}
+
+// connected fails unless each node reaches the API server, as its kubelet does, and the registry, with an image that none has yet.
+func connected(s *stage) {
+	s.t.Helper()
+	for _, node := range s.Nodes {
+		kubeconfig := filepath.Join(s.Cluster.Plane.NodeDir(node), "etc", "kubelet.kubeconfig")
+		out, err := s.inside(node, filepath.Join(harness.BinDir(), "localplane"), "kubectl", "--dir", s.Cluster.Plane.Dir(),
+			"--kubeconfig", kubeconfig, "get", "--raw", "/api/v1/nodes/"+node, "--request-timeout", "20s")
+		if err != nil || !strings.Contains(out, `"name":"`+node+`"`) {
+			s.t.Errorf("on %s the API server answers %.300q (%v)", node, out, err)
+		}
+	}
+	image := s.push("after-" + s.Name)
+	asked := len(s.requests())
+	s.pullAhead(image)
+	s.fetched(s.requests()[asked:])
 }
 
 // inMidRoll waits until the first node is being updated, and returns it. The others are not: one goes at a time, and takes two seconds
