@@ -172,6 +172,14 @@ test-smoke: build-real ## One smoke test of each integration suite, on a plane
 	@$(STEP) -b $(SMOKE_BUDGET) 'integration smoke tests' \
 		go test -C test -count=1 -v -p 1 -run '^TestSmoke' -parallel $(SCENARIOS_AT_ONCE) -timeout $(SMOKE_BUDGET) $(GO_TEST_FLAGS) \
 			./integration/... ./advanced/... ./migration/... ./agent/... ./pulls/... ./edge/... ./e2e/... ./bench/...
+	$(call real_nodes_or_skipped,smoke tests on real nodes)
+
+# Says that there is less to a suite where this machine has no real nodes; the tests themselves say all that is missing (-v).
+define real_nodes_or_skipped
+	@if [ "$$(id -u)" -ne 0 ]; then $(STEP) -s '$1' 'real nodes need root' 'run make $@ as root'; \
+	elif ! command -v containerd >/dev/null; then \
+		$(STEP) -s '$1' 'real nodes need containerd' 'install the packages of docs/real-nodes.md, then make $@'; fi
+endef
 
 .PHONY: test-integration
 test-integration: build ## All integration tests, on planes
@@ -211,6 +219,7 @@ test-edge: build ## The walk of docs/edge.md, and annotations of OpenYurt on pla
 e2e: build-real ## Pods that really run: all promises about them, on three nodes with kubelet and containerd
 	@$(STEP) -b $(E2E_BUDGET) 'end-to-end tests on real nodes' \
 		go test -C test -count=1 -v -skip '^TestSmoke' -timeout $(E2E_BUDGET) $(GO_TEST_FLAGS) ./e2e/...
+	$(call real_nodes_or_skipped,end-to-end tests on real nodes)
 
 .PHONY: bench-real
 bench-real: build-real ## Measure for how long real nodes give no answer while they are updated, and write it into docs/real-nodes.md
