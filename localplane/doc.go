@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package localplane starts a real Kubernetes control plane on this machine, with simulated nodes and Everynode on it.
+// Package localplane starts a real Kubernetes control plane on this machine, with simulated nodes, real ones or both, and Everynode on it.
 //
 //	plane, err := localplane.Start(ctx, localplane.Options{Dir: dir, Nodes: 3})
 //	if err != nil { … }

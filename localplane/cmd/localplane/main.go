@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The program localplane runs a real Kubernetes control plane on this machine, with simulated nodes and Everynode on it.
+// The program localplane runs a real Kubernetes control plane on this machine, with simulated nodes, real ones or both, and Everynode on it.
 package main
 
 import (
