@@ -71,7 +71,7 @@ export EVERYNODE_BIN := $(BIN)
 help: ## List the targets
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile
+		/^[a-z0-9-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
 demo: build ## Roll a DaemonSet over 30 simulated nodes before your eyes, with two nodes cut and a bad image undone

@@ -37,7 +37,7 @@ func (own *owner) awaitNodes(ctx context.Context, client kubernetes.Interface) e
 	began := time.Now()
 	var missing int
 	err := poll(ctx, awaitTimeout, func(ctx context.Context) (done bool, err error) {
-		count, err := nodes.Count(ctx, client, isCut(own.home))
+		count, err := nodes.Count(ctx, client, own.home.IsCut)
 		missing = own.awaited(count)
 		return err == nil && missing == 0, err
 	})
@@ -55,7 +55,7 @@ func (own *owner) awaited(count nodes.Census) int {
 		missing = count.UnsettledReal
 	}
 	for n := 1; n <= own.inputs.Real.Count; n++ {
-		if name := realnode.Name(n); !slices.Contains(count.Real, name) && !isCut(own.home)(name) {
+		if name := realnode.Name(n); !slices.Contains(count.Real, name) && !own.home.IsCut(name) {
 			missing++
 		}
 	}

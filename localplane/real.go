@@ -50,6 +50,18 @@ func (p *Plane) registryAddress() (string, error) {
 	return fmt.Sprintf("%s:%d", component.Loopback, state.Ports[component.Registry]), nil
 }
 
+// RegistryPassword is the password with which RegistryUser may push, and change how slow the registry is.
+func (p *Plane) RegistryPassword() (string, error) {
+	raw, err := os.ReadFile(p.home.RegistryPassword())
+	if err != nil {
+		return "", fmt.Errorf("reading the password of the registry: %w", err)
+	}
+	return strings.TrimSpace(string(raw)), nil
+}
+
+// RegistryUser is who may push to the plane's registry.
+const RegistryUser = realnode.RegistryUser
+
 // DialNetwork connects to an address in the network of the real nodes, such as that of a pod.
 func (p *Plane) DialNetwork(ctx context.Context, _, address string) (net.Conn, error) {
 	return gateway.Dial(ctx, p.home.EgressSocket(), address)
@@ -110,7 +122,11 @@ func (p *Plane) setLink(ctx context.Context, name string, up bool) error {
 		return nil
 	}
 	n, _ := realnode.Number(name)
-	return realnode.Links{Network: network}.Set(n, up)
+	err = component.FollowMark(p.home, realnode.Links{Network: network}, n)
+	if realnode.IsUnplugged(err) { // it has only just begun, and is connected as the mark says
+		return nil
+	}
+	return err
 }
 
 // pid is that of a component, 0 when it does not run.
@@ -152,14 +168,6 @@ func (p *Plane) NodeExec(ctx context.Context, name string, argv []string, stream
 	return proc.RunWithin(ctx, pid, proc.Interactive{Argv: argv, In: streams.In, Out: streams.Out, Err: streams.Err})
 }
 
-// isCut knows the real nodes that are cut.
-func isCut(h home.Home) func(name string) bool {
-	return func(name string) bool {
-		_, err := os.Stat(h.CutFile(name))
-		return err == nil
-	}
-}
-
 // removeCgroups removes what real nodes leave behind: everything else of theirs ends with their processes.
 func removeCgroups(h home.Home, realNodes int) error {
 	if realNodes == 0 {
@@ -194,6 +202,9 @@ func (o Options) realNodes(h home.Home, state home.State) (component.Real, error
 	if r.Count == 0 {
 		return r, o.refuseForNone()
 	}
+	if covered, is := realnode.Covers(h.Dir()); is {
+		return r, usage("--dir: %s is below %s, of which real nodes have one of their own: name another directory", h.Dir(), covered)
+	}
 	if at := strings.IndexAny(h.Dir(), awkward); at >= 0 {
 		return r, usage("--dir: %s has a %q, which cannot stand in all the files that real nodes are configured with: name another directory", h.Dir(), h.Dir()[at])
 	}
@@ -204,7 +215,11 @@ func (o Options) realNodes(h home.Home, state home.State) (component.Real, error
 		Home: h.Dir(), Containerd: cmp.Or(o.Real.Containerd, state.Containerd), Nodes: r.Count,
 		Node: r.Node, Built: []string{r.Agent, filepath.Join(r.Images, "pause"), filepath.Join(r.Images, "testapp")},
 	})
+	if err != nil {
+		return r, err
+	}
 	r.Programs = programs
+	r.AgentTag, err = realnode.Tag(r.Agent)
 	return r, err
 }
 

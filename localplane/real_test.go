@@ -130,7 +130,7 @@ func TestCutOfANodeThatIsOffIsRemembered(t *testing.T) {
 		if err := do(t.Context(), "real-1"); err != nil {
 			t.Fatal(err)
 		}
-		if got := isCut(plane.home)("real-1"); got != cut {
+		if got := plane.home.IsCut("real-1"); got != cut {
 			t.Errorf("cut is %v, want %v", got, cut)
 		}
 	}

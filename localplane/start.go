@@ -276,7 +276,7 @@ func (own *owner) installAgents(ctx context.Context, installer *install.Installe
 		return 0, nil
 	}
 	sets, err := install.Agents{
-		Image: agentImage, Label: nodes.RealLabel, OpenYurt: slices.Contains(own.options.Dialects, dialectOpenYurt),
+		Image: realnode.RegistryHost + "/everynode-agent:" + own.inputs.Real.AgentTag, Label: nodes.RealLabel, OpenYurt: slices.Contains(own.options.Dialects, dialectOpenYurt),
 	}.Read(config.Agent)
 	if err != nil {
 		return 0, err
@@ -284,12 +284,9 @@ func (own *owner) installAgents(ctx context.Context, installer *install.Installe
 	return len(sets), installer.ApplyAll(ctx, sets)
 }
 
-// agentImage is the agent's image in the plane's registry.
-const agentImage = realnode.RegistryHost + "/everynode-agent:dev"
-
 // fillUp adds the nodes that are missing.
 func (own *owner) fillUp(ctx context.Context, client kubernetes.Interface) error {
-	count, err := nodes.Count(ctx, client, isCut(own.home))
+	count, err := nodes.Count(ctx, client, own.home.IsCut)
 	if err != nil {
 		return err
 	}

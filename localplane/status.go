@@ -123,7 +123,7 @@ func (p *Plane) countNodes(ctx context.Context) (*NodeCount, error) {
 	const patience = 3 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	count, err := nodes.Count(ctx, client, isCut(p.home))
+	count, err := nodes.Count(ctx, client, p.home.IsCut)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -26,6 +27,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	corev1 "k8s.io/api/core/v1"
 
+	"everynode.dev/everynode/localplane"
 	"everynode.dev/everynode/test/harness"
 )
 
@@ -96,10 +98,28 @@ func reference(t *testing.T, c *harness.Cluster, tag string) name.Reference {
 	return ref
 }
 
+// options are those of a client that may push.
+func (s *stage) options() []remote.Option {
+	s.t.Helper()
+	return []remote.Option{
+		remote.WithContext(s.Context()),
+		remote.WithAuth(&authn.Basic{Username: localplane.RegistryUser, Password: s.registryPassword()}),
+	}
+}
+
+func (s *stage) registryPassword() string {
+	s.t.Helper()
+	password, err := s.Cluster.Plane.RegistryPassword()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return password
+}
+
 // push makes an image of the application that no node has, and returns its name. Its tag is its version.
 func (s *stage) push(tag string) string {
 	s.t.Helper()
-	image, err := remote.Image(reference(s.t, s.Cluster, "v1"), remote.WithContext(s.Context()))
+	image, err := remote.Image(reference(s.t, s.Cluster, "v1"), s.options()...)
 	if err != nil {
 		s.t.Fatalf("reading an image: %v", err)
 	}
@@ -108,7 +128,7 @@ func (s *stage) push(tag string) string {
 	_, _ = rand.Read(layer) // it never fails
 	image, err = withLayer(image, layer, tag)
 	if err == nil {
-		err = remote.Write(reference(s.t, s.Cluster, tag), image, remote.WithContext(s.Context()))
+		err = remote.Write(reference(s.t, s.Cluster, tag), image, s.options()...)
 	}
 	if err != nil {
 		s.t.Fatalf("pushing an image: %v", err)
@@ -138,9 +158,9 @@ func withLayer(image v1.Image, content []byte, version string) (v1.Image, error)
 // tag gives the image of a tag another tag, and returns its name.
 func (s *stage) tag(from, to string) string {
 	s.t.Helper()
-	image, err := remote.Image(reference(s.t, s.Cluster, from), remote.WithContext(s.Context()))
+	image, err := remote.Image(reference(s.t, s.Cluster, from), s.options()...)
 	if err == nil {
-		err = remote.Tag(reference(s.t, s.Cluster, to).(name.Tag), image, remote.WithContext(s.Context()))
+		err = remote.Tag(reference(s.t, s.Cluster, to).(name.Tag), image, s.options()...)
 	}
 	if err != nil {
 		s.t.Fatalf("tagging an image: %v", err)
@@ -155,11 +175,13 @@ func (s *stage) slowRegistry(latency time.Duration) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	password := s.registryPassword()
 	set := func(ctx context.Context, value time.Duration) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodPut, fmt.Sprintf("http://%s/_localplane/latency?value=%s", address, value), nil)
 		if err != nil {
 			return err
 		}
+		request.SetBasicAuth(localplane.RegistryUser, password)
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
 			return err

@@ -76,6 +76,11 @@ func refuseEmpty(fs *pflag.FlagSet) error {
 			return &localplane.UsageError{Message: fmt.Sprintf("--%s is %s: it is more than that, or left out for the default", name, value)}
 		}
 	}
+	for _, name := range []string{"containerd", "manager-binary"} {
+		if fs.Changed(name) && fs.Lookup(name).Value.String() == "" {
+			return &localplane.UsageError{Message: fmt.Sprintf("--%s is empty: name a program, or leave it out for the default", name)}
+		}
+	}
 	if dialects, err := fs.GetStringSlice("dialects"); err != nil {
 		return fmt.Errorf("reading --dialects: %w", err)
 	} else if len(dialects) == 0 {

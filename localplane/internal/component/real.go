@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"everynode.dev/everynode/localplane/internal/home"
 	"everynode.dev/everynode/localplane/internal/nodes"
 	"everynode.dev/everynode/localplane/internal/proc"
 	"everynode.dev/everynode/localplane/internal/realnode"
@@ -44,6 +45,8 @@ type Real struct {
 	// Node is the program localplane-node, Agent the one everynode-agent, Images the directory of the other programs that images are
 	// built from.
 	Node, Agent, Images string
+	// AgentTag is the tag of the agent's image.
+	AgentTag string
 	// Programs are those of the machine.
 	Programs realnode.Programs
 	// Latency is how long the registry takes for each blob.
@@ -132,10 +135,21 @@ func plug(in Inputs, network, node, n int) error {
 	if err := links.Plug(node, n); err != nil {
 		return err
 	}
-	if _, err := os.Stat(in.Home.CutFile(realnode.Name(n))); err == nil {
-		return links.Set(n, false)
+	return FollowMark(in.Home, links, n)
+}
+
+// FollowMark makes the link of a node as its mark says: down if it is cut. The mark may change meanwhile, by somebody who then does the
+// same: so it is looked at again afterwards, and whoever comes last leaves the link as the mark is.
+func FollowMark(h home.Home, links realnode.Links, n int) error {
+	for {
+		up := !h.IsCut(realnode.Name(n))
+		if err := links.Set(n, up); err != nil {
+			return err
+		}
+		if up == !h.IsCut(realnode.Name(n)) {
+			return nil
+		}
 	}
-	return nil
 }
 
 func gateway(in Inputs) Component {
@@ -164,7 +178,9 @@ func registry(in Inputs) Component {
 		"--listen=" + registryAddress(),
 		"--dir=" + in.Home.Registry(),
 		"--images=" + in.Real.Images,
+		"--password-file=" + in.Home.RegistryPassword(),
 		"--agent=" + in.Real.Agent,
+		"--agent-tag=" + in.Real.AgentTag,
 		"--log=" + in.Home.RegistryLog(),
 		"--latency=" + in.Real.Latency.String(),
 		"--ready-file=" + ready,
@@ -193,10 +209,17 @@ func nodeInit(in Inputs, n int) Component {
 		if err := in.Cgroups().Create(n); err != nil {
 			return err
 		}
-		return plug(in, of(Network), pid, n)
+		// A network that is not there yet plugs all nodes when it is.
+		if err := plug(in, of(Network), pid, n); !realnode.IsUnplugged(err) {
+			return err
+		}
+		return nil
 	}
 	return c
 }
+
+// temporary is the environment of what would otherwise leave files in the machine's /tmp when the node loses power.
+const temporary = "TMPDIR=/run"
 
 func nodeContainerd(in Inputs, n int) Component {
 	name := realnode.Name(n)
@@ -209,7 +232,7 @@ func nodeContainerd(in Inputs, n int) Component {
 		Inside: name,
 		After:  []string{name},
 		// Its shims are looked for where it is itself.
-		Env:       []string{"PATH=" + filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH")},
+		Env:       []string{"PATH=" + filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH"), temporary},
 		Ready:     Probe{Socket: containerdSocket},
 		StopGrace: stopGrace,
 	}
@@ -233,6 +256,7 @@ func nodeKubelet(in Inputs, n int) Component {
 			}, ","),
 			"--v=2",
 		},
+		Env:       []string{temporary},
 		Inside:    name,
 		After:     []string{name, Containerd(name)},
 		Ready:     Probe{URL: fmt.Sprintf("http://%s:%d/healthz", Loopback, kubeletHealth)},

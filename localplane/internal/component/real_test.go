@@ -237,8 +237,8 @@ func TestContainerdIsConfiguredForItsVersion(t *testing.T) {
 				t.Errorf("containerd %d is not told %s", major, want)
 			}
 		}
-		// Its shim is beside it.
-		if env := named(t, All(in), Containerd("real-2")).Env; len(env) != 1 || !strings.HasPrefix(env[0], "PATH=/opt/containerd:") {
+		// Its shim is beside it, and what it would leave in /tmp of the machine goes with the node.
+		if env := named(t, All(in), Containerd("real-2")).Env; len(env) != 2 || !strings.HasPrefix(env[0], "PATH=/opt/containerd:") || env[1] != "TMPDIR=/run" {
 			t.Errorf("containerd runs with %v", env)
 		}
 	}

@@ -4,9 +4,11 @@ package component
 
 import (
 	"bytes"
+	"crypto/rand"
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"text/template"
@@ -74,6 +76,9 @@ func issueRealNodes(in Inputs, cluster *pki.Authority) error {
 	if in.Real.Count == 0 {
 		return nil
 	}
+	if err := issuePassword(in.Home.RegistryPassword()); err != nil {
+		return err
+	}
 	err := cluster.IssueTo(in.Home.PKI(), KubeletClient, pki.Request{Name: kubeletClientUser})
 	if err != nil {
 		return err
@@ -87,6 +92,14 @@ func issueRealNodes(in Inputs, cluster *pki.Authority) error {
 		}
 	}
 	return nil
+}
+
+// issuePassword writes a password, unless there is one.
+func issuePassword(path string) error {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return home.WriteFile(path, []byte(rand.Text()+"\n"))
 }
 
 func issueRealNode(in Inputs, cluster *pki.Authority, n int) error {

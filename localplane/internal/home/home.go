@@ -63,8 +63,17 @@ func (h Home) RealNode(name string) string { return h.path("real", name) }
 // CutFile is there while a real node is cut.
 func (h Home) CutFile(name string) string { return h.path("real", name+".cut") }
 
+// IsCut is whether a real node is cut.
+func (h Home) IsCut(name string) bool {
+	_, err := os.Stat(h.CutFile(name))
+	return err == nil
+}
+
 // EgressSocket is where the network of the real nodes can be reached.
 func (h Home) EgressSocket() string { return h.path("run", "egress.sock") }
+
+// RegistryPassword is the file with the password of those who push to the registry.
+func (h Home) RegistryPassword() string { return filepath.Join(h.PKI(), "registry-password") }
 
 // Registry is the directory of the images that were pushed, RegistryLog the log of requests to the registry.
 func (h Home) Registry() string    { return h.path("registry") }

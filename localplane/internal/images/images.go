@@ -21,8 +21,9 @@ import (
 type Sources struct {
 	// Dir holds the programs pause and testapp, which `make build-images` builds.
 	Dir string
-	// Agent is the program everynode-agent; empty makes no image of it.
-	Agent string
+	// Agent is the program everynode-agent; empty makes no image of it. AgentTag is the tag of its image: another program needs another
+	// one, or nodes that have the old image take that.
+	Agent, AgentTag string
 }
 
 // Recipe says what is in an image.
@@ -68,7 +69,7 @@ func (s Sources) Recipes() []Recipe {
 		app("slow", "READY_DELAY=10s"), // is ready 10 seconds after its start
 	}
 	if s.Agent != "" {
-		list = append(list, Recipe{Name: "everynode-agent", Tag: "dev", Program: s.Agent, Entrypoint: []string{"/everynode-agent"}})
+		list = append(list, Recipe{Name: "everynode-agent", Tag: s.AgentTag, Program: s.Agent, Entrypoint: []string{"/everynode-agent"}})
 	}
 	return list
 }

@@ -28,7 +28,7 @@ func programs(t *testing.T) Sources {
 			t.Fatal(err)
 		}
 	}
-	return Sources{Dir: dir, Agent: filepath.Join(dir, "everynode-agent")}
+	return Sources{Dir: dir, Agent: filepath.Join(dir, "everynode-agent"), AgentTag: "dev"}
 }
 
 func make1(t *testing.T, r Recipe) *Image {

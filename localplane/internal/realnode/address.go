@@ -3,8 +3,11 @@
 package realnode
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 )
@@ -18,6 +21,8 @@ const (
 	RegistryPort = 5000
 	// RegistryHost is how images name the registry.
 	RegistryHost = "registry.local"
+	// RegistryUser is who may push to the registry.
+	RegistryUser = "localplane"
 	// NodeRange holds the addresses of all nodes, and GatewayAddress.
 	NodeRange = "10.77.0.0/24"
 	// PodRange holds the pod addresses of all nodes.
@@ -34,6 +39,17 @@ const (
 	nodeBits     = 24
 	addressBits  = 32
 )
+
+// Tag is a tag for the image of a program, which is another one for each program.
+func Tag(program string) (string, error) {
+	raw, err := os.ReadFile(program)
+	if err != nil {
+		return "", fmt.Errorf("choosing a tag for an image: %w", err)
+	}
+	sum := sha256.Sum256(raw)
+	const enough = 6
+	return hex.EncodeToString(sum[:enough]), nil
+}
 
 // Name is the name of real node n, counted from 1: as a node of the cluster, as a host, and of its link.
 func Name(n int) string { return namePrefix + strconv.Itoa(n) }

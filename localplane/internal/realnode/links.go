@@ -122,14 +122,14 @@ func (n *namespace) close() {
 // isJoined tells whether the node's interface and the network's are the two ends of one link.
 func isJoined(network, machine *namespace, n int) (bool, error) {
 	there, err := network.LinkByName(Name(n))
-	if isMissing(err) {
+	if IsUnplugged(err) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
 	here, err := machine.LinkByName(nodeLink)
-	if isMissing(err) {
+	if IsUnplugged(err) {
 		return false, nil
 	}
 	if err != nil {
@@ -139,7 +139,8 @@ func isJoined(network, machine *namespace, n int) (bool, error) {
 	return there.Attrs().ParentIndex == here.Attrs().Index && here.Attrs().ParentIndex == there.Attrs().Index, nil
 }
 
-func isMissing(err error) bool {
+// IsUnplugged is whether an error of a node's link is that there is none, or no bridge for it: one of the two has only just begun.
+func IsUnplugged(err error) bool {
 	var missing netlink.LinkNotFoundError
 	return errors.As(err, &missing)
 }
@@ -171,14 +172,14 @@ func join(network, machine *namespace, n int) error {
 // remove removes an interface. One that is not there, or goes in this moment with its namespace, is no error.
 func (n *namespace) remove(name string) error {
 	link, err := n.LinkByName(name)
-	if isMissing(err) {
+	if IsUnplugged(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	if err := n.LinkDel(link); err != nil {
-		if _, again := n.LinkByName(name); !isMissing(again) {
+		if _, again := n.LinkByName(name); !IsUnplugged(again) {
 			return fmt.Errorf("removing the interface %s: %w", name, err)
 		}
 	}

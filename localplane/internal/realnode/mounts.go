@@ -37,6 +37,17 @@ func diskMounts() []diskMount {
 	}
 }
 
+// Covers finds the directory, if any, that a node has a disk of its own over although path is below it: what is there cannot be seen in
+// the node.
+func Covers(path string) (string, bool) {
+	for _, m := range diskMounts() {
+		if strings.HasPrefix(path+"/", m.target+"/") {
+			return m.target, true
+		}
+	}
+	return "", false
+}
+
 // masks are settings of the whole machine that the kubelet would change, with the values that it wants: it finds them
 // set already, in files of the node.
 func masks() map[string]string {

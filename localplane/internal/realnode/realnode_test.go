@@ -84,7 +84,7 @@ func TestNodesTalkUntilTheyAreCutOrLosePower(t *testing.T) {
 	p.await(nil, "the server's end", server.Ended)
 	p.await(nil, "the end of the link", func() bool {
 		_, err := p.links().Up(2)
-		return isMissing(err)
+		return IsUnplugged(err)
 	})
 	two = p.startNode(2)
 	p.serveIn(two.PID, Address(2))

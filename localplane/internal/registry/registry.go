@@ -9,6 +9,7 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -39,6 +40,8 @@ type Options struct {
 	Latency time.Duration
 	// Images are what the images that come with a plane are made from; without Dir there are none.
 	Images images.Sources
+	// Password is that of User.
+	Password string
 	// ReadyFile gets this process's pid when the registry answers; empty tells nobody.
 	ReadyFile string
 }
@@ -48,6 +51,9 @@ const LatencyPath = "/_localplane/latency"
 
 // Run answers until ctx ends.
 func Run(ctx context.Context, o Options) error {
+	if o.Password == "" {
+		return errors.New("the registry needs a password: without one everybody on this machine could decide what nodes run")
+	}
 	if o.Latency < 0 {
 		return fmt.Errorf("the registry's latency is %s: give 0 or a time such as 2s", o.Latency)
 	}
@@ -77,6 +83,7 @@ func Run(ctx context.Context, o Options) error {
 // server is the registry with its log and its slow line.
 type server struct {
 	registry http.Handler
+	password string
 	blobs    *blobs
 	log      *accessLog
 	latency  atomic.Int64 // a time.Duration
@@ -109,20 +116,25 @@ func newServer(ctx context.Context, o Options) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{registry: manifests, blobs: disk, log: lines}
+	s := &server{registry: manifests, password: o.Password, blobs: disk, log: lines}
 	s.latency.Store(int64(o.Latency))
 	return s, nil
 }
 
 // ServeHTTP implements http.Handler.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == LatencyPath {
-		s.changeLatency(w, r)
-		return
-	}
 	begin := time.Now()
 	seen := &observed{ResponseWriter: w, status: http.StatusOK}
-	defer func() { s.log.write(entry(r, begin, seen)) }()
+	if r.URL.Path != LatencyPath {
+		defer func() { s.log.write(entry(r, begin, seen)) }()
+	}
+	if !s.allowed(seen, r) {
+		return
+	}
+	if r.URL.Path == LatencyPath {
+		s.changeLatency(seen, r)
+		return
+	}
 	kind, _, reference := what(r.URL.Path)
 	if kind != Blob || r.Method != http.MethodGet {
 		s.registry.ServeHTTP(seen, r)

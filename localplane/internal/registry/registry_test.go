@@ -35,9 +35,10 @@ func options(t *testing.T) Options {
 	t.Helper()
 	dir := t.TempDir()
 	o := Options{
-		Dir:    filepath.Join(dir, "registry"),
-		Log:    filepath.Join(dir, "requests.log"),
-		Images: images.Sources{Dir: filepath.Join(dir, "images"), Agent: filepath.Join(dir, "images", "everynode-agent")},
+		Dir:      filepath.Join(dir, "registry"),
+		Log:      filepath.Join(dir, "requests.log"),
+		Password: "secret",
+		Images:   images.Sources{Dir: filepath.Join(dir, "images"), Agent: filepath.Join(dir, "images", "everynode-agent"), AgentTag: "dev"},
 	}
 	if err := os.Mkdir(o.Images.Dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -82,6 +83,9 @@ func (c client) do(method, path, mediaType string, body []byte) (status int, raw
 	}
 	if mediaType != "" {
 		r.Header.Set("Content-Type", mediaType)
+	}
+	if method != http.MethodGet { // to pull nobody needs a password
+		r.SetBasicAuth(User, c.o.Password)
 	}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -364,7 +368,7 @@ func TestTheRestOfABlob(t *testing.T) {
 func TestEachRequestIsALine(t *testing.T) {
 	o := options(t)
 	c, _ := start(t, o)
-	c.get("/v2/")
+	c.do(http.MethodGet, "/v2/", "", nil)
 	c.push("team/web", "v1", "content")
 	c.pull("team/web", "v1")
 	c.do(http.MethodHead, "/v2/team/web/manifests/v1", "", nil)
@@ -373,7 +377,7 @@ func TestEachRequestIsALine(t *testing.T) {
 	config := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte("{}")))
 	layer := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte("content")))
 	want := []string{
-		"GET other   200",
+		"GET other   401",
 		"POST upload team/web  201", "POST upload team/web  201", "PUT manifest team/web v1 201",
 		"GET manifest team/web v1 200", "GET blob team/web " + layer + " 200", "GET blob team/web " + config + " 200",
 		"HEAD manifest team/web v1 200", "GET manifest team/web v2 404", "GET tag team/web list 200",

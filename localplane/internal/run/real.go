@@ -5,6 +5,7 @@ package run
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -58,11 +59,21 @@ func newGatewayCommand() *cobra.Command {
 
 func newRegistryCommand() *cobra.Command {
 	var o registry.Options
-	cmd := newComponent(component.Registry, func(cmd *cobra.Command) error { return registry.Run(cmd.Context(), o) })
+	var passwordFile string
+	cmd := newComponent(component.Registry, func(cmd *cobra.Command) error {
+		password, err := os.ReadFile(passwordFile)
+		if err != nil {
+			return fmt.Errorf("reading the registry's password: %w", err)
+		}
+		o.Password = strings.TrimSpace(string(password))
+		return registry.Run(cmd.Context(), o)
+	})
 	fs := cmd.Flags()
 	fs.StringVar(&o.Listen, "listen", "", "address to serve at")
 	fs.StringVar(&o.Dir, "dir", "", "directory of the images that were pushed")
+	fs.StringVar(&passwordFile, "password-file", "", "file with the password of those who push")
 	fs.StringVar(&o.Images.Dir, "images", "", "directory of the programs that the images are built from")
+	fs.StringVar(&o.Images.AgentTag, "agent-tag", "dev", "tag of the agent's image")
 	fs.StringVar(&o.Images.Agent, "agent", "", "program of the agent, for an image of its own")
 	fs.StringVar(&o.Log, "log", "", "file that gets a line for each request")
 	fs.DurationVar(&o.Latency, "latency", 0, "how long each blob takes")
