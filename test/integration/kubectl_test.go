@@ -148,11 +148,15 @@ func orphanAndAdopt(t *testing.T, s *harness.Space, spelling string) {
 	if now := names(s.View()); fmt.Sprint(now) != fmt.Sprint(history) {
 		t.Errorf("history before %v, after %v", history, now)
 	}
-	for _, revision := range s.View().Revisions() {
-		if owner := metav1.GetControllerOf(revision); owner == nil || owner.UID != again.UID {
-			t.Errorf("revision %s is not adopted", revision.Name)
+	// The watch of revisions may be behind that of sets.
+	s.Wait("the history is the new set's", func(v harness.View) error {
+		for _, revision := range v.Revisions() {
+			if owner := metav1.GetControllerOf(revision); owner == nil || owner.UID != again.UID {
+				return fmt.Errorf("revision %s is not adopted", revision.Name)
+			}
 		}
-	}
+		return nil
+	})
 	s.Kubectl("delete", "daemonset", "ds")
 	s.Wait("everything is collected", harness.NoPods, noRevisions)
 }
