@@ -65,13 +65,21 @@ func (id Identity) Alive() bool {
 	return err == nil && s.startTicks == id.StartTicks && s.state != 'Z' && s.state != 'X'
 }
 
-// Kill ends this very process with SIGKILL and waits until it is gone. It never touches another one.
-func (id Identity) Kill(timeout time.Duration) error {
+// End sends SIGKILL to this very process, if it runs, and does not wait. It never touches another one.
+func (id Identity) End() error {
 	if !id.Alive() {
 		return nil
 	}
 	if err := syscall.Kill(id.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("ending process %d: %w", id.PID, err)
+	}
+	return nil
+}
+
+// Kill ends this very process with SIGKILL and waits until it is gone.
+func (id Identity) Kill(timeout time.Duration) error {
+	if err := id.End(); err != nil {
+		return err
 	}
 	deadline := time.NewTimer(timeout)
 	defer deadline.Stop()
@@ -81,10 +89,16 @@ func (id Identity) Kill(timeout time.Duration) error {
 		select {
 		case <-look.C:
 		case <-deadline.C:
-			return fmt.Errorf("process %d still runs %s after SIGKILL", id.PID, timeout)
+			return id.lingers(timeout)
 		}
 	}
 	return nil
+}
+
+// lingers is the error about a process that does not end although it has to. The first process of a PID namespace waits for the parents of
+// all others to take notice of their end, and one parent may be outside and stopped.
+func (id Identity) lingers(since time.Duration) error {
+	return fmt.Errorf("process %d still runs %s after SIGKILL: if a `localplane node exec` was stopped (Ctrl-Z), go on with it (`fg`) or end it with `kill -9`", id.PID, since)
 }
 
 // ReadUsage returns what the process with this pid has used so far.

@@ -187,11 +187,22 @@ func (p *Process) Stop(grace time.Duration) error {
 	}
 }
 
-// Kill ends the process group with SIGKILL and waits for the process.
-func (p *Process) Kill() error {
+// killTimeout is for the end of a process that cannot refuse it, and of all others in its namespaces.
+const killTimeout = 10 * time.Second
+
+// Kill ends the process group with SIGKILL and waits for the process, but not forever.
+func (p *Process) Kill() error { return p.kill(killTimeout) }
+
+func (p *Process) kill(timeout time.Duration) error {
 	if err := p.Signal(syscall.SIGKILL); err != nil {
 		return err
 	}
-	<-p.done
-	return nil
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return nil
+	case <-timer.C:
+		return p.lingers(timeout)
+	}
 }

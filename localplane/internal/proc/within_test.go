@@ -63,6 +63,32 @@ func TestWithinIsThereAndNobodyElseIs(t *testing.T) {
 	}
 }
 
+// TestKillOfWhatWaitsForAZombie starts a process in a PID namespace from outside and does not take notice of its end, like a program
+// that was stopped: until it does, the first process of the namespace cannot end.
+func TestKillOfWhatWaitsForAZombie(t *testing.T) {
+	first := startElsewhere(t)
+	inside := exec.Command("/bin/sleep", "60")
+	if err := Within(first.PID, inside.Start); err != nil {
+		t.Fatal(err)
+	}
+	err := first.kill(10 * time.Millisecond)
+	if first.Ended() {
+		t.Error("the first process has ended")
+	}
+	if err == nil || !strings.Contains(err.Error(), "`fg`") || !strings.Contains(err.Error(), fmt.Sprint(first.PID)) {
+		t.Errorf("error %v", err)
+	}
+	if err := first.Identity.Kill(10 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "`fg`") {
+		t.Errorf("when another run ends it: error %v", err)
+	}
+	if err := inside.Wait(); err == nil {
+		t.Error("the process inside was not killed")
+	}
+	if err := first.Kill(); err != nil {
+		t.Errorf("after the process inside was buried: %v", err)
+	}
+}
+
 func TestWhatIsOpenedWithinStaysThere(t *testing.T) {
 	p := startElsewhere(t)
 	// Such an address is known in one network namespace alone.
