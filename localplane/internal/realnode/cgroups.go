@@ -21,6 +21,8 @@ const (
 	cgroupFS = "/sys/fs/cgroup"
 	// procsFile lists the processes of a cgroup.
 	procsFile = "cgroup.procs"
+	// subtreeFile lists the controllers that the children of a version 2 cgroup have.
+	subtreeFile = "cgroup.subtree_control"
 	// removeTimeout is for processes that have been killed and still have to go.
 	removeTimeout = 10 * time.Second
 	removeLook    = 20 * time.Millisecond
@@ -47,7 +49,7 @@ func (c Cgroups) Create(n int) error {
 	if err != nil {
 		return err
 	}
-	if err := h.remove(c.Path(n)); err != nil {
+	if err := h.removeInTime(c.Path(n)); err != nil {
 		return fmt.Errorf("removing the cgroups of the last life of %s: %w", Name(n), err)
 	}
 	for _, root := range h.roots {
@@ -73,7 +75,7 @@ func (c Cgroups) Remove() error {
 	if err != nil {
 		return err
 	}
-	if err := h.remove("/" + c.top()); err != nil {
+	if err := h.removeInTime("/" + c.top()); err != nil {
 		return fmt.Errorf("removing the plane's cgroups: %w", err)
 	}
 	return nil
@@ -90,13 +92,20 @@ type hierarchies struct {
 	controllers []string
 }
 
-// remove ends what runs in a cgroup and removes it, in all hierarchies.
-func (h hierarchies) remove(path string) error {
+// remove ends what runs in a cgroup and removes it, in all hierarchies. When it is late each is tried once more, and not waited for.
+func (h hierarchies) remove(path string, late <-chan struct{}) error {
 	var errs []error
 	for _, root := range slices.Concat(h.roots, h.beside) {
-		errs = append(errs, removeTree(filepath.Join(root, path)))
+		errs = append(errs, removeTree(filepath.Join(root, path), late))
 	}
 	return errors.Join(errs...)
+}
+
+// removeInTime waits for the processes of all hierarchies together no longer than removeTimeout.
+func (h hierarchies) removeInTime(path string) error {
+	late := make(chan struct{})
+	defer time.AfterFunc(removeTimeout, func() { close(late) }).Stop()
+	return h.remove(path, late)
 }
 
 func readHierarchies() (hierarchies, error) {
@@ -151,18 +160,15 @@ func parseHierarchies(mountinfo string) hierarchies {
 func unifiedControllers() []string { return []string{"cpu", "cpuset", "memory", "pids", "hugetlb"} }
 
 // delegate lets the children of a version 2 cgroup have those controllers of its own that the kubelet needs. For the
-// topmost cgroup that lasts, but it changes nothing for the processes that run there.
+// topmost cgroup that lasts, because nobody can tell who else counts on it by the time that a plane ends. It changes
+// nothing for the processes that run there.
 func delegate(dir string) error {
-	has, err1 := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
-	passesOn, err2 := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
-	if err := errors.Join(err1, err2); err != nil {
-		return fmt.Errorf("reading the controllers of the cgroup %s: %w", dir, err)
+	names, err := undelegated(dir)
+	if err != nil {
+		return err
 	}
-	for _, controller := range strings.Fields(string(has)) {
-		if !slices.Contains(unifiedControllers(), controller) || slices.Contains(strings.Fields(string(passesOn)), controller) {
-			continue
-		}
-		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0o600); err != nil {
+	for _, controller := range names {
+		if err := os.WriteFile(filepath.Join(dir, subtreeFile), []byte("+"+controller), 0o600); err != nil {
 			return fmt.Errorf("letting the children of the cgroup %s have the controller %s (in a container, move its processes into a child cgroup first): %w",
 				dir, controller, err)
 		}
@@ -170,10 +176,38 @@ func delegate(dir string) error {
 	return nil
 }
 
+// undelegated are the controllers that delegate has to hand down.
+func undelegated(dir string) ([]string, error) {
+	has, err1 := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+	passesOn, err2 := os.ReadFile(filepath.Join(dir, subtreeFile))
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, fmt.Errorf("reading the controllers of the cgroup %s: %w", dir, err)
+	}
+	var names []string
+	for _, controller := range strings.Fields(string(has)) {
+		if slices.Contains(unifiedControllers(), controller) && !slices.Contains(strings.Fields(string(passesOn)), controller) {
+			names = append(names, controller)
+		}
+	}
+	return names, nil
+}
+
+// couldDelegate tells whether delegate would work, and changes nothing. Only the topmost cgroup of a machine hands
+// controllers down while processes run in it: it is the one without a type.
+func couldDelegate(dir string) error {
+	names, err := undelegated(dir)
+	if err != nil || len(names) == 0 || !exists(filepath.Join(dir, "cgroup.type")) {
+		return err
+	}
+	pids, err := readProcesses(dir)
+	if err == nil && len(pids) > 0 {
+		err = fmt.Errorf("processes run in the cgroup %s itself, so its children cannot have %s: move those into a child cgroup", dir, strings.Join(names, ", "))
+	}
+	return err
+}
+
 // removeTree ends the processes of a cgroup and all below it, and removes it.
-func removeTree(top string) error {
-	timeout := time.NewTimer(removeTimeout)
-	defer timeout.Stop()
+func removeTree(top string, late <-chan struct{}) error {
 	look := time.NewTicker(removeLook)
 	defer look.Stop()
 	for {
@@ -183,7 +217,7 @@ func removeTree(top string) error {
 		}
 		select {
 		case <-look.C:
-		case <-timeout.C:
+		case <-late:
 			return err
 		}
 	}
@@ -239,7 +273,11 @@ func endProcesses(dir string) error {
 		if now, err := readProcesses(dir); err != nil || !slices.Contains(now, pid) {
 			continue
 		}
-		errs = append(errs, id.Kill(removeTimeout))
+		if err := id.End(); err != nil {
+			errs = append(errs, err)
+		} else if id.Alive() {
+			errs = append(errs, fmt.Errorf("process %d in %s still runs after SIGKILL", pid, dir))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -231,3 +231,81 @@ func TestDelegate(t *testing.T) {
 		t.Error("a directory that is no cgroup")
 	}
 }
+
+// TestCheckOnlyReadsWhatIsHandedDown uses plain files in place of a version 2 cgroup.
+func TestCheckOnlyReadsWhatIsHandedDown(t *testing.T) {
+	const some, all = "memory", "cpu memory"
+	for name, tc := range map[string]struct {
+		passesOn, procs string
+		topmost, wants  bool
+	}{
+		"the topmost cgroup of a machine": {some, "1\n2\n", true, true},
+		"a container's with processes":    {some, "1\n", false, false},
+		"a container's without":           {some, "", false, true},
+		"nothing is to be done":           {all, "1\n", false, true},
+	} {
+		dir := t.TempDir()
+		files := map[string]string{"cgroup.controllers": all + " rdma", subtreeFile: tc.passesOn, procsFile: tc.procs}
+		if !tc.topmost {
+			files["cgroup.type"] = "domain"
+		}
+		for name, content := range files {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := hierarchies{roots: []string{dir}, unified: true}.tryOut()
+		if (err == nil) != tc.wants {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err != nil && (!strings.Contains(err.Error(), "cannot have cpu: move those") || !strings.Contains(err.Error(), dir)) {
+			t.Errorf("%s: no remedy in %v", name, err)
+		}
+		if got, err := os.ReadFile(filepath.Join(dir, subtreeFile)); err != nil || string(got) != tc.passesOn {
+			t.Errorf("%s: the check wrote %q (%v)", name, got, err)
+		}
+		if exists(filepath.Join(dir, checkName)) {
+			t.Errorf("%s: the check left its cgroup", name)
+		}
+	}
+}
+
+func TestCheckRemovesTheCgroupOfOneThatWasKilled(t *testing.T) {
+	dir, gone := t.TempDir(), filepath.Join(t.TempDir(), "gone")
+	left := filepath.Join(dir, checkName)
+	if err := os.Mkdir(left, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := (hierarchies{roots: []string{dir}}).tryOut(); err != nil || exists(left) {
+		t.Errorf("it is there: %v, error %v", exists(left), err)
+	}
+	if err := (hierarchies{roots: []string{dir, gone}}).tryOut(); err == nil || !strings.Contains(err.Error(), gone) {
+		t.Errorf("a hierarchy that cannot be written to: %v", err)
+	}
+}
+
+// What cannot be removed is waited for once, and not once more in each hierarchy: when it is late each is only tried.
+func TestHierarchiesAreRemovedInOneTime(t *testing.T) {
+	h := hierarchies{}
+	for range 3 {
+		root := t.TempDir()
+		h.roots = append(h.roots, root)
+		if err := os.MkdirAll(filepath.Join(root, "plane/pod"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	busy := filepath.Join(h.roots[1], "plane/pod/file")
+	if err := os.WriteFile(busy, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	late := make(chan struct{})
+	close(late)
+	if err := h.remove("/plane", late); err == nil || !strings.Contains(err.Error(), filepath.Dir(busy)) {
+		t.Errorf("error %v", err)
+	}
+	for i, root := range h.roots {
+		if left := exists(filepath.Join(root, "plane")); left != (i == 1) {
+			t.Errorf("hierarchy %d: left behind %v", i, left)
+		}
+	}
+}

@@ -8,5 +8,8 @@
 // says beforehand whether all of this can work here.
 //
 // The rule: the machine stays as it was. Whatever a node mounts, sets or starts hangs on its namespaces and ends with its
-// first process, however that one ends. Only the directories of the cgroups outlive it; Cgroups removes them.
+// first process, however that one ends. Only the directories of the cgroups outlive it; Cgroups removes them. One thing
+// stays: where cgroups are of version 2, Cgroups.Create lets the children of the topmost one have the controllers that
+// the kubelet needs (cgroup.subtree_control), and nobody takes them back, because others may count on them by then.
+// Check changes nothing; what it makes to try things out it removes.
 package realnode

@@ -5,6 +5,7 @@ package realnode
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -117,15 +118,19 @@ func tryNft(nft string) error {
 	return nil
 }
 
+// checkName is that of what a check makes for a moment. It is always the same, so that the next check removes what one that
+// was killed has left.
+const checkName = "localplane-check"
+
 // tryOverlay mounts an overlay of directories on the home's file system. The mount goes with this thread's namespace.
 func tryOverlay(home string) (bool, error) {
-	dir, err := os.MkdirTemp(existing(home), ".localplane-check-")
-	if err != nil {
+	dir := filepath.Join(existing(home), "."+checkName)
+	path := func(name string) string { return filepath.Join(dir, name) }
+	defer os.RemoveAll(dir)
+	if err := os.RemoveAll(dir); err != nil { // of a check that was killed
 		return false, fmt.Errorf("choose a home that can be written to (%w)", err)
 	}
-	defer os.RemoveAll(dir)
-	path := func(name string) string { return filepath.Join(dir, name) }
-	for _, name := range []string{"lower", "upper", "work", "merged"} {
+	for _, name := range []string{"", "lower", "upper", "work", "merged"} {
 		if err := os.Mkdir(path(name), 0o700); err != nil {
 			return false, fmt.Errorf("choose a home that can be written to (%w)", err)
 		}
@@ -203,6 +208,25 @@ func tooOld(release string) bool {
 	return major < 5 || (major == 5 && minor < 13)
 }
 
+// tryOut makes a cgroup in each hierarchy and removes it. That it is there already does no harm: somebody else tries the same now, or
+// was killed while doing so.
+func (h hierarchies) tryOut() error {
+	var errs []error
+	for _, root := range h.roots {
+		dir := filepath.Join(root, checkName)
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			errs = append(errs, err)
+		}
+		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+		if h.unified {
+			errs = append(errs, couldDelegate(root))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // checkCgroups looks for the controllers that the kubelet insists on and tries to make a cgroup.
 func checkCgroups(missing *MissingError) {
 	h, err := readHierarchies()
@@ -219,8 +243,7 @@ func checkCgroups(missing *MissingError) {
 			missing.add("the cgroup controller "+name, "mount it (version 1) or let it be delegated to this cgroup (version 2), and boot without cgroup_disable="+name)
 		}
 	}
-	test := Cgroups{ID: fmt.Sprintf("check-%d", os.Getpid())}
-	if err := errors.Join(test.Create(1), test.Remove()); err != nil {
+	if err := h.tryOut(); err != nil {
 		missing.add("cgroups that can be written to", fmt.Sprintf("in a container, start it with --privileged --cgroupns=host (%v)", err))
 	}
 }

@@ -269,6 +269,15 @@ func (p *plane) shell(n int, script string) string {
 type machine struct {
 	mounts, hostname, links string
 	sysctls                 map[string]string
+	// opt is whether there is the directory that a containerd makes unless it is told not to.
+	opt bool
+}
+
+// kubeletSysctls are what a kubelet sets on a machine (setupKernelTunables in pkg/kubelet/cm), whatever nodes have over it.
+func kubeletSysctls() []string {
+	return []string{
+		"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
+	}
 }
 
 func lookAtMachine(t *testing.T) machine {
@@ -280,12 +289,14 @@ func lookAtMachine(t *testing.T) machine {
 		}
 		return string(raw)
 	}
-	m := machine{mounts: read("/proc/self/mountinfo"), hostname: read("/proc/sys/kernel/hostname"), sysctls: map[string]string{}}
-	for name := range masks() {
-		m.sysctls[name] = read("/proc/sys/" + name)
+	m := machine{mounts: read("/proc/self/mountinfo"), hostname: read("/proc/sys/kernel/hostname"), sysctls: map[string]string{}, opt: exists("/opt/containerd")}
+	for _, name := range append(kubeletSysctls(), "net/ipv4/ip_forward", "net/ipv4/conf/all/send_redirects") {
+		if path := filepath.Join("/proc/sys", name); exists(path) {
+			m.sysctls[name] = read(path)
+		}
 	}
-	for _, name := range []string{"net/ipv4/ip_forward", "net/ipv4/conf/all/send_redirects"} {
-		m.sysctls[name] = read("/proc/sys/" + name)
+	if len(m.sysctls) == 0 {
+		t.Fatal("no setting of the machine was found")
 	}
 	links, err := net.Interfaces()
 	if err != nil {
