@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -37,6 +38,10 @@ type Command struct {
 // A process inside another PID namespace keeps the promise by another way: the kernel ends it together with the first
 // process of that namespace, which this Spawner has started with the flag CLONE_NEWPID, and which has the promise itself.
 type Spawner struct {
+	// KillTimeout is how long Kill waits for the end of a process, and of all others in its namespaces. It is set before the
+	// first start.
+	KillTimeout time.Duration
+
 	requests chan spawnRequest
 	// dir is the working directory of every process. The forking thread loses its own by visiting a mount namespace.
 	dir string
@@ -54,7 +59,7 @@ func NewSpawner() *Spawner {
 	if err != nil {
 		dir = "/" // the directory was removed; nothing can be found in it anyway
 	}
-	s := &Spawner{requests: make(chan spawnRequest), dir: dir}
+	s := &Spawner{KillTimeout: killTimeout, requests: make(chan spawnRequest), dir: dir}
 	go OwnThread(s.run)
 	return s
 }
@@ -125,7 +130,7 @@ func (s *Spawner) Start(c Command) (*Process, error) {
 		_ = cmd.Wait()
 		return nil, err
 	}
-	p := &Process{Identity: id, done: make(chan struct{})}
+	p := &Process{Identity: id, killTimeout: s.KillTimeout, done: make(chan struct{})}
 	go func() {
 		p.err = cmd.Wait()
 		close(p.done)
@@ -136,8 +141,11 @@ func (s *Spawner) Start(c Command) (*Process, error) {
 // Process is a started process.
 type Process struct {
 	Identity
-	done chan struct{}
-	err  error
+	killTimeout time.Duration
+	// lingering is whether it was killed and had not ended in that time.
+	lingering atomic.Bool
+	done      chan struct{}
+	err       error
 }
 
 // Done is closed when the process has ended and was reaped.
@@ -187,22 +195,29 @@ func (p *Process) Stop(grace time.Duration) error {
 	}
 }
 
-// killTimeout is for the end of a process that cannot refuse it, and of all others in its namespaces.
+// killTimeout is generous: nothing can refuse to end.
 const killTimeout = 10 * time.Second
 
 // Kill ends the process group with SIGKILL and waits for the process, but not forever.
-func (p *Process) Kill() error { return p.kill(killTimeout) }
-
-func (p *Process) kill(timeout time.Duration) error {
+func (p *Process) Kill() error {
 	if err := p.Signal(syscall.SIGKILL); err != nil {
 		return err
 	}
-	timer := time.NewTimer(timeout)
+	timer := time.NewTimer(p.killTimeout)
 	defer timer.Stop()
 	select {
 	case <-p.done:
 		return nil
 	case <-timer.C:
-		return p.lingers(timeout)
+		p.lingering.Store(true)
+		return p.Lingers()
 	}
+}
+
+// Lingers is an error while a process still runs that Kill could not wait for.
+func (p *Process) Lingers() error {
+	if !p.lingering.Load() || p.Ended() {
+		return nil
+	}
+	return p.lingers(p.killTimeout)
 }

@@ -71,7 +71,11 @@ func TestKillOfWhatWaitsForAZombie(t *testing.T) {
 	if err := Within(first.PID, inside.Start); err != nil {
 		t.Fatal(err)
 	}
-	err := first.kill(10 * time.Millisecond)
+	if err := first.Lingers(); err != nil {
+		t.Errorf("before anybody has killed it: %v", err)
+	}
+	first.killTimeout = 10 * time.Millisecond
+	err := first.Kill()
 	if first.Ended() {
 		t.Error("the first process has ended")
 	}
@@ -81,11 +85,15 @@ func TestKillOfWhatWaitsForAZombie(t *testing.T) {
 	if err := first.Identity.Kill(10 * time.Millisecond); err == nil || !strings.Contains(err.Error(), "`fg`") {
 		t.Errorf("when another run ends it: error %v", err)
 	}
+	if first.Lingers() == nil {
+		t.Error("nothing is told of the process that still runs")
+	}
 	if err := inside.Wait(); err == nil {
 		t.Error("the process inside was not killed")
 	}
-	if err := first.Kill(); err != nil {
-		t.Errorf("after the process inside was buried: %v", err)
+	waitFor(t, first.Done(), "the first process did not end after the one inside was buried")
+	if err := errors.Join(first.Kill(), first.Lingers()); err != nil {
+		t.Errorf("after its end: %v", err)
 	}
 }
 

@@ -35,8 +35,9 @@ type Supervisor struct {
 	stateMu sync.Mutex
 	state   home.State
 
-	// watches are the goroutines that wait for the end of a process.
+	// watches are the goroutines that wait for the end of a process, until stopped is closed.
 	watches sync.WaitGroup
+	stopped chan struct{}
 
 	stopOnce sync.Once
 	stopErr  error
@@ -45,7 +46,7 @@ type Supervisor struct {
 // New makes the supervisor of the components. Nothing runs yet. State is what the home remembers.
 func New(h home.Home, state home.State, components []component.Component, progress func(string, ...any)) *Supervisor {
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Supervisor{home: h, spawner: proc.NewSpawner(), progress: progress, ctx: ctx, cancel: cancel, state: state}
+	s := &Supervisor{home: h, spawner: proc.NewSpawner(), progress: progress, ctx: ctx, cancel: cancel, stopped: make(chan struct{}), state: state}
 	s.state.Processes = map[string]proc.Identity{}
 	for _, c := range components {
 		s.units = append(s.units, &unit{component: c, sup: s})
@@ -175,6 +176,7 @@ func (s *Supervisor) Stop() error {
 		for tier := component.TierEverynode; tier >= component.TierStore; tier-- {
 			s.stopErr = errors.Join(s.stopErr, s.each(s.ofTier(tier), (*unit).stop))
 		}
+		close(s.stopped)
 		s.watches.Wait()
 		s.spawner.Close()
 	})

@@ -112,6 +112,9 @@ func (u *unit) launch(why cause) (p *proc.Process, fresh bool, err error) {
 		return nil, false, errStopping
 	}
 	if u.process != nil && !u.process.Ended() {
+		if err := u.process.Lingers(); err != nil {
+			return nil, false, fmt.Errorf("starting %s: it was killed, and %w", u.component.Name, err)
+		}
 		return u.process, false, nil
 	}
 	if why == unasked && (!u.wanted || !u.proven) {
@@ -225,7 +228,13 @@ func (u *unit) link(p *proc.Process) error {
 
 // watch waits for the end of a process and, if nobody asked for it, starts another one.
 func (u *unit) watch(p *proc.Process) {
-	<-p.Done()
+	select {
+	case <-p.Done():
+	case <-u.sup.stopped:
+		if !p.Ended() {
+			return // the stop has waited for it in vain, and says so; the next run finds it
+		}
+	}
 	restart, delay := u.ended(p)
 	u.sup.endInside(p)
 	if !restart {
