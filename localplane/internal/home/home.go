@@ -24,16 +24,29 @@ type Home struct {
 	root string
 }
 
-// At names the home in dir without touching it. The path is made absolute.
+// At names the home in dir without touching it. The path is made absolute and free of symbolic links: whatever way leads to
+// a directory, it is the same home.
 func At(dir string) (Home, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return Home{}, fmt.Errorf("finding directory %s: %w", dir, err)
 	}
-	return Home{root: abs}, nil
+	return Home{root: resolve(abs)}, nil
 }
 
-// Dir is the absolute path of the home.
+// resolve follows the links of a path as far as it is there.
+func resolve(path string) string {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		return target
+	}
+	parent := filepath.Dir(path)
+	if parent == path {
+		return path
+	}
+	return filepath.Join(resolve(parent), filepath.Base(path))
+}
+
+// Dir is the absolute path of the home, without symbolic links.
 func (h Home) Dir() string { return h.root }
 
 // Kubeconfig is the administrator's kubeconfig.

@@ -40,6 +40,34 @@ func TestCreateIsPrivateAndRepeatable(t *testing.T) {
 	}
 }
 
+func TestALinkLeadsToTheSameHome(t *testing.T) {
+	dir := t.TempDir()
+	at := func(path ...string) string {
+		t.Helper()
+		h, err := At(filepath.Join(append([]string{dir}, path...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h.Dir()
+	}
+	if err := os.Mkdir(filepath.Join(dir, "there"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for link, to := range map[string]string{"link": "there", "loose": "nowhere"} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, elem := range []string{"", "plane", "new/plane"} {
+		if got, want := at("link", elem), at("there", elem); got != want {
+			t.Errorf("by the link the home is %s, want %s", got, want)
+		}
+	}
+	if got, want := at("loose", "plane"), at("loose")+"/plane"; got != want || filepath.Base(at("loose")) != "loose" {
+		t.Errorf("behind a link that leads nowhere: %s, want %s", got, want)
+	}
+}
+
 func TestForeignDirectoryIsLeftAlone(t *testing.T) {
 	h := newHome(t)
 	if err := os.MkdirAll(h.Etcd(), 0o755); err != nil {
