@@ -193,13 +193,16 @@ func registry(in Inputs) Component {
 func nodeInit(in Inputs, n int) Component {
 	name := realnode.Name(n)
 	ready := in.Home.ReadyFile(name)
-	c := kubernetes(in, NodeInit, TierStore, []string{
+	args := []string{
 		"--name=" + name,
 		"--root=" + in.Home.RealNode(name),
 		"--ready-file=" + ready,
-		// What the node's programs read, wherever that may be.
-		"--keep=" + in.Home.Dir(),
-	})
+	}
+	// What the node's programs read and where they are themselves, wherever that may be.
+	for _, dir := range append(in.Real.Programs.Dirs(), in.Home.Dir()) {
+		args = append(args, "--keep="+dir)
+	}
+	c := kubernetes(in, NodeInit, TierStore, args)
 	c.Name = name
 	c.Ready = Probe{File: ready}
 	c.Unshare = realnode.NodeNamespaces

@@ -34,7 +34,8 @@ func realInputs(t *testing.T) Inputs {
 	in.Real = Real{
 		Count: 2, Node: "/bin/localplane-node", Images: "/bin/images", Agent: "/bin/everynode-agent", Latency: 2 * time.Second,
 		Programs: realnode.Programs{
-			Containerd: "/opt/containerd/containerd", Runc: "/usr/sbin/runc", CNIDir: "/usr/lib/cni", ContainerdMajor: 1, Snapshotter: "native",
+			Containerd: "/opt/containerd/containerd", Runc: "/usr/sbin/runc", CNIDir: "/usr/lib/cni", Node: "/bin/localplane-node",
+			ContainerdMajor: 1, Snapshotter: "native",
 		},
 	}
 	var err error
@@ -86,7 +87,11 @@ func TestOnlyAPlaneWithRealNodesHasTheirComponents(t *testing.T) {
 }
 
 func TestComponentsOfRealNodesStartInOrder(t *testing.T) {
-	list := All(realInputs(t))
+	const count = 11 // from the tenth on numbers have two digits
+	in := realInputs(t)
+	in.Real.Count = count
+	list, parts := All(in), 0
+	nodePartOf := regexp.MustCompile(`^(real-\d+)-`)
 	for _, c := range list {
 		for _, other := range c.After {
 			if named(t, list, other).Tier > c.Tier {
@@ -103,9 +108,15 @@ func TestComponentsOfRealNodesStartInOrder(t *testing.T) {
 			t.Errorf("%s runs inside of %s, which has no namespaces of its own", c.Name, c.Inside)
 		}
 		// Nothing of a node is started on the machine itself.
-		if n, of := strings.CutPrefix(c.Name, "real-"); of && c.Inside != "real-"+n[:1] {
-			t.Errorf("%s runs inside of %q", c.Name, c.Inside)
+		if part := nodePartOf.FindStringSubmatch(c.Name); part != nil {
+			parts++
+			if c.Inside != part[1] {
+				t.Errorf("%s runs inside of %q", c.Name, c.Inside)
+			}
 		}
+	}
+	if parts != 3*count {
+		t.Errorf("%d nodes have %d parts, want 3 each", count, parts)
 	}
 	registry := named(t, list, Registry)
 	for _, want := range []string{"--images=/bin/images", "--agent=/bin/everynode-agent", "--latency=2s"} {
@@ -130,14 +141,19 @@ func TestRealNodesListenOnlyWhereThePlaneIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	addresses := regexp.MustCompile(`\b\d+\.\d+\.\d+\.\d+(/\d+)?\b`)
+	found := 0
 	for _, c := range All(in) {
 		for _, arg := range c.Args {
 			for _, address := range addresses.FindAllString(arg, -1) {
+				found++
 				if !reachable(address) && address != ServiceRange {
 					t.Errorf("%s: %s", c.Name, arg)
 				}
 			}
 		}
+	}
+	if found == 0 {
+		t.Error("no component is told an address: nothing was looked at")
 	}
 	for n := 1; n <= in.Real.Count; n++ {
 		file := func(name string) string { return in.nodeFile(realnode.Name(n), name) }
@@ -288,6 +304,17 @@ func TestWhoRealNodesAre(t *testing.T) {
 	server := certificate(read(t, in.cert(APIServerServing)))
 	if err := server.VerifyHostname(realnode.GatewayAddress); err != nil {
 		t.Errorf("nodes do not believe the API server: %v", err)
+	}
+}
+
+// A node has a /run and a /var/lib of its own, wherever its programs are.
+func TestANodeSeesItsProgramsAndThePlane(t *testing.T) {
+	in := realInputs(t)
+	args := named(t, All(in), "real-2").Args
+	for _, dir := range []string{"/opt/containerd", "/usr/sbin", "/usr/lib/cni", "/bin", in.Home.Dir()} {
+		if !slices.Contains(args, "--keep="+dir) {
+			t.Errorf("%s is not kept: %v", dir, args)
+		}
 	}
 }
 

@@ -42,6 +42,27 @@ type Programs struct {
 	Snapshotter string
 }
 
+// Dirs are the directories that have to be seen in a node for its programs to be found there. Where a link leads to a
+// program, those of both are among them.
+func (p Programs) Dirs() []string {
+	var dirs []string
+	add := func(path string, of func(string) string) {
+		if path == "" {
+			return
+		}
+		dirs = append(dirs, of(path))
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			dirs = append(dirs, of(target))
+		}
+	}
+	for _, program := range []string{p.Containerd, p.Runc, p.Nft, p.Node} {
+		add(program, filepath.Dir)
+	}
+	add(p.CNIDir, filepath.Clean)
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
+}
+
 // Missing is one thing that real nodes need, and how to get it.
 type Missing struct {
 	What, Remedy string

@@ -148,6 +148,21 @@ func TestFindingProgramsNamesWhatToInstall(t *testing.T) {
 	}
 }
 
+func TestDirsOfPrograms(t *testing.T) {
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	target := writeProgram(t, elsewhere, "containerd", "")
+	link := filepath.Join(dir, "containerd")
+	if err := os.Symlink(target, link); err != nil {
+		t.Fatal(err)
+	}
+	p := Programs{Containerd: link, Runc: "/nowhere/bin/runc", Node: filepath.Join(dir, "node"), CNIDir: "/nowhere/cni/"}
+	want := []string{dir, elsewhere, "/nowhere/bin", "/nowhere/cni"}
+	slices.Sort(want)
+	if got := p.Dirs(); !slices.Equal(got, want) {
+		t.Errorf("directories %v, want %v", got, want)
+	}
+}
+
 func writeProgram(t *testing.T, dir, name, says string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)

@@ -46,7 +46,7 @@ func play(ctx context.Context, role string, args []string) error {
 	case "network":
 		return RunNetwork(ctx, NetworkOptions{ReadyFile: args[0]})
 	case "node":
-		return RunInit(ctx, InitOptions{Name: args[0], Root: args[1], ReadyFile: args[2]})
+		return RunInit(ctx, InitOptions{Name: args[0], Root: args[1], ReadyFile: args[2], Keep: args[3:]})
 	case "serve":
 		return serve(args[0], args[1])
 	case "dial":

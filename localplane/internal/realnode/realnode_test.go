@@ -242,6 +242,22 @@ func TestDiskBelowWhatTheNodeCovers(t *testing.T) {
 	}
 }
 
+func TestWhatIsKeptIsSeenInTheNode(t *testing.T) {
+	p := newPlane(t)
+	disk, ready := p.path("disk"), p.path("ready")
+	kept := filepath.Join(runDir, fmt.Sprintf("localplane-test-%d", os.Getpid()))
+	if err := os.Mkdir(kept, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(kept) })
+	program := writeProgram(t, kept, "program", "it runs")
+	node := p.start(proc.Command{Unshare: NodeNamespaces}, "node", Name(1), disk, ready, kept, "/usr")
+	p.await(node, Name(1), func() bool { return exists(ready) })
+	if out, err := p.run(node.PID, "/bin/sh", "-c", program); err != nil || out != "it runs" {
+		t.Errorf("a program in %s: %q, %v", kept, out, err)
+	}
+}
+
 func TestFirstProcessReapsAndEndsOnRequest(t *testing.T) {
 	p := newPlane(t)
 	node := p.startNode(4)

@@ -36,7 +36,7 @@ func newNodeInitCommand() *cobra.Command {
 	fs.StringVar(&o.Name, "name", "", "the node's name")
 	fs.StringVar(&o.Root, "root", "", "directory of the node's disk")
 	fs.StringVar(&o.ReadyFile, "ready-file", "", "file that is made when the node can be used")
-	fs.StringSliceVar(&o.Keep, "keep", nil, "directories that the node sees although it has others over them")
+	fs.StringArrayVar(&o.Keep, "keep", nil, "directories that the node sees although it has others over them")
 	return cmd
 }
 
