@@ -24,6 +24,8 @@ type machine struct {
 	Mounts   string
 	Links    []string
 	Settings map[string]string
+	// Opt is whether there is the directory that a containerd makes unless it is told not to.
+	Opt bool
 }
 
 func lookAtMachine(t *testing.T) machine {
@@ -42,6 +44,8 @@ func lookAtMachine(t *testing.T) machine {
 	} {
 		m.Settings[name] = read("/proc/sys/" + name)
 	}
+	_, err := os.Stat("/opt/containerd")
+	m.Opt = err == nil
 	links, err := net.Interfaces()
 	if err != nil {
 		t.Fatal(err)
