@@ -43,9 +43,27 @@ type request struct {
 	Remote string `json:"remote"`
 }
 
-// content is whether a part of an image was fetched.
+// content is whether a part of an image was fetched, as a whole or, as who goes on with a download asks for it, from some byte on.
 func (r request) content() bool {
-	return r.Kind == "blob" && r.Method == http.MethodGet && r.Status == http.StatusOK
+	return r.Kind == "blob" && r.Method == http.MethodGet && (r.Status == http.StatusOK || r.Status == http.StatusPartialContent)
+}
+
+// TestContent: what counts as fetched.
+func TestContent(t *testing.T) {
+	for _, c := range []struct {
+		request request
+		fetched bool
+	}{
+		{request{Method: http.MethodGet, Kind: "blob", Status: http.StatusOK}, true},
+		{request{Method: http.MethodGet, Kind: "blob", Status: http.StatusPartialContent}, true},
+		{request{Method: http.MethodHead, Kind: "blob", Status: http.StatusOK}, false},
+		{request{Method: http.MethodGet, Kind: "blob", Status: http.StatusNotFound}, false},
+		{request{Method: http.MethodGet, Kind: "manifest", Status: http.StatusOK}, false},
+	} {
+		if got := c.request.content(); got != c.fetched {
+			t.Errorf("%+v counts as fetched: %t", c.request, got)
+		}
+	}
 }
 
 // requests are those that nodes made so far, without those of this machine.
