@@ -38,7 +38,16 @@ func (s *stage) ran(container string, versions ...string) {
 
 func (s *stage) ranOn(node, container string, versions ...string) {
 	s.t.Helper()
-	want := history{container: container, versions: versions, samePod: s.kind.inPlace}
+	want := history{container: container, versions: versions, pods: len(versions)}
+	if s.kind.inPlace {
+		want.pods = 1
+	}
+	s.judge(node, want)
+}
+
+// judge fails unless the journal of a node shows that history.
+func (s *stage) judge(node string, want history) {
+	s.t.Helper()
 	events := s.journal(node)
 	if err := want.judge(events); err != nil {
 		s.t.Errorf("the journal of node %s: %v:\n%s", node, err, list(events))
@@ -58,8 +67,8 @@ type history struct {
 	container string
 	// versions are those that were started, each once and in that order.
 	versions []string
-	// samePod is whether all ran in one pod; else each did in a pod of its own.
-	samePod bool
+	// pods is in how many pods they ran.
+	pods int
 }
 
 func (h history) judge(events []testapp.Event) error {
@@ -79,12 +88,8 @@ func (h history) judge(events []testapp.Event) error {
 	if strings.Join(started, " ") != strings.Join(h.versions, " ") {
 		return fmt.Errorf("%s was started as %v, want %v", h.container, started, h.versions)
 	}
-	want := len(h.versions)
-	if h.samePod {
-		want = 1
-	}
-	if len(pods) != want {
-		return fmt.Errorf("%s ran in %d pods, want %d", h.container, len(pods), want)
+	if len(pods) != h.pods {
+		return fmt.Errorf("%s ran in %d pods, want %d", h.container, len(pods), h.pods)
 	}
 	return nil
 }
@@ -119,16 +124,16 @@ func TestHistory(t *testing.T) {
 		events  []testapp.Event
 		refused bool
 	}{
-		"recreated":           {history{"app", []string{"v1", "v2"}, false}, recreated, false},
-		"the other container": {history{"side", []string{"v1"}, true}, recreated, false},
-		"changed in place":    {history{"app", []string{"v1", "v2"}, true}, changed, false},
-		"not in place":        {history{"app", []string{"v1", "v2"}, true}, recreated, true},
-		"not recreated":       {history{"app", []string{"v1", "v2"}, false}, changed, true},
-		"one is missing":      {history{"app", []string{"v1", "v2", "v3"}, false}, recreated, true},
-		"another order":       {history{"app", []string{"v2", "v1"}, false}, recreated, true},
-		"started twice":       {history{"app", []string{"v1", "v2"}, false}, append(recreated, journal("start app v2 b")...), true},
-		"side by side":        {history{"app", []string{"v1", "v2"}, false}, append(recreated, journal("overlap app v2 b")...), true},
-		"nothing ran":         {history{"app", []string{"v1"}, false}, nil, true},
+		"recreated":           {history{"app", []string{"v1", "v2"}, 2}, recreated, false},
+		"the other container": {history{"side", []string{"v1"}, 1}, recreated, false},
+		"changed in place":    {history{"app", []string{"v1", "v2"}, 1}, changed, false},
+		"not in place":        {history{"app", []string{"v1", "v2"}, 1}, recreated, true},
+		"not recreated":       {history{"app", []string{"v1", "v2"}, 2}, changed, true},
+		"one is missing":      {history{"app", []string{"v1", "v2", "v3"}, 3}, recreated, true},
+		"another order":       {history{"app", []string{"v2", "v1"}, 2}, recreated, true},
+		"started twice":       {history{"app", []string{"v1", "v2"}, 2}, append(recreated, journal("start app v2 b")...), true},
+		"side by side":        {history{"app", []string{"v1", "v2"}, 2}, append(recreated, journal("overlap app v2 b")...), true},
+		"nothing ran":         {history{"app", []string{"v1"}, 1}, nil, true},
 	} {
 		if err := c.history.judge(c.events); (err != nil) != c.refused {
 			t.Errorf("%s: %v", name, err)

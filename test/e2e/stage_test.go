@@ -68,6 +68,11 @@ func nativeRoll() kind {
 	return kind{name: "native", resource: native(), strategy: `{"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}`}
 }
 
+// nativeSurge has two pods on a node for a while; their application must be without a lock.
+func nativeSurge() kind {
+	return kind{name: "native-surge", resource: native(), strategy: `{"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}`}
+}
+
 func advancedRecreate() kind {
 	return kind{
 		name: "advanced-recreate", resource: advanced(),
