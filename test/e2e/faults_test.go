@@ -3,6 +3,8 @@
 package e2e
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -10,13 +12,18 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/localplane"
 	"everynode.dev/everynode/test/harness"
 )
 
 const apiServer = "kube-apiserver"
+
+// agentContainer is the container of an agent.
+const agentContainer = "agent"
 
 // fault is something that dies in the middle of a roll, at the node that is being updated.
 type fault struct {
@@ -28,23 +35,23 @@ type fault struct {
 
 func faults() []fault {
 	return []fault{
-		{name: "kubelet", strike: func(s *stage, node string) { s.restart(node + "-kubelet") }},
-		{name: "containerd", strike: func(s *stage, node string) { s.restart(node + "-containerd") }},
+		{name: "kubelet", strike: func(s *stage, node string) { s.restart(node+"-kubelet", node) }},
+		{name: "containerd", strike: func(s *stage, node string) { s.restart(node+"-containerd", node) }},
 		{name: "agent", strike: killAgents},
-		{name: "api-server", strike: func(s *stage, _ string) { s.restart(apiServer) }},
+		{name: "api-server", strike: func(s *stage, node string) { s.restart(apiServer, node) }},
 	}
 }
 
 // networkFault ends the network of the nodes, and with it what runs inside: the gateway to the API server, and the registry. All nodes
 // are plugged in again. It has nothing to do with the kind of roll, so that one kind is enough.
 func networkFault() fault {
-	return fault{name: "network", strike: func(s *stage, _ string) { s.restart("network") }, after: connected}
+	return fault{name: "network", strike: func(s *stage, node string) { s.restart("network", node) }, after: connected}
 }
 
 // TestFaults has each thing that a roll depends on die in the middle of each kind of roll. The roll comes to its end, each version was
-// started once on each node, and none beside another.
+// started once on each node, and none beside another but where that is the kind of the roll.
 func TestFaults(t *testing.T) {
-	for _, k := range []kind{nativeRoll(), advancedRecreate(), advancedInPlace(), openYurt()} {
+	for _, k := range []kind{nativeRoll(), nativeSurge(), advancedRecreate(), advancedInPlace(), openYurt()} {
 		t.Run(k.name, func(t *testing.T) {
 			for _, f := range faults() {
 				t.Run(f.name, func(t *testing.T) { rollThrough(t, k, f) })
@@ -63,7 +70,11 @@ func rollThrough(t *testing.T, k kind, f fault) {
 	}
 	k.annotations[everynode.WaitForImage] = "true" // so that the agents have a part in it
 	s := newStage(t, k)
-	s.run(readyAfter(2 * time.Second))
+	edits := []harness.Edit{readyAfter(2 * time.Second)}
+	if k.name == nativeSurge().name {
+		edits = append(edits, withoutLock)
+	}
+	s.run(edits...)
 	version := f.name + "-" + s.Name
 	image := s.push(version)
 	s.slowRegistry(time.Second)
@@ -119,29 +130,107 @@ func (s *stage) inMidRoll(image string) string {
 	return node
 }
 
-// restart kills a component and starts it again.
-func (s *stage) restart(component string) {
+// restart kills a component, and starts it again when it is missed. The node that is being updated cannot have come to an end before.
+func (s *stage) restart(component, node string) {
 	s.t.Helper()
+	s.Poll("all answer that are between here and the pods of "+node, func() error { return s.askPods(node) })
 	s.Cluster.Kill(s.t, component)
+	if err := s.unfinished(node); err != nil {
+		s.t.Errorf("%s was killed too late: %v", component, err)
+	}
+	s.Poll("nobody can ask "+node+" for its pods without "+component, func() error {
+		if s.askPods(node) == nil {
+			return errors.New("it answers all the same")
+		}
+		return s.killed(component)
+	})
 	s.Cluster.StartComponent(s.t, component)
 }
 
-// killAgents ends the agent of the node, and deletes the pods of the others; all come back.
+// askPods asks which pods run on a node. For an answer the API server, the network, the kubelet and containerd are needed.
+func (s *stage) askPods(node string) error {
+	ctx, cancel := context.WithTimeout(s.Context(), 5*time.Second)
+	defer cancel()
+	return s.Cluster.Client.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes", node, "proxy", "runningpods/").Do(ctx).Error()
+}
+
+// killed tells how a component is that should be without a process.
+func (s *stage) killed(component string) error {
+	status, err := s.Cluster.Plane.Status(s.Context())
+	if err != nil {
+		return err
+	}
+	for _, c := range status.Components {
+		if c.Name == component && c.State == localplane.ComponentKilled {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not among the killed: %+v", component, status.Components)
+}
+
+// unfinished tells which pod of a node is new and ready already.
+func (s *stage) unfinished(node string) error {
+	for _, pod := range s.View().Pods(set) {
+		updated := restarts(pod, set) > 0
+		if !s.kind.inPlace {
+			updated = !runs(one)(pod)
+		}
+		if pod.Spec.NodeName == node && updated && harness.Ready(pod) {
+			return fmt.Errorf("node %s was updated already, pod %s is ready", node, pod.Name)
+		}
+	}
+	return nil
+}
+
+// killAgents ends the agent of the node, and deletes the pods of the others; all come back. Then the one of the node is deleted as well,
+// for a kubelet lets a container wait longer each time before it starts it again.
 func killAgents(s *stage, node string) {
 	s.t.Helper()
+	s.Poll("an agent runs on each node", func() error { return agentsReady(s) })
+	before := s.agents()
 	s.killAgent(node)
-	pods := s.Cluster.Client.CoreV1().Pods(agents)
-	list, err := pods.List(s.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + agent})
+	for other := range before {
+		if other != node {
+			s.deleteAgent(before[other])
+		}
+	}
+	s.Poll("the agent of "+node+" was started again", func() error {
+		now := s.agents()[node]
+		if now == nil || now.UID != before[node].UID || restarts(now, agentContainer) <= restarts(before[node], agentContainer) || !harness.Ready(now) {
+			return errors.New("it is not that pod with one more restart, and ready")
+		}
+		return nil
+	})
+	s.deleteAgent(before[node])
+	s.Poll("each node has another agent", func() error {
+		for on, now := range s.agents() {
+			if now.UID == before[on].UID {
+				return fmt.Errorf("that of %s is still there", on)
+			}
+		}
+		return agentsReady(s)
+	})
+}
+
+func (s *stage) deleteAgent(pod *corev1.Pod) {
+	s.t.Helper()
+	if err := s.Cluster.Client.CoreV1().Pods(agents).Delete(s.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// agents are the pods of the agents by node, without those that have to go or have no node yet.
+func (s *stage) agents() map[string]*corev1.Pod {
+	s.t.Helper()
+	list, err := s.Cluster.Client.CoreV1().Pods(agents).List(s.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + agent})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for _, pod := range list.Items {
-		if pod.Spec.NodeName == node {
-			continue
-		}
-		if err := pods.Delete(s.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
-			s.t.Fatal(err)
+	pods := map[string]*corev1.Pod{}
+	for i := range list.Items {
+		if pod := &list.Items[i]; pod.DeletionTimestamp == nil && pod.Spec.NodeName != "" {
+			pods[pod.Spec.NodeName] = pod
 		}
 	}
-	s.Poll("an agent runs on each node", func() error { return agentsReady(s) })
+	return pods
 }
