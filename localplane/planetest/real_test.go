@@ -221,7 +221,7 @@ func (f *realFixture) ask(t *testing.T, address string) string {
 	t.Helper()
 	client := filepath.Join(filepath.Dir(program(t)), "images", "testapp")
 	var out bytes.Buffer
-	err := f.plane.NodeExec(t.Context(), "real-1", []string{client, "probe", "http://" + address + "/v2/", "-every", "1s", "-duration", "100ms", "-timeout", "300ms"},
+	err := f.plane.NodeExec(t.Context(), "real-1", []string{client, "probe", "http://" + address + "/v2/pause/manifests/1", "-every", "1s", "-duration", "100ms", "-timeout", "300ms"},
 		localplane.Streams{Out: &out, Err: &out})
 	if err != nil {
 		t.Fatalf("%v: %s", err, out.String())
