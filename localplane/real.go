@@ -112,35 +112,30 @@ func (p *Plane) setLink(ctx context.Context, name string, up bool) error {
 	} else if err := home.WriteFile(mark, nil); err != nil {
 		return fmt.Errorf("cutting node %s: %w", name, err)
 	}
-	network, err := p.pid(ctx, component.Network)
-	if err != nil {
+	pids, err := p.pids(ctx)
+	if err != nil || pids[component.Network] == 0 || pids[name] == 0 {
 		return err
 	}
-	if node, err := p.pid(ctx, name); err != nil {
-		return err
-	} else if network == 0 || node == 0 {
-		return nil
-	}
+	links := realnode.Links{Network: pids[component.Network]}
 	n, _ := realnode.Number(name)
-	err = component.FollowMark(p.home, realnode.Links{Network: network}, n)
+	err = component.FollowMark(p.home, name, func(up bool) error { return links.Set(n, up) })
 	if realnode.IsUnplugged(err) { // it has only just begun, and is connected as the mark says
 		return nil
 	}
 	return err
 }
 
-// pid is that of a component, 0 when it does not run.
-func (p *Plane) pid(ctx context.Context, name string) (int, error) {
+// pids are those of the components, 0 for one that does not run.
+func (p *Plane) pids(ctx context.Context) (map[string]int, error) {
 	list, err := p.control.Components(ctx)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
+	pids := make(map[string]int, len(list))
 	for _, c := range list {
-		if c.Name == name {
-			return c.PID, nil
-		}
+		pids[c.Name] = c.PID
 	}
-	return 0, nil
+	return pids, nil
 }
 
 // Streams are what a command reads and writes.
@@ -158,14 +153,14 @@ func (p *Plane) NodeExec(ctx context.Context, name string, argv []string, stream
 	if len(argv) == 0 {
 		return usage("running a command on node %s: say which", name)
 	}
-	pid, err := p.pid(ctx, name)
+	pids, err := p.pids(ctx)
 	if err != nil {
 		return err
 	}
-	if pid == 0 {
+	if pids[name] == 0 {
 		return fmt.Errorf("running a command on node %s: it is off: `node start %s` first", name, name)
 	}
-	return proc.RunWithin(ctx, pid, proc.Interactive{Argv: argv, In: streams.In, Out: streams.Out, Err: streams.Err})
+	return proc.RunWithin(ctx, pids[name], proc.Interactive{Argv: argv, In: streams.In, Out: streams.Out, Err: streams.Err})
 }
 
 // removeCgroups removes what real nodes leave behind: everything else of theirs ends with their processes.

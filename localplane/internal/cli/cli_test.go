@@ -36,6 +36,7 @@ func TestMistakesAndTheirExitCodes(t *testing.T) {
 		{"up --node-monitor-grace-period 0", exitUsage, "--node-monitor-grace-period is 0s"},
 		{"up --native-controller --dialects native", exitUsage, "--native-controller"},
 		{"up --native-controller", exitUsage, "--dialects none"},
+		{"up --real-nodes 1 --containerd=", exitUsage, "--containerd is empty"},
 		{"up --sim-profile slow", exitUsage, "realistic or fast"},
 		{"up --sim-image-pull -1s", exitUsage, "--sim-image-pull"},
 		{"up now", exitUsage, `up: it takes no arguments, and here is "now"`},

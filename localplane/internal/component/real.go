@@ -135,18 +135,18 @@ func plug(in Inputs, network, node, n int) error {
 	if err := links.Plug(node, n); err != nil {
 		return err
 	}
-	return FollowMark(in.Home, links, n)
+	return FollowMark(in.Home, realnode.Name(n), func(up bool) error { return links.Set(n, up) })
 }
 
-// FollowMark makes the link of a node as its mark says: down if it is cut. The mark may change meanwhile, by somebody who then does the
+// FollowMark sets the link of a node as its mark says: down if it is cut. The mark may change meanwhile, by somebody who then does the
 // same: so it is looked at again afterwards, and whoever comes last leaves the link as the mark is.
-func FollowMark(h home.Home, links realnode.Links, n int) error {
+func FollowMark(h home.Home, node string, set func(up bool) error) error {
 	for {
-		up := !h.IsCut(realnode.Name(n))
-		if err := links.Set(n, up); err != nil {
+		cut := h.IsCut(node)
+		if err := set(!cut); err != nil {
 			return err
 		}
-		if up == !h.IsCut(realnode.Name(n)) {
+		if cut == h.IsCut(node) {
 			return nil
 		}
 	}

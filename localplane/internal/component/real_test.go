@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -328,5 +329,40 @@ func TestCgroupsTellPlanesApart(t *testing.T) {
 	}
 	if a, b := id("/tmp/a"), id("/tmp/b"); a == b || a != id("/tmp/x/../a") || !regexp.MustCompile(`^[0-9a-f]{8}$`).MatchString(a) {
 		t.Errorf("planes in /tmp/a and /tmp/b are %s and %s", a, b)
+	}
+}
+
+// TestALinkIsAsTheLastMarkSays, whatever the mark becomes while the link is set.
+func TestALinkIsAsTheLastMarkSays(t *testing.T) {
+	for name, cutFirst := range map[string]bool{"healed meanwhile": true, "cut meanwhile": false} {
+		t.Run(name, func(t *testing.T) {
+			h := testInputs(t).Home
+			mark := h.CutFile("real-1")
+			cut := func(cut bool) {
+				t.Helper()
+				err := os.RemoveAll(mark)
+				if cut {
+					err = errors.Join(os.MkdirAll(filepath.Dir(mark), 0o700), os.WriteFile(mark, nil, 0o600))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			cut(cutFirst)
+			var sets []bool
+			err := FollowMark(h, "real-1", func(up bool) error {
+				if sets = append(sets, up); len(sets) == 1 {
+					cut(!cutFirst) // between the look at the mark and the end of this
+				}
+				return nil
+			})
+			if want := []bool{!cutFirst, cutFirst}; err != nil || !slices.Equal(sets, want) {
+				t.Errorf("the link was set to %v, want %v; error %v", sets, want, err)
+			}
+		})
+	}
+	broken := errors.New("no link")
+	if err := FollowMark(testInputs(t).Home, "real-1", func(bool) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("a link that cannot be set: %v", err)
 	}
 }
