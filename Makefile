@@ -162,10 +162,10 @@ test-localplane: build-real ## Unit tests of localplane, and planes with simulat
 	@$(STEP) -b $(LOCALPLANE_BUDGET) 'localplane tests' go test -C localplane -timeout $(LOCALPLANE_BUDGET) $(GO_TEST_FLAGS) ./...
 
 .PHONY: test-parity
-test-parity: ## The pure packages against upstream's own code, and the tests of the tests
+test-parity: ## The pure packages and the manifests against upstream's own code, and the tests of the tests
 	@$(STEP) -b $(PARITY_BUDGET) 'parity tests' \
 		go test -C test -skip '^TestSmoke' -timeout $(PARITY_BUDGET) $(GO_TEST_FLAGS) \
-			./parity/... ./observe/... ./harness/... ./report/... ./bench/...
+			./parity/... ./manifests/... ./observe/... ./harness/... ./report/... ./bench/...
 
 .PHONY: test-smoke
 test-smoke: build-real ## One smoke test of each integration suite, on a plane

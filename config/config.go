@@ -13,6 +13,12 @@ import "embed"
 //go:embed install/*.yaml
 var Install embed.FS
 
+// Manager holds manager/*.yaml: the Deployment of the manager. It is apart from what install/ holds, because a manager can also run outside of
+// the cluster.
+//
+//go:embed manager/*.yaml
+var Manager embed.FS
+
 // Kruise holds kruise/*.yaml: what is needed in addition where the Advanced DaemonSet of OpenKruise is served, its definition
 // first.
 //
