@@ -51,6 +51,19 @@ const (
 	PredownloadMinUpdatedReady = "apps.kruise.io/image-predownload-min-updated-ready-pods"
 )
 
+// Labels on a daemon set.
+const (
+	// DeleteProtection is a label, and the same on DaemonSets of apps/v1: with the value Always nobody can delete the set, with Cascading
+	// nobody while it has pods. The API server itself refuses it, by the policy everynode-delete-protection.
+	DeleteProtection = "policy.kruise.io/delete-protection"
+)
+
+// Values of DeleteProtection.
+const (
+	ProtectAlways    = "Always"
+	ProtectCascading = "Cascading"
+)
+
 // PullNamespace is where the agents of nodes find the pull secrets of jobs: copies of secrets in the namespaces of the jobs.
 const PullNamespace = "kruise-daemon-config"
 

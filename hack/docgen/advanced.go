@@ -122,6 +122,7 @@ func (p *advancedPage) readNames(tree *arch.Tree) error {
 		{&p.SetKeys, "api/everynode", "Annotations on a DaemonSet"},
 		{&p.SetKeys, "api/everynode", "Annotations on an Advanced DaemonSet"},
 		{&p.SetKeys, "api/everynode", "Annotations that conversion"},
+		{&p.SetKeys, "api/kruise", "Labels on a daemon set"},
 		{&p.PodKeys, "api/kruise", "Readiness gates"},
 		{&p.PodKeys, "api/kruise", "Annotations and labels on pods"},
 	} {
