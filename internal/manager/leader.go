@@ -86,9 +86,9 @@ func newLeader(o *options, cfg *rest.Config) (*leader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	l := &leader{metrics: metrics.New(o.metricsPerSet), client: client, events: record.NewBroadcaster(), namespace: o.namespace, elected: o.leaderElect, served: o.dialects}
-	recorder := l.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource})
+	l := &leader{metrics: metrics.New(o.metricsPerSet), client: client, events: newEvents(), namespace: o.namespace, elected: o.leaderElect, served: o.dialects}
 	realClock := clock.RealClock{}
+	recorder := newSparing(l.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource}), realClock)
 	index := fleet.NewIndex(func(key fleet.Key) { l.controller.Enqueue(key) })
 	var dialects []daemonset.Dialect
 	dialects = append(dialects, l.ofAppsV1(o, recorder)...)
