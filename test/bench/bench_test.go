@@ -6,10 +6,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	toolswatch "k8s.io/client-go/tools/watch"
 
@@ -85,6 +89,12 @@ func (b *bench) prepare(nodes int) error {
 	if err := b.awaitNodes(nodes); err != nil {
 		return err
 	}
+	if err := b.warm(); err != nil {
+		return fmt.Errorf("warming the API server up: %w", err)
+	}
+	if err := b.awaitCalm(); err != nil {
+		return err
+	}
 	if b.crowd, err = newCrowd(b.ctx, b.cluster.Config, namespace); err != nil {
 		return fmt.Errorf("watching pods: %w", err)
 	}
@@ -113,6 +123,50 @@ func (b *bench) awaitNodes(nodes int) error {
 	}
 	for i := range list.Items {
 		b.nodes = append(b.nodes, list.Items[i].Name)
+	}
+	return nil
+}
+
+// warm creates pods that no node gets, and deletes them. An API server sizes the buffers of watches by what it has seen, so a new one ends
+// the watches of readers that are behind by ten events, and they begin anew after a second.
+func (b *bench) warm() error {
+	const pods, atOnce = 4000, 32
+	config := rest.CopyConfig(b.cluster.Config)
+	config.QPS = -1
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "warm-", Namespace: namespace}}
+	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "everynode.dev/never"}}
+	pod.Spec.Containers = []corev1.Container{{Name: "warm", Image: imageOf(0)}}
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for range pods {
+		group.Go(func() error {
+			made, err := client.CoreV1().Pods(namespace).Create(b.ctx, pod, metav1.CreateOptions{})
+			if err != nil {
+				return err
+			}
+			return client.CoreV1().Pods(namespace).Delete(b.ctx, made.Name, *metav1.NewDeleteOptions(0))
+		})
+	}
+	return group.Wait()
+}
+
+// awaitCalm returns when nodes are written no more often than heartbeats explain: what follows their becoming Ready, of taints and
+// addresses, would be a load of the first scenario.
+func (b *bench) awaitCalm() error {
+	const between, patience, share = 2 * time.Second, 5 * time.Minute, 10
+	var last counts
+	err := wait.PollUntilContextTimeout(b.ctx, between, patience, true, func(ctx context.Context) (bool, error) {
+		now, err := readCounts(ctx, b.cluster.Client)
+		calm := last.Watched != nil && now.since(last).Watched["nodes"] <= len(b.nodes)/share
+		last = now
+		return calm, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until nodes are written no more: %w", err)
 	}
 	return nil
 }
@@ -276,10 +330,13 @@ func (b *bench) pids() (map[string]int, error) {
 }
 
 func (b *bench) usages() (controller, server usage, err error) {
-	if !b.row.floor() {
-		if controller, err = readUsage(b.from.pids[b.row.component()]); err != nil {
-			return controller, server, err
-		}
+	if b.row.floor() { // it is this process, which watches pods besides, as a controller would
+		controller, err = readUsage(os.Getpid())
+	} else {
+		controller, err = readUsage(b.from.pids[b.row.component()])
+	}
+	if err != nil {
+		return controller, server, err
 	}
 	server, err = readUsage(b.from.pids[apiServer])
 	return controller, server, err

@@ -158,7 +158,7 @@ func (r *run) table() report.Table {
 		}
 		cells := []string{
 			rowOf(m.Row).Title, m.Scenario, strconv.Itoa(m.Nodes), fmt.Sprintf("%.1f", m.Wall), over, own(fmt.Sprintf("%.1f", m.Whole)),
-			own(fmt.Sprintf("%.2f", m.ControllerCPU)), fmt.Sprintf("%.1f", m.APIServerCPU), own(millions(m.PeakMemory)), own(millions(m.Read)),
+			fmt.Sprintf("%.2f", m.ControllerCPU), fmt.Sprintf("%.1f", m.APIServerCPU), own(millions(m.PeakMemory)), own(millions(m.Read)),
 		}
 		for _, kind := range []string{podCreates, podDeletes, podPatches, podStatuses, setStatuses, events, leases, otherWrites} {
 			cells = append(cells, strconv.Itoa(m.Requests[kind]))
@@ -192,18 +192,17 @@ func (r *run) figure() report.Figure {
 	figure := report.Figure{X: "nodes", Y: "seconds", Joined: true}
 	for _, p := range []struct {
 		title, scenario string
-		floors          bool
 		number          func(result) float64
 	}{
-		{"create: wall", create, true, func(m result) float64 { return m.Wall }},
-		{"roll at 10%: wall", roll, true, func(m result) float64 { return m.Wall }},
-		{"roll at 10%: CPU of the controller", roll, false, func(m result) float64 { return m.ControllerCPU }},
+		{"create: wall", create, func(m result) float64 { return m.Wall }},
+		{"roll at 10%: wall", roll, func(m result) float64 { return m.Wall }},
+		{"roll at 10%: CPU of the controller", roll, func(m result) float64 { return m.ControllerCPU }},
 	} {
 		panel := report.Panel{Title: p.title}
 		for _, w := range rows() {
 			series := report.Series{Name: w.Title}
 			for _, m := range r.Results {
-				if m.Row == w.Name && m.Scenario == p.scenario && (p.floors || !w.floor()) {
+				if m.Row == w.Name && m.Scenario == p.scenario {
 					series.Points = append(series.Points, report.Point{X: float64(m.Nodes), Y: p.number(m)})
 				}
 			}
