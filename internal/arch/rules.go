@@ -83,6 +83,7 @@ func Everynode() Rules {
 			{"context", "localplane/internal/run/run.go", "it is the main of each component: localplane starts itself again for every one of them"},
 			{"context", "localplane/start.go", "a plane outlives the call that starts it; Stop ends it"},
 			{"context", "localplane/internal/supervisor/supervisor.go", "a supervisor outlives the call that makes it; Stop ends it"},
+			{"size", "internal/manager/events.go", "how many parameters a recorder of events has is client-go's to say"},
 		},
 	}
 }
