@@ -33,13 +33,14 @@ const (
 	Gone                      // a delete found no such object
 	Differs                   // a precondition does not hold, or somebody on the way answered as if it did not
 	Ended                     // the namespace is being deleted: no create can succeed any more
-	Refused                   // the server said no; the write did not take effect
+	Refused                   // somebody said no; the write did not take effect
+	Busy                      // the server has no room for it now; the write did not take effect
 	Unclear                   // nobody knows whether the write took effect
 )
 
 // String is the value of the metric label "result".
 func (a Answer) String() string {
-	return [...]string{"", "done", "exists", "gone", "differs", "ended", "refused", "unclear"}[a]
+	return [...]string{"", "done", "exists", "gone", "differs", "ended", "refused", "busy", "unclear"}[a]
 }
 
 // OfCreate reads the answer to a create.
@@ -77,6 +78,9 @@ func refusal(err error) Answer {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
 		code := status.Status().Code
+		if IsBusy(err) {
+			return Busy
+		}
 		if code >= 400 && code < 500 && code != http.StatusRequestTimeout {
 			return Refused
 		}

@@ -56,7 +56,8 @@ func TestAnswers(t *testing.T) {
 		"409, conflict":       {apierrors.NewConflict(pods, "p", errors.New("the UID differs")), Refused, Differs},
 		"409, of a webhook":   {answered(http.StatusConflict), Refused, Differs},
 		"422":                 {answered(http.StatusUnprocessableEntity), Refused, Refused},
-		"429":                 {apierrors.NewTooManyRequests("later", 1), Refused, Refused},
+		"429, no room":        {apierrors.NewTooManyRequests("later", 1), Busy, Busy},
+		"429, of a webhook":   {answered(http.StatusTooManyRequests), Refused, Refused},
 		"499":                 {answered(499), Refused, Refused},
 		"500":                 {apierrors.NewInternalError(errors.New("etcd")), Unclear, Unclear},
 		"502, of a proxy":     {answered(http.StatusBadGateway), Unclear, Unclear},
@@ -97,7 +98,7 @@ func TestAnswerNames(t *testing.T) {
 	for a := Done; a <= Unclear; a++ {
 		got = append(got, a.String())
 	}
-	if want := "done exists gone differs ended refused unclear"; strings.Join(got, " ") != want {
+	if want := "done exists gone differs ended refused busy unclear"; strings.Join(got, " ") != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -97,7 +97,7 @@ func indexZones() []Zone {
 		Packages: []string{"internal/apply"},
 		May:      slices.Concat(pureAPI, []string{"./internal/rollout", "./internal/fleet"}),
 		Reason:   "what an answer means and what comes in which order is the same in a simulator",
-		Bans:     slices.Concat(noClock, without(noIO, "net", "net/http")), // for their errors and status codes
+		Bans:     slices.Concat(noClock, without(noIO, "context", "net", "net/http")), // for their errors and status codes
 		Deep:     noClient,
 	}}
 }

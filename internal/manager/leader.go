@@ -120,11 +120,15 @@ func newLeader(o *options, cfg *rest.Config) (*leader, error) {
 		resources[d.Source.Dialect] = d.Source.Resource
 		l.feed.Sources = append(l.feed.Sources, d.Source)
 	}
+	pace := executor.NewPace(realClock, client.CoreV1().RESTClient().GetRateLimiter().Wait, executor.Sleep)
+	l.metrics.Window = pace.Window
 	l.controller = daemonset.New(daemonset.Options{
 		Dialects: dialects, Index: index, Clock: realClock, Events: recorder, Observer: l.metrics, Workers: o.concurrentSyncs,
 		Revisions: executor.NewRevisions(client), Sets: daemonset.NewSets(dynamicClient, resources),
 		PullJobs: l.pullJobs(),
-		Executor: &executor.Executor{Index: index, Pods: executor.NewPods(client), Events: recorder, Clock: realClock, Count: l.metrics.Count},
+		Executor: &executor.Executor{
+			Index: index, Pods: executor.NewPods(client), Pace: pace, Events: recorder, Clock: realClock, Count: l.metrics.Count,
+		},
 	})
 	return l, nil
 }

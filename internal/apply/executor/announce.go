@@ -20,14 +20,9 @@ func (r *run) announceAll(ctx context.Context) {
 	if r.job.Announce == nil {
 		return
 	}
-	slots := make(chan struct{}, deleteConcurrency)
 	var wg sync.WaitGroup
 	for _, a := range r.job.Plan.Announcements {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			r.announce(ctx, a)
-		})
+		wg.Go(func() { r.announce(ctx, a) })
 	}
 	wg.Wait()
 }
@@ -37,7 +32,7 @@ func (r *run) announce(ctx context.Context, a rollout.Announcement) {
 		return
 	}
 	edit := r.job.Announce(r.words(a), r.e.Clock.Now())
-	pod, err := r.e.Pods.Patch(ctx, PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch})
+	pod, err := r.e.patch(ctx, PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch})
 	answer := apply.OfDelete(err)
 	r.e.Count("announce", answer)
 	switch answer {

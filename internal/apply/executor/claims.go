@@ -24,22 +24,22 @@ import (
 // adoption, whether the set still exists and is not being deleted; it has to ask the API server itself. Without mayAdopt whose pods are whose
 // is left to another controller.
 func (e *Executor) Claims(ctx context.Context, key fleet.Key, owner metav1.OwnerReference, mayAdopt func(context.Context) error) (done bool, err error) {
-	claims := e.Index.Claims(key)
+	claims, s := e.Index.Claims(key), e.sender(key)
 	var todo []func() error
 	for _, p := range claims.Unsettled {
-		todo = append(todo, func() error { return e.settle(ctx, p) })
+		todo = append(todo, func() error { return s.settle(ctx, p) })
 	}
 	for _, c := range claims.Pending {
-		todo = append(todo, func() error { return e.lookFor(ctx, key, c) })
+		todo = append(todo, func() error { return s.lookFor(ctx, c) })
 	}
 	for _, d := range claims.Doubts {
-		todo = append(todo, func() error { return e.dispel(ctx, d) })
+		todo = append(todo, func() error { return s.dispel(ctx, d) })
 	}
 	if mayAdopt == nil {
 		claims.Adopt, claims.Release = nil, nil
 	}
 	for _, p := range claims.Release {
-		todo = append(todo, func() error { return e.release(ctx, p, owner.UID) })
+		todo = append(todo, func() error { return s.release(ctx, p, owner.UID) })
 	}
 	if len(claims.Adopt) > 0 {
 		if err := mayAdopt(ctx); err != nil {
@@ -47,22 +47,19 @@ func (e *Executor) Claims(ctx context.Context, key fleet.Key, owner metav1.Owner
 		}
 	}
 	for _, p := range claims.Adopt {
-		todo = append(todo, func() error { return e.adopt(ctx, p, owner) })
+		todo = append(todo, func() error { return s.adopt(ctx, p, owner) })
 	}
 	now := min(len(todo), rollout.DefaultBurst)
 	return now == len(todo), together(todo[:now])
 }
 
-// together calls functions, some at once, and joins the first few of their errors.
+// together calls functions, all at once, and joins the first few of their errors.
 func together(todo []func() error) error {
 	var mu sync.Mutex
 	var errs []error
-	slots := make(chan struct{}, deleteConcurrency)
 	var wg sync.WaitGroup
 	for _, do := range todo {
-		slots <- struct{}{}
 		wg.Go(func() {
-			defer func() { <-slots }()
 			if err := do(); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
@@ -76,14 +73,14 @@ func together(todo []func() error) error {
 
 // settle repeats a delete whose answer was unclear. The UID makes that safe; not to repeat it would leave open whether the
 // pod is about to go.
-func (e *Executor) settle(ctx context.Context, p fleet.Pod) error {
-	answer, err := e.delete(ctx, p.Namespace, p.Name, p.UID)
+func (e sender) settle(ctx context.Context, p fleet.Pod) error {
+	answer, err := e.delete(ctx, p.Name, p.UID)
 	switch answer {
 	case apply.Done:
 		e.Index.Settle(p.UID)
 	case apply.Gone:
 		e.Index.ForgetPod(p.UID)
-	case apply.Refused:
+	case apply.Refused, apply.Busy:
 		e.Index.Settle(p.UID)
 		e.Index.Spare(p.UID)
 		return fmt.Errorf("deleting pod %s again: %w", p.Name, err)
@@ -95,19 +92,19 @@ func (e *Executor) settle(ctx context.Context, p fleet.Pod) error {
 
 // lookFor finds out whether a create took effect whose answer was unclear. Only when the API server cannot be at work on it any more
 // does "not found" mean that it did not; until then the node waits.
-func (e *Executor) lookFor(ctx context.Context, key fleet.Key, c fleet.PendingCreate) error {
+func (e sender) lookFor(ctx context.Context, c fleet.PendingCreate) error {
 	over := rollout.Time(e.Clock.Now().UnixNano()) >= c.Until
-	pod, err := e.Pods.Get(ctx, key.Namespace, c.Pod)
+	pod, err := e.get(ctx, c.Pod)
 	switch {
 	case err == nil:
 		if rec, ours := e.Index.PodFrom(pod); ours {
 			e.Index.FoldPod(rec)
 		}
-		e.Index.Unpend(key, c.Node)
+		e.Index.Unpend(e.key, c.Node)
 		return nil
 	case apierrors.IsNotFound(err):
 		if over {
-			e.Index.Unpend(key, c.Node)
+			e.Index.Unpend(e.key, c.Node)
 		}
 		return nil
 	default:
@@ -116,11 +113,11 @@ func (e *Executor) lookFor(ctx context.Context, key fleet.Key, c fleet.PendingCr
 }
 
 // dispel reads a pod of which it is not known whether an edit took effect, as soon as the API server cannot be at work on that any more.
-func (e *Executor) dispel(ctx context.Context, d fleet.Doubt) error {
+func (e sender) dispel(ctx context.Context, d fleet.Doubt) error {
 	if rollout.Time(e.Clock.Now().UnixNano()) < d.Until {
 		return nil
 	}
-	pod, err := e.Pods.Get(ctx, d.Pod.Namespace, d.Pod.Name)
+	pod, err := e.get(ctx, d.Pod.Name)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && pod.UID != d.Pod.UID:
 		e.Index.ForgetPod(d.Pod.UID)
@@ -135,16 +132,16 @@ func (e *Executor) dispel(ctx context.Context, d fleet.Doubt) error {
 	return nil
 }
 
-func (e *Executor) adopt(ctx context.Context, p fleet.Pod, owner metav1.OwnerReference) error {
+func (e sender) adopt(ctx context.Context, p fleet.Pod, owner metav1.OwnerReference) error {
 	return e.patchOwner(ctx, p, AdoptionPatch(p.UID, owner), "adopt")
 }
 
-func (e *Executor) release(ctx context.Context, p fleet.Pod, owner types.UID) error {
+func (e sender) release(ctx context.Context, p fleet.Pod, owner types.UID) error {
 	return e.patchOwner(ctx, p, ReleasePatch(p.UID, owner), "release")
 }
 
-func (e *Executor) patchOwner(ctx context.Context, p fleet.Pod, patch []byte, verb string) error {
-	pod, err := e.Pods.Patch(ctx, PodPatch{Namespace: p.Namespace, Pod: p.Name, Body: patch})
+func (e sender) patchOwner(ctx context.Context, p fleet.Pod, patch []byte, verb string) error {
+	pod, err := e.patch(ctx, PodPatch{Namespace: p.Namespace, Pod: p.Name, Body: patch})
 	e.Count(verb, apply.OfDelete(err))
 	switch {
 	case err == nil:

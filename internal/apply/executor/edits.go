@@ -34,14 +34,9 @@ func (r *run) editAll(ctx context.Context) {
 		}
 		byPod[a.UID] = append(byPod[a.UID], i)
 	}
-	slots := make(chan struct{}, deleteConcurrency)
 	var wg sync.WaitGroup
 	for _, uid := range order {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			r.editPod(ctx, byPod[uid])
-		})
+		wg.Go(func() { r.editPod(ctx, byPod[uid]) })
 	}
 	wg.Wait()
 }
@@ -49,7 +44,7 @@ func (r *run) editAll(ctx context.Context) {
 // editPod sends the edits of one pod. The pod is read first: an edit may depend on what only the API server knows.
 func (r *run) editPod(ctx context.Context, actions []int) {
 	first := r.job.Plan.Actions[actions[0]]
-	pod, err := r.e.Pods.Get(ctx, r.job.Key.Namespace, first.Pod)
+	pod, err := r.e.get(ctx, first.Pod)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && pod.UID != types.UID(first.UID):
 		r.e.Index.ForgetPod(types.UID(first.UID))
@@ -117,7 +112,7 @@ func (r *run) from(a rollout.Action, pod *corev1.Pod) int {
 }
 
 func (r *run) send(ctx context.Context, a rollout.Action, edit dialect.Edit) (*corev1.Pod, error) {
-	pod, err := r.e.Pods.Patch(ctx, PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch})
+	pod, err := r.e.patch(ctx, PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch})
 	verb := "patch"
 	if edit.Of != dialect.Whole {
 		verb += "-" + string(edit.Of)
@@ -141,6 +136,9 @@ func (r *run) failEdit(a rollout.Action, edit dialect.Edit, err error) {
 		return
 	case answer == apply.Differs:
 		// Somebody else has changed the pod since it was read. The next pass starts from there; there is nothing to mend, and nothing to tell.
+		r.fail(fmt.Errorf("%s of pod %s: %w", a.Kind, a.Pod, err))
+		return
+	case answer == apply.Busy:
 		r.fail(fmt.Errorf("%s of pod %s: %w", a.Kind, a.Pod, err))
 		return
 	case answer == apply.Unclear && takesAway(a, edit):

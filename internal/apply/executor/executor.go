@@ -30,10 +30,6 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// deleteConcurrency bounds the deletes of one plan that are under way at once; creates are bounded by their batches. The rate
-// of both is bounded by the client.
-const deleteConcurrency = 32
-
 // blockFor is how long a node is left alone after a create was refused because of a pod that stands in the way.
 const blockFor = 30 * time.Second
 
@@ -50,8 +46,10 @@ type Texts struct {
 
 // Executor carries out Plans. All fields are required.
 type Executor struct {
-	Index  *fleet.Index
-	Pods   Pods
+	Index *fleet.Index
+	Pods  Pods
+	// Pace is that of all sets together.
+	Pace   *Pace
 	Events record.EventRecorder
 	Clock  clock.PassiveClock
 	// Count is told of every write: verb "create" or "delete", and the answer.
@@ -100,7 +98,7 @@ func (e *Executor) Run(ctx context.Context, job *Job) error {
 			}
 		}
 	}
-	r := &run{e: e, job: job, done: make([]bool, len(job.Plan.Actions))}
+	r := &run{e: e.sender(job.Key), job: job, done: make([]bool, len(job.Plan.Actions))}
 	var wg sync.WaitGroup
 	wg.Go(func() { r.deleteAll(ctx, deletes) })
 	wg.Go(func() { r.editAll(ctx) })
@@ -114,7 +112,7 @@ func (e *Executor) Run(ctx context.Context, job *Job) error {
 
 // run is one plan being carried out.
 type run struct {
-	e   *Executor
+	e   sender
 	job *Job
 
 	mu   sync.Mutex
@@ -143,14 +141,9 @@ func (r *run) finish(action int) {
 }
 
 func (r *run) deleteAll(ctx context.Context, actions []int) {
-	slots := make(chan struct{}, deleteConcurrency)
 	var wg sync.WaitGroup
 	for _, i := range actions {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			r.deleteOne(ctx, i)
-		})
+		wg.Go(func() { r.deleteOne(ctx, i) })
 	}
 	wg.Wait()
 }
@@ -162,7 +155,7 @@ func (r *run) deleteOne(ctx context.Context, i int) {
 		r.e.Index.Spare(uid)
 		return
 	}
-	answer, err := r.e.delete(ctx, r.job.Key.Namespace, a.Pod, uid)
+	answer, err := r.e.delete(ctx, a.Pod, uid)
 	t := r.job.Texts
 	switch answer {
 	case apply.Done:
@@ -175,6 +168,9 @@ func (r *run) deleteOne(ctx context.Context, i int) {
 		r.e.Events.Eventf(r.job.Object, corev1.EventTypeWarning, t.DeleteFailed, t.DeleteFailedText, err)
 		r.refused(a.Node, err)
 		r.fail(fmt.Errorf("deleting pod %s: %w", a.Pod, err))
+	case apply.Busy: // the pass is repeated; neither the set nor the pod is to blame
+		r.e.Index.Spare(uid)
+		r.fail(fmt.Errorf("deleting pod %s: %w", a.Pod, err))
 	default:
 		r.e.Index.Unsettle(uid)
 		r.fail(fmt.Errorf("deleting pod %s: %w", a.Pod, err))
@@ -183,14 +179,14 @@ func (r *run) deleteOne(ctx context.Context, i int) {
 
 // delete sends a delete and finds out what the answer means. Where it says that the pod is gone, or another one, a look tells whether
 // that is so: an admission webhook may refuse with any code.
-func (e *Executor) delete(ctx context.Context, namespace, name string, uid types.UID) (apply.Answer, error) {
-	err := e.Pods.Delete(ctx, namespace, name, uid)
+func (e sender) delete(ctx context.Context, name string, uid types.UID) (apply.Answer, error) {
+	err := e.drop(ctx, name, uid)
 	answer := apply.OfDelete(err)
 	e.Count("delete", answer)
 	if answer != apply.Differs && answer != apply.Gone {
 		return answer, err
 	}
-	pod, getErr := e.Pods.Get(ctx, namespace, name)
+	pod, getErr := e.get(ctx, name)
 	switch {
 	case apierrors.IsNotFound(getErr) || getErr == nil && pod.UID != uid:
 		return apply.Gone, err
@@ -238,7 +234,7 @@ func (r *run) createOne(ctx context.Context, i int) bool {
 	a := r.job.Plan.Actions[i]
 	node := r.job.Snapshot.Nodes[a.Node].Name
 	params := r.params(node, a.Revision)
-	pod, err := r.e.Pods.Create(ctx, r.job.Maker(a.Revision).Pod(params))
+	pod, err := r.e.create(ctx, r.job.Maker(a.Revision).Pod(params))
 	answer := apply.OfCreate(err)
 	r.e.Count("create", answer)
 	t := r.job.Texts
@@ -262,6 +258,9 @@ func (r *run) createOne(ctx context.Context, i int) bool {
 			r.e.Index.Refuse(r.job.Key, node, refusal.Reason())
 		}
 		r.fail(refusal)
+		return false
+	case apply.Busy: // the pass is repeated; neither the set nor the node is to blame
+		r.fail(&Refusal{node: node, pod: params.PodName, err: err})
 		return false
 	default:
 		r.e.Index.Pend(r.job.Key, fleet.PendingCreate{
@@ -301,7 +300,7 @@ func (r *run) fold(pod *corev1.Pod) {
 
 // claim looks at the pod that has the name already: an earlier create of ours whose answer was lost, or one in the way.
 func (r *run) claim(ctx context.Context, i int, p podtemplate.Params) bool {
-	pod, err := r.e.Pods.Get(ctx, p.Namespace, p.PodName)
+	pod, err := r.e.get(ctx, p.PodName)
 	if err != nil {
 		if !apierrors.IsNotFound(err) { // gone meanwhile: the next pass creates it
 			r.fail(fmt.Errorf("looking at pod %s: %w", p.PodName, err))

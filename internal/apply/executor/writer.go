@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
 
 	"everynode.dev/everynode/internal/dialect"
@@ -50,13 +51,14 @@ type Revisions interface {
 	Delete(ctx context.Context, namespace, name string, uid types.UID) error
 }
 
-// NewPods returns Pods on a real API server. Pods are sent as JSON, undecoded, and answers come in the client's own encoding.
+// NewPods returns Pods on a real API server. Pods are sent as JSON, undecoded, and answers come in the client's own encoding. But for List, the
+// limit of the client is left to Pace, so that waiting for it does not look like a slow server; and so are answers that ask for a pause.
 func NewPods(c kubernetes.Interface) Pods { return livePods{c} }
 
 // NewRevisions returns Revisions on a real API server.
 func NewRevisions(c kubernetes.Interface) Revisions { return liveRevisions{c} }
 
-// writeTimeout is how long the API server may work on a write of a pod, not counting the wait for the client's own limit. A new leader waits as long before it reads the cluster, so that no
+// writeTimeout is how long the API server may work on a write of a pod. A new leader waits as long before it reads the cluster, so that no
 // write of the old one can still be under way then (see Fence).
 const writeTimeout = 5 * time.Second
 
@@ -65,24 +67,29 @@ const Fence = writeTimeout
 
 type livePods struct{ c kubernetes.Interface }
 
+// once is a request that is sent at once, and not again.
+func once(r *rest.Request) *rest.Request { return r.Throttle(nil).MaxRetries(0).Timeout(writeTimeout) }
+
 func (l livePods) Create(ctx context.Context, pod *unstructured.Unstructured) (*corev1.Pod, error) {
 	body, err := json.Marshal(pod.Object)
 	if err != nil {
 		return nil, fmt.Errorf("encoding a pod: %w", err)
 	}
 	created := &corev1.Pod{}
-	err = l.c.CoreV1().RESTClient().Post().Namespace(pod.GetNamespace()).Resource("pods").
-		Timeout(writeTimeout).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Into(created)
+	err = once(l.c.CoreV1().RESTClient().Post()).Namespace(pod.GetNamespace()).Resource("pods").
+		SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Into(created)
 	return created, err
 }
 
 func (l livePods) Delete(ctx context.Context, namespace, name string, uid types.UID) error {
-	return l.c.CoreV1().RESTClient().Delete().Namespace(namespace).Resource("pods").Name(name).Timeout(writeTimeout).
+	return once(l.c.CoreV1().RESTClient().Delete()).Namespace(namespace).Resource("pods").Name(name).
 		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}).Do(ctx).Error()
 }
 
 func (l livePods) Get(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
-	return l.c.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	pod := &corev1.Pod{}
+	err := once(l.c.CoreV1().RESTClient().Get()).Namespace(namespace).Resource("pods").Name(name).Do(ctx).Into(pod)
+	return pod, err
 }
 
 func (l livePods) List(ctx context.Context, namespace string, selector labels.Selector, each func(*corev1.Pod)) error {
@@ -96,12 +103,12 @@ func (l livePods) List(ctx context.Context, namespace string, selector labels.Se
 }
 
 func (l livePods) Patch(ctx context.Context, patch PodPatch) (*corev1.Pod, error) {
-	request := l.c.CoreV1().RESTClient().Patch(types.StrategicMergePatchType).Namespace(patch.Namespace).Resource("pods").Name(patch.Pod)
+	request := once(l.c.CoreV1().RESTClient().Patch(types.StrategicMergePatchType)).Namespace(patch.Namespace).Resource("pods").Name(patch.Pod)
 	if patch.Of != dialect.Whole {
 		request = request.SubResource(string(patch.Of))
 	}
 	patched := &corev1.Pod{}
-	err := request.Timeout(writeTimeout).Body(patch.Body).Do(ctx).Into(patched)
+	err := request.Body(patch.Body).Do(ctx).Into(patched)
 	return patched, err
 }
 

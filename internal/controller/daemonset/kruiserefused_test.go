@@ -166,3 +166,37 @@ func TestRefusedAdoptionsAreOneStory(t *testing.T) {
 		t.Errorf("%d events about one cause", n)
 	}
 }
+
+// A server that has no room is asked again within the pass. When it never has, the pass is repeated; neither is told of as if a pod were at fault.
+func TestABusyServerIsNobodysFault(t *testing.T) {
+	for _, verb := range []string{"create", "delete", "patch"} {
+		a := newAdvanced(t, 3, inPlace)
+		if verb != "create" {
+			a.settle()
+			a.image("img:v2")
+		}
+		if verb == "delete" {
+			a.change(func(spec map[string]any) { container(spec)["command"] = []any{"new"} })
+		}
+		a.allEvents()
+		tries, never := map[string]int{}, true
+		a.before = func(v, name string) error {
+			if tries[v+name]++; v == verb && (never || tries[v+name] <= 2) {
+				return apierrors.NewTooManyRequests("no room", 1)
+			}
+			return nil
+		}
+		if err := a.pass(); err == nil || !strings.Contains(err.Error(), "no room") {
+			t.Errorf("%s, never: error %v", verb, err)
+		}
+		never, tries = false, map[string]int{}
+		a.clock.Step(time.Minute)
+		a.settle()
+		if a.before, tries = nil, nil; strings.Contains(a.allEvents(), "Warning") {
+			t.Errorf("%s: a warning", verb)
+		}
+		if n := a.status("updatedNumberScheduled"); n != 3 {
+			t.Errorf("%s: %d are updated", verb, n)
+		}
+	}
+}

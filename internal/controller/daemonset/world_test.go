@@ -115,7 +115,10 @@ func newWorldOf(t *testing.T, nodes int, d Dialect) *world {
 		Dialects: []Dialect{d},
 		Index:    w.index, Clock: w.clock, Events: w.events, Observer: nobody{}, Workers: 1,
 		Revisions: worldRevisions{w}, Sets: worldSets{w},
-		Executor: &executor.Executor{Index: w.index, Pods: worldPods{w}, Events: w.events, Clock: w.clock, Count: func(string, apply.Answer) {}},
+		Executor: &executor.Executor{
+			Index: w.index, Pods: worldPods{w}, Events: w.events, Clock: w.clock, Count: func(string, apply.Answer) {},
+			Pace: executor.NewPace(w.clock, func(context.Context) error { return nil }, func(context.Context, time.Duration) error { return nil }),
+		},
 	})
 	for i := range nodes {
 		w.index.PutNode(fleet.Node{Name: fmt.Sprintf("n%d", i+1), RV: w.next(), Ready: true})

@@ -38,6 +38,7 @@ const (
 	decideSeconds
 	writes
 	conflicts
+	window
 	pullJobs
 	pullJobNodes
 	pullNodes
@@ -53,8 +54,9 @@ func Declared() []Declaration {
 		budgetLimit:   {"everynode_set_budget_limit", "gauge", "Nodes that an update may make unavailable (or surge on) at once.", []string{"dialect"}, true},
 		budgetUsed:    {"everynode_set_budget_used", "gauge", "Nodes charged to the update budget, by cause: update (made unavailable by this set's own update), unreachable (the node is not ready) or other.", []string{"dialect", "cause"}, true},
 		decideSeconds: {"everynode_decide_seconds", "histogram", "Time from taking a snapshot to having a plan.", []string{"dialect"}, false},
-		writes:        {"everynode_writes_total", "counter", "Writes sent to the API server, by verb and result (done, exists, gone, ended, refused, unclear).", []string{"verb", "result"}, false},
+		writes:        {"everynode_writes_total", "counter", "Writes sent to the API server, by verb and result (done, exists, gone, ended, refused, busy, unclear).", []string{"verb", "result"}, false},
 		conflicts:     {"everynode_dialect_conflict", "gauge", "1 while a dialect writes nothing because another controller is at work.", []string{"dialect"}, false},
+		window:        {"everynode_write_window", "gauge", "Requests about pods that may be under way at once, of all sets together. It shrinks when the API server answers slowly, not in time, or with 429.", nil, false},
 		pullJobs:      {"everynode_pull_jobs", "gauge", "ImagePullJobs, by state: running or completed.", []string{"state"}, false},
 		pullJobNodes:  {"everynode_pull_job_nodes", "gauge", "Nodes of the ImagePullJobs that run, by the numbers of the status: desired, active, succeeded, failed.", []string{"number"}, false},
 		pullNodes:     {"everynode_pull_nodes", "gauge", "Nodes that pull an image now.", nil, false},
@@ -70,6 +72,8 @@ type Metrics struct {
 	writes   *prometheus.CounterVec
 	conflict *prometheus.GaugeVec
 
+	// Window is that of writes. It may be nil, and is to be set before the first Collect.
+	Window func() int
 	// Pulls counts image pulls; false where they are not known. It may be nil, and is to be set before the first Collect.
 	Pulls func() (Pulls, bool)
 
@@ -160,7 +164,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.decide.Describe(ch)
 	m.writes.Describe(ch)
 	m.conflict.Describe(ch)
-	for _, d := range m.descs[pullJobs:] {
+	for _, d := range m.descs[window:] {
 		ch <- d
 	}
 }
@@ -170,6 +174,9 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.decide.Collect(ch)
 	m.writes.Collect(ch)
 	m.conflict.Collect(ch)
+	if m.Window != nil {
+		ch <- prometheus.MustNewConstMetric(m.descs[window], prometheus.GaugeValue, float64(m.Window()))
+	}
 	m.collectPulls(ch)
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -32,6 +32,7 @@ func filled(perSet bool) *Metrics {
 	m.Count("create", apply.Done)
 	m.Wrote("status", errors.New("broken pipe"))
 	m.Conflict("native", true)
+	m.Window = func() int { return 32 }
 	m.Pulls = func() (Pulls, bool) {
 		return Pulls{Running: 2, Completed: 3, Desired: 30, Active: 4, Succeeded: 20, Failed: 6, Nodes: 3, Waiting: 1, Pulling: 5, There: 70, GivenUp: 8}, true
 	}
@@ -46,7 +47,7 @@ everynode_sets{dialect="native"} 2
 # HELP everynode_set_budget_limit Nodes that an update may make unavailable (or surge on) at once.
 # TYPE everynode_set_budget_limit gauge
 everynode_set_budget_limit{dialect="native"} 2
-# HELP everynode_writes_total Writes sent to the API server, by verb and result (done, exists, gone, ended, refused, unclear).
+# HELP everynode_writes_total Writes sent to the API server, by verb and result (done, exists, gone, ended, refused, busy, unclear).
 # TYPE everynode_writes_total counter
 everynode_writes_total{result="done",verb="create"} 1
 everynode_writes_total{result="unclear",verb="status"} 1

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+
+	"everynode.dev/everynode/internal/apply"
+	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// patience is for how long a request is repeated, its waits added up, that the API server has no room for.
+const patience = writeTimeout
+
+// Pace lets the requests of all sets out, as many at once as the API server bears (apply.Window). While there are more, the sets take turns,
+// and one set alone never has the whole window: a set whose writes hang in a webhook leaves room for the others. Make one with NewPace.
+type Pace struct {
+	clock clock.PassiveClock
+	// wait returns when one more request is within the limit of the client.
+	wait  func(context.Context) error
+	sleep func(context.Context, time.Duration) error
+
+	mu     sync.Mutex
+	window *apply.Window
+	held   int
+	sets   map[fleet.Key]*turns
+	// order is that in which the sets of which a request waits have their turns.
+	order []fleet.Key
+}
+
+// turns are the requests of one set.
+type turns struct {
+	held    int
+	waiting []*turn
+}
+
+// turn is a request that waits.
+type turn struct {
+	granted chan struct{} // closed when it is its turn
+	given   bool          // up, because nobody waits for it any more
+}
+
+// NewPace returns a Pace that takes its time from c. The functions return early, with the error of the context, when that ends.
+func NewPace(c clock.PassiveClock, wait func(context.Context) error, sleep func(context.Context, time.Duration) error) *Pace {
+	return &Pace{clock: c, wait: wait, sleep: sleep, window: apply.NewWindow(rollout.DefaultBurst), sets: map[fleet.Key]*turns{}}
+}
+
+// Window is how many requests may be under way at once.
+func (p *Pace) Window() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.window.Size()
+}
+
+// request is one of a set. It is sent by send, and busy is told when that is to be done again.
+type request struct {
+	key  fleet.Key
+	verb string
+	send func() error
+	busy func()
+}
+
+// do sends a request when its turn has come. A server that has no room for it is asked again when it says.
+func (p *Pace) do(ctx context.Context, r request) error {
+	for waited := time.Duration(0); ; {
+		err := p.once(ctx, r)
+		if !apply.IsBusy(err) {
+			return err
+		}
+		seconds, _ := apierrors.SuggestsClientDelay(err)
+		pause := time.Duration(max(seconds, 1)) * time.Second
+		if waited += pause; waited > patience {
+			return err
+		}
+		r.busy()
+		if err := p.sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *Pace) once(ctx context.Context, r request) error {
+	if err := p.take(ctx, r.key); err != nil {
+		return err
+	}
+	defer p.free(r.key)
+	if closed := p.closed(); closed > 0 {
+		if err := p.sleep(ctx, closed); err != nil {
+			return err
+		}
+	}
+	if err := p.wait(ctx); err != nil {
+		return err
+	}
+	sent := p.send(r.verb) // only from here on the time is the server's
+	err := r.send()
+	p.answered(sent, err)
+	return err
+}
+
+func (p *Pace) now() rollout.Time { return rollout.Time(p.clock.Now().UnixNano()) }
+
+func (p *Pace) closed() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.window.Closed(p.now())
+}
+
+func (p *Pace) send(verb string) apply.Sent {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.window.Send(verb, p.now())
+}
+
+func (p *Pace) answered(sent apply.Sent, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.window.Answered(sent, apply.LoadOf(err), p.now())
+}
+
+// take waits for a turn.
+func (p *Pace) take(ctx context.Context, key fleet.Key) error {
+	t := &turn{granted: make(chan struct{})}
+	p.mu.Lock()
+	s := p.sets[key]
+	if s == nil {
+		s = &turns{}
+		p.sets[key] = s
+	}
+	if s.waiting = append(s.waiting, t); len(s.waiting) == 1 {
+		p.order = append(p.order, key)
+	}
+	p.grant()
+	p.mu.Unlock()
+	select {
+	case <-t.granted:
+		return nil
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-t.granted: // meanwhile
+		p.release(key)
+	default:
+		t.given = true
+	}
+	p.grant() // it goes over those that were given up
+	return ctx.Err()
+}
+
+func (p *Pace) free(key fleet.Key) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.release(key)
+	p.grant()
+}
+
+func (p *Pace) release(key fleet.Key) {
+	p.held--
+	s := p.sets[key]
+	if s.held--; s.held == 0 && len(s.waiting) == 0 {
+		delete(p.sets, key)
+	}
+}
+
+// grant lets as many requests out as there is room for.
+func (p *Pace) grant() {
+	for skipped := 0; skipped < len(p.order) && p.held < p.window.Size(); {
+		key := p.order[0]
+		s := p.sets[key]
+		p.order = p.order[1:]
+		for len(s.waiting) > 0 && s.waiting[0].given {
+			s.waiting = s.waiting[1:]
+		}
+		switch {
+		case len(s.waiting) == 0:
+			if s.held == 0 {
+				delete(p.sets, key)
+			}
+			continue
+		case s.held >= max(p.window.Size()-1, 1):
+			skipped++
+		default:
+			close(s.waiting[0].granted)
+			s.waiting = s.waiting[1:]
+			s.held++
+			p.held++
+			skipped = 0
+		}
+		if len(s.waiting) > 0 {
+			p.order = append(p.order, key)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/apply"
+	"everynode.dev/everynode/internal/fleet"
+)
+
+// sender is the Executor at work for one set: its requests wait for their turn.
+type sender struct {
+	*Executor
+	key fleet.Key
+}
+
+func (e *Executor) sender(key fleet.Key) sender { return sender{Executor: e, key: key} }
+
+func (e sender) send(ctx context.Context, verb string, send func() error) error {
+	return e.Pace.do(ctx, request{key: e.key, verb: verb, send: send, busy: func() {
+		if verb != "get" {
+			e.Count(verb, apply.Busy)
+		}
+	}})
+}
+
+func (e sender) create(ctx context.Context, pod *unstructured.Unstructured) (created *corev1.Pod, err error) {
+	err = e.send(ctx, "create", func() (err error) {
+		created, err = e.Pods.Create(ctx, pod)
+		return err
+	})
+	return created, err
+}
+
+func (e sender) drop(ctx context.Context, name string, uid types.UID) error {
+	return e.send(ctx, "delete", func() error { return e.Pods.Delete(ctx, e.key.Namespace, name, uid) })
+}
+
+func (e sender) get(ctx context.Context, name string) (pod *corev1.Pod, err error) {
+	err = e.send(ctx, "get", func() (err error) {
+		pod, err = e.Pods.Get(ctx, e.key.Namespace, name)
+		return err
+	})
+	return pod, err
+}
+
+func (e sender) patch(ctx context.Context, patch PodPatch) (patched *corev1.Pod, err error) {
+	err = e.send(ctx, "patch", func() (err error) {
+		patched, err = e.Pods.Patch(ctx, patch)
+		return err
+	})
+	return patched, err
+}
+
+// Sleep waits for d.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
