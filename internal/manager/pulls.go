@@ -63,7 +63,7 @@ func newPulls(l *leader, o *options, cfg *rest.Config, mayWrite func() bool) (*p
 	realClock := clock.RealClock{}
 	ofJobs := l.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: jobEvents})
 	p.jobs = imagepull.New(imagepull.Options{
-		Store: store, Watches: watches, Events: ofJobs, Clock: realClock, MayWrite: mayWrite,
+		Store: store, Watches: watches, Pods: watches.Pods, Events: ofJobs, Clock: realClock, MayWrite: mayWrite,
 		Secrets: imagepull.NewSecrets(store.Live(), ofJobs, realClock, o.pullSecretNamespaces),
 		Order:   l.orderOf,
 	})

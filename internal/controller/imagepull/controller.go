@@ -17,8 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -35,6 +33,7 @@ import (
 type Options struct {
 	Store   *pullstore.Store
 	Watches *pullstore.Watches
+	Pods    *pullstore.Pods
 	Events  record.EventRecorder
 	Clock   clock.WithTicker
 	// MayWrite is asked at the beginning of each pass.
@@ -78,13 +77,13 @@ func (c *Controller) Watch() {
 	c.Watches.Handle(pullstore.Jobs, func(_ context.Context, obj, old client.Object) {
 		if obj == nil {
 			c.forget(old.GetUID())
-			return
+			obj = old // a last pass ends what was begun for it
 		}
 		c.loop.Enqueue(client.ObjectKeyFromObject(obj))
 	})
 	c.Watches.Handle(pullstore.NodeImages, c.imageChanged)
 	c.Watches.Handle(pullstore.Nodes, c.nodeChanged)
-	c.Watches.Handle(pullstore.Pods, c.podChanged)
+	c.Pods.Changed = c.loop.Enqueue
 }
 
 // Run works until ctx ends.
@@ -93,6 +92,7 @@ func (c *Controller) Run(ctx context.Context) {
 	wg.Go(func() { c.Secrets.run(ctx, c.neededBy) })
 	c.loop.Run(ctx, workers)
 	wg.Wait()
+	c.Pods.Wait()
 }
 
 // imageChanged asks for a pass for the jobs that own something in the NodeImage, or did; a new one concerns all.
@@ -122,29 +122,6 @@ func (c *Controller) nodeChanged(ctx context.Context, obj, old client.Object) {
 		}
 	}
 	c.enqueueAll(ctx, "", func(*v1beta1.ImagePullJob) bool { return true })
-}
-
-// podChanged asks for a pass for the jobs that follow the pod.
-func (c *Controller) podChanged(ctx context.Context, obj, old client.Object) {
-	now, ok := obj.(*corev1.Pod)
-	before, was := old.(*corev1.Pod)
-	if ok && was && now.Spec.NodeName == before.Spec.NodeName && now.Status.Phase == before.Status.Phase && maps.Equal(now.Labels, before.Labels) {
-		return
-	}
-	var of []labels.Set
-	namespace := ""
-	for _, p := range []*corev1.Pod{now, before} {
-		if p != nil {
-			of, namespace = append(of, p.Labels), p.Namespace
-		}
-	}
-	c.enqueueAll(ctx, namespace, func(job *v1beta1.ImagePullJob) bool {
-		if job.Spec.PodSelector == nil {
-			return false
-		}
-		selector, err := metav1.LabelSelectorAsSelector(&job.Spec.PodSelector.LabelSelector)
-		return err == nil && slices.ContainsFunc(of, func(s labels.Set) bool { return selector.Matches(s) })
-	})
 }
 
 // enqueueAll asks for a pass for the jobs in a namespace, or in all, that run and that concern says yes to.
@@ -191,17 +168,23 @@ func (c *Controller) Reconcile(ctx context.Context, key types.NamespacedName) (t
 		return 0, c.every(ctx)
 	}
 	job, err := c.Store.Job(ctx, key)
-	if err != nil || job == nil {
+	if err != nil {
 		return 0, err
 	}
-	if job.DeletionTimestamp != nil {
+	if job == nil || job.DeletionTimestamp != nil || job.Status.CompletionTime != nil || job.Spec.PodSelector == nil {
+		c.Pods.End(key)
+	}
+	switch {
+	case job == nil:
+		return 0, nil
+	case job.DeletionTimestamp != nil:
 		return 0, c.letGo(ctx, job)
 	}
 	if err := c.Store.Settle(ctx); err != nil {
 		return 0, err
 	}
 	s, err := c.snapshot(ctx, job)
-	if err != nil {
+	if err != nil || s == nil {
 		return 0, err
 	}
 	plan := imagepull.Decide(*s)
@@ -243,7 +226,7 @@ func (c *Controller) letGo(ctx context.Context, job *v1beta1.ImagePullJob) error
 	return nil
 }
 
-// snapshot is what the job is decided on.
+// snapshot is what the job is decided on; nil while that is being read, after which there will be another pass.
 func (c *Controller) snapshot(ctx context.Context, job *v1beta1.ImagePullJob) (*imagepull.Snapshot, error) {
 	s := &imagepull.Snapshot{Now: c.Clock.Now(), Job: job, Refused: c.refusals(job.UID)}
 	if job.Status.CompletionTime == nil {
@@ -255,13 +238,10 @@ func (c *Controller) snapshot(ctx context.Context, job *v1beta1.ImagePullJob) (*
 			s.Order = c.Order(job)
 		}
 	}
-	if selector := job.Spec.PodSelector; selector != nil {
-		if err := c.Watches.FollowPods(ctx); err != nil {
-			return nil, err
-		}
-		var err error
-		if s.PodNodes, err = c.Store.PodNodes(ctx, job.Namespace, &selector.LabelSelector); err != nil {
-			return nil, err
+	if selector := job.Spec.PodSelector; selector != nil && job.Status.CompletionTime == nil {
+		known := false
+		if s.PodNodes, known = c.Pods.Nodes(ctx, client.ObjectKeyFromObject(job), &selector.LabelSelector); !known {
+			return nil, nil
 		}
 	}
 	nodes, err := c.Store.Nodes(ctx)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	kubernetesfake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,6 +31,7 @@ type world struct {
 	clock  *clocktesting.FakeClock
 	client client.WithWatch
 	store  *pullstore.Store
+	pods   *kubernetesfake.Clientset
 	events *record.FakeRecorder
 	c      *Controller
 	// patchErr, if not nil, is what patches of a node image come to; done is whether they take effect all the same.
@@ -64,7 +66,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 				return c.SubResource(sub).Update(ctx, obj, opts...)
 			},
 		}).Build()
-	w.store = pullstore.New(w.client, w.client)
+	w.store, w.pods = pullstore.New(w.client, w.client), kubernetesfake.NewClientset()
 	w.restart("secret")
 	return w
 }
@@ -72,7 +74,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 // restart begins anew with a controller that remembers nothing.
 func (w *world) restart(allowed ...string) {
 	w.c = New(Options{
-		Store: w.store, Events: w.events, Clock: w.clock, MayWrite: func() bool { return true },
+		Store: w.store, Pods: pullstore.NewPods(w.pods), Events: w.events, Clock: w.clock, MayWrite: func() bool { return true },
 		Secrets: NewSecrets(w.client, w.events, w.clock, allowed),
 	})
 }

@@ -20,8 +20,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -161,26 +159,6 @@ func (s *Store) Jobs(ctx context.Context, namespace string) ([]v1beta1.ImagePull
 		return nil, fmt.Errorf("listing jobs: %w", err)
 	}
 	return list.Items, nil
-}
-
-// PodNodes are the nodes on which a pod of the namespace runs that the selector matches.
-func (s *Store) PodNodes(ctx context.Context, namespace string, selector *metav1.LabelSelector) (map[string]bool, error) {
-	matcher, err := metav1.LabelSelectorAsSelector(selector)
-	if err != nil {
-		matcher = labels.Nothing() // refused at admission; to choose nothing is the only safe thing
-	}
-	list := &corev1.PodList{}
-	if err := s.cached.List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: matcher}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing pods: %w", err)
-	}
-	nodes := map[string]bool{}
-	for i := range list.Items {
-		p := &list.Items[i]
-		if p.Spec.NodeName != "" && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
-			nodes[p.Spec.NodeName] = true
-		}
-	}
-	return nodes, nil
 }
 
 // Owner says what has become of an owner of a tag.

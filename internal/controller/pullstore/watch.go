@@ -6,13 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -30,8 +30,8 @@ type Handler func(ctx context.Context, obj, old client.Object)
 type Watches struct {
 	cache    cache.Cache
 	handlers map[string][]Handler
-	pods     sync.Once
-	podsErr  error
+	// Pods are those that jobs follow.
+	Pods *Pods
 }
 
 // The kinds that can be watched.
@@ -39,7 +39,6 @@ const (
 	Nodes      = "nodes"
 	NodeImages = "nodeimages"
 	Jobs       = "imagepulljobs"
-	Pods       = "pods"
 )
 
 // NewWatches returns watches on a cluster, and the Store that they fill. They see nothing before Start.
@@ -50,7 +49,7 @@ func NewWatches(config *rest.Config) (*Watches, *Store, error) {
 	}
 	c, err := cache.New(config, cache.Options{
 		Scheme: scheme, Mapper: mapper(), NewInformer: newInformer, DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: slimNode}, &corev1.Pod{}: {Transform: slimPod}},
+		ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: slimNode}},
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a cache: %w", err)
@@ -59,7 +58,13 @@ func NewWatches(config *rest.Config) (*Watches, *Store, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a client: %w", err)
 	}
-	return &Watches{cache: c, handlers: map[string][]Handler{}}, New(c, live), nil
+	protobuf := rest.CopyConfig(config)
+	protobuf.AcceptContentTypes, protobuf.ContentType = runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON, runtime.ContentTypeProtobuf
+	pods, err := kubernetes.NewForConfig(protobuf)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a client: %w", err)
+	}
+	return &Watches{cache: c, handlers: map[string][]Handler{}, Pods: NewPods(pods)}, New(c, live), nil
 }
 
 // newInformer makes informers that read from the store of the API server what client-go would take from its cache: a leader decides on
@@ -81,9 +86,7 @@ func newInformer(lister toolscache.ListerWatcher, obj runtime.Object, resync tim
 // mapper knows the resources that are used here, so that nobody has to ask the API server for them.
 func mapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
-	for _, kind := range []string{"Pod", "Secret"} {
-		m.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
-	}
+	m.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
 	m.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
 	m.Add(v1beta1.GroupVersion().WithKind(kruise.KindJob), meta.RESTScopeNamespace)
 	m.Add(v1beta1.GroupVersion().WithKind(kruise.KindNodeImage), meta.RESTScopeRoot)
@@ -110,12 +113,6 @@ func (w *Watches) Start(ctx context.Context) (done <-chan struct{}, err error) {
 		return nil, fmt.Errorf("reading nodes and image pulls: %w", context.Cause(ctx))
 	}
 	return ended, nil
-}
-
-// FollowPods begins to watch pods, until ctx ends. They are many, so that is done only when the first job needs it.
-func (w *Watches) FollowPods(ctx context.Context) error {
-	w.pods.Do(func() { w.podsErr = w.watch(ctx, Pods, &corev1.Pod{}) })
-	return w.podsErr
 }
 
 func (w *Watches) watch(ctx context.Context, kind string, obj client.Object) error {
@@ -162,15 +159,5 @@ func slimNode(obj any) (any, error) {
 			slim.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
 		}
 	}
-	return slim, nil
-}
-
-func slimPod(obj any) (any, error) {
-	p, ok := obj.(*corev1.Pod)
-	if !ok {
-		return obj, nil
-	}
-	slim := &corev1.Pod{Spec: corev1.PodSpec{NodeName: p.Spec.NodeName}, Status: corev1.PodStatus{Phase: p.Status.Phase}}
-	slim.Namespace, slim.Name, slim.UID, slim.ResourceVersion, slim.Labels = p.Namespace, p.Name, p.UID, p.ResourceVersion, p.Labels
 	return slim, nil
 }
