@@ -197,6 +197,16 @@ func (s *set) remove(p *podRecord) {
 	}
 }
 
+// Version is the newest resourceVersion of the pod that is known, from the watch or from the answer to a write; empty for a pod that is not kept.
+func (x *Index) Version(uid types.UID) string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if p := x.pods[uid]; p != nil {
+		return p.rv
+	}
+	return ""
+}
+
 // DeletePod takes a deletion from the watch; rv is the version of the deletion.
 func (x *Index) DeletePod(uid types.UID, rv string) {
 	x.mu.Lock()

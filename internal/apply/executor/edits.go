@@ -41,10 +41,11 @@ func (r *run) editAll(ctx context.Context) {
 	wg.Wait()
 }
 
-// editPod sends the edits of one pod. The pod is read first: an edit may depend on what only the API server knows.
+// editPod sends the edits of one pod. The pod is read first: an edit may depend on more than the fleet keeps of a pod. Nobody but us makes edits, so
+// a version that is not older than our last write will do; what others write as well is guarded by its resourceVersion.
 func (r *run) editPod(ctx context.Context, actions []int) {
 	first := r.job.Plan.Actions[actions[0]]
-	pod, err := r.e.get(ctx, first.Pod)
+	pod, err := r.e.seen(ctx, first.Pod, types.UID(first.UID))
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && pod.UID != types.UID(first.UID):
 		r.e.Index.ForgetPod(types.UID(first.UID))

@@ -24,7 +24,7 @@ func (e *Executor) sender(key fleet.Key) sender { return sender{Executor: e, key
 
 func (e sender) send(ctx context.Context, verb string, send func() error) error {
 	return e.Pace.do(ctx, request{key: e.key, verb: verb, send: send, busy: func() {
-		if verb != "get" {
+		if verb != "get" && verb != "see" {
 			e.Count(verb, apply.Busy)
 		}
 	}})
@@ -45,6 +45,15 @@ func (e sender) drop(ctx context.Context, name string, uid types.UID) error {
 func (e sender) get(ctx context.Context, name string) (pod *corev1.Pod, err error) {
 	err = e.send(ctx, "get", func() (err error) {
 		pod, err = e.Pods.Get(ctx, e.key.Namespace, name)
+		return err
+	})
+	return pod, err
+}
+
+// seen is the pod as it is at least as new as what is known of it.
+func (e sender) seen(ctx context.Context, name string, uid types.UID) (pod *corev1.Pod, err error) {
+	err = e.send(ctx, "see", func() (err error) { // it is faster than a get
+		pod, err = e.Pods.GetSince(ctx, e.key.Namespace, name, e.Index.Version(uid))
 		return err
 	})
 	return pod, err

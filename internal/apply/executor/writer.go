@@ -10,12 +10,14 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
 
@@ -28,6 +30,8 @@ type Pods interface {
 	// Delete deletes the pod only if it still has that UID.
 	Delete(ctx context.Context, namespace, name string, uid types.UID) error
 	Get(ctx context.Context, namespace, name string) (*corev1.Pod, error)
+	// GetSince is Get for who can do with any version from rv on: the API server has one at hand, and need not ask its storage.
+	GetSince(ctx context.Context, namespace, name, rv string) (*corev1.Pod, error)
 	// List gives the pods of a namespace that a selector matches, from the API server itself.
 	List(ctx context.Context, namespace string, selector labels.Selector, each func(*corev1.Pod)) error
 	Patch(ctx context.Context, patch PodPatch) (*corev1.Pod, error)
@@ -87,8 +91,16 @@ func (l livePods) Delete(ctx context.Context, namespace, name string, uid types.
 }
 
 func (l livePods) Get(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	return l.GetSince(ctx, namespace, name, "")
+}
+
+func (l livePods) GetSince(ctx context.Context, namespace, name, rv string) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
-	err := once(l.c.CoreV1().RESTClient().Get()).Namespace(namespace).Resource("pods").Name(name).Do(ctx).Into(pod)
+	err := once(l.c.CoreV1().RESTClient().Get()).Namespace(namespace).Resource("pods").Name(name).
+		VersionedParams(&metav1.GetOptions{ResourceVersion: rv}, scheme.ParameterCodec).Do(ctx).Into(pod)
+	if rv != "" && apierrors.IsTimeout(err) {
+		return l.Get(ctx, namespace, name) // this API server is behind the one that has shown us rv
+	}
 	return pod, err
 }
 

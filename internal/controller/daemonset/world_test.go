@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -383,6 +384,14 @@ func (f worldPods) Delete(_ context.Context, _, name string, uid types.UID) erro
 	})
 }
 
+func (f worldPods) GetSince(ctx context.Context, namespace, name, rv string) (*corev1.Pod, error) {
+	p, err := f.Get(ctx, namespace, name)
+	if _, unreadable := strconv.Atoi(rv); unreadable != nil || err == nil && later(rv, p.ResourceVersion) {
+		f.w.t.Errorf("pod %s was asked for from version %q on", name, rv)
+	}
+	return p, err
+}
+
 func (f worldPods) Get(_ context.Context, _, name string) (*corev1.Pod, error) {
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
@@ -451,4 +460,10 @@ func strategic[T any](from *T, patch []byte, to *T) error {
 func (w *world) status(field string) int64 {
 	n, _, _ := unstructured.NestedInt64(w.set.Object, "status", field)
 	return n
+}
+
+// later is whether version a is later than b.
+func later(a, b string) bool {
+	c, err := resourceversion.CompareResourceVersion(a, b)
+	return err != nil || c > 0
 }

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// TestGetSince asks an API server for what it has at hand, and one that is behind for what is stored.
+func TestGetSince(t *testing.T) {
+	tooLarge := apierrors.NewTimeoutError("Too large resource version: 9, current: 7", 1)
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rv := r.URL.Query().Get("resourceVersion")
+		asked = append(asked, rv)
+		var answer any = &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: "p", ResourceVersion: "9" + rv}}
+		w.Header().Set("Content-Type", "application/json")
+		switch rv {
+		case "9":
+			answer = failure(tooLarge)
+			w.WriteHeader(http.StatusGatewayTimeout)
+		case "8":
+			answer = failure(apierrors.NewNotFound(corev1.Resource("pods"), "p"))
+			w.WriteHeader(http.StatusNotFound)
+		}
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer server.Close()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := NewPods(client)
+	for _, tt := range []struct {
+		rv, want string
+		asked    []string
+		gone     bool
+	}{
+		{rv: "7", want: "97", asked: []string{"7"}},
+		{rv: "9", want: "9", asked: []string{"9", ""}},
+		{rv: "8", asked: []string{"8"}, gone: true},
+		{rv: "", want: "9", asked: []string{""}},
+	} {
+		asked = nil
+		pod, err := pods.GetSince(t.Context(), "ns", "p", tt.rv)
+		if apierrors.IsNotFound(err) != tt.gone || !tt.gone && (err != nil || pod.ResourceVersion != tt.want) || !slices.Equal(asked, tt.asked) {
+			t.Errorf("since %q: got %v, %v and asked for %q; want version %q, asked for %q", tt.rv, pod, err, asked, tt.want, tt.asked)
+		}
+	}
+}
+
+func failure(err *apierrors.StatusError) *metav1.Status {
+	status := err.Status()
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	return &status
+}
