@@ -416,3 +416,38 @@ func TestPodFromReadsOwnersOfEveryVersion(t *testing.T) {
 		t.Error("a pod of a ReplicaSet was taken")
 	}
 }
+
+// A read has found that the pod is gone, so it has a successor; then the watch, which is late, shows what the pod was before. It must not count
+// as a second pod of its node: of two, the younger one would be deleted, which is the successor.
+func TestLateNewsOfAPodThatIsGone(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	key := f.set("ds")
+	old := f.put(pod("old", "a", "ds"))
+	f.x.BuryPod(old.UID)
+	successor := pod("new", "a", "ds")
+	successor.RV = f.next()
+	f.x.FoldPod(successor)
+	only := func(when string) {
+		t.Helper()
+		if pods := f.snapshot(key).Nodes[0].Pods; len(pods) != 1 || pods[0].Name != "new" {
+			t.Errorf("%s: pods %+v, want only the successor", when, pods)
+		}
+	}
+	f.put(old)
+	only("a late event")
+	f.x.ReplacePods([]*Pod{&old}, old.RV)
+	only("an old list")
+	f.x.DeletePod(old.UID, f.next())
+	only("the end of it")
+	if len(f.x.buried) != 0 {
+		t.Errorf("%d pods are remembered although the watch has shown their end", len(f.x.buried))
+	}
+	last := f.put(pod("last", "a", "ds"))
+	f.x.BuryPod(last.UID)
+	f.x.ReplacePods([]*Pod{&successor}, f.next())
+	only("a list without it")
+	if len(f.x.buried) != 0 {
+		t.Errorf("%d pods are remembered although a list has shown that they are gone", len(f.x.buried))
+	}
+}

@@ -28,6 +28,8 @@ type Index struct {
 	// pods holds every pod that is kept, by UID; podsRV is the newest resourceVersion that the watch of pods has shown.
 	pods   map[types.UID]*podRecord
 	podsRV string
+	// buried are pods that are known to be gone, with the newest version that was known of each, until the watch has shown that too.
+	buried map[types.UID]string
 	// sets by key and by the UID of the object.
 	sets  map[Key]*set
 	byUID map[types.UID]*set
@@ -48,6 +50,7 @@ func NewIndex(notify func(Key)) *Index {
 		notify:    notify,
 		nodes:     newNodeTable(),
 		pods:      map[types.UID]*podRecord{},
+		buried:    map[types.UID]string{},
 		sets:      map[Key]*set{},
 		byUID:     map[types.UID]*set{},
 		strays:    map[types.UID]podSet{},

@@ -33,6 +33,9 @@ func (x *Index) FoldPod(rec Pod) {
 }
 
 func (x *Index) putPod(rec *Pod) {
+	if _, gone := x.buried[rec.UID]; gone {
+		return
+	}
 	p := x.pods[rec.UID]
 	switch {
 	case p == nil:
@@ -214,10 +217,22 @@ func (x *Index) DeletePod(uid types.UID, rv string) {
 	if rv != "" {
 		x.podsRV = rv
 	}
+	delete(x.buried, uid)
 	x.dropPod(uid)
 }
 
-// ForgetPod removes a pod that a read or write of ours found to be gone.
+// BuryPod removes a pod of which a read of the API server itself has said that it is gone. What the watch has still to show of its life
+// does not bring it back: else its successor would be one pod too many.
+func (x *Index) BuryPod(uid types.UID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if p := x.pods[uid]; p != nil {
+		x.buried[uid] = p.rv
+		x.dropPod(uid)
+	}
+}
+
+// ForgetPod removes a pod that the answer to a write of ours says is gone, which an admission webhook may have said.
 func (x *Index) ForgetPod(uid types.UID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -256,6 +271,11 @@ func (x *Index) ReplacePods(list []*Pod, rv string) {
 	for uid, p := range x.pods {
 		if !listed[uid] && !newer(p.rv, rv) {
 			x.dropPod(uid)
+		}
+	}
+	for uid, known := range x.buried {
+		if !listed[uid] && !newer(known, rv) {
+			delete(x.buried, uid) // the watch goes on from the list, and has nothing left to say of it
 		}
 	}
 	x.podsRV = rv

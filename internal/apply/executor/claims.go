@@ -79,7 +79,7 @@ func (e sender) settle(ctx context.Context, p fleet.Pod) error {
 	case apply.Done:
 		e.Index.Settle(p.UID)
 	case apply.Gone:
-		e.Index.ForgetPod(p.UID)
+		e.Index.BuryPod(p.UID)
 	case apply.Refused, apply.Busy:
 		e.Index.Settle(p.UID)
 		e.Index.Spare(p.UID)
@@ -120,7 +120,7 @@ func (e sender) dispel(ctx context.Context, d fleet.Doubt) error {
 	pod, err := e.get(ctx, d.Pod.Name)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && pod.UID != d.Pod.UID:
-		e.Index.ForgetPod(d.Pod.UID)
+		e.Index.BuryPod(d.Pod.UID)
 	case err != nil:
 		return fmt.Errorf("reading pod %s again: %w", d.Pod.Name, err)
 	default:

@@ -48,7 +48,7 @@ func (r *run) editPod(ctx context.Context, actions []int) {
 	pod, err := r.e.seen(ctx, first.Pod, types.UID(first.UID))
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && pod.UID != types.UID(first.UID):
-		r.e.Index.ForgetPod(types.UID(first.UID))
+		r.e.Index.BuryPod(types.UID(first.UID))
 		return
 	case err != nil:
 		r.fail(fmt.Errorf("reading pod %s: %w", first.Pod, err))

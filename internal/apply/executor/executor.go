@@ -162,7 +162,7 @@ func (r *run) deleteOne(ctx context.Context, i int) {
 		r.finish(i)
 		r.e.Events.Eventf(r.job.Object, corev1.EventTypeNormal, t.Deleted, t.DeletedText, a.Pod)
 	case apply.Gone:
-		r.e.Index.ForgetPod(uid)
+		r.e.Index.BuryPod(uid)
 	case apply.Refused:
 		r.e.Index.Spare(uid)
 		r.e.Events.Eventf(r.job.Object, corev1.EventTypeWarning, t.DeleteFailed, t.DeleteFailedText, err)
