@@ -193,6 +193,9 @@ func (e sender) delete(ctx context.Context, name string, uid types.UID) (apply.A
 	case getErr != nil:
 		return apply.Unclear, errors.Join(err, getErr)
 	default:
+		if rec, ours := e.Index.PodFrom(pod); ours {
+			e.Index.FoldPod(rec)
+		}
 		return apply.Refused, err
 	}
 }
