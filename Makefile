@@ -18,12 +18,15 @@ GO_TEST_FLAGS ?=#        further arguments of every go test, for example -v
 # What make bench measures; what is not set is all of it (test/bench/settings_test.go knows the names), and idle is 60s:
 #   make bench BENCH_NODES=200,1000 BENCH_ROWS=native,everynode BENCH_SCENARIOS=create,roll BENCH_IDLE=10s
 export BENCH_NODES BENCH_ROWS BENCH_SCENARIOS BENCH_IDLE
+SEEDS ?= 20000#          how many imaginary clusters make sim plays
+FROM ?= 1#               the first of their seeds
 BENCH_DOCS ?=#           the directory whose benchmarks.md it writes (docs), if any
 
 # The time that one test binary of a suite may take before it is stopped (go test -timeout). The times that the suites
 # really take, on two cores with everything built, stand behind them.
 UNIT_BUDGET ?= 5m
 RACE_BUDGET ?= 10m
+SIM_BUDGET ?= 60m
 LOCALPLANE_BUDGET ?= 8m
 PARITY_BUDGET ?= 5m
 SMOKE_BUDGET ?= 5m
@@ -140,12 +143,17 @@ test: build-real test-unit test-localplane test-parity test-smoke test-upstream 
 	@$(STEP) -l
 
 .PHONY: test-all
-test-all: build-real test-unit test-race test-localplane test-parity test-integration test-advanced test-migration test-agent test-pulls test-edge e2e test-scale test-upstream test-demo ## Run the tests, and everything that an issue promised to show
+test-all: build-real test-unit sim test-race test-localplane test-parity test-integration test-advanced test-migration test-agent test-pulls test-edge e2e test-scale test-upstream test-demo ## Run the tests, and everything that an issue promised to show
 	@$(STEP) -l
 
 .PHONY: test-unit
 test-unit: ## Unit and script tests of the root module
 	@$(STEP) -b $(UNIT_BUDGET) 'unit and script tests' go test -timeout $(UNIT_BUDGET) $(GO_TEST_FLAGS) ./...
+
+# The simulation of internal/sim beyond the 1,000 seeds that test-unit plays.
+.PHONY: sim
+sim: ## Search for broken invariants in SEEDS imaginary clusters (make sim SEEDS=100000)
+	@$(STEP) -b $(SIM_BUDGET) 'simulation' go test -count=1 -timeout $(SIM_BUDGET) $(GO_TEST_FLAGS) ./internal/sim -run '^TestSim$$' -seeds $(SEEDS) -from $(FROM)
 
 # Without what only reads source files: it runs in one goroutine, and takes half a minute here.
 .PHONY: test-race

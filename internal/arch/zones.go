@@ -157,6 +157,13 @@ func shellZones() []Zone {
 		May:      client("./internal/fleet/..."),
 		Reason:   "who looks on reads as the manager reads and decides as it decides, and cannot write",
 		Deep:     noKubernetes,
+	}, {
+		Name:     "simulation",
+		Packages: []string{"internal/sim"},
+		May:      client("gopkg.in/evanphx/json-patch.v4", "./internal/fleet/...", "./internal/apply/...", "./internal/controller/daemonset"),
+		Reason:   "what ships is to be broken around an imaginary cluster: it takes the parts that ship, and no cluster",
+		Deep:     noKubernetes,
+		Tests:    true,
 	}}
 }
 

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"context"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/apply/executor"
+	"everynode.dev/everynode/internal/fleet"
+)
+
+// podsOf are the pods as a manager reads and writes them.
+type podsOf struct{ m *manager }
+
+func (f podsOf) Create(_ context.Context, u *unstructured.Unstructured) (*corev1.Pod, error) {
+	w := f.m.s.w
+	containers, _, _ := unstructured.NestedSlice(u.Object, "spec", "containers")
+	image, _ := containers[0].(map[string]any)["image"].(string)
+	node := nodeOfUndecoded(u)
+	f.m.s.name(u.GetName(), node)
+	return ask[*corev1.Pod](f.m, &request{
+		text: words("creates a pod of %s on %s", image, node), write: true, ofPod: true,
+		action: action{verb: "create", pod: u.GetName(), node: node, image: image},
+		commit: func() (any, error) { return orNil(w.createPod(u)) },
+	})
+}
+
+func (f podsOf) Delete(_ context.Context, _, name string, uid types.UID) error {
+	_, err := f.m.ask(&request{
+		text: words("deletes %s", f.m.nameOf(name)), write: true, ofPod: true,
+		action: action{verb: "delete", pod: name, uid: string(uid)},
+		commit: func() (any, error) { return nil, f.m.s.w.deletePod(name, uid) },
+	})
+	return err
+}
+
+func (f podsOf) Get(_ context.Context, _, name string) (*corev1.Pod, error) {
+	return ask[*corev1.Pod](f.m, &request{
+		text: words("looks at %s", f.m.nameOf(name)), action: action{verb: "get", pod: name},
+		commit: func() (any, error) { return f.m.s.w.getPod(name) },
+	})
+}
+
+// GetSince may be answered with the newest version, or with the oldest one that will do.
+func (f podsOf) GetSince(_ context.Context, _, name, rv string) (*corev1.Pod, error) {
+	since, _ := strconv.Atoi(rv)
+	return ask[*corev1.Pod](f.m, &request{
+		text: words("looks for %s", f.m.nameOf(name)), action: action{verb: "see", pod: name},
+		commit: func() (any, error) { return f.m.s.w.getPod(name) },
+		stale: func() (any, error) {
+			for _, e := range f.m.s.w.logs[ofPods] {
+				if p := e.object.(*corev1.Pod); p.Name == name && !e.gone && e.rv >= since && since > 0 {
+					return p.DeepCopy(), nil
+				}
+			}
+			return f.m.s.w.getPod(name)
+		},
+	})
+}
+
+func (f podsOf) List(_ context.Context, _ string, selector labels.Selector, each func(*corev1.Pod)) error {
+	list, err := ask[[]*corev1.Pod](f.m, &request{text: "reads all pods", action: action{verb: "list"}, commit: func() (any, error) {
+		var list []*corev1.Pod
+		for _, p := range f.m.s.w.pods() {
+			if selector.Matches(labels.Set(p.Labels)) {
+				list = append(list, p.DeepCopy())
+			}
+		}
+		return list, nil
+	}})
+	for _, p := range list {
+		each(p)
+	}
+	return err
+}
+
+func (f podsOf) Patch(_ context.Context, e executor.PodPatch) (*corev1.Pod, error) {
+	of := string(e.Of)
+	return ask[*corev1.Pod](f.m, &request{
+		text: words("patches %s%s: %s", f.m.nameOf(e.Pod), of, e.Body), write: true, ofPod: true,
+		action: action{verb: "patch", pod: e.Pod},
+		commit: func() (any, error) { return orNil(f.m.s.w.patchPod(e.Pod, of, e.Body)) },
+	})
+}
+
+// orNil makes a nil pointer a nil value.
+func orNil[T any](value *T, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return value, nil
+}
+
+func nodeOfUndecoded(u *unstructured.Unstructured) string {
+	terms, _, _ := unstructured.NestedSlice(u.Object, "spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+	for _, term := range terms {
+		fields, _, _ := unstructured.NestedSlice(term.(map[string]any), "matchFields")
+		for _, field := range fields {
+			values, _, _ := unstructured.NestedStringSlice(field.(map[string]any), "values")
+			return values[0]
+		}
+	}
+	return ""
+}
+
+// revisionsOf are the ControllerRevisions as a manager reads and writes them.
+type revisionsOf struct{ m *manager }
+
+func (f revisionsOf) Create(_ context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+	return ask[*appsv1.ControllerRevision](f.m, &request{
+		text: words("creates revision %s with number %d", r.Name, r.Revision), write: true,
+		commit: func() (any, error) { return orNil(f.m.s.w.createRevision(r)) },
+	})
+}
+
+func (f revisionsOf) Get(_ context.Context, _, name string) (*appsv1.ControllerRevision, error) {
+	return ask[*appsv1.ControllerRevision](f.m, &request{text: words("looks at revision %s", name), commit: func() (any, error) {
+		if r := f.m.s.w.revision(name); r != nil {
+			return r.DeepCopy(), nil
+		}
+		return nil, apierrors.NewNotFound(podResource("controllerrevisions"), name)
+	}})
+}
+
+func (f revisionsOf) List(_ context.Context, _ string, selector labels.Selector, each func(*appsv1.ControllerRevision)) error {
+	list, err := ask[[]*appsv1.ControllerRevision](f.m, &request{text: "reads all revisions", commit: func() (any, error) {
+		var list []*appsv1.ControllerRevision
+		for _, o := range f.m.s.w.all(ofRevisions) {
+			if selector.Matches(labels.Set(o.GetLabels())) {
+				list = append(list, copyOf(o).(*appsv1.ControllerRevision))
+			}
+		}
+		return list, nil
+	}})
+	for _, r := range list {
+		each(r)
+	}
+	return err
+}
+
+func (f revisionsOf) Patch(_ context.Context, _, name string, patch []byte) (*appsv1.ControllerRevision, error) {
+	return ask[*appsv1.ControllerRevision](f.m, &request{
+		text: words("patches revision %s", name), write: true,
+		commit: func() (any, error) { return orNil(f.m.s.w.patchRevision(name, patch)) },
+	})
+}
+
+func (f revisionsOf) Delete(_ context.Context, _, name string, uid types.UID) error {
+	_, err := f.m.ask(&request{
+		text: words("deletes revision %s", name), write: true,
+		commit: func() (any, error) { return nil, f.m.s.w.deleteRevision(name, uid) },
+	})
+	return err
+}
+
+// setsOf is the daemon set as a manager reads and writes it.
+type setsOf struct{ m *manager }
+
+func (f setsOf) Get(context.Context, fleet.Key) (*unstructured.Unstructured, error) {
+	return ask[*unstructured.Unstructured](f.m, &request{text: "looks at the set", commit: func() (any, error) {
+		if set := f.m.s.w.set(); set != nil {
+			return set.DeepCopy(), nil
+		}
+		return nil, apierrors.NewNotFound(podResource("daemonsets"), setName)
+	}})
+}
+
+func (f setsOf) PatchStatus(_ context.Context, _ fleet.Key, patch []byte) (*unstructured.Unstructured, error) {
+	return ask[*unstructured.Unstructured](f.m, &request{
+		text: "writes the status", write: true, action: action{verb: "status", image: string(patch)},
+		commit: func() (any, error) { return orNil(f.m.s.w.patchStatus(patch)) },
+	})
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// verdict is what was found out about a write when it was sent.
+type verdict struct {
+	node string
+	// takes is whether it takes a pod away that the sender knows as available; doubles whether it adds one to such a pod.
+	takes, doubles bool
+	limit          int
+	surging        bool
+	// counted are the nodes that count for the sender.
+	counted map[string]bool
+}
+
+// breach is a broken invariant.
+type breach struct{ rule, what string }
+
+func (b *breach) String() string { return b.rule + ": " + b.what }
+
+// blame notes the first invariant that is broken.
+func (s *sim) blame(rule, format string, args ...any) {
+	if s.broken == nil {
+		s.broken = &breach{rule, fmt.Sprintf(format, args...)}
+	}
+}
+
+// judge looks at a request when it is sent.
+func (s *sim) judge(r *request) {
+	switch r.action.verb {
+	case "delete":
+		s.judgeDelete(r)
+	case "create":
+		s.judgeCreate(r)
+	}
+	r.m.known.sent(r)
+}
+
+func (s *sim) judgeDelete(r *request) {
+	k, uid := r.m.known, types.UID(r.action.uid)
+	if uid == "" {
+		s.blame("uid", "%s %s without the UID of the pod", r.m.name, r.text)
+	}
+	if first := s.intents[uid]; first != nil {
+		r.verdict = first // a delete that is repeated was judged when it was decided
+		return
+	}
+	r.verdict = &verdict{counted: map[string]bool{}}
+	s.intents[uid] = r.verdict
+	then, now := k.then.pods[uid], k.pods[uid]
+	if then == nil || now == nil || k.then.set == nil || k.set == nil {
+		return
+	}
+	v, node := r.verdict, nodeOf(now)
+	v.node = node
+	v.limit, v.surging = k.limit, k.surge > 0
+	for name := range s.w.state[ofNodes] {
+		v.counted[name] = k.then.counts(name) && k.counts(name)
+	}
+	firm := func(test func(known) bool) bool { return test(k.then) && test(k.known) }
+	alone := firm(func(k known) bool { return len(k.others(uid, node, k.alive)) == 0 })
+	if !firm(func(k known) bool { return k.alive(k.pods[uid]) && k.counts(node) && ownedBy(k.pods[uid], k.set) }) {
+		return
+	}
+	// A pod of the newest revision, on a node that may run it, is not deleted unless there are two.
+	if alone && firm(func(k known) bool { return imageOf(k.pods[uid]) == imageOfSet(k.set) }) {
+		s.blame("needless", "%s %s, which is of the newest revision, and the only pod of its node", r.m.name, r.text)
+	}
+	v.takes = firm(func(k known) bool { return s.availableTo(r.m, k.pods[uid]) }) && (alone || firm(func(k known) bool { return s.pairs(r.m, k, uid) }))
+	// With a surge no node loses its only available pod; it goes when there is another one.
+	if v.takes && firm(func(k known) bool { return k.fit(node) == mustRun && surges(k) }) {
+		s.blame("surge", "%s %s, the only available pod of its node, although the set surges", r.m.name, r.text)
+	}
+}
+
+// pairs is whether the set surges, and a pod is an old one whose successor is not available yet. Of any other two pods on one node the younger
+// goes at once, as upstream has it, whichever of them is available.
+func (s *sim) pairs(m *manager, k known, uid types.UID) bool {
+	others := k.others(uid, nodeOf(k.pods[uid]), k.alive)
+	newest := imageOfSet(k.set)
+	return surges(k) && len(others) == 1 && imageOf(others[0]) == newest && imageOf(k.pods[uid]) != newest && !s.availableTo(m, others[0])
+}
+
+func surges(k known) bool {
+	_, surge := budgetsOf(k.set, max(k.desired(), 1))
+	return surge > 0
+}
+
+// others are the pods on a node, but for one, that pass a test.
+func (k known) others(but types.UID, node string, test func(*corev1.Pod) bool) []*corev1.Pod {
+	var list []*corev1.Pod
+	for _, p := range k.on(node) {
+		if p.UID != but && test(p) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// availableTo is whether a pod counts as available for a manager: by its own clock.
+func (s *sim) availableTo(m *manager, p *corev1.Pod) bool {
+	return available(p, s.minReady(), m.clock.Now())
+}
+
+func (s *sim) minReady() time.Duration { return time.Duration(s.cfg.minReady) * time.Second }
+
+func (s *sim) judgeCreate(r *request) {
+	k, node := r.m.known, r.action.node
+	r.verdict = &verdict{node: node, counted: map[string]bool{}}
+	if k.then.set == nil || k.set == nil {
+		return
+	}
+	v := r.verdict
+	v.limit, v.surging = k.surge, k.surge > 0
+	for name := range s.w.state[ofNodes] {
+		v.counted[name] = k.then.counts(name) && k.counts(name) && !s.renewed(r.m, k.then, name) && !s.renewed(r.m, k.known, name)
+	}
+	// Nobody creates a pod where they know of one; with a surge, none of a revision of which they know a live one.
+	for uid, p := range k.pods {
+		before := k.then.pods[uid]
+		if before == nil || nodeOf(p) != node || !ownedBy(p, k.set) || ended(p) || ended(before) {
+			continue
+		}
+		if !v.surging || k.alive(p) && k.then.alive(before) && imageOf(p) == r.action.image {
+			s.blame("known-pod", "%s %s, where it knows of %s", r.m.name, r.text, uid)
+		}
+		if k.alive(p) && s.availableTo(r.m, p) && s.availableTo(r.m, before) {
+			v.doubles = true
+		}
+	}
+}
+
+// renewed is whether a manager knows an available pod of the newest revision on a node: then the surge there is over, whichever of
+// two pods was made for it.
+func (s *sim) renewed(m *manager, k known, node string) bool {
+	for _, p := range k.on(node) {
+		if k.alive(p) && imageOf(p) == imageOfSet(k.set) && s.availableTo(m, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// committed looks at the world after a write has taken effect.
+func (s *sim) committed(r *request, value any) {
+	switch r.action.verb {
+	case "delete":
+		s.tookAway(r)
+	case "create":
+		if p, ok := value.(*corev1.Pod); ok {
+			s.added(r, p)
+		}
+	}
+}
+
+// tookAway: as many nodes may be down by us as the budget allows, and no more.
+func (s *sim) tookAway(r *request) {
+	v := r.verdict
+	if v == nil || !v.takes || s.down[v.node] {
+		return
+	}
+	s.down[v.node] = true
+	var down []string
+	for _, n := range s.w.nodes() {
+		if s.down[n.Name] && (v.counted[n.Name] || n.Name == v.node) {
+			down = append(down, n.Name)
+		}
+	}
+	s.note("%s %s down by us, of %d", strings.Join(down, " "), isAre(len(down)), v.limit)
+	if !v.surging && len(down) > v.limit {
+		s.blame("budget", "%s %s: %s %s down by us, and %d may be", r.m.name, r.text, strings.Join(down, " "), isAre(len(down)), v.limit)
+	}
+}
+
+func isAre(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+// added: one live pod on a node, two with a surge, and as many nodes with two as the surge allows.
+func (s *sim) added(r *request, made *corev1.Pod) {
+	v := r.verdict
+	var there []string
+	for _, p := range s.w.pods() {
+		if nodeOf(p) != v.node || !ownedBy(p, s.w.set()) || ended(p) {
+			continue
+		}
+		if live(p) || !v.surging {
+			there = append(there, string(p.UID))
+		}
+	}
+	most := 1
+	if v.surging {
+		most = 2
+	}
+	if len(there) > most {
+		s.blame("one-pod", "%s %s: %s are there", r.m.name, r.text, strings.Join(there, " "))
+	}
+	if !v.doubles {
+		return
+	}
+	s.doubled[v.node] = made.UID
+	count := 0
+	for node := range s.doubled {
+		if v.counted[node] || node == v.node {
+			count++
+		}
+	}
+	s.note("%d nodes are doubled by us, of %d", count, v.limit)
+	if count > v.limit {
+		s.blame("surge", "%s %s: %d nodes are doubled by us, and %d may be", r.m.name, r.text, count, v.limit)
+	}
+}
+
+// follow brings the nodes that are down or doubled by us up to date, after every step.
+func (s *sim) follow() {
+	set := s.w.set()
+	for node := range s.down {
+		if n := s.w.node(node); n == nil || fitOf(set, n) == mustLeave || s.anyAvailable(node) || fitOf(set, n) == mayStay && len(s.podsOn(node)) == 0 {
+			delete(s.down, node)
+		}
+	}
+	for node, uid := range s.doubled {
+		made, old := s.w.podOf(uid), false
+		for _, p := range s.podsOn(node) {
+			ready, _ := readyOf(p)
+			old = old || p.UID != uid && live(p) && ready
+		}
+		if n := s.w.node(node); n == nil || made == nil || !live(made) || !old || available(made, s.minReady(), s.w.now) {
+			delete(s.doubled, node)
+		}
+	}
+}
+
+// podsOn are the pods of the set on a node.
+func (s *sim) podsOn(node string) []*corev1.Pod {
+	var list []*corev1.Pod
+	for _, p := range s.w.pods() {
+		if nodeOf(p) == node && ownedBy(p, s.w.set()) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+func (s *sim) anyAvailable(node string) bool {
+	for _, p := range s.podsOn(node) {
+		if available(p, s.minReady(), s.w.now) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"everynode.dev/everynode/internal/apply"
+	"everynode.dev/everynode/internal/apply/executor"
+	"everynode.dev/everynode/internal/controller/daemonset"
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/fleet/feed"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// request is a read or write of a manager that the world has not served yet.
+type request struct {
+	m    *manager
+	text string
+	// write is whether it changes anything; of pods, which a new leader waits for, or of other objects.
+	write, ofPod bool
+	// commit lets it take effect.
+	commit func() (any, error)
+	// stale, if not nil, is another answer to a read: that of who need not know the newest.
+	stale  func() (any, error)
+	answer chan answer
+	sent   time.Time
+	judged bool
+	// verdict is what the judge has made of a write of a pod when it was sent; nil for all else.
+	verdict *verdict
+	action  action
+}
+
+// action is what a write does to a pod.
+type action struct {
+	verb, pod, node, image string
+	uid                    string
+}
+
+type answer struct {
+	value any
+	err   error
+}
+
+// manager is a leader: what ships, and what the simulation has to know of it.
+type manager struct {
+	s     *sim
+	name  string
+	index *fleet.Index
+	c     *daemonset.Controller
+	clock *clocktesting.FakeClock
+	key   fleet.Key
+	// seen is how far each view has come in its log; -1 before the first list, which comes when the fence is over.
+	seen  [kinds]int
+	fence time.Time
+	known *knowledge
+
+	running bool
+	// asked is whether an event asks for a pass, wake when the next one is due whatever happens; failures are passes that failed in a row.
+	asked    bool
+	wake     time.Time
+	failures int
+	passes   int
+
+	mu      sync.Mutex
+	pending []*request
+	asleep  []*sleeper
+	dead    bool
+	over    bool
+	after   time.Duration
+	err     error
+}
+
+// newManager starts a leader, which reads the cluster when the fence is over.
+func (s *sim) newManager(fence time.Duration) *manager {
+	s.terms++
+	m := &manager{s: s, name: string(rune('A' + (s.terms-1)%26)), clock: clocktesting.NewFakeClock(s.w.now), fence: s.w.now.Add(fence)}
+	m.known = newKnowledge(s)
+	for k := range kinds {
+		m.seen[k] = -1
+	}
+	d := s.dialect()
+	d.MayWrite = func() bool { return true }
+	m.key = fleet.Key{Dialect: d.Source.Dialect, Namespace: namespace, Name: setName}
+	m.index = fleet.NewIndex(func(fleet.Key) { m.asked = true })
+	m.index.ReadFacts(s.cfg.facts())
+	m.c = daemonset.New(daemonset.Options{
+		Dialects: []daemonset.Dialect{d}, Index: m.index, Clock: m.clock, Events: silent{}, Observer: silent{},
+		Revisions: revisionsOf{m}, Sets: setsOf{m},
+		Executor: &executor.Executor{
+			Index: m.index, Pods: podsOf{m}, Events: silent{}, Clock: m.clock, Count: func(string, apply.Answer) {},
+			Pace: executor.NewPace(m.clock, func(context.Context) error { return nil }, m.sleep),
+		},
+	})
+	return m
+}
+
+// silent is told of everything and says nothing.
+type silent struct{}
+
+func (silent) Decided(fleet.Key, *rollout.Snapshot, *rollout.Plan, time.Duration)                {}
+func (silent) Forgotten(fleet.Key)                                                               {}
+func (silent) Wrote(string, error)                                                               {}
+func (silent) Event(runtime.Object, string, string, string)                                      {}
+func (silent) Eventf(runtime.Object, string, string, string, ...any)                             {}
+func (silent) AnnotatedEventf(runtime.Object, map[string]string, string, string, string, ...any) {}
+
+// errDead is what the requests of a manager that has died come to, so that its goroutines end.
+var errDead = errors.New("the manager has died")
+
+// ask sends a request and waits for the answer.
+func (m *manager) ask(r *request) (any, error) {
+	m.mu.Lock()
+	if m.dead {
+		m.mu.Unlock()
+		return nil, errDead
+	}
+	r.m, r.answer, r.sent = m, make(chan answer), m.clock.Now()
+	m.pending = append(m.pending, r)
+	m.mu.Unlock()
+	a := <-r.answer
+	return a.value, a.err
+}
+
+// sleeper is a goroutine of a manager that sleeps.
+type sleeper struct {
+	until time.Time
+	awake chan struct{}
+}
+
+// sleep returns when the time has passed, or the manager has died.
+func (m *manager) sleep(_ context.Context, d time.Duration) error {
+	m.mu.Lock()
+	if m.dead {
+		m.mu.Unlock()
+		return errDead
+	}
+	z := &sleeper{until: m.clock.Now().Add(d), awake: make(chan struct{})}
+	m.asleep = append(m.asleep, z)
+	m.mu.Unlock()
+	<-z.awake
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dead {
+		return errDead
+	}
+	return nil
+}
+
+// rouse wakes who has slept long enough, or all of a manager that has died, one after the other.
+func (m *manager) rouse() {
+	m.mu.Lock()
+	asleep := m.asleep
+	m.asleep = nil
+	for _, z := range asleep {
+		if !m.dead && z.until.After(m.clock.Now()) {
+			m.asleep = append(m.asleep, z)
+		}
+	}
+	left, dead := slices.Clone(m.asleep), m.dead
+	m.mu.Unlock()
+	for _, z := range asleep {
+		if dead || !slices.Contains(left, z) {
+			close(z.awake)
+			m.rest()
+		}
+	}
+}
+
+// waiting are the requests that wait, sorted by their words.
+func (m *manager) waiting() []*request {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	slices.SortStableFunc(m.pending, func(a, b *request) int { return cmp.Compare(a.text, b.text) })
+	return slices.Clone(m.pending)
+}
+
+// reply answers a request and lets the manager go on until it waits again.
+func (m *manager) reply(r *request, value any, err error) {
+	m.mu.Lock()
+	m.pending = slices.DeleteFunc(m.pending, func(o *request) bool { return o == r })
+	m.mu.Unlock()
+	r.answer <- answer{value, err}
+	m.rest()
+}
+
+// rest waits until the manager waits, and takes in what has come of its pass.
+func (m *manager) rest() {
+	synctest.Wait()
+	m.mu.Lock()
+	over, after, err := m.over, m.after, m.err
+	m.over = false
+	m.mu.Unlock()
+	if over {
+		m.running = false
+		m.plan(after, err)
+	}
+	if m.dead {
+		return
+	}
+	for _, r := range m.waiting() {
+		if !r.judged {
+			r.judged = true
+			m.s.judge(r)
+		}
+	}
+}
+
+// plan is what the work queue does with the outcome of a pass: it keeps the earliest time that it was told.
+func (m *manager) plan(after time.Duration, err error) {
+	m.failures++
+	switch {
+	case err == nil:
+		m.failures = 0
+	case after == 0 || retry(m.failures) < after:
+		after = retry(m.failures)
+	}
+	if after == 0 {
+		return
+	}
+	if due := m.s.w.now.Add(after); m.wake.IsZero() || due.Before(m.wake) {
+		m.wake = due
+	}
+}
+
+func retry(failures int) time.Duration {
+	return min(50*time.Millisecond<<min(failures-1, 20), 30*time.Second)
+}
+
+// due is whether the work queue would hand out the set now.
+func (m *manager) due() bool { return m.asked || !m.wake.IsZero() && !m.wake.After(m.s.w.now) }
+
+// pass begins a pass.
+func (m *manager) pass() {
+	if !m.wake.After(m.s.w.now) {
+		m.wake = time.Time{}
+	}
+	m.asked, m.running = false, true
+	m.passes++
+	m.known.begin()
+	go func() {
+		after, err := m.c.Reconcile(m.s.ctx, m.key)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.over, m.after, m.err = true, after, err
+	}()
+	m.rest()
+}
+
+// die ends a manager in the middle of whatever it does. Its writes that are under way become stragglers.
+func (m *manager) die() {
+	pending := m.waiting()
+	m.mu.Lock()
+	m.dead = true
+	m.mu.Unlock()
+	for _, r := range pending {
+		if r.write {
+			m.s.straggle(r)
+		}
+		m.reply(r, nil, errDead)
+	}
+	m.rouse()
+	m.stop()
+}
+
+// stop ends the goroutines of a manager.
+func (m *manager) stop() {
+	ctx, cancel := context.WithCancel(m.s.ctx)
+	cancel()
+	m.c.Run(ctx)
+	synctest.Wait()
+}
+
+// synced is whether every view has been listed since the fence was over.
+func (m *manager) synced() bool { return !slices.Contains(m.seen[:], -1) }
+
+// behind is how many events a view has not shown yet.
+func (m *manager) behind(k kind) int { return len(m.s.w.logs[k]) - m.seen[k] }
+
+// see shows one event, as a watch does.
+func (m *manager) see(k kind) {
+	e := m.s.w.logs[k][m.seen[k]]
+	m.seen[k]++
+	m.known.event(k, e)
+	x := m.index
+	rv := strconv.Itoa(e.rv)
+	switch o := e.object.(type) {
+	case *corev1.Pod:
+		rec, ours := x.PodFrom(o)
+		if ours && !e.gone {
+			x.PutPod(rec)
+		} else {
+			x.DeletePod(o.UID, rv)
+		}
+	case *corev1.Node:
+		if e.gone {
+			x.DeleteNode(o.Name)
+		} else {
+			x.PutNode(fleet.NodeFrom(o))
+		}
+	case *appsv1.ControllerRevision:
+		rec, ours := feed.RevisionFrom(o)
+		if ours && !e.gone {
+			x.PutRevision(rec)
+		} else {
+			x.DropRevision(o.UID)
+			x.RevisionsSeen(rv)
+		}
+	case *unstructured.Unstructured:
+		if e.gone {
+			x.DeleteSet(m.key)
+		} else {
+			w := m.digest(o)
+			x.PutSet(m.key, &w)
+		}
+	}
+}
+
+func (m *manager) digest(set *unstructured.Unstructured) dialect.Workload {
+	d := m.s.dialect()
+	return d.Source.Digest(set.DeepCopy().Object)
+}
+
+// bookmark tells a view that has shown everything how far it is.
+func (m *manager) bookmark(k kind) {
+	rv := strconv.Itoa(m.s.w.rv)
+	switch k {
+	case ofPods:
+		m.index.PodsSeen(rv)
+		m.known.podsRV = m.s.w.rv
+	case ofRevisions:
+		m.index.RevisionsSeen(rv)
+	}
+}
+
+// list begins a view anew with everything that there is now.
+func (m *manager) list(k kind) {
+	w, x := m.s.w, m.index
+	rv := strconv.Itoa(w.rv)
+	m.seen[k] = len(w.logs[k])
+	m.known.list(k, w)
+	switch k {
+	case ofPods:
+		var pods []*fleet.Pod
+		for _, p := range w.pods() {
+			if rec, ours := x.PodFrom(p); ours {
+				pods = append(pods, &rec)
+			}
+		}
+		x.ReplacePods(pods, rv)
+	case ofNodes:
+		var nodes []fleet.Node
+		for _, n := range w.nodes() {
+			nodes = append(nodes, fleet.NodeFrom(n))
+		}
+		x.ReplaceNodes(nodes, rv)
+	case ofRevisions:
+		var revisions []fleet.Revision
+		for _, o := range w.all(ofRevisions) {
+			if rec, ours := feed.RevisionFrom(o.(*appsv1.ControllerRevision)); ours {
+				revisions = append(revisions, rec)
+			}
+		}
+		x.ReplaceRevisions(revisions, rv)
+	default:
+		sets := map[fleet.Key]*dialect.Workload{}
+		if set := w.set(); set != nil {
+			workload := m.digest(set)
+			sets[m.key] = &workload
+		}
+		x.ReplaceSets(m.key.Dialect, sets)
+	}
+}
+
+// nameOf is a pod in the story: its UID if it is there, else its node.
+func (m *manager) nameOf(pod string) string {
+	if p := m.s.w.pod(pod); p != nil {
+		return string(p.UID)
+	}
+	m.s.named.Lock()
+	defer m.s.named.Unlock()
+	return cmp.Or(m.s.names[pod], "a pod")
+}
+
+func ask[T any](m *manager, r *request) (T, error) {
+	value, err := m.ask(r)
+	typed, _ := value.(T)
+	return typed, err
+}
+
+func words(format string, args ...any) string { return fmt.Sprintf(format, args...) }

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/apply/executor"
+)
+
+// sim is one run.
+type sim struct {
+	ctx context.Context
+	cfg config
+	w   *world
+	// lead is the manager that leads; nil when there is none. terms counts the leaders.
+	lead       *manager
+	terms      int
+	stragglers []*straggler
+	// names are the nodes of pods by name, for those that are not there; requests that are sent at the same time share it.
+	named sync.Mutex
+	names map[string]string
+	// intents are the verdicts on deletes by UID, unclear those that had no clear answer.
+	intents map[types.UID]*verdict
+	unclear map[types.UID]string
+	// down and doubled are the nodes that are so by us; see the package comment.
+	down    map[string]bool
+	doubled map[string]types.UID
+	// story has every step, and what was noted about it in lines that begin with #; steps are those before the fair part.
+	story  []string
+	steps  []string
+	broken *breach
+}
+
+// straggler is a write that may take effect until a deadline.
+type straggler struct {
+	*request
+	until time.Time
+}
+
+// op is one step that can be taken now.
+type op struct {
+	text   string
+	weight int
+	do     func()
+}
+
+// picker chooses the next step; -1 ends the first part of the run.
+type picker func(ops []op) int
+
+// outcome is what a run came to.
+type outcome struct {
+	cfg    config
+	steps  []string
+	story  []string
+	broken *breach
+}
+
+// play makes a run in a bubble of its own.
+func play(t *testing.T, cfg config, pick picker) *outcome {
+	t.Helper()
+	var out *outcome
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t.Context(), cfg)
+		s.run(pick)
+		s.close()
+		out = &outcome{cfg: cfg, steps: s.steps, story: s.story, broken: s.broken}
+	})
+	return out
+}
+
+func newSim(ctx context.Context, cfg config) *sim {
+	s := &sim{
+		ctx: ctx, cfg: cfg, w: newWorld(), names: map[string]string{}, intents: map[types.UID]*verdict{}, unclear: map[types.UID]string{},
+		down: map[string]bool{}, doubled: map[string]types.UID{},
+	}
+	s.w.merge = cfg.merge()
+	for i := range cfg.nodes {
+		s.w.put(ofNodes, newNode(fmt.Sprintf("n%d", i+1), s.w.now))
+	}
+	s.w.put(ofSets, cfg.newSet(s.w.now))
+	return s
+}
+
+func (s *sim) run(pick picker) {
+	s.rollOut()
+	for s.broken == nil {
+		ops := s.ops()
+		i := pick(ops)
+		if i < 0 {
+			break
+		}
+		s.steps = append(s.steps, ops[i].text)
+		s.take(ops[i])
+	}
+	if s.broken == nil {
+		s.note("from here on all is fair")
+		s.settle()
+	}
+}
+
+// rollOut brings the first revision to all nodes, so that the steps begin where it gets interesting.
+func (s *sim) rollOut() {
+	if !s.cfg.with("scratch") {
+		s.fair(100)
+		s.story = nil
+	}
+}
+
+// take makes one step.
+func (s *sim) take(o op) {
+	s.story = append(s.story, o.text)
+	o.do()
+	s.follow()
+}
+
+func (s *sim) note(format string, args ...any) {
+	s.story = append(s.story, "# "+fmt.Sprintf(format, args...))
+}
+
+func (s *sim) name(pod, node string) {
+	s.named.Lock()
+	defer s.named.Unlock()
+	if s.names[pod] == "" {
+		s.names[pod] = "the pod of " + node
+	}
+}
+
+func (s *sim) close() {
+	if s.lead != nil {
+		s.lead.die()
+	}
+}
+
+// pass lets time pass.
+func (s *sim) pass(d time.Duration) {
+	s.w.now = s.w.now.Add(d)
+	s.stragglers = slices.DeleteFunc(s.stragglers, func(z *straggler) bool { return !z.until.After(s.w.now) })
+	if s.lead != nil {
+		s.lead.clock.SetTime(s.w.now)
+		s.lead.rouse()
+		s.lead.rest()
+	}
+}
+
+// straggle lets a write take effect later, or never.
+func (s *sim) straggle(r *request) {
+	until := s.w.now.Add(executor.Fence)
+	if !r.ofPod {
+		until = s.w.now.Add(time.Minute)
+	}
+	if r.action.uid != "" {
+		s.unclear[types.UID(r.action.uid)] = r.m.name
+	}
+	s.stragglers = append(s.stragglers, &straggler{r, until})
+}
+
+// commit lets a write take effect, and looks at what it has done.
+func (s *sim) commit(r *request) (any, error) {
+	value, err := r.commit()
+	if err == nil && r.write {
+		s.committed(r, value)
+	}
+	return value, err
+}
+
+// serve answers a request as the world would.
+func (s *sim) serve(r *request) {
+	s.answer(r, func() (any, error) { return s.commit(r) })
+}
+
+func (s *sim) answer(r *request, from func() (any, error)) {
+	value, err := from()
+	r.m.known.answered(r, value, err)
+	r.m.reply(r, value, err)
+}
+
+// fail answers a request with an error.
+func (s *sim) fail(r *request, err error) {
+	r.m.known.answered(r, nil, err)
+	r.m.reply(r, nil, err)
+}
+
+// ops are all steps that can be taken now.
+func (s *sim) ops() []op {
+	var ops []op
+	ops = s.leaderOps(ops)
+	if s.lead != nil {
+		ops = s.viewOps(ops)
+		ops = s.requestOps(ops)
+	}
+	for _, z := range s.stragglers {
+		ops = append(ops, op{"straggler " + z.m.name + " " + z.text, 8, func() {
+			s.stragglers = slices.DeleteFunc(s.stragglers, func(o *straggler) bool { return o == z })
+			_, _ = s.commit(z.request)
+		}})
+	}
+	for _, p := range s.w.pods() {
+		ops = s.podOps(ops, p)
+	}
+	if s.cfg.with("nodes") {
+		ops = s.nodeOps(ops)
+	}
+	if s.cfg.with("users") {
+		ops = s.userOps(ops)
+	}
+	for _, seconds := range []int{1, 7, 40} {
+		ops = append(ops, op{words("%ds pass", seconds), max(1, 16/seconds), func() { s.pass(time.Duration(seconds) * time.Second) }})
+	}
+	return ops
+}
+
+func (s *sim) leaderOps(ops []op) []op {
+	m := s.lead
+	if m == nil {
+		return append(ops, op{"a new leader comes", 30, func() { s.lead = s.newManager(executor.Fence) }})
+	}
+	if s.cfg.with("crashes") {
+		weight := 1
+		if m.running {
+			weight = 2
+		}
+		ops = append(ops, op{m.name + " dies", weight * s.storm(), func() { m.die(); s.lead = nil }})
+	}
+	if m.synced() && !m.running {
+		weight := 1
+		if m.due() {
+			weight = 30
+		}
+		ops = append(ops, op{m.name + " looks", weight, m.pass})
+	}
+	return ops
+}
+
+func (s *sim) viewOps(ops []op) []op {
+	m := s.lead
+	for k := range kinds {
+		switch {
+		case m.seen[k] < 0:
+			if !m.fence.After(s.w.now) {
+				ops = append(ops, op{words("%s lists %s", m.name, k), 30, func() { m.list(k); m.rest() }})
+			}
+			continue
+		case m.behind(k) > 0:
+			ops = append(ops, op{words("%s sees %s", m.name, k), min(16, 4*m.behind(k)), func() { m.see(k); m.rest() }})
+		case k == ofPods || k == ofRevisions:
+			ops = append(ops, op{words("%s has seen all %s", m.name, k), 1, func() { m.bookmark(k) }})
+		}
+		if s.cfg.with("relists") {
+			ops = append(ops, op{words("%s lists %s", m.name, k), 1, func() { m.list(k); m.rest() }})
+		}
+	}
+	return ops
+}
+
+func (s *sim) requestOps(ops []op) []op {
+	for _, r := range s.lead.waiting() {
+		text := r.m.name + " " + r.text
+		ops = append(ops, op{text, 20, func() { s.serve(r) }})
+		if r.stale != nil {
+			ops = append(ops, op{text + " as it was", 10, func() { s.answer(r, r.stale) }})
+		}
+		if s.cfg.with("answers") && r.write {
+			ops = append(ops,
+				op{text + ", the answer is lost", s.storm(), func() {
+					_, _ = s.commit(r)
+					if r.action.uid != "" {
+						s.unclear[types.UID(r.action.uid)] = r.m.name
+					}
+					s.fail(r, errTimeout())
+				}},
+				op{text + ", time is up", s.storm(), func() { s.straggle(r); s.fail(r, errTimeout()) }})
+		}
+		if s.cfg.with("refusals") {
+			for _, f := range refusals(r) {
+				ops = append(ops, op{text + ": " + f.what, s.storm(), func() { s.fail(r, f.err) }})
+			}
+		}
+	}
+	return ops
+}
+
+// storm is the weight of faults.
+func (s *sim) storm() int {
+	if s.cfg.with("storms") {
+		return 4
+	}
+	return 1
+}
+
+// podOps are what kubelets do with a pod, and what happens to it.
+func (s *sim) podOps(ops []op, p *corev1.Pod) []op {
+	node, uid := s.w.node(nodeOf(p)), string(p.UID)
+	ready, _ := readyOf(p)
+	add := func(weight int, text string, do func()) { ops = append(ops, op{text, weight, do}) }
+	switch {
+	case node == nil:
+		add(1, uid+" is collected", func() { s.w.remove(ofPods, p.Name) })
+		return ops
+	case !nodeReady(node) || ended(p) && p.DeletionTimestamp == nil:
+		return ops
+	case p.Spec.NodeName == "":
+		add(10, uid+" starts", func() { s.w.changePod(p, func(p *corev1.Pod) { s.start(p, node) }) })
+		return ops
+	case p.DeletionTimestamp != nil:
+		if len(p.Finalizers) == 0 {
+			add(10, uid+" is gone", func() { s.w.remove(ofPods, p.Name) })
+		}
+	case !ready && !strings.HasSuffix(imageOf(p), "bad"):
+		add(10, uid+" gets ready", func() { s.w.changePod(p, func(p *corev1.Pod) { s.setReady(p, true) }) })
+	}
+	if s.cfg.with("kubelets") {
+		if ready {
+			add(1, uid+" breaks", func() { s.w.changePod(p, func(p *corev1.Pod) { s.setReady(p, false) }) })
+		}
+		if !ended(p) {
+			add(1, uid+" fails", func() {
+				s.w.changePod(p, func(p *corev1.Pod) { s.setReady(p, false); p.Status.Phase = corev1.PodFailed })
+			})
+		}
+	}
+	return ops
+}
+
+// script is a picker that follows a script; lenient passes over steps that cannot be taken.
+func script(steps []string, lenient bool, missed func(step string)) picker {
+	at := 0
+	return func(ops []op) int {
+		for ; at < len(steps); at++ {
+			if i := slices.IndexFunc(ops, func(o op) bool { return o.text == steps[at] }); i >= 0 {
+				at++
+				return i
+			}
+			if !lenient {
+				missed(steps[at])
+				return -1
+			}
+		}
+		return -1
+	}
+}
+
+// chance is a picker that takes so many steps by chance.
+func chance(r *rand.Rand, steps int) picker {
+	return func(ops []op) int {
+		if steps--; steps < 0 {
+			return -1
+		}
+		sum := 0
+		for _, o := range ops {
+			sum += o.weight
+		}
+		n := r.IntN(sum)
+		for i, o := range ops {
+			if n -= o.weight; n < 0 {
+				return i
+			}
+		}
+		return -1
+	}
+}
+
+// shrink leaves out what a broken run does not need, as long as the same invariant is broken: steps, and nodes.
+func shrink(t *testing.T, o *outcome) *outcome {
+	t.Helper()
+	for size := max(1, len(o.steps)/2); size > 0; {
+		smaller := false
+		for at := 0; at < len(o.steps); {
+			end := min(at+size, len(o.steps))
+			if try := o.again(t, o.cfg, slices.Concat(o.steps[:at], o.steps[end:])); try != nil && len(try.steps) < len(o.steps) {
+				o, smaller = try, true
+			} else {
+				at = end
+			}
+		}
+		if !smaller || size > 1 {
+			size /= 2
+		}
+	}
+	if cfg := o.cfg; cfg.nodes > 1 {
+		cfg.nodes--
+		if try := o.again(t, cfg, o.steps); try != nil {
+			return shrink(t, try)
+		}
+	}
+	return o
+}
+
+// again plays a run with other steps; nil if it does not break the same invariant.
+func (o *outcome) again(t *testing.T, cfg config, steps []string) *outcome {
+	t.Helper()
+	if try := play(t, cfg, script(steps, true, nil)); try.broken != nil && try.broken.rule == o.broken.rule {
+		return try
+	}
+	return nil
+}
+
+// text is a run as a script with its story.
+func (o *outcome) text() string {
+	lines := append([]string{"config " + o.cfg.String()}, o.story...)
+	if o.broken != nil {
+		lines = append(lines, "# BROKEN "+o.broken.String())
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// sorted are the keys of a map in order.
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
