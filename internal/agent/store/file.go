@@ -41,7 +41,7 @@ func guarded(f func() error) (err error) {
 func open(path string) (*bbolt.DB, error) {
 	var db *bbolt.DB
 	err := guarded(func() (err error) {
-		db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout})
+		db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, OpenFile: openSound})
 		return err
 	})
 	if db == nil || err != nil {

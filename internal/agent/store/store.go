@@ -75,21 +75,29 @@ func (s *Store) reopen() error {
 	}
 	s.db, s.kept = db, nil
 	node, err := s.readAbout()
+	broken := (*damage)(nil)
 	switch {
+	case errors.As(err, &broken): // whole, but not of this version: an older or newer agent may have written it
+		return s.begin(err.Error())
 	case err != nil:
 		return err
 	case node == "":
 		return s.do(true, func(tx *bbolt.Tx) error { return put(tx, bucketAbout, keyNode, s.node) })
 	case node != s.node:
-		if err := s.db.Close(); err != nil {
-			return fmt.Errorf("closing the store of node %s: %w", node, err)
-		}
-		if err := s.setAside(fmt.Sprintf("it is about the node %s, and this is %s", node, s.node)); err != nil {
-			return err
-		}
-		return s.reopen()
+		return s.begin(fmt.Sprintf("it is about the node %s, and this is %s", node, s.node))
 	}
 	return nil
+}
+
+// begin sets the file that is open aside, and opens an empty one.
+func (s *Store) begin(why string) error {
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("closing the store: %w", err)
+	}
+	if err := s.setAside(why); err != nil {
+		return err
+	}
+	return s.reopen()
 }
 
 // readAbout returns the node that the file is about, and reads which pods there are.
@@ -162,6 +170,10 @@ func (s *Store) SavePods(pods []*corev1.Pod) error {
 	}
 	err := s.attempt(true, func(tx *bbolt.Tx) error {
 		errs := []error{put(tx, bucketAbout, keySeen, true)}
+		if s.kept == nil {
+			// Pods that are there all the same are what damage has left, and would stay for ever.
+			errs = append(errs, tx.DeleteBucket([]byte(bucketPods)), makeBuckets(tx))
+		}
 		for _, pod := range pods {
 			if key := podKey(pod); s.kept[key] != next[key] {
 				errs = append(errs, put(tx, bucketPods, key, pod))

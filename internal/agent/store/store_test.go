@@ -3,6 +3,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -21,12 +22,12 @@ import (
 
 // bench is a directory in which a store is opened again and again.
 type bench struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	said []string
 }
 
-func newBench(t *testing.T) *bench { return &bench{t: t, dir: filepath.Join(t.TempDir(), "state")} }
+func newBench(t testing.TB) *bench { return &bench{t: t, dir: filepath.Join(t.TempDir(), "state")} }
 
 func (b *bench) open() *Store {
 	b.t.Helper()
@@ -47,7 +48,7 @@ func pod(name, version string) *corev1.Pod {
 	}
 }
 
-func names(t *testing.T, s *Store) string {
+func names(t testing.TB, s *Store) string {
 	t.Helper()
 	pods, seen, err := s.Pods()
 	if err != nil {
@@ -63,7 +64,7 @@ func names(t *testing.T, s *Store) string {
 	return strings.Join(all, " ")
 }
 
-func mustSave(t *testing.T, s *Store, pods ...*corev1.Pod) {
+func mustSave(t testing.TB, s *Store, pods ...*corev1.Pod) {
 	t.Helper()
 	if err := s.SavePods(pods); err != nil {
 		t.Fatal(err)
@@ -175,7 +176,7 @@ func TestAStoreThatIsInUse(t *testing.T) {
 }
 
 // image is the file of a store with pods of two generations, and how many bytes it has.
-func image(t *testing.T) []byte {
+func image(t testing.TB) []byte {
 	t.Helper()
 	b := newBench(t)
 	s := b.open()
@@ -255,6 +256,21 @@ func TestTornWrites(t *testing.T) {
 	}
 	usable(t, "text", []byte(strings.Repeat("not a database ", 2000)))
 	usable(t, "zeros", make([]byte, len(data)))
+}
+
+// TestWholeFilesAreWalkedThrough, all of their pages that hold something.
+func TestWholeFilesAreWalkedThrough(t *testing.T) {
+	w := walk{data: image(t), seen: map[uint64]bool{}}
+	root, free, found := w.meta()
+	if !found || w.size != uint64(os.Getpagesize()) {
+		t.Fatalf("its pages have %d bytes", w.size)
+	}
+	if err := errors.Join(w.page(root), w.free(free)); err != nil {
+		t.Error(err)
+	}
+	if len(w.seen) < 5 {
+		t.Errorf("it has the pages %v only", w.seen)
+	}
 }
 
 func TestDamageFromASeed(t *testing.T) {
