@@ -3,13 +3,13 @@
 package agent
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -127,12 +127,41 @@ func patchOf(uid types.UID, before, after *v1beta1.NodeImageStatus) ([]byte, err
 	if err != nil {
 		return nil, fmt.Errorf("writing the new status: %w", err)
 	}
-	patch, err := jsonpatch.CreateMergePatch(old, wanted)
-	if err != nil {
-		return nil, fmt.Errorf("comparing the old and the new status: %w", err)
-	}
-	if string(patch) == "{}" {
+	patch := mergePatch(old, wanted)
+	if len(patch) == 0 {
 		return nil, nil
 	}
-	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": json.RawMessage(patch)})
+	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": patch})
+}
+
+// mergePatch is what makes one JSON object another; empty if they are the same. Values are carried undecoded: the libraries for this read numbers
+// as floating point, and a version beyond 2^53 would come out as another.
+func mergePatch(old, wanted json.RawMessage) map[string]any {
+	patch := map[string]any{}
+	was, is := fieldsOf(old), fieldsOf(wanted)
+	for name := range was {
+		if _, stays := is[name]; !stays {
+			patch[name] = nil
+		}
+	}
+	for name, value := range is {
+		before, there := was[name]
+		switch {
+		case there && bytes.Equal(before, value):
+		case there && fieldsOf(before) != nil && fieldsOf(value) != nil:
+			patch[name] = mergePatch(before, value)
+		default:
+			patch[name] = value
+		}
+	}
+	return patch
+}
+
+// fieldsOf are the fields of a JSON object; nil if it is something else.
+func fieldsOf(value json.RawMessage) map[string]json.RawMessage {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(value, &fields) != nil {
+		return nil
+	}
+	return fields
 }
