@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package certs
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+)
+
+// issueAt is issue, at another time.
+func issueAt(t *testing.T, names []string, when time.Time) pair {
+	t.Helper()
+	sign := func(template, parent *x509.Certificate, key, by *rsa.PrivateKey) *x509.Certificate {
+		der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cert, err := x509.ParseCertificate(der)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cert
+	}
+	keys := [2]*rsa.PrivateKey{}
+	for i := range keys {
+		var err error
+		if keys[i], err = rsa.GenerateKey(rand.Reader, 2048); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from, until := when.Add(-backdated), when.Add(lifetime)
+	authority := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "old"}, NotBefore: from, NotAfter: until,
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	authority = sign(authority, authority, keys[0], keys[0])
+	cert := sign(&x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: names, NotBefore: from, NotAfter: until}, authority, keys[1], keys[0])
+	chain, err := certutil.EncodeCertificates(cert, authority)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := keyutil.MarshalPrivateKeyToPEM(keys[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair{chain, key}
+}
+
+// rotation is two managers, the second of which leads, and an API server that asks both of them all the time.
+type rotation struct {
+	t         *testing.T
+	now       atomic.Pointer[time.Time]
+	trusted   atomic.Pointer[x509.CertPool] // as the API server has read it last
+	keepers   [2]*Keeper
+	servers   [2]*httptest.Server
+	answers   [2]chan error
+	publisher *Publisher
+	asked     int
+}
+
+func newRotation(t *testing.T, now time.Time, old pair, names []string) *rotation {
+	t.Helper()
+	first := state{current: old}
+	var err error
+	if first.bundle, err = trusted(now, old); err != nil {
+		t.Fatal(err)
+	}
+	r := &rotation{t: t}
+	r.now.Store(&now)
+	p, _, _ := publisher(configurations(), crd(map[string]any{"everynode.dev/part-of": "everynode"}))
+	r.publisher = p
+	client := fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "certs"}, Data: first.data()})
+	for i := range r.keepers {
+		r.keepers[i] = &Keeper{Client: client, Namespace: "system", Secret: "certs", Names: names}
+		r.keep(i)
+		r.servers[i] = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "allowed") }))
+		r.servers[i].TLS = &tls.Config{GetCertificate: r.keepers[i].Certificate}
+		r.servers[i].StartTLS()
+		t.Cleanup(r.servers[i].Close)
+	}
+	p.Bundle = r.keepers[1].Bundle
+	r.publish()
+	r.read()
+	for i := range r.servers {
+		r.answers[i] = make(chan error)
+		go func() {
+			for t.Context().Err() == nil {
+				select {
+				case r.answers[i] <- r.ask(i, r.trusted.Load(), names[0]):
+				case <-t.Context().Done():
+				}
+			}
+		}()
+	}
+	return r
+}
+
+// ask asks a manager as the API server does that trusts a bundle, over a new connection.
+func (r *rotation) ask(manager int, bundle *x509.CertPool, name string) error {
+	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
+		RootCAs: bundle, ServerName: name, Time: func() time.Time { return *r.now.Load() },
+	}}
+	request, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.servers[manager].URL, http.NoBody)
+	if err != nil {
+		return err
+	}
+	answer, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return err
+	}
+	return answer.Body.Close()
+}
+
+// check waits until each manager was asked since now, and every request since the last time was answered.
+func (r *rotation) check(after string, minute int) {
+	r.t.Helper()
+	for manager, answers := range r.answers {
+		for range 2 { // the first may have been asked before
+			if err := <-answers; err != nil {
+				r.t.Errorf("minute %d, after %s: manager %d was not reached: %v", minute, after, manager, err)
+			}
+			r.asked++
+		}
+	}
+}
+
+func (r *rotation) keep(manager int) {
+	r.t.Helper()
+	if err := r.keepers[manager].sync(r.t.Context(), *r.now.Load()); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rotation) publish() {
+	r.t.Helper()
+	if err := r.publisher.sync(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// read has the API server see what is published.
+func (r *rotation) read() {
+	r.t.Helper()
+	config, err := r.publisher.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(r.t.Context(), "mutating", metav1.GetOptions{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(config.Webhooks[0].ClientConfig.CABundle) {
+		r.t.Fatal("nothing is published")
+	}
+	r.trusted.Store(pool)
+}
+
+// TestRotationFailsNoRequest renews the certificate of two managers while an API server asks both, which trusts only what it has read of what the
+// leader has published of what it has read. Each of these looks a while after the other.
+func TestRotationFailsNoRequest(t *testing.T) {
+	names := []string{"everynode-webhook.everynode-system.svc"}
+	now := time.Now()
+	old := issueAt(t, names, now.Add(3*time.Minute+backdated-renewAfter)) // renewed in three minutes
+	r := newRotation(t, now, old, names)
+	before := r.trusted.Load()
+	for minute := range 20 {
+		at := now.Add(time.Duration(minute) * time.Minute)
+		r.now.Store(&at)
+		r.check("a minute", minute)
+		r.keep(0)
+		r.check("the look of the first manager", minute)
+		if minute%2 == 1 {
+			r.keep(1)
+			r.check("the look of the leader", minute)
+		}
+		if minute%3 == 2 {
+			r.publish()
+			r.check("what the leader has published", minute)
+		}
+		if minute%4 == 3 {
+			r.read()
+			r.check("the look of the API server", minute)
+		}
+	}
+	for i := range r.servers {
+		if r.ask(i, before, names[0]) == nil {
+			t.Errorf("manager %d still has the old certificate", i)
+		}
+	}
+	if r.asked < 200 {
+		t.Errorf("there were %d requests only", r.asked)
+	}
+}
