@@ -13,6 +13,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 NODES ?= 10#             simulated nodes of make up
 REAL_NODES ?= 3#         real nodes of make up-real
 DIR ?= .localplane/default#  where make up and make up-real keep their plane
+FUZZTIME ?= 20s#         how long make fuzz runs each fuzz test
+FUZZ ?=#                 which ones: those whose "./package FuzzName" matches this expression of bash
 ARGS ?=#                 further arguments of localplane up and demo
 GO_TEST_FLAGS ?=#        further arguments of every go test, for example -v
 # What make bench measures; what is not set is all of it (test/bench/settings_test.go knows the names), and idle is 60s:
@@ -164,6 +166,10 @@ test-race: ## The same under the race detector (needs a C compiler)
 	else \
 		$(STEP) -s 'race tests' "the race detector needs a C compiler, and there is no $$(go env CC)" 'install gcc and libc6-dev, then make test-race'; \
 	fi
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz test for FUZZTIME: whatever is sent, written on a disk or annotated may do no harm
+	@hack/fuzz $(strip $(FUZZTIME)) '$(strip $(FUZZ))'
 
 .PHONY: test-localplane
 test-localplane: build-real ## Unit tests of localplane, and planes with simulated and with real nodes that are used and broken

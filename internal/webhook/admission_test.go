@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -61,19 +60,7 @@ func mutated(t *testing.T, checker TemplateChecker, r admission.Request) string 
 	if !response.Allowed {
 		t.Fatalf("refused: %v", response.Result)
 	}
-	data, err := json.Marshal(response.Patches)
-	if err != nil {
-		t.Fatal(err)
-	}
-	patch, err := jsonpatch.DecodePatch(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	result, err := patch.Apply(r.Object.Raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(result)
+	return patched(t, string(r.Object.Raw), response)
 }
 
 func TestMutate(t *testing.T) {

@@ -15,6 +15,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // malformed makes requests that are wrong in some way, from a seed.
@@ -119,12 +122,12 @@ func (w *world) send(text string) (int, error) {
 	return answer.StatusCode, nil
 }
 
-// FuzzAPI throws whatever the fuzzer finds at the handler. It must answer, with a code that there is, and delete nothing without
-// being told to.
+// FuzzAPI throws whatever the fuzzer finds at the handler. It must answer, with a code that there is, and delete no pod but for somebody on the
+// node who says so: with the token of the node, or on a route of OpenYurt, which asks for none.
 func FuzzAPI(f *testing.F) {
-	f.Add("POST", deedPath, "Bearer "+ownerToken, "127.0.0.1", `{"uid":"uid-q"}`)
+	f.Add("POST", deedPath, "Bearer "+ownerToken, "127.0.0.1", `{"uid":"uid-p"}`)
 	f.Add("GET", "/v2/pods", "Bearer x", "localhost", "")
-	f.Add("POST", "/openyurt.io/v1/namespaces/default/pods/q/upgrade", "", "127.0.0.1:1", "")
+	f.Add("POST", "/openyurt.io/v1/namespaces/default/pods/p/upgrade", "", "127.0.0.1:1", "")
 	f.Add("DELETE", "/v2/pods/%2e%2e/p/upgrade", "Bearer", "[::1]", "{")
 	f.Fuzz(func(t *testing.T, method, target, authorization, host, body string) {
 		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader([]byte(method + " " + target + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n"))))
@@ -133,12 +136,30 @@ func FuzzAPI(f *testing.F) {
 		}
 		r.Header.Set("Authorization", authorization)
 		r.Body = io.NopCloser(strings.NewReader(body))
-		w := &world{t: nil, users: map[string]string{}, unseen: true}
-		api := New(Options{Node: "n1", Pods: w, Cluster: w, OpenYurt: true, Token: ownerToken, Decisions: noDecisions{}, Now: time.Now, Limits: Limits{1e6, 1e6, 1e6, 1000}})
+		p := daemonPod("p")
+		w := &world{t: t, users: map[string]string{}, pods: map[types.NamespacedName]*corev1.Pod{nameOf(p): p}}
+		api := New(Options{
+			Node: "n1", Pods: w, Cluster: w, OpenYurt: true, Token: ownerToken, Decisions: noDecisions{}, Now: time.Now,
+			Tell: func(*corev1.Pod, string, string, string) {}, Limits: Limits{1e6, 1e6, 1e6, 1000},
+		})
 		answer := httptest.NewRecorder()
 		api.ServeHTTP(answer, r)
 		if answer.Code < 200 || answer.Code > 599 || answer.Code >= 300 && answer.Code < 400 {
 			t.Errorf("%q %q is answered %d", method, target, answer.Code)
 		}
+		if len(w.deleted) > 0 && !asked(r) {
+			t.Errorf("%q %q of %q deletes %q", method, target, r.Host, w.deleted)
+		}
 	})
+}
+
+// asked is whether a request may delete a pod.
+func asked(r *http.Request) bool {
+	name, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		name = strings.Trim(r.Host, "[]")
+	}
+	local := strings.EqualFold(name, "localhost") || net.ParseIP(name).IsLoopback()
+	shown := strings.HasPrefix(r.URL.Path, "/openyurt.io/") || strings.HasSuffix(r.Header.Get("Authorization"), ownerToken)
+	return r.Method == http.MethodPost && local && shown
 }

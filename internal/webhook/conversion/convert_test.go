@@ -156,6 +156,34 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
+// FuzzConvert converts whatever is JSON. What one version cannot say need not come back from it, but then nothing more is lost on any way:
+// there, back and there again is as once there.
+func FuzzConvert(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, `{"spec":1,"metadata":[]}`, `{"metadata":{"annotations":{"everynode.dev/v1beta1-scaling":"{"}},"spec":{"scaleStrategy":{"partitionedScaling":true}}}`,
+		`{"metadata":{"annotations":{"daemonset.kruise.io/progressive-create-pod":"true"}},"spec":{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"rollingUpdateType":"Surging","maxSurge":"10%"}}}}`,
+	} {
+		f.Add(true, seed)
+		f.Add(false, seed)
+	}
+	f.Fuzz(func(t *testing.T, alpha bool, input string) {
+		var obj map[string]any
+		if utiljson.Unmarshal([]byte(input), &obj) != nil || obj == nil {
+			t.Skip("not an object")
+		}
+		version, other := "v1beta1", "v1alpha1"
+		if alpha {
+			version, other = other, version
+		}
+		obj["apiVersion"], obj["kind"] = "apps.kruise.io/"+version, "DaemonSet"
+		there := convert(t, obj, other)
+		back := convert(t, there, version)
+		if again := convert(t, back, other); !reflect.DeepEqual(withoutNothing(again), withoutNothing(there)) {
+			t.Errorf("%s\nas %s:\n%s\nback:\n%s\nand there again:\n%s", input, other, text(t, there), text(t, back), text(t, again))
+		}
+	})
+}
+
 func TestRoundTrip(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 5000 {
