@@ -4,6 +4,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -47,6 +48,9 @@ func (r *run) editPod(ctx context.Context, actions []int) {
 	first := r.job.Plan.Actions[actions[0]]
 	pod, err := r.e.seen(ctx, first.Pod, types.UID(first.UID))
 	switch {
+	case errors.Is(err, errLate):
+		r.leave()
+		return
 	case apierrors.IsNotFound(err) || err == nil && pod.UID != types.UID(first.UID):
 		r.e.Index.BuryPod(types.UID(first.UID))
 		return

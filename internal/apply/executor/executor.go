@@ -75,6 +75,10 @@ type Job struct {
 	MayWrite func() bool
 	Change   func(from, to int) dialect.Change
 	Texts    *Texts
+	// Others is whether other sets wait for a pass.
+	Others func() bool
+	// Left is set when not all was begun for their sake. Another pass is to come then.
+	Left bool
 	// Ended is set when a create could not be made because its namespace is being deleted. There is no hurry then.
 	Ended bool
 }
@@ -98,7 +102,7 @@ func (e *Executor) Run(ctx context.Context, job *Job) error {
 			}
 		}
 	}
-	r := &run{e: e.sender(job.Key), job: job, done: make([]bool, len(job.Plan.Actions))}
+	r := &run{e: e.slicedSender(job), job: job, done: make([]bool, len(job.Plan.Actions))}
 	var wg sync.WaitGroup
 	wg.Go(func() { r.deleteAll(ctx, deletes) })
 	wg.Go(func() { r.editAll(ctx) })
@@ -134,6 +138,13 @@ func firstOf(errs []error) []error {
 	return errs[:min(3, len(errs))]
 }
 
+// leave notes that an action was left to the next pass.
+func (r *run) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.job.Left = true
+}
+
 func (r *run) finish(action int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,6 +169,9 @@ func (r *run) deleteOne(ctx context.Context, i int) {
 	answer, err := r.e.delete(ctx, a.Pod, uid)
 	t := r.job.Texts
 	switch answer {
+	case notSent:
+		r.e.Index.Spare(uid)
+		r.leave()
 	case apply.Done:
 		r.finish(i)
 		r.e.Events.Eventf(r.job.Object, corev1.EventTypeNormal, t.Deleted, t.DeletedText, a.Pod)
@@ -177,10 +191,16 @@ func (r *run) deleteOne(ctx context.Context, i int) {
 	}
 }
 
+// notSent is no answer.
+const notSent apply.Answer = 0
+
 // delete sends a delete and finds out what the answer means. Where it says that the pod is gone, or another one, a look tells whether
 // that is so: an admission webhook may refuse with any code.
 func (e sender) delete(ctx context.Context, name string, uid types.UID) (apply.Answer, error) {
 	err := e.drop(ctx, name, uid)
+	if errors.Is(err, errLate) {
+		return notSent, err
+	}
 	answer := apply.OfDelete(err)
 	e.Count("delete", answer)
 	if answer != apply.Differs && answer != apply.Gone {
@@ -223,7 +243,7 @@ func (r *run) createAll(ctx context.Context, actions []int) {
 		at += n
 		if failed {
 			if skipped := start.Fail(); skipped > 0 {
-				klog.FromContext(ctx).V(2).Info("Left out creates of this pass after a failure", "set", r.job.Key.String(), "skipped", skipped)
+				klog.FromContext(ctx).V(2).Info("Left out creates of this pass", "set", r.job.Key.String(), "skipped", skipped)
 			}
 		}
 	}
@@ -238,6 +258,10 @@ func (r *run) createOne(ctx context.Context, i int) bool {
 	node := r.job.Snapshot.Nodes[a.Node].Name
 	params := r.params(node, a.Revision)
 	pod, err := r.e.create(ctx, r.job.Maker(a.Revision).Pod(params))
+	if errors.Is(err, errLate) {
+		r.leave()
+		return false
+	}
 	answer := apply.OfCreate(err)
 	r.e.Count("create", answer)
 	t := r.job.Texts

@@ -4,6 +4,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -64,12 +65,18 @@ type request struct {
 	verb string
 	send func() error
 	busy func()
+	// late, if not nil, is asked when its turn has come; errLate is returned if it is not to be sent any more.
+	late func() bool
 }
+
+// errLate is returned for a request that was not sent, because other sets have waited long enough.
+var errLate = errors.New("left to the next pass")
 
 // do sends a request when its turn has come. A server that has no room for it is asked again when it says.
 func (p *Pace) do(ctx context.Context, r request) error {
 	for waited := time.Duration(0); ; {
 		err := p.once(ctx, r)
+		r.late = nil // what was sent once is not left
 		if !apply.IsBusy(err) {
 			return err
 		}
@@ -90,6 +97,9 @@ func (p *Pace) once(ctx context.Context, r request) error {
 		return err
 	}
 	defer p.free(r.key)
+	if r.late != nil && r.late() {
+		return errLate
+	}
 	if closed := p.closed(); closed > 0 {
 		if err := p.sleep(ctx, closed); err != nil {
 			return err

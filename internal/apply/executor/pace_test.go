@@ -50,14 +50,14 @@ func TestSetsTakeTurns(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var hung sync.WaitGroup
 		for range 500 {
-			hung.Go(func() { _ = p.do(ctx, request{setKey(0), "delete", hang(ctx), nothing}) })
+			hung.Go(func() { _ = p.do(ctx, request{setKey(0), "delete", hang(ctx), nothing, nil}) })
 		}
 		synctest.Wait()
 		if p.held != p.Window()-1 {
 			t.Errorf("one set holds %d of %d", p.held, p.Window())
 		}
 		for range 100 {
-			if err := p.do(ctx, request{setKey(1), "create", func() error { return nil }, nothing}); err != nil {
+			if err := p.do(ctx, request{setKey(1), "create", func() error { return nil }, nothing, nil}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -84,7 +84,7 @@ func TestTurnsAreFair(t *testing.T) {
 						mu.Unlock()
 						time.Sleep(10 * time.Millisecond)
 						return nil
-					}, nothing})
+					}, nothing, nil})
 				})
 			}
 			synctest.Wait()
@@ -133,7 +133,7 @@ func TestABusyServerGetsAllWritesInTheEnd(t *testing.T) {
 			var pass sync.WaitGroup
 			for i := range 250 {
 				pass.Go(func() {
-					if err := p.do(t.Context(), request{setKey(i % 5), "delete", server.answer, func() { busy.Add(1) }}); err != nil {
+					if err := p.do(t.Context(), request{setKey(i % 5), "delete", server.answer, func() { busy.Add(1) }, nil}); err != nil {
 						failed.Add(1)
 					}
 				})
@@ -152,18 +152,49 @@ func TestABusyServerGetsAllWritesInTheEnd(t *testing.T) {
 	})
 }
 
+// What is not begun in time is left, but for the first of a pass; what was sent once, and turned away, is sent again.
+func TestLateRequestsAreLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &Executor{Pace: newPace(), Clock: clock.RealClock{}, Count: func(string, apply.Answer) {}}
+		others, tries := true, 0
+		s := e.slicedSender(&Job{Key: setKey(0), Others: func() bool { return others }})
+		send := func() error { return s.send(t.Context(), "create", s.late, func() error { tries++; return nil }) }
+		time.Sleep(2 * sliceTime)
+		if err := send(); err != nil || tries != 1 {
+			t.Errorf("the first: %v", err)
+		}
+		if err := send(); !errors.Is(err, errLate) || tries != 1 {
+			t.Errorf("the second: %v", err)
+		}
+		others = false
+		if err := send(); err != nil || tries != 2 {
+			t.Errorf("while nobody waits: %v", err)
+		}
+		s, others, tries = e.slicedSender(&Job{Key: setKey(0), Others: func() bool { return others }}), true, 0
+		err := s.send(t.Context(), "create", s.late, func() error {
+			if tries++; tries < 4 {
+				return apierrors.NewTooManyRequests("no room", 1)
+			}
+			return nil
+		})
+		if err != nil || tries != 4 {
+			t.Errorf("%d tries, %v", tries, err)
+		}
+	})
+}
+
 // A server that never has room is given up after a while, and asked seldom.
 func TestPatienceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, server := newPace(), &busyServer{}
 		began := time.Now()
-		err := p.do(t.Context(), request{setKey(0), "create", server.answer, nothing})
+		err := p.do(t.Context(), request{setKey(0), "create", server.answer, nothing, nil})
 		if !apply.IsBusy(err) || time.Since(began) < patience-time.Second || server.turnedAway.Load() > 6 {
 			t.Errorf("error %v after %v and %d tries", err, time.Since(began), server.turnedAway.Load())
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- p.do(ctx, request{setKey(0), "create", server.answer, nothing}) }()
+		go func() { ended <- p.do(ctx, request{setKey(0), "create", server.answer, nothing, nil}) }()
 		synctest.Wait()
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {

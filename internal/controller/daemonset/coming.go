@@ -4,8 +4,18 @@ package daemonset
 
 import (
 	"sync"
+	"time"
 
 	"everynode.dev/everynode/internal/fleet"
+)
+
+// coalesce is how long a set waits after its first event before it is looked at, so that the events of one burst lead to
+// one pass; a set whose decisions take long waits for restFactor times as long as the last one has taken, or for longestCoalesce. So events that never end, as when a zone comes
+// back, cost no more than a tenth of a core for each set, whatever its size. An event is never looked at later because of others that follow it.
+const (
+	coalesce        = 20 * time.Millisecond
+	restFactor      = 10
+	longestCoalesce = 250 * time.Millisecond
 )
 
 // coming are the sets whose pass has been asked for and has not begun. The queue knows them too, but to ask it costs more than to take
@@ -13,24 +23,41 @@ import (
 type coming struct {
 	mu  sync.Mutex
 	all map[fleet.Key]bool
+	// rest is for how long a set waits, where that is not coalesce.
+	rest map[fleet.Key]time.Duration
 }
 
-// add is whether the set was not among them.
-func (c *coming) add(key fleet.Key) bool {
+// add is whether the set was not among them, and when its pass is to begin.
+func (c *coming) add(key fleet.Key) (in time.Duration, isNew bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all[key] {
-		return false
+		return 0, false
 	}
 	if c.all == nil {
 		c.all = map[fleet.Key]bool{}
 	}
 	c.all[key] = true
-	return true
+	return max(coalesce, c.rest[key]), true
 }
 
 func (c *coming) remove(key fleet.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.all, key)
+}
+
+// decided notes how long a decision for a set has taken; 0 for a set that is gone.
+func (c *coming) decided(key fleet.Key, took time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rest := min(restFactor*took, longestCoalesce)
+	if rest <= coalesce {
+		delete(c.rest, key)
+		return
+	}
+	if c.rest == nil {
+		c.rest = map[fleet.Key]time.Duration{}
+	}
+	c.rest[key] = rest
 }

@@ -52,6 +52,32 @@ func TestEventsOfABurstLeadToOnePass(t *testing.T) {
 	})
 }
 
+// A set whose decisions take long is looked at less often, and as often as others when they do not any more.
+func TestLongDecisionsComeSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(Options{Clock: clock.RealClock{}})
+		defer c.queue.ShutDown()
+		for _, step := range []struct{ took, want time.Duration }{
+			{0, coalesce}, {time.Millisecond, coalesce}, {6 * time.Millisecond, 60 * time.Millisecond}, {time.Second, longestCoalesce}, {0, coalesce},
+		} {
+			c.coming.decided(setKey, step.took)
+			began := time.Now()
+			c.Enqueue(setKey)
+			time.Sleep(time.Millisecond)
+			c.Enqueue(setKey)
+			key, _ := c.queue.Get()
+			if got := time.Since(began); got != step.want {
+				t.Errorf("after a decision of %v the next pass came after %v, want %v", step.took, got, step.want)
+			}
+			c.coming.remove(key)
+			c.queue.Done(key)
+		}
+		if len(c.coming.rest) != 0 {
+			t.Errorf("kept: %v", c.coming.rest)
+		}
+	})
+}
+
 // BenchmarkEnqueue is what an event costs beyond the index.
 func BenchmarkEnqueue(b *testing.B) {
 	c := New(Options{Clock: clock.RealClock{}})

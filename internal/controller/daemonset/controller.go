@@ -82,10 +82,6 @@ type Observer interface {
 	Wrote(verb string, err error)
 }
 
-// coalesce is how long a set waits after its first event before it is looked at, so that the events of one burst lead to
-// one pass. An event is never looked at later because of others that follow it.
-const coalesce = 20 * time.Millisecond
-
 // Controller is the loop. Make one with New.
 type Controller struct {
 	Options
@@ -121,8 +117,8 @@ func New(o Options) *Controller {
 
 // Enqueue asks for a pass for the set. It is the notify function of the fleet, so most calls only find that a pass is coming already.
 func (c *Controller) Enqueue(key fleet.Key) {
-	if c.coming.add(key) {
-		c.queue.AddAfter(key, coalesce)
+	if in, isNew := c.coming.add(key); isNew {
+		c.queue.AddAfter(key, in)
 	}
 }
 
@@ -235,6 +231,7 @@ func (c *Controller) forget(key fleet.Key) {
 		c.orders.drop(s.workload.UID)
 	}
 	delete(c.states, key)
+	c.coming.decided(key, 0)
 	c.Observer.Forgotten(key)
 }
 
@@ -245,6 +242,8 @@ type pass struct {
 	key   fleet.Key
 	w     *dialect.Workload
 	state *state
+	// left is whether not all of the plan was begun, because other sets waited.
+	left bool
 	// stoodBack is whether the decision was made without the annotations of OpenYurt.
 	stoodBack bool
 }
@@ -328,6 +327,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	images := p.lookAhead(ctx, h, &snapshot)
 	plan := p.decide(&snapshot)
 	took := p.c.Clock.Since(now)
+	p.c.coming.decided(p.key, took)
 	report := dialect.Report{Numbers: plan.Status, ObservedGeneration: p.w.ObservedGeneration, Snapshot: &snapshot, Plan: &plan}
 	if err == nil && claimed {
 		// Before, it is not clear which pods are the set's own, which are about to go, or what the wanted revision is called; so
@@ -353,7 +353,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	report.Problems = images.problems
 	again, statusErr := p.writeStatus(ctx, report)
 	p.c.Observer.Decided(p.key, &snapshot, &plan, took)
-	if !claimed && err == nil {
+	if (!claimed || p.left) && err == nil {
 		again = time.Millisecond
 	}
 	return soonest(again, images.again, until(now, plan.Wake), until(now, unblock)), errors.Join(err, statusErr)
@@ -371,8 +371,10 @@ func (p *pass) apply(ctx context.Context, h *fleet.Resolved, s *rollout.Snapshot
 		},
 		Announce: p.d.Announce,
 		MayWrite: p.mayWrite,
+		Others:   func() bool { return p.c.queue.Len() > 0 },
 	}
 	err := p.c.Executor.Run(ctx, &job)
+	p.left = job.Left
 	if job.Ended {
 		plan.Wake = max(plan.Wake, timeOf(p.c.Clock.Now().Add(endedPause)))
 	}
