@@ -18,8 +18,8 @@ FUZZ ?=#                 which ones: those whose "./package FuzzName" matches th
 ARGS ?=#                 further arguments of localplane up and demo
 GO_TEST_FLAGS ?=#        further arguments of every go test, for example -v
 # What make bench measures; what is not set is all of it (test/bench/settings_test.go knows the names), and idle is 60s:
-#   make bench BENCH_NODES=200,1000 BENCH_ROWS=native,everynode BENCH_SCENARIOS=create,roll BENCH_IDLE=10s
-export BENCH_NODES BENCH_ROWS BENCH_SCENARIOS BENCH_IDLE
+#   make bench BENCH_NODES=200,1000 BENCH_ROWS=native,everynode BENCH_SCENARIOS=create,roll BENCH_IDLE=10s BENCH_PROFILE=1
+export BENCH_NODES BENCH_ROWS BENCH_SCENARIOS BENCH_IDLE BENCH_PROFILE
 SEEDS ?= 20000#          how many imaginary clusters make sim plays
 FROM ?= 1#               the first of their seeds
 BENCH_DOCS ?=#           the directory whose benchmarks.md it writes (docs), if any

@@ -31,6 +31,7 @@ type options struct {
 	burst           int
 	metricsAddress  string
 	metricsPerSet   bool
+	profiling       bool
 	healthAddress   string
 	webhookURL      string
 	webhookAddress  string
@@ -102,6 +103,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.burst, "kube-api-burst", 100, "Requests to the API server in a burst.")
 	fs.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "Where metrics are served; 0 switches them off.")
 	fs.BoolVar(&o.metricsPerSet, "metrics-per-set", false, "Give metrics of sets the labels namespace and name. Without it the numbers of all sets are added up.")
+	fs.BoolVar(&o.profiling, "profiling", false, "Serve profiles of the manager under /debug/pprof/, where the metrics are.")
 	fs.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "Where /healthz and /readyz are served; 0 switches them off.")
 	fs.StringVar(&o.webhookURL, "webhook-url", "", "The URL, https://host:port, under which the API server reaches the webhooks of this manager. "+
 		"Without it the API server reaches them through the Service "+webhook.ServiceName+". Only the dialect kruise has webhooks.")
@@ -152,6 +154,8 @@ func (o *options) validate() error {
 		return usagef("--webhook-bind-address %q cannot be listened on: %v: write host:port or :port", o.webhookAddress, addressErr)
 	case o.metricsAddress == o.healthAddress && o.metricsAddress != "0":
 		return usagef("--metrics-bind-address and --health-probe-bind-address are both %s: give them different ports", o.metricsAddress)
+	case o.profiling && o.metricsAddress == "0":
+		return usagef("--profiling needs a --metrics-bind-address: profiles are served where the metrics are")
 	case o.leaderElect && (o.leaseDuration <= o.renewDeadline || o.renewDeadline <= o.retryPeriod || o.retryPeriod <= 0):
 		return usagef("leader election needs lease duration (%v) > renew deadline (%v) > retry period (%v) > 0", o.leaseDuration, o.renewDeadline, o.retryPeriod)
 	}

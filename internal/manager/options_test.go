@@ -87,6 +87,7 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"no burst":               {"", []string{"--kube-api-burst", "-1"}, "--kube-api-burst must be greater than 0"},
 		"no namespace":           {"", []string{"--namespace", ""}, `--namespace "" is not the name of a namespace`},
 		"bad namespace":          {"", []string{"--namespace", "Bad Name"}, `--namespace "Bad Name" is not the name`},
+		"profiles of nowhere":    {"", []string{"--profiling", "--metrics-bind-address", "0"}, "--profiling needs a --metrics-bind-address"},
 		"one address twice":      {"", []string{"--metrics-bind-address", ":1", "--health-probe-bind-address", ":1"}, "are both :1"},
 		"lease shorter":          {"", []string{"--leader-elect-lease-duration", "1s"}, "lease duration (1s) > renew deadline (7s)"},
 		"URL without webhooks":   {"", []string{"--dialects", "native", "--webhook-url", "https://a:1"}, "--webhook-url is given, but only the dialect kruise has webhooks"},

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/pprof"
 	"runtime"
 	"slices"
 	"strconv"
@@ -58,7 +60,7 @@ func run(ctx context.Context, o *options) error {
 		LeaseDuration:                 &o.leaseDuration,
 		RenewDeadline:                 &o.renewDeadline,
 		RetryPeriod:                   &o.retryPeriod,
-		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
+		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress, ExtraHandlers: o.profiles()},
 		HealthProbeBindAddress:        o.healthAddress,
 	})
 	if err != nil {
@@ -83,6 +85,16 @@ func run(ctx context.Context, o *options) error {
 		}
 	}
 	return mgr.Start(ctx)
+}
+
+// profiles are the handlers of profiles, if they are to be served.
+func (o *options) profiles() map[string]http.Handler {
+	if !o.profiling {
+		return nil
+	}
+	return map[string]http.Handler{
+		"/debug/pprof/": http.HandlerFunc(pprof.Index), "/debug/pprof/profile": http.HandlerFunc(pprof.Profile), "/debug/pprof/trace": http.HandlerFunc(pprof.Trace),
+	}
 }
 
 // webhooks are the settings of the webhooks; that the address can be read has been checked.

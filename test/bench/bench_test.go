@@ -40,22 +40,28 @@ const apiServer = "kube-apiserver"
 
 // bench is one row at work on a plane of its own.
 type bench struct {
-	ctx     context.Context
-	cluster *harness.Cluster
-	sets    dynamic.ResourceInterface
-	row     row
-	nodes   []string
-	crowd   *crowd
-	client  *floorClient // nil where there is a controller
-	image   int          // the number of the newest image
-	from    start
+	ctx      context.Context
+	cluster  *harness.Cluster
+	sets     dynamic.ResourceInterface
+	row      row
+	metrics  string // where the manager serves them
+	nodes    []string
+	crowd    *crowd
+	client   *floorClient // nil where there is a controller
+	profiled bool         // whether a profile of the next change is wanted
+	image    int          // the number of the newest image
+	from     start
 }
 
 // newBench starts a plane with nodes that are Ready and with no set.
 func newBench(t *testing.T, ctx context.Context, w row, nodes int) *bench { //nolint:revive // the test comes first, as in every helper
 	t.Helper()
 	began := time.Now()
-	cluster, err := harness.Start(ctx, w.options(nodes))
+	metrics, err := freeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := harness.Start(ctx, w.options(nodes, metrics))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +70,7 @@ func newBench(t *testing.T, ctx context.Context, w row, nodes int) *bench { //no
 			t.Error(err)
 		}
 	})
-	b := &bench{ctx: ctx, cluster: cluster, row: w}
+	b := &bench{ctx: ctx, cluster: cluster, row: w, metrics: metrics}
 	if err := b.prepare(nodes); err != nil {
 		t.Fatalf("preparing the plane: %v\n%s", err, b.tails())
 	}

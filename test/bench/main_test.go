@@ -143,13 +143,13 @@ func TestSmokeBench(t *testing.T) {
 	}
 }
 
-// options are those of the plane of a row.
-func (w row) options(nodes int) harness.Options {
+// options are those of the plane of a row, whose manager serves metrics and profiles there.
+func (w row) options(nodes int, metrics string) harness.Options {
 	profile := profile()
 	return harness.Options{
 		Nodes: nodes, Controller: w.controller, Advanced: w.advanced, Sim: &profile,
 		// Nothing is pulled ahead: a native DaemonSet does not do so either.
-		ManagerArgs: []string{"--feature-gates=PreDownloadImageForDaemonSetUpdate=false"},
+		ManagerArgs: []string{"--feature-gates=PreDownloadImageForDaemonSetUpdate=false", "--profiling", "--metrics-bind-address=" + metrics},
 	}
 }
 

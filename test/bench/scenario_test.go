@@ -45,7 +45,8 @@ func scenarios() []scenario {
 func (b *bench) create(settings) (*result, error) { return b.change(create) }
 
 // roll has all pods get another image.
-func (b *bench) roll(settings) (*result, error) {
+func (b *bench) roll(s settings) (*result, error) {
+	b.profiled = s.profile && b.row.managed()
 	r, err := b.change(roll)
 	if err == nil && b.client != nil {
 		r.Cycle, err = b.client.cycle(b)
@@ -62,7 +63,9 @@ func (b *bench) change(name string) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.finish(name, generation)
+	profiled := b.profile()
+	r, err := b.finish(name, generation)
+	return r, errors.Join(err, profiled())
 }
 
 // finish waits until all pods have the newest image, and the status says so.

@@ -94,6 +94,7 @@ type settings struct {
 	rows      []row
 	scenarios []string
 	idle      time.Duration
+	profile   bool // of the manager, of the beginning of a roll
 }
 
 // settingsOf reads them from the environment; what is not there is all of it.
@@ -121,6 +122,11 @@ func settingsOf(env func(string) string) (settings, error) {
 	}
 	if s.idle, err = time.ParseDuration(cmp.Or(env("BENCH_IDLE"), "60s")); err != nil || s.idle < time.Second {
 		return s, fmt.Errorf("BENCH_IDLE is %q: write a time from 1s on, such as 60s", env("BENCH_IDLE"))
+	}
+	if wanted := env("BENCH_PROFILE"); wanted != "" {
+		if s.profile, err = strconv.ParseBool(wanted); err != nil {
+			return s, fmt.Errorf("BENCH_PROFILE is %q: write 1 for profiles of the manager, beside the table", wanted)
+		}
 	}
 	return s, nil
 }
@@ -155,12 +161,12 @@ func TestSettings(t *testing.T) {
 	if err != nil || !slices.Equal(s.sizes, []int{200, 1000, 2000, 5000}) || len(s.rows) != len(rows()) || len(s.scenarios) != len(scenarios()) || s.idle != time.Minute {
 		t.Errorf("of nothing: %+v, %v", s, err)
 	}
-	s, err = settingsOf(env("BENCH_NODES", "100, 300", "BENCH_ROWS", "everynode,native", "BENCH_SCENARIOS", "roll", "BENCH_IDLE", "5s"))
-	if err != nil || !slices.Equal(s.sizes, []int{100, 300}) || len(s.rows) != 2 || s.rows[0].Name != nativeRow || !slices.Equal(s.scenarios, []string{roll}) || s.idle != 5*time.Second {
+	s, err = settingsOf(env("BENCH_NODES", "100, 300", "BENCH_ROWS", "everynode,native", "BENCH_SCENARIOS", "roll", "BENCH_IDLE", "5s", "BENCH_PROFILE", "1"))
+	if err != nil || !s.profile || !slices.Equal(s.sizes, []int{100, 300}) || len(s.rows) != 2 || s.rows[0].Name != nativeRow || !slices.Equal(s.scenarios, []string{roll}) || s.idle != 5*time.Second {
 		t.Errorf("of a part: %+v, %v", s, err)
 	}
 	for _, pair := range [][]string{
-		{"BENCH_NODES", "many"}, {"BENCH_NODES", "0"}, {"BENCH_ROWS", "kruise"}, {"BENCH_SCENARIOS", "surge"}, {"BENCH_IDLE", "long"}, {"BENCH_IDLE", "0s"},
+		{"BENCH_NODES", "many"}, {"BENCH_NODES", "0"}, {"BENCH_ROWS", "kruise"}, {"BENCH_SCENARIOS", "surge"}, {"BENCH_IDLE", "long"}, {"BENCH_IDLE", "0s"}, {"BENCH_PROFILE", "cpu"},
 	} {
 		if _, err := settingsOf(env(pair...)); err == nil || !strings.Contains(err.Error(), pair[0]) {
 			t.Errorf("%v: %v", pair, err)
