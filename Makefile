@@ -17,6 +17,7 @@ FUZZTIME ?= 20s#         how long make fuzz runs each fuzz test
 FUZZ ?=#                 which ones: those whose "./package FuzzName" matches this expression of bash
 ARGS ?=#                 further arguments of localplane up and demo
 GO_TEST_FLAGS ?=#        further arguments of every go test, for example -v
+SEQUENCES ?= 1000#       how many stories make test-differential plays
 # What make bench measures; what is not set is all of it (test/bench/settings_test.go knows the names), and idle is 60s:
 #   make bench BENCH_NODES=200,1000 BENCH_ROWS=native,everynode BENCH_SCENARIOS=create,roll BENCH_IDLE=10s BENCH_PROFILE=1
 export BENCH_NODES BENCH_ROWS BENCH_SCENARIOS BENCH_IDLE BENCH_PROFILE
@@ -31,6 +32,7 @@ RACE_BUDGET ?= 10m
 SIM_BUDGET ?= 60m
 LOCALPLANE_BUDGET ?= 8m
 PARITY_BUDGET ?= 5m
+DIFFERENTIAL_BUDGET ?= 15m
 SMOKE_BUDGET ?= 5m
 UPSTREAM_BUDGET ?= 10m
 INTEGRATION_BUDGET ?= 30m
@@ -145,7 +147,7 @@ test: build-real test-unit test-localplane test-parity test-smoke test-upstream 
 	@$(STEP) -l
 
 .PHONY: test-all
-test-all: build-real test-unit sim test-race test-localplane test-parity test-integration test-advanced test-migration test-agent test-pulls test-edge e2e test-scale test-upstream test-demo ## Run the tests, and everything that an issue promised to show
+test-all: build-real test-unit sim test-race test-localplane test-parity test-differential test-integration test-advanced test-migration test-agent test-pulls test-edge e2e test-scale test-upstream test-demo ## Run the tests, and everything that an issue promised to show
 	@$(STEP) -l
 
 .PHONY: test-unit
@@ -176,10 +178,16 @@ test-localplane: build-real ## Unit tests of localplane, and planes with simulat
 	@$(STEP) -b $(LOCALPLANE_BUDGET) 'localplane tests' go test -C localplane -timeout $(LOCALPLANE_BUDGET) $(GO_TEST_FLAGS) ./...
 
 .PHONY: test-parity
-test-parity: ## The pure packages and the manifests against upstream's own code, and the tests of the tests
+test-parity: ## The pure packages, the manifests and the native dialect against upstream's own code, and the tests of the tests
 	@$(STEP) -b $(PARITY_BUDGET) 'parity tests' \
 		go test -C test -skip '^TestSmoke' -timeout $(PARITY_BUDGET) $(GO_TEST_FLAGS) \
-			./parity/... ./manifests/... ./observe/... ./harness/... ./report/... ./bench/...
+			./parity/... ./manifests/... ./differential/... ./observe/... ./harness/... ./report/... ./bench/...
+
+# What test-parity does with 50 stories, and that it is able to fail.
+.PHONY: test-differential
+test-differential: ## 1,000 stories, played to the native controller and to Everynode, and mutants that these notice
+	@$(STEP) -b $(DIFFERENTIAL_BUDGET) 'differential tests' \
+		go test -C test -count=1 -v -timeout $(DIFFERENTIAL_BUDGET) $(GO_TEST_FLAGS) ./differential/ -args -sequences $(SEQUENCES) -mutants
 
 .PHONY: test-smoke
 test-smoke: build-real ## One smoke test of each integration suite, on a plane

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package differential
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	extensionsv1beta1 "k8s.io/api/extensions/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubernetes/pkg/controller/daemon/util"
+)
+
+// What is counted beside the differences.
+const (
+	same      = "the same"
+	sameAgain = "the same, when the native controller tried again"
+)
+
+// ending is what both have made of a step.
+type ending struct {
+	from, native, ours *state
+	step               []act
+	found              []mismatch
+	// accepted is the name of the difference that this is, or that there is none; empty if this must not be.
+	accepted string
+	// told is the end of the native controller after it was started anew; the others are what each makes of the end of the other. They are
+	// nil until somebody asks.
+	told, nativeOnOurs, oursOnTold *state
+}
+
+func (e *ending) String() string {
+	var b strings.Builder
+	for _, m := range e.found {
+		fmt.Fprintln(&b, m)
+	}
+	return b.String()
+}
+
+// difference is one that is accepted, of one set.
+type difference struct {
+	name, reason string
+	recognised   func(t *testing.T, e *ending, set string) bool
+}
+
+// differences are all that are accepted. Beside them there are the conditions in the status, which only Everynode writes, and names of pods,
+// which it derives; neither is compared.
+func differences() []difference {
+	return []difference{
+		{
+			name: "no event for the native controller",
+			reason: "that a node need not run its pod any more, but may keep it, is no event to it, so its status is old until the next one. With a surge, that the " +
+				"new pod of a pair has been ready for minReadySeconds is none either, so the update stands still. Started anew, until it does nothing " +
+				"more, it does what Everynode does.",
+			recognised: func(t *testing.T, e *ending, set string) bool {
+				return (e.onlyStatus(set) || waitsSurging(e.native, set)) && e.sameAnywhere(t, set)
+			},
+		},
+		{
+			name: "generation of another set",
+			reason: "a set that was deleted and made again counts its templates from 1, as the last one did. The native controller takes a pod of the last set " +
+				"for current if the label pod-template-generation happens to have the same number; Everynode compares templates.",
+			recognised: func(_ *testing.T, e *ending, set string) bool { return e.native.misled[set] },
+		},
+		{
+			name: "another node",
+			reason: "an update that cannot go on stops on the nodes that it took first. The native controller takes them in random order, Everynode in " +
+				"that of their names. As many nodes are alike, and each of the two has nothing to do where the other one has come to rest.",
+			recognised: func(t *testing.T, e *ending, set string) bool {
+				return e.sameAnywhere(t, set) && e.bothRest(t, set)
+			},
+		},
+		{
+			name: "pace",
+			reason: "an update that is overtaken by another change, and cannot go on after that, stays as far as it has come by then; and that depends on who is " +
+				"quicker, and which node was first. Each of the two has nothing to do where the other one has come to rest.",
+			recognised: func(t *testing.T, e *ending, set string) bool {
+				return slices.ContainsFunc(e.step, func(a act) bool { return a.then > 0 }) && e.bothRest(t, set)
+			},
+		},
+	}
+}
+
+// judge looks for a difference for every set of which something was found.
+func (e *ending) judge(t *testing.T) {
+	var names []string
+	for _, m := range e.found {
+		i := slices.IndexFunc(differences(), func(d difference) bool { return d.recognised(t, e, m.set) })
+		if i < 0 {
+			return
+		}
+		names = append(names, differences()[i].name)
+	}
+	slices.Sort(names)
+	e.accepted = strings.Join(slices.Compact(names), ", ")
+}
+
+// onlyStatus is whether nothing else was found of a set.
+func (e *ending) onlyStatus(set string) bool {
+	return !slices.ContainsFunc(e.found, func(m mismatch) bool { return m.set == set && m.of != ofStatus })
+}
+
+// waitsSurging is whether a set has both a surge and minReadySeconds.
+func waitsSurging(s *state, set string) bool {
+	ds := at[appsv1.DaemonSet](s, sets, set)
+	return ds != nil && ds.Spec.MinReadySeconds > 0 && util.AllowsSurge(ds)
+}
+
+// restarts is how often the native controller is started anew at most: it gets by one node further each time.
+const restarts = 10
+
+// toldAgain is what the native controller makes of its own end when it is started anew until nothing changes.
+func (e *ending) toldAgain(t *testing.T) *state {
+	if e.told != nil {
+		return e.told
+	}
+	e.told = e.native
+	for range restarts {
+		next := play(t, upstream, e.told, nil)
+		if next == nil || see(e.told, next).is(see(e.told, e.told)) {
+			break
+		}
+		e.told = next
+	}
+	return e.told
+}
+
+// sameAnywhere is whether both have left the same of a set, whichever nodes it is on.
+func (e *ending) sameAnywhere(t *testing.T, set string) bool {
+	return anyNode(see(e.from, e.toldAgain(t)).of(set)).is(anyNode(see(e.from, e.ours).of(set)))
+}
+
+// bothRest is whether each of the two leaves as it is what the other one has left of a set.
+func (e *ending) bothRest(t *testing.T, set string) bool {
+	rests := func(s, after *state) bool { return after != nil && see(s, s).of(set).is(see(s, after).of(set)) }
+	told := e.toldAgain(t)
+	if e.nativeOnOurs == nil {
+		e.nativeOnOurs, e.oursOnTold = play(t, upstream, e.ours, nil), play(t, ours, told, nil)
+	}
+	return rests(e.ours, e.nativeOnOurs) && rests(told, e.oursOnTold)
+}
+
+// anyNode is what would be seen if nodes and pods had no names.
+func anyNode(seen sight) sight {
+	node, pod := regexp.MustCompile(`"n[0-9]+"`), regexp.MustCompile(`\n\t\S+`)
+	blind, like := sight{}, []string{}
+	for of, text := range seen {
+		if !strings.HasPrefix(of.of, onNode) {
+			blind[of] = text
+			continue
+		}
+		text = pod.ReplaceAllStringFunc(node.ReplaceAllString(text, "node"), func(w string) string {
+			if w == "\n\tnew" {
+				return w
+			}
+			return "\n\tnot new"
+		})
+		lines := strings.Split(text, "\n")
+		slices.Sort(lines)
+		like = append(like, strings.Join(lines, "\n"))
+	}
+	slices.Sort(like)
+	blind[topic{of: "pods"}] = strings.Join(like, "\n\n")
+	return blind
+}
+
+// note remembers the sets for which the native controller takes a pod for current that was made before the set, by its generation.
+func (s *state) note() {
+	for _, o := range s.tables[pods] {
+		p := o.(*corev1.Pod)
+		ref := metav1.GetControllerOfNoCopy(p)
+		if ref == nil {
+			continue
+		}
+		ds := at[appsv1.DaemonSet](s, sets, ref.Name)
+		if ds != nil && p.CreationTimestamp.Before(&ds.CreationTimestamp) &&
+			p.Labels[extensionsv1beta1.DaemonSetTemplateGenerationKey] == ds.Annotations[appsv1.DeprecatedTemplateGeneration] &&
+			p.Labels[appsv1.ControllerRevisionHashLabelKey] != s.currentHash(ds) {
+			s.misled[ds.Name] = true
+		}
+	}
+}
+
+// currentHash is the hash of the newest revision of a set.
+func (s *state) currentHash(ds *appsv1.DaemonSet) string {
+	hash, newest := "", int64(-1)
+	for _, name := range s.names(revisions) {
+		r := at[appsv1.ControllerRevision](s, revisions, name)
+		if metav1.IsControlledBy(r, ds) && r.Revision > newest {
+			hash, newest = r.Labels[appsv1.ControllerRevisionHashLabelKey], r.Revision
+		}
+	}
+	return hash
+}
