@@ -232,7 +232,7 @@ func (x *Index) BuryPod(uid types.UID) {
 	}
 }
 
-// ForgetPod removes a pod that the answer to a write of ours says is gone, which an admission webhook may have said.
+// ForgetPod removes a pod that is no longer that of a daemon set, as the answer to a write of ours says. It may become one again.
 func (x *Index) ForgetPod(uid types.UID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -35,11 +35,10 @@ func (r *run) announce(ctx context.Context, a rollout.Announcement) {
 	pod, err := r.e.patch(ctx, PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch})
 	answer := apply.OfDelete(err)
 	r.e.Count("announce", answer)
-	switch answer {
-	case apply.Done:
+	switch {
+	case answer == apply.Done:
 		r.fold(pod)
-	case apply.Gone:
-		r.e.Index.ForgetPod(types.UID(a.UID))
+	case answer == apply.Gone && r.e.gone(ctx, a.Pod, types.UID(a.UID)):
 	default:
 		r.fail(fmt.Errorf("condition of pod %s: %w", a.Pod, err))
 	}

@@ -151,8 +151,7 @@ func (e sender) patchOwner(ctx context.Context, p fleet.Pod, patch []byte, verb 
 			e.Index.ForgetPod(p.UID)
 		}
 		return nil
-	case apierrors.IsNotFound(err):
-		e.Index.ForgetPod(p.UID)
+	case apierrors.IsNotFound(err) && e.gone(ctx, p.Name, p.UID):
 		return nil
 	default:
 		return fmt.Errorf("%s of pod %s: %w", verb, p.Name, err)

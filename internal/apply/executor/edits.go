@@ -69,7 +69,7 @@ func (r *run) editPod(ctx context.Context, actions []int) {
 		a := r.job.Plan.Actions[i]
 		for _, edit := range r.edits(a, pod) {
 			if pod, err = r.send(ctx, a, edit); err != nil {
-				r.failEdit(a, edit, err)
+				r.failEdit(ctx, a, edit, err)
 				return
 			}
 		}
@@ -130,14 +130,13 @@ func (r *run) send(ctx context.Context, a rollout.Action, edit dialect.Edit) (*c
 	return pod, nil
 }
 
-func (r *run) failEdit(a rollout.Action, edit dialect.Edit, err error) {
+func (r *run) failEdit(ctx context.Context, a rollout.Action, edit dialect.Edit, err error) {
 	uid := types.UID(a.UID)
 	answer := apply.OfDelete(err)
 	switch {
 	case edit.Of == dialect.Resize && refusesResize(err):
 		r.e.Index.RefuseResize(uid)
-	case answer == apply.Gone:
-		r.e.Index.ForgetPod(uid)
+	case answer == apply.Gone && r.e.gone(ctx, a.Pod, uid):
 		return
 	case answer == apply.Differs:
 		// Somebody else has changed the pod since it was read. The next pass starts from there; there is nothing to mend, and nothing to tell.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -71,6 +72,17 @@ func (e sender) seen(ctx context.Context, name string, uid types.UID) (pod *core
 		return err
 	})
 	return pod, err
+}
+
+// gone looks whether a pod of which the answer to a write says so is gone, for an admission webhook may have said it. What is known of it is
+// forgotten then, and what the watch may still have to show of it does not count.
+func (e sender) gone(ctx context.Context, name string, uid types.UID) bool {
+	pod, err := e.get(ctx, name)
+	gone := apierrors.IsNotFound(err) || err == nil && pod.UID != uid
+	if gone {
+		e.Index.BuryPod(uid)
+	}
+	return gone
 }
 
 func (e sender) patch(ctx context.Context, patch PodPatch) (patched *corev1.Pod, err error) {
