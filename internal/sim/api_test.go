@@ -5,6 +5,7 @@ package sim
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	api "everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/api/openyurt"
 	"everynode.dev/everynode/internal/apply/executor"
 	"everynode.dev/everynode/internal/fleet"
 )
@@ -85,10 +88,37 @@ func (f podsOf) List(_ context.Context, _ string, selector labels.Selector, each
 func (f podsOf) Patch(_ context.Context, e executor.PodPatch) (*corev1.Pod, error) {
 	of := string(e.Of)
 	return ask[*corev1.Pod](f.m, &request{
-		text: words("patches %s%s: %s", f.m.nameOf(e.Pod), of, e.Body), write: true, ofPod: true,
-		action: action{verb: "patch", pod: e.Pod},
+		text: patchWords(of, string(e.Body), f.m.nameOf(e.Pod)), write: true, ofPod: true,
+		action: action{verb: "patch", pod: e.Pod, takes: takesAway(string(e.Body))},
 		commit: func() (any, error) { return orNil(f.m.s.w.patchPod(e.Pod, of, e.Body)) },
 	})
+}
+
+// patchWords say what a patch of a pod is for.
+func patchWords(of, body, pod string) string {
+	has := func(text string) bool { return strings.Contains(body, text) }
+	switch {
+	case has(api.LifecyclePreparingDelete):
+		return "prepares " + pod
+	case has(api.LifecycleState):
+		return "restores " + pod
+	case of == "status" && has(string(openyurt.PodNeedUpgrade)):
+		return "announces to " + pod
+	case of == "status" && takesAway(body):
+		return "closes a gate of " + pod
+	case of == "status":
+		return "opens the gates of " + pod
+	case has("ownerReferences"):
+		return "changes the owner of " + pod
+	default:
+		return "changes in place " + pod
+	}
+}
+
+// takesAway is whether a pod does not serve any more after a patch: it is prepared to be deleted, or a gate of it is closed.
+func takesAway(body string) bool {
+	gate := strings.Contains(body, string(api.InPlaceUpdateReady)) || strings.Contains(body, string(api.KruisePodReady))
+	return strings.Contains(body, api.LifecyclePreparingDelete) || gate && strings.Contains(body, `"status":"False"`)
 }
 
 // orNil makes a nil pointer a nil value.

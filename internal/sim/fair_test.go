@@ -32,6 +32,12 @@ func (s *sim) heal() {
 	if strings.HasSuffix(imageOfSet(s.w.set()), "bad") {
 		s.w.editSet(func(spec map[string]any) { setImage(spec, "v3") })
 	}
+	if rolling := rollingOf(s.w.set()); rolling != nil && isKruise(s.w.set()) {
+		s.w.editSet(func(spec map[string]any) {
+			rolling["paused"], rolling["partition"], rolling["selector"] = false, int64(0), nil
+			spec["updateStrategy"].(map[string]any)["rollingUpdate"] = rolling
+		})
+	}
 	for _, n := range s.w.nodes() {
 		if !nodeReady(n) {
 			s.w.changeNode(n, func(n *corev1.Node) { s.setNode(n, corev1.ConditionTrue) })
@@ -126,7 +132,6 @@ func (s *sim) fairPodOp(p *corev1.Pod) *op {
 // other node has one, but for those that may stay. The status says what is so.
 func (s *sim) checkEnd() {
 	set := s.w.set()
-	kind, _, _ := unstructured.NestedString(set.Object, "spec", "updateStrategy", "type")
 	numbers := map[string]int64{}
 	for _, n := range s.w.nodes() {
 		pods, where := s.podsOn(n.Name), fitOf(set, n)
@@ -140,7 +145,7 @@ func (s *sim) checkEnd() {
 			continue
 		}
 		numbers["desiredNumberScheduled"]++
-		broken := len(pods) == 1 && kind == "OnDelete" && strings.HasSuffix(imageOf(pods[0]), "bad")
+		broken := len(pods) == 1 && byHand(set) && strings.HasSuffix(imageOf(pods[0]), "bad")
 		if len(pods) != 1 || !s.anyAvailable(n.Name) && !broken {
 			s.blame("liveness", "%s has %d pods, or none that is available", n.Name, len(pods))
 			continue
@@ -155,7 +160,7 @@ func (s *sim) checkEnd() {
 		switch {
 		case imageOf(pods[0]) == imageOfSet(set):
 			numbers["updatedNumberScheduled"]++
-		case kind != "OnDelete":
+		case !byHand(set):
 			s.blame("liveness", "%s has an old pod, %s of %s", n.Name, pods[0].UID, imageOf(pods[0]))
 		}
 	}

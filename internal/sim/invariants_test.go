@@ -41,12 +41,14 @@ func (s *sim) judge(r *request) {
 		s.judgeDelete(r)
 	case "create":
 		s.judgeCreate(r)
+	case "patch":
+		s.judgePatch(r)
 	}
 	r.m.known.sent(r)
 }
 
 func (s *sim) judgeDelete(r *request) {
-	k, uid := r.m.known, types.UID(r.action.uid)
+	uid := types.UID(r.action.uid)
 	if uid == "" {
 		s.blame("uid", "%s %s without the UID of the pod", r.m.name, r.text)
 	}
@@ -54,31 +56,69 @@ func (s *sim) judgeDelete(r *request) {
 		r.verdict = first // a delete that is repeated was judged when it was decided
 		return
 	}
-	r.verdict = &verdict{counted: map[string]bool{}}
+	r.verdict = s.judgeTaking(r, uid)
 	s.intents[uid] = r.verdict
-	then, now := k.then.pods[uid], k.pods[uid]
-	if then == nil || now == nil || k.then.set == nil || k.set == nil {
-		return
+	firm := r.m.known.firm
+	// A pod that a hook waits for is not deleted before the hook releases it, unless its node is gone.
+	if firm(func(k known) bool { p := k.pods[uid]; return p != nil && hooked(k.set, p) && k.nodes[nodeOf(p)] != nil }) {
+		s.blame("hook", "%s %s, which its hook has not released", r.m.name, r.text)
 	}
-	v, node := r.verdict, nodeOf(now)
-	v.node = node
-	v.limit, v.surging = k.limit, k.surge > 0
-	for name := range s.w.state[ofNodes] {
-		v.counted[name] = k.then.counts(name) && k.counts(name)
-	}
-	firm := func(test func(known) bool) bool { return test(k.then) && test(k.known) }
-	alone := firm(func(k known) bool { return len(k.others(uid, node, k.alive)) == 0 })
-	if !firm(func(k known) bool { return k.alive(k.pods[uid]) && k.counts(node) && ownedBy(k.pods[uid], k.set) }) {
-		return
-	}
-	// A pod of the newest revision, on a node that may run it, is not deleted unless there are two.
-	if alone && firm(func(k known) bool { return imageOf(k.pods[uid]) == imageOfSet(k.set) }) {
+	if r.m.known.alone(uid) && firm(func(k known) bool {
+		p := k.pods[uid]
+		return k.alive(p) && k.counts(nodeOf(p)) && imageOf(p) == imageOfSet(k.set) && !preparing(p)
+	}) {
 		s.blame("needless", "%s %s, which is of the newest revision, and the only pod of its node", r.m.name, r.text)
 	}
-	v.takes = firm(func(k known) bool { return s.availableTo(r.m, k.pods[uid]) }) && (alone || firm(func(k known) bool { return s.pairs(r.m, k, uid) }))
+}
+
+// judgeTaking is what is to be said of a write that takes a pod out of service.
+func (s *sim) judgeTaking(r *request, uid types.UID) *verdict {
+	k, v := r.m.known, &verdict{counted: map[string]bool{}}
+	if !k.firm(func(k known) bool { return k.pods[uid] != nil && k.set != nil }) {
+		return v
+	}
+	v.node = nodeOf(k.pods[uid])
+	v.limit, v.surging = k.limit, k.surge > 0
+	for name := range s.w.state[ofNodes] {
+		v.counted[name] = k.firm(func(k known) bool { return k.counts(name) })
+	}
+	if !k.firm(func(k known) bool { return k.alive(k.pods[uid]) && k.counts(v.node) && ownedBy(k.pods[uid], k.set) }) {
+		return v
+	}
+	alone := k.alone(uid)
+	v.takes = k.firm(func(k known) bool { return s.availableTo(r.m, k.pods[uid]) }) && (alone || k.firm(func(k known) bool { return s.pairs(r.m, k, uid) }))
 	// With a surge no node loses its only available pod; it goes when there is another one.
-	if v.takes && firm(func(k known) bool { return k.fit(node) == mustRun && surges(k) }) {
+	if v.takes && k.firm(func(k known) bool { return k.fit(v.node) == mustRun && surges(k) }) {
 		s.blame("surge", "%s %s, the only available pod of its node, although the set surges", r.m.name, r.text)
+	}
+	if v.takes && alone && k.firm(func(k known) bool { return imageOf(k.pods[uid]) != imageOfSet(k.set) }) {
+		s.judgeStart(r, v.node)
+	}
+	return v
+}
+
+// judgeStart looks at the start of an update of a node: that is what pause, selector and partition forbid.
+func (s *sim) judgeStart(r *request, node string) {
+	k := r.m.known
+	switch {
+	case k.firm(func(k known) bool { return limitsOf(k.set).paused }):
+		s.blame("paused", "%s %s although the set is paused", r.m.name, r.text)
+	case k.firm(func(k known) bool { return limitsOf(k.set).leaves(k.nodes[node]) }):
+		s.blame("selector", "%s %s on a node that is not selected", r.m.name, r.text)
+	case k.firm(func(k known) bool {
+		kept := limitsOf(k.set).partition(k.desired())
+		return kept > 0 && k.renewedNodes() >= k.desired()-kept
+	}):
+		s.blame("partition", "%s %s although so many nodes have the newest revision already as the partition allows", r.m.name, r.text)
+	}
+}
+
+// judgePatch: a patch may take a pod out of service as a delete does.
+func (s *sim) judgePatch(r *request) {
+	for uid, p := range r.m.known.pods {
+		if p.Name == r.action.pod && r.action.takes {
+			r.verdict = s.judgeTaking(r, uid)
+		}
 	}
 }
 
@@ -122,7 +162,7 @@ func (s *sim) judgeCreate(r *request) {
 	v := r.verdict
 	v.limit, v.surging = k.surge, k.surge > 0
 	for name := range s.w.state[ofNodes] {
-		v.counted[name] = k.then.counts(name) && k.counts(name) && !s.renewed(r.m, k.then, name) && !s.renewed(r.m, k.known, name)
+		v.counted[name] = k.firm(func(k known) bool { return k.counts(name) && s.renewing(r.m, k, name) })
 	}
 	// Nobody creates a pod where they know of one; with a surge, none of a revision of which they know a live one.
 	for uid, p := range k.pods {
@@ -139,21 +179,25 @@ func (s *sim) judgeCreate(r *request) {
 	}
 }
 
-// renewed is whether a manager knows an available pod of the newest revision on a node: then the surge there is over, whichever of
-// two pods was made for it.
-func (s *sim) renewed(m *manager, k known, node string) bool {
+// renewing is whether a manager knows a pod on a node that is available, and none of the newest revision that is: once there is one, or the
+// old one is lost, the surge there takes nothing that anybody has to count, whichever of two pods was made for it.
+func (s *sim) renewing(m *manager, k known, node string) bool {
+	serves := false
 	for _, p := range k.on(node) {
-		if k.alive(p) && imageOf(p) == imageOfSet(k.set) && s.availableTo(m, p) {
-			return true
+		if k.alive(p) && s.availableTo(m, p) {
+			if imageOf(p) == imageOfSet(k.set) {
+				return false
+			}
+			serves = true
 		}
 	}
-	return false
+	return serves
 }
 
 // committed looks at the world after a write has taken effect.
 func (s *sim) committed(r *request, value any) {
 	switch r.action.verb {
-	case "delete":
+	case "delete", "patch":
 		s.tookAway(r)
 	case "create":
 		if p, ok := value.(*corev1.Pod); ok {

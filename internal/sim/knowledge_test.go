@@ -4,8 +4,8 @@ package sim
 
 import (
 	"maps"
+	"slices"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,6 +45,16 @@ type knowledge struct {
 
 func newKnowledge(s *sim) *knowledge {
 	return &knowledge{s: s, buried: map[types.UID]bool{}, known: known{pods: map[types.UID]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, doomed: map[types.UID]bool{}}}
+}
+
+// firm is whether something was so when the pass began, and still is.
+func (k *knowledge) firm(test func(known) bool) bool {
+	return k.then.set != nil && k.set != nil && test(k.then) && test(k.known)
+}
+
+// alone is whether no other live pod is known on the node of a pod.
+func (k *knowledge) alone(uid types.UID) bool {
+	return k.firm(func(k known) bool { return k.pods[uid] != nil && len(k.others(uid, nodeOf(k.pods[uid]), k.alive)) == 0 })
 }
 
 // begin notes what is known at the beginning of a pass.
@@ -138,9 +148,12 @@ func (k *knowledge) answered(r *request, value any, err error) {
 		}
 	}
 	a := r.action
-	if a.verb == "get" && (err == nil || apierrors.IsNotFound(err)) {
+	if a.verb == "patch" && apierrors.IsNotFound(err) {
+		k.missed(a.pod, nil)
+	}
+	if (a.verb == "get" || a.verb == "see") && (err == nil || apierrors.IsNotFound(err)) {
 		k.missed(a.pod, value)
-		if p, ok := value.(*corev1.Pod); ok && p.DeletionTimestamp == nil && k.s.unclear[p.UID] == "" {
+		if p, ok := value.(*corev1.Pod); ok && a.verb == "get" && p.DeletionTimestamp == nil && k.s.unclear[p.UID] == "" {
 			delete(k.doomed, p.UID) // a delete that was refused in other words
 		}
 	}
@@ -235,41 +248,23 @@ func (k known) desired() int {
 func (k known) counts(node string) bool {
 	switch k.fit(node) {
 	case mustRun:
-		return true
+		// OpenYurt leaves nodes out that are not ready.
+		return !isEdge(k.set) || nodeReady(k.nodes[node])
 	case mayStay:
-		return len(k.on(node)) > 0
+		return len(k.on(node)) > 0 && !isKruise(k.set) && !isEdge(k.set)
 	default:
 		return false
 	}
 }
 
-// budgetsOf are the numbers of nodes that may be down, and doubled, at once.
-func budgetsOf(set *unstructured.Unstructured, desired int) (limit, surge int) {
-	kind, _, _ := unstructured.NestedString(set.Object, "spec", "updateStrategy", "type")
-	if kind == "OnDelete" {
-		return 0, 0
+// renewedNodes are the nodes that have to run a pod and have a live one of the newest revision.
+func (k known) renewedNodes() int {
+	count := 0
+	for name := range k.nodes {
+		newest := func(p *corev1.Pod) bool { return k.alive(p) && imageOf(p) == imageOfSet(k.set) && !preparing(p) }
+		if k.fit(name) == mustRun && slices.ContainsFunc(k.on(name), newest) {
+			count++
+		}
 	}
-	rolling, _, _ := unstructured.NestedMap(set.Object, "spec", "updateStrategy", "rollingUpdate")
-	limit, surge = quantity(rolling["maxUnavailable"], desired), quantity(rolling["maxSurge"], desired)
-	switch {
-	case surge > 0:
-		return 0, surge
-	case limit == 0:
-		return 1, 0
-	default:
-		return limit, 0
-	}
-}
-
-// quantity is a number, or a percentage rounded up.
-func quantity(value any, of int) int {
-	switch v := value.(type) {
-	case int64:
-		return int(v)
-	case string:
-		n, _ := strconv.Atoi(strings.TrimSuffix(v, "%"))
-		return (n*of + 99) / 100
-	default:
-		return 0
-	}
+	return count
 }

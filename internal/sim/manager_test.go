@@ -50,6 +50,8 @@ type request struct {
 type action struct {
 	verb, pod, node, image string
 	uid                    string
+	// takes is whether a patch takes the pod out of service.
+	takes bool
 }
 
 type answer struct {

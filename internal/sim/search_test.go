@@ -18,7 +18,7 @@ var (
 	from   = flag.Uint64("from", 1, "the first seed")
 	update = flag.Bool("update", false, "write the stories of the scripts anew")
 	count  = flag.Bool("count", false, "count what breaks instead of ending with the first broken run")
-	only   = flag.String("dialects", "native", "the dialects that TestSim plays, with commas")
+	only   = flag.String("dialects", "native,kruise,edge", "the dialects that TestSim plays, with commas")
 )
 
 // TestMain lets one goroutine run at a time, so that those of a manager that are started together ask in the same order each time.

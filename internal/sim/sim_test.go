@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/internal/apply/executor"
@@ -38,6 +37,8 @@ type sim struct {
 	// down and doubled are the nodes that are so by us; see the package comment.
 	down    map[string]bool
 	doubled map[string]types.UID
+	// containers counts the containers that nodes have made.
+	containers int
 	// story has every step, and what was noted about it in lines that begin with #; steps are those before the fair part.
 	story  []string
 	steps  []string
@@ -298,40 +299,6 @@ func (s *sim) storm() int {
 		return 4
 	}
 	return 1
-}
-
-// podOps are what kubelets do with a pod, and what happens to it.
-func (s *sim) podOps(ops []op, p *corev1.Pod) []op {
-	node, uid := s.w.node(nodeOf(p)), string(p.UID)
-	ready, _ := readyOf(p)
-	add := func(weight int, text string, do func()) { ops = append(ops, op{text, weight, do}) }
-	switch {
-	case node == nil:
-		add(1, uid+" is collected", func() { s.w.remove(ofPods, p.Name) })
-		return ops
-	case !nodeReady(node) || ended(p) && p.DeletionTimestamp == nil:
-		return ops
-	case p.Spec.NodeName == "":
-		add(10, uid+" starts", func() { s.w.changePod(p, func(p *corev1.Pod) { s.start(p, node) }) })
-		return ops
-	case p.DeletionTimestamp != nil:
-		if len(p.Finalizers) == 0 {
-			add(10, uid+" is gone", func() { s.w.remove(ofPods, p.Name) })
-		}
-	case !ready && !strings.HasSuffix(imageOf(p), "bad"):
-		add(10, uid+" gets ready", func() { s.w.changePod(p, func(p *corev1.Pod) { s.setReady(p, true) }) })
-	}
-	if s.cfg.with("kubelets") {
-		if ready {
-			add(1, uid+" breaks", func() { s.w.changePod(p, func(p *corev1.Pod) { s.setReady(p, false) }) })
-		}
-		if !ended(p) {
-			add(1, uid+" fails", func() {
-				s.w.changePod(p, func(p *corev1.Pod) { s.setReady(p, false); p.Status.Phase = corev1.PodFailed })
-			})
-		}
-	}
-	return ops
 }
 
 // script is a picker that follows a script; lenient passes over steps that cannot be taken.

@@ -5,6 +5,9 @@ package sim
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"everynode.dev/everynode/api/openyurt"
 )
 
 // nodeOps are what happens to nodes.
@@ -64,11 +67,19 @@ func (s *sim) userOps(ops []op) []op {
 			edit("sets the image "+image, func(spec map[string]any) { setImage(spec, image) })
 		}
 	}
-	for _, n := range []string{"1", "2", "50%"} {
-		edit("allows "+n+" unavailable", func(spec map[string]any) { rolling(spec, n, "0") })
-		edit("allows "+n+" surging", func(spec map[string]any) { rolling(spec, "0", n) })
+	switch s.cfg.dialect {
+	case edgeRun:
+		ops = s.edgeOps(ops)
+	case kruiseRun:
+		kruiseEdits(set, edit)
+		fallthrough
+	default:
+		for _, n := range []string{"1", "2", "50%"} {
+			edit("allows "+n+" unavailable", func(spec map[string]any) { rolling(spec, n, "0") })
+			edit("allows "+n+" surging", func(spec map[string]any) { rolling(spec, "0", n) })
+		}
+		edit("chooses OnDelete", func(spec map[string]any) { spec["updateStrategy"] = map[string]any{"type": "OnDelete"} })
 	}
-	edit("chooses OnDelete", func(spec map[string]any) { spec["updateStrategy"] = map[string]any{"type": "OnDelete"} })
 	for _, p := range s.w.pods() {
 		if p.DeletionTimestamp == nil {
 			ops = append(ops, op{"a user deletes " + string(p.UID), 1, func() { s.w.endPod(p, grace) }})
@@ -89,8 +100,66 @@ func setImage(spec map[string]any, image string) {
 	template["containers"].([]any)[0].(map[string]any)["image"] = image
 }
 
+// rolling sets the budgets of a rolling update, and leaves the rest of it as it is.
 func rolling(spec map[string]any, unavailable, surge string) {
-	spec["updateStrategy"] = map[string]any{
-		"type": "RollingUpdate", "rollingUpdate": map[string]any{"maxUnavailable": amount(unavailable), "maxSurge": amount(surge)},
+	strategy := spec["updateStrategy"].(map[string]any)
+	all, _ := strategy["rollingUpdate"].(map[string]any)
+	if all == nil {
+		all = map[string]any{}
 	}
+	all["maxUnavailable"], all["maxSurge"] = amount(unavailable), amount(surge)
+	if surge != "0" {
+		delete(all, "rollingUpdateType") // the webhook allows no surge with changes in place
+	}
+	spec["updateStrategy"] = map[string]any{"type": "RollingUpdate", "rollingUpdate": all}
+}
+
+// kruiseEdits are what users change of an Advanced DaemonSet only.
+func kruiseEdits(set *unstructured.Unstructured, edit func(what string, change func(spec map[string]any))) {
+	current := rollingOf(set)
+	update := func(what, field string, value any) {
+		if current != nil {
+			edit(what, func(spec map[string]any) {
+				spec["updateStrategy"].(map[string]any)["rollingUpdate"].(map[string]any)[field] = value
+			})
+		}
+	}
+	update("pauses the update", "paused", true)
+	update("lets the update go on", "paused", false)
+	for _, n := range []string{"0", "1", "2", "50%"} {
+		update("sets the partition "+n, "partition", amount(n))
+	}
+	update("selects zone x", "selector", map[string]any{"matchLabels": map[string]any{zoneLabel: "x"}})
+	update("selects all zones", "selector", nil)
+	if quantity(current["maxSurge"], 2) == 0 {
+		update("wants changes in place", "rollingUpdateType", "InPlaceIfPossible")
+	}
+	update("wants no changes in place", "rollingUpdateType", "Standard")
+	for _, silent := range []bool{false, true} {
+		edit(words("adds a hook, markPodNotReady %t", silent), func(spec map[string]any) {
+			spec["lifecycle"] = map[string]any{"preDelete": map[string]any{"labelsHandler": map[string]any{blockLabel: "true"}, "markPodNotReady": silent}}
+		})
+	}
+	edit("takes the hook away", func(spec map[string]any) { delete(spec, "lifecycle") })
+}
+
+// edgeOps are what users change of annotations.
+func (s *sim) edgeOps(ops []op) []op {
+	annotate := func(what, key, value string) {
+		ops = append(ops, op{"a user " + what, 1, func() {
+			set := s.w.set().DeepCopy()
+			annotations := set.GetAnnotations()
+			if annotations[key] != value {
+				annotations[key] = value
+				set.SetAnnotations(annotations)
+				s.w.put(ofSets, set)
+			}
+		}})
+	}
+	for _, n := range []string{"1", "2", "50%"} {
+		annotate("allows "+n+" unavailable", openyurt.MaxUnavailable, n)
+	}
+	annotate("chooses OTA", openyurt.UpdateStrategy, string(openyurt.OTA))
+	annotate("chooses AdvancedRollingUpdate", openyurt.UpdateStrategy, string(openyurt.AdvancedRollingUpdate))
+	return ops
 }

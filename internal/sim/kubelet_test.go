@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "everynode.dev/everynode/api/kruise"
+)
+
+// blockLabel is what the preDelete hook of a set waits for: whoever it is told to takes the label away.
+const blockLabel = "block"
+
+// podOps are what kubelets do with a pod, and what happens to it. Those that lead to its being ready, or gone, come first.
+func (s *sim) podOps(ops []op, p *corev1.Pod) []op {
+	node, uid := s.w.node(nodeOf(p)), string(p.UID)
+	add := func(weight int, text string, change func(*corev1.Pod)) {
+		ops = append(ops, op{uid + " " + text, weight, func() { s.w.changePod(p, change) }})
+	}
+	if preparing(p) && p.Labels[blockLabel] != "" {
+		add(3, "is released by its hook", func(p *corev1.Pod) { delete(p.Labels, blockLabel) })
+	}
+	switch {
+	case node == nil:
+		return append(ops, op{uid + " is collected", 1, func() { s.w.remove(ofPods, p.Name) }})
+	case !nodeReady(node) || ended(p) && p.DeletionTimestamp == nil:
+		return ops
+	case p.Spec.NodeName == "":
+		add(10, "starts", func(p *corev1.Pod) { s.start(p, node) })
+		return ops
+	}
+	ready, _ := readyOf(p)
+	switch {
+	case p.DeletionTimestamp != nil:
+		ops = append(ops, op{uid + " is gone", 10, func() { s.w.remove(ofPods, p.Name) }})
+	case ready && !gatesOpen(p):
+		add(10, "is told not to be ready", func(p *corev1.Pod) { s.setReady(p, false) })
+	case runs(p) != imageOf(p):
+		add(10, "runs the new image", func(p *corev1.Pod) { s.renew(p) })
+	case !ready && gatesOpen(p) && !strings.HasSuffix(imageOf(p), "bad"):
+		add(10, "gets ready", func(p *corev1.Pod) { s.setReady(p, true) })
+	}
+	if s.cfg.with("kubelets") {
+		if ready {
+			add(1, "breaks", func(p *corev1.Pod) { s.setReady(p, false) })
+		}
+		if !ended(p) {
+			add(1, "fails", func(p *corev1.Pod) { s.setReady(p, false); p.Status.Phase = corev1.PodFailed })
+		}
+	}
+	return ops
+}
+
+func (s *sim) start(p *corev1.Pod, n *corev1.Node) {
+	p.Spec.NodeName, p.Status.Phase = n.Name, corev1.PodRunning
+	s.renew(p)
+	s.setReady(p, false)
+}
+
+// renew is a new container of the image that the pod has now. It may be an image whose digest the node has already.
+func (s *sim) renew(p *corev1.Pod) {
+	s.containers++
+	digest := imageOf(p)
+	if s.cfg.with("digests") {
+		digest = "the one"
+	}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: p.Spec.Containers[0].Name, Image: imageOf(p), ImageID: digest, ContainerID: words("c%d", s.containers),
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(s.w.now)}},
+	}}
+	p.Status.ObservedGeneration = p.Generation
+}
+
+// runs is the image that the node runs.
+func runs(p *corev1.Pod) string {
+	if len(p.Status.ContainerStatuses) == 0 {
+		return ""
+	}
+	return p.Status.ContainerStatuses[0].Image
+}
+
+// gatesOpen is whether every readiness gate of a pod has been opened.
+func gatesOpen(p *corev1.Pod) bool {
+	for _, g := range p.Spec.ReadinessGates {
+		if conditionOf(p, g.ConditionType) != corev1.ConditionTrue {
+			return false
+		}
+	}
+	return true
+}
+
+func conditionOf(p *corev1.Pod, kind corev1.PodConditionType) corev1.ConditionStatus {
+	for _, c := range p.Status.Conditions {
+		if c.Type == kind {
+			return c.Status
+		}
+	}
+	return ""
+}
+
+// preparing is whether a pod has been told that it will be deleted.
+func preparing(p *corev1.Pod) bool {
+	return p.Labels[api.LifecycleState] == api.LifecyclePreparingDelete
+}
+
+func (s *sim) setReady(p *corev1.Pod, ready bool) {
+	status := corev1.ConditionFalse
+	if ready {
+		status = corev1.ConditionTrue
+	}
+	p.Status.ObservedGeneration = p.Generation
+	now := metav1.NewTime(s.w.now)
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady {
+			if c.Status != status {
+				c.Status, c.LastTransitionTime = status, now
+			}
+			return
+		}
+	}
+	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: status, LastTransitionTime: now})
+}
