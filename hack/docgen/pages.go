@@ -21,6 +21,7 @@ func pages() []page {
 		{"flags.md", flags},
 		{"metrics.md", metricsPage},
 		{"agent.md", agentPage},
+		{"rights.md", rightsPage},
 		{"node-api.json", func(*arch.Tree) (string, error) { return rest.OpenAPI(), nil }},
 		{"advanced-daemonset.md", advanced},
 	}

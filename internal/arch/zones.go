@@ -265,6 +265,11 @@ func otherZones() []Zone {
 		May:      []string{"embed"},
 		Reason:   "it holds files, no code",
 	}, {
+		Name:     "rights",
+		Packages: []string{"internal/rights"},
+		May:      []string{"slices"},
+		Reason:   "a table that manifests, documents and tests are compared with leans on none of them",
+	}, {
 		Name:     "upkeep",
 		Packages: []string{"hack/...", "internal/arch"},
 		May:      []string{"std", "github.com/spf13/pflag", "./api/...", "./internal/..."},

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rights
+
+import "slices"
+
+// Groups of resources.
+const (
+	core          = ""
+	apps          = "apps"
+	kruise        = "apps.kruise.io"
+	coordination  = "coordination.k8s.io"
+	admission     = "admissionregistration.k8s.io"
+	extensions    = "apiextensions.k8s.io"
+	authenticates = "authentication.k8s.io"
+	authorizes    = "authorization.k8s.io"
+)
+
+// Roles are all roles that are shipped.
+func Roles() []Role {
+	return slices.Concat(managerRoles(), kruiseRoles(), pullSecretRoles(), agentRoles())
+}
+
+func managerRoles() []Role {
+	return []Role{{
+		Name: "everynode-manager", Program: Manager, For: "every manager, and the native dialect",
+		Rules: []Rule{
+			{Group: core, Resource: "nodes", Verbs: []string{"list", "watch"}, Why: "which nodes there are, and which pods they may have"},
+			{
+				Group: core, Resource: "pods", Verbs: []string{"get", "list", "watch", "create", "delete", "patch"},
+				Why: "pods are what it is about; patch takes over and releases those that have another owner, and changes them in place",
+			},
+			{Group: apps, Resource: "daemonsets", Verbs: []string{"get", "list", "watch"}, Why: "what is wanted; get reads a set again before its history is written"},
+			{Group: apps, Resource: "daemonsets/status", Verbs: []string{"patch"}, Why: "how far it is"},
+			{
+				Group: apps, Resource: "daemonsets/finalizers", Verbs: []string{"update"}, Unseen: []string{"update"},
+				Why: "a pod's reference to its owner blocks the deletion of the owner; where the plugin OwnerReferencesPermissionEnforcement is on, setting it needs this",
+			},
+			{
+				Group: apps, Resource: "controllerrevisions", Verbs: []string{"get", "list", "watch", "create", "delete", "patch"},
+				Unseen: []string{"get"}, Why: "the history of sets; get is for a name that somebody else has taken, which is rare",
+			},
+			{Group: core, Resource: "events", Verbs: []string{"create", "patch"}, Why: "what it has done, told at the sets"},
+		},
+	}, {
+		Name: "everynode-manager", Namespace: "everynode-system", Program: Manager, For: "every manager, in its own namespace",
+		Rules: []Rule{
+			{Group: coordination, Resource: "leases", Verbs: []string{"get", "create", "update"}, Why: "the lease of the leader"},
+			{Group: apps, Resource: "daemonsets", Verbs: []string{"create", "patch"}, Why: "the probe that shows whether another controller is at work"},
+		},
+	}, {
+		Name: "everynode-manager-image-pulls", Program: Manager, For: "images before an update, without the dialect kruise",
+		BoundBy: "whoever has OpenKruise's own manager serve ImagePullJobs, and wants images pulled ahead",
+		Rules: []Rule{
+			{Group: kruise, Resource: "imagepulljobs", Verbs: []string{"get", "list", "watch", "create", "delete"}, Why: "the jobs for a new revision", Unseen: []string{"get", "list", "watch", "create", "delete"}},
+			{Group: kruise, Resource: "nodeimages", Verbs: []string{"list", "watch"}, Why: "whether the images are there", Unseen: []string{"list", "watch"}},
+		},
+	}, {
+		Name: "everynode-manager-openyurt", Program: Manager, For: "the dialect openyurt",
+		Rules: []Rule{
+			{Group: core, Resource: "pods/status", Verbs: []string{"patch"}, Why: "the condition PodNeedUpgrade"},
+			{Group: coordination, Resource: "leases", Names: []string{"yurt-manager"}, Verbs: []string{"get"}, Why: "while OpenYurt's own manager holds it, the dialect writes nothing"},
+		},
+	}}
+}
+
+func kruiseRoles() []Role {
+	return []Role{{
+		Name: "everynode-manager-kruise", Program: Manager, For: "the dialect kruise",
+		Rules: []Rule{
+			{Group: kruise, Resource: "daemonsets", Verbs: []string{"get", "list", "watch"}, Why: "what is wanted"},
+			{Group: kruise, Resource: "daemonsets/status", Verbs: []string{"patch"}, Why: "how far it is"},
+			{Group: kruise, Resource: "daemonsets/finalizers", Verbs: []string{"update"}, Unseen: []string{"update"}, Why: "as for DaemonSets of apps"},
+			{
+				Group: kruise, Resource: "imagepulljobs", Verbs: []string{"get", "list", "watch", "create", "patch", "delete"},
+				Why: "runs them, and makes them for updates; patch takes away the finalizer that OpenKruise has set",
+			},
+			{Group: kruise, Resource: "imagepulljobs/status", Verbs: []string{"update"}, Why: "how far a job is"},
+			{Group: kruise, Resource: "nodeimages", Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}, Why: "one for every node, with what it is to pull"},
+			{Group: kruise, Resource: "nodeimages/status", Verbs: []string{"patch"}, Why: "gives up for nodes that say nothing any more"},
+			{Group: core, Resource: "pods/status", Verbs: []string{"patch"}, Why: "conditions of pods that are changed in place, or marked as not ready by a hook"},
+			{
+				Group: core, Resource: "pods/resize", Verbs: []string{"patch"},
+				Why: "resources of running pods, with the feature InPlaceWorkloadVerticalScaling, and where OpenKruise has left such a change unfinished",
+			},
+			{Group: core, Resource: "podtemplates", Verbs: []string{"create"}, Why: "pod templates are checked by creating one without storing it"},
+			{Group: coordination, Resource: "leases", Names: []string{"kruise-manager"}, Verbs: []string{"get"}, Why: "while OpenKruise's own manager holds it, the dialect writes nothing"},
+			{Group: admission, Resource: "mutatingwebhookconfigurations", Names: []string{"everynode-mutating"}, Verbs: []string{"get", "update"}, Why: "tells the API server how to reach the webhooks"},
+			{Group: admission, Resource: "validatingwebhookconfigurations", Names: []string{"everynode-validating"}, Verbs: []string{"get", "update"}, Why: "the same"},
+			{Group: extensions, Resource: "customresourcedefinitions", Names: []string{"daemonsets.apps.kruise.io"}, Verbs: []string{"get", "update"}, Why: "the same, for the conversion of versions; and whether the definition is Everynode's"},
+			{Group: extensions, Resource: "customresourcedefinitions", Names: []string{"imagepulljobs.apps.kruise.io", "nodeimages.apps.kruise.io"}, Verbs: []string{"get"}, Why: "whether the definitions are Everynode's"},
+		},
+	}, {
+		Name: "everynode-manager-kruise", Namespace: "everynode-system", Program: Manager, For: "the certificate of the webhooks",
+		Rules: []Rule{
+			{Group: core, Resource: "secrets", Verbs: []string{"create"}, Why: "a create cannot be limited to a name"},
+			{Group: core, Resource: "secrets", Names: []string{"everynode-webhook-certs"}, Verbs: []string{"get", "update"}, Why: "keeps and renews it", Unseen: []string{"update"}},
+		},
+	}}
+}
+
+func pullSecretRoles() []Role {
+	return []Role{{
+		Name: "everynode-manager-pull-secrets", Namespace: "kruise-daemon-config", Program: Manager, For: "pull secrets of jobs, where agents read them",
+		Rules: []Rule{
+			{Group: core, Resource: "secrets", Verbs: []string{"get", "list", "create", "update", "delete"}, Why: "copies of pull secrets, kept while a job needs them"},
+		},
+	}, {
+		Name: "everynode-manager-read-pull-secrets", Program: Manager, For: "pull secrets of jobs, where they come from",
+		BoundBy: "a RoleBinding in each namespace of --pull-secret-namespaces, never a ClusterRoleBinding",
+		Rules: []Rule{
+			{Group: core, Resource: "secrets", Verbs: []string{"get"}, Why: "the secrets that a job names"},
+		},
+	}}
+}
+
+func agentRoles() []Role {
+	return []Role{{
+		Name: "everynode-agent", Program: Agent, For: "every agent; writes are confined to its own node by the policy everynode-agent-own-node",
+		Rules: []Rule{
+			{Group: kruise, Resource: "nodeimages", Verbs: []string{"list", "watch"}, Why: "what its node is to pull"},
+			{Group: kruise, Resource: "nodeimages/status", Verbs: []string{"patch"}, Why: "how far it is"},
+			{Group: core, Resource: "events", Verbs: []string{"create", "patch"}, Why: "what was pulled, and what the owner of the node has had done"},
+			{Group: core, Resource: "pods", Verbs: []string{"get", "list", "watch", "delete"}, Why: "the API of the node: shows the pods of the node, and upgrades one by deleting it"},
+			{Group: core, Resource: "pods/status", Verbs: []string{"patch"}, Why: "the API of the node: the condition PodImageReady"},
+			{Group: apps, Resource: "controllerrevisions", Verbs: []string{"list"}, Why: "the API of the node: the images of the next revision"},
+			{Group: kruise, Resource: "daemonsets", Verbs: []string{"get"}, Why: "the API of the node: the next revision of an Advanced DaemonSet"},
+			{Group: authenticates, Resource: "tokenreviews", Verbs: []string{"create"}, Why: "the API of the node: whose token it was shown"},
+			{Group: authorizes, Resource: "subjectaccessreviews", Verbs: []string{"create"}, Why: "the API of the node: what they may do"},
+		},
+	}, {
+		Name: "everynode-agent", Namespace: "kruise-daemon-config", Program: Agent, For: "pull secrets of jobs",
+		Rules: []Rule{
+			{Group: core, Resource: "secrets", Verbs: []string{"get"}, Why: "a secret that its NodeImage names; it cannot list them"},
+		},
+	}}
+}
