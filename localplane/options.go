@@ -88,6 +88,8 @@ type Kubernetes struct {
 	// QPS and Burst limit what each component may ask of the API server, in requests per second and in requests;
 	// 0 means 2000, and for Burst what QPS is.
 	QPS, Burst int
+	// Audit are the users of whose requests the API server keeps a log, Plane.AuditLog; without any there is none.
+	Audit []string
 	// NodeMonitorGracePeriod is how long a node may be silent before it is NotReady; 0 means 16 s, and longer on a plane
 	// of more than 125 nodes, whose leases would otherwise be most of its work.
 	NodeMonitorGracePeriod time.Duration

@@ -52,6 +52,9 @@ func Attach(dir string) (*Plane, error) {
 // Dir is the plane's directory, as an absolute path.
 func (p *Plane) Dir() string { return p.home.Dir() }
 
+// AuditLog is the path of the log of requests (Kubernetes.Audit), one audit event of audit.k8s.io/v1 a line.
+func (p *Plane) AuditLog() string { return p.home.AuditLog() }
+
 // Kubeconfig is the path of the administrator's kubeconfig.
 func (p *Plane) Kubeconfig() string { return p.home.Kubeconfig() }
 

@@ -179,6 +179,7 @@ func (o Options) inputs(h home.Home) component.Inputs {
 		Home:             h,
 		Self:             o.Programs.Localplane,
 		ManagerBinary:    o.Programs.Manager,
+		Audit:            o.Kubernetes.Audit,
 		Clients:          component.ClientLimits{QPS: o.Kubernetes.QPS, Burst: o.Kubernetes.Burst},
 		Nodes:            component.NodeTiming{Grace: grace, Lease: leaseFor(grace)},
 		SimArgs:          o.Sim.Args(),

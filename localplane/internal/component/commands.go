@@ -106,7 +106,7 @@ func apiServer(in Inputs) Component {
 		"--service-account-signing-key-file=" + in.pki(ServiceAccountKey),
 		"--allow-privileged=true",
 		"--profiling=false",
-	}, in.nodeFlags()...))
+	}, slices.Concat(in.nodeFlags(), in.auditFlags())...))
 	c.Ready = Probe{URL: in.url(APIServer, "/readyz"), Authority: in.cert(ClusterAuthority), Client: in.pki(AdminClient)}
 	c.StopGrace = 3 * time.Second
 	return c

@@ -75,6 +75,8 @@ type Inputs struct {
 	Ports map[string]int
 	// Self is this program, which is started again for each component; ManagerBinary is Everynode's manager.
 	Self, ManagerBinary string
+	// Audit are the users of whose requests the API server keeps a log.
+	Audit []string
 	// Clients limits the requests per second of each of Kubernetes' own components and of the managers.
 	Clients ClientLimits
 	// Nodes are the timings of the node lifecycle.

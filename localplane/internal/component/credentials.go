@@ -73,7 +73,7 @@ func IssueCredentials(in Inputs) error {
 			return err
 		}
 	}
-	return issueRealNodes(in, cluster)
+	return errors.Join(issueRealNodes(in, cluster), writeAuditPolicy(in))
 }
 
 // kubeconfig is a file to be written, and the API server that it leads to.

@@ -61,6 +61,9 @@ func (h Home) Etcd() string { return h.path("etcd") }
 // Log is the log file of a component.
 func (h Home) Log(component string) string { return h.path("logs", component+".log") }
 
+// AuditLog is what the API server has been asked by those whose requests it keeps a log of, one JSON object a line.
+func (h Home) AuditLog() string { return h.path("logs", "audit.json") }
+
 // ReadyFile is where a component without a health port writes its pid when it is ready.
 func (h Home) ReadyFile(component string) string { return h.path("run", component+".ready") }
 
