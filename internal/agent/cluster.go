@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
 
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
@@ -87,7 +88,8 @@ func (c *cluster) PatchStatus(ctx context.Context, patch []byte) (*v1beta1.NodeI
 // secret reads one secret.
 func (c *cluster) secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	err := c.core.Get().Namespace(namespace).Resource("secrets").Name(name).Do(ctx).Into(secret)
+	// From -v=8 on the client logs what is answered.
+	err := c.core.Get().Namespace(namespace).Resource("secrets").Name(name).Do(klog.NewContext(ctx, klog.Logger{})).Into(secret)
 	return secret, err
 }
 

@@ -208,7 +208,7 @@ func agentZones() []Zone {
 	}, {
 		Name:     "node client",
 		Packages: []string{"internal/agent/kube"},
-		May:      []string{"std", "k8s.io/api/...", "k8s.io/apimachinery/...", "k8s.io/client-go/...", "./api/kruise/..."},
+		May:      []string{"std", "k8s.io/api/...", "k8s.io/apimachinery/...", "k8s.io/client-go/...", "k8s.io/klog/v2", "./api/kruise/..."},
 		Reason:   "it asks the API server and decides nothing",
 		Deep:     smallClient(),
 	}, {

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"everynode.dev/everynode/api/kruise/v1beta1"
 )
@@ -131,17 +132,20 @@ func (c *Client) SetCondition(ctx context.Context, pod *corev1.Pod, condition co
 		VersionedParams(&metav1.PatchOptions{FieldManager: manager}, metav1.ParameterCodec).Body(patch).Do(ctx).Error()
 }
 
+// discreet is a context for requests that carry a secret or a token: from -v=8 on the client logs what is sent and what is answered.
+func discreet(ctx context.Context) context.Context { return klog.NewContext(ctx, klog.Logger{}) }
+
 // Secret reads a secret.
 func (c *Client) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	err := c.core.Get().Namespace(namespace).Resource("secrets").Name(name).Do(ctx).Into(secret)
+	err := c.core.Get().Namespace(namespace).Resource("secrets").Name(name).Do(discreet(ctx)).Into(secret)
 	return secret, err
 }
 
 // Review asks who has a token, which must be for that audience. Without an error, ok says whether it is anybody's.
 func (c *Client) Review(ctx context.Context, token, audience string) (user authenticationv1.UserInfo, ok bool, err error) {
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{audience}}}
-	if err := c.authentication.Post().Resource("tokenreviews").Body(review).Do(ctx).Into(review); err != nil {
+	if err := c.authentication.Post().Resource("tokenreviews").Body(review).Do(discreet(ctx)).Into(review); err != nil {
 		return user, false, fmt.Errorf("asking for the owner of a token: %w", err)
 	}
 	for _, a := range review.Status.Audiences {

@@ -104,6 +104,7 @@ func (s *Secrets) sync(ctx context.Context, job *v1beta1.ImagePullJob) (referenc
 // copy brings the copy of one secret up to date; nil if there is no such secret. The image may be pulled without it, as a kubelet
 // would try to. One that may not be read holds the job.
 func (s *Secrets) copy(ctx context.Context, job *v1beta1.ImagePullJob, name string) (reference *v1beta1.ReferenceObject, hold string, err error) {
+	ctx = discreet(ctx)
 	source := &corev1.Secret{}
 	err = s.live.Get(ctx, types.NamespacedName{Namespace: job.Namespace, Name: name}, source)
 	if apierrors.IsNotFound(err) {
@@ -157,6 +158,9 @@ func (s *Secrets) keep(ctx context.Context, source *corev1.Secret, key string) (
 	return &v1beta1.ReferenceObject{Namespace: wanted.Namespace, Name: wanted.Name}, nil
 }
 
+// discreet is a context for requests that carry secrets: from -v=8 on the client logs what is sent and what is answered.
+func discreet(ctx context.Context) context.Context { return klog.NewContext(ctx, klog.Logger{}) }
+
 // copyName is the name of the copy of a secret, always the same and of no other.
 func copyName(source *corev1.Secret) string {
 	sum := sha256.Sum256([]byte(source.UID))
@@ -199,6 +203,7 @@ func (s *Secrets) run(ctx context.Context, needed func(context.Context, types.Na
 
 // sweep deletes the copies that no job needs any more.
 func (s *Secrets) sweep(ctx context.Context, needed func(context.Context, types.NamespacedName) (bool, error)) error {
+	ctx = discreet(ctx)
 	copies := &corev1.SecretList{}
 	err := s.live.List(ctx, copies, client.InNamespace(kruise.PullNamespace), client.HasLabels{kruise.PullSecretSourceUID})
 	if apierrors.IsForbidden(err) && len(s.allowed) == 0 {

@@ -74,6 +74,7 @@ func (k *Keeper) Bundle() ([]byte, error) {
 
 // sync reads the Secret, brings it up to date, and takes over what it says.
 func (k *Keeper) sync(ctx context.Context, now time.Time) error {
+	ctx = discreet(ctx)
 	secrets := k.Client.CoreV1().Secrets(k.Namespace)
 	secret, err := secrets.Get(ctx, k.Secret, metav1.GetOptions{})
 	missing := apierrors.IsNotFound(err)
@@ -97,6 +98,9 @@ func (k *Keeper) sync(ctx context.Context, now time.Time) error {
 	}
 	return k.use(is)
 }
+
+// discreet is a context for requests that carry the key: from -v=8 on the client logs what is sent and what is answered.
+func discreet(ctx context.Context) context.Context { return klog.NewContext(ctx, klog.Logger{}) }
 
 // write writes the state. It fails if another manager was faster.
 func (k *Keeper) write(ctx context.Context, secret *corev1.Secret, s state, missing bool) error {
