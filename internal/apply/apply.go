@@ -94,26 +94,32 @@ func refusal(err error) Answer {
 }
 
 // SlowStart gives the sizes of the batches in which pods are created: 1, 2, 4 … until a batch had a failure. So a quota
-// or a webhook that refuses every pod is asked once or twice in a pass and not hundreds of times (as upstream).
+// or a webhook that refuses every pod is asked once or twice in a pass and not hundreds of times (as upstream). What has gone well shows how
+// the next creates of the same kind may begin: a server that is busy answers each small batch no sooner than a large one.
 type SlowStart struct {
 	size, left int
 }
 
-// NewSlowStart is for n creates.
-func NewSlowStart(n int) *SlowStart { return &SlowStart{size: 1, left: n} }
+// NewSlowStart is for n creates, and begins with a batch of first, at least 1.
+func NewSlowStart(n, first int) *SlowStart { return &SlowStart{size: max(first, 1), left: n} }
 
 // Next is the size of the next batch; 0 when all is done.
 func (s *SlowStart) Next() int {
 	n := min(s.size, s.left)
 	s.left -= n
-	s.size *= 2
+	if n == s.size {
+		s.size *= 2 // a smaller batch shows nothing about a larger one
+	}
 	return n
 }
 
-// Fail ends the batches; it returns how many creates are left out.
+// Size is that of the next batch if there are enough creates: with it the next creates of the same kind may begin.
+func (s *SlowStart) Size() int { return s.size }
+
+// Fail ends the batches, and the next ones begin small again; it returns how many creates are left out.
 func (s *SlowStart) Fail() int {
 	skipped := s.left
-	s.left = 0
+	s.left, s.size = 0, 1
 	return skipped
 }
 

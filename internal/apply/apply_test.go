@@ -105,21 +105,24 @@ func TestAnswerNames(t *testing.T) {
 
 func TestSlowStart(t *testing.T) {
 	for name, test := range map[string]struct {
-		creates, failsIn int // the batch that fails, 0 for none
-		batches          []int
-		skipped          int
+		creates, first, failsIn int // the batch that fails, 0 for none
+		batches                 []int
+		skipped, size           int
 	}{
-		"nothing to do":         {0, 0, nil, 0},
-		"one":                   {1, 0, []int{1}, 0},
-		"twice as many always":  {250, 0, []int{1, 2, 4, 8, 16, 32, 64, 123}, 0},
-		"exactly used up":       {7, 0, []int{1, 2, 4}, 0},
-		"the first one fails":   {250, 1, []int{1}, 249},
-		"a later one fails":     {250, 3, []int{1, 2, 4}, 243},
-		"the last one fails":    {7, 3, []int{1, 2, 4}, 0},
-		"the only create fails": {1, 1, []int{1}, 0},
+		"nothing to do":         {0, 1, 0, nil, 0, 1},
+		"one":                   {1, 1, 0, []int{1}, 0, 2},
+		"twice as many always":  {250, 0, 0, []int{1, 2, 4, 8, 16, 32, 64, 123}, 0, 128},
+		"exactly used up":       {7, 1, 0, []int{1, 2, 4}, 0, 8},
+		"the first one fails":   {250, 1, 1, []int{1}, 249, 1},
+		"a later one fails":     {250, 1, 3, []int{1, 2, 4}, 243, 1},
+		"the last one fails":    {7, 1, 3, []int{1, 2, 4}, 0, 1},
+		"the only create fails": {1, 1, 1, []int{1}, 0, 1},
+		"as large as before":    {250, 128, 0, []int{128, 122}, 0, 256},
+		"few show nothing":      {3, 8, 0, []int{3}, 0, 8},
+		"a large one fails":     {250, 64, 1, []int{64}, 186, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := NewSlowStart(test.creates)
+			s := NewSlowStart(test.creates, test.first)
 			var batches []int
 			skipped := 0
 			for n := s.Next(); n > 0; n = s.Next() {
@@ -127,8 +130,8 @@ func TestSlowStart(t *testing.T) {
 					skipped += s.Fail()
 				}
 			}
-			if !slices.Equal(batches, test.batches) || skipped != test.skipped {
-				t.Errorf("batches %v and %d left out, want %v and %d", batches, skipped, test.batches, test.skipped)
+			if !slices.Equal(batches, test.batches) || skipped != test.skipped || s.Size() != test.size {
+				t.Errorf("batches %v, %d left out and %d next, want %v, %d and %d", batches, skipped, s.Size(), test.batches, test.skipped, test.size)
 			}
 		})
 	}

@@ -77,6 +77,8 @@ type Job struct {
 	Texts    *Texts
 	// Others is whether other sets wait for a pass.
 	Others func() bool
+	// Batch is how many creates are sent first, at least 1, and afterwards how many those of the next pass may begin with.
+	Batch int
 	// Left is set when not all was begun for their sake. Another pass is to come then.
 	Left bool
 	// Ended is set when a create could not be made because its namespace is being deleted. There is no hurry then.
@@ -221,7 +223,8 @@ func (e sender) delete(ctx context.Context, name string, uid types.UID) (apply.A
 }
 
 func (r *run) createAll(ctx context.Context, actions []int) {
-	start := apply.NewSlowStart(len(actions))
+	start := apply.NewSlowStart(len(actions), r.job.Batch)
+	defer func() { r.job.Batch = start.Size() }()
 	for at := 0; at < len(actions); {
 		n := start.Next()
 		if n == 0 {

@@ -201,6 +201,9 @@ type state struct {
 	told   map[string]bool
 	toldOf int64
 	pace   statusPace
+	// batch is how many creates of a pass are sent first: as many as went well before, of generation batchOf.
+	batch   int
+	batchOf int64
 	// young is whether the set was new when it was first seen, and nothing has been decided for it yet.
 	young bool
 }
@@ -362,6 +365,24 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 // endedPause is how long a set waits whose namespace is being deleted.
 const endedPause = 10 * time.Second
 
+// How many creates are sent first, at most: what keeps every API server at work, and what leaves room for other sets that wait.
+const firstAlone, firstOfMany = 32, 8
+
+// firstBatch is how many creates are sent first: of a new template nobody knows yet whether it is refused.
+func (p *pass) firstBatch() int {
+	s := p.state
+	if s.batchOf != p.w.Generation {
+		s.batch, s.batchOf = 1, p.w.Generation
+	}
+	if p.others() {
+		return min(s.batch, firstOfMany)
+	}
+	return min(s.batch, firstAlone)
+}
+
+// others is whether other sets wait for their pass.
+func (p *pass) others() bool { return p.c.queue.Len() > 0 }
+
 func (p *pass) apply(ctx context.Context, h *fleet.Resolved, s *rollout.Snapshot, plan *rollout.Plan) error {
 	job := executor.Job{
 		Key: p.key, Workload: p.w, Object: p.object(), Owner: p.owner(), Snapshot: *s, Plan: *plan,
@@ -371,10 +392,11 @@ func (p *pass) apply(ctx context.Context, h *fleet.Resolved, s *rollout.Snapshot
 		},
 		Announce: p.d.Announce,
 		MayWrite: p.mayWrite,
-		Others:   func() bool { return p.c.queue.Len() > 0 },
+		Others:   p.others,
+		Batch:    p.firstBatch(),
 	}
 	err := p.c.Executor.Run(ctx, &job)
-	p.left = job.Left
+	p.left, p.state.batch = job.Left, job.Batch
 	if job.Ended {
 		plan.Wake = max(plan.Wake, timeOf(p.c.Clock.Now().Add(endedPause)))
 	}
