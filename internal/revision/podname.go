@@ -27,7 +27,7 @@ type PodKey struct {
 	Node    string
 	// Hash is the hash of the pod's revision.
 	Hash string
-	// Salt is empty, or the UID of the pod of the same revision that this one replaces.
+	// Salt is empty, or the UID of the pod of the same revision that this one replaces, or that of a pod of somebody else that has the name.
 	Salt string
 }
 

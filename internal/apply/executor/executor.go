@@ -26,7 +26,6 @@ import (
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/podtemplate"
-	"everynode.dev/everynode/internal/revision"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -254,13 +253,16 @@ func (r *run) createAll(ctx context.Context, actions []int) {
 
 // createOne returns false when further creates are not worth trying in this pass.
 func (r *run) createOne(ctx context.Context, i int) bool {
+	a := r.job.Plan.Actions[i]
+	return r.createAs(ctx, i, name{Params: r.params(r.job.Snapshot.Nodes[a.Node].Name, a.Revision)})
+}
+
+func (r *run) createAs(ctx context.Context, i int, params name) bool {
 	if !r.job.MayWrite() {
 		return false
 	}
-	a := r.job.Plan.Actions[i]
-	node := r.job.Snapshot.Nodes[a.Node].Name
-	params := r.params(node, a.Revision)
-	pod, err := r.e.create(ctx, r.job.Maker(a.Revision).Pod(params))
+	a, node := r.job.Plan.Actions[i], params.Node
+	pod, err := r.e.create(ctx, r.job.Maker(a.Revision).Pod(params.Params))
 	if errors.Is(err, errLate) {
 		r.leave()
 		return false
@@ -301,27 +303,6 @@ func (r *run) createOne(ctx context.Context, i int) bool {
 	}
 }
 
-// params derives the pod's name from set, node and revision. The UID of the pod that it replaces, if that was of the same
-// revision, is mixed in: the name may still be taken by it, and whoever waits for a failed pod to be gone must not be shown its
-// successor under the same name. What is mixed in stays the same until the successor itself has gone, so a create that is
-// repeated asks for the same name. Only a new leader does not know it: it finds the successor, or nothing, in its first list.
-func (r *run) params(node string, rev int) podtemplate.Params {
-	w := r.job.Workload
-	hash := r.job.Snapshot.Revisions[rev].Name
-	key := revision.PodKey{SetName: w.Name, SetUID: w.UID, Node: node, Hash: hash}
-	p := podtemplate.Params{
-		Namespace: w.Namespace, SetName: w.Name, Node: node, Hash: hash, Owner: r.job.Owner, PodName: key.Name(),
-	}
-	if before := r.e.Index.Predecessor(r.job.Key, node, p.PodName, hash); before != "" {
-		key.Salt = string(before)
-		p.PodName = key.Name()
-	}
-	if rev == r.job.Snapshot.Set.Update {
-		p.TemplateGeneration = w.TemplateGeneration
-	}
-	return p
-}
-
 func (r *run) fold(pod *corev1.Pod) {
 	if rec, ours := r.e.Index.PodFrom(pod); ours {
 		r.e.Index.FoldPod(rec)
@@ -329,7 +310,7 @@ func (r *run) fold(pod *corev1.Pod) {
 }
 
 // claim looks at the pod that has the name already: an earlier create of ours whose answer was lost, or one in the way.
-func (r *run) claim(ctx context.Context, i int, p podtemplate.Params) bool {
+func (r *run) claim(ctx context.Context, i int, p name) bool {
 	pod, err := r.e.get(ctx, p.PodName)
 	if err != nil {
 		if !apierrors.IsNotFound(err) { // gone meanwhile: the next pass creates it
@@ -347,6 +328,8 @@ func (r *run) claim(ctx context.Context, i int, p podtemplate.Params) bool {
 	case stale:
 		r.e.Index.FoldPod(rec)
 		r.fail(err)
+	case !p.second && r.stranger(pod):
+		return r.createAs(ctx, i, r.beside(pod, p))
 	default:
 		r.e.Index.Block(r.job.Key, p.Node, err.Error(), rollout.Time(r.e.Clock.Now().Add(blockFor).UnixNano()))
 		r.blocked(r.job.Plan.Actions[i].Node, err.Error())

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"everynode.dev/everynode/internal/podtemplate"
+	"everynode.dev/everynode/internal/revision"
+)
+
+// name is what a pod is to be called, with all else that is to be in it.
+type name struct {
+	podtemplate.Params
+	// second is whether this is the name for a node where a stranger has the first one.
+	second bool
+}
+
+// params derives the pod's name from set, node and revision. The UID of the pod that it replaces, if that was of the same
+// revision, is mixed in: the name may still be taken by it, and whoever waits for a failed pod to be gone must not be shown its
+// successor under the same name. What is mixed in stays the same until the successor itself has gone, so a create that is
+// repeated asks for the same name. Only a new leader does not know it: it finds the successor, or nothing, in its first list.
+func (r *run) params(node string, rev int) podtemplate.Params {
+	w := r.job.Workload
+	hash := r.job.Snapshot.Revisions[rev].Name
+	key := revision.PodKey{SetName: w.Name, SetUID: w.UID, Node: node, Hash: hash}
+	p := podtemplate.Params{
+		Namespace: w.Namespace, SetName: w.Name, Node: node, Hash: hash, Owner: r.job.Owner, PodName: key.Name(),
+	}
+	if before := r.e.Index.Predecessor(r.job.Key, node, p.PodName, hash); before != "" {
+		key.Salt = string(before)
+		p.PodName = key.Name()
+	}
+	if rev == r.job.Snapshot.Set.Update {
+		p.TemplateGeneration = w.TemplateGeneration
+	}
+	return p
+}
+
+// beside is another name, because a stranger has the first one. The UID of the stranger is mixed in, so a create that is repeated asks for the
+// same two names. There is no third: who sits on the second one as well means it.
+func (r *run) beside(stranger *corev1.Pod, first name) name {
+	w := r.job.Workload
+	key := revision.PodKey{SetName: w.Name, SetUID: w.UID, Node: first.Node, Hash: first.Hash, Salt: string(stranger.UID)}
+	first.PodName = key.Name()
+	return name{Params: first.Params, second: true}
+}
+
+// stranger is whether a pod is not the set's, and cannot become its own: it has another owner, or none and is not selected. Such is the pod that a
+// person has taken away from the set, by its labels, to look at it; the set may need its name again, when the template is changed back.
+func (r *run) stranger(p *corev1.Pod) bool {
+	if owner := metav1.GetControllerOf(p); owner != nil {
+		return owner.UID != r.job.Owner.UID
+	}
+	return !r.job.Workload.Selector.Matches(labels.Set(p.Labels))
+}
