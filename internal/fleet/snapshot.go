@@ -256,6 +256,25 @@ func (x *Index) LiveHashes(key Key) map[string]bool {
 	return live
 }
 
+// Holder returns the UID of the pod of the set on that node that has that name; it is empty when there is none.
+func (x *Index) Holder(key Key, nodeName, podName string) types.UID {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if s, n := x.sets[key], x.nodes.byName[nodeName]; s != nil && n != nil {
+		return s.cells[n.id].holder(podName)
+	}
+	return ""
+}
+
+func (c *cell) holder(podName string) types.UID {
+	for p := c.pods; p != nil; p = p.next {
+		if p.name == podName {
+			return p.uid
+		}
+	}
+	return ""
+}
+
 // Predecessor returns the UID of the pod whose successor would get podName on that node without further salt: a pod of the set
 // that still holds this name, or else the last pod of the same revision that was there. It is empty when there is none.
 func (x *Index) Predecessor(key Key, nodeName, podName, hash string) types.UID {
@@ -266,10 +285,8 @@ func (x *Index) Predecessor(key Key, nodeName, podName, hash string) types.UID {
 		return ""
 	}
 	c := &s.cells[n.id]
-	for p := c.pods; p != nil; p = p.next {
-		if p.name == podName {
-			return p.uid
-		}
+	if uid := c.holder(podName); uid != "" {
+		return uid
 	}
 	if c.last != nil && c.last.hash == hash {
 		return c.last.uid

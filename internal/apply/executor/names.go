@@ -18,6 +18,10 @@ type name struct {
 	second bool
 }
 
+// longestLine is how many pods of one revision may be terminating on one node, each the successor of the one before, until the name of the next
+// one is taken.
+const longestLine = 100
+
 // params derives the pod's name from set, node and revision. The UID of the pod that it replaces, if that was of the same
 // revision, is mixed in: the name may still be taken by it, and whoever waits for a failed pod to be gone must not be shown its
 // successor under the same name. What is mixed in stays the same until the successor itself has gone, so a create that is
@@ -29,9 +33,14 @@ func (r *run) params(node string, rev int) podtemplate.Params {
 	p := podtemplate.Params{
 		Namespace: w.Namespace, SetName: w.Name, Node: node, Hash: hash, Owner: r.job.Owner, PodName: key.Name(),
 	}
-	if before := r.e.Index.Predecessor(r.job.Key, node, p.PodName, hash); before != "" {
+	before := r.e.Index.Predecessor(r.job.Key, node, p.PodName, hash)
+	for range longestLine {
+		if before == "" {
+			break
+		}
 		key.Salt = string(before)
 		p.PodName = key.Name()
+		before = r.e.Index.Holder(r.job.Key, node, p.PodName)
 	}
 	if rev == r.job.Snapshot.Set.Update {
 		p.TemplateGeneration = w.TemplateGeneration

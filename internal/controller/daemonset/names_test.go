@@ -5,7 +5,9 @@ package daemonset
 import (
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // owned are the pods that the set controls, with their images.
@@ -60,5 +62,29 @@ func TestAPodThatCanBeAdoptedIsNotPassedBy(t *testing.T) {
 	w.settle()
 	if owned := w.owned(); len(owned) != 1 || owned[name] == "" {
 		t.Errorf("owns %v, want the pod %s", owned, name)
+	}
+}
+
+// With surge a pod gets a successor while it is terminating, and that one may have to go as well before the first one has gone.
+func TestPodsThatCannotGoLeaveANameForTheNext(t *testing.T) {
+	w := newWorld(t, 1, func(ds *appsv1.DaemonSet) {
+		ds.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{
+			Type:          appsv1.RollingUpdateDaemonSetStrategyType,
+			RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: new(intstr.FromInt32(0)), MaxSurge: new(intstr.FromInt32(1))},
+		}
+	})
+	w.settle()
+	for pods := 2; pods < 6; pods++ {
+		for name := range w.owned() {
+			if p := w.pods[name]; p.DeletionTimestamp == nil {
+				p.Finalizers = []string{"example.io/wait"}
+				p.DeletionTimestamp = &metav1.Time{Time: w.clock.Now()}
+				w.changed(p)
+			}
+		}
+		w.settle()
+		if owned := w.owned(); len(owned) != pods {
+			t.Fatalf("owns %v, want %d terminating pods and one more", owned, pods-1)
+		}
 	}
 }
