@@ -147,6 +147,8 @@ type question struct {
 	subresource string
 	kind        string
 	before, now runtime.Object
+	// nameless is how one of many that are deleted at once is asked about.
+	nameless bool
 }
 
 // ask returns why the request is refused, or nil.
@@ -162,6 +164,9 @@ func (j judge) ask(t *testing.T, q question) error {
 			t.Fatal(err)
 		}
 		name = m.GetName()
+	}
+	if q.nameless {
+		name = ""
 	}
 	if q.who == nil {
 		q.who = &user.DefaultInfo{Name: "ann", Groups: []string{"system:masters"}}

@@ -83,13 +83,15 @@ func TestProtectedSetsAreNotDeleted(t *testing.T) {
 			{"what is no value", kind.set(protected("always"), 5), ""},
 			{"many sets at once", nil, ""},
 		} {
-			err := j.ask(t, question{operation: admission.Delete, resource: kind.resource, kind: kruise.Kind, before: c.before})
-			if c.why == "" && err != nil || c.why != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), c.why)) {
-				t.Errorf("%s with %s: got %v, want %q", kind.resource, c.name, err, c.why)
-			}
-			remedy := "kubectl label --namespace team " + kind.named + " agent policy.kruise.io/delete-protection- takes the label away"
-			if c.why != "" && err != nil && !strings.Contains(err.Error(), remedy) {
-				t.Errorf("%s with %s: %v does not say %q", kind.resource, c.name, err, remedy)
+			for _, nameless := range []bool{false, true} {
+				err := j.ask(t, question{operation: admission.Delete, resource: kind.resource, kind: kruise.Kind, before: c.before, nameless: nameless})
+				if c.why == "" && err != nil || c.why != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), c.why)) {
+					t.Errorf("%s with %s, one of many %t: got %v, want %q", kind.resource, c.name, nameless, err, c.why)
+				}
+				remedy := "kubectl label --namespace team " + kind.named + " agent policy.kruise.io/delete-protection- takes the label away"
+				if c.why != "" && err != nil && !strings.Contains(err.Error(), remedy) {
+					t.Errorf("%s with %s, one of many %t: %v does not say %q", kind.resource, c.name, nameless, err, remedy)
+				}
 			}
 		}
 	}
