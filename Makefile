@@ -42,6 +42,7 @@ EDGE_BUDGET ?= 20m
 SCALE_BUDGET ?= 5m
 AGENT_BUDGET ?= 5m
 PULLS_BUDGET ?= 10m
+SECURITY_BUDGET ?= 5m
 DEMO_BUDGET ?= 5m
 E2E_BUDGET ?= 30m
 BENCH_REAL_BUDGET ?= 15m
@@ -147,7 +148,7 @@ test: build-real test-unit test-localplane test-parity test-smoke test-upstream 
 	@$(STEP) -l
 
 .PHONY: test-all
-test-all: build-real test-unit sim test-race test-localplane test-parity test-differential test-integration test-advanced test-migration test-agent test-pulls test-edge e2e test-scale test-upstream test-demo ## Run the tests, and everything that an issue promised to show
+test-all: build-real test-unit sim test-race test-localplane test-parity test-differential test-integration test-advanced test-migration test-agent test-pulls test-security test-edge e2e test-scale test-upstream test-demo ## Run the tests, and everything that an issue promised to show
 	@$(STEP) -l
 
 .PHONY: test-unit
@@ -193,7 +194,7 @@ test-differential: ## 1,000 stories, played to the native controller and to Ever
 test-smoke: build-real ## One smoke test of each integration suite, on a plane
 	@$(STEP) -b $(SMOKE_BUDGET) 'integration smoke tests' \
 		go test -C test -count=1 -v -p 1 -run '^TestSmoke' -parallel $(SCENARIOS_AT_ONCE) -timeout $(SMOKE_BUDGET) $(GO_TEST_FLAGS) \
-			./integration/... ./advanced/... ./migration/... ./agent/... ./pulls/... ./edge/... ./e2e/... ./bench/...
+			./integration/... ./advanced/... ./migration/... ./agent/... ./pulls/... ./security/... ./edge/... ./e2e/... ./bench/...
 	$(call real_nodes_or_skipped,smoke tests on real nodes)
 
 # Says that there is less to a suite where this machine has no real nodes; the tests themselves say all that is missing (-v).
@@ -230,6 +231,11 @@ test-agent: build ## The agent of a node, on a plane, with a fake runtime and wi
 test-pulls: build ## ImagePullJobs, and images that are pulled before an update, on planes with simulated nodes
 	@$(STEP) -b $(PULLS_BUDGET) 'image pull tests' \
 		go test -C test -count=1 -v -skip '^TestSmoke' -timeout $(PULLS_BUDGET) $(GO_TEST_FLAGS) ./pulls/...
+
+.PHONY: test-security
+test-security: build ## A manager that uses all of its rights and no others, and tells nobody a secret, on a plane
+	@$(STEP) -b $(SECURITY_BUDGET) 'security tests' \
+		go test -C test -count=1 -v -skip '^TestSmoke' -timeout $(SECURITY_BUDGET) $(GO_TEST_FLAGS) ./security/...
 
 .PHONY: test-edge
 test-edge: build ## The walk of docs/edge.md, and annotations of OpenYurt on planes of 200 nodes that are cut and healed, beside both controllers

@@ -72,11 +72,14 @@ func kruiseRoles() []Role {
 			{Group: kruise, Resource: "daemonsets/status", Verbs: []string{"patch"}, Why: "how far it is"},
 			{Group: kruise, Resource: "daemonsets/finalizers", Verbs: []string{"update"}, Unseen: []string{"update"}, Why: "as for DaemonSets of apps"},
 			{
-				Group: kruise, Resource: "imagepulljobs", Verbs: []string{"get", "list", "watch", "create", "patch", "delete"},
-				Why: "runs them, and makes them for updates; patch takes away the finalizer that OpenKruise has set",
+				Group: kruise, Resource: "imagepulljobs", Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}, Unseen: []string{"get"},
+				Why: "runs them, and makes them for updates; patch takes away the finalizer that OpenKruise has set; get is for a name that somebody else has taken, which is rare",
 			},
 			{Group: kruise, Resource: "imagepulljobs/status", Verbs: []string{"update"}, Why: "how far a job is"},
-			{Group: kruise, Resource: "nodeimages", Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}, Why: "one for every node, with what it is to pull"},
+			{
+				Group: kruise, Resource: "nodeimages", Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}, Unseen: []string{"get"},
+				Why: "one for every node, with what it is to pull; get is for a write of which nobody knows whether it took effect",
+			},
 			{Group: kruise, Resource: "nodeimages/status", Verbs: []string{"patch"}, Why: "gives up for nodes that say nothing any more"},
 			{Group: core, Resource: "pods/status", Verbs: []string{"patch"}, Why: "conditions of pods that are changed in place, or marked as not ready by a hook"},
 			{
@@ -118,13 +121,19 @@ func agentRoles() []Role {
 	return []Role{{
 		Name: "everynode-agent", Program: Agent, For: "every agent; writes are confined to its own node by the policy everynode-agent-own-node",
 		Rules: []Rule{
-			{Group: kruise, Resource: "nodeimages", Verbs: []string{"list", "watch"}, Why: "what its node is to pull"},
+			{Group: kruise, Resource: "nodeimages", Verbs: []string{"list", "watch"}, Unseen: []string{"list"}, Why: "what its node is to pull; list is for API servers that do not send a first list by watch"},
 			{Group: kruise, Resource: "nodeimages/status", Verbs: []string{"patch"}, Why: "how far it is"},
 			{Group: core, Resource: "events", Verbs: []string{"create", "patch"}, Why: "what was pulled, and what the owner of the node has had done"},
-			{Group: core, Resource: "pods", Verbs: []string{"get", "list", "watch", "delete"}, Why: "the API of the node: shows the pods of the node, and upgrades one by deleting it"},
+			{
+				Group: core, Resource: "pods", Verbs: []string{"get", "list", "watch", "delete"}, Unseen: []string{"list"},
+				Why: "the API of the node: shows the pods of the node, and upgrades one by deleting it; list as above",
+			},
 			{Group: core, Resource: "pods/status", Verbs: []string{"patch"}, Why: "the API of the node: the condition PodImageReady"},
 			{Group: apps, Resource: "controllerrevisions", Verbs: []string{"list"}, Why: "the API of the node: the images of the next revision"},
-			{Group: kruise, Resource: "daemonsets", Verbs: []string{"get"}, Why: "the API of the node: the next revision of an Advanced DaemonSet"},
+			{
+				Group: kruise, Resource: "daemonsets", Verbs: []string{"get"}, Unseen: []string{"get"},
+				Why: "the API of the node: the next revision of an Advanced DaemonSet, which only the simulated and the real nodes of planes have",
+			},
 			{Group: authenticates, Resource: "tokenreviews", Verbs: []string{"create"}, Why: "the API of the node: whose token it was shown"},
 			{Group: authorizes, Resource: "subjectaccessreviews", Verbs: []string{"create"}, Why: "the API of the node: what they may do"},
 		},

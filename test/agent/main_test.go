@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,6 +30,7 @@ import (
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
 	"everynode.dev/everynode/config"
+	"everynode.dev/everynode/internal/rights"
 	"everynode.dev/everynode/localplane"
 	"everynode.dev/everynode/test/harness"
 )
@@ -63,6 +65,10 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
+	if err := plane.checkRights(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	if err := plane.Stop(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -70,12 +76,25 @@ func testMain(m *testing.M) int {
 	return code
 }
 
+// checkRights compares what the agents of all tests have asked with the role that they have.
+func (w *world) checkRights() error {
+	asked, err := harness.AskedBy(w.AuditLog(), rights.User(rights.Agent))
+	if err != nil {
+		return err
+	}
+	// What tests try that an agent may not do is refused, and meant to be.
+	asked.Refused = nil
+	chosen := flag.Lookup("test.run").Value.String() + flag.Lookup("test.skip").Value.String()
+	return harness.CheckRights(rights.Agent, asked, chosen == "")
+}
+
 func start(dir string) (*world, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	p, err := localplane.Start(ctx, localplane.Options{
 		Dir: dir, Dialects: []string{localplane.NoDialects}, KeepNodes: true,
-		Programs: localplane.Programs{Localplane: filepath.Join(harness.BinDir(), "localplane")},
+		Kubernetes: localplane.Kubernetes{Audit: []string{rights.User(rights.Agent)}},
+		Programs:   localplane.Programs{Localplane: filepath.Join(harness.BinDir(), "localplane")},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("starting a plane: %w", err)

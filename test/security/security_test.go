@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package security
+
+import (
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/internal/rights"
+	"everynode.dev/everynode/test/harness"
+)
+
+// The planted pull secret.
+const (
+	password     = "planted-4e6f7468696e67"
+	dockerConfig = `{"auths":{"registry.local":{"username":"ann","password":"` + password + `","auth":"YW5uOnBsYW50ZWQtNGU2Zjc0Njg2OTZlNjc="}}}`
+)
+
+// TestSmokeProtection asks an API server to delete sets that are protected.
+func TestSmokeProtection(t *testing.T) {
+	w := newWorld(t)
+	w.apply(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + team + `}}`)
+	w.protectedSetsStay(t)
+}
+
+// TestManager has a manager do everything that it can do, and looks at what it has asked and told meanwhile.
+func TestManager(t *testing.T) {
+	w := newWorld(t)
+	w.useEverything()
+	t.Run("the rights are those that are used", func(t *testing.T) {
+		asked, err := harness.AskedBy(w.AuditLog(), rights.User(rights.Manager))
+		if err == nil {
+			err = harness.CheckRights(rights.Manager, asked, true)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		// The simulated agents do but a part of what real ones do (test/agent), with the same rights.
+		asked, err = harness.AskedBy(w.AuditLog(), rights.User(rights.Agent))
+		if err == nil {
+			err = harness.CheckRights(rights.Agent, asked, false)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("nobody is told a secret", func(t *testing.T) { w.nobodyIsTold(t) })
+}
+
+// protectedSetsStay: see test/manifests for all cases; here the API server itself is asked.
+func (w *world) protectedSetsStay(t *testing.T) {
+	for _, text := range []string{nativeSet("protected", "OnDelete", "registry.local/a:1"), advancedSet("protected", "registry.local/a:1", "10m")} {
+		o := w.object(text)
+		o.SetLabels(map[string]string{kruise.DeleteProtection: kruise.ProtectCascading})
+		data, err := o.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.apply(string(data))
+		w.number(text, nodes, "status", "currentNumberScheduled")
+		sets := w.of(o)
+		for what, err := range map[string]error{
+			"one":  sets.Delete(t.Context(), o.GetName(), metav1.DeleteOptions{}),
+			"many": sets.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: kruise.DeleteProtection}),
+		} {
+			if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), fmt.Sprintf("which are on %d nodes", nodes)) {
+				t.Errorf("%s: deleting %s gives %v", o.GetAPIVersion(), what, err)
+			}
+		}
+		// The remedy that the message names.
+		if _, err := sets.Patch(t.Context(), o.GetName(), "application/merge-patch+json", []byte(`{"metadata":{"labels":{"`+kruise.DeleteProtection+`":null}}}`), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.remove(text, metav1.DeletePropagationForeground)
+	}
+}
+
+// nobodyIsTold looks for what is secret in everything that anybody else can read.
+func (w *world) nobodyIsTold(t *testing.T) {
+	secrets := map[string]string{"the password": password, "the password in base64": base64.StdEncoding.EncodeToString([]byte(dockerConfig))[40:80], "its auth": "YW5uOnBsYW50ZWQ"}
+	key := w.webhookKey(t)
+	secrets["the key of the webhooks"] = key
+	secrets["the key in base64"] = base64.StdEncoding.EncodeToString([]byte(key))[:40]
+	told := w.told(t)
+	if !strings.Contains(told["the log of manager"], "Response Body") {
+		t.Errorf("the manager does not log all that it could")
+	}
+	for where, text := range told {
+		if text == "" {
+			t.Errorf("%s is empty, so nothing was looked for in it", where)
+		}
+		for what, secret := range secrets {
+			if i := strings.Index(text, secret); i >= 0 {
+				t.Errorf("%s is in %s: …%s", what, where, text[max(0, i-200):i])
+			}
+		}
+	}
+}
+
+// webhookKey is a part of the key of the webhooks.
+func (w *world) webhookKey(t *testing.T) string {
+	t.Helper()
+	secret, err := w.client.CoreV1().Secrets("everynode-system").Get(t.Context(), "everynode-webhook-certs", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(secret.Data[corev1.TLSPrivateKeyKey])
+	if block == nil {
+		t.Fatalf("the key is no PEM, but has %d bytes", len(secret.Data[corev1.TLSPrivateKeyKey]))
+	}
+	return base64.StdEncoding.EncodeToString(block.Bytes)[100:150]
+}
+
+// told is everything that is told, by where that is.
+func (w *world) told(t *testing.T) map[string]string {
+	t.Helper()
+	told := map[string]string{}
+	logs, err := filepath.Glob(filepath.Join(filepath.Dir(w.Log("manager")), "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range logs {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(data) > 0 {
+			told["the log of "+strings.TrimSuffix(filepath.Base(name), ".log")] = string(data)
+		}
+	}
+	told["the metrics"] = w.read(t, "http://"+w.metrics+"/metrics")
+	lists, err := w.client.Discovery().ServerPreferredResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range lists {
+		group, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range list.APIResources {
+			if !slices.Contains(r.Verbs, "list") || r.Name == "secrets" {
+				continue
+			}
+			all, err := w.dynamic.Resource(group.WithResource(r.Name)).List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatalf("%s: %v", r.Name, err)
+			}
+			if meta.LenList(all) == 0 {
+				continue
+			}
+			data, err := all.MarshalJSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			told[r.Name+"."+group.Group] = string(data)
+		}
+	}
+	for _, where := range []string{"the log of manager", "nodeimages." + kruise.Group, "events.", "daemonsets.apps"} {
+		if told[where] == "" {
+			t.Errorf("there is no %s", where)
+		}
+	}
+	return told
+}
+
+func (w *world) read(t *testing.T, url string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(answer.Body)
+	if err := errors.Join(err, answer.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
