@@ -63,13 +63,15 @@ func (f *Pods) Nodes(ctx context.Context, job types.NamespacedName, selector *me
 	if was, ok := f.of[job]; ok && was != s {
 		f.leave(job)
 	}
-	p := f.pods[s]
-	if p == nil {
-		p = f.watch(ctx, s)
-		f.pods[s] = p
-	}
 	f.of[job] = s
-	return p.follow(job)
+	if p := f.pods[s]; p != nil {
+		return p.follow(job)
+	}
+	p := newSelectedPods(f.Changed)
+	f.pods[s] = p
+	nodes, known = p.follow(job) // before it can be told of anything
+	f.watch(ctx, s, p)
+	return nodes, known
 }
 
 // End ends what was begun for a job.
@@ -95,8 +97,7 @@ func (f *Pods) leave(job types.NamespacedName) {
 }
 
 // wait returns when all watches have ended, after their context has.
-func (f *Pods) watch(ctx context.Context, s selection) *selectedPods {
-	p := newSelectedPods(f.Changed)
+func (f *Pods) watch(ctx context.Context, s selection, p *selectedPods) {
 	watching, stop := context.WithCancel(ctx)
 	p.stop = stop
 	pods := f.client.CoreV1().Pods(s.namespace)
@@ -118,7 +119,6 @@ func (f *Pods) watch(ctx context.Context, s selection) *selectedPods {
 	}, f.client)
 	r := toolscache.NewReflectorWithOptions(lister, &corev1.Pod{}, p, toolscache.ReflectorOptions{Name: "pullstore/pods"})
 	f.wg.Go(func() { r.RunWithContext(watching) })
-	return p
 }
 
 // selectedPods is the store of a watch.

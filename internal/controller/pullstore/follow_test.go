@@ -80,12 +80,15 @@ func TestPodsOfJobs(t *testing.T) {
 			}
 			return strings.Join(slices.Sorted(maps.Keys(n)), " ")
 		}
-		if got := nodes("one", "a") + nodes("two", "a"); got != "??" {
+		if got := nodes("one", "a"); got != "?" {
 			t.Errorf("before they are read: %q", got)
 		}
 		synctest.Wait()
-		if got := nodes("one", "a"); got != "n1 n2" || said.take() != "one two" {
+		if got := nodes("one", "a"); got != "n1 n2" || said.take() != "one" {
 			t.Errorf("nodes %q", got)
+		}
+		if got := nodes("two", "a"); got != "n1 n2" {
+			t.Errorf("what another job knows: %q", got)
 		}
 		want := []string{"ns: app=a; spec.nodeName!=,status.phase!=Failed,status.phase!=Succeeded"}
 		if got := watched(c); !slices.Equal(got, want) {
