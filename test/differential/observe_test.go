@@ -20,10 +20,11 @@ type sight map[topic]string
 // topic is what something seen is about: pods or a revision that say that they are of a set, or the set itself.
 type topic struct{ set, of string }
 
-// onNode begins the topic of the pods on a node; ofStatus is that of the status of a set.
+// onNode begins the topic of the pods on a node, ofRevision that of a revision; ofStatus is that of the status of a set.
 const (
-	onNode   = "pods on "
-	ofStatus = "status"
+	onNode     = "pods on "
+	ofRevision = "revision "
+	ofStatus   = "status"
 )
 
 // see looks at a state that came from another one. Names and UIDs of new pods, and times, are left out.
@@ -45,7 +46,7 @@ func see(from, s *state) sight {
 	}
 	for _, name := range s.names(revisions) {
 		r := at[appsv1.ControllerRevision](s, revisions, name)
-		seen[topic{r.Labels["app"], "revision " + name}] = fmt.Sprintf("number %d of %s labels %s annotations %s data %s",
+		seen[topic{r.Labels["app"], ofRevision + name}] = fmt.Sprintf("number %d of %s labels %s annotations %s data %s",
 			r.Revision, ownerOf(s, r), show(r.Labels), show(r.Annotations), sameJSON(r.Data.Raw))
 	}
 	for _, name := range s.names(sets) {
@@ -128,6 +129,12 @@ func (a sight) of(set string) sight {
 			some[topic] = text
 		}
 	}
+	return some
+}
+
+func (a sight) butHistory() sight {
+	some := maps.Clone(a)
+	maps.DeleteFunc(some, func(t topic, _ string) bool { return strings.HasPrefix(t.of, ofRevision) })
 	return some
 }
 
