@@ -179,10 +179,10 @@ test-localplane: build-real ## Unit tests of localplane, and planes with simulat
 	@$(STEP) -b $(LOCALPLANE_BUDGET) 'localplane tests' go test -C localplane -timeout $(LOCALPLANE_BUDGET) $(GO_TEST_FLAGS) ./...
 
 .PHONY: test-parity
-test-parity: ## The pure packages, the manifests and the native dialect against upstream's own code, and the tests of the tests
+test-parity: ## The pure packages, the manifests and the dialects against upstream's own code and what others do, and the tests of the tests
 	@$(STEP) -b $(PARITY_BUDGET) 'parity tests' \
 		go test -C test -skip '^TestSmoke' -timeout $(PARITY_BUDGET) $(GO_TEST_FLAGS) \
-			./parity/... ./manifests/... ./differential/... ./observe/... ./harness/... ./report/... ./bench/...
+			./parity/... ./manifests/... ./differential/... ./peers/... ./observe/... ./harness/... ./report/... ./bench/...
 
 # What test-parity does with 50 stories, and that it is able to fail.
 .PHONY: test-differential
