@@ -292,7 +292,7 @@ test-upstream: build ## Upstream's own end-to-end tests of DaemonSets, on a plan
 		go test -C test -count=1 -v -timeout $(UPSTREAM_BUDGET) $(GO_TEST_FLAGS) ./upstream/...
 
 .PHONY: verify
-verify: verify-begin verify-format verify-tidy verify-rules verify-generate vet lint test-race verify-clean ## Check everything that a reviewer should not have to: rules, format, linters, generated files, races
+verify: verify-begin verify-format verify-tidy verify-rules verify-generate vet lint verify-licences test-race verify-clean ## Check everything that a reviewer should not have to: rules, format, linters, generated files, licences, races
 	@$(STEP) -l
 
 .PHONY: verify-begin
@@ -332,6 +332,27 @@ lint: bin/golangci-lint ## golangci-lint in all modules, with .golangci.yml
 bin/golangci-lint: hack/tools/go.mod hack/tools/go.sum
 	@$(STEP) 'build bin/golangci-lint (about 2 minutes the first time, on two cores)' \
 		hack/build -C hack/tools -o $(BIN)/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+.PHONY: verify-licences
+verify-licences: bin/licences build-manager build-agent ## All that the programs are built from is under a licence of the list in hack/tools/licences
+	@$(STEP) licences bash -ec 'go test -C hack/tools ./licences && bin/licences check bin/everynode-manager bin/everynode-agent'
+
+bin/licences: hack/tools/go.mod hack/tools/go.sum $(wildcard hack/tools/licences/*.go)
+	@$(STEP) 'build bin/licences' hack/build -C hack/tools -o $(BIN)/licences ./licences
+
+# What the programs are built from, as CycloneDX: bin/everynode-manager.cdx.json and bin/everynode-agent.cdx.json.
+.PHONY: sbom
+sbom: bin/licences build-manager build-agent ## Write a software bill of materials of each program, beside it in bin
+	@for p in everynode-manager everynode-agent; do \
+		$(STEP) "bill of materials of $$p" bash -ec "bin/licences sbom bin/$$p >bin/$$p.cdx.json"; done
+
+GOVULNCHECK_VERSION := v1.8.0
+
+.PHONY: vulns
+vulns: ## Ask whether the programs call what is known to be vulnerable (needs a network, and is skipped without)
+	@[ -x bin/govulncheck ] || $(STEP) 'build bin/govulncheck' env GOBIN=$(BIN) \
+		hack/build install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) || true
+	@$(STEP) vulnerabilities hack/vulns $(BIN)/govulncheck ./cmd/...
 
 ##@ Change
 

@@ -4,6 +4,7 @@
 package hack
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,7 +24,7 @@ func tree(t *testing.T) string {
 	if err := os.Mkdir(filepath.Join(dir, "hack"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, script := range []string{"step", "verify-clean"} {
+	for _, script := range []string{"step", "verify-clean", "fuzz", "vulns"} {
 		raw, err := os.ReadFile(script)
 		if err != nil {
 			t.Fatal(err)
@@ -87,5 +88,51 @@ func TestVerifyClean(t *testing.T) {
 				t.Errorf("error %v, output\n%s", err, out)
 			}
 		})
+	}
+}
+
+// TestVulns: what is found fails, what cannot be asked is skipped and says so, and any other failure is one.
+func TestVulns(t *testing.T) {
+	dir := tree(t)
+	for name, c := range map[string]struct {
+		script string
+		fails  bool
+		says   string
+	}{
+		"nothing":    {"echo No vulnerabilities found.", false, "No vulnerabilities found."},
+		"found":      {"echo Vulnerability 1; exit 3", true, "Vulnerability 1"},
+		"no network": {"echo govulncheck: fetching vulnerabilities: no such host >&2; exit 1", false, "vulnerabilities: SKIPPED: govulncheck: fetching vulnerabilities: no such host. Remedy: run it where"},
+		"broken":     {"echo no such package >&2; exit 1", true, "no such package"},
+	} {
+		put(t, dir, "govulncheck", "#!/bin/sh\n"+c.script+"\n")
+		if err := os.Chmod(filepath.Join(dir, "govulncheck"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := try(dir, "hack/vulns", "./govulncheck", "./..."); (err != nil) != c.fails || !strings.Contains(out, c.says) {
+			t.Errorf("%s: %v, %s", name, err, out)
+		}
+	}
+	if out, err := try(dir, "hack/vulns", "./none"); err != nil || !strings.Contains(out, "SKIPPED: there is no ./none") {
+		t.Errorf("without the program: %v, %s", err, out)
+	}
+}
+
+// TestFuzz runs the fuzz tests that the pattern names, and fails at the end when one has found something.
+func TestFuzz(t *testing.T) {
+	dir := tree(t)
+	put(t, dir, "go", "#!/bin/sh\necho \"$@\" >>called\ncase \"$@\" in *FuzzBad*) exit 1;; esac\n")
+	if err := errors.Join(os.Chmod(filepath.Join(dir, "go"), 0o700), os.MkdirAll(filepath.Join(dir, "internal", "a"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, "internal/a/a_test.go", "package a\n\nfunc FuzzBad(f *testing.F) {\n}\n\nfunc FuzzGood(f *testing.F) {\n}\n\nfunc TestFuzzy(t *testing.T) {}\n")
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	out, err := try(dir, "hack/fuzz", "7s")
+	called, _ := os.ReadFile(filepath.Join(dir, "called"))
+	want := "test -run ^$ -fuzz ^FuzzBad$ -fuzztime 7s ./internal/a\ntest -run ^$ -fuzz ^FuzzGood$ -fuzztime 7s ./internal/a\n"
+	if err == nil || !strings.Contains(out, "found something: ./internal/a FuzzBad") || string(called) != want {
+		t.Errorf("%v, %s\ncalled\n%s", err, out, called)
+	}
+	if out, err := try(dir, "hack/fuzz", "7s", "Good"); err != nil {
+		t.Errorf("the good one: %v, %s", err, out)
 	}
 }

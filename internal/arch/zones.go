@@ -270,6 +270,11 @@ func otherZones() []Zone {
 		May:      []string{"slices"},
 		Reason:   "a table that manifests, documents and tests are compared with leans on none of them",
 	}, {
+		Name:     "tools",
+		Packages: []string{"hack/tools/..."},
+		May:      []string{"std", "github.com/google/licenseclassifier/v2/...", "github.com/CycloneDX/cyclonedx-go"},
+		Reason:   "it is a module of its own, so that what tools need is no part of the programs",
+	}, {
 		Name:     "upkeep",
 		Packages: []string{"hack/...", "internal/arch"},
 		May:      []string{"std", "github.com/spf13/pflag", "./api/...", "./internal/..."},
