@@ -185,10 +185,9 @@ func TestAHerdOfNodes(t *testing.T) {
 		}
 		h.run(func() {
 			time.Sleep(time.Minute) // until nothing is left to do without nodes
-			if len(h.writes) != 0 {
-				t.Errorf("%d pods without nodes", len(h.writes))
+			if n := h.countAnew(); n != 0 {
+				t.Errorf("%d pods without nodes", n)
 			}
-			clear(h.passes)
 			began := time.Now()
 			h.turn(0, nodes, true)
 			h.await(sets*nodes, 10*time.Minute)
@@ -214,10 +213,10 @@ func TestAZoneThatComesBack(t *testing.T) {
 			h.await(sets*nodes, 10*time.Minute)
 			time.Sleep(time.Minute)
 			for _, ready := range []bool{false, true} {
-				clear(h.passes)
-				h.statuses = 0
+				h.countAnew()
 				h.turn(0, zone, ready)
 				time.Sleep(time.Minute)
+				h.mu.Lock()
 				for name, passes := range h.passes {
 					if len(passes) > int(time.Second/coalesce)+5 {
 						t.Errorf("ready %v: %s had %d passes", ready, name, len(passes))
@@ -226,12 +225,22 @@ func TestAZoneThatComesBack(t *testing.T) {
 				if h.statuses > sets*4 {
 					t.Errorf("ready %v: %d status writes", ready, h.statuses)
 				}
+				h.mu.Unlock()
 			}
-			if len(h.writes) != sets*nodes {
-				t.Errorf("%d pods were written", len(h.writes)-sets*nodes)
+			if n := h.countAnew(); n != sets*nodes {
+				t.Errorf("%d pods were written", n-sets*nodes)
 			}
 		})
 	})
+}
+
+// countAnew forgets passes and status writes, and is how many pods were written so far.
+func (h *herd) countAnew() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.passes)
+	h.statuses = 0
+	return len(h.writes)
 }
 
 // await waits until that many pods were created, and a little longer.
