@@ -99,17 +99,21 @@ func (x *Index) SnapshotInto(b *Buffer, key Key, h History, now rollout.Time) (s
 		}
 	}
 	s.Nodes = b.nodes
-	for _, d := range set.doubts {
-		unblock = min0(unblock, max(d.doubt, now.Add(time.Second)))
+	if len(set.doubts) > 0 {
+		unblock = min0(unblock, now.Add(askAgain))
 	}
 	return s, unblock, true
 }
+
+// askAgain is how soon to come back for a write whose answer is not clear. When it is over is told by another clock than that of a Snapshot,
+// which somebody may set.
+const askAgain = time.Second
 
 // applyBlock sets n.Blocked while the block of the node lasts and returns when it ends; an old one is dropped.
 func applyBlock(s *set, id int, n *rollout.Node, now rollout.Time) rollout.Time {
 	if c, pending := s.pending[id]; pending {
 		n.Blocked = "it is not clear whether the create of pod " + c.Pod + " took effect"
-		return max(c.Until, now.Add(time.Second))
+		return now.Add(askAgain)
 	}
 	b, blocked := s.blocks[id]
 	if !blocked {

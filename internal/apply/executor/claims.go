@@ -93,7 +93,7 @@ func (e sender) settle(ctx context.Context, p fleet.Pod) error {
 // lookFor finds out whether a create took effect whose answer was unclear. Only when the API server cannot be at work on it any more
 // does "not found" mean that it did not; until then the node waits.
 func (e sender) lookFor(ctx context.Context, c fleet.PendingCreate) error {
-	over := rollout.Time(e.Clock.Now().UnixNano()) >= c.Until
+	over := e.Pace.now() >= c.Until
 	pod, err := e.get(ctx, c.Pod)
 	switch {
 	case err == nil:
@@ -114,7 +114,7 @@ func (e sender) lookFor(ctx context.Context, c fleet.PendingCreate) error {
 
 // dispel reads a pod of which it is not known whether an edit took effect, as soon as the API server cannot be at work on that any more.
 func (e sender) dispel(ctx context.Context, d fleet.Doubt) error {
-	if rollout.Time(e.Clock.Now().UnixNano()) < d.Until {
+	if e.Pace.now() < d.Until {
 		return nil
 	}
 	pod, err := e.get(ctx, d.Pod.Name)

@@ -146,7 +146,7 @@ func (r *run) failEdit(ctx context.Context, a rollout.Action, edit dialect.Edit,
 		r.fail(fmt.Errorf("%s of pod %s: %w", a.Kind, a.Pod, err))
 		return
 	case answer == apply.Unclear && takesAway(a, edit):
-		r.e.Index.Doubt(uid, rollout.Time(r.e.Clock.Now().Add(writeTimeout).UnixNano()))
+		r.e.Index.Doubt(uid, r.e.Pace.now().Add(writeTimeout))
 	}
 	if edit.Of != dialect.Resize {
 		r.refused(a.Node, err)

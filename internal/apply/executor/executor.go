@@ -296,7 +296,7 @@ func (r *run) createAs(ctx context.Context, i int, params name) bool {
 		return false
 	default:
 		r.e.Index.Pend(r.job.Key, fleet.PendingCreate{
-			Node: node, Pod: params.PodName, Until: rollout.Time(r.e.Clock.Now().Add(writeTimeout).UnixNano()),
+			Node: node, Pod: params.PodName, Until: r.e.Pace.now().Add(writeTimeout),
 		})
 		r.fail(fmt.Errorf("creating a pod for node %s: %w", node, err))
 		return false

@@ -23,6 +23,7 @@ const patience = writeTimeout
 // and one set alone never has the whole window: a set whose writes hang in a webhook leaves room for the others. Make one with NewPace.
 type Pace struct {
 	clock clock.PassiveClock
+	began time.Time
 	// wait returns when one more request is within the limit of the client.
 	wait  func(context.Context) error
 	sleep func(context.Context, time.Duration) error
@@ -49,7 +50,7 @@ type turn struct {
 
 // NewPace returns a Pace that takes its time from c. The functions return early, with the error of the context, when that ends.
 func NewPace(c clock.PassiveClock, wait func(context.Context) error, sleep func(context.Context, time.Duration) error) *Pace {
-	return &Pace{clock: c, wait: wait, sleep: sleep, window: apply.NewWindow(rollout.DefaultBurst), sets: map[fleet.Key]*turns{}}
+	return &Pace{clock: c, began: c.Now(), wait: wait, sleep: sleep, window: apply.NewWindow(rollout.DefaultBurst), sets: map[fleet.Key]*turns{}}
 }
 
 // Window is how many requests may be under way at once.
@@ -114,7 +115,10 @@ func (p *Pace) once(ctx context.Context, r request) error {
 	return err
 }
 
-func (p *Pace) now() rollout.Time { return rollout.Time(p.clock.Now().UnixNano()) }
+// now goes on evenly, whoever sets the clock meanwhile: how long the API server may be at work on a request does not depend on that.
+func (p *Pace) now() rollout.Time {
+	return rollout.Time(p.began.Add(p.clock.Since(p.began)).UnixNano())
+}
 
 func (p *Pace) closed() time.Duration {
 	p.mu.Lock()
