@@ -192,9 +192,9 @@ func TestAnUnsettledPodStaysSoOverUpdates(t *testing.T) {
 	f.node("a")
 	key := f.set("ds")
 	p := f.put(pod("p", "a", "ds"))
-	f.x.Unsettle(p.UID)
+	f.x.Unsettle(p.UID, 5)
 	f.put(p)
-	if got := f.x.Claims(key).Unsettled; len(got) != 1 {
+	if got := f.x.Claims(key).Unsettled; len(got) != 1 || got[0].Until != 5 {
 		t.Fatalf("unsettled %v, want the pod", got)
 	}
 	p.Deleting = true

@@ -30,6 +30,8 @@ type Index struct {
 	podsRV string
 	// buried are pods that are known to be gone, with the newest version that was known of each, until the watch has shown that too.
 	buried map[types.UID]string
+	// unsettled says for each pod with an unsettled delete until when that may take effect.
+	unsettled map[types.UID]rollout.Time
 	// sets by key and by the UID of the object.
 	sets  map[Key]*set
 	byUID map[types.UID]*set
@@ -51,6 +53,7 @@ func NewIndex(notify func(Key)) *Index {
 		nodes:     newNodeTable(),
 		pods:      map[types.UID]*podRecord{},
 		buried:    map[types.UID]string{},
+		unsettled: map[types.UID]rollout.Time{},
 		sets:      map[Key]*set{},
 		byUID:     map[types.UID]*set{},
 		strays:    map[types.UID]podSet{},

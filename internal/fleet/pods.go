@@ -255,6 +255,7 @@ func (x *Index) dropPod(uid types.UID) {
 	x.labels.release(p.labels)
 	x.origins.release(p.origin)
 	delete(x.pods, uid)
+	delete(x.unsettled, uid)
 }
 
 // ReplacePods makes list, which the API server gave at resourceVersion rv, the pods that exist. A record that is newer than
@@ -318,12 +319,13 @@ func (x *Index) Spare(uid types.UID) {
 }
 
 // Unsettle records that a delete was sent for the pod and no definite answer came: nothing may be decided for the set before
-// it is settled.
-func (x *Index) Unsettle(uid types.UID) {
+// it is settled. The delete may take effect until then.
+func (x *Index) Unsettle(uid types.UID, until rollout.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if p := x.pods[uid]; p != nil && !p.deleting {
 		p.unsettled = true
+		x.unsettled[uid] = until
 		if s := x.byUID[p.origin.owner]; s != nil {
 			s.unsettled[uid] = p
 		}
@@ -336,6 +338,7 @@ func (x *Index) Settle(uid types.UID) {
 	defer x.mu.Unlock()
 	if p := x.pods[uid]; p != nil {
 		p.unsettled = false
+		delete(x.unsettled, uid)
 		if s := x.byUID[p.origin.owner]; s != nil {
 			delete(s.unsettled, uid)
 		}
@@ -346,17 +349,24 @@ func (x *Index) Settle(uid types.UID) {
 type Claims struct {
 	Adopt, Release []Pod
 	// Unsettled are pods for which a delete was sent without a definite answer.
-	Unsettled []Pod
+	Unsettled []UnsettledPod
 	// Pending are creates without a definite answer, sorted by node.
 	Pending []PendingCreate
 	// Doubts are edits without a definite answer, sorted by pod.
 	Doubts []Doubt
 }
 
+// UnsettledPod is a pod with a delete whose answer is not clear.
+type UnsettledPod struct {
+	Pod
+	// Until is when the delete will have taken effect if it ever does, by the clock of who asked for it.
+	Until rollout.Time
+}
+
 // PendingCreate is a create whose answer is not clear.
 type PendingCreate struct {
 	Node, Pod string
-	// Until is when it will have taken effect if it ever does.
+	// Until is when it will have taken effect if it ever does, by the clock of who asked for it.
 	Until rollout.Time
 }
 
@@ -386,8 +396,12 @@ func (x *Index) Claims(key Key) Claims {
 	if s == nil {
 		return Claims{}
 	}
+	var unsettled []UnsettledPod
+	for _, p := range s.unsettled.sorted() {
+		unsettled = append(unsettled, UnsettledPod{Pod: p, Until: x.unsettled[p.UID]})
+	}
 	return Claims{
-		Adopt: s.adoptable.sorted(), Release: s.foreign.sorted(), Unsettled: s.unsettled.sorted(),
+		Adopt: s.adoptable.sorted(), Release: s.foreign.sorted(), Unsettled: unsettled,
 		Doubts:  s.doubtful(),
 		Pending: slices.SortedFunc(maps.Values(s.pending), func(a, b PendingCreate) int { return strings.Compare(a.Node, b.Node) }),
 	}

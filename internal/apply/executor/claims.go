@@ -73,7 +73,7 @@ func together(todo []func() error) error {
 
 // settle repeats a delete whose answer was unclear. The UID makes that safe; not to repeat it would leave open whether the
 // pod is about to go.
-func (e sender) settle(ctx context.Context, p fleet.Pod) error {
+func (e sender) settle(ctx context.Context, p fleet.UnsettledPod) error {
 	answer, err := e.delete(ctx, p.Name, p.UID)
 	switch answer {
 	case apply.Done:
@@ -81,13 +81,33 @@ func (e sender) settle(ctx context.Context, p fleet.Pod) error {
 	case apply.Gone:
 		e.Index.BuryPod(p.UID)
 	case apply.Refused, apply.Busy:
-		e.Index.Settle(p.UID)
-		e.Index.Spare(p.UID)
+		e.spare(ctx, p)
 		return fmt.Errorf("deleting pod %s again: %w", p.Name, err)
 	default:
+		e.Index.Unsettle(p.UID, e.Pace.now().Add(writeTimeout))
 		return fmt.Errorf("deleting pod %s again: %w", p.Name, err)
 	}
 	return nil
+}
+
+// spare lets a pod count again whose delete is refused, if that is so: the first one, which had no clear answer, may have taken effect, or may
+// do so as long as the API server can be at work on it.
+func (e sender) spare(ctx context.Context, p fleet.UnsettledPod) {
+	over := e.Pace.now() >= p.Until
+	pod, err := e.get(ctx, p.Name)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && pod.UID != p.UID:
+		e.Index.BuryPod(p.UID)
+	case err != nil: // the next pass asks again
+	default:
+		if rec, ours := e.Index.PodFrom(pod); ours {
+			e.Index.FoldPod(rec) // one that is being deleted is settled by that
+		}
+		if over && pod.DeletionTimestamp == nil {
+			e.Index.Settle(p.UID)
+			e.Index.Spare(p.UID)
+		}
+	}
 }
 
 // lookFor finds out whether a create took effect whose answer was unclear. Only when the API server cannot be at work on it any more

@@ -187,7 +187,7 @@ func (r *run) deleteOne(ctx context.Context, i int) {
 		r.e.Index.Spare(uid)
 		r.fail(fmt.Errorf("deleting pod %s: %w", a.Pod, err))
 	default:
-		r.e.Index.Unsettle(uid)
+		r.e.Index.Unsettle(uid, r.e.Pace.now().Add(writeTimeout))
 		r.fail(fmt.Errorf("deleting pod %s: %w", a.Pod, err))
 	}
 }
