@@ -160,6 +160,10 @@ test-unit: ## Unit and script tests of the root module
 sim: ## Search for broken invariants in SEEDS imaginary clusters (make sim SEEDS=100000)
 	@$(STEP) -b $(SIM_BUDGET) 'simulation' go test -count=1 -timeout $(SIM_BUDGET) $(GO_TEST_FLAGS) ./internal/sim -run '^TestSim$$' -seeds $(SEEDS) -from $(FROM)
 
+.PHONY: sim-mutants
+sim-mutants: ## Break what ships in many small ways, and see whether the simulation notices each of them
+	@$(STEP) -b $(SIM_BUDGET) 'mutants of the simulation' go test -count=1 -timeout $(SIM_BUDGET) $(GO_TEST_FLAGS) ./internal/sim -run '^TestMutants$$' -mutants -v
+
 # Without what only reads source files: it runs in one goroutine, and takes half a minute here.
 .PHONY: test-race
 test-race: ## The same under the race detector (needs a C compiler)

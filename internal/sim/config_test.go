@@ -29,7 +29,7 @@ type config struct {
 // faultNames are the kinds of steps that a run may have, beside those of a world in which all goes well. With scratch it begins
 // without a pod.
 func faultNames() []string {
-	return []string{"answers", "crashes", "digests", "kubelets", "nodes", "refusals", "relists", "scratch", "storms", "users"}
+	return []string{"answers", "clocks", "crashes", "digests", "kubelets", "nodes", "refusals", "relists", "scratch", "storms", "users"}
 }
 
 func (c config) with(fault string) bool { return slices.Contains(c.faults, fault) }

@@ -29,6 +29,9 @@ func (s *sim) settle() {
 // heal ends what would keep the set from getting ready for ever.
 func (s *sim) heal() {
 	s.w.closed = nil
+	if s.lead != nil {
+		s.lead.clock.jump(0)
+	}
 	if strings.HasSuffix(imageOfSet(s.w.set()), "bad") {
 		s.w.editSet(func(spec map[string]any) { setImage(spec, "v3") })
 	}

@@ -153,6 +153,15 @@ func (s *sim) availableTo(m *manager, p *corev1.Pod) bool {
 
 func (s *sim) minReady() time.Duration { return time.Duration(s.cfg.minReady) * time.Second }
 
+// surelyAvailable is whether a pod is available by the clock of any manager.
+func (s *sim) surelyAvailable(p *corev1.Pod) bool {
+	wait := s.minReady()
+	if s.cfg.with("clocks") {
+		wait = max(0, wait-maxSkew)
+	}
+	return available(p, wait, s.w.now)
+}
+
 func (s *sim) judgeCreate(r *request) {
 	k, node := r.m.known, r.action.node
 	r.verdict = &verdict{node: node, counted: map[string]bool{}}
@@ -281,7 +290,7 @@ func (s *sim) follow() {
 			ready, _ := readyOf(p)
 			old = old || p.UID != uid && live(p) && ready
 		}
-		if n := s.w.node(node); n == nil || made == nil || !live(made) || !old || available(made, s.minReady(), s.w.now) {
+		if n := s.w.node(node); n == nil || made == nil || !live(made) || !old || s.surelyAvailable(made) {
 			delete(s.doubled, node)
 		}
 	}
@@ -300,7 +309,7 @@ func (s *sim) podsOn(node string) []*corev1.Pod {
 
 func (s *sim) anyAvailable(node string) bool {
 	for _, p := range s.podsOn(node) {
-		if available(p, s.minReady(), s.w.now) {
+		if s.surelyAvailable(p) {
 			return true
 		}
 	}

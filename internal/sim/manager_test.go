@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/apply/executor"
@@ -65,7 +64,7 @@ type manager struct {
 	name  string
 	index *fleet.Index
 	c     *daemonset.Controller
-	clock *clocktesting.FakeClock
+	clock *wallClock
 	key   fleet.Key
 	// seen is how far each view has come in its log; -1 before the first list, which comes when the fence is over.
 	seen  [kinds]int
@@ -91,7 +90,7 @@ type manager struct {
 // newManager starts a leader, which reads the cluster when the fence is over.
 func (s *sim) newManager(fence time.Duration) *manager {
 	s.terms++
-	m := &manager{s: s, name: string(rune('A' + (s.terms-1)%26)), clock: clocktesting.NewFakeClock(s.w.now), fence: s.w.now.Add(fence)}
+	m := &manager{s: s, name: string(rune('A' + (s.terms-1)%26)), clock: newWallClock(s.w.now), fence: s.w.now.Add(fence)}
 	m.known = newKnowledge(s)
 	for k := range kinds {
 		m.seen[k] = -1
@@ -132,7 +131,7 @@ func (m *manager) ask(r *request) (any, error) {
 		m.mu.Unlock()
 		return nil, errDead
 	}
-	r.m, r.answer, r.sent = m, make(chan answer), m.clock.Now()
+	r.m, r.answer, r.sent = m, make(chan answer), m.s.w.now
 	m.pending = append(m.pending, r)
 	m.mu.Unlock()
 	a := <-r.answer
@@ -152,7 +151,7 @@ func (m *manager) sleep(_ context.Context, d time.Duration) error {
 		m.mu.Unlock()
 		return errDead
 	}
-	z := &sleeper{until: m.clock.Now().Add(d), awake: make(chan struct{})}
+	z := &sleeper{until: m.clock.FakeClock.Now().Add(d), awake: make(chan struct{})}
 	m.asleep = append(m.asleep, z)
 	m.mu.Unlock()
 	<-z.awake
@@ -170,7 +169,7 @@ func (m *manager) rouse() {
 	asleep := m.asleep
 	m.asleep = nil
 	for _, z := range asleep {
-		if !m.dead && z.until.After(m.clock.Now()) {
+		if !m.dead && z.until.After(m.clock.FakeClock.Now()) {
 			m.asleep = append(m.asleep, z)
 		}
 	}

@@ -18,6 +18,7 @@ var (
 	from   = flag.Uint64("from", 1, "the first seed")
 	update = flag.Bool("update", false, "write the stories of the scripts anew")
 	count  = flag.Bool("count", false, "count what breaks instead of ending with the first broken run")
+	quick  = flag.Bool("quick", false, "tell the first broken run as it is")
 	only   = flag.String("dialects", "native,kruise,edge", "the dialects that TestSim plays, with commas")
 )
 
@@ -43,7 +44,9 @@ func TestSim(t *testing.T) {
 		if o.broken != nil && *count {
 			broken[o.broken.rule] = append(broken[o.broken.rule], seed)
 		} else if o.broken != nil {
-			o = shrink(t, o)
+			if !*quick {
+				o = shrink(t, o)
+			}
 			t.Fatalf("seed %d breaks %s\n%s", seed, o.broken, o.text())
 		}
 		if time.Since(told) > 2*time.Second && *seeds > 1000 {

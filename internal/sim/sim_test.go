@@ -198,6 +198,9 @@ func (s *sim) fail(r *request, err error) {
 func (s *sim) ops() []op {
 	var ops []op
 	ops = s.leaderOps(ops)
+	if s.lead != nil && s.cfg.with("clocks") {
+		ops = s.clockOps(ops)
+	}
 	if s.lead != nil {
 		ops = s.viewOps(ops)
 		ops = s.requestOps(ops)
