@@ -90,6 +90,8 @@ type Kubernetes struct {
 	QPS, Burst int
 	// Audit are the users of whose requests the API server keeps a log, Plane.AuditLog; without any there is none.
 	Audit []string
+	// AuditWrites has that log tell who writes sets, revisions and pods, but for kubelets and the scheduler, and what deletes and patches say.
+	AuditWrites bool
 	// NodeMonitorGracePeriod is how long a node may be silent before it is NotReady; 0 means 16 s, and longer on a plane
 	// of more than 125 nodes, whose leases would otherwise be most of its work.
 	NodeMonitorGracePeriod time.Duration

@@ -180,6 +180,7 @@ func (o Options) inputs(h home.Home) component.Inputs {
 		Self:             o.Programs.Localplane,
 		ManagerBinary:    o.Programs.Manager,
 		Audit:            o.Kubernetes.Audit,
+		AuditWrites:      o.Kubernetes.AuditWrites,
 		Clients:          component.ClientLimits{QPS: o.Kubernetes.QPS, Burst: o.Kubernetes.Burst},
 		Nodes:            component.NodeTiming{Grace: grace, Lease: leaseFor(grace)},
 		SimArgs:          o.Sim.Args(),

@@ -14,25 +14,54 @@ import (
 
 func (in Inputs) auditPolicyFile() string { return in.pki("audit.json") }
 
-// auditFlags have the API server keep a log of requests, and what was answered, without what was sent.
+// audits is whether there is a log of requests.
+func (in Inputs) audits() bool { return in.AuditWrites || len(in.Audit) > 0 }
+
+// auditFlags have the API server keep a log of requests, and what was answered; what was sent is in it only of deletes and patches.
 func (in Inputs) auditFlags() []string {
-	if len(in.Audit) == 0 {
+	if !in.audits() {
 		return nil
 	}
-	return []string{"--audit-policy-file=" + in.auditPolicyFile(), "--audit-log-path=" + in.Home.AuditLog()}
+	const size = "4000" // megabytes; beyond that it would begin a new file
+	return []string{"--audit-policy-file=" + in.auditPolicyFile(), "--audit-log-path=" + in.Home.AuditLog(), "--audit-log-maxsize=" + size}
 }
 
 func writeAuditPolicy(in Inputs) error {
-	if len(in.Audit) == 0 {
+	if !in.audits() {
 		return nil
+	}
+	rules := in.writeRules()
+	if len(in.Audit) > 0 {
+		rules = append(rules, auditv1.PolicyRule{Level: auditv1.LevelMetadata, Users: in.Audit})
 	}
 	data, err := json.Marshal(auditv1.Policy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: auditv1.SchemeGroupVersion.String(), Kind: "Policy"},
 		OmitStages: []auditv1.Stage{auditv1.StageRequestReceived},
-		Rules:      []auditv1.PolicyRule{{Level: auditv1.LevelMetadata, Users: in.Audit}, {Level: auditv1.LevelNone}},
+		Rules:      append(rules, auditv1.PolicyRule{Level: auditv1.LevelNone}),
 	})
 	if err != nil {
 		return fmt.Errorf("encoding the audit policy: %w", err)
 	}
 	return home.WriteFile(in.auditPolicyFile(), data)
+}
+
+// writeRules say what is written down of writes, if that is wanted: the first rule that fits counts. What kubelets and the scheduler write
+// would be most of the log.
+func (in Inputs) writeRules() []auditv1.PolicyRule {
+	if !in.AuditWrites {
+		return nil
+	}
+	const none, metadata, request = auditv1.LevelNone, auditv1.LevelMetadata, auditv1.LevelRequest
+	change, of := []string{"update", "patch", "delete", "deletecollection"}, func(group string, resources ...string) []auditv1.GroupResources {
+		return []auditv1.GroupResources{{Group: group, Resources: resources}}
+	}
+	all := append([]string{"create"}, change...)
+	return []auditv1.PolicyRule{
+		{Level: none, UserGroups: []string{"system:nodes"}, Verbs: all},
+		{Level: none, Users: []string{"system:kube-scheduler"}, Verbs: all},
+		{Level: request, Verbs: change, Resources: of("", "pods", "pods/status", "pods/resize")},
+		{Level: metadata, Verbs: all, Resources: of("", "pods")},
+		{Level: metadata, Verbs: all, Resources: of("apps", "daemonsets", "daemonsets/status", "controllerrevisions")},
+		{Level: metadata, Verbs: all, Resources: of("apps.kruise.io", "daemonsets", "daemonsets/status")},
+	}
 }

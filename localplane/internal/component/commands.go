@@ -200,7 +200,7 @@ func kwok(in Inputs) Component {
 func manager(in Inputs, name string) Component {
 	health := fmt.Sprintf("%s:%d", Loopback, in.Ports[name+portHealth])
 	args := []string{
-		"--kubeconfig=" + in.KubeconfigFile(Manager),
+		"--kubeconfig=" + in.KubeconfigFile(name),
 		"--dialects=" + strings.Join(in.Managers.Dialects, ","),
 		fmt.Sprintf("--metrics-bind-address=%s:%d", Loopback, in.Ports[name+portMetrics]),
 		"--health-probe-bind-address=" + health,

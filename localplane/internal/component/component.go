@@ -87,6 +87,8 @@ type Inputs struct {
 	NativeController bool
 	Managers         Managers
 	Real             Real
+	// AuditWrites has that log tell of all who write sets and pods.
+	AuditWrites bool
 }
 
 // ClientLimits are the limits of a client of the API server.

@@ -119,7 +119,7 @@ func TestManagersDiffer(t *testing.T) {
 	}
 	for _, want := range []string{
 		"--dialects=native,kruise", "--leader-elect", "--kube-api-qps=7", "--kube-api-burst=8",
-		"--kubeconfig=" + filepath.Join(in.Home.PKI(), "manager.kubeconfig"), "--v=4",
+		"--v=4",
 	} {
 		if !slices.Contains(first.Args, want) || !slices.Contains(second.Args, want) {
 			t.Errorf("a manager runs without %s", want)
@@ -132,7 +132,7 @@ func TestCredentials(t *testing.T) {
 	if err := IssueCredentials(in); err != nil {
 		t.Fatal(err)
 	}
-	for name := range clients() {
+	for name := range clients(in) {
 		path := in.KubeconfigFile(name)
 		if name == AdminClient {
 			path = in.Home.Kubeconfig()

@@ -25,17 +25,24 @@ const managerUser = "system:serviceaccount:everynode-system:everynode-manager"
 // kubeletClientUser is who the API server is to the kubelets of real nodes; a manifest of the plane's own gives it its rights.
 const kubeletClientUser = "localplane:kubelet-client"
 
+// managerGroup is a group of one manager's process alone. It has no rights; an audit log tells by it which of them has written.
+func managerGroup(name string) string { return "localplane:" + name }
+
 // clients are the users of the plane by the name of their kubeconfig.
-func clients() map[string]pki.Request {
-	return map[string]pki.Request{
+func clients(in Inputs) map[string]pki.Request {
+	users := map[string]pki.Request{
 		AdminClient:       {Name: "localplane:admin", Groups: []string{"system:masters"}},
 		ControllerManager: {Name: "system:kube-controller-manager"},
 		Scheduler:         {Name: "system:kube-scheduler"},
 		Kwok:              {Name: KwokUser, Groups: []string{"system:nodes"}},
-		Manager: {Name: managerUser, Groups: []string{
-			"system:serviceaccounts", "system:serviceaccounts:everynode-system",
-		}},
 	}
+	for i := range max(in.Managers.Count, 1) {
+		name := ManagerName(i)
+		users[name] = pki.Request{Name: managerUser, Groups: []string{
+			"system:serviceaccounts", "system:serviceaccounts:everynode-system", managerGroup(name),
+		}}
+	}
+	return users
 }
 
 // IssueCredentials makes the plane's certificates, keys and kubeconfigs.
@@ -59,12 +66,12 @@ func IssueCredentials(in Inputs) error {
 		cluster.IssueTo(dir, APIServerServing, pki.Request{Name: "kube-apiserver", Hosts: []string{
 			Loopback, "localhost", realnode.GatewayAddress, ServiceIP, "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 		}}),
-		cluster.IssueTo(dir, AdminClient, clients()[AdminClient]),
+		cluster.IssueTo(dir, AdminClient, clients(in)[AdminClient]),
 	)
 	if err != nil {
 		return err
 	}
-	for name, who := range clients() {
+	for name, who := range clients(in) {
 		file := kubeconfig{server: in.APIServerURL(), path: in.KubeconfigFile(name)}
 		if name == AdminClient {
 			file.path = in.Home.Kubeconfig()

@@ -79,3 +79,6 @@ func anyPort(taken map[int]bool) (int, error) {
 	}
 	return 0, fmt.Errorf("%d ports between %d and %d were all in use on %s: stop what listens there", tries, firstPort, lastPort, Loopback)
 }
+
+// MetricsPort is the name of the port on which a manager serves its metrics.
+func MetricsPort(manager string) string { return manager + portMetrics }
