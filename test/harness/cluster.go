@@ -99,6 +99,8 @@ type Options struct {
 	Sim *simkubelet.Profile
 	// Grace is how long a node may be silent before it is NotReady; 0 is the plane's own choice.
 	Grace time.Duration
+	// AuditWrites makes the API server keep a log of who has written what (Plane.AuditLog).
+	AuditWrites bool
 }
 
 // Cluster is a running plane.
@@ -147,7 +149,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 
 func planeOptions(dir string, o Options) localplane.Options {
 	options := localplane.Options{
-		Dir: dir, Nodes: o.Nodes, RealNodes: o.RealNodes, Sim: o.Sim, Kubernetes: localplane.Kubernetes{NodeMonitorGracePeriod: o.Grace}, Dialects: o.dialects(),
+		Dir: dir, Nodes: o.Nodes, RealNodes: o.RealNodes, Sim: o.Sim, Kubernetes: localplane.Kubernetes{NodeMonitorGracePeriod: o.Grace, AuditWrites: o.AuditWrites}, Dialects: o.dialects(),
 		NativeController: o.Controller == Native, Manager: localplane.Manager{Count: max(o.Managers, 1), Args: o.ManagerArgs},
 		Programs: localplane.Programs{
 			Localplane: filepath.Join(BinDir(), "localplane"),

@@ -50,6 +50,12 @@
 // count: nothing of it runs any more, only a finalizer or an unreachable kubelet keeps the object, and the successor may be
 // created beside it, as upstream's controller does. For availability a terminal pod is no pod.
 //
+// Where nodes fail (Rules.Outages), anything may become unavailable at any time, so budget is judged by what the controller does: see
+// judgeCharge. Kept is then judged of sets of apps/v1 too, by their ControllerRevisions, which only a Ledger has.
+//
+// A Ledger is a log that loses nothing when the API server dies: it is read from etcd. Who has written what, and with which
+// preconditions, is in the audit log of the API server: JudgeWrites.
+//
 // The rule: Judge is a pure function of the log, so a hand-made log proves that each invariant can fail. The Recorder only
 // collects the log, and says so as an error when it may have lost an event; it never papers over a gap by listing again.
 package observe

@@ -26,6 +26,10 @@ type Rules struct {
 	Eligible func(node *corev1.Node, set *appsv1.DaemonSet) bool
 	// Excused are pods that somebody other than the controller deletes.
 	Excused map[types.UID]bool
+	// Outages says that nodes fail by themselves: only those that the controller has taken a pod from count against the budget.
+	Outages bool
+	// Limit is the budget of a set whose own strategy does not tell; 0 for one whose does.
+	Limit int
 }
 
 // Invariant names one thing that must hold at every event.
@@ -111,13 +115,18 @@ func Judge(log []Event, rules Rules) Report {
 		w.remember(event)
 		old := w.pods[event.Object.GetUID()]
 		w.apply(event, judged)
-		counts, surging, unavailable := w.counts, len(w.surging), len(w.unavailable)
+		counts, surging, unavailable, up := w.counts, len(w.surging), len(w.unavailable), w.up
 		w.settle(event.At, judged)
 		if judged {
 			w.report.Judged++
 			w.judgePods(event, counts)
 			w.judgeSurge(event, surging)
-			w.judgeBudget(event, unavailable)
+			if rules.Outages {
+				w.judgeCharge(event, old, up)
+				w.judgeNewest(event, old)
+			} else {
+				w.judgeBudget(event, unavailable)
+			}
 		}
 		w.followLimits(event, old, judged)
 	}
@@ -183,6 +192,9 @@ func (w *world) violate(invariant Invariant, event Event, detail string) {
 func (w *world) budgets() (unavailable, surge int) {
 	if w.set == nil {
 		return 0, 0
+	}
+	if w.rules.Limit > 0 {
+		return w.rules.Limit, 0
 	}
 	eligible := len(w.eligible)
 	rolling := w.set.Spec.UpdateStrategy.RollingUpdate

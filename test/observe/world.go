@@ -23,6 +23,10 @@ type world struct {
 	pods   map[types.UID]*corev1.Pod
 	// eligible and joined are sets of node names.
 	eligible, joined map[string]bool
+	// revisions are those of the set, newest the hash of the last of them; charged are the nodes that count against the budget where nodes fail (see judgeCharge).
+	revisions map[types.UID]*appsv1.ControllerRevision
+	newest    string
+	charged   map[string]bool
 	// deleted holds the pods that are already in Report.Deleted.
 	deleted map[types.UID]bool
 
@@ -32,6 +36,8 @@ type world struct {
 	surging     []string
 	unavailable []string
 	available   int
+	// up are the nodes that have an available pod.
+	up map[string]bool
 
 	trace  []string
 	report Report
@@ -40,7 +46,7 @@ type world struct {
 func newWorld(rules Rules) *world {
 	return &world{
 		rules: rules, nodes: map[string]*corev1.Node{}, pods: map[types.UID]*corev1.Pod{},
-		eligible: map[string]bool{}, joined: map[string]bool{}, deleted: map[types.UID]bool{},
+		eligible: map[string]bool{}, joined: map[string]bool{}, deleted: map[types.UID]bool{}, revisions: map[types.UID]*appsv1.ControllerRevision{},
 	}
 }
 
@@ -68,6 +74,8 @@ func (w *world) apply(event Event, judged bool) {
 	case *Advanced:
 		w.applyAdvanced(object)
 		w.forget(object, gone)
+	case *appsv1.ControllerRevision:
+		w.applyRevision(object, gone)
 	case *corev1.Node:
 		w.nodes[object.Name] = object
 		if gone {
@@ -157,6 +165,7 @@ func (w *world) settle(at time.Time, judged bool) {
 		return
 	}
 	up := w.countPods(at)
+	w.up = up
 	w.unavailable, w.available = nil, 0
 	for name := range w.eligible {
 		switch {
@@ -190,9 +199,10 @@ func (w *world) countPods(at time.Time) map[string]bool {
 		switch {
 		case terminal(pod): // it holds the node, but it is neither available nor about to be
 		case w.limits != nil && preparing(pod): // so is one that waits for its hook
+		case w.rules.Outages && marked(pod): // it is the controller that makes it so, however long the kubelet takes
 		case Available(pod, minReady, at):
 			up[node] = true
-		case pod.DeletionTimestamp == nil:
+		case pod.DeletionTimestamp == nil && !w.undone(pod):
 			coming[node] = true
 		}
 	}

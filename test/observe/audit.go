@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	audit "k8s.io/apiserver/pkg/apis/audit/v1"
+)
+
+// Write is a write that the API server has answered, as its audit log has it.
+type Write struct {
+	// Sent is when the API server received it, and Done when it had answered.
+	Sent, Done time.Time
+	// Manager is the component that sent it; "" for anybody else, who is User.
+	Manager, User string
+	// Verb and Resource are those of the API, with the subresource: "update", "daemonsets/status".
+	Verb, Resource, Namespace, Name string
+	Code                            int32
+	// UID is the precondition of a delete, "" if it has none.
+	UID types.UID
+}
+
+// managerGroup is what the group begins with by which a plane tells its managers apart.
+const managerGroup = "localplane:manager"
+
+// ReadAudit reads an audit log. The last line may be cut off, where the API server has died writing it.
+func ReadAudit(log io.Reader) ([]Write, error) {
+	var writes []Write
+	lines := bufio.NewReader(log)
+	for number := 1; ; number++ {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			var event audit.Event
+			switch broken := json.Unmarshal(line, &event); {
+			case broken == nil && event.Stage == audit.StageResponseComplete && event.ObjectRef != nil:
+				writes = append(writes, writeOf(&event))
+			case broken != nil && err == nil && !cutOff(line):
+				return nil, fmt.Errorf("reading line %d of an audit log: %w", number, broken)
+			}
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading an audit log: %w", err)
+		}
+	}
+	slices.SortStableFunc(writes, func(a, b Write) int { return cmp.Or(a.Sent.Compare(b.Sent), a.Done.Compare(b.Done)) })
+	return writes, nil
+}
+
+// cutOff is whether a line is the beginning of an event and, behind it, the first line of the next API server.
+func cutOff(line []byte) bool { return strings.Count(string(line), `{"kind":"Event"`) > 1 }
+
+func writeOf(event *audit.Event) Write {
+	w := Write{
+		Sent: event.RequestReceivedTimestamp.Time, Done: event.StageTimestamp.Time, User: event.User.Username, Verb: event.Verb,
+		Resource: event.ObjectRef.Resource, Namespace: event.ObjectRef.Namespace, Name: event.ObjectRef.Name,
+	}
+	if event.ObjectRef.Subresource != "" {
+		w.Resource += "/" + event.ObjectRef.Subresource
+	}
+	if event.ResponseStatus != nil {
+		w.Code = event.ResponseStatus.Code
+	}
+	for _, group := range event.User.Groups {
+		if strings.HasPrefix(group, managerGroup) {
+			w.Manager = strings.TrimPrefix(group, "localplane:")
+		}
+	}
+	if event.RequestObject != nil && event.Verb == "delete" {
+		var options metav1.DeleteOptions
+		if json.Unmarshal(event.RequestObject.Raw, &options) == nil && options.Preconditions != nil && options.Preconditions.UID != nil {
+			w.UID = *options.Preconditions.UID
+		}
+	}
+	return w
+}
+
+// String is one line for people.
+func (w Write) String() string {
+	who := w.Manager
+	if who == "" {
+		who = w.User
+	}
+	return fmt.Sprintf("%s %s: %s %s %s/%s: %d", w.Sent.Format("15:04:05.000"), who, w.Verb, w.Resource, w.Namespace, w.Name, w.Code)
+}
+
+// done is whether the API server has carried it out.
+func (w Write) done() bool { return w.Code >= 200 && w.Code < 300 }
+
+// read is whether the API server has looked at more than who asks for what.
+func (w Write) read() bool {
+	return !slices.Contains([]int32{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests}, w.Code)
+}
+
+// The invariants of writes.
+const (
+	// Precondition: every pod that a manager deletes is named by its UID as well.
+	Precondition Invariant = "precondition"
+	// OneWriter: between the last answer to one manager and the first write of another, or of its own successor, nothing is written for as
+	// long as a write may take.
+	OneWriter Invariant = "one-writer"
+	// Once: no pod is deleted twice.
+	Once Invariant = "once"
+	// Known: pods are deleted by managers, and by those who have said so.
+	Known Invariant = "known"
+)
+
+// WriteRules say what is judged.
+type WriteRules struct {
+	// Namespace is that of the sets.
+	Namespace string
+	// Users may delete pods as they like.
+	Users []string
+	// Fence is how long after the end of a manager nobody may write.
+	Fence time.Duration
+	// Deaths are managers that were killed.
+	Deaths []Death
+}
+
+// Death is the end of a manager.
+type Death struct {
+	Manager string
+	At      time.Time
+}
+
+// WriteReport is what an audit log shows.
+type WriteReport struct {
+	// Counts are the writes of managers by verb and resource that were carried out; Refused those that were not, by code.
+	Counts  map[string]int
+	Refused map[int32]int
+	// Turns is how often another manager went on.
+	Turns int
+	// Gaps are, for each death of a manager that was at work, the times until another one wrote, or that one again.
+	Gaps       []time.Duration
+	Violations []string
+}
+
+// JudgeWrites judges the writes of managers to the sets, revisions and pods of a namespace, in the order in which they were sent.
+func JudgeWrites(writes []Write, rules WriteRules) WriteReport {
+	j := writeJudge{rules: rules, report: WriteReport{Counts: map[string]int{}, Refused: map[int32]int{}}, deletes: map[types.UID]Write{}}
+	for _, w := range writes {
+		if w.Namespace != rules.Namespace || w.Resource == "leases" {
+			continue
+		}
+		j.judge(w)
+	}
+	j.findGaps(writes)
+	return j.report
+}
+
+type writeJudge struct {
+	rules   WriteRules
+	report  WriteReport
+	last    *Write // of a manager, that which was answered last
+	deletes map[types.UID]Write
+}
+
+func (j *writeJudge) violate(invariant Invariant, w Write, format string, args ...any) {
+	j.report.Violations = append(j.report.Violations, fmt.Sprintf("%s: %s: %s", invariant, w, fmt.Sprintf(format, args...)))
+}
+
+func (j *writeJudge) judge(w Write) {
+	deletes := w.Verb == "delete" && w.Resource == "pods"
+	if w.Manager == "" {
+		if deletes && w.done() && !slices.Contains(j.rules.Users, w.User) {
+			j.violate(Known, w, "nobody knows why")
+		}
+		return
+	}
+	if w.done() {
+		j.report.Counts[w.Verb+" "+w.Resource]++
+	} else {
+		j.report.Refused[w.Code]++
+	}
+	j.judgeWriter(w)
+	if !deletes {
+		return
+	}
+	if w.UID == "" && w.read() {
+		j.violate(Precondition, w, "it names no UID")
+	}
+	if before, twice := j.deletes[w.UID]; twice && w.UID != "" && w.done() {
+		j.violate(Once, w, "that pod was deleted before: %s", before)
+	}
+	if w.done() {
+		j.deletes[w.UID] = w
+	}
+}
+
+// judgeWriter follows who writes.
+func (j *writeJudge) judgeWriter(w Write) {
+	for _, death := range j.rules.Deaths {
+		// What the dead one had sent may still come in; what its successor sends comes after the fence.
+		if after := w.Sent.Sub(death.At); death.Manager == w.Manager && after > inFlight && after < j.rules.Fence {
+			j.violate(OneWriter, w, "that manager was killed %s before", after)
+		}
+	}
+	if j.last != nil && j.last.Manager != w.Manager {
+		j.report.Turns++
+		if between := w.Sent.Sub(j.last.Done); between < j.rules.Fence {
+			j.violate(OneWriter, w, "%s after this: %s", between, j.last)
+		}
+	}
+	if j.last == nil || j.last.Manager != w.Manager || w.Done.After(j.last.Done) {
+		j.last = &w
+	}
+}
+
+// inFlight is for what a manager has sent before it died, and the API server has received after that.
+const inFlight = 2 * time.Second
+
+// findGaps finds, for each death of the manager that wrote last, when the next write came.
+func (j *writeJudge) findGaps(writes []Write) {
+	for _, death := range j.rules.Deaths {
+		var before, after *Write
+		for i := range writes {
+			w := &writes[i]
+			switch {
+			case w.Manager == "" || w.Namespace != j.rules.Namespace || !w.done():
+			case w.Sent.Before(death.At):
+				before = w
+			case after == nil && (w.Manager != death.Manager || w.Sent.Sub(death.At) > inFlight):
+				after = w
+			}
+		}
+		if before != nil && before.Manager == death.Manager && after != nil {
+			j.report.Gaps = append(j.report.Gaps, after.Sent.Sub(death.At))
+		}
+	}
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// judgeCharge is judgeBudget where nodes fail by themselves (Rules.Outages): that may take any number of them, and the controller
+// learns of it late. So a node is charged from the moment at which the controller takes its last available pod, while the node is
+// ready, until it has an available one again, whatever becomes of it meanwhile; and no more nodes are charged than the budget allows.
+func (w *world) judgeCharge(event Event, old *corev1.Pod, before map[string]bool) {
+	if w.charged == nil {
+		w.charged = map[string]bool{}
+	}
+	maps.DeleteFunc(w.charged, func(node string, _ bool) bool { return w.up[node] || !w.eligible[node] })
+	pod, isPod := event.Object.(*corev1.Pod)
+	if !isPod || old == nil || w.set == nil || w.set.DeletionTimestamp != nil || !w.ours(pod) || !w.begins(old, pod, event.Type == watch.Deleted) {
+		return
+	}
+	node := NodeOf(pod)
+	if object := w.nodes[node]; w.eligible[node] && before[node] && !w.up[node] && object != nil && nodeIsReady(object) {
+		w.charged[node] = true
+	}
+	w.report.Limit, _ = w.budgets()
+	w.report.MostUnavailable = max(w.report.MostUnavailable, len(w.charged))
+	if now := len(w.charged); w.charged[node] && now > w.report.Limit {
+		w.violate(Budget, event, fmt.Sprintf("the controller has made %d nodes unavailable (%s), at most %d allowed",
+			now, strings.Join(slices.Sorted(maps.Keys(w.charged)), ", "), w.report.Limit))
+	}
+}
+
+// judgeNewest is Kept for a set of apps/v1, whose newest revision is that with the highest number. Only a ledger knows revisions.
+func (w *world) judgeNewest(event Event, old *corev1.Pod) {
+	pod, isPod := event.Object.(*corev1.Pod)
+	if !isPod || old == nil || w.set == nil || w.limits != nil || w.set.DeletionTimestamp != nil || !w.ours(pod) || !w.begins(old, pod, event.Type == watch.Deleted) {
+		return
+	}
+	node := NodeOf(pod)
+	if w.newest != "" && w.eligible[node] && !w.taken(old, node) && hashOf(old) == w.newest {
+		w.violate(Kept, event, fmt.Sprintf("pod %s on node %s is up to date, and was deleted", old.Name, node))
+	}
+}
+
+// applyRevision takes over a new version of a revision.
+func (w *world) applyRevision(revision *appsv1.ControllerRevision, gone bool) {
+	w.revisions[revision.UID] = revision
+	if gone {
+		delete(w.revisions, revision.UID)
+	}
+	number := int64(0)
+	w.newest = ""
+	for _, other := range w.revisions {
+		if other.Revision > number {
+			number, w.newest = other.Revision, other.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]
+		}
+	}
+}
+
+// undone is whether a pod that is coming is of a revision that is not the newest any more. It goes in the same pass of the controller, and in
+// no particular order, in which pods of the newest one come elsewhere, as with upstream's controller: so it does not count as surging.
+func (w *world) undone(pod *corev1.Pod) bool {
+	return w.rules.Outages && w.limits == nil && w.newest != "" && hashOf(pod) != w.newest
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"everynode.dev/everynode/api/kruise"
+)
+
+// failing is a story of a set with one unavailable node at most, whose nodes fail.
+func failing(nodes ...string) *story {
+	s := newStory(0, intstr.FromInt32(1), intstr.FromInt32(0))
+	for _, node := range nodes {
+		s.node(node, corev1.ConditionTrue)
+	}
+	for _, node := range nodes {
+		s.create("old-"+node, node).ready("old-" + node)
+	}
+	return s
+}
+
+func (s *story) node(name string, ready corev1.ConditionStatus) *story {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+	return s.add(watch.Modified, node)
+}
+
+func (s *story) revision(name, hash string, number int64) *story {
+	owner := metav1.OwnerReference{UID: s.set.UID, Controller: new(true)}
+	return s.add(watch.Modified, &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{
+		Name: name, UID: types.UID(name), Labels: map[string]string{appsv1.DefaultDaemonSetUniqueLabelKey: hash}, OwnerReferences: []metav1.OwnerReference{owner},
+	}, Revision: number})
+}
+
+func (s *story) judgeFailing(excused ...string) Report {
+	r := rules()
+	r.Outages, r.Excused = true, map[types.UID]bool{}
+	for _, name := range excused {
+		r.Excused[types.UID("uid-"+name)] = true
+	}
+	return Judge(s.log, r)
+}
+
+// TestCharge: nodes that fail are not the controller's doing, those that it takes a pod from are.
+func TestCharge(t *testing.T) {
+	s := failing("a", "b", "c").unready("old-a").unready("old-b").terminate("old-c")
+	wantInvariants(t, s.judgeFailing())
+	if report := s.judgeFailing(); report.MostUnavailable != 1 || report.Limit != 1 {
+		t.Errorf("charged %d of %d nodes", report.MostUnavailable, report.Limit)
+	}
+	wantInvariants(t, failing("a", "b").terminate("old-a").terminate("old-b").judgeFailing(), Budget)
+	wantInvariants(t, failing("a", "b").terminate("old-a").terminate("old-b").judgeFailing("old-b"))
+	wantInvariants(t, failing("a", "b").replace("old-a", "new-a", "a").terminate("old-b").judgeFailing())
+	// A node that fails after its pod was taken stays charged, and one that had failed before is not.
+	wantInvariants(t, failing("a", "b").terminate("old-a").node("a", corev1.ConditionUnknown).terminate("old-b").judgeFailing(), Budget)
+	wantInvariants(t, failing("a", "b").node("a", corev1.ConditionUnknown).terminate("old-a").terminate("old-b").judgeFailing())
+	// Nothing is gained by taking a pod that is not available.
+	wantInvariants(t, failing("a", "b").unready("old-a").terminate("old-a").terminate("old-b").judgeFailing())
+}
+
+// TestMarked: what the controller changes in place is charged at once, and until it is put into use again.
+func TestMarked(t *testing.T) {
+	mark := func(s *story, name string, gate corev1.ConditionStatus) *story {
+		return s.change(name, func(pod *corev1.Pod) {
+			pod.Status.Conditions = append(pod.Status.Conditions[:1], corev1.PodCondition{Type: kruise.InPlaceUpdateReady, Status: gate})
+		})
+	}
+	s := mark(failing("a", "b"), "old-a", corev1.ConditionFalse)
+	wantInvariants(t, s.judgeFailing())
+	wantInvariants(t, mark(s, "old-b", corev1.ConditionFalse).judgeFailing(), Budget)
+	s = mark(mark(failing("a", "b"), "old-a", corev1.ConditionFalse), "old-a", corev1.ConditionTrue)
+	wantInvariants(t, mark(s, "old-b", corev1.ConditionFalse).judgeFailing())
+}
+
+// TestUndone: a pod that surges, and is not wanted any more, makes room.
+func TestUndone(t *testing.T) {
+	s := failing("a", "b")
+	s.set.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateDaemonSet{MaxUnavailable: new(intstr.FromInt32(0)), MaxSurge: new(intstr.FromInt32(1))}
+	of := func(s *story, name, node, hash string) *story {
+		s.create(name, node)
+		s.log[len(s.log)-1].Object.SetLabels(map[string]string{appsv1.DefaultDaemonSetUniqueLabelKey: hash})
+		return s
+	}
+	of(s.putSet().revision("r1", "h1", 1), "new-a", "a", "h1")
+	wantInvariants(t, s.judgeFailing())
+	fork := &story{log: slices.Clone(s.log), now: s.now, pods: maps.Clone(s.pods), set: s.set}
+	wantInvariants(t, of(s, "new-b", "b", "h1").judgeFailing(), Surge)
+	wantInvariants(t, of(fork.revision("r2", "h2", 2), "new-b", "b", "h2").judgeFailing())
+}
+
+// TestNewest: a pod of the newest revision stays.
+func TestNewest(t *testing.T) {
+	begin := func() *story {
+		s := failing("a", "b").revision("r1", "h1", 1).revision("r2", "h2", 2)
+		return s.change("old-a", func(pod *corev1.Pod) {
+			pod.Labels = map[string]string{appsv1.DefaultDaemonSetUniqueLabelKey: "h1"}
+		})
+	}
+	wantInvariants(t, begin().terminate("old-a").judgeFailing())
+	wantInvariants(t, begin().revision("r1", "h1", 3).terminate("old-a").judgeFailing(), Kept)
+	wantInvariants(t, begin().revision("r1", "h1", 3).terminate("old-a").judgeFailing("old-a"))
+	wantInvariants(t, begin().revision("r1", "h1", 3).failed("old-a").terminate("old-a").judgeFailing())
+	wantInvariants(t, begin().revision("r1", "h1", 3).create("twin", "a").terminate("old-a").judgeFailing(), OnePod)
+}
