@@ -23,6 +23,9 @@ SEQUENCES ?= 1000#       how many stories make test-differential plays
 export BENCH_NODES BENCH_ROWS BENCH_SCENARIOS BENCH_IDLE BENCH_PROFILE
 SEEDS ?= 20000#          how many imaginary clusters make sim plays
 FROM ?= 1#               the first of their seeds
+CHAOS_MINUTES ?= 15#     for how long make test-chaos breaks things
+CHAOS_SEED ?= 1#         which faults come when
+CHAOS_DOCS ?=#           the directory whose reliability.md it writes (docs), if any
 BENCH_DOCS ?=#           the directory whose benchmarks.md it writes (docs), if any
 
 # The time that one test binary of a suite may take before it is stopped (go test -timeout). The times that the suites
@@ -44,6 +47,7 @@ AGENT_BUDGET ?= 5m
 PULLS_BUDGET ?= 10m
 SECURITY_BUDGET ?= 5m
 DEMO_BUDGET ?= 5m
+CHAOS_BUDGET ?= 40m
 E2E_BUDGET ?= 30m
 BENCH_REAL_BUDGET ?= 15m
 BENCH_BUDGET ?= 180m
@@ -148,7 +152,7 @@ test: build-real test-unit test-localplane test-parity test-smoke test-upstream 
 	@$(STEP) -l
 
 .PHONY: test-all
-test-all: build-real test-unit sim test-race test-localplane test-parity test-differential test-integration test-advanced test-migration test-agent test-pulls test-security test-edge e2e test-scale test-upstream test-demo ## Run the tests, and everything that an issue promised to show
+test-all: build-real test-unit sim test-race test-localplane test-parity test-differential test-integration test-advanced test-migration test-agent test-pulls test-security test-edge test-chaos e2e test-scale test-upstream test-demo ## Run the tests, and everything that an issue promised to show
 	@$(STEP) -l
 
 .PHONY: test-unit
@@ -198,7 +202,7 @@ test-differential: ## 1,000 stories, played to the native controller and to Ever
 test-smoke: build-real ## One smoke test of each integration suite, on a plane
 	@$(STEP) -b $(SMOKE_BUDGET) 'integration smoke tests' \
 		go test -C test -count=1 -v -p 1 -run '^TestSmoke' -parallel $(SCENARIOS_AT_ONCE) -timeout $(SMOKE_BUDGET) $(GO_TEST_FLAGS) \
-			./integration/... ./advanced/... ./migration/... ./agent/... ./pulls/... ./security/... ./edge/... ./e2e/... ./bench/...
+			./integration/... ./advanced/... ./migration/... ./agent/... ./pulls/... ./security/... ./edge/... ./chaos/... ./e2e/... ./bench/...
 	$(call real_nodes_or_skipped,smoke tests on real nodes)
 
 # Says that there is less to a suite where this machine has no real nodes; the tests themselves say all that is missing (-v).
@@ -245,6 +249,13 @@ test-security: build ## A manager that uses all of its rights and no others, and
 test-edge: build ## The walk of docs/edge.md, and annotations of OpenYurt on planes of 200 nodes that are cut and healed, beside both controllers
 	@$(STEP) -b $(EDGE_BUDGET) 'edge tests' \
 		go test -C test -count=1 -v -skip '^TestSmoke' -timeout $(EDGE_BUDGET) $(GO_TEST_FLAGS) ./edge/...
+
+# What it has seen is left in .cache/chaos.
+.PHONY: test-chaos
+test-chaos: build ## Break a plane of 300 nodes for CHAOS_MINUTES while sets of all dialects roll, and judge it by its store and its audit log
+	@$(STEP) -b $(CHAOS_BUDGET) 'chaos tests' \
+		go test -C test -count=1 -v -skip '^TestSmoke' -timeout $(CHAOS_BUDGET) $(GO_TEST_FLAGS) ./chaos/ \
+			-minutes $(CHAOS_MINUTES) -seed $(CHAOS_SEED) -out $(CURDIR)/.cache/chaos $(if $(CHAOS_DOCS),-docs $(abspath $(CHAOS_DOCS)))
 
 # It needs root and containerd, and says what is missing where it is skipped.
 .PHONY: e2e
