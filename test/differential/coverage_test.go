@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -73,6 +74,7 @@ func kinds() map[string]func(e *ending) bool {
 
 // tally counts steps by how they ended, and by what happened in them.
 type tally struct {
+	failed      atomic.Int32 // stories
 	mu          sync.Mutex
 	steps       int
 	ended, seen map[string]int
