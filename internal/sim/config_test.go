@@ -27,9 +27,9 @@ type config struct {
 }
 
 // faultNames are the kinds of steps that a run may have, beside those of a world in which all goes well. With scratch it begins
-// without a pod.
+// without a pod, and with hooks and inplace an Advanced DaemonSet has a preDelete hook and wants changes in place; users may change that.
 func faultNames() []string {
-	return []string{"answers", "clocks", "crashes", "digests", "kubelets", "nodes", "refusals", "relists", "scratch", "storms", "users"}
+	return []string{"answers", "clocks", "crashes", "digests", "hooks", "inplace", "kubelets", "nodes", "refusals", "relists", "scratch", "storms", "users"}
 }
 
 func (c config) with(fault string) bool { return slices.Contains(c.faults, fault) }

@@ -59,6 +59,7 @@ func (c config) newSet(now time.Time) *unstructured.Unstructured {
 	switch c.dialect {
 	case kruiseRun:
 		set.SetAPIVersion(api.Group + "/" + api.VersionStored)
+		c.advance(set.Object["spec"].(map[string]any))
 		set.Object["spec"].(map[string]any)["template"].(map[string]any)["metadata"].(map[string]any)["labels"].(map[string]any)[blockLabel] = "true"
 	case edgeRun:
 		set.Object["spec"].(map[string]any)["updateStrategy"] = map[string]any{"type": "OnDelete"}
@@ -69,6 +70,20 @@ func (c config) newSet(now time.Time) *unstructured.Unstructured {
 		set.SetAnnotations(map[string]string{appsv1.DeprecatedTemplateGeneration: "1"})
 	}
 	return set
+}
+
+// advance gives a set what only an Advanced DaemonSet has.
+func (c config) advance(spec map[string]any) {
+	if c.with("hooks") {
+		spec["lifecycle"] = preDelete(false)
+	}
+	if c.with("inplace") && c.surge == "0" {
+		spec["updateStrategy"].(map[string]any)["rollingUpdate"].(map[string]any)["rollingUpdateType"] = "InPlaceIfPossible"
+	}
+}
+
+func preDelete(notReady bool) map[string]any {
+	return map[string]any{"preDelete": map[string]any{"labelsHandler": map[string]any{blockLabel: "true"}, "markPodNotReady": notReady}}
 }
 
 // dialect is the dialect of a run, as the manager wires it.

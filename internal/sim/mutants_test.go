@@ -41,7 +41,7 @@ func mutants() []mutant {
 func coreMutants() []mutant {
 	return []mutant{
 		{"the budget is one too large", "rollout/budget.go", "return t.Limit - t.used }", "return t.Limit - t.used + 1 }", "budget surge"},
-		{"a pod is available as soon as it is ready", "rollout/census.go", "if !p.ready() || d.in.Set.MinReady <= 0 {", "if !p.ready() || d.in.Set.MinReady >= 0 {", "budget surge"},
+		{"a pod is available as soon as it is ready", "rollout/census.go", "if !p.ready() || d.in.Set.MinReady <= 0 {", "if !p.ready() || d.in.Set.MinReady >= 0 {", "budget surge liveness status"},
 		{
 			"hooks are forgotten", "rollout/hooks.go", "if p.Hook == HookArmed {", "if p.Hook == HookReleased {", "hook",
 		},
@@ -64,7 +64,7 @@ func applyMutants() []mutant {
 	return []mutant{
 		{
 			"a delete is not recorded before it is sent", executorFile,
-			"e.Index.Doom(types.UID(a.UID), rollout.Time(e.Clock.Now().UnixNano()))", "_ = i", "budget",
+			"e.Index.Doom(types.UID(a.UID), rollout.Time(e.Clock.Now().UnixNano()))", "_ = i", "budget needless",
 		},
 		{"a delete without an answer was refused", executorFile, "r.e.Index.Unsettle(uid, r.e.Pace.now().Add(writeTimeout))\n", "r.e.Index.Spare(uid)\n", "budget"},
 		{"a delete without an answer took effect", executorFile, "r.e.Index.Unsettle(uid, r.e.Pace.now().Add(writeTimeout))\n", "", "liveness"},
@@ -83,8 +83,8 @@ func fleetMutants() []mutant {
 	return []mutant{
 		{"a late event undoes what is known", podsFile, "case !newer(rec.RV, p.rv):", "case false:", "budget needless known-pod surge"},
 		{"a list takes away what is newer", podsFile, "if !listed[uid] && !newer(p.rv, rv) {\n\t\t\tx.dropPod", "if !listed[uid] {\n\t\t\tx.dropPod", "known-pod one-pod"},
-		{"nobody is told of a pod", podsFile, "x.attach(s, p)\n\t\t\tx.notify(s.key)", "x.attach(s, p)", "liveness"},
-		{"a doomed pod stays", snapshotFile, "pod.Deleting, pod.DeletedAt = p.deleting || p.doomed", "pod.Deleting, pod.DeletedAt = p.deleting", "budget"},
+		{"nobody is told of a pod", podsFile, "x.attach(s, p)\n\t\t\tx.notify(s.key)", "x.attach(s, p)", "liveness status"},
+		{"a doomed pod stays", snapshotFile, "pod.Deleting, pod.DeletedAt = p.deleting || p.doomed", "pod.Deleting, pod.DeletedAt = p.deleting", "budget needless"},
 		{"a doubt is none", snapshotFile, "pod.Doubtful, pod.NoResize = p.doubt != 0", "pod.Doubtful, pod.NoResize = false", "budget"},
 	}
 }

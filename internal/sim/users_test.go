@@ -137,7 +137,7 @@ func kruiseEdits(set *unstructured.Unstructured, edit func(what string, change f
 	update("wants no changes in place", "rollingUpdateType", "Standard")
 	for _, silent := range []bool{false, true} {
 		edit(words("adds a hook, markPodNotReady %t", silent), func(spec map[string]any) {
-			spec["lifecycle"] = map[string]any{"preDelete": map[string]any{"labelsHandler": map[string]any{blockLabel: "true"}, "markPodNotReady": silent}}
+			spec["lifecycle"] = preDelete(silent)
 		})
 	}
 	edit("takes the hook away", func(spec map[string]any) { delete(spec, "lifecycle") })
