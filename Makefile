@@ -26,6 +26,7 @@ FROM ?= 1#               the first of their seeds
 CHAOS_MINUTES ?= 15#     for how long make test-chaos breaks things
 CHAOS_SEED ?= 1#         which faults come when
 CHAOS_DOCS ?=#           the directory whose reliability.md it writes (docs), if any
+DEPTH ?= 12#             how many steps it goes every way of
 BENCH_DOCS ?=#           the directory whose benchmarks.md it writes (docs), if any
 
 # The time that one test binary of a suite may take before it is stopped (go test -timeout). The times that the suites
@@ -162,7 +163,7 @@ test-unit: ## Unit and script tests of the root module
 # The simulation of internal/sim beyond the 1,000 seeds that test-unit plays.
 .PHONY: sim
 sim: ## Search for broken invariants in SEEDS imaginary clusters (make sim SEEDS=100000)
-	@$(STEP) -b $(SIM_BUDGET) 'simulation' go test -count=1 -timeout $(SIM_BUDGET) $(GO_TEST_FLAGS) ./internal/sim -run '^TestSim$$' -seeds $(SEEDS) -from $(FROM)
+	@$(STEP) -b $(SIM_BUDGET) 'simulation' go test -count=1 -timeout $(SIM_BUDGET) $(GO_TEST_FLAGS) ./internal/sim -run '^Test(Sim|Exhaustive)$$' -seeds $(SEEDS) -from $(FROM) -depth $(DEPTH)
 
 .PHONY: sim-mutants
 sim-mutants: ## Break what ships in many small ways, and see whether the simulation notices each of them

@@ -72,10 +72,16 @@ type outcome struct {
 // play makes a run in a bubble of its own.
 func play(t *testing.T, cfg config, pick picker) *outcome {
 	t.Helper()
+	return playTo(t, cfg, pick, func(*sim, []op) bool { return true })
+}
+
+// playTo is play that asks before the second part whether to play it; it is told what could have been done next.
+func playTo(t *testing.T, cfg config, pick picker, goOn func(*sim, []op) bool) *outcome {
+	t.Helper()
 	var out *outcome
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t.Context(), cfg)
-		s.run(pick)
+		s.run(pick, goOn)
 		s.close()
 		out = &outcome{cfg: cfg, steps: s.steps, story: s.story, broken: s.broken}
 	})
@@ -95,10 +101,11 @@ func newSim(ctx context.Context, cfg config) *sim {
 	return s
 }
 
-func (s *sim) run(pick picker) {
+func (s *sim) run(pick picker, goOn func(*sim, []op) bool) {
 	s.rollOut()
+	var ops []op
 	for s.broken == nil {
-		ops := s.ops()
+		ops = s.ops()
 		i := pick(ops)
 		if i < 0 {
 			break
@@ -106,7 +113,7 @@ func (s *sim) run(pick picker) {
 		s.steps = append(s.steps, ops[i].text)
 		s.take(ops[i])
 	}
-	if s.broken == nil {
+	if s.broken == nil && goOn(s, ops) {
 		s.note("from here on all is fair")
 		s.settle()
 	}
