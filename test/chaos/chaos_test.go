@@ -18,7 +18,7 @@ const longestGap = 20 * time.Second
 // TestSmokeChaos plays a few faults.
 func TestSmokeChaos(t *testing.T) {
 	const nodes, rounds, calm = 60, 1, 3 * time.Second
-	p := newPlay(t, nodes, *seed)
+	p := newPlay(t, nodes)
 	began := time.Now()
 	p.sample("before", calm)
 	for _, f := range schedule(*seed, rounds, killLeader, killAPIServer, killEtcd) {
@@ -26,6 +26,7 @@ func TestSmokeChaos(t *testing.T) {
 	}
 	p.sample("after", calm)
 	p.judge(time.Since(began), 2*longestGap) // it runs beside other tests
+	p.judgeMutants()
 }
 
 // TestChaos plays faults for as long as it is told: in the first half of the time all of them, in the second half those by which no manager
@@ -35,7 +36,7 @@ func TestChaos(t *testing.T) {
 	span := time.Duration(*minutes) * time.Minute
 	began := time.Now()
 	t.Logf("seed %d, %s", *seed, span)
-	p := newPlay(t, nodes, *seed)
+	p := newPlay(t, nodes)
 	p.sample("at the beginning", calm)
 	killers := schedule(*seed, most, killLeader, killStandby, killAPIServer, killEtcd, cutNodes, cutAndKill, killServerLeader)
 	for i := 0; time.Since(began) < span/2 && i < len(killers); i++ {
@@ -57,14 +58,7 @@ func (p *play) judge(took, longest time.Duration) {
 		p.t.Fatal(err)
 	}
 	r := result{Seed: *seed, Nodes: len(p.Nodes), Seconds: int(took.Seconds()), Faults: p.faults, Acts: p.acts, Samples: p.samples}
-	for _, m := range p.members {
-		seen := p.ledger.Judge(m.name, m.limit)
-		if err := seen.Err(); err != nil {
-			p.t.Errorf("set %s: %v", m.name, err)
-		}
-		p.t.Logf("%s: %s", m.name, seen.Summary())
-		r.Sets = append(r.Sets, setResultOf(m.name, seen))
-	}
+	r.Sets = p.judgeSets()
 	p.judgeWrites(&r, longest)
 	p.judgeGrowth()
 	if p.t.Failed() {
@@ -76,18 +70,40 @@ func (p *play) judge(took, longest time.Duration) {
 	p.t.Logf("\n%s", r.markdown())
 }
 
-// judgeWrites judges the audit log.
-func (p *play) judgeWrites(r *result, longest time.Duration) {
-	p.t.Helper()
-	log, err := os.Open(p.Cluster.Plane.AuditLog())
+// judgeSets judges what the ledger says of each set.
+func (u *troupe) judgeSets() []setResult {
+	u.t.Helper()
+	var results []setResult
+	for _, m := range u.members {
+		seen := u.ledger.Judge(m.name, m.limit)
+		if err := seen.Err(); err != nil {
+			u.t.Errorf("set %s: %v", m.name, err)
+		}
+		u.t.Logf("%s: %s", m.name, seen.Summary())
+		results = append(results, setResultOf(m.name, seen))
+	}
+	return results
+}
+
+// writes are those that the audit log has.
+func (u *troupe) writes() []observe.Write {
+	u.t.Helper()
+	log, err := os.Open(u.Cluster.Plane.AuditLog())
 	if err != nil {
-		p.t.Fatal(err)
+		u.t.Fatal(err)
 	}
 	defer log.Close()
 	writes, err := observe.ReadAudit(log)
 	if err != nil {
-		p.t.Fatal(err)
+		u.t.Fatal(err)
 	}
+	return writes
+}
+
+// judgeWrites judges the audit log.
+func (p *play) judgeWrites(r *result, longest time.Duration) {
+	p.t.Helper()
+	writes := p.writes()
 	rules := observe.WriteRules{Namespace: p.Name, Users: []string{"localplane:admin"}, Fence: executor.Fence, Deaths: p.deaths}
 	seen := observe.JudgeWrites(writes, rules)
 	for _, violation := range seen.Violations {

@@ -22,9 +22,9 @@ type play struct {
 	samples       []sample
 }
 
-func newPlay(t *testing.T, nodes int, seed uint64) *play {
+func newPlay(t *testing.T, nodes int) *play {
 	t.Helper()
-	return &play{troupe: newTroupe(t, plane(t, nodes, 2), nodes, seed), faults: map[kind]int{}}
+	return &play{troupe: newTroupe(t, plane(t, nodes, 2), nodes, usual()), faults: map[kind]int{}}
 }
 
 // suffer plays one fault from its beginning to its end. Until then, and meanwhile where that is possible, users are at work.
@@ -86,17 +86,20 @@ func (p *play) replaceLeader(f fault) {
 	plain := p.members[0]
 	created := p.ledger.Created()
 	p.show(plain, 1+plain.image%images)
-	p.Poll("a roll has begun", func() error {
-		if p.ledger.Created() == created {
-			return errors.New("no pod was created")
-		}
-		return nil
-	})
+	p.Poll("a roll has begun", func() error { return more(p.ledger, created) })
 	p.kill(dead)
 	p.alone = append(p.alone, p.deaths[len(p.deaths)-1])
 	p.Poll("the other manager leads", func() error { return leads(p.Cluster, other(dead)) })
 	p.busy(f.hold)
 	p.Cluster.StartComponent(p.t, dead)
+}
+
+// more is nil once more pods have been created than before.
+func more(ledger *observe.Ledger, before int) error {
+	if ledger.Created() == before {
+		return errors.New("no pod was created")
+	}
+	return nil
 }
 
 // leader is the manager that leads, once there is one.

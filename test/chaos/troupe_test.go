@@ -51,7 +51,7 @@ type troupe struct {
 const container = `containers: [{name: daemon, image: "registry.example/daemon:1"}]`
 
 // manifests are the five sets: two of apps/v1, one of those with OpenYurt's annotation, and two Advanced ones.
-func manifests(space string) map[string]string {
+func manifests(space string, b budgets) map[string]string {
 	template := func(name string) string {
 		return fmt.Sprintf("selector: {matchLabels: {app: %s}}\n  template: {metadata: {labels: {app: %s}}, spec: {terminationGracePeriodSeconds: 1, nodeSelector: {%s: %s}, %s}}",
 			name, name, harness.PoolLabel, space, container)
@@ -59,34 +59,40 @@ func manifests(space string) map[string]string {
 	text := func(version, name, meta, strategy string) string {
 		return fmt.Sprintf("apiVersion: %s\nkind: DaemonSet\nmetadata: {name: %s%s}\nspec:\n  updateStrategy: %s\n  %s\n", version, name, meta, strategy, template(name))
 	}
-	edge := fmt.Sprintf(`, annotations: {apps.openyurt.io/update-strategy: AdvancedRollingUpdate, apps.openyurt.io/max-unavailable: "%d"}`, edgeLimit)
+	edge := fmt.Sprintf(`, annotations: {apps.openyurt.io/update-strategy: AdvancedRollingUpdate, apps.openyurt.io/max-unavailable: "%d"}`, b.edge)
 	return map[string]string{
-		"plain":    text("apps/v1", "plain", "", "{type: RollingUpdate, rollingUpdate: {maxUnavailable: 10%}}"),
-		"surging":  text("apps/v1", "surging", "", "{type: RollingUpdate, rollingUpdate: {maxUnavailable: 0, maxSurge: 10%}}"),
+		"plain":    text("apps/v1", "plain", "", "{type: RollingUpdate, rollingUpdate: {maxUnavailable: "+b.share+"}}"),
+		"surging":  text("apps/v1", "surging", "", "{type: RollingUpdate, rollingUpdate: {maxUnavailable: 0, maxSurge: "+b.share+"}}"),
 		"edge":     text("apps/v1", "edge", edge, "{type: OnDelete}"),
-		"in-place": text("apps.kruise.io/v1beta1", "in-place", "", "{type: RollingUpdate, rollingUpdate: {rollingUpdateType: InPlaceIfPossible, maxUnavailable: 10%}}"),
-		"limited":  text("apps.kruise.io/v1beta1", "limited", "", "{type: RollingUpdate, rollingUpdate: {maxUnavailable: 10%}}"),
+		"in-place": text("apps.kruise.io/v1beta1", "in-place", "", "{type: RollingUpdate, rollingUpdate: {rollingUpdateType: InPlaceIfPossible, maxUnavailable: "+b.share+"}}"),
+		"limited":  text("apps.kruise.io/v1beta1", "limited", "", "{type: RollingUpdate, rollingUpdate: {maxUnavailable: "+b.share+"}}"),
 	}
 }
 
-// edgeLimit is how many nodes the set with the annotation may be without a pod on.
-const edgeLimit = 15
+// budgets are at how many nodes a set may be without an available pod at once, or surge: a share for those whose strategy says so, and a
+// number for the one with the annotation.
+type budgets struct {
+	share string
+	edge  int
+}
+
+func usual() budgets { return budgets{"10%", 15} }
 
 // newTroupe makes the sets, and waits until they run.
-func newTroupe(t *testing.T, c *harness.Cluster, nodes int, seed uint64) *troupe {
+func newTroupe(t *testing.T, c *harness.Cluster, nodes int, b budgets) *troupe {
 	t.Helper()
 	s := c.Space(t, nodes)
 	store, err := c.Plane.Store()
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := &troupe{Space: s, t: t, random: rand.New(rand.NewPCG(seed, 1)), acts: map[string]int{}, members: []*member{
-		{name: "plain"}, {name: "surging"}, {name: "edge", limit: edgeLimit}, {name: "in-place", advanced: true}, {name: "limited", advanced: true},
+	u := &troupe{Space: s, t: t, random: rand.New(rand.NewPCG(*seed, 1)), acts: map[string]int{}, members: []*member{
+		{name: "plain"}, {name: "surging"}, {name: "edge", limit: b.edge}, {name: "in-place", advanced: true}, {name: "limited", advanced: true},
 	}}
 	if u.ledger, err = observe.OpenLedger(s.Context(), store, s.Name); err != nil {
 		t.Fatal(err)
 	}
-	texts := manifests(s.Name)
+	texts := manifests(s.Name, b)
 	for _, m := range u.members {
 		m.image = 1
 		set := &unstructured.Unstructured{}

@@ -86,6 +86,17 @@ func (c *Cluster) otherHand(t testing.TB) Hand {
 	}
 }
 
+// RunManager runs a manager beside those of the plane, as a process of the test, until that ends. It has no metrics and no health port.
+func (c *Cluster) RunManager(t testing.TB, args ...string) {
+	t.Helper()
+	args = append([]string{"--namespace=" + everynode.Namespace, "--metrics-bind-address=0", "--health-probe-bind-address=0"}, args...)
+	process, err := startLogged(exec.Command(filepath.Join(BinDir(), "everynode-manager"), args...), filepath.Join(c.dir, "logs", "own-manager.log"))
+	if err != nil {
+		t.Fatalf("starting a manager: %v", err)
+	}
+	t.Cleanup(process.kill)
+}
+
 func startLogged(command *exec.Cmd, log string) (*tied, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
