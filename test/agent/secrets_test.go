@@ -27,7 +27,7 @@ func TestAgentTellsNobodyASecret(t *testing.T) {
 	const password, shown = "planted-password-of-ann", "planted-token-of-somebody"
 	metrics := freeAddress(t)
 	n := newAPINode(t)
-	n.args = append(n.args, "-v=9", "--metrics-bind-address", metrics)
+	n.args = append(n.args, "-v=10", "--metrics-bind-address", metrics)
 	runtime := fake.New()
 	seen := ""
 	runtime.Answer = func(_ context.Context, r *runtimeapi.PullImageRequest) error {

@@ -63,7 +63,7 @@ func newWorld(t *testing.T) *world {
 	w.Plane, err = localplane.Start(ctx, localplane.Options{
 		Dir: filepath.Join(t.TempDir(), "plane"), Nodes: nodes, Sim: &profile, Dialects: localplane.Dialects(),
 		Manager: localplane.Manager{Args: []string{
-			"--pull-secret-namespaces=" + team, "--feature-gates=InPlaceWorkloadVerticalScaling=true", "--metrics-bind-address=" + w.metrics, "-v=9",
+			"--pull-secret-namespaces=" + team, "--feature-gates=InPlaceWorkloadVerticalScaling=true", "--metrics-bind-address=" + w.metrics, "-v=10",
 		}},
 		Kubernetes: localplane.Kubernetes{Audit: []string{rights.User(rights.Manager), rights.User(rights.Agent)}},
 		Programs: localplane.Programs{

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -95,9 +96,15 @@ func (w *world) protectedSetsStay(t *testing.T) {
 func (w *world) nobodyIsTold(t *testing.T) {
 	secrets := map[string]string{"the password": password, "the password in base64": base64.StdEncoding.EncodeToString([]byte(dockerConfig))[40:80], "its auth": "YW5uOnBsYW50ZWQ"}
 	key := w.webhookKey(t)
-	secrets["the key of the webhooks"] = key
-	secrets["the key in base64"] = base64.StdEncoding.EncodeToString([]byte(key))[:40]
+	secrets["the key of the webhooks"] = strings.Split(string(key), "\n")[3]
+	secrets["the key in base64"] = base64.StdEncoding.EncodeToString(key)[300:360]
+	for what, secret := range secrets {
+		if len(secret) < 15 {
+			t.Fatalf("%s is %q, which is not much to look for", what, secret)
+		}
+	}
 	told := w.told(t)
+	told["the dumps in the log of manager"] = undumped(told["the log of manager"])
 	if !strings.Contains(told["the log of manager"], "Response Body") {
 		t.Errorf("the manager does not log all that it could")
 	}
@@ -113,18 +120,27 @@ func (w *world) nobodyIsTold(t *testing.T) {
 	}
 }
 
-// webhookKey is a part of the key of the webhooks.
-func (w *world) webhookKey(t *testing.T) string {
+// undumped is the text of what a log holds as hexadecimal dumps, which are cut every 16 bytes.
+func undumped(log string) string {
+	var text strings.Builder
+	for _, row := range regexp.MustCompile(`(?m)\|(.{1,16})\|$`).FindAllStringSubmatch(log, -1) {
+		text.WriteString(row[1])
+	}
+	return text.String()
+}
+
+// webhookKey is the key of the webhooks.
+func (w *world) webhookKey(t *testing.T) []byte {
 	t.Helper()
 	secret, err := w.client.CoreV1().Secrets("everynode-system").Get(t.Context(), "everynode-webhook-certs", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	block, _ := pem.Decode(secret.Data[corev1.TLSPrivateKeyKey])
-	if block == nil {
-		t.Fatalf("the key is no PEM, but has %d bytes", len(secret.Data[corev1.TLSPrivateKeyKey]))
+	key := secret.Data[corev1.TLSPrivateKeyKey]
+	if block, _ := pem.Decode(key); block == nil {
+		t.Fatalf("the key is no PEM, but has %d bytes", len(key))
 	}
-	return base64.StdEncoding.EncodeToString(block.Bytes)[100:150]
+	return key
 }
 
 // told is everything that is told, by where that is.
