@@ -104,7 +104,7 @@ func (u *troupe) writes() []observe.Write {
 func (p *play) judgeWrites(r *result, longest time.Duration) {
 	p.t.Helper()
 	writes := p.writes()
-	rules := observe.WriteRules{Namespace: p.Name, Users: []string{"localplane:admin"}, Fence: executor.Fence, Deaths: p.deaths}
+	rules := observe.WriteRules{Namespace: p.Name, Users: []string{"localplane:admin"}, Fence: executor.Fence, Deaths: p.deaths, Outages: p.outages}
 	seen := observe.JudgeWrites(writes, rules)
 	for _, violation := range seen.Violations {
 		p.t.Error(violation)

@@ -19,6 +19,7 @@ type play struct {
 	faults map[kind]int
 	// deaths are managers that were killed, alone those of them that led while nothing else was broken that a successor needs.
 	deaths, alone []observe.Death
+	outages       []time.Time
 	samples       []sample
 }
 
@@ -68,6 +69,7 @@ func (p *play) suffer(f fault) {
 func (p *play) restart(component string, hold time.Duration) {
 	p.t.Helper()
 	p.Cluster.Kill(p.t, component)
+	p.outages = append(p.outages, time.Now())
 	<-time.After(hold) // nobody can do anything now
 	p.Cluster.StartComponent(p.t, component)
 }

@@ -128,6 +128,8 @@ type WriteRules struct {
 	Fence time.Duration
 	// Deaths are managers that were killed.
 	Deaths []Death
+	// Outages are the times at which the API server, or its store, was killed: what was answered just before may not have arrived.
+	Outages []time.Time
 }
 
 // Death is the end of a manager.
@@ -192,12 +194,17 @@ func (j *writeJudge) judge(w Write) {
 	if w.UID == "" && w.read() {
 		j.violate(Precondition, w, "it names no UID")
 	}
-	if before, twice := j.deletes[w.UID]; twice && w.UID != "" && w.done() {
+	if before, twice := j.deletes[w.UID]; twice && w.UID != "" && w.done() && !j.lost(before) {
 		j.violate(Once, w, "that pod was deleted before: %s", before)
 	}
 	if w.done() {
 		j.deletes[w.UID] = w
 	}
+}
+
+// lost is whether the answer to a write may not have arrived.
+func (j *writeJudge) lost(w Write) bool {
+	return slices.ContainsFunc(j.rules.Outages, func(at time.Time) bool { return at.After(w.Sent) && at.Sub(w.Done) < inFlight })
 }
 
 // judgeWriter follows who writes.

@@ -43,6 +43,7 @@ func TestWritesCanFail(t *testing.T) {
 		"a delete without a UID":         {change(func(w []Write) { w[1].UID = "" }), Precondition},
 		"one that is not even read":      {writes: change(func(w []Write) { w[1].UID, w[1].Code = "", 403 })},
 		"a pod that is deleted twice":    {change(func(w []Write) { w[3].UID = w[0].UID }), Once},
+		"an answer that is lost":         {writes: change(func(w []Write) { w[3].UID = w[0].UID })},
 		"a second one that is refused":   {writes: change(func(w []Write) { w[3].UID, w[3].Code = w[0].UID, 409 })},
 		"two managers at once":           {audited("a", "b"), OneWriter},
 		"an old leader that writes":      {audited("a", "", "", "", "", "", "b", "a"), OneWriter},
@@ -56,6 +57,9 @@ func TestWritesCanFail(t *testing.T) {
 			rules := WriteRules{Namespace: "ns", Users: []string{"me"}, Fence: 5 * time.Second}
 			if name == "a successor that does not wait" {
 				rules.Deaths = []Death{{"b", time.Unix(1_000_000, 500)}}
+			}
+			if name == "an answer that is lost" {
+				rules.Outages = []time.Time{time.Unix(1_000_001, 0)}
 			}
 			report := JudgeWrites(test.writes, rules)
 			switch {

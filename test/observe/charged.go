@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,15 +19,16 @@ import (
 // ready, until it has an available one again, whatever becomes of it meanwhile; and no more nodes are charged than the budget allows.
 func (w *world) judgeCharge(event Event, old *corev1.Pod, before map[string]bool) {
 	if w.charged == nil {
-		w.charged = map[string]bool{}
+		w.charged, w.upSince = map[string]bool{}, map[string]time.Time{}
 	}
 	maps.DeleteFunc(w.charged, func(node string, _ bool) bool { return w.up[node] || !w.eligible[node] })
+	seen := w.followUp(event.At)
 	pod, isPod := event.Object.(*corev1.Pod)
 	if !isPod || old == nil || w.set == nil || w.set.DeletionTimestamp != nil || !w.ours(pod) || !w.begins(old, pod, event.Type == watch.Deleted) {
 		return
 	}
 	node := NodeOf(pod)
-	if object := w.nodes[node]; w.eligible[node] && before[node] && !w.up[node] && object != nil && nodeIsReady(object) {
+	if object := w.nodes[node]; w.eligible[node] && before[node] && !w.up[node] && object != nil && nodeIsReady(object) && seen[node] {
 		w.charged[node] = true
 	}
 	w.report.Limit, _ = w.budgets()
@@ -35,6 +37,24 @@ func (w *world) judgeCharge(event Event, old *corev1.Pod, before map[string]bool
 		w.violate(Budget, event, fmt.Sprintf("the controller has made %d nodes unavailable (%s), at most %d allowed",
 			now, strings.Join(slices.Sorted(maps.Keys(w.charged)), ", "), w.report.Limit))
 	}
+}
+
+// followUp keeps since when nodes have an available pod, and returns those of which the controller must have known before this event: a pod
+// that is found unavailable may be taken at any time, also when it has become available in the same moment.
+func (w *world) followUp(now time.Time) map[string]bool {
+	seen := map[string]bool{}
+	for node, since := range w.upSince {
+		seen[node] = now.Sub(since) > certain
+		if !w.up[node] {
+			delete(w.upSince, node)
+		}
+	}
+	for node := range w.up {
+		if _, known := w.upSince[node]; !known {
+			w.upSince[node] = now
+		}
+	}
+	return seen
 }
 
 // judgeNewest is Kept for a set of apps/v1, whose newest revision is that with the highest number. Only a ledger knows revisions.
@@ -68,4 +88,10 @@ func (w *world) applyRevision(revision *appsv1.ControllerRevision, gone bool) {
 // no particular order, in which pods of the newest one come elsewhere, as with upstream's controller: so it does not count as surging.
 func (w *world) undone(pod *corev1.Pod) bool {
 	return w.rules.Outages && w.limits == nil && w.newest != "" && hashOf(pod) != w.newest
+}
+
+// surges is whether the set creates first and deletes later. A terminating pod is in nobody's way then.
+func (w *world) surges() bool {
+	_, surge := w.budgets()
+	return surge > 0
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +27,8 @@ func failing(nodes ...string) *story {
 	for _, node := range nodes {
 		s.create("old-"+node, node).ready("old-" + node)
 	}
-	return s
+	s.now = s.now.Add(time.Minute)
+	return s.putSet()
 }
 
 func (s *story) node(name string, ready corev1.ConditionStatus) *story {
@@ -64,6 +66,8 @@ func TestCharge(t *testing.T) {
 	// A node that fails after its pod was taken stays charged, and one that had failed before is not.
 	wantInvariants(t, failing("a", "b").terminate("old-a").node("a", corev1.ConditionUnknown).terminate("old-b").judgeFailing(), Budget)
 	wantInvariants(t, failing("a", "b").node("a", corev1.ConditionUnknown).terminate("old-a").terminate("old-b").judgeFailing())
+	// What has become available in the same moment may have been taken for unavailable.
+	wantInvariants(t, failing("a", "b").terminate("old-a").unready("old-b").ready("old-b").terminate("old-b").judgeFailing())
 	// Nothing is gained by taking a pod that is not available.
 	wantInvariants(t, failing("a", "b").unready("old-a").terminate("old-a").terminate("old-b").judgeFailing())
 }

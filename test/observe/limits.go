@@ -21,6 +21,8 @@ type limits struct {
 	open []*Advanced
 	// hashes are the revisions by template, as far as a status has told.
 	hashes map[string]string
+	// bad are the generations that the controller could make nothing of.
+	bad map[int64]bool
 	// begun are pods whose end or change has begun, and nodes whose next pod is that of an update.
 	begunPods  map[types.UID]bool
 	begunNodes map[string]bool
@@ -29,7 +31,7 @@ type limits struct {
 }
 
 func newLimits() *limits {
-	return &limits{hashes: map[string]string{}, begunPods: map[types.UID]bool{}, begunNodes: map[string]bool{}, last: map[string]string{}}
+	return &limits{hashes: map[string]string{}, bad: map[int64]bool{}, begunPods: map[types.UID]bool{}, begunNodes: map[string]bool{}, last: map[string]string{}}
 }
 
 // learn takes over a version of the set.
@@ -40,8 +42,11 @@ func (l *limits) learn(set *Advanced) {
 	l.open = append(l.open, set)
 	observed := set.Status.ObservedGeneration
 	l.open = slices.DeleteFunc(l.open, func(version *Advanced) bool { return version.Generation < observed })
-	if observed == set.Generation && set.UpdateRevision != "" && !invalid(set) {
-		l.hashes[set.template] = set.UpdateRevision
+	if invalid(set) {
+		l.bad[observed] = true
+	}
+	if then := l.open[0]; then.Generation == observed && set.UpdateRevision != "" && !l.bad[observed] {
+		l.hashes[then.template] = set.UpdateRevision // it is that of the version which was seen, and users may be ahead of it
 	}
 }
 

@@ -27,6 +27,7 @@ type world struct {
 	revisions map[types.UID]*appsv1.ControllerRevision
 	newest    string
 	charged   map[string]bool
+	upSince   map[string]time.Time
 	// deleted holds the pods that are already in Report.Deleted.
 	deleted map[types.UID]bool
 
@@ -195,7 +196,9 @@ func (w *world) countPods(at time.Time) map[string]bool {
 		if node == "" || !w.ours(pod) || !occupies(pod) {
 			continue
 		}
-		w.counts[node]++
+		if !w.rules.Outages || pod.DeletionTimestamp == nil || !w.surges() { // on a node that has failed it stays until that comes back
+			w.counts[node]++
+		}
 		switch {
 		case terminal(pod): // it holds the node, but it is neither available nor about to be
 		case w.limits != nil && preparing(pod): // so is one that waits for its hook
