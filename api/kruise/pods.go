@@ -81,6 +81,8 @@ type InPlaceContainer struct {
 	ImageID string `json:"imageID,omitempty"`
 	// ContainerID is ours; OpenKruise looks at ImageID alone, which stays the same when the new tag has the same digest.
 	ContainerID string `json:"containerID,omitempty"`
+	// Superseded is ours, too: an earlier change, to another image, was under way, and the node may come to that one first.
+	Superseded bool `json:"superseded,omitempty"`
 }
 
 // NotReadyMessage is one entry of the JSON list in the message of KruisePodReady.

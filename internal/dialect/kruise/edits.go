@@ -221,6 +221,9 @@ func imageChanges(p *corev1.Pod, wanted map[string]string) (patch []any, waits m
 			delete(waits, name) // changed back before the node came to it: the container stays
 			continue
 		}
+		if last, underWay := pending[name]; underWay {
+			now.Superseded = last.Superseded || last.ContainerID == "" || last.ContainerID == now.ContainerID
+		}
 		waits[name] = now
 	}
 	return patch, waits

@@ -162,7 +162,7 @@ type arrival uint8
 
 const (
 	arrivalAwaited arrival = iota // it does not
-	arrivalOpen                   // the container is another one than before, but nobody can tell of which image
+	arrivalOpen                   // the container is another one than before, but nobody can tell for sure of which image
 	arrivalSeen                   // it does
 )
 
@@ -195,7 +195,7 @@ func arrivalOf(p *corev1.Pod, state *kruise.InPlaceState) arrival {
 		case now.ImageID == before.ImageID && !startedAfter(now, state):
 			return arrivalAwaited
 		}
-		if p.Status.ObservedGeneration == 0 && restartedMaybe(p, now, before) {
+		if before.Superseded && !runsWanted(p, now) || p.Status.ObservedGeneration == 0 && restartedMaybe(p, now, before) {
 			all = arrivalOpen
 		}
 	}
@@ -206,8 +206,14 @@ func arrivalOf(p *corev1.Pod, state *kruise.InPlaceState) arrival {
 // image has the ID of before, and not the wanted name. But it may also be that the new name is one more of the same image, of which a
 // runtime tells whichever it likes.
 func restartedMaybe(p *corev1.Pod, now *corev1.ContainerStatus, before kruise.InPlaceContainer) bool {
+	return now.ImageID != "" && now.ImageID == before.ImageID && !runsWanted(p, now)
+}
+
+// runsWanted is whether a container runs what the pod wants, as far as the name of its image tells. A node that has seen the pod's newest generation
+// may all the same tell of a container that it has made of an earlier one, and is about to make anew.
+func runsWanted(p *corev1.Pod, now *corev1.ContainerStatus) bool {
 	wanted := slices.IndexFunc(p.Spec.Containers, func(c corev1.Container) bool { return c.Name == now.Name })
-	return now.ImageID != "" && now.ImageID == before.ImageID && wanted >= 0 && !sameImage(now.Image, p.Spec.Containers[wanted].Image)
+	return wanted < 0 || sameImage(now.Image, p.Spec.Containers[wanted].Image)
 }
 
 func startedAfter(s *corev1.ContainerStatus, state *kruise.InPlaceState) bool {
