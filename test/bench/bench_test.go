@@ -136,7 +136,8 @@ func (b *bench) awaitNodes(nodes int) error {
 // warm creates pods that no node gets, and deletes them. An API server sizes the buffers of watches by what it has seen, so a new one ends
 // the watches of readers that are behind by ten events, and they begin anew after a second.
 func (b *bench) warm() error {
-	const pods, atOnce = 4000, 32
+	const most, perNode, atOnce = 4000, 4, 32
+	pods := min(most, perNode*len(b.nodes))
 	config := rest.CopyConfig(b.cluster.Config)
 	config.QPS = -1
 	client, err := kubernetes.NewForConfig(config)
