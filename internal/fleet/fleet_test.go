@@ -374,6 +374,40 @@ func TestPredecessor(t *testing.T) {
 	want("released", "h1") // it lives on and keeps its name
 }
 
+// TestAPendingCreateOutlivesItsNode: its pod may still come, be the node another one by then.
+func TestAPendingCreateOutlivesItsNode(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	key, other := f.set("ds"), f.set("other")
+	before := f.put(pod("before", "a", "ds"))
+	f.x.DeletePod(before.UID, f.next())
+	f.x.Pend(key, PendingCreate{Node: "a", Pod: "p", Until: 5000})
+	f.x.DeleteNode("a")
+	f.want(key, "")
+	if _, again, _ := f.x.Snapshot(key, History{}, 1000); again == 0 {
+		t.Error("nobody comes back to see what became of the create")
+	}
+	f.node("a")
+	if n := f.snapshot(key).Nodes[0]; n.Blocked == "" || len(f.x.Claims(key).Pending) != 1 || f.x.Predecessor(key, "a", "p", "h1") != before.UID {
+		t.Errorf("the create is forgotten: %+v", n)
+	}
+	if n := f.snapshot(other).Nodes[0]; n.Blocked != "" {
+		t.Errorf("another set waits for it: %s", n.Blocked)
+	}
+	f.x.DeleteNode("a")
+	f.x.Unpend(key, "a")
+	f.x.Pend(key, PendingCreate{Node: "gone", Pod: "p", Until: 5000}) // the answer came after the end of the node
+	f.node("gone")
+	if n := f.snapshot(key).Nodes[0]; n.Blocked == "" {
+		t.Errorf("the create on a node that was gone is forgotten: %+v", n)
+	}
+	f.x.DeleteNode("gone")
+	f.x.DeleteSet(key)
+	if len(f.x.nodes.byName) != 0 {
+		t.Errorf("nodes are kept: %v", f.x.nodes.byName)
+	}
+}
+
 func TestBlocksEnd(t *testing.T) {
 	f := newFixture(t)
 	f.node("a")

@@ -223,6 +223,9 @@ func (x *Index) dropSet(s *set) {
 	}
 	delete(x.sets, s.key)
 	delete(x.byUID, s.workload.UID)
+	for id := range s.pending {
+		x.forgetGhost(x.nodes.byID[id])
+	}
 }
 
 func (x *Index) stray(p *podRecord) {

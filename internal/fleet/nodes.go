@@ -18,7 +18,7 @@ type node struct {
 	id     int
 	exists bool
 	Node
-	// pods is the number of pods, of any set, that name this node; a ghost without pods is forgotten.
+	// pods is the number of pods, of any set, that name this node; a ghost without pods, and with no create on its way, is forgotten.
 	pods int
 }
 
@@ -194,16 +194,25 @@ func (x *Index) deleteNode(name string) {
 }
 
 func (x *Index) forgetGhost(n *node) {
-	if n.exists || n.pods > 0 {
+	if n.exists || n.pods > 0 || x.pends(n) {
 		return
 	}
 	for _, s := range x.sets {
 		s.cells[n.id] = cell{}
 		delete(s.blocks, n.id)
 		delete(s.refused, n.id)
-		delete(s.pending, n.id)
 	}
 	x.nodes.remove(n)
+}
+
+// pends is whether a create for n has no answer yet: its pod may still come.
+func (x *Index) pends(n *node) bool {
+	for _, s := range x.sets {
+		if _, pending := s.pending[n.id]; pending {
+			return true
+		}
+	}
+	return false
 }
 
 // ReplaceNodes makes list, which the API server gave at resourceVersion rv, the nodes that exist.

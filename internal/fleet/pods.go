@@ -370,13 +370,19 @@ type PendingCreate struct {
 	Until rollout.Time
 }
 
-// Pend records that a create has no definite answer. Nothing is created on its node until Unpend.
+// Pend records that a create has no definite answer. Nothing is created on its node until Unpend, also when the node goes and comes back in
+// between, or is gone already.
 func (x *Index) Pend(key Key, c PendingCreate) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if s, n := x.sets[key], x.nodes.byName[c.Node]; s != nil && n != nil {
-		s.pending[n.id] = c
+	s, n := x.sets[key], x.nodes.byName[c.Node]
+	if s == nil {
+		return
 	}
+	if n == nil {
+		n = x.addNode(c.Node)
+	}
+	s.pending[n.id] = c
 }
 
 // Unpend records that it is known what became of a create.
@@ -385,6 +391,7 @@ func (x *Index) Unpend(key Key, nodeName string) {
 	defer x.mu.Unlock()
 	if s, n := x.sets[key], x.nodes.byName[nodeName]; s != nil && n != nil {
 		delete(s.pending, n.id)
+		x.forgetGhost(n)
 	}
 }
 

@@ -99,7 +99,7 @@ func (x *Index) SnapshotInto(b *Buffer, key Key, h History, now rollout.Time) (s
 		}
 	}
 	s.Nodes = b.nodes
-	if len(set.doubts) > 0 {
+	if len(set.doubts)+len(set.pending) > 0 { // be it on a node that is gone
 		unblock = min0(unblock, now.Add(askAgain))
 	}
 	return s, unblock, true
