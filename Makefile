@@ -12,7 +12,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 # Settings, to be given on the command line: make up NODES=100
 NODES ?= 10#             simulated nodes of make up
 REAL_NODES ?= 3#         real nodes of make up-real
-DIR ?= .localplane/default#  where make up and make up-real keep their plane
+DIR ?= .localplane/$(or $(strip $(KUBE_MINOR)),default)#  where make up and make up-real keep their plane
+KUBE_MINOR ?=#           another minor of Kubernetes for make up, make demo and make test-minor, built from source: make up KUBE_MINOR=1.36
 FUZZTIME ?= 20s#         how long make fuzz runs each fuzz test
 FUZZ ?=#                 which ones: those whose "./package FuzzName" matches this expression of bash
 ARGS ?=#                 further arguments of localplane up and demo
@@ -23,33 +24,43 @@ SEQUENCES ?= 1000#       how many stories make test-differential plays
 export BENCH_NODES BENCH_ROWS BENCH_SCENARIOS BENCH_IDLE BENCH_PROFILE
 SEEDS ?= 20000#          how many imaginary clusters make sim plays
 FROM ?= 1#               the first of their seeds
+PAIRS ?= 300#            how many pairs of imaginary clusters it compares
+FILES ?=#                the files that make mutants changes (budget.go hold.go), if not all
+MUTANT_MINUTES ?= 0#     after how many minutes it begins no other one; 0: it goes on to the end
 CHAOS_MINUTES ?= 15#     for how long make test-chaos breaks things
 CHAOS_SEED ?= 1#         which faults come when
 CHAOS_DOCS ?=#           the directory whose reliability.md it writes (docs), if any
-DEPTH ?= 12#             how many steps it goes every way of
+DEPTH ?= 9#              how many steps of small rolls make sim-states goes every way of
+WHOLE ?= 1#              of which rolls it finds all states (2: also with annotations of OpenYurt, with a fault, and on two nodes)
 BENCH_DOCS ?=#           the directory whose benchmarks.md it writes (docs), if any
 
 # The time that one test binary of a suite may take before it is stopped (go test -timeout). The times that the suites
 # really take, on two cores with everything built, stand behind them.
-UNIT_BUDGET ?= 5m
-RACE_BUDGET ?= 10m
-SIM_BUDGET ?= 60m
+UNIT_BUDGET ?= 8m
+RACE_BUDGET ?= 25m
+SIM_BUDGET ?= 180m
+SIM_STATES_BUDGET ?= 30m
+SIM_MUTANTS_BUDGET ?= 60m
 LOCALPLANE_BUDGET ?= 8m
 PARITY_BUDGET ?= 5m
-DIFFERENTIAL_BUDGET ?= 15m
+DIFFERENTIAL_BUDGET ?= 30m
 SMOKE_BUDGET ?= 5m
+MINOR_BUDGET ?= 10m
 UPSTREAM_BUDGET ?= 10m
 INTEGRATION_BUDGET ?= 30m
 ADVANCED_BUDGET ?= 12m
 MIGRATION_BUDGET ?= 6m
 EDGE_BUDGET ?= 20m
+CLI_BUDGET ?= 30m
 SCALE_BUDGET ?= 5m
 AGENT_BUDGET ?= 5m
 PULLS_BUDGET ?= 10m
-SECURITY_BUDGET ?= 5m
+SECURITY_BUDGET ?= 15m
+PLAN_BUDGET ?= 10m
 DEMO_BUDGET ?= 5m
 CHAOS_BUDGET ?= 40m
 E2E_BUDGET ?= 30m
+INSTALL_BUDGET ?= 10m
 BENCH_REAL_BUDGET ?= 15m
 BENCH_BUDGET ?= 180m
 BENCH_IMAGES_BUDGET ?= 15m
@@ -71,6 +82,7 @@ LOCALPLANE_LDFLAGS := $(addprefix -X k8s.io/component-base/version.,\
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 MANAGER_LDFLAGS := -X main.version=$(VERSION)
 AGENT_LDFLAGS := -X main.version=$(VERSION)
+KUBECTL_LDFLAGS := -X main.version=$(VERSION)
 AGENT_LIMIT := 40000000
 
 # Without cgo everything is built with Go alone, and the modules share one build cache. Only the race detector needs more.
@@ -99,7 +111,7 @@ up-real: build-real ## The same with REAL_NODES real nodes beside the simulated 
 	@bin/localplane up --nodes $(strip $(NODES)) --real-nodes $(strip $(REAL_NODES)) --dir $(strip $(DIR)) $(ARGS)
 
 .PHONY: build
-build: build-manager build-agent build-localplane ## Build bin/everynode-manager, bin/everynode-agent and bin/localplane
+build: build-manager build-agent build-kubectl build-localplane ## Build bin/everynode-manager, bin/everynode-agent, bin/kubectl-everynode and bin/localplane
 
 .PHONY: build-manager
 build-manager:
@@ -111,6 +123,11 @@ build-agent:
 	@$(STEP) 'build bin/everynode-agent' hack/build -ldflags '-s -w $(AGENT_LDFLAGS)' -o bin/everynode-agent ./cmd/everynode-agent
 	@size=$$(wc -c <bin/everynode-agent); test $$size -le $(AGENT_LIMIT) || { \
 		echo "bin/everynode-agent has $$size bytes, and may have $(AGENT_LIMIT): find out with go tool nm what makes it large" >&2; exit 1; }
+
+.PHONY: build-kubectl
+build-kubectl:
+	@$(STEP) 'build bin/kubectl-everynode' hack/build -ldflags '-s -w $(KUBECTL_LDFLAGS)' -o bin/kubectl-everynode ./cmd/kubectl-everynode
+	@install -m 755 cmd/kubectl-everynode/kubectl_complete-everynode bin/kubectl_complete-everynode
 
 .PHONY: build-localplane
 build-localplane:
@@ -142,9 +159,59 @@ build-containerd: ## Build containerd 2 and its shim, for localplane up --real-n
 		hack/build install -trimpath -tags 'no_btrfs no_devmapper no_zfs' -ldflags '-s -w -X $(CONTAINERD)/version.Version=$(CONTAINERD_VERSION)' \
 			$(CONTAINERD)/cmd/containerd@$(CONTAINERD_VERSION) $(CONTAINERD)/cmd/containerd-shim-runc-v2@$(CONTAINERD_VERSION)
 
+# The API server, the controller manager and the scheduler of another minor: planes and tests take them from the directory; real nodes refuse them.
+KUBERNETES_DIR = $(CURDIR)/.cache/kubernetes/$(strip $(KUBE_MINOR))
+ifneq ($(strip $(KUBE_MINOR)),)
+up demo: build-kubernetes
+up up-real demo test-minor: export EVERYNODE_KUBERNETES = $(KUBERNETES_DIR)
+endif
+
+.PHONY: build-kubernetes
+build-kubernetes: ## Build Kubernetes' own programs of another minor into .cache (make build-kubernetes KUBE_MINOR=1.36)
+	@$(STEP) 'build the programs of Kubernetes $(strip $(KUBE_MINOR)) (it takes minutes the first time)' \
+		hack/kubernetes '$(strip $(KUBE_MINOR))' '$(KUBERNETES_DIR)'
+
+# Names of the images: $(REGISTRY)/everynode-manager:$(VERSION). Without a registry nodes find them that have imported the archives.
+REGISTRY ?=
+
+.PHONY: images
+images: bin/ociarchive ## Write dist/images/*.tar: the images of manager and agent as OCI archives, for IMAGE_ARCHS, without a daemon
+	@mkdir -p dist/images
+	@for arch in $(IMAGE_ARCHS); do $(STEP) "build the programs for linux/$$arch" env GOOS=linux GOARCH=$$arch \
+		hack/build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o dist/linux-$$arch/ $(IMAGES:%=./cmd/%); done
+	@for name in $(IMAGES); do $(STEP) "pack dist/images/$$name-$(VERSION).tar" bin/ociarchive -name $$name -version $(VERSION) \
+		-out dist/images/$$name-$(VERSION).tar $(foreach a,$(IMAGE_ARCHS),linux/$a=dist/linux-$a/$$name); done
+
+IMAGES := everynode-manager everynode-agent
+IMAGE_ARCHS ?= amd64 arm64
+
+bin/ociarchive: hack/tools/go.mod hack/tools/go.sum $(wildcard hack/tools/ociarchive/*.go)
+	@$(STEP) 'build bin/ociarchive' hack/build -C hack/tools -o $(BIN)/ociarchive ./ociarchive
+
+.PHONY: install-yaml
+install-yaml: ## Write dist/install.yaml, with images of REGISTRY
+	@mkdir -p dist
+	hack/install-yaml '$(strip $(REGISTRY))' $(VERSION) >dist/install.yaml
+
+# Where the files of a release will be found: the manifest of the plugin for krew names them.
+RELEASE_URL ?= https://everynode.dev/releases/$(VERSION)
+PLUGIN_PLATFORMS ?= linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
+
+.PHONY: release
+release: release-begin images sbom vulns ## Write a release into dist: images, install.yaml, chart, plugin with its manifest for krew, bills of materials, checksums
+	@for p in $(PLUGIN_PLATFORMS); do $(STEP) "build kubectl-everynode for $$p" env GOOS=$${p%-*} GOARCH=$${p#*-} \
+		hack/build -trimpath -ldflags '-s -w $(KUBECTL_LDFLAGS)' -o dist/plugin/$$p/kubectl-everynode ./cmd/kubectl-everynode; done
+	@cp $(PROGRAMS:%=bin/%.cdx.json) dist/
+	@$(STEP) 'pack the release' env REGISTRY='$(strip $(REGISTRY))' PLUGIN_PLATFORMS='$(PLUGIN_PLATFORMS)' hack/release $(VERSION) $(RELEASE_URL) dist
+
+.PHONY: release-begin
+release-begin:
+	@hack/release $(VERSION)
+	@rm -rf dist
+
 .PHONY: clean
 clean: ## Remove what was built (Go's build cache and the state of planes stay)
-	rm -rf bin .cache
+	rm -rf bin dist .cache
 
 ##@ Check
 
@@ -152,22 +219,33 @@ clean: ## Remove what was built (Go's build cache and the state of planes stay)
 test: build-real test-unit test-localplane test-parity test-smoke test-upstream ## Run the tests: about 10 minutes when everything is built
 	@$(STEP) -l
 
+# Each fuzz test for a while; whoever has more time says FUZZTIME=1m.
 .PHONY: test-all
-test-all: build-real test-unit sim test-race test-localplane test-parity test-differential test-integration test-advanced test-migration test-agent test-pulls test-security test-edge test-chaos e2e test-scale test-upstream test-demo ## Run the tests, and everything that an issue promised to show
+test-all: FUZZTIME = 5s
+test-all: build-real test-unit sim sim-states sim-mutants fuzz test-race test-localplane test-parity test-differential test-smoke test-integration test-advanced test-migration test-cli test-agent test-pulls test-security test-edge test-plan test-chaos e2e test-install test-scale test-upstream test-demo ## Run the tests, and everything that an issue promised to show
 	@$(STEP) -l
 
 .PHONY: test-unit
 test-unit: ## Unit and script tests of the root module
 	@$(STEP) -b $(UNIT_BUDGET) 'unit and script tests' go test -timeout $(UNIT_BUDGET) $(GO_TEST_FLAGS) ./...
 
-# The simulation of internal/sim beyond the 1,000 seeds that test-unit plays.
+# The simulation of internal/sim beyond the 1,000 seeds that test-unit plays: 100,000 of them, and the pairs, take about two hours on two cores.
 .PHONY: sim
 sim: ## Search for broken invariants in SEEDS imaginary clusters (make sim SEEDS=100000)
-	@$(STEP) -b $(SIM_BUDGET) 'simulation' go test -count=1 -timeout $(SIM_BUDGET) $(GO_TEST_FLAGS) ./internal/sim -run '^Test(Sim|Exhaustive)$$' -seeds $(SEEDS) -from $(FROM) -depth $(DEPTH)
+	@$(STEP) -b $(SIM_BUDGET) 'simulation' go test -count=1 -timeout $(SIM_BUDGET) $(GO_TEST_FLAGS) ./internal/sim -skip '$(SIM_STATES)' \
+		-seeds $(SEEDS) -from $(FROM) -pairs $(PAIRS)
+
+# The tests of internal/sim that go every way, which sim leaves out.
+SIM_STATES := ^Test(Exhaustive|EveryState)$$
+
+.PHONY: sim-states
+sim-states: ## Go every way of small rolls DEPTH steps far, and find all states of some (WHOLE)
+	@$(STEP) -b $(SIM_STATES_BUDGET) 'states of the simulation' go test -count=1 -timeout $(SIM_STATES_BUDGET) $(GO_TEST_FLAGS) ./internal/sim -run '$(SIM_STATES)' \
+		-depth $(DEPTH) -whole $(WHOLE)
 
 .PHONY: sim-mutants
 sim-mutants: ## Break what ships in many small ways, and see whether the simulation notices each of them
-	@$(STEP) -b $(SIM_BUDGET) 'mutants of the simulation' go test -count=1 -timeout $(SIM_BUDGET) $(GO_TEST_FLAGS) ./internal/sim -run '^TestMutants$$' -mutants -v
+	@$(STEP) -b $(SIM_MUTANTS_BUDGET) 'mutants of the simulation' go test -count=1 -timeout $(SIM_MUTANTS_BUDGET) $(GO_TEST_FLAGS) ./internal/sim -run '^TestMutants$$' -mutants -v
 
 # Without what only reads source files: it runs in one goroutine, and takes half a minute here.
 .PHONY: test-race
@@ -178,6 +256,15 @@ test-race: ## The same under the race detector (needs a C compiler)
 	else \
 		$(STEP) -s 'race tests' "the race detector needs a C compiler, and there is no $$(go env CC)" 'install gcc and libc6-dev, then make test-race'; \
 	fi
+
+GREMLINS_VERSION := v0.6.0
+
+# It takes hours, which need not be in one piece: it says what is left.
+.PHONY: mutants
+mutants: ## Have a tool change one operator of internal/rollout (FILES) after the other, and list what its tests do not notice; again, it goes on
+	@[ -x bin/gremlins ] || $(STEP) 'build bin/gremlins' env GOBIN=$(BIN) \
+		hack/build install github.com/go-gremlins/gremlins/cmd/gremlins@$(GREMLINS_VERSION)
+	@$(STEP) mutants hack/mutants bin/gremlins .cache/mutants $(MUTANT_MINUTES) $(FILES)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for FUZZTIME: whatever is sent, written on a disk or annotated may do no harm
@@ -191,7 +278,7 @@ test-localplane: build-real ## Unit tests of localplane, and planes with simulat
 test-parity: ## The pure packages, the manifests and the dialects against upstream's own code and what others do, and the tests of the tests
 	@$(STEP) -b $(PARITY_BUDGET) 'parity tests' \
 		go test -C test -skip '^TestSmoke' -timeout $(PARITY_BUDGET) $(GO_TEST_FLAGS) \
-			./parity/... ./manifests/... ./differential/... ./peers/... ./observe/... ./harness/... ./report/... ./bench/...
+			./parity/... ./manifests/... ./chart/... ./differential/... ./peers/... ./observe/... ./harness/... ./report/... ./bench/...
 
 # What test-parity does with 50 stories, and that it is able to fail.
 .PHONY: test-differential
@@ -199,12 +286,27 @@ test-differential: ## 1,000 stories, played to the native controller and to Ever
 	@$(STEP) -b $(DIFFERENTIAL_BUDGET) 'differential tests' \
 		go test -C test -count=1 -v -timeout $(DIFFERENTIAL_BUDGET) $(GO_TEST_FLAGS) ./differential/ -args -sequences $(SEQUENCES) -mutants
 
+# Suites wait more than they compute, so two of them run at once, but for the benchmark, which has the machine for itself.
 .PHONY: test-smoke
 test-smoke: build-real ## One smoke test of each integration suite, on a plane
 	@$(STEP) -b $(SMOKE_BUDGET) 'integration smoke tests' \
-		go test -C test -count=1 -v -p 1 -run '^TestSmoke' -parallel $(SCENARIOS_AT_ONCE) -timeout $(SMOKE_BUDGET) $(GO_TEST_FLAGS) \
-			./integration/... ./advanced/... ./migration/... ./agent/... ./pulls/... ./security/... ./edge/... ./chaos/... ./e2e/... ./bench/...
+		go test -C test -count=1 -v -p 2 -run '^TestSmoke' -parallel $(SCENARIOS_AT_ONCE) -timeout $(SMOKE_BUDGET) $(GO_TEST_FLAGS) $(MINOR_SUITES) ./e2e/...
+	@$(STEP) -b $(SMOKE_BUDGET) 'smoke test of the benchmark' \
+		go test -C test -count=1 -v -run '^TestSmoke' -timeout $(SMOKE_BUDGET) $(GO_TEST_FLAGS) ./bench/...
 	$(call real_nodes_or_skipped,smoke tests on real nodes)
+
+# The suites of simulated nodes: a kubelet may not be newer than its API server.
+MINOR_SUITES := ./integration/... ./advanced/... ./migration/... ./agent/... ./pulls/... ./security/... ./edge/... ./cli/... ./plan/... ./chaos/...
+
+# Sets also change hands between Everynode and that minor's own controller, which compares what either has written byte by byte. What has passed is written down
+# in hack/minors. Without KUBE_MINOR this says how it is given.
+.PHONY: test-minor
+test-minor: build-kubernetes build ## Run the smoke tests and changes of hands on another minor of Kubernetes, with simulated nodes (make test-minor KUBE_MINOR=1.36)
+	@$(STEP) -b $(LOCALPLANE_BUDGET) 'plane of Kubernetes $(KUBE_MINOR)' \
+		go test -C localplane -count=1 -v -run '^TestAnotherKubernetes$$' -timeout $(LOCALPLANE_BUDGET) $(GO_TEST_FLAGS) ./planetest
+	@$(STEP) -b $(MINOR_BUDGET) 'smoke tests and changes of hands on Kubernetes $(KUBE_MINOR)' \
+		go test -C test -count=1 -v -p 1 -run '^TestSmoke|^TestHand(Over|Back)$$' -parallel $(SCENARIOS_AT_ONCE) -timeout $(MINOR_BUDGET) $(GO_TEST_FLAGS) $(MINOR_SUITES)
+	@echo "Kubernetes $$(cat '$(KUBERNETES_DIR)/version') has passed: add it to hack/minors"
 
 # Says that there is less to a suite where this machine has no real nodes; the tests themselves say all that is missing (-v).
 define real_nodes_or_skipped
@@ -230,6 +332,11 @@ test-migration: build ## Native to Advanced and back, taking over from OpenKruis
 	@$(STEP) -b $(MIGRATION_BUDGET) 'migration tests' \
 		go test -C test -count=1 -v -skip '^TestSmoke' -parallel 2 -timeout $(MIGRATION_BUDGET) $(GO_TEST_FLAGS) ./migration/...
 
+.PHONY: test-cli
+test-cli: build ## Each verb of kubectl everynode that changes something, and the commands of the README and of pages, on planes
+	@$(STEP) -b $(CLI_BUDGET) 'tests of kubectl everynode' \
+		go test -C test -count=1 -v -skip '^TestSmoke' -timeout $(CLI_BUDGET) $(GO_TEST_FLAGS) ./cli/...
+
 # Half of it needs root, containerd and runc, and says what is missing where it is skipped.
 .PHONY: test-agent
 test-agent: build ## The agent of a node, on a plane, with a fake runtime and with this machine's containerd
@@ -242,7 +349,7 @@ test-pulls: build ## ImagePullJobs, and images that are pulled before an update,
 		go test -C test -count=1 -v -skip '^TestSmoke' -timeout $(PULLS_BUDGET) $(GO_TEST_FLAGS) ./pulls/...
 
 .PHONY: test-security
-test-security: build ## A manager that uses all of its rights and no others, and tells nobody a secret, on a plane
+test-security: build ## A manager that uses all of its rights and no others, tells nobody a secret, and changes its certificate unnoticed, on a plane
 	@$(STEP) -b $(SECURITY_BUDGET) 'security tests' \
 		go test -C test -count=1 -v -skip '^TestSmoke' -timeout $(SECURITY_BUDGET) $(GO_TEST_FLAGS) ./security/...
 
@@ -251,12 +358,24 @@ test-edge: build ## The walk of docs/edge.md, and annotations of OpenYurt on pla
 	@$(STEP) -b $(EDGE_BUDGET) 'edge tests' \
 		go test -C test -count=1 -v -skip '^TestSmoke' -timeout $(EDGE_BUDGET) $(GO_TEST_FLAGS) ./edge/...
 
+.PHONY: test-plan
+test-plan: build ## Plans of kubectl everynode against what then happens: fifteen kinds of change on a plane of 100 nodes
+	@$(STEP) -b $(PLAN_BUDGET) 'plan tests' \
+		go test -C test -count=1 -v -skip '^TestSmoke' -timeout $(PLAN_BUDGET) $(GO_TEST_FLAGS) ./plan/...
+
 # What it has seen is left in .cache/chaos.
 .PHONY: test-chaos
 test-chaos: build ## Break a plane of 300 nodes for CHAOS_MINUTES while sets of all dialects roll, and judge it by its store and its audit log
 	@$(STEP) -b $(CHAOS_BUDGET) 'chaos tests' \
 		go test -C test -count=1 -v -skip '^TestSmoke' -timeout $(CHAOS_BUDGET) $(GO_TEST_FLAGS) ./chaos/ \
 			-minutes $(CHAOS_MINUTES) -seed $(CHAOS_SEED) -out $(CURDIR)/.cache/chaos $(if $(CHAOS_DOCS),-docs $(abspath $(CHAOS_DOCS)))
+
+# It needs root and containerd, and says what is missing where it is skipped.
+.PHONY: test-install
+test-install: build-real bin/ociarchive ## Install the chart with Helm on real nodes, upgrade and uninstall it, and see that no pod of a daemon set notices
+	@$(STEP) -b $(INSTALL_BUDGET) 'installation on real nodes' \
+		go test -C test -count=1 -v -timeout $(INSTALL_BUDGET) $(GO_TEST_FLAGS) ./install/...
+	$(call real_nodes_or_skipped,installation on real nodes)
 
 # It needs root and containerd, and says what is missing where it is skipped.
 .PHONY: e2e
@@ -350,16 +469,19 @@ bin/golangci-lint: hack/tools/go.mod hack/tools/go.sum
 		hack/build -C hack/tools -o $(BIN)/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 .PHONY: verify-licences
-verify-licences: bin/licences build-manager build-agent ## All that the programs are built from is under a licence of the list in hack/tools/licences
-	@$(STEP) licences bash -ec 'go test -C hack/tools ./licences && bin/licences check bin/everynode-manager bin/everynode-agent'
+verify-licences: bin/licences build-manager build-agent build-kubectl ## All that the programs are built from is under a licence of the list in hack/tools/licences
+	@$(STEP) licences bash -ec 'go test -C hack/tools ./licences ./ociarchive && bin/licences check bin/everynode-manager bin/everynode-agent bin/kubectl-everynode'
 
 bin/licences: hack/tools/go.mod hack/tools/go.sum $(wildcard hack/tools/licences/*.go)
 	@$(STEP) 'build bin/licences' hack/build -C hack/tools -o $(BIN)/licences ./licences
 
-# What the programs are built from, as CycloneDX: bin/everynode-manager.cdx.json and bin/everynode-agent.cdx.json.
+# The programs that are released.
+PROGRAMS := everynode-manager everynode-agent kubectl-everynode
+
+# What they are built from, as CycloneDX: bin/everynode-manager.cdx.json and so on.
 .PHONY: sbom
-sbom: bin/licences build-manager build-agent ## Write a software bill of materials of each program, beside it in bin
-	@for p in everynode-manager everynode-agent; do \
+sbom: bin/licences build-manager build-agent build-kubectl ## Write a software bill of materials of each program, beside it in bin
+	@for p in $(PROGRAMS); do \
 		$(STEP) "bill of materials of $$p" bash -ec "bin/licences sbom bin/$$p >bin/$$p.cdx.json"; done
 
 GOVULNCHECK_VERSION := v1.8.0
@@ -373,8 +495,9 @@ vulns: ## Ask whether the programs call what is known to be vulnerable (needs a 
 ##@ Change
 
 .PHONY: generate
-generate: bin/controller-gen ## Write the generated files: deep copies and CRDs of the API types, docs/reference
+generate: bin/controller-gen ## Write the generated files: deep copies and CRDs of the API types, the chart's copy of config, docs/reference
 	hack/generate-api bin/controller-gen
+	hack/generate-chart
 	go run ./hack/docgen
 
 bin/controller-gen: hack/tools/go.mod hack/tools/go.sum

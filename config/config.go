@@ -2,8 +2,8 @@
 
 // Package config holds the manifests that install Everynode into a cluster.
 //
-// The files below install/ are applied in the order of their names. They are the only source: the local control
-// plane, the chart and the single-file installation are all made from them.
+// The files below install/ are applied in the order of their names. They are the only source: the local control plane is made from them, the
+// chart (charts/everynode) takes them in, and test/chart compares what it renders to.
 package config
 
 import "embed"
@@ -13,7 +13,7 @@ import "embed"
 //go:embed install/*.yaml
 var Install embed.FS
 
-// Manager holds manager/*.yaml: the Deployment of the manager. It is apart from what install/ holds, because a manager can also run outside of
+// Manager holds manager/*.yaml: the Deployment of the manager, and what goes with its pods. It is apart from what install/ holds, because a manager can also run outside of
 // the cluster.
 //
 //go:embed manager/*.yaml
@@ -35,3 +35,9 @@ var OpenYurt embed.FS
 //
 //go:embed agent/*.yaml
 var Agent embed.FS
+
+// People holds people/*.yaml: roles for people. One is for who looks at rollouts with kubectl everynode; the others are added to the roles of Kubernetes
+// for people, where the Advanced DaemonSet is served.
+//
+//go:embed people/*.yaml
+var People embed.FS

@@ -19,6 +19,39 @@ import (
 	"everynode.dev/everynode/config"
 )
 
+// TestWhatPeopleMay: they see what is theirs, and change daemon sets; images on nodes are not among it, for the reason above.
+func TestWhatPeopleMay(t *testing.T) {
+	var all []string
+	for _, name := range []string{"people/nodes.yaml", "people/roles.yaml"} {
+		data, err := config.People.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = slices.AppendSeq(all, strings.SplitSeq(string(data), "\n---\n"))
+	}
+	var got []string
+	for _, text := range all {
+		d := document{}
+		if err := yaml.Unmarshal([]byte(text), &d); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range d.Rules {
+			got = append(got, strings.Join([]string{
+				strings.Join(slices.Sorted(maps.Keys(d.Labels)), ","), strings.Join(rule.APIGroups, ","), strings.Join(rule.Resources, ","), strings.Join(rule.Verbs, ","),
+			}, " "))
+		}
+	}
+	want := []string{
+		"  nodes get,list,watch", // added to no role: whoever may see nodes is told so by name
+		" apps.kruise.io nodeimages,nodeimages/status get,list,watch",
+		"rbac.authorization.k8s.io/aggregate-to-view apps.kruise.io daemonsets,daemonsets/status,imagepulljobs,imagepulljobs/status get,list,watch",
+		"rbac.authorization.k8s.io/aggregate-to-edit apps.kruise.io daemonsets create,delete,deletecollection,patch,update",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("people may\n%s\nand not\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 // document is one role, or binding of one.
 type document struct {
 	rbacv1.ClusterRole `json:",inline"`

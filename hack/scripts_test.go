@@ -24,7 +24,7 @@ func tree(t *testing.T) string {
 	if err := os.Mkdir(filepath.Join(dir, "hack"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, script := range []string{"step", "verify-clean", "fuzz", "vulns"} {
+	for _, script := range []string{"step", "verify-clean", "fuzz", "vulns", "build", "kubernetes", "mutants"} {
 		raw, err := os.ReadFile(script)
 		if err != nil {
 			t.Fatal(err)
@@ -36,9 +36,14 @@ func tree(t *testing.T) string {
 	put(t, dir, ".gitignore", "/.cache/\n")
 	put(t, dir, "file", "one\n")
 	run(t, dir, "git", "init", "-q")
-	run(t, dir, "git", "add", ".")
-	run(t, dir, "git", "-c", "user.name=A Tester", "-c", "user.email=tester@example.com", "commit", "-q", "-m", "first")
+	commit(t, dir)
 	return dir
+}
+
+func commit(t *testing.T, dir string) {
+	t.Helper()
+	run(t, dir, "git", "add", ".")
+	run(t, dir, "git", "-c", "user.name=A Tester", "-c", "user.email=tester@example.com", "commit", "-q", "-m", "a commit")
 }
 
 func put(t *testing.T, dir, name, text string) {
@@ -136,3 +141,69 @@ func TestFuzz(t *testing.T) {
 		t.Errorf("the good one: %v, %s", err, out)
 	}
 }
+
+// TestMutants: each file is played once, for as long as the package stays as it is, and what was found of all of them is shown.
+func TestMutants(t *testing.T) {
+	dir := tree(t)
+	if err := os.MkdirAll(filepath.Join(dir, "internal", "rollout"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a.go", "a_test.go", "b.go"} {
+		put(t, dir, "internal/rollout/"+name, "package rollout\n")
+	}
+	commit(t, dir)
+	for name, script := range map[string]string{"go": deafGo, "gremlins": fakeGremlins} {
+		put(t, dir, name, script)
+		if err := os.Chmod(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	called := filepath.Join(dir, "called")
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Setenv("CALLED", called)
+	for _, step := range []struct {
+		what, change, files string
+		fails               bool
+		says, called        string
+	}{
+		{"all files", "", "", false, "in all 2 changes are noticed, 0 never end, 0 make no program, and 2 are not noticed:\n" +
+			"       LIVED INVERT_LOGICAL at a.go:1:2\n       LIVED INVERT_LOGICAL at b.go:1:2\n", "a.go\nb.go\n"},
+		{"nothing is left", "", "", false, "in all 2 changes are noticed", "a.go\nb.go\n"},
+		{"a file that is not there", "", "none.go", true, "internal/rollout has no file none.go", "a.go\nb.go\n"},
+		{"another package, and one file of it", "a.go", "b.go", false, "in all 1 changes are noticed", "a.go\nb.go\nb.go\n"},
+		{"a tool that is cut short", "short.go", "short.go", true, "KILLED", "a.go\nb.go\nb.go\nshort.go\n"},
+		{"which is not kept", "", "short.go", true, "KILLED", "a.go\nb.go\nb.go\nshort.go\nshort.go\n"},
+	} {
+		if step.change != "" {
+			put(t, dir, "internal/rollout/"+step.change, "package rollout\n\n// Changed.\n")
+			commit(t, dir)
+		}
+		out, err := try(dir, append([]string{"hack/mutants", "./gremlins", "found", "0"}, strings.Fields(step.files)...)...)
+		got, _ := os.ReadFile(called)
+		if (err != nil) != step.fails || !strings.Contains(out, step.says) || string(got) != step.called {
+			t.Errorf("%s: %v, called %q, output\n%s", step.what, err, got, out)
+		}
+	}
+}
+
+// deafGo builds tests that notice nothing.
+const deafGo = `#!/bin/sh
+case "$*" in
+list*) echo 1.26 ;;
+*' -c '*)
+	while [ "$1" != -o ]; do shift; done
+	printf '#!/bin/sh\nexit 0\n' >"$2"
+	chmod +x "$2"
+	;;
+esac
+`
+
+// fakeGremlins makes two changes of the files that a profile names, one of which lives if the tests notice nothing.
+const fakeGremlins = `#!/bin/sh
+echo "$FILE" >>"$CALLED"
+go test -cover -coverprofile "$PWD/profile" ./internal/rollout/... || exit
+(cd internal/rollout && go test -timeout 1s -failfast everynode.dev/everynode/internal/rollout) &&
+	sed -n 's|.*/\(.*\.go\):.*|       LIVED INVERT_LOGICAL at \1:1:2|p' profile
+echo "      KILLED INVERT_LOGICAL at $FILE:3:4"
+[ "$FILE" = short.go ] || echo 'Mutation testing completed in 1 second'
+`

@@ -20,7 +20,7 @@ const (
 	DefaultDir = ".localplane/default"
 	// DefaultNodes is how many nodes `up` makes unless told otherwise.
 	DefaultNodes = 10
-	// KubernetesVersion is the version of everything of Kubernetes' own on a plane.
+	// KubernetesVersion is the version of everything of Kubernetes' own on a plane, unless Programs.Kubernetes is of another one.
 	KubernetesVersion = "v1.37.1"
 	// NoDialects is the dialect that runs no manager.
 	NoDialects = "none"
@@ -115,6 +115,9 @@ type Programs struct {
 	// Node is the program localplane-node, which is the kubelet and the kube-proxy of real nodes, Agent the program everynode-agent,
 	// and Images the directory of the other programs that their images are built from; empty means the ones beside Localplane.
 	Node, Agent, Images string
+	// Kubernetes is the directory of kube-apiserver, kube-controller-manager and kube-scheduler of another version of Kubernetes, for a plane whose
+	// nodes are all simulated; empty means $EVERYNODE_KUBERNETES, and without that these are Localplane as well.
+	Kubernetes string
 }
 
 // withDefaults fills in what was left out.

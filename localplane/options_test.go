@@ -130,6 +130,39 @@ func TestProgramsAreLookedFor(t *testing.T) {
 	}
 }
 
+func TestProgramsOfAnotherKubernetesAreLookedFor(t *testing.T) {
+	t.Setenv(EnvKubernetes, "")
+	dir := t.TempDir()
+	for _, name := range append(component.KubernetesPrograms(), "localplane") {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	given := Programs{Localplane: filepath.Join(dir, "localplane")}
+	if found, err := given.find(Options{}); err != nil || found.Kubernetes != "" {
+		t.Errorf("without any: %q, error %v", found.Kubernetes, err)
+	}
+	t.Setenv(EnvKubernetes, dir)
+	if found, err := given.find(Options{}); err != nil || found.Kubernetes != dir {
+		t.Errorf("of the environment: %q, error %v", found.Kubernetes, err)
+	}
+	t.Setenv(EnvKubernetes, "")
+	given.Kubernetes = dir
+	if found, err := given.find(Options{}); err != nil || found.Kubernetes != dir {
+		t.Errorf("of the options: %q, error %v", found.Kubernetes, err)
+	}
+	missing := filepath.Join(dir, component.Scheduler)
+	if err := os.Remove(missing); err != nil {
+		t.Fatal(err)
+	}
+	_, err := given.find(Options{})
+	for _, want := range []string{missing, EnvKubernetes, "make build-kubernetes KUBE_MINOR="} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v does not name %s", err, want)
+		}
+	}
+}
+
 func TestAttachToNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plane")
 	for what, err := range map[string]error{

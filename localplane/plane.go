@@ -99,8 +99,21 @@ func (p *Plane) AddNodes(ctx context.Context, n int) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := nodes.Add(ctx, client, n, KubernetesVersion)
+	version, err := versionOf(ctx, client)
+	if err != nil {
+		return nil, p.explain(ctx, err)
+	}
+	names, err := nodes.Add(ctx, client, n, version)
 	return names, p.explain(ctx, err)
+}
+
+// versionOf is the version of a plane's Kubernetes, which is that of its simulated kubelets too.
+func versionOf(ctx context.Context, client kubernetes.Interface) (string, error) {
+	info, err := client.Discovery().ServerVersionWithContext(ctx)
+	if err != nil {
+		return "", fmt.Errorf("asking the API server for its version: %w", err)
+	}
+	return info.GitVersion, nil
 }
 
 // RemoveNode removes a node, as an administrator does who knows that it will not come back.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"everynode.dev/everynode/localplane/internal/component"
 )
 
 const (
@@ -18,7 +20,10 @@ const (
 	imagesDir      = "images"
 	// EnvProgram names the environment variable that says where the program localplane is.
 	EnvProgram = "EVERYNODE_LOCALPLANE"
-	rootModule = "module everynode.dev/everynode"
+	// EnvKubernetes names the environment variable that says in which directory kube-apiserver, kube-controller-manager and kube-scheduler of another
+	// version of Kubernetes are, where a plane is to have those.
+	EnvKubernetes = "EVERYNODE_KUBERNETES"
+	rootModule    = "module everynode.dev/everynode"
 )
 
 // find fills in where the programs are, and tells which is missing.
@@ -38,10 +43,32 @@ func (p Programs) find(o Options) (Programs, error) {
 			return p, err
 		}
 	}
+	if p.Kubernetes, err = findKubernetes(p.Kubernetes); err != nil {
+		return p, err
+	}
 	p.Node = cmp.Or(p.Node, filepath.Join(beside, nodeProgram))
 	p.Agent = cmp.Or(p.Agent, filepath.Join(beside, agentProgram))
 	p.Images = cmp.Or(p.Images, filepath.Join(beside, imagesDir))
 	return p, nil
+}
+
+// findKubernetes is the directory with the programs of another version of Kubernetes; empty if this version is wanted.
+func findKubernetes(dir string) (string, error) {
+	dir = cmp.Or(dir, os.Getenv(EnvKubernetes))
+	if dir == "" {
+		return "", nil
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("finding %s: %w", dir, err)
+	}
+	for _, name := range component.KubernetesPrograms() {
+		if path := filepath.Join(dir, name); !startable(path) {
+			return "", fmt.Errorf("there is no program %s: $%s is for planes of another version of Kubernetes with simulated nodes alone: build its programs with `make build-kubernetes KUBE_MINOR=1.36`, or unset it",
+				path, EnvKubernetes)
+		}
+	}
+	return dir, nil
 }
 
 func findLocalplane() (string, error) {
@@ -88,9 +115,14 @@ func executable(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("finding %s: %w", path, err)
 	}
-	info, err := os.Stat(path)
-	if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+	if !startable(path) {
 		return "", fmt.Errorf("there is no program %s: build it with `make build` (and `make build-real` for real nodes)", path)
 	}
 	return path, nil
+}
+
+// startable is whether a path is that of a program.
+func startable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.IsDir() && info.Mode()&0o111 != 0
 }

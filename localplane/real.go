@@ -197,6 +197,10 @@ func (o Options) realNodes(h home.Home, state home.State) (component.Real, error
 	if r.Count == 0 {
 		return r, o.refuseForNone()
 	}
+	if o.Programs.Kubernetes != "" {
+		return r, usage("--real-nodes: their kubelets are of Kubernetes %s, and a kubelet may not be newer than its API server, which is to be the one in %s: unset $%s, or have simulated nodes alone",
+			KubernetesVersion, o.Programs.Kubernetes, EnvKubernetes)
+	}
 	if covered, is := realnode.Covers(h.Dir()); is {
 		return r, usage("--dir: %s is below %s, of which real nodes have one of their own: name another directory", h.Dir(), covered)
 	}

@@ -49,3 +49,24 @@ func TestDirectoryThatCannotStandInAFile(t *testing.T) {
 		}
 	}
 }
+
+// A kubelet that is newer than its API server is nothing that Kubernetes supports.
+func TestNoRealNodesBesideAnotherKubernetes(t *testing.T) {
+	h, err := home.At(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	older := Options{Programs: Programs{Kubernetes: "/opt/older"}}.withDefaults()
+	var usage *UsageError
+	for have, asked := range map[int]int{0: 1, 1: 0} { // those of an earlier run count
+		older.RealNodes = asked
+		_, err := older.realNodes(h, home.State{RealNodes: have})
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), "--real-nodes") || !strings.Contains(err.Error(), "/opt/older") {
+			t.Errorf("%d real nodes, and %d asked for: %v", have, asked, err)
+		}
+	}
+	older.RealNodes = 0
+	if _, err := older.realNodes(h, home.State{}); err != nil {
+		t.Errorf("without real nodes: %v", err)
+	}
+}

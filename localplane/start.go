@@ -179,6 +179,7 @@ func (o Options) inputs(h home.Home) component.Inputs {
 		Home:             h,
 		Self:             o.Programs.Localplane,
 		ManagerBinary:    o.Programs.Manager,
+		Kubernetes:       o.Programs.Kubernetes,
 		Audit:            o.Kubernetes.Audit,
 		AuditWrites:      o.Kubernetes.AuditWrites,
 		Clients:          component.ClientLimits{QPS: o.Kubernetes.QPS, Burst: o.Kubernetes.Burst},
@@ -217,6 +218,9 @@ func (own *owner) start(ctx context.Context, plane *Plane) error {
 	if err != nil {
 		return err
 	}
+	if err := own.tellVersion(ctx, client); err != nil {
+		return err
+	}
 	installer, err := install.New(plane.RESTConfig())
 	if err != nil {
 		return err
@@ -238,6 +242,19 @@ func (own *owner) start(ctx context.Context, plane *Plane) error {
 	return own.awaitNodes(ctx, client)
 }
 
+// tellVersion tells which Kubernetes it is, where that is not the one that people expect.
+func (own *owner) tellVersion(ctx context.Context, client kubernetes.Interface) error {
+	if own.options.Programs.Kubernetes == "" {
+		return nil
+	}
+	version, err := versionOf(ctx, client)
+	if err != nil {
+		return err
+	}
+	own.progress("this is Kubernetes %s, from %s", version, own.options.Programs.Kubernetes)
+	return nil
+}
+
 // populate starts Kubernetes' own components while it installs Everynode and registers the nodes.
 func (own *owner) populate(ctx context.Context, client kubernetes.Interface, installer *install.Installer) error {
 	var wg sync.WaitGroup
@@ -249,6 +266,12 @@ func (own *owner) populate(ctx context.Context, client kubernetes.Interface, ins
 	return errors.Join(startErr, installErr, nodesErr)
 }
 
+// shipped is what Everynode is shipped with, but for the Deployment of the manager, which is a process on a plane. The roles for people are among it:
+// what the plugin says to somebody without rights names one of them.
+func shipped() []fs.FS {
+	return []fs.FS{config.Install, config.Kruise, config.OpenYurt, config.People, config.Agent}
+}
+
 // install applies what Everynode is shipped with, as far as it makes sense on a plane.
 func (own *owner) install(ctx context.Context, installer *install.Installer) error {
 	leaveOut := []string{"Deployment", "DaemonSet"} // the agents of real nodes are applied when there are such
@@ -256,7 +279,7 @@ func (own *owner) install(ctx context.Context, installer *install.Installer) err
 		leaveOut = append(leaveOut, "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 	}
 	count := 0
-	for _, manifests := range []fs.FS{config.Install, config.Kruise, config.OpenYurt, config.Agent} {
+	for _, manifests := range shipped() {
 		n, err := installer.Apply(ctx, manifests, leaveOut)
 		if err != nil {
 			return err
@@ -295,7 +318,11 @@ func (own *owner) fillUp(ctx context.Context, client kubernetes.Interface) error
 	have := count.Simulated
 	keep := own.options.KeepNodes && own.home.Populated()
 	if missing := own.options.Nodes - have; missing > 0 && !keep {
-		if _, err := nodes.Add(ctx, client, missing, KubernetesVersion); err != nil {
+		version, err := versionOf(ctx, client)
+		if err != nil {
+			return err
+		}
+		if _, err := nodes.Add(ctx, client, missing, version); err != nil {
 			return err
 		}
 		have += missing

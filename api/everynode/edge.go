@@ -11,3 +11,10 @@ const (
 	// it is 10m.
 	BlameWindow = Domain + "/blame-window"
 )
+
+// Annotations on the Deployment of OpenYurt's yurt-manager.
+const (
+	// KeptControllers is what its flag --controllers said before `kubectl everynode take-over openyurt` switched the controller off whose work
+	// Everynode does. It is for the way back, and not for people to set.
+	KeptControllers = Domain + "/kept-controllers"
+)

@@ -7,6 +7,6 @@ const PullSecretNamespace = "kruise-daemon-config"
 
 // Reasons of events about image pulling, at a NodeImage and at what wants the image.
 const (
-	ReasonPullSucceeded = "PullImageSucceed"
-	ReasonPullFailed    = "PullImageFailed"
+	ReasonPullSucceeded = "PullImageSucceed" // the node has the image
+	ReasonPullFailed    = "PullImageFailed"  // the node has given up
 )

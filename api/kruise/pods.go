@@ -81,7 +81,8 @@ type InPlaceContainer struct {
 	ImageID string `json:"imageID,omitempty"`
 	// ContainerID is ours; OpenKruise looks at ImageID alone, which stays the same when the new tag has the same digest.
 	ContainerID string `json:"containerID,omitempty"`
-	// Superseded is ours, too: an earlier change, to another image, was under way, and the node may come to that one first.
+	// Superseded is ours, too: an earlier change, to another image, was under way, and the node may come to that one first. Without IDs
+	// the change was undone, and the container from before may stay.
 	Superseded bool `json:"superseded,omitempty"`
 }
 

@@ -11,9 +11,6 @@ import (
 
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/arch"
-	"everynode.dev/everynode/internal/dialect/base"
-	dialect "everynode.dev/everynode/internal/dialect/kruise"
-	"everynode.dev/everynode/internal/rollout"
 	"everynode.dev/everynode/internal/webhook/defaulting"
 	"everynode.dev/everynode/internal/webhook/validation"
 )
@@ -31,15 +28,11 @@ type advancedPage struct {
 	MaxName                                int
 	ProgressiveCreate, Preparing, Normal   string
 	Conditions, Reasons, SetKeys, PodKeys  []entry
-	Events                                 []event
 	Refused, Warned                        []answer
 }
 
 // entry is a name and what it means.
 type entry struct{ Value, Doc string }
-
-// event is an event on a daemon set.
-type event struct{ Reason, Message string }
 
 // advanced describes the Advanced DaemonSet: its fields from the types, their defaults from defaulting, what is refused from
 // validation, and names from where they are declared.
@@ -64,7 +57,7 @@ func advanced(tree *arch.Tree) (string, error) {
 func readAdvanced(tree *arch.Tree) (page advancedPage, err error) {
 	page.SurgingMaxSurge, page.SurgingMaxUnavailable = defaulting.SurgingMaxSurge, defaulting.SurgingMaxUnavailable
 	page.MaxName = validation.MaxName
-	page.ProgressiveCreate, page.Events = kruise.ProgressiveCreate, events()
+	page.ProgressiveCreate = kruise.ProgressiveCreate
 	page.Preparing, page.Normal = kruise.LifecyclePreparingDelete, kruise.LifecycleNormal
 	for _, step := range []func() error{
 		func() error { return page.readFields(tree) },
@@ -156,38 +149,6 @@ func named(tree *arch.Tree, dir, begins string) (entries []entry, err error) {
 		return nil, fmt.Errorf("%s has no constants below a comment that begins %q", dir, begins)
 	}
 	return entries, nil
-}
-
-// events are those that are sent, with the words of the code that sends them.
-func events() []event {
-	const pod, node, namespace, reason = "POD", "NODE", "NAMESPACE", "ERROR"
-	all := []event{
-		{base.ReasonSuccessfulCreate, fmt.Sprintf(base.MessageSuccessfulCreate, pod)},
-		{base.ReasonFailedCreate, fmt.Sprintf(base.MessageFailedCreate, reason)},
-		{base.ReasonSuccessfulDelete, fmt.Sprintf(base.MessageSuccessfulDelete, pod)},
-		{base.ReasonFailedDelete, fmt.Sprintf(base.MessageFailedDelete, reason)},
-		{dialect.ReasonSuccessfulUpdatePodInPlace, fmt.Sprintf(dialect.MessageSuccessfulUpdatePodInPlace, pod)},
-		{dialect.ReasonFailedUpdatePodInPlace, fmt.Sprintf(dialect.MessageFailedUpdatePodInPlace, pod, "REVISION", reason)},
-	}
-	for _, kind := range []rollout.NoteKind{rollout.FoundFailedPod, rollout.FoundSucceededPod} {
-		_, reason, message := dialect.Event(rollout.Note{Kind: kind, Pod: pod}, namespace, node)
-		all = append(all, event{reason, message})
-	}
-	selecting := dialect.Digest(map[string]any{"spec": map[string]any{"selector": map[string]any{}, "template": map[string]any{"spec": map[string]any{}}}})
-	for _, problem := range selecting.Problems {
-		if problem.Reason == base.ReasonSelectingAll {
-			all = append(all, event{problem.Reason, problem.Message})
-		}
-	}
-	return append(all,
-		event{base.ReasonFailedAdopt, "what the API server says when it refuses that the set takes over a pod"},
-		event{base.ReasonFailedRevision, "what the API server says when it refuses a write to the history; nothing is done before it allows it"},
-		event{base.ReasonInvalidSpec, "what in the specification cannot be honoured; nothing is done before it is mended"},
-		event{base.ReasonWaitingForImage, "the first nodes whose update waits for its images, once for each revision"},
-		event{base.ReasonImageWaitOver, "the nodes that are updated although their images are not there, because their time is over"},
-		event{base.ReasonIgnoredField, "which field has no effect, or another than was written; everything else is done"},
-		event{base.ReasonInvalidAnnotation, "which annotation cannot be read; everything else is done"},
-	)
 }
 
 // table lists fields, those of the specification with their defaults.

@@ -3,12 +3,15 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/spf13/pflag"
 
 	"everynode.dev/everynode/internal/arch"
 )
@@ -90,6 +93,28 @@ func TestAnnotationWithoutCommentIsRefused(t *testing.T) {
 	}
 }
 
+// TestNamesSpeakOfValues: what a constant is called in Go means nothing to a user, and what stands alone is below no heading of others.
+func TestNamesSpeakOfValues(t *testing.T) {
+	page, err := namesIn(tree(t, map[string]string{"a/a.go": `package a
+
+// Domain is the domain.
+const Domain = "x.dev"
+
+// The keys.
+const (
+	// Key stands with the value KeyValue on a pod.
+	Key = Domain + "/key"
+	// KeyValue is the value of Key.
+	KeyValue = "yes"
+)
+`}), "a", "# Names\n")
+	want := "# Names\n\n## The keys\n\n### `x.dev/key`\n\nStands with the value `yes` on a pod.\n\n### `yes`\n\nThe value of `x.dev/key`.\n" +
+		"\n## Other names\n\n### `x.dev`\n\nThe domain.\n"
+	if err != nil || page != want {
+		t.Errorf("got\n%s\nwant\n%s\n%v", page, want, err)
+	}
+}
+
 func TestVerdictWithoutDeclarationIsRefused(t *testing.T) {
 	_, err := verdicts(tree(t, map[string]string{"internal/rollout/plan.go": "package rollout\n\ntype VerdictKind int\n\n// The one.\nconst One VerdictKind = 1\n"}))
 	if err == nil || !strings.Contains(err.Error(), "declaration of 1 verdicts") {
@@ -97,6 +122,35 @@ func TestVerdictWithoutDeclarationIsRefused(t *testing.T) {
 	}
 }
 
+// TestShortFlagsAreSaid: what the examples use has to be found.
+func TestShortFlagsAreSaid(t *testing.T) {
+	set := pflag.NewFlagSet("verb", pflag.ContinueOnError)
+	set.BoolP("all", "A", false, "All of them.")
+	set.String("name", "", "The name.")
+	table, err := flagTable(set)
+	want := "| flag | default | meaning |\n|---|---|---|\n| `-A`, `--all` | `false` | All of them. |\n| `--name` string |  | The name. |\n"
+	if err != nil || table != want {
+		t.Errorf("got\n%s\nwant\n%s\n%v", table, want, err)
+	}
+}
+
+// TestAReasonOnNoPageIsRefused: whoever declares the reason of an event is told to say where it belongs.
+func TestAReasonOnNoPageIsRefused(t *testing.T) {
+	declared := tree(t, map[string]string{
+		"internal/a/a.go":      "package a\n\nconst (\n\treasonLost = \"Lost\"\n\tReasonKnown = \"Known\"\n)\n",
+		"internal/a/a_test.go": "package a\n\nconst reasonOfTest = \"OfTest\"\n",
+		"test/b/b.go":          "package b\n\nconst reasonElsewhere = \"Elsewhere\"\n",
+	})
+	err := unlisted(declared, map[string]bool{"Known": true})
+	if err == nil || !strings.Contains(err.Error(), "internal/a.reasonLost is on no page") {
+		t.Errorf("got error %v", err)
+	}
+	if err := unlisted(declared, map[string]bool{"Known": true, "Lost": true}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRunWritesEveryPageOfThisRepository: and docs/reference holds what is written.
 func TestRunWritesEveryPageOfThisRepository(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "docs", "reference")
 	if err := run(os.DirFS(filepath.Join("..", "..")), dir); err != nil {
@@ -104,6 +158,10 @@ func TestRunWritesEveryPageOfThisRepository(t *testing.T) {
 	}
 	for _, p := range pages() {
 		data, err := os.ReadFile(filepath.Join(dir, p.file))
+		kept, keptErr := os.ReadFile(filepath.Join("..", "..", "docs", "reference", p.file))
+		if keptErr != nil || !bytes.Equal(kept, data) {
+			t.Errorf("docs/reference/%s is not what the code says: run make generate (%v)", p.file, keptErr)
+		}
 		if err != nil {
 			t.Error(err)
 		} else if strings.HasSuffix(p.file, ".json") {

@@ -33,9 +33,17 @@ func flagTable(set *pflag.FlagSet) (string, error) {
 			err = fmt.Errorf("flag --%s has no description", f.Name)
 		}
 		value, usage := pflag.UnquoteUsage(f)
-		fmt.Fprintf(&b, "| `--%s`%s | %s | %s |\n", f.Name, placeholder(value), standard(f), cell(strings.Join(strings.Fields(usage), " ")))
+		fmt.Fprintf(&b, "| %s%s | %s | %s |\n", spelled(f), placeholder(value), standard(f), cell(strings.Join(strings.Fields(usage), " ")))
 	})
 	return b.String(), err
+}
+
+// spelled is a flag as a user may write it.
+func spelled(f *pflag.Flag) string {
+	if f.Shorthand == "" || f.ShorthandDeprecated != "" {
+		return "`--" + f.Name + "`"
+	}
+	return "`-" + f.Shorthand + "`, `--" + f.Name + "`"
 }
 
 // placeholder is the kind of value that a flag takes, if any.

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -18,10 +19,12 @@ func pages() []page {
 		{"annotations.md", annotations},
 		{"openyurt.md", openyurtNames},
 		{"verdicts.md", verdicts},
+		{"events.md", eventsPage},
 		{"flags.md", flags},
 		{"metrics.md", metricsPage},
 		{"agent.md", agentPage},
 		{"rights.md", rightsPage},
+		{"kubectl-everynode.md", cliPage},
 		{"node-api.json", func(*arch.Tree) (string, error) { return rest.OpenAPI(), nil }},
 		{"advanced-daemonset.md", advanced},
 	}
@@ -46,21 +49,58 @@ func namesIn(tree *arch.Tree, dir, begins string) (string, error) {
 	}
 	var b strings.Builder
 	b.WriteString(begins)
-	for _, g := range groups {
-		if len(g.constants) == 0 {
-			continue
-		}
-		if g.heading != g.constants[0].doc { // else: a declaration of one constant, which carries the only comment
-			fmt.Fprintf(&b, "\n## %s\n", strings.TrimSuffix(g.heading, "."))
-		}
+	values := valuesOf(groups)
+	for _, g := range aloneLast(groups) {
+		fmt.Fprintf(&b, "\n## %s\n", strings.TrimSuffix(g.heading, "."))
 		for _, d := range g.constants {
 			if d.doc == "" {
 				return "", fmt.Errorf("%s.%s has no comment: say in it what the reference shall say", dir, d.name)
 			}
-			fmt.Fprintf(&b, "\n### `%s`\n\n%s\n", d.value, sentence(d))
+			fmt.Fprintf(&b, "\n### `%s`\n\n%s\n", d.value, spoken(sentence(d), values))
 		}
 	}
 	return b.String(), nil
+}
+
+// aloneLast are the groups that have constants. Declarations of one constant, which carries the only comment, come last, as one group.
+func aloneLast(groups []group) (all []group) {
+	alone := group{heading: "Other names"}
+	for _, g := range groups {
+		switch {
+		case len(g.constants) == 0:
+		case g.heading == g.constants[0].doc:
+			alone.constants = append(alone.constants, g.constants...)
+		default:
+			all = append(all, g)
+		}
+	}
+	if len(alone.constants) > 0 {
+		all = append(all, alone)
+	}
+	return all
+}
+
+// valuesOf are the texts of constants by their names.
+func valuesOf(groups []group) map[string]string {
+	values := map[string]string{}
+	for _, g := range groups {
+		for _, d := range g.constants {
+			if d.value != "" {
+				values[d.name] = d.value
+			}
+		}
+	}
+	return values
+}
+
+// spoken is a sentence that has the values of constants in the place of their names, which mean nothing to a user.
+func spoken(text string, values map[string]string) string {
+	return regexp.MustCompile(`\b[A-Z][A-Za-z]+\b`).ReplaceAllStringFunc(text, func(word string) string {
+		if value, ok := values[word]; ok {
+			return "`" + value + "`"
+		}
+		return word
+	})
 }
 
 // sentence is the comment of a constant without the constant's name, which means nothing to a user: "Domain is the ..."

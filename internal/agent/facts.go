@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"everynode.dev/everynode/internal/agent/credentials"
 	"everynode.dev/everynode/internal/agent/cri"
 	"everynode.dev/everynode/internal/agent/pull"
 )
@@ -33,10 +34,10 @@ func (l *loop) facts(ctx context.Context) pull.Facts {
 		id, err := l.look(ctx, w)
 		switch {
 		case cri.IsSilent(err):
-			facts.Down = err.Error()
+			facts.Down = credentials.Discreet(err.Error())
 			return facts
 		case err != nil:
-			klog.ErrorS(err, "Looking for an image", "image", w.Ref)
+			klog.InfoS("An image could not be looked for", "image", w.Ref, "why", credentials.Discreet(err.Error()))
 		case id != "":
 			facts.Present[w.Ref] = pull.Image{ID: id}
 		}
@@ -83,7 +84,7 @@ func (l *loop) fill(ctx context.Context) (pull.Fill, string) {
 	percent, err := l.runtime.Fill(ctx)
 	switch {
 	case cri.IsSilent(err):
-		return pull.Fill{}, err.Error()
+		return pull.Fill{}, credentials.Discreet(err.Error())
 	case err != nil:
 		klog.ErrorS(err, "The limit of the image file system cannot be kept")
 		return pull.Fill{}, ""

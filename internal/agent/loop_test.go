@@ -49,6 +49,8 @@ type world struct {
 	// down, when not nil, is what the runtime answers to everything.
 	down  error
 	pulls []string
+	// credentials are found for every pull.
+	credentials []credentials.Credential
 
 	recorder *record.FakeRecorder
 	ahead    asker
@@ -173,7 +175,7 @@ func (w *world) find(_ context.Context, o order) ([]credentials.Credential, erro
 	if len(o.secrets) > 0 {
 		return nil, fmt.Errorf("pull secret %s/%s: gone", o.secrets[0].Namespace, o.secrets[0].Name)
 	}
-	return nil, nil
+	return w.credentials, nil
 }
 
 // begin starts an agent on the node.

@@ -6,10 +6,11 @@ import (
 	"context"
 	"errors"
 
+	"everynode.dev/everynode/internal/agent/credentials"
 	"everynode.dev/everynode/internal/agent/cri"
 )
 
-// puller is what the runtime is told of who pulls.
+// puller is what the runtime is told of who pulls, and who events are from: the policy everynode-agent-own-node lets no other name pass.
 const puller = "everynode-agent"
 
 // pull carries out one run, and tells the loop how it ended. It runs beside the loop.
@@ -23,7 +24,7 @@ func (l *loop) pull(ctx context.Context, number int64, o order) {
 	p.Credentials, missing = l.keys.find(ctx, o)
 	if e.id, e.err = l.runtime.Pull(ctx, p); e.err != nil {
 		// What was wrong with the secrets is no error of its own: the image may be for everybody.
-		e.text = errors.Join(e.err, missing).Error()
+		e.text = credentials.Discreet(errors.Join(e.err, missing).Error(), p.Credentials...)
 	} else if id, err := l.runtime.Image(ctx, o.ref); err == nil && id != "" {
 		e.id = id // a pull may be answered with a digest, which is not the ID
 	}

@@ -5,9 +5,10 @@
 // which writes, is in the package below it.
 //
 // Vocabulary: an answer is definite when it says whether the write took effect; a time-out or a broken connection is not.
-// The rule is that nothing further is decided for a set while a delete of its pods has no definite answer, and nothing is
-// created on a node while a create for it has none. A create that is sent twice does no harm, because the name of a pod is derived
-// from set, node and revision, and the second one is answered AlreadyExists; but the revision may change in between.
+// The rule is that nothing further is decided for a set while a delete of its pods has no definite answer, nothing is
+// created on a node while a create for it has none, and no pod is edited while an edit of it has none. A create that is sent
+// twice does no harm, because the name of a pod is derived from set, node and revision, and the second one is answered
+// AlreadyExists; but the revision may change in between.
 package apply
 
 import (
@@ -34,7 +35,7 @@ const (
 	Differs                   // a precondition does not hold, or somebody on the way answered as if it did not
 	Ended                     // the namespace is being deleted: no create can succeed any more
 	Refused                   // somebody said no; the write did not take effect
-	Busy                      // the server has no room for it now; the write did not take effect
+	Busy                      // the server has no room for it now, or it was not sent at all; the write did not take effect
 	Unclear                   // nobody knows whether the write took effect
 )
 
@@ -42,6 +43,9 @@ const (
 func (a Answer) String() string {
 	return [...]string{"", "done", "exists", "gone", "differs", "ended", "refused", "busy", "unclear"}[a]
 }
+
+// ErrNotLeading is of a request that was not sent, because another manager may lead by now.
+var ErrNotLeading = errors.New("not sent: the lease of the leader was not renewed in time")
 
 // OfCreate reads the answer to a create.
 func OfCreate(err error) Answer {
@@ -86,6 +90,9 @@ func refusal(err error) Answer {
 		}
 		return Unclear
 	}
+	if errors.Is(err, ErrNotLeading) {
+		return Busy
+	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
 		return Refused // the connection was never made
@@ -98,15 +105,18 @@ func refusal(err error) Answer {
 // the next creates of the same kind may begin: a server that is busy answers each small batch no sooner than a large one.
 type SlowStart struct {
 	size, left int
+	// before is what size was before the last batch.
+	before int
 }
 
 // NewSlowStart is for n creates, and begins with a batch of first, at least 1.
 func NewSlowStart(n, first int) *SlowStart { return &SlowStart{size: max(first, 1), left: n} }
 
-// Next is the size of the next batch; 0 when all is done.
-func (s *SlowStart) Next() int {
-	n := min(s.size, s.left)
+// Next is the size of the next batch, which has no more than most creates; 0 when all is done.
+func (s *SlowStart) Next(most int) int {
+	n := min(s.size, s.left, most)
 	s.left -= n
+	s.before = s.size
 	if n == s.size {
 		s.size *= 2 // a smaller batch shows nothing about a larger one
 	}
@@ -122,6 +132,9 @@ func (s *SlowStart) Fail() int {
 	s.left, s.size = 0, 1
 	return skipped
 }
+
+// Stop ends the batches although nothing has failed. The last one was not sent as a whole, so it shows nothing: the next ones begin with its size.
+func (s *SlowStart) Stop() { s.left, s.size = 0, s.before }
 
 // Wanted says which pod a create was for.
 type Wanted struct {

@@ -125,7 +125,7 @@ func TestSlowStart(t *testing.T) {
 			s := NewSlowStart(test.creates, test.first)
 			var batches []int
 			skipped := 0
-			for n := s.Next(); n > 0; n = s.Next() {
+			for n := s.Next(1000); n > 0; n = s.Next(1000) {
 				if batches = append(batches, n); len(batches) == test.failsIn {
 					skipped += s.Fail()
 				}
@@ -134,6 +134,38 @@ func TestSlowStart(t *testing.T) {
 				t.Errorf("batches %v, %d left out and %d next, want %v, %d and %d", batches, skipped, s.Size(), test.batches, test.skipped, test.size)
 			}
 		})
+	}
+}
+
+// What was not sent as a whole, because there was no more time for it, shows nothing, and nothing against what has gone well before.
+func TestSlowStartThatIsStopped(t *testing.T) {
+	for name, test := range map[string]struct{ creates, first, stopsIn, size int }{
+		"in the first batch":         {250, 1, 1, 1},
+		"in a later one":             {250, 1, 4, 8},
+		"in a large one":             {250, 8, 1, 8},
+		"in one of few":              {3, 8, 1, 8},
+		"in the last one of its own": {7, 1, 3, 4},
+	} {
+		s := NewSlowStart(test.creates, test.first)
+		for range test.stopsIn {
+			s.Next(1000)
+		}
+		s.Stop()
+		if n := s.Next(1000); n != 0 || s.Size() != test.size {
+			t.Errorf("%s: %d more, and %d next, want %d", name, n, s.Size(), test.size)
+		}
+	}
+}
+
+// A batch that was cut down shows nothing about the size that it would have had.
+func TestSlowStartThatIsCutDown(t *testing.T) {
+	s := NewSlowStart(30, 4)
+	var batches []int
+	for n := s.Next(100); n > 0; n = s.Next(8) {
+		batches = append(batches, n)
+	}
+	if !slices.Equal(batches, []int{4, 8, 8, 8, 2}) || s.Size() != 16 {
+		t.Errorf("batches %v and %d next", batches, s.Size())
 	}
 }
 

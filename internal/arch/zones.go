@@ -6,7 +6,7 @@ import "slices"
 
 // zones is the table of docs/ARCHITECTURE.md, section "Import rules".
 func zones() []Zone {
-	return slices.Concat(coreZones(), pureZones(), indexZones(), shellZones(), agentZones(), mainZones(), otherZones())
+	return slices.Concat(coreZones(), pureZones(), sharedZones(), indexZones(), verbZones(), shellZones(), agentZones(), mainZones(), otherZones())
 }
 
 // coreZones is tier 0: the decision itself.
@@ -35,17 +35,18 @@ func pureZones() []Zone {
 		Bans:     slices.Concat(noClock, noIO),
 		Deep:     noClient,
 	}, {
-		Name:     "references",
-		Packages: []string{"internal/imageref"},
-		May:      []string{"crypto/sha256", "crypto/sha512", "fmt", "strings", "github.com/distribution/reference"},
-		Reason:   "the manager and the agent of a node both read references of images, and must not disagree",
-		Bans:     slices.Concat(noClock, noIO),
-	}, {
 		Name:     "pure",
 		Packages: []string{"internal/placement", "internal/podtemplate", "internal/revision"},
 		May:      slices.Concat(pureAPI, []string{"./internal/rollout", "./internal/placement"}),
 		Reason:   "what knows the API has to run without a cluster",
 		Bans:     slices.Concat(noClock, noIO),
+		Deep:     noClient,
+	}, {
+		Name:     "plan",
+		Packages: []string{"internal/plan"},
+		May:      []string{"cmp", "fmt", "slices", "time", "./internal/rollout"},
+		Reason:   "a plan is played by the decision alone, so that it says the same wherever it is played",
+		Bans:     noClock,
 		Deep:     noClient,
 	}, {
 		Name:     "image pulls",
@@ -76,6 +77,24 @@ func pureZones() []Zone {
 		Packages: []string{"internal/webhook/conversion", "internal/webhook/defaulting", "internal/webhook/validation"},
 		May:      slices.Concat(pureAPI, []string{"./api/...", "./internal/imageref"}),
 		Reason:   "what is refused and what is filled in can be said without a cluster",
+		Bans:     slices.Concat(noClock, noIO),
+		Deep:     noClient,
+	}}
+}
+
+// sharedZones are what the agent of a node has in common with the rest.
+func sharedZones() []Zone {
+	return []Zone{{
+		Name:     "references",
+		Packages: []string{"internal/imageref"},
+		May:      []string{"crypto/sha256", "crypto/sha512", "fmt", "strings", "github.com/distribution/reference"},
+		Reason:   "the manager and the agent of a node both read references of images, and must not disagree",
+		Bans:     slices.Concat(noClock, noIO),
+	}, {
+		Name:     "one by one",
+		Packages: []string{"internal/ota"},
+		May:      []string{"k8s.io/api/core/v1", "./api/agent/v2", "./api/openyurt"},
+		Reason:   "the API of a node and the command line must not disagree about who may be upgraded",
 		Bans:     slices.Concat(noClock, noIO),
 		Deep:     noClient,
 	}}
@@ -158,6 +177,20 @@ func shellZones() []Zone {
 		Reason:   "who looks on reads as the manager reads and decides as it decides, and cannot write",
 		Deep:     noKubernetes,
 	}, {
+		Name:     "fake cluster",
+		Packages: []string{"internal/cli/fakecluster"},
+		May:      client("k8s.io/cli-runtime/...", "golang.org/x/sys/unix", "./internal/cli/options"),
+		Reason:   "it stands in for a cluster in tests of the verbs, and knows none of them",
+		Tests:    true,
+	}, {
+		Name:     "command line",
+		Packages: []string{"internal/cli/..."},
+		May: client("k8s.io/cli-runtime/...", "golang.org/x/term", "sigs.k8s.io/structured-merge-diff/v6/fieldpath",
+			"./config", "./internal/apply", "./internal/fleet/...", "./internal/controller/daemonset",
+			"./internal/controller/conflict", "./internal/cli/...", "./internal/features", "./internal/ota", "./internal/rights", "./internal/wiring"),
+		Reason: "a verb is made of what the manager decides with, and talks to the cluster with the rights of who calls",
+		Deep:   noKubernetes,
+	}, {
 		Name:     "simulation",
 		Packages: []string{"internal/sim"},
 		May:      client("gopkg.in/evanphx/json-patch.v4", "./internal/fleet/...", "./internal/apply/...", "./internal/controller/daemonset"),
@@ -167,7 +200,27 @@ func shellZones() []Zone {
 	}}
 }
 
-// agentZones is tier 2 of the node agent. It shares with the manager the names of the API, tier 0 and references of images, and nothing else.
+// verbZones is tier 2 of those verbs that need more than the others.
+func verbZones() []Zone {
+	return []Zone{{
+		Name:     "text difference",
+		Packages: []string{"internal/cli/textdiff"},
+		May:      []string{"std", "github.com/pmezard/go-difflib/difflib", "sigs.k8s.io/yaml"},
+		Reason:   "what two objects differ in can be said without a cluster",
+		Bans:     noIO,
+		Deep:     noClient,
+	}, {
+		Name:     "plan of an edit",
+		Packages: []string{"internal/cli/plan"},
+		May: client("k8s.io/cli-runtime/...", "gopkg.in/evanphx/json-patch.v4", "./internal/plan", "./internal/fleet/...", "./internal/controller/daemonset",
+			"./internal/cli/...", "./internal/wiring", "./internal/webhook/conversion", "./internal/webhook/defaulting", "./internal/webhook/validation"),
+		Reason: "an edit is defaulted and judged as the webhooks do it, and its outcome is played by the decision of the manager",
+		Deep:   noKubernetes,
+	}}
+}
+
+// agentZones is tier 2 of the node agent. It shares with the manager the names of the API, tier 0, references of images, and what makes two
+// templates the same, and nothing else.
 func agentZones() []Zone {
 	return []Zone{{
 		Name:     "credentials",
@@ -201,16 +254,18 @@ func agentZones() []Zone {
 		Packages: []string{"internal/agent/rest"},
 		May: []string{
 			"std", "k8s.io/api/apps/v1", "k8s.io/api/authentication/v1", "k8s.io/api/core/v1", "k8s.io/apimachinery/...", "k8s.io/klog/v2",
-			"golang.org/x/time/rate", "./api/agent/v2", "./api/kruise", "./api/openyurt",
+			"golang.org/x/time/rate", "./api/agent/v2", "./api/kruise", "./api/openyurt", "./internal/ota",
 		},
 		Reason: "it is handed pods, cluster and disk, so that one process can serve many nodes and a test needs none of them",
 		Deep:   noClient,
 	}, {
 		Name:     "node client",
 		Packages: []string{"internal/agent/kube"},
-		May:      []string{"std", "k8s.io/api/...", "k8s.io/apimachinery/...", "k8s.io/client-go/...", "k8s.io/klog/v2", "./api/kruise/..."},
-		Reason:   "it asks the API server and decides nothing",
-		Deep:     smallClient(),
+		May: []string{
+			"std", "k8s.io/api/...", "k8s.io/apimachinery/...", "k8s.io/client-go/...", "k8s.io/klog/v2", "./api/kruise/...", "./internal/revision",
+		},
+		Reason: "it asks the API server and decides nothing",
+		Deep:   smallClient(),
 	}, {
 		Name:     "agent",
 		Packages: []string{"internal/agent"},
@@ -242,15 +297,25 @@ func mainZones() []Zone {
 		Reason:   "a gate is asked from anywhere, so it leans on nothing",
 		Deep:     []Ban{noKubernetes[0], {"sigs.k8s.io/controller-runtime", "a gate is asked from anywhere, so it leans on nothing"}},
 	}, {
-		Name:     "wiring",
-		Packages: []string{"internal/manager"},
-		May:      client("./internal/fleet/...", "./internal/apply/...", "./internal/controller/...", "./internal/webhook/...", "./internal/features"),
-		Reason:   "the parts of the manager meet here, and only those",
+		Name:     "dialects",
+		Packages: []string{"internal/wiring"},
+		May:      client("./internal/fleet/feed", "./internal/apply/executor", "./internal/controller/conflict", "./internal/controller/daemonset"),
+		Reason:   "a dialect is put together once, for the manager and for whoever looks on",
 		Deep:     noKubernetes,
+	}, {
+		Name:     "manager",
+		Packages: []string{"internal/manager"},
+		May: client("./internal/fleet/...", "./internal/apply/...", "./internal/controller/...", "./internal/webhook/...", "./internal/features",
+			"./internal/wiring"),
+		Reason: "the parts of the manager meet here, and only those",
+		Deep:   noKubernetes,
 	}, {
 		Name:     "main",
 		Packages: []string{"cmd/..."},
-		May:      []string{"std", "sigs.k8s.io/controller-runtime", "./internal/manager", "./internal/agent"},
+		May: []string{
+			"std", "sigs.k8s.io/controller-runtime", "k8s.io/cli-runtime/pkg/genericiooptions", "k8s.io/klog/v2",
+			"./internal/manager", "./internal/agent", "./internal/cli/command", "./internal/cli/options",
+		},
 		Reason:   "a main reads its flags, wires and runs; all else has a place where it can be tested",
 		Deep:     noKubernetes,
 		MaxLines: 80,
@@ -272,7 +337,7 @@ func otherZones() []Zone {
 	}, {
 		Name:     "tools",
 		Packages: []string{"hack/tools/..."},
-		May:      []string{"std", "github.com/google/licenseclassifier/v2/...", "github.com/CycloneDX/cyclonedx-go"},
+		May:      []string{"std", "github.com/google/licenseclassifier/v2/...", "github.com/CycloneDX/cyclonedx-go", "github.com/google/go-containerregistry/..."},
 		Reason:   "it is a module of its own, so that what tools need is no part of the programs",
 	}, {
 		Name:     "upkeep",

@@ -14,7 +14,7 @@ import (
 // and knows nothing of the set; what depends on the set is resolved when a Snapshot is made.
 type PodFacts struct {
 	// Gate is whether the pod has the readiness gate for changes in place, InPlace how far such a change has come, and
-	// MarkedAt when the pod was marked for it.
+	// MarkedAt when the pod was marked for it, or its grace period began that another controller has announced.
 	Gate     bool
 	InPlace  rollout.InPlace
 	MarkedAt rollout.Time

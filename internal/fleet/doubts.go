@@ -18,16 +18,25 @@ type Doubt struct {
 	Until rollout.Time
 }
 
-// Doubt records that it is not known whether an edit of the pod took effect. Until Dispel the pod is not counted on.
-func (x *Index) Doubt(uid types.UID, until rollout.Time) {
+// Doubt records that it is not known whether an edit of the pod took effect. Until Dispel no other edit of it is to be sent, and if this one takes the
+// pod out of use, it is not counted on.
+func (x *Index) Doubt(uid types.UID, until rollout.Time, takes bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if p := x.pods[uid]; p != nil {
-		p.doubt = until
+		p.doubt, p.takes = until, takes
 		if s := x.byUID[p.origin.owner]; s != nil {
 			s.doubts[uid] = p
 		}
 	}
+}
+
+// InDoubt is whether there is a Doubt of the pod.
+func (x *Index) InDoubt(uid types.UID) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p := x.pods[uid]
+	return p != nil && p.doubt != 0
 }
 
 // Dispel takes a Doubt back: the pod has been read since.

@@ -141,12 +141,17 @@ func TestPodsOfATemplateThatIsYetToBeSeen(t *testing.T) {
 		l := revisionLookup{history: History{
 			Of: &dialect.Workload{Set: rollout.Set{Guest: guest}}, Generation: 3, Update: 1, Index: map[string]int{"old": 0, "new": 1},
 		}}
-		for generation, want := range map[int64]int{2: 0, 3: 1, 4: 1} {
-			if generation == 4 && !guest {
-				want = 0
-			}
-			if got := l.of(&podRecord{labels: &labelEntry{hash: "old"}, generation: generation}); got != want {
-				t.Errorf("guest %v, generation %d: revision %d, want %d", guest, generation, got, want)
+		// The set was made at 0. Of a pod that is as old the hash is believed, but not by a guest.
+		wants := [][]int{0: {2: 0, 3: 0, 4: 0}, 1: {2: 0, 3: 1, 4: 0}}
+		if guest {
+			wants = [][]int{0: {2: 0, 3: 1, 4: 1}, 1: {2: 0, 3: 1, 4: 1}}
+		}
+		for created, byGeneration := range wants {
+			for generation := 2; generation <= 4; generation++ {
+				p := &podRecord{labels: &labelEntry{hash: "old"}, generation: int64(generation), created: rollout.Time(created)}
+				if got, want := l.of(p), byGeneration[generation]; got != want {
+					t.Errorf("guest %v, created %d, generation %d: revision %d, want %d", guest, created, generation, got, want)
+				}
 			}
 		}
 	}

@@ -278,9 +278,11 @@ func TestRevisionOfAPod(t *testing.T) {
 	byHash, byGeneration, unknown := pod("hash", "a", "ds"), pod("generation", "a", "ds"), pod("unknown", "a", "ds")
 	byGeneration.Labels = map[string]string{"app": "ds", hashLabel: "of-another-version"}
 	byGeneration.Generation, byGeneration.Created = 7, 5
-	adopted := pod("adopted", "a", "ds")
+	adopted, asOld := pod("adopted", "a", "ds"), pod("as-old", "a", "ds")
 	adopted.Generation, adopted.Created = 7, 4
+	asOld.Generation, asOld.Created = 7, 5
 	f.put(adopted)
+	f.put(asOld)
 	unknown.Labels = map[string]string{"app": "ds", hashLabel: "gone"}
 	f.put(byHash)
 	f.put(byGeneration)
@@ -292,7 +294,7 @@ func TestRevisionOfAPod(t *testing.T) {
 	for _, p := range s.Nodes[0].Pods {
 		got[p.Name] = p.Revision
 	}
-	if want := map[string]int{"hash": 0, "generation": 1, "adopted": 0, "unknown": rollout.NoRevision}; !maps.Equal(got, want) {
+	if want := map[string]int{"hash": 0, "generation": 1, "adopted": 0, "as-old": 0, "unknown": rollout.NoRevision}; !maps.Equal(got, want) {
 		t.Errorf("revisions %v, want %v", got, want)
 	}
 }
@@ -319,6 +321,16 @@ func TestNotifiesOnlyWhomItConcerns(t *testing.T) {
 	f.x.PutNode(Node{Name: "a", RV: f.next(), Taints: []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute}}})
 	if f.noted[one] == 0 || f.noted[two] != 0 {
 		t.Errorf("a node with a pod of one is not ready any more; that notified %v", f.noted)
+	}
+	clear(f.noted)
+	f.x.PutNode(Node{Name: "a", RV: f.next(), Taints: []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}}})
+	if f.noted[one] == 0 || f.noted[two] == 0 {
+		t.Errorf("another effect of a taint notified %v", f.noted)
+	}
+	clear(f.noted)
+	f.x.DeleteNode("a") // the numbers of both are others now
+	if f.noted[one] == 0 || f.noted[two] == 0 {
+		t.Errorf("the end of a node notified %v", f.noted)
 	}
 }
 
@@ -412,7 +424,7 @@ func TestBlocksEnd(t *testing.T) {
 	f := newFixture(t)
 	f.node("a")
 	key := f.set("ds")
-	f.x.Block(key, "a", "because", 2000)
+	f.x.Block(key, "a", Block{"because", 900, 2000})
 	s, until, _ := f.x.Snapshot(key, History{}, 1000)
 	if s.Nodes[0].Blocked != "because" || until != 2000 {
 		t.Errorf("blocked %q until %d", s.Nodes[0].Blocked, until)

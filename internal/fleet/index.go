@@ -30,6 +30,8 @@ type Index struct {
 	podsRV string
 	// buried are pods that are known to be gone, with the newest version that was known of each, until the watch has shown that too.
 	buried map[types.UID]string
+	// vacant says for names of pods at which resourceVersion there was none, until the watch has reached that.
+	vacant map[podName]string
 	// unsettled says for each pod with an unsettled delete until when that may take effect.
 	unsettled map[types.UID]rollout.Time
 	// sets by key and by the UID of the object.
@@ -53,6 +55,7 @@ func NewIndex(notify func(Key)) *Index {
 		nodes:     newNodeTable(),
 		pods:      map[types.UID]*podRecord{},
 		buried:    map[types.UID]string{},
+		vacant:    map[podName]string{},
 		unsettled: map[types.UID]rollout.Time{},
 		sets:      map[Key]*set{},
 		byUID:     map[types.UID]*set{},
@@ -84,7 +87,7 @@ type set struct {
 	unsettled podSet
 	// doubts are pods of which it is not known whether an edit took effect.
 	doubts podSet
-	blocks map[int]block
+	blocks map[int]Block
 	// refused are the nodes for which the API server has refused the last create, and why.
 	refused map[int]string
 	// pending are creates whose answer is not clear, by node.
@@ -105,9 +108,10 @@ type cell struct {
 	last *departed
 }
 
-type block struct {
-	reason string
-	until  rollout.Time
+// Block is why a node is left alone, from now until then.
+type Block struct {
+	Reason      string
+	From, Until rollout.Time
 }
 
 // newer is whether resourceVersion a is newer than b; what cannot be compared counts as newer, so that it is taken.
@@ -130,7 +134,7 @@ func (x *Index) PutSet(key Key, w *dialect.Workload) {
 		s = nil
 	}
 	if s == nil {
-		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, unsettled: podSet{}, doubts: podSet{}, blocks: map[int]block{}, refused: map[int]string{}, pending: map[int]PendingCreate{}}
+		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, unsettled: podSet{}, doubts: podSet{}, blocks: map[int]Block{}, refused: map[int]string{}, pending: map[int]PendingCreate{}}
 		s.workload = w
 		x.sets[key], x.byUID[w.UID] = s, s
 		x.place(s)

@@ -4,6 +4,7 @@ package fleet
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -202,6 +203,49 @@ func TestFactsReachTheSnapshot(t *testing.T) {
 	object.Annotations = nil
 	if rec, _ := f.x.PodFrom(object); rec.Facts != nil {
 		t.Error("a pod without facts has some")
+	}
+}
+
+// TestTimesOfAFastClock: what was noted on pods by a clock that is a day fast keeps nothing waiting; what a minute of difference explains does.
+func TestTimesOfAFastClock(t *testing.T) {
+	f := newFixture(t)
+	now := rollout.Time(100 * 24 * time.Hour)
+	f.node("a")
+	key := f.limited("ds", func(w *dialect.Workload) { w.Set.Grace = time.Hour })
+	for _, c := range []struct {
+		fast  time.Duration
+		waits bool
+	}{{0, true}, {maxAhead - time.Minute, true}, {24 * time.Hour, false}} {
+		noted := now.Add(c.fast)
+		see := func(of dialect.PodFacts) (rollout.Pod, rollout.Time) {
+			p := pod("one", "a", "ds")
+			p.RV, p.Facts = f.next(), &of
+			f.put(p)
+			s, wake, _ := f.x.Snapshot(key, History{Generation: -1}, now)
+			return s.Nodes[0].Pods[0], wake
+		}
+		marked, _ := see(dialect.PodFacts{InPlace: rollout.InPlaceMarked, MarkedAt: noted})
+		announced, _ := see(dialect.PodFacts{InPlace: rollout.InPlaceAnnounced, MarkedAt: noted, Due: noted.Add(time.Hour)})
+		if marked.GraceUntil > now != c.waits || announced.GraceUntil > now != c.waits {
+			t.Errorf("noted %s ahead: waits until %d and %d, and it is %d", c.fast, marked.GraceUntil, announced.GraceUntil, now)
+		}
+		open, wake := see(dialect.PodFacts{InPlace: rollout.InPlacePatched, ArrivesBy: noted.Add(time.Minute)})
+		if (open.InPlace == rollout.InPlacePatched) != c.waits || (wake != 0) != c.waits {
+			t.Errorf("noted %s ahead: the change is %s, and it is looked at again at %d", c.fast, open.InPlace, wake)
+		}
+	}
+}
+
+// TestABlockByAFastClock: the clock is set back while a node is left alone, and this does not last as much longer.
+func TestABlockByAFastClock(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	key := f.set("ds")
+	now := rollout.Time(time.Hour)
+	fast := now.Add(time.Hour)
+	f.x.Block(key, "a", Block{"because", fast, fast.Add(30 * time.Second)})
+	if s, until, _ := f.x.Snapshot(key, History{}, now); s.Nodes[0].Blocked != "" || until != 0 {
+		t.Errorf("blocked %q until %d, and it is %d", s.Nodes[0].Blocked, until, now)
 	}
 }
 

@@ -29,7 +29,9 @@ type podRecord struct {
 	// unsettled is set when no definite answer to a delete came.
 	unsettled bool
 	// noResize is set when the API server has refused to change the pod's resources.
-	noResize   bool
+	noResize bool
+	// takes is whether the edit that is in doubt takes the pod out of use.
+	takes      bool
 	generation int64
 
 	deletedAt, readySince, created, doomedAt rollout.Time

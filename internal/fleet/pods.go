@@ -17,7 +17,7 @@ import (
 func (x *Index) PutPod(rec Pod) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.podsRV = rec.RV
+	x.reach(rec.RV)
 	x.putPod(&rec)
 }
 
@@ -38,6 +38,8 @@ func (x *Index) putPod(rec *Pod) {
 	}
 	p := x.pods[rec.UID]
 	switch {
+	case p == nil && x.over(rec):
+		return
 	case p == nil:
 		p = &podRecord{uid: rec.UID}
 		x.pods[rec.UID] = p
@@ -118,7 +120,7 @@ func (x *Index) file(p *podRecord) {
 // adoptable is whether s may take the orphan p: same namespace, selected, and not on its way out.
 func adoptable(s *set, p *podRecord) bool {
 	w := s.workload
-	return p.origin.namespace == w.Namespace && !p.deleting && !p.phase.Terminal() && !w.SelectsAll &&
+	return p.origin.namespace == w.Namespace && !p.deleting && !w.SelectsAll &&
 		w.Selector != nil && w.Selector.Matches(labels.Set(p.labels.set))
 }
 
@@ -215,7 +217,7 @@ func (x *Index) DeletePod(uid types.UID, rv string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if rv != "" {
-		x.podsRV = rv
+		x.reach(rv)
 	}
 	delete(x.buried, uid)
 	x.dropPod(uid)
@@ -279,14 +281,14 @@ func (x *Index) ReplacePods(list []*Pod, rv string) {
 			delete(x.buried, uid) // the watch goes on from the list, and has nothing left to say of it
 		}
 	}
-	x.podsRV = rv
+	x.reach(rv)
 }
 
 // PodsSeen records that the watch of pods has reached rv without a change (a bookmark).
 func (x *Index) PodsSeen(rv string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.podsRV = rv
+	x.reach(rv)
 }
 
 // Versions returns the newest resourceVersions that the watches of pods and of nodes have shown.
@@ -294,6 +296,14 @@ func (x *Index) Versions() (pods, nodes string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.podsRV, x.nodes.rv
+}
+
+// Ready is whether the pod is there and ready.
+func (x *Index) Ready(uid types.UID) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p := x.pods[uid]
+	return p != nil && p.ready
 }
 
 // Doom records that a delete of the pod is about to be sent at that time: from now on it counts as terminating.

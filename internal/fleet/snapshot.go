@@ -23,7 +23,8 @@ type History struct {
 	// Generation is the template generation of the set, -1 when not known: a pod that carries it is of revision Update,
 	// whatever its hash (other versions of Kubernetes hash the same template differently).
 	Generation int64
-	// Since is when the set was made: the generation on a pod that is older counts the templates of another set.
+	// Since is when the set was made: the generation on a pod that is older counts the templates of another set, and that on one that is
+	// as old may do so.
 	Since rollout.Time
 	// Of is the workload whose template revision Update is; nil leaves open whether the history belongs to the newest one.
 	Of *dialect.Workload
@@ -109,22 +110,23 @@ func (x *Index) SnapshotInto(b *Buffer, key Key, h History, now rollout.Time) (s
 // which somebody may set.
 const askAgain = time.Second
 
-// applyBlock sets n.Blocked while the block of the node lasts and returns when it ends; an old one is dropped.
+// applyBlock sets n.Blocked while the block of the node lasts and returns when it ends; an old one is dropped, and so is one that has not begun:
+// the clock was set back since, and nobody can tell how much of it is left.
 func applyBlock(s *set, id int, n *rollout.Node, now rollout.Time) rollout.Time {
 	if c, pending := s.pending[id]; pending {
-		n.Blocked = "it is not clear whether the create of pod " + c.Pod + " took effect"
+		n.Blocked, n.Unanswered = "it is not clear whether the create of pod "+c.Pod+" took effect", true
 		return now.Add(askAgain)
 	}
 	b, blocked := s.blocks[id]
 	if !blocked {
 		return 0
 	}
-	if b.until <= now {
+	if now < b.From || b.Until <= now {
 		delete(s.blocks, id)
 		return 0
 	}
-	n.Blocked = b.reason
-	return b.until
+	n.Blocked = b.Reason
+	return b.Until
 }
 
 // min0 is the smaller of two times, where 0 is "never".
@@ -143,33 +145,40 @@ func (b *Buffer) add(w *dialect.Workload, p *podRecord, lookup *revisionLookup, 
 	pod.Name, pod.UID, pod.Revision, pod.Phase, pod.Scheduled = p.name, string(p.uid), lookup.of(p), p.phase, p.scheduled
 	pod.Deleting, pod.DeletedAt = p.deleting || p.doomed, cmp.Or(p.deletedAt, p.doomedAt)
 	pod.Ready, pod.ReadySince, pod.Created = p.ready, p.readySince, p.created
-	pod.Doubtful, pod.NoResize = p.doubt != 0, p.noResize
+	pod.Doubtful, pod.NoResize = p.doubt != 0 && p.takes, p.noResize
 	if w.PreDelete == nil && p.facts == nil {
 		return 0
 	}
 	if p.facts != nil {
 		pod.Evicted, pod.Trouble = p.facts.Evicted, p.facts.Trouble
-		inPlaceOf(pod, w, p.facts)
+		inPlaceOf(pod, w, p.facts, now)
 	}
 	pod.Hook = w.PreDelete.State(p.labels.set, p.facts)
 	pod.Announced = lookup.announced(p.facts)
 	return arrive(pod, p.facts, now)
 }
 
+// maxAhead is how far ahead of now a time on a pod is believed: the clocks of leaders that follow each other may differ by minutes, and what it guards
+// (the node may not have come to a change yet, a grace period has just begun) is not to be cut short for that.
+const maxAhead = 10 * time.Minute
+
+// ahead is whether a time on a pod was noted by a clock so wrong that it says nothing: waiting for it might take days, with the pod out of use.
+func ahead(noted, now rollout.Time) bool { return noted > now.Add(maxAhead) }
+
 // arrive lets a change in place of which nobody can tell more count as arrived when its time has come, and returns that time before.
 func arrive(pod *rollout.Pod, f *dialect.PodFacts, now rollout.Time) rollout.Time {
 	if f == nil || f.ArrivesBy == 0 || f.InPlace != rollout.InPlacePatched {
 		return 0
 	}
-	if now < f.ArrivesBy {
+	if now < f.ArrivesBy && !ahead(f.ArrivesBy, now) {
 		return f.ArrivesBy
 	}
 	pod.InPlace = rollout.InPlaceArrived
 	return 0
 }
 
-// inPlaceOf fills in how far a change in place has come.
-func inPlaceOf(pod *rollout.Pod, w *dialect.Workload, f *dialect.PodFacts) {
+// inPlaceOf fills in how far a change in place has come. A grace period that began by another clock is over.
+func inPlaceOf(pod *rollout.Pod, w *dialect.Workload, f *dialect.PodFacts, now rollout.Time) {
 	pod.Gate, pod.InPlace, pod.Stuck = f.Gate, f.InPlace, f.Stuck
 	switch f.InPlace {
 	case rollout.InPlaceMarked:
@@ -179,6 +188,9 @@ func inPlaceOf(pod *rollout.Pod, w *dialect.Workload, f *dialect.PodFacts) {
 		if pod.NoResize {
 			pod.Stuck = rollout.DetailResizeRefused
 		}
+	}
+	if ahead(f.MarkedAt, now) {
+		pod.GraceUntil = 0
 	}
 }
 
@@ -195,7 +207,7 @@ type revisionLookup struct {
 func (l *revisionLookup) of(p *podRecord) int {
 	// Another controller may have seen a newer template than the watch has shown us: its pods are not old.
 	ahead := p.generation > l.history.Generation && l.history.Of != nil && l.history.Of.Set.Guest
-	if l.history.Generation >= 0 && (p.generation == l.history.Generation || ahead) && p.created >= l.history.Since {
+	if l.history.Generation >= 0 && (p.generation == l.history.Generation || ahead) && l.ofThisSet(p) {
 		return l.history.Update
 	}
 	if l.valid && l.lastHash == p.labels.hash {
@@ -203,6 +215,18 @@ func (l *revisionLookup) of(p *podRecord) int {
 	}
 	l.lastHash, l.last, l.valid = p.labels.hash, l.index(p.labels.hash), true
 	return l.last
+}
+
+// ofThisSet is whether the generation on a pod counts the templates of this set. Times are of whole seconds: of a pod as old as its set the hash is
+// believed, if it is known; but not by a guest, whose template may be newer than what it has been shown.
+func (l *revisionLookup) ofThisSet(p *podRecord) bool {
+	guest := l.history.Of != nil && l.history.Of.Set.Guest
+	if p.created == l.history.Since && !guest {
+		if _, known := l.history.Index[p.labels.hash]; known {
+			return false
+		}
+	}
+	return p.created >= l.history.Since
 }
 
 // announced is what a pod says of whether there is a newer revision.
@@ -221,13 +245,13 @@ func (x *Index) Announced(key Key) bool {
 	return s != nil && s.announced > 0
 }
 
-// Block keeps pods from being created for the set on the node until then, for the reason given.
-func (x *Index) Block(key Key, nodeName, reason string, until rollout.Time) {
+// Block keeps pods from being created for the set on the node while b lasts.
+func (x *Index) Block(key Key, nodeName string, b Block) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	s, n := x.sets[key], x.nodes.byName[nodeName]
 	if s != nil && n != nil {
-		s.blocks[n.id] = block{reason: reason, until: until}
+		s.blocks[n.id] = b
 	}
 }
 
@@ -258,6 +282,16 @@ func (x *Index) LiveHashes(key Key) map[string]bool {
 		}
 	}
 	return live
+}
+
+// Fit is what the set has to do with a node of that name as it is now; with one that is not there, to leave it.
+func (x *Index) Fit(key Key, nodeName string) rollout.Fit {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if s, n := x.sets[key], x.nodes.byName[nodeName]; s != nil && n != nil && n.exists {
+		return s.cells[n.id].fit
+	}
+	return rollout.MustLeave
 }
 
 // Holder returns the UID of the pod of the set on that node that has that name; it is empty when there is none.

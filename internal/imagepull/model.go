@@ -58,8 +58,8 @@ type Event struct {
 
 // Reasons of events. The first is OpenKruise's.
 const (
-	ReasonPullImageFailed = "PullImageFailed"
-	ReasonCompleted       = "Completed"
+	ReasonPullImageFailed = "PullImageFailed" // a node was given up; the message says why
+	ReasonCompleted       = "Completed"       // the job has ended; the message counts nodes
 )
 
 // Texts that OpenKruise uses, by which people and tools recognize them; messageNoAnswer and messageAllCompleted are our own.

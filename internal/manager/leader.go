@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -33,6 +34,7 @@ import (
 	"everynode.dev/everynode/internal/features"
 	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/fleet/feed"
+	"everynode.dev/everynode/internal/wiring"
 )
 
 // eventSource is the component that events come from; the native controller and OpenKruise both use this name, and people
@@ -51,7 +53,7 @@ type leader struct {
 	pulls      *pulls // nil where nobody has to do with image pulls
 
 	namespace string
-	elected   bool
+	tenure    *tenure // nil without an election
 	served    []string
 
 	working, synced atomic.Bool
@@ -74,8 +76,14 @@ func (l *leader) ready(*http.Request) error {
 	return nil
 }
 
-func newLeader(o *options, cfg *rest.Config) (*leader, error) {
+// newLeader returns the leader, who writes while t holds.
+func newLeader(o *options, cfg *rest.Config, t *tenure) (*leader, error) {
 	cfg = oneRate(cfg)
+	if o.leaderElect {
+		cfg = t.guard(cfg)
+	} else {
+		t = nil
+	}
 	protobuf := rest.CopyConfig(cfg)
 	protobuf.AcceptContentTypes, protobuf.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf"
 	client, err := kubernetes.NewForConfig(protobuf)
@@ -86,24 +94,20 @@ func newLeader(o *options, cfg *rest.Config) (*leader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	l := &leader{metrics: metrics.New(o.metricsPerSet), client: client, events: newEvents(), namespace: o.namespace, elected: o.leaderElect, served: o.dialects}
+	l := &leader{metrics: metrics.New(o.metricsPerSet), client: client, events: newEvents(), namespace: o.namespace, tenure: t, served: o.dialects}
 	realClock := clock.RealClock{}
 	recorder := newSparing(l.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource}), realClock)
 	index := fleet.NewIndex(func(key fleet.Key) { l.controller.Enqueue(key) })
 	var dialects []daemonset.Dialect
 	dialects = append(dialects, l.ofAppsV1(o, recorder)...)
-	if slices.Contains(o.dialects, kruiseDialect) {
-		mayWrite := l.leaseGuarded(o, conflict.OpenKruise())
-		if l.pulls, err = newPulls(l, o, cfg, mayWrite); err != nil {
+	if slices.Contains(o.dialects, wiring.Kruise) {
+		d, err := l.ofKruise(o, cfg)
+		if err != nil {
 			return nil, err
-		}
-		d := newKruise(mayWrite)
-		if o.gates.Enabled(features.InPlaceWorkloadVerticalScaling) {
-			d.InPlace = kruise.InPlaceWithResize
 		}
 		dialects = append(dialects, d)
 	}
-	index.ReadFacts(factsOf(o.dialects))
+	index.ReadFacts(wiring.FactsOf(o.dialects))
 	if ahead := o.gates.Enabled(features.PreDownloadImageForDaemonSetUpdate); ahead {
 		if l.pulls == nil {
 			if l.pulls, err = newPulls(l, o, cfg, nil); err != nil {
@@ -114,13 +118,15 @@ func newLeader(o *options, cfg *rest.Config) (*leader, error) {
 			dialects[i].Predownload = true
 		}
 	}
+	l.feed = l.newFeed(index, dynamicClient, dialects)
 	resources := map[string]schema.GroupVersionResource{}
-	l.feed = &feed.Feed{Index: index, Client: client, Dynamic: dynamicClient}
 	for _, d := range dialects {
 		resources[d.Source.Dialect] = d.Source.Resource
-		l.feed.Sources = append(l.feed.Sources, d.Source)
 	}
 	pace := executor.NewPace(realClock, client.CoreV1().RESTClient().GetRateLimiter().Wait, executor.Sleep)
+	if t != nil {
+		pace.Leads = t.holds
+	}
 	l.metrics.Window = pace.Window
 	l.controller = daemonset.New(daemonset.Options{
 		Dialects: dialects, Index: index, Clock: realClock, Events: recorder, Observer: l.metrics, Workers: o.concurrentSyncs,
@@ -131,6 +137,18 @@ func newLeader(o *options, cfg *rest.Config) (*leader, error) {
 		},
 	})
 	return l, nil
+}
+
+// newFeed is what fills the index, and hands the nodes on to image pulls where these are served.
+func (l *leader) newFeed(index *fleet.Index, d dynamic.Interface, dialects []daemonset.Dialect) *feed.Feed {
+	f := &feed.Feed{Index: index, Client: l.client, Dynamic: d}
+	for i := range dialects {
+		f.Sources = append(f.Sources, dialects[i].Source)
+	}
+	if l.pulls != nil {
+		f.Nodes = l.pulls.watches.Nodes
+	}
+	return f
 }
 
 // oneRate is cfg with one limit for all clients that are made of it: --kube-api-qps is what the whole manager asks of an API server that it
@@ -161,20 +179,33 @@ func (l *leader) leaseGuarded(o *options, other conflict.Other) (mayWrite func()
 func (l *leader) ofAppsV1(o *options, events record.EventRecorder) []daemonset.Dialect {
 	probed := func() func() bool {
 		return l.guarded(o, conflict.New(conflict.Options{
-			Client: l.client, Namespace: o.namespace, Events: events, Clock: clock.RealClock{}, Settle: l.settle, Changed: l.mayWriteChanged(nativeDialect),
+			Client: l.client, Namespace: o.namespace, Events: events, Clock: clock.RealClock{}, Settle: l.settle, Changed: l.mayWriteChanged(wiring.Native),
 		}))
 	}
-	native, edge := slices.Contains(o.dialects, nativeDialect), slices.Contains(o.dialects, openyurtDialect)
+	native, edge := slices.Contains(o.dialects, wiring.Native), slices.Contains(o.dialects, wiring.OpenYurt)
 	switch {
 	case native && edge:
-		return []daemonset.Dialect{newEdge(o.namespace, probed(), l.leaseGuarded(o, conflict.OpenYurt()))}
+		return []daemonset.Dialect{wiring.NewEdge(o.namespace, probed(), l.leaseGuarded(o, conflict.OpenYurt()))}
 	case native:
-		return []daemonset.Dialect{newNative(o.namespace, probed())}
+		return []daemonset.Dialect{wiring.NewNative(o.namespace, probed())}
 	case edge:
-		return []daemonset.Dialect{newGuest(o.namespace, l.leaseGuarded(o, conflict.OpenYurt()))}
+		return []daemonset.Dialect{wiring.NewGuest(o.namespace, l.leaseGuarded(o, conflict.OpenYurt()))}
 	default:
 		return nil
 	}
+}
+
+// ofKruise is the dialect of OpenKruise, to which image pulls belong.
+func (l *leader) ofKruise(o *options, cfg *rest.Config) (d daemonset.Dialect, err error) {
+	mayWrite := l.leaseGuarded(o, conflict.OpenKruise())
+	if l.pulls, err = newPulls(l, o, cfg, mayWrite); err != nil {
+		return d, err
+	}
+	d = wiring.NewKruise(mayWrite)
+	if o.gates.Enabled(features.InPlaceWorkloadVerticalScaling) {
+		d.InPlace = kruise.InPlaceWithResize
+	}
+	return d, nil
 }
 
 // mayWriteChanged returns what a guard of the dialect calls when its answer has changed.
@@ -186,7 +217,7 @@ func (l *leader) mayWriteChanged(dialect string) func(mayWrite bool) {
 				l.controller.EnqueueAll(d.Source.Dialect)
 			}
 		}
-		if mayWrite && dialect == kruiseDialect {
+		if mayWrite && dialect == wiring.Kruise {
 			l.pulls.resume()
 		}
 	}
@@ -197,7 +228,7 @@ func (l *leader) Start(ctx context.Context) error {
 	log := klog.FromContext(ctx)
 	l.working.Store(true)
 	for _, name := range l.served {
-		log.Info("Serving a dialect", "dialect", name, "does", servings(l.served)[name])
+		log.Info("Serving a dialect", "dialect", name, "does", wiring.Servings(l.served)[name])
 	}
 	l.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: l.client.CoreV1().Events("")})
 	defer l.events.Shutdown()
@@ -229,21 +260,55 @@ func (l *leader) Start(ctx context.Context) error {
 	return nil
 }
 
-// fence waits until no write of an earlier leader can take effect any more, so that what is read afterwards holds. The first
-// leader of all need not wait.
+// fence waits until no write of an earlier leader can take effect any more, so that what is read afterwards holds.
 func (l *leader) fence(ctx context.Context) error {
-	if l.firstTerm(ctx) {
+	wait := l.fenceTime(ctx)
+	if wait == 0 {
 		return nil
 	}
-	klog.FromContext(ctx).Info("Waiting until no write of the last leader can take effect any more", "for", executor.Fence)
-	return pause(ctx)
+	if wait > executor.Fence {
+		defer l.tenure.bind()()
+	}
+	klog.FromContext(ctx).Info("Waiting until no write of the last leader can take effect any more", "for", wait)
+	return pause(ctx, wait)
+}
+
+// fenceTime is for how long a write of an earlier leader may still take effect. Without an election it may have been a process that was killed a
+// moment ago.
+func (l *leader) fenceTime(ctx context.Context) time.Duration {
+	switch unknown := l.tenure == nil || l.anew(ctx); {
+	case unknown && !l.anySet(ctx):
+		return 0
+	case unknown && l.tenure != nil:
+		return l.tenure.deadline + executor.Fence
+	default:
+		return executor.Fence
+	}
+}
+
+// anew is whether the lease may have been made for this manager. That need not mean that nobody has led before: when somebody deletes the lease
+// of a leader, that goes on until it sees so, at the latest until its deadline.
+func (l *leader) anew(ctx context.Context) bool {
+	lease, err := l.client.CoordinationV1().Leases(l.namespace).Get(ctx, leaseName, metav1.GetOptions{})
+	return err != nil || lease.Spec.LeaseTransitions == nil || *lease.Spec.LeaseTransitions == 0
+}
+
+// anySet is whether there is something that an earlier leader may have been at work on. Whoever may not see that does not get any further.
+func (l *leader) anySet(ctx context.Context) bool {
+	for _, source := range l.feed.Sources {
+		sets, err := l.feed.Dynamic.Resource(source.Resource).List(ctx, metav1.ListOptions{Limit: 1})
+		if err != nil && !apierrors.IsForbidden(err) || err == nil && len(sets.Items) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // settle waits until no write of another controller that has just ended can take effect any more, and reads the cluster anew. For how
 // long a write of the other can be under way is not known; that it is not much longer than one of ours is all that can be assumed.
 func (l *leader) settle(ctx context.Context) error {
 	klog.FromContext(ctx).Info("Another controller has ended: waiting until no write of it can take effect any more", "for", executor.Fence)
-	if err := pause(ctx); err != nil {
+	if err := pause(ctx, executor.Fence); err != nil {
 		return err
 	}
 	if l.pulls != nil {
@@ -254,22 +319,11 @@ func (l *leader) settle(ctx context.Context) error {
 	return l.feed.Start(ctx)
 }
 
-// pause waits for as long as a write can take.
-func pause(ctx context.Context) error {
+func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(executor.Fence):
+	case <-time.After(d):
 		return nil
 	}
-}
-
-// firstTerm is whether the lease shows that nobody has led before. Without an election there is nobody else, and the writes of
-// an earlier process ended with its connections.
-func (l *leader) firstTerm(ctx context.Context) bool {
-	if !l.elected {
-		return true
-	}
-	lease, err := l.client.CoordinationV1().Leases(l.namespace).Get(ctx, leaseName, metav1.GetOptions{})
-	return err == nil && (lease.Spec.LeaseTransitions == nil || *lease.Spec.LeaseTransitions == 0)
 }

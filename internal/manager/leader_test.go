@@ -4,6 +4,7 @@ package manager
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+
+	"everynode.dev/everynode/internal/apply/executor"
 )
 
 // refusing is an API server that answers everything with one status.
@@ -41,7 +44,7 @@ func TestALeaderThatMayNotReadGivesUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := newLeader(o, refusing(t, forbidden, http.StatusForbidden))
+	l, err := newLeader(o, refusing(t, forbidden, http.StatusForbidden), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +85,7 @@ func TestOneRateForAllControllers(t *testing.T) {
 			t.Errorf("%s has a burst of its own", name)
 		}
 	}
-	l, err := newLeader(o, cfg)
+	l, err := newLeader(o, cfg, &tenure{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +108,7 @@ func TestBuiltInTypesAreProtobuf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := newLeader(o, &rest.Config{Host: server.URL, QPS: 100, Burst: 100})
+	l, err := newLeader(o, &rest.Config{Host: server.URL, QPS: 100, Burst: 100}, &tenure{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,41 +189,63 @@ func TestAPortInUseIsNamedWithItsFlag(t *testing.T) {
 	}
 }
 
-// Only who leads for the first time of all need not wait for the writes of somebody before.
+// How long a leader waits for the writes of one before. That nobody has led before is not to be known, for a lease can be deleted.
 func TestWhoHasToWaitForTheLastLeader(t *testing.T) {
+	const noSets = `{"kind":"DaemonSetList","apiVersion":"apps/v1","items":[]}`
+	const aSet = `{"kind":"DaemonSetList","apiVersion":"apps/v1","items":[{"kind":"DaemonSet","apiVersion":"apps/v1","metadata":{"name":"a"}}]}`
+	lease := func(transitions int) string {
+		return fmt.Sprintf(`{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","spec":{"leaseTransitions":%d}}`, transitions)
+	}
 	for name, c := range map[string]struct {
-		body string
-		flag string
-		want bool
+		lease, sets string // empty: 500
+		flag        string
+		want        time.Duration
 	}{
-		"the first leader":   {`{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","spec":{"leaseTransitions":0}}`, "true", true},
-		"a later one":        {`{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","spec":{"leaseTransitions":1}}`, "true", false},
-		"it cannot be known": {`{}`, "true", false},
-		"there is no lease":  {`{}`, "false", true},
+		"nothing is there yet":                    {lease(0), noSets, "true", 0},
+		"the lease was made anew":                 {lease(0), aSet, "true", 7*time.Second + executor.Fence},
+		"a later one":                             {lease(1), aSet, "true", executor.Fence},
+		"a later one, and nothing is there":       {lease(1), noSets, "true", executor.Fence},
+		"the lease cannot be read":                {"", aSet, "true", 7*time.Second + executor.Fence},
+		"the sets cannot be read":                 {lease(0), "", "true", 7*time.Second + executor.Fence},
+		"no election":                             {"", aSet, "false", executor.Fence},
+		"no election, and nothing is there":       {"", noSets, "false", 0},
+		"no election, and sets that are not read": {"", "", "false", executor.Fence},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o, err := parse(t, "", "--leader-elect="+c.flag)
+			o, err := parse(t, "", "--dialects=native", "--leader-elect="+c.flag)
 			if err != nil {
 				t.Fatal(err)
 			}
-			code := http.StatusOK
-			if c.body == `{}` {
-				code = http.StatusInternalServerError
-			}
-			l, err := newLeader(o, refusing(t, c.body, code))
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body := c.sets
+				if strings.HasSuffix(r.URL.Path, "/leases/everynode-manager") {
+					body = c.lease
+				}
+				w.Header().Set("Content-Type", "application/json")
+				if body == "" {
+					w.WriteHeader(http.StatusInternalServerError)
+				}
+				_, _ = w.Write([]byte(body))
+			}))
+			t.Cleanup(server.Close)
+			own := &tenure{deadline: o.renewDeadline}
+			l, err := newLeader(o, &rest.Config{Host: server.URL, QPS: 100, Burst: 100}, own)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := l.firstTerm(t.Context()); got != c.want {
-				t.Fatalf("first term %v, want %v", got, c.want)
+			if got := l.fenceTime(t.Context()); got != c.want {
+				t.Fatalf("waits for %v, want %v", got, c.want)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			if !c.want {
+			if c.want > 0 {
 				cancel() // whoever waits is interrupted, and says so
 			}
-			if err := l.fence(ctx); (err == nil) != c.want {
-				t.Errorf("fence: %v; only the first leader may pass at once", err)
+			if err := l.fence(ctx); (err == nil) != (c.want == 0) {
+				t.Errorf("fence: %v", err)
+			}
+			if own.isBound() {
+				t.Error("the lease is kept after the wait")
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/component-base/featuregate"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
@@ -18,6 +19,7 @@ import (
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/features"
 	"everynode.dev/everynode/internal/webhook"
+	"everynode.dev/everynode/internal/wiring"
 )
 
 // options are the settings of the manager, from flags and file.
@@ -43,6 +45,9 @@ type options struct {
 	gates           featuregate.MutableFeatureGate
 
 	pullSecretNamespaces []string
+
+	// leftOut is why the dialect of OpenKruise is not served although it was asked for.
+	leftOut error
 
 	logs *logsapi.LoggingConfiguration
 }
@@ -95,7 +100,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.config, "config", "", "A configuration file ("+v1alpha1.APIVersion+", kind "+v1alpha1.Kind+"); flags win over it.")
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "The kubeconfig of the cluster. Without it, the KUBECONFIG variable, the service account of the pod, or ~/.kube/config.")
 	fs.StringVar(&o.namespace, "namespace", everynode.Namespace, "The namespace of Everynode itself: for the lease of the leader, and for the probe for other controllers.")
-	fs.StringSliceVar(&o.dialects, "dialects", defaultDialects(), "The dialects to serve. Known: "+strings.Join(dialectNames(), ", ")+". "+
+	fs.StringSliceVar(&o.dialects, "dialects", wiring.Defaults(), "The dialects to serve. Known: "+strings.Join(wiring.Names(), ", ")+". "+
 		"With native and openyurt the annotations of OpenYurt are read as well; openyurt without native works beside the controller that keeps the pods.")
 	fs.IntVar(&o.concurrentSyncs, "concurrent-syncs", 4, "How many daemon sets are worked on at once.")
 	fs.Float32Var(&o.qps, "kube-api-qps", 50, "Requests a second to the API server, on average, of all controllers together. The default suits an API server that is shared with others: "+
@@ -125,7 +130,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 
 // validate checks the whole of the settings.
 func (o *options) validate() error {
-	known := dialectNames()
+	known := wiring.Names()
 	for _, name := range o.dialects {
 		if !slices.Contains(known, name) {
 			return usagef("unknown dialect %q in --dialects: known are %s", name, strings.Join(known, ", "))
@@ -148,16 +153,23 @@ func (o *options) validate() error {
 		return usagef("--kube-api-burst must be greater than 0, but got %d", o.burst)
 	case len(validation.IsDNS1123Label(o.namespace)) > 0:
 		return usagef("--namespace %q is not the name of a namespace: use lower-case letters, digits and '-'", o.namespace)
-	case o.webhookURL != "" && !slices.Contains(o.dialects, kruiseDialect):
-		return usagef("--webhook-url is given, but only the dialect %s has webhooks: add it to --dialects, or leave the URL out", kruiseDialect)
+	case o.webhookURL != "" && !slices.Contains(o.dialects, wiring.Kruise):
+		return usagef("--webhook-url is given, but only the dialect %s has webhooks: add it to --dialects, or leave the URL out", wiring.Kruise)
 	case addressErr != nil:
 		return usagef("--webhook-bind-address %q cannot be listened on: %v: write host:port or :port", o.webhookAddress, addressErr)
 	case o.metricsAddress == o.healthAddress && o.metricsAddress != "0":
 		return usagef("--metrics-bind-address and --health-probe-bind-address are both %s: give them different ports", o.metricsAddress)
 	case o.profiling && o.metricsAddress == "0":
 		return usagef("--profiling needs a --metrics-bind-address: profiles are served where the metrics are")
-	case o.leaderElect && (o.leaseDuration <= o.renewDeadline || o.renewDeadline <= o.retryPeriod || o.retryPeriod <= 0):
-		return usagef("leader election needs lease duration (%v) > renew deadline (%v) > retry period (%v) > 0", o.leaseDuration, o.renewDeadline, o.retryPeriod)
+	case o.leaderElect && !o.canElect():
+		return usagef("leader election needs lease duration (%v) > renew deadline (%v) > %v times retry period (%v) > 0, and a lease duration of 1s or more",
+			o.leaseDuration, o.renewDeadline, leaderelection.JitterFactor, o.retryPeriod)
 	}
 	return nil
+}
+
+// canElect says whether a leader can be elected with these times. The API server counts a lease in whole seconds, and takes none of no second.
+func (o *options) canElect() bool {
+	retry := time.Duration(leaderelection.JitterFactor * float64(o.retryPeriod))
+	return o.leaseDuration >= time.Second && o.leaseDuration > o.renewDeadline && o.renewDeadline > retry && o.retryPeriod > 0
 }

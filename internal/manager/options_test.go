@@ -90,6 +90,8 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"profiles of nowhere":    {"", []string{"--profiling", "--metrics-bind-address", "0"}, "--profiling needs a --metrics-bind-address"},
 		"one address twice":      {"", []string{"--metrics-bind-address", ":1", "--health-probe-bind-address", ":1"}, "are both :1"},
 		"lease shorter":          {"", []string{"--leader-elect-lease-duration", "1s"}, "lease duration (1s) > renew deadline (7s)"},
+		"retry too late":         {"", []string{"--leader-elect-retry-period", "6s"}, "> renew deadline (7s) > 1.2 times retry period (6s)"},
+		"lease of no second":     {"", []string{"--leader-elect-lease-duration", "999ms", "--leader-elect-renew-deadline", "500ms", "--leader-elect-retry-period", "100ms"}, "1s or more"},
 		"URL without webhooks":   {"", []string{"--dialects", "native", "--webhook-url", "https://a:1"}, "--webhook-url is given, but only the dialect kruise has webhooks"},
 		"webhooks on no port":    {"", []string{"--webhook-bind-address", "localhost"}, `--webhook-bind-address "localhost" cannot be listened on`},
 		"webhooks on port 0":     {"", []string{"--webhook-bind-address", ":0"}, "write host:port or :port"},

@@ -4,6 +4,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -20,19 +21,20 @@ import (
 
 	"everynode.dev/everynode/api/everynode"
 	kruiseapi "everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/internal/wiring"
 )
 
 // installRemedy is what to do where something is missing in the cluster.
 const installRemedy = "apply the namespace and the roles of Everynode (kubectl apply -f config/install/00-namespace.yaml -f config/install/10-manager.yaml), or make the like for another namespace"
 
 // kruiseRemedy is what to do where the dialect of OpenKruise misses something in the cluster.
-const kruiseRemedy = "apply what this dialect needs (kubectl apply --server-side -f config/kruise), or leave " + kruiseDialect + " out of --dialects"
+const kruiseRemedy = "apply what this dialect needs (kubectl apply --server-side -f config/kruise), or leave " + wiring.Kruise + " out of --dialects"
 
 // checkPlace finds out, before anything is started, whether the manager can work where it is: its addresses are free, and its
 // namespace is there. An API server that cannot be reached is no error yet: it may come.
 func checkPlace(ctx context.Context, o *options, cfg *rest.Config) error {
 	addresses := map[string]string{"--metrics-bind-address": o.metricsAddress, "--health-probe-bind-address": o.healthAddress}
-	servesKruise := slices.Contains(o.dialects, kruiseDialect)
+	servesKruise := slices.Contains(o.dialects, wiring.Kruise)
 	if servesKruise {
 		addresses["--webhook-bind-address"] = o.webhookAddress
 	}
@@ -52,14 +54,33 @@ func checkPlace(ctx context.Context, o *options, cfg *rest.Config) error {
 	}
 	if o.webhookURL == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
 		return usagef("outside of a cluster the API server cannot reach the webhooks of the dialect %s through a Service: "+
-			"give --webhook-url https://HOST:PORT with an address of this machine, or leave %s out of --dialects", kruiseDialect, kruiseDialect)
+			"give --webhook-url https://HOST:PORT with an address of this machine, or leave %s out of --dialects", wiring.Kruise, wiring.Kruise)
 	}
 	definitions, err := metadata.NewForConfig(quick)
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
+	return checkDefinitions(ctx, definitions, o)
+}
+
+// foreignError is a definition that is there and not Everynode's.
+type foreignError struct{ name string }
+
+func (e *foreignError) Error() string {
+	return fmt.Sprintf("the definition %s is somebody else's, for it has no label %s: %s: if OpenKruise runs here, scale its manager to zero and remove its webhooks first; then %s",
+		e.name, everynode.PartOf, everynode.PartOfValue, kruiseRemedy)
+}
+
+// checkDefinitions finds out whether the dialect of OpenKruise can be served. Where its definitions are somebody else's, it is left out, and nothing
+// of theirs is touched; that is an error only where nothing else would be left to do.
+func checkDefinitions(ctx context.Context, client metadata.Interface, o *options) error {
 	for _, name := range []string{kruiseapi.Resource, kruiseapi.ResourceJob, kruiseapi.ResourceNodeImage} {
-		if err := checkDefinition(ctx, definitions, name+"."+kruiseapi.Group); err != nil {
+		err := checkDefinition(ctx, client, name+"."+kruiseapi.Group)
+		if foreign := (*foreignError)(nil); errors.As(err, &foreign) && len(o.dialects) > 1 {
+			o.dialects, o.leftOut = slices.DeleteFunc(slices.Clone(o.dialects), func(d string) bool { return d == wiring.Kruise }), foreign
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -76,8 +97,7 @@ func checkDefinition(ctx context.Context, client metadata.Interface, name string
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("not allowed to read the definition %s: %w: %s", name, err, kruiseRemedy)
 	case err == nil && crd.Labels[everynode.PartOf] != everynode.PartOfValue:
-		return fmt.Errorf("the definition %s is somebody else's, for it has no label %s: %s: if OpenKruise runs here, scale its manager to zero and remove its webhooks first; then %s",
-			name, everynode.PartOf, everynode.PartOfValue, kruiseRemedy)
+		return &foreignError{name}
 	default:
 		return nil
 	}

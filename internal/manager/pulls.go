@@ -24,6 +24,7 @@ import (
 	"everynode.dev/everynode/internal/controller/nodeimage"
 	"everynode.dev/everynode/internal/controller/pullstore"
 	"everynode.dev/everynode/internal/features"
+	"everynode.dev/everynode/internal/wiring"
 )
 
 // The components that events about image pulls come from, as with OpenKruise.
@@ -57,7 +58,7 @@ func newPulls(l *leader, o *options, cfg *rest.Config, mayWrite func() bool) (*p
 	if o.gates.Enabled(features.PreDownloadImageForDaemonSetUpdate) {
 		p.ahead = watches.PullJobs(store, func(set types.UID) { l.controller.PullsChanged(set) })
 	}
-	if !slices.Contains(o.dialects, kruiseDialect) {
+	if !slices.Contains(o.dialects, wiring.Kruise) {
 		return p, nil
 	}
 	realClock := clock.RealClock{}

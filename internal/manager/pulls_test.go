@@ -5,8 +5,11 @@ package manager
 import (
 	"testing"
 
+	"k8s.io/client-go/rest"
+
 	"everynode.dev/everynode/internal/controller/daemonset"
 	"everynode.dev/everynode/internal/features"
+	"everynode.dev/everynode/internal/fleet/feed"
 )
 
 // TestNameOfTheGate: what people are told to set is the gate that there is.
@@ -24,5 +27,42 @@ func TestNumbersBeforeTheWatches(t *testing.T) {
 	}
 	if err := p.catchUp(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestWhoReadsTheNodes: image pulls are handed the nodes that the index reads, for they read none themselves, and would wait for ever.
+func TestWhoReadsTheNodes(t *testing.T) {
+	const ahead = "--feature-gates=PreDownloadImageForDaemonSetUpdate="
+	for name, c := range map[string]struct {
+		flags []string
+		pulls bool
+	}{
+		"image pulls are served":        {[]string{"--dialects=kruise", ahead + "false"}, true},
+		"jobs are made":                 {[]string{"--dialects=native", ahead + "true"}, true},
+		"everything":                    {[]string{"--dialects=native,kruise", ahead + "true"}, true},
+		"nobody has to do with pulling": {[]string{"--dialects=native", ahead + "false"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := parse(t, "", c.flags...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := newLeader(o, &rest.Config{Host: "https://nowhere", QPS: 100, Burst: 100}, &tenure{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (l.pulls != nil) != c.pulls {
+				t.Fatalf("the leader has %v for image pulls", l.pulls)
+			}
+			if !c.pulls {
+				if l.feed.Nodes != nil {
+					t.Errorf("nodes are kept for nobody: %v", l.feed.Nodes)
+				}
+				return
+			}
+			if l.feed.Nodes == nil || l.feed.Nodes != feed.NodeStore(l.pulls.watches.Nodes) {
+				t.Errorf("the index hands its nodes to %v", l.feed.Nodes)
+			}
+		})
 	}
 }

@@ -19,6 +19,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register" // adds --logging-format json
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
@@ -27,6 +28,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"everynode.dev/everynode/internal/webhook"
+	"everynode.dev/everynode/internal/wiring"
 )
 
 // leaseName is the name of the lease of the leader.
@@ -51,24 +53,18 @@ func run(ctx context.Context, o *options) error {
 	if err := checkPlace(ctx, o, cfg); err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(cfg, manager.Options{
-		Scheme:                        scheme.Scheme,
-		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              leaseName,
-		LeaderElectionNamespace:       o.namespace,
-		LeaderElectionReleaseOnCancel: true,
-		LeaseDuration:                 &o.leaseDuration,
-		RenewDeadline:                 &o.renewDeadline,
-		RetryPeriod:                   &o.retryPeriod,
-		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress, ExtraHandlers: o.profiles()},
-		HealthProbeBindAddress:        o.healthAddress,
-	})
-	if err != nil {
-		return fmt.Errorf("setting up the manager: %w", err)
-	}
-	leader, err := newLeader(o, cfg)
+	t := &tenure{deadline: o.renewDeadline, clock: clock.RealClock{}}
+	mgr, err := newManager(o, cfg, t)
 	if err != nil {
 		return err
+	}
+	leader, err := newLeader(o, cfg, t)
+	if err != nil {
+		return err
+	}
+	if o.leftOut != nil {
+		klog.FromContext(ctx).Error(o.leftOut, "A dialect is left out until the manager is started again", "dialect", wiring.Kruise)
+		leader.metrics.Conflict(wiring.Kruise, true)
 	}
 	err = errors.Join(
 		ctrlmetrics.Registry.Register(leader.metrics),
@@ -79,12 +75,38 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return fmt.Errorf("setting up the manager: %w", err)
 	}
-	if slices.Contains(o.dialects, kruiseDialect) {
-		if err := webhook.Setup(mgr, o.webhooks()); err != nil {
+	if slices.Contains(o.dialects, wiring.Kruise) {
+		if leader.metrics.CertificateEnds, err = webhook.Setup(mgr, o.webhooks()); err != nil {
 			return err
 		}
 	}
 	return mgr.Start(ctx)
+}
+
+// newManager returns a manager whose election tells t.
+func newManager(o *options, cfg *rest.Config, t *tenure) (manager.Manager, error) {
+	lease, err := newLock(o, cfg, t)
+	if err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(cfg, manager.Options{
+		Scheme:                              scheme.Scheme,
+		LeaderElection:                      o.leaderElect,
+		LeaderElectionResourceLockInterface: lease,
+		LeaderElectionID:                    leaseName,
+		LeaderElectionNamespace:             o.namespace,
+		LeaderElectionReleaseOnCancel:       true,
+		LeaseDuration:                       &o.leaseDuration,
+		RenewDeadline:                       &o.renewDeadline,
+		RetryPeriod:                         &o.retryPeriod,
+		Metrics:                             metricsserver.Options{BindAddress: o.metricsAddress, ExtraHandlers: o.profiles()},
+		HealthProbeBindAddress:              o.healthAddress,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("setting up the manager: %w", err)
+	}
+	lease.LockConfig.EventRecorder = mgr.GetEventRecorderFor(lease.Identity()) //nolint:staticcheck // the lock takes no other kind
+	return mgr, nil
 }
 
 // profiles are the handlers of profiles, if they are to be served.

@@ -53,6 +53,7 @@ func (r *Rules) compileAffinity(spec *podSpec) error {
 		full.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = spec.Affinity.NodeAffinity.Required
 	}
 	required := full.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	r.nodeSelector, r.required = spec.NodeSelector, required
 	r.hasAffinity = len(spec.NodeSelector) > 0 || required != nil
 	r.affinity = nodeaffinity.NewRequiredNodeAffinity(spec.NodeSelector, full)
 	if required == nil {

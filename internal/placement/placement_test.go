@@ -85,8 +85,12 @@ func TestFitTaints(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			node := placement.Node{Name: "n", Taints: taints(c.taints)}
-			if got := compile(t, c.spec).Fit(node); got != c.want {
+			rules := compile(t, c.spec)
+			if got := rules.Fit(node); got != c.want {
 				t.Errorf("Fit = %v, want %v", got, c.want)
+			}
+			if got := explained(rules, node); got != c.want {
+				t.Errorf("Explain leads to %v, want %v: %+v", got, c.want, rules.Explain(node))
 			}
 		})
 	}
@@ -125,8 +129,12 @@ func TestFitSelection(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			if got := compile(t, c.spec).Fit(node); got != c.want {
+			rules := compile(t, c.spec)
+			if got := rules.Fit(node); got != c.want {
 				t.Errorf("Fit = %v, want %v", got, c.want)
+			}
+			if got := explained(rules, node); got != c.want {
+				t.Errorf("Explain leads to %v, want %v: %+v", got, c.want, rules.Explain(node))
 			}
 		})
 	}

@@ -24,6 +24,9 @@ type Node struct {
 // Rules are what a pod template says about nodes. They are immutable and safe for concurrent use.
 type Rules struct {
 	nodeName string
+	// nodeSelector and required are what affinity is made of, for whoever asks why.
+	nodeSelector map[string]string
+	required     *corev1.NodeSelector
 	// affinity covers nodeSelector and the required node affinity; hasAffinity is false when the template has neither,
 	// so that the common set, which runs everywhere, does not even look at a node's labels.
 	affinity    nodeaffinity.RequiredNodeAffinity

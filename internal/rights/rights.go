@@ -5,7 +5,8 @@
 //
 // Vocabulary: a role is an object of RBAC, a rule what it allows about one resource, and a call one request as an audit log has it.
 //
-// The rule: a role allows what is called and nothing else. What is never seen to be called, and has to be allowed all the same, says so (Unseen).
+// The rule: a role allows what is called and nothing else. What is never seen to be called, and has to be allowed all the same, says so (Unseen), and
+// so does what is seen now and then (Rare). An exception that nobody needs any more is an error.
 package rights
 
 import "slices"
@@ -45,8 +46,8 @@ type Rule struct {
 	Names []string
 	Verbs []string
 	Why   string
-	// Unseen are verbs that no program sends, or none under this role, with the reason in Why.
-	Unseen []string
+	// Unseen are verbs that no program sends, or none under this role, and Rare those that are sent by chance; with the reason in Why.
+	Unseen, Rare []string
 }
 
 // Call is one request.

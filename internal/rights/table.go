@@ -38,15 +38,17 @@ func managerRoles() []Role {
 			},
 			{
 				Group: apps, Resource: "controllerrevisions", Verbs: []string{"get", "list", "watch", "create", "delete", "patch"},
-				Unseen: []string{"get"}, Why: "the history of sets; get is for a name that somebody else has taken, which is rare",
+				Rare: []string{"get"}, Why: "the history of sets; get is for a name that somebody else has taken, which is rare",
 			},
 			{Group: core, Resource: "events", Verbs: []string{"create", "patch"}, Why: "what it has done, told at the sets"},
 		},
 	}, {
 		Name: "everynode-manager", Namespace: "everynode-system", Program: Manager, For: "every manager, in its own namespace",
 		Rules: []Rule{
-			{Group: coordination, Resource: "leases", Verbs: []string{"get", "create", "update"}, Why: "the lease of the leader"},
-			{Group: apps, Resource: "daemonsets", Verbs: []string{"create", "patch"}, Why: "the probe that shows whether another controller is at work"},
+			{Group: coordination, Resource: "leases", Verbs: []string{"create"}, Why: "the lease of the leader; a create cannot be limited to a name"},
+			{Group: coordination, Resource: "leases", Names: []string{"everynode-manager"}, Verbs: []string{"get", "update"}, Why: "the same"},
+			{Group: apps, Resource: "daemonsets", Verbs: []string{"create"}, Why: "the probe that shows whether another controller is at work; a create cannot be limited to a name"},
+			{Group: apps, Resource: "daemonsets", Names: []string{"everynode-probe"}, Verbs: []string{"patch"}, Why: "the same"},
 		},
 	}, {
 		Name: "everynode-manager-image-pulls", Program: Manager, For: "images before an update, without the dialect kruise",
@@ -59,7 +61,7 @@ func managerRoles() []Role {
 		Name: "everynode-manager-openyurt", Program: Manager, For: "the dialect openyurt",
 		Rules: []Rule{
 			{Group: core, Resource: "pods/status", Verbs: []string{"patch"}, Why: "the condition PodNeedUpgrade"},
-			{Group: coordination, Resource: "leases", Names: []string{"yurt-manager"}, Verbs: []string{"get"}, Why: "while OpenYurt's own manager holds it, the dialect writes nothing"},
+			{Group: coordination, Resource: "leases", Names: []string{"yurt-manager", "cloud-yurt-manager"}, Verbs: []string{"get"}, Why: "while OpenYurt's own manager holds one of them and does the same work, the dialect writes nothing; its chart has the latter"},
 		},
 	}}
 }
@@ -72,12 +74,12 @@ func kruiseRoles() []Role {
 			{Group: kruise, Resource: "daemonsets/status", Verbs: []string{"patch"}, Why: "how far it is"},
 			{Group: kruise, Resource: "daemonsets/finalizers", Verbs: []string{"update"}, Unseen: []string{"update"}, Why: "as for DaemonSets of apps"},
 			{
-				Group: kruise, Resource: "imagepulljobs", Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}, Unseen: []string{"get"},
+				Group: kruise, Resource: "imagepulljobs", Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}, Rare: []string{"get"},
 				Why: "runs them, and makes them for updates; patch takes away the finalizer that OpenKruise has set; get is for a name that somebody else has taken, which is rare",
 			},
 			{Group: kruise, Resource: "imagepulljobs/status", Verbs: []string{"update"}, Why: "how far a job is"},
 			{
-				Group: kruise, Resource: "nodeimages", Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}, Unseen: []string{"get"},
+				Group: kruise, Resource: "nodeimages", Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}, Rare: []string{"get"},
 				Why: "one for every node, with what it is to pull; get is for a write of which nobody knows whether it took effect",
 			},
 			{Group: kruise, Resource: "nodeimages/status", Verbs: []string{"patch"}, Why: "gives up for nodes that say nothing any more"},
@@ -97,7 +99,7 @@ func kruiseRoles() []Role {
 		Name: "everynode-manager-kruise", Namespace: "everynode-system", Program: Manager, For: "the certificate of the webhooks",
 		Rules: []Rule{
 			{Group: core, Resource: "secrets", Verbs: []string{"create"}, Why: "a create cannot be limited to a name"},
-			{Group: core, Resource: "secrets", Names: []string{"everynode-webhook-certs"}, Verbs: []string{"get", "update"}, Why: "keeps and renews it", Unseen: []string{"update"}},
+			{Group: core, Resource: "secrets", Names: []string{"everynode-webhook-certs"}, Verbs: []string{"get", "update"}, Why: "keeps and renews it"},
 		},
 	}}
 }

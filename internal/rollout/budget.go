@@ -8,7 +8,7 @@ type tally struct {
 	// used counts the charged nodes.
 	used int
 	// inFlight counts the nodes in the middle of an update: without a running pod, with one of the wanted revision that
-	// is not available, or with one that is being changed in place.
+	// is not available, with one that is being changed in place, or with a create of which it is not known whether it took effect.
 	inFlight int
 	// available counts the nodes that may run the pod and have one that is available and not in excess.
 	available int
@@ -23,8 +23,8 @@ func (d *decision) charge(t *site) bool {
 	if t.node.Fit.known() && t.live() <= 2 && d.serves(&t.census) {
 		d.tally.available++
 	}
-	flying := t.running == 0 || t.wanted > 0 && !t.ready || t.changing
-	charged := d.overdrawn(&t.census)
+	flying := t.running == 0 || t.wanted > 0 && !t.ready || t.changing || t.node.Unanswered
+	charged := d.overdrawn(t)
 	if t.down != NoDetail {
 		charged = t.down == DetailDownAfterUpdate
 		flying = flying && charged
@@ -53,8 +53,12 @@ func (d *decision) counts(t *site) bool {
 }
 
 // overdrawn is the charge table of the package comment.
-func (d *decision) overdrawn(c *census) bool {
+func (d *decision) overdrawn(t *site) bool {
+	c := &t.census
 	if d.surge {
+		if t.node.Unanswered {
+			return c.live()+c.leaving > 0
+		}
 		goes := c.live() == 2 && c.leaving == 0 && d.finishing(c) && c.old.Hook == HookNone
 		return c.live()+c.leaving > 1 && !goes
 	}

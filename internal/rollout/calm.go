@@ -7,7 +7,7 @@ package rollout
 // the long way counts, and gives the same verdict; a test goes both ways.
 func (d *decision) calm(i int) bool {
 	n := &d.in.Nodes[i]
-	if !d.usable || len(n.Pods) != 1 || n.Fit != MustRun || n.Gone || !n.Ready && d.in.Set.Unreachable.Skip {
+	if !d.usable || len(n.Pods) != 1 || n.Unanswered || n.Fit != MustRun || n.Gone || !n.Ready && d.in.Set.Unreachable.Skip {
 		return false
 	}
 	p := &n.Pods[0]

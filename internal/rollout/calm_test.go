@@ -45,6 +45,7 @@ func TestCalmNodesAreAsTheLongWayFindsThem(t *testing.T) {
 		"too young":       func(s *Snapshot, p *Pod) { s.Set.MinReady, p.ReadySince = 10, s.Now },
 		"preparing":       func(_ *Snapshot, p *Pod) { p.Hook = HookWaiting },
 		"being changed":   func(_ *Snapshot, p *Pod) { p.InPlace = InPlaceArrived },
+		"unanswered":      func(s *Snapshot, _ *Pod) { s.Nodes[0].Unanswered = true },
 		"doubtful":        func(_ *Snapshot, p *Pod) { p.Doubtful = true },
 		"says too much":   func(_ *Snapshot, p *Pod) { p.Announced.Said = true },
 		"says too little": func(s *Snapshot, _ *Pod) { s.Set.Announce = true },

@@ -209,7 +209,7 @@ func (d *decision) rest(t *site) VerdictKind {
 		return WaitUnreachable
 	case d.awaitsImage(t):
 		return WaitImage
-	case !d.serving(t.old):
+	case d.idle(t.old):
 		return WaitReplacing
 	case d.surge && t.node.Fit == MayStay:
 		return WaitSurgeRemove

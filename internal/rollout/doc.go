@@ -152,6 +152,7 @@
 //	more live pods than that                    charged          charged                -
 //	one pod that is preparing, no other         charged          -                      -
 //	a pod that is preparing beside another      charged          charged                -
+//	any of them, and a create without an answer as above         charged                -
 //	a pod that is being restored                charged          like one live pod      -
 //	an available old pod, and this plan
 //	starts its replacement                      charged          charged                -
@@ -161,8 +162,10 @@
 // The limit is MaxUnavailable, with surge MaxSurge, of the desired number. If both come to 0 while there are desired nodes,
 // the limit is one unavailable node. A plan starts the replacement of an available old pod only while fewer nodes are
 // charged than the limit allows, in the order of the set. Of an old pod that is not available it starts the replacement
-// at once: it is charged already (or, with surge, takes nothing away). Set.MaxReplacing, if set, allows that only while
-// fewer nodes than it says are in flight.
+// at once: it is charged already (or, with surge, takes nothing away). A doubtful one counts as not available, but with surge
+// as available, if it looks so: it is not known which, and the budget is rather too small than too large. Set.MaxReplacing, if
+// set, allows that only while fewer nodes than it says are in flight. One that is ready, but not for long enough, may be available by
+// another clock: with surge it counts as that here, and without surge it stays while more nodes are charged than may be.
 //
 // The charged nodes are counted apart: those whose node is not ready; of the others, those in flight (the update's own
 // doing, as far as a snapshot can tell: a pod that broke long after its update looks the same); the rest, where an old pod
@@ -210,7 +213,8 @@
 //
 // On purpose, each with a script in testdata: nodes are taken in order, not at random; pods on nodes that are gone or must
 // not run the pod use up no budget and stop no update; with surge, a failed pod that waits for its back-off is not joined by
-// another one; all failed pods of a node go at once; MaxReplacing. Smaller ones that follow from making one decision of what
-// are two loops there: a failed old pod waits for its back-off also when an update could replace it; a surge given as a
-// percentage stays a surge when no node is desired; a pair counts as available when either of its pods is.
+// another one; all failed pods of a node go at once; MaxReplacing; a pod that is ready, but
+// not for long enough, does not go beyond the budget. Smaller ones that follow from making one decision of what are two loops there: a failed old
+// pod waits for its back-off also when an update could replace it; a surge given as a percentage stays a surge when no node
+// is desired; a pair counts as available when either of its pods is.
 package rollout

@@ -106,7 +106,7 @@ func (d *dumb) backoff(node string) (bool, Time) {
 		return false, 0
 	}
 	for _, b := range d.s.Memory.Backoffs {
-		if b.Node == node && b.Last.Add(30*time.Minute) >= d.s.Now && b.Last.Add(b.Delay) > d.s.Now {
+		if b.Node == node && b.Last <= d.s.Now && b.Last.Add(30*time.Minute) >= d.s.Now && b.Last.Add(b.Delay) > d.s.Now {
 			return true, b.Last.Add(b.Delay)
 		}
 	}
@@ -200,6 +200,8 @@ func (d *dumb) charged(f facts) bool {
 		return d.absence(f) == DetailDownAfterUpdate
 	case !d.surge():
 		return !(len(f.live) == 1 && d.anyServing(f.running) && len(f.leaving) == 0)
+	case f.Unanswered && len(f.live)+len(f.leaving) > 0: // one more than these
+		return true
 	case len(f.live)+len(f.leaving) <= 1:
 		return false
 	default:
@@ -211,7 +213,7 @@ func (d *dumb) inFlight(f facts) bool {
 	wanted := filter(f.live, func(p Pod) bool { return p.Revision == d.s.Set.Update })
 	halfway := filter(f.running, func(p Pod) bool { return p.InPlace != InPlaceNone })
 	free := d.absence(f) == DetailDownBefore || d.absence(f) == DetailDownLater
-	return d.counted(f) && !free && (len(f.running) == 0 || len(wanted) > 0 && !d.anyServing(f.current) || len(halfway) > 0)
+	return d.counted(f) && !free && (len(f.running) == 0 || len(wanted) > 0 && !d.anyServing(f.current) || len(halfway) > 0 || f.Unanswered)
 }
 
 func (d *dumb) desired() int {

@@ -16,6 +16,23 @@ func (d *dumb) serving(p Pod) bool { return d.available(p) && !preparing(p) && !
 
 func (d *dumb) anyServing(pods []Pod) bool { return len(filter(pods, d.serving)) > 0 }
 
+// young is whether a pod is ready, and nothing but the clock says that it is not available.
+func (d *dumb) young(p Pod) bool { return ready(p) && !d.available(p) && p.ReadySince != 0 }
+
+// early is whether the old pod of a node is young, and the budget is overdrawn.
+func (d *dumb) early(f facts) bool {
+	return len(filter(f.old, d.young)) > 0 && d.count(d.charged) > d.limit()
+}
+
+// idle is whether no old pod serves. Nobody knows whether a doubtful one does, and there a budget is rather too small than too large.
+func (d *dumb) idle(f facts) bool {
+	perhaps := func(p Pod) bool { return (d.available(p) || d.young(p)) && !preparing(p) }
+	if d.surge() {
+		return len(filter(f.old, perhaps)) == 0
+	}
+	return !d.anyServing(f.old)
+}
+
 // restored finds the preparing pod that is wanted again.
 func (d *dumb) restored(f facts) (Pod, bool) {
 	wanted := filter(f.pods, func(p Pod) bool {

@@ -33,25 +33,27 @@ func (d *dumb) turns() []started {
 	}
 	for _, f := range nodes {
 		switch {
-		case !d.candidate(f) || d.anyServing(f.old):
+		case !d.candidate(f) || !d.idle(f):
 		case d.surge() && f.Fit == MayStay:
 			out = append(out, started{f.index, Removing, false})
-		case allowed > 0:
+		case allowed > 0 && !d.early(f):
 			allowed--
 			out = append(out, started{f.index, kind, false})
 		}
 	}
 	free := d.limit() - d.count(d.charged)
-	spare := d.count(func(f facts) bool {
+	room := d.count(func(f facts) bool {
 		return d.counted(f) && (f.Fit == MustRun || f.Fit == MayStay) && len(f.live) <= 2 &&
 			(d.anyServing(f.current) || len(f.old) > 0 && d.serving(f.old[0]))
 	}) - d.desired()
 	sunset := []started{}
 	for _, f := range nodes {
 		switch {
-		case !d.candidate(f) || !d.anyServing(f.old):
+		case !d.candidate(f) || d.idle(f):
 		case d.surge() && f.Fit == MayStay:
-			if len(sunset) < spare {
+			cost := number(!d.young(f.old[0]))
+			if room >= cost {
+				room -= cost
 				sunset = append(sunset, started{f.index, Removing, false})
 			}
 		case free > 0:
@@ -95,6 +97,9 @@ func (d *dumb) plan() Plan {
 		v := Verdict{Kind: d.verdict(f, all, p.Actions), Charged: d.charged(f)}
 		if i := slices.IndexFunc(p.Actions, func(a Action) bool { return a.Node == f.index }); i >= 0 {
 			v.Detail = p.Actions[i].Detail
+		}
+		if v.Kind == WaitReplacing && d.early(f) {
+			v.Detail = DetailYoung
 		}
 		if v.Kind == WaitUnreachable {
 			v.Detail = d.absence(f)
@@ -207,7 +212,7 @@ func (d *dumb) verdict(f facts, all, kept []Action) VerdictKind {
 		{d.handsTied(f), WaitController},
 		{d.absence(f) != 0, WaitUnreachable},
 		{d.startable(f) && d.imageless(f), WaitImage},
-		{!d.anyServing(f.old), WaitReplacing},
+		{d.idle(f), WaitReplacing},
 		{d.surge() && f.Fit == MayStay, WaitSurgeRemove},
 		{true, WaitBudget},
 	}
@@ -267,7 +272,7 @@ func (d *dumb) memory(actions []Action) Memory {
 	known := map[string]Backoff{}
 	for _, b := range d.s.Memory.Backoffs {
 		present := slices.ContainsFunc(d.s.Nodes, func(n Node) bool { return n.Name == b.Node })
-		if present && d.s.Memory.Update == m.Update && b.Last.Add(30*time.Minute) >= d.s.Now {
+		if present && d.s.Memory.Update == m.Update && b.Last <= d.s.Now && b.Last.Add(30*time.Minute) >= d.s.Now {
 			known[b.Node] = b
 		}
 	}

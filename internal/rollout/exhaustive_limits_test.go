@@ -60,25 +60,25 @@ func everyLimited(t *testing.T, f func(t *testing.T, w *world)) {
 // assertHeld: nothing has been updated but what the limits allowed, from the beginning to the end.
 func assertHeld(t *testing.T, start, w *world) {
 	t.Helper()
-	if w.s.Set.Strategy != RollingUpdate {
+	if w.State.Set.Strategy != RollingUpdate {
 		return
 	}
-	before, after := newDumb(start.s), newDumb(w.s)
+	before, after := newDumb(start.State), newDumb(w.State)
 	done := before.count(func(f facts) bool {
-		return f.Fit == MustRun && (before.counts(f) || before.fresh(f) && !w.s.Set.Progressive)
+		return f.Fit == MustRun && (before.counts(f) || before.fresh(f) && !w.State.Set.Progressive)
 	})
 	updated := after.count(func(f facts) bool { return f.Fit == MustRun && len(f.current) > 0 })
 	if keep := before.kept(); keep > 0 && updated > max(done, before.desired()-keep) {
-		t.Fatalf("%d nodes are updated, %d of %d are to be kept\n%s\nbegun with\n%s", updated, keep, before.desired(), show(w.s, Decide(w.s)), show(start.s, Decide(start.s)))
+		t.Fatalf("%d nodes are updated, %d of %d are to be kept\n%s\nbegun with\n%s", updated, keep, before.desired(), show(w.State, Decide(w.State)), show(start.State, Decide(start.State)))
 	}
 	for _, f := range before.nodes {
-		limited := w.s.Set.Paused || w.s.Set.Selective && !f.Selected
+		limited := w.State.Set.Paused || w.State.Set.Selective && !f.Selected
 		if f.Fit != MustRun || !limited || before.counts(f) || before.fresh(f) {
 			continue
 		}
 		for _, g := range after.nodes {
 			if g.Name == f.Name && len(g.current) > 0 {
-				t.Fatalf("%s is held and has been updated\n%s\nbegun with\n%s", f.Name, show(w.s, Decide(w.s)), show(start.s, Decide(start.s)))
+				t.Fatalf("%s is held and has been updated\n%s\nbegun with\n%s", f.Name, show(w.State, Decide(w.State)), show(start.State, Decide(start.State)))
 			}
 		}
 	}

@@ -104,7 +104,7 @@ func threes(t *testing.T, set string, few []string, f func(t *testing.T, w *worl
 
 // TestEveryWorld decides once in each of them.
 func TestEveryWorld(t *testing.T) {
-	every(t, func(t *testing.T, w *world) { assertGood(t, w.s) })
+	every(t, func(t *testing.T, w *world) { assertGood(t, w.State) })
 }
 
 // TestEveryWorldComesToRest plays each of them to the end, checks every step and what they come to.
@@ -117,9 +117,9 @@ func assertComesToRest(t *testing.T, w *world) {
 	var previous *dumb
 	excess := false
 	for range 60 {
-		now := newDumb(w.copy().s)
+		now := newDumb(w.copy().State)
 		if bad := stepViolation(previous, now, excess); bad != "" {
-			t.Fatalf("%s\nfrom\n%s\nto\n%s\nbegun with\n%s", bad, show(previous.s, Decide(previous.s)), show(w.s, Decide(w.s)), show(start.s, Decide(start.s)))
+			t.Fatalf("%s\nfrom\n%s\nto\n%s\nbegun with\n%s", bad, show(previous.s, Decide(previous.s)), show(w.State, Decide(w.State)), show(start.State, Decide(start.State)))
 		}
 		plan, done, err := w.step()
 		if err == nil {
@@ -141,7 +141,7 @@ func assertComesToRest(t *testing.T, w *world) {
 		}
 		previous = now
 	}
-	t.Fatalf("no rest after 60 steps\n%s\nbegun with\n%s", show(w.s, Decide(w.s)), show(start.s, Decide(start.s)))
+	t.Fatalf("no rest after 60 steps\n%s\nbegun with\n%s", show(w.State, Decide(w.State)), show(start.State, Decide(start.State)))
 }
 
 // stepViolation compares two consecutive moments of a world where nothing breaks by itself: what is bad got so by a plan.
@@ -174,18 +174,18 @@ func (d *dumb) served() int {
 // assertAtRest: every node that has to run a pod runs the wanted one, available, and nothing else is left.
 func assertAtRest(t *testing.T, start, w *world) {
 	t.Helper()
-	d := newDumb(w.s)
+	d := newDumb(w.State)
 	for _, f := range d.nodes {
 		for _, p := range f.pods {
 			if d.mayRun(f) && !p.Deleting && p.Announced != d.right(p) {
-				t.Fatalf("%s does not say what it should\n%s\nbegun with\n%s", p.Name, show(w.s, Decide(w.s)), show(start.s, Decide(start.s)))
+				t.Fatalf("%s does not say what it should\n%s\nbegun with\n%s", p.Name, show(w.State, Decide(w.State)), show(start.State, Decide(start.State)))
 			}
 		}
 		switch {
 		case f.Fit == MustRun && f.Blocked == "" && f.Ready && !d.resting(f):
-			t.Fatalf("%s has not come to what it should\n%s\nbegun with\n%s", f.Name, show(w.s, Decide(w.s)), show(start.s, Decide(start.s)))
+			t.Fatalf("%s has not come to what it should\n%s\nbegun with\n%s", f.Name, show(w.State, Decide(w.State)), show(start.State, Decide(start.State)))
 		case f.Fit == MustLeave && len(f.pods) > 0, f.Gone:
-			t.Fatalf("%s still has pods\n%s\nbegun with\n%s", f.Name, show(w.s, Decide(w.s)), show(start.s, Decide(start.s)))
+			t.Fatalf("%s still has pods\n%s\nbegun with\n%s", f.Name, show(w.State, Decide(w.State)), show(start.State, Decide(start.State)))
 		}
 	}
 }

@@ -43,8 +43,9 @@ func (d *decision) recall(node string) (Backoff, bool) {
 	return m.Backoffs[i], true
 }
 
+// expired is whether a back-off is over for good. One that was noted later than now was noted by another clock, which says nothing.
 func (d *decision) expired(b Backoff) bool {
-	return b.Last.Add(2*lastDelay) < d.in.Now
+	return b.Last > d.in.Now || b.Last.Add(2*lastDelay) < d.in.Now
 }
 
 func (d *decision) revisionName() string {
@@ -65,16 +66,12 @@ func (d *decision) remember(actions []Action) Memory {
 			m.Backoffs = append(m.Backoffs, d.next(d.in.Nodes[actions[i].Node].Name))
 		}
 	}
-	replaced := len(m.Backoffs)
 	if d.in.Memory.Update == m.Update {
 		for _, b := range d.in.Memory.Backoffs {
 			if !d.expired(b) && d.knows(b.Node) {
 				m.Backoffs = append(m.Backoffs, b)
 			}
 		}
-	}
-	if replaced == 0 && len(m.Backoffs) == 0 {
-		return m
 	}
 	// Stable, so that what this plan did comes before what was known; the first entry of a node counts.
 	slices.SortStableFunc(m.Backoffs, func(a, b Backoff) int { return cmp.Compare(a.Node, b.Node) })

@@ -97,6 +97,7 @@ func (s *source) node(name string, revisions int) Node {
 	}
 	if s.one(8) {
 		n.Blocked = "taken"
+		n.Unanswered = s.one(2)
 	}
 	n.Refused = []string{"", "", "", "", "", "policy"}[s.pick(6)]
 	n.ImageWait, n.ImageUntil = s.one(5), []Time{0, testNow - 1, testNow, testNow + 1}[s.pick(4)]

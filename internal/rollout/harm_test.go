@@ -53,8 +53,8 @@ func TestCutNodesStopNothing(t *testing.T) {
 		t.Fatalf("%v are old, want those that were cut", old)
 	}
 	describe(t, w, "cut c d")
-	w.s.Revisions = append(w.s.Revisions, Revision{Name: "v3", Number: 3})
-	w.s.Set.Update = 2
+	w.State.Revisions = append(w.State.Revisions, Revision{Name: "v3", Number: 3})
+	w.State.Set.Update = 2
 	w.pass(t, 40, 1)
 	if old := w.old(); !slices.Equal(old, []string{"a", "b", "c", "d"}) {
 		t.Fatalf("%v are old, want those that were cut", old)
@@ -84,22 +84,22 @@ func (w *world) pass(t *testing.T, seconds, every int) {
 	t.Helper()
 	for i := range seconds {
 		if i%every == 0 {
-			if err := w.apply(Decide(w.s)); err != nil {
+			if err := w.Apply(Decide(w.State)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := w.keep(); err != nil {
+		if _, err := w.Keep(); err != nil {
 			t.Fatal(err)
 		}
 		w.tick()
-		w.s.Now = w.s.Now.Add(time.Second)
+		w.State.Now = w.State.Now.Add(time.Second)
 	}
 }
 
 // old are the nodes whose pod is old.
 func (w *world) old() []string {
 	var out []string
-	for _, f := range newDumb(w.s).nodes {
+	for _, f := range newDumb(w.State).nodes {
 		if len(f.current) == 0 {
 			out = append(out, f.Name)
 		}

@@ -196,15 +196,19 @@ func handsOff(d *dumb, p Plan) error {
 	return nil
 }
 
-// budgetIsKept looks at what the plan takes away (or adds, with surge) on nodes whose old pod is available.
+// budgetIsKept looks at what the plan takes away (or adds, with surge) on nodes whose old pod is available, or may be by another clock.
 func budgetIsKept(d *dumb, p Plan) error {
 	started := 0
 	for _, a := range p.Actions {
 		f := d.nodes[a.Node]
-		if !d.mayRun(f) || len(f.live) != 1 || len(f.old) != 1 || len(f.leaving) > 0 || !d.serving(f.old[0]) {
+		if !d.mayRun(f) || len(f.live) != 1 || len(f.old) != 1 || len(f.leaving) > 0 || a.Kind != Create && (a.Kind == Patch || d.surge()) {
 			continue
 		}
-		if a.Kind == Create || a.Kind != Patch && !d.surge() {
+		young := d.young(f.old[0]) && !preparing(f.old[0])
+		if young && !d.surge() && d.early(f) {
+			return fmt.Errorf("%s may be available and goes, with %d charged and a limit of %d", f.old[0].Name, d.count(d.charged), d.limit())
+		}
+		if d.serving(f.old[0]) || young && d.surge() {
 			started++
 		}
 	}
@@ -255,7 +259,7 @@ func inOrder(d *dumb, p Plan) error {
 		slices.Reverse(nodes)
 	}
 	for _, f := range nodes {
-		if !d.candidate(f) || !d.anyServing(f.old) || d.surge() && f.Fit == MayStay {
+		if !d.candidate(f) || d.idle(f) || d.surge() && f.Fit == MayStay {
 			continue
 		}
 		acts := slices.ContainsFunc(p.Actions, func(a Action) bool { return a.Node == f.index })
@@ -284,7 +288,7 @@ func nothingForgotten(d *dumb, p Plan) error {
 			}
 		}
 		acts := slices.ContainsFunc(p.Actions, func(a Action) bool { return a.Node == f.index })
-		if d.candidate(f) && !d.anyServing(f.old) && d.s.Set.MaxReplacing == nil && !acts {
+		if d.candidate(f) && d.idle(f) && !d.early(f) && d.s.Set.MaxReplacing == nil && !acts {
 			return fmt.Errorf("%s is old and not available, and stays", f.old[0].Name)
 		}
 		if d.mustAct(f.index) && !acts {
@@ -297,7 +301,7 @@ func nothingForgotten(d *dumb, p Plan) error {
 func budgetIsUsed(d *dumb, p Plan) error {
 	idle, started := 0, 0
 	for _, f := range d.nodes {
-		if !d.candidate(f) || !d.anyServing(f.old) || d.surge() && f.Fit == MayStay {
+		if !d.candidate(f) || d.idle(f) || d.surge() && f.Fit == MayStay {
 			continue
 		}
 		switch p.Verdicts[f.index].Kind {

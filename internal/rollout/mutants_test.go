@@ -93,6 +93,13 @@ func budgetMutants() []mutant {
 		{"charges nothing for a new broken pod", []string{"node a must v2:unready", "node b must v1:ready"}, remove(1, Recreating), "the budget is kept"},
 		{"forgets the time a pod has to be ready", []string{"set min-ready=10s", "node a must v2:ready,since=-9s", "node b must v1:ready"},
 			remove(1, Recreating), "the budget is kept"},
+		{"takes what is young for broken", []string{"set min-ready=10s", "node a must v1:ready,since=+1h", "node b must v1:ready,since=+1h"},
+			remove(0, Recreating), "the budget is kept"},
+		{"surges for nothing beside what is young", []string{"set max-surge=1 min-ready=10s", "node a must v1:ready,since=+1h", "node b must v1:ready,since=+1h"},
+			func(_ Snapshot, p *Plan) {
+				p.Actions = append(p.Actions, Action{Kind: Create, Node: 1, Revision: 1, Reason: Surging})
+				p.Verdicts[1].Kind = Surging
+			}, "the budget is kept"},
 		{"surges beyond the budget", []string{"set max-surge=1", "node a must v1:ready v2:pending", "node b must v1:ready"}, func(_ Snapshot, p *Plan) {
 			p.Actions = append(p.Actions, Action{Kind: Create, Node: 1, Revision: 1, Reason: Surging})
 			p.Verdicts[1].Kind = Surging
@@ -145,7 +152,7 @@ func TestMutants(t *testing.T) {
 			if _, err := play.do("world", m.world); err != nil {
 				t.Fatal(err)
 			}
-			s := play.w.s
+			s := play.w.State
 			assertGood(t, s)
 			p := Decide(s)
 			m.do(s, &p)
@@ -179,7 +186,7 @@ func TestStepMutants(t *testing.T) {
 				for _, p := range strings.Split(pods, " ") {
 					nodes = append(nodes, "must "+strings.ReplaceAll(p, "+", " "))
 				}
-				return newDumb(build(t, c.set, nodes...).s)
+				return newDumb(build(t, c.set, nodes...).State)
 			}
 			if got := stepViolation(moment(c.before), moment(c.after), false); !strings.Contains(got, c.want) {
 				t.Errorf("got %q, want something about %q", got, c.want)
@@ -190,7 +197,7 @@ func TestStepMutants(t *testing.T) {
 		})
 	}
 	for _, pods := range []string{"", "v1:ready", "v2:unready", "v2:failed", "v2:ready v1:ready,deleting"} {
-		d := newDumb(build(t, "set max-unavailable=3", "must "+pods).s)
+		d := newDumb(build(t, "set max-unavailable=3", "must "+pods).State)
 		if d.resting(d.nodes[0]) {
 			t.Errorf("a node with %q counts as done", pods)
 		}

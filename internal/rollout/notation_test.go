@@ -18,16 +18,16 @@ func (p *player) do(command string, input []string) (string, error) {
 	fields := strings.Fields(command)
 	switch fields[0] {
 	case "world":
-		p.w = world{s: Snapshot{
+		p.w = world{World: World{State: Snapshot{
 			Now:       testNow,
 			Set:       Set{Strategy: RollingUpdate, MaxUnavailable: Quantity{Value: 1}, Update: 1},
 			Revisions: []Revision{{Name: "v1", Number: 1}, {Name: "v2", Number: 2}},
-		}}
+		}}}
 		return p.describe(input)
 	case "change":
 		return p.describe(input)
 	case "decide":
-		return printPlan(&p.w.s, Decide(p.w.s)), nil
+		return printPlan(&p.w.State, Decide(p.w.State)), nil
 	case "run":
 		return p.run(fields[1:])
 	}
@@ -46,8 +46,8 @@ func (p *player) run(args []string) (string, error) {
 	}
 	var out strings.Builder
 	for range steps {
-		now, nodes := p.w.s.Now, slices.Clone(p.w.s.Nodes)
-		before := podsOf(&p.w.s)
+		now, nodes := p.w.State.Now, slices.Clone(p.w.State.Nodes)
+		before := podsOf(&p.w.State)
 		plan, done, err := p.w.step()
 		fmt.Fprintf(&out, "%s %s%s\n", since(now), before, actionsOf(nodes, plan))
 		if err != nil || done {
@@ -72,7 +72,7 @@ func (p *player) run(args []string) (string, error) {
 //	linger 4s: what pods need to go
 //	backoff a delay=4s last=-2s
 //	pass 10s
-//	node a must|stay|leave|unknown [gone] [not-ready] [blocked] [refused] [selected] [last=v1] [down=-5s] [image-wait|image-wait=5s] v1:ready v2:pending,unscheduled,since=-3s,created=-5s,deleting,deleted=-3s,name=x
+//	node a must|stay|leave|unknown [gone] [not-ready] [blocked|unanswered] [refused] [selected] [last=v1] [down=-5s] [image-wait|image-wait=5s] v1:ready v2:pending,unscheduled,since=-3s,created=-5s,deleting,deleted=-3s,name=x
 //	the pod's hook: armed|waiting|released; its change in place: gate, marked|patched|arrived|announced, grace=5s, stuck, no-resize; doubtful; what it says: says=old/v2, says=new/v2
 func (p *player) describe(input []string) (string, error) {
 	for _, line := range input {
@@ -85,7 +85,7 @@ func (p *player) describe(input []string) (string, error) {
 }
 
 func (p *player) line(what string, words []string) (err error) {
-	s := &p.w.s
+	s := &p.w.State
 	switch what {
 	case "set":
 		return p.set(words)
@@ -104,7 +104,7 @@ func (p *player) line(what string, words []string) (err error) {
 	case "clinging":
 		p.w.clinging = words
 	case "hooked":
-		p.w.hooked = true
+		p.w.Hooked = true
 	case "in-place":
 		err = p.inPlace(words)
 	case "pass":
@@ -125,7 +125,7 @@ func (p *player) line(what string, words []string) (err error) {
 }
 
 func (p *player) set(words []string) error {
-	set := &p.w.s.Set
+	set := &p.w.State.Set
 	for _, word := range words {
 		key, value, _ := strings.Cut(word, "=")
 		var err error
@@ -174,7 +174,7 @@ func (p *player) set(words []string) error {
 }
 
 func (p *player) limit(key, value string) (err error) {
-	l := &p.w.s.Set.Limits
+	l := &p.w.State.Set.Limits
 	switch key {
 	case "paused", "resumed":
 		l.Paused = key == "paused"
@@ -194,12 +194,12 @@ func (p *player) limit(key, value string) (err error) {
 
 // inPlace says of the revisions that are named that their pods can be changed in place, of all others that they cannot.
 func (p *player) inPlace(words []string) error {
-	for i := range p.w.s.Revisions {
-		p.w.s.Revisions[i].InPlace, p.w.s.Revisions[i].Why = false, NoDetail
+	for i := range p.w.State.Revisions {
+		p.w.State.Revisions[i].InPlace, p.w.State.Revisions[i].Why = false, NoDetail
 	}
 	for _, word := range words {
 		name, why, _ := strings.Cut(word, "=")
-		r := &p.w.s.Revisions[p.revision(name)]
+		r := &p.w.State.Revisions[p.revision(name)]
 		for d := range Detail(detailCount) {
 			if d.String() == why {
 				r.InPlace, r.Why = d == NoDetail, d
@@ -223,7 +223,7 @@ func quantity(text string) (Quantity, error) {
 
 // revision finds a revision by name; one that is not in the history is NoRevision.
 func (p *player) revision(name string) int {
-	return slices.IndexFunc(p.w.s.Revisions, func(r Revision) bool { return r.Name == name })
+	return slices.IndexFunc(p.w.State.Revisions, func(r Revision) bool { return r.Name == name })
 }
 
 func (p *player) revisions(names []string) []int {
@@ -235,7 +235,7 @@ func (p *player) revisions(names []string) []int {
 }
 
 func (p *player) backoff(words []string) error {
-	s := &p.w.s
+	s := &p.w.State
 	b := Backoff{Node: words[0]}
 	for _, word := range words[1:] {
 		key, value, _ := strings.Cut(word, "=")
@@ -288,6 +288,8 @@ func (p *player) node(words []string) error {
 			n.Refused = "a policy"
 		case "blocked":
 			n.Blocked = "the pod's name is taken"
+		case "unanswered":
+			n.Blocked, n.Unanswered = "it is not clear whether a create took effect", true
 		default:
 			pod, err := p.pod(&n, word)
 			if err != nil {
@@ -296,7 +298,7 @@ func (p *player) node(words []string) error {
 			n.Pods, n.Last = append(n.Pods, pod), pod.Revision
 		}
 	}
-	s := &p.w.s
+	s := &p.w.State
 	i, found := slices.BinarySearchFunc(s.Nodes, n.Name, func(n Node, name string) int { return cmp.Compare(n.Name, name) })
 	if found {
 		s.Nodes[i] = n
@@ -311,9 +313,9 @@ func (p *player) moment(n *Node, key, value string) error {
 	d, err := time.ParseDuration(value)
 	switch key {
 	case "image-wait":
-		n.ImageWait, n.ImageUntil = true, p.w.s.Now.Add(d)
+		n.ImageWait, n.ImageUntil = true, p.w.State.Now.Add(d)
 	case "down":
-		n.Ready, n.Since = false, p.w.s.Now.Add(d)
+		n.Ready, n.Since = false, p.w.State.Now.Add(d)
 	default:
 		err = fmt.Errorf("unknown word %q", key)
 	}
@@ -326,7 +328,7 @@ func (p *player) pod(n *Node, word string) (Pod, error) {
 	if !ok {
 		return Pod{}, fmt.Errorf("unknown word %q", word)
 	}
-	now := p.w.s.Now
+	now := p.w.State.Now
 	pod := Pod{Revision: p.revision(revision), Phase: Running, Scheduled: true, Name: fmt.Sprintf("%s-%d", n.Name, len(n.Pods)+1)}
 	pod.Created = now.Add(-time.Hour).Add(time.Duration(len(n.Pods)) * time.Second)
 	pod.ReadySince = pod.Created

@@ -150,6 +150,9 @@ const (
 	DetailDownBefore      // the update has not touched the node, or did so when it had been down for long
 	DetailDownAfterUpdate // the node went down at about the time when the update touched it: it is charged
 	DetailDownLater       // the node went down long after the update touched it
+
+	// The detail of `wait-replacing`.
+	DetailYoung // the pod has not been ready for Set.MinReady yet, and more nodes are charged than may be
 )
 
 // Budget is the update budget of one plan, for people and metrics.

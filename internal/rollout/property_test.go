@@ -15,7 +15,7 @@ import (
 // depends on nothing but the snapshot.
 func assertGood(t testing.TB, s Snapshot) {
 	t.Helper()
-	before := copySnapshot(s)
+	before := s.Copy()
 	got := Decide(s)
 	if !reflect.DeepEqual(s, before) {
 		t.Fatalf("Decide has changed its snapshot\n%s", show(before, got))
@@ -100,7 +100,7 @@ func TestRandomSnapshots(t *testing.T) {
 func TestOrderOfPodsDoesNotMatter(t *testing.T) {
 	for i := range randomCount() / 4 {
 		s := randomSnapshot(i)
-		mixed := copySnapshot(s)
+		mixed := s.Copy()
 		rng := rand.New(rand.NewSource(int64(i)))
 		for _, n := range mixed.Nodes {
 			rng.Shuffle(len(n.Pods), func(a, b int) { n.Pods[a], n.Pods[b] = n.Pods[b], n.Pods[a] })

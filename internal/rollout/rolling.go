@@ -18,7 +18,7 @@ func (d *decision) startUpdates() {
 
 // startUnavailable replaces the old pods that are not available: nothing is lost by it. Without surge they are charged
 // already, because they are unavailable; with surge they cost nothing. Only Set.MaxReplacing holds them back: with 3 nodes
-// in flight and a cap of 5, two more may start.
+// in flight and a cap of 5, two more may start. And young ones stay as long as more nodes are charged than may be.
 func (d *decision) startUnavailable() {
 	limit := d.replacingLimit()
 	for k := range d.verdicts {
@@ -30,6 +30,10 @@ func (d *decision) startUnavailable() {
 			d.drop(i)
 			continue
 		}
+		if d.tally.free() < 0 && d.young(d.oldPodOf(i)) {
+			d.verdicts[i].Detail = DetailYoung
+			continue
+		}
 		if limit >= 0 && d.tally.inFlight >= limit {
 			continue
 		}
@@ -37,6 +41,20 @@ func (d *decision) startUnavailable() {
 		d.replace(i)
 	}
 }
+
+// idle is whether to replace an old pod takes nothing away. Of a doubtful one nobody can tell, so it counts as what costs more: without surge
+// as unavailable, for which it is charged already; with surge as one that still serves, and to which a second one is not added for nothing.
+// The same goes for a young one.
+func (d *decision) idle(p *Pod) bool {
+	if d.surge && !p.preparing() {
+		return !d.available(p) && !d.young(p)
+	}
+	return !d.serving(p)
+}
+
+// young is whether a pod is ready, but not for long enough as far as the clock tells; and the clock may have been set back, or that of the node may be
+// fast. For the native controller all such pods are free to be replaced at once: after a step back that may be every pod of the cluster.
+func (d *decision) young(p *Pod) bool { return p.ready() && !d.available(p) && p.ReadySince != 0 }
 
 // inOrder is the index of the node that is number k in the order in which the set updates its nodes.
 func (d *decision) inOrder(k int) int {
@@ -79,7 +97,7 @@ func (d *decision) replace(i int) bool {
 	if d.surge {
 		return d.begun(t.create(d.in.Set.Update, Surging))
 	}
-	p := t.oldPod()
+	p := d.oldPodOf(i)
 	able, why := d.inPlace(p)
 	if able {
 		return d.change(&t, p)
@@ -99,10 +117,11 @@ func (d *decision) begun(a Action) bool {
 	return false
 }
 
-// oldPod finds the pod of a node on which an update may start: it is the only one there that is not terminating.
-func (t *site) oldPod() *Pod {
-	for i := range t.node.Pods {
-		if p := &t.node.Pods[i]; !p.Deleting {
+// oldPodOf finds the pod of a node on which an update may start: it is the only one there that is not terminating.
+func (d *decision) oldPodOf(i int) *Pod {
+	pods := d.in.Nodes[i].Pods
+	for k := range pods {
+		if p := &pods[k]; !p.Deleting {
 			return p
 		}
 	}

@@ -18,21 +18,28 @@ func (d *decision) sunken(i int) bool {
 // drop deletes an old pod that will have no successor.
 func (d *decision) drop(i int) {
 	t := site{index: i, node: &d.in.Nodes[i]}
-	d.begun(t.part(t.oldPod(), Removing))
+	d.begun(t.part(d.oldPodOf(i), Removing))
 }
 
 // sunset removes available old pods from nodes where no new pod may come, but only as many as there are available pods
-// beyond the desired number: with 3 desired nodes and 4 available pods in all, one. So when a set moves from some nodes to
+// beyond the desired number, and young ones as soon as there are as many: with 3 desired nodes and 4 available pods in all, one. So when a set moves from some nodes to
 // others, the pods it leaves behind go one by one as those elsewhere become available.
 func (d *decision) sunset() {
 	spare := d.tally.available - d.status.Desired
 	for k := range d.verdicts {
-		if spare <= 0 {
+		if spare < 0 {
 			return
 		}
 		i := d.inOrder(k)
-		if d.verdicts[i].Kind == WaitSurgeRemove {
-			spare--
+		if d.verdicts[i].Kind != WaitSurgeRemove {
+			continue
+		}
+		cost := 1
+		if d.young(d.oldPodOf(i)) {
+			cost = 0 // it is none of the available ones
+		}
+		if cost <= spare {
+			spare -= cost
 			d.drop(i)
 		}
 	}

@@ -96,7 +96,7 @@ func (k VerdictKind) waiting() [2]string {
 }
 
 // detailCount is the number of details.
-const detailCount = int(DetailDownLater) + 1
+const detailCount = int(DetailYoung) + 1
 
 // String returns the name of a detail; empty for none.
 func (d Detail) String() string { return d.text()[0] }
@@ -123,5 +123,7 @@ func (d Detail) text() [2]string {
 		DetailDownBefore:      {"down-before", "it went down before the update touched it, so it takes no slot of the budget"},
 		DetailDownAfterUpdate: {"down-after-update", "it went down at about the time when the update touched it, so it takes a slot of the budget"},
 		DetailDownLater:       {"down-later", "it went down long after the update touched it, so it takes no slot of the budget"},
+
+		DetailYoung: {"young", "its pod is ready, but not for minReadySeconds yet, and more nodes are unavailable than may be; if that lasts, check the clocks of the manager and of the node"},
 	}[d]
 }

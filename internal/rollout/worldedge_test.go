@@ -19,39 +19,6 @@ type harm struct {
 	skew, silent time.Duration
 	// harmed are the nodes that the update has taken down, mute those of them that say nothing any more.
 	harmed, mute []string
-	// keeper is what the other controller of a guest remembers.
-	keeper Memory
-}
-
-// keep lets the other controller do its part for a guest: everything but the update. It says what it does, and when it wants to look
-// again.
-func (w *world) keep() (Plan, error) {
-	if !w.s.Set.Guest {
-		return Plan{}, nil
-	}
-	s := w.s
-	s.Memory = w.keeper
-	s.Set = Set{Update: s.Set.Update, Strategy: OnDelete, MinReady: s.Set.MinReady}
-	p := Decide(s)
-	w.keeper = p.Memory
-	p.Memory, p.Announcements = w.s.Memory, nil // it knows nothing of them
-	return p, w.apply(p)
-}
-
-// announce lets pods say what they are to say.
-func (w *world) announce(announcements []Announcement) error {
-	for _, a := range announcements {
-		pods := w.s.Nodes[a.Node].Pods
-		i := slices.IndexFunc(pods, func(p Pod) bool { return p.UID == a.UID && p.Name == a.Pod })
-		if i < 0 {
-			return fmt.Errorf("announcement %+v: there is no such pod", a)
-		}
-		pods[i].Announced = Announced{}
-		if !a.Withdraw {
-			pods[i].Announced = Announced{Said: true, Old: a.Old, Revision: w.s.Set.Update}
-		}
-	}
-	return nil
 }
 
 // event reads a line about nodes that go down or come back; known is whether it is one.
@@ -70,7 +37,7 @@ func (w *world) event(what string, words []string) (known bool, err error) {
 		case "silent":
 			w.silent, err = time.ParseDuration(word)
 		case "fatal", "deadly":
-			i := slices.IndexFunc(w.s.Revisions, func(r Revision) bool { return r.Name == word })
+			i := slices.IndexFunc(w.State.Revisions, func(r Revision) bool { return r.Name == word })
 			if what == "fatal" {
 				w.fatal = append(w.fatal, i)
 			} else {
@@ -85,18 +52,18 @@ func (w *world) event(what string, words []string) (known bool, err error) {
 
 // turn cuts a node off, or connects it again.
 func (w *world) turn(name string, on bool) error {
-	i := slices.IndexFunc(w.s.Nodes, func(n Node) bool { return n.Name == name })
+	i := slices.IndexFunc(w.State.Nodes, func(n Node) bool { return n.Name == name })
 	if i < 0 {
 		return fmt.Errorf("there is no node %s", name)
 	}
-	n := &w.s.Nodes[i]
+	n := &w.State.Nodes[i]
 	w.stuck = slices.DeleteFunc(slices.Clone(w.stuck), func(s string) bool { return s == name })
 	if on {
-		n.Ready, n.Since = true, w.s.Now
+		n.Ready, n.Since = true, w.State.Now
 		return nil
 	}
 	w.stuck = append(w.stuck, name)
-	w.down(n, w.s.Now)
+	w.down(n, w.State.Now)
 	return nil
 }
 
@@ -105,7 +72,7 @@ func (w *world) down(n *Node, since Time) {
 	n.Ready, n.Since = false, since
 	for i := range n.Pods {
 		if p := &n.Pods[i]; p.Ready {
-			p.Ready, p.ReadySince = false, w.s.Now
+			p.Ready, p.ReadySince = false, w.State.Now
 		}
 	}
 }
@@ -114,8 +81,8 @@ func (w *world) down(n *Node, since Time) {
 func (w *world) suffer(n *Node) {
 	if !n.Ready {
 		speaks := slices.Contains(w.harmed, n.Name) && !slices.Contains(w.mute, n.Name)
-		if speaks && w.silent > 0 && w.s.Now.Sub(n.Since.Add(-w.skew)) >= w.silent {
-			w.mute, n.Since = append(w.mute, n.Name), w.s.Now
+		if speaks && w.silent > 0 && w.State.Now.Sub(n.Since.Add(-w.skew)) >= w.silent {
+			w.mute, n.Since = append(w.mute, n.Name), w.State.Now
 		}
 		return
 	}
@@ -123,7 +90,7 @@ func (w *world) suffer(n *Node) {
 		starts := !p.Deleting && p.Scheduled && p.Phase == Running && slices.Contains(w.fatal, p.Revision)
 		if starts || p.Deleting && slices.Contains(w.deadly, p.Revision) {
 			w.harmed = append(w.harmed, n.Name)
-			w.down(n, w.s.Now.Add(w.skew))
+			w.down(n, w.State.Now.Add(w.skew))
 			return
 		}
 	}

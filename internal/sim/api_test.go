@@ -52,6 +52,22 @@ func (f podsOf) Get(_ context.Context, _, name string) (*corev1.Pod, error) {
 	})
 }
 
+// found is the answer to a Find.
+type found struct {
+	pod *corev1.Pod
+	rv  int
+}
+
+func (f podsOf) Find(_ context.Context, _, name string) (*corev1.Pod, string, error) {
+	answer, err := ask[found](f.m, &request{
+		text: words("looks at %s", f.m.nameOf(name)), action: action{verb: "find", pod: name},
+		commit: func() (any, error) {
+			return found{f.m.s.w.pod(name).DeepCopy(), f.m.s.w.rv}, nil
+		},
+	})
+	return answer.pod, strconv.Itoa(answer.rv), err
+}
+
 // GetSince may be answered with the newest version, or with the oldest one that will do.
 func (f podsOf) GetSince(_ context.Context, _, name, rv string) (*corev1.Pod, error) {
 	since, _ := strconv.Atoi(rv)
@@ -89,9 +105,21 @@ func (f podsOf) Patch(_ context.Context, e executor.PodPatch) (*corev1.Pod, erro
 	of := string(e.Of)
 	return ask[*corev1.Pod](f.m, &request{
 		text: patchWords(of, string(e.Body), f.m.nameOf(e.Pod)), write: true, ofPod: true,
-		action: action{verb: "patch", pod: e.Pod, takes: takesAway(string(e.Body))},
+		action: action{verb: patchVerb(string(e.Body)), pod: e.Pod, takes: takesAway(string(e.Body))},
 		commit: func() (any, error) { return orNil(f.m.s.w.patchPod(e.Pod, of, e.Body)) },
 	})
+}
+
+// patchVerb tells patches that change what a pod is from those that only say whose it is, or what is newer than it.
+func patchVerb(body string) string {
+	switch {
+	case strings.Contains(body, "ownerReferences"):
+		return "own"
+	case strings.Contains(body, string(openyurt.PodNeedUpgrade)):
+		return "announce"
+	default:
+		return "patch"
+	}
 }
 
 // patchWords say what a patch of a pod is for.

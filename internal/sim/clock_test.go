@@ -49,14 +49,40 @@ func (c *wallClock) jump(skew time.Duration) {
 	c.skew = skew
 }
 
-// maxSkew is how wrong the clock of a manager may be.
+// maxSkew is how wrong the clock of a manager may be, but for jumps.
 const maxSkew = 10 * time.Second
 
-func (s *sim) clockOps(ops []op) []op {
-	for i, what := range []string{"slow", "right", "fast"} {
-		if skew := maxSkew * time.Duration(i-1); s.lead.clock.skew != skew {
-			ops = append(ops, op{words("%s's clock is %s now", s.lead.name, what), s.storm(), func() { s.lead.clock.jump(skew) }})
+// noteClocks takes notice of clocks that are wrong by more than maxSkew.
+func (s *sim) noteClocks() {
+	for _, m := range s.managers() {
+		if m.clock.skew > maxSkew || m.clock.skew < -maxSkew {
+			s.misled = s.w.now
 		}
+	}
+}
+
+func (s *sim) clockOps(ops []op) []op {
+	set := func(what string, skew time.Duration) {
+		if s.lead.clock.skew != skew {
+			ops = append(ops, op{words("%s's clock is %s now", s.lead.name, what), s.storm(), func() {
+				s.skew = max(s.skew, skew.Abs())
+				s.lead.clock.jump(skew)
+				s.lead.known.count()
+			}})
+		}
+	}
+	if s.cfg.with("jumps") {
+		set("an hour slow", -time.Hour)
+	}
+	if s.cfg.with("clocks") {
+		set("slow", -maxSkew)
+	}
+	set("right", 0)
+	if s.cfg.with("clocks") {
+		set("fast", maxSkew)
+	}
+	if s.cfg.with("jumps") {
+		set("an hour fast", time.Hour)
 	}
 	return ops
 }

@@ -27,7 +27,8 @@ type config struct {
 }
 
 // faultNames are the kinds of steps that a run may have, beside those of a world in which all goes well. With scratch it begins
-// without a pod, and with hooks and inplace an Advanced DaemonSet has a preDelete hook and wants changes in place; users may change that.
+// without a pod, and with hooks and inplace an Advanced DaemonSet has a preDelete hook and wants changes in place; users may change that. There is one more that
+// no run has by chance, renamed: the names of nodes are in the reverse order of the nodes.
 func faultNames() []string {
 	return []string{"answers", "clocks", "crashes", "digests", "hooks", "inplace", "kubelets", "nodes", "refusals", "relists", "scratch", "storms", "users"}
 }
@@ -71,13 +72,31 @@ func parseConfig(text string) (config, error) {
 func anyConfig(r *rand.Rand, dialects []string) config {
 	c := config{
 		dialect: dialects[r.IntN(len(dialects))], nodes: 1 + r.IntN(5), unavailable: oneOf(r, "1", "1", "2", "50%"), surge: "0",
-		minReady: []int{0, 0, 5}[r.IntN(3)],
+		minReady: []int{0, 0, 5, 20}[r.IntN(4)],
 	}
 	if r.IntN(4) == 0 && c.dialect != edgeRun {
 		c.unavailable, c.surge = "0", oneOf(r, "1", "2", "50%")
 	}
 	for _, name := range faultNames() {
 		if name == "users" || r.IntN(2) == 0 {
+			c.faults = append(c.faults, name)
+		}
+	}
+	return c
+}
+
+// laterNames are further kinds of steps, of which a run has some by chance, apart from all else: a seed of a run that has none of them means what it
+// meant before there were any. New ones come last, for the same reason. With outages one node is healed later than all else. With busy
+// other sets wait for their pass now and then, and with jumps a clock may be an hour wrong.
+func laterNames() []string {
+	return []string{"endings", "freezes", "lags", "orphans", "others", "yurt", "outages", "templates", "deletions", "busy", "jumps"}
+}
+
+// andLater is a configuration with those of the later kinds that a seed gives it.
+func (c config) andLater(seed uint64) config {
+	r := rand.New(rand.NewPCG(seed, 5))
+	for _, name := range laterNames() {
+		if r.IntN(3) == 0 {
 			c.faults = append(c.faults, name)
 		}
 	}

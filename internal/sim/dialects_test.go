@@ -94,7 +94,7 @@ func (s *sim) dialect() daemonset.Dialect {
 	case edgeRun:
 		d := nativeDialect()
 		d.Source.Digest, d.StatusPatch, d.Announce = yurt.Digest, yurt.StatusPatch, yurt.Announce
-		d.MayAnnotate = func() bool { return true }
+		d.MayAnnotate = func() bool { return !s.yurt }
 		return d
 	default:
 		return nativeDialect()

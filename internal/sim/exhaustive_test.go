@@ -3,17 +3,21 @@
 package sim
 
 import (
+	"crypto/sha256"
 	"flag"
 	"fmt"
-	"maps"
+	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"time"
 )
 
-var depth = flag.Int("depth", 7, "how many steps TestExhaustive goes from the edit")
+var (
+	depth = flag.Int("depth", 7, "how many steps TestExhaustive goes from the edit")
+	whole = flag.Int("whole", 0, "1 has TestEveryState find all states of a roll on one node, 2 also with annotations of OpenYurt, with a fault, and on two nodes")
+)
 
 // TestExhaustive goes every way that a roll from one revision to another can take, in small clusters: whatever happens next, and with one fault.
 // From every state that it comes to, all has to come to its end.
@@ -22,38 +26,63 @@ func TestExhaustive(t *testing.T) {
 		"native nodes=1 unavailable=1 surge=0 minready=0 with=answers,crashes",
 		"native nodes=2 unavailable=1 surge=0 minready=0 with=answers",
 		"native nodes=2 unavailable=0 surge=1 minready=0 with=answers",
-		"kruise nodes=2 unavailable=1 surge=0 minready=0 with=answers,inplace",
 		"native nodes=3 unavailable=1 surge=0 minready=0 with=crashes",
+		"kruise nodes=2 unavailable=1 surge=0 minready=0 with=answers,inplace",
+		"kruise nodes=2 unavailable=1 surge=0 minready=0 with=answers,hooks",
+		"kruise nodes=3 unavailable=1 surge=0 minready=0 with=crashes,inplace",
+		"edge nodes=1 unavailable=1 surge=0 minready=0 with=answers,crashes",
+		"edge nodes=2 unavailable=1 surge=0 minready=0 with=answers",
+		"edge nodes=3 unavailable=1 surge=0 minready=0 with=crashes",
 	} {
-		t.Run(c, func(t *testing.T) {
-			cfg, err := parseConfig(c)
-			if err != nil {
-				t.Fatal(err)
+		t.Run(c, func(t *testing.T) { explore(t, c, *depth) })
+	}
+}
+
+// TestEveryState goes on with that until there is no new state, however many steps that takes.
+func TestEveryState(t *testing.T) {
+	for _, c := range []struct {
+		whole  int
+		config string
+	}{
+		{1, "native nodes=1 unavailable=1 surge=0 minready=0 with="},
+		{1, "native nodes=1 unavailable=0 surge=1 minready=0 with="},
+		{1, "kruise nodes=1 unavailable=1 surge=0 minready=0 with=inplace"},
+		{2, "edge nodes=1 unavailable=1 surge=0 minready=0 with="},
+		{2, "native nodes=1 unavailable=1 surge=0 minready=0 with=answers,crashes"},
+		{2, "kruise nodes=1 unavailable=1 surge=0 minready=0 with=answers,inplace"},
+		{2, "edge nodes=1 unavailable=1 surge=0 minready=0 with=answers"},
+		{2, "native nodes=2 unavailable=1 surge=0 minready=0 with="},
+	} {
+		t.Run(c.config, func(t *testing.T) {
+			if *whole < c.whole {
+				t.Skipf("it has many states; -whole %d finds them all", c.whole)
 			}
-			states, runs := explore(t, cfg)
-			t.Logf("%d states, %d runs", states, runs)
+			explore(t, c.config, math.MaxInt)
 		})
 	}
 }
 
-// explore is a search in breadth; it returns the number of different states, and of runs.
-func explore(t *testing.T, cfg config) (states, runs int) {
-	seen := map[string]bool{}
-	first := []string{"a user sets the image v2"}
-	for ways := [][]string{first}; len(ways) > 0; ways = ways[1:] {
-		way, left := ways[0], 0
+// explore is a search in breadth, so many steps far. It says how many different states and runs there were, and after how many steps the last new state
+// was found: if those are less than it may go, there is none that it has not found.
+func explore(t *testing.T, text string, most int) {
+	cfg, err := parseConfig(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.faults = append(cfg.faults, "users") // for the first step
+	seen, runs, last, told := map[[sha256.Size]byte]bool{}, 0, 0, time.Now()
+	for ways := [][]string{{"a user sets the image v2"}}; len(ways) > 0; ways = ways[1:] {
+		way := ways[0]
 		var next []string
-		withUsers := cfg
-		withUsers.faults = append(slices.Clone(cfg.faults), "users")
 		follow := script(way, false, func(step string) { t.Fatalf("%q is possible once and not again after %q", step, way) })
-		o := playTo(t, withUsers, follow, func(s *sim, ops []op) bool {
+		o := playTo(t, cfg, follow, func(s *sim, ops []op) bool {
 			faults := slices.ContainsFunc(way, isFault)
-			key := fmt.Sprint(s.situation(), faults)
+			key := sha256.Sum256(fmt.Append(nil, s.situation(), faults))
 			if seen[key] {
 				return false
 			}
-			seen[key] = true
-			if left = *depth - len(way) + 1; left > 0 {
+			seen[key], last = true, len(way)-1
+			if last < most {
 				next = s.choices(ops, !faults)
 			}
 			return true
@@ -65,8 +94,12 @@ func explore(t *testing.T, cfg config) (states, runs int) {
 		for _, step := range next {
 			ways = append(ways, append(slices.Clone(way), step))
 		}
+		if time.Since(told) > 10*time.Second {
+			told = time.Now()
+			_, _ = os.Stderr.WriteString(words("%d states in %d runs, %d steps far; %d ways to go\n", len(seen), runs, last, len(ways)))
+		}
 	}
-	return len(seen), runs
+	t.Logf("%d states, %d runs, the last new state after %d steps", len(seen), runs, last)
 }
 
 // isFault is whether a step is one that a good world does not have.
@@ -87,33 +120,4 @@ func (s *sim) choices(ops []op, faults bool) []string {
 		}
 	}
 	return texts
-}
-
-// situation is what a run has come to, in words: two runs with the same words go on in the same ways, as far as this simulation can tell.
-func (s *sim) situation() string {
-	var b strings.Builder
-	for _, p := range s.w.pods() {
-		ready, _ := readyOf(p)
-		fmt.Fprint(&b, p.UID, imageOf(p), runs(p), p.Status.Phase, ready, gatesOpen(p), p.DeletionTimestamp != nil, p.Spec.NodeName, ";")
-	}
-	status, _, _ := unstructured.NestedMap(s.w.set().Object, "status")
-	fmt.Fprint(&b, len(s.w.state[ofRevisions]), status["observedGeneration"], status["updatedNumberScheduled"], status["numberAvailable"], s.down)
-	for _, z := range s.stragglers {
-		fmt.Fprint(&b, z.text, z.until.Sub(s.w.now))
-	}
-	m := s.lead
-	if m == nil {
-		return b.String()
-	}
-	fmt.Fprint(&b, m.running, m.due(), m.synced(), m.fence.Sub(s.w.now) > 0)
-	for k := range kinds {
-		fmt.Fprint(&b, m.seen[k] < 0 || m.behind(k) > 0, len(s.w.logs[k])-m.seen[k], ",")
-	}
-	for _, r := range m.waiting() {
-		fmt.Fprint(&b, r.text, ";")
-	}
-	for _, uid := range slices.Sorted(maps.Keys(m.known.doomed)) {
-		fmt.Fprint(&b, uid, s.unclear[uid])
-	}
-	return b.String()
 }

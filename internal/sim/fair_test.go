@@ -7,51 +7,97 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // fairRounds is within how many rounds a run has to come to its end once faults stop. A round is a second, or longer where nothing
 // happens before the next wake.
 const fairRounds = 300
 
-// settle heals the world and looks whether everything comes to its end, and stays there.
+// settle heals the world and looks whether everything comes to the end that its specification allows, and stays there. Then it takes back what keeps
+// nodes back, if anything does, and looks whether the rest comes to its end as well. In some runs one node is healed after all else has come to rest.
 func (s *sim) settle() {
-	s.heal()
-	if !s.fair(fairRounds) {
-		if s.broken == nil {
-			s.blame("liveness", "after %d fair rounds it has not come to rest", fairRounds)
+	if s.cfg.with("outages") {
+		if o := s.anyOutage(); o.node != "" { // without a set or a node there is nothing to wait with
+			s.settleBut(o)
 		}
-		return
 	}
-	s.checkEnd()
+	s.heal()
+	s.rest()
+	if s.broken == nil && s.lift() {
+		s.note("nothing is kept back any more")
+		s.rest()
+	}
 }
 
-// heal ends what would keep the set from getting ready for ever.
-func (s *sim) heal() {
+// rest lets everything come to rest, and looks at what it has come to.
+func (s *sim) rest() {
+	switch {
+	case s.fair(fairRounds):
+		s.checkEnd()
+	case s.broken == nil:
+		s.blame("liveness", "after %d fair rounds it has not come to rest", fairRounds)
+	}
+}
+
+// healWorld ends what lies around the set and would keep it from getting ready for ever.
+func (s *sim) healWorld() {
+	if s.frozen != nil {
+		s.thaw()
+	}
 	s.w.closed = nil
+	for _, other := range []*bool{&s.other, &s.yurt} {
+		if *other {
+			s.alone(other)
+		}
+	}
 	if s.lead != nil {
+		s.lead.quiet()
 		s.lead.clock.jump(0)
-	}
-	if strings.HasSuffix(imageOfSet(s.w.set()), "bad") {
-		s.w.editSet(func(spec map[string]any) { setImage(spec, "v3") })
-	}
-	if rolling := rollingOf(s.w.set()); rolling != nil && isKruise(s.w.set()) {
-		s.w.editSet(func(spec map[string]any) {
-			rolling["paused"], rolling["partition"], rolling["selector"] = false, int64(0), nil
-			spec["updateStrategy"].(map[string]any)["rollingUpdate"] = rolling
-		})
+		s.lead.known.count()
 	}
 	for _, n := range s.w.nodes() {
-		if !nodeReady(n) {
+		if !nodeReady(n) && !s.out.down(n.Name) {
 			s.w.changeNode(n, func(n *corev1.Node) { s.setNode(n, corev1.ConditionTrue) })
 		}
 	}
 }
 
+// heal ends what would keep the set from getting ready for ever. What a user has asked for stays, but for an image that never works,
+// and a set that is deleted.
+func (s *sim) heal() {
+	s.healWorld()
+	if s.w.set() == nil {
+		s.note("the set is made anew")
+		s.makeSet()
+	}
+	if strings.HasSuffix(imageOfSet(s.w.set()), "bad") {
+		s.w.editSet(func(spec map[string]any) { setImage(spec, "v3") })
+	}
+}
+
+// lift takes back what keeps nodes back from an update; false if nothing does.
+func (s *sim) lift() bool {
+	if limitsOf(s.w.set()) == (limits{}) {
+		return false
+	}
+	s.w.editSet(func(spec map[string]any) {
+		rolling := spec["updateStrategy"].(map[string]any)["rollingUpdate"].(map[string]any)
+		rolling["paused"], rolling["partition"], rolling["selector"] = false, int64(0), nil
+	})
+	return true
+}
+
+// fairTime is longer than the longest back-off of a pod that has failed, and shorter than a clock jumps.
+const fairTime = 30 * time.Minute
+
 // fair plays rounds in which everybody does what there is to do, until nobody has anything left to do; false when that takes
-// too many of them.
+// too many of them, or longer than fairTime.
 func (s *sim) fair(rounds int) bool {
+	began := s.w.now
 	for range rounds {
+		if s.w.now.Sub(began) > fairTime {
+			return false
+		}
 		if s.broken != nil {
 			return false
 		}
@@ -109,6 +155,9 @@ func (s *sim) fairOp() *op {
 			return &op{words("%s sees %s", m.name, k), 1, func() { m.see(k); m.rest() }}
 		}
 	}
+	if ops := s.collectOps(nil); len(ops) > 0 {
+		return &ops[0]
+	}
 	for _, p := range s.w.pods() {
 		if o := s.fairPodOp(p); o != nil {
 			return o
@@ -129,59 +178,4 @@ func (s *sim) fairPodOp(p *corev1.Pod) *op {
 		return &ops[0]
 	}
 	return nil
-}
-
-// checkEnd: every node that has to run a pod has one that is available, and of the newest revision unless the strategy says otherwise; no
-// other node has one, but for those that may stay. The status says what is so.
-func (s *sim) checkEnd() {
-	set := s.w.set()
-	numbers := map[string]int64{}
-	for _, n := range s.w.nodes() {
-		pods, where := s.podsOn(n.Name), fitOf(set, n)
-		if where == mustLeave && len(pods) > 0 {
-			s.blame("liveness", "%s must not run the pod, and has %s", n.Name, pods[0].UID)
-		}
-		if where != mustRun {
-			if len(pods) > 0 {
-				numbers["numberMisscheduled"]++
-			}
-			continue
-		}
-		numbers["desiredNumberScheduled"]++
-		broken := len(pods) == 1 && byHand(set) && strings.HasSuffix(imageOf(pods[0]), "bad")
-		if len(pods) != 1 || !s.anyAvailable(n.Name) && !broken {
-			s.blame("liveness", "%s has %d pods, or none that is available", n.Name, len(pods))
-			continue
-		}
-		numbers["currentNumberScheduled"]++
-		if broken {
-			numbers["numberUnavailable"]++
-		} else {
-			numbers["numberReady"]++
-			numbers["numberAvailable"]++
-		}
-		switch {
-		case imageOf(pods[0]) == imageOfSet(set):
-			numbers["updatedNumberScheduled"]++
-		case !byHand(set):
-			s.blame("liveness", "%s has an old pod, %s of %s", n.Name, pods[0].UID, imageOf(pods[0]))
-		}
-	}
-	s.checkStatus(set, numbers)
-}
-
-// checkStatus compares the numbers of the status with a recount.
-func (s *sim) checkStatus(set *unstructured.Unstructured, want map[string]int64) {
-	numbers := []string{
-		"desiredNumberScheduled", "currentNumberScheduled", "numberMisscheduled", "numberReady", "updatedNumberScheduled",
-		"numberAvailable", "numberUnavailable",
-	}
-	for _, name := range numbers {
-		if got, _, _ := unstructured.NestedInt64(set.Object, "status", name); got != want[name] {
-			s.blame("status", "%s is %d, counted %d", name, got, want[name])
-		}
-	}
-	if got, _, _ := unstructured.NestedInt64(set.Object, "status", "observedGeneration"); got != set.GetGeneration() {
-		s.blame("status", "observedGeneration is %d, the generation %d", got, set.GetGeneration())
-	}
 }

@@ -4,16 +4,20 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // verdict is what was found out about a write when it was sent.
 type verdict struct {
 	node string
+	// set is the UID of the set whose pod it is.
+	set types.UID
 	// takes is whether it takes a pod away that the sender knows as available; doubles whether it adds one to such a pod.
 	takes, doubles bool
 	limit          int
@@ -27,15 +31,24 @@ type breach struct{ rule, what string }
 
 func (b *breach) String() string { return b.rule + ": " + b.what }
 
-// blame notes the first invariant that is broken.
+// blame notes the first invariant that is broken. It has to be one of the list.
 func (s *sim) blame(rule, format string, args ...any) {
-	if s.broken == nil {
+	if err := checkRules(rule); err != nil {
+		panic(err)
+	}
+	if s.broken == nil && (*rules == "" || slices.Contains(strings.Split(*rules, ","), rule)) {
 		s.broken = &breach{rule, fmt.Sprintf(format, args...)}
 	}
 }
 
 // judge looks at a request when it is sent.
 func (s *sim) judge(r *request) {
+	if r.write && r.m != s.lead {
+		s.blame("lease", "%s %s, and its lease was not renewed in time", r.m.name, r.text)
+	}
+	if r.write {
+		s.judgeOther(r)
+	}
 	switch r.action.verb {
 	case "delete":
 		s.judgeDelete(r)
@@ -43,6 +56,8 @@ func (s *sim) judge(r *request) {
 		s.judgeCreate(r)
 	case "patch":
 		s.judgePatch(r)
+	case "status":
+		s.judgeStatus(r)
 	}
 	r.m.known.sent(r)
 }
@@ -52,9 +67,13 @@ func (s *sim) judgeDelete(r *request) {
 	if uid == "" {
 		s.blame("uid", "%s %s without the UID of the pod", r.m.name, r.text)
 	}
-	if first := s.intents[uid]; first != nil {
-		r.verdict = first // a delete that is repeated was judged when it was decided
+	busy := r.m.known.busy[uid] // the API server has not begun with the first one: that it is sent again is another decision
+	if first := s.intents[uid]; first != nil && r.m.known.doomed[uid] && !busy {
+		r.verdict = first // a delete that is repeated was judged when it was decided; after it was refused, or by another manager, it is another one
 		return
+	}
+	if busy {
+		delete(r.m.known.doomed, uid)
 	}
 	r.verdict = s.judgeTaking(r, uid)
 	s.intents[uid] = r.verdict
@@ -63,12 +82,19 @@ func (s *sim) judgeDelete(r *request) {
 	if firm(func(k known) bool { p := k.pods[uid]; return p != nil && hooked(k.set, p) && k.nodes[nodeOf(p)] != nil }) {
 		s.blame("hook", "%s %s, which its hook has not released", r.m.name, r.text)
 	}
-	if r.m.known.alone(uid) && firm(func(k known) bool {
+	if firm(func(k known) bool {
 		p := k.pods[uid]
-		return k.alive(p) && k.counts(nodeOf(p)) && imageOf(p) == imageOfSet(k.set) && !preparing(p)
+		return p != nil && k.alive(p) && k.counts(nodeOf(p)) && newest(p, k.set) && !preparing(p) && k.onlyOfItsKind(p)
 	}) {
 		s.blame("needless", "%s %s, which is of the newest revision, and the only pod of its node", r.m.name, r.text)
 	}
+}
+
+// onlyOfItsKind is whether no other live pod is known beside a pod; with a surge, none of its revision.
+func (k known) onlyOfItsKind(p *corev1.Pod) bool {
+	return len(k.others(p.UID, nodeOf(p), func(o *corev1.Pod) bool {
+		return k.alive(o) && (!surges(k) || imageOf(o) == imageOf(p) && newest(o, k.set) == newest(p, k.set))
+	})) == 0
 }
 
 // judgeTaking is what is to be said of a write that takes a pod out of service.
@@ -77,8 +103,8 @@ func (s *sim) judgeTaking(r *request, uid types.UID) *verdict {
 	if !k.firm(func(k known) bool { return k.pods[uid] != nil && k.set != nil }) {
 		return v
 	}
-	v.node = nodeOf(k.pods[uid])
-	v.limit, v.surging = k.limit, k.surge > 0
+	v.node, v.set = nodeOf(k.pods[uid]), k.set.GetUID()
+	v.limit, v.surging = k.limit, k.surge > 0 || surges(k.then) || surges(k.known) // a percentage of no nodes is a surge as well
 	for name := range s.w.state[ofNodes] {
 		v.counted[name] = k.firm(func(k known) bool { return k.counts(name) })
 	}
@@ -86,29 +112,36 @@ func (s *sim) judgeTaking(r *request, uid types.UID) *verdict {
 		return v
 	}
 	alone := k.alone(uid)
-	v.takes = k.firm(func(k known) bool { return s.availableTo(r.m, k.pods[uid]) }) && (alone || k.firm(func(k known) bool { return s.pairs(r.m, k, uid) }))
+	v.takes = s.servesFor(k.pods[uid]) && (alone || k.firm(func(k known) bool { return s.pairs(r.m, k, uid) }))
 	// With a surge no node loses its only available pod; it goes when there is another one.
 	if v.takes && k.firm(func(k known) bool { return k.fit(v.node) == mustRun && surges(k) }) {
 		s.blame("surge", "%s %s, the only available pod of its node, although the set surges", r.m.name, r.text)
 	}
-	if v.takes && alone && k.firm(func(k known) bool { return imageOf(k.pods[uid]) != imageOfSet(k.set) }) {
+	if alone && k.firm(func(k known) bool { return k.untouched(k.pods[uid]) }) {
 		s.judgeStart(r, v.node)
 	}
 	return v
 }
 
+// untouched is whether a pod is an old one of which no update has begun, be it available or not.
+func (k known) untouched(p *corev1.Pod) bool {
+	return k.alive(p) && !newest(p, k.set) && !preparing(p) && !changing(p)
+}
+
 // judgeStart looks at the start of an update of a node: that is what pause, selector and partition forbid.
 func (s *sim) judgeStart(r *request, node string) {
 	k := r.m.known
+	overdrawn := k.start(node)
 	switch {
+	case r.m.yurt:
+		s.blame("other", "%s %s, an old pod, although OpenYurt's own manager was at work when it began", r.m.name, r.text)
+	case k.firm(func(k known) bool { return byHand(k.set) }):
+		s.blame("on-delete", "%s %s, an old pod, although somebody else is to do that", r.m.name, r.text)
 	case k.firm(func(k known) bool { return limitsOf(k.set).paused }):
 		s.blame("paused", "%s %s although the set is paused", r.m.name, r.text)
 	case k.firm(func(k known) bool { return limitsOf(k.set).leaves(k.nodes[node]) }):
 		s.blame("selector", "%s %s on a node that is not selected", r.m.name, r.text)
-	case k.firm(func(k known) bool {
-		kept := limitsOf(k.set).partition(k.desired())
-		return kept > 0 && k.renewedNodes() >= k.desired()-kept
-	}):
+	case overdrawn:
 		s.blame("partition", "%s %s although so many nodes have the newest revision already as the partition allows", r.m.name, r.text)
 	}
 }
@@ -126,8 +159,7 @@ func (s *sim) judgePatch(r *request) {
 // goes at once, as upstream has it, whichever of them is available.
 func (s *sim) pairs(m *manager, k known, uid types.UID) bool {
 	others := k.others(uid, nodeOf(k.pods[uid]), k.alive)
-	newest := imageOfSet(k.set)
-	return surges(k) && len(others) == 1 && imageOf(others[0]) == newest && imageOf(k.pods[uid]) != newest && !s.availableTo(m, others[0])
+	return surges(k) && len(others) == 1 && newest(others[0], k.set) && !newest(k.pods[uid], k.set) && !s.maybeAvailable(m, others[0])
 }
 
 func surges(k known) bool {
@@ -146,20 +178,19 @@ func (k known) others(but types.UID, node string, test func(*corev1.Pod) bool) [
 	return list
 }
 
-// availableTo is whether a pod counts as available for a manager: by its own clock.
-func (s *sim) availableTo(m *manager, p *corev1.Pod) bool {
-	return available(p, s.minReady(), m.clock.Now())
+// servesFor is whether a manager has to take a pod for one that is available: also if it has not been ready for long enough, for its clock may be wrong.
+func (s *sim) servesFor(p *corev1.Pod) bool { return available(p, 0, s.w.now) }
+
+// maybeAvailable is whether a pod counts as available for a manager at some moment of its pass.
+func (s *sim) maybeAvailable(m *manager, p *corev1.Pod) bool {
+	return available(p, s.minReady(), m.known.late)
 }
 
 func (s *sim) minReady() time.Duration { return time.Duration(s.cfg.minReady) * time.Second }
 
 // surelyAvailable is whether a pod is available by the clock of any manager.
 func (s *sim) surelyAvailable(p *corev1.Pod) bool {
-	wait := s.minReady()
-	if s.cfg.with("clocks") {
-		wait = max(0, wait-maxSkew)
-	}
-	return available(p, wait, s.w.now)
+	return available(p, max(0, s.minReady()-s.skew), s.w.now)
 }
 
 func (s *sim) judgeCreate(r *request) {
@@ -179,35 +210,62 @@ func (s *sim) judgeCreate(r *request) {
 		if before == nil || nodeOf(p) != node || !ownedBy(p, k.set) || ended(p) || ended(before) {
 			continue
 		}
-		if !v.surging || k.alive(p) && k.then.alive(before) && imageOf(p) == r.action.image {
+		if !v.surging || k.alive(p) && k.then.alive(before) && sameKind(k.set, p, r.action.image) {
 			s.blame("known-pod", "%s %s, where it knows of %s", r.m.name, r.text, uid)
 		}
-		if k.alive(p) && s.availableTo(r.m, p) && s.availableTo(r.m, before) {
+		if k.alive(p) && s.servesFor(p) {
 			v.doubles = true
+		}
+		if s.surgesBeside(r, uid) {
+			s.judgeStart(r, node)
 		}
 	}
 }
 
+// surgesBeside is whether a create begins the update of the node of an old pod.
+func (s *sim) surgesBeside(r *request, uid types.UID) bool {
+	return r.m.known.firm(func(k known) bool {
+		p := k.pods[uid]
+		return p != nil && surges(k) && k.fit(nodeOf(p)) == mustRun && r.action.image == imageOfSet(k.set) && k.untouched(p)
+	})
+}
+
 // renewing is whether a manager knows a pod on a node that is available, and none of the newest revision that is: once there is one, or the
-// old one is lost, the surge there takes nothing that anybody has to count, whichever of two pods was made for it.
+// old one is lost, the surge there takes nothing that anybody has to count, whichever of two pods was made for it. As long as a hook holds the old one,
+// both are there to stay.
 func (s *sim) renewing(m *manager, k known, node string) bool {
+	if k.heldByHook(node) {
+		return true
+	}
 	serves := false
 	for _, p := range k.on(node) {
-		if k.alive(p) && s.availableTo(m, p) {
-			if imageOf(p) == imageOfSet(k.set) {
+		if newest(p, k.set) {
+			if k.alive(p) && s.maybeAvailable(m, p) {
 				return false
 			}
+		} else if k.alive(p) && s.servesFor(p) {
 			serves = true
 		}
 	}
 	return serves
 }
 
-// committed looks at the world after a write has taken effect.
-func (s *sim) committed(r *request, value any) {
+// heldByHook is whether a node has two live pods, an old one of which is not released by its hook.
+func (k known) heldByHook(node string) bool {
+	pods := slices.DeleteFunc(k.on(node), func(p *corev1.Pod) bool { return !k.alive(p) })
+	return len(pods) > 1 && slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return !newest(p, k.set) && hooked(k.set, p) })
+}
+
+// committed looks at the world after a write has taken effect; before is the pod that it was about.
+func (s *sim) committed(r *request, before *corev1.Pod, value any) {
 	switch r.action.verb {
-	case "delete", "patch":
+	case "delete":
 		s.tookAway(r)
+	case "patch":
+		s.tookAway(r)
+		if p, ok := value.(*corev1.Pod); ok && before != nil {
+			s.changedInPlace(r, before, p)
+		}
 	case "create":
 		if p, ok := value.(*corev1.Pod); ok {
 			s.added(r, p)
@@ -218,8 +276,9 @@ func (s *sim) committed(r *request, value any) {
 // tookAway: as many nodes may be down by us as the budget allows, and no more.
 func (s *sim) tookAway(r *request) {
 	v := r.verdict
-	if v == nil || !v.takes || s.down[v.node] {
-		return
+	set := s.w.set()
+	if v == nil || !v.takes || s.down[v.node] || set == nil || set.GetUID() != v.set {
+		return // what a set loses that is deleted counts for no other one
 	}
 	s.down[v.node] = true
 	var down []string
@@ -290,7 +349,7 @@ func (s *sim) follow() {
 			ready, _ := readyOf(p)
 			old = old || p.UID != uid && live(p) && ready
 		}
-		if n := s.w.node(node); n == nil || made == nil || !live(made) || !old || s.surelyAvailable(made) {
+		if n := s.w.node(node); n == nil || made == nil || !live(made) || !old || s.surelyAvailable(made) && !s.everything().heldByHook(node) {
 			delete(s.doubled, node)
 		}
 	}
@@ -314,4 +373,9 @@ func (s *sim) anyAvailable(node string) bool {
 		}
 	}
 	return false
+}
+
+// sameKind is whether a pod is of the revision that a new one of that image is of.
+func sameKind(set *unstructured.Unstructured, p *corev1.Pod, image string) bool {
+	return imageOf(p) == image && (image != imageOfSet(set) || newest(p, set))
 }

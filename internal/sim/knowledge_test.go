@@ -4,15 +4,20 @@ package sim
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strconv"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/internal/apply"
+	"everynode.dev/everynode/internal/apply/executor"
 )
 
 // known is what a manager has been shown.
@@ -31,20 +36,42 @@ func (k known) clone() known {
 // knowledge is kept beside a manager, and made of the same events and answers in a simpler way than its index.
 type knowledge struct {
 	known
-	s      *sim
+	s *sim
+	// clock is that of the manager.
+	clock  *wallClock
 	podsRV int
+	// revisions are those that it has been shown, of whichever set.
+	revisions map[types.UID]*appsv1.ControllerRevision
+	// unsettled are doomed pods of which one delete had no clear answer, and until when that may take effect. A refusal of another one says
+	// nothing of it. Of the busy ones the last delete was not begun by the API server; it may be sent again in the same pass.
+	unsettled map[types.UID]time.Time
+	busy      map[types.UID]bool
 	// buried are pods that a read has not found any more.
 	buried map[types.UID]bool
+	// vacant are names that no pod had at that version of the world.
+	vacant map[string]int
 	// then is what was known when the pass began.
 	then known
 	// version counts what was learned, so that it can be seen whether a pass learned anything.
 	version, thenVersion int
 	// limit and surge are the largest budgets that were known during the pass.
 	limit, surge int
+	// free is the largest number of nodes that a partition lets go which was known during the pass. renewed are the nodes that had a pod of the newest
+	// revision all the time, and started those whose update the pass has begun.
+	free             int
+	renewed, started map[string]bool
+	// late is the last time that the manager's clock has shown during the pass; it may be set in between.
+	late time.Time
+	// recounts are what a status that is written now may say, and wrote is when those were sent that were written.
+	recounts map[numbers]bool
+	wrote    []time.Time
 }
 
-func newKnowledge(s *sim) *knowledge {
-	return &knowledge{s: s, buried: map[types.UID]bool{}, known: known{pods: map[types.UID]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, doomed: map[types.UID]bool{}}}
+func newKnowledge(s *sim, clock *wallClock) *knowledge {
+	return &knowledge{
+		s: s, clock: clock, revisions: map[types.UID]*appsv1.ControllerRevision{}, unsettled: map[types.UID]time.Time{}, busy: map[types.UID]bool{}, buried: map[types.UID]bool{}, vacant: map[string]int{},
+		known: known{pods: map[types.UID]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, doomed: map[types.UID]bool{}},
+	}
 }
 
 // firm is whether something was so when the pass began, and still is.
@@ -59,8 +86,14 @@ func (k *knowledge) alone(uid types.UID) bool {
 
 // begin notes what is known at the beginning of a pass.
 func (k *knowledge) begin() {
+	for uid := range k.busy {
+		delete(k.doomed, uid)
+	}
+	clear(k.busy)
 	k.then, k.limit, k.surge = k.clone(), 0, 0
-	k.thenVersion = k.version
+	k.late = k.clock.Now()
+	k.free, k.renewed, k.started = 0, nil, map[string]bool{}
+	k.thenVersion, k.recounts = k.version, map[numbers]bool{}
 	k.measure()
 }
 
@@ -72,6 +105,31 @@ func (k *knowledge) measure() {
 	}
 	limit, surge := budgetsOf(k.set, k.desired())
 	k.limit, k.surge = max(k.limit, limit), max(k.surge, surge)
+	k.letGo()
+	k.count()
+}
+
+// letGo takes into account how many nodes a partition lets go now, and which have a pod of the newest revision.
+func (k *knowledge) letGo() {
+	free := math.MaxInt
+	if kept := limitsOf(k.set).partition(k.desired()); kept > 0 {
+		free = k.desired() - kept
+	}
+	k.free = max(k.free, free)
+	renewed := k.renewedNodes()
+	if k.renewed != nil {
+		maps.DeleteFunc(renewed, func(node string, _ bool) bool { return !k.renewed[node] })
+	}
+	k.renewed = renewed
+}
+
+// start notes that the pass begins the update of a node, and is whether a partition lets go fewer than have begun by now.
+func (k *knowledge) start(node string) bool {
+	if k.started[node] {
+		return false
+	}
+	k.started[node] = true
+	return len(k.renewed)+len(k.started) > k.free
 }
 
 func (k *knowledge) event(of kind, e event) {
@@ -93,40 +151,74 @@ func (k *knowledge) event(of kind, e event) {
 		if e.gone {
 			k.set = nil
 		}
+	case *appsv1.ControllerRevision:
+		if e.gone {
+			delete(k.revisions, o.UID)
+		} else {
+			k.reads([]metav1.Object{o})
+		}
 	}
 	if of != ofRevisions {
 		k.measure()
 	}
 }
 
-// list is what a new list shows: all that there is, for it is read from the world as it is now.
-func (k *knowledge) list(of kind, w *world) {
+// list is what a new list shows, as it was at a version of the world. What is known to be newer stays.
+func (k *knowledge) list(of kind, objects []metav1.Object, rv int) {
 	switch of {
 	case ofPods:
-		k.pods, k.podsRV = map[types.UID]*corev1.Pod{}, w.rv
-		for _, p := range w.pods() {
-			k.pods[p.UID] = p
-		}
+		k.listPods(objects, rv)
 	case ofNodes:
 		k.nodes = map[string]*corev1.Node{}
-		for _, n := range w.nodes() {
-			k.nodes[n.Name] = n
+		for _, o := range objects {
+			k.nodes[o.GetName()] = o.(*corev1.Node)
 		}
 	case ofSets:
-		k.set = w.set()
+		k.set = nil
+		for _, o := range objects {
+			k.set = o.(*unstructured.Unstructured)
+		}
+	case ofRevisions:
+		maps.DeleteFunc(k.revisions, func(_ types.UID, r *appsv1.ControllerRevision) bool { return versionOf(r) <= rv })
+		k.reads(objects)
 	}
 	k.measure()
 }
 
+func (k *knowledge) listPods(objects []metav1.Object, rv int) {
+	listed := map[types.UID]bool{}
+	for _, o := range objects {
+		listed[o.GetUID()] = true
+		k.pod(o.(*corev1.Pod))
+	}
+	for uid, p := range k.pods {
+		if !listed[uid] && versionOf(p) <= rv {
+			delete(k.pods, uid)
+		}
+	}
+	k.podsRV = rv
+}
+
 // pod takes the newer one of two versions.
 func (k *knowledge) pod(p *corev1.Pod) {
-	if old := k.pods[p.UID]; !k.buried[p.UID] && old == nil || old != nil && versionOf(p) > versionOf(old) {
+	over := k.buried[p.UID] || versionOf(p) <= k.vacant[p.Name]
+	if old := k.pods[p.UID]; !over && old == nil || old != nil && versionOf(p) > versionOf(old) {
 		k.pods[p.UID] = p
 	}
 }
 
-func versionOf(p *corev1.Pod) int {
-	n, _ := strconv.Atoi(p.ResourceVersion)
+// reads is told of revisions in an answer or a list.
+func (k *knowledge) reads(revisions []metav1.Object) {
+	for _, o := range revisions {
+		r := o.(*appsv1.ControllerRevision)
+		if old := k.revisions[r.UID]; old == nil || versionOf(r) > versionOf(old) {
+			k.revisions[r.UID] = r
+		}
+	}
+}
+
+func versionOf(o metav1.Object) int {
+	n, _ := strconv.Atoi(o.GetResourceVersion())
 	return n
 }
 
@@ -134,6 +226,7 @@ func versionOf(p *corev1.Pod) int {
 func (k *knowledge) sent(r *request) {
 	if r.action.verb == "delete" {
 		k.doomed[types.UID(r.action.uid)] = true
+		delete(k.busy, types.UID(r.action.uid))
 	}
 }
 
@@ -142,25 +235,66 @@ func (k *knowledge) answered(r *request, value any, err error) {
 	switch v := value.(type) {
 	case *corev1.Pod:
 		k.read(v)
+	case found:
+		if v.pod != nil {
+			k.read(v.pod)
+		} else {
+			k.vacant[r.action.pod] = v.rv
+			k.missed(r.action.pod, nil)
+		}
 	case []*corev1.Pod:
 		for _, p := range v {
 			k.read(p)
 		}
-	}
-	a := r.action
-	if a.verb == "patch" && apierrors.IsNotFound(err) {
-		k.missed(a.pod, nil)
-	}
-	if (a.verb == "get" || a.verb == "see") && (err == nil || apierrors.IsNotFound(err)) {
-		k.missed(a.pod, value)
-		if p, ok := value.(*corev1.Pod); ok && a.verb == "get" && p.DeletionTimestamp == nil && k.s.unclear[p.UID] == "" {
-			delete(k.doomed, p.UID) // a delete that was refused in other words
+	case *appsv1.ControllerRevision:
+		k.reads([]metav1.Object{v})
+	case []*appsv1.ControllerRevision:
+		for _, r := range v {
+			k.reads([]metav1.Object{r})
 		}
 	}
-	if a.verb == "delete" && apply.OfDelete(err) == apply.Refused && k.s.unclear[types.UID(a.uid)] == "" {
-		delete(k.doomed, types.UID(a.uid))
+	a := r.action
+	if (a.verb == "get" || a.verb == "see") && (err == nil || apierrors.IsNotFound(err)) {
+		k.missed(a.pod, value)
+		if p, ok := value.(*corev1.Pod); ok && a.verb == "get" && p.DeletionTimestamp == nil && !k.unsettled[p.UID].After(r.sent) {
+			delete(k.doomed, p.UID) // a delete that was refused in other words, or has not taken effect and cannot any more
+			delete(k.unsettled, p.UID)
+		}
+	}
+	if a.verb == "get" && err != nil && !apierrors.IsNotFound(err) {
+		k.unsure(a.pod)
+	}
+	switch {
+	case a.verb == "delete":
+		k.refused(types.UID(a.uid), apply.OfDelete(err))
+	case a.verb == "status" && err == nil:
+		k.wrote = append(k.wrote, r.sent)
 	}
 	k.measure()
+}
+
+// refused is told of the answer to a delete.
+func (k *knowledge) refused(uid types.UID, answer apply.Answer) {
+	switch {
+	case answer == apply.Unclear:
+		k.unsettled[uid] = k.s.w.now.Add(executor.Fence)
+	case answer == apply.Done:
+		delete(k.unsettled, uid)
+	case !k.unsettled[uid].IsZero():
+	case answer == apply.Refused:
+		delete(k.doomed, uid)
+	case answer == apply.Busy:
+		k.busy[uid] = true
+	}
+}
+
+// unsure is told that a look at a pod has failed: of a delete that was refused as if the pod were gone, or another one, it stays open what that means.
+func (k *knowledge) unsure(name string) {
+	for uid, p := range k.pods {
+		if p.Name == name && k.doomed[uid] && k.unsettled[uid].IsZero() {
+			k.unsettled[uid] = k.s.w.now.Add(executor.Fence)
+		}
+	}
 }
 
 // missed buries the pods of that name that a read has not found: what the view still has to show of them is over.
@@ -223,7 +357,7 @@ func fitOf(set *unstructured.Unstructured, n *corev1.Node) fit {
 	found := mustRun
 	for _, t := range n.Spec.Taints {
 		switch {
-		case t.Key != taintKey:
+		case t.Key != taintKey, tolerates(set):
 		case t.Effect == corev1.TaintEffectNoExecute:
 			return mustLeave
 		default:
@@ -258,13 +392,13 @@ func (k known) counts(node string) bool {
 }
 
 // renewedNodes are the nodes that have to run a pod and have a live one of the newest revision.
-func (k known) renewedNodes() int {
-	count := 0
+func (k known) renewedNodes() map[string]bool {
+	renewed := map[string]bool{}
 	for name := range k.nodes {
-		newest := func(p *corev1.Pod) bool { return k.alive(p) && imageOf(p) == imageOfSet(k.set) && !preparing(p) }
+		newest := func(p *corev1.Pod) bool { return k.alive(p) && newest(p, k.set) && !preparing(p) }
 		if k.fit(name) == mustRun && slices.ContainsFunc(k.on(name), newest) {
-			count++
+			renewed[name] = true
 		}
 	}
-	return count
+	return renewed
 }

@@ -3,8 +3,6 @@
 package sim
 
 import (
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -20,7 +18,10 @@ func (s *sim) podOps(ops []op, p *corev1.Pod) []op {
 	add := func(weight int, text string, change func(*corev1.Pod)) {
 		ops = append(ops, op{uid + " " + text, weight, func() { s.w.changePod(p, change) }})
 	}
-	if preparing(p) && p.Labels[blockLabel] != "" {
+	if s.lost(p) && p.DeletionTimestamp == nil {
+		ops = append(ops, op{uid + " is collected with its set", 4, func() { s.w.endPod(p, grace) }})
+	}
+	if preparing(p) && p.Labels[blockLabel] != "" && !s.out.holds(p) {
 		add(3, "is released by its hook", func(p *corev1.Pod) { delete(p.Labels, blockLabel) })
 	}
 	switch {
@@ -40,7 +41,7 @@ func (s *sim) podOps(ops []op, p *corev1.Pod) []op {
 		add(10, "is told not to be ready", func(p *corev1.Pod) { s.setReady(p, false) })
 	case runs(p) != imageOf(p):
 		add(10, "runs the new image", func(p *corev1.Pod) { s.renew(p) })
-	case !ready && gatesOpen(p) && !strings.HasSuffix(imageOf(p), "bad"):
+	case !ready && gatesOpen(p) && works(p):
 		add(10, "gets ready", func(p *corev1.Pod) { s.setReady(p, true) })
 	}
 	if s.cfg.with("kubelets") {

@@ -24,7 +24,6 @@ import (
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/fleet/feed"
-	"everynode.dev/everynode/internal/rollout"
 )
 
 // request is a read or write of a manager that the world has not served yet.
@@ -36,10 +35,14 @@ type request struct {
 	// commit lets it take effect.
 	commit func() (any, error)
 	// stale, if not nil, is another answer to a read: that of who need not know the newest.
-	stale  func() (any, error)
+	stale func() (any, error)
+	// told is the answer to a write that took effect while its sender could not hear it.
+	told   *answer
 	answer chan answer
 	sent   time.Time
 	judged bool
+	// began is when the pass began that has sent it.
+	began time.Time
 	// verdict is what the judge has made of a write of a pod when it was sent; nil for all else.
 	verdict *verdict
 	action  action
@@ -65,18 +68,30 @@ type manager struct {
 	index *fleet.Index
 	c     *daemonset.Controller
 	clock *wallClock
+	pace  *executor.Pace
 	key   fleet.Key
 	// seen is how far each view has come in its log; -1 before the first list, which comes when the fence is over.
 	seen  [kinds]int
 	fence time.Time
-	known *knowledge
+	// renewed is when the lease was renewed for the last time, of a manager that does not lead.
+	renewed time.Time
+	known   *knowledge
+
+	// others are its other sets.
+	others neighbours
 
 	running bool
+	// barred is whether another controller was at work when the pass began, caught whether one has come since, and is still at work; begun are the
+	// pods to which the pass has sent a write. yurt is whether OpenYurt's own manager has been at work all the time since the pass began.
+	barred, caught, yurt bool
+	begun                map[string]bool
 	// asked is whether an event asks for a pass, wake when the next one is due whatever happens; failures are passes that failed in a row.
 	asked    bool
 	wake     time.Time
 	failures int
 	passes   int
+	// began is when the pass began, or the last one.
+	began time.Time
 
 	mu      sync.Mutex
 	pending []*request
@@ -91,30 +106,32 @@ type manager struct {
 func (s *sim) newManager(fence time.Duration) *manager {
 	s.terms++
 	m := &manager{s: s, name: string(rune('A' + (s.terms-1)%26)), clock: newWallClock(s.w.now), fence: s.w.now.Add(fence)}
-	m.known = newKnowledge(s)
+	m.known = newKnowledge(s, m.clock)
 	for k := range kinds {
 		m.seen[k] = -1
 	}
 	d := s.dialect()
-	d.MayWrite = func() bool { return true }
+	d.MayWrite = func() bool { return !s.other }
 	m.key = fleet.Key{Dialect: d.Source.Dialect, Namespace: namespace, Name: setName}
-	m.index = fleet.NewIndex(func(fleet.Key) { m.asked = true })
+	m.index = fleet.NewIndex(func(key fleet.Key) { m.asked = m.asked || key == m.key })
 	m.index.ReadFacts(s.cfg.facts())
+	m.pace = executor.NewPace(m.clock, func(context.Context) error { return nil }, m.sleep)
+	m.pace.Leads = m.holds
 	m.c = daemonset.New(daemonset.Options{
-		Dialects: []daemonset.Dialect{d}, Index: m.index, Clock: m.clock, Events: silent{}, Observer: silent{},
+		Dialects: []daemonset.Dialect{d, m.others.dialect()}, Workers: 1, Index: m.index, Clock: m.clock, Events: silent{}, Observer: observer{s: s},
 		Revisions: revisionsOf{m}, Sets: setsOf{m},
 		Executor: &executor.Executor{
 			Index: m.index, Pods: podsOf{m}, Events: silent{}, Clock: m.clock, Count: func(string, apply.Answer) {},
-			Pace: executor.NewPace(m.clock, func(context.Context) error { return nil }, m.sleep),
+			Pace: m.pace,
 		},
 	})
+	m.others.moveIn(m)
 	return m
 }
 
 // silent is told of everything and says nothing.
 type silent struct{}
 
-func (silent) Decided(fleet.Key, *rollout.Snapshot, *rollout.Plan, time.Duration)                {}
 func (silent) Forgotten(fleet.Key)                                                               {}
 func (silent) Wrote(string, error)                                                               {}
 func (silent) Event(runtime.Object, string, string, string)                                      {}
@@ -124,14 +141,18 @@ func (silent) AnnotatedEventf(runtime.Object, map[string]string, string, string,
 // errDead is what the requests of a manager that has died come to, so that its goroutines end.
 var errDead = errors.New("the manager has died")
 
-// ask sends a request and waits for the answer.
+// ask sends a request and waits for the answer. Writes that do not wait for their turn are kept back here, as the clients of the manager do it.
 func (m *manager) ask(r *request) (any, error) {
 	m.mu.Lock()
 	if m.dead {
 		m.mu.Unlock()
 		return nil, errDead
 	}
-	r.m, r.answer, r.sent = m, make(chan answer), m.s.w.now
+	if r.write && !r.ofPod && !m.holds() {
+		m.mu.Unlock()
+		return nil, apply.ErrNotLeading
+	}
+	r.m, r.answer, r.sent, r.began = m, make(chan answer), m.s.w.now, m.began
 	m.pending = append(m.pending, r)
 	m.mu.Unlock()
 	a := <-r.answer
@@ -252,8 +273,10 @@ func (m *manager) pass() {
 		m.wake = time.Time{}
 	}
 	m.asked, m.running = false, true
+	m.barred, m.caught, m.yurt, m.begun = m.s.other, false, m.s.yurt, map[string]bool{}
 	m.passes++
 	m.known.begin()
+	m.began = m.s.w.now
 	go func() {
 		after, err := m.c.Reconcile(m.s.ctx, m.key)
 		m.mu.Lock()
@@ -281,9 +304,8 @@ func (m *manager) die() {
 
 // stop ends the goroutines of a manager.
 func (m *manager) stop() {
-	ctx, cancel := context.WithCancel(m.s.ctx)
-	cancel()
-	m.c.Run(ctx)
+	m.others.end()
+	m.others.goOn()
 	synctest.Wait()
 }
 
@@ -350,29 +372,32 @@ func (m *manager) bookmark(k kind) {
 }
 
 // list begins a view anew with everything that there is now.
-func (m *manager) list(k kind) {
-	w, x := m.s.w, m.index
-	rv := strconv.Itoa(w.rv)
-	m.seen[k] = len(w.logs[k])
-	m.known.list(k, w)
+func (m *manager) list(k kind) { m.listAsOf(k, len(m.s.w.logs[k])) }
+
+// listAsOf begins a view anew with what there was after so many events: a list that a watch goes on from need not be newer than what that has shown.
+func (m *manager) listAsOf(k kind, events int) {
+	objects, version := m.s.w.asOf(k, events)
+	x, rv := m.index, strconv.Itoa(version)
+	m.seen[k] = events
+	m.known.list(k, objects, version)
 	switch k {
 	case ofPods:
 		var pods []*fleet.Pod
-		for _, p := range w.pods() {
-			if rec, ours := x.PodFrom(p); ours {
+		for _, o := range objects {
+			if rec, ours := x.PodFrom(o.(*corev1.Pod)); ours {
 				pods = append(pods, &rec)
 			}
 		}
 		x.ReplacePods(pods, rv)
 	case ofNodes:
 		var nodes []fleet.Node
-		for _, n := range w.nodes() {
-			nodes = append(nodes, fleet.NodeFrom(n))
+		for _, o := range objects {
+			nodes = append(nodes, fleet.NodeFrom(o.(*corev1.Node)))
 		}
 		x.ReplaceNodes(nodes, rv)
 	case ofRevisions:
 		var revisions []fleet.Revision
-		for _, o := range w.all(ofRevisions) {
+		for _, o := range objects {
 			if rec, ours := feed.RevisionFrom(o.(*appsv1.ControllerRevision)); ours {
 				revisions = append(revisions, rec)
 			}
@@ -380,8 +405,8 @@ func (m *manager) list(k kind) {
 		x.ReplaceRevisions(revisions, rv)
 	default:
 		sets := map[fleet.Key]*dialect.Workload{}
-		if set := w.set(); set != nil {
-			workload := m.digest(set)
+		for _, o := range objects {
+			workload := m.digest(o.(*unstructured.Unstructured))
 			sets[m.key] = &workload
 		}
 		x.ReplaceSets(m.key.Dialect, sets)

@@ -22,13 +22,15 @@ var (
 // mutant is one way in which what ships could be wrong: a text of a file that is another one.
 type mutant struct {
 	name, file, old, text string
-	// killedBy are the invariants one of which it breaks.
+	// killedBy are the invariants one of which it breaks; no other is asked, for most of them are seen in the status before they do any harm.
 	killedBy string
 }
 
 const (
 	executorFile   = "apply/executor/executor.go"
+	senderFile     = "apply/executor/sender.go"
 	claimsFile     = "apply/executor/claims.go"
+	paceFile       = "apply/executor/pace.go"
 	podsFile       = "fleet/pods.go"
 	snapshotFile   = "fleet/snapshot.go"
 	controllerFile = "controller/daemonset/controller.go"
@@ -47,6 +49,23 @@ func coreMutants() []mutant {
 		},
 		{"a pause is none", "rollout/hold.go", "case d.in.Set.Paused:\n\t\treturn WaitPaused", "case d.in.Set.Paused:\n\t\treturn notHeld", "paused"},
 		{"the selector is forgotten", "rollout/hold.go", "return WaitSelector", "return notHeld", "selector"},
+		{"a pause is none with a surge", "rollout/hold.go", "case d.in.Set.Paused:\n", "case d.in.Set.Paused && d.in.Set.MaxSurge.Value <= 0:\n", "paused"},
+		{"a selector is none with a surge", "rollout/hold.go", "case d.in.Set.Selective && !n.Selected:", "case d.in.Set.Selective && !n.Selected && !d.surge:", "selector"},
+		{
+			"what is not available is not held back", "rollout/decide.go", "case d.hold(t.index) != notHeld:",
+			"case d.hold(t.index) != notHeld && d.serving(t.old):", "paused selector partition",
+		},
+		{"the partition lets twice as many go", "rollout/hold.go", "desired-kept-done, false)", "2*(desired-kept-done), false)", "partition"},
+		{"the new one of a pair is one too many", "rollout/excess.go", "return p != t.current && p != t.old", "return p != t.keep", "needless"},
+		{"a pause never ends", "dialect/kruise/options.go", "o.Paused = r.Flag(rolling, \"paused\")", "o.Paused = rolling.Fields[\"paused\"] != nil", "liveness"},
+		{"a partition keeps all", "rollout/hold.go", "desired-kept-done, false)", "min(0, desired-kept-done), false)", "liveness"},
+		{"a selector chooses nobody", "rollout/hold.go", "case d.in.Set.Selective && !n.Selected:", "case d.in.Set.Selective:", "liveness"},
+		{
+			"what is held back is told as done", "dialect/kruise/conditions.go", "rollout.WaitProgressive:\n\t\treturn held",
+			"rollout.WaitProgressive:\n\t\treturn done", "conditions",
+		},
+		{"a node that is down uses the whole budget", "rollout/budget.go", "t.UsedByUnreachable++", "t.UsedByUnreachable, t.used = t.UsedByUnreachable+1, t.used+1000", "liveness"},
+		{"nodes that are down are charged", "rollout/budget.go", "charged = t.down == DetailDownAfterUpdate", "charged = true", "liveness"},
 		{"the partition keeps one node less", "rollout/hold.go", "d.letGoFromTheEnd(free)", "d.letGoFromTheEnd(free + 1)", "partition"},
 		{"both of two pods are one too many", "rollout/excess.go", "return p != t.keep", "return true", "needless liveness"},
 		{"a surge ends before the new pod is available", "rollout/surge.go", "return d.serving(c.current) || !c.old.ready()", "return true", "surge"},
@@ -54,8 +73,26 @@ func coreMutants() []mutant {
 		{"a misplaced pod is not counted", "rollout/status.go", "st.Misscheduled++", "st.Misscheduled += 0", "status"},
 		{
 			"a change in place leaves the pod available", "rollout/census.go", "return p.Ready && p.InPlace == InPlaceNone",
-			"return p.Ready", "budget",
+			"return p.Ready", "budget status",
 		},
+		{
+			"a change in place leaves the gate open", "dialect/kruise/edits.go", "Type: kruise.InPlaceUpdateReady, Status: corev1.ConditionFalse,",
+			"Type: kruise.InPlaceUpdateReady, Status: corev1.ConditionTrue,", "in-place",
+		},
+		{
+			"a change in place has arrived when it is sent", "dialect/kruise/facts.go", "case arrivalOf(p, state) == arrivalSeen && !hasNext(state):",
+			"case !hasNext(state):", "in-place",
+		},
+		{"a create without an answer costs nothing with a surge", "rollout/budget.go", "if t.node.Unanswered {", "if false {", "surge"},
+		{"a pair whose old pod is held by its hook costs nothing", "rollout/budget.go", "d.finishing(c) && c.old.Hook == HookNone", "d.finishing(c)", "surge"},
+		{"a second pod beside a doubtful one costs nothing", "rollout/rolling.go", "if d.surge && !p.preparing() {", "if false {", "surge"},
+		{"pods are taken as they come", "rollout/census.go", "if len(pods) < 2 || slices", "if len(pods) < 100 || slices", "order"},
+		{
+			"nodes are taken as they come out of a map", "rollout/decide.go", "for i := range s.Nodes {\n\t\tif !d.calm(i) {",
+			"all := map[int]bool{}\n\tfor i := range s.Nodes {\n\t\tall[i] = true\n\t}\n\tfor i := range all {\n\t\tif !d.calm(i) {", "order",
+		},
+		{"what has just become ready costs nothing", "rollout/rolling.go", "return p.ready() && !d.available(p) && p", "return false && p", "budget"},
+		{"a surge beside what has just become ready costs nothing", "rollout/rolling.go", "!d.available(p) && !d.young(p)", "!d.available(p)", "surge"},
 		{"a terminating pod is none", "rollout/census.go", "c.terminating++\n\t\t\tcontinue", "c.seen--\n\t\t\tcontinue", "one-pod known-pod"},
 	}
 }
@@ -66,23 +103,33 @@ func applyMutants() []mutant {
 			"a delete is not recorded before it is sent", executorFile,
 			"e.Index.Doom(types.UID(a.UID), rollout.Time(e.Clock.Now().UnixNano()))", "_ = i", "budget needless",
 		},
-		{"a delete without an answer was refused", executorFile, "r.e.Index.Unsettle(uid, r.e.Pace.now().Add(writeTimeout))\n", "r.e.Index.Spare(uid)\n", "budget"},
+		{"a delete without an answer was refused", executorFile, "r.e.Index.Unsettle(uid, r.e.Pace.now().Add(writeTimeout))\n", "r.e.Index.Spare(uid)\n", "budget status"},
 		{"a delete without an answer took effect", executorFile, "r.e.Index.Unsettle(uid, r.e.Pace.now().Add(writeTimeout))\n", "", "liveness"},
 		{
 			"a create without an answer was refused", executorFile,
 			"r.e.Index.Pend(r.job.Key, fleet.PendingCreate{", "_ = append([]fleet.PendingCreate{}, fleet.PendingCreate{", "one-pod",
 		},
-		{"a create without an answer is given up at once", claimsFile, "if over {", "if true {", "one-pod"},
-		{"the precondition is forgotten", executorFile, "answer, err := r.e.delete(ctx, a.Pod, uid)", "answer, err := r.e.delete(ctx, a.Pod, \"\")", "uid"},
-		{"the answer to a create is not kept", executorFile, "r.fold(pod)\n\t\tr.finish(i)", "r.finish(i)", "known-pod"},
+		{"a create without an answer is given up at once", claimsFile, "case over:", "case over || pod == nil:", "one-pod"},
+		{"that nobody has a name is forgotten", senderFile, "e.Index.Vacate(e.key, node, name, rv)", "_ = rv", "needless"},
+		{"the precondition is forgotten", executorFile, "answer, err := r.asDecided(a).delete(ctx, a.Pod, uid)", "answer, err := r.asDecided(a).delete(ctx, a.Pod, \"\")", "uid"},
+		{"the answer to a create is not kept", executorFile, "r.fold(pod)\n\t\tr.finish(i)", "_ = pod\n\t\tr.finish(i)", "known-pod"},
 		{"late news brings a pod back", podsFile, "x.buried[uid] = p.rv", "_ = p.rv", "needless"},
+		{"a delete that was left is doomed", executorFile, "case notSent:\n\t\tr.e.Index.Spare(uid)\n", "case notSent:\n", "liveness status"},
+		{"what is open depends on the clock", paceFile, "p.began.Add(p.clock.Since(p.began)).UnixNano()", "p.clock.Now().UnixNano()", "budget one-pod surge liveness"},
+		{"nobody asks for the lease", paceFile, "if p.Leads != nil && !p.Leads() {", "if false {", "lease"},
+		{
+			"an edit without an answer holds nothing back", "apply/executor/edits.go", "if r.e.Index.InDoubt(types.UID(first.UID)) {", "if false {",
+			"in-place",
+		},
+		{"orphans are left alone", claimsFile, "for _, p := range claims.Adopt {", "for _, p := range claims.Adopt[:0] {", "liveness"},
+		{"a delete that was turned away is sent again, come what may", paceFile, "if r.void != nil && r.void() {", "if false {", "budget"},
 	}
 }
 
 func fleetMutants() []mutant {
 	return []mutant{
 		{"a late event undoes what is known", podsFile, "case !newer(rec.RV, p.rv):", "case false:", "budget needless known-pod surge"},
-		{"a list takes away what is newer", podsFile, "if !listed[uid] && !newer(p.rv, rv) {\n\t\t\tx.dropPod", "if !listed[uid] {\n\t\t\tx.dropPod", "known-pod one-pod"},
+		{"a list takes away what is newer", podsFile, "if !listed[uid] && !newer(p.rv, rv) {\n\t\t\tx.dropPod", "if !listed[uid] && p != nil {\n\t\t\tx.dropPod", "known-pod one-pod"},
 		{"nobody is told of a pod", podsFile, "x.attach(s, p)\n\t\t\tx.notify(s.key)", "x.attach(s, p)", "liveness status"},
 		{"a doomed pod stays", snapshotFile, "pod.Deleting, pod.DeletedAt = p.deleting || p.doomed", "pod.Deleting, pod.DeletedAt = p.deleting", "budget needless"},
 		{"a doubt is none", snapshotFile, "pod.Doubtful, pod.NoResize = p.doubt != 0", "pod.Doubtful, pod.NoResize = false", "budget"},
@@ -91,11 +138,26 @@ func fleetMutants() []mutant {
 
 func controllerMutants() []mutant {
 	return []mutant{
-		{"what failed to be settled is settled", controllerFile, "if err == nil && claimed {", "if claimed {", "budget one-pod"},
 		{"nobody comes back for the status", "controller/daemonset/status.go", "return wait, nil", "return 0, nil", "status"},
+		{
+			"revisions left behind are nobody's", "controller/daemonset/history.go", "all := slices.Concat(owned, orphans)",
+			"all := slices.Concat(owned, orphans[:0])", "status",
+		},
 		{"nobody comes back in time", controllerFile, "until(now, plan.Wake), ", "", "liveness status"},
+		{"creates do not ask for another controller", executorFile, "if !r.job.MayWrite() {\n\t\treturn false\n\t}", "if false {\n\t\treturn false\n\t}", "other"},
+		{"edits do not ask for another controller", "apply/executor/edits.go", "if !r.job.MayWrite() {", "if false {", "other"},
+		{
+			"OpenYurt's own manager is overlooked", "controller/daemonset/guest.go", "return p.d.MayAnnotate != nil && !p.d.MayAnnotate()",
+			"return p.d == nil", "other",
+		},
+		{"another controller is overlooked", controllerFile, "case d == nil || !d.MayWrite():", "case d == nil:", "other"},
+		{"tolerations of the template are overlooked", "placement/compile.go", "withAutomatic(typed.Tolerations, own, typed.HostNetwork)", "withAutomatic(nil, own, typed.HostNetwork)", "liveness status"},
+		{"nobody comes back to a namespace that ends", controllerFile, "if job.Ended {", "if false {", "liveness"},
 	}
 }
+
+// rules are the invariants that are asked, with commas.
+func (m *mutant) rules() string { return strings.ReplaceAll(m.killedBy, " ", ",") }
 
 // patched is the file of a mutant with its text.
 func (m *mutant) patched(t *testing.T) string {
@@ -113,7 +175,12 @@ func (m *mutant) patched(t *testing.T) string {
 // TestMutantsFit: the text that each mutant changes is there, so that the table stays true when the code moves.
 func TestMutantsFit(t *testing.T) {
 	for _, m := range mutants() {
-		t.Run(m.name, func(t *testing.T) { m.patched(t) })
+		t.Run(m.name, func(t *testing.T) {
+			m.patched(t)
+			if err := checkRules(m.rules()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
@@ -144,17 +211,25 @@ func (m *mutant) kill(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out, err := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-overlay", list, ".", "-run", "^TestSim$", "-quick",
-		"-seeds", words("%d", *mutantSeeds)).CombinedOutput()
-	found := regexp.MustCompile(`seed (\d+) breaks ([a-z-]+): (.*)`).FindStringSubmatch(string(out))
+	out, err := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-overlay", list, ".", "-run", "^Test(Scripts|Sim)$", "-quick",
+		"-rules", m.rules(), "-seeds", words("%d", *mutantSeeds)).CombinedOutput()
+	by, rule, what := foundBy(string(out))
 	switch {
 	case err == nil:
-		t.Errorf("survived %d seeds", *mutantSeeds)
-	case found == nil:
+		t.Errorf("survived the scripts and %d seeds", *mutantSeeds)
+	case rule == "":
 		t.Errorf("it was not the search that stopped it\n%s", out)
-	case !slices.Contains(strings.Fields(m.killedBy), found[2]):
-		t.Errorf("seed %s breaks %s: %s; expected was %s", found[1], found[2], found[3], m.killedBy)
 	default:
-		t.Logf("seed %s breaks %s: %s", found[1], found[2], found[3])
+		t.Logf("%s breaks %s: %s", by, rule, what)
 	}
+}
+
+// foundBy is which seed has found a mutant, or else which script, and what it breaks.
+func foundBy(out string) (by, rule, what string) {
+	for _, told := range []string{`(seed \d+) breaks ([a-z-]+): (.*)`, `--- FAIL: TestScripts/(\S+) .*\n.*: breaks ([a-z-]+): (.*)`} {
+		if found := regexp.MustCompile(told).FindStringSubmatch(out); found != nil {
+			return found[1], found[2], found[3]
+		}
+	}
+	return "", "", ""
 }

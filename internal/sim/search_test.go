@@ -16,14 +16,20 @@ import (
 var (
 	seeds  = flag.Int("seeds", 1000, "how many seeds TestSim plays")
 	from   = flag.Uint64("from", 1, "the first seed")
-	update = flag.Bool("update", false, "write the stories of the scripts anew")
+	update = flag.Bool("update", false, "write the stories of the scripts, and the invariants of docs/reliability.md, anew")
 	count  = flag.Bool("count", false, "count what breaks instead of ending with the first broken run")
 	quick  = flag.Bool("quick", false, "tell the first broken run as it is")
+	rules  = flag.String("rules", "", "the only invariants that are asked, with commas; all if empty")
 	only   = flag.String("dialects", "native,kruise,edge", "the dialects that TestSim plays, with commas")
 )
 
 // TestMain lets one goroutine run at a time, so that those of a manager that are started together ask in the same order each time.
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := checkRules(*rules); err != nil {
+		_, _ = os.Stderr.WriteString(words("reading -rules: %v\n", err))
+		os.Exit(2)
+	}
 	runtime.GOMAXPROCS(1)
 	m.Run()
 }
@@ -38,8 +44,7 @@ func TestSim(t *testing.T) {
 	broken := map[string][]uint64{}
 	for i := range uint64(*seeds) {
 		seed := *from + i
-		r := rand.New(rand.NewPCG(seed, 1))
-		o := play(t, anyConfig(r, strings.Split(*only, ",")), chance(r, stepsOf))
+		o := playSeed(t, seed)
 		total += len(o.story)
 		if o.broken != nil && *count {
 			broken[o.broken.rule] = append(broken[o.broken.rule], seed)
@@ -60,6 +65,13 @@ func TestSim(t *testing.T) {
 	t.Logf("%d seeds, %d steps, %s", *seeds, total, time.Since(began).Round(time.Millisecond))
 }
 
+// playSeed plays the run of a seed.
+func playSeed(t *testing.T, seed uint64) *outcome {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 1))
+	return play(t, anyConfig(r, strings.Split(*only, ",")).andLater(seed), chance(r, stepsOf))
+}
+
 // TestScripts plays the scripts of testdata; -update writes their stories anew.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -76,26 +88,15 @@ func playScript(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var cfg config
-	var about, steps []string
-	for _, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
-		switch {
-		case strings.HasPrefix(line, "##"):
-			about = append(about, line)
-		case strings.HasPrefix(line, "#") || line == "":
-		case strings.HasPrefix(line, "config "):
-			if cfg, err = parseConfig(strings.TrimPrefix(line, "config ")); err != nil {
-				t.Fatal(err)
-			}
-		default:
-			steps = append(steps, line)
-		}
+	told, err := parseStory(string(data))
+	if err != nil {
+		t.Fatal(err)
 	}
-	o := play(t, cfg, script(steps, false, func(step string) { t.Errorf("%q cannot be done there", step) }))
+	o := play(t, told.cfg, script(told.steps, false, func(step string) { t.Errorf("%q cannot be done there", step) }))
 	if o.broken != nil || t.Failed() {
 		t.Fatalf("breaks %v\n%s", o.broken, o.text())
 	}
-	got := strings.Join(append(about, "config "+cfg.String()), "\n") + "\n" + strings.Join(o.told(), "\n") + "\n"
+	got := strings.Join(append(told.about, "config "+told.cfg.String()), "\n") + "\n" + strings.Join(o.told(), "\n") + "\n"
 	if *update {
 		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
 			t.Fatal(err)
@@ -105,10 +106,38 @@ func playScript(t *testing.T, file string) {
 	}
 }
 
+// storyOf is a story that was told: what it is about, how it begins, and its steps up to where all is fair, which follows from them.
+type storyOf struct {
+	about, steps []string
+	cfg          config
+}
+
+func parseStory(text string) (storyOf, error) {
+	var told storyOf
+	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
+		var err error
+		switch {
+		case line == "# "+fairBegins:
+			return told, nil
+		case strings.HasPrefix(line, "##"):
+			told.about = append(told.about, line)
+		case strings.HasPrefix(line, "#") || line == "":
+		case strings.HasPrefix(line, "config "):
+			told.cfg, err = parseConfig(strings.TrimPrefix(line, "config "))
+		default:
+			told.steps = append(told.steps, line)
+		}
+		if err != nil {
+			return told, err
+		}
+	}
+	return told, nil
+}
+
 // told is the story up to where all is fair.
 func (o *outcome) told() []string {
 	for i, line := range o.story {
-		if line == "# from here on all is fair" {
+		if line == "# "+fairBegins {
 			return o.story[:i]
 		}
 	}

@@ -24,25 +24,34 @@ type sim struct {
 	ctx context.Context
 	cfg config
 	w   *world
-	// lead is the manager that leads; nil when there is none. terms counts the leaders.
+	// lead is the manager that leads; nil when there is none. frozen is one that led, stands still, and goes on later. terms counts the leaders.
 	lead       *manager
+	frozen     *manager
 	terms      int
 	stragglers []*straggler
 	// names are the nodes of pods by name, for those that are not there; requests that are sent at the same time share it.
 	named sync.Mutex
 	names map[string]string
-	// intents are the verdicts on deletes by UID, unclear those that had no clear answer.
+	// other is whether another controller is at work on the set, yurt whether OpenYurt's own manager looks after its annotations.
+	other, yurt bool
+	// intents are the verdicts on deletes by UID.
 	intents map[types.UID]*verdict
-	unclear map[types.UID]string
 	// down and doubled are the nodes that are so by us; see the package comment.
 	down    map[string]bool
 	doubled map[string]types.UID
-	// containers counts the containers that nodes have made.
+	// skew is how wrong the clock of a manager has been, at most.
+	skew time.Duration
+	// misled is when a clock was an hour wrong for the last time.
+	misled time.Time
+	// containers counts the containers that nodes have made; changed is when the passes began that have changed the images of pods.
 	containers int
+	changed    map[types.UID]time.Time
 	// story has every step, and what was noted about it in lines that begin with #; steps are those before the fair part.
 	story  []string
 	steps  []string
 	broken *breach
+	// out is what is not healed yet.
+	out outage
 }
 
 // straggler is a write that may take effect until a deadline.
@@ -67,7 +76,15 @@ type outcome struct {
 	steps  []string
 	story  []string
 	broken *breach
+	// play is how it was played; nil for the function of that name.
+	play player
 }
+
+// player plays a run.
+type player func(t *testing.T, cfg config, pick picker) *outcome
+
+// fairBegins is noted where the second part of a run begins.
+const fairBegins = "from here on all is fair"
 
 // play makes a run in a bubble of its own.
 func play(t *testing.T, cfg config, pick picker) *outcome {
@@ -90,12 +107,16 @@ func playTo(t *testing.T, cfg config, pick picker, goOn func(*sim, []op) bool) *
 
 func newSim(ctx context.Context, cfg config) *sim {
 	s := &sim{
-		ctx: ctx, cfg: cfg, w: newWorld(), names: map[string]string{}, intents: map[types.UID]*verdict{}, unclear: map[types.UID]string{},
-		down: map[string]bool{}, doubled: map[string]types.UID{},
+		ctx: ctx, cfg: cfg, w: newWorld(), names: map[string]string{}, intents: map[types.UID]*verdict{},
+		down: map[string]bool{}, doubled: map[string]types.UID{}, changed: map[types.UID]time.Time{},
 	}
 	s.w.merge = cfg.merge()
 	for i := range cfg.nodes {
-		s.w.put(ofNodes, newNode(fmt.Sprintf("n%d", i+1), s.w.now))
+		n := newNode(fmt.Sprintf("n%d", i+1), s.w.now)
+		if cfg.with("renamed") {
+			n.Name = fmt.Sprintf("n%d", cfg.nodes-i)
+		}
+		s.w.put(ofNodes, n)
 	}
 	s.w.put(ofSets, cfg.newSet(s.w.now))
 	return s
@@ -114,7 +135,7 @@ func (s *sim) run(pick picker, goOn func(*sim, []op) bool) {
 		s.take(ops[i])
 	}
 	if s.broken == nil && goOn(s, ops) {
-		s.note("from here on all is fair")
+		s.note(fairBegins)
 		s.settle()
 	}
 }
@@ -147,6 +168,9 @@ func (s *sim) name(pod, node string) {
 }
 
 func (s *sim) close() {
+	if s.frozen != nil {
+		s.frozen.die()
+	}
 	if s.lead != nil {
 		s.lead.die()
 	}
@@ -158,6 +182,7 @@ func (s *sim) pass(d time.Duration) {
 	s.stragglers = slices.DeleteFunc(s.stragglers, func(z *straggler) bool { return !z.until.After(s.w.now) })
 	if s.lead != nil {
 		s.lead.clock.SetTime(s.w.now)
+		s.lead.known.count()
 		s.lead.rouse()
 		s.lead.rest()
 	}
@@ -169,17 +194,15 @@ func (s *sim) straggle(r *request) {
 	if !r.ofPod {
 		until = s.w.now.Add(time.Minute)
 	}
-	if r.action.uid != "" {
-		s.unclear[types.UID(r.action.uid)] = r.m.name
-	}
 	s.stragglers = append(s.stragglers, &straggler{r, until})
 }
 
 // commit lets a write take effect, and looks at what it has done.
 func (s *sim) commit(r *request) (any, error) {
+	before := s.w.pod(r.action.pod)
 	value, err := r.commit()
 	if err == nil && r.write {
-		s.committed(r, value)
+		s.committed(r, before, value)
 	}
 	return value, err
 }
@@ -203,10 +226,17 @@ func (s *sim) fail(r *request, err error) {
 
 // ops are all steps that can be taken now.
 func (s *sim) ops() []op {
+	s.noteClocks()
 	var ops []op
 	ops = s.leaderOps(ops)
-	if s.lead != nil && s.cfg.with("clocks") {
+	if s.cfg.with("freezes") {
+		ops = s.freezeOps(ops)
+	}
+	if s.lead != nil && (s.cfg.with("clocks") || s.cfg.with("jumps")) {
 		ops = s.clockOps(ops)
+	}
+	if s.lead != nil && s.cfg.with("busy") {
+		ops = s.busyOps(ops)
 	}
 	if s.lead != nil {
 		ops = s.viewOps(ops)
@@ -215,18 +245,21 @@ func (s *sim) ops() []op {
 	for _, z := range s.stragglers {
 		ops = append(ops, op{"straggler " + z.m.name + " " + z.text, 8, func() {
 			s.stragglers = slices.DeleteFunc(s.stragglers, func(o *straggler) bool { return o == z })
-			_, _ = s.commit(z.request)
+			value, err := s.commit(z.request)
+			z.told = &answer{value, err}
 		}})
 	}
 	for _, p := range s.w.pods() {
 		ops = s.podOps(ops, p)
 	}
+	ops = s.collectOps(ops)
 	if s.cfg.with("nodes") {
 		ops = s.nodeOps(ops)
 	}
 	if s.cfg.with("users") {
 		ops = s.userOps(ops)
 	}
+	ops = s.otherOps(ops)
 	for _, seconds := range []int{1, 7, 40} {
 		ops = append(ops, op{words("%ds pass", seconds), max(1, 16/seconds), func() { s.pass(time.Duration(seconds) * time.Second) }})
 	}
@@ -235,6 +268,9 @@ func (s *sim) ops() []op {
 
 func (s *sim) leaderOps(ops []op) []op {
 	m := s.lead
+	if m == nil && s.leased() {
+		return ops
+	}
 	if m == nil {
 		return append(ops, op{"a new leader comes", 30, func() { s.lead = s.newManager(executor.Fence) }})
 	}
@@ -272,6 +308,12 @@ func (s *sim) viewOps(ops []op) []op {
 		if s.cfg.with("relists") {
 			ops = append(ops, op{words("%s lists %s", m.name, k), 1, func() { m.list(k); m.rest() }})
 		}
+		if behind := m.behind(k); s.cfg.with("lags") && behind > 0 {
+			ops = append(ops, op{words("%s lists %s as it knows them", m.name, k), s.storm(), func() { m.listAsOf(k, m.seen[k]); m.rest() }})
+			if half := behind / 2; half > 0 {
+				ops = append(ops, op{words("%s lists %s, half of what is new", m.name, k), s.storm(), func() { m.listAsOf(k, m.seen[k]+half); m.rest() }})
+			}
+		}
 	}
 	return ops
 }
@@ -287,9 +329,6 @@ func (s *sim) requestOps(ops []op) []op {
 			ops = append(ops,
 				op{text + ", the answer is lost", s.storm(), func() {
 					_, _ = s.commit(r)
-					if r.action.uid != "" {
-						s.unclear[types.UID(r.action.uid)] = r.m.name
-					}
 					s.fail(r, errTimeout())
 				}},
 				op{text + ", time is up", s.storm(), func() { s.straggle(r); s.fail(r, errTimeout()) }})
@@ -378,10 +417,16 @@ func shrink(t *testing.T, o *outcome) *outcome {
 // again plays a run with other steps; nil if it does not break the same invariant.
 func (o *outcome) again(t *testing.T, cfg config, steps []string) *outcome {
 	t.Helper()
-	if try := play(t, cfg, script(steps, true, nil)); try.broken != nil && try.broken.rule == o.broken.rule {
-		return try
+	how := o.play
+	if how == nil {
+		how = play
 	}
-	return nil
+	try := how(t, cfg, script(steps, true, nil))
+	try.play = o.play
+	if try.broken == nil || try.broken.rule != o.broken.rule {
+		return nil
+	}
+	return try
 }
 
 // text is a run as a script with its story.

@@ -3,6 +3,8 @@
 package sim
 
 import (
+	"path"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -58,27 +60,11 @@ func (s *sim) goesDown(n *corev1.Node) {
 
 // userOps are what users do.
 func (s *sim) userOps(ops []op) []op {
-	set := s.w.set()
-	edit := func(what string, change func(spec map[string]any)) {
-		ops = append(ops, op{"a user " + what, 1, func() { s.w.editSet(change) }})
+	if s.cfg.with("deletions") {
+		ops = s.deletionOps(ops)
 	}
-	for _, image := range []string{"v1", "v2", "v3", "v4-bad"} {
-		if image != imageOfSet(set) {
-			edit("sets the image "+image, func(spec map[string]any) { setImage(spec, image) })
-		}
-	}
-	switch s.cfg.dialect {
-	case edgeRun:
-		ops = s.edgeOps(ops)
-	case kruiseRun:
-		kruiseEdits(set, edit)
-		fallthrough
-	default:
-		for _, n := range []string{"1", "2", "50%"} {
-			edit("allows "+n+" unavailable", func(spec map[string]any) { rolling(spec, n, "0") })
-			edit("allows "+n+" surging", func(spec map[string]any) { rolling(spec, "0", n) })
-		}
-		edit("chooses OnDelete", func(spec map[string]any) { spec["updateStrategy"] = map[string]any{"type": "OnDelete"} })
+	if set := s.w.set(); set != nil {
+		ops = s.editOps(ops, set)
 	}
 	for _, p := range s.w.pods() {
 		if p.DeletionTimestamp == nil {
@@ -95,9 +81,44 @@ func (s *sim) userOps(ops []op) []op {
 	return ops
 }
 
+// editOps are what users change of the set.
+func (s *sim) editOps(ops []op, set *unstructured.Unstructured) []op {
+	edit := func(what string, change func(spec map[string]any)) {
+		ops = append(ops, op{"a user " + what, 1, func() { s.w.editSet(change) }})
+	}
+	for _, image := range []string{"v1", "v2", "v3", "v4-bad"} {
+		if image != path.Base(imageOfSet(set)) {
+			edit("sets the image "+image, func(spec map[string]any) { setImage(spec, image) })
+		}
+	}
+	if s.cfg.with("templates") {
+		templateEdits(set, edit)
+	}
+	switch s.cfg.dialect {
+	case edgeRun:
+		ops = s.edgeOps(ops)
+	case kruiseRun:
+		kruiseEdits(set, edit)
+		fallthrough
+	default:
+		for _, n := range []string{"1", "2", "50%"} {
+			edit("allows "+n+" unavailable", func(spec map[string]any) { rolling(spec, n, "0") })
+			edit("allows "+n+" surging", func(spec map[string]any) { rolling(spec, "0", n) })
+		}
+		edit("chooses OnDelete", func(spec map[string]any) { spec["updateStrategy"] = map[string]any{"type": "OnDelete"} })
+	}
+	return ops
+}
+
+// setImage sets the image of a template, by its last word.
 func setImage(spec map[string]any, image string) {
 	template := spec["template"].(map[string]any)["spec"].(map[string]any)
-	template["containers"].([]any)[0].(map[string]any)["image"] = image
+	template["containers"].([]any)[0].(map[string]any)["image"] = whereOf(template) + image
+}
+
+// baseOf is the last word of the image of a template.
+func baseOf(template map[string]any) string {
+	return path.Base(template["containers"].([]any)[0].(map[string]any)["image"].(string))
 }
 
 // rolling sets the budgets of a rolling update, and leaves the rest of it as it is.

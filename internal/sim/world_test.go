@@ -110,6 +110,28 @@ func (w *world) all(k kind) []metav1.Object {
 	return list
 }
 
+// asOf are the objects of a kind after so many events, and the newest version at which it was so; pods are sorted by UID, others by name.
+func (w *world) asOf(k kind, events int) ([]metav1.Object, int) {
+	then, rv := w.state[k], w.rv
+	if events < len(w.logs[k]) {
+		then, rv = map[string]metav1.Object{}, w.logs[k][events].rv-1
+		for _, e := range w.logs[k][:events] {
+			then[e.object.GetName()] = e.object
+			if e.gone {
+				delete(then, e.object.GetName())
+			}
+		}
+	}
+	var list []metav1.Object
+	for _, name := range sorted(then) {
+		list = append(list, then[name])
+	}
+	if k == ofPods {
+		slices.SortFunc(list, func(a, b metav1.Object) int { return cmp.Compare(a.GetUID(), b.GetUID()) })
+	}
+	return list, rv
+}
+
 // pods are all pods, sorted by UID, which is their name in the story.
 func (w *world) pods() []*corev1.Pod {
 	var list []*corev1.Pod
@@ -375,6 +397,17 @@ func imageOfSet(set *unstructured.Unstructured) string {
 	containers, _, _ := unstructured.NestedSlice(set.Object, "spec", "template", "spec", "containers")
 	image, _ := containers[0].(map[string]any)["image"].(string)
 	return image
+}
+
+// newest is whether a pod is of the newest revision of a set: it has the image. But where a revision of an earlier set of that name has still had the name
+// that the newest one should have, the newest one has another name, and pods of the earlier set are of no revision that counts.
+func newest(p *corev1.Pod, set *unstructured.Unstructured) bool {
+	return imageOf(p) == imageOfSet(set) && (collisions(set) == 0 || !p.CreationTimestamp.Time.Before(set.GetCreationTimestamp().Time))
+}
+
+func collisions(set *unstructured.Unstructured) int64 {
+	count, _, _ := unstructured.NestedInt64(set.Object, "status", "collisionCount")
+	return count
 }
 
 // ownedBy is whether a set controls a pod.

@@ -5,10 +5,14 @@ package webhook
 import (
 	"encoding/json"
 	"net/http"
+	"reflect"
+	"strings"
 	"testing"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
@@ -75,4 +79,61 @@ func patched(t *testing.T, obj string, answer admission.Response) string {
 		t.Fatalf("%s cannot be applied to %s: %v", data, obj, err)
 	}
 	return string(result)
+}
+
+// FuzzConverter: whatever is sent to be converted, the answer says what is wrong with it, or holds all objects, in their order and in the version that
+// was asked for.
+func FuzzConverter(f *testing.F) {
+	for _, objects := range []string{
+		``, `{}`, `null`, `1,{"kind":"DaemonSet"}`, `{"apiVersion":"apps.kruise.io/v1alpha1","kind":"DaemonSet","status":{"daemonSetHash":"x"}}`,
+		`{"apiVersion":"apps.kruise.io/v1beta1","kind":"DaemonSet"},{"apiVersion":"apps.kruise.io/v1alpha1","kind":"CloneSet"}`,
+	} {
+		f.Add(`{"kind":"ConversionReview","request":{"uid":"u1","desiredAPIVersion":"apps.kruise.io/v1beta1","objects":[` + objects + `]}}`)
+	}
+	f.Add(`{"request":`)
+	f.Fuzz(func(t *testing.T, body string) {
+		var sent, answer apiextensionsv1.ConversionReview
+		wrong := json.NewDecoder(strings.NewReader(body)).Decode(&sent) != nil || sent.Request == nil
+		code, text := convert(t, body)
+		if wrong {
+			if code != http.StatusBadRequest || text == "" {
+				t.Errorf("what is no review is answered %d %q", code, text)
+			}
+			return
+		}
+		if err := json.Unmarshal([]byte(text), &answer); code != http.StatusOK || err != nil || answer.Request != nil || answer.Response == nil {
+			t.Fatalf("a review is answered %d %s: %v", code, text, err)
+		}
+		r := answer.Response
+		switch failed := r.Result.Status == metav1.StatusFailure; {
+		case r.UID != sent.Request.UID:
+			t.Errorf("the answer to %q is to %q", sent.Request.UID, r.UID)
+		case failed && (len(r.ConvertedObjects) > 0 || r.Result.Message == ""):
+			t.Errorf("some is converted, or there is no reason: %s", text)
+		case !failed && (r.Result.Status != metav1.StatusSuccess || len(r.ConvertedObjects) != len(sent.Request.Objects)):
+			t.Errorf("%d objects become %s", len(sent.Request.Objects), text)
+		}
+		for i := range r.ConvertedObjects {
+			checkConverted(t, sent.Request.Objects[i].Raw, r.ConvertedObjects[i].Raw, sent.Request.DesiredAPIVersion)
+		}
+	})
+}
+
+// checkConverted compares what may not differ, whatever the versions are.
+func checkConverted(t *testing.T, before, after []byte, version string) {
+	t.Helper()
+	var was, is map[string]any
+	if err := json.Unmarshal(before, &was); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(after, &is); err != nil {
+		t.Fatal(err)
+	}
+	name := func(obj map[string]any) any {
+		metadata, _ := obj["metadata"].(map[string]any)
+		return metadata["name"]
+	}
+	if is["apiVersion"] != version || is["kind"] != was["kind"] || !reflect.DeepEqual(name(is), name(was)) {
+		t.Errorf("%s becomes %s", before, after)
+	}
 }

@@ -107,39 +107,41 @@ func (o *Options) check() (names []string, err error) {
 	}
 }
 
-// Setup adds to a manager the server of the webhooks, its certificate, and whoever tells the API server about both.
-func Setup(mgr manager.Manager, o Options) error {
+// Setup adds to a manager the server of the webhooks, its certificate, and whoever tells the API server about both. It returns when the
+// certificate ends.
+func Setup(mgr manager.Manager, o Options) (Ends, error) {
 	names, err := o.check()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	config := rest.CopyConfig(mgr.GetConfig())
 	config.WarningHandlerWithContext = Collecting{Otherwise: config.WarningHandlerWithContext}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("webhooks: making a client: %w", err)
+		return nil, fmt.Errorf("webhooks: making a client: %w", err)
 	}
 	dynamicClient, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("webhooks: making a client: %w", err)
+		return nil, fmt.Errorf("webhooks: making a client: %w", err)
 	}
 	publisher := o.publisher(client, dynamicClient)
 	serverOptions := crwebhook.Options{Host: o.Host, Port: o.Port, CertDir: o.CertDir}
 	errs := []error{}
-	serves := func() error { return nil }
+	serves, ends := func() error { return nil }, endOfFile(o.CertDir)
 	if o.CertDir == "" {
-		keeper := &certs.Keeper{Client: client, Namespace: o.Namespace, Secret: SecretName, Names: names}
+		keeper := &certs.Keeper{Client: client, Namespace: o.Namespace, Secret: SecretName, Names: names, Published: publisher.Published}
 		serverOptions.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = keeper.Certificate }}
 		publisher.Bundle = keeper.Bundle
 		serves = func() error { _, err := keeper.Certificate(nil); return err }
+		ends = keeper.Ends
 		errs = append(errs, mgr.Add(keeper))
 	}
 	server := newServer(serverOptions, &DryRun{Client: dynamicClient})
 	errs = append(errs, mgr.Add(server), mgr.Add(publisher), mgr.AddReadyzCheck("webhooks", startedWith(serves, server.StartedChecker())), mgr.AddReadyzCheck("published", publisher.Ready))
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("webhooks: %w", err)
+		return nil, fmt.Errorf("webhooks: %w", err)
 	}
-	return nil
+	return ends, nil
 }
 
 // startedWith is whether the server has started, asked only once it serves: connecting to one that has no certificate yet makes it

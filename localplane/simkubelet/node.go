@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"sync"
 	"time"
 
@@ -67,27 +68,39 @@ func (k *Kubelet) forgetNode(obj any) {
 	delete(k.nodeStates, node.Name)
 }
 
+// reportTurns is in how many turns the nodes report their images within a period: kubelets do not write together.
+const reportTurns = 50
+
 // reportImages tells in the nodes' status what they have pulled, every now and then, as a kubelet does.
 func (k *Kubelet) reportImages(ctx context.Context) {
-	ticker := k.Clock.NewTicker(max(k.Profile.ImageReport, minImageReport))
+	period := max(k.Profile.ImageReport, minImageReport)
+	turns := max(1, min(reportTurns, int(period/minImageReport)))
+	ticker := k.Clock.NewTicker(period / time.Duration(turns))
 	defer ticker.Stop()
-	for {
+	for turn := 0; ; turn = (turn + 1) % turns {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C():
-			k.reportAllImages(ctx)
+			k.reportTurn(ctx, turn, turns)
 		}
 	}
 }
 
-func (k *Kubelet) reportAllImages(ctx context.Context) {
+// turnOf is in which of so many turns a node reports.
+func turnOf(node string, turns int) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(node)) // it never fails
+	return int(h.Sum32() % uint32(turns))
+}
+
+func (k *Kubelet) reportTurn(ctx context.Context, turn, turns int) {
 	const atOnce = 8
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
 	for _, obj := range k.nodes.GetStore().List() {
 		node := obj.(*v1.Node)
-		if !Connected(node) || ctx.Err() != nil {
+		if turnOf(node.Name, turns) != turn || !Connected(node) || ctx.Err() != nil {
 			continue
 		}
 		slots <- struct{}{}

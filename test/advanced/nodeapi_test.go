@@ -61,10 +61,19 @@ func (s *stage) newest() string {
 	return all[len(all)-1].Labels["controller-revision-hash"]
 }
 
-// answers asks the API of a node once.
+// answers asks the API of a node until it reaches the cluster.
 func (s *stage) answers(api localplane.NodeAPI, method, path string, code int, contains string) {
 	s.t.Helper()
-	if got, body, err := ask(s, api, method, path); err != nil || got != code || !strings.Contains(body, contains) {
+	var got int
+	var body string
+	var err error
+	s.Poll("the node reaches the cluster", func() error { // which does not answer in time where the machine has too much to do
+		if got, body, err = ask(s, api, method, path); got == http.StatusServiceUnavailable {
+			return fmt.Errorf("it answers %s", body)
+		}
+		return nil
+	})
+	if err != nil || got != code || !strings.Contains(body, contains) {
 		s.t.Fatalf("%s %s is answered %d %s %v, want %d with %s", method, path, got, body, err, code, contains)
 	}
 }

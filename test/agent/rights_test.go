@@ -34,6 +34,7 @@ import (
 	"everynode.dev/everynode/api/kruise/v1beta1"
 	"everynode.dev/everynode/config"
 	"everynode.dev/everynode/internal/agent/cri/fake"
+	"everynode.dev/everynode/test/harness"
 )
 
 // The service account of the agents, as in config/agent.
@@ -143,10 +144,10 @@ func tokenFor(t *testing.T, node string) string {
 	return request.Status.Token
 }
 
-// withToken is the configuration of a client that has nothing but a token.
+// withToken is the configuration of a client of the test that has nothing but a token.
 func withToken(token string) *rest.Config {
 	c := rest.AnonymousClientConfig(plane.RESTConfig())
-	c.BearerToken = token
+	c.BearerToken, c.UserAgent = token, harness.UserAgent
 	return c
 }
 
@@ -213,7 +214,7 @@ func TestAgentTellsEventsInItsOwnNameAlone(t *testing.T) {
 	}
 	tell := func(host string) error {
 		_, err := client.CoreV1().Events(corev1.NamespaceDefault).Create(t.Context(), &corev1.Event{
-			ObjectMeta: metav1.ObjectMeta{GenerateName: "e-"}, Reason: "Test", Source: corev1.EventSource{Host: host},
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "e-"}, Reason: "Test", Source: corev1.EventSource{Component: "everynode-agent", Host: host},
 			InvolvedObject: corev1.ObjectReference{Kind: kruise.KindNodeImage, Name: own.name, Namespace: corev1.NamespaceDefault},
 		}, metav1.CreateOptions{})
 		return err

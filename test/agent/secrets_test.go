@@ -5,7 +5,6 @@ package agent
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,7 +23,7 @@ import (
 // TestAgentTellsNobodyASecret: a pull secret, the token of the node, that of the agent and those that it is shown are in nothing that it writes,
 // not even in its log at the highest level.
 func TestAgentTellsNobodyASecret(t *testing.T) {
-	const password, shown = "planted-password-of-ann", "planted-token-of-somebody"
+	const password, shown, signature = "planted-password-of-ann", "planted-token-of-somebody", "planted-signature-of-somebody"
 	metrics := freeAddress(t)
 	n := newAPINode(t)
 	n.args = append(n.args, "-v=10", "--metrics-bind-address", metrics)
@@ -32,13 +31,13 @@ func TestAgentTellsNobodyASecret(t *testing.T) {
 	seen := ""
 	runtime.Answer = func(_ context.Context, r *runtimeapi.PullImageRequest) error {
 		seen = r.GetAuth().GetPassword()
-		return errors.New("403 Forbidden")
+		return fmt.Errorf("403 Forbidden: Get %q: the password %s was not taken", "https://ann:"+password+"@r.io/v2/app?sig="+signature, password)
 	}
 	n.serve(runtime)
 	reference := secret(t, "planted", "r.io", "ann", password)
 	n.edit(fmt.Sprintf(`{"spec":{"images":{"r.io/app":{"tags":[{"tag":"v1","pullPolicy":{"backoffLimit":0},"pullSecrets":[{"namespace":%q,"name":%q}]}]}}}}`, reference.Namespace, reference.Name))
 	n.begin()
-	n.await("r.io/app", "v1", v1beta1.ImagePhaseFailed, "403")
+	n.await("r.io/app", "v1", v1beta1.ImagePhaseFailed, "403 Forbidden")
 	n.event("PullImageFailed")
 	answers := n.untilAnswer(http.MethodGet, "/v2/pods", 200, "")
 	_, refusal := n.ask(http.MethodGet, "/v2/pods", "", shown)
@@ -61,7 +60,9 @@ func TestAgentTellsNobodyASecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	told["events"] = events.String()
-	for what, secret := range n.secrets(t, password, shown) {
+	secrets := n.secrets(t, password, shown)
+	secrets["a signature in an address"] = signature
+	for what, secret := range secrets {
 		for where, text := range told {
 			if i := strings.Index(text, secret); i >= 0 {
 				t.Errorf("%s is in %s: …%s", what, where, text[max(0, i-300):i])

@@ -6,7 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,7 +50,7 @@ type bench struct {
 	nodes    []string
 	crowd    *crowd
 	client   *floorClient // nil where there is a controller
-	profiled bool         // whether a profile of the next change is wanted
+	profiled bool         // whether profiles of changes are wanted
 	image    int          // the number of the newest image
 	from     start
 }
@@ -92,11 +94,17 @@ func (b *bench) prepare(nodes int) error {
 	if err := installKinds(b.ctx, b.cluster.Client); err != nil {
 		return fmt.Errorf("having the API server count: %w", err)
 	}
+	if err := tellEnds(b.ctx, b.cluster.Client); err != nil {
+		return err
+	}
 	if err := b.awaitNodes(nodes); err != nil {
 		return err
 	}
 	if err := b.warm(); err != nil {
 		return fmt.Errorf("warming the API server up: %w", err)
+	}
+	if err := b.refresh(); err != nil {
+		return fmt.Errorf("having everybody watch anew: %w", err)
 	}
 	if err := b.awaitCalm(); err != nil {
 		return err
@@ -159,6 +167,40 @@ func (b *bench) warm() error {
 		})
 	}
 	return group.Wait()
+}
+
+// refresh starts everything again that watches pods: a watch keeps the buffer that it began with, however much the API server has seen since. The
+// watch of the measurement itself begins later.
+func (b *bench) refresh() error {
+	pids, err := b.pids()
+	if err != nil {
+		return err
+	}
+	delete(pids, apiServer)
+	delete(pids, "etcd")
+	began := time.Now()
+	for name := range pids {
+		if err := b.cluster.Plane.KillComponent(b.ctx, name); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(pids)) {
+		if err := b.cluster.Plane.StartComponent(b.ctx, name); err != nil {
+			return err
+		}
+	}
+	if b.row.floor() {
+		return nil
+	}
+	// A manager waits for the lease of the one before it.
+	err = wait.PollUntilContextTimeout(b.ctx, time.Second, notBy, true, func(context.Context) (bool, error) {
+		_, err := cachesFull(b.cluster.Log(b.row.component()), began)
+		return err == nil, nil //nolint:nilerr // it is not there yet
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until the controller has read the cluster: %w\n%s", err, b.tails())
+	}
+	return nil
 }
 
 // awaitCalm returns when nodes are written no more often than heartbeats explain: what follows their becoming Ready, of taints and
@@ -281,6 +323,7 @@ type start struct {
 	pids       map[string]int
 	controller usage
 	server     usage
+	log        int   // how long the API server's log was
 	before     usage // what a controller had used of it that was killed since
 }
 
@@ -293,7 +336,7 @@ func (b *bench) begin() error {
 	if err != nil {
 		return err
 	}
-	b.from = start{pids: pids}
+	b.from = start{pids: pids, log: len(b.cluster.Log(apiServer))}
 	if !b.row.floor() {
 		if err := forgetPeak(pids[b.row.component()]); err != nil {
 			return err
@@ -364,11 +407,13 @@ func (b *bench) end(scenario string) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
+	log := b.cluster.Log(apiServer)
 	used, counted := controller.since(b.from.controller).and(b.from.before), now.since(b.from.counts)
 	return &result{
 		Row: b.row.Name, Nodes: len(b.nodes), Scenario: scenario, Whole: took.Seconds(),
 		ControllerCPU: used.CPU, APIServerCPU: server.since(b.from.server).CPU, PeakMemory: used.Peak, Read: used.Read,
 		Requests: counted.Requests, Rejected: counted.Rejected, Watched: counted.Watched, PodEvents: counted.PodEvents, EndedWatches: counted.Ended,
+		NodeWrites: &counted.Nodes, EndedOf: endedOf(log[min(b.from.log, len(log)):]),
 	}, nil
 }
 

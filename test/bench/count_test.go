@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +121,7 @@ type counts struct {
 	Watched   map[string]int // events sent to all watchers together, by resource
 	PodEvents int            // events about pods, however many watchers are sent each
 	Ended     int            // watches of pods that the API server has ended because their readers fell behind
+	Nodes     int            // writes of nodes: events about them, however many watchers are sent each
 }
 
 // Metrics that are read.
@@ -163,15 +165,15 @@ func parseCounts(raw []byte) (counts, error) {
 	for _, m := range families[watched].GetMetric() {
 		c.Watched[label(m, "resource")] += value(m)
 	}
-	c.PodEvents, c.Ended = ofPods(families[happened]), ofPods(families[ended])
+	c.PodEvents, c.Ended, c.Nodes = of(families[happened], "pods"), of(families[ended], "pods"), of(families[happened], "nodes")
 	return c, nil
 }
 
-// ofPods adds up what has the label of pods.
-func ofPods(family *dto.MetricFamily) int {
+// of adds up what has the label of a resource of the core.
+func of(family *dto.MetricFamily, resource string) int {
 	sum := 0
 	for _, m := range family.GetMetric() {
-		if label(m, "group") == "" && label(m, "resource") == "pods" {
+		if label(m, "group") == "" && label(m, "resource") == resource {
 			sum += value(m)
 		}
 	}
@@ -214,7 +216,10 @@ func (c counts) since(before counts) counts {
 		}
 		return diff
 	}
-	return counts{less(c.Requests, before.Requests), c.Rejected - before.Rejected, less(c.Watched, before.Watched), c.PodEvents - before.PodEvents, c.Ended - before.Ended}
+	return counts{
+		Requests: less(c.Requests, before.Requests), Rejected: c.Rejected - before.Rejected, Watched: less(c.Watched, before.Watched),
+		PodEvents: c.PodEvents - before.PodEvents, Ended: c.Ended - before.Ended, Nodes: c.Nodes - before.Nodes,
+	}
 }
 
 // settled is whether nothing was written since before, leases aside, and all watchers know of all pods.
@@ -223,6 +228,46 @@ func (c counts) settled(before counts) bool {
 	delete(diff.Requests, leases)
 	delete(diff.Requests, reads)
 	return len(diff.Requests) == 0 && diff.Watched["pods"] == 0 && diff.PodEvents == 0
+}
+
+// endedLine is what an API server says with -v=1 when it ends the watch of a reader that has fallen behind.
+var endedLine = regexp.MustCompile(`Forcing pods watcher close due to unresponsiveness: key: "([^"]*)", labels: "([^"]*)", fields: "([^"]*)"`)
+
+// tellEnds has the API server say whose watches it ends.
+func tellEnds(ctx context.Context, client kubernetes.Interface) error {
+	err := client.Discovery().RESTClient().Put().AbsPath("/debug/flags/v").Body([]byte("1")).Do(ctx).Error()
+	if err != nil {
+		return fmt.Errorf("having the API server tell whose watches it ends: %w", err)
+	}
+	return nil
+}
+
+// endedOf are the watches of pods that a log tells of that were ended, by what they asked for. It names no client, but nearly all on a
+// plane ask for something of their own: the measurement for one namespace, the scheduler by fields.
+func endedOf(log string) map[string]int {
+	found := map[string]int{}
+	for _, m := range endedLine.FindAllStringSubmatch(log, -1) {
+		parts := []string{m[1]}
+		for i, what := range []string{"labels ", "fields "} {
+			if m[i+2] != "" {
+				parts = append(parts, what+m[i+2])
+			}
+		}
+		found[strings.Join(parts, ", ")]++
+	}
+	return found
+}
+
+func TestEndedOf(t *testing.T) {
+	const log = `I1122 12:00:00.000000       1 cache_watcher.go:214] Forcing pods watcher close due to unresponsiveness: key: "/pods/", labels: "", fields: "". len(c.input) = 10, len(c.result) = 0, graceful = false
+I1122 12:00:00.000000       1 cache_watcher.go:214] Forcing nodes watcher close due to unresponsiveness: key: "/minions/", labels: "", fields: "". len(c.input) = 10, len(c.result) = 0, graceful = false
+I1122 12:00:01.000000       1 cache_watcher.go:214] Forcing pods watcher close due to unresponsiveness: key: "/pods/", labels: "", fields: "status.phase!=Failed". len(c.input) = 10, len(c.result) = 10, graceful = false
+I1122 12:00:02.000000       1 cache_watcher.go:214] Forcing pods watcher close due to unresponsiveness: key: "/pods/bench/", labels: "", fields: "". len(c.input) = 10, len(c.result) = 10, graceful = false
+I1122 12:00:02.000000       1 cache_watcher.go:214] Forcing pods watcher close due to unresponsiveness: key: "/pods/", labels: "", fields: "". len(c.input) = 10, len(c.result) = 0, graceful = false
+`
+	if got := endedOf(log); !maps.Equal(got, map[string]int{"/pods/": 2, "/pods/, fields status.phase!=Failed": 1, "/pods/bench/": 1}) {
+		t.Errorf("got %v", got)
+	}
 }
 
 func TestCounts(t *testing.T) {
@@ -234,14 +279,16 @@ apiserver_flowcontrol_rejected_requests_total{flow_schema="everynode-bench-pod-c
 apiserver_watch_events_total{group="",resource="pods",version="v1"} 1e+06
 apiserver_watch_cache_events_received_total{group="",resource="pods"} 300000
 apiserver_watch_cache_events_received_total{group="metrics.k8s.io",resource="pods"} 9
+apiserver_watch_cache_events_received_total{group="",resource="nodes"} 40
+apiserver_watch_cache_events_received_total{group="metrics.k8s.io",resource="nodes"} 9
 apiserver_watch_events_total_other{group="",resource="pods"} 5
 `
 	c, err := parseCounts([]byte(text))
-	if err != nil || !maps.Equal(c.Requests, map[string]int{podCreates: 7, leases: 3}) || c.Rejected != 2 || !maps.Equal(c.Watched, map[string]int{"pods": 1000000}) || c.PodEvents != 300000 {
+	if err != nil || !maps.Equal(c.Requests, map[string]int{podCreates: 7, leases: 3}) || c.Rejected != 2 || !maps.Equal(c.Watched, map[string]int{"pods": 1000000}) || c.PodEvents != 300000 || c.Nodes != 40 {
 		t.Errorf("got %+v, %v", c, err)
 	}
-	before := counts{Requests: map[string]int{podCreates: 7, leases: 1}, Rejected: 2, Watched: map[string]int{"pods": 400000}, PodEvents: 1}
-	if d := c.since(before); !maps.Equal(d.Requests, map[string]int{leases: 2}) || d.Rejected != 0 || d.Watched["pods"] != 600000 || d.PodEvents != 299999 {
+	before := counts{Requests: map[string]int{podCreates: 7, leases: 1}, Rejected: 2, Watched: map[string]int{"pods": 400000}, PodEvents: 1, Nodes: 30}
+	if d := c.since(before); !maps.Equal(d.Requests, map[string]int{leases: 2}) || d.Rejected != 0 || d.Watched["pods"] != 600000 || d.PodEvents != 299999 || d.Nodes != 10 {
 		t.Errorf("since then: %+v", d)
 	}
 	before = counts{Requests: map[string]int{podCreates: 7, leases: 1}, Watched: map[string]int{"pods": 1000000, "leases": 5}, PodEvents: 300000}

@@ -16,7 +16,6 @@ package bench
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -25,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"everynode.dev/everynode/localplane/simkubelet"
 	"everynode.dev/everynode/test/harness"
 )
 
@@ -32,25 +32,28 @@ var (
 	measure = flag.Bool("measure", false, "measure what BENCH_NODES, BENCH_ROWS, BENCH_SCENARIOS and BENCH_IDLE say")
 	out     = flag.String("out", "", "write the table, all numbers and the plot into this directory")
 	docs    = flag.String("docs", "", "write what comes out into the documents of this directory")
-	from    = flag.String("from", "", "measure nothing, and take the numbers that -out has written to this file")
+	from    = flag.String("from", "", "measure nothing, and take the numbers that -out has written to this file, or to several with commas between them")
 )
 
 // TestBench measures at full size. What it writes, it writes after each plane: a run that is stopped leaves what it had.
 func TestBench(t *testing.T) {
 	switch {
 	case *from != "":
-		raw, err := os.ReadFile(*from)
-		var r run
-		if err = errors.Join(err, json.Unmarshal(raw, &r)); err != nil {
-			t.Fatalf("reading -from %s: %v", *from, err)
+		r, err := loaded(*from)
+		if err != nil {
+			t.Fatalf("-from: %v", err)
 		}
-		present(t, &r)
+		present(t, r)
 	case *measure:
 		s, err := settingsOf(os.Getenv)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := newRun(t, s)
+		r.dirs = []string{*out}
+		if r.Machine.Commit, err = commitOf(t.Context(), filepath.Join(harness.BinDir(), "everynode-manager")); err != nil {
+			t.Fatal(err)
+		}
 		for _, nodes := range s.sizes {
 			for _, w := range s.rows {
 				t.Run(fmt.Sprintf("%d/%s", nodes, w.Name), func(t *testing.T) { r.Results = append(r.Results, measured(t, w, nodes, s)...) })
@@ -66,6 +69,7 @@ func TestBench(t *testing.T) {
 // present says what was measured, and writes it where the flags say.
 func present(t *testing.T, r *run) {
 	t.Helper()
+	r.sort()
 	save(t, r)
 	t.Logf("results:\n%s\ngoals:\n%s", r.table().Markdown(), r.goalTable().Markdown())
 	for _, result := range r.Results {
@@ -87,6 +91,7 @@ func save(t *testing.T, r *run) {
 	if *out == "" {
 		return
 	}
+	r.sort()
 	if err := r.write(*out, "bench"); err != nil {
 		t.Error(err)
 	}
@@ -96,7 +101,9 @@ func save(t *testing.T, r *run) {
 func measured(t *testing.T, w row, nodes int, s settings) (results []result) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	w.simulated = s.simulated
 	b := newBench(t, ctx, w, nodes)
+	b.profiled = s.profile
 	for _, sc := range scenarios() {
 		// Everything needs pods, so they are created in any case.
 		wanted := slices.Contains(s.scenarios, sc.name)
@@ -119,7 +126,7 @@ func measured(t *testing.T, w row, nodes int, s settings) (results []result) {
 // smoke is what make test plays: enough to count, too little to time.
 func smoke() settings {
 	const nodes, idleFor = 200, 5 * time.Second
-	return settings{sizes: []int{nodes}, rows: rowsNamed("everynode", "in-place"), scenarios: []string{create, idle, roll}, idle: idleFor}
+	return settings{sizes: []int{nodes}, rows: rowsNamed("everynode", "in-place"), scenarios: []string{create, idle, roll}, idle: idleFor, simulated: simkubelet.Fast()}
 }
 
 // TestSmokeBench measures 200 nodes, and judges what can be counted. How long anything takes does not matter.
@@ -130,6 +137,7 @@ func TestSmokeBench(t *testing.T) {
 	s := smoke()
 	for _, w := range s.rows {
 		t.Run(w.Name, func(t *testing.T) {
+			t.Parallel() // nothing is timed
 			results := measured(t, w, s.sizes[0], s)
 			if len(results) != len(s.scenarios) {
 				t.Errorf("%d of %d scenarios were measured", len(results), len(s.scenarios))
@@ -145,9 +153,8 @@ func TestSmokeBench(t *testing.T) {
 
 // options are those of the plane of a row, whose manager serves metrics and profiles there.
 func (w row) options(nodes int, metrics string) harness.Options {
-	profile := profile()
 	return harness.Options{
-		Nodes: nodes, Controller: w.controller, Advanced: w.advanced, Sim: &profile,
+		Nodes: nodes, Controller: w.controller, Advanced: w.advanced, Sim: &w.simulated,
 		// Nothing is pulled ahead: a native DaemonSet does not do so either.
 		ManagerArgs: []string{"--feature-gates=PreDownloadImageForDaemonSetUpdate=false", "--profiling", "--metrics-bind-address=" + metrics},
 	}

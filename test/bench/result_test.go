@@ -9,6 +9,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,8 @@ type run struct {
 	Profile []string `json:"profile"` // of the simulated nodes
 	Idle    float64  `json:"idleSeconds"`
 	Results []result `json:"results"`
+
+	dirs []string // where the profiles are, by the number of the run
 }
 
 // machine is what everything was measured on.
@@ -33,7 +36,9 @@ type machine struct {
 	Kernel     string  `json:"kernel"`
 	Go         string  `json:"go"`
 	Kubernetes string  `json:"kubernetes"`
-	Day        string  `json:"day"`
+	// Commit is what the manager says that it was built from.
+	Commit string `json:"commit,omitempty"`
+	Day    string `json:"day"`
 }
 
 // result is one scenario of one row. Times are in seconds, amounts of memory in bytes.
@@ -41,6 +46,8 @@ type result struct {
 	Row      string `json:"row"`
 	Nodes    int    `json:"nodes"`
 	Scenario string `json:"scenario"`
+	// Run tells the runs apart that one table is of.
+	Run int `json:"run,omitempty"`
 	// Wall is until all pods were as they should be, Whole until the status of the set said so, too. CPU and memory are of
 	// Whole; requests and events are those until all was calm again.
 	Wall  float64 `json:"wallSeconds"`
@@ -61,8 +68,12 @@ type result struct {
 	PodEvents int            `json:"podEvents"`
 	// EndedWatches are those of pods that the API server has ended because their readers fell behind: then what the controller received is
 	// not known.
-	EndedWatches int        `json:"endedWatches,omitempty"`
-	Restart      *restarted `json:"restart,omitempty"`
+	EndedWatches int `json:"endedWatches,omitempty"`
+	// EndedOf are the same by what they watched, from the API server's log.
+	EndedOf map[string]int `json:"endedWatchesOf,omitempty"`
+	// NodeWrites is how often nodes were written, by whomever: heartbeats, most of all. Runs that did not count them have none.
+	NodeWrites *int       `json:"nodeWrites,omitempty"`
+	Restart    *restarted `json:"restart,omitempty"`
 }
 
 // restarted is what followed a start in mid-roll, in seconds after it.
@@ -96,7 +107,7 @@ func newRun(t *testing.T, s settings) *run {
 			Cores: runtime.NumCPU(), MemoryGiB: math.Round(float64(*memory.MemTotalBytes) / gib), Kernel: strings.Join(kernel, " "),
 			Go: runtime.Version(), Kubernetes: localplane.KubernetesVersion, Day: time.Now().Format(time.DateOnly),
 		},
-		Profile: profile().Args(), Idle: s.idle.Seconds(),
+		Profile: s.simulated.Args(), Idle: s.idle.Seconds(),
 	}
 }
 
@@ -155,6 +166,9 @@ func (r result) judge() error {
 		errs = append(errs, fmt.Errorf("the status of the set was written %d times in %.1f s, and at most %d are promised", r.Requests[setStatuses], r.Whole, limit))
 	}
 	if r.Scenario == idle {
+		if !r.beaten() {
+			errs = append(errs, fmt.Errorf("not measured: %d nodes write their status about %.0f times in %.0f s, and what was counted is: %s", r.Nodes, heartbeats(r.Nodes, r.Whole), r.Whole, r.nodeWrites()))
+		}
 		for name, n := range r.Requests {
 			if name != leases && name != reads {
 				errs = append(errs, fmt.Errorf("idle, and %d requests of the kind %s", n, name))
@@ -162,6 +176,27 @@ func (r result) judge() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// heartbeats are how often so many nodes write their status in that time: each every five minutes, as kubelets do.
+func heartbeats(nodes int, seconds float64) float64 {
+	const period = 300
+	return float64(nodes) * seconds / period
+}
+
+// beaten is whether the nodes wrote their status about as often as kubelets do: an idle controller has to read that. Where so few writes
+// are to be expected that it may be chance how many there are, they are not counted.
+func (r result) beaten() bool {
+	const least, few = 0.5, 30
+	expected := heartbeats(r.Nodes, r.Whole)
+	return expected < few || r.NodeWrites != nil && float64(*r.NodeWrites) >= least*expected
+}
+
+func (r result) nodeWrites() string {
+	if r.NodeWrites == nil {
+		return "unknown"
+	}
+	return strconv.Itoa(*r.NodeWrites)
 }
 
 // statusLimit is how often the status of the set may be written in that time: twice a second, and at the beginning.
@@ -222,9 +257,10 @@ func (r result) String() string {
 			fmt.Fprintf(&b, " %s %d", name, m[name])
 		}
 	}
+	fmt.Fprintf(&b, "; nodes written %s", r.nodeWrites())
 	fmt.Fprintf(&b, "; about pods %d, of which the controller received %d", r.PodEvents, r.received())
 	if r.EndedWatches > 0 {
-		fmt.Fprintf(&b, "; %d watches were ended", r.EndedWatches)
+		fmt.Fprintf(&b, "; %d watches were ended: %v", r.EndedWatches, r.EndedOf)
 	}
 	if r.Cycle > 0 {
 		fmt.Fprintf(&b, "; cycle %.3f s", r.Cycle)
@@ -250,6 +286,11 @@ func TestJudge(t *testing.T) {
 		return r
 	}
 	set := func(kind string, n int) func(*result) { return func(r *result) { r.Requests[kind] = n } }
+	beating := func(nodes, writes int) func(*result) {
+		return func(r *result) {
+			r.Nodes, r.Whole, r.NodeWrites, r.Requests = nodes, 60, &writes, map[string]int{leases: 2}
+		}
+	}
 	quiet := func(r *result) { r.Requests = map[string]int{leases: 2, reads: 1} }
 	for name, c := range map[string]struct {
 		result  result
@@ -270,6 +311,11 @@ func TestJudge(t *testing.T) {
 		"create and delete":          {made(everynodeRow, create, set(podDeletes, 1)), true},
 		"idle":                       {made(everynodeRow, idle, quiet), false},
 		"idle with an event":         {made(everynodeRow, idle, nil), true},
+		"idle with heartbeats":       {made(everynodeRow, idle, beating(5000, 501)), false},
+		"idle without heartbeats":    {made(everynodeRow, idle, beating(5000, 1)), true},
+		"idle with few heartbeats":   {made(everynodeRow, idle, beating(5000, 499)), true},
+		"idle, a few nodes":          {made(everynodeRow, idle, beating(100, 0)), false},
+		"idle, heartbeats unknown":   {made(everynodeRow, idle, func(r *result) { quiet(r); r.Nodes, r.Whole = 1000, 60 }), true},
 		"the floor itself":           {made(floorRow, roll, set(podCreates, 99)), true},
 		"cut, with more deletes":     {made(everynodeRow, cut, set(podDeletes, 105)), false},
 		"cut, with more creates":     {made(everynodeRow, cut, set(podCreates, 105)), true},

@@ -3,15 +3,18 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
+	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // Names of scenarios.
@@ -45,8 +48,7 @@ func scenarios() []scenario {
 func (b *bench) create(settings) (*result, error) { return b.change(create) }
 
 // roll has all pods get another image.
-func (b *bench) roll(s settings) (*result, error) {
-	b.profiled = s.profile && b.row.managed()
+func (b *bench) roll(settings) (*result, error) {
 	r, err := b.change(roll)
 	if err == nil && b.client != nil {
 		r.Cycle, err = b.client.cycle(b)
@@ -59,13 +61,20 @@ func (b *bench) change(name string) (*result, error) {
 	if err := b.begin(); err != nil {
 		return nil, err
 	}
+	profiled, err := b.profile(name)
+	if err != nil {
+		return nil, errors.Join(err, profiled())
+	}
+	r, err := b.ordered(name)
+	return r, errors.Join(err, profiled())
+}
+
+func (b *bench) ordered(name string) (*result, error) {
 	generation, err := b.order(nil)
 	if err != nil {
 		return nil, err
 	}
-	profiled := b.profile()
-	r, err := b.finish(name, generation)
-	return r, errors.Join(err, profiled())
+	return b.finish(name, generation)
 }
 
 // finish waits until all pods have the newest image, and the status says so.
@@ -87,8 +96,15 @@ func (b *bench) finish(name string, generation int64) (*result, error) {
 
 // idle has nothing happen but heartbeats.
 func (b *bench) idle(s settings) (*result, error) {
+	if err := b.awaitHeartbeats(); err != nil {
+		return nil, err
+	}
 	if err := b.begin(); err != nil {
 		return nil, err
+	}
+	profiled, err := b.profile(idle)
+	if err != nil {
+		return nil, errors.Join(err, profiled())
 	}
 	select {
 	case <-time.After(s.idle):
@@ -99,7 +115,46 @@ func (b *bench) idle(s settings) (*result, error) {
 	if err == nil {
 		r.Wall = r.Whole
 	}
-	return r, err
+	return r, errors.Join(err, profiled())
+}
+
+// awaitHeartbeats returns when the nodes write their status about as often as kubelets do: nodes that were all made at once begin with
+// that minutes later, and a minute without heartbeats says nothing about what they cost.
+func (b *bench) awaitHeartbeats() error {
+	const between, patience = 20 * time.Second, 10 * time.Minute
+	last, err := readCounts(b.ctx, b.cluster.Client)
+	if err != nil {
+		return err
+	}
+	writes := 0
+	err = wait.PollUntilContextTimeout(b.ctx, between, patience, false, func(ctx context.Context) (bool, error) {
+		now, err := readCounts(ctx, b.cluster.Client)
+		writes = now.since(last).Nodes
+		last = now
+		return usual(writes, heartbeats(len(b.nodes), between.Seconds())), err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until nodes write their status as often as kubelets do: %w; %d nodes have written it %d times in the last %s", err, len(b.nodes), writes, between)
+	}
+	return nil
+}
+
+// usual is whether nodes are written about as often as is expected: after an update each node has an image to report besides.
+func usual(writes int, expected float64) bool {
+	const least, most = 0.5, 3
+	return float64(writes) >= least*expected && float64(writes) <= most*expected+1
+}
+
+func TestUsual(t *testing.T) {
+	for _, c := range []struct {
+		writes   int
+		expected float64
+		want     bool
+	}{{0, 13.3, false}, {6, 13.3, false}, {7, 13.3, true}, {40, 13.3, true}, {42, 13.3, false}, {5000, 333, false}, {0, 1.3, false}, {1, 1.3, true}} {
+		if got := usual(c.writes, c.expected); got != c.want {
+			t.Errorf("%d writes where %g are expected: %v", c.writes, c.expected, got)
+		}
+	}
 }
 
 // restart kills the controller when a third of a roll is done, and starts it again when nothing of it is under way any more.

@@ -5,6 +5,7 @@ package bench
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,8 @@ type row struct {
 	inPlace    bool               // its pods are changed in place
 	// user is who the controller is to the API server.
 	user string
+	// simulated is how long things take on the nodes of its plane.
+	simulated simkubelet.Profile
 }
 
 const (
@@ -85,16 +88,16 @@ func rowOf(name string) row {
 	return row{Name: name, Title: name}
 }
 
-// profile is how long things take on the simulated nodes: no time at all, and a restart in place as long as the start of a pod.
-func profile() simkubelet.Profile { return simkubelet.Fast() }
-
 // settings are what is measured.
 type settings struct {
 	sizes     []int
 	rows      []row
 	scenarios []string
 	idle      time.Duration
-	profile   bool // of the manager, of the beginning of a roll
+	profile   bool // whether profiles are taken
+	// simulated is how long things take on the simulated nodes: unless told otherwise no time at all, and a restart in place as long as the
+	// start of a pod.
+	simulated simkubelet.Profile
 }
 
 // settingsOf reads them from the environment; what is not there is all of it.
@@ -128,7 +131,18 @@ func settingsOf(env func(string) string) (settings, error) {
 			return s, fmt.Errorf("BENCH_PROFILE is %q: write 1 for profiles of the manager, beside the table", wanted)
 		}
 	}
-	return s, nil
+	s.simulated, err = profileNamed(env("BENCH_PROFILE_NODES"))
+	return s, err
+}
+
+// profileNamed is a profile of the simulated nodes; that of no name has no delays.
+func profileNamed(name string) (simkubelet.Profile, error) {
+	known := simkubelet.Profiles()
+	found, ok := known[cmp.Or(name, "fast")]
+	if !ok {
+		return found, fmt.Errorf("BENCH_PROFILE_NODES is %q: known are %s", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+	}
+	return found, nil
 }
 
 func listed(list, otherwise string) []string {
@@ -158,15 +172,16 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	s, err := settingsOf(env())
-	if err != nil || !slices.Equal(s.sizes, []int{200, 1000, 2000, 5000}) || len(s.rows) != len(rows()) || len(s.scenarios) != len(scenarios()) || s.idle != time.Minute {
+	if err != nil || !slices.Equal(s.sizes, []int{200, 1000, 2000, 5000}) || len(s.rows) != len(rows()) || len(s.scenarios) != len(scenarios()) || s.idle != time.Minute || s.simulated != simkubelet.Fast() {
 		t.Errorf("of nothing: %+v, %v", s, err)
 	}
-	s, err = settingsOf(env("BENCH_NODES", "100, 300", "BENCH_ROWS", "everynode,native", "BENCH_SCENARIOS", "roll", "BENCH_IDLE", "5s", "BENCH_PROFILE", "1"))
-	if err != nil || !s.profile || !slices.Equal(s.sizes, []int{100, 300}) || len(s.rows) != 2 || s.rows[0].Name != nativeRow || !slices.Equal(s.scenarios, []string{roll}) || s.idle != 5*time.Second {
+	s, err = settingsOf(env("BENCH_NODES", "100, 300", "BENCH_ROWS", "everynode,native", "BENCH_SCENARIOS", "roll", "BENCH_IDLE", "5s", "BENCH_PROFILE", "1", "BENCH_PROFILE_NODES", "realistic"))
+	if err != nil || !s.profile || s.simulated != simkubelet.Realistic() || !slices.Equal(s.sizes, []int{100, 300}) || len(s.rows) != 2 || s.rows[0].Name != nativeRow || !slices.Equal(s.scenarios, []string{roll}) || s.idle != 5*time.Second {
 		t.Errorf("of a part: %+v, %v", s, err)
 	}
 	for _, pair := range [][]string{
 		{"BENCH_NODES", "many"}, {"BENCH_NODES", "0"}, {"BENCH_ROWS", "kruise"}, {"BENCH_SCENARIOS", "surge"}, {"BENCH_IDLE", "long"}, {"BENCH_IDLE", "0s"}, {"BENCH_PROFILE", "cpu"},
+		{"BENCH_PROFILE_NODES", "slow"},
 	} {
 		if _, err := settingsOf(env(pair...)); err == nil || !strings.Contains(err.Error(), pair[0]) {
 			t.Errorf("%v: %v", pair, err)

@@ -21,6 +21,8 @@ const (
 	cutNodes         kind = "nodes cut"
 	cutAndKill       kind = "nodes cut, leader killed"
 	killServerLeader kind = "API server and leader killed"
+	freezeLeader     kind = "leader frozen"
+	deleteLease      kind = "lease deleted"
 )
 
 // fault is one of a schedule.

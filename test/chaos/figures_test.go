@@ -88,6 +88,7 @@ func (p *play) sample(when string, calm time.Duration) {
 	p.settle("all updates end: " + when)
 	p.t.Logf("%s: all updates have ended after %s", time.Now().Format("15:04:05"), time.Since(began).Round(time.Second))
 	<-time.After(calm) // what is left of the last rolls goes
+	p.rest(quiet)
 	for _, name := range []string{firstManager, secondManager} {
 		s, err := measure(p.Cluster, name)
 		if err != nil {
@@ -109,6 +110,10 @@ type result struct {
 	Writes  map[string]int
 	Refused map[int32]int
 	Turns   int
+	// Rests is at how many moments the status of each set was counted.
+	Rests int
+	// Unlogged are the pods that were deleted while the API server died, without a line in its log.
+	Unlogged int
 	// Gaps are the seconds without a leader that works, after the leader alone was killed.
 	Gaps []float64
 	Sets []setResult
@@ -138,6 +143,8 @@ func (r result) markdown() string {
 	fmt.Fprintf(&b, "%d minutes, %d nodes, five sets, two managers, seed %d: %d faults (%s); users did %d things (%s). ",
 		r.Seconds/60, r.Nodes, r.Seed, sum(r.Faults), list(r.Faults), sum(r.Acts), list(r.Acts))
 	fmt.Fprintf(&b, "The managers wrote %d times (%s), another one went on %d times, and every invariant held.\n\n", sum(r.Writes), list(r.Writes), r.Turns)
+	fmt.Fprintf(&b, "At rest, %d times, each status said what was there.\n\n", r.Rests)
+	fmt.Fprintf(&b, "Of all pods that ended, %d did so while the API server died, without a line in its audit log.\n\n", r.Unlogged)
 	if len(r.Gaps) > 0 {
 		fmt.Fprintf(&b, "From the death of a leader to the first write of the next: %d times, %.1f to %.1f s.\n\n", len(r.Gaps), slices.Min(r.Gaps), slices.Max(r.Gaps))
 	}

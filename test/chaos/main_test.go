@@ -34,6 +34,7 @@ const (
 	secondManager = harness.ManagerComponent + "-2"
 	apiServer     = "kube-apiserver"
 	etcd          = "etcd"
+	lease         = "everynode-manager"
 )
 
 // grace is how long a node may be silent before it is not ready.

@@ -6,9 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"syscall"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/test/harness"
 	"everynode.dev/everynode/test/observe"
 )
@@ -62,14 +67,95 @@ func (p *play) suffer(f fault) {
 		p.restart(apiServer, f.hold)
 		p.Cluster.StartComponent(p.t, dead)
 		p.leader()
+	case freezeLeader:
+		p.freezeLeader(f)
+	case deleteLease:
+		p.deleteLease()
 	}
+}
+
+// freezeLeader stops the leader in the middle of a roll, as a machine that has no time for it does, until the other one has written in its place, and
+// for a while longer. When it wakes up, it has decisions in its hands that are not worth anything any more.
+func (p *play) freezeLeader(f fault) {
+	p.t.Helper()
+	frozen := p.leader()
+	process := p.process(frozen)
+	p.beginRoll()
+	p.signal(process, syscall.SIGSTOP)
+	p.Poll("the other manager leads", func() error { return leads(p.Cluster, other(frozen)) })
+	// What the frozen one had sent has been answered long since, so the next pod that comes is by its successor.
+	p.beginRoll()
+	p.busy(f.hold)
+	p.signal(process, syscall.SIGCONT)
+	p.Poll("the manager that was frozen has ended, and begins anew", func() error { return p.renewed(frozen, process) })
+}
+
+// deleteLease takes the lease away in the middle of a roll, as nobody should: whoever makes it anew may be another manager than the one that still writes.
+func (p *play) deleteLease() {
+	p.t.Helper()
+	p.beginRoll()
+	leases := p.Cluster.Client.CoordinationV1().Leases(everynode.Namespace)
+	p.Poll("a user can delete the lease", func() error {
+		err := leases.Delete(p.Context(), lease, metav1.DeleteOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	})
+	p.Poll("somebody makes the lease anew", func() error {
+		_, err := leases.Get(p.Context(), lease, metav1.GetOptions{})
+		return err
+	})
+	const renewal = 10 * time.Second // that of a leader that has lost its lease is over then
+	p.busy(renewal)
+	p.leader()
+}
+
+// process is the number of the process of a component, 0 while there is none.
+func (p *play) process(component string) int {
+	p.t.Helper()
+	status, err := p.Cluster.Plane.Status(p.Context())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, c := range status.Components {
+		if c.Name == component {
+			return c.PID
+		}
+	}
+	return 0
+}
+
+// renewed is nil when a component has another process, which answers.
+func (p *play) renewed(component string, before int) error {
+	if now := p.process(component); now == before || now == 0 {
+		return fmt.Errorf("%s has process %d, and had %d", component, now, before)
+	}
+	_, err := measure(p.Cluster, component)
+	return err
+}
+
+func (p *play) signal(process int, signal syscall.Signal) {
+	p.t.Helper()
+	if err := syscall.Kill(process, signal); err != nil {
+		p.t.Fatalf("sending %s to process %d: %v", signal, process, err)
+	}
+}
+
+// beginRoll returns when a manager has begun to roll something new.
+func (p *play) beginRoll() {
+	p.t.Helper()
+	plain, created := p.members[0], p.ledger.Created()
+	p.show(plain, 1+plain.image%images)
+	p.Poll("a roll has begun", func() error { return more(p.ledger, created) })
 }
 
 // restart kills a component without which there is no API, and starts it again.
 func (p *play) restart(component string, hold time.Duration) {
 	p.t.Helper()
+	before := time.Now() // it dies between these two moments, which may lie apart where the machine is busy
 	p.Cluster.Kill(p.t, component)
-	p.outages = append(p.outages, time.Now())
+	p.outages = append(p.outages, before, time.Now())
 	<-time.After(hold) // nobody can do anything now
 	p.Cluster.StartComponent(p.t, component)
 }
@@ -85,10 +171,7 @@ func (p *play) kill(manager string) {
 func (p *play) replaceLeader(f fault) {
 	p.t.Helper()
 	dead := p.leader()
-	plain := p.members[0]
-	created := p.ledger.Created()
-	p.show(plain, 1+plain.image%images)
-	p.Poll("a roll has begun", func() error { return more(p.ledger, created) })
+	p.beginRoll()
 	p.kill(dead)
 	p.alone = append(p.alone, p.deaths[len(p.deaths)-1])
 	p.Poll("the other manager leads", func() error { return leads(p.Cluster, other(dead)) })

@@ -20,7 +20,7 @@ import (
 func TestStaleReads(t *testing.T) {
 	const nodes = 20
 	c := plane(t, nodes, 1)
-	u := newTroupe(t, c, nodes, budgets{"40%", 8})
+	u := newTroupe(t, c, nodes, budgets{share: "40%", edge: 8})
 	config, err := clientcmd.BuildConfigFromFlags("", c.Plane.ManagerKubeconfig(firstManager))
 	if err != nil {
 		t.Fatal(err)
@@ -46,13 +46,18 @@ func TestStaleReads(t *testing.T) {
 	u.show(u.members[0], 2)
 	u.show(u.members[4], 2)
 	u.settle("all sets are updated, or back")
+	u.rest(proxy.most + quiet)
 	if err := u.ledger.Finish(u.Context()); err != nil {
 		t.Fatal(err)
 	}
-	u.judgeSets()
+	_, complaints := u.judgeSets()
+	for _, complaint := range complaints {
+		t.Error(complaint)
+	}
 	writes := u.writes()
 	seen := observe.JudgeWrites(writes, observe.WriteRules{
 		Namespace: u.Name, Users: []string{"localplane:admin"}, Fence: executor.Fence, Deaths: []observe.Death{death},
+		Endings: u.ledger.Endings(),
 	})
 	for _, violation := range seen.Violations {
 		t.Error(violation)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -35,7 +36,12 @@ type member struct {
 	image, before int
 	// held is whether users keep its update from ending.
 	held bool
+	// hooked is whether its pods wait for somebody to release them before they go.
+	hooked bool
 }
+
+// surges is whether its new pods come beside the old ones.
+func (m *member) surges() bool { return m.name == "surging" }
 
 // troupe are the sets, and their users.
 type troupe struct {
@@ -44,6 +50,10 @@ type troupe struct {
 	ledger  *observe.Ledger
 	random  *rand.Rand
 	members []*member
+	// released are the versions of the pods that users have released.
+	released map[types.UID]string
+	// rests is how often the status of each set has been counted.
+	rests int
 	// acts are what users have done, by what it was.
 	acts map[string]int
 }
@@ -65,7 +75,7 @@ func manifests(space string, b budgets) map[string]string {
 		"surging":  text("apps/v1", "surging", "", "{type: RollingUpdate, rollingUpdate: {maxUnavailable: 0, maxSurge: "+b.share+"}}"),
 		"edge":     text("apps/v1", "edge", edge, "{type: OnDelete}"),
 		"in-place": text("apps.kruise.io/v1beta1", "in-place", "", "{type: RollingUpdate, rollingUpdate: {rollingUpdateType: InPlaceIfPossible, maxUnavailable: "+b.share+"}}"),
-		"limited":  text("apps.kruise.io/v1beta1", "limited", "", "{type: RollingUpdate, rollingUpdate: {maxUnavailable: "+b.share+"}}"),
+		"limited":  text("apps.kruise.io/v1beta1", "limited", "", "{type: RollingUpdate, rollingUpdate: {maxUnavailable: "+b.share+"}}\n  minReadySeconds: 1"),
 	}
 }
 
@@ -74,9 +84,11 @@ func manifests(space string, b budgets) map[string]string {
 type budgets struct {
 	share string
 	edge  int
+	// hooks is whether the pods of one set have a hook.
+	hooks bool
 }
 
-func usual() budgets { return budgets{"10%", 15} }
+func usual() budgets { return budgets{share: "10%", edge: 15, hooks: true} }
 
 // newTroupe makes the sets, and waits until they run.
 func newTroupe(t *testing.T, c *harness.Cluster, nodes int, b budgets) *troupe {
@@ -86,8 +98,8 @@ func newTroupe(t *testing.T, c *harness.Cluster, nodes int, b budgets) *troupe {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := &troupe{Space: s, t: t, random: rand.New(rand.NewPCG(*seed, 1)), acts: map[string]int{}, members: []*member{
-		{name: "plain"}, {name: "surging"}, {name: "edge", limit: b.edge}, {name: "in-place", advanced: true}, {name: "limited", advanced: true},
+	u := &troupe{Space: s, t: t, random: rand.New(rand.NewPCG(*seed, 1)), acts: map[string]int{}, released: map[types.UID]string{}, members: []*member{
+		{name: "plain"}, {name: "surging"}, {name: "edge", limit: b.edge}, {name: "in-place", advanced: true}, {name: "limited", advanced: true, hooked: b.hooks},
 	}}
 	if u.ledger, err = observe.OpenLedger(s.Context(), store, s.Name); err != nil {
 		t.Fatal(err)
@@ -98,6 +110,9 @@ func newTroupe(t *testing.T, c *harness.Cluster, nodes int, b budgets) *troupe {
 		set := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(texts[m.name]), &set.Object); err != nil {
 			t.Fatal(err)
+		}
+		if m.hooked {
+			hook(t, set)
 		}
 		if _, err := u.client(m).Create(s.Context(), set, metav1.CreateOptions{}); err != nil {
 			t.Fatalf("creating set %s: %v", m.name, err)
@@ -132,7 +147,11 @@ func imageName(number int) string { return fmt.Sprintf("registry.example/daemon:
 // show has the set run an image.
 func (u *troupe) show(m *member, image int) {
 	m.before, m.image = m.image, image
-	u.edit(m, map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "daemon", "image": imageName(image)}}}}})
+	u.showImage(m, imageName(image))
+}
+
+func (u *troupe) showImage(m *member, image string) {
+	u.edit(m, map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "daemon", "image": image}}}}})
 }
 
 // rolling changes how an Advanced DaemonSet is updated; nil takes a field away.
@@ -159,6 +178,7 @@ const images = 9
 
 // act has the users do what they feel like: with a set that is complete something new, with another one now and then.
 func (u *troupe) act() {
+	u.release()
 	for _, m := range u.members {
 		if idle := u.done(m) == nil; !idle && u.random.IntN(12) > 0 {
 			continue
@@ -170,9 +190,9 @@ func (u *troupe) act() {
 
 func (u *troupe) do(m *member) string {
 	switch choice := u.random.IntN(10); {
-	case m.held && choice < 7:
+	case m.held && choice < 6:
 		m.held = false
-		u.edit(m, map[string]any{"updateStrategy": map[string]any{"rollingUpdate": map[string]any{"paused": nil, "partition": nil}}})
+		u.edit(m, map[string]any{"updateStrategy": map[string]any{"rollingUpdate": free()}})
 		return "freed"
 	case choice == 0:
 		u.deletePod(m)
@@ -185,7 +205,12 @@ func (u *troupe) do(m *member) string {
 		u.rolling(m, "partition", fmt.Sprintf("%d%%", 30+u.random.IntN(60)))
 		u.show(m, 1+m.image%images)
 		return "rolled with a partition"
-	case choice < 6 && m.advanced:
+	case choice < 6 && m.name == "limited":
+		m.held = true
+		u.rolling(m, "selector", u.some())
+		u.show(m, 1+m.image%images)
+		return "rolled with a selector"
+	case choice < 7 && m.advanced:
 		m.held = true
 		u.rolling(m, "paused", true)
 		return "paused"
@@ -195,9 +220,22 @@ func (u *troupe) do(m *member) string {
 	}
 }
 
-// deletePod deletes a pod of the set, as a person does.
+// free are the fields that let an update end.
+func free() map[string]any { return map[string]any{"paused": nil, "partition": nil, "selector": nil} }
+
+// some chooses a quarter of the nodes.
+func (u *troupe) some() map[string]any {
+	const part = 4
+	var names []any
+	for _, i := range u.random.Perm(len(u.Nodes))[:max(1, len(u.Nodes)/part)] {
+		names = append(names, u.Nodes[i])
+	}
+	return map[string]any{"matchExpressions": []any{map[string]any{"key": corev1.LabelHostname, "operator": "In", "values": names}}}
+}
+
+// deletePod deletes a pod of the set, as a person does. One that is going is left alone: it would not be known who has deleted it.
 func (u *troupe) deletePod(m *member) {
-	pods := u.View().Pods(m.name)
+	pods := slices.DeleteFunc(u.View().Pods(m.name), func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 	if len(pods) == 0 {
 		return
 	}
@@ -233,11 +271,12 @@ func (u *troupe) settle(what string) {
 	for _, m := range u.members {
 		if m.held {
 			m.held = false
-			u.edit(m, map[string]any{"updateStrategy": map[string]any{"rollingUpdate": map[string]any{"paused": nil, "partition": nil}}})
+			u.edit(m, map[string]any{"updateStrategy": map[string]any{"rollingUpdate": free()}})
 		}
 	}
 	const patience = 5 * time.Minute
 	u.WaitFor(patience, what, func(harness.View) error {
+		u.release()
 		for _, m := range u.members {
 			if err := u.done(m); err != nil {
 				return err

@@ -90,6 +90,9 @@ func deleteSet(c *cluster, name string, orphan bool) {
 func createSet(c *cluster, ds *appsv1.DaemonSet) {
 	if at[appsv1.DaemonSet](&c.state, sets, ds.Name) == nil {
 		must(c.create(sets, ds))
+		if c.unmistaken {
+			c.forgetGenerations(at[appsv1.DaemonSet](&c.state, sets, ds.Name))
+		}
 	}
 }
 
@@ -152,7 +155,7 @@ func podActs(set, node string) []act {
 	phase := func(to corev1.PodPhase) func(c *cluster, p *corev1.Pod) {
 		return func(c *cluster, p *corev1.Pod) {
 			p.Status.Phase = to
-			setReady(p, false)
+			c.setReady(p, false)
 			c.commit(pods, watch.Modified, p)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -182,6 +183,15 @@ func (r rawPods) Get(ctx context.Context, _, name string) (*corev1.Pod, error) {
 // GetSince implements executor.Pods.
 func (r rawPods) GetSince(ctx context.Context, ns, name, _ string) (*corev1.Pod, error) {
 	return r.Get(ctx, ns, name)
+}
+
+// Find implements executor.Pods.
+func (r rawPods) Find(ctx context.Context, ns, name string) (*corev1.Pod, string, error) {
+	p, err := r.Get(ctx, ns, name)
+	if apierrors.IsNotFound(err) {
+		return nil, "", nil
+	}
+	return p, "", err
 }
 
 // List implements executor.Pods.

@@ -48,8 +48,11 @@ type state struct {
 	version, created int
 	// failed counts the pods that have failed, by node and image.
 	failed map[string]int
-	// misled is a note for a difference that is accepted.
-	misled map[string]bool
+	// misled is a note for a difference that is accepted: the sets that it may come from. Where nothing misleads, unmistaken is set.
+	misled     map[string]bool
+	unmistaken bool
+	// grown is set where a pod that is ready has been so for long.
+	grown bool
 }
 
 // cluster is an API server in memory: resource versions, watches, preconditions, generations, graceful deletion.

@@ -97,14 +97,37 @@ func (c *tally) add(e *ending) {
 
 // check fails where nothing of a kind happened, and where too much had to be accepted.
 func (c *tally) check(t *testing.T) {
-	for kind := range kinds() {
+	for _, complaint := range c.complaints() {
+		t.Error(complaint)
+	}
+}
+
+func (c *tally) complaints() (all []string) {
+	for _, kind := range slices.Sorted(maps.Keys(kinds())) {
 		if c.seen[kind] == 0 {
-			t.Errorf("no step had %s: the author of the stories has to write of it again", kind)
+			all = append(all, fmt.Sprintf("no step had %s: the author of the stories has to write of it again", kind))
 		}
 	}
 	if equal := c.ended[same] + c.ended[sameAgain]; equal*10 < c.steps*9 {
-		t.Errorf("only %d of %d steps ended the same", equal, c.steps)
+		all = append(all, fmt.Sprintf("only %d of %d steps ended the same", equal, c.steps))
 	}
+	for _, d := range differences() {
+		if n := c.accepted(d.name); n*1000 > d.most*c.steps {
+			all = append(all, fmt.Sprintf("%q was accepted in %d of %d steps, and may be in %d of 1,000", d.name, n, c.steps, d.most))
+		}
+	}
+	return all
+}
+
+// accepted is in how many steps a difference was accepted.
+func (c *tally) accepted(name string) int {
+	n := 0
+	for names, steps := range c.ended {
+		if slices.Contains(strings.Split(names, ", "), name) {
+			n += steps
+		}
+	}
+	return n
 }
 
 func (c *tally) String() string {

@@ -24,6 +24,12 @@ const (
 	sameAgain = "the same, when the native controller tried again"
 )
 
+// misled and young are the names of differences.
+const (
+	misled = "generation of another set"
+	young  = "young pods"
+)
+
 // ending is what both have made of a step.
 type ending struct {
 	from, native, ours *state
@@ -34,6 +40,10 @@ type ending struct {
 	// told is the end of the native controller after it was started anew; the others are what each makes of the end of the other. They are
 	// nil until somebody asks.
 	told, nativeOnOurs, oursOnTold *state
+	// informed is what the native controller makes of the step where nothing misleads it, beside what ours has made of it; nil until somebody asks.
+	informed *ending
+	// grown is what both make of the step where no pod is young; nil until somebody asks.
+	grown *ending
 }
 
 func (e *ending) String() string {
@@ -47,7 +57,9 @@ func (e *ending) String() string {
 // difference is one that is accepted, of one set.
 type difference struct {
 	name, reason string
-	recognised   func(t *testing.T, e *ending, set string) bool
+	// most is in how many of 1,000 steps it may be accepted.
+	most       int
+	recognised func(t *testing.T, e *ending, set string) bool
 }
 
 // differences are all that are accepted. Beside them there are the conditions in the status, which only Everynode writes, and names of pods,
@@ -55,7 +67,7 @@ type difference struct {
 func differences() []difference {
 	return []difference{
 		{
-			name: "no event for the native controller",
+			name: "no event for the native controller", most: 10,
 			reason: "that a node need not run its pod any more, but may keep it, is no event to it, so its status is old until the next one. With a surge, that the " +
 				"new pod of a pair has been ready for minReadySeconds is none either, so the update stands still. Started anew, until it does nothing " +
 				"more, it does what Everynode does.",
@@ -64,13 +76,16 @@ func differences() []difference {
 			},
 		},
 		{
-			name: "generation of another set",
+			name: misled, most: 20,
 			reason: "a set that was deleted and made again counts its templates from 1, as the last one did. The native controller takes a pod of the last set " +
-				"for current if the label pod-template-generation happens to have the same number; Everynode compares templates.",
-			recognised: func(_ *testing.T, e *ending, set string) bool { return e.native.misled[set] },
+				"for current if the label pod-template-generation happens to have the same number; Everynode compares templates. Told the same once more " +
+				"where pods lose that label as soon as their set is another one, it has to do what Everynode has done; or what differs is in this list, too.",
+			recognised: func(t *testing.T, e *ending, set string) bool {
+				return e.native.misled[set] && e.inform(t).accepts(t, set)
+			},
 		},
 		{
-			name: "pods that have no place",
+			name: "pods that have no place", most: 10,
 			reason: "a pod that cannot go, on a node that must not run it, uses up a slot of the native controller's budget for as long as it is there, and none of " +
 				"Everynode's (internal/rollout). Without such pods both do the same; but which revisions are old enough to go was found out before.",
 			recognised: func(t *testing.T, e *ending, set string) bool {
@@ -83,7 +98,16 @@ func differences() []difference {
 			},
 		},
 		{
-			name: "another node",
+			name: young, most: 10,
+			reason: "an old pod that is ready, but not for minReadySeconds yet, is replaced by the native controller whatever the budget says; by Everynode only " +
+				"while no more nodes are unavailable than may be, and beside as many others as may surge, for it is a clock that tells the difference " +
+				"(internal/rollout). Told once more where a pod that is ready has been so for long, both do the same; or what differs is in this list, too.",
+			recognised: func(t *testing.T, e *ending, _ string) bool {
+				return !e.from.grown && e.waits() && e.grow(t).accepted != ""
+			},
+		},
+		{
+			name: "another node", most: 15,
 			reason: "an update that cannot go on stops on the nodes that it took first. The native controller takes them in random order, Everynode in " +
 				"that of their names. As many nodes are alike, and each of the two has nothing to do where the other one has come to rest.",
 			recognised: func(t *testing.T, e *ending, set string) bool {
@@ -91,11 +115,12 @@ func differences() []difference {
 			},
 		},
 		{
-			name: "pace",
+			name: "pace", most: 10,
 			reason: "an update that is overtaken by another change, and cannot go on after that, stays as far as it has come by then; and that depends on who is " +
-				"quicker, and which node was first. Each of the two has nothing to do where the other one has come to rest.",
+				"quicker, and which node was first. Both have the same newest revision then, and as many pods that are available; and each of the two has nothing " +
+				"to do where the other one has come to rest.",
 			recognised: func(t *testing.T, e *ending, set string) bool {
-				return slices.ContainsFunc(e.step, func(a act) bool { return a.then > 0 }) && e.bothRest(t, set)
+				return slices.ContainsFunc(e.step, func(a act) bool { return a.then > 0 }) && e.sameService(t, set) && e.bothRest(t, set)
 			},
 		},
 	}
@@ -113,6 +138,43 @@ func (e *ending) judge(t *testing.T) {
 	}
 	slices.Sort(names)
 	e.accepted = strings.Join(slices.Compact(names), ", ")
+}
+
+// accepts is whether both have left the same of a set, or what differs is accepted.
+func (e *ending) accepts(t *testing.T, set string) bool {
+	return !slices.ContainsFunc(e.found, func(m mismatch) bool { return m.set == set }) ||
+		slices.ContainsFunc(differences(), func(d difference) bool { return d.recognised(t, e, set) })
+}
+
+// inform tells the native controller the step once more, in a world in which it takes no pod for current by its generation that was made before its set.
+func (e *ending) inform(t *testing.T) *ending {
+	if e.informed != nil {
+		return e.informed
+	}
+	from := e.from.unmistakable()
+	e.informed = &ending{from: from, step: e.step, native: play(t, upstream, from, e.step), ours: e.ours.unmistakable()}
+	if e.informed.native == nil {
+		t.Fatal("a cluster in which nothing misleads the native controller has not come to rest")
+	}
+	e.informed.found = see(from, e.informed.native).compare(see(from, e.informed.ours))
+	return e.informed
+}
+
+// waits is whether a set waits for pods to be ready for long enough.
+func (e *ending) waits() bool {
+	return slices.ContainsFunc([]*state{e.from, e.native, e.ours}, func(s *state) bool {
+		return slices.ContainsFunc(s.names(sets), func(name string) bool { return at[appsv1.DaemonSet](s, sets, name).Spec.MinReadySeconds > 0 })
+	})
+}
+
+// grow tells both the step once more, in a world in which a pod that is ready has been so for long.
+func (e *ending) grow(t *testing.T) *ending {
+	if e.grown == nil {
+		from := newCluster(e.from).state
+		from.grown = true
+		e.grown = playBoth(t, &from, e.step)
+	}
+	return e.grown
 }
 
 // onlyStatus is whether nothing else was found of a set.
@@ -158,6 +220,24 @@ func (e *ending) bothRest(t *testing.T, set string) bool {
 		e.nativeOnOurs, e.oursOnTold = play(t, upstream, e.ours, nil), play(t, ours, told, nil)
 	}
 	return rests(e.ours, e.nativeOnOurs) && rests(told, e.oursOnTold)
+}
+
+// sameService is whether both have the same newest revision of a set in the end, and as many pods of it that are available.
+func (e *ending) sameService(t *testing.T, set string) bool {
+	told := e.toldAgain(t)
+	theirs, our := at[appsv1.DaemonSet](told, sets, set), at[appsv1.DaemonSet](e.ours, sets, set)
+	return theirs != nil && our != nil && told.currentHash(theirs) == e.ours.currentHash(our) && told.serving(theirs) == e.ours.serving(our)
+}
+
+// serving is how many pods of a set are ready, which at rest all that are available are.
+func (s *state) serving(ds *appsv1.DaemonSet) int {
+	count := 0
+	for _, o := range s.tables[pods] {
+		if p := o.(*corev1.Pod); metav1.IsControlledBy(p, ds) && p.DeletionTimestamp == nil && isReady(p) {
+			count++
+		}
+	}
+	return count
 }
 
 // placed is a state without the pods that are on their way out, on nodes that must not run them.
@@ -218,6 +298,26 @@ func (s *state) note() {
 			p.Labels[extensionsv1beta1.DaemonSetTemplateGenerationKey] == ds.Annotations[appsv1.DeprecatedTemplateGeneration] &&
 			p.Labels[appsv1.ControllerRevisionHashLabelKey] != s.currentHash(ds) {
 			s.misled[ds.Name] = true
+		}
+	}
+}
+
+// unmistakable is a state without the generations on pods that were made before their set, and in which no pod keeps its own when a set is made anew.
+func (s *state) unmistakable() *state {
+	c := newCluster(s)
+	c.unmistaken = true
+	for _, name := range s.names(sets) {
+		c.forgetGenerations(at[appsv1.DaemonSet](s, sets, name))
+	}
+	return &c.state
+}
+
+// forgetGenerations takes the generation from every pod of a set that was made before it.
+func (c *cluster) forgetGenerations(ds *appsv1.DaemonSet) {
+	for _, name := range c.names(pods) {
+		p := at[corev1.Pod](&c.state, pods, name)
+		if _, has := p.Labels[extensionsv1beta1.DaemonSetTemplateGenerationKey]; has && p.Labels["app"] == ds.Name && p.CreationTimestamp.Before(&ds.CreationTimestamp) {
+			change(c, pods, name, func(p *corev1.Pod) { delete(p.Labels, extensionsv1beta1.DaemonSetTemplateGenerationKey) })
 		}
 	}
 }

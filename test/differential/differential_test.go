@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
@@ -16,6 +17,8 @@ import (
 var (
 	sequences = flag.Int("sequences", 50, "how many stories are played")
 	firstSeed = flag.Uint64("seed", 1, "the seed of the first story")
+	failures  = flag.Int("failures", 3, "how many stories may fail until no more are told")
+	patience  = flag.Duration("patience", 3*time.Hour, "in how much time of its own a cluster has to come to rest")
 )
 
 func TestMain(m *testing.M) {
@@ -38,16 +41,13 @@ const parts = 10
 // enough are as many stories as have something of every kind in them.
 const enough = 200
 
-// most is how many stories may fail until no more are told.
-const most = 3
-
 func TestSameEndState(t *testing.T) {
 	count := &tally{}
 	t.Run("stories", func(t *testing.T) {
 		for part := range parts {
 			t.Run(fmt.Sprint(part), func(t *testing.T) {
 				t.Parallel()
-				for i := part; i < *sequences && count.failed.Load() < most; i += parts {
+				for i := part; i < *sequences && int(count.failed.Load()) < *failures; i += parts {
 					tell(t, *firstSeed+uint64(i), count)
 				}
 			})
@@ -90,7 +90,7 @@ func playBoth(t *testing.T, from *state, step []act) *ending {
 	e := &ending{from: from, step: step, ours: play(t, ours, from, step)}
 	for try := range samples {
 		e.native = play(t, upstream, from, step)
-		e.told, e.nativeOnOurs, e.oursOnTold = nil, nil, nil
+		e.told, e.nativeOnOurs, e.oursOnTold, e.informed = nil, nil, nil, nil
 		if e.ours == nil || e.native == nil {
 			e.found = []mismatch{{topic{"all", "coming to rest"}, fmt.Sprint(e.native != nil), fmt.Sprint(e.ours != nil)}}
 			return e

@@ -14,5 +14,5 @@
 // seed; so each of them also takes over, again and again, what the other one has made.
 //
 // Rule: upstream's answer is right. Where Everynode differs on purpose, a difference has a name, a reason and a way to be recognised
-// (differencesOf), and is counted. Any other fails the test with the seed and the story.
+// (differences), and is counted: it may happen so often and no more. Any other fails the test with the seed and the story.
 package differential

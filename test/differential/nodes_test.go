@@ -54,7 +54,7 @@ func (c *cluster) tick() {
 			p.Spec.NodeName, p.Status.StartTime = on, new(now())
 			c.commit(pods, watch.Modified, p)
 		case !nodeReady(n):
-			if setReady(p, false) {
+			if c.setReady(p, false) {
 				c.commit(pods, watch.Modified, p)
 			}
 		case p.DeletionTimestamp != nil:
@@ -103,7 +103,7 @@ func (c *cluster) run(p *corev1.Pod) bool {
 		ready = false
 	}
 	p.Status.Phase = corev1.PodRunning
-	return setReady(p, ready) || was != corev1.PodRunning
+	return c.setReady(p, ready) || was != corev1.PodRunning
 }
 
 func ended(p *corev1.Pod) bool {
@@ -121,16 +121,19 @@ func isReady(p *corev1.Pod) bool {
 }
 
 // setReady says whether that is news.
-func setReady(p *corev1.Pod, ready bool) bool {
+func (c *cluster) setReady(p *corev1.Pod, ready bool) bool {
 	if isReady(p) == ready {
 		return false
 	}
 	p.Status.Conditions = slices.DeleteFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
-	status := corev1.ConditionFalse
+	status, since := corev1.ConditionFalse, now()
+	if c.grown {
+		since = metav1.NewTime(since.Add(-time.Hour))
+	}
 	if ready {
 		status = corev1.ConditionTrue
 	}
-	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: status, LastTransitionTime: now()})
+	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: status, LastTransitionTime: since})
 	return true
 }
 

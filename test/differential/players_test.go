@@ -91,14 +91,10 @@ func (nobody) Decided(fleet.Key, *rollout.Snapshot, *rollout.Plan, time.Duration
 func (nobody) Forgotten(fleet.Key)                                                {}
 func (nobody) Wrote(string, error)                                                {}
 
-const (
-	// quiet is for how long nothing may change until a cluster is taken to be at rest: longer than anything waits in these stories, but for
-	// the native controller, which waits for an event that it has missed for 5 minutes (controller.ExpectationsTimeout); so a longer time
-	// has to follow in which nothing changes either.
-	quiet, long = time.Minute, 6 * time.Minute
-	// patience is how long that may take.
-	patience = 3 * time.Hour
-)
+// quiet is for how long nothing may change until a cluster is taken to be at rest: longer than anything waits in these stories, but for
+// the native controller, which waits for an event that it has missed for 5 minutes (controller.ExpectationsTimeout); so a longer time
+// has to follow in which nothing changes either.
+const quiet, long = time.Minute, 6 * time.Minute
 
 // play lets a player act on a state, while the acts of a step happen, until the cluster is at rest. The state that it leaves is nil if that
 // does not happen.
@@ -138,14 +134,14 @@ func (c *cluster) pass(d time.Duration) {
 
 // rest waits until nothing changes any more; false if that does not come.
 func (c *cluster) rest() bool {
-	for start := time.Now(); time.Since(start) < patience; {
+	for start := time.Now(); time.Since(start) < *patience; {
 		version := c.last()
 		for changed := time.Now(); time.Since(changed) < quiet; {
 			c.pass(time.Second)
 			if v := c.last(); v != version {
 				version, changed = v, time.Now()
 			}
-			if time.Since(start) > patience {
+			if time.Since(start) > *patience {
 				return false
 			}
 		}

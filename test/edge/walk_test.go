@@ -118,7 +118,7 @@ func (w *walk) ota() {
 // observe records from the API server's watch what happens to the pods.
 func (w *walk) observe() *observe.Recorder {
 	w.t.Helper()
-	recorder, err := observe.Record(w.t.Context(), w.client, "default", "nginx-daemonset")
+	recorder, err := observe.Record(w.t.Context(), w.Client, "default", "nginx-daemonset")
 	if err != nil {
 		w.t.Fatal(err)
 	}

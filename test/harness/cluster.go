@@ -68,7 +68,7 @@ func BinDir() string {
 // checkBinaries says which binary is missing and how to get it.
 func checkBinaries(options Options) error {
 	names := []string{"localplane"}
-	if !slices.Equal(options.dialects(), []string{localplane.NoDialects}) {
+	if options.managed() {
 		names = append(names, "everynode-manager")
 	}
 	for _, name := range names {
@@ -101,6 +101,8 @@ type Options struct {
 	Grace time.Duration
 	// AuditWrites makes the API server keep a log of who has written what (Plane.AuditLog).
 	AuditWrites bool
+	// BoundByHand are the roles (RoleName) that tests bind to the managers, besides those that these are shipped with.
+	BoundByHand []string
 }
 
 // Cluster is a running plane.
@@ -114,10 +116,16 @@ type Cluster struct {
 	Dynamic dynamic.Interface
 
 	dir string
+	// managed is whether there are managers, and boundByHand what tests bind to them.
+	managed     bool
+	boundByHand []string
 
 	mu   sync.Mutex
 	free []string // nodes that no space has
 }
+
+// UserAgent is what the tests' own clients call themselves.
+const UserAgent = "everynode-test"
 
 // clientQPS keeps the tests' own client from being the bottleneck.
 const clientQPS = 500
@@ -135,7 +143,9 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting a plane in %s: %w", dir, err)
 	}
-	c := &Cluster{Plane: plane, Controller: options.Controller, edge: options.Edge, dir: dir}
+	c := &Cluster{
+		Plane: plane, Controller: options.Controller, edge: options.Edge, dir: dir, managed: options.managed(), boundByHand: options.BoundByHand,
+	}
 	if err := c.connect(ctx); err != nil {
 		return nil, errors.Join(err, plane.Stop(ctx))
 	}
@@ -180,6 +190,9 @@ func (o Options) dialects() []string {
 	return served
 }
 
+// managed is whether there are managers.
+func (o Options) managed() bool { return !slices.Equal(o.dialects(), []string{localplane.NoDialects}) }
+
 // simulated is how long things take on the nodes: long enough for a controller to be caught acting too early.
 func simulated() *simkubelet.Profile {
 	profile := simkubelet.Realistic()
@@ -190,7 +203,7 @@ func simulated() *simkubelet.Profile {
 func (c *Cluster) connect(ctx context.Context) error {
 	c.Config = c.Plane.RESTConfig()
 	c.Config.QPS, c.Config.Burst = clientQPS, clientQPS
-	c.Config.UserAgent = "everynode-test"
+	c.Config.UserAgent = UserAgent
 	c.Config.ContentType = "application/vnd.kubernetes.protobuf"
 	c.Config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	var err error
@@ -201,18 +214,35 @@ func (c *Cluster) connect(ctx context.Context) error {
 	return c.adoptNodes(ctx)
 }
 
-// Stop stops the plane. Its directory is kept when the tests failed, for the logs in it.
-func (c *Cluster) Stop(keep bool) error {
+// Stop stops the plane. Its directory is kept when the tests failed, for the logs in it. They have failed as well if the programs on the plane had other
+// rights than those that they are shipped with (StopPlane).
+func (c *Cluster) Stop(failed bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := c.Plane.Stop(ctx); err != nil {
-		return fmt.Errorf("stopping the plane in %s: %w", c.dir, err)
+	stop := StopPlane
+	if failed || !c.managed { // a test that has failed may have left anything, and where the plane has no managers, a test may install them
+		stop = stopLogged
 	}
-	if keep {
+	err := stop(ctx, c.Plane, c.boundByHand...)
+	if failed || err != nil {
 		fmt.Fprintf(os.Stderr, "the plane's logs are kept in %s\n", filepath.Join(c.dir, "logs"))
-		return nil
+		return err
 	}
 	return os.RemoveAll(c.dir)
+}
+
+// StopPlane stops a plane, and fails if its programs had other rights than those that they are shipped with and byHand names (CheckBindings), or were
+// refused what these do not allow (CheckLogs).
+func StopPlane(ctx context.Context, plane *localplane.Plane, byHand ...string) error {
+	return errors.Join(CheckBindings(ctx, plane, byHand...), stopLogged(ctx, plane))
+}
+
+// stopLogged stops a plane, and reads its logs.
+func stopLogged(ctx context.Context, plane *localplane.Plane, _ ...string) error {
+	if err := plane.Stop(ctx); err != nil {
+		return fmt.Errorf("stopping the plane in %s: %w", plane.Dir(), err)
+	}
+	return CheckLogs(plane.Dir())
 }
 
 // Kill ends a component with SIGKILL.

@@ -10,6 +10,7 @@
 //
 //	EVERYNODE_E2E_CONTROLLER  everynode (default) or native
 //	EVERYNODE_BIN             directory of the binaries localplane and everynode-manager (default: bin/ of the repository)
+//	EVERYNODE_KUBERNETES      directory of kube-apiserver, kube-controller-manager and kube-scheduler of another version of Kubernetes
 //
 // The rule: nothing here sleeps. Tests wait for conditions, which are looked at again whenever a watch shows a change.
 package harness

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/localplane"
 )
 
 // Hand is one controller that a test can start and kill: the plane's own, or another one beside it.
@@ -43,16 +44,20 @@ func (c *Cluster) Hands(t testing.TB) map[Controller]Hand {
 	return map[Controller]Hand{mine.Controller: mine, other.Controller: other}
 }
 
-// otherHand runs the controller that the plane does not have as a process of the test, with the administrator's rights.
+// otherHand runs the controller that the plane does not have as a process of the test: upstream's with the administrator's rights, Everynode's with those
+// that it is shipped with, which every plane has bound to the first manager, whether it runs or not.
 func (c *Cluster) otherHand(t testing.TB) Hand {
 	t.Helper()
 	controller, program := Native, filepath.Join(BinDir(), "localplane")
 	args := []string{"component-run", "native-controller", "--controllers=daemonset", "--leader-elect=false", "--secure-port=0",
 		"--kubeconfig=" + c.Plane.Kubeconfig()}
+	if dir := os.Getenv(localplane.EnvKubernetes); dir != "" { // as on the plane itself
+		program, args = filepath.Join(dir, "kube-controller-manager"), args[2:]
+	}
 	if c.Controller == Native {
 		controller, program = Everynode, filepath.Join(BinDir(), "everynode-manager")
 		args = []string{"--dialects=native", "--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0",
-			"--kubeconfig=" + c.Plane.Kubeconfig()}
+			"--kubeconfig=" + c.Plane.ManagerKubeconfig(ManagerComponent)}
 	}
 	log := filepath.Join(c.dir, "logs", "other-"+string(controller)+".log")
 	var process *tied

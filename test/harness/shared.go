@@ -24,7 +24,8 @@ type Shared struct {
 	err     error
 }
 
-// Run runs the tests of the package for its TestMain, and returns its exit code. The logs of a plane whose tests have failed are kept.
+// Run runs the tests of the package for its TestMain, and returns its exit code. The logs of a plane whose tests have failed are kept. What was tested
+// with rights that are not those of the shipped roles has failed (Cluster.Stop).
 func (s *Shared) Run(m *testing.M) int {
 	code := m.Run()
 	if s.cluster != nil {

@@ -31,34 +31,60 @@ func TestHandOver(t *testing.T) {
 		hands[c.Controller].Kill(t)
 		hands[order[0]].Start(t)
 	}
-	sets := makeSets(s)
-	before := snapshot(s.View())
+	h := handed{Space: s, sets: makeSets(s)}
+	h.before = snapshot(s.View())
 	for i, to := range order[1:] {
-		from := order[i]
-		recorders := map[string]*observe.Recorder{}
-		for _, set := range sets {
-			recorders[set] = s.Observe(set)
-		}
-		hands[from].Kill(t)
-		hands[to].Start(t)
-		for _, set := range sets {
-			touched := s.Update(set, historyLimit(int32(5+i)))
-			s.Wait(fmt.Sprintf("%s has taken over set %s", to, set), harness.RolledOut(set, touched.Generation, handOverNodes))
-			report := s.Judge(recorders[set])
-			if n := len(report.Created) + len(report.Deleted) + len(report.Restarted); n != 0 {
-				t.Errorf("from %s to %s: pods of set %s created %v, deleted %v, restarted %v", from, to, set,
-					report.Created, report.Deleted, report.Restarted)
-			}
-		}
-		if after := snapshot(s.View()); after != before {
-			t.Errorf("from %s to %s: pods or revisions differ:\n%s", from, to, difference(before, after))
-		}
+		h.over(t, hands[order[i]], hands[to], int32(5+i))
 	}
 	written := s.Update("rolled", harness.WithImage(harness.Image3))
 	s.Wait("the last one in charge rolls", harness.RolledOut("rolled", written.Generation, handOverNodes), runsImage("rolled", harness.Image3))
 	if last := order[len(order)-1]; last != c.Controller {
 		hands[last].Kill(t)
 		hands[c.Controller].Start(t)
+	}
+}
+
+// TestHandBack: sets that Everynode made and rolled go to upstream's controller. That compares revisions by their bytes, and finds the pods up to date only
+// where Everynode has written what this version of it would have written.
+func TestHandBack(t *testing.T) {
+	long(t)
+	c := cluster(t)
+	onlyEverynode(t, c, "what upstream's controller has written itself is TestHandOver")
+	hands := c.Hands(t)
+	s := c.Space(t, handOverNodes)
+	h := handed{Space: s, sets: makeSets(s)}
+	h.before = snapshot(s.View())
+	h.over(t, hands[harness.Everynode], hands[harness.Native], 5)
+	h.over(t, hands[harness.Native], hands[harness.Everynode], 6)
+}
+
+// handed is what changes hands.
+type handed struct {
+	*harness.Space
+	sets   []string
+	before string // the snapshot that has to stay
+}
+
+// over has one controller take the sets over from another one, and look at each of them.
+func (h handed) over(t *testing.T, from, to harness.Hand, limit int32) {
+	t.Helper()
+	recorders := map[string]*observe.Recorder{}
+	for _, set := range h.sets {
+		recorders[set] = h.Observe(set)
+	}
+	from.Kill(t)
+	to.Start(t)
+	for _, set := range h.sets {
+		touched := h.Update(set, historyLimit(limit))
+		h.Wait(fmt.Sprintf("%s has taken over set %s", to.Controller, set), harness.RolledOut(set, touched.Generation, handOverNodes))
+		report := h.Judge(recorders[set])
+		if n := len(report.Created) + len(report.Deleted) + len(report.Restarted); n != 0 {
+			t.Errorf("from %s to %s: pods of set %s created %v, deleted %v, restarted %v", from.Controller, to.Controller, set,
+				report.Created, report.Deleted, report.Restarted)
+		}
+	}
+	if after := snapshot(h.View()); after != h.before {
+		t.Errorf("from %s to %s: pods or revisions differ:\n%s", from.Controller, to.Controller, difference(h.before, after))
 	}
 }
 

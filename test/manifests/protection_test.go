@@ -140,3 +140,43 @@ func TestProtectionLeavesStatusAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestProtectedDefinitionIsNotDeleted: with it every Advanced DaemonSet would go, and no policy is asked about these. Other definitions are not ours
+// to protect.
+func TestProtectedDefinitionIsNotDeleted(t *testing.T) {
+	j := newJudge(t)
+	resource := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	definition := func(name string, labels map[string]string) runtime.Object {
+		crd := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}}
+		crd.SetName(name)
+		crd.SetLabels(labels)
+		return crd
+	}
+	const ours, other = "daemonsets.apps.kruise.io", "clonesets.apps.kruise.io"
+	for _, c := range []struct {
+		name    string
+		before  runtime.Object
+		refused bool
+	}{
+		{"without the label", definition(ours, nil), false},
+		{"with Always", definition(ours, protected(kruise.ProtectAlways)), true},
+		{"with Cascading", definition(ours, protected(kruise.ProtectCascading)), true},
+		{"with Always, and goes already", goes(t, definition(ours, protected(kruise.ProtectAlways))), false},
+		{"another one", definition(other, protected(kruise.ProtectAlways)), false},
+	} {
+		for _, nameless := range []bool{false, true} {
+			err := j.ask(t, question{operation: admission.Delete, resource: resource, kind: "CustomResourceDefinition", before: c.before, nameless: nameless})
+			const remedy = "kubectl label customresourcedefinitions.apiextensions.k8s.io daemonsets.apps.kruise.io policy.kruise.io/delete-protection- takes the label away"
+			if c.refused && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "every Advanced DaemonSet would be deleted with it") || !strings.Contains(err.Error(), remedy)) ||
+				!c.refused && err != nil {
+				t.Errorf("%s, one of many %t: got %v", c.name, nameless, err)
+			}
+		}
+	}
+	for name, refused := range map[string]bool{ours: true, other: false} {
+		err := j.ask(t, question{operation: admission.Create, resource: resource, kind: "CustomResourceDefinition", now: definition(name, protected("always"))})
+		if refused != (err != nil) {
+			t.Errorf("%s with a value that is none: %v", name, err)
+		}
+	}
+}

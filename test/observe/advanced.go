@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/api/kruise/pub"
 	"everynode.dev/everynode/api/kruise/v1beta1"
 )
 
@@ -28,6 +29,7 @@ type Advanced struct {
 	template    string
 	rolling     v1beta1.RollingUpdateDaemonSet
 	nodes       labels.Selector
+	hook        *pub.LifecycleHook
 	progressive bool
 }
 
@@ -54,6 +56,9 @@ func NewAdvanced(set *v1beta1.DaemonSet) (*Advanced, error) {
 	a.progressive = set.Annotations[kruise.ProgressiveCreate] == "true"
 	if scale := set.Spec.ScaleStrategy; scale != nil && scale.PartitionedScaling {
 		a.progressive = true
+	}
+	if set.Spec.Lifecycle != nil {
+		a.hook = set.Spec.Lifecycle.PreDelete
 	}
 	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil {
 		a.rolling = *rolling

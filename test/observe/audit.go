@@ -4,6 +4,7 @@ package observe
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 	audit "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// Write is a write that the API server has answered, as its audit log has it.
+// Write is a write that the API server has answered, or given up, as its audit log has it.
 type Write struct {
 	// Sent is when the API server received it, and Done when it had answered.
 	Sent, Done time.Time
@@ -26,7 +27,8 @@ type Write struct {
 	Manager, User string
 	// Verb and Resource are those of the API, with the subresource: "update", "daemonsets/status".
 	Verb, Resource, Namespace, Name string
-	Code                            int32
+	// Code is that of the answer, 0 if there was none: nobody knows whether the write was carried out.
+	Code int32
 	// UID is the precondition of a delete, "" if it has none.
 	UID types.UID
 }
@@ -34,18 +36,19 @@ type Write struct {
 // managerGroup is what the group begins with by which a plane tells its managers apart.
 const managerGroup = "localplane:manager"
 
-// ReadAudit reads an audit log. The last line may be cut off, where the API server has died writing it.
+// ReadAudit reads an audit log. Where an API server has died writing a line, that is cut off, and the first one of the next stands behind it.
 func ReadAudit(log io.Reader) ([]Write, error) {
 	var writes []Write
 	lines := bufio.NewReader(log)
 	for number := 1; ; number++ {
 		line, err := lines.ReadBytes('\n')
+		line = line[max(0, bytes.LastIndex(line, []byte(`{"kind":"Event"`))):]
 		if len(line) > 0 {
 			var event audit.Event
 			switch broken := json.Unmarshal(line, &event); {
-			case broken == nil && event.Stage == audit.StageResponseComplete && event.ObjectRef != nil:
+			case broken == nil && (event.Stage == audit.StageResponseComplete || event.Stage == audit.StagePanic) && event.ObjectRef != nil:
 				writes = append(writes, writeOf(&event))
-			case broken != nil && err == nil && !cutOff(line):
+			case broken != nil && err == nil:
 				return nil, fmt.Errorf("reading line %d of an audit log: %w", number, broken)
 			}
 		}
@@ -60,8 +63,9 @@ func ReadAudit(log io.Reader) ([]Write, error) {
 	return writes, nil
 }
 
-// cutOff is whether a line is the beginning of an event and, behind it, the first line of the next API server.
-func cutOff(line []byte) bool { return strings.Count(string(line), `{"kind":"Event"`) > 1 }
+// unanswered is what the API server notes, as a success, where it has written no answer at all (k8s.io/apiserver/pkg/endpoints/filters, WithAudit): the
+// client was gone. What it panics at, it aborts as well, as it does with an answer for which there was no time left.
+const unanswered = "Connection closed early"
 
 func writeOf(event *audit.Event) Write {
 	w := Write{
@@ -71,7 +75,7 @@ func writeOf(event *audit.Event) Write {
 	if event.ObjectRef.Subresource != "" {
 		w.Resource += "/" + event.ObjectRef.Subresource
 	}
-	if event.ResponseStatus != nil {
+	if event.ResponseStatus != nil && event.Stage != audit.StagePanic && event.ResponseStatus.Message != unanswered {
 		w.Code = event.ResponseStatus.Code
 	}
 	for _, group := range event.User.Groups {
@@ -114,6 +118,8 @@ const (
 	OneWriter Invariant = "one-writer"
 	// Once: no pod is deleted twice.
 	Once Invariant = "once"
+	// Logged: every pod that ends has a delete in the audit log, unless the API server died meanwhile.
+	Logged Invariant = "logged"
 	// Known: pods are deleted by managers, and by those who have said so.
 	Known Invariant = "known"
 )
@@ -130,6 +136,8 @@ type WriteRules struct {
 	Deaths []Death
 	// Outages are the times at which the API server, or its store, was killed: what was answered just before may not have arrived.
 	Outages []time.Time
+	// Endings are the pods that have ended; nil if nobody has seen that.
+	Endings []Ending
 }
 
 // Death is the end of a manager.
@@ -146,7 +154,9 @@ type WriteReport struct {
 	// Turns is how often another manager went on.
 	Turns int
 	// Gaps are, for each death of a manager that was at work, the times until another one wrote, or that one again.
-	Gaps       []time.Duration
+	Gaps []time.Duration
+	// Unlogged are the pods that ended while the API server died, without a line in its log.
+	Unlogged   int
 	Violations []string
 }
 
@@ -160,6 +170,7 @@ func JudgeWrites(writes []Write, rules WriteRules) WriteReport {
 		j.judge(w)
 	}
 	j.findGaps(writes)
+	j.judgeEndings(writes)
 	return j.report
 }
 

@@ -95,7 +95,7 @@ func TestReadAudit(t *testing.T) {
 		`"requestObject":{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"u"}},` +
 		`"requestReceivedTimestamp":"2026-01-01T00:00:01.000000Z","stageTimestamp":"2026-01-01T00:00:02.000000Z"}`
 	writes, err := ReadAudit(strings.NewReader(line[:80] + line + "\n" + line + "\n" + line[:100]))
-	if err != nil || len(writes) != 1 {
+	if err != nil || len(writes) != 2 {
 		t.Fatalf("read %v, %v", writes, err)
 	}
 	w := writes[0]
@@ -104,5 +104,20 @@ func TestReadAudit(t *testing.T) {
 	}
 	if _, err := ReadAudit(strings.NewReader(line + "\nnonsense\n" + line + "\n")); err == nil {
 		t.Error("a line that is none was read")
+	}
+}
+
+// TestReadAuditWithoutAnswer: what the API server has not answered is neither done nor refused, whatever it has noted.
+func TestReadAuditWithoutAnswer(t *testing.T) {
+	const line = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"%s","verb":"delete","user":{"username":"me"},"objectRef":{"resource":"pods","name":"p"},` +
+		`"responseStatus":{"code":%d,"message":"%s"},"requestReceivedTimestamp":"2026-01-01T00:00:01.000000Z","stageTimestamp":"2026-01-01T00:00:02.000000Z"}`
+	for what, text := range map[string]string{
+		"nothing was written": fmt.Sprintf(line, "ResponseComplete", 200, "Connection closed early"),
+		"it was cut off":      fmt.Sprintf(line, "Panic", 500, "APIServer panic'd: net/http: abort Handler"),
+	} {
+		writes, err := ReadAudit(strings.NewReader(text))
+		if err != nil || len(writes) != 1 || writes[0].done() || !writes[0].mayBeDone() || writes[0].Code != 0 {
+			t.Errorf("%s: read %+v, %v", what, writes, err)
+		}
 	}
 }

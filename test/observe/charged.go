@@ -11,24 +11,27 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
 // judgeCharge is judgeBudget where nodes fail by themselves (Rules.Outages): that may take any number of them, and the controller
 // learns of it late. So a node is charged from the moment at which the controller takes its last available pod, while the node is
-// ready, until it has an available one again, whatever becomes of it meanwhile; and no more nodes are charged than the budget allows.
+// ready, until it has an available one again, whatever becomes of it meanwhile; and no more nodes are charged than the budget allows. It is not
+// charged if another pod of the node was in use until just now and was lost to somebody else: see followLost.
 func (w *world) judgeCharge(event Event, old *corev1.Pod, before map[string]bool) {
 	if w.charged == nil {
-		w.charged, w.upSince = map[string]bool{}, map[string]time.Time{}
+		w.charged, w.upSince, w.lost = map[string]bool{}, map[string]time.Time{}, map[types.UID]loss{}
 	}
 	maps.DeleteFunc(w.charged, func(node string, _ bool) bool { return w.up[node] || !w.eligible[node] })
 	seen := w.followUp(event.At)
+	w.followLost(event, old)
 	pod, isPod := event.Object.(*corev1.Pod)
 	if !isPod || old == nil || w.set == nil || w.set.DeletionTimestamp != nil || !w.ours(pod) || !w.begins(old, pod, event.Type == watch.Deleted) {
 		return
 	}
 	node := NodeOf(pod)
-	if object := w.nodes[node]; w.eligible[node] && before[node] && !w.up[node] && object != nil && nodeIsReady(object) && seen[node] {
+	if object := w.nodes[node]; w.eligible[node] && before[node] && !w.up[node] && object != nil && nodeIsReady(object) && seen[node] && !w.robbed(node) {
 		w.charged[node] = true
 	}
 	w.report.Limit, _ = w.budgets()
@@ -55,6 +58,45 @@ func (w *world) followUp(now time.Time) map[string]bool {
 		}
 	}
 	return seen
+}
+
+// loss is a pod in use that its node has lost to somebody else than the controller.
+type loss struct {
+	node string
+	at   time.Time
+}
+
+// followLost keeps the losses of which the controller need not have known before this event: what it sent meanwhile was decided while that
+// pod was still in use. A pod that the controller takes after all is its own act.
+func (w *world) followLost(event Event, old *corev1.Pod) {
+	maps.DeleteFunc(w.lost, func(_ types.UID, loss loss) bool { return event.At.Sub(loss.at) > certain })
+	pod, isPod := event.Object.(*corev1.Pod)
+	if !isPod || old == nil || !w.ours(pod) {
+		return
+	}
+	gone := event.Type == watch.Deleted
+	switch {
+	case w.begins(old, pod, gone):
+		delete(w.lost, pod.UID)
+	case w.inUse(old, event.At) && (gone || !w.inUse(pod, event.At)):
+		w.lost[pod.UID] = loss{NodeOf(pod), event.At}
+	}
+}
+
+// robbed is whether the node has just lost a pod to somebody else than the controller.
+func (w *world) robbed(node string) bool {
+	for _, loss := range w.lost {
+		if loss.node == node {
+			return true
+		}
+	}
+	return false
+}
+
+// inUse is whether a pod of the set makes its node an available one.
+func (w *world) inUse(pod *corev1.Pod, at time.Time) bool {
+	minReady := time.Duration(w.set.Spec.MinReadySeconds) * time.Second
+	return !marked(pod) && (w.limits == nil || !preparing(pod)) && Available(pod, minReady, at)
 }
 
 // judgeNewest is Kept for a set of apps/v1, whose newest revision is that with the highest number. Only a ledger knows revisions.

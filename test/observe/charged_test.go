@@ -72,6 +72,74 @@ func TestCharge(t *testing.T) {
 	wantInvariants(t, failing("a", "b").unready("old-a").terminate("old-a").terminate("old-b").judgeFailing())
 }
 
+// failingSurge is a story of a set that surges and may have no unavailable node.
+func failingSurge(nodes ...string) *story {
+	s := failing(nodes...)
+	s.set.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateDaemonSet{MaxUnavailable: new(intstr.FromInt32(0)), MaxSurge: new(intstr.FromInt32(1))}
+	return s.putSet()
+}
+
+// paired is one with two available pods on node a.
+func paired() *story {
+	return failingSurge("a", "b").create("new-a", "a").ready("new-a").wait(time.Minute)
+}
+
+func (s *story) wait(d time.Duration) *story {
+	s.now = s.now.Add(d)
+	return s
+}
+
+// TestRobbed: the controller need not know yet what somebody else has just taken from a node. What it takes itself it knows.
+func TestRobbed(t *testing.T) {
+	losses := map[string]struct {
+		lose    func(*story) *story
+		excused []string
+	}{
+		"a user deletes it":         {func(s *story) *story { return s.terminate("new-a") }, []string{"new-a"}},
+		"a user removes it at once": {func(s *story) *story { return s.gone("new-a") }, []string{"new-a"}},
+		"it is not ready any more":  {func(s *story) *story { return s.unready("new-a") }, nil},
+		"it fails":                  {func(s *story) *story { return s.failed("new-a") }, nil},
+	}
+	for name, c := range losses {
+		t.Run(name, func(t *testing.T) {
+			wantInvariants(t, c.lose(paired()).terminate("old-a").judgeFailing(c.excused...))
+			wantInvariants(t, c.lose(paired()).wait(certain).terminate("old-a").judgeFailing(c.excused...), Budget)
+		})
+	}
+	wantInvariants(t, paired().terminate("old-a").judgeFailing())
+	// Both pods of a pair are the controller's doing, also when one was not in use any more.
+	wantInvariants(t, paired().terminate("new-a").terminate("old-a").judgeFailing(), Budget)
+	wantInvariants(t, paired().gone("new-a").terminate("old-a").judgeFailing(), Budget)
+	wantInvariants(t, paired().unready("new-a").terminate("new-a").terminate("old-a").judgeFailing(), Budget)
+	// What another node has lost excuses nothing, nor does a pod that was not in use.
+	wantInvariants(t, failingSurge("a", "b").unready("old-b").terminate("old-a").judgeFailing(), Budget)
+	wantInvariants(t, failingSurge("a", "b").create("new-a", "a").unready("new-a").terminate("old-a").judgeFailing(), Budget)
+}
+
+// TestShrunk: the controller need not know yet that nodes have just gone of which its budget is a percentage.
+func TestShrunk(t *testing.T) {
+	half := intstr.FromString("50%")
+	shrunk := func(rolling appsv1.RollingUpdateDaemonSet) *story {
+		s := failing("a", "b", "c", "d")
+		s.set.Spec.UpdateStrategy.RollingUpdate = &rolling
+		s.putSet()
+		for _, name := range []string{"c", "d"} {
+			s.add(watch.Deleted, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}})
+		}
+		return s
+	}
+	taking := func() *story { return shrunk(appsv1.RollingUpdateDaemonSet{MaxUnavailable: &half}) }
+	wantInvariants(t, taking().terminate("old-a").terminate("old-b").judgeFailing())
+	wantInvariants(t, taking().wait(certain).terminate("old-a").terminate("old-b").judgeFailing(), Budget)
+	surging := func() *story {
+		return shrunk(appsv1.RollingUpdateDaemonSet{MaxUnavailable: new(intstr.FromInt32(0)), MaxSurge: &half})
+	}
+	wantInvariants(t, surging().create("new-a", "a").create("new-b", "b").judgeFailing())
+	wantInvariants(t, surging().wait(certain).create("new-a", "a").create("new-b", "b").judgeFailing(), Surge)
+	// Nor is anybody excused where nodes do not fail.
+	wantInvariants(t, surging().create("new-a", "a").create("new-b", "b").judge(), Surge)
+}
+
 // TestMarked: what the controller changes in place is charged at once, and until it is put into use again.
 func TestMarked(t *testing.T) {
 	mark := func(s *story, name string, gate corev1.ConditionStatus) *story {
@@ -88,14 +156,13 @@ func TestMarked(t *testing.T) {
 
 // TestUndone: a pod that surges, and is not wanted any more, makes room.
 func TestUndone(t *testing.T) {
-	s := failing("a", "b")
-	s.set.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateDaemonSet{MaxUnavailable: new(intstr.FromInt32(0)), MaxSurge: new(intstr.FromInt32(1))}
+	s := failingSurge("a", "b")
 	of := func(s *story, name, node, hash string) *story {
 		s.create(name, node)
 		s.log[len(s.log)-1].Object.SetLabels(map[string]string{appsv1.DefaultDaemonSetUniqueLabelKey: hash})
 		return s
 	}
-	of(s.putSet().revision("r1", "h1", 1), "new-a", "a", "h1")
+	of(s.revision("r1", "h1", 1), "new-a", "a", "h1")
 	wantInvariants(t, s.judgeFailing())
 	fork := &story{log: slices.Clone(s.log), now: s.now, pods: maps.Clone(s.pods), set: s.set}
 	wantInvariants(t, of(s, "new-b", "b", "h1").judgeFailing(), Surge)

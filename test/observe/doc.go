@@ -30,8 +30,8 @@
 // Of an Advanced DaemonSet more is known and so more is judged. The update of a node begins with the first of these events that
 // the controller brings about: its old pod (of another revision than status.updateRevision) is deleted, prepared for its hook,
 // marked for a change in place or patched, or a pod of the newest revision appears although the node's last one was old. A pod
-// that ended by itself, or that somebody else deleted (Recorder.Excuse), begins nothing. A node is spent when it has a live pod of
-// the newest revision or its update has begun. A pod that waits for its hook is not available any more.
+// that ended by itself, or that somebody else deleted (Recorder.Excuse), begins nothing by its end. A node is spent when it has a
+// live pod of the newest revision or its update has begun. A pod that waits for its hook is not available any more.
 //
 //	| invariant   | what must hold                                                                             |
 //	|-------------|--------------------------------------------------------------------------------------------|
@@ -41,6 +41,8 @@
 //	| kept        | no pod of the newest revision on an eligible node is deleted, prepared or changed          |
 //	| in-place    | a pod is patched only while its gate is closed, and the gate is opened only when all its   |
 //	|             | containers run the images of its specification                                             |
+//	| hook        | no pod is deleted that has a label or a finalizer of the preDelete hook, unless its node   |
+//	|             | is gone                                                                                    |
 //
 // A controller cannot act on what it has not seen: a step is allowed if any version of the set from status.observedGeneration on
 // allows it.
@@ -51,7 +53,10 @@
 // created beside it, as upstream's controller does. For availability a terminal pod is no pod.
 //
 // Where nodes fail (Rules.Outages), anything may become unavailable at any time, so budget is judged by what the controller does: see
-// judgeCharge. Kept is then judged of sets of apps/v1 too, by their ControllerRevisions, which only a Ledger has.
+// judgeCharge; and percentages are of the largest number of eligible nodes that there was within the last 2 s. Kept is then judged of sets of apps/v1 too, by their ControllerRevisions, which only a Ledger has.
+//
+// At moments of which somebody says that nothing is left to do (Rules.Rests), every number of the status is counted anew from nodes, pods and
+// revisions, as upstream defines it: the oldest pod speaks for its node. That is the invariant called status.
 //
 // A Ledger is a log that loses nothing when the API server dies: it is read from etcd. Who has written what, and with which
 // preconditions, is in the audit log of the API server: JudgeWrites.

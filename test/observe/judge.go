@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -30,6 +31,8 @@ type Rules struct {
 	Outages bool
 	// Limit is the budget of a set whose own strategy does not tell; 0 for one whose does.
 	Limit int
+	// Rests are the moments at which the numbers of the status are counted anew, in their order.
+	Rests []Rest
 }
 
 // Invariant names one thing that must hold at every event.
@@ -44,6 +47,8 @@ const (
 	Limits    Invariant = "limits"
 	Kept      Invariant = "kept"
 	InPlace   Invariant = "in-place"
+	Hook      Invariant = "hook"
+	Status    Invariant = "status"
 )
 
 const (
@@ -68,6 +73,8 @@ type Report struct {
 	Baseline bool
 	// LeastAvailable and MostUnavailable are the worst numbers of available and of unavailable nodes since the baseline.
 	LeastAvailable, MostUnavailable int
+	// Rests is at how many moments the numbers of the status were counted.
+	Rests int
 	// Limit is the budget at the end of the log.
 	Limit int
 	// MostPodsOnNode is the largest number of pods (terminating ones count) that one node had at one moment.
@@ -112,9 +119,11 @@ func Judge(log []Event, rules Rules) Report {
 	w := newWorld(rules)
 	for _, event := range log {
 		judged := event.Version > rules.From
+		w.judgeRests(event.Version)
 		w.remember(event)
-		old := w.pods[event.Object.GetUID()]
+		old, eligible := w.pods[event.Object.GetUID()], len(w.eligible)
 		w.apply(event, judged)
+		w.followDesired(event.At, eligible)
 		counts, surging, unavailable, up := w.counts, len(w.surging), len(w.unavailable), w.up
 		w.settle(event.At, judged)
 		if judged {
@@ -130,6 +139,7 @@ func Judge(log []Event, rules Rules) Report {
 		}
 		w.followLimits(event, old, judged)
 	}
+	w.judgeRests(math.MaxUint64)
 	return w.report
 }
 
@@ -196,7 +206,7 @@ func (w *world) budgets() (unavailable, surge int) {
 	if w.rules.Limit > 0 {
 		return w.rules.Limit, 0
 	}
-	eligible := len(w.eligible)
+	eligible := w.desired()
 	rolling := w.set.Spec.UpdateStrategy.RollingUpdate
 	if rolling == nil {
 		return 1, 0

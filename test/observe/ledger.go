@@ -44,6 +44,7 @@ type Ledger struct {
 	log     []Event
 	seen    int64
 	excused map[types.UID]bool
+	rests   []Rest
 	err     error
 }
 
@@ -273,6 +274,7 @@ func (l *Ledger) Of(set string, limit int) ([]Event, Rules) {
 	}
 	return log, Rules{
 		Namespace: l.namespace, Name: set, From: l.from, Eligible: upstreamEligible, Excused: maps.Clone(l.excused), Outages: true, Limit: limit,
+		Rests: slices.Clone(l.rests),
 	}
 }
 

@@ -85,6 +85,9 @@ func (w *world) followLimits(event Event, old *corev1.Pod, judged bool) {
 
 func (w *world) judgeLimits(event Event, old, pod *corev1.Pod) {
 	node, gone, l := NodeOf(pod), event.Type == watch.Deleted, w.limits
+	if old != nil {
+		w.judgeHook(event, old, pod)
+	}
 	switch {
 	case old == nil && !gone:
 		w.judgeCreation(event, pod, node)
@@ -105,13 +108,14 @@ func (w *world) judgeLimits(event Event, old, pod *corev1.Pod) {
 	}
 }
 
-// begins is whether this event is the first that the pod shows of its end or of its change in place, brought about by the controller.
+// begins is whether this event is the first that the pod shows of its end or of its change in place, brought about by the controller. Of a pod
+// that somebody else deletes in the end, what came before that was the controller's.
 func (w *world) begins(old, pod *corev1.Pod, gone bool) bool {
-	if terminal(old) || w.rules.Excused[pod.UID] {
+	over := gone || pod.DeletionTimestamp != nil
+	if terminal(old) || over && w.rules.Excused[pod.UID] {
 		return false
 	}
-	ends := (gone || pod.DeletionTimestamp != nil) && old.DeletionTimestamp == nil
-	return ends || preparing(pod) && !preparing(old) || marked(pod) && !marked(old) || hashOf(pod) != hashOf(old)
+	return over && old.DeletionTimestamp == nil || preparing(pod) && !preparing(old) || marked(pod) && !marked(old) || hashOf(pod) != hashOf(old)
 }
 
 // judgeBegin reports the end, or the change, of a pod that nothing asked for.
@@ -193,7 +197,7 @@ func (w *world) refusal(version *Advanced, node string) string {
 
 // beyondPartition says that more nodes than the partition allows are updated, or being updated; "" if that is not so.
 func (w *world) beyondPartition(version *Advanced) string {
-	desired := len(w.eligible)
+	desired := w.desired()
 	allowed := max(0, desired-partitionOf(version.rolling.Partition, desired))
 	spent := map[string]bool{}
 	for node := range w.limits.begunNodes {

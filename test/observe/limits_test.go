@@ -171,6 +171,8 @@ func TestGoodTales(t *testing.T) {
 		"a new node while paused": told(t, 1, paused).observed("b").node(1, nil).pod("b1", 1, "b"),
 		"a held node whose pod somebody deleted": told(t, 2, paused).observed("b").
 			excuse("a0").remove("a0").pod("again", 0, "a"),
+		"what had begun before somebody deleted the pod, and before the pause": told(t, 2, plain).observed("b").prepare("a0").excuse("a0").remove("a0").
+			edit(func(spec *v1beta1.DaemonSetSpec) { paused(spec.UpdateStrategy.RollingUpdate) }).observed("b").pod("b0", 0, "b"),
 		"a failed pod on a held node": func() *tale {
 			s := told(t, 2, paused).observed("b")
 			s.failed("a0")
@@ -226,6 +228,8 @@ func TestTalesOfMutants(t *testing.T) {
 			told(t, 2, paused).observed("b").mark("a0"), []Invariant{Limits}, "although the update is paused"},
 		"prepared while paused": {
 			told(t, 2, paused).observed("b").prepare("a0"), []Invariant{Limits}, "although the update is paused"},
+		"prepared while paused, and then deleted by somebody else": {
+			told(t, 2, paused).observed("b").prepare("a0").excuse("a0").remove("a0"), []Invariant{Limits}, "although the update is paused"},
 		"surge begun while paused": {
 			told(t, 2, func(r *v1beta1.RollingUpdateDaemonSet) { surging(r); paused(r) }).observed("b").pod("b0", 0, "b"),
 			[]Invariant{Limits}, "pod b0 was created on node n0 although the update is paused"},

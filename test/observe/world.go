@@ -23,11 +23,15 @@ type world struct {
 	pods   map[types.UID]*corev1.Pod
 	// eligible and joined are sets of node names.
 	eligible, joined map[string]bool
-	// revisions are those of the set, newest the hash of the last of them; charged are the nodes that count against the budget where nodes fail (see judgeCharge).
+	// crowds are the larger numbers of eligible nodes of late (see desired).
+	crowds []crowd
+	// revisions are those of the set, newest the hash of the last of them; charged are the nodes that count against the budget where nodes fail (see judgeCharge),
+	// upSince and lost what the controller need not know yet (see followUp, followLost).
 	revisions map[types.UID]*appsv1.ControllerRevision
 	newest    string
 	charged   map[string]bool
 	upSince   map[string]time.Time
+	lost      map[types.UID]loss
 	// deleted holds the pods that are already in Report.Deleted.
 	deleted map[types.UID]bool
 
@@ -40,13 +44,17 @@ type world struct {
 	// up are the nodes that have an available pod.
 	up map[string]bool
 
+	// rests are those that are still to come, last is the event before the next one.
+	rests []Rest
+	last  Event
+
 	trace  []string
 	report Report
 }
 
 func newWorld(rules Rules) *world {
 	return &world{
-		rules: rules, nodes: map[string]*corev1.Node{}, pods: map[types.UID]*corev1.Pod{},
+		rules: rules, rests: rules.Rests, nodes: map[string]*corev1.Node{}, pods: map[types.UID]*corev1.Pod{},
 		eligible: map[string]bool{}, joined: map[string]bool{}, deleted: map[types.UID]bool{}, revisions: map[types.UID]*appsv1.ControllerRevision{},
 	}
 }
@@ -56,6 +64,7 @@ func (w *world) remember(event Event) {
 	if pod, ok := event.Object.(*corev1.Pod); ok && !w.ours(pod) {
 		return
 	}
+	w.last = event
 	w.trace = append(w.trace, event.String())
 	if len(w.trace) > traceLength {
 		w.trace = w.trace[1:]
@@ -142,6 +151,30 @@ func (w *world) place(name string) {
 		delete(w.limits.last, name)
 		delete(w.limits.begunNodes, name)
 	}
+}
+
+// crowd is how many nodes were eligible until some moment.
+type crowd struct {
+	nodes int
+	until time.Time
+}
+
+// followDesired takes notice of how many nodes are eligible since an event; before it there were so many.
+func (w *world) followDesired(at time.Time, before int) {
+	now := len(w.eligible)
+	w.crowds = slices.DeleteFunc(append(w.crowds, crowd{before, at}), func(c crowd) bool { return c.nodes <= now || at.Sub(c.until) > certain })
+}
+
+// desired is what percentages are of: the number of eligible nodes; where nodes fail, the largest of which the controller need not know yet that
+// it is not so any more.
+func (w *world) desired() int {
+	most := len(w.eligible)
+	if w.rules.Outages {
+		for _, c := range w.crowds {
+			most = max(most, c.nodes)
+		}
+	}
+	return most
 }
 
 // notePod keeps the lists of the report.

@@ -37,6 +37,8 @@ type world struct {
 	t     *testing.T
 	plane *localplane.Plane
 	client.WithWatch
+	// byHand is what the test has bound to the manager.
+	byHand []string
 }
 
 // newWorld starts a plane; args are for the manager.
@@ -73,8 +75,9 @@ func newWorldWith(t *testing.T, o worldOptions) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w := &world{t: t, plane: plane}
 	t.Cleanup(func() {
-		if err := plane.Stop(context.Background()); err != nil {
+		if err := harness.StopPlane(context.Background(), plane, w.byHand...); err != nil {
 			t.Error(err)
 		}
 	})
@@ -85,11 +88,10 @@ func newWorldWith(t *testing.T, o worldOptions) *world {
 	if err := corev1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.NewWithWatch(plane.RESTConfig(), client.Options{Scheme: scheme})
+	w.WithWatch, err = client.NewWithWatch(plane.RESTConfig(), client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, plane: plane, WithWatch: c}
 	await(t, w, &v1beta1.NodeImageList{}, "a NodeImage for every node", func(l *v1beta1.NodeImageList) bool { return len(l.Items) == o.nodes })
 	return w
 }

@@ -23,6 +23,7 @@ import (
 	"everynode.dev/everynode/api/kruise/v1beta1"
 	"everynode.dev/everynode/config"
 	"everynode.dev/everynode/localplane/simkubelet"
+	"everynode.dev/everynode/test/harness"
 )
 
 // TestRights: who may write and read what, and where agents run, on a plane with the shipped manifests.
@@ -117,6 +118,7 @@ func (w *world) pullWithSecret(t *testing.T, kube kubernetes.Interface, namespac
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "registry"}, Type: corev1.SecretTypeDockerConfigJson,
 		Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(dockerConfig)},
 	}))
+	w.byHand = append(w.byHand, harness.RoleName("ClusterRole", namespace, "everynode-manager-read-pull-secrets"))
 	_, err := kube.RbacV1().RoleBindings(namespace).Create(ctx, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "everynode"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "everynode-manager-read-pull-secrets"},

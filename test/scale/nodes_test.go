@@ -39,7 +39,7 @@ func TestThousandNodesAreReadyInTime(t *testing.T) {
 	}
 	ready := time.Now()
 	t.Cleanup(func() {
-		if err := plane.Stop(context.Background()); err != nil {
+		if err := harness.StopPlane(context.Background(), plane); err != nil {
 			t.Error(err)
 		}
 	})

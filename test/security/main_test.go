@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package security tests on a plane that the manager does everything with exactly the rights that it is shipped with, that it tells nobody a secret,
-// and that a daemon set which is protected stays.
+// that it changes the certificate of its webhooks without a request that fails, and that a daemon set which is protected stays.
 //
 // The rule: what was asked is read in the audit log of the API server, and what was told in everything that the manager writes: its log at the highest
 // level, its metrics, events, and every object in the cluster but secrets.
@@ -47,24 +47,35 @@ type world struct {
 	dynamic dynamic.Interface
 	mapper  meta.RESTMapper
 	metrics string
+	// byHand is what the test has bound to the manager.
+	byHand []string
 }
 
-func newWorld(t *testing.T) *world {
+// newWorld starts a plane with a manager of these dialects.
+func newWorld(t *testing.T, dialects ...string) *world {
+	t.Helper()
+	metrics := freeAddress(t)
+	w := newWorldOf(t, localplane.Manager{Args: []string{
+		"--pull-secret-namespaces=" + team, "--feature-gates=InPlaceWorkloadVerticalScaling=true", "--metrics-bind-address=" + metrics, "-v=10",
+	}}, dialects...)
+	w.metrics = metrics
+	return w
+}
+
+func newWorldOf(t *testing.T, managers localplane.Manager, dialects ...string) *world {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("SKIPPED: this starts a plane; run without -short (make test-security)")
 	}
-	w := &world{t: t, metrics: freeAddress(t)}
+	w := &world{t: t}
 	profile := simkubelet.Realistic()
 	profile.ImagePull, profile.ContainerStart, profile.ContainerReady, profile.ImageReport = 500*time.Millisecond, 100*time.Millisecond, 200*time.Millisecond, 500*time.Millisecond
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var err error
 	w.Plane, err = localplane.Start(ctx, localplane.Options{
-		Dir: filepath.Join(t.TempDir(), "plane"), Nodes: nodes, Sim: &profile, Dialects: localplane.Dialects(),
-		Manager: localplane.Manager{Args: []string{
-			"--pull-secret-namespaces=" + team, "--feature-gates=InPlaceWorkloadVerticalScaling=true", "--metrics-bind-address=" + w.metrics, "-v=10",
-		}},
+		Dir: filepath.Join(t.TempDir(), "plane"), Nodes: nodes, Sim: &profile, Dialects: dialects,
+		Manager:    managers,
 		Kubernetes: localplane.Kubernetes{Audit: []string{rights.User(rights.Manager), rights.User(rights.Agent)}},
 		Programs: localplane.Programs{
 			Localplane: filepath.Join(harness.BinDir(), "localplane"),
@@ -75,7 +86,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := w.Stop(context.Background()); err != nil {
+		if err := harness.StopPlane(context.Background(), w.Plane, w.byHand...); err != nil {
 			t.Error(err)
 		}
 	})
@@ -182,7 +193,13 @@ func (w *world) number(text string, want int64, field ...string) {
 // until waits until something holds.
 func (w *world) until(what string, holds func() error) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	w.within(patience, what, holds)
+}
+
+// within is the same for what takes longer.
+func (w *world) within(most time.Duration, what string, holds func() error) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), most)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

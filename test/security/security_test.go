@@ -20,10 +20,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/rights"
+	"everynode.dev/everynode/internal/wiring"
+	"everynode.dev/everynode/localplane"
 	"everynode.dev/everynode/test/harness"
 )
 
@@ -33,16 +37,48 @@ const (
 	dockerConfig = `{"auths":{"registry.local":{"username":"ann","password":"` + password + `","auth":"YW5uOnBsYW50ZWQtNGU2Zjc0Njg2OTZlNjc="}}}`
 )
 
-// TestSmokeProtection asks an API server to delete sets that are protected.
-func TestSmokeProtection(t *testing.T) {
-	w := newWorld(t)
-	w.apply(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + team + `}}`)
+// TestSmokeRights asks an API server to delete sets that are protected, and looks at what the manager may do, and what it asks and tells while it does a
+// part of what it can do. Whether it uses all of its rights is looked at by TestManager.
+func TestSmokeRights(t *testing.T) {
+	w := newWorld(t, localplane.Dialects()...)
+	w.plant()
 	w.protectedSetsStay(t)
+	w.pulls()
+	w.native()
+	asked, err := harness.AskedBy(w.AuditLog(), rights.User(rights.Manager))
+	if err == nil {
+		err = harness.CheckRights(rights.Manager, asked, false)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	w.nobodyIsTold(t)
+}
+
+// TestSmokeNativeRights: for the native dialect alone, what config/install holds is enough.
+func TestSmokeNativeRights(t *testing.T) {
+	w := newWorld(t, wiring.Native)
+	w.apply(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + team + `}}`)
+	w.native()
+	w.restart()
+	w.apply(nativeSet("later", "OnDelete", "registry.local/a:1"))
+	w.number(nativeSet("later", "OnDelete", "registry.local/a:1"), nodes, "status", "numberReady")
+	asked, err := harness.AskedBy(w.AuditLog(), rights.User(rights.Manager))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roles := slices.DeleteFunc(rights.Roles(), func(r rights.Role) bool { return r.Name != rights.Manager })
+	if len(roles) != 2 { // one in the whole cluster, and one in its own namespace
+		t.Fatalf("the roles %v", roles)
+	}
+	if err := harness.CheckRoles(rights.Manager, asked, roles); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestManager has a manager do everything that it can do, and looks at what it has asked and told meanwhile.
 func TestManager(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, localplane.Dialects()...)
 	w.useEverything()
 	t.Run("the rights are those that are used", func(t *testing.T) {
 		asked, err := harness.AskedBy(w.AuditLog(), rights.User(rights.Manager))
@@ -68,27 +104,50 @@ func TestManager(t *testing.T) {
 func (w *world) protectedSetsStay(t *testing.T) {
 	for _, text := range []string{nativeSet("protected", "OnDelete", "registry.local/a:1"), advancedSet("protected", "registry.local/a:1", "10m")} {
 		o := w.object(text)
-		o.SetLabels(map[string]string{kruise.DeleteProtection: kruise.ProtectCascading})
+		w.apply(text)
+		w.number(text, nodes, "status", "currentNumberScheduled")
+		w.cannotGo(t, o, kruise.ProtectCascading, fmt.Sprintf("which are on %d nodes", nodes))
+		// The remedy that the message names.
+		w.label(o, `null`)
+		w.remove(text, metav1.DeletePropagationForeground)
+	}
+	// Always protects a set without pods as well, which Cascading lets go.
+	for _, o := range []*unstructured.Unstructured{w.object(unplaced("always", kruise.Group+"/v1beta1")), w.object(unplaced("always", "apps/v1"))} {
 		data, err := o.MarshalJSON()
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.apply(string(data))
-		w.number(text, nodes, "status", "currentNumberScheduled")
-		sets := w.of(o)
-		for what, err := range map[string]error{
-			"one":  sets.Delete(t.Context(), o.GetName(), metav1.DeleteOptions{}),
-			"many": sets.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: kruise.DeleteProtection}),
-		} {
-			if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), fmt.Sprintf("which are on %d nodes", nodes)) {
-				t.Errorf("%s: deleting %s gives %v", o.GetAPIVersion(), what, err)
-			}
+		w.cannotGo(t, o, kruise.ProtectAlways, "is Always")
+		w.label(o, `"`+kruise.ProtectCascading+`"`)
+		w.remove(string(data), metav1.DeletePropagationForeground)
+	}
+}
+
+// cannotGo gives a set the label, and deletes it in vain, alone and with others.
+func (w *world) cannotGo(t *testing.T, o *unstructured.Unstructured, label, why string) {
+	t.Helper()
+	w.label(o, `"`+label+`"`)
+	sets := w.of(o)
+	for what, err := range map[string]error{
+		"one":  sets.Delete(t.Context(), o.GetName(), metav1.DeleteOptions{}),
+		"many": sets.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: kruise.DeleteProtection}),
+	} {
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s, %s: deleting %s gives %v", o.GetAPIVersion(), label, what, err)
 		}
-		// The remedy that the message names.
-		if _, err := sets.Patch(t.Context(), o.GetName(), "application/merge-patch+json", []byte(`{"metadata":{"labels":{"`+kruise.DeleteProtection+`":null}}}`), metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		w.remove(text, metav1.DeletePropagationForeground)
+	}
+	if found, err := sets.Get(t.Context(), o.GetName(), metav1.GetOptions{}); err != nil || found.GetDeletionTimestamp() != nil {
+		t.Errorf("%s, %s: it goes: %v", o.GetAPIVersion(), label, err)
+	}
+}
+
+// label gives a set the label of protection; null takes it away.
+func (w *world) label(o *unstructured.Unstructured, value string) {
+	w.t.Helper()
+	patch := []byte(`{"metadata":{"labels":{"` + kruise.DeleteProtection + `":` + value + `}}}`)
+	if _, err := w.of(o).Patch(w.t.Context(), o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		w.t.Fatal(err)
 	}
 }
 
@@ -98,12 +157,15 @@ func (w *world) nobodyIsTold(t *testing.T) {
 	key := w.webhookKey(t)
 	secrets["the key of the webhooks"] = strings.Split(string(key), "\n")[3]
 	secrets["the key in base64"] = base64.StdEncoding.EncodeToString(key)[300:360]
+	token, withToken := w.managerWithToken(t)
+	secrets["the token of a manager"] = token
 	for what, secret := range secrets {
 		if len(secret) < 15 {
 			t.Fatalf("%s is %q, which is not much to look for", what, secret)
 		}
 	}
 	told := w.told(t)
+	told["the log of a manager with a token"] = withToken
 	told["the dumps in the log of manager"] = undumped(told["the log of manager"])
 	if !strings.Contains(told["the log of manager"], "Response Body") {
 		t.Errorf("the manager does not log all that it could")

@@ -12,8 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/openyurt"
+	"everynode.dev/everynode/internal/webhook"
+	"everynode.dev/everynode/test/harness"
 )
 
 // nativeSet is a DaemonSet of apps/v1 that keeps no history.
@@ -32,14 +35,22 @@ func advancedSet(name, image, cpu string) string {
 		team, name, image, cpu)
 }
 
+// unplaced is a set of one of the versions, or of apps/v1, that runs on no node.
+func unplaced(name, version string) string {
+	return fmt.Sprintf(`{apiVersion: %[3]s, kind: DaemonSet, metadata: {namespace: %[1]s, name: %[2]s}, spec: {
+		selector: {matchLabels: {app: %[2]s}}, template: {metadata: {labels: {app: %[2]s}}, spec: {
+		nodeSelector: {nobody: has-this}, containers: [{name: c, image: "registry.local/a:1"}]}}}}`, team, name, version)
+}
+
 // pullJob is an ImagePullJob with the planted secret.
 func pullJob(name, metadata, completion string) string {
 	return fmt.Sprintf(`{apiVersion: apps.kruise.io/v1beta1, kind: ImagePullJob, metadata: {namespace: %s, name: %s%s}, spec: {
 		image: "registry.local/%s:1", pullSecrets: [registry], parallelism: 10, completionPolicy: %s}}`, team, name, metadata, name, completion)
 }
 
-// useEverything has the manager use every right that it has.
-func (w *world) useEverything() {
+// plant makes a pull secret that the manager may read.
+func (w *world) plant() {
+	w.byHand = append(w.byHand, harness.RoleName("ClusterRole", team, "everynode-manager-read-pull-secrets"))
 	w.apply(
 		`{apiVersion: v1, kind: Namespace, metadata: {name: `+team+`}}`,
 		`{apiVersion: v1, kind: Secret, metadata: {namespace: `+team+`, name: registry}, type: kubernetes.io/dockerconfigjson, data: {.dockerconfigjson: `+
@@ -48,12 +59,26 @@ func (w *world) useEverything() {
 			roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: everynode-manager-read-pull-secrets},
 			subjects: [{kind: ServiceAccount, namespace: everynode-system, name: everynode-manager}]}`,
 	)
+}
+
+// useEverything has the manager use every right that it has.
+func (w *world) useEverything() {
+	w.plant()
+	const bundle = "ca.crt" // the manager looks at its Secret once a minute
+	w.store(func(data map[string][]byte) { delete(data, bundle) })
 	w.pulls()
 	w.native()
 	w.restart()
 	w.edge()
 	w.advanced()
 	w.nodeImages()
+	w.until("what was taken out of the Secret of the webhooks", func() error {
+		secret, err := w.client.CoreV1().Secrets(everynode.Namespace).Get(w.t.Context(), webhook.SecretName, metav1.GetOptions{})
+		if err == nil && len(secret.Data[bundle]) == 0 {
+			err = fmt.Errorf("it has no %s", bundle)
+		}
+		return err
+	})
 	// Copies of secrets are looked through once a minute.
 	w.until("the end of the copies", func() error {
 		copies, err := w.client.CoreV1().Secrets(kruise.PullNamespace).List(w.t.Context(), metav1.ListOptions{})

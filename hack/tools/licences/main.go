@@ -5,7 +5,8 @@
 //	licences check PROGRAM...        fails if a module has no licence, or one that is not on the list
 //	licences sbom PROGRAM            prints a software bill of materials: CycloneDX, as JSON
 //
-// Both read what is in built programs, and the licences from the module cache: neither needs a network.
+// Both read what is in built programs, and the licences from the module cache: neither needs a network. A licence counts for the packages at and below
+// the directory where it is, so those of code that a module has taken over (third_party) are found where a program holds such code.
 package main
 
 import (
@@ -13,8 +14,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
@@ -70,21 +73,49 @@ func newLibrary() (*library, error) {
 	return &library{c}, nil
 }
 
+// part is a module that a program was built from.
+type part struct {
+	*debug.Module
+	// below are the directories of its packages that are in the program.
+	below []string
+}
+
 // modules are those that a program was built from, without those of this repository.
-func modules(program string) (info *debug.BuildInfo, all []*debug.Module, err error) {
+func modules(program string) (info *debug.BuildInfo, all []part, err error) {
 	info, err = buildinfo.ReadFile(program)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s is no program of Go: %w: build it first (make build)", program, err)
 	}
-	for _, m := range info.Deps {
-		if m.Replace != nil {
-			m = m.Replace
+	linked, err := packages(program)
+	if err != nil {
+		return nil, nil, err
+	}
+	below := map[string][]string{}
+	for _, name := range linked {
+		if m := moduleOf(name, info.Deps); m != nil {
+			below[m.Path] = append(below[m.Path], strings.TrimPrefix(name[len(m.Path):], "/"))
 		}
-		if m.Path != own && !strings.HasPrefix(m.Path, own+"/") {
-			all = append(all, m)
+	}
+	for _, m := range info.Deps {
+		p := part{m, below[m.Path]}
+		if m.Replace != nil {
+			p.Module = m.Replace
+		}
+		if p.Path != own && !strings.HasPrefix(p.Path, own+"/") {
+			all = append(all, p)
 		}
 	}
 	return info, all, nil
+}
+
+// moduleOf is the module of a package: of several the one with the longest name.
+func moduleOf(name string, all []*debug.Module) (found *debug.Module) {
+	for _, m := range all {
+		if (name == m.Path || strings.HasPrefix(name, m.Path+"/")) && (found == nil || len(m.Path) > len(found.Path)) {
+			found = m
+		}
+	}
+	return found
 }
 
 func (l *library) check(program string, allowed []string) error {
@@ -111,19 +142,46 @@ func (l *library) check(program string, allowed []string) error {
 }
 
 // licences are those in the files of a module that hold some.
-func (l *library) licences(m *debug.Module) ([]string, error) {
-	dir, err := directory(m)
+func (l *library) licences(m part) ([]string, error) {
+	dir, err := directory(m.Module)
 	if err != nil {
 		return nil, err
 	}
-	found, err := l.read(dir)
-	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("%s %s has no licence that is known, in %s", m.Path, m.Version, dir)
+	found, err := l.collect(dir, m.below)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", m.Path, m.Version, err)
 	}
-	return found, err
+	return found, nil
 }
 
-// read finds licences in the files of a directory that are named so; that of documents is not about a program.
+// collect finds the licences of a module in its own directory, and in those of packages and above them.
+func (l *library) collect(module string, packages []string) ([]string, error) {
+	found, err := l.read(module)
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("there is no licence in %s", module)
+	}
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{".": true}
+	for _, dir := range packages {
+		for ; !seen[path.Clean(dir)]; dir = path.Dir(dir) {
+			seen[path.Clean(dir)] = true
+			more, err := l.read(filepath.Join(module, dir))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // no package: the name of an embedded method
+			}
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, more...)
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found), nil
+}
+
+// read finds licences in the files of a directory that are named so; that of documents is not about a program. One that is not known may be any.
 func (l *library) read(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -132,17 +190,25 @@ func (l *library) read(dir string) ([]string, error) {
 	called := regexp.MustCompile(`(?i)^(licen[cs]e|copying|unlicense)([.-].*)?$`)
 	var found []string
 	for _, e := range entries {
-		if e.IsDir() || !called.MatchString(e.Name()) || strings.HasSuffix(strings.ToLower(e.Name()), ".docs") {
+		if e.IsDir() || !called.MatchString(e.Name()) || slices.Contains([]string{".docs", ".go"}, strings.ToLower(filepath.Ext(e.Name()))) {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		file := filepath.Join(dir, e.Name())
+		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
+		known := false
 		for _, match := range l.classifier.Match(text).Matches {
-			if match.MatchType == "License" && !slices.Contains(found, match.Name) {
+			if match.MatchType != "License" {
+				continue
+			}
+			if known = true; !slices.Contains(found, match.Name) {
 				found = append(found, match.Name)
 			}
+		}
+		if !known {
+			return nil, fmt.Errorf("%s holds no licence that is known: do without the module, or read it and say so in hack/tools/licences", file)
 		}
 	}
 	slices.Sort(found)

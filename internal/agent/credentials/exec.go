@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -27,7 +28,8 @@ func runner(program string, c providerConfig) func(context.Context, []byte) ([]b
 	return func(ctx context.Context, request []byte) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(ctx, pluginTimeout)
 		defer cancel()
-		var stdout, stderr bytes.Buffer
+		var stdout bytes.Buffer
+		var stderr head
 		command := exec.CommandContext(ctx, program, c.Args...)
 		command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(request), &stdout, &stderr
 		command.WaitDelay = pluginGrace
@@ -39,9 +41,36 @@ func runner(program string, c providerConfig) func(context.Context, []byte) ([]b
 			if ctx.Err() != nil {
 				err = ctx.Err()
 			}
-			said := strings.TrimSpace(stderr.String())
+			said := c.discreet(strings.TrimSpace(string(stderr)))
 			return nil, fmt.Errorf("running %s: %w: %s", program, err, said[:min(len(said), longestError)])
 		}
 		return stdout.Bytes(), nil
 	}
+}
+
+// head is the beginning of what is written to it: a byte more than is told, by which it shows that there was more.
+type head []byte
+
+func (h *head) Write(p []byte) (int, error) {
+	*h = append(*h, p[:min(len(p), longestText+1-len(*h))]...)
+	return len(p), nil
+}
+
+// secretNames are parts of the names of variables that hold secrets.
+var secretNames = regexp.MustCompile(`(?i)passw|secret|token|key|credential`)
+
+// discreet is what the program said, without what its configuration and the environment tell it in secret.
+func (p *providerConfig) discreet(said string) string {
+	var secrets []string
+	for _, v := range p.Env {
+		if secretNames.MatchString(v.Name) {
+			secrets = append(secrets, v.Value)
+		}
+	}
+	for _, v := range os.Environ() {
+		if name, value, _ := strings.Cut(v, "="); secretNames.MatchString(name) {
+			secrets = append(secrets, value)
+		}
+	}
+	return discreet(said, secrets)
 }

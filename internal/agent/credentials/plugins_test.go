@@ -35,6 +35,10 @@ func bePlugin(answer string) int {
 		fmt.Fprintf(os.Stderr, "no login for %s", request.Image)
 		return 3
 	}
+	if answer == "blab" {
+		fmt.Fprintf(os.Stderr, "%s was refused at https://ann:planted-user@r.io/?sig=planted-query", os.Getenv("REGISTRY_TOKEN"))
+		return 3
+	}
 	fmt.Println(strings.NewReplacer("IMAGE", request.Image, "VERSION", request.APIVersion, "ARG", os.Args[len(os.Args)-1]).Replace(answer))
 	return 0
 }
@@ -194,3 +198,33 @@ func TestAnswersAreCachedAsThePluginSays(t *testing.T) {
 	}
 }
 func duration(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
+
+// What a plugin complains about is told, but for the secrets that it was given or has got.
+func TestAPluginThatBlabs(t *testing.T) {
+	p, err := plugins(t, good[:strings.Index(good, "    value:")]+
+		"    value: blab\n  - name: REGISTRY_TOKEN\n    value: planted-variable\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.Ask(t.Context(), "r.example.com/app")
+	if err == nil || !strings.Contains(err.Error(), "[hidden] was refused at https://[hidden]@r.io/?[hidden]") || strings.Contains(err.Error(), "planted") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Of a plugin that complains without end the beginning is kept, and how it ended.
+func TestAPluginThatDoesNotStopTalking(t *testing.T) {
+	_, err := runner("/bin/sh", providerConfig{Args: []string{"-c", "yes no login | head -c 8388608 >&2; exit 3"}})(t.Context(), nil)
+	if err == nil || !strings.Contains(err.Error(), "exit status 3: no login\n") {
+		t.Errorf("%v", err)
+	}
+	var kept head
+	for range 100 {
+		if n, err := kept.Write(make([]byte, longestText/10)); n != longestText/10 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if len(kept) != longestText+1 {
+		t.Errorf("%d bytes are kept", len(kept))
+	}
+}

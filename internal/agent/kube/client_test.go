@@ -60,8 +60,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, answer)
 }
 
-// revision is a ControllerRevision in JSON.
-func revision(hash string, number int, owner, image string) string {
+// controllerRevision is one in JSON.
+func controllerRevision(hash string, number int, owner, image string) string {
 	return fmt.Sprintf(`{"metadata":{"name":"set-%s","labels":{"controller-revision-hash":%q},"ownerReferences":[{"kind":"DaemonSet","name":"set","uid":%q,"controller":true}]},
 		"revision":%d,"data":{"spec":{"template":{"$patch":"replace","spec":{"containers":[{"name":"c","image":%q}]}}}}}`, hash, hash, owner, number, image)
 }
@@ -81,7 +81,7 @@ func podOf(hash string) *corev1.Pod {
 }
 
 func TestNextAdvanced(t *testing.T) {
-	old, newest := revision("r1", 1, "uid-set", "app:1"), revision("r3", 3, "uid-set", "app:3")
+	old, newest := controllerRevision("r1", 1, "uid-set", "app:1"), controllerRevision("r3", 3, "uid-set", "app:3")
 	for _, row := range []struct {
 		name      string
 		pod       string
@@ -90,13 +90,15 @@ func TestNextAdvanced(t *testing.T) {
 		revisions []string
 		want      string
 	}{
-		{"an old pod", "r1", "OnDelete", "uid-set", []string{old, newest, revision("r2", 2, "uid-set", "app:2")}, "r3"},
+		{"an old pod", "r1", "OnDelete", "uid-set", []string{old, newest, controllerRevision("r2", 2, "uid-set", "app:2")}, "r3"},
 		{"a new pod", "r3", "OnDelete", "uid-set", []string{newest, old}, ""},
-		{"a pod of the same under another name", "r0", "OnDelete", "uid-set", []string{newest, revision("r0", 1, "uid-set", "app:3")}, ""},
+		{"a pod of the same under another name", "r0", "OnDelete", "uid-set", []string{newest, controllerRevision("r0", 1, "uid-set", "app:3")}, ""},
+		{"a pod of the same as another version of the API writes it", "r0", "OnDelete", "uid-set", []string{newest, strings.Replace(
+			controllerRevision("r0", 1, "uid-set", "app:3"), `"template":{`, `"template":{"metadata":{"creationTimestamp":null},`, 1)}, ""},
 		{"a pod whose revision is gone", "r0", "OnDelete", "uid-set", []string{newest}, "r3"},
 		{"a set that is rolled", "r1", "RollingUpdate", "uid-set", []string{old, newest}, ""},
 		{"another set of that name", "r1", "OnDelete", "uid-other", []string{old, newest}, ""},
-		{"revisions of another set", "r1", "OnDelete", "uid-set", []string{old, revision("r9", 9, "uid-other", "app:9")}, ""},
+		{"revisions of another set", "r1", "OnDelete", "uid-set", []string{old, controllerRevision("r9", 9, "uid-other", "app:9")}, ""},
 		{"no revisions", "r1", "OnDelete", "uid-set", nil, ""},
 		{"no set", "r1", "", "", []string{newest}, ""},
 	} {
@@ -115,7 +117,7 @@ func TestNextAdvanced(t *testing.T) {
 }
 
 func TestNewest(t *testing.T) {
-	r1, r2, r3 := revision("r1", 1, "uid-set", "app:1"), revision("r2", 2, "uid-set", "app:2"), revision("r3", 3, "uid-set", "app:3")
+	r1, r2, r3 := controllerRevision("r1", 1, "uid-set", "app:1"), controllerRevision("r2", 2, "uid-set", "app:2"), controllerRevision("r3", 3, "uid-set", "app:3")
 	for _, row := range []struct {
 		name      string
 		revisions []string
@@ -123,11 +125,11 @@ func TestNewest(t *testing.T) {
 	}{
 		{"the newest", []string{r2, r1}, "r2"},
 		{"not the newest", []string{r2, r3, r1}, "r3"},
-		{"after a rollback", []string{r2, revision("r1", 3, "uid-set", "app:1")}, "r1"},
-		{"the newest under another name", []string{r1, r2, revision("r9", 9, "uid-set", "app:2")}, "r2"},
+		{"after a rollback", []string{r2, controllerRevision("r1", 3, "uid-set", "app:1")}, "r1"},
+		{"the newest under another name", []string{r1, r2, controllerRevision("r9", 9, "uid-set", "app:2")}, "r2"},
 		{"gone", []string{r1, r3}, "r3"},
-		{"newer ones of another set", []string{revision("r9", 9, "uid-other", "app:9"), r2, r1}, "r2"},
-		{"one of that name of another set", []string{revision("r2", 9, "uid-other", "app:3"), r3}, "r3"},
+		{"newer ones of another set", []string{controllerRevision("r9", 9, "uid-other", "app:9"), r2, r1}, "r2"},
+		{"one of that name of another set", []string{controllerRevision("r2", 9, "uid-other", "app:3"), r3}, "r3"},
 		{"no revisions", nil, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -150,7 +152,7 @@ func TestNewest(t *testing.T) {
 
 func TestTemplate(t *testing.T) {
 	s := newServer(t)
-	s.revisions(revision("r2", 2, "uid-other", "other:2"), revision("r2", 2, "uid-set", "app:2"))
+	s.revisions(controllerRevision("r2", 2, "uid-other", "other:2"), controllerRevision("r2", 2, "uid-set", "app:2"))
 	template, err := s.client.Template(t.Context(), "a", "uid-set", "r2")
 	if err != nil || template == nil || template.Spec.Containers[0].Image != "app:2" {
 		t.Errorf("it is %+v %v", template, err)

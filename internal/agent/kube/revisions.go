@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"reflect"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +16,7 @@ import (
 
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/revision"
 )
 
 // hashLabel carries the name of a revision, on it and on its pods.
@@ -71,16 +71,18 @@ func newestAs(all []appsv1.ControllerRevision, name string) string {
 		}
 	}
 	for i := range all {
-		if all[i].Labels[hashLabel] == name && sameData(&all[i], newest) {
+		if all[i].Labels[hashLabel] == name && sameTemplate(&all[i], newest) {
 			return name
 		}
 	}
 	return newest.Labels[hashLabel]
 }
 
-func sameData(a, b *appsv1.ControllerRevision) bool {
-	var left, right any
-	return json.Unmarshal(a.Data.Raw, &left) == nil && json.Unmarshal(b.Data.Raw, &right) == nil && reflect.DeepEqual(left, right)
+// sameTemplate compares as the manager does, so that the two never disagree on whether a pod is up to date.
+func sameTemplate(a, b *appsv1.ControllerRevision) bool {
+	left, leftErr := revision.Decode(a.Data.Raw)
+	right, rightErr := revision.Decode(b.Data.Raw)
+	return leftErr == nil && rightErr == nil && revision.Equal(left, right)
 }
 
 // Template returns what the pods of one revision of a set are made of; nil when there is no such revision.

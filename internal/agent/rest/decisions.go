@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	v2 "everynode.dev/everynode/api/agent/v2"
+	"everynode.dev/everynode/internal/ota"
 )
 
 // How often decisions are looked at. Nodes that come back together must not come at once, so up to half as much is added.
@@ -66,7 +67,7 @@ func (a *API) foresee(ctx context.Context, pod *corev1.Pod, want v2.Precondition
 	if isStatic(pod) {
 		return "", noFile()
 	}
-	next, old, said := announced(pod)
+	next, old, said := ota.Announced(pod)
 	if owner, ok := ownerOf(pod); ok && !said && isAdvanced(owner) {
 		if !a.o.Cluster.Connected(ctx) {
 			return want.Revision, firstOf(agree(pod, want.Revision, want), unknown(want))
@@ -245,7 +246,7 @@ func (a *API) due(ctx context.Context, pod *corev1.Pod, d v2.Decision) error {
 // decided about.
 func (a *API) newest(ctx context.Context, pod *corev1.Pod, decided string) error {
 	owner, _ := ownerOf(pod)
-	if _, _, said := announced(pod); !said || supported(pod) != nil {
+	if _, _, said := ota.Announced(pod); !said || supported(pod) != nil {
 		return nil // it was compared with its set already, or is refused anyway
 	}
 	newest, err := a.o.Cluster.Newest(ctx, pod.Namespace, owner.UID, decided)
@@ -260,7 +261,7 @@ func (a *API) newest(ctx context.Context, pod *corev1.Pod, decided string) error
 
 // settle writes down why a decision is not carried out. While images are missing it waits, and is looked at again soon.
 func (a *API) settle(pod *corev1.Pod, d v2.Decision, why *refusal) error {
-	waits := why.reason == v2.ReasonImagesNotReady && imagesOf(pod, d.Revision).Revision == d.Revision
+	waits := why.reason == v2.ReasonImagesNotReady && ota.ImagesOf(pod, d.Revision).Revision == d.Revision
 	if d.Message == why.text && waits {
 		return why
 	}

@@ -12,6 +12,7 @@ import (
 
 	v2 "everynode.dev/everynode/api/agent/v2"
 	"everynode.dev/everynode/api/openyurt"
+	"everynode.dev/everynode/internal/ota"
 )
 
 // examine returns the revision that a pod can be upgraded to now, or a refusal. An upgrade to a revision without a name is one too.
@@ -68,9 +69,8 @@ func (a *API) askForImages(ctx context.Context, pod *corev1.Pod, want v2.Precond
 	if err := firstOf(agree(pod, next, want), supported(pod), named(next)); err != nil {
 		return v2.Images{}, err
 	}
-	before := imagesOf(pod, next)
-	if before.State == v2.ImagesPulling || before.State == v2.ImagesReady {
-		return before, nil
+	if ota.Asked(pod, next) {
+		return ota.ImagesOf(pod, next), nil
 	}
 	// The time tells one request from the one before it, also when that has failed and the status stays the same.
 	asked := corev1.PodCondition{
@@ -89,26 +89,6 @@ func named(next string) *refusal {
 		return nil
 	}
 	return &refusal{reason: v2.ReasonChanged, text: fmt.Sprintf("the condition %s of the pod names no revision", openyurt.PodNeedUpgrade)}
-}
-
-// imagesOf is how far the images of the next revision are.
-func imagesOf(pod *corev1.Pod, next string) v2.Images {
-	c := condition(pod, openyurt.PodImageReady)
-	if c == nil {
-		return v2.Images{State: v2.ImagesNotRequested}
-	}
-	images := v2.Images{Revision: revisionIn(c)}
-	switch {
-	case c.Status != corev1.ConditionTrue && c.Reason != "":
-		images.State, images.Message = v2.ImagesFailed, c.Message
-	case next != "" && images.Revision != next:
-		images.State = v2.ImagesOutdated
-	case c.Status == corev1.ConditionTrue:
-		images.State = v2.ImagesReady
-	default:
-		images.State = v2.ImagesPulling
-	}
-	return images
 }
 
 func nameOf(pod *corev1.Pod) types.NamespacedName {

@@ -15,6 +15,7 @@ import (
 	v2 "everynode.dev/everynode/api/agent/v2"
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/openyurt"
+	"everynode.dev/everynode/internal/ota"
 )
 
 // refusal is why a pod is not upgraded, in the words of OpenYurt where it has any.
@@ -68,35 +69,9 @@ func isAdvanced(owner metav1.OwnerReference) bool {
 	return owner.Kind == kindDaemonSet && groupOf(owner) == kruise.Group
 }
 
-func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == kind {
-			return c
-		}
-	}
-	return nil
-}
-
-// announced is the next revision as the conditions of a pod tell it; old is whether there is one, and said whether they tell at all.
-func announced(pod *corev1.Pod) (next string, old, said bool) {
-	c := condition(pod, openyurt.PodNeedUpgrade)
-	if c == nil {
-		return "", false, false
-	}
-	return revisionIn(c), c.Status == corev1.ConditionTrue, true
-}
-
-// revisionIn is the revision that a condition names, "" when it names none.
-func revisionIn(c *corev1.PodCondition) string {
-	if hash, ok := openyurt.ParseRevision(c.Message); ok {
-		return hash
-	}
-	return ""
-}
-
 // next is the revision that a pod can be upgraded to, as far as it has a name; old is whether there is one.
 func (a *API) next(ctx context.Context, pod *corev1.Pod) (next string, old bool, err error) {
-	next, old, said := announced(pod)
+	next, old, said := ota.Announced(pod)
 	if owner, ok := ownerOf(pod); ok && !said && isAdvanced(owner) {
 		next, err = a.o.Cluster.NextAdvanced(ctx, pod, owner)
 		return next, next != "", err
@@ -127,13 +102,10 @@ func upToDate(pod *corev1.Pod) *refusal {
 
 // imagesReady refuses a pod whose images were asked for, as long as they are not there.
 func imagesReady(pod *corev1.Pod, next string) *refusal {
-	c := condition(pod, openyurt.PodImageReady)
-	if c == nil {
+	if ota.Refusal(pod, next, true) != v2.ReasonImagesNotReady {
 		return nil
 	}
-	if c.Status == corev1.ConditionTrue && revisionIn(c) == next {
-		return nil
-	}
+	c := ota.Condition(pod, openyurt.PodImageReady)
 	return &refusal{reason: v2.ReasonImagesNotReady, text: fmt.Sprintf("Pod: %v/%v image is not ready, reason: %s, message: %s",
 		pod.Namespace, pod.Name, c.Reason, c.Message)}
 }

@@ -160,6 +160,7 @@ func asked(r *http.Request) bool {
 		name = strings.Trim(r.Host, "[]")
 	}
 	local := strings.EqualFold(name, "localhost") || net.ParseIP(name).IsLoopback()
-	shown := strings.HasPrefix(r.URL.Path, "/openyurt.io/") || strings.HasSuffix(r.Header.Get("Authorization"), ownerToken)
+	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	shown := strings.HasPrefix(r.URL.Path, "/openyurt.io/") || strings.EqualFold(kind, "bearer") && strings.TrimSpace(token) == ownerToken
 	return r.Method == http.MethodPost && local && shown
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/api/openyurt"
+	"everynode.dev/everynode/internal/ota"
 )
 
 const (
@@ -126,7 +127,7 @@ func TestOldPods(t *testing.T) {
 	if list.Kind != "PodList" || list.APIVersion != "v1" || len(list.Items) != 2 || list.Items[0].Name != "a" || list.Items[1].Name != "b" {
 		t.Errorf("the list is %s", got.body)
 	}
-	if c := condition(&list.Items[0], openyurt.PodNeedUpgrade); c == nil || c.Message != "controllerrevision: r2" {
+	if c := ota.Condition(&list.Items[0], openyurt.PodNeedUpgrade); c == nil || c.Message != "controllerrevision: r2" {
 		t.Errorf("the conditions are %+v", list.Items[0].Status.Conditions)
 	}
 
@@ -181,9 +182,9 @@ func TestWhoeverAsksForImagesTwiceChangesNothing(t *testing.T) {
 			if got := w.ask(http.MethodPost, pullPath, ""); got.code != 200 {
 				t.Fatalf("it answers %+v", got)
 			}
-			after := condition(w.pods[nameOf(&before)], openyurt.PodImageReady)
+			after := ota.Condition(w.pods[nameOf(&before)], openyurt.PodImageReady)
 			if !row.writes {
-				if was := condition(&before, openyurt.PodImageReady); *after != *was {
+				if was := ota.Condition(&before, openyurt.PodImageReady); *after != *was {
 					t.Errorf("it was %+v, and is %+v", was, after)
 				}
 				return

@@ -88,6 +88,6 @@ func DefaultLimits() Limits {
 
 // Reasons of the events.
 const (
-	ReasonUpgradeStarted = "NodeUpgradeStarted" // a decision was carried out
-	ReasonUpgradeVoid    = "NodeUpgradeVoid"    // a decision will not be carried out
+	ReasonUpgradeStarted = "NodeUpgradeStarted" // a decision of the owner of the node was carried out
+	ReasonUpgradeVoid    = "NodeUpgradeVoid"    // such a decision will not be carried out; the message says why
 )

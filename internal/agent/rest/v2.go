@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	v2 "everynode.dev/everynode/api/agent/v2"
+	"everynode.dev/everynode/internal/ota"
 )
 
 // podHandler serves a request about one pod, from somebody who may do it.
@@ -75,7 +76,7 @@ func (a *API) listPods(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if may {
-			next, old, _ := announced(pod)
+			next, old, _ := ota.Announced(pod)
 			if !old {
 				next = ""
 			}
@@ -135,7 +136,7 @@ func (a *API) getPod(w http.ResponseWriter, r *http.Request, name types.Namespac
 	if p != nil {
 		return p
 	}
-	next, old, said := announced(pod)
+	next, old, said := ota.Announced(pod)
 	if owner, ok := ownerOf(pod); ok && !said && isAdvanced(owner) && a.o.Cluster.Connected(r.Context()) {
 		var err error
 		if next, old, err = a.next(r.Context(), pod); err != nil {
@@ -153,9 +154,9 @@ func (a *API) getPod(w http.ResponseWriter, r *http.Request, name types.Namespac
 func (a *API) view(pod *corev1.Pod, next string) v2.Pod {
 	view := v2.Pod{
 		Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Phase: string(pod.Status.Phase),
-		Deleting: pod.DeletionTimestamp != nil, Revision: pod.Labels[hashLabel], NextRevision: next, Images: imagesOf(pod, next),
+		Deleting: pod.DeletionTimestamp != nil, Revision: pod.Labels[hashLabel], NextRevision: next, Images: ota.ImagesOf(pod, next),
 	}
-	if c := condition(pod, corev1.PodReady); c != nil {
+	if c := ota.Condition(pod, corev1.PodReady); c != nil {
 		view.Ready = c.Status == corev1.ConditionTrue
 	}
 	if owner, ok := ownerOf(pod); ok {

@@ -23,6 +23,7 @@ import (
 	v2 "everynode.dev/everynode/api/agent/v2"
 	"everynode.dev/everynode/api/openyurt"
 	"everynode.dev/everynode/internal/agent/store"
+	"everynode.dev/everynode/internal/ota"
 )
 
 // ownerToken is the token of the owner of the node.
@@ -207,7 +208,7 @@ func (w *world) SetCondition(_ context.Context, pod *corev1.Pod, c corev1.PodCon
 }
 
 func setCondition(pod *corev1.Pod, c corev1.PodCondition) {
-	if old := condition(pod, c.Type); old != nil {
+	if old := ota.Condition(pod, c.Type); old != nil {
 		*old = c
 		return
 	}

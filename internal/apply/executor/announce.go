@@ -4,6 +4,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -16,15 +17,13 @@ import (
 
 // announceAll lets pods say whether there is a newer revision. Each is a write of its own, so one that fails stops no other; what was not
 // said, or not clearly answered, the next decision asks for again.
-func (r *run) announceAll(ctx context.Context) {
+func (r *run) announceAll(ctx context.Context, wg *sync.WaitGroup) {
 	if r.job.Announce == nil {
 		return
 	}
-	var wg sync.WaitGroup
 	for _, a := range r.job.Plan.Announcements {
-		wg.Go(func() { r.announce(ctx, a) })
+		inTurn(ctx, wg, func(ctx context.Context) { r.announce(ctx, a) })
 	}
-	wg.Wait()
 }
 
 func (r *run) announce(ctx context.Context, a rollout.Announcement) {
@@ -33,6 +32,10 @@ func (r *run) announce(ctx context.Context, a rollout.Announcement) {
 	}
 	edit := r.job.Announce(r.words(a), r.e.Clock.Now())
 	pod, err := r.e.patch(ctx, PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch})
+	if errors.Is(err, errLate) {
+		r.leave()
+		return
+	}
 	answer := apply.OfDelete(err)
 	r.e.Count("announce", answer)
 	switch {

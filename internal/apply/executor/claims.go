@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,57 +19,88 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
+// Claim is a set of which what belongs to it is to be brought in order.
+type Claim struct {
+	Key   fleet.Key
+	Owner metav1.OwnerReference
+	// MayAdopt is asked once, before the first adoption, whether the set still exists and is not being deleted; it has to ask the API server
+	// itself. Where it is nil, whose pods are whose is left to another controller.
+	MayAdopt func(context.Context) error
+	// Others is whether other sets wait for a pass.
+	Others func() bool
+}
+
 // Claims brings in order, before a decision, what belongs to the set: it sends again every delete that has no definite answer yet, looks
 // for the pod of every create that has none and at the pod of every edit, adopts the orphans that the set selects, and releases pods that it selects no longer. It
-// does a limited number of these at a time; done is false when there are more. mayAdopt is asked once, before the first
-// adoption, whether the set still exists and is not being deleted; it has to ask the API server itself. Without mayAdopt whose pods are whose
-// is left to another controller.
-func (e *Executor) Claims(ctx context.Context, key fleet.Key, owner metav1.OwnerReference, mayAdopt func(context.Context) error) (done bool, err error) {
-	claims, s := e.Index.Claims(key), e.sender(key)
-	var todo []func() error
+// does a limited number of these at a time, and begins none after a while where other sets wait; done is false when there are more. What the API
+// server may still be at work on is none of them: the index holds back what depends on it.
+func (e *Executor) Claims(ctx context.Context, c *Claim) (done bool, err error) {
+	claims, slice, now := e.Index.Claims(c.Key), e.newSlice(c.Others), e.Pace.now()
+	s := sender{Executor: e, key: c.Key, late: slice.late}
+	ahead := sender{Executor: e, key: c.Key, late: slice.over} // of what need not be done yet, nothing has to be
+	var todo, early []func(context.Context) error
 	for _, p := range claims.Unsettled {
-		todo = append(todo, func() error { return s.settle(ctx, p) })
+		todo = append(todo, func(ctx context.Context) error { return s.settle(ctx, p) })
 	}
-	for _, c := range claims.Pending {
-		todo = append(todo, func() error { return s.lookFor(ctx, c) })
+	for _, p := range claims.Pending {
+		if p.Until <= now {
+			todo = append(todo, func(ctx context.Context) error { return s.lookFor(ctx, p) })
+		} else { // the pod may be there already
+			early = append(early, func(ctx context.Context) error { return unlessLate(ahead.lookFor(ctx, p)) })
+		}
 	}
 	for _, d := range claims.Doubts {
-		todo = append(todo, func() error { return s.dispel(ctx, d) })
+		if d.Until <= now {
+			todo = append(todo, func(ctx context.Context) error { return s.dispel(ctx, d) })
+		}
 	}
-	if mayAdopt == nil {
+	if c.MayAdopt == nil {
 		claims.Adopt, claims.Release = nil, nil
 	}
 	for _, p := range claims.Release {
-		todo = append(todo, func() error { return s.release(ctx, p, owner.UID) })
+		todo = append(todo, func(ctx context.Context) error { return s.release(ctx, p, c.Owner.UID) })
 	}
 	if len(claims.Adopt) > 0 {
-		if err := mayAdopt(ctx); err != nil {
+		if err := c.MayAdopt(ctx); err != nil {
 			return false, fmt.Errorf("checking that pods may be adopted: %w", err)
 		}
 	}
 	for _, p := range claims.Adopt {
-		todo = append(todo, func() error { return s.adopt(ctx, p, owner) })
+		todo = append(todo, func(ctx context.Context) error { return s.adopt(ctx, p, c.Owner) })
 	}
-	now := min(len(todo), rollout.DefaultBurst)
-	return now == len(todo), together(todo[:now])
+	first := min(len(todo), rollout.DefaultBurst)
+	more := min(len(early), rollout.DefaultBurst-first)
+	late, err := together(ctx, slices.Concat(todo[:first], early[:more]))
+	return first == len(todo) && !late, err
 }
 
-// together calls functions, all at once, and joins the first few of their errors.
-func together(todo []func() error) error {
+// unlessLate is the error of what may as well not have been done.
+func unlessLate(err error) error {
+	if errors.Is(err, errLate) {
+		return nil
+	}
+	return err
+}
+
+// together calls functions, all at once, and joins the first few of their errors. late is whether one of them has been left.
+func together(ctx context.Context, todo []func(context.Context) error) (late bool, err error) {
 	var mu sync.Mutex
 	var errs []error
 	var wg sync.WaitGroup
 	for _, do := range todo {
-		wg.Go(func() {
-			if err := do(); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
+		inTurn(ctx, &wg, func(ctx context.Context) {
+			err := do(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			if errors.Is(err, errLate) {
+				late = true
+			} else if err != nil {
 				errs = append(errs, err)
 			}
 		})
 	}
 	wg.Wait()
-	return errors.Join(firstOf(errs)...)
+	return late, errors.Join(firstOf(errs)...)
 }
 
 // settle repeats a delete whose answer was unclear. The UID makes that safe; not to repeat it would leave open whether the
@@ -76,6 +108,8 @@ func together(todo []func() error) error {
 func (e sender) settle(ctx context.Context, p fleet.UnsettledPod) error {
 	answer, err := e.delete(ctx, p.Name, p.UID)
 	switch answer {
+	case notSent:
+		return err
 	case apply.Done:
 		e.Index.Settle(p.UID)
 	case apply.Gone:
@@ -94,7 +128,7 @@ func (e sender) settle(ctx context.Context, p fleet.UnsettledPod) error {
 // do so as long as the API server can be at work on it.
 func (e sender) spare(ctx context.Context, p fleet.UnsettledPod) {
 	over := e.Pace.now() >= p.Until
-	pod, err := e.get(ctx, p.Name)
+	pod, err := e.goesOn().get(ctx, p.Name)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && pod.UID != p.UID:
 		e.Index.BuryPod(p.UID)
@@ -114,29 +148,23 @@ func (e sender) spare(ctx context.Context, p fleet.UnsettledPod) {
 // does "not found" mean that it did not; until then the node waits.
 func (e sender) lookFor(ctx context.Context, c fleet.PendingCreate) error {
 	over := e.Pace.now() >= c.Until
-	pod, err := e.get(ctx, c.Pod)
+	pod, err := e.find(ctx, c.Node, c.Pod)
 	switch {
-	case err == nil:
+	case err != nil:
+		return fmt.Errorf("looking for pod %s: %w", c.Pod, err)
+	case pod != nil:
 		if rec, ours := e.Index.PodFrom(pod); ours {
 			e.Index.FoldPod(rec)
 		}
 		e.Index.Unpend(e.key, c.Node)
-		return nil
-	case apierrors.IsNotFound(err):
-		if over {
-			e.Index.Unpend(e.key, c.Node)
-		}
-		return nil
-	default:
-		return fmt.Errorf("looking for pod %s: %w", c.Pod, err)
+	case over:
+		e.Index.Unpend(e.key, c.Node)
 	}
+	return nil
 }
 
-// dispel reads a pod of which it is not known whether an edit took effect, as soon as the API server cannot be at work on that any more.
+// dispel reads a pod of which it is not known whether an edit took effect. The API server cannot be at work on that any more.
 func (e sender) dispel(ctx context.Context, d fleet.Doubt) error {
-	if e.Pace.now() < d.Until {
-		return nil
-	}
 	pod, err := e.get(ctx, d.Pod.Name)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && pod.UID != d.Pod.UID:
@@ -162,6 +190,9 @@ func (e sender) release(ctx context.Context, p fleet.Pod, owner types.UID) error
 
 func (e sender) patchOwner(ctx context.Context, p fleet.Pod, patch []byte, verb string) error {
 	pod, err := e.patch(ctx, PodPatch{Namespace: p.Namespace, Pod: p.Name, Body: patch})
+	if errors.Is(err, errLate) {
+		return err
+	}
 	e.Count(verb, apply.OfDelete(err))
 	switch {
 	case err == nil:

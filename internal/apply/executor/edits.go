@@ -20,7 +20,7 @@ import (
 )
 
 // editAll carries out the actions that patch pods: those of one pod in their order, different pods at once.
-func (r *run) editAll(ctx context.Context) {
+func (r *run) editAll(ctx context.Context, wg *sync.WaitGroup) {
 	if r.job.Edits == nil {
 		return
 	}
@@ -35,17 +35,24 @@ func (r *run) editAll(ctx context.Context) {
 		}
 		byPod[a.UID] = append(byPod[a.UID], i)
 	}
-	var wg sync.WaitGroup
 	for _, uid := range order {
-		wg.Go(func() { r.editPod(ctx, byPod[uid]) })
+		inTurn(ctx, wg, func(ctx context.Context) { r.editPod(ctx, byPod[uid]) })
 	}
-	wg.Wait()
 }
 
-// editPod sends the edits of one pod. The pod is read first: an edit may depend on more than the fleet keeps of a pod. Nobody but us makes edits, so
-// a version that is not older than our last write will do; what others write as well is guarded by its resourceVersion.
+// editPod sends the edits of one pod. The pod is read first: an edit may depend on more than the fleet keeps of a pod. To open a gate takes the least,
+// but even that is which gates the pod has, and what others have written into the message of KruisePodReady, which has to stay. To keep this of
+// every pod would cost memory for the few that change; and a patch that carries the version the fleet knows would be refused whenever the kubelet has
+// written since, as it does just then, for which the next pass would pay with a delay. The API server reads from its cache (Pods.GetSince).
+//
+// Nobody but us makes edits, so a version that is not older than our last write will do; what others write as well is guarded by its
+// resourceVersion. That needs to be known of our last write: while it is in doubt, what is read may be from before it, and it may take effect
+// after whatever is sent now. So nothing is.
 func (r *run) editPod(ctx context.Context, actions []int) {
 	first := r.job.Plan.Actions[actions[0]]
+	if r.e.Index.InDoubt(types.UID(first.UID)) {
+		return // the index asks for another pass as long as there is a doubt
+	}
 	pod, err := r.e.seen(ctx, first.Pod, types.UID(first.UID))
 	switch {
 	case errors.Is(err, errLate):
@@ -62,13 +69,23 @@ func (r *run) editPod(ctx context.Context, actions []int) {
 		return
 	}
 	r.fold(pod) // an edit that turns out to be needless, because the answer to an earlier one was lost, is seen by this
+	e := r.e.goesOn()
+	e.void = func() bool { return r.overtaken(first) }
 	for _, i := range actions {
 		if !r.job.MayWrite() {
 			return
 		}
 		a := r.job.Plan.Actions[i]
 		for _, edit := range r.edits(a, pod) {
-			if pod, err = r.send(ctx, a, edit); err != nil {
+			pod, err = r.send(ctx, e, a, edit)
+			if errors.Is(err, errLate) {
+				r.leave()
+				return
+			}
+			if takesAway(a, edit) {
+				e.void = nil // what has been begun goes on
+			}
+			if err != nil {
 				r.failEdit(ctx, a, edit, err)
 				return
 			}
@@ -116,8 +133,11 @@ func (r *run) from(a rollout.Action, pod *corev1.Pod) int {
 	return a.Revision
 }
 
-func (r *run) send(ctx context.Context, a rollout.Action, edit dialect.Edit) (*corev1.Pod, error) {
-	pod, err := r.e.patch(ctx, PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch})
+func (r *run) send(ctx context.Context, e sender, a rollout.Action, edit dialect.Edit) (*corev1.Pod, error) {
+	pod, err := e.patch(ctx, PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch})
+	if errors.Is(err, errLate) {
+		return nil, err
+	}
 	verb := "patch"
 	if edit.Of != dialect.Whole {
 		verb += "-" + string(edit.Of)
@@ -145,8 +165,8 @@ func (r *run) failEdit(ctx context.Context, a rollout.Action, edit dialect.Edit,
 	case answer == apply.Busy:
 		r.fail(fmt.Errorf("%s of pod %s: %w", a.Kind, a.Pod, err))
 		return
-	case answer == apply.Unclear && takesAway(a, edit):
-		r.e.Index.Doubt(uid, r.e.Pace.now().Add(writeTimeout))
+	case answer == apply.Unclear:
+		r.e.Index.Doubt(uid, r.e.Pace.now().Add(writeTimeout), takesAway(a, edit))
 	}
 	if edit.Of != dialect.Resize {
 		r.refused(a.Node, err)
@@ -169,9 +189,9 @@ func (r *run) tellEdit(a rollout.Action, err error) {
 // takesAway is whether a pod that serves does so no longer after an edit. Whatever else is done to a pod comes after one of these.
 func takesAway(a rollout.Action, edit dialect.Edit) bool {
 	switch a.Kind {
-	case rollout.Prepare, rollout.Mark:
+	case rollout.Prepare:
 		return true
-	case rollout.Patch, rollout.Resume:
+	case rollout.Mark, rollout.Patch, rollout.Resume:
 		return edit.Of == dialect.Status
 	default:
 		return false

@@ -82,6 +82,8 @@ type Job struct {
 	Left bool
 	// Ended is set when a create could not be made because its namespace is being deleted. There is no hurry then.
 	Ended bool
+	// Unblock is when the first of the nodes may be tried again that this run has found a pod in the way on; 0 if there is none.
+	Unblock rollout.Time
 }
 
 // Run carries out the plan and returns when every write has been answered. The error joins everything that was refused or
@@ -103,12 +105,16 @@ func (e *Executor) Run(ctx context.Context, job *Job) error {
 			}
 		}
 	}
-	r := &run{e: e.slicedSender(job), job: job, done: make([]bool, len(job.Plan.Actions))}
+	slice := e.newSlice(job.Others)
+	r := &run{e: sender{Executor: e, key: job.Key, late: slice.late}, slice: slice, job: job, done: make([]bool, len(job.Plan.Actions))}
 	var wg sync.WaitGroup
-	wg.Go(func() { r.deleteAll(ctx, deletes) })
-	wg.Go(func() { r.editAll(ctx) })
-	wg.Go(func() { r.announceAll(ctx) })
-	r.createAll(ctx, creates)
+	others := sync.OnceFunc(func() {
+		r.editAll(ctx, &wg)
+		r.deleteAll(ctx, &wg, deletes)
+		r.announceAll(ctx, &wg)
+	})
+	r.createAll(ctx, creates, others)
+	others()
 	wg.Wait()
 	r.blockRefused(creates)
 	r.sendNotes()
@@ -117,13 +123,16 @@ func (e *Executor) Run(ctx context.Context, job *Job) error {
 
 // run is one plan being carried out.
 type run struct {
-	e   sender
-	job *Job
+	e     sender
+	slice *slice
+	job   *Job
 
 	mu   sync.Mutex
 	errs []error
 	// done says which actions took effect.
 	done []bool
+	// short is whether a create was left because there was no more time.
+	short bool
 }
 
 func (r *run) fail(err error) {
@@ -152,12 +161,10 @@ func (r *run) finish(action int) {
 	r.done[action] = true
 }
 
-func (r *run) deleteAll(ctx context.Context, actions []int) {
-	var wg sync.WaitGroup
+func (r *run) deleteAll(ctx context.Context, wg *sync.WaitGroup, actions []int) {
 	for _, i := range actions {
-		wg.Go(func() { r.deleteOne(ctx, i) })
+		inTurn(ctx, wg, func(ctx context.Context) { r.deleteOne(ctx, i) })
 	}
-	wg.Wait()
 }
 
 func (r *run) deleteOne(ctx context.Context, i int) {
@@ -167,7 +174,7 @@ func (r *run) deleteOne(ctx context.Context, i int) {
 		r.e.Index.Spare(uid)
 		return
 	}
-	answer, err := r.e.delete(ctx, a.Pod, uid)
+	answer, err := r.asDecided(a).delete(ctx, a.Pod, uid)
 	t := r.job.Texts
 	switch answer {
 	case notSent:
@@ -207,7 +214,7 @@ func (e sender) delete(ctx context.Context, name string, uid types.UID) (apply.A
 	if answer != apply.Differs && answer != apply.Gone {
 		return answer, err
 	}
-	pod, getErr := e.get(ctx, name)
+	pod, getErr := e.goesOn().get(ctx, name)
 	switch {
 	case apierrors.IsNotFound(getErr) || getErr == nil && pod.UID != uid:
 		return apply.Gone, err
@@ -221,11 +228,12 @@ func (e sender) delete(ctx context.Context, name string, uid types.UID) (apply.A
 	}
 }
 
-func (r *run) createAll(ctx context.Context, actions []int) {
+// createAll calls others when the first creates are queued: what brings service back has its turn before what takes more away, which may hang.
+func (r *run) createAll(ctx context.Context, actions []int, others func()) {
 	start := apply.NewSlowStart(len(actions), r.job.Batch)
 	defer func() { r.job.Batch = start.Size() }()
 	for at := 0; at < len(actions); {
-		n := start.Next()
+		n := start.Next(r.slice.most())
 		if n == 0 {
 			return
 		}
@@ -233,7 +241,7 @@ func (r *run) createAll(ctx context.Context, actions []int) {
 		var mu sync.Mutex
 		failed := false
 		for _, i := range actions[at : at+n] {
-			wg.Go(func() {
+			inTurn(ctx, &wg, func(ctx context.Context) {
 				if !r.createOne(ctx, i) {
 					mu.Lock()
 					failed = true
@@ -241,17 +249,20 @@ func (r *run) createAll(ctx context.Context, actions []int) {
 				}
 			})
 		}
+		others()
 		wg.Wait()
 		at += n
 		if failed {
 			if skipped := start.Fail(); skipped > 0 {
 				klog.FromContext(ctx).V(2).Info("Left out creates of this pass", "set", r.job.Key.String(), "skipped", skipped)
 			}
+		} else if r.short {
+			start.Stop() // there is no more time, which says nothing about the creates
 		}
 	}
 }
 
-// createOne returns false when further creates are not worth trying in this pass.
+// createOne returns false when what its answer says is that further creates are not worth trying in this pass.
 func (r *run) createOne(ctx context.Context, i int) bool {
 	a := r.job.Plan.Actions[i]
 	return r.createAs(ctx, i, name{Params: r.params(r.job.Snapshot.Nodes[a.Node].Name, a.Revision)})
@@ -262,10 +273,13 @@ func (r *run) createAs(ctx context.Context, i int, params name) bool {
 		return false
 	}
 	a, node := r.job.Plan.Actions[i], params.Node
-	pod, err := r.e.create(ctx, r.job.Maker(a.Revision).Pod(params.Params))
+	pod, err := r.asDecided(a).create(ctx, r.job.Maker(a.Revision).Pod(params.Params))
 	if errors.Is(err, errLate) {
 		r.leave()
-		return false
+		r.mu.Lock()
+		r.short = r.short || r.slice.over()
+		r.mu.Unlock()
+		return true
 	}
 	answer := apply.OfCreate(err)
 	r.e.Count("create", answer)
@@ -311,11 +325,13 @@ func (r *run) fold(pod *corev1.Pod) {
 
 // claim looks at the pod that has the name already: an earlier create of ours whose answer was lost, or one in the way.
 func (r *run) claim(ctx context.Context, i int, p name) bool {
-	pod, err := r.e.get(ctx, p.PodName)
-	if err != nil {
-		if !apierrors.IsNotFound(err) { // gone meanwhile: the next pass creates it
-			r.fail(fmt.Errorf("looking at pod %s: %w", p.PodName, err))
-		}
+	pod, err := r.e.goesOn().find(ctx, p.Node, p.PodName)
+	switch {
+	case err != nil:
+		r.fail(fmt.Errorf("looking at pod %s: %w", p.PodName, err))
+		return true
+	case pod == nil: // the next pass creates it, and the end of a pod that was not the set's asks for none
+		r.fail(fmt.Errorf("pod %s was in the way of a create, and has gone meanwhile; trying again", p.PodName))
 		return true
 	}
 	rec, _ := r.e.Index.PodFrom(pod)
@@ -331,12 +347,24 @@ func (r *run) claim(ctx context.Context, i int, p name) bool {
 	case !p.second && r.stranger(pod):
 		return r.createAs(ctx, i, r.beside(pod, p))
 	default:
-		r.e.Index.Block(r.job.Key, p.Node, err.Error(), rollout.Time(r.e.Clock.Now().Add(blockFor).UnixNano()))
+		r.block(p.Node, err.Error())
 		r.blocked(r.job.Plan.Actions[i].Node, err.Error())
 		t := r.job.Texts
 		r.e.Events.Eventf(r.job.Object, corev1.EventTypeWarning, t.CreateFailed, t.CreateFailedText, err)
 	}
 	return true
+}
+
+// block keeps pods from being created for a node for a while, and has the job say when that is over.
+func (r *run) block(node, why string) {
+	now := rollout.Time(r.e.Clock.Now().UnixNano())
+	until := now.Add(blockFor)
+	r.e.Index.Block(r.job.Key, node, fleet.Block{Reason: why, From: now, Until: until})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.job.Unblock == 0 || until < r.job.Unblock {
+		r.job.Unblock = until
+	}
 }
 
 // refused is told of a definite no to a write for a node. Some come by themselves to an end: a server that is busy, or not there.

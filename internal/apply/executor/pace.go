@@ -20,13 +20,17 @@ import (
 const patience = writeTimeout
 
 // Pace lets the requests of all sets out, as many at once as the API server bears (apply.Window). While there are more, the sets take turns,
-// and one set alone never has the whole window: a set whose writes hang in a webhook leaves room for the others. Make one with NewPace.
+// one set alone never has the whole window, and one that has nothing under way does not wait for any: sets whose writes hang in a webhook leave
+// room for the others. Make one with NewPace.
 type Pace struct {
 	clock clock.PassiveClock
 	began time.Time
 	// wait returns when one more request is within the limit of the client.
 	wait  func(context.Context) error
 	sleep func(context.Context, time.Duration) error
+	// Leads, if not nil, is asked just before each request is sent: however long that has waited, nothing else is between. What is not sent
+	// then has the error apply.ErrNotLeading.
+	Leads func() bool
 
 	mu     sync.Mutex
 	window *apply.Window
@@ -46,6 +50,8 @@ type turns struct {
 type turn struct {
 	granted chan struct{} // closed when it is its turn
 	given   bool          // up, because nobody waits for it any more
+	late    func() bool   // that of the request
+	left    bool          // to the next pass: it was late when its turn came
 }
 
 // NewPace returns a Pace that takes its time from c. The functions return early, with the error of the context, when that ends.
@@ -66,11 +72,13 @@ type request struct {
 	verb string
 	send func() error
 	busy func()
-	// late, if not nil, is asked when its turn has come; errLate is returned if it is not to be sent any more.
+	// late, if not nil, is asked when its turn has come; errLate is returned if it is not to be sent any more. It makes no requests itself.
 	late func() bool
+	// void, if not nil, is asked just before each time it is sent: errLate is returned if there is no reason for it any more.
+	void func() bool
 }
 
-// errLate is returned for a request that was not sent, because other sets have waited long enough.
+// errLate is returned for a request that was not sent, because other sets have waited long enough, or there is no reason for it any more.
 var errLate = errors.New("left to the next pass")
 
 // do sends a request when its turn has come. A server that has no room for it is asked again when it says.
@@ -94,13 +102,10 @@ func (p *Pace) do(ctx context.Context, r request) error {
 }
 
 func (p *Pace) once(ctx context.Context, r request) error {
-	if err := p.take(ctx, r.key); err != nil {
+	if err := p.take(ctx, r); err != nil {
 		return err
 	}
 	defer p.free(r.key)
-	if r.late != nil && r.late() {
-		return errLate
-	}
 	if closed := p.closed(); closed > 0 {
 		if err := p.sleep(ctx, closed); err != nil {
 			return err
@@ -108,6 +113,12 @@ func (p *Pace) once(ctx context.Context, r request) error {
 	}
 	if err := p.wait(ctx); err != nil {
 		return err
+	}
+	if p.Leads != nil && !p.Leads() {
+		return apply.ErrNotLeading
+	}
+	if r.void != nil && r.void() {
+		return errLate
 	}
 	sent := p.send(r.verb) // only from here on the time is the server's
 	err := r.send()
@@ -121,39 +132,63 @@ func (p *Pace) now() rollout.Time {
 }
 
 func (p *Pace) closed() time.Duration {
+	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.window.Closed(p.now())
+	return p.window.Closed(now)
 }
 
 func (p *Pace) send(verb string) apply.Sent {
+	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.window.Send(verb, p.now())
+	return p.window.Send(verb, now)
 }
 
 func (p *Pace) answered(sent apply.Sent, err error) {
+	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.window.Answered(sent, apply.LoadOf(err), p.now())
+	p.window.Answered(sent, apply.LoadOf(err), now)
 }
 
-// take waits for a turn.
-func (p *Pace) take(ctx context.Context, key fleet.Key) error {
-	t := &turn{granted: make(chan struct{})}
+// queuedKey is that of what a context has called when the first request is queued that is made with it.
+type queuedKey struct{}
+
+// inTurn begins f in a goroutine, and returns when its first request has been queued, or f has returned: what is begun in an order has its turns in
+// this order, whichever goroutine is faster.
+func inTurn(ctx context.Context, wg *sync.WaitGroup, f func(context.Context)) {
+	queued := make(chan struct{})
+	tell := sync.OnceFunc(func() { close(queued) })
+	wg.Go(func() {
+		defer tell()
+		f(context.WithValue(ctx, queuedKey{}, tell))
+	})
+	<-queued
+}
+
+// take waits for a turn. It returns errLate, and there is nothing to be freed, if the request is late by then.
+func (p *Pace) take(ctx context.Context, r request) error {
+	t := &turn{granted: make(chan struct{}), late: r.late}
 	p.mu.Lock()
-	s := p.sets[key]
+	s := p.sets[r.key]
 	if s == nil {
 		s = &turns{}
-		p.sets[key] = s
+		p.sets[r.key] = s
 	}
 	if s.waiting = append(s.waiting, t); len(s.waiting) == 1 {
-		p.order = append(p.order, key)
+		p.order = append(p.order, r.key)
 	}
 	p.grant()
 	p.mu.Unlock()
+	if tell, ok := ctx.Value(queuedKey{}).(func()); ok {
+		tell()
+	}
 	select {
 	case <-t.granted:
+		if t.left {
+			return errLate
+		}
 		return nil
 	case <-ctx.Done():
 	}
@@ -161,7 +196,9 @@ func (p *Pace) take(ctx context.Context, key fleet.Key) error {
 	defer p.mu.Unlock()
 	select {
 	case <-t.granted: // meanwhile
-		p.release(key)
+		if !t.left {
+			p.release(r.key)
+		}
 	default:
 		t.given = true
 	}
@@ -184,9 +221,11 @@ func (p *Pace) release(key fleet.Key) {
 	}
 }
 
-// grant lets as many requests out as there is room for.
+// grant lets as many requests out as there is room for, and one of each set that has none under way, whether there is room or not: in a small window
+// two sets whose writes hang until they time out would leave a third one nothing. What goes beyond the window is less than one for each pass
+// that is being made.
 func (p *Pace) grant() {
-	for skipped := 0; skipped < len(p.order) && p.held < p.window.Size(); {
+	for skipped := 0; skipped < len(p.order); {
 		key := p.order[0]
 		s := p.sets[key]
 		p.order = p.order[1:]
@@ -199,17 +238,22 @@ func (p *Pace) grant() {
 				delete(p.sets, key)
 			}
 			continue
-		case s.held >= max(p.window.Size()-1, 1):
+		case s.held > 0 && (p.held >= p.window.Size() || s.held >= max(p.window.Size()-1, 1)):
 			skipped++
 		default:
-			close(s.waiting[0].granted)
+			t := s.waiting[0]
 			s.waiting = s.waiting[1:]
-			s.held++
-			p.held++
+			if t.left = t.late != nil && t.late(); !t.left {
+				s.held++
+				p.held++
+			}
+			close(t.granted)
 			skipped = 0
 		}
 		if len(s.waiting) > 0 {
 			p.order = append(p.order, key)
+		} else if s.held == 0 {
+			delete(p.sets, key)
 		}
 	}
 }

@@ -50,16 +50,64 @@ func TestSetsTakeTurns(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var hung sync.WaitGroup
 		for range 500 {
-			hung.Go(func() { _ = p.do(ctx, request{setKey(0), "delete", hang(ctx), nothing, nil}) })
+			hung.Go(func() { _ = p.do(ctx, request{setKey(0), "delete", hang(ctx), nothing, nil, nil}) })
 		}
 		synctest.Wait()
 		if p.held != p.Window()-1 {
 			t.Errorf("one set holds %d of %d", p.held, p.Window())
 		}
 		for range 100 {
-			if err := p.do(ctx, request{setKey(1), "create", func() error { return nil }, nothing, nil}); err != nil {
+			if err := p.do(ctx, request{setKey(1), "create", func() error { return nil }, nothing, nil, nil}); err != nil {
 				t.Fatal(err)
 			}
+		}
+		cancel()
+		hung.Wait()
+		if p.held != 0 || len(p.order) != 0 || len(p.sets) != 0 {
+			t.Errorf("left behind: %d held, order %v, sets %v", p.held, p.order, p.sets)
+		}
+	})
+}
+
+// Two sets whose writes hang until they time out take the window down to 2, and would have both. A third one goes on all the same.
+func TestSetsThatHangLeaveRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace()
+		ctx, cancel := context.WithCancel(t.Context())
+		var hung sync.WaitGroup
+		for i := range 400 {
+			hung.Go(func() {
+				for ctx.Err() == nil {
+					_ = p.do(ctx, request{setKey(i % 2), "create", func() error {
+						if err := Sleep(ctx, writeTimeout); err != nil {
+							return err
+						}
+						return context.DeadlineExceeded
+					}, nothing, nil, nil})
+				}
+			})
+		}
+		time.Sleep(time.Minute)
+		if w := p.Window(); w != 2 {
+			t.Fatalf("the window is %d", w)
+		}
+		for range 10 {
+			hung.Go(func() { _ = p.do(ctx, request{setKey(2), "create", hang(ctx), nothing, nil, nil}) })
+		}
+		synctest.Wait()
+		if all, third := p.held, p.sets[setKey(2)].held; all != 3 || third != 1 {
+			cancel()
+			hung.Wait()
+			t.Fatalf("%d requests at once, %d of them of a third set: want one of each", all, third)
+		}
+		began := time.Now()
+		for range 100 {
+			if err := p.do(ctx, request{setKey(3), "create", func() error { time.Sleep(10 * time.Millisecond); return nil }, nothing, nil, nil}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took > 10*time.Second { // a pause that the last time-out has brought, and a second of writes
+			t.Errorf("100 writes of a set took %v while the writes of others hung", took)
 		}
 		cancel()
 		hung.Wait()
@@ -84,7 +132,7 @@ func TestTurnsAreFair(t *testing.T) {
 						mu.Unlock()
 						time.Sleep(10 * time.Millisecond)
 						return nil
-					}, nothing, nil})
+					}, nothing, nil, nil})
 				})
 			}
 			synctest.Wait()
@@ -133,7 +181,7 @@ func TestABusyServerGetsAllWritesInTheEnd(t *testing.T) {
 			var pass sync.WaitGroup
 			for i := range 250 {
 				pass.Go(func() {
-					if err := p.do(t.Context(), request{setKey(i % 5), "delete", server.answer, func() { busy.Add(1) }, nil}); err != nil {
+					if err := p.do(t.Context(), request{setKey(i % 5), "delete", server.answer, func() { busy.Add(1) }, nil, nil}); err != nil {
 						failed.Add(1)
 					}
 				})
@@ -157,7 +205,10 @@ func TestLateRequestsAreLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &Executor{Pace: newPace(), Clock: clock.RealClock{}, Count: func(string, apply.Answer) {}}
 		others, tries := true, 0
-		s := e.slicedSender(&Job{Key: setKey(0), Others: func() bool { return others }})
+		slicedSender := func() sender {
+			return sender{Executor: e, key: setKey(0), late: e.newSlice(func() bool { return others }).late}
+		}
+		s := slicedSender()
 		send := func() error { return s.send(t.Context(), "create", s.late, func() error { tries++; return nil }) }
 		time.Sleep(2 * sliceTime)
 		if err := send(); err != nil || tries != 1 {
@@ -170,7 +221,7 @@ func TestLateRequestsAreLeft(t *testing.T) {
 		if err := send(); err != nil || tries != 2 {
 			t.Errorf("while nobody waits: %v", err)
 		}
-		s, others, tries = e.slicedSender(&Job{Key: setKey(0), Others: func() bool { return others }}), true, 0
+		s, others, tries = slicedSender(), true, 0
 		err := s.send(t.Context(), "create", s.late, func() error {
 			if tries++; tries < 4 {
 				return apierrors.NewTooManyRequests("no room", 1)
@@ -183,18 +234,89 @@ func TestLateRequestsAreLeft(t *testing.T) {
 	})
 }
 
+// Requests wait for their turn while the lease is lost, as where the process stands still: of those none is sent, and nothing is learned of the
+// server from that.
+func TestNothingIsSentWithoutTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace()
+		var leads atomic.Bool
+		leads.Store(true)
+		p.Leads = leads.Load
+		answer := make(chan struct{})
+		var sent, notSent atomic.Int32
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				err := p.do(t.Context(), request{setKey(0), "delete", func() error { sent.Add(1); <-answer; return nil }, nothing, nil, nil})
+				if errors.Is(err, apply.ErrNotLeading) && apply.OfDelete(err) == apply.Busy && apply.OfCreate(err) == apply.Busy {
+					notSent.Add(1)
+				} else if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		before := sent.Load()
+		leads.Store(false)
+		close(answer)
+		all.Wait()
+		if before == 0 || before == 100 || sent.Load() != before || notSent.Load() != 100-before {
+			t.Errorf("%d sent with the lease, %d without; %d were not sent", before, sent.Load()-before, notSent.Load())
+		}
+		leads.Store(true)
+		if err := p.do(t.Context(), request{setKey(0), "delete", func() error { return nil }, nothing, nil, nil}); err != nil || p.held != 0 {
+			t.Errorf("with the lease again: %v, %d held", err, p.held)
+		}
+	})
+}
+
+// The lease is asked for last: a request that has waited for the limit of the client, or for a server that had no room, is not sent when it is lost by then.
+func TestTheLeaseIsAskedForLast(t *testing.T) {
+	for name, busy := range map[string]bool{"for the limit of the client": false, "for room": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				leads, sent := true, 0
+				lose := func() { leads = false }
+				p := NewPace(clock.RealClock{}, func(context.Context) error {
+					if !busy {
+						lose()
+					}
+					return nil
+				}, func(ctx context.Context, d time.Duration) error {
+					lose()
+					return Sleep(ctx, d)
+				})
+				p.Leads = func() bool { return leads }
+				err := p.do(t.Context(), request{setKey(0), "delete", func() error {
+					if sent++; busy {
+						return apierrors.NewTooManyRequests("later", 1)
+					}
+					return nil
+				}, nothing, nil, nil})
+				want := 0
+				if busy {
+					want = 1 // before the lease was lost
+				}
+				if sent != want || !errors.Is(err, apply.ErrNotLeading) {
+					t.Errorf("sent %d times, want %d, error %v", sent, want, err)
+				}
+			})
+		})
+	}
+}
+
 // A server that never has room is given up after a while, and asked seldom.
 func TestPatienceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, server := newPace(), &busyServer{}
 		began := time.Now()
-		err := p.do(t.Context(), request{setKey(0), "create", server.answer, nothing, nil})
+		err := p.do(t.Context(), request{setKey(0), "create", server.answer, nothing, nil, nil})
 		if !apply.IsBusy(err) || time.Since(began) < patience-time.Second || server.turnedAway.Load() > 6 {
 			t.Errorf("error %v after %v and %d tries", err, time.Since(began), server.turnedAway.Load())
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- p.do(ctx, request{setKey(0), "create", server.answer, nothing, nil}) }()
+		go func() { ended <- p.do(ctx, request{setKey(0), "create", server.answer, nothing, nil, nil}) }()
 		synctest.Wait()
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -235,4 +357,35 @@ func TestRequestsAreSentOnce(t *testing.T) {
 			t.Errorf("%s: asked %d times, error %v", name, asked.Load(), err)
 		}
 	}
+}
+
+// TestTurnsComeInTheOrderOfBeginning: what a plan has first goes first, however fast each goroutine is, and the one that may go although it is late is
+// the first of them.
+func TestTurnsComeInTheOrderOfBeginning(t *testing.T) {
+	const all = 200
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace()
+		var wg sync.WaitGroup
+		var granted, sent []int
+		for i := range all {
+			inTurn(t.Context(), &wg, func(ctx context.Context) {
+				time.Sleep(time.Duration(all-i) * time.Millisecond)
+				_ = p.do(ctx, request{setKey(0), "delete", func() error { return nil }, nothing, func() bool { granted = append(granted, i); return false }, nil})
+			})
+		}
+		wg.Wait()
+		if len(granted) != all || !slices.IsSorted(granted) {
+			t.Errorf("the order is %v", granted)
+		}
+		s := &slice{clock: p.clock, began: p.clock.Now().Add(-time.Hour), others: func() bool { return true }}
+		for i := range all {
+			inTurn(t.Context(), &wg, func(ctx context.Context) {
+				_ = p.do(ctx, request{setKey(0), "delete", func() error { sent = append(sent, i); return nil }, nothing, s.late, nil})
+			})
+		}
+		wg.Wait()
+		if !slices.Equal(sent, []int{0}) || p.held != 0 || len(p.sets) != 0 {
+			t.Errorf("late is all but %v, with %d under way, of %d sets", sent, p.held, len(p.sets))
+		}
+	})
 }

@@ -11,9 +11,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // sender is the Executor at work for one set: its requests wait for their turn.
@@ -22,23 +24,49 @@ type sender struct {
 	key fleet.Key
 	// late is whether what has not been begun is left to the next pass (see request); nil for never.
 	late func() bool
+	// void is whether there is no reason any more for what was decided (see request); nil for never.
+	void func() bool
 }
 
-func (e *Executor) sender(key fleet.Key) sender { return sender{Executor: e, key: key} }
+// goesOn is a sender of what follows from an answer: what has been begun is not left.
+func (e sender) goesOn() sender {
+	e.late, e.void = nil, nil
+	return e
+}
 
 // sliceTime is for how long a pass begins to write while other sets wait for theirs.
 const sliceTime = time.Second
 
-// slicedSender is a sender for one pass. Something of each pass is done, however long its turn takes to come.
-func (e *Executor) slicedSender(job *Job) sender {
-	end, begun := e.Clock.Now().Add(sliceTime), &atomic.Bool{}
-	return sender{Executor: e, key: job.Key, late: func() bool {
-		return begun.Swap(true) && e.Clock.Now().After(end) && job.Others()
-	}}
+// slice is how long a pass begins something. others is whether other sets wait for theirs.
+type slice struct {
+	clock  clock.PassiveClock
+	began  time.Time
+	others func() bool
+	begun  atomic.Bool
+}
+
+// late is whether it is over for what a pass has to do. Something of that is done, however long its turn takes to come.
+func (s *slice) late() bool { return s.begun.Swap(true) && s.over() }
+
+func (s *slice) over() bool { return s.clock.Since(s.began) > sliceTime && s.others() }
+
+// BatchOfMany is how many creates are sent at once while other sets wait, and the end of the slice is near: what is sent together is not left.
+const BatchOfMany = 8
+
+// most is how many creates may be sent at once.
+func (s *slice) most() int {
+	if s.clock.Since(s.began) > sliceTime/2 && s.others() {
+		return BatchOfMany
+	}
+	return rollout.DefaultBurst
+}
+
+func (e *Executor) newSlice(others func() bool) *slice {
+	return &slice{clock: e.Clock, began: e.Clock.Now(), others: others}
 }
 
 func (e sender) send(ctx context.Context, verb string, late func() bool, send func() error) error {
-	return e.Pace.do(ctx, request{key: e.key, verb: verb, send: send, late: late, busy: func() {
+	return e.Pace.do(ctx, request{key: e.key, verb: verb, send: send, late: late, void: e.void, busy: func() {
 		if verb != "get" && verb != "see" {
 			e.Count(verb, apply.Busy)
 		}
@@ -58,14 +86,28 @@ func (e sender) drop(ctx context.Context, name string, uid types.UID) error {
 }
 
 func (e sender) get(ctx context.Context, name string) (pod *corev1.Pod, err error) {
-	err = e.send(ctx, "get", nil, func() (err error) {
+	err = e.send(ctx, "get", e.late, func() (err error) {
 		pod, err = e.Pods.Get(ctx, e.key.Namespace, name)
 		return err
 	})
 	return pod, err
 }
 
-// seen is the pod as it is at least as new as what is known of it. Something new begins with it.
+// find is the pod of that name, which is to be on that node; nil when there is none. Then nothing that the watch has still to show of one up to
+// now does count.
+func (e sender) find(ctx context.Context, node, name string) (pod *corev1.Pod, err error) {
+	var rv string
+	err = e.send(ctx, "get", e.late, func() (err error) {
+		pod, rv, err = e.Pods.Find(ctx, e.key.Namespace, name)
+		return err
+	})
+	if err == nil && pod == nil {
+		e.Index.Vacate(e.key, node, name, rv)
+	}
+	return pod, err
+}
+
+// seen is the pod as it is at least as new as what is known of it.
 func (e sender) seen(ctx context.Context, name string, uid types.UID) (pod *corev1.Pod, err error) {
 	err = e.send(ctx, "see", e.late, func() (err error) { // it is faster than a get
 		pod, err = e.Pods.GetSince(ctx, e.key.Namespace, name, e.Index.Version(uid))
@@ -77,7 +119,7 @@ func (e sender) seen(ctx context.Context, name string, uid types.UID) (pod *core
 // gone looks whether a pod of which the answer to a write says so is gone, for an admission webhook may have said it. What is known of it is
 // forgotten then, and what the watch may still have to show of it does not count.
 func (e sender) gone(ctx context.Context, name string, uid types.UID) bool {
-	pod, err := e.get(ctx, name)
+	pod, err := e.goesOn().get(ctx, name)
 	gone := apierrors.IsNotFound(err) || err == nil && pod.UID != uid
 	if gone {
 		e.Index.BuryPod(uid)
@@ -86,7 +128,7 @@ func (e sender) gone(ctx context.Context, name string, uid types.UID) bool {
 }
 
 func (e sender) patch(ctx context.Context, patch PodPatch) (patched *corev1.Pod, err error) {
-	err = e.send(ctx, "patch", nil, func() (err error) {
+	err = e.send(ctx, "patch", e.late, func() (err error) {
 		patched, err = e.Pods.Patch(ctx, patch)
 		return err
 	})

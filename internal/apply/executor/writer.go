@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,6 +33,8 @@ type Pods interface {
 	Get(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	// GetSince is Get for who can do with any version from rv on: the API server has one at hand, and need not ask its storage.
 	GetSince(ctx context.Context, namespace, name, rv string) (*corev1.Pod, error)
+	// Find is Get that tells of a name that no pod has at which resourceVersion that was so; the pod is nil then.
+	Find(ctx context.Context, namespace, name string) (pod *corev1.Pod, rv string, err error)
 	// List gives the pods of a namespace that a selector matches, from the API server itself.
 	List(ctx context.Context, namespace string, selector labels.Selector, each func(*corev1.Pod)) error
 	Patch(ctx context.Context, patch PodPatch) (*corev1.Pod, error)
@@ -102,6 +105,17 @@ func (l livePods) GetSince(ctx context.Context, namespace, name, rv string) (*co
 		return l.Get(ctx, namespace, name) // this API server is behind the one that has shown us rv
 	}
 	return pod, err
+}
+
+func (l livePods) Find(ctx context.Context, namespace, name string) (*corev1.Pod, string, error) {
+	list := &corev1.PodList{}
+	byName := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
+	err := once(l.c.CoreV1().RESTClient().Get()).Namespace(namespace).Resource("pods").
+		VersionedParams(&byName, scheme.ParameterCodec).Do(ctx).Into(list)
+	if err != nil || len(list.Items) == 0 {
+		return nil, list.ResourceVersion, err
+	}
+	return &list.Items[0], list.ResourceVersion, nil
 }
 
 func (l livePods) List(ctx context.Context, namespace string, selector labels.Selector, each func(*corev1.Pod)) error {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,6 +59,41 @@ func TestGetSince(t *testing.T) {
 		if apierrors.IsNotFound(err) != tt.gone || !tt.gone && (err != nil || pod.ResourceVersion != tt.want) || !slices.Equal(asked, tt.asked) {
 			t.Errorf("since %q: got %v, %v and asked for %q; want version %q, asked for %q", tt.rv, pod, err, asked, tt.want, tt.asked)
 		}
+	}
+}
+
+// TestFind asks for a name as a list of one, which tells as of when there is none.
+func TestFind(t *testing.T) {
+	there := map[string]bool{"p": true}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		list := &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, ListMeta: metav1.ListMeta{ResourceVersion: "17"}}
+		name, ok := strings.CutPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=")
+		switch {
+		case !ok || r.URL.Path != "/api/v1/namespaces/ns/pods" || r.URL.Query().Has("resourceVersion"):
+			t.Errorf("asked for %s", r.URL)
+		case there[name]:
+			list.Items = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: name}}}
+		}
+		if err := json.NewEncoder(w).Encode(list); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer server.Close()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := NewPods(client)
+	for _, name := range []string{"p", "q"} {
+		pod, rv, err := pods.Find(t.Context(), "ns", name)
+		if err != nil || rv != "17" || (pod != nil) != there[name] || pod != nil && pod.Name != name {
+			t.Errorf("%s: found %v at %q, %v", name, pod, rv, err)
+		}
+	}
+	server.Close()
+	if pod, _, err := pods.Find(t.Context(), "ns", "p"); err == nil {
+		t.Errorf("found %v where nobody answers", pod)
 	}
 }
 

@@ -3,12 +3,17 @@
 package live
 
 import (
+	"context"
+	"net/url"
+	"syscall"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 func template(image string) map[string]any {
@@ -31,5 +36,57 @@ func TestLookAtASetThatWasJustChanged(t *testing.T) {
 	snapshot, _, ok := s.Look(1)
 	if !ok || snapshot.Set.Update != 1 || snapshot.Revisions[1].Name != fleet.Unwritten || snapshot.Nodes[0].Pods[0].Revision != 0 {
 		t.Errorf("%v %+v", ok, snapshot)
+	}
+}
+
+// What the API server answers is news. That nobody answers is none; that nobody asks any more says nothing.
+func TestLost(t *testing.T) {
+	request := func(err error) error { return &url.Error{Op: "Get", URL: "https://192.0.2.1/api/v1/pods", Err: err} }
+	for _, c := range []struct {
+		err  error
+		lost bool
+	}{
+		{nil, false}, {request(syscall.ECONNREFUSED), true}, {request(context.Canceled), false}, {apierrors.NewUnauthorized("who are you"), true},
+		{apierrors.NewInternalError(syscall.EIO), true}, {apierrors.NewResourceExpired("too old"), false}, {apierrors.NewTooManyRequestsError("later"), false},
+	} {
+		s := &Set{lost: map[string]error{}}
+		if s.told("pods", c.err); (s.Lost() != nil) != c.lost {
+			t.Errorf("%v: it is lost because of %v", c.err, s.Lost())
+		}
+	}
+	s := &Set{lost: map[string]error{}}
+	for _, resource := range []string{"nodes", "pods"} {
+		s.told(resource, request(syscall.ECONNREFUSED))
+	}
+	if s.told("pods", nil); s.Lost() == nil {
+		t.Error("there is no news of nodes, and it is not lost")
+	}
+	if s.told("nodes", nil); s.Lost() != nil {
+		t.Errorf("there is news of all, and it is lost: %v", s.Lost())
+	}
+}
+
+// The revision of an update tells when it began, but not where a set goes back to an old one.
+func TestBegan(t *testing.T) {
+	for name, c := range map[string]struct {
+		made    []rollout.Time
+		current int
+		want    rollout.Time
+	}{
+		"the newest":                {[]rollout.Time{10, 20}, 1, 20},
+		"the only one":              {[]rollout.Time{10}, 0, 10},
+		"back to an old one":        {[]rollout.Time{20, 10}, 1, 0},
+		"two of one time":           {[]rollout.Time{10, 10}, 1, 0},
+		"one that is not written":   {[]rollout.Time{10}, -1, 0},
+		"one whose time is missing": {[]rollout.Time{0}, 0, 0},
+	} {
+		v := View{History: &fleet.Resolved{}}
+		v.History.Current = c.current
+		for _, at := range c.made {
+			v.History.Revisions = append(v.History.Revisions, fleet.Revision{Created: at})
+		}
+		if got := v.Began(); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
 	}
 }

@@ -4,6 +4,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -20,9 +21,12 @@ const (
 	leastWidth, leastHeight = 20, 8
 	// leastCellRows is the room kept for the cells: one row and the line that says what a character stands for.
 	leastCellRows = 2
-	barWidth      = 20
+	// The bar takes a quarter of the line, within these limits, or half of that where all numbers have room then: they say more.
+	barWidth, leastBarWidth = 20, 5
 	// waitLines and waitNames limit how many reasons and how many nodes of each are shown; the rest is counted.
 	waitLines, waitNames = 4, 4
+	// saysLines is how many lines there are on a narrow screen for what a pod says; the cause comes last in it.
+	saysLines = 3
 )
 
 // normal returns s with sizes that can be worked with.
@@ -49,26 +53,41 @@ type (
 // its height, so that the frame can be drawn over itself.
 func frame(m Model, size Size, g glyphs) []line {
 	size = size.normal()
-	lines := []line{header(m), progressLine(m, g)}
-	tail := append(wrap(legend(m, g), size.Width), waitsOf(m, g)...)
+	return layout(m, size, g, size.Width)
+}
+
+// layout is frame with lines that may be longer than the screen is wide, up to a longest one.
+func layout(m Model, size Size, g glyphs, longest int) []line {
+	lines := []line{fit(header(m), longest, g.more), fit(progressLine(m, g, longest), longest, g.more)}
+	tail := append(wrap(legend(m, g), size.Width), waitsOf(m, g, longest)...)
 	room := size.Height - 1 - len(lines)
-	tail = tail[:min(len(tail), room-leastCellRows)]
+	tail = atMost(tail, room-leastCellRows, g.more)
 	lines = append(lines, cellRows(m.Cells, size.Width, room-len(tail), g)...)
 	lines = append(lines, tail...)
 	for i := range lines {
-		lines[i] = lines[i].clip(size.Width)
+		lines[i] = lines[i].clip(longest, g.more)
 	}
 	return lines
 }
 
-// header names the set, the revision it is brought to, how long that may still take, and what other revisions have pods.
-func header(m Model) line {
-	l := line{{m.Title, strong}, {" to revision ", plain}, {m.Target, strong}}
-	if m.Started != 0 {
-		l = append(l, span{"  after " + Duration(m.elapsed()), plain})
+// atMost leaves the last lines out of too many, and says how many.
+func atMost(lines []line, most int, more string) []line {
+	if len(lines) <= most {
+		return lines
 	}
+	hidden := len(lines) - most + 1
+	return append(lines[:most-1], line{{fmt.Sprintf("%s %d more lines", more, hidden), faint}})
+}
+
+// header names the set, the revision it is brought to, how long that may still take, for how long somebody has looked, and what other revisions
+// have pods. It comes in pieces, of which the last ones are left out first.
+func header(m Model) []line {
+	pieces := []line{{{m.Title, strong}, {" to revision ", plain}, {m.Target, strong}}}
 	if forecast := m.forecast(); forecast != "" {
-		l = append(l, span{", " + forecast, plain})
+		pieces = append(pieces, line{{", " + forecast, plain}})
+	}
+	if m.Started != 0 {
+		pieces = append(pieces, line{{"  after " + Duration(m.elapsed()), plain}})
 	}
 	var others []string
 	for _, r := range m.Revisions {
@@ -77,14 +96,37 @@ func header(m Model) line {
 		}
 	}
 	if len(others) > 0 {
-		l = append(l, span{"  (pods left: " + strings.Join(others, ", ") + ")", faint})
+		pieces = append(pieces, line{{"  (pods left: " + strings.Join(others, ", ") + ")", faint}})
 	}
-	return l
+	return pieces
 }
 
-// progressLine holds the bar and the numbers.
-func progressLine(m Model, g glyphs) line {
-	return append(bar(m, barWidth, g), span{"  " + m.progress() + ", " + m.budget(), plain})
+// progressLine holds the bar and the numbers, in pieces like the header.
+func progressLine(m Model, g glyphs, longest int) []line {
+	numbers := []line{{{"  " + m.updated(), plain}}}
+	for _, text := range []string{", " + m.available(), m.wave(), ", " + m.budgetUsed(), m.budgetUsers()} {
+		numbers = append(numbers, line{{text, plain}})
+	}
+	cells := clamp(longest/4, leastBarWidth, barWidth)
+	if width := slices.Concat(numbers...).width(); cells+width > longest && cells/2+width <= longest {
+		cells /= 2
+	}
+	numbers[0] = append(bar(m, cells, g), numbers[0]...)
+	return numbers
+}
+
+// fit puts pieces one after another, as many as the width has room for, and then a mark if some are left out.
+func fit(pieces []line, width int, more string) line {
+	whole := slices.Concat(pieces...)
+	if whole.width() <= width {
+		return whole
+	}
+	for n := len(pieces) - 1; n > 0; n-- {
+		if part := append(slices.Concat(pieces[:n]...), span{" " + more, faint}); part.width() <= width {
+			return part
+		}
+	}
+	return whole.clip(width, more)
 }
 
 // bar draws the share of nodes that are done, that are updated but not available, and that are neither.
@@ -158,24 +200,20 @@ func (c Cell) draw(g glyphs) span {
 	return span{string(char), c.Group.tone()}
 }
 
-// legend explains the characters that are in use and counts the nodes by verdict.
+// legend explains the characters that are in use and counts by verdict the nodes that are drawn with them: each node once.
 func legend(m Model, g glyphs) []span {
 	var entries []span
-	for _, c := range m.Counts {
+	drawn := slices.DeleteFunc(slices.Clone(m.Cells), func(c Cell) bool { return c.NotReady })
+	for _, c := range countVerdicts(drawn) {
 		group := GroupOf(c.Kind)
 		entries = append(entries, span{fmt.Sprintf("%c %s %d", g.group[group], c.Kind, c.Nodes), group.tone()})
 	}
-	notReady := 0
-	for _, cell := range m.Cells {
-		if cell.NotReady {
-			notReady++
-		}
-	}
+	notReady := len(m.Cells) - len(drawn)
 	if notReady > 0 {
 		entries = append(entries, span{fmt.Sprintf("%c node not ready %d", g.notReady, notReady), plain})
 	}
 	if m.Aside > 0 {
-		entries = append(entries, span{fmt.Sprintf("(%s not wanted)", plural(m.Aside, "node")), faint})
+		entries = append(entries, span{fmt.Sprintf("(%s not wanted)", Plural(m.Aside, "node")), faint})
 	}
 	return entries
 }
@@ -199,31 +237,94 @@ func wrap(entries []span, width int) []line {
 }
 
 // waitsOf says who waits for what.
-func waitsOf(m Model, g glyphs) []line {
+func waitsOf(m Model, g glyphs, longest int) []line {
 	var lines []line
 	for i, w := range m.Waits {
 		if i == waitLines {
-			lines = append(lines, line{{fmt.Sprintf("  and %s more", plural(len(m.Waits)-i, "reason")), faint}})
+			lines = append(lines, line{{fmt.Sprintf("  and %s more", Plural(len(m.Waits)-i, "reason")), faint}})
 			break
 		}
 		cell := Cell{Group: w.Group, NotReady: w.NotReady > 0}
-		lines = append(lines, line{cell.draw(g), {" " + w.sentence(waitNames), plain}})
+		text, rest := w.split(longest - 2)
+		lines = append(lines, line{cell.draw(g), {" ", plain}, {text, plain}})
+		for _, part := range rest {
+			lines = append(lines, line{{"  ", plain}, {part, plain}})
+		}
 	}
 	return lines
 }
 
-// clip cuts a line to the width.
-func (l line) clip(width int) line {
-	for i, s := range l {
-		n := utf8.RuneCountInString(s.text)
-		if n <= width {
-			width -= n
+// split gives what the pods say lines of their own where the sentence has no room for it: that is what a person needs most.
+func (w Wait) split(room int) (text string, rest []string) {
+	text = w.within(room)
+	if w.Says == "" || utf8.RuneCountInString(text) <= room {
+		return text, nil
+	}
+	says := w.Says
+	w.Says = ""
+	return w.within(room), fold(says, room, saysLines)
+}
+
+// fold writes a text in so many lines at most; the last one may be longer than the room.
+func fold(text string, room, most int) []string {
+	var lines []string
+	for len(lines) < most-1 && utf8.RuneCountInString(text) > room {
+		begun := wholeWords([]rune(text), room)
+		lines, text = append(lines, begun), strings.TrimLeft(text[len(begun):], " ")
+	}
+	return append(lines, text)
+}
+
+// within is the sentence with as many names as leave room for the reason; the shortest one if none do.
+func (w Wait) within(room int) string {
+	best := w.sentence(waitNames)
+	for names := waitNames - 1; names > 0 && utf8.RuneCountInString(best) > room; names-- {
+		if text := w.sentence(names); utf8.RuneCountInString(text) < utf8.RuneCountInString(best) {
+			best = text
+		}
+	}
+	return best
+}
+
+// width is the number of characters of a line.
+func (l line) width() int {
+	n := 0
+	for _, s := range l {
+		n += utf8.RuneCountInString(s.text)
+	}
+	return n
+}
+
+// clip shortens a line that is longer than the width: it ends with a whole word then, and a mark that there is more. Half a number would be
+// another number.
+func (l line) clip(width int, more string) line {
+	if l.width() <= width {
+		return l
+	}
+	room := max(width-utf8.RuneCountInString(more), 0)
+	var kept line
+	for _, s := range l {
+		if n := utf8.RuneCountInString(s.text); n <= room {
+			kept, room = append(kept, s), room-n
 			continue
 		}
-		cut := append(line(nil), l[:i]...)
-		return append(cut, span{string([]rune(s.text)[:width]), s.tone})
+		kept = append(kept, span{wholeWords([]rune(s.text), room), s.tone})
+		break
 	}
-	return l
+	return append(kept, span{more, faint})
+}
+
+// wholeWords is the beginning of a text that is longer than the room, up to the end of the last word that fits; a part of the first word if
+// not even that does.
+func wholeWords(text []rune, room int) string {
+	end := room
+	for end > 0 && text[end] != ' ' {
+		end--
+	}
+	if end == 0 && text[0] != ' ' {
+		end = room
+	}
+	return strings.TrimRight(string(text[:end]), " ")
 }
 
 // encode writes a line with or without colours; neighbours of one tone share an escape sequence.

@@ -55,6 +55,8 @@ type glyphs struct {
 	notReady rune
 	// full, half and empty make up the progress bar: updated and available, updated, neither.
 	full, half, empty rune
+	// more stands at the end of a line for what has no room on it.
+	more string
 }
 
 func unicodeGlyphs() glyphs {
@@ -62,6 +64,7 @@ func unicodeGlyphs() glyphs {
 		group:    [groups]rune{Aside: '·', Done: '●', Queued: '○', Starting: '◐', Going: '◌', Acting: '◆', Held: '▲'},
 		notReady: '✖',
 		full:     '█', half: '▒', empty: '░',
+		more: "…",
 	}
 }
 
@@ -70,6 +73,7 @@ func asciiGlyphs() glyphs {
 		group:    [groups]rune{Aside: ',', Done: '#', Queued: '.', Starting: '+', Going: '-', Acting: '*', Held: '!'},
 		notReady: 'x',
 		full:     '#', half: '+', empty: '.',
+		more: "...",
 	}
 }
 

@@ -104,5 +104,10 @@ func summary(m Model) string {
 	if len(away) > 0 {
 		parts = append(parts, "not ready: "+List(away, waitNames))
 	}
+	for _, w := range m.Waits[:min(len(m.Waits), waitLines)] {
+		if w.Says != "" {
+			parts = append(parts, List(w.Nodes, waitNames)+": "+w.Says)
+		}
+	}
 	return fmt.Sprintf("%s revision %s: %s", m.Title, m.Target, strings.Join(parts, ", "))
 }

@@ -24,7 +24,7 @@ type Model struct {
 	// Cells has one entry for each node that the set concerns, in order of name. Aside is the number of other nodes.
 	Cells []Cell
 	Aside int
-	// Status holds the numbers of the set's status as decided from this snapshot. Done counts the nodes whose pod is of
+	// Status holds the numbers of the set's status as decided from this snapshot, see statusOf. Done counts the nodes whose pod is of
 	// the wanted revision and available.
 	Status rollout.Status
 	Done   int
@@ -34,6 +34,7 @@ type Model struct {
 	// Waits has the nodes that wait, by reason, those first that most want attention.
 	Waits []Wait
 	Pace  Pace
+	Waves Waves
 }
 
 // RevisionCount is a revision and the number of its pods.
@@ -55,6 +56,8 @@ type Cell struct {
 	Group Group
 	// NotReady is whether the node itself is not ready, which explains many a wait.
 	NotReady bool
+	// Gone is whether there is no such node any more: the update does not wait for it.
+	Gone bool
 }
 
 // Wait is a number of nodes that wait for the same reason.
@@ -63,6 +66,8 @@ type Wait struct {
 	Group Group
 	// Reason is a sentence without capital and full stop.
 	Reason string
+	// Says is what the pods of these nodes say themselves of why they do not start; empty where they say nothing.
+	Says string
 	// NotReady is for how long the node that has been away longest is not ready; 0 when these nodes are ready.
 	NotReady time.Duration
 	// Nodes is sorted by name.
@@ -87,7 +92,7 @@ func New(in Input) Model {
 		Started:   in.Started,
 		Target:    revisionName(in.Snapshot, in.Snapshot.Set.Update),
 		Revisions: countRevisions(in.Snapshot),
-		Status:    in.Plan.Status,
+		Status:    statusOf(in.Snapshot, in.Plan),
 		Budget:    in.Plan.Budget,
 		Pace:      in.Pace,
 	}
@@ -101,15 +106,16 @@ func New(in Input) Model {
 			m.Aside++
 			continue
 		}
-		cell := Cell{Node: node.Name, Kind: kind, Group: GroupOf(kind), NotReady: !node.Ready && !node.Gone}
+		cell := Cell{Node: node.Name, Kind: kind, Group: GroupOf(kind), NotReady: !node.Ready && !node.Gone, Gone: node.Gone}
 		m.Cells = append(m.Cells, cell)
-		waits.add(cell, node, m.Now)
+		waits.add(cell, &in.Snapshot, i)
 		if cell.Group == Done {
 			m.Done++
 		}
 	}
 	m.Counts = countVerdicts(m.Cells)
 	m.Waits = waits.sorted()
+	m.Waves = wavesOf(m.Done, reachOf(in.Snapshot, in.Plan), in.Plan.Budget.Limit)
 	return m
 }
 
@@ -123,17 +129,17 @@ type Tracker struct {
 // NewTracker returns a Tracker for the set that title names.
 func NewTracker(title string) *Tracker { return &Tracker{title: title} }
 
+// Recall takes in what the pods tell of how fast the update has gone before; began is as for PastPace.
+func (t *Tracker) Recall(snapshot rollout.Snapshot, plan rollout.Plan, began rollout.Time) {
+	t.pace.past(snapshot, plan, began)
+}
+
 // Next makes the model of the next moment.
 func (t *Tracker) Next(snapshot rollout.Snapshot, plan rollout.Plan) Model {
 	if t.started == 0 {
 		t.started = snapshot.Now
 	}
-	pace := t.pace.Observe(Sample{
-		At:      snapshot.Now,
-		Target:  revisionName(snapshot, snapshot.Set.Update),
-		Updated: plan.Status.Updated,
-		Total:   plan.Status.Desired,
-	})
+	pace := t.pace.Observe(sampleOf(snapshot, plan))
 	return New(Input{Title: t.title, Snapshot: snapshot, Plan: plan, Started: t.started, Pace: pace})
 }
 
@@ -145,6 +151,46 @@ func revisionName(s rollout.Snapshot, index int) string {
 		return unknownRevision
 	}
 	return s.Revisions[index].Name
+}
+
+// statusOf is the status as decided, in which the oldest pod speaks for its node, with those nodes added that are done, though an older pod that is
+// going speaks for them: else 9 of 10 nodes were updated when the update of all 10 is finished. So the numbers may be greater than those in the
+// status of the object, until that pod is gone.
+func statusOf(s rollout.Snapshot, p rollout.Plan) rollout.Status {
+	status := p.Status
+	for i := range min(len(s.Nodes), len(p.Verdicts)) {
+		if p.Verdicts[i].Kind != rollout.UpToDate || len(s.Nodes[i].Pods) == 0 {
+			continue
+		}
+		oldest := slices.MinFunc(s.Nodes[i].Pods, older)
+		if oldest.Revision == s.Set.Update {
+			continue
+		}
+		status.Updated++
+		switch {
+		case !oldest.Ready || oldest.InPlace != rollout.InPlaceNone:
+			status.Ready++
+			status.Available++
+		case s.Set.MinReady > 0 && (oldest.ReadySince == 0 || oldest.ReadySince.Add(s.Set.MinReady) > s.Now):
+			status.Available++
+		}
+	}
+	return status
+}
+
+// older puts first the pod that speaks for its node; one that has ended and is being deleted never does.
+func older(a, b rollout.Pod) int {
+	rank := func(p rollout.Pod) int {
+		switch {
+		case p.Deleting && p.Phase.Terminal():
+			return 2
+		case !p.Scheduled:
+			return 1
+		default:
+			return 0
+		}
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Created, b.Created), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }
 
 // countRevisions counts the pods that are there to stay.
@@ -185,37 +231,66 @@ func countVerdicts(cells []Cell) []VerdictCount {
 	return counts
 }
 
+// CountsThere is Counts without the nodes that are gone.
+func (m *Model) CountsThere() []VerdictCount {
+	return countVerdicts(slices.DeleteFunc(slices.Clone(m.Cells), func(c Cell) bool { return c.Gone }))
+}
+
+// Reason is why a node has its verdict, as a sentence without capital and full stop, and what the new pod that is waited for says itself of why
+// it does not start.
+func Reason(s *rollout.Snapshot, n *rollout.Node, kind rollout.VerdictKind) (reason, says string) {
+	switch kind {
+	case rollout.Blocked:
+		if n.Blocked != "" {
+			return n.Blocked, ""
+		}
+	case rollout.WaitAvailable, rollout.WaitInPlace:
+		for i := range n.Pods {
+			if p := &n.Pods[i]; p.Revision == s.Set.Update && !p.Deleting && !p.Ready && p.Trouble != "" {
+				return kind.Sentence(), p.Trouble
+			}
+		}
+	}
+	return kind.Sentence(), ""
+}
+
+// Why is the reason with what the pods say.
+func (w Wait) Why() string {
+	if w.Says == "" {
+		return w.Reason
+	}
+	return w.Reason + ": " + w.Says
+}
+
 // waitList gathers the nodes that wait for the same reason.
 type waitList []Wait
 
-func (l *waitList) add(cell Cell, node rollout.Node, now rollout.Time) {
+func (l *waitList) add(cell Cell, s *rollout.Snapshot, i int) {
 	if !cell.Group.Waiting() {
 		return
 	}
-	reason := cell.Kind.Sentence()
-	if cell.Kind == rollout.Blocked && node.Blocked != "" {
-		reason = node.Blocked
-	}
+	reason, says := Reason(s, &s.Nodes[i], cell.Kind)
 	var away time.Duration
 	if cell.NotReady {
-		away = max(now.Sub(node.Since), 1)
+		away = max(s.Now.Sub(s.Nodes[i].Since), 1)
 	}
 	at := slices.IndexFunc(*l, func(w Wait) bool {
-		return w.Kind == cell.Kind && w.Reason == reason && (w.NotReady > 0) == cell.NotReady
+		return w.Kind == cell.Kind && w.Reason == reason && w.Says == says && (w.NotReady > 0) == cell.NotReady
 	})
 	if at < 0 {
-		*l = append(*l, Wait{Kind: cell.Kind, Group: cell.Group, Reason: reason})
+		*l = append(*l, Wait{Kind: cell.Kind, Group: cell.Group, Reason: reason, Says: says})
 		at = len(*l) - 1
 	}
 	(*l)[at].NotReady = max((*l)[at].NotReady, away)
 	(*l)[at].Nodes = append((*l)[at].Nodes, cell.Node)
 }
 
-// sorted puts first what may need a person: what is held, then nodes that are not ready, then what moves, then the queue.
+// sorted puts first what may need a person: what is held, or says that it does not start, then nodes that are not ready, then what moves,
+// then the queue.
 func (l waitList) sorted() []Wait {
 	rank := func(w Wait) int {
 		switch {
-		case w.Group == Held:
+		case w.Group == Held, w.Says != "":
 			return 0
 		case w.NotReady > 0:
 			return 1

@@ -3,33 +3,12 @@
 package view
 
 import (
-	"fmt"
 	"io"
-	"os"
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"everynode.dev/everynode/internal/cli/fakecluster"
 )
-
-// openTerminal returns both ends of a pseudo terminal of that size: what is written to the second can be read from the first.
-func openTerminal(t *testing.T, width, height uint16) (reader, terminal *os.File) {
-	t.Helper()
-	reader, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("SKIPPED: this machine has no pseudo terminals (%v); mount devpts to run this test", err)
-	}
-	t.Cleanup(func() { reader.Close() })
-	fd := int(reader.Fd())
-	must(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	must(t, err)
-	must(t, unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Col: width, Row: height}))
-	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	must(t, err)
-	t.Cleanup(func() { terminal.Close() })
-	return reader, terminal
-}
 
 func TestOpenDrawsOnATerminalOfItsSize(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -42,7 +21,7 @@ func TestOpenDrawsOnATerminalOfItsSize(t *testing.T) {
 		"C locale": {map[string]string{"LC_ALL": "C"}, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			reader, terminal := openTerminal(t, 40, 12)
+			reader, terminal := fakecluster.OpenTerminal(t, 40, 12)
 			v := Open(terminal, func(name string) string { return c.env[name] })
 			if _, ok := v.(*Screen); !ok {
 				t.Fatalf("got a %T", v)
@@ -62,7 +41,7 @@ func TestOpenDrawsOnATerminalOfItsSize(t *testing.T) {
 }
 
 func TestOpenWritesLinesOnADumbTerminal(t *testing.T) {
-	_, terminal := openTerminal(t, 80, 24)
+	_, terminal := fakecluster.OpenTerminal(t, 80, 24)
 	if v, ok := Open(terminal, func(string) string { return "dumb" }).(*Lines); !ok {
 		t.Errorf("got a %T", v)
 	}

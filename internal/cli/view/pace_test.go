@@ -3,6 +3,7 @@
 package view
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -79,6 +80,38 @@ func TestPaceTellsAStall(t *testing.T) {
 	}
 }
 
+// at gives the estimator a sample at each of these seconds, at which one node more is updated.
+func at(e *Estimator, total int, seconds ...int) Pace {
+	var pace Pace
+	for i, second := range seconds {
+		pace = e.Observe(Sample{At: start.Add(time.Duration(second) * time.Second), Target: "v2", Updated: i, Total: total})
+	}
+	return pace
+}
+
+// What went before an update stood still for a while says nothing about how long the rest takes.
+func TestPaceAfterAPause(t *testing.T) {
+	for name, c := range map[string]struct {
+		seconds []int
+		want    Pace
+	}{
+		"a canary of one node that stood for an hour":   {[]int{0, 3600, 3601, 3604}, Pace{}},
+		"a canary of three nodes":                       {[]int{0, 1, 2, 3600, 3602, 3604}, Pace{}},
+		"a short pause, and too little after it":        {[]int{0, 1, 2, 22, 23, 24, 25}, Pace{}},
+		"a short pause, and as long again after it":     {[]int{0, 1, 2, 22, 27, 32, 37, 42}, Pace{Known: true, PerSecond: 0.2, Left: 465 * time.Second}},
+		"a long pause, a minute ago":                    {[]int{0, 1, 3600, 3615, 3630, 3645, 3660}, Pace{Known: true, PerSecond: 1. / 15, Left: 94 * 15 * time.Second}},
+		"bursts, each when the one before is available": {[]int{0, 1, 2, 60, 61, 62, 120}, Pace{Known: true, PerSecond: 4. / 118, Left: 2773 * time.Second}},
+	} {
+		var e Estimator
+		got := at(&e, 100, c.seconds...)
+		got.PerSecond, got.Left = math.Round(got.PerSecond*1000)/1000, got.Left.Round(time.Second)
+		c.want.PerSecond = math.Round(c.want.PerSecond*1000) / 1000
+		if got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
 func TestPaceOfASlowRollIsNotAStall(t *testing.T) {
 	var e Estimator
 	for minute := range 5 {
@@ -94,5 +127,16 @@ func TestPaceOfAFinishedRoll(t *testing.T) {
 	var e Estimator
 	if pace := feed(&e, "v2", 0, 3, 0, 1, 2, 3, 3); pace != (Pace{}) {
 		t.Errorf("finished: %+v", pace)
+	}
+}
+
+// An update of one node in half a minute is slow, and does not stand still.
+func TestSpeedOfSlowUpdates(t *testing.T) {
+	for perSecond, want := range map[float64]string{
+		12: "12.0 nodes/s", 0.1: "0.1 nodes/s", 0.05: "3.0 nodes/min", 1. / 600: "0.1 nodes/min", 1. / 1200: "3.0 nodes/h",
+	} {
+		if got := (Model{Pace: Pace{Known: true, PerSecond: perSecond, Left: time.Minute}}).forecast(); got != "about 1m00s left at "+want {
+			t.Errorf("%v in a second: %q, want %q", perSecond, got, want)
+		}
 	}
 }

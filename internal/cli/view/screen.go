@@ -13,6 +13,9 @@ import (
 type ScreenOptions struct {
 	// Size is asked before each frame, so a terminal may be resized. Zeros stand for "not known".
 	Size func() Size
+	// Whole has Draw write every line to its end, and leave none out, whether the terminal has room for it or not. A Screen never does: it
+	// counts lines to find its way back to the first one.
+	Whole bool
 	// Colour allows colours; without it every group still has a character of its own.
 	Colour bool
 	// ASCII forbids other characters.

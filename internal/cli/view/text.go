@@ -34,8 +34,8 @@ func List(names []string, few int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
 }
 
-// plural writes "1 node" and "2 nodes".
-func plural(n int, noun string) string {
+// Plural writes "1 node" and "2 nodes".
+func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
@@ -43,19 +43,30 @@ func plural(n int, noun string) string {
 }
 
 // progress says how far the update has come: "18/30 updated, 26 available".
-func (m Model) progress() string {
-	return fmt.Sprintf("%d/%d updated, %d available", m.Status.Updated, m.Status.Desired, m.Status.Available)
+func (m Model) progress() string { return m.updated() + ", " + m.available() }
+
+func (m Model) updated() string {
+	return fmt.Sprintf("%d/%d updated", m.Status.Updated, m.Status.Desired)
 }
+
+func (m Model) available() string { return fmt.Sprintf("%d available", m.Status.Available) }
 
 // budget says what the budget is and what uses it: "4 of budget 6 used (2 on nodes not ready)". More of it can be used than there
 // is: a node that breaks, or that has no pod yet, asks nobody. A pod that is terminating uses it, and may still be available.
-func (m Model) budget() string {
+func (m Model) budget() string { return m.budgetUsed() + m.budgetUsers() }
+
+func (m Model) budgetUsed() string {
 	b := m.Budget
 	kind := "budget"
 	if b.Surge {
 		kind = "surge budget"
 	}
-	text := fmt.Sprintf("%d of %s %d used", b.UsedByUpdate+b.UsedByOthers+b.UsedByUnreachable, kind, b.Limit)
+	return fmt.Sprintf("%d of %s %d used", b.UsedByUpdate+b.UsedByOthers+b.UsedByUnreachable, kind, b.Limit)
+}
+
+// budgetUsers says who but the update uses it: " (2 on nodes not ready)"; empty for nobody.
+func (m Model) budgetUsers() string {
+	b := m.Budget
 	var why []string
 	if b.UsedByUnreachable > 0 {
 		why = append(why, fmt.Sprintf("%d on nodes not ready", b.UsedByUnreachable))
@@ -63,21 +74,39 @@ func (m Model) budget() string {
 	if b.UsedByOthers > 0 {
 		why = append(why, fmt.Sprintf("%d not by the update", b.UsedByOthers))
 	}
-	if len(why) > 0 {
-		text += " (" + strings.Join(why, ", ") + ")"
+	if len(why) == 0 {
+		return ""
 	}
-	return text
+	return " (" + strings.Join(why, ", ") + ")"
 }
 
 // forecast says how long it may still take; it is empty when that is not known or over.
 func (m Model) forecast() string {
 	switch {
+	case m.Pace.Owners:
+		return "the rest when the owners of the nodes say so"
+	case m.Pace.Paused:
+		return "paused"
+	case m.Pace.OnDelete:
+		return "the rest when somebody deletes the old pods"
 	case m.Pace.Stalled > 0:
 		return "nothing moved for " + Duration(m.Pace.Stalled)
 	case m.Pace.Known:
-		return fmt.Sprintf("about %s left at %.1f nodes/s", Duration(m.Pace.Left), m.Pace.PerSecond)
+		return fmt.Sprintf("about %s left at %s", Duration(m.Pace.Left), speed(m.Pace.PerSecond))
 	default:
 		return ""
+	}
+}
+
+// speed is a number of nodes in a time that is long enough for the number not to be 0.0.
+func speed(perSecond float64) string {
+	switch {
+	case perSecond >= 0.1:
+		return fmt.Sprintf("%.1f nodes/s", perSecond)
+	case perSecond*60 >= 0.1:
+		return fmt.Sprintf("%.1f nodes/min", perSecond*60)
+	default:
+		return fmt.Sprintf("%.1f nodes/h", perSecond*3600)
 	}
 }
 
@@ -95,5 +124,5 @@ func (w Wait) sentence(names int) string {
 	if w.NotReady > 0 {
 		who += fmt.Sprintf(" (not ready for %s)", Duration(w.NotReady))
 	}
-	return who + ": " + w.Reason
+	return who + ": " + w.Why()
 }

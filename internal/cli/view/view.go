@@ -31,14 +31,7 @@ func Open(out io.Writer, getenv func(string) string) View {
 	if !ok || !term.IsTerminal(int(file.Fd())) || getenv("TERM") == "dumb" {
 		return NewLines(out, quiet)
 	}
-	size := func() Size {
-		width, height, err := term.GetSize(int(file.Fd()))
-		if err != nil {
-			return Size{}
-		}
-		return Size{Width: width, Height: height}
-	}
-	return NewScreen(out, ScreenOptions{Size: size, Colour: getenv("NO_COLOR") == "", ASCII: !speaksUTF8(getenv)})
+	return NewScreen(out, OptionsFor(out, getenv))
 }
 
 // speaksUTF8 reads the locale in the order that POSIX gives; a locale that is not set at all is taken for UTF-8, as

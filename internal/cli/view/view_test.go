@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -210,6 +211,93 @@ func TestFrameFitsTheTerminal(t *testing.T) {
 	}
 }
 
+// What has no room is left out in whole words, and that it is says a mark: half a number is another number.
+func TestNothingIsCutInSilence(t *testing.T) {
+	text := func(l line) string {
+		var b strings.Builder
+		l.encode(&b, false)
+		return strings.TrimLeft(b.String(), "█▒░ ") // the bar is as long as there is room
+	}
+	tracker, g := NewTracker("default/agent"), unicodeGlyphs()
+	for _, s := range story() {
+		model := tracker.Next(s.input())
+		whole := layout(model, Size{100, 24}, g, math.MaxInt)
+		for width := leastWidth; width < 120; width++ {
+			drawn := frame(model, Size{width, 24}, g)
+			for i := range 2 {
+				got, want := text(drawn[i]), text(whole[i])
+				if got == want {
+					continue
+				}
+				begun, marked := strings.CutSuffix(got, g.more)
+				rest, begins := strings.CutPrefix(want, strings.TrimRight(begun, " "))
+				if !marked || !begins {
+					t.Fatalf("in %d columns %q becomes %q", width, want, got)
+				}
+				if wordEnds := rest == "" || strings.ContainsAny(rest[:1], " ,"); !wordEnds && width > 40 {
+					t.Errorf("in %d columns %q ends in the middle of a word", width, got)
+				}
+			}
+		}
+	}
+}
+
+// A terminal of few rows says how many lines it has no room for; who asks for all of it gets them.
+func TestLinesAreNotLeftOutInSilence(t *testing.T) {
+	model := NewTracker("default/agent").Next(scene{time.Second, "ruotaxbc"}.input())
+	small := ScreenOptions{Size: func() Size { return Size{80, 8} }}
+	if got := Draw(model, small); !strings.HasSuffix(got, " more lines\n") || strings.Count(got, "\n") != 6 {
+		t.Errorf("8 rows show\n%s", got)
+	}
+	small.Whole = true
+	if got := Draw(model, small); !strings.HasSuffix(got, "  and 1 reason more\n") {
+		t.Errorf("without a limit it ends otherwise:\n%s", got)
+	}
+}
+
+// Nobody looks at a pipe or a file on a screen, so everything is written out there.
+func TestDrawCutsNothingWhereThereIsNoTerminal(t *testing.T) {
+	model := NewTracker("default/agent").Next(scene{time.Second, "tttttt" + strings.Repeat("o", 24)}.input())
+	options := OptionsFor(&bytes.Buffer{}, func(string) string { return "" })
+	for _, want := range []string{
+		"◌ node-000, node-001, node-002, node-003 and 2 more: a pod is terminating; nothing else is done before it is gone\n",
+		"○ node-006, node-007, node-008, node-009 and 20 more: the pod is old; the update budget is used up\n",
+	} {
+		if got := Draw(model, options); !strings.Contains(got, want) {
+			t.Errorf("got\n%swhich has no line %q", got, want)
+		}
+	}
+}
+
+// What keeps a new pod from starting is told, once for all nodes on which it is the same. On a narrow screen it has a line of its own.
+func TestAPodThatDoesNotStartSaysWhy(t *testing.T) {
+	const trouble = "container agent: ErrImagePull: registry.example/agent:3: not found"
+	snapshot, plan := scene{time.Second, "aaaroo"}.input()
+	for _, i := range []int{0, 2, 3, 4} { // two new pods, and two old ones, of which nothing is waited for
+		snapshot.Nodes[i].Pods[0].Trouble = trouble
+	}
+	model := NewTracker("default/agent").Next(snapshot, plan)
+	if w := model.Waits[0]; w.Kind != rollout.WaitAvailable || w.Says != trouble || fmt.Sprint(w.Nodes) != "[node-000 node-002]" {
+		t.Errorf("first comes %+v", w)
+	}
+	for width, want := range map[int]string{ // 0 is no terminal
+		0:  "◐ node-000, node-002: the new pod is not available yet: " + trouble + "\n",
+		80: "◐ node-000, node-002: the new pod is not available yet\n  " + trouble + "\n",
+		40: "◐ node-000, node-002: the new pod is…\n  container agent: ErrImagePull:\n  registry.example/agent:3: not found\n",
+		20: "◐ node-000,…\n  container agent:\n  ErrImagePull:\n  registry.example/…\n",
+	} {
+		options := ScreenOptions{Size: func() Size { return Size{width, 24} }, Whole: width == 0}
+		if got := Draw(model, options); !strings.Contains(got, want) || strings.Count(got, "ErrImagePull") != 1 {
+			t.Errorf("in %d columns it has no\n%s:\n%s", width, want, got)
+		}
+	}
+	var out bytes.Buffer
+	must(t, NewLines(&out, time.Second).Show(model))
+	if want := ", node-000, node-002: " + trouble + "\n"; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("the line does not end with %q: %q", want, out.String())
+	}
+}
+
 func TestFramesOfManyNodes(t *testing.T) {
 	letters := strings.Repeat("u", 1400) + "x" + strings.Repeat("u", 99) + strings.Repeat("a", 20) + strings.Repeat("o", 1480)
 	var out bytes.Buffer
@@ -362,5 +450,18 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Each node is counted once, with the character that it is drawn with.
+func TestLegendCountsEachNodeOnce(t *testing.T) {
+	s, p := moment(rollout.UpToDate, rollout.UpToDate, rollout.WaitBudget, rollout.WaitTerminating, rollout.WaitTerminating)
+	s.Nodes[1].Ready, s.Nodes[3].Ready = false, false
+	var said []string
+	for _, entry := range legend(New(Input{Snapshot: s, Plan: p}), asciiGlyphs()) {
+		said = append(said, entry.text)
+	}
+	if got := strings.Join(said, ", "); got != "# up-to-date 1, - wait-terminating 1, . wait-budget 1, x node not ready 2" {
+		t.Errorf("got %s", got)
 	}
 }

@@ -26,7 +26,7 @@ import (
 // ProbeName is the name of the probe in Everynode's namespace.
 const ProbeName = "everynode-probe"
 
-// ReasonConflict is the reason of the event on the probe.
+// ReasonConflict tells that another controller reconciles the DaemonSets of apps/v1, so that the native dialect writes nothing.
 const ReasonConflict = "ConflictingController"
 
 // Intervals of the check. A controller that is at rest answers the probe within milliseconds; one that is very busy is

@@ -4,6 +4,8 @@ package conflict
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -18,24 +20,38 @@ import (
 type Other struct {
 	// Name is how it is called in a sentence, Dialect the name of the dialect.
 	Name, Dialect string
-	// Namespace and Lease name the lease that its leader holds unless told otherwise.
-	Namespace, Lease string
+	// Namespace and Leases name the leases of which its leader holds one: by its own default first, then as its chart has it.
+	Namespace string
+	Leases    []string
+	// Controller has the names of the one of its controllers that does the work, where that can be switched off alone.
+	Controller []string
+	// Remedy is how it is kept from the work.
+	Remedy string
 }
 
 // OpenKruise is OpenKruise's own manager.
 func OpenKruise() Other {
-	return Other{Name: "OpenKruise's own manager", Dialect: "kruise", Namespace: "kruise-system", Lease: "kruise-manager"}
+	return Other{
+		Name: "OpenKruise's own manager", Dialect: "kruise", Namespace: "kruise-system", Leases: []string{"kruise-manager"},
+		Remedy: "scale that manager to zero",
+	}
 }
 
-// OpenYurt is yurt-manager. Its lease is named in openyurtio/openyurt, cmd/yurt-manager/app/options/generic.go.
+// OpenYurt is yurt-manager. Its lease is named in openyurtio/openyurt, cmd/yurt-manager/app/options/generic.go, and since 1.4 otherwise by the
+// value leaderElectResourceName of its chart; its controller is named in cmd/yurt-manager/names, and before 1.4 by the shorter name.
 func OpenYurt() Other {
-	return Other{Name: "OpenYurt's own yurt-manager", Dialect: "openyurt", Namespace: "kube-system", Lease: "yurt-manager"}
+	return Other{
+		Name: "OpenYurt's own yurt-manager", Dialect: "openyurt", Namespace: "kube-system", Leases: []string{"yurt-manager", "cloud-yurt-manager"},
+		Controller: []string{"daemonpodupdater", "daemon-pod-updater-controller"},
+		Remedy:     "switch its controller daemonpodupdater off (kubectl everynode take-over openyurt)",
+	}
 }
 
 // message tells what is wrong and how to mend it.
 func (o Other) message() string {
-	return o.Name + " is at work (it holds the lease " + o.Namespace + "/" + o.Lease + "), so nothing is written for the dialect " + o.Dialect + ": " +
-		"either scale that manager to zero, or leave " + o.Dialect + " out of --dialects of everynode-manager"
+	return o.Name + " is at work (it holds the lease " + o.Namespace + "/" + strings.Join(o.Leases, " or ") + "), so nothing is written for the dialect " + o.Dialect + ": " +
+		"either " + o.Remedy + ", or leave " + o.Dialect + " out of --dialects of everynode-manager " +
+		"(a lease that is not renewed is waited for until it has run out, and then Everynode writes)"
 }
 
 // LeaseGuard finds out whether another manager runs, by the lease of its leader. Make one with NewLeaseGuard.
@@ -46,10 +62,14 @@ type LeaseGuard struct {
 	changed func(mayWrite bool)
 	permit  permit
 
-	// renewed is what the lease said of its renewal, and since is when that was first seen here: the clock of whoever wrote it
-	// may differ from ours.
-	renewed string
-	since   time.Time
+	// seen is what each lease said of its renewal.
+	seen map[string]renewal
+}
+
+// renewal is what a lease said of its renewal, and when that was first seen here: the clock of whoever wrote it may differ from ours.
+type renewal struct {
+	says  string
+	since time.Time
 }
 
 // LeaseOptions are the parts of a LeaseGuard; all are required.
@@ -64,7 +84,7 @@ type LeaseOptions struct {
 
 // NewLeaseGuard returns a guard that does not let anybody write until Run has looked for the first time.
 func NewLeaseGuard(other Other, o LeaseOptions) *LeaseGuard {
-	return &LeaseGuard{other: other, client: o.Client, clock: o.Clock, changed: o.Changed, permit: permit{settle: o.Settle}}
+	return &LeaseGuard{other: other, client: o.Client, clock: o.Clock, changed: o.Changed, permit: permit{settle: o.Settle}, seen: map[string]renewal{}}
 }
 
 // MayWrite is whether nobody else was seen at work.
@@ -73,21 +93,18 @@ func (g *LeaseGuard) MayWrite() bool { return g.permit.may.Load() }
 // Run looks at once and then at intervals until ctx ends.
 func (g *LeaseGuard) Run(ctx context.Context) {
 	for first := true; ctx.Err() == nil; {
-		again := false
-		lease, err := g.client.CoordinationV1().Leases(g.other.Namespace).Get(ctx, g.other.Lease, metav1.GetOptions{})
-		pause := lookEvery
+		again, pause := false, lookEvery
+		s, err := g.look(ctx)
 		switch {
 		case err == nil:
 			// Who has just ended before the first look may have writes under way, too.
-			g.permit.unsettled = g.permit.unsettled || first && g.justNow(lease)
-			again = g.decide(ctx, g.held(lease))
-		case apierrors.IsNotFound(err):
-			again = g.decide(ctx, false)
+			g.permit.unsettled = g.permit.unsettled || first && s.justNow
+			again = g.decide(ctx, s.atWork)
+			first = false
 		case ctx.Err() == nil:
 			klog.FromContext(ctx).Error(err, "Could not find out whether another manager is at work; trying again", "manager", g.other.Name)
 			pause = time.Second
 		}
-		first = first && err != nil && !apierrors.IsNotFound(err)
 		if again {
 			continue
 		}
@@ -98,20 +115,56 @@ func (g *LeaseGuard) Run(ctx context.Context) {
 	}
 }
 
-// maxSkew is how far the clock of a node may be off. A lease whose last renewal is longer ago belongs to nobody.
+// sight is what the leases of the other manager tell: whether who holds one does the work of the dialect, and whether one was written a moment ago.
+type sight struct{ atWork, justNow bool }
+
+func (g *LeaseGuard) look(ctx context.Context) (sight, error) {
+	s := sight{}
+	for _, name := range g.other.Leases {
+		lease, err := g.client.CoordinationV1().Leases(g.other.Namespace).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return s, fmt.Errorf("reading the lease %s/%s: %w", g.other.Namespace, name, err)
+		}
+		s.justNow = s.justNow || g.justNow(lease)
+		if !g.held(lease) {
+			continue
+		}
+		off, err := g.other.SwitchedOff(ctx, g.client, *lease.Spec.HolderIdentity)
+		if err != nil {
+			return s, err
+		}
+		s.atWork = s.atWork || !off
+	}
+	return s, nil
+}
+
+// maxSkew is how far the clocks of nodes may differ.
 const maxSkew = 5 * time.Minute
 
-// held is whether the lease is in use. One that is seen not to be renewed for as long as it says belongs to nobody.
+// abandoned is the age of a renewal from which on a lease is nobody's at the first look: clocks are wrong by an hour or by a day. Who has taken a cluster
+// over from OpenKruise need not wait at each start for a lease that stays there.
+const abandoned = 7 * 24 * time.Hour
+
+// held is whether the lease is in use. One that is seen not to be renewed for as long as it says belongs to nobody. When it was renewed last tells
+// little at the first look: the clock of either may be wrong, so one that a holder has left who died less than a week ago is waited for once.
 func (g *LeaseGuard) held(lease *coordinationv1.Lease) bool {
 	spec := lease.Spec
 	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {
 		return false
 	}
-	now := g.clock.Now()
-	if renewed := *spec.HolderIdentity + spec.RenewTime.String(); renewed != g.renewed {
-		g.renewed, g.since = renewed, now
+	duration := time.Duration(*spec.LeaseDurationSeconds) * time.Second
+	seen, again := g.seen[lease.Name]
+	if says := *spec.HolderIdentity + spec.RenewTime.String(); says != seen.says {
+		seen = renewal{says: says, since: g.clock.Now()}
+		if !again && g.clock.Since(spec.RenewTime.Time) > abandoned {
+			seen.since = seen.since.Add(-duration)
+		}
+		g.seen[lease.Name] = seen
 	}
-	return now.Sub(spec.RenewTime.Time) < maxSkew && now.Sub(g.since) < time.Duration(*spec.LeaseDurationSeconds)*time.Second
+	return g.clock.Since(seen.since) < duration
 }
 
 // justNow is whether the lease was last written a moment ago, also by somebody who gave it back.

@@ -17,9 +17,11 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// leased is a cluster in which OpenKruise may run, and a guard.
+// leased is a cluster in which another manager may run, and a guard.
 type leased struct {
 	t      *testing.T
+	other  Other
+	lease  string // the one that the other manager holds
 	client *fake.Clientset
 	clock  *clocktesting.FakeClock
 	guard  *LeaseGuard
@@ -31,12 +33,14 @@ type leased struct {
 	then    func()
 }
 
-func newLeased(t *testing.T) *leased {
-	l := &leased{t: t, client: fake.NewClientset(), clock: clocktesting.NewFakeClock(time.Now()), told: make(chan bool, 10)}
+func newLeased(t *testing.T) *leased { return newLeasedBy(t, OpenKruise()) }
+
+func newLeasedBy(t *testing.T, other Other) *leased {
+	l := &leased{t: t, other: other, lease: other.Leases[0], client: fake.NewClientset(), clock: clocktesting.NewFakeClock(time.Now()), told: make(chan bool, 10)}
 	l.client.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return l.down.Load(), nil, errors.New("connection refused")
 	})
-	l.guard = NewLeaseGuard(OpenKruise(), LeaseOptions{Client: l.client, Clock: l.clock, Settle: l.settle, Changed: func(may bool) { l.told <- may }})
+	l.guard = NewLeaseGuard(other, LeaseOptions{Client: l.client, Clock: l.clock, Settle: l.settle, Changed: func(may bool) { l.told <- may }})
 	return l
 }
 
@@ -73,10 +77,10 @@ func (l *leased) renew(holder string, skew time.Duration) {
 	l.t.Helper()
 	seconds, at := int32(15), metav1.NewMicroTime(l.clock.Now().Add(skew))
 	lease := &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: OpenKruise().Namespace, Name: OpenKruise().Lease},
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.other.Namespace, Name: l.lease},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &at},
 	}
-	leases := l.client.CoordinationV1().Leases(OpenKruise().Namespace)
+	leases := l.client.CoordinationV1().Leases(l.other.Namespace)
 	_, err := leases.Update(l.t.Context(), lease, metav1.UpdateOptions{})
 	if err != nil {
 		_, err = leases.Create(l.t.Context(), lease, metav1.CreateOptions{})
@@ -206,11 +210,28 @@ func TestALeaseInUseKeepsTheDialectFromWriting(t *testing.T) {
 	}
 }
 
-func TestALeaseOfYesterdayIsNoReasonToWait(t *testing.T) {
+// TestTheFirstLookAtALease: when it was renewed tells nothing, for our clock may be fast; it is waited for once whether that goes on.
+func TestTheFirstLookAtALease(t *testing.T) {
+	for _, skew := range []time.Duration{-maxSkew - time.Minute, -abandoned} {
+		l := newLeased(t)
+		l.renew("kruise-1", skew)
+		l.run()
+		l.wants(false)
+		l.step() // 10 s old
+		l.step() // 20 s old: the holder is gone
+		l.wants(true)
+	}
+}
+
+// TestAnOldLeaseIsNoReasonToWait: it stays in every cluster that was taken over from OpenKruise. But whoever renews it is at work.
+func TestAnOldLeaseIsNoReasonToWait(t *testing.T) {
 	l := newLeased(t)
-	l.renew("kruise-1", -24*time.Hour)
+	l.renew("kruise-1", -abandoned-time.Minute)
 	l.run()
 	l.wants(true)
+	l.renew("kruise-1", -abandoned-time.Second)
+	l.step()
+	l.wants(false)
 }
 
 func TestAnErrorChangesNothing(t *testing.T) {
@@ -224,4 +245,20 @@ func TestAnErrorChangesNothing(t *testing.T) {
 	l.down.Store(false)
 	l.step()
 	l.wants(true)
+}
+
+// TestAClockThatIsSetForward: a lease that is seen to be renewed is in use, whatever our clock says of its time.
+func TestAClockThatIsSetForward(t *testing.T) {
+	l := newLeased(t)
+	l.renew("kruise-1", 0)
+	l.run()
+	l.wants(false)
+	for range 3 {
+		l.renew("kruise-1", -maxSkew-time.Minute)
+		l.step()
+	}
+	l.step() // the third look has ended
+	if l.guard.MayWrite() {
+		t.Error("may write while the other goes on to renew its lease")
+	}
 }

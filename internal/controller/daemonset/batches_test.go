@@ -5,9 +5,12 @@ package daemonset
 import (
 	"errors"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"everynode.dev/everynode/internal/fleet"
 )
 
 func TestSlowStartStopsAtARefusal(t *testing.T) {
@@ -72,5 +75,42 @@ func TestCreatesBeginWithWhatWentWell(t *testing.T) {
 	w.edit("img:v2")
 	if n := creates(); n != 1 {
 		t.Errorf("%d creates of a template of which nobody knows whether it is refused, want 1", n)
+	}
+}
+
+// TestCreatesThatAreLeftShowNothing: a pass that has stopped because other sets wait is no reason to begin the next one with a single create.
+func TestCreatesThatAreLeftShowNothing(t *testing.T) {
+	w := newWorld(t, 100, nil)
+	w.c.queue.Add(fleet.Key{Dialect: "native", Namespace: "ns", Name: "another"})
+	quota := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New("exceeded quota"))
+	full := false
+	w.before = func(verb, _ string) error {
+		if verb != "create" {
+			return nil
+		}
+		w.clock.Step(100 * time.Millisecond)
+		if full {
+			return quota
+		}
+		return nil
+	}
+	after, err := w.c.Reconcile(t.Context(), w.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after <= 0 || after > time.Second/10 {
+		t.Errorf("it comes back for what it has left after %v, want at once", after)
+	}
+	// 1, 2 and 4, and of the next 8 what begins in the second that a pass has.
+	if n := len(w.wrote("create")); n < 8 || n > 15 {
+		t.Fatalf("%d creates in the first pass", n)
+	}
+	w.forgetLog()
+	full = true
+	if err := w.pass(); !apierrors.IsForbidden(err) {
+		t.Fatalf("error %v, want the refusal", err)
+	}
+	if n := len(w.wrote("create")); n != firstOfMany {
+		t.Errorf("the next pass begins with %d creates, want %d", n, firstOfMany)
 	}
 }

@@ -10,8 +10,9 @@ import (
 )
 
 // coalesce is how long a set waits after its first event before it is looked at, so that the events of one burst lead to
-// one pass; a set whose decisions take long waits for restFactor times as long as the last one has taken, or for longestCoalesce. So events that never end, as when a zone comes
-// back, cost no more than a tenth of a core for each set, whatever its size. An event is never looked at later because of others that follow it.
+// one pass; a set whose decisions take long waits for restFactor times as long as they take, or for longestCoalesce. So events that never end, as when a zone comes
+// back, cost no more than a tenth of a core for each set, whatever its size. How long that is the quicker of the last two says, because one may
+// have waited for a processor, or for the index, which says nothing about the set. An event is never looked at later because of others that follow it.
 const (
 	coalesce        = 20 * time.Millisecond
 	restFactor      = 10
@@ -23,8 +24,8 @@ const (
 type coming struct {
 	mu  sync.Mutex
 	all map[fleet.Key]bool
-	// rest is for how long a set waits, where that is not coalesce.
-	rest map[fleet.Key]time.Duration
+	// took is how long the last two decisions of a set have taken, where the last one would have it wait for longer than coalesce.
+	took map[fleet.Key][2]time.Duration
 }
 
 // add is whether the set was not among them, and when its pass is to begin.
@@ -38,7 +39,8 @@ func (c *coming) add(key fleet.Key) (in time.Duration, isNew bool) {
 		c.all = map[fleet.Key]bool{}
 	}
 	c.all[key] = true
-	return max(coalesce, c.rest[key]), true
+	took := c.took[key]
+	return min(max(coalesce, restFactor*min(took[0], took[1])), longestCoalesce), true
 }
 
 func (c *coming) remove(key fleet.Key) {
@@ -51,13 +53,12 @@ func (c *coming) remove(key fleet.Key) {
 func (c *coming) decided(key fleet.Key, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	rest := min(restFactor*took, longestCoalesce)
-	if rest <= coalesce {
-		delete(c.rest, key)
+	if restFactor*took <= coalesce {
+		delete(c.took, key)
 		return
 	}
-	if c.rest == nil {
-		c.rest = map[fleet.Key]time.Duration{}
+	if c.took == nil {
+		c.took = map[fleet.Key][2]time.Duration{}
 	}
-	c.rest[key] = rest
+	c.took[key] = [2]time.Duration{c.took[key][1], took}
 }

@@ -76,7 +76,7 @@ type Options struct {
 type Observer interface {
 	// Decided is told of a decision and how long it took. It must not keep the Snapshot.
 	Decided(key fleet.Key, s *rollout.Snapshot, p *rollout.Plan, took time.Duration)
-	// Forgotten is told of a set that is gone.
+	// Forgotten is told of a set for which nothing is decided any more: it is gone, being deleted, or of no concern.
 	Forgotten(key fleet.Key)
 	// Wrote is told of a write other than those of pods.
 	Wrote(verb string, err error)
@@ -176,8 +176,11 @@ func (c *Controller) Reconcile(ctx context.Context, key fleet.Key) (time.Duratio
 	case w == nil:
 		c.forget(key)
 		return 0, nil
-	case d == nil || !d.MayWrite() || w.Deleting:
-		// Of a set that is being deleted the garbage collector takes care: its pods go with it or are orphaned (as upstream).
+	case d == nil || !d.MayWrite():
+		return 0, nil
+	case w.Deleting:
+		// The garbage collector takes care of it: its pods go with it or are orphaned (as upstream).
+		c.Observer.Forgotten(key) // its update never ends
 		return 0, nil
 	}
 	p := &pass{c: c, d: d, key: key, w: w, state: c.state(key, w)}
@@ -298,12 +301,14 @@ func (p *pass) meet(ctx context.Context) error {
 
 // claim settles what earlier writes left open, and brings pods and history in order; those of a guest are another controller's to claim.
 func (p *pass) claim(ctx context.Context) (claimed bool, h *fleet.Resolved, claimErr, historyErr error) {
+	claim := executor.Claim{Key: p.key, Owner: p.owner(), MayAdopt: p.mayAdopt, Others: p.others}
 	if p.w.Set.Guest {
-		claimed, claimErr = p.c.Executor.Claims(ctx, p.key, p.owner(), nil)
+		claim.MayAdopt = nil
+		claimed, claimErr = p.c.Executor.Claims(ctx, &claim)
 		h, historyErr = p.observeHistory(ctx)
 		return claimed, h, claimErr, historyErr
 	}
-	claimed, claimErr = p.c.Executor.Claims(ctx, p.key, p.owner(), p.mayAdopt)
+	claimed, claimErr = p.c.Executor.Claims(ctx, &claim)
 	h, historyErr = p.resolveHistory(ctx)
 	return claimed, h, claimErr, historyErr
 }
@@ -366,7 +371,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 const endedPause = 10 * time.Second
 
 // How many creates are sent first, at most: what keeps every API server at work, and what leaves room for other sets that wait.
-const firstAlone, firstOfMany = 32, 8
+const firstAlone, firstOfMany = 32, executor.BatchOfMany
 
 // firstBatch is how many creates are sent first: of a new template nobody knows yet whether it is refused.
 func (p *pass) firstBatch() int {
@@ -399,6 +404,9 @@ func (p *pass) apply(ctx context.Context, h *fleet.Resolved, s *rollout.Snapshot
 	p.left, p.state.batch = job.Left, job.Batch
 	if job.Ended {
 		plan.Wake = max(plan.Wake, timeOf(p.c.Clock.Now().Add(endedPause)))
+	}
+	if job.Unblock > 0 && (plan.Wake == 0 || job.Unblock < plan.Wake) {
+		plan.Wake = job.Unblock // the Snapshot of this pass does not know of it yet, and nothing else may happen until then
 	}
 	if err == nil {
 		p.tellOfWaits(s, plan)
@@ -444,8 +452,11 @@ func until(now time.Time, t rollout.Time) time.Duration {
 	if t == 0 {
 		return 0
 	}
-	return max(t.Sub(timeOf(now)), time.Millisecond)
+	return min(max(t.Sub(timeOf(now)), time.Millisecond), longestWait)
 }
+
+// longestWait is how long a set waits for a moment at most: a clock that was set back may be set right before, of which nothing tells.
+const longestWait = time.Minute
 
 // soonest is the smallest of the durations that are not 0.
 func soonest(durations ...time.Duration) time.Duration {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/internal/apply/executor"
+	"everynode.dev/everynode/internal/fleet"
 )
 
 func TestCreatesOnePodPerNodeAndReportsIt(t *testing.T) {
@@ -118,6 +119,40 @@ func TestAnUnclearCreateIsClearedUpBeforeAnotherOne(t *testing.T) {
 	w.mustPass()
 	if len(w.pods) != 1 {
 		t.Errorf("%d pods after the first create cannot take effect any more", len(w.pods))
+	}
+}
+
+// A create without an answer has taken effect, somebody deletes that pod at once, and only then the watch shows how it came: the successor that
+// the node has meanwhile is not one pod too many.
+func TestLateNewsOfAPodThatNobodyHasSeenAlive(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	w.watch = false
+	w.after = func(verb, _ string) error {
+		if verb == "create" {
+			return errors.New("read tcp: connection reset by peer")
+		}
+		return nil
+	}
+	if err := w.pass(); err == nil {
+		t.Fatal("an unclear create has to fail the pass")
+	}
+	w.after = nil
+	var unseen *corev1.Pod
+	for name, p := range w.pods {
+		unseen = p.DeepCopy()
+		delete(w.pods, name)
+		w.next()
+	}
+	w.clock.Step(executor.Fence)
+	w.edit("img:v2")
+	w.mustPass()
+	if got := w.wrote("create"); len(got) != 2 || len(w.pods) != 1 {
+		t.Fatalf("creates %v, pods %d: the node has to get another pod", got, len(w.pods))
+	}
+	w.seePod(unseen)
+	w.mustPass()
+	if got := w.wrote("delete"); len(got) != 0 {
+		t.Errorf("deletes %v, although the node has one pod", got)
 	}
 }
 
@@ -328,11 +363,24 @@ func TestTheStatusIsWrittenAlsoWhenAnAdoptionFails(t *testing.T) {
 func TestASetBeingDeletedIsLeftAlone(t *testing.T) {
 	now := metav1.Now()
 	w := newWorld(t, 3, func(ds *appsv1.DaemonSet) { ds.DeletionTimestamp, ds.Finalizers = &now, []string{"orphan"} })
+	told := &forgetful{}
+	w.c.Observer = told
 	w.mustPass()
 	if len(w.log) != 0 {
 		t.Errorf("writes: %v", w.log)
 	}
+	if !slices.Equal(told.forgotten, []fleet.Key{w.key}) {
+		t.Errorf("forgotten %v: what was last observed of it would be told for as long as it is there", told.forgotten)
+	}
 }
+
+// forgetful keeps which sets are gone.
+type forgetful struct {
+	nobody
+	forgotten []fleet.Key
+}
+
+func (f *forgetful) Forgotten(key fleet.Key) { f.forgotten = append(f.forgotten, key) }
 
 func TestWritesNothingWhileAnotherControllerIsAtWork(t *testing.T) {
 	w := newWorld(t, 3, nil)

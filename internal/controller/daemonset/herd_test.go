@@ -356,6 +356,10 @@ func (f herdPods) GetSince(ctx context.Context, namespace, name, _ string) (*cor
 	return f.Get(ctx, namespace, name)
 }
 
+func (f herdPods) Find(context.Context, string, string) (*corev1.Pod, string, error) {
+	return nil, "", nil
+}
+
 func (f herdPods) List(context.Context, string, labels.Selector, func(*corev1.Pod)) error { return nil }
 
 func (f herdPods) Patch(_ context.Context, patch executor.PodPatch) (*corev1.Pod, error) {

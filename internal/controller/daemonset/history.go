@@ -3,11 +3,13 @@
 package daemonset
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -86,19 +88,27 @@ var errHistoryMoved = errors.New("the history was changed; the pass begins anew"
 // gives it the highest number. Each write is folded into the fleet; a few rounds lead to a history at rest. With an error it returns
 // the history as it is: the set can still be looked at.
 func (p *pass) resolveHistory(ctx context.Context) (*fleet.Resolved, error) {
-	var h *fleet.Resolved
 	for range 4 {
 		owned, orphans := p.c.Index.History(p.key)
-		h = p.state.history.resolve(p.w, owned)
+		h := p.state.history.resolve(p.w, owned)
 		err := p.improveHistory(ctx, h, orphans)
 		if err == nil {
 			return h, nil
 		}
 		if !errors.Is(err, errHistoryMoved) {
-			return h, fmt.Errorf("bringing the history in order: %w", err)
+			return p.unfinishedHistory(), fmt.Errorf("bringing the history in order: %w", err)
 		}
 	}
-	return h, errors.New("bringing the history in order: it does not come to rest; somebody else changes it")
+	return p.unfinishedHistory(), errors.New("bringing the history in order: it does not come to rest; somebody else changes it")
+}
+
+// unfinishedHistory is the history of a pass that could not bring it in order, to look at the set by. Revisions that are still to be adopted belong
+// to it: the pods of an earlier life of the set, which may be adopted already, carry their hashes, and are counted by what they are.
+func (p *pass) unfinishedHistory() *fleet.Resolved {
+	owned, orphans := p.c.Index.History(p.key)
+	all := slices.Concat(owned, orphans)
+	slices.SortStableFunc(all, func(a, b fleet.Revision) int { return cmp.Compare(a.Number, b.Number) })
+	return p.state.history.resolve(p.w, all)
 }
 
 // improveHistory makes one kind of change that the history needs and returns errHistoryMoved; nil when it needs none.

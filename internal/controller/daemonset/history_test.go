@@ -113,6 +113,41 @@ func TestTheStatusIsWrittenAlsoWhenTheRevisionIsRefused(t *testing.T) {
 	}
 }
 
+// Pods that were adopted are counted by their revision, also while that cannot be adopted.
+func TestTheStatusCountsPodsOfARevisionThatIsStillToBeAdopted(t *testing.T) {
+	w := newWorld(t, 2, func(ds *appsv1.DaemonSet) { ds.Annotations = nil }) // else the generation of the template would tell
+	w.settle()
+	for _, r := range w.revisions {
+		r.OwnerReferences = nil
+		r.ResourceVersion = w.next()
+	}
+	w.deliver()
+	w.set.Object["status"] = map[string]any{}
+	w.seeSet()
+	w.clock.Step(time.Minute)
+	w.before = func(verb, _ string) error {
+		if verb == "patch-revision" {
+			return apierrors.NewTimeoutError("time is up", 1)
+		}
+		return nil
+	}
+	w.forgetLog()
+	if err := w.pass(); !apierrors.IsTimeout(err) {
+		t.Fatalf("error %v, want that time is up", err)
+	}
+	if got := w.status("updatedNumberScheduled"); got != 2 {
+		t.Errorf("updatedNumberScheduled %d, want 2", got)
+	}
+	if w.status("observedGeneration") != 0 || len(w.wrote("delete"))+len(w.wrote("create")) != 0 {
+		t.Errorf("status %v, wrote %v", w.set.Object["status"], w.log)
+	}
+	w.before = nil
+	w.settle()
+	if w.status("observedGeneration") != 1 || len(w.wrote("create"))+len(w.wrote("delete"))+len(w.wrote("create-revision")) != 0 {
+		t.Errorf("status %v, wrote %v", w.set.Object["status"], w.log)
+	}
+}
+
 func TestAdoptsALongHistoryInOnePass(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	for i := range 8 {

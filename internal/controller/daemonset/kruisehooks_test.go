@@ -5,6 +5,7 @@ package daemonset
 import (
 	"errors"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -148,6 +149,7 @@ func TestARestorationThatEndedHalfwayIsFinished(t *testing.T) {
 		if err := a.pass(); err == nil {
 			t.Fatalf("a %s that fails has to fail the pass", verb)
 		}
+		a.clock.Step(5 * time.Second) // before, it may still take effect
 	}
 	a.before = nil
 	a.settle()

@@ -15,9 +15,10 @@ import (
 	"everynode.dev/everynode/internal/fleet"
 )
 
-// TestALostAnswerToAPatch shows that a patch whose answer was lost is not taken for arrived when it is repeated on a stale view.
+// TestALostAnswerToAPatch shows that nothing is done on top of a patch whose answer was lost, and that it is not taken for arrived. Of one that has
+// changed the pod nobody is told; one that has marked it is followed by the one that changes it.
 func TestALostAnswerToAPatch(t *testing.T) {
-	for _, verb := range []string{"patch", "patch-status"} {
+	for verb, told := range map[string]int{"patch": 0, "patch-status": 1} {
 		a := newAdvanced(t, 1, inPlace)
 		a.settle()
 		p := a.only()
@@ -29,21 +30,22 @@ func TestALostAnswerToAPatch(t *testing.T) {
 			t.Fatal("a lost answer has to fail the pass")
 		}
 		a.after = nil
+		sent := len(a.wrote("patch")) + len(a.wrote("patch-status"))
 		for range 3 {
 			a.mustPass()
-			if stateOf(a.only(), api.InPlaceUpdateReady) != corev1.ConditionFalse {
-				t.Fatalf("%s: the gate was opened before the node ran the change", verb)
+			if len(a.wrote("patch"))+len(a.wrote("patch-status")) != sent || stateOf(a.only(), api.InPlaceUpdateReady) != corev1.ConditionFalse {
+				t.Fatalf("%s: something was done although the first one may still take effect: %v", verb, a.log)
 			}
-		}
-		if got := a.wrote("patch"); len(got) != 1 {
-			t.Errorf("%s: patches %v", verb, got)
-		}
-		if events := a.allEvents(); strings.Count(events, "SuccessfulUpdatePodInPlace") != 1 {
-			t.Errorf("%s: events:\n%s", verb, events)
 		}
 		a.watch = true
 		a.settle()
 		a.wantPod("img:v2", p)
+		if got := a.wrote("patch"); len(got) != 1 {
+			t.Errorf("%s: patches %v", verb, got)
+		}
+		if events := a.allEvents(); strings.Count(events, "SuccessfulUpdatePodInPlace") != told {
+			t.Errorf("%s: events:\n%s", verb, events)
+		}
 	}
 }
 
@@ -51,8 +53,8 @@ func templateLabels(spec map[string]any) map[string]any {
 	return spec["template"].(map[string]any)["metadata"].(map[string]any)["labels"].(map[string]any)
 }
 
-// TestAPatchStartsFromWhatThePodIs goes on from a patch whose answer was lost, with another template, on a view that knows of
-// neither.
+// TestAPatchStartsFromWhatThePodIs goes on from a patch whose answer was lost, with another template, on a view that knows of neither: as soon
+// as it is clear what has become of the first.
 func TestAPatchStartsFromWhatThePodIs(t *testing.T) {
 	a := newAdvanced(t, 1, inPlace)
 	a.settle()
@@ -69,6 +71,11 @@ func TestAPatchStartsFromWhatThePodIs(t *testing.T) {
 		templateLabels(spec)["third"] = "x"
 	})
 	a.mustPass()
+	if _, early := a.only().Labels["third"]; early {
+		t.Error("changed again although the first change may still take effect")
+	}
+	a.clock.Step(5 * time.Second)
+	a.mustPass()
 	if _, left := a.only().Labels["second"]; left || a.only().Labels["third"] != "x" {
 		t.Errorf("labels %v", a.only().Labels)
 	}
@@ -77,6 +84,75 @@ func TestAPatchStartsFromWhatThePodIs(t *testing.T) {
 	a.wantPod("img:v1", p)
 	if a.made != 1 {
 		t.Errorf("%d containers were made; labels restart none", a.made)
+	}
+}
+
+// TestAPatchThatMayStillTakeEffectKeepsTheGateClosed undoes a change in place of which nobody knows whether it has taken effect, or will: the pod
+// would be changed while it is in use.
+func TestAPatchThatMayStillTakeEffectKeepsTheGateClosed(t *testing.T) {
+	a := newAdvanced(t, 1, inPlace)
+	a.settle()
+	a.image("img:v2")
+	a.fail("patch", errors.New("connection reset by peer"), false)
+	if err := a.pass(); err == nil || stateOf(a.only(), api.InPlaceUpdateReady) != corev1.ConditionFalse {
+		t.Fatalf("error %v, the gate %s", err, stateOf(a.only(), api.InPlaceUpdateReady))
+	}
+	a.before = nil
+	a.image("img:v1")
+	a.mustPass()
+	if stateOf(a.only(), api.InPlaceUpdateReady) != corev1.ConditionFalse {
+		t.Error("the gate is open, and the patch may still take effect")
+	}
+	a.clock.Step(5 * time.Second)
+	a.mustPass()
+	if stateOf(a.only(), api.InPlaceUpdateReady) != corev1.ConditionTrue {
+		t.Error("the gate is closed when that is over")
+	}
+}
+
+// TestAGateThatMayStillOpenKeepsThePodAsItIs has a gate opened without an answer, and the next change follow at once: the pod would be put into
+// use before its node runs that.
+func TestAGateThatMayStillOpenKeepsThePodAsItIs(t *testing.T) {
+	a := newAdvanced(t, 1, inPlace)
+	a.settle()
+	a.image("img:v2")
+	a.mustPass()
+	a.kubelets()
+	a.fail("patch-status", errors.New("connection reset by peer"), false)
+	if err := a.pass(); err == nil || a.only().Spec.Containers[0].Image != "img:v2" {
+		t.Fatalf("error %v, image %s", err, a.only().Spec.Containers[0].Image)
+	}
+	a.before = nil
+	a.image("img:v3")
+	a.mustPass()
+	if image := a.only().Spec.Containers[0].Image; image != "img:v2" {
+		t.Errorf("changed to %s while the gate may still open", image)
+	}
+	a.clock.Step(5 * time.Second)
+	a.mustPass()
+	if image := a.only().Spec.Containers[0].Image; image != "img:v3" {
+		t.Errorf("image %s when that is over", image)
+	}
+}
+
+// TestAGateThatIsSeenToBeOpenFreesItsSlot loses the answer to the opening of a gate that took effect: the next pod need not wait until that is
+// certain.
+func TestAGateThatIsSeenToBeOpenFreesItsSlot(t *testing.T) {
+	a := newAdvanced(t, 2, inPlace)
+	a.settle()
+	a.image("img:v2")
+	a.mustPass()
+	a.kubelets()
+	a.forgetLog()
+	a.fail("patch-status", errors.New("connection reset by peer"), true)
+	if err := a.pass(); err == nil {
+		t.Fatal("a lost answer has to fail the pass")
+	}
+	a.after = nil
+	a.kubelets()
+	a.mustPass()
+	if got := a.wrote("patch"); len(got) != 1 {
+		t.Errorf("patches %v: the next pod waits although the first one is in use again", got)
 	}
 }
 

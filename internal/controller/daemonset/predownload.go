@@ -24,11 +24,10 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Reasons and texts of events about pulling ahead, as OpenKruise has them; there a failure is no warning.
+// Texts of events about pulling ahead, as OpenKruise has them; there a failure is no warning.
 const (
-	reasonJobCreated = "CreatedImagePullJob"
-	textJobCreated   = "created ImagePullJob %s for image: %s"
-	textJobFailed    = "failed to create ImagePullJob %s: %v"
+	textJobCreated = "created ImagePullJob %s for image: %s"
+	textJobFailed  = "failed to create ImagePullJob %s: %v"
 )
 
 // PredownloadGate is the feature gate that Dialect.Predownload stands for.
@@ -223,7 +222,7 @@ func (p *pass) createJob(ctx context.Context, a *lookahead, job *v1beta1.ImagePu
 		p.problem(a, base.ReasonFailedPullJob, textJobFailed, job.Name, err)
 		return err
 	default:
-		p.c.Events.Event(p.object(), corev1.EventTypeNormal, reasonJobCreated, fmt.Sprintf(textJobCreated, job.Name, job.Spec.Image))
+		p.c.Events.Event(p.object(), corev1.EventTypeNormal, base.ReasonCreatedPullJob, fmt.Sprintf(textJobCreated, job.Name, job.Spec.Image))
 		return nil
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"everynode.dev/everynode/internal/dialect"
 )
 
@@ -18,12 +20,12 @@ const statusWindow = time.Second
 type statusPace struct{ last, before time.Time }
 
 // wait is how long the next write has to wait; 0 or less for not at all.
-func (p *statusPace) wait(now time.Time, waitedFor bool) time.Duration {
+func (p *statusPace) wait(clock clock.PassiveClock, waitedFor bool) time.Duration {
 	since := p.last
 	if waitedFor {
 		since = p.before
 	}
-	return statusWindow - now.Sub(since)
+	return statusWindow - clock.Since(since)
 }
 
 func (p *statusPace) wrote(now time.Time) { p.last, p.before = now, p.last }
@@ -46,7 +48,7 @@ func (p *pass) writeStatus(ctx context.Context, r dialect.Report) (time.Duration
 	if !changed {
 		return 0, nil
 	}
-	if wait := p.state.pace.wait(now, waitedFor(w, &r)); wait > 0 {
+	if wait := p.state.pace.wait(p.c.Clock, waitedFor(w, &r)); wait > 0 {
 		return wait, nil
 	}
 	written, err := p.c.Sets.PatchStatus(ctx, p.key, patch)

@@ -194,7 +194,7 @@ func (w *world) mustPass() {
 	}
 }
 
-// settle runs passes, with time going on and kubelets at work in between, until nothing is written any more.
+// settle runs passes, with time going on and kubelets at work in between, until nothing is written any more, and no edit is in doubt.
 func (w *world) settle() {
 	w.t.Helper()
 	for range 100 {
@@ -203,7 +203,7 @@ func (w *world) settle() {
 		w.mustPass()
 		changed := w.kubelets()
 		w.clock.Step(time.Second)
-		if len(w.log) == before && !changed {
+		if len(w.log) == before && !changed && len(w.index.Claims(w.key).Doubts) == 0 {
 			return
 		}
 	}
@@ -399,6 +399,14 @@ func (f worldPods) Get(_ context.Context, _, name string) (*corev1.Pod, error) {
 		return p.DeepCopy(), nil
 	}
 	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, name)
+}
+
+func (f worldPods) Find(ctx context.Context, namespace, name string) (*corev1.Pod, string, error) {
+	p, err := f.Get(ctx, namespace, name)
+	if apierrors.IsNotFound(err) {
+		return nil, strconv.Itoa(f.w.rv), nil
+	}
+	return p, "", err
 }
 
 func (f worldPods) List(_ context.Context, _ string, selector labels.Selector, each func(*corev1.Pod)) error {

@@ -96,11 +96,11 @@ func (c *Controller) Run(ctx context.Context) {
 }
 
 // imageChanged asks for a pass for the jobs that own something in the NodeImage, or did; a new one concerns all.
-func (c *Controller) imageChanged(ctx context.Context, obj, old client.Object) {
+func (c *Controller) imageChanged(_ context.Context, obj, old client.Object) {
 	now, added := obj.(*v1beta1.NodeImage)
 	before, was := old.(*v1beta1.NodeImage)
 	if !added || !was {
-		c.enqueueAll(ctx, "", func(*v1beta1.ImagePullJob) bool { return true })
+		c.loop.Enqueue(everyRunning())
 		return
 	}
 	jobs := imagepull.Owners(now)
@@ -110,8 +110,9 @@ func (c *Controller) imageChanged(ctx context.Context, obj, old client.Object) {
 	}
 }
 
-// nodeChanged asks for a pass for all jobs that run, unless nothing has changed that matters to them.
-func (c *Controller) nodeChanged(ctx context.Context, obj, old client.Object) {
+// nodeChanged asks for a pass for all jobs that run, unless nothing has changed that matters to them. The watch of nodes waits for it, so to
+// find out which jobs these are is left to a worker, who does it once for many nodes.
+func (c *Controller) nodeChanged(_ context.Context, obj, old client.Object) {
 	now, ok := obj.(*corev1.Node)
 	before, was := old.(*corev1.Node)
 	if ok && was {
@@ -121,33 +122,23 @@ func (c *Controller) nodeChanged(ctx context.Context, obj, old client.Object) {
 			return
 		}
 	}
-	c.enqueueAll(ctx, "", func(*v1beta1.ImagePullJob) bool { return true })
-}
-
-// enqueueAll asks for a pass for the jobs in a namespace, or in all, that run and that concern says yes to.
-func (c *Controller) enqueueAll(ctx context.Context, namespace string, concern func(*v1beta1.ImagePullJob) bool) {
-	jobs, err := c.Store.Jobs(ctx, namespace)
-	if err != nil {
-		return // only while the watches begin, and then every job is looked at anyway
-	}
-	for i := range jobs {
-		if jobs[i].Status.CompletionTime == nil && concern(&jobs[i]) {
-			c.loop.Enqueue(client.ObjectKeyFromObject(&jobs[i]))
-		}
-	}
+	c.loop.Enqueue(everyRunning())
 }
 
 // EnqueueAll asks for a pass for every job.
 func (c *Controller) EnqueueAll() { c.loop.Enqueue(everyJob()) }
 
-// everyJob is the key that stands for all jobs; none has this name.
-func everyJob() types.NamespacedName { return types.NamespacedName{} }
+// everyJob is the key that stands for all jobs, and everyRunning that for those that have not ended; none has this name.
+func everyJob() types.NamespacedName     { return types.NamespacedName{} }
+func everyRunning() types.NamespacedName { return types.NamespacedName{Name: "/running"} }
 
-// every asks for a pass for every job, those that have ended included.
-func (c *Controller) every(ctx context.Context) error {
+// every asks for a pass for every job, or for every one that has not ended.
+func (c *Controller) every(ctx context.Context, ended bool) error {
 	jobs, err := c.Store.Jobs(ctx, "")
 	for i := range jobs {
-		c.loop.Enqueue(client.ObjectKeyFromObject(&jobs[i]))
+		if ended || jobs[i].Status.CompletionTime == nil {
+			c.loop.Enqueue(client.ObjectKeyFromObject(&jobs[i]))
+		}
 	}
 	return err
 }
@@ -164,8 +155,8 @@ func (c *Controller) Reconcile(ctx context.Context, key types.NamespacedName) (t
 	if !c.MayWrite() {
 		return 0, nil
 	}
-	if key == everyJob() {
-		return 0, c.every(ctx)
+	if all := key == everyJob(); all || key == everyRunning() {
+		return 0, c.every(ctx, all)
 	}
 	job, err := c.Store.Job(ctx, key)
 	if err != nil {

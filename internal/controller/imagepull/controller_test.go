@@ -233,7 +233,7 @@ func TestSecretThatMayNotBeRead(t *testing.T) {
 		t.Errorf("%d nodes were told, and the job says %q", w.begun(), got)
 	}
 	w.mustPass(job)
-	if told := w.told(); len(told) != 1 || !strings.HasPrefix(told[0], "Warning "+reasonNoSecret) || !strings.HasSuffix(told[0], command) {
+	if told := w.told(); len(told) != 1 || !strings.HasPrefix(told[0], "Warning "+ReasonNoSecret) || !strings.HasSuffix(told[0], command) {
 		t.Errorf("told %q", told)
 	}
 	if after <= 0 || after > refresh {

@@ -29,8 +29,8 @@ import (
 	"everynode.dev/everynode/api/kruise/v1beta1"
 )
 
-// reasonNoSecret is the reason of the event about a pull secret that is not there, as kubelets have it.
-const reasonNoSecret = "FailedToRetrieveImagePullSecret"
+// ReasonNoSecret tells that a pull secret is not there, may not be read, or is of another type. Kubelets have the same reason.
+const ReasonNoSecret = "FailedToRetrieveImagePullSecret"
 
 // messageUnread is said of a pull secret that the manager may not read in its namespace.
 const messageUnread = "the manager may not read the pull secret %s; allow it with: kubectl create rolebinding everynode-pull-secrets --namespace %s " +
@@ -108,19 +108,19 @@ func (s *Secrets) copy(ctx context.Context, job *v1beta1.ImagePullJob, name stri
 	source := &corev1.Secret{}
 	err = s.live.Get(ctx, types.NamespacedName{Namespace: job.Namespace, Name: name}, source)
 	if apierrors.IsNotFound(err) {
-		s.events.Eventf(subject(job), corev1.EventTypeWarning, reasonNoSecret, "The pull secret %s does not exist; the image may be pulled without it", name)
+		s.events.Eventf(subject(job), corev1.EventTypeWarning, ReasonNoSecret, "The pull secret %s does not exist; the image may be pulled without it", name)
 		return nil, "", nil
 	}
 	if apierrors.IsForbidden(err) {
 		hold = fmt.Sprintf(messageUnread, name, job.Namespace)
-		s.events.Event(subject(job), corev1.EventTypeWarning, reasonNoSecret, hold)
+		s.events.Event(subject(job), corev1.EventTypeWarning, ReasonNoSecret, hold)
 		return nil, hold, nil
 	}
 	if err != nil {
 		return nil, "", err
 	}
 	if source.Type != corev1.SecretTypeDockerConfigJson && source.Type != corev1.SecretTypeDockercfg {
-		s.events.Eventf(subject(job), corev1.EventTypeWarning, reasonNoSecret, "The secret %s is of the type %s, and not one for pulling images; it is not given to nodes", name, source.Type)
+		s.events.Eventf(subject(job), corev1.EventTypeWarning, ReasonNoSecret, "The secret %s is of the type %s, and not one for pulling images; it is not given to nodes", name, source.Type)
 		return nil, "", nil
 	}
 	reference, err = s.keep(ctx, source, job.Namespace+"/"+job.Name)

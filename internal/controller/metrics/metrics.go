@@ -35,6 +35,7 @@ const (
 	verdicts
 	budgetLimit
 	budgetUsed
+	lastProgress
 	decideSeconds
 	writes
 	conflicts
@@ -43,6 +44,7 @@ const (
 	pullJobNodes
 	pullNodes
 	pullImages
+	certEnds
 )
 
 // Declared returns all metrics of the manager's own.
@@ -53,6 +55,7 @@ func Declared() []Declaration {
 		verdicts:      {"everynode_set_verdicts", "gauge", "Nodes by verdict of the last decision.", []string{"dialect", "verdict"}, true},
 		budgetLimit:   {"everynode_set_budget_limit", "gauge", "Nodes that an update may make unavailable (or surge on) at once.", []string{"dialect"}, true},
 		budgetUsed:    {"everynode_set_budget_used", "gauge", "Nodes charged to the update budget, by cause: update (made unavailable by this set's own update), unreachable (the node is not ready) or other.", []string{"dialect", "cause"}, true},
+		lastProgress:  {"everynode_set_last_progress_seconds", "gauge", "When an update that is under way has last come further, in seconds since 1970: when it began, or when fewer nodes were left to it than ever before. A node is left until its new pod is available, also while it waits for people. There is no such number while no update is under way, or none but for what people or nodes that are not ready have to do first, nor while another controller is at work. Of several sets it is that of the one that has stood still for longest.", []string{"dialect"}, true},
 		decideSeconds: {"everynode_decide_seconds", "histogram", "Time from taking a snapshot to having a plan.", []string{"dialect"}, false},
 		writes:        {"everynode_writes_total", "counter", "Writes sent to the API server, by verb and result (done, exists, gone, ended, refused, busy, unclear).", []string{"verb", "result"}, false},
 		conflicts:     {"everynode_dialect_conflict", "gauge", "1 while a dialect writes nothing because another controller is at work.", []string{"dialect"}, false},
@@ -61,6 +64,7 @@ func Declared() []Declaration {
 		pullJobNodes:  {"everynode_pull_job_nodes", "gauge", "Nodes of the ImagePullJobs that run, by the numbers of the status: desired, active, succeeded, failed.", []string{"number"}, false},
 		pullNodes:     {"everynode_pull_nodes", "gauge", "Nodes that pull an image now.", nil, false},
 		pullImages:    {"everynode_pull_images", "gauge", "Images that nodes were told to have, over all nodes, by phase: waiting, pulling, succeeded, failed.", []string{"phase"}, false},
+		certEnds:      {"everynode_webhook_certificate_ends_seconds", "gauge", "When the certificate of the webhooks ends, in seconds since 1970.", nil, false},
 	}
 }
 
@@ -76,9 +80,14 @@ type Metrics struct {
 	Window func() int
 	// Pulls counts image pulls; false where they are not known. It may be nil, and is to be set before the first Collect.
 	Pulls func() (Pulls, bool)
+	// CertificateEnds is when the certificate of the webhooks ends; false while there is none. It may be nil, and is to be set before the first
+	// Collect.
+	CertificateEnds func() (time.Time, bool)
 
 	mu   sync.Mutex
 	last map[fleet.Key]outcome
+	// holds are the dialects that hold still, whose updates are another's.
+	holds map[string]bool
 }
 
 // outcome is what is kept of the last decision for a set.
@@ -86,11 +95,14 @@ type outcome struct {
 	status   rollout.Status
 	budget   rollout.Budget
 	verdicts map[rollout.VerdictKind]int
+	progress progress
+	// since is that of the progress; of several sets the earliest.
+	since rollout.Time
 }
 
 // New returns Metrics; with perSet the metrics marked PerSet carry namespace and name of the set.
 func New(perSet bool) *Metrics {
-	m := &Metrics{perSet: perSet, last: map[fleet.Key]outcome{}}
+	m := &Metrics{perSet: perSet, last: map[fleet.Key]outcome{}, holds: map[string]bool{}}
 	all := Declared()
 	for _, d := range all {
 		labels := d.Labels
@@ -109,7 +121,7 @@ func New(perSet bool) *Metrics {
 }
 
 // Decided implements daemonset.Observer.
-func (m *Metrics) Decided(key fleet.Key, _ *rollout.Snapshot, p *rollout.Plan, took time.Duration) {
+func (m *Metrics) Decided(key fleet.Key, s *rollout.Snapshot, p *rollout.Plan, took time.Duration) {
 	o := outcome{status: p.Status, budget: p.Budget, verdicts: map[rollout.VerdictKind]int{}}
 	counts := [math.MaxUint8 + 1]int{} // a map would cost more than the decision
 	for i := range p.Verdicts {
@@ -121,8 +133,13 @@ func (m *Metrics) Decided(key fleet.Key, _ *rollout.Snapshot, p *rollout.Plan, t
 		}
 	}
 	m.decide.WithLabelValues(key.Dialect).Observe(took.Seconds())
+	at := standingOf(s, p)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if !m.holds[key.Dialect] { // else the decision was begun before that
+		o.progress = m.last[key].progress.next(at)
+		o.since = o.progress.since()
+	}
 	m.last[key] = o
 }
 
@@ -147,13 +164,23 @@ func (m *Metrics) Count(verb string, answer apply.Answer) {
 	m.writes.WithLabelValues(verb, answer.String()).Inc()
 }
 
-// Conflict records whether a dialect holds still because another controller is at work.
+// Conflict records whether a dialect holds still because another controller is at work. Nothing is decided then, so no update comes further; when that
+// is over they look as if they had just begun.
 func (m *Metrics) Conflict(dialect string, yes bool) {
 	value := 0.0
 	if yes {
 		value = 1
 	}
 	m.conflict.WithLabelValues(dialect).Set(value)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.holds[dialect] = yes
+	for key, o := range m.last {
+		if yes && key.Dialect == dialect {
+			o.progress, o.since = progress{}, 0
+			m.last[key] = o
+		}
+	}
 }
 
 // Describe implements prometheus.Collector.
@@ -177,6 +204,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	if m.Window != nil {
 		ch <- prometheus.MustNewConstMetric(m.descs[window], prometheus.GaugeValue, float64(m.Window()))
 	}
+	m.collectCertificate(ch)
 	m.collectPulls(ch)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -205,6 +233,15 @@ type Pulls struct {
 	Nodes int
 	// Waiting, Pulling, There and GivenUp are numbers of images on nodes.
 	Waiting, Pulling, There, GivenUp int
+}
+
+func (m *Metrics) collectCertificate(ch chan<- prometheus.Metric) {
+	if m.CertificateEnds == nil {
+		return
+	}
+	if end, known := m.CertificateEnds(); known {
+		ch <- prometheus.MustNewConstMetric(m.descs[certEnds], prometheus.GaugeValue, float64(end.Unix()))
+	}
 }
 
 func (m *Metrics) collectPulls(ch chan<- prometheus.Metric) {
@@ -247,6 +284,9 @@ func (m *Metrics) collectSet(ch chan<- prometheus.Metric, key fleet.Key, o *outc
 	gauge(budgetUsed, o.budget.UsedByUpdate, "update")
 	gauge(budgetUsed, o.budget.UsedByUnreachable, "unreachable")
 	gauge(budgetUsed, o.budget.UsedByOthers, "other")
+	if o.since != 0 {
+		gauge(lastProgress, int(time.Duration(o.since)/time.Second))
+	}
 }
 
 type number struct {
@@ -268,6 +308,7 @@ func (o outcome) plus(p outcome) outcome {
 		s.Desired, s.Current, s.Misscheduled = s.Desired+t.Desired, s.Current+t.Current, s.Misscheduled+t.Misscheduled
 		s.Ready, s.Updated = s.Ready+t.Ready, s.Updated+t.Updated
 		s.Available, s.Unavailable = s.Available+t.Available, s.Unavailable+t.Unavailable
+		sum.since = earlier(sum.since, part.since)
 		sum.budget.Limit += part.budget.Limit
 		sum.budget.UsedByUpdate += part.budget.UsedByUpdate
 		sum.budget.UsedByUnreachable += part.budget.UsedByUnreachable

@@ -18,6 +18,14 @@ import (
 
 func filled(perSet bool) *Metrics {
 	m := New(perSet)
+	snapshot := func(seconds int) *rollout.Snapshot {
+		return &rollout.Snapshot{
+			Now:       rollout.Time(time.Duration(seconds) * time.Second),
+			Set:       rollout.Set{Strategy: rollout.RollingUpdate},
+			Nodes:     []rollout.Node{{Ready: true}, {Ready: true}, {Ready: true}},
+			Revisions: []rollout.Revision{{Name: "new"}},
+		}
+	}
 	plan := func(updated int) *rollout.Plan {
 		return &rollout.Plan{
 			Status:   rollout.Status{Desired: 3, Updated: updated},
@@ -25,14 +33,15 @@ func filled(perSet bool) *Metrics {
 			Verdicts: []rollout.Verdict{{Kind: rollout.UpToDate}, {Kind: rollout.WaitBudget}, {Kind: rollout.WaitBudget}},
 		}
 	}
-	m.Decided(fleet.Key{Dialect: "native", Namespace: "ns", Name: "a"}, nil, plan(1), time.Millisecond)
-	m.Decided(fleet.Key{Dialect: "native", Namespace: "ns", Name: "b"}, nil, plan(2), time.Millisecond)
-	m.Decided(fleet.Key{Dialect: "native", Namespace: "ns", Name: "gone"}, nil, plan(2), time.Millisecond)
+	m.Decided(fleet.Key{Dialect: "native", Namespace: "ns", Name: "a"}, snapshot(2000), plan(1), time.Millisecond)
+	m.Decided(fleet.Key{Dialect: "native", Namespace: "ns", Name: "b"}, snapshot(1000), plan(2), time.Millisecond)
+	m.Decided(fleet.Key{Dialect: "native", Namespace: "ns", Name: "gone"}, snapshot(500), plan(2), time.Millisecond)
 	m.Forgotten(fleet.Key{Dialect: "native", Namespace: "ns", Name: "gone"})
 	m.Count("create", apply.Done)
 	m.Wrote("status", errors.New("broken pipe"))
-	m.Conflict("native", true)
+	m.Conflict("kruise", true)
 	m.Window = func() int { return 32 }
+	m.CertificateEnds = func() (time.Time, bool) { return time.Unix(1800000000, 0), true }
 	m.Pulls = func() (Pulls, bool) {
 		return Pulls{Running: 2, Completed: 3, Desired: 30, Active: 4, Succeeded: 20, Failed: 6, Nodes: 3, Waiting: 1, Pulling: 5, There: 70, GivenUp: 8}, true
 	}
@@ -40,23 +49,26 @@ func filled(perSet bool) *Metrics {
 }
 
 func TestNumbersOfAllSetsAreAddedUp(t *testing.T) {
-	want := `
+	want := strings.Replace(`
 # HELP everynode_sets Daemon sets that are managed.
 # TYPE everynode_sets gauge
 everynode_sets{dialect="native"} 2
 # HELP everynode_set_budget_limit Nodes that an update may make unavailable (or surge on) at once.
 # TYPE everynode_set_budget_limit gauge
 everynode_set_budget_limit{dialect="native"} 2
+# HELP everynode_set_last_progress_seconds LASTHELP
+# TYPE everynode_set_last_progress_seconds gauge
+everynode_set_last_progress_seconds{dialect="native"} 1000
 # HELP everynode_writes_total Writes sent to the API server, by verb and result (done, exists, gone, ended, refused, busy, unclear).
 # TYPE everynode_writes_total counter
 everynode_writes_total{result="done",verb="create"} 1
 everynode_writes_total{result="unclear",verb="status"} 1
 # HELP everynode_dialect_conflict 1 while a dialect writes nothing because another controller is at work.
 # TYPE everynode_dialect_conflict gauge
-everynode_dialect_conflict{dialect="native"} 1
-`
+everynode_dialect_conflict{dialect="kruise"} 1
+`, "LASTHELP", Declared()[lastProgress].Help, 1)
 	if err := testutil.CollectAndCompare(filled(false), strings.NewReader(want),
-		"everynode_sets", "everynode_set_budget_limit", "everynode_writes_total", "everynode_dialect_conflict"); err != nil {
+		"everynode_sets", "everynode_set_budget_limit", "everynode_set_last_progress_seconds", "everynode_writes_total", "everynode_dialect_conflict"); err != nil {
 		t.Error(err)
 	}
 }
@@ -78,6 +90,22 @@ everynode_pull_nodes 3
 	m.Pulls = func() (Pulls, bool) { return Pulls{}, false }
 	if got := testutil.CollectAndCount(m, "everynode_pull_jobs"); got != 0 {
 		t.Errorf("what is not known is sent as %d numbers", got)
+	}
+}
+
+func TestCertificateEnds(t *testing.T) {
+	want := `
+# HELP everynode_webhook_certificate_ends_seconds When the certificate of the webhooks ends, in seconds since 1970.
+# TYPE everynode_webhook_certificate_ends_seconds gauge
+everynode_webhook_certificate_ends_seconds 1.8e+09
+`
+	m := filled(false)
+	if err := testutil.CollectAndCompare(m, strings.NewReader(want), "everynode_webhook_certificate_ends_seconds"); err != nil {
+		t.Error(err)
+	}
+	m.CertificateEnds = func() (time.Time, bool) { return time.Time{}, false }
+	if got := testutil.CollectAndCount(m, "everynode_webhook_certificate_ends_seconds"); got != 0 {
+		t.Errorf("a certificate that is not there is sent as %d numbers", got)
 	}
 }
 

@@ -9,10 +9,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,22 +72,28 @@ func (c *Controller) nodeChanged(_ context.Context, obj, old client.Object) {
 	c.loop.Enqueue(anyOf(obj, old).GetName())
 }
 
-// jobChanged asks for a pass for the nodes of a job that is gone or has ended.
-func (c *Controller) jobChanged(ctx context.Context, obj, old client.Object) {
+// jobChanged asks for a pass for the nodes of a job that is gone or has ended. Which these are a worker finds out, for it is a look at all.
+func (c *Controller) jobChanged(_ context.Context, obj, old client.Object) {
 	job, ok := anyOf(obj, old).(*v1beta1.ImagePullJob)
 	before, was := old.(*v1beta1.ImagePullJob)
 	if !ok || !was || obj != nil && imagepull.StateOf(job) == imagepull.StateOf(before) {
 		return
 	}
+	c.loop.Enqueue(nodesOf + string(job.UID))
+}
+
+// nodesOf and the UID of a job are the key that stands for its nodes; none has this name.
+const nodesOf = "job/"
+
+// everyOf asks for a pass for every node that pulls something for the job.
+func (c *Controller) everyOf(ctx context.Context, job types.UID) error {
 	nodes, err := c.store.Nodes(ctx)
-	if err != nil {
-		return // only while the watches begin, and then every NodeImage is looked at anyway
-	}
 	for i := range nodes {
-		if nodes[i].Image != nil && imagepull.Owns(nodes[i].Image, job.UID) {
+		if nodes[i].Image != nil && imagepull.Owns(nodes[i].Image, job) {
 			c.loop.Enqueue(nodes[i].Name)
 		}
 	}
+	return err
 }
 
 // EnqueueAll asks for a pass for every node.
@@ -113,6 +121,9 @@ func (c *Controller) Reconcile(ctx context.Context, name string) (time.Duration,
 	}
 	if name == everyNode {
 		return 0, c.every(ctx)
+	}
+	if job, ok := strings.CutPrefix(name, nodesOf); ok {
+		return 0, c.everyOf(ctx, types.UID(job))
 	}
 	node, image, err := c.store.Node(ctx, name)
 	if err != nil {

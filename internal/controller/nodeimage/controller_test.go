@@ -3,19 +3,23 @@
 package nodeimage
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"everynode.dev/everynode/api/kruise/v1beta1"
 	"everynode.dev/everynode/internal/controller/pullstore"
@@ -25,7 +29,7 @@ import (
 type world struct {
 	t      *testing.T
 	clock  *clocktesting.FakeClock
-	client client.Client
+	client client.WithWatch
 	events *record.FakeRecorder
 	c      *Controller
 }
@@ -172,4 +176,44 @@ func TestANodeThatIsSilent(t *testing.T) {
 	if _, after := w.pass(); after != 0 || len(w.events.Events) > 0 {
 		t.Error("it is told again")
 	}
+}
+
+// TestWhoOwnedWhat: the nodes of a job that has ended have a pass, others have none, and who tells of the job waits for no look at all of them.
+func TestWhoOwnedWhat(t *testing.T) {
+	job := &v1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job", UID: "uid-job"}}
+	of := func(name string, images map[string]v1beta1.ImageSpec) []client.Object {
+		n := newNode(map[string]string{"new": "label"}) // which a pass gives to the NodeImage
+		n.Name = name
+		return []client.Object{n, &v1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta1.NodeImageSpec{Images: images}}}
+	}
+	pulls := map[string]v1beta1.ImageSpec{"agent": {Tags: []v1beta1.ImageTagSpec{{Tag: "2", OwnerReferences: []corev1.ObjectReference{imagepull.Owner(job)}}}}}
+	w := newWorld(t, append(of("n1", pulls), of("n2", nil)...)...)
+	synctest.Test(t, func(t *testing.T) {
+		lists := 0
+		counted := interceptor.NewClient(w.client, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+			lists++
+			return c.List(ctx, list, o...)
+		}})
+		c := New(pullstore.New(counted, w.client), w.events, clock.RealClock{}, func() bool { return true })
+		ctx, cancel := context.WithCancel(t.Context())
+		c.jobChanged(ctx, nil, job)
+		if lists != 0 {
+			t.Errorf("who tells of a job waits for %d lists", lists)
+		}
+		ran := make(chan struct{})
+		go func() { defer close(ran); c.Run(ctx) }()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		cancel()
+		<-ran
+		for name, want := range map[string]int{"n1": 1, "n2": 0} {
+			image := &v1beta1.NodeImage{}
+			if err := w.client.Get(t.Context(), client.ObjectKey{Name: name}, image); err != nil {
+				t.Fatal(err)
+			}
+			if len(image.Labels) != want {
+				t.Errorf("%s: labels %v, want %d", name, image.Labels, want)
+			}
+		}
+	})
 }

@@ -22,19 +22,21 @@ import (
 	"everynode.dev/everynode/api/kruise/v1beta1"
 )
 
-// Handler is told of an object that was added, changed (then old is not nil) or deleted (then obj is nil). It must not block, and its context
-// is that of the watches.
+// Handler is told of an object that was added, changed (then old is not nil) or deleted (then obj is nil). It must neither block nor look
+// through all objects of a kind: the watch of nodes, of which there are many, waits for it. Its context is that of the watches.
 type Handler func(ctx context.Context, obj, old client.Object)
 
-// Watches fill a Store. Make them with NewWatches.
+// Watches fill a Store, but for the nodes, which it is handed. Make them with NewWatches.
 type Watches struct {
 	cache    cache.Cache
 	handlers map[string][]Handler
+	// Nodes is to be handed the nodes of the cluster, by who reads them.
+	Nodes *NodeStore
 	// Pods are those that jobs follow.
 	Pods *Pods
 }
 
-// The kinds that can be watched.
+// What a Handler can be told of.
 const (
 	Nodes      = "nodes"
 	NodeImages = "nodeimages"
@@ -49,7 +51,6 @@ func NewWatches(config *rest.Config) (*Watches, *Store, error) {
 	}
 	c, err := cache.New(config, cache.Options{
 		Scheme: scheme, Mapper: mapper(), NewInformer: newInformer, DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: slimNode}},
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a cache: %w", err)
@@ -64,7 +65,8 @@ func NewWatches(config *rest.Config) (*Watches, *Store, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a client: %w", err)
 	}
-	return &Watches{cache: c, handlers: map[string][]Handler{}, Pods: NewPods(pods)}, New(c, live), nil
+	w := &Watches{cache: c, handlers: map[string][]Handler{}, Nodes: newNodeStore(), Pods: NewPods(pods)}
+	return w, New(reader{c, w.Nodes}, live), nil
 }
 
 // newInformer makes informers that read from the store of the API server what client-go would take from its cache: a leader decides on
@@ -87,7 +89,6 @@ func newInformer(lister toolscache.ListerWatcher, obj runtime.Object, resync tim
 func mapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	m.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
-	m.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
 	m.Add(v1beta1.GroupVersion().WithKind(kruise.KindJob), meta.RESTScopeNamespace)
 	m.Add(v1beta1.GroupVersion().WithKind(kruise.KindNodeImage), meta.RESTScopeRoot)
 	return m
@@ -98,7 +99,7 @@ func (w *Watches) Handle(kind string, h Handler) { w.handlers[kind] = append(w.h
 
 // Start begins to watch, and returns when everything that there was has been seen. The watches end with ctx; then done is closed.
 func (w *Watches) Start(ctx context.Context) (done <-chan struct{}, err error) {
-	for kind, obj := range map[string]client.Object{Nodes: &corev1.Node{}, NodeImages: &v1beta1.NodeImage{}, Jobs: &v1beta1.ImagePullJob{}} {
+	for kind, obj := range map[string]client.Object{NodeImages: &v1beta1.NodeImage{}, Jobs: &v1beta1.ImagePullJob{}} {
 		if err := w.watch(ctx, kind, obj); err != nil {
 			return nil, err
 		}
@@ -110,9 +111,27 @@ func (w *Watches) Start(ctx context.Context) (done <-chan struct{}, err error) {
 	}()
 	if !w.cache.WaitForCacheSync(ctx) {
 		<-ended
-		return nil, fmt.Errorf("reading nodes and image pulls: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("reading image pulls: %w", context.Cause(ctx))
+	}
+	// Only now: who is told of a node may ask the cache, and would have the watch of nodes wait for it.
+	if err := w.Nodes.open(ctx, func(now, before *corev1.Node) { w.nodeChanged(ctx, now, before) }); err != nil {
+		<-ended
+		return nil, fmt.Errorf("reading nodes: %w", err)
 	}
 	return ended, nil
+}
+
+func (w *Watches) nodeChanged(ctx context.Context, now, before *corev1.Node) {
+	var obj, old client.Object // nil, and not a node that is nil
+	if now != nil {
+		obj = now
+	}
+	if before != nil {
+		old = before
+	}
+	for _, handle := range w.handlers[Nodes] {
+		handle(ctx, obj, old)
+	}
 }
 
 func (w *Watches) watch(ctx context.Context, kind string, obj client.Object) error {
@@ -145,19 +164,4 @@ func adapter(ctx context.Context, handle Handler) toolscache.ResourceEventHandle
 			call(nil, obj)
 		},
 	}
-}
-
-func slimNode(obj any) (any, error) {
-	n, ok := obj.(*corev1.Node)
-	if !ok {
-		return obj, nil
-	}
-	slim := &corev1.Node{ObjectMeta: n.ObjectMeta}
-	slim.ManagedFields, slim.Annotations = nil, nil
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			slim.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
-		}
-	}
-	return slim, nil
 }

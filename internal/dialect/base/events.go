@@ -10,38 +10,39 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Reasons of Problems; another is ReasonSelectingAll. Only with ReasonInvalidSpec and ReasonSelectingAll nothing is done for the set.
+// Reasons of Problems; others are ReasonSelectingAll, and those about images. Only with ReasonInvalidSpec and ReasonSelectingAll nothing is done for the set.
 const (
-	ReasonInvalidSpec       = "InvalidSpec"
-	ReasonIgnoredField      = "IgnoredField" // a field has no effect, or not the one that was written
-	ReasonInvalidAnnotation = "InvalidAnnotation"
-	// About images that are pulled before an update; the first is OpenKruise's.
-	ReasonFailedPullJob = "FailedCreateImagePullJob"
-	ReasonNoImagePulls  = "ImagePullsNotServed"
+	ReasonInvalidSpec       = "InvalidSpec"       // what in the specification cannot be honoured; nothing is done for the set before it is mended
+	ReasonIgnoredField      = "IgnoredField"      // a field has no effect, or not the one that was written; everything else is done
+	ReasonInvalidAnnotation = "InvalidAnnotation" // an annotation cannot be read; the message says what counts instead
 )
 
-// Reasons of events of our own about updates that wait for images.
+// Reasons of events about images that are pulled before an update. The first two are OpenKruise's; those about what failed are reasons of
+// Problems, too.
 const (
-	ReasonWaitingForImage = "WaitingForImage"
-	ReasonImageWaitOver   = "ImageWaitOver" // an update begins without them
+	ReasonCreatedPullJob  = "CreatedImagePullJob"      // the roll has an ImagePullJob for one of its images
+	ReasonFailedPullJob   = "FailedCreateImagePullJob" // such a job could not be made; it is tried again
+	ReasonNoImagePulls    = "ImagePullsNotServed"      // the cluster has no ImagePullJobs, so no image is pulled ahead and no update waits for one
+	ReasonWaitingForImage = "WaitingForImage"          // the first nodes whose update waits for its images, once for each revision
+	ReasonImageWaitOver   = "ImageWaitOver"            // the nodes that are updated although their images are not there, because their time is over
 )
 
 // Reasons of events on a DaemonSet, as the native controller has them; people's alerts know them.
 const (
-	ReasonSelectingAll       = "SelectingAll"
-	ReasonFailedPlacement    = "FailedPlacement" // declared upstream, but not sent any more
-	ReasonFailedDaemonPod    = "FailedDaemonPod"
-	ReasonSucceededDaemonPod = "SucceededDaemonPod"
-	ReasonSuccessfulCreate   = "SuccessfulCreate"
-	ReasonFailedCreate       = "FailedCreate"
-	ReasonSuccessfulDelete   = "SuccessfulDelete"
-	ReasonFailedDelete       = "FailedDelete"
+	ReasonSelectingAll       = "SelectingAll"       // the selector is empty; nothing is done for the set
+	ReasonFailedPlacement    = "FailedPlacement"    // declared upstream, but not sent any more
+	ReasonFailedDaemonPod    = "FailedDaemonPod"    // a pod has failed, and is replaced
+	ReasonSucceededDaemonPod = "SucceededDaemonPod" // a pod has ended by itself, and is replaced
+	ReasonSuccessfulCreate   = "SuccessfulCreate"   // a pod was created
+	ReasonFailedCreate       = "FailedCreate"       // the API server has refused a pod
+	ReasonSuccessfulDelete   = "SuccessfulDelete"   // a pod was deleted
+	ReasonFailedDelete       = "FailedDelete"       // the API server has refused to delete a pod, or to prepare that
 )
 
 // Reasons of events of our own, about what the API server refuses to the set.
 const (
-	ReasonFailedAdopt    = "FailedAdopt"    // to take over a pod
-	ReasonFailedRevision = "FailedRevision" // to bring its history in order
+	ReasonFailedAdopt    = "FailedAdopt"    // the API server refuses that the set takes over a pod
+	ReasonFailedRevision = "FailedRevision" // the API server refuses a write to the history; nothing is done before it allows it
 )
 
 // Messages of the events about writes, with the name of the pod or the error as argument.

@@ -24,8 +24,8 @@ type announcement struct {
 	// refs are labels and annotations that environment variables of containers read; metadata has all others.
 	refs     map[string]kruise.InPlaceMetadata
 	metadata metadataPatch
-	// due is when the change may be made.
-	due rollout.Time
+	// since is when the grace period began, due when the change may be made.
+	since, due rollout.Time
 	// unreadable is whether nobody can tell what the pod was to become.
 	unreadable bool
 }
@@ -62,7 +62,8 @@ func announcedByGrace(p *corev1.Pod, text string, since time.Time) *announcement
 	}
 	a := &announcement{images: grace.ContainerImages, resources: grace.ContainerResources, refs: grace.ContainerRefMetadata}
 	if !since.IsZero() {
-		a.due = rollout.Time(since.Add(time.Duration(grace.GraceSeconds) * time.Second).UnixNano())
+		a.since = rollout.Time(since.UnixNano())
+		a.due = a.since.Add(time.Duration(grace.GraceSeconds) * time.Second)
 	}
 	var patch struct {
 		Metadata metadataPatch `json:"metadata"`

@@ -60,7 +60,11 @@ func TestWhatIsAnnounced(t *testing.T) {
 		{"a next batch, the one before is ready", pod(marked(0), next(`"nextContainerImages":{"a":"a:2"},"preCheckBeforeNext":{"containersRequiredReady":["a"]}`),
 			status(func(s *corev1.ContainerStatus) { s.Ready = true })), rollout.InPlaceAnnounced, 0, 0},
 	} {
-		if f := kruise.Facts(c.pod); f.InPlace != c.want || f.Due != c.due || f.Stuck != c.stuck {
+		f := kruise.Facts(c.pod)
+		if f.InPlace == rollout.InPlaceAnnounced && (f.MarkedAt == 0) != (f.Due == 0) {
+			t.Errorf("%s: due %d, and its grace period began at %d", c.name, f.Due, f.MarkedAt)
+		}
+		if f.InPlace != c.want || f.Due != c.due || f.Stuck != c.stuck {
 			t.Errorf("%s: %s, due %d, stuck %q; want %s, %d, %q", c.name, f.InPlace, f.Due, f.Stuck, c.want, c.due, c.stuck)
 		}
 	}

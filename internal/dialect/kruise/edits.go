@@ -95,21 +95,32 @@ func (Edits) Mark(p *corev1.Pod, now time.Time) []dialect.Edit {
 	if c := condition(p, kruise.InPlaceUpdateReady); c != nil && c.Status != corev1.ConditionTrue {
 		return nil
 	}
-	return []dialect.Edit{markEdit(p, markTime(p, now))}
+	edits, _ := markEdits(p, now)
+	return edits
 }
 
-func markEdit(p *corev1.Pod, at time.Time) dialect.Edit {
-	return conditionEdit(p, at, corev1.PodCondition{
-		Type: kruise.InPlaceUpdateReady, Status: corev1.ConditionFalse, Reason: kruise.ReasonStartInPlaceUpdate,
-	})
-}
+// maxSkew is how far the clocks of two leaders may differ: a grace period becomes longer by as much.
+const maxSkew = time.Minute
 
-// markTime is now, or the first whole second after the state of the last change, which has no more than seconds.
-func markTime(p *corev1.Pod, now time.Time) time.Time {
+// markEdits close the gate, and tell the time that the mark has: now, or the first whole second after the state of the last change, which has
+// no more than seconds. The state that a fast clock has left is dated anew first, or the grace period would begin
+// only then.
+func markEdits(p *corev1.Pod, now time.Time) ([]dialect.Edit, time.Time) {
+	var edits []dialect.Edit
 	if state, since := stateOf(p); state != nil && now.Truncate(time.Second).Compare(since) <= 0 {
-		return since.Add(time.Second)
+		if since.Sub(now) > maxSkew {
+			state.UpdateTimestamp = now.Add(-time.Second).UTC().Format(time.RFC3339)
+			text, _ := json.Marshal(state) // strings can always be encoded
+			edits = append(edits, edit(map[string]any{"metadata": map[string]any{
+				"uid": p.UID, "annotations": map[string]string{kruise.InPlaceUpdateState: string(text)},
+			}}, dialect.Whole))
+		} else {
+			now = since.Add(time.Second)
+		}
 	}
-	return now
+	return append(edits, conditionEdit(p, now, corev1.PodCondition{
+		Type: kruise.InPlaceUpdateReady, Status: corev1.ConditionFalse, Reason: kruise.ReasonStartInPlaceUpdate,
+	})), now
 }
 
 // Unmark implements dialect.Edits. It opens every gate of ours that nothing holds closed.
@@ -172,8 +183,7 @@ func changeEdits(p *corev1.Pod, now time.Time, to target) []dialect.Edit {
 	marked := condition(p, kruise.InPlaceUpdateReady)
 	switch {
 	case marked == nil || marked.Status == corev1.ConditionTrue:
-		now = markTime(p, now)
-		edits = append(edits, markEdit(p, now))
+		edits, now = markEdits(p, now)
 	case now.Before(marked.LastTransitionTime.Time):
 		now = marked.LastTransitionTime.Time // another leader's clock: the patch must not seem older than the mark
 	}
@@ -218,11 +228,12 @@ func imageChanges(p *corev1.Pod, wanted map[string]string) (patch []any, waits m
 		patch = append(patch, map[string]any{"name": name, "image": want})
 		now, image := before(p, name)
 		if now.ContainerID != "" && now.ContainerID == pending[name].ContainerID && sameImage(image, want) {
-			delete(waits, name) // changed back before the node came to it: the container stays
+			// Changed back before the node has told of it: the container stays, unless the node has come to it and is about to tell.
+			waits[name] = kruise.InPlaceContainer{Superseded: true}
 			continue
 		}
 		if last, underWay := pending[name]; underWay {
-			now.Superseded = last.Superseded || last.ContainerID == "" || last.ContainerID == now.ContainerID
+			now.Superseded = last.Superseded || last.ContainerID == "" || now.ContainerID == "" || last.ContainerID == now.ContainerID
 		}
 		waits[name] = now
 	}

@@ -208,6 +208,33 @@ func TestClocksOfLeadersDiffer(t *testing.T) {
 	inPlace(t, remake(p, "c-3"), rollout.InPlaceArrived)
 }
 
+// TestAMarkAfterAFastClock: a change was made while the manager's clock was fast by a day. The grace period of the next one, by a right clock, begins
+// when that one is made, with a mark and without.
+func TestAMarkAfterAFastClock(t *testing.T) {
+	e := kruise.Edits{}
+	const day = 24 * 60 * 60
+	p := pod()
+	p = apply(t, p, e.Mark(p, after(day)))
+	p = apply(t, p, e.Patch(p, images(t, "a:1", "a:2", "b"), after(day+1)))
+	p = remake(p, "c-2")
+	p = apply(t, p, e.Unmark(p, after(day+2)))
+	inPlace(t, p, rollout.InPlaceNone)
+	next := images(t, "a:2", "a:3", "c")
+
+	marked := apply(t, p, e.Mark(p, after(10)))
+	inPlace(t, marked, rollout.InPlaceMarked)
+	if at := kruise.Facts(marked).MarkedAt; at != rollout.Time(after(10).UnixNano()) {
+		t.Errorf("marked %s late", at.Sub(rollout.Time(after(10).UnixNano())))
+	}
+	for _, patched := range []*corev1.Pod{apply(t, marked, e.Patch(marked, next, after(20))), apply(t, p, e.Patch(p, next, after(20)))} {
+		inPlace(t, patched, rollout.InPlacePatched)
+		if at := stateOf(t, patched).UpdateTimestamp; at != after(20).UTC().Format(time.RFC3339) {
+			t.Errorf("patched at %s", at)
+		}
+		inPlace(t, remake(patched, "c-3"), rollout.InPlaceArrived)
+	}
+}
+
 func TestTwoChangesInOneSecond(t *testing.T) {
 	e := kruise.Edits{}
 	at := noon.Add(100 * time.Millisecond)
@@ -227,16 +254,16 @@ func TestAChangeIsSuperseded(t *testing.T) {
 		p := pod(marked(0))
 		return apply(t, p, e.Patch(p, images(t, "a:1", "a:2", "b"), after(1)))
 	}
+	runs := func(container, image string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			s := &p.Status.ContainerStatuses[0]
+			s.ContainerID, s.ImageID, s.Image, p.Status.ObservedGeneration = container, "sha-of-"+image, "docker.io/library/"+image, p.Generation
+		}
+	}
 	t.Run("by another image", func(t *testing.T) {
 		p := started()
 		p = apply(t, p, e.Patch(p, images(t, "a:2", "a:3", "c"), after(2)))
 		inPlace(t, p, rollout.InPlacePatched)
-		runs := func(container, image string) func(*corev1.Pod) {
-			return func(p *corev1.Pod) {
-				s := &p.Status.ContainerStatuses[0]
-				s.ContainerID, s.ImageID, s.Image, p.Status.ObservedGeneration = container, "sha-of-"+image, "docker.io/library/"+image, p.Generation
-			}
-		}
 		first := with(p, runs("c-2", "a:2"))
 		inPlace(t, first, rollout.InPlacePatched) // the node has only come to the first change
 		if f := kruise.Facts(first); f.ArrivesBy == 0 {
@@ -271,6 +298,20 @@ func TestAChangeIsSuperseded(t *testing.T) {
 		inPlace(t, p, rollout.InPlaceArrived) // the kubelet has no reason to make the container anew
 		p.Generation, p.Status.ObservedGeneration = 4, 3
 		inPlace(t, p, rollout.InPlacePatched)
+		late := with(p, runs("c-2", "a:2"))
+		inPlace(t, late, rollout.InPlacePatched) // it had come to the first change, and had not told
+		inPlace(t, with(late, runs("c-3", "a:1")), rollout.InPlaceArrived)
+		inPlace(t, with(p, runs("c-1", "a:1")), rollout.InPlaceArrived)
+		redone := apply(t, p, e.Patch(p, images(t, "a:1", "a:2", "b"), after(3)))
+		inPlace(t, with(redone, runs("c-1", "a:1")), rollout.InPlacePatched)
+		inPlace(t, with(redone, runs("c-2", "a:2")), rollout.InPlaceArrived)
+	})
+	t.Run("while no container is told of", func(t *testing.T) {
+		p := with(started(), func(p *corev1.Pod) { p.Status.ContainerStatuses = nil })
+		p = apply(t, p, e.Patch(p, images(t, "a:2", "a:3", "c"), after(2)))
+		p = with(p, func(p *corev1.Pod) { p.Status.ContainerStatuses = pod().Status.ContainerStatuses })
+		inPlace(t, with(p, runs("c-2", "a:2")), rollout.InPlacePatched)
+		inPlace(t, with(p, runs("c-3", "a:3")), rollout.InPlaceArrived)
 	})
 	t.Run("by its undoing after the node came to it", func(t *testing.T) {
 		p := remake(started(), "c-2")

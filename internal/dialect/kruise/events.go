@@ -9,8 +9,8 @@ import (
 
 // Reasons of events on a DaemonSet that only OpenKruise has; the others are those of package base.
 const (
-	ReasonSuccessfulUpdatePodInPlace = "SuccessfulUpdatePodInPlace"
-	ReasonFailedUpdatePodInPlace     = "FailedUpdatePodInPlace"
+	ReasonSuccessfulUpdatePodInPlace = "SuccessfulUpdatePodInPlace" // the new version was written into a pod
+	ReasonFailedUpdatePodInPlace     = "FailedUpdatePodInPlace"     // the API server has refused that
 )
 
 // Messages of these events, with the name of the pod; of a failure also with the revision and the error.

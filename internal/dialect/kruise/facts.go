@@ -33,13 +33,13 @@ func Facts(p *corev1.Pod) *dialect.PodFacts {
 		Preparing:  p.Labels[kruise.LifecycleState] == kruise.LifecyclePreparingDelete,
 		Evicted:    p.Annotations[everynode.PreparedFor] == everynode.PreparedForEviction,
 		Finalizers: slices.Clone(p.Finalizers),
-		Trouble:    troubleOf(p),
+		Trouble:    Trouble(p),
 	}
 	f.InPlace, f.MarkedAt = phaseOf(p)
 	switch f.InPlace {
 	case rollout.InPlaceAnnounced:
 		a := announcementOf(p)
-		f.Due = a.due
+		f.MarkedAt, f.Due = a.since, a.due
 		if a.unfinished(p) {
 			f.Stuck = rollout.DetailUnfinished
 		}
@@ -171,7 +171,7 @@ const (
 const arrivesWithin = time.Minute
 
 // arrivalOf is whether the node has seen the pod's newest generation, where it says so, and every container whose image was changed is
-// another one than before. A new tag of the same digest counts, since the container is made anew all the same; a state that OpenKruise
+// another one than before, or runs the image that a change was undone to. A new tag of the same digest counts, since the container is made anew all the same; a state that OpenKruise
 // wrote has nothing but image IDs to go by.
 func arrivalOf(p *corev1.Pod, state *kruise.InPlaceState) arrival {
 	if p.Status.ObservedGeneration != 0 && p.Status.ObservedGeneration < p.Generation {
@@ -188,6 +188,7 @@ func arrivalOf(p *corev1.Pod, state *kruise.InPlaceState) arrival {
 		}
 		now := &p.Status.ContainerStatuses[i]
 		switch {
+		case before == kruise.InPlaceContainer{Superseded: true}: // it may be the same container
 		case before.ContainerID != "":
 			if now.ContainerID == before.ContainerID {
 				return arrivalAwaited

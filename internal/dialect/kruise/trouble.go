@@ -13,12 +13,13 @@ import (
 // troubleLength is how many characters of a message are told.
 const troubleLength = 120
 
-// troubleOf is what a pod says of why it does not start: that no node can take it, or what its first container waits for that does not
-// come by itself; empty if it says no such thing. What the node has said of an earlier generation of the pod does not count.
+// Trouble is what a pod, whoever its owner is, says of why it does not start: that no node can take it, or what its first container waits
+// for that does not come by itself; empty if it says no such thing. What the node has said of an earlier generation of the pod does not
+// count.
 //
 // The text ends up in conditions, so it stays the same while the trouble does: what tells no more than how long the next attempt is put
 // off is left out.
-func troubleOf(p *corev1.Pod) string {
+func Trouble(p *corev1.Pod) string {
 	if p.Status.ObservedGeneration != 0 && p.Status.ObservedGeneration < p.Generation {
 		return ""
 	}

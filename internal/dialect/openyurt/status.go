@@ -19,7 +19,7 @@ import (
 // such a thing.
 const Degraded appsv1.DaemonSetConditionType = "Degraded"
 
-// ReasonIgnoredAnnotation is the reason of an annotation that contradicts the specification; the other reasons are those of package base.
+// ReasonIgnoredAnnotation tells that an annotation contradicts the specification; no pod is deleted because of it.
 const ReasonIgnoredAnnotation = "IgnoredAnnotation"
 
 // StatusPatch returns the body of a strategic merge patch for the status subresource of a set that Digest has read, and whether there is

@@ -46,12 +46,19 @@ type Source struct {
 	Ignore func(namespace, name string) bool
 }
 
-// Feed fills Index. All fields are required, except that Sources may be empty.
+// Feed fills Index. All fields are required, except that Sources may be empty and Nodes nil.
 type Feed struct {
 	Index   *fleet.Index
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface
 	Sources []Source
+	// Nodes, if not nil, is handed all nodes that the index is.
+	Nodes NodeStore
+	// Namespace is where pods, ControllerRevisions and sets are watched; empty for all namespaces.
+	Namespace string
+	// Report, if not nil, is told how it ends to open a watch of a resource; of a list only when it fails, as a watch follows. It is called from
+	// several goroutines.
+	Report func(resource string, err error)
 
 	mu   sync.Mutex // held by Start
 	stop context.CancelFunc
@@ -138,43 +145,44 @@ func (s *stream) reached() bool {
 }
 
 func (f *Feed) makeStreams() []*stream {
-	x, pods := f.Index, newPodSink(f.Index)
+	x, pods, nodes := f.Index, newPodSink(f.Index), nodeSink{f.Index, f.Nodes}
 	streams := []*stream{
 		{
 			name: "nodes", object: &corev1.Node{},
-			lister: listWatch(f.Client, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			lister: f.reporting("nodes", f.Client, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 				return f.Client.CoreV1().Nodes().List(ctx, o)
 			}, func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 				return f.Client.CoreV1().Nodes().Watch(ctx, o)
 			}),
-			store: newStore(recordNode, nodeSink{x}),
+			store: newStore(nodes.record, nodes),
 		},
 		{
 			name: "pods", object: &corev1.Pod{},
-			lister: listWatch(f.Client, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				return f.Client.CoreV1().Pods("").List(ctx, o)
+			lister: f.reporting("pods", f.Client, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return f.Client.CoreV1().Pods(f.Namespace).List(ctx, o)
 			}, func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				return f.Client.CoreV1().Pods("").Watch(ctx, o)
+				return f.Client.CoreV1().Pods(f.Namespace).Watch(ctx, o)
 			}),
 			store: newStore(pods.record, pods),
 		},
 		{
 			name: "controllerrevisions", object: &appsv1.ControllerRevision{},
-			lister: listWatch(f.Client, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				return f.Client.AppsV1().ControllerRevisions("").List(ctx, o)
+			lister: f.reporting("controllerrevisions", f.Client, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return f.Client.AppsV1().ControllerRevisions(f.Namespace).List(ctx, o)
 			}, func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				return f.Client.AppsV1().ControllerRevisions("").Watch(ctx, o)
+				return f.Client.AppsV1().ControllerRevisions(f.Namespace).Watch(ctx, o)
 			}),
 			store: newStore(nil, revisionSink{x}),
 		},
 	}
 	for _, src := range f.Sources {
-		resource := f.Dynamic.Resource(src.Resource)
+		resource := f.Dynamic.Resource(src.Resource).Namespace(f.Namespace)
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(src.Resource.GroupVersion().WithKind(src.Kind))
+		name := src.Resource.GroupResource().String()
 		streams = append(streams, &stream{
-			name: src.Resource.Resource + "." + src.Resource.Group, object: object,
-			lister: listWatch(f.Dynamic, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			name: name, object: object,
+			lister: f.reporting(name, f.Dynamic, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 				return resource.List(ctx, o)
 			}, func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 				return resource.Watch(ctx, o)
@@ -183,6 +191,24 @@ func (f *Feed) makeStreams() []*stream {
 		})
 	}
 	return streams
+}
+
+// reporting is listWatch, and tells Report of it.
+func (f *Feed) reporting(resource string, client any, list cache.ListWithContextFunc, open cache.WatchFuncWithContext) cache.ListerWatcher {
+	if f.Report == nil {
+		return listWatch(client, list, open)
+	}
+	return listWatch(client, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		answer, err := list(ctx, o)
+		if err != nil {
+			f.Report(resource, err)
+		}
+		return answer, err
+	}, func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		opened, err := open(ctx, o)
+		f.Report(resource, err)
+		return opened, err
+	})
 }
 
 // listWatch reads what client-go would take from the API server's cache from the store itself: what the index has already must

@@ -11,40 +11,74 @@ import (
 	"everynode.dev/everynode/internal/fleet"
 )
 
-type nodeSink struct{ x *fleet.Index }
+// NodeStore takes the nodes too, so that a process reads them once: each heartbeat of a node costs whoever reads it. Its methods are
+// called after the index was, one at a time and in the order of the watch, and must not block.
+type NodeStore interface {
+	// Keep is what the store is to be handed of a node.
+	Keep(n *corev1.Node) *corev1.Node
+	Put(kept *corev1.Node)
+	Remove(name string)
+	Replace(kept []*corev1.Node)
+}
 
-// recordNode makes a *fleet.Node of a node.
-func recordNode(obj any) (any, error) {
-	if n, ok := obj.(*corev1.Node); ok {
-		rec := fleet.NodeFrom(n)
-		return &rec, nil
+type nodeSink struct {
+	x    *fleet.Index
+	also NodeStore // nil for none
+}
+
+// heldNode is a node while the list of all is streamed.
+type heldNode struct {
+	record fleet.Node
+	kept   *corev1.Node // nil without another store
+}
+
+// record makes a *heldNode of a node.
+func (s nodeSink) record(obj any) (any, error) {
+	n, ok := obj.(*corev1.Node)
+	if !ok {
+		return obj, nil
 	}
-	return obj, nil
+	held := &heldNode{record: fleet.NodeFrom(n)}
+	if s.also != nil {
+		held.kept = s.also.Keep(n)
+	}
+	return held, nil
 }
 
 func (s nodeSink) put(obj any) {
-	if n, ok := obj.(*corev1.Node); ok {
-		s.x.PutNode(fleet.NodeFrom(n))
+	n, ok := obj.(*corev1.Node)
+	if !ok {
+		return
+	}
+	s.x.PutNode(fleet.NodeFrom(n))
+	if s.also != nil {
+		s.also.Put(s.also.Keep(n))
 	}
 }
 
 func (s nodeSink) remove(obj any) {
-	if n, ok := obj.(*corev1.Node); ok {
-		s.x.DeleteNode(n.Name)
+	n, ok := obj.(*corev1.Node)
+	if !ok {
+		return
+	}
+	s.x.DeleteNode(n.Name)
+	if s.also != nil {
+		s.also.Remove(n.Name)
 	}
 }
 
 func (s nodeSink) replace(list []any, rv string) {
-	nodes := make([]fleet.Node, 0, len(list))
+	nodes, kept := make([]fleet.Node, 0, len(list)), make([]*corev1.Node, 0, len(list))
 	for _, obj := range list {
-		switch n := obj.(type) {
-		case *fleet.Node:
-			nodes = append(nodes, *n)
-		case *corev1.Node:
-			nodes = append(nodes, fleet.NodeFrom(n))
+		rec, err := s.record(obj) // a list that was not streamed holds objects
+		if held, ok := rec.(*heldNode); ok && err == nil {
+			nodes, kept = append(nodes, held.record), append(kept, held.kept)
 		}
 	}
 	s.x.ReplaceNodes(nodes, rv)
+	if s.also != nil {
+		s.also.Replace(kept)
+	}
 }
 
 func (s nodeSink) seen(string) {}

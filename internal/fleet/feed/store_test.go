@@ -3,6 +3,7 @@
 package feed
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -153,9 +154,44 @@ func TestRecordsAreWhatIsRead(t *testing.T) {
 	node.Status.Conditions = []corev1.NodeCondition{
 		{Type: corev1.NodeDiskPressure}, {Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Unix(950, 0))},
 	}
-	want := fleet.NodeFrom(node)
-	if got, err := recordNode(node.DeepCopy()); err != nil || !reflect.DeepEqual(got, &want) {
+	want := &heldNode{record: fleet.NodeFrom(node)}
+	if got, err := (nodeSink{x: x}).record(node.DeepCopy()); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+}
+
+// nodeDiary writes down what a NodeStore is handed.
+type nodeDiary []string
+
+func (d *nodeDiary) Keep(n *corev1.Node) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "kept " + n.Name}}
+}
+func (d *nodeDiary) Put(kept *corev1.Node) { *d = append(*d, "put "+kept.Name) }
+func (d *nodeDiary) Remove(name string)    { *d = append(*d, "remove "+name) }
+func (d *nodeDiary) Replace(kept []*corev1.Node) {
+	for _, n := range kept {
+		*d = append(*d, "replace "+n.Name)
+	}
+}
+
+// TestNodesAreHandedOn: another store gets what it keeps of each node that the index gets, whether the list was streamed or not.
+func TestNodesAreHandedOn(t *testing.T) {
+	r, also := newRig(t), &nodeDiary{}
+	sink := nodeSink{r.feed.Index, also}
+	s := newStore(sink.record, sink)
+	named := func(name string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "5"}}
+	}
+	streamed, err := s.Transformer()(named("n1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Replace([]any{streamed, named("n2")}, "6"), s.Update(named("n3")), s.Delete(named("n1"))); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"replace kept n1", "replace kept n2", "put kept n3", "remove n1"}
+	if !slices.Equal(*also, want) {
+		t.Errorf("handed on: %q, want %q", *also, want)
 	}
 }
 

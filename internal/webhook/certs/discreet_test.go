@@ -39,7 +39,7 @@ func TestKeyIsNotLogged(t *testing.T) {
 	}
 	var log bytes.Buffer
 	ctx := klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(10), textlogger.Output(&log))))
-	keeper := &Keeper{Client: client, Namespace: "system", Secret: "certs", Names: names()}
+	keeper := &Keeper{Client: client, Namespace: "system", Secret: "certs", Names: names(), Published: nowhere}
 	for range 2 {
 		if err := keeper.sync(ctx, time.Now()); err != nil {
 			t.Fatal(err)

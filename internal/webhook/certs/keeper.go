@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,8 +37,11 @@ type Keeper struct {
 	Namespace, Secret string
 	// Names are the host names and addresses under which the API server reaches the webhooks.
 	Names []string
+	// Published returns the bundles that the API server has been told to trust, one for each place where it reads them.
+	Published func(context.Context) ([][]byte, error)
 
 	mu      sync.Mutex
+	held    pair
 	serving *tls.Certificate
 	bundle  []byte
 }
@@ -65,6 +69,15 @@ func (k *Keeper) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return k.serving, nil
 }
 
+// Ends is when the certificate in use ends; false while there is none.
+func (k *Keeper) Ends() (time.Time, bool) {
+	served, err := k.Certificate(nil)
+	if err != nil || served.Leaf == nil {
+		return time.Time{}, false
+	}
+	return served.Leaf.NotAfter, true
+}
+
 // Bundle returns the authorities to trust; nil as long as there is no certificate.
 func (k *Keeper) Bundle() ([]byte, error) {
 	k.mu.Lock()
@@ -86,8 +99,14 @@ func (k *Keeper) sync(ctx context.Context, now time.Time) error {
 			Namespace: k.Namespace, Name: k.Secret, Labels: map[string]string{everynode.PartOf: everynode.PartOfValue},
 		}}
 	}
+	var unread error
+	in := surroundings{names: k.Names, held: k.holds(), published: func(p pair) bool {
+		published, err := k.published(ctx, p)
+		unread = err
+		return published
+	}}
 	was := readState(secret.Data)
-	is, err := was.advance(now, k.Names)
+	is, err := was.advance(now, in)
 	if err != nil {
 		return err
 	}
@@ -96,7 +115,22 @@ func (k *Keeper) sync(ctx context.Context, now time.Time) error {
 			return fmt.Errorf("writing secret %s/%s: %w", k.Namespace, k.Secret, err)
 		}
 	}
-	return k.use(is)
+	return errors.Join(k.use(is.served(now, in), is.bundle), unread)
+}
+
+func (k *Keeper) holds() pair {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.held
+}
+
+// published is whether the API server has been told everywhere to trust p.
+func (k *Keeper) published(ctx context.Context, p pair) (bool, error) {
+	bundles, err := k.Published(ctx)
+	if err != nil {
+		return false, fmt.Errorf("looking which certificates are trusted: %w", err)
+	}
+	return !slices.ContainsFunc(bundles, func(bundle []byte) bool { return !p.trustedBy(bundle) }), nil
 }
 
 // discreet is a context for requests that carry the key: from -v=8 on the client logs what is sent and what is answered.
@@ -119,14 +153,14 @@ func (k *Keeper) write(ctx context.Context, secret *corev1.Secret, s state, miss
 	return err
 }
 
-func (k *Keeper) use(s state) error {
-	serving, err := tls.X509KeyPair(s.current.cert, s.current.key)
+func (k *Keeper) use(p pair, bundle []byte) error {
+	serving, err := tls.X509KeyPair(p.cert, p.key)
 	if err != nil {
 		return fmt.Errorf("reading the certificate in use: %w", err)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.serving, k.bundle = &serving, s.bundle
+	k.serving, k.held, k.bundle = &serving, p, bundle
 	return nil
 }
 

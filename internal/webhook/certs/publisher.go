@@ -4,6 +4,7 @@ package certs
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -87,6 +88,43 @@ func (p *Publisher) sync(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// Published returns the bundles that have been published, one for each webhook and each CustomResourceDefinition.
+func (p *Publisher) Published(ctx context.Context) (bundles [][]byte, err error) {
+	add := func(name string, config *admissionv1.WebhookClientConfig) {
+		if _, ours := p.Paths[name]; ours {
+			bundles = append(bundles, config.CABundle)
+		}
+	}
+	mutating, err := p.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, p.Mutating, metav1.GetOptions{})
+	if err != nil {
+		return nil, explain(err, "mutatingwebhookconfiguration", p.Mutating)
+	}
+	for i := range mutating.Webhooks {
+		add(mutating.Webhooks[i].Name, &mutating.Webhooks[i].ClientConfig)
+	}
+	validating, err := p.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, p.Validating, metav1.GetOptions{})
+	if err != nil {
+		return nil, explain(err, "validatingwebhookconfiguration", p.Validating)
+	}
+	for i := range validating.Webhooks {
+		add(validating.Webhooks[i].Name, &validating.Webhooks[i].ClientConfig)
+	}
+	for _, name := range p.CRDs {
+		crd, err := p.Dynamic.Resource(definitions()).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return nil, explain(err, "customresourcedefinition", name)
+		}
+		text, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "webhook", "clientConfig", "caBundle")
+		bundle, _ := base64.StdEncoding.DecodeString(text) // what is not base64 trusts nobody
+		bundles = append(bundles, bundle)
+	}
+	return bundles, nil
+}
+
+func definitions() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+}
+
 // clientConfig is how the webhook at that path is reached.
 func (p *Publisher) clientConfig(path string, bundle []byte) admissionv1.WebhookClientConfig {
 	config := admissionv1.WebhookClientConfig{}
@@ -152,7 +190,7 @@ func (p *Publisher) set(name string, config *admissionv1.WebhookClientConfig, bu
 // conversion sets the conversion of a CustomResourceDefinition. The manifest leaves it out, so that nobody who applies the
 // manifest again takes it back.
 func (p *Publisher) conversion(ctx context.Context, name string, bundle []byte) error {
-	client := p.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	client := p.Dynamic.Resource(definitions())
 	crd, err := client.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return explain(err, "customresourcedefinition", name)

@@ -3,11 +3,13 @@
 package certs
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"fmt"
 	"math/big"
 	"net/http"
@@ -26,7 +28,7 @@ import (
 // issueAt is issue, at another time.
 func issueAt(t *testing.T, names []string, when time.Time) pair {
 	t.Helper()
-	sign := func(template, parent *x509.Certificate, key, by *rsa.PrivateKey) *x509.Certificate {
+	sign := func(template, parent *x509.Certificate, key, by *ecdsa.PrivateKey) *x509.Certificate {
 		der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), by)
 		if err != nil {
 			t.Fatal(err)
@@ -37,10 +39,10 @@ func issueAt(t *testing.T, names []string, when time.Time) pair {
 		}
 		return cert
 	}
-	keys := [2]*rsa.PrivateKey{}
+	keys := [2]*ecdsa.PrivateKey{} // hundreds of connections are made with them, and RSA takes its time
 	for i := range keys {
 		var err error
-		if keys[i], err = rsa.GenerateKey(rand.Reader, 2048); err != nil {
+		if keys[i], err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -66,7 +68,8 @@ func issueAt(t *testing.T, names []string, when time.Time) pair {
 type rotation struct {
 	t         *testing.T
 	now       atomic.Pointer[time.Time]
-	trusted   atomic.Pointer[x509.CertPool] // as the API server has read it last
+	client    *fake.Clientset
+	trusted   [2]atomic.Pointer[x509.CertPool] // as the API server has read it last, for admission and for conversion
 	keepers   [2]*Keeper
 	servers   [2]*httptest.Server
 	answers   [2]chan error
@@ -81,13 +84,13 @@ func newRotation(t *testing.T, now time.Time, old pair, names []string) *rotatio
 	if first.bundle, err = trusted(now, old); err != nil {
 		t.Fatal(err)
 	}
-	r := &rotation{t: t}
+	client := fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "certs"}, Data: first.data()})
+	r := &rotation{t: t, client: client}
 	r.now.Store(&now)
 	p, _, _ := publisher(configurations(), crd(map[string]any{"everynode.dev/part-of": "everynode"}))
 	r.publisher = p
-	client := fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "certs"}, Data: first.data()})
 	for i := range r.keepers {
-		r.keepers[i] = &Keeper{Client: client, Namespace: "system", Secret: "certs", Names: names}
+		r.keepers[i] = &Keeper{Client: client, Namespace: "system", Secret: "certs", Names: names, Published: p.Published}
 		r.keep(i)
 		r.servers[i] = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "allowed") }))
 		r.servers[i].TLS = &tls.Config{GetCertificate: r.keepers[i].Certificate}
@@ -101,8 +104,9 @@ func newRotation(t *testing.T, now time.Time, old pair, names []string) *rotatio
 		r.answers[i] = make(chan error)
 		go func() {
 			for t.Context().Err() == nil {
+				answer := errors.Join(r.ask(i, r.trusted[0].Load(), names[0]), r.ask(i, r.trusted[1].Load(), names[0]))
 				select {
-				case r.answers[i] <- r.ask(i, r.trusted.Load(), names[0]):
+				case r.answers[i] <- answer:
 				case <-t.Context().Done():
 				}
 			}
@@ -157,15 +161,31 @@ func (r *rotation) publish() {
 // read has the API server see what is published.
 func (r *rotation) read() {
 	r.t.Helper()
-	config, err := r.publisher.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(r.t.Context(), "mutating", metav1.GetOptions{})
+	bundles, err := r.publisher.Published(r.t.Context())
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(config.Webhooks[0].ClientConfig.CABundle) {
-		r.t.Fatal("nothing is published")
+	for i, bundle := range [][]byte{bundles[0], bundles[len(bundles)-1]} {
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(bundle) {
+			r.t.Fatal("nothing is published")
+		}
+		r.trusted[i].Store(pool)
 	}
-	r.trusted.Store(pool)
+}
+
+// put puts data into the Secret; without any the Secret is deleted.
+func (r *rotation) put(data map[string][]byte) {
+	r.t.Helper()
+	secrets, err := r.client.CoreV1().Secrets("system"), error(nil)
+	if data == nil {
+		err = secrets.Delete(r.t.Context(), "certs", metav1.DeleteOptions{})
+	} else {
+		_, err = secrets.Update(r.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "certs"}, Data: data}, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // TestRotationFailsNoRequest renews the certificate of two managers while an API server asks both, which trusts only what it has read of what the
@@ -173,34 +193,58 @@ func (r *rotation) read() {
 func TestRotationFailsNoRequest(t *testing.T) {
 	names := []string{"everynode-webhook.everynode-system.svc"}
 	now := time.Now()
-	old := issueAt(t, names, now.Add(3*time.Minute+backdated-renewAfter)) // renewed in three minutes
-	r := newRotation(t, now, old, names)
-	before := r.trusted.Load()
-	for minute := range 20 {
-		at := now.Add(time.Duration(minute) * time.Minute)
-		r.now.Store(&at)
-		r.check("a minute", minute)
-		r.keep(0)
-		r.check("the look of the first manager", minute)
-		if minute%2 == 1 {
-			r.keep(1)
-			r.check("the look of the leader", minute)
-		}
-		if minute%3 == 2 {
-			r.publish()
-			r.check("what the leader has published", minute)
-		}
-		if minute%4 == 3 {
-			r.read()
-			r.check("the look of the API server", minute)
-		}
+	fresh, other := issueAt(t, names, now), state{current: issueAt(t, names, now)}
+	for name, c := range map[string]struct {
+		old         pair
+		then        func(*rotation) // in the fifth minute
+		unpublished bool            // the leader does not publish
+	}{
+		"renewed after three minutes": {old: issueAt(t, names, now.Add(3*time.Minute+backdated-renewAfter))},
+		"renewed, and not published":  {old: issueAt(t, names, now.Add(3*time.Minute+backdated-renewAfter)), unpublished: true},
+		"deleted":                     {old: fresh, then: func(r *rotation) { r.put(nil) }},
+		"damaged":                     {old: fresh, then: func(r *rotation) { r.put(map[string][]byte{keyCert: []byte("x")}) }},
+		"replaced":                    {old: fresh, then: func(r *rotation) { r.put(other.data()) }},
+		"deleted, and not published":  {old: fresh, then: func(r *rotation) { r.put(nil) }, unpublished: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRotation(t, now, c.old, names)
+			before := r.trusted[0].Load()
+			for minute := range 20 {
+				if minute == 5 && c.then != nil {
+					c.then(r)
+				}
+				r.minute(now, minute, !c.unpublished)
+			}
+			for i := range r.servers {
+				if old := r.ask(i, before, names[0]) == nil; old != c.unpublished {
+					t.Errorf("manager %d has the old certificate: %v, want %v", i, old, c.unpublished)
+				}
+			}
+			if r.asked < 100 {
+				t.Errorf("there were %d requests only", r.asked)
+			}
+		})
 	}
-	for i := range r.servers {
-		if r.ask(i, before, names[0]) == nil {
-			t.Errorf("manager %d still has the old certificate", i)
-		}
+}
+
+// minute is one of the API server, the managers, and the publisher, in this order.
+func (r *rotation) minute(now time.Time, minute int, publish bool) {
+	r.t.Helper()
+	at := now.Add(time.Duration(minute) * time.Minute)
+	r.now.Store(&at)
+	r.check("a minute", minute)
+	r.keep(0)
+	r.check("the look of the first manager", minute)
+	if minute%2 == 1 {
+		r.keep(1)
+		r.check("the look of the leader", minute)
 	}
-	if r.asked < 200 {
-		t.Errorf("there were %d requests only", r.asked)
+	if publish && minute%3 == 2 {
+		r.publish()
+		r.check("what the leader has published", minute)
+	}
+	if minute%4 == 3 {
+		r.read()
+		r.check("the look of the API server", minute)
 	}
 }

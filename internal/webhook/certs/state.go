@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	certutil "k8s.io/client-go/util/cert"
@@ -61,31 +62,81 @@ func (s state) data() map[string][]byte {
 }
 
 func (s state) equal(other state) bool {
-	return bytes.Equal(s.current.cert, other.current.cert) && bytes.Equal(s.current.key, other.current.key) &&
-		bytes.Equal(s.next.cert, other.next.cert) && bytes.Equal(s.next.key, other.next.key) && bytes.Equal(s.bundle, other.bundle)
+	return s.current.equal(other.current) && s.next.equal(other.next) && bytes.Equal(s.bundle, other.bundle)
 }
 
-// advance returns the state that should follow s at that time, for a server that is reached under these names.
-func (s state) advance(now time.Time, names []string) (state, error) {
+// surroundings are what the next state depends on besides the state.
+type surroundings struct {
+	// names are those under which the server is reached.
+	names []string
+	// held is the pair that this manager serves; empty before the first one.
+	held pair
+	// published is whether clients have been told to trust a pair.
+	published func(pair) bool
+}
+
+// advance returns the state that should follow s at that time. Where s is of no use, because somebody has deleted or damaged the Secret, what is
+// served goes on, for that is what clients trust, until the next pair has been published.
+func (s state) advance(now time.Time, in surroundings) (state, error) {
 	var err error
-	next, nextUsable := s.next.usable(now, names)
+	_, nextUsable := s.next.usable(now, in.names)
 	if !nextUsable {
 		s.next = pair{}
 	}
-	current, ok := s.current.usable(now, names)
+	current, ok := s.current.usable(now, in.names)
+	_, holds := in.held.usable(now, in.names)
 	switch {
-	case nextUsable && (!ok || now.After(next.NotBefore.Add(backdated+settle))):
+	case !ok && holds:
+		if s.current = in.held; !nextUsable {
+			s.next, err = issue(in.names)
+		}
+	case nextUsable && (!ok || in.trusted(now, s.next)):
 		s.current, s.next = s.next, pair{}
 	case !ok:
-		s.current, err = issue(names)
+		s.current, err = issue(in.names)
 	case !nextUsable && now.After(current.NotBefore.Add(renewAfter)):
-		s.next, err = issue(names)
+		s.next, err = issue(in.names)
 	}
 	if err != nil {
 		return s, err
 	}
-	s.bundle, err = trusted(now, s.current, s.next, pair{cert: s.bundle})
+	s.bundle, err = trusted(now, s.current, s.next, in.held, pair{cert: s.bundle})
 	return s, err
+}
+
+// served is the pair to serve at that time where s is the state. What another manager has made anew is not served before it is trusted.
+func (s state) served(now time.Time, in surroundings) pair {
+	_, holds := in.held.usable(now, in.names)
+	if !holds || in.held.equal(s.current) || in.trusted(now, s.current) {
+		return s.current
+	}
+	return in.held
+}
+
+// trusted is whether every client trusts p by now, which can be used.
+func (in surroundings) trusted(now time.Time, p pair) bool {
+	cert, ok := p.usable(now, in.names)
+	return ok && now.After(cert.NotBefore.Add(backdated+settle)) && in.published(p)
+}
+
+func (p pair) equal(other pair) bool {
+	return bytes.Equal(p.cert, other.cert) && bytes.Equal(p.key, other.key)
+}
+
+// authority is the authority that signed p; nil if there is none.
+func (p pair) authority() *x509.Certificate {
+	chain, err := certutil.ParseCertsPEM(p.cert)
+	if err != nil || !chain[len(chain)-1].IsCA {
+		return nil
+	}
+	return chain[len(chain)-1]
+}
+
+// trustedBy is whether whoever trusts the bundle trusts p.
+func (p pair) trustedBy(bundle []byte) bool {
+	authority := p.authority()
+	known, err := certutil.ParseCertsPEM(bundle)
+	return authority != nil && err == nil && slices.ContainsFunc(known, authority.Equal)
 }
 
 // usable is whether p can be served at that time under these names, and its certificate.

@@ -15,11 +15,16 @@ func names() []string { return []string{"everynode-webhook.everynode-system.svc"
 
 func advance(t *testing.T, s state, now time.Time, names []string) state {
 	t.Helper()
-	next, err := s.advance(now, names)
+	next, err := s.advance(now, everywhere(names))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return next
+}
+
+// everywhere are surroundings in which everything is published, and nothing served.
+func everywhere(names []string) surroundings {
+	return surroundings{names: names, published: func(pair) bool { return true }}
 }
 
 // trusts is whether a client with the bundle accepts what p is, under the name.
@@ -95,6 +100,62 @@ func TestSettle(t *testing.T) {
 	}
 }
 
+// Nothing is used that is not published, however long ago it was made, unless there is nothing else.
+func TestUnpublished(t *testing.T) {
+	now := time.Now()
+	s := advance(t, state{}, now, names())
+	renewing := advance(t, s, now.Add(renewAfter), names())
+	nowhere := surroundings{names: names(), held: s.current, published: func(pair) bool { return false }}
+	for _, after := range []time.Duration{settle + time.Minute, renewAfter + time.Hour} {
+		got, err := renewing.advance(now.Add(after), nowhere)
+		if err != nil || !got.equal(renewing) {
+			t.Errorf("after %v the state is another: %v", after, err)
+		}
+	}
+	expired := state{current: issueAt(t, names()[:1], now.Add(-lifetime-time.Hour)), next: s.current}
+	got, err := expired.advance(now, surroundings{names: names()[:1], held: expired.current, published: nowhere.published})
+	if err != nil || !got.current.equal(s.current) {
+		t.Errorf("the next certificate is not used when the last one has expired: %v", err)
+	}
+}
+
+// A pair that this manager serves is followed by a new one when the Secret is of no use, and is trusted meanwhile.
+func TestHeld(t *testing.T) {
+	now := time.Now()
+	s := advance(t, state{}, now, names())
+	other := advance(t, state{}, now, names())
+	held := surroundings{names: names(), held: s.current, published: func(pair) bool { return false }}
+	for name, c := range map[string]struct {
+		was     state
+		current pair
+		next    bool
+	}{
+		"deleted":                       {state{}, s.current, true},
+		"damaged":                       {state{current: pair{[]byte("x"), []byte("y")}, bundle: []byte("z")}, s.current, true},
+		"damaged, but for the next one": {state{next: other.current}, s.current, true},
+		"made anew":                     {other, other.current, false},
+	} {
+		got, err := c.was.advance(now, held)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !got.current.equal(c.current) || (got.next.cert != nil) != c.next || !got.served(now, held).equal(s.current) {
+			t.Errorf("%s: the state is not what it should be", name)
+		}
+		if name == "damaged, but for the next one" && !got.next.equal(other.current) {
+			t.Errorf("%s: that is lost", name)
+		}
+		for _, p := range []pair{s.current, got.current} {
+			if !p.trustedBy(got.bundle) || !trusts(t, got.bundle, p, names()[0], now) {
+				t.Errorf("%s: a certificate in use is not in the bundle", name)
+			}
+		}
+	}
+	if later := now.Add(settle + time.Minute); !other.served(later, everywhere(names())).equal(other.current) {
+		t.Error("what is published is not served")
+	}
+}
+
 func TestStable(t *testing.T) {
 	now := time.Now()
 	s := advance(t, state{}, now, names())
@@ -133,10 +194,10 @@ func TestNames(t *testing.T) {
 	if !trusts(t, moved.bundle, s.current, names()[0], now) {
 		t.Error("the old certificate, which another manager may still use, is not trusted any more")
 	}
-	if _, err := s.advance(now, nil); err != nil {
+	if _, err := s.advance(now, everywhere(nil)); err != nil {
 		t.Errorf("no name, but a certificate: %v", err)
 	}
-	if _, err := (state{}).advance(now, nil); err == nil {
+	if _, err := (state{}).advance(now, everywhere(nil)); err == nil {
 		t.Error("a certificate for nothing")
 	}
 }

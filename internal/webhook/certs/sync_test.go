@@ -4,6 +4,7 @@ package certs
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -22,11 +23,17 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
+// nowhere is nothing published.
+func nowhere(context.Context) ([][]byte, error) { return [][]byte{nil}, nil }
+
 func TestKeeper(t *testing.T) {
 	client := fake.NewClientset()
-	keeper := &Keeper{Client: client, Namespace: "system", Secret: "certs", Names: names()}
+	keeper := &Keeper{Client: client, Namespace: "system", Secret: "certs", Names: names(), Published: nowhere}
 	if _, err := keeper.Certificate(nil); err == nil {
 		t.Error("a certificate before there is one")
+	}
+	if end, known := keeper.Ends(); known {
+		t.Errorf("a certificate that is not there ends %s", end)
 	}
 	if bundle, err := keeper.Bundle(); bundle != nil || err != nil {
 		t.Errorf("a bundle before there is one: %s, %v", bundle, err)
@@ -43,7 +50,7 @@ func TestKeeper(t *testing.T) {
 		}
 		return n
 	}
-	other := &Keeper{Client: client, Namespace: "system", Secret: "certs", Names: names()}
+	other := &Keeper{Client: client, Namespace: "system", Secret: "certs", Names: names(), Published: nowhere}
 	if err := other.sync(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
@@ -54,6 +61,9 @@ func TestKeeper(t *testing.T) {
 	theirs, err := other.Certificate(nil)
 	if err != nil || !bytes.Equal(mine.Certificate[0], theirs.Certificate[0]) || writes() != 1 {
 		t.Errorf("two managers have two certificates, after %d writes: %v", writes(), err)
+	}
+	if end, known := keeper.Ends(); !known || end.Sub(now) < lifetime-backdated-time.Minute || end.Sub(now) > lifetime {
+		t.Errorf("the certificate ends %s, %t", end, known)
 	}
 	// Renewal is written, and read by the other.
 	if err := keeper.sync(t.Context(), now.Add(renewAfter)); err != nil || writes() != 2 {
@@ -70,8 +80,8 @@ func TestKeeper(t *testing.T) {
 // TestKeeperFaster shows that a manager takes over what another one wrote in the meantime.
 func TestKeeperFaster(t *testing.T) {
 	client := fake.NewClientset()
-	winner := &Keeper{Client: client, Namespace: "system", Secret: "certs", Names: names()}
-	loser := &Keeper{Client: client, Namespace: "system", Secret: "certs", Names: names()}
+	winner := &Keeper{Client: client, Namespace: "system", Secret: "certs", Names: names(), Published: nowhere}
+	loser := &Keeper{Client: client, Namespace: "system", Secret: "certs", Names: names(), Published: nowhere}
 	if err := winner.sync(t.Context(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
@@ -193,6 +203,38 @@ https://127.0.0.1:9443/v
 map[strategy:Webhook webhook:map[clientConfig:map[url:https://127.0.0.1:9443/convert] conversionReviewVersions:[v1]]]`
 	if got := published(t, p); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestPublished shows that what is published is read where the API server reads it.
+func TestPublished(t *testing.T) {
+	p, client, _ := publisher(configurations(), crd(map[string]any{"everynode.dev/part-of": "everynode"}))
+	read := func() string {
+		t.Helper()
+		bundles, err := p.Published(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(bytes.Join(bundles, []byte(",")))
+	}
+	if got := read(); got != ",," {
+		t.Errorf("before anything is published: %q", got)
+	}
+	if err := p.sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(); got != "bundle,bundle,bundle" {
+		t.Errorf("published: %q", got)
+	}
+	p.Bundle = func() ([]byte, error) { return []byte("newer"), nil }
+	client.PrependReactor("update", "validatingwebhookconfigurations", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("no")
+	})
+	if err := p.sync(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	if got := read(); got != "newer,bundle,newer" {
+		t.Errorf("published in part: %q", got)
 	}
 }
 

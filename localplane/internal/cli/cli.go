@@ -75,6 +75,7 @@ func New(out io.Writer) *cobra.Command {
 		Short: "A real Kubernetes control plane on this machine, with simulated or real nodes and Everynode on it",
 		Long: `localplane runs etcd, kube-apiserver, kube-controller-manager and kube-scheduler of Kubernetes ` + localplane.KubernetesVersion + `
 on this machine, each as a process of its own, with simulated nodes, real nodes (up --real-nodes) and Everynode's manager.
+Where $` + localplane.EnvKubernetes + ` names a directory with the last three of another version, it runs those.
 
 It listens on loopback only; real nodes live in network namespaces of their own. Its state stays in its directory when it stops.`,
 		Version:       localplane.KubernetesVersion,

@@ -105,8 +105,8 @@ func apiServer(in Inputs) Component {
 		"--service-account-key-file=" + in.pki(ServiceAccountKey),
 		"--service-account-signing-key-file=" + in.pki(ServiceAccountKey),
 		"--allow-privileged=true",
-		"--profiling=false",
-	}, slices.Concat(in.nodeFlags(), in.auditFlags())...))
+		"--profiling=true",
+	}, slices.Concat(in.nodeFlags(), in.auditFlags(), in.versionFlags())...)).versioned(in, APIServer)
 	c.Ready = Probe{URL: in.url(APIServer, "/readyz"), Authority: in.cert(ClusterAuthority), Client: in.pki(AdminClient)}
 	c.StopGrace = 3 * time.Second
 	return c
@@ -127,6 +127,15 @@ func (in Inputs) nodeFlags() []string {
 	}
 }
 
+// versionFlags are those that an API server of another version needs.
+func (in Inputs) versionFlags() []string {
+	if in.Kubernetes == "" {
+		return nil
+	}
+	// The tokens of simulated agents are bound to nodes, which is on by itself from 1.31 on. Those of real agents are bound to their pods.
+	return []string{"--feature-gates=ServiceAccountTokenNodeBinding=true"}
+}
+
 func controllerManager(in Inputs) Component {
 	return kubernetes(in, ControllerManager, TierKubernetes, append([]string{
 		// Everynode or the process native-controller does that one's work.
@@ -135,13 +144,13 @@ func controllerManager(in Inputs) Component {
 		"--node-monitor-period=" + nodeMonitorPeriod(in.Nodes.Grace).String(),
 		"--service-account-private-key-file=" + in.pki(ServiceAccountKey),
 		"--root-ca-file=" + in.cert(ClusterAuthority),
-	}, in.controllerFlags(ControllerManager)...)).withHealthz(in)
+	}, in.controllerFlags(ControllerManager)...)).versioned(in, ControllerManager).withHealthz(in)
 }
 
 func nativeController(in Inputs) Component {
 	return kubernetes(in, NativeController, TierKubernetes, append([]string{
 		"--controllers=daemonset",
-	}, in.controllerFlags(NativeController)...)).withHealthz(in)
+	}, in.controllerFlags(NativeController)...)).versioned(in, ControllerManager).withHealthz(in)
 }
 
 // controllerFlags are those that both processes of kube-controller-manager have.
@@ -157,7 +166,7 @@ func scheduler(in Inputs) Component {
 	return kubernetes(in, Scheduler, TierKubernetes, append(in.servingFlags(Scheduler, Scheduler),
 		fmt.Sprintf("--kube-api-qps=%d", in.Clients.QPS),
 		fmt.Sprintf("--kube-api-burst=%d", in.Clients.Burst),
-	)).withHealthz(in)
+	)).versioned(in, Scheduler).withHealthz(in)
 }
 
 // servingFlags are the client and server flags of a component of Kubernetes that serves health and metrics on name's port

@@ -4,6 +4,7 @@ package component
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -75,6 +76,8 @@ type Inputs struct {
 	Ports map[string]int
 	// Self is this program, which is started again for each component; ManagerBinary is Everynode's manager.
 	Self, ManagerBinary string
+	// Kubernetes is the directory of the programs KubernetesPrograms of another version of Kubernetes; empty means that Self is these as well.
+	Kubernetes string
 	// Audit are the users of whose requests the API server keeps a log.
 	Audit []string
 	// Clients limits the requests per second of each of Kubernetes' own components and of the managers.
@@ -101,7 +104,7 @@ type ClientLimits struct {
 type NodeTiming struct {
 	// Grace is how long a node may be silent.
 	Grace time.Duration
-	// Lease is the duration of a node's lease, which is renewed four times within it.
+	// Lease is the duration of a node's lease, which is renewed about four times within it.
 	Lease time.Duration
 }
 
@@ -135,6 +138,9 @@ func ManagerName(i int) string {
 	return fmt.Sprintf("%s-%d", Manager, i+1)
 }
 
+// KubernetesPrograms are the programs that a plane can take from another version of Kubernetes.
+func KubernetesPrograms() []string { return []string{APIServer, ControllerManager, Scheduler} }
+
 // kubernetes is a component that this program runs itself when it is started again.
 func kubernetes(in Inputs, name string, tier Tier, args []string) Component {
 	return Component{
@@ -144,6 +150,14 @@ func kubernetes(in Inputs, name string, tier Tier, args []string) Component {
 		Args:      append([]string{RunVerb, name}, args...),
 		StopGrace: stopGrace,
 	}
+}
+
+// versioned has a component be that program of another version of Kubernetes, if the plane has one.
+func (c Component) versioned(in Inputs, program string) Component {
+	if in.Kubernetes != "" {
+		c.Path, c.Args = filepath.Join(in.Kubernetes, program), c.Args[2:] // without RunVerb and the name
+	}
+	return c
 }
 
 // stopGrace is enough for everything but the API server. Four tiers, one after the other, stay below ten seconds.

@@ -111,6 +111,32 @@ func TestNativeControllerIsAProcessOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestKubernetesOfAnotherVersion(t *testing.T) {
+	in := testInputs(t)
+	own := All(in)
+	in.Kubernetes = "/opt/older"
+	list := All(in)
+	for name, program := range map[string]string{
+		APIServer: APIServer, ControllerManager: ControllerManager, NativeController: ControllerManager, Scheduler: Scheduler,
+	} {
+		was, is := named(t, own, name), named(t, list, name)
+		if was.Path != in.Self || was.Args[0] != RunVerb {
+			t.Errorf("%s of this version is %s %v", name, was.Path, was.Args)
+		}
+		if want := "/opt/older/" + program; is.Path != want || !slices.Contains(KubernetesPrograms(), program) {
+			t.Errorf("%s is %s, want %s", name, is.Path, want)
+		}
+		if want := was.Args[2:]; len(is.Args) < len(want) || !slices.Equal(is.Args[:len(want)], want) {
+			t.Errorf("%s runs with %v, want %v", name, is.Args, want)
+		}
+	}
+	for _, name := range []string{Etcd, Kwok} {
+		if was, is := named(t, own, name), named(t, list, name); is.Path != in.Self || !slices.Equal(is.Args, was.Args) {
+			t.Errorf("%s is %s %v", name, is.Path, is.Args)
+		}
+	}
+}
+
 func TestManagersDiffer(t *testing.T) {
 	in := testInputs(t)
 	first, second := named(t, All(in), "manager"), named(t, All(in), "manager-2")

@@ -288,6 +288,8 @@ func (in Inputs) realNodeFlags() []string {
 		// Pods reach it by its service, which leads to the gateway: that listens on the port of the same number.
 		"--advertise-address=" + realnode.GatewayAddress,
 		"--egress-selector-config-file=" + in.egressFile(),
+		// Webhooks are behind Services, whose addresses only nodes know: it asks one of the pods instead.
+		"--enable-aggregator-routing=true",
 		"--kubelet-client-certificate=" + in.cert(KubeletClient),
 		"--kubelet-client-key=" + in.key(KubeletClient),
 		"--kubelet-certificate-authority=" + in.cert(ClusterAuthority),

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -397,44 +398,50 @@ func TestEachRequestIsALine(t *testing.T) {
 	}
 }
 
+// The registry is asked without a network, so that time is that of synctest and a request is known to be held back.
 func TestLatencyHoldsBlobsBack(t *testing.T) {
 	o := options(t)
 	o.Latency = time.Hour
-	c, _ := start(t, o)
+	c, web := start(t, o)
 	c.push("web", "v1", "content")
 	c.get("/v2/web/manifests/v1") // is not held back
 	path := fmt.Sprintf("/v2/web/blobs/sha256:%x", sha256.Sum256([]byte("content")))
-	ctx, cancel := context.WithCancel(t.Context())
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+path, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() {
-		answer, err := http.DefaultClient.Do(r)
-		if err == nil {
-			answer.Body.Close()
+	synctest.Test(t, func(t *testing.T) {
+		ask := func(ctx context.Context, method, path string) *httptest.ResponseRecorder {
+			r := httptest.NewRequestWithContext(ctx, method, path, http.NoBody)
+			r.SetBasicAuth(User, o.Password)
+			answer := httptest.NewRecorder()
+			web.Config.Handler.ServeHTTP(answer, r)
+			return answer
 		}
-		ended <- err
-	}()
-	if status, raw := c.do(http.MethodPut, LatencyPath+"?value=soon", "", nil); status != http.StatusBadRequest || !strings.Contains(string(raw), `"soon"`) {
-		t.Errorf("the value soon is answered with %d %s", status, raw)
-	}
-	if status, _ := c.do(http.MethodPut, LatencyPath+"?value=0s", "", nil); status != http.StatusNoContent {
-		t.Errorf("the value 0s is answered with %d", status)
-	}
-	if got := c.get(path); string(got) != "content" {
-		t.Errorf("the blob is %q", got)
-	}
-	select {
-	case err := <-ended:
-		t.Errorf("a request that began before has ended with %v", err)
-	default:
-	}
-	cancel()
-	if err := <-ended; err == nil {
-		t.Error("the blob has come")
-	}
+		begin := time.Now()
+		if answer := ask(t.Context(), http.MethodGet, path); answer.Body.String() != "content" || time.Since(begin) != o.Latency {
+			t.Errorf("the blob is %q after %s", answer.Body, time.Since(begin))
+		}
+		begin = time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan string, 1)
+		go func() { ended <- ask(ctx, http.MethodGet, path).Body.String() }()
+		synctest.Wait()
+		if answer := ask(t.Context(), http.MethodPut, LatencyPath+"?value=soon"); answer.Code != http.StatusBadRequest || !strings.Contains(answer.Body.String(), `"soon"`) {
+			t.Errorf("the value soon is answered with %d %s", answer.Code, answer.Body)
+		}
+		if answer := ask(t.Context(), http.MethodPut, LatencyPath+"?value=0s"); answer.Code != http.StatusNoContent {
+			t.Errorf("the value 0s is answered with %d", answer.Code)
+		}
+		if answer := ask(t.Context(), http.MethodGet, path); answer.Body.String() != "content" || time.Since(begin) != 0 {
+			t.Errorf("the blob is %q after %s", answer.Body, time.Since(begin))
+		}
+		select {
+		case content := <-ended:
+			t.Errorf("a request that began before has ended with %q", content)
+		default:
+		}
+		cancel()
+		if content := <-ended; content != "" || time.Since(begin) != 0 {
+			t.Errorf("a client that has gone gets %q after %s", content, time.Since(begin))
+		}
+	})
 }
 
 func TestRunUntilTheEnd(t *testing.T) {

@@ -30,9 +30,11 @@ const (
 	holder            = "localplane"
 	leaseWorkers      = 16
 	nodeStageWorkers  = 16
-	leaseJitter       = 0.04
-	renewalsPerLease  = 4
 	nodeEventsPending = 256
+	// A lease is renewed after a sixth to a third of its duration, a quarter on average, as a kubelet does. All nodes of a plane are made in
+	// the same few seconds; without so much jitter all would renew their leases together, and a measurement would have that burst in it or not.
+	renewalsPerLease = 6
+	leaseJitter      = 1
 )
 
 // startNodes starts kwok's controllers for nodes and their leases. kwok's own command would start its pod controller's

@@ -7,8 +7,12 @@ import "sigs.k8s.io/kwok/pkg/apis/internalversion"
 // readyCondition is how a stage asks for the node's state.
 const readyCondition = `.status.conditions.[] | select( .type == "Ready" ) | .status`
 
-// statusHeartbeat is how often a node writes its status when nothing changes. Its lease is what keeps it alive.
-const statusHeartbeat = 5 * 60 * 1000
+// A node writes its status after 2.5 to 7.5 minutes in which nothing has changed, so every 5 minutes as kubelets do, and nodes that were
+// made together soon do not write together. Its lease is what keeps it alive.
+const (
+	soonestHeartbeat = 150_000
+	latestHeartbeat  = 450_000
+)
 
 // becomeReady reports a node that is not known to be ready: a new one, or one that was cut and healed. What the node
 // registered with (its addresses, its capacity) stays.
@@ -41,11 +45,11 @@ conditions:
 
 // nodeStages is all that kwok is told to do.
 func nodeStages() []*internalversion.Stage {
-	delay, jitter := int64(statusHeartbeat), int64(statusHeartbeat+10_000)
+	delay, latest := int64(soonestHeartbeat), int64(latestHeartbeat)
 	return []*internalversion.Stage{
 		nodeStage("node-becomes-ready", internalversion.SelectorOpNotIn, becomeReady, nil),
 		nodeStage("node-heartbeat", internalversion.SelectorOpIn, heartbeat, &internalversion.StageDelay{
-			DurationMilliseconds: &delay, JitterDurationMilliseconds: &jitter,
+			DurationMilliseconds: &delay, JitterDurationMilliseconds: &latest,
 		}),
 	}
 }

@@ -184,9 +184,7 @@ func TestWhatCannotBeRememberedDoesNotRun(t *testing.T) {
 func TestComesBackAfterItsNode(t *testing.T) {
 	f, broken := machine(t)
 	touch(t, broken)
-	for _, name := range []string{"node", "runtime", "kubelet"} {
-		crash(t, f, name)
-	}
+	crash(t, f, "node", "runtime", "kubelet")
 	waitFor(t, "two starts of the node that fail", func() bool { return f.status("node").Restarts >= 2 })
 	for _, name := range []string{"runtime", "kubelet"} {
 		if st := f.status(name); st.PID != 0 || st.Failed {
@@ -207,9 +205,7 @@ func TestComesBackAfterItsNode(t *testing.T) {
 func TestKilledWhileItWaitsForItsNode(t *testing.T) {
 	f, broken := machine(t)
 	touch(t, broken)
-	for _, name := range []string{"node", "kubelet"} {
-		crash(t, f, name)
-	}
+	crash(t, f, "node", "kubelet")
 	waitFor(t, "a start of the node that fails", func() bool { return f.status("node").Restarts >= 1 && f.status("kubelet").Restarts == 1 })
 	// It does not run, and so cannot be killed; but it is not wanted any more.
 	if err := f.Kill("kubelet"); err == nil {

@@ -38,12 +38,12 @@ func (s *Supervisor) Status() []Status {
 func (u *unit) status() Status {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	st := Status{Name: u.component.Name, Ready: u.ready, Wanted: u.wanted, Restarts: u.restarts}
-	if u.process == nil {
+	st := Status{Name: u.component.Name, Wanted: u.wanted, Restarts: u.restarts}
+	if u.alive() == nil {
 		st.Failed = u.wanted && !u.proven
 		return st
 	}
-	st.PID, st.Since = u.process.PID, u.began
+	st.PID, st.Since, st.Ready = u.process.PID, u.began, u.ready
 	// A process that has just ended has no usage any more; its end shows in the next status.
 	if usage, err := proc.ReadUsage(st.PID); err == nil {
 		st.Usage = usage

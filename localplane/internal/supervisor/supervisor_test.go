@@ -4,11 +4,13 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -260,15 +262,21 @@ func TestRestartThatFailsIsTriedAgain(t *testing.T) {
 	waitFor(t, "a process", func() bool { return f.status("kwok").Ready })
 }
 
-// crash ends the process of a component behind the supervisor's back.
-func crash(t *testing.T, f *fixture, name string) {
+// crash ends the processes of components, which run, behind the supervisor's back. One may end by the end of another.
+func crash(t *testing.T, f *fixture, names ...string) {
 	t.Helper()
-	p, err := os.FindProcess(f.status(name).PID)
-	if err != nil {
-		t.Fatal(err)
+	var pids []int
+	for _, name := range names {
+		pid := f.status(name).PID
+		if pid == 0 {
+			t.Fatalf("%s does not run", name)
+		}
+		pids = append(pids, pid)
 	}
-	if err := p.Kill(); err != nil {
-		t.Fatal(err)
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Fatal(err)
+		}
 	}
 }
 

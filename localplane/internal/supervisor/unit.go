@@ -64,7 +64,7 @@ func (u *unit) request() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.wanted = true
-	if u.process == nil || u.process.Ended() {
+	if u.alive() == nil {
 		u.proven = false
 	}
 }
@@ -105,17 +105,17 @@ func (u *unit) run(ctx context.Context, why cause) (launched bool, err error) {
 }
 
 // launch starts the process if there is none, and returns the one that runs; fresh tells whether it is a new one.
-func (u *unit) launch(why cause) (p *proc.Process, fresh bool, err error) {
+func (u *unit) launch(why cause) (_ *proc.Process, fresh bool, _ error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.sup.ctx.Err() != nil {
 		return nil, false, errStopping
 	}
-	if u.process != nil && !u.process.Ended() {
-		if err := u.process.Lingers(); err != nil {
+	if p := u.alive(); p != nil {
+		if err := p.Lingers(); err != nil {
 			return nil, false, fmt.Errorf("starting %s: it was killed, and %w", u.component.Name, err)
 		}
-		return u.process, false, nil
+		return p, false, nil
 	}
 	if why == unasked && (!u.wanted || !u.proven) {
 		return nil, false, errUnwanted
@@ -173,6 +173,11 @@ func (u *unit) findHost() (*proc.Process, error) {
 func (u *unit) running() *proc.Process {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	return u.alive()
+}
+
+// alive is running for who has the lock. watch may not have taken note yet of the end of a process that others have waited for.
+func (u *unit) alive() *proc.Process {
 	if u.process == nil || u.process.Ended() {
 		return nil
 	}
@@ -324,11 +329,12 @@ func (u *unit) stop() error {
 	return nil
 }
 
+// unwant has the component not be started again, and returns its process, nil if there is none.
 func (u *unit) unwant() *proc.Process {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.wanted = false
-	return u.process
+	return u.alive()
 }
 
 // isProven is whether the component is still to be started again after the pause.

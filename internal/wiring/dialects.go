@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package manager
+package wiring
 
 import (
 	"slices"
@@ -20,23 +20,25 @@ import (
 	"everynode.dev/everynode/internal/fleet/feed"
 )
 
-// Names of the dialects: that of apps/v1, that of apps.kruise.io, and that of OpenYurt's annotations on apps/v1.
+// The names of the dialects: that of apps/v1, that of apps.kruise.io, and that of OpenYurt's annotations on apps/v1.
 const (
-	nativeDialect   = "native"
-	kruiseDialect   = "kruise"
-	openyurtDialect = "openyurt"
+	Native   = "native"
+	Kruise   = "kruise"
+	OpenYurt = "openyurt"
 )
 
-// dialectNames are the dialects that can be named in --dialects, defaultDialects those that are served unless told otherwise.
-func dialectNames() []string    { return []string{nativeDialect, kruiseDialect, openyurtDialect} }
-func defaultDialects() []string { return []string{nativeDialect, kruiseDialect} }
+// Names are the dialects that can be named in --dialects.
+func Names() []string { return []string{Native, Kruise, OpenYurt} }
 
-// newNative is the native dialect; probeNamespace is where the probe for other controllers lives, which is never reconciled.
-func newNative(probeNamespace string, mayWrite func() bool) daemonset.Dialect {
+// Defaults are the dialects that are served unless told otherwise.
+func Defaults() []string { return []string{Native, Kruise} }
+
+// NewNative is the native dialect; probeNamespace is where the probe for other controllers lives, which is never reconciled.
+func NewNative(probeNamespace string, mayWrite func() bool) daemonset.Dialect {
 	gvk := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DaemonSet"}
 	return daemonset.Dialect{
 		Source: feed.Source{
-			Dialect: nativeDialect, Resource: gvk.GroupVersion().WithResource("daemonsets"), Kind: gvk.Kind, Digest: native.Digest,
+			Dialect: Native, Resource: gvk.GroupVersion().WithResource("daemonsets"), Kind: gvk.Kind, Digest: native.Digest,
 			Ignore: func(namespace, name string) bool { return namespace == probeNamespace && name == conflict.ProbeName },
 		},
 		GVK:         gvk,
@@ -52,25 +54,25 @@ func newNative(probeNamespace string, mayWrite func() bool) daemonset.Dialect {
 	}
 }
 
-// newEdge is the native dialect with OpenYurt's annotations read as well: one object is one set, with one decision.
-func newEdge(probeNamespace string, mayWrite, mayAnnotate func() bool) daemonset.Dialect {
-	d := newNative(probeNamespace, mayWrite)
+// NewEdge is the native dialect with OpenYurt's annotations read as well: one object is one set, with one decision.
+func NewEdge(probeNamespace string, mayWrite, mayAnnotate func() bool) daemonset.Dialect {
+	d := NewNative(probeNamespace, mayWrite)
 	d.Source.Digest, d.StatusPatch = openyurt.Digest, openyurt.StatusPatch
 	d.Announce, d.MayAnnotate = openyurt.Announce, mayAnnotate
 	return d
 }
 
-// newGuest is the dialect of OpenYurt where another controller keeps the pods.
-func newGuest(probeNamespace string, mayWrite func() bool) daemonset.Dialect {
-	d := newNative(probeNamespace, mayWrite)
-	d.Source.Dialect, d.Source.Digest, d.StatusPatch = openyurtDialect, openyurt.DigestGuest, openyurt.GuestPatch
+// NewGuest is the dialect of OpenYurt where another controller keeps the pods.
+func NewGuest(probeNamespace string, mayWrite func() bool) daemonset.Dialect {
+	d := NewNative(probeNamespace, mayWrite)
+	d.Source.Dialect, d.Source.Digest, d.StatusPatch = OpenYurt, openyurt.DigestGuest, openyurt.GuestPatch
 	d.Announce = openyurt.Announce
 	return d
 }
 
-// factsOf reads what the dialects that are served need to know of a pod.
-func factsOf(served []string) dialect.FactsFunc {
-	ofKruise, ofOpenYurt := slices.Contains(served, kruiseDialect), slices.Contains(served, openyurtDialect)
+// FactsOf reads what the dialects that are served need to know of a pod.
+func FactsOf(served []string) dialect.FactsFunc {
+	ofKruise, ofOpenYurt := slices.Contains(served, Kruise), slices.Contains(served, OpenYurt)
 	return func(p *corev1.Pod) *dialect.PodFacts {
 		var f *dialect.PodFacts
 		if ofKruise {
@@ -83,35 +85,42 @@ func factsOf(served []string) dialect.FactsFunc {
 	}
 }
 
-// servings say which dialect does what, for the log.
-func servings(served []string) map[string]string {
+// Servings say which dialect does what, for the log.
+func Servings(served []string) map[string]string {
 	all := map[string]string{}
-	edge := slices.Contains(served, openyurtDialect)
+	edge := slices.Contains(served, OpenYurt)
 	for _, name := range served {
 		switch name {
-		case nativeDialect:
+		case Native:
 			all[name] = "keeps the pods of DaemonSets of apps/v1"
 			if edge {
 				all[name] += ", and reads the annotations of OpenYurt on them"
 			}
-		case kruiseDialect:
+		case Kruise:
 			all[name] = "keeps the pods of DaemonSets of apps.kruise.io, and pulls images"
-		case openyurtDialect:
+		case OpenYurt:
 			all[name] = "reads the annotations of OpenYurt on DaemonSets of apps/v1, beside the controller that keeps their pods"
-			if slices.Contains(served, nativeDialect) {
-				all[name] = "is part of the dialect " + nativeDialect + ": one decision for each DaemonSet"
+			if slices.Contains(served, Native) {
+				all[name] = "is part of the dialect " + Native + ": one decision for each DaemonSet"
 			}
 		}
 	}
 	return all
 }
 
-// newKruise is the dialect of OpenKruise's Advanced DaemonSet.
-func newKruise(mayWrite func() bool) daemonset.Dialect {
+// Onlookers are the dialects for who writes nothing: DaemonSets of apps/v1 with the annotations of OpenYurt on them, and those of
+// apps.kruise.io.
+func Onlookers() []daemonset.Dialect {
+	never := func() bool { return false }
+	return []daemonset.Dialect{NewEdge("", never, nil), NewKruise(never)}
+}
+
+// NewKruise is the dialect of OpenKruise's Advanced DaemonSet.
+func NewKruise(mayWrite func() bool) daemonset.Dialect {
 	gvk := schema.GroupVersionKind{Group: kruiseapi.Group, Version: kruiseapi.VersionStored, Kind: kruiseapi.Kind}
 	return daemonset.Dialect{
 		Source: feed.Source{
-			Dialect: kruiseDialect, Resource: gvk.GroupVersion().WithResource(kruiseapi.Resource), Kind: gvk.Kind, Digest: kruise.Digest,
+			Dialect: Kruise, Resource: gvk.GroupVersion().WithResource(kruiseapi.Resource), Kind: gvk.Kind, Digest: kruise.Digest,
 		},
 		GVK:         gvk,
 		StatusPatch: kruise.Report,

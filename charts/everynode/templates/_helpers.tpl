@@ -1,0 +1,58 @@
+{{/* A file of config/ as it is, for the namespace of the release, which is in quotes: the name of one can look like a number. */}}
+{{- define "everynode.file" -}}
+{{- required (printf "the chart has no file %s" .path) (.root.Files.Get .path) | replace "everynode-system" (quote .root.Release.Namespace) | trim -}}
+{{- end -}}
+
+{{/* Definitions of OpenKruise that are in the cluster and are not Everynode's; nothing where there is no cluster to ask (helm template). */}}
+{{- define "everynode.foreign" -}}
+{{- range list "daemonsets" "imagepulljobs" "nodeimages" -}}
+{{- $name := printf "%s.apps.kruise.io" . -}}
+{{- $definition := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" $name -}}
+{{- if and $definition (ne (dig "metadata" "labels" "everynode.dev/part-of" "" $definition) "everynode") }} {{ $name }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* true where the dialect of OpenKruise is served. */}}
+{{- define "everynode.kruise" -}}
+{{- if and (has "kruise" .Values.dialects) (not (include "everynode.foreign" .)) }}true{{ end -}}
+{{- end -}}
+
+{{/* true where there are agents: beside OpenKruise its own daemon pulls the images. */}}
+{{- define "everynode.agent" -}}
+{{- if and .Values.agent.enabled (not (include "everynode.foreign" .)) }}true{{ end -}}
+{{- end -}}
+
+{{/* The dialects that are served. */}}
+{{- define "everynode.dialects" -}}
+{{- $served := .Values.dialects -}}
+{{- $foreign := include "everynode.foreign" . -}}
+{{- if $foreign }}{{ $served = without $served "kruise" }}{{ end -}}
+{{- if not $served -}}
+{{- fail (printf "dialects: nothing is left to serve: kruise is not served because these definitions are not Everynode's:%s; add native or openyurt to dialects, or let Everynode take them over first (docs/migration.md)" $foreign) -}}
+{{- end -}}
+{{- join "," $served -}}
+{{- end -}}
+
+{{/* The name of an image. */}}
+{{- define "everynode.image" -}}
+{{- $of := .root.Values.image -}}
+{{- with $of.registry }}{{ trimSuffix "/" . }}/{{ end -}}
+{{ .image.name }}
+{{- if .image.digest }}@{{ .image.digest }}{{ else }}:{{ $of.tag | default .root.Chart.AppVersion }}{{ end -}}
+{{- end -}}
+
+{{/* Flags as arguments. */}}
+{{- define "everynode.flags" -}}
+{{- range $flag, $value := . }}
+- {{ printf "--%s=%s" $flag (kindIs "string" $value | ternary $value (toJson $value)) | quote }}
+{{- end -}}
+{{- end -}}
+
+{{- define "everynode.pullSecrets" -}}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+{{- range . }}
+- name: {{ quote . }}
+{{- end }}
+{{- end -}}
+{{- end -}}

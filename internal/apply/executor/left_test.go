@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// TestDeletesThatAreNotSent: a pod whose delete is left to the next pass, because other sets wait, or is not sent, because another controller has come,
+// counts as before: else its node would wait for an end that nobody has asked for.
+func TestDeletesThatAreNotSent(t *testing.T) {
+	const many = 200
+	for name, c := range map[string]struct {
+		mayWrite, others bool
+		least, most      int // deletes that are sent
+	}{
+		"while others wait":                   {true, true, 1, many - 1},
+		"while another controller is at work": {false, false, 0, 0},
+		"while nobody waits":                  {true, false, many, many},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &slowPods{takes: 3 * time.Second}
+				e := executorOf(t, s, many, "set")
+				e.Events = &record.FakeRecorder{}
+				job := &Job{
+					Key: setKey(0), MayWrite: func() bool { return c.mayWrite }, Others: func() bool { return c.others }, Batch: 1, Texts: &Texts{},
+					Snapshot: rollout.Snapshot{Nodes: make([]rollout.Node, many)}, Plan: rollout.Plan{Verdicts: make([]rollout.Verdict, many)},
+				}
+				for i := range many {
+					job.Plan.Actions = append(job.Plan.Actions, rollout.Action{
+						Kind: rollout.Delete, Node: i, Pod: fmt.Sprint("p", i), UID: string(uidOf(i)), Reason: rollout.RemovingExcess,
+					})
+				}
+				if err := e.Run(t.Context(), job); err != nil || job.Left != c.others {
+					t.Errorf("left %v, error %v", job.Left, err)
+				}
+				sent := int(s.asked.Load())
+				if sent < c.least || sent > c.most {
+					t.Errorf("%d deletes were sent, want %d to %d", sent, c.least, c.most)
+				}
+				if n := deleting(t, e.Index); n != sent {
+					t.Errorf("%d deletes were sent, and %d pods count as terminating", sent, n)
+				}
+			})
+		})
+	}
+}
+
+// deleting is how many pods of the set count as terminating.
+func deleting(t *testing.T, x *fleet.Index) int {
+	t.Helper()
+	s, _, ok := x.Snapshot(setKey(0), fleet.History{Update: rollout.NoRevision, Generation: -1}, 0)
+	if !ok {
+		t.Fatal("the index does not know the set")
+	}
+	count := 0
+	for i := range s.Nodes {
+		for j := range s.Nodes[i].Pods {
+			if s.Nodes[i].Pods[j].Deleting {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+// GetSince is Get.
+func (s *slowPods) GetSince(ctx context.Context, namespace, name, _ string) (*corev1.Pod, error) {
+	return s.Get(ctx, namespace, name)
+}
+
+// TestEditsLeaveTheRest: where other sets wait, what is left of the edits is told, or nobody would come back for it.
+func TestEditsLeaveTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 200
+		s := &slowPods{takes: 3 * time.Second}
+		e := executorOf(t, s, many, "set")
+		others := true
+		job := &Job{
+			Key: setKey(0), MayWrite: func() bool { return true }, Others: func() bool { return others }, Batch: 1, Edits: struct{ dialect.Edits }{},
+			Snapshot: rollout.Snapshot{Nodes: make([]rollout.Node, many)}, Plan: rollout.Plan{Verdicts: make([]rollout.Verdict, many)},
+		}
+		for i := range many {
+			job.Plan.Actions = append(job.Plan.Actions, rollout.Action{Kind: rollout.Prepare, Node: i, Pod: fmt.Sprint("p", i), UID: string(uidOf(i))})
+		}
+		if err := e.Run(t.Context(), job); err != nil || !job.Left || int(s.asked.Load()) >= many {
+			t.Errorf("left %v after %d requests, error %v", job.Left, s.asked.Load(), err)
+		}
+		job.Left, others = false, false
+		if err := e.Run(t.Context(), job); err != nil || job.Left {
+			t.Errorf("while nobody waits: left %v, error %v", job.Left, err)
+		}
+	})
+}
+
+// refusing are pods that a webhook does not let go.
+type refusing struct {
+	*slowPods
+	deletes int
+}
+
+func (r *refusing) Delete(context.Context, string, string, types.UID) error {
+	r.deletes++
+	return apierrors.NewForbidden(corev1.Resource("pods"), "p0", nil)
+}
+
+func (r *refusing) Get(context.Context, string, string) (*corev1.Pod, error) {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p0", UID: uidOf(0), ResourceVersion: "1"}}, nil
+}
+
+// TestARefusedDeleteIsForgotten: a delete that had no answer is repeated until it is clear what became of it. When it is refused, and the first one cannot
+// take effect any more, the pod stays, and nobody deletes it unless that is decided anew.
+func TestARefusedDeleteIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &refusing{slowPods: &slowPods{}}
+		e := executorOf(t, r.slowPods, 1, "set")
+		e.Pods = r
+		e.Index.Doom(uidOf(0), 1)
+		e.Index.Unsettle(uidOf(0), e.Pace.now().Add(time.Second))
+		c := &Claim{Key: setKey(0), Owner: metav1.OwnerReference{UID: "set"}, Others: func() bool { return false }}
+		for _, want := range []struct{ deletes, deleting int }{{1, 1}, {2, 0}, {2, 0}} { // the first one may still take effect
+			_, _ = e.Claims(t.Context(), c)
+			if n := deleting(t, e.Index); r.deletes != want.deletes || n != want.deleting {
+				t.Errorf("%d deletes were sent, and %d pods count as terminating, want %+v", r.deletes, n, want)
+			}
+			time.Sleep(time.Second)
+		}
+		if n := len(e.Index.Claims(setKey(0)).Unsettled); n != 0 {
+			t.Errorf("%d deletes are open", n)
+		}
+	})
+}

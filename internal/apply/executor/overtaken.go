@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// asDecided is a sender that leaves an action to the next pass when it is overtaken before it is sent, or sent again.
+func (r *run) asDecided(a rollout.Action) sender {
+	e, late := r.e, r.e.late
+	e.void = func() bool { return r.overtaken(a) }
+	e.late = func() bool { return e.void() || late() }
+	return e
+}
+
+// overtaken is whether the pod has become ready because of which an action of an update took nothing from anybody when it was decided: now it may
+// take more than the budget has room for. A plan has up to hundreds of actions, and an API server that has just come back is slow: in the seconds
+// that they wait for their turn the pods of a whole cluster may become ready again.
+//
+// The same goes for a pod that had to leave its node, and need not any more: the node is there again, or its taint is gone.
+func (r *run) overtaken(a rollout.Action) bool {
+	if node := r.leaves(a); node != "" {
+		return r.e.Index.Fit(r.job.Key, node) != rollout.MustLeave
+	}
+	uid := r.unready(a)
+	return uid != "" && r.e.Index.Ready(uid)
+}
+
+// leaves is the node that a pod had to leave when an action was decided on; empty for another action.
+func (r *run) leaves(a rollout.Action) string {
+	if a.Reason != rollout.Removing && !a.Evict {
+		return ""
+	}
+	if node := &r.job.Snapshot.Nodes[a.Node]; node.Gone || node.Fit == rollout.MustLeave {
+		return node.Name
+	}
+	return ""
+}
+
+// unready is the old pod that was not ready when an action of an update was decided on; empty if there was none, or if an action has another reason.
+func (r *run) unready(a rollout.Action) types.UID {
+	switch a.Reason {
+	case rollout.Recreating, rollout.UpdatingInPlace, rollout.Surging, rollout.FinishingSurge, rollout.Preparing:
+	case rollout.Removing: // with a surge one that is ready stays on a node that may keep it until as many are available elsewhere
+		if r.job.Snapshot.Nodes[a.Node].Fit != rollout.MayStay {
+			return ""
+		}
+	default:
+		return ""
+	}
+	node := &r.job.Snapshot.Nodes[a.Node]
+	if node.Gone || node.Fit == rollout.MustLeave {
+		return ""
+	}
+	for i := range node.Pods {
+		p := &node.Pods[i]
+		if (a.Kind == rollout.Create || p.UID == a.UID) && !p.Deleting && !p.Ready && p.InPlace == rollout.InPlaceNone {
+			return types.UID(p.UID)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package change
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"everynode.dev/everynode/internal/cli/options"
+)
+
+// OwnedError says that others have written, by server-side apply, what was to be changed.
+type OwnedError struct {
+	// Name is the object, Owned what is owned: a line for each manager and field.
+	Name  string
+	Owned []string
+}
+
+func (e *OwnedError) Error() string {
+	return fmt.Sprintf("%s was left alone, for others have applied what would change:\n  %s\n"+
+		"change it where they take it from (a repository, most often), or take the fields over with --force-conflicts", e.Name, strings.Join(e.Owned, "\n  "))
+}
+
+// Refusal is an OwnedError where others have applied one of the fields of an object that an edit changes.
+func Refusal(object Object, fields []Field) error {
+	lines, err := owned(object.Read.GetManagedFields(), fields)
+	if err != nil || len(lines) == 0 {
+		return err
+	}
+	return &OwnedError{Name: object.Name(), Owned: lines}
+}
+
+// owned are the fields that others have applied. Who has only updated an object owns nothing that an update may not change.
+func owned(entries []metav1.ManagedFieldsEntry, fields []Field) ([]string, error) {
+	var all []string
+	for _, entry := range entries {
+		if entry.Operation != metav1.ManagedFieldsOperationApply || entry.Subresource != "" || entry.Manager == options.FieldManager || entry.FieldsV1 == nil {
+			continue
+		}
+		set := &fieldpath.Set{}
+		if err := set.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
+			return nil, fmt.Errorf("reading which fields the manager %s has applied: %w", entry.Manager, err)
+		}
+		for _, f := range fields {
+			if owns(set, f.Path) {
+				all = append(all, fmt.Sprintf("%q has %s", entry.Manager, f.Path))
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// owns is whether a set has the field, something below it, or the whole of something above it. That something above it is in the set
+// because it was made by the manager, as a map with entries of its own, says nothing of the field.
+func owns(set *fieldpath.Set, path fieldpath.Path) bool {
+	for i, element := range path {
+		here, below := set.Members.Has(element), set.WithPrefix(element)
+		if i == len(path)-1 {
+			return here || !below.Empty()
+		}
+		if below.Empty() {
+			return here
+		}
+		set = below
+	}
+	return false
+}
+
+// Appliers are the managers that have applied the specification of an object, or a part of it, by server-side apply.
+func Appliers(object *unstructured.Unstructured) []string {
+	var all []string
+	for _, entry := range object.GetManagedFields() {
+		lines, err := owned([]metav1.ManagedFieldsEntry{entry}, []Field{{Path: fieldpath.MakePathOrDie("spec")}})
+		if err == nil && len(lines) > 0 && !slices.Contains(all, entry.Manager) {
+			all = append(all, entry.Manager)
+		}
+	}
+	return all
+}
+
+// HelmRelease is the annotation in which Helm names its release.
+const HelmRelease = "meta.helm.sh/release-name"
+
+// Makers are the programs that have made an object of something in a repository or a chart, as far as they say so: "Helm (NAME)". What one of them
+// made by an update, and not by server-side apply, no field manager owns.
+func Makers(object *unstructured.Unstructured) []string {
+	labels, annotations := object.GetLabels(), object.GetAnnotations()
+	var all []string
+	for _, one := range []struct{ maker, sign string }{
+		{"Helm", annotations[HelmRelease]},
+		{"Argo CD", annotations["argocd.argoproj.io/tracking-id"]},
+		{"Flux", cmp.Or(labels["kustomize.toolkit.fluxcd.io/name"], labels["helm.toolkit.fluxcd.io/name"])},
+	} {
+		if one.sign != "" {
+			all = append(all, fmt.Sprintf("%s (%s)", one.maker, one.sign))
+		}
+	}
+	return all
+}

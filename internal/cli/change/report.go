@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package change
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"everynode.dev/everynode/internal/cli/options"
+)
+
+// Outcome is what has become of one object.
+type Outcome struct {
+	Object Object
+	Result *Result
+	// Done says in words what was done, behind the name of the object.
+	Done string
+	// MakerTold is whether the caller says itself, and in more detail, that whoever has made the object may put it back.
+	MakerTold bool
+}
+
+// Report prints outcomes: the objects as JSON or YAML (several, or none, as a list), or a line for each, and the fields where nothing was done
+// or much is to be said. Where kubectl apply has written a field as well, or Helm, Argo CD or Flux has made the object, it says that this will not last.
+func Report(o *options.Options, flags Flags, all ...Outcome) error {
+	if err := o.Print(shown(all), func(w io.Writer) error { return table(w, o, flags, all) }); err != nil {
+		return err
+	}
+	for _, one := range all {
+		if fields := lastApplied(one.Object.Read, one.Result.Fields); len(fields) > 0 {
+			Note(o, "kubectl apply has written %s of %s, too: change the manifest as well, or the next apply puts it back",
+				strings.Join(fields, ", "), one.Object.Name())
+		}
+		if one.MakerTold || len(one.Result.Fields) == 0 {
+			continue
+		}
+		for _, maker := range Makers(one.Object.Read) {
+			Note(o, "%s is made by %s: change it there as well, or it may be put back", one.Object.Name(), maker)
+		}
+	}
+	return nil
+}
+
+// Note tells what the user should know besides.
+func Note(o *options.Options, format string, args ...any) {
+	o.Note(format, args...)
+}
+
+// shown is what is printed for machines.
+func shown(all []Outcome) any {
+	items := []any{}
+	for _, one := range all {
+		object := one.Result.Object.DeepCopy()
+		object.SetManagedFields(nil)
+		items = append(items, object.Object)
+	}
+	if len(items) == 1 {
+		return items[0]
+	}
+	return map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
+}
+
+func table(w io.Writer, o *options.Options, flags Flags, all []Outcome) error {
+	for _, one := range all {
+		done := one.Done
+		if len(one.Result.Fields) == 0 {
+			done = "unchanged: it is so already"
+		}
+		lines := []string{one.Object.Name() + " " + done + flags.Suffix()}
+		if flags.Dry() || o.Wide() {
+			for _, f := range one.Result.Fields {
+				lines = append(lines, "  "+f.String())
+			}
+		}
+		for _, line := range lines {
+			if _, err := fmt.Fprintln(w, options.Printable(line)); err != nil {
+				return fmt.Errorf("printing what has changed: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// lastApplied are the fields that stand in what kubectl apply has written last.
+func lastApplied(object *unstructured.Unstructured, fields []Field) []string {
+	var last map[string]any
+	if json.Unmarshal([]byte(object.GetAnnotations()[corev1.LastAppliedConfigAnnotation]), &last) != nil {
+		return nil
+	}
+	var names []string
+	for _, f := range fields {
+		if stands(last, f.Path) {
+			names = append(names, f.Path.String())
+		}
+	}
+	return names
+}
+
+// stands is whether there is something at the path.
+func stands(value any, path fieldpath.Path) bool {
+	for _, element := range path {
+		switch {
+		case element.FieldName != nil:
+			object, _ := value.(map[string]any)
+			value = object[*element.FieldName]
+		case element.Key != nil && len(*element.Key) == 1:
+			value = entry(value, (*element.Key)[0].Value.AsString())
+		}
+		if value == nil {
+			return false
+		}
+	}
+	return true
+}
+
+func entry(list any, name string) any {
+	entries, _ := list.([]any)
+	for _, one := range entries {
+		if nameOf(one) == name {
+			return one
+		}
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package command puts the verbs of kubectl everynode together. Each verb is a package beside this one; here is only what holds for all of
+// them: the shared flags, the help, and that a wrong command line is told from a failure.
+package command
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"everynode.dev/everynode/internal/cli/doctor"
+	"everynode.dev/everynode/internal/cli/explain"
+	"everynode.dev/everynode/internal/cli/history"
+	"everynode.dev/everynode/internal/cli/images"
+	"everynode.dev/everynode/internal/cli/migrate"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/ota"
+	"everynode.dev/everynode/internal/cli/plan"
+	"everynode.dev/everynode/internal/cli/status"
+	"everynode.dev/everynode/internal/cli/steer"
+	"everynode.dev/everynode/internal/cli/takeover"
+	"everynode.dev/everynode/internal/cli/top"
+	"everynode.dev/everynode/internal/cli/version"
+)
+
+// verbs are all verbs, in the order of the help.
+func verbs(o *options.Options) []*cobra.Command {
+	return slices.Concat([]*cobra.Command{
+		plan.New(o),
+		plan.NewApply(o),
+		status.New(o),
+		top.New(o),
+		explain.New(o),
+		history.New(o),
+		history.NewDiff(o),
+		doctor.New(o),
+		version.New(o),
+		ota.New(o),
+		images.New(o),
+		migrate.New(o),
+		takeover.New(o),
+	}, steer.Commands(o))
+}
+
+const long = `Foresee, follow, steer and explain the rollouts of daemon sets.
+
+A set is named NAME, daemonset/NAME (apps/v1) or ads/NAME (the Advanced DaemonSet of apps.kruise.io).
+Reading verbs work on any cluster with your own rights; they need no manager of Everynode.
+
+` + options.ExitText
+
+const example = `  # What would a new image do, node by node?
+  kubectl everynode plan ads/agent --image agent=registry.example/agent:2
+
+  # Follow a rollout
+  kubectl everynode status agent -w
+
+  # Why does this node have, lack or keep which pod?
+  kubectl everynode explain-node node-17 agent`
+
+// Root is the program.
+func Root(o *options.Options) *cobra.Command {
+	root := &cobra.Command{
+		Use:         FileName,
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: options.Program},
+		Short:       "Foresee, follow, steer and explain the rollouts of daemon sets",
+		Long:        long,
+		Example:     example,
+		Version:     o.Version,
+		Args:        cobra.ArbitraryArgs,
+		RunE:        unknown,
+		// An error is printed once, by main.
+		SilenceUsage: true, SilenceErrors: true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Name() == cobra.ShellCompRequestCmd || cmd.Name() == cobra.ShellCompNoDescRequestCmd {
+				*o.ConfigFlags.Timeout = patience
+			}
+			return o.Validate()
+		},
+		SuggestionsMinimumDistance: 2,
+	}
+	root.SetIn(o.In)
+	root.SetOut(o.Out)
+	root.SetErr(o.ErrOut)
+	o.AddFlags(root)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return options.Usagef("%w", err) })
+	root.AddCommand(verbs(o)...)
+	addCompletion(root)
+	addHelp(root)
+	for _, verb := range root.Commands() {
+		strict(verb)
+	}
+	return root
+}
+
+// completion is the command that cobra adds, with one below it for each shell.
+const completion = "completion"
+
+// addCompletion adds it now and not when a line is executed, so that it can be told what to answer to a shell that it does not know: left alone,
+// it prints its help and returns 0, which whoever calls it takes for a script.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() != completion {
+			continue
+		}
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			var shells []string
+			for _, shell := range cmd.Commands() {
+				shells = append(shells, shell.Name())
+			}
+			return fmt.Errorf("%s knows no shell %q: it knows %s", completion, args[0], strings.Join(shells, ", "))
+		}
+	}
+}
+
+// help is the command that cobra adds: left alone, it prints the help of the program for a verb that there is not, and returns 0.
+const help = "help"
+
+// addHelp adds it now and not when a line is executed, so that it can be told what to answer then.
+func addHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() != help {
+			continue
+		}
+		cmd.Args = func(_ *cobra.Command, args []string) error {
+			found, rest, err := root.Find(args)
+			switch {
+			case err != nil || len(rest) == 0:
+				return err //nolint:wrapcheck // it names the word
+			case found == root:
+				return unknown(root, rest)
+			default:
+				return fmt.Errorf("%s has no verb %q", strings.TrimPrefix(found.CommandPath(), options.Program+" "), rest[0])
+			}
+		}
+	}
+}
+
+// patience is how long a shell that completes a word waits for a cluster that gives no answer, unless --request-timeout says otherwise.
+const patience = "5s"
+
+// Verbs are all verbs that do something, and those below them, for whoever writes about them.
+func Verbs() []*cobra.Command {
+	root := Root(options.New(genericiooptions.IOStreams{}))
+	var all []*cobra.Command
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		if cmd.Runnable() && cmd != root {
+			all = append(all, cmd)
+		}
+		for _, sub := range cmd.Commands() {
+			if sub.Name() != completion && sub.Name() != help {
+				visit(sub)
+			}
+		}
+	}
+	visit(root)
+	return all
+}
+
+// FileName is the name of the program's file, by which kubectl finds it.
+const FileName = "kubectl-everynode"
+
+// unknown answers a command line without a verb.
+func unknown(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+		return options.Usagef("there is no verb %q: did you mean %s?", args[0], strings.Join(like, " or "))
+	}
+	return options.Usagef("there is no verb %q: see %s --help", args[0], options.Program)
+}
+
+// strict makes wrong arguments of a command, and of those below it, an error of the command line.
+func strict(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(c *cobra.Command, args []string) error {
+			err := check(c, args)
+			if err == nil || options.Code(err) == options.ExitUsage {
+				return err // it says the remedy itself
+			}
+			return options.Usagef("%w: see %s --help", err, c.CommandPath())
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		strict(sub)
+	}
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"everynode.dev/everynode/api/everynode"
+	kruiseapi "everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/internal/cli/installed"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/wiring"
+)
+
+// What the dialect of OpenKruise is reached by; the same names stand in config/kruise.
+const (
+	mutating   = "everynode-mutating"
+	validating = "everynode-validating"
+	service    = "everynode-webhook"
+	secret     = "everynode-webhook-certs"
+)
+
+// applyKruise is how to get what is missing of the dialect of OpenKruise.
+const applyKruise = "apply what the dialect needs (config/kruise, or the chart), or leave kruise out of --dialects"
+
+// takeOver is what to do about definitions of somebody else.
+const takeOver = "leave kruise out of --dialects, or take the definitions over with: kubectl everynode take-over"
+
+func definition() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+}
+
+func (p *patient) definitions(ctx context.Context) []Finding {
+	var findings []Finding
+	var found []*unstructured.Unstructured
+	for _, resource := range []string{kruiseapi.Resource, kruiseapi.ResourceJob, kruiseapi.ResourceNodeImage} {
+		name := resource + "." + kruiseapi.Group
+		crd, err := p.c.Dynamic.Resource(definition()).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err) && p.settings.serves(wiring.Kruise):
+			findings = append(findings, failed(applyKruise, "the manager serves kruise, but there is no %s", name))
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			p.hidden = true
+			findings = append(findings, unread(err, options.Request{Verb: "get", Resource: definition().GroupResource(), Name: name}))
+		default:
+			found = append(found, crd)
+			own := crd.GetLabels()[everynode.PartOf] == everynode.PartOfValue
+			p.ours, p.foreign = p.ours || own, p.foreign || !own
+		}
+	}
+	for _, crd := range found {
+		findings = append(findings, p.definition(crd))
+	}
+	if p.foreign && len(p.settings.dialects) > 1 { // what the manager does then, too
+		p.settings.dialects = slices.DeleteFunc(p.settings.dialects, func(name string) bool { return name == wiring.Kruise })
+	}
+	if len(findings) == 0 {
+		return []Finding{ok("this cluster has no Advanced DaemonSets, and nobody serves them")}
+	}
+	return findings
+}
+
+// definition looks at one definition.
+func (p *patient) definition(crd *unstructured.Unstructured) Finding {
+	name, served := crd.GetName(), p.settings.serves(wiring.Kruise)
+	own := crd.GetLabels()[everynode.PartOf] == everynode.PartOfValue
+	stored, _, _ := unstructured.NestedStringSlice(crd.Object, "status", "storedVersions")
+	switch {
+	case !own && served && len(p.settings.dialects) == 1:
+		return failed(takeOver, "%s is not Everynode's, so a manager that serves nothing but kruise does not start", name)
+	case !own && served:
+		return warning(takeOver, "%s is not Everynode's, so the manager leaves kruise out", name)
+	case !own && p.ours:
+		return warning(takeOver, "%s is not Everynode's, while other definitions of the dialect are: two controllers would keep it", name)
+	case !own:
+		return ok("%s is not Everynode's, and Everynode leaves it alone", name)
+	case !established(crd):
+		return failed("kubectl describe crd "+name, "%s is not served by the API server", name)
+	case p.foreign:
+		return warning(takeOver, "%s is Everynode's, while other definitions of the dialect are not: a manager leaves kruise out as long as that is so", name)
+	case !served && p.present && p.settings.hidden == "":
+		return warning("add kruise to --dialects", "%s is Everynode's, but no manager serves kruise: objects can neither be created nor changed", name)
+	case len(stored) > 1:
+		return ok("%s is served; objects may be stored as %s", name, strings.Join(stored, " and "))
+	default:
+		return ok("%s is served", name)
+	}
+}
+
+func established(crd *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+	return slices.ContainsFunc(conditions, func(c any) bool {
+		condition, _ := c.(map[string]any)
+		return condition["type"] == "Established" && condition["status"] == "True"
+	})
+}
+
+func (p *patient) webhooks(ctx context.Context) []Finding {
+	if !p.servesKruise() {
+		return p.maybeServed()
+	}
+	admission := p.c.Kubernetes.AdmissionregistrationV1()
+	var findings []Finding
+	m, err := admission.MutatingWebhookConfigurations().Get(ctx, mutating, metav1.GetOptions{})
+	var defaulting, checking []admissionv1.WebhookClientConfig
+	for i := range m.Webhooks {
+		defaulting = append(defaulting, m.Webhooks[i].ClientConfig)
+	}
+	findings = append(findings, p.configuration(kindOfHooks{mutating, "mutatingwebhookconfigurations", "no defaults are filled in into Advanced DaemonSets"}, defaulting, err))
+	v, err := admission.ValidatingWebhookConfigurations().Get(ctx, validating, metav1.GetOptions{})
+	for i := range v.Webhooks {
+		checking = append(checking, v.Webhooks[i].ClientConfig)
+	}
+	findings = append(findings, p.configuration(kindOfHooks{validating, "validatingwebhookconfigurations", "what is written in Advanced DaemonSets is not checked"}, checking, err))
+	// Webhooks that are reached by a URL have no Service.
+	byURL := slices.ContainsFunc(slices.Concat(defaulting, checking), func(c admissionv1.WebhookClientConfig) bool { return c.URL != nil })
+	if !p.settings.outside && !byURL {
+		findings = append(findings, p.endpoints(ctx))
+	}
+	return findings
+}
+
+// kindOfHooks is one configuration of webhooks, and what is so without it.
+type kindOfHooks struct{ name, resource, without string }
+
+// configuration looks at the webhooks of one configuration.
+func (p *patient) configuration(kind kindOfHooks, webhooks []admissionv1.WebhookClientConfig, err error) Finding {
+	name := kind.name
+	bare := 0
+	for i := range webhooks {
+		if len(webhooks[i].CABundle) == 0 {
+			bare++
+		}
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return failed(applyKruise, "there is no %s: %s", name, kind.without)
+	case err != nil:
+		return unread(err, options.Request{Verb: "get", Resource: schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: kind.resource}, Name: name})
+	case bare > 0:
+		return failed("see why the leader does not publish its certificate: "+p.logs(),
+			"%s lacks the certificate authority of %d of %s: what they guard can neither be created nor changed", name, bare, plural(len(webhooks), "webhook"))
+	default:
+		return ok("%s has %s", name, plural(len(webhooks), "webhook"))
+	}
+}
+
+// endpoints looks whether anybody answers the webhooks.
+func (p *patient) endpoints(ctx context.Context) Finding {
+	list, err := p.c.Kubernetes.DiscoveryV1().EndpointSlices(p.namespace).List(ctx, metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=" + service})
+	if err != nil {
+		return unread(err, options.Request{Verb: "list", Resource: schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}, Namespace: p.namespace})
+	}
+	addresses := 0
+	for i := range list.Items {
+		for _, e := range list.Items[i].Endpoints {
+			addresses += len(e.Addresses)
+		}
+	}
+	if addresses == 0 {
+		return failed(fmt.Sprintf("see that the Service %s/%s selects the pods of the manager", p.namespace, service), "nobody stands behind the Service %s/%s: no webhook answers", p.namespace, service)
+	}
+	return ok("%s behind the Service %s/%s", plural(addresses, "pod"), p.namespace, service)
+}
+
+// soon is how long before its end a certificate is worth a warning. The manager renews its own ones four months before.
+const soon = 30 * 24 * time.Hour
+
+func (p *patient) certificate(ctx context.Context) []Finding {
+	if !p.servesKruise() {
+		return p.maybeServed()
+	}
+	s, err := p.c.Kubernetes.CoreV1().Secrets(p.namespace).Get(ctx, secret, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return []Finding{p.ends("the certificate of the webhooks", s.Data["tls.crt"])}
+	case apierrors.IsNotFound(err) && p.manager != nil && installed.Flags(p.manager)["webhook-cert-dir"] != "":
+		return []Finding{{Result: Skipped, Says: "the certificate of the webhooks is in a directory of the manager, and is renewed by whoever puts it there"}}
+	case apierrors.IsNotFound(err):
+		return []Finding{failed("see why the leader makes none: "+p.logs(), "there is no secret %s/%s with the certificate of the webhooks", p.namespace, secret)}
+	}
+	// Few may read secrets; when the authority ends anybody may know who reads the webhooks.
+	configuration, configErr := p.c.Kubernetes.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, validating, metav1.GetOptions{})
+	if configErr != nil || len(configuration.Webhooks) == 0 {
+		return []Finding{unread(err, options.Request{Verb: "get", Resource: schema.GroupResource{Resource: "secrets"}, Namespace: p.namespace, Name: secret})}
+	}
+	return []Finding{p.ends("the authority that the API server trusts the webhooks by", configuration.Webhooks[0].ClientConfig.CABundle)}
+}
+
+// ends says when a certificate ends; of several, when the last one does.
+func (p *patient) ends(what string, data []byte) Finding {
+	do := "see why the leader does not renew it: " + p.logs()
+	certificates := parse(data)
+	if len(certificates) == 0 {
+		return failed(do, "%s cannot be read", what)
+	}
+	last := slices.MaxFunc(certificates, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
+	end := last.NotAfter.UTC().Format(time.DateOnly)
+	switch left := last.NotAfter.Sub(p.o.Now()); {
+	case left <= 0:
+		return failed(do, "%s has ended on %s", what, end)
+	case left < soon:
+		return warning(do, "%s ends on %s, and should have been renewed long ago", what, end)
+	default:
+		return ok("%s ends on %s", what, end)
+	}
+}
+
+func parse(data []byte) []*x509.Certificate {
+	var certificates []*x509.Certificate
+	for rest := bytes.TrimSpace(data); len(rest) > 0; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return nil
+		}
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil
+		}
+		certificates = append(certificates, certificate)
+	}
+	return certificates
+}

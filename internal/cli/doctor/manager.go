@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"everynode.dev/everynode/internal/cli/installed"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/view"
+	"everynode.dev/everynode/internal/features"
+	"everynode.dev/everynode/internal/wiring"
+)
+
+const managerName = installed.Manager
+
+// install is how to install what is missing.
+const install = "install Everynode (charts/everynode), or name its namespace with --manager-namespace"
+
+func (p *patient) cluster(context.Context) []Finding {
+	version, err := p.c.Discovery.ServerVersion()
+	if err != nil {
+		f := failed("see whether kubectl version reaches the cluster", "the API server gives no version: %v", err)
+		f.last = true
+		return []Finding{f}
+	}
+	return []Finding{ok("Kubernetes %s answers", version.GitVersion)}
+}
+
+// managers looks at the Deployment, and finds out whether Everynode is here at all.
+func (p *patient) managers(ctx context.Context) []Finding {
+	request := options.Request{Verb: "get", Resource: schema.GroupResource{Group: "apps", Resource: "deployments"}, Namespace: p.namespace, Name: managerName}
+	d, err := p.c.Kubernetes.AppsV1().Deployments(p.namespace).Get(ctx, managerName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return []Finding{p.lookElsewhere(ctx)}
+	case err != nil:
+		p.present = true // for all that can be seen
+		return []Finding{unread(err, request)}
+	}
+	p.manager, p.present = d, true
+	wanted := int32(1)
+	if d.Spec.Replicas != nil {
+		wanted = *d.Spec.Replicas
+	}
+	do := fmt.Sprintf("kubectl describe pods -n %s -l app.kubernetes.io/name=%s", p.namespace, managerName)
+	switch ready := d.Status.ReadyReplicas; {
+	case wanted == 0:
+		return []Finding{failed(fmt.Sprintf("kubectl scale deployment -n %s %s --replicas 2", p.namespace, managerName), "the manager is scaled to zero")}
+	case ready == 0:
+		return []Finding{failed(do, "none of %d managers is ready", wanted)}
+	case ready < wanted:
+		return []Finding{warning(do, "%d of %d managers are ready", ready, wanted)}
+	case wanted == 1:
+		return []Finding{warning("run two: one is there when the other goes", "1 of 1 manager is ready")}
+	default:
+		return []Finding{ok("%d of %d managers are ready", ready, wanted)}
+	}
+}
+
+// lookElsewhere looks for a manager that is no Deployment of this cluster: its lease is all that can be seen of it.
+func (p *patient) lookElsewhere(ctx context.Context) Finding {
+	lease, err := p.lease(ctx, p.namespace, managerName)
+	p.unsure = err != nil && !apierrors.IsNotFound(err)
+	p.present = p.unsure || err == nil && held(lease, p.o.Now()) // for all that can be seen
+	p.elsewhere = p.present
+	switch {
+	case p.unsure:
+		return unread(err, p.leaseRequest())
+	case !p.present:
+		return warning(install, "there is no manager in namespace %s: sets are what other controllers make of them", p.namespace)
+	case silence(lease, p.o.Now()) != "":
+		return warning(p.alive(), "a manager was at work in namespace %s, not as a Deployment of this cluster, and %s", p.namespace, silence(lease, p.o.Now()))
+	default:
+		return ok("a manager is at work in namespace %s, but not as a Deployment of this cluster", p.namespace)
+	}
+}
+
+// logs is where the manager says what it does.
+func (p *patient) logs() string {
+	if p.elsewhere {
+		return "the log of the manager, where it runs"
+	}
+	return fmt.Sprintf("kubectl logs -n %s deployment/%s", p.namespace, managerName)
+}
+
+// alive is how to find out whether a manager that is silent is still there.
+func (p *patient) alive() string {
+	return "see whether it runs, and whether the clocks of its machine and of this one agree: " + p.logs()
+}
+
+func (p *patient) lease(ctx context.Context, namespace, name string) (*coordinationv1.Lease, error) {
+	return p.c.Kubernetes.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
+// leaseRequest is what is asked for the lease of the manager.
+func (p *patient) leaseRequest() options.Request {
+	return options.Request{Verb: "get", Resource: schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, Namespace: p.namespace, Name: managerName}
+}
+
+// held is whether somebody has renewed the lease in time, by the clock of this machine, which may be off by a minute.
+func held(l *coordinationv1.Lease, now time.Time) bool {
+	const skew = time.Minute
+	s := l.Spec
+	return s.HolderIdentity != nil && *s.HolderIdentity != "" && s.RenewTime != nil && s.LeaseDurationSeconds != nil &&
+		now.Sub(s.RenewTime.Time) < time.Duration(*s.LeaseDurationSeconds)*time.Second+skew
+}
+
+// silence says for how long a lease that is held has not been renewed, if that is longer than it holds: its holder may be dead, or its clock be
+// another one. Empty for one that is renewed in time.
+func silence(l *coordinationv1.Lease, now time.Time) string {
+	said, lasts := now.Sub(l.Spec.RenewTime.Time), time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second
+	if said <= lasts {
+		return ""
+	}
+	return fmt.Sprintf("has said nothing for %s, its lease is of %s", view.Duration(said), view.Duration(lasts))
+}
+
+func (p *patient) leader(ctx context.Context) []Finding {
+	if !p.present {
+		return nil
+	}
+	lease, err := p.lease(ctx, p.namespace, managerName)
+	do := p.logs()
+	switch {
+	case apierrors.IsNotFound(err):
+		return []Finding{failed(do, "no manager has ever led: there is no lease %s/%s", p.namespace, managerName)}
+	case err != nil:
+		return []Finding{unread(err, p.leaseRequest())}
+	case !held(lease, p.o.Now()):
+		return []Finding{failed(do, "nobody leads: the lease %s/%s is not renewed", p.namespace, managerName)}
+	}
+	p.led = true
+	if silent := silence(lease, p.o.Now()); silent != "" {
+		return []Finding{warning(p.alive(), "%s leads, and %s", *lease.Spec.HolderIdentity, silent)}
+	}
+	renewed := view.Duration(p.o.Now().Sub(lease.Spec.RenewTime.Time))
+	return []Finding{ok("%s leads, and has said so %s ago", *lease.Spec.HolderIdentity, renewed)}
+}
+
+// settings are those of the manager that can be seen.
+type settings struct {
+	dialects []string
+	// hidden is why they cannot be seen; empty if they can.
+	hidden string
+	// outside is whether the webhooks are reached by a URL.
+	outside bool
+}
+
+// serves is whether the manager serves the dialect, as far as is known.
+func (s settings) serves(dialect string) bool { return slices.Contains(s.dialects, dialect) }
+
+// readSettings reads the flags of the manager.
+func (p *patient) readSettings(context.Context) []Finding {
+	if p.manager == nil {
+		p.settings = settings{hidden: "there is no Deployment that can be read"}
+		if p.present {
+			return []Finding{{Result: Skipped, Says: "dialects and feature gates cannot be seen: " + p.settings.hidden}}
+		}
+		return nil
+	}
+	flags := installed.Flags(p.manager)
+	p.settings = settings{dialects: installed.Dialects(flags), outside: flags["webhook-url"] != ""}
+	var findings []Finding
+	if file := flags["config"]; file != "" {
+		p.settings.hidden = "some may stand in the file " + file
+		findings = append(findings, warning("see the file in the pod of the manager", "settings may stand in the configuration file %s, which cannot be read from here", file))
+	}
+	for _, name := range p.settings.dialects {
+		if !slices.Contains(wiring.Names(), name) {
+			findings = append(findings, failed("write one of "+strings.Join(wiring.Names(), ", "), "--dialects names %q, which is no dialect", name))
+		}
+	}
+	return append(findings, p.gates(flags["feature-gates"])...)
+}
+
+// gates says which feature gates are set, and that each of them is known.
+func (p *patient) gates(text string) []Finding {
+	served := ok("dialects %s; feature gates %s", strings.Join(p.settings.dialects, ", "), orDefault(text))
+	gates, err := features.New()
+	if err != nil {
+		return []Finding{failed("report this as a bug", "the feature gates cannot be read: %v", err)}
+	}
+	if err := gates.Set(text); err != nil {
+		return []Finding{failed("write NAME=true or NAME=false of docs/reference/flags.md", "--feature-gates %s: %v", text, err)}
+	}
+	if !gates.Enabled(features.ConflictProbe) {
+		return []Finding{served, warning("turn ConflictProbe on, unless you know that no other controller keeps these sets",
+			"the feature gate ConflictProbe is off: nothing keeps two controllers from fighting")}
+	}
+	return []Finding{served}
+}
+
+func orDefault(text string) string {
+	if text == "" {
+		return "as by default"
+	}
+	return text
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/controller/conflict"
+	"everynode.dev/everynode/internal/wiring"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// agentName is the name of the DaemonSet of the agents.
+const agentName = "everynode-agent"
+
+func (p *patient) lookAtAgents(ctx context.Context) []Finding {
+	if !p.present {
+		return nil
+	}
+	d, err := p.c.Kubernetes.AppsV1().DaemonSets(p.agents).Get(ctx, agentName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err) && p.servesKruise():
+		return []Finding{warning("install the agents (config/agent, or the chart), or name their namespace with --agent-namespace",
+			"there are no agents in namespace %s: ImagePullJobs pull nothing", p.agents)}
+	case apierrors.IsNotFound(err):
+		return []Finding{ok("there are no agents in namespace %s; without kruise nobody needs them but owners of edge nodes", p.agents)}
+	case err != nil:
+		request := options.Request{Verb: "get", Resource: schema.GroupResource{Group: "apps", Resource: "daemonsets"}, Namespace: p.agents, Name: agentName}
+		return []Finding{unread(err, request)}
+	}
+	p.agent = d
+	do := fmt.Sprintf("kubectl everynode status -n %s daemonset/%s", p.agents, agentName)
+	switch s := d.Status; {
+	case s.DesiredNumberScheduled == 0:
+		return []Finding{warning("see its nodeSelector", "no node is to have an agent")}
+	case s.NumberReady < s.DesiredNumberScheduled:
+		return []Finding{warning(do, "%d of %d agents are ready", s.NumberReady, s.DesiredNumberScheduled)}
+	default:
+		return []Finding{ok("%d of %d agents are ready", s.NumberReady, s.DesiredNumberScheduled)}
+	}
+}
+
+// versions compares what runs with this program, by the tags of the images.
+func (p *patient) versions(context.Context) []Finding {
+	var findings []Finding
+	compare := func(what string, spec *corev1.PodSpec) {
+		tag := tagOf(spec)
+		switch {
+		case tag == "":
+			findings = append(findings, Finding{Result: Skipped, Says: "the version of the " + what + " cannot be seen: its image has no tag"})
+		case strings.TrimPrefix(tag, "v") != strings.TrimPrefix(p.o.Version, "v"):
+			findings = append(findings, warning("use the same version of all: what a person is shown is what this version would do", "the %s is %s, this program %s", what, tag, p.o.Version))
+		default:
+			findings = append(findings, ok("the %s and this program are %s", what, tag))
+		}
+	}
+	if p.manager != nil {
+		compare("manager", &p.manager.Spec.Template.Spec)
+	}
+	if p.agent != nil {
+		compare("agent", &p.agent.Spec.Template.Spec)
+	}
+	return findings
+}
+
+// tagOf is the tag of the first image; empty for one that is named by its digest alone, or by nothing.
+func tagOf(spec *corev1.PodSpec) string {
+	if len(spec.Containers) == 0 {
+		return ""
+	}
+	image, _, _ := strings.Cut(spec.Containers[0].Image, "@")
+	_, tag, found := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
+	if !found {
+		return ""
+	}
+	return tag
+}
+
+// rivals looks for controllers that do the same work.
+func (p *patient) rivals(ctx context.Context) []Finding {
+	switch {
+	case !p.present:
+		return nil
+	case p.unsure: // who is at work in its place may be meant to be
+		return []Finding{{Result: Skipped, Says: "nobody can tell whether there is a manager, and so whether somebody else does its work"}}
+	}
+	findings := p.probe(ctx)
+	for _, other := range []conflict.Other{conflict.OpenKruise(), conflict.OpenYurt()} {
+		if p.settings.hidden != "" || p.settings.serves(other.Dialect) {
+			findings = append(findings, p.rival(ctx, other)...)
+		}
+	}
+	if len(findings) == 0 {
+		return []Finding{ok("nobody else does the work of this manager")}
+	}
+	return findings
+}
+
+// rival looks whether another manager does the work of its dialect.
+func (p *patient) rival(ctx context.Context, other conflict.Other) []Finding {
+	var findings []Finding
+	for _, name := range other.Leases {
+		lease, err := p.lease(ctx, other.Namespace, name)
+		switch {
+		case apierrors.IsNotFound(err):
+			continue
+		case err != nil:
+			request := options.Request{Verb: "get", Resource: schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, Namespace: other.Namespace, Name: name}
+			findings = append(findings, unread(err, request))
+			continue
+		case !held(lease, p.o.Now()):
+			continue
+		}
+		off, err := other.SwitchedOff(ctx, p.c.Kubernetes, *lease.Spec.HolderIdentity)
+		switch {
+		case err != nil:
+			request := options.Request{Verb: "get", Resource: schema.GroupResource{Resource: "pods"}, Namespace: other.Namespace}
+			findings = append(findings, unread(err, request))
+		case off:
+			findings = append(findings, ok("%s leaves the work of the dialect %s to Everynode: its controller %s is off", other.Name, other.Dialect, other.Controller[0]))
+		default:
+			findings = append(findings, failed(other.Remedy+", or leave "+other.Dialect+" out of --dialects",
+				"%s is at work: it holds the lease %s/%s, so Everynode writes nothing for the dialect %s", other.Name, other.Namespace, name, other.Dialect))
+		}
+	}
+	return findings
+}
+
+// probe looks whether somebody else has answered the probe of the native dialect.
+func (p *patient) probe(ctx context.Context) []Finding {
+	if p.settings.hidden == "" && !p.settings.serves(wiring.Native) {
+		return nil
+	}
+	d, err := p.c.Kubernetes.AppsV1().DaemonSets(p.namespace).Get(ctx, conflict.ProbeName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return []Finding{warning("see the log of the leader: it makes one when it begins", "there is no probe %s/%s, so nobody knows whether another controller keeps DaemonSets", p.namespace, conflict.ProbeName)}
+	case err != nil:
+		request := options.Request{Verb: "get", Resource: schema.GroupResource{Group: "apps", Resource: "daemonsets"}, Namespace: p.namespace, Name: conflict.ProbeName}
+		return []Finding{unread(err, request)}
+	case answered(d):
+		return []Finding{failed("start kube-controller-manager with --controllers=*,-daemonset, or leave native out of --dialects",
+			"another controller keeps the DaemonSets of apps/v1: it has answered the probe %s/%s, so Everynode writes nothing for them", p.namespace, conflict.ProbeName)}
+	default:
+		return nil
+	}
+}
+
+// answered is whether another controller has seen the newest generation of the probe.
+func answered(probe *appsv1.DaemonSet) bool {
+	return probe.Generation > 0 && probe.Status.ObservedGeneration >= probe.Generation
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/rights"
+	"everynode.dev/everynode/internal/wiring"
+)
+
+// rights asks for each right that the manager needs whether it has it.
+func (p *patient) rights(ctx context.Context) []Finding {
+	if p.manager == nil {
+		return nil
+	}
+	account := p.manager.Spec.Template.Spec.ServiceAccountName
+	user := "system:serviceaccount:" + p.namespace + ":" + account
+	var missing []string
+	asked := 0
+	for _, call := range p.needed() {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: user, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + p.namespace, "system:authenticated"},
+			ResourceAttributes: attributes(call),
+		}}
+		answer, err := p.c.Kubernetes.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		if err != nil {
+			resource := schema.GroupResource{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}
+			return []Finding{unread(err, options.Request{Verb: "create", Resource: resource})}
+		}
+		if asked++; !answer.Status.Allowed {
+			missing = append(missing, text(call))
+		}
+	}
+	if len(missing) == 0 {
+		return []Finding{ok("%s has all of its %d rights", user, asked)}
+	}
+	const few = 5
+	shown := strings.Join(missing[:min(few, len(missing))], ", ")
+	if more := len(missing) - few; more > 0 {
+		shown += fmt.Sprintf(" and %d more", more)
+	}
+	return []Finding{failed("apply the roles of the version that runs (docs/reference/rights.md lists them)", "%s may not: %s", user, shown)}
+}
+
+// needed are the calls that the manager makes for what it serves.
+func (p *patient) needed() []rights.Call {
+	var calls []rights.Call
+	for _, role := range rights.Roles() {
+		if role.Program != rights.Manager || role.BoundBy != "" || !p.needs(role.Name) {
+			continue
+		}
+		namespace := role.Namespace
+		if namespace == everynode.Namespace {
+			namespace = p.namespace
+		}
+		for _, rule := range role.Rules {
+			for _, verb := range rule.Verbs {
+				call := rights.Call{Verb: verb, Group: rule.Group, Resource: rule.Resource, Namespace: namespace}
+				for _, name := range rule.Names {
+					call.Name = name
+					calls = append(calls, call)
+				}
+				if len(rule.Names) == 0 {
+					calls = append(calls, call)
+				}
+			}
+		}
+	}
+	return calls
+}
+
+// needs is whether a role is needed for the dialects that are served.
+func (p *patient) needs(role string) bool {
+	switch strings.TrimPrefix(role, managerName) {
+	case "":
+		return true
+	case "-kruise", "-pull-secrets":
+		return p.settings.serves(wiring.Kruise)
+	case "-openyurt":
+		return p.settings.serves(wiring.OpenYurt)
+	default:
+		return false
+	}
+}
+
+func attributes(c rights.Call) *authorizationv1.ResourceAttributes {
+	resource, sub, _ := strings.Cut(c.Resource, "/")
+	return &authorizationv1.ResourceAttributes{Verb: c.Verb, Group: c.Group, Resource: resource, Subresource: sub, Namespace: c.Namespace, Name: c.Name}
+}
+
+func text(c rights.Call) string {
+	resource := schema.GroupResource{Group: c.Group, Resource: c.Resource}.String()
+	words := []string{c.Verb, resource, c.Name}
+	if c.Namespace != "" {
+		words = append(words, "in "+c.Namespace)
+	}
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
+}

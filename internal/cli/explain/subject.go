@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"everynode.dev/everynode/internal/cli/look"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Explanation is one set on one node.
+type Explanation struct {
+	Node      string `json:"node"`
+	Namespace string `json:"namespace"`
+	Set       string `json:"set"`
+	// Condition is how the node itself is.
+	Condition string `json:"condition"`
+	Verdict   string `json:"verdict"`
+	// Reason is what the verdict means.
+	Reason string `json:"reason"`
+	// Placement is whether a pod has to run here, and Rules why.
+	Placement string `json:"placement"`
+	Rules     []Rule `json:"rules,omitempty"`
+	Wanted    string `json:"wanted"`
+	Pods      []Pod  `json:"pods"`
+	// Values are what the verdict was made of.
+	Values []Value `json:"values,omitempty"`
+	// Next is when something may change by itself; empty if that is up to others.
+	Next     string         `json:"next,omitempty"`
+	Remedy   string         `json:"remedy,omitempty"`
+	Problems []string       `json:"problems,omitempty"`
+	Warnings []look.Warning `json:"warnings,omitempty"`
+	Notes    []string       `json:"notes,omitempty"`
+}
+
+// Rule is a rule of the template, and what came of it on the node.
+type Rule struct {
+	Rule string `json:"rule"`
+	Says string `json:"says"`
+	// Against is whether it keeps new pods away.
+	Against bool `json:"against"`
+}
+
+// Value is something that was looked at.
+type Value struct {
+	Name string `json:"name"`
+	Says string `json:"says"`
+}
+
+// Pod is a pod of the set on the node.
+type Pod struct {
+	Name     string `json:"name"`
+	Revision string `json:"revision"`
+	// Wanted is whether that is the revision that the set asks for.
+	Wanted bool   `json:"wanted"`
+	State  string `json:"state"`
+	// Says are what the pod itself says of why it is not ready, or does not go.
+	Says []string `json:"says,omitempty"`
+}
+
+// subject is what is explained.
+type subject struct {
+	o    *options.Options
+	m    *look.Moment
+	at   int
+	node *corev1.Node // nil for one that is gone
+}
+
+func (s *subject) seen() *rollout.Node      { return &s.m.Snapshot.Nodes[s.at] }
+func (s *subject) verdict() rollout.Verdict { return s.m.Plan.Verdicts[s.at] }
+func (s *subject) set() *rollout.Set        { return &s.m.Snapshot.Set }
+
+// ago says how long ago something was.
+func (s *subject) ago(t rollout.Time) string {
+	if t == 0 {
+		return "a time that is not known"
+	}
+	return look.Age(s.m.Snapshot.Now.Sub(t))
+}
+
+// until says when something will be.
+func (s *subject) until(t rollout.Time) string {
+	if left := t.Sub(s.m.Snapshot.Now); left > 0 {
+		return "in " + look.Age(left)
+	}
+	return "now"
+}
+
+func (s *subject) explain() Explanation {
+	n, v := s.seen(), s.verdict()
+	e := Explanation{
+		Node: n.Name, Namespace: s.m.Set.Namespace(), Set: s.m.Set.String(), Condition: s.condition(), Verdict: v.Kind.String(),
+		Reason:    look.Reason(&s.m.Snapshot, n, v),
+		Placement: fitText(n), Wanted: s.revision(s.set().Update), Values: s.values(), Remedy: s.remedy(), Pods: []Pod{},
+	}
+	if s.node != nil {
+		for _, f := range s.m.Workload.Placement.Explain(facts(s.node)) {
+			e.Rules = append(e.Rules, Rule{Rule: f.Rule, Says: f.Says, Against: f.Against != rollout.MustRun})
+		}
+		if len(e.Rules) == 0 && s.m.Workload.Placement != nil {
+			e.Rules = append(e.Rules, Rule{Rule: "template", Says: "it selects all nodes, and this one has no taint that counts"})
+		}
+	}
+	for i := range n.Pods {
+		p := &n.Pods[i]
+		e.Pods = append(e.Pods, Pod{Name: p.Name, Revision: s.revision(p.Revision), Wanted: p.Revision == s.set().Update, State: s.stateOf(p)})
+	}
+	for _, problem := range s.m.Workload.Problems {
+		e.Problems = append(e.Problems, problem.Message)
+	}
+	if wake := s.m.Plan.Wake; wake != 0 && v.Kind.Waits() {
+		e.Next = "looked at again " + s.until(wake)
+	}
+	return e
+}
+
+func (s *subject) condition() string {
+	n := s.seen()
+	switch {
+	case n.Gone:
+		return "the node is gone; its pods are still there"
+	case n.Ready:
+		return "ready for " + s.ago(n.Since)
+	default:
+		return "not ready for " + s.ago(n.Since)
+	}
+}
+
+func fitText(n *rollout.Node) string {
+	switch {
+	case n.Gone:
+		return "no pod may run here"
+	case n.Fit == rollout.MustRun:
+		return "a pod has to run here"
+	case n.Fit == rollout.MayStay:
+		return "no new pod may come here, one that runs may stay"
+	case n.Fit == rollout.MustLeave:
+		return "no pod may run here"
+	default:
+		return "the rules of the template cannot be read"
+	}
+}
+
+// revision names a revision, with its number.
+func (s *subject) revision(index int) string {
+	name := look.RevisionName(&s.m.Snapshot, index)
+	if index < 0 || index >= len(s.m.Snapshot.Revisions) {
+		return name + " (not in the history)"
+	}
+	return fmt.Sprintf("%s (number %d)", name, s.m.Snapshot.Revisions[index].Number)
+}
+
+func (s *subject) stateOf(p *rollout.Pod) string {
+	state := look.PodState(p)
+	switch {
+	case p.Deleting && p.DeletedAt != 0:
+		return state + " for " + s.ago(p.DeletedAt)
+	case p.ReadySince != 0 && (state == "ready" || strings.HasSuffix(state, "not ready")):
+		return state + " for " + s.ago(p.ReadySince)
+	case p.Created != 0:
+		return state + ", made " + s.ago(p.Created) + " ago"
+	default:
+		return state
+	}
+}
+
+// quantity is a number or a percentage as a person writes it.
+func quantity(q rollout.Quantity) string {
+	if q.Percent {
+		return fmt.Sprintf("%d%%", q.Value)
+	}
+	return fmt.Sprint(q.Value)
+}
+
+// of says what a quantity comes to.
+func of(name string, q rollout.Quantity, desired, comesTo int) string {
+	if !q.Percent {
+		return name + " " + quantity(q)
+	}
+	return fmt.Sprintf("%s %s of %d desired nodes, which is %d", name, quantity(q), desired, comesTo)
+}
+
+// seconds is a duration that stands in an object.
+func seconds(d time.Duration) string { return fmt.Sprintf("%d seconds", int(d/time.Second)) }

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+
+	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// values are what the verdict was made of: what holds an update back first, then the budget.
+func (s *subject) values() []Value {
+	var values []Value
+	if v, ok := s.limit(); ok {
+		values = append(values, v)
+	}
+	if v, ok := s.timing(); ok {
+		values = append(values, v)
+	}
+	return append(values, s.budget()...)
+}
+
+// limit is what of the set keeps the node from the update.
+func (s *subject) limit() (Value, bool) {
+	set, desired := s.set(), s.m.Plan.Status.Desired
+	switch s.verdict().Kind {
+	case rollout.WaitPartition, rollout.WaitProgressive:
+		keep := set.Partition.Down(desired)
+		return Value{"partition", of("partition", set.Partition, desired, keep) + ": as many nodes keep what they have"}, true
+	case rollout.WaitSelector:
+		return Value{"selector", fmt.Sprintf("the update is for nodes with %s only", s.m.Workload.NodeSelector)}, true
+	case rollout.WaitPaused:
+		return Value{"paused", "the set says paused: nothing old is replaced, what is missing is created"}, true
+	case rollout.WaitOnDelete, rollout.WaitOwner:
+		return Value{"strategy", "OnDelete: the update deletes no pod; the next pod on this node is a new one"}, true
+	case rollout.WaitReplacing:
+		if set.MaxReplacing == nil {
+			return Value{}, false
+		}
+		return Value{"replacing", of(everynode.MaxReplacing, *set.MaxReplacing, desired, set.MaxReplacing.Of(desired)) + ": as many nodes may be in the middle of it"}, true
+	case rollout.WaitUnreachable:
+		return Value{"unreachable", "nodes that are not ready are left out; one that went down within " + set.Unreachable.Blame.String() +
+			" of the update's touching it takes a slot of the budget"}, true
+	case rollout.WaitEligible:
+		return Value{"eligible", "the set updates only nodes where a new pod may be placed"}, true
+	default:
+		return Value{}, false
+	}
+}
+
+// timing is what has to pass.
+func (s *subject) timing() (Value, bool) {
+	set, n := s.set(), s.seen()
+	switch s.verdict().Kind {
+	case rollout.WaitAvailable, rollout.WaitSurgeRemove:
+		return s.availability(), true
+	case rollout.WaitGrace:
+		for i := range n.Pods {
+			if until := n.Pods[i].GraceUntil; until != 0 {
+				return Value{"grace", "the pod is changed " + s.until(until) + " (" + everynode.InPlaceGrace + ": " + seconds(set.Grace) + ")"}, true
+			}
+		}
+	case rollout.WaitBackoff:
+		return Value{"back-off", "how long it lasts only the controller knows; it grows with each failure, up to 15 minutes"}, true
+	case rollout.WaitImage:
+		if n.ImageUntil != 0 {
+			return Value{"image", "the update starts without it " + s.until(n.ImageUntil)}, true
+		}
+		return Value{"image", "no end is known: nobody has been told to pull it yet"}, true
+	}
+	return Value{}, false
+}
+
+func (s *subject) availability() Value {
+	set, n := s.set(), s.seen()
+	if set.MinReady == 0 {
+		return Value{"available", "a pod is available as soon as it is ready (minReadySeconds is 0)"}
+	}
+	text := "a pod is available when it has been ready for " + seconds(set.MinReady) + " (minReadySeconds)"
+	for i := range n.Pods {
+		if p := &n.Pods[i]; p.Ready && !p.Deleting && p.Revision == set.Update {
+			text += ", which is " + s.until(p.ReadySince.Add(set.MinReady))
+		}
+	}
+	return Value{"available", text}
+}
+
+// budget is the budget of the update, and what uses it; nothing where no update is under way by a budget.
+func (s *subject) budget() []Value {
+	set, b, desired := s.set(), s.m.Plan.Budget, s.m.Plan.Status.Desired
+	if set.Strategy != rollout.RollingUpdate {
+		return nil
+	}
+	name, q := "maxUnavailable", set.MaxUnavailable
+	if b.Surge {
+		name, q = "maxSurge", set.MaxSurge
+	}
+	takes := "this node takes none of it"
+	if s.verdict().Charged {
+		takes = "this node takes one slot of it"
+	}
+	used := b.UsedByUpdate + b.UsedByOthers + b.UsedByUnreachable
+	text := fmt.Sprintf("%s; %d used: %d by the update, %d by other troubles, %d by nodes that are not ready; %s",
+		of(name, q, desired, b.Limit), used, b.UsedByUpdate, b.UsedByOthers, b.UsedByUnreachable, takes)
+	return []Value{{"budget", text}}
+}
+
+// remedy is what a person can do about the verdict; empty where nothing has to be done, or nothing can.
+func (s *subject) remedy() string {
+	set, node := s.m.Set.String(), s.seen().Name
+	switch s.verdict().Kind {
+	case rollout.WaitPaused:
+		return "kubectl everynode resume " + set
+	case rollout.WaitPartition, rollout.WaitProgressive:
+		return "kubectl everynode partition " + set + " 0"
+	case rollout.WaitOnDelete:
+		return "delete the pod when it suits you"
+	case rollout.WaitHook:
+		return "kubectl everynode delete-hook release " + node + " " + set + ", when whoever the hook belongs to is done"
+	case rollout.WaitOwner:
+		return "kubectl everynode ota upgrade " + node + " " + set + ", when it suits the owner of the node"
+	case rollout.WaitBudget, rollout.WaitReplacing:
+		return "wait, or see with kubectl everynode status " + set + " which nodes use the budget"
+	case rollout.WaitSelector:
+		return "widen the selector: kubectl everynode canary " + set + " SELECTOR"
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/pager"
+
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/fleet/feed"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// ReadOptions says what to read.
+type ReadOptions struct {
+	Client  kubernetes.Interface
+	Dynamic dynamic.Interface
+	// Namespace is where sets, pods and ControllerRevisions are read; empty for all namespaces.
+	Namespace string
+	Facts     dialect.FactsFunc
+	Sets      []ReadSet
+}
+
+// ReadSet is one set that has been read already.
+type ReadSet struct {
+	Source  feed.Source
+	InPlace InPlaceFunc
+	Object  *unstructured.Unstructured
+}
+
+// Reading is a cluster as it was when it was read.
+type Reading struct {
+	index   *fleet.Index
+	inPlace map[fleet.Key]InPlaceFunc
+	nodes   []corev1.Node
+	// workloads are the sets, which adopt what has no owner.
+	workloads []*dialect.Workload
+}
+
+// ListError is a list that could not be read.
+type ListError struct {
+	Resource  schema.GroupResource
+	Namespace string
+	Err       error
+}
+
+// Error implements error.
+func (e *ListError) Error() string { return fmt.Sprintf("listing %s: %v", e.Resource, e.Err) }
+
+// Unwrap returns why not.
+func (e *ListError) Unwrap() error { return e.Err }
+
+// Read reads what concerns the sets, page by page. An error of the API server is a *ListError.
+func Read(ctx context.Context, o ReadOptions) (*Reading, error) {
+	r := &Reading{index: fleet.NewIndex(func(fleet.Key) {}), inPlace: map[fleet.Key]InPlaceFunc{}}
+	r.index.ReadFacts(o.Facts)
+	for _, set := range o.Sets {
+		workload := set.Source.Digest(set.Object.Object)
+		key := fleet.Key{Dialect: set.Source.Dialect, Namespace: workload.Namespace, Name: workload.Name}
+		r.index.PutSet(key, &workload)
+		r.inPlace[key] = set.InPlace
+		r.workloads = append(r.workloads, &workload)
+	}
+	nodes := func(ctx context.Context, l metav1.ListOptions) (runtime.Object, error) {
+		return o.Client.CoreV1().Nodes().List(ctx, l)
+	}
+	err := each(ctx, nodes, ListError{Resource: schema.GroupResource{Resource: "nodes"}}, func(n *corev1.Node) {
+		r.nodes = append(r.nodes, *n)
+		r.index.PutNode(fleet.NodeFrom(n))
+	})
+	if err != nil {
+		return nil, err
+	}
+	revisions := func(ctx context.Context, l metav1.ListOptions) (runtime.Object, error) {
+		return o.Client.AppsV1().ControllerRevisions(o.Namespace).List(ctx, l)
+	}
+	err = each(ctx, revisions, ListError{Resource: schema.GroupResource{Group: "apps", Resource: "controllerrevisions"}, Namespace: o.Namespace}, func(c *appsv1.ControllerRevision) {
+		if rec, ours := feed.RevisionFrom(c); ours {
+			if rec.Owner == "" && !rec.Deleting {
+				rec.Owner = r.adopter(rec.Namespace, rec.Labels)
+			}
+			r.index.PutRevision(rec)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	pods := func(ctx context.Context, l metav1.ListOptions) (runtime.Object, error) {
+		return o.Client.CoreV1().Pods(o.Namespace).List(ctx, l)
+	}
+	err = each(ctx, pods, ListError{Resource: schema.GroupResource{Resource: "pods"}, Namespace: o.Namespace}, func(p *corev1.Pod) {
+		if rec, ours := r.index.PodFrom(p); ours {
+			if rec.Owner == "" && !rec.Deleting && !rec.Phase.Terminal() {
+				rec.Owner = r.adopter(rec.Namespace, rec.Labels)
+			}
+			r.index.PutPod(rec)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(r.nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	return r, nil
+}
+
+// adopter is the set that will have adopted what has these labels and no owner, before anything is decided about it; empty if there is none.
+func (r *Reading) adopter(namespace string, of map[string]string) types.UID {
+	for _, w := range r.workloads {
+		if w.Namespace == namespace && !w.Deleting && !w.SelectsAll && w.Selector != nil && w.Selector.Matches(labels.Set(of)) {
+			return w.UID
+		}
+	}
+	return ""
+}
+
+// each hands every object of a list to take, of which nothing is kept; failure is what it returns, with the cause, if the list cannot be read.
+func each[T any](ctx context.Context, list pager.ListPageFunc, failure ListError, take func(*T)) error {
+	err := pager.New(list).EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+		if typed, ok := any(object).(*T); ok {
+			take(typed)
+		}
+		return nil
+	})
+	if err != nil {
+		failure.Err = err
+		return &failure
+	}
+	return nil
+}
+
+// Nodes are the nodes of the cluster, sorted by name.
+func (r *Reading) Nodes() []corev1.Node { return r.nodes }
+
+// Look returns what is known of a set at now; ok is false for one that was not read.
+func (r *Reading) Look(key fleet.Key, now rollout.Time) (View, bool) {
+	return look(r.index, key, r.inPlace[key], now)
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package migrate is the verb that makes a DaemonSet of apps/v1 an Advanced DaemonSet, or the other way round, without restarting a pod:
+// the old object is deleted without its pods, and the new one, with the same selector and template, adopts them (docs/migration.md).
+//
+// The direction is said and never guessed: to an Advanced DaemonSet, or with --back or ads/NAME to apps/v1. So a command that is said again
+// finds that all is done, and does not undo it.
+//
+// Vocabulary: the new object is held, by a pause or by OnDelete, until its controller has found all pods to be up to date; then it gets its
+// own update strategy. A record is a ConfigMap with everything that is needed to go on when this is interrupted; it goes at the end.
+//
+// Rule: nothing is deleted before the API server has agreed to everything that follows, and the record is written.
+package migrate
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"everynode.dev/everynode/internal/cli/change"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/target"
+)
+
+// verb is one call of it.
+type verb struct {
+	*options.Options
+	change.Flags
+	drop    bool
+	back    bool
+	timeout time.Duration
+}
+
+// patience is how long a step may take unless told otherwise.
+const patience = 2 * time.Minute
+
+// New is the verb.
+func New(o *options.Options) *cobra.Command {
+	v := &verb{Options: o}
+	c := &cobra.Command{
+		Use:   "migrate NAME [--back]",
+		Short: "Make a DaemonSet of apps/v1 an Advanced DaemonSet, or back, without restarting a pod",
+		Long: "Make a DaemonSet of apps/v1 an Advanced DaemonSet of apps.kruise.io, or an Advanced one a DaemonSet of apps/v1. No pod is restarted:\n" +
+			"the old object is deleted without its pods, and the new one takes them over. For a moment nobody looks after the pods.\n\n" +
+			"What the new kind has no field for is named, and the migration refused; --drop-fields leaves it out. A set that is being rolled out is\n" +
+			"refused, too. When it is interrupted, say the same command again: what is needed to go on is kept in a ConfigMap until the end.\n\n" +
+			"NAME and daemonset/NAME become an Advanced DaemonSet; with --back, or as ads/NAME, a DaemonSet of apps/v1. A set that is of that kind\n" +
+			"already is left as it is, so a command that is said twice does nothing the second time.\n\n" +
+			"Whoever makes the object from a manifest (Helm, a repository) has to be given the new one, or they make the old one beside it.\n\n" + options.ExitText,
+		Example: "  # What would happen? Everything is checked by the API server, and nothing is changed\n  kubectl everynode migrate daemonset/agent --dry-run\n\n" +
+			"  # To the Advanced DaemonSet\n  kubectl everynode migrate daemonset/agent\n\n" +
+			"  # And back, without what apps/v1 does not have\n  kubectl everynode migrate agent --back --drop-fields",
+		Args: options.Arguments(1, target.Argument("NAME")),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := errors.Join(v.Flags.Validate(), options.Timeout(v.timeout)); err != nil {
+				return err
+			}
+			c, err := o.Clients()
+			if err != nil {
+				return err
+			}
+			return v.run(cmd.Context(), c, args[0])
+		},
+		ValidArgsFunction: target.Complete(o),
+	}
+	c.Flags().BoolVar(&v.back, "back", false, "Make it a DaemonSet of apps/v1.")
+	c.Flags().BoolVar(&v.drop, "drop-fields", false, "Leave out what the new kind has no field for.")
+	c.Flags().DurationVar(&v.timeout, "timeout", patience, "How long each step may take.")
+	v.Flags.AddDryRun(c)
+	return c
+}

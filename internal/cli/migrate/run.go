@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"everynode.dev/everynode/internal/cli/change"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/target"
+)
+
+// run goes on with what was interrupted, or begins.
+func (v *verb) run(ctx context.Context, c *options.Clients, arg string) error {
+	name, isAdvanced, err := target.Split(arg)
+	if err != nil {
+		return err
+	}
+	to := advanced()
+	if v.back || isAdvanced {
+		to = native()
+	}
+	r, err := readRecord(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	if r != nil {
+		return v.goOn(ctx, c, r, to)
+	}
+	set, err := find(ctx, c, arg, name)
+	if err != nil {
+		return err
+	}
+	if to == set.Resource {
+		return v.already(set)
+	}
+	if r, err = v.prepare(ctx, c, set); err != nil {
+		return err
+	}
+	if v.Dry() {
+		return v.preview(r)
+	}
+	if err := r.write(ctx, c, nil); err != nil {
+		return err
+	}
+	return v.carryOn(ctx, c, r)
+}
+
+// goOn goes on with what was interrupted, if it leads to where the set is to go.
+func (v *verb) goOn(ctx context.Context, c *options.Clients, r *record, to schema.GroupVersionResource) error {
+	made := title(r.new, r.to())
+	switch {
+	case r.to() != to:
+		return fmt.Errorf("a migration to %s was interrupted: bring it to its end first, with `%s`", made, commandTo(r.to(), r.new.GetName()))
+	case v.Dry():
+		return fmt.Errorf("a migration to %s was interrupted: say it without --dry-run to go on, or look at the ConfigMap %s", made, r.name)
+	}
+	v.say("going on with the migration to %s", made)
+	return v.carryOn(ctx, c, r)
+}
+
+// find is the set that is meant, of whichever kind it is by now: who says a command again names the kind that it was of.
+func find(ctx context.Context, c *options.Clients, arg, name string) (*target.Set, error) {
+	set, err := target.FindToChange(ctx, c, arg)
+	if missing := (*target.Missing)(nil); errors.As(err, &missing) && arg != name {
+		if now, elsewhere := target.Find(ctx, c, name); elsewhere == nil {
+			return now, nil
+		}
+	}
+	return set, err
+}
+
+// already says that there is nothing to do, and how to get to the other kind.
+func (v *verb) already(set *target.Set) error {
+	if v.ForMachines() {
+		set.Object.SetManagedFields(nil)
+		return v.Print(set.Object.Object, nil)
+	}
+	kinds := map[bool]string{true: "an Advanced DaemonSet", false: "a DaemonSet of apps/v1"}
+	v.say("%s is %s already: nothing to do (`%s` makes it %s)", title(set.Object, set.Resource), kinds[set.Advanced()],
+		commandTo(other(set.Resource), set.Name()), kinds[!set.Advanced()])
+	return nil
+}
+
+// commandTo is the command that makes a set one of that kind.
+func commandTo(kind schema.GroupVersionResource, name string) string {
+	command := options.Program + " migrate " + name
+	if kind == native() {
+		return command + " --back"
+	}
+	return command
+}
+
+// settling is how long a status may be behind a rollout that has just ended: it is written now and then.
+const settling = 5 * time.Second
+
+// settled refuses a set that cannot be migrated as it is.
+func (v *verb) settled(ctx context.Context, c *options.Clients, set *target.Set) error {
+	var refused error
+	err := until(ctx, min(settling, v.timeout), func() (bool, error) {
+		fresh, err := c.Dynamic.Resource(set.Resource).Namespace(set.Namespace()).Get(ctx, set.Name(), metav1.GetOptions{})
+		if err != nil {
+			return false, options.Explain(err, options.Request{Verb: "get", Resource: set.Resource.GroupResource(), Namespace: set.Namespace(), Name: set.Name()})
+		}
+		set.Object = fresh
+		if err := refusals(fresh, set.String()); err != nil {
+			return false, err
+		}
+		refused = inFlight(fresh, set.String())
+		return refused == nil, nil
+	})
+	if wait.Interrupted(err) && refused != nil {
+		return refused
+	}
+	return err
+}
+
+// title names an object as kubectl does.
+func title(object *unstructured.Unstructured, kind schema.GroupVersionResource) string {
+	return change.Object{Resource: kind, Read: object}.Name()
+}
+
+// say tells of a step, unless a program reads.
+func (v *verb) say(format string, args ...any) {
+	if !v.ForMachines() {
+		// What cannot be printed has been done all the same.
+		_, _ = fmt.Fprintln(v.Out, options.Printable(fmt.Sprintf(format, args...)))
+	}
+}
+
+// prepare checks everything that can be checked before something is changed.
+func (v *verb) prepare(ctx context.Context, c *options.Clients, set *target.Set) (*record, error) {
+	to := other(set.Resource)
+	if to == advanced() && !target.Served(c, to) {
+		return nil, fmt.Errorf("this cluster has no Advanced DaemonSets (%s is not served): install the definitions of Everynode first (the chart, or kubectl apply --server-side -f config/kruise)", to.GroupVersion())
+	}
+	if err := v.settled(ctx, c, set); err != nil {
+		return nil, err
+	}
+	t, err := translate(set.Object, to)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", set, err)
+	}
+	if len(t.lost) > 0 && !v.drop {
+		return nil, fmt.Errorf("%s has what %s has no field for:\n  %s\ntake it out first, or leave it out with --drop-fields",
+			set, to.GroupVersion(), strings.Join(t.lost, "\n  "))
+	}
+	for _, lost := range t.lost {
+		change.Note(v.Options, "left out: %s", lost)
+	}
+	v.warnOfMakers(set)
+	r := &record{name: recordPrefix + set.Name(), oldUID: set.Object.GetUID(), old: set.Object, new: t.object}
+	switch _, err := get(ctx, c, r, to); {
+	case err == nil:
+		return nil, fmt.Errorf("there is %s already: delete one of the two, or rename it", title(r.new, to))
+	case !apierrors.IsNotFound(err):
+		return nil, err
+	}
+	if v.DryRun == change.DryRunClient {
+		return r, nil
+	}
+	return r, v.ask(ctx, c, r)
+}
+
+// warnOfMakers names whoever may make the old object anew.
+func (v *verb) warnOfMakers(set *target.Set) {
+	for _, maker := range change.Makers(set.Object) {
+		change.Note(v.Options, "%s is made by %s: change the manifest there, too, or the old kind is made anew beside the new one", set, maker)
+	}
+	appliers := change.Appliers(set.Object)
+	if _, applied := set.Object.GetAnnotations()[corev1.LastAppliedConfigAnnotation]; applied {
+		appliers = append(appliers, "kubectl apply")
+	}
+	if len(appliers) > 0 {
+		change.Note(v.Options, "%s is applied by %s: change the manifest there, too, or the next apply makes the old kind anew beside the new one", set, strings.Join(appliers, ", "))
+	}
+}
+
+// ask has the API server check each write without storing it.
+func (v *verb) ask(ctx context.Context, c *options.Clients, r *record) error {
+	dry := []string{metav1.DryRunAll}
+	if err := r.write(ctx, c, dry); err != nil {
+		return err
+	}
+	if err := remove(ctx, c, r, dry); err != nil {
+		return err
+	}
+	return create(ctx, c, r, dry)
+}
+
+// preview prints what would be done, or the new object for a program.
+func (v *verb) preview(r *record) error {
+	if v.ForMachines() {
+		return v.Print(r.new.Object, nil)
+	}
+	from, to := title(r.old, other(r.to())), title(r.new, r.to())
+	s := statusOf(r.old)
+	v.say("%s would become %s%s:", from, to, v.Suffix())
+	v.say("  1. keep both in the ConfigMap %s, to go on when this is interrupted", r.name)
+	v.say("  2. delete %s without its pods", from)
+	v.say("  3. create %s, held so that nothing is updated", to)
+	v.say("  4. wait until the pods of all %d nodes are found to be up to date", s.desired)
+	v.say("  5. give it its update strategy, and delete the ConfigMap")
+	return nil
+}
+
+// carryOn does what is left, whatever was done before.
+func (v *verb) carryOn(ctx context.Context, c *options.Clients, r *record) error {
+	_, err := get(ctx, c, r, r.to())
+	if apierrors.IsNotFound(err) {
+		err = v.replace(ctx, c, r)
+	}
+	if err != nil {
+		return err
+	}
+	made, err := v.adopted(ctx, c, r)
+	if err != nil {
+		return err
+	}
+	wanted, _, _ := unstructured.NestedMap(r.new.Object, "spec", "updateStrategy")
+	result, err := change.Patch(ctx, c, change.Wish{
+		Object: change.Object{Resource: r.to(), Read: made}, Flags: change.Flags{DryRun: change.DryRunNone},
+		Edit: func(object *unstructured.Unstructured) error {
+			return unstructured.SetNestedMap(object.Object, released(wanted, object), "spec", "updateStrategy")
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.remove(ctx, c); err != nil {
+		return err
+	}
+	if v.ForMachines() {
+		result.Object.SetManagedFields(nil)
+		return v.Print(result.Object.Object, nil)
+	}
+	v.say("%s looks after the pods now", title(r.new, r.to()))
+	return nil
+}
+
+// released is the wanted strategy; a pause is said to have ended, where there is one.
+func released(wanted map[string]any, object *unstructured.Unstructured) map[string]any {
+	if _, paused, _ := unstructured.NestedBool(object.Object, "spec", "updateStrategy", "rollingUpdate", "paused"); !paused {
+		return wanted
+	}
+	if _, ok := wanted["rollingUpdate"].(map[string]any); !ok {
+		wanted["rollingUpdate"] = map[string]any{}
+	}
+	wanted["rollingUpdate"].(map[string]any)["paused"] = false
+	return wanted
+}
+
+// replace deletes the old object, if it is still there, and creates the new one.
+func (v *verb) replace(ctx context.Context, c *options.Clients, r *record) error {
+	from := other(r.to())
+	old, err := get(ctx, c, r, from)
+	if err == nil && old.GetUID() != r.oldUID {
+		return fmt.Errorf("%s is another one than when the migration began: delete the ConfigMap %s to begin anew with it", title(old, from), r.name)
+	}
+	if err == nil {
+		err = v.orphan(ctx, c, r, old)
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	if err := create(ctx, c, r, nil); err != nil {
+		return err
+	}
+	v.say("%s created", title(r.new, r.to()))
+	return nil
+}
+
+// orphan deletes the old object and waits until nobody owns its pods.
+func (v *verb) orphan(ctx context.Context, c *options.Clients, r *record, old *unstructured.Unstructured) error {
+	from := other(r.to())
+	if old.GetDeletionTimestamp() == nil {
+		if err := remove(ctx, c, r, nil); err != nil {
+			return err
+		}
+	}
+	err := until(ctx, v.timeout, func() (bool, error) {
+		_, err := get(ctx, c, r, from)
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		return false, err
+	})
+	if err != nil {
+		return unfinished(err, fmt.Sprintf("%s is being deleted, and not gone yet: is kube-controller-manager at work, whose garbage collector orphans the pods?", title(old, from)))
+	}
+	v.say("%s deleted, its pods stay", title(old, from))
+	return nil
+}
+
+// adopted waits until the controller of the new object has found all pods to be up to date.
+func (v *verb) adopted(ctx context.Context, c *options.Clients, r *record) (*unstructured.Unstructured, error) {
+	var made *unstructured.Unstructured
+	var s status
+	err := until(ctx, v.timeout, func() (bool, error) {
+		var err error
+		if made, err = get(ctx, c, r, r.to()); err != nil {
+			return false, err
+		}
+		s = statusOf(made)
+		kind, _, _ := unstructured.NestedString(r.new.Object, "spec", "updateStrategy", "type")
+		return s.observed >= max(made.GetGeneration(), 1) && (s.updated >= s.desired || kind == typeOnDelete), nil
+	})
+	name := title(r.new, r.to())
+	switch {
+	case err == nil:
+		v.say("the pods of %d of %d nodes are found to be up to date", s.updated, s.desired)
+		return made, nil
+	case made != nil && s.observed < max(made.GetGeneration(), 1):
+		return nil, unfinished(err, fmt.Sprintf("nobody has looked at %s yet: is a controller of %s at work (`%s doctor`)? Its pods run. Say the same again to go on; the old object is in the ConfigMap %s",
+			name, r.to().GroupVersion(), options.Program, r.name))
+	default:
+		return nil, unfinished(err, fmt.Sprintf("of %s, %d of %d nodes are found to be up to date. It is held, so nothing is restarted: see `%s diff`, and say the same again to go on",
+			name, s.updated, s.desired, options.Program))
+	}
+}
+
+// every is how often something is looked at that is waited for.
+const every = 200 * time.Millisecond
+
+// until waits until something is met. A request that is under way when the time is up still gets its answer: that it was cut off would say nothing.
+func until(ctx context.Context, patience time.Duration, met func() (bool, error)) error {
+	return wait.PollUntilContextTimeout(ctx, every, patience, true, func(context.Context) (bool, error) { return met() })
+}
+
+// unfinished says what is missing when the time is up; another failure explains itself.
+func unfinished(err error, text string) error {
+	if wait.Interrupted(err) {
+		return &options.Exit{Code: options.ExitUnfinished, Err: errors.New(text)}
+	}
+	return err
+}
+
+// get reads the object of one of the kinds. That there is none is told as the API server tells it.
+func get(ctx context.Context, c *options.Clients, r *record, kind schema.GroupVersionResource) (*unstructured.Unstructured, error) {
+	object, err := c.Dynamic.Resource(kind).Namespace(r.new.GetNamespace()).Get(ctx, r.new.GetName(), metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, options.Explain(err, request("get", kind, r))
+	}
+	return object, err
+}
+
+func request(verb string, kind schema.GroupVersionResource, r *record) options.Request {
+	return options.Request{Verb: verb, Resource: kind.GroupResource(), Namespace: r.new.GetNamespace(), Name: r.new.GetName()}
+}
+
+// remove deletes the old object, exactly that one, without its pods.
+func remove(ctx context.Context, c *options.Clients, r *record, dryRun []string) error {
+	kind, policy, uid := other(r.to()), metav1.DeletePropagationOrphan, r.oldUID
+	err := c.Dynamic.Resource(kind).Namespace(r.new.GetNamespace()).Delete(ctx, r.new.GetName(), metav1.DeleteOptions{
+		PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &uid}, DryRun: dryRun,
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return options.Explain(err, request("delete", kind, r))
+}
+
+// create creates the new object, held.
+func create(ctx context.Context, c *options.Clients, r *record, dryRun []string) error {
+	object := (&translation{object: r.new}).held()
+	_, err := c.Dynamic.Resource(r.to()).Namespace(object.GetNamespace()).Create(ctx, object, metav1.CreateOptions{FieldManager: options.FieldManager, DryRun: dryRun})
+	if apierrors.IsAlreadyExists(err) && dryRun == nil {
+		return nil // somebody goes on with the same migration, too
+	}
+	return options.Explain(err, request("create", r.to(), r))
+}

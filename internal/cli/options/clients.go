@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package options
+
+import (
+	"fmt"
+
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Clients are the ways to one cluster, with the rights of who calls.
+type Clients struct {
+	Kubernetes kubernetes.Interface
+	Dynamic    dynamic.Interface
+	Discovery  discovery.DiscoveryInterface
+	Config     *rest.Config
+	// Namespace is that of the flag, or of the context.
+	Namespace string
+}
+
+// A person waits for the answers, so requests are not spread over time as a controller's are; the API server still sheds what is too much.
+const (
+	qps   = 50
+	burst = 300
+)
+
+// Clients returns clients of the cluster that flags, KUBECONFIG or the pod name.
+func (o *Options) Clients() (*Clients, error) {
+	if o.Given != nil {
+		return o.Given, nil
+	}
+	namespace, _, err := o.ConfigFlags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	config, err := o.ConfigFlags.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("no cluster to work on: %w (give --kubeconfig or --context, or set KUBECONFIG)", err)
+	}
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst, config.UserAgent = qps, burst, FieldManager+"/"+o.Version
+	return NewClients(config, namespace)
+}
+
+// NewClients returns clients of the cluster that config names.
+func NewClients(config *rest.Config, namespace string) (*Clients, error) {
+	protobuf := rest.CopyConfig(config)
+	protobuf.AcceptContentTypes, protobuf.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf"
+	typed, err := kubernetes.NewForConfig(protobuf)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	untyped, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return &Clients{Kubernetes: typed, Dynamic: untyped, Discovery: typed.Discovery(), Config: config, Namespace: namespace}, nil
+}

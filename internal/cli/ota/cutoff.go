@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ota
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/internal/cli/change"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/view"
+)
+
+// mostNamed is how many nodes a note names.
+const mostNamed = 4
+
+// whileCutOff tells which nodes do not hear of it: the delete is accepted, and nobody carries it out there. Who may not read nodes is told nothing.
+func (d *deed) whileCutOff(ctx context.Context, c *options.Clients, done []*candidate) {
+	cut, err := cutOff(ctx, c, nodesOf(done))
+	if err != nil || len(cut) == 0 {
+		return
+	}
+	change.Note(d.Options, "cut off from the cluster: %s: the old pod runs on there, and is upgraded only after the node is back", view.List(cut, mostNamed))
+}
+
+// nodesOf are the nodes of pods, by name.
+func nodesOf(all []*candidate) []string {
+	var nodes []string
+	for _, one := range all {
+		nodes = append(nodes, one.pod.Spec.NodeName)
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}
+
+// cutOff are those of some nodes that nothing has been heard of lately. One that says itself that it is not ready does hear what it is to do.
+func cutOff(ctx context.Context, c *options.Clients, nodes []string) ([]string, error) {
+	var all []corev1.Node
+	if len(nodes) > few {
+		// What the API server has in memory is good enough, and spares its store.
+		list, err := c.Kubernetes.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return nil, err
+		}
+		all = list.Items
+	} else {
+		for _, name := range nodes {
+			node, err := c.Kubernetes.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{ResourceVersion: "0"})
+			if apierrors.IsNotFound(err) {
+				continue // without a node, its pods are taken away
+			}
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, *node)
+		}
+	}
+	var cut []string
+	for i := range all {
+		if slices.Contains(nodes, all[i].Name) && silent(&all[i]) {
+			cut = append(cut, all[i].Name)
+		}
+	}
+	slices.Sort(cut)
+	return cut, nil
+}
+
+func silent(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
+	})
+}

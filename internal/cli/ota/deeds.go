@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ota
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	v2 "everynode.dev/everynode/api/agent/v2"
+	"everynode.dev/everynode/api/openyurt"
+	"everynode.dev/everynode/internal/cli/change"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/ota"
+)
+
+func newUpgrade(o *options.Options) *cobra.Command {
+	d := &deed{
+		Options: o, none: "no pod has a newer version",
+		able:  func(one *candidate) bool { return one.refused() == nil },
+		waits: "left out, because the images that were asked for are not there",
+	}
+	d.do, d.after = d.upgrade, d.whileCutOff
+	return d.command(&cobra.Command{
+		Use:   "upgrade NODE|POD...|--all [daemonset/NAME|ads/NAME]",
+		Short: "Upgrade pods now",
+		Long: "Upgrade pods now: each is deleted, and its controller makes its successor of the newest version. A pod whose images were asked for\n" +
+			"(ota pull) is refused until they are there. There is no budget: pods that are named together go together.",
+		Example: "  # The pods of one node\n  kubectl everynode ota upgrade node-0002\n\n  # All of one set\n  kubectl everynode ota upgrade --all daemonset/agent",
+	})
+}
+
+func newPull(o *options.Options) *cobra.Command {
+	d := &deed{
+		Options: o, none: "no pod has a newer version whose images are neither there nor on their way",
+		able: func(one *candidate) bool { return one.mayPull() == nil && !one.onTheWay() },
+	}
+	d.do, d.after = d.pull, d.withoutAgent
+	return d.command(&cobra.Command{
+		Use:   "pull NODE|POD...|--all [daemonset/NAME|ads/NAME]",
+		Short: "Have the images of the newer version pulled before the upgrade",
+		Long: "Have the images of the newer version pulled before the upgrade, so that it is short: sets the condition " + string(openyurt.PodImageReady) + " of the pods\n" +
+			"to False, which the agent of their node answers with a pull. See how far it is with ota list. Without an agent nothing is pulled,\n" +
+			"and it says so.",
+		Example: "  # On one node\n  kubectl everynode ota pull node-0002",
+	})
+}
+
+// agentLabel is what the pods of the agents have, wherever they are installed.
+const agentLabel = "app.kubernetes.io/name=everynode-agent"
+
+// withoutAgent tells which nodes have no agent: what was asked for stays there undone, and refuses an upgrade. Who may not list pods everywhere
+// is told nothing.
+func (d *deed) withoutAgent(ctx context.Context, c *options.Clients, done []*candidate) {
+	nodes := nodesOf(done)
+	at, err := agents(ctx, c, nodes)
+	if err != nil {
+		return
+	}
+	if without := slices.DeleteFunc(nodes, func(node string) bool { return at[node] }); len(without) > 0 {
+		change.Note(d.Options, "no agent of Everynode runs on %s: unless another program pulls them, the images do not come, and `%s ota upgrade` waits for them",
+			strings.Join(without, ", "), options.Program)
+	}
+}
+
+// few is how many nodes are asked for one by one, which spares a large cluster to be read for one node.
+const few = 20
+
+// agents are the nodes that have an agent, of at least these.
+func agents(ctx context.Context, c *options.Clients, nodes []string) (map[string]bool, error) {
+	// What the API server has in memory is good enough, and spares its store.
+	asked := []metav1.ListOptions{{LabelSelector: agentLabel, ResourceVersion: "0"}}
+	if len(nodes) <= few {
+		asked = nil
+		for _, node := range nodes {
+			asked = append(asked, metav1.ListOptions{
+				LabelSelector: agentLabel, ResourceVersion: "0", FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(),
+			})
+		}
+	}
+	at := map[string]bool{}
+	for _, how := range asked {
+		list, err := c.Kubernetes.CoreV1().Pods(metav1.NamespaceAll).List(ctx, how)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			at[list.Items[i].Spec.NodeName] = true
+		}
+	}
+	return at, nil
+}
+
+// mayPull is why the images of a pod cannot be asked for. That they are not there yet is no reason.
+func (one *candidate) mayPull() error {
+	if reason := ota.Refusal(one.pod, one.next, one.old); reason == v2.ReasonDeleting || reason == v2.ReasonUpToDate {
+		return one.refused()
+	}
+	if one.next == "" {
+		return fmt.Errorf("pod %s on node %s cannot have its images pulled: its condition %s names no revision", one.pod.Name, one.pod.Spec.NodeName, openyurt.PodNeedUpgrade)
+	}
+	return nil
+}
+
+// onTheWay is whether nothing has to be asked for.
+func (one *candidate) onTheWay() bool { return ota.Asked(one.pod, one.next) }
+
+// outcome is what was done with the pod, which is what it says of itself in lines.
+func (one *candidate) outcome(done string, fields ...change.Field) (change.Outcome, error) {
+	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(one.pod)
+	if err != nil {
+		return change.Outcome{}, fmt.Errorf("encoding pod %s: %w", one.pod.Name, err)
+	}
+	read := &unstructured.Unstructured{Object: raw}
+	read.SetAPIVersion("v1")
+	read.SetKind("Pod")
+	object := change.Object{Resource: corev1.SchemeGroupVersion.WithResource("pods"), Read: read}
+	return change.Outcome{Object: object, Result: &change.Result{Object: read, Fields: fields}, Done: "on " + one.pod.Spec.NodeName + " " + done}, nil
+}
+
+func (one *candidate) request(verb, resource string) options.Request {
+	return options.Request{Verb: verb, Resource: corev1.Resource(resource), Namespace: one.pod.Namespace, Name: one.pod.Name}
+}
+
+// upgrade deletes exactly that pod.
+func (d *deed) upgrade(ctx context.Context, c *options.Clients, one *candidate) (change.Outcome, error) {
+	if err := one.refused(); err != nil {
+		return change.Outcome{}, err
+	}
+	if d.DryRun != change.DryRunClient {
+		only := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &one.pod.UID}, DryRun: d.ServerSide()}
+		err := c.Kubernetes.CoreV1().Pods(one.pod.Namespace).Delete(ctx, one.pod.Name, only)
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			return change.Outcome{}, fmt.Errorf("pod %s on node %s has been deleted meanwhile", one.pod.Name, one.pod.Spec.NodeName)
+		}
+		if err != nil {
+			return change.Outcome{}, options.Explain(err, one.request("delete", "pods"))
+		}
+	}
+	to := one.next
+	if to == "" {
+		to = "the newest revision"
+	}
+	return one.outcome("deleted, to be upgraded to "+to, change.Field{
+		Path: fieldpath.MakePathOrDie("metadata", "labels", revisionLabel), From: one.pod.Labels[revisionLabel], To: one.next,
+	})
+}
+
+// pull asks for the images of the next revision. The time tells one request from the one before it.
+func (d *deed) pull(ctx context.Context, c *options.Clients, one *candidate) (change.Outcome, error) {
+	if err := one.mayPull(); err != nil {
+		return change.Outcome{}, err
+	}
+	if one.onTheWay() {
+		return one.outcome("has its images asked for already")
+	}
+	asked := map[string]any{
+		"type": openyurt.PodImageReady, "status": corev1.ConditionFalse, "message": openyurt.FormatRevision(one.next),
+		"lastTransitionTime": metav1.NewTime(d.Now()), "reason": nil, // what is left out stays as it was
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": one.pod.UID}, "status": map[string]any{"conditions": []any{asked}},
+	})
+	if err != nil {
+		return change.Outcome{}, fmt.Errorf("writing the condition %s: %w", openyurt.PodImageReady, err)
+	}
+	if d.DryRun != change.DryRunClient {
+		how := metav1.PatchOptions{FieldManager: options.FieldManager, DryRun: d.ServerSide()}
+		now, err := c.Kubernetes.CoreV1().Pods(one.pod.Namespace).Patch(ctx, one.pod.Name, types.StrategicMergePatchType, patch, how, "status")
+		if err != nil {
+			return change.Outcome{}, options.Explain(err, one.request("patch", "pods/status"))
+		}
+		one.pod = now
+	}
+	return one.outcome("images of "+one.next+" asked for", change.Field{
+		Path: fieldpath.MakePathOrDie("status", "conditions", fieldpath.KeyByFields("type", string(openyurt.PodImageReady))),
+		To:   string(corev1.ConditionFalse),
+	})
+}

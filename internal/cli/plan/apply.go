@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/yaml"
+
+	kruiseapi "everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/internal/cli/change"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/plan"
+)
+
+const applyLong = `Carry out exactly the edit of a plan, if the plan still holds.
+
+The plan is made again first. It does not hold any more if the set is another one (by its UID), or has changed (by its
+generation or revision, or by the annotations of OpenYurt), or if any node would get another verdict; then nothing is
+changed, what differs is said, and the exit code is 4. The edit itself is sent on the condition that the set has not
+changed since.
+
+What others have applied by server-side apply is left alone, unless --force-conflicts is given.
+
+With --dry-run=server the server checks that edit, too, and stores nothing. With --dry-run=client the plan is made again
+as with plan --local, and nothing is sent.
+
+` + options.ExitText
+
+const applyExample = `  kubectl everynode plan ads/agent --image agent=registry.example/agent:2 -o json >plan.json
+  kubectl everynode apply --plan plan.json
+
+  # Only see whether it still holds
+  kubectl everynode apply --plan plan.json --dry-run`
+
+// NewApply is the verb apply.
+func NewApply(o *options.Options) *cobra.Command {
+	file, flags := "", change.Flags{}
+	cmd := &cobra.Command{
+		Use:               "apply --plan FILE",
+		Short:             "Carry out the edit of a plan, if the plan still holds",
+		Long:              applyLong,
+		Example:           applyExample,
+		Args:              options.Arguments(0),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := flags.Validate(); err != nil {
+				return err
+			}
+			if file == "" {
+				return options.Usagef("say which plan to carry out: --plan FILE, as plan -o json has written it")
+			}
+			return runApply(cmd.Context(), o, file, flags)
+		},
+	}
+	cmd.Flags().StringVar(&file, "plan", "", "The plan, as plan -o json or -o yaml has written it; - is the standard input.")
+	flags.Add(cmd)
+	if err := cmd.MarkFlagFilename("plan", "json", "yaml"); err != nil {
+		panic(err) // the flag is not there: found by every test that makes a command
+	}
+	return cmd
+}
+
+// Applied is what apply says to machines.
+type Applied struct {
+	Set       string `json:"set"`
+	Namespace string `json:"namespace"`
+	// Revision is the revision that the edit leads to, Generation that of the set after it.
+	Revision   string `json:"revision"`
+	Generation int64  `json:"generation"`
+	DryRun     bool   `json:"dryRun,omitempty"`
+}
+
+func runApply(ctx context.Context, o *options.Options, file string, flags change.Flags) error {
+	d, err := readDocument(o, file)
+	if err == nil {
+		err = o.SameNamespace("the plan", d.Namespace)
+	}
+	if err != nil {
+		return err
+	}
+	c, err := o.Clients()
+	if err != nil {
+		return err
+	}
+	inNamespace := *c
+	inNamespace.Namespace = d.Namespace
+	local := d.Tried == triedLocally || flags.DryRun == change.DryRunClient
+	f, err := replan(ctx, o, &inNamespace, again{d, local})
+	if err != nil {
+		return err
+	}
+	if !flags.Force {
+		if err := f.owned(); err != nil {
+			return err
+		}
+	}
+	applied := Applied{Set: d.Set, Namespace: d.Namespace, Revision: f.after, Generation: f.object.GetGeneration(), DryRun: flags.Dry()}
+	if flags.DryRun != change.DryRunClient {
+		object, err := carryOut(ctx, &inNamespace, f, flags.ServerSide())
+		if err != nil {
+			return err
+		}
+		applied.Generation = object.GetGeneration()
+	}
+	return o.Print(applied, func(w io.Writer) error { return applied.show(w) })
+}
+
+func (a Applied) show(w io.Writer) error {
+	text := fmt.Sprintf("%s/%s was edited: generation %d, revision %s\nFollow it with: %s status %s -n %s -w",
+		a.Namespace, a.Set, a.Generation, a.Revision, options.Program, a.Set, a.Namespace)
+	if a.DryRun {
+		text = fmt.Sprintf("the plan for %s/%s still holds; nothing has been changed", a.Namespace, a.Set)
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}
+
+func readDocument(o *options.Options, file string) (*Document, error) {
+	data, err := readFile(o, file)
+	if err != nil {
+		return nil, err
+	}
+	if err := isPlan(file, data); err != nil {
+		return nil, err
+	}
+	d := &Document{}
+	if err := yaml.UnmarshalStrict(data, d); err != nil {
+		return nil, fmt.Errorf("reading the plan: %w (write it with plan -o json)", err)
+	}
+	if err := d.Edit.check(); err != nil {
+		return nil, fmt.Errorf("reading the plan: %w", err)
+	}
+	return d, nil
+}
+
+// isPlan says what a file is that is no plan, and how to make one.
+func isPlan(file string, data []byte) error {
+	name := file
+	if file == "-" {
+		name = "the standard input"
+	}
+	var content any
+	if err := yaml.Unmarshal(data, &content); err != nil {
+		return fmt.Errorf("%s is no plan: %w (`%s plan -o json` writes one)", name, err, options.Program)
+	}
+	object, _ := content.(map[string]any)
+	kind, _ := object["kind"].(string)
+	version, _ := object["apiVersion"].(string)
+	what, how := fmt.Sprintf("it holds %s of %s, and not %s of %s", kind, version, documentKind, documentVersion), "NAME --image CONTAINER=IMAGE"
+	switch {
+	case kind == documentKind && version == documentVersion:
+		return nil
+	case content == nil:
+		what = "it is empty"
+	case kind == "" || version == "":
+		what = "it says no apiVersion and kind"
+	case kind == kruiseapi.Kind: // that of apps/v1 has the same name
+		how = "-f " + file
+	}
+	return fmt.Errorf("%s is no plan: %s: make one with `%s plan %s -o json >plan.json`", name, what, options.Program, how)
+}
+
+// again is a document whose edit is to be foreseen once more, and whether the server is to be left alone.
+type again struct {
+	*Document
+	local bool
+}
+
+// replan foresees the edit of a document again, and says in which way it does not hold any more.
+func replan(ctx context.Context, o *options.Options, c *options.Clients, d again) (*foreseen, error) {
+	q, err := d.ask(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if q.live != nil {
+		if err := d.same(q.live.Object); err != nil {
+			return nil, err
+		}
+	}
+	q.local = d.local
+	if err := q.given.recall(d.Assumptions); err != nil {
+		return nil, fmt.Errorf("reading the plan: %w", err)
+	}
+	f, err := foresee(ctx, o, c, q)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.holds(f); err != nil {
+		if d.local && d.Tried == triedByServer { // what it fills in may be all that differs
+			return nil, fmt.Errorf("%w\nThe server was not asked this time, as it was for the plan: --dry-run=server asks it", err)
+		}
+		return nil, err
+	}
+	return f, nil
+}
+
+// ask makes a question of a document.
+func (d *Document) ask(ctx context.Context, c *options.Clients) (question, error) {
+	if d.Edit.Type != typeCreate {
+		set, err := target.Find(ctx, c, d.Set)
+		if missing := (*target.Missing)(nil); errors.As(err, &missing) {
+			return question{}, stale("%w", err)
+		}
+		if err != nil {
+			return question{}, err // nothing is known of the plan
+		}
+		return question{live: set, named: set, edit: d.Edit}, nil
+	}
+	wanted, err := manifest(d.Edit.Patch, d.Namespace)
+	if err != nil {
+		return question{}, fmt.Errorf("reading the plan: %w", err)
+	}
+	live, err := existing(ctx, c, wanted)
+	if err != nil {
+		return question{}, err
+	}
+	if live != nil {
+		return question{}, stale("%s/%s exists by now", d.Namespace, d.Set)
+	}
+	return question{named: wanted, edit: d.Edit}, nil
+}
+
+// existing is the set of that kind and name in the cluster; nil if there is none.
+func existing(ctx context.Context, c *options.Clients, wanted *target.Set) (*target.Set, error) {
+	object, err := c.Dynamic.Resource(wanted.Resource).Namespace(wanted.Namespace()).Get(ctx, wanted.Name(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // nothing is there, and that is no failure
+	}
+	if err != nil {
+		return nil, options.Explain(err, options.Request{
+			Verb: "get", Resource: wanted.Resource.GroupResource(), Namespace: wanted.Namespace(), Name: wanted.Name(),
+		})
+	}
+	set := *wanted
+	set.Object = object
+	return &set, nil
+}
+
+// outdated begins what is said of a plan that does not hold any more.
+const outdated = "the plan does not hold any more, and nothing has been changed: "
+
+// stale is the error of a plan that does not hold any more.
+func stale(format string, args ...any) error {
+	return &options.Exit{Code: options.ExitStale, Err: fmt.Errorf(outdated+format+"; make a new one", args...)}
+}
+
+// same is whether the set is still the one of the document.
+func (d *Document) same(object *unstructured.Unstructured) error {
+	switch {
+	case string(object.GetUID()) != d.UID:
+		return stale("%s/%s was deleted and made again (UID %s, not %s)", d.Namespace, d.Set, object.GetUID(), d.UID)
+	case object.GetGeneration() != d.Generation:
+		return stale("%s/%s has been changed (generation %d, not %d)", d.Namespace, d.Set, object.GetGeneration(), d.Generation)
+	case !maps.Equal(edgeOf(object), d.Annotations):
+		return stale("%s/%s has been changed (how it is updated is said by the annotations %s, and was by %s)", d.Namespace, d.Set,
+			labels.FormatLabels(edgeOf(object)), labels.FormatLabels(d.Annotations))
+	default:
+		return nil
+	}
+}
+
+// mostDifferences is how many nodes are named that differ.
+const mostDifferences = 10
+
+// holds compares what is foreseen now with the document.
+func (d *Document) holds(f *foreseen) error {
+	if f.before != d.CurrentRevision || f.after != d.Revision {
+		return stale("it led from revision %q to %q, and leads from %q to %q now", d.CurrentRevision, d.Revision, f.before, f.after)
+	}
+	differ := d.differences(nodesOf(f.result))
+	if len(differ) == 0 {
+		return nil
+	}
+	text, more := count(len(differ), "node"), ""
+	if n := len(differ) - mostDifferences; n > 0 {
+		differ, more = differ[:mostDifferences], fmt.Sprintf("\n  and %d more", n)
+	}
+	return &options.Exit{Code: options.ExitStale, Err: fmt.Errorf(
+		outdated+"make a new one, for %s would get another verdict:\n  %s%s", text, strings.Join(differ, "\n  "), more,
+	)}
+}
+
+// differences says which nodes would get another verdict. A node on which nothing is done may come and go.
+func (d *Document) differences(now []Node) []string {
+	was := map[string]Node{}
+	for _, n := range d.Nodes {
+		was[n.Name] = n
+	}
+	var differ []string
+	for _, n := range now {
+		before, known := was[n.Name]
+		delete(was, n.Name)
+		switch {
+		case !known && n.Verdict != plan.Leave:
+			differ = append(differ, fmt.Sprintf("%s is new (%s)", n.Name, n.Verdict))
+		case known && before.Verdict != n.Verdict:
+			differ = append(differ, fmt.Sprintf("%s: %s in the plan, and %s now (%s)", n.Name, before.Verdict, n.Verdict, n.Reason))
+		}
+	}
+	for _, n := range d.Nodes {
+		if _, gone := was[n.Name]; gone && n.Verdict != plan.Leave {
+			differ = append(differ, n.Name+" is gone")
+		}
+	}
+	return differ
+}
+
+// owned is an error where others have applied what the edit changes: the verbs that steer a set leave that alone as well.
+func (f *foreseen) owned() error {
+	if f.live == nil {
+		return nil
+	}
+	return change.Refusal(change.Object{Resource: f.live.Resource, Read: f.live.Object}, change.Fields(f.live.Object.Object, f.object.Object))
+}
+
+// attempts is how often the edit is sent again because the set's status has changed in between.
+const attempts = 5
+
+// carryOut sends the edit, on the condition that the set is as it was foreseen.
+func carryOut(ctx context.Context, c *options.Clients, f *foreseen, dryRun []string) (*unstructured.Unstructured, error) {
+	if f.live == nil {
+		object, err := f.edit.send(ctx, c, f.named, dryRun)
+		if apierrors.IsAlreadyExists(err) {
+			return nil, stale("%s exists by now", f.named.Title())
+		}
+		return object, f.explain(err)
+	}
+	version := f.live.Object.GetResourceVersion()
+	for range attempts {
+		edit, err := f.edit.guarded(f.live.Object.GetUID(), version)
+		if err != nil {
+			return nil, err
+		}
+		object, err := edit.send(ctx, c, f.named, dryRun)
+		if !apierrors.IsConflict(err) {
+			return object, f.explain(err)
+		}
+		now, err := existing(ctx, c, f.live)
+		switch {
+		case err != nil:
+			return nil, err
+		case now == nil || now.Object.GetUID() != f.live.Object.GetUID() || now.Object.GetGeneration() != f.live.Object.GetGeneration(),
+			!maps.Equal(edgeOf(now.Object), edgeOf(f.live.Object)):
+			return nil, stale("%s has been changed while the plan was checked", f.named.Title())
+		}
+		version = now.Object.GetResourceVersion() // only what says nothing of how it is updated has changed
+	}
+	return nil, errors.New("the set's status changes too often for the edit to be sent: try again")
+}
+
+func (f *foreseen) explain(err error) error {
+	return options.Explain(err, options.Request{
+		Verb: f.edit.verb(), Resource: f.named.Resource.GroupResource(), Namespace: f.named.Namespace(), Name: f.named.Name(),
+	})
+}

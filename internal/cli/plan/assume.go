@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/plan"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// times are the durations that a person gave; what is not given is found out, or assumed.
+type times struct {
+	stop, start, change, hook, pull time.Duration
+	// given are the names of those that were given.
+	given map[string]bool
+	// bold is whether a person has said how long a start takes, whatever seems to be in its way.
+	bold bool
+}
+
+// Assumption is one time that the estimate rests on.
+type Assumption struct {
+	// Name is stop, start, change, hook or pull.
+	Name string `json:"name"`
+	// Value is a duration, or "never".
+	Value string `json:"value"`
+	// Source says where it comes from.
+	Source string `json:"source"`
+	value  time.Duration
+	// matters is whether it can have any effect on this set.
+	matters bool
+}
+
+type assumed []Assumption
+
+// What is assumed where nothing tells.
+const (
+	usualStop   = 5 * time.Second
+	usualStart  = 10 * time.Second
+	usualChange = 5 * time.Second
+	never       = "never"
+	given       = "given" // the source of what a person has said
+	// most is the longest time from the creation of a pod to its being ready that can be the pod's own: later its readiness has changed for other
+	// reasons.
+	most = 15 * time.Minute
+)
+
+func (t *times) addFlags(cmd *cobra.Command) {
+	for _, f := range []struct {
+		to          *time.Duration
+		name, usage string
+	}{
+		{&t.stop, "assume-stop", "How long a pod takes to stop (else 5s, or its grace period if that is shorter)."},
+		{&t.start, "assume-start", "How long a pod takes from its creation until it is ready (else the median of this set's pods, or 10s; or never, where none can start)."},
+		{&t.change, "assume-change", "How long a node takes to run a change in place (else 5s)."},
+		{&t.hook, "assume-hook", "How long a preDelete hook takes to release a pod (else it never does)."},
+		{&t.pull, "assume-pull", "How long nodes take to pull images, where an update waits for that (else the time after which the update goes on)."},
+	} {
+		cmd.Flags().DurationVar(f.to, f.name, 0, f.usage)
+	}
+}
+
+// read takes the names of the flags that were given.
+func (t *times) read(cmd *cobra.Command) {
+	t.given = map[string]bool{}
+	for _, name := range timeNames() {
+		t.given[name] = cmd.Flags().Changed("assume-" + name)
+	}
+	t.bold = t.given["start"]
+}
+
+// check says what is wrong with what was given.
+func (t *times) check() error {
+	all := t.all()
+	for _, name := range timeNames() {
+		if d := *all[name]; d < 0 {
+			return options.Usagef("--assume-%s %s is less than nothing: write a duration such as 10s", name, d)
+		}
+	}
+	return nil
+}
+
+func timeNames() []string { return []string{"stop", "start", "change", "hook", "pull"} }
+
+// all are the times by their names.
+func (t *times) all() map[string]*time.Duration {
+	return map[string]*time.Duration{"stop": &t.stop, "start": &t.start, "change": &t.change, "hook": &t.hook, "pull": &t.pull}
+}
+
+// recall takes over what a document has assumed.
+func (t *times) recall(all []Assumption) error {
+	t.given = map[string]bool{}
+	to := t.all()
+	for _, a := range all {
+		at := to[a.Name]
+		if at == nil {
+			return fmt.Errorf("assumptions: %q is not known: the file is no plan, or one of another version", a.Name)
+		}
+		t.given[a.Name] = true
+		t.bold = t.bold || a.Name == "start" && a.Source == given
+		if a.Value == never {
+			*at = -1
+			continue
+		}
+		d, err := time.ParseDuration(a.Value)
+		if err != nil || d < 0 {
+			return fmt.Errorf("assumptions: the time for %q is %q: write a duration such as 10s, or %s", a.Name, a.Value, never)
+		}
+		*at = d
+	}
+	return nil
+}
+
+// assume is what others need, as far as it is given, can be found out from the pods that run, or has to be assumed.
+func assume(f *foreseen) assumed {
+	stop, stopSource := usualStop, "assumed"
+	if seconds, ok := nested(f.is, "spec")["terminationGracePeriodSeconds"].(int64); ok && time.Duration(seconds)*time.Second < stop {
+		stop, stopSource = time.Duration(seconds)*time.Second, "the grace period of the pods"
+	}
+	start, startSource := usualStart, "assumed"
+	if median, pods := startTime(&f.view.Snapshot); pods > 0 {
+		start, startSource = median, fmt.Sprintf("the median of %d pods of this set", pods)
+	}
+	pull, pullSource := -time.Nanosecond, "no update waits for images"
+	if f.view.Workload.PullAhead.Wait {
+		pull, pullSource = f.view.Workload.PullAhead.Timeout, "the time after which the update goes on without them"
+	}
+	all := assumed{
+		{Name: "stop", value: stop, Source: stopSource, matters: true},
+		{Name: "start", value: start, Source: startSource, matters: true},
+		{Name: "change", value: usualChange, Source: "assumed", matters: f.view.Snapshot.Set.InPlace},
+		{Name: "hook", value: -1, Source: "somebody has to release the pods", matters: f.view.Workload.PreDelete != nil},
+		{Name: "pull", value: pull, Source: pullSource, matters: f.view.Workload.PullAhead.Wait},
+	}
+	times := f.given.all()
+	for i := range all {
+		a := &all[i]
+		if f.given.given[a.Name] {
+			a.value, a.Source = *times[a.Name], given
+		}
+		if reason := f.hurdles.text(); a.Name == "start" && reason != "" && !f.given.bold {
+			a.value, a.Source = -1, reason
+		}
+		a.Value = a.value.String()
+		if a.value < 0 {
+			a.Value = never
+		}
+	}
+	return all
+}
+
+// play is what is assumed, and what is in the way, to a plan.
+func (f *foreseen) play() plan.Assumptions {
+	value := map[string]time.Duration{}
+	for _, one := range f.assumed {
+		value[one.Name] = one.value
+	}
+	return plan.Assumptions{
+		Stop: value["stop"], Start: value["start"], Change: value["change"], Hook: value["hook"], Pull: value["pull"],
+		Apart: len(f.hurdles.ports) > 0,
+	}
+}
+
+// startTime is the median time that the pods of a set took from their creation until they were ready, and how many tell it.
+func startTime(s *rollout.Snapshot) (time.Duration, int) {
+	var took []time.Duration
+	for i := range s.Nodes {
+		for k := range s.Nodes[i].Pods {
+			p := &s.Nodes[i].Pods[k]
+			if d := p.ReadySince.Sub(p.Created); p.Ready && p.Created != 0 && d >= 0 && d <= most {
+				took = append(took, d)
+			}
+		}
+	}
+	if len(took) == 0 {
+		return 0, 0
+	}
+	slices.Sort(took)
+	return took[len(took)/2], len(took)
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"context"
+	"reflect"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/api/openyurt"
+	"everynode.dev/everynode/internal/cli/installed"
+	"everynode.dev/everynode/internal/cli/options"
+)
+
+// edgeOf are OpenYurt's annotations on a DaemonSet of apps/v1, with what goes with them; nil where they ask for nothing. They say how it is
+// updated, and change without a new generation.
+func edgeOf(object *unstructured.Unstructured) map[string]string {
+	all := object.GetAnnotations()
+	if _, asked := all[openyurt.UpdateStrategy]; !asked || object.GetAPIVersion() != appsv1.SchemeGroupVersion.String() {
+		return nil
+	}
+	found := map[string]string{}
+	for _, key := range []string{openyurt.UpdateStrategy, openyurt.MaxUnavailable, everynode.BlameWindow} {
+		if value, ok := all[key]; ok {
+			found[key] = value
+		}
+	}
+	return found
+}
+
+// edge gives a set with OpenYurt's annotation the budget of a flag. Its specification says OnDelete, so the fields of a rolling update that are
+// there have no effect.
+func (b *builder) edge(strategy, flag, text string) error {
+	known, _ := openyurt.ParseStrategy(strategy)
+	switch {
+	case flag == "max-surge":
+		return options.Usagef("--max-surge: with the annotation %s no new pod runs beside the old one: leave the flag out", openyurt.UpdateStrategy)
+	case known != openyurt.AdvancedRollingUpdate:
+		return options.Usagef("--%s: there is no budget while the annotation %s is %q, but with %s alone: leave the flag out",
+			flag, openyurt.UpdateStrategy, strategy, openyurt.AdvancedRollingUpdate)
+	}
+	value, ok := openyurt.ParseMaxUnavailable(text)
+	if !ok {
+		return options.Usagef("--%s %q: the annotation %s takes a number of nodes from 1, or a percentage from 1%% to 100%%", flag, text, openyurt.MaxUnavailable)
+	}
+	b.set(openyurt.FormatMaxUnavailable(value), "metadata", "annotations", openyurt.MaxUnavailable)
+	return nil
+}
+
+// unchanged is whether the edit leaves all as it is that says how the set is rolled out: its specification, and the annotations that its dialect
+// reads.
+func (f *foreseen) unchanged() bool {
+	return f.live != nil && f.object.GetGeneration() == f.live.Object.GetGeneration() &&
+		reflect.DeepEqual(f.digest(f.live.Object).Set, f.digest(f.object).Set)
+}
+
+// warnServed: OpenYurt's annotations are read where that is asked for, and nowhere else.
+func (f *foreseen) warnServed(ctx context.Context, c *options.Clients) []Warning {
+	if text := installed.Unread(ctx, c.Kubernetes, f.object); text != "" {
+		return []Warning{{Kind: warnDialect, Message: text}}
+	}
+	return nil
+}

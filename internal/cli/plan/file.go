@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	kruiseapi "everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/webhook/conversion"
+	"everynode.dev/everynode/internal/wiring"
+)
+
+// readFile reads a file, or the standard input.
+func readFile(o *options.Options, name string) ([]byte, error) {
+	if name == "-" {
+		data, err := io.ReadAll(o.In)
+		if err != nil {
+			return nil, fmt.Errorf("reading the standard input: %w", err)
+		}
+		return data, nil
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("reading the file: %w", err)
+	}
+	return data, nil
+}
+
+// manifest reads the daemon set in a file: one object, as YAML or JSON, with the namespace of the clients unless it names one.
+func manifest(data []byte, namespace string) (*target.Set, error) {
+	data, err := single(data)
+	if err != nil {
+		return nil, err
+	}
+	object := map[string]any{}
+	if err := yaml.Unmarshal(data, &object); err != nil {
+		return nil, fmt.Errorf("reading the file: %w", err)
+	}
+	u := &unstructured.Unstructured{Object: normal(object)}
+	alpha := kruiseapi.Group + "/" + kruiseapi.VersionAlpha
+	if u.GetAPIVersion() == alpha && u.GetKind() == kruiseapi.Kind {
+		converted, err := conversion.Convert(u.Object, kruiseapi.Group+"/"+kruiseapi.VersionStored)
+		if err != nil {
+			return nil, fmt.Errorf("reading the file: %w", err)
+		}
+		u.Object = converted
+	}
+	for _, d := range wiring.Onlookers() {
+		if u.GroupVersionKind() != d.GVK {
+			continue
+		}
+		if err := nameOf(u.GetName()); err != nil {
+			return nil, fmt.Errorf("reading the file: %w", err)
+		}
+		if u.GetNamespace() == "" {
+			u.SetNamespace(namespace)
+		}
+		return &target.Set{Source: d.Source, Dialect: d, Resource: d.Source.Resource, Kind: d.Source.Kind, Object: u}, nil
+	}
+	return nil, fmt.Errorf("the file holds %s: write one DaemonSet of apps/v1 or of %s in it, and nothing else", kindOf(u), kruiseapi.Group)
+}
+
+// kindOf says of which kind an object is.
+func kindOf(u *unstructured.Unstructured) string {
+	version, kind := u.GetAPIVersion(), u.GetKind()
+	switch {
+	case kind == "":
+		return "an object without a kind"
+	case version == "":
+		return kind + " without an apiVersion"
+	default:
+		return version + " " + kind
+	}
+}
+
+// single is the one document of a file of YAML. Of several only the first would be read, and the others forgotten without a word.
+func single(data []byte) ([]byte, error) {
+	var found []byte
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for {
+		document, err := reader.Read()
+		switch {
+		case errors.Is(err, io.EOF) && found == nil:
+			return nil, fmt.Errorf("the file is empty: write one DaemonSet of apps/v1 or of %s in it", kruiseapi.Group)
+		case errors.Is(err, io.EOF):
+			return found, nil
+		case err != nil:
+			return nil, fmt.Errorf("reading the file: %w", err)
+		}
+		var content any
+		if err := yaml.Unmarshal(document, &content); err != nil {
+			return nil, fmt.Errorf("reading the file: %w", err)
+		}
+		switch {
+		case content == nil: // nothing, or comments alone
+		case found != nil:
+			return nil, errors.New("the file holds several objects: a plan is for one daemon set, so write each in a file of its own")
+		default:
+			found = document
+		}
+	}
+}
+
+// normal is what was read from YAML as the API machinery wants it: whole numbers are int64.
+func normal(object map[string]any) map[string]any {
+	data, err := json.Marshal(object)
+	if err != nil {
+		return object // it was read from JSON: it can be written
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(data); err != nil {
+		return object // without kind or version, which is told when they are looked at
+	}
+	return u.Object
+}
+
+// fromFile is the edit that makes of a set what a file says, as kubectl apply does: what the file says is set, what it said when it was last
+// applied and says no longer is removed, and everything else stays.
+func fromFile(live, wanted *target.Set) (Edit, error) {
+	modified, err := json.Marshal(wanted.Object.Object)
+	if err != nil {
+		return Edit{}, fmt.Errorf("encoding the file: %w", err)
+	}
+	if live == nil {
+		return Edit{Type: typeCreate, Patch: modified}, nil
+	}
+	var original []byte
+	if last := live.Object.GetAnnotations()[corev1.LastAppliedConfigAnnotation]; last != "" {
+		original = []byte(last)
+	}
+	current, err := json.Marshal(live.Object.Object)
+	if err != nil {
+		return Edit{}, fmt.Errorf("encoding %s: %w", live, err)
+	}
+	e := Edit{Type: string(types.MergePatchType)}
+	if live.Advanced() {
+		if original == nil {
+			original = modified
+		}
+		e.Patch, err = jsonmergepatch.CreateThreeWayJSONMergePatch(original, modified, current)
+	} else {
+		e.Type = string(types.StrategicMergePatchType)
+		var meta strategicpatch.PatchMetaFromStruct
+		if meta, err = strategicpatch.NewPatchMetaFromStruct(appsv1.DaemonSet{}); err == nil {
+			e.Patch, err = strategicpatch.CreateThreeWayMergePatch(original, modified, current, meta, true)
+		}
+	}
+	if err != nil {
+		return Edit{}, fmt.Errorf("comparing the file with %s: %w", live, err)
+	}
+	return e, nil
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	kruiseapi "everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/imageref"
+	"everynode.dev/everynode/internal/podtemplate"
+)
+
+// stock says which images which nodes have, by their full names, and how large they are.
+type stock struct {
+	nodes map[string]map[string]bool
+	sizes map[string]int64
+	// telling are the nodes that say which images they have.
+	telling int
+}
+
+// fullName is the full name of an image; the text itself where it is no reference.
+func fullName(text string) string {
+	name, tag, err := imageref.Split(text)
+	if err != nil {
+		return text
+	}
+	full, err := imageref.Complete(name, tag)
+	if err != nil {
+		return text
+	}
+	return full.Name
+}
+
+func newStock(nodes []corev1.Node) *stock {
+	s := &stock{nodes: map[string]map[string]bool{}, sizes: map[string]int64{}}
+	for i := range nodes {
+		n := &nodes[i]
+		if len(n.Status.Images) > 0 {
+			s.telling++
+		}
+		for _, image := range n.Status.Images {
+			for _, name := range image.Names {
+				s.add(n.Name, fullName(name))
+				s.sizes[fullName(name)] = max(s.sizes[fullName(name)], image.SizeBytes)
+			}
+		}
+	}
+	return s
+}
+
+func (s *stock) add(node, image string) {
+	if s.nodes[image] == nil {
+		s.nodes[image] = map[string]bool{}
+	}
+	s.nodes[image][node] = true
+}
+
+// nodeImages adds what NodeImages say; who may not read them, or has none, knows less.
+func (s *stock) nodeImages(ctx context.Context, c *options.Clients) {
+	resource := schema.GroupVersionResource{Group: kruiseapi.Group, Version: kruiseapi.VersionStored, Resource: kruiseapi.ResourceNodeImage}
+	list, err := c.Dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	s.telling = max(s.telling, len(list.Items))
+	for i := range list.Items {
+		var n v1beta1.NodeImage
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &n); err != nil {
+			continue
+		}
+		for name, image := range n.Status.ImageStatuses {
+			for _, tag := range image.Tags {
+				if tag.Phase == v1beta1.ImagePhaseSucceeded {
+					s.add(n.Name, fullName(imageref.Join(name, tag.Tag)))
+				}
+			}
+		}
+	}
+}
+
+// lacking are the nodes of those named that do not say that they have the image.
+func (s *stock) lacking(image string, among []string) []string {
+	has := s.nodes[fullName(image)]
+	return slices.DeleteFunc(slices.Clone(among), func(node string) bool { return has[node] })
+}
+
+// size is how large an image is, as far as any node says.
+func (s *stock) size(image string) string {
+	bytes := s.sizes[fullName(image)]
+	if bytes <= 0 {
+		return "of unknown size"
+	}
+	return options.Size(bytes)
+}
+
+// fresh are the images of the edited template that the template of now does not have.
+func (f *foreseen) fresh() []string {
+	old := podtemplate.Images(f.was)
+	return slices.DeleteFunc(podtemplate.Images(f.is), func(image string) bool { return slices.Contains(old, image) })
+}
+
+// awaitImages lets nodes wait for images that they lack, where the set asks for that.
+func (f *foreseen) awaitImages() {
+	if !f.view.Workload.PullAhead.Wait {
+		return
+	}
+	s := &f.view.Snapshot
+	for _, image := range f.fresh() {
+		for i := range s.Nodes {
+			n := &s.Nodes[i]
+			n.ImageWait = n.ImageWait || len(f.stock.lacking(image, []string{n.Name})) > 0
+		}
+	}
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"context"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/cli/textdiff"
+)
+
+const planLong = `Say what would happen, node by node, if a daemon set were edited. Nothing is changed.
+
+The edit is given by flags, or by a file as for kubectl apply. It is tried on the server by a dry run, so it is
+defaulted and validated as it would be; without the right to that, defaults are filled in here, and the plan says so.
+Then the decision that the manager makes is played on a copy of the cluster, until nothing moves any more.
+
+Every node gets one verdict: create, recreate, in-place, surge, remove, wait (the set itself keeps it back), blocked
+(something on the node is in the way) or leave. Its wave is its place in the order, divided by the budget. What wait and
+blocked are waiting for is the reason that explain-node would give in the end.
+
+With -o json the plan can be kept, looked at, and carried out with: ` + options.Program + ` apply --plan FILE.
+Without flags and file the plan is what is left to do now.
+
+` + options.ExitText
+
+const planExample = `  # What would a new image do?
+  kubectl everynode plan ads/agent --image agent=registry.example/agent:2
+
+  # The same on one node in ten first, for a program
+  kubectl everynode plan ads/agent --image agent=registry.example/agent:2 --partition 90% -o json
+
+  # What would this file do, on every node?
+  kubectl everynode plan -f agent.yaml -o wide
+
+  # Keep a plan, and carry it out if it still holds
+  kubectl everynode plan ads/agent --max-unavailable 10% -o json >plan.json
+  kubectl everynode apply --plan plan.json`
+
+// New is the verb plan.
+func New(o *options.Options) *cobra.Command {
+	a := &asked{}
+	cmd := &cobra.Command{
+		Use:               "plan (NAME | -f FILE) [flags]",
+		Short:             "Say what an edit of a daemon set would do, node by node",
+		Long:              planLong,
+		Example:           planExample,
+		Args:              options.Arguments(0, target.Argument("NAME")),
+		ValidArgsFunction: target.Complete(o),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a.given, a.args = changed(cmd), args
+			a.times.read(cmd)
+			if err := a.times.check(); err != nil {
+				return err
+			}
+			return a.run(cmd.Context(), o)
+		},
+	}
+	a.addFlags(cmd)
+	cmd.Flags().BoolVar(&a.local, "local", false, "Fill in defaults here, and do not ask the server what it would store.")
+	a.times.addFlags(cmd)
+	a.complete(cmd, o)
+	return cmd
+}
+
+// asked is a command line.
+type asked struct {
+	wishes
+	times times
+	local bool
+	args  []string
+}
+
+func (w *wishes) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVarP(&w.file, "filename", "f", "", "The set as it is to be, as for kubectl apply; - is the standard input.")
+	f.StringArrayVar(&w.images, "image", nil, "CONTAINER=IMAGE: give a container of the template another image; * means all containers. It can be repeated.")
+	f.StringVar(&w.maxUnavailable, "max-unavailable", "", "How many nodes may be without an available pod at once: a number or a percentage.")
+	f.StringVar(&w.maxSurge, "max-surge", "", "How many nodes may have two pods at once: a number or a percentage.")
+	f.StringVar(&w.strategy, "strategy", "", "RollingUpdate or OnDelete.")
+	f.StringVar(&w.partition, "partition", "", "How many nodes keep their pod: a number or a percentage (Advanced DaemonSet only).")
+	f.BoolVar(&w.paused, "paused", false, "Start no update (Advanced DaemonSet only).")
+	f.StringVar(&w.selector, "selector", "", "Update only nodes with these labels; empty for all again (Advanced DaemonSet only).")
+	f.BoolVar(&w.inPlace, "in-place", false, "Change pods in place where that is possible (Advanced DaemonSet only).")
+	f.StringVar(&w.patch, "patch", "", "The edit as a merge patch in JSON; for DaemonSets of apps/v1 a strategic one.")
+}
+
+// complete has a shell complete what flags can be given. What it knows no values for is no file, either.
+func (w *wishes) complete(cmd *cobra.Command, o *options.Options) {
+	known := map[string]cobra.CompletionFunc{
+		"image":    target.CompleteContainers(o),
+		"strategy": cobra.FixedCompletions([]string{"RollingUpdate", "OnDelete"}, cobra.ShellCompDirectiveNoFileComp),
+	}
+	for _, flag := range []string{"image", "strategy", "max-unavailable", "max-surge", "partition", "selector", "patch"} {
+		values := known[flag]
+		if values == nil {
+			values = cobra.NoFileCompletions
+		}
+		if err := cmd.RegisterFlagCompletionFunc(flag, values); err != nil {
+			panic(err) // the flag is not there: found by every test that makes a command
+		}
+	}
+	if err := cmd.MarkFlagFilename("filename", "yaml", "yml", "json"); err != nil {
+		panic(err) // the flag is not there: found by every test that makes a command
+	}
+}
+
+// changed are the flags of an edit that were given, but for the file.
+func changed(cmd *cobra.Command) []string {
+	var names []string
+	edits := []string{"image", "max-unavailable", "max-surge", "strategy", "partition", "paused", "selector", "in-place", "patch"}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		for _, name := range edits {
+			if f.Name == name {
+				names = append(names, name)
+			}
+		}
+	})
+	return names
+}
+
+func (a *asked) run(ctx context.Context, o *options.Options) error {
+	if err := a.meant(); err != nil {
+		return err
+	}
+	c, err := o.Clients()
+	if err != nil {
+		return err
+	}
+	q, err := a.ask(ctx, o, c)
+	if err != nil {
+		return err
+	}
+	q.local, q.given = a.local, a.times
+	f, err := foresee(ctx, o, c, q)
+	if err != nil {
+		return err
+	}
+	diff, err := f.diff()
+	if err != nil {
+		return err
+	}
+	d := f.document(f.warnings(ctx, c), diff)
+	return o.Print(d, func(w io.Writer) error { return show(w, o, d) })
+}
+
+// meant says what is wrong with the command line, whatever there is in the cluster.
+func (a *asked) meant() error {
+	switch {
+	case a.file != "" && len(a.args) > 0:
+		return options.Usagef("the file names the set: leave %s out", a.args[0])
+	case a.file != "" && len(a.given) > 0:
+		return options.Usagef("the file says all that is to be changed: leave --%s out", a.given[0])
+	case a.file == "" && len(a.args) == 0:
+		return options.Usagef("say which set to plan for: NAME, or -f FILE")
+	case a.file == "":
+		return a.check()
+	default:
+		return nil
+	}
+}
+
+// ask makes a question of the flags and the arguments.
+func (a *asked) ask(ctx context.Context, o *options.Options, c *options.Clients) (question, error) {
+	if a.file == "" {
+		set, err := target.FindToRead(ctx, o, c, a.args[0])
+		if err != nil {
+			return question{}, err
+		}
+		e, err := a.edit(set)
+		return question{live: set, named: set, edit: e}, err
+	}
+	data, err := readFile(o, a.file)
+	if err != nil {
+		return question{}, err
+	}
+	wanted, err := manifest(data, c.Namespace)
+	if err == nil {
+		err = o.SameNamespace("the file", wanted.Namespace())
+	}
+	if err != nil {
+		return question{}, err
+	}
+	return askFor(ctx, c, wanted)
+}
+
+// askFor makes a question of a set that a file describes.
+func askFor(ctx context.Context, c *options.Clients, wanted *target.Set) (question, error) {
+	live, err := existing(ctx, c, wanted)
+	if err != nil {
+		return question{}, err
+	}
+	q := question{live: live, named: wanted}
+	if live != nil {
+		q.named = live
+	}
+	q.edit, err = fromFile(live, wanted)
+	return q, err
+}
+
+// diff is what changes in the template.
+func (f *foreseen) diff() (string, error) {
+	if f.before == f.after {
+		return "", nil
+	}
+	from := "no template"
+	if f.before != "" {
+		from = "template of revision " + f.before
+	}
+	text, err := textdiff.Unified(from, "template of revision "+f.after, f.was, f.is)
+	return strings.TrimSuffix(text, "\n"), err
+}

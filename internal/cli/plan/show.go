@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/plan"
+)
+
+// fewNames is how many nodes are named in one line, fewWaves how many waves are shown one by one at each end.
+const (
+	fewNames = 4
+	fewWaves = 5
+)
+
+// show prints a document for people.
+func show(w io.Writer, o *options.Options, d *Document) error {
+	s := &screen{w: w, colour: o.Colour()}
+	s.head(d)
+	s.diff(d.Diff)
+	s.counts(d)
+	if o.Wide() {
+		s.nodes(d)
+	} else {
+		s.waves(d)
+	}
+	s.warnings(d)
+	s.estimate(d)
+	return s.err
+}
+
+// screen prints, and keeps the first error.
+type screen struct {
+	w      io.Writer
+	colour bool
+	err    error
+}
+
+func (s *screen) line(format string, args ...any) {
+	if s.err == nil {
+		_, s.err = fmt.Fprintf(s.w, format+"\n", args...)
+	}
+}
+
+func (s *screen) columns(rows [][]string) {
+	if s.err == nil {
+		s.err = options.Columns(s.w, rows)
+	}
+}
+
+func (s *screen) head(d *Document) {
+	name := options.Printable(d.Namespace + "/" + d.Set)
+	switch d.CurrentRevision {
+	case "":
+		s.line("Plan for %s, which is not there yet: nothing has been changed", name)
+		s.line("Revision %s", d.Revision)
+	case d.Revision:
+		s.line("Plan for %s: nothing has been changed", name)
+		s.line("Revision %s stays", d.Revision)
+	default:
+		s.line("Plan for %s: nothing has been changed", name)
+		s.line("Revision %s -> %s", d.CurrentRevision, d.Revision)
+	}
+}
+
+// diff prints what changes in the template.
+func (s *screen) diff(text string) {
+	if text == "" {
+		return
+	}
+	s.line("")
+	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+		tone := ""
+		switch {
+		case !s.colour:
+		case strings.HasPrefix(line, "+"):
+			tone = "32"
+		case strings.HasPrefix(line, "-"):
+			tone = "31"
+		case strings.HasPrefix(line, "@"):
+			tone = "36"
+		}
+		if line = options.Printable(line); tone != "" {
+			line = "\x1b[" + tone + "m" + line + "\x1b[0m"
+		}
+		s.line("%s", line)
+	}
+}
+
+func (s *screen) counts(d *Document) {
+	s.line("")
+	rows := [][]string{{"VERDICT", "NODES", "WHAT"}}
+	for _, v := range plan.Verdicts() {
+		if n := d.Counts[v]; n > 0 {
+			rows = append(rows, []string{string(v), strconv.Itoa(n), v.Sentence()})
+		}
+	}
+	s.columns(rows)
+}
+
+// nodes prints one line for each node.
+func (s *screen) nodes(d *Document) {
+	s.line("")
+	rows := [][]string{{"NODE", "VERDICT", "WAVE", "START", "END", "WHY"}}
+	for _, n := range d.Nodes {
+		rows = append(rows, []string{n.Name, string(n.Verdict), wave(n.Wave), cmp.Or(n.Start, "-"), cmp.Or(n.End, "-"), n.Message})
+	}
+	s.columns(rows)
+}
+
+func wave(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.Itoa(n)
+}
+
+// row is a number of nodes of one wave that have the same outcome for the same reason.
+type row struct {
+	wave             int
+	verdict, message string
+	start            string
+	nodes            []string
+}
+
+// waves prints one line for the nodes of each wave, verdict and reason; where there are many waves, the first and the last ones.
+func (s *screen) waves(d *Document) {
+	rows := group(d.Nodes)
+	if len(rows) == 0 {
+		return
+	}
+	s.line("")
+	last := rows[len(rows)-1].wave
+	for _, r := range rows {
+		last = max(last, r.wave)
+	}
+	lines := [][]string{{"WAVE", "VERDICT", "NODES", "START", "WHY", "NAMES"}}
+	hidden, nodes := 0, 0
+	for i, r := range rows {
+		if r.wave > fewWaves && r.wave <= last-fewWaves && last > 2*fewWaves+1 {
+			nodes += len(r.nodes)
+			if i == 0 || rows[i-1].wave != r.wave {
+				hidden++
+			}
+			continue
+		}
+		if hidden > 0 {
+			lines = append(lines, []string{"...", "", strconv.Itoa(nodes), "", fmt.Sprintf("%d more waves (all nodes with -o wide)", hidden), ""})
+			hidden = 0
+		}
+		lines = append(lines, []string{wave(r.wave), r.verdict, strconv.Itoa(len(r.nodes)), cmp.Or(r.start, "-"), r.message, names(r.nodes)})
+	}
+	s.columns(lines)
+}
+
+// group gathers the nodes, but for those on which nothing is to be done, in the order of their waves; those that do not start come last.
+func group(nodes []Node) []row {
+	var rows []row
+	for _, n := range nodes {
+		if n.Verdict == plan.Leave {
+			continue
+		}
+		at := slices.IndexFunc(rows, func(r row) bool { return r.wave == n.Wave && r.verdict == string(n.Verdict) && r.message == n.Message })
+		if at < 0 {
+			rows = append(rows, row{wave: n.Wave, verdict: string(n.Verdict), message: n.Message, start: n.Start})
+			at = len(rows) - 1
+		}
+		if sooner(n.Start, rows[at].start) {
+			rows[at].start = n.Start
+		}
+		rows[at].nodes = append(rows[at].nodes, n.Name)
+	}
+	order := func(r row) int {
+		if r.wave == 0 {
+			return len(nodes) + 1
+		}
+		return r.wave
+	}
+	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a.verdict, b.verdict)) })
+	return rows
+}
+
+// sooner is whether a start comes before another one.
+func sooner(a, b string) bool {
+	one, err := time.ParseDuration(a)
+	other, again := time.ParseDuration(b)
+	return err == nil && again == nil && one < other // where nothing starts there is none
+}
+
+// names names the first of some nodes, and says how many more there are.
+func names(nodes []string) string {
+	if len(nodes) <= fewNames {
+		return strings.Join(nodes, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(nodes[:fewNames-1], ", "), len(nodes)-fewNames+1)
+}
+
+func (s *screen) warnings(d *Document) {
+	if len(d.Warnings) == 0 {
+		return
+	}
+	s.line("")
+	s.line("Warnings:")
+	for _, w := range d.Warnings {
+		text := options.Printable(w.Message)
+		if len(w.Nodes) > 0 {
+			text += " (" + options.Printable(names(w.Nodes)) + ")"
+		}
+		s.line("  - %s", text)
+	}
+}
+
+func (s *screen) estimate(d *Document) {
+	s.line("")
+	b := d.Budget
+	touched := 0
+	for v, n := range d.Counts {
+		if v.Starts() {
+			touched += n
+		}
+	}
+	if touched == 0 {
+		s.line("Nothing starts.")
+		return
+	}
+	unit := "unavailable"
+	if b.Of == "surge" {
+		unit = "with two pods"
+	}
+	if b.Waves > 0 {
+		s.line("Budget: %d %s at once, so %s%s; at most %d without an available pod at once (%d now).", b.Limit, unit, count(b.Waves, "wave"), b.beside(), b.MostDown, b.DownNow)
+	}
+	s.line("Estimate: %s%s", d.Duration, unfinished(d.Unfinished))
+	for _, a := range d.Assumptions {
+		if !a.matters {
+			continue
+		}
+		s.line("  %-7s %-7s %s", a.Name, a.Value, a.Source)
+	}
+}
+
+// beside says how many updates are under way at once where that is not the budget; empty where it is.
+func (b *Budget) beside() string {
+	switch {
+	case b.MostAtOnce < b.Limit:
+		return fmt.Sprintf("; %d at once by the update", b.MostAtOnce)
+	case b.MostAtOnce == b.Limit:
+		return ""
+	case b.Of == "surge":
+		return fmt.Sprintf("; %d at once: an old pod that is not available, or already goes, takes nothing of the budget", b.MostAtOnce)
+	default:
+		return fmt.Sprintf("; %d at once: what is not available is replaced without a budget", b.MostAtOnce)
+	}
+}
+
+func unfinished(n int) string {
+	if n == 0 {
+		return ", if:"
+	}
+	return fmt.Sprintf(" for all but %s on which it does not end, if:", count(n, "node"))
+}

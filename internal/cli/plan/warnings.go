@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"everynode.dev/everynode/api/openyurt"
+	"everynode.dev/everynode/internal/cli/change"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/plan"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// The kinds of warning.
+const (
+	warnLocal       = "local-defaults"
+	warnSpec        = "specification"
+	warnSlow        = "slow"
+	warnHostPort    = "host-port"
+	warnImages      = "images"
+	warnDisruption  = "pod-disruption-budget"
+	warnPriority    = "priority"
+	warnRoom        = "requests"
+	warnUnreachable = "unreachable"
+	warnInPlace     = "not-in-place"
+	warnStuck       = "not-finished"
+	warnNothing     = "nothing-changes"
+	warnManager     = "field-manager"
+	warnDialect     = "dialect"
+)
+
+// slowNodes is from how many nodes on one at a time is worth a warning.
+const slowNodes = 20
+
+// warnings are what a person should know, the most urgent first.
+func (f *foreseen) warnings(ctx context.Context, c *options.Clients) []Warning {
+	all := []Warning{}
+	for _, of := range []func() []Warning{
+		f.warnTrial, func() []Warning { return f.warnServed(ctx, c) },
+		f.warnHostPorts, f.warnEnds, f.warnReach, f.warnPlace, f.warnBudget, f.warnImage,
+		func() []Warning { return f.warnDisruptions(ctx, c) },
+		f.warnPriorities, f.warnRoom,
+		f.warnOwners,
+	} {
+		all = append(all, of()...)
+	}
+	return all
+}
+
+func (f *foreseen) warnTrial() []Warning {
+	var all []Warning
+	if f.by == triedLocally {
+		all = append(all, Warning{Kind: warnLocal, Message: "the server was not asked what it would store, " + f.why +
+			": defaults were filled in here, so fields and webhooks that only the server knows are not seen"})
+	}
+	for _, problem := range f.view.Workload.Problems {
+		all = append(all, Warning{Kind: warnSpec, Message: problem.Message})
+	}
+	if f.unchanged() {
+		all = append(all, Warning{Kind: warnNothing, Message: "the edit changes nothing in the specification: what is shown is what is left to do anyway"})
+	}
+	return all
+}
+
+// warnHostPorts: two pods that want the same port of a node cannot run beside each other. Of a port that only the new ones want it is known that no
+// pod of the set has it; the pods of others are not read.
+func (f *foreseen) warnHostPorts() []Warning {
+	var all []Warning
+	if ports := shared(f.was, f.is); len(ports) > 0 && f.result.Doubling && f.result.Count()[plan.Surge] > 0 {
+		all = append(all, Warning{Kind: warnHostPort, Message: fmt.Sprintf(
+			"with maxSurge the new pod has to run beside the old one, and both want %s of the node: the new one stays pending, and the update with it; set maxSurge to 0, or take hostPort out",
+			strings.Join(ports, ", "))})
+	}
+	starts := slices.ContainsFunc(f.result.Nodes, func(n plan.Node) bool { return n.Verdict.Starts() })
+	if ports := added(f.was, f.is); len(ports) > 0 && starts {
+		all = append(all, Warning{Kind: warnHostPort, Message: fmt.Sprintf(
+			"%s of the node is new: whether pods of others have it is not looked at; where they do, the new pod stays pending", strings.Join(ports, ", "))})
+	}
+	return all
+}
+
+// added are the ports of a node that pods of the new template take, and those of the old one do not.
+func added(was, is map[string]any) []string {
+	old := hostPorts(was)
+	var fresh []string
+	for _, port := range hostPorts(is) {
+		if !slices.ContainsFunc(old, func(had hostPort) bool { return had == port || had == hostPort{text: port.text} }) {
+			fresh = append(fresh, port.text)
+		}
+	}
+	slices.Sort(fresh)
+	return slices.Compact(fresh)
+}
+
+// shared are the ports of a node that pods of both templates take. Ports of different addresses of the node are different ports.
+func shared(was, is map[string]any) []string {
+	old := hostPorts(was)
+	var both []string
+	for _, port := range hostPorts(is) {
+		if slices.ContainsFunc(old, port.clashes) {
+			both = append(both, port.text)
+		}
+	}
+	slices.Sort(both)
+	return slices.Compact(both)
+}
+
+// hostPort is a port of a node as port/protocol, and the address of the node whose port it is; without one it is that of all of them.
+type hostPort struct{ text, address string }
+
+func (p hostPort) clashes(other hostPort) bool {
+	return p.text == other.text && (p.address == "" || other.address == "" || p.address == other.address)
+}
+
+// running are the containers of a template that run as long as the pod does: init containers that are always restarted are among them.
+func running(template map[string]any) []map[string]any {
+	var all []map[string]any
+	for _, list := range []string{"containers", "initContainers"} {
+		containers, _ := nested(template, "spec")[list].([]any)
+		for _, c := range containers {
+			container, _ := c.(map[string]any)
+			if list == "containers" || container["restartPolicy"] == string(corev1.ContainerRestartPolicyAlways) {
+				all = append(all, container)
+			}
+		}
+	}
+	return all
+}
+
+// hostPorts are the ports of the node that pods of a template take.
+func hostPorts(template map[string]any) []hostPort {
+	var ports []hostPort
+	spec, _ := template["spec"].(map[string]any)
+	network, _ := spec["hostNetwork"].(bool) // then a port of a container is one of the node
+	for _, container := range running(template) {
+		list, _ := container["ports"].([]any)
+		for _, p := range list {
+			port, _ := p.(map[string]any)
+			number, _ := port["hostPort"].(int64)
+			if number == 0 && network {
+				number, _ = port["containerPort"].(int64)
+			}
+			if number == 0 {
+				continue
+			}
+			protocol, _ := port["protocol"].(string)
+			address, _ := port["hostIP"].(string)
+			if address == anyAddress {
+				address = ""
+			}
+			ports = append(ports, hostPort{fmt.Sprintf("port %d/%s", number, cmp.Or(protocol, "TCP")), address})
+		}
+	}
+	return ports
+}
+
+// anyAddress stands for all addresses of a node, for the scheduler as well.
+const anyAddress = "0.0.0.0"
+
+// warnEnds: what starts and does not come to its end keeps its slot of the budget for ever.
+func (f *foreseen) warnEnds() []Warning {
+	byMessage := map[string][]string{}
+	for _, n := range f.result.Nodes {
+		if n.Verdict.Starts() && !n.Ended {
+			why := n.Obstacle
+			if why == "" && !f.given.bold {
+				why = f.hurdles.text()
+			}
+			if why == "" && n.Verdict == plan.Surge {
+				why = f.hurdles.beside()
+			}
+			why = cmp.Or(why, "nothing is known of why")
+			byMessage[why] = append(byMessage[why], n.Name)
+		}
+	}
+	var all []Warning
+	for why, nodes := range byMessage {
+		all = append(all, Warning{Kind: warnStuck, Nodes: nodes, Message: fmt.Sprintf(
+			"on %s what begins does not come to its end (%s), which keeps a slot of the budget", count(len(nodes), "node"), why)})
+	}
+	slices.SortFunc(all, func(a, b Warning) int { return strings.Compare(a.Message, b.Message) })
+	return all
+}
+
+// warnReach: nodes that are not ready use the budget up, or are left out.
+func (f *foreseen) warnReach() []Warning {
+	s := &f.view.Snapshot
+	var take, out, alone []string
+	for i, n := range f.result.Nodes {
+		of := &s.Nodes[i]
+		switch {
+		case n.Away:
+			take = append(take, n.Name)
+		case n.Reason == rollout.WaitUnreachable:
+			out = append(out, n.Name)
+		case s.Set.Strategy != rollout.RollingUpdate && !of.Ready && !of.Gone && (of.Fit == rollout.MustRun || len(of.Pods) > 0):
+			alone = append(alone, n.Name)
+		}
+	}
+	var all []Warning
+	for _, of := range []struct {
+		nodes  []string
+		effect string
+	}{
+		{take, fmt.Sprintf("as long as that lasts, each takes a slot of the budget of %d", f.result.Limit)},
+		{out, "the update leaves out what is not ready, until it is"},
+		{alone, "nothing is updated there"},
+	} {
+		if len(of.nodes) > 0 {
+			all = append(all, Warning{Kind: warnUnreachable, Nodes: of.nodes, Message: fmt.Sprintf("%s not ready: %s", count(len(of.nodes), "node"), of.effect)})
+		}
+	}
+	return all
+}
+
+// warnPlace: pods that are recreated although the set asks for changes in place.
+func (f *foreseen) warnPlace() []Warning {
+	byDetail := map[rollout.Detail][]string{}
+	for _, n := range f.result.Nodes {
+		if n.Verdict == plan.Recreate && n.Detail != rollout.NoDetail {
+			byDetail[n.Detail] = append(byDetail[n.Detail], n.Name)
+		}
+	}
+	var all []Warning
+	for detail := range rollout.DetailUnfinished + 1 {
+		if nodes := byDetail[detail]; len(nodes) > 0 {
+			all = append(all, Warning{Kind: warnInPlace, Nodes: nodes,
+				Message: fmt.Sprintf("on %s the pod is recreated: %s", count(len(nodes), "node"), detail.Sentence())})
+		}
+	}
+	return all
+}
+
+// warnBudget: one node at a time takes long where there are many. What a tenth at a time would take is played too.
+func (f *foreseen) warnBudget() []Warning {
+	updates := 0
+	for _, n := range f.result.Nodes {
+		if n.Update {
+			updates++
+		}
+	}
+	if f.result.Limit != 1 || updates < slowNodes {
+		return nil
+	}
+	s := f.view.Snapshot
+	field := "maxUnavailable"
+	if f.result.Doubling {
+		field, s.Set.MaxSurge = "maxSurge", rollout.Quantity{Value: 10, Percent: true}
+	} else {
+		s.Set.MaxUnavailable = rollout.Quantity{Value: 10, Percent: true}
+	}
+	if edgeOf(f.object) != nil {
+		field = openyurt.MaxUnavailable
+	}
+	m := fmt.Sprintf("one node at a time on %d nodes takes about %s", updates, text(f.result.Duration))
+	if faster, err := plan.Play(s, f.play()); err == nil && faster.Duration < f.result.Duration {
+		m += fmt.Sprintf("; with %s: 10%% (%d at once) it takes about %s", field, faster.Limit, text(faster.Duration))
+	}
+	return []Warning{{Kind: warnSlow, Message: m}}
+}
+
+// warnImage: images that nodes have to pull first.
+func (f *foreseen) warnImage() []Warning {
+	var among []string
+	for _, n := range f.result.Nodes {
+		if n.Verdict.Starts() && n.Verdict != plan.Remove {
+			among = append(among, n.Name)
+		}
+	}
+	if f.stock.telling == 0 || len(among) == 0 {
+		return nil
+	}
+	var all []Warning
+	for _, image := range f.fresh() {
+		if lack := f.stock.lacking(image, among); len(lack) > 0 {
+			all = append(all, Warning{Kind: warnImages, Nodes: lack, Message: fmt.Sprintf(
+				"image %s (%s) has to be pulled first on %d of %d nodes, as far as they say: that comes on top of the estimate", image, f.stock.size(image), len(lack), len(among))})
+		}
+	}
+	return all
+}
+
+// warnDisruptions: budgets of disruption are for evictions, and a rollout evicts nobody.
+func (f *foreseen) warnDisruptions(ctx context.Context, c *options.Clients) []Warning {
+	list, err := c.Kubernetes.PolicyV1().PodDisruptionBudgets(f.named.Namespace()).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil // an extra: who may not read them is told nothing of them
+	}
+	of := labels.Set{}
+	for key, value := range nested(f.is, "metadata", "labels") {
+		of[key], _ = value.(string)
+	}
+	var all []Warning
+	for i := range list.Items {
+		selector, err := metav1.LabelSelectorAsSelector(list.Items[i].Spec.Selector)
+		if err == nil && selector.Matches(of) {
+			all = append(all, Warning{Kind: warnDisruption, Message: fmt.Sprintf(
+				"PodDisruptionBudget %s covers these pods, and does not hold the update up: a rollout deletes pods and evicts none, so only maxUnavailable and maxSurge limit it", list.Items[i].Name)})
+		}
+	}
+	return all
+}
+
+// warnPriorities: a class that is not there keeps every pod from being created, and one that is lost lets pods be turned away.
+func (f *foreseen) warnPriorities() []Warning {
+	name, old := classOf(f.is), classOf(f.was)
+	switch {
+	case name == "" && old == "":
+		return nil
+	case name == "":
+		return []Warning{{Kind: warnPriority, Message: fmt.Sprintf("the pods lose the priority class %s: on a node that is full the new pod may find no place once the old one is gone", old)}}
+	}
+	switch class := f.hurdles.class; {
+	case f.hurdles.noClass != "":
+		return []Warning{{Kind: warnPriority, Message: fmt.Sprintf("there is no priority class %s: the server refuses every new pod", name)}}
+	case class != nil && name != old:
+		return []Warning{{Kind: warnPriority, Message: fmt.Sprintf("new pods get the priority %d of class %s: on a node that is full, pods with a lower one have to go for them", class.Value, name)}}
+	default:
+		return nil
+	}
+}
+
+// warnOwners: whoever applies the whole specification from elsewhere undoes what is changed here.
+func (f *foreseen) warnOwners() []Warning {
+	if f.live == nil {
+		return nil
+	}
+	owners := change.Appliers(f.live.Object)
+	if len(owners) == 0 {
+		return nil
+	}
+	return []Warning{{Kind: warnManager, Message: fmt.Sprintf(
+		"the specification is applied by %s: make the change there too, or it is undone with the next apply", strings.Join(owners, ", "))}}
+}
+
+// count is a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"everynode.dev/everynode/internal/cli/live"
+	"everynode.dev/everynode/internal/cli/look"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/cli/view"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+const (
+	// calm is how long a picture stays at least, heartbeat how often it is drawn when nothing happens, so that times in it go on.
+	calm      = 100 * time.Millisecond
+	heartbeat = time.Second
+)
+
+// follow draws until ctx ends, or until the rollout does where that is waited for. The time limit holds for all of it, so that a cluster
+// that gives no answer ends it, too.
+func (s *status) follow(ctx context.Context, c *options.Clients, arg string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	limited := ctx
+	if s.timeout > 0 {
+		var stop context.CancelFunc
+		limited, stop = context.WithTimeout(ctx, s.timeout)
+		defer stop()
+	}
+	set, err := target.FindToRead(limited, s.Options, c, arg)
+	if err == nil {
+		err = mayWatch(limited, c, set)
+	}
+	if err != nil {
+		return s.ended(limited, nil, err)
+	}
+	watched, err := look.Watch(limited, c, set)
+	if err != nil {
+		return s.ended(limited, nil, err)
+	}
+	defer watched.Wait()
+	defer cancel()
+	picture := s.open()
+	sight, err := s.draw(limited, watched, set, picture)
+	err = errors.Join(err, picture.Close())
+	if sight != nil && s.wait {
+		err = errors.Join(err, s.tell(sight))
+	}
+	return s.ended(limited, sight, err)
+}
+
+// open is where the pictures go: nowhere, where only the end is asked for.
+func (s *status) open() view.View {
+	switch {
+	case s.ForMachines():
+		return view.NewLines(io.Discard, 0)
+	case s.watch:
+		return view.Open(s.Out, s.Getenv)
+	default:
+		return view.NewLines(s.Out, heartbeat)
+	}
+}
+
+// draw returns the last that was seen; an error when the set is gone.
+func (s *status) draw(ctx context.Context, watched *live.Set, set *target.Set, picture view.View) (*look.Sight, error) {
+	tracker := view.NewTracker(set.Title())
+	ticker := time.NewTicker(heartbeat)
+	defer ticker.Stop()
+	connection := &contact{picture: picture}
+	var last *look.Sight
+	for {
+		snapshot, plan, ok := watched.Look(s.Time())
+		workload := watched.Workload()
+		if !ok || workload == nil || workload.UID != set.Object.GetUID() {
+			return last, &options.Exit{Code: options.ExitUnfinished, Err: fmt.Errorf("%s is gone", set.Title())}
+		}
+		if last == nil {
+			tracker.Recall(snapshot, plan, watched.Began())
+		}
+		model := tracker.Next(snapshot, plan)
+		last = &look.Sight{Set: set, Workload: workload, Snapshot: snapshot, Plan: plan, Model: model, IgnoreUnreachable: s.ignoreUnreachable}
+		if err := errors.Join(connection.tell(s.Now(), watched.Lost()), picture.Show(model)); err != nil {
+			return last, err
+		}
+		if s.wait && last.Outcome().State != look.Rolling {
+			return last, nil
+		}
+		if !pause(ctx, calm) {
+			return last, nil
+		}
+		select {
+		case <-ctx.Done():
+			return last, nil
+		case <-ticker.C:
+		case <-watched.Changed():
+		}
+	}
+}
+
+// contact tells when there is no news any more, and when there is again: a picture that stands still could as well be that of a calm cluster.
+type contact struct {
+	picture view.View
+	lost    bool
+}
+
+func (c *contact) tell(now time.Time, err error) error {
+	if c.lost == (err != nil) {
+		return nil
+	}
+	c.lost = err != nil
+	if !c.lost {
+		return c.picture.Say("connected again at " + now.Format(time.TimeOnly))
+	}
+	if request := (*url.Error)(nil); errors.As(err, &request) {
+		err = request.Err // the address of a watch is long, and says nothing
+	}
+	return c.picture.Say(fmt.Sprintf("connection lost, trying again since %s: %v", now.Format(time.TimeOnly), err))
+}
+
+// pause waits; false when ctx has ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// mostNamed is how many nodes are named in one line.
+const mostNamed = 4
+
+// inTheWay is whether a wait is what an unfinished rollout may need a person for: something holds the nodes, or they are away. A node that is gone
+// holds no rollout up.
+func inTheWay(wait *view.Wait) bool {
+	return wait.Kind != rollout.WaitCollection && (wait.Group == view.Held || wait.Kind == rollout.WaitHook || wait.NotReady > 0)
+}
+
+// tell prints the end of a rollout, which pods say that they do not start, and what else is in its way: in a pipeline nobody has a picture of it.
+func (s *status) tell(sight *look.Sight) error {
+	report := sight.Report()
+	return s.Print(report, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%s: %s: %s\n", report.State, sight.Set.Title(), options.Printable(report.Why))
+		for _, text := range waits(sight.Model.Waits, report.State) {
+			if err == nil {
+				_, err = fmt.Fprintln(w, "  "+text)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("printing: %w", err)
+		}
+		return nil
+	})
+}
+
+// mostWaits is how many reasons to wait are told one by one.
+const mostWaits = 4
+
+// waits are the lines about what pods say, and about what is in the way of a rollout that goes on: the first ones, and how many more there are.
+func waits(all []view.Wait, state look.State) []string {
+	var lines []string
+	more, nodes := 0, 0
+	for i := range all {
+		wait := &all[i]
+		switch {
+		case wait.Says == "" && (state != look.Rolling || !inTheWay(wait)):
+		case len(lines) < mostWaits:
+			lines = append(lines, view.List(wait.Nodes, mostNamed)+": "+options.Printable(reasonOf(wait)))
+		default:
+			more++
+			nodes += len(wait.Nodes)
+		}
+	}
+	if more > 0 {
+		lines = append(lines, fmt.Sprintf("and %s more, on %s: see all with -o json", view.Plural(more, "reason"), view.Plural(nodes, "node")))
+	}
+	return lines
+}
+
+// reasonOf is why nodes wait, and for how long they have been away where they are.
+func reasonOf(wait *view.Wait) string {
+	if wait.NotReady == 0 {
+		return wait.Why()
+	}
+	return wait.Why() + " (not ready for " + view.Duration(wait.NotReady) + ")"
+}
+
+// ended is what the verb returns. limited is over where the time was.
+func (s *status) ended(limited context.Context, sight *look.Sight, err error) error {
+	timedOut := errors.Is(limited.Err(), context.DeadlineExceeded)
+	switch {
+	case err != nil && !timedOut:
+		return look.Explain(err)
+	case !s.wait:
+		return nil
+	case sight == nil:
+		return &options.Exit{Code: options.ExitUnfinished, Err: fmt.Errorf("the cluster could not be read within %s", s.timeout)}
+	}
+	switch outcome := sight.Outcome(); {
+	case outcome.State == look.Finished:
+		return nil
+	case outcome.State == look.Failed:
+		return &options.Exit{Code: options.ExitUnfinished, Err: errors.New("the rollout cannot go on: correct the set")}
+	case timedOut:
+		return &options.Exit{Code: options.ExitUnfinished, Err: fmt.Errorf("the rollout has not finished within %s", s.timeout)}
+	default:
+		return &options.Exit{Code: options.ExitUnfinished, Err: errors.New("ended before the rollout was finished")}
+	}
+}
+
+// mayWatch finds out beforehand what may be watched: a watch that is refused would be tried again and again.
+func mayWatch(ctx context.Context, c *options.Clients, set *target.Set) error {
+	for _, r := range []options.Request{
+		{Verb: "watch", Resource: schema.GroupResource{Resource: "nodes"}},
+		{Verb: "watch", Resource: schema.GroupResource{Resource: "pods"}, Namespace: set.Namespace()},
+		{Verb: "watch", Resource: schema.GroupResource{Group: "apps", Resource: "controllerrevisions"}, Namespace: set.Namespace()},
+		{Verb: "watch", Resource: set.Resource.GroupResource(), Namespace: set.Namespace()},
+	} {
+		if err := c.May(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}

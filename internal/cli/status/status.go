@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package status is the verb that shows one daemon set on one screen, once or live, and that waits for a rollout.
+package status
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"everynode.dev/everynode/internal/cli/installed"
+	"everynode.dev/everynode/internal/cli/look"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/cli/view"
+)
+
+type status struct {
+	*options.Options
+	watch, wait, ignoreUnreachable bool
+	timeout                        time.Duration
+}
+
+const long = `Show a daemon set on one screen: the revision that its nodes are brought to, how far that has come, in waves of the size of the
+budget, how long it may still take, which nodes wait for what, and which of them are in the way.
+
+What is shown is what Everynode would decide right now, read with your own rights: also where no manager of Everynode is at work.
+
+With -w the screen stays and is kept up to date until you end it; where the output is no terminal, each change is a line. With --exit-status
+the verb ends when the rollout is finished: every node that it may reach has an available pod of the newest revision. Nodes that a partition,
+a selector or a taint keeps from it are not waited for, and are named; a rollout that is paused is waited for. So is a node that is not ready
+and has an old pod, whatever taint it got when it was cut off. With --ignore-unreachable nodes that are not ready are not waited for either.
+
+A node counts as updated and available when its new pod is, also while its old one is still stopping: the status of the object, in which the
+oldest pod speaks for its node, counts it a little later.
+
+` + options.ExitText + `
+With --exit-status, 3 stands for a rollout that is not finished within --timeout, that cannot be finished because the set is refused, or
+whose set is gone.`
+
+const example = `  # One screen
+  kubectl everynode status agent
+
+  # Live, until Ctrl-C
+  kubectl everynode status ads/agent -w
+
+  # Wait for the rollout in a pipeline, for 10 minutes at most
+  kubectl everynode status agent --exit-status --ignore-unreachable --timeout 10m
+
+  # The nodes that are not up to date
+  kubectl everynode status agent -o json | jq '.nodes[] | select(.verdict != "up-to-date")'`
+
+// New is the verb.
+func New(o *options.Options) *cobra.Command {
+	s := &status{Options: o}
+	cmd := &cobra.Command{
+		Use:               "status NAME",
+		Short:             "Show a rollout on one screen, live, or wait for it",
+		Long:              long,
+		Example:           example,
+		Args:              options.Arguments(1, target.Argument("NAME")),
+		ValidArgsFunction: target.Complete(o),
+		RunE:              func(cmd *cobra.Command, args []string) error { return s.run(cmd.Context(), args[0]) },
+	}
+	cmd.Flags().BoolVarP(&s.watch, "watch", "w", false, "Keep the screen up to date.")
+	cmd.Flags().BoolVar(&s.wait, "exit-status", false, "Wait for the end of the rollout, and return how it went.")
+	cmd.Flags().BoolVar(&s.ignoreUnreachable, "ignore-unreachable", false, "Do not count nodes that are not ready.")
+	cmd.Flags().DurationVar(&s.timeout, "timeout", 0, "How long to wait with --exit-status; 0 for as long as it takes.")
+	return cmd
+}
+
+func (s *status) run(ctx context.Context, arg string) error {
+	if err := options.Timeout(s.timeout); err != nil {
+		return err
+	}
+	switch {
+	case s.timeout != 0 && !s.wait:
+		return options.Usagef("--timeout says how long --exit-status waits: give both")
+	case s.watch && s.ForMachines() && !s.wait:
+		return options.Usagef("--watch draws for people: leave --output %s out, or add --exit-status to have it printed at the end", s.Output)
+	}
+	clients, err := s.Clients()
+	if err != nil {
+		return err
+	}
+	if s.watch || s.wait {
+		return s.follow(ctx, clients, arg)
+	}
+	set, err := target.FindToRead(ctx, s.Options, clients, arg)
+	if err != nil {
+		return err
+	}
+	moment, err := look.At(ctx, s.Options, clients, set)
+	if err != nil {
+		return err
+	}
+	sight := s.sight(moment)
+	report := sight.Report()
+	report.Warnings = look.Warnings(ctx, s.Options, clients, set)
+	if text := installed.Unread(ctx, clients.Kubernetes, set.Object); text != "" {
+		s.Note("%s", text)
+	}
+	return s.Print(report, func(w io.Writer) error { return s.screen(w, sight, &report) })
+}
+
+// sight is what there is to be seen of one moment.
+func (s *status) sight(m *look.Moment) *look.Sight {
+	pace := view.PastPace(m.Snapshot, m.Plan, m.Began())
+	model := view.New(view.Input{Title: m.Set.Title(), Snapshot: m.Snapshot, Plan: m.Plan, Pace: pace})
+	return &look.Sight{Set: m.Set, Workload: m.Workload, Snapshot: m.Snapshot, Plan: m.Plan, Model: model, IgnoreUnreachable: s.ignoreUnreachable}
+}
+
+// screen draws one moment and what goes with it.
+func (s *status) screen(w io.Writer, sight *look.Sight, r *look.Report) error {
+	var b strings.Builder
+	drawing := view.OptionsFor(s.Out, s.Getenv)
+	drawing.Whole = drawing.Whole || s.Wide()
+	b.WriteString(view.Draw(sight.Model, drawing))
+	fmt.Fprintf(&b, "%s: %s\n", r.State, options.Printable(r.Why))
+	for _, text := range r.Problems {
+		if text != r.Why {
+			fmt.Fprintf(&b, "problem: %s\n", options.Printable(text))
+		}
+	}
+	for _, e := range r.Warnings {
+		fmt.Fprintf(&b, "warning %s ago: %s: %s\n", view.Duration(s.Now().Sub(e.Last)), e.Reason, options.Printable(e.Message))
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("printing: %w", err)
+	}
+	if s.Wide() {
+		return nodes(w, r)
+	}
+	return nil
+}
+
+// nodes lists the nodes that are not up to date after those that are.
+func nodes(w io.Writer, r *look.Report) error {
+	rows := [][]string{{"NODE", "READY", "VERDICT", "POD", "REVISION", "STATE", "REASON"}}
+	for _, n := range r.Nodes {
+		ready := "yes"
+		if !n.Ready {
+			ready = "no"
+		}
+		var names, revisions, states []string
+		for _, p := range n.Pods {
+			names, revisions, states = append(names, p.Name), append(revisions, p.Revision), append(states, p.State)
+		}
+		rows = append(rows, []string{n.Name, ready, n.Verdict, dash(names), dash(revisions), dash(states), n.Reason})
+	}
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return fmt.Errorf("printing: %w", err)
+	}
+	return options.Columns(w, rows)
+}
+
+func dash(words []string) string {
+	if len(words) == 0 {
+		return "-"
+	}
+	return strings.Join(words, ", ")
+}

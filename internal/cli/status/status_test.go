@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status_test
+
+import (
+	"flag"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+
+	"everynode.dev/everynode/internal/cli/fakecluster"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/status"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// mid is a roll with something of everything.
+func mid(advanced bool) fakecluster.Roll {
+	return fakecluster.Roll{Name: "agent", Advanced: advanced, Letters: "uuatO-oooon"}
+}
+
+func TestScreens(t *testing.T) {
+	half := fakecluster.Roll{Name: "agent", Advanced: true, Letters: "uuoooo", Spec: map[string]any{
+		"updateStrategy": map[string]any{"type": "RollingUpdate", "rollingUpdate": map[string]any{"partition": int64(4)}},
+	}}
+	refused := fakecluster.Roll{Name: "agent", Letters: "oo", Spec: map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"app": "other"}}}}
+	for name, c := range map[string]struct {
+		roll    fakecluster.Roll
+		args    string
+		without bool
+	}{
+		"native":      {roll: mid(false), args: "agent"},
+		"advanced":    {roll: mid(true), args: "ads/agent"},
+		"wide":        {roll: mid(false), args: "agent -o wide"},
+		"json":        {roll: mid(true), args: "agent -o json"},
+		"yaml":        {roll: half, args: "agent -o yaml"},
+		"partition":   {roll: half, args: "agent"},
+		"refused":     {roll: refused, args: "agent"},
+		"without-crd": {roll: mid(false), args: "agent", without: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			warning := &corev1.Event{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "w"}, Type: corev1.EventTypeWarning, Reason: "FailedCreate",
+				Message: "pods \"agent-x\" is forbidden: exceeded quota", LastTimestamp: metav1.NewTime(fakecluster.Now().Add(-90 * time.Second)),
+				InvolvedObject: corev1.ObjectReference{UID: c.roll.UID()},
+			}
+			cluster := fakecluster.New(t, append(c.roll.Objects(t), warning)...)
+			if c.without {
+				cluster.WithoutKruise()
+			}
+			if err := cluster.Run(t, status.New, strings.Fields(c.args)...); err != nil {
+				t.Fatal(err)
+			}
+			fakecluster.Golden(t, *update, name+".txt", cluster.Out.String())
+		})
+	}
+}
+
+func TestWrongFlags(t *testing.T) {
+	for line, want := range map[string]string{
+		"agent --timeout 5m":                "--timeout says how long --exit-status waits: give both",
+		"agent --exit-status --timeout -5m": "--timeout -5m0s lies in the past: give a duration such as 10m",
+		"agent -w -o json":                  "--watch draws for people: leave --output json out, or add --exit-status to have it printed at the end",
+	} {
+		err := fakecluster.New(t).Run(t, status.New, strings.Fields(line)...)
+		if options.Code(err) != options.ExitUsage || err.Error() != want {
+			t.Errorf("%s: %v, want %s", line, err, want)
+		}
+	}
+}
+
+// Who may not list or watch is told which right is missing.
+func TestMissingRights(t *testing.T) {
+	cluster := fakecluster.New(t, mid(false).Objects(t)...)
+	cluster.Kubernetes.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil)
+	})
+	cluster.Denied = true
+	for line, want := range map[string]string{
+		"agent":    `you are not allowed to list nodes: ask for the verb "list" on "nodes" (view, edit and admin have no right to nodes: ask for a ClusterRoleBinding to everynode-viewer), and see whether you have it with: kubectl auth can-i list nodes --all-namespaces`,
+		"agent -w": `you are not allowed to watch nodes: ask for the verb "watch" on "nodes" (view, edit and admin have no right to nodes: ask for a ClusterRoleBinding to everynode-viewer), and see whether you have it with: kubectl auth can-i watch nodes --all-namespaces`,
+	} {
+		err := cluster.Run(t, status.New, strings.Fields(line)...)
+		if options.Code(err) != options.ExitError || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", line, err, want)
+		}
+	}
+}
+
+func TestExitStatus(t *testing.T) {
+	for name, c := range map[string]struct {
+		letters, args string
+		code          int
+		says          string
+	}{
+		"finished":                       {"uuuu", "", options.ExitOK, "finished: default/daemonset/agent: 4 of 4 nodes are updated and available\n"},
+		"not in time":                    {"uuoo", "--timeout 300ms", options.ExitUnfinished, "rolling: default/daemonset/agent: 2 of 4 nodes are updated and available, 2 left (node-3, node-4)\n"},
+		"unreachable nodes count":        {"uuuO", "--timeout 300ms", options.ExitUnfinished, "3 of 4 nodes are updated and available, 1 left and not ready (node-4)\n"},
+		"what is in the way":             {"Auo", "--timeout 300ms", options.ExitUnfinished, "\n  node-1: the new pod is not available yet (not ready for "},
+		"unreachable nodes do not count": {"uuuO", "--timeout 10s --ignore-unreachable", options.ExitOK, "finished: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := fakecluster.New(t, fakecluster.Roll{Name: "agent", Letters: c.letters}.Objects(t)...)
+			err := cluster.Run(t, status.New, strings.Fields("agent --exit-status "+c.args)...)
+			if options.Code(err) != c.code || !strings.Contains(cluster.Out.String(), c.says) {
+				t.Errorf("code %d (%v), want %d; printed %q, want %q", options.Code(err), err, c.code, cluster.Out.String(), c.says)
+			}
+		})
+	}
+}
+
+// What holds a node is told at the end as well: there was no picture of it.
+func TestExitStatusNamesWhatHolds(t *testing.T) {
+	roll := mid(true)
+	roll.Letters = "uot"
+	roll.Spec = map[string]any{"lifecycle": map[string]any{"preDelete": map[string]any{"labelsHandler": map[string]any{"example.com/in-use": "yes"}}}}
+	objects := roll.Objects(t)
+	for _, object := range objects {
+		if pod, ok := object.(*corev1.Pod); ok && pod.Spec.NodeName == "node-2" {
+			pod.Labels["lifecycle.apps.kruise.io/state"], pod.Labels["example.com/in-use"] = "PreparingDelete", "yes"
+		}
+	}
+	cluster := fakecluster.New(t, objects...)
+	err := cluster.Run(t, status.New, "agent", "--exit-status", "--timeout", "300ms")
+	want := "  node-2: a pod is to be deleted; its preDelete hook has not released it yet\n"
+	if got := cluster.Out.String(); options.Code(err) != options.ExitUnfinished || !strings.Contains(got, want) || strings.Contains(got, "  node-3: ") {
+		t.Errorf("%v:\n%s", err, got)
+	}
+}
+
+// A new pod that does not start says why, of whatever kind its set is, wherever the state of the set is told.
+func TestAPodThatDoesNotStart(t *testing.T) {
+	const why = "the new pod is not available yet: container agent: ErrImagePull: not found"
+	for _, advanced := range []bool{false, true} {
+		for line, want := range map[string]string{
+			"agent":                               "◐ node-1: " + why + "\n",
+			"agent -o wide":                       "   " + why + "\n",
+			"agent -o json":                       `"reason": "` + why + `"`,
+			"agent --exit-status --timeout 300ms": "  node-1: " + why + "\n",
+		} {
+			var objects []runtime.Object
+			for _, object := range (fakecluster.Roll{Name: "agent", Advanced: advanced, Letters: "aoo"}).Objects(t) {
+				if pod, ok := object.(*corev1.Pod); ok && pod.Spec.NodeName == "node-1" {
+					pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "agent", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+						Reason: "ImagePullBackOff", Message: `Back-off pulling image "registry.example/agent:2": ErrImagePull: not found`,
+					}}}}
+				}
+				objects = append(objects, object)
+			}
+			cluster := fakecluster.New(t, objects...)
+			if err := cluster.Run(t, status.New, strings.Fields(line)...); options.Code(err) == options.ExitError {
+				t.Fatal(err)
+			}
+			if got := cluster.Out.String(); !strings.Contains(got, want) {
+				t.Errorf("%s, advanced %v, has no %q:\n%s", line, advanced, want, got)
+			}
+		}
+	}
+}
+
+// Who gives a time limit gets an answer within it, also where the cluster gives none.
+func TestExitStatusOfAClusterThatIsSilent(t *testing.T) {
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(silent.Close)
+	cluster := fakecluster.New(t)
+	cluster.Options.Given = nil
+	err := cluster.Run(t, status.New, "agent", "--exit-status", "--timeout", "200ms", "--server", silent.URL)
+	if options.Code(err) != options.ExitUnfinished || err.Error() != "the cluster could not be read within 200ms" {
+		t.Errorf("got %v with code %d", err, options.Code(err))
+	}
+}
+
+// A set that goes while it is waited for is no success.
+func TestExitStatusOfASetThatGoes(t *testing.T) {
+	roll := fakecluster.Roll{Name: "agent", Letters: "uo"}
+	cluster := fakecluster.New(t, roll.Objects(t)...)
+	daemons := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "daemonsets"}
+	// It goes when the first line is printed, so after it has been read.
+	cluster.Options.Out = onWrite(func() {
+		if err := cluster.Dynamic.Resource(daemons).Namespace("default").Delete(t.Context(), "agent", metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	err := cluster.Run(t, status.New, "agent", "--exit-status", "--timeout", "20s")
+	if options.Code(err) != options.ExitUnfinished || !strings.Contains(err.Error(), "default/daemonset/agent is gone") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// onWrite calls a function at the first write.
+func onWrite(do func()) io.Writer {
+	once := sync.OnceFunc(do)
+	return writerFunc(func(p []byte) (int, error) { once(); return len(p), nil })
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

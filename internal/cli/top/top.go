@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package top is the verb that lists all daemon sets of both kinds, those whose rollout is in flight first.
+package top
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"everynode.dev/everynode/internal/cli/look"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/cli/view"
+)
+
+// Row is one set.
+type Row struct {
+	Namespace string     `json:"namespace"`
+	Set       string     `json:"set"`
+	State     look.State `json:"state"`
+	Why       string     `json:"why"`
+	Revision  string     `json:"revision"`
+	// Updated and Available are those of look.Report.
+	Desired     int  `json:"desired"`
+	Updated     int  `json:"updated"`
+	Available   int  `json:"available"`
+	BudgetUsed  int  `json:"budgetUsed"`
+	BudgetLimit int  `json:"budgetLimit"`
+	SecondsLeft *int `json:"secondsLeft,omitempty"`
+	// Waits is the verdict that most wants attention, or that most nodes wait with, and how many these are.
+	Waits string `json:"waits,omitempty"`
+
+	pace view.Pace
+}
+
+const long = `List the daemon sets of both kinds, those first that are refused, then those whose rollout is in flight: how many nodes are updated
+and available, how much of the budget is used, how long it may still take, and what it waits for.
+
+A set is finished when every node that its rollout may reach has an available pod of the newest revision.
+
+LEFT is an estimate, or for how long nothing has moved, or who has to say that it goes on. WAITS is one verdict, and how many nodes
+have it: of those in whose way something is; if there are none, of those whose pods are going or starting; if there are none either, of
+those whose turn has not come.
+
+` + options.ExitText
+
+const example = `  # The sets of a namespace
+  kubectl everynode top -n kube-system
+
+  # All rollouts of the cluster that are in flight
+  kubectl everynode top -A --in-flight`
+
+// New is the verb.
+func New(o *options.Options) *cobra.Command {
+	everywhere, inFlight := false, false
+	cmd := &cobra.Command{
+		Use:     "top",
+		Short:   "List all sets, and the rollouts in flight",
+		Long:    long,
+		Example: example,
+		Args:    options.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			clients, err := o.Clients()
+			if err != nil {
+				return err
+			}
+			rows, err := read(cmd.Context(), o, clients, everywhere)
+			if err != nil {
+				return err
+			}
+			none := "there are no daemon sets"
+			if inFlight && len(rows) > 0 {
+				rows = slices.DeleteFunc(rows, func(r Row) bool { return r.State == look.Finished })
+				none = "no rollout is in flight"
+			}
+			where := " in namespace " + clients.Namespace
+			if everywhere {
+				where = " in any namespace"
+			}
+			return o.Print(rows, func(w io.Writer) error { return table(w, o, rows, none+where) })
+		},
+	}
+	cmd.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "List the sets of all namespaces.")
+	cmd.Flags().BoolVar(&inFlight, "in-flight", false, "Leave out what is finished.")
+	return cmd
+}
+
+func read(ctx context.Context, o *options.Options, clients *options.Clients, everywhere bool) ([]Row, error) {
+	sets, err := target.Readable(ctx, o, clients, everywhere)
+	if err != nil {
+		return nil, err
+	}
+	rows := []Row{}
+	if len(sets) == 0 {
+		return rows, nil
+	}
+	cluster, err := look.All(ctx, o, clients, sets)
+	if err != nil {
+		return nil, err
+	}
+	for i := range cluster.Moments {
+		rows = append(rows, row(&cluster.Moments[i]))
+	}
+	slices.SortStableFunc(rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Set, b.Set))
+	})
+	return rows, nil
+}
+
+// rank puts first what wants attention.
+func rank(r Row) int {
+	return slices.Index([]look.State{look.Failed, look.Rolling, look.Finished}, r.State)
+}
+
+func row(m *look.Moment) Row {
+	outcome := look.OutcomeOf(m.Workload, &m.Snapshot, &m.Plan, false)
+	pace := view.PastPace(m.Snapshot, m.Plan, m.Began())
+	model := view.New(view.Input{Title: m.Set.Title(), Snapshot: m.Snapshot, Plan: m.Plan, Pace: pace})
+	b := m.Plan.Budget
+	r := Row{
+		Namespace: m.Set.Namespace(), Set: m.Set.String(), State: outcome.State, Why: outcome.Why, Revision: model.Target,
+		Desired: model.Status.Desired, Updated: model.Status.Updated, Available: model.Status.Available,
+		BudgetUsed: b.UsedByUpdate + b.UsedByOthers + b.UsedByUnreachable, BudgetLimit: b.Limit, pace: pace,
+	}
+	if pace.Known {
+		left := int(pace.Left.Seconds())
+		r.SecondsLeft = &left
+	}
+	if outcome.State == look.Rolling {
+		r.Waits = waits(&model)
+	}
+	return r
+}
+
+// waits names what is in the way, or else moves, or else what most nodes wait for. No rollout waits for a node that is gone.
+func waits(m *view.Model) string {
+	counts := slices.DeleteFunc(m.CountsThere(), func(c view.VerdictCount) bool { return !view.GroupOf(c.Kind).Waiting() })
+	if len(counts) == 0 {
+		return ""
+	}
+	most := slices.MaxFunc(counts, func(a, b view.VerdictCount) int {
+		return cmp.Or(cmp.Compare(view.GroupOf(a.Kind), view.GroupOf(b.Kind)), cmp.Compare(a.Nodes, b.Nodes))
+	})
+	return fmt.Sprintf("%s %d", most.Kind, most.Nodes)
+}
+
+// table prints rows; none is what there is to say where there are none.
+func table(w io.Writer, o *options.Options, rows []Row, none string) error {
+	if len(rows) == 0 {
+		_, err := fmt.Fprintln(w, none)
+		return err
+	}
+	lines := [][]string{{"NAMESPACE", "SET", "STATE", "UPDATED", "AVAILABLE", "BUDGET", "LEFT", "WAITS"}}
+	if o.Wide() {
+		lines[0] = append(lines[0], "REVISION", "WHY")
+	}
+	for i := range rows {
+		r := &rows[i]
+		line := []string{
+			r.Namespace, r.Set, string(r.State), fmt.Sprintf("%d/%d", r.Updated, r.Desired), fmt.Sprintf("%d/%d", r.Available, r.Desired),
+			fmt.Sprintf("%d/%d", r.BudgetUsed, r.BudgetLimit), left(r), dash(r.Waits),
+		}
+		if o.Wide() {
+			line = append(line, r.Revision, r.Why)
+		}
+		lines = append(lines, line)
+	}
+	return options.Columns(w, lines)
+}
+
+func left(r *Row) string {
+	switch {
+	case r.State != look.Rolling:
+		return "-"
+	case r.pace.Owners:
+		return "up to owners"
+	case r.pace.Paused:
+		return "paused"
+	case r.pace.OnDelete:
+		return "on delete"
+	case r.pace.Known:
+		return "about " + view.Duration(r.pace.Left)
+	case r.pace.Stalled > 0:
+		return "still for " + view.Duration(r.pace.Stalled)
+	default:
+		return "-"
+	}
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

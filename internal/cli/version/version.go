@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package version is the verb that says which version of the program this is, and which version of Kubernetes it talks to.
+package version
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"everynode.dev/everynode/internal/cli/options"
+)
+
+// Versions is what is printed as JSON or YAML.
+type Versions struct {
+	Client   string `json:"client"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+	Server   string `json:"kubernetes,omitempty"`
+}
+
+// New is the verb.
+func New(o *options.Options) *cobra.Command {
+	clientOnly := false
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Say which version this is, and which Kubernetes it talks to",
+		Long: "Say which version of the program this is, and which version of Kubernetes it talks to.\n\n" +
+			"What of Everynode is installed in the cluster, and whether that fits, is for doctor to say.\n\n" + options.ExitText,
+		Example: "  # Both versions\n  kubectl everynode version\n\n  # Without asking a cluster\n  kubectl everynode version --client",
+		Args:    options.Arguments(0),
+		RunE: func(*cobra.Command, []string) error {
+			v := Versions{Client: o.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+			var err error
+			if !clientOnly {
+				v.Server, err = ofServer(o) // that of the client is known all the same
+			}
+			return errors.Join(o.Print(v, func(w io.Writer) error { return table(w, o, v) }), err)
+		},
+	}
+	cmd.Flags().BoolVar(&clientOnly, "client", false, "Ask no cluster.")
+	return cmd
+}
+
+func ofServer(o *options.Options) (string, error) {
+	clients, err := o.Clients()
+	if err != nil {
+		return "", err
+	}
+	server, err := clients.Discovery.ServerVersion()
+	if err != nil {
+		return "", fmt.Errorf("asking the cluster for its version: %w (give --client to ask no cluster)", err)
+	}
+	return server.GitVersion, nil
+}
+
+func table(w io.Writer, o *options.Options, v Versions) error {
+	rows := [][]string{{options.Program, v.Client}}
+	if v.Server != "" {
+		rows = append(rows, []string{"Kubernetes", v.Server})
+	}
+	if o.Wide() {
+		rows = append(rows, []string{"built with", v.Go + " for " + v.Platform})
+	}
+	return options.Columns(w, rows)
+}

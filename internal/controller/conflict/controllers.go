@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conflict
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// FlagControllers is the flag by which a manager is told which of its controllers run.
+const FlagControllers = "--controllers"
+
+// Controllers are the words of the flag in a command line, in their order.
+func Controllers(line []string) []string {
+	var words []string
+	for i, word := range line {
+		value, given := strings.CutPrefix(word, FlagControllers+"=")
+		if !given && word == FlagControllers && i+1 < len(line) {
+			value, given = line[i+1], true
+		}
+		if given {
+			words = append(words, strings.Split(value, ",")...)
+		}
+	}
+	return words
+}
+
+// Off is whether these words switch a controller off, which may have several names: the first word that names it counts, as with
+// kube-controller-manager. There, a list without * switches off what it does not name, too. Here it has to be named: a word that is
+// read wrong must not make two controllers fight.
+func Off(words, names []string) bool {
+	for _, word := range words {
+		if name, minus := strings.CutPrefix(word, "-"); slices.Contains(names, name) {
+			return minus
+		}
+	}
+	return false
+}
+
+// SwitchedOff is whether who holds the lease runs without the controller that does the work of the dialect, by the flags of its pod. They
+// cannot change while it runs. Whoever has no pod of that name counts as at work: the flags of a Deployment say nothing of the pods before its last change.
+func (o Other) SwitchedOff(ctx context.Context, client kubernetes.Interface, holder string) (bool, error) {
+	host, _, _ := strings.Cut(holder, "_") // HOST_UUID, as controller-runtime writes it
+	if len(o.Controller) == 0 || host == "" {
+		return false, nil
+	}
+	pod, err := client.CoreV1().Pods(o.Namespace).Get(ctx, host, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the pod %s/%s, which holds a lease of %s: %w", o.Namespace, host, o.Name, err)
+	}
+	return !pod.Spec.HostNetwork && runsWithout(&pod.Spec, o.Controller), nil // on the network of its node the host is the node
+}
+
+// runsWithout is whether some container is told not to run the controller, and none to run it.
+func runsWithout(spec *corev1.PodSpec, names []string) bool {
+	told := false
+	for i := range spec.Containers {
+		c := &spec.Containers[i]
+		words := Controllers(slices.Concat(c.Command, c.Args))
+		if len(words) == 0 {
+			continue
+		}
+		if !Off(words, names) {
+			return false
+		}
+		told = true
+	}
+	return told
+}

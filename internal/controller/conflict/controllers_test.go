@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conflict
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// TestOff: one that is read as off although it is on makes two controllers fight, so every doubt is on.
+func TestOff(t *testing.T) {
+	for line, want := range map[string]bool{
+		"":                                  false,
+		"--v=4":                             false,
+		"--controllers=*":                   false,
+		"--controllers=nodepool":            false, // off as well, but nobody has said so
+		"--controllers=*,-nodelifecycle":    false,
+		"--controllers=-daemonpodupdater,*": true,
+		"--controllers *,-daemonpodupdater": true,
+		"--controllers=*,-daemon-pod-updater-controller":                 true,
+		"--controllers=* --controllers=-daemonpodupdater":                true,
+		"--controllers=daemonpodupdater,-daemon-pod-updater-controller":  false,
+		"--controllers=-daemonpodupdater,daemon-pod-updater-controller":  true,
+		"--controllers=$(CONTROLLERS)":                                   false,
+		"--controllers":                                                  false,
+		"--controllers=\"*,-daemonpodupdater\"":                          false, // whoever quotes within a manifest
+		"--disable-independent-webhooks=-daemonpodupdater":               false,
+		"yurt-manager --working-namespace kube-system --controllers=*,-": false,
+	} {
+		if got := Off(Controllers(strings.Fields(line)), OpenYurt().Controller); got != want {
+			t.Errorf("%q: off is %v, want %v", line, got, want)
+		}
+	}
+}
+
+// leads has a pod hold the lease, whose containers have these arguments.
+func (l *leased) leads(pod string, args ...string) {
+	l.t.Helper()
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: l.other.Namespace, Name: pod}}
+	for _, one := range args {
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Command: []string{"/usr/local/bin/yurt-manager"}, Args: strings.Fields(one)})
+	}
+	p.Spec.HostNetwork = strings.HasPrefix(pod, "host")
+	if _, err := l.client.CoreV1().Pods(p.Namespace).Create(l.t.Context(), p, metav1.CreateOptions{}); err != nil {
+		l.t.Fatal(err)
+	}
+	l.renew(pod+"_0b8f6a5e", 0)
+}
+
+// TestAManagerWithoutTheControllerIsNoRival: yurt-manager does much else, and may go on with that.
+func TestAManagerWithoutTheControllerIsNoRival(t *testing.T) {
+	for _, lease := range OpenYurt().Leases {
+		l := newLeasedBy(t, OpenYurt())
+		l.lease = lease
+		l.leads("yurt-manager-a", "--controllers=*")
+		l.run()
+		l.wants(false)
+		l.leads("yurt-manager-b", "--controllers=-daemonpodupdater,*")
+		l.step()
+		l.wants(true)
+		if l.settled.Load() == 0 {
+			t.Error("nobody has waited for the last writes of the one before")
+		}
+		l.leads("yurt-manager-c", "--controllers=-daemonpodupdater,*", "--controllers=*")
+		l.step()
+		l.wants(false)
+		l.leads("yurt-manager-d", "--v=2", "--controllers=-daemonpodupdater,*")
+		l.step()
+		l.wants(true)
+		l.renew("yurt-manager-e_0b8f6a5e", 0) // a process, or a pod that is gone
+		l.step()
+		l.wants(false)
+		l.leads("yurt-manager-f", "--controllers=-daemonpodupdater,*")
+		l.step()
+		l.wants(true)
+		l.leads("host", "--controllers=-daemonpodupdater,*")
+		l.step()
+		l.wants(false)
+	}
+}
+
+// TestAllLeasesCount: who has changed the name of the lease may have left the old one behind.
+func TestAllLeasesCount(t *testing.T) {
+	l := newLeasedBy(t, OpenYurt())
+	l.leads("yurt-manager-a", "--controllers=-daemonpodupdater,*")
+	l.lease = OpenYurt().Leases[1]
+	l.leads("yurt-manager-b", "--controllers=*")
+	l.run()
+	l.wants(false)
+}
+
+func TestAPodThatCannotBeReadChangesNothing(t *testing.T) {
+	const off = "yurt-manager-b_0b8f6a5e"
+	l := newLeasedBy(t, OpenYurt())
+	unreadable := atomic.Bool{}
+	l.client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return unreadable.Load(), nil, errors.New("connection refused")
+	})
+	l.leads("yurt-manager-a", "--controllers=*")
+	l.run()
+	l.wants(false)
+	unreadable.Store(true)
+	l.leads("yurt-manager-b", "--controllers=-daemonpodupdater,*")
+	l.step()
+	l.renew(off, 0)
+	l.step() // the look before it has ended
+	if l.guard.MayWrite() {
+		t.Error("may write, but it is not known what the other does")
+	}
+	unreadable.Store(false)
+	l.renew(off, 0)
+	l.step()
+	l.wants(true)
+}
+
+// TestOpenKruiseIsOneWhole: there is no controller of it that could be switched off for this.
+func TestOpenKruiseIsOneWhole(t *testing.T) {
+	l := newLeased(t)
+	l.leads("kruise-controller-manager-a", "--controllers=-daemonpodupdater,*")
+	l.run()
+	l.wants(false)
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pullstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// NodeStore keeps the nodes that it is handed: the manager reads them once, for its index and for this (feed.NodeStore).
+type NodeStore struct {
+	// telling is held by whoever changes what is kept, until it has told of it.
+	telling sync.Mutex
+	tell    func(now, before *corev1.Node) // nil before open
+
+	mu    sync.Mutex
+	all   map[string]*corev1.Node // nil before the first Replace
+	known chan struct{}           // closed by that
+}
+
+func newNodeStore() *NodeStore { return &NodeStore{known: make(chan struct{})} }
+
+// Keep is what the store is to be handed of a node: nothing but what image pulls ask for.
+func (*NodeStore) Keep(n *corev1.Node) *corev1.Node {
+	kept := &corev1.Node{ObjectMeta: n.ObjectMeta}
+	kept.ManagedFields, kept.Annotations = nil, nil
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			kept.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
+		}
+	}
+	return kept
+}
+
+// Put keeps a node in place of what was known by its name. What comes before the first Replace is not kept: no watch begins so.
+func (s *NodeStore) Put(kept *corev1.Node) { s.change(kept.Name, kept) }
+
+// Remove forgets a node.
+func (s *NodeStore) Remove(name string) { s.change(name, nil) }
+
+func (s *NodeStore) change(name string, now *corev1.Node) {
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	s.mu.Lock()
+	before, known := s.all[name], s.all != nil
+	switch {
+	case known && now != nil:
+		s.all[name] = now
+	case known:
+		delete(s.all, name)
+	}
+	s.mu.Unlock()
+	if s.tell != nil && known && (now != nil || before != nil) {
+		s.tell(now, before)
+	}
+}
+
+// Replace keeps these nodes and no others.
+func (s *NodeStore) Replace(kept []*corev1.Node) {
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	all := make(map[string]*corev1.Node, len(kept))
+	for _, n := range kept {
+		all[n.Name] = n
+	}
+	s.mu.Lock()
+	before := s.all
+	if s.all = all; before == nil {
+		close(s.known)
+	}
+	s.mu.Unlock()
+	if s.tell == nil {
+		return
+	}
+	for name, n := range all {
+		s.tell(n, before[name])
+	}
+	for name, n := range before {
+		if all[name] == nil {
+			s.tell(nil, n)
+		}
+	}
+}
+
+// open waits until the nodes are known, and then tells of each and, from then on, of each change, one at a time.
+func (s *NodeStore) open(ctx context.Context, tell func(now, before *corev1.Node)) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.known:
+	}
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	s.tell = tell
+	for _, n := range s.all { // only who holds telling changes it
+		tell(n, nil)
+	}
+	return nil
+}
+
+var errNodesUnknown = errors.New("the nodes have not been read yet")
+
+// reader reads nodes from a NodeStore, and all else from a cache.
+type reader struct {
+	client.Reader
+	nodes *NodeStore
+}
+
+// Get implements client.Reader.
+func (r reader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
+	into, ok := obj.(*corev1.Node)
+	if !ok {
+		return r.Reader.Get(ctx, key, obj, o...)
+	}
+	r.nodes.mu.Lock()
+	defer r.nodes.mu.Unlock()
+	switch n := r.nodes.all[key.Name]; {
+	case r.nodes.all == nil:
+		return errNodesUnknown
+	case n == nil:
+		return apierrors.NewNotFound(corev1.Resource("nodes"), key.Name)
+	default:
+		n.DeepCopyInto(into)
+		return nil
+	}
+}
+
+// List implements client.Reader. Of nodes it gives all, whatever the options are, and nothing of them may be changed.
+func (r reader) List(ctx context.Context, list client.ObjectList, o ...client.ListOption) error {
+	into, ok := list.(*corev1.NodeList)
+	if !ok {
+		return r.Reader.List(ctx, list, o...)
+	}
+	r.nodes.mu.Lock()
+	defer r.nodes.mu.Unlock()
+	if r.nodes.all == nil {
+		return errNodesUnknown
+	}
+	into.Items = make([]corev1.Node, 0, len(r.nodes.all))
+	for _, n := range r.nodes.all {
+		into.Items = append(into.Items, *n)
+	}
+	return nil
+}

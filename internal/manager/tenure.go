@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/clock"
+
+	"everynode.dev/everynode/internal/apply"
+)
+
+// tenure is for how long this manager may write: until the deadline after the last renewal of its lease, by which others count. The timers of
+// the election alone do not keep that. Where the process stood still for a while, as a virtual machine that is moved does, its writes go on
+// together with the timer that is to end them, and another one may lead meanwhile. So each write asks just before it is sent.
+type tenure struct {
+	deadline time.Duration
+	clock    clock.PassiveClock
+
+	mu      sync.Mutex
+	renewed time.Time // when the last renewal that succeeded was sent; zero when the lease is not ours
+	bound   bool      // see bind
+}
+
+// holds is whether the lease is still ours. Of two clocks the one counts that has gone further: one stands still while the machine sleeps, and
+// the other can be set.
+func (t *tenure) holds() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.clock.Now()
+	passed := max(now.Sub(t.renewed), now.Round(0).Sub(t.renewed.Round(0)))
+	return !t.renewed.IsZero() && passed < t.deadline
+}
+
+// renew sends a renewal, which counts from before it was sent: others may have seen it at once.
+func (t *tenure) renew(send func() error) error {
+	began := t.clock.Now()
+	if err := send(); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.renewed = began
+	return nil
+}
+
+func (t *tenure) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.renewed = time.Time{}
+}
+
+// bind keeps the lease until it expires, even when this manager ends, until free is called. Whoever comes next waits for the writes of this
+// manager, and not for those of somebody before that this one still waits for.
+func (t *tenure) bind() (free func()) {
+	set := func(bound bool) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.bound = bound
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+func (t *tenure) isBound() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.bound
+}
+
+// lock is the lease of the leader; it tells tenure how things are.
+type lock struct {
+	*resourcelock.LeaseLock
+	tenure *tenure
+}
+
+// newLock makes the lock as controller-runtime does it. A request for it that hangs does not cost the lead.
+func newLock(o *options, cfg *rest.Config, t *tenure) (*lock, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("reading the name of this machine for the lease: %w", err)
+	}
+	cfg = rest.AddUserAgent(rest.CopyConfig(cfg), "leader-election")
+	cfg.Timeout = max(o.renewDeadline/2, time.Second)
+	client, err := coordinationv1.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return &lock{tenure: t, LeaseLock: &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: o.namespace, Name: leaseName},
+		Client:     client,
+		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
+	}}, nil
+}
+
+// Get implements resourcelock.Interface. Whoever sees that somebody else has the lease stops at once, and not when the election gives up.
+func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.LeaseLock.Get(ctx)
+	if err == nil && record.HolderIdentity != l.Identity() {
+		l.tenure.end()
+	}
+	return record, raw, err
+}
+
+// Create implements resourcelock.Interface.
+func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.tenure.renew(func() error { return l.LeaseLock.Create(ctx, record) })
+}
+
+// Update implements resourcelock.Interface.
+func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if record.HolderIdentity == l.Identity() {
+		return l.tenure.renew(func() error { return l.LeaseLock.Update(ctx, record) })
+	}
+	l.tenure.end() // the lease is given back
+	if l.tenure.isBound() {
+		return nil // it expires
+	}
+	return l.LeaseLock.Update(ctx, record)
+}
+
+// guard lets no write out of the clients of cfg while the lease is not ours. It is the last that is asked before the connection.
+func (t *tenure) guard(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet || t.holds() {
+				return next.RoundTrip(r)
+			}
+			if r.Body != nil {
+				_ = r.Body.Close() // as a RoundTripper has to
+			}
+			return nil, apply.ErrNotLeading
+		})
+	})
+	return cfg
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// kubelets play everybody but the manager: kubelets, scheduler, handlers of hooks and the garbage collector of pods.
+type kubelets struct {
+	Assumptions
+	// busy are the nodes on which somebody has something to do, in order, tasks what that is, by the UID of the pod.
+	busy  []int
+	tasks map[string]task
+	// ran are the pods that would be ready, were it not for a change in place.
+	ran map[string]bool
+}
+
+// task is what somebody does with one pod, and when it is done.
+type task struct {
+	stage stage
+	due   rollout.Time
+}
+
+// stage is what somebody is at with a pod.
+type stage uint8
+
+const (
+	resting   stage = iota // nobody does anything
+	stopping               // the pod is being deleted
+	releasing              // its hook has been told
+	changing               // it has been changed in place
+	starting               // it is not ready yet
+)
+
+func newKubelets(a Assumptions) kubelets {
+	return kubelets{Assumptions: a, tasks: map[string]task{}, ran: map[string]bool{}}
+}
+
+// pull says when the nodes that wait for images have them.
+func (k *kubelets) pull(s *rollout.Snapshot) {
+	if k.Pull < 0 {
+		return
+	}
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.ImageWait {
+			n.ImageUntil = earlier(n.ImageUntil, s.Now.Add(max(k.Pull, 1)))
+		}
+	}
+}
+
+// attend looks at the pods of a node again after something was done there.
+func (k *kubelets) attend(s *rollout.Snapshot, node int) {
+	n := &s.Nodes[node]
+	working := false
+	for i := range n.Pods {
+		p := &n.Pods[i]
+		if !k.Apart || !slices.ContainsFunc(n.Pods, func(other rollout.Pod) bool { return other.UID != p.UID && other.Scheduled && !other.Phase.Terminal() }) {
+			bind(p, n)
+		}
+		k.settle(p, n, s.Now)
+		at := k.stageOf(p, n)
+		t := k.tasks[p.UID]
+		if t.stage != at {
+			t = task{stage: at, due: s.Now.Add(k.takes(at))}
+		}
+		if at == resting {
+			delete(k.tasks, p.UID)
+			continue
+		}
+		k.tasks[p.UID], working = t, true
+	}
+	place, found := slices.BinarySearch(k.busy, node)
+	switch {
+	case working && !found:
+		k.busy = slices.Insert(k.busy, place, node)
+	case !working && found:
+		k.busy = slices.Delete(k.busy, place, place+1)
+	}
+}
+
+// bind binds a pod to the node that it was made for.
+func bind(p *rollout.Pod, n *rollout.Node) {
+	if !n.Gone && !p.Deleting {
+		p.Scheduled = true
+	}
+}
+
+// settle does what takes no time: a pod is not ready while it is changed in place, and is again as soon as that is over.
+func (k *kubelets) settle(p *rollout.Pod, n *rollout.Node, now rollout.Time) {
+	switch {
+	case p.InPlace != rollout.InPlaceNone:
+		k.ran[p.UID] = k.ran[p.UID] || p.Ready || p.InPlace == rollout.InPlaceArrived
+		p.Ready = false
+	case k.ran[p.UID] && n.Ready:
+		p.Ready, p.ReadySince = true, now
+		delete(k.ran, p.UID)
+	}
+}
+
+// stageOf is what somebody is at with a pod. On a node that is not ready nobody does anything, and a pod that says why it cannot
+// start does not.
+func (k *kubelets) stageOf(p *rollout.Pod, n *rollout.Node) stage {
+	switch {
+	case n.Gone && p.Scheduled:
+		return stopping
+	case p.Hook == rollout.HookWaiting && !p.Deleting && !n.Gone && k.Hook >= 0:
+		return releasing
+	case n.Gone || !n.Ready:
+		return resting
+	case p.Deleting:
+		return stopping
+	case p.Phase.Terminal():
+		return resting
+	case p.InPlace == rollout.InPlacePatched && p.Stuck == rollout.NoDetail:
+		return changing
+	case p.InPlace == rollout.InPlaceNone && p.Scheduled && !p.Ready && p.Trouble == "" && k.Start >= 0:
+		return starting
+	default:
+		return resting
+	}
+}
+
+func (k *kubelets) takes(s stage) time.Duration {
+	switch s {
+	case stopping:
+		return k.Stop
+	case releasing:
+		return k.Hook
+	case changing:
+		return k.Change
+	case starting:
+		return k.Start
+	default:
+		return 0
+	}
+}
+
+// due is when the next task is done; 0 if there is none.
+func (k *kubelets) due() rollout.Time {
+	var next rollout.Time
+	for _, t := range k.tasks {
+		next = earlier(next, t.due)
+	}
+	return next
+}
+
+// serve does what is due.
+func (k *kubelets) serve(s *rollout.Snapshot) {
+	for _, node := range slices.Clone(k.busy) {
+		n := &s.Nodes[node]
+		done := false
+		n.Pods = slices.DeleteFunc(n.Pods, func(p rollout.Pod) bool {
+			t, has := k.tasks[p.UID]
+			if !has || t.due > s.Now || t.stage != stopping {
+				return false
+			}
+			delete(k.tasks, p.UID)
+			done = true
+			return true
+		})
+		for i := range n.Pods {
+			p := &n.Pods[i]
+			if t, has := k.tasks[p.UID]; has && t.due <= s.Now {
+				k.finish(p, t.stage, s.Now)
+				done = true
+			}
+		}
+		if done {
+			k.attend(s, node)
+		}
+	}
+}
+
+// finish is the end of a task other than that a pod goes.
+func (k *kubelets) finish(p *rollout.Pod, at stage, now rollout.Time) {
+	delete(k.tasks, p.UID)
+	switch at {
+	case releasing:
+		p.Hook = rollout.HookReleased
+	case changing:
+		p.InPlace = rollout.InPlaceArrived // attend sees it next
+	case starting:
+		p.Phase, p.Ready, p.ReadySince = rollout.Running, true, now
+	}
+}

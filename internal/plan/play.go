@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Assumptions are the times that others take.
+type Assumptions struct {
+	// Stop is from the delete of a pod until it is gone, Start from its creation until it is ready: what is negative never happens, but for Stop
+	// and Change.
+	Stop, Start time.Duration
+	// Change is from a change in place until the node runs it.
+	Change time.Duration
+	// Hook is how long a preDelete hook takes to release a pod, Pull until all nodes that wait for images have them.
+	Hook, Pull time.Duration
+	// Apart is whether no two pods of the set fit on a node at once, as where both want the same of its ports: the second one is not bound to it before
+	// the first one is gone.
+	Apart bool
+}
+
+// Play plays what Decide makes of s until nothing changes any more.
+func Play(s rollout.Snapshot, a Assumptions) (Result, error) {
+	p := newPlayer(s, a)
+	return p.play()
+}
+
+// player plays one plan. The world is all of the state; records are what has been seen of it.
+type player struct {
+	world  rollout.World
+	decide func(rollout.Snapshot) rollout.Plan
+	// seen, if not nil, is shown the world after each plan has been carried out.
+	seen func(*rollout.World)
+	kubelets
+	begin   rollout.Time
+	records []record
+	// open are the nodes whose start has not come to its end.
+	open []int
+	// updates and repairs are how many of each have started, flying how many updates are under way.
+	updates, repairs, flying int
+	// down says of each node whether it is down, and downs is how many are; restless are those that were from the beginning.
+	down     []bool
+	downs    int
+	restless []int
+	// unready are the nodes that are not ready, which they stay.
+	unready []int
+	result  Result
+	last    rollout.Plan
+}
+
+// record is what has been started on one node.
+type record struct {
+	verdict Verdict
+	weight  int
+	reason  rollout.VerdictKind
+	detail  rollout.Detail
+	// begun is whether anything was started, be it that a hook was told; place and update are its place in the order.
+	begun, update bool
+	place         int
+	start, end    rollout.Time
+	// open is whether it has not come to its end yet, ended whether it has.
+	open, ended bool
+	// away is whether the node was charged to the budget while it was not ready.
+	away bool
+	// collected is whether the node is gone and its pods are left to the pod garbage collector.
+	collected bool
+}
+
+func newPlayer(s rollout.Snapshot, a Assumptions) *player {
+	p := &player{
+		world: rollout.NewWorld(s), decide: rollout.Decide, begin: s.Now,
+		kubelets: newKubelets(a), records: make([]record, len(s.Nodes)),
+	}
+	p.pull(&p.world.State)
+	for i := range p.world.State.Nodes {
+		p.attend(&p.world.State, i)
+		if n := &p.world.State.Nodes[i]; !n.Ready && !n.Gone {
+			p.unready = append(p.unready, i)
+		}
+	}
+	p.down = make([]bool, len(s.Nodes))
+	for i := range p.down {
+		if p.isDown(i) {
+			p.restless = append(p.restless, i)
+		}
+	}
+	p.recount()
+	p.result.DownBefore = p.downs
+	return p
+}
+
+// play goes from plan to plan. A world at rest is left: nothing is done, nothing is due, and Decide does not ask to come back.
+func (p *player) play() (Result, error) {
+	s := &p.world.State
+	for range 1000 + 100*len(s.Nodes) {
+		acted, wake, err := p.step()
+		if err != nil {
+			return Result{}, fmt.Errorf("playing the plan at %v: %w", s.Now.Sub(p.begin), err)
+		}
+		next := earlier(wake, p.due())
+		switch {
+		case next == 0 && !acted:
+			return p.finish(), nil
+		case next > s.Now:
+			s.Now = next
+		case !acted:
+			s.Now = s.Now.Add(1) // what was due has been served: never stand still
+		}
+		p.serve(s)
+	}
+	return Result{}, fmt.Errorf("the plan does not come to rest within %v: this is a defect of the plan, and no property of the set", s.Now.Sub(p.begin))
+}
+
+// step makes a plan and carries it out; the other controller of a guest does its part.
+func (p *player) step() (acted bool, wake rollout.Time, err error) {
+	s := &p.world.State
+	p.recount() // before what has come to its end is forgotten
+	plan := p.decide(*s)
+	p.close(plan.Verdicts)
+	for _, i := range p.unready {
+		p.records[i].away = p.records[i].away || plan.Verdicts[i].Charged
+	}
+	p.note(plan.Actions)
+	if err := p.world.Apply(plan); err != nil {
+		return false, 0, err
+	}
+	kept, err := p.world.Keep()
+	if err != nil {
+		return false, 0, fmt.Errorf("the other controller: %w", err)
+	}
+	p.note(kept.Actions)
+	for _, actions := range [][]rollout.Action{plan.Actions, kept.Actions} {
+		for i := range actions {
+			p.attend(s, actions[i].Node)
+		}
+	}
+	if p.last.Verdicts == nil {
+		p.result.Limit, p.result.Doubling = plan.Budget.Limit, plan.Budget.Surge
+		for i := range plan.Verdicts {
+			p.records[i].collected = plan.Verdicts[i].Kind == rollout.WaitCollection
+		}
+	}
+	p.last = plan
+	p.recount()
+	if p.seen != nil {
+		p.seen(&p.world)
+	}
+	return len(plan.Actions)+len(plan.Announcements)+len(kept.Actions) > 0, earlier(plan.Wake, kept.Wake), nil
+}
+
+// earlier is the earlier of two times, where 0 is never.
+func earlier(a, b rollout.Time) rollout.Time {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// note writes down what is started.
+func (p *player) note(actions []rollout.Action) {
+	for i := range actions {
+		a := &actions[i]
+		r := &p.records[a.Node]
+		if a.Kind == rollout.Prepare {
+			p.begun(r, a.Node, p.forUpdate(a))
+			continue
+		}
+		verdict, weight := started(a)
+		if weight == 0 {
+			continue
+		}
+		if n := &p.world.State.Nodes[a.Node]; verdict == Recreate && n.Fit != rollout.MustRun && n.Ready {
+			verdict = Remove // a pod may stay here, but none follows it; on a node that is not ready one does when that is over
+		}
+		p.begun(r, a.Node, updates(a.Reason))
+		if weight > r.weight {
+			r.verdict, r.weight, r.reason, r.detail = verdict, weight, a.Reason, a.Detail
+		}
+	}
+}
+
+// forUpdate is whether a pod is prepared because its update begins.
+func (p *player) forUpdate(a *rollout.Action) bool {
+	s := &p.world.State
+	n := &s.Nodes[a.Node]
+	i := slices.IndexFunc(n.Pods, func(p rollout.Pod) bool { return p.UID == a.UID })
+	return i >= 0 && n.Fit == rollout.MustRun && s.Set.Strategy == rollout.RollingUpdate &&
+		n.Pods[i].Revision != s.Set.Update && !n.Pods[i].Phase.Terminal()
+}
+
+// begun gives a node its place in the order when something is started on it for the first time, or its update after a repair.
+func (p *player) begun(r *record, node int, update bool) {
+	if r.begun && (r.update || !update) {
+		return
+	}
+	if !r.open {
+		p.open = append(p.open, node)
+	}
+	r.open, r.begun, r.update, r.start, r.ended = true, true, update, p.world.State.Now, false
+	if !update {
+		r.place = p.repairs
+		p.repairs++
+		return
+	}
+	r.place = p.updates
+	p.updates++
+	p.flying++
+	p.result.MostAtOnce = max(p.result.MostAtOnce, p.flying)
+}
+
+// close writes down which nodes have come to their end.
+func (p *player) close(verdicts []rollout.Verdict) {
+	p.open = slices.DeleteFunc(p.open, func(i int) bool {
+		kind := verdicts[i].Kind
+		if kind.Acts() || kind == rollout.WaitBurst || rested(kind) == Blocked {
+			return false
+		}
+		r := &p.records[i]
+		r.open, r.ended, r.end = false, true, p.world.State.Now
+		if r.update {
+			p.flying--
+		}
+		return true
+	})
+}
+
+// isDown is whether a node has to run a pod and has none that is available.
+func (p *player) isDown(node int) bool {
+	s := &p.world.State
+	n := &s.Nodes[node]
+	if n.Fit != rollout.MustRun || n.Gone {
+		return false
+	}
+	for i := range n.Pods {
+		if serves(s, &n.Pods[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// recount takes the highest number of nodes that are down. Only where something is under way, or was down from the beginning, can it have changed.
+func (p *player) recount() {
+	for _, nodes := range [][]int{p.restless, p.open, p.busy} {
+		for _, i := range nodes {
+			if now := p.isDown(i); now != p.down[i] {
+				p.down[i] = now
+				if now {
+					p.downs++
+				} else {
+					p.downs--
+				}
+			}
+		}
+	}
+	p.result.MostDown = max(p.result.MostDown, p.downs)
+}
+
+// serves is whether a pod is available and there to stay.
+func serves(s *rollout.Snapshot, p *rollout.Pod) bool {
+	if p.Deleting || !p.Ready || p.Phase.Terminal() || p.InPlace != rollout.InPlaceNone {
+		return false
+	}
+	return s.Set.MinReady <= 0 || p.ReadySince != 0 && p.ReadySince.Add(s.Set.MinReady) <= s.Now
+}
+
+// finish makes the result of a world at rest.
+func (p *player) finish() Result {
+	r := p.result
+	r.Nodes = make([]Node, len(p.records))
+	for i := range p.records {
+		r.Nodes[i] = p.outcome(i)
+		if r.Nodes[i].Ended {
+			r.Duration = max(r.Duration, r.Nodes[i].End)
+		}
+	}
+	return r
+}
+
+func (p *player) outcome(i int) Node {
+	n, rec, left := &p.world.State.Nodes[i], &p.records[i], p.last.Verdicts[i]
+	out := Node{Name: n.Name, Verdict: rested(left.Kind), Reason: left.Kind, Detail: left.Detail, Obstacle: obstacle(n, left.Kind)}
+	out.Away = rec.away
+	if rec.collected {
+		out.Reason = rollout.WaitCollection // not that it has no pod: what is told is what is there now
+	}
+	if rec.weight == 0 {
+		return out
+	}
+	size := p.burst()
+	if rec.update {
+		size = max(p.result.Limit, 1)
+	}
+	out.Verdict, out.Reason, out.Detail = rec.verdict, rec.reason, rec.detail
+	out.Place, out.Update, out.Wave = rec.place, rec.update, rec.place/size+1
+	out.Start, out.Ended = rec.start.Sub(p.begin), rec.ended
+	if rec.ended {
+		out.End, out.Obstacle = rec.end.Sub(p.begin), ""
+	}
+	return out
+}
+
+// burst is how many writes one plan may hold.
+func (p *player) burst() int {
+	q := p.world.State.Set.Burst
+	if q.Value <= 0 {
+		return rollout.DefaultBurst
+	}
+	return max(1, q.Down(p.last.Status.Desired))
+}
+
+// obstacle says in more than a verdict what is in the way on a node.
+func obstacle(n *rollout.Node, kind rollout.VerdictKind) string {
+	switch {
+	case kind == rollout.Blocked:
+		return n.Blocked
+	case !kind.Waits():
+		return ""
+	}
+	for i := range n.Pods {
+		if n.Pods[i].Trouble != "" {
+			return n.Pods[i].Trouble
+		}
+	}
+	if !n.Ready && !n.Gone {
+		return "the node is not ready"
+	}
+	return ""
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/test/harness"
+)
+
+// heading is that of the section of the README that is walked through.
+const heading = "kubectl everynode"
+
+// The images of the section.
+const (
+	one = "registry.example/sample:1"
+	two = "registry.example/sample:2"
+)
+
+// step is a command of the section, in short, and what has to be so once it has been typed.
+type step struct {
+	begins string
+	check  func(r *reader, out string) error
+}
+
+// steps are all commands of the section, in their order.
+func steps() []step {
+	return []step{
+		{"bin/localplane up ", nil},
+		{"export ", nil},
+		{"kubectl create -f docs/samples/daemonset.yaml", nil},
+		{"kubectl rollout status daemonset/sample", func(r *reader, _ string) error { return r.images(10, 0) }},
+		{"kubectl everynode migrate daemonset/sample", func(r *reader, _ string) error { return r.untouched() }},
+		{"kubectl label node ", nil},
+		{"kubectl everynode canary sample canary=true", says("5 nodes of the cluster match")},
+		{"kubectl everynode plan sample --image ", func(r *reader, out string) error {
+			return errors.Join(says("recreate")(r, out), r.images(10, 0))
+		}},
+		{"kubectl everynode set-image sample ", says("it is a canary")},
+		{"kubectl everynode status sample --exit-status", func(r *reader, _ string) error { return r.images(5, 5) }},
+		{"kubectl everynode pause sample", says("paused")},
+		{"kubectl everynode canary sample --off", says("it is paused")},
+		{"kubectl everynode explain-node node-0009 sample", func(r *reader, out string) error {
+			return errors.Join(says("paused")(r, out), r.images(5, 5))
+		}},
+		{"kubectl everynode undo sample", says("it is paused")},
+		{"kubectl everynode resume sample", says("resumed")},
+		{"kubectl everynode status sample --exit-status", func(r *reader, _ string) error { return r.images(10, 0) }},
+		{"kubectl everynode migrate ads/sample", func(r *reader, _ string) error { return r.untouched() }},
+		{"bin/localplane down", nil},
+	}
+}
+
+func says(text string) func(*reader, string) error {
+	return func(_ *reader, out string) error {
+		if !strings.Contains(out, text) {
+			return fmt.Errorf("it should say %q", text)
+		}
+		return nil
+	}
+}
+
+// TestSmokeCanary is a new user who types every command of the section: from nothing to a paused canary on five nodes, and back.
+func TestSmokeCanary(t *testing.T) {
+	commands, wanted := section(t), steps()
+	if len(commands) != len(wanted) {
+		t.Fatalf("the README has %d commands, and this test knows %d:\n%s", len(commands), len(wanted), strings.Join(commands, "\n"))
+	}
+	for i, command := range commands {
+		if !strings.HasPrefix(command, wanted[i].begins) {
+			t.Fatalf("command %d of the README is %q, and this test expects %q", i+1, command, wanted[i].begins)
+		}
+	}
+	r := &reader{Desk: harness.NewDesk(t), t: t}
+	for i, command := range commands {
+		r.before = r.uids()
+		out := r.Type(command)
+		if check := wanted[i].check; check != nil {
+			if err := check(r, out); err != nil {
+				t.Fatalf("$ %s\n%s%v", command, out, err)
+			}
+		}
+	}
+}
+
+// section returns the commands of the section.
+func section(t *testing.T) []string {
+	t.Helper()
+	var commands []string
+	for _, c := range harness.ReadPage(t, "README.md").Commands {
+		if c.Section == heading && c.Untyped == "" {
+			commands = append(commands, c.Text)
+		}
+	}
+	return commands
+}
+
+// reader is that user.
+type reader struct {
+	*harness.Desk
+	t      *testing.T
+	before map[string]string // pods before the command, by name
+}
+
+// pods are the pods of the sample.
+func (r *reader) pods() []corev1.Pod {
+	if r.Client == nil {
+		return nil
+	}
+	list, err := r.Client.CoreV1().Pods("default").List(r.t.Context(), metav1.ListOptions{LabelSelector: "app=sample"})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return list.Items
+}
+
+func (r *reader) uids() map[string]string {
+	uids := map[string]string{}
+	for _, pod := range r.pods() {
+		uids[pod.Name] = string(pod.UID)
+	}
+	return uids
+}
+
+// images counts the pods of each version; all have to be ready.
+func (r *reader) images(ofOne, ofTwo int) error {
+	count := map[string]int{}
+	for _, pod := range r.pods() {
+		if harness.Ready(&pod) && pod.DeletionTimestamp == nil {
+			count[pod.Spec.Containers[0].Image]++
+		}
+	}
+	if count[one] != ofOne || count[two] != ofTwo || len(count) > 2 {
+		return fmt.Errorf("ready pods by image are %v, want %d of version 1 and %d of version 2", count, ofOne, ofTwo)
+	}
+	return nil
+}
+
+// untouched fails unless the pods are those from before the command, and no container has been restarted.
+func (r *reader) untouched() error {
+	after := r.uids()
+	if len(after) != len(r.before) || len(after) == 0 {
+		return fmt.Errorf("there were the pods %v, and are %v", r.before, after)
+	}
+	for name, uid := range after {
+		if r.before[name] != uid {
+			return fmt.Errorf("pod %s is another one", name)
+		}
+	}
+	for _, pod := range r.pods() {
+		for _, container := range pod.Status.ContainerStatuses {
+			if container.RestartCount > 0 {
+				return fmt.Errorf("pod %s was restarted", pod.Name)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"everynode.dev/everynode/internal/rights"
+)
+
+// CheckLogs fails where a manager or an agent of a plane has logged that the API server refused it what none of the roles allows that it is shipped
+// with. A refusal of what they do allow passes: an API server that has just begun answers before it knows the roles, and a test may take some away.
+// dir is the directory of the plane, which may have ended.
+func CheckLogs(dir string) error {
+	var logs []string
+	for _, pattern := range []string{
+		filepath.Join("logs", "*.log"),                           // managers, and the simulation, of which the agents are a part
+		filepath.Join("real", "*", "log", "pods", "*", "*", "*"), // what runs on real nodes
+	} {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return fmt.Errorf("looking for logs in %s: %w", dir, err)
+		}
+		logs = append(logs, found...)
+	}
+	if len(logs) == 0 {
+		return fmt.Errorf("the plane in %s has no logs, so nobody knows what was refused to it", dir)
+	}
+	var errs []error
+	for _, log := range logs {
+		if filepath.Base(log) == "kube-apiserver.log" { // it has what tests were refused as well, which ask in the name of others
+			continue
+		}
+		errs = append(errs, checkLog(log))
+	}
+	return errors.Join(errs...)
+}
+
+func checkLog(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("opening a log: %w", err)
+	}
+	defer file.Close()
+	var errs []error
+	said := map[refusal]bool{}
+	for lines := bufio.NewReader(file); ; {
+		line, err := lines.ReadString('\n')
+		for _, r := range refusals(line) {
+			if !said[r] && !r.isShipped() {
+				errs = append(errs, fmt.Errorf("%s: %s was refused what none of its roles allows: %+v", filepath.Base(path), r.user, r.call))
+			}
+			said[r] = true
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return errors.Join(errs...)
+		case err != nil:
+			return fmt.Errorf("reading a log: %w", err)
+		}
+	}
+}
+
+// refusal is a call that the API server has refused because no role that is bound to the user allows it.
+type refusal struct {
+	user string
+	call rights.Call
+}
+
+// isShipped is whether a role allows it that the program is shipped with.
+func (r refusal) isShipped() bool {
+	return slices.ContainsFunc(rights.Roles(), func(role rights.Role) bool { return rights.User(role.Program) == r.user && role.Allows(r.call) })
+}
+
+// refused is how the API server says it, in the quotes of a log or without them:
+//
+//	secrets "s" is forbidden: User "u" cannot get resource "secrets" in API group "" in the namespace "n"
+var refused = regexp.MustCompile(strings.ReplaceAll(
+	`(?:"([^"]*)" )?is forbidden: User "(system:serviceaccount:everynode-[^"]*)" cannot (\S+) resource "([^"]*)" in API group "([^"]*)"(?: in the namespace "([^"]*)")?`,
+	`"`, `\\*"`))
+
+// refusals are those that a line of a log tells of.
+func refusals(line string) []refusal {
+	if !strings.Contains(line, " cannot ") { // most lines, and the expression takes its time
+		return nil
+	}
+	var all []refusal
+	for _, m := range refused.FindAllStringSubmatch(line, -1) {
+		for i := range m {
+			m[i] = strings.TrimRight(m[i], `\`)
+		}
+		all = append(all, refusal{user: m[2], call: rights.Call{Verb: m[3], Group: m[5], Resource: m[4], Namespace: m[6], Name: m[1]}})
+	}
+	return all
+}

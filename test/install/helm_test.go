@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"log/slog"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/action"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/kube"
+	release "helm.sh/helm/v4/pkg/release/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/yaml"
+
+	"everynode.dev/everynode/localplane"
+	"everynode.dev/everynode/test/harness"
+)
+
+const (
+	home = "everynode-system"
+	// releaseName is that of the release.
+	releaseName = "everynode"
+)
+
+// helm is Helm for the plane.
+type helm struct {
+	t     *testing.T
+	with  *action.Configuration
+	chart *chart.Chart
+}
+
+func newHelm(t *testing.T, c *harness.Cluster) *helm {
+	t.Helper()
+	flags := genericclioptions.NewConfigFlags(false)
+	kubeconfig, namespace := c.Plane.Kubeconfig(), home
+	flags.KubeConfig, flags.Namespace = &kubeconfig, &namespace
+	with := action.NewConfiguration(action.ConfigurationSetLogger(slog.DiscardHandler))
+	if err := with.Init(flags, home, "secret"); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := loader.LoadDir("../../charts/everynode")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &helm{t: t, with: with, chart: loaded}
+}
+
+// values are those of an installation with the images of that tag.
+func (h *helm) values(tag, more string) map[string]any {
+	h.t.Helper()
+	values := map[string]any{}
+	text := "image: {registry: " + localplane.RegistryHost + ", tag: " + tag + "}\n" + more
+	if err := yaml.UnmarshalStrict([]byte(text), &values); err != nil {
+		h.t.Fatal(err)
+	}
+	return values
+}
+
+// install installs the chart and waits until all of it is ready. What kubectl apply has installed before, it takes over.
+func (h *helm) install(tag, more string) {
+	h.t.Helper()
+	i := action.NewInstall(h.with)
+	i.ReleaseName, i.Namespace, i.CreateNamespace = releaseName, home, true
+	i.WaitStrategy, i.Timeout = kube.StatusWatcherStrategy, patience
+	i.TakeOwnership, i.ForceConflicts = true, true
+	if _, err := i.RunWithContext(h.t.Context(), h.chart, h.values(tag, more)); err != nil {
+		h.t.Fatalf("installing: %v", err)
+	}
+}
+
+// upgrade changes the installation, and waits in the same way.
+func (h *helm) upgrade(tag, more string) {
+	h.t.Helper()
+	u := action.NewUpgrade(h.with)
+	u.Namespace, u.WaitStrategy, u.Timeout = home, kube.StatusWatcherStrategy, patience
+	result, err := u.RunWithContext(h.t.Context(), releaseName, h.chart, h.values(tag, more))
+	if err != nil {
+		h.t.Fatalf("upgrading: %v", err)
+	}
+	if r, ok := result.(*release.Release); !ok || r.Version < 2 {
+		h.t.Fatalf("the release after the upgrade is %+v", result)
+	}
+}
+
+// uninstall takes away what was installed, and waits until it is gone.
+func (h *helm) uninstall() {
+	h.t.Helper()
+	u := action.NewUninstall(h.with)
+	u.WaitStrategy, u.Timeout, u.DeletionPropagation = kube.StatusWatcherStrategy, patience, "foreground"
+	if _, err := u.Run(releaseName); err != nil {
+		h.t.Fatalf("uninstalling: %v", err)
+	}
+}
