@@ -180,16 +180,25 @@ func TestAttachToNothing(t *testing.T) {
 
 func TestPortInUse(t *testing.T) {
 	own := &owner{options: Options{APIPort: 1 << 17}}
-	if _, err := own.choosePorts(nil); err == nil || !strings.Contains(err.Error(), "--api-port") {
+	if err := own.choosePorts(nil); err == nil || !strings.Contains(err.Error(), "--api-port") {
 		t.Errorf("error %v does not name the flag", err)
 	}
-	ports, err := component.ChoosePorts([]string{component.APIServer}, nil)
+	ports, other, err := component.ChoosePorts([]string{component.APIServer}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	own.options.APIPort = ports[component.APIServer]
-	chosen, err := own.choosePorts(map[string]int{component.APIServer: 1})
-	if err != nil || chosen[component.APIServer] != own.options.APIPort {
-		t.Errorf("chosen %v, error %v", chosen, err)
+	// Nobody listens there yet, but another plane is about to.
+	if err := own.choosePorts(nil); err == nil || !strings.Contains(err.Error(), "--api-port") {
+		t.Errorf("port %d belongs to another plane, and the error is %v", own.options.APIPort, err)
+	}
+	if err := other.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if err := own.choosePorts(map[string]int{component.APIServer: 1}); err != nil || own.inputs.Ports[component.APIServer] != own.options.APIPort {
+		t.Errorf("chosen %v, error %v", own.inputs.Ports, err)
+	}
+	if err := own.ports.Release(); err != nil {
+		t.Error(err)
 	}
 }

@@ -74,6 +74,7 @@ type owner struct {
 	home    home.Home
 	inputs  component.Inputs
 	lock    *home.Lock
+	ports   *component.Reservation
 	sup     *supervisor.Supervisor
 	control *control.Server
 	// registered is how many nodes there were when the start had added what was missing.
@@ -135,15 +136,16 @@ func (own *owner) prepare() error {
 		}
 	}
 	state = own.options.remembered(own.inputs.Real, kept)
-	if own.inputs.Ports, err = own.choosePorts(state.Ports); err != nil {
+	if err := own.choosePorts(state.Ports); err != nil {
 		return err
 	}
 	state.Ports = own.inputs.Ports
-	if err := own.home.SaveState(state); err != nil {
-		return err
+	err = own.home.SaveState(state)
+	if err == nil {
+		err = component.IssueCredentials(own.inputs)
 	}
-	if err := component.IssueCredentials(own.inputs); err != nil {
-		return err
+	if err != nil {
+		return errors.Join(err, own.ports.Release())
 	}
 	own.sup = supervisor.New(own.home, state, component.All(own.inputs), own.progress)
 	return nil
@@ -161,16 +163,18 @@ func (own *owner) endLeftovers(state home.State) error {
 	return removeCgroups(own.home, state.RealNodes)
 }
 
-func (own *owner) choosePorts(last map[string]int) (map[string]int, error) {
-	o := own.options
-	if o.APIPort != 0 {
-		if !component.PortFree(o.APIPort) {
-			return nil, fmt.Errorf("port %d of %s is in use: name another one with --api-port, or leave it out and a free one is chosen",
-				o.APIPort, component.Loopback)
-		}
-		last = map[string]int{component.APIServer: o.APIPort}
+// choosePorts reserves ports until the plane has stopped.
+func (own *owner) choosePorts(last map[string]int) (err error) {
+	wish := own.options.APIPort
+	if wish != 0 {
+		last = map[string]int{component.APIServer: wish}
 	}
-	return component.ChoosePorts(component.PortNames(own.inputs), last)
+	own.inputs.Ports, own.ports, err = component.ChoosePorts(component.PortNames(own.inputs), last)
+	if err == nil && wish != 0 && own.inputs.Ports[component.APIServer] != wish {
+		err = errors.Join(fmt.Errorf("port %d of %s is in use: name another one with --api-port, or leave it out and a free one is chosen", wish, component.Loopback),
+			own.ports.Release())
+	}
+	return err
 }
 
 func (o Options) inputs(h home.Home) component.Inputs {
@@ -342,7 +346,7 @@ func (own *owner) shutdown() error {
 		if own.control != nil {
 			own.stopErr = errors.Join(own.stopErr, own.control.Close())
 		}
-		own.stopErr = errors.Join(own.stopErr, own.lock.Unlock())
+		own.stopErr = errors.Join(own.stopErr, own.ports.Release(), own.lock.Unlock())
 		close(own.done)
 	})
 	return own.stopErr

@@ -33,10 +33,21 @@ func testInputs(t *testing.T) Inputs {
 		NativeController: true,
 		Managers:         Managers{Count: 2, Dialects: []string{"native", "kruise"}, Args: []string{"--v=4"}},
 	}
-	if in.Ports, err = ChoosePorts(PortNames(in), nil); err != nil {
+	in.Ports = ports(t, PortNames(in), nil)
+	return in
+}
+
+// ports are those of a plane that is over.
+func ports(t *testing.T, names []string, last map[string]int) map[string]int {
+	t.Helper()
+	chosen, reserved, err := ChoosePorts(names, last)
+	if err == nil {
+		err = reserved.Release()
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	return in
+	return chosen
 }
 
 func named(t *testing.T, list []Component, name string) Component {
@@ -193,10 +204,7 @@ func TestCredentials(t *testing.T) {
 
 func TestPortsAreKeptWhileTheyAreFree(t *testing.T) {
 	names := PortNames(Inputs{NativeController: true, Managers: Managers{Count: 1}, Real: Real{Count: 1}})
-	first, err := ChoosePorts(names, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := ports(t, names, nil)
 	distinct := map[int]bool{}
 	for _, port := range first {
 		distinct[port] = true
@@ -210,18 +218,37 @@ func TestPortsAreKeptWhileTheyAreFree(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	second, err := ChoosePorts(names, first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := ports(t, names, first)
 	for _, name := range names {
 		if kept := second[name] == first[name]; kept == (name == APIServer) {
 			t.Errorf("%s: port %d before, %d after", name, first[name], second[name])
 		}
 	}
 	// Two purposes that were given the same port get different ones.
-	third, err := ChoosePorts([]string{Etcd, PortEtcdPeer}, map[string]int{Etcd: first[Etcd], PortEtcdPeer: first[Etcd]})
-	if err != nil || third[Etcd] == third[PortEtcdPeer] {
-		t.Errorf("ports %v, error %v", third, err)
+	third := ports(t, []string{Etcd, PortEtcdPeer}, map[string]int{Etcd: first[Etcd], PortEtcdPeer: first[Etcd]})
+	if third[Etcd] == third[PortEtcdPeer] {
+		t.Errorf("ports %v", third)
+	}
+}
+
+// TestPlanesHaveDifferentPorts: also when both are chosen before anything listens.
+func TestPlanesHaveDifferentPorts(t *testing.T) {
+	names := []string{Etcd, APIServer}
+	first, reserved, err := ChoosePorts(names, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, port := range ports(t, names, first) {
+		if port == first[Etcd] || port == first[APIServer] {
+			t.Errorf("both planes have port %d, the second for %s", port, name)
+		}
+	}
+	if err := reserved.Release(); err != nil {
+		t.Fatal(err)
+	}
+	for name, port := range ports(t, names, first) {
+		if port != first[name] {
+			t.Errorf("%s has port %d, and not %d, which was given back", name, port, first[name])
+		}
 	}
 }

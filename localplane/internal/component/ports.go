@@ -3,6 +3,7 @@
 package component
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -39,45 +40,65 @@ func PortNames(in Inputs) []string {
 	return names
 }
 
-// ChoosePorts finds a free port for each name: that of the last run when it is still free, else any.
-func ChoosePorts(names []string, last map[string]int) (map[string]int, error) {
-	chosen, taken := map[string]int{}, map[int]bool{}
+// Reservation keeps ports for one plane: other planes leave them alone, also before its components listen and while one of them is down. The
+// ports of others are not seen by trying to listen then. It is a socket with a name of the network namespace, which ends with its process.
+type Reservation struct{ held []net.Listener }
+
+// Release gives all ports back.
+func (r *Reservation) Release() error {
+	var errs []error
+	for _, l := range r.held {
+		errs = append(errs, l.Close())
+	}
+	r.held = nil
+	return errors.Join(errs...)
+}
+
+// take reserves a port that nobody listens on.
+func (r *Reservation) take(port int) bool {
+	held, err := net.Listen("unix", fmt.Sprintf("@everynode-localplane-port-%d", port))
+	if err != nil {
+		return false
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(Loopback, strconv.Itoa(port)))
+	if err != nil || l.Close() != nil {
+		_ = held.Close() // it was this moment's
+		return false
+	}
+	r.held = append(r.held, held)
+	return true
+}
+
+// ChoosePorts finds a free port for each name, that of the last run when it is still free, else any, and reserves them.
+func ChoosePorts(names []string, last map[string]int) (map[string]int, *Reservation, error) {
+	chosen, reserved := map[string]int{}, &Reservation{}
 	for _, name := range names {
-		if port := last[name]; port != 0 && !taken[port] && PortFree(port) {
-			chosen[name], taken[port] = port, true
+		if port := last[name]; port != 0 && reserved.take(port) {
+			chosen[name] = port
 		}
 	}
 	for _, name := range names {
 		if chosen[name] != 0 {
 			continue
 		}
-		port, err := anyPort(taken)
+		port, err := reserved.any()
 		if err != nil {
-			return nil, fmt.Errorf("finding a port for %s: %w", name, err)
+			return nil, nil, errors.Join(fmt.Errorf("finding a port for %s: %w", name, err), reserved.Release())
 		}
-		chosen[name], taken[port] = port, true
+		chosen[name] = port
 	}
-	return chosen, nil
+	return chosen, reserved, nil
 }
 
-// PortFree tells whether the port can be listened on.
-func PortFree(port int) bool {
-	l, err := net.Listen("tcp", net.JoinHostPort(Loopback, strconv.Itoa(port)))
-	if err != nil {
-		return false
-	}
-	return l.Close() == nil
-}
-
-func anyPort(taken map[int]bool) (int, error) {
+func (r *Reservation) any() (int, error) {
 	const tries = 1000
 	for range tries {
 		port := firstPort + rand.IntN(lastPort-firstPort)
-		if !taken[port] && PortFree(port) {
+		if r.take(port) {
 			return port, nil
 		}
 	}
-	return 0, fmt.Errorf("%d ports between %d and %d were all in use on %s: stop what listens there", tries, firstPort, lastPort, Loopback)
+	return 0, fmt.Errorf("%d ports between %d and %d were all in use on %s, or belong to other planes: stop what listens there", tries, firstPort, lastPort, Loopback)
 }
 
 // MetricsPort is the name of the port on which a manager serves its metrics.

@@ -39,10 +39,7 @@ func realInputs(t *testing.T) Inputs {
 			ContainerdMajor: 1, Snapshotter: "native",
 		},
 	}
-	var err error
-	if in.Ports, err = ChoosePorts(PortNames(in), nil); err != nil {
-		t.Fatal(err)
-	}
+	in.Ports = ports(t, PortNames(in), nil)
 	return in
 }
 
