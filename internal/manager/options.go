@@ -104,7 +104,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 		"With native and openyurt the annotations of OpenYurt are read as well; openyurt without native works beside the controller that keeps the pods.")
 	fs.IntVar(&o.concurrentSyncs, "concurrent-syncs", 4, "How many daemon sets are worked on at once.")
 	fs.Float32Var(&o.qps, "kube-api-qps", 50, "Requests a second to the API server, on average, of all controllers together. The default suits an API server that is shared with others: "+
-		"a roll of 1,000 nodes then takes 40 seconds or more. With the flow schemas of config/install, which keep the manager from holding up others, more is safe.")
+		"it then rolls at most 25 nodes a second, or changes 10 in place. With the flow schemas of config/install, which keep the manager from holding up others, more is safe.")
 	fs.IntVar(&o.burst, "kube-api-burst", 100, "Requests to the API server in a burst.")
 	fs.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "Where metrics are served; 0 switches them off.")
 	fs.BoolVar(&o.metricsPerSet, "metrics-per-set", false, "Give metrics of sets the labels namespace and name. Without it the numbers of all sets are added up.")
