@@ -111,6 +111,19 @@ func BenchmarkEvent(b *testing.B) {
 			p.RV, p.Ready = rv, !p.Ready
 			f.x.PutPod(p)
 		})
+		// Each pod of every set in turn, far from the one before: with 100,000 nodes more than any cache of the processor holds.
+		const most, stride = 200_000, 7919
+		pods, last := make([]Pod, min(most, setCount*n)), 0
+		many := len(pods)
+		for i := range pods {
+			pods[i] = podNumber(i%setCount, i/setCount*stride%n)
+		}
+		run("any-pod-ready", func(rv string) {
+			one := &pods[last%many]
+			last++
+			one.RV, one.Ready = rv, !one.Ready
+			f.x.PutPod(*one)
+		})
 		run("pod-nothing-new", func(rv string) {
 			q.RV = rv
 			f.x.PutPod(q)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -41,23 +42,34 @@ func podsOfSets(tb testing.TB, sets, nodes int, whole bool, take func(*corev1.Po
 			full.ManagedFields, full.Annotations, full.Spec, full.Status.ContainerStatuses = nil, nil, corev1.PodSpec{}, nil
 		}
 		for i := range nodes {
-			full.Name, full.Spec.NodeName = fmt.Sprintf("%s-%010x", set, i), fmt.Sprintf("ip-10-%03d-%03d-%03d.internal", i>>16, i>>8&255, i&255)
-			full.UID, full.ResourceVersion = uid(s, i), fmt.Sprint(1_000_000+s*nodes+i)
-			if !whole {
+			place(full, s, nodes, i)
+			if whole {
+				take(decoded(tb, full))
+			} else {
 				take(full.DeepCopy())
-				continue
 			}
-			data, err := full.Marshal()
-			if err != nil {
-				tb.Fatal(err)
-			}
-			p := &corev1.Pod{}
-			if err := p.Unmarshal(data); err != nil {
-				tb.Fatal(err)
-			}
-			take(p)
 		}
 	}
+}
+
+// place makes a pod of a set, of that number, the one on a node.
+func place(p *corev1.Pod, s, nodes, i int) {
+	p.Name, p.Spec.NodeName = fmt.Sprintf("agent-%02d-%010x", s, i), fmt.Sprintf("ip-10-%03d-%03d-%03d.internal", i>>16, i>>8&255, i&255)
+	p.UID, p.ResourceVersion = uid(s, i), fmt.Sprint(1_000_000+s*nodes+i)
+}
+
+// decoded is a pod as it comes from an API server.
+func decoded(tb testing.TB, p *corev1.Pod) *corev1.Pod {
+	tb.Helper()
+	data, err := p.Marshal()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	made := &corev1.Pod{}
+	if err := made.Unmarshal(data); err != nil {
+		tb.Fatal(err)
+	}
+	return made
 }
 
 // podOfSet is a pod as clusters have them, with all that nobody here reads.
@@ -159,6 +171,40 @@ func BenchmarkMemory(b *testing.B) {
 				runtime.KeepAlive(l)
 			}
 		})
+	}
+}
+
+// BenchmarkIntake takes in that pods become ready and not ready, all over the cluster, as their objects come decoded from a watch.
+func BenchmarkIntake(b *testing.B) {
+	const sets, stride = 20, 7919
+	for _, nodes := range []int{1000, 10000, 100000} {
+		l := list(b, sets, nodes, false)
+		l.streaming = nil
+		pods := make([]*corev1.Pod, 0, sets*200)
+		for k := range cap(pods) {
+			s := k % sets
+			p := podOfSet(fmt.Sprintf("agent-%02d", s))
+			place(p, s, nodes, k/sets*stride%nodes)
+			pods = append(pods, decoded(b, p))
+		}
+		sink, version, next := newPodSink(l.index), 10_000_000, 0
+		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				p := pods[next%len(pods)]
+				next, version = next+1, version+1
+				p.ResourceVersion = strconv.Itoa(version)
+				for i := range p.Status.Conditions {
+					if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+						c.Status = corev1.ConditionFalse
+					} else if c.Type == corev1.PodReady {
+						c.Status = corev1.ConditionTrue
+					}
+				}
+				sink.put(p)
+			}
+		})
+		runtime.KeepAlive(l)
 	}
 }
 
