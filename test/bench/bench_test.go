@@ -323,6 +323,7 @@ type start struct {
 	pids       map[string]int
 	controller usage
 	server     usage
+	machine    machineUsage
 	log        int   // how long the API server's log was
 	before     usage // what a controller had used of it that was killed since
 }
@@ -346,6 +347,9 @@ func (b *bench) begin() error {
 		return err
 	}
 	b.crowd.forgetWrites()
+	if b.from.machine, err = readMachine(); err != nil {
+		return err
+	}
 	b.from.controller, b.from.server, err = b.usages()
 	b.from.at = time.Now()
 	return err
@@ -399,6 +403,10 @@ func (b *bench) end(scenario string) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
+	machine, err := readMachine()
+	if err != nil {
+		return nil, err
+	}
 	// What the scenario was the reason of belongs to it, be it a moment late.
 	if err := b.settle(); err != nil {
 		return nil, err
@@ -413,7 +421,7 @@ func (b *bench) end(scenario string) (*result, error) {
 		Row: b.row.Name, Nodes: len(b.nodes), Scenario: scenario, Whole: took.Seconds(),
 		ControllerCPU: used.CPU, APIServerCPU: server.since(b.from.server).CPU, PeakMemory: used.Peak, Read: used.Read,
 		Requests: counted.Requests, Rejected: counted.Rejected, Watched: counted.Watched, PodEvents: counted.PodEvents, EndedWatches: counted.Ended,
-		NodeWrites: &counted.Nodes, EndedOf: endedOf(log[min(b.from.log, len(log)):]),
+		Cores: machine.share(b.from.machine, took.Seconds()), NodeWrites: &counted.Nodes, EndedOf: endedOf(log[min(b.from.log, len(log)):]),
 	}, nil
 }
 

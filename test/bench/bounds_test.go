@@ -22,6 +22,9 @@ func (r *run) boundTable() report.Table {
 		value func(*run, int) (float64, bool)
 	}{
 		{"create, wall: native controller over floor", overFloor(nativeRow, create)},
+		{"create, CPU of the API server: Everynode, apps/v1, over floor", compared(everynodeRow, floorRow, create, server)},
+		{"create, CPU of the API server: Everynode, Advanced, recreate, over floor", compared(advancedRow, floorRow, create, server)},
+		{"create, CPU of the API server: Everynode, Advanced, in place, over floor in place", compared(inPlaceRow, floorInPlaceRow, create, server)},
 		{"roll, wall: native controller over floor", overFloor(nativeRow, roll)},
 		{"roll, wall: floor in place over our recreate roll", compared(floorInPlaceRow, advancedRow, roll, wall)},
 		{"roll, CPU of the API server: Everynode, apps/v1, over floor", compared(everynodeRow, floorRow, roll, server)},

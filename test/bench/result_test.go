@@ -59,6 +59,8 @@ type result struct {
 	APIServerCPU  float64 `json:"apiServerCPUSeconds"`
 	PeakMemory    uint64  `json:"controllerPeakBytes"`
 	Read          uint64  `json:"controllerReadBytes"`
+	// Cores are those of the whole machine. Runs that did not look at them have none.
+	Cores *coreShare `json:"cores,omitempty"`
 	// Requests are those of the controller by kind, and Rejected those that were answered with 429.
 	Requests map[string]int `json:"requests"`
 	Rejected int            `json:"rejected,omitempty"`
@@ -74,6 +76,12 @@ type result struct {
 	// NodeWrites is how often nodes were written, by whomever: heartbeats, most of all. Runs that did not count them have none.
 	NodeWrites *int       `json:"nodeWrites,omitempty"`
 	Restart    *restarted `json:"restart,omitempty"`
+}
+
+// coreShare is which part of all cores was busy, and which part of them was another machine's.
+type coreShare struct {
+	Busy   float64 `json:"busy"`
+	Stolen float64 `json:"stolen"`
 }
 
 // restarted is what followed a start in mid-roll, in seconds after it.

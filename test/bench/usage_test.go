@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/prometheus/procfs"
 )
@@ -37,6 +38,32 @@ func readUsage(pid int) (usage, error) {
 	return usage{CPU: stat.CPUTime(), Peak: status.VmHWM, Read: io.RChar}, nil
 }
 
+// machineUsage is what all cores together have done since the machine was started, in seconds of one core.
+type machineUsage struct {
+	cores  int
+	busy   float64 // everything but waiting
+	stolen float64 // of that, what the machine that this one is a guest of has given to others
+}
+
+func readMachine() (machineUsage, error) {
+	proc, err := procfs.NewDefaultFS()
+	if err != nil {
+		return machineUsage{}, fmt.Errorf("opening /proc: %w", err)
+	}
+	stat, err := proc.Stat()
+	if err != nil {
+		return machineUsage{}, fmt.Errorf("reading the CPU time of the machine: %w", err)
+	}
+	all := stat.CPUTotal
+	return machineUsage{cores: len(stat.CPU), busy: all.User + all.Nice + all.System + all.IRQ + all.SoftIRQ + all.Steal, stolen: all.Steal}, nil
+}
+
+// share is which part of all cores was busy since before, for so many seconds, and which was stolen.
+func (u machineUsage) share(before machineUsage, seconds float64) *coreShare {
+	of := float64(u.cores) * seconds
+	return &coreShare{Busy: (u.busy - before.busy) / of, Stolen: (u.stolen - before.stolen) / of}
+}
+
 // forgetPeak has the peak of the process begin anew (see clear_refs in proc(5)).
 func forgetPeak(pid int) error {
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {
@@ -61,6 +88,11 @@ func TestUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	const size = 64 << 20
+	machine, err := readMachine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
 	large := make([]byte, size)
 	for i := range large {
 		large[i] = byte(i)
@@ -71,6 +103,16 @@ func TestUsage(t *testing.T) {
 	}
 	if after.Peak < size || after.Peak < before.Peak || after.CPU < before.CPU || after.Read <= before.Read {
 		t.Errorf("before %+v, after %d bytes more %+v", before, len(large), after)
+	}
+	for usageOf(t).CPU < before.CPU+0.5 { // the kernel counts ticks
+		large[0]++
+	}
+	now, err := readMachine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cores := now.share(machine, time.Since(began).Seconds()); cores.Busy <= 0 || cores.Busy > 1.2 || cores.Stolen < 0 || cores.Stolen > cores.Busy {
+		t.Errorf("of the cores are in use %+v", cores)
 	}
 	if err := forgetPeak(os.Getpid()); err != nil {
 		t.Error(err)
