@@ -114,7 +114,7 @@ func (f *realFixture) reach(t *testing.T, address string) {
 }
 
 func (f *realFixture) dial(ctx context.Context, address string) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	conn, err := f.plane.DialNetwork(ctx, "tcp", address)
 	if err != nil {
@@ -170,7 +170,7 @@ func (f *realFixture) outside(t *testing.T) {
 
 // answer is what a server answers to a question that it may not understand.
 func answer(ctx context.Context, dial func(context.Context, string, string) (net.Conn, error), address string) string {
-	const patience = time.Second
+	const patience = 3 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	conn, err := dial(ctx, "tcp", address)

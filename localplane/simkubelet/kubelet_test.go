@@ -75,7 +75,7 @@ func (c *cluster) pod(name string) (*v1.Pod, error) {
 
 func (c *cluster) eventually(what string, ask func() bool) {
 	c.t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); !ask(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !ask(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			c.t.Fatalf("waited in vain for: %s", what)
 		}

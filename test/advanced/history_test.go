@@ -57,7 +57,7 @@ func reuseRevision(s *stage) {
 
 // rollbackMidRoll: pods that the update had not reached are not restarted.
 func rollbackMidRoll(s *stage) {
-	s.run("spec: {minReadySeconds: 2}") // slow enough for the change to come in the middle
+	s.run("spec: {minReadySeconds: 5}") // slow enough for the change to come in the middle
 	before := s.uids()
 	s.apply(withImage(two))
 	s.Wait("the update has begun", s.updatedSomewhere(two))

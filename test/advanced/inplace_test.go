@@ -244,7 +244,7 @@ func inPlacePartition(s *stage) {
 }
 
 func inPlacePaused(s *stage) {
-	s.run(rolling(inPlace), "spec: {minReadySeconds: 2}") // slow enough for the pause to come in the middle
+	s.run(rolling(inPlace), "spec: {minReadySeconds: 5}") // slow enough for the pause to come in the middle
 	before := s.uids()
 	s.apply(withImage(two))
 	s.Wait("the update has begun", s.updatedSomewhere(two))

@@ -64,7 +64,7 @@ func selectorChanged(s *stage) {
 	for i, value := range []string{"blue", "blue", "blue", "blue", "green", "green"} {
 		s.LabelNode(s.Nodes[i], colour, value)
 	}
-	s.run(choose("blue"), "spec: {minReadySeconds: 2}") // slow enough for the change to come in the middle
+	s.run(choose("blue"), "spec: {minReadySeconds: 5}") // slow enough for the change to come in the middle
 	s.apply(withImage(two))
 	s.Wait("the first blue node is updated", s.updatedSomewhere(two))
 	s.apply(choose("green"))
@@ -214,7 +214,7 @@ func pausedNewNode(s *stage) {
 }
 
 func pausedMidRoll(s *stage) {
-	s.run("spec: {minReadySeconds: 2}") // slow enough for the pause to come in the middle
+	s.run("spec: {minReadySeconds: 5}") // slow enough for the pause to come in the middle
 	s.apply(withImage(two))
 	s.Wait("the update has begun", s.updatedSomewhere(two))
 	s.apply(rolling("paused: true"))

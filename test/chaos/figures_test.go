@@ -44,7 +44,7 @@ func measure(c *harness.Cluster, manager string) (sample, error) {
 	if err != nil {
 		return s, err
 	}
-	const patience = 3 * time.Second
+	const patience = 10 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

@@ -175,6 +175,7 @@ func (p *play) replaceLeader(f fault) {
 	p.kill(dead)
 	p.alone = append(p.alone, p.deaths[len(p.deaths)-1])
 	p.Poll("the other manager leads", func() error { return leads(p.Cluster, other(dead)) })
+	p.beginRoll() // the last one may have ended with the leader, and then its successor has nothing to write
 	p.busy(f.hold)
 	p.Cluster.StartComponent(p.t, dead)
 }

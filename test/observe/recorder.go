@@ -28,7 +28,7 @@ import (
 )
 
 // patience is how long Finish waits for the last events.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // Recorder collects the log of one set from an API server, from its start until it is finished.
 type Recorder struct {

@@ -10,7 +10,6 @@ package security
 import (
 	"context"
 	"fmt"
-	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -46,7 +45,6 @@ type world struct {
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
 	mapper  meta.RESTMapper
-	metrics string
 	// byHand is what the test has bound to the manager.
 	byHand []string
 }
@@ -54,12 +52,9 @@ type world struct {
 // newWorld starts a plane with a manager of these dialects.
 func newWorld(t *testing.T, dialects ...string) *world {
 	t.Helper()
-	metrics := freeAddress(t)
-	w := newWorldOf(t, localplane.Manager{Args: []string{
-		"--pull-secret-namespaces=" + team, "--feature-gates=InPlaceWorkloadVerticalScaling=true", "--metrics-bind-address=" + metrics, "-v=10",
+	return newWorldOf(t, localplane.Manager{Args: []string{
+		"--pull-secret-namespaces=" + team, "--feature-gates=InPlaceWorkloadVerticalScaling=true", "-v=10",
 	}}, dialects...)
-	w.metrics = metrics
-	return w
 }
 
 func newWorldOf(t *testing.T, managers localplane.Manager, dialects ...string) *world {
@@ -94,17 +89,6 @@ func newWorldOf(t *testing.T, managers localplane.Manager, dialects ...string) *
 	w.dynamic = dynamic.NewForConfigOrDie(w.RESTConfig())
 	w.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discovery.NewDiscoveryClientForConfigOrDie(w.RESTConfig())))
 	return w
-}
-
-// freeAddress is an address that nobody listens on just now.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // of is where an object is.

@@ -222,7 +222,11 @@ func (w *world) told(t *testing.T) map[string]string {
 			told["the log of "+strings.TrimSuffix(filepath.Base(name), ".log")] = string(data)
 		}
 	}
-	told["the metrics"] = w.read(t, "http://"+w.metrics+"/metrics")
+	metrics, err := w.MetricsURL(harness.ManagerComponent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told["the metrics"] = w.read(t, metrics)
 	lists, err := w.client.Discovery().ServerPreferredResources()
 	if err != nil {
 		t.Fatal(err)

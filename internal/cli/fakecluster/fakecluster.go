@@ -11,6 +11,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
@@ -107,6 +109,24 @@ func listKinds() map[schema.GroupVersionResource]string {
 func (c *Cluster) WithoutKruise() *Cluster {
 	c.Discovery.Resources = c.Discovery.Resources[:1]
 	return c
+}
+
+// Watched returns a channel that is closed when the first watch of a resource stands. What is written between a list and the watch after it nobody is
+// told: fake clients send only what comes after a watch has begun.
+func (c *Cluster) Watched(resource string) <-chan struct{} {
+	stands, once := make(chan struct{}), sync.Once{}
+	c.Kubernetes.PrependWatchReactor(resource, func(action clienttesting.Action) (bool, watch.Interface, error) {
+		var o metav1.ListOptions
+		if a, ok := action.(clienttesting.WatchActionImpl); ok {
+			o = a.ListOptions
+		}
+		w, err := c.Kubernetes.Tracker().Watch(action.GetResource(), action.GetNamespace(), o)
+		if err == nil {
+			once.Do(func() { close(stands) })
+		}
+		return true, w, err
+	})
+	return stands
 }
 
 // Run plays one command line to the verb, or to the whole program.

@@ -28,6 +28,7 @@ type session struct {
 	raw     strings.Builder
 	output  chan []byte
 	ended   chan error
+	watched <-chan struct{} // closed when changes of pods are seen
 	stop    context.CancelFunc
 }
 
@@ -38,6 +39,7 @@ func begin(t *testing.T, roll fakecluster.Roll, env map[string]string, line stri
 		t: t, cluster: fakecluster.New(t, roll.Objects(t)...), reader: reader,
 		screen: &fakecluster.Emulator{TB: t}, output: make(chan []byte, 100), ended: make(chan error, 1),
 	}
+	s.watched = s.cluster.Watched("pods")
 	s.cluster.Env, s.cluster.Options.Out = env, terminal
 	ctx, stop := context.WithCancel(t.Context())
 	s.stop = stop
@@ -61,7 +63,7 @@ func (s *session) shows(text string) {
 	s.t.Helper()
 	var pending []byte // a character may come in two pieces
 	ended := s.ended
-	for limit := time.After(30 * time.Second); !strings.Contains(s.screen.Text(), text); {
+	for limit := time.After(2 * time.Minute); !strings.Contains(s.screen.Text(), text); {
 		select {
 		case data := <-s.output:
 			pending = append(pending, data...)
@@ -74,7 +76,7 @@ func (s *session) shows(text string) {
 			pending = slices.Clone(pending[whole:])
 		case err := <-ended:
 			s.ended <- err
-			ended, limit = nil, time.After(2*time.Second) // what it has written may still be on its way
+			ended, limit = nil, time.After(30*time.Second) // what it has written may still be on its way
 		case <-limit:
 			s.t.Fatalf("it never shows %q; the terminal shows\n%s", text, s.screen.Text())
 		}
@@ -84,6 +86,11 @@ func (s *session) shows(text string) {
 // update gives a node the pod that the letter of a roll stands for.
 func (s *session) update(node string, letter string) {
 	s.t.Helper()
+	select {
+	case <-s.watched:
+	case <-time.After(2 * time.Minute):
+		s.t.Fatal("nobody watches pods")
+	}
 	pods := s.cluster.Kubernetes.CoreV1().Pods("default")
 	old := "agent-" + node + "-" + fakecluster.OldHash[:3]
 	if err := pods.Delete(s.t.Context(), old, metav1.DeleteOptions{}); err != nil {

@@ -117,7 +117,7 @@ func (c *cluster) observe(client *fake.Clientset) (bool, runtime.Object, error) 
 // next lets time go on until the guard says something.
 func (c *cluster) next(t *testing.T) bool {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		select {
 		case may := <-c.told:

@@ -144,7 +144,7 @@ func waitFor(t *testing.T, done <-chan struct{}, failure string) {
 	t.Helper()
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal(failure)
 	}
 }

@@ -167,7 +167,7 @@ func endWithSupervisor(t *testing.T, role string) {
 		t.Fatalf("the supervisor said %q: %v", line, readErr)
 	}
 	for _, child := range children {
-		for deadline := time.Now().Add(10 * time.Second); child.Alive(); time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); child.Alive(); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				_ = child.Kill(time.Second)
 				t.Fatal("the process outlived its supervisor, which was ended with SIGKILL")

@@ -116,7 +116,7 @@ func serve(address, ready string) error {
 }
 
 func dial(address string) error {
-	const patience = 2 * time.Second
+	const patience = 4 * time.Second
 	conn, err := net.DialTimeout("tcp", address, patience)
 	if err != nil {
 		return err
