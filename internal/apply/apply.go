@@ -5,20 +5,23 @@
 // which writes, is in the package below it.
 //
 // Vocabulary: an answer is definite when it says whether the write took effect; a time-out or a broken connection is not.
-// The rule is that nothing further is decided for a set while a delete of its pods has no definite answer, nothing is
-// created on a node while a create for it has none, and no pod is edited while an edit of it has none. A create that is sent
+// The rule is that what is not known about one pod holds that pod and never its set: a pod whose delete has no definite answer counts as
+// terminating, nothing is created on a node while a create for it has none, and no pod is edited while an edit of it has none. A create that is sent
 // twice does no harm, because the name of a pod is derived from set, node and revision, and the second one is answered
 // AlreadyExists; but the revision may change in between.
 package apply
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/internal/fleet"
@@ -52,6 +55,8 @@ func OfCreate(err error) Answer {
 	switch {
 	case err == nil:
 		return Done
+	case denied(err):
+		return Refused
 	case apierrors.IsAlreadyExists(err):
 		return Exists
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
@@ -62,11 +67,13 @@ func OfCreate(err error) Answer {
 }
 
 // OfDelete reads the answer to a delete, or a patch, that carried the UID as precondition. Differs need not mean that the object is another one
-// now: an admission webhook may refuse with any code.
+// now: whatever stands between us and the API server may refuse with any code.
 func OfDelete(err error) Answer {
 	switch {
 	case err == nil:
 		return Done
+	case denied(err):
+		return Refused
 	case apierrors.IsNotFound(err):
 		return Gone
 	case apierrors.IsConflict(err):
@@ -95,13 +102,38 @@ func refusal(err error) Answer {
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
-		return Refused // the connection was never made
+		return Busy // the connection was never made
 	}
 	return Unclear
 }
 
-// SlowStart gives the sizes of the batches in which pods are created: 1, 2, 4 … until a batch had a failure. So a quota
-// or a webhook that refuses every pod is asked once or twice in a pass and not hundreds of times (as upstream). What has gone well shows how
+// denied is whether err is an answer of admission (see byAdmission).
+func denied(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && byAdmission(status.Status())
+}
+
+// byAdmission is whether an answer is that of admission, so that nothing was written. A webhook says no with any code, also with one by which the
+// API server itself says that it has no room or does not know; one that cannot be called is an internal error (k8s.io/apiserver,
+// plugin/webhook: "admission webhook %q denied the request", "failed calling webhook %q").
+func byAdmission(s metav1.Status) bool {
+	return strings.HasPrefix(s.Message, "admission webhook ") ||
+		s.Reason == metav1.StatusReasonInternalError && strings.HasPrefix(s.Message, "Internal error occurred: failed calling webhook ")
+}
+
+// TimedOut is whether a write was given up after a while, by the API server or on the way to it.
+func TimedOut(err error) bool {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		code := status.Status().Code
+		return !denied(err) && (code == http.StatusGatewayTimeout || code == http.StatusRequestTimeout)
+	}
+	var late net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late) && late.Timeout()
+}
+
+// SlowStart gives the sizes of the batches in which pods are created: 1, 2, 4 … until all of a batch were refused, or one had no clear answer.
+// So a quota or a webhook that refuses every pod is asked once or twice in a pass and not hundreds of times (as upstream). What has gone well shows how
 // the next creates of the same kind may begin: a server that is busy answers each small batch no sooner than a large one.
 type SlowStart struct {
 	size, left int
@@ -132,6 +164,22 @@ func (s *SlowStart) Fail() int {
 	s.left, s.size = 0, 1
 	return skipped
 }
+
+// Refuse is for a batch of which some were refused, for reasons that the others need not share. Where some went well the next batch is as large.
+// Where none did the batches end, and those of the next pass begin with twice as many: so the refusals of some nodes hold the others up for a
+// few passes at most. It returns how many creates are left out.
+func (s *SlowStart) Refuse(refused, sent int) int {
+	if refused < sent {
+		s.size = s.before
+		return 0
+	}
+	skipped := s.left
+	s.left, s.size = 0, min(2*s.before, maxRefused)
+	return skipped
+}
+
+// maxRefused is how many creates are sent at once when all before were refused.
+const maxRefused = 32
 
 // Stop ends the batches although nothing has failed. The last one was not sent as a whole, so it shows nothing: the next ones begin with its size.
 func (s *SlowStart) Stop() { s.left, s.size = 0, s.before }

@@ -41,6 +41,70 @@ func terminating() error {
 	return err
 }
 
+// denies is the answer of a webhook that says no with that code, and when to ask again.
+func denies(code int) error {
+	err := apierrors.NewTooManyRequests(`admission webhook "w" denied the request: no`, 1)
+	err.ErrStatus.Code = int32(code)
+	return err
+}
+
+func TestAdmissionIsNoStrain(t *testing.T) {
+	for _, code := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests} {
+		if err := denies(code); LoadOf(err) != Unknown || IsBusy(err) || TimedOut(err) {
+			t.Errorf("a webhook that answers %d counts as a server that has no room", code)
+		}
+	}
+}
+
+func TestTimedOut(t *testing.T) {
+	for name, test := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"408":              {answered(http.StatusRequestTimeout), true},
+		"504":              {apierrors.NewTimeoutError("late", 1), true},
+		"500":              {apierrors.NewInternalError(errors.New("etcd")), false},
+		"own deadline":     {context.DeadlineExceeded, true},
+		"read timed out":   {broken("read", syscall.ETIMEDOUT), true},
+		"connection reset": {broken("read", syscall.ECONNRESET), false},
+		"nothing":          {nil, false},
+	} {
+		if got := TimedOut(wrapped(test.err)); got != test.want {
+			t.Errorf("%s: %t, want %t", name, got, test.want)
+		}
+	}
+}
+
+func TestSlowStartOfWhatIsRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		creates, first int
+		refused        []int // in each batch
+		batches        []int
+		skipped, size  int
+	}{
+		"the first one":        {20, 1, []int{1}, []int{1}, 19, 2},
+		"all of a later batch": {20, 1, []int{0, 0, 4}, []int{1, 2, 4}, 13, 8},
+		"some of a batch":      {20, 1, []int{0, 1, 0}, []int{1, 2, 2, 4, 8, 3}, 0, 16},
+		"some of each":         {9, 2, []int{1, 1, 1, 1, 1}, []int{2, 2, 2, 2, 1}, 0, 4},
+		"all of many":          {90, 30, []int{30}, []int{30}, 60, 32},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := NewSlowStart(test.creates, test.first)
+			var batches []int
+			skipped := 0
+			for n := s.Next(1000); n > 0; n = s.Next(1000) {
+				batches = append(batches, n)
+				if i := len(batches) - 1; i < len(test.refused) && test.refused[i] > 0 {
+					skipped += s.Refuse(min(test.refused[i], n), n)
+				}
+			}
+			if !slices.Equal(batches, test.batches) || skipped != test.skipped || s.Size() != test.size {
+				t.Errorf("batches %v, %d left out and %d next, want %v, %d and %d", batches, skipped, s.Size(), test.batches, test.skipped, test.size)
+			}
+		})
+	}
+}
+
 func TestAnswers(t *testing.T) {
 	for name, test := range map[string]struct {
 		err            error
@@ -65,7 +129,13 @@ func TestAnswers(t *testing.T) {
 		"504":                 {apierrors.NewTimeoutError("late", 1), Unclear, Unclear},
 		"no code":             {answered(0), Unclear, Unclear},
 		"namespace ends":      {terminating(), Ended, Refused},
-		"nobody listens":      {broken("dial", syscall.ECONNREFUSED), Refused, Refused},
+		"nobody listens":      {broken("dial", syscall.ECONNREFUSED), Busy, Busy},
+		"a webhook is down":   {apierrors.NewInternalError(errors.New(`failed calling webhook "w": no endpoints`)), Refused, Refused},
+		"a webhook says 500":  {denies(http.StatusInternalServerError), Refused, Refused},
+		"a webhook says 504":  {denies(http.StatusGatewayTimeout), Refused, Refused},
+		"a webhook says 404":  {denies(http.StatusNotFound), Refused, Refused},
+		"a webhook says 409":  {denies(http.StatusConflict), Refused, Refused},
+		"a webhook says 429":  {denies(http.StatusTooManyRequests), Refused, Refused},
 		"connection reset":    {broken("read", syscall.ECONNRESET), Unclear, Unclear},
 		"broken pipe":         {broken("write", syscall.EPIPE), Unclear, Unclear},
 		"own deadline":        {context.DeadlineExceeded, Unclear, Unclear},

@@ -37,6 +37,8 @@ func LoadOf(err error) Load {
 		return Unknown
 	case !errors.As(err, &status):
 		return Strains // a time-out or a broken connection
+	case byAdmission(status.Status()):
+		return Unknown
 	}
 	switch status.Status().Code {
 	case http.StatusRequestTimeout, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -52,7 +54,7 @@ func LoadOf(err error) Load {
 // other code, and means it.
 func IsBusy(err error) bool {
 	_, asks := apierrors.SuggestsClientDelay(err)
-	return asks && apierrors.IsTooManyRequests(err)
+	return asks && apierrors.IsTooManyRequests(err) && !denied(err)
 }
 
 // Window is how many writes may be under way at once, all sets together. It follows what the API server bears:
