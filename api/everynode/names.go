@@ -11,6 +11,9 @@ const Domain = "everynode.dev"
 // Namespace is where Everynode is installed unless told otherwise.
 const Namespace = "everynode-system"
 
+// EventNode is an annotation on events of a daemon set about a write that failed: the name of the node that it was for.
+const EventNode = Domain + "/node"
+
 // Annotations on a DaemonSet of any dialect.
 const (
 	// MaxReplacing caps at how many nodes at once an old pod that is already unavailable is replaced. The value is a

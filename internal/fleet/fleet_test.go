@@ -424,7 +424,7 @@ func TestBlocksEnd(t *testing.T) {
 	f := newFixture(t)
 	f.node("a")
 	key := f.set("ds")
-	f.x.Block(key, "a", Block{"because", 900, 2000})
+	f.x.Block(key, "a", Block{Reason: "because", From: 900, Until: 2000})
 	s, until, _ := f.x.Snapshot(key, History{}, 1000)
 	if s.Nodes[0].Blocked != "because" || until != 2000 {
 		t.Errorf("blocked %q until %d", s.Nodes[0].Blocked, until)

@@ -88,8 +88,8 @@ type set struct {
 	// doubts are pods of which it is not known whether an edit took effect.
 	doubts podSet
 	blocks map[int]Block
-	// refused are the nodes for which the API server has refused the last create, and why.
-	refused map[int]string
+	// refused are the nodes for which the API server has refused the last write.
+	refused map[int]*refusal
 	// pending are creates whose answer is not clear, by node.
 	pending map[int]PendingCreate
 	// heirs holds for pods that are deleted for an update the hash of the revision that their node gets next.
@@ -112,6 +112,8 @@ type cell struct {
 type Block struct {
 	Reason      string
 	From, Until rollout.Time
+	// Claim is whether a pod there could not be adopted or released.
+	Claim bool
 }
 
 // newer is whether resourceVersion a is newer than b; what cannot be compared counts as newer, so that it is taken.
@@ -134,7 +136,7 @@ func (x *Index) PutSet(key Key, w *dialect.Workload) {
 		s = nil
 	}
 	if s == nil {
-		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, unsettled: podSet{}, doubts: podSet{}, blocks: map[int]Block{}, refused: map[int]string{}, pending: map[int]PendingCreate{}}
+		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, unsettled: podSet{}, doubts: podSet{}, blocks: map[int]Block{}, refused: map[int]*refusal{}, pending: map[int]PendingCreate{}}
 		s.workload = w
 		x.sets[key], x.byUID[w.UID] = s, s
 		x.place(s)

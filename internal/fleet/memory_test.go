@@ -243,29 +243,8 @@ func TestABlockByAFastClock(t *testing.T) {
 	key := f.set("ds")
 	now := rollout.Time(time.Hour)
 	fast := now.Add(time.Hour)
-	f.x.Block(key, "a", Block{"because", fast, fast.Add(30 * time.Second)})
+	f.x.Block(key, "a", Block{Reason: "because", From: fast, Until: fast.Add(30 * time.Second)})
 	if s, until, _ := f.x.Snapshot(key, History{}, now); s.Nodes[0].Blocked != "" || until != 0 {
 		t.Errorf("blocked %q until %d, and it is %d", s.Nodes[0].Blocked, until, now)
-	}
-}
-
-func TestARefusalIsRememberedUntilThereIsAPod(t *testing.T) {
-	f := newFixture(t)
-	f.node("a")
-	key := f.set("ds")
-	f.x.Refuse(key, "a", "policy")
-	f.x.Refuse(key, "nowhere", "policy")
-	if f.only(key).Refused != "policy" {
-		t.Error("forgotten at once")
-	}
-	f.put(pod("one", "a", "ds"))
-	f.x.DeletePod("one", f.next())
-	if f.only(key).Refused != "" {
-		t.Error("remembered although there was a pod since")
-	}
-	f.x.Refuse(key, "a", "policy")
-	f.x.PutSet(key, f.workload("ds", 2, map[string]any{}))
-	if f.only(key).Refused != "" {
-		t.Error("remembered although the set has changed")
 	}
 }

@@ -37,6 +37,7 @@ func (x *Index) putPod(rec *Pod) {
 		return
 	}
 	p := x.pods[rec.UID]
+	isNew := p == nil
 	switch {
 	case p == nil && x.over(rec):
 		return
@@ -61,6 +62,9 @@ func (x *Index) putPod(rec *Pod) {
 		p.node.pods++
 	}
 	x.file(p)
+	if s := x.byUID[p.origin.owner]; isNew && s != nil && p.node != nil {
+		s.outlive(p.node, "")
+	}
 }
 
 // withdraw takes a record out of where it is before a newer version is filed.
@@ -142,7 +146,6 @@ func (x *Index) attach(s *set, p *podRecord) {
 		c := &s.cells[p.node.id]
 		p.next, c.pods = c.pods, p
 		s.podCount++
-		delete(s.refused, p.node.id)
 	}
 	if p.unsettled && !p.deleting {
 		s.unsettled[p.uid] = p
@@ -251,6 +254,7 @@ func (x *Index) dropPod(uid types.UID) {
 	if s := x.byUID[p.origin.owner]; s != nil {
 		if n != nil && x.nodes.byID[n.id] == n {
 			s.rememberOn(n, p)
+			s.outlive(n, uid)
 		}
 		x.notify(s.key)
 	}
@@ -328,8 +332,8 @@ func (x *Index) Spare(uid types.UID) {
 	}
 }
 
-// Unsettle records that a delete was sent for the pod and no definite answer came: nothing may be decided for the set before
-// it is settled. The delete may take effect until then.
+// Unsettle records that a delete was sent for the pod and no definite answer came: until it is settled the pod counts as terminating. The
+// delete may take effect until then.
 func (x *Index) Unsettle(uid types.UID, until rollout.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

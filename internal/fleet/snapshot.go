@@ -93,14 +93,14 @@ func (x *Index) SnapshotInto(b *Buffer, key Key, h History, now rollout.Time) (s
 		node.Ready, node.Since, node.Last = n.ready, n.since, lookup.lastOf(set, c, n)
 		node.Pods = b.pods[first:len(b.pods):len(b.pods)]
 		if len(set.refused) > 0 {
-			node.Refused = set.refused[n.id]
+			node.Refusal = set.refused[n.id].seenAt(now)
 		}
 		if len(set.blocks)+len(set.pending) > 0 {
 			unblock = min0(unblock, applyBlock(set, n.id, node, now))
 		}
 	}
 	s.Nodes = b.nodes
-	if len(set.doubts)+len(set.pending) > 0 { // be it on a node that is gone
+	if len(set.doubts)+len(set.pending)+len(set.unsettled) > 0 { // be it on a node that is gone
 		unblock = min0(unblock, now.Add(askAgain))
 	}
 	return s, unblock, true
@@ -255,13 +255,16 @@ func (x *Index) Block(key Key, nodeName string, b Block) {
 	}
 }
 
-// Refuse records why the API server has refused to create the set's pod for the node, until there is one or the set changes.
-func (x *Index) Refuse(key Key, nodeName, why string) {
+// ClaimBlocked is whether a pod on the node could not be adopted or released a short time ago.
+func (x *Index) ClaimBlocked(key Key, nodeName string, now rollout.Time) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if s, n := x.sets[key], x.nodes.byName[nodeName]; s != nil && n != nil {
-		s.refused[n.id] = why
+	s, n := x.sets[key], x.nodes.byName[nodeName]
+	if s == nil || n == nil {
+		return false
 	}
+	b, blocked := s.blocks[n.id]
+	return blocked && b.Claim && b.From <= now && now < b.Until
 }
 
 // LiveHashes returns the hashes that pods of the set carry, terminating and ended pods included, and those that a node without

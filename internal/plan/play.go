@@ -318,7 +318,7 @@ func (p *player) burst() int {
 func obstacle(n *rollout.Node, kind rollout.VerdictKind) string {
 	switch {
 	case kind == rollout.Blocked:
-		return n.Blocked
+		return n.Obstacle()
 	case !kind.Waits():
 		return ""
 	}

@@ -11,25 +11,28 @@ type agenda struct {
 	burst int
 	// finish puts a pod into use that is there already, and costs nothing but the write, so it comes first. missing are creates on
 	// nodes without a running pod: they bring service back. broken is what has to be done about pods whatever the update
-	// starts: deletes of those that cannot stay, and what has begun before. update is what an update starts. again are creates
-	// for nodes where the last one was refused: most likely they will be again, and nothing may wait for them.
+	// starts: deletes of those that cannot stay, and what has begun before. update is what an update starts. again is what has to be done
+	// on nodes where the last write was refused: most likely it will be again, and nothing may wait for it.
 	finish, missing, broken, update, again []Action
-	cut                                    bool
+	// turn is that of the node which is being visited.
+	turn turn
+	cut  bool
 }
 
-// repair adds an action that does not depend on the update.
+// repair adds an action that does not depend on the update, unless its node is barred.
 func (a *agenda) repair(x Action) {
-	switch x.Kind {
-	case Create:
+	switch {
+	case a.turn == barred:
+	case a.turn == last:
+		a.again = a.add(a.again, x)
+	case x.Kind == Create:
 		a.missing = a.add(a.missing, x)
-	case Unmark, Restore:
+	case x.Kind == Unmark, x.Kind == Restore:
 		a.finish = a.add(a.finish, x)
 	default:
 		a.broken = a.add(a.broken, x)
 	}
 }
-
-func (a *agenda) retry(x Action) { a.again = a.add(a.again, x) }
 
 // start adds an action of an update if there is still room.
 func (a *agenda) start(x Action) bool {

@@ -12,6 +12,8 @@ type tally struct {
 	inFlight int
 	// available counts the nodes that may run the pod and have one that is available and not in excess.
 	available int
+	// spare is the number of available pods beyond the desired number that an update with surge may still remove.
+	spare int
 }
 
 // charge says whether a node uses a slot of the update budget and adds it to the tally. A node that must not run the pod,

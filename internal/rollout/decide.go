@@ -29,6 +29,9 @@ type decision struct {
 	status   Status
 	tally    tally
 	agenda   agenda
+	// round is the turn of the nodes on which updates are being started; refusals is whether any node has a Refusal.
+	round    turn
+	refusals bool
 	// untouched is the number of nodes where all is well.
 	untouched int
 	wake      Time
@@ -89,6 +92,8 @@ func (d *decision) visit(i int) {
 	d.take(&t)
 	t.down = d.leftOut(&t)
 	d.count(&t)
+	d.agenda.turn = d.turnOf(n)
+	d.refusals = d.refusals || n.Refusal != nil
 	v := Verdict{Kind: d.judge(&t), Charged: d.charge(&t)}
 	if v.Kind == WaitUnreachable {
 		v.Detail = t.down
@@ -124,7 +129,7 @@ func (d *decision) tend(t *site) VerdictKind {
 	acts = d.clear(t, held) || acts
 	if d.wantsPod(t, held) {
 		if obstacle := d.obstacle(t); obstacle == notHeld {
-			d.create(t)
+			d.agenda.repair(t.create(d.successor(t), Creating))
 			acts = true
 		} else if !acts {
 			return obstacle
@@ -141,16 +146,6 @@ func (d *decision) tend(t *site) VerdictKind {
 		return waits
 	default:
 		return d.rest(t)
-	}
-}
-
-// create makes a missing pod. Where that was refused before, everything else comes first.
-func (d *decision) create(t *site) {
-	a := t.create(d.successor(t), Creating)
-	if t.node.Refused != "" {
-		d.agenda.retry(a)
-	} else {
-		d.agenda.repair(a)
 	}
 }
 
@@ -229,6 +224,7 @@ func (d *decision) finish() Plan {
 	if cut {
 		d.wakeAt(d.in.Now)
 	}
+	d.blockRefused()
 	announcements := d.announcements(d.agenda.burst - len(actions))
 	d.status.Unavailable = d.status.Desired - d.status.Available
 	return Plan{

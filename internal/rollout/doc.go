@@ -110,6 +110,13 @@
 //
 // A node is left out as long as it is not ready. What has begun on it goes on, and what is missing or broken is repaired.
 //
+// # Refusals
+//
+// A refusal belongs to a node (Node.Refusal). Until its RetryAt nothing is done there, neither by the update nor by a repair; then it has its
+// turn after all other nodes: an update starts on it only with what they have left of the budget, and repairs come at the end of the plan. It
+// takes a slot of the budget only for what its pods are like, never for the refusal. Where nothing is done for this reason although
+// there is something to do, the verdict is blocked.
+//
 // # Changes in place
 //
 // With InPlace, and without surge, the update of an old pod is a change in place where its gate, its revision and the
@@ -183,6 +190,8 @@
 //	                                               replacing-ended, removing-excess, finishing-surge, preparing, restoring,
 //	                                               recreating: that of the node's first action in the plan; wait-burst if
 //	                                               none found room
+//	   the same, or lines 7, 19 to 22, and the
+//	   last write was refused (Node.Refusal)       blocked
 //	 6  a pod is missing, none may be created      wait-progressive, blocked
 //	 7  a failed pod waits                         wait-backoff
 //	 8  a pod waits for its hook                   wait-hook

@@ -16,48 +16,63 @@ type started struct {
 	charge bool
 }
 
-// turns lists the nodes where the update starts.
+// room is what an update may still take.
+type room struct{ allowed, free, spare int }
+
+// turns lists the nodes where the update starts: those where a write was refused come after all others.
 func (d *dumb) turns() []started {
-	var out []started
-	flying, allowed := d.count(d.inFlight), 1<<40
+	left := room{allowed: 1 << 40, free: d.limit() - d.count(d.charged)}
 	if d.s.Set.MaxReplacing != nil {
-		allowed = ceil(*d.s.Set.MaxReplacing, d.desired()) - flying
+		left.allowed = ceil(*d.s.Set.MaxReplacing, d.desired()) - d.count(d.inFlight)
 	}
-	kind := Recreating
-	if d.surge() {
-		kind = Surging
-	}
+	left.spare = d.count(func(f facts) bool {
+		return d.counted(f) && (f.Fit == MustRun || f.Fit == MayStay) && len(f.live) <= 2 &&
+			(d.anyServing(f.current) || len(f.old) > 0 && d.serving(f.old[0]))
+	}) - d.desired()
 	nodes := slices.Clone(d.nodes)
 	if d.s.Set.Descending {
 		slices.Reverse(nodes)
+	}
+	first := filterNodes(nodes, func(f facts) bool { return f.Refusal == nil })
+	again := filterNodes(nodes, func(f facts) bool { return f.Refusal != nil && !d.barred(f) })
+	return append(d.turnsOf(first, &left), d.turnsOf(again, &left)...)
+}
+
+// barred is whether it is too early to try again what was refused.
+func (d *dumb) barred(f facts) bool { return f.Refusal != nil && d.s.Now < f.Refusal.RetryAt }
+
+func filterNodes(nodes []facts, keep func(facts) bool) []facts {
+	return slices.DeleteFunc(slices.Clone(nodes), func(f facts) bool { return !keep(f) })
+}
+
+func (d *dumb) turnsOf(nodes []facts, left *room) []started {
+	var out []started
+	kind := Recreating
+	if d.surge() {
+		kind = Surging
 	}
 	for _, f := range nodes {
 		switch {
 		case !d.candidate(f) || !d.idle(f):
 		case d.surge() && f.Fit == MayStay:
 			out = append(out, started{f.index, Removing, false})
-		case allowed > 0 && !d.early(f):
-			allowed--
+		case left.allowed > 0 && !d.early(f):
+			left.allowed--
 			out = append(out, started{f.index, kind, false})
 		}
 	}
-	free := d.limit() - d.count(d.charged)
-	room := d.count(func(f facts) bool {
-		return d.counted(f) && (f.Fit == MustRun || f.Fit == MayStay) && len(f.live) <= 2 &&
-			(d.anyServing(f.current) || len(f.old) > 0 && d.serving(f.old[0]))
-	}) - d.desired()
 	sunset := []started{}
 	for _, f := range nodes {
 		switch {
 		case !d.candidate(f) || d.idle(f):
 		case d.surge() && f.Fit == MayStay:
 			cost := number(!d.young(f.old[0]))
-			if room >= cost {
-				room -= cost
+			if left.spare >= cost {
+				left.spare -= cost
 				sunset = append(sunset, started{f.index, Removing, false})
 			}
-		case free > 0:
-			free--
+		case left.free > 0:
+			left.free--
 			out = append(out, started{f.index, kind, true})
 		}
 	}
@@ -80,21 +95,24 @@ func (d *dumb) burst() int {
 // plan puts everything together.
 func (d *dumb) plan() Plan {
 	burst := d.burst()
-	creates, deletes := d.repairs()
+	repairs := d.repairs()
+	refused := func(a Action) bool { return d.nodes[a.Node].Refusal != nil }
+	at := except(repairs, refused)
+	creating := func(a Action) bool { return a.Kind == Create }
 	finishing := func(a Action) bool { return a.Kind == Unmark || a.Kind == Restore }
-	again := func(a Action) bool { return a.Kind == Create && d.nodes[a.Node].Refused != "" }
-	all := slices.Concat(only(deletes, finishing), except(creates, again), except(deletes, finishing))
+	all := slices.Concat(only(at, finishing), only(at, creating), except(except(at, finishing), creating))
 	turns := d.turns()
 	place := []int{} // of the first action of each turn
 	for _, turn := range turns {
 		place = append(place, len(all))
 		all = append(all, d.actions(turn)...)
 	}
-	all = append(all, only(creates, again)...)
+	again := only(repairs, refused)
+	all = append(all, except(again, func(a Action) bool { return d.barred(d.nodes[a.Node]) })...)
 	p := Plan{Actions: all[:min(burst, len(all))]}
 	verdicts := make([]Verdict, 0, len(d.nodes))
 	for _, f := range d.nodes {
-		v := Verdict{Kind: d.verdict(f, all, p.Actions), Charged: d.charged(f)}
+		v := Verdict{Kind: d.verdict(f, slices.Concat(all, again), p.Actions), Charged: d.charged(f)}
 		if i := slices.IndexFunc(p.Actions, func(a Action) bool { return a.Node == f.index }); i >= 0 {
 			v.Detail = p.Actions[i].Detail
 		}
@@ -118,7 +136,7 @@ func (d *dumb) plan() Plan {
 	p.Notes = d.notes(p.Actions)
 	p.Memory = d.memory(p.Actions)
 	cut := d.announce(&p)
-	p.Wake = d.wake(cut || len(all) > len(p.Actions))
+	p.Wake = d.wake(cut || len(all) > len(p.Actions), p.Verdicts)
 	return p
 }
 
@@ -130,27 +148,27 @@ func except(actions []Action, which func(Action) bool) []Action {
 	return slices.DeleteFunc(slices.Clone(actions), which)
 }
 
-// repairs lists what is done whatever the update does: creates, then deletes.
-func (d *dumb) repairs() (creates, deletes []Action) {
+// repairs lists what is done whatever the update does.
+func (d *dumb) repairs() (out []Action) {
 	if d.s.Set.Guest {
-		return nil, nil
+		return nil
 	}
 	for _, f := range d.nodes {
-		if d.creates(f) {
-			creates = append(creates, Action{Kind: Create, Node: f.index, Revision: d.successor(f), Reason: Creating})
-		}
 		steps, _, _ := d.step(f)
-		deletes = append(deletes, steps...)
+		out = append(out, steps...)
 		for _, p := range f.pods {
 			if p.UID == f.back {
-				deletes = append(deletes, Action{Kind: Restore, Node: f.index, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: Restoring})
+				out = append(out, Action{Kind: Restore, Node: f.index, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: Restoring})
 			}
 			if kind, goes := d.condemned(f, p); goes {
-				deletes = append(deletes, d.removal(f, p, kind))
+				out = append(out, d.removal(f, p, kind))
 			}
 		}
+		if d.creates(f) {
+			out = append(out, Action{Kind: Create, Node: f.index, Revision: d.successor(f), Reason: Creating})
+		}
 	}
-	return creates, deletes
+	return out
 }
 
 // creates is whether a missing pod is created.
@@ -222,6 +240,10 @@ func (d *dumb) verdict(f facts, all, kept []Action) VerdictKind {
 	}) bool {
 		return line.when
 	})
+	due := []VerdictKind{WaitBurst, WaitBackoff, WaitReplacing, WaitBudget, WaitSurgeRemove}
+	if f.Refusal != nil && slices.Contains(due, table[i].kind) {
+		return Blocked
+	}
 	return table[i].kind
 }
 
@@ -296,12 +318,15 @@ func (d *dumb) memory(actions []Action) Memory {
 	return m
 }
 
-func (d *dumb) wake(cut bool) Time {
+func (d *dumb) wake(cut bool, verdicts []Verdict) Time {
 	var moments []Time
 	if cut {
 		moments = append(moments, d.s.Now)
 	}
 	for _, f := range d.nodes {
+		if d.barred(f) && f.index < len(verdicts) && verdicts[f.index].Kind == Blocked {
+			moments = append(moments, f.Refusal.RetryAt)
+		}
 		if f.held {
 			moments = append(moments, f.until)
 		}

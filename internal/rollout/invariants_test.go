@@ -43,6 +43,7 @@ func invariants() []invariant {
 		{"pods that are replaced first are those of the first nodes", inOrder},
 		{"what has to be done is done", nothingForgotten},
 		{"the budget is used up", budgetIsUsed},
+		{"what was refused comes last", refusedComesLast},
 		{"verdicts fit the actions", verdictsFit},
 		{"charges add up", chargesAddUp},
 		{"the status is upstream's", statusIsRight},
@@ -263,6 +264,9 @@ func inOrder(d *dumb, p Plan) error {
 			continue
 		}
 		acts := slices.ContainsFunc(p.Actions, func(a Action) bool { return a.Node == f.index })
+		if f.Refusal != nil {
+			continue // see refusedComesLast
+		}
 		if acts && waiting != "" {
 			return fmt.Errorf("%s is updated and %s waits", f.Name, waiting)
 		}
@@ -279,6 +283,9 @@ func nothingForgotten(d *dumb, p Plan) error {
 	}
 	for _, f := range d.nodes {
 		live, creates := d.after(p, f)
+		if d.barred(f) {
+			continue
+		}
 		if d.creates(f) && creates == 0 {
 			return fmt.Errorf("%s gets no pod", f.Name)
 		}
@@ -301,11 +308,12 @@ func nothingForgotten(d *dumb, p Plan) error {
 func budgetIsUsed(d *dumb, p Plan) error {
 	idle, started := 0, 0
 	for _, f := range d.nodes {
-		if !d.candidate(f) || d.idle(f) || d.surge() && f.Fit == MayStay {
+		if !d.candidate(f) || d.idle(f) || d.surge() && f.Fit == MayStay || d.barred(f) {
 			continue
 		}
-		switch p.Verdicts[f.index].Kind {
-		case Recreating, Surging, UpdatingInPlace, Preparing, WaitBurst:
+		switch kind := p.Verdicts[f.index].Kind; {
+		case slices.Contains([]VerdictKind{Recreating, Surging, UpdatingInPlace, Preparing, WaitBurst}, kind),
+			f.Refusal != nil && p.Wake == d.s.Now: // there was no room for it
 			started++
 		default:
 			idle++
@@ -327,7 +335,9 @@ func verdictsFit(d *dumb, p Plan) error {
 			return fmt.Errorf("node %d: %s, and its first action is %d", i, v.Kind, first)
 		case first >= 0 && p.Actions[first].Reason != v.Kind:
 			return fmt.Errorf("node %d: %s, and its first action is for %s", i, v.Kind, p.Actions[first].Reason)
-		case first < 0 && d.mustAct(i) && v.Kind != WaitBurst:
+		case first < 0 && d.mustAct(i) && d.nodes[i].Refusal != nil && v.Kind != Blocked:
+			return fmt.Errorf("node %d: %s instead of blocked", i, v.Kind)
+		case first < 0 && d.mustAct(i) && d.nodes[i].Refusal == nil && v.Kind != WaitBurst:
 			return fmt.Errorf("node %d: %s instead of wait-burst", i, v.Kind)
 		}
 	}
@@ -425,7 +435,7 @@ func wakesInTime(d *dumb, p Plan) error {
 	if cut && p.Wake != d.s.Now {
 		return fmt.Errorf("the plan was cut, and wakes at %d", p.Wake)
 	}
-	by := d.wake(false)
+	by := d.wake(false, p.Verdicts)
 	if by != 0 && (p.Wake == 0 || p.Wake > by) {
 		return fmt.Errorf("wakes at %d, should at %d", p.Wake, by)
 	}

@@ -40,7 +40,7 @@ func remove(node int, reason VerdictKind) func(Snapshot, *Plan) {
 
 func mutants() []mutant {
 	create := func(node int) Action { return Action{Kind: Create, Node: node, Revision: 1, Reason: Creating} }
-	return slices.Concat(actionMutants(create), budgetMutants(), reportMutants(), limitMutants(), hookMutants(), edgeMutants(), []mutant{
+	return slices.Concat(actionMutants(create), refusalMutants(create), budgetMutants(), reportMutants(), limitMutants(), hookMutants(), edgeMutants(), []mutant{
 		{"creates where only staying is allowed", []string{"node a stay"}, add(create(0)), "nothing is done where nothing may be"},
 		{"creates on a node that is gone", []string{"node a gone v1:ready"}, add(create(0)), "nothing is done where nothing may be"},
 		{"creates on a blocked node", []string{"node a must blocked"}, add(create(0)), "nothing is done where nothing may be"},

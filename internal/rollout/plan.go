@@ -115,7 +115,7 @@ const (
 	WaitController  // what is to be done here is up to the controller that keeps the pods (Set.Guest)
 	WaitOwner       // the pod is old and says so; OnDelete leaves it to the owner of the node (Set.Announce)
 
-	Blocked // a write was refused; Node.Blocked says why
+	Blocked // a write was refused; Node.Obstacle says why
 )
 
 // Verdict says what becomes of one node and why.

@@ -9,6 +9,16 @@ func (d *decision) startUpdates() {
 		return
 	}
 	d.tally.Budget = d.limit()
+	d.tally.spare = d.tally.available - d.status.Desired
+	d.startRound(atOnce)
+	if d.refusals {
+		d.startRound(last)
+	}
+}
+
+// startRound starts updates on the nodes that have their turn.
+func (d *decision) startRound(t turn) {
+	d.round = t
 	d.startUnavailable()
 	d.startAvailable()
 	if d.surge {
@@ -23,7 +33,7 @@ func (d *decision) startUnavailable() {
 	limit := d.replacingLimit()
 	for k := range d.verdicts {
 		i := d.inOrder(k)
-		if d.verdicts[i].Kind != WaitReplacing {
+		if d.verdicts[i].Kind != WaitReplacing || !d.mayStart(i) {
 			continue
 		}
 		if d.sunken(i) {
@@ -74,16 +84,15 @@ func (d *decision) replacingLimit() int {
 
 // startAvailable replaces old pods that are available, as many as the budget has slots left, in the order of the set.
 func (d *decision) startAvailable() {
-	free := d.tally.free()
 	for k := range d.verdicts {
-		if free <= 0 {
+		if d.tally.free() <= 0 {
 			return
 		}
 		i := d.inOrder(k)
-		if d.verdicts[i].Kind != WaitBudget {
+		if d.verdicts[i].Kind != WaitBudget || !d.mayStart(i) {
 			continue
 		}
-		free--
+		d.tally.used++
 		if d.replace(i) {
 			d.verdicts[i].Charged = true
 			d.tally.UsedByUpdate++

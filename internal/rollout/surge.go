@@ -25,21 +25,20 @@ func (d *decision) drop(i int) {
 // beyond the desired number, and young ones as soon as there are as many: with 3 desired nodes and 4 available pods in all, one. So when a set moves from some nodes to
 // others, the pods it leaves behind go one by one as those elsewhere become available.
 func (d *decision) sunset() {
-	spare := d.tally.available - d.status.Desired
 	for k := range d.verdicts {
-		if spare < 0 {
+		if d.tally.spare < 0 {
 			return
 		}
 		i := d.inOrder(k)
-		if d.verdicts[i].Kind != WaitSurgeRemove {
+		if d.verdicts[i].Kind != WaitSurgeRemove || !d.mayStart(i) {
 			continue
 		}
 		cost := 1
 		if d.young(d.oldPodOf(i)) {
 			cost = 0 // it is none of the available ones
 		}
-		if cost <= spare {
-			spare -= cost
+		if cost <= d.tally.spare {
+			d.tally.spare -= cost
 			d.drop(i)
 		}
 	}

@@ -22,7 +22,7 @@ func (k VerdictKind) String() string {
 	return name
 }
 
-// Sentence says what a kind means, for people; Node.Blocked has more to say about Blocked.
+// Sentence says what a kind means, for people; Node.Obstacle has more to say about Blocked.
 func (k VerdictKind) Sentence() string {
 	_, sentence := k.text()
 	return sentence

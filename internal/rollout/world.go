@@ -47,6 +47,7 @@ func (w *World) Apply(p Plan) error {
 			return fmt.Errorf("action %+v names no node", a)
 		}
 		n := &w.State.Nodes[a.Node]
+		n.Refusal = nil // nobody refuses anything here
 		if a.Kind == Create {
 			w.create(n, a.Revision)
 			continue

@@ -81,6 +81,7 @@ func (n *neighbours) write(m *manager) {
 	job := &executor.Job{
 		Key: fleet.Key{Dialect: neighbourhood}, Texts: &executor.Texts{}, Batch: 1,
 		MayWrite: func() bool { return true }, Others: func() bool { return false },
+		Snapshot: rollout.Snapshot{Nodes: make([]rollout.Node, 1)}, Plan: rollout.Plan{Verdicts: make([]rollout.Verdict, 1)},
 	}
 	for range m.pace.Window() {
 		job.Plan.Actions = append(job.Plan.Actions, rollout.Action{Kind: rollout.Delete})

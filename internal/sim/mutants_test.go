@@ -144,7 +144,7 @@ func controllerMutants() []mutant {
 			"all := slices.Concat(owned, orphans[:0])", "status",
 		},
 		{"nobody comes back in time", controllerFile, "until(now, plan.Wake), ", "", "liveness status"},
-		{"creates do not ask for another controller", executorFile, "if !r.job.MayWrite() {\n\t\treturn false\n\t}", "if false {\n\t\treturn false\n\t}", "other"},
+		{"creates do not ask for another controller", executorFile, "if !r.job.MayWrite() {\n\t\treturn createFailed\n\t}", "if false {\n\t\treturn createFailed\n\t}", "other"},
 		{"edits do not ask for another controller", "apply/executor/edits.go", "if !r.job.MayWrite() {", "if false {", "other"},
 		{
 			"OpenYurt's own manager is overlooked", "controller/daemonset/guest.go", "return p.d.MayAnnotate != nil && !p.d.MayAnnotate()",

@@ -30,17 +30,20 @@ type Claim struct {
 	Others func() bool
 }
 
-// Claims brings in order, before a decision, what belongs to the set: it sends again every delete that has no definite answer yet, looks
-// for the pod of every create that has none and at the pod of every edit, adopts the orphans that the set selects, and releases pods that it selects no longer. It
-// does a limited number of these at a time, and begins none after a while where other sets wait; done is false when there are more. What the API
-// server may still be at work on is none of them: the index holds back what depends on it.
+// Claims brings in order, before a decision, what belongs to the set: it looks at the pod of every delete and every edit that has no definite answer, and
+// for that of every create, adopts the orphans that the set selects, and releases pods that it selects no longer. It
+// does a limited number of these at a time, and begins none after a while where other sets wait; done is false when there are more, or the set may
+// adopt nothing. What the API server may still be at work on is none of them: the index holds back what depends on it. Whatever fails of the rest, which
+// err says, holds back the node that it is about, and not the set.
 func (e *Executor) Claims(ctx context.Context, c *Claim) (done bool, err error) {
 	claims, slice, now := e.Index.Claims(c.Key), e.newSlice(c.Others), e.Pace.now()
 	s := sender{Executor: e, key: c.Key, late: slice.late}
 	ahead := sender{Executor: e, key: c.Key, late: slice.over} // of what need not be done yet, nothing has to be
 	var todo, early []func(context.Context) error
 	for _, p := range claims.Unsettled {
-		todo = append(todo, func(ctx context.Context) error { return s.settle(ctx, p) })
+		if p.Until <= now {
+			todo = append(todo, func(ctx context.Context) error { return s.settle(ctx, p) })
+		}
 	}
 	for _, p := range claims.Pending {
 		if p.Until <= now {
@@ -57,6 +60,7 @@ func (e *Executor) Claims(ctx context.Context, c *Claim) (done bool, err error) 
 	if c.MayAdopt == nil {
 		claims.Adopt, claims.Release = nil, nil
 	}
+	claims.Release, claims.Adopt = e.claimable(c.Key, claims.Release), e.claimable(c.Key, claims.Adopt)
 	for _, p := range claims.Release {
 		todo = append(todo, func(ctx context.Context) error { return s.release(ctx, p, c.Owner.UID) })
 	}
@@ -103,45 +107,31 @@ func together(ctx context.Context, todo []func(context.Context) error) (late boo
 	return late, errors.Join(firstOf(errs)...)
 }
 
-// settle repeats a delete whose answer was unclear. The UID makes that safe; not to repeat it would leave open whether the
-// pod is about to go.
-func (e sender) settle(ctx context.Context, p fleet.UnsettledPod) error {
-	answer, err := e.delete(ctx, p.Name, p.UID)
-	switch answer {
-	case notSent:
-		return err
-	case apply.Done:
-		e.Index.Settle(p.UID)
-	case apply.Gone:
-		e.Index.BuryPod(p.UID)
-	case apply.Refused, apply.Busy:
-		e.spare(ctx, p)
-		return fmt.Errorf("deleting pod %s again: %w", p.Name, err)
-	default:
-		e.Index.Unsettle(p.UID, e.Pace.now().Add(writeTimeout))
-		return fmt.Errorf("deleting pod %s again: %w", p.Name, err)
-	}
-	return nil
+// claimable leaves out the pods on nodes where a claim was refused a short time ago.
+func (e *Executor) claimable(key fleet.Key, pods []fleet.Pod) []fleet.Pod {
+	now := rollout.Time(e.Clock.Now().UnixNano())
+	return slices.DeleteFunc(pods, func(p fleet.Pod) bool { return e.Index.ClaimBlocked(key, p.Node, now) })
 }
 
-// spare lets a pod count again whose delete is refused, if that is so: the first one, which had no clear answer, may have taken effect, or may
-// do so as long as the API server can be at work on it.
-func (e sender) spare(ctx context.Context, p fleet.UnsettledPod) {
-	over := e.Pace.now() >= p.Until
-	pod, err := e.goesOn().get(ctx, p.Name)
+// settle finds out whether a delete took effect whose answer was unclear, when the API server cannot be at work on it any more: a pod that is still
+// there, and not being deleted, counts again.
+func (e sender) settle(ctx context.Context, p fleet.UnsettledPod) error {
+	pod, err := e.get(ctx, p.Name)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && pod.UID != p.UID:
 		e.Index.BuryPod(p.UID)
-	case err != nil: // the next pass asks again
+	case err != nil:
+		return fmt.Errorf("reading pod %s, which was to be deleted: %w", p.Name, err)
 	default:
 		if rec, ours := e.Index.PodFrom(pod); ours {
 			e.Index.FoldPod(rec) // one that is being deleted is settled by that
 		}
-		if over && pod.DeletionTimestamp == nil {
+		if pod.DeletionTimestamp == nil {
 			e.Index.Settle(p.UID)
 			e.Index.Spare(p.UID)
 		}
 	}
+	return nil
 }
 
 // lookFor finds out whether a create took effect whose answer was unclear. Only when the API server cannot be at work on it any more
@@ -204,9 +194,21 @@ func (e sender) patchOwner(ctx context.Context, p fleet.Pod, patch []byte, verb 
 		return nil
 	case apierrors.IsNotFound(err) && e.gone(ctx, p.Name, p.UID):
 		return nil
-	default:
+	case apply.OfDelete(err) == apply.Busy:
 		return fmt.Errorf("%s of pod %s: %w", verb, p.Name, err)
+	default:
+		return e.holdNode(p, &Refusal{what: verb + " of pod " + p.Name, node: p.Node, pod: p.Name, err: err})
 	}
+}
+
+// holdNode keeps the node of a pod as it is, of which it is not clear whose it is: a create would put a second one beside it.
+func (e sender) holdNode(p fleet.Pod, why *Refusal) error {
+	if p.Node == "" {
+		return why
+	}
+	now := rollout.Time(e.Clock.Now().UnixNano())
+	e.Index.Block(e.key, p.Node, fleet.Block{Reason: why.Reason(), From: now, Until: now.Add(blockFor), Claim: true})
+	return why
 }
 
 // AdoptionPatch is a strategic merge patch that makes owner the controller of the object with that UID.

@@ -152,26 +152,6 @@ func TestOpenCreatesHoldNothingUp(t *testing.T) {
 	})
 }
 
-// TestWhatIsBegunIsNotLeft: the look that follows from an answer is made, however late it is.
-func TestWhatIsBegunIsNotLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const many = 200
-		s := &slowPods{takes: 3 * time.Second, err: apierrors.NewNotFound(corev1.Resource("pods"), "x")}
-		e := executorOf(t, s, many, "set")
-		for i := range many {
-			e.Index.Unsettle(uidOf(i), e.Pace.now())
-		}
-		c := &Claim{Key: setKey(0), Owner: metav1.OwnerReference{UID: "set"}, Others: func() bool { return true }}
-		if done, err := e.Claims(t.Context(), c); done || err != nil {
-			t.Errorf("done %v, error %v", done, err)
-		}
-		deletes := int(s.asked.Load()) / 2 // and as many looks
-		if left := len(e.Index.Claims(setKey(0)).Unsettled); deletes == 0 || left != many-deletes {
-			t.Errorf("%d deletes said that a pod is gone, and %d of %d are open", deletes, left, many)
-		}
-	})
-}
-
 // TestAnnouncementsLeaveTheRest too.
 func TestAnnouncementsLeaveTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -168,11 +168,13 @@ func (r *run) failEdit(ctx context.Context, a rollout.Action, edit dialect.Edit,
 	case answer == apply.Unclear:
 		r.e.Index.Doubt(uid, r.e.Pace.now().Add(writeTimeout), takesAway(a, edit))
 	}
-	if edit.Of != dialect.Resize {
-		r.refused(a.Node, err)
-	}
 	r.tellEdit(a, err)
-	r.fail(fmt.Errorf("%s of pod %s: %w", a.Kind, a.Pod, err))
+	what := fmt.Sprintf("%s of pod %s", a.Kind, a.Pod)
+	if edit.Of != dialect.Resize && answer != apply.Unclear {
+		r.refuse(a, r.refusalOf(a, what, err))
+		return
+	}
+	r.fail(fmt.Errorf("%s: %w", what, err))
 }
 
 // tellEdit sends the event of an edit that failed: one about a change in place, or one about a deletion, of which it is a part.
@@ -180,9 +182,9 @@ func (r *run) tellEdit(a rollout.Action, err error) {
 	t := r.job.Texts
 	switch a.Kind {
 	case rollout.Prepare, rollout.Restore:
-		r.e.Events.Eventf(r.job.Object, corev1.EventTypeWarning, t.DeleteFailed, t.DeleteFailedText, fmt.Errorf("%s of pod %s: %w", a.Kind, a.Pod, err))
+		r.warn(a.Node, t.DeleteFailed, t.DeleteFailedText, fmt.Errorf("%s of pod %s: %w", a.Kind, a.Pod, err))
 	default:
-		r.e.Events.Eventf(r.job.Object, corev1.EventTypeWarning, t.PatchFailed, t.PatchFailedText, a.Pod, r.hash(a), err)
+		r.warn(a.Node, t.PatchFailed, t.PatchFailedText, a.Pod, r.hash(a), err)
 	}
 }
 

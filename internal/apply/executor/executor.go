@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,7 +83,10 @@ type Job struct {
 	Left bool
 	// Ended is set when a create could not be made because its namespace is being deleted. There is no hurry then.
 	Ended bool
-	// Unblock is when the first of the nodes may be tried again that this run has found a pod in the way on; 0 if there is none.
+	// Skipped is set when creates were left out because all that were sent were refused. Another pass is to come soon then.
+	Skipped bool
+	// Unblock is when the first of the nodes may be tried again that this run has found a pod in the way on, or for which a write was refused; 0
+	// if there is none.
 	Unblock rollout.Time
 }
 
@@ -116,7 +120,7 @@ func (e *Executor) Run(ctx context.Context, job *Job) error {
 	r.createAll(ctx, creates, others)
 	others()
 	wg.Wait()
-	r.blockRefused(creates)
+	r.closeRefusals()
 	r.sendNotes()
 	return errors.Join(firstOf(r.errs)...)
 }
@@ -187,14 +191,14 @@ func (r *run) deleteOne(ctx context.Context, i int) {
 		r.e.Index.BuryPod(uid)
 	case apply.Refused:
 		r.e.Index.Spare(uid)
-		r.e.Events.Eventf(r.job.Object, corev1.EventTypeWarning, t.DeleteFailed, t.DeleteFailedText, err)
-		r.refused(a.Node, err)
-		r.fail(fmt.Errorf("deleting pod %s: %w", a.Pod, err))
+		r.warn(a.Node, t.DeleteFailed, t.DeleteFailedText, err)
+		r.refuse(a, r.refusalOf(a, "deleting pod "+a.Pod, err))
 	case apply.Busy: // the pass is repeated; neither the set nor the pod is to blame
 		r.e.Index.Spare(uid)
 		r.fail(fmt.Errorf("deleting pod %s: %w", a.Pod, err))
 	default:
 		r.e.Index.Unsettle(uid, r.e.Pace.now().Add(writeTimeout))
+		r.warn(a.Node, t.DeleteFailed, t.DeleteFailedText, err)
 		r.fail(fmt.Errorf("deleting pod %s: %w", a.Pod, err))
 	}
 }
@@ -238,39 +242,53 @@ func (r *run) createAll(ctx context.Context, actions []int, others func()) {
 			return
 		}
 		var wg sync.WaitGroup
-		var mu sync.Mutex
-		failed := false
+		var failed, refused atomic.Int32
 		for _, i := range actions[at : at+n] {
 			inTurn(ctx, &wg, func(ctx context.Context) {
-				if !r.createOne(ctx, i) {
-					mu.Lock()
-					failed = true
-					mu.Unlock()
+				switch r.createOne(ctx, i) {
+				case createFailed:
+					failed.Add(1)
+				case createRefused:
+					refused.Add(1)
 				}
 			})
 		}
 		others()
 		wg.Wait()
 		at += n
-		if failed {
-			if skipped := start.Fail(); skipped > 0 {
-				klog.FromContext(ctx).V(2).Info("Left out creates of this pass", "set", r.job.Key.String(), "skipped", skipped)
-			}
-		} else if r.short {
+		skipped := 0
+		switch {
+		case failed.Load() > 0:
+			skipped = start.Fail()
+		case refused.Load() > 0:
+			skipped = start.Refuse(int(refused.Load()), n)
+			r.job.Skipped = skipped > 0
+		case r.short:
 			start.Stop() // there is no more time, which says nothing about the creates
+		}
+		if skipped > 0 {
+			klog.FromContext(ctx).V(2).Info("Left out creates of this pass", "set", r.job.Key.String(), "skipped", skipped)
 		}
 	}
 }
 
-// createOne returns false when what its answer says is that further creates are not worth trying in this pass.
-func (r *run) createOne(ctx context.Context, i int) bool {
+// outcome is what the answer to a create says about further ones.
+type outcome uint8
+
+const (
+	createGoesOn  outcome = iota // nothing
+	createRefused                // they may be refused as well
+	createFailed                 // they are not worth trying in this pass
+)
+
+func (r *run) createOne(ctx context.Context, i int) outcome {
 	a := r.job.Plan.Actions[i]
 	return r.createAs(ctx, i, name{Params: r.params(r.job.Snapshot.Nodes[a.Node].Name, a.Revision)})
 }
 
-func (r *run) createAs(ctx context.Context, i int, params name) bool {
+func (r *run) createAs(ctx context.Context, i int, params name) outcome {
 	if !r.job.MayWrite() {
-		return false
+		return createFailed
 	}
 	a, node := r.job.Plan.Actions[i], params.Node
 	pod, err := r.asDecided(a).create(ctx, r.job.Maker(a.Revision).Pod(params.Params))
@@ -279,7 +297,7 @@ func (r *run) createAs(ctx context.Context, i int, params name) bool {
 		r.mu.Lock()
 		r.short = r.short || r.slice.over()
 		r.mu.Unlock()
-		return true
+		return createGoesOn
 	}
 	answer := apply.OfCreate(err)
 	r.e.Count("create", answer)
@@ -289,31 +307,28 @@ func (r *run) createAs(ctx context.Context, i int, params name) bool {
 		r.fold(pod)
 		r.finish(i)
 		r.e.Events.Eventf(r.job.Object, corev1.EventTypeNormal, t.Created, t.CreatedText, params.PodName)
-		return true
+		return createGoesOn
 	case apply.Exists:
 		return r.claim(ctx, i, params)
 	case apply.Ended:
 		r.mu.Lock()
 		r.job.Ended = true
 		r.mu.Unlock()
-		return false // everything in this namespace is about to go; neither an error nor worth an event (as upstream)
+		return createFailed // everything in this namespace is about to go; neither an error nor worth an event (as upstream)
 	case apply.Refused:
-		r.e.Events.Eventf(r.job.Object, corev1.EventTypeWarning, t.CreateFailed, t.CreateFailedText, err)
-		refusal := &Refusal{node: node, pod: params.PodName, err: err}
-		if r.refused(a.Node, refusal) {
-			r.e.Index.Refuse(r.job.Key, node, refusal.Reason())
-		}
-		r.fail(refusal)
-		return false
+		r.warn(a.Node, t.CreateFailed, t.CreateFailedText, err)
+		r.refuse(a, &Refusal{what: "creating a pod", node: node, pod: params.PodName, err: err})
+		return createRefused
 	case apply.Busy: // the pass is repeated; neither the set nor the node is to blame
-		r.fail(&Refusal{node: node, pod: params.PodName, err: err})
-		return false
+		r.fail(fmt.Errorf("creating a pod: %w", err))
+		return createFailed
 	default:
 		r.e.Index.Pend(r.job.Key, fleet.PendingCreate{
 			Node: node, Pod: params.PodName, Until: r.e.Pace.now().Add(writeTimeout),
 		})
+		r.warn(a.Node, t.CreateFailed, t.CreateFailedText, err)
 		r.fail(fmt.Errorf("creating a pod for node %s: %w", node, err))
-		return false
+		return createFailed
 	}
 }
 
@@ -324,15 +339,15 @@ func (r *run) fold(pod *corev1.Pod) {
 }
 
 // claim looks at the pod that has the name already: an earlier create of ours whose answer was lost, or one in the way.
-func (r *run) claim(ctx context.Context, i int, p name) bool {
+func (r *run) claim(ctx context.Context, i int, p name) outcome {
 	pod, err := r.e.goesOn().find(ctx, p.Node, p.PodName)
 	switch {
 	case err != nil:
 		r.fail(fmt.Errorf("looking at pod %s: %w", p.PodName, err))
-		return true
+		return createGoesOn
 	case pod == nil: // the next pass creates it, and the end of a pod that was not the set's asks for none
 		r.fail(fmt.Errorf("pod %s was in the way of a create, and has gone meanwhile; trying again", p.PodName))
-		return true
+		return createGoesOn
 	}
 	rec, _ := r.e.Index.PodFrom(pod)
 	rec.Name = pod.Name
@@ -347,62 +362,20 @@ func (r *run) claim(ctx context.Context, i int, p name) bool {
 	case !p.second && r.stranger(pod):
 		return r.createAs(ctx, i, r.beside(pod, p))
 	default:
+		node, t := r.job.Plan.Actions[i].Node, r.job.Texts
 		r.block(p.Node, err.Error())
-		r.blocked(r.job.Plan.Actions[i].Node, err.Error())
-		t := r.job.Texts
-		r.e.Events.Eventf(r.job.Object, corev1.EventTypeWarning, t.CreateFailed, t.CreateFailedText, err)
+		r.blocked(node, err.Error())
+		r.warn(node, t.CreateFailed, t.CreateFailedText, err)
 	}
-	return true
+	return createGoesOn
 }
 
 // block keeps pods from being created for a node for a while, and has the job say when that is over.
 func (r *run) block(node, why string) {
-	now := rollout.Time(r.e.Clock.Now().UnixNano())
+	now := r.now()
 	until := now.Add(blockFor)
 	r.e.Index.Block(r.job.Key, node, fleet.Block{Reason: why, From: now, Until: until})
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.job.Unblock == 0 || until < r.job.Unblock {
-		r.job.Unblock = until
-	}
-}
-
-// refused is told of a definite no to a write for a node. Some come by themselves to an end: a server that is busy, or not there.
-// Others somebody has to mend: a quota, a policy, a webhook. It says whether this is one of them.
-func (r *run) refused(node int, err error) bool {
-	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
-		return false
-	}
-	text := err.Error()
-	if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
-		text = refusal.Reason()
-	}
-	r.blocked(node, text)
-	return true
-}
-
-// blockRefused gives their verdict to the nodes whose last create was refused, and whose turn did not come in this pass.
-func (r *run) blockRefused(creates []int) {
-	for _, i := range creates {
-		if r.done[i] {
-			r.job.Snapshot.Nodes[r.job.Plan.Actions[i].Node].Refused = ""
-		}
-	}
-	for i := range r.job.Snapshot.Nodes {
-		n, v := &r.job.Snapshot.Nodes[i], r.job.Plan.Verdicts[i].Kind
-		if n.Refused != "" && (v == rollout.Creating || v == rollout.WaitBurst) {
-			r.blocked(i, n.Refused)
-		}
-	}
-}
-
-// blocked changes the verdict of a node on which the plan could not be carried out: the status is made of it, and would say
-// that all is well.
-func (r *run) blocked(node int, why string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.job.Snapshot.Nodes[node].Blocked = why
-	r.job.Plan.Verdicts[node] = rollout.Verdict{Kind: rollout.Blocked, Charged: r.job.Plan.Verdicts[node].Charged}
+	r.retryAt(until)
 }
 
 // sendNotes sends the events of those notes whose action took effect.

@@ -3,23 +3,116 @@
 package executor
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/rollout"
 )
 
-// Refusal is a definite no to the creation of a pod.
+// Refusal is a definite no to a write for a node. It is remembered, and the node is tried again by itself, so a pass need not be repeated for it.
 type Refusal struct {
-	node, pod string
-	err       error
+	// what says which write it was, for people: "creating a pod", or "deleting pod ds-abc".
+	what, node, pod string
+	err             error
 }
 
 // Error implements error.
-func (r *Refusal) Error() string { return fmt.Sprintf("creating a pod for node %s: %v", r.node, r.err) }
+func (r *Refusal) Error() string {
+	if r.pod == "" || !strings.Contains(r.what, r.pod) {
+		return fmt.Sprintf("%s for node %s: %v", r.what, r.node, r.err)
+	}
+	return fmt.Sprintf("%s: %v", r.what, r.err)
+}
 
 // Unwrap is the answer of the API server.
 func (r *Refusal) Unwrap() error { return r.err }
 
 // Reason is the same for all pods of a set that are refused for one cause, such as a quota.
 func (r *Refusal) Reason() string {
-	return "creating a pod: " + strings.NewReplacer(r.pod, "<pod>", r.node, "<node>").Replace(r.err.Error())
+	var names []string
+	if r.pod != "" {
+		names = append(names, r.pod, "<pod>")
+	}
+	if r.node != "" {
+		names = append(names, r.node, "<node>")
+	}
+	return strings.NewReplacer(names...).Replace(r.what + ": " + r.err.Error())
+}
+
+// refusalOf is the Refusal of a write to a pod.
+func (r *run) refusalOf(a rollout.Action, what string, err error) *Refusal {
+	return &Refusal{what: what, node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, err: err}
+}
+
+// refuse records a definite no to a write for a node, and changes its verdict, of which the status is made. Only a create is about no pod.
+func (r *run) refuse(a rollout.Action, refusal *Refusal) {
+	uid := types.UID(a.UID)
+	if a.Kind == rollout.Create {
+		uid = ""
+	}
+	message := refusal.Reason()
+	r.retryAt(r.e.Index.Refuse(r.job.Key, fleet.Refusal{Node: refusal.node, Pod: uid, Message: message, At: r.now()}))
+	r.blocked(a.Node, message)
+	r.fail(refusal)
+}
+
+func (r *run) now() rollout.Time { return rollout.Time(r.e.Clock.Now().UnixNano()) }
+
+// retryAt has the job say when the first of its nodes may be tried again.
+func (r *run) retryAt(at rollout.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at != 0 && (r.job.Unblock == 0 || at < r.job.Unblock) {
+		r.job.Unblock = at
+	}
+}
+
+// warn sends the event of a write for a node that failed.
+func (r *run) warn(node int, reason, format string, args ...any) {
+	of := map[string]string{everynode.EventNode: r.job.Snapshot.Nodes[node].Name}
+	r.e.Events.AnnotatedEventf(r.job.Object, of, corev1.EventTypeWarning, reason, format, args...)
+}
+
+// closeRefusals forgets the refusals of nodes where everything that was planned took effect, and gives their verdict to those whose turn did not come in
+// this pass.
+func (r *run) closeRefusals() {
+	for i, a := range r.job.Plan.Actions {
+		n := &r.job.Snapshot.Nodes[a.Node]
+		switch {
+		case n.Refusal == nil:
+		case r.done[i]:
+			r.e.Index.Accept(r.job.Key, n.Name)
+		case r.job.Plan.Verdicts[a.Node].Kind != rollout.Blocked:
+			r.blocked(a.Node, n.Refusal.Message)
+		}
+	}
+}
+
+// blocked changes the verdict of a node on which the plan could not be carried out: the status is made of it, and would say
+// that all is well.
+func (r *run) blocked(node int, why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.job.Snapshot.Nodes[node].Blocked = why
+	r.job.Plan.Verdicts[node] = rollout.Verdict{Kind: rollout.Blocked, Charged: r.job.Plan.Verdicts[node].Charged}
+}
+
+// OnlyRefusals is whether err, which may join others, is of nothing but refusals that are remembered for their nodes.
+func OnlyRefusals(err error) bool {
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range many.Unwrap() {
+			if !OnlyRefusals(one) {
+				return false
+			}
+		}
+		return true
+	}
+	var refusal *Refusal
+	return errors.As(err, &refusal)
 }

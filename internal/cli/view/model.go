@@ -241,8 +241,8 @@ func (m *Model) CountsThere() []VerdictCount {
 func Reason(s *rollout.Snapshot, n *rollout.Node, kind rollout.VerdictKind) (reason, says string) {
 	switch kind {
 	case rollout.Blocked:
-		if n.Blocked != "" {
-			return n.Blocked, ""
+		if obstacle := n.Obstacle(); obstacle != "" {
+			return obstacle, ""
 		}
 	case rollout.WaitAvailable, rollout.WaitInPlace:
 		for i := range n.Pods {

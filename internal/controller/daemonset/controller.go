@@ -13,12 +13,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/record"
@@ -26,6 +26,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/apply/executor"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/base"
@@ -157,7 +158,7 @@ func (c *Controller) work(ctx context.Context) bool {
 	if c.failures.isNew(key, err) {
 		klog.FromContext(ctx).Error(err, "Pass failed and will be repeated", "set", key.String())
 	}
-	if err != nil {
+	if err != nil && !executor.OnlyRefusals(err) { // what was refused belongs to nodes, and is tried again for each by itself
 		c.queue.AddRateLimited(key)
 	} else {
 		c.queue.Forget(key)
@@ -237,6 +238,7 @@ func (c *Controller) forget(key fleet.Key) {
 		c.orders.drop(s.workload.UID)
 	}
 	delete(c.states, key)
+	c.failures.setBlocked(key, false)
 	c.coming.decided(key, 0)
 	c.Observer.Forgotten(key)
 }
@@ -248,8 +250,9 @@ type pass struct {
 	key   fleet.Key
 	w     *dialect.Workload
 	state *state
-	// left is whether not all of the plan was begun, because other sets waited.
-	left bool
+	// left is whether not all of the plan was begun, because other sets waited; skipped is whether creates were left out because those before them
+	// were refused.
+	left, skipped bool
 	// stoodBack is whether the decision was made without the annotations of OpenYurt.
 	stoodBack bool
 }
@@ -337,34 +340,45 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	took := p.c.Clock.Since(now)
 	p.c.coming.decided(p.key, took)
 	report := dialect.Report{Numbers: plan.Status, ObservedGeneration: p.w.ObservedGeneration, Snapshot: &snapshot, Plan: &plan}
-	if err == nil && claimed {
-		// Before, it is not clear which pods are the set's own, which are about to go, or what the wanted revision is called; so
-		// nothing is done but to say how things are.
+	if historyErr == nil && claimed {
+		// Before, it is not clear which pods are the set's own, or what the wanted revision is called; so nothing is done but to say how
+		// things are.
 		report.ObservedGeneration = p.w.Generation
 		p.state.memory = plan.Memory
 		if h.Current >= 0 { // else another controller has yet to say which revision that is
 			report.UpdateRevision = h.Entries[h.Current].Hash
 			p.predownload(ctx, h, &images, &plan)
 		}
-		err = p.apply(ctx, h, &snapshot, &plan)
-	} else if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		err = errors.Join(err, p.apply(ctx, h, &snapshot, &plan))
+	} else if apply.OfCreate(err) == apply.Refused {
 		report.Failure = err
-		reason := base.ReasonFailedAdopt
-		if historyErr != nil {
-			reason = base.ReasonFailedRevision
-		}
-		p.tell(reason, err.Error())
 	}
-	if err != nil && plan.Wake <= timeOf(now) {
-		plan.Wake = 0 // what had no room in this plan waits for the repetition, whose delay grows
+	p.tellOfFailure(claimErr, base.ReasonFailedAdopt)
+	p.tellOfFailure(historyErr, base.ReasonFailedRevision)
+	if (p.skipped || err != nil && !executor.OnlyRefusals(err)) && plan.Wake <= timeOf(now) {
+		plan.Wake = 0 // what had no room in this plan waits for the repetition, which is not so soon
 	}
 	report.Problems = images.problems
 	again, statusErr := p.writeStatus(ctx, report)
+	p.c.failures.setBlocked(p.key, slices.ContainsFunc(plan.Verdicts, func(v rollout.Verdict) bool { return v.Kind == rollout.Blocked }))
 	p.c.Observer.Decided(p.key, &snapshot, &plan, took)
 	if (!claimed || p.left) && err == nil {
 		again = time.Millisecond
 	}
+	if p.skipped {
+		again = soonest(again, skippedPause)
+	}
 	return soonest(again, images.again, until(now, plan.Wake), until(now, unblock)), errors.Join(err, statusErr)
+}
+
+// skippedPause is how soon creates follow that were left out because all before them were refused.
+const skippedPause = time.Second
+
+// tellOfFailure sends an event about what was refused of bringing pods and history in order.
+func (p *pass) tellOfFailure(err error, reason string) {
+	if apply.OfCreate(err) == apply.Refused {
+		p.tell(reason, err.Error())
+	}
 }
 
 // endedPause is how long a set waits whose namespace is being deleted.
@@ -401,7 +415,7 @@ func (p *pass) apply(ctx context.Context, h *fleet.Resolved, s *rollout.Snapshot
 		Batch:    p.firstBatch(),
 	}
 	err := p.c.Executor.Run(ctx, &job)
-	p.left, p.state.batch = job.Left, job.Batch
+	p.left, p.skipped, p.state.batch = job.Left, job.Skipped, job.Batch
 	if job.Ended {
 		plan.Wake = max(plan.Wake, timeOf(p.c.Clock.Now().Add(endedPause)))
 	}

@@ -177,6 +177,7 @@ func TestARefusalInDisguiseLeavesThePodAlive(t *testing.T) {
 				if err := w.pass(); !errors.Is(err, refusal) {
 					t.Fatalf("error %v", err)
 				}
+				w.clock.Step(5 * time.Minute)
 			}
 			if len(w.pods) != 1 {
 				t.Errorf("%d pods on one node", len(w.pods))
@@ -241,60 +242,6 @@ func TestANamespaceThatEndsIsNoError(t *testing.T) {
 	}
 }
 
-func TestAnUnclearDeleteIsSettledBeforeAnythingElse(t *testing.T) {
-	w := newWorld(t, 4, nil)
-	w.settle()
-	w.edit("img:v2")
-	w.forgetLog()
-	timeout := apierrors.NewTimeoutError("etcd took too long", 1)
-	w.before = func(verb, _ string) error {
-		if verb == "delete" {
-			return timeout
-		}
-		return nil
-	}
-	if err := w.pass(); err == nil {
-		t.Fatal("an unclear delete has to fail the pass")
-	}
-	first := w.wrote("delete")
-	if err := w.pass(); err == nil {
-		t.Fatal("the pass has to fail until the delete is settled")
-	}
-	if got := w.wrote("delete"); len(first) != 1 || len(got) != 2 || got[0] != got[1] {
-		t.Fatalf("deletes %v, then %v: only the unclear one may be repeated", first, got)
-	}
-	w.before = nil
-	w.settle()
-	if got := w.status("updatedNumberScheduled"); got != 4 {
-		t.Errorf("updated %d, want 4", got)
-	}
-}
-
-func TestARefusedDeleteLeavesThePodAlive(t *testing.T) {
-	w := newWorld(t, 3, nil)
-	w.settle()
-	w.edit("img:v2")
-	w.forgetLog()
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New("webhook says no"))
-	w.before = func(verb, _ string) error {
-		if verb == "delete" {
-			return forbidden
-		}
-		return nil
-	}
-	for range 3 {
-		if err := w.pass(); !apierrors.IsForbidden(err) {
-			t.Fatalf("error %v", err)
-		}
-	}
-	if got := slices.Compact(w.wrote("delete")); len(got) != 1 {
-		t.Errorf("deletes of %v: budget 1 means that the same pod is tried again", got)
-	}
-	if events := w.allEvents(); !strings.Contains(events, "Warning FailedDelete Error deleting: ") {
-		t.Errorf("events:\n%s", events)
-	}
-}
-
 func TestDeletesCarryTheUID(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	w.settle()
@@ -345,7 +292,7 @@ func TestASetThatIsGoneMeanwhileAdoptsNothing(t *testing.T) {
 
 func TestTheStatusIsWrittenAlsoWhenAnAdoptionFails(t *testing.T) {
 	w := newWorld(t, 3, nil)
-	w.addPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "orphan", Labels: map[string]string{"app": "x"}}, Spec: corev1.PodSpec{NodeName: "n1"}})
+	w.addPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "orphan", Labels: map[string]string{"app": "x", "pod-template-generation": "1"}}, Spec: corev1.PodSpec{NodeName: "n1"}})
 	w.before = func(verb, _ string) error {
 		if verb == "patch" {
 			return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "orphan", errors.New("webhook says no"))
@@ -355,8 +302,14 @@ func TestTheStatusIsWrittenAlsoWhenAnAdoptionFails(t *testing.T) {
 	if err := w.pass(); !apierrors.IsForbidden(err) {
 		t.Fatalf("error %v", err)
 	}
-	if w.status("desiredNumberScheduled") != 3 || w.status("observedGeneration") != 0 || len(w.wrote("create")) != 0 {
-		t.Errorf("status %v, creates %v: the numbers have to be right, and nothing may be done", w.set.Object["status"], w.wrote("create"))
+	if w.status("desiredNumberScheduled") != 3 || len(w.wrote("create")) != 2 {
+		t.Errorf("status %v, creates %v: the numbers have to be right, and the node of the orphan waits", w.set.Object["status"], w.wrote("create"))
+	}
+	w.before = nil
+	w.clock.Step(time.Minute)
+	w.settle()
+	if metav1.GetControllerOf(w.pods["orphan"]) == nil || len(w.pods) != 3 {
+		t.Errorf("%d pods, and the orphan has no owner, although nothing stands against it any more", len(w.pods))
 	}
 }
 

@@ -4,19 +4,36 @@ package daemonset
 
 import (
 	"errors"
-	"slices"
-	"strings"
 	"sync"
 
 	"everynode.dev/everynode/internal/apply/executor"
 	"everynode.dev/everynode/internal/fleet"
 )
 
-// failures remembers for each set why its last pass failed. A pass is repeated again and again until somebody raises a quota or mends a
+// failures remembers for each set why its passes failed. A pass is repeated, and a node is tried again, until somebody raises a quota or mends a
 // policy; the log says so once, and once more only for another reason.
 type failures struct {
 	mu      sync.Mutex
-	reasons map[fleet.Key]string
+	reasons map[fleet.Key]map[string]bool
+	// blocked are the sets with nodes for which a write was refused: they are not tried in every pass.
+	blocked map[fleet.Key]bool
+}
+
+// maxReasons is how many reasons of a set are remembered: texts may differ each time.
+const maxReasons = 32
+
+// setBlocked records whether the set has nodes for which a write was refused.
+func (f *failures) setBlocked(key fleet.Key, blocked bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !blocked {
+		delete(f.blocked, key)
+		return
+	}
+	if f.blocked == nil {
+		f.blocked = map[fleet.Key]bool{}
+	}
+	f.blocked[key] = true
 }
 
 // isNew takes the error of a pass, nil for one that succeeded, and is whether there is something new to say.
@@ -24,18 +41,25 @@ func (f *failures) isNew(key fleet.Key, err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err == nil {
-		delete(f.reasons, key)
+		if !f.blocked[key] {
+			delete(f.reasons, key)
+		}
 		return false
 	}
 	if f.reasons == nil {
-		f.reasons = map[fleet.Key]string{}
+		f.reasons = map[fleet.Key]map[string]bool{}
 	}
-	all := reasonsOf(err)
-	slices.Sort(all)
-	reason := strings.Join(slices.Compact(all), "\n")
-	told := f.reasons[key] == reason
-	f.reasons[key] = reason
-	return !told
+	known := f.reasons[key]
+	if len(known) > maxReasons || known == nil {
+		known = map[string]bool{}
+		f.reasons[key] = known
+	}
+	isNew := false
+	for _, reason := range reasonsOf(err) {
+		isNew = isNew || !known[reason]
+		known[reason] = true
+	}
+	return isNew
 }
 
 // reasonsOf is what err says, of refusals without the names of nodes and pods: the next one to be refused is another.

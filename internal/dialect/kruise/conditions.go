@@ -156,7 +156,7 @@ func survey(snapshot *rollout.Snapshot, plan *rollout.Plan) stages {
 		sentence := v.Kind.Sentence()
 		switch {
 		case v.Kind == rollout.Blocked:
-			sentence = snapshot.Nodes[i].Blocked
+			sentence = snapshot.Nodes[i].Obstacle()
 		case trouble != "":
 			sentence += "; " + trouble
 		case v.Detail != rollout.NoDetail:

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// How long a node waits whose write was refused: half as long as that has been so, so it is asked less and less often, and follows within a time
+// that is in proportion when what stands against it goes.
+const (
+	shortestRefusal = time.Second
+	longestRefusal  = 5 * time.Minute
+)
+
+// Refusal is a definite no of the API server to a write for a node.
+type Refusal struct {
+	Node string
+	// Pod is the UID of the pod that was to be changed or deleted; empty when one was to be created.
+	Pod types.UID
+	// Message is what the API server said.
+	Message string
+	// At is when, by the clock of Snapshots.
+	At rollout.Time
+}
+
+// refusal is what is remembered of the refusals of one node in a row: since is when the first one was.
+type refusal struct {
+	Refusal
+	since, retryAt rollout.Time
+}
+
+// Refuse records a refusal, and returns when the node is to be tried again. It holds until the write succeeds (Accept), what it was about is
+// over, because there is a new pod or that pod has gone, or the set changes.
+func (x *Index) Refuse(key Key, r Refusal) (retryAt rollout.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s, n := x.sets[key], x.nodes.byName[r.Node]
+	if s == nil || n == nil {
+		return 0
+	}
+	since := r.At
+	if before := s.refused[n.id]; before != nil && before.Pod == r.Pod && before.since <= r.At {
+		since = before.since
+	}
+	retryAt = r.At.Add(min(max(r.At.Sub(since)/2, shortestRefusal), longestRefusal))
+	s.refused[n.id] = &refusal{Refusal: r, since: since, retryAt: retryAt}
+	return retryAt
+}
+
+// Accept records that a write for the node has succeeded.
+func (x *Index) Accept(key Key, nodeName string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if s, n := x.sets[key], x.nodes.byName[nodeName]; s != nil && n != nil {
+		delete(s.refused, n.id)
+	}
+}
+
+// outlive forgets the refusal of a node that was about a pod which has gone, or with an empty uid about one that there is now.
+func (s *set) outlive(n *node, uid types.UID) {
+	if r := s.refused[n.id]; r != nil && r.Pod == uid {
+		delete(s.refused, n.id)
+	}
+}
+
+// seenAt is the refusal as Decide gets it. One of a later time was noted by a clock that has been set back since: how long to wait is not known then.
+func (r *refusal) seenAt(now rollout.Time) *rollout.Refusal {
+	if r == nil {
+		return nil
+	}
+	seen := &rollout.Refusal{Message: r.Message}
+	if r.At <= now {
+		seen.RetryAt = r.retryAt
+	}
+	return seen
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+// Refusal is the answer of the API server to the last write for a node, when it was a definite no: a policy, a quota or a webhook
+// stands against it.
+type Refusal struct {
+	// Message is what the API server said.
+	Message string
+	// RetryAt is when the write may be tried again; 0 means at once.
+	RetryAt Time
+}
+
+// Obstacle is what stands against the next write for the node, for people; empty if nothing does.
+func (n *Node) Obstacle() string {
+	if n.Blocked == "" && n.Refusal != nil {
+		return n.Refusal.Message
+	}
+	return n.Blocked
+}
+
+// turn says when in a plan a node has its turn.
+type turn uint8
+
+const (
+	atOnce turn = iota // no write for the node was refused
+	last               // one was, and it is time to try again: after all other nodes
+	barred             // one was a short time ago: nothing is done on the node
+)
+
+func (d *decision) turnOf(n *Node) turn {
+	switch {
+	case n.Refusal == nil:
+		return atOnce
+	case n.Refusal.RetryAt > d.in.Now:
+		return barred
+	default:
+		return last
+	}
+}
+
+// mayStart is whether the node is one of those on which the round of updates that is under way may start.
+func (d *decision) mayStart(i int) bool { return d.turnOf(&d.in.Nodes[i]) == d.round }
+
+// blockRefused gives the nodes on which a write was refused, and on which the plan does nothing although there is something to do, their
+// verdict.
+func (d *decision) blockRefused() {
+	if !d.refusals {
+		return
+	}
+	for i := range d.in.Nodes {
+		n, v := &d.in.Nodes[i], &d.verdicts[i]
+		if n.Refusal == nil {
+			continue
+		}
+		switch v.Kind {
+		case WaitBurst, WaitBackoff, WaitReplacing, WaitBudget, WaitSurgeRemove:
+			v.Kind, v.Detail = Blocked, NoDetail
+		}
+		if v.Kind == Blocked && n.Refusal.RetryAt > d.in.Now {
+			d.wakeAt(n.Refusal.RetryAt)
+		}
+	}
+}
