@@ -190,6 +190,13 @@ func (x *Index) FoldStatus(key Key, written *dialect.Workload) {
 	s.workload = &w
 }
 
+// Notify asks for a pass for the set.
+func (x *Index) Notify(key Key) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.notify(key)
+}
+
 // DeleteSet removes a set; its pods become strays until they are gone or orphaned.
 func (x *Index) DeleteSet(key Key) {
 	x.mu.Lock()

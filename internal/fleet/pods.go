@@ -382,6 +382,8 @@ type PendingCreate struct {
 	Node, Pod string
 	// Until is when it will have taken effect if it ever does, by the clock of who asked for it.
 	Until rollout.Time
+	// Slow is whether its answer is still waited for.
+	Slow bool
 }
 
 // Pend records that a create has no definite answer. Nothing is created on its node until Unpend, also when the node goes and comes back in

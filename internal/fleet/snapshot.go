@@ -115,6 +115,9 @@ const askAgain = time.Second
 func applyBlock(s *set, id int, n *rollout.Node, now rollout.Time) rollout.Time {
 	if c, pending := s.pending[id]; pending {
 		n.Blocked, n.Unanswered = "it is not clear whether the create of pod "+c.Pod+" took effect", true
+		if c.Slow {
+			n.Blocked = "the API server has not answered the create of pod " + c.Pod + " yet"
+		}
 		return now.Add(askAgain)
 	}
 	b, blocked := s.blocks[id]

@@ -46,9 +46,10 @@ func (e *Executor) Claims(ctx context.Context, c *Claim) (done bool, err error) 
 		}
 	}
 	for _, p := range claims.Pending {
-		if p.Until <= now {
+		switch {
+		case p.Until <= now:
 			todo = append(todo, func(ctx context.Context) error { return s.lookFor(ctx, p) })
-		} else { // the pod may be there already
+		case !p.Slow: // the pod may be there already
 			early = append(early, func(ctx context.Context) error { return unlessLate(ahead.lookFor(ctx, p)) })
 		}
 	}

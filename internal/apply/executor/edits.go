@@ -77,6 +77,10 @@ func (r *run) editPod(ctx context.Context, actions []int) {
 		}
 		a := r.job.Plan.Actions[i]
 		for _, edit := range r.edits(a, pod) {
+			if edit.Of != dialect.Resize && r.e.Slow.takes(r.job.Key, verbPatch) {
+				r.patchSlowly(ctx, a, edit)
+				return
+			}
 			pod, err = r.send(ctx, e, a, edit)
 			if errors.Is(err, errLate) {
 				r.leave()
@@ -138,7 +142,8 @@ func (r *run) send(ctx context.Context, e sender, a rollout.Action, edit dialect
 	if errors.Is(err, errLate) {
 		return nil, err
 	}
-	verb := "patch"
+	verb := verbPatch
+	r.e.Slow.heard(slowKind{r.job.Key, verbPatch}, r.job.Snapshot.Nodes[a.Node].Name, err)
 	if edit.Of != dialect.Whole {
 		verb += "-" + string(edit.Of)
 	}
@@ -168,7 +173,7 @@ func (r *run) failEdit(ctx context.Context, a rollout.Action, edit dialect.Edit,
 	case answer == apply.Unclear:
 		r.e.Index.Doubt(uid, r.e.Pace.now().Add(writeTimeout), takesAway(a, edit))
 	}
-	r.tellEdit(a, err)
+	r.editTeller(a)(err)
 	what := fmt.Sprintf("%s of pod %s", a.Kind, a.Pod)
 	if edit.Of != dialect.Resize && answer != apply.Unclear {
 		r.refuse(a, r.refusalOf(a, what, err))
@@ -177,14 +182,16 @@ func (r *run) failEdit(ctx context.Context, a rollout.Action, edit dialect.Edit,
 	r.fail(fmt.Errorf("%s: %w", what, err))
 }
 
-// tellEdit sends the event of an edit that failed: one about a change in place, or one about a deletion, of which it is a part.
-func (r *run) tellEdit(a rollout.Action, err error) {
-	t := r.job.Texts
-	switch a.Kind {
-	case rollout.Prepare, rollout.Restore:
-		r.warn(a.Node, t.DeleteFailed, t.DeleteFailedText, fmt.Errorf("%s of pod %s: %w", a.Kind, a.Pod, err))
-	default:
-		r.warn(a.Node, t.PatchFailed, t.PatchFailedText, a.Pod, r.hash(a), err)
+// editTeller sends the event of an edit that failed: one about a change in place, or one about a deletion, of which it is a part.
+func (r *run) editTeller(a rollout.Action) func(err error) {
+	t, warn, hash := r.job.Texts, r.warner(a.Node), r.hash(a)
+	return func(err error) {
+		switch a.Kind {
+		case rollout.Prepare, rollout.Restore:
+			warn(t.DeleteFailed, t.DeleteFailedText, fmt.Errorf("%s of pod %s: %w", a.Kind, a.Pod, err))
+		default:
+			warn(t.PatchFailed, t.PatchFailedText, a.Pod, hash, err)
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ type Texts struct {
 	Note func(note rollout.Note, namespace, node string) (eventType, reason, message string)
 }
 
-// Executor carries out Plans. All fields are required.
+// Executor carries out Plans. All fields but the last are required.
 type Executor struct {
 	Index *fleet.Index
 	Pods  Pods
@@ -54,6 +54,8 @@ type Executor struct {
 	Clock  clock.PassiveClock
 	// Count is told of every write: verb "create" or "delete", and the answer.
 	Count func(verb string, answer apply.Answer)
+	// Slow sends what takes long; with nil, what takes longer than 5 seconds can not be done.
+	Slow *SlowLane
 }
 
 // Job is one plan to be carried out.
@@ -178,8 +180,13 @@ func (r *run) deleteOne(ctx context.Context, i int) {
 		r.e.Index.Spare(uid)
 		return
 	}
+	if r.e.Slow.takes(r.job.Key, verbDelete) {
+		r.deleteSlowly(ctx, a)
+		return
+	}
 	answer, err := r.asDecided(a).delete(ctx, a.Pod, uid)
 	t := r.job.Texts
+	r.e.Slow.heard(slowKind{r.job.Key, verbDelete}, r.job.Snapshot.Nodes[a.Node].Name, err)
 	switch answer {
 	case notSent:
 		r.e.Index.Spare(uid)
@@ -214,7 +221,7 @@ func (e sender) delete(ctx context.Context, name string, uid types.UID) (apply.A
 		return notSent, err
 	}
 	answer := apply.OfDelete(err)
-	e.Count("delete", answer)
+	e.Count(verbDelete, answer)
 	if answer != apply.Differs && answer != apply.Gone {
 		return answer, err
 	}
@@ -290,6 +297,9 @@ func (r *run) createAs(ctx context.Context, i int, params name) outcome {
 	if !r.job.MayWrite() {
 		return createFailed
 	}
+	if r.e.Slow.takes(r.job.Key, verbCreate) {
+		return r.createSlowly(ctx, i, params)
+	}
 	a, node := r.job.Plan.Actions[i], params.Node
 	pod, err := r.asDecided(a).create(ctx, r.job.Maker(a.Revision).Pod(params.Params))
 	if errors.Is(err, errLate) {
@@ -300,7 +310,8 @@ func (r *run) createAs(ctx context.Context, i int, params name) outcome {
 		return createGoesOn
 	}
 	answer := apply.OfCreate(err)
-	r.e.Count("create", answer)
+	r.e.Count(verbCreate, answer)
+	r.e.Slow.heard(slowKind{r.job.Key, verbCreate}, node, err)
 	t := r.job.Texts
 	switch answer {
 	case apply.Done:
@@ -332,9 +343,11 @@ func (r *run) createAs(ctx context.Context, i int, params name) outcome {
 	}
 }
 
-func (r *run) fold(pod *corev1.Pod) {
-	if rec, ours := r.e.Index.PodFrom(pod); ours {
-		r.e.Index.FoldPod(rec)
+func (r *run) fold(pod *corev1.Pod) { r.e.fold(pod) }
+
+func (e sender) fold(pod *corev1.Pod) {
+	if rec, ours := e.Index.PodFrom(pod); ours {
+		e.Index.FoldPod(rec)
 	}
 }
 

@@ -75,8 +75,15 @@ func (r *run) retryAt(at rollout.Time) {
 
 // warn sends the event of a write for a node that failed.
 func (r *run) warn(node int, reason, format string, args ...any) {
-	of := map[string]string{everynode.EventNode: r.job.Snapshot.Nodes[node].Name}
-	r.e.Events.AnnotatedEventf(r.job.Object, of, corev1.EventTypeWarning, reason, format, args...)
+	r.warner(node)(reason, format, args...)
+}
+
+// warner is warn for when the pass is over.
+func (r *run) warner(node int) func(reason, format string, args ...any) {
+	of, events, object := map[string]string{everynode.EventNode: r.job.Snapshot.Nodes[node].Name}, r.e.Events, r.job.Object
+	return func(reason, format string, args ...any) {
+		events.AnnotatedEventf(object, of, corev1.EventTypeWarning, reason, format, args...)
+	}
 }
 
 // closeRefusals forgets the refusals of nodes where everything that was planned took effect, and gives their verdict to those whose turn did not come in

@@ -60,22 +60,30 @@ type Revisions interface {
 
 // NewPods returns Pods on a real API server. Pods are sent as JSON, undecoded, and answers come in the client's own encoding. But for List, the
 // limit of the client is left to Pace, so that waiting for it does not look like a slow server; and so are answers that ask for a pause.
-func NewPods(c kubernetes.Interface) Pods { return livePods{c} }
+func NewPods(c kubernetes.Interface) Pods { return livePods{c, writeTimeout} }
+
+// NewSlowPods is NewPods for a SlowLane.
+func NewSlowPods(c kubernetes.Interface) Pods { return livePods{c, SlowWriteTimeout} }
 
 // NewRevisions returns Revisions on a real API server.
 func NewRevisions(c kubernetes.Interface) Revisions { return liveRevisions{c} }
 
-// writeTimeout is how long the API server may work on a write of a pod. A new leader waits as long before it reads the cluster, so that no
-// write of the old one can still be under way then (see Fence).
+// writeTimeout is how long the API server may work on a write of a pod that a pass waits for. A new leader waits as long before it reads the
+// cluster, so that no write of the old one can still be under way then (see Fence), and longer where there may be one of a SlowLane.
 const writeTimeout = 5 * time.Second
 
 // Fence is how long after the end of a leader a write of it can still take effect.
 const Fence = writeTimeout
 
-type livePods struct{ c kubernetes.Interface }
+type livePods struct {
+	c       kubernetes.Interface
+	timeout time.Duration
+}
 
 // once is a request that is sent at once, and not again.
-func once(r *rest.Request) *rest.Request { return r.Throttle(nil).MaxRetries(0).Timeout(writeTimeout) }
+func (l livePods) once(r *rest.Request) *rest.Request {
+	return r.Throttle(nil).MaxRetries(0).Timeout(l.timeout)
+}
 
 func (l livePods) Create(ctx context.Context, pod *unstructured.Unstructured) (*corev1.Pod, error) {
 	body, err := json.Marshal(pod.Object)
@@ -83,13 +91,13 @@ func (l livePods) Create(ctx context.Context, pod *unstructured.Unstructured) (*
 		return nil, fmt.Errorf("encoding a pod: %w", err)
 	}
 	created := &corev1.Pod{}
-	err = once(l.c.CoreV1().RESTClient().Post()).Namespace(pod.GetNamespace()).Resource("pods").
+	err = l.once(l.c.CoreV1().RESTClient().Post()).Namespace(pod.GetNamespace()).Resource("pods").
 		SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Into(created)
 	return created, err
 }
 
 func (l livePods) Delete(ctx context.Context, namespace, name string, uid types.UID) error {
-	return once(l.c.CoreV1().RESTClient().Delete()).Namespace(namespace).Resource("pods").Name(name).
+	return l.once(l.c.CoreV1().RESTClient().Delete()).Namespace(namespace).Resource("pods").Name(name).
 		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}).Do(ctx).Error()
 }
 
@@ -99,7 +107,7 @@ func (l livePods) Get(ctx context.Context, namespace, name string) (*corev1.Pod,
 
 func (l livePods) GetSince(ctx context.Context, namespace, name, rv string) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
-	err := once(l.c.CoreV1().RESTClient().Get()).Namespace(namespace).Resource("pods").Name(name).
+	err := l.once(l.c.CoreV1().RESTClient().Get()).Namespace(namespace).Resource("pods").Name(name).
 		VersionedParams(&metav1.GetOptions{ResourceVersion: rv}, scheme.ParameterCodec).Do(ctx).Into(pod)
 	if rv != "" && apierrors.IsTimeout(err) {
 		return l.Get(ctx, namespace, name) // this API server is behind the one that has shown us rv
@@ -110,7 +118,7 @@ func (l livePods) GetSince(ctx context.Context, namespace, name, rv string) (*co
 func (l livePods) Find(ctx context.Context, namespace, name string) (*corev1.Pod, string, error) {
 	list := &corev1.PodList{}
 	byName := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
-	err := once(l.c.CoreV1().RESTClient().Get()).Namespace(namespace).Resource("pods").
+	err := l.once(l.c.CoreV1().RESTClient().Get()).Namespace(namespace).Resource("pods").
 		VersionedParams(&byName, scheme.ParameterCodec).Do(ctx).Into(list)
 	if err != nil || len(list.Items) == 0 {
 		return nil, list.ResourceVersion, err
@@ -129,7 +137,7 @@ func (l livePods) List(ctx context.Context, namespace string, selector labels.Se
 }
 
 func (l livePods) Patch(ctx context.Context, patch PodPatch) (*corev1.Pod, error) {
-	request := once(l.c.CoreV1().RESTClient().Patch(types.StrategicMergePatchType)).Namespace(patch.Namespace).Resource("pods").Name(patch.Pod)
+	request := l.once(l.c.CoreV1().RESTClient().Patch(types.StrategicMergePatchType)).Namespace(patch.Namespace).Resource("pods").Name(patch.Pod)
 	if patch.Of != dialect.Whole {
 		request = request.SubResource(string(patch.Of))
 	}

@@ -239,6 +239,7 @@ func (c *Controller) forget(key fleet.Key) {
 	}
 	delete(c.states, key)
 	c.failures.setBlocked(key, false)
+	c.Executor.Slow.Forget(key)
 	c.coming.decided(key, 0)
 	c.Observer.Forgotten(key)
 }
