@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -55,6 +56,7 @@ type leader struct {
 	namespace string
 	tenure    *tenure // nil without an election
 	served    []string
+	slow      *slowLease
 
 	working, synced atomic.Bool
 }
@@ -128,12 +130,14 @@ func newLeader(o *options, cfg *rest.Config, t *tenure) (*leader, error) {
 		pace.Leads = t.holds
 	}
 	l.metrics.Window = pace.Window
+	l.slow = &slowLease{leases: client.CoordinationV1().Leases(o.namespace), holder: string(uuid.NewUUID()), clock: realClock}
 	l.controller = daemonset.New(daemonset.Options{
 		Dialects: dialects, Index: index, Clock: realClock, Events: recorder, Observer: l.metrics, Workers: o.concurrentSyncs,
 		Revisions: executor.NewRevisions(client), Sets: daemonset.NewSets(dynamicClient, resources),
 		PullJobs: l.pullJobs(),
 		Executor: &executor.Executor{
 			Index: index, Pods: executor.NewPods(client), Pace: pace, Events: recorder, Clock: realClock, Count: l.metrics.Count,
+			Slow: &executor.SlowLane{Pods: executor.NewSlowPods(client), Hold: l.slow.hold, Free: l.slow.free},
 		},
 	})
 	return l, nil
@@ -257,6 +261,7 @@ func (l *leader) Start(ctx context.Context) error {
 	l.synced.Store(true)
 	log.Info("Read the cluster", "took", time.Since(began))
 	l.controller.Run(ctx)
+	l.controller.Executor.Slow.Wait()
 	return nil
 }
 
@@ -266,24 +271,34 @@ func (l *leader) fence(ctx context.Context) error {
 	if wait == 0 {
 		return nil
 	}
-	if wait > executor.Fence {
+	if wait > executor.Fence && l.tenure != nil {
 		defer l.tenure.bind()()
 	}
 	klog.FromContext(ctx).Info("Waiting until no write of the last leader can take effect any more", "for", wait)
-	return pause(ctx, wait)
+	if err := pause(ctx, wait); err != nil {
+		return err
+	}
+	if wait >= slowFence {
+		l.slow.takeOver(ctx)
+	}
+	return nil
 }
 
 // fenceTime is for how long a write of an earlier leader may still take effect. Without an election it may have been a process that was killed a
 // moment ago.
 func (l *leader) fenceTime(ctx context.Context) time.Duration {
-	switch unknown := l.tenure == nil || l.anew(ctx); {
-	case unknown && !l.anySet(ctx):
+	unknown := l.tenure == nil || l.anew(ctx)
+	if unknown && !l.anySet(ctx) {
 		return 0
-	case unknown && l.tenure != nil:
-		return l.tenure.deadline + executor.Fence
-	default:
-		return executor.Fence
 	}
+	wait := executor.Fence
+	if l.slow.mayBeUnderWay(ctx) {
+		wait = slowFence
+	}
+	if unknown && l.tenure != nil {
+		wait += l.tenure.deadline
+	}
+	return wait
 }
 
 // anew is whether the lease may have been made for this manager. That need not mean that nobody has led before: when somebody deletes the lease

@@ -200,16 +200,20 @@ func TestWhoHasToWaitForTheLastLeader(t *testing.T) {
 		lease, sets string // empty: 500
 		flag        string
 		want        time.Duration
+		slow        string // the holder of the lease of slow writes; "-" for none, empty for no lease
 	}{
-		"nothing is there yet":                    {lease(0), noSets, "true", 0},
-		"the lease was made anew":                 {lease(0), aSet, "true", 7*time.Second + executor.Fence},
-		"a later one":                             {lease(1), aSet, "true", executor.Fence},
-		"a later one, and nothing is there":       {lease(1), noSets, "true", executor.Fence},
-		"the lease cannot be read":                {"", aSet, "true", 7*time.Second + executor.Fence},
-		"the sets cannot be read":                 {lease(0), "", "true", 7*time.Second + executor.Fence},
-		"no election":                             {"", aSet, "false", executor.Fence},
-		"no election, and nothing is there":       {"", noSets, "false", 0},
-		"no election, and sets that are not read": {"", "", "false", executor.Fence},
+		"slow writes":                             {lease(1), aSet, "true", slowFence, "another"},
+		"slow writes that have been answered":     {lease(1), aSet, "true", executor.Fence, "-"},
+		"slow writes, and the lease is new":       {lease(0), aSet, "true", 7*time.Second + slowFence, "another"},
+		"nothing is there yet":                    {lease(0), noSets, "true", 0, ""},
+		"the lease was made anew":                 {lease(0), aSet, "true", 7*time.Second + executor.Fence, ""},
+		"a later one":                             {lease(1), aSet, "true", executor.Fence, ""},
+		"a later one, and nothing is there":       {lease(1), noSets, "true", executor.Fence, ""},
+		"the lease cannot be read":                {"", aSet, "true", 7*time.Second + executor.Fence, ""},
+		"the sets cannot be read":                 {lease(0), "", "true", 7*time.Second + executor.Fence, ""},
+		"no election":                             {"", aSet, "false", executor.Fence, ""},
+		"no election, and nothing is there":       {"", noSets, "false", 0, ""},
+		"no election, and sets that are not read": {"", "", "false", executor.Fence, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, err := parse(t, "", "--dialects=native", "--leader-elect="+c.flag)
@@ -218,8 +222,14 @@ func TestWhoHasToWaitForTheLastLeader(t *testing.T) {
 			}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				body := c.sets
-				if strings.HasSuffix(r.URL.Path, "/leases/everynode-manager") {
+				switch {
+				case strings.HasSuffix(r.URL.Path, "/leases/everynode-manager"):
 					body = c.lease
+				case strings.HasSuffix(r.URL.Path, "/leases/"+slowLeaseName) && c.slow == "":
+					http.NotFound(w, r)
+					return
+				case strings.HasSuffix(r.URL.Path, "/leases/"+slowLeaseName):
+					body = fmt.Sprintf(`{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","spec":{"holderIdentity":%q}}`, strings.TrimPrefix(c.slow, "-"))
 				}
 				w.Header().Set("Content-Type", "application/json")
 				if body == "" {

@@ -47,6 +47,7 @@ func managerRoles() []Role {
 		Rules: []Rule{
 			{Group: coordination, Resource: "leases", Verbs: []string{"create"}, Why: "the lease of the leader; a create cannot be limited to a name"},
 			{Group: coordination, Resource: "leases", Names: []string{"everynode-manager"}, Verbs: []string{"get", "update"}, Why: "the same"},
+			{Group: coordination, Resource: "leases", Names: []string{"everynode-manager-slow-writes"}, Verbs: []string{"get", "update"}, Rare: []string{"update"}, Why: "held while a write is under way that a webhook makes slow, so that the next leader waits for it"},
 			{Group: apps, Resource: "daemonsets", Verbs: []string{"create"}, Why: "the probe that shows whether another controller is at work; a create cannot be limited to a name"},
 			{Group: apps, Resource: "daemonsets", Names: []string{"everynode-probe"}, Verbs: []string{"patch"}, Why: "the same"},
 		},
