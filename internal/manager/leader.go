@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -96,7 +95,7 @@ func newLeader(o *options, cfg *rest.Config, t *tenure) (*leader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	l := &leader{metrics: metrics.New(o.metricsPerSet), client: client, events: newEvents(), namespace: o.namespace, tenure: t, served: o.dialects}
+	l := &leader{metrics: metrics.New(o.metricsPerSet), client: client, events: newEvents(), namespace: o.namespace, tenure: t, served: o.dialects, slow: newSlowLease(client, o.namespace)}
 	realClock := clock.RealClock{}
 	recorder := newSparing(l.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource}), realClock)
 	index := fleet.NewIndex(func(key fleet.Key) { l.controller.Enqueue(key) })
@@ -130,14 +129,13 @@ func newLeader(o *options, cfg *rest.Config, t *tenure) (*leader, error) {
 		pace.Leads = t.holds
 	}
 	l.metrics.Window = pace.Window
-	l.slow = &slowLease{leases: client.CoordinationV1().Leases(o.namespace), holder: string(uuid.NewUUID()), clock: realClock}
 	l.controller = daemonset.New(daemonset.Options{
 		Dialects: dialects, Index: index, Clock: realClock, Events: recorder, Observer: l.metrics, Workers: o.concurrentSyncs,
 		Revisions: executor.NewRevisions(client), Sets: daemonset.NewSets(dynamicClient, resources),
 		PullJobs: l.pullJobs(),
 		Executor: &executor.Executor{
 			Index: index, Pods: executor.NewPods(client), Pace: pace, Events: recorder, Clock: realClock, Count: l.metrics.Count,
-			Slow: &executor.SlowLane{Pods: executor.NewSlowPods(client), Hold: l.slow.hold, Free: l.slow.free},
+			Slow: l.slow.lane(client),
 		},
 	})
 	return l, nil

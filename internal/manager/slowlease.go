@@ -11,6 +11,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/kubernetes"
 	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -34,6 +36,15 @@ type slowLease struct {
 
 	mu   sync.Mutex
 	held bool
+}
+
+func newSlowLease(client kubernetes.Interface, namespace string) *slowLease {
+	return &slowLease{leases: client.CoordinationV1().Leases(namespace), holder: string(uuid.NewUUID()), clock: clock.RealClock{}}
+}
+
+// lane is a lane whose writes hold the lease.
+func (s *slowLease) lane(client kubernetes.Interface) *executor.SlowLane {
+	return &executor.SlowLane{Pods: executor.NewSlowPods(client), Hold: s.hold, Free: s.free}
 }
 
 // slowLeaseTimeout is how long a write waits until the lease is held.
