@@ -21,7 +21,9 @@ import (
 type Workload struct {
 	Namespace, Name string
 	UID             types.UID
-	Generation      int64
+	// Advanced is whether the set is of the API group apps.kruise.io, and not of apps.
+	Advanced   bool
+	Generation int64
 	// Created is when the object was made.
 	Created rollout.Time
 	// Deleting is whether the object has a deletion timestamp: nothing is done for it any more.

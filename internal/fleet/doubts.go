@@ -25,7 +25,7 @@ func (x *Index) Doubt(uid types.UID, until rollout.Time, takes bool) {
 	defer x.mu.Unlock()
 	if p := x.pods[uid]; p != nil {
 		p.doubt, p.takes = until, takes
-		if s := x.byUID[p.origin.owner]; s != nil {
+		if s := x.ownerOf(p); s != nil {
 			s.doubts[uid] = p
 		}
 	}
@@ -45,7 +45,7 @@ func (x *Index) Dispel(uid types.UID) {
 	defer x.mu.Unlock()
 	if p := x.pods[uid]; p != nil {
 		p.doubt = 0
-		if s := x.byUID[p.origin.owner]; s != nil {
+		if s := x.ownerOf(p); s != nil {
 			delete(s.doubts, uid)
 		}
 	}

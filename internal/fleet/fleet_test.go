@@ -448,7 +448,7 @@ func TestANewTemplateIsPlacedAnew(t *testing.T) {
 
 func TestPodFromReadsOwnersOfEveryVersion(t *testing.T) {
 	for apiVersion, want := range map[string]bool{
-		"apps/v1": true, "extensions/v1beta1": true, "apps.kruise.io/v1alpha1": true, "apps.kruise.io/v1beta1": true, "example.io/v1": false,
+		"apps/v1": true, "extensions/v1beta1": false, "appsx/v1": false, "apps.kruise.io/v1alpha1": true, "apps.kruise.io/v1beta1": true, "example.io/v1": false,
 	} {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
 			{APIVersion: "v1", Kind: "Node", UID: "no"}, {APIVersion: apiVersion, Kind: "DaemonSet", UID: "yes", Controller: new(true)},

@@ -140,10 +140,7 @@ func (x *Index) PutSet(key Key, w *dialect.Workload) {
 		s.workload = w
 		x.sets[key], x.byUID[w.UID] = s, s
 		x.place(s)
-		for _, p := range x.strays[w.UID] {
-			x.attach(s, p)
-		}
-		delete(x.strays, w.UID)
+		x.takeStrays(s)
 		x.findAdoptable(s)
 	} else {
 		was := s.workload
@@ -158,6 +155,20 @@ func (x *Index) PutSet(key Key, w *dialect.Workload) {
 		}
 	}
 	x.notify(key)
+}
+
+// takeStrays attaches the pods of a set that were there before it was known.
+func (x *Index) takeStrays(s *set) {
+	strays := x.strays[s.workload.UID]
+	for uid, p := range strays {
+		if s.is(p.origin.originID) {
+			x.attach(s, p)
+			delete(strays, uid)
+		}
+	}
+	if len(strays) == 0 {
+		delete(x.strays, s.workload.UID)
+	}
 }
 
 // sameForUs is whether two versions of one set differ in nothing that a pass would look at: so the event of our own status

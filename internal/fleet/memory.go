@@ -35,7 +35,7 @@ func (x *Index) Promise(uid types.UID, hash string) {
 	if p == nil {
 		return
 	}
-	if s := x.byUID[p.origin.owner]; s != nil {
+	if s := x.ownerOf(p); s != nil {
 		if s.heirs == nil {
 			s.heirs = map[types.UID]string{}
 		}

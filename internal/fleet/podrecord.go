@@ -50,9 +50,33 @@ type origin struct {
 	uses int
 }
 
+// originID is whose a pod is: a set of the same namespace and API group, with that UID.
 type originID struct {
 	namespace string
 	owner     types.UID
+	advanced  bool // of the API group apps.kruise.io
+}
+
+func (rec *Pod) origin() originID {
+	return originID{namespace: rec.Namespace, advanced: rec.Advanced, owner: rec.Owner}
+}
+
+// ownerOf is the set that a pod belongs to; nil for an orphan, and for one that names a set which is not known. What names the UID of a set is not
+// the set's own for that: anybody may write any UID into a pod of a namespace of theirs.
+func (x *Index) ownerOf(p *podRecord) *set {
+	return x.setOf(p.origin.originID)
+}
+
+func (x *Index) setOf(o originID) *set {
+	if s := x.byUID[o.owner]; s != nil && s.is(o) {
+		return s
+	}
+	return nil
+}
+
+// is whether o names the set.
+func (s *set) is(o originID) bool {
+	return o.owner == s.workload.UID && o.namespace == s.workload.Namespace && o.advanced == s.workload.Advanced
 }
 
 type originTable map[originID]*origin
@@ -84,7 +108,7 @@ func (p *podRecord) nodeName() string {
 // pod is the record as others get it.
 func (p *podRecord) pod() Pod {
 	return Pod{
-		Namespace: p.origin.namespace, Name: p.name, UID: p.uid, RV: p.rv, Node: p.nodeName(), Owner: p.origin.owner,
+		Namespace: p.origin.namespace, Name: p.name, UID: p.uid, RV: p.rv, Node: p.nodeName(), Owner: p.origin.owner, Advanced: p.origin.advanced,
 		Labels: p.labels.set, Hash: p.labels.hash, Generation: p.generation, Phase: p.phase, Scheduled: p.scheduled,
 		Deleting: p.deleting, DeletedAt: p.deletedAt, Ready: p.ready, ReadySince: p.readySince, Created: p.created, Facts: p.facts,
 	}
@@ -92,7 +116,7 @@ func (p *podRecord) pod() Pod {
 
 // tells is whether a newer version tells anything new.
 func (p *podRecord) tells(rec *Pod) bool {
-	same := p.name == rec.Name && p.origin.namespace == rec.Namespace && p.origin.owner == rec.Owner && p.nodeName() == rec.Node &&
+	same := p.name == rec.Name && p.origin.originID == rec.origin() && p.nodeName() == rec.Node &&
 		p.generation == rec.Generation && p.phase == rec.Phase && p.scheduled == rec.Scheduled &&
 		p.deleting == rec.Deleting && p.deletedAt == rec.DeletedAt && p.ready == rec.Ready && p.readySince == rec.ReadySince &&
 		p.created == rec.Created && maps.Equal(p.labels.set, rec.Labels)

@@ -62,18 +62,18 @@ func (x *Index) putPod(rec *Pod) {
 		p.node.pods++
 	}
 	x.file(p)
-	if s := x.byUID[p.origin.owner]; isNew && s != nil && p.node != nil {
+	if s := x.ownerOf(p); isNew && s != nil && p.node != nil {
 		s.outlive(p.node, "")
 	}
 }
 
 // withdraw takes a record out of where it is before a newer version is filed.
 func (x *Index) withdraw(p *podRecord, rec *Pod) {
-	if s := x.byUID[p.origin.owner]; s != nil {
-		if p.node != nil && (rec.Owner != p.origin.owner || rec.Node != p.nodeName()) {
+	if s := x.ownerOf(p); s != nil {
+		if p.node != nil && (rec.origin() != p.origin.originID || rec.Node != p.nodeName()) {
 			s.remember(p) // it lives on with its name, but not here
 		}
-		if rec.Owner != p.origin.owner {
+		if rec.origin() != p.origin.originID {
 			x.notify(s.key)
 		}
 	}
@@ -82,7 +82,7 @@ func (x *Index) withdraw(p *podRecord, rec *Pod) {
 
 // share gives a record what it has in common with others.
 func (x *Index) share(p *podRecord, rec *Pod) {
-	if id := (originID{rec.Namespace, rec.Owner}); p.origin == nil || p.origin.originID != id {
+	if id := rec.origin(); p.origin == nil || p.origin.originID != id {
 		old := p.origin
 		p.origin = x.origins.take(id)
 		if old != nil {
@@ -101,7 +101,7 @@ func (x *Index) share(p *podRecord, rec *Pod) {
 // file puts a record where it belongs: in a cell of its set, among the strays, or among the orphans.
 func (x *Index) file(p *podRecord) {
 	if p.origin.owner != "" {
-		if s := x.byUID[p.origin.owner]; s != nil {
+		if s := x.ownerOf(p); s != nil {
 			x.attach(s, p)
 			x.notify(s.key)
 			return
@@ -168,7 +168,7 @@ func (x *Index) detach(p *podRecord) {
 		for _, s := range x.sets {
 			delete(s.adoptable, p.uid)
 		}
-	} else if s := x.byUID[p.origin.owner]; s != nil {
+	} else if s := x.ownerOf(p); s != nil {
 		s.remove(p)
 	} else if strays := x.strays[p.origin.owner]; strays != nil {
 		if delete(strays, p.uid); len(strays) == 0 {
@@ -251,7 +251,7 @@ func (x *Index) dropPod(uid types.UID) {
 	}
 	n := p.node
 	x.detach(p)
-	if s := x.byUID[p.origin.owner]; s != nil {
+	if s := x.ownerOf(p); s != nil {
 		if n != nil && x.nodes.byID[n.id] == n {
 			s.rememberOn(n, p)
 			s.outlive(n, uid)
@@ -326,7 +326,7 @@ func (x *Index) Spare(uid types.UID) {
 	defer x.mu.Unlock()
 	if p := x.pods[uid]; p != nil {
 		p.doomed, p.doomedAt = false, 0
-		if s := x.byUID[p.origin.owner]; s != nil {
+		if s := x.ownerOf(p); s != nil {
 			delete(s.heirs, uid)
 		}
 	}
@@ -340,7 +340,7 @@ func (x *Index) Unsettle(uid types.UID, until rollout.Time) {
 	if p := x.pods[uid]; p != nil && !p.deleting {
 		p.unsettled = true
 		x.unsettled[uid] = until
-		if s := x.byUID[p.origin.owner]; s != nil {
+		if s := x.ownerOf(p); s != nil {
 			s.unsettled[uid] = p
 		}
 	}
@@ -353,7 +353,7 @@ func (x *Index) Settle(uid types.UID) {
 	if p := x.pods[uid]; p != nil {
 		p.unsettled = false
 		delete(x.unsettled, uid)
-		if s := x.byUID[p.origin.owner]; s != nil {
+		if s := x.ownerOf(p); s != nil {
 			delete(s.unsettled, uid)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/placement"
 	"everynode.dev/everynode/internal/rollout"
@@ -36,15 +37,15 @@ type Pod struct {
 	RV              string
 	// Node is the node that the pod is bound to, or made for.
 	Node string
-	// Owner is the UID of the controller, empty for an orphan.
+	// Owner is the UID of the controller, empty for an orphan. Advanced is whether that is of the API group apps.kruise.io, and not of apps.
 	Owner  types.UID
 	Labels map[string]string
 	// Hash is the label controller-revision-hash, Generation the number in the label pod-template-generation (-1: none).
-	Hash       string
-	Generation int64
-	Phase      rollout.Phase
-	Scheduled  bool
-	Deleting   bool
+	Hash                string
+	Generation          int64
+	Phase               rollout.Phase
+	Scheduled, Advanced bool
+	Deleting            bool
 	// DeletedAt is when the deletion was asked for; 0 for none.
 	DeletedAt  rollout.Time
 	Ready      bool
@@ -74,10 +75,10 @@ func (x *Index) PodFrom(p *corev1.Pod) (rec Pod, ok bool) {
 }
 
 // PodFrom reads a Pod without Facts out of a pod object; ok is false for a pod that no daemon set can ever own: its controller is of
-// another kind. Daemon sets of every API group and version count, so that pods made under an older version are seen.
+// another kind.
 func PodFrom(p *corev1.Pod) (rec Pod, ok bool) {
-	owner := metav1.GetControllerOfNoCopy(p)
-	if owner != nil && (owner.Kind != "DaemonSet" || !daemonGroup(owner.APIVersion)) {
+	owner, advanced, ok := OwnerOf(p)
+	if !ok {
 		return Pod{}, false
 	}
 	rec = Pod{
@@ -87,9 +88,7 @@ func PodFrom(p *corev1.Pod) (rec Pod, ok bool) {
 		Phase: phaseOf(p.Status.Phase), Scheduled: p.Spec.NodeName != "",
 		Deleting: p.DeletionTimestamp != nil, DeletedAt: deletedAt(p), Created: timeOf(p.CreationTimestamp),
 	}
-	if owner != nil {
-		rec.Owner = owner.UID
-	}
+	rec.Owner, rec.Advanced = owner, advanced
 	if g, err := strconv.ParseInt(p.Labels[extensionsv1beta1.DaemonSetTemplateGenerationKey], 10, 64); err == nil {
 		rec.Generation = g
 	}
@@ -101,9 +100,20 @@ func PodFrom(p *corev1.Pod) (rec Pod, ok bool) {
 	return rec, true
 }
 
-func daemonGroup(apiVersion string) bool {
-	group, _, _ := strings.Cut(apiVersion, "/")
-	return group == "apps" || group == "extensions" || group == "apps.kruise.io"
+// OwnerOf is the controller of a pod or a revision, which is empty for an orphan; advanced is whether it is of the API group apps.kruise.io, and not
+// of apps. ok is false where the controller is no daemon set that there can be: nobody serves the group extensions any more, so whatever names it as an
+// owner names what does not exist.
+func OwnerOf(object metav1.Object) (owner types.UID, advanced, ok bool) {
+	ref := metav1.GetControllerOfNoCopy(object)
+	if ref == nil {
+		return "", false, true
+	}
+	group, _, _ := strings.Cut(ref.APIVersion, "/")
+	advanced = group == kruise.Group
+	if ref.Kind != "DaemonSet" || group != appsv1.GroupName && !advanced {
+		return "", false, false
+	}
+	return ref.UID, advanced, true
 }
 
 func phaseOf(p corev1.PodPhase) rollout.Phase {
@@ -166,9 +176,10 @@ type Revision struct {
 	Namespace, Name string
 	UID             types.UID
 	RV              string
-	// Owner is the UID of the controller, empty for an orphan.
-	Owner  types.UID
-	Labels map[string]string
+	// Owner is the UID of the controller, empty for an orphan. Advanced is whether that is of the API group apps.kruise.io, and not of apps.
+	Owner    types.UID
+	Advanced bool
+	Labels   map[string]string
 	// Hash is the label controller-revision-hash, or the name where the label is missing (Labelled is false then).
 	Hash     string
 	Labelled bool

@@ -65,7 +65,7 @@ func (t *revisionTable) unfile(r *Revision) {
 }
 
 func (x *Index) notifyRevision(r *Revision) {
-	if s := x.byUID[r.Owner]; s != nil {
+	if s := x.setOf(r.origin()); s != nil {
 		x.notify(s.key)
 		return
 	}
@@ -77,6 +77,10 @@ func (x *Index) notifyRevision(r *Revision) {
 			x.notify(key)
 		}
 	}
+}
+
+func (r *Revision) origin() originID {
+	return originID{namespace: r.Namespace, advanced: r.Advanced, owner: r.Owner}
 }
 
 func adoptableRevision(s *set, r *Revision) bool {
@@ -129,7 +133,7 @@ func (x *Index) History(key Key) (owned, orphans []Revision) {
 		return nil, nil
 	}
 	for _, r := range x.revisions.byOwner[s.workload.UID] {
-		if !r.Deleting {
+		if !r.Deleting && s.is(r.origin()) {
 			owned = append(owned, *r)
 		}
 	}

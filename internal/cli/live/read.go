@@ -92,7 +92,7 @@ func Read(ctx context.Context, o ReadOptions) (*Reading, error) {
 	err = each(ctx, revisions, ListError{Resource: schema.GroupResource{Group: "apps", Resource: "controllerrevisions"}, Namespace: o.Namespace}, func(c *appsv1.ControllerRevision) {
 		if rec, ours := feed.RevisionFrom(c); ours {
 			if rec.Owner == "" && !rec.Deleting {
-				rec.Owner = r.adopter(rec.Namespace, rec.Labels)
+				rec.Owner, rec.Advanced = r.adopter(rec.Namespace, rec.Labels)
 			}
 			r.index.PutRevision(rec)
 		}
@@ -106,7 +106,7 @@ func Read(ctx context.Context, o ReadOptions) (*Reading, error) {
 	err = each(ctx, pods, ListError{Resource: schema.GroupResource{Resource: "pods"}, Namespace: o.Namespace}, func(p *corev1.Pod) {
 		if rec, ours := r.index.PodFrom(p); ours {
 			if rec.Owner == "" && !rec.Deleting && !rec.Phase.Terminal() {
-				rec.Owner = r.adopter(rec.Namespace, rec.Labels)
+				rec.Owner, rec.Advanced = r.adopter(rec.Namespace, rec.Labels)
 			}
 			r.index.PutPod(rec)
 		}
@@ -119,13 +119,13 @@ func Read(ctx context.Context, o ReadOptions) (*Reading, error) {
 }
 
 // adopter is the set that will have adopted what has these labels and no owner, before anything is decided about it; empty if there is none.
-func (r *Reading) adopter(namespace string, of map[string]string) types.UID {
+func (r *Reading) adopter(namespace string, of map[string]string) (owner types.UID, advanced bool) {
 	for _, w := range r.workloads {
 		if w.Namespace == namespace && !w.Deleting && !w.SelectsAll && w.Selector != nil && w.Selector.Matches(labels.Set(of)) {
-			return w.UID
+			return w.UID, w.Advanced
 		}
 	}
-	return ""
+	return "", false
 }
 
 // each hands every object of a list to take, of which nothing is kept; failure is what it returns, with the cause, if the list cannot be read.

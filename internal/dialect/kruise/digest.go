@@ -13,6 +13,7 @@ func Digest(obj map[string]any) dialect.Workload {
 	w, spec := r.Workload(obj)
 	readOptions(r, &w, spec).complete(&w)
 	readStatus(&w, obj)
+	w.Advanced = true
 	w.Problems = r.Problems()
 	return w
 }

@@ -105,7 +105,8 @@ func list(tb testing.TB, sets, nodes int, whole bool) *listed {
 	for s := range sets {
 		name := fmt.Sprintf("agent-%02d", s)
 		w := digest(set(name).Object)
-		w.UID = podOfSet(name).OwnerReferences[0].UID
+		owner := podOfSet(name).OwnerReferences[0]
+		w.Namespace, w.UID, w.Advanced = "monitoring", owner.UID, owner.APIVersion != "apps/v1"
 		l.index.PutSet(fleet.Key{Dialect: "native", Namespace: "monitoring", Name: name}, &w)
 	}
 	sink := newPodSink(l.index)

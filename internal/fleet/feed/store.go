@@ -117,17 +117,15 @@ type revisionSink struct{ x *fleet.Index }
 
 // RevisionFrom reads a fleet.Revision out of an object; ok is false for one that no daemon set can own.
 func RevisionFrom(r *appsv1.ControllerRevision) (rec fleet.Revision, ok bool) {
-	owner := metav1.GetControllerOfNoCopy(r)
-	if owner != nil && owner.Kind != "DaemonSet" {
+	owner, advanced, ok := fleet.OwnerOf(r)
+	if !ok {
 		return fleet.Revision{}, false
 	}
 	rec = fleet.Revision{
 		Namespace: r.Namespace, Name: r.Name, UID: r.UID, RV: r.ResourceVersion, Labels: r.Labels,
 		Number: r.Revision, Deleting: r.DeletionTimestamp != nil,
 	}
-	if owner != nil {
-		rec.Owner = owner.UID
-	}
+	rec.Owner, rec.Advanced = owner, advanced
 	if !r.CreationTimestamp.IsZero() {
 		rec.Created = rollout.Time(r.CreationTimestamp.UnixNano())
 	}

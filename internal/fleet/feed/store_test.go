@@ -232,7 +232,7 @@ func TestRevisionsOfOthersAreNoRecords(t *testing.T) {
 	controller := true
 	revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "web-1", UID: "r1", ResourceVersion: "4",
-		OwnerReferences: []metav1.OwnerReference{{Kind: "StatefulSet", UID: "web", Controller: &controller}},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", UID: "web", Controller: &controller}},
 	}}
 	if _, ours := RevisionFrom(revision); ours {
 		t.Error("a revision of a StatefulSet was taken")
