@@ -177,7 +177,9 @@ func TestFactsReachTheSnapshot(t *testing.T) {
 		return &dialect.PodFacts{Gate: true, InPlace: rollout.InPlaceMarked, MarkedAt: 9, Finalizers: p.Finalizers, Trouble: "no image"}
 	})
 	f.node("a")
-	key := f.limited("ds", func(w *dialect.Workload) { w.PreDelete, w.Advanced = &dialect.PreDelete{Finalizers: []string{"ours"}}, true })
+	key := f.limited("ds", func(w *dialect.Workload) {
+		w.PreDelete, w.Advanced = &dialect.PreDelete{Finalizers: []string{"ours"}}, true
+	})
 	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "one", UID: "one", ResourceVersion: f.next(), Finalizers: []string{"ours"}, Annotations: map[string]string{},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1beta1", Kind: "DaemonSet", UID: "uid-ds", Controller: new(true)}},

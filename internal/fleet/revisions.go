@@ -124,7 +124,8 @@ func (x *Index) RevisionsSeen(rv string) {
 	x.revisions.rv = rv
 }
 
-// History returns the revisions that the set controls, oldest first, and the orphans that it may adopt.
+// History returns the revisions that the set controls, oldest first, and the orphans that it may adopt. One that is being deleted counts for as
+// long as it is there: a finalizer may keep it, and the pods of its template are what they were.
 func (x *Index) History(key Key) (owned, orphans []Revision) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -133,7 +134,7 @@ func (x *Index) History(key Key) (owned, orphans []Revision) {
 		return nil, nil
 	}
 	for _, r := range x.revisions.byOwner[s.workload.UID] {
-		if !r.Deleting && s.is(r.origin()) {
+		if s.is(r.origin()) {
 			owned = append(owned, *r)
 		}
 	}

@@ -171,12 +171,38 @@ func (p *pass) foldRevision(r *appsv1.ControllerRevision) error {
 	return errHistoryMoved
 }
 
-// createRevision writes the revision of the template, named and hashed as Kubernetes 1.37.1 does.
+// createRevision writes the revision of the template, named and hashed as Kubernetes 1.37.1 does, or as it was when it has been lost: pods carry that hash, and
+// another version may have made it in another way.
 func (p *pass) createRevision(ctx context.Context, number int64) error {
+	if lost := p.lostHash(); lost != "" {
+		if err := p.createRevisionAs(ctx, number, lost); !errors.Is(err, errNameTaken) {
+			return err
+		}
+	}
 	hash, err := revision.Hash(p.w.Template, p.w.CollisionCount)
 	if err != nil {
 		return fmt.Errorf("hashing the template: %w", err)
 	}
+	err = p.createRevisionAs(ctx, number, hash)
+	if errors.Is(err, errNameTaken) {
+		return p.raiseCollisions(ctx, p.w.Name+"-"+hash)
+	}
+	return err
+}
+
+// lostHash is the hash of the revision of the template, which is not in the history any more, as the status says it: the status is of this generation, so
+// of this template. It is empty where nothing says so.
+func (p *pass) lostHash() string {
+	if p.w.ObservedGeneration != p.w.Generation || p.w.Generation == 0 {
+		return ""
+	}
+	return p.w.UpdateRevision
+}
+
+// errNameTaken is of a revision whose name another object has.
+var errNameTaken = errors.New("the name of the revision is taken")
+
+func (p *pass) createRevisionAs(ctx context.Context, number int64, hash string) error {
 	data, err := revision.Data(p.w.Template)
 	if err != nil {
 		return fmt.Errorf("encoding the template: %w", err)
@@ -199,25 +225,30 @@ func (p *pass) createRevision(ctx context.Context, number int64) error {
 	case err == nil:
 		return p.foldRevision(created)
 	case apierrors.IsAlreadyExists(err):
-		return p.sameOrCollision(ctx, wanted.Name)
+		return p.sameOrTaken(ctx, wanted.Name)
 	default:
 		return fmt.Errorf("creating revision %s: %w", wanted.Name, err)
 	}
 }
 
-// sameOrCollision looks at the revision that has the wanted name already. It may be the one that an earlier pass created, or
-// an orphan that only has to be adopted; otherwise two templates hash to one name (or a set that is gone, or one of another kind,
-// has that name), and the collision count in the status is raised so that the next hash differs.
-func (p *pass) sameOrCollision(ctx context.Context, name string) error {
+// sameOrTaken looks at the revision that has the wanted name already. It may be the one that an earlier pass created, or
+// an orphan that only has to be adopted; otherwise two templates hash to one name, or a set that is gone, or one of another kind, has that name.
+func (p *pass) sameOrTaken(ctx context.Context, name string) error {
 	found, err := p.c.Revisions.Get(ctx, p.w.Namespace, name)
 	if err != nil {
 		return fmt.Errorf("looking at revision %s: %w", name, err)
 	}
 	rec, ours := feed.RevisionFrom(found)
-	adoptable := rec.Owner == "" && p.w.Selector.Matches(labels.Set(rec.Labels))
-	if ours && (rec.Owner == p.w.UID || adoptable) && !rec.Deleting && revision.Equal(rec.Template, p.w.Template) {
+	adoptable := rec.Owner == "" && !rec.Deleting && p.w.Selector.Matches(labels.Set(rec.Labels))
+	own := rec.Owner == p.w.UID && rec.Advanced == p.w.Advanced
+	if ours && (own || adoptable) && revision.Equal(rec.Template, p.w.Template) {
 		return p.foldRevision(found)
 	}
+	return errNameTaken
+}
+
+// raiseCollisions raises the collision count in the status, so that the next hash differs.
+func (p *pass) raiseCollisions(ctx context.Context, name string) error {
 	live, err := p.c.Sets.Get(ctx, p.key)
 	if err != nil {
 		return fmt.Errorf("reading the collision count: %w", err)
