@@ -40,27 +40,31 @@ func Digest(obj map[string]any) dialect.Workload {
 // controller's business: also what is wrong with it.
 func DigestGuest(obj map[string]any) dialect.Workload {
 	w := Digest(obj)
-	if w.Plain == nil {
+	switch {
+	case w.Plain == nil:
 		w.Set = rollout.Set{Strategy: rollout.OnDelete}
 		w.Problems = nil
+	case w.Plain.Strategy != rollout.OnDelete: // the annotation is ignored, and the other controller rolls
+		w.Set = rollout.Set{Strategy: rollout.OnDelete}
 	}
 	w.Set.Guest = true
 	w.Status = rollout.Status{} // the other controller's: that its numbers change is no reason to decide anew
 	return w
 }
 
-// read applies the annotation UpdateStrategy. Until all is clear, old pods are left to whoever deletes them.
+// read applies the annotation UpdateStrategy. Until all is clear, old pods are left to whoever deletes them. With another type than OnDelete OpenYurt
+// ignores the annotation, and so does this: the roll that the specification asks for goes on.
 func read(r *base.Reader, w *dialect.Workload, text string) {
-	declared := w.Set.Strategy
-	w.Set.Strategy = rollout.OnDelete
+	if w.Set.Strategy != rollout.OnDelete {
+		r.Warn(ReasonIgnoredAnnotation, "Annotation %s is %q, which goes with spec.updateStrategy.type OnDelete only and is ignored: set the type to OnDelete, or remove the annotation.",
+			openyurt.UpdateStrategy, text)
+		return
+	}
 	strategy, known := openyurt.ParseStrategy(text)
 	switch {
 	case !known:
 		r.Warn(base.ReasonInvalidAnnotation, "Annotation %s is %q: set it to %s or %s, or remove it; %s.",
 			openyurt.UpdateStrategy, text, openyurt.AdvancedRollingUpdate, openyurt.OTA, held)
-	case declared != rollout.OnDelete:
-		r.Warn(ReasonIgnoredAnnotation, "Annotation %s is %q, which goes with spec.updateStrategy.type OnDelete only: set the type to OnDelete, or remove the annotation; %s.",
-			openyurt.UpdateStrategy, text, held)
 	case strategy == openyurt.OTA:
 		w.Set.Announce = true
 	default:

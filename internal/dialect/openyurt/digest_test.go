@@ -92,7 +92,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// Whatever cannot be honoured says which annotation it is and what to do, and no old pod is deleted.
+// Whatever cannot be honoured says which annotation it is and what to do, and no old pod is deleted because of it.
 func TestDigestProblems(t *testing.T) {
 	const held = "; until then Everynode deletes no old pod of this DaemonSet."
 	strategy := func(value string) string {
@@ -105,7 +105,7 @@ func TestDigestProblems(t *testing.T) {
 		return `Annotation everynode.dev/blame-window is "` + value + `": set it to a duration such as 10m or 90s, or remove it for 10m` + held
 	}
 	contradiction := func(value string) string {
-		return `Annotation apps.openyurt.io/update-strategy is "` + value + `", which goes with spec.updateStrategy.type OnDelete only: set the type to OnDelete, or remove the annotation` + held
+		return `Annotation apps.openyurt.io/update-strategy is "` + value + `", which goes with spec.updateStrategy.type OnDelete only and is ignored: set the type to OnDelete, or remove the annotation.`
 	}
 	advanced := func(key, value string) map[string]string {
 		return map[string]string{strategyKey: "AdvancedRollingUpdate", key: value}
@@ -118,7 +118,8 @@ func TestDigestProblems(t *testing.T) {
 	}{
 		{"OnDelete", map[string]string{strategyKey: ""}, base.ReasonInvalidAnnotation, []string{strategy("")}},
 		{"OnDelete", map[string]string{strategyKey: "Auto"}, base.ReasonInvalidAnnotation, []string{strategy("Auto")}},
-		{"RollingUpdate", map[string]string{strategyKey: " OTA"}, base.ReasonInvalidAnnotation, []string{strategy(" OTA")}},
+		{"OnDelete", map[string]string{strategyKey: " OTA"}, base.ReasonInvalidAnnotation, []string{strategy(" OTA")}},
+		{"RollingUpdate", map[string]string{strategyKey: " OTA"}, openyurt.ReasonIgnoredAnnotation, []string{contradiction(" OTA")}},
 		{"RollingUpdate", map[string]string{strategyKey: "ota"}, openyurt.ReasonIgnoredAnnotation, []string{contradiction("ota")}},
 		{"RollingUpdate", advanced(maxKey, "0"), openyurt.ReasonIgnoredAnnotation, []string{contradiction("AdvancedRollingUpdate")}},
 		{"OnDelete", advanced(maxKey, "0"), base.ReasonInvalidAnnotation, []string{budget("0")}},
@@ -144,7 +145,9 @@ func TestDigestProblems(t *testing.T) {
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("%v, %s: got\n%s\nwant\n%s", c.annotations, name, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 			}
-			if w.Set.Strategy != rollout.OnDelete || w.Set.Announce || w.Set.Unreachable.Skip {
+			// OpenYurt ignores the annotation with RollingUpdate: whoever keeps the pods rolls.
+			rolls := c.kind == "RollingUpdate" && name == "with native"
+			if (w.Set.Strategy == rollout.RollingUpdate) != rolls || w.Set.Announce || w.Set.Unreachable.Skip {
 				t.Errorf("%v, %s: %+v", c.annotations, name, w.Set)
 			}
 		}
@@ -177,7 +180,13 @@ func FuzzDigest(f *testing.F) {
 		}
 		rolls := w.Set.Strategy == rollout.RollingUpdate
 		q := w.Set.MaxUnavailable
-		if rolls && (kind != "OnDelete" || len(w.Problems) > 0 || q.Value < 1 || q.Percent && q.Value > 100 || w.Set.Unreachable.Blame < 0) {
+		if rolls && kind != "OnDelete" {
+			if w.Set.Unreachable.Skip || w.Set.Announce || len(w.Problems) == 0 {
+				t.Fatalf("%q %q %q %q is not ignored, or in silence: %+v", kind, strategy, limit, blame, w.Set)
+			}
+			return
+		}
+		if rolls && (len(w.Problems) > 0 || q.Value < 1 || q.Percent && q.Value > 100 || w.Set.Unreachable.Blame < 0) {
 			t.Fatalf("%q %q %q %q: %+v", kind, strategy, limit, blame, w.Set)
 		}
 		if !rolls && !w.Set.Announce && len(w.Problems) == 0 {

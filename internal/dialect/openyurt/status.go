@@ -19,7 +19,7 @@ import (
 // such a thing.
 const Degraded appsv1.DaemonSetConditionType = "Degraded"
 
-// ReasonIgnoredAnnotation tells that an annotation contradicts the specification; no pod is deleted because of it.
+// ReasonIgnoredAnnotation says that an annotation contradicts the specification, and is ignored as OpenYurt does.
 const ReasonIgnoredAnnotation = "IgnoredAnnotation"
 
 // StatusPatch returns the body of a strategic merge patch for the status subresource of a set that Digest has read, and whether there is
