@@ -148,6 +148,10 @@ const maxSkew = 5 * time.Minute
 // over from OpenKruise need not wait at each start for a lease that stays there.
 const abandoned = 7 * 24 * time.Hour
 
+// longestLease is how long a lease that is not renewed counts at most. The managers of both projects renew theirs every few seconds; whoever may write
+// a lease of that name could claim decades.
+const longestLease = 2 * time.Minute
+
 // held is whether the lease is in use. One that is seen not to be renewed for as long as it says belongs to nobody. When it was renewed last tells
 // little at the first look: the clock of either may be wrong, so one that a holder has left who died less than a week ago is waited for once.
 func (g *LeaseGuard) held(lease *coordinationv1.Lease) bool {
@@ -155,7 +159,7 @@ func (g *LeaseGuard) held(lease *coordinationv1.Lease) bool {
 	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {
 		return false
 	}
-	duration := time.Duration(*spec.LeaseDurationSeconds) * time.Second
+	duration := min(time.Duration(*spec.LeaseDurationSeconds)*time.Second, longestLease)
 	seen, again := g.seen[lease.Name]
 	if says := *spec.HolderIdentity + spec.RenewTime.String(); says != seen.says {
 		seen = renewal{says: says, since: g.clock.Now()}

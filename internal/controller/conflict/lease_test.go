@@ -266,3 +266,22 @@ func TestAClockThatIsSetForward(t *testing.T) {
 		t.Error("may write while the other goes on to renew its lease")
 	}
 }
+
+// A lease that claims to last for decades counts for as long as one that is not renewed may: anybody who may write in a namespace of that name
+// could stop the dialect for ever.
+func TestALeaseThatClaimsDecades(t *testing.T) {
+	l := newLeased(t)
+	now := metav1.NewMicroTime(l.clock.Now())
+	holder, decades := "somebody", int32(1<<31-1)
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.other.Namespace, Name: l.lease},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &decades, RenewTime: &now},
+	}
+	if !l.guard.held(lease) {
+		t.Error("a lease that was renewed just now does not count")
+	}
+	l.clock.Step(longestLease)
+	if l.guard.held(lease) {
+		t.Errorf("a lease that was not renewed for %s counts", longestLease)
+	}
+}
