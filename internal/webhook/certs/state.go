@@ -148,6 +148,9 @@ func (p pair) usable(now time.Time, names []string) (*x509.Certificate, bool) {
 	if err != nil || len(chain) < 2 || now.After(chain[0].NotAfter) {
 		return nil, false
 	}
+	if now.Before(chain[0].NotBefore) {
+		return nil, false // the clock was fast when it was made, and every client rejects it for as long as it was
+	}
 	for _, name := range names {
 		if chain[0].VerifyHostname(name) != nil {
 			return nil, false

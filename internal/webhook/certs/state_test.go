@@ -201,3 +201,22 @@ func TestNames(t *testing.T) {
 		t.Error("a certificate for nothing")
 	}
 }
+
+// TestMadeByAFastClock: a certificate that is not valid yet, because the clock was wrong when it was made, is replaced at once, also where it is the one
+// that is served, and where somebody deletes the Secret.
+func TestMadeByAFastClock(t *testing.T) {
+	const fast = 48 * time.Hour
+	bad := advance(t, state{}, time.Now(), names()).current
+	now := time.Now().Add(-fast)
+	served := everywhere(names())
+	served.held = bad
+	for what, s := range map[string]state{"in the Secret": {current: bad, bundle: bad.cert}, "served, and the Secret is gone": {}} {
+		got, err := s.advance(now, served)
+		if err != nil || got.current.equal(bad) {
+			t.Errorf("%s: it stays, error %v", what, err)
+		}
+		if got.served(now, served).equal(bad) {
+			t.Errorf("%s: it is served", what)
+		}
+	}
+}
