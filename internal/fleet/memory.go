@@ -55,7 +55,7 @@ func (s *set) rememberOn(n *node, p *podRecord) {
 func (s *set) limited() bool { return s.workload.Set.Limits != rollout.Limits{} }
 
 // lastOf is the index of the revision that the last pod of a node had, or that the node was to get. What this process has not seen
-// it guesses: a node that is older than the wanted revision had the one before, as far as the history goes back. So after a
+// it guesses: a node that is older than the wanted revision had what most others still have (guessOf). So after a
 // restart, a node that is held keeps what it most likely had; one that came later is taken for a new one, and so is one that was
 // seen without a pod while it need not run one. It is no guess to make for a set whose nodes get their first pods one by one.
 func (l *revisionLookup) lastOf(s *set, c *cell, n *sight) int {
@@ -79,12 +79,31 @@ func (l *revisionLookup) lastOf(s *set, c *cell, n *sight) int {
 	case s.workload.Set.Progressive || h.Updated == 0 || n.created == 0 || n.created >= h.Updated:
 		return rollout.NoRevision
 	}
-	for i := len(h.Revisions) - 1; i >= 0; i-- {
-		if i != h.Update {
-			return i
+	return l.guessOf(s)
+}
+
+// guessOf is what a node most likely had of which nothing is known: the revision that most pods of the set are of, but for the wanted one, and of several the
+// newest. A canary that was given up is newer than what the other nodes run, and no node runs it. Without any pod it is the one before the wanted one.
+func (l *revisionLookup) guessOf(s *set) int {
+	if l.guessed {
+		return l.guess
+	}
+	h := &l.history
+	pods := make([]int, len(h.Revisions))
+	for i := range s.cells {
+		for p := s.cells[i].pods; p != nil; p = p.next {
+			if of := l.of(p); of >= 0 {
+				pods[of]++
+			}
 		}
 	}
-	return rollout.NoRevision
+	l.guess, l.guessed = rollout.NoRevision, true
+	for i := range h.Revisions {
+		if i != h.Update && (l.guess == rollout.NoRevision || pods[i] >= pods[l.guess]) {
+			l.guess = i
+		}
+	}
+	return l.guess
 }
 
 // index is the revision with that hash, or NoRevision.

@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -137,6 +138,30 @@ func TestGuessOfTheLastRevision(t *testing.T) {
 	h := History{Revisions: []rollout.Revision{{Name: "h1"}}, Index: map[string]int{"h1": 0}, Generation: -1, Updated: 500}
 	if s, _, _ := f.x.Snapshot(f.limited("ds", nil), h, 1000); s.Nodes[0].Last != rollout.NoRevision {
 		t.Errorf("a history of one revision leads to the guess %d", s.Nodes[0].Last)
+	}
+}
+
+// TestTheGuessIsNoAbandonedCanary: of a node whose pod went while nobody watched the guess is what most others run, and not a newer revision that no pod
+// is of.
+func TestTheGuessIsNoAbandonedCanary(t *testing.T) {
+	f := newFixture(t)
+	for i := range 10 {
+		f.x.PutNode(Node{Name: fmt.Sprint("n", i), RV: f.next(), Created: 1})
+	}
+	key := f.limited("ds", nil)
+	for i := 1; i < 10; i++ {
+		p := pod(fmt.Sprint("p", i), fmt.Sprint("n", i), "ds")
+		if i == 9 {
+			p.Hash, p.Labels = "h3", map[string]string{"app": "ds", hashLabel: "h3"}
+		}
+		f.put(p)
+	}
+	h := History{
+		Revisions: []rollout.Revision{{Name: "h1", Number: 1}, {Name: "h2", Number: 2}, {Name: "h3", Number: 3}}, Update: 2,
+		Index: map[string]int{"h1": 0, "h2": 1, "h3": 2}, Generation: -1, Updated: 500,
+	}
+	if s, _, ok := f.x.Snapshot(key, h, 1000); !ok || s.Nodes[0].Last != 0 {
+		t.Errorf("the guess is %d, want 0: eight nodes run it", s.Nodes[0].Last)
 	}
 }
 

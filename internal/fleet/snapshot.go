@@ -205,6 +205,9 @@ type revisionLookup struct {
 	valid    bool
 	// limited is that of the set.
 	limited bool
+	// guess is what guessOf has said, if it was asked.
+	guess   int
+	guessed bool
 }
 
 func (l *revisionLookup) of(p *podRecord) int {
