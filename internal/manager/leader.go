@@ -109,7 +109,7 @@ func newLeader(o *options, cfg *rest.Config, t *tenure) (*leader, error) {
 		dialects = append(dialects, d)
 	}
 	index.ReadFacts(wiring.FactsOf(o.dialects))
-	if ahead := o.gates.Enabled(features.PreDownloadImageForDaemonSetUpdate); ahead {
+	if ahead := o.gates.Enabled(features.PreDownloadImageForDaemonSetUpdate) && len(o.missing) == 0; ahead {
 		if l.pulls == nil {
 			if l.pulls, err = newPulls(l, o, cfg, nil); err != nil {
 				return nil, err
@@ -200,8 +200,10 @@ func (l *leader) ofAppsV1(o *options, events record.EventRecorder) []daemonset.D
 // ofKruise is the dialect of OpenKruise, to which image pulls belong.
 func (l *leader) ofKruise(o *options, cfg *rest.Config) (d daemonset.Dialect, err error) {
 	mayWrite := l.leaseGuarded(o, conflict.OpenKruise())
-	if l.pulls, err = newPulls(l, o, cfg, mayWrite); err != nil {
-		return d, err
+	if len(o.missing) == 0 {
+		if l.pulls, err = newPulls(l, o, cfg, mayWrite); err != nil {
+			return d, err
+		}
 	}
 	d = wiring.NewKruise(mayWrite)
 	if o.gates.Enabled(features.InPlaceWorkloadVerticalScaling) {
@@ -219,7 +221,7 @@ func (l *leader) mayWriteChanged(dialect string) func(mayWrite bool) {
 				l.controller.EnqueueAll(d.Source.Dialect)
 			}
 		}
-		if mayWrite && dialect == wiring.Kruise {
+		if mayWrite && dialect == wiring.Kruise && l.pulls != nil {
 			l.pulls.resume()
 		}
 	}
@@ -253,6 +255,9 @@ func (l *leader) Start(ctx context.Context) error {
 	if err := l.feed.Start(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
+		}
+		if apierrors.IsNotFound(err) { // a definition went a moment ago, or is not served yet
+			return fmt.Errorf("%w: reading the cluster: %w", errDefinitions, err)
 		}
 		return fmt.Errorf("reading the cluster: %w", err)
 	}

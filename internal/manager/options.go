@@ -48,6 +48,8 @@ type options struct {
 
 	// leftOut is why the dialect of OpenKruise is not served although it was asked for.
 	leftOut error
+	// missing are the definitions of that dialect that do not exist: nothing that needs them is served.
+	missing []string
 
 	logs *logsapi.LoggingConfiguration
 }

@@ -71,29 +71,55 @@ func (e *foreignError) Error() string {
 		e.name, everynode.PartOf, everynode.PartOfValue, kruiseRemedy)
 }
 
-// checkDefinitions finds out whether the dialect of OpenKruise can be served. Where its definitions are somebody else's, it is left out, and nothing
-// of theirs is touched; that is an error only where nothing else would be left to do.
+// missingError is a definition that is not there.
+type missingError struct{ name string }
+
+func (e *missingError) Error() string {
+	return fmt.Sprintf("the definition %s does not exist: %s", e.name, kruiseRemedy)
+}
+
+// kruiseDefinitions are the names of those that the dialect of OpenKruise needs: for its sets, and for image pulls.
+func kruiseDefinitions() []string {
+	names := []string{kruiseapi.Resource, kruiseapi.ResourceJob, kruiseapi.ResourceNodeImage}
+	for i := range names {
+		names[i] += "." + kruiseapi.Group
+	}
+	return names
+}
+
+// checkDefinitions finds out whether the dialect of OpenKruise can be served. Where its definitions are somebody else's, or that of its sets is not there, it
+// is left out, and nothing of theirs is touched; that is an error only where nothing else would be left to do. Where another definition is not there
+// there are no image pulls.
 func checkDefinitions(ctx context.Context, client metadata.Interface, o *options) error {
-	for _, name := range []string{kruiseapi.Resource, kruiseapi.ResourceJob, kruiseapi.ResourceNodeImage} {
-		err := checkDefinition(ctx, client, name+"."+kruiseapi.Group)
-		if foreign := (*foreignError)(nil); errors.As(err, &foreign) && len(o.dialects) > 1 {
-			o.dialects, o.leftOut = slices.DeleteFunc(slices.Clone(o.dialects), func(d string) bool { return d == wiring.Kruise }), foreign
-			return nil
+	o.missing = nil
+	for i, name := range kruiseDefinitions() {
+		err := checkDefinition(ctx, client, name)
+		foreign, missing := (*foreignError)(nil), (*missingError)(nil)
+		if errors.As(err, &missing) {
+			o.missing = append(o.missing, name)
 		}
-		if err != nil {
+		switch {
+		case err == nil, missing != nil && i > 0:
+		case (missing != nil || errors.As(err, &foreign)) && len(o.dialects) > 1:
+			o.dialects, o.leftOut = slices.DeleteFunc(slices.Clone(o.dialects), func(d string) bool { return d == wiring.Kruise }), err
+			if foreign != nil {
+				return nil
+			}
+		default:
 			return err
 		}
 	}
 	return nil
 }
 
+var definitionResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
 // checkDefinition finds out whether a resource is defined, and by Everynode: only then are its versions converted.
 func checkDefinition(ctx context.Context, client metadata.Interface, name string) error {
-	resource := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	crd, err := client.Resource(resource).Get(ctx, name, metav1.GetOptions{})
+	crd, err := client.Resource(definitionResource).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("the definition %s does not exist: %s", name, kruiseRemedy)
+		return &missingError{name}
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("not allowed to read the definition %s: %w: %s", name, err, kruiseRemedy)
 	case err == nil && crd.Labels[everynode.PartOf] != everynode.PartOfValue:

@@ -30,7 +30,10 @@ func TestForeignDefinitions(t *testing.T) {
 		"theirs":            {definitions(theirs, theirs, theirs), []string{wiring.Native, wiring.Kruise}, []string{wiring.Native}, "daemonsets.apps.kruise.io", ""},
 		"one is theirs":     {definitions(ours, ours, nil), []string{wiring.Kruise, wiring.OpenYurt}, []string{wiring.OpenYurt}, "nodeimages.apps.kruise.io", ""},
 		"nothing else":      {definitions(theirs, theirs, theirs), []string{wiring.Kruise}, []string{wiring.Kruise}, "", "scale its manager to zero"},
-		"one is not there":  {map[string]map[string]string{"daemonsets": ours}, []string{wiring.Native, wiring.Kruise}, []string{wiring.Native, wiring.Kruise}, "", "does not exist"},
+		"one is not there":  {map[string]map[string]string{"daemonsets": ours}, []string{wiring.Native, wiring.Kruise}, []string{wiring.Native, wiring.Kruise}, "", ""},
+		"none is there":     {nil, []string{wiring.Native, wiring.Kruise}, []string{wiring.Native}, "does not exist", ""},
+		"no sets":           {map[string]map[string]string{"imagepulljobs": ours, "nodeimages": ours}, []string{wiring.Native, wiring.Kruise}, []string{wiring.Native}, "daemonsets.apps.kruise.io", ""},
+		"none, and alone":   {nil, []string{wiring.Kruise}, []string{wiring.Kruise}, "", "does not exist"},
 		"theirs, one alone": {map[string]map[string]string{"daemonsets": theirs}, []string{wiring.Native, wiring.Kruise}, []string{wiring.Native}, "daemonsets.apps.kruise.io", ""},
 	} {
 		var objects []runtime.Object

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"time"
 
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -46,11 +47,30 @@ func run(ctx context.Context, o *options) error {
 		return &UsageError{err.Error()}
 	}
 	ctrl.SetLogger(quietProbes(klog.Background()))
+	for {
+		served := *o
+		err := serve(ctx, &served)
+		if !errors.Is(err, errDefinitions) {
+			return err
+		}
+		klog.FromContext(ctx).Info("Beginning again with what is defined now", "reason", err.Error())
+		if pause(ctx, time.Second) != nil {
+			return nil
+		}
+	}
+}
+
+// serve works until ctx ends, the lease is lost, or the definitions of a dialect come or go (errDefinitions). It changes o to what is served.
+func serve(ctx context.Context, o *options) error {
 	cfg, err := restConfig(o)
 	if err != nil {
 		return err
 	}
 	if err := checkPlace(ctx, o, cfg); err != nil {
+		return err
+	}
+	definitions, err := newDefinitionWatch(o, cfg)
+	if err != nil {
 		return err
 	}
 	t := &tenure{deadline: o.renewDeadline, clock: clock.RealClock{}}
@@ -63,11 +83,13 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	if o.leftOut != nil {
-		klog.FromContext(ctx).Error(o.leftOut, "A dialect is left out until the manager is started again", "dialect", wiring.Kruise)
+		klog.FromContext(ctx).Error(o.leftOut, "A dialect is left out", "dialect", wiring.Kruise)
 		leader.metrics.Conflict(wiring.Kruise, true)
 	}
+	defer ctrlmetrics.Registry.Unregister(leader.metrics)
 	err = errors.Join(
 		ctrlmetrics.Registry.Register(leader.metrics),
+		mgr.Add(definitions),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("caches", leader.ready),
 		mgr.Add(leader),
