@@ -111,7 +111,7 @@ func updatedBut(image string, nodes int, held ...string) harness.Condition {
 func inForce(s *harness.Space, words, manifest string, args ...string) {
 	s.Poll("the API server knows the policy", func() error {
 		if out, err := s.KubectlWith(manifest, args...); err == nil || !strings.Contains(out, words) {
-			return fmt.Errorf("%v: %s", err, out)
+			return fmt.Errorf("it is not refused with %q: %s", words, out)
 		}
 		return nil
 	})
