@@ -25,6 +25,11 @@ func Data(template map[string]any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return encode(form)
+}
+
+// encode makes the data of a revision out of a template that is the caller's own.
+func encode(form map[string]any) ([]byte, error) {
 	form[patchKey] = patchReplace
 	data, err := stdjson.Marshal(map[string]any{"spec": map[string]any{"template": form}})
 	if err != nil {

@@ -19,6 +19,12 @@ func Equal(a, b map[string]any) bool {
 	return knowledge{}.equalTemplates(a, b)
 }
 
+// Same is whether two templates mean the same: whether they are equal, or are once defaults are set in both (WithDefaults).
+func Same(a, b map[string]any) bool {
+	k := knowledge{}
+	return k.equalTemplates(a, b) || k.equalWithDefaults(a, b)
+}
+
 func (k knowledge) equalTemplates(a, b map[string]any) bool {
 	if a == nil || b == nil {
 		return false

@@ -22,7 +22,7 @@ type Entry struct {
 
 // Resolution says which entry of a history a template is.
 type Resolution struct {
-	// Current is the index of the newest entry that equals the template, or -1.
+	// Current is the index of the newest entry that means the same as the template (Same), or -1.
 	Current int
 	// Duplicates are the indices of the other entries that equal it, in their order.
 	Duplicates []int
@@ -41,7 +41,7 @@ func Resolve(entries []Entry, template map[string]any) Resolution {
 	r := Resolution{Current: -1}
 	var highest int64
 	for i := range entries {
-		if !known.equalTemplates(entries[i].Template, template) {
+		if !known.equalTemplates(entries[i].Template, template) && !known.equalWithDefaults(entries[i].Template, template) {
 			highest = max(highest, entries[i].Number)
 			continue
 		}

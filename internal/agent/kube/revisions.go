@@ -82,7 +82,7 @@ func newestAs(all []appsv1.ControllerRevision, name string) string {
 func sameTemplate(a, b *appsv1.ControllerRevision) bool {
 	left, leftErr := revision.Decode(a.Data.Raw)
 	right, rightErr := revision.Decode(b.Data.Raw)
-	return leftErr == nil && rightErr == nil && revision.Equal(left, right)
+	return leftErr == nil && rightErr == nil && revision.Same(left, right)
 }
 
 // Template returns what the pods of one revision of a set are made of; nil when there is no such revision.

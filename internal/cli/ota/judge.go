@@ -187,7 +187,7 @@ func (n *newest) as(hash string) string {
 		if n.all[i].Labels[appsv1.ControllerRevisionHashLabelKey] != hash {
 			continue
 		}
-		if template, err := revision.Decode(n.all[i].Data.Raw); err == nil && revision.Equal(template, n.template) {
+		if template, err := revision.Decode(n.all[i].Data.Raw); err == nil && revision.Same(template, n.template) {
 			return hash
 		}
 	}

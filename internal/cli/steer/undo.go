@@ -56,7 +56,7 @@ func (v *verb) undo(ctx context.Context, c *options.Clients, set *target.Set, nu
 	}
 	done := fmt.Sprintf("rolled back to revision %d", chosen.Revision)
 	err = v.patch(ctx, c, step{set, done, func(object *unstructured.Unstructured) error {
-		if now, _, _ := unstructured.NestedMap(object.Object, "spec", "template"); revision.Equal(now, template) {
+		if now, _, _ := unstructured.NestedMap(object.Object, "spec", "template"); revision.Same(now, template) {
 			return nil
 		}
 		return unstructured.SetNestedMap(object.Object, template, "spec", "template")
@@ -83,7 +83,7 @@ func choose(all []appsv1.ControllerRevision, set *target.Set, number int64) (*ap
 		if err != nil {
 			return nil, nil, fmt.Errorf("revision %d of %s (%s): %w", one.Revision, set, one.Name, err)
 		}
-		if number != 0 || !revision.Equal(now, template) {
+		if number != 0 || !revision.Same(now, template) {
 			return one, template, nil
 		}
 	}

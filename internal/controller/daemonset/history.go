@@ -203,7 +203,11 @@ func (p *pass) lostHash() string {
 var errNameTaken = errors.New("the name of the revision is taken")
 
 func (p *pass) createRevisionAs(ctx context.Context, number int64, hash string) error {
-	data, err := revision.Data(p.w.Template)
+	encode := revision.Data
+	if p.w.Advanced {
+		encode = revision.DataOfOpenKruise // as who takes the set back would write it, and compare it
+	}
+	data, err := encode(p.w.Template)
 	if err != nil {
 		return fmt.Errorf("encoding the template: %w", err)
 	}
@@ -241,7 +245,7 @@ func (p *pass) sameOrTaken(ctx context.Context, name string) error {
 	rec, ours := feed.RevisionFrom(found)
 	adoptable := rec.Owner == "" && !rec.Deleting && p.w.Selector.Matches(labels.Set(rec.Labels))
 	own := rec.Owner == p.w.UID && rec.Advanced == p.w.Advanced
-	if ours && (own || adoptable) && revision.Equal(rec.Template, p.w.Template) {
+	if ours && (own || adoptable) && revision.Same(rec.Template, p.w.Template) {
 		return p.foldRevision(found)
 	}
 	return errNameTaken

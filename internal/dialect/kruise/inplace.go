@@ -18,7 +18,7 @@ import (
 // can be changed are images of containers, and labels and annotations that no environment variable reads. Where one reads what every
 // change writes, such as the hash of the revision, nothing can be changed in place.
 func InPlace(from, to map[string]any) rollout.Change {
-	if !revision.Equal(stripped(from, stripImages), stripped(to, stripImages)) {
+	if !sameBut(from, to, stripImages) {
 		return rollout.Change{Why: obstacle(from, to, rollout.DetailResources)}
 	}
 	if readsChange(from, to) {
@@ -30,7 +30,7 @@ func InPlace(from, to map[string]any) rollout.Change {
 // InPlaceWithResize is InPlace where the amounts of cpu and memory of containers can be changed, too.
 func InPlaceWithResize(from, to map[string]any) rollout.Change {
 	both := func(spec map[string]any) { stripImages(spec); stripAmounts(spec) }
-	if !revision.Equal(stripped(from, both), stripped(to, both)) {
+	if !sameBut(from, to, both) {
 		return rollout.Change{Why: obstacle(from, to, rollout.DetailResize)}
 	}
 	resized := changedResources(from, to)
@@ -42,6 +42,13 @@ func InPlaceWithResize(from, to map[string]any) rollout.Change {
 	default:
 		return rollout.Change{InPlace: true, Resize: len(resized) > 0}
 	}
+}
+
+// sameBut is whether two templates are the same but for what strip takes out. The default of a pull policy depends on the image, so defaults are set
+// before that: one of the templates may have been stored without any, as OpenKruise does.
+func sameBut(from, to map[string]any, strip func(spec map[string]any)) bool {
+	return revision.Equal(stripped(from, strip), stripped(to, strip)) ||
+		revision.Equal(stripped(revision.WithDefaults(from), strip), stripped(revision.WithDefaults(to), strip))
 }
 
 // readsChange is whether an environment variable reads a label or annotation that differs, or one that we write ourselves: the hash

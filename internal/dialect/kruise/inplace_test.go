@@ -128,3 +128,20 @@ func parent(m map[string]any, path string) (at map[string]any, key string) {
 	}
 	return here.(map[string]any), steps[len(steps)-1]
 }
+
+// A template that OpenKruise has stored has no defaults; one that has gone through our webhook has. The next image is a change in place all the same.
+func TestInPlaceFromATemplateWithoutDefaults(t *testing.T) {
+	stored := decode(t, `{"metadata":{"creationTimestamp":null,"labels":{"app":"a"}},"spec":{"containers":[{"name":"c","image":"img:1","resources":{}}]}}`)
+	served := decode(t, `{"metadata":{"labels":{"app":"a"}},"spec":{"containers":[{"name":"c","image":"img:2","imagePullPolicy":"IfNotPresent","resources":{},
+		"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}],
+		"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{},"terminationGracePeriodSeconds":30}}`)
+	for _, change := range []rollout.Change{kruise.InPlace(stored, served), kruise.InPlace(served, stored), kruise.InPlaceWithResize(stored, served)} {
+		if !change.InPlace {
+			t.Errorf("%+v", change)
+		}
+	}
+	other := decode(t, `{"metadata":{"labels":{"app":"a"}},"spec":{"terminationGracePeriodSeconds":5,"containers":[{"name":"c","image":"img:2"}]}}`)
+	if kruise.InPlace(stored, other).InPlace {
+		t.Error("another grace period is changed in place")
+	}
+}
