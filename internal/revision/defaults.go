@@ -72,7 +72,12 @@ func defaultContainer(c map[string]any) {
 		"imagePullPolicy": pullPolicy(image), "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
 	})
 	each(c, "ports", func(port map[string]any) { absent(port, map[string]any{"protocol": "TCP"}) })
-	each(c, "env", func(env map[string]any) { inside(env, "valueFrom", defaultFieldRef) })
+	each(c, "env", func(env map[string]any) {
+		inside(env, "valueFrom", func(from map[string]any) {
+			defaultFieldRef(from)
+			inside(from, "fileKeyRef", func(ref map[string]any) { absent(ref, map[string]any{"optional": false}) })
+		})
+	})
 	for _, probe := range []string{"livenessProbe", "readinessProbe", "startupProbe"} {
 		inside(c, probe, func(p map[string]any) {
 			absent(p, map[string]any{"timeoutSeconds": int64(1), "periodSeconds": int64(10), "successThreshold": int64(1), "failureThreshold": int64(3)})
@@ -85,11 +90,11 @@ func defaultContainer(c map[string]any) {
 	})
 }
 
-// pullPolicy is that of an image that names none: a tag or a digest that may mean another image tomorrow is pulled each time.
+// pullPolicy is that of an image that names none: what may mean another image tomorrow is pulled each time.
 func pullPolicy(image string) string {
-	name := image[strings.LastIndex(image, "/")+1:]
+	name, _, digested := strings.Cut(image[strings.LastIndex(image, "/")+1:], "@")
 	_, tag, tagged := strings.Cut(name, ":")
-	if !strings.Contains(name, "@") && (!tagged || tag == "latest") {
+	if tag == "latest" || name != "" && !tagged && !digested {
 		return "Always"
 	}
 	return "IfNotPresent"

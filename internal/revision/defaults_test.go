@@ -85,7 +85,7 @@ func TestSame(t *testing.T) {
 func TestPullPolicies(t *testing.T) {
 	for image, want := range map[string]string{
 		"img": "Always", "img:latest": "Always", "host:5000/img": "Always", "host:5000/img:latest": "Always",
-		"img:1": "IfNotPresent", "host:5000/img:1": "IfNotPresent", "img@sha256:00": "IfNotPresent", "img:latest@sha256:00": "IfNotPresent",
+		"img:1": "IfNotPresent", "host:5000/img:1": "IfNotPresent", "img@sha256:00": "IfNotPresent", "img:latest@sha256:00": "Always", "": "IfNotPresent",
 	} {
 		got := revision.WithDefaults(parse(t, `{"spec":{"containers":[{"name":"c","image":"`+image+`"}]}}`))
 		if policy := got["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)["imagePullPolicy"]; policy != want {
