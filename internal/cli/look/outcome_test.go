@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/cli/fakecluster"
 	"everynode.dev/everynode/internal/cli/look"
 	"everynode.dev/everynode/internal/cli/target"
@@ -139,5 +140,15 @@ func TestWarnings(t *testing.T) {
 	}
 	if got := strings.Join(reasons, " "); got != "Series Modern Third" {
 		t.Errorf("got %s", got)
+	}
+	for i, e := range []*corev1.Event{series, modern} { // one of the node that is asked about, and one of another
+		e.Annotations = map[string]string{everynode.EventNode: []string{"a", "b"}[i]}
+		if _, err := cluster.Options.Given.Kubernetes.CoreV1().Events("default").Update(t.Context(), e, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := look.WarningsOn(t.Context(), cluster.Options, cluster.Options.Given, set, "a")
+	if len(got) != 3 || got[0].Reason != "Series" || got[1].Reason != "Third" {
+		t.Errorf("of one node: %+v", got)
 	}
 }

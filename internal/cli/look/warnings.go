@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/target"
 )
@@ -31,6 +32,11 @@ const (
 // Warnings are the newest warnings of the last hour about a set, newest first: what was refused only its controller knows, and tells so.
 // They are an extra: who may not read events gets none.
 func Warnings(ctx context.Context, o *options.Options, c *options.Clients, set *target.Set) []Warning {
+	return WarningsOn(ctx, o, c, set, "")
+}
+
+// WarningsOn is Warnings without those that are about another node.
+func WarningsOn(ctx context.Context, o *options.Options, c *options.Clients, set *target.Set, node string) []Warning {
 	selector := fields.Set{"involvedObject.uid": string(set.Object.GetUID()), "type": corev1.EventTypeWarning}
 	list, err := c.Kubernetes.CoreV1().Events(set.Namespace()).List(ctx, metav1.ListOptions{FieldSelector: selector.String()})
 	if err != nil {
@@ -39,6 +45,9 @@ func Warnings(ctx context.Context, o *options.Options, c *options.Clients, set *
 	var warnings []Warning
 	for i := range list.Items {
 		e := &list.Items[i]
+		if of := e.Annotations[everynode.EventNode]; of != "" && node != "" && of != node {
+			continue
+		}
 		if e.InvolvedObject.UID != set.Object.GetUID() || e.Type != corev1.EventTypeWarning || o.Now().Sub(lastOf(e)) > fresh {
 			continue
 		}
