@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +42,26 @@ func TestManagerKilledMidRoll(t *testing.T) {
 	stages[3].held(chaosNodes - chaosKept)
 	for _, s := range stages {
 		s.finish()
+	}
+}
+
+// TestDeletesWithoutAManager: while no manager runs, and so no webhook, an Advanced DaemonSet can be deleted in every way.
+func TestDeletesWithoutAManager(t *testing.T) {
+	c := cluster(t)
+	for _, cascade := range []string{"orphan", "foreground", "background"} {
+		s := newStage(t, c, 1)
+		s.apply(rolling("maxUnavailable: 1"))
+		s.rolled()
+		c.Kill(t, harness.ManagerComponent)
+		s.Kubectl("delete", "daemonsets.apps.kruise.io", name, "--cascade="+cascade, "--timeout=60s")
+		c.StartComponent(t, harness.ManagerComponent)
+		s.Poll("the manager is back", func() error {
+			out, err := s.KubectlWith(strings.ReplaceAll(agent, "name: agent}", "name: another}"), "apply", "--dry-run=server", "-f", "-")
+			if err != nil {
+				return fmt.Errorf("%w: %s", err, out)
+			}
+			return nil
+		})
 	}
 }
 
