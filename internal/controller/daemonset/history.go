@@ -37,6 +37,8 @@ type historyCache struct {
 	h  *fleet.Resolved
 	// changes say for each revision of h whether its pods can become current in place; nil if nobody has asked yet.
 	changes []rollout.Change
+	// last is the last entry that was current.
+	last revision.Entry
 }
 
 func (c *historyCache) resolve(w *dialect.Workload, owned []fleet.Revision) *fleet.Resolved {
@@ -46,6 +48,9 @@ func (c *historyCache) resolve(w *dialect.Workload, owned []fleet.Revision) *fle
 	}
 	h := fleet.Resolve(w, owned)
 	c.id, c.h, c.changes = id, h, nil
+	if h.Current >= 0 {
+		c.last = h.Entries[h.Current]
+	}
 	return h
 }
 
@@ -125,6 +130,10 @@ func (p *pass) improveHistory(ctx context.Context, h *fleet.Resolved, orphans []
 	if h.Current < 0 {
 		return p.createRevision(ctx, h.Number)
 	}
+	if hash := p.replacedHash(h); hash != "" {
+		cur := &h.Revisions[h.Current]
+		return p.patchRevision(ctx, cur, metadataPatch(cur.UID, "labels", map[string]string{appsv1.ControllerRevisionHashLabelKey: hash}))
+	}
 	if cur := &h.Revisions[h.Current]; cur.Number != h.Number {
 		patch, _ := json.Marshal(map[string]any{"metadata": map[string]any{"uid": cur.UID, "resourceVersion": cur.RV}, "revision": h.Number})
 		return p.patchRevision(ctx, cur, patch)
@@ -193,10 +202,13 @@ func (p *pass) createRevision(ctx context.Context, number int64) error {
 // lostHash is the hash of the revision of the template, which is not in the history any more, as the status says it: the status is of this generation, so
 // of this template. It is empty where nothing says so.
 func (p *pass) lostHash() string {
-	if p.w.ObservedGeneration != p.w.Generation || p.w.Generation == 0 {
-		return ""
+	if p.w.UpdateRevision != "" && p.w.ObservedGeneration == p.w.Generation && p.w.Generation != 0 {
+		return p.w.UpdateRevision
 	}
-	return p.w.UpdateRevision
+	if last := &p.state.history.last; revision.Same(last.Template, p.w.Template) {
+		return last.Hash // an edit outside the template has raised the generation meanwhile
+	}
+	return ""
 }
 
 // errNameTaken is of a revision whose name another object has.
@@ -233,6 +245,20 @@ func (p *pass) createRevisionAs(ctx context.Context, number int64, hash string) 
 	default:
 		return fmt.Errorf("creating revision %s: %w", wanted.Name, err)
 	}
+}
+
+// replacedHash is the hash that pods carry, that the status gives to the template, and that no revision has any more, because its label was
+// changed or another revision with the same template is left. The current revision gets it, unless pods carry the hash that it has.
+func (p *pass) replacedHash(h *fleet.Resolved) string {
+	hash := p.lostHash()
+	current := h.Entries[h.Current].Hash
+	if hash == "" || hash == current || slices.ContainsFunc(h.Entries, func(e revision.Entry) bool { return e.Hash == hash }) {
+		return ""
+	}
+	if live := p.c.Index.LiveHashes(p.key); !live[hash] || live[current] {
+		return ""
+	}
+	return hash
 }
 
 // sameOrTaken looks at the revision that has the wanted name already. It may be the one that an earlier pass created, or

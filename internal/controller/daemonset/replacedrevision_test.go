@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// rehash gives the only revision another hash.
+func (w *world) rehash(hash string) *appsv1.ControllerRevision {
+	for _, r := range w.revisions {
+		r.Labels[appsv1.ControllerRevisionHashLabelKey] = hash
+		r.ResourceVersion = w.next()
+		return r
+	}
+	return nil
+}
+
+// Each case takes the hash that pods carry out of the history, and leaves the template as it is.
+func TestAHashThatNoRevisionHasAnyMoreRestartsNothing(t *testing.T) {
+	for name, change := range map[string]func(a *advanced){
+		"the label is changed": func(a *advanced) { a.seeRevision(a.rehash("changed")) },
+		"another revision of the template is left": func(a *advanced) {
+			r := a.rehash("left")
+			a.index.DropRevision(r.UID)
+			delete(a.revisions, r.Name)
+			left := r.DeepCopy()
+			left.Name, left.UID = "ds-left", types.UID("left")
+			a.revisions[left.Name] = left
+			a.seeRevision(left)
+		},
+		"another version has hashed it, and the set is edited": func(a *advanced) {
+			r := a.rehash("theirs")
+			a.seeRevision(r)
+			for _, p := range a.pods {
+				p.Labels[appsv1.ControllerRevisionHashLabelKey] = "theirs"
+				a.changed(p)
+			}
+			a.settle()
+			a.forgetLog()
+			delete(a.revisions, r.Name)
+			a.index.DropRevision(r.UID)
+			a.change(func(spec map[string]any) { spec["minReadySeconds"] = int64(1) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAdvanced(t, 3, standard)
+			a.settle()
+			a.forgetLog()
+			change(a)
+			a.settle()
+			a.change(func(spec map[string]any) { spec["minReadySeconds"] = int64(2) })
+			a.settle()
+			if d := a.wrote("delete"); len(d) != 0 {
+				t.Errorf("deleted pods %v, and the template is the same", d)
+			}
+			a.image("img:v2")
+			a.settle()
+			if d := a.wrote("delete"); len(d) != 3 {
+				t.Errorf("deleted pods %v after a change of the template, want all three", d)
+			}
+		})
+	}
+}
