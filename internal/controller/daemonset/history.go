@@ -199,11 +199,18 @@ func (p *pass) createRevision(ctx context.Context, number int64) error {
 	return err
 }
 
-// lostHash is the hash of the revision of the template, which is not in the history any more, as the status says it: the status is of this generation, so
-// of this template. It is empty where nothing says so.
+// statusHash is the hash of the revision of the template as the status says it, where that is of this generation, so of this template.
+func (p *pass) statusHash() string {
+	if p.w.ObservedGeneration != p.w.Generation || p.w.Generation == 0 {
+		return ""
+	}
+	return p.w.UpdateRevision
+}
+
+// lostHash is the hash of the revision of the template, which is not in the history any more. It is empty where nothing says so.
 func (p *pass) lostHash() string {
-	if p.w.UpdateRevision != "" && p.w.ObservedGeneration == p.w.Generation && p.w.Generation != 0 {
-		return p.w.UpdateRevision
+	if hash := p.statusHash(); hash != "" {
+		return hash
 	}
 	if last := &p.state.history.last; revision.Same(last.Template, p.w.Template) {
 		return last.Hash // an edit outside the template has raised the generation meanwhile
@@ -250,7 +257,7 @@ func (p *pass) createRevisionAs(ctx context.Context, number int64, hash string) 
 // replacedHash is the hash that pods carry, that the status gives to the template, and that no revision has any more, because its label was
 // changed or another revision with the same template is left. The current revision gets it, unless pods carry the hash that it has.
 func (p *pass) replacedHash(h *fleet.Resolved) string {
-	hash := p.lostHash()
+	hash := p.statusHash()
 	current := h.Entries[h.Current].Hash
 	if hash == "" || hash == current || slices.ContainsFunc(h.Entries, func(e revision.Entry) bool { return e.Hash == hash }) {
 		return ""
