@@ -101,7 +101,7 @@ func one(ctx context.Context, o *options.Options, node, arg string) error {
 	}
 	s := subject{o: o, m: m, at: at, node: object}
 	e := s.explain()
-	e.Warnings = look.WarningsOn(ctx, o, clients, set, node)
+	e.Warnings = look.Warnings(ctx, o, clients, look.About{Set: set, Node: node})
 	if text := installed.Unread(ctx, clients.Kubernetes, set.Object); text != "" {
 		o.Note("%s", text)
 	}

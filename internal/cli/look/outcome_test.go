@@ -135,7 +135,7 @@ func TestWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	var reasons []string
-	for _, w := range look.Warnings(t.Context(), cluster.Options, cluster.Options.Given, set) {
+	for _, w := range look.Warnings(t.Context(), cluster.Options, cluster.Options.Given, look.About{Set: set}) {
 		reasons = append(reasons, w.Reason)
 	}
 	if got := strings.Join(reasons, " "); got != "Series Modern Third" {
@@ -147,7 +147,7 @@ func TestWarnings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := look.WarningsOn(t.Context(), cluster.Options, cluster.Options.Given, set, "a")
+	got := look.Warnings(t.Context(), cluster.Options, cluster.Options.Given, look.About{Set: set, Node: "a"})
 	if len(got) != 3 || got[0].Reason != "Series" || got[1].Reason != "Third" {
 		t.Errorf("of one node: %+v", got)
 	}

@@ -29,14 +29,16 @@ const (
 	mostWarnings = 3
 )
 
-// Warnings are the newest warnings of the last hour about a set, newest first: what was refused only its controller knows, and tells so.
-// They are an extra: who may not read events gets none.
-func Warnings(ctx context.Context, o *options.Options, c *options.Clients, set *target.Set) []Warning {
-	return WarningsOn(ctx, o, c, set, "")
+// About is what warnings are asked for: those of a set, and with a node none that are about another one.
+type About struct {
+	Set  *target.Set
+	Node string
 }
 
-// WarningsOn is Warnings without those that are about another node.
-func WarningsOn(ctx context.Context, o *options.Options, c *options.Clients, set *target.Set, node string) []Warning {
+// Warnings are the newest warnings of the last hour about a set, newest first: what was refused only its controller knows, and tells so.
+// They are an extra: who may not read events gets none.
+func Warnings(ctx context.Context, o *options.Options, c *options.Clients, about About) []Warning {
+	set, node := about.Set, about.Node
 	selector := fields.Set{"involvedObject.uid": string(set.Object.GetUID()), "type": corev1.EventTypeWarning}
 	list, err := c.Kubernetes.CoreV1().Events(set.Namespace()).List(ctx, metav1.ListOptions{FieldSelector: selector.String()})
 	if err != nil {

@@ -100,7 +100,7 @@ func (s *status) run(ctx context.Context, arg string) error {
 	}
 	sight := s.sight(moment)
 	report := sight.Report()
-	report.Warnings = look.Warnings(ctx, s.Options, clients, set)
+	report.Warnings = look.Warnings(ctx, s.Options, clients, look.About{Set: set})
 	if text := installed.Unread(ctx, clients.Kubernetes, set.Object); text != "" {
 		s.Note("%s", text)
 	}
