@@ -271,9 +271,15 @@ func (p *pass) refuse() bool {
 	return fatal
 }
 
+// maxTold is how many problems of a set are remembered.
+const maxTold = 64
+
 // tell sends an event that has not been sent for this generation yet.
 func (p *pass) tell(reason, message string) {
 	if id := reason + "/" + message; !p.state.told[id] {
+		if len(p.state.told) >= maxTold { // texts that differ each time
+			clear(p.state.told)
+		}
 		p.state.told[id] = true
 		p.c.Events.Event(p.object(), corev1.EventTypeWarning, reason, message)
 	}
