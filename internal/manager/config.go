@@ -40,6 +40,7 @@ func (o *options) complete(fs *pflag.FlagSet) error {
 			return usagef("configuration file %s: %v", o.config, err)
 		}
 	}
+	o.fillIn()
 	return o.validate()
 }
 

@@ -4,6 +4,7 @@ package manager
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -114,7 +115,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "Where /healthz and /readyz are served; 0 switches them off.")
 	fs.StringVar(&o.webhookURL, "webhook-url", "", "The URL, https://host:port, under which the API server reaches the webhooks of this manager. "+
 		"Without it the API server reaches them through the Service "+webhook.ServiceName+". Only the dialect kruise has webhooks.")
-	fs.StringVar(&o.webhookAddress, "webhook-bind-address", ":9443", "Where the webhooks are served.")
+	fs.StringVar(&o.webhookAddress, "webhook-bind-address", "", "Where the webhooks are served. Without it that is :9443, or the port of --webhook-url.")
 	fs.StringVar(&o.webhookCertDir, "webhook-cert-dir", "", "A directory with tls.crt, tls.key and maybe ca.crt for the webhooks. Without it the manager makes and renews its own certificate.")
 	fs.BoolVar(&o.leaderElect, "leader-elect", true, "Have several managers agree on the one that works. Needed when more than one may run.")
 	fs.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 10*time.Second, "How long others wait for a leader that is silent.")
@@ -128,6 +129,20 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	o.gates = gates
 	o.gates.AddFlag(fs)
 	logsapi.AddFlags(o.logs, fs)
+}
+
+// defaultWebhookAddress is where webhooks are served without a URL.
+const defaultWebhookAddress = ":9443"
+
+// fillIn sets what follows from other settings: who says under which port the API server reaches the webhooks has them served there.
+func (o *options) fillIn() {
+	if o.webhookAddress != "" {
+		return
+	}
+	o.webhookAddress = defaultWebhookAddress
+	if u, err := url.Parse(o.webhookURL); err == nil && u.Port() != "" {
+		o.webhookAddress = ":" + u.Port()
+	}
 }
 
 // validate checks the whole of the settings.

@@ -129,3 +129,21 @@ func TestTheSampleIsUnderstood(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Who says under which port the API server reaches the webhooks has them served there.
+func TestWhereWebhooksAreServed(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"nothing is said":       {nil, ":9443"},
+		"the port of the URL":   {[]string{"--webhook-url=https://a:19443"}, ":19443"},
+		"a URL without a port":  {[]string{"--webhook-url=https://a"}, ":9443"},
+		"behind another port":   {[]string{"--webhook-url=https://a:19443", "--webhook-bind-address=:9443"}, ":9443"},
+		"an address without it": {[]string{"--webhook-bind-address=127.0.0.1:1"}, "127.0.0.1:1"},
+	} {
+		if o, err := parse(t, "", c.args...); err != nil || o.webhookAddress != c.want {
+			t.Errorf("%s: %q, error %v, want %q", name, o.webhookAddress, err, c.want)
+		}
+	}
+}
