@@ -56,6 +56,10 @@ type Feed struct {
 	Nodes NodeStore
 	// Namespace is where pods, ControllerRevisions and sets are watched; empty for all namespaces.
 	Namespace string
+	// Restored, if not nil, is called when the storage of the API server turns out to have gone back to an earlier moment, as after a restore of etcd from a
+	// backup: what the index holds may never have been then. It says so of a resource, with the version that was seen of it and the one that it has. It is
+	// called from several goroutines, and maybe more than once.
+	Restored func(resource, seen, has string)
 	// Report, if not nil, is told how it ends to open a watch of a resource; of a list only when it fails, as a watch follows. It is called from
 	// several goroutines.
 	Report func(resource string, err error)
@@ -94,6 +98,7 @@ func (f *Feed) Start(ctx context.Context) error {
 	}
 	watching, stop := context.WithCancel(ctx)
 	f.stop = stop
+	f.watchVersions(watching, streams)
 	for _, s := range streams {
 		r := cache.NewReflectorWithOptions(s.lister, s.object, s.store, cache.ReflectorOptions{Name: "fleet/" + s.name})
 		f.wg.Go(func() { r.RunWithContext(watching) })
@@ -105,6 +110,33 @@ func (f *Feed) Start(ctx context.Context) error {
 			}
 		}
 		return true, nil
+	})
+}
+
+// lookAtVersions is how often a feed looks whether the storage has gone back.
+const lookAtVersions = 10 * time.Second
+
+// watchVersions has Restored called when a list is older than what was seen, or when a read shows that no list could be newer.
+func (f *Feed) watchVersions(ctx context.Context, streams []*stream) {
+	if f.Restored == nil {
+		return
+	}
+	for _, s := range streams {
+		s.store.older = func(seen, has string) { f.Restored(s.name, seen, has) }
+	}
+	nodes := streams[0]
+	f.wg.Go(func() {
+		_ = wait.PollUntilContextCancel(ctx, lookAtVersions, false, func(ctx context.Context) (bool, error) {
+			seen := nodes.store.version()
+			list, err := cache.ToListerWatcherWithContext(nodes.lister).ListWithContext(ctx, metav1.ListOptions{Limit: 1})
+			if err != nil {
+				return false, nil // it is asked again
+			}
+			if meta, err := metaOf(list); err == nil && isOlder(meta.GetResourceVersion(), seen) {
+				f.Restored(nodes.name, seen, meta.GetResourceVersion())
+			}
+			return false, nil
+		})
 	})
 }
 

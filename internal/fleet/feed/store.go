@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -34,6 +35,10 @@ type store struct {
 	sink sink
 	// record makes of an object what its sink takes in its place; nil for the object itself.
 	record cache.TransformFunc
+
+	// older, if not nil, is called in place of taking a list that is older than what the store has seen: the storage of the API server was restored from
+	// an earlier moment. Every list is a consistent read, or at least as new as the last one, so there is no other reason.
+	older func(seen, listed string)
 
 	mu sync.Mutex
 	rv string
@@ -66,9 +71,19 @@ func (s *store) Delete(obj any) error {
 
 // Replace implements cache.ReflectorStore.
 func (s *store) Replace(list []any, rv string) error {
+	if seen := s.version(); s.older != nil && isOlder(rv, seen) {
+		s.older(seen, rv)
+		return nil
+	}
 	s.sink.replace(list, rv)
 	s.setVersion(rv)
 	return nil
+}
+
+// isOlder is whether one resourceVersion is older than another; not where they cannot be compared.
+func isOlder(rv, than string) bool {
+	c, err := resourceversion.CompareResourceVersion(rv, than)
+	return err == nil && c < 0
 }
 
 // Resync implements cache.ReflectorStore; there is nothing to do.

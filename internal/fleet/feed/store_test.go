@@ -277,3 +277,19 @@ func TestPodThatChangesHandsIsDropped(t *testing.T) {
 		t.Errorf("pods %v", got)
 	}
 }
+
+// A list that is older than what was seen is no news: the storage has gone back, and what the index has and the list says never were at once.
+func TestAListThatIsOlder(t *testing.T) {
+	d := &diary{}
+	s := newStore(nil, d)
+	var told []string
+	s.older = func(seen, listed string) { told = append(told, seen+" "+listed) }
+	for _, rv := range []string{"100", "100", "101", "99"} {
+		if err := s.Replace(nil, rv); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(told, []string{"101 99"}) || s.version() != "101" {
+		t.Errorf("told %q, and it is at %s", told, s.version())
+	}
+}
