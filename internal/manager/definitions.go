@@ -21,8 +21,11 @@ import (
 // lookAtDefinitions is how often a manager looks whether the definitions of a dialect have come or gone.
 const lookAtDefinitions = 10 * time.Second
 
-// errDefinitions ends what a manager serves, so that it begins again with what is defined by then.
-var errDefinitions = errors.New("definitions have come or gone")
+// errAgain is what an error is that ends what a manager serves, so that it begins again: with what is defined by then, and what there is.
+var errAgain = errors.New("beginning again")
+
+// errDefinitions is one of these.
+var errDefinitions = fmt.Errorf("definitions have come or gone: %w", errAgain)
 
 // definitionWatch ends with errDefinitions when a definition of the dialect of OpenKruise comes that was missing, or goes. Neither is a reason to keep
 // the other dialects from their work, nor to wait for a person. It runs in every manager, whether it leads or not.

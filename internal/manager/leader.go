@@ -58,6 +58,9 @@ type leader struct {
 	slow      *slowLease
 
 	working, synced atomic.Bool
+	// restored is why everything has to be read again; nil if it need not be. abandon ends all work, and is set by Start.
+	restored atomic.Pointer[restoredError]
+	abandon  context.CancelFunc
 }
 
 // guard finds out whether somebody else does the work of a dialect.
@@ -143,7 +146,7 @@ func newLeader(o *options, cfg *rest.Config, t *tenure) (*leader, error) {
 
 // newFeed is what fills the index, and hands the nodes on to image pulls where these are served.
 func (l *leader) newFeed(index *fleet.Index, d dynamic.Interface, dialects []daemonset.Dialect) *feed.Feed {
-	f := &feed.Feed{Index: index, Client: l.client, Dynamic: d}
+	f := &feed.Feed{Index: index, Client: l.client, Dynamic: d, Restored: l.goneBack}
 	for i := range dialects {
 		f.Sources = append(f.Sources, dialects[i].Source)
 	}
@@ -237,6 +240,7 @@ func (l *leader) Start(ctx context.Context) error {
 	l.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: l.client.CoreV1().Events("")})
 	defer l.events.Shutdown()
 	ctx, cancel := context.WithCancel(ctx)
+	l.abandon = cancel
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel() // whatever ends this ends the guard and the watches too
@@ -254,7 +258,7 @@ func (l *leader) Start(ctx context.Context) error {
 	defer cancel()
 	if err := l.feed.Start(ctx); err != nil {
 		if ctx.Err() != nil {
-			return nil
+			return l.ended()
 		}
 		if apierrors.IsNotFound(err) { // a definition went a moment ago, or is not served yet
 			return fmt.Errorf("%w: reading the cluster: %w", errDefinitions, err)
@@ -265,6 +269,30 @@ func (l *leader) Start(ctx context.Context) error {
 	log.Info("Read the cluster", "took", time.Since(began))
 	l.controller.Run(ctx)
 	l.controller.Executor.Slow.Wait()
+	return l.ended()
+}
+
+// restoredError is that the storage of the API server has gone back to an earlier moment.
+type restoredError struct{ resource, seen, has string }
+
+// Error implements error.
+func (e *restoredError) Error() string {
+	return fmt.Sprintf("the storage of the API server was restored from an earlier moment: the version of %s was %s, and is %s now", e.resource, e.seen, e.has)
+}
+
+// Is says that a manager begins again for it.
+func (e *restoredError) Is(target error) bool { return target == errAgain }
+
+// goneBack ends all work at once: what the index holds may never have been, and what is decided with that could delete what there is now.
+func (l *leader) goneBack(resource, seen, has string) {
+	l.restored.CompareAndSwap(nil, &restoredError{resource, seen, has})
+	l.abandon()
+}
+
+func (l *leader) ended() error {
+	if err := l.restored.Load(); err != nil {
+		return err
+	}
 	return nil
 }
 

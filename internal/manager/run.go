@@ -50,17 +50,17 @@ func run(ctx context.Context, o *options) error {
 	for {
 		served := *o
 		err := serve(ctx, &served)
-		if !errors.Is(err, errDefinitions) {
+		if !errors.Is(err, errAgain) {
 			return err
 		}
-		klog.FromContext(ctx).Info("Beginning again with what is defined now", "reason", err.Error())
+		klog.FromContext(ctx).Info("Beginning again", "reason", err.Error())
 		if pause(ctx, time.Second) != nil {
 			return nil
 		}
 	}
 }
 
-// serve works until ctx ends, the lease is lost, or the definitions of a dialect come or go (errDefinitions). It changes o to what is served.
+// serve works until ctx ends, the lease is lost, or there is a reason to begin again (errAgain). It changes o to what is served.
 func serve(ctx context.Context, o *options) error {
 	cfg, err := restConfig(o)
 	if err != nil {
