@@ -146,7 +146,9 @@ func (x *Index) PutSet(key Key, w *dialect.Workload) {
 		was := s.workload
 		s.workload = w
 		if was.Generation != w.Generation {
-			x.place(s)
+			if !samePlaces(was, w) {
+				x.place(s)
+			}
 			clear(s.blocks)
 			clear(s.refused)
 		}
@@ -258,6 +260,18 @@ func (x *Index) stray(p *podRecord) {
 		x.strays[owner] = podSet{}
 	}
 	x.strays[owner][p.uid] = p
+}
+
+// samePlaces is whether two generations of a set say the same of every node: most edits change an image, or a number, and with thousands of nodes and
+// of affinity terms it takes seconds, which all sets wait for, to find out that nothing has changed.
+func samePlaces(a, b *dialect.Workload) bool {
+	selector := func(w *dialect.Workload) string {
+		if w.NodeSelector == nil {
+			return "none"
+		}
+		return w.NodeSelector.String()
+	}
+	return a.Placement.Same(b.Placement) && (a.NodeSelector == nil) == (b.NodeSelector == nil) && selector(a) == selector(b)
 }
 
 // place evaluates the placement of s on every node.

@@ -4,6 +4,7 @@ package placement
 
 import (
 	"fmt"
+	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -45,6 +46,15 @@ func Compile(spec map[string]any) (*Rules, error) {
 	}
 	r.typed, r.undecoded = withAutomatic(typed.Tolerations, own, typed.HostNetwork)
 	return r, r.compileAffinity(typed)
+}
+
+// Same is whether two rules say the same of every node; either may be nil, which says nothing.
+func (r *Rules) Same(o *Rules) bool {
+	if r == nil || o == nil {
+		return r == o
+	}
+	return r.nodeName == o.nodeName && reflect.DeepEqual(r.nodeSelector, o.nodeSelector) && reflect.DeepEqual(r.required, o.required) &&
+		reflect.DeepEqual(r.typed, o.typed)
 }
 
 func (r *Rules) compileAffinity(spec *podSpec) error {
