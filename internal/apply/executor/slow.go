@@ -85,6 +85,13 @@ func (l *SlowLane) recovers(kind slowKind, node string) {
 	}
 }
 
+// giveUp takes the writes of a kind out of the lane until the next one of them times out.
+func (l *SlowLane) giveUp(kind slowKind) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.slow, kind)
+}
+
 // Forget is for a set that is gone.
 func (l *SlowLane) Forget(key fleet.Key) {
 	if l == nil {
@@ -162,6 +169,7 @@ func (r *run) sendSlowly(ctx context.Context, w *slowWrite) {
 		if err := e.mayGo(ctx); err != nil {
 			klog.FromContext(ctx).Error(err, "A slow write is not sent", "set", e.key.String(), "pod", w.pod)
 			_ = Sleep(ctx, busyPause)
+			l.giveUp(slowKind{e.key, w.verb}) // the next one has 5 seconds again, which is better than nothing
 			w.answered(apply.Busy, nil)
 			return
 		}

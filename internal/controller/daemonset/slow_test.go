@@ -155,3 +155,18 @@ func TestSlowRefusals(t *testing.T) {
 		t.Errorf("%d pods were created by a process that does not lead", len(w.pods))
 	}
 }
+
+// A manager that may not announce its slow writes, because its role is that of an older version, sends them as before.
+func TestSlowWritesThatCannotBeAnnounced(t *testing.T) {
+	w, h := slowWorld(t, 2, "create")
+	w.c.Executor.Slow.Hold = func(context.Context) error { return errors.New("forbidden") }
+	_ = w.pass()
+	w.mustPass()
+	w.c.Executor.Slow.Wait()
+	h.inLane.Store(true) // the webhook is fast again
+	w.clock.Step(executor.Fence)
+	w.settle()
+	if len(w.pods) != 2 || h.held.Load() != 0 {
+		t.Errorf("%d pods, want 2", len(w.pods))
+	}
+}
