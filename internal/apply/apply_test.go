@@ -129,7 +129,7 @@ func TestAnswers(t *testing.T) {
 		"504":                 {apierrors.NewTimeoutError("late", 1), Unclear, Unclear},
 		"no code":             {answered(0), Unclear, Unclear},
 		"namespace ends":      {terminating(), Ended, Refused},
-		"nobody listens":      {broken("dial", syscall.ECONNREFUSED), Busy, Busy},
+		"connection refused":  {broken("dial", syscall.ECONNREFUSED), Busy, Busy},
 		"a webhook is down":   {apierrors.NewInternalError(errors.New(`failed calling webhook "w": no endpoints`)), Refused, Refused},
 		"a webhook says 500":  {denies(http.StatusInternalServerError), Refused, Refused},
 		"a webhook says 504":  {denies(http.StatusGatewayTimeout), Refused, Refused},

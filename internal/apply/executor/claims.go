@@ -202,7 +202,7 @@ func (e sender) patchOwner(ctx context.Context, p fleet.Pod, patch []byte, verb 
 	}
 }
 
-// holdNode keeps the node of a pod as it is, of which it is not clear whose it is: a create would put a second one beside it.
+// holdNode keeps the node of a pod as it is, of which it is not clear whose it is: a create would put a second one next to it.
 func (e sender) holdNode(p fleet.Pod, why *Refusal) error {
 	if p.Node == "" {
 		return why

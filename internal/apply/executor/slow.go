@@ -155,7 +155,7 @@ type slowWrite struct {
 	failed func(err error)
 }
 
-// sendSlowly sends a write that nobody waits for. It is left to the next pass when there is no room.
+// sendSlowly sends a write that no pass waits for. It is left to the next pass when there is no room.
 func (r *run) sendSlowly(ctx context.Context, w *slowWrite) {
 	e, l := r.e, r.e.Slow
 	if !l.enter(e.key) {

@@ -148,7 +148,7 @@ const maxSkew = 5 * time.Minute
 // over from OpenKruise need not wait at each start for a lease that stays there.
 const abandoned = 7 * 24 * time.Hour
 
-// longestLease is how long a lease that is not renewed counts at most. The managers of both projects renew theirs every few seconds; whoever may write
+// longestLease is how long a lease that is not renewed counts at most. The managers of both projects renew theirs every few seconds; anyone who may write
 // a lease of that name could claim decades.
 const longestLease = 2 * time.Minute
 

@@ -10,7 +10,7 @@ import (
 	"everynode.dev/everynode/internal/fleet"
 )
 
-// failures remembers for each set why its passes failed. A pass is repeated, and a node is tried again, until somebody raises a quota or mends a
+// failures remembers for each set why its passes failed. A pass is repeated, and a node is tried again, until a person raises a quota or changes a
 // policy; the log says so once, and once more only for another reason.
 type failures struct {
 	mu      sync.Mutex

@@ -58,7 +58,7 @@ func (h *webhook) wait() error {
 	<-h.says
 	h.inLane.Store(true)
 	if h.held.Load() == 0 {
-		return errors.New("nothing tells a later leader to wait")
+		return errors.New("a later leader would not wait")
 	}
 	return h.answer
 }

@@ -52,7 +52,7 @@ func DigestGuest(obj map[string]any) dialect.Workload {
 	return w
 }
 
-// read applies the annotation UpdateStrategy. Until all is clear, old pods are left to whoever deletes them. With another type than OnDelete OpenYurt
+// read applies the annotation UpdateStrategy. Until all is clear, old pods are left to the person who deletes them. With another type than OnDelete OpenYurt
 // ignores the annotation, and so does this: the roll that the specification asks for goes on.
 func read(r *base.Reader, w *dialect.Workload, text string) {
 	if w.Set.Strategy != rollout.OnDelete {
