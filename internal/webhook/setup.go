@@ -164,7 +164,7 @@ func newServer(options crwebhook.Options, checker TemplateChecker) crwebhook.Ser
 	server.Register(PathValidateJob, &admission.Webhook{Handler: jobs().validator()})
 	server.Register(PathMutateNodeImage, &admission.Webhook{Handler: nodeImages().mutator()})
 	server.Register(PathValidateNodeImage, &admission.Webhook{Handler: nodeImages().validator()})
-	server.Register(PathConvert, converter{})
+	server.Register(PathConvert, newConverter())
 	return server
 }
 

@@ -87,7 +87,7 @@ func TestManifests(t *testing.T) {
 func convert(t *testing.T, body string) (int, string) {
 	t.Helper()
 	recorder := httptest.NewRecorder()
-	converter{}.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, PathConvert, strings.NewReader(body)))
+	newConverter().ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, PathConvert, strings.NewReader(body)))
 	return recorder.Code, recorder.Body.String()
 }
 
