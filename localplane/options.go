@@ -5,6 +5,7 @@ package localplane
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -71,6 +72,8 @@ type Options struct {
 	// Sim is how long things take on the simulated nodes; nil means simkubelet.Realistic.
 	Sim      *simkubelet.Profile
 	Programs Programs
+	// Manifests are what is installed of Everynode; nil means those of this version.
+	Manifests []fs.FS
 	// Progress takes a line for each step; nil means nowhere.
 	Progress io.Writer
 }
@@ -145,6 +148,9 @@ func (o Options) withDefaults() Options {
 	}
 	if len(o.Dialects) == 0 {
 		o.Manager.Count = 0
+	}
+	if o.Manifests == nil {
+		o.Manifests = Shipped()
 	}
 	if o.Sim == nil {
 		o.Sim = new(simkubelet.Realistic())

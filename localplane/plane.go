@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"everynode.dev/everynode/localplane/internal/control"
 	"everynode.dev/everynode/localplane/internal/home"
+	"everynode.dev/everynode/localplane/internal/install"
 	"everynode.dev/everynode/localplane/internal/nodes"
 	"everynode.dev/everynode/localplane/simkubelet"
 )
@@ -216,6 +218,20 @@ func (p *Plane) KillComponent(ctx context.Context, name string) error {
 // StartComponent starts a component, unless it runs, and waits until it is ready.
 func (p *Plane) StartComponent(ctx context.Context, name string) error {
 	return p.control.StartComponent(ctx, name)
+}
+
+// Install applies manifests of Everynode as they are applied at the start (Options.Manifests), such as those of another version. What only the others have
+// stays. Only the process that has started the plane can do that.
+func (p *Plane) Install(ctx context.Context, manifests []fs.FS) error {
+	if p.own == nil {
+		return usage("installing on the plane in %s: another process runs it", p.Dir())
+	}
+	installer, err := install.New(p.RESTConfig())
+	if err != nil {
+		return err
+	}
+	_, err = p.own.apply(ctx, installer, manifests)
+	return p.explain(ctx, err)
 }
 
 // Stop ends everything the plane has started, and returns when it has ended. The state stays in the directory.

@@ -270,25 +270,17 @@ func (own *owner) populate(ctx context.Context, client kubernetes.Interface, ins
 	return errors.Join(startErr, installErr, nodesErr)
 }
 
-// shipped is what Everynode is shipped with, but for the Deployment of the manager, which is a process on a plane. The roles for people are among it:
-// what the plugin says to somebody without rights names one of them.
-func shipped() []fs.FS {
+// Shipped is what this version of Everynode is shipped with, but for the Deployment of the manager, which is a process on a plane. The roles for people
+// are among it: what the plugin says to somebody without rights names one of them.
+func Shipped() []fs.FS {
 	return []fs.FS{config.Install, config.Kruise, config.OpenYurt, config.People, config.Agent}
 }
 
 // install applies what Everynode is shipped with, as far as it makes sense on a plane.
 func (own *owner) install(ctx context.Context, installer *install.Installer) error {
-	leaveOut := []string{"Deployment", "DaemonSet"} // the agents of real nodes are applied when there are such
-	if !slices.Contains(own.options.Dialects, dialectKruise) {
-		leaveOut = append(leaveOut, "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
-	}
-	count := 0
-	for _, manifests := range shipped() {
-		n, err := installer.Apply(ctx, manifests, leaveOut)
-		if err != nil {
-			return err
-		}
-		count += n
+	count, err := own.apply(ctx, installer, own.options.Manifests)
+	if err != nil {
+		return err
 	}
 	n, err := own.installAgents(ctx, installer)
 	if err != nil {
@@ -297,6 +289,23 @@ func (own *owner) install(ctx context.Context, installer *install.Installer) err
 	count += n
 	own.progress("Everynode's manifests applied (%d objects)", count)
 	return nil
+}
+
+// apply applies manifests of Everynode, as far as they make sense on a plane, and returns how many objects that were.
+func (own *owner) apply(ctx context.Context, installer *install.Installer, all []fs.FS) (int, error) {
+	leaveOut := []string{"Deployment", "DaemonSet"} // the agents of real nodes are applied when there are such
+	if !slices.Contains(own.options.Dialects, dialectKruise) {
+		leaveOut = append(leaveOut, "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
+	}
+	count := 0
+	for _, manifests := range all {
+		n, err := installer.Apply(ctx, manifests, leaveOut)
+		if err != nil {
+			return count, err
+		}
+		count += n
+	}
+	return count, nil
 }
 
 // installAgents applies the agents of real nodes. Those of simulated nodes are part of the simulation.

@@ -16,7 +16,7 @@ import (
 // TestShippedIsAllOfConfig: a directory below config/ that a plane does not apply is one that somebody has forgotten.
 func TestShippedIsAllOfConfig(t *testing.T) {
 	var got []string
-	for _, from := range shipped() {
+	for _, from := range Shipped() {
 		entries, err := fs.ReadDir(from, ".")
 		if err != nil {
 			t.Fatal(err)
@@ -43,7 +43,7 @@ func TestShippedIsAllOfConfig(t *testing.T) {
 
 // TestThePlaneHasTheRoleOfTheHint: the plugin tells people who may not see nodes to ask for that role.
 func TestThePlaneHasTheRoleOfTheHint(t *testing.T) {
-	for _, from := range shipped() {
+	for _, from := range Shipped() {
 		objects, err := install.Read(from)
 		if err != nil {
 			t.Fatal(err)
