@@ -63,8 +63,8 @@ func newNodeAPI(o *options, client *kube.Client, tell *teller, ring func()) (*no
 	n.ahead.pods = n.pods.Pods
 	cluster := nodeCluster{client, &reach{probe: client.Answers, now: time.Now, tell: tell.connected}}
 	n.api = rest.New(rest.Options{
-		Node: o.node, Pods: n.pods, Cluster: cluster, Decisions: n.disk, OpenYurt: o.openYurt, Token: token, Host: o.isHost,
-		Now: time.Now, Tell: tell.atPod, Answered: tell.answered,
+		Node: o.node, Pods: n.pods, Cluster: cluster, Decisions: n.disk, OpenYurt: o.openYurt, Token: token, SharedAudience: o.allNodes,
+		Host: o.isHost, Now: time.Now, Tell: tell.atPod, Answered: tell.answered,
 	})
 	return n, nil
 }
@@ -84,6 +84,9 @@ func (n *nodeAPI) begin(ctx context.Context, o *options) (func(), error) {
 		"openyurtRoutes", o.openYurt)
 	if o.openYurt {
 		klog.InfoS("The routes of OpenYurt are open: whoever can reach this address may upgrade pods of this node without a token")
+	}
+	if o.allNodes {
+		klog.InfoS("Tokens for all nodes are taken: a node that was taken over can use one that it was sent at this node", "flag", "--accept-shared-audience")
 	}
 	n.beside.Go(func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

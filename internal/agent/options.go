@@ -38,6 +38,7 @@ type options struct {
 	openYurt    bool
 	stateDir    string
 	tokenFile   string
+	allNodes    bool // whether tokens for all nodes count
 	certFile    string
 	keyFile     string
 	certificate *tls.Certificate
@@ -102,6 +103,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.openYurt, "openyurt-api", false, "Serve the routes of OpenYurt's yurthub too: GET /pods, and POST …/upgrade and …/imagepull below /openyurt.io/v1. They know no authentication. Set it when the manager serves the dialect openyurt.")
 	fs.StringVar(&o.stateDir, "state-dir", "/var/lib/everynode-agent", "The directory in which the agent keeps what it has to know without the cluster.")
 	fs.StringVar(&o.tokenFile, "token-file", "", "The file with the token of the owner of the node, which is made if it is not there. Without it, the file token in --state-dir.")
+	fs.BoolVar(&o.allNodes, "accept-shared-audience", false, "Take tokens of the cluster for the audience everynode-agent too, and not only those for everynode-agent/NODE. A node that was taken over can use such a token at all other nodes.")
 	fs.StringVar(&o.certFile, "tls-cert-file", "", "The certificate of the API of the node. Its names may stand in the Host header.")
 	fs.StringVar(&o.keyFile, "tls-private-key-file", "", "The key of --tls-cert-file.")
 	logsapi.AddFlags(o.logs, fs)

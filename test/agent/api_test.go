@@ -446,9 +446,11 @@ func TestTokensOfTheCluster(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", what, code, body, want)
 		}
 	}
-	ours := token(v2.Audience)
+	ours := token(v2.AudienceOf(n.name))
 	step("no token", http.MethodGet, path, "-", 401)
 	step("a token for another audience", http.MethodGet, path, token("somebody-else"), 401)
+	step("a token for another node", http.MethodGet, path, token(v2.AudienceOf("elsewhere")), 401)
+	step("a token for all nodes", http.MethodGet, path, token(v2.Audience), 401)
 	step("a text that is no token", http.MethodGet, path, "hello", 401)
 	step("a token without rights", http.MethodGet, path, ours, 403)
 	allow(t, account, "get")

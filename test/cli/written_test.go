@@ -118,7 +118,7 @@ func (u *typist) installs() {
 	u.closes()
 	u.reads("docs/node-api.md", "NAME", "default")
 	u.leavesAll()
-	u.types("kubectl create token default --audience everynode-agent", "ey")
+	u.types("kubectl create token default --audience everynode-agent/NODE", "ey")
 	u.leavesAll()
 	u.closes()
 	u.Type("kubectl create namespace agents")

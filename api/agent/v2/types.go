@@ -12,8 +12,11 @@ package v2
 
 import "time"
 
-// Audience is the audience that tokens of the cluster must be for.
+// Audience is the audience of tokens of the cluster that are for all nodes. An agent takes them only if it is told to.
 const Audience = "everynode-agent"
+
+// AudienceOf is the audience that tokens of the cluster must be for at the node of that name: what one node is sent is of no use at another.
+func AudienceOf(node string) string { return Audience + "/" + node }
 
 // PodList is the answer to GET /v2/pods.
 type PodList struct {

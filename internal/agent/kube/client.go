@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -142,14 +143,14 @@ func (c *Client) Secret(ctx context.Context, namespace, name string) (*corev1.Se
 	return secret, err
 }
 
-// Review asks who has a token, which must be for that audience. Without an error, ok says whether it is anybody's.
-func (c *Client) Review(ctx context.Context, token, audience string) (user authenticationv1.UserInfo, ok bool, err error) {
-	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{audience}}}
+// Review asks who has a token, which must be for one of those audiences. Without an error, ok says whether it is anybody's.
+func (c *Client) Review(ctx context.Context, token string, audiences ...string) (user authenticationv1.UserInfo, ok bool, err error) {
+	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: audiences}}
 	if err := c.authentication.Post().Resource("tokenreviews").Body(review).Do(discreet(ctx)).Into(review); err != nil {
 		return user, false, fmt.Errorf("asking for the owner of a token: %w", err)
 	}
 	for _, a := range review.Status.Audiences {
-		if a == audience && review.Status.Authenticated {
+		if slices.Contains(audiences, a) && review.Status.Authenticated {
 			return review.Status.User, true, nil
 		}
 	}

@@ -204,13 +204,16 @@ func TestWhoAndWhat(t *testing.T) {
 	s := newServer(t)
 	review := func(status string) (authenticationv1.UserInfo, bool, error) {
 		s.answers["POST /apis/authentication.k8s.io/v1/tokenreviews"] = `{"kind":"TokenReview","apiVersion":"authentication.k8s.io/v1","status":` + status + `}`
-		return s.client.Review(t.Context(), "token", "us")
+		return s.client.Review(t.Context(), "token", "us", "we all")
 	}
 	if user, ok, err := review(`{"authenticated":true,"user":{"username":"ann"},"audiences":["us"]}`); err != nil || !ok || user.Username != "ann" {
 		t.Errorf("it is %+v %v %v", user, ok, err)
 	}
-	if !strings.Contains(s.asked[0], `"token":"token"`) || !strings.Contains(s.asked[0], `"audiences":["us"]`) {
+	if !strings.Contains(s.asked[0], `"token":"token"`) || !strings.Contains(s.asked[0], `"audiences":["us","we all"]`) {
 		t.Errorf("asked is %s", s.asked[0])
+	}
+	if user, ok, err := review(`{"authenticated":true,"user":{"username":"ann"},"audiences":["them","we all"]}`); err != nil || !ok || user.Username != "ann" {
+		t.Errorf("for the other audience it is %+v %v %v", user, ok, err)
 	}
 	for _, status := range []string{`{}`, `{"audiences":["us"]}`, `{"authenticated":true}`, `{"authenticated":true,"audiences":["them"]}`} {
 		if user, ok, err := review(status); err != nil || ok {

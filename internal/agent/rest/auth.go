@@ -35,7 +35,7 @@ func (a *API) identify(r *http.Request) (who, *problem) {
 	switch {
 	case !ok:
 		return who{}, &problem{code: http.StatusUnauthorized, message: fmt.Sprintf(
-			"send a bearer token: that of the node, which is in a file there, or one of the cluster for the audience %s", v2.Audience)}
+			"send a bearer token: that of the node, which is in a file there, or one of the cluster for the audience %s", v2.AudienceOf(a.o.Node))}
 	case a.o.Token != "" && same(token, a.o.Token):
 		return who{owner: true}, nil
 	case !a.gate.reviews.AllowN(a.gate.now(), 1):
@@ -43,14 +43,23 @@ func (a *API) identify(r *http.Request) (who, *problem) {
 	case !a.o.Cluster.Connected(r.Context()):
 		return who{}, &problem{code: http.StatusServiceUnavailable, message: "the cluster cannot be reached, so nobody can say whose token this is: use that of the node"}
 	}
-	user, ok, err := a.o.Cluster.Review(r.Context(), token, v2.Audience)
+	user, ok, err := a.o.Cluster.Review(r.Context(), token, a.audiences()...)
 	switch {
 	case err != nil:
 		return who{}, &problem{code: http.StatusBadGateway, message: err.Error()}
 	case !ok:
-		return who{}, &problem{code: http.StatusUnauthorized, message: fmt.Sprintf("the cluster does not know this token for the audience %s", v2.Audience)}
+		return who{}, &problem{code: http.StatusUnauthorized, message: fmt.Sprintf("the cluster does not know this token for the audience %s", v2.AudienceOf(a.o.Node))}
 	}
 	return who{user: user}, nil
+}
+
+// audiences are those that tokens of the cluster may be for.
+func (a *API) audiences() []string {
+	all := []string{v2.AudienceOf(a.o.Node)}
+	if a.o.SharedAudience {
+		all = append(all, v2.Audience)
+	}
+	return all
 }
 
 // authorize refuses somebody who may not do something with a pod, with the pods of a namespace, or with all.

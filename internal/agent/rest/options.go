@@ -32,8 +32,8 @@ type Cluster interface {
 	NextAdvanced(ctx context.Context, pod *corev1.Pod, owner metav1.OwnerReference) (string, error)
 	// Newest is the newest revision of a set: that name, if the revision of that name holds the same; "" when the set has none.
 	Newest(ctx context.Context, namespace string, owner types.UID, name string) (string, error)
-	// Review returns whose token it is, if it is somebody's and for that audience.
-	Review(ctx context.Context, token, audience string) (user authenticationv1.UserInfo, ok bool, err error)
+	// Review returns whose token it is, if it is somebody's and for one of those audiences.
+	Review(ctx context.Context, token string, audiences ...string) (user authenticationv1.UserInfo, ok bool, err error)
 	// May is whether somebody may do something with a pod; an empty name is all pods.
 	May(ctx context.Context, user authenticationv1.UserInfo, verb string, pod types.NamespacedName) (bool, error)
 }
@@ -60,6 +60,8 @@ type Options struct {
 	OpenYurt bool
 	// Token is the token of the owner of the node. With an empty one there is no such token.
 	Token string
+	// SharedAudience is whether tokens of the cluster count that are for all nodes, and not for this one alone.
+	SharedAudience bool
 	// Host is whether a request may name a host in its Host header, which comes without the port.
 	Host func(host string) bool
 	// Now is the clock.

@@ -218,6 +218,34 @@ func TestWhoMayDoWhat(t *testing.T) {
 	}
 }
 
+// A node that has been taken over must not be able to use at others the tokens that it is sent.
+func TestTokensAreForOneNode(t *testing.T) {
+	for _, row := range []struct {
+		name, audience string
+		shared         bool
+		want           int
+	}{
+		{"for this node", "everynode-agent/n1", false, 200},
+		{"for another node", "everynode-agent/n2", false, 401},
+		{"for a node whose name begins with that of this one", "everynode-agent/n11", false, 401},
+		{"for all nodes", "everynode-agent", false, 401},
+		{"for something else", "somebody-else", false, 401},
+		{"for this node, where those for all count too", "everynode-agent/n1", true, 200},
+		{"for another node, where those for all count too", "everynode-agent/n2", true, 401},
+		{"for all nodes, where they count", "everynode-agent", true, 200},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w := newWorld(t, daemonPod("p"))
+			w.users["ann's"], w.audiences["ann's"], w.may = "ann", row.audience, []string{"ann get default"}
+			w.begin(func(o *Options) { o.SharedAudience = row.shared })
+			got := w.ask(http.MethodGet, podPath, "", "Authorization", "Bearer ann's")
+			if got.code != row.want || got.code == 401 && !strings.Contains(got.body, "everynode-agent/n1") {
+				t.Errorf("it answers %+v, want %d", got, row.want)
+			}
+		})
+	}
+}
+
 func TestANodeWithoutATokenOfItsOwn(t *testing.T) {
 	w := newWorld(t, daemonPod("p"))
 	w.begin(func(o *Options) { o.Token = "" })

@@ -3,6 +3,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -43,10 +44,11 @@ type world struct {
 	next string // of pods of Advanced DaemonSets
 	// newest is the newest revision of the sets of pods that say themselves which is the next; nil is the one that they say.
 	newest *string
-	// users are the owners of tokens, and may is what they may do: "ann delete default".
-	users map[string]string
-	may   []string
-	now   time.Time
+	// users are the owners of tokens, for the audience of this node unless audiences names another one, and may is what they may do: "ann
+	// delete default".
+	users, audiences map[string]string
+	may              []string
+	now              time.Time
 
 	deleted, told, asked []string
 
@@ -59,7 +61,7 @@ type world struct {
 func newWorld(t *testing.T, pods ...*corev1.Pod) *world {
 	t.Helper()
 	w := &world{
-		t: t, dir: t.TempDir(), pods: map[types.NamespacedName]*corev1.Pod{}, fail: map[string]error{}, users: map[string]string{},
+		t: t, dir: t.TempDir(), pods: map[types.NamespacedName]*corev1.Pod{}, fail: map[string]error{}, users: map[string]string{}, audiences: map[string]string{},
 		now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 	}
 	for _, pod := range pods {
@@ -229,10 +231,10 @@ func (w *world) Newest(_ context.Context, namespace string, owner types.UID, nam
 	return name, w.reach("Newest")
 }
 
-func (w *world) Review(_ context.Context, token, audience string) (authenticationv1.UserInfo, bool, error) {
+func (w *world) Review(_ context.Context, token string, audiences ...string) (authenticationv1.UserInfo, bool, error) {
 	err := w.reach("Review")
 	user, ok := w.users[token]
-	return authenticationv1.UserInfo{Username: user}, ok && audience == v2.Audience, err
+	return authenticationv1.UserInfo{Username: user}, ok && slices.Contains(audiences, cmp.Or(w.audiences[token], v2.AudienceOf("n1"))), err
 }
 
 func (w *world) May(_ context.Context, user authenticationv1.UserInfo, verb string, pod types.NamespacedName) (bool, error) {
