@@ -30,7 +30,9 @@ type API struct {
 // route is one thing that can be asked.
 type route struct {
 	method, path string
-	serve        func(w http.ResponseWriter, r *http.Request)
+	serve        http.HandlerFunc
+	// open is whether everybody may ask it. All else finds out itself who asks.
+	open bool
 }
 
 // New returns the API of a node. Its method Run carries out decisions.
@@ -45,38 +47,52 @@ func New(o Options) *API {
 	mux := http.NewServeMux()
 	allowed := map[string][]string{}
 	for _, r := range a.routes() {
+		if r.open {
+			r.serve = a.forAnyone(r.serve)
+		}
 		mux.HandleFunc(r.method+" "+r.path, r.serve)
 		allowed[r.path] = append(allowed[r.path], r.method)
 	}
 	for path, methods := range allowed {
 		slices.Sort(methods)
-		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+		mux.HandleFunc(path, a.forAnyone(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", strings.Join(methods, ", "))
 			refuse(w, r, &problem{code: http.StatusMethodNotAllowed, message: "use " + strings.Join(methods, " or ")})
-		})
+		}))
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("/", a.forAnyone(func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, &problem{code: http.StatusNotFound, message: "there is nothing at this path: see /v2/openapi.json"})
-	})
+	}))
 	a.inner = mux
 	return a
 }
 
+// forAnyone serves what nobody needs a token for, for as long as there are turns for those whom nobody knows.
+func (a *API) forAnyone(serve http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if p := a.gate.turn(a.gate.anyone, r); p != nil {
+			refuse(w, r, p)
+			return
+		}
+		serve(w, r)
+	}
+}
+
 func (a *API) routes() []route {
 	all := []route{
-		{http.MethodGet, "/v2/openapi.json", a.serveOpenAPI},
-		{http.MethodGet, "/v2/pods", a.listPods},
-		{http.MethodGet, "/v2/pods/{namespace}/{name}", a.onPod(verbRead, a.getPod)},
-		{http.MethodPost, "/v2/pods/{namespace}/{name}/upgrade", a.onPod(verbChange, a.postUpgrade)},
-		{http.MethodGet, "/v2/pods/{namespace}/{name}/upgrade", a.onPod(verbRead, a.getDecision)},
-		{http.MethodDelete, "/v2/pods/{namespace}/{name}/upgrade", a.onPod(verbChange, a.deleteDecision)},
-		{http.MethodPost, "/v2/pods/{namespace}/{name}/imagepull", a.onPod(verbChange, a.postImagePull)},
+		{http.MethodGet, "/v2/openapi.json", a.serveOpenAPI, true},
+		{http.MethodGet, "/v2/pods", a.listPods, false},
+		{http.MethodGet, "/v2/pods/{namespace}/{name}", a.onPod(verbRead, a.getPod), false},
+		{http.MethodPost, "/v2/pods/{namespace}/{name}/upgrade", a.onPod(verbChange, a.postUpgrade), false},
+		{http.MethodGet, "/v2/pods/{namespace}/{name}/upgrade", a.onPod(verbRead, a.getDecision), false},
+		{http.MethodDelete, "/v2/pods/{namespace}/{name}/upgrade", a.onPod(verbChange, a.deleteDecision), false},
+		{http.MethodPost, "/v2/pods/{namespace}/{name}/imagepull", a.onPod(verbChange, a.postImagePull), false},
 	}
 	if a.o.OpenYurt {
 		all = append(all,
-			route{http.MethodGet, "/pods", a.oldPods},
-			route{http.MethodPost, "/openyurt.io/v1/namespaces/{namespace}/pods/{name}/upgrade", a.oldUpgrade},
-			route{http.MethodPost, "/openyurt.io/v1/namespaces/{namespace}/pods/{name}/imagepull", a.oldImagePull})
+			route{http.MethodGet, "/pods", a.oldPods, true},
+			route{http.MethodPost, "/openyurt.io/v1/namespaces/{namespace}/pods/{name}/upgrade", a.oldUpgrade, true},
+			route{http.MethodPost, "/openyurt.io/v1/namespaces/{namespace}/pods/{name}/imagepull", a.oldImagePull, true})
 	}
 	return all
 }

@@ -29,28 +29,44 @@ type who struct {
 	user  authenticationv1.UserInfo
 }
 
-// identify finds out who asks.
+// identify finds out who asks, and gives him a turn.
 func (a *API) identify(r *http.Request) (who, *problem) {
 	token, ok := bearer(r.Header.Get("Authorization"))
 	switch {
 	case !ok:
+		if p := a.gate.turn(a.gate.failed, r); p != nil {
+			return who{}, p
+		}
 		return who{}, &problem{code: http.StatusUnauthorized, message: fmt.Sprintf(
 			"send a bearer token: that of the node, which is in a file there, or one of the cluster for the audience %s", v2.AudienceOf(a.o.Node))}
 	case a.o.Token != "" && same(token, a.o.Token):
-		return who{owner: true}, nil
-	case !a.gate.reviews.AllowN(a.gate.now(), 1):
-		return who{}, tooMany()
-	case !a.o.Cluster.Connected(r.Context()):
-		return who{}, &problem{code: http.StatusServiceUnavailable, message: "the cluster cannot be reached, so nobody can say whose token this is: use that of the node"}
+		return who{owner: true}, a.gate.turn(a.gate.owner, r)
 	}
-	user, ok, err := a.o.Cluster.Review(r.Context(), token, a.audiences()...)
+	if p := a.gate.review(token); p != nil {
+		return who{}, p
+	}
+	user, p := a.user(r.Context(), token)
+	if p != nil {
+		return who{}, p
+	}
+	return who{user: user}, a.gate.turn(a.gate.users, r)
+}
+
+// user is whose token of the cluster it is.
+func (a *API) user(ctx context.Context, token string) (user authenticationv1.UserInfo, p *problem) {
+	if !a.o.Cluster.Connected(ctx) {
+		return user, &problem{code: http.StatusServiceUnavailable, message: "the cluster cannot be reached, so nobody can say whose token this is: use that of the node"}
+	}
+	user, ok, err := a.o.Cluster.Review(ctx, token, a.audiences()...)
 	switch {
 	case err != nil:
-		return who{}, &problem{code: http.StatusBadGateway, message: err.Error()}
+		return user, &problem{code: http.StatusBadGateway, message: err.Error()}
 	case !ok:
-		return who{}, &problem{code: http.StatusUnauthorized, message: fmt.Sprintf("the cluster does not know this token for the audience %s", v2.AudienceOf(a.o.Node))}
+		a.gate.known.remove(token)
+		return user, &problem{code: http.StatusUnauthorized, message: fmt.Sprintf("the cluster does not know this token for the audience %s", v2.AudienceOf(a.o.Node))}
 	}
-	return who{user: user}, nil
+	a.gate.known.add(token)
+	return user, nil
 }
 
 // audiences are those that tokens of the cluster may be for.

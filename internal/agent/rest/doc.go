@@ -10,8 +10,8 @@
 // Vocabulary. To upgrade a pod is to delete it, so that its set creates its successor of the next revision. A refusal is why a pod
 // is not upgraded. A decision is an upgrade that is kept. The cluster is connected when its API server answers.
 //
-//	request ──► gate (host, origin, pace) ──► [who: token] ──► deed ──► Cluster
-//	                                                           └──► Decisions ──► Run ──► deed
+//	request ──► gate (host, origin) ──► [who: token] ──► pace ──► deed ──► Cluster
+//	                                                              └──► Decisions ──► Run ──► deed
 //
 // Rules: a pod is deleted only with its UID as precondition, and only after what the API server says of it now was looked at. The
 // images of a pod are asked for in a condition of the pod, and whoever pulls reads it there: so it survives everything that the pod

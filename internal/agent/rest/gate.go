@@ -14,19 +14,52 @@ import (
 
 // gate lets requests in. A browser is a way for any page to send requests to this machine, so what comes out of a page of another
 // origin is refused, and so is a name that somebody has made to point here: whoever means this node calls it by its name.
+//
+// Requests are counted for those who send them: the owner of the node, users of the cluster, and those whom nobody knows. So nobody who
+// needs no token, or has none that is good, uses up the turns of somebody who has one.
 type gate struct {
-	host                       func(string) bool
-	now                        func() time.Time
-	origin                     *http.CrossOriginProtection
-	requests, changes, reviews *rate.Limiter
+	host   func(string) bool
+	now    func() time.Time
+	origin *http.CrossOriginProtection
+	// owner and users are the turns of each of them; those of users are counted once it is known that they are users. anyone are those of
+	// requests that need no token, and failed those of requests that need one and have none.
+	owner, users, anyone, failed pace
+	// reviews are questions about tokens that were good before, which known are, and strangers those about all others.
+	reviews, strangers *rate.Limiter
+	known              known
 }
+
+// pace is how many requests there may be, and how many of them may change something.
+type pace struct{ requests, changes *rate.Limiter }
 
 func newGate(o *Options) *gate {
 	limiter := func(perSecond int) *rate.Limiter { return rate.NewLimiter(rate.Limit(perSecond), 2*perSecond) }
+	turns := func() pace { return pace{limiter(o.Limits.Requests), limiter(o.Limits.Changes)} }
 	return &gate{
 		host: o.Host, now: o.Now, origin: http.NewCrossOriginProtection(),
-		requests: limiter(o.Limits.Requests), changes: limiter(o.Limits.Changes), reviews: limiter(o.Limits.Reviews),
+		owner: turns(), users: turns(), anyone: turns(), failed: turns(),
+		reviews: limiter(o.Limits.Reviews), strangers: limiter(o.Limits.Reviews),
 	}
+}
+
+// turn counts a request, and refuses it if there are too many of them.
+func (g *gate) turn(p pace, r *http.Request) *problem {
+	if !p.requests.AllowN(g.now(), 1) || isChange(r) && !p.changes.AllowN(g.now(), 1) {
+		return tooMany()
+	}
+	return nil
+}
+
+// review counts a question about a token.
+func (g *gate) review(token string) *problem {
+	turns := g.strangers
+	if g.known.has(token) {
+		turns = g.reviews
+	}
+	if !turns.AllowN(g.now(), 1) {
+		return tooMany()
+	}
+	return nil
 }
 
 // check returns why a request is not let in.
@@ -36,9 +69,6 @@ func (g *gate) check(r *http.Request) *problem {
 	}
 	if err := g.origin.Check(r); err != nil {
 		return &problem{code: http.StatusForbidden, message: "a page of another origin may change nothing here"}
-	}
-	if !g.requests.AllowN(g.now(), 1) || isChange(r) && !g.changes.AllowN(g.now(), 1) {
-		return tooMany()
 	}
 	// Only whole paths are taken, so that nobody is sent on to another one.
 	if p := r.URL.Path; p == "" || p[0] != '/' || p != path.Clean(p) || r.Method == http.MethodConnect {

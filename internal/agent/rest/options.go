@@ -76,8 +76,9 @@ type Options struct {
 
 // Limits bound what the API takes.
 type Limits struct {
-	// Requests, Changes and Reviews are how many requests, requests that change something, and questions about tokens there may
-	// be per second; twice as many at once.
+	// Requests and Changes are how many requests, and requests that change something, there may be per second, and twice as many at once: of
+	// the owner of the node, of users of the cluster, of those that need no token, and of those that lack one, each. Reviews are questions about tokens: about those that were
+	// good before, and about all others.
 	Requests, Changes, Reviews int
 	// BodyBytes is how large a body may be.
 	BodyBytes int64

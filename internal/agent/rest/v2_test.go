@@ -5,6 +5,7 @@ package rest
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"strings"
@@ -311,11 +312,92 @@ func TestPace(t *testing.T) {
 	w.now = w.now.Add(time.Second)
 	check("reads after a second", served(30, "GET", podPath), 10)
 	w.now = w.now.Add(time.Minute)
-	check("changes", served(10, "POST", pullPath), 4)
+	check("changes", served(10, "POST", pullDeed), 4)
 	check("reads beside them", served(5, "GET", podPath), 5)
 	w.now = w.now.Add(time.Minute)
-	check("questions about tokens", served(10, "GET", podPath, "Authorization", "Bearer ann's"), 2)
+	check("questions about tokens", served(10, "GET", podPath, "Authorization", "Bearer ann's"), 3) // the first is that of a stranger
 	check("the token of the node beside them", served(5, "GET", podPath), 5)
+}
+
+// Whoever has no token, or one that is none, uses up nobody's turns.
+func TestStrangersDoNotKeepUsersOut(t *testing.T) {
+	w := newWorld(t, daemonPod("p"))
+	w.users["ann's"], w.may = "ann", []string{"ann get default", "ann delete default"}
+	w.begin(func(o *Options) { o.Limits = Limits{Requests: 2, Changes: 1, Reviews: 1, BodyBytes: 100} })
+	anns := []string{"Authorization", "Bearer ann's"}
+	if got := w.ask("GET", podPath, "", anns...); got.code != 200 {
+		t.Fatalf("ann is answered %+v", got)
+	}
+	flood := func(method, path string, header ...string) (codes map[int]int) {
+		codes = map[int]int{}
+		for range 20 {
+			codes[w.ask(method, path, "", header...).code]++
+		}
+		return codes
+	}
+	for _, r := range []struct {
+		what, method, path string
+		header             []string
+		want               map[int]int
+	}{
+		{"no token", "GET", podPath, []string{"Authorization", ""}, map[int]int{401: 4, 429: 16}},
+		{"no token for a change", "POST", deedPath, []string{"Authorization", ""}, map[int]int{401: 2, 429: 18}},
+		{"a token that is none", "POST", deedPath, []string{"Authorization", "Bearer x"}, map[int]int{401: 2, 429: 18}},
+		{"what is open to all", "GET", "/v2/openapi.json", nil, map[int]int{200: 4, 429: 16}},
+		{"the old routes", "POST", pullPath, nil, map[int]int{200: 2, 429: 18}},
+		{"a path at which there is nothing", "GET", "/v2/nodes", nil, map[int]int{404: 4, 429: 16}},
+		{"another method", "PUT", deedPath, nil, map[int]int{405: 2, 429: 18}},
+	} {
+		w.now = w.now.Add(time.Minute)
+		asked, open := len(w.asked), r.want[401] == 0
+		if got := flood(r.method, r.path, r.header...); !maps.Equal(got, r.want) {
+			t.Errorf("%s: it answers %v, want %v", r.what, got, r.want)
+		}
+		if n := len(w.asked) - asked; n > 6 {
+			t.Errorf("%s: the cluster is asked %d times", r.what, n)
+		}
+		if got := w.ask("GET", "/pods", "", "Authorization", ""); !open && got.code != 200 {
+			t.Errorf("%s: whoever uses the old routes is answered %+v", r.what, got)
+		}
+		for who, header := range map[string][]string{"the owner of the node": nil, "ann": anns} {
+			if got := w.ask("GET", podPath, "", header...); got.code != 200 {
+				t.Errorf("%s: %s is answered %+v", r.what, who, got)
+			}
+			if got := w.ask("POST", deedPath, `{"uid":"another"}`, header...); got.code != 409 {
+				t.Errorf("%s: a change of %s is answered %+v", r.what, who, got)
+			}
+		}
+	}
+}
+
+// What users of the cluster ask for does not keep the owner out.
+func TestUsersDoNotKeepTheOwnerOut(t *testing.T) {
+	w := newWorld(t, daemonPod("p"))
+	w.users["ann's"], w.may = "ann", []string{"ann get default"}
+	w.begin(func(o *Options) { o.Limits.Requests = 1 })
+	for i, want := range []int{200, 200, 429} {
+		if got := w.ask("GET", podPath, "", "Authorization", "Bearer ann's"); got.code != want {
+			t.Errorf("request %d of ann is answered %+v", i, got)
+		}
+	}
+	if got := w.ask("GET", podPath, ""); got.code != 200 {
+		t.Errorf("the owner is answered %+v", got)
+	}
+}
+
+// Tokens that were good are remembered up to a number, which a crowd of them does not grow.
+func TestTokensThatWereGood(t *testing.T) {
+	k := known{}
+	for i := range 3 * mostKnown {
+		k.add(fmt.Sprint("token ", i))
+	}
+	if !k.has(fmt.Sprint("token ", 3*mostKnown-1)) || k.has("token x") || len(k.old)+len(k.young) > mostKnown {
+		t.Errorf("%d and %d are remembered", len(k.old), len(k.young))
+	}
+	k.remove(fmt.Sprint("token ", 3*mostKnown-1))
+	if k.has(fmt.Sprint("token ", 3*mostKnown-1)) {
+		t.Error("a token that is good no more is remembered")
+	}
 }
 
 // A page in a browser on the node cannot use up the changes that the owner may make.
