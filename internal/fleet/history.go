@@ -56,7 +56,7 @@ func entriesOf(owned []Revision) *Resolved {
 func (r *Resolved) History(w *dialect.Workload) History {
 	h := History{Of: w, Update: r.Current, Index: make(map[string]int, len(r.Entries)), Generation: -1}
 	for i, e := range r.Entries {
-		h.Revisions = append(h.Revisions, rollout.Revision{Name: e.Hash, Number: e.Number})
+		h.Revisions = append(h.Revisions, rollout.Revision{Name: e.Hash, Number: e.Number, Created: r.Revisions[i].Created})
 		h.Index[e.Hash] = i
 	}
 	switch {

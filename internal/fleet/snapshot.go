@@ -90,7 +90,7 @@ func (x *Index) SnapshotInto(b *Buffer, key Key, h History, now rollout.Time) (s
 		}
 		node := b.next()
 		node.Name, node.Fit, node.Gone, node.Selected = n.name, c.fit, !n.exists, c.selected
-		node.Ready, node.Since, node.Last = n.ready, n.since, lookup.lastOf(set, c, n)
+		node.Ready, node.Since, node.Joined, node.Last = n.ready, n.since, n.created, lookup.lastOf(set, c, n)
 		node.Pods = b.pods[first:len(b.pods):len(b.pods)]
 		if len(set.refused) > 0 {
 			node.Refusal = set.refused[n.id].seenAt(now)

@@ -14,6 +14,9 @@ type tally struct {
 	available int
 	// spare is the number of available pods beyond the desired number that an update with surge may still remove.
 	spare int
+	// earlier counts the nodes that are charged only for what earlier versions may have done to them; begun those that are ready and
+	// have a pod of the wanted revision, or where the plan starts its update, but for the untouched ones.
+	earlier, begun int
 }
 
 // charge says whether a node uses a slot of the update budget and adds it to the tally. A node that must not run the pod,
@@ -33,6 +36,12 @@ func (d *decision) charge(t *site) bool {
 	}
 	if flying {
 		d.tally.inFlight++
+	}
+	if t.earlier {
+		d.tally.earlier++
+	}
+	if t.node.Ready && t.hasRevision(d.in.Set.Update) {
+		d.tally.begun++
 	}
 	if charged {
 		d.tally.use(t.node, flying)

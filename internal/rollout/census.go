@@ -130,6 +130,16 @@ func compareAge(a, b Pod) int {
 	return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }
 
+// hasRevision is whether any pod of the node is of a revision.
+func (t *site) hasRevision(revision int) bool {
+	for i := range t.pods {
+		if t.pods[i].Revision == revision {
+			return true
+		}
+	}
+	return false
+}
+
 func (t *site) create(revision int, reason VerdictKind) Action {
 	return Action{Kind: Create, Node: t.index, Revision: revision, Reason: reason}
 }

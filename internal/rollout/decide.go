@@ -41,6 +41,7 @@ type decision struct {
 	holds []VerdictKind
 	// scratch holds the pods of the node being visited when they did not come in order of age.
 	scratch []Pod
+	trust   trust
 }
 
 // site is one node while it is being visited.
@@ -50,8 +51,9 @@ type site struct {
 	// pods are the node's pods in order of age.
 	pods []Pod
 	census
-	// down is set on a node that the update leaves out because it is not ready.
-	down Detail
+	// down is set on a node that the update leaves out because it is not ready; earlier is whether only an earlier version may be why.
+	down    Detail
+	earlier bool
 }
 
 func begin(s *Snapshot) *decision {
@@ -90,7 +92,7 @@ func (d *decision) visit(i int) {
 	n := &d.in.Nodes[i]
 	t := site{index: i, node: n, pods: d.byAge(n.Pods)}
 	d.take(&t)
-	t.down = d.leftOut(&t)
+	d.leaveOut(&t)
 	d.count(&t)
 	d.agenda.turn = d.turnOf(n)
 	d.refusals = d.refusals || n.Refusal != nil

@@ -102,6 +102,13 @@
 //	more than Blame after that                                   -        down-later
 //	at any time, and it has to run a pod and has none            charged  down-after-update
 //
+// The versions of a set share the budget. A node that may be down because of an earlier version (its pod of that was created within Blame of
+// when it went down; or its pod was deleted then, before the wanted revision was recorded) stays charged until some pod of the wanted
+// revision has been available on a ready node for Blame. The first revision, and one of which some pod has been available that long, is
+// not suspected. So that a version which does no harm can show it: where the charged nodes use up the whole budget, some of them for an earlier
+// version alone, and no ready node has a pod of the wanted revision, one node is updated beyond the budget. A node that has not been
+// ready since it joined was not taken down by the pod that it got then.
+//
 // Any doubt is a charge. The window lies on both sides of the touch, because Node.Since may come from the node's own clock, which may
 // be slow, and because a current pod that was created on a node that is down may follow a pod whose deletion took it down.
 // Times are full seconds, so a second is added. A time that is not known, an edit in doubt, a preDelete hook that was told, and a change

@@ -32,6 +32,8 @@ type facts struct {
 type dumb struct {
 	s     Snapshot
 	nodes []facts
+	// spotless is whether to forget what earlier versions may have done.
+	spotless bool
 }
 
 func newDumb(s Snapshot) *dumb {

@@ -43,7 +43,7 @@ func (d *dumb) elsewhere(f facts) bool {
 
 // absence says how a node that is not ready stands to an update that leaves it out. Every pod has its say; the worst counts.
 func (d *dumb) absence(f facts) Detail {
-	rolling := d.s.Set.Strategy == RollingUpdate && !f.Gone && f.Fit != MustLeave
+	rolling := d.known() && d.s.Set.Strategy == RollingUpdate && !f.Gone && f.Fit != MustLeave
 	if f.Ready || !d.s.Set.Unreachable.Skip || !rolling {
 		return NoDetail
 	}
@@ -51,15 +51,18 @@ func (d *dumb) absence(f facts) Detail {
 		return DetailDownAfterUpdate
 	}
 	said := map[Detail]bool{}
+	if !d.spotless && d.sharesBlame(f) {
+		said[DetailDownAfterUpdate] = true
+	}
 	for _, p := range f.pods {
 		inPlace := p.InPlace != InPlaceNone || d.inPlace() && p.Gate && p.Revision == d.s.Set.Update
 		if inPlace || p.Doubtful || preparing(p) && !p.Evicted {
 			said[DetailDownAfterUpdate] = true
 		}
-		if p.Deleting {
+		if p.Deleting && !d.ofEarlierUpdate(p) {
 			said[d.interval(f, p, p.DeletedAt)] = true
 		}
-		if p.Revision == d.s.Set.Update {
+		if p.Revision == d.s.Set.Update && !d.neverUp(f, p) {
 			said[d.interval(f, p, p.Created)] = true
 		}
 	}
@@ -69,6 +72,112 @@ func (d *dumb) absence(f facts) Detail {
 		}
 	}
 	return DetailDownBefore
+}
+
+// window is how far a touch and its consequence may lie apart.
+func (d *dumb) window() time.Duration { return max(0, d.s.Set.Unreachable.Blame) }
+
+// ofEarlierUpdate is whether a pod was deleted before there was the wanted revision.
+func (d *dumb) ofEarlierUpdate(p Pod) bool {
+	return p.Deleting && p.DeletedAt != 0 && d.s.Revisions[d.s.Set.Update].Created >= p.DeletedAt.Add(time.Second)
+}
+
+// neverUp is whether a pod came with its node, which has not been ready since.
+func (d *dumb) neverUp(f facts, p Pod) bool {
+	if f.Joined == 0 || f.Since == 0 {
+		return false
+	}
+	return f.Joined.Add(time.Second) >= f.Since && f.Joined.Add(d.window()) >= p.Created
+}
+
+// harmless is whether a pod of a revision has served on a ready node for the whole window, or the revision is the first one that there was.
+func (d *dumb) harmless(revision int) bool {
+	known := revision >= 0 && revision < len(d.s.Revisions)
+	if known && revision != d.s.Set.Update && d.oldestRevision(revision) {
+		return true
+	}
+	for _, f := range d.nodes {
+		for _, p := range f.Pods {
+			same := p.Revision == revision || !known && (p.Revision < 0 || p.Revision >= len(d.s.Revisions))
+			long := p.ReadySince.Add(d.window()) <= d.s.Now && p.Created.Add(d.window()) <= d.s.Now
+			if same && long && d.vouches(f, p) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// vouches is whether a pod speaks for its revision, be it for a moment only.
+func (d *dumb) vouches(f facts, p Pod) bool {
+	return f.Ready && !p.Deleting && p.ReadySince != 0 && d.serving(p)
+}
+
+func (d *dumb) oldestRevision(revision int) bool {
+	r := d.s.Revisions[revision]
+	for _, other := range d.s.Revisions {
+		if other.Created != 0 && (r.Created == 0 || other.Created < r.Created) {
+			return false
+		}
+	}
+	return true
+}
+
+// sharesBlame is whether an update to an earlier version may have taken a node down, and nothing speaks for the wanted version yet.
+func (d *dumb) sharesBlame(f facts) bool {
+	if d.harmless(d.s.Set.Update) {
+		return false
+	}
+	for _, p := range f.pods {
+		inPlace := d.inPlace() && p.Gate
+		suspect := p.Revision != d.s.Set.Update && !d.harmless(p.Revision) && !d.neverUp(f, p)
+		if suspect && (inPlace || d.interval(f, p, p.Created) == DetailDownAfterUpdate) {
+			return true
+		}
+		if d.ofEarlierUpdate(p) && d.interval(f, p, p.DeletedAt) == DetailDownAfterUpdate {
+			return true
+		}
+	}
+	return false
+}
+
+// earlierOnly is whether a node is charged for nothing but what an earlier version may have done.
+func (d *dumb) earlierOnly(f facts) bool {
+	if d.absence(f) != DetailDownAfterUpdate || len(f.pods) == 0 && f.Fit == MustRun || !d.counted(f) {
+		return false
+	}
+	blind := *d
+	blind.spotless = true
+	return blind.absence(f) != DetailDownAfterUpdate
+}
+
+// probe is whether one node may be updated beyond the budget.
+func (d *dumb) probe() bool {
+	began := func(f facts) bool {
+		for _, p := range f.pods {
+			if p.Revision == d.s.Set.Update && f.Ready && d.counted(f) {
+				return true
+			}
+		}
+		return false
+	}
+	return d.count(d.charged) == d.limit() && d.count(d.earlierOnly) > 0 && d.count(began) == 0
+}
+
+// trial is when the wanted version will have shown that it does no harm, if that is what nodes wait for; 0 if not.
+func (d *dumb) trial() Time {
+	at := Time(0)
+	if d.count(d.earlierOnly) == 0 {
+		return 0
+	}
+	for _, f := range d.nodes {
+		for _, p := range f.Pods {
+			if t := max(p.ReadySince, p.Created).Add(d.window()); p.Revision == d.s.Set.Update && d.vouches(f, p) && (at == 0 || t < at) {
+				at = t
+			}
+		}
+	}
+	return at
 }
 
 // interval compares the time in which a node must have gone down, as far as a pod tells, with the time at which the update touched it.

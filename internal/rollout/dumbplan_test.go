@@ -17,11 +17,15 @@ type started struct {
 }
 
 // room is what an update may still take.
-type room struct{ allowed, free, spare int }
+type room struct {
+	allowed, free, spare int
+	probe                bool
+}
 
 // turns lists the nodes where the update starts: those where a write was refused come after all others.
 func (d *dumb) turns() []started {
 	left := room{allowed: 1 << 40, free: d.limit() - d.count(d.charged)}
+	left.probe = d.probe()
 	if d.s.Set.MaxReplacing != nil {
 		left.allowed = ceil(*d.s.Set.MaxReplacing, d.desired()) - d.count(d.inFlight)
 	}
@@ -71,8 +75,9 @@ func (d *dumb) turnsOf(nodes []facts, left *room) []started {
 				left.spare -= cost
 				sunset = append(sunset, started{f.index, Removing, false})
 			}
-		case left.free > 0:
+		case left.free > 0 || left.probe:
 			left.free--
+			left.probe = false
 			out = append(out, started{f.index, kind, true})
 		}
 	}
@@ -341,6 +346,9 @@ func (d *dumb) wake(cut bool, verdicts []Verdict) Time {
 				moments = append(moments, p.ReadySince.Add(d.s.Set.MinReady))
 			}
 		}
+	}
+	if at := d.trial(); at != 0 {
+		moments = append(moments, at)
 	}
 	if len(moments) == 0 {
 		return 0

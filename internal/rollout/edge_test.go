@@ -54,8 +54,8 @@ func blameIsKept(d *dumb, p Plan) error {
 		for _, pod := range f.pods {
 			current := pod.Revision == d.s.Set.Update
 			near := func(t Time) bool { return max(f.Since-t, t-f.Since) <= Time(d.s.Set.Unreachable.Blame) }
-			blamed = blamed || pod.Deleting && near(pod.DeletedAt) || current && near(pod.Created)
-			free = free && !current && !pod.Deleting && !preparing(pod) && pod.InPlace == InPlaceNone && !pod.Doubtful
+			blamed = blamed || pod.Deleting && near(pod.DeletedAt) && !d.ofEarlierUpdate(pod) || current && near(pod.Created) && !d.neverUp(f, pod)
+			free = free && !current && !pod.Deleting && !preparing(pod) && pod.InPlace == InPlaceNone && !pod.Doubtful && d.harmless(pod.Revision)
 		}
 		switch charged := p.Verdicts[f.index].Charged; {
 		case blamed && !charged:

@@ -2,10 +2,15 @@
 
 package rollout
 
+import "slices"
+
 func edgeMutants() []mutant {
 	const images, away, blame = "images come first", "a node that is left out waits", "the update answers for the nodes that it takes down"
 	const guest = "a guest only deletes old pods"
 	const truth, all = "announcements are true", "every pod says what it should"
+	suspects := []string{
+		"revisions v1=-1h v2=-8s v3=-5s", "set skip blame=10s", "node a must down=-6s v2:unready,created=-7s", "node b must v1:ready",
+	}
 	says := []string{"set announce on-delete", "node a must v1:ready"}
 	say := func(do func(a *Announcement)) func(Snapshot, *Plan) {
 		return func(_ Snapshot, p *Plan) { do(&p.Announcements[0]) }
@@ -71,6 +76,14 @@ func edgeMutants() []mutant {
 			func(_ Snapshot, p *Plan) { p.Verdicts[0].Charged = true }, blame},
 		{"lets a node that is left out stop the others", []string{"set skip", "node a must down=-5s v1:unready", "node b must v1:ready"},
 			func(_ Snapshot, p *Plan) { p.Actions, p.Verdicts[1].Kind = nil, WaitBudget }, "the budget is used up"},
+		{"gives each version a budget of its own", append(slices.Clone(suspects), "node c must v1:ready"), remove(2, Recreating), "the budget is kept"},
+		{"forgets what earlier versions may have done", suspects, free, "charges add up"},
+		{"never tries a version", suspects, func(_ Snapshot, p *Plan) { p.Actions, p.Verdicts[1] = nil, Verdict{Kind: WaitBudget} }, "the budget is used up"},
+		{"tries a version a second time", append(slices.Clone(suspects), "node c must v3:ready"), remove(1, Recreating), "the budget is kept"},
+		{"charges a node that was never ready", []string{"set skip blame=10s", "node a must down=-60s joined=-60s v2:unready,created=-59s"},
+			func(_ Snapshot, p *Plan) { p.Verdicts[0].Charged = true }, "charges add up"},
+		{"forgets when a version will be trusted", append(slices.Clone(suspects), "node c must v3:ready,created=-2s,since=-1s"),
+			func(_ Snapshot, p *Plan) { p.Wake = 0 }, "wakes in time"},
 		{"waits for images for ever", []string{"node a must image-wait=1s v1:ready"}, func(_ Snapshot, p *Plan) { p.Wake = 0 }, "wakes in time"},
 	}
 }

@@ -12,7 +12,7 @@ import (
 type corner struct{ sets, nodes []string }
 
 func corners() []corner {
-	return []corner{imageCorner(), awayCorner(), guestCorner(), announceCorner()}
+	return []corner{imageCorner(), awayCorner(), suspectCorner(), guestCorner(), announceCorner()}
 }
 
 func imageCorner() corner {
@@ -39,6 +39,18 @@ func awayCorner() corner {
 			"must down=-5s v2:unready,created=-7s", "must down=-5s v1:unready,deleted=-7s", "must down=-5s v1:unready,deleted=-30s,since=-5s",
 			"must down=-5s v1:ready v2:unready,created=-5s", "must down=-5s v1:ready,armed", "must down=-5s v1:unready,marked",
 			"must down=-50s v1:ready,deleting", "must down=-50s image-wait v1:ready", "stay down=-5s v1:ready", "leave down=-5s v1:ready",
+		},
+	}
+}
+
+func suspectCorner() corner {
+	three := "revisions v1=-1h v2=-8s v3=-5s; set skip blame=10s "
+	return corner{
+		[]string{three + "max-unavailable=1", three + "max-surge=1", three + "max-unavailable=2 min-ready=3s"},
+		[]string{
+			"must down=-6s v2:unready,created=-7s", "must down=-6s v1:unready,deleted=-7s", "must v2:ready,created=-7s,since=-6s",
+			"must down=-60s joined=-60s v3:unready,created=-60s", "must v2:unready,created=-7s", "must v3:ready,created=-4s,since=-3s",
+			"must v3:ready", "must down=-2s v3:unready,created=-3s",
 		},
 	}
 }

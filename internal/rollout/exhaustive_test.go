@@ -152,6 +152,8 @@ func stepViolation(before, after *dumb, excess bool) string {
 	charged, earlier := after.count(after.charged), before.count(before.charged)
 	// A node that is left out is charged anew when its last pod is gone, which may have been nothing to the update before.
 	charged -= after.count(func(f facts) bool { return after.away(f) && len(f.pods) == 0 && after.charged(f) })
+	// And an earlier version is suspected again when the last pod that spoke for it is replaced.
+	charged -= after.count(after.earlierOnly)
 	if !after.surge() && charged > max(earlier, after.limit()) {
 		return fmt.Sprintf("%d nodes charged, limit %d", charged, after.limit())
 	}

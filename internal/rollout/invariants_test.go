@@ -213,7 +213,7 @@ func budgetIsKept(d *dumb, p Plan) error {
 			started++
 		}
 	}
-	if charged := d.count(d.charged); started > 0 && charged+started > d.limit() {
+	if charged := d.count(d.charged); started > 0 && charged+started > d.limit()+number(d.probe()) {
 		return fmt.Errorf("%d charged and %d started, limit %d", charged, started, d.limit())
 	}
 	return nil
@@ -319,7 +319,7 @@ func budgetIsUsed(d *dumb, p Plan) error {
 			idle++
 		}
 	}
-	if idle > 0 && d.count(d.charged)+started < d.limit() {
+	if idle > 0 && d.count(d.charged)+started < d.limit()+number(d.probe()) {
 		return fmt.Errorf("%d nodes wait, %d started, limit %d", idle, started, d.limit())
 	}
 	return nil

@@ -161,6 +161,8 @@ type Node struct {
 	ImageWait  bool
 	ImageUntil Time
 	Since      Time
+	// Joined is when the Node object was created; 0 when that is not known.
+	Joined Time
 	// Blocked, when not empty, says why a write for this node was refused in a way that trying again at once cannot
 	// mend (for example "pod name ds-abc is taken by a pod of somebody else"). No pod is created here while it is set.
 	Blocked string
@@ -270,6 +272,8 @@ type Revision struct {
 	Name string
 	// Number orders revisions; the newest has the highest.
 	Number int64
+	// Created is when the revision was recorded first; 0 when that is not known. A template that is changed back keeps it.
+	Created Time
 	Change
 }
 

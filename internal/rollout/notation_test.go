@@ -65,14 +65,14 @@ func (p *player) run(args []string) (string, error) {
 //	set rolling max-unavailable=1 max-surge=20% min-ready=5s burst=3 max-replacing=1 update=v2
 //	set guest announce|quiet skip|count-all blame=10m
 //	set paused|resumed partition=1 selective|everywhere descending progressive in-place|standard grace=5s
-//	revisions v1 v2 v3
+//	revisions v1 v2 v3 or v1=-1h v2=-5s: when they were recorded
 //	in-place v1, in-place v1=resizing or in-place v1=field-ref: which revisions can become the wanted one in place, or why not
 //	broken v2 | crashing v2 | stuck a | hooked | clinging a
 //	cut a, heal a: now; fatal v2, deadly v1: pods that take their node down when they start, or are deleted; skew -5s; silent 20s;
 //	linger 4s: what pods need to go
 //	backoff a delay=4s last=-2s
 //	pass 10s
-//	node a must|stay|leave|unknown [gone] [not-ready] [blocked|unanswered] [refused|refused=5s] [selected] [last=v1] [down=-5s] [image-wait|image-wait=5s] v1:ready v2:pending,unscheduled,since=-3s,created=-5s,deleting,deleted=-3s,name=x
+//	node a must|stay|leave|unknown [gone] [not-ready] [blocked|unanswered] [refused|refused=5s] [selected] [last=v1] [down=-5s] [joined=-5s] [image-wait|image-wait=5s] v1:ready v2:pending,unscheduled,since=-3s,created=-5s,deleting,deleted=-3s,name=x
 //	the pod's hook: armed|waiting|released; its change in place: gate, marked|patched|arrived|announced, grace=5s, stuck, no-resize; doubtful; what it says: says=old/v2, says=new/v2
 func (p *player) describe(input []string) (string, error) {
 	for _, line := range input {
@@ -92,7 +92,16 @@ func (p *player) line(what string, words []string) (err error) {
 	case "revisions":
 		s.Revisions = nil
 		for i, name := range words {
-			s.Revisions = append(s.Revisions, Revision{Name: name, Number: int64(i + 1)})
+			name, ago, created := strings.Cut(name, "=")
+			r := Revision{Name: name, Number: int64(i + 1)}
+			if created {
+				var d time.Duration
+				if d, err = time.ParseDuration(ago); err != nil {
+					return err
+				}
+				r.Created = s.Now.Add(d)
+			}
+			s.Revisions = append(s.Revisions, r)
 		}
 		s.Set.Update = len(words) - 1
 	case "broken":
@@ -316,6 +325,8 @@ func (p *player) moment(n *Node, key, value string) error {
 		n.ImageWait, n.ImageUntil = true, p.w.State.Now.Add(d)
 	case "refused":
 		n.Refusal = &Refusal{Message: "a policy", RetryAt: p.w.State.Now.Add(d)}
+	case "joined":
+		n.Joined = p.w.State.Now.Add(d)
 	case "down":
 		n.Ready, n.Since = false, p.w.State.Now.Add(d)
 	default:

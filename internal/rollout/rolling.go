@@ -85,18 +85,22 @@ func (d *decision) replacingLimit() int {
 // startAvailable replaces old pods that are available, as many as the budget has slots left, in the order of the set.
 func (d *decision) startAvailable() {
 	for k := range d.verdicts {
-		if d.tally.free() <= 0 {
-			return
+		if d.room() <= 0 {
+			break
 		}
 		i := d.inOrder(k)
 		if d.verdicts[i].Kind != WaitBudget || !d.mayStart(i) {
 			continue
 		}
 		d.tally.used++
+		d.tally.begun++
 		if d.replace(i) {
 			d.verdicts[i].Charged = true
 			d.tally.UsedByUpdate++
 		}
+	}
+	if d.tally.earlier > 0 && d.trust.at != 0 {
+		d.wakeAt(d.trust.at)
 	}
 }
 

@@ -7,21 +7,29 @@ import "time"
 // resolution is that of the times which the API server keeps.
 const resolution = time.Second
 
-// leftOut says how a node that is not ready stands to an update that leaves such nodes out; NoDetail if this one does not.
-// It is charged (DetailDownAfterUpdate) unless the times say for certain that the update is not why it went down.
-func (d *decision) leftOut(t *site) Detail {
+// leaveOut finds out how a node that is not ready stands to an update that leaves such nodes out. It is charged (DetailDownAfterUpdate) unless the times say for certain that no update is why it went down.
+func (d *decision) leaveOut(t *site) {
 	n := t.node
 	switch {
-	case n.Ready || !d.in.Set.Unreachable.Skip || d.in.Set.Strategy != RollingUpdate || n.Gone || n.Fit == MustLeave:
-		return NoDetail
+	case n.Ready || !d.in.Set.Unreachable.Skip || d.in.Set.Strategy != RollingUpdate || n.Gone || n.Fit == MustLeave || !d.usable:
+		return
 	case t.seen == 0 && n.Fit == MustRun:
-		return DetailDownAfterUpdate // between delete and create, for all we know
+		t.down = DetailDownAfterUpdate // between delete and create, for all we know
+		return
 	}
-	said := DetailDownBefore
+	t.down = DetailDownBefore
 	for i := range t.pods {
-		said = worse(said, d.blame(n, &t.pods[i]))
+		t.down = worse(t.down, d.blame(n, &t.pods[i]))
 	}
-	return said
+	if t.down == DetailDownAfterUpdate {
+		return
+	}
+	for i := range t.pods {
+		t.earlier = t.earlier || d.blameEarlier(n, &t.pods[i])
+	}
+	if t.earlier {
+		t.down = DetailDownAfterUpdate
+	}
 }
 
 // worse is the one of two answers that counts: a charge, else that the update has touched the node at all.
@@ -43,14 +51,38 @@ func (d *decision) blame(n *Node, p *Pod) Detail {
 		return DetailDownAfterUpdate // touched without a time
 	}
 	said := DetailDownBefore
-	if p.Deleting {
+	if p.Deleting && !d.beforeUpdate(p.DeletedAt) {
 		said = d.compare(n, p, p.DeletedAt)
 	}
-	if current {
+	if current && !d.neverReady(n, p) {
 		said = worse(said, d.compare(n, p, p.Created))
 	}
 	return said
 }
+
+// blameEarlier is whether the update to an earlier version may be why a node is not ready. That counts until the wanted version has
+// shown that it does no harm: else each of several bad versions would have a budget of its own.
+func (d *decision) blameEarlier(n *Node, p *Pod) bool {
+	if p.ignored() {
+		return false
+	}
+	deleted := p.Deleting && d.beforeUpdate(p.DeletedAt) && d.compare(n, p, p.DeletedAt) == DetailDownAfterUpdate
+	changed := p.Gate && d.changesInPlace() || d.compare(n, p, p.Created) == DetailDownAfterUpdate
+	created := p.Revision != d.in.Set.Update && changed && !d.neverReady(n, p)
+	return (deleted || created && !d.trusts(p.Revision)) && !d.trusts(d.in.Set.Update)
+}
+
+// beforeUpdate is whether something happened before the wanted revision was first recorded, so that an earlier one was the reason.
+func (d *decision) beforeUpdate(at Time) bool {
+	return at != 0 && at.Add(resolution) <= d.in.Revisions[d.in.Set.Update].Created
+}
+
+// neverReady is whether a node has not been ready since it joined, and the pod is the one that it got then. That pod replaced none.
+func (d *decision) neverReady(n *Node, p *Pod) bool {
+	return n.Joined != 0 && n.Since != 0 && n.Since <= n.Joined.Add(resolution) && p.Created <= n.Joined.Add(d.blameWindow())
+}
+
+func (d *decision) blameWindow() time.Duration { return max(d.in.Set.Unreachable.Blame, 0) }
 
 // compare says whether a node went down within the blame window of the moment when the update touched it: if that was at 12:00:00
 // and Blame is 10 minutes, from 11:50:00 to 12:10:00. The window lies on both sides. Node.Since may be of the node's own clock, which may
@@ -58,7 +90,7 @@ func (d *decision) blame(n *Node, p *Pod) Detail {
 // agent whose old pod takes its node down when it goes would otherwise be clear of it. Node.Since begins anew when a node that was
 // unhealthy falls silent; the time since when its pod has not been ready does not.
 func (d *decision) compare(n *Node, p *Pod, touched Time) Detail {
-	blame := max(d.in.Set.Unreachable.Blame, 0)
+	blame := d.blameWindow()
 	first := n.Since
 	if !p.Ready {
 		first = min(first, p.ReadySince) // 0 for one that nothing was ever heard of

@@ -120,9 +120,9 @@ func (d Detail) text() [2]string {
 		DetailInfeasible:    {"infeasible", "its change in place cannot come to an end: the node cannot give it the wanted resources"},
 		DetailUnfinished:    {"unfinished", "its change in place cannot come to an end: it needs a restart that only the controller which began it can make"},
 
-		DetailDownBefore:      {"down-before", "it went down before the update touched it, so it takes no slot of the budget"},
-		DetailDownAfterUpdate: {"down-after-update", "it went down at about the time when the update touched it, so it takes a slot of the budget"},
-		DetailDownLater:       {"down-later", "it went down long after the update touched it, so it takes no slot of the budget"},
+		DetailDownBefore:      {"down-before", "as far as its times say, it went down before the update touched it, so it takes no slot of the budget"},
+		DetailDownAfterUpdate: {"down-after-update", "it went down at about the time when an update touched it, which may be why, so it takes a slot of the budget"},
+		DetailDownLater:       {"down-later", "as far as its times say, it went down long after the update touched it, so it takes no slot of the budget"},
 
 		DetailYoung: {"young", "its pod is ready, but not for minReadySeconds yet, and more nodes are unavailable than may be; if that lasts, check the clocks of the manager and of the node"},
 	}[d]

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+// trust is what is known of the revisions of a set that leaves out nodes which are not ready: which of them do no harm. A revision is
+// trusted when a pod of it has been available on a ready node for the blame window. So is the first one: it replaced no other.
+type trust struct {
+	known bool
+	// revisions has one entry for each revision, and one in front for pods of which the revision is not known.
+	revisions []bool
+	// at is when the wanted revision will be trusted if nothing happens; 0 when no pod of it is available.
+	at Time
+}
+
+// trusts is whether a revision is known to do no harm. All pods are looked at once, and only if some node asks.
+func (d *decision) trusts(revision int) bool {
+	if !d.trust.known {
+		d.learn()
+	}
+	return d.trust.revisions[d.place(revision)]
+}
+
+// place is where trust keeps a revision.
+func (d *decision) place(revision int) int {
+	if !d.inHistory(revision) {
+		return 0
+	}
+	return revision + 1
+}
+
+func (d *decision) learn() {
+	d.trust = trust{known: true, revisions: make([]bool, len(d.in.Revisions)+1)}
+	first := firstOf(d.in.Revisions)
+	for i := range d.in.Revisions {
+		d.trust.revisions[i+1] = i != d.in.Set.Update && d.in.Revisions[i].Created == first
+	}
+	for i := range d.in.Nodes {
+		n := &d.in.Nodes[i]
+		for k := range n.Pods {
+			if p := &n.Pods[k]; n.Ready && !p.Deleting && d.serving(p) && p.ReadySince != 0 {
+				d.vouch(p)
+			}
+		}
+	}
+}
+
+// firstOf is when the first of some revisions was recorded; 0 when that is known of none.
+func firstOf(revisions []Revision) Time {
+	first := Time(0)
+	for i := range revisions {
+		if at := revisions[i].Created; at != 0 && (first == 0 || at < first) {
+			first = at
+		}
+	}
+	return first
+}
+
+// vouch takes down that a pod is available, and for how long.
+func (d *decision) vouch(p *Pod) {
+	at := max(p.ReadySince, p.Created).Add(d.blameWindow())
+	switch {
+	case at <= d.in.Now:
+		d.trust.revisions[d.place(p.Revision)] = true
+	case p.Revision == d.in.Set.Update && (d.trust.at == 0 || at < d.trust.at):
+		d.trust.at = at
+	}
+}
+
+// room is how many available old pods the update may still replace. Where the nodes that earlier versions may have taken down use up the
+// whole budget, a version that has not begun anywhere may be tried on one node more: it may be the one that does no harm.
+func (d *decision) room() int {
+	free := d.tally.free()
+	if free == 0 && d.tally.earlier > 0 && d.tally.begun+d.untouched == 0 {
+		return 1
+	}
+	return free
+}
