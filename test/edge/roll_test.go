@@ -59,7 +59,7 @@ func downAfterTheUpdate(t *testing.T, c *harness.Cluster) {
 	s.Wait("as many as may be are not ready", nodesAre(false, down))
 	c.Kill(t, harness.ManagerComponent) // the next one has nothing to go by but the objects
 	c.StartComponent(t, harness.ManagerComponent)
-	witness(s)
+	witness(s, "witness")
 	if have := withImage(s.View(), harness.Image2); len(have) != limit {
 		t.Fatalf("%d nodes have the new version, the budget is %d", len(have), limit)
 	}
@@ -81,7 +81,7 @@ func badImage(t *testing.T, c *harness.Cluster) {
 	s.Update(set, harness.WithImage(harness.BrokenImage))
 	down := cutEachNewPod(s, harness.BrokenImage)
 	s.Wait("as many as may be are not ready", nodesAre(false, down))
-	witness(s)
+	witness(s, "witness")
 	if have := withImage(s.View(), harness.BrokenImage); len(have) != limit {
 		t.Fatalf("%d nodes have the bad version, the budget is %d", len(have), limit)
 	}
@@ -112,10 +112,10 @@ func cutEachNewPod(s *harness.Space, image string) []string {
 }
 
 // witness is another set, which is told and rolled after all that has happened so far.
-func witness(s *harness.Space) {
-	s.Create("witness", harness.WithOnDelete, harness.WithAnnotation(strategyKey, ota))
+func witness(s *harness.Space, name string) {
+	s.Create(name, harness.WithOnDelete, harness.WithAnnotation(strategyKey, ota))
 	s.Wait("another set is looked after", func(v harness.View) error {
-		for _, pod := range v.Pods("witness") {
+		for _, pod := range v.Pods(name) {
 			if says(pod) != "" {
 				return nil
 			}
