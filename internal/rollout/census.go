@@ -19,7 +19,8 @@ type census struct {
 	restored *Pod
 	// oldest is the oldest pod seen; the status looks at no other.
 	oldest *Pod
-	// keep is the oldest running pod, current the oldest running one of the wanted revision, old that of any other.
+	// keep is the oldest running pod, current the oldest running one of the wanted revision, old that of any other: with surge the oldest one
+	// that is ready, if there is one.
 	keep, current, old *Pod
 	// wanted counts the live pods of the wanted revision, whether they have ended or not; ready is whether a running one
 	// of them is available.
@@ -81,7 +82,7 @@ func (d *decision) countRunning(c *census, p *Pod) {
 	}
 	c.changing = c.changing || p.InPlace != InPlaceNone
 	if p.Revision != d.in.Set.Update {
-		if c.old == nil {
+		if c.old == nil || d.surge && !c.old.ready() && p.ready() {
 			c.old = p
 		}
 		return

@@ -229,7 +229,7 @@
 //
 // On purpose, each with a script in testdata: nodes are taken in order, not at random; pods on nodes that are gone or must
 // not run the pod use up no budget and stop no update; with surge, a failed pod that waits for its back-off is not joined by
-// another one; all failed pods of a node go at once; MaxReplacing; a pod that is ready, but
+// another one; with surge, of several old pods one that is ready is kept; all failed pods of a node go at once; MaxReplacing; a pod that is ready, but
 // not for long enough, does not go beyond the budget. Smaller ones that follow from making one decision of what are two loops there: a failed old
 // pod waits for its back-off also when an update could replace it; a surge given as a percentage stays a surge when no node
 // is desired; a pair counts as available when either of its pods is.

@@ -53,6 +53,9 @@ func newDumb(s Snapshot) *dumb {
 		f.running = filter(f.live, func(p Pod) bool { return p.Phase != Failed && p.Phase != Succeeded })
 		f.current = filter(f.running, func(p Pod) bool { return p.Revision == s.Set.Update })
 		f.old = filter(f.running, func(p Pod) bool { return p.Revision != s.Set.Update })
+		if d.surge() { // the one that serves is the one to keep
+			f.old = append(filter(f.old, ready), filter(f.old, func(p Pod) bool { return !ready(p) })...)
+		}
 		if has(f.live, Failed) && d.mayRun(f) && !s.Set.Guest {
 			f.held, f.until = d.backoff(n.Name)
 		}

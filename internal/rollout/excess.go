@@ -47,7 +47,7 @@ func (d *decision) fault(t *site, p *Pod, held bool) (VerdictKind, bool) {
 }
 
 // excess is whether a running pod is one too many. Without surge the oldest stays; with surge the oldest of the wanted
-// revision and the oldest of all others do.
+// revision and one of all others do: the oldest that is ready, so that what serves stays.
 func (d *decision) excess(t *site, p *Pod) bool {
 	if d.surge {
 		return p != t.current && p != t.old
