@@ -240,10 +240,7 @@ func truth(b bool) int {
 }
 
 // room is whether the NodeImage can have the image.
-func (d *decision) room(n *Node) bool {
-	_, has := n.Image.Spec.Images[d.name]
-	return has || len(n.Image.Spec.Images) < MostImages
-}
+func (d *decision) room(n *Node) bool { return claimOf(d.in.Job).Room(n.Image, d.name) }
 
 // parallelism is how many nodes may be active at once; one that cannot be read holds the job, as 0 does.
 func (d *decision) parallelism() int {
@@ -321,7 +318,7 @@ func (d *decision) progress() string {
 		}
 	}
 	if full > 0 {
-		message += fmt.Sprintf("; %d nodes have %d images to pull already, and get this one when another has gone", full, MostImages)
+		message += fmt.Sprintf("; %d nodes have no room for the image: they have so many to pull already, in all or for this namespace, and get it when another has gone", full)
 	}
 	return message
 }

@@ -334,7 +334,7 @@ func TestANodeWithoutRoom(t *testing.T) {
 	w.nodes[0].Image.Spec.Images = images
 	job := w.addJob("job", "agent:2", 1, nil)
 	plan := w.decide(job, nil)
-	if got := begun(&plan); got != "n001" || !strings.Contains(job.Status.Message, "1 nodes have 256 images to pull already") {
+	if got := begun(&plan); got != "n001" || !strings.Contains(job.Status.Message, "1 nodes have no room for the image") {
 		t.Errorf("begins %q, and says %q", got, job.Status.Message)
 	}
 }

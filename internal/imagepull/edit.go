@@ -108,3 +108,9 @@ func (d *draft) put(name string, image v1beta1.ImageSpec) {
 }
 
 func (d *draft) changed() bool { return len(d.edit.Images) > 0 }
+
+// removes is whether an image goes with the draft.
+func (d *draft) removes(name string) bool {
+	image, changed := d.edit.Images[name]
+	return changed && image == nil
+}

@@ -75,9 +75,6 @@ const (
 	messageAllCompleted = "image %s is there on %d of %d nodes, and was given up on %d"
 )
 
-// MostImages is how many images one NodeImage can have.
-const MostImages = 256
-
 // soonest is the earlier of two times, of which zero is never.
 func soonest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {

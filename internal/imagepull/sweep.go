@@ -29,10 +29,11 @@ type OwnerState uint8
 
 // The states of an owner.
 const (
-	OwnerGone OwnerState = iota // it does not exist any more
-	OwnerDone                   // it has ended, or lets its tags be looked at anew after their time
-	OwnerBusy                   // it still needs the tag, whatever the tag's own time says
-	OwnerElse                   // it is no ImagePullJob: whoever it is takes care of the tag
+	OwnerGone  OwnerState = iota // it does not exist any more
+	OwnerDone                    // it lets its tags be looked at anew after their time
+	OwnerEnded                   // it has ended, and needs the tag no more
+	OwnerBusy                    // it still needs the tag, whatever the tag's own time says
+	OwnerElse                    // it is no ImagePullJob: whoever it is takes care of the tag
 )
 
 // StateOf is the state of a job as owner. A job of the type Never lets a tag go after its time and joins it again, so that an image
@@ -41,7 +42,9 @@ func StateOf(job *v1beta1.ImagePullJob) OwnerState {
 	switch {
 	case job.DeletionTimestamp != nil:
 		return OwnerGone
-	case job.Status.CompletionTime != nil, job.Spec.CompletionPolicy.Type == v1beta1.CompletionNever:
+	case job.Status.CompletionTime != nil:
+		return OwnerEnded
+	case job.Spec.CompletionPolicy.Type == v1beta1.CompletionNever:
 		return OwnerDone
 	default:
 		return OwnerBusy
@@ -87,6 +90,7 @@ func (s *Sweep) Run() Swept {
 			s.mark(&out, name, &tags[i])
 		}
 	}
+	s.thin(t)
 	if t.changed() {
 		out.Edit = &t.edit
 	}
@@ -107,7 +111,7 @@ func (s *Sweep) drop(t *draft, out *Swept, name string, tag *v1beta1.ImageTagSpe
 			left--
 		case OwnerBusy:
 			busy = true
-		case OwnerDone, OwnerElse:
+		case OwnerDone, OwnerEnded, OwnerElse:
 		}
 	}
 	if left == 0 && len(tag.OwnerReferences) > 0 {
