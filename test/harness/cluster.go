@@ -3,9 +3,11 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -91,6 +93,10 @@ type Options struct {
 	Managers int
 	// ManagerArgs are further arguments of each manager.
 	ManagerArgs []string
+	// Manager is the program of the managers; empty means that of BinDir. It may be a link, which each new process follows.
+	Manager string
+	// Manifests are what is installed of Everynode; nil means those of this version.
+	Manifests []fs.FS
 	// Advanced makes the managers serve Advanced DaemonSets too.
 	Advanced bool
 	// Edge makes the managers read the annotations of OpenYurt too; beside the native controller there is a manager that does nothing else.
@@ -161,9 +167,10 @@ func planeOptions(dir string, o Options) localplane.Options {
 	options := localplane.Options{
 		Dir: dir, Nodes: o.Nodes, RealNodes: o.RealNodes, Sim: o.Sim, Kubernetes: localplane.Kubernetes{NodeMonitorGracePeriod: o.Grace, AuditWrites: o.AuditWrites}, Dialects: o.dialects(),
 		NativeController: o.Controller == Native, Manager: localplane.Manager{Count: max(o.Managers, 1), Args: o.ManagerArgs},
+		Manifests: o.Manifests,
 		Programs: localplane.Programs{
 			Localplane: filepath.Join(BinDir(), "localplane"),
-			Manager:    filepath.Join(BinDir(), "everynode-manager"),
+			Manager:    cmp.Or(o.Manager, filepath.Join(BinDir(), "everynode-manager")),
 		},
 	}
 	if o.Sim == nil {
