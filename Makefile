@@ -32,6 +32,7 @@ CHAOS_SEED ?= 1#         which faults come when
 CHAOS_DOCS ?=#           the directory whose reliability.md it writes (docs), if any
 DEPTH ?= 9#              how many steps of small rolls make sim-states goes every way of
 WHOLE ?= 1#              of which rolls it finds all states (2: also with annotations of OpenYurt, with a fault, and on two nodes)
+EARLIER ?= 6805d44#      the commit whose programs make test-upgrade replaces, and goes back to
 BENCH_DOCS ?=#           the directory whose benchmarks.md it writes (docs), if any
 
 # The time that one test binary of a suite may take before it is stopped (go test -timeout). The times that the suites
@@ -50,6 +51,7 @@ UPSTREAM_BUDGET ?= 10m
 INTEGRATION_BUDGET ?= 30m
 ADVANCED_BUDGET ?= 12m
 MIGRATION_BUDGET ?= 6m
+UPGRADE_BUDGET ?= 15m
 EDGE_BUDGET ?= 20m
 CLI_BUDGET ?= 30m
 SCALE_BUDGET ?= 5m
@@ -145,6 +147,11 @@ build-node:
 # The programs that are the images of tests on real nodes, each by itself.
 IMAGE_PROGRAMS := pause testapp
 
+# The programs of an earlier version and its manifests, for tests that replace one by the other.
+.PHONY: build-earlier
+build-earlier:
+	@$(STEP) 'build bin/earlier, which is $(strip $(EARLIER))' hack/earlier $(strip $(EARLIER)) $(BIN)/earlier
+
 .PHONY: build-images
 build-images:
 	@$(STEP) 'build bin/images' hack/build -C localplane -trimpath -ldflags '-s -w' -o $(BIN)/images/ $(IMAGE_PROGRAMS:%=./cmd/%)
@@ -222,7 +229,7 @@ test: build-real test-unit test-localplane test-parity test-smoke test-upstream 
 # Each fuzz test for a while; whoever has more time says FUZZTIME=1m.
 .PHONY: test-all
 test-all: FUZZTIME = 5s
-test-all: build-real test-unit sim sim-states sim-mutants fuzz test-race test-localplane test-parity test-differential test-smoke test-integration test-advanced test-migration test-cli test-agent test-pulls test-security test-edge test-plan test-chaos e2e test-install test-scale test-upstream test-demo bench-go ## Run the tests, and everything that an issue promised to show
+test-all: build-real test-unit sim sim-states sim-mutants fuzz test-race test-localplane test-parity test-differential test-smoke test-integration test-advanced test-migration test-upgrade test-cli test-agent test-pulls test-security test-edge test-plan test-chaos e2e test-install test-scale test-upstream test-demo bench-go ## Run the tests, and everything that an issue promised to show
 	@$(STEP) -l
 
 .PHONY: test-unit
@@ -288,7 +295,7 @@ test-differential: ## 1,000 stories, played to the native controller and to Ever
 
 # Suites wait more than they compute, so two of them run at once, but for the benchmark, which has the machine for itself.
 .PHONY: test-smoke
-test-smoke: build-real ## One smoke test of each integration suite, on a plane
+test-smoke: build-real build-earlier ## One smoke test of each integration suite, on a plane
 	@$(STEP) -b $(SMOKE_BUDGET) 'integration smoke tests' \
 		go test -C test -count=1 -v -p 2 -run '^TestSmoke' -parallel $(SCENARIOS_AT_ONCE) -timeout $(SMOKE_BUDGET) $(GO_TEST_FLAGS) $(MINOR_SUITES) ./e2e/...
 	@$(STEP) -b $(SMOKE_BUDGET) 'smoke test of the benchmark' \
@@ -296,12 +303,12 @@ test-smoke: build-real ## One smoke test of each integration suite, on a plane
 	$(call real_nodes_or_skipped,smoke tests on real nodes)
 
 # The suites of simulated nodes: a kubelet may not be newer than its API server.
-MINOR_SUITES := ./integration/... ./advanced/... ./migration/... ./agent/... ./pulls/... ./security/... ./edge/... ./cli/... ./plan/... ./chaos/...
+MINOR_SUITES := ./integration/... ./advanced/... ./migration/... ./upgrade/... ./agent/... ./pulls/... ./security/... ./edge/... ./cli/... ./plan/... ./chaos/...
 
 # Sets also change hands between Everynode and that minor's own controller, which compares what either has written byte by byte. What has passed is written down
 # in hack/minors. Without KUBE_MINOR this says how it is given.
 .PHONY: test-minor
-test-minor: build-kubernetes build ## Run the smoke tests and changes of hands on another minor of Kubernetes, with simulated nodes (make test-minor KUBE_MINOR=1.36)
+test-minor: build-kubernetes build build-earlier ## Run the smoke tests and changes of hands on another minor of Kubernetes, with simulated nodes (make test-minor KUBE_MINOR=1.36)
 	@$(STEP) -b $(LOCALPLANE_BUDGET) 'plane of Kubernetes $(KUBE_MINOR)' \
 		go test -C localplane -count=1 -v -run '^TestAnotherKubernetes$$' -timeout $(LOCALPLANE_BUDGET) $(GO_TEST_FLAGS) ./planetest
 	@$(STEP) -b $(MINOR_BUDGET) 'smoke tests and changes of hands on Kubernetes $(KUBE_MINOR)' \
@@ -331,6 +338,12 @@ test-advanced: build ## All scenarios of the Advanced DaemonSet, on planes
 test-migration: build ## Native to Advanced and back, taking over from OpenKruise, drain, and deaths in mid-roll, on planes of 50 nodes
 	@$(STEP) -b $(MIGRATION_BUDGET) 'migration tests' \
 		go test -C test -count=1 -v -skip '^TestSmoke' -parallel 2 -timeout $(MIGRATION_BUDGET) $(GO_TEST_FLAGS) ./migration/...
+
+# Where the earlier version is not in this clone (git fetch --unshallow) it is skipped.
+.PHONY: test-upgrade
+test-upgrade: build build-earlier ## Replace the manager of the version of EARLIER by this one and back, at rest and in mid-roll, on a plane
+	@$(STEP) -b $(UPGRADE_BUDGET) 'upgrade tests' \
+		go test -C test -count=1 -v -skip '^TestSmoke' -timeout $(UPGRADE_BUDGET) $(GO_TEST_FLAGS) ./upgrade/...
 
 .PHONY: test-cli
 test-cli: build ## Each verb of kubectl everynode that changes something, and the commands of the README and of pages, on planes
