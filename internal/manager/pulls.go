@@ -69,6 +69,9 @@ func newPulls(l *leader, o *options, cfg *rest.Config, mayWrite func() bool) (*p
 		Order:   l.orderOf,
 	})
 	p.images = nodeimage.New(store, l.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: nodeImageEvents}), realClock, mayWrite)
+	if p.ahead != nil {
+		p.ahead.Refused = p.jobs.Refused
+	}
 	p.jobs.Watch()
 	p.images.Watch(watches)
 	return p, nil

@@ -25,9 +25,9 @@ type Revision struct {
 
 // Job is an ImagePullJob that the set owns.
 type Job struct {
-	Name, Hash, Image string
-	UID               types.UID
-	Created           rollout.Time
+	Namespace, Name, Hash, Image string
+	UID                          types.UID
+	Created                      rollout.Time
 	// Stays is whether it goes on until somebody deletes it.
 	Stays bool
 }

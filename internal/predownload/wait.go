@@ -14,22 +14,26 @@ type Pulled struct {
 	There bool
 	// Ordered is when the node was told to pull it; 0 if it was not.
 	Ordered rollout.Time
+	// Unlisted is whether the node cannot be told: its NodeImage has no room for the image, or the API server refuses to change it. The
+	// wait is then counted from when the job was made, as if the node had been told then.
+	Unlisted bool
 }
 
 // Look returns how far an image is on a node of that name. The set orders it with that job; nil if it has none for it.
 type Look func(image string, job *Job) func(node string) Pulled
 
 // Wait says of each old node of a set that waits for images whether they are not there yet, and when the wait for them ends. An image
-// that the old pod runs is there. The Snapshot of the Input is what is changed.
-func (in *Input) Wait(look Look) {
+// that the old pod runs is there. The Snapshot of the Input is what is changed. It returns the names of those that wait and cannot be told.
+func (in *Input) Wait(look Look) (unlisted []string) {
 	s := in.Snapshot
 	if s.Set.Update < 0 || s.Set.Update >= len(in.Revisions) {
-		return
+		return nil
 	}
 	has, wanted := in.images(), in.wanted()
-	pulled := make([]func(node string) Pulled, len(wanted))
+	pulled, jobs := make([]func(node string) Pulled, len(wanted)), make([]*Job, len(wanted))
 	for i := range wanted {
-		pulled[i] = look(wanted[i].Image, in.jobFor(wanted[i].Image))
+		jobs[i] = in.jobFor(wanted[i].Image)
+		pulled[i] = look(wanted[i].Image, jobs[i])
 	}
 	for i := range s.Nodes {
 		pod := oldPod(s, i)
@@ -39,11 +43,15 @@ func (in *Input) Wait(look Look) {
 		w := wait{}
 		for k := range wanted {
 			if has.lacks(pod, wanted[k].Image) {
-				w.add(pulled[k](s.Nodes[i].Name), in.Set.PullAhead.Timeout)
+				w.add(pulled[k](s.Nodes[i].Name), jobs[k], in.Set.PullAhead.Timeout)
 			}
 		}
 		s.Nodes[i].ImageWait, s.Nodes[i].ImageUntil = w.on, w.end()
+		if w.unlisted {
+			unlisted = append(unlisted, s.Nodes[i].Name)
+		}
 	}
+	return unlisted
 }
 
 // jobFor is the job by which the set orders an image; nil if there is none.
@@ -62,13 +70,18 @@ type wait struct {
 	// open is whether one of them was not ordered yet, until when the others are waited for.
 	open  bool
 	until rollout.Time
+	// unlisted is whether the node cannot be told to pull one of them.
+	unlisted bool
 }
 
-func (w *wait) add(p Pulled, timeout time.Duration) {
+func (w *wait) add(p Pulled, job *Job, timeout time.Duration) {
 	if p.There {
 		return
 	}
 	w.on = true
+	if p.Ordered == 0 && p.Unlisted && job != nil {
+		w.unlisted, p.Ordered = true, job.Created
+	}
 	w.open = w.open || p.Ordered == 0
 	w.until = max(w.until, p.Ordered.Add(timeout))
 }

@@ -18,7 +18,7 @@ const second = rollout.Time(time.Second)
 
 // waits says of each node whether it waits, and until when in seconds.
 func waits(in *Input, known map[string]Pulled) string {
-	in.Wait(func(image string, job *Job) func(string) Pulled {
+	unlisted := in.Wait(func(image string, job *Job) func(string) Pulled {
 		return func(node string) Pulled {
 			p := known[node+" "+image]
 			if job == nil {
@@ -32,13 +32,16 @@ func waits(in *Input, known map[string]Pulled) string {
 		if n.ImageWait {
 			all = append(all, fmt.Sprintf("%s:%d", n.Name, n.ImageUntil/second))
 		}
+		if slices.Contains(unlisted, n.Name) {
+			all = append(all, "(unlisted)")
+		}
 	}
 	return strings.Join(all, " ")
 }
 
 func TestNodesThatWait(t *testing.T) {
 	two := `{"containers":[{"name":"main","image":"a:2"},{"name":"side","image":"s:2"}]}`
-	jobs := []Job{{Name: "main", Hash: "h1", Image: "a:2", Stays: true}, {Name: "side", Hash: "h1", Image: "s:2", Stays: true}}
+	jobs := []Job{{Name: "main", Hash: "h1", Image: "a:2", Stays: true, Created: 7 * second}, {Name: "side", Hash: "h1", Image: "s:2", Stays: true, Created: 7 * second}}
 	for name, e := range map[string]struct {
 		old, wanted string
 		jobs        []Job
@@ -53,11 +56,17 @@ func TestNodesThatWait(t *testing.T) {
 		"of two images the last counts": {image("a:1"), two, jobs, map[string]Pulled{
 			"n0 a:2": {Ordered: 5 * second}, "n0 s:2": {Ordered: 9 * second}, "n1 a:2": {Ordered: 5 * second}, "n2 a:2": {There: true}, "n2 s:2": {Ordered: 7 * second},
 		}, nil, "n0:309 n1:0 n2:307"},
-		"ordered by a job that ends":          {image("a:1"), image("a:2"), []Job{{Name: "main", Hash: "h1", Image: "a:2"}}, map[string]Pulled{"n0 a:2": {Ordered: 5 * second}}, nil, "n0:0 n1:0 n2:0"},
-		"ordered by a job for another image":  {image("a:1"), image("a:2"), []Job{{Name: "main", Hash: "h1", Image: "b:2", Stays: true}}, map[string]Pulled{"n0 a:2": {Ordered: 5 * second}}, nil, "n0:0 n1:0 n2:0"},
-		"a node without an old pod":           {image("a:1"), image("a:2"), jobs, nil, func(in *Input) { in.Snapshot.Nodes[1].Pods = nil }, "n0:0 n2:0"},
-		"no wanted revision":                  {image("a:1"), image("a:2"), jobs, nil, func(in *Input) { in.Snapshot.Set.Update = rollout.NoRevision }, ""},
-		"a pod of a revision that is unknown": {image("a:1"), image("a:2"), jobs, nil, func(in *Input) { setAll(in, rollout.Pod{Revision: rollout.NoRevision}) }, "n0:0 n1:0 n2:0"},
+		"ordered by a job that ends":                                  {image("a:1"), image("a:2"), []Job{{Name: "main", Hash: "h1", Image: "a:2"}}, map[string]Pulled{"n0 a:2": {Ordered: 5 * second}}, nil, "n0:0 n1:0 n2:0"},
+		"ordered by a job for another image":                          {image("a:1"), image("a:2"), []Job{{Name: "main", Hash: "h1", Image: "b:2", Stays: true}}, map[string]Pulled{"n0 a:2": {Ordered: 5 * second}}, nil, "n0:0 n1:0 n2:0"},
+		"a node without an old pod":                                   {image("a:1"), image("a:2"), jobs, nil, func(in *Input) { in.Snapshot.Nodes[1].Pods = nil }, "n0:0 n2:0"},
+		"a node that cannot be told waits from when the job was made": {image("a:1"), image("a:2"), jobs, map[string]Pulled{"n1 a:2": {Unlisted: true}}, nil, "n0:0 n1:307 (unlisted) n2:0"},
+		"the last of two counts, told or not": {image("a:1"), two, jobs, map[string]Pulled{
+			"n0 a:2": {Unlisted: true}, "n0 s:2": {Ordered: 9 * second}, "n1 a:2": {Unlisted: true}, "n2 a:2": {Unlisted: true}, "n2 s:2": {There: true},
+		}, nil, "n0:309 (unlisted) n1:0 (unlisted) n2:307 (unlisted)"},
+		"one that cannot be told has the image":               {image("a:1"), image("a:2"), jobs, map[string]Pulled{"n1 a:2": {There: true, Unlisted: true}}, nil, "n0:0 n2:0"},
+		"one that cannot be told, and nobody has asked it to": {image("a:1"), image("a:2"), nil, map[string]Pulled{"n1 a:2": {Unlisted: true}}, nil, "n0:0 n1:0 n2:0"},
+		"no wanted revision":                                  {image("a:1"), image("a:2"), jobs, nil, func(in *Input) { in.Snapshot.Set.Update = rollout.NoRevision }, ""},
+		"a pod of a revision that is unknown":                 {image("a:1"), image("a:2"), jobs, nil, func(in *Input) { setAll(in, rollout.Pod{Revision: rollout.NoRevision}) }, "n0:0 n1:0 n2:0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := world(t, e.old, e.wanted)

@@ -4,6 +4,7 @@ package daemonset
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 // Texts of what is told of updates that wait for images, with the nodes they are about.
 const (
 	textWaiting  = "Waiting for image on %s: the update of a node begins when it has the images of the new pod, or %v after it was told to pull them."
+	textUnlisted = "Cannot have the image pulled on %s: the NodeImage of such a node has no room for it, or the API server refuses to change it; status.message of " +
+		"the ImagePullJob says more. The update of the node begins when it has the images of the new pod, or %v after the job was made."
 	textWaitOver = "Updating %s without the images of the new pod: they are not there after %v."
 )
 
@@ -44,6 +47,19 @@ func (p *pass) tellOfWaits(s *rollout.Snapshot, plan *rollout.Plan) {
 	if len(over) > 0 {
 		p.c.Events.Event(p.object(), corev1.EventTypeWarning, base.ReasonImageWaitOver, fmt.Sprintf(textWaitOver, nodesNamed(over), timeout.Round(time.Second)))
 	}
+}
+
+// tellUnlisted tells, once for each revision, which nodes cannot even be told to pull.
+func (p *pass) tellUnlisted(s *rollout.Snapshot, nodes []string) {
+	if id := fmt.Sprint(base.ReasonImageUnlisted, "/", s.Set.Update); len(nodes) > 0 && !p.state.told[id] {
+		p.state.told[id] = true
+		p.c.Events.Event(p.object(), corev1.EventTypeWarning, base.ReasonImageUnlisted, fmt.Sprintf(textUnlisted, nodesNamed(nodes), p.w.PullAhead.Timeout))
+	}
+}
+
+// endless is whether a node waits of which no end is known.
+func endless(s *rollout.Snapshot) bool {
+	return slices.ContainsFunc(s.Nodes, func(n rollout.Node) bool { return n.ImageWait && n.ImageUntil == 0 })
 }
 
 // nodesNamed names the first of some nodes, and says how many more there are.

@@ -42,6 +42,9 @@ const (
 // predownloadRetry is when a pass is repeated whose jobs could not be made. The update does not wait for them, unless the set says so.
 const predownloadRetry = 10 * time.Second
 
+// endlessRetry is when a pass is repeated of a set with nodes that wait without an end: nobody tells it when their NodeImages are full.
+const endlessRetry = time.Minute
+
 // PullJobs are the reads and writes of ImagePullJobs and NodeImages that the loop needs.
 type PullJobs interface {
 	// Serving is whether what there is is known. If not, why says what is missing; it is empty while that may only take a moment.
@@ -156,7 +159,10 @@ func (p *pass) lookAhead(ctx context.Context, h *fleet.Resolved, s *rollout.Snap
 		in.Jobs, err = p.c.PullJobs.Owned(ctx, p.w.Namespace, p.w.UID)
 	}
 	if waits {
-		in.Wait(p.c.PullJobs.Look) // before it is ready that knows of no image, so every node waits
+		p.tellUnlisted(s, in.Wait(p.c.PullJobs.Look)) // before it is ready that knows of no image, so every node waits
+		if endless(s) {
+			a.again = endlessRetry
+		}
 	}
 	if err != nil || !ready {
 		a.again = time.Second

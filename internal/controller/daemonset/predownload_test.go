@@ -30,8 +30,11 @@ type jobs struct {
 	// there are images by node, and ordered when a node was told to pull what it has not.
 	there   map[string]string
 	ordered map[string]rollout.Time
-	reading bool
-	missing string
+	// unlisted are nodes that cannot be told to pull anything, and made when jobs were made.
+	unlisted map[string]bool
+	made     rollout.Time
+	reading  bool
+	missing  string
 }
 
 func newJobs() *jobs {
@@ -45,7 +48,7 @@ func (j *jobs) Owned(_ context.Context, _ string, set types.UID) ([]predownload.
 	for _, job := range j.all {
 		if job.OwnerReferences[0].UID == set {
 			owned = append(owned, predownload.Job{
-				Name: job.Name, Hash: job.Labels[appsv1.ControllerRevisionHashLabelKey], Image: job.Spec.Image, Stays: job.Spec.CompletionPolicy.Type == v1beta1.CompletionNever,
+				Name: job.Name, Hash: job.Labels[appsv1.ControllerRevisionHashLabelKey], Image: job.Spec.Image, Created: j.made, Stays: job.Spec.CompletionPolicy.Type == v1beta1.CompletionNever,
 			})
 		}
 	}
@@ -56,7 +59,7 @@ func (j *jobs) Look(image string, job *predownload.Job) func(string) predownload
 	return func(node string) predownload.Pulled {
 		p := predownload.Pulled{There: j.there[node] == image}
 		if job != nil {
-			p.Ordered = j.ordered[node]
+			p.Ordered, p.Unlisted = j.ordered[node], j.unlisted[node]
 		}
 		return p
 	}
@@ -305,6 +308,40 @@ func TestUpdatesWaitForImages(t *testing.T) {
 	w.settle()
 	if len(j.all) > 0 || w.status("updatedNumberScheduled") != 3 {
 		t.Errorf("in the end the jobs are %v, and %d are updated", j.all, w.status("updatedNumberScheduled"))
+	}
+}
+
+// A node that nobody can tell to pull is updated after its time all the same, and the set says why it waits.
+func TestUpdatesDoNotWaitForWhatCannotBePulled(t *testing.T) {
+	w := newWorld(t, 3, func(ds *appsv1.DaemonSet) {
+		all := intstr.FromString("100%")
+		ds.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateDaemonSet{MaxUnavailable: &all}
+	})
+	j := w.pullAhead()
+	w.annotate(everynode.WaitForImage, "true")
+	w.annotate(api.PredownloadTimeout, "60")
+	w.settle()
+	w.edit("img:v2")
+	j.made = timeOf(w.clock.Now())
+	w.forgetLog()
+	w.mustPass()
+	if after, err := w.c.Reconcile(t.Context(), w.key); err != nil || after <= 0 || after > time.Minute {
+		t.Errorf("while no end is known it comes back after %v, %v", after, err)
+	}
+	j.unlisted = map[string]bool{"n1": true, "n2": true}
+	w.clock.Step(30 * time.Second)
+	w.mustPass()
+	w.mustPass()
+	if told := w.allEvents(); strings.Count(told, "Warning ImageCannotBePulled Cannot have the image pulled on n1, n2: ") != 1 || len(w.wrote("delete")) > 0 {
+		t.Errorf("told %s, and deleted %q", told, w.wrote("delete"))
+	}
+	w.clock.Step(31 * time.Second)
+	w.mustPass()
+	if gone := w.wrote("delete"); len(gone) != 2 {
+		t.Errorf("after its time, deleted %q", gone)
+	}
+	if told := w.allEvents(); strings.Count(told, "Warning ImageWaitOver Updating n1, n2 without the images") != 1 {
+		t.Errorf("told %s", told)
 	}
 }
 

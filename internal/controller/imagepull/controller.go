@@ -313,6 +313,13 @@ func (c *Controller) refusals(job types.UID) map[string]string {
 	return maps.Clone(c.refused[job])
 }
 
+// Refused is whether the API server has refused the last change of the NodeImage of a node for the job with that UID.
+func (c *Controller) Refused(job types.UID, node string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refused[job][node] != ""
+}
+
 // report writes the status if it has changed, and then sends the events. While a job runs it does so at most once in
 // statusInterval; the duration returned says when to come back for what was put off.
 func (c *Controller) report(ctx context.Context, job *v1beta1.ImagePullJob, plan *imagepull.Plan) (time.Duration, error) {

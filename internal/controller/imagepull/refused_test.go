@@ -35,6 +35,9 @@ func TestANodeThatCannotBeToldHoldsUpNobody(t *testing.T) {
 			w.clock.Step(statusInterval)
 		}
 		s := read(w, job).Status
+		if !w.c.Refused(job.UID, "a") || w.c.Refused(job.UID, "b") || w.c.Refused("another", "a") {
+			t.Error("it is not known who was refused")
+		}
 		if s.Succeeded != 1 || s.Active != 0 || !strings.Contains(s.Message, "the node a cannot be told: ") {
 			t.Errorf("parallelism %d: %+v", parallelism, s)
 		}

@@ -31,8 +31,13 @@ type PullJobs struct {
 	mu     sync.Mutex
 	images map[string]*v1beta1.NodeImage // as the watch shows them, not to be changed
 	never  map[string]bool               // nodes that pull nothing: no job counts them
-	ready  bool
-	why    string
+
+	// Refused is whether the API server has refused the last change of a NodeImage for the job with that UID; nil where nobody knows. It is
+	// set before anything is looked at.
+	Refused func(job types.UID, node string) bool
+
+	ready bool
+	why   string
 }
 
 // PullJobs returns them. changed is told of the UID of whatever owns a job when that job has come or gone, or a node has got further with
@@ -136,7 +141,7 @@ func (p *PullJobs) Owned(ctx context.Context, namespace string, set types.UID) (
 		job := &all[i]
 		if metav1.IsControlledBy(job, &metav1.ObjectMeta{UID: set}) && job.DeletionTimestamp == nil {
 			owned = append(owned, predownload.Job{
-				Name: job.Name, Hash: job.Labels[appsv1.ControllerRevisionHashLabelKey], Image: job.Spec.Image, UID: job.UID,
+				Namespace: job.Namespace, Name: job.Name, Hash: job.Labels[appsv1.ControllerRevisionHashLabelKey], Image: job.Spec.Image, UID: job.UID,
 				Created: rollout.Time(job.CreationTimestamp.UnixNano()), Stays: job.Spec.CompletionPolicy.Type == v1beta1.CompletionNever,
 			})
 		}
@@ -168,8 +173,18 @@ func (p *PullJobs) Look(image string, job *predownload.Job) func(node string) pr
 			// A pull that somebody else has ordered long ago was joined no earlier than there was a job to join it.
 			pulled.Ordered = max(rollout.Time(s.Since.UnixNano()), created)
 		}
+		pulled.Unlisted = !s.There && s.Since.IsZero() && job != nil && p.unlisted(of, name, job)
 		return pulled
 	}
+}
+
+// unlisted is whether a node cannot be told to pull the image of that name for a job.
+func (p *PullJobs) unlisted(of *v1beta1.NodeImage, name string, job *predownload.Job) bool {
+	if of == nil {
+		return false // it comes with the next look at the node
+	}
+	claim := imagepull.Claim{Namespace: job.Namespace, Awaited: job.Stays}
+	return !claim.Room(of, name) || p.Refused != nil && p.Refused(job.UID, of.Name)
 }
 
 // Create creates a job. One of that name that the same object controls is as good.

@@ -4,6 +4,7 @@ package pullstore
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -90,6 +91,18 @@ func TestWhatSetsSee(t *testing.T) {
 	} {
 		if got := look(node); got != want {
 			t.Errorf("%s: %+v, want %+v", node, got, want)
+		}
+	}
+	full := image("full", other, 50, v1beta1.ImagePhasePulling)
+	full.Spec.Images = map[string]v1beta1.ImageSpec{}
+	for i := range imagepull.MostImages {
+		full.Spec.Images[fmt.Sprint("image", i)] = v1beta1.ImageSpec{Tags: []v1beta1.ImageTagSpec{{Tag: "1"}}}
+	}
+	p.imageChanged(t.Context(), full, nil)
+	p.Refused = func(job types.UID, node string) bool { return job == mine.UID && (node == "foreign" || node == "late") }
+	for node, want := range map[string]bool{"full": true, "foreign": true, "late": false, "there": false, "unknown": false} {
+		if got := look(node).Unlisted; got != want {
+			t.Errorf("%s: that it cannot be told is %v", node, got)
 		}
 	}
 	if !p.Look("what is this?", nil)("late").There {

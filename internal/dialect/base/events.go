@@ -24,6 +24,7 @@ const (
 	ReasonFailedPullJob   = "FailedCreateImagePullJob" // such a job could not be made; it is tried again
 	ReasonNoImagePulls    = "ImagePullsNotServed"      // the cluster has no ImagePullJobs, so no image is pulled ahead and no update waits for one
 	ReasonWaitingForImage = "WaitingForImage"          // the first nodes whose update waits for its images, once for each revision
+	ReasonImageUnlisted   = "ImageCannotBePulled"      // the first nodes that cannot be told to pull the images which their update waits for, once for each revision
 	ReasonImageWaitOver   = "ImageWaitOver"            // the nodes that are updated although their images are not there, because their time is over
 )
 
