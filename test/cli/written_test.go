@@ -115,6 +115,8 @@ func (u *typist) installs() {
 	u.leavesAll()
 	u.types("kubectl create clusterrolebinding everynode-viewers", "created")
 	u.leavesAll()
+	u.types("kubectl everynode doctor --before-uninstall", "0 failed, 0 skipped")
+	u.leavesAll()
 	u.closes()
 	u.reads("docs/node-api.md", "NAME", "default")
 	u.leavesAll()

@@ -53,6 +53,10 @@ whether versions fit, and whether another controller does the same work.
 It reads with your own rights and changes nothing. What you may not read is skipped, with the right that is missing. Where nothing is
 installed it says so; the reading verbs work there all the same.
 
+With --before-uninstall it looks for what would be left half done without a manager, and for nothing else: pods that are being changed in
+place, which get no traffic until that is finished, and objects that are stored in a version which the manager has to convert. While there is
+any, or while something cannot be looked at, it exits with 1 and says what to do first.
+
 ` + options.ExitText + `
 1 stands for a check that failed, too.`
 
@@ -61,6 +65,9 @@ const example = `  # All checks
 
   # An installation in a namespace of its own
   kubectl everynode doctor --manager-namespace edge-system
+
+  # Whether the manager can be uninstalled, or scaled to zero
+  kubectl everynode doctor --before-uninstall
 
   # What has failed, for a script
   kubectl everynode doctor -o json | jq '.[] | select(.result == "failed")'`
@@ -78,6 +85,7 @@ func New(o *options.Options) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&p.namespace, "manager-namespace", everynode.Namespace, "The namespace of the manager.")
 	cmd.Flags().StringVar(&p.agents, "agent-namespace", agentNamespace, "The namespace of the agents.")
+	cmd.Flags().BoolVar(&p.leaving, "before-uninstall", false, "Look only for what has to be done before Everynode is uninstalled, or its manager scaled to zero.")
 	return cmd
 }
 
@@ -86,6 +94,8 @@ type patient struct {
 	o                 *options.Options
 	c                 *options.Clients
 	namespace, agents string
+	// leaving is whether Everynode is to be uninstalled.
+	leaving bool
 
 	// manager is nil where there is no Deployment, or where it may not be read.
 	manager *appsv1.Deployment
@@ -119,6 +129,9 @@ type check struct {
 }
 
 func (p *patient) checks() []check {
+	if p.leaving {
+		return p.beforeUninstall()
+	}
 	return []check{
 		{"cluster", p.cluster},
 		{"manager", p.managers},
@@ -149,6 +162,8 @@ func (p *patient) run(ctx context.Context) error {
 	switch {
 	case slices.ContainsFunc(findings, func(f Finding) bool { return f.last }):
 		return errors.New("the cluster cannot be asked, so no more is known of this installation")
+	case p.leaving:
+		return mayUninstall(findings)
 	case slices.ContainsFunc(findings, func(f Finding) bool { return f.Result == Failed }):
 		return errors.New("something is wrong with this installation")
 	}

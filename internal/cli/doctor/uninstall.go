@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"everynode.dev/everynode/api/everynode"
+	kruiseapi "everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/dialect/kruise"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// beforeUninstall are the checks of what would be left half done without a manager.
+func (p *patient) beforeUninstall() []check {
+	return []check{
+		{"cluster", p.cluster},
+		{"in-place", p.changedInPlace},
+		{"stored", p.storedOtherwise},
+	}
+}
+
+// mayUninstall is the error of what is to be done first; nil if nothing is.
+func mayUninstall(findings []Finding) error {
+	has := func(r Result) bool {
+		return slices.ContainsFunc(findings, func(f Finding) bool { return f.Result == r })
+	}
+	switch {
+	case has(Failed):
+		return errors.New("leave the manager at work: what is above is to be done first")
+	case has(Skipped):
+		return errors.New("leave the manager at work: not everything could be looked at")
+	}
+	return nil
+}
+
+// changedInPlace looks for pods whose change in place nobody would finish: their readiness gate stays closed until a manager is back.
+func (p *patient) changedInPlace(ctx context.Context) []Finding {
+	sets, err := p.advanced(ctx)
+	switch {
+	case apierrors.IsNotFound(err):
+		return []Finding{ok("this cluster has no Advanced DaemonSets")}
+	case err != nil:
+		return []Finding{unread(err, options.Request{Verb: "list", Resource: advanced().GroupResource()})}
+	}
+	namespaces := map[string]bool{}
+	for i := range sets {
+		namespaces[sets[i].GetNamespace()] = true
+	}
+	half := map[types.UID][]string{}
+	for namespace := range namespaces {
+		if err := p.halfDone(ctx, namespace, half); err != nil {
+			return []Finding{unread(err, options.Request{Verb: "list", Resource: schema.GroupResource{Resource: "pods"}, Namespace: namespace})}
+		}
+	}
+	var findings []Finding
+	for i := range sets {
+		if f, found := halfOf(&sets[i], half[sets[i].GetUID()]); found {
+			findings = append(findings, f)
+		}
+	}
+	if len(findings) == 0 {
+		return []Finding{ok("no pod of %s is being changed in place", plural(len(sets), "Advanced DaemonSet"))}
+	}
+	return findings
+}
+
+// halfOf is what there is to do about a set with these pods in mid change.
+func halfOf(set *unstructured.Unstructured, pods []string) (f Finding, found bool) {
+	name := set.GetNamespace() + "/" + set.GetName()
+	pause := fmt.Sprintf("kubectl everynode pause -n %s ads/%s, wait until its pods are ready, and say this again", set.GetNamespace(), set.GetName())
+	switch {
+	case len(pods) > 0:
+		slices.Sort(pods)
+		return failed(pause, "%s has %s whose change in place is not finished; without a manager their readiness gate is not opened, and no traffic reaches them: %s",
+			name, plural(len(pods), "pod"), listed(pods)), true
+	case rollsInPlace(set):
+		return failed(pause, "%s is being rolled out in place, and may begin with further pods at any moment", name), true
+	}
+	return f, false
+}
+
+// listed are the first of some names.
+func listed(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+func advanced() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: kruiseapi.Group, Version: kruiseapi.VersionStored, Resource: kruiseapi.Resource}
+}
+
+// page is how many objects are read at once.
+const page = 500
+
+// advanced are all Advanced DaemonSets, sorted by namespace and name.
+func (p *patient) advanced(ctx context.Context) ([]unstructured.Unstructured, error) {
+	var sets []unstructured.Unstructured
+	list := metav1.ListOptions{Limit: page}
+	for {
+		some, err := p.c.Dynamic.Resource(advanced()).List(ctx, list)
+		if err != nil {
+			return nil, err
+		}
+		sets = append(sets, some.Items...)
+		if list.Continue = some.GetContinue(); list.Continue == "" {
+			break
+		}
+	}
+	slices.SortFunc(sets, func(a, b unstructured.Unstructured) int {
+		return strings.Compare(a.GetNamespace()+"/"+a.GetName(), b.GetNamespace()+"/"+b.GetName())
+	})
+	return sets, nil
+}
+
+// halfDone adds the pods of a namespace that are in mid change, and those whose gate nobody else opens, to those of their sets.
+func (p *patient) halfDone(ctx context.Context, namespace string, half map[types.UID][]string) error {
+	list := metav1.ListOptions{Limit: page}
+	for {
+		pods, err := p.c.Kubernetes.CoreV1().Pods(namespace).List(ctx, list)
+		if err != nil {
+			return err
+		}
+		for i := range pods.Items {
+			pod := &pods.Items[i]
+			if facts := kruise.Facts(pod); facts != nil && facts.InPlace != rollout.InPlaceNone && pod.DeletionTimestamp == nil && !ended(pod) {
+				uid := metav1.GetControllerOfNoCopy(pod).UID
+				half[uid] = append(half[uid], pod.Name)
+			}
+		}
+		if list.Continue = pods.Continue; list.Continue == "" {
+			return nil
+		}
+	}
+}
+
+func ended(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// rollsInPlace is whether a set has old pods that it may change in place next.
+func rollsInPlace(set *unstructured.Unstructured) bool {
+	rolling, _, _ := unstructured.NestedMap(set.Object, "spec", "updateStrategy", "rollingUpdate")
+	kind, _, _ := unstructured.NestedString(set.Object, "spec", "updateStrategy", "type")
+	if paused, _ := rolling["paused"].(bool); paused || kind == "OnDelete" || rolling["rollingUpdateType"] != string(v1beta1.InplaceRollingUpdateType) {
+		return false
+	}
+	number := func(field string) int64 {
+		n, _, _ := unstructured.NestedInt64(set.Object, "status", field)
+		return n
+	}
+	desired, held := number("desiredNumberScheduled"), int64(0)
+	switch partition := rolling["partition"].(type) {
+	case int64:
+		held = partition
+	case string:
+		of := intstr.FromString(partition)
+		if n, err := intstr.GetScaledValueFromIntOrPercent(&of, int(desired), false); err == nil {
+			held = int64(n)
+		}
+	}
+	return number("updatedNumberScheduled") < desired-held
+}
+
+// storedOtherwise looks for objects that cannot be read without the webhook that converts them.
+func (p *patient) storedOtherwise(ctx context.Context) []Finding {
+	var findings []Finding
+	for _, resource := range []string{kruiseapi.Resource, kruiseapi.ResourceJob, kruiseapi.ResourceNodeImage} {
+		name := resource + "." + kruiseapi.Group
+		crd, err := p.c.Dynamic.Resource(definition()).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			findings = append(findings, unread(err, options.Request{Verb: "get", Resource: definition().GroupResource(), Name: name}))
+			continue
+		}
+		stored, _, _ := unstructured.NestedStringSlice(crd.Object, "status", "storedVersions")
+		switch others := slices.DeleteFunc(slices.Clone(stored), func(v string) bool { return v == kruiseapi.VersionStored }); {
+		case crd.GetLabels()[everynode.PartOf] != everynode.PartOfValue:
+			findings = append(findings, ok("%s is not Everynode's, and stays as it is", name))
+		case len(others) > 0:
+			findings = append(findings, failed("while a manager is at work: kubectl everynode take-over, which has all objects stored as "+kruiseapi.VersionStored,
+				"objects of %s may be stored as %s: without a manager, which converts them, they can be neither listed nor deleted", name, strings.Join(others, " and ")))
+		default:
+			findings = append(findings, ok("all objects of %s are stored as %s", name, kruiseapi.VersionStored))
+		}
+	}
+	return findings
+}

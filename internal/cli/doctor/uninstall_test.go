@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"everynode.dev/everynode/internal/cli/doctor"
+	"everynode.dev/everynode/internal/cli/fakecluster"
+	"everynode.dev/everynode/internal/cli/options"
+)
+
+// rolling is an Advanced DaemonSet of three nodes, with so many pods that are up to date.
+func rolling(name string, updated int64, rollingUpdate map[string]any) (set *unstructured.Unstructured, pods []*corev1.Pod) {
+	roll := fakecluster.Roll{Name: name, Advanced: true, Letters: "uoo", Spec: map[string]any{
+		"updateStrategy": map[string]any{"type": "RollingUpdate", "rollingUpdate": rollingUpdate},
+	}}
+	set = roll.Object()
+	set.Object["status"] = map[string]any{"desiredNumberScheduled": int64(3), "updatedNumberScheduled": updated}
+	for _, object := range roll.Pods() {
+		pod := object.(*corev1.Pod)
+		pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "InPlaceUpdateReady"}}
+		gate(pod, corev1.ConditionTrue)
+		pods = append(pods, pod)
+	}
+	return set, pods
+}
+
+// gate opens or closes the readiness gate of a pod.
+func gate(pod *corev1.Pod, status corev1.ConditionStatus) {
+	pod.Status.Conditions = slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == "InPlaceUpdateReady" })
+	if status != "" {
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+			Type: "InPlaceUpdateReady", Status: status, LastTransitionTime: metav1.NewTime(fakecluster.Now()),
+		})
+	}
+}
+
+// inPlace is the strategy of a set that changes pods in place, and more.
+func inPlace(more map[string]any) map[string]any {
+	all := map[string]any{"rollingUpdateType": "InPlaceIfPossible"}
+	for key, value := range more {
+		all[key] = value
+	}
+	return all
+}
+
+func TestBeforeUninstall(t *testing.T) {
+	refuse := func(verb, resource string) func(*fakecluster.Cluster) {
+		return func(c *fakecluster.Cluster) {
+			no := func(a clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, apierrors.NewForbidden(a.GetResource().GroupResource(), "", errors.New("no rule allows it"))
+			}
+			c.Kubernetes.PrependReactor(verb, resource, no)
+			c.Dynamic.PrependReactor(verb, resource, no)
+		}
+	}
+	const first, unseen = "leave the manager at work: what is above is to be done first", "leave the manager at work: not everything could be looked at"
+	for name, c := range map[string]struct {
+		updated  int64
+		strategy map[string]any
+		change   func(pods []*corev1.Pod)
+		stored   []any
+		adjust   func(*fakecluster.Cluster)
+		want     string
+	}{
+		"leave-nothing":     {updated: 3, strategy: inPlace(nil)},
+		"leave-closed":      {updated: 1, strategy: inPlace(map[string]any{"paused": true}), want: first, change: func(p []*corev1.Pod) { gate(p[0], corev1.ConditionFalse) }},
+		"leave-never-open":  {updated: 3, strategy: inPlace(nil), want: first, change: func(p []*corev1.Pod) { gate(p[1], ""); gate(p[2], corev1.ConditionUnknown) }},
+		"leave-ended-pods":  {updated: 3, strategy: inPlace(nil), change: func(p []*corev1.Pod) { gate(p[1], ""); p[1].Status.Phase = corev1.PodFailed }},
+		"leave-rolling":     {updated: 1, strategy: inPlace(nil), want: first},
+		"leave-paused":      {updated: 1, strategy: inPlace(map[string]any{"paused": true})},
+		"leave-partition":   {updated: 1, strategy: inPlace(map[string]any{"partition": int64(2)})},
+		"leave-percent":     {updated: 1, strategy: inPlace(map[string]any{"partition": "50%"}), want: first},
+		"leave-replacing":   {updated: 1, strategy: map[string]any{"rollingUpdateType": "Standard"}},
+		"leave-old-version": {updated: 3, strategy: inPlace(nil), stored: []any{"v1alpha1", "v1beta1"}, want: first},
+		"leave-no-sets":     {updated: 3, strategy: inPlace(nil), adjust: refuse("list", "daemonsets"), want: unseen},
+		"leave-no-pods":     {updated: 3, strategy: inPlace(nil), adjust: refuse("list", "pods"), want: unseen},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set, pods := rolling("agent", c.updated, c.strategy)
+			if c.change != nil {
+				c.change(pods)
+			}
+			i := healthy(t)
+			objects := append(i.objects(), set)
+			for _, pod := range pods {
+				objects = append(objects, pod)
+			}
+			for _, object := range objects {
+				if crd, is := object.(*unstructured.Unstructured); is && crd.GetKind() == "CustomResourceDefinition" && c.stored != nil {
+					crd.Object["status"].(map[string]any)["storedVersions"] = c.stored
+				}
+			}
+			cluster := fakecluster.New(t, objects...)
+			if c.adjust != nil {
+				c.adjust(cluster)
+			}
+			err := cluster.Run(t, doctor.New, "--before-uninstall")
+			if (err == nil) != (c.want == "") || err != nil && (options.Code(err) != options.ExitError || err.Error() != c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			fakecluster.Golden(t, *update, name+".txt", cluster.Out.String())
+		})
+	}
+}
