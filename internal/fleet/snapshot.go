@@ -95,6 +95,9 @@ func (x *Index) SnapshotInto(b *Buffer, key Key, h History, now rollout.Time) (s
 		if len(set.refused) > 0 {
 			node.Refusal = set.refused[n.id].seenAt(now)
 		}
+		if len(set.unsettled) > 0 {
+			node.Blocked = unclearDelete(c)
+		}
 		if len(set.blocks)+len(set.pending) > 0 {
 			unblock = min0(unblock, applyBlock(set, n.id, node, now))
 		}
@@ -109,6 +112,17 @@ func (x *Index) SnapshotInto(b *Buffer, key Key, h History, now rollout.Time) (s
 // askAgain is how soon to come back for a write whose answer is not clear. When it is over is told by another clock than that of a Snapshot,
 // which somebody may set.
 const askAgain = time.Second
+
+// unclearDelete is why a node has to wait where a delete had no definite answer: its pod counts as terminating, and if it is not, a set that
+// surges would add a third one to two.
+func unclearDelete(c *cell) string {
+	for p := c.pods; p != nil; p = p.next {
+		if p.unsettled && !p.deleting {
+			return "it is not clear whether the delete of pod " + p.name + " took effect"
+		}
+	}
+	return ""
+}
 
 // applyBlock sets n.Blocked while the block of the node lasts and returns when it ends; an old one is dropped, and so is one that has not begun:
 // the clock was set back since, and nobody can tell how much of it is left.
