@@ -218,6 +218,22 @@ func (p *pass) lostHash() string {
 	return ""
 }
 
+// comingHash is the hash that the revision of the template will have when it can be written; empty if that is another controller's, or not known. Pods
+// that carry it are up to date.
+func (p *pass) comingHash() string {
+	if p.w.Set.Guest {
+		return ""
+	}
+	if lost := p.lostHash(); lost != "" {
+		return lost
+	}
+	hash, err := revision.Hash(p.w.Template, p.w.CollisionCount)
+	if err != nil {
+		return ""
+	}
+	return hash
+}
+
 // errNameTaken is of a revision whose name another object has.
 var errNameTaken = errors.New("the name of the revision is taken")
 
@@ -329,6 +345,12 @@ func (p *pass) truncateHistory(ctx context.Context, h *fleet.Resolved) error {
 // inPlace is the history as a Snapshot needs it, with what can be done in place where the dialect does that.
 func (p *pass) inPlace(h *fleet.Resolved) fleet.History {
 	view := h.History(p.w)
+	if h.Current < 0 {
+		hash := p.comingHash()
+		if _, taken := view.Index[hash]; !taken && hash != "" {
+			view.Index[hash] = view.Update
+		}
+	}
 	if p.d.InPlace == nil || !p.w.Set.InPlace {
 		return view
 	}
