@@ -36,10 +36,10 @@ func (f podsOf) Create(_ context.Context, u *unstructured.Unstructured) (*corev1
 	})
 }
 
-func (f podsOf) Delete(_ context.Context, _, name string, uid types.UID) error {
+func (f podsOf) Delete(_ context.Context, space, name string, uid types.UID) error {
 	_, err := f.m.ask(&request{
 		text: words("deletes %s", f.m.nameOf(name)), write: true, ofPod: true,
-		action: action{verb: "delete", pod: name, uid: string(uid)},
+		action: action{verb: "delete", pod: name, uid: string(uid), namespace: space},
 		commit: func() (any, error) { return nil, f.m.s.w.deletePod(name, uid) },
 	})
 	return err
@@ -105,7 +105,7 @@ func (f podsOf) Patch(_ context.Context, e executor.PodPatch) (*corev1.Pod, erro
 	of := string(e.Of)
 	return ask[*corev1.Pod](f.m, &request{
 		text: patchWords(of, string(e.Body), f.m.nameOf(e.Pod)), write: true, ofPod: true,
-		action: action{verb: patchVerb(string(e.Body)), pod: e.Pod, takes: takesAway(string(e.Body))},
+		action: action{verb: patchVerb(string(e.Body)), pod: e.Pod, namespace: e.Namespace, takes: takesAway(string(e.Body))},
 		commit: func() (any, error) { return orNil(f.m.s.w.patchPod(e.Pod, of, e.Body)) },
 	})
 }

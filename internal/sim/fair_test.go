@@ -16,7 +16,9 @@ const fairRounds = 300
 // settle heals the world and looks whether everything comes to the end that its specification allows, and stays there. Then it takes back what keeps
 // nodes back, if anything does, and looks whether the rest comes to its end as well. In some runs one node is healed after all else has come to rest.
 func (s *sim) settle() {
-	if s.cfg.with("outages") {
+	if o, is := s.protected(); is {
+		s.settleBut(o)
+	} else if s.cfg.with("outages") {
 		if o := s.anyOutage(); o.node != "" { // without a set or a node there is nothing to wait with
 			s.settleBut(o)
 		}
@@ -45,6 +47,7 @@ func (s *sim) healWorld() {
 		s.thaw()
 	}
 	s.w.closed = nil
+	s.pacify()
 	for _, other := range []*bool{&s.other, &s.yurt} {
 		if *other {
 			s.alone(other)

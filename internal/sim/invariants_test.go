@@ -48,6 +48,7 @@ func (s *sim) judge(r *request) {
 	}
 	if r.write {
 		s.judgeOther(r)
+		s.judgeForeign(r)
 	}
 	switch r.action.verb {
 	case "delete":

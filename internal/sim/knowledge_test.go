@@ -136,6 +136,9 @@ func (k *knowledge) event(of kind, e event) {
 	switch o := e.object.(type) {
 	case *corev1.Pod:
 		k.podsRV = e.rv
+		if o.Namespace == tenantSpace {
+			break
+		}
 		if e.gone {
 			delete(k.pods, o.UID)
 		} else {
@@ -188,6 +191,9 @@ func (k *knowledge) list(of kind, objects []metav1.Object, rv int) {
 func (k *knowledge) listPods(objects []metav1.Object, rv int) {
 	listed := map[types.UID]bool{}
 	for _, o := range objects {
+		if o.GetNamespace() == tenantSpace {
+			continue
+		}
 		listed[o.GetUID()] = true
 		k.pod(o.(*corev1.Pod))
 	}

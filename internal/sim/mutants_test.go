@@ -93,6 +93,8 @@ func coreMutants() []mutant {
 		},
 		{"what has just become ready costs nothing", "rollout/rolling.go", "return p.ready() && !d.available(p) && p", "return false && p", "budget"},
 		{"a surge beside what has just become ready costs nothing", "rollout/rolling.go", "!d.available(p) && !d.young(p)", "!d.available(p)", "surge"},
+		{"a refused node has its turn before others", "rollout/refusal.go", "case n.Refusal.RetryAt > d.in.Now:\n\t\treturn barred", "case n.Refusal.RetryAt > 0:\n\t\treturn atOnce", "liveness"},
+		{"a refused node has no turn any more", "rollout/refusal.go", "\tdefault:\n\t\treturn last", "\tdefault:\n\t\treturn barred", "liveness"},
 		{"a terminating pod is none", "rollout/census.go", "c.terminating++\n\t\t\tcontinue", "c.seen--\n\t\t\tcontinue", "one-pod known-pod"},
 	}
 }
@@ -132,6 +134,10 @@ func fleetMutants() []mutant {
 		{"a list takes away what is newer", podsFile, "if !listed[uid] && !newer(p.rv, rv) {\n\t\t\tx.dropPod", "if !listed[uid] && p != nil {\n\t\t\tx.dropPod", "known-pod one-pod"},
 		{"nobody is told of a pod", podsFile, "x.attach(s, p)\n\t\t\tx.notify(s.key)", "x.attach(s, p)", "liveness status"},
 		{"a doomed pod stays", snapshotFile, "pod.Deleting, pod.DeletedAt = p.deleting || p.doomed", "pod.Deleting, pod.DeletedAt = p.deleting", "budget needless"},
+		{"a delete without an answer leaves room for a third pod", snapshotFile, "if p.unsettled && !p.deleting {", "if false {", "one-pod"},
+		{"pods of another namespace are the set's own", "fleet/podrecord.go", "return originID{namespace: rec.Namespace, advanced", "return originID{namespace: \"ns\", advanced", "foreign status liveness"},
+		{"a refusal is forgotten at once", "fleet/refusals.go", "s.refused[n.id] = &refusal{", "_ = &refusal{", "liveness"},
+		{"a refusal never ends", "fleet/refusals.go", "retryAt = r.At.Add(min(", "retryAt = r.At.Add(max(time.Hour, ", "liveness"},
 		{"a doubt is none", snapshotFile, "pod.Doubtful, pod.NoResize = p.doubt != 0", "pod.Doubtful, pod.NoResize = false", "budget"},
 	}
 }
@@ -143,6 +149,7 @@ func controllerMutants() []mutant {
 			"revisions left behind are nobody's", "controller/daemonset/history.go", "all := slices.Concat(owned, orphans)",
 			"all := slices.Concat(owned, orphans[:0])", "status",
 		},
+		{"pods of a lost revision are old", "controller/daemonset/history.go", "if _, taken := view.Index[hash]; !taken && hash != \"\" {", "if hash == \"-\" {", "status"},
 		{"nobody comes back in time", controllerFile, "until(now, plan.Wake), ", "", "liveness status"},
 		{"creates do not ask for another controller", executorFile, "if !r.job.MayWrite() {\n\t\treturn createFailed\n\t}", "if false {\n\t\treturn createFailed\n\t}", "other"},
 		{"edits do not ask for another controller", "apply/executor/edits.go", "if !r.job.MayWrite() {", "if false {", "other"},

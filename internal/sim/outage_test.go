@@ -13,10 +13,12 @@ import (
 type outage struct {
 	node string
 	hook bool
+	// policy is whether the policy that refuses writes there stays.
+	policy bool
 }
 
 // down is whether a node stays down.
-func (o outage) down(node string) bool { return o.node != "" && o.node == node && !o.hook }
+func (o outage) down(node string) bool { return o.node != "" && o.node == node && !o.hook && !o.policy }
 
 // holds is whether nobody releases a pod.
 func (o outage) holds(p *corev1.Pod) bool { return o.hook && nodeOf(p) == o.node }
@@ -44,6 +46,8 @@ func (s *sim) settleBut(o outage) {
 		s.goesDown(n)
 	}
 	switch {
+	case o.policy:
+		s.note("the policy that refuses to %s pods of %s stays", s.w.policy.verb, o.node)
 	case o.hook:
 		s.note("of %s nobody releases a pod", o.node)
 	default:
@@ -59,10 +63,10 @@ func (s *sim) settleBut(o outage) {
 	s.note("%s is healed as well", o.node)
 }
 
-// obstructed is whether a pod that is not the set's cannot go from a node that is down, and may have the name that the set wants there: that is tried
+// obstructed is whether there is no rest because something is tried again every now and then: what a policy refuses, or where a pod that is not the set's cannot go from a node that is down, and may have the name that the set wants there: that is tried
 // again every now and then, and there is no rest.
 func (s *sim) obstructed(node string) bool {
-	return s.out.down(node) && slices.ContainsFunc(s.w.pods(), func(p *corev1.Pod) bool {
+	return s.out.policy || s.out.down(node) && slices.ContainsFunc(s.w.pods(), func(p *corev1.Pod) bool {
 		return nodeOf(p) == node && p.DeletionTimestamp != nil && !ownedBy(p, s.w.set())
 	})
 }
@@ -95,6 +99,8 @@ func (s *sim) charged(all known) int {
 		return len(pods) > 0 && !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return !live(p) || newest(p, all.set) })
 	}
 	switch {
+	case s.out.policy && s.anyAvailable(s.out.node) && len(s.podsOn(s.out.node)) == 1:
+		return 0 // a refusal takes nothing from the budget
 	case s.out.node == "", isEdge(all.set) && untouched():
 		return 0
 	default:
@@ -110,6 +116,9 @@ func (s *sim) taken(all known) int {
 	}
 	renewed := func(p *corev1.Pod) bool { return live(p) && !preparing(p) && newest(p, all.set) }
 	pods := s.podsOn(s.out.node)
+	if s.out.policy && all.fit(s.out.node) == mustRun && !slices.ContainsFunc(pods, renewed) {
+		return 1 // it has its turn, and is refused
+	}
 	if all.fit(s.out.node) != mustRun || slices.ContainsFunc(pods, renewed) || !slices.ContainsFunc(pods, begun) {
 		return 0
 	}

@@ -199,6 +199,9 @@ func (s *sim) straggle(r *request) {
 
 // commit lets a write take effect, and looks at what it has done.
 func (s *sim) commit(r *request) (any, error) {
+	if err := s.refused(r); err != nil {
+		return nil, err
+	}
 	before := s.w.pod(r.action.pod)
 	value, err := r.commit()
 	if err == nil && r.write {
@@ -260,6 +263,7 @@ func (s *sim) ops() []op {
 		ops = s.userOps(ops)
 	}
 	ops = s.otherOps(ops)
+	ops = s.hostileOps(ops)
 	for _, seconds := range []int{1, 7, 40} {
 		ops = append(ops, op{words("%ds pass", seconds), max(1, 16/seconds), func() { s.pass(time.Duration(seconds) * time.Second) }})
 	}

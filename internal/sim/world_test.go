@@ -62,6 +62,9 @@ type world struct {
 	merge func(set *unstructured.Unstructured, patch []byte) (map[string]any, error)
 	// closed is why the API server refuses creates of pods; nil if it does not.
 	closed error
+	// policy refuses writes for the pods of one node; mutates is whether a webhook changes new pods.
+	policy  *policy
+	mutates bool
 }
 
 func newWorld() *world {
@@ -132,10 +135,13 @@ func (w *world) asOf(k kind, events int) ([]metav1.Object, int) {
 	return list, rv
 }
 
-// pods are all pods, sorted by UID, which is their name in the story.
+// pods are all pods of the set's namespace, sorted by UID, which is their name in the story.
 func (w *world) pods() []*corev1.Pod {
 	var list []*corev1.Pod
 	for _, o := range w.state[ofPods] {
+		if o.GetNamespace() == tenantSpace {
+			continue
+		}
 		list = append(list, o.(*corev1.Pod))
 	}
 	slices.SortFunc(list, func(a, b *corev1.Pod) int { return cmp.Compare(a.UID, b.UID) })
@@ -202,6 +208,9 @@ func (w *world) createPod(u *unstructured.Unstructured) (*corev1.Pod, error) {
 	p.UID = types.UID(fmt.Sprintf("%s-%d", node, w.born[node]))
 	p.CreationTimestamp, p.Generation = metav1.NewTime(w.now), 1
 	p.Status.Phase = corev1.PodPending
+	if w.mutates {
+		mutate(p)
+	}
 	w.put(ofPods, p)
 	return p.DeepCopy(), nil
 }
