@@ -341,9 +341,11 @@ test-migration: build ## Native to Advanced and back, taking over from OpenKruis
 
 # Where the earlier version is not in this clone (git fetch --unshallow) it is skipped.
 .PHONY: test-upgrade
-test-upgrade: build build-earlier ## Replace the manager of the version of EARLIER by this one and back, at rest and in mid-roll, on a plane
+test-upgrade: build build-earlier ## Replace manager and agent of the version of EARLIER by these and back, at rest and in mid-roll, on planes
 	@$(STEP) -b $(UPGRADE_BUDGET) 'upgrade tests' \
 		go test -C test -count=1 -v -skip '^TestSmoke' -timeout $(UPGRADE_BUDGET) $(GO_TEST_FLAGS) ./upgrade/...
+	@$(STEP) -b $(UPGRADE_BUDGET) 'upgrade tests of the agent' \
+		go test -C test -count=1 -v -run '^TestUpgrade' -timeout $(UPGRADE_BUDGET) $(GO_TEST_FLAGS) ./agent/...
 
 .PHONY: test-cli
 test-cli: build ## Each verb of kubectl everynode that changes something, and the commands of the README and of pages, on planes
@@ -352,7 +354,7 @@ test-cli: build ## Each verb of kubectl everynode that changes something, and th
 
 # Half of it needs root, containerd and runc, and says what is missing where it is skipped.
 .PHONY: test-agent
-test-agent: build ## The agent of a node, on a plane, with a fake runtime and with this machine's containerd
+test-agent: build build-earlier ## The agent of a node, on a plane, with a fake runtime and with this machine's containerd
 	@$(STEP) -b $(AGENT_BUDGET) 'agent tests' \
 		go test -C test -count=1 -v -timeout $(AGENT_BUDGET) $(GO_TEST_FLAGS) ./agent/...
 

@@ -174,8 +174,8 @@ type node struct {
 	name   string
 	socket string
 	args   []string
-	// kubeconfig is that of the agent.
-	kubeconfig string
+	// program is that of the agent, and kubeconfig its own.
+	program, kubeconfig string
 	log        string
 	agent      *exec.Cmd
 }
@@ -186,7 +186,7 @@ func newNode(t *testing.T, images map[string]v1beta1.ImageSpec, args ...string) 
 	dir := t.TempDir()
 	n := &node{
 		t: t, name: fmt.Sprintf("node-%d", plane.nodes.Add(1)), socket: filepath.Join(dir, "cri.sock"), args: args,
-		log: filepath.Join(dir, "agent.log"),
+		program: filepath.Join(harness.BinDir(), agentProgram), log: filepath.Join(dir, "agent.log"),
 	}
 	object := &v1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: n.name}, Spec: v1beta1.NodeImageSpec{Images: images}}
 	object.APIVersion, object.Kind = v1beta1.GroupVersion().String(), kruise.KindNodeImage
@@ -214,7 +214,7 @@ func (n *node) begin() {
 		"--kubeconfig", n.kubeconfig, "--node-name", n.name, "--cri-socket", "unix://" + n.socket, "--metrics-bind-address", "0",
 		"--image-fs-limit", "0", "--listen", "0",
 	}, n.args...)
-	agent := exec.Command(filepath.Join(harness.BinDir(), agentProgram), args...)
+	agent := exec.Command(n.program, args...)
 	agent.Stdout, agent.Stderr = log, log
 	if err := agent.Start(); err != nil {
 		n.t.Fatal(err)
