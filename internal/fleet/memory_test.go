@@ -271,6 +271,9 @@ func TestABlockByAFastClock(t *testing.T) {
 	now := rollout.Time(time.Hour)
 	fast := now.Add(time.Hour)
 	f.x.Block(key, "a", Block{Reason: "because", From: fast, Until: fast.Add(30 * time.Second)})
+	if s, until, _ := f.x.Snapshot(key, History{}, now); s.Nodes[0].Blocked == "" || until != now.Add(askAgain) {
+		t.Errorf("blocked %q until %d, and it is %d: the pass that finds it out had left the node alone", s.Nodes[0].Blocked, until, now)
+	}
 	if s, until, _ := f.x.Snapshot(key, History{}, now); s.Nodes[0].Blocked != "" || until != 0 {
 		t.Errorf("blocked %q until %d, and it is %d", s.Nodes[0].Blocked, until, now)
 	}

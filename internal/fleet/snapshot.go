@@ -124,8 +124,8 @@ func unclearDelete(c *cell) string {
 	return ""
 }
 
-// applyBlock sets n.Blocked while the block of the node lasts and returns when it ends; an old one is dropped, and so is one that has not begun:
-// the clock was set back since, and nobody can tell how much of it is left.
+// applyBlock sets n.Blocked while the block of the node lasts and returns when it ends; an old one is dropped, and so, after one
+// more pass, is one that has not begun: the clock was set back since, and nobody can tell how much of it is left.
 func applyBlock(s *set, id int, n *rollout.Node, now rollout.Time) rollout.Time {
 	if c, pending := s.pending[id]; pending {
 		n.Blocked, n.Unanswered = "it is not clear whether the create of pod "+c.Pod+" took effect", true
@@ -138,7 +138,13 @@ func applyBlock(s *set, id int, n *rollout.Node, now rollout.Time) rollout.Time 
 	if !blocked {
 		return 0
 	}
-	if now < b.From || b.Until <= now {
+	if now < b.From {
+		// This pass may have left alone what stands against a pod there, by the clock that was fast; the next one will not.
+		delete(s.blocks, id)
+		n.Blocked = b.Reason
+		return now.Add(askAgain)
+	}
+	if b.Until <= now {
 		delete(s.blocks, id)
 		return 0
 	}
