@@ -101,7 +101,7 @@ func (s *sim) charged(all known) int {
 	switch {
 	case s.out.policy && s.anyAvailable(s.out.node) && len(s.podsOn(s.out.node)) == 1:
 		return 0 // a refusal takes nothing from the budget
-	case s.out.node == "", isEdge(all.set) && untouched():
+	case s.out.node == "", isEdge(all.set) && !s.out.policy && untouched():
 		return 0
 	default:
 		return 1
