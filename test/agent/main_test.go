@@ -176,8 +176,8 @@ type node struct {
 	args   []string
 	// program is that of the agent, and kubeconfig its own.
 	program, kubeconfig string
-	log        string
-	agent      *exec.Cmd
+	log                 string
+	agent               *exec.Cmd
 }
 
 // newNode makes the NodeImage of a node of its own for the test.
