@@ -187,29 +187,6 @@ func TestARefusedDeleteDoesNotNotify(t *testing.T) {
 	}
 }
 
-func TestAnUnsettledPodStaysSoOverUpdates(t *testing.T) {
-	f := newFixture(t)
-	f.node("a")
-	key := f.set("ds")
-	p := f.put(pod("p", "a", "ds"))
-	f.x.Unsettle(p.UID, 5)
-	f.put(p)
-	if got := f.x.Claims(key).Unsettled; len(got) != 1 || got[0].Until != 5 {
-		t.Fatalf("unsettled %v, want the pod", got)
-	}
-	if n := f.snapshot(key).Nodes[0]; n.Blocked != "it is not clear whether the delete of pod p took effect" {
-		t.Errorf("blocked %q: with a surge a third pod might come", n.Blocked)
-	}
-	p.Deleting = true
-	f.put(p)
-	if n := f.snapshot(key).Nodes[0]; n.Blocked != "" {
-		t.Errorf("blocked %q: the deletion is known now", n.Blocked)
-	}
-	if got := f.x.Claims(key).Unsettled; len(got) != 0 {
-		t.Errorf("unsettled %v: the deletion is known now", got)
-	}
-}
-
 func TestPodsOfAGoneNodeAreShownUntilTheyAreGone(t *testing.T) {
 	f := newFixture(t)
 	f.node("a")
