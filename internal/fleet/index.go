@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
@@ -128,6 +127,7 @@ func newer(a, b string) bool {
 // PutSet adds or replaces a set. A set with the same key and another UID is another set: the old one's pods become
 // strays.
 func (x *Index) PutSet(key Key, w *dialect.Workload) {
+	places := x.evaluate(key, w)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	s := x.sets[key]
@@ -139,15 +139,15 @@ func (x *Index) PutSet(key Key, w *dialect.Workload) {
 		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, unsettled: podSet{}, doubts: podSet{}, blocks: map[int]Block{}, refused: map[int]*refusal{}, pending: map[int]PendingCreate{}}
 		s.workload = w
 		x.sets[key], x.byUID[w.UID] = s, s
-		x.place(s)
+		x.place(s, places)
 		x.takeStrays(s)
 		x.findAdoptable(s)
 	} else {
 		was := s.workload
 		s.workload = w
 		if was.Generation != w.Generation {
-			if !samePlaces(was, w) {
-				x.place(s)
+			if places != nil {
+				x.place(s, places)
 			}
 			clear(s.blocks)
 			clear(s.refused)
@@ -260,46 +260,6 @@ func (x *Index) stray(p *podRecord) {
 		x.strays[owner] = podSet{}
 	}
 	x.strays[owner][p.uid] = p
-}
-
-// samePlaces is whether two generations of a set say the same of every node: most edits change an image, or a number, and with thousands of nodes and
-// of affinity terms it takes seconds, which all sets wait for, to find out that nothing has changed.
-func samePlaces(a, b *dialect.Workload) bool {
-	selector := func(w *dialect.Workload) string {
-		if w.NodeSelector == nil {
-			return "none"
-		}
-		return w.NodeSelector.String()
-	}
-	return a.Placement.Same(b.Placement) && (a.NodeSelector == nil) == (b.NodeSelector == nil) && selector(a) == selector(b)
-}
-
-// place evaluates the placement of s on every node.
-func (x *Index) place(s *set) {
-	for len(s.cells) < len(x.nodes.byID) {
-		s.cells = append(s.cells, cell{})
-	}
-	for id, n := range x.nodes.byID {
-		if n != nil {
-			s.cells[id].fit, s.cells[id].selected = fitOf(s, n), s.selects(n)
-		}
-	}
-}
-
-func fitOf(s *set, n *node) rollout.Fit {
-	switch {
-	case !n.exists:
-		return rollout.MustLeave
-	case s.workload.Placement == nil:
-		return 0
-	default:
-		return s.workload.Placement.Fit(n.facts())
-	}
-}
-
-// selects is whether an update of s may start on n, as far as labels go.
-func (s *set) selects(n *node) bool {
-	return s.workload.NodeSelector == nil || n.exists && s.workload.NodeSelector.Matches(labels.Set(n.Labels))
 }
 
 // Workload returns the set's newest workload; nil when there is none.

@@ -22,7 +22,7 @@ type node struct {
 	pods int
 }
 
-func (n *node) facts() placement.Node {
+func (n *Node) facts() placement.Node {
 	return placement.Node{Name: n.Name, Labels: n.Labels, Taints: n.Taints}
 }
 
@@ -161,10 +161,7 @@ func (x *Index) addNode(name string) *node {
 // refit evaluates the placement of every set on n and notifies those for which the outcome changed, or all of them.
 func (x *Index) refit(n *node, all bool) {
 	for key, s := range x.sets {
-		c := &s.cells[n.id]
-		fit, selected := fitOf(s, n), s.selects(n)
-		if fit != c.fit || selected != c.selected || all {
-			c.fit, c.selected = fit, selected
+		if s.look(n) || all {
 			x.notify(key)
 		}
 	}

@@ -54,3 +54,47 @@ func TestWhatPlacesASet(t *testing.T) {
 		t.Error("a template that cannot be read counts as one that can")
 	}
 }
+
+// probing is a selector of nodes that does something whenever it is asked.
+type probing struct {
+	labels.Selector
+	asked func()
+}
+
+func (p probing) Matches(l labels.Labels) bool {
+	p.asked()
+	return p.Selector.Matches(l)
+}
+
+// TestNobodyWaitsForPlacement: while it is found out what a set makes of thousands of nodes, everybody else goes on; what becomes of a node
+// meanwhile counts.
+func TestNobodyWaitsForPlacement(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	f.node("b")
+	wanted, _ := labels.Parse("zone=x")
+	w, held, moved := f.workload("ds", 1, map[string]any{}), 0, false
+	w.NodeSelector = probing{wanted, func() {
+		if !f.x.mu.TryLock() {
+			held++
+			return
+		}
+		f.x.mu.Unlock()
+		if !moved {
+			moved = true
+			f.x.PutNode(Node{Name: "a", RV: f.next(), Labels: map[string]string{"zone": "x"}})
+			f.x.DeleteNode("b")
+			f.x.PutNode(Node{Name: "c", RV: f.next(), Labels: map[string]string{"zone": "x"}})
+		}
+	}}
+	key := Key{Dialect: "native", Namespace: "ns", Name: "ds"}
+	f.x.PutSet(key, w)
+	if held != 2 { // for the two that changed meanwhile
+		t.Errorf("asked %d times while everybody waited", held)
+	}
+	for _, n := range f.snapshot(key).Nodes {
+		if !n.Selected || n.Name == "b" {
+			t.Errorf("node %s: selected %t", n.Name, n.Selected)
+		}
+	}
+}
