@@ -75,7 +75,7 @@ func pureZones() []Zone {
 	}, {
 		Name:     "admission",
 		Packages: []string{"internal/webhook/conversion", "internal/webhook/defaulting", "internal/webhook/validation"},
-		May:      slices.Concat(pureAPI, []string{"./api/...", "./internal/imageref"}),
+		May:      slices.Concat(pureAPI, []string{"./api/...", "./internal/imageref", "./internal/placement"}),
 		Reason:   "what is refused and what is filled in can be said without a cluster",
 		Bans:     slices.Concat(noClock, noIO),
 		Deep:     noClient,

@@ -74,6 +74,9 @@ func (r *Reader) template(w *dialect.Workload, spec Object) {
 	rules, err := placement.Compile(podSpec.Fields)
 	w.Placement = rules
 	switch {
+	case err == nil && rules.Terms() > placement.MaxTerms:
+		r.Warn(ReasonCostlyPlacement, "Field %s has %d tolerations, and expressions and values of its required node affinity, each of which is compared with every node:"+
+			" have at most %d, for example by labelling the nodes.", podSpec.Path, rules.Terms(), placement.MaxTerms)
 	case err == nil:
 	case rules == nil:
 		r.Invalid(podSpec.Path, "cannot be read: correct what is wrong (%v)", err)

@@ -14,6 +14,7 @@ import (
 const (
 	ReasonInvalidSpec       = "InvalidSpec"       // what in the specification cannot be honoured; nothing is done for the set before it is mended
 	ReasonIgnoredField      = "IgnoredField"      // a field has no effect, or not the one that was written; everything else is done
+	ReasonCostlyPlacement   = "CostlyPlacement"   // the template has more terms about nodes than it should; everything is done all the same
 	ReasonInvalidAnnotation = "InvalidAnnotation" // an annotation cannot be read; the message says what counts instead
 )
 

@@ -13,6 +13,8 @@ import (
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"everynode.dev/everynode/internal/placement"
 )
 
 // selector judges the selector, alone and together with the labels of the template.
@@ -45,6 +47,26 @@ func (v *validator) template(path *field.Path) {
 	if v.pods.Spec.ActiveDeadlineSeconds != nil {
 		v.report(field.Forbidden(spec.Child("activeDeadlineSeconds"), "activeDeadlineSeconds in DaemonSet is not Supported"))
 	}
+}
+
+// placement refuses a new template that asks so much about nodes that other sets would have to wait for it.
+func (v *validator) placement(path *field.Path, old map[string]any) {
+	var required *corev1.NodeSelector
+	if a := v.pods.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+		required = a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	}
+	terms := placement.Terms(required, v.pods.Spec.Tolerations)
+	if terms <= placement.MaxTerms || old != nil && reflect.DeepEqual(templateOf(v.obj), templateOf(old)) {
+		return
+	}
+	v.report(field.Invalid(path.Child("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"), field.OmitValueType{},
+		fmt.Sprintf("has, with the tolerations, %d expressions and values, each of which is compared with every node: have at most %d, for example by labelling the nodes",
+			terms, placement.MaxTerms)))
+}
+
+func templateOf(obj map[string]any) any {
+	spec, _ := obj["spec"].(map[string]any)
+	return spec["template"]
 }
 
 // immutable refuses a change of the selector: a daemon set with another one would lose its pods.

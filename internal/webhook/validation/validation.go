@@ -92,6 +92,7 @@ func (v *validator) spec(old map[string]any) {
 		v.immutable() // whatever else there is to say of the new selector, it cannot be
 	}
 	v.template(path.Child("template"))
+	v.placement(path.Child("template", "spec"), old)
 	v.report(nonNegative(int64(v.typed.MinReadySeconds), path.Child("minReadySeconds"))...)
 	if limit := v.typed.RevisionHistoryLimit; limit != nil {
 		v.report(nonNegative(int64(*limit), path.Child("revisionHistoryLimit"))...)

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package validation
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"everynode.dev/everynode/internal/placement"
+)
+
+// TestTooManyTerms: a template may ask only so much about nodes; one that was stored before stays as long as it is not changed.
+func TestTooManyTerms(t *testing.T) {
+	affine := func(values int) map[string]any {
+		obj := valid(t, beta)
+		list := strings.Repeat(`"n",`, values-1) + `"n"`
+		set(t, obj, "spec updateStrategy type", `"OnDelete"`)
+		set(t, obj, "spec template spec affinity", fmt.Sprintf(
+			`{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"k","operator":"In","values":[%s]}]}]}}}`, list))
+		return obj
+	}
+	checked := Options{TemplateChecked: true}
+	if got := lines(Create(affine(placement.MaxTerms-1), checked)); len(got) > 0 {
+		t.Errorf("as many as may be: %v", got)
+	}
+	many := affine(placement.MaxTerms)
+	if got := lines(Create(many, checked)); len(got) != 1 || !strings.Contains(got[0], "has, with the tolerations, 5001 expressions and values") {
+		t.Errorf("one too many: %v", got)
+	}
+	edited := affine(placement.MaxTerms)
+	set(t, edited, "spec minReadySeconds", "5")
+	if got := lines(Update(edited, many, checked)); len(got) > 0 {
+		t.Errorf("an edit of something else: %v", got)
+	}
+	if got := lines(Update(affine(placement.MaxTerms+1), many, checked)); len(got) != 1 {
+		t.Errorf("another template: %v", got)
+	}
+}
