@@ -158,8 +158,9 @@ func startedWith(serves func() error, started healthz.Checker) healthz.Checker {
 // newServer returns a server with all handlers.
 func newServer(options crwebhook.Options, checker TemplateChecker) crwebhook.Server {
 	server := crwebhook.NewServer(options)
-	server.Register(PathMutate, &admission.Webhook{Handler: &mutator{checker}})
-	server.Register(PathValidate, &admission.Webhook{Handler: &validator{checker}})
+	checker = newFairly(checker)
+	server.Register(PathMutate, &admission.Webhook{Handler: &mutator{checker}, WithContextFunc: withSender})
+	server.Register(PathValidate, &admission.Webhook{Handler: &validator{checker}, WithContextFunc: withSender})
 	server.Register(PathMutateJob, &admission.Webhook{Handler: jobs().mutator()})
 	server.Register(PathValidateJob, &admission.Webhook{Handler: jobs().validator()})
 	server.Register(PathMutateNodeImage, &admission.Webhook{Handler: nodeImages().mutator()})

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+)
+
+// Whoever reaches the address of the webhooks may send reviews, for the API server shows no certificate of its own, and each review of a new template
+// costs a request to the API server. So those who send them take turns, by their address: checksAtOnce templates are checked at once, and of
+// each sender so many wait.
+const (
+	checksAtOnce   = 8
+	waitingChecks  = 64
+	messageTooMany = "too many templates of this client are waiting to be checked"
+)
+
+// fairly is a TemplateChecker that serves the senders of reviews in turn.
+type fairly struct {
+	checker TemplateChecker
+	turns   *turns
+}
+
+func newFairly(checker TemplateChecker) *fairly {
+	return &fairly{checker: checker, turns: &turns{free: checksAtOnce, atMost: waitingChecks, waiting: map[string][]chan struct{}{}}}
+}
+
+// Check implements TemplateChecker.
+func (f *fairly) Check(ctx context.Context, namespace string, template map[string]any) (Judgement, error) {
+	if err := f.turns.enter(ctx, senderOf(ctx)); err != nil {
+		return Judgement{}, fmt.Errorf("waiting for the check of the pod template, try again: %w", err)
+	}
+	defer f.turns.leave()
+	return f.checker.Check(ctx, namespace, template)
+}
+
+type senderKey struct{}
+
+// withSender keeps the address of the client in the context of a review.
+func withSender(ctx context.Context, r *http.Request) context.Context {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	return context.WithValue(ctx, senderKey{}, host)
+}
+
+func senderOf(ctx context.Context) string {
+	sender, _ := ctx.Value(senderKey{}).(string)
+	return sender
+}
+
+// turns lets so many in at once, one sender after the other; those of one sender in the order in which they came.
+type turns struct {
+	mu sync.Mutex
+	// free is how many may still enter at once, atMost how many of one sender may wait.
+	free, atMost int
+	waiting      map[string][]chan struct{}
+	// order are the senders of those who wait, the next one first.
+	order []string
+}
+
+func (t *turns) enter(ctx context.Context, sender string) error {
+	t.mu.Lock()
+	if t.free > 0 {
+		t.free--
+		t.mu.Unlock()
+		return nil
+	}
+	if len(t.waiting[sender]) >= t.atMost {
+		t.mu.Unlock()
+		return errors.New(messageTooMany)
+	}
+	mine := make(chan struct{})
+	if len(t.waiting[sender]) == 0 {
+		t.order = append(t.order, sender)
+	}
+	t.waiting[sender] = append(t.waiting[sender], mine)
+	t.mu.Unlock()
+	select {
+	case <-mine:
+		return nil
+	case <-ctx.Done():
+		t.giveUp(sender, mine)
+		return ctx.Err()
+	}
+}
+
+// giveUp ends the wait of somebody; if his turn has come in this moment, it is another's.
+func (t *turns) giveUp(sender string, mine chan struct{}) {
+	t.mu.Lock()
+	for i, other := range t.waiting[sender] {
+		if other == mine {
+			t.remove(sender, i)
+			t.mu.Unlock()
+			return
+		}
+	}
+	t.mu.Unlock()
+	t.leave()
+}
+
+// remove takes the one with that index out of those of a sender who wait.
+func (t *turns) remove(sender string, i int) {
+	t.waiting[sender] = append(t.waiting[sender][:i:i], t.waiting[sender][i+1:]...)
+	if len(t.waiting[sender]) > 0 {
+		return
+	}
+	delete(t.waiting, sender)
+	for k, other := range t.order {
+		if other == sender {
+			t.order = append(t.order[:k:k], t.order[k+1:]...)
+			return
+		}
+	}
+}
+
+func (t *turns) leave() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.order) == 0 {
+		t.free++
+		return
+	}
+	sender := t.order[0]
+	next := t.waiting[sender][0]
+	t.order = append(t.order[1:], sender) // behind all others, if more of his wait
+	t.remove(sender, 0)
+	close(next)
+}
