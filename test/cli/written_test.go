@@ -25,8 +25,10 @@ func pagesTyped() []string {
 func pagesOfOperators() []string {
 	return []string{
 		"docs/differences-from-openkruise.md", "docs/image-pulls.md", "docs/install.md", "docs/node-api.md",
-		"docs/runbooks/another-controller.md", "docs/runbooks/hook-not-released.md", "docs/runbooks/no-leader.md", "docs/runbooks/node-blocked.md",
-		"docs/runbooks/rollout-stuck.md", "docs/runbooks/webhook-certificate.md", "docs/security.md",
+		"docs/runbooks/another-controller.md", "docs/runbooks/api-server-slow.md", "docs/runbooks/clock-wrong.md", "docs/runbooks/definition-deleted.md",
+		"docs/runbooks/hook-not-released.md", "docs/runbooks/no-leader.md", "docs/runbooks/node-blocked.md", "docs/runbooks/pulls-fail.md",
+		"docs/runbooks/restored-from-backup.md", "docs/runbooks/rollout-stuck.md", "docs/runbooks/too-few-pods.md", "docs/runbooks/versions.md",
+		"docs/runbooks/webhook-certificate.md", "docs/security.md",
 	}
 }
 
@@ -102,6 +104,7 @@ func TestPagesOfOperators(t *testing.T) {
 	u.holds()
 	u.isStuck()
 	u.isBlocked()
+	u.looksAround()
 	u.looksAtManagers()
 	if slices.Sort(u.read); !slices.Equal(u.read, pagesOfOperators()) {
 		t.Errorf("the pages %q are typed, want %q", u.read, pagesOfOperators())
@@ -186,6 +189,42 @@ func (u *typist) isBlocked() {
 	u.reads("docs/runbooks/node-blocked.md", "NAMESPACE", "full", "NAME", "more")
 	u.typesUntilItSays("kubectl everynode status daemonset/more -n full", "FailedCreate", "exceeded quota")
 	u.typesUntilItSays("kubectl get events -n full", "FailedCreate", "exceeded quota")
+	u.closes()
+	u.reads("docs/runbooks/too-few-pods.md", "NAMESPACE", "full", "NAME", "more")
+	u.typesUntilItSays("kubectl everynode status daemonset/more -n full", "exceeded quota")
+	u.types("kubectl get events -n full", "FailedCreate")
+	u.closes()
+}
+
+// looksAround types the runbooks of what may be wrong around the manager.
+func (u *typist) looksAround() {
+	u.t.Helper()
+	u.reads("docs/runbooks/api-server-slow.md")
+	u.types("kubectl get --raw '/readyz", "readyz check passed")
+	u.types("kubectl get --raw /api/v1/", "PodList")
+	u.types("kubectl get validatingwebhookconfigurations", "everynode-validating")
+	u.closes()
+	u.reads("docs/runbooks/pulls-fail.md")
+	u.types("kubectl get imagepulljobs -A")
+	u.types("kubectl get nodeimages", "node-0001")
+	u.types("kubectl everynode images")
+	u.closes()
+	u.reads("docs/runbooks/restored-from-backup.md")
+	u.types("kubectl get lease everynode-manager -n everynode-system", "holderIdentity: ")
+	u.types("kubectl get daemonsets.apps,daemonsets.apps.kruise.io -A", "agent")
+	u.closes()
+	u.reads("docs/runbooks/definition-deleted.md")
+	u.types("kubectl get customresourcedefinitions", "daemonsets.apps.kruise.io")
+	u.types("kubectl everynode doctor", " 0 failed")
+	u.closes()
+	u.reads("docs/runbooks/versions.md")
+	u.types("kubectl version", "Server Version")
+	u.types("kubectl everynode version")
+	u.types("kubectl everynode doctor", " 0 failed")
+	u.closes()
+	u.reads("docs/runbooks/clock-wrong.md")
+	u.types("kubectl get lease everynode-manager -n everynode-system", "renewTime: ")
+	u.types("kubectl get leases -n kube-node-lease", "node-0001")
 	u.closes()
 }
 
