@@ -43,6 +43,8 @@ type Publisher struct {
 	ConversionPath string
 
 	leading, published atomic.Bool
+	// unreached is what was last found to be wrong with the URL; empty if nothing was.
+	unreached string
 }
 
 // Ready fails while this manager leads and has not yet published everything once.
@@ -61,10 +63,12 @@ func (p *Publisher) Start(ctx context.Context) error {
 	p.leading.Store(true)
 	repeat(ctx, "The API server could not be told how to reach the webhooks", func() error {
 		err := p.sync(ctx)
-		if err == nil {
-			p.published.Store(true)
+		if err != nil {
+			return err
 		}
-		return err
+		p.published.Store(true)
+		p.report(ctx, p.callURL(ctx))
+		return nil
 	})
 	return nil
 }
