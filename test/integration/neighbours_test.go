@@ -3,7 +3,6 @@
 package integration
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
@@ -12,10 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -28,47 +24,6 @@ import (
 
 // What others in the cluster do to a set of seven nodes, with a budget of one. Upstream's controller passes all of these.
 const neighbourNodes = 7
-
-// apply applies cluster-wide objects, and removes them at the end of the test.
-func apply(t *testing.T, s *harness.Space, manifest string) (remove func()) {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "manifest.yaml")
-	if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := s.Cluster.Kubectl(t.Context(), "apply", "-f", file); err != nil {
-		t.Fatalf("applying:\n%s\n%v: %s", manifest, err, out)
-	}
-	remove = sync.OnceFunc(func() {
-		if out, err := s.Cluster.Kubectl(context.WithoutCancel(t.Context()), "delete", "-f", file); err != nil {
-			t.Errorf("deleting what was applied: %v: %s", err, out)
-		}
-	})
-	t.Cleanup(remove)
-	return remove
-}
-
-// policy is a ValidatingAdmissionPolicy for pods of a namespace.
-func policy(s *harness.Space, operation, expression string) string {
-	return fmt.Sprintf(`
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: %[1]s}
-spec:
-  failurePolicy: Fail
-  matchConstraints:
-    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [%[2]s], resources: [pods]}]
-  validations: [{expression: %[3]q, message: this one is protected}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: %[1]s}
-spec:
-  policyName: %[1]s
-  validationActions: [Deny]
-  matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}}
-`, s.Name, operation, expression)
-}
 
 // webhook is a ValidatingWebhookConfiguration for pods of a namespace.
 func webhook(s *harness.Space, operation, failurePolicy, url string, cert []byte) string {
@@ -107,16 +62,6 @@ func updatedBut(image string, nodes int, held ...string) harness.Condition {
 	}
 }
 
-// inForce waits until a probing command is refused: policies and webhooks take a moment to be known to the API server.
-func inForce(s *harness.Space, words, manifest string, args ...string) {
-	s.Poll("the API server knows the policy", func() error {
-		if out, err := s.KubectlWith(manifest, args...); err == nil || !strings.Contains(out, words) {
-			return fmt.Errorf("it is not refused with %q: %s", words, out)
-		}
-		return nil
-	})
-}
-
 // TestOneProtectedPod: a policy protects the pod of one node, the first or the last, from being deleted, or keeps a new one from it. All others
 // are updated, and it follows when the policy has gone.
 func TestOneProtectedPod(t *testing.T) {
@@ -145,11 +90,11 @@ func TestOneProtectedPod(t *testing.T) {
 			if test.operation == "CREATE" {
 				expression = fmt.Sprintf("!has(object.spec.affinity) || object.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.all(t, t.matchFields.all(f, !('%s' in f.values)))", node)
 			}
-			remove := apply(t, s, policy(s, test.operation, expression))
+			remove := s.Apply(s.PodPolicy(test.operation, expression))
 			if test.operation == "DELETE" {
-				inForce(s, "this one is protected", "", "delete", "pod", protected.Name, "--dry-run=server")
+				s.InForce("this one is protected", "", "delete", "pod", protected.Name, "--dry-run=server")
 			} else {
-				inForce(s, "this one is protected", podOn(node), "create", "--dry-run=server", "-f", "-")
+				s.InForce("this one is protected", podOn(node), "create", "--dry-run=server", "-f", "-")
 			}
 			began := time.Now()
 			written := s.Update("ds", harness.WithImage(harness.Image2))
@@ -189,8 +134,8 @@ func TestADeleteWebhookThatIsDown(t *testing.T) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	cert, url := certificateOf(server), server.URL
 	server.Close()
-	remove := apply(t, s, webhook(s, "DELETE", "Fail", url, cert))
-	inForce(s, "failed calling webhook", "", "delete", "pod", s.View().Pods("ds")[0].Name, "--dry-run=server")
+	remove := s.Apply(webhook(s, "DELETE", "Fail", url, cert))
+	s.InForce("failed calling webhook", "", "delete", "pod", s.View().Pods("ds")[0].Name, "--dry-run=server")
 	written := s.Update("ds", harness.WithImage(harness.Image2))
 	s.Wait("an event tells of it", harness.HasEvent("ds", corev1.EventTypeWarning, "FailedDelete"))
 	s.AddFreshNode()
@@ -216,7 +161,7 @@ func TestAWebhookThatNeverAnswers(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(end) })
-	apply(t, s, webhook(s, "CREATE", "Ignore", server.URL, certificateOf(server)))
+	s.Apply(webhook(s, "CREATE", "Ignore", server.URL, certificateOf(server)))
 	began := time.Now()
 	set := s.Create("ds")
 	s.WaitFor(time.Minute, "all pods are there", harness.RolledOut("ds", set.Generation, neighbourNodes))
@@ -238,8 +183,8 @@ func TestAWebhookThatDeniesWithoutACode(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(review)
 	}))
 	t.Cleanup(server.Close)
-	remove := apply(t, s, webhook(s, "CREATE", "Fail", server.URL, certificateOf(server)))
-	inForce(s, "not here", podOn("any"), "create", "--dry-run=server", "-f", "-")
+	remove := s.Apply(webhook(s, "CREATE", "Fail", server.URL, certificateOf(server)))
+	s.InForce("not here", podOn("any"), "create", "--dry-run=server", "-f", "-")
 	set := s.Create("ds")
 	s.WaitFor(10*time.Second, "an event tells of it", func(v harness.View) error {
 		event := v.Event("ds", "FailedCreate")
