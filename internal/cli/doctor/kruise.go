@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"everynode.dev/everynode/api/everynode"
 	kruiseapi "everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/cli/installed"
 	"everynode.dev/everynode/internal/cli/options"
@@ -58,7 +57,7 @@ func (p *patient) definitions(ctx context.Context) []Finding {
 			findings = append(findings, unread(err, options.Request{Verb: "get", Resource: definition().GroupResource(), Name: name}))
 		default:
 			found = append(found, crd)
-			own := crd.GetLabels()[everynode.PartOf] == everynode.PartOfValue
+			own := installed.Defines(crd)
 			p.ours, p.foreign = p.ours || own, p.foreign || !own
 		}
 	}
@@ -77,7 +76,7 @@ func (p *patient) definitions(ctx context.Context) []Finding {
 // definition looks at one definition.
 func (p *patient) definition(crd *unstructured.Unstructured) Finding {
 	name, served := crd.GetName(), p.settings.serves(wiring.Kruise)
-	own := crd.GetLabels()[everynode.PartOf] == everynode.PartOfValue
+	own := installed.Defines(crd)
 	stored, _, _ := unstructured.NestedStringSlice(crd.Object, "status", "storedVersions")
 	switch {
 	case !own && served && len(p.settings.dialects) == 1:

@@ -77,11 +77,6 @@ func ourHooks() []thing {
 	return []thing{{mutating(), "everynode-mutating"}, {validating(), "everynode-validating"}}
 }
 
-// ours is whether an object is Everynode's.
-func ours(object *unstructured.Unstructured) bool {
-	return object.GetLabels()[everynode.PartOf] == everynode.PartOfValue
-}
-
 // shipped is Everynode's definition of that name.
 func shipped(name string) (*unstructured.Unstructured, error) {
 	data, err := config.Kruise.ReadFile("kruise/00-crd-" + name + ".yaml")

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/internal/cli/installed"
 	"everynode.dev/everynode/internal/cli/options"
 )
 
@@ -61,7 +62,7 @@ func (v *verb) foreign(ctx context.Context, c *options.Clients) ([]foreign, erro
 			missing = append(missing, t.name)
 			continue
 		}
-		if ours(now) {
+		if installed.Defines(now) {
 			continue
 		}
 		next, err := shipped(now.GetName())
