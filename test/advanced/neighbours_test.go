@@ -12,11 +12,12 @@ import (
 	"everynode.dev/everynode/test/harness"
 )
 
-// neighbourScenarios are about a policy that protects the pod of one node: all others are updated with a budget of one, and it follows when the policy
-// has gone.
+// neighbourScenarios are about what others in the cluster do: a policy that protects the pod of one node, while all others are updated with a budget
+// of one, and it follows when the policy has gone; and people who delete revisions.
 func neighbourScenarios() []scenario {
 	return []scenario{
 		{"protected-from-being-deleted", 7, true, protected("DELETE", "maxUnavailable: 1", false)},
+		{"revision-with-a-finalizer-is-deleted", 3, false, revisionIsDeleted},
 		{"protected-from-being-deleted-on-the-last-node", 7, false, protected("DELETE", "maxUnavailable: 1", true)},
 		{"protected-from-being-changed-in-place", 7, false, protected("UPDATE", inPlace+", maxUnavailable: 1", false)},
 	}
@@ -61,4 +62,26 @@ func protected(operation, strategy string, last bool) func(s *stage) {
 		remove()
 		s.WaitFor(time.Minute, "the last one follows", s.runs(two))
 	}
+}
+
+// revisionIsDeleted: a finalizer keeps the only revision for a while. No pod is restarted, neither then nor when it has gone.
+func revisionIsDeleted(s *stage) {
+	s.run(rolling("maxUnavailable: 3"))
+	before := s.uids()
+	revision := strings.TrimSpace(s.Kubectl("get", "controllerrevisions", "-o", "name"))
+	s.Kubectl("patch", revision, "--type=merge", "-p", `{"metadata":{"finalizers":["example.com/somebody"]}}`)
+	s.Kubectl("delete", revision, "--wait=false")
+	s.apply("spec: {minReadySeconds: 1}")
+	s.rolled()
+	s.samePods(before)
+	s.Kubectl("patch", revision, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	s.Poll("there is one again", func() error {
+		if s.Kubectl("get", "controllerrevisions", "-o", "jsonpath={.items[*].metadata.deletionTimestamp}") != "" {
+			return errors.New("it is being deleted")
+		}
+		return nil
+	})
+	s.apply("spec: {minReadySeconds: 2}")
+	s.rolled()
+	s.samePods(before)
 }
