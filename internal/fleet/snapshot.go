@@ -97,6 +97,7 @@ func (x *Index) SnapshotInto(b *Buffer, key Key, h History, now rollout.Time) (s
 		}
 		if len(set.unsettled) > 0 {
 			node.Blocked = unclearDelete(c)
+			node.Unanswered = node.Blocked != ""
 		}
 		if len(set.blocks)+len(set.pending) > 0 {
 			unblock = min0(unblock, applyBlock(set, n.id, node, now))
@@ -114,7 +115,7 @@ func (x *Index) SnapshotInto(b *Buffer, key Key, h History, now rollout.Time) (s
 const askAgain = time.Second
 
 // unclearDelete is why a node has to wait where a delete had no definite answer: its pod counts as terminating, and if it is not, a set that
-// surges would add a third one to two.
+// surges would add a third one to two, or begin on another node.
 func unclearDelete(c *cell) string {
 	for p := c.pods; p != nil; p = p.next {
 		if p.unsettled && !p.deleting {

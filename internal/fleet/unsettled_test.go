@@ -14,12 +14,12 @@ func TestAnUnsettledPodStaysSoOverUpdates(t *testing.T) {
 	if got := f.x.Claims(key).Unsettled; len(got) != 1 || got[0].Until != 5 {
 		t.Fatalf("unsettled %v, want the pod", got)
 	}
-	if n := f.snapshot(key).Nodes[0]; n.Blocked != "it is not clear whether the delete of pod p took effect" {
+	if n := f.snapshot(key).Nodes[0]; n.Blocked != "it is not clear whether the delete of pod p took effect" || !n.Unanswered {
 		t.Errorf("blocked %q: with a surge a third pod might come", n.Blocked)
 	}
 	p.Deleting = true
 	f.put(p)
-	if n := f.snapshot(key).Nodes[0]; n.Blocked != "" {
+	if n := f.snapshot(key).Nodes[0]; n.Blocked != "" || n.Unanswered {
 		t.Errorf("blocked %q: the deletion is known now", n.Blocked)
 	}
 	if got := f.x.Claims(key).Unsettled; len(got) != 0 {

@@ -151,7 +151,7 @@ type Node struct {
 	Gone bool
 	// Selected is whether the set's selector of nodes matches; it is looked at only when the set is Selective.
 	Selected bool
-	// Unanswered is whether it is not known if a create for this node took effect: there may be one pod more than Pods holds.
+	// Unanswered is whether it is not known if a create for this node took effect, or a delete: there may be one live pod more than Pods holds.
 	Unanswered bool
 	// Ready is whether the node's condition Ready is True, and Since when that condition last changed.
 	Ready bool
