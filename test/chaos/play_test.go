@@ -71,6 +71,10 @@ func (p *play) suffer(f fault) {
 		p.freezeLeader(f)
 	case deleteLease:
 		p.deleteLease()
+	case protectNodes:
+		p.protect(f)
+	case runStrangers:
+		p.strangers(f)
 	}
 }
 
