@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,7 +32,7 @@ func (s *sim) checkEnd() {
 			s.checkNode(all, node.Name, &n, &left)
 		case len(pods) > 0:
 			n[misscheduled]++
-			if byHand(set) && !newest(pods[0], set) {
+			if byHand(set) && !all.newest(pods[0]) {
 				left.held++
 			}
 		}
@@ -44,7 +45,10 @@ func (s *sim) checkEnd() {
 
 // everything is what somebody knows who sees all of the world.
 func (s *sim) everything() known {
-	k := known{pods: map[types.UID]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, set: s.w.set()}
+	k := known{pods: map[types.UID]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, revisions: map[types.UID]*appsv1.ControllerRevision{}, set: s.w.set()}
+	for _, o := range s.w.all(ofRevisions) {
+		k.revisions[o.GetUID()] = o.(*appsv1.ControllerRevision)
+	}
 	for _, p := range s.w.pods() {
 		k.pods[p.UID] = p
 	}
@@ -68,7 +72,7 @@ func (s *sim) checkNode(all known, name string, n *numbers, left *leftover) {
 		n[availables]++
 	}
 	switch {
-	case newest(pods[0], all.set):
+	case all.newest(pods[0]):
 		n[updated]++
 	case held:
 		left.held++

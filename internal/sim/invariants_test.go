@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -85,7 +84,7 @@ func (s *sim) judgeDelete(r *request) {
 	}
 	if firm(func(k known) bool {
 		p := k.pods[uid]
-		return p != nil && k.alive(p) && k.counts(nodeOf(p)) && newest(p, k.set) && !preparing(p) && k.onlyOfItsKind(p)
+		return p != nil && k.alive(p) && k.counts(nodeOf(p)) && k.newest(p) && !preparing(p) && k.onlyOfItsKind(p)
 	}) {
 		s.blame("needless", "%s %s, which is of the newest revision, and the only pod of its node", r.m.name, r.text)
 	}
@@ -94,7 +93,7 @@ func (s *sim) judgeDelete(r *request) {
 // onlyOfItsKind is whether no other live pod is known beside a pod; with a surge, none of its revision.
 func (k known) onlyOfItsKind(p *corev1.Pod) bool {
 	return len(k.others(p.UID, nodeOf(p), func(o *corev1.Pod) bool {
-		return k.alive(o) && (!surges(k) || imageOf(o) == imageOf(p) && newest(o, k.set) == newest(p, k.set))
+		return k.alive(o) && (!surges(k) || imageOf(o) == imageOf(p) && k.newest(o) == k.newest(p))
 	})) == 0
 }
 
@@ -126,7 +125,7 @@ func (s *sim) judgeTaking(r *request, uid types.UID) *verdict {
 
 // untouched is whether a pod is an old one of which no update has begun, be it available or not.
 func (k known) untouched(p *corev1.Pod) bool {
-	return k.alive(p) && !newest(p, k.set) && !preparing(p) && !changing(p)
+	return k.alive(p) && !k.newest(p) && !preparing(p) && !changing(p)
 }
 
 // judgeStart looks at the start of an update of a node: that is what pause, selector and partition forbid.
@@ -160,7 +159,7 @@ func (s *sim) judgePatch(r *request) {
 // goes at once, as upstream has it, whichever of them is available.
 func (s *sim) pairs(m *manager, k known, uid types.UID) bool {
 	others := k.others(uid, nodeOf(k.pods[uid]), k.alive)
-	return surges(k) && len(others) == 1 && newest(others[0], k.set) && !newest(k.pods[uid], k.set) && !s.maybeAvailable(m, others[0])
+	return surges(k) && len(others) == 1 && k.newest(others[0]) && !k.newest(k.pods[uid]) && !s.maybeAvailable(m, others[0])
 }
 
 func surges(k known) bool {
@@ -211,7 +210,7 @@ func (s *sim) judgeCreate(r *request) {
 		if before == nil || nodeOf(p) != node || !ownedBy(p, k.set) || ended(p) || ended(before) {
 			continue
 		}
-		if !v.surging || k.alive(p) && k.then.alive(before) && sameKind(k.set, p, r.action.image) {
+		if !v.surging || k.alive(p) && k.then.alive(before) && k.sameKind(p, r.action.image) {
 			s.blame("known-pod", "%s %s, where it knows of %s", r.m.name, r.text, uid)
 		}
 		if k.alive(p) && s.servesFor(p) {
@@ -240,7 +239,7 @@ func (s *sim) renewing(m *manager, k known, node string) bool {
 	}
 	serves := false
 	for _, p := range k.on(node) {
-		if newest(p, k.set) {
+		if k.newest(p) {
 			if k.alive(p) && s.maybeAvailable(m, p) {
 				return false
 			}
@@ -254,7 +253,7 @@ func (s *sim) renewing(m *manager, k known, node string) bool {
 // heldByHook is whether a node has two live pods, an old one of which is not released by its hook.
 func (k known) heldByHook(node string) bool {
 	pods := slices.DeleteFunc(k.on(node), func(p *corev1.Pod) bool { return !k.alive(p) })
-	return len(pods) > 1 && slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return !newest(p, k.set) && hooked(k.set, p) })
+	return len(pods) > 1 && slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return !k.newest(p) && hooked(k.set, p) })
 }
 
 // committed looks at the world after a write has taken effect; before is the pod that it was about.
@@ -377,6 +376,6 @@ func (s *sim) anyAvailable(node string) bool {
 }
 
 // sameKind is whether a pod is of the revision that a new one of that image is of.
-func sameKind(set *unstructured.Unstructured, p *corev1.Pod, image string) bool {
-	return imageOf(p) == image && (image != imageOfSet(set) || newest(p, set))
+func (k known) sameKind(p *corev1.Pod, image string) bool {
+	return imageOf(p) == image && (image != imageOfSet(k.set) || k.newest(p))
 }

@@ -25,12 +25,16 @@ type known struct {
 	pods  map[types.UID]*corev1.Pod
 	nodes map[string]*corev1.Node
 	set   *unstructured.Unstructured
+	// revisions are those that it has been shown, of whichever set.
+	revisions map[types.UID]*appsv1.ControllerRevision
 	// doomed are the pods that it has asked to be deleted, and was not told that they stay.
 	doomed map[types.UID]bool
 }
 
 func (k known) clone() known {
-	return known{pods: maps.Clone(k.pods), nodes: maps.Clone(k.nodes), set: k.set, doomed: maps.Clone(k.doomed)}
+	return known{
+		pods: maps.Clone(k.pods), nodes: maps.Clone(k.nodes), set: k.set, revisions: maps.Clone(k.revisions), doomed: maps.Clone(k.doomed),
+	}
 }
 
 // knowledge is kept beside a manager, and made of the same events and answers in a simpler way than its index.
@@ -40,8 +44,6 @@ type knowledge struct {
 	// clock is that of the manager.
 	clock  *wallClock
 	podsRV int
-	// revisions are those that it has been shown, of whichever set.
-	revisions map[types.UID]*appsv1.ControllerRevision
 	// unsettled are doomed pods of which one delete had no clear answer, and until when that may take effect. A refusal of another one says
 	// nothing of it. Of the busy ones the last delete was not begun by the API server; it may be sent again in the same pass.
 	unsettled map[types.UID]time.Time
@@ -69,8 +71,11 @@ type knowledge struct {
 
 func newKnowledge(s *sim, clock *wallClock) *knowledge {
 	return &knowledge{
-		s: s, clock: clock, revisions: map[types.UID]*appsv1.ControllerRevision{}, unsettled: map[types.UID]time.Time{}, busy: map[types.UID]bool{}, buried: map[types.UID]bool{}, vacant: map[string]int{},
-		known: known{pods: map[types.UID]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, doomed: map[types.UID]bool{}},
+		s: s, clock: clock, unsettled: map[types.UID]time.Time{}, busy: map[types.UID]bool{}, buried: map[types.UID]bool{}, vacant: map[string]int{},
+		known: known{
+			pods: map[types.UID]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, revisions: map[types.UID]*appsv1.ControllerRevision{},
+			doomed: map[types.UID]bool{},
+		},
 	}
 }
 
@@ -397,12 +402,30 @@ func (k known) counts(node string) bool {
 	}
 }
 
+// newest is whether a pod is of the newest revision of the set: it has the image. But where a revision of an earlier set of that name has still had the
+// name that the newest one should have, the newest one may have another name, and then pods of the earlier set are of no revision that counts.
+func (k known) newest(p *corev1.Pod) bool {
+	switch {
+	case imageOf(p) != imageOfSet(k.set):
+		return false
+	case collisions(k.set) == 0, !p.CreationTimestamp.Time.Before(k.set.GetCreationTimestamp().Time):
+		return true
+	}
+	hash := p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]
+	for _, r := range k.revisions {
+		if ownedBy(r, k.set) && r.Labels[appsv1.DefaultDaemonSetUniqueLabelKey] == hash && imageOfRevision(r) == imageOfSet(k.set) {
+			return true
+		}
+	}
+	return false
+}
+
 // renewedNodes are the nodes that have to run a pod and have a live one of the newest revision.
 func (k known) renewedNodes() map[string]bool {
 	renewed := map[string]bool{}
 	for name := range k.nodes {
-		newest := func(p *corev1.Pod) bool { return k.alive(p) && newest(p, k.set) && !preparing(p) }
-		if k.fit(name) == mustRun && slices.ContainsFunc(k.on(name), newest) {
+		is := func(p *corev1.Pod) bool { return k.alive(p) && k.newest(p) && !preparing(p) }
+		if k.fit(name) == mustRun && slices.ContainsFunc(k.on(name), is) {
 			renewed[name] = true
 		}
 	}

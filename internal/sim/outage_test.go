@@ -96,7 +96,7 @@ func (s *sim) checkOutage() {
 func (s *sim) charged(all known) int {
 	untouched := func() bool {
 		pods := s.podsOn(s.out.node)
-		return len(pods) > 0 && !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return !live(p) || newest(p, all.set) })
+		return len(pods) > 0 && !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return !live(p) || all.newest(p) })
 	}
 	switch {
 	case s.out.policy && s.anyAvailable(s.out.node) && len(s.podsOn(s.out.node)) == 1:
@@ -112,9 +112,9 @@ func (s *sim) charged(all known) int {
 // other node may have its place. With 3 nodes, a partition of 2 and a pod that is prepared, that is 1, and the other two keep their old pods.
 func (s *sim) taken(all known) int {
 	begun := func(p *corev1.Pod) bool {
-		return !newest(p, all.set) && (preparing(p) || p.DeletionTimestamp != nil && s.intents[p.UID] != nil)
+		return !all.newest(p) && (preparing(p) || p.DeletionTimestamp != nil && s.intents[p.UID] != nil)
 	}
-	renewed := func(p *corev1.Pod) bool { return live(p) && !preparing(p) && newest(p, all.set) }
+	renewed := func(p *corev1.Pod) bool { return live(p) && !preparing(p) && all.newest(p) }
 	pods := s.podsOn(s.out.node)
 	if s.out.policy && all.fit(s.out.node) == mustRun && !slices.ContainsFunc(pods, renewed) {
 		return 1 // it has its turn, and is refused

@@ -70,7 +70,7 @@ func (k known) recount(minReady time.Duration, now time.Time) numbers {
 			continue
 		}
 		n[current]++
-		if newest(speaks, k.set) {
+		if k.newest(speaks) {
 			n[updated]++
 		}
 		is, since := readyOf(speaks)
@@ -156,16 +156,22 @@ func (s *sim) collides(patch string, n numbers) bool {
 }
 
 // said is whether a status may say so: that is what was known at one moment. Of a set that is not there any more, which its manager has yet to see,
-// the revisions may have been collected; then nobody knows what the newest is called, and the status, which nobody gets to read, says that no pod is of it.
-// So it does where the newest one could not be created yet, and pods of an earlier set are there already.
+// the revisions may have been collected; then nobody knows what the newest is called, nor which pods are of it, and nobody gets to read the status.
+// A status says that no pod is of it where the newest one could not be created yet, and pods of an earlier set are there already.
 func (k *knowledge) said(got numbers) bool {
 	now := k.s.w.set()
-	gone := k.set != nil && (now == nil || now.GetUID() != k.set.GetUID() || !k.recorded(k.set) && (k.then.set == nil || !k.recorded(k.then.set)))
+	gone := k.set != nil && (now == nil || now.GetUID() != k.set.GetUID())
+	unrecorded := k.set != nil && !k.recorded(k.set) && (k.then.set == nil || !k.recorded(k.then.set))
 	for n := range k.recounts {
-		if n == got {
+		switch {
+		case n == got:
 			return true
+		case gone:
+			n[updated] = got[updated]
+		case unrecorded:
+			n[updated] = 0
 		}
-		if n[updated] = 0; n == got && gone {
+		if n == got {
 			return true
 		}
 	}

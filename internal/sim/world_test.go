@@ -408,20 +408,14 @@ func imageOfSet(set *unstructured.Unstructured) string {
 	return image
 }
 
-// newest is whether a pod is of the newest revision of a set: it has the image. But where a revision of an earlier set of that name has still had the name
-// that the newest one should have, the newest one has another name, and pods of the earlier set are of no revision that counts.
-func newest(p *corev1.Pod, set *unstructured.Unstructured) bool {
-	return imageOf(p) == imageOfSet(set) && (collisions(set) == 0 || !p.CreationTimestamp.Time.Before(set.GetCreationTimestamp().Time))
-}
-
 func collisions(set *unstructured.Unstructured) int64 {
 	count, _, _ := unstructured.NestedInt64(set.Object, "status", "collisionCount")
 	return count
 }
 
-// ownedBy is whether a set controls a pod.
-func ownedBy(p *corev1.Pod, set *unstructured.Unstructured) bool {
-	owner := metav1.GetControllerOfNoCopy(p)
+// ownedBy is whether a set controls an object.
+func ownedBy(object metav1.Object, set *unstructured.Unstructured) bool {
+	owner := metav1.GetControllerOfNoCopy(object)
 	return owner != nil && set != nil && owner.UID == set.GetUID()
 }
 
