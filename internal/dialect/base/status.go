@@ -69,9 +69,10 @@ func Conditions(obj map[string]any) []appsv1.DaemonSetCondition {
 // s, and whether there is anything to change. The patch holds all our numbers, so that they always belong together, the
 // fields in more, which are those of one dialect that changed, and the object's UID, so that it is refused for a successor
 // of the same name. What only ever grows, the observed generation and the count of collisions, is not set back by an answer
-// from an old cache.
+// from an old cache. But nothing has observed a generation that the object has not come to: a status says so after the storage of the API server was restored
+// from a backup, and `kubectl rollout status` would take the next change for one that is observed already.
 func StatusPatch(w *dialect.Workload, s Status, more map[string]any) ([]byte, bool) {
-	observed := max(s.ObservedGeneration, w.ObservedGeneration)
+	observed := max(s.ObservedGeneration, min(w.ObservedGeneration, w.Generation))
 	raised := s.CollisionCount != nil && (w.CollisionCount == nil || *s.CollisionCount > *w.CollisionCount)
 	if w.Status == s.Numbers && w.ObservedGeneration == observed && !raised && len(more) == 0 {
 		return nil, false
