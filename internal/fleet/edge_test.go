@@ -141,8 +141,8 @@ func TestPodsOfATemplateThatIsYetToBeSeen(t *testing.T) {
 		l := revisionLookup{history: History{
 			Of: &dialect.Workload{Set: rollout.Set{Guest: guest}}, Generation: 3, Update: 1, Index: map[string]int{"old": 0, "new": 1},
 		}}
-		// The set was made at 0. Of a pod that is as old the hash is believed, but not by a guest.
-		wants := [][]int{0: {2: 0, 3: 0, 4: 0}, 1: {2: 0, 3: 1, 4: 0}}
+		// The set was made at 0. A hash that is known is believed, but not by a guest.
+		wants := [][]int{0: {2: 0, 3: 0, 4: 0}, 1: {2: 0, 3: 0, 4: 0}}
 		if guest {
 			wants = [][]int{0: {2: 0, 3: 1, 4: 1}, 1: {2: 0, 3: 1, 4: 1}}
 		}

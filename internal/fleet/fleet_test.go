@@ -264,6 +264,9 @@ func TestRevisionOfAPod(t *testing.T) {
 	adopted, asOld := pod("adopted", "a", "ds"), pod("as-old", "a", "ds")
 	adopted.Generation, adopted.Created = 7, 4
 	asOld.Generation, asOld.Created = 7, 5
+	later := pod("later", "a", "ds") // made before the storage was restored: the number 7 was that of another template then
+	later.Generation, later.Created = 7, 6
+	f.put(later)
 	f.put(adopted)
 	f.put(asOld)
 	unknown.Labels = map[string]string{"app": "ds", hashLabel: "gone"}
@@ -277,7 +280,7 @@ func TestRevisionOfAPod(t *testing.T) {
 	for _, p := range s.Nodes[0].Pods {
 		got[p.Name] = p.Revision
 	}
-	if want := map[string]int{"hash": 0, "generation": 1, "adopted": 0, "as-old": 0, "unknown": rollout.NoRevision}; !maps.Equal(got, want) {
+	if want := map[string]int{"hash": 0, "generation": 1, "adopted": 0, "as-old": 0, "later": 0, "unknown": rollout.NoRevision}; !maps.Equal(got, want) {
 		t.Errorf("revisions %v, want %v", got, want)
 	}
 }

@@ -20,11 +20,10 @@ type History struct {
 	// Index gives for the hash that a pod carries the index of its revision. Several hashes may lead to one revision:
 	// revisions with equal data are the same one.
 	Index map[string]int
-	// Generation is the template generation of the set, -1 when not known: a pod that carries it is of revision Update,
-	// whatever its hash (other versions of Kubernetes hash the same template differently).
+	// Generation is the template generation of the set, -1 when not known: a pod that carries it, and a hash that is not in Index, is of revision
+	// Update (other versions of Kubernetes hash the same template differently).
 	Generation int64
-	// Since is when the set was made: the generation on a pod that is older counts the templates of another set, and that on one that is
-	// as old may do so.
+	// Since is when the set was made: the generation on a pod that is older counts the templates of another set.
 	Since rollout.Time
 	// Of is the workload whose template revision Update is; nil leaves open whether the history belongs to the newest one.
 	Of *dialect.Workload
@@ -244,11 +243,10 @@ func (l *revisionLookup) of(p *podRecord) int {
 	return l.last
 }
 
-// ofThisSet is whether the generation on a pod counts the templates of this set. Times are of whole seconds: of a pod as old as its set the hash is
-// believed, if it is known; but not by a guest, whose template may be newer than what it has been shown.
+// ofThisSet is whether the generation on a pod counts the templates of this set. A hash that is known is believed instead: the same number may have stood for
+// a template of an earlier set, or of this one before the storage was restored from a backup. A guest's template may be newer than what it has been shown.
 func (l *revisionLookup) ofThisSet(p *podRecord) bool {
-	guest := l.history.Of != nil && l.history.Of.Set.Guest
-	if p.created == l.history.Since && !guest {
+	if guest := l.history.Of != nil && l.history.Of.Set.Guest; !guest {
 		if _, known := l.history.Index[p.labels.hash]; known {
 			return false
 		}
