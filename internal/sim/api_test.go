@@ -75,7 +75,7 @@ func (f podsOf) GetSince(_ context.Context, _, name, rv string) (*corev1.Pod, er
 		text: words("looks for %s", f.m.nameOf(name)), action: action{verb: "see", pod: name},
 		commit: func() (any, error) { return f.m.s.w.getPod(name) },
 		stale: func() (any, error) {
-			for _, e := range f.m.s.w.logs[ofPods] {
+			for _, e := range f.m.s.w.logs[ofPods][f.m.s.w.since[ofPods]:] {
 				if p := e.object.(*corev1.Pod); p.Name == name && !e.gone && e.rv >= since && since > 0 {
 					return p.DeepCopy(), nil
 				}

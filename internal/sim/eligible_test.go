@@ -65,7 +65,10 @@ func whereOf(template map[string]any) string {
 
 // deletionOps: a user deletes the set, with its pods or without, and makes one of the same name.
 func (s *sim) deletionOps(ops []op) []op {
-	if s.w.set() == nil {
+	switch {
+	case s.w.undefined:
+		return ops
+	case s.w.set() == nil:
 		return append(ops, op{"a user makes the set anew", 8, s.makeSet})
 	}
 	return append(ops,
@@ -96,7 +99,7 @@ func (s *sim) leave() {
 // lost is whether the set that controls an object is not there any more.
 func (s *sim) lost(object metav1.Object) bool {
 	owner, set := metav1.GetControllerOfNoCopy(object), s.w.set()
-	return owner != nil && (set == nil || owner.UID != set.GetUID())
+	return owner != nil && !s.w.undefined && (set == nil || owner.UID != set.GetUID())
 }
 
 // collectOps are what becomes of the revisions of a set that is not there any more; of its pods, see podOps.

@@ -150,6 +150,10 @@ func (s *sim) fairOp() *op {
 	if len(s.stragglers) > 0 && !m.synced() {
 		s.stragglers = nil // none of them took effect
 	}
+	if m.cut {
+		notice := s.noticeOp()
+		return &notice
+	}
 	for k := range kinds {
 		switch {
 		case m.seen[k] < 0 && !m.fence.After(s.w.now):

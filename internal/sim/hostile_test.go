@@ -157,7 +157,10 @@ func (s *sim) hostileOps(ops []op) []op {
 	for _, actor := range []struct {
 		name string
 		ops  func([]op) []op
-	}{{"policies", s.policyOps}, {"revisions", s.revisionOps}, {"tenants", s.tenantOps}, {"mutations", s.mutationOps}} {
+	}{
+		{"policies", s.policyOps}, {"revisions", s.revisionOps}, {"tenants", s.tenantOps}, {"mutations", s.mutationOps},
+		{"people", s.peopleOps}, {"limits", s.limitOps}, {"definitions", s.definitionOps}, {"skews", s.skewOps}, {"restores", s.restoreOps},
+	} {
 		if s.cfg.with(actor.name) {
 			ops = actor.ops(ops)
 		}
@@ -172,9 +175,19 @@ func (s *sim) judgeForeign(r *request) {
 	}
 }
 
+// judgeDeleting: of a set that is being deleted no pod is made, and none is updated.
+func (s *sim) judgeDeleting(r *request) {
+	is := func(k known) bool { return k.set.GetDeletionTimestamp() != nil }
+	if slices.Contains([]string{"create", "delete", "patch"}, r.action.verb) && !r.m.begun[r.action.pod] && r.m.known.firm(is) {
+		s.blame("deleting", "%s %s, although the set is being deleted", r.m.name, r.text)
+	}
+}
+
 // pacify ends what others do, but for a policy that is to stay.
 func (s *sim) pacify() {
-	s.w.mutates = false
+	s.w.mutates, s.w.limits, s.w.undefined, s.w.quota, s.w.skew = false, false, false, 0, 0
+	clear(s.clocks)
+	s.pacifyPeople()
 	if !s.out.policy {
 		s.w.policy = nil
 	}

@@ -35,7 +35,7 @@ func (s *sim) blame(rule, format string, args ...any) {
 	if err := checkRules(rule); err != nil {
 		panic(err)
 	}
-	if s.broken == nil && (*rules == "" || slices.Contains(strings.Split(*rules, ","), rule)) {
+	if s.broken == nil && !s.excused && (*rules == "" || slices.Contains(strings.Split(*rules, ","), rule)) {
 		s.broken = &breach{rule, fmt.Sprintf(format, args...)}
 	}
 }
@@ -48,6 +48,7 @@ func (s *sim) judge(r *request) {
 	if r.write {
 		s.judgeOther(r)
 		s.judgeForeign(r)
+		s.judgeDeleting(r)
 	}
 	switch r.action.verb {
 	case "delete":
@@ -190,7 +191,7 @@ func (s *sim) minReady() time.Duration { return time.Duration(s.cfg.minReady) * 
 
 // surelyAvailable is whether a pod is available by the clock of any manager.
 func (s *sim) surelyAvailable(p *corev1.Pod) bool {
-	return available(p, max(0, s.minReady()-s.skew), s.w.now)
+	return available(p, max(0, s.minReady()-s.skew-s.otherSkew), s.w.now)
 }
 
 func (s *sim) judgeCreate(r *request) {

@@ -26,7 +26,7 @@ func (s *sim) podOps(ops []op, p *corev1.Pod) []op {
 	}
 	switch {
 	case node == nil:
-		return append(ops, op{uid + " is collected", 1, func() { s.w.remove(ofPods, p.Name) }})
+		return append(ops, op{uid + " is collected", 1, func() { s.collect(p) }})
 	case !nodeReady(node) || ended(p) && p.DeletionTimestamp == nil:
 		return ops
 	case p.Spec.NodeName == "":
@@ -35,8 +35,12 @@ func (s *sim) podOps(ops []op, p *corev1.Pod) []op {
 	}
 	ready, _ := readyOf(p)
 	switch {
-	case p.DeletionTimestamp != nil:
+	case p.DeletionTimestamp != nil && len(p.Finalizers) == 0:
 		ops = append(ops, op{uid + " is gone", 10, func() { s.w.remove(ofPods, p.Name) }})
+	case p.DeletionTimestamp != nil && !ended(p):
+		add(10, "has ended", func(p *corev1.Pod) { s.setReady(p, false); p.Status.Phase = corev1.PodSucceeded })
+	case p.DeletionTimestamp != nil:
+		return ops
 	case ready && !gatesOpen(p):
 		add(10, "is told not to be ready", func(p *corev1.Pod) { s.setReady(p, false) })
 	case runs(p) != imageOf(p):
@@ -53,6 +57,16 @@ func (s *sim) podOps(ops []op, p *corev1.Pod) []op {
 		}
 	}
 	return ops
+}
+
+// collect is what Kubernetes does with a pod whose node is gone: it goes, unless it has a finalizer.
+func (s *sim) collect(p *corev1.Pod) {
+	if len(p.Finalizers) == 0 {
+		s.w.remove(ofPods, p.Name)
+		return
+	}
+	s.w.changePod(p, func(p *corev1.Pod) { s.setReady(p, false); p.Status.Phase = corev1.PodFailed })
+	s.w.endPod(s.w.pod(p.Name), 0)
 }
 
 func (s *sim) start(p *corev1.Pod, n *corev1.Node) {
@@ -113,7 +127,7 @@ func (s *sim) setReady(p *corev1.Pod, ready bool) {
 		status = corev1.ConditionTrue
 	}
 	p.Status.ObservedGeneration = p.Generation
-	now := metav1.NewTime(s.w.now)
+	now := metav1.NewTime(s.w.now.Add(s.clocks[nodeOf(p)]))
 	for i := range p.Status.Conditions {
 		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady {
 			if c.Status != status {

@@ -73,6 +73,8 @@ type manager struct {
 	// seen is how far each view has come in its log; -1 before the first list, which comes when the fence is over.
 	seen  [kinds]int
 	fence time.Time
+	// cut is whether the store was restored, and it has not noticed.
+	cut bool
 	// renewed is when the lease was renewed for the last time, of a manager that does not lead.
 	renewed time.Time
 	known   *knowledge
@@ -238,7 +240,7 @@ func (m *manager) rest() {
 	for _, r := range m.waiting() {
 		if !r.judged {
 			r.judged = true
-			m.s.judge(r)
+			m.s.excusing(m, func() { m.s.judge(r) })
 		}
 	}
 }

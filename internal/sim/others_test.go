@@ -98,7 +98,7 @@ func errEnding() error {
 // checkOwners: nothing that a set selects is left to itself.
 func (s *sim) checkOwners() {
 	for _, p := range s.w.pods() {
-		if live(p) && metav1.GetControllerOfNoCopy(p) == nil {
+		if live(p) && selected(p) && metav1.GetControllerOfNoCopy(p) == nil {
 			s.blame("liveness", "%s is nobody's", p.UID)
 		}
 	}

@@ -52,6 +52,12 @@ type sim struct {
 	broken *breach
 	// out is what is not healed yet.
 	out outage
+	// clocks are how wrong those of nodes are, and otherSkew how wrong any but those of managers has been, at most.
+	clocks    map[string]time.Duration
+	otherSkew time.Duration
+	// backup is the last one of the store. excused is whether what happens now is blamed on nobody.
+	backup  *backup
+	excused bool
 }
 
 // straggler is a write that may take effect until a deadline.
@@ -108,7 +114,7 @@ func playTo(t *testing.T, cfg config, pick picker, goOn func(*sim, []op) bool) *
 func newSim(ctx context.Context, cfg config) *sim {
 	s := &sim{
 		ctx: ctx, cfg: cfg, w: newWorld(), names: map[string]string{}, intents: map[types.UID]*verdict{},
-		down: map[string]bool{}, doubled: map[string]types.UID{}, changed: map[types.UID]time.Time{},
+		down: map[string]bool{}, doubled: map[string]types.UID{}, changed: map[types.UID]time.Time{}, clocks: map[string]time.Duration{},
 	}
 	s.w.merge = cfg.merge()
 	for i := range cfg.nodes {
@@ -205,7 +211,7 @@ func (s *sim) commit(r *request) (any, error) {
 	before := s.w.pod(r.action.pod)
 	value, err := r.commit()
 	if err == nil && r.write {
-		s.committed(r, before, value)
+		s.excusing(r.m, func() { s.committed(r, before, value) })
 	}
 	return value, err
 }
@@ -297,6 +303,9 @@ func (s *sim) leaderOps(ops []op) []op {
 
 func (s *sim) viewOps(ops []op) []op {
 	m := s.lead
+	if m.cut {
+		return append(ops, s.noticeOp())
+	}
 	for k := range kinds {
 		switch {
 		case m.seen[k] < 0:

@@ -65,6 +65,13 @@ type world struct {
 	// policy refuses writes for the pods of one node; mutates is whether a webhook changes new pods.
 	policy  *policy
 	mutates bool
+	// quota is how many pods may be there, 0 if as many as anybody wants; limits is whether a LimitRange gives them resources. undefined is whether there is
+	// no definition of the set's kind. skew is how wrong the clock of the API server is.
+	quota             int
+	limits, undefined bool
+	skew              time.Duration
+	// since is where in the logs the store was restored for the last time.
+	since [kinds]int
 }
 
 func newWorld() *world {
@@ -202,14 +209,19 @@ func (w *world) createPod(u *unstructured.Unstructured) (*corev1.Pod, error) {
 		return nil, w.closed
 	case w.pod(p.Name) != nil:
 		return nil, apierrors.NewAlreadyExists(podResource("pods"), p.Name)
+	case w.full():
+		return nil, errQuota(p.Name)
 	}
 	node := nodeOf(p)
 	w.born[node]++
 	p.UID = types.UID(fmt.Sprintf("%s-%d", node, w.born[node]))
-	p.CreationTimestamp, p.Generation = metav1.NewTime(w.now), 1
+	p.CreationTimestamp, p.Generation = metav1.NewTime(w.now.Add(w.skew)), 1
 	p.Status.Phase = corev1.PodPending
 	if w.mutates {
 		mutate(p)
+	}
+	if w.limits {
+		limit(p)
 	}
 	w.put(ofPods, p)
 	return p.DeepCopy(), nil
@@ -245,7 +257,7 @@ func (w *world) endPod(p *corev1.Pod, seconds int64) {
 		w.remove(ofPods, p.Name)
 	case p.DeletionTimestamp == nil:
 		p = p.DeepCopy()
-		at := metav1.NewTime(w.now.Add(time.Duration(seconds) * time.Second))
+		at := metav1.NewTime(w.now.Add(w.skew + time.Duration(seconds)*time.Second))
 		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &at, &seconds
 		w.put(ofPods, p)
 	}
