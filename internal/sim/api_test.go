@@ -206,9 +206,17 @@ func (f revisionsOf) List(_ context.Context, _ string, selector labels.Selector,
 
 func (f revisionsOf) Patch(_ context.Context, _, name string, patch []byte) (*appsv1.ControllerRevision, error) {
 	return ask[*appsv1.ControllerRevision](f.m, &request{
-		text: words("patches revision %s", name), write: true,
+		text: words("patches revision %s", name), write: true, action: action{verb: revisionVerb(string(patch)), image: name},
 		commit: func() (any, error) { return orNil(f.m.s.w.patchRevision(name, patch)) },
 	})
+}
+
+// revisionVerb tells patches that say whose a revision is from others.
+func revisionVerb(body string) string {
+	if strings.Contains(body, "ownerReferences") {
+		return "own a revision"
+	}
+	return ""
 }
 
 func (f revisionsOf) Delete(_ context.Context, _, name string, uid types.UID) error {

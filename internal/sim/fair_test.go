@@ -16,6 +16,7 @@ const fairRounds = 300
 // settle heals the world and looks whether everything comes to the end that its specification allows, and stays there. Then it takes back what keeps
 // nodes back, if anything does, and looks whether the rest comes to its end as well. In some runs one node is healed after all else has come to rest.
 func (s *sim) settle() {
+	s.lastPolicy()
 	if o, is := s.protected(); is {
 		s.settleBut(o)
 	} else if s.cfg.with("outages") {

@@ -4,9 +4,12 @@ package sim
 
 import (
 	"errors"
+	"maps"
 	"net/http"
+	"path"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -175,11 +178,46 @@ func (s *sim) judgeForeign(r *request) {
 	}
 }
 
-// judgeDeleting: of a set that is being deleted no pod is made, and none is updated.
+// judgeDeleting: of a set that is being deleted no pod is made, and none is updated; and what is being deleted is not adopted.
 func (s *sim) judgeDeleting(r *request) {
-	is := func(k known) bool { return k.set.GetDeletionTimestamp() != nil }
-	if slices.Contains([]string{"create", "delete", "patch"}, r.action.verb) && !r.m.begun[r.action.pod] && r.m.known.firm(is) {
+	verb, firm := r.action.verb, r.m.known.firm
+	if slices.Contains([]string{"create", "delete", "patch"}, verb) && !r.m.begun[r.action.pod] &&
+		firm(func(k known) bool { return k.set.GetDeletionTimestamp() != nil }) {
 		s.blame("deleting", "%s %s, although the set is being deleted", r.m.name, r.text)
+	}
+	leaves := func(o metav1.Object, name string) bool {
+		return o.GetName() == name && o.GetDeletionTimestamp() != nil && metav1.GetControllerOfNoCopy(o) == nil
+	}
+	if verb == "own" && firm(func(k known) bool {
+		return slices.ContainsFunc(slices.Collect(maps.Values(k.pods)), func(p *corev1.Pod) bool { return leaves(p, r.action.pod) })
+	}) {
+		s.blame("deleting", "%s %s, which is being deleted", r.m.name, r.text)
+	}
+	if verb == "own a revision" && firm(func(k known) bool {
+		return slices.ContainsFunc(slices.Collect(maps.Values(k.revisions)), func(o *appsv1.ControllerRevision) bool { return leaves(o, r.action.image) })
+	}) {
+		s.blame("deleting", "%s %s, which is being deleted", r.m.name, r.text)
+	}
+}
+
+// lastPolicy is a policy that comes when an update has begun, and that stays until all else has come to rest; in runs with orphans the pod that it
+// protects has just lost its owner.
+func (s *sim) lastPolicy() {
+	nodes, set, rv := s.w.nodes(), s.w.set(), s.w.rv
+	if !s.cfg.with("policies") || s.w.policy != nil || len(nodes) == 0 || set == nil || set.GetDeletionTimestamp() != nil {
+		return
+	}
+	answers := policyAnswers()
+	p := &policy{policyVerbs()[rv%3], nodes[rv/3%len(nodes)].Name, answers[rv/7%len(answers)]}
+	s.w.policy = p
+	s.w.editSet(func(spec map[string]any) {
+		setImage(spec, map[bool]string{true: "v1", false: "v2"}[path.Base(imageOfSet(set)) == "v2"])
+	})
+	s.note("a user edits the image, and a policy refuses to %s pods of %s: %s", p.verb, p.node, p.what)
+	for _, pod := range s.podsOn(p.node) {
+		if s.cfg.with("orphans") && live(pod) {
+			s.w.changePod(pod, func(pod *corev1.Pod) { pod.OwnerReferences = nil })
+		}
 	}
 }
 

@@ -46,9 +46,9 @@ func (s *sim) judge(r *request) {
 		s.blame("lease", "%s %s, and its lease was not renewed in time", r.m.name, r.text)
 	}
 	if r.write {
+		s.judgeDeleting(r)
 		s.judgeOther(r)
 		s.judgeForeign(r)
-		s.judgeDeleting(r)
 	}
 	switch r.action.verb {
 	case "delete":

@@ -37,7 +37,7 @@ const (
 )
 
 func mutants() []mutant {
-	return slices.Concat(coreMutants(), applyMutants(), fleetMutants(), controllerMutants())
+	return slices.Concat(coreMutants(), applyMutants(), fleetMutants(), controllerMutants(), hostileMutants())
 }
 
 func coreMutants() []mutant {
@@ -160,6 +160,25 @@ func controllerMutants() []mutant {
 		{"another controller is overlooked", controllerFile, "case d == nil || !d.MayWrite():", "case d == nil:", "other"},
 		{"tolerations of the template are overlooked", "placement/compile.go", "withAutomatic(typed.Tolerations, own, typed.HostNetwork)", "withAutomatic(nil, own, typed.HostNetwork)", "liveness status"},
 		{"nobody comes back to a namespace that ends", controllerFile, "if job.Ended {", "if false {", "liveness"},
+	}
+}
+
+// hostileMutants are wrong about what others in the cluster do.
+func hostileMutants() []mutant {
+	return []mutant{
+		{"a set that is being deleted is worked on", controllerFile, "case w.Deleting:", "case false:", "deleting"},
+		{"a generation that the set has not come to stays observed", "dialect/base/status.go", "min(w.ObservedGeneration, w.Generation)", "w.ObservedGeneration", "status"},
+		{"the generation of a template is believed before a known hash", snapshotFile, "_, known := l.history.Index[p.labels.hash]; known {", "false {", "status"},
+		{"a pod whose label was taken away stays", podsFile, "w.Selector != nil && !p.deleting && !w.Selector", "w.Selector != nil && p.deleting && !w.Selector", "liveness"},
+		{"a pod that has ended holds its node until its finalizer is gone", "rollout/census.go", "return p.Deleting && p.Phase.Terminal()", "return false", "status liveness"},
+		{"a pod that is being deleted is adopted", podsFile, "!p.deleting && !w.SelectsAll", "!w.SelectsAll", "deleting"},
+		{"a revision that is being deleted is adopted", "fleet/revisions.go", "!r.Deleting && !w.SelectsAll", "!w.SelectsAll", "deleting"},
+		{"a claim that was refused holds the whole set", claimsFile, "return first == len(todo) && !late, err", "return first == len(todo) && !late && err == nil, err", "liveness"},
+		{"whether a refused write took effect is not clear", "apply/apply.go", "if code >= 400 && code < 500 &&", "if code > 500 &&", "liveness status"},
+		{"a delete that was refused is tried again at once", executorFile, "r.refuse(a, r.refusalOf(a, \"deleting pod \"+a.Pod, err))", "r.fail(r.refusalOf(a, \"deleting pod \"+a.Pod, err))", "liveness"},
+		{"an edit that was refused is tried again at once", "apply/executor/edits.go", "r.refuse(a, r.refusalOf(a, what, err))", "r.fail(r.refusalOf(a, what, err))", "liveness"},
+		{"a create that was refused is tried again at once", executorFile, "r.refuse(a, &Refusal{what: \"creating a pod\", node: node, pod: params.PodName, err: err})", "r.fail(&Refusal{what: \"creating a pod\", node: node, pod: params.PodName, err: err})", "liveness"},
+		{"the answer of admission is not known", "apply/apply.go", "return errors.As(err, &status) && byAdmission(status.Status())", "return errors.As(err, &status) && false", "liveness status"},
 	}
 }
 

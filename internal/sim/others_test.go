@@ -95,11 +95,15 @@ func errEnding() error {
 	return err
 }
 
-// checkOwners: nothing that a set selects is left to itself.
+// checkOwners: nothing that the set selects is left to itself, and nothing else is its own.
 func (s *sim) checkOwners() {
 	for _, p := range s.w.pods() {
-		if live(p) && selected(p) && metav1.GetControllerOfNoCopy(p) == nil {
+		switch {
+		case !live(p):
+		case selected(p) && metav1.GetControllerOfNoCopy(p) == nil:
 			s.blame("liveness", "%s is nobody's", p.UID)
+		case !selected(p) && ownedBy(p, s.w.set()):
+			s.blame("liveness", "%s is the set's, which does not select it", p.UID)
 		}
 	}
 }
