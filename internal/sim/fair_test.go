@@ -14,9 +14,9 @@ import (
 const fairRounds = 300
 
 // settle heals the world and looks whether everything comes to the end that its specification allows, and stays there. Then it takes back what keeps
-// nodes back, if anything does, and looks whether the rest comes to its end as well. In some runs one node is healed after all else has come to rest.
+// nodes back, if anything does, and looks whether the rest comes to its end as well. In some runs one node is healed after all else has come to rest, and
+// in some a policy protects one when all has come to its end (lastPolicy).
 func (s *sim) settle() {
-	s.lastPolicy()
 	if o, is := s.protected(); is {
 		s.settleBut(o)
 	} else if s.cfg.with("outages") {
@@ -28,6 +28,12 @@ func (s *sim) settle() {
 	s.rest()
 	if s.broken == nil && s.lift() {
 		s.note("nothing is kept back any more")
+		s.rest()
+	}
+	if s.broken == nil && s.lastPolicy() {
+		o, _ := s.protected()
+		s.settleBut(o)
+		s.heal()
 		s.rest()
 	}
 }

@@ -5,6 +5,7 @@ package sim
 import (
 	"errors"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"path"
 	"slices"
@@ -200,24 +201,40 @@ func (s *sim) judgeDeleting(r *request) {
 	}
 }
 
-// lastPolicy is a policy that comes when an update has begun, and that stays until all else has come to rest; in runs with orphans the pod that it
-// protects has just lost its owner.
-func (s *sim) lastPolicy() {
-	nodes, set, rv := s.w.nodes(), s.w.set(), s.w.rv
-	if !s.cfg.with("policies") || s.w.policy != nil || len(nodes) == 0 || set == nil || set.GetDeletionTimestamp() != nil {
-		return
+// lastPolicy is a policy that comes with an update, when all has come to its end; in runs with orphans the pod that it protects has just lost its owner.
+// Updates begin with the last node, so that is protected more often than others. It is false where there is nothing to protect.
+func (s *sim) lastPolicy() bool {
+	nodes := s.w.nodes()
+	if !s.cfg.with("policies") || len(nodes) == 0 {
+		return false
 	}
-	answers := policyAnswers()
-	p := &policy{policyVerbs()[rv%3], nodes[rv/3%len(nodes)].Name, answers[rv/7%len(answers)]}
+	r, answers := rand.New(rand.NewPCG(uint64(s.w.rv), 6)), policyAnswers()
+	p := &policy{oneOf(r, policyVerbs()...), nodes[max(r.IntN(len(nodes)), r.IntN(len(nodes)))].Name, answers[r.IntN(len(answers))]}
 	s.w.policy = p
-	s.w.editSet(func(spec map[string]any) {
-		setImage(spec, map[bool]string{true: "v1", false: "v2"}[path.Base(imageOfSet(set)) == "v2"])
-	})
+	s.w.editSet(func(spec map[string]any) { s.lastEdit(spec, p.verb) })
 	s.note("a user edits the image, and a policy refuses to %s pods of %s: %s", p.verb, p.node, p.what)
 	for _, pod := range s.podsOn(p.node) {
 		if s.cfg.with("orphans") && live(pod) {
 			s.w.changePod(pod, func(pod *corev1.Pod) { pod.OwnerReferences = nil })
 		}
+	}
+	return true
+}
+
+// lastEdit sets another image, and where the set rolls by itself a budget of one node: so a node that is refused has every opportunity to stand in the way.
+func (s *sim) lastEdit(spec map[string]any, verb string) {
+	setImage(spec, map[bool]string{true: "v1", false: "v2"}[path.Base(imageOfSet(s.w.set())) == "v2"])
+	if s.cfg.dialect == edgeRun {
+		return
+	}
+	if verb == "create" {
+		rolling(spec, "0", "1")
+	} else {
+		rolling(spec, "1", "0")
+	}
+	if s.cfg.dialect == kruiseRun && verb == "patch" {
+		delete(spec, "lifecycle")
+		spec["updateStrategy"].(map[string]any)["rollingUpdate"] = map[string]any{"maxUnavailable": int64(1), "rollingUpdateType": "InPlaceIfPossible"}
 	}
 }
 

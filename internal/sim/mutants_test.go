@@ -173,7 +173,7 @@ func hostileMutants() []mutant {
 		{"a pod that has ended holds its node until its finalizer is gone", "rollout/census.go", "return p.Deleting && p.Phase.Terminal()", "return false", "status liveness"},
 		{"a pod that is being deleted is adopted", podsFile, "!p.deleting && !w.SelectsAll", "!w.SelectsAll", "deleting"},
 		{"a revision that is being deleted is adopted", "fleet/revisions.go", "!r.Deleting && !w.SelectsAll", "!w.SelectsAll", "deleting"},
-		{"a claim that was refused holds the whole set", claimsFile, "return first == len(todo) && !late, err", "return first == len(todo) && !late && err == nil, err", "liveness"},
+		{"nobody comes back to a node that was refused", "rollout/refusal.go", "if v.Kind == Blocked && n.Refusal.RetryAt > d.in.Now {", "if false {", "liveness"},
 		{"whether a refused write took effect is not clear", "apply/apply.go", "if code >= 400 && code < 500 &&", "if code > 500 &&", "liveness status"},
 		{"a delete that was refused is tried again at once", executorFile, "r.refuse(a, r.refusalOf(a, \"deleting pod \"+a.Pod, err))", "r.fail(r.refusalOf(a, \"deleting pod \"+a.Pod, err))", "liveness"},
 		{"an edit that was refused is tried again at once", "apply/executor/edits.go", "r.refuse(a, r.refusalOf(a, what, err))", "r.fail(r.refusalOf(a, what, err))", "liveness"},

@@ -31,10 +31,10 @@ func invariants() []invariant {
 		{"lease", "nobody writes whose lease was not renewed in time, however long it has stood still in the middle of its work"},
 		{"other", "a pass that begins while another controller is at work writes nothing, and one in the middle of which one comes begins with no further pod; while OpenYurt's own manager is at work its annotations have no old pod deleted, and pods are told nothing"},
 		{"foreign", "nothing is done to an object of another namespace, whomever that names as its owner"},
-		{"deleting", "of a set that is being deleted no pod is made, and no update of one begins"},
+		{"deleting", "of a set that is being deleted no pod is made, and no update of one begins; and no pod or revision that is being deleted is adopted"},
 		{"order", "the same nodes and pods always give the same plan, in whichever order the pods of a node are named"},
 		{"conditions", "in the end they say that all is done, or that the rest is kept back"},
-		{"liveness", words("within %d fair rounds every node that has to run a pod has one that is available, and of the newest revision that it may have, and then nobody does anything any more: in some runs first with one node that stays down, or whose pods no hook releases, or for whose pods a policy refuses a kind of write, on the others as far as the budget is not used up by that; then with the pause, the partition and the selector that users have left; and then without them", fairRounds)},
+		{"liveness", words("within %d fair rounds every node that has to run a pod has one that is available, and of the newest revision that it may have, and then nobody does anything any more: in some runs first with one node that stays down, or whose pods no hook releases, or for whose pods a policy refuses a kind of write (in some runs a last update begins when that comes), on the others as far as the budget is not used up by that; then with the pause, the partition and the selector that users have left; and then without them", fairRounds)},
 	}
 }
 
