@@ -31,7 +31,7 @@ func (f podsOf) Create(_ context.Context, u *unstructured.Unstructured) (*corev1
 	f.m.s.name(u.GetName(), node)
 	return ask[*corev1.Pod](f.m, &request{
 		text: words("creates a pod of %s on %s", image, node), write: true, ofPod: true,
-		action: action{verb: "create", pod: u.GetName(), node: node, image: image},
+		action: action{verb: "create", pod: u.GetName(), node: node, image: image, hash: u.GetLabels()[appsv1.DefaultDaemonSetUniqueLabelKey]},
 		commit: func() (any, error) { return orNil(w.createPod(u)) },
 	})
 }

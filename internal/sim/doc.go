@@ -44,7 +44,8 @@
 // The sender knows something if it was so in its knowledge when its pass began, and still when it sent the request; that a pod is ready it knows
 // also if it has learned of that meanwhile. The nodes that are down by us
 // are counted in the world, over all managers that ever were: whatever the last leader took away the next one has to know of, for it waits and
-// reads before it decides. The limit is the largest that the sender has known during its pass, at the size that the cluster had for it.
+// reads before it decides. The limit is the largest that the sender has known during its pass, at the size that the cluster had for it, or in the
+// pass in which the write takes effect.
 //
 // The same for a surge: a node is doubled by us from a create beside a pod that the sender knew as available, until one of the two is on its way
 // out, or the new one is available and no hook holds the old one.

@@ -288,9 +288,10 @@ func (s *sim) tookAway(r *request) {
 			down = append(down, n.Name)
 		}
 	}
-	s.note("%s %s down by us, of %d", strings.Join(down, " "), isAre(len(down)), v.limit)
-	if !v.surging && len(down) > v.limit {
-		s.blame("budget", "%s %s: %s %s down by us, and %d may be", r.m.name, r.text, strings.Join(down, " "), isAre(len(down)), v.limit)
+	limit := max(v.limit, r.m.known.limit)
+	s.note("%s %s down by us, of %d", strings.Join(down, " "), isAre(len(down)), limit)
+	if !v.surging && len(down) > limit {
+		s.blame("budget", "%s %s: %s %s down by us, and %d may be", r.m.name, r.text, strings.Join(down, " "), isAre(len(down)), limit)
 	}
 }
 
@@ -330,9 +331,10 @@ func (s *sim) added(r *request, made *corev1.Pod) {
 			count++
 		}
 	}
-	s.note("%d nodes are doubled by us, of %d", count, v.limit)
-	if count > v.limit {
-		s.blame("surge", "%s %s: %d nodes are doubled by us, and %d may be", r.m.name, r.text, count, v.limit)
+	limit := max(v.limit, r.m.known.surge)
+	s.note("%d nodes are doubled by us, of %d", count, limit)
+	if count > limit {
+		s.blame("surge", "%s %s: %d nodes are doubled by us, and %d may be", r.m.name, r.text, count, limit)
 	}
 }
 

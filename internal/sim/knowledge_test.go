@@ -402,22 +402,25 @@ func (k known) counts(node string) bool {
 	}
 }
 
-// newest is whether a pod is of the newest revision of the set: it has the image. But where a revision of an earlier set of that name has still had the
-// name that the newest one should have, the newest one may have another name, and then pods of the earlier set are of no revision that counts.
+// newest is whether a pod is of the newest revision of the set: it has the image. But where a revision has had the name that the newest one should have, of
+// an earlier set or with another template, the newest one may have another name, and pods with that of before are of no revision that counts.
 func (k known) newest(p *corev1.Pod) bool {
 	switch {
 	case imageOf(p) != imageOfSet(k.set):
 		return false
-	case collisions(k.set) == 0, !p.CreationTimestamp.Time.Before(k.set.GetCreationTimestamp().Time):
+	case collisions(k.set) == 0:
 		return true
 	}
-	hash := p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]
+	written, hash := false, p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]
 	for _, r := range k.revisions {
-		if ownedBy(r, k.set) && r.Labels[appsv1.DefaultDaemonSetUniqueLabelKey] == hash && imageOfRevision(r) == imageOfSet(k.set) {
-			return true
+		if ownedBy(r, k.set) && imageOfRevision(r) == imageOfSet(k.set) {
+			if r.Labels[appsv1.DefaultDaemonSetUniqueLabelKey] == hash {
+				return true
+			}
+			written = true
 		}
 	}
-	return false
+	return !written && !p.CreationTimestamp.Time.Before(k.set.GetCreationTimestamp().Time)
 }
 
 // renewedNodes are the nodes that have to run a pod and have a live one of the newest revision.

@@ -51,7 +51,9 @@ type request struct {
 // action is what a write does to a pod.
 type action struct {
 	verb, pod, node, image string
-	uid, namespace         string
+	// hash is the revision of a pod that is created.
+	hash           string
+	uid, namespace string
 	// takes is whether a patch takes the pod out of service.
 	takes bool
 }

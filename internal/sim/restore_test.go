@@ -75,6 +75,12 @@ func (m *manager) cutOff() {
 	}
 }
 
+// unheardOf is whether a manager that has not noticed that the store was restored creates a pod of a revision that is not there any more. No run has such
+// pods: the generation of their template, if it stood for another one before, would be all that is known of them, and the native controller errs as well.
+func (s *sim) unheardOf(r *request) bool {
+	return r.m.cut && r.action.verb == "create" && s.w.revision(setName+"-"+r.action.hash) == nil
+}
+
 // noticeOp is that a leader notices what cutOff has done to it, and makes room for one that reads everything again.
 func (s *sim) noticeOp() op {
 	m := s.lead

@@ -208,6 +208,9 @@ func (s *sim) commit(r *request) (any, error) {
 	if err := s.refused(r); err != nil {
 		return nil, err
 	}
+	if s.unheardOf(r) {
+		return nil, errTimeout()
+	}
 	before := s.w.pod(r.action.pod)
 	value, err := r.commit()
 	if err == nil && r.write {
