@@ -19,6 +19,7 @@ FUZZ ?=#                 which ones: those whose "./package FuzzName" matches th
 ARGS ?=#                 further arguments of localplane up and demo
 GO_TEST_FLAGS ?=#        further arguments of every go test, for example -v
 SEQUENCES ?= 1000#       how many stories make test-differential plays
+AMONG ?= 400#            how many stories it plays in which others are at work in the cluster
 # What make bench measures; what is not set is all of it (test/bench/settings_test.go knows the names), and idle is 60s:
 #   make bench BENCH_NODES=200,1000 BENCH_ROWS=native,everynode BENCH_SCENARIOS=create,roll BENCH_IDLE=10s BENCH_PROFILE=1
 export BENCH_NODES BENCH_ROWS BENCH_SCENARIOS BENCH_IDLE BENCH_PROFILE
@@ -289,9 +290,9 @@ test-parity: ## The pure packages, the manifests and the dialects against upstre
 
 # What test-parity does with 50 stories, and that it is able to fail.
 .PHONY: test-differential
-test-differential: ## 1,000 stories, played to the native controller and to Everynode, and mutants that these notice
+test-differential: ## 1,400 stories, played to the native controller and to Everynode, and mutants that these notice
 	@$(STEP) -b $(DIFFERENTIAL_BUDGET) 'differential tests' \
-		go test -C test -count=1 -v -timeout $(DIFFERENTIAL_BUDGET) $(GO_TEST_FLAGS) ./differential/ -args -sequences $(SEQUENCES) -mutants
+		go test -C test -count=1 -v -timeout $(DIFFERENTIAL_BUDGET) $(GO_TEST_FLAGS) ./differential/ -args -sequences $(SEQUENCES) -among-others $(AMONG) -mutants
 
 # Suites wait more than they compute, so two of them run at once, but for the benchmark, which has the machine for itself.
 .PHONY: test-smoke

@@ -131,7 +131,7 @@ func podOn(s *state, set, node string) *corev1.Pod {
 	for _, name := range s.names(pods) {
 		p := at[corev1.Pod](s, pods, name)
 		on, _ := util.GetTargetNodeName(p)
-		if on != node || p.Labels["app"] != set || p.DeletionTimestamp != nil {
+		if on != node || p.Labels["app"] != set || p.Namespace != namespace || p.DeletionTimestamp != nil {
 			continue
 		}
 		if oldest == nil || p.CreationTimestamp.Before(&oldest.CreationTimestamp) {

@@ -34,7 +34,7 @@ func (c *cluster) client() kubernetes.Interface {
 		w, err := c.watch(action.GetResource().Resource, action.(clienttesting.WatchActionImpl).ListOptions.ResourceVersion)
 		return true, w, err
 	})
-	return set
+	return slowClient{set, c}
 }
 
 // react answers one request. Events are taken and forgotten.
@@ -48,6 +48,9 @@ func (c *cluster) react(action clienttesting.Action) (bool, runtime.Object, erro
 	if c.tables[resource] == nil {
 		return true, nil, fmt.Errorf("no such resource: %s", resource)
 	}
+	if err := c.admit(action); err != nil {
+		return true, nil, err
+	}
 	o, err := c.answer(resource, action)
 	return true, o, err
 }
@@ -57,7 +60,7 @@ func (c *cluster) answer(resource string, action clienttesting.Action) (runtime.
 	var err error
 	switch a := action.(type) {
 	case clienttesting.ListActionImpl:
-		return c.list(resource), nil
+		return c.list(resource, a.GetNamespace()), nil
 	case clienttesting.DeleteActionImpl:
 		return nil, c.delete(resource, a.Name, a.DeleteOptions)
 	case clienttesting.GetActionImpl:

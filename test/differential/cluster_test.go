@@ -53,6 +53,7 @@ type state struct {
 	unmistaken bool
 	// grown is set where a pod that is ready has been so for long.
 	grown bool
+	admission
 }
 
 // cluster is an API server in memory: resource versions, watches, preconditions, generations, graceful deletion.
@@ -270,24 +271,27 @@ func (s *state) names(resource string) []string {
 	return slices.Sorted(maps.Keys(s.tables[resource]))
 }
 
-// list is a typed list of everything in a table.
-func (c *cluster) list(resource string) runtime.Object {
+// list is a typed list of everything in a table, or of one namespace.
+func (c *cluster) list(resource, space string) runtime.Object {
 	meta := metav1.ListMeta{ResourceVersion: strconv.Itoa(c.version)}
 	switch resource {
 	case pods:
-		return &corev1.PodList{ListMeta: meta, Items: allOf[corev1.Pod](c, resource)}
+		return &corev1.PodList{ListMeta: meta, Items: allOf[corev1.Pod](c, resource, space)}
 	case nodes:
-		return &corev1.NodeList{ListMeta: meta, Items: allOf[corev1.Node](c, resource)}
+		return &corev1.NodeList{ListMeta: meta, Items: allOf[corev1.Node](c, resource, space)}
 	case sets:
-		return &appsv1.DaemonSetList{ListMeta: meta, Items: allOf[appsv1.DaemonSet](c, resource)}
+		return &appsv1.DaemonSetList{ListMeta: meta, Items: allOf[appsv1.DaemonSet](c, resource, space)}
 	default:
-		return &appsv1.ControllerRevisionList{ListMeta: meta, Items: allOf[appsv1.ControllerRevision](c, resource)}
+		return &appsv1.ControllerRevisionList{ListMeta: meta, Items: allOf[appsv1.ControllerRevision](c, resource, space)}
 	}
 }
 
-func allOf[T any](c *cluster, resource string) []T {
+func allOf[T any](c *cluster, resource, space string) []T {
 	var all []T
 	for _, name := range c.names(resource) {
+		if space != "" && c.tables[resource][name].GetNamespace() != space {
+			continue
+		}
 		all = append(all, *any(c.tables[resource][name].DeepCopyObject()).(*T))
 	}
 	return all

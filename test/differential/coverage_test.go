@@ -72,9 +72,28 @@ func kinds() map[string]func(e *ending) bool {
 	}
 }
 
+// kindsAmong are those of stories in which others are at work in the cluster.
+func kindsAmong() map[string]func(e *ending) bool {
+	all := kinds()
+	maps.Copy(all, map[string]func(e *ending) bool{
+		"writes that are refused":        func(e *ending) bool { return e.native.stands() },
+		"writes that are admitted again": func(e *ending) bool { return e.from.stands() && !e.native.stands() },
+		"a quota":                        func(e *ending) bool { return e.native.quota > 0 },
+		"a slow webhook":                 func(e *ending) bool { return e.native.slow > 0 },
+		"a pod that a webhook has changed": func(e *ending) bool {
+			return anyPod(e, func(was, now *corev1.Pod) bool { return was == nil && now.Labels["mesh"] != "" })
+		},
+		"a pod of a tenant": func(e *ending) bool {
+			return anyPod(e, func(_, now *corev1.Pod) bool { return now.Namespace == tenantSpace })
+		},
+	})
+	return all
+}
+
 // tally counts steps by how they ended, and by what happened in them.
 type tally struct {
 	failed      atomic.Int32 // stories
+	kinds       map[string]func(e *ending) bool
 	mu          sync.Mutex
 	steps       int
 	ended, seen map[string]int
@@ -88,7 +107,7 @@ func (c *tally) add(e *ending) {
 	}
 	c.steps++
 	c.ended[e.accepted]++
-	for kind, happened := range kinds() {
+	for kind, happened := range c.kinds {
 		if happened(e) {
 			c.seen[kind]++
 		}
@@ -103,7 +122,7 @@ func (c *tally) check(t *testing.T) {
 }
 
 func (c *tally) complaints() (all []string) {
-	for _, kind := range slices.Sorted(maps.Keys(kinds())) {
+	for _, kind := range slices.Sorted(maps.Keys(c.kinds)) {
 		if c.seen[kind] == 0 {
 			all = append(all, fmt.Sprintf("no step had %s: the author of the stories has to write of it again", kind))
 		}

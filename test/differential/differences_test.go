@@ -26,8 +26,9 @@ const (
 
 // misled and young are the names of differences.
 const (
-	misled = "generation of another set"
-	young  = "young pods"
+	misled  = "generation of another set"
+	young   = "young pods"
+	refused = "a write that is refused"
 )
 
 // ending is what both have made of a step.
@@ -44,6 +45,8 @@ type ending struct {
 	informed *ending
 	// grown is what both make of the step where no pod is young; nil until somebody asks.
 	grown *ending
+	// admitted is what each makes of its own end when everything is admitted; nil until somebody asks.
+	admitted *ending
 }
 
 func (e *ending) String() string {
@@ -76,7 +79,7 @@ func differences() []difference {
 			},
 		},
 		{
-			name: misled, most: 20,
+			name: misled, most: 25,
 			reason: "a set that was deleted and made again counts its templates from 1, as the last one did. The native controller takes a pod of the last set " +
 				"for current if the label pod-template-generation happens to have the same number; Everynode compares templates. Told the same once more " +
 				"where pods lose that label as soon as their set is another one, it has to do what Everynode has done; or what differs is in this list, too.",
@@ -123,6 +126,28 @@ func differences() []difference {
 				return slices.ContainsFunc(e.step, func(a act) bool { return a.then > 0 }) && e.sameService(t, set) && e.bothRest(t, set)
 			},
 		},
+		{
+			name: refused, most: 20,
+			reason: "the native controller updates no node of a set while a pod of it that is missing cannot be created, or one too many cannot be deleted, and does " +
+				"nothing at all while one cannot be adopted or released. Everynode has the node wait whose write is refused, and goes on with the others. Once " +
+				"everything is admitted both come to the same, and so far Everynode has left no more nodes to be updated; or what differs is in this list, too.",
+			recognised: func(t *testing.T, e *ending, set string) bool {
+				if !e.native.stands() || !e.aheadOf(set) {
+					return false
+				}
+				then := e.admit(t)
+				return then.accepts(t, set) || then.sameService(t, set) && then.bothRest(t, set)
+			},
+		},
+		{
+			name: "a surge of no nodes", most: 5,
+			reason: "a maxSurge in percent comes to nothing where no node has to run a pod. The native controller then goes by maxUnavailable, which is nothing as well, " +
+				"and leaves an old pod where it only may stay; Everynode deletes it, as both do where the set has other nodes.",
+			recognised: func(_ *testing.T, e *ending, set string) bool {
+				ds := at[appsv1.DaemonSet](e.ours, sets, set)
+				return ds != nil && util.AllowsSurge(ds) && ds.Status.DesiredNumberScheduled == 0 && e.ours.serving(ds) < e.native.serving(ds)
+			},
+		},
 	}
 }
 
@@ -158,6 +183,31 @@ func (e *ending) inform(t *testing.T) *ending {
 	}
 	e.informed.found = see(from, e.informed.native).compare(see(from, e.informed.ours))
 	return e.informed
+}
+
+// stands is whether anything stands against writes.
+func (s *state) stands() bool { return len(s.rules) > 0 || s.quota > 0 }
+
+// aheadOf is whether Everynode has left no more nodes of a set to be updated than the native controller, or has seen an edit of which that has not come to
+// know.
+func (e *ending) aheadOf(set string) bool {
+	theirs, our := at[appsv1.DaemonSet](e.native, sets, set), at[appsv1.DaemonSet](e.ours, sets, set)
+	left := func(s *appsv1.DaemonSetStatus) int32 { return s.DesiredNumberScheduled - s.UpdatedNumberScheduled }
+	return theirs != nil && our != nil &&
+		(left(&our.Status) <= left(&theirs.Status) || our.Status.ObservedGeneration > theirs.Status.ObservedGeneration)
+}
+
+// admit has each go on from its own end when everything is admitted.
+func (e *ending) admit(t *testing.T) *ending {
+	if e.admitted == nil {
+		step := []act{admitAll()}
+		e.admitted = &ending{from: e.from, step: step, native: play(t, upstream, e.native, step), ours: play(t, ours, e.ours, step)}
+		if e.admitted.native == nil || e.admitted.ours == nil {
+			t.Fatal("a cluster in which everything is admitted has not come to rest")
+		}
+		e.admitted.found = see(e.from, e.admitted.native).compare(see(e.from, e.admitted.ours))
+	}
+	return e.admitted
 }
 
 // waits is whether a set waits for pods to be ready for long enough.

@@ -16,6 +16,7 @@ import (
 
 var (
 	sequences = flag.Int("sequences", 50, "how many stories are played")
+	among     = flag.Int("among-others", 15, "how many stories are played in which others are at work in the cluster")
 	firstSeed = flag.Uint64("seed", 1, "the seed of the first story")
 	failures  = flag.Int("failures", 3, "how many stories may fail until no more are told")
 	patience  = flag.Duration("patience", 3*time.Hour, "in how much time of its own a cluster has to come to rest")
@@ -41,27 +42,39 @@ const parts = 10
 // enough are as many stories as have something of every kind in them.
 const enough = 200
 
-func TestSameEndState(t *testing.T) {
-	count := &tally{}
+func TestSameEndState(t *testing.T) { stories(t, *sequences, false) }
+
+// TestSameEndStateAmongOthers tells stories in which policies, webhooks and a quota stand before the API server, and a tenant has pods that look like
+// those of the sets.
+func TestSameEndStateAmongOthers(t *testing.T) { stories(t, *among, true) }
+
+// stories tells so many stories, of as many parts at once as there are.
+func stories(t *testing.T, n int, among bool) {
+	count := &tally{kinds: kinds()}
+	if among {
+		count.kinds = kindsAmong()
+	}
 	t.Run("stories", func(t *testing.T) {
 		for part := range parts {
 			t.Run(fmt.Sprint(part), func(t *testing.T) {
 				t.Parallel()
-				for i := part; i < *sequences && int(count.failed.Load()) < *failures; i += parts {
-					tell(t, *firstSeed+uint64(i), count)
+				for i := part; i < n && int(count.failed.Load()) < *failures; i += parts {
+					seed := *firstSeed + uint64(i)
+					a := newAuthor(seed)
+					a.among = among
+					tell(t, seed, a, count)
 				}
 			})
 		}
 	})
 	t.Log(count.String())
-	if *sequences >= enough {
+	if n >= enough {
 		count.check(t)
 	}
 }
 
 // tell plays the story of a seed. It can be told again with -args -sequences 1 -seed N; the native controller may then act in another order.
-func tell(t *testing.T, seed uint64, count *tally) {
-	a := newAuthor(seed)
+func tell(t *testing.T, seed uint64, a *author, count *tally) {
 	from, step := start(), a.first()
 	var told []string
 	for range 4 + a.IntN(8) {

@@ -18,6 +18,8 @@ type author struct {
 	*rand.Rand
 	sets  []string
 	nodes int // names of nodes are n1 to this number
+	// among is whether others are at work in the cluster, and barred whether they may stand in the way.
+	among, barred bool
 }
 
 func newAuthor(seed uint64) *author {
@@ -173,6 +175,14 @@ func (a *author) step() []act {
 }
 
 func (a *author) act() act {
+	switch {
+	case a.barred && a.chance(4):
+		a.barred = false
+		return admitAll()
+	case a.among && a.chance(3):
+		a.barred = true
+		return a.neighbourAct()
+	}
 	set, node := pick(a, a.sets...), fmt.Sprintf("n%d", 1+a.IntN(a.nodes))
 	switch n := a.IntN(20); {
 	case n < 9:

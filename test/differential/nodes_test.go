@@ -44,6 +44,9 @@ func (c *cluster) tick() {
 	c.note()
 	for _, name := range c.names(pods) {
 		p := at[corev1.Pod](&c.state, pods, name).DeepCopy()
+		if p.Namespace == tenantSpace {
+			continue // it stays as it is
+		}
 		on, _ := util.GetTargetNodeName(p)
 		switch n := at[corev1.Node](&c.state, nodes, on); {
 		case n == nil:
