@@ -241,7 +241,7 @@ func TestClaims(t *testing.T) {
 	relabelled := pod("relabelled", "a", "ds")
 	relabelled.Labels = map[string]string{"app": "other"}
 	f.put(relabelled)
-	c := f.x.Claims(key)
+	c := f.x.Claims(key, 0)
 	if len(c.Adopt) != 1 || c.Adopt[0].Name != "orphan" || len(c.Release) != 1 || c.Release[0].Name != "relabelled" {
 		t.Fatalf("claims %+v", c)
 	}
@@ -249,7 +249,7 @@ func TestClaims(t *testing.T) {
 	f.put(orphan)
 	relabelled.Owner = ""
 	f.put(relabelled)
-	if c := f.x.Claims(key); len(c.Adopt)+len(c.Release) != 0 {
+	if c := f.x.Claims(key, 0); len(c.Adopt)+len(c.Release) != 0 {
 		t.Errorf("claims after both were done: %+v", c)
 	}
 }
@@ -386,7 +386,7 @@ func TestAPendingCreateOutlivesItsNode(t *testing.T) {
 		t.Error("nobody comes back to see what became of the create")
 	}
 	f.node("a")
-	if n := f.snapshot(key).Nodes[0]; n.Blocked == "" || len(f.x.Claims(key).Pending) != 1 || f.x.Predecessor(key, "a", "p", "h1") != before.UID {
+	if n := f.snapshot(key).Nodes[0]; n.Blocked == "" || len(f.x.Claims(key, 0).Pending) != 1 || f.x.Predecessor(key, "a", "p", "h1") != before.UID {
 		t.Errorf("the create is forgotten: %+v", n)
 	}
 	if n := f.snapshot(other).Nodes[0]; n.Blocked != "" {

@@ -36,6 +36,8 @@ type Index struct {
 	// sets by key and by the UID of the object.
 	sets  map[Key]*set
 	byUID map[types.UID]*set
+	// spaces are the sets of each namespace: a pod without an owner is looked at by those of its own.
+	spaces map[string]map[Key]*set
 	// strays are pods whose controller is a daemon set that is not known (yet), by its UID.
 	strays map[types.UID]podSet
 	// orphans are pods without a controller, by namespace.
@@ -58,6 +60,7 @@ func NewIndex(notify func(Key)) *Index {
 		unsettled: map[types.UID]rollout.Time{},
 		sets:      map[Key]*set{},
 		byUID:     map[types.UID]*set{},
+		spaces:    map[string]map[Key]*set{},
 		strays:    map[types.UID]podSet{},
 		orphans:   map[string]podSet{},
 		revisions: newRevisionTable(),
@@ -138,7 +141,7 @@ func (x *Index) PutSet(key Key, w *dialect.Workload) {
 	if s == nil {
 		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, unsettled: podSet{}, doubts: podSet{}, blocks: map[int]Block{}, refused: map[int]*refusal{}, pending: map[int]PendingCreate{}}
 		s.workload = w
-		x.sets[key], x.byUID[w.UID] = s, s
+		x.enter(s)
 		x.place(s, places)
 		x.takeStrays(s)
 		x.findAdoptable(s)
@@ -157,6 +160,26 @@ func (x *Index) PutSet(key Key, w *dialect.Workload) {
 		}
 	}
 	x.notify(key)
+}
+
+// enter files a set.
+func (x *Index) enter(s *set) {
+	x.sets[s.key], x.byUID[s.workload.UID] = s, s
+	space := s.workload.Namespace
+	if x.spaces[space] == nil {
+		x.spaces[space] = map[Key]*set{}
+	}
+	x.spaces[space][s.key] = s
+}
+
+// leave takes a set out of where enter has put it.
+func (x *Index) leave(s *set) {
+	delete(x.sets, s.key)
+	delete(x.byUID, s.workload.UID)
+	space := s.workload.Namespace
+	if delete(x.spaces[space], s.key); len(x.spaces[space]) == 0 {
+		delete(x.spaces, space)
+	}
 }
 
 // takeStrays attaches the pods of a set that were there before it was known.
@@ -247,8 +270,7 @@ func (x *Index) dropSet(s *set) {
 	for _, p := range s.unplaced {
 		x.stray(p)
 	}
-	delete(x.sets, s.key)
-	delete(x.byUID, s.workload.UID)
+	x.leave(s)
 	for id := range s.pending {
 		x.forgetGhost(x.nodes.byID[id])
 	}

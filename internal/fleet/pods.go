@@ -113,7 +113,7 @@ func (x *Index) file(p *podRecord) {
 		x.orphans[p.origin.namespace] = podSet{}
 	}
 	x.orphans[p.origin.namespace][p.uid] = p
-	for _, s := range x.sets {
+	for _, s := range x.spaces[p.origin.namespace] {
 		if adoptable(s, p) {
 			s.adoptable[p.uid] = p
 			x.notify(s.key)
@@ -165,7 +165,7 @@ func (x *Index) detach(p *podRecord) {
 		if len(x.orphans[p.origin.namespace]) == 0 {
 			delete(x.orphans, p.origin.namespace)
 		}
-		for _, s := range x.sets {
+		for _, s := range x.spaces[p.origin.namespace] {
 			delete(s.adoptable, p.uid)
 		}
 	} else if s := x.ownerOf(p); s != nil {
@@ -361,7 +361,10 @@ func (x *Index) Settle(uid types.UID) {
 
 // Claims are the changes of ownership that a set needs before anything may be decided for it.
 type Claims struct {
+	// Adopt and Release are those with the first names, claimLimit at most, of the pods on nodes where no claim was refused a short time ago. More is
+	// whether there are others.
 	Adopt, Release []Pod
+	More           bool
 	// Unsettled are pods for which a delete was sent without a definite answer.
 	Unsettled []UnsettledPod
 	// Pending are creates without a definite answer, sorted by node.
@@ -411,8 +414,11 @@ func (x *Index) Unpend(key Key, nodeName string) {
 	}
 }
 
-// Claims returns what the set has to adopt, release and settle, each sorted by name.
-func (x *Index) Claims(key Key) Claims {
+// claimLimit is more than a pass adopts, or releases. Anybody can make 100,000 pods that a set selects, and all are looked at with the index locked.
+const claimLimit = 2 * rollout.DefaultBurst
+
+// Claims returns what the set has to adopt, release and settle now, each sorted by name.
+func (x *Index) Claims(key Key, now rollout.Time) Claims {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	s := x.sets[key]
@@ -423,11 +429,38 @@ func (x *Index) Claims(key Key) Claims {
 	for _, p := range s.unsettled.sorted() {
 		unsettled = append(unsettled, UnsettledPod{Pod: p, Until: x.unsettled[p.UID]})
 	}
+	open := func(p *podRecord) bool { return p.node == nil || !s.claimBlocked(p.node, now) }
+	adopt, moreAdopt := s.adoptable.least(claimLimit, open)
+	release, moreRelease := s.foreign.least(claimLimit, open)
 	return Claims{
-		Adopt: s.adoptable.sorted(), Release: s.foreign.sorted(), Unsettled: unsettled,
+		Adopt: adopt, Release: release, More: moreAdopt || moreRelease, Unsettled: unsettled,
 		Doubts:  s.doubtful(),
 		Pending: slices.SortedFunc(maps.Values(s.pending), func(a, b PendingCreate) int { return strings.Compare(a.Node, b.Node) }),
 	}
+}
+
+// least are the n pods with the first names of those that pass a test, sorted, and whether there are more.
+func (ps podSet) least(n int, test func(*podRecord) bool) (list []Pod, more bool) {
+	var few []*podRecord
+	cut := func() {
+		slices.SortFunc(few, func(a, b *podRecord) int { return strings.Compare(a.name, b.name) })
+		if len(few) > n {
+			few, more = few[:n], true
+		}
+	}
+	for _, p := range ps {
+		if more && p.name > few[n-1].name || !test(p) {
+			continue
+		}
+		if few = append(few, p); len(few) == 2*n {
+			cut()
+		}
+	}
+	cut()
+	for _, p := range few {
+		list = append(list, p.pod())
+	}
+	return list, more
 }
 
 func (ps podSet) sorted() []Pod {

@@ -72,7 +72,7 @@ func (x *Index) notifyRevision(r *Revision) {
 	if r.Owner != "" {
 		return
 	}
-	for key, s := range x.sets {
+	for key, s := range x.spaces[r.Namespace] {
 		if adoptableRevision(s, r) {
 			x.notify(key)
 		}

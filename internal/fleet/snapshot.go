@@ -280,14 +280,8 @@ func (x *Index) Block(key Key, nodeName string, b Block) {
 	}
 }
 
-// ClaimBlocked is whether a pod on the node could not be adopted or released a short time ago.
-func (x *Index) ClaimBlocked(key Key, nodeName string, now rollout.Time) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	s, n := x.sets[key], x.nodes.byName[nodeName]
-	if s == nil || n == nil {
-		return false
-	}
+// claimBlocked is whether a pod on the node could not be adopted or released a short time ago.
+func (s *set) claimBlocked(n *node, now rollout.Time) bool {
 	b, blocked := s.blocks[n.id]
 	return blocked && b.Claim && b.From <= now && now < b.Until
 }

@@ -2,7 +2,10 @@
 
 package fleet
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 // TestWhoNamesAUIDIsNotTheSetsOwn: a tenant may write the UID of a set into pods and revisions of a namespace, or of a group, that the set is not of. They
 // count for nothing, whether the set is known before them or after.
@@ -46,5 +49,30 @@ func TestWhoNamesAUIDIsNotTheSetsOwn(t *testing.T) {
 				f.want(key, "a=must-run[own] ")
 			})
 		}
+	}
+}
+
+// TestClaimsAreLimited: of more orphans than a pass can adopt it gets those with the first names, and is not held up by one that was refused.
+func TestClaimsAreLimited(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	f.node("refused")
+	key := f.set("ds")
+	orphan := func(i int, node string) {
+		p := pod(fmt.Sprintf("orphan-%05d", i), node, "ds")
+		p.Owner = ""
+		f.put(p)
+	}
+	for i := range 5 * claimLimit {
+		orphan(i*7919%(5*claimLimit), "a")
+	}
+	orphan(0, "refused")
+	f.x.Block(key, "refused", Block{Until: 10, Claim: true})
+	c := f.x.Claims(key, 5)
+	if len(c.Adopt) != claimLimit || !c.More || c.Adopt[0].Name != "orphan-00001" || c.Adopt[claimLimit-1].Name != fmt.Sprintf("orphan-%05d", claimLimit) {
+		t.Errorf("%d to adopt, from %s to %s, more: %t", len(c.Adopt), c.Adopt[0].Name, c.Adopt[len(c.Adopt)-1].Name, c.More)
+	}
+	if c := f.x.Claims(key, 10); c.Adopt[0].Name != "orphan-00000" || len(c.Adopt) != claimLimit {
+		t.Errorf("when the refusal is over: %d to adopt, from %s", len(c.Adopt), c.Adopt[0].Name)
 	}
 }

@@ -36,7 +36,8 @@ type Claim struct {
 // adopt nothing. What the API server may still be at work on is none of them: the index holds back what depends on it. Whatever fails of the rest, which
 // err says, holds back the node that it is about, and not the set.
 func (e *Executor) Claims(ctx context.Context, c *Claim) (done bool, err error) {
-	claims, slice, now := e.Index.Claims(c.Key), e.newSlice(c.Others), e.Pace.now()
+	claims := e.Index.Claims(c.Key, rollout.Time(e.Clock.Now().UnixNano()))
+	slice, now := e.newSlice(c.Others), e.Pace.now()
 	s := sender{Executor: e, key: c.Key, late: slice.late}
 	ahead := sender{Executor: e, key: c.Key, late: slice.over} // of what need not be done yet, nothing has to be
 	var todo, early []func(context.Context) error
@@ -59,9 +60,8 @@ func (e *Executor) Claims(ctx context.Context, c *Claim) (done bool, err error) 
 		}
 	}
 	if c.MayAdopt == nil {
-		claims.Adopt, claims.Release = nil, nil
+		claims.Adopt, claims.Release, claims.More = nil, nil, false
 	}
-	claims.Release, claims.Adopt = e.claimable(c.Key, claims.Release), e.claimable(c.Key, claims.Adopt)
 	for _, p := range claims.Release {
 		todo = append(todo, func(ctx context.Context) error { return s.release(ctx, p, c.Owner.UID) })
 	}
@@ -76,7 +76,7 @@ func (e *Executor) Claims(ctx context.Context, c *Claim) (done bool, err error) 
 	first := min(len(todo), rollout.DefaultBurst)
 	more := min(len(early), rollout.DefaultBurst-first)
 	late, err := together(ctx, slices.Concat(todo[:first], early[:more]))
-	return first == len(todo) && !late, err
+	return first == len(todo) && !claims.More && !late, err
 }
 
 // unlessLate is the error of what may as well not have been done.
@@ -106,12 +106,6 @@ func together(ctx context.Context, todo []func(context.Context) error) (late boo
 	}
 	wg.Wait()
 	return late, errors.Join(firstOf(errs)...)
-}
-
-// claimable leaves out the pods on nodes where a claim was refused a short time ago.
-func (e *Executor) claimable(key fleet.Key, pods []fleet.Pod) []fleet.Pod {
-	now := rollout.Time(e.Clock.Now().UnixNano())
-	return slices.DeleteFunc(pods, func(p fleet.Pod) bool { return e.Index.ClaimBlocked(key, p.Node, now) })
 }
 
 // settle finds out whether a delete took effect whose answer was unclear, when the API server cannot be at work on it any more: a pod that is still
