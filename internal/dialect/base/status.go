@@ -53,6 +53,8 @@ type Status struct {
 	ObservedGeneration int64
 	// CollisionCount is nil when it is not known.
 	CollisionCount *int32
+	// UpdateRevision is the newest revision, as in the label controller-revision-hash of its pods; empty where it is not known, or is no field of the dialect.
+	UpdateRevision string
 }
 
 // Conditions reads the conditions of a status. What cannot be read counts as absent.
@@ -66,7 +68,8 @@ func Conditions(obj map[string]any) []appsv1.DaemonSetCondition {
 }
 
 // StatusPatch returns the body of a JSON merge patch for the status subresource that brings the status that w was read with to
-// s, and whether there is anything to change. The patch holds all our numbers, so that they always belong together, the
+// s, and whether there is anything to change. The patch holds all our numbers, and the revision, so that they always belong together, whichever status w
+// was read with (with the revision of an earlier generation the observed one would name another template), the
 // fields in more, which are those of one dialect that changed, and the object's UID, so that it is refused for a successor
 // of the same name. What only ever grows, the observed generation and the count of collisions, is not set back by an answer
 // from an old cache. But nothing has observed a generation that the object has not come to: a status says so after the storage of the API server was restored
@@ -74,7 +77,8 @@ func Conditions(obj map[string]any) []appsv1.DaemonSetCondition {
 func StatusPatch(w *dialect.Workload, s Status, more map[string]any) ([]byte, bool) {
 	observed := max(s.ObservedGeneration, min(w.ObservedGeneration, w.Generation))
 	raised := s.CollisionCount != nil && (w.CollisionCount == nil || *s.CollisionCount > *w.CollisionCount)
-	if w.Status == s.Numbers && w.ObservedGeneration == observed && !raised && len(more) == 0 {
+	renamed := s.UpdateRevision != "" && s.UpdateRevision != w.UpdateRevision
+	if w.Status == s.Numbers && w.ObservedGeneration == observed && !raised && !renamed && len(more) == 0 {
 		return nil, false
 	}
 	status := map[string]any{"observedGeneration": observed}
@@ -83,6 +87,9 @@ func StatusPatch(w *dialect.Workload, s Status, more map[string]any) ([]byte, bo
 	}
 	if raised {
 		status["collisionCount"] = int64(*s.CollisionCount)
+	}
+	if s.UpdateRevision != "" {
+		status["updateRevision"] = s.UpdateRevision
 	}
 	maps.Copy(status, more)
 	patch := map[string]any{"status": status}

@@ -17,8 +17,6 @@ import (
 // Status is what is said of an Advanced DaemonSet.
 type Status struct {
 	base.Status
-	// UpdateRevision is the newest revision, as in the label controller-revision-hash of its pods; empty when it is not known.
-	UpdateRevision string
 	// Conditions are all conditions, those of others included; see Conditions.
 	Conditions []appsv1.DaemonSetCondition
 }
@@ -27,9 +25,6 @@ type Status struct {
 // s, and whether there is anything to change. See base.StatusPatch.
 func StatusPatch(w *dialect.Workload, s Status) ([]byte, bool) {
 	more := map[string]any{}
-	if s.UpdateRevision != "" && s.UpdateRevision != w.UpdateRevision {
-		more["updateRevision"] = s.UpdateRevision
-	}
 	if len(s.Conditions) > 0 && !reflect.DeepEqual(s.Conditions, w.Conditions) {
 		more["conditions"] = s.Conditions
 	}
@@ -43,8 +38,7 @@ func Report(w *dialect.Workload, r dialect.Report) ([]byte, bool) {
 		r.ObservedGeneration = w.Generation
 	}
 	return StatusPatch(w, Status{
-		Status:         base.Status{Numbers: r.Numbers, ObservedGeneration: r.ObservedGeneration, CollisionCount: r.CollisionCount},
-		UpdateRevision: r.UpdateRevision,
+		Status: base.Status{Numbers: r.Numbers, ObservedGeneration: r.ObservedGeneration, CollisionCount: r.CollisionCount, UpdateRevision: r.UpdateRevision},
 		Conditions: Conditions(w.Conditions, Observation{
 			// The API server keeps whole seconds; what is compared with it must not have more.
 			Now: metav1.NewTime(r.Now.UTC().Truncate(time.Second)), Snapshot: r.Snapshot, Plan: r.Plan, Paused: w.Set.Paused, Problems: slices.Concat(w.Problems, r.Problems), Failure: r.Failure,
