@@ -78,7 +78,7 @@ func (s *sim) deletionOps(ops []op) []op {
 
 // makeSet makes the set of the configuration once more, as another object.
 func (s *sim) makeSet() {
-	set := s.cfg.newSet(s.w.now)
+	set := s.cfg.newSet(s.w.now.Add(s.w.skew))
 	set.SetUID(types.UID(words("set-of-%d", s.w.rv)))
 	s.w.put(ofSets, set)
 }

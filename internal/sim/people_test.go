@@ -122,7 +122,7 @@ func (s *sim) definitionOps(ops []op) []op {
 	}
 }
 
-// skewOps: the clocks of nodes and of the API server are wrong, by as much as that of a manager may be.
+// skewOps: the clocks of nodes, and that of the API server, are wrong, by as much as that of a manager may be.
 func (s *sim) skewOps(ops []op) []op {
 	set := func(whose string, skew time.Duration, to func(time.Duration)) {
 		for i, what := range []string{"slow", "right", "fast"} {
@@ -134,6 +134,8 @@ func (s *sim) skewOps(ops []op) []op {
 	for _, n := range s.w.nodes() {
 		set(n.Name, s.clocks[n.Name], func(d time.Duration) { s.clocks[n.Name] = d })
 	}
-	set("the API server", s.w.skew, func(d time.Duration) { s.w.skew = d })
+	if s.cfg.dialect == kruiseRun { // in apps/v1 the age of a pod says whether the generation of its template is that of this set, as far as it says anything
+		set("the API server", s.w.skew, func(d time.Duration) { s.w.skew = d })
+	}
 	return ops
 }
