@@ -27,7 +27,7 @@ func tenants(f *fixture, sets int) {
 	}
 }
 
-// orphanNumber is a pod without an owner that has the labels of the first tenant's set, or those of nobody's in the namespace of ds0.
+// orphanNumber is a pod without an owner that has the labels of the first tenant's set.
 func orphanNumber(i int, space string) Pod {
 	p := podNumber(0, i%manyNodes)
 	p.UID, p.Name, p.Namespace, p.Owner = types.UID(fmt.Sprintf("orphan-%012x", i)), fmt.Sprintf("orphan-%012x", i), space, ""
