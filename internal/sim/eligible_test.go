@@ -3,6 +3,10 @@
 package sim
 
 import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -76,8 +80,12 @@ func (s *sim) deletionOps(ops []op) []op {
 		op{"a user deletes the set and leaves its pods", 1, func() { s.leave(); s.w.remove(ofSets, setName) }})
 }
 
-// makeSet makes the set of the configuration once more, as another object.
+// makeSet makes the set of the configuration once more, as another object. Where the generation of a pod's template may be that of either, no pod is as old.
 func (s *sim) makeSet() {
+	young := func(p *corev1.Pod) bool { return p.CreationTimestamp.Time.Equal(s.w.now) }
+	if s.cfg.dialect != kruiseRun && slices.ContainsFunc(s.w.pods(), young) {
+		s.pass(time.Second)
+	}
 	set := s.cfg.newSet(s.w.now.Add(s.w.skew))
 	set.SetUID(types.UID(words("set-of-%d", s.w.rv)))
 	s.w.put(ofSets, set)
