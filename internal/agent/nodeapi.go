@@ -48,7 +48,7 @@ type nodeCluster struct {
 func newNodeAPI(o *options, client *kube.Client, tell *teller, ring func()) (*nodeAPI, error) {
 	n := &nodeAPI{client: client}
 	var err error
-	n.disk, err = nodestore.Open(nodestore.Options{Directory: o.stateDir, Node: o.node, Say: func(m string) { klog.ErrorS(nil, m) }})
+	n.disk, err = nodestore.Open(nodestore.Options{Directory: o.stateDir, Node: o.node, Say: tell.setAside})
 	if err != nil {
 		return nil, fmt.Errorf("%w (give another --state-dir, or --listen 0 for an agent without an API)", err)
 	}

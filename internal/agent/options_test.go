@@ -53,6 +53,7 @@ func TestHealthAndMetrics(t *testing.T) {
 	tell.wrote(nil)
 	tell.answered(http.StatusServiceUnavailable)
 	tell.connected(true)
+	tell.setAside("it is of another node")
 	ready, beat := false, atomic.Int64{}
 	handler := probes{ready: func() bool { return ready }, beat: &beat}.handler(registry)
 	get := func(path string) (int, string) {
@@ -82,7 +83,7 @@ func TestHealthAndMetrics(t *testing.T) {
 	for _, line := range []string{
 		`everynode_agent_images{phase="Succeeded"} 1`, `everynode_agent_images{phase="Waiting"} 0`, "everynode_agent_runtime_up 0",
 		`everynode_agent_pulls_total{result="failed"} 1`, `everynode_agent_status_writes_total{result="done"} 1`, `everynode_agent_api_answers_total{code="503"} 1`,
-		"everynode_agent_connected 1",
+		"everynode_agent_connected 1", "everynode_agent_stores_set_aside_total 1",
 	} {
 		if !strings.Contains(metrics, line+"\n") {
 			t.Errorf("the metrics lack %s:\n%s", line, metrics)

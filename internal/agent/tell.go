@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
 
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
@@ -32,6 +33,7 @@ const (
 	metricWrites
 	metricAnswers
 	metricConnected
+	metricAside
 )
 
 // Declared returns all metrics of the agent's own.
@@ -45,6 +47,7 @@ func Declared() []Declaration {
 		metricWrites:    {"everynode_agent_status_writes_total", "counter", "Writes of the status, by result: done, failed.", []string{"result"}},
 		metricAnswers:   {"everynode_agent_api_answers_total", "counter", "Answers of the API of the node, by status code.", []string{"code"}},
 		metricConnected: {"everynode_agent_connected", "gauge", "1 if the API server answered when the API of the node asked it last, else 0; it asks only when somebody wants to know.", nil},
+		metricAside:     {"everynode_agent_stores_set_aside_total", "counter", "Stores of the API of the node that could not be read and were set aside, with the decisions of the owner that were kept there, since the agent began.", nil},
 	}
 }
 
@@ -59,6 +62,7 @@ type teller struct {
 	writes   *prometheus.CounterVec
 	answers  *prometheus.CounterVec
 	online   prometheus.Gauge
+	aside    prometheus.Counter
 }
 
 func newTeller(recorder record.EventRecorder, registry prometheus.Registerer) teller {
@@ -79,9 +83,16 @@ func newTeller(recorder record.EventRecorder, registry prometheus.Registerer) te
 		writes:  counter(metricWrites),
 		answers: counter(metricAnswers),
 		online:  prometheus.NewGauge(gauge(metricConnected)),
+		aside:   prometheus.NewCounter(prometheus.CounterOpts(gauge(metricAside))),
 	}
-	registry.MustRegister(t.images, t.pulls, t.seconds, t.runtime, t.fill, t.writes, t.answers, t.online)
+	registry.MustRegister(t.images, t.pulls, t.seconds, t.runtime, t.fill, t.writes, t.answers, t.online, t.aside)
 	return t
+}
+
+// setAside is called when a store could not be read and was set aside.
+func (t *teller) setAside(why string) {
+	t.aside.Inc()
+	klog.ErrorS(nil, why)
 }
 
 // answered is called after each answer of the API of the node.

@@ -72,9 +72,12 @@ type guard interface {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (l *leader) NeedLeaderElection() bool { return true }
 
+// reads is whether this manager leads and does not know the cluster yet.
+func (l *leader) reads() bool { return l.working.Load() && !l.synced.Load() }
+
 // ready fails while this manager leads and does not yet know the cluster.
 func (l *leader) ready(*http.Request) error {
-	if l.working.Load() && !l.synced.Load() {
+	if l.reads() {
 		return errors.New("the leader is still reading the cluster")
 	}
 	return nil
@@ -131,7 +134,7 @@ func newLeader(o *options, cfg *rest.Config, t *tenure) (*leader, error) {
 	if t != nil {
 		pace.Leads = t.holds
 	}
-	l.metrics.Window = pace.Window
+	l.metrics.Window, l.metrics.Reading = pace.Window, l.reads
 	l.controller = daemonset.New(daemonset.Options{
 		Dialects: dialects, Index: index, Clock: realClock, Events: recorder, Observer: l.metrics, Workers: o.concurrentSyncs,
 		Revisions: executor.NewRevisions(client), Sets: daemonset.NewSets(dynamicClient, resources),

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/yaml"
 
+	"everynode.dev/everynode/internal/agent"
 	"everynode.dev/everynode/internal/controller/metrics"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -69,6 +70,7 @@ func stories() map[string]map[string]bool {
 		number   = `everynode_set_nodes{dialect="kruise",namespace="a",name="b",number="%"} `
 		rolls    = `everynode_set_last_progress_seconds{dialect="kruise",namespace="a",name="b"} `
 		window   = `everynode_write_window{pod="%"} `
+		aside    = `everynode_agent_stores_set_aside_total{namespace="a",pod="%"} `
 		pulls    = `everynode_pull_images{phase="%"} `
 		leads    = `leader_election_master_status{name="everynode-manager",pod="%"} `
 	)
@@ -130,6 +132,14 @@ func stories() map[string]map[string]bool {
 		},
 		"EverynodePullsFail": {
 			of(pulls, "failed") + "1x70": true, of(pulls, "failed") + "0x70": false, of(pulls, "pulling") + "1x70": false, of(pulls, "failed") + "0x50 1x19": false,
+		},
+		"EverynodeLeaderReads": {
+			"everynode_leader_reading 1x70": true, "everynode_leader_reading 0x70": false, "everynode_leader_reading 1x60 0x9": false,
+			"everynode_leader_reading 0x64 1x5": false,
+		},
+		"EverynodeAgentStoreSetAside": {
+			of(aside, "one") + "0x69 1": false,
+			of(aside, "one") + "1x70":   true, of(aside, "one") + "0x70\n" + of(aside, "two") + "1x70": true, of(aside, "one") + "0x70": false,
 		},
 		"EverynodeWithoutLeader": {
 			of(leads, "one") + "1x70\n" + of(leads, "two") + "0x70": false, of(leads, "one") + "0x70": true, "other 1x70": true,
@@ -197,6 +207,9 @@ func plays(t *testing.T, engine *promql.Engine, alert rule, story string) (on, t
 func known() (names, verdicts sets.Set[string]) {
 	names = sets.New("leader_election_master_status", "process_start_time_seconds", "apiserver_admission_webhook_rejection_count",
 		"apiserver_crd_conversion_webhook_duration_seconds_count")
+	for _, d := range agent.Declared() {
+		names.Insert(d.Name)
+	}
 	for _, d := range metrics.Declared() {
 		names.Insert(d.Name)
 		if d.Type == "histogram" {

@@ -25,7 +25,7 @@ func pagesTyped() []string {
 func pagesOfOperators() []string {
 	return []string{
 		"docs/differences-from-openkruise.md", "docs/image-pulls.md", "docs/install.md", "docs/node-api.md",
-		"docs/runbooks/another-controller.md", "docs/runbooks/api-server-slow.md", "docs/runbooks/clock-wrong.md", "docs/runbooks/definition-deleted.md",
+		"docs/runbooks/agent-store.md", "docs/runbooks/another-controller.md", "docs/runbooks/api-server-slow.md", "docs/runbooks/clock-wrong.md", "docs/runbooks/definition-deleted.md",
 		"docs/runbooks/hook-not-released.md", "docs/runbooks/no-leader.md", "docs/runbooks/node-blocked.md", "docs/runbooks/pulls-fail.md",
 		"docs/runbooks/restored-from-backup.md", "docs/runbooks/rollout-stuck.md", "docs/runbooks/too-few-pods.md", "docs/runbooks/versions.md",
 		"docs/runbooks/webhook-certificate.md", "docs/security.md",
@@ -208,6 +208,9 @@ func (u *typist) looksAround() {
 	u.types("kubectl get imagepulljobs -A")
 	u.types("kubectl get nodeimages", "node-0001")
 	u.types("kubectl everynode images")
+	u.closes()
+	u.reads("docs/runbooks/agent-store.md")
+	u.types("kubectl get pods -A -o wide")
 	u.closes()
 	u.reads("docs/runbooks/restored-from-backup.md")
 	u.types("kubectl get lease everynode-manager -n everynode-system", "holderIdentity: ")

@@ -45,6 +45,7 @@ const (
 	pullNodes
 	pullImages
 	certEnds
+	reading
 )
 
 // Declared returns all metrics of the manager's own.
@@ -65,6 +66,7 @@ func Declared() []Declaration {
 		pullNodes:     {"everynode_pull_nodes", "gauge", "Nodes that pull an image now.", nil, false},
 		pullImages:    {"everynode_pull_images", "gauge", "Images that nodes were told to have, over all nodes, by phase: waiting, pulling, succeeded, failed.", []string{"phase"}, false},
 		certEnds:      {"everynode_webhook_certificate_ends_seconds", "gauge", "When the certificate of the webhooks ends, in seconds since 1970.", nil, false},
+		reading:       {"everynode_leader_reading", "gauge", "1 while this manager leads and has not read the cluster yet, or waits until no write of the last leader can take effect: until then it decides nothing. Else 0.", nil, false},
 	}
 }
 
@@ -78,6 +80,8 @@ type Metrics struct {
 
 	// Window is that of writes. It may be nil, and is to be set before the first Collect.
 	Window func() int
+	// Reading is whether this manager leads and does not know the cluster yet. It may be nil, and is to be set before the first Collect.
+	Reading func() bool
 	// Pulls counts image pulls; false where they are not known. It may be nil, and is to be set before the first Collect.
 	Pulls func() (Pulls, bool)
 	// CertificateEnds is when the certificate of the webhooks ends; false while there is none. It may be nil, and is to be set before the first
@@ -204,6 +208,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	if m.Window != nil {
 		ch <- prometheus.MustNewConstMetric(m.descs[window], prometheus.GaugeValue, float64(m.Window()))
 	}
+	m.collectLeader(ch)
 	m.collectCertificate(ch)
 	m.collectPulls(ch)
 	m.mu.Lock()
@@ -233,6 +238,17 @@ type Pulls struct {
 	Nodes int
 	// Waiting, Pulling, There and GivenUp are numbers of images on nodes.
 	Waiting, Pulling, There, GivenUp int
+}
+
+func (m *Metrics) collectLeader(ch chan<- prometheus.Metric) {
+	if m.Reading == nil {
+		return
+	}
+	value := 0.0
+	if m.Reading() {
+		value = 1
+	}
+	ch <- prometheus.MustNewConstMetric(m.descs[reading], prometheus.GaugeValue, value)
 }
 
 func (m *Metrics) collectCertificate(ch chan<- prometheus.Metric) {

@@ -41,6 +41,7 @@ func filled(perSet bool) *Metrics {
 	m.Wrote("status", errors.New("broken pipe"))
 	m.Conflict("kruise", true)
 	m.Window = func() int { return 32 }
+	m.Reading = func() bool { return false }
 	m.CertificateEnds = func() (time.Time, bool) { return time.Unix(1800000000, 0), true }
 	m.Pulls = func() (Pulls, bool) {
 		return Pulls{Running: 2, Completed: 3, Desired: 30, Active: 4, Succeeded: 20, Failed: 6, Nodes: 3, Waiting: 1, Pulling: 5, There: 70, GivenUp: 8}, true
@@ -90,6 +91,17 @@ everynode_pull_nodes 3
 	m.Pulls = func() (Pulls, bool) { return Pulls{}, false }
 	if got := testutil.CollectAndCount(m, "everynode_pull_jobs"); got != 0 {
 		t.Errorf("what is not known is sent as %d numbers", got)
+	}
+}
+
+func TestLeaderReads(t *testing.T) {
+	m := filled(false)
+	for value, reads := range map[string]bool{"0": false, "1": true} {
+		m.Reading = func() bool { return reads }
+		want := "# HELP everynode_leader_reading " + Declared()[reading].Help + "\n# TYPE everynode_leader_reading gauge\neverynode_leader_reading " + value + "\n"
+		if err := testutil.CollectAndCompare(m, strings.NewReader(want), "everynode_leader_reading"); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
