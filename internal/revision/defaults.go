@@ -138,7 +138,20 @@ func DataOfOpenKruise(template map[string]any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	metadata, _ := form["metadata"].(map[string]any)
+	form["metadata"] = withTime(form["metadata"])
+	inside(form, "spec", func(spec map[string]any) {
+		each(spec, "volumes", func(volume map[string]any) {
+			inside(volume, "ephemeral", func(source map[string]any) {
+				inside(source, "volumeClaimTemplate", func(claim map[string]any) { claim["metadata"] = withTime(claim["metadata"]) })
+			})
+		})
+	})
+	return encode(form)
+}
+
+// withTime is metadata with a creationTimestamp, which is null where there is none.
+func withTime(of any) map[string]any {
+	metadata, _ := of.(map[string]any)
 	metadata = maps.Clone(metadata)
 	if metadata == nil {
 		metadata = map[string]any{}
@@ -146,6 +159,5 @@ func DataOfOpenKruise(template map[string]any) ([]byte, error) {
 	if _, there := metadata["creationTimestamp"]; !there {
 		metadata["creationTimestamp"] = nil
 	}
-	form["metadata"] = metadata
-	return encode(form)
+	return metadata
 }
