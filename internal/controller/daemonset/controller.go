@@ -212,7 +212,8 @@ type state struct {
 	young bool
 }
 
-// youngAge is the age below which a set is new. What its pods belonged to before may have been deleted just now.
+// youngAge is the age below which a set is new. What its pods belonged to before may have been deleted just now. A set whose status no
+// controller has written yet is new whatever the clock of this machine says.
 const youngAge = 10 * time.Minute
 
 func (c *Controller) state(key fleet.Key, w *dialect.Workload) *state {
@@ -224,7 +225,7 @@ func (c *Controller) state(key fleet.Key, w *dialect.Workload) *state {
 		s = nil
 	}
 	if s == nil {
-		s = &state{told: map[string]bool{}, young: timeOf(c.Clock.Now()).Sub(w.Created) < youngAge}
+		s = &state{told: map[string]bool{}, young: w.ObservedGeneration == 0 || timeOf(c.Clock.Now()).Sub(w.Created) < youngAge}
 		c.states[key] = s
 	}
 	s.workload = w
