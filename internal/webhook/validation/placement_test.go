@@ -36,4 +36,10 @@ func TestTooManyTerms(t *testing.T) {
 	if got := lines(Update(affine(placement.MaxTerms+1), many, checked)); len(got) != 1 {
 		t.Errorf("another template: %v", got)
 	}
+	// The placement is what an earlier version has accepted, and a new image asks nothing more about nodes.
+	rolled := affine(placement.MaxTerms)
+	set(t, rolled, "spec template spec containers", `[{"name":"c","image":"img:fixed"}]`)
+	if got := lines(Update(rolled, many, checked)); len(got) > 0 {
+		t.Errorf("another image: %v", got)
+	}
 }

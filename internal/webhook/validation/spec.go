@@ -10,6 +10,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -56,7 +57,7 @@ func (v *validator) placement(path *field.Path, old map[string]any) {
 		required = a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	}
 	terms := placement.Terms(required, v.pods.Spec.Tolerations)
-	if terms <= placement.MaxTerms || old != nil && reflect.DeepEqual(templateOf(v.obj), templateOf(old)) {
+	if terms <= placement.MaxTerms || old != nil && samePlacement(v.obj, old) {
 		return
 	}
 	v.report(field.Invalid(path.Child("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"), field.OmitValueType{},
@@ -64,9 +65,16 @@ func (v *validator) placement(path *field.Path, old map[string]any) {
 			terms, placement.MaxTerms)))
 }
 
-func templateOf(obj map[string]any) any {
-	spec, _ := obj["spec"].(map[string]any)
-	return spec["template"]
+// samePlacement is whether the templates of two objects ask the same about nodes: what an earlier version has admitted must not keep a new image out.
+func samePlacement(a, b map[string]any) bool {
+	for _, asked := range []string{"affinity", "tolerations"} {
+		of, _, _ := unstructured.NestedFieldNoCopy(a, "spec", "template", "spec", asked)
+		was, _, _ := unstructured.NestedFieldNoCopy(b, "spec", "template", "spec", asked)
+		if !reflect.DeepEqual(of, was) {
+			return false
+		}
+	}
+	return true
 }
 
 // immutable refuses a change of the selector: a daemon set with another one would lose its pods.
