@@ -43,7 +43,7 @@ func (in *Input) Wait(look Look) (unlisted []string) {
 		w := wait{}
 		for k := range wanted {
 			if has.lacks(pod, wanted[k].Image) {
-				w.add(pulled[k](s.Nodes[i].Name), jobs[k], in.Set.PullAhead.Timeout)
+				w.add(plausible(pulled[k](s.Nodes[i].Name), jobs[k], s.Now), jobs[k], in.Set.PullAhead.Timeout)
 			}
 		}
 		s.Nodes[i].ImageWait, s.Nodes[i].ImageUntil = w.on, w.end()
@@ -62,6 +62,21 @@ func (in *Input) jobFor(image string) *Job {
 		}
 	}
 	return nil
+}
+
+// maxAhead is how far ahead of now the time of an order is believed: the clocks of leaders that follow each other may differ by minutes.
+const maxAhead = 10 * time.Minute
+
+// plausible is what is known of an image, with the time of the job where a leader with a fast clock has dated the order; without a job the order
+// does not count.
+func plausible(p Pulled, job *Job, now rollout.Time) Pulled {
+	if p.Ordered > now.Add(maxAhead) {
+		p.Ordered = 0
+		if job != nil {
+			p.Ordered = job.Created
+		}
+	}
+	return p
 }
 
 // wait is how long a node waits for several images: for the last of them.
