@@ -92,3 +92,25 @@ func TestThePullOfAJobThatStays(t *testing.T) {
 		t.Errorf("it ends after %d seconds", got)
 	}
 }
+
+// An order that a manager with a fast clock has dated begins when it is seen: its deadlines count from then.
+func TestAnOrderDatedByAFastClockIsRedated(t *testing.T) {
+	w := newWorld(t, 1)
+	job := w.addJob("j", "agent:2", 1, nil)
+	w.now = w.now.Add(24 * time.Hour)
+	w.decide(job, nil)
+	w.now = w.now.Add(-24 * time.Hour)
+	version := w.nodes[0].Image.Spec.Images["agent"].Tags[0].Version
+	w.sweep(&w.nodes[0])
+	tag := w.nodes[0].Image.Spec.Images["agent"].Tags[0]
+	if !tag.CreatedAt.Time.Equal(w.now) || tag.Version != version {
+		t.Errorf("ordered at %v and now it is %v; version %d was %d", tag.CreatedAt, w.now, tag.Version, version)
+	}
+	if again := w.sweep(&w.nodes[0]); again.Edit != nil {
+		t.Errorf("corrected twice: %+v", again.Edit)
+	}
+	w.now = w.now.Add(patience + time.Second)
+	if out := w.sweep(&w.nodes[0]); out.Status == nil {
+		t.Error("a node that says nothing is not given up")
+	}
+}

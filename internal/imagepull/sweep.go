@@ -87,6 +87,7 @@ func (s *Sweep) Run() Swept {
 			if s.drop(t, &out, name, &tags[i]) {
 				continue
 			}
+			s.redate(t, name, &tags[i])
 			s.mark(&out, name, &tags[i])
 		}
 	}
@@ -133,6 +134,19 @@ func (s *Sweep) drop(t *draft, out *Swept, name string, tag *v1beta1.ImageTagSpe
 		t.put(name, image)
 	}
 	return true
+}
+
+// redate corrects the time of an order that a manager with a fast clock has written: all deadlines count from it.
+func (s *Sweep) redate(t *draft, name string, tag *v1beta1.ImageTagSpec) {
+	if tag.CreatedAt == nil || !tag.CreatedAt.After(s.Now.Add(patience)) {
+		return
+	}
+	now := metav1.NewTime(s.Now.Truncate(time.Second))
+	image := t.image(name)
+	if i := findTag(&image, tag.Tag); i >= 0 {
+		image.Tags[i].CreatedAt = &now
+		t.put(name, image)
+	}
 }
 
 // mark fails a tag of which nothing will be heard any more.
