@@ -28,14 +28,15 @@ const slowLeaseName = "everynode-manager-slow-writes"
 const slowFence = executor.SlowWriteTimeout + executor.Fence
 
 // slowLease is that lease. It is held from before the first slow write is sent until the last has been answered, so a failover waits for
-// slow writes only where there may be one. Nobody renews it: what counts is whether it has a holder.
+// slow writes only where there may be one. It is written again before later slow writes, and does not expire: what counts is whether it has a holder.
 type slowLease struct {
 	leases typedcoordinationv1.LeaseInterface
 	holder string
 	clock  clock.PassiveClock
 
-	mu   sync.Mutex
-	held bool
+	mu sync.Mutex
+	// held is when the lease was last seen to be held; zero when it is not.
+	held time.Time
 }
 
 func newSlowLease(client kubernetes.Interface, namespace string) *slowLease {
@@ -50,11 +51,14 @@ func (s *slowLease) lane(client kubernetes.Interface) *executor.SlowLane {
 // slowLeaseTimeout is how long a write waits until the lease is held.
 const slowLeaseTimeout = 5 * time.Second
 
-// hold sees to it that the lease has a holder; it is nothing where that is so already.
+// slowLeaseRenewal is after how long the lease is written again before the next slow write: it may have been deleted, or restored from a backup.
+const slowLeaseRenewal = 10 * time.Second
+
+// hold makes sure that the lease has a holder; it does nothing where that was so a moment ago.
 func (s *slowLease) hold(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held {
+	if now := s.clock.Now(); !s.held.IsZero() && !now.Before(s.held) && now.Sub(s.held) < slowLeaseRenewal {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, slowLeaseTimeout)
@@ -62,7 +66,7 @@ func (s *slowLease) hold(ctx context.Context) error {
 	if err := s.write(ctx, s.holder); err != nil {
 		return err
 	}
-	s.held = true
+	s.held = s.clock.Now()
 	return nil
 }
 
@@ -79,7 +83,7 @@ func (s *slowLease) free(ctx context.Context, idle func() bool) {
 		klog.FromContext(ctx).Info("Cannot give the lease of slow writes back", "lease", slowLeaseName, "reason", err.Error())
 		return
 	}
-	s.held = false
+	s.held = time.Time{}
 }
 
 func (s *slowLease) write(ctx context.Context, holder string) error {

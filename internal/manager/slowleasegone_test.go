@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// TestALeaseOfSlowWritesThatSomebodyDeletes: slow writes go on for hours where a webhook is slow, and each of them is announced. So who deletes the lease meanwhile,
+// or restores the storage from a copy of before, does not have a later leader begin while one may still take effect.
+func TestALeaseOfSlowWritesThatSomebodyDeletes(t *testing.T) {
+	client := fake.NewClientset()
+	leases := client.CoordinationV1().Leases("everynode-system")
+	clock := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
+	a, b := &slowLease{leases: leases, holder: "a", clock: clock}, &slowLease{leases: leases, holder: "b", clock: clock}
+	if err := a.hold(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := leases.Delete(t.Context(), slowLeaseName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	clock.SetTime(clock.Now().Add(time.Hour))
+	if err := a.hold(t.Context()); err != nil { // before the next slow write
+		t.Fatal(err)
+	}
+	if !b.mayBeUnderWay(t.Context()) {
+		t.Error("a slow write was announced a moment ago, and the next leader does not wait for it")
+	}
+}
