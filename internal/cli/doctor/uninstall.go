@@ -48,7 +48,7 @@ func mayUninstall(findings []Finding) error {
 	return nil
 }
 
-// changedInPlace looks for pods whose change in place nobody would finish: their readiness gate stays closed until a manager is back.
+// changedInPlace looks for pods whose readiness gate is closed, or is about to be: it stays closed until a manager is back.
 func (p *patient) changedInPlace(ctx context.Context) []Finding {
 	sets, err := p.advanced(ctx)
 	switch {
@@ -74,7 +74,7 @@ func (p *patient) changedInPlace(ctx context.Context) []Finding {
 		}
 	}
 	if len(findings) == 0 {
-		return []Finding{ok("no pod of %s is being changed in place", plural(len(sets), "Advanced DaemonSet"))}
+		return []Finding{ok("no pod of %s is being changed in place or held by a preDelete hook", plural(len(sets), "Advanced DaemonSet"))}
 	}
 	return findings
 }
@@ -82,11 +82,11 @@ func (p *patient) changedInPlace(ctx context.Context) []Finding {
 // halfOf is what there is to do about a set with these pods in mid change.
 func halfOf(set *unstructured.Unstructured, pods []string) (f Finding, found bool) {
 	name := set.GetNamespace() + "/" + set.GetName()
-	pause := fmt.Sprintf("kubectl everynode pause -n %s ads/%s, wait until its pods are ready, and say this again", set.GetNamespace(), set.GetName())
+	pause := fmt.Sprintf("kubectl everynode pause -n %s ads/%s, wait until its pods are ready and its preDelete hook has released them, and run this again", set.GetNamespace(), set.GetName())
 	switch {
 	case len(pods) > 0:
 		slices.Sort(pods)
-		return failed(pause, "%s has %s whose change in place is not finished; without a manager their readiness gate is not opened, and no traffic reaches them: %s",
+		return failed(pause, "%s has %s with a closed readiness gate, because of a change in place or a preDelete hook; only the manager opens it, and no traffic reaches them: %s",
 			name, plural(len(pods), "pod"), listed(pods)), true
 	case rollsInPlace(set):
 		return failed(pause, "%s is being rolled out in place, and may begin with further pods at any moment", name), true
@@ -140,7 +140,7 @@ func (p *patient) halfDone(ctx context.Context, namespace string, half map[types
 		}
 		for i := range pods.Items {
 			pod := &pods.Items[i]
-			if facts := kruise.Facts(pod); facts != nil && facts.InPlace != rollout.InPlaceNone && pod.DeletionTimestamp == nil && !ended(pod) {
+			if facts := kruise.Facts(pod); facts != nil && (facts.InPlace != rollout.InPlaceNone || kruise.HeldByHook(pod)) && pod.DeletionTimestamp == nil && !ended(pod) {
 				uid := metav1.GetControllerOfNoCopy(pod).UID
 				half[uid] = append(half[uid], pod.Name)
 			}
@@ -175,6 +175,9 @@ func rollsInPlace(set *unstructured.Unstructured) bool {
 		if n, err := intstr.GetScaledValueFromIntOrPercent(&of, int(desired), false); err == nil {
 			held = int64(n)
 		}
+	}
+	if number("observedGeneration") != set.GetGeneration() { // the numbers are those of an earlier specification
+		return true
 	}
 	return number("updatedNumberScheduled") < desired-held
 }

@@ -25,7 +25,7 @@ func rolling(name string, updated int64, rollingUpdate map[string]any) (set *uns
 		"updateStrategy": map[string]any{"type": "RollingUpdate", "rollingUpdate": rollingUpdate},
 	}}
 	set = roll.Object()
-	set.Object["status"] = map[string]any{"desiredNumberScheduled": int64(3), "updatedNumberScheduled": updated}
+	set.Object["status"] = map[string]any{"observedGeneration": set.GetGeneration(), "desiredNumberScheduled": int64(3), "updatedNumberScheduled": updated}
 	for _, object := range roll.Pods() {
 		pod := object.(*corev1.Pod)
 		pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "InPlaceUpdateReady"}}
@@ -111,5 +111,20 @@ func TestBeforeUninstall(t *testing.T) {
 			}
 			fakecluster.Golden(t, *update, name+".txt", cluster.Out.String())
 		})
+	}
+}
+
+// TestBeforeUninstallOfASetThatWasEditedAMomentAgo: the status is that of the template before, and what the manager does next is to change pods in place.
+func TestBeforeUninstallOfASetThatWasEditedAMomentAgo(t *testing.T) {
+	set, pods := rolling("agent", 3, inPlace(nil))
+	set.SetGeneration(2)
+	set.Object["status"].(map[string]any)["observedGeneration"] = int64(1)
+	objects := append(healthy(t).objects(), set)
+	for _, pod := range pods {
+		objects = append(objects, pod)
+	}
+	cluster := fakecluster.New(t, objects...)
+	if err := cluster.Run(t, doctor.New, "--before-uninstall"); err == nil {
+		t.Errorf("generation 2 has not been looked at yet, and doctor says\n%s", cluster.Out.String())
 	}
 }

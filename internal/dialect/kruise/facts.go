@@ -111,7 +111,7 @@ func unopened(p *corev1.Pod, gate corev1.PodConditionType) bool {
 // stranded is whether the hook keeps a pod not ready that is not prepared to be deleted: the preparation ended halfway, and it
 // has not been taken up again.
 func stranded(p *corev1.Pod) bool {
-	return hasGate(p, kruise.KruisePodReady) && hookHolds(p) &&
+	return hasGate(p, kruise.KruisePodReady) && HeldByHook(p) &&
 		p.Labels[kruise.LifecycleState] != kruise.LifecyclePreparingDelete
 }
 
@@ -127,8 +127,8 @@ func messages(p *corev1.Pod) (list []kruise.NotReadyMessage, readable bool) {
 	return list, true
 }
 
-// hookHolds is whether the hook is among what keeps the pod not ready.
-func hookHolds(p *corev1.Pod) bool {
+// HeldByHook is whether the preDelete hook is among what keeps the pod not ready.
+func HeldByHook(p *corev1.Pod) bool {
 	list, _ := messages(p)
 	return slices.Contains(list, hookMessage())
 }
