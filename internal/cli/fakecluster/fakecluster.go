@@ -40,6 +40,13 @@ import (
 // Now is when all tests play.
 func Now() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
 
+// atOnce waits for nothing.
+func atOnce(time.Duration) <-chan time.Time {
+	c := make(chan time.Time)
+	close(c)
+	return c
+}
+
 // Cluster is an imaginary cluster, and a person in front of it.
 type Cluster struct {
 	Options    *options.Options
@@ -82,7 +89,7 @@ func New(tb testing.TB, objects ...runtime.Object) *Cluster {
 	streams := genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: c.Out, ErrOut: c.Err}
 	c.Options = options.New(streams)
 	c.Options.Version = "v0.0.0-test"
-	c.Options.Now = Now
+	c.Options.Now, c.Options.After = Now, atOnce
 	c.Options.Getenv = func(name string) string { return c.Env[name] }
 	c.Options.Given = &options.Clients{Kubernetes: c.Kubernetes, Dynamic: c.Dynamic, Discovery: c.Discovery, Namespace: "default"}
 	return c

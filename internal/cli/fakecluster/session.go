@@ -47,7 +47,7 @@ func (c *Cluster) again() {
 	c.Dynamic.ClearActions()
 	c.Kubernetes.ClearActions()
 	next := options.New(c.Options.IOStreams)
-	next.Version, next.Now, next.Getenv, next.Given = c.Options.Version, c.Options.Now, c.Options.Getenv, c.Options.Given
+	next.Version, next.Now, next.After, next.Getenv, next.Given = c.Options.Version, c.Options.Now, c.Options.After, c.Options.Getenv, c.Options.Given
 	c.Options = next
 }
 

@@ -33,9 +33,10 @@ type Options struct {
 	Output string
 	// Version is that of the program.
 	Version string
-	// Getenv reads the environment, Now the clock.
+	// Getenv reads the environment, Now the clock, and After waits.
 	Getenv func(string) string
 	Now    func() time.Time
+	After  func(time.Duration) <-chan time.Time
 	// Given, when set, is what Clients returns.
 	Given *Clients
 }
@@ -43,7 +44,7 @@ type Options struct {
 // New returns Options that read the environment of the process.
 func New(streams genericiooptions.IOStreams) *Options {
 	flags := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithDiscoveryQPS(50).WithDiscoveryBurst(300)
-	return &Options{ConfigFlags: flags, IOStreams: streams, Output: OutputTable, Version: "unknown", Getenv: os.Getenv, Now: time.Now}
+	return &Options{ConfigFlags: flags, IOStreams: streams, Output: OutputTable, Version: "unknown", Getenv: os.Getenv, Now: time.Now, After: time.After}
 }
 
 // AddFlags adds the flags that all verbs have to the root command.

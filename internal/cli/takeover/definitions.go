@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -125,33 +126,69 @@ func covers(next, now *unstructured.Unstructured, whose string) error {
 	return nil
 }
 
-// grace is how much longer than it says a lease is taken to be held: clocks differ.
-const grace = 10 * time.Second
+// grace is how much longer than it says a lease is taken to be held: clocks differ. watchEvery is how often a lease is read again that has ended by
+// the clock of this machine, longestWatch for how long at most.
+const (
+	grace        = 10 * time.Second
+	watchEvery   = 2 * time.Second
+	longestWatch = 30 * time.Second
+)
 
 // manager is a manager that must not be at work, by the lease of its leader, and how it is stopped.
 type manager struct{ namespace, name, remedy string }
 
-// atWork refuses to go on while a manager holds its lease.
+// atWork refuses to go on while a manager holds its lease. A lease that has ended by the clock of this machine is watched for as long as it lasts: the
+// clock of the manager, which has written the time, may be another one.
 func (v *verb) atWork(ctx context.Context, c *options.Clients, m manager) error {
-	namespace, name := m.namespace, m.name
-	lease, err := c.Kubernetes.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
+	first, err := m.lease(ctx, c)
+	if err != nil || !held(first) {
+		return err
 	}
-	if err != nil {
-		resource := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
-		return options.Explain(err, options.Request{Verb: "get", Resource: resource, Namespace: namespace, Name: name})
+	lasts := time.Duration(*first.Spec.LeaseDurationSeconds) * time.Second
+	if ago := v.Now().Sub(first.Spec.RenewTime.Time); ago < lasts+grace {
+		return m.works(first, fmt.Sprintf("it is at work, or was %s ago", ago.Round(time.Second)))
 	}
-	s := lease.Spec
-	if s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
-		return nil
-	}
-	until := s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds)*time.Second + grace)
-	if left := until.Sub(v.Now()); left > 0 {
-		return fmt.Errorf("%s holds the lease %s/%s, so it is at work, or was %s ago: %s, and say it again when the lease has ended",
-			*s.HolderIdentity, namespace, name, v.Now().Sub(s.RenewTime.Time).Round(time.Second), m.remedy)
+	lasts = min(lasts, longestWatch)
+	_, _ = fmt.Fprintf(v.ErrOut, "watching the lease %s/%s for %s, to see whether it is renewed\n", m.namespace, m.name, lasts)
+	for waited := time.Duration(0); waited < lasts; waited += watchEvery {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-v.After(watchEvery):
+		}
+		next, err := m.lease(ctx, c)
+		if err != nil || !held(next) {
+			return err
+		}
+		if !next.Spec.RenewTime.Equal(first.Spec.RenewTime) || *next.Spec.HolderIdentity != *first.Spec.HolderIdentity {
+			return m.works(next, "it is at work, though by the clock of this machine the lease has ended")
+		}
 	}
 	return nil
+}
+
+// works is the error of a manager that must not be at work.
+func (m manager) works(lease *coordinationv1.Lease, says string) error {
+	return fmt.Errorf("%s holds the lease %s/%s, so %s: %s, and say it again when the lease has ended", *lease.Spec.HolderIdentity, m.namespace, m.name, says, m.remedy)
+}
+
+// lease is the lease of the manager's leader; nil where there is none.
+func (m manager) lease(ctx context.Context, c *options.Clients) (*coordinationv1.Lease, error) {
+	lease, err := c.Kubernetes.CoordinationV1().Leases(m.namespace).Get(ctx, m.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // there is none, and that is no failure
+	}
+	resource := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+	return lease, options.Explain(err, options.Request{Verb: "get", Resource: resource, Namespace: m.namespace, Name: m.name})
+}
+
+// held is whether a lease has a holder.
+func held(lease *coordinationv1.Lease) bool {
+	if lease == nil {
+		return false
+	}
+	s := lease.Spec
+	return s.HolderIdentity != nil && *s.HolderIdentity != "" && s.RenewTime != nil && s.LeaseDurationSeconds != nil
 }
 
 func openKruise() manager {

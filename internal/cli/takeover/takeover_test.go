@@ -220,3 +220,19 @@ func state(t *testing.T, c *fakecluster.Cluster) map[string]any {
 	all["kept"] = len(kept.Items)
 	return all
 }
+
+// TestALeaseIsNotJudgedByTheClockOfThisMachine: where that is a minute fast, a manager that renews its lease every few seconds is at work all the same.
+func TestALeaseIsNotJudgedByTheClockOfThisMachine(t *testing.T) {
+	renewed := fakecluster.Now().Add(-time.Minute)
+	c := converting(t, world(t, lease("kruise-system", "kruise-manager", renewed)))
+	c.Kubernetes.PrependReactor("get", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if action.(clienttesting.GetActionImpl).Name != "kruise-manager" {
+			return false, nil, nil
+		}
+		renewed = renewed.Add(2 * time.Second) // each time it is read it has been renewed
+		return true, lease("kruise-system", "kruise-manager", renewed), nil
+	})
+	if out := c.Session(t, command.Root, "take-over"); !strings.Contains(out, "is at work") {
+		t.Errorf("taken over from a manager at work:\n%s", brief(out))
+	}
+}
