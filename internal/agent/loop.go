@@ -58,7 +58,9 @@ type loop struct {
 	pace    flowcontrol.PassiveRateLimiter
 	ahead   asker
 
-	object  *v1beta1.NodeImage
+	object *v1beta1.NodeImage
+	// shown is what the watch has shown last.
+	shown   *v1beta1.NodeImage
 	uid     types.UID
 	wants   []pull.Want
 	orders  map[pull.Key]order
@@ -191,6 +193,10 @@ func (l *loop) readObject() {
 		ofPods := slices.DeleteFunc(l.memory.States, func(s pull.State) bool { return s.Pod == "" })
 		l.memory.States = append(statesOf(&object.Status), ofPods...)
 	}
+	if newer(l.shown, object) != object {
+		l.object = nil // the storage of the API server was restored from a backup: what was written since is gone
+	}
+	l.shown = object
 	l.object = newer(l.object, object)
 	l.wants, l.orders = wantsOf(l.object.Spec)
 	l.accept(&l.object.Status)
