@@ -100,7 +100,7 @@ func TestWhatPodsSay(t *testing.T) {
 func TestObserve(t *testing.T) {
 	owned := func(numbers ...int64) []Revision {
 		all := []Revision{
-			{Name: "ds-a", Hash: "a", Template: template("one")}, {Name: "ds-b", Hash: "b", Template: template("two")}, {Name: "ds-c", Hash: "c", Template: template("one")},
+			{Name: "ds-a", Hash: "a", Data: data("one")}, {Name: "ds-b", Hash: "b", Data: data("two")}, {Name: "ds-c", Hash: "c", Data: data("one")},
 		}
 		for i := range numbers {
 			all[i].Number = numbers[i]
@@ -108,7 +108,7 @@ func TestObserve(t *testing.T) {
 		return all[:len(numbers)]
 	}
 	unreadable := owned(1, 2)
-	unreadable[1].Template = nil
+	unreadable[1].Data = nil
 	for name, c := range map[string]struct {
 		owned      []Revision
 		seen       bool

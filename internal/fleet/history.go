@@ -28,10 +28,10 @@ func Observe(owned []Revision, seen bool) *Resolved {
 	r.Current = rollout.NoRevision
 	switch {
 	case !seen || last < 0 || last > 0 && owned[last-1].Number == owned[last].Number:
-	case owned[last].Template == nil:
+	case r.Entries[last].Template == nil:
 		r.Current = last
 	default:
-		r.Resolution = revision.Resolve(r.Entries, owned[last].Template)
+		r.Resolution = revision.Resolve(r.Entries, r.Entries[last].Template)
 	}
 	return r
 }
@@ -46,7 +46,7 @@ func Resolve(w *dialect.Workload, owned []Revision) *Resolved {
 func entriesOf(owned []Revision) *Resolved {
 	r := &Resolved{Revisions: owned, Entries: make([]revision.Entry, len(owned))}
 	for i, o := range owned {
-		r.Entries[i] = revision.Entry{Name: o.Name, Hash: o.Hash, UID: o.UID, Number: o.Number, Template: o.Template}
+		r.Entries[i] = revision.Entry{Name: o.Name, Hash: o.Hash, UID: o.UID, Number: o.Number, Template: o.Template()}
 	}
 	return r
 }

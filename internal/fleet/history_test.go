@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/revision"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -13,11 +14,20 @@ func template(image string) map[string]any {
 	return map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": image}}}}
 }
 
+// data is the data of a revision with that template.
+func data(image string) []byte {
+	raw, err := revision.Data(template(image))
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
 func TestHistoryOf(t *testing.T) {
 	owned := []Revision{
-		{Name: "agent-a", Hash: "a", Number: 1, Template: template("one")},
-		{Name: "agent-b", Hash: "b", Number: 2, Template: template("two")},
-		{Name: "agent-c", Hash: "c", Number: 3, Template: template("one")},
+		{Name: "agent-a", Hash: "a", Number: 1, Data: data("one")},
+		{Name: "agent-b", Hash: "b", Number: 2, Data: data("two")},
+		{Name: "agent-c", Hash: "c", Number: 3, Data: data("one")},
 	}
 	generation := int64(7)
 	for name, c := range map[string]struct {

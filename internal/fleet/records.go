@@ -16,6 +16,7 @@ import (
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/placement"
+	"everynode.dev/everynode/internal/revision"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -186,6 +187,15 @@ type Revision struct {
 	Number   int64
 	Created  rollout.Time
 	Deleting bool
-	// Template is the decoded pod template; nil when the data could not be read.
-	Template map[string]any
+	// Data is as it is stored: decoded it would be many times as large, and most of it belongs to no set that is being worked on.
+	Data []byte
+}
+
+// Template is the decoded pod template; nil when the data cannot be read.
+func (r *Revision) Template() map[string]any {
+	template, err := revision.Decode(r.Data)
+	if err != nil {
+		return nil
+	}
+	return template
 }

@@ -13,12 +13,20 @@ import (
 // revisionTable holds every ControllerRevision whose controller is a daemon set, and those without a controller.
 type revisionTable struct {
 	byUID   map[types.UID]*Revision
-	byOwner map[types.UID]map[types.UID]*Revision // owner "" are orphans
+	byOwner map[revisionOwner]map[types.UID]*Revision
 	rv      string
 }
 
+// revisionOwner is the controller of a revision: the namespace bounds what an orphan, whose UID is empty, concerns.
+type revisionOwner struct {
+	namespace string
+	uid       types.UID
+}
+
+func (r *Revision) owner() revisionOwner { return revisionOwner{r.Namespace, r.Owner} }
+
 func newRevisionTable() revisionTable {
-	return revisionTable{byUID: map[types.UID]*Revision{}, byOwner: map[types.UID]map[types.UID]*Revision{}}
+	return revisionTable{byUID: map[types.UID]*Revision{}, byOwner: map[revisionOwner]map[types.UID]*Revision{}}
 }
 
 // PutRevision takes a version of a ControllerRevision from the watch.
@@ -50,17 +58,17 @@ func (x *Index) putRevision(rec Revision) {
 	}
 	r := &rec
 	t.byUID[r.UID] = r
-	if t.byOwner[r.Owner] == nil {
-		t.byOwner[r.Owner] = map[types.UID]*Revision{}
+	if t.byOwner[r.owner()] == nil {
+		t.byOwner[r.owner()] = map[types.UID]*Revision{}
 	}
-	t.byOwner[r.Owner][r.UID] = r
+	t.byOwner[r.owner()][r.UID] = r
 	x.notifyRevision(r)
 }
 
 func (t *revisionTable) unfile(r *Revision) {
 	delete(t.byUID, r.UID)
-	if delete(t.byOwner[r.Owner], r.UID); len(t.byOwner[r.Owner]) == 0 {
-		delete(t.byOwner, r.Owner)
+	if delete(t.byOwner[r.owner()], r.UID); len(t.byOwner[r.owner()]) == 0 {
+		delete(t.byOwner, r.owner())
 	}
 }
 
@@ -133,12 +141,12 @@ func (x *Index) History(key Key) (owned, orphans []Revision) {
 	if s == nil {
 		return nil, nil
 	}
-	for _, r := range x.revisions.byOwner[s.workload.UID] {
+	for _, r := range x.revisions.byOwner[revisionOwner{s.workload.Namespace, s.workload.UID}] {
 		if s.is(r.origin()) {
 			owned = append(owned, *r)
 		}
 	}
-	for _, r := range x.revisions.byOwner[""] {
+	for _, r := range x.revisions.byOwner[revisionOwner{namespace: s.workload.Namespace}] {
 		if adoptableRevision(s, r) {
 			orphans = append(orphans, *r)
 		}

@@ -104,7 +104,7 @@ func templateOf(versions []look.Version, set *target.Set, word string) (name str
 	if err != nil {
 		return "", nil, err
 	}
-	return fmt.Sprintf("%s revision %d (%s)", set, version.Number, version.Hash), version.Template, nil
+	return fmt.Sprintf("%s revision %d (%s)", set, version.Number, version.Hash), version.Template(), nil
 }
 
 // printDiff prints a diff, with colours for what goes and what comes.

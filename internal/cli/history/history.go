@@ -95,7 +95,7 @@ func run(ctx context.Context, o *options.Options, arg string, number int64) erro
 }
 
 func entry(v *look.Version) Entry {
-	e := Entry{Revision: v.Number, Name: v.Name, Hash: v.Hash, Created: time.Unix(0, int64(v.Created)).UTC(), Current: v.Current, Images: images(v.Template), Cause: v.Cause}
+	e := Entry{Revision: v.Number, Name: v.Name, Hash: v.Hash, Created: time.Unix(0, int64(v.Created)).UTC(), Current: v.Current, Images: images(v.Template()), Cause: v.Cause}
 	if v.Pods >= 0 {
 		e.Pods = &v.Pods
 	}
@@ -161,9 +161,9 @@ func images(template map[string]any) []string {
 // show prints the template of one revision.
 func show(o *options.Options, set *target.Set, v *look.Version) error {
 	e := entry(v)
-	e.Template = v.Template
+	e.Template = v.Template()
 	return o.Print(e, func(w io.Writer) error {
-		data, err := yaml.Marshal(v.Template)
+		data, err := yaml.Marshal(v.Template())
 		if err != nil {
 			return fmt.Errorf("printing the template: %w", err)
 		}
@@ -181,7 +181,7 @@ func pick(versions []look.Version, set *target.Set, word string) (*look.Version,
 	for i := range versions {
 		v := &versions[len(versions)-1-i]
 		if word == strconv.FormatInt(v.Number, 10) || word == v.Hash || word == v.Name {
-			if v.Template == nil {
+			if v.Template() == nil {
 				return nil, fmt.Errorf("revision %s of %s cannot be read: its data are no template", word, set)
 			}
 			return v, nil

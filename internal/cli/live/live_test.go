@@ -13,6 +13,7 @@ import (
 
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/revision"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -30,7 +31,11 @@ func TestLookAtASetThatWasJustChanged(t *testing.T) {
 	}
 	index.PutNode(fleet.Node{Name: "n1", RV: "1", Ready: true})
 	index.PutSet(key, &dialect.Workload{Namespace: "default", Name: "agent", UID: "u", Template: template("two")})
-	index.PutRevision(fleet.Revision{Namespace: "default", Name: "agent-a", UID: "r", RV: "2", Owner: "u", Hash: "a", Number: 1, Template: template("one")})
+	data, err := revision.Data(template("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	index.PutRevision(fleet.Revision{Namespace: "default", Name: "agent-a", UID: "r", RV: "2", Owner: "u", Hash: "a", Number: 1, Data: data})
 	index.PutPod(fleet.Pod{Namespace: "default", Name: "agent-1", UID: "p", RV: "3", Node: "n1", Owner: "u", Generation: -1,
 		Labels: map[string]string{appsv1.ControllerRevisionHashLabelKey: "a"}})
 	snapshot, _, ok := s.Look(1)

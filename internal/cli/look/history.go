@@ -69,7 +69,7 @@ func History(ctx context.Context, c *options.Clients, set *target.Set) (versions
 	}
 	workload := set.Source.Digest(set.Object.Object)
 	for i := range versions {
-		versions[i].Current = revision.Same(versions[i].Template, workload.Template)
+		versions[i].Current = revision.Same(versions[i].Template(), workload.Template)
 		written = written || versions[i].Current
 	}
 	return versions, written, nil

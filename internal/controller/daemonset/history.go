@@ -294,7 +294,7 @@ func (p *pass) sameOrTaken(ctx context.Context, name string) error {
 	rec, ours := feed.RevisionFrom(found)
 	adoptable := rec.Owner == "" && !rec.Deleting && p.w.Selector.Matches(labels.Set(rec.Labels))
 	own := rec.Owner == p.w.UID && rec.Advanced == p.w.Advanced
-	if ours && (own || adoptable) && revision.Same(rec.Template, p.w.Template) {
+	if ours && (own || adoptable) && revision.Same(rec.Template(), p.w.Template) {
 		return p.foldRevision(found)
 	}
 	return errNameTaken

@@ -18,7 +18,6 @@ import (
 
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/fleet"
-	"everynode.dev/everynode/internal/revision"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -138,7 +137,7 @@ func RevisionFrom(r *appsv1.ControllerRevision) (rec fleet.Revision, ok bool) {
 	}
 	rec = fleet.Revision{
 		Namespace: r.Namespace, Name: r.Name, UID: r.UID, RV: r.ResourceVersion, Labels: r.Labels,
-		Number: r.Revision, Deleting: r.DeletionTimestamp != nil,
+		Number: r.Revision, Deleting: r.DeletionTimestamp != nil, Data: r.Data.Raw,
 	}
 	rec.Owner, rec.Advanced = owner, advanced
 	if !r.CreationTimestamp.IsZero() {
@@ -146,9 +145,6 @@ func RevisionFrom(r *appsv1.ControllerRevision) (rec fleet.Revision, ok bool) {
 	}
 	if rec.Hash, rec.Labelled = r.Labels[appsv1.ControllerRevisionHashLabelKey], true; rec.Hash == "" {
 		rec.Hash, rec.Labelled = r.Name, false
-	}
-	if template, err := revision.Decode(r.Data.Raw); err == nil {
-		rec.Template = template
 	}
 	return rec, true
 }

@@ -239,13 +239,13 @@ func TestRevisionsOfOthersAreNoRecords(t *testing.T) {
 	}
 	revision.OwnerReferences[0].Kind = "DaemonSet"
 	rec, ours := RevisionFrom(revision)
-	if !ours || rec.Owner != "web" || rec.Hash != "web-1" || rec.Labelled || rec.Template != nil {
+	if !ours || rec.Owner != "web" || rec.Hash != "web-1" || rec.Labelled || rec.Template() != nil {
 		t.Errorf("without label and data: %+v, %v", rec, ours)
 	}
 	revision.Labels = map[string]string{appsv1.ControllerRevisionHashLabelKey: "h1"}
 	revision.Data.Raw = []byte(`{"spec":{"template":{"$patch":"replace","spec":{"hostNetwork":true}}}}`)
 	rec, _ = RevisionFrom(revision)
-	if spec, _ := rec.Template["spec"].(map[string]any); rec.Hash != "h1" || !rec.Labelled || spec["hostNetwork"] != true {
+	if spec, _ := rec.Template()["spec"].(map[string]any); rec.Hash != "h1" || !rec.Labelled || spec["hostNetwork"] != true {
 		t.Errorf("with label and data: %+v", rec)
 	}
 	revision.OwnerReferences = nil
