@@ -71,6 +71,9 @@ func (r *Resolved) History(w *dialect.Workload) History {
 	for _, i := range r.Duplicates {
 		h.Index[r.Entries[i].Hash] = h.Update
 	}
+	if r.Current >= 0 { // last: another revision may claim the same hash
+		h.Index[r.Entries[r.Current].Hash] = h.Update
+	}
 	if w.TemplateGeneration != nil {
 		h.Generation, h.Since = *w.TemplateGeneration, w.Created
 	}

@@ -4,6 +4,7 @@ package revision
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -27,7 +28,7 @@ type Resolution struct {
 	// Duplicates are the indices of the other entries that equal it, in their order.
 	Duplicates []int
 	// Number is the number that the current entry must have, or get when it is created: its own, or, where that would
-	// not make it the newest, one more than the highest of the entries that do not equal the template.
+	// not make it the newest, one more than the highest of the entries that do not equal the template, as far as there is such a number.
 	Number int64
 }
 
@@ -56,7 +57,10 @@ func Resolve(entries []Entry, template map[string]any) Resolution {
 		}
 	}
 	slices.Sort(r.Duplicates)
-	r.Number = highest + 1
+	r.Number = highest
+	if highest < math.MaxInt64 { // somebody else may have used the last number up
+		r.Number++
+	}
 	if r.Current >= 0 {
 		r.Number = max(r.Number, entries[r.Current].Number)
 	}

@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -183,16 +185,20 @@ func (p *pass) foldRevision(r *appsv1.ControllerRevision) error {
 // createRevision writes the revision of the template, named and hashed as Kubernetes 1.37.1 does, or as it was when it has been lost: pods carry that hash, and
 // another version may have made it in another way.
 func (p *pass) createRevision(ctx context.Context, number int64) error {
-	if lost := p.lostHash(); lost != "" {
-		if err := p.createRevisionAs(ctx, number, lost); !errors.Is(err, errNameTaken) {
-			return err
-		}
-	}
 	hash, err := revision.Hash(p.w.Template, p.w.CollisionCount)
 	if err != nil {
 		return fmt.Errorf("hashing the template: %w", err)
 	}
-	err = p.createRevisionAs(ctx, number, hash)
+	if lost := p.lostHash(); lost != "" {
+		name := p.w.Name + "-" + lost
+		if len(validation.NameIsDNSSubdomain(name, false)) > 0 { // somebody has changed the label to what can be no name
+			name = p.w.Name + "-" + hash
+		}
+		if err := p.createRevisionAs(ctx, number, name, lost); !errors.Is(err, errNameTaken) {
+			return err
+		}
+	}
+	err = p.createRevisionAs(ctx, number, p.w.Name+"-"+hash, hash)
 	if errors.Is(err, errNameTaken) {
 		return p.raiseCollisions(ctx, p.w.Name+"-"+hash)
 	}
@@ -237,7 +243,7 @@ func (p *pass) comingHash() string {
 // errNameTaken is of a revision whose name another object has.
 var errNameTaken = errors.New("the name of the revision is taken")
 
-func (p *pass) createRevisionAs(ctx context.Context, number int64, hash string) error {
+func (p *pass) createRevisionAs(ctx context.Context, number int64, name, hash string) error {
 	encode := revision.Data
 	if p.w.Advanced {
 		encode = revision.DataOfOpenKruise // as who takes the set back would write it, and compare it
@@ -252,7 +258,7 @@ func (p *pass) createRevisionAs(ctx context.Context, number int64, hash string) 
 	revisionLabels[appsv1.ControllerRevisionHashLabelKey] = hash
 	wanted := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: p.w.Namespace, Name: p.w.Name + "-" + hash, Labels: revisionLabels, Annotations: p.w.Annotations,
+			Namespace: p.w.Namespace, Name: name, Labels: revisionLabels, Annotations: p.w.Annotations,
 			OwnerReferences: []metav1.OwnerReference{p.owner()},
 		},
 		Data:     runtime.RawExtension{Raw: data},
@@ -270,18 +276,26 @@ func (p *pass) createRevisionAs(ctx context.Context, number int64, hash string) 
 	}
 }
 
-// replacedHash is the hash that pods carry, that the status gives to the template, and that no revision has any more, because its label was
-// changed or another revision with the same template is left. The current revision gets it, unless pods carry the hash that it has.
+// replacedHash is the hash that pods carry and that no revision has any more, because the label of the current one was changed, or another revision
+// with the same template is left. The status gives it to the template, or the name of the current revision ends with it: its data cannot have changed
+// since its pods were made. The current revision gets it, unless pods carry the hash that it has.
 func (p *pass) replacedHash(h *fleet.Resolved) string {
-	hash := p.statusHash()
-	current := h.Entries[h.Current].Hash
-	if hash == "" || hash == current || slices.ContainsFunc(h.Entries, func(e revision.Entry) bool { return e.Hash == hash }) {
+	current := &h.Entries[h.Current]
+	byName, _ := strings.CutPrefix(current.Name, p.w.Name+"-")
+	known := func(hash string) bool {
+		return hash == "" || slices.ContainsFunc(h.Entries, func(e revision.Entry) bool { return e.Hash == hash })
+	}
+	of := p.statusHash()
+	if known(of) {
+		of = byName
+	}
+	if known(of) {
 		return ""
 	}
-	if live := p.c.Index.LiveHashes(p.key); !live[hash] || live[current] {
+	if live := p.c.Index.LiveHashes(p.key); !live[of] || live[current.Hash] {
 		return ""
 	}
-	return hash
+	return of
 }
 
 // sameOrTaken looks at the revision that has the wanted name already. It may be the one that an earlier pass created, or
