@@ -150,16 +150,14 @@ func updates(reason rollout.VerdictKind) bool {
 
 // rested is the outcome of a node on which nothing was started.
 func rested(kind rollout.VerdictKind) Verdict {
-	switch kind {
-	case rollout.Blocked, rollout.WaitBackoff, rollout.WaitUnreachable, rollout.WaitHook, rollout.WaitController, rollout.WaitAvailable,
-		rollout.WaitInPlace, rollout.WaitTerminating, rollout.WaitGrace, rollout.NotEvaluated:
-		return Blocked
-	case rollout.WaitCollection:
+	switch {
+	case kind.Cause() == rollout.CauseCollector:
 		return Leave
+	case kind.Group() == rollout.GroupQueued && kind.Cause() != rollout.CauseOther:
+		return Wait
+	case kind.Waits(), kind == rollout.NotEvaluated:
+		return Blocked
 	default:
-		if kind.Waits() {
-			return Wait
-		}
 		return Leave
 	}
 }

@@ -45,13 +45,13 @@ func TestShortCutsAreTaken(t *testing.T) {
 
 // TestTextsEndWhereTheKindsEnd: what comes right after the last kind has no text.
 func TestTextsEndWhereTheKindsEnd(t *testing.T) {
-	if got, want := VerdictKind(verdictCount).String(), fmt.Sprintf("verdict-%d", verdictCount); got != want {
+	if got, want := VerdictKind(len(verdicts)).String(), fmt.Sprintf("verdict-%d", len(verdicts)); got != want {
 		t.Errorf("the verdict after the last one is called %q, want %q", got, want)
 	}
 	if got, want := Detail(detailCount).String(), fmt.Sprintf("detail-%d", detailCount); got != want {
 		t.Errorf("the detail after the last one is called %q, want %q", got, want)
 	}
-	if VerdictKind(verdictCount).Waits() || VerdictKind(verdictCount).Acts() {
+	if VerdictKind(len(verdicts)).Waits() || VerdictKind(len(verdicts)).Acts() {
 		t.Error("the verdict after the last one waits or acts")
 	}
 }

@@ -329,7 +329,7 @@ func verdictsFit(d *dumb, p Plan) error {
 	for i, v := range p.Verdicts {
 		first := slices.IndexFunc(p.Actions, func(a Action) bool { return a.Node == i })
 		switch {
-		case int(v.Kind) >= verdictCount:
+		case int(v.Kind) >= len(verdicts):
 			return fmt.Errorf("node %d: unknown verdict", i)
 		case v.Kind.Acts() != (first >= 0):
 			return fmt.Errorf("node %d: %s, and its first action is %d", i, v.Kind, first)

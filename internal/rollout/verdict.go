@@ -4,95 +4,143 @@ package rollout
 
 import "fmt"
 
-// verdictCount is the number of verdict kinds.
-const verdictCount = int(Blocked) + 1
+// Group is a handful of verdicts that look the same to a person.
+type Group uint8
+
+// The groups, from the calmest to the one that needs attention most.
+const (
+	GroupIdle     Group = iota // the node needs no pod, or nothing is known of it yet
+	GroupDone                  // the wanted pod is there and available
+	GroupQueued                // an old pod, or none, whose turn has not come
+	GroupStarting              // the wanted pod is there, or the old one is being changed into it, and it is not available yet
+	GroupStopping              // a pod is terminating, or about to
+	GroupActing                // a write is made now
+	GroupHeld                  // something is in the way that may need a person
+)
+
+// GroupCount is the number of groups.
+const GroupCount = int(GroupHeld) + 1
+
+// Waiting is whether nodes of this group wait for something that a person may ask about.
+func (g Group) Waiting() bool {
+	return g == GroupQueued || g == GroupStarting || g == GroupStopping || g == GroupHeld
+}
+
+// Cause is what ends the wait of a node.
+type Cause uint8
+
+// The causes. Conditions, metrics, alerts and plans classify verdicts by them.
+const (
+	NoCause        Cause = iota // the node does not wait
+	CauseProgress               // it ends by itself: a pod starts, a pod ends, a node returns, an image arrives
+	CauseTurn                   // the node's turn in the update
+	CauseSpec                   // a change of the specification that concerns all nodes: pause, strategy
+	CauseLimit                  // a change of the specification that concerns this node: partition, selector
+	CausePlacement              // the node may keep its pod, and the set updates no such node
+	CausePerson                 // the owner of a preDelete hook, or of the node
+	CauseOther                  // another controller, which keeps the pods
+	CauseCollector              // the pod garbage collector
+	CauseBackoff                // the back-off of a pod that fails again and again
+	CauseRefusal                // the API server admits the write
+)
+
+// verdict is what there is to know of a kind of verdict. A new kind needs a row here, and nothing else outside of the decision.
+type verdict struct {
+	name, sentence string
+	group          Group
+	cause          Cause
+	// update is whether only an update of the node leads to this verdict.
+	update bool
+}
+
+// verdicts is the one table of the verdicts.
+var verdicts = [...]verdict{
+	NotEvaluated:     {"not-evaluated", "placement or the wanted revision is not known yet; nothing is done", GroupIdle, NoCause, false},
+	UpToDate:         {"up-to-date", "the pod is of the wanted revision and available", GroupDone, NoCause, false},
+	NotWanted:        {"not-wanted", "the node needs no pod and has none", GroupIdle, NoCause, false},
+	Stays:            {"stays", "no new pod may be placed here; the one that runs may stay", GroupIdle, NoCause, false},
+	Creating:         {"creating", "the pod is missing and is created", GroupActing, NoCause, false},
+	Recreating:       {"recreating", "the old pod is deleted so that a new one can take its place", GroupActing, NoCause, true},
+	Surging:          {"surging", "a new pod is created beside the old one", GroupActing, NoCause, true},
+	FinishingSurge:   {"finishing-surge", "the new pod has taken over, or the old one was not ready; the old one is deleted", GroupActing, NoCause, true},
+	Removing:         {"removing", "no new pod may be placed here; the pods that are left are deleted", GroupActing, NoCause, false},
+	ReplacingFailed:  {"replacing-failed", "the pod failed and is deleted, so that it can be replaced", GroupActing, NoCause, false},
+	ReplacingEnded:   {"replacing-ended", "the pod ended by itself and is deleted, so that it can be replaced", GroupActing, NoCause, false},
+	RemovingExcess:   {"removing-excess", "there are more pods than allowed; the excess is deleted", GroupActing, NoCause, false},
+	Preparing:        {"preparing", "a pod is to be deleted; its preDelete hook is told", GroupActing, NoCause, false},
+	Restoring:        {"restoring", "the pod was to be deleted and is wanted again; its preDelete hook is told", GroupActing, NoCause, false},
+	UpdatingInPlace:  {"updating-in-place", "the old pod is changed in place", GroupActing, NoCause, true},
+	FinishingInPlace: {"finishing-in-place", "the node runs the changed pod, or the change was called off; the pod may be ready again", GroupActing, NoCause, true},
+	WaitAvailable:    {"wait-available", "the new pod is not available yet", GroupStarting, CauseProgress, false},
+	WaitTerminating:  {"wait-terminating", "a pod is terminating; nothing else is done before it is gone", GroupStopping, CauseProgress, false},
+	WaitBudget:       {"wait-budget", "the pod is old; the update budget is used up", GroupQueued, CauseTurn, true},
+	WaitReplacing:    {"wait-replacing", "the pod is old and not available; as many nodes as allowed are being replaced already", GroupQueued, CauseTurn, true},
+	WaitOnDelete:     {"wait-on-delete", "the pod is old; the strategy OnDelete leaves it to you to delete it", GroupQueued, CauseSpec, false},
+	WaitBackoff:      {"wait-backoff", "the pod failed again; its replacement waits for the back-off", GroupHeld, CauseBackoff, false},
+	WaitBurst:        {"wait-burst", "there is something to do, but this pass already makes as many writes as allowed", GroupQueued, CauseTurn, false},
+	WaitSurgeRemove:  {"wait-surge-remove", "no new pod may be placed here; the old one goes when enough pods are available elsewhere", GroupQueued, CauseTurn, false},
+	WaitCollection:   {"wait-collection", "the node is gone; its pods are left to the pod garbage collector", GroupHeld, CauseCollector, false},
+	WaitHook:         {"wait-hook", "a pod is to be deleted; its preDelete hook has not released it yet", GroupStopping, CausePerson, false},
+	WaitPaused:       {"wait-paused", "the pod is old; the update is paused", GroupQueued, CauseSpec, false},
+	WaitPartition:    {"wait-partition", "the pod is old; the partition keeps it as it is", GroupQueued, CauseLimit, false},
+	WaitSelector:     {"wait-selector", "the pod is old; the update is restricted to other nodes", GroupQueued, CauseLimit, false},
+	WaitEligible:     {"wait-eligible", "the pod is old; it may stay, but no new one may be placed here, so it is not updated", GroupQueued, CausePlacement, false},
+	WaitProgressive:  {"wait-progressive", "the pod is missing; the partition does not allow to create it yet", GroupQueued, CauseLimit, false},
+	WaitGrace:        {"wait-grace", "the old pod is not ready, and is changed in place when its grace period is over", GroupStarting, CauseProgress, true},
+	WaitInPlace:      {"wait-in-place", "the pod has been changed in place; the node does not run the change yet", GroupStarting, CauseProgress, true},
+	WaitImage:        {"wait-image", "waiting for image: the pod is old, and the node has not pulled the images of the new one yet", GroupQueued, CauseProgress, true},
+	WaitUnreachable:  {"wait-unreachable", "the node is not ready; the update leaves it out until it is", GroupHeld, CauseProgress, false},
+	WaitController:   {"wait-controller", "something is to be created, repaired or removed; that is up to the controller that keeps the pods", GroupQueued, CauseOther, false},
+	WaitOwner:        {"wait-owner", "the pod is old and says so; it is updated when the owner of the node says so", GroupQueued, CausePerson, false},
+	Blocked:          {"blocked", "a write for this node was refused", GroupHeld, CauseRefusal, false},
+}
 
 // VerdictKinds returns all kinds of verdict, in the order in which they are declared.
 func VerdictKinds() []VerdictKind {
-	kinds := make([]VerdictKind, verdictCount)
+	kinds := make([]VerdictKind, len(verdicts))
 	for i := range kinds {
 		kinds[i] = VerdictKind(i)
 	}
 	return kinds
 }
 
-// String returns the name of a kind, for machines and tables.
-func (k VerdictKind) String() string {
-	name, _ := k.text()
-	return name
+// row is the row of the table; a kind that is not in it has an empty one.
+func (k VerdictKind) row() *verdict {
+	if int(k) >= len(verdicts) {
+		return &verdict{name: fmt.Sprintf("verdict-%d", k), sentence: "unknown verdict"}
+	}
+	return &verdicts[k]
 }
+
+// String returns the name of a kind, for machines and tables.
+func (k VerdictKind) String() string { return k.row().name }
 
 // Sentence says what a kind means, for people; Node.Obstacle has more to say about Blocked.
-func (k VerdictKind) Sentence() string {
-	_, sentence := k.text()
-	return sentence
-}
+func (k VerdictKind) Sentence() string { return k.row().sentence }
+
+// Group is the group of a kind.
+func (k VerdictKind) Group() Group { return k.row().group }
+
+// Cause is what ends the wait of a node with this verdict.
+func (k VerdictKind) Cause() Cause { return k.row().cause }
+
+// OfUpdate is whether a node has such a verdict only because of an update. A pod that is not available may also have failed long after one.
+func (k VerdictKind) OfUpdate() bool { return k.row().update }
 
 // Acts is whether a node with this verdict has an action in the plan.
-func (k VerdictKind) Acts() bool { return k >= Creating && k <= FinishingInPlace }
+func (k VerdictKind) Acts() bool { return k.Group() == GroupActing }
 
 // Waits is whether a node with this verdict is not as it should be, and nothing is done about it now.
-func (k VerdictKind) Waits() bool { return k >= WaitAvailable && k <= Blocked }
+func (k VerdictKind) Waits() bool { return k.Cause() != NoCause }
 
-func (k VerdictKind) text() (name, sentence string) {
-	if int(k) >= verdictCount {
-		return fmt.Sprintf("verdict-%d", k), "unknown verdict"
+// Continues is whether something happens on a node with this verdict without a person, or should.
+func (k VerdictKind) Continues() bool {
+	switch k.Cause() {
+	case CauseProgress, CauseTurn, CauseOther, CauseBackoff:
+		return true
+	default:
+		return k.Acts()
 	}
-	if k.Waits() {
-		t := k.waiting()
-		return t[0], t[1]
-	}
-	t := k.calm()
-	return t[0], t[1]
-}
-
-// calm holds the texts of the verdicts that wait for nothing, waiting those of the others.
-func (k VerdictKind) calm() [2]string {
-	return [WaitAvailable][2]string{
-		NotEvaluated:     {"not-evaluated", "placement or the wanted revision is not known yet; nothing is done"},
-		UpToDate:         {"up-to-date", "the pod is of the wanted revision and available"},
-		NotWanted:        {"not-wanted", "the node needs no pod and has none"},
-		Stays:            {"stays", "no new pod may be placed here; the one that runs may stay"},
-		Creating:         {"creating", "the pod is missing and is created"},
-		Recreating:       {"recreating", "the old pod is deleted so that a new one can take its place"},
-		Surging:          {"surging", "a new pod is created beside the old one"},
-		FinishingSurge:   {"finishing-surge", "the new pod has taken over, or the old one was not ready; the old one is deleted"},
-		Removing:         {"removing", "no new pod may be placed here; the pods that are left are deleted"},
-		ReplacingFailed:  {"replacing-failed", "the pod failed and is deleted, so that it can be replaced"},
-		ReplacingEnded:   {"replacing-ended", "the pod ended by itself and is deleted, so that it can be replaced"},
-		RemovingExcess:   {"removing-excess", "there are more pods than allowed; the excess is deleted"},
-		Preparing:        {"preparing", "a pod is to be deleted; its preDelete hook is told"},
-		Restoring:        {"restoring", "the pod was to be deleted and is wanted again; its preDelete hook is told"},
-		UpdatingInPlace:  {"updating-in-place", "the old pod is changed in place"},
-		FinishingInPlace: {"finishing-in-place", "the node runs the changed pod, or the change was called off; the pod may be ready again"},
-	}[k]
-}
-
-func (k VerdictKind) waiting() [2]string {
-	return [verdictCount][2]string{
-		WaitAvailable:   {"wait-available", "the new pod is not available yet"},
-		WaitTerminating: {"wait-terminating", "a pod is terminating; nothing else is done before it is gone"},
-		WaitBudget:      {"wait-budget", "the pod is old; the update budget is used up"},
-		WaitReplacing:   {"wait-replacing", "the pod is old and not available; as many nodes as allowed are being replaced already"},
-		WaitOnDelete:    {"wait-on-delete", "the pod is old; the strategy OnDelete leaves it to you to delete it"},
-		WaitBackoff:     {"wait-backoff", "the pod failed again; its replacement waits for the back-off"},
-		WaitBurst:       {"wait-burst", "there is something to do, but this pass already makes as many writes as allowed"},
-		WaitSurgeRemove: {"wait-surge-remove", "no new pod may be placed here; the old one goes when enough pods are available elsewhere"},
-		WaitCollection:  {"wait-collection", "the node is gone; its pods are left to the pod garbage collector"},
-		WaitHook:        {"wait-hook", "a pod is to be deleted; its preDelete hook has not released it yet"},
-		WaitPaused:      {"wait-paused", "the pod is old; the update is paused"},
-		WaitPartition:   {"wait-partition", "the pod is old; the partition keeps it as it is"},
-		WaitSelector:    {"wait-selector", "the pod is old; the update is restricted to other nodes"},
-		WaitEligible:    {"wait-eligible", "the pod is old; it may stay, but no new one may be placed here, so it is not updated"},
-		WaitProgressive: {"wait-progressive", "the pod is missing; the partition does not allow to create it yet"},
-		WaitGrace:       {"wait-grace", "the old pod is not ready, and is changed in place when its grace period is over"},
-		WaitInPlace:     {"wait-in-place", "the pod has been changed in place; the node does not run the change yet"},
-		WaitImage:       {"wait-image", "waiting for image: the pod is old, and the node has not pulled the images of the new one yet"},
-		WaitUnreachable: {"wait-unreachable", "the node is not ready; the update leaves it out until it is"},
-		WaitController:  {"wait-controller", "something is to be created, repaired or removed; that is up to the controller that keeps the pods"},
-		WaitOwner:       {"wait-owner", "the pod is old and says so; it is updated when the owner of the node says so"},
-		Blocked:         {"blocked", "a write for this node was refused"},
-	}[k]
 }
 
 // detailCount is the number of details.

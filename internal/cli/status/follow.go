@@ -145,7 +145,7 @@ const mostNamed = 4
 // inTheWay is whether a wait is what an unfinished rollout may need a person for: something holds the nodes, or they are away. A node that is gone
 // holds no rollout up.
 func inTheWay(wait *view.Wait) bool {
-	return wait.Kind != rollout.WaitCollection && (wait.Group == view.Held || wait.Kind == rollout.WaitHook || wait.NotReady > 0)
+	return wait.Kind != rollout.WaitCollection && (wait.Group == rollout.GroupHeld || wait.Kind == rollout.WaitHook || wait.NotReady > 0)
 }
 
 // tell prints the end of a rollout, which pods say that they do not start, and what else is in its way: in a pipeline nobody has a picture of it.

@@ -139,12 +139,12 @@ func row(m *look.Moment) Row {
 
 // waits names what is in the way, or else moves, or else what most nodes wait for. No rollout waits for a node that is gone.
 func waits(m *view.Model) string {
-	counts := slices.DeleteFunc(m.CountsThere(), func(c view.VerdictCount) bool { return !view.GroupOf(c.Kind).Waiting() })
+	counts := slices.DeleteFunc(m.CountsThere(), func(c view.VerdictCount) bool { return !c.Kind.Group().Waiting() })
 	if len(counts) == 0 {
 		return ""
 	}
 	most := slices.MaxFunc(counts, func(a, b view.VerdictCount) int {
-		return cmp.Or(cmp.Compare(view.GroupOf(a.Kind), view.GroupOf(b.Kind)), cmp.Compare(a.Nodes, b.Nodes))
+		return cmp.Or(cmp.Compare(a.Kind.Group(), b.Kind.Group()), cmp.Compare(a.Nodes, b.Nodes))
 	})
 	return fmt.Sprintf("%s %d", most.Kind, most.Nodes)
 }

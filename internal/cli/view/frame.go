@@ -186,7 +186,7 @@ func worst(cells []Cell) Cell {
 func (c Cell) attention() int {
 	rank := 2 * int(c.Group)
 	if c.NotReady {
-		rank = max(rank, 2*int(Held)-1)
+		rank = max(rank, 2*int(rollout.GroupHeld)-1)
 	}
 	return rank
 }
@@ -197,7 +197,7 @@ func (c Cell) draw(g glyphs) span {
 	if c.NotReady {
 		char = g.notReady
 	}
-	return span{string(char), c.Group.tone()}
+	return span{string(char), toneOf(c.Group)}
 }
 
 // legend explains the characters that are in use and counts by verdict the nodes that are drawn with them: each node once.
@@ -205,8 +205,8 @@ func legend(m Model, g glyphs) []span {
 	var entries []span
 	drawn := slices.DeleteFunc(slices.Clone(m.Cells), func(c Cell) bool { return c.NotReady })
 	for _, c := range countVerdicts(drawn) {
-		group := GroupOf(c.Kind)
-		entries = append(entries, span{fmt.Sprintf("%c %s %d", g.group[group], c.Kind, c.Nodes), group.tone()})
+		group := c.Kind.Group()
+		entries = append(entries, span{fmt.Sprintf("%c %s %d", g.group[group], c.Kind, c.Nodes), toneOf(group)})
 	}
 	notReady := len(m.Cells) - len(drawn)
 	if notReady > 0 {

@@ -4,54 +4,9 @@ package view
 
 import "everynode.dev/everynode/internal/rollout"
 
-// Group is a handful of verdicts that look the same to a person.
-type Group uint8
-
-// The groups, from the calmest to the one that most wants attention; where one cell stands for several nodes it shows
-// the last of theirs in this order.
-const (
-	Aside    Group = iota // nothing is wanted here
-	Done                  // the wanted pod is there and available
-	Queued                // an old pod, or none, whose turn has not come
-	Starting              // the wanted pod is there, or being changed into, and not available yet
-	Going                 // a pod is terminating, or about to
-	Acting                // a write is made right now
-	Held                  // something is in the way that may need a person
-	groups
-)
-
-// GroupOf returns the group of a verdict.
-func GroupOf(kind rollout.VerdictKind) Group {
-	switch kind {
-	case rollout.UpToDate:
-		return Done
-	case rollout.Creating, rollout.Recreating, rollout.Surging, rollout.FinishingSurge, rollout.Removing,
-		rollout.ReplacingFailed, rollout.ReplacingEnded, rollout.RemovingExcess,
-		rollout.Preparing, rollout.Restoring, rollout.UpdatingInPlace, rollout.FinishingInPlace:
-		return Acting
-	case rollout.WaitAvailable, rollout.WaitGrace, rollout.WaitInPlace:
-		return Starting
-	case rollout.WaitTerminating, rollout.WaitHook:
-		return Going
-	case rollout.WaitBudget, rollout.WaitReplacing, rollout.WaitOnDelete, rollout.WaitBurst, rollout.WaitSurgeRemove,
-		rollout.WaitEligible, rollout.WaitPaused, rollout.WaitPartition, rollout.WaitSelector, rollout.WaitProgressive,
-		rollout.WaitImage, rollout.WaitController, rollout.WaitOwner:
-		return Queued
-	case rollout.WaitBackoff, rollout.WaitCollection, rollout.WaitUnreachable, rollout.Blocked:
-		return Held
-	default:
-		return Aside
-	}
-}
-
-// Waiting is whether nodes of this group wait for something that a person may ask about.
-func (g Group) Waiting() bool {
-	return g == Queued || g == Starting || g == Going || g == Held
-}
-
 // glyphs are the characters of the groups, and of a node that is not ready, whatever its group.
 type glyphs struct {
-	group    [groups]rune
+	group    [rollout.GroupCount]rune
 	notReady rune
 	// full, half and empty make up the progress bar: updated and available, updated, neither.
 	full, half, empty rune
@@ -61,7 +16,7 @@ type glyphs struct {
 
 func unicodeGlyphs() glyphs {
 	return glyphs{
-		group:    [groups]rune{Aside: '·', Done: '●', Queued: '○', Starting: '◐', Going: '◌', Acting: '◆', Held: '▲'},
+		group:    [rollout.GroupCount]rune{rollout.GroupIdle: '·', rollout.GroupDone: '●', rollout.GroupQueued: '○', rollout.GroupStarting: '◐', rollout.GroupStopping: '◌', rollout.GroupActing: '◆', rollout.GroupHeld: '▲'},
 		notReady: '✖',
 		full:     '█', half: '▒', empty: '░',
 		more: "…",
@@ -70,7 +25,7 @@ func unicodeGlyphs() glyphs {
 
 func asciiGlyphs() glyphs {
 	return glyphs{
-		group:    [groups]rune{Aside: ',', Done: '#', Queued: '.', Starting: '+', Going: '-', Acting: '*', Held: '!'},
+		group:    [rollout.GroupCount]rune{rollout.GroupIdle: ',', rollout.GroupDone: '#', rollout.GroupQueued: '.', rollout.GroupStarting: '+', rollout.GroupStopping: '-', rollout.GroupActing: '*', rollout.GroupHeld: '!'},
 		notReady: 'x',
 		full:     '#', half: '+', empty: '.',
 		more: "...",
@@ -111,17 +66,18 @@ func (t tone) escape() string {
 	}
 }
 
-func (g Group) tone() tone {
+// toneOf is the colour of a group.
+func toneOf(g rollout.Group) tone {
 	switch g {
-	case Done:
+	case rollout.GroupDone:
 		return good
-	case Queued:
+	case rollout.GroupQueued:
 		return plain
-	case Starting, Going:
+	case rollout.GroupStarting, rollout.GroupStopping:
 		return busy
-	case Acting:
+	case rollout.GroupActing:
 		return calm
-	case Held:
+	case rollout.GroupHeld:
 		return bad
 	default:
 		return faint

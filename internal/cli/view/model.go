@@ -53,7 +53,7 @@ type VerdictCount struct {
 type Cell struct {
 	Node  string
 	Kind  rollout.VerdictKind
-	Group Group
+	Group rollout.Group
 	// NotReady is whether the node itself is not ready, which explains many a wait.
 	NotReady bool
 	// Gone is whether there is no such node any more: the update does not wait for it.
@@ -63,7 +63,7 @@ type Cell struct {
 // Wait is a number of nodes that wait for the same reason.
 type Wait struct {
 	Kind  rollout.VerdictKind
-	Group Group
+	Group rollout.Group
 	// Reason is a sentence without capital and full stop.
 	Reason string
 	// Says is what the pods of these nodes say themselves of why they do not start; empty where they say nothing.
@@ -106,10 +106,10 @@ func New(in Input) Model {
 			m.Aside++
 			continue
 		}
-		cell := Cell{Node: node.Name, Kind: kind, Group: GroupOf(kind), NotReady: !node.Ready && !node.Gone, Gone: node.Gone}
+		cell := Cell{Node: node.Name, Kind: kind, Group: kind.Group(), NotReady: !node.Ready && !node.Gone, Gone: node.Gone}
 		m.Cells = append(m.Cells, cell)
 		waits.add(cell, &in.Snapshot, i)
-		if cell.Group == Done {
+		if cell.Group == rollout.GroupDone {
 			m.Done++
 		}
 	}
@@ -290,11 +290,11 @@ func (l *waitList) add(cell Cell, s *rollout.Snapshot, i int) {
 func (l waitList) sorted() []Wait {
 	rank := func(w Wait) int {
 		switch {
-		case w.Group == Held, w.Says != "":
+		case w.Group == rollout.GroupHeld, w.Says != "":
 			return 0
 		case w.NotReady > 0:
 			return 1
-		case w.Group == Queued:
+		case w.Group == rollout.GroupQueued:
 			return 3
 		default:
 			return 2

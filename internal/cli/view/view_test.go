@@ -388,8 +388,8 @@ func TestModelOfAPlanThatDoesNotMatch(t *testing.T) {
 func TestEveryVerdictHasAPlace(t *testing.T) {
 	aside := map[rollout.VerdictKind]bool{rollout.NotEvaluated: true, rollout.NotWanted: true, rollout.Stays: true}
 	for _, kind := range rollout.VerdictKinds() {
-		if got := GroupOf(kind) == Aside; got != aside[kind] {
-			t.Errorf("verdict %v is in group %d", kind, GroupOf(kind))
+		if got := kind.Group() == rollout.GroupIdle; got != aside[kind] {
+			t.Errorf("verdict %v is in group %d", kind, kind.Group())
 		}
 	}
 	for _, g := range []glyphs{unicodeGlyphs(), asciiGlyphs()} {

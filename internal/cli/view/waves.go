@@ -39,12 +39,7 @@ func (m Model) wave() string {
 
 // Kept is whether a verdict means that the update is not to come to the node, for as long as the set says so.
 func Kept(kind rollout.VerdictKind) bool {
-	switch kind {
-	case rollout.WaitPartition, rollout.WaitSelector, rollout.WaitProgressive, rollout.WaitEligible:
-		return true
-	default:
-		return false
-	}
+	return kind.Cause() == rollout.CauseLimit || kind.Cause() == rollout.CausePlacement
 }
 
 // reachOf is how many nodes the update may come to: all on which a pod has to run, but those that the set itself keeps as they are.

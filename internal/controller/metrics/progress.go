@@ -32,8 +32,8 @@ func standingOf(s *rollout.Snapshot, p *rollout.Plan) standing {
 	}
 	for i := range p.Verdicts {
 		kind := p.Verdicts[i].Kind
-		if !goesOn(kind) {
-			if kind.Waits() && kind != rollout.WaitCollection {
+		if !kind.Continues() {
+			if kind.Waits() && kind.Cause() != rollout.CauseCollector {
 				at.open++
 			}
 			continue
@@ -41,31 +41,9 @@ func standingOf(s *rollout.Snapshot, p *rollout.Plan) standing {
 		at.left++
 		at.open++
 		at.waits = at.waits || s.Nodes[i].Ready
-		at.updates = at.updates || ofUpdate(kind)
+		at.updates = at.updates || kind.OfUpdate()
 	}
 	return at
-}
-
-// goesOn is whether something happens on such a node without a person, or should.
-func goesOn(kind rollout.VerdictKind) bool {
-	switch kind {
-	case rollout.WaitAvailable, rollout.WaitTerminating, rollout.WaitBudget, rollout.WaitReplacing, rollout.WaitBackoff, rollout.WaitBurst,
-		rollout.WaitSurgeRemove, rollout.WaitGrace, rollout.WaitInPlace, rollout.WaitImage, rollout.WaitController, rollout.WaitUnreachable:
-		return true
-	default:
-		return kind.Acts()
-	}
-}
-
-// ofUpdate is whether a node has such a verdict only because of an update. A pod that is not available may also have failed long after one.
-func ofUpdate(kind rollout.VerdictKind) bool {
-	switch kind {
-	case rollout.Recreating, rollout.Surging, rollout.FinishingSurge, rollout.UpdatingInPlace, rollout.FinishingInPlace,
-		rollout.WaitBudget, rollout.WaitReplacing, rollout.WaitGrace, rollout.WaitInPlace, rollout.WaitImage:
-		return true
-	default:
-		return false
-	}
 }
 
 // progress is what is remembered of the update of a set from one decision to the next. Losing it makes an update look as if it had just

@@ -117,18 +117,23 @@ const (
 )
 
 func stageOf(kind rollout.VerdictKind) stage {
-	switch kind {
-	case rollout.UpToDate, rollout.NotWanted, rollout.Stays, rollout.WaitCollection:
-		return done // also where the node is gone: what is left there is not ours to remove
-	case rollout.WaitBudget, rollout.WaitReplacing, rollout.WaitBurst, rollout.WaitSurgeRemove:
+	switch kind.Cause() {
+	case rollout.NoCause:
+		if kind.Acts() || kind == rollout.NotEvaluated {
+			return working
+		}
+		return done
+	case rollout.CauseCollector:
+		return done // what is left on a node that is gone is the pod garbage collector's to remove
+	case rollout.CauseTurn:
 		return queued
-	case rollout.WaitEligible:
+	case rollout.CausePlacement:
 		return leftAlone
-	case rollout.WaitOnDelete, rollout.WaitPaused, rollout.WaitPartition, rollout.WaitSelector, rollout.WaitProgressive:
+	case rollout.CauseSpec, rollout.CauseLimit:
 		return held
-	case rollout.WaitBackoff:
+	case rollout.CauseBackoff:
 		return failing
-	case rollout.Blocked:
+	case rollout.CauseRefusal:
 		return blocked
 	default:
 		return working
