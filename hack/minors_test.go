@@ -27,8 +27,9 @@ func TestOnlyWhatRanIsClaimed(t *testing.T) {
 	for name, line := range map[string]string{
 		"localplane/go.mod":           "\tk8s.io/kubernetes " + newest,
 		"charts/everynode/Chart.yaml": fmt.Sprintf(`kubeVersion: ">=1.%d.0-0"`, oldest),
-		"README.md":                   "| Kubernetes " + span + " | [tried](docs/install.md); no other version was |",
-		"docs/install.md":             "You need a cluster of **Kubernetes " + span + "**, and the right to administer it. No other version has been tried, and the chart refuses older",
+		"README.md":                   "**Maturity:** tested with Kubernetes " + span + " on local clusters and real nodes; not used in production, and not released yet.",
+		"docs/support.md":             "Supported versions of Kubernetes: " + span + ".",
+		"docs/install.md":             "You need a cluster with **Kubernetes " + span + "** and administrator permissions. No other version has been tested, and the chart refuses older",
 		"docs/comparison.md":          "| versions of Kubernetes that were tried | each | many | many | **" + span + "** |",
 	} {
 		text, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(name)))

@@ -2,11 +2,10 @@
 
 // Package cli tests kubectl everynode, as the program that it is, on real control planes with simulated nodes.
 //
-// The smoke test is a new user who types what the README says of the plugin, line by line; others do the same with the rest of it, and with further
-// pages. What is left plays each verb, and judges by what the API server tells about pods and sets.
+// The smoke test is a new user who types the tutorial, docs/getting-started.md, line by line; others do the same with further pages. The remaining tests
+// run each verb and check pods and sets on the API server.
 //
-//	go test ./cli -run TestSmoke                 the README's walk with the plugin
-//	go test ./cli -run TestReadmeEdge            another of its sections
+//	go test ./cli -run TestSmoke                 docs/getting-started.md
 //	go test ./cli -run TestPageNative            docs/dialects/native.md
 //	go test ./cli -run TestVerbs/Migrate         one of the verbs
 package cli

@@ -13,10 +13,11 @@ import (
 
 // What the pages are about.
 const (
-	sample = "sample"
-	three  = "registry.example/sample:3"
-	canary = "sample-canary"
-	nginx  = "nginx"
+	sample  = "sample"
+	three   = "registry.example/sample:3"
+	canary  = "sample-canary"
+	inPlace = "sample-in-place"
+	nginx   = "nginx"
 	// The images of an agent; the last one cannot be pulled.
 	agentOne, agentTwo, agentNone = "registry.example/agent:1", "registry.example/agent:2", "registry.example/agent:non-existent"
 	oldNginx, newNginx            = "nginx:1.19.4", "nginx:1.19.5"
@@ -106,7 +107,24 @@ func TestPageAdvanced(t *testing.T) {
 	u.types("kubectl everynode resume sample-canary", "resumed")
 	u.types("kubectl everynode undo sample-canary", "rolled back to revision 1")
 	u.stays(before, u.runs(canary, agentOne, pageNodes))
+	u.updatesInPlace()
 	u.closes()
+}
+
+// updatesInPlace types the section on updates in place.
+func (u *typist) updatesInPlace() {
+	u.t.Helper()
+	u.types("kubectl apply -f docs/samples/advanced/in-place.yaml", "created")
+	before := u.runs(inPlace, agentOne, u.nodes)
+	u.types("kubectl get ads -o wide", inPlace, agentOne)
+	u.types("sed s/agent:1/agent:2/ ", "configured")
+	u.stays(before, u.runs(inPlace, agentTwo, u.nodes))
+	u.typesUntil("kubectl get ads,pods", `^pod/`+inPlace+`-\S+ +1/1 +Running +1 `, u.nodes)
+	described := u.typable("kubectl describe ads sample-in-place").Text
+	u.TypeUntil(described, func(out string) error {
+		return shows(out, "Conditions:", "Reason:", "Events:", "SuccessfulUpdatePodInPlace")
+	})
+	u.types("kubectl explain ads.spec.updateStrategy.rollingUpdate", "FIELD: rollingUpdate", "partition", "rollingUpdateType")
 }
 
 // TestPageOpenYurt types docs/dialects/openyurt.md. What the page says of yurt-manager is played by TestVerbs/TakeOverOpenYurt.

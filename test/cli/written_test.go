@@ -17,8 +17,8 @@ const pageEdge = "docs/edge.md"
 
 // pagesTyped are the pages with commands that tests of this package type.
 func pagesTyped() []string {
-	return append(pagesOfOperators(), "README.md", "docs/dialects/advanced.md", "docs/dialects/native.md", "docs/dialects/openyurt.md",
-		"docs/migration.md", "docs/operations.md", "docs/plan.md")
+	return append(pagesOfOperators(), pageTutorial, "docs/dialects/advanced.md", "docs/dialects/native.md", "docs/dialects/openyurt.md",
+		"docs/local-cluster.md", "docs/migration.md", "docs/operations.md", "docs/plan.md")
 }
 
 // pagesOfOperators are those that TestPagesOfOperators types.

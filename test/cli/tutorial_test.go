@@ -5,6 +5,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,34 +15,36 @@ import (
 	"everynode.dev/everynode/test/harness"
 )
 
-// heading is that of the section of the README that is walked through.
-const heading = "kubectl everynode"
+// pageTutorial is the page that TestSmokeCanary types.
+const pageTutorial = "docs/getting-started.md"
 
-// The images of the section.
+// The images of the tutorial.
 const (
 	one = "registry.example/sample:1"
 	two = "registry.example/sample:2"
 )
 
-// step is a command of the section, in short, and what has to be so once it has been typed.
+// step is a command of the tutorial, in short, and what must be true after it was typed.
 type step struct {
 	begins string
 	check  func(r *reader, out string) error
 }
 
-// steps are all commands of the section, in their order.
+// steps are all commands of the tutorial, in their order.
 func steps() []step {
 	return []step{
-		{"bin/localplane up ", nil},
 		{"export ", nil},
+		{"kubectl get nodes", says("node-0010")},
 		{"kubectl create -f docs/samples/daemonset.yaml", nil},
 		{"kubectl rollout status daemonset/sample", func(r *reader, _ string) error { return r.images(10, 0) }},
-		{"kubectl everynode migrate daemonset/sample", func(r *reader, _ string) error { return r.untouched() }},
-		{"kubectl label node ", nil},
-		{"kubectl everynode canary sample canary=true", says("5 nodes of the cluster match")},
-		{"kubectl everynode plan sample --image ", func(r *reader, out string) error {
+		{"kubectl everynode status daemonset/sample", says("finished")},
+		{"kubectl everynode plan daemonset/sample --image ", func(r *reader, out string) error {
 			return errors.Join(says("recreate")(r, out), r.images(10, 0))
 		}},
+		{"kubectl everynode migrate daemonset/sample", func(r *reader, _ string) error { return r.untouched() }},
+		{"kubectl get ads sample", says("sample")},
+		{"kubectl label node ", nil},
+		{"kubectl everynode canary sample canary=true", says("5 nodes of the cluster match")},
 		{"kubectl everynode set-image sample ", says("it is a canary")},
 		{"kubectl everynode status sample --exit-status", func(r *reader, _ string) error { return r.images(5, 5) }},
 		{"kubectl everynode pause sample", says("paused")},
@@ -51,6 +54,10 @@ func steps() []step {
 		}},
 		{"kubectl everynode undo sample", says("it is paused")},
 		{"kubectl everynode resume sample", says("resumed")},
+		{"kubectl everynode status sample --exit-status", func(r *reader, _ string) error { return r.images(10, 0) }},
+		{"kubectl everynode set-image sample ", says("image updated")},
+		{"kubectl everynode status sample", nil},
+		{"kubectl everynode undo sample", says("rolled back")},
 		{"kubectl everynode status sample --exit-status", func(r *reader, _ string) error { return r.images(10, 0) }},
 		{"kubectl everynode migrate ads/sample", func(r *reader, _ string) error { return r.untouched() }},
 		{"bin/localplane down", nil},
@@ -66,39 +73,36 @@ func says(text string) func(*reader, string) error {
 	}
 }
 
-// TestSmokeCanary is a new user who types every command of the section: from nothing to a paused canary on five nodes, and back.
+// TestSmokeCanary is a new user who types every command of the tutorial: from nothing to a canary that is stopped, and back. The status is typed again until it
+// shows what the page shows.
 func TestSmokeCanary(t *testing.T) {
-	commands, wanted := section(t), steps()
+	page, wanted := harness.ReadPage(t, pageTutorial), steps()
+	commands := slices.DeleteFunc(page.Commands, func(c harness.PageCommand) bool { return c.Untyped != "" })
 	if len(commands) != len(wanted) {
-		t.Fatalf("the README has %d commands, and this test knows %d:\n%s", len(commands), len(wanted), strings.Join(commands, "\n"))
+		t.Fatalf("%s has %d commands, and this test knows %d", pageTutorial, len(commands), len(wanted))
 	}
 	for i, command := range commands {
-		if !strings.HasPrefix(command, wanted[i].begins) {
-			t.Fatalf("command %d of the README is %q, and this test expects %q", i+1, command, wanted[i].begins)
+		if !strings.HasPrefix(command.Text, wanted[i].begins) {
+			t.Fatalf("command %d of %s is %q, and this test expects %q", i+1, pageTutorial, command.Text, wanted[i].begins)
 		}
 	}
 	r := &reader{Desk: harness.NewDesk(t), t: t}
+	r.Type("bin/localplane up --nodes 10") // what make does when all is built
 	for i, command := range commands {
 		r.before = r.uids()
-		out := r.Type(command)
+		out := r.Type(command.Text)
+		if err := prints(out, command.Shows); err != nil {
+			if !strings.HasPrefix(command.Text, "kubectl everynode status ") {
+				t.Fatalf("line %d of %s:\n$ %s\n%s%v", command.Line, pageTutorial, command.Text, out, err)
+			}
+			r.TypeUntil(command.Text, func(out string) error { return prints(out, command.Shows) })
+		}
 		if check := wanted[i].check; check != nil {
 			if err := check(r, out); err != nil {
-				t.Fatalf("$ %s\n%s%v", command, out, err)
+				t.Fatalf("$ %s\n%s%v", command.Text, out, err)
 			}
 		}
 	}
-}
-
-// section returns the commands of the section.
-func section(t *testing.T) []string {
-	t.Helper()
-	var commands []string
-	for _, c := range harness.ReadPage(t, "README.md").Commands {
-		if c.Section == heading && c.Untyped == "" {
-			commands = append(commands, c.Text)
-		}
-	}
-	return commands
 }
 
 // reader is that user.
