@@ -30,7 +30,7 @@ func TestOnlyWhatRanIsClaimed(t *testing.T) {
 		"README.md":                   "**Maturity:** tested with Kubernetes " + span + " on local clusters and real nodes; not used in production, and not released yet.",
 		"docs/support.md":             "Supported versions of Kubernetes: " + span + ".",
 		"docs/install.md":             "You need a cluster with **Kubernetes " + span + "** and administrator permissions. No other version has been tested, and the chart refuses older",
-		"docs/comparison.md":          "| versions of Kubernetes that were tried | each | many | many | **" + span + "** |",
+		"docs/comparison.md":          "| tested versions of Kubernetes | each | many | many | **" + span + "** |",
 	} {
 		text, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(name)))
 		if err != nil {
