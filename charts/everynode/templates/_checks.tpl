@@ -1,4 +1,4 @@
-{{/* What the schema cannot say of flags that depend on one another: with what is refused here the programs would not start. */}}
+{{/* Checks of flags that depend on each other, which the schema cannot express: with the refused values, the programs would not start. */}}
 
 {{/* A duration in nanoseconds. */}}
 {{- define "everynode.nanoseconds" -}}
@@ -6,7 +6,7 @@
 {{- printf "%d" ((mustDateModify . $start).Sub $start) -}}
 {{- end -}}
 
-{{/* The flags of logs, which both programs have. */}}
+{{/* The logging flags of both programs. */}}
 {{- define "everynode.checkLogs" -}}
 {{- $at := .at -}}
 {{- with .flags -}}
