@@ -96,7 +96,7 @@ func run(t *testing.T, command *cobra.Command, args []string) error {
 // TestFlagsThatDependOnOneAnother are refused as the programs refuse them, and in words.
 func TestFlagsThatDependOnOneAnother(t *testing.T) {
 	for values, want := range map[string]string{
-		"manager: {flags: {leader-elect-lease-duration: 5s, leader-elect-renew-deadline: 10s}}":                                        "leader-elect-lease-duration (5s) has to be at least 1s and longer than leader-elect-renew-deadline (10s)",
+		"manager: {flags: {leader-elect-lease-duration: 5s, leader-elect-renew-deadline: 10s}}":                                        "leader-elect-lease-duration (5s) must be at least 1s and longer than leader-elect-renew-deadline (10s)",
 		"manager: {flags: {leader-elect-lease-duration: 7s}}":                                                                          "leader-elect-lease-duration (7s)",
 		"manager: {flags: {leader-elect-renew-deadline: 10s}}":                                                                         "leader-elect-renew-deadline (10s)",
 		"manager: {flags: {leader-elect-renew-deadline: 1.8s}}":                                                                        "1.2 times leader-elect-retry-period (1500ms)",
@@ -104,18 +104,18 @@ func TestFlagsThatDependOnOneAnother(t *testing.T) {
 		"manager: {flags: {leader-elect-lease-duration: 900ms, leader-elect-renew-deadline: 500ms, leader-elect-retry-period: 100ms}}": "at least 1s",
 		"manager: {flags: {leader-elect-lease-duration: 9999999999h}}":                                                                 "9999999999h",
 		"manager: {flags: {log-flush-frequency: 9999999999h}}":                                                                         "9999999999h",
-		"manager: {flags: {logging-format: json, vmodule: a=1}}":                                                                       "manager.flags: vmodule is for logging-format text alone",
+		"manager: {flags: {logging-format: json, vmodule: a=1}}":                                                                       "manager.flags: vmodule works only with logging-format text",
 		"manager: {flags: {log-json-split-stream: true}}":                                                                              "log-json-split-stream needs featureGates: {LoggingAlphaOptions: true}",
 		"{manager: {flags: {log-text-info-buffer-size: 4Ki}}, featureGates: {AllAlpha: true, LoggingAlphaOptions: false}}":             "log-text-info-buffer-size needs featureGates",
 		"{manager: {flags: {logging-format: json}}, featureGates: {LoggingBetaOptions: false}}":                                        "LoggingBetaOptions",
 		"{manager: {flags: {logging-format: json}}, featureGates: {AllBeta: false}}":                                                   "LoggingBetaOptions",
-		"agent: {flags: {logging-format: json, vmodule: a=1}}":                                                                         "agent.flags: vmodule is for logging-format text alone",
+		"agent: {flags: {logging-format: json, vmodule: a=1}}":                                                                         "agent.flags: vmodule works only with logging-format text",
 		"agent: {flags: {log-json-split-stream: true}}":                                                                                "log-json-split-stream",
-		"agent: {flags: {listen: 0, openyurt-api: 'true'}}":                                                                            "openyurt-api adds routes to the API of the node, which listen: 0 switches off",
+		"agent: {flags: {listen: 0, openyurt-api: 'true'}}":                                                                            "openyurt-api adds routes to the API of the node, but listen: 0 switches this API off",
 		"agent: {flags: {listen: '0', openyurt-api: true}}":                                                                            "openyurt-api adds routes",
-		"agent: {flags: {listen: ':10267'}}":                                                                                           "give tls-cert-file and tls-private-key-file",
+		"agent: {flags: {listen: ':10267'}}":                                                                                           "set tls-cert-file and tls-private-key-file",
 		"agent: {flags: {listen: '127.0.0.300:1'}}":                                                                                    "can be reached from other machines",
-		"agent: {flags: {listen: ':1', tls-cert-file: /c, tls-private-key-file: /k, openyurt-api: true}}":                              "know no authentication",
+		"agent: {flags: {listen: ':1', tls-cert-file: /c, tls-private-key-file: /k, openyurt-api: true}}":                              "have no authentication",
 		"agent: {flags: {tls-cert-file: /c}}":                                                                                          "tls-private-key-file",
 		"agent: {flags: {tls-private-key-file: /k}}":                                                                                   "tls-cert-file",
 		"agent: {flags: {credential-provider-config: /c}}":                                                                             "credential-provider-bin-dir",
@@ -134,7 +134,7 @@ func TestFlagsThatDependOnOneAnother(t *testing.T) {
 	}
 	// The agent would start, and its second server not.
 	values := "agent: {flags: {listen: '127.0.0.1:10268'}}"
-	if _, err := (release{values: values}).texts(t); err == nil || !strings.Contains(err.Error(), "is where the agent serves its metrics") {
+	if _, err := (release{values: values}).texts(t); err == nil || !strings.Contains(err.Error(), "the agent serves its metrics on the port of listen") {
 		t.Errorf("%s: %v", values, err)
 	}
 }

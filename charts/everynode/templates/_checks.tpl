@@ -11,7 +11,7 @@
 {{- $at := .at -}}
 {{- with .flags -}}
 {{- if and .vmodule (eq (get . "logging-format") "json") -}}
-{{- fail (printf "%s: vmodule is for logging-format text alone: leave one of the two out" $at) -}}
+{{- fail (printf "%s: vmodule works only with logging-format text: remove one of the two" $at) -}}
 {{- end -}}
 {{- with get . "log-flush-frequency" }}{{ $_ := include "everynode.nanoseconds" . }}{{ end -}}
 {{- end -}}
@@ -40,7 +40,7 @@
 {{- $renewFor := include "everynode.nanoseconds" $renew | int64 -}}
 {{- $retryFor := include "everynode.nanoseconds" $retry | int64 -}}
 {{- if or (lt $leaseFor 1000000000) (le $leaseFor $renewFor) (le (divf $renewFor 1.2) (float64 $retryFor)) (le $retryFor 0) -}}
-{{- fail (printf "manager.flags: leader-elect-lease-duration (%s) has to be at least 1s and longer than leader-elect-renew-deadline (%s), and that longer than 1.2 times leader-elect-retry-period (%s)" $lease $renew $retry) -}}
+{{- fail (printf "manager.flags: leader-elect-lease-duration (%s) must be at least 1s and longer than leader-elect-renew-deadline (%s), which must be longer than 1.2 times leader-elect-retry-period (%s)" $lease $renew $retry) -}}
 {{- end -}}
 {{- end -}}
 
@@ -51,18 +51,18 @@
 {{- $openYurt := eq (get $flags "openyurt-api" | toString) "true" -}}
 {{- if eq $listen "0" -}}
 {{- if $openYurt -}}
-{{- fail "agent.flags: openyurt-api adds routes to the API of the node, which listen: 0 switches off: leave one of the two out" -}}
+{{- fail "agent.flags: openyurt-api adds routes to the API of the node, but listen: 0 switches this API off: remove one of the two" -}}
 {{- end -}}
 {{- else -}}
 {{- if hasSuffix ":10268" $listen -}}
-{{- fail (printf "agent.flags: listen (%s) is where the agent serves its metrics: take another port" $listen) -}}
+{{- fail (printf "agent.flags: the agent serves its metrics on the port of listen (%s): use another port" $listen) -}}
 {{- end -}}
 {{- if not (regexMatch "^((?i:localhost)|127([.](25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])){3}|\\[::1\\]):" $listen) -}}
 {{- if not (get $flags "tls-cert-file") -}}
-{{- fail (printf "agent.flags: listen (%s) can be reached from other machines, and tokens would go over the network for all to read: give tls-cert-file and tls-private-key-file, or listen on 127.0.0.1" $listen) -}}
+{{- fail (printf "agent.flags: listen (%s) can be reached from other machines, and tokens would be sent unencrypted: set tls-cert-file and tls-private-key-file, or listen on 127.0.0.1" $listen) -}}
 {{- end -}}
 {{- if $openYurt -}}
-{{- fail (printf "agent.flags: listen (%s) can be reached from other machines, and the routes of openyurt-api know no authentication: listen on 127.0.0.1, or leave openyurt-api out" $listen) -}}
+{{- fail (printf "agent.flags: listen (%s) can be reached from other machines, and the routes of openyurt-api have no authentication: listen on 127.0.0.1, or remove openyurt-api" $listen) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

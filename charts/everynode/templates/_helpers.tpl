@@ -1,9 +1,9 @@
-{{/* A file of config/ as it is, for the namespace of the release, which is in quotes: the name of one can look like a number. */}}
+{{/* An unchanged file of config/, for the namespace of the release. The namespace is in quotes, because its name can look like a number. */}}
 {{- define "everynode.file" -}}
 {{- required (printf "the chart has no file %s" .path) (.root.Files.Get .path) | replace "everynode-system" (quote .root.Release.Namespace) | trim -}}
 {{- end -}}
 
-{{/* Definitions of OpenKruise that are in the cluster and are not Everynode's; nothing where there is no cluster to ask (helm template). */}}
+{{/* Definitions in the cluster that do not belong to Everynode; empty if there is no cluster to ask (helm template). */}}
 {{- define "everynode.foreign" -}}
 {{- range list "daemonsets" "imagepulljobs" "nodeimages" -}}
 {{- $name := printf "%s.apps.kruise.io" . -}}
@@ -12,12 +12,12 @@
 {{- end -}}
 {{- end -}}
 
-{{/* true where the dialect of OpenKruise is served. */}}
+{{/* true if the dialect kruise is served. */}}
 {{- define "everynode.kruise" -}}
 {{- if and (has "kruise" .Values.dialects) (not (include "everynode.foreign" .)) }}true{{ end -}}
 {{- end -}}
 
-{{/* true where there are agents: beside OpenKruise its own daemon pulls the images. */}}
+{{/* true if there are agents: where OpenKruise runs, its own daemon pulls the images. */}}
 {{- define "everynode.agent" -}}
 {{- if and .Values.agent.enabled (not (include "everynode.foreign" .)) }}true{{ end -}}
 {{- end -}}
@@ -28,7 +28,7 @@
 {{- $foreign := include "everynode.foreign" . -}}
 {{- if $foreign }}{{ $served = without $served "kruise" }}{{ end -}}
 {{- if not $served -}}
-{{- fail (printf "dialects: nothing is left to serve: kruise is not served because these definitions are not Everynode's:%s; add native or openyurt to dialects, or let Everynode take them over first (docs/migration.md)" $foreign) -}}
+{{- fail (printf "dialects: nothing is left to serve: kruise is not served because these definitions do not belong to Everynode:%s; add native or openyurt to dialects, or let Everynode take them over first (docs/migration.md)" $foreign) -}}
 {{- end -}}
 {{- join "," $served -}}
 {{- end -}}
