@@ -212,10 +212,14 @@ func (x *Index) pends(n *node) bool {
 	return false
 }
 
-// ReplaceNodes makes list, which the API server gave at resourceVersion rv, the nodes that exist.
-func (x *Index) ReplaceNodes(list []Node, rv string) {
+// ReplaceNodes makes list, which the API server gave at resourceVersion rv, the nodes that exist. Of a node that has gone back see
+// ReplacePods.
+func (x *Index) ReplaceNodes(list []Node, rv string) *Reverted {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if back := x.revertedNode(list, rv); back != nil {
+		return back
+	}
 	x.nodes.order = nil
 	listed := make(map[string]bool, len(list))
 	for i := range list {
@@ -228,6 +232,7 @@ func (x *Index) ReplaceNodes(list []Node, rv string) {
 		}
 	}
 	x.nodes.rv = rv
+	return nil
 }
 
 // NodeCount is the number of nodes that exist.

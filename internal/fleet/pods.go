@@ -265,10 +265,14 @@ func (x *Index) dropPod(uid types.UID) {
 }
 
 // ReplacePods makes list, which the API server gave at resourceVersion rv, the pods that exist. A record that is newer than
-// the list stays: it came from the answer of a write after the list.
-func (x *Index) ReplacePods(list []*Pod, rv string) {
+// the list stays: it came from the answer of a write after the list. Where a pod has gone back to an older version, it
+// returns that pod and does not take the list; called once more, it takes it.
+func (x *Index) ReplacePods(list []*Pod, rv string) *Reverted {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if back := x.revertedPod(list, rv); back != nil {
+		return back
+	}
 	x.nodes.order = nil // pods may name many nodes that are not known yet
 	listed := make(map[types.UID]bool, len(list))
 	for i := range list {
@@ -286,6 +290,7 @@ func (x *Index) ReplacePods(list []*Pod, rv string) {
 		}
 	}
 	x.reach(rv)
+	return nil
 }
 
 // PodsSeen records that the watch of pods has reached rv without a change (a bookmark).

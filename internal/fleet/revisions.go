@@ -107,10 +107,14 @@ func (x *Index) DropRevision(uid types.UID) {
 	}
 }
 
-// ReplaceRevisions makes list, given at resourceVersion rv, the revisions that exist; newer records stay.
-func (x *Index) ReplaceRevisions(list []Revision, rv string) {
+// ReplaceRevisions makes list, given at resourceVersion rv, the revisions that exist; newer records stay. Of a revision that has
+// gone back see ReplacePods.
+func (x *Index) ReplaceRevisions(list []Revision, rv string) *Reverted {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if back := x.revertedRevision(list, rv); back != nil {
+		return back
+	}
 	listed := make(map[types.UID]bool, len(list))
 	for i := range list {
 		listed[list[i].UID] = true
@@ -123,6 +127,7 @@ func (x *Index) ReplaceRevisions(list []Revision, rv string) {
 		}
 	}
 	x.revisions.rv = rv
+	return nil
 }
 
 // RevisionsSeen records that the watch of revisions has reached rv without a change (a bookmark).

@@ -12,6 +12,7 @@ package feed
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -57,8 +58,8 @@ type Feed struct {
 	// Namespace is where pods, ControllerRevisions and sets are watched; empty for all namespaces.
 	Namespace string
 	// Restored, if not nil, is called when the storage of the API server turns out to have gone back to an earlier moment, as after a restore of etcd from a
-	// backup: what the index holds may never have been then. It says so of a resource, with the version that was seen of it and the one that it has. It is
-	// called from several goroutines, and maybe more than once.
+	// backup: what the index holds may never have been then. It names a resource, and maybe an object of it, with the version that was seen of it and the
+	// one that it has. It is called from several goroutines, and maybe more than once.
 	Restored func(resource, seen, has string)
 	// Report, if not nil, is told how it ends to open a watch of a resource; of a list only when it fails, as a watch follows. It is called from
 	// several goroutines.
@@ -122,7 +123,7 @@ func (f *Feed) watchVersions(ctx context.Context, streams []*stream) {
 		return
 	}
 	for _, s := range streams {
-		s.store.older = func(seen, has string) { f.Restored(s.name, seen, has) }
+		s.store.older = func(object, seen, has string) { f.Restored(strings.TrimSpace(s.name+" "+object), seen, has) }
 	}
 	nodes := streams[0]
 	f.wg.Go(func() {

@@ -67,7 +67,7 @@ func (s nodeSink) remove(obj any) {
 	}
 }
 
-func (s nodeSink) replace(list []any, rv string) {
+func (s nodeSink) replace(list []any, rv string) *fleet.Reverted {
 	nodes, kept := make([]fleet.Node, 0, len(list)), make([]*corev1.Node, 0, len(list))
 	for _, obj := range list {
 		rec, err := s.record(obj) // a list that was not streamed holds objects
@@ -75,10 +75,11 @@ func (s nodeSink) replace(list []any, rv string) {
 			nodes, kept = append(nodes, held.record), append(kept, held.kept)
 		}
 	}
-	s.x.ReplaceNodes(nodes, rv)
-	if s.also != nil {
+	back := s.x.ReplaceNodes(nodes, rv)
+	if s.also != nil && back == nil {
 		s.also.Replace(kept)
 	}
+	return back
 }
 
 func (s nodeSink) seen(string) {}
@@ -159,7 +160,7 @@ func (s *podSink) remove(obj any) {
 	}
 }
 
-func (s *podSink) replace(list []any, rv string) {
+func (s *podSink) replace(list []any, rv string) *fleet.Reverted {
 	pods := make([]*fleet.Pod, 0, len(list))
 	for _, obj := range list {
 		rec, err := s.record(obj) // a list that was not streamed holds objects
@@ -168,7 +169,7 @@ func (s *podSink) replace(list []any, rv string) {
 		}
 	}
 	s.forget()
-	s.x.ReplacePods(pods, rv)
+	return s.x.ReplacePods(pods, rv)
 }
 
 func (s *podSink) seen(rv string) { s.x.PodsSeen(rv) }

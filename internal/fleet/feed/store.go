@@ -25,7 +25,8 @@ import (
 type sink interface {
 	put(obj any)
 	remove(obj any)
-	replace(list []any, rv string)
+	// replace returns an object that has gone back to an older version, and does not take the list then; called once more, it takes it.
+	replace(list []any, rv string) *fleet.Reverted
 	seen(rv string)
 }
 
@@ -35,9 +36,10 @@ type store struct {
 	// record makes of an object what its sink takes in its place; nil for the object itself.
 	record cache.TransformFunc
 
-	// older, if not nil, is called in place of taking a list that is older than what the store has seen: the storage of the API server was restored from
-	// an earlier moment. Every list is a consistent read, or at least as new as the last one, so there is no other reason.
-	older func(seen, listed string)
+	// older, if not nil, is called in place of taking a list that shows that the storage of the API server was restored from an earlier moment. Either the
+	// list is older than what the store has seen. Every list is a consistent read, or at least as new as the last one, so there is no other reason. Or an
+	// object, which is named then, is older in the list than it was seen before.
+	older func(object, seen, listed string)
 
 	mu sync.Mutex
 	rv string
@@ -71,10 +73,16 @@ func (s *store) Delete(obj any) error {
 // Replace implements cache.ReflectorStore.
 func (s *store) Replace(list []any, rv string) error {
 	if seen := s.version(); s.older != nil && isOlder(rv, seen) {
-		s.older(seen, rv)
+		s.older("", seen, rv)
 		return nil
 	}
-	s.sink.replace(list, rv)
+	if back := s.sink.replace(list, rv); back != nil {
+		if s.older != nil {
+			s.older(back.Name, back.Seen, back.Has)
+			return nil
+		}
+		s.sink.replace(list, rv)
+	}
 	s.setVersion(rv)
 	return nil
 }
@@ -168,7 +176,7 @@ func (s revisionSink) remove(obj any) {
 	}
 }
 
-func (s revisionSink) replace(list []any, rv string) {
+func (s revisionSink) replace(list []any, rv string) *fleet.Reverted {
 	revisions := make([]fleet.Revision, 0, len(list))
 	for _, obj := range list {
 		if r, ok := obj.(*appsv1.ControllerRevision); ok {
@@ -177,7 +185,7 @@ func (s revisionSink) replace(list []any, rv string) {
 			}
 		}
 	}
-	s.x.ReplaceRevisions(revisions, rv)
+	return s.x.ReplaceRevisions(revisions, rv)
 }
 
 func (s revisionSink) seen(rv string) { s.x.RevisionsSeen(rv) }
@@ -209,7 +217,7 @@ func (s setSink) remove(obj any) {
 	}
 }
 
-func (s setSink) replace(list []any, _ string) {
+func (s setSink) replace(list []any, _ string) *fleet.Reverted {
 	sets := map[fleet.Key]*dialect.Workload{}
 	for _, obj := range list {
 		if u, ok := obj.(*apimeta.Unstructured); ok {
@@ -220,6 +228,7 @@ func (s setSink) replace(list []any, _ string) {
 		}
 	}
 	s.index.ReplaceSets(s.source.Dialect, sets)
+	return nil // a set is taken from a list whatever its version
 }
 
 func (s setSink) seen(string) {}

@@ -30,8 +30,9 @@ func (d *diary) note(verb string, obj any) {
 func (d *diary) put(obj any)    { d.note("put", obj) }
 func (d *diary) remove(obj any) { d.note("remove", obj) }
 func (d *diary) seen(rv string) { d.lines = append(d.lines, "seen "+rv) }
-func (d *diary) replace(list []any, rv string) {
+func (d *diary) replace(list []any, rv string) *fleet.Reverted {
 	d.lines = append(d.lines, fmt.Sprintf("replace %d at %s", len(list), rv))
+	return nil
 }
 
 func podAt(name, rv string) *corev1.Pod {
@@ -283,7 +284,7 @@ func TestAListThatIsOlder(t *testing.T) {
 	d := &diary{}
 	s := newStore(nil, d)
 	var told []string
-	s.older = func(seen, listed string) { told = append(told, seen+" "+listed) }
+	s.older = func(_, seen, listed string) { told = append(told, seen+" "+listed) }
 	for _, rv := range []string{"100", "100", "101", "99"} {
 		if err := s.Replace(nil, rv); err != nil {
 			t.Fatal(err)
