@@ -11,6 +11,7 @@ package feed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -68,7 +69,12 @@ type Feed struct {
 	mu   sync.Mutex // held by Start
 	stop context.CancelFunc
 	wg   sync.WaitGroup
+	// stores are those of the streams that were started last, by the name of the stream.
+	stores map[string]*store
 }
+
+// errRestored ends a Start that has found out that the storage was restored.
+var errRestored = errors.New("the storage of the API server was restored from an earlier moment")
 
 // stream is one reflector and the store that it fills.
 type stream struct {
@@ -81,15 +87,21 @@ type stream struct {
 
 // Start begins to watch and returns when the index has reached, for every resource, the version that it had when Start was
 // called. The watches end with ctx; Wait waits for that. Called again it begins anew: the old watches go on until the current versions
-// are known, and what the index has stays until the new lists replace it.
+// are known, and what the index has stays until the new lists replace it. A resource whose version is older then than one that was seen before shows that the
+// storage was restored.
 func (f *Feed) Start(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	streams := f.makeStreams()
 	for _, s := range streams {
+		seen := f.seen(s.name)
 		floor, err := s.currentVersion(ctx)
 		if err != nil {
 			return fmt.Errorf("reading the current version of %s: %w", s.name, err)
+		}
+		if f.Restored != nil && isOlder(floor, seen) {
+			f.Restored(s.name, seen, floor)
+			return fmt.Errorf("reading the current version of %s: %w", s.name, errRestored)
 		}
 		s.floor = floor
 	}
@@ -97,6 +109,7 @@ func (f *Feed) Start(ctx context.Context) error {
 		f.stop()
 		f.wg.Wait()
 	}
+	f.carryOver(streams)
 	watching, stop := context.WithCancel(ctx)
 	f.stop = stop
 	f.watchVersions(watching, streams)
@@ -114,6 +127,25 @@ func (f *Feed) Start(ctx context.Context) error {
 	})
 }
 
+// seen is the newest version that was seen of the resource of that stream; empty for none. It is asked for before a read with which it is compared: the watch
+// goes on meanwhile.
+func (f *Feed) seen(name string) string {
+	if s := f.stores[name]; s != nil {
+		return s.seen()
+	}
+	return ""
+}
+
+// carryOver hands what the streams before have seen to those that follow them: without it a restore shortly before a Start would go unnoticed.
+func (f *Feed) carryOver(streams []*stream) {
+	stores := make(map[string]*store, len(streams))
+	for _, s := range streams {
+		s.store.before = f.seen(s.name)
+		stores[s.name] = s.store
+	}
+	f.stores = stores
+}
+
 // lookAtVersions is how often a feed looks whether the storage has gone back.
 const lookAtVersions = 10 * time.Second
 
@@ -128,7 +160,7 @@ func (f *Feed) watchVersions(ctx context.Context, streams []*stream) {
 	nodes := streams[0]
 	f.wg.Go(func() {
 		_ = wait.PollUntilContextCancel(ctx, lookAtVersions, false, func(ctx context.Context) (bool, error) {
-			seen := nodes.store.version()
+			seen := nodes.store.seen()
 			list, err := cache.ToListerWatcherWithContext(nodes.lister).ListWithContext(ctx, metav1.ListOptions{Limit: 1})
 			if err != nil {
 				return false, nil // it is asked again

@@ -3,6 +3,7 @@
 package feed
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 
@@ -41,6 +42,9 @@ type store struct {
 	// object, which is named then, is older in the list than it was seen before.
 	older func(object, seen, listed string)
 
+	// before is the newest version that the store before this one had taken, of an earlier Start; empty for none. It is set before the store is used.
+	before string
+
 	mu sync.Mutex
 	rv string
 }
@@ -72,7 +76,7 @@ func (s *store) Delete(obj any) error {
 
 // Replace implements cache.ReflectorStore.
 func (s *store) Replace(list []any, rv string) error {
-	if seen := s.version(); s.older != nil && isOlder(rv, seen) {
+	if seen := s.seen(); s.older != nil && isOlder(rv, seen) {
 		s.older("", seen, rv)
 		return nil
 	}
@@ -124,6 +128,9 @@ func (s *store) version() string {
 	defer s.mu.Unlock()
 	return s.rv
 }
+
+// seen is the newest resourceVersion that was ever seen of the resource: by the store, or before by the one before it.
+func (s *store) seen() string { return cmp.Or(s.version(), s.before) }
 
 func metaOf(list runtime.Object) (metav1.ListInterface, error) { return meta.ListAccessor(list) }
 
