@@ -21,6 +21,7 @@ import (
 	kruiseapi "everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/cli/installed"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/dialect/kruise"
 	"everynode.dev/everynode/internal/wiring"
 )
 
@@ -57,7 +58,7 @@ func (p *patient) definitions(ctx context.Context) []Finding {
 			findings = append(findings, unread(err, options.Request{Verb: "get", Resource: definition().GroupResource(), Name: name}))
 		default:
 			found = append(found, crd)
-			own := installed.Defines(crd)
+			own := kruise.OwnDefinition(crd)
 			p.ours, p.foreign = p.ours || own, p.foreign || !own
 		}
 	}
@@ -76,7 +77,7 @@ func (p *patient) definitions(ctx context.Context) []Finding {
 // definition looks at one definition.
 func (p *patient) definition(crd *unstructured.Unstructured) Finding {
 	name, served := crd.GetName(), p.settings.serves(wiring.Kruise)
-	own := installed.Defines(crd)
+	own := kruise.OwnDefinition(crd)
 	stored, _, _ := unstructured.NestedStringSlice(crd.Object, "status", "storedVersions")
 	switch {
 	case !own && served && len(p.settings.dialects) == 1:

@@ -19,7 +19,6 @@ import (
 
 	kruiseapi "everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
-	"everynode.dev/everynode/internal/cli/installed"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/dialect/kruise"
 	"everynode.dev/everynode/internal/rollout"
@@ -197,7 +196,7 @@ func (p *patient) storedOtherwise(ctx context.Context) []Finding {
 		}
 		stored, _, _ := unstructured.NestedStringSlice(crd.Object, "status", "storedVersions")
 		switch others := slices.DeleteFunc(slices.Clone(stored), func(v string) bool { return v == kruiseapi.VersionStored }); {
-		case !installed.Defines(crd):
+		case !kruise.OwnDefinition(crd):
 			findings = append(findings, ok("%s is not Everynode's, and stays as it is", name))
 		case len(others) > 0:
 			findings = append(findings, failed("while a manager is at work: kubectl everynode take-over, which has all objects stored as "+kruiseapi.VersionStored,

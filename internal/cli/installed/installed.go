@@ -73,17 +73,3 @@ func Unread(ctx context.Context, c kubernetes.Interface, set *unstructured.Unstr
 	return fmt.Sprintf("%s serves %s, and so does not read the annotation %s: what is shown happens when %s is among its --dialects (dialects in the values of the chart), and until then old pods "+
 		"are left to OpenYurt's own controller, or to whoever deletes them", Manager, strings.Join(dialects, ", "), openyurt.UpdateStrategy, wiring.OpenYurt)
 }
-
-// Defines is whether a CustomResourceDefinition is Everynode's: it has the label, and says nothing that OpenKruise's says. Who applies OpenKruise's definition over
-// Everynode's by server-side apply leaves the label as it is.
-func Defines(crd *unstructured.Unstructured) bool {
-	if crd.GetLabels()[everynode.PartOf] != everynode.PartOfValue {
-		return false
-	}
-	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	return !slices.ContainsFunc(versions, func(version any) bool {
-		fields, _ := version.(map[string]any)
-		text, _, _ := unstructured.NestedString(fields, "schema", "openAPIV3Schema", "description")
-		return strings.Contains(text, " is the Schema for the ")
-	})
-}

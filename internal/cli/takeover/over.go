@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"everynode.dev/everynode/api/everynode"
-	"everynode.dev/everynode/internal/cli/installed"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/dialect/kruise"
 )
 
 // takeOver does what is left of it, whatever was done before.
@@ -62,7 +62,7 @@ func (v *verb) foreign(ctx context.Context, c *options.Clients) ([]foreign, erro
 			missing = append(missing, t.name)
 			continue
 		}
-		if installed.Defines(now) {
+		if kruise.OwnDefinition(now) {
 			continue
 		}
 		next, err := shipped(now.GetName())

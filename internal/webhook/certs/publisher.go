@@ -23,6 +23,7 @@ import (
 	again "k8s.io/client-go/util/retry"
 
 	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/internal/dialect/kruise"
 )
 
 // Publisher tells the API server how to reach the webhooks, and whom to trust for that.
@@ -199,9 +200,9 @@ func (p *Publisher) conversion(ctx context.Context, name string, bundle []byte) 
 	if err != nil {
 		return explain(err, "customresourcedefinition", name)
 	}
-	if crd.GetLabels()[everynode.PartOf] != everynode.PartOfValue {
-		return fmt.Errorf("customresourcedefinition %s is not Everynode's, for it has no label %s: %s; its conversion is left alone "+
-			"(apply Everynode's definition over it when nobody else uses it any more)", name, everynode.PartOf, everynode.PartOfValue)
+	if !kruise.OwnDefinition(crd) {
+		return fmt.Errorf("customresourcedefinition %s is not Everynode's: it has no label %s: %s, or it is OpenKruise's; its conversion is not changed "+
+			"(apply Everynode's definition over it when nothing else uses it any more)", name, everynode.PartOf, everynode.PartOfValue)
 	}
 	config := p.clientConfig(p.ConversionPath, bundle)
 	clientConfig, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&config)

@@ -244,7 +244,7 @@ func TestPublisherRefuses(t *testing.T) {
 	for _, want := range []string{
 		"mutatingwebhookconfiguration mutating does not exist: apply the manifests of Everynode",
 		"validatingwebhookconfiguration validating does not exist: apply the manifests of Everynode",
-		"customresourcedefinition daemonsets.apps.kruise.io is not Everynode's, for it has no label everynode.dev/part-of: everynode",
+		"customresourcedefinition daemonsets.apps.kruise.io is not Everynode's: it has no label everynode.dev/part-of: everynode, or it is OpenKruise's",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
@@ -253,6 +253,23 @@ func TestPublisherRefuses(t *testing.T) {
 	p.Bundle = func() ([]byte, error) { return nil, nil }
 	if err := p.sync(t.Context()); !errors.As(err, &notYet{}) {
 		t.Errorf("without a certificate: %v", err)
+	}
+}
+
+// TestAppliedOver: OpenKruise's definition keeps Everynode's label where it was applied over Everynode's. Its conversion is not changed.
+func TestAppliedOver(t *testing.T) {
+	theirs := crd(map[string]any{"everynode.dev/part-of": "everynode"})
+	theirs.Object["spec"].(map[string]any)["versions"] = []any{map[string]any{"name": "v1alpha1", "schema": map[string]any{
+		"openAPIV3Schema": map[string]any{"description": "DaemonSet is the Schema for the daemonsets API"},
+	}}}
+	p, _, dynamicClient := publisher(configurations(), theirs)
+	if err := p.sync(t.Context()); err == nil || !strings.Contains(err.Error(), "is not Everynode's") {
+		t.Errorf("got %v", err)
+	}
+	for _, action := range dynamicClient.Actions() {
+		if action.GetVerb() != "get" {
+			t.Errorf("the definition is written: %v", action)
+		}
 	}
 }
 

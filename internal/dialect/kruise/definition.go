@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kruise
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"everynode.dev/everynode/api/everynode"
+)
+
+// OwnDefinition is whether a CustomResourceDefinition of apps.kruise.io is Everynode's: it has the label, and says nothing that only OpenKruise's says. The
+// label alone is not enough: it stays when OpenKruise's definition is applied over Everynode's by server-side apply. Everything else may differ between
+// versions of Everynode.
+func OwnDefinition(crd *unstructured.Unstructured) bool {
+	if crd.GetLabels()[everynode.PartOf] != everynode.PartOfValue {
+		return false
+	}
+	return !slices.ContainsFunc(versions(crd), func(version map[string]any) bool {
+		text, _, _ := unstructured.NestedString(version, "schema", "openAPIV3Schema", "description")
+		return strings.Contains(text, " is the Schema for the ")
+	})
+}
+
+func versions(crd *unstructured.Unstructured) (all []map[string]any) {
+	list, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for _, version := range list {
+		if fields, ok := version.(map[string]any); ok {
+			all = append(all, fields)
+		}
+	}
+	return all
+}
