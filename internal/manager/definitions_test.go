@@ -4,29 +4,69 @@ package manager
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/metadata/fake"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/rest"
+
+	"everynode.dev/everynode/internal/wiring"
 )
+
+// The definitions that there may be of a resource.
+const (
+	ours    = "ours"
+	theirs  = "theirs"
+	applied = "theirs, applied over ours by server-side apply"
+)
+
+// definition is one of these.
+func definition(name, whose string) *unstructured.Unstructured {
+	labels, text, status := map[string]any{"everynode.dev/part-of": "everynode"}, "DaemonSet keeps one pod on every node that should have one", "True"
+	switch whose {
+	case theirs:
+		labels = map[string]any{"app": "kruise"}
+	case applied:
+		text = "DaemonSet is the Schema for the daemonsets API"
+	}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": name, "labels": labels},
+		"spec": map[string]any{"versions": []any{map[string]any{
+			"name": "v1beta1", "served": true, "schema": map[string]any{"openAPIV3Schema": map[string]any{"description": text}},
+		}}},
+		"status": map[string]any{"conditions": []any{
+			map[string]any{"type": "NamesAccepted", "status": status}, map[string]any{"type": "Established", "status": status},
+		}},
+	}}
+}
+
+// definitionsClient is a client of a cluster with these definitions, by the plural names of their resources.
+func definitionsClient(whose map[string]string) *fake.FakeDynamicClient {
+	var objects []runtime.Object
+	for plural, by := range whose {
+		objects = append(objects, definition(plural+".apps.kruise.io", by))
+	}
+	return fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{definitionResource: "CustomResourceDefinitionList"}, objects...)
+}
 
 // TestDefinitionsThatComeAndGo: a manager begins again when a definition comes that was missing, and when one goes, and at nothing else.
 func TestDefinitionsThatComeAndGo(t *testing.T) {
-	scheme := fake.NewTestScheme()
-	if err := metav1.AddMetaToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	client := fake.NewSimpleMetadataClient(scheme)
+	client := definitionsClient(nil)
 	create := func(name string) {
 		t.Helper()
-		err := client.Tracker().Create(definitionResource, &metav1.PartialObjectMetadata{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-		}, "")
-		if err != nil {
+		if err := client.Tracker().Create(definitionResource, definition(name, ours), ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -34,8 +74,8 @@ func TestDefinitionsThatComeAndGo(t *testing.T) {
 	create(names[0])
 	w := &definitionWatch{client: client, every: time.Millisecond}
 	var err error
-	if w.missing, err = w.look(t.Context()); err != nil || !slices.Equal(w.missing, names[1:]) {
-		t.Fatalf("missing %q, error %v", w.missing, err)
+	if w.known, err = readDefinitions(t.Context(), client); err != nil || !slices.Equal(w.known.missing, names[1:]) {
+		t.Fatalf("missing %q, error %v", w.known.missing, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -46,11 +86,99 @@ func TestDefinitionsThatComeAndGo(t *testing.T) {
 	if err := w.Start(t.Context()); !errors.Is(err, errDefinitions) {
 		t.Errorf("%s has come: %v", names[2], err)
 	}
-	w.missing, _ = w.look(t.Context())
+	w.known, _ = readDefinitions(t.Context(), client)
 	if err := client.Tracker().Delete(definitionResource, "", names[0]); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Start(t.Context()); !errors.Is(err, errDefinitions) {
 		t.Errorf("%s has gone: %v", names[0], err)
+	}
+}
+
+// cluster is an API server with the definitions of the dialect of OpenKruise and with no objects.
+type cluster struct {
+	mu    sync.Mutex
+	whose string
+}
+
+func (c *cluster) become(whose string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.whose = whose
+}
+
+func (c *cluster) serve(t *testing.T) *rest.Config {
+	t.Helper()
+	server := httptest.NewServer(c)
+	t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL, QPS: 1000, Burst: 1000}
+}
+
+// ServeHTTP implements http.Handler.
+func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	whose := c.whose
+	c.mu.Unlock()
+	kinds := map[string]string{"nodes": "v1 NodeList", "pods": "v1 PodList", "daemonsets": "apps/v1 DaemonSetList", "controllerrevisions": "apps/v1 ControllerRevisionList"}
+	last := path.Base(r.URL.Path)
+	apiVersion, kind, known := strings.Cut(kinds[last], " ")
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case strings.Contains(r.URL.Path, "customresourcedefinitions"):
+		_ = json.NewEncoder(w).Encode(definition(last, whose))
+	case strings.Contains(r.URL.Path, "/apis/apps.kruise.io/") && last == "daemonsets":
+		apiVersion, kind = "apps.kruise.io/v1beta1", "DaemonSetList"
+		fallthrough
+	case known && !strings.Contains(r.URL.Path, "/apis/apps.kruise.io/"):
+		if r.URL.Query().Has("sendInitialEvents") { // it does not stream lists
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`))
+			return
+		}
+		if r.URL.Query().Has("watch") {
+			<-r.Context().Done()
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"10"},"items":[]}`, kind, apiVersion)
+	default:
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(notFound))
+	}
+}
+
+// TestDefinitionsThatChangeHands: a manager that has left the dialect of OpenKruise out for foreign definitions serves it when they have become Everynode's,
+// and one that serves it leaves it out when they are OpenKruise's. What it serves does not depend on when it was started.
+func TestDefinitionsThatChangeHands(t *testing.T) {
+	for _, step := range []struct{ from, to string }{
+		{theirs, ours}, {ours, theirs}, {ours, applied}, {applied, ours},
+	} {
+		t.Run("from "+step.from+" to "+step.to, func(t *testing.T) {
+			c := &cluster{whose: step.from}
+			cfg := c.serve(t)
+			o, err := parse(t, "", "--dialects=native,kruise", "--webhook-url=https://127.0.0.1:19443")
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := newDefinitionWatch(o, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := checkDefinitions(t.Context(), w.client, o); err != nil {
+				t.Fatal(err)
+			}
+			if got := slices.Contains(o.dialects, wiring.Kruise); got != (step.from == ours) {
+				t.Errorf("at first it serves %q", o.dialects)
+			}
+			if w, err = newDefinitionWatch(o, cfg); err != nil {
+				t.Fatal(err)
+			}
+			w.every = time.Millisecond
+			c.become(step.to)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if err := w.Start(ctx); !errors.Is(err, errAgain) {
+				t.Errorf("the manager continues with the dialects %q: %v", o.dialects, err)
+			}
+		})
 	}
 }

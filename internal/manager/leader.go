@@ -115,7 +115,7 @@ func newLeader(o *options, cfg *rest.Config, t *tenure) (*leader, error) {
 		dialects = append(dialects, d)
 	}
 	index.ReadFacts(wiring.FactsOf(o.dialects))
-	if ahead := o.gates.Enabled(features.PreDownloadImageForDaemonSetUpdate) && len(o.missing) == 0; ahead {
+	if ahead := o.gates.Enabled(features.PreDownloadImageForDaemonSetUpdate) && len(o.definitions.missing) == 0; ahead {
 		if l.pulls == nil {
 			if l.pulls, err = newPulls(l, o, cfg, nil); err != nil {
 				return nil, err
@@ -206,7 +206,7 @@ func (l *leader) ofAppsV1(o *options, events record.EventRecorder) []daemonset.D
 // ofKruise is the dialect of OpenKruise, to which image pulls belong.
 func (l *leader) ofKruise(o *options, cfg *rest.Config) (d daemonset.Dialect, err error) {
 	mayWrite := l.leaseGuarded(o, conflict.OpenKruise())
-	if len(o.missing) == 0 {
+	if len(o.definitions.missing) == 0 {
 		if l.pulls, err = newPulls(l, o, cfg, mayWrite); err != nil {
 			return d, err
 		}

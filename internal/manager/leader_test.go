@@ -14,11 +14,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"everynode.dev/everynode/internal/apply/executor"
+	"everynode.dev/everynode/internal/wiring"
 )
 
 // refusing is an API server that answers everything with one status.
@@ -149,24 +150,30 @@ func TestWhereTheManagerCannotWork(t *testing.T) {
 }
 
 func TestTheDefinitionHasToBeOurs(t *testing.T) {
-	const ours = `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"daemonsets.apps.kruise.io","labels":{"everynode.dev/part-of":"everynode"}}}`
-	const theirs = `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"daemonsets.apps.kruise.io"}}`
+	body := func(whose string) string {
+		data, err := definition("daemonsets.apps.kruise.io", whose).MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
 	for name, c := range map[string]struct {
 		body string
 		code int
 		want string // empty: no error
 	}{
 		"missing":      {notFound, http.StatusNotFound, "the definition daemonsets.apps.kruise.io does not exist: apply what this dialect needs (kubectl apply --server-side -f config/kruise)"},
-		"no rights":    {forbidden, http.StatusForbidden, "not allowed to read the definition"},
-		"OpenKruise's": {theirs, http.StatusOK, "is somebody else's, for it has no label everynode.dev/part-of: everynode"},
-		"ours":         {ours, http.StatusOK, ""},
+		"no rights":    {forbidden, http.StatusForbidden, "not allowed to read definitions: reading the definition daemonsets.apps.kruise.io"},
+		"OpenKruise's": {body(theirs), http.StatusOK, "is not Everynode's: it has no label everynode.dev/part-of: everynode, or it is OpenKruise's"},
+		"applied over": {body(applied), http.StatusOK, "is not Everynode's: it has no label everynode.dev/part-of: everynode, or it is OpenKruise's"},
+		"ours":         {body(ours), http.StatusOK, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client, err := metadata.NewForConfig(refusing(t, c.body, c.code))
+			client, err := dynamic.NewForConfig(refusing(t, c.body, c.code))
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = checkDefinition(t.Context(), client, "daemonsets.apps.kruise.io")
+			err = checkDefinitions(t.Context(), client, &options{dialects: []string{wiring.Kruise}})
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}

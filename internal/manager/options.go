@@ -49,8 +49,8 @@ type options struct {
 
 	// leftOut is why the dialect of OpenKruise is not served although it was asked for.
 	leftOut error
-	// missing are the definitions of that dialect that do not exist: nothing that needs them is served.
-	missing []string
+	// definitions are those of that dialect: nothing that needs a missing one is served.
+	definitions definitions
 
 	logs *logsapi.LoggingConfiguration
 }

@@ -15,12 +15,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"everynode.dev/everynode/api/everynode"
 	kruiseapi "everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/internal/dialect/kruise"
 	"everynode.dev/everynode/internal/wiring"
 )
 
@@ -56,22 +57,22 @@ func checkPlace(ctx context.Context, o *options, cfg *rest.Config) error {
 		return usagef("outside of a cluster the API server cannot reach the webhooks of the dialect %s through a Service: "+
 			"give --webhook-url https://HOST:PORT with an address of this machine, or leave %s out of --dialects", wiring.Kruise, wiring.Kruise)
 	}
-	definitions, err := metadata.NewForConfig(quick)
+	definitions, err := dynamic.NewForConfig(quick)
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
 	return checkDefinitions(ctx, definitions, o)
 }
 
-// foreignError is a definition that is there and not Everynode's.
+// foreignError is a definition that exists and is not Everynode's.
 type foreignError struct{ name string }
 
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("the definition %s is somebody else's, for it has no label %s: %s: if OpenKruise runs here, scale its manager to zero and remove its webhooks first; then %s",
+	return fmt.Sprintf("the definition %s is not Everynode's: it has no label %s: %s, or it is OpenKruise's: if OpenKruise runs here, scale its manager to zero and remove its webhooks first; then %s",
 		e.name, everynode.PartOf, everynode.PartOfValue, kruiseRemedy)
 }
 
-// missingError is a definition that is not there.
+// missingError is a definition that does not exist.
 type missingError struct{ name string }
 
 func (e *missingError) Error() string {
@@ -87,42 +88,70 @@ func kruiseDefinitions() []string {
 	return names
 }
 
-// checkDefinitions finds out whether the dialect of OpenKruise can be served. Where its definitions are somebody else's, or that of its sets is not there, it
-// is left out, and nothing of theirs is touched; that is an error only where nothing else would be left to do. Where another definition is not there
+// checkDefinitions finds out whether the dialect of OpenKruise can be served. Where its definitions are not Everynode's, or that of its sets is missing, it
+// is left out, and no object of it is touched; that is an error only where nothing else would be left to do. Where another definition is missing
 // there are no image pulls.
-func checkDefinitions(ctx context.Context, client metadata.Interface, o *options) error {
-	o.missing = nil
+func checkDefinitions(ctx context.Context, client dynamic.Interface, o *options) error {
+	found, err := readDefinitions(ctx, client)
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("not allowed to read definitions: %w: %s", err, kruiseRemedy)
+	}
+	if o.definitions = found; found.prevent == nil {
+		return nil
+	}
+	if len(o.dialects) == 1 {
+		return found.prevent
+	}
+	o.dialects, o.leftOut = slices.DeleteFunc(slices.Clone(o.dialects), func(d string) bool { return d == wiring.Kruise }), found.prevent
+	return nil
+}
+
+// definitions are those that the dialect of OpenKruise needs, as far as something is wrong with them.
+type definitions struct {
+	// missing are the names of those that do not exist, and foreign of those that are not Everynode's.
+	missing, foreign []string
+	// prevent is why the dialect cannot be served; nil if it can.
+	prevent error
+}
+
+func (d definitions) same(other definitions) bool {
+	return slices.Equal(d.missing, other.missing) && slices.Equal(d.foreign, other.foreign)
+}
+
+// readDefinitions finds out what is wrong with definitions. With an error it does not know that of all.
+func readDefinitions(ctx context.Context, client dynamic.Interface) (found definitions, err error) {
 	for i, name := range kruiseDefinitions() {
-		err := checkDefinition(ctx, client, name)
 		foreign, missing := (*foreignError)(nil), (*missingError)(nil)
-		if errors.As(err, &missing) {
-			o.missing = append(o.missing, name)
-		}
-		switch {
-		case err == nil, missing != nil && i > 0:
-		case (missing != nil || errors.As(err, &foreign)) && len(o.dialects) > 1:
-			o.dialects, o.leftOut = slices.DeleteFunc(slices.Clone(o.dialects), func(d string) bool { return d == wiring.Kruise }), err
-			if foreign != nil {
-				return nil
+		switch failed := checkDefinition(ctx, client, name); {
+		case errors.As(failed, &foreign):
+			if len(found.foreign) == 0 {
+				found.prevent = failed // it must not even be applied again
 			}
+			found.foreign = append(found.foreign, name)
+		case errors.As(failed, &missing):
+			if i == 0 {
+				found.prevent = failed
+			}
+			found.missing = append(found.missing, name)
 		default:
-			return err
+			err = errors.Join(err, failed)
 		}
 	}
-	return nil
+	return found, err
 }
 
 var definitionResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// checkDefinition finds out whether a resource is defined, and by Everynode: only then are its versions converted.
-func checkDefinition(ctx context.Context, client metadata.Interface, name string) error {
+// checkDefinition finds out whether a resource is defined by Everynode, for only then are its versions converted. It
+// fails with a foreignError or a missingError, or because the definition cannot be read.
+func checkDefinition(ctx context.Context, client dynamic.Interface, name string) error {
 	crd, err := client.Resource(definitionResource).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return &missingError{name}
-	case apierrors.IsForbidden(err):
-		return fmt.Errorf("not allowed to read the definition %s: %w: %s", name, err, kruiseRemedy)
-	case err == nil && crd.Labels[everynode.PartOf] != everynode.PartOfValue:
+	case err != nil:
+		return fmt.Errorf("reading the definition %s: %w", name, err)
+	case !kruise.OwnDefinition(crd):
 		return &foreignError{name}
 	default:
 		return nil
