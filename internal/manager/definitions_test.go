@@ -27,9 +27,10 @@ import (
 
 // The definitions that there may be of a resource.
 const (
-	ours    = "ours"
-	theirs  = "theirs"
-	applied = "theirs, applied over ours by server-side apply"
+	ours     = "ours"
+	theirs   = "theirs"
+	applied  = "theirs, applied over ours by server-side apply"
+	unserved = "ours, but it is not served" // as where another definition has its names
 )
 
 // definition is one of these.
@@ -40,6 +41,8 @@ func definition(name, whose string) *unstructured.Unstructured {
 		labels = map[string]any{"app": "kruise"}
 	case applied:
 		text = "DaemonSet is the Schema for the daemonsets API"
+	case unserved:
+		status = "False"
 	}
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": name, "labels": labels},
@@ -126,7 +129,7 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.Contains(r.URL.Path, "customresourcedefinitions"):
 		_ = json.NewEncoder(w).Encode(definition(last, whose))
-	case strings.Contains(r.URL.Path, "/apis/apps.kruise.io/") && last == "daemonsets":
+	case strings.Contains(r.URL.Path, "/apis/apps.kruise.io/") && whose != unserved && last == "daemonsets":
 		apiVersion, kind = "apps.kruise.io/v1beta1", "DaemonSetList"
 		fallthrough
 	case known && !strings.Contains(r.URL.Path, "/apis/apps.kruise.io/"):
@@ -150,7 +153,7 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // and one that serves it leaves it out when they are OpenKruise's. What it serves does not depend on when it was started.
 func TestDefinitionsThatChangeHands(t *testing.T) {
 	for _, step := range []struct{ from, to string }{
-		{theirs, ours}, {ours, theirs}, {ours, applied}, {applied, ours},
+		{theirs, ours}, {ours, theirs}, {ours, applied}, {applied, ours}, {ours, unserved}, {unserved, ours},
 	} {
 		t.Run("from "+step.from+" to "+step.to, func(t *testing.T) {
 			c := &cluster{whose: step.from}
@@ -180,5 +183,41 @@ func TestDefinitionsThatChangeHands(t *testing.T) {
 				t.Errorf("the manager continues with the dialects %q: %v", o.dialects, err)
 			}
 		})
+	}
+}
+
+// TestADefinitionThatIsNotServed: the other dialects work, as where it is missing. A manager that begins again because of it would find the same again.
+func TestADefinitionThatIsNotServed(t *testing.T) {
+	cfg := (&cluster{whose: unserved}).serve(t)
+	o, err := parse(t, "", "--leader-elect=false", "--dialects=native,kruise", "--webhook-url=https://127.0.0.1:19443")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := newDefinitionWatch(o, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkDefinitions(t.Context(), w.client, o); err != nil {
+		t.Fatal(err)
+	}
+	if want := "the API server does not serve the version v1beta1 of the definition daemonsets.apps.kruise.io"; o.leftOut == nil || !strings.Contains(o.leftOut.Error(), want) {
+		t.Errorf("the dialect is left out because of %v, want %s", o.leftOut, want)
+	}
+	l, err := newLeader(o, cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { done <- l.Start(ctx) }()
+	for deadline := time.Now().Add(time.Minute); !l.synced.Load() && time.Now().Before(deadline) && len(done) == 0; {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if !l.synced.Load() || !slices.Equal(o.dialects, []string{wiring.Native}) {
+		t.Errorf("it serves %q, and has read the cluster: %v", o.dialects, l.synced.Load())
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("it ends with %v", err)
 	}
 }

@@ -166,6 +166,7 @@ func TestTheDefinitionHasToBeOurs(t *testing.T) {
 		"no rights":    {forbidden, http.StatusForbidden, "not allowed to read definitions: reading the definition daemonsets.apps.kruise.io"},
 		"OpenKruise's": {body(theirs), http.StatusOK, "is not Everynode's: it has no label everynode.dev/part-of: everynode, or it is OpenKruise's"},
 		"applied over": {body(applied), http.StatusOK, "is not Everynode's: it has no label everynode.dev/part-of: everynode, or it is OpenKruise's"},
+		"not served":   {body(unserved), http.StatusOK, "the API server does not serve the version v1beta1 of the definition daemonsets.apps.kruise.io"},
 		"ours":         {body(ours), http.StatusOK, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -72,10 +72,16 @@ func (e *foreignError) Error() string {
 		e.name, everynode.PartOf, everynode.PartOfValue, kruiseRemedy)
 }
 
-// missingError is a definition that does not exist.
-type missingError struct{ name string }
+// missingError is a definition that does not exist, or whose objects the API server does not serve.
+type missingError struct {
+	name     string
+	unserved bool
+}
 
 func (e *missingError) Error() string {
+	if e.unserved {
+		return fmt.Sprintf("the API server does not serve the version %s of the definition %s: see why with kubectl describe crd %s, and %s", kruiseapi.VersionStored, e.name, e.name, kruiseRemedy)
+	}
 	return fmt.Sprintf("the definition %s does not exist: %s", e.name, kruiseRemedy)
 }
 
@@ -108,7 +114,7 @@ func checkDefinitions(ctx context.Context, client dynamic.Interface, o *options)
 
 // definitions are those that the dialect of OpenKruise needs, as far as something is wrong with them.
 type definitions struct {
-	// missing are the names of those that do not exist, and foreign of those that are not Everynode's.
+	// missing are the names of those that do not exist or are not served, and foreign of those that are not Everynode's.
 	missing, foreign []string
 	// prevent is why the dialect cannot be served; nil if it can.
 	prevent error
@@ -142,17 +148,19 @@ func readDefinitions(ctx context.Context, client dynamic.Interface) (found defin
 
 var definitionResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// checkDefinition finds out whether a resource is defined by Everynode, for only then are its versions converted. It
+// checkDefinition finds out whether a resource is defined by Everynode, for only then are its versions converted, and whether the API server serves it. It
 // fails with a foreignError or a missingError, or because the definition cannot be read.
 func checkDefinition(ctx context.Context, client dynamic.Interface, name string) error {
 	crd, err := client.Resource(definitionResource).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return &missingError{name}
+		return &missingError{name: name}
 	case err != nil:
 		return fmt.Errorf("reading the definition %s: %w", name, err)
 	case !kruise.OwnDefinition(crd):
 		return &foreignError{name}
+	case !kruise.ServedDefinition(crd):
+		return &missingError{name: name, unserved: true}
 	default:
 		return nil
 	}

@@ -32,6 +32,9 @@ func TestForeignDefinitions(t *testing.T) {
 		"theirs, one alone": {map[string]string{"daemonsets": theirs}, []string{wiring.Native, wiring.Kruise}, []string{wiring.Native}, "daemonsets.apps.kruise.io", ""},
 		"applied over ours": {definitions(applied, applied, applied), []string{wiring.Native, wiring.Kruise}, []string{wiring.Native}, "daemonsets.apps.kruise.io", ""},
 		"theirs, no sets":   {map[string]string{"nodeimages": theirs}, []string{wiring.Native, wiring.Kruise}, []string{wiring.Native}, "nodeimages.apps.kruise.io", ""},
+		"no sets served":    {definitions(unserved, ours, ours), []string{wiring.Native, wiring.Kruise}, []string{wiring.Native}, "does not serve", ""},
+		"no jobs served":    {definitions(ours, unserved, ours), []string{wiring.Native, wiring.Kruise}, []string{wiring.Native, wiring.Kruise}, "", ""},
+		"unserved, alone":   {definitions(unserved, ours, ours), []string{wiring.Kruise}, []string{wiring.Kruise}, "", "does not serve"},
 	} {
 		o := newOptions()
 		o.dialects = c.asked

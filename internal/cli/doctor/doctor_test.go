@@ -62,6 +62,8 @@ type installation struct {
 	url string
 	// theirs are the definitions that are not Everynode's, while others are.
 	theirs []string
+	// unserved are the definitions of which the API server serves no v1beta1.
+	unserved []string
 }
 
 func healthy(t *testing.T) installation {
@@ -88,6 +90,7 @@ func (i installation) definition(resource string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 		"metadata": map[string]any{"name": resource + ".apps.kruise.io", "labels": labels},
+		"spec":     map[string]any{"versions": []any{map[string]any{"name": "v1beta1", "served": !slices.Contains(i.unserved, resource)}}},
 		"status":   map[string]any{"conditions": []any{map[string]any{"type": "Established", "status": "True"}}, "storedVersions": []any{"v1beta1"}},
 	}}
 }
@@ -290,6 +293,7 @@ func TestScreens(t *testing.T) {
 		"two-owners-native": {change: func(i *installation) {
 			i.theirs, i.args = []string{"imagepulljobs"}, []string{"--dialects=native"}
 		}},
+		"unserved": {fails: true, change: func(i *installation) { i.unserved = []string{"daemonsets"} }},
 		"silent": {fails: true, says: "the cluster cannot be asked, so no more is known of this installation", adjust: func(c *fakecluster.Cluster) {
 			c.Kubernetes.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return true, nil, errors.New("connection refused")

@@ -88,8 +88,8 @@ func (p *patient) definition(crd *unstructured.Unstructured) Finding {
 		return warning(takeOver, "%s is not Everynode's, while other definitions of the dialect are: two controllers would keep it", name)
 	case !own:
 		return ok("%s is not Everynode's, and Everynode leaves it alone", name)
-	case !established(crd):
-		return failed("kubectl describe crd "+name, "%s is not served by the API server", name)
+	case !kruise.ServedDefinition(crd):
+		return failed("kubectl describe crd "+name, "%s is not served by the API server as %s", name, kruiseapi.VersionStored)
 	case p.foreign:
 		return warning(takeOver, "%s is Everynode's, while other definitions of the dialect are not: a manager leaves kruise out as long as that is so", name)
 	case !served && p.present && p.settings.hidden == "":
@@ -99,14 +99,6 @@ func (p *patient) definition(crd *unstructured.Unstructured) Finding {
 	default:
 		return ok("%s is served", name)
 	}
-}
-
-func established(crd *unstructured.Unstructured) bool {
-	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
-	return slices.ContainsFunc(conditions, func(c any) bool {
-		condition, _ := c.(map[string]any)
-		return condition["type"] == "Established" && condition["status"] == "True"
-	})
 }
 
 func (p *patient) webhooks(ctx context.Context) []Finding {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"everynode.dev/everynode/api/everynode"
+	kruiseapi "everynode.dev/everynode/api/kruise"
 )
 
 // OwnDefinition is whether a CustomResourceDefinition of apps.kruise.io is Everynode's: it has the label, and says nothing that only OpenKruise's says. The
@@ -21,6 +22,19 @@ func OwnDefinition(crd *unstructured.Unstructured) bool {
 	return !slices.ContainsFunc(versions(crd), func(version map[string]any) bool {
 		text, _, _ := unstructured.NestedString(version, "schema", "openAPIV3Schema", "description")
 		return strings.Contains(text, " is the Schema for the ")
+	})
+}
+
+// ServedDefinition is whether the API server serves the objects of a CustomResourceDefinition in the version that the dialect reads. Where it does not, every
+// request for them is answered 404, as where there is no definition.
+func ServedDefinition(crd *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+	return slices.ContainsFunc(conditions, func(c any) bool {
+		condition, _ := c.(map[string]any)
+		// Names that another definition takes later do not end what is established.
+		return (condition["type"] == "Established" || condition["type"] == "NamesAccepted") && condition["status"] == "True"
+	}) && slices.ContainsFunc(versions(crd), func(version map[string]any) bool {
+		return version["name"] == kruiseapi.VersionStored && version["served"] == true
 	})
 }
 

@@ -66,3 +66,40 @@ func TestOwnDefinition(t *testing.T) {
 		}
 	}
 }
+
+// TestServedDefinition: the API server serves what was established, or what has its names, in the versions that say so.
+func TestServedDefinition(t *testing.T) {
+	accepted, established := "NamesAccepted", "Established"
+	for name, c := range map[string]struct {
+		conditions map[string]string
+		unserved   string
+		want       bool
+	}{
+		"established":                     {map[string]string{accepted: "True", established: "True"}, "", true},
+		"about to be established":         {map[string]string{accepted: "True", established: "False"}, "", true},
+		"names that are taken later":      {map[string]string{accepted: "False", established: "True"}, "", true},
+		"names that are taken":            {map[string]string{accepted: "False", established: "False"}, "", false},
+		"a definition that was just made": {nil, "", false},
+		"a version that is not served":    {map[string]string{accepted: "True", established: "True"}, "v1beta1", false},
+		"another one that is not served":  {map[string]string{accepted: "True", established: "True"}, "v1alpha1", true},
+	} {
+		for resource, crd := range shipped(t) {
+			var conditions []any
+			for kind, status := range c.conditions {
+				conditions = append(conditions, map[string]any{"type": kind, "status": status})
+			}
+			crd.Object["status"] = map[string]any{"conditions": conditions}
+			for _, version := range crd.Object["spec"].(map[string]any)["versions"].([]any) {
+				if fields := version.(map[string]any); fields["name"] == c.unserved {
+					fields["served"] = false
+				}
+			}
+			if got := kruise.ServedDefinition(crd); got != c.want {
+				t.Errorf("%s, %s: served %v, want %v", resource, name, got, c.want)
+			}
+		}
+	}
+	if kruise.ServedDefinition(&unstructured.Unstructured{Object: map[string]any{}}) {
+		t.Error("an empty definition is served")
+	}
+}
