@@ -465,8 +465,8 @@ verify-tidy:
 	@$(STEP) 'go mod tidy' bash -ec 'for m in $(ALL_MODULES); do go mod tidy -C $$m -diff; done'
 
 .PHONY: verify-rules
-verify-rules: ## Import rules and house style (internal/arch)
-	@$(STEP) 'import rules and house style' go test -count=1 ./internal/arch
+verify-rules: ## Import rules, house style and plain words (internal/arch, hack/words)
+	@$(STEP) 'import rules, house style, plain words' go test -count=1 ./internal/arch ./hack/words
 
 .PHONY: verify-generate
 verify-generate: ## The generated files are those that the generators write
