@@ -19,22 +19,22 @@ type invariant struct{ names, says string }
 // invariants are all that a manager can be blamed for. docs/reliability.md shows them.
 func invariants() []invariant {
 	return []invariant{
-		{"budget", "no more nodes lose their last available pod to the managers at once than `maxUnavailable`, over all managers that ever were"},
-		{"surge", "with a surge no node loses its only available pod, and no more nodes get a second one than `maxSurge`"},
+		{"budget", "the managers take the last available pod of at most `maxUnavailable` nodes at once, counted over all managers of the run"},
+		{"surge", "with a surge no node loses its only available pod, and at most `maxSurge` nodes get a second one"},
 		{"one-pod", "one live pod on a node, two with a surge"},
-		{"needless", "no pod of the newest revision is deleted that is the only one of a node that should have it, nor with a surge the only one of its revision there"},
-		{"known-pod", "nobody creates a pod where they know of one, on a view that is older than what a write has answered; for deletes and patches the same is judged by budget and needless"},
-		{"uid, hook", "no delete without the UID of the pod, nor before the pod's hook has released it"},
-		{"paused, selector, partition, on-delete", "no update of a node begins where the specification forbids it, whether its old pod is available or not, with a surge or without"},
-		{"in-place", "a pod gets another image only while its gate is closed, and its gates are opened again only when its node runs that image, or has not come to it for 40 s"},
-		{"status", "every status says what its manager knew at one moment of the pass that writes it, and the last one what is so"},
-		{"lease", "nobody writes whose lease was not renewed in time, however long it has stood still in the middle of its work"},
-		{"other", "a pass that begins while another controller is at work writes nothing, and one in the middle of which one comes begins with no further pod; while OpenYurt's own manager is at work its annotations have no old pod deleted, and pods are told nothing"},
-		{"foreign", "nothing is done to an object of another namespace, whomever that names as its owner"},
-		{"deleting", "of a set that is being deleted no pod is made, and no update of one begins; and no pod or revision that is being deleted is adopted"},
-		{"order", "the same nodes and pods always give the same plan, in whichever order the pods of a node are named"},
-		{"conditions", "in the end they say that all is done, or that the rest is kept back"},
-		{"liveness", words("within %d fair rounds every node that has to run a pod has one that is available, and of the newest revision that it may have, and then nobody does anything any more: in some runs first with one node that stays down, or whose pods no hook releases, or for whose pods a policy refuses a kind of write (in some runs a last update begins when that comes), on the others as far as the budget is not used up by that; then with the pause, the partition and the selector that users have left; and then without them", fairRounds)},
+		{"needless", "a pod of the newest revision is not deleted while it is the only pod of a node that should have it, or with a surge the only pod of its revision there"},
+		{"known-pod", "a manager does not create a pod where it knows of one, from a view that is older than the answer of a write; budget and needless check the same for deletes and patches"},
+		{"uid, hook", "no delete without the UID of the pod, or before the pod's hook has released it"},
+		{"paused, selector, partition, on-delete", "no update of a node begins where the specification forbids it, whether its old pod is available or not, with and without a surge"},
+		{"in-place", "a pod gets another image only while its gate is closed, and its gates open again only when its node runs that image, or has not processed it for 40 s"},
+		{"status", "every status matches what its manager knew at one moment of the pass that writes it, and the last status matches the cluster"},
+		{"lease", "a manager writes only if its lease was renewed in time, however long it was paused in the middle of its work"},
+		{"other", "a pass that begins while another controller is active writes nothing, and a pass during which one becomes active starts no further pod; while OpenYurt's own manager is active, its annotations cause no deletes of old pods, and pods get no conditions"},
+		{"foreign", "no object of another namespace is changed, whatever owner it names"},
+		{"deleting", "a set that is being deleted gets no new pod, and no update of a pod begins; and no pod or revision that is being deleted is adopted"},
+		{"order", "the same nodes and pods always give the same plan, in any order of the pods of a node"},
+		{"conditions", "in the end they report that the update is complete, or that the rest is held back"},
+		{"liveness", words("within %d fair rounds every node that must run a pod has one that is available, of the newest revision that it may have, and then no manager writes any more. Some runs first have one node that stays down, or with pods that no hook releases, or with a policy that rejects a kind of write for its pods (in some of them a last update begins then); the other nodes must finish as far as the budget allows. After that with the pause, the partition and the selector that users have left, and then without them", fairRounds)},
 	}
 }
 
@@ -47,7 +47,7 @@ func ruleNames() []string {
 	return names
 }
 
-// checkRules refuses a list, with commas, that names what is no invariant.
+// checkRules rejects a list, with commas, with a name that is no invariant.
 func checkRules(list string) error {
 	for _, name := range strings.Split(list, ",") {
 		if list != "" && !slices.Contains(ruleNames(), name) {

@@ -142,8 +142,8 @@ func (r result) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d minutes, %d nodes, five sets, two managers, seed %d: %d faults (%s); users did %d things (%s). ",
 		r.Seconds/60, r.Nodes, r.Seed, sum(r.Faults), list(r.Faults), sum(r.Acts), list(r.Acts))
-	fmt.Fprintf(&b, "The managers wrote %d times (%s), another one went on %d times, and every invariant held.\n\n", sum(r.Writes), list(r.Writes), r.Turns)
-	fmt.Fprintf(&b, "At rest, %d times, each status said what was there.\n\n", r.Rests)
+	fmt.Fprintf(&b, "The managers wrote %d times (%s), the leader changed %d times, and every invariant held.\n\n", sum(r.Writes), list(r.Writes), r.Turns)
+	fmt.Fprintf(&b, "At rest, %d times, each status matched the cluster.\n\n", r.Rests)
 	fmt.Fprintf(&b, "Of all pods that ended, %d did so while the API server died, without a line in its audit log.\n\n", r.Unlogged)
 	if len(r.Gaps) > 0 {
 		fmt.Fprintf(&b, "From the death of a leader to the first write of the next: %d times, %.1f to %.1f s.\n\n", len(r.Gaps), slices.Min(r.Gaps), slices.Max(r.Gaps))

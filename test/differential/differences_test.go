@@ -71,26 +71,27 @@ func differences() []difference {
 	return []difference{
 		{
 			name: "no event for the native controller", most: 10,
-			reason: "that a node need not run its pod any more, but may keep it, is no event to it, so its status is old until the next one. With a surge, that the " +
-				"new pod of a pair has been ready for minReadySeconds is none either, so the update stands still. Started anew, until it does nothing " +
-				"more, it does what Everynode does.",
+			reason: "a node that need not run its pod any more, but may keep it, causes no event in the native controller, so its status is outdated until " +
+				"the next event. With a surge, a new pod that reaches minReadySeconds causes no event either, so the update stops. After a restart, " +
+				"until it does nothing more, the native controller does what Everynode does.",
 			recognised: func(t *testing.T, e *ending, set string) bool {
 				return (e.onlyStatus(set) || waitsSurging(e.native, set)) && e.sameAnywhere(t, set)
 			},
 		},
 		{
 			name: misled, most: 25,
-			reason: "a set that was deleted and made again counts its templates from 1, as the last one did. The native controller takes a pod of the last set " +
-				"for current if the label pod-template-generation happens to have the same number; Everynode compares templates. Told the same once more " +
-				"where pods lose that label as soon as their set is another one, it has to do what Everynode has done; or what differs is in this list, too.",
+			reason: "a set that was deleted and created again counts its templates from 1, as the last one did. The native controller treats a pod of the " +
+				"last set as current if the label pod-template-generation happens to have the same number; Everynode compares templates. When the step " +
+				"is repeated with pods that lose that label as soon as their set is another one, the native controller must do what Everynode has done, " +
+				"or the difference is in this list, too.",
 			recognised: func(t *testing.T, e *ending, set string) bool {
 				return e.native.misled[set] && e.inform(t).accepts(t, set)
 			},
 		},
 		{
 			name: "pods that have no place", most: 10,
-			reason: "a pod that cannot go, on a node that must not run it, uses up a slot of the native controller's budget for as long as it is there, and none of " +
-				"Everynode's (internal/rollout). Without such pods both do the same; but which revisions are old enough to go was found out before.",
+			reason: "a pod that cannot terminate, on a node that must not run it, takes a slot of the native controller's budget for as long as it exists, " +
+				"and none of Everynode's (internal/rollout). Without such pods both do the same, except for the choice of old revisions, which was made before.",
 			recognised: func(t *testing.T, e *ending, set string) bool {
 				theirs, our := placed(e.toldAgain(t)), placed(e.ours)
 				if len(our.tables[pods]) == len(e.ours.tables[pods]) {
@@ -102,35 +103,37 @@ func differences() []difference {
 		},
 		{
 			name: young, most: 10,
-			reason: "an old pod that is ready, but not for minReadySeconds yet, is replaced by the native controller whatever the budget says; by Everynode only " +
-				"while no more nodes are unavailable than may be, and beside as many others as may surge, for it is a clock that tells the difference " +
-				"(internal/rollout). Told once more where a pod that is ready has been so for long, both do the same; or what differs is in this list, too.",
+			reason: "the native controller replaces an old pod that is ready, but not for minReadySeconds yet, whatever the budget is. Everynode replaces it " +
+				"only while no more nodes are unavailable than may be, and together with as many others as may surge, because only a clock makes the " +
+				"difference (internal/rollout). When the step is repeated with pods that have been ready for long enough, both do the same, or the " +
+				"difference is in this list, too.",
 			recognised: func(t *testing.T, e *ending, _ string) bool {
 				return !e.from.grown && e.waits() && e.grow(t).accepted != ""
 			},
 		},
 		{
 			name: "another node", most: 15,
-			reason: "an update that cannot go on stops on the nodes that it took first. The native controller takes them in random order, Everynode in " +
-				"that of their names. As many nodes are alike, and each of the two has nothing to do where the other one has come to rest.",
+			reason: "an update that cannot continue stops on the nodes that it took first. The native controller takes them in random order, Everynode by " +
+				"name. The number of nodes in each state is the same, and each of the two has nothing to do in the final state of the other.",
 			recognised: func(t *testing.T, e *ending, set string) bool {
 				return e.sameAnywhere(t, set) && e.bothRest(t, set)
 			},
 		},
 		{
 			name: "pace", most: 10,
-			reason: "an update that is overtaken by another change, and cannot go on after that, stays as far as it has come by then; and that depends on who is " +
-				"quicker, and which node was first. Both have the same newest revision then, and as many pods that are available; and each of the two has nothing " +
-				"to do where the other one has come to rest.",
+			reason: "an update that is followed by another change, and cannot continue after that, keeps the progress that it had by then. This depends on " +
+				"the speed of the controller, and on the first node. Both then have the same newest revision and the same number of available pods, and " +
+				"each of the two has nothing to do in the final state of the other.",
 			recognised: func(t *testing.T, e *ending, set string) bool {
 				return slices.ContainsFunc(e.step, func(a act) bool { return a.then > 0 }) && e.sameService(t, set) && e.bothRest(t, set)
 			},
 		},
 		{
 			name: refused, most: 20,
-			reason: "the native controller updates no node of a set while a pod of it that is missing cannot be created, or one too many cannot be deleted, and does " +
-				"nothing at all while one cannot be adopted or released. Everynode has the node wait whose write is refused, and goes on with the others. Once " +
-				"everything is admitted both come to the same, and so far Everynode has left no more nodes to be updated; or what differs is in this list, too.",
+			reason: "the native controller updates no node of a set while a missing pod of the set cannot be created, or a superfluous one cannot be " +
+				"deleted, and does nothing at all while a pod cannot be adopted or released. In Everynode only the node with the rejected write waits, " +
+				"and the others continue. Once everything is admitted both reach the same state, and until then Everynode has left no more nodes without " +
+				"the update; or the difference is in this list, too.",
 			recognised: func(t *testing.T, e *ending, set string) bool {
 				if !e.native.stands() || !e.aheadOf(set) {
 					return false
@@ -141,8 +144,8 @@ func differences() []difference {
 		},
 		{
 			name: "a surge of no nodes", most: 5,
-			reason: "a maxSurge in percent comes to nothing where no node has to run a pod. The native controller then goes by maxUnavailable, which is nothing as well, " +
-				"and leaves an old pod where it only may stay; Everynode deletes it, as both do where the set has other nodes.",
+			reason: "a maxSurge in percent is 0 where no node must run a pod. The native controller then uses maxUnavailable, which is also 0, and keeps an " +
+				"old pod where it may stay but need not; Everynode deletes it, as both do where the set has other nodes.",
 			recognised: func(_ *testing.T, e *ending, set string) bool {
 				ds := at[appsv1.DaemonSet](e.ours, sets, set)
 				return ds != nil && util.AllowsSurge(ds) && ds.Status.DesiredNumberScheduled == 0 && e.ours.serving(ds) < e.native.serving(ds)

@@ -24,7 +24,7 @@ func TestRowsAreCounted(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		fmt.Sprintf("%d rows of OpenKruise, %d of OpenYurt", rows[0], rows[1]), fmt.Sprintf("in %d rows and %d, what the row says instead", others[0], others[1]),
+		fmt.Sprintf("%d rows of OpenKruise, %d of OpenYurt", rows[0], rows[1]), fmt.Sprintf("in %d rows of OpenKruise and %d of OpenYurt", others[0], others[1]),
 	} {
 		if !strings.Contains(string(page), text) {
 			t.Errorf("docs/reliability.md does not say: %s", text)
