@@ -174,7 +174,7 @@ func (m *measurement) write(dir string) error {
 		return err
 	}
 	text := fmt.Sprintf(`%d real nodes, %d rolls of each kind, one node at a time; the registry takes %s for each part of an image; on %d cores.
-In seconds, for how long the application did not run, and for how long a client got no answer:
+In seconds, the time in which the application did not run, and the time in which a client got no answer:
 
 %s`, count, m.rolls, m.latency, m.cores, m.table().Markdown())
 	if document, err = report.Replace(document, "measured", text); err != nil {
