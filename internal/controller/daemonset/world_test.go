@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,9 +71,7 @@ type world struct {
 
 func newWorld(t *testing.T, nodes int, change func(ds *appsv1.DaemonSet)) *world {
 	t.Helper()
-	w := newWorldOf(t, nodes, Dialect{
-		Source: feed.Source{Dialect: "native", Digest: native.Digest}, StatusPatch: native.StatusPatch, GVK: nativeGVK, Texts: nativeTexts(),
-	})
+	w := newWorldOf(t, nodes, nativeDialect())
 	ds := &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ds", UID: "set-uid", Generation: 1, Annotations: map[string]string{appsv1.DeprecatedTemplateGeneration: "1"}},
@@ -89,6 +88,10 @@ func newWorld(t *testing.T, nodes int, change func(ds *appsv1.DaemonSet)) *world
 	}
 	w.putSet(ds)
 	return w
+}
+
+func nativeDialect() Dialect {
+	return Dialect{Source: feed.Source{Dialect: "native", Digest: native.Digest}, StatusPatch: native.StatusPatch, GVK: nativeGVK, Texts: nativeTexts()}
 }
 
 var nativeGVK = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DaemonSet"}
@@ -324,6 +327,16 @@ func (w *world) wrote(verb string) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// verbs are what kinds of writes there have been.
+func (w *world) verbs() []string {
+	seen := map[string]bool{}
+	for _, line := range w.log {
+		verb, _, _ := strings.Cut(line, " ")
+		seen[verb] = true
+	}
+	return slices.Sorted(maps.Keys(seen))
 }
 
 func (w *world) forgetLog() { w.log = nil }

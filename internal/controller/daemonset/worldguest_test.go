@@ -278,16 +278,6 @@ func (e *edge) says() map[string]string {
 	return said
 }
 
-// verbs are what kinds of writes there have been.
-func (e *edge) verbs() []string {
-	seen := map[string]bool{}
-	for _, line := range e.log {
-		verb, _, _ := strings.Cut(line, " ")
-		seen[verb] = true
-	}
-	return slices.Sorted(maps.Keys(seen))
-}
-
 func (e *edge) degraded() string {
 	conditions, _, _ := unstructured.NestedSlice(e.set.Object, "status", "conditions")
 	for _, c := range conditions {
