@@ -85,7 +85,6 @@ func work(ctx context.Context, c *cluster, l *loop, read cache.InformerSynced) {
 		c.informer.RunWithContext(ctx)
 	}()
 	klog.InfoS("Agent begins", "node", c.node)
-	go shrink(ctx)
 	if cache.WaitForCacheSync(ctx.Done(), read) {
 		l.run(ctx)
 	}
