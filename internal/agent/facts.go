@@ -34,10 +34,10 @@ func (l *loop) facts(ctx context.Context) pull.Facts {
 		id, err := l.look(ctx, w)
 		switch {
 		case cri.IsSilent(err):
-			facts.Down = credentials.Discreet(err.Error())
+			facts.Down = credentials.Redact(err.Error())
 			return facts
 		case err != nil:
-			klog.InfoS("An image could not be looked for", "image", w.Ref, "why", credentials.Discreet(err.Error()))
+			klog.InfoS("An image could not be looked for", "image", w.Ref, "why", credentials.Redact(err.Error()))
 		case id != "":
 			facts.Present[w.Ref] = pull.Image{ID: id}
 		}
@@ -84,7 +84,7 @@ func (l *loop) fill(ctx context.Context) (pull.Fill, string) {
 	percent, err := l.runtime.Fill(ctx)
 	switch {
 	case cri.IsSilent(err):
-		return pull.Fill{}, credentials.Discreet(err.Error())
+		return pull.Fill{}, credentials.Redact(err.Error())
 	case err != nil:
 		klog.ErrorS(err, "The limit of the image file system cannot be kept")
 		return pull.Fill{}, ""

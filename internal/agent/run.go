@@ -4,7 +4,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 
 	"everynode.dev/everynode/internal/agent/credentials"
 	"everynode.dev/everynode/internal/agent/cri"
@@ -23,8 +22,14 @@ func (l *loop) pull(ctx context.Context, number int64, o order) {
 	var missing error
 	p.Credentials, missing = l.keys.find(ctx, o)
 	if e.id, e.err = l.runtime.Pull(ctx, p); e.err != nil {
-		// What was wrong with the secrets is no error of its own: the image may be for everybody.
-		e.text = credentials.Discreet(errors.Join(e.err, missing).Error(), p.Credentials...)
+		e.text = credentials.Redact(e.err.Error())
+		if len(p.Credentials) > 0 {
+			e.text = credentials.Reason(e.err)
+		}
+		// A fault of the credentials alone is no error: the image may be public.
+		if missing != nil {
+			e.text += "\n" + credentials.Redact(missing.Error())
+		}
 	} else if id, err := l.runtime.Image(ctx, o.ref); err == nil && id != "" {
 		e.id = id // a pull may be answered with a digest, which is not the ID
 	}

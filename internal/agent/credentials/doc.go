@@ -7,5 +7,6 @@
 // A pattern is where a credential is for: a registry with an optional port and path, for example registry.example.com:5000/team.
 // In the host, * stands for anything within one part of the name.
 //
-// Rule: a credential is never logged, and is no part of an error. What others say, who were given one, is told only as Discreet leaves it.
+// Rule: a credential is never logged, and is no part of an error. An error of a pull that used credentials is reported as fixed phrases (Reason), any
+// other without the user info and the queries of its URLs (Redact). What a plugin writes to its standard error is dropped.
 package credentials

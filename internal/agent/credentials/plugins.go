@@ -112,7 +112,7 @@ func (p *plugin) ask(ctx context.Context, repository string) (map[string]protoco
 	}
 	key, ok := keys[response.CacheKeyType]
 	if !ok {
-		return nil, fmt.Errorf("it answered the cacheKeyType %q, which is none of Image, Registry and Global", response.CacheKeyType)
+		return nil, errors.New("the cacheKeyType of its answer is none of Image, Registry and Global")
 	}
 	keep := p.config.cacheDuration()
 	if response.CacheDuration != nil {
@@ -137,10 +137,10 @@ func (p *plugin) call(ctx context.Context, repository string) (*protocol.Credent
 	}
 	response := &protocol.CredentialProviderResponse{}
 	if err := json.Unmarshal(data, response); err != nil {
-		return nil, errors.New("it answered no JSON of a CredentialProviderResponse") // the error may quote a credential
+		return nil, errors.New("its answer is not the JSON of a CredentialProviderResponse") // the error may quote a credential
 	}
 	if response.APIVersion != p.config.APIVersion || response.Kind != "CredentialProviderResponse" {
-		return nil, fmt.Errorf("it answered %s %s, not %s CredentialProviderResponse", response.APIVersion, response.Kind, p.config.APIVersion)
+		return nil, fmt.Errorf("its answer is not a %s CredentialProviderResponse", p.config.APIVersion)
 	}
 	return response, nil
 }

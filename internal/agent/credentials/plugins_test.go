@@ -101,8 +101,8 @@ func TestPluginThatFailsDoesNotStopOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	ring, err := p.Ask(t.Context(), "r.example.com/app")
-	if err == nil || !strings.Contains(err.Error(), "credential provider other: ") || !strings.Contains(err.Error(), "no login for r.example.com/app") {
-		t.Errorf("what the plugin complained about is lost: %v", err)
+	if err == nil || !strings.Contains(err.Error(), "credential provider other: ") || !strings.Contains(err.Error(), "exit status") {
+		t.Errorf("the failure of the plugin is not reported: %v", err)
 	}
 	if names(ring.Lookup("r.example.com/app")) == "" {
 		t.Error("the other plugin was not asked")
@@ -111,9 +111,9 @@ func TestPluginThatFailsDoesNotStopOthers(t *testing.T) {
 
 func TestPluginAnswersThatAreNone(t *testing.T) {
 	for answer, want := range map[string]string{
-		`{"password":"hunter2"`: "answered no JSON",
-		`{"apiVersion":"credentialprovider.kubelet.k8s.io/v9","kind":"CredentialProviderResponse"}`: "not credentialprovider.kubelet.k8s.io/v1 CredentialProviderResponse",
-		`{"apiVersion":"VERSION","kind":"CredentialProviderResponse","cacheKeyType":"Never"}`:       `cacheKeyType "Never"`,
+		`{"password":"hunter2"`: "is not the JSON",
+		`{"apiVersion":"credentialprovider.kubelet.k8s.io/v9","kind":"CredentialProviderResponse"}`: "is not a credentialprovider.kubelet.k8s.io/v1 CredentialProviderResponse",
+		`{"apiVersion":"VERSION","kind":"CredentialProviderResponse","cacheKeyType":"Never"}`:       "cacheKeyType",
 	} {
 		p, err := plugins(t, good[:strings.Index(good, "    value:")]+"    value: '"+answer+"'\n")
 		if err != nil {
@@ -199,32 +199,23 @@ func TestAnswersAreCachedAsThePluginSays(t *testing.T) {
 }
 func duration(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
 
-// What a plugin complains about is told, but for the secrets that it was given or has got.
-func TestAPluginThatBlabs(t *testing.T) {
+// The error output of a plugin may contain the secrets that it was given or has received, so none of it is in the error.
+func TestErrorOutputOfAPluginIsDropped(t *testing.T) {
 	p, err := plugins(t, good[:strings.Index(good, "    value:")]+
 		"    value: blab\n  - name: REGISTRY_TOKEN\n    value: planted-variable\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = p.Ask(t.Context(), "r.example.com/app")
-	if err == nil || !strings.Contains(err.Error(), "[hidden] was refused at https://[hidden]@r.io/?[hidden]") || strings.Contains(err.Error(), "planted") {
+	if err == nil || !strings.Contains(err.Error(), "exit status") || strings.Contains(err.Error(), "planted") {
 		t.Errorf("error %v", err)
 	}
 }
 
-// Of a plugin that complains without end the beginning is kept, and how it ended.
-func TestAPluginThatDoesNotStopTalking(t *testing.T) {
+// A plugin that writes without end does not block on its error output.
+func TestPluginWithEndlessErrorOutput(t *testing.T) {
 	_, err := runner("/bin/sh", providerConfig{Args: []string{"-c", "yes no login | head -c 8388608 >&2; exit 3"}})(t.Context(), nil)
-	if err == nil || !strings.Contains(err.Error(), "exit status 3: no login\n") {
+	if err == nil || !strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("%v", err)
-	}
-	var kept head
-	for range 100 {
-		if n, err := kept.Write(make([]byte, longestText/10)); n != longestText/10 || err != nil {
-			t.Fatal(n, err)
-		}
-	}
-	if len(kept) != longestText+1 {
-		t.Errorf("%d bytes are kept", len(kept))
 	}
 }

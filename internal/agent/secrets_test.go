@@ -33,7 +33,7 @@ func TestNothingSecretIsTold(t *testing.T) {
 		status := w.after(time.Minute)
 		w.stop()
 		tag := status.ImageStatuses["r.io/app"].Tags[0]
-		if tag.Phase != v1beta1.ImagePhaseFailed || !strings.Contains(tag.Message, `403 Forbidden for [hidden]: Get "https://[hidden]@r.io/v2/app?[hidden]": [hidden]`) {
+		if tag.Phase != v1beta1.ImagePhaseFailed || !strings.Contains(tag.Message, "403 Forbidden (the pull used credentials") {
 			t.Errorf("%s: %s", tag.Phase, tag.Message)
 		}
 		data, err := json.Marshal(status)
