@@ -41,7 +41,10 @@ func guarded(f func() error) (err error) {
 func open(path string) (*bbolt.DB, error) {
 	var db *bbolt.DB
 	err := guarded(func() (err error) {
-		db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, OpenFile: openSound})
+		if err := sound(path); err != nil {
+			return err
+		}
+		db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout})
 		return err
 	})
 	if db == nil || err != nil {

@@ -6,22 +6,17 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"io"
 	"os"
-	"syscall"
-	"time"
 
-	berrors "go.etcd.io/bbolt/errors"
+	"go.etcd.io/bbolt"
 )
 
-// How bbolt lays out a file: pages of one size, each with a header; in a branch page and in a leaf page an element of that length for each
-// child. Two meta pages come first, and the newer one that is whole says where the root is and which pages are free.
+// How bbolt lays out a file: pages of one size, each with a header; in a branch page and in a leaf page an element for each child. The first two
+// pages describe the file alternately.
 const (
 	headerLength  = 16
 	elementLength = 16
 	metaLength    = 64
-	metaMagic     = 0xED0CDAED
 	flagBranch    = 0x01
 	flagLeaf      = 0x02
 	flagBucket    = 0x01 // of an element of a leaf page
@@ -29,86 +24,48 @@ const (
 	countFollows  = 0xFFFF
 )
 
-// openSound opens a file for bbolt, once nobody else has it, if its pages can be walked through: bbolt does not count its steps, so a page that
-// is its own child takes all memory there is, and no panic tells.
-func openSound(name string, flag int, mode os.FileMode) (*os.File, error) {
-	file, err := os.OpenFile(name, flag, mode)
-	if err != nil {
-		return nil, err
+// sound checks that the pages of a file form a tree. bbolt has no such check: where a page is its own child, bbolt, and its own Check, take all memory
+// there is. The format stays, because an older agent must be able to read it. Opened for reading, bbolt reads nothing but the first two pages.
+func sound(path string) error {
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+		return nil // bbolt makes the file
 	}
-	err = lock(file)
-	if err == nil {
-		err = sound(file)
-	}
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return file, nil
-}
-
-// lock takes the lock that bbolt takes; of one file that is opened once it can be taken twice.
-func lock(file *os.File) error {
-	for enough := time.After(lockTimeout); ; {
-		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return err
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-enough:
-			return berrors.ErrTimeout
-		}
-	}
-}
-
-// sound walks through all pages. Without a whole meta page there is nothing to walk through, and bbolt says what is wrong.
-func sound(file *os.File) error {
-	data, err := io.ReadAll(file)
+	db, err := bbolt.Open(path, 0, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true})
 	if err != nil {
 		return err
 	}
-	w := walk{data: data, seen: map[uint64]bool{}}
-	root, free, found := w.meta()
-	if !found {
-		return nil
+	err = db.View(func(tx *bbolt.Tx) error {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return checkPages(data, uint64(db.Info().PageSize), uint64(tx.ID()))
+	})
+	return errors.Join(err, db.Close())
+}
+
+// checkPages walks through the pages of a file as of a transaction.
+func checkPages(data []byte, size, transaction uint64) error {
+	w := walk{data: data, size: size, seen: map[uint64]bool{}}
+	at := transaction % 2 * size
+	if at+headerLength+metaLength > uint64(len(data)) {
+		return &damage{errors.New("the file is too short")}
 	}
-	if err := errors.Join(w.page(root), w.free(free)); err != nil {
+	meta := data[at+headerLength:]
+	if binary.LittleEndian.Uint64(meta[48:]) != transaction {
+		return &damage{fmt.Errorf("page %d is not of the transaction %d", transaction%2, transaction)}
+	}
+	if err := errors.Join(w.page(binary.LittleEndian.Uint64(meta[16:])), w.free(binary.LittleEndian.Uint64(meta[32:]))); err != nil {
 		return &damage{err}
 	}
 	return nil
 }
 
-// walk is a walk through a file, and the pages that it has been at.
+// walk is a walk through a file, and the pages that it has visited.
 type walk struct {
 	data []byte
 	size uint64
 	seen map[uint64]bool
-}
-
-// meta finds the meta page that counts, and with it the size of pages.
-func (w *walk) meta() (root, free uint64, found bool) {
-	newest := uint64(0)
-	// The second meta page is where the first says, or where it usually is.
-	sizes := []uint64{0, uint64(os.Getpagesize())}
-	if len(w.data) >= headerLength+metaLength {
-		sizes = append(sizes, uint64(binary.LittleEndian.Uint32(w.data[headerLength+8:])))
-	}
-	for _, at := range sizes {
-		if at+headerLength+metaLength > uint64(len(w.data)) {
-			continue
-		}
-		meta := w.data[at+headerLength : at+headerLength+metaLength]
-		sum := fnv.New64a()
-		_, _ = sum.Write(meta[:metaLength-8]) // a hash takes everything
-		transaction := binary.LittleEndian.Uint64(meta[48:])
-		if binary.LittleEndian.Uint32(meta) != metaMagic || binary.LittleEndian.Uint64(meta[56:]) != sum.Sum64() || found && transaction < newest {
-			continue
-		}
-		found, newest = true, transaction
-		w.size = uint64(binary.LittleEndian.Uint32(meta[8:]))
-		root, free = binary.LittleEndian.Uint64(meta[16:]), binary.LittleEndian.Uint64(meta[32:])
-	}
-	return root, free, found && w.size > headerLength
 }
 
 // at returns a page with the pages that belong to it.
@@ -125,10 +82,10 @@ func (w *walk) at(id uint64) (page []byte, flags, count uint16, err error) {
 	return page[:(more+1)*w.size], binary.LittleEndian.Uint16(page[8:]), binary.LittleEndian.Uint16(page[10:]), nil
 }
 
-// page walks through a page and all below it.
+// page visits a page and all below it.
 func (w *walk) page(id uint64) error {
 	if w.seen[id] {
-		return fmt.Errorf("two ways lead to page %d", id)
+		return fmt.Errorf("page %d has two parents", id)
 	}
 	w.seen[id] = true
 	page, flags, count, err := w.at(id)
@@ -155,8 +112,7 @@ func (w *walk) page(id uint64) error {
 	return nil
 }
 
-// bucket walks through the bucket that an element of a leaf page holds, if it holds one: one that has pages of its own, or a small one that is one
-// leaf page by itself.
+// bucket visits the bucket in an element of a leaf page, if there is one: it has pages of its own, or is small and itself a leaf page.
 func (w *walk) bucket(element []byte) error {
 	if binary.LittleEndian.Uint32(element)&flagBucket == 0 {
 		return nil
@@ -170,12 +126,12 @@ func (w *walk) bucket(element []byte) error {
 		return w.page(root)
 	}
 	if binary.LittleEndian.Uint16(element[from+length+8:]) != flagLeaf {
-		return errors.New("a small bucket is no leaf")
+		return errors.New("a small bucket is not a leaf")
 	}
 	return nil
 }
 
-// free makes sure that the list of free pages is as long as it says.
+// free checks that the list of free pages has the length that it claims.
 func (w *walk) free(id uint64) error {
 	if id == noFreelist {
 		return nil
@@ -189,7 +145,7 @@ func (w *walk) free(id uint64) error {
 		length = binary.LittleEndian.Uint64(page[headerLength:]) + 1
 	}
 	if length > uint64(len(page)-headerLength)/8 {
-		return fmt.Errorf("the list of free pages has %d entries, for which it is too short", length)
+		return fmt.Errorf("the list of free pages has %d entries and is too short for them", length)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@
 package store
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -258,18 +259,34 @@ func TestTornWrites(t *testing.T) {
 	usable(t, "zeros", make([]byte, len(data)))
 }
 
-// TestWholeFilesAreWalkedThrough, all of their pages that hold something.
-func TestWholeFilesAreWalkedThrough(t *testing.T) {
-	w := walk{data: image(t), seen: map[uint64]bool{}}
-	root, free, found := w.meta()
-	if !found || w.size != uint64(os.Getpagesize()) {
-		t.Fatalf("its pages have %d bytes", w.size)
+// A page that is its own child is damage, and bbolt is not given the file.
+func TestPagesAreChecked(t *testing.T) {
+	data := image(t)
+	b := newBench(t)
+	if err := errors.Join(os.MkdirAll(b.dir, 0o700), os.WriteFile(b.file(), data, 0o600)); err != nil {
+		t.Fatal(err)
 	}
-	if err := errors.Join(w.page(root), w.free(free)); err != nil {
-		t.Error(err)
+	if err := sound(b.file()); err != nil {
+		t.Errorf("a file as it was written: %v", err)
 	}
-	if len(w.seen) < 5 {
-		t.Errorf("it has the pages %v only", w.seen)
+	size, found := os.Getpagesize(), 0
+	for id := 2; id < len(data)/size; id++ {
+		page := data[id*size:]
+		if page[8] != flagBranch || page[9] != 0 {
+			continue
+		}
+		bad := append([]byte{}, data...)
+		binary.LittleEndian.PutUint64(bad[id*size+headerLength+8:], uint64(id))
+		if err := os.WriteFile(b.file(), bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if broken := (*damage)(nil); errors.As(sound(b.file()), &broken) {
+			found++
+		}
+		usable(t, "a page that is its own child", bad)
+	}
+	if found == 0 { // a branch page that is not in use is not visited
+		t.Error("no page that is its own child was found")
 	}
 }
 
