@@ -52,14 +52,14 @@ const withheld = " (the pull used credentials, so details are only in the log of
 func TestReason(t *testing.T) {
 	for text, want := range map[string]string{
 		`failed to resolve reference "r.io/app:v1": unexpected status from HEAD request to https://r.io/v2/app/manifests/v1: 401 Unauthorized`: "401 Unauthorized",
-		`403 Forbidden for pa55word: Get "https://ann:pa55word@r.io": pa55word`:                                                               "403 Forbidden",
+		`403 Forbidden for pa55word: Get "https://ann:pa55word@r.io": pa55word`:                                                                "403 Forbidden",
 		`r.io/app:v9: not found`: "not found",
 		`pull access denied, repository does not exist or may require authorization: server message: insufficient_scope: authorization failed`: "pull access denied, authorization failed, insufficient_scope",
 		`Get "https://r.io/v2/": dial tcp: lookup r.io: no such host`:                                                                          "no such host",
 		`Get "https://r.io/v2/": tls: failed to verify certificate: x509: certificate signed by unknown authority`:                             "certificate signed by unknown authority, x509, failed to verify",
 		"write /var/lib: no space left on device\ntoomanyrequests: slow down":                                                                  "toomanyrequests, no space left on device",
-		"the password hunter2 was not taken": "unknown error",
-		"": "unknown error",
+		"the password hunter2 was not taken":                                                                                                   "unknown error",
+		"":                                                                                                                                     "unknown error",
 	} {
 		if got := Reason(errors.New(text)); got != want+withheld {
 			t.Errorf("%s\nbecomes %s\nwant    %s", text, got, want)
