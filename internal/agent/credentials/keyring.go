@@ -17,7 +17,8 @@ type Credential struct {
 	IdentityToken, RegistryToken string
 }
 
-// Keyring holds credentials by pattern. The zero value is empty.
+// Keyring holds credentials by pattern. The zero value is empty. The keychain of go-containerregistry's authn/kubernetes is no substitute: it resolves to the
+// first credential, the kubelet and the agent try all of them, and it links the typed clients of all of Kubernetes and Docker's CLI.
 type Keyring struct {
 	entries []entry
 }
