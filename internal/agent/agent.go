@@ -35,7 +35,7 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	chain, err := o.keyChain(c)
+	chain, err := o.newKeychain(c)
 	if err != nil {
 		return err
 	}
@@ -44,13 +44,13 @@ func run(ctx context.Context, o *options) error {
 	recorder, endEvents := c.recorder(ctx)
 	defer endEvents()
 	l := newLoop()
-	l.store, l.changed, l.keys = c, c.changed, chain
+	l.store, l.changed, l.keychain = c, c.changed, chain
 	l.limits = pull.Limits{Pulls: o.pulls, FillPercent: o.fillPercent}
-	l.tell = newTeller(recorder, registry)
+	l.report = newReporter(recorder, registry)
 	images := cri.New(o.socket)
 	defer images.Close(context.WithoutCancel(ctx))
 	l.runtime = images
-	endServer, err := serve(o.metricsAddress, registry, probes{ready: c.informer.HasSynced, beat: &l.beat})
+	endServer, err := serve(o.metricsAddress, registry, probes{ready: c.informer.HasSynced, heartbeat: &l.heartbeat})
 	if err != nil {
 		return err
 	}
@@ -63,11 +63,11 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	api, err := newNodeAPI(o, client, &l.tell, c.ring)
+	api, err := newNodeAPI(o, client, &l.report, c.notify)
 	if err != nil {
 		return err
 	}
-	l.ahead = api.ahead
+	l.prepull = api.prepull
 	endAPI, err := api.begin(ctx, o)
 	if err != nil {
 		return err
@@ -92,8 +92,8 @@ func work(ctx context.Context, c *cluster, l *loop, read cache.InformerSynced) {
 	klog.InfoS("Agent ends", "node", c.node)
 }
 
-func (o *options) keyChain(c *cluster) (*keyChain, error) {
-	chain := &keyChain{namespace: o.secretNamespace, get: c.secret, seen: map[string]*corev1.Secret{}}
+func (o *options) newKeychain(c *cluster) (*nodeKeychain, error) {
+	chain := &nodeKeychain{namespace: o.secretNamespace, get: c.secret, seen: map[string]*corev1.Secret{}}
 	if o.pluginConfig == "" {
 		return chain, nil
 	}
@@ -109,6 +109,6 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no cluster to work on: %w (give --kubeconfig, set KUBECONFIG, or run in a pod)", err)
 	}
-	cfg.UserAgent = puller
+	cfg.UserAgent = component
 	return cfg, nil
 }

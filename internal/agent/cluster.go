@@ -52,15 +52,15 @@ func newCluster(cfg *rest.Config, node string) (*cluster, error) {
 	own := cache.NewListWatchFromClient(c.kruise, kruise.ResourceNodeImage, "", fields.OneTermEqualSelector("metadata.name", node))
 	c.informer = cache.NewSharedInformer(own, &v1beta1.NodeImage{}, 0)
 	_, err = c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { c.ring() },
-		UpdateFunc: func(any, any) { c.ring() },
-		DeleteFunc: func(any) { c.ring() },
+		AddFunc:    func(any) { c.notify() },
+		UpdateFunc: func(any, any) { c.notify() },
+		DeleteFunc: func(any) { c.notify() },
 	})
 	return c, err
 }
 
-// ring says that something has changed; one ring is enough for many changes.
-func (c *cluster) ring() {
+// notify says that something has changed; one notify is enough for many changes.
+func (c *cluster) notify() {
 	select {
 	case c.changed <- struct{}{}:
 	default:
@@ -97,7 +97,7 @@ func (c *cluster) secret(ctx context.Context, namespace, name string) (*corev1.S
 func (c *cluster) recorder(ctx context.Context) (record.EventRecorder, func()) {
 	broadcaster := record.NewBroadcaster()
 	broadcaster.StartRecordingToSink(&events{ctx, c.core})
-	return broadcaster.NewRecorder(c.scheme, corev1.EventSource{Component: puller, Host: c.node}), broadcaster.Shutdown
+	return broadcaster.NewRecorder(c.scheme, corev1.EventSource{Component: component, Host: c.node}), broadcaster.Shutdown
 }
 
 // events is a record.EventSink. The package record gives no context, so the sink has its own.

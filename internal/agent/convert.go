@@ -38,26 +38,26 @@ func PatchOf(uid types.UID, before, after *v1beta1.NodeImageStatus) ([]byte, err
 func LocalToken(path string) (string, error) { return localToken(path) }
 
 // Ahead has the images pulled that the pods of a simulated node ask for.
-type Ahead struct{ p *prepuller }
+type Prepuller struct{ p *prepuller }
 
-// NewAhead returns one for a node with these pods. ring is called when there is something else to pull.
-func NewAhead(client *kube.Client, pods func() ([]*corev1.Pod, bool, error), ring func()) *Ahead {
-	p := newPrepuller(client, ring)
+// NewAhead returns one for a node with these pods. notify is called when there is something else to pull.
+func NewPrepuller(client *kube.Client, pods func() ([]*corev1.Pod, bool, error), notify func()) *Prepuller {
+	p := newPrepuller(client, notify)
 	p.pods = pods
-	return &Ahead{p}
+	return &Prepuller{p}
 }
 
 // Run works until ctx ends.
-func (a *Ahead) Run(ctx context.Context) { a.p.run(ctx) }
+func (a *Prepuller) Run(ctx context.Context) { a.p.run(ctx) }
 
 // Ring says that pods have changed.
-func (a *Ahead) Ring() { a.p.ring() }
+func (a *Prepuller) Notify() { a.p.notify() }
 
 // Wants are the images that pods ask for.
-func (a *Ahead) Wants() []pull.Want {
+func (a *Prepuller) Wants() []pull.Want {
 	wants, _ := a.p.wants()
 	return wants
 }
 
 // Decided is to be told how far the pulls are.
-func (a *Ahead) Decided(states []pull.State) { a.p.decided(states) }
+func (a *Prepuller) Observe(states []pull.State) { a.p.observe(states) }

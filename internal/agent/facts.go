@@ -22,16 +22,16 @@ func (l *loop) facts(ctx context.Context) pull.Facts {
 	for _, w := range idle {
 		refs[w.Ref] = true
 	}
-	for ref := range l.looked {
+	for ref := range l.lookups {
 		if !refs[ref] {
-			delete(l.looked, ref)
+			delete(l.lookups, ref)
 		}
 	}
 	for _, w := range idle {
 		if w.Always || w.Invalid != "" {
 			continue
 		}
-		id, err := l.look(ctx, w)
+		id, err := l.findImage(ctx, w)
 		switch {
 		case cri.IsSilent(err):
 			facts.Down = credentials.Redact(err.Error())
@@ -65,17 +65,17 @@ func (l *loop) idle() []pull.Want {
 	return idle
 }
 
-// look returns the ID of an image that is there. An answer is good for a while: with many wants in the queue each step would
+// findImage returns the ID of an image that is there. An answer is good for a while: with many wants in the queue each step would
 // ask for all of them otherwise.
-func (l *loop) look(ctx context.Context, w pull.Want) (string, error) {
-	if last, ok := l.looked[w.Ref]; ok && time.Since(last.at) < lookAgain {
+func (l *loop) findImage(ctx context.Context, w pull.Want) (string, error) {
+	if last, ok := l.lookups[w.Ref]; ok && time.Since(last.at) < lookupInterval {
 		return last.id, nil
 	}
-	id, err := l.runtime.Image(ctx, l.orders[w.Key].ref)
+	id, err := l.runtime.Image(ctx, l.specs[w.Key].ref)
 	if err != nil {
 		return "", err
 	}
-	l.looked[w.Ref] = look{time.Now(), id}
+	l.lookups[w.Ref] = lookup{time.Now(), id}
 	return id, nil
 }
 

@@ -31,9 +31,9 @@ func FuzzNodeImage(f *testing.F) {
 		if json.Unmarshal(input, &image) != nil {
 			t.Skip("no NodeImage")
 		}
-		wants, orders := wantsOf(image.Spec)
-		if len(wants) != len(orders) {
-			t.Errorf("%d wants, %d of which are known", len(wants), len(orders))
+		wants, specs := wantsOf(image.Spec)
+		if len(wants) != len(specs) {
+			t.Errorf("%d wants, %d of which are known", len(wants), len(specs))
 		}
 		plan := pull.Decide(pull.Snapshot{
 			Now: time.Unix(1e9, 0).UTC(), Limits: pull.Limits{Pulls: 2}, Wants: wants, Memory: pull.Memory{States: statesOf(&image.Status)},

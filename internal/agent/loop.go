@@ -22,14 +22,14 @@ import (
 
 // Times of the loop.
 const (
-	// lookAgain is how often the runtime is asked whether somebody else has pulled what we wait for.
-	lookAgain = 30 * time.Second
-	// askDown is how often a runtime that does not answer is asked again.
-	askDown = 2 * time.Second
+	// lookupInterval is how often the runtime is asked whether somebody else has pulled what we wait for.
+	lookupInterval = 30 * time.Second
+	// downInterval is how often a runtime that does not answer is asked again.
+	downInterval = 2 * time.Second
 	// The pace of writes of the status: a few at once, then one every two seconds.
 	writesPerSecond, writesAtOnce = 0.5, 5
 	// retryWrite is the pause after a write that failed, or that has to wait for the pace.
-	retryWrite = 2 * time.Second
+	writeRetryInterval = 2 * time.Second
 )
 
 // store is where the NodeImage is.
@@ -49,55 +49,55 @@ type runtime interface {
 
 // loop is the agent at work. All fields belong to the goroutine of run.
 type loop struct {
-	store   store
-	changed <-chan struct{}
-	runtime runtime
-	keys    keys
-	limits  pull.Limits
-	tell    teller
-	pace    flowcontrol.PassiveRateLimiter
-	ahead   asker
+	store    store
+	changed  <-chan struct{}
+	runtime  runtime
+	keychain keychain
+	limits   pull.Limits
+	report   reporter
+	pace     flowcontrol.PassiveRateLimiter
+	prepull  wantSource
 
 	object *v1beta1.NodeImage
 	// shown is what the watch has shown last.
 	shown   *v1beta1.NodeImage
 	uid     types.UID
 	wants   []pull.Want
-	orders  map[pull.Key]order
+	specs   map[pull.Key]pullSpec
 	memory  pull.Memory
 	runs    []pull.Run
 	cancels map[int64]context.CancelFunc
-	looked  map[string]look
+	lookups map[string]lookup
 	final   []pull.State // became final since the status was written
 
-	ended   chan ending
-	wrote   chan written
+	results chan pullResult
+	writes  chan statusWrite
 	done    chan struct{} // closed when nobody listens to the other two any more
 	writing bool
 	// writeAt is when a write may be tried that is due.
 	writeAt time.Time
 	// beat is the Unix time of the last step; others read it.
-	beat atomic.Int64
-	// beside are the pulls and writes that go on beside the loop.
-	beside sync.WaitGroup
+	heartbeat atomic.Int64
+	// beside are the pulls and writes that go on in the background.
+	background sync.WaitGroup
 }
 
-// asker is who has images pulled beside the NodeImage.
-type asker interface {
+// wantSource is who has images pulled beside the NodeImage.
+type wantSource interface {
 	// wants have keys with a pod.
-	wants() ([]pull.Want, map[pull.Key]order)
-	// decided is called after each decision, with all states.
-	decided(states []pull.State)
+	wants() ([]pull.Want, map[pull.Key]pullSpec)
+	// observe is called after each decision, with all states.
+	observe(states []pull.State)
 }
 
 // look is what the runtime said of an image.
-type look struct {
+type lookup struct {
 	at time.Time
 	id string
 }
 
 // ending is a pull that has ended.
-type ending struct {
+type pullResult struct {
 	run  int64
 	id   string
 	text string
@@ -105,7 +105,7 @@ type ending struct {
 }
 
 // written is a write of the status that has ended.
-type written struct {
+type statusWrite struct {
 	object *v1beta1.NodeImage
 	events []pull.State
 	err    error
@@ -114,8 +114,8 @@ type written struct {
 // newLoop returns a loop with nothing in it; what it needs is set by the caller.
 func newLoop() *loop {
 	return &loop{
-		orders: map[pull.Key]order{}, cancels: map[int64]context.CancelFunc{}, looked: map[string]look{},
-		ended: make(chan ending), wrote: make(chan written), done: make(chan struct{}),
+		specs: map[pull.Key]pullSpec{}, cancels: map[int64]context.CancelFunc{}, lookups: map[string]lookup{},
+		results: make(chan pullResult), writes: make(chan statusWrite), done: make(chan struct{}),
 		pace: flowcontrol.NewTokenBucketPassiveRateLimiter(writesPerSecond, writesAtOnce),
 	}
 }
@@ -123,7 +123,7 @@ func newLoop() *loop {
 // run works until ctx ends. Then it gives up the pulls that go on; the next agent begins them again.
 func (l *loop) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer l.beside.Wait()
+	defer l.background.Wait()
 	defer close(l.done)
 	defer cancel()
 	timer := time.NewTimer(0)
@@ -133,10 +133,10 @@ func (l *loop) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-l.changed:
-		case e := <-l.ended:
-			l.end(e)
-		case w := <-l.wrote:
-			l.noteWritten(w)
+		case e := <-l.results:
+			l.handleResult(e)
+		case w := <-l.writes:
+			l.handleWrite(w)
 		case <-timer.C:
 		}
 		timer.Reset(max(0, time.Until(l.step(ctx))))
@@ -147,20 +147,20 @@ func (l *loop) run(ctx context.Context) {
 func (l *loop) step(ctx context.Context) time.Time {
 	l.read()
 	now := time.Now()
-	l.beat.Store(now.Unix())
+	l.heartbeat.Store(now.Unix())
 	s := pull.Snapshot{Now: now, Limits: l.limits, Wants: l.wants, Memory: l.memory, Facts: l.facts(ctx)}
 	p := pull.Decide(s)
 	l.remember(p)
 	for _, a := range p.Actions {
 		l.act(ctx, a, now)
 	}
-	l.tell.decided(p.Memory.States, s.Facts)
-	if l.ahead != nil {
-		l.ahead.decided(p.Memory.States)
+	l.report.observe(p.Memory.States, s.Facts)
+	if l.prepull != nil {
+		l.prepull.observe(p.Memory.States)
 	}
-	next := now.Add(lookAgain)
+	next := now.Add(lookupInterval)
 	if s.Facts.Down != "" {
-		next = now.Add(askDown)
+		next = now.Add(downInterval)
 	}
 	for _, at := range []time.Time{p.Wake, l.write(ctx, now)} {
 		if !at.IsZero() && at.Before(next) {
@@ -173,19 +173,19 @@ func (l *loop) step(ctx context.Context) time.Time {
 // read takes in what is wanted.
 func (l *loop) read() {
 	l.readObject()
-	if l.ahead == nil {
+	if l.prepull == nil {
 		return
 	}
-	wants, orders := l.ahead.wants()
+	wants, specs := l.prepull.wants()
 	l.wants = append(l.wants, wants...)
-	maps.Copy(l.orders, orders)
+	maps.Copy(l.specs, specs)
 }
 
 // readObject takes in the NodeImage. One of another UID is another: only its own status is remembered.
 func (l *loop) readObject() {
 	object := l.store.Object()
 	if object == nil {
-		l.object, l.uid, l.wants, l.orders = nil, "", nil, map[pull.Key]order{}
+		l.object, l.uid, l.wants, l.specs = nil, "", nil, map[pull.Key]pullSpec{}
 		return
 	}
 	if object.UID != l.uid {
@@ -198,13 +198,13 @@ func (l *loop) readObject() {
 	}
 	l.shown = object
 	l.object = newer(l.object, object)
-	l.wants, l.orders = wantsOf(l.object.Spec)
-	l.accept(&l.object.Status)
+	l.wants, l.specs = wantsOf(l.object.Spec)
+	l.adoptOutcomes(&l.object.Status)
 }
 
 // accept takes over what somebody else has ended: the manager gives up a want of which it has heard nothing for too long. To
 // write over that would begin a quarrel.
-func (l *loop) accept(status *v1beta1.NodeImageStatus) {
+func (l *loop) adoptOutcomes(status *v1beta1.NodeImageStatus) {
 	ended := map[pull.Key]pull.State{}
 	for _, s := range statesOf(status) {
 		if s.Final() {
@@ -258,13 +258,13 @@ func (l *loop) act(ctx context.Context, a pull.Action, now time.Time) {
 		l.runs = append(l.runs, pull.Run{Number: a.Run, Key: a.Key, Ref: a.Ref, Began: now, Until: a.Until})
 		ctx, cancel := context.WithCancel(ctx)
 		l.cancels[a.Run] = cancel
-		o := l.orders[a.Key]
-		l.beside.Go(func() { l.pull(ctx, a.Run, o) })
+		o := l.specs[a.Key]
+		l.background.Go(func() { l.pull(ctx, a.Run, o) })
 	}
 }
 
-// end takes in what became of a pull.
-func (l *loop) end(e ending) {
+// handleResult takes in what became of a pull.
+func (l *loop) handleResult(e pullResult) {
 	l.cancels[e.run]()
 	delete(l.cancels, e.run)
 	for i := range l.runs {
@@ -280,6 +280,6 @@ func (l *loop) end(e ending) {
 		default:
 			r.Result, r.Text = pull.Failed, e.text
 		}
-		l.tell.pulled(*r, time.Now())
+		l.report.pulled(*r, time.Now())
 	}
 }

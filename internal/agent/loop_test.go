@@ -53,7 +53,7 @@ type world struct {
 	credentials []credentials.Credential
 
 	recorder *record.FakeRecorder
-	ahead    asker
+	ahead    wantSource
 	stop     func()
 }
 
@@ -171,7 +171,7 @@ func (w *world) pulled() []string {
 	return slices.Clone(w.pulls)
 }
 
-func (w *world) find(_ context.Context, o order) ([]credentials.Credential, error) {
+func (w *world) find(_ context.Context, o pullSpec) ([]credentials.Credential, error) {
 	if len(o.secrets) > 0 {
 		return nil, fmt.Errorf("pull secret %s/%s: gone", o.secrets[0].Namespace, o.secrets[0].Name)
 	}
@@ -182,10 +182,10 @@ func (w *world) find(_ context.Context, o order) ([]credentials.Credential, erro
 func (w *world) begin() {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	l := newLoop()
-	l.store, l.changed, l.runtime, l.keys = w, w.changed, w, w
+	l.store, l.changed, l.runtime, l.keychain = w, w.changed, w, w
 	l.limits = pull.Limits{Pulls: 2, FillPercent: 85}
-	l.tell = newTeller(w.recorder, prometheus.NewRegistry())
-	l.ahead = w.ahead
+	l.report = newReporter(w.recorder, prometheus.NewRegistry())
+	l.prepull = w.ahead
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -376,7 +376,7 @@ func TestImageThatSomebodyElsePulledIsTaken(t *testing.T) {
 		w.begin()
 		w.after(time.Second)
 		w.set(func() { w.images["r.io/app:v3"] = "sha256:theirs" })
-		s := w.after(lookAgain + 5*time.Second)
+		s := w.after(lookupInterval + 5*time.Second)
 		expect(t, "the third, that waits", of(s, "r.io/app", "v3"), "Succeeded v0 100% r.io/app@sha256:theirs")
 	})
 }

@@ -30,41 +30,41 @@ const tokenFile = "token"
 
 // nodeAPI is the API of the node, and what stands behind it.
 type nodeAPI struct {
-	disk   *nodestore.Store
-	client *kube.Client
-	pods   *ownPods
-	ahead  *prepuller
-	api    *rest.API
-	beside sync.WaitGroup
+	disk       *nodestore.Store
+	client     *kube.Client
+	pods       *ownPods
+	prepull    *prepuller
+	api        *rest.API
+	background sync.WaitGroup
 }
 
 // nodeCluster is the API server as the API of the node sees it.
 type nodeCluster struct {
 	*kube.Client
-	*reach
+	*connectivity
 }
 
-// newNodeAPI opens the store and reads the token; nothing is served yet. ring is called when there is something new to pull.
-func newNodeAPI(o *options, client *kube.Client, tell *teller, ring func()) (*nodeAPI, error) {
+// newNodeAPI opens the store and reads the token; nothing is served yet. notify is called when there is something new to pull.
+func newNodeAPI(o *options, client *kube.Client, report *reporter, notify func()) (*nodeAPI, error) {
 	n := &nodeAPI{client: client}
 	var err error
-	n.disk, err = nodestore.Open(nodestore.Options{Directory: o.stateDir, Node: o.node, Say: tell.setAside})
+	n.disk, err = nodestore.Open(nodestore.Options{Directory: o.stateDir, Node: o.node, Say: report.storeSetAside})
 	if err != nil {
 		return nil, fmt.Errorf("%w (give another --state-dir, or --listen 0 for an agent without an API)", err)
 	}
 	token, err := localToken(o.tokenPath())
 	if err == nil {
-		n.ahead = newPrepuller(client, ring)
-		n.pods, err = newOwnPods(client, o.node, n.disk, n.ahead.ring)
+		n.prepull = newPrepuller(client, notify)
+		n.pods, err = newOwnPods(client, o.node, n.disk, n.prepull.notify)
 	}
 	if err != nil {
 		return nil, errors.Join(err, n.disk.Close())
 	}
-	n.ahead.pods = n.pods.Pods
-	cluster := nodeCluster{client, &reach{probe: client.Answers, now: time.Now, tell: tell.connected}}
+	n.prepull.pods = n.pods.Pods
+	cluster := nodeCluster{client, &connectivity{probe: client.Answers, now: time.Now, report: report.connected}}
 	n.api = rest.New(rest.Options{
 		Node: o.node, Pods: n.pods, Cluster: cluster, Decisions: n.disk, OpenYurt: o.openYurt, Token: token, SharedAudience: o.allNodes,
-		Host: o.isHost, Now: time.Now, Tell: tell.atPod, Answered: tell.answered,
+		Host: o.isHost, Now: time.Now, Tell: report.podEvent, Answered: report.answered,
 	})
 	return n, nil
 }
@@ -88,17 +88,17 @@ func (n *nodeAPI) begin(ctx context.Context, o *options) (func(), error) {
 	if o.allNodes {
 		klog.InfoS("Tokens for all nodes are taken: a node that was taken over can use one that it was sent at this node", "flag", "--accept-shared-audience")
 	}
-	n.beside.Go(func() {
+	n.background.Go(func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			klog.ErrorS(err, "Serving the API of the node")
 		}
 	})
-	n.beside.Go(func() { n.pods.run(ctx) })
-	n.beside.Go(func() { n.ahead.run(ctx) })
-	n.beside.Go(func() { n.api.Run(ctx) })
+	n.background.Go(func() { n.pods.run(ctx) })
+	n.background.Go(func() { n.prepull.run(ctx) })
+	n.background.Go(func() { n.api.Run(ctx) })
 	return func() {
 		_ = server.Close() // who is cut off asks again
-		n.beside.Wait()
+		n.background.Wait()
 		if err := n.disk.Close(); err != nil {
 			klog.ErrorS(err, "Closing the store")
 		}
@@ -122,11 +122,11 @@ func (o *options) isHost(host string) bool {
 		return false
 	}
 	leaf := o.certificate.Leaf
-	return leaf != nil && leaf.VerifyHostname(bracketed(host)) == nil
+	return leaf != nil && leaf.VerifyHostname(bracketIPv6(host)) == nil
 }
 
 // bracketed is a host as crypto/x509 wants it, which takes an address without brackets for an address too.
-func bracketed(host string) string {
+func bracketIPv6(host string) string {
 	if ip := net.ParseIP(host); ip != nil && ip.To4() == nil {
 		return "[" + host + "]"
 	}

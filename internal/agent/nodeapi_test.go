@@ -87,7 +87,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 func TestReach(t *testing.T) {
 	now := time.Unix(1000, 0)
 	asked, answers := 0, []error{}
-	r := &reach{now: func() time.Time { return now }, probe: func(context.Context) error {
+	r := &connectivity{now: func() time.Time { return now }, probe: func(context.Context) error {
 		asked++
 		if len(answers) == 0 {
 			return errors.New("silence")
@@ -106,14 +106,14 @@ func TestReach(t *testing.T) {
 	}
 	lost := errors.New("lost")
 	step("at first", 0, true, 1, nil)
-	step("soon after", goodFor-1, true, 0)
+	step("soon after", connectedTTL-1, true, 0)
 	step("one answer is lost", 1, true, 2, lost, nil)
-	step("two are lost", goodFor, false, 2, lost, lost, nil)
-	step("soon after that", badFor-1, false, 0)
+	step("two are lost", connectedTTL, false, 2, lost, lost, nil)
+	step("soon after that", disconnectedTTL-1, false, 0)
 	step("it is back", 1, true, 1, nil)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	now, answers = now.Add(goodFor), nil
+	now, answers = now.Add(connectedTTL), nil
 	if r.Connected(gone) {
 		t.Error("without an answer it is connected")
 	}

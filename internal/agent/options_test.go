@@ -47,15 +47,15 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 
 func TestHealthAndMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	tell := newTeller(record.NewFakeRecorder(1), registry)
-	tell.decided([]pull.State{{Phase: pull.Succeeded}, {Phase: pull.Pulling}}, pull.Facts{Down: "no socket"})
+	tell := newReporter(record.NewFakeRecorder(1), registry)
+	tell.observe([]pull.State{{Phase: pull.Succeeded}, {Phase: pull.Pulling}}, pull.Facts{Down: "no socket"})
 	tell.pulled(pull.Run{Result: pull.Failed}, time.Now())
 	tell.wrote(nil)
 	tell.answered(http.StatusServiceUnavailable)
 	tell.connected(true)
-	tell.setAside("it is of another node")
-	ready, beat := false, atomic.Int64{}
-	handler := probes{ready: func() bool { return ready }, beat: &beat}.handler(registry)
+	tell.storeSetAside("it is of another node")
+	ready, heartbeat := false, atomic.Int64{}
+	handler := probes{ready: func() bool { return ready }, heartbeat: &heartbeat}.handler(registry)
 	get := func(path string) (int, string) {
 		answer := httptest.NewRecorder()
 		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
@@ -71,7 +71,7 @@ func TestHealthAndMetrics(t *testing.T) {
 		{true, time.Now().Add(-time.Hour), 200, 503},
 	} {
 		ready = c.ready
-		beat.Store(c.last.Unix())
+		heartbeat.Store(c.last.Unix())
 		if code, _ := get("/readyz"); code != c.ready1 {
 			t.Errorf("step %d: ready %d", step, code)
 		}

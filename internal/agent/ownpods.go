@@ -18,7 +18,7 @@ import (
 )
 
 // savePods is how long changes of pods are gathered before they go to the disk: a disk that is flash wears out by writing.
-const savePods = 5 * time.Second
+const saveInterval = 5 * time.Second
 
 // ownPods are the pods of the node: as the API server said last, or, until it has said anything, as they are on the disk.
 type ownPods struct {
@@ -27,8 +27,8 @@ type ownPods struct {
 	changed  chan struct{}
 }
 
-// newOwnPods returns pods of which nothing is read yet. ring is called after every change.
-func newOwnPods(c *kube.Client, node string, disk *nodestore.Store, ring func()) (*ownPods, error) {
+// newOwnPods returns pods of which nothing is read yet. notify is called after every change.
+func newOwnPods(c *kube.Client, node string, disk *nodestore.Store, notify func()) (*ownPods, error) {
 	p := &ownPods{
 		informer: cache.NewSharedInformer(c.OwnPods(node), &corev1.Pod{}, 0), disk: disk, changed: make(chan struct{}, 1),
 	}
@@ -37,7 +37,7 @@ func newOwnPods(c *kube.Client, node string, disk *nodestore.Store, ring func())
 		case p.changed <- struct{}{}:
 		default:
 		}
-		ring()
+		notify()
 	}
 	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { noteChange() }, UpdateFunc: func(any, any) { noteChange() }, DeleteFunc: func(any) { noteChange() },
@@ -92,7 +92,7 @@ func (p *ownPods) keep(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(savePods):
+		case <-time.After(saveInterval):
 		}
 		select {
 		case <-ctx.Done():

@@ -21,7 +21,7 @@ import (
 )
 
 // askAgain is the pause after the API server has refused something.
-const askAgain = 5 * time.Second
+const retryInterval = 5 * time.Second
 
 // revisions is what a prepuller asks of the API server.
 type revisions interface {
@@ -34,40 +34,40 @@ type revisions interface {
 // All that it knows it reads from the pods, so the agent after a crash goes on where this one was.
 type prepuller struct {
 	cluster revisions
-	// pods are those of the node; ringLoop tells the loop that there are other wants.
-	pods     func() (pods []*corev1.Pod, seen bool, err error)
-	ringLoop func()
-	changed  chan struct{}
+	// pods are those of the node; notifyLoop tells the loop that there are other wants.
+	pods       func() (pods []*corev1.Pod, seen bool, err error)
+	notifyLoop func()
+	changed    chan struct{}
 
-	mu   sync.Mutex
-	asks map[askKey]*ask
-	last int64 // the highest number of an ask
+	mu       sync.Mutex
+	requests map[requestKey]*request
+	last     int64 // the highest number of an ask
 }
 
 // askKey is which images of which pod, and since when they are asked for: whoever asks again after a failure has asked anew.
-type askKey struct {
+type requestKey struct {
 	uid   types.UID
 	hash  string
 	since int64
 }
 
 // ask is one pod that waits for images.
-type ask struct {
-	pod    *corev1.Pod
-	hash   string
-	wants  []pull.Want
-	orders map[pull.Key]order
+type request struct {
+	pod   *corev1.Pod
+	hash  string
+	wants []pull.Want
+	specs map[pull.Key]pullSpec
 	// ended is set when all pulls have ended, told when the pod says so; failed is why one of them has not brought its image.
-	ended, told bool
-	failed      string
+	ended, reported bool
+	failed          string
 }
 
-func newPrepuller(cluster revisions, ringLoop func()) *prepuller {
-	return &prepuller{cluster: cluster, ringLoop: ringLoop, changed: make(chan struct{}, 1), asks: map[askKey]*ask{}}
+func newPrepuller(cluster revisions, notifyLoop func()) *prepuller {
+	return &prepuller{cluster: cluster, notifyLoop: notifyLoop, changed: make(chan struct{}, 1), requests: map[requestKey]*request{}}
 }
 
-// ring says that pods or pulls have changed.
-func (p *prepuller) ring() {
+// notify says that pods or pulls have changed.
+func (p *prepuller) notify() {
 	select {
 	case p.changed <- struct{}{}:
 	default:
@@ -87,7 +87,7 @@ func (p *prepuller) run(ctx context.Context) {
 		}
 		if err := p.step(ctx); err != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "Images that pods ask for wait")
-			timer.Reset(askAgain)
+			timer.Reset(retryInterval)
 		}
 	}
 }
@@ -98,10 +98,10 @@ func (p *prepuller) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	asked := map[askKey]*corev1.Pod{}
+	asked := map[requestKey]*corev1.Pod{}
 	for _, pod := range pods {
-		if hash, since := asksFor(pod); hash != "" {
-			asked[askKey{pod.UID, hash, since}] = pod
+		if hash, since := requestedRevision(pod); hash != "" {
+			asked[requestKey{pod.UID, hash, since}] = pod
 		}
 	}
 	changed := p.drop(asked)
@@ -113,19 +113,19 @@ func (p *prepuller) step(ctx context.Context) error {
 		}
 	}
 	if changed {
-		p.ringLoop()
+		p.notifyLoop()
 	}
 	for _, a := range p.ended() {
-		if failed := p.tell(ctx, a); failed != nil {
+		if failed := p.report(ctx, a); failed != nil {
 			err = failed
 		}
 	}
 	return err
 }
 
-// asksFor is the revision whose images a pod asks for, "" when it asks for none: the request has no reason yet, and is for the
+// requestedRevision is the revision whose images a pod asks for, "" when it asks for none: the request has no reason yet, and is for the
 // revision that the pod is to have next.
-func asksFor(pod *corev1.Pod) (hash string, since int64) {
+func requestedRevision(pod *corev1.Pod) (hash string, since int64) {
 	next, asks, announced := "", false, false
 	for i := range pod.Status.Conditions {
 		switch c := &pod.Status.Conditions[i]; {
@@ -143,12 +143,12 @@ func asksFor(pod *corev1.Pod) (hash string, since int64) {
 }
 
 // drop forgets what nobody asks for any more.
-func (p *prepuller) drop(asked map[askKey]*corev1.Pod) (changed bool) {
+func (p *prepuller) drop(asked map[requestKey]*corev1.Pod) (changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for key := range p.asks {
+	for key := range p.requests {
 		if asked[key] == nil {
-			delete(p.asks, key)
+			delete(p.requests, key)
 			changed = true
 		}
 	}
@@ -156,9 +156,9 @@ func (p *prepuller) drop(asked map[askKey]*corev1.Pod) (changed bool) {
 }
 
 // begin reads which images are wanted, if that is not known yet.
-func (p *prepuller) begin(ctx context.Context, key askKey, pod *corev1.Pod) (began bool, err error) {
+func (p *prepuller) begin(ctx context.Context, key requestKey, pod *corev1.Pod) (began bool, err error) {
 	p.mu.Lock()
-	known := p.asks[key] != nil
+	known := p.requests[key] != nil
 	p.mu.Unlock()
 	owner := metav1.GetControllerOf(pod)
 	if known || owner == nil {
@@ -170,7 +170,7 @@ func (p *prepuller) begin(ctx context.Context, key askKey, pod *corev1.Pod) (beg
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	a := &ask{pod: pod, hash: key.hash, orders: map[pull.Key]order{}}
+	a := &request{pod: pod, hash: key.hash, specs: map[pull.Key]pullSpec{}}
 	if template == nil {
 		a.ended, a.failed = true, "there is no ControllerRevision "+key.hash
 	} else {
@@ -178,12 +178,12 @@ func (p *prepuller) begin(ctx context.Context, key askKey, pod *corev1.Pod) (beg
 		a.fill(template, p.last)
 		a.ended = len(a.wants) == 0
 	}
-	p.asks[key] = a
+	p.requests[key] = a
 	return true, nil
 }
 
 // fill makes a want of each image. The number tells the ask from those before it, which may have failed.
-func (a *ask) fill(template *corev1.PodTemplateSpec, number int64) {
+func (a *request) fill(template *corev1.PodTemplateSpec, number int64) {
 	sandbox := &v1beta1.SandboxConfig{Labels: template.Labels, Annotations: template.Annotations}
 	secrets := []v1beta1.ReferenceObject{}
 	for _, spec := range []*corev1.PodSpec{&template.Spec, &a.pod.Spec} { // the pod has those of its service account too
@@ -202,11 +202,11 @@ func (a *ask) fill(template *corev1.PodTemplateSpec, number int64) {
 		if w.Ref = ref.Name; err != nil {
 			w.Invalid = err.Error()
 		}
-		if _, twice := a.orders[w.Key]; image == "" || twice {
+		if _, twice := a.specs[w.Key]; image == "" || twice {
 			return
 		}
 		a.wants = append(a.wants, w)
-		a.orders[w.Key] = order{ref: ref, secrets: secrets, sandbox: sandbox, ofPod: true}
+		a.specs[w.Key] = pullSpec{ref: ref, secrets: secrets, sandbox: sandbox, ofPod: true}
 	}
 	for _, c := range template.Spec.InitContainers {
 		add(c.Image, c.ImagePullPolicy)
@@ -222,28 +222,28 @@ func (a *ask) fill(template *corev1.PodTemplateSpec, number int64) {
 }
 
 // wants are what pods ask for, for the loop.
-func (p *prepuller) wants() ([]pull.Want, map[pull.Key]order) {
+func (p *prepuller) wants() ([]pull.Want, map[pull.Key]pullSpec) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	wants, orders := []pull.Want{}, map[pull.Key]order{}
-	for _, a := range p.asks {
+	wants, specs := []pull.Want{}, map[pull.Key]pullSpec{}
+	for _, a := range p.requests {
 		wants = append(wants, a.wants...)
-		for key, o := range a.orders {
-			orders[key] = o
+		for key, o := range a.specs {
+			specs[key] = o
 		}
 	}
-	return wants, orders
+	return wants, specs
 }
 
-// decided is told by the loop how far the pulls are.
-func (p *prepuller) decided(states []pull.State) {
+// observe takes in the state of the pulls.
+func (p *prepuller) observe(states []pull.State) {
 	of := map[pull.Key]*pull.State{}
 	for i := range states {
 		of[states[i].Key] = &states[i]
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, a := range p.asks {
+	for _, a := range p.requests {
 		if a.ended {
 			continue
 		}
@@ -257,26 +257,26 @@ func (p *prepuller) decided(states []pull.State) {
 			}
 		}
 		if a.ended {
-			p.ring()
+			p.notify()
 		}
 	}
 }
 
 // ended are the asks that can be told how they ended.
-func (p *prepuller) ended() []*ask {
+func (p *prepuller) ended() []*request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := []*ask{}
-	for _, a := range p.asks {
-		if a.ended && !a.told {
+	all := []*request{}
+	for _, a := range p.requests {
+		if a.ended && !a.reported {
 			all = append(all, a)
 		}
 	}
 	return all
 }
 
-// tell writes into the pod how its pull ended. The ask goes when the pod says so.
-func (p *prepuller) tell(ctx context.Context, a *ask) error {
+// report writes into the pod how its pull ended. The ask goes when the pod says so.
+func (p *prepuller) report(ctx context.Context, a *request) error {
 	c := corev1.PodCondition{
 		Type: openyurt.PodImageReady, Status: corev1.ConditionTrue, Reason: openyurt.PullImageSuccess,
 		Message: openyurt.FormatRevision(a.hash), LastTransitionTime: metav1.Now(),
@@ -293,6 +293,6 @@ func (p *prepuller) tell(ctx context.Context, a *ask) error {
 	// Once is enough, also when the pod is gone. Told again it would end what somebody has asked for since.
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	a.told = true
+	a.reported = true
 	return nil
 }

@@ -28,8 +28,8 @@ type podWorld struct {
 	pods      []*corev1.Pod
 	templates map[string]*corev1.PodTemplateSpec
 	refuse    error
-	told      []string
-	puller    *prepuller
+	reported  []string
+	prepuller *prepuller
 }
 
 // newPodWorld returns a node with one pod that asks for the images of revision r2: an init container with init:2 and a main
@@ -64,23 +64,23 @@ func (w *podWorld) ask(revision string, since int64) {
 
 // beginAhead starts an agent with a prepuller.
 func (w *podWorld) beginAhead() {
-	w.puller = newPrepuller(w, func() {
+	w.prepuller = newPrepuller(w, func() {
 		select {
 		case w.changed <- struct{}{}:
 		default:
 		}
 	})
-	w.puller.pods = func() ([]*corev1.Pod, bool, error) {
+	w.prepuller.pods = func() ([]*corev1.Pod, bool, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return w.pods, true, nil
 	}
-	w.ahead = w.puller
+	w.ahead = w.prepuller
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.puller.run(ctx)
+		w.prepuller.run(ctx)
 	}()
 	w.begin()
 	stop := w.stop
@@ -106,7 +106,7 @@ func (w *podWorld) SetCondition(_ context.Context, pod *corev1.Pod, c corev1.Pod
 	if w.refuse != nil {
 		return w.refuse
 	}
-	w.told = append(w.told, fmt.Sprintf("%s %s %s %s: %s", pod.Name, c.Type, c.Status, c.Reason, c.Message))
+	w.reported = append(w.reported, fmt.Sprintf("%s %s %s %s: %s", pod.Name, c.Type, c.Status, c.Reason, c.Message))
 	// The informer is behind on purpose: the pod still asks.
 	return nil
 }
@@ -114,7 +114,7 @@ func (w *podWorld) SetCondition(_ context.Context, pod *corev1.Pod, c corev1.Pod
 func (w *podWorld) tells() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return strings.Join(w.told, "\n")
+	return strings.Join(w.reported, "\n")
 }
 
 const toldReady = "p PodImageReady True PullImageSuccess: controllerrevision: r2"
@@ -128,7 +128,7 @@ func TestImagesThatAPodAsksFor(t *testing.T) {
 		if got := fmt.Sprint(w.pulled()); strings.Count(got, "app:2") != 1 || strings.Count(got, "init:2") != 1 {
 			t.Errorf("pulled is %s", got)
 		}
-		w.puller.ring() // something else has changed
+		w.prepuller.notify() // something else has changed
 		w.after(time.Minute)
 		if got := w.tells(); got != toldReady {
 			t.Errorf("told is %q", got)
@@ -185,7 +185,7 @@ func TestImagesThatCannotBePulled(t *testing.T) {
 		// Who asks again has it tried again, although the pod never was without a request in the eyes of the agent.
 		w.set(func() { w.pulling = nil })
 		w.ask("r2", 2)
-		w.puller.ring()
+		w.prepuller.notify()
 		w.after(time.Minute)
 		if got := w.tells(); got != failed+"\n"+toldReady {
 			t.Errorf("told is %q", got)

@@ -10,17 +10,17 @@ import (
 )
 
 // puller is what the runtime is told of who pulls, and who events are from: the policy everynode-agent-own-node lets no other name pass.
-const puller = "everynode-agent"
+const component = "everynode-agent"
 
-// pull carries out one run, and tells the loop how it ended. It runs beside the loop.
-func (l *loop) pull(ctx context.Context, number int64, o order) {
-	e := ending{run: number}
-	p := cri.Pull{Ref: o.ref, By: puller}
+// pull carries out one run, and tells the loop how it ended. It runs in the background.
+func (l *loop) pull(ctx context.Context, number int64, o pullSpec) {
+	e := pullResult{run: number}
+	p := cri.Pull{Ref: o.ref, By: component}
 	if o.sandbox != nil {
 		p.Labels, p.Annotations = o.sandbox.Labels, o.sandbox.Annotations
 	}
 	var missing error
-	p.Credentials, missing = l.keys.find(ctx, o)
+	p.Credentials, missing = l.keychain.find(ctx, o)
 	if e.id, e.err = l.runtime.Pull(ctx, p); e.err != nil {
 		e.text = credentials.Redact(e.err.Error())
 		if len(p.Credentials) > 0 {
@@ -34,7 +34,7 @@ func (l *loop) pull(ctx context.Context, number int64, o order) {
 		e.id = id // a pull may be answered with a digest, which is not the ID
 	}
 	select {
-	case l.ended <- e:
+	case l.results <- e:
 	case <-l.done:
 	}
 }

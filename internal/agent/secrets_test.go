@@ -40,12 +40,12 @@ func TestNothingSecretIsTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told := string(data)
+		said := string(data)
 		for len(w.recorder.Events) > 0 {
-			told += <-w.recorder.Events
+			said += <-w.recorder.Events
 		}
-		if !strings.Contains(told, "PullImageFailed") || strings.Contains(told, "planted") {
-			t.Errorf("told: %s", told)
+		if !strings.Contains(said, "PullImageFailed") || strings.Contains(said, "planted") {
+			t.Errorf("told: %s", said)
 		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// stuckAfter is how long the loop may be silent before the agent calls itself ill. It takes a step at least every lookAgain, and
+// stuckAfter is how long the loop may be silent before the agent calls itself ill. It takes a step at least every lookupInterval, and
 // a runtime that hangs holds it up for a few calls.
 const stuckAfter = 5 * time.Minute
 
@@ -23,7 +23,7 @@ const stuckAfter = 5 * time.Minute
 type probes struct {
 	ready func() bool
 	// beat is the Unix time of the last step of the loop, 0 before the first: to wait for the API server is no illness.
-	beat *atomic.Int64
+	heartbeat *atomic.Int64
 }
 
 // serve serves metrics and health at an address until the returned function is called. The address "0" serves nothing.
@@ -48,7 +48,7 @@ func (p probes) handler(registry *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
-		last := p.beat.Load()
+		last := p.heartbeat.Load()
 		silent := time.Since(time.Unix(last, 0))
 		answer(w, last == 0 || silent < stuckAfter, fmt.Sprintf("the agent has done nothing for %v", silent.Round(time.Second)))
 	})

@@ -18,7 +18,7 @@ import (
 )
 
 // longestMessage is how much of an error a status holds; some runtimes quote whole pages of a registry.
-const longestMessage = 1024
+const maxMessage = 1024
 
 // statusOf writes states down, but for those of pods, which the NodeImage has not asked for. What others keep in the status stays.
 func statusOf(states []pull.State, before *v1beta1.NodeImageStatus) *v1beta1.NodeImageStatus {
@@ -74,7 +74,7 @@ func firstSync(states []pull.State, failed int32) *v1beta1.SyncStatus {
 func tagStatusOf(s *pull.State) v1beta1.ImageTagStatus {
 	tag := v1beta1.ImageTagStatus{
 		Tag: s.Tag, Version: s.Version, Phase: v1beta1.ImagePullPhase(s.Phase.String()), Progress: int32(s.Progress),
-		StartTime: timeOf(s.Started), CompletionTime: timeOf(s.Completed), Message: s.Message[:min(len(s.Message), longestMessage)],
+		StartTime: timeOf(s.Started), CompletionTime: timeOf(s.Completed), Message: s.Message[:min(len(s.Message), maxMessage)],
 	}
 	if s.ImageID != "" {
 		tag.ImageID = s.Image + "@" + s.ImageID

@@ -14,7 +14,7 @@ import (
 )
 
 // shortestToken is how long a token has to be that somebody else has made.
-const shortestToken = 16
+const minTokenLength = 16
 
 // localToken reads the token of the owner of the node, and makes one if there is none. A file that others can read is refused: what
 // they have read they still know after its mode was mended.
@@ -61,8 +61,8 @@ func readToken(path string) (string, error) {
 		return "", fmt.Errorf("reading the token of the node: %w", err)
 	}
 	token := strings.TrimSpace(string(data))
-	if len(token) < shortestToken {
-		return "", fmt.Errorf("the token in %s has %d characters, and at least %d make it safe: remove the file, and a new one is made", path, len(token), shortestToken)
+	if len(token) < minTokenLength {
+		return "", fmt.Errorf("the token in %s has %d characters, and at least %d make it safe: remove the file, and a new one is made", path, len(token), minTokenLength)
 	}
 	return token, nil
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // order is what belongs to a want but plays no role in the decision.
-type order struct {
+type pullSpec struct {
 	ref     imageref.Full
 	secrets []v1beta1.ReferenceObject
 	sandbox *v1beta1.SandboxConfig
@@ -25,21 +25,21 @@ type order struct {
 }
 
 // wantsOf reads a specification.
-func wantsOf(spec v1beta1.NodeImageSpec) ([]pull.Want, map[pull.Key]order) {
-	wants, orders := []pull.Want{}, map[pull.Key]order{}
+func wantsOf(spec v1beta1.NodeImageSpec) ([]pull.Want, map[pull.Key]pullSpec) {
+	wants, specs := []pull.Want{}, map[pull.Key]pullSpec{}
 	for _, image := range slices.Sorted(maps.Keys(spec.Images)) {
 		of := spec.Images[image]
 		for i := range of.Tags {
 			w, o := wantOf(image, of, &of.Tags[i])
-			if _, twice := orders[w.Key]; !twice {
-				wants, orders[w.Key] = append(wants, w), o
+			if _, twice := specs[w.Key]; !twice {
+				wants, specs[w.Key] = append(wants, w), o
 			}
 		}
 	}
-	return wants, orders
+	return wants, specs
 }
 
-func wantOf(image string, of v1beta1.ImageSpec, tag *v1beta1.ImageTagSpec) (pull.Want, order) {
+func wantOf(image string, of v1beta1.ImageSpec, tag *v1beta1.ImageTagSpec) (pull.Want, pullSpec) {
 	w := pull.Want{
 		Key:    pull.Key{Image: image, Tag: tag.Tag, Version: tag.Version},
 		Always: tag.ImagePullPolicy == v1beta1.PullAlways, Retries: -1,
@@ -63,7 +63,7 @@ func wantOf(image string, of v1beta1.ImageSpec, tag *v1beta1.ImageTagSpec) (pull
 		w.Invalid = err.Error()
 	}
 	w.Ref = ref.Name
-	return w, order{
+	return w, pullSpec{
 		ref: ref, secrets: slices.Concat(tag.PullSecrets, of.PullSecrets), sandbox: of.SandboxConfig, owners: tag.OwnerReferences,
 	}
 }

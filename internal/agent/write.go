@@ -30,17 +30,17 @@ func (l *loop) write(ctx context.Context, now time.Time) time.Time {
 	case now.Before(l.writeAt):
 		return l.writeAt
 	case !l.pace.TryAccept():
-		l.writeAt = now.Add(retryWrite)
+		l.writeAt = now.Add(writeRetryInterval)
 		return l.writeAt
 	}
-	w := written{events: l.final}
+	w := statusWrite{events: l.final}
 	l.writing, l.final = true, nil
-	l.beside.Go(func() {
+	l.background.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 		defer cancel()
 		w.object, w.err = l.store.PatchStatus(ctx, patch)
 		select {
-		case l.wrote <- w:
+		case l.writes <- w:
 		case <-l.done:
 		}
 	})
@@ -48,13 +48,13 @@ func (l *loop) write(ctx context.Context, now time.Time) time.Time {
 }
 
 // noteWritten takes in how a write ended. Events are told only of what the status tells.
-func (l *loop) noteWritten(w written) {
+func (l *loop) handleWrite(w statusWrite) {
 	l.writing = false
-	l.tell.wrote(w.err)
+	l.report.wrote(w.err)
 	if w.err != nil {
 		klog.ErrorS(w.err, "Writing the status")
 		l.final = append(w.events, l.final...)
-		l.writeAt = time.Now().Add(retryWrite)
+		l.writeAt = time.Now().Add(writeRetryInterval)
 		return
 	}
 	if w.object.UID != l.uid {
@@ -63,7 +63,7 @@ func (l *loop) noteWritten(w written) {
 	l.object = w.object
 	for i := range w.events {
 		s := &w.events[i]
-		l.tell.ended(l.object, s, l.orders[s.Key].owners)
+		l.report.ended(l.object, s, l.specs[s.Key].owners)
 	}
 }
 

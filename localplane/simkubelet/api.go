@@ -136,7 +136,7 @@ func newAPIs(k *Kubelet, o APIOptions) (*apis, error) {
 	tell := func(obj any) {
 		if pod, ok := obj.(*v1.Pod); ok {
 			if served := a.of(pod.Spec.NodeName); served != nil {
-				served.ahead.Ring()
+				served.ahead.Notify()
 			}
 		}
 	}

@@ -38,7 +38,7 @@ type nodeAPI struct {
 	node    string
 	disk    *store.Store
 	client  *kube.Client
-	ahead   *agent.Ahead
+	ahead   *agent.Prepuller
 	api     *rest.API
 	ring    chan struct{}
 
@@ -65,7 +65,7 @@ func newNodeAPI(a *apis, node string) (*nodeAPI, error) {
 	if err != nil {
 		return nil, errors.Join(err, n.disk.Close())
 	}
-	n.ahead = agent.NewAhead(n.client, n.Pods, n.ringPulls)
+	n.ahead = agent.NewPrepuller(n.client, n.Pods, n.ringPulls)
 	n.api = rest.New(rest.Options{
 		Node: node, Pods: n, Cluster: simCluster{n.client, n}, Decisions: n.disk, OpenYurt: a.OpenYurt, Token: token,
 		Now: n.kubelet.Clock.Now, Tell: n.tell,
@@ -107,7 +107,7 @@ func (n *nodeAPI) connection(connected bool) {
 	if !connected {
 		n.savePods() // it knows these from now on
 	}
-	n.ahead.Ring()
+	n.ahead.Notify()
 }
 
 // Pods implements rest.Pods.
@@ -188,7 +188,7 @@ func (n *nodeAPI) pull(ctx context.Context) {
 		now := n.kubelet.Clock.Now()
 		states, wake := queue.StepFor(AgentInput{Now: now, Image: of, Store: ns.images, Profile: n.kubelet.Profile}, n.ahead.Wants())
 		ns.mu.Unlock()
-		n.ahead.Decided(states)
+		n.ahead.Observe(states)
 		if !wake.IsZero() {
 			timer.Reset(max(wake.Sub(now), time.Millisecond))
 		}

@@ -17,16 +17,16 @@ import (
 )
 
 // askSecret is how often the API server is asked for a secret while it does not answer.
-const askSecret = 2 * time.Second
+const secretRetryInterval = 2 * time.Second
 
 // keys finds what a registry may want to see.
-type keys interface {
+type keychain interface {
 	// find returns credentials in the order in which to try them, and beside them what was wrong with others.
-	find(ctx context.Context, o order) ([]credentials.Credential, error)
+	find(ctx context.Context, o pullSpec) ([]credentials.Credential, error)
 }
 
-// keyChain looks into the pull secrets of the order, and asks the plugins of the node after that, as the kubelet does.
-type keyChain struct {
+// nodeKeychain looks into the pull secrets of the order, and asks the plugins of the node after that, as the kubelet does.
+type nodeKeychain struct {
 	// namespace is the only one from which secrets are taken, but for those of a pod of the node.
 	namespace string
 	get       func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
@@ -36,7 +36,7 @@ type keyChain struct {
 	seen map[string]*corev1.Secret
 }
 
-func (k *keyChain) find(ctx context.Context, o order) ([]credentials.Credential, error) {
+func (k *nodeKeychain) find(ctx context.Context, o pullSpec) ([]credentials.Credential, error) {
 	ring := &credentials.Keyring{}
 	var wrong []error
 	for _, ref := range o.secrets {
@@ -63,9 +63,9 @@ func (k *keyChain) find(ctx context.Context, o order) ([]credentials.Credential,
 
 // secret returns a secret. While the API server is away, it is the one that was seen last; without that there is nothing to do
 // but to wait as long as the pull may take.
-func (k *keyChain) secret(ctx context.Context, namespace, name string) (secret *corev1.Secret, err error) {
+func (k *nodeKeychain) secret(ctx context.Context, namespace, name string) (secret *corev1.Secret, err error) {
 	key := namespace + "/" + name
-	failed := wait.PollUntilContextCancel(ctx, askSecret, true, func(ctx context.Context) (bool, error) {
+	failed := wait.PollUntilContextCancel(ctx, secretRetryInterval, true, func(ctx context.Context) (bool, error) {
 		secret, err = k.get(ctx, namespace, name)
 		k.mu.Lock()
 		defer k.mu.Unlock()

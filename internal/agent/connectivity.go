@@ -13,20 +13,20 @@ import (
 // How it is found out whether the cluster can be reached.
 const (
 	// goodFor is how long an answer of the API server counts, and badFor how long its silence: so nobody waits twice in a row.
-	goodFor, badFor = 5 * time.Second, time.Second
+	connectedTTL, disconnectedTTL = 5 * time.Second, time.Second
 	// probeTimeout is how long one question may take, and probeTries how many in a row have to fail: one answer may get lost.
 	probeTimeout = 2 * time.Second
 	probeTries   = 2
 )
 
-// reach knows whether the API server answers. It asks when somebody wants to know and not otherwise: a hundred thousand agents that
+// connectivity knows whether the API server answers. It asks when somebody wants to know and not otherwise: a hundred thousand agents that
 // ask every few seconds would be most of what an API server does.
-type reach struct {
+type connectivity struct {
 	// probe asks the API server.
 	probe func(ctx context.Context) error
 	now   func() time.Time
-	// tell, when not nil, is told every answer, and every silence.
-	tell func(connected bool)
+	// report, when not nil, is called with the result of every probe.
+	report func(connected bool)
 
 	// mu is held while one asks: the others wait for the same answer.
 	mu        sync.Mutex
@@ -35,7 +35,7 @@ type reach struct {
 }
 
 // Connected is whether the API server answers.
-func (r *reach) Connected(ctx context.Context) bool {
+func (r *connectivity) Connected(ctx context.Context) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.now().Before(r.until) {
@@ -49,17 +49,17 @@ func (r *reach) Connected(ctx context.Context) bool {
 		klog.InfoS("Whether the cluster can be reached", "connected", err == nil, "err", err)
 	}
 	r.connected = err == nil
-	if r.tell != nil {
-		r.tell(r.connected)
+	if r.report != nil {
+		r.report(r.connected)
 	}
-	r.until = r.now().Add(badFor)
+	r.until = r.now().Add(disconnectedTTL)
 	if r.connected {
-		r.until = r.now().Add(goodFor)
+		r.until = r.now().Add(connectedTTL)
 	}
 	return r.connected
 }
 
-func (r *reach) ask(ctx context.Context) (err error) {
+func (r *connectivity) ask(ctx context.Context) (err error) {
 	for range probeTries {
 		try, cancel := context.WithTimeout(ctx, probeTimeout)
 		err = r.probe(try)

@@ -51,8 +51,8 @@ func Declared() []Declaration {
 	}
 }
 
-// teller tells people and Prometheus what the agent does.
-type teller struct {
+// reporter tells people and Prometheus what the agent does.
+type reporter struct {
 	recorder record.EventRecorder
 	images   *prometheus.GaugeVec
 	pulls    *prometheus.CounterVec
@@ -65,13 +65,13 @@ type teller struct {
 	aside    prometheus.Counter
 }
 
-func newTeller(recorder record.EventRecorder, registry prometheus.Registerer) teller {
+func newReporter(recorder record.EventRecorder, registry prometheus.Registerer) reporter {
 	all := Declared()
 	gauge := func(i int) prometheus.GaugeOpts { return prometheus.GaugeOpts{Name: all[i].Name, Help: all[i].Help} }
 	counter := func(i int) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: all[i].Name, Help: all[i].Help}, all[i].Labels)
 	}
-	t := teller{
+	t := reporter{
 		recorder: recorder,
 		images:   prometheus.NewGaugeVec(gauge(metricImages), all[metricImages].Labels),
 		pulls:    counter(metricPulls),
@@ -90,29 +90,29 @@ func newTeller(recorder record.EventRecorder, registry prometheus.Registerer) te
 }
 
 // setAside is called when a store could not be read and was set aside.
-func (t *teller) setAside(why string) {
+func (t *reporter) storeSetAside(why string) {
 	t.aside.Inc()
 	klog.ErrorS(nil, why)
 }
 
 // answered is called after each answer of the API of the node.
-func (t *teller) answered(code int) { t.answers.WithLabelValues(strconv.Itoa(code)).Inc() }
+func (t *reporter) answered(code int) { t.answers.WithLabelValues(strconv.Itoa(code)).Inc() }
 
 // connected is called after the API server was asked whether it answers.
-func (t *teller) connected(answers bool) {
+func (t *reporter) connected(answers bool) {
 	t.online.Set(0)
 	if answers {
 		t.online.Set(1)
 	}
 }
 
-// atPod tells people of something at a pod.
-func (t *teller) atPod(pod *corev1.Pod, kind, reason, message string) {
+// podEvent tells people of something at a pod.
+func (t *reporter) podEvent(pod *corev1.Pod, kind, reason, message string) {
 	t.recorder.Event(pod, kind, reason, message)
 }
 
-// decided is called after each decision.
-func (t *teller) decided(states []pull.State, facts pull.Facts) {
+// observe is called after each decision.
+func (t *reporter) observe(states []pull.State, facts pull.Facts) {
 	count := map[pull.Phase]int{}
 	for i := range states {
 		count[states[i].Phase]++
@@ -130,7 +130,7 @@ func (t *teller) decided(states []pull.State, facts pull.Facts) {
 }
 
 // pulled is called when a pull has ended.
-func (t *teller) pulled(r pull.Run, now time.Time) {
+func (t *reporter) pulled(r pull.Run, now time.Time) {
 	result := "failed"
 	switch {
 	case r.Result == pull.Done:
@@ -145,7 +145,7 @@ func (t *teller) pulled(r pull.Run, now time.Time) {
 }
 
 // wrote is called after each write of the status.
-func (t *teller) wrote(err error) {
+func (t *reporter) wrote(err error) {
 	result := "done"
 	if err != nil {
 		result = "failed"
@@ -154,7 +154,7 @@ func (t *teller) wrote(err error) {
 }
 
 // ended tells of a want that succeeded or failed: at the NodeImage, and of a failure at the objects that want it too.
-func (t *teller) ended(object *v1beta1.NodeImage, s *pull.State, owners []corev1.ObjectReference) {
+func (t *reporter) ended(object *v1beta1.NodeImage, s *pull.State, owners []corev1.ObjectReference) {
 	node := &corev1.ObjectReference{
 		APIVersion: v1beta1.GroupVersion().String(), Kind: kruise.KindNodeImage, Name: object.Name, UID: object.UID,
 	}

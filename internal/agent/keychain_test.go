@@ -29,15 +29,15 @@ func loginAs(user string) *corev1.Secret {
 }
 
 // chainOf returns a key chain that asks get.
-func chainOf(get func(name string) (*corev1.Secret, error)) *keyChain {
-	return &keyChain{
+func chainOf(get func(name string) (*corev1.Secret, error)) *nodeKeychain {
+	return &nodeKeychain{
 		namespace: "secrets", seen: map[string]*corev1.Secret{},
 		get: func(_ context.Context, _, name string) (*corev1.Secret, error) { return get(name) },
 	}
 }
 
-func orderWith(refs ...string) order {
-	o := order{ref: imageref.Full{Name: "r.io/app:v1", Repository: "r.io/app"}}
+func orderWith(refs ...string) pullSpec {
+	o := pullSpec{ref: imageref.Full{Name: "r.io/app:v1", Repository: "r.io/app"}}
 	for _, ref := range refs {
 		namespace, name, _ := strings.Cut(ref, "/")
 		o.secrets = append(o.secrets, v1beta1.ReferenceObject{Namespace: namespace, Name: name})
