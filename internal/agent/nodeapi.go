@@ -64,7 +64,7 @@ func newNodeAPI(o *options, client *kube.Client, report *reporter, notify func()
 	cluster := nodeCluster{client, &connectivity{probe: client.Answers, now: time.Now, report: report.connected}}
 	n.api = rest.New(rest.Options{
 		Node: o.node, Pods: n.pods, Cluster: cluster, Decisions: n.disk, OpenYurt: o.openYurt, Token: token, SharedAudience: o.allNodes,
-		Host: o.isHost, Now: time.Now, Tell: report.podEvent, Answered: report.answered,
+		Host: o.isHost, Now: time.Now, Event: report.podEvent, Answered: report.answered,
 	})
 	return n, nil
 }

@@ -68,7 +68,7 @@ func newNodeAPI(a *apis, node string) (*nodeAPI, error) {
 	n.ahead = agent.NewPrepuller(n.client, n.Pods, n.ringPulls)
 	n.api = rest.New(rest.Options{
 		Node: node, Pods: n, Cluster: simCluster{n.client, n}, Decisions: n.disk, OpenYurt: a.OpenYurt, Token: token,
-		Now: n.kubelet.Clock.Now, Tell: n.tell,
+		Now: n.kubelet.Clock.Now, Event: n.tell,
 	})
 	return n, nil
 }

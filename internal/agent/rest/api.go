@@ -48,30 +48,30 @@ func New(o Options) *API {
 	allowed := map[string][]string{}
 	for _, r := range a.routes() {
 		if r.open {
-			r.serve = a.forAnyone(r.serve)
+			r.serve = a.public(r.serve)
 		}
 		mux.HandleFunc(r.method+" "+r.path, r.serve)
 		allowed[r.path] = append(allowed[r.path], r.method)
 	}
 	for path, methods := range allowed {
 		slices.Sort(methods)
-		mux.HandleFunc(path, a.forAnyone(func(w http.ResponseWriter, r *http.Request) {
+		mux.HandleFunc(path, a.public(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", strings.Join(methods, ", "))
-			refuse(w, r, &problem{code: http.StatusMethodNotAllowed, message: "use " + strings.Join(methods, " or ")})
+			writeProblem(w, r, &problem{code: http.StatusMethodNotAllowed, message: "use " + strings.Join(methods, " or ")})
 		}))
 	}
-	mux.HandleFunc("/", a.forAnyone(func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, r, &problem{code: http.StatusNotFound, message: "there is nothing at this path: see /v2/openapi.json"})
+	mux.HandleFunc("/", a.public(func(w http.ResponseWriter, r *http.Request) {
+		writeProblem(w, r, &problem{code: http.StatusNotFound, message: "there is nothing at this path: see /v2/openapi.json"})
 	}))
 	a.inner = mux
 	return a
 }
 
-// forAnyone serves what nobody needs a token for, for as long as there are turns for those whom nobody knows.
-func (a *API) forAnyone(serve http.HandlerFunc) http.HandlerFunc {
+// public serves what nobody needs a token for, for as long as there are turns for those whom nobody knows.
+func (a *API) public(serve http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if p := a.gate.turn(a.gate.anyone, r); p != nil {
-			refuse(w, r, p)
+		if p := a.gate.allow(a.gate.anonymous, r); p != nil {
+			writeProblem(w, r, p)
 			return
 		}
 		serve(w, r)
@@ -82,33 +82,33 @@ func (a *API) routes() []route {
 	all := []route{
 		{http.MethodGet, "/v2/openapi.json", a.serveOpenAPI, true},
 		{http.MethodGet, "/v2/pods", a.listPods, false},
-		{http.MethodGet, "/v2/pods/{namespace}/{name}", a.onPod(verbRead, a.getPod), false},
-		{http.MethodPost, "/v2/pods/{namespace}/{name}/upgrade", a.onPod(verbChange, a.postUpgrade), false},
-		{http.MethodGet, "/v2/pods/{namespace}/{name}/upgrade", a.onPod(verbRead, a.getDecision), false},
-		{http.MethodDelete, "/v2/pods/{namespace}/{name}/upgrade", a.onPod(verbChange, a.deleteDecision), false},
-		{http.MethodPost, "/v2/pods/{namespace}/{name}/imagepull", a.onPod(verbChange, a.postImagePull), false},
+		{http.MethodGet, "/v2/pods/{namespace}/{name}", a.podRoute(verbRead, a.getPod), false},
+		{http.MethodPost, "/v2/pods/{namespace}/{name}/upgrade", a.podRoute(verbChange, a.postUpgrade), false},
+		{http.MethodGet, "/v2/pods/{namespace}/{name}/upgrade", a.podRoute(verbRead, a.getDecision), false},
+		{http.MethodDelete, "/v2/pods/{namespace}/{name}/upgrade", a.podRoute(verbChange, a.deleteDecision), false},
+		{http.MethodPost, "/v2/pods/{namespace}/{name}/imagepull", a.podRoute(verbChange, a.postImagePull), false},
 	}
 	if a.o.OpenYurt {
 		all = append(all,
-			route{http.MethodGet, "/pods", a.oldPods, true},
-			route{http.MethodPost, "/openyurt.io/v1/namespaces/{namespace}/pods/{name}/upgrade", a.oldUpgrade, true},
-			route{http.MethodPost, "/openyurt.io/v1/namespaces/{namespace}/pods/{name}/imagepull", a.oldImagePull, true})
+			route{http.MethodGet, "/pods", a.yurthubPods, true},
+			route{http.MethodPost, "/openyurt.io/v1/namespaces/{namespace}/pods/{name}/upgrade", a.yurthubUpgrade, true},
+			route{http.MethodPost, "/openyurt.io/v1/namespaces/{namespace}/pods/{name}/imagepull", a.yurthubImagePull, true})
 	}
 	return all
 }
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	noted := &notedWriter{ResponseWriter: w}
-	a.survive(noted, r)
+	noted := &statusWriter{ResponseWriter: w}
+	a.recoverPanic(noted, r)
 	if a.o.Answered != nil {
 		a.o.Answered(cmp.Or(noted.code, http.StatusOK))
 	}
 }
 
-// survive serves a request. A panic is ours and not the client's, so it is logged here: the library's log is not kept. Nobody is told
+// recoverPanic serves a request. A panic is ours and not the client's, so it is logged here: the library's log is not kept. Nobody is told
 // more than that, because what has failed may hold secrets. An answer that has begun cannot be taken back, only be cut off.
-func (a *API) survive(w *notedWriter, r *http.Request) {
+func (a *API) recoverPanic(w *statusWriter, r *http.Request) {
 	defer func() {
 		failed := recover()
 		if failed == nil {
@@ -121,35 +121,35 @@ func (a *API) survive(w *notedWriter, r *http.Request) {
 		if w.code != 0 {
 			panic(http.ErrAbortHandler)
 		}
-		refuse(w, r, &problem{code: http.StatusInternalServerError, message: "the agent has failed at this request: its log says why"})
+		writeProblem(w, r, &problem{code: http.StatusInternalServerError, message: "the agent has failed at this request: its log says why"})
 	}()
 	a.serve(w, r)
 }
 
-// notedWriter notes the code of an answer, 0 before there is one.
-type notedWriter struct {
+// statusWriter notes the code of an answer, 0 before there is one.
+type statusWriter struct {
 	http.ResponseWriter
 	code int
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (n *notedWriter) WriteHeader(code int) {
+func (n *statusWriter) WriteHeader(code int) {
 	n.code = code
 	n.ResponseWriter.WriteHeader(code)
 }
 
 // Write implements http.ResponseWriter.
-func (n *notedWriter) Write(data []byte) (int, error) {
+func (n *statusWriter) Write(data []byte) (int, error) {
 	n.code = cmp.Or(n.code, http.StatusOK)
 	return n.ResponseWriter.Write(data)
 }
 
 // Unwrap lets the library find what is beneath.
-func (n *notedWriter) Unwrap() http.ResponseWriter { return n.ResponseWriter }
+func (n *statusWriter) Unwrap() http.ResponseWriter { return n.ResponseWriter }
 
 func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	if p := a.gate.check(r); p != nil {
-		refuse(w, r, p)
+		writeProblem(w, r, p)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), workTimeout)

@@ -22,34 +22,34 @@ const (
 	verbChange = "delete"
 )
 
-// who is who asks.
-type who struct {
+// caller is who asks.
+type caller struct {
 	// owner is whoever has the token of the node: he can end its pods by pulling the plug, so no cluster is asked.
 	owner bool
 	user  authenticationv1.UserInfo
 }
 
 // identify finds out who asks, and gives him a turn.
-func (a *API) identify(r *http.Request) (who, *problem) {
+func (a *API) identify(r *http.Request) (caller, *problem) {
 	token, ok := bearer(r.Header.Get("Authorization"))
 	switch {
 	case !ok:
-		if p := a.gate.turn(a.gate.failed, r); p != nil {
-			return who{}, p
+		if p := a.gate.allow(a.gate.failed, r); p != nil {
+			return caller{}, p
 		}
-		return who{}, &problem{code: http.StatusUnauthorized, message: fmt.Sprintf(
+		return caller{}, &problem{code: http.StatusUnauthorized, message: fmt.Sprintf(
 			"send a bearer token: that of the node, which is in a file there, or one of the cluster for the audience %s", v2.AudienceOf(a.o.Node))}
-	case a.o.Token != "" && same(token, a.o.Token):
-		return who{owner: true}, a.gate.turn(a.gate.owner, r)
+	case a.o.Token != "" && equalTokens(token, a.o.Token):
+		return caller{owner: true}, a.gate.allow(a.gate.owner, r)
 	}
-	if p := a.gate.review(token); p != nil {
-		return who{}, p
+	if p := a.gate.allowReview(token); p != nil {
+		return caller{}, p
 	}
 	user, p := a.user(r.Context(), token)
 	if p != nil {
-		return who{}, p
+		return caller{}, p
 	}
-	return who{user: user}, a.gate.turn(a.gate.users, r)
+	return caller{user: user}, a.gate.allow(a.gate.users, r)
 }
 
 // user is whose token of the cluster it is.
@@ -62,10 +62,10 @@ func (a *API) user(ctx context.Context, token string) (user authenticationv1.Use
 	case err != nil:
 		return user, &problem{code: http.StatusBadGateway, message: err.Error()}
 	case !ok:
-		a.gate.known.remove(token)
+		a.gate.knownTokens.remove(token)
 		return user, &problem{code: http.StatusUnauthorized, message: fmt.Sprintf("the cluster does not know this token for the audience %s", v2.AudienceOf(a.o.Node))}
 	}
-	a.gate.known.add(token)
+	a.gate.knownTokens.add(token)
 	return user, nil
 }
 
@@ -79,7 +79,7 @@ func (a *API) audiences() []string {
 }
 
 // authorize refuses somebody who may not do something with a pod, with the pods of a namespace, or with all.
-func (a *API) authorize(ctx context.Context, w who, verb string, pod types.NamespacedName) *problem {
+func (a *API) authorize(ctx context.Context, w caller, verb string, pod types.NamespacedName) *problem {
 	if w.owner {
 		return nil
 	}
@@ -100,8 +100,8 @@ func bearer(header string) (token string, ok bool) {
 	return token, strings.EqualFold(kind, "Bearer") && token != ""
 }
 
-// same compares in a time that tells nothing, not even the length.
-func same(a, b string) bool {
+// equalTokens compares in a time that tells nothing, not even the length.
+func equalTokens(a, b string) bool {
 	left, right := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(left[:], right[:]) == 1
 }

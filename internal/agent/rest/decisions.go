@@ -21,20 +21,20 @@ import (
 
 // How often decisions are looked at. Nodes that come back together must not come at once, so up to half as much is added.
 const (
-	lookPending = 5 * time.Second
-	lookVoid    = time.Minute
-	spread      = 0.5
+	pendingInterval = 5 * time.Second
+	voidInterval    = time.Minute
+	jitter          = 0.5
 	// lookTimeout is how long one look at one decision may take.
-	lookTimeout = 10 * time.Second
+	decisionTimeout = 10 * time.Second
 )
 
-// keep is POST …/upgrade?when=connected: the decision is on the disk before the answer is sent.
-func (a *API) keep(w http.ResponseWriter, r *http.Request, name types.NamespacedName, want v2.Precondition) *problem {
-	pod, p := a.own(name)
+// keepDecision is POST …/upgrade?when=connected: the decision is on the disk before the answer is sent.
+func (a *API) keepDecision(w http.ResponseWriter, r *http.Request, name types.NamespacedName, want v2.Precondition) *problem {
+	pod, p := a.ownPod(name)
 	if p != nil {
 		return p
 	}
-	next, err := a.foresee(r.Context(), pod, want)
+	next, err := a.checkDecision(r.Context(), pod, want)
 	if err != nil {
 		return problemOf(err)
 	}
@@ -42,7 +42,7 @@ func (a *API) keep(w http.ResponseWriter, r *http.Request, name types.Namespaced
 	defer a.deciding.Unlock()
 	before, err := a.o.Decisions.Decision(name)
 	if err != nil {
-		return notKept(err)
+		return storeFailed(err)
 	}
 	d := v2.Decision{
 		Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Revision: next, State: v2.DecisionPending, Made: a.o.Now().UTC(),
@@ -50,27 +50,27 @@ func (a *API) keep(w http.ResponseWriter, r *http.Request, name types.Namespaced
 	if before != nil && before.State == d.State && before.UID == d.UID && before.Revision == d.Revision {
 		d = *before // whoever says it twice has decided once
 	} else if err := a.o.Decisions.Decide(d); err != nil {
-		return notKept(err)
+		return storeFailed(err)
 	}
 	klog.InfoS("Keeping a decision", "pod", name, "uid", d.UID, "revision", d.Revision)
 	a.wake()
-	say(w, http.StatusAccepted, d)
+	writeJSON(w, http.StatusAccepted, d)
 	return nil
 }
 
-// foresee is the revision that a decision is for. What is known without the cluster has to do: it is looked at again when the time
+// checkDecision is the revision that a decision is for. What is known without the cluster has to do: it is looked at again when the time
 // has come. That images are not there yet refuses nothing, for they may come.
-func (a *API) foresee(ctx context.Context, pod *corev1.Pod, want v2.Precondition) (string, error) {
-	if r := a.standing(pod); r != nil {
+func (a *API) checkDecision(ctx context.Context, pod *corev1.Pod, want v2.Precondition) (string, error) {
+	if r := a.checkPod(pod); r != nil {
 		return "", r
 	}
 	if isStatic(pod) {
-		return "", noFile()
+		return "", staticPod()
 	}
 	next, old, said := ota.Announced(pod)
 	if owner, ok := ownerOf(pod); ok && !said && isAdvanced(owner) {
 		if !a.o.Cluster.Connected(ctx) {
-			return want.Revision, firstOf(agree(pod, want.Revision, want), unknown(want))
+			return want.Revision, firstOf(checkPrecondition(pod, want.Revision, want), checkNamedByCaller(want))
 		}
 		var err error
 		if next, old, err = a.next(ctx, pod); err != nil {
@@ -80,18 +80,18 @@ func (a *API) foresee(ctx context.Context, pod *corev1.Pod, want v2.Precondition
 	if !old {
 		return "", upToDate(pod)
 	}
-	return next, firstOf(agree(pod, next, want), supported(pod), named(next))
+	return next, firstOf(checkPrecondition(pod, next, want), checkOwner(pod), checkNamed(next))
 }
 
-// unknown refuses a decision for a revision that neither we nor the caller can name.
-func unknown(want v2.Precondition) *refusal {
+// checkNamedByCaller refuses a decision for a revision that neither we nor the caller can name.
+func checkNamedByCaller(want v2.Precondition) *refusal {
 	if want.Revision != "" {
 		return nil
 	}
 	return &refusal{reason: v2.ReasonDisconnected, text: "the next revision of a pod of an Advanced DaemonSet is not known without the cluster: name it in the body"}
 }
 
-func notKept(err error) *problem {
+func storeFailed(err error) *problem {
 	return &problem{code: http.StatusInternalServerError, message: "the decision cannot be kept: " + err.Error()}
 }
 
@@ -108,7 +108,7 @@ func (a *API) getDecision(w http.ResponseWriter, _ *http.Request, name types.Nam
 	case d == nil:
 		return noDecision(name)
 	}
-	say(w, http.StatusOK, d)
+	writeJSON(w, http.StatusOK, d)
 	return nil
 }
 
@@ -127,7 +127,7 @@ func (a *API) deleteDecision(w http.ResponseWriter, _ *http.Request, name types.
 		return &problem{code: http.StatusInternalServerError, message: "the decision cannot be withdrawn: " + err.Error()}
 	}
 	klog.InfoS("A decision was withdrawn", "pod", name, "uid", d.UID, "revision", d.Revision)
-	say(w, http.StatusOK, d)
+	writeJSON(w, http.StatusOK, d)
 	return nil
 }
 
@@ -143,7 +143,7 @@ func (a *API) wake() {
 func (a *API) Run(ctx context.Context) {
 	for {
 		again := a.CarryOut(ctx)
-		timer := time.NewTimer(wait.Jitter(again, spread))
+		timer := time.NewTimer(wait.Jitter(again, jitter))
 		after := timer.C
 		if again == 0 {
 			after = nil
@@ -165,26 +165,26 @@ func (a *API) CarryOut(ctx context.Context) time.Duration {
 	all, err := a.o.Decisions.Decisions()
 	if err != nil {
 		klog.ErrorS(err, "The decisions cannot be read")
-		return lookVoid
+		return voidInterval
 	}
 	again := time.Duration(0)
 	for _, d := range all {
 		if ctx.Err() != nil || !a.o.Cluster.Connected(ctx) {
-			return lookPending
+			return pendingInterval
 		}
-		if err := a.carryOutSoon(ctx, d); err != nil {
+		if err := a.carryOutWithTimeout(ctx, d); err != nil {
 			klog.ErrorS(err, "A decision waits", "pod", d.Namespace+"/"+d.Name, "revision", d.Revision)
-			again = lookPending
+			again = pendingInterval
 		} else if again == 0 {
-			again = lookVoid // what is void or waits for images is still there
+			again = voidInterval // what is void or waits for images is still there
 		}
 	}
 	return again
 }
 
-// carryOutSoon is carryOut that gives up: an API server that never answers must not hold up who decides anew.
-func (a *API) carryOutSoon(ctx context.Context, d v2.Decision) error {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+// carryOutWithTimeout is carryOut that gives up: an API server that never answers must not hold up who decides anew.
+func (a *API) carryOutWithTimeout(ctx context.Context, d v2.Decision) error {
+	ctx, cancel := context.WithTimeout(ctx, decisionTimeout)
 	defer cancel()
 	return a.carryOut(ctx, d)
 }
@@ -209,9 +209,9 @@ func (a *API) carryOut(ctx context.Context, d v2.Decision) error {
 	case d.State != v2.DecisionPending:
 		return nil
 	}
-	err = a.due(ctx, pod, d)
+	err = a.checkDue(ctx, pod, d)
 	if refused := (*refusal)(nil); errors.As(err, &refused) {
-		return a.settle(pod, d, refused)
+		return a.recordRefusal(pod, d, refused)
 	}
 	if err == nil {
 		err = a.delete(ctx, pod, true)
@@ -220,33 +220,33 @@ func (a *API) carryOut(ctx context.Context, d v2.Decision) error {
 		return err
 	}
 	klog.InfoS("Carried out a decision", "pod", name, "uid", d.UID, "revision", d.Revision)
-	a.o.Tell(pod, corev1.EventTypeNormal, ReasonUpgradeStarted,
+	a.o.Event(pod, corev1.EventTypeNormal, ReasonUpgradeStarted,
 		fmt.Sprintf("The owner of node %s has decided to upgrade the pod to revision %s", a.o.Node, d.Revision))
 	return a.o.Decisions.Forget(d)
 }
 
-// due returns why a decision cannot be carried out now, as a refusal or as what has failed.
-func (a *API) due(ctx context.Context, pod *corev1.Pod, d v2.Decision) error {
-	next, err := a.examine(ctx, pod)
+// checkDue returns why a decision cannot be carried out now, as a refusal or as what has failed.
+func (a *API) checkDue(ctx context.Context, pod *corev1.Pod, d v2.Decision) error {
+	next, err := a.checkUpgrade(ctx, pod)
 	if err != nil && next == "" {
 		return err
 	}
 	// Before whatever there is to say of images: those of another revision are not waited for.
-	if refused := agree(pod, next, v2.Precondition{Revision: d.Revision}); refused != nil {
+	if refused := checkPrecondition(pod, next, v2.Precondition{Revision: d.Revision}); refused != nil {
 		return refused
 	}
-	if changed := a.newest(ctx, pod, d.Revision); changed != nil {
+	if changed := a.checkNewest(ctx, pod, d.Revision); changed != nil {
 		return changed
 	}
 	return err
 }
 
-// newest refuses a decision for another revision than the newest of the set of a pod. What the pod says of it may be old: if the
+// checkNewest refuses a decision for another revision than the newest of the set of a pod. What the pod says of it may be old: if the
 // manager was down when the template changed, nobody has told the pod, and its successor would be of a revision that nobody has
 // decided about.
-func (a *API) newest(ctx context.Context, pod *corev1.Pod, decided string) error {
+func (a *API) checkNewest(ctx context.Context, pod *corev1.Pod, decided string) error {
 	owner, _ := ownerOf(pod)
-	if _, _, said := ota.Announced(pod); !said || supported(pod) != nil {
+	if _, _, said := ota.Announced(pod); !said || checkOwner(pod) != nil {
 		return nil // it was compared with its set already, or is refused anyway
 	}
 	newest, err := a.o.Cluster.Newest(ctx, pod.Namespace, owner.UID, decided)
@@ -256,11 +256,11 @@ func (a *API) newest(ctx context.Context, pod *corev1.Pod, decided string) error
 	case newest == "":
 		return &refusal{reason: v2.ReasonChanged, text: "the set of the pod has no revision now"}
 	}
-	return firstOf(agree(pod, newest, v2.Precondition{Revision: decided}))
+	return firstOf(checkPrecondition(pod, newest, v2.Precondition{Revision: decided}))
 }
 
-// settle writes down why a decision is not carried out. While images are missing it waits, and is looked at again soon.
-func (a *API) settle(pod *corev1.Pod, d v2.Decision, why *refusal) error {
+// recordRefusal writes down why a decision is not carried out. While images are missing it waits, and is looked at again soon.
+func (a *API) recordRefusal(pod *corev1.Pod, d v2.Decision, why *refusal) error {
 	waits := why.reason == v2.ReasonImagesNotReady && ota.ImagesOf(pod, d.Revision).Revision == d.Revision
 	if d.Message == why.text && waits {
 		return why
@@ -268,7 +268,7 @@ func (a *API) settle(pod *corev1.Pod, d v2.Decision, why *refusal) error {
 	d.Message = why.text
 	if !waits {
 		d.State = v2.DecisionVoid
-		a.o.Tell(pod, corev1.EventTypeWarning, ReasonUpgradeVoid,
+		a.o.Event(pod, corev1.EventTypeWarning, ReasonUpgradeVoid,
 			fmt.Sprintf("The decision to upgrade the pod to revision %s is void: %s", d.Revision, why.text))
 	}
 	if err := a.o.Decisions.Decide(d); err != nil || !waits {

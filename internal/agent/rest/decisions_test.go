@@ -169,7 +169,7 @@ func TestAnAPIServerThatFailsIsAskedAgain(t *testing.T) {
 	for _, method := range []string{"Pod", "Newest", "DeletePod"} {
 		w := decided(t)
 		w.down, w.fail[method] = false, errors.New("boom")
-		if again := w.api.CarryOut(t.Context()); again != lookPending {
+		if again := w.api.CarryOut(t.Context()); again != pendingInterval {
 			t.Errorf("%s: it looks again after %v", method, again)
 		}
 		if _, ok := w.decision(); !ok || len(w.deleted) > 0 {
@@ -282,7 +282,7 @@ func TestRunCarriesOutWhatIsDecided(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	told := make(chan string, 1)
-	w.api.o.Tell = func(_ *corev1.Pod, _, reason, _ string) { told <- reason }
+	w.api.o.Event = func(_ *corev1.Pod, _, reason, _ string) { told <- reason }
 	go func() {
 		defer close(done)
 		w.api.Run(ctx)

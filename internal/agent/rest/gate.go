@@ -23,37 +23,37 @@ type gate struct {
 	origin *http.CrossOriginProtection
 	// owner and users are the turns of each of them; those of users are counted once it is known that they are users. anyone are those of
 	// requests that need no token, and failed those of requests that need one and have none.
-	owner, users, anyone, failed pace
+	owner, users, anonymous, failed quota
 	// reviews are questions about tokens that were good before, which known are, and strangers those about all others.
-	reviews, strangers *rate.Limiter
-	known              known
+	reviews, unknownReviews *rate.Limiter
+	knownTokens             knownTokens
 }
 
-// pace is how many requests there may be, and how many of them may change something.
-type pace struct{ requests, changes *rate.Limiter }
+// quota is how many requests there may be, and how many of them may change something.
+type quota struct{ requests, changes *rate.Limiter }
 
 func newGate(o *Options) *gate {
 	limiter := func(perSecond int) *rate.Limiter { return rate.NewLimiter(rate.Limit(perSecond), 2*perSecond) }
-	turns := func() pace { return pace{limiter(o.Limits.Requests), limiter(o.Limits.Changes)} }
+	turns := func() quota { return quota{limiter(o.Limits.Requests), limiter(o.Limits.Changes)} }
 	return &gate{
 		host: o.Host, now: o.Now, origin: http.NewCrossOriginProtection(),
-		owner: turns(), users: turns(), anyone: turns(), failed: turns(),
-		reviews: limiter(o.Limits.Reviews), strangers: limiter(o.Limits.Reviews),
+		owner: turns(), users: turns(), anonymous: turns(), failed: turns(),
+		reviews: limiter(o.Limits.Reviews), unknownReviews: limiter(o.Limits.Reviews),
 	}
 }
 
-// turn counts a request, and refuses it if there are too many of them.
-func (g *gate) turn(p pace, r *http.Request) *problem {
+// allow counts a request, and refuses it if there are too many of them.
+func (g *gate) allow(p quota, r *http.Request) *problem {
 	if !p.requests.AllowN(g.now(), 1) || isChange(r) && !p.changes.AllowN(g.now(), 1) {
 		return tooMany()
 	}
 	return nil
 }
 
-// review counts a question about a token.
-func (g *gate) review(token string) *problem {
-	turns := g.strangers
-	if g.known.has(token) {
+// allowReview counts a question about a token.
+func (g *gate) allowReview(token string) *problem {
+	turns := g.unknownReviews
+	if g.knownTokens.has(token) {
 		turns = g.reviews
 	}
 	if !turns.AllowN(g.now(), 1) {

@@ -45,11 +45,11 @@ func (m malformed) request() string {
 	path := or("/v2/pods/default/q"+m.one("", "/upgrade", "/imagepull"), m.path())
 	version := or("HTTP/1.1", "HTTP/1.0", "HTTP/", "", "HTTP/1.1 x", m.bytes(9))
 	host := or("Host: 127.0.0.1", "Host: 127.0.0.1:99999", "Host: evil.example", "Host: ", "Host: [::1", "Host: a\r\nHost: b", m.bytes(20))
-	who := or("Authorization: Bearer "+ownerToken, "Authorization: Bearer", "Authorization: Bearer "+m.bytes(40), "Authorization: Basic eA==", "Accept: */*",
+	caller := or("Authorization: Bearer "+ownerToken, "Authorization: Bearer", "Authorization: Bearer "+m.bytes(40), "Authorization: Basic eA==", "Accept: */*",
 		"X: "+strings.Repeat("y", 20000))
 	body := or("", "{", "[]", `{"uid":5}`, `{"uid":"x"}{}`, `{"uid":"`+strings.Repeat("u", 3000)+`"}`, "null x", m.bytes(50), strings.Repeat("[", 900))
 	length := or(fmt.Sprint(len(body)), "-1", "x", "99999999999999999999", fmt.Sprint(len(body)+1))
-	return method + " " + path + " " + version + "\r\n" + host + "\r\n" + who + "\r\nConnection: close\r\nContent-Length: " + length + "\r\n\r\n" + body
+	return method + " " + path + " " + version + "\r\n" + host + "\r\n" + caller + "\r\nConnection: close\r\nContent-Length: " + length + "\r\n\r\n" + body
 }
 
 // path is a path at which there is nothing.
@@ -140,7 +140,7 @@ func FuzzAPI(f *testing.F) {
 		w := &world{t: t, users: map[string]string{}, pods: map[types.NamespacedName]*corev1.Pod{nameOf(p): p}}
 		api := New(Options{
 			Node: "n1", Pods: w, Cluster: w, OpenYurt: true, Token: ownerToken, Decisions: noDecisions{}, Now: time.Now,
-			Tell: func(*corev1.Pod, string, string, string) {}, Limits: Limits{1e6, 1e6, 1e6, 1000},
+			Event: func(*corev1.Pod, string, string, string) {}, Limits: Limits{1e6, 1e6, 1e6, 1000},
 		})
 		answer := httptest.NewRecorder()
 		api.ServeHTTP(answer, r)

@@ -66,8 +66,8 @@ type Options struct {
 	Host func(host string) bool
 	// Now is the clock.
 	Now func() time.Time
-	// Tell tells people of something at a pod, as an event.
-	Tell func(pod *corev1.Pod, kind, reason, message string)
+	// Event records an event about a pod.
+	Event func(pod *corev1.Pod, kind, reason, message string)
 	// Answered, when not nil, is called after each answer.
 	Answered func(code int)
 	// Limits bound what the API takes; the zero value is DefaultLimits.

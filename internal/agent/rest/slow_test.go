@@ -27,7 +27,7 @@ func TestAnAPIServerThatNeverAnswers(t *testing.T) {
 	w.down = false
 	w.api.o.Cluster = mute{w}
 	synctest.Test(t, func(t *testing.T) {
-		if again := w.api.CarryOut(t.Context()); again != lookPending {
+		if again := w.api.CarryOut(t.Context()); again != pendingInterval {
 			t.Errorf("it looks again after %v", again)
 		}
 		for path, code := range map[string]int{deedPath: http.StatusBadGateway, upgradePath: http.StatusInternalServerError} {

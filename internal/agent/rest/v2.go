@@ -21,24 +21,24 @@ import (
 // podHandler serves a request about one pod, from somebody who may do it.
 type podHandler func(w http.ResponseWriter, r *http.Request, name types.NamespacedName) *problem
 
-// onPod is a route about one pod, for those who may do that with it.
-func (a *API) onPod(verb string, serve podHandler) func(http.ResponseWriter, *http.Request) {
+// podRoute is a route about one pod, for those who may do that with it.
+func (a *API) podRoute(verb string, serve podHandler) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, r *http.Request) {
 		name := podName(r)
-		who, p := a.identify(r)
+		caller, p := a.identify(r)
 		if p == nil {
 			if err := validName(name); err != nil {
 				p = &problem{code: http.StatusBadRequest, message: err.Error()}
 			}
 		}
 		if p == nil {
-			p = a.authorize(r.Context(), who, verb, name)
+			p = a.authorize(r.Context(), caller, verb, name)
 		}
 		if p == nil {
 			p = serve(w, r, name)
 		}
 		if p != nil {
-			refuse(w, r, p)
+			writeProblem(w, r, p)
 		}
 	}
 }
@@ -56,23 +56,23 @@ func validName(name types.NamespacedName) error {
 
 // listPods is GET /v2/pods. Whoever may not read all namespaces gets the pods of those that he may read.
 func (a *API) listPods(w http.ResponseWriter, r *http.Request) {
-	who, p := a.identify(r)
+	caller, p := a.identify(r)
 	if p != nil {
-		refuse(w, r, p)
+		writeProblem(w, r, p)
 		return
 	}
 	ctx := r.Context()
 	pods, seen, err := a.o.Pods.Pods()
 	if err != nil || !seen {
-		refuse(w, r, unseen(err))
+		writeProblem(w, r, unseen(err))
 		return
 	}
 	list := v2.PodList{Node: a.o.Node, Connected: a.o.Cluster.Connected(ctx), Pods: []v2.Pod{}}
-	readable := a.readable(ctx, who)
+	readable := a.readable(ctx, caller)
 	for _, pod := range pods {
 		may, p := readable(pod.Namespace)
 		if p != nil {
-			refuse(w, r, p)
+			writeProblem(w, r, p)
 			return
 		}
 		if may {
@@ -83,17 +83,17 @@ func (a *API) listPods(w http.ResponseWriter, r *http.Request) {
 			list.Pods = append(list.Pods, a.view(pod, next))
 		}
 	}
-	say(w, http.StatusOK, list)
+	writeJSON(w, http.StatusOK, list)
 }
 
 // readable returns a function that says whether somebody may read the pods of a namespace. It asks once for each, and once for all.
-func (a *API) readable(ctx context.Context, who who) func(namespace string) (bool, *problem) {
+func (a *API) readable(ctx context.Context, caller caller) func(namespace string) (bool, *problem) {
 	known := map[string]bool{}
 	ask := func(namespace string) (bool, *problem) {
 		if may, ok := known[namespace]; ok {
 			return may, nil
 		}
-		p := a.authorize(ctx, who, verbRead, types.NamespacedName{Namespace: namespace})
+		p := a.authorize(ctx, caller, verbRead, types.NamespacedName{Namespace: namespace})
 		if p != nil && p.code != http.StatusForbidden {
 			return false, p
 		}
@@ -116,8 +116,8 @@ func unseen(err error) *problem {
 	return &problem{code: http.StatusServiceUnavailable, message: "the agent has not seen the pods of the node yet: it could not reach the cluster since it was installed"}
 }
 
-// own is a pod of the node, as the node knows it.
-func (a *API) own(name types.NamespacedName) (*corev1.Pod, *problem) {
+// ownPod is a pod of the node, as the node knows it.
+func (a *API) ownPod(name types.NamespacedName) (*corev1.Pod, *problem) {
 	pods, seen, err := a.o.Pods.Pods()
 	if err != nil || !seen {
 		return nil, unseen(err)
@@ -132,7 +132,7 @@ func (a *API) own(name types.NamespacedName) (*corev1.Pod, *problem) {
 
 // getPod is GET /v2/pods/{namespace}/{name}.
 func (a *API) getPod(w http.ResponseWriter, r *http.Request, name types.NamespacedName) *problem {
-	pod, p := a.own(name)
+	pod, p := a.ownPod(name)
 	if p != nil {
 		return p
 	}
@@ -146,7 +146,7 @@ func (a *API) getPod(w http.ResponseWriter, r *http.Request, name types.Namespac
 	if !old {
 		next = ""
 	}
-	say(w, http.StatusOK, a.view(pod, next))
+	writeJSON(w, http.StatusOK, a.view(pod, next))
 	return nil
 }
 
@@ -170,8 +170,8 @@ func (a *API) view(pod *corev1.Pod, next string) v2.Pod {
 	return view
 }
 
-// live is a pod as the API server knows it now.
-func (a *API) live(ctx context.Context, name types.NamespacedName) (*corev1.Pod, *problem) {
+// livePod is a pod as the API server knows it now.
+func (a *API) livePod(ctx context.Context, name types.NamespacedName) (*corev1.Pod, *problem) {
 	if !a.o.Cluster.Connected(ctx) {
 		return nil, &problem{code: http.StatusServiceUnavailable, message: "the cluster cannot be reached: ask with ?when=connected to have an upgrade kept until it can"}
 	}
@@ -185,23 +185,23 @@ func (a *API) live(ctx context.Context, name types.NamespacedName) (*corev1.Pod,
 // postUpgrade is POST …/upgrade.
 func (a *API) postUpgrade(w http.ResponseWriter, r *http.Request, name types.NamespacedName) *problem {
 	want := v2.Precondition{}
-	if p := read(r, &want); p != nil {
+	if p := decodeBody(r, &want); p != nil {
 		return p
 	}
 	switch r.URL.RawQuery {
 	case "when=" + v2.WhenConnected:
-		return a.keep(w, r, name, want)
+		return a.keepDecision(w, r, name, want)
 	case "":
 	default: // whoever means to have an upgrade kept must not get one now
 		return &problem{code: http.StatusBadRequest, message: fmt.Sprintf("?%s is unknown: leave it out, or write ?when=%s", r.URL.RawQuery, v2.WhenConnected)}
 	}
-	pod, p := a.live(r.Context(), name)
+	pod, p := a.livePod(r.Context(), name)
 	if p != nil {
 		return p
 	}
-	next, err := a.examine(r.Context(), pod)
+	next, err := a.checkUpgrade(r.Context(), pod)
 	if err == nil {
-		err = firstOf(agree(pod, next, want))
+		err = firstOf(checkPrecondition(pod, next, want))
 	}
 	if err == nil {
 		err = a.delete(r.Context(), pod, want.Revision != "")
@@ -213,24 +213,24 @@ func (a *API) postUpgrade(w http.ResponseWriter, r *http.Request, name types.Nam
 		return problemOf(err)
 	}
 	klog.InfoS("Upgrading a pod", "pod", klog.KObj(pod), "uid", pod.UID, "revision", next)
-	say(w, http.StatusOK, v2.Upgrade{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Revision: next})
+	writeJSON(w, http.StatusOK, v2.Upgrade{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Revision: next})
 	return nil
 }
 
 // postImagePull is POST …/imagepull.
 func (a *API) postImagePull(w http.ResponseWriter, r *http.Request, name types.NamespacedName) *problem {
 	want := v2.Precondition{}
-	if p := read(r, &want); p != nil {
+	if p := decodeBody(r, &want); p != nil {
 		return p
 	}
-	pod, p := a.live(r.Context(), name)
+	pod, p := a.livePod(r.Context(), name)
 	if p != nil {
 		return p
 	}
-	images, err := a.askForImages(r.Context(), pod, want)
+	images, err := a.requestImages(r.Context(), pod, want)
 	if err != nil {
 		return problemOf(err)
 	}
-	say(w, http.StatusOK, v2.ImagePull{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Images: images})
+	writeJSON(w, http.StatusOK, v2.ImagePull{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Images: images})
 	return nil
 }

@@ -359,12 +359,12 @@ func TestStrangersDoNotKeepUsersOut(t *testing.T) {
 		if got := w.ask("GET", "/pods", "", "Authorization", ""); !open && got.code != 200 {
 			t.Errorf("%s: whoever uses the old routes is answered %+v", r.what, got)
 		}
-		for who, header := range map[string][]string{"the owner of the node": nil, "ann": anns} {
+		for caller, header := range map[string][]string{"the owner of the node": nil, "ann": anns} {
 			if got := w.ask("GET", podPath, "", header...); got.code != 200 {
-				t.Errorf("%s: %s is answered %+v", r.what, who, got)
+				t.Errorf("%s: %s is answered %+v", r.what, caller, got)
 			}
 			if got := w.ask("POST", deedPath, `{"uid":"another"}`, header...); got.code != 409 {
-				t.Errorf("%s: a change of %s is answered %+v", r.what, who, got)
+				t.Errorf("%s: a change of %s is answered %+v", r.what, caller, got)
 			}
 		}
 	}
@@ -387,15 +387,15 @@ func TestUsersDoNotKeepTheOwnerOut(t *testing.T) {
 
 // Tokens that were good are remembered up to a number, which a crowd of them does not grow.
 func TestTokensThatWereGood(t *testing.T) {
-	k := known{}
-	for i := range 3 * mostKnown {
+	k := knownTokens{}
+	for i := range 3 * maxKnownTokens {
 		k.add(fmt.Sprint("token ", i))
 	}
-	if !k.has(fmt.Sprint("token ", 3*mostKnown-1)) || k.has("token x") || len(k.old)+len(k.young) > mostKnown {
+	if !k.has(fmt.Sprint("token ", 3*maxKnownTokens-1)) || k.has("token x") || len(k.old)+len(k.young) > maxKnownTokens {
 		t.Errorf("%d and %d are remembered", len(k.old), len(k.young))
 	}
-	k.remove(fmt.Sprint("token ", 3*mostKnown-1))
-	if k.has(fmt.Sprint("token ", 3*mostKnown-1)) {
+	k.remove(fmt.Sprint("token ", 3*maxKnownTokens-1))
+	if k.has(fmt.Sprint("token ", 3*maxKnownTokens-1)) {
 		t.Error("a token that is good no more is remembered")
 	}
 }

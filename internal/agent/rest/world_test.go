@@ -41,7 +41,7 @@ type world struct {
 	unseen bool
 	// fail is what the API server answers, by the name of the method.
 	fail map[string]error
-	next string // of pods of Advanced DaemonSets
+	next      string // of pods of Advanced DaemonSets
 	// newest is the newest revision of the sets of pods that say themselves which is the next; nil is the one that they say.
 	newest *string
 	// users are the owners of tokens, for the audience of this node unless audiences names another one, and may is what they may do: "ann
@@ -87,7 +87,7 @@ func (w *world) begin(change func(o *Options)) {
 	o := Options{
 		Node: "n1", Pods: w, Cluster: w, Decisions: w.store, OpenYurt: true, Token: ownerToken,
 		Now: func() time.Time { return w.now },
-		Tell: func(pod *corev1.Pod, kind, reason, message string) {
+		Event: func(pod *corev1.Pod, kind, reason, message string) {
 			w.told = append(w.told, kind+" "+reason+" "+pod.Name+": "+message)
 		},
 		Limits: Limits{Requests: 1e6, Changes: 1e6, Reviews: 1e6, BodyBytes: 1000},

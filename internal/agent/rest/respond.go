@@ -25,8 +25,8 @@ type problem struct {
 	message string
 }
 
-// usual is the reason of a code that has no narrower one.
-func usual(code int) v2.Reason {
+// defaultReason is the reason of a code that has no narrower one.
+func defaultReason(code int) v2.Reason {
 	switch code {
 	case http.StatusBadRequest:
 		return v2.ReasonBadRequest
@@ -54,8 +54,8 @@ func usual(code int) v2.Reason {
 	return v2.ReasonInternal
 }
 
-// refuse answers with a problem: in JSON below /v2, and as text elsewhere.
-func refuse(w http.ResponseWriter, r *http.Request, p *problem) {
+// writeProblem answers with a problem: in JSON below /v2, and as text elsewhere.
+func writeProblem(w http.ResponseWriter, r *http.Request, p *problem) {
 	switch p.code {
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -63,21 +63,21 @@ func refuse(w http.ResponseWriter, r *http.Request, p *problem) {
 		w.Header().Set("Retry-After", "1")
 	}
 	if !strings.HasPrefix(r.URL.Path, "/v2/") && r.URL.Path != "/v2" {
-		fail(w, p.code, p.message)
+		writeText(w, p.code, p.message)
 		return
 	}
 	if p.reason == "" {
-		p.reason = usual(p.code)
+		p.reason = defaultReason(p.code)
 	}
-	say(w, p.code, v2.Error{Code: p.code, Reason: p.reason, Message: p.message})
+	writeJSON(w, p.code, v2.Error{Code: p.code, Reason: p.reason, Message: p.message})
 }
 
-// say answers in JSON.
-func say(w http.ResponseWriter, code int, body any) {
+// writeJSON answers in JSON.
+func writeJSON(w http.ResponseWriter, code int, body any) {
 	data, err := json.Marshal(body)
 	if err != nil {
 		klog.ErrorS(err, "An answer cannot be written as JSON")
-		fail(w, http.StatusInternalServerError, "the answer cannot be written as JSON")
+		writeText(w, http.StatusInternalServerError, "the answer cannot be written as JSON")
 		return
 	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -85,8 +85,8 @@ func say(w http.ResponseWriter, code int, body any) {
 	write(w, code, jsonType, append(data, '\n'))
 }
 
-// fail answers as OpenYurt does when something is wrong: a text without a line end, whose type nobody has set.
-func fail(w http.ResponseWriter, code int, text string) { write(w, code, "", []byte(text)) }
+// writeText answers as OpenYurt does when something is wrong: a text without a line end, whose type nobody has set.
+func writeText(w http.ResponseWriter, code int, text string) { write(w, code, "", []byte(text)) }
 
 func write(w http.ResponseWriter, code int, contentType string, body []byte) {
 	if contentType != "" {
@@ -98,8 +98,8 @@ func write(w http.ResponseWriter, code int, contentType string, body []byte) {
 	}
 }
 
-// read reads a body that may be empty.
-func read(r *http.Request, into any) *problem {
+// decodeBody reads a body that may be empty.
+func decodeBody(r *http.Request, into any) *problem {
 	decoder := json.NewDecoder(r.Body)
 	decoder.DisallowUnknownFields()
 	err := decoder.Decode(into)

@@ -79,8 +79,8 @@ func (a *API) next(ctx context.Context, pod *corev1.Pod) (next string, old bool,
 	return next, old, nil
 }
 
-// standing refuses a pod that nobody can upgrade here, whatever its revision is.
-func (a *API) standing(pod *corev1.Pod) *refusal {
+// checkPod refuses a pod that nobody can upgrade here, whatever its revision is.
+func (a *API) checkPod(pod *corev1.Pod) *refusal {
 	switch {
 	case pod.DeletionTimestamp != nil:
 		return &refusal{reason: v2.ReasonDeleting, text: fmt.Sprintf("Pod %v/%v is deleting, can not be updated", pod.Namespace, pod.Name)}
@@ -100,8 +100,8 @@ func upToDate(pod *corev1.Pod) *refusal {
 	return &refusal{reason: v2.ReasonUpToDate, text: fmt.Sprintf("Pod: %v/%v update status is False, can not be updated", pod.Namespace, pod.Name)}
 }
 
-// imagesReady refuses a pod whose images were asked for, as long as they are not there.
-func imagesReady(pod *corev1.Pod, next string) *refusal {
+// checkImages refuses a pod whose images were asked for, as long as they are not there.
+func checkImages(pod *corev1.Pod, next string) *refusal {
 	if ota.Refusal(pod, next, true) != v2.ReasonImagesNotReady {
 		return nil
 	}
@@ -110,8 +110,8 @@ func imagesReady(pod *corev1.Pod, next string) *refusal {
 		pod.Namespace, pod.Name, c.Reason, c.Message)}
 }
 
-// supported refuses a pod that is of no DaemonSet.
-func supported(pod *corev1.Pod) *refusal {
+// checkOwner refuses a pod that is of no DaemonSet.
+func checkOwner(pod *corev1.Pod) *refusal {
 	owner, ok := ownerOf(pod)
 	switch {
 	case !ok:
@@ -122,8 +122,8 @@ func supported(pod *corev1.Pod) *refusal {
 	return nil
 }
 
-// noFile refuses a static pod.
-func noFile() *refusal {
+// staticPod refuses a static pod.
+func staticPod() *refusal {
 	return &refusal{reason: v2.ReasonUnsupported, kind: kindNode, text: "Configmap for static pod does not exist"}
 }
 

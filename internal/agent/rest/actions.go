@@ -15,13 +15,13 @@ import (
 	"everynode.dev/everynode/internal/ota"
 )
 
-// examine returns the revision that a pod can be upgraded to now, or a refusal. An upgrade to a revision without a name is one too.
-func (a *API) examine(ctx context.Context, pod *corev1.Pod) (next string, err error) {
-	if r := a.standing(pod); r != nil {
+// checkUpgrade returns the revision that a pod can be upgraded to now, or a refusal. An upgrade to a revision without a name is one too.
+func (a *API) checkUpgrade(ctx context.Context, pod *corev1.Pod) (next string, err error) {
+	if r := a.checkPod(pod); r != nil {
 		return "", r
 	}
 	if isStatic(pod) {
-		return "", noFile()
+		return "", staticPod()
 	}
 	next, old, err := a.next(ctx, pod)
 	if err != nil {
@@ -30,11 +30,11 @@ func (a *API) examine(ctx context.Context, pod *corev1.Pod) (next string, err er
 	if !old {
 		return "", upToDate(pod)
 	}
-	return next, firstOf(imagesReady(pod, next), supported(pod))
+	return next, firstOf(checkImages(pod, next), checkOwner(pod))
 }
 
-// agree refuses what is not as the caller thinks that it is.
-func agree(pod *corev1.Pod, next string, want v2.Precondition) *refusal {
+// checkPrecondition refuses what is not as the caller thinks that it is.
+func checkPrecondition(pod *corev1.Pod, next string, want v2.Precondition) *refusal {
 	switch {
 	case want.UID != "" && want.UID != string(pod.UID):
 		return &refusal{reason: v2.ReasonChanged, text: fmt.Sprintf("the UID of the pod is %s now", pod.UID)}
@@ -53,10 +53,10 @@ func (a *API) delete(ctx context.Context, pod *corev1.Pod, exact bool) error {
 	return a.o.Cluster.DeletePod(ctx, nameOf(pod), only)
 }
 
-// askForImages writes down that the images of the next revision of a pod are wanted. Whoever asks twice changes nothing: neither a
+// requestImages writes down that the images of the next revision of a pod are wanted. Whoever asks twice changes nothing: neither a
 // pull that goes on nor one that has brought everything begins again. One that has failed does.
-func (a *API) askForImages(ctx context.Context, pod *corev1.Pod, want v2.Precondition) (v2.Images, error) {
-	if r := a.standing(pod); r != nil {
+func (a *API) requestImages(ctx context.Context, pod *corev1.Pod, want v2.Precondition) (v2.Images, error) {
+	if r := a.checkPod(pod); r != nil {
 		return v2.Images{}, r
 	}
 	next, old, err := a.next(ctx, pod)
@@ -66,7 +66,7 @@ func (a *API) askForImages(ctx context.Context, pod *corev1.Pod, want v2.Precond
 	if !old {
 		return v2.Images{}, upToDate(pod)
 	}
-	if err := firstOf(agree(pod, next, want), supported(pod), named(next)); err != nil {
+	if err := firstOf(checkPrecondition(pod, next, want), checkOwner(pod), checkNamed(next)); err != nil {
 		return v2.Images{}, err
 	}
 	if ota.Asked(pod, next) {
@@ -83,8 +83,8 @@ func (a *API) askForImages(ctx context.Context, pod *corev1.Pod, want v2.Precond
 	return v2.Images{State: v2.ImagesPulling, Revision: next}, nil
 }
 
-// named refuses a revision without a name: nobody could find its images.
-func named(next string) *refusal {
+// checkNamed refuses a revision without a name: nobody could find its images.
+func checkNamed(next string) *refusal {
 	if next != "" {
 		return nil
 	}
