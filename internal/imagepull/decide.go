@@ -42,20 +42,20 @@ func Decide(s Snapshot) Plan {
 		status.Message = fmt.Sprintf("job cannot run: the image %q cannot be read: %v", s.Job.Spec.Image, err)
 		return Plan{Status: *status}
 	}
-	chosen, err := d.choice()
+	chosen, err := d.selector()
 	if err != nil {
 		status.Message = fmt.Sprintf("job cannot run: its selector cannot be read: %v", err)
 		return Plan{Status: *status}
 	}
 	d.count(chosen)
 	if s.Job.Status.CompletionTime != nil {
-		return d.afterwards(status)
+		return d.afterCompletion(status)
 	}
 	return d.run()
 }
 
-// choice returns which nodes the job is about.
-func (d *decision) choice() (func(*Node) bool, error) {
+// selector returns which nodes the job is about.
+func (d *decision) selector() (func(*Node) bool, error) {
 	spec := &d.in.Job.Spec
 	switch {
 	case spec.PodSelector != nil:
@@ -83,12 +83,12 @@ func (d *decision) count(chosen func(*Node) bool) {
 	follows := d.in.Job.Spec.PodSelector != nil
 	for i := range d.in.Nodes {
 		n := &d.in.Nodes[i]
-		tag, wanted := d.mine(n), chosen(n)
+		tag, wanted := d.ownTag(n), chosen(n)
 		if tag == nil && !wanted {
 			continue
 		}
 		if tag != nil && !wanted && !follows {
-			leave(d.draft(n), d.name, d.tag, d.in.Job.UID)
+			removeOwner(d.draft(n), d.name, d.tag, d.in.Job.UID)
 			continue
 		}
 		d.desired++
@@ -107,8 +107,8 @@ func (d *decision) count(chosen func(*Node) bool) {
 	}
 }
 
-// mine is the tag of the job on a node, if it has begun it. Tags of an image that the job wanted earlier are left on the way.
-func (d *decision) mine(n *Node) (found *v1beta1.ImageTagSpec) {
+// ownTag is the tag of the job on a node, if it has begun it. Tags of an image that the job wanted earlier are left on the way.
+func (d *decision) ownTag(n *Node) (found *v1beta1.ImageTagSpec) {
 	if n.Image == nil {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (d *decision) mine(n *Node) (found *v1beta1.ImageTagSpec) {
 			case name == d.name && tag.Tag == d.tag:
 				found = tag
 			default:
-				leave(d.draft(n), name, tag.Tag, d.in.Job.UID)
+				removeOwner(d.draft(n), name, tag.Tag, d.in.Job.UID)
 			}
 		}
 	}
@@ -137,8 +137,8 @@ func (d *decision) draft(n *Node) *draft {
 	return t
 }
 
-// afterwards is what remains of a job that has ended: nobody works for it any more, and it is deleted in time.
-func (d *decision) afterwards(status *v1beta1.ImagePullJobStatus) Plan {
+// afterCompletion is what remains of a job that has ended: nobody works for it any more, and it is deleted in time.
+func (d *decision) afterCompletion(status *v1beta1.ImagePullJobStatus) Plan {
 	d.cancel()
 	plan := Plan{Status: *status, Edits: d.edits()}
 	if ttl := d.in.Job.Spec.CompletionPolicy.TTLSecondsAfterFinished; ttl != nil {
@@ -153,7 +153,7 @@ func (d *decision) afterwards(status *v1beta1.ImagePullJobStatus) Plan {
 // cancel leaves every node that is not done.
 func (d *decision) cancel() {
 	for _, n := range d.active {
-		leave(d.draft(n), d.name, d.tag, d.in.Job.UID)
+		removeOwner(d.draft(n), d.name, d.tag, d.in.Job.UID)
 	}
 }
 
@@ -194,8 +194,8 @@ func (d *decision) run() Plan {
 	return plan
 }
 
-// mostBegun is how many nodes one decision begins at most, so that the status moves while a large job begins.
-const mostBegun = 100
+// maxStarts is how many nodes one decision begins at most, so that the status moves while a large job begins.
+const maxStarts = 100
 
 // refused is whether the API server has refused the last change of the NodeImage.
 func (d *decision) refused(n *Node) bool { return d.in.Refused[n.Name] != "" }
@@ -204,8 +204,8 @@ func (d *decision) refused(n *Node) bool { return d.in.Refused[n.Name] != "" }
 // room for more than one decision begins.
 func (d *decision) begin() (more bool) {
 	free := d.parallelism() - len(d.active)
-	more = free > mostBegun
-	free = min(free, mostBegun)
+	more = free > maxStarts
+	free = min(free, maxStarts)
 	if free <= 0 || d.in.Hold != "" || len(d.waiting) == 0 {
 		return false
 	}
@@ -214,7 +214,7 @@ func (d *decision) begin() (more bool) {
 		rank[name] = i - len(d.in.Order)
 	}
 	slices.SortStableFunc(d.waiting, func(a, b *Node) int {
-		return cmp.Or(cmp.Compare(truth(!a.Ready), truth(!b.Ready)), cmp.Compare(truth(d.refused(a)), truth(d.refused(b))), cmp.Compare(rank[a.Name], rank[b.Name]), strings.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(boolRank(!a.Ready), boolRank(!b.Ready)), cmp.Compare(boolRank(d.refused(a)), boolRank(d.refused(b))), cmp.Compare(rank[a.Name], rank[b.Name]), strings.Compare(a.Name, b.Name))
 	})
 	still := d.waiting[:0:0]
 	for _, n := range d.waiting {
@@ -224,7 +224,7 @@ func (d *decision) begin() (more bool) {
 		}
 		free--
 		t := d.draft(n)
-		d.join(t)
+		d.addOwner(t)
 		t.edit.Begins = true
 		d.active = append(d.active, n)
 	}
@@ -232,7 +232,7 @@ func (d *decision) begin() (more bool) {
 	return more && free == 0 && len(still) > 0
 }
 
-func truth(b bool) int {
+func boolRank(b bool) int {
 	if b {
 		return 1
 	}
@@ -254,7 +254,7 @@ func (d *decision) parallelism() int {
 // refresh brings tags up to date that are the job's own and not done, after the job was changed.
 func (d *decision) refresh() {
 	for _, n := range d.active {
-		tag := d.mineAlone(n)
+		tag := d.soleTag(n)
 		if tag == nil || d.drafts[n.Name] != nil {
 			continue
 		}
@@ -273,8 +273,8 @@ func (d *decision) refresh() {
 	}
 }
 
-// mineAlone is the tag on a node if the job is its only owner.
-func (d *decision) mineAlone(n *Node) *v1beta1.ImageTagSpec {
+// soleTag is the tag on a node if the job is its only owner.
+func (d *decision) soleTag(n *Node) *v1beta1.ImageTagSpec {
 	image := n.Image.Spec.Images[d.name]
 	i := findTag(&image, d.tag)
 	if i < 0 || len(image.Tags[i].OwnerReferences) != 1 || image.Tags[i].OwnerReferences[0].UID != d.in.Job.UID {
@@ -341,8 +341,8 @@ func (d *decision) complete(plan *Plan) {
 	}
 }
 
-// MostFailed is how many failed nodes the status of a job names, so that it can be written for a cluster of any size.
-const MostFailed = 1000
+// MaxFailedNodes is how many failed nodes the status of a job names, so that it can be written for a cluster of any size.
+const MaxFailedNodes = 1000
 
 // report writes the numbers into the status, and tells of nodes that failed since the last one.
 func (d *decision) report(plan *Plan, start time.Time) {
@@ -355,7 +355,7 @@ func (d *decision) report(plan *Plan, start time.Time) {
 	for _, name := range d.in.Job.Status.FailedNodes {
 		known[name] = true
 	}
-	for _, n := range d.failed[:min(len(d.failed), MostFailed)] {
+	for _, n := range d.failed[:min(len(d.failed), MaxFailedNodes)] {
 		s.FailedNodes = append(s.FailedNodes, n.Name)
 		if why := d.why(n); !known[n.Name] && why != "" {
 			plan.Events = append(plan.Events, Event{

@@ -307,7 +307,7 @@ func TestALaterJobTakesNothingBack(t *testing.T) {
 	if w.decide(second, nil); second.Status.Succeeded != 3 {
 		t.Errorf("the second job ended as %+v", second.Status)
 	}
-	if s := StandingOf(w.nodes[1].Image, "agent", "2", first.UID); !s.There {
+	if s := ImageStateOf(w.nodes[1].Image, "agent", "2", first.UID); !s.There {
 		t.Errorf("the image is not there: %+v", s)
 	}
 }
@@ -393,7 +393,7 @@ func TestSweep(t *testing.T) {
 			if s := tagStatus(&n.Image.Status, "agent", "2"); s != nil {
 				got = string(s.Phase) + ": " + s.Message
 			}
-			if got != e.want || (swept.Status != nil) != strings.HasPrefix(e.want, "Failed") || (len(swept.Told) == 1) != (swept.Status != nil) {
+			if got != e.want || (swept.Status != nil) != strings.HasPrefix(e.want, "Failed") || (len(swept.Events) == 1) != (swept.Status != nil) {
 				t.Errorf("got %q and %+v, want %q", got, swept, e.want)
 			}
 			if e.want == "" && !swept.Wake.Equal(w.now.Add(time.Second)) {

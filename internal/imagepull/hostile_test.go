@@ -15,7 +15,7 @@ import (
 
 // However many nodes fail, the status of the job can be written, and each node that it names is told of once.
 func TestTheStatusOfManyFailures(t *testing.T) {
-	const nodes = 3 * MostFailed
+	const nodes = 3 * MaxFailedNodes
 	w := newWorld(t, 1)
 	job := w.addJob("j", "agent:2", nodes, nil)
 	for round := range 2 {
@@ -27,10 +27,10 @@ func TestTheStatusOfManyFailures(t *testing.T) {
 		}
 		p := Plan{}
 		d.report(&p, w.now)
-		if len(p.Status.FailedNodes) != MostFailed || p.Status.Failed != nodes {
+		if len(p.Status.FailedNodes) != MaxFailedNodes || p.Status.Failed != nodes {
 			t.Errorf("it names %d of %d failed nodes", len(p.Status.FailedNodes), p.Status.Failed)
 		}
-		if want := []int{MostFailed, 0}[round]; len(p.Events) != want {
+		if want := []int{MaxFailedNodes, 0}[round]; len(p.Events) != want {
 			t.Errorf("round %d: %d events, want %d", round, len(p.Events), want)
 		}
 		job.Status = p.Status

@@ -73,7 +73,7 @@ type Swept struct {
 	Edit *Edit
 	// Status marks what the node will never report; nil if there is nothing to mark. Told are the tags that it marks.
 	Status *v1beta1.NodeImageStatus
-	Told   []Event
+	Events []Event
 	Wake   time.Time
 }
 
@@ -108,7 +108,7 @@ func (s *Sweep) drop(t *draft, out *Swept, name string, tag *v1beta1.ImageTagSpe
 		owner := &tag.OwnerReferences[i]
 		switch s.Owner(owner) {
 		case OwnerGone:
-			leave(t, name, tag.Tag, owner.UID)
+			removeOwner(t, name, tag.Tag, owner.UID)
 			left--
 		case OwnerBusy:
 			busy = true
@@ -172,7 +172,7 @@ func (s *Sweep) mark(out *Swept, name string, tag *v1beta1.ImageTagSpec) {
 		failed.StartTime, failed.Progress = report.StartTime, report.Progress
 	}
 	setTag(out.Status, name, failed)
-	out.Told = append(out.Told, Event{
+	out.Events = append(out.Events, Event{
 		Warning: true, Reason: ReasonPullImageFailed,
 		Message: fmt.Sprintf(messagePullFailed, imageref.Join(name, tag.Tag), s.Image.Name, why),
 	})
@@ -194,14 +194,14 @@ func (s *Sweep) limit(tag *v1beta1.ImageTagSpec, report *v1beta1.ImageTagStatus)
 	if report.Phase == v1beta1.ImagePhaseWaiting && !s.pulling() {
 		// Nothing else keeps the agent from beginning this pull.
 		began := s.alive(tag.CreatedAt.Time)
-		if last := began.Add(seconds(*orElse(policy.TimeoutSeconds, kruise.PullTimeoutSeconds)) + patience); end.IsZero() || last.Before(end) {
+		if last := began.Add(seconds(*valueOr(policy.TimeoutSeconds, kruise.PullTimeoutSeconds)) + patience); end.IsZero() || last.Before(end) {
 			why, end = messageNoAnswer, last
 		}
 	}
 	if report.Phase == v1beta1.ImagePhasePulling {
-		began := s.plausible(report.StartTime, tag.CreatedAt.Time)
-		attempt := seconds(*orElse(policy.TimeoutSeconds, kruise.PullTimeoutSeconds)) + mostBackoff
-		attempts := 1 + int64(*orElse(policy.BackoffLimit, kruise.PullBackoffLimit))
+		began := s.trustedTime(report.StartTime, tag.CreatedAt.Time)
+		attempt := seconds(*valueOr(policy.TimeoutSeconds, kruise.PullTimeoutSeconds)) + mostBackoff
+		attempts := 1 + int64(*valueOr(policy.BackoffLimit, kruise.PullBackoffLimit))
 		if last := began.Add(time.Duration(min(attempts, 1000))*attempt + patience); end.IsZero() || last.Before(end) {
 			why, end = messageSilent, last
 		}
@@ -221,9 +221,9 @@ func (s *Sweep) limit(tag *v1beta1.ImageTagSpec, report *v1beta1.ImageTagStatus)
 	return why, end
 }
 
-// plausible is a time that a node has given of its own clock, if it lies between the order and now, give or take what clocks may differ; else it
+// trustedTime is a time that a node has given of its own clock, if it lies between the order and now, give or take what clocks may differ; else it
 // is that of the order. A node must not keep its place in a job by a time that has yet to come.
-func (s *Sweep) plausible(t *metav1.Time, ordered time.Time) time.Time {
+func (s *Sweep) trustedTime(t *metav1.Time, ordered time.Time) time.Time {
 	if t == nil || t.Time.Before(ordered) || t.Time.After(s.Now.Add(mostBackoff)) {
 		return ordered
 	}
@@ -248,7 +248,7 @@ func (s *Sweep) alive(since time.Time) time.Time {
 	for _, image := range s.Image.Status.ImageStatuses {
 		for i := range image.Tags {
 			t := &image.Tags[i]
-			if began := s.plausible(t.StartTime, since); began.After(since) {
+			if began := s.trustedTime(t.StartTime, since); began.After(since) {
 				since = began
 			}
 			if t.CompletionTime != nil && t.CompletionTime.After(since) && !t.CompletionTime.After(s.Now) && !slices.Contains([]string{messageSilent, messageNoAnswer, messageTagDeadline}, t.Message) {

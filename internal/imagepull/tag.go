@@ -66,8 +66,8 @@ func (d *decision) wanted(node string) v1beta1.ImageTagSpec {
 	spec := &d.in.Job.Spec
 	policy := &v1beta1.ImageTagPullPolicy{TimeoutSeconds: new(int32(kruise.PullTimeoutSeconds)), BackoffLimit: new(int32(kruise.PullBackoffLimit))}
 	if p := spec.PullPolicy; p != nil {
-		policy.TimeoutSeconds = orElse(p.TimeoutSeconds, *policy.TimeoutSeconds)
-		policy.BackoffLimit = orElse(p.BackoffLimit, *policy.BackoffLimit)
+		policy.TimeoutSeconds = valueOr(p.TimeoutSeconds, *policy.TimeoutSeconds)
+		policy.BackoffLimit = valueOr(p.BackoffLimit, *policy.BackoffLimit)
 	}
 	spread := int32(spreadOf(string(d.in.Job.UID) + node)) // not all nodes at the same moment
 	if spec.CompletionPolicy.Type == v1beta1.CompletionNever {
@@ -75,7 +75,7 @@ func (d *decision) wanted(node string) v1beta1.ImageTagSpec {
 		policy.ActiveDeadlineSeconds = new(max(neverDeadline, int64(*policy.TimeoutSeconds))) // one try at least has its time
 	} else {
 		policy.TTLSecondsAfterFinished = new(alwaysTTL(spec, policy) + tagGrace + spread)
-		policy.ActiveDeadlineSeconds = orNil(spec.CompletionPolicy.ActiveDeadlineSeconds)
+		policy.ActiveDeadlineSeconds = copyOf(spec.CompletionPolicy.ActiveDeadlineSeconds)
 	}
 	now := metav1.NewTime(d.in.Now)
 	return v1beta1.ImageTagSpec{
@@ -99,14 +99,14 @@ func alwaysTTL(spec *v1beta1.ImagePullJobSpec, policy *v1beta1.ImageTagPullPolic
 // clamp keeps a number of seconds below ten years, so that sums of them are numbers too.
 func clamp(seconds int64) int32 { return int32(min(max(seconds, 0), 10*365*24*60*60)) }
 
-func orElse(p *int32, otherwise int32) *int32 {
+func valueOr(p *int32, otherwise int32) *int32 {
 	if p != nil {
 		otherwise = *p
 	}
 	return &otherwise
 }
 
-func orNil(p *int64) *int64 {
+func copyOf(p *int64) *int64 {
 	if p == nil {
 		return nil
 	}
@@ -120,9 +120,9 @@ func spreadOf(text string) uint32 {
 	return h.Sum32() % tagGrace
 }
 
-// join makes the job one of the owners of its tag. What is being pulled already is joined as it is; what is done is looked at
+// addOwner makes the job one of the owners of its tag. What is being pulled already is joined as it is; what is done is looked at
 // anew, under a new version, for the image may have gone since. So is what was asked for less strictly.
-func (d *decision) join(t *draft) {
+func (d *decision) addOwner(t *draft) {
 	want := d.wanted(t.from.Name)
 	image := t.image(d.name)
 	if d.in.Job.Spec.SandboxConfig != nil {
@@ -132,7 +132,7 @@ func (d *decision) join(t *draft) {
 	i := findTag(&image, d.tag)
 	if i < 0 {
 		if last != nil {
-			want.Version = after(last.Version)
+			want.Version = nextVersion(last.Version)
 		}
 		image.Tags = append(image.Tags, want)
 		t.put(d.name, image)
@@ -142,7 +142,7 @@ func (d *decision) join(t *draft) {
 	stricter := want.ImagePullPolicy == v1beta1.PullAlways && tag.ImagePullPolicy != v1beta1.PullAlways
 	if stricter || last != nil && last.Version == tag.Version && final(last) {
 		keepOutcome(tag, last)
-		tag.Version = after(tag.Version)
+		tag.Version = nextVersion(tag.Version)
 		tag.CreatedAt = want.CreatedAt
 		tag.ImagePullPolicy = want.ImagePullPolicy
 	}
@@ -152,8 +152,8 @@ func (d *decision) join(t *draft) {
 	t.put(d.name, image)
 }
 
-// after is the version that comes after v. What a node says of versions is not to be trusted: after the last one comes the last one.
-func after(v int64) int64 { return max(v, 0, min(v, math.MaxInt64-1)+1) }
+// nextVersion is the version that comes after v. What a node says of versions is not to be trusted: after the last one comes the last one.
+func nextVersion(v int64) int64 { return max(v, 0, min(v, math.MaxInt64-1)+1) }
 
 // keepOutcome notes with the owners of a tag how it has ended for them, before it is looked at anew for another one: for them it is over.
 // The note stands in the field path of the reference, which is free for that.
@@ -214,8 +214,8 @@ func larger(a, b *int32) *int32 {
 	return new(max(*a, *b))
 }
 
-// leave removes the job from the owners of one tag.
-func leave(t *draft, name, tag string, job types.UID) {
+// removeOwner removes the job from the owners of one tag.
+func removeOwner(t *draft, name, tag string, job types.UID) {
 	image := t.image(name)
 	i := findTag(&image, tag)
 	if i < 0 {
@@ -260,25 +260,25 @@ func Owners(image *v1beta1.NodeImage) map[types.NamespacedName]bool {
 	return jobs
 }
 
-// Standing is how far an image is on a node.
-type Standing struct {
+// ImageState is how far an image is on a node.
+type ImageState struct {
 	// There is whether the node has it.
 	There bool
 	// Since is when the job that was asked for had it ordered, or when the pull that goes on was ordered if that was later; zero if it did not.
 	Since time.Time
 }
 
-// StandingOf is how far the image of that name and tag is in a NodeImage, which may be nil, as the job with that UID has ordered it.
-func StandingOf(image *v1beta1.NodeImage, name, tag string, job types.UID) Standing {
+// ImageStateOf is how far the image of that name and tag is in a NodeImage, which may be nil, as the job with that UID has ordered it.
+func ImageStateOf(image *v1beta1.NodeImage, name, tag string, job types.UID) ImageState {
 	if image == nil {
-		return Standing{}
+		return ImageState{}
 	}
 	of := image.Spec.Images[name]
 	i := findTag(&of, tag)
 	if i < 0 {
-		return Standing{}
+		return ImageState{}
 	}
-	want, s := &of.Tags[i], Standing{}
+	want, s := &of.Tags[i], ImageState{}
 	s.There = outcome(want, tagStatus(&image.Status, name, tag), job) == v1beta1.ImagePhaseSucceeded
 	if want.CreatedAt != nil && ownedBy(want, job) {
 		s.Since = want.CreatedAt.Time
@@ -286,13 +286,13 @@ func StandingOf(image *v1beta1.NodeImage, name, tag string, job types.UID) Stand
 	return s
 }
 
-// SameFor is whether two states of one NodeImage come to the same for whoever waits for images: they differ in how far pulls are at most.
-func SameFor(a, b *v1beta1.NodeImage) bool {
-	return equality.Semantic.DeepEqual(a.Spec, b.Spec) && slices.Equal(finals(&a.Status), finals(&b.Status))
+// SameOutcome is whether two states of one NodeImage come to the same for whoever waits for images: they differ in how far pulls are at most.
+func SameOutcome(a, b *v1beta1.NodeImage) bool {
+	return equality.Semantic.DeepEqual(a.Spec, b.Spec) && slices.Equal(finalTags(&a.Status), finalTags(&b.Status))
 }
 
-// finals are the tags of which the node has said its last word, and which.
-func finals(status *v1beta1.NodeImageStatus) []string {
+// finalTags are the tags of which the node has said its last word, and which.
+func finalTags(status *v1beta1.NodeImageStatus) []string {
 	var all []string
 	for name, image := range status.ImageStatuses {
 		for i := range image.Tags {

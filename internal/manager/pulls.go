@@ -121,7 +121,7 @@ func (p *pulls) run(ctx context.Context) {
 		}
 		return
 	}
-	count := func() (metrics.Pulls, error) { return p.store.Numbers(ctx) }
+	count := func() (metrics.Pulls, error) { return p.store.PullMetrics(ctx) }
 	p.count.Store(&count)
 	if p.ahead != nil {
 		p.ahead.Started()

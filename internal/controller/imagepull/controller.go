@@ -50,7 +50,7 @@ const (
 	workers        = 4
 	writers        = 8
 	statusInterval = 500 * time.Millisecond
-	again          = 100 * time.Millisecond
+	retryInterval  = 100 * time.Millisecond
 )
 
 // Controller is the loop over jobs. Make one with New.
@@ -118,7 +118,7 @@ func (c *Controller) nodeChanged(_ context.Context, obj, old client.Object) {
 	if ok && was {
 		isReady, _ := pullstore.Readiness(now)
 		wasReady, _ := pullstore.Readiness(before)
-		if isReady == wasReady && maps.Equal(now.Labels, before.Labels) && pullstore.Counts(now) == pullstore.Counts(before) {
+		if isReady == wasReady && maps.Equal(now.Labels, before.Labels) && pullstore.CanPull(now) == pullstore.CanPull(before) {
 			return
 		}
 	}
@@ -132,8 +132,8 @@ func (c *Controller) EnqueueAll() { c.loop.Enqueue(everyJob()) }
 func everyJob() types.NamespacedName     { return types.NamespacedName{} }
 func everyRunning() types.NamespacedName { return types.NamespacedName{Name: "/running"} }
 
-// every asks for a pass for every job, or for every one that has not ended.
-func (c *Controller) every(ctx context.Context, ended bool) error {
+// enqueueAll asks for a pass for every job, or for every one that has not ended.
+func (c *Controller) enqueueAll(ctx context.Context, ended bool) error {
 	jobs, err := c.Store.Jobs(ctx, "")
 	for i := range jobs {
 		if ended || jobs[i].Status.CompletionTime == nil {
@@ -156,7 +156,7 @@ func (c *Controller) Reconcile(ctx context.Context, key types.NamespacedName) (t
 		return 0, nil
 	}
 	if all := key == everyJob(); all || key == everyRunning() {
-		return 0, c.every(ctx, all)
+		return 0, c.enqueueAll(ctx, all)
 	}
 	job, err := c.Store.Job(ctx, key)
 	if err != nil {
@@ -169,9 +169,9 @@ func (c *Controller) Reconcile(ctx context.Context, key types.NamespacedName) (t
 	case job == nil:
 		return 0, nil
 	case job.DeletionTimestamp != nil:
-		return 0, c.letGo(ctx, job)
+		return 0, c.removeFinalizer(ctx, job)
 	}
-	if err := c.Store.Settle(ctx); err != nil {
+	if err := c.Store.ResolveUnconfirmed(ctx); err != nil {
 		return 0, err
 	}
 	s, err := c.snapshot(ctx, job)
@@ -183,25 +183,25 @@ func (c *Controller) Reconcile(ctx context.Context, key types.NamespacedName) (t
 		return 0, c.Store.Delete(ctx, job)
 	}
 	made := c.edit(ctx, job, plan.Edits)
-	if made.unclear != nil || made.moved && plan.Status.CompletionTime != nil {
-		return again, errors.Join(made.unclear, made.refused)
+	if made.unclear != nil || made.outdated && plan.Status.CompletionTime != nil {
+		return retryInterval, errors.Join(made.unclear, made.refused)
 	}
 	plan.Status.Active -= made.notBegun
 	wait, err := c.report(ctx, job, &plan)
-	if err = errors.Join(err, made.refused); err != nil || made.moved {
-		return again, err
+	if err = errors.Join(err, made.refused); err != nil || made.outdated {
+		return retryInterval, err
 	}
 	if plan.More {
 		return time.Millisecond, nil
 	}
 	if s.Hold != "" {
-		wait = soonest(wait, refresh) // nobody tells when a right is given
+		wait = earliest(wait, refreshInterval) // nobody tells when a right is given
 	}
-	return soonest(wait, until(s.Now, plan.Wake)), nil
+	return earliest(wait, until(s.Now, plan.Wake)), nil
 }
 
-// letGo removes the finalizer that another controller has left on a job; without it nobody would, and the job would stay.
-func (c *Controller) letGo(ctx context.Context, job *v1beta1.ImagePullJob) error {
+// removeFinalizer removes the finalizer that another controller has left on a job; without it nobody would, and the job would stay.
+func (c *Controller) removeFinalizer(ctx context.Context, job *v1beta1.ImagePullJob) error {
 	left := slices.DeleteFunc(slices.Clone(job.Finalizers), func(f string) bool { return f == kruise.JobFinalizer })
 	if len(left) == len(job.Finalizers) {
 		return nil
@@ -211,7 +211,7 @@ func (c *Controller) letGo(ctx context.Context, job *v1beta1.ImagePullJob) error
 		return fmt.Errorf("encoding the finalizers of %s: %w", job.Name, err)
 	}
 	err = c.Store.Live().Patch(ctx, job, client.RawPatch(types.MergePatchType, patch))
-	if err != nil && !pullstore.Moved(err) {
+	if err != nil && !pullstore.IsOutdated(err) {
 		return fmt.Errorf("removing a finalizer of the job %s/%s: %w", job.Namespace, job.Name, err)
 	}
 	return nil
@@ -240,11 +240,11 @@ func (c *Controller) snapshot(ctx context.Context, job *v1beta1.ImagePullJob) (*
 	return s, err
 }
 
-// edited is what became of edits.
-type edited struct {
-	// moved is whether a NodeImage has changed meanwhile, after which the pass is repeated, and refused what the API server will have nothing
+// editResult is what became of edits.
+type editResult struct {
+	// outdated is whether a NodeImage has changed meanwhile, after which the pass is repeated, and refused what the API server will have nothing
 	// of, however often it is asked. notBegun is on how many nodes nothing has begun for either.
-	moved    bool
+	outdated bool
 	refused  error
 	notBegun int32
 	// unclear is what may have taken effect or not.
@@ -253,7 +253,7 @@ type edited struct {
 
 // edit makes all edits, several at once: each has to pass the webhooks. One that fails does not keep the others from being made: they are
 // of other nodes.
-func (c *Controller) edit(ctx context.Context, job *v1beta1.ImagePullJob, edits []imagepull.Edit) edited {
+func (c *Controller) edit(ctx context.Context, job *v1beta1.ImagePullJob, edits []imagepull.Edit) editResult {
 	results := make([]error, len(edits))
 	next := make(chan int)
 	var wg sync.WaitGroup
@@ -269,11 +269,11 @@ func (c *Controller) edit(ctx context.Context, job *v1beta1.ImagePullJob, edits 
 	}
 	close(next)
 	wg.Wait()
-	var e edited
+	var e editResult
 	for i, result := range results {
 		switch {
-		case pullstore.Moved(result):
-			e.moved = true
+		case pullstore.IsOutdated(result):
+			e.outdated = true
 		case isRefusal(result):
 			e.refused = errors.Join(e.refused, result)
 		default:
@@ -282,7 +282,7 @@ func (c *Controller) edit(ctx context.Context, job *v1beta1.ImagePullJob, edits 
 		if edits[i].Begins && result != nil {
 			e.notBegun++
 		}
-		c.note(job.UID, edits[i].Node, result)
+		c.noteRefusal(job.UID, edits[i].Node, result)
 	}
 	return e
 }
@@ -292,8 +292,8 @@ func isRefusal(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// note keeps which nodes were refused: those of a job come after all others, so that one node does not hold up the rest.
-func (c *Controller) note(job types.UID, node string, err error) {
+// noteRefusal keeps which nodes were refused: those of a job come after all others, so that one node does not hold up the rest.
+func (c *Controller) noteRefusal(job types.UID, node string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !isRefusal(err) {
@@ -334,8 +334,8 @@ func (c *Controller) report(ctx context.Context, job *v1beta1.ImagePullJob, plan
 		return wait, nil
 	}
 	if err := c.Store.SetJobStatus(ctx, job, plan.Status); err != nil {
-		if pullstore.Moved(err) {
-			return again, nil
+		if pullstore.IsOutdated(err) {
+			return retryInterval, nil
 		}
 		return 0, err
 	}
@@ -372,8 +372,8 @@ func until(now, t time.Time) time.Duration {
 	return max(t.Sub(now), time.Second)
 }
 
-// soonest is the smaller of two durations, of which 0 is never.
-func soonest(a, b time.Duration) time.Duration {
+// earliest is the smaller of two durations, of which 0 is never.
+func earliest(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b
 	}

@@ -86,7 +86,7 @@ func TestANodeImageThatHasChanged(t *testing.T) {
 	w.patchErr = func(name string) (error, bool) {
 		return apierrors.NewConflict(schema.GroupResource{Resource: "nodeimages"}, name, errors.New("changed")), false
 	}
-	if after := w.mustPass(job); after != again {
+	if after := w.mustPass(job); after != retryInterval {
 		t.Errorf("comes back after %v", after)
 	}
 	w.patchErr = nil
@@ -172,7 +172,7 @@ func TestPullSecrets(t *testing.T) {
 	if err := w.client.Update(t.Context(), source); err != nil {
 		t.Fatal(err)
 	}
-	w.clock.Step(refresh)
+	w.clock.Step(refreshInterval)
 	w.mustPass(first)
 	if got := string(w.copies()[0].Data[corev1.DockerConfigJsonKey]); got != `{"auths":{}}` {
 		t.Errorf("the copy is old: %s", got)
@@ -236,7 +236,7 @@ func TestSecretThatMayNotBeRead(t *testing.T) {
 	if told := w.told(); len(told) != 1 || !strings.HasPrefix(told[0], "Warning "+ReasonNoSecret) || !strings.HasSuffix(told[0], command) {
 		t.Errorf("told %q", told)
 	}
-	if after <= 0 || after > refresh {
+	if after <= 0 || after > refreshInterval {
 		t.Fatalf("comes back after %v", after)
 	}
 	granted = true
@@ -257,7 +257,7 @@ func TestANodeImageThatHasMoved(t *testing.T) {
 		}
 		return nil, false
 	}
-	if after := w.mustPass(job); after != again {
+	if after := w.mustPass(job); after != retryInterval {
 		t.Errorf("comes back after %v", after)
 	}
 	if got := read(w, job).Status; got.Active != 2 || got.Desired != 3 || w.begun() != 2 {

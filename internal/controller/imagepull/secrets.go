@@ -32,12 +32,12 @@ import (
 // ReasonNoSecret tells that a pull secret is not there, may not be read, or is of another type. Kubelets have the same reason.
 const ReasonNoSecret = "FailedToRetrieveImagePullSecret"
 
-// messageUnread is said of a pull secret that the manager may not read in its namespace.
-const messageUnread = "the manager may not read the pull secret %s; allow it with: kubectl create rolebinding everynode-pull-secrets --namespace %s " +
+// messageForbidden is said of a pull secret that the manager may not read in its namespace.
+const messageForbidden = "the manager may not read the pull secret %s; allow it with: kubectl create rolebinding everynode-pull-secrets --namespace %s " +
 	"--clusterrole everynode-manager-read-pull-secrets --serviceaccount everynode-system:everynode-manager"
 
 // refresh is how often a secret is read again while a job runs, and how often copies that nobody needs are looked for.
-const refresh = time.Minute
+const refreshInterval = time.Minute
 
 // Secrets copies the pull secrets of jobs to where the agents of nodes may read them. It does so only for namespaces that it was
 // told of: whoever may read the copies may read all of them.
@@ -49,11 +49,11 @@ type Secrets struct {
 	allowed []string
 
 	mu sync.Mutex
-	// known are the references of the last look at the secrets of a job.
-	known map[types.UID]known
+	// cache has the references that were last read of the secrets of a job.
+	cache map[types.UID]cached
 }
 
-type known struct {
+type cached struct {
 	at         time.Time
 	references []v1beta1.ReferenceObject
 	hold       string
@@ -61,7 +61,7 @@ type known struct {
 
 // NewSecrets returns Secrets that copy from the allowed namespaces.
 func NewSecrets(live client.Client, events record.EventRecorder, c clock.PassiveClock, allowed []string) *Secrets {
-	return &Secrets{live: live, events: events, clock: c, allowed: allowed, known: map[types.UID]known{}}
+	return &Secrets{live: live, events: events, clock: c, allowed: allowed, cache: map[types.UID]cached{}}
 }
 
 // sync returns where the agents find the secrets of a job, or why the job has to wait.
@@ -80,9 +80,9 @@ func (s *Secrets) sync(ctx context.Context, job *v1beta1.ImagePullJob) (referenc
 			"or remove spec.pullSecrets", job.Namespace), nil
 	}
 	s.mu.Lock()
-	last, ok := s.known[job.UID]
+	last, ok := s.cache[job.UID]
 	s.mu.Unlock()
-	if ok && s.clock.Since(last.at) < refresh {
+	if ok && s.clock.Since(last.at) < refreshInterval {
 		return last.references, last.hold, nil
 	}
 	for _, name := range names {
@@ -96,7 +96,7 @@ func (s *Secrets) sync(ctx context.Context, job *v1beta1.ImagePullJob) (referenc
 		hold = cmp.Or(hold, why)
 	}
 	s.mu.Lock()
-	s.known[job.UID] = known{s.clock.Now(), references, hold}
+	s.cache[job.UID] = cached{s.clock.Now(), references, hold}
 	s.mu.Unlock()
 	return references, hold, nil
 }
@@ -104,7 +104,7 @@ func (s *Secrets) sync(ctx context.Context, job *v1beta1.ImagePullJob) (referenc
 // copy brings the copy of one secret up to date; nil if there is no such secret. The image may be pulled without it, as a kubelet
 // would try to. One that may not be read holds the job.
 func (s *Secrets) copy(ctx context.Context, job *v1beta1.ImagePullJob, name string) (reference *v1beta1.ReferenceObject, hold string, err error) {
-	ctx = discreet(ctx)
+	ctx = unlogged(ctx)
 	source := &corev1.Secret{}
 	err = s.live.Get(ctx, types.NamespacedName{Namespace: job.Namespace, Name: name}, source)
 	if apierrors.IsNotFound(err) {
@@ -112,7 +112,7 @@ func (s *Secrets) copy(ctx context.Context, job *v1beta1.ImagePullJob, name stri
 		return nil, "", nil
 	}
 	if apierrors.IsForbidden(err) {
-		hold = fmt.Sprintf(messageUnread, name, job.Namespace)
+		hold = fmt.Sprintf(messageForbidden, name, job.Namespace)
 		s.events.Event(subject(job), corev1.EventTypeWarning, ReasonNoSecret, hold)
 		return nil, hold, nil
 	}
@@ -158,8 +158,8 @@ func (s *Secrets) keep(ctx context.Context, source *corev1.Secret, key string) (
 	return &v1beta1.ReferenceObject{Namespace: wanted.Namespace, Name: wanted.Name}, nil
 }
 
-// discreet is a context for requests that carry secrets: from -v=8 on the client logs what is sent and what is answered.
-func discreet(ctx context.Context) context.Context { return klog.NewContext(ctx, klog.Logger{}) }
+// unlogged is a context for requests that carry secrets: from -v=8 on the client logs what is sent and what is answered.
+func unlogged(ctx context.Context) context.Context { return klog.NewContext(ctx, klog.Logger{}) }
 
 // copyName is the name of the copy of a secret, always the same and of no other.
 func copyName(source *corev1.Secret) string {
@@ -187,7 +187,7 @@ func setReferences(secret *corev1.Secret, jobs map[string]bool) {
 
 // run looks for copies that nobody needs any more, until ctx ends.
 func (s *Secrets) run(ctx context.Context, needed func(context.Context, types.NamespacedName) (bool, error)) {
-	ticker := time.NewTicker(refresh)
+	ticker := time.NewTicker(refreshInterval)
 	defer ticker.Stop()
 	for {
 		if err := s.sweep(ctx, needed); err != nil && ctx.Err() == nil {
@@ -203,7 +203,7 @@ func (s *Secrets) run(ctx context.Context, needed func(context.Context, types.Na
 
 // sweep deletes the copies that no job needs any more.
 func (s *Secrets) sweep(ctx context.Context, needed func(context.Context, types.NamespacedName) (bool, error)) error {
-	ctx = discreet(ctx)
+	ctx = unlogged(ctx)
 	copies := &corev1.SecretList{}
 	err := s.live.List(ctx, copies, client.InNamespace(kruise.PullNamespace), client.HasLabels{kruise.PullSecretSourceUID})
 	if apierrors.IsForbidden(err) && len(s.allowed) == 0 {
@@ -253,9 +253,9 @@ func ignoreConflict(err error) error {
 	return err
 }
 
-// forget forgets what was known long ago.
+// forget drops what was cached long ago.
 func (s *Secrets) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.known, func(_ types.UID, k known) bool { return s.clock.Since(k.at) > 2*refresh })
+	maps.DeleteFunc(s.cache, func(_ types.UID, k cached) bool { return s.clock.Since(k.at) > 2*refreshInterval })
 }

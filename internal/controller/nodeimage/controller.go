@@ -65,7 +65,7 @@ func (c *Controller) nodeChanged(_ context.Context, obj, old client.Object) {
 	if ok && was {
 		isReady, _ := pullstore.Readiness(now)
 		wasReady, _ := pullstore.Readiness(before)
-		if isReady == wasReady && now.UID == before.UID && maps.Equal(now.Labels, before.Labels) && pullstore.Counts(now) == pullstore.Counts(before) {
+		if isReady == wasReady && now.UID == before.UID && maps.Equal(now.Labels, before.Labels) && pullstore.CanPull(now) == pullstore.CanPull(before) {
 			return
 		}
 	}
@@ -85,8 +85,8 @@ func (c *Controller) jobChanged(_ context.Context, obj, old client.Object) {
 // nodesOf and the UID of a job are the key that stands for its nodes; none has this name.
 const nodesOf = "job/"
 
-// everyOf asks for a pass for every node that pulls something for the job.
-func (c *Controller) everyOf(ctx context.Context, job types.UID) error {
+// enqueueNodesOf asks for a pass for every node that pulls something for the job.
+func (c *Controller) enqueueNodesOf(ctx context.Context, job types.UID) error {
 	nodes, err := c.store.Nodes(ctx)
 	for i := range nodes {
 		if nodes[i].Image != nil && imagepull.Owns(nodes[i].Image, job) {
@@ -102,8 +102,8 @@ func (c *Controller) EnqueueAll() { c.loop.Enqueue(everyNode) }
 // everyNode is the key that stands for all nodes; none has this name.
 const everyNode = ""
 
-// every asks for a pass for every node.
-func (c *Controller) every(ctx context.Context) error {
+// enqueueAll asks for a pass for every node.
+func (c *Controller) enqueueAll(ctx context.Context) error {
 	nodes, err := c.store.Nodes(ctx)
 	for i := range nodes {
 		c.loop.Enqueue(nodes[i].Name)
@@ -120,17 +120,17 @@ func (c *Controller) Reconcile(ctx context.Context, name string) (time.Duration,
 		return 0, nil
 	}
 	if name == everyNode {
-		return 0, c.every(ctx)
+		return 0, c.enqueueAll(ctx)
 	}
 	if job, ok := strings.CutPrefix(name, nodesOf); ok {
-		return 0, c.everyOf(ctx, types.UID(job))
+		return 0, c.enqueueNodesOf(ctx, types.UID(job))
 	}
 	node, image, err := c.store.Node(ctx, name)
 	if err != nil {
 		return 0, err
 	}
 	switch {
-	case node == nil || !pullstore.Counts(node):
+	case node == nil || !pullstore.CanPull(node):
 		if image == nil || image.DeletionTimestamp != nil {
 			return 0, nil
 		}
@@ -143,7 +143,7 @@ func (c *Controller) Reconcile(ctx context.Context, name string) (time.Duration,
 		return 0, c.store.Delete(ctx, image) // and its deletion leads to the next pass
 	}
 	if err := c.copyMetadata(ctx, node, image); err != nil {
-		return moved(err)
+		return retryOutdated(err)
 	}
 	return c.sweep(ctx, node, image)
 }
@@ -192,9 +192,9 @@ func (c *Controller) copyMetadata(ctx context.Context, node *corev1.Node, image 
 	return c.store.MergeMetadata(ctx, image.Name, patch)
 }
 
-// moved has a pass repeated whose object has changed meanwhile.
-func moved(err error) (time.Duration, error) {
-	if pullstore.Moved(err) {
+// retryOutdated has a pass repeated whose object has changed meanwhile.
+func retryOutdated(err error) (time.Duration, error) {
+	if pullstore.IsOutdated(err) {
 		return time.Second, nil
 	}
 	return 0, err
@@ -217,13 +217,13 @@ func (c *Controller) sweep(ctx context.Context, node *corev1.Node, image *v1beta
 	}
 	if swept.Edit != nil {
 		// What is to be marked follows in the pass to which this write leads.
-		return moved(c.store.Edit(ctx, swept.Edit))
+		return retryOutdated(c.store.Edit(ctx, swept.Edit))
 	}
 	if swept.Status != nil {
 		if err := c.store.SetStatus(ctx, image, swept.Status); err != nil {
-			return moved(err)
+			return retryOutdated(err)
 		}
-		for _, e := range swept.Told {
+		for _, e := range swept.Events {
 			c.events.Event(subject(image), corev1.EventTypeWarning, e.Reason, e.Message)
 		}
 	}

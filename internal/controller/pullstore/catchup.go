@@ -54,7 +54,7 @@ func (s *Store) CatchUp(ctx context.Context) error {
 				return false, err
 			}
 			shown, err := s.shown(ctx, kind)
-			return err == nil && reached(shown, now), err
+			return err == nil && isAtLeast(shown, now), err
 		})
 		if err != nil {
 			return fmt.Errorf("waiting for the watch of %s: %w", kind, err)
@@ -85,8 +85,8 @@ func (s *Store) shown(ctx context.Context, kind string) (map[types.NamespacedNam
 	return shown, err
 }
 
-// reached is whether nothing in a list is newer than what is shown, and nothing is shown that has gone before.
-func reached(shown map[types.NamespacedName]string, now *metav1.PartialObjectMetadataList) bool {
+// isAtLeast is whether nothing in a list is newer than what is shown, and nothing is shown that has gone before.
+func isAtLeast(shown map[types.NamespacedName]string, now *metav1.PartialObjectMetadataList) bool {
 	atLeast := func(a, b string) bool {
 		order, err := resourceversion.CompareResourceVersion(a, b)
 		return err == nil && order >= 0

@@ -20,7 +20,7 @@ import (
 type selection struct{ namespace, selector string }
 
 // onNodes are the fields of pods that are on a node and have not ended.
-func onNodes() string {
+func runningPodFields() string {
 	return fields.AndSelectors(
 		fields.OneTermNotEqualSelector("spec.nodeName", ""),
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
@@ -35,17 +35,17 @@ type Pods struct {
 	// Changed is told of each job whose nodes have become known, or have changed. It must not block, and is to be set before the first Nodes.
 	Changed func(job types.NamespacedName)
 
-	mu   sync.Mutex
-	of   map[types.NamespacedName]selection
-	pods map[selection]*selectedPods
-	wg   sync.WaitGroup
+	mu         sync.Mutex
+	selections map[types.NamespacedName]selection
+	pods       map[selection]*selectedPods
+	wg         sync.WaitGroup
 }
 
 // NewPods returns the pods of a cluster.
 func NewPods(c kubernetes.Interface) *Pods {
 	return &Pods{
 		client: c, Changed: func(types.NamespacedName) {},
-		of: map[types.NamespacedName]selection{}, pods: map[selection]*selectedPods{},
+		selections: map[types.NamespacedName]selection{}, pods: map[selection]*selectedPods{},
 	}
 }
 
@@ -60,10 +60,10 @@ func (f *Pods) Nodes(ctx context.Context, job types.NamespacedName, selector *me
 	s := selection{namespace: job.Namespace, selector: matcher.String()}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if was, ok := f.of[job]; ok && was != s {
-		f.leave(job)
+	if was, ok := f.selections[job]; ok && was != s {
+		f.unfollow(job)
 	}
-	f.of[job] = s
+	f.selections[job] = s
 	if p := f.pods[s]; p != nil {
 		return p.follow(job)
 	}
@@ -78,18 +78,18 @@ func (f *Pods) Nodes(ctx context.Context, job types.NamespacedName, selector *me
 func (f *Pods) End(job types.NamespacedName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.leave(job)
+	f.unfollow(job)
 }
 
 // Wait returns when all watches have ended, after their context has.
 func (f *Pods) Wait() { f.wg.Wait() }
 
-func (f *Pods) leave(job types.NamespacedName) {
-	s, ok := f.of[job]
+func (f *Pods) unfollow(job types.NamespacedName) {
+	s, ok := f.selections[job]
 	if !ok {
 		return
 	}
-	delete(f.of, job)
+	delete(f.selections, job)
 	if p := f.pods[s]; p.unfollow(job) {
 		p.stop()
 		delete(f.pods, s)
@@ -101,19 +101,19 @@ func (f *Pods) watch(ctx context.Context, s selection, p *selectedPods) {
 	watching, stop := context.WithCancel(ctx)
 	p.stop = stop
 	pods := f.client.CoreV1().Pods(s.namespace)
-	narrow := func(o *metav1.ListOptions) {
-		o.LabelSelector, o.FieldSelector = s.selector, onNodes()
+	restrict := func(o *metav1.ListOptions) {
+		o.LabelSelector, o.FieldSelector = s.selector, runningPodFields()
 		if o.ResourceVersion == "0" {
 			o.ResourceVersion = "" // see newInformer
 		}
 	}
 	lister := toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			narrow(&o)
+			restrict(&o)
 			return pods.List(ctx, o)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			narrow(&o)
+			restrict(&o)
 			return pods.Watch(ctx, o)
 		},
 	}, f.client)
@@ -140,7 +140,7 @@ type podsOnNode struct {
 }
 
 // placed is a pod while a list is streamed; without a node it does not count.
-type placed struct{ pod, node string }
+type podOnNode struct{ pod, node string }
 
 var _ toolscache.TransformingStore = (*selectedPods)(nil)
 
@@ -172,17 +172,17 @@ func (s *selectedPods) unfollow(job types.NamespacedName) bool {
 	return len(s.jobs) == 0
 }
 
-func place(obj any) placed {
+func placeOf(obj any) podOnNode {
 	switch p := obj.(type) {
-	case placed:
+	case podOnNode:
 		return p
 	case *corev1.Pod:
 		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
-			return placed{pod: p.Name}
+			return podOnNode{pod: p.Name}
 		}
-		return placed{pod: p.Name, node: p.Spec.NodeName}
+		return podOnNode{pod: p.Name, node: p.Spec.NodeName}
 	default:
-		return placed{}
+		return podOnNode{}
 	}
 }
 
@@ -190,7 +190,7 @@ func place(obj any) placed {
 func (s *selectedPods) Transformer() toolscache.TransformFunc {
 	return func(obj any) (any, error) {
 		if _, ok := obj.(*corev1.Pod); ok {
-			return place(obj), nil
+			return placeOf(obj), nil
 		}
 		return obj, nil
 	}
@@ -203,8 +203,8 @@ func (s *selectedPods) Add(obj any) error { return s.Update(obj) }
 func (s *selectedPods) Update(obj any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := place(obj); s.put(p.pod, p.node) {
-		s.tell()
+	if p := placeOf(obj); s.put(p.pod, p.node) {
+		s.notify()
 	}
 	return nil
 }
@@ -213,8 +213,8 @@ func (s *selectedPods) Update(obj any) error {
 func (s *selectedPods) Delete(obj any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.put(place(obj).pod, "") {
-		s.tell()
+	if s.put(placeOf(obj).pod, "") {
+		s.notify()
 	}
 	return nil
 }
@@ -225,7 +225,7 @@ func (s *selectedPods) Replace(list []any, _ string) error {
 	defer s.mu.Unlock()
 	news, there := !s.known, make(map[string]bool, len(list))
 	for _, obj := range list {
-		p := place(obj)
+		p := placeOf(obj)
 		there[p.pod] = true
 		news = s.put(p.pod, p.node) || news
 	}
@@ -235,7 +235,7 @@ func (s *selectedPods) Replace(list []any, _ string) error {
 		}
 	}
 	if s.known = true; news {
-		s.tell()
+		s.notify()
 	}
 	return nil
 }
@@ -270,7 +270,7 @@ func (s *selectedPods) put(pod, node string) (news bool) {
 	return news
 }
 
-func (s *selectedPods) tell() {
+func (s *selectedPods) notify() {
 	for job := range s.jobs {
 		s.changed(job)
 	}

@@ -14,9 +14,9 @@ import (
 
 // NodeStore keeps the nodes that it is handed: the manager reads them once, for its index and for this (feed.NodeStore).
 type NodeStore struct {
-	// telling is held by whoever changes what is kept, until it has told of it.
-	telling sync.Mutex
-	tell    func(now, before *corev1.Node) // nil before open
+	// notifyMu is held by whoever changes what is kept, until it has told of it.
+	notifyMu sync.Mutex
+	notify   func(now, before *corev1.Node) // nil before open
 
 	mu    sync.Mutex
 	all   map[string]*corev1.Node // nil before the first Replace
@@ -44,8 +44,8 @@ func (s *NodeStore) Put(kept *corev1.Node) { s.change(kept.Name, kept) }
 func (s *NodeStore) Remove(name string) { s.change(name, nil) }
 
 func (s *NodeStore) change(name string, now *corev1.Node) {
-	s.telling.Lock()
-	defer s.telling.Unlock()
+	s.notifyMu.Lock()
+	defer s.notifyMu.Unlock()
 	s.mu.Lock()
 	before, known := s.all[name], s.all != nil
 	switch {
@@ -55,15 +55,15 @@ func (s *NodeStore) change(name string, now *corev1.Node) {
 		delete(s.all, name)
 	}
 	s.mu.Unlock()
-	if s.tell != nil && known && (now != nil || before != nil) {
-		s.tell(now, before)
+	if s.notify != nil && known && (now != nil || before != nil) {
+		s.notify(now, before)
 	}
 }
 
 // Replace keeps these nodes and no others.
 func (s *NodeStore) Replace(kept []*corev1.Node) {
-	s.telling.Lock()
-	defer s.telling.Unlock()
+	s.notifyMu.Lock()
+	defer s.notifyMu.Unlock()
 	all := make(map[string]*corev1.Node, len(kept))
 	for _, n := range kept {
 		all[n.Name] = n
@@ -74,31 +74,31 @@ func (s *NodeStore) Replace(kept []*corev1.Node) {
 		close(s.known)
 	}
 	s.mu.Unlock()
-	if s.tell == nil {
+	if s.notify == nil {
 		return
 	}
 	for name, n := range all {
-		s.tell(n, before[name])
+		s.notify(n, before[name])
 	}
 	for name, n := range before {
 		if all[name] == nil {
-			s.tell(nil, n)
+			s.notify(nil, n)
 		}
 	}
 }
 
 // open waits until the nodes are known, and then tells of each and, from then on, of each change, one at a time.
-func (s *NodeStore) open(ctx context.Context, tell func(now, before *corev1.Node)) error {
+func (s *NodeStore) open(ctx context.Context, notify func(now, before *corev1.Node)) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-s.known:
 	}
-	s.telling.Lock()
-	defer s.telling.Unlock()
-	s.tell = tell
-	for _, n := range s.all { // only who holds telling changes it
-		tell(n, nil)
+	s.notifyMu.Lock()
+	defer s.notifyMu.Unlock()
+	s.notify = notify
+	for _, n := range s.all { // only who holds notifyMu changes it
+		notify(n, nil)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func keptNode(name, rv string) *corev1.Node {
 // heard collects what a NodeStore tells, sorted within each take.
 type heard []string
 
-func (h *heard) tell(now, before *corev1.Node) {
+func (h *heard) notify(now, before *corev1.Node) {
 	version := func(n *corev1.Node) string {
 		if n == nil {
 			return "-"
@@ -70,7 +70,7 @@ func TestNodesAreHandedOn(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.open(ended, said.tell); !errors.Is(err, context.Canceled) {
+	if err := s.open(ended, said.notify); !errors.Is(err, context.Canceled) {
 		t.Errorf("opened before anything is known: %v", err)
 	}
 	s.Replace([]*corev1.Node{keptNode("n1", "2"), keptNode("n2", "2")})
@@ -78,7 +78,7 @@ func TestNodesAreHandedOn(t *testing.T) {
 	if got := said.take(); got != "" {
 		t.Errorf("told before open: %q", got)
 	}
-	if err := s.open(t.Context(), said.tell); err != nil {
+	if err := s.open(t.Context(), said.notify); err != nil {
 		t.Fatal(err)
 	}
 	steps := []struct {
@@ -130,7 +130,7 @@ func TestWhatIsKeptOfANode(t *testing.T) {
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeDiskPressure}, {Type: corev1.NodeReady, Status: corev1.ConditionTrue, Message: "long", LastTransitionTime: metav1.Unix(9, 0)}}
 	kept := (&NodeStore{}).Keep(n)
 	isReady, since := Readiness(kept)
-	if !isReady || since.Unix() != 9 || kept.Labels["a"] != "b" || kept.UID != "u" || !Counts(kept) {
+	if !isReady || since.Unix() != 9 || kept.Labels["a"] != "b" || kept.UID != "u" || !CanPull(kept) {
 		t.Errorf("kept %+v", kept)
 	}
 	if kept.Annotations != nil || kept.ManagedFields != nil || kept.Status.Images != nil || len(kept.Status.Conditions) != 1 || kept.Status.Conditions[0].Message != "" {
@@ -146,7 +146,7 @@ func TestWhatIsKeptOfANode(t *testing.T) {
 func TestNodesAtOnce(t *testing.T) {
 	s := newNodeStore()
 	r, known := reader{nodes: s}, map[string]*corev1.Node{} // which nothing guards but that one is told at a time
-	tell := func(now, before *corev1.Node) {
+	notify := func(now, before *corev1.Node) {
 		runtime.Gosched() // so that another writer gets in between, if one can
 		either := now
 		if now == nil {
@@ -164,7 +164,7 @@ func TestNodesAtOnce(t *testing.T) {
 	const rounds, nodes = 200, 20
 	var all sync.WaitGroup
 	all.Go(func() {
-		if err := s.open(t.Context(), tell); err != nil {
+		if err := s.open(t.Context(), notify); err != nil {
 			t.Error(err)
 		}
 	})

@@ -13,7 +13,7 @@ import (
 )
 
 // Numbers counts jobs and what nodes pull.
-func (s *Store) Numbers(ctx context.Context) (metrics.Pulls, error) {
+func (s *Store) PullMetrics(ctx context.Context) (metrics.Pulls, error) {
 	jobs, images, p := &v1beta1.ImagePullJobList{}, &v1beta1.NodeImageList{}, metrics.Pulls{}
 	if err := errors.Join(s.cached.List(ctx, jobs, client.UnsafeDisableDeepCopy), s.cached.List(ctx, images, client.UnsafeDisableDeepCopy)); err != nil {
 		return p, err

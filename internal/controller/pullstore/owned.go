@@ -28,9 +28,9 @@ type PullJobs struct {
 	// changed is told of sets by UID whose jobs, or nodes with an image of theirs, have changed.
 	changed func(set types.UID)
 
-	mu     sync.Mutex
-	images map[string]*v1beta1.NodeImage // as the watch shows them, not to be changed
-	never  map[string]bool               // nodes that pull nothing: no job counts them
+	mu       sync.Mutex
+	images   map[string]*v1beta1.NodeImage // as the watch shows them, not to be changed
+	excluded map[string]bool               // nodes that pull nothing: no job counts them
 
 	// Refused is whether the API server has refused the last change of a NodeImage for the job with that UID; nil where nobody knows. It is
 	// set before anything is looked at.
@@ -43,7 +43,7 @@ type PullJobs struct {
 // PullJobs returns them. changed is told of the UID of whatever owns a job when that job has come or gone, or a node has got further with
 // its image; it must not block. Before Start.
 func (w *Watches) PullJobs(store *Store, changed func(set types.UID)) *PullJobs {
-	p := &PullJobs{store: store, changed: changed, images: map[string]*v1beta1.NodeImage{}, never: map[string]bool{}}
+	p := &PullJobs{store: store, changed: changed, images: map[string]*v1beta1.NodeImage{}, excluded: map[string]bool{}}
 	w.Handle(NodeImages, p.imageChanged)
 	w.Handle(Nodes, p.nodeChanged)
 	w.Handle(Jobs, func(_ context.Context, obj, old client.Object) {
@@ -72,7 +72,7 @@ func (p *PullJobs) imageChanged(ctx context.Context, obj, old client.Object) {
 		delete(p.images, old.GetName())
 	}
 	p.mu.Unlock()
-	if there && was && imagepull.SameFor(now, before) {
+	if there && was && imagepull.SameOutcome(now, before) {
 		return
 	}
 	owners := map[types.NamespacedName]bool{}
@@ -96,11 +96,11 @@ func (p *PullJobs) nodeChanged(_ context.Context, obj, old client.Object) {
 	defer p.mu.Unlock()
 	switch {
 	case !there:
-		delete(p.never, old.GetName())
-	case Counts(now) || now.DeletionTimestamp != nil:
-		delete(p.never, now.Name)
+		delete(p.excluded, old.GetName())
+	case CanPull(now) || now.DeletionTimestamp != nil:
+		delete(p.excluded, now.Name)
 	default:
-		p.never[now.Name] = true
+		p.excluded[now.Name] = true
 	}
 }
 
@@ -162,12 +162,12 @@ func (p *PullJobs) Look(image string, job *predownload.Job) func(node string) pr
 	}
 	return func(node string) predownload.Pulled {
 		p.mu.Lock()
-		of, never := p.images[node], p.never[node]
+		of, excluded := p.images[node], p.excluded[node]
 		p.mu.Unlock()
-		if never {
+		if excluded {
 			return predownload.Pulled{There: true} // nobody will tell it to pull, so there is nothing to wait for
 		}
-		s := imagepull.StandingOf(of, name, tag, uid)
+		s := imagepull.ImageStateOf(of, name, tag, uid)
 		pulled := predownload.Pulled{There: s.There}
 		if !s.Since.IsZero() {
 			// A pull that somebody else has ordered long ago was joined no earlier than there was a job to join it.

@@ -180,7 +180,7 @@ func TestNumbers(t *testing.T) {
 	one.Status.Pulling, one.Status.Succeeded, two.Status.Waiting, two.Status.Failed = 2, 3, 1, 4
 	c := server(t, interceptor.Funcs{}, runs, ended, one, two)
 	want := metrics.Pulls{Running: 1, Completed: 1, Desired: 9, Active: 2, Succeeded: 4, Failed: 1, Nodes: 1, Waiting: 1, Pulling: 2, There: 3, GivenUp: 4}
-	if got, err := New(c, c).Numbers(t.Context()); got != want || err != nil {
+	if got, err := New(c, c).PullMetrics(t.Context()); got != want || err != nil {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 }
@@ -223,7 +223,7 @@ func TestReached(t *testing.T) {
 		"made in between":    {map[types.NamespacedName]string{key("a"): "11"}, list("9", nil), true},
 		"not to be compared": {map[types.NamespacedName]string{key("a"): "x"}, list("9", map[string]string{"a": "5"}), false},
 	} {
-		if got := reached(e.shown, e.now); got != e.want {
+		if got := isAtLeast(e.shown, e.now); got != e.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -33,17 +33,17 @@ type Store struct {
 	cached client.Reader
 	live   client.Client
 
-	mu     sync.Mutex
-	images map[string]*v1beta1.NodeImage
-	jobs   map[types.NamespacedName]*v1beta1.ImagePullJob
-	doubts map[string]bool
+	mu          sync.Mutex
+	images      map[string]*v1beta1.NodeImage
+	jobs        map[types.NamespacedName]*v1beta1.ImagePullJob
+	unconfirmed map[string]bool
 }
 
 // New returns a Store that reads from cached, and reads and writes with live.
 func New(cached client.Reader, live client.Client) *Store {
 	return &Store{
 		cached: cached, live: live,
-		images: map[string]*v1beta1.NodeImage{}, jobs: map[types.NamespacedName]*v1beta1.ImagePullJob{}, doubts: map[string]bool{},
+		images: map[string]*v1beta1.NodeImage{}, jobs: map[types.NamespacedName]*v1beta1.ImagePullJob{}, unconfirmed: map[string]bool{},
 	}
 }
 
@@ -72,7 +72,7 @@ func (s *Store) Nodes(ctx context.Context) ([]imagepull.Node, error) {
 	all := make([]imagepull.Node, 0, len(nodes.Items))
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
-		if Counts(n) {
+		if CanPull(n) {
 			all = append(all, imagepull.Node{Name: n.Name, Labels: n.Labels, Ready: ready(n), Image: byName[n.Name]})
 		}
 	}
@@ -80,8 +80,8 @@ func (s *Store) Nodes(ctx context.Context) ([]imagepull.Node, error) {
 	return all, nil
 }
 
-// Counts is whether a node can pull images: it is there, and no virtual one.
-func Counts(n *corev1.Node) bool {
+// CanPull is whether a node can pull images: it is there, and no virtual one.
+func CanPull(n *corev1.Node) bool {
 	return n.DeletionTimestamp == nil && n.Labels["type"] != "virtual-kubelet"
 }
 

@@ -58,7 +58,7 @@ func start(t *testing.T) *starting {
 	s.Handle(Nodes, func(_ context.Context, obj, old client.Object) {
 		now, _ := obj.(*corev1.Node)
 		before, _ := old.(*corev1.Node)
-		s.said.tell(now, before)
+		s.said.notify(now, before)
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	s.end = cancel

@@ -17,12 +17,12 @@ import (
 	"everynode.dev/everynode/internal/imagepull"
 )
 
-// Moved is whether a write was refused because its object has changed or gone: the next pass decides anew.
-func Moved(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
+// IsOutdated is whether a write was refused because its object has changed or gone: the next pass decides anew.
+func IsOutdated(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
 
-// definite is whether an error says for sure that the write did not take effect.
-func definite(err error) bool {
-	return Moved(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsUnauthorized(err)
+// isDefinite is whether an error says for sure that the write did not take effect.
+func isDefinite(err error) bool {
+	return IsOutdated(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsUnauthorized(err)
 }
 
 // Edit makes an edit of a NodeImage.
@@ -62,16 +62,16 @@ func (s *Store) answered(name string, answer *v1beta1.NodeImage, err error) erro
 	case err == nil:
 		s.images[name] = answer
 		return nil
-	case !definite(err):
-		s.doubts[name] = true
+	case !isDefinite(err):
+		s.unconfirmed[name] = true
 	}
 	return fmt.Errorf("writing the node image %s: %w", name, err)
 }
 
-// Settle reads the NodeImages about which there are doubts. Until that has succeeded nothing may be decided.
-func (s *Store) Settle(ctx context.Context) error {
+// ResolveUnconfirmed reads the NodeImages about which there are doubts. Until that has succeeded nothing may be decided.
+func (s *Store) ResolveUnconfirmed(ctx context.Context) error {
 	s.mu.Lock()
-	names := slices.Sorted(maps.Keys(s.doubts))
+	names := slices.Sorted(maps.Keys(s.unconfirmed))
 	s.mu.Unlock()
 	for _, name := range names {
 		image := &v1beta1.NodeImage{}
@@ -80,7 +80,7 @@ func (s *Store) Settle(ctx context.Context) error {
 			return fmt.Errorf("reading the node image %s, of which it is not known whether a write took effect: %w", name, err)
 		}
 		s.mu.Lock()
-		delete(s.doubts, name)
+		delete(s.unconfirmed, name)
 		if err == nil {
 			s.images[name] = image
 		}
@@ -101,7 +101,7 @@ func (s *Store) Create(ctx context.Context, image *v1beta1.NodeImage) error {
 func (s *Store) Delete(ctx context.Context, obj client.Object) error {
 	uid := obj.GetUID()
 	err := s.live.Delete(ctx, obj, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
-	if err != nil && !Moved(err) {
+	if err != nil && !IsOutdated(err) {
 		return fmt.Errorf("deleting %s: %w", client.ObjectKeyFromObject(obj), err)
 	}
 	return nil
