@@ -46,7 +46,7 @@ func (r *connectivity) Connected(ctx context.Context) bool {
 		return false // whoever asked has gone, which says nothing about the API server
 	}
 	if was := r.connected; was != (err == nil) || r.until.IsZero() {
-		klog.InfoS("Whether the cluster can be reached", "connected", err == nil, "err", err)
+		klog.InfoS("Connection to the API server checked", "connected", err == nil, "err", err)
 	}
 	r.connected = err == nil
 	if r.report != nil {

@@ -37,7 +37,7 @@ func (l *loop) facts(ctx context.Context) pull.Facts {
 			facts.Down = credentials.Redact(err.Error())
 			return facts
 		case err != nil:
-			klog.InfoS("An image could not be looked for", "image", w.Ref, "why", credentials.Redact(err.Error()))
+			klog.InfoS("Getting the status of an image failed", "image", w.Ref, "why", credentials.Redact(err.Error()))
 		case id != "":
 			facts.Present[w.Ref] = pull.Image{ID: id}
 		}
@@ -86,7 +86,7 @@ func (l *loop) fill(ctx context.Context) (pull.Fill, string) {
 	case cri.IsSilent(err):
 		return pull.Fill{}, credentials.Redact(err.Error())
 	case err != nil:
-		klog.ErrorS(err, "The limit of the image file system cannot be kept")
+		klog.ErrorS(err, "Cannot read the usage of the image file system, so its limit is not enforced")
 		return pull.Fill{}, ""
 	}
 	return pull.Fill{Known: true, Percent: percent}, ""

@@ -41,7 +41,7 @@ func (k *nodeKeychain) find(ctx context.Context, o pullSpec) ([]credentials.Cred
 	var wrong []error
 	for _, ref := range o.secrets {
 		if ref.Namespace != k.namespace && !o.ofPod {
-			wrong = append(wrong, fmt.Errorf("pull secret %s/%s: this agent takes secrets from the namespace %s alone", ref.Namespace, ref.Name, k.namespace))
+			wrong = append(wrong, fmt.Errorf("pull secret %s/%s: this agent reads secrets only from the namespace %s", ref.Namespace, ref.Name, k.namespace))
 			continue
 		}
 		secret, err := k.secret(ctx, ref.Namespace, ref.Name)

@@ -64,7 +64,7 @@ func TestSecretsAreTriedInOrderAndFaultsAreTold(t *testing.T) {
 	})
 	found, err := chain.find(t.Context(), orderWith("secrets/ann", "other/eve", "secrets/gone", "secrets/bob"))
 	expect(t, "users", users(found), "ann bob")
-	for _, want := range []string{"pull secret other/eve: this agent takes secrets from the namespace secrets alone", "pull secret secrets/gone: "} {
+	for _, want := range []string{"pull secret other/eve: this agent reads secrets only from the namespace secrets", "pull secret secrets/gone: "} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}

@@ -213,7 +213,7 @@ func (l *loop) adoptOutcomes(status *v1beta1.NodeImageStatus) {
 	}
 	for i := range l.memory.States {
 		if s, ok := ended[l.memory.States[i].Key]; ok && !l.memory.States[i].Final() {
-			klog.InfoS("Somebody else has ended the image", "image", s.Image, "tag", s.Tag, "message", s.Message)
+			klog.InfoS("The status reports an image as completed that this agent has not completed", "image", s.Image, "tag", s.Tag, "message", s.Message)
 			l.memory.States[i] = s
 		}
 	}
@@ -230,7 +230,7 @@ func (l *loop) remember(p pull.Plan) {
 			if s.Pod == "" {
 				l.final = append(l.final, s)
 			}
-			klog.InfoS("Image has ended", "image", s.Image, "tag", s.Tag, "version", s.Version, "phase", s.Phase.String(), "message", s.Message)
+			klog.InfoS("Image completed", "image", s.Image, "tag", s.Tag, "version", s.Version, "phase", s.Phase.String(), "message", s.Message)
 		}
 	}
 	l.memory = p.Memory

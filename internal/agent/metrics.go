@@ -41,13 +41,13 @@ func Declared() []Declaration {
 	return []Declaration{
 		metricImages:    {"everynode_agent_images", "gauge", "Wanted images by phase: Waiting, Pulling, Succeeded, Failed.", []string{"phase"}},
 		metricPulls:     {"everynode_agent_pulls_total", "counter", "Pulls that have ended, by result: done, failed, lost (the runtime went away), cancelled.", []string{"result"}},
-		metricSeconds:   {"everynode_agent_pull_seconds", "histogram", "Time that pulls took which brought their image.", nil},
-		metricRuntimeUp: {"everynode_agent_runtime_up", "gauge", "1 while the container runtime answers, 0 while it does not.", nil},
-		metricFill:      {"everynode_agent_image_fs_percent", "gauge", "How full the image file system was when it was looked at last.", nil},
+		metricSeconds:   {"everynode_agent_pull_seconds", "histogram", "Duration of successful pulls, in seconds.", nil},
+		metricRuntimeUp: {"everynode_agent_runtime_up", "gauge", "1 if the container runtime answers, 0 if it does not.", nil},
+		metricFill:      {"everynode_agent_image_fs_percent", "gauge", "Usage of the image file system in percent, as last read.", nil},
 		metricWrites:    {"everynode_agent_status_writes_total", "counter", "Writes of the status, by result: done, failed.", []string{"result"}},
-		metricAnswers:   {"everynode_agent_api_answers_total", "counter", "Answers of the API of the node, by status code.", []string{"code"}},
-		metricConnected: {"everynode_agent_connected", "gauge", "1 if the API server answered when the API of the node asked it last, else 0; it asks only when somebody wants to know.", nil},
-		metricAside:     {"everynode_agent_stores_set_aside_total", "counter", "Stores of the API of the node that could not be read and were set aside, with the decisions of the owner that were kept there, since the agent began.", nil},
+		metricAnswers:   {"everynode_agent_api_answers_total", "counter", "Responses of the API of the node, by status code.", []string{"code"}},
+		metricConnected: {"everynode_agent_connected", "gauge", "1 if the API server answered the last request of the API of the node, else 0; it is only checked for requests that need it.", nil},
+		metricAside:     {"everynode_agent_stores_set_aside_total", "counter", "Stores of the API of the node that the agent could not read and has renamed, with the decisions of the owner in them, since the agent started.", nil},
 	}
 }
 

@@ -50,7 +50,7 @@ func newNodeAPI(o *options, client *kube.Client, report *reporter, notify func()
 	var err error
 	n.disk, err = nodestore.Open(nodestore.Options{Directory: o.stateDir, Node: o.node, Say: report.storeSetAside})
 	if err != nil {
-		return nil, fmt.Errorf("%w (give another --state-dir, or --listen 0 for an agent without an API)", err)
+		return nil, fmt.Errorf("%w (set another --state-dir, or --listen 0 to disable the API)", err)
 	}
 	token, err := localToken(o.tokenPath())
 	if err == nil {
@@ -73,7 +73,7 @@ func newNodeAPI(o *options, client *kube.Client, report *reporter, notify func()
 func (n *nodeAPI) begin(ctx context.Context, o *options) (func(), error) {
 	listener, err := net.Listen("tcp", o.listen)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("serving the API of the node: %w (give another --listen, or 0 for none)", err), n.disk.Close())
+		return nil, errors.Join(fmt.Errorf("serving the API of the node: %w (set another --listen, or 0 to disable it)", err), n.disk.Close())
 	}
 	listener = netutil.LimitListener(listener, apiConnections)
 	if o.certificate != nil {
@@ -83,10 +83,10 @@ func (n *nodeAPI) begin(ctx context.Context, o *options) (func(), error) {
 	klog.InfoS("Serving the API of the node", "address", listener.Addr().String(), "tls", o.certificate != nil, "tokenFile", o.tokenPath(),
 		"openyurtRoutes", o.openYurt)
 	if o.openYurt {
-		klog.InfoS("The routes of OpenYurt are open: whoever can reach this address may upgrade pods of this node without a token")
+		klog.InfoS("The OpenYurt routes need no authentication: every client that can reach this address can upgrade pods of this node")
 	}
 	if o.allNodes {
-		klog.InfoS("Tokens for all nodes are taken: a node that was taken over can use one that it was sent at this node", "flag", "--accept-shared-audience")
+		klog.InfoS("The agent accepts tokens for all nodes: a compromised node can use a token that it has received at this node", "flag", "--accept-shared-audience")
 	}
 	n.background.Go(func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

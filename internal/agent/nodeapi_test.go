@@ -63,14 +63,14 @@ func TestTokensThatAreRefused(t *testing.T) {
 		make func(file string) error
 		want string
 	}{
-		{"others can read it", func(f string) error { return os.WriteFile(f, []byte(strings.Repeat("x", 40)), 0o644) }, "others can read"},
+		{"others can read it", func(f string) error { return os.WriteFile(f, []byte(strings.Repeat("x", 40)), 0o644) }, "readable by other users"},
 		{"the group can write it", func(f string) error {
 			return errors.Join(os.WriteFile(f, []byte(strings.Repeat("x", 40)), 0o600), os.Chmod(f, 0o620))
-		}, "others can read"},
+		}, "readable by other users"},
 		{"it is short", func(f string) error { return os.WriteFile(f, []byte("secret\n"), 0o600) }, "has 6 characters"},
 		{"it is empty", func(f string) error { return os.WriteFile(f, nil, 0o600) }, "has 0 characters"},
-		{"it is a link", func(f string) error { return os.Symlink("/dev/zero", f) }, "no regular file"},
-		{"it is a directory", func(f string) error { return os.Mkdir(f, 0o700) }, "no regular file"},
+		{"it is a link", func(f string) error { return os.Symlink("/dev/zero", f) }, "not a regular file"},
+		{"it is a directory", func(f string) error { return os.Mkdir(f, 0o700) }, "not a regular file"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "token")

@@ -58,12 +58,12 @@ func NewCommand(version string) *cobra.Command {
 	o := &options{logs: logsapi.NewLoggingConfiguration()}
 	command := &cobra.Command{
 		Use:   "everynode-agent",
-		Short: "Has the images on its node that are wanted there, and serves the API of the node.",
+		Short: "Pulls images ahead on its node, and serves the API of the node.",
 		Long: "everynode-agent runs on each node. It pulls the images that the NodeImage of its node names, through the\n" +
-			"container runtime of the node, and tells in the status of the NodeImage how far it is. And it serves the API of\n" +
-			"the node, with which the owner of the node upgrades pods when it suits him.",
+			"container runtime of the node, and reports the progress in the status of the NodeImage. It also serves the API of\n" +
+			"the node, with which the owner of the node decides when pods are upgraded.",
 		Example: "  everynode-agent --node-name node-1 --kubeconfig /etc/kubernetes/kubelet.conf\n\n" +
-			"  # Beside a manager that serves the dialect openyurt:\n" +
+			"  # With a manager that serves the dialect openyurt:\n" +
 			"  everynode-agent --node-name node-1 --openyurt-api\n\n" +
 			"  # With the credential provider plugins of the kubelet:\n" +
 			"  everynode-agent --node-name node-1 --credential-provider-config /etc/kubernetes/credentials.yaml \\\n" +
@@ -93,18 +93,18 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "The kubeconfig of the cluster. Without it, the KUBECONFIG variable, the service account of the pod, or ~/.kube/config.")
 	fs.StringVar(&o.node, "node-name", "", "The name of the node that the agent runs on. Without it, the "+nodeNameVariable+" variable.")
 	fs.StringVar(&o.socket, "cri-socket", "unix:///run/containerd/containerd.sock", "The socket of the container runtime.")
-	fs.StringVar(&o.metricsAddress, "metrics-bind-address", "127.0.0.1:10268", "Where /metrics, /healthz and /readyz are served; 0 switches them off.")
-	fs.IntVar(&o.pulls, "max-concurrent-pulls", 3, "How many images are pulled at once; 0 is any number.")
-	fs.IntVar(&o.fillPercent, "image-fs-limit", 85, "From how many percent on the image file system is too full to pull anything ahead; 0 is no limit.")
+	fs.StringVar(&o.metricsAddress, "metrics-bind-address", "127.0.0.1:10268", "The address of /metrics, /healthz and /readyz; 0 disables them.")
+	fs.IntVar(&o.pulls, "max-concurrent-pulls", 3, "The maximum number of concurrent image pulls; 0 is no limit.")
+	fs.IntVar(&o.fillPercent, "image-fs-limit", 85, "The usage of the image file system, in percent, at which the agent stops pulling images; 0 is no limit.")
 	fs.StringVar(&o.secretNamespace, "pull-secret-namespace", kruise.PullSecretNamespace, "The only namespace from which pull secrets are read.")
 	fs.StringVar(&o.pluginConfig, "credential-provider-config", "", "The credential provider config of the kubelet, a file or a directory.")
 	fs.StringVar(&o.pluginDir, "credential-provider-bin-dir", "", "The directory with the credential provider plugins of the kubelet.")
-	fs.StringVar(&o.listen, "listen", "127.0.0.1:10267", "Where the API of the node is served; 0 switches it off. Any other address than one of this machine alone needs TLS.")
-	fs.BoolVar(&o.openYurt, "openyurt-api", false, "Serve the routes of OpenYurt's yurthub too: GET /pods, and POST …/upgrade and …/imagepull below /openyurt.io/v1. They know no authentication. Set it when the manager serves the dialect openyurt.")
-	fs.StringVar(&o.stateDir, "state-dir", "/var/lib/everynode-agent", "The directory in which the agent keeps what it has to know without the cluster.")
-	fs.StringVar(&o.tokenFile, "token-file", "", "The file with the token of the owner of the node, which is made if it is not there. Without it, the file token in --state-dir.")
-	fs.BoolVar(&o.allNodes, "accept-shared-audience", false, "Take tokens of the cluster for the audience everynode-agent too, and not only those for everynode-agent/NODE. A node that was taken over can use such a token at all other nodes.")
-	fs.StringVar(&o.certFile, "tls-cert-file", "", "The certificate of the API of the node. Its names may stand in the Host header.")
+	fs.StringVar(&o.listen, "listen", "127.0.0.1:10267", "The address of the API of the node; 0 disables it. An address that is not a loopback address needs TLS.")
+	fs.BoolVar(&o.openYurt, "openyurt-api", false, "Also serve the routes of OpenYurt's yurthub: GET /pods, and POST …/upgrade and …/imagepull below /openyurt.io/v1. They have no authentication. Set it when the manager serves the dialect openyurt.")
+	fs.StringVar(&o.stateDir, "state-dir", "/var/lib/everynode-agent", "The directory with the state that the agent needs while the cluster is not reachable.")
+	fs.StringVar(&o.tokenFile, "token-file", "", "The file with the token of the owner of the node; the agent creates it if it does not exist. Default: the file token in --state-dir.")
+	fs.BoolVar(&o.allNodes, "accept-shared-audience", false, "Also accept tokens of the cluster for the audience everynode-agent, and not only for everynode-agent/NODE. A compromised node can use such a token at all other nodes.")
+	fs.StringVar(&o.certFile, "tls-cert-file", "", "The certificate of the API of the node. The Host header may contain its names.")
 	fs.StringVar(&o.keyFile, "tls-private-key-file", "", "The key of --tls-cert-file.")
 	logsapi.AddFlags(o.logs, fs)
 }
@@ -117,13 +117,13 @@ func (o *options) complete() error {
 	_, _, addressErr := net.SplitHostPort(o.metricsAddress)
 	switch {
 	case o.node == "":
-		return usagef("the agent does not know its node: give --node-name, or set %s", nodeNameVariable)
+		return usagef("the name of the node is missing: set --node-name or %s", nodeNameVariable)
 	case len(validation.IsDNS1123Subdomain(o.node)) > 0:
 		return usagef("--node-name %q is not the name of a node: use lower-case letters, digits, '-' and '.'", o.node)
 	case !strings.HasPrefix(o.socket, "unix:///"):
 		return usagef("--cri-socket %q is not a socket: write for example unix:///run/containerd/containerd.sock", o.socket)
 	case o.metricsAddress != "0" && addressErr != nil:
-		return usagef("--metrics-bind-address %q cannot be listened on: %v: write host:port, or 0", o.metricsAddress, addressErr)
+		return usagef("--metrics-bind-address %q is not a valid address: %v: use host:port, or 0", o.metricsAddress, addressErr)
 	case o.pulls < 0:
 		return usagef("--max-concurrent-pulls must not be negative, but got %d", o.pulls)
 	case o.fillPercent < 0 || o.fillPercent > 100:
@@ -131,7 +131,7 @@ func (o *options) complete() error {
 	case len(validation.IsDNS1123Label(o.secretNamespace)) > 0:
 		return usagef("--pull-secret-namespace %q is not the name of a namespace: use lower-case letters, digits and '-'", o.secretNamespace)
 	case (o.pluginConfig == "") != (o.pluginDir == ""):
-		return usagef("--credential-provider-config and --credential-provider-bin-dir belong together: give both, or none")
+		return usagef("--credential-provider-config and --credential-provider-bin-dir must be set together")
 	}
 	return o.completeAPI()
 }
@@ -140,7 +140,7 @@ func (o *options) complete() error {
 func (o *options) completeAPI() error {
 	if o.listen == "0" {
 		if o.openYurt {
-			return usagef("--openyurt-api adds routes to the API of the node, which --listen 0 switches off: give one of the two")
+			return usagef("--openyurt-api adds routes to the API of the node, which --listen 0 disables: set only one of them")
 		}
 		return nil
 	}
@@ -149,15 +149,15 @@ func (o *options) completeAPI() error {
 	loopback := rest.IsLoopback(host)
 	switch {
 	case err != nil:
-		return usagef("--listen %q cannot be listened on: %v: write host:port, or 0", o.listen, err)
+		return usagef("--listen %q is not a valid address: %v: use host:port, or 0", o.listen, err)
 	case (o.certFile == "") != (o.keyFile == ""):
-		return usagef("--tls-cert-file and --tls-private-key-file belong together: give both, or none")
+		return usagef("--tls-cert-file and --tls-private-key-file must be set together")
 	case !loopback && o.certFile == "":
 		return usagef("--listen %s can be reached from other machines, and tokens would go over the network for all to read: "+
 			"give --tls-cert-file and --tls-private-key-file, or listen on 127.0.0.1", o.listen)
 	case !loopback && o.openYurt:
-		return usagef("--listen %s can be reached from other machines, and the routes of --openyurt-api know no authentication: "+
-			"listen on 127.0.0.1, or leave --openyurt-api out", o.listen)
+		return usagef("--listen %s can be reached from other machines, and the routes of --openyurt-api have no authentication: "+
+			"listen on 127.0.0.1, or remove --openyurt-api", o.listen)
 	case o.stateDir == "":
 		return usagef("--state-dir is empty: the API of the node needs a directory of its own, or --listen 0")
 	}

@@ -24,14 +24,14 @@ import (
 func TestMistakesOnTheCommandLine(t *testing.T) {
 	t.Setenv(nodeNameVariable, "")
 	for want, args := range map[string]string{
-		"give --node-name":                      "",
+		"set --node-name":                      "",
 		`--node-name "A_b" is not`:              "--node-name A_b",
 		"write for example unix:///run":         "--node-name a --cri-socket /run/containerd.sock",
-		"write host:port, or 0":                 "--node-name a --metrics-bind-address here",
+		"use host:port, or 0":                 "--node-name a --metrics-bind-address here",
 		"must not be negative":                  "--node-name a --max-concurrent-pulls -1",
 		"a percentage from 0 to 100":            "--node-name a --image-fs-limit 101",
 		`--pull-secret-namespace "" is not`:     "--node-name a --pull-secret-namespace=",
-		"give both, or none":                    "--node-name a --credential-provider-config /etc/c.yaml",
+		"must be set together":                    "--node-name a --credential-provider-config /etc/c.yaml",
 		`unexpected argument "serve"`:           "serve",
 		"unknown flag: --max-concurrent-images": "--max-concurrent-images 3",
 	} {
@@ -105,15 +105,15 @@ func TestOptionsOfTheAPI(t *testing.T) {
 		{[]string{"--listen", "0"}, ""},
 		{[]string{"--listen", "localhost:0"}, ""},
 		{[]string{"--listen", "[::1]:10267", "--openyurt-api"}, ""},
-		{[]string{"--listen", "10267"}, "cannot be listened on"},
+		{[]string{"--listen", "10267"}, "not a valid address"},
 		{[]string{"--listen", ":10267"}, "can be reached from other machines, and tokens"},
 		{[]string{"--listen", "0.0.0.0:10267"}, "can be reached from other machines, and tokens"},
 		{[]string{"--listen", "node-1:10267"}, "can be reached from other machines, and tokens"},
-		{[]string{"--listen", ":10267", "--tls-cert-file", "a", "--tls-private-key-file", "b", "--openyurt-api"}, "know no authentication"},
-		{[]string{"--tls-cert-file", "a"}, "belong together"},
-		{[]string{"--tls-private-key-file", "a"}, "belong together"},
+		{[]string{"--listen", ":10267", "--tls-cert-file", "a", "--tls-private-key-file", "b", "--openyurt-api"}, "have no authentication"},
+		{[]string{"--tls-cert-file", "a"}, "must be set together"},
+		{[]string{"--tls-private-key-file", "a"}, "must be set together"},
 		{[]string{"--tls-cert-file", "no-such-file", "--tls-private-key-file", "no-such-file"}, "cannot be used"},
-		{[]string{"--listen", "0", "--openyurt-api"}, "give one of the two"},
+		{[]string{"--listen", "0", "--openyurt-api"}, "set only one of them"},
 		{[]string{"--state-dir", ""}, "--state-dir is empty"},
 	} {
 		o := &options{logs: logsapi.NewLoggingConfiguration()}

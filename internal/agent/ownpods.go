@@ -109,6 +109,6 @@ func (p *ownPods) save() {
 		err = p.disk.SavePods(pods)
 	}
 	if err != nil {
-		klog.ErrorS(err, "The pods of the node cannot be kept on the disk")
+		klog.ErrorS(err, "Saving the pods of the node failed")
 	}
 }

@@ -86,7 +86,7 @@ func (p *prepuller) run(ctx context.Context) {
 		case <-timer.C:
 		}
 		if err := p.step(ctx); err != nil && ctx.Err() == nil {
-			klog.ErrorS(err, "Images that pods ask for wait")
+			klog.ErrorS(err, "Pulling images for pods failed and will be retried")
 			timer.Reset(retryInterval)
 		}
 	}
@@ -166,7 +166,7 @@ func (p *prepuller) begin(ctx context.Context, key requestKey, pod *corev1.Pod) 
 	}
 	template, err := p.cluster.Template(ctx, pod.Namespace, owner.UID, key.hash)
 	if err != nil {
-		return false, fmt.Errorf("looking for the images of revision %s: %w", key.hash, err)
+		return false, fmt.Errorf("reading the images of revision %s: %w", key.hash, err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -282,7 +282,7 @@ func (p *prepuller) report(ctx context.Context, a *request) error {
 		Message: openyurt.FormatRevision(a.hash), LastTransitionTime: metav1.Now(),
 	}
 	if a.failed != "" {
-		klog.ErrorS(nil, "The images that a pod asks for cannot be pulled", "pod", klog.KObj(a.pod), "revision", a.hash, "cause", a.failed)
+		klog.ErrorS(nil, "Pulling the images of a pod failed", "pod", klog.KObj(a.pod), "revision", a.hash, "cause", a.failed)
 		c.Status, c.Reason = corev1.ConditionFalse, openyurt.PullImageFail
 		c.Message = fmt.Sprintf("pull image job image-pre-pull-%s-%s failed", a.pod.Name, a.hash)
 	}

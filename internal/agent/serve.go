@@ -33,7 +33,7 @@ func serve(address string, registry *prometheus.Registry, p probes) (func(), err
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("serving metrics: %w (give another --metrics-bind-address)", err)
+		return nil, fmt.Errorf("serving metrics: %w (set another --metrics-bind-address)", err)
 	}
 	server := &http.Server{Handler: p.handler(registry), ReadHeaderTimeout: 10 * time.Second}
 	go func() {
@@ -50,10 +50,10 @@ func (p probes) handler(registry *prometheus.Registry) http.Handler {
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		last := p.heartbeat.Load()
 		silent := time.Since(time.Unix(last, 0))
-		answer(w, last == 0 || silent < stuckAfter, fmt.Sprintf("the agent has done nothing for %v", silent.Round(time.Second)))
+		answer(w, last == 0 || silent < stuckAfter, fmt.Sprintf("the main loop has not run for %v", silent.Round(time.Second)))
 	})
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, p.ready(), "the NodeImage of the node was not read yet")
+		answer(w, p.ready(), "the NodeImage of the node has not been read yet")
 	})
 	return mux
 }

@@ -24,7 +24,7 @@ func localToken(path string) (string, error) {
 	}
 	err := makeToken(path)
 	if err != nil && !errors.Is(err, fs.ErrExist) { // another agent may have been faster
-		return "", fmt.Errorf("making the token of the node: %w", err)
+		return "", fmt.Errorf("creating the token of the node: %w", err)
 	}
 	return readToken(path)
 }
@@ -45,16 +45,16 @@ func makeToken(path string) error {
 func readToken(path string) (string, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
-		return "", fmt.Errorf("looking at the token of the node: %w", err)
+		return "", fmt.Errorf("reading the token of the node: %w", err)
 	}
 	owner, known := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%s is no regular file: remove it, or give another --token-file", path)
+		return "", fmt.Errorf("%s is not a regular file: remove it, or set another --token-file", path)
 	case info.Mode().Perm()&0o077 != 0:
-		return "", fmt.Errorf("others can read %s (its mode is %#o): remove it, and a new token is made, which nobody knows yet", path, info.Mode().Perm())
+		return "", fmt.Errorf("%s is readable by other users (its mode is %#o): remove it, and the agent creates a new token", path, info.Mode().Perm())
 	case known && int(owner.Uid) != os.Geteuid():
-		return "", fmt.Errorf("%s belongs to the user %d, and the agent is %d: remove it, or give another --token-file", path, owner.Uid, os.Geteuid())
+		return "", fmt.Errorf("%s belongs to user %d, and the agent runs as user %d: remove it, or set another --token-file", path, owner.Uid, os.Geteuid())
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -62,7 +62,7 @@ func readToken(path string) (string, error) {
 	}
 	token := strings.TrimSpace(string(data))
 	if len(token) < minTokenLength {
-		return "", fmt.Errorf("the token in %s has %d characters, and at least %d make it safe: remove the file, and a new one is made", path, len(token), minTokenLength)
+		return "", fmt.Errorf("the token in %s has %d characters and must have at least %d: remove the file, and the agent creates a new one", path, len(token), minTokenLength)
 	}
 	return token, nil
 }

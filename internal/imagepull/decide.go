@@ -313,12 +313,12 @@ func (d *decision) progress() string {
 	}
 	for i := range d.in.Nodes {
 		if n := &d.in.Nodes[i]; d.refused(n) && (d.drafts[n.Name] != nil || slices.ContainsFunc(d.waiting, func(w *Node) bool { return w.Name == n.Name })) {
-			message += fmt.Sprintf("; the node %s cannot be told: %s", n.Name, d.in.Refused[n.Name])
+			message += fmt.Sprintf("; the node image of %s cannot be changed: %s", n.Name, d.in.Refused[n.Name])
 			break
 		}
 	}
 	if full > 0 {
-		message += fmt.Sprintf("; %d nodes have no room for the image: they have so many to pull already, in all or for this namespace, and get it when another has gone", full)
+		message += fmt.Sprintf("; %d nodes have no room for the image: their node images are at the limit of images, in total or for this namespace", full)
 	}
 	return message
 }
@@ -375,5 +375,5 @@ func (d *decision) why(n *Node) string {
 	if report == nil || report.Phase != v1beta1.ImagePhaseFailed {
 		return ""
 	}
-	return cmp.Or(report.Message, "a reason that the node did not give")
+	return cmp.Or(report.Message, "a reason that the node has not reported")
 }

@@ -97,7 +97,7 @@ func configFiles(path string) ([]string, error) {
 
 func validate(path string, all []providerConfig) error {
 	if len(all) == 0 {
-		return fmt.Errorf("%s names no credential provider: list at least one under providers, or leave the flag out", path)
+		return fmt.Errorf("%s names no credential provider: list at least one under providers, or remove the flag", path)
 	}
 	seen := map[string]bool{}
 	for _, p := range all {
@@ -107,7 +107,7 @@ func validate(path string, all []providerConfig) error {
 		case p.Name == "" || p.Name == "." || p.Name == ".." || strings.ContainsAny(p.Name, "/ "):
 			fault = "its name must be the name of a file in the plugin directory"
 		case seen[p.Name]:
-			fault = "it is there twice"
+			fault = "it is listed twice"
 		case !known || !slices.Contains(versions(), version):
 			fault = fmt.Sprintf("its apiVersion is %q: write %sv1", p.APIVersion, protocolGroup)
 		case len(p.MatchImages) == 0:

@@ -41,7 +41,7 @@ func (k *Keyring) AddSecret(secret *corev1.Secret) error {
 	}
 	if err != nil {
 		// The error of the parser may quote the secret, so it is not told.
-		return fmt.Errorf("secret %s does not hold the JSON of a registry login: create it anew, for example with kubectl create secret docker-registry", secret.Name)
+		return fmt.Errorf("secret %s does not contain the JSON of a registry login: create it again, for example with kubectl create secret docker-registry", secret.Name)
 	}
 	for _, pattern := range slices.Sorted(maps.Keys(logins)) {
 		c, err := logins[pattern].credential()

@@ -82,7 +82,7 @@ func (c *Client) Image(ctx context.Context, ref imageref.Full) (string, error) {
 	}
 	answer, err := images.ImageStatus(quiet(ctx), &runtimeapi.ImageSpec{Image: ref.Name}, false)
 	if err != nil {
-		return "", fmt.Errorf("asking for image %s: %w", ref.Name, err)
+		return "", fmt.Errorf("getting the status of image %s: %w", ref.Name, err)
 	}
 	return answer.GetImage().GetId(), nil
 }

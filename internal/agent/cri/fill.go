@@ -18,7 +18,7 @@ func (c *Client) Fill(ctx context.Context) (int, error) {
 	}
 	answer, err := images.ImageFsInfo(quiet(ctx))
 	if err != nil {
-		return 0, fmt.Errorf("asking for the image file system: %w", err)
+		return 0, fmt.Errorf("getting the usage of the image file system: %w", err)
 	}
 	highest := -1
 	for _, fs := range answer.GetImageFilesystems() {
@@ -29,7 +29,7 @@ func (c *Client) Fill(ctx context.Context) (int, error) {
 		highest = max(highest, percent)
 	}
 	if highest < 0 {
-		return 0, errors.New("the container runtime does not say where it keeps its images")
+		return 0, errors.New("the container runtime does not report an image file system")
 	}
 	return highest, nil
 }
@@ -38,10 +38,10 @@ func (c *Client) Fill(ctx context.Context) (int, error) {
 func fillOf(path string) (int, error) {
 	info := unix.Statfs_t{}
 	if err := unix.Statfs(path, &info); err != nil {
-		return 0, fmt.Errorf("looking how full %s is: %w (an agent in a container needs that directory mounted at the same path)", path, err)
+		return 0, fmt.Errorf("reading the usage of %s: %w (an agent in a container needs that directory mounted at the same path)", path, err)
 	}
 	if info.Blocks == 0 {
-		return 0, fmt.Errorf("looking how full %s is: its file system has no size", path)
+		return 0, fmt.Errorf("reading the usage of %s: its file system has no size", path)
 	}
 	return 100 - int(info.Bavail*100/info.Blocks), nil
 }

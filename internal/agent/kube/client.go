@@ -147,7 +147,7 @@ func (c *Client) Secret(ctx context.Context, namespace, name string) (*corev1.Se
 func (c *Client) Review(ctx context.Context, token string, audiences ...string) (user authenticationv1.UserInfo, ok bool, err error) {
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: audiences}}
 	if err := c.authentication.Post().Resource("tokenreviews").Body(review).Do(discreet(ctx)).Into(review); err != nil {
-		return user, false, fmt.Errorf("asking for the owner of a token: %w", err)
+		return user, false, fmt.Errorf("reviewing a token: %w", err)
 	}
 	for _, a := range review.Status.Audiences {
 		if slices.Contains(audiences, a) && review.Status.Authenticated {
@@ -168,7 +168,7 @@ func (c *Client) May(ctx context.Context, user authenticationv1.UserInfo, verb s
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: pod.Namespace, Name: pod.Name, Verb: verb, Resource: pods, Version: "v1"},
 	}}
 	if err := c.authorization.Post().Resource("subjectaccessreviews").Body(review).Do(ctx).Into(review); err != nil {
-		return false, fmt.Errorf("asking what %s may do: %w", user.Username, err)
+		return false, fmt.Errorf("reviewing the access of %s: %w", user.Username, err)
 	}
 	return review.Status.Allowed, nil
 }

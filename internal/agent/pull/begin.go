@@ -20,7 +20,7 @@ func (q *queue) begin() {
 			// The message says what the last try ended with.
 		case q.free <= 0:
 			e.state.Phase = Waiting
-			e.say(fmt.Sprintf("waits for one of the %d pulls that this node does at once", q.limits.Pulls))
+			e.say(fmt.Sprintf("waits for a free pull slot of this node (limit %d)", q.limits.Pulls))
 		case q.full():
 			q.charge(e, fmt.Sprintf("the image file system of the node is %d%% full, and nothing is pulled from %d%% on: "+
 				"free space on the node, or raise the limit of its agent", q.facts.Fill.Percent, q.limits.FillPercent))

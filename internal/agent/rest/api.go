@@ -121,7 +121,7 @@ func (a *API) recoverPanic(w *statusWriter, r *http.Request) {
 		if w.code != 0 {
 			panic(http.ErrAbortHandler)
 		}
-		writeProblem(w, r, &problem{code: http.StatusInternalServerError, message: "the agent has failed at this request: its log says why"})
+		writeProblem(w, r, &problem{code: http.StatusInternalServerError, message: "internal error: see the log of the agent"})
 	}()
 	a.serve(w, r)
 }

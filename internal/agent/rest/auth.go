@@ -55,7 +55,7 @@ func (a *API) identify(r *http.Request) (caller, *problem) {
 // user is whose token of the cluster it is.
 func (a *API) user(ctx context.Context, token string) (user authenticationv1.UserInfo, p *problem) {
 	if !a.o.Cluster.Connected(ctx) {
-		return user, &problem{code: http.StatusServiceUnavailable, message: "the cluster cannot be reached, so nobody can say whose token this is: use that of the node"}
+		return user, &problem{code: http.StatusServiceUnavailable, message: "the cluster cannot be reached to review this token: use the token of the node"}
 	}
 	user, ok, err := a.o.Cluster.Review(ctx, token, a.audiences()...)
 	switch {

@@ -173,7 +173,7 @@ func (a *API) CarryOut(ctx context.Context) time.Duration {
 			return pendingInterval
 		}
 		if err := a.carryOutWithTimeout(ctx, d); err != nil {
-			klog.ErrorS(err, "A decision waits", "pod", d.Namespace+"/"+d.Name, "revision", d.Revision)
+			klog.ErrorS(err, "Carrying out a decision failed and will be retried", "pod", d.Namespace+"/"+d.Name, "revision", d.Revision)
 			again = pendingInterval
 		} else if again == 0 {
 			again = voidInterval // what is void or waits for images is still there

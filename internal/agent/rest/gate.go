@@ -68,7 +68,7 @@ func (g *gate) check(r *http.Request) *problem {
 		return &problem{code: http.StatusMisdirectedRequest, message: "the Host header does not name this node: use the address that the agent listens on"}
 	}
 	if err := g.origin.Check(r); err != nil {
-		return &problem{code: http.StatusForbidden, message: "a page of another origin may change nothing here"}
+		return &problem{code: http.StatusForbidden, message: "cross-origin requests must not change anything"}
 	}
 	// Only whole paths are taken, so that nobody is sent on to another one.
 	if p := r.URL.Path; p == "" || p[0] != '/' || p != path.Clean(p) || r.Method == http.MethodConnect {

@@ -39,8 +39,8 @@ func (p panicking) Pods() ([]*corev1.Pod, bool, error) { panic(p.with) }
 
 func TestAPanicIsLoggedAndAnswered(t *testing.T) {
 	for path, want := range map[string]struct{ body, contentType string }{
-		"/v2/pods": {`{"code":500,"reason":"Internal","message":"the agent has failed at this request: its log says why"}` + "\n", jsonType},
-		"/pods":    {"the agent has failed at this request: its log says why", "text/plain; charset=utf-8"},
+		"/v2/pods": {`{"code":500,"reason":"Internal","message":"internal error: see the log of the agent"}` + "\n", jsonType},
+		"/pods":    {"internal error: see the log of the agent", "text/plain; charset=utf-8"},
 	} {
 		t.Run(path, func(t *testing.T) {
 			w := newWorld(t, daemonPod("p"))

@@ -76,8 +76,8 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p *problem) {
 func writeJSON(w http.ResponseWriter, code int, body any) {
 	data, err := json.Marshal(body)
 	if err != nil {
-		klog.ErrorS(err, "An answer cannot be written as JSON")
-		writeText(w, http.StatusInternalServerError, "the answer cannot be written as JSON")
+		klog.ErrorS(err, "Encoding a response failed")
+		writeText(w, http.StatusInternalServerError, "the response cannot be encoded as JSON")
 		return
 	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -94,7 +94,7 @@ func write(w http.ResponseWriter, code int, contentType string, body []byte) {
 	}
 	w.WriteHeader(code)
 	if _, err := w.Write(body); err != nil {
-		klog.V(2).InfoS("Nobody waits for an answer any more", "err", err)
+		klog.V(2).InfoS("The client has closed the connection", "err", err)
 	}
 }
 
@@ -105,7 +105,7 @@ func decodeBody(r *http.Request, into any) *problem {
 	err := decoder.Decode(into)
 	if err == nil {
 		if _, more := decoder.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("there is something behind the object")
+			err = errors.New("there is data after the object")
 		}
 	}
 	tooLarge := (*http.MaxBytesError)(nil)

@@ -113,7 +113,7 @@ func unseen(err error) *problem {
 	if err != nil {
 		return &problem{code: http.StatusInternalServerError, message: "the pods of the node cannot be read: " + err.Error()}
 	}
-	return &problem{code: http.StatusServiceUnavailable, message: "the agent has not seen the pods of the node yet: it could not reach the cluster since it was installed"}
+	return &problem{code: http.StatusServiceUnavailable, message: "the agent has not read the pods of the node yet: it has not reached the cluster since it was installed"}
 }
 
 // ownPod is a pod of the node, as the node knows it.
@@ -173,7 +173,7 @@ func (a *API) view(pod *corev1.Pod, next string) v2.Pod {
 // livePod is a pod as the API server knows it now.
 func (a *API) livePod(ctx context.Context, name types.NamespacedName) (*corev1.Pod, *problem) {
 	if !a.o.Cluster.Connected(ctx) {
-		return nil, &problem{code: http.StatusServiceUnavailable, message: "the cluster cannot be reached: ask with ?when=connected to have an upgrade kept until it can"}
+		return nil, &problem{code: http.StatusServiceUnavailable, message: "the cluster cannot be reached: use ?when=connected to keep the upgrade until it can"}
 	}
 	pod, err := a.o.Cluster.Pod(ctx, name)
 	if err != nil {
@@ -193,7 +193,7 @@ func (a *API) postUpgrade(w http.ResponseWriter, r *http.Request, name types.Nam
 		return a.keepDecision(w, r, name, want)
 	case "":
 	default: // whoever means to have an upgrade kept must not get one now
-		return &problem{code: http.StatusBadRequest, message: fmt.Sprintf("?%s is unknown: leave it out, or write ?when=%s", r.URL.RawQuery, v2.WhenConnected)}
+		return &problem{code: http.StatusBadRequest, message: fmt.Sprintf("?%s is unknown: remove it, or use ?when=%s", r.URL.RawQuery, v2.WhenConnected)}
 	}
 	pod, p := a.livePod(r.Context(), name)
 	if p != nil {
@@ -207,7 +207,7 @@ func (a *API) postUpgrade(w http.ResponseWriter, r *http.Request, name types.Nam
 		err = a.delete(r.Context(), pod, want.Revision != "")
 	}
 	if apierrors.IsNotFound(err) {
-		err = &refusal{reason: v2.ReasonDeleting, text: "the pod has been deleted meanwhile"}
+		err = &refusal{reason: v2.ReasonDeleting, text: "the pod has been deleted"}
 	}
 	if err != nil {
 		return problemOf(err)

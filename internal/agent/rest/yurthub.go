@@ -129,7 +129,7 @@ func (a *API) yurthubImagePull(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, &refused):
 		writeText(w, http.StatusForbidden, fmt.Sprintf("Failed to check pod status %v/%v, error: %v", pod.Namespace, pod.Name, refused))
 	default:
-		klog.ErrorS(err, "The images of a pod cannot be asked for", "pod", klog.KObj(pod))
+		klog.ErrorS(err, "Requesting the images of a pod failed", "pod", klog.KObj(pod))
 		writeText(w, http.StatusInternalServerError, yurthubPatchFailed)
 	}
 }

@@ -69,7 +69,7 @@ func openError(path string, err error) error {
 	case errors.As(err, &broken):
 		return err
 	case errors.Is(err, berrors.ErrTimeout):
-		return fmt.Errorf("opening %s: another process has held it for %v: end it, or give another directory", path, lockTimeout)
+		return fmt.Errorf("opening %s: another process has locked it for %v: stop it, or use another directory", path, lockTimeout)
 	case errors.As(err, &pathError), errors.As(err, &number):
 		return fmt.Errorf("opening the store: %w", err)
 	}

@@ -55,7 +55,7 @@ type Store struct {
 // Open opens the store in a directory, and makes it if it is not there.
 func Open(o Options) (*Store, error) {
 	if err := os.MkdirAll(o.Directory, 0o700); err != nil {
-		return nil, fmt.Errorf("making the directory of the store: %w", err)
+		return nil, fmt.Errorf("creating the directory of the store: %w", err)
 	}
 	s := &Store{path: filepath.Join(o.Directory, FileName), node: o.Node, say: o.Say}
 	return s, s.reopen()
@@ -84,7 +84,7 @@ func (s *Store) reopen() error {
 	case node == "":
 		return s.do(true, func(tx *bbolt.Tx) error { return put(tx, bucketAbout, keyNode, s.node) })
 	case node != s.node:
-		return s.begin(fmt.Sprintf("it is about the node %s, and this is %s", node, s.node))
+		return s.begin(fmt.Sprintf("it belongs to the node %s, and this is %s", node, s.node))
 	}
 	return nil
 }
@@ -117,9 +117,9 @@ func (s *Store) readAbout() (node string, err error) {
 func (s *Store) setAside(why string) error {
 	aside := s.path + ".aside"
 	if err := os.Rename(s.path, aside); err != nil {
-		return fmt.Errorf("setting the store aside: %w", err)
+		return fmt.Errorf("renaming the damaged store: %w", err)
 	}
-	s.say(fmt.Sprintf("%s was set aside as %s, because %s. Pods and decisions that were kept there are not known any more.", s.path, aside, why))
+	s.say(fmt.Sprintf("The store %s was renamed to %s: %s. The pods and decisions in it are lost.", s.path, aside, why))
 	return nil
 }
 

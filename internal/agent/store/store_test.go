@@ -157,7 +157,7 @@ func TestAnotherNodesStoreIsSetAside(t *testing.T) {
 	if got := names(t, other); got != "never seen" {
 		t.Errorf("the store of another node has %q", got)
 	}
-	if len(b.said) != 1 || !strings.Contains(b.said[0], "it is about the node n1, and this is n2") {
+	if len(b.said) != 1 || !strings.Contains(b.said[0], "it belongs to the node n1, and this is n2") {
 		t.Errorf("it says %q", b.said)
 	}
 }
@@ -168,7 +168,7 @@ func TestAStoreThatIsInUse(t *testing.T) {
 	mustSave(t, s, pod("a", "1"))
 	// The second one is told so by bbolt after its patience; here the lock is taken without it.
 	_, err := bbolt.Open(b.file(), 0o600, &bbolt.Options{Timeout: time.Millisecond})
-	if got := openError(b.file(), err); got == nil || !strings.Contains(got.Error(), "another process has held it") {
+	if got := openError(b.file(), err); got == nil || !strings.Contains(got.Error(), "another process has locked it") {
 		t.Errorf("a store in use gives %v", got)
 	}
 	if got := names(t, s); got != "a@1" {

@@ -38,7 +38,7 @@ func TestANodeThatCannotBeToldHoldsUpNobody(t *testing.T) {
 		if !w.c.Refused(job.UID, "a") || w.c.Refused(job.UID, "b") || w.c.Refused("another", "a") {
 			t.Error("it is not known who was refused")
 		}
-		if s.Succeeded != 1 || s.Active != 0 || !strings.Contains(s.Message, "the node a cannot be told: ") {
+		if s.Succeeded != 1 || s.Active != 0 || !strings.Contains(s.Message, "the node image of a cannot be changed: ") {
 			t.Errorf("parallelism %d: %+v", parallelism, s)
 		}
 		w.patchErr = nil

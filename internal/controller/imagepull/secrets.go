@@ -120,7 +120,7 @@ func (s *Secrets) copy(ctx context.Context, job *v1beta1.ImagePullJob, name stri
 		return nil, "", err
 	}
 	if source.Type != corev1.SecretTypeDockerConfigJson && source.Type != corev1.SecretTypeDockercfg {
-		s.events.Eventf(subject(job), corev1.EventTypeWarning, ReasonNoSecret, "The secret %s is of the type %s, and not one for pulling images; it is not given to nodes", name, source.Type)
+		s.events.Eventf(subject(job), corev1.EventTypeWarning, ReasonNoSecret, "The secret %s is of the type %s, which is not a type for pull secrets; it is not copied", name, source.Type)
 		return nil, "", nil
 	}
 	reference, err = s.keep(ctx, source, job.Namespace+"/"+job.Name)
@@ -191,7 +191,7 @@ func (s *Secrets) run(ctx context.Context, needed func(context.Context, types.Na
 	defer ticker.Stop()
 	for {
 		if err := s.sweep(ctx, needed); err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "Copies of pull secrets could not be looked through")
+			klog.FromContext(ctx).Error(err, "Deleting unused copies of pull secrets failed")
 		}
 		select {
 		case <-ctx.Done():

@@ -62,7 +62,7 @@ func (l *Loop[K]) work(ctx context.Context) bool {
 	}
 	after, err := l.reconcile(ctx, key)
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Pass failed and will be repeated", "of", l.name, "key", key)
+		klog.FromContext(ctx).Error(err, "Reconciling failed and will be retried", "controller", l.name, "key", key)
 		l.queue.AddRateLimited(key)
 		return true
 	}

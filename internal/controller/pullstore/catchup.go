@@ -36,7 +36,7 @@ func (s *Store) Missing(ctx context.Context) (string, error) {
 		case apierrors.IsForbidden(err):
 			return fmt.Sprintf("the manager may not read %s.%s: %s", resource, kruise.Group, remedyRights), nil
 		case err != nil:
-			return "", fmt.Errorf("looking for %s: %w", resource, err)
+			return "", fmt.Errorf("listing %s: %w", resource, err)
 		}
 	}
 	return "", nil

@@ -195,11 +195,11 @@ func (p *PullJobs) Create(ctx context.Context, job *v1beta1.ImagePullJob) error 
 	}
 	found := &v1beta1.ImagePullJob{}
 	if getErr := p.store.live.Get(ctx, client.ObjectKeyFromObject(job), found); getErr != nil {
-		return fmt.Errorf("looking at the job that has the name: %w", getErr)
+		return fmt.Errorf("reading the existing job: %w", getErr)
 	}
 	owner := metav1.GetControllerOfNoCopy(job)
 	if owner == nil || !metav1.IsControlledBy(found, &metav1.ObjectMeta{UID: owner.UID}) || found.DeletionTimestamp != nil {
-		return fmt.Errorf("the name is taken by a job of somebody else, or by one that is being deleted")
+		return fmt.Errorf("a job with this name has another owner or is being deleted")
 	}
 	return err
 }

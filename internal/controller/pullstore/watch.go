@@ -53,17 +53,17 @@ func NewWatches(config *rest.Config) (*Watches, *Store, error) {
 		Scheme: scheme, Mapper: mapper(), NewInformer: newInformer, DefaultTransform: cache.TransformStripManagedFields(),
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a cache: %w", err)
+		return nil, nil, fmt.Errorf("creating a cache: %w", err)
 	}
 	live, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper()})
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a client: %w", err)
+		return nil, nil, fmt.Errorf("creating a client: %w", err)
 	}
 	protobuf := rest.CopyConfig(config)
 	protobuf.AcceptContentTypes, protobuf.ContentType = runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON, runtime.ContentTypeProtobuf
 	pods, err := kubernetes.NewForConfig(protobuf)
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a client: %w", err)
+		return nil, nil, fmt.Errorf("creating a client: %w", err)
 	}
 	w := &Watches{cache: c, handlers: map[string][]Handler{}, Nodes: newNodeStore(), Pods: NewPods(pods)}
 	return w, New(reader{c, w.Nodes}, live), nil

@@ -77,7 +77,7 @@ func (s *Store) ResolveUnconfirmed(ctx context.Context) error {
 		image := &v1beta1.NodeImage{}
 		err := s.live.Get(ctx, types.NamespacedName{Name: name}, image)
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("reading the node image %s, of which it is not known whether a write took effect: %w", name, err)
+			return fmt.Errorf("reading the node image %s after an unconfirmed write: %w", name, err)
 		}
 		s.mu.Lock()
 		delete(s.unconfirmed, name)
