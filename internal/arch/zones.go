@@ -178,9 +178,9 @@ func shellZones() []Zone {
 		Deep:     noKubernetes,
 	}, {
 		Name:     "fake cluster",
-		Packages: []string{"internal/cli/fakecluster"},
+		Packages: []string{"internal/testing/..."},
 		May:      client("k8s.io/cli-runtime/...", "golang.org/x/sys/unix", "./internal/cli/options"),
-		Reason:   "it stands in for a cluster in tests of the verbs, and knows none of them",
+		Reason:   "it is for tests alone: no zone of the product may import internal/testing, and it knows none of the verbs",
 		Tests:    true,
 	}, {
 		Name:     "command line",

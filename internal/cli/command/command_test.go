@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"everynode.dev/everynode/internal/cli/command"
-	"everynode.dev/everynode/internal/cli/fakecluster"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
 func TestWrongCommandLines(t *testing.T) {

@@ -37,8 +37,8 @@ import (
 
 	"everynode.dev/everynode/config"
 	"everynode.dev/everynode/internal/cli/doctor"
-	"everynode.dev/everynode/internal/cli/fakecluster"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

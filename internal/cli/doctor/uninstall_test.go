@@ -15,8 +15,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"everynode.dev/everynode/internal/cli/doctor"
-	"everynode.dev/everynode/internal/cli/fakecluster"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
 // rolling is an Advanced DaemonSet of three nodes, with so many pods that are up to date.

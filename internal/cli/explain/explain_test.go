@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"everynode.dev/everynode/internal/cli/explain"
-	"everynode.dev/everynode/internal/cli/fakecluster"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

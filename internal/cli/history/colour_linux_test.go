@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"everynode.dev/everynode/internal/cli/fakecluster"
+	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
 // On a terminal what goes and what comes have their colours, unless somebody wants none.

@@ -12,8 +12,8 @@ import (
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/cli/command"
-	"everynode.dev/everynode/internal/cli/fakecluster"
 	"everynode.dev/everynode/internal/cli/installed"
+	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
 // Where the manager is known to leave the annotations of OpenYurt alone, what is shown is not what happens.

@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
 
-	"everynode.dev/everynode/internal/cli/fakecluster"
 	"everynode.dev/everynode/internal/cli/live"
 	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/rollout"
+	"everynode.dev/everynode/internal/testing/fakecluster"
 	"everynode.dev/everynode/internal/wiring"
 )
 

@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/api/everynode"
-	"everynode.dev/everynode/internal/cli/fakecluster"
 	"everynode.dev/everynode/internal/cli/look"
 	"everynode.dev/everynode/internal/cli/target"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/rollout"
+	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
 // node is a node with its verdict; the first letter of the name says how it is: r ready, d down, s no new pod may come, l none may run.

@@ -13,7 +13,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"everynode.dev/everynode/internal/cli/command"
-	"everynode.dev/everynode/internal/cli/fakecluster"
+	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
 // A pod on a node that is cut off is deleted like any other, and it is told that this waits for the node. A node that says itself that it is not

@@ -23,8 +23,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"everynode.dev/everynode/internal/cli/change"
-	"everynode.dev/everynode/internal/cli/fakecluster"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/testing/fakecluster"
 	"everynode.dev/everynode/internal/wiring"
 )
 

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
-	"everynode.dev/everynode/internal/cli/fakecluster"
 	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/testing/fakecluster"
 	"everynode.dev/everynode/internal/wiring"
 )
 

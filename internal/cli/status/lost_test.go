@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
 
-	"everynode.dev/everynode/internal/cli/fakecluster"
 	"everynode.dev/everynode/internal/cli/status"
+	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
 // A picture that stands still because nobody sends news any more says so, and says when that is over.

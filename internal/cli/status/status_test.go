@@ -19,9 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
 
-	"everynode.dev/everynode/internal/cli/fakecluster"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/status"
+	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"everynode.dev/everynode/internal/cli/fakecluster"
 	"everynode.dev/everynode/internal/cli/status"
+	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
 // session is a person in front of a terminal on which the verb runs.

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"everynode.dev/everynode/internal/cli/command"
-	"everynode.dev/everynode/internal/cli/fakecluster"
+	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
 // yurt is yurt-manager as its chart installs it, with these arguments and annotations.

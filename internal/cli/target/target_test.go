@@ -19,9 +19,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"everynode.dev/everynode/internal/cli/fakecluster"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
 func native(name string) runtime.Object {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"everynode.dev/everynode/internal/cli/fakecluster"
+	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
 func TestOpenDrawsOnATerminalOfItsSize(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"everynode.dev/everynode/internal/cli/fakecluster"
+	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
 func TestWhatTheTerminalShowsAtTheEndOfEachStep(t *testing.T) {
