@@ -11,6 +11,10 @@ const Domain = "everynode.dev"
 // Namespace is where Everynode is installed unless told otherwise.
 const Namespace = "everynode-system"
 
+// ProbeName is the name of the DaemonSet in Everynode's namespace by which the manager finds out whether another controller reconciles the
+// DaemonSets of apps/v1. It matches no node, and the manager never reconciles it.
+const ProbeName = "everynode-probe"
+
 // EventNode is an annotation on events of a daemon set about a write that failed: the name of the node that it was for.
 const EventNode = Domain + "/node"
 

@@ -24,14 +24,14 @@ import (
 func TestMistakesOnTheCommandLine(t *testing.T) {
 	t.Setenv(nodeNameVariable, "")
 	for want, args := range map[string]string{
-		"set --node-name":                      "",
+		"set --node-name":                       "",
 		`--node-name "A_b" is not`:              "--node-name A_b",
 		"write for example unix:///run":         "--node-name a --cri-socket /run/containerd.sock",
-		"use host:port, or 0":                 "--node-name a --metrics-bind-address here",
+		"use host:port, or 0":                   "--node-name a --metrics-bind-address here",
 		"must not be negative":                  "--node-name a --max-concurrent-pulls -1",
 		"a percentage from 0 to 100":            "--node-name a --image-fs-limit 101",
 		`--pull-secret-namespace "" is not`:     "--node-name a --pull-secret-namespace=",
-		"must be set together":                    "--node-name a --credential-provider-config /etc/c.yaml",
+		"must be set together":                  "--node-name a --credential-provider-config /etc/c.yaml",
 		`unexpected argument "serve"`:           "serve",
 		"unknown flag: --max-concurrent-images": "--max-concurrent-images 3",
 	} {

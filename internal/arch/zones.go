@@ -73,6 +73,13 @@ func pureZones() []Zone {
 		Bans:   slices.Concat(noClock, noIO),
 		Deep:   noClient,
 	}, {
+		Name:     "dialects",
+		Packages: []string{"internal/dialects"},
+		May:      slices.Concat(pureAPI, []string{"./api/...", "./internal/dialect", "./internal/dialect/..."}),
+		Reason:   "a dialect is put together once, for the manager and for the command line",
+		Bans:     slices.Concat(noClock, noIO),
+		Deep:     noClient,
+	}, {
 		Name:     "admission",
 		Packages: []string{"internal/webhook/conversion", "internal/webhook/defaulting", "internal/webhook/validation"},
 		May:      slices.Concat(pureAPI, []string{"./api/...", "./internal/imageref", "./internal/placement"}),
@@ -154,8 +161,14 @@ func shellZones() []Zone {
 	}, {
 		Name:     "controller",
 		Packages: []string{"internal/controller/..."},
-		May:      client("./internal/fleet/...", "./internal/apply/...", "./internal/controller/..."),
+		May:      client("./internal/fleet/...", "./internal/apply/...", "./internal/controller/...", "./internal/peers"),
 		Reason:   "a controller ties reader, core and writer together, and nothing else",
+		Deep:     noKubernetes,
+	}, {
+		Name:     "peers",
+		Packages: []string{"internal/peers"},
+		May:      client(),
+		Reason:   "the manager and the command line must agree on which manager of another project is active",
 		Deep:     noKubernetes,
 	}, {
 		Name:     "webhook",
@@ -186,8 +199,8 @@ func shellZones() []Zone {
 		Name:     "command line",
 		Packages: []string{"internal/cli/..."},
 		May: client("k8s.io/cli-runtime/...", "golang.org/x/term", "sigs.k8s.io/structured-merge-diff/v6/fieldpath",
-			"./config", "./internal/apply", "./internal/fleet/...", "./internal/controller/daemonset",
-			"./internal/controller/conflict", "./internal/cli/...", "./internal/features", "./internal/ota", "./internal/rights", "./internal/wiring"),
+			"./config", "./internal/apply", "./internal/fleet/...", "./internal/cli/...", "./internal/dialects", "./internal/features",
+			"./internal/ota", "./internal/peers", "./internal/rights"),
 		Reason: "a verb is made of what the manager decides with, and talks to the cluster with the rights of who calls",
 		Deep:   noKubernetes,
 	}, {
@@ -212,8 +225,8 @@ func verbZones() []Zone {
 	}, {
 		Name:     "plan of an edit",
 		Packages: []string{"internal/cli/plan"},
-		May: client("k8s.io/cli-runtime/...", "gopkg.in/evanphx/json-patch.v4", "./internal/plan", "./internal/fleet/...", "./internal/controller/daemonset",
-			"./internal/cli/...", "./internal/wiring", "./internal/webhook/conversion", "./internal/webhook/defaulting", "./internal/webhook/validation"),
+		May: client("k8s.io/cli-runtime/...", "gopkg.in/evanphx/json-patch.v4", "./internal/plan", "./internal/fleet/...", "./internal/cli/...",
+			"./internal/dialects", "./internal/webhook/conversion", "./internal/webhook/defaulting", "./internal/webhook/validation"),
 		Reason: "an edit is defaulted and judged as the webhooks do it, and its outcome is played by the decision of the manager",
 		Deep:   noKubernetes,
 	}}
@@ -297,16 +310,10 @@ func mainZones() []Zone {
 		Reason:   "a gate is asked from anywhere, so it leans on nothing",
 		Deep:     []Ban{noKubernetes[0], {"sigs.k8s.io/controller-runtime", "a gate is asked from anywhere, so it leans on nothing"}},
 	}, {
-		Name:     "dialects",
-		Packages: []string{"internal/wiring"},
-		May:      client("./internal/fleet/feed", "./internal/apply/executor", "./internal/controller/conflict", "./internal/controller/daemonset"),
-		Reason:   "a dialect is put together once, for the manager and for whoever looks on",
-		Deep:     noKubernetes,
-	}, {
 		Name:     "manager",
 		Packages: []string{"internal/manager"},
 		May: client("./internal/fleet/...", "./internal/apply/...", "./internal/controller/...", "./internal/webhook/...", "./internal/features",
-			"./internal/wiring"),
+			"./internal/dialects", "./internal/peers"),
 		Reason: "the parts of the manager meet here, and only those",
 		Deep:   noKubernetes,
 	}, {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"everynode.dev/everynode/internal/wiring"
+	"everynode.dev/everynode/internal/dialects"
 )
 
 // lookAtDefinitions is how often a manager looks whether the definitions of a dialect have come or gone.
@@ -36,7 +36,7 @@ type definitionWatch struct {
 
 func newDefinitionWatch(o *options, cfg *rest.Config) (*definitionWatch, error) {
 	w := &definitionWatch{known: o.definitions, every: lookAtDefinitions}
-	if !slices.Contains(o.dialects, wiring.Kruise) && o.leftOut == nil {
+	if !slices.Contains(o.dialects, dialects.Kruise) && o.leftOut == nil {
 		return w, nil
 	}
 	var err error

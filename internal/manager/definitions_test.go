@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/rest"
 
-	"everynode.dev/everynode/internal/wiring"
+	"everynode.dev/everynode/internal/dialects"
 )
 
 // The definitions that there may be of a resource.
@@ -169,7 +169,7 @@ func TestDefinitionsThatChangeHands(t *testing.T) {
 			if err := checkDefinitions(t.Context(), w.client, o); err != nil {
 				t.Fatal(err)
 			}
-			if got := slices.Contains(o.dialects, wiring.Kruise); got != (step.from == ours) {
+			if got := slices.Contains(o.dialects, dialects.Kruise); got != (step.from == ours) {
 				t.Errorf("at first it serves %q", o.dialects)
 			}
 			if w, err = newDefinitionWatch(o, cfg); err != nil {
@@ -213,7 +213,7 @@ func TestADefinitionThatIsNotServed(t *testing.T) {
 	for deadline := time.Now().Add(time.Minute); !l.synced.Load() && time.Now().Before(deadline) && len(done) == 0; {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if !l.synced.Load() || !slices.Equal(o.dialects, []string{wiring.Native}) {
+	if !l.synced.Load() || !slices.Equal(o.dialects, []string{dialects.Native}) {
 		t.Errorf("it serves %q, and has read the cluster: %v", o.dialects, l.synced.Load())
 	}
 	cancel()

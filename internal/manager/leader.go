@@ -5,6 +5,8 @@ package manager
 import (
 	"context"
 	"errors"
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/peers"
 	"fmt"
 	"net/http"
 	"slices"
@@ -31,10 +33,10 @@ import (
 	"everynode.dev/everynode/internal/controller/daemonset"
 	"everynode.dev/everynode/internal/controller/metrics"
 	"everynode.dev/everynode/internal/dialect/kruise"
+	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/features"
 	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/fleet/feed"
-	"everynode.dev/everynode/internal/wiring"
 )
 
 // eventSource is the component that events come from; the native controller and OpenKruise both use this name, and people
@@ -105,29 +107,29 @@ func newLeader(o *options, cfg *rest.Config, t *tenure) (*leader, error) {
 	realClock := clock.RealClock{}
 	recorder := newSparing(l.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource}), realClock)
 	index := fleet.NewIndex(func(key fleet.Key) { l.controller.Enqueue(key) })
-	var dialects []daemonset.Dialect
-	dialects = append(dialects, l.ofAppsV1(o, recorder)...)
-	if slices.Contains(o.dialects, wiring.Kruise) {
+	var all []dialect.Dialect
+	all = append(all, l.ofAppsV1(o, recorder)...)
+	if slices.Contains(o.dialects, dialects.Kruise) {
 		d, err := l.ofKruise(o, cfg)
 		if err != nil {
 			return nil, err
 		}
-		dialects = append(dialects, d)
+		all = append(all, d)
 	}
-	index.ReadFacts(wiring.FactsOf(o.dialects))
+	index.ReadFacts(dialects.FactsOf(o.dialects))
 	if ahead := o.gates.Enabled(features.PreDownloadImageForDaemonSetUpdate) && len(o.definitions.missing) == 0; ahead {
 		if l.pulls == nil {
 			if l.pulls, err = newPulls(l, o, cfg, nil); err != nil {
 				return nil, err
 			}
 		}
-		for i := range dialects {
-			dialects[i].Predownload = true
+		for i := range all {
+			all[i].Predownload = true
 		}
 	}
-	l.feed = l.newFeed(index, dynamicClient, dialects)
+	l.feed = l.newFeed(index, dynamicClient, all)
 	resources := map[string]schema.GroupVersionResource{}
-	for _, d := range dialects {
+	for _, d := range all {
 		resources[d.Source.Dialect] = d.Source.Resource
 	}
 	pace := executor.NewPace(realClock, client.CoreV1().RESTClient().GetRateLimiter().Wait, executor.Sleep)
@@ -136,7 +138,7 @@ func newLeader(o *options, cfg *rest.Config, t *tenure) (*leader, error) {
 	}
 	l.metrics.Window, l.metrics.Reading = pace.Window, l.reads
 	l.controller = daemonset.New(daemonset.Options{
-		Dialects: dialects, Index: index, Clock: realClock, Events: recorder, Observer: l.metrics, Workers: o.concurrentSyncs,
+		Dialects: all, Index: index, Clock: realClock, Events: recorder, Observer: l.metrics, Workers: o.concurrentSyncs,
 		Revisions: executor.NewRevisions(client), Sets: daemonset.NewSets(dynamicClient, resources),
 		PullJobs: l.pullJobs(),
 		Executor: &executor.Executor{
@@ -148,7 +150,7 @@ func newLeader(o *options, cfg *rest.Config, t *tenure) (*leader, error) {
 }
 
 // newFeed is what fills the index, and hands the nodes on to image pulls where these are served.
-func (l *leader) newFeed(index *fleet.Index, d dynamic.Interface, dialects []daemonset.Dialect) *feed.Feed {
+func (l *leader) newFeed(index *fleet.Index, d dynamic.Interface, dialects []dialect.Dialect) *feed.Feed {
 	f := &feed.Feed{Index: index, Client: l.client, Dynamic: d, Restored: l.goneBack}
 	for i := range dialects {
 		f.Sources = append(f.Sources, dialects[i].Source)
@@ -177,41 +179,41 @@ func (l *leader) guarded(o *options, g guard) (mayWrite func() bool) {
 }
 
 // leaseGuarded is guarded for a dialect whose work another manager does where it holds its lease.
-func (l *leader) leaseGuarded(o *options, other conflict.Other) (mayWrite func() bool) {
+func (l *leader) leaseGuarded(o *options, other peers.Manager) (mayWrite func() bool) {
 	return l.guarded(o, conflict.NewLeaseGuard(other, conflict.LeaseOptions{
 		Client: l.client, Clock: clock.RealClock{}, Settle: l.settle, Changed: l.mayWriteChanged(other.Dialect),
 	}))
 }
 
 // ofAppsV1 is the dialect that looks after the DaemonSets of apps/v1: never more than one, whatever is to be read of them.
-func (l *leader) ofAppsV1(o *options, events record.EventRecorder) []daemonset.Dialect {
+func (l *leader) ofAppsV1(o *options, events record.EventRecorder) []dialect.Dialect {
 	probed := func() func() bool {
 		return l.guarded(o, conflict.New(conflict.Options{
-			Client: l.client, Namespace: o.namespace, Events: events, Clock: clock.RealClock{}, Settle: l.settle, Changed: l.mayWriteChanged(wiring.Native),
+			Client: l.client, Namespace: o.namespace, Events: events, Clock: clock.RealClock{}, Settle: l.settle, Changed: l.mayWriteChanged(dialects.Native),
 		}))
 	}
-	native, edge := slices.Contains(o.dialects, wiring.Native), slices.Contains(o.dialects, wiring.OpenYurt)
+	native, edge := slices.Contains(o.dialects, dialects.Native), slices.Contains(o.dialects, dialects.OpenYurt)
 	switch {
 	case native && edge:
-		return []daemonset.Dialect{wiring.NewEdge(o.namespace, probed(), l.leaseGuarded(o, conflict.OpenYurt()))}
+		return []dialect.Dialect{dialects.NewEdge(o.namespace, probed(), l.leaseGuarded(o, peers.OpenYurt()))}
 	case native:
-		return []daemonset.Dialect{wiring.NewNative(o.namespace, probed())}
+		return []dialect.Dialect{dialects.NewNative(o.namespace, probed())}
 	case edge:
-		return []daemonset.Dialect{wiring.NewGuest(o.namespace, l.leaseGuarded(o, conflict.OpenYurt()))}
+		return []dialect.Dialect{dialects.NewGuest(o.namespace, l.leaseGuarded(o, peers.OpenYurt()))}
 	default:
 		return nil
 	}
 }
 
 // ofKruise is the dialect of OpenKruise, to which image pulls belong.
-func (l *leader) ofKruise(o *options, cfg *rest.Config) (d daemonset.Dialect, err error) {
-	mayWrite := l.leaseGuarded(o, conflict.OpenKruise())
+func (l *leader) ofKruise(o *options, cfg *rest.Config) (d dialect.Dialect, err error) {
+	mayWrite := l.leaseGuarded(o, peers.OpenKruise())
 	if len(o.definitions.missing) == 0 {
 		if l.pulls, err = newPulls(l, o, cfg, mayWrite); err != nil {
 			return d, err
 		}
 	}
-	d = wiring.NewKruise(mayWrite)
+	d = dialects.NewKruise(mayWrite)
 	if o.gates.Enabled(features.InPlaceWorkloadVerticalScaling) {
 		d.InPlace = kruise.InPlaceWithResize
 	}
@@ -227,7 +229,7 @@ func (l *leader) mayWriteChanged(dialect string) func(mayWrite bool) {
 				l.controller.EnqueueAll(d.Source.Dialect)
 			}
 		}
-		if mayWrite && dialect == wiring.Kruise && l.pulls != nil {
+		if mayWrite && dialect == dialects.Kruise && l.pulls != nil {
 			l.pulls.resume()
 		}
 	}
@@ -238,7 +240,7 @@ func (l *leader) Start(ctx context.Context) error {
 	log := klog.FromContext(ctx)
 	l.working.Store(true)
 	for _, name := range l.served {
-		log.Info("Serving a dialect", "dialect", name, "does", wiring.Servings(l.served)[name])
+		log.Info("Serving a dialect", "dialect", name, "does", dialects.Servings(l.served)[name])
 	}
 	l.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: l.client.CoreV1().Events("")})
 	defer l.events.Shutdown()

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"everynode.dev/everynode/internal/apply/executor"
-	"everynode.dev/everynode/internal/wiring"
+	"everynode.dev/everynode/internal/dialects"
 )
 
 // refusing is an API server that answers everything with one status.
@@ -174,7 +174,7 @@ func TestTheDefinitionHasToBeOurs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = checkDefinitions(t.Context(), client, &options{dialects: []string{wiring.Kruise}})
+			err = checkDefinitions(t.Context(), client, &options{dialects: []string{dialects.Kruise}})
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}

@@ -18,9 +18,9 @@ import (
 
 	"everynode.dev/everynode/api/config/v1alpha1"
 	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/features"
 	"everynode.dev/everynode/internal/webhook"
-	"everynode.dev/everynode/internal/wiring"
 )
 
 // options are the settings of the manager, from flags and file.
@@ -103,7 +103,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.config, "config", "", "A configuration file ("+v1alpha1.APIVersion+", kind "+v1alpha1.Kind+"); flags win over it.")
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "The kubeconfig of the cluster. Without it, the KUBECONFIG variable, the service account of the pod, or ~/.kube/config.")
 	fs.StringVar(&o.namespace, "namespace", everynode.Namespace, "The namespace of Everynode itself: for the lease of the leader, and for the probe for other controllers.")
-	fs.StringSliceVar(&o.dialects, "dialects", wiring.Defaults(), "The dialects to serve. Known: "+strings.Join(wiring.Names(), ", ")+". "+
+	fs.StringSliceVar(&o.dialects, "dialects", dialects.Defaults(), "The dialects to serve. Known: "+strings.Join(dialects.Names(), ", ")+". "+
 		"With native and openyurt the annotations of OpenYurt are read as well; openyurt without native works beside the controller that keeps the pods.")
 	fs.IntVar(&o.concurrentSyncs, "concurrent-syncs", 4, "How many daemon sets are worked on at once.")
 	fs.Float32Var(&o.qps, "kube-api-qps", 50, "Requests a second to the API server, on average, of all controllers together. The default suits an API server that is shared with others: "+
@@ -147,7 +147,7 @@ func (o *options) fillIn() {
 
 // validate checks the whole of the settings.
 func (o *options) validate() error {
-	known := wiring.Names()
+	known := dialects.Names()
 	for _, name := range o.dialects {
 		if !slices.Contains(known, name) {
 			return usagef("unknown dialect %q in --dialects: known are %s", name, strings.Join(known, ", "))
@@ -170,8 +170,8 @@ func (o *options) validate() error {
 		return usagef("--kube-api-burst must be greater than 0, but got %d", o.burst)
 	case len(validation.IsDNS1123Label(o.namespace)) > 0:
 		return usagef("--namespace %q is not the name of a namespace: use lower-case letters, digits and '-'", o.namespace)
-	case o.webhookURL != "" && !slices.Contains(o.dialects, wiring.Kruise):
-		return usagef("--webhook-url is given, but only the dialect %s has webhooks: add it to --dialects, or leave the URL out", wiring.Kruise)
+	case o.webhookURL != "" && !slices.Contains(o.dialects, dialects.Kruise):
+		return usagef("--webhook-url is given, but only the dialect %s has webhooks: add it to --dialects, or leave the URL out", dialects.Kruise)
 	case addressErr != nil:
 		return usagef("--webhook-bind-address %q cannot be listened on: %v: write host:port or :port", o.webhookAddress, addressErr)
 	case o.metricsAddress == o.healthAddress && o.metricsAddress != "0":

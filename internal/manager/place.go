@@ -22,20 +22,20 @@ import (
 	"everynode.dev/everynode/api/everynode"
 	kruiseapi "everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/dialect/kruise"
-	"everynode.dev/everynode/internal/wiring"
+	"everynode.dev/everynode/internal/dialects"
 )
 
 // installRemedy is what to do where something is missing in the cluster.
 const installRemedy = "apply the namespace and the roles of Everynode (kubectl apply -f config/install/00-namespace.yaml -f config/install/10-manager.yaml), or make the like for another namespace"
 
 // kruiseRemedy is what to do where the dialect of OpenKruise misses something in the cluster.
-const kruiseRemedy = "apply what this dialect needs (kubectl apply --server-side -f config/kruise), or leave " + wiring.Kruise + " out of --dialects"
+const kruiseRemedy = "apply what this dialect needs (kubectl apply --server-side -f config/kruise), or leave " + dialects.Kruise + " out of --dialects"
 
 // checkPlace finds out, before anything is started, whether the manager can work where it is: its addresses are free, and its
 // namespace is there. An API server that cannot be reached is no error yet: it may come.
 func checkPlace(ctx context.Context, o *options, cfg *rest.Config) error {
 	addresses := map[string]string{"--metrics-bind-address": o.metricsAddress, "--health-probe-bind-address": o.healthAddress}
-	servesKruise := slices.Contains(o.dialects, wiring.Kruise)
+	servesKruise := slices.Contains(o.dialects, dialects.Kruise)
 	if servesKruise {
 		addresses["--webhook-bind-address"] = o.webhookAddress
 	}
@@ -55,7 +55,7 @@ func checkPlace(ctx context.Context, o *options, cfg *rest.Config) error {
 	}
 	if o.webhookURL == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
 		return usagef("outside of a cluster the API server cannot reach the webhooks of the dialect %s through a Service: "+
-			"give --webhook-url https://HOST:PORT with an address of this machine, or leave %s out of --dialects", wiring.Kruise, wiring.Kruise)
+			"give --webhook-url https://HOST:PORT with an address of this machine, or leave %s out of --dialects", dialects.Kruise, dialects.Kruise)
 	}
 	definitions, err := dynamic.NewForConfig(quick)
 	if err != nil {
@@ -108,7 +108,7 @@ func checkDefinitions(ctx context.Context, client dynamic.Interface, o *options)
 	if len(o.dialects) == 1 {
 		return found.prevent
 	}
-	o.dialects, o.leftOut = slices.DeleteFunc(slices.Clone(o.dialects), func(d string) bool { return d == wiring.Kruise }), found.prevent
+	o.dialects, o.leftOut = slices.DeleteFunc(slices.Clone(o.dialects), func(d string) bool { return d == dialects.Kruise }), found.prevent
 	return nil
 }
 

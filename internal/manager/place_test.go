@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"everynode.dev/everynode/internal/wiring"
+	"everynode.dev/everynode/internal/dialects"
 )
 
 // TestForeignDefinitions: the dialect of OpenKruise is left out where a definition is somebody else's, and all others are served.
@@ -21,20 +21,20 @@ func TestForeignDefinitions(t *testing.T) {
 		leftOut       string
 		fails         string
 	}{
-		"ours":              {definitions(ours, ours, ours), []string{wiring.Native, wiring.Kruise}, []string{wiring.Native, wiring.Kruise}, "", ""},
-		"theirs":            {definitions(theirs, theirs, theirs), []string{wiring.Native, wiring.Kruise}, []string{wiring.Native}, "daemonsets.apps.kruise.io", ""},
-		"one is theirs":     {definitions(ours, ours, theirs), []string{wiring.Kruise, wiring.OpenYurt}, []string{wiring.OpenYurt}, "nodeimages.apps.kruise.io", ""},
-		"nothing else":      {definitions(theirs, theirs, theirs), []string{wiring.Kruise}, []string{wiring.Kruise}, "", "scale its manager to zero"},
-		"one is not there":  {map[string]string{"daemonsets": ours}, []string{wiring.Native, wiring.Kruise}, []string{wiring.Native, wiring.Kruise}, "", ""},
-		"none is there":     {nil, []string{wiring.Native, wiring.Kruise}, []string{wiring.Native}, "does not exist", ""},
-		"no sets":           {map[string]string{"imagepulljobs": ours, "nodeimages": ours}, []string{wiring.Native, wiring.Kruise}, []string{wiring.Native}, "daemonsets.apps.kruise.io", ""},
-		"none, and alone":   {nil, []string{wiring.Kruise}, []string{wiring.Kruise}, "", "does not exist"},
-		"theirs, one alone": {map[string]string{"daemonsets": theirs}, []string{wiring.Native, wiring.Kruise}, []string{wiring.Native}, "daemonsets.apps.kruise.io", ""},
-		"applied over ours": {definitions(applied, applied, applied), []string{wiring.Native, wiring.Kruise}, []string{wiring.Native}, "daemonsets.apps.kruise.io", ""},
-		"theirs, no sets":   {map[string]string{"nodeimages": theirs}, []string{wiring.Native, wiring.Kruise}, []string{wiring.Native}, "nodeimages.apps.kruise.io", ""},
-		"no sets served":    {definitions(unserved, ours, ours), []string{wiring.Native, wiring.Kruise}, []string{wiring.Native}, "does not serve", ""},
-		"no jobs served":    {definitions(ours, unserved, ours), []string{wiring.Native, wiring.Kruise}, []string{wiring.Native, wiring.Kruise}, "", ""},
-		"unserved, alone":   {definitions(unserved, ours, ours), []string{wiring.Kruise}, []string{wiring.Kruise}, "", "does not serve"},
+		"ours":              {definitions(ours, ours, ours), []string{dialects.Native, dialects.Kruise}, []string{dialects.Native, dialects.Kruise}, "", ""},
+		"theirs":            {definitions(theirs, theirs, theirs), []string{dialects.Native, dialects.Kruise}, []string{dialects.Native}, "daemonsets.apps.kruise.io", ""},
+		"one is theirs":     {definitions(ours, ours, theirs), []string{dialects.Kruise, dialects.OpenYurt}, []string{dialects.OpenYurt}, "nodeimages.apps.kruise.io", ""},
+		"nothing else":      {definitions(theirs, theirs, theirs), []string{dialects.Kruise}, []string{dialects.Kruise}, "", "scale its manager to zero"},
+		"one is not there":  {map[string]string{"daemonsets": ours}, []string{dialects.Native, dialects.Kruise}, []string{dialects.Native, dialects.Kruise}, "", ""},
+		"none is there":     {nil, []string{dialects.Native, dialects.Kruise}, []string{dialects.Native}, "does not exist", ""},
+		"no sets":           {map[string]string{"imagepulljobs": ours, "nodeimages": ours}, []string{dialects.Native, dialects.Kruise}, []string{dialects.Native}, "daemonsets.apps.kruise.io", ""},
+		"none, and alone":   {nil, []string{dialects.Kruise}, []string{dialects.Kruise}, "", "does not exist"},
+		"theirs, one alone": {map[string]string{"daemonsets": theirs}, []string{dialects.Native, dialects.Kruise}, []string{dialects.Native}, "daemonsets.apps.kruise.io", ""},
+		"applied over ours": {definitions(applied, applied, applied), []string{dialects.Native, dialects.Kruise}, []string{dialects.Native}, "daemonsets.apps.kruise.io", ""},
+		"theirs, no sets":   {map[string]string{"nodeimages": theirs}, []string{dialects.Native, dialects.Kruise}, []string{dialects.Native}, "nodeimages.apps.kruise.io", ""},
+		"no sets served":    {definitions(unserved, ours, ours), []string{dialects.Native, dialects.Kruise}, []string{dialects.Native}, "does not serve", ""},
+		"no jobs served":    {definitions(ours, unserved, ours), []string{dialects.Native, dialects.Kruise}, []string{dialects.Native, dialects.Kruise}, "", ""},
+		"unserved, alone":   {definitions(unserved, ours, ours), []string{dialects.Kruise}, []string{dialects.Kruise}, "", "does not serve"},
 	} {
 		o := newOptions()
 		o.dialects = c.asked

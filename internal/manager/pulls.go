@@ -23,8 +23,8 @@ import (
 	"everynode.dev/everynode/internal/controller/metrics"
 	"everynode.dev/everynode/internal/controller/nodeimage"
 	"everynode.dev/everynode/internal/controller/pullstore"
+	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/features"
-	"everynode.dev/everynode/internal/wiring"
 )
 
 // The components that events about image pulls come from, as with OpenKruise.
@@ -58,7 +58,7 @@ func newPulls(l *leader, o *options, cfg *rest.Config, mayWrite func() bool) (*p
 	if o.gates.Enabled(features.PreDownloadImageForDaemonSetUpdate) {
 		p.ahead = watches.PullJobs(store, func(set types.UID) { l.controller.PullsChanged(set) })
 	}
-	if !slices.Contains(o.dialects, wiring.Kruise) {
+	if !slices.Contains(o.dialects, dialects.Kruise) {
 		return p, nil
 	}
 	realClock := clock.RealClock{}

@@ -28,8 +28,8 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/webhook"
-	"everynode.dev/everynode/internal/wiring"
 )
 
 // leaseName is the name of the lease of the leader.
@@ -83,8 +83,8 @@ func serve(ctx context.Context, o *options) error {
 		return err
 	}
 	if o.leftOut != nil {
-		klog.FromContext(ctx).Error(o.leftOut, "A dialect is left out", "dialect", wiring.Kruise)
-		leader.metrics.Conflict(wiring.Kruise, true)
+		klog.FromContext(ctx).Error(o.leftOut, "A dialect is left out", "dialect", dialects.Kruise)
+		leader.metrics.Conflict(dialects.Kruise, true)
 	}
 	defer ctrlmetrics.Registry.Unregister(leader.metrics)
 	err = errors.Join(
@@ -97,7 +97,7 @@ func serve(ctx context.Context, o *options) error {
 	if err != nil {
 		return fmt.Errorf("setting up the manager: %w", err)
 	}
-	if slices.Contains(o.dialects, wiring.Kruise) {
+	if slices.Contains(o.dialects, dialects.Kruise) {
 		if leader.metrics.CertificateEnds, err = webhook.Setup(mgr, o.webhooks()); err != nil {
 			return err
 		}

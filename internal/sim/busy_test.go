@@ -10,10 +10,8 @@ import (
 
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/apply/executor"
-	"everynode.dev/everynode/internal/controller/daemonset"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/fleet"
-	"everynode.dev/everynode/internal/fleet/feed"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -30,8 +28,8 @@ type neighbours struct {
 const neighbourhood = "neighbours"
 
 // dialect is theirs: whether anything may be written for them is not answered before their turn is over.
-func (n *neighbours) dialect() daemonset.Dialect {
-	return daemonset.Dialect{Source: feed.Source{Dialect: neighbourhood}, MayWrite: func() bool {
+func (n *neighbours) dialect() dialect.Dialect {
+	return dialect.Dialect{Source: dialect.Source{Dialect: neighbourhood}, MayWrite: func() bool {
 		<-n.turn
 		return false
 	}}
@@ -79,7 +77,7 @@ func (n *neighbours) write(m *manager) {
 		Index: m.index, Pods: hanging{turn: n.turn}, Events: silent{}, Clock: m.clock, Count: func(string, apply.Answer) {}, Pace: m.pace,
 	}
 	job := &executor.Job{
-		Key: fleet.Key{Dialect: neighbourhood}, Texts: &executor.Texts{}, Batch: 1,
+		Key: fleet.Key{Dialect: neighbourhood}, Texts: &dialect.Texts{}, Batch: 1,
 		MayWrite: func() bool { return true }, Others: func() bool { return false },
 		Snapshot: rollout.Snapshot{Nodes: make([]rollout.Node, 1)}, Plan: rollout.Plan{Verdicts: make([]rollout.Verdict, 1)},
 	}

@@ -15,14 +15,11 @@ import (
 
 	api "everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/openyurt"
-	"everynode.dev/everynode/internal/apply/executor"
-	"everynode.dev/everynode/internal/controller/daemonset"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/base"
 	"everynode.dev/everynode/internal/dialect/kruise"
 	"everynode.dev/everynode/internal/dialect/native"
 	yurt "everynode.dev/everynode/internal/dialect/openyurt"
-	"everynode.dev/everynode/internal/fleet/feed"
 )
 
 // The dialects of runs. Edge is the native one with the annotations of OpenYurt.
@@ -87,7 +84,7 @@ func preDelete(notReady bool) map[string]any {
 }
 
 // dialect is the dialect of a run, as the manager wires it.
-func (s *sim) dialect() daemonset.Dialect {
+func (s *sim) dialect() dialect.Dialect {
 	switch s.cfg.dialect {
 	case kruiseRun:
 		return kruiseDialect()
@@ -101,13 +98,13 @@ func (s *sim) dialect() daemonset.Dialect {
 	}
 }
 
-func nativeDialect() daemonset.Dialect {
+func nativeDialect() dialect.Dialect {
 	gvk := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DaemonSet"}
-	return daemonset.Dialect{
-		Source:      feed.Source{Dialect: "native", Resource: gvk.GroupVersion().WithResource("daemonsets"), Kind: gvk.Kind, Digest: native.Digest},
+	return dialect.Dialect{
+		Source:      dialect.Source{Dialect: "native", Resource: gvk.GroupVersion().WithResource("daemonsets"), Kind: gvk.Kind, Digest: native.Digest},
 		GVK:         gvk,
 		StatusPatch: native.StatusPatch,
-		Texts: &executor.Texts{
+		Texts: &dialect.Texts{
 			Created: native.ReasonSuccessfulCreate, CreatedText: native.MessageSuccessfulCreate,
 			CreateFailed: native.ReasonFailedCreate, CreateFailedText: native.MessageFailedCreate,
 			Deleted: native.ReasonSuccessfulDelete, DeletedText: native.MessageSuccessfulDelete,
@@ -116,15 +113,15 @@ func nativeDialect() daemonset.Dialect {
 	}
 }
 
-func kruiseDialect() daemonset.Dialect {
+func kruiseDialect() dialect.Dialect {
 	gvk := schema.GroupVersionKind{Group: api.Group, Version: api.VersionStored, Kind: api.Kind}
-	return daemonset.Dialect{
-		Source:      feed.Source{Dialect: "kruise", Resource: gvk.GroupVersion().WithResource(api.Resource), Kind: gvk.Kind, Digest: kruise.Digest},
+	return dialect.Dialect{
+		Source:      dialect.Source{Dialect: "kruise", Resource: gvk.GroupVersion().WithResource(api.Resource), Kind: gvk.Kind, Digest: kruise.Digest},
 		GVK:         gvk,
 		StatusPatch: kruise.Report,
 		Edits:       kruise.Edits{},
 		InPlace:     kruise.InPlace,
-		Texts: &executor.Texts{
+		Texts: &dialect.Texts{
 			Created: base.ReasonSuccessfulCreate, CreatedText: base.MessageSuccessfulCreate,
 			CreateFailed: base.ReasonFailedCreate, CreateFailedText: base.MessageFailedCreate,
 			Deleted: base.ReasonSuccessfulDelete, DeletedText: base.MessageSuccessfulDelete,

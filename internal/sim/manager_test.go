@@ -122,7 +122,7 @@ func (s *sim) newManager(fence time.Duration) *manager {
 	m.pace = executor.NewPace(m.clock, func(context.Context) error { return nil }, m.sleep)
 	m.pace.Leads = m.holds
 	m.c = daemonset.New(daemonset.Options{
-		Dialects: []daemonset.Dialect{d, m.others.dialect()}, Workers: 1, Index: m.index, Clock: m.clock, Events: silent{}, Observer: observer{s: s},
+		Dialects: []dialect.Dialect{d, m.others.dialect()}, Workers: 1, Index: m.index, Clock: m.clock, Events: silent{}, Observer: observer{s: s},
 		Revisions: revisionsOf{m}, Sets: setsOf{m},
 		Executor: &executor.Executor{
 			Index: m.index, Pods: podsOf{m}, Events: silent{}, Clock: m.clock, Count: func(string, apply.Answer) {},

@@ -5,6 +5,7 @@ package demo
 import (
 	"context"
 	"errors"
+	"everynode.dev/everynode/internal/dialect"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,7 +20,6 @@ import (
 	"everynode.dev/everynode/internal/cli/live"
 	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/internal/dialect/native"
-	"everynode.dev/everynode/internal/fleet/feed"
 )
 
 // story is the demo while it is told.
@@ -100,7 +100,7 @@ func (s *story) prepare(ctx context.Context) error {
 	s.tasks.Go(s.witness.wait)
 	s.set, err = live.Watch(ctx, live.Options{
 		Client: s.clients.typed, Dynamic: s.clients.dynamic, Namespace: namespace, Name: setName,
-		Source: feed.Source{
+		Source: dialect.Source{
 			Dialect: "native", Resource: appsv1.SchemeGroupVersion.WithResource("daemonsets"), Kind: "DaemonSet", Digest: native.Digest,
 		},
 	})

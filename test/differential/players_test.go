@@ -4,6 +4,7 @@ package differential
 
 import (
 	"context"
+	"everynode.dev/everynode/internal/dialect"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -49,7 +50,7 @@ func upstream(ctx context.Context, t *testing.T, c *cluster, stopped *sync.WaitG
 // ours is the native dialect: loop, executor, index and feed as the manager wires them.
 func ours(ctx context.Context, t *testing.T, c *cluster, stopped *sync.WaitGroup) {
 	client := c.client()
-	source := feed.Source{
+	source := dialect.Source{
 		Dialect: "native", Resource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: sets}, Kind: "DaemonSet", Digest: native.Digest,
 	}
 	dyn := dynamicSets{client: client}
@@ -58,10 +59,10 @@ func ours(ctx context.Context, t *testing.T, c *cluster, stopped *sync.WaitGroup
 	events := &record.FakeRecorder{}
 	pace := executor.NewPace(clock.RealClock{}, func(context.Context) error { return nil }, executor.Sleep)
 	controller = daemonset.New(daemonset.Options{
-		Dialects: []daemonset.Dialect{{
+		Dialects: []dialect.Dialect{{
 			Source: source, GVK: source.Resource.GroupVersion().WithKind(source.Kind), StatusPatch: native.StatusPatch,
 			MayWrite: func() bool { return true },
-			Texts: &executor.Texts{
+			Texts: &dialect.Texts{
 				Created: native.ReasonSuccessfulCreate, CreatedText: native.MessageSuccessfulCreate,
 				CreateFailed: native.ReasonFailedCreate, CreateFailedText: native.MessageFailedCreate,
 				Deleted: native.ReasonSuccessfulDelete, DeletedText: native.MessageSuccessfulDelete,
@@ -74,7 +75,7 @@ func ours(ctx context.Context, t *testing.T, c *cluster, stopped *sync.WaitGroup
 			Index: index, Pods: rawPods{client}, Pace: pace, Events: events, Clock: clock.RealClock{}, Count: func(string, apply.Answer) {},
 		},
 	})
-	f := &feed.Feed{Index: index, Client: client, Dynamic: dyn, Sources: []feed.Source{source}}
+	f := &feed.Feed{Index: index, Client: client, Dynamic: dyn, Sources: []dialect.Source{source}}
 	if err := f.Start(ctx); err != nil {
 		t.Fatal(err)
 	}

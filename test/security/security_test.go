@@ -25,8 +25,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/rights"
-	"everynode.dev/everynode/internal/wiring"
 	"everynode.dev/everynode/localplane"
 	"everynode.dev/everynode/test/harness"
 )
@@ -57,7 +57,7 @@ func TestSmokeRights(t *testing.T) {
 
 // TestSmokeNativeRights: for the native dialect alone, what config/install holds is enough.
 func TestSmokeNativeRights(t *testing.T) {
-	w := newWorld(t, wiring.Native)
+	w := newWorld(t, dialects.Native)
 	w.apply(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + team + `}}`)
 	w.native()
 	w.restart()

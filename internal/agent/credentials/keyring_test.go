@@ -104,10 +104,10 @@ func TestAddSecret(t *testing.T) {
 
 func TestAddSecretSaysWhatIsWrongAndNothingSecret(t *testing.T) {
 	for want, secret := range map[string]*corev1.Secret{
-		"is of type":     pullSecret(corev1.SecretTypeOpaque, "password", "hunter2"),
+		"is of type":      pullSecret(corev1.SecretTypeOpaque, "password", "hunter2"),
 		"create it again": pullSecret(corev1.SecretTypeDockerConfigJson, corev1.DockerConfigJsonKey, `{"auths":"hunter2"`),
-		"name:password":  pullSecret(corev1.SecretTypeDockerConfigJson, corev1.DockerConfigJsonKey, `{"auths":{"r.io":{"auth":"hunter2!"}}}`),
-		"kubectl create": {ObjectMeta: metav1.ObjectMeta{Name: "regcred"}, Type: corev1.SecretTypeDockerConfigJson},
+		"name:password":   pullSecret(corev1.SecretTypeDockerConfigJson, corev1.DockerConfigJsonKey, `{"auths":{"r.io":{"auth":"hunter2!"}}}`),
+		"kubectl create":  {ObjectMeta: metav1.ObjectMeta{Name: "regcred"}, Type: corev1.SecretTypeDockerConfigJson},
 	} {
 		err := (&Keyring{}).AddSecret(secret)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "regcred") || strings.Contains(err.Error(), "hunter2") {

@@ -137,7 +137,7 @@ func TestPluginThatHangsEndsWithTheContext(t *testing.T) {
 func TestLoadSaysWhatIsWrong(t *testing.T) {
 	for want, provider := range map[string]string{
 		"names no credential provider": " []\n",
-		"it is listed twice":            good + good,
+		"it is listed twice":           good + good,
 		"it has no matchImages":        strings.Replace(good, `["*.example.com"]`, "[]", 1),
 		"write for example 10m":        strings.Replace(good, "10m", "-10m", 1),
 		"write credentialprovider":     strings.Replace(good, "k8s.io/v1", "k8s.io/v9", 1),

@@ -41,7 +41,7 @@ type world struct {
 	unseen bool
 	// fail is what the API server answers, by the name of the method.
 	fail map[string]error
-	next      string // of pods of Advanced DaemonSets
+	next string // of pods of Advanced DaemonSets
 	// newest is the newest revision of the sets of pods that say themselves which is the next; nil is the one that they say.
 	newest *string
 	// users are the owners of tokens, for the audience of this node unless audiences names another one, and may is what they may do: "ann

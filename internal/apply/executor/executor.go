@@ -33,17 +33,6 @@ import (
 // blockFor is how long a node is left alone after a create was refused because of a pod that stands in the way.
 const blockFor = 30 * time.Second
 
-// Texts are the reasons and messages of the events about writes, which differ between dialects.
-type Texts struct {
-	Created, CreateFailed, Deleted, DeleteFailed                 string // reasons
-	CreatedText, CreateFailedText, DeletedText, DeleteFailedText string // formats with one argument: the pod's name, or the error
-	// Patched and PatchFailed are reasons of events about changes in place; the formats have the pod's name, and of a failure
-	// also the revision and the error, as arguments.
-	Patched, PatchFailed, PatchedText, PatchFailedText string
-	// Note gives type, reason and message of the event for a note; an empty reason sends none.
-	Note func(note rollout.Note, namespace, node string) (eventType, reason, message string)
-}
-
 // Executor carries out Plans. All fields but the last are required.
 type Executor struct {
 	Index *fleet.Index
@@ -76,7 +65,7 @@ type Job struct {
 	// MayWrite is asked before every write: another controller may have come to work meanwhile.
 	MayWrite func() bool
 	Change   func(from, to int) dialect.Change
-	Texts    *Texts
+	Texts    *dialect.Texts
 	// Others is whether other sets wait for a pass.
 	Others func() bool
 	// Batch is how many creates are sent first, at least 1, and afterwards how many those of the next pass may begin with.

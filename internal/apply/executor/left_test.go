@@ -36,7 +36,7 @@ func TestDeletesThatAreNotSent(t *testing.T) {
 				e := executorOf(t, s, many, "set")
 				e.Events = &record.FakeRecorder{}
 				job := &Job{
-					Key: setKey(0), MayWrite: func() bool { return c.mayWrite }, Others: func() bool { return c.others }, Batch: 1, Texts: &Texts{},
+					Key: setKey(0), MayWrite: func() bool { return c.mayWrite }, Others: func() bool { return c.others }, Batch: 1, Texts: &dialect.Texts{},
 					Snapshot: rollout.Snapshot{Nodes: make([]rollout.Node, many)}, Plan: rollout.Plan{Verdicts: make([]rollout.Verdict, many)},
 				}
 				for i := range many {

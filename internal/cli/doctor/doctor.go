@@ -21,7 +21,7 @@ import (
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/wiring"
+	"everynode.dev/everynode/internal/dialects"
 )
 
 // Result is how a check ended.
@@ -111,7 +111,7 @@ type patient struct {
 
 // servesKruise is whether the dialect of OpenKruise is served, as far as can be seen.
 func (p *patient) servesKruise() bool {
-	return p.settings.serves(wiring.Kruise) || p.manager == nil && p.present && p.ours
+	return p.settings.serves(dialects.Kruise) || p.manager == nil && p.present && p.ours
 }
 
 // maybeServed says where nobody can tell whether the dialect of OpenKruise is served.

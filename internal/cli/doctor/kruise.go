@@ -22,7 +22,7 @@ import (
 	"everynode.dev/everynode/internal/cli/installed"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/dialect/kruise"
-	"everynode.dev/everynode/internal/wiring"
+	"everynode.dev/everynode/internal/dialects"
 )
 
 // What the dialect of OpenKruise is reached by; the same names stand in config/kruise.
@@ -50,7 +50,7 @@ func (p *patient) definitions(ctx context.Context) []Finding {
 		name := resource + "." + kruiseapi.Group
 		crd, err := p.c.Dynamic.Resource(definition()).Get(ctx, name, metav1.GetOptions{})
 		switch {
-		case apierrors.IsNotFound(err) && p.settings.serves(wiring.Kruise):
+		case apierrors.IsNotFound(err) && p.settings.serves(dialects.Kruise):
 			findings = append(findings, failed(applyKruise, "the manager serves kruise, but there is no %s", name))
 		case apierrors.IsNotFound(err):
 		case err != nil:
@@ -66,7 +66,7 @@ func (p *patient) definitions(ctx context.Context) []Finding {
 		findings = append(findings, p.definition(crd))
 	}
 	if p.foreign && len(p.settings.dialects) > 1 { // what the manager does then, too
-		p.settings.dialects = slices.DeleteFunc(p.settings.dialects, func(name string) bool { return name == wiring.Kruise })
+		p.settings.dialects = slices.DeleteFunc(p.settings.dialects, func(name string) bool { return name == dialects.Kruise })
 	}
 	if len(findings) == 0 {
 		return []Finding{ok("this cluster has no Advanced DaemonSets, and nobody serves them")}
@@ -76,7 +76,7 @@ func (p *patient) definitions(ctx context.Context) []Finding {
 
 // definition looks at one definition.
 func (p *patient) definition(crd *unstructured.Unstructured) Finding {
-	name, served := crd.GetName(), p.settings.serves(wiring.Kruise)
+	name, served := crd.GetName(), p.settings.serves(dialects.Kruise)
 	own := kruise.OwnDefinition(crd)
 	stored, _, _ := unstructured.NestedStringSlice(crd.Object, "status", "storedVersions")
 	switch {

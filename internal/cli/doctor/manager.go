@@ -17,8 +17,8 @@ import (
 	"everynode.dev/everynode/internal/cli/installed"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/view"
+	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/features"
-	"everynode.dev/everynode/internal/wiring"
 )
 
 const managerName = installed.Manager
@@ -176,8 +176,8 @@ func (p *patient) readSettings(context.Context) []Finding {
 		findings = append(findings, warning("see the file in the pod of the manager", "settings may stand in the configuration file %s, which cannot be read from here", file))
 	}
 	for _, name := range p.settings.dialects {
-		if !slices.Contains(wiring.Names(), name) {
-			findings = append(findings, failed("write one of "+strings.Join(wiring.Names(), ", "), "--dialects names %q, which is no dialect", name))
+		if !slices.Contains(dialects.Names(), name) {
+			findings = append(findings, failed("write one of "+strings.Join(dialects.Names(), ", "), "--dialects names %q, which is no dialect", name))
 		}
 	}
 	return append(findings, p.gates(flags["feature-gates"])...)

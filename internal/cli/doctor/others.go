@@ -11,9 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/controller/conflict"
-	"everynode.dev/everynode/internal/wiring"
+	"everynode.dev/everynode/internal/dialects"
+	"everynode.dev/everynode/internal/peers"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -94,7 +95,7 @@ func (p *patient) rivals(ctx context.Context) []Finding {
 		return []Finding{{Result: Skipped, Says: "nobody can tell whether there is a manager, and so whether somebody else does its work"}}
 	}
 	findings := p.probe(ctx)
-	for _, other := range []conflict.Other{conflict.OpenKruise(), conflict.OpenYurt()} {
+	for _, other := range []peers.Manager{peers.OpenKruise(), peers.OpenYurt()} {
 		if p.settings.hidden != "" || p.settings.serves(other.Dialect) {
 			findings = append(findings, p.rival(ctx, other)...)
 		}
@@ -106,7 +107,7 @@ func (p *patient) rivals(ctx context.Context) []Finding {
 }
 
 // rival looks whether another manager does the work of its dialect.
-func (p *patient) rival(ctx context.Context, other conflict.Other) []Finding {
+func (p *patient) rival(ctx context.Context, other peers.Manager) []Finding {
 	var findings []Finding
 	for _, name := range other.Leases {
 		lease, err := p.lease(ctx, other.Namespace, name)
@@ -137,19 +138,19 @@ func (p *patient) rival(ctx context.Context, other conflict.Other) []Finding {
 
 // probe looks whether somebody else has answered the probe of the native dialect.
 func (p *patient) probe(ctx context.Context) []Finding {
-	if p.settings.hidden == "" && !p.settings.serves(wiring.Native) {
+	if p.settings.hidden == "" && !p.settings.serves(dialects.Native) {
 		return nil
 	}
-	d, err := p.c.Kubernetes.AppsV1().DaemonSets(p.namespace).Get(ctx, conflict.ProbeName, metav1.GetOptions{})
+	d, err := p.c.Kubernetes.AppsV1().DaemonSets(p.namespace).Get(ctx, everynode.ProbeName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return []Finding{warning("see the log of the leader: it makes one when it begins", "there is no probe %s/%s, so nobody knows whether another controller keeps DaemonSets", p.namespace, conflict.ProbeName)}
+		return []Finding{warning("see the log of the leader: it makes one when it begins", "there is no probe %s/%s, so nobody knows whether another controller keeps DaemonSets", p.namespace, everynode.ProbeName)}
 	case err != nil:
-		request := options.Request{Verb: "get", Resource: schema.GroupResource{Group: "apps", Resource: "daemonsets"}, Namespace: p.namespace, Name: conflict.ProbeName}
+		request := options.Request{Verb: "get", Resource: schema.GroupResource{Group: "apps", Resource: "daemonsets"}, Namespace: p.namespace, Name: everynode.ProbeName}
 		return []Finding{unread(err, request)}
 	case answered(d):
 		return []Finding{failed("start kube-controller-manager with --controllers=*,-daemonset, or leave native out of --dialects",
-			"another controller keeps the DaemonSets of apps/v1: it has answered the probe %s/%s, so Everynode writes nothing for them", p.namespace, conflict.ProbeName)}
+			"another controller keeps the DaemonSets of apps/v1: it has answered the probe %s/%s, so Everynode writes nothing for them", p.namespace, everynode.ProbeName)}
 	default:
 		return nil
 	}

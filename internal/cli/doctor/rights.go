@@ -14,8 +14,8 @@ import (
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/rights"
-	"everynode.dev/everynode/internal/wiring"
 )
 
 // rights asks for each right that the manager needs whether it has it.
@@ -85,9 +85,9 @@ func (p *patient) needs(role string) bool {
 	case "":
 		return true
 	case "-kruise", "-pull-secrets":
-		return p.settings.serves(wiring.Kruise)
+		return p.settings.serves(dialects.Kruise)
 	case "-openyurt":
-		return p.settings.serves(wiring.OpenYurt)
+		return p.settings.serves(dialects.OpenYurt)
 	default:
 		return false
 	}

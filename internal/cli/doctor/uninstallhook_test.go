@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"everynode.dev/everynode/internal/cli/doctor"
-	"everynode.dev/everynode/internal/cli/fakecluster"
+	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
 // TestBeforeUninstallWithAHook: a pod that waits for its hook, or was made a moment ago, with the gate KruisePodReady closed stays out of service without a manager.

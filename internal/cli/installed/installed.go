@@ -19,7 +19,7 @@ import (
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/openyurt"
-	"everynode.dev/everynode/internal/wiring"
+	"everynode.dev/everynode/internal/dialects"
 )
 
 // Manager is the name of the Deployment of the manager, of its service account and of its lease.
@@ -51,7 +51,7 @@ func Dialects(flags map[string]string) []string {
 	if names := flags["dialects"]; names != "" {
 		return strings.Split(names, ",")
 	}
-	return wiring.Defaults()
+	return dialects.Defaults()
 }
 
 // Unread says of a DaemonSet with OpenYurt's annotation that the manager does not read it; empty where it does, and where nobody can tell: there is no
@@ -65,11 +65,11 @@ func Unread(ctx context.Context, c kubernetes.Interface, set *unstructured.Unstr
 		return ""
 	}
 	flags := Flags(manager)
-	dialects := Dialects(flags)
+	served := Dialects(flags)
 	inFile := flags["dialects"] == "" && flags["config"] != ""
-	if inFile || slices.Contains(dialects, wiring.OpenYurt) {
+	if inFile || slices.Contains(served, dialects.OpenYurt) {
 		return ""
 	}
 	return fmt.Sprintf("%s serves %s, and so does not read the annotation %s: what is shown happens when %s is among its --dialects (dialects in the values of the chart), and until then old pods "+
-		"are left to OpenYurt's own controller, or to whoever deletes them", Manager, strings.Join(dialects, ", "), openyurt.UpdateStrategy, wiring.OpenYurt)
+		"are left to OpenYurt's own controller, or to whoever deletes them", Manager, strings.Join(served, ", "), openyurt.UpdateStrategy, dialects.OpenYurt)
 }

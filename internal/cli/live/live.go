@@ -37,7 +37,7 @@ type Options struct {
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface
 	// Source is the dialect's kind of set; Namespace and Name name the set, which need not exist yet.
-	Source          feed.Source
+	Source          dialect.Source
 	Namespace, Name string
 	// Facts reads what the dialect needs to know of a pod, InPlace is its own; both may be nil.
 	Facts   dialect.FactsFunc
@@ -77,7 +77,7 @@ func Watch(ctx context.Context, o Options) (*Set, error) {
 		}
 	})
 	s.index.ReadFacts(o.Facts)
-	s.feed = &feed.Feed{Index: s.index, Client: o.Client, Dynamic: o.Dynamic, Sources: []feed.Source{o.Source}, Report: s.told}
+	s.feed = &feed.Feed{Index: s.index, Client: o.Client, Dynamic: o.Dynamic, Sources: []dialect.Source{o.Source}, Report: s.told}
 	if o.OwnNamespace {
 		s.feed.Namespace = o.Namespace
 	}

@@ -38,7 +38,7 @@ type ReadOptions struct {
 
 // ReadSet is one set that has been read already.
 type ReadSet struct {
-	Source  feed.Source
+	Source  dialect.Source
 	InPlace InPlaceFunc
 	Object  *unstructured.Unstructured
 }

@@ -16,8 +16,8 @@ import (
 	"everynode.dev/everynode/internal/cli/target"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/kruise"
+	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/rollout"
-	"everynode.dev/everynode/internal/wiring"
 )
 
 // Moment is a set at one moment, and what would be done for it.
@@ -67,7 +67,7 @@ func All(ctx context.Context, o *options.Options, c *options.Clients, sets []*ta
 // facts reads what the dialects need to know of a pod, and of every pod what it says of why it does not start. The manager needs that for the
 // conditions of one dialect alone; people want to know it of all.
 func facts() dialect.FactsFunc {
-	needed := wiring.FactsOf(wiring.Names())
+	needed := dialects.FactsOf(dialects.Names())
 	return func(p *corev1.Pod) *dialect.PodFacts {
 		f, trouble := needed(p), kruise.Trouble(p)
 		switch {

@@ -24,8 +24,8 @@ import (
 
 	"everynode.dev/everynode/internal/cli/change"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/testing/fakecluster"
-	"everynode.dev/everynode/internal/wiring"
 )
 
 func jsonString(text string) string {
@@ -56,7 +56,7 @@ func newPlanned(t *testing.T, s *server, args ...string) *planned {
 // editSet changes the set in the cluster.
 func (p *planned) editSet(t *testing.T, edit func(*unstructured.Unstructured)) {
 	t.Helper()
-	resource := wiring.Onlookers()[1].Source.Resource
+	resource := dialects.Onlookers()[1].Source.Resource
 	object, err := p.Dynamic.Tracker().Get(resource, "default", "agent")
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestApply(t *testing.T) {
 			if c.stored == 0 {
 				return
 			}
-			set, err := p.Dynamic.Resource(wiring.Onlookers()[1].Source.Resource).Namespace("default").Get(t.Context(), "agent", metav1.GetOptions{})
+			set, err := p.Dynamic.Resource(dialects.Onlookers()[1].Source.Resource).Namespace("default").Get(t.Context(), "agent", metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +160,7 @@ func TestStalePlans(t *testing.T) {
 			p.editSet(t, func(u *unstructured.Unstructured) { u.SetGeneration(5) })
 		}, []string{"generation 5, not 2"}},
 		"the set is gone": {func(t *testing.T, p *planned) {
-			if err := p.Dynamic.Tracker().Delete(wiring.Onlookers()[1].Source.Resource, "default", "agent"); err != nil {
+			if err := p.Dynamic.Tracker().Delete(dialects.Onlookers()[1].Source.Resource, "default", "agent"); err != nil {
 				t.Fatal(err)
 			}
 		}, []string{"there is no ads/agent"}},

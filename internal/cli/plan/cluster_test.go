@@ -13,8 +13,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/testing/fakecluster"
-	"everynode.dev/everynode/internal/wiring"
 )
 
 // server is the part of an API server that edits meet: it keeps preconditions, fills in defaults, and stores nothing in a dry run.
@@ -43,9 +43,9 @@ func (s *server) live(action clienttesting.Action, name string) (*target.Set, er
 }
 
 func setOf(object *unstructured.Unstructured) *target.Set {
-	d := wiring.Onlookers()[0]
+	d := dialects.Onlookers()[0]
 	if object.GetAPIVersion() != "apps/v1" {
-		d = wiring.Onlookers()[1]
+		d = dialects.Onlookers()[1]
 	}
 	return &target.Set{Source: d.Source, Dialect: d, Resource: d.Source.Resource, Kind: d.Source.Kind, Object: object}
 }

@@ -18,8 +18,8 @@ import (
 	"everynode.dev/everynode/api/openyurt"
 	"everynode.dev/everynode/internal/cli/installed"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/testing/fakecluster"
-	"everynode.dev/everynode/internal/wiring"
 )
 
 // edgeRoll is a roll that is over, of a set with OpenYurt's annotations, on nodes by letters.
@@ -136,7 +136,7 @@ func TestEdgeNothingChanges(t *testing.T) {
 func TestEdgePlanGoesStale(t *testing.T) {
 	for value, want := range map[string]bool{"": false, "2": true} {
 		p := newPlanned(t, newServer(t, edgeRoll("uu", openyurt.AdvancedRollingUpdate, nil).Objects(t)...), strings.Fields(newImage)...)
-		resource := wiring.Onlookers()[0].Source.Resource
+		resource := dialects.Onlookers()[0].Source.Resource
 		object, err := p.Dynamic.Tracker().Get(resource, "default", "agent")
 		if err != nil {
 			t.Fatal(err)

@@ -23,8 +23,8 @@ import (
 	kruiseapi "everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/webhook/conversion"
-	"everynode.dev/everynode/internal/wiring"
 )
 
 // readFile reads a file, or the standard input.
@@ -62,7 +62,7 @@ func manifest(data []byte, namespace string) (*target.Set, error) {
 		}
 		u.Object = converted
 	}
-	for _, d := range wiring.Onlookers() {
+	for _, d := range dialects.Onlookers() {
 		if u.GroupVersionKind() != d.GVK {
 			continue
 		}

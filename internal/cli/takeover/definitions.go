@@ -21,7 +21,7 @@ import (
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/config"
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/controller/conflict"
+	"everynode.dev/everynode/internal/peers"
 )
 
 // The kinds of what is replaced, removed and put back.
@@ -192,7 +192,7 @@ func held(lease *coordinationv1.Lease) bool {
 }
 
 func openKruise() manager {
-	other := conflict.OpenKruise()
+	other := peers.OpenKruise()
 	return manager{other.Namespace, other.Leases[0], "scale it to zero (kubectl -n " + other.Namespace + " scale deployment kruise-controller-manager --replicas=0)"}
 }
 

@@ -19,8 +19,8 @@ import (
 	"everynode.dev/everynode/internal/cli/change"
 	"everynode.dev/everynode/internal/cli/installed"
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/controller/conflict"
-	"everynode.dev/everynode/internal/wiring"
+	"everynode.dev/everynode/internal/dialects"
+	"everynode.dev/everynode/internal/peers"
 )
 
 const (
@@ -43,7 +43,7 @@ func newOpenYurt(o *options.Options) *cobra.Command {
 		Use:   "openyurt",
 		Short: "Have yurt-manager leave the update of DaemonSets to Everynode, or give it back",
 		Long: "Have OpenYurt's yurt-manager leave the update of DaemonSets with its annotations to Everynode. All else that yurt-manager does goes on:\n" +
-			"its controller " + updater() + " is switched off in the flag " + conflict.FlagControllers + " of its Deployment, which rolls the pods of that Deployment and no others.\n" +
+			"its controller " + updater() + " is switched off in the flag " + peers.FlagControllers + " of its Deployment, which rolls the pods of that Deployment and no others.\n" +
 			"Everynode begins when a pod with the new flags leads.\n\n" +
 			"What the flag said is kept in an annotation of the Deployment. --back puts it back, unless everynode-manager serves openyurt: then both\n" +
 			"would be at work, so take it out of --dialects before.\n\n" + options.ExitText,
@@ -68,11 +68,11 @@ func newOpenYurt(o *options.Options) *cobra.Command {
 }
 
 // updater is the controller of yurt-manager that updates DaemonSets.
-func updater() string { return conflict.OpenYurt().Controller[0] }
+func updater() string { return peers.OpenYurt().Controller[0] }
 
 // byHand is how somebody does it whose yurt-manager cannot be changed here.
 func byHand() string {
-	return "start it with " + conflict.FlagControllers + "=-" + updater() + ",* yourself"
+	return "start it with " + peers.FlagControllers + "=-" + updater() + ",* yourself"
 }
 
 func (e *edge) run(ctx context.Context, c *options.Clients) error {
@@ -105,7 +105,7 @@ func (e *edge) run(ctx context.Context, c *options.Clients) error {
 }
 
 func deployment(ctx context.Context, c *options.Clients) (*change.Object, error) {
-	namespace, resource := conflict.OpenYurt().Namespace, appsv1.SchemeGroupVersion.WithResource("deployments")
+	namespace, resource := peers.OpenYurt().Namespace, appsv1.SchemeGroupVersion.WithResource("deployments")
 	read, err := c.Dynamic.Resource(resource).Namespace(namespace).Get(ctx, yurtManager, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("there is no Deployment %s/%s: where yurt-manager runs otherwise, %s; where it does not run, there is nothing to take over", namespace, yurtManager, byHand())
@@ -142,7 +142,7 @@ func (e *edge) retired(ctx context.Context, c *options.Clients) error {
 		return nil
 	}
 	flags := installed.Flags(manager)
-	if slices.Contains(installed.Dialects(flags), wiring.OpenYurt) {
+	if slices.Contains(installed.Dialects(flags), dialects.OpenYurt) {
 		return fmt.Errorf("the Deployment %s/%s serves openyurt, so both would be at work: %s, wait until its pods are new, and say this again",
 			everynode.Namespace, installed.Manager, remedy)
 	}
@@ -180,15 +180,15 @@ func find(object *unstructured.Unstructured) (*place, error) {
 			return nil, fmt.Errorf("reading the arguments of the Deployment %s: %w", object.GetName(), err)
 		}
 		for i, word := range args {
-			if value, joined := strings.CutPrefix(word, conflict.FlagControllers+"="); joined {
-				all = append(all, &place{containers, container, args, i, conflict.FlagControllers + "=", value})
-			} else if word == conflict.FlagControllers && i+1 < len(args) {
+			if value, joined := strings.CutPrefix(word, peers.FlagControllers+"="); joined {
+				all = append(all, &place{containers, container, args, i, peers.FlagControllers + "=", value})
+			} else if word == peers.FlagControllers && i+1 < len(args) {
 				all = append(all, &place{containers, container, args, i + 1, "", args[i+1]})
 			}
 		}
 	}
 	if len(all) != 1 {
-		return nil, fmt.Errorf("the arguments of the Deployment %s have the flag %s %d times, not once, so it is not changed here: %s", object.GetName(), conflict.FlagControllers, len(all), byHand())
+		return nil, fmt.Errorf("the arguments of the Deployment %s have the flag %s %d times, not once, so it is not changed here: %s", object.GetName(), peers.FlagControllers, len(all), byHand())
 	}
 	return all[0], nil
 }
@@ -198,14 +198,14 @@ func (p *place) put(object *unstructured.Unstructured, value string) error {
 	args := slices.Clone(p.args)
 	args[p.at] = p.prefix + value
 	if err := unstructured.SetNestedStringSlice(p.container, args, "args"); err != nil {
-		return fmt.Errorf("writing %s: %w", conflict.FlagControllers, err)
+		return fmt.Errorf("writing %s: %w", peers.FlagControllers, err)
 	}
 	return unstructured.SetNestedSlice(object.Object, p.containers, "spec", "template", "spec", "containers")
 }
 
 // without is a value of the flag that switches the controller off. The name comes first, for the first one counts; it is the one that all versions know.
 func without(value string) string {
-	names := conflict.OpenYurt().Controller
+	names := peers.OpenYurt().Controller
 	others := slices.DeleteFunc(strings.Split(value, ","), func(word string) bool {
 		return slices.Contains(names, strings.TrimPrefix(word, "-"))
 	})
@@ -214,7 +214,7 @@ func without(value string) string {
 
 func switchOff(object *unstructured.Unstructured) error {
 	p, err := find(object)
-	if err != nil || conflict.Off(strings.Split(p.value, ","), conflict.OpenYurt().Controller) {
+	if err != nil || peers.Off(strings.Split(p.value, ","), peers.OpenYurt().Controller) {
 		return err
 	}
 	annotations := object.GetAnnotations()
@@ -238,7 +238,7 @@ func switchOn(object *unstructured.Unstructured) error {
 	}
 	if p.value != kept && p.value != without(kept) {
 		return fmt.Errorf("%s of the Deployment %s is %q now; take-over openyurt has found %q, and left %q: somebody has changed it since, so write it yourself, and remove the annotation %s",
-			conflict.FlagControllers, object.GetName(), p.value, kept, without(kept), everynode.KeptControllers)
+			peers.FlagControllers, object.GetName(), p.value, kept, without(kept), everynode.KeptControllers)
 	}
 	delete(annotations, everynode.KeptControllers)
 	object.SetAnnotations(annotations)

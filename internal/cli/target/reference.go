@@ -3,6 +3,7 @@
 package target
 
 import (
+	"everynode.dev/everynode/internal/dialect"
 	"slices"
 	"strings"
 
@@ -10,8 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/controller/daemonset"
-	"everynode.dev/everynode/internal/wiring"
+	"everynode.dev/everynode/internal/dialects"
 )
 
 // kind is what a person has said of the kind of a set.
@@ -73,8 +73,8 @@ func Argument(word string) options.Argument {
 }
 
 // mayBe is whether a set of the dialect may be meant.
-func (r reference) mayBe(d daemonset.Dialect) bool {
-	if d.Source.Dialect == wiring.Kruise {
+func (r reference) mayBe(d dialect.Dialect) bool {
+	if d.Source.Dialect == dialects.Kruise {
 		return r.kind != nativeKind
 	}
 	return r.kind != advancedKind

@@ -10,6 +10,7 @@ package target
 import (
 	"context"
 	"errors"
+	"everynode.dev/everynode/internal/dialect"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,16 +19,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/controller/daemonset"
+	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/fleet"
-	"everynode.dev/everynode/internal/fleet/feed"
-	"everynode.dev/everynode/internal/wiring"
 )
 
 // Set is a daemon set of a cluster.
 type Set struct {
-	Source   feed.Source
-	Dialect  daemonset.Dialect
+	Source   dialect.Source
+	Dialect  dialect.Dialect
 	Resource schema.GroupVersionResource
 	Kind     string
 	Object   *unstructured.Unstructured
@@ -36,7 +35,7 @@ type Set struct {
 }
 
 // newSet is a set of the dialect.
-func newSet(d daemonset.Dialect, object *unstructured.Unstructured) *Set {
+func newSet(d dialect.Dialect, object *unstructured.Unstructured) *Set {
 	return &Set{Source: d.Source, Dialect: d, Resource: d.Source.Resource, Kind: d.Source.Kind, Object: object}
 }
 
@@ -47,7 +46,7 @@ func (s *Set) Namespace() string { return s.Object.GetNamespace() }
 func (s *Set) Name() string { return s.Object.GetName() }
 
 // Advanced is whether the set is one of apps.kruise.io.
-func (s *Set) Advanced() bool { return s.Source.Dialect == wiring.Kruise }
+func (s *Set) Advanced() bool { return s.Source.Dialect == dialects.Kruise }
 
 // Key is the key of the set in an index.
 func (s *Set) Key() fleet.Key {
@@ -75,7 +74,7 @@ func Find(ctx context.Context, c *options.Clients, arg string) (*Set, error) {
 	}
 	var found []*Set
 	var refused []error
-	for _, d := range wiring.Onlookers() {
+	for _, d := range dialects.Onlookers() {
 		if !ref.mayBe(d) {
 			continue
 		}
@@ -132,7 +131,7 @@ func answered(err error) bool {
 }
 
 // get returns nil where there is no such object, or no such kind.
-func get(ctx context.Context, c *options.Clients, d daemonset.Dialect, name string) (*unstructured.Unstructured, error) {
+func get(ctx context.Context, c *options.Clients, d dialect.Dialect, name string) (*unstructured.Unstructured, error) {
 	object, err := c.Dynamic.Resource(d.Source.Resource).Namespace(c.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err == nil {
 		return object, nil
@@ -144,7 +143,7 @@ func get(ctx context.Context, c *options.Clients, d daemonset.Dialect, name stri
 }
 
 // absent is whether err says that there is no such object or kind. Who may not read a kind is told so even where there is no such kind.
-func absent(c *options.Clients, d daemonset.Dialect, err error) bool {
+func absent(c *options.Clients, d dialect.Dialect, err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !Served(c, d.Source.Resource)
 }
 
@@ -196,7 +195,7 @@ func listAll(ctx context.Context, c *options.Clients, allNamespaces bool) (sets 
 	if allNamespaces {
 		namespace = metav1.NamespaceAll
 	}
-	for _, d := range wiring.Onlookers() {
+	for _, d := range dialects.Onlookers() {
 		some, err := list(ctx, c, d, namespace)
 		switch {
 		case apierrors.IsForbidden(err):
@@ -210,8 +209,8 @@ func listAll(ctx context.Context, c *options.Clients, allNamespaces bool) (sets 
 }
 
 // list returns all sets of one kind; none where the cluster has no such kind.
-func list(ctx context.Context, c *options.Clients, d daemonset.Dialect, namespace string) ([]*Set, error) {
-	if d.Source.Dialect == wiring.Kruise && !Served(c, d.Source.Resource) {
+func list(ctx context.Context, c *options.Clients, d dialect.Dialect, namespace string) ([]*Set, error) {
+	if d.Source.Dialect == dialects.Kruise && !Served(c, d.Source.Resource) {
 		return nil, nil
 	}
 	found, err := c.Dynamic.Resource(d.Source.Resource).Namespace(namespace).List(ctx, metav1.ListOptions{})
@@ -238,7 +237,7 @@ func missingf(format string, args ...any) error { return &Missing{fmt.Sprintf(fo
 
 // notFound says what was looked for, and where.
 func (r reference) notFound(c *options.Clients) error {
-	advanced := wiring.Onlookers()[1].Source.Resource
+	advanced := dialects.Onlookers()[1].Source.Resource
 	served := Served(c, advanced)
 	switch {
 	case r.kind == advancedKind && !served:

@@ -21,10 +21,9 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
-)
 
-// ProbeName is the name of the probe in Everynode's namespace.
-const ProbeName = "everynode-probe"
+	"everynode.dev/everynode/api/everynode"
+)
 
 // ReasonConflict tells that another controller reconciles the DaemonSets of apps/v1, so that the native dialect writes nothing.
 const ReasonConflict = "ConflictingController"
@@ -157,12 +156,12 @@ func (g *Guard) ask(ctx context.Context) (other bool, err error) {
 
 // look is whether somebody has observed the generation that was asked for last.
 func (g *Guard) look(ctx context.Context) (bool, error) {
-	probe, err := g.client.AppsV1().DaemonSets(g.namespace).Get(ctx, ProbeName, metav1.GetOptions{})
+	probe, err := g.client.AppsV1().DaemonSets(g.namespace).Get(ctx, everynode.ProbeName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil // the next ask makes it anew
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading the probe %s/%s: %w", g.namespace, ProbeName, err)
+		return false, fmt.Errorf("reading the probe %s/%s: %w", g.namespace, everynode.ProbeName, err)
 	}
 	return probe.Status.ObservedGeneration >= g.asked, nil
 }
@@ -170,35 +169,35 @@ func (g *Guard) look(ctx context.Context) (bool, error) {
 // touch raises the generation of the probe by changing a field that leads to no new revision; it creates the probe if needed.
 func (g *Guard) touch(ctx context.Context) (*appsv1.DaemonSet, error) {
 	sets := g.client.AppsV1().DaemonSets(g.namespace)
-	probe, err := sets.Get(ctx, ProbeName, metav1.GetOptions{})
+	probe, err := sets.Get(ctx, everynode.ProbeName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		probe, err = sets.Create(ctx, newProbe(g.namespace), metav1.CreateOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("creating the probe %s/%s: %w", g.namespace, ProbeName, err)
+			return nil, fmt.Errorf("creating the probe %s/%s: %w", g.namespace, everynode.ProbeName, err)
 		}
 		return probe, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the probe %s/%s: %w", g.namespace, ProbeName, err)
+		return nil, fmt.Errorf("reading the probe %s/%s: %w", g.namespace, everynode.ProbeName, err)
 	}
 	patch := fmt.Sprintf(`{"metadata":{"uid":%q},"spec":{"minReadySeconds":%d}}`, probe.UID, (probe.Spec.MinReadySeconds+1)%1000)
-	probe, err = sets.Patch(ctx, ProbeName, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	probe, err = sets.Patch(ctx, everynode.ProbeName, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("giving the probe %s/%s a new generation: %w", g.namespace, ProbeName, err)
+		return nil, fmt.Errorf("giving the probe %s/%s a new generation: %w", g.namespace, everynode.ProbeName, err)
 	}
 	return probe, nil
 }
 
 func (g *Guard) probe() *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: g.namespace, Name: ProbeName, UID: g.uid}
+	return &corev1.ObjectReference{APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: g.namespace, Name: everynode.ProbeName, UID: g.uid}
 }
 
 // newProbe is a DaemonSet that no node matches and whose image does not exist.
 func newProbe(namespace string) *appsv1.DaemonSet {
-	name := map[string]string{"app.kubernetes.io/name": ProbeName}
+	name := map[string]string{"app.kubernetes.io/name": everynode.ProbeName}
 	yes, no := true, false
 	return &appsv1.DaemonSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ProbeName, Labels: name, Annotations: map[string]string{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: everynode.ProbeName, Labels: name, Annotations: map[string]string{
 			"kubernetes.io/description": "Matches no node. Everynode sees from status.observedGeneration whether another controller reconciles DaemonSets.",
 		}},
 		Spec: appsv1.DaemonSetSpec{

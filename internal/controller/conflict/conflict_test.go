@@ -17,6 +17,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"everynode.dev/everynode/api/everynode"
 )
 
 // cluster is an API server that raises generations, and perhaps another controller that observes them.
@@ -81,7 +83,7 @@ func (c *cluster) refuse(clienttesting.Action) (bool, runtime.Object, error) {
 }
 
 func (c *cluster) probe(client *fake.Clientset) *appsv1.DaemonSet {
-	obj, err := client.Tracker().Get(appsv1.SchemeGroupVersion.WithResource("daemonsets"), "ns", ProbeName)
+	obj, err := client.Tracker().Get(appsv1.SchemeGroupVersion.WithResource("daemonsets"), "ns", everynode.ProbeName)
 	if err != nil {
 		return nil
 	}

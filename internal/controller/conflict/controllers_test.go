@@ -12,33 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
-)
 
-// TestOff: one that is read as off although it is on makes two controllers fight, so every doubt is on.
-func TestOff(t *testing.T) {
-	for line, want := range map[string]bool{
-		"":                                  false,
-		"--v=4":                             false,
-		"--controllers=*":                   false,
-		"--controllers=nodepool":            false, // off as well, but nobody has said so
-		"--controllers=*,-nodelifecycle":    false,
-		"--controllers=-daemonpodupdater,*": true,
-		"--controllers *,-daemonpodupdater": true,
-		"--controllers=*,-daemon-pod-updater-controller":                 true,
-		"--controllers=* --controllers=-daemonpodupdater":                true,
-		"--controllers=daemonpodupdater,-daemon-pod-updater-controller":  false,
-		"--controllers=-daemonpodupdater,daemon-pod-updater-controller":  true,
-		"--controllers=$(CONTROLLERS)":                                   false,
-		"--controllers":                                                  false,
-		"--controllers=\"*,-daemonpodupdater\"":                          false, // whoever quotes within a manifest
-		"--disable-independent-webhooks=-daemonpodupdater":               false,
-		"yurt-manager --working-namespace kube-system --controllers=*,-": false,
-	} {
-		if got := Off(Controllers(strings.Fields(line)), OpenYurt().Controller); got != want {
-			t.Errorf("%q: off is %v, want %v", line, got, want)
-		}
-	}
-}
+	"everynode.dev/everynode/internal/peers"
+)
 
 // leads has a pod hold the lease, whose containers have these arguments.
 func (l *leased) leads(pod string, args ...string) {
@@ -56,8 +32,8 @@ func (l *leased) leads(pod string, args ...string) {
 
 // TestAManagerWithoutTheControllerIsNoRival: yurt-manager does much else, and may go on with that.
 func TestAManagerWithoutTheControllerIsNoRival(t *testing.T) {
-	for _, lease := range OpenYurt().Leases {
-		l := newLeasedBy(t, OpenYurt())
+	for _, lease := range peers.OpenYurt().Leases {
+		l := newLeasedBy(t, peers.OpenYurt())
 		l.lease = lease
 		l.leads("yurt-manager-a", "--controllers=*")
 		l.run()
@@ -88,9 +64,9 @@ func TestAManagerWithoutTheControllerIsNoRival(t *testing.T) {
 
 // TestAllLeasesCount: who has changed the name of the lease may have left the old one behind.
 func TestAllLeasesCount(t *testing.T) {
-	l := newLeasedBy(t, OpenYurt())
+	l := newLeasedBy(t, peers.OpenYurt())
 	l.leads("yurt-manager-a", "--controllers=-daemonpodupdater,*")
-	l.lease = OpenYurt().Leases[1]
+	l.lease = peers.OpenYurt().Leases[1]
 	l.leads("yurt-manager-b", "--controllers=*")
 	l.run()
 	l.wants(false)
@@ -98,7 +74,7 @@ func TestAllLeasesCount(t *testing.T) {
 
 func TestAPodThatCannotBeReadChangesNothing(t *testing.T) {
 	const off = "yurt-manager-b_0b8f6a5e"
-	l := newLeasedBy(t, OpenYurt())
+	l := newLeasedBy(t, peers.OpenYurt())
 	unreadable := atomic.Bool{}
 	l.client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return unreadable.Load(), nil, errors.New("connection refused")

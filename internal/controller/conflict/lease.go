@@ -14,41 +14,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"everynode.dev/everynode/internal/peers"
 )
 
-// Other is a manager that does the work of a dialect where it runs.
-type Other struct {
-	// Name is how it is called in a sentence, Dialect the name of the dialect.
-	Name, Dialect string
-	// Namespace and Leases name the leases of which its leader holds one: by its own default first, then as its chart has it.
-	Namespace string
-	Leases    []string
-	// Controller has the names of the one of its controllers that does the work, where that can be switched off alone.
-	Controller []string
-	// Remedy is how it is kept from the work.
-	Remedy string
-}
-
-// OpenKruise is OpenKruise's own manager.
-func OpenKruise() Other {
-	return Other{
-		Name: "OpenKruise's own manager", Dialect: "kruise", Namespace: "kruise-system", Leases: []string{"kruise-manager"},
-		Remedy: "scale that manager to zero",
-	}
-}
-
-// OpenYurt is yurt-manager. Its lease is named in openyurtio/openyurt, cmd/yurt-manager/app/options/generic.go, and since 1.4 otherwise by the
-// value leaderElectResourceName of its chart; its controller is named in cmd/yurt-manager/names, and before 1.4 by the shorter name.
-func OpenYurt() Other {
-	return Other{
-		Name: "OpenYurt's own yurt-manager", Dialect: "openyurt", Namespace: "kube-system", Leases: []string{"yurt-manager", "cloud-yurt-manager"},
-		Controller: []string{"daemonpodupdater", "daemon-pod-updater-controller"},
-		Remedy:     "switch its controller daemonpodupdater off (kubectl everynode take-over openyurt)",
-	}
-}
-
 // message tells what is wrong and how to mend it.
-func (o Other) message() string {
+func message(o peers.Manager) string {
 	return o.Name + " is at work (it holds the lease " + o.Namespace + "/" + strings.Join(o.Leases, " or ") + "), so nothing is written for the dialect " + o.Dialect + ": " +
 		"either " + o.Remedy + ", or leave " + o.Dialect + " out of --dialects of everynode-manager " +
 		"(a lease that is not renewed is waited for until it has run out, and then Everynode writes)"
@@ -56,7 +27,7 @@ func (o Other) message() string {
 
 // LeaseGuard finds out whether another manager runs, by the lease of its leader. Make one with NewLeaseGuard.
 type LeaseGuard struct {
-	other   Other
+	other   peers.Manager
 	client  kubernetes.Interface
 	clock   clock.WithTicker
 	changed func(mayWrite bool)
@@ -83,7 +54,7 @@ type LeaseOptions struct {
 }
 
 // NewLeaseGuard returns a guard that does not let anybody write until Run has looked for the first time.
-func NewLeaseGuard(other Other, o LeaseOptions) *LeaseGuard {
+func NewLeaseGuard(other peers.Manager, o LeaseOptions) *LeaseGuard {
 	return &LeaseGuard{other: other, client: o.Client, clock: o.Clock, changed: o.Changed, permit: permit{settle: o.Settle}, seen: map[string]renewal{}}
 }
 
@@ -184,7 +155,7 @@ func (g *LeaseGuard) decide(ctx context.Context, other bool) (again bool) {
 		return again
 	}
 	if other {
-		klog.FromContext(ctx).Error(nil, g.other.message())
+		klog.FromContext(ctx).Error(nil, message(g.other))
 	} else {
 		klog.FromContext(ctx).Info(g.other.Name+" is not at work; Everynode is", "dialect", g.other.Dialect)
 	}

@@ -15,12 +15,14 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"everynode.dev/everynode/internal/peers"
 )
 
 // leased is a cluster in which another manager may run, and a guard.
 type leased struct {
 	t      *testing.T
-	other  Other
+	other  peers.Manager
 	lease  string // the one that the other manager holds
 	client *fake.Clientset
 	clock  *clocktesting.FakeClock
@@ -33,9 +35,9 @@ type leased struct {
 	then    func()
 }
 
-func newLeased(t *testing.T) *leased { return newLeasedBy(t, OpenKruise()) }
+func newLeased(t *testing.T) *leased { return newLeasedBy(t, peers.OpenKruise()) }
 
-func newLeasedBy(t *testing.T, other Other) *leased {
+func newLeasedBy(t *testing.T, other peers.Manager) *leased {
 	l := &leased{t: t, other: other, lease: other.Leases[0], client: fake.NewClientset(), clock: clocktesting.NewFakeClock(time.Now()), told: make(chan bool, 10)}
 	l.client.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return l.down.Load(), nil, errors.New("connection refused")

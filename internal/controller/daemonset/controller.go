@@ -20,7 +20,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -35,31 +34,9 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Dialect is everything that the loop needs to know of one dialect.
-type Dialect struct {
-	Source feed.Source
-	GVK    schema.GroupVersionKind
-	// StatusPatch is a patch of the status subresource, as Sets.PatchStatus sends it; false when there is nothing to change.
-	StatusPatch func(w *dialect.Workload, r dialect.Report) ([]byte, bool)
-	Texts       *executor.Texts
-	// Edits are the further writes to pods that the dialect makes; InPlace says whether a pod of one template can be made one of
-	// another. Both are nil for a dialect that recreates every pod.
-	Edits   dialect.Edits
-	InPlace func(from, to map[string]any) rollout.Change
-	// Announce makes the edits by which pods say whether there is a newer revision; nil for a dialect whose pods do not.
-	Announce dialect.AnnounceFunc
-	// Predownload is whether images are pulled ahead of an update, and updates may wait for them.
-	Predownload bool
-	// MayWrite is asked at the beginning of each pass; false keeps the dialect from writing anything.
-	MayWrite func() bool
-	// MayAnnotate is asked as well where annotations of OpenYurt are read beside the specification; while it is false they count as not
-	// there. It is nil where they are not, or where MayWrite says it all.
-	MayAnnotate func() bool
-}
-
 // Options are the parts of a Controller; all are required but the last.
 type Options struct {
-	Dialects  []Dialect
+	Dialects  []dialect.Dialect
 	Index     *fleet.Index
 	Executor  *executor.Executor
 	Revisions executor.Revisions
@@ -86,7 +63,7 @@ type Observer interface {
 // Controller is the loop. Make one with New.
 type Controller struct {
 	Options
-	dialects map[string]*Dialect
+	dialects map[string]*dialect.Dialect
 	queue    workqueue.TypedRateLimitingInterface[fleet.Key]
 	coming   coming
 	orders   orders
@@ -103,7 +80,7 @@ type Controller struct {
 func New(o Options) *Controller {
 	c := &Controller{
 		Options:  o,
-		dialects: map[string]*Dialect{},
+		dialects: map[string]*dialect.Dialect{},
 		states:   map[fleet.Key]*state{},
 		buffers:  sync.Pool{New: func() any { return &fleet.Buffer{} }},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
@@ -248,7 +225,7 @@ func (c *Controller) forget(key fleet.Key) {
 // pass is one pass being made.
 type pass struct {
 	c     *Controller
-	d     *Dialect
+	d     *dialect.Dialect
 	key   fleet.Key
 	w     *dialect.Workload
 	state *state

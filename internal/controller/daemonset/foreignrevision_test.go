@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// passes runs passes for that long, each a second after the one before, whatever they say.
-func (w *world) passes(d time.Duration) {
+// passFor runs passes for that long, each a second after the one before, whatever they say.
+func (w *world) passFor(d time.Duration) {
 	for range int(d / time.Second) {
 		_ = w.pass()
 		w.kubelets()
@@ -53,7 +53,7 @@ func TestARevisionWithTheHashOfTheCurrentOneRestartsNothing(t *testing.T) {
 	w.settle()
 	w.forgetLog()
 	w.foreignRevision("evil", w.currentRevision().Labels[appsv1.ControllerRevisionHashLabelKey], math.MaxInt64)
-	w.passes(time.Minute)
+	w.passFor(time.Minute)
 	if deleted := w.wrote("delete"); len(deleted) > 0 {
 		t.Errorf("%d pods were restarted for a template that nobody has changed: %v", len(deleted), deleted)
 	}
@@ -84,15 +84,15 @@ func TestARevisionWithAHashThatIsNoNameStopsNothing(t *testing.T) {
 			r.Labels[appsv1.ControllerRevisionHashLabelKey] = "Not_A_Name"
 			r.ResourceVersion = w.next()
 			w.seeRevision(r)
-			w.passes(30 * time.Second)
+			w.passFor(30 * time.Second)
 			// as kubectl delete controllerrevision ds-xyz does
 			for name, r := range w.revisions {
 				delete(w.revisions, name)
 				w.index.DropRevision(r.UID)
 			}
-			w.passes(30 * time.Second)
+			w.passFor(30 * time.Second)
 			w.join("joined")
-			w.passes(2 * time.Minute)
+			w.passFor(2 * time.Minute)
 			if len(w.pods) != 4 {
 				t.Errorf("%d pods, want 4: the node that has joined gets none; the last error: %v", len(w.pods), w.pass())
 			}
@@ -113,7 +113,7 @@ func TestALabelOfARevisionAndAnEditOutsideTheTemplateRestartNothing(t *testing.T
 	r.ResourceVersion = w.next()
 	w.seeRevision(r)
 	w.change(func(spec map[string]any) { spec["minReadySeconds"] = int64(1) })
-	w.passes(time.Minute)
+	w.passFor(time.Minute)
 	if deleted := w.wrote("delete"); len(deleted) > 0 {
 		t.Errorf("%d pods were restarted for a template that nobody has changed: %v", len(deleted), deleted)
 	}

@@ -4,6 +4,7 @@ package daemonset
 
 import (
 	"context"
+	"everynode.dev/everynode/internal/dialect"
 	"fmt"
 	"slices"
 	"strconv"
@@ -29,7 +30,6 @@ import (
 	"everynode.dev/everynode/internal/apply/executor"
 	"everynode.dev/everynode/internal/dialect/native"
 	"everynode.dev/everynode/internal/fleet"
-	"everynode.dev/everynode/internal/fleet/feed"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -70,8 +70,8 @@ func newHerd(t *testing.T) *herd {
 	h.index = fleet.NewIndex(func(key fleet.Key) { h.c.Enqueue(key) })
 	limit := flowcontrol.NewTokenBucketRateLimiter(herdRate, herdBurst)
 	h.c = New(Options{
-		Dialects: []Dialect{{
-			Source: feed.Source{Dialect: "native", Digest: native.Digest}, StatusPatch: native.StatusPatch, GVK: nativeGVK, Texts: nativeTexts(),
+		Dialects: []dialect.Dialect{{
+			Source: dialect.Source{Dialect: "native", Digest: native.Digest}, StatusPatch: native.StatusPatch, GVK: nativeGVK, Texts: nativeTexts(),
 			MayWrite: func() bool { return true },
 		}},
 		Index: h.index, Clock: clock.RealClock{}, Events: &record.FakeRecorder{}, Observer: herdObserver{nobody{}, h}, Workers: herdWorkers,

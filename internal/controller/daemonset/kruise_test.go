@@ -4,6 +4,7 @@ package daemonset
 
 import (
 	"errors"
+	"everynode.dev/everynode/internal/dialect"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,11 +21,9 @@ import (
 
 	"everynode.dev/everynode/api/everynode"
 	api "everynode.dev/everynode/api/kruise"
-	"everynode.dev/everynode/internal/apply/executor"
 	"everynode.dev/everynode/internal/dialect/base"
 	"everynode.dev/everynode/internal/dialect/kruise"
 	"everynode.dev/everynode/internal/fleet"
-	"everynode.dev/everynode/internal/fleet/feed"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -48,11 +47,11 @@ const standard, inPlace, preDelete, preDeleteNotReady = `{}`,
 func newAdvanced(t *testing.T, nodes int, spec string) *advanced {
 	t.Helper()
 	a := &advanced{idle: func(*corev1.Pod) bool { return false }}
-	a.world = newWorldOf(t, nodes, Dialect{
-		Source: feed.Source{Dialect: "kruise", Digest: kruise.Digest}, StatusPatch: kruise.Report,
+	a.world = newWorldOf(t, nodes, dialect.Dialect{
+		Source: dialect.Source{Dialect: "kruise", Digest: kruise.Digest}, StatusPatch: kruise.Report,
 		GVK:   schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "DaemonSet"},
 		Edits: kruise.Edits{}, InPlace: kruise.InPlace,
-		Texts: &executor.Texts{
+		Texts: &dialect.Texts{
 			Created: base.ReasonSuccessfulCreate, CreatedText: base.MessageSuccessfulCreate,
 			CreateFailed: base.ReasonFailedCreate, CreateFailedText: base.MessageFailedCreate,
 			Deleted: base.ReasonSuccessfulDelete, DeletedText: base.MessageSuccessfulDelete,

@@ -30,7 +30,7 @@ const (
 	textJobFailed  = "failed to create ImagePullJob %s: %v"
 )
 
-// PredownloadGate is the feature gate that Dialect.Predownload stands for.
+// PredownloadGate is the feature gate that dialect.Dialect.Predownload stands for.
 const PredownloadGate = "PreDownloadImageForDaemonSetUpdate"
 
 // Texts for sets that want images ahead where there are none to be had.

@@ -90,14 +90,14 @@ func newWorld(t *testing.T, nodes int, change func(ds *appsv1.DaemonSet)) *world
 	return w
 }
 
-func nativeDialect() Dialect {
-	return Dialect{Source: feed.Source{Dialect: "native", Digest: native.Digest}, StatusPatch: native.StatusPatch, GVK: nativeGVK, Texts: nativeTexts()}
+func nativeDialect() dialect.Dialect {
+	return dialect.Dialect{Source: dialect.Source{Dialect: "native", Digest: native.Digest}, StatusPatch: native.StatusPatch, GVK: nativeGVK, Texts: nativeTexts()}
 }
 
 var nativeGVK = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DaemonSet"}
 
-func nativeTexts() *executor.Texts {
-	return &executor.Texts{
+func nativeTexts() *dialect.Texts {
+	return &dialect.Texts{
 		Created: native.ReasonSuccessfulCreate, CreatedText: native.MessageSuccessfulCreate,
 		CreateFailed: native.ReasonFailedCreate, CreateFailedText: native.MessageFailedCreate,
 		Deleted: native.ReasonSuccessfulDelete, DeletedText: native.MessageSuccessfulDelete,
@@ -106,7 +106,7 @@ func nativeTexts() *executor.Texts {
 }
 
 // newWorldOf is a world of that dialect without a set.
-func newWorldOf(t *testing.T, nodes int, d Dialect) *world {
+func newWorldOf(t *testing.T, nodes int, d dialect.Dialect) *world {
 	w := &world{
 		t: t, watch: true, mayWrite: true, clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
 		pods: map[string]*corev1.Pod{}, revisions: map[string]*appsv1.ControllerRevision{}, events: record.NewFakeRecorder(1000),
@@ -116,7 +116,7 @@ func newWorldOf(t *testing.T, nodes int, d Dialect) *world {
 	d.MayWrite = func() bool { return w.mayWrite }
 	w.index = fleet.NewIndex(func(fleet.Key) {})
 	w.c = New(Options{
-		Dialects: []Dialect{d},
+		Dialects: []dialect.Dialect{d},
 		Index:    w.index, Clock: w.clock, Events: w.events, Observer: nobody{}, Workers: 1,
 		Revisions: worldRevisions{w}, Sets: worldSets{w},
 		Executor: &executor.Executor{

@@ -19,7 +19,6 @@ import (
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/openyurt"
 	"everynode.dev/everynode/internal/fleet"
-	"everynode.dev/everynode/internal/fleet/feed"
 	"everynode.dev/everynode/internal/revision"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -41,12 +40,12 @@ type edge struct {
 // newEdge is a world of that many nodes after its first roll-out. kind is "guest" or "native".
 func newEdge(t *testing.T, nodes int, kind string, annotations map[string]string) *edge {
 	t.Helper()
-	d := Dialect{
-		Source: feed.Source{Dialect: "native", Digest: openyurt.Digest}, StatusPatch: openyurt.StatusPatch, GVK: nativeGVK,
+	d := dialect.Dialect{
+		Source: dialect.Source{Dialect: "native", Digest: openyurt.Digest}, StatusPatch: openyurt.StatusPatch, GVK: nativeGVK,
 		Announce: openyurt.Announce, Texts: nativeTexts(),
 	}
 	if kind == "guest" {
-		d.Source, d.StatusPatch = feed.Source{Dialect: "openyurt", Digest: openyurt.DigestGuest}, openyurt.GuestPatch
+		d.Source, d.StatusPatch = dialect.Source{Dialect: "openyurt", Digest: openyurt.DigestGuest}, openyurt.GuestPatch
 	}
 	e := &edge{world: newWorldOf(t, nodes, d), guest: kind == "guest", down: map[string]bool{}}
 	e.index.ReadFacts(openyurt.Facts)

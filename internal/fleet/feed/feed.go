@@ -20,7 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
@@ -36,24 +35,12 @@ import (
 	"everynode.dev/everynode/internal/fleet"
 )
 
-// Source is one dialect's kind of daemon set.
-type Source struct {
-	// Dialect is the name of the dialect, as in fleet.Key.
-	Dialect  string
-	Resource schema.GroupVersionResource
-	Kind     string
-	// Digest reads a Workload out of an undecoded object. It must not keep or change parts of it other than the template.
-	Digest func(obj map[string]any) dialect.Workload
-	// Ignore, if not nil, says which objects are not to be seen at all.
-	Ignore func(namespace, name string) bool
-}
-
 // Feed fills Index. All fields are required, except that Sources may be empty and Nodes nil.
 type Feed struct {
 	Index   *fleet.Index
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface
-	Sources []Source
+	Sources []dialect.Source
 	// Nodes, if not nil, is handed all nodes that the index is.
 	Nodes NodeStore
 	// Namespace is where pods, ControllerRevisions and sets are watched; empty for all namespaces.

@@ -70,7 +70,7 @@ func newRig(t *testing.T) *rig {
 		f.PrependReactor("list", "*", r.answerList)
 		f.PrependWatchReactor("*", r.answerWatch)
 	}
-	r.feed = &Feed{Index: fleet.NewIndex(func(fleet.Key) {}), Client: client, Dynamic: dynamicClient, Sources: []Source{{
+	r.feed = &Feed{Index: fleet.NewIndex(func(fleet.Key) {}), Client: client, Dynamic: dynamicClient, Sources: []dialect.Source{{
 		Dialect: "native", Resource: daemons, Kind: "DaemonSet", Digest: digest,
 		Ignore: func(_, name string) bool { return name == "probe" },
 	}}}

@@ -199,7 +199,7 @@ func (s revisionSink) seen(rv string) { s.x.RevisionsSeen(rv) }
 
 type setSink struct {
 	index  *fleet.Index
-	source Source
+	source dialect.Source
 }
 
 func (s setSink) key(u *apimeta.Unstructured) (fleet.Key, bool) {

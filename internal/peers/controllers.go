@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package conflict
+package peers
 
 import (
 	"context"
@@ -46,19 +46,19 @@ func Off(words, names []string) bool {
 
 // SwitchedOff is whether who holds the lease runs without the controller that does the work of the dialect, by the flags of its pod. They
 // cannot change while it runs. Whoever has no pod of that name counts as at work: the flags of a Deployment say nothing of the pods before its last change.
-func (o Other) SwitchedOff(ctx context.Context, client kubernetes.Interface, holder string) (bool, error) {
+func (m Manager) SwitchedOff(ctx context.Context, client kubernetes.Interface, holder string) (bool, error) {
 	host, _, _ := strings.Cut(holder, "_") // HOST_UUID, as controller-runtime writes it
-	if len(o.Controller) == 0 || host == "" {
+	if len(m.Controller) == 0 || host == "" {
 		return false, nil
 	}
-	pod, err := client.CoreV1().Pods(o.Namespace).Get(ctx, host, metav1.GetOptions{})
+	pod, err := client.CoreV1().Pods(m.Namespace).Get(ctx, host, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading the pod %s/%s, which holds a lease of %s: %w", o.Namespace, host, o.Name, err)
+		return false, fmt.Errorf("reading the pod %s/%s, which holds a lease of %s: %w", m.Namespace, host, m.Name, err)
 	}
-	return !pod.Spec.HostNetwork && runsWithout(&pod.Spec, o.Controller), nil // on the network of its node the host is the node
+	return !pod.Spec.HostNetwork && runsWithout(&pod.Spec, m.Controller), nil // on the network of its node the host is the node
 }
 
 // runsWithout is whether some container is told not to run the controller, and none to run it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package wiring
+package dialects
 
 import (
 	"slices"
@@ -8,16 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"everynode.dev/everynode/api/everynode"
 	kruiseapi "everynode.dev/everynode/api/kruise"
-	"everynode.dev/everynode/internal/apply/executor"
-	"everynode.dev/everynode/internal/controller/conflict"
-	"everynode.dev/everynode/internal/controller/daemonset"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/base"
 	"everynode.dev/everynode/internal/dialect/kruise"
 	"everynode.dev/everynode/internal/dialect/native"
 	"everynode.dev/everynode/internal/dialect/openyurt"
-	"everynode.dev/everynode/internal/fleet/feed"
 )
 
 // The names of the dialects: that of apps/v1, that of apps.kruise.io, and that of OpenYurt's annotations on apps/v1.
@@ -34,17 +31,17 @@ func Names() []string { return []string{Native, Kruise, OpenYurt} }
 func Defaults() []string { return []string{Native, Kruise} }
 
 // NewNative is the native dialect; probeNamespace is where the probe for other controllers lives, which is never reconciled.
-func NewNative(probeNamespace string, mayWrite func() bool) daemonset.Dialect {
+func NewNative(probeNamespace string, mayWrite func() bool) dialect.Dialect {
 	gvk := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DaemonSet"}
-	return daemonset.Dialect{
-		Source: feed.Source{
+	return dialect.Dialect{
+		Source: dialect.Source{
 			Dialect: Native, Resource: gvk.GroupVersion().WithResource("daemonsets"), Kind: gvk.Kind, Digest: native.Digest,
-			Ignore: func(namespace, name string) bool { return namespace == probeNamespace && name == conflict.ProbeName },
+			Ignore: func(namespace, name string) bool { return namespace == probeNamespace && name == everynode.ProbeName },
 		},
 		GVK:         gvk,
 		StatusPatch: native.StatusPatch,
 		MayWrite:    mayWrite,
-		Texts: &executor.Texts{
+		Texts: &dialect.Texts{
 			Created: native.ReasonSuccessfulCreate, CreatedText: native.MessageSuccessfulCreate,
 			CreateFailed: native.ReasonFailedCreate, CreateFailedText: native.MessageFailedCreate,
 			Deleted: native.ReasonSuccessfulDelete, DeletedText: native.MessageSuccessfulDelete,
@@ -55,7 +52,7 @@ func NewNative(probeNamespace string, mayWrite func() bool) daemonset.Dialect {
 }
 
 // NewEdge is the native dialect with OpenYurt's annotations read as well: one object is one set, with one decision.
-func NewEdge(probeNamespace string, mayWrite, mayAnnotate func() bool) daemonset.Dialect {
+func NewEdge(probeNamespace string, mayWrite, mayAnnotate func() bool) dialect.Dialect {
 	d := NewNative(probeNamespace, mayWrite)
 	d.Source.Digest, d.StatusPatch = openyurt.Digest, openyurt.StatusPatch
 	d.Announce, d.MayAnnotate = openyurt.Announce, mayAnnotate
@@ -63,7 +60,7 @@ func NewEdge(probeNamespace string, mayWrite, mayAnnotate func() bool) daemonset
 }
 
 // NewGuest is the dialect of OpenYurt where another controller keeps the pods.
-func NewGuest(probeNamespace string, mayWrite func() bool) daemonset.Dialect {
+func NewGuest(probeNamespace string, mayWrite func() bool) dialect.Dialect {
 	d := NewNative(probeNamespace, mayWrite)
 	d.Source.Dialect, d.Source.Digest, d.StatusPatch = OpenYurt, openyurt.DigestGuest, openyurt.GuestPatch
 	d.Announce = openyurt.Announce
@@ -110,16 +107,16 @@ func Servings(served []string) map[string]string {
 
 // Onlookers are the dialects for who writes nothing: DaemonSets of apps/v1 with the annotations of OpenYurt on them, and those of
 // apps.kruise.io.
-func Onlookers() []daemonset.Dialect {
+func Onlookers() []dialect.Dialect {
 	never := func() bool { return false }
-	return []daemonset.Dialect{NewEdge("", never, nil), NewKruise(never)}
+	return []dialect.Dialect{NewEdge("", never, nil), NewKruise(never)}
 }
 
 // NewKruise is the dialect of OpenKruise's Advanced DaemonSet.
-func NewKruise(mayWrite func() bool) daemonset.Dialect {
+func NewKruise(mayWrite func() bool) dialect.Dialect {
 	gvk := schema.GroupVersionKind{Group: kruiseapi.Group, Version: kruiseapi.VersionStored, Kind: kruiseapi.Kind}
-	return daemonset.Dialect{
-		Source: feed.Source{
+	return dialect.Dialect{
+		Source: dialect.Source{
 			Dialect: Kruise, Resource: gvk.GroupVersion().WithResource(kruiseapi.Resource), Kind: gvk.Kind, Digest: kruise.Digest,
 		},
 		GVK:         gvk,
@@ -127,7 +124,7 @@ func NewKruise(mayWrite func() bool) daemonset.Dialect {
 		Edits:       kruise.Edits{},
 		InPlace:     kruise.InPlace,
 		MayWrite:    mayWrite,
-		Texts: &executor.Texts{
+		Texts: &dialect.Texts{
 			Created: base.ReasonSuccessfulCreate, CreatedText: base.MessageSuccessfulCreate,
 			CreateFailed: base.ReasonFailedCreate, CreateFailedText: base.MessageFailedCreate,
 			Deleted: base.ReasonSuccessfulDelete, DeletedText: base.MessageSuccessfulDelete,
