@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"everynode.dev/everynode/internal/cli/adopt"
 	"everynode.dev/everynode/internal/cli/doctor"
+	"everynode.dev/everynode/internal/cli/edit"
 	"everynode.dev/everynode/internal/cli/explain"
 	"everynode.dev/everynode/internal/cli/history"
 	"everynode.dev/everynode/internal/cli/images"
@@ -21,8 +23,6 @@ import (
 	"everynode.dev/everynode/internal/cli/ota"
 	"everynode.dev/everynode/internal/cli/plan"
 	"everynode.dev/everynode/internal/cli/status"
-	"everynode.dev/everynode/internal/cli/steer"
-	"everynode.dev/everynode/internal/cli/takeover"
 	"everynode.dev/everynode/internal/cli/top"
 	"everynode.dev/everynode/internal/cli/version"
 )
@@ -42,8 +42,8 @@ func verbs(o *options.Options) []*cobra.Command {
 		ota.New(o),
 		images.New(o),
 		migrate.New(o),
-		takeover.New(o),
-	}, steer.Commands(o))
+		adopt.New(o),
+	}, edit.Commands(o))
 }
 
 const long = `Foresee, follow, steer and explain the rollouts of daemon sets.

@@ -16,11 +16,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/installed"
-	"everynode.dev/everynode/internal/cli/look"
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/cli/pick"
-	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/cli/podselector"
+	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/placement"
 )
 
@@ -47,7 +47,7 @@ func New(o *options.Options) *cobra.Command {
 		Short:             "Say why a node has, lacks or keeps which pod",
 		Long:              long,
 		Example:           example,
-		Args:              options.Arguments(1, options.Argument{Word: "NODE", What: "the name of a node"}, target.Argument("SET")),
+		Args:              options.Arguments(1, options.Argument{Word: "NODE", What: "the name of a node"}, resolver.Argument("SET")),
 		ValidArgsFunction: complete(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			node, isNode := strings.CutPrefix(args[0], "node/")
@@ -71,9 +71,9 @@ func complete(o *options.Options) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		switch len(args) {
 		case 0:
-			return pick.Nodes(cmd, o), cobra.ShellCompDirectiveNoFileComp
+			return podselector.Nodes(cmd, o), cobra.ShellCompDirectiveNoFileComp
 		case 1:
-			return target.Names(cmd, o), cobra.ShellCompDirectiveNoFileComp
+			return resolver.Names(cmd, o), cobra.ShellCompDirectiveNoFileComp
 		default:
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -86,11 +86,11 @@ func one(ctx context.Context, o *options.Options, node, arg string) error {
 	if err != nil {
 		return err
 	}
-	set, err := target.FindToRead(ctx, o, clients, arg)
+	set, err := resolver.FindToRead(ctx, o, clients, arg)
 	if err != nil {
 		return err
 	}
-	cluster, err := look.All(ctx, o, clients, []*target.Set{set})
+	cluster, err := inspect.All(ctx, o, clients, []*resolver.Set{set})
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func one(ctx context.Context, o *options.Options, node, arg string) error {
 	}
 	s := subject{o: o, m: m, at: at, node: object}
 	e := s.explain()
-	e.Warnings = look.Warnings(ctx, o, clients, look.About{Set: set, Node: node})
+	e.Warnings = inspect.Warnings(ctx, o, clients, inspect.About{Set: set, Node: node})
 	if text := installed.Unread(ctx, clients.Kubernetes, set.Object); text != "" {
 		o.Note("%s", text)
 	}
@@ -110,7 +110,7 @@ func one(ctx context.Context, o *options.Options, node, arg string) error {
 }
 
 // find is where the node is in the snapshot, and its object, which a node that is gone has not.
-func find(cluster *look.Cluster, m *look.Moment, name string) (int, *corev1.Node, error) {
+func find(cluster *inspect.Cluster, m *inspect.Moment, name string) (int, *corev1.Node, error) {
 	at := slices.IndexFunc(m.Nodes(), func(n string) bool { return n == name })
 	if at < 0 {
 		return 0, nil, unknown(name, m.Set.String())
@@ -131,7 +131,7 @@ func unknown(node, sets string) error {
 type Line struct {
 	Namespace string `json:"namespace"`
 	Set       string `json:"set"`
-	look.NodeReport
+	inspect.NodeReport
 }
 
 // all lists what every set does on the node.
@@ -166,19 +166,19 @@ type place struct {
 
 // linesOf are all sets that know of the node: one that is gone is known to those that have pods there.
 func linesOf(ctx context.Context, p place, node string) ([]Line, error) {
-	sets, err := target.Readable(ctx, p.Options, p.clients, p.everywhere)
+	sets, err := resolver.Readable(ctx, p.Options, p.clients, p.everywhere)
 	lines := []Line{}
 	if err != nil || len(sets) == 0 {
 		return lines, err
 	}
-	cluster, err := look.All(ctx, p.Options, p.clients, sets)
+	cluster, err := inspect.All(ctx, p.Options, p.clients, sets)
 	if err != nil {
 		return nil, err
 	}
 	for i := range cluster.Moments {
 		m := &cluster.Moments[i]
 		if at := slices.Index(m.Nodes(), node); at >= 0 {
-			lines = append(lines, Line{m.Set.Namespace(), m.Set.String(), look.NodeOf(&m.Snapshot, &m.Plan, at)})
+			lines = append(lines, Line{m.Set.Namespace(), m.Set.String(), inspect.NodeOf(&m.Snapshot, &m.Plan, at)})
 		}
 	}
 	return lines, nil

@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"everynode.dev/everynode/internal/cli/look"
+	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/internal/rollout"
@@ -21,7 +21,7 @@ import (
 
 // ask adds what the pods themselves tell: why they are not ready, or do not go, and what holds them.
 func (s *subject) ask(ctx context.Context, c *options.Clients, e *Explanation) {
-	hook, err := look.HookOf(s.m.Set)
+	hook, err := inspect.HookOf(s.m.Set)
 	if err != nil {
 		e.Notes = append(e.Notes, err.Error())
 	}
@@ -37,7 +37,7 @@ func (s *subject) ask(ctx context.Context, c *options.Clients, e *Explanation) {
 			continue
 		}
 		e.Pods[i].Says = saysOf(pod)
-		if hold := look.HoldOf(hook, pod); s.verdict().Kind == rollout.WaitHook && !hold.Empty() {
+		if hold := inspect.HoldOf(hook, pod); s.verdict().Kind == rollout.WaitHook && !hold.Empty() {
 			e.Values = append([]Value{{"hook", fmt.Sprintf("pod %s is held by %s", pod.Name, hold)}}, e.Values...)
 		}
 	}

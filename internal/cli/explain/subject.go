@@ -9,7 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"everynode.dev/everynode/internal/cli/look"
+	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -32,11 +32,11 @@ type Explanation struct {
 	// Values are what the verdict was made of.
 	Values []Value `json:"values,omitempty"`
 	// Next is when something may change by itself; empty if that is up to others.
-	Next     string         `json:"next,omitempty"`
-	Remedy   string         `json:"remedy,omitempty"`
-	Problems []string       `json:"problems,omitempty"`
-	Warnings []look.Warning `json:"warnings,omitempty"`
-	Notes    []string       `json:"notes,omitempty"`
+	Next     string            `json:"next,omitempty"`
+	Remedy   string            `json:"remedy,omitempty"`
+	Problems []string          `json:"problems,omitempty"`
+	Warnings []inspect.Warning `json:"warnings,omitempty"`
+	Notes    []string          `json:"notes,omitempty"`
 }
 
 // Rule is a rule of the template, and what came of it on the node.
@@ -67,7 +67,7 @@ type Pod struct {
 // subject is what is explained.
 type subject struct {
 	o    *options.Options
-	m    *look.Moment
+	m    *inspect.Moment
 	at   int
 	node *corev1.Node // nil for one that is gone
 }
@@ -81,13 +81,13 @@ func (s *subject) ago(t rollout.Time) string {
 	if t == 0 {
 		return "a time that is not known"
 	}
-	return look.Age(s.m.Snapshot.Now.Sub(t))
+	return inspect.Age(s.m.Snapshot.Now.Sub(t))
 }
 
 // until says when something will be.
 func (s *subject) until(t rollout.Time) string {
 	if left := t.Sub(s.m.Snapshot.Now); left > 0 {
-		return "in " + look.Age(left)
+		return "in " + inspect.Age(left)
 	}
 	return "now"
 }
@@ -96,7 +96,7 @@ func (s *subject) explain() Explanation {
 	n, v := s.seen(), s.verdict()
 	e := Explanation{
 		Node: n.Name, Namespace: s.m.Set.Namespace(), Set: s.m.Set.String(), Condition: s.condition(), Verdict: v.Kind.String(),
-		Reason:    look.Reason(&s.m.Snapshot, n, v),
+		Reason:    inspect.Reason(&s.m.Snapshot, n, v),
 		Placement: fitText(n), Wanted: s.revision(s.set().Update), Values: s.values(), Remedy: s.remedy(), Pods: []Pod{},
 	}
 	if s.node != nil {
@@ -149,7 +149,7 @@ func fitText(n *rollout.Node) string {
 
 // revision names a revision, with its number.
 func (s *subject) revision(index int) string {
-	name := look.RevisionName(&s.m.Snapshot, index)
+	name := inspect.RevisionName(&s.m.Snapshot, index)
 	if index < 0 || index >= len(s.m.Snapshot.Revisions) {
 		return name + " (not in the history)"
 	}
@@ -157,7 +157,7 @@ func (s *subject) revision(index int) string {
 }
 
 func (s *subject) stateOf(p *rollout.Pod) string {
-	state := look.PodState(p)
+	state := inspect.PodState(p)
 	switch {
 	case p.Deleting && p.DeletedAt != 0:
 		return state + " for " + s.ago(p.DeletedAt)

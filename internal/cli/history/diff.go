@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"everynode.dev/everynode/internal/cli/look"
+	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/cli/textdiff"
 	"everynode.dev/everynode/internal/revision"
 )
@@ -47,11 +47,11 @@ func NewDiff(o *options.Options) *cobra.Command {
 		Short:   "Show what differs between two revisions",
 		Long:    diffLong,
 		Example: diffExample,
-		Args:    options.Arguments(2, target.Argument("NAME"), revisionArgument("REV1"), revisionArgument("REV2")),
+		Args:    options.Arguments(2, resolver.Argument("NAME"), revisionArgument("REV1"), revisionArgument("REV2")),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			switch len(args) {
 			case 0:
-				return target.Complete(o)(cmd, args, word)
+				return resolver.Complete(o)(cmd, args, word)
 			case 1, 2:
 				numbers, directive := complete(o)(cmd, args, word)
 				return append(numbers, now), directive
@@ -72,11 +72,11 @@ func diff(ctx context.Context, o *options.Options, args []string) error {
 	if err != nil {
 		return err
 	}
-	set, err := target.FindToRead(ctx, o, clients, args[0])
+	set, err := resolver.FindToRead(ctx, o, clients, args[0])
 	if err != nil {
 		return err
 	}
-	versions, _, err := look.History(ctx, clients, set)
+	versions, _, err := inspect.History(ctx, clients, set)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func diff(ctx context.Context, o *options.Options, args []string) error {
 	return o.Print(d, func(w io.Writer) error { return printDiff(w, d, o.Colour()) })
 }
 
-func templateOf(versions []look.Version, set *target.Set, word string) (name string, template map[string]any, err error) {
+func templateOf(versions []inspect.Version, set *resolver.Set, word string) (name string, template map[string]any, err error) {
 	if word == now {
 		template, err = written(set)
 		return set.String() + " now", template, err
@@ -143,7 +143,7 @@ func escapes(line string) string {
 }
 
 // written is the template of a set as it would stand in a revision, so that nothing differs but what somebody has changed.
-func written(set *target.Set) (map[string]any, error) {
+func written(set *resolver.Set) (map[string]any, error) {
 	template, _, err := unstructured.NestedMap(set.Object.Object, "spec", "template")
 	if err != nil {
 		return nil, fmt.Errorf("%s: reading its template: %w", set, err)

@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"everynode.dev/everynode/internal/cli/look"
+	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/cli/resolver"
 )
 
 // Entry is one revision, for machines.
@@ -55,8 +55,8 @@ func New(o *options.Options) *cobra.Command {
 		Short:             "List the templates that a set has had, or show one of them",
 		Long:              historyLong,
 		Example:           historyExample,
-		Args:              options.Arguments(1, target.Argument("NAME")),
-		ValidArgsFunction: target.Complete(o),
+		Args:              options.Arguments(1, resolver.Argument("NAME")),
+		ValidArgsFunction: resolver.Complete(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("revision") && number < 1 {
 				return options.Usagef("--revision is %d: write a number of the history", number)
@@ -76,11 +76,11 @@ func run(ctx context.Context, o *options.Options, arg string, number int64) erro
 	if err != nil {
 		return err
 	}
-	set, err := target.FindToRead(ctx, o, clients, arg)
+	set, err := resolver.FindToRead(ctx, o, clients, arg)
 	if err != nil {
 		return err
 	}
-	versions, written, err := look.History(ctx, clients, set)
+	versions, written, err := inspect.History(ctx, clients, set)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func run(ctx context.Context, o *options.Options, arg string, number int64) erro
 	return list(o, set, versions, written)
 }
 
-func entry(v *look.Version) Entry {
+func entry(v *inspect.Version) Entry {
 	e := Entry{Revision: v.Number, Name: v.Name, Hash: v.Hash, Created: time.Unix(0, int64(v.Created)).UTC(), Current: v.Current, Images: images(v.Template()), Cause: v.Cause}
 	if v.Pods >= 0 {
 		e.Pods = &v.Pods
@@ -102,7 +102,7 @@ func entry(v *look.Version) Entry {
 	return e
 }
 
-func list(o *options.Options, set *target.Set, versions []look.Version, written bool) error {
+func list(o *options.Options, set *resolver.Set, versions []inspect.Version, written bool) error {
 	entries := []Entry{}
 	for i := range versions {
 		entries = append(entries, entry(&versions[i]))
@@ -113,7 +113,7 @@ func list(o *options.Options, set *target.Set, versions []look.Version, written 
 			rows[0] = append(rows[0], "NAME", "CHANGE-CAUSE")
 		}
 		for _, e := range entries {
-			row := []string{mark(e), e.Hash, look.Age(o.Now().Sub(e.Created)), count(e.Pods), strings.Join(e.Images, ", ")}
+			row := []string{mark(e), e.Hash, inspect.Age(o.Now().Sub(e.Created)), count(e.Pods), strings.Join(e.Images, ", ")}
 			if o.Wide() {
 				row = append(row, e.Name, e.Cause)
 			}
@@ -159,7 +159,7 @@ func images(template map[string]any) []string {
 }
 
 // show prints the template of one revision.
-func show(o *options.Options, set *target.Set, v *look.Version) error {
+func show(o *options.Options, set *resolver.Set, v *inspect.Version) error {
 	e := entry(v)
 	e.Template = v.Template()
 	return o.Print(e, func(w io.Writer) error {
@@ -171,13 +171,13 @@ func show(o *options.Options, set *target.Set, v *look.Version) error {
 		if e.Pods != nil {
 			pods = fmt.Sprintf(", %d pods", *e.Pods)
 		}
-		_, err = fmt.Fprintf(w, "# %s, revision %s (%s), %s old%s\n%s", set.Title(), mark(e), e.Hash, look.Age(o.Now().Sub(e.Created)), pods, data)
+		_, err = fmt.Fprintf(w, "# %s, revision %s (%s), %s old%s\n%s", set.Title(), mark(e), e.Hash, inspect.Age(o.Now().Sub(e.Created)), pods, data)
 		return err
 	})
 }
 
 // pick finds a revision by its number, its hash or its name.
-func pick(versions []look.Version, set *target.Set, word string) (*look.Version, error) {
+func pick(versions []inspect.Version, set *resolver.Set, word string) (*inspect.Version, error) {
 	for i := range versions {
 		v := &versions[len(versions)-1-i]
 		if word == strconv.FormatInt(v.Number, 10) || word == v.Hash || word == v.Name {
@@ -208,11 +208,11 @@ func complete(o *options.Options) cobra.CompletionFunc {
 		if err != nil {
 			return nil, directive
 		}
-		set, err := target.Find(cmd.Context(), clients, args[0])
+		set, err := resolver.Find(cmd.Context(), clients, args[0])
 		if err != nil {
 			return nil, directive
 		}
-		all, err := look.Revisions(cmd.Context(), clients, set)
+		all, err := inspect.Revisions(cmd.Context(), clients, set)
 		if err != nil {
 			return nil, directive
 		}

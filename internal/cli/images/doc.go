@@ -21,7 +21,7 @@ import (
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/cli/change"
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/cli/resolver"
 )
 
 // New is the verb.
@@ -35,7 +35,7 @@ func New(o *options.Options) *cobra.Command {
 			"NODES are the nodes that need the image, THERE those that have it. What kubelets report is taken into account; each names 50 images\n" +
 			"at most, so a node that is not among THERE may have it all the same.\n\n" + options.ExitText,
 		Example: "  # Is the new image on the nodes?\n  kubectl everynode images ads/agent\n\n  # Which nodes have failed to pull it, and why?\n  kubectl everynode images ads/agent -o wide",
-		Args:    options.Arguments(0, target.Argument("NAME")),
+		Args:    options.Arguments(0, resolver.Argument("NAME")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := o.Clients()
 			if err != nil {
@@ -43,7 +43,7 @@ func New(o *options.Options) *cobra.Command {
 			}
 			return (&verb{o, everywhere}).run(cmd.Context(), c, args)
 		},
-		ValidArgsFunction: target.Complete(o),
+		ValidArgsFunction: resolver.Complete(o),
 	}
 	c.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "Look in all namespaces.")
 	return c
@@ -60,14 +60,14 @@ type verb struct {
 }
 
 func (v *verb) run(ctx context.Context, c *options.Clients, args []string) error {
-	var sets []*target.Set
+	var sets []*resolver.Set
 	var err error
 	if len(args) > 0 {
-		var set *target.Set
-		set, err = target.FindToRead(ctx, v.Options, c, args[0])
+		var set *resolver.Set
+		set, err = resolver.FindToRead(ctx, v.Options, c, args[0])
 		sets = append(sets, set)
 	} else {
-		sets, err = target.Readable(ctx, v.Options, c, v.everywhere)
+		sets, err = resolver.Readable(ctx, v.Options, c, v.everywhere)
 	}
 	if err != nil {
 		return err

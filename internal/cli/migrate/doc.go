@@ -20,7 +20,7 @@ import (
 
 	"everynode.dev/everynode/internal/cli/change"
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/cli/resolver"
 )
 
 // verb is one call of it.
@@ -51,7 +51,7 @@ func New(o *options.Options) *cobra.Command {
 		Example: "  # What would happen? Everything is checked by the API server, and nothing is changed\n  kubectl everynode migrate daemonset/agent --dry-run\n\n" +
 			"  # To the Advanced DaemonSet\n  kubectl everynode migrate daemonset/agent\n\n" +
 			"  # And back, without what apps/v1 does not have\n  kubectl everynode migrate agent --back --drop-fields",
-		Args: options.Arguments(1, target.Argument("NAME")),
+		Args: options.Arguments(1, resolver.Argument("NAME")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(v.Flags.Validate(), options.Timeout(v.timeout)); err != nil {
 				return err
@@ -62,7 +62,7 @@ func New(o *options.Options) *cobra.Command {
 			}
 			return v.run(cmd.Context(), c, args[0])
 		},
-		ValidArgsFunction: target.Complete(o),
+		ValidArgsFunction: resolver.Complete(o),
 	}
 	c.Flags().BoolVar(&v.back, "back", false, "Make it a DaemonSet of apps/v1.")
 	c.Flags().BoolVar(&v.drop, "drop-fields", false, "Leave out what the new kind has no field for.")

@@ -18,12 +18,12 @@ import (
 
 	"everynode.dev/everynode/internal/cli/change"
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/cli/resolver"
 )
 
 // run goes on with what was interrupted, or begins.
 func (v *verb) run(ctx context.Context, c *options.Clients, arg string) error {
-	name, isAdvanced, err := target.Split(arg)
+	name, isAdvanced, err := resolver.Split(arg)
 	if err != nil {
 		return err
 	}
@@ -71,10 +71,10 @@ func (v *verb) goOn(ctx context.Context, c *options.Clients, r *record, to schem
 }
 
 // find is the set that is meant, of whichever kind it is by now: who says a command again names the kind that it was of.
-func find(ctx context.Context, c *options.Clients, arg, name string) (*target.Set, error) {
-	set, err := target.FindToChange(ctx, c, arg)
-	if missing := (*target.Missing)(nil); errors.As(err, &missing) && arg != name {
-		if now, elsewhere := target.Find(ctx, c, name); elsewhere == nil {
+func find(ctx context.Context, c *options.Clients, arg, name string) (*resolver.Set, error) {
+	set, err := resolver.FindToChange(ctx, c, arg)
+	if missing := (*resolver.Missing)(nil); errors.As(err, &missing) && arg != name {
+		if now, elsewhere := resolver.Find(ctx, c, name); elsewhere == nil {
 			return now, nil
 		}
 	}
@@ -82,7 +82,7 @@ func find(ctx context.Context, c *options.Clients, arg, name string) (*target.Se
 }
 
 // already says that there is nothing to do, and how to get to the other kind.
-func (v *verb) already(set *target.Set) error {
+func (v *verb) already(set *resolver.Set) error {
 	if v.ForMachines() {
 		set.Object.SetManagedFields(nil)
 		return v.Print(set.Object.Object, nil)
@@ -106,7 +106,7 @@ func commandTo(kind schema.GroupVersionResource, name string) string {
 const settling = 5 * time.Second
 
 // settled refuses a set that cannot be migrated as it is.
-func (v *verb) settled(ctx context.Context, c *options.Clients, set *target.Set) error {
+func (v *verb) settled(ctx context.Context, c *options.Clients, set *resolver.Set) error {
 	var refused error
 	err := until(ctx, min(settling, v.timeout), func() (bool, error) {
 		fresh, err := c.Dynamic.Resource(set.Resource).Namespace(set.Namespace()).Get(ctx, set.Name(), metav1.GetOptions{})
@@ -140,9 +140,9 @@ func (v *verb) say(format string, args ...any) {
 }
 
 // prepare checks everything that can be checked before something is changed.
-func (v *verb) prepare(ctx context.Context, c *options.Clients, set *target.Set) (*record, error) {
+func (v *verb) prepare(ctx context.Context, c *options.Clients, set *resolver.Set) (*record, error) {
 	to := other(set.Resource)
-	if to == advanced() && !target.Served(c, to) {
+	if to == advanced() && !resolver.Served(c, to) {
 		return nil, fmt.Errorf("this cluster has no Advanced DaemonSets (%s is not served): install the definitions of Everynode first (the chart, or kubectl apply --server-side -f config/kruise)", to.GroupVersion())
 	}
 	if err := v.settled(ctx, c, set); err != nil {
@@ -174,7 +174,7 @@ func (v *verb) prepare(ctx context.Context, c *options.Clients, set *target.Set)
 }
 
 // warnOfMakers names whoever may make the old object anew.
-func (v *verb) warnOfMakers(set *target.Set) {
+func (v *verb) warnOfMakers(set *resolver.Set) {
 	for _, maker := range change.Makers(set.Object) {
 		change.Note(v.Options, "%s is made by %s: change the manifest there, too, or the old kind is made anew beside the new one", set, maker)
 	}

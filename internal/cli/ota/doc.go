@@ -17,8 +17,8 @@ import (
 
 	"everynode.dev/everynode/internal/cli/change"
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/cli/pick"
-	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/cli/podselector"
+	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/cli/view"
 )
 
@@ -61,7 +61,7 @@ func (d *deed) command(c *cobra.Command) *cobra.Command {
 		if !d.all && len(args) == 0 {
 			return errors.New("it wants nodes or pods, or --all")
 		}
-		return pick.NotBoth(d.all, args)
+		return podselector.NotBoth(d.all, args)
 	}
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := d.Flags.Validate(); err != nil {
@@ -73,7 +73,7 @@ func (d *deed) command(c *cobra.Command) *cobra.Command {
 		}
 		return d.run(cmd.Context(), clients, args)
 	}
-	c.ValidArgsFunction = pick.Complete(d.Options, false)
+	c.ValidArgsFunction = podselector.Complete(d.Options, false)
 	c.Flags().BoolVar(&d.all, "all", false, "All pods for which it can be done, at once.")
 	d.Flags.AddDryRun(c)
 	return c
@@ -83,7 +83,7 @@ func (d *deed) command(c *cobra.Command) *cobra.Command {
 func (d *deed) run(ctx context.Context, c *options.Clients, args []string) error {
 	found, err := place{d.Options, c, false, d.all}.look(ctx, args)
 	if err == nil && found.words.Bare != "" {
-		_, err = target.FindToChange(ctx, c, found.words.Bare)
+		_, err = resolver.FindToChange(ctx, c, found.words.Bare)
 	}
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 
 	v2 "everynode.dev/everynode/api/agent/v2"
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/cli/pick"
+	"everynode.dev/everynode/internal/cli/podselector"
 	"everynode.dev/everynode/internal/ota"
 )
 
@@ -52,7 +52,7 @@ func newList(o *options.Options) *cobra.Command {
 				return table(w, rows, everywhere)
 			})
 		},
-		ValidArgsFunction: pick.Complete(o, false),
+		ValidArgsFunction: podselector.Complete(o, false),
 	}
 	c.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "Look in all namespaces.")
 	c.Flags().BoolVar(&all, "all", false, "Show pods that are up to date, too.")

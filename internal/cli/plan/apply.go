@@ -20,7 +20,7 @@ import (
 	kruiseapi "everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/cli/change"
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/plan"
 )
 
@@ -209,8 +209,8 @@ func replan(ctx context.Context, o *options.Options, c *options.Clients, d again
 // ask makes a question of a document.
 func (d *Document) ask(ctx context.Context, c *options.Clients) (question, error) {
 	if d.Edit.Type != typeCreate {
-		set, err := target.Find(ctx, c, d.Set)
-		if missing := (*target.Missing)(nil); errors.As(err, &missing) {
+		set, err := resolver.Find(ctx, c, d.Set)
+		if missing := (*resolver.Missing)(nil); errors.As(err, &missing) {
 			return question{}, stale("%w", err)
 		}
 		if err != nil {
@@ -233,7 +233,7 @@ func (d *Document) ask(ctx context.Context, c *options.Clients) (question, error
 }
 
 // existing is the set of that kind and name in the cluster; nil if there is none.
-func existing(ctx context.Context, c *options.Clients, wanted *target.Set) (*target.Set, error) {
+func existing(ctx context.Context, c *options.Clients, wanted *resolver.Set) (*resolver.Set, error) {
 	object, err := c.Dynamic.Resource(wanted.Resource).Namespace(wanted.Namespace()).Get(ctx, wanted.Name(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil //nolint:nilnil // nothing is there, and that is no failure

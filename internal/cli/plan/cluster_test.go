@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
-	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/testing/fakecluster"
 )
@@ -34,7 +34,7 @@ func newServer(t *testing.T, objects ...runtime.Object) *server {
 	return s
 }
 
-func (s *server) live(action clienttesting.Action, name string) (*target.Set, error) {
+func (s *server) live(action clienttesting.Action, name string) (*resolver.Set, error) {
 	object, err := s.Dynamic.Tracker().Get(action.GetResource(), action.GetNamespace(), name)
 	if err != nil {
 		return nil, err
@@ -42,12 +42,12 @@ func (s *server) live(action clienttesting.Action, name string) (*target.Set, er
 	return setOf(object.(*unstructured.Unstructured)), nil
 }
 
-func setOf(object *unstructured.Unstructured) *target.Set {
+func setOf(object *unstructured.Unstructured) *resolver.Set {
 	d := dialects.Onlookers()[0]
 	if object.GetAPIVersion() != "apps/v1" {
 		d = dialects.Onlookers()[1]
 	}
-	return &target.Set{Source: d.Source, Dialect: d, Resource: d.Source.Resource, Kind: d.Source.Kind, Object: object}
+	return &resolver.Set{Source: d.Source, Dialect: d, Resource: d.Source.Resource, Kind: d.Source.Kind, Object: object}
 }
 
 func (s *server) patch(action clienttesting.Action) (bool, runtime.Object, error) {

@@ -18,7 +18,7 @@ import (
 
 	"everynode.dev/everynode/api/openyurt"
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/imageref"
 )
 
@@ -88,7 +88,7 @@ func isObject(text []byte) error {
 }
 
 // edit is what the flags, which have been checked, come to for a set.
-func (w *wishes) edit(set *target.Set) (Edit, error) {
+func (w *wishes) edit(set *resolver.Set) (Edit, error) {
 	if w.patch != "" {
 		return w.raw(set), nil
 	}
@@ -117,7 +117,7 @@ func (w *wishes) edit(set *target.Set) (Edit, error) {
 }
 
 // raw is the edit that was given as a patch.
-func (w *wishes) raw(set *target.Set) Edit {
+func (w *wishes) raw(set *resolver.Set) Edit {
 	kind := types.MergePatchType
 	if !set.Advanced() {
 		kind = types.StrategicMergePatchType

@@ -22,7 +22,7 @@ import (
 
 	kruiseapi "everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/webhook/conversion"
 )
@@ -44,7 +44,7 @@ func readFile(o *options.Options, name string) ([]byte, error) {
 }
 
 // manifest reads the daemon set in a file: one object, as YAML or JSON, with the namespace of the clients unless it names one.
-func manifest(data []byte, namespace string) (*target.Set, error) {
+func manifest(data []byte, namespace string) (*resolver.Set, error) {
 	data, err := single(data)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func manifest(data []byte, namespace string) (*target.Set, error) {
 		if u.GetNamespace() == "" {
 			u.SetNamespace(namespace)
 		}
-		return &target.Set{Source: d.Source, Dialect: d, Resource: d.Source.Resource, Kind: d.Source.Kind, Object: u}, nil
+		return &resolver.Set{Source: d.Source, Dialect: d, Resource: d.Source.Resource, Kind: d.Source.Kind, Object: u}, nil
 	}
 	return nil, fmt.Errorf("the file holds %s: write one DaemonSet of apps/v1 or of %s in it, and nothing else", kindOf(u), kruiseapi.Group)
 }
@@ -133,7 +133,7 @@ func normal(object map[string]any) map[string]any {
 
 // fromFile is the edit that makes of a set what a file says, as kubectl apply does: what the file says is set, what it said when it was last
 // applied and says no longer is removed, and everything else stays.
-func fromFile(live, wanted *target.Set) (Edit, error) {
+func fromFile(live, wanted *resolver.Set) (Edit, error) {
 	modified, err := json.Marshal(wanted.Object.Object)
 	if err != nil {
 		return Edit{}, fmt.Errorf("encoding the file: %w", err)

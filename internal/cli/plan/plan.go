@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/cli/textdiff"
 )
 
@@ -51,8 +51,8 @@ func New(o *options.Options) *cobra.Command {
 		Short:             "Say what an edit of a daemon set would do, node by node",
 		Long:              planLong,
 		Example:           planExample,
-		Args:              options.Arguments(0, target.Argument("NAME")),
-		ValidArgsFunction: target.Complete(o),
+		Args:              options.Arguments(0, resolver.Argument("NAME")),
+		ValidArgsFunction: resolver.Complete(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a.given, a.args = changed(cmd), args
 			a.times.read(cmd)
@@ -94,7 +94,7 @@ func (w *wishes) addFlags(cmd *cobra.Command) {
 // complete has a shell complete what flags can be given. What it knows no values for is no file, either.
 func (w *wishes) complete(cmd *cobra.Command, o *options.Options) {
 	known := map[string]cobra.CompletionFunc{
-		"image":    target.CompleteContainers(o),
+		"image":    resolver.CompleteContainers(o),
 		"strategy": cobra.FixedCompletions([]string{"RollingUpdate", "OnDelete"}, cobra.ShellCompDirectiveNoFileComp),
 	}
 	for _, flag := range []string{"image", "strategy", "max-unavailable", "max-surge", "partition", "selector", "patch"} {
@@ -169,7 +169,7 @@ func (a *asked) meant() error {
 // ask makes a question of the flags and the arguments.
 func (a *asked) ask(ctx context.Context, o *options.Options, c *options.Clients) (question, error) {
 	if a.file == "" {
-		set, err := target.FindToRead(ctx, o, c, a.args[0])
+		set, err := resolver.FindToRead(ctx, o, c, a.args[0])
 		if err != nil {
 			return question{}, err
 		}
@@ -191,7 +191,7 @@ func (a *asked) ask(ctx context.Context, o *options.Options, c *options.Clients)
 }
 
 // askFor makes a question of a set that a file describes.
-func askFor(ctx context.Context, c *options.Clients, wanted *target.Set) (question, error) {
+func askFor(ctx context.Context, c *options.Clients, wanted *resolver.Set) (question, error) {
 	live, err := existing(ctx, c, wanted)
 	if err != nil {
 		return question{}, err

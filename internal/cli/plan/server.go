@@ -23,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/webhook/defaulting"
 	"everynode.dev/everynode/internal/webhook/validation"
 )
@@ -70,7 +70,7 @@ func (e Edit) verb() string {
 }
 
 // send sends the edit of a set.
-func (e Edit) send(ctx context.Context, c *options.Clients, set *target.Set, dryRun []string) (*unstructured.Unstructured, error) {
+func (e Edit) send(ctx context.Context, c *options.Clients, set *resolver.Set, dryRun []string) (*unstructured.Unstructured, error) {
 	sets := c.Dynamic.Resource(set.Resource).Namespace(set.Namespace())
 	if e.Type == typeCreate {
 		object := &unstructured.Unstructured{}
@@ -84,7 +84,7 @@ func (e Edit) send(ctx context.Context, c *options.Clients, set *target.Set, dry
 }
 
 // allowed is whether who calls has the right to send an edit, so that a refusal came from elsewhere.
-func allowed(ctx context.Context, c *options.Clients, set *target.Set, e Edit) bool {
+func allowed(ctx context.Context, c *options.Clients, set *resolver.Set, e Edit) bool {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Namespace: set.Namespace(), Verb: e.verb(), Group: set.Resource.Group, Resource: set.Resource.Resource, Name: set.Name(),
@@ -95,7 +95,7 @@ func allowed(ctx context.Context, c *options.Clients, set *target.Set, e Edit) b
 }
 
 // tryLocally is what the server would most likely store: the edit, the defaults that matter to a rollout, and the generations.
-func tryLocally(set *target.Set, e Edit) (*unstructured.Unstructured, error) {
+func tryLocally(set *resolver.Set, e Edit) (*unstructured.Unstructured, error) {
 	edited, err := patched(set, e)
 	if err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func unknownFields(object *unstructured.Unstructured) ([]string, error) {
 }
 
 // judge makes an error of what our own validation has to say of an Advanced DaemonSet.
-func judge(set *target.Set, result validation.Result) error {
+func judge(set *resolver.Set, result validation.Result) error {
 	if !set.Advanced() || len(result.Errors) == 0 {
 		return nil
 	}
@@ -168,7 +168,7 @@ func judge(set *target.Set, result validation.Result) error {
 }
 
 // patched is the set with the edit in it.
-func patched(set *target.Set, e Edit) (*unstructured.Unstructured, error) {
+func patched(set *resolver.Set, e Edit) (*unstructured.Unstructured, error) {
 	original, err := json.Marshal(set.Object.Object)
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", set, err)

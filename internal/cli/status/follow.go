@@ -12,10 +12,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/live"
-	"everynode.dev/everynode/internal/cli/look"
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -37,14 +37,14 @@ func (s *status) follow(ctx context.Context, c *options.Clients, arg string) err
 		limited, stop = context.WithTimeout(ctx, s.timeout)
 		defer stop()
 	}
-	set, err := target.FindToRead(limited, s.Options, c, arg)
+	set, err := resolver.FindToRead(limited, s.Options, c, arg)
 	if err == nil {
 		err = mayWatch(limited, c, set)
 	}
 	if err != nil {
 		return s.ended(limited, nil, err)
 	}
-	watched, err := look.Watch(limited, c, set)
+	watched, err := inspect.Watch(limited, c, set)
 	if err != nil {
 		return s.ended(limited, nil, err)
 	}
@@ -72,12 +72,12 @@ func (s *status) open() view.View {
 }
 
 // draw returns the last that was seen; an error when the set is gone.
-func (s *status) draw(ctx context.Context, watched *live.Set, set *target.Set, picture view.View) (*look.Sight, error) {
+func (s *status) draw(ctx context.Context, watched *live.Set, set *resolver.Set, picture view.View) (*inspect.Sight, error) {
 	tracker := view.NewTracker(set.Title())
 	ticker := time.NewTicker(heartbeat)
 	defer ticker.Stop()
 	connection := &contact{picture: picture}
-	var last *look.Sight
+	var last *inspect.Sight
 	for {
 		snapshot, plan, ok := watched.Look(s.Time())
 		workload := watched.Workload()
@@ -88,11 +88,11 @@ func (s *status) draw(ctx context.Context, watched *live.Set, set *target.Set, p
 			tracker.Recall(snapshot, plan, watched.Began())
 		}
 		model := tracker.Next(snapshot, plan)
-		last = &look.Sight{Set: set, Workload: workload, Snapshot: snapshot, Plan: plan, Model: model, IgnoreUnreachable: s.ignoreUnreachable}
+		last = &inspect.Sight{Set: set, Workload: workload, Snapshot: snapshot, Plan: plan, Model: model, IgnoreUnreachable: s.ignoreUnreachable}
 		if err := errors.Join(connection.tell(s.Now(), watched.Lost()), picture.Show(model)); err != nil {
 			return last, err
 		}
-		if s.wait && last.Outcome().State != look.Rolling {
+		if s.wait && last.Outcome().State != inspect.Rolling {
 			return last, nil
 		}
 		if !pause(ctx, calm) {
@@ -149,7 +149,7 @@ func inTheWay(wait *view.Wait) bool {
 }
 
 // tell prints the end of a rollout, which pods say that they do not start, and what else is in its way: in a pipeline nobody has a picture of it.
-func (s *status) tell(sight *look.Sight) error {
+func (s *status) tell(sight *inspect.Sight) error {
 	report := sight.Report()
 	return s.Print(report, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%s: %s: %s\n", report.State, sight.Set.Title(), options.Printable(report.Why))
@@ -169,13 +169,13 @@ func (s *status) tell(sight *look.Sight) error {
 const mostWaits = 4
 
 // waits are the lines about what pods say, and about what is in the way of a rollout that goes on: the first ones, and how many more there are.
-func waits(all []view.Wait, state look.State) []string {
+func waits(all []view.Wait, state inspect.State) []string {
 	var lines []string
 	more, nodes := 0, 0
 	for i := range all {
 		wait := &all[i]
 		switch {
-		case wait.Says == "" && (state != look.Rolling || !inTheWay(wait)):
+		case wait.Says == "" && (state != inspect.Rolling || !inTheWay(wait)):
 		case len(lines) < mostWaits:
 			lines = append(lines, view.List(wait.Nodes, mostNamed)+": "+options.Printable(reasonOf(wait)))
 		default:
@@ -198,20 +198,20 @@ func reasonOf(wait *view.Wait) string {
 }
 
 // ended is what the verb returns. limited is over where the time was.
-func (s *status) ended(limited context.Context, sight *look.Sight, err error) error {
+func (s *status) ended(limited context.Context, sight *inspect.Sight, err error) error {
 	timedOut := errors.Is(limited.Err(), context.DeadlineExceeded)
 	switch {
 	case err != nil && !timedOut:
-		return look.Explain(err)
+		return inspect.Explain(err)
 	case !s.wait:
 		return nil
 	case sight == nil:
 		return &options.Exit{Code: options.ExitUnfinished, Err: fmt.Errorf("the cluster could not be read within %s", s.timeout)}
 	}
 	switch outcome := sight.Outcome(); {
-	case outcome.State == look.Finished:
+	case outcome.State == inspect.Finished:
 		return nil
-	case outcome.State == look.Failed:
+	case outcome.State == inspect.Failed:
 		return &options.Exit{Code: options.ExitUnfinished, Err: errors.New("the rollout cannot go on: correct the set")}
 	case timedOut:
 		return &options.Exit{Code: options.ExitUnfinished, Err: fmt.Errorf("the rollout has not finished within %s", s.timeout)}
@@ -221,7 +221,7 @@ func (s *status) ended(limited context.Context, sight *look.Sight, err error) er
 }
 
 // mayWatch finds out beforehand what may be watched: a watch that is refused would be tried again and again.
-func mayWatch(ctx context.Context, c *options.Clients, set *target.Set) error {
+func mayWatch(ctx context.Context, c *options.Clients, set *resolver.Set) error {
 	for _, r := range []options.Request{
 		{Verb: "watch", Resource: schema.GroupResource{Resource: "nodes"}},
 		{Verb: "watch", Resource: schema.GroupResource{Resource: "pods"}, Namespace: set.Namespace()},

@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/installed"
-	"everynode.dev/everynode/internal/cli/look"
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/cli/view"
 )
 
@@ -62,8 +62,8 @@ func New(o *options.Options) *cobra.Command {
 		Short:             "Show a rollout on one screen, live, or wait for it",
 		Long:              long,
 		Example:           example,
-		Args:              options.Arguments(1, target.Argument("NAME")),
-		ValidArgsFunction: target.Complete(o),
+		Args:              options.Arguments(1, resolver.Argument("NAME")),
+		ValidArgsFunction: resolver.Complete(o),
 		RunE:              func(cmd *cobra.Command, args []string) error { return s.run(cmd.Context(), args[0]) },
 	}
 	cmd.Flags().BoolVarP(&s.watch, "watch", "w", false, "Keep the screen up to date.")
@@ -90,17 +90,17 @@ func (s *status) run(ctx context.Context, arg string) error {
 	if s.watch || s.wait {
 		return s.follow(ctx, clients, arg)
 	}
-	set, err := target.FindToRead(ctx, s.Options, clients, arg)
+	set, err := resolver.FindToRead(ctx, s.Options, clients, arg)
 	if err != nil {
 		return err
 	}
-	moment, err := look.At(ctx, s.Options, clients, set)
+	moment, err := inspect.At(ctx, s.Options, clients, set)
 	if err != nil {
 		return err
 	}
 	sight := s.sight(moment)
 	report := sight.Report()
-	report.Warnings = look.Warnings(ctx, s.Options, clients, look.About{Set: set})
+	report.Warnings = inspect.Warnings(ctx, s.Options, clients, inspect.About{Set: set})
 	if text := installed.Unread(ctx, clients.Kubernetes, set.Object); text != "" {
 		s.Note("%s", text)
 	}
@@ -108,14 +108,14 @@ func (s *status) run(ctx context.Context, arg string) error {
 }
 
 // sight is what there is to be seen of one moment.
-func (s *status) sight(m *look.Moment) *look.Sight {
+func (s *status) sight(m *inspect.Moment) *inspect.Sight {
 	pace := view.PastPace(m.Snapshot, m.Plan, m.Began())
 	model := view.New(view.Input{Title: m.Set.Title(), Snapshot: m.Snapshot, Plan: m.Plan, Pace: pace})
-	return &look.Sight{Set: m.Set, Workload: m.Workload, Snapshot: m.Snapshot, Plan: m.Plan, Model: model, IgnoreUnreachable: s.ignoreUnreachable}
+	return &inspect.Sight{Set: m.Set, Workload: m.Workload, Snapshot: m.Snapshot, Plan: m.Plan, Model: model, IgnoreUnreachable: s.ignoreUnreachable}
 }
 
 // screen draws one moment and what goes with it.
-func (s *status) screen(w io.Writer, sight *look.Sight, r *look.Report) error {
+func (s *status) screen(w io.Writer, sight *inspect.Sight, r *inspect.Report) error {
 	var b strings.Builder
 	drawing := view.OptionsFor(s.Out, s.Getenv)
 	drawing.Whole = drawing.Whole || s.Wide()
@@ -139,7 +139,7 @@ func (s *status) screen(w io.Writer, sight *look.Sight, r *look.Report) error {
 }
 
 // nodes lists the nodes that are not up to date after those that are.
-func nodes(w io.Writer, r *look.Report) error {
+func nodes(w io.Writer, r *inspect.Report) error {
 	rows := [][]string{{"NODE", "READY", "VERDICT", "POD", "REVISION", "STATE", "REASON"}}
 	for _, n := range r.Nodes {
 		ready := "yes"

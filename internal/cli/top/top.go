@@ -12,20 +12,20 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"everynode.dev/everynode/internal/cli/look"
+	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/cli/target"
+	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/cli/view"
 )
 
 // Row is one set.
 type Row struct {
-	Namespace string     `json:"namespace"`
-	Set       string     `json:"set"`
-	State     look.State `json:"state"`
-	Why       string     `json:"why"`
-	Revision  string     `json:"revision"`
-	// Updated and Available are those of look.Report.
+	Namespace string        `json:"namespace"`
+	Set       string        `json:"set"`
+	State     inspect.State `json:"state"`
+	Why       string        `json:"why"`
+	Revision  string        `json:"revision"`
+	// Updated and Available are those of inspect.Report.
 	Desired     int  `json:"desired"`
 	Updated     int  `json:"updated"`
 	Available   int  `json:"available"`
@@ -75,7 +75,7 @@ func New(o *options.Options) *cobra.Command {
 			}
 			none := "there are no daemon sets"
 			if inFlight && len(rows) > 0 {
-				rows = slices.DeleteFunc(rows, func(r Row) bool { return r.State == look.Finished })
+				rows = slices.DeleteFunc(rows, func(r Row) bool { return r.State == inspect.Finished })
 				none = "no rollout is in flight"
 			}
 			where := " in namespace " + clients.Namespace
@@ -91,7 +91,7 @@ func New(o *options.Options) *cobra.Command {
 }
 
 func read(ctx context.Context, o *options.Options, clients *options.Clients, everywhere bool) ([]Row, error) {
-	sets, err := target.Readable(ctx, o, clients, everywhere)
+	sets, err := resolver.Readable(ctx, o, clients, everywhere)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func read(ctx context.Context, o *options.Options, clients *options.Clients, eve
 	if len(sets) == 0 {
 		return rows, nil
 	}
-	cluster, err := look.All(ctx, o, clients, sets)
+	cluster, err := inspect.All(ctx, o, clients, sets)
 	if err != nil {
 		return nil, err
 	}
@@ -114,11 +114,11 @@ func read(ctx context.Context, o *options.Options, clients *options.Clients, eve
 
 // rank puts first what wants attention.
 func rank(r Row) int {
-	return slices.Index([]look.State{look.Failed, look.Rolling, look.Finished}, r.State)
+	return slices.Index([]inspect.State{inspect.Failed, inspect.Rolling, inspect.Finished}, r.State)
 }
 
-func row(m *look.Moment) Row {
-	outcome := look.OutcomeOf(m.Workload, &m.Snapshot, &m.Plan, false)
+func row(m *inspect.Moment) Row {
+	outcome := inspect.OutcomeOf(m.Workload, &m.Snapshot, &m.Plan, false)
 	pace := view.PastPace(m.Snapshot, m.Plan, m.Began())
 	model := view.New(view.Input{Title: m.Set.Title(), Snapshot: m.Snapshot, Plan: m.Plan, Pace: pace})
 	b := m.Plan.Budget
@@ -131,7 +131,7 @@ func row(m *look.Moment) Row {
 		left := int(pace.Left.Seconds())
 		r.SecondsLeft = &left
 	}
-	if outcome.State == look.Rolling {
+	if outcome.State == inspect.Rolling {
 		r.Waits = waits(&model)
 	}
 	return r
@@ -175,7 +175,7 @@ func table(w io.Writer, o *options.Options, rows []Row, none string) error {
 
 func left(r *Row) string {
 	switch {
-	case r.State != look.Rolling:
+	case r.State != inspect.Rolling:
 		return "-"
 	case r.pace.Owners:
 		return "up to owners"

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adopt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/dialect/kruise"
+)
+
+// takeOver does what is left of it, whatever was done before.
+func (v *verb) takeOver(ctx context.Context, c *options.Clients) error {
+	foreign, err := v.foreign(ctx, c)
+	if err != nil {
+		return err
+	}
+	if len(foreign) > 0 {
+		if err := v.atWork(ctx, c, openKruise()); err != nil {
+			return err
+		}
+		if err := v.installed(ctx, c); err != nil {
+			return err
+		}
+	}
+	if err := v.removeHooks(ctx, c, len(foreign) > 0); err != nil {
+		return err
+	}
+	for _, one := range foreign {
+		if err := v.replace(ctx, c, one.now, one.next); err != nil {
+			return err
+		}
+	}
+	return v.storeAnew(ctx, c, len(foreign) > 0)
+}
+
+// foreign is a definition that is not Everynode's, and the one that takes its place.
+type foreign struct{ now, next *unstructured.Unstructured }
+
+// foreign are the definitions that are not Everynode's. One that is missing is an error: a manager that serves the dialect waits for all of them.
+func (v *verb) foreign(ctx context.Context, c *options.Clients) ([]foreign, error) {
+	var all []foreign
+	var missing []string
+	for _, resource := range resources() {
+		t := definition(resource)
+		now, err := t.get(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		if now == nil {
+			missing = append(missing, t.name)
+			continue
+		}
+		if kruise.OwnDefinition(now) {
+			continue
+		}
+		next, err := shipped(now.GetName())
+		if err == nil {
+			err = covers(next, now, "Everynode's")
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, foreign{now, next})
+	}
+	switch {
+	case len(missing) == len(resources()):
+		return nil, errors.New("this cluster has no definitions of apps.kruise.io: there is nothing to take over; install those of Everynode (config/kruise)")
+	case len(missing) > 0:
+		return nil, fmt.Errorf("this cluster has no %s, which Everynode's manager needs as well: install what is missing, and say it again: kubectl apply --server-side%s",
+			strings.Join(missing, " and no "), files(missing))
+	}
+	return all, nil
+}
+
+// files are the flags by which kubectl applies Everynode's definitions of these names.
+func files(names []string) string {
+	var flags strings.Builder
+	for _, name := range names {
+		flags.WriteString(" -f config/kruise/00-crd-" + name + ".yaml")
+	}
+	return flags.String()
+}
+
+// installed refuses to go on where the rest of Everynode is missing: without its webhooks everything could be written.
+func (v *verb) installed(ctx context.Context, c *options.Clients) error {
+	for _, hook := range ourHooks() {
+		found, err := hook.get(ctx, c)
+		if err != nil {
+			return err
+		}
+		if found == nil {
+			return fmt.Errorf("%s does not exist: install Everynode first, without its definitions (config/install, config/kruise/10-rbac.yaml and 20-webhooks.yaml)", hook)
+		}
+	}
+	return nil
+}
+
+// removeHooks removes OpenKruise's webhooks. Where there is nothing to take over they are somebody else's business.
+func (v *verb) removeHooks(ctx context.Context, c *options.Clients, foreign bool) error {
+	if !foreign {
+		return nil
+	}
+	for _, hook := range theirHooks() {
+		found, err := hook.get(ctx, c)
+		if err != nil {
+			return err
+		}
+		if found == nil {
+			continue
+		}
+		err = v.do(ctx, fmt.Sprintf("%s removed, and kept in the ConfigMap %s/%s", hook, everynode.Namespace, hook.kept()), func(ctx context.Context) error {
+			if err := hook.keep(ctx, c, found, v.ServerSide()); err != nil {
+				return err
+			}
+			return hook.remove(ctx, c, v.ServerSide())
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t thing) remove(ctx context.Context, c *options.Clients, dryRun []string) error {
+	err := t.client(c).Delete(ctx, t.name, metav1.DeleteOptions{DryRun: dryRun})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return options.Explain(err, t.request("delete"))
+}
+
+// replace puts Everynode's definition in the place of another. How versions are converted stays as it is until Everynode's manager says
+// how to reach it: an object that cannot be converted is better than one that is read wrong.
+func (v *verb) replace(ctx context.Context, c *options.Clients, now, next *unstructured.Unstructured) error {
+	t := thing{definitions(), now.GetName()}
+	return v.do(ctx, fmt.Sprintf("%s replaced, and kept in the ConfigMap %s/%s", t, everynode.Namespace, t.kept()), func(ctx context.Context) error {
+		if err := t.keep(ctx, c, now, v.ServerSide()); err != nil {
+			return err
+		}
+		after := now.DeepCopy()
+		spec, _, err := unstructured.NestedMap(next.Object, "spec")
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", t, err)
+		}
+		if conversion, found, _ := unstructured.NestedMap(now.Object, "spec", "conversion"); found {
+			spec["conversion"] = conversion
+		}
+		after.Object["spec"] = spec
+		labels := after.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[everynode.PartOf] = everynode.PartOfValue
+		after.SetLabels(labels)
+		return v.update(ctx, c, t, after)
+	})
+}
+
+func (v *verb) update(ctx context.Context, c *options.Clients, t thing, object *unstructured.Unstructured) error {
+	_, err := t.client(c).Update(ctx, object, metav1.UpdateOptions{FieldManager: options.FieldManager, DryRun: v.ServerSide()})
+	return options.Explain(err, t.request("update"))
+}
+
+// storeAnew has every object stored in the version that Everynode stores, and the definitions say so.
+func (v *verb) storeAnew(ctx context.Context, c *options.Clients, replaced bool) error {
+	if v.Dry() && replaced {
+		v.say("all objects stored anew as %s, once Everynode's manager is at work", storedVersion)
+		return nil
+	}
+	old := 0
+	for _, resource := range resources() {
+		t := definition(resource)
+		now, err := t.get(ctx, c)
+		if err != nil {
+			return err
+		}
+		if now == nil || slices.Equal(storedVersions(now), []string{storedVersion}) {
+			continue
+		}
+		old++
+		if v.Dry() {
+			v.say("%s: all objects stored anew as %s", t, storedVersion)
+			continue
+		}
+		if err := v.converted(ctx, c, t); err != nil {
+			return err
+		}
+		if err := v.rewrite(ctx, c, t, resource); err != nil {
+			return err
+		}
+	}
+	if old == 0 && !replaced {
+		v.hint("nothing to do: the definitions are Everynode's, and all objects are stored as %s", storedVersion)
+	}
+	return nil
+}
+
+// every is how often something is looked at that is waited for.
+const every = 200 * time.Millisecond
+
+// converted waits until Everynode's manager has said how its conversion is reached.
+func (v *verb) converted(ctx context.Context, c *options.Clients, t thing) error {
+	// A request that is under way when the time is up still gets its answer.
+	err := wait.PollUntilContextTimeout(ctx, every, v.timeout, true, func(context.Context) (bool, error) {
+		now, err := t.get(ctx, c)
+		return now != nil && converts(now), err
+	})
+	if wait.Interrupted(err) {
+		return &options.Exit{Code: options.ExitUnfinished, Err: fmt.Errorf("%s is Everynode's now, but no manager has said how its conversion is reached: "+
+			"start everynode-manager, and say the same again to have objects stored as %s", t, storedVersion)}
+	}
+	return err
+}
+
+// converts is whether the conversion leads to Everynode.
+func converts(crd *unstructured.Unstructured) bool {
+	const webhook = "everynode-webhook" // the Service
+	service, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "webhook", "clientConfig", "service", "name")
+	url, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "webhook", "clientConfig", "url")
+	return service == webhook || url != ""
+}
+
+// shown is how many failures are told.
+const shown = 5
+
+// rewrite writes every object as it is, and then has the definition forget the older version.
+func (v *verb) rewrite(ctx context.Context, c *options.Clients, t thing, resource string) error {
+	client, count := c.Dynamic.Resource(served(resource)), 0
+	var failed []error
+	list := metav1.ListOptions{Limit: 500}
+	for {
+		objects, err := client.List(ctx, list)
+		if err != nil {
+			return options.Explain(err, options.Request{Verb: "list", Resource: served(resource).GroupResource()})
+		}
+		for i := range objects.Items {
+			one := &objects.Items[i]
+			_, err := client.Namespace(one.GetNamespace()).Update(ctx, one, metav1.UpdateOptions{FieldManager: options.FieldManager})
+			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // who was faster has stored it anew
+				failed = append(failed, fmt.Errorf("%s %s: %w", resource, strings.TrimPrefix(one.GetNamespace()+"/"+one.GetName(), "/"), err))
+			}
+			count++
+		}
+		if list.Continue = objects.GetContinue(); list.Continue == "" {
+			break
+		}
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("%d of %d objects of %s could not be stored anew; mend them, and say the same again:\n%w", len(failed), count, t.name, errors.Join(failed[:min(len(failed), shown)]...))
+	}
+	return v.do(ctx, fmt.Sprintf("%s: %d objects stored anew as %s", t, count, storedVersion), func(ctx context.Context) error {
+		now, err := t.get(ctx, c)
+		if err != nil || now == nil {
+			return err
+		}
+		if err := unstructured.SetNestedStringSlice(now.Object, []string{storedVersion}, "status", "storedVersions"); err != nil {
+			return fmt.Errorf("%s: %w", t, err)
+		}
+		_, err = t.client(c).UpdateStatus(ctx, now, metav1.UpdateOptions{FieldManager: options.FieldManager})
+		return options.Explain(err, t.request("update"))
+	})
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adopt
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/internal/cli/options"
+)
+
+// What was replaced is kept as compressed JSON: a definition of OpenKruise is larger than a ConfigMap may be.
+const (
+	keptPrefix = "everynode-kept-"
+	keptKey    = "object.json.gz"
+	// longestKept is how large an object may be that is unpacked.
+	longestKept = 64 << 20
+)
+
+func (t thing) kept() string { return keptPrefix + t.name }
+
+func keptRequest(verb, name string) options.Request {
+	return options.Request{Verb: verb, Resource: corev1.Resource("configmaps"), Namespace: everynode.Namespace, Name: name}
+}
+
+// keep writes an object down, unless an earlier one is kept already: what is there now may be half replaced.
+func (t thing) keep(ctx context.Context, c *options.Clients, object *unstructured.Unstructured, dryRun []string) error {
+	object = object.DeepCopy()
+	object.SetManagedFields(nil)
+	raw, err := object.MarshalJSON()
+	if err != nil {
+		return fmt.Errorf("encoding %s: %w", t, err)
+	}
+	var packed bytes.Buffer
+	zip := gzip.NewWriter(&packed)
+	if _, err = zip.Write(raw); err == nil {
+		err = zip.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("compressing %s: %w", t, err)
+	}
+	_, err = c.Kubernetes.CoreV1().ConfigMaps(everynode.Namespace).Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: everynode.Namespace, Name: t.kept(), Labels: map[string]string{everynode.PartOf: everynode.PartOfValue},
+			Annotations: map[string]string{"kubernetes.io/description": "What Everynode has replaced; `" + options.Program + " take-over --back` puts it back."},
+		},
+		BinaryData: map[string][]byte{keptKey: packed.Bytes()},
+	}, metav1.CreateOptions{FieldManager: options.FieldManager, DryRun: dryRun})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return nil
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("there is no namespace %s to keep what is replaced: install Everynode first (config/install)", everynode.Namespace)
+	}
+	return options.Explain(err, keptRequest("create", t.kept()))
+}
+
+// wasKept returns what is kept; nil where nothing is.
+func (t thing) wasKept(ctx context.Context, c *options.Clients) (*unstructured.Unstructured, error) {
+	held, err := c.Kubernetes.CoreV1().ConfigMaps(everynode.Namespace).Get(ctx, t.kept(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // there is none, and that is no failure
+	}
+	if err != nil {
+		return nil, options.Explain(err, keptRequest("get", t.kept()))
+	}
+	zip, err := gzip.NewReader(bytes.NewReader(held.BinaryData[keptKey]))
+	if err != nil {
+		return nil, fmt.Errorf("the ConfigMap %s/%s cannot be unpacked: %w", everynode.Namespace, t.kept(), err)
+	}
+	raw, err := io.ReadAll(io.LimitReader(zip, longestKept))
+	if err != nil {
+		return nil, fmt.Errorf("the ConfigMap %s/%s cannot be unpacked: %w", everynode.Namespace, t.kept(), err)
+	}
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON(raw); err != nil {
+		return nil, fmt.Errorf("the ConfigMap %s/%s holds no object: %w", everynode.Namespace, t.kept(), err)
+	}
+	return object, nil
+}
+
+// forget removes what is kept.
+func (t thing) forget(ctx context.Context, c *options.Clients, dryRun []string) error {
+	err := c.Kubernetes.CoreV1().ConfigMaps(everynode.Namespace).Delete(ctx, t.kept(), metav1.DeleteOptions{DryRun: dryRun})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return options.Explain(err, keptRequest("delete", t.kept()))
+}

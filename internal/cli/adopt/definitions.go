@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adopt
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/config"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/peers"
+)
+
+// The kinds of what is replaced, removed and put back.
+func definitions() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+}
+
+func mutating() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}
+}
+
+func validating() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}
+}
+
+// thing is an object of the cluster that is handled here.
+type thing struct {
+	kind schema.GroupVersionResource
+	name string
+}
+
+func (t thing) String() string { return strings.TrimSuffix(t.kind.Resource, "s") + "/" + t.name }
+
+func (t thing) request(verb string) options.Request {
+	return options.Request{Verb: verb, Resource: t.kind.GroupResource(), Name: t.name}
+}
+
+func (t thing) client(c *options.Clients) dynamic.ResourceInterface {
+	return c.Dynamic.Resource(t.kind)
+}
+
+// get returns nil where there is no such object.
+func (t thing) get(ctx context.Context, c *options.Clients) (*unstructured.Unstructured, error) {
+	object, err := t.client(c).Get(ctx, t.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // there is none, and that is no failure
+	}
+	return object, options.Explain(err, t.request("get"))
+}
+
+// resources are the resources whose definitions are taken over.
+func resources() []string {
+	return []string{kruise.Resource, kruise.ResourceJob, kruise.ResourceNodeImage}
+}
+
+func definition(resource string) thing { return thing{definitions(), resource + "." + kruise.Group} }
+
+// theirHooks are the webhooks of OpenKruise, ourHooks those of Everynode.
+func theirHooks() []thing {
+	return []thing{{mutating(), "kruise-mutating-webhook-configuration"}, {validating(), "kruise-validating-webhook-configuration"}}
+}
+
+func ourHooks() []thing {
+	return []thing{{mutating(), "everynode-mutating"}, {validating(), "everynode-validating"}}
+}
+
+// shipped is Everynode's definition of that name.
+func shipped(name string) (*unstructured.Unstructured, error) {
+	data, err := config.Kruise.ReadFile("kruise/00-crd-" + name + ".yaml")
+	if err != nil {
+		return nil, fmt.Errorf("reading Everynode's definitions: %w", err)
+	}
+	raw, err := yaml.YAMLToJSON(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading Everynode's definition %s: %w", name, err)
+	}
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON(raw); err != nil {
+		return nil, fmt.Errorf("reading Everynode's definition %s: %w", name, err)
+	}
+	return object, nil
+}
+
+// storedVersions are those in which objects may be stored.
+func storedVersions(crd *unstructured.Unstructured) []string {
+	stored, _, _ := unstructured.NestedStringSlice(crd.Object, "status", "storedVersions")
+	return stored
+}
+
+// versionsOf are the versions that a definition has.
+func versionsOf(crd *unstructured.Unstructured) []string {
+	list, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	var names []string
+	for _, one := range list {
+		if version, ok := one.(map[string]any); ok {
+			name, _ := version["name"].(string)
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// covers refuses a definition that lacks a version in which objects are stored: the API server could not read them any more.
+func covers(next, now *unstructured.Unstructured, whose string) error {
+	have := versionsOf(next)
+	for _, version := range storedVersions(now) {
+		if !slices.Contains(have, version) {
+			return fmt.Errorf("objects of %s are stored as %s, and %s definition has %s alone: nobody could read them",
+				now.GetName(), version, whose, strings.Join(have, ", "))
+		}
+	}
+	return nil
+}
+
+// grace is how much longer than it says a lease is taken to be held: clocks differ. watchEvery is how often a lease is read again that has ended by
+// the clock of this machine, longestWatch for how long at most.
+const (
+	grace        = 10 * time.Second
+	watchEvery   = 2 * time.Second
+	longestWatch = 30 * time.Second
+)
+
+// manager is a manager that must not be at work, by the lease of its leader, and how it is stopped.
+type manager struct{ namespace, name, remedy string }
+
+// atWork refuses to go on while a manager holds its lease. A lease that has ended by the clock of this machine is watched for as long as it lasts: the
+// clock of the manager, which has written the time, may be another one.
+func (v *verb) atWork(ctx context.Context, c *options.Clients, m manager) error {
+	first, err := m.lease(ctx, c)
+	if err != nil || !held(first) {
+		return err
+	}
+	lasts := time.Duration(*first.Spec.LeaseDurationSeconds) * time.Second
+	if ago := v.Now().Sub(first.Spec.RenewTime.Time); ago < lasts+grace {
+		return m.works(first, fmt.Sprintf("it is at work, or was %s ago", ago.Round(time.Second)))
+	}
+	lasts = min(lasts, longestWatch)
+	_, _ = fmt.Fprintf(v.ErrOut, "watching the lease %s/%s for %s, to see whether it is renewed\n", m.namespace, m.name, lasts)
+	for waited := time.Duration(0); waited < lasts; waited += watchEvery {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-v.After(watchEvery):
+		}
+		next, err := m.lease(ctx, c)
+		if err != nil || !held(next) {
+			return err
+		}
+		if !next.Spec.RenewTime.Equal(first.Spec.RenewTime) || *next.Spec.HolderIdentity != *first.Spec.HolderIdentity {
+			return m.works(next, "it is at work, though by the clock of this machine the lease has ended")
+		}
+	}
+	return nil
+}
+
+// works is the error of a manager that must not be at work.
+func (m manager) works(lease *coordinationv1.Lease, says string) error {
+	return fmt.Errorf("%s holds the lease %s/%s, so %s: %s, and say it again when the lease has ended", *lease.Spec.HolderIdentity, m.namespace, m.name, says, m.remedy)
+}
+
+// lease is the lease of the manager's leader; nil where there is none.
+func (m manager) lease(ctx context.Context, c *options.Clients) (*coordinationv1.Lease, error) {
+	lease, err := c.Kubernetes.CoordinationV1().Leases(m.namespace).Get(ctx, m.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // there is none, and that is no failure
+	}
+	resource := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+	return lease, options.Explain(err, options.Request{Verb: "get", Resource: resource, Namespace: m.namespace, Name: m.name})
+}
+
+// held is whether a lease has a holder.
+func held(lease *coordinationv1.Lease) bool {
+	if lease == nil {
+		return false
+	}
+	s := lease.Spec
+	return s.HolderIdentity != nil && *s.HolderIdentity != "" && s.RenewTime != nil && s.LeaseDurationSeconds != nil
+}
+
+func openKruise() manager {
+	other := peers.OpenKruise()
+	return manager{other.Namespace, other.Leases[0], "scale it to zero (kubectl -n " + other.Namespace + " scale deployment kruise-controller-manager --replicas=0)"}
+}
+
+func ourManager() manager {
+	return manager{everynode.Namespace, "everynode-manager", "stop it (kubectl -n " + everynode.Namespace + " scale deployment everynode-manager --replicas=0)"}
+}

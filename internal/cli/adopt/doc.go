@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package adopt is the verb that puts Everynode's definitions in the place of OpenKruise's, which have the same names, and puts them back. Below
+// it is the one that has OpenYurt's yurt-manager leave the update of DaemonSets to Everynode.
+//
+// No object is deleted, and no pod: a definition is changed where it is. What is replaced or removed is kept in ConfigMaps of Everynode's
+// namespace first. Once Everynode's manager converts between the versions, all objects are written once more, so that they are stored in the
+// version that Everynode stores, and the definition stops naming the older one. Of yurt-manager one flag is changed, and kept beside it.
+//
+// Vocabulary: a definition is a CustomResourceDefinition; a foreign one has no label of Everynode's.
+//
+// Rule: nothing is done while OpenKruise's own manager is at work, and nothing is put back while Everynode's is.
+package adopt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"everynode.dev/everynode/internal/cli/change"
+	"everynode.dev/everynode/internal/cli/options"
+)
+
+// verb is one call of it.
+type verb struct {
+	*options.Options
+	change.Flags
+	back    bool
+	timeout time.Duration
+	// steps are those that were made, for machines.
+	steps []Step
+}
+
+// Step is one step, for machines.
+type Step struct {
+	// Step says what was done, or would be done.
+	Step   string `json:"step"`
+	DryRun bool   `json:"dryRun,omitempty"`
+}
+
+// patience is how long to wait for Everynode's manager unless told otherwise.
+const patience = 2 * time.Minute
+
+// New is the verb.
+func New(o *options.Options) *cobra.Command {
+	v := &verb{Options: o}
+	c := &cobra.Command{
+		Use:   "take-over",
+		Short: "Put Everynode's definitions in the place of OpenKruise's, or put those back; with openyurt, the same for yurt-manager",
+		Long: "Put Everynode's definitions of DaemonSet, ImagePullJob and NodeImage of apps.kruise.io in the place of OpenKruise's. No object is\n" +
+			"deleted and no pod restarted. OpenKruise's manager has to be stopped before: it serves all of its workloads, and none is served then.\n\n" +
+			"What is replaced is kept in ConfigMaps of the namespace of Everynode, and OpenKruise's webhooks, which would refuse every write\n" +
+			"without their manager, are kept there, too. --back puts all of it back; Everynode's manager has to be stopped before.\n\n" +
+			"At the end all objects are stored anew, in the version that Everynode stores; for that its manager has to be at work. When it is\n" +
+			"interrupted, say the same command again. -o json (or yaml) prints a list of the steps at the end.\n\n" + options.ExitText,
+		Example: "  # What would happen?\n  kubectl everynode take-over --dry-run\n\n" +
+			"  # Stop OpenKruise, then take over\n  kubectl -n kruise-system scale deployment kruise-controller-manager --replicas=0\n  kubectl everynode take-over\n\n" +
+			"  # The way back\n  kubectl everynode take-over --back",
+		Args: options.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := errors.Join(v.Flags.Validate(), options.Timeout(v.timeout)); err != nil {
+				return err
+			}
+			c, err := o.Clients()
+			if err != nil {
+				return err
+			}
+			way := v.takeOver
+			if v.back {
+				way = v.putBack
+			}
+			return v.told(way(cmd.Context(), c))
+		},
+	}
+	c.Flags().BoolVar(&v.back, "back", false, "Put OpenKruise's definitions and webhooks back.")
+	c.Flags().DurationVar(&v.timeout, "timeout", patience, "How long to wait for Everynode's manager.")
+	v.Flags.AddDryRun(c)
+	c.AddCommand(newOpenYurt(o))
+	return c
+}
+
+// say tells of a step. For machines it is kept until all are known.
+func (v *verb) say(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if v.ForMachines() {
+		v.steps = append(v.steps, Step{Step: text, DryRun: v.Dry()})
+		return
+	}
+	// What cannot be printed has been done all the same.
+	_, _ = fmt.Fprintln(v.Out, options.Printable(text+v.Suffix()))
+}
+
+// hint tells of what is no step.
+func (v *verb) hint(format string, args ...any) {
+	if v.ForMachines() {
+		change.Note(v.Options, "%s%s", fmt.Sprintf(format, args...), v.Suffix())
+		return
+	}
+	v.say(format, args...)
+}
+
+// told prints the steps for machines, an empty list where there was nothing to do, also those that were made before something went wrong.
+func (v *verb) told(err error) error {
+	if !v.ForMachines() || err != nil && len(v.steps) == 0 {
+		return err
+	}
+	return errors.Join(err, v.Print(append([]Step{}, v.steps...), nil))
+}
+
+// sent is whether requests are sent at all.
+func (v *verb) sent() bool { return v.DryRun != change.DryRunClient }
+
+// do makes a step and tells of it.
+func (v *verb) do(ctx context.Context, done string, write func(context.Context) error) error {
+	if v.sent() {
+		if err := write(ctx); err != nil {
+			return err
+		}
+	}
+	v.say("%s", done)
+	return nil
+}

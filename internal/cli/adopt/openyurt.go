@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adopt
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/internal/cli/change"
+	"everynode.dev/everynode/internal/cli/installed"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/dialects"
+	"everynode.dev/everynode/internal/peers"
+)
+
+const (
+	// yurtManager is the Deployment of yurt-manager, as OpenYurt's chart names it.
+	yurtManager = "yurt-manager"
+	// edgeRole is what Everynode's manager needs to do the work.
+	edgeRole = "everynode-manager-openyurt"
+)
+
+// edge is one call of take-over openyurt.
+type edge struct {
+	*options.Options
+	change.Flags
+	back bool
+}
+
+func newOpenYurt(o *options.Options) *cobra.Command {
+	e := &edge{Options: o}
+	c := &cobra.Command{
+		Use:   "openyurt",
+		Short: "Have yurt-manager leave the update of DaemonSets to Everynode, or give it back",
+		Long: "Have OpenYurt's yurt-manager leave the update of DaemonSets with its annotations to Everynode. All else that yurt-manager does goes on:\n" +
+			"its controller " + updater() + " is switched off in the flag " + peers.FlagControllers + " of its Deployment, which rolls the pods of that Deployment and no others.\n" +
+			"Everynode begins when a pod with the new flags leads.\n\n" +
+			"What the flag said is kept in an annotation of the Deployment. --back puts it back, unless everynode-manager serves openyurt: then both\n" +
+			"would be at work, so take it out of --dialects before.\n\n" + options.ExitText,
+		Example: "  # What would change?\n  kubectl everynode take-over openyurt --dry-run\n\n" +
+			"  # Everynode updates DaemonSets with OpenYurt's annotations\n  kubectl everynode take-over openyurt\n\n" +
+			"  # The way back\n  kubectl everynode take-over openyurt --back",
+		Args: options.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := e.Flags.Validate(); err != nil {
+				return err
+			}
+			clients, err := e.Clients()
+			if err != nil {
+				return err
+			}
+			return e.run(cmd.Context(), clients)
+		},
+	}
+	c.Flags().BoolVar(&e.back, "back", false, "Put the flag of yurt-manager back.")
+	e.Flags.Add(c)
+	return c
+}
+
+// updater is the controller of yurt-manager that updates DaemonSets.
+func updater() string { return peers.OpenYurt().Controller[0] }
+
+// byHand is how somebody does it whose yurt-manager cannot be changed here.
+func byHand() string {
+	return "start it with " + peers.FlagControllers + "=-" + updater() + ",* yourself"
+}
+
+func (e *edge) run(ctx context.Context, c *options.Clients) error {
+	object, err := deployment(ctx, c)
+	if err != nil {
+		return err
+	}
+	ready, edit, done := e.retired, switchOn, "updates DaemonSets again when a pod with the flags from before leads"
+	if !e.back {
+		ready, edit, done = installedEdge, switchOff, "leaves the update of DaemonSets to Everynode when a pod with the new flags leads"
+	}
+	if err := ready(ctx, c); err != nil {
+		return err
+	}
+	result, err := change.Patch(ctx, c, change.Wish{Object: *object, Flags: e.Flags, Edit: edit})
+	if err != nil {
+		return err
+	}
+	release := object.Read.GetAnnotations()[change.HelmRelease]
+	told := release != "" && !e.back
+	if err := change.Report(e.Options, e.Flags, change.Outcome{Object: *object, Result: result, Done: done, MakerTold: told}); err != nil {
+		return err
+	}
+	if told {
+		if at, err := find(result.Object); err == nil {
+			change.Note(e.Options, "the Helm release %s has installed it: write controllers: %q into its values as well, or its next upgrade puts this back", release, at.value)
+		}
+	}
+	return nil
+}
+
+func deployment(ctx context.Context, c *options.Clients) (*change.Object, error) {
+	namespace, resource := peers.OpenYurt().Namespace, appsv1.SchemeGroupVersion.WithResource("deployments")
+	read, err := c.Dynamic.Resource(resource).Namespace(namespace).Get(ctx, yurtManager, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("there is no Deployment %s/%s: where yurt-manager runs otherwise, %s; where it does not run, there is nothing to take over", namespace, yurtManager, byHand())
+	}
+	if err != nil {
+		return nil, options.Explain(err, options.Request{Verb: "get", Resource: resource.GroupResource(), Namespace: namespace, Name: yurtManager})
+	}
+	return &change.Object{Resource: resource, Read: read}, nil
+}
+
+// installedEdge refuses to go on where Everynode cannot do the work: then nobody would.
+func installedEdge(ctx context.Context, c *options.Clients) error {
+	_, err := c.Kubernetes.RbacV1().ClusterRoles().Get(ctx, edgeRole, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("there is no ClusterRole %s, so nobody would update these DaemonSets: install the dialect first (kubectl apply -f config/openyurt, or dialects in the values of "+
+			"the chart), and have everynode-manager serve it (--dialects=…,openyurt)", edgeRole)
+	}
+	return options.Explain(err, options.Request{Verb: "get", Resource: rbacv1.Resource("clusterroles"), Name: edgeRole})
+}
+
+// retired refuses to go back while Everynode does the work, as far as that can be seen: then both would.
+func (e *edge) retired(ctx context.Context, c *options.Clients) error {
+	const remedy = "take openyurt out of its --dialects (dialects in the values of the chart)"
+	manager, err := c.Kubernetes.AppsV1().Deployments(everynode.Namespace).Get(ctx, installed.Manager, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsForbidden(err):
+		change.Note(e.Options, "you may not see how the Deployment %s/%s is started: have somebody %s, or both may be at work", everynode.Namespace, installed.Manager, remedy)
+		return nil
+	case err != nil:
+		return options.Explain(err, options.Request{Verb: "get", Resource: appsv1.Resource("deployments"), Namespace: everynode.Namespace, Name: installed.Manager})
+	case manager.Spec.Replicas != nil && *manager.Spec.Replicas == 0:
+		return nil
+	}
+	flags := installed.Flags(manager)
+	if slices.Contains(installed.Dialects(flags), dialects.OpenYurt) {
+		return fmt.Errorf("the Deployment %s/%s serves openyurt, so both would be at work: %s, wait until its pods are new, and say this again",
+			everynode.Namespace, installed.Manager, remedy)
+	}
+	if s := manager.Status; s.ObservedGeneration < manager.Generation || s.UpdatedReplicas < s.Replicas {
+		return fmt.Errorf("the Deployment %s/%s is being rolled out, so a pod that serves openyurt may be at work still: wait for `kubectl -n %s rollout status deployment/%s`, and say this again",
+			everynode.Namespace, installed.Manager, everynode.Namespace, installed.Manager)
+	}
+	if file := flags["config"]; file != "" {
+		change.Note(e.Options, "dialects may stand in the file %s of the Deployment %s/%s, too: see that openyurt is not among them", file, everynode.Namespace, installed.Manager)
+	}
+	return nil
+}
+
+// place is where a Deployment says which controllers run.
+type place struct {
+	containers []any
+	container  map[string]any // one of them
+	args       []string
+	at         int
+	prefix     string // of the argument, before the value
+	value      string
+}
+
+// find returns the one place. Where there is none, nobody knows what runs: versions of yurt-manager differ in that.
+func find(object *unstructured.Unstructured) (*place, error) {
+	containers, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
+	if err != nil {
+		return nil, fmt.Errorf("reading the containers of the Deployment %s: %w", object.GetName(), err)
+	}
+	var all []*place
+	for _, one := range containers {
+		container, _ := one.(map[string]any)
+		args, _, err := unstructured.NestedStringSlice(container, "args")
+		if err != nil {
+			return nil, fmt.Errorf("reading the arguments of the Deployment %s: %w", object.GetName(), err)
+		}
+		for i, word := range args {
+			if value, joined := strings.CutPrefix(word, peers.FlagControllers+"="); joined {
+				all = append(all, &place{containers, container, args, i, peers.FlagControllers + "=", value})
+			} else if word == peers.FlagControllers && i+1 < len(args) {
+				all = append(all, &place{containers, container, args, i + 1, "", args[i+1]})
+			}
+		}
+	}
+	if len(all) != 1 {
+		return nil, fmt.Errorf("the arguments of the Deployment %s have the flag %s %d times, not once, so it is not changed here: %s", object.GetName(), peers.FlagControllers, len(all), byHand())
+	}
+	return all[0], nil
+}
+
+// put writes another value.
+func (p *place) put(object *unstructured.Unstructured, value string) error {
+	args := slices.Clone(p.args)
+	args[p.at] = p.prefix + value
+	if err := unstructured.SetNestedStringSlice(p.container, args, "args"); err != nil {
+		return fmt.Errorf("writing %s: %w", peers.FlagControllers, err)
+	}
+	return unstructured.SetNestedSlice(object.Object, p.containers, "spec", "template", "spec", "containers")
+}
+
+// without is a value of the flag that switches the controller off. The name comes first, for the first one counts; it is the one that all versions know.
+func without(value string) string {
+	names := peers.OpenYurt().Controller
+	others := slices.DeleteFunc(strings.Split(value, ","), func(word string) bool {
+		return slices.Contains(names, strings.TrimPrefix(word, "-"))
+	})
+	return strings.Join(append([]string{"-" + names[0]}, others...), ",")
+}
+
+func switchOff(object *unstructured.Unstructured) error {
+	p, err := find(object)
+	if err != nil || peers.Off(strings.Split(p.value, ","), peers.OpenYurt().Controller) {
+		return err
+	}
+	annotations := object.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[everynode.KeptControllers] = p.value
+	object.SetAnnotations(annotations)
+	return p.put(object, without(p.value))
+}
+
+func switchOn(object *unstructured.Unstructured) error {
+	annotations := object.GetAnnotations()
+	kept, found := annotations[everynode.KeptControllers]
+	if !found {
+		return fmt.Errorf("nothing is kept that could be put back: take-over openyurt has not changed the Deployment %s, or it has been put back", object.GetName())
+	}
+	p, err := find(object)
+	if err != nil {
+		return err
+	}
+	if p.value != kept && p.value != without(kept) {
+		return fmt.Errorf("%s of the Deployment %s is %q now; take-over openyurt has found %q, and left %q: somebody has changed it since, so write it yourself, and remove the annotation %s",
+			peers.FlagControllers, object.GetName(), p.value, kept, without(kept), everynode.KeptControllers)
+	}
+	delete(annotations, everynode.KeptControllers)
+	object.SetAnnotations(annotations)
+	return p.put(object, kept)
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package edit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/api/kruise/pub"
+	"everynode.dev/everynode/internal/cli/change"
+	"everynode.dev/everynode/internal/cli/inspect"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/podselector"
+	"everynode.dev/everynode/internal/cli/resolver"
+)
+
+func newDeleteHook(o *options.Options) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "delete-hook",
+		Short: "See and release pods that wait for the hook lifecycle.preDelete",
+		Long: lines("See and release pods that wait for the hook spec.lifecycle.preDelete of an Advanced DaemonSet.",
+			"", "Such a pod is to be deleted, has the label "+kruise.LifecycleState+"="+kruise.LifecyclePreparingDelete+", and waits as long as",
+			"it has a label or a finalizer that the hook names. Whoever the pod waits for takes that off; these verbs are for when nobody does.",
+			"", options.ExitText),
+		Example: lines("  # Which pods wait, and what for?", "  kubectl everynode delete-hook list", "",
+			"  # Let the pod of one node go", "  kubectl everynode delete-hook release node-0002"),
+		Args: options.Arguments(0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(newHookList(o), newHookRelease(o))
+	return c
+}
+
+func newHookList(o *options.Options) *cobra.Command {
+	everywhere := false
+	c := &cobra.Command{
+		Use:     "list [ads/NAME] [NODE|POD]...",
+		Short:   "Show which pods wait for a hook, and what holds them",
+		Long:    lines("Show which pods wait for a hook, and what holds them.", "", options.ExitText),
+		Example: lines("  kubectl everynode delete-hook list", "", "  kubectl everynode delete-hook list ads/agent -o json"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := o.Clients()
+			if err != nil {
+				return err
+			}
+			found, err := lookForHeld(cmd.Context(), c, asked{args: args, everywhere: everywhere})
+			if err == nil {
+				err = found.unmet(true)
+			}
+			if err != nil {
+				return err
+			}
+			return o.Print(shownHeld(found.held), func(w io.Writer) error { return tableOfHeld(w, o.Now(), found.held, everywhere) })
+		},
+		ValidArgsFunction: podselector.Complete(o, true),
+	}
+	c.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "Look in all namespaces.")
+	return c
+}
+
+func newHookRelease(o *options.Options) *cobra.Command {
+	v, all := &verb{Options: o}, false
+	c := &cobra.Command{
+		Use:   "release NODE|POD...|--all [ads/NAME]",
+		Short: "Let pods go that wait for a hook",
+		Long: lines("Let pods go that wait for a hook: takes the labels and finalizers off them that the hook names. Then the controller deletes them.",
+			"What the hook was to wait for is not done by that. ads/NAME narrows it down to one set.", "", options.ExitText),
+		Example: lines("  # Let the pod of one node go", "  kubectl everynode delete-hook release node-0002", "",
+			"  # Let all pods of a set go that wait", "  kubectl everynode delete-hook release --all ads/agent"),
+		Args: func(_ *cobra.Command, args []string) error {
+			if !all && len(args) == 0 {
+				return errors.New("release wants nodes or pods, or --all")
+			}
+			return podselector.NotBoth(all, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := v.Flags.Validate(); err != nil {
+				return err
+			}
+			c, err := o.Clients()
+			if err != nil {
+				return err
+			}
+			return v.release(cmd.Context(), c, args, all)
+		},
+		ValidArgsFunction: podselector.Complete(o, true),
+	}
+	c.Flags().BoolVar(&all, "all", false, "All pods that wait.")
+	v.Flags.Add(c)
+	return c
+}
+
+// heldPod is a pod that waits for a hook.
+type heldPod struct {
+	set *resolver.Set
+	pod *corev1.Pod
+	inspect.Hold
+}
+
+// hooks are what was found.
+type hooks struct {
+	words podselector.Words
+	held  []heldPod
+	// free are pods that were named and do not wait.
+	free []*corev1.Pod
+}
+
+// asked is what is looked for; all is whether all pods are meant, so that no word may name nodes and pods.
+type asked struct {
+	args            []string
+	everywhere, all bool
+}
+
+func lookForHeld(ctx context.Context, c *options.Clients, a asked) (*hooks, error) {
+	words, err := podselector.Parse(a.args)
+	if err != nil {
+		return nil, err
+	}
+	sets, err := words.Sets(ctx, c, a.everywhere)
+	if err != nil {
+		return nil, err
+	}
+	if words, sets, err = words.Narrow(ctx, c, sets, a.all); err != nil {
+		return nil, err
+	}
+	if words.Set != "" && !sets[0].Advanced() {
+		return nil, fmt.Errorf("%s is of apps/v1, which has no hooks: only an Advanced DaemonSet has lifecycle.preDelete", sets[0])
+	}
+	found := &hooks{words: words}
+	for _, set := range sets {
+		hook, err := inspect.HookOf(set)
+		if err != nil {
+			return nil, err
+		}
+		if hook == nil && words.Empty() {
+			continue
+		}
+		pods, err := podselector.PodsOf(ctx, c, set)
+		if err != nil {
+			return nil, err
+		}
+		for _, pod := range pods {
+			if _, meant := words.Meant(pod); meant {
+				found.add(set, pod, hook)
+			}
+		}
+	}
+	return found, nil
+}
+
+// add takes in a pod.
+func (h *hooks) add(set *resolver.Set, pod *corev1.Pod, hook *pub.LifecycleHook) {
+	hold := inspect.HoldOf(hook, pod)
+	if hold.Empty() {
+		h.free = append(h.free, pod)
+		return
+	}
+	h.held = append(h.held, heldPod{set, pod, hold})
+}
+
+// unmet says of each word that finds no pod that waits why; free pods may be among them where that is no reason to complain.
+func (h *hooks) unmet(mayBeFree bool) error {
+	waits, runs := map[string]bool{}, map[string]*corev1.Pod{}
+	for _, one := range h.held {
+		word, _ := h.words.Meant(one.pod)
+		waits[word] = true
+	}
+	for _, pod := range h.free {
+		word, _ := h.words.Meant(pod)
+		runs[word] = pod
+	}
+	var errs []error
+	for _, word := range h.words.Names() {
+		switch pod := runs[word]; {
+		case waits[word], pod != nil && mayBeFree:
+		case pod != nil && strings.TrimPrefix(word, "pod/") != pod.Name:
+			errs = append(errs, fmt.Errorf("%s: no pod on this node waits for a hook", word))
+		case pod != nil:
+			errs = append(errs, fmt.Errorf("%s: pod %s on node %s does not wait for a hook", word, pod.Name, pod.Spec.NodeName))
+		default:
+			errs = append(errs, fmt.Errorf("%s: there is no such node with a pod of a set, and no such pod: see `%s delete-hook list`", word, options.Program))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// release takes off what holds the pods that are named. If one of the names finds nothing, no pod is released.
+func (v *verb) release(ctx context.Context, c *options.Clients, args []string, all bool) error {
+	found, err := lookForHeld(ctx, c, asked{args: args, all: all})
+	if err != nil {
+		return err
+	}
+	if found.words.Empty() && !all {
+		return options.Usagef("release wants nodes or pods, or --all for all pods that wait")
+	}
+	if err := found.unmet(false); err != nil {
+		return err
+	}
+	if len(found.held) == 0 {
+		v.note("no pod waits for a hook")
+		return change.Report(v.Options, v.Flags)
+	}
+	var outcomes []change.Outcome
+	var errs []error
+	for i := range found.held {
+		outcome, err := v.letGo(ctx, c, &found.held[i])
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		outcomes = append(outcomes, outcome)
+	}
+	if len(outcomes) > 0 {
+		errs = append(errs, change.Report(v.Options, v.Flags, outcomes...))
+	}
+	return errors.Join(errs...)
+}
+
+func (v *verb) letGo(ctx context.Context, c *options.Clients, one *heldPod) (change.Outcome, error) {
+	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(one.pod)
+	if err != nil {
+		return change.Outcome{}, fmt.Errorf("encoding pod %s: %w", one.pod.Name, err)
+	}
+	object := change.Object{Resource: corev1.SchemeGroupVersion.WithResource("pods"), Read: &unstructured.Unstructured{Object: raw}}
+	object.Read.SetAPIVersion("v1")
+	object.Read.SetKind("Pod")
+	result, err := change.Patch(ctx, c, change.Wish{Object: object, Flags: v.Flags, Edit: func(pod *unstructured.Unstructured) error {
+		labels := pod.GetLabels()
+		maps.DeleteFunc(labels, func(key, value string) bool { held, ok := one.Labels[key]; return ok && held == value })
+		pod.SetLabels(labels)
+		pod.SetFinalizers(slices.DeleteFunc(pod.GetFinalizers(), func(name string) bool { return slices.Contains(one.Finalizers, name) }))
+		return nil
+	}})
+	return change.Outcome{Object: object, Result: result, Done: "on " + one.pod.Spec.NodeName + " released: took off " + one.Hold.String()}, err
+}
+
+// heldRow is a pod that waits, for machines.
+type heldRow struct {
+	Namespace  string            `json:"namespace"`
+	Set        string            `json:"set"`
+	Node       string            `json:"node"`
+	Pod        string            `json:"pod"`
+	Since      string            `json:"since,omitempty"`
+	Labels     map[string]string `json:"labels,omitempty"`
+	Finalizers []string          `json:"finalizers,omitempty"`
+}
+
+func shownHeld(held []heldPod) []heldRow {
+	rows := []heldRow{}
+	for _, h := range held {
+		rows = append(rows, heldRow{
+			Namespace: h.pod.Namespace, Set: h.set.String(), Node: h.pod.Spec.NodeName, Pod: h.pod.Name,
+			Since: h.pod.Annotations[kruise.LifecycleTimestamp], Labels: h.Labels, Finalizers: h.Finalizers,
+		})
+	}
+	return rows
+}
+
+func tableOfHeld(w io.Writer, now time.Time, held []heldPod, everywhere bool) error {
+	if len(held) == 0 {
+		_, err := fmt.Fprintln(w, "No pod waits for a hook.")
+		return err
+	}
+	rows := [][]string{{"SET", "NODE", "POD", "SINCE", "HELD BY"}}
+	for _, row := range shownHeld(held) {
+		rows = append(rows, []string{row.Set, row.Node, row.Pod, age(now, row.Since), ""})
+	}
+	for i := range held {
+		rows[i+1][4] = held[i].Hold.String()
+	}
+	if everywhere {
+		rows[0] = append([]string{"NAMESPACE"}, rows[0]...)
+		for i := range held {
+			rows[i+1] = append([]string{held[i].pod.Namespace}, rows[i+1]...)
+		}
+	}
+	return options.Columns(w, rows)
+}
+
+// age is how long ago the time was that an annotation gives; a dash where there is none, and the text itself where it is no time.
+func age(now time.Time, since string) string {
+	if since == "" {
+		return "-"
+	}
+	at, err := time.Parse(time.RFC3339, since)
+	if err != nil {
+		return since
+	}
+	return inspect.Age(now.Sub(at))
+}

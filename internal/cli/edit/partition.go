@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package edit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/resolver"
+)
+
+func newPartition(o *options.Options) *cobra.Command {
+	v := &verb{Options: o}
+	var partition any
+	v.check = func(args []string) (err error) {
+		partition, err = parsePartition(args[0])
+		return err
+	}
+	c := v.command(&cobra.Command{
+		Use:   "partition NAME N|PERCENT%",
+		Short: "Update all nodes but that many",
+		Long: lines("Update all nodes but that many: there the old pod stays. A percentage is one of the nodes that should run a pod, rounded down.",
+			"At 0 all nodes are updated. Raising it rolls nothing back.",
+			"", "It sets spec.updateStrategy.rollingUpdate.partition of an Advanced DaemonSet. A DaemonSet of apps/v1 has no such field."),
+		Example: lines("  # Update a tenth of the nodes", "  kubectl everynode partition ads/agent 90%", "",
+			"  # Update all that are left", "  kubectl everynode partition ads/agent 0"),
+		Args: options.Arguments(2, resolver.Argument("NAME"), options.Argument{Word: "N|PERCENT%", What: "at how many nodes the old pod stays"}),
+	}, func(ctx context.Context, c *options.Clients, set *resolver.Set, _ []string) error {
+		if err := steerable(set, "hold back a part of the nodes"); err != nil {
+			return err
+		}
+		err := v.patch(ctx, c, step{set, fmt.Sprint("partition set to ", partition), func(object *unstructured.Unstructured) error {
+			return unstructured.SetNestedField(object.Object, partition, rolling(fieldPartition)...)
+		}})
+		if err == nil {
+			v.pausedStill(set)
+			v.canaryStill(set)
+		}
+		return err
+	})
+	c.ValidArgsFunction = resolver.CompleteAdvanced(o)
+	c.SetFlagErrorFunc(negative)
+	return c
+}
+
+// negative answers a number below 0 as what it is meant to be. It begins as a flag does.
+func negative(_ *cobra.Command, err error) error {
+	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
+		if text := unknown.GetSpecifiedShortnames(); text != "" && text[0] >= '0' && text[0] <= '9' {
+			_, err := parsePartition("-" + text)
+			return err
+		}
+	}
+	return options.Usagef("%w", err)
+}
+
+// parsePartition reads a number of nodes or a percentage, as the API takes it.
+func parsePartition(text string) (any, error) {
+	if partition, ok := options.Quantity(text); ok {
+		return partition, nil
+	}
+	if options.TooLarge(text) {
+		return nil, options.Usagef("the partition %s is too large: %s", text, options.Largest)
+	}
+	return nil, options.Usagef("the partition %q is neither a number of nodes from 0 nor a percentage from 0%% to 100%%: write 10 or 90%%", text)
+}

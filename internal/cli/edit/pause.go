@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package edit
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/resolver"
+)
+
+func newPause(o *options.Options) *cobra.Command {
+	v := &verb{Options: o}
+	return v.command(&cobra.Command{
+		Use:   "pause NAME",
+		Short: "Stop updates of nodes that have not begun",
+		Long: lines("Stop updates of nodes that have not begun. What has begun ends, and missing pods are still created.",
+			"", "It sets spec.updateStrategy.rollingUpdate.paused of an Advanced DaemonSet. A DaemonSet of apps/v1 has no such field."),
+		Example: lines("  # Stop the rollout of the Advanced DaemonSet agent", "  kubectl everynode pause ads/agent"),
+		Args:    options.Arguments(1, resolver.Argument("NAME")),
+
+		ValidArgsFunction: resolver.CompleteAdvanced(o),
+	}, func(ctx context.Context, c *options.Clients, set *resolver.Set, _ []string) error {
+		return v.setPaused(ctx, c, set, true)
+	})
+}
+
+func newResume(o *options.Options) *cobra.Command {
+	v := &verb{Options: o}
+	return v.command(&cobra.Command{
+		Use:   "resume NAME",
+		Short: "Go on with what was paused",
+		Long: lines("Go on with what was paused: sets spec.updateStrategy.rollingUpdate.paused of an Advanced DaemonSet to false.",
+			"A partition and a canary still hold back what they hold back."),
+		Example: lines("  # Go on with the rollout of the Advanced DaemonSet agent", "  kubectl everynode resume ads/agent"),
+		Args:    options.Arguments(1, resolver.Argument("NAME")),
+
+		ValidArgsFunction: resolver.CompleteAdvanced(o),
+	}, func(ctx context.Context, c *options.Clients, set *resolver.Set, _ []string) error {
+		return v.setPaused(ctx, c, set, false)
+	})
+}
+
+func (v *verb) setPaused(ctx context.Context, c *options.Clients, set *resolver.Set, paused bool) error {
+	what, done := "pause an update", "paused"
+	if !paused {
+		what, done = "resume an update", "resumed"
+	}
+	if err := steerable(set, what); err != nil {
+		return err
+	}
+	err := v.patch(ctx, c, step{set, done, func(object *unstructured.Unstructured) error {
+		if was, _, _ := unstructured.NestedBool(object.Object, rolling(fieldPaused)...); was == paused {
+			return nil // nothing is the same as false
+		}
+		return unstructured.SetNestedField(object.Object, paused, rolling(fieldPaused)...)
+	}})
+	if err == nil && !paused {
+		v.partitionStill(set)
+		v.canaryStill(set)
+	}
+	return err
+}

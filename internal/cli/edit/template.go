@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package edit
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/resolver"
+	"everynode.dev/everynode/internal/imageref"
+)
+
+// restartedAt is the annotation of a template that kubectl rollout restart writes, too.
+const restartedAt = "kubectl.kubernetes.io/restartedAt"
+
+const inPlace = "InPlaceIfPossible"
+
+func newRestart(o *options.Options) *cobra.Command {
+	v := &verb{Options: o}
+	return v.command(&cobra.Command{
+		Use:   "restart NAME",
+		Short: "Make all pods anew, as an update would",
+		Long: lines("Make all pods anew, as an update would: within the budget, and where neither a pause nor a partition nor a canary holds it back.",
+			"", "It sets the annotation "+restartedAt+" of the template, as kubectl rollout restart does. Where pods are updated in place",
+			"("+inPlace+") an annotation changes without a restart, so that is refused."),
+		Example: lines("  # Make all pods of agent anew", "  kubectl everynode restart agent"),
+		Args:    options.Arguments(1, resolver.Argument("NAME")),
+	}, func(ctx context.Context, c *options.Clients, set *resolver.Set, _ []string) error {
+		kind, _, _ := unstructured.NestedString(set.Object.Object, rolling("rollingUpdateType")...)
+		if set.Advanced() && kind == inPlace && strategyOf(set.Object) != onDelete {
+			return fmt.Errorf("%s is updated in place (%s), so its pods would get the annotation of a restart without being restarted: "+
+				"set spec.updateStrategy.rollingUpdate.rollingUpdateType to Standard first", set, inPlace)
+		}
+		now := v.Now().UTC().Format(time.RFC3339)
+		err := v.patch(ctx, c, step{set, "restarted", func(object *unstructured.Unstructured) error {
+			return unstructured.SetNestedField(object.Object, now, "spec", "template", "metadata", "annotations", restartedAt)
+		}})
+		if err == nil {
+			v.heldBack(set)
+		}
+		return err
+	})
+}
+
+func newSetImage(o *options.Options) *cobra.Command {
+	v := &verb{Options: o}
+	var images map[string]string
+	v.check = func(args []string) (err error) {
+		images, err = parseImages(args)
+		return err
+	}
+	c := v.command(&cobra.Command{
+		Use:   "set-image NAME CONTAINER=IMAGE...",
+		Short: "Give containers of the template other images",
+		Long: lines("Give containers of the template other images, init containers included. `*=IMAGE` means all of them.",
+			"", "What this would do to each node is what plan --image tells."),
+		Example: lines("  # Roll out version 2", "  kubectl everynode set-image ads/agent agent=registry.example/agent:2", "",
+			"  # See only whether it would be accepted", "  kubectl everynode set-image ads/agent agent=registry.example/agent:2 --dry-run"),
+		Args: options.Arguments(2, resolver.Argument("NAME"), options.Argument{Word: "CONTAINER=IMAGE...", What: "a container and its new image"}),
+	}, func(ctx context.Context, c *options.Clients, set *resolver.Set, _ []string) error {
+		err := v.patch(ctx, c, step{set, "image updated", func(object *unstructured.Unstructured) error { return setImages(object, set.String(), images) }})
+		if err == nil {
+			v.heldBack(set)
+		}
+		return err
+	})
+	c.ValidArgsFunction = v.completeContainers
+	return c
+}
+
+// everyContainer stands for all containers.
+const everyContainer = "*"
+
+// containerLists are where a template has containers.
+func containerLists() []string { return []string{"initContainers", "containers"} }
+
+func parseImages(args []string) (map[string]string, error) {
+	images := map[string]string{}
+	for _, arg := range args {
+		name, image, found := strings.Cut(arg, "=")
+		if !found || name == "" || image == "" {
+			return nil, options.Usagef("%q does not give a container an image: write CONTAINER=IMAGE", arg)
+		}
+		if _, _, err := imageref.Split(image); err != nil {
+			return nil, options.Usagef("%q cannot be the image of container %s: %w", image, name, err)
+		}
+		if other, twice := images[name]; twice && other != image {
+			return nil, options.Usagef("container %s cannot have two images, %s and %s", name, other, image)
+		}
+		images[name] = image
+	}
+	return images, nil
+}
+
+// setImages changes the images of a template.
+func setImages(object *unstructured.Unstructured, title string, images map[string]string) error {
+	used := map[string]bool{}
+	for _, list := range containerLists() {
+		containers, found, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", list)
+		if err != nil || !found {
+			continue
+		}
+		for _, one := range containers {
+			container, ok := one.(map[string]any)
+			name, _ := container["name"].(string)
+			key := name
+			image, given := images[key]
+			if !given {
+				key = everyContainer
+				image, given = images[key]
+			}
+			if ok && given {
+				container["image"], used[key] = image, true
+			}
+		}
+		if err := unstructured.SetNestedSlice(object.Object, containers, "spec", "template", "spec", list); err != nil {
+			return fmt.Errorf("%s: setting images: %w", title, err)
+		}
+	}
+	for name := range images {
+		if !used[name] && name != everyContainer {
+			return options.Usagef("%s has no container %s: it has %s", title, name, strings.Join(resolver.Containers(object), ", "))
+		}
+	}
+	return nil
+}
+
+// completeContainers completes the name of the set, and then containers.
+func (v *verb) completeContainers(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return resolver.Complete(v.Options)(cmd, args, word)
+	}
+	return resolver.CompleteContainers(v.Options)(cmd, args, word)
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package edit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"everynode.dev/everynode/internal/cli/inspect"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/resolver"
+	"everynode.dev/everynode/internal/revision"
+)
+
+func newUndo(o *options.Options) *cobra.Command {
+	v, number := &verb{Options: o}, int64(0)
+	v.check = func([]string) error {
+		if number < 0 {
+			return options.Usagef("--to-revision is %d: write a number of the history, or 0 for the version before", number)
+		}
+		return nil
+	}
+	c := v.command(&cobra.Command{
+		Use:   "undo NAME [--to-revision N]",
+		Short: "Put an earlier template back",
+		Long: lines("Put an earlier template back: that of the newest revision whose template is another than the present one, or that of a given revision.",
+			"It rolls out like any other template, so a pause, a partition and a canary hold it back."),
+		Example: lines("  # Back to the version before", "  kubectl everynode undo ads/agent", "",
+			"  # Back to revision 3 of the history; show only what would change", "  kubectl everynode undo ads/agent --to-revision 3 --dry-run"),
+		Args: options.Arguments(1, resolver.Argument("NAME")),
+	}, func(ctx context.Context, c *options.Clients, set *resolver.Set, _ []string) error {
+		return v.undo(ctx, c, set, number)
+	})
+	c.Flags().Int64Var(&number, "to-revision", 0, "The revision to go back to; 0 is the one before.")
+	if err := c.RegisterFlagCompletionFunc("to-revision", v.completeRevisions); err != nil {
+		panic(err) // the flag is not there: found by every test that makes a command
+	}
+	return c
+}
+
+func (v *verb) undo(ctx context.Context, c *options.Clients, set *resolver.Set, number int64) error {
+	all, err := inspect.Revisions(ctx, c, set)
+	if err != nil {
+		return err
+	}
+	chosen, template, err := choose(all, set, number)
+	if err != nil {
+		return err
+	}
+	done := fmt.Sprintf("rolled back to revision %d", chosen.Revision)
+	err = v.patch(ctx, c, step{set, done, func(object *unstructured.Unstructured) error {
+		if now, _, _ := unstructured.NestedMap(object.Object, "spec", "template"); revision.Same(now, template) {
+			return nil
+		}
+		return unstructured.SetNestedMap(object.Object, template, "spec", "template")
+	}})
+	if err == nil {
+		v.heldBack(set)
+	}
+	return err
+}
+
+// choose is the revision to go back to, and its template. Which one is the one before is found by what the templates say: the revision of the present
+// template need not be there yet.
+func choose(all []appsv1.ControllerRevision, set *resolver.Set, number int64) (*appsv1.ControllerRevision, map[string]any, error) {
+	now, _, err := unstructured.NestedMap(set.Object.Object, "spec", "template")
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: reading its template: %w", set, err)
+	}
+	for i := range all {
+		one := &all[i]
+		if number != 0 && one.Revision != number {
+			continue
+		}
+		template, err := revision.Decode(one.Data.Raw)
+		if err != nil {
+			return nil, nil, fmt.Errorf("revision %d of %s (%s): %w", one.Revision, set, one.Name, err)
+		}
+		if number != 0 || !revision.Same(now, template) {
+			return one, template, nil
+		}
+	}
+	if number != 0 {
+		return nil, nil, fmt.Errorf("%s has no revision %d: it has %s", set, number, numbers(all))
+	}
+	return nil, nil, fmt.Errorf("%s has no revision with another template than the present one: there is nothing to go back to", set)
+}
+
+// numbers lists revisions, the oldest first.
+func numbers(all []appsv1.ControllerRevision) string {
+	if len(all) == 0 {
+		return "none"
+	}
+	var texts []string
+	for i := range all {
+		texts = append(texts, strconv.FormatInt(all[len(all)-1-i].Revision, 10))
+	}
+	return strings.Join(slices.Compact(texts), ", ")
+}
+
+func (v *verb) completeRevisions(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var texts []string
+	if len(args) > 0 {
+		if c, err := v.Clients(); err == nil {
+			if set, err := resolver.Find(cmd.Context(), c, args[0]); err == nil {
+				all, _ := inspect.Revisions(cmd.Context(), c, set)
+				for i := range all {
+					texts = append(texts, strconv.FormatInt(all[i].Revision, 10))
+				}
+			}
+		}
+	}
+	return texts, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}

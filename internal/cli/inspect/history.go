@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/resolver"
+	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/fleet/feed"
+	"everynode.dev/everynode/internal/revision"
+)
+
+// Revisions are the ControllerRevisions of a set, the newest first.
+func Revisions(ctx context.Context, c *options.Clients, set *resolver.Set) ([]appsv1.ControllerRevision, error) {
+	list, err := c.Kubernetes.AppsV1().ControllerRevisions(set.Namespace()).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		resource := schema.GroupResource{Group: appsv1.GroupName, Resource: "controllerrevisions"}
+		return nil, options.Explain(err, options.Request{Verb: "list", Resource: resource, Namespace: set.Namespace()})
+	}
+	all := slices.DeleteFunc(list.Items, func(r appsv1.ControllerRevision) bool { return !metav1.IsControlledBy(&r, set.Object) })
+	slices.SortFunc(all, func(a, b appsv1.ControllerRevision) int {
+		return cmp.Or(cmp.Compare(b.Revision, a.Revision), strings.Compare(a.Name, b.Name))
+	})
+	return all, nil
+}
+
+// Version is one entry of a set's history.
+type Version struct {
+	fleet.Revision
+	// Cause is why somebody has made it, in the annotation that kubectl knows.
+	Cause string
+	// Current is whether it is that of the set's template.
+	Current bool
+	// Pods is how many pods have it; -1 where who calls may not read pods.
+	Pods int
+}
+
+// changeCause is the annotation in which people say why they have changed something.
+const changeCause = "kubernetes.io/change-cause"
+
+// History is the history of a set, the oldest first. written is whether the set's template is in it.
+func History(ctx context.Context, c *options.Clients, set *resolver.Set) (versions []Version, written bool, err error) {
+	all, err := Revisions(ctx, c, set)
+	if err != nil {
+		return nil, false, err
+	}
+	pods := podsByHash(ctx, c, set)
+	slices.Reverse(all)
+	for i := range all {
+		rec, ours := feed.RevisionFrom(&all[i])
+		if !ours {
+			continue
+		}
+		count := -1
+		if pods != nil {
+			count = pods[rec.Hash]
+		}
+		versions = append(versions, Version{Revision: rec, Cause: all[i].Annotations[changeCause], Pods: count})
+	}
+	workload := set.Source.Digest(set.Object.Object)
+	for i := range versions {
+		versions[i].Current = revision.Same(versions[i].Template(), workload.Template)
+		written = written || versions[i].Current
+	}
+	return versions, written, nil
+}
+
+// podsByHash counts the pods of a set by revision; nil for who may not read them.
+func podsByHash(ctx context.Context, c *options.Clients, set *resolver.Set) map[string]int {
+	pods, err := c.Kubernetes.CoreV1().Pods(set.Namespace()).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil
+	}
+	counts := map[string]int{}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+		if metav1.IsControlledBy(pod, set.Object) && pod.DeletionTimestamp == nil && !ended {
+			counts[pod.Labels[appsv1.ControllerRevisionHashLabelKey]]++
+		}
+	}
+	return counts
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package inspect reads the daemon sets that a person means, with that person's rights, and decides about them as the manager would.
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/internal/cli/live"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/resolver"
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/dialect/kruise"
+	"everynode.dev/everynode/internal/dialects"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Moment is a set at one moment, and what would be done for it.
+type Moment struct {
+	live.View
+	Set  *resolver.Set
+	Plan rollout.Plan
+}
+
+// Cluster is what was read, with all sets in it.
+type Cluster struct {
+	Moments []Moment
+	// Nodes are sorted by name.
+	Nodes []corev1.Node
+}
+
+// At looks at one set.
+func At(ctx context.Context, o *options.Options, c *options.Clients, set *resolver.Set) (*Moment, error) {
+	cluster, err := All(ctx, o, c, []*resolver.Set{set})
+	if err != nil {
+		return nil, err
+	}
+	return &cluster.Moments[0], nil
+}
+
+// All looks at several sets at once.
+func All(ctx context.Context, o *options.Options, c *options.Clients, sets []*resolver.Set) (*Cluster, error) {
+	read := live.ReadOptions{Client: c.Kubernetes, Dynamic: c.Dynamic, Namespace: namespaceOf(sets), Facts: facts()}
+	for _, set := range sets {
+		read.Sets = append(read.Sets, live.ReadSet{Source: set.Source, InPlace: set.Dialect.InPlace, Object: set.Object})
+	}
+	reading, err := live.Read(ctx, read)
+	if err != nil {
+		return nil, Explain(err)
+	}
+	cluster := &Cluster{Nodes: reading.Nodes()}
+	for _, set := range sets {
+		view, ok := reading.Look(set.Key(), o.Time())
+		if !ok {
+			return nil, fmt.Errorf("%s cannot be looked at: it has no UID, so it was not read from a cluster", set.Title())
+		}
+		cluster.Moments = append(cluster.Moments, Moment{View: view, Set: set, Plan: live.Decide(view.Workload, view.Snapshot)})
+	}
+	return cluster, nil
+}
+
+// facts reads what the dialects need to know of a pod, and of every pod what it says of why it does not start. The manager needs that for the
+// conditions of one dialect alone; people want to know it of all.
+func facts() dialect.FactsFunc {
+	needed := dialects.FactsOf(dialects.Names())
+	return func(p *corev1.Pod) *dialect.PodFacts {
+		f, trouble := needed(p), kruise.Trouble(p)
+		switch {
+		case trouble == "":
+			return f
+		case f == nil:
+			return &dialect.PodFacts{Trouble: trouble}
+		default:
+			f.Trouble = trouble
+			return f
+		}
+	}
+}
+
+// namespaceOf is the one namespace of the sets, or all of them: so fewer rights are enough where one is meant.
+func namespaceOf(sets []*resolver.Set) string {
+	namespace := metav1.NamespaceAll
+	for i, set := range sets {
+		switch {
+		case i == 0:
+			namespace = set.Namespace()
+		case set.Namespace() != namespace:
+			return metav1.NamespaceAll
+		}
+	}
+	return namespace
+}
+
+// Explain says of a list that failed what was asked, and which right is missing.
+func Explain(err error) error {
+	if list := (*live.ListError)(nil); errors.As(err, &list) {
+		return options.Explain(list.Err, options.Request{Verb: "list", Resource: list.Resource, Namespace: list.Namespace})
+	}
+	return err
+}
+
+// Watch goes on looking at one set; see live.Watch.
+func Watch(ctx context.Context, c *options.Clients, set *resolver.Set) (*live.Set, error) {
+	return live.Watch(ctx, live.Options{
+		Client: c.Kubernetes, Dynamic: c.Dynamic, Source: set.Source, Namespace: set.Namespace(), Name: set.Name(),
+		Facts: facts(), InPlace: set.Dialect.InPlace, OwnNamespace: true,
+	})
+}
+
+// Nodes are the names of the nodes of the Snapshot, in its order.
+func (m *Moment) Nodes() []string {
+	names := make([]string, len(m.Snapshot.Nodes))
+	for i := range m.Snapshot.Nodes {
+		names[i] = m.Snapshot.Nodes[i].Name
+	}
+	return names
+}

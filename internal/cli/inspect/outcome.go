@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"fmt"
+	"slices"
+
+	"everynode.dev/everynode/internal/cli/view"
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// State is how a rollout stands.
+type State string
+
+// The states.
+const (
+	Finished State = "finished" // every node that the rollout may reach is updated and available
+	Rolling  State = "rolling"  // something is left to do, or to wait for
+	Failed   State = "failed"   // nothing is done for the set, because something in it cannot be honoured
+)
+
+// Outcome says how a rollout stands, and why.
+type Outcome struct {
+	State State `json:"state"`
+	// Why is a sentence without capital and full stop.
+	Why string `json:"why"`
+	// Left are the nodes that are not done, Unreachable those of them that are not ready, Kept those that the rollout may not reach.
+	Left        []string `json:"left,omitempty"`
+	Unreachable []string `json:"unreachable,omitempty"`
+	Kept        []string `json:"kept,omitempty"`
+}
+
+// lot is what an outcome says of a node.
+type lot uint8
+
+const (
+	done        lot = iota
+	left            // it is waited for
+	keptBySet       // the set itself keeps it as it is
+	keptByTaint     // it is ready, and a taint keeps a new pod from the place of its old one
+)
+
+// lotOf says what is to be said of a node. One that needs no pod is done, unless an old pod is there: a node that is cut off from the cluster has a
+// taint against new pods, so that it need not run one any more, and runs its old one all the same.
+func lotOf(s *rollout.Snapshot, n *rollout.Node, kind rollout.VerdictKind) lot {
+	switch {
+	case n.Fit == rollout.MustLeave:
+		return done
+	case n.Fit == rollout.MayStay:
+		return lotBehindTaint(s, n)
+	case kind == rollout.UpToDate:
+		return done
+	case view.Kept(kind):
+		return keptBySet
+	default:
+		return left
+	}
+}
+
+// lotBehindTaint is lotOf for a node on which no new pod may be placed. A pod that terminates on a node that is ready goes by itself; on one that is
+// not, nobody knows whether it still runs.
+func lotBehindTaint(s *rollout.Snapshot, n *rollout.Node) lot {
+	answer := done
+	for i := range n.Pods {
+		switch p := &n.Pods[i]; {
+		case p.Phase.Terminal():
+		case !n.Ready && (p.Deleting || p.Revision != s.Set.Update):
+			return left
+		case !p.Deleting && p.Revision != s.Set.Update:
+			answer = keptByTaint
+		}
+	}
+	return answer
+}
+
+// OutcomeOf says how the rollout of a set stands. With ignoreUnreachable it is finished although nodes are left, if none of these is ready.
+func OutcomeOf(w *dialect.Workload, s *rollout.Snapshot, p *rollout.Plan, ignoreUnreachable bool) Outcome {
+	for _, problem := range w.Problems {
+		if problem.Fatal {
+			return Outcome{State: Failed, Why: problem.Message}
+		}
+	}
+	var o Outcome
+	var behindTaints []string
+	for i := range s.Nodes {
+		node := &s.Nodes[i]
+		switch lotOf(s, node, p.Verdicts[i].Kind) {
+		case done:
+		case keptBySet:
+			o.Kept = append(o.Kept, node.Name)
+		case keptByTaint:
+			behindTaints = append(behindTaints, node.Name)
+		case left:
+			o.Left = append(o.Left, node.Name)
+			if !node.Ready {
+				o.Unreachable = append(o.Unreachable, node.Name)
+			}
+		}
+	}
+	o.State = Rolling
+	if len(o.Left) == 0 || ignoreUnreachable && len(o.Left) == len(o.Unreachable) {
+		o.State = Finished
+	}
+	o.Why = o.sentence(s, p, behindTaints)
+	o.Kept = slices.Sorted(slices.Values(append(o.Kept, behindTaints...)))
+	return o
+}
+
+// few is how many nodes are named of each kind.
+const few = 4
+
+// sentence says how the rollout stands; o.Kept are the nodes that the set itself keeps.
+func (o Outcome) sentence(s *rollout.Snapshot, p *rollout.Plan, behindTaints []string) string {
+	text := fmt.Sprintf("%d of %d nodes are updated and available", available(s, p), p.Status.Desired)
+	if len(o.Kept) > 0 {
+		text += fmt.Sprintf(", %d kept as they are by the set itself (%s)", len(o.Kept), view.List(o.Kept, few))
+	}
+	if len(behindTaints) > 0 {
+		text += fmt.Sprintf(", %d with an old pod behind a taint that keeps new ones away (%s)", len(behindTaints), view.List(behindTaints, few))
+	}
+	switch {
+	case len(o.Left) == 0:
+		return text
+	case len(o.Unreachable) == len(o.Left):
+		text += fmt.Sprintf(", %d left and not ready (%s)", len(o.Left), view.List(o.Left, few))
+	case len(o.Unreachable) > 0:
+		text += fmt.Sprintf(", %d left (%s), %d of them not ready", len(o.Left), view.List(o.Left, few), len(o.Unreachable))
+	default:
+		text += fmt.Sprintf(", %d left (%s)", len(o.Left), view.List(o.Left, few))
+	}
+	switch n := upToOwners(p); n {
+	case 0:
+		return text
+	case len(o.Left):
+		return text + ", updated when the owners of the nodes say so"
+	default:
+		return text + fmt.Sprintf(", %d of them updated when the owners of the nodes say so", n)
+	}
+}
+
+// upToOwners counts the nodes that are updated when their owners say so.
+func upToOwners(p *rollout.Plan) int {
+	n := 0
+	for i := range p.Verdicts {
+		if p.Verdicts[i].Kind == rollout.WaitOwner {
+			n++
+		}
+	}
+	return n
+}
+
+// available counts the nodes that are done.
+func available(s *rollout.Snapshot, p *rollout.Plan) int {
+	n := 0
+	for i := range s.Nodes {
+		if p.Verdicts[i].Kind == rollout.UpToDate {
+			n++
+		}
+	}
+	return n
+}
+
+// Reason is why a node has its verdict, as a sentence without capital and full stop: what the pictures say, and what the verdict tells besides.
+func Reason(s *rollout.Snapshot, n *rollout.Node, v rollout.Verdict) string {
+	text, says := view.Reason(s, n, v.Kind)
+	if says != "" {
+		text += ": " + says
+	}
+	if more := v.Detail.Sentence(); more != "" {
+		text += "; " + more
+	}
+	return text
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"time"
+
+	"everynode.dev/everynode/internal/cli/resolver"
+	"everynode.dev/everynode/internal/cli/view"
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Report is one set at one moment, for machines.
+type Report struct {
+	Set       string `json:"set"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// APIVersion and Kind are those of the object.
+	APIVersion         string `json:"apiVersion"`
+	Kind               string `json:"kind"`
+	Generation         int64  `json:"generation"`
+	ObservedGeneration int64  `json:"observedGeneration"`
+	// Revision is the revision that nodes are brought to, as in the label controller-revision-hash.
+	Revision string `json:"revision"`
+	Outcome
+	// Updated, Ready and Available count a node whose new pod serves, also while its old one is stopping: the status of the object counts it when that
+	// is gone.
+	Desired      int              `json:"desired"`
+	Updated      int              `json:"updated"`
+	Ready        int              `json:"ready"`
+	Available    int              `json:"available"`
+	Misscheduled int              `json:"misscheduled"`
+	Done         int              `json:"updatedAndAvailable"`
+	Budget       Budget           `json:"budget"`
+	Waves        *Waves           `json:"waves,omitempty"`
+	SecondsLeft  *int             `json:"secondsLeft,omitempty"`
+	Revisions    []RevisionReport `json:"revisions"`
+	Verdicts     []VerdictReport  `json:"verdicts"`
+	Waits        []WaitReport     `json:"waits,omitempty"`
+	Nodes        []NodeReport     `json:"nodes"`
+	Problems     []string         `json:"problems,omitempty"`
+	Warnings     []Warning        `json:"warnings,omitempty"`
+}
+
+// Budget is the update budget and what uses it.
+type Budget struct {
+	Limit             int  `json:"limit"`
+	Surge             bool `json:"surge"`
+	UsedByUpdate      int  `json:"usedByUpdate"`
+	UsedByOthers      int  `json:"usedByOthers"`
+	UsedByUnreachable int  `json:"usedByUnreachable"`
+}
+
+// Waves are steps of the update, each as large as its budget.
+type Waves struct {
+	Size  int `json:"size"`
+	Done  int `json:"done"`
+	Total int `json:"total"`
+}
+
+// RevisionReport is a revision and the number of its pods.
+type RevisionReport struct {
+	Name string `json:"name"`
+	Pods int    `json:"pods"`
+}
+
+// VerdictReport is a verdict and the number of nodes that have it.
+type VerdictReport struct {
+	Verdict string `json:"verdict"`
+	Nodes   int    `json:"nodes"`
+}
+
+// WaitReport is a reason and the nodes that wait for it.
+type WaitReport struct {
+	Verdict string   `json:"verdict"`
+	Reason  string   `json:"reason"`
+	Nodes   []string `json:"nodes"`
+}
+
+// NodeReport is one node.
+type NodeReport struct {
+	Name     string      `json:"name"`
+	Ready    bool        `json:"ready"`
+	Verdict  string      `json:"verdict"`
+	Reason   string      `json:"reason"`
+	Charged  bool        `json:"charged"`
+	Revision string      `json:"revision,omitempty"`
+	Pods     []PodReport `json:"pods,omitempty"`
+}
+
+// PodReport is one pod.
+type PodReport struct {
+	Name     string `json:"name"`
+	Revision string `json:"revision"`
+	State    string `json:"state"`
+}
+
+// Sight is what a report is made of.
+type Sight struct {
+	Set               *resolver.Set
+	Workload          *dialect.Workload
+	Snapshot          rollout.Snapshot
+	Plan              rollout.Plan
+	Model             view.Model
+	IgnoreUnreachable bool
+}
+
+// Outcome says how the rollout stands.
+func (s *Sight) Outcome() Outcome {
+	return OutcomeOf(s.Workload, &s.Snapshot, &s.Plan, s.IgnoreUnreachable)
+}
+
+// Report says all of it for machines.
+func (s *Sight) Report() Report {
+	m, b, o := s.Model, s.Plan.Budget, s.Set.Object
+	r := Report{
+		Set: s.Set.String(), Namespace: s.Set.Namespace(), Name: s.Set.Name(), APIVersion: o.GetAPIVersion(), Kind: o.GetKind(),
+		Generation: s.Workload.Generation, ObservedGeneration: s.Workload.ObservedGeneration, Revision: m.Target, Outcome: s.Outcome(),
+		Desired: m.Status.Desired, Updated: m.Status.Updated, Ready: m.Status.Ready, Available: m.Status.Available,
+		Misscheduled: m.Status.Misscheduled, Done: m.Done,
+		Budget: Budget{Limit: b.Limit, Surge: b.Surge, UsedByUpdate: b.UsedByUpdate, UsedByOthers: b.UsedByOthers, UsedByUnreachable: b.UsedByUnreachable},
+	}
+	if w := m.Waves; w.Total > 0 {
+		r.Waves = &Waves{Size: w.Size, Done: w.Done, Total: w.Total}
+	}
+	if m.Pace.Known {
+		left := int(m.Pace.Left / time.Second)
+		r.SecondsLeft = &left
+	}
+	for _, c := range m.Revisions {
+		r.Revisions = append(r.Revisions, RevisionReport{c.Name, c.Pods})
+	}
+	for _, c := range m.Counts {
+		r.Verdicts = append(r.Verdicts, VerdictReport{c.Kind.String(), c.Nodes})
+	}
+	for _, w := range m.Waits {
+		r.Waits = append(r.Waits, WaitReport{w.Kind.String(), w.Why(), w.Nodes})
+	}
+	for _, p := range s.Workload.Problems {
+		r.Problems = append(r.Problems, p.Message)
+	}
+	r.Nodes = Nodes(&s.Snapshot, &s.Plan)
+	return r
+}
+
+// Nodes are the nodes that a set concerns.
+func Nodes(s *rollout.Snapshot, p *rollout.Plan) []NodeReport {
+	var nodes []NodeReport
+	for i := range s.Nodes {
+		if p.Verdicts[i].Kind != rollout.NotWanted {
+			nodes = append(nodes, NodeOf(s, p, i))
+		}
+	}
+	return nodes
+}
+
+// NodeOf is the node with that index.
+func NodeOf(s *rollout.Snapshot, p *rollout.Plan, i int) NodeReport {
+	n, v := &s.Nodes[i], p.Verdicts[i]
+	report := NodeReport{Name: n.Name, Ready: n.Ready, Verdict: v.Kind.String(), Reason: Reason(s, n, v), Charged: v.Charged}
+	for j := range n.Pods {
+		pod := PodReport{Name: n.Pods[j].Name, Revision: RevisionName(s, n.Pods[j].Revision), State: PodState(&n.Pods[j])}
+		report.Pods = append(report.Pods, pod)
+		report.Revision = pod.Revision
+	}
+	return report
+}
+
+// RevisionName names a revision by its index.
+func RevisionName(s *rollout.Snapshot, index int) string {
+	if index < 0 || index >= len(s.Revisions) {
+		return "unknown"
+	}
+	return s.Revisions[index].Name
+}
+
+// PodState says in a word or two how a pod is.
+func PodState(p *rollout.Pod) string {
+	switch {
+	case p.Deleting:
+		return "terminating"
+	case p.Phase == rollout.Failed:
+		return "failed"
+	case p.Phase == rollout.Succeeded:
+		return "ended"
+	case p.InPlace != rollout.InPlaceNone:
+		return "being changed in place"
+	case p.Hook == rollout.HookWaiting:
+		return "prepared for its deletion"
+	case p.Ready:
+		return "ready"
+	case !p.Scheduled:
+		return "not scheduled"
+	case p.Phase == rollout.Running:
+		return "running, not ready"
+	default:
+		return "pending"
+	}
+}

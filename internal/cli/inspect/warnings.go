@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/resolver"
+)
+
+// Warning is something that a controller has said about a set.
+type Warning struct {
+	Reason  string    `json:"reason"`
+	Message string    `json:"message"`
+	Last    time.Time `json:"last"`
+}
+
+// fresh is how long a warning is worth showing, mostWarnings how many are.
+const (
+	fresh        = time.Hour
+	mostWarnings = 3
+)
+
+// About is what warnings are asked for: those of a set, and with a node none that are about another one.
+type About struct {
+	Set  *resolver.Set
+	Node string
+}
+
+// Warnings are the newest warnings of the last hour about a set, newest first: what was refused only its controller knows, and tells so.
+// They are an extra: who may not read events gets none.
+func Warnings(ctx context.Context, o *options.Options, c *options.Clients, about About) []Warning {
+	set, node := about.Set, about.Node
+	selector := fields.Set{"involvedObject.uid": string(set.Object.GetUID()), "type": corev1.EventTypeWarning}
+	list, err := c.Kubernetes.CoreV1().Events(set.Namespace()).List(ctx, metav1.ListOptions{FieldSelector: selector.String()})
+	if err != nil {
+		return nil
+	}
+	var warnings []Warning
+	for i := range list.Items {
+		e := &list.Items[i]
+		if of := e.Annotations[everynode.EventNode]; of != "" && node != "" && of != node {
+			continue
+		}
+		if e.InvolvedObject.UID != set.Object.GetUID() || e.Type != corev1.EventTypeWarning || o.Now().Sub(lastOf(e)) > fresh {
+			continue
+		}
+		warnings = append(warnings, Warning{Reason: e.Reason, Message: e.Message, Last: lastOf(e)})
+	}
+	slices.SortStableFunc(warnings, func(a, b Warning) int { return b.Last.Compare(a.Last) })
+	return warnings[:min(len(warnings), mostWarnings)]
+}
+
+func lastOf(e *corev1.Event) time.Time {
+	switch {
+	case e.Series != nil:
+		return e.Series.LastObservedTime.Time
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.Time
+	case !e.EventTime.IsZero():
+		return e.EventTime.Time
+	default:
+		return e.CreationTimestamp.Time
+	}
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/cli/inspect"
+	"everynode.dev/everynode/internal/cli/live"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/resolver"
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/plan"
+	"everynode.dev/everynode/internal/revision"
+)
+
+// newUID stands for the UID of a set that is not there yet.
+const newUID = types.UID("not-created-yet")
+
+// question is what is to be foreseen: an edit of a set, which is nil for a new one, and what is assumed.
+type question struct {
+	live *resolver.Set
+	// named is the set that the edit makes or changes.
+	named *resolver.Set
+	edit  Edit
+	local bool
+	given times
+}
+
+// foreseen is what comes of an edit.
+type foreseen struct {
+	question
+	trial
+	view  live.View
+	nodes []corev1.Node
+	stock *stock
+	// before and after are the names of the revision that the set has now (empty for a new one) and will have.
+	before, after string
+	// templates are the template of now and that of the edited set.
+	was, is map[string]any
+	hurdles hurdles
+	assumed assumed
+	result  plan.Result
+}
+
+// foresee answers a question. It reads, and writes nothing.
+func foresee(ctx context.Context, o *options.Options, c *options.Clients, q question) (*foreseen, error) {
+	t, err := q.try(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	f := &foreseen{question: q, trial: t}
+	if q.live == nil {
+		f.object.SetUID(newUID)
+	}
+	if err := f.look(ctx, o, c); err != nil {
+		return nil, err
+	}
+	if err := f.honoured(); err != nil {
+		return nil, err
+	}
+	if err := f.revisions(); err != nil {
+		return nil, err
+	}
+	f.stock = newStock(f.nodes)
+	f.stock.nodeImages(ctx, c)
+	f.hurdles = f.seeHurdles(ctx, c)
+	f.assumed = assume(f)
+	f.awaitImages()
+	if f.result, err = plan.Play(f.view.Snapshot, f.play()); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// look reads the cluster as if the set were the edited one.
+func (f *foreseen) look(ctx context.Context, o *options.Options, c *options.Clients) error {
+	edited := *f.named
+	edited.Object = f.object
+	cluster, err := inspect.All(ctx, o, c, []*resolver.Set{&edited})
+	if err != nil {
+		return err
+	}
+	f.view, f.nodes = cluster.Moments[0].View, cluster.Nodes
+	return nil
+}
+
+// honoured is an error where nothing would be done for the edited set.
+func (f *foreseen) honoured() error {
+	for _, problem := range f.view.Workload.Problems {
+		if problem.Fatal {
+			return fmt.Errorf("nothing would be done for %s after the edit: %s", f.named, problem.Message)
+		}
+	}
+	return nil
+}
+
+// revisions finds the names of the revisions that the set has and will have.
+func (f *foreseen) revisions() error {
+	var err error
+	w := f.view.Workload
+	if f.after, err = f.revisionOf(w); err != nil {
+		return err
+	}
+	f.is = w.Template
+	if f.live == nil {
+		return nil
+	}
+	now := f.digest(f.live.Object)
+	f.was = now.Template
+	f.before, err = f.revisionOf(&now)
+	return err
+}
+
+func (f *foreseen) digest(object *unstructured.Unstructured) dialect.Workload {
+	return f.named.Source.Digest(object.Object)
+}
+
+// revisionOf is the name of the revision of a template: the one in the history, or the one that it will get.
+func (f *foreseen) revisionOf(w *dialect.Workload) (string, error) {
+	entries := f.view.History.Entries
+	if r := revision.Resolve(entries, w.Template); r.Current >= 0 {
+		return entries[r.Current].Hash, nil
+	}
+	hash, err := revision.Hash(w.Template, w.CollisionCount)
+	if err != nil {
+		return "", fmt.Errorf("naming the revision of the template: %w", err)
+	}
+	return hash, nil
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podselector
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/resolver"
+)
+
+// Narrow takes a bare word that is the name of one of the sets for that set, where there is no node and no pod of that name; it returns the words and
+// the sets that are meant then. With all, what is left may be no node and no pod.
+func (w Words) Narrow(ctx context.Context, c *options.Clients, sets []*resolver.Set, all bool) (Words, []*resolver.Set, error) {
+	meant, kind := sets, w.Set != ""
+	for _, p := range w.places {
+		named := slices.DeleteFunc(slices.Clone(sets), func(s *resolver.Set) bool { return s.Name() != p.name || s.Namespace() != c.Namespace })
+		if kind || !p.node || !p.pod || len(named) == 0 {
+			continue
+		}
+		what, err := taken(ctx, c, p.name)
+		switch {
+		case err != nil:
+			return Words{}, nil, err
+		case what != "" && !all:
+			continue // it is meant as it always was
+		case what != "":
+			return Words{}, nil, options.Usagef("%s is the name of a %s as well as of %s: write %s for all pods of that set, or leave --all out", p.name, what, named[0], named[0])
+		case w.Set != "":
+			return Words{}, nil, options.Usagef("%s and %s are two sets: name one", w.Set, named[0])
+		case len(named) > 1:
+			return Words{}, nil, options.Usagef("there are two daemon sets %s in namespace %s: write %s or %s", p.name, c.Namespace, named[0], named[1])
+		}
+		w.Set, w.Bare, meant = named[0].String(), p.name, named
+		w.places = slices.DeleteFunc(slices.Clone(w.places), func(other place) bool { return other == p })
+	}
+	if all && !w.Empty() {
+		return Words{}, nil, notBoth(w)
+	}
+	return w, meant, nil
+}
+
+// taken says whether a name is that of a node or of a pod; empty where it is neither. Who may not read nodes is asked to write what is meant.
+func taken(ctx context.Context, c *options.Clients, name string) (string, error) {
+	_, err := c.Kubernetes.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return "node", nil
+	case apierrors.IsForbidden(err):
+		return "", options.Usagef("%s is the name of a set, and whether there is a node of that name is not known: write daemonset/%s, ads/%s or node/%s: %w", name, name, name, name, err)
+	case !apierrors.IsNotFound(err):
+		return "", options.Explain(err, options.Request{Verb: "get", Resource: corev1.Resource("nodes"), Name: name})
+	}
+	_, err = c.Kubernetes.CoreV1().Pods(c.Namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return "pod", nil
+	case apierrors.IsNotFound(err):
+		return "", nil
+	default:
+		return "", options.Explain(err, options.Request{Verb: "get", Resource: corev1.Resource("pods"), Namespace: c.Namespace, Name: name})
+	}
+}

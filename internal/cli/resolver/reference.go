@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package resolver
+
+import (
+	"everynode.dev/everynode/internal/dialect"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/dialects"
+)
+
+// kind is what a person has said of the kind of a set.
+type kind uint8
+
+const (
+	anyKind kind = iota
+	nativeKind
+	advancedKind
+)
+
+// reference is the name of a set as a person writes it.
+type reference struct {
+	kind kind
+	name string
+}
+
+// kinds are the words for a kind, as kubectl takes them.
+func kinds() map[string]kind {
+	return map[string]kind{
+		"daemonset": nativeKind, "daemonsets": nativeKind, "ds": nativeKind,
+		"daemonset.apps": nativeKind, "daemonsets.apps": nativeKind, "ds.apps": nativeKind,
+		"ads": advancedKind, "advanceddaemonset": advancedKind, "advanceddaemonsets": advancedKind,
+		"daemonset.apps.kruise.io": advancedKind, "daemonsets.apps.kruise.io": advancedKind, "ads.apps.kruise.io": advancedKind,
+		"daemon": advancedKind, "daemon.apps.kruise.io": advancedKind,
+	}
+}
+
+func parse(arg string) (reference, error) {
+	word, name, slashed := strings.Cut(arg, "/")
+	if !slashed {
+		word, name = "", arg
+	}
+	if name == "" || slashed && word == "" || strings.Contains(name, "/") {
+		return reference{}, options.Usagef("%q does not name a daemon set: write NAME, daemonset/NAME or ads/NAME", arg)
+	}
+	if !slashed {
+		return reference{name: name}, nil
+	}
+	k, known := kinds()[strings.ToLower(word)]
+	if !known {
+		return reference{}, options.Usagef("%q is no kind of daemon set: write daemonset/%s for one of apps/v1, or ads/%s for one of apps.kruise.io", word, name, name)
+	}
+	return reference{kind: k, name: name}, nil
+}
+
+// Split is the name in arg, and whether arg says that an Advanced DaemonSet is meant.
+func Split(arg string) (name string, advanced bool, err error) {
+	ref, err := parse(arg)
+	return ref.name, ref.kind == advancedKind, err
+}
+
+// Argument is the name of a set as an argument of a verb. Word stands for it in the help.
+func Argument(word string) options.Argument {
+	return options.Argument{Word: word, What: "the name of a daemon set", Check: func(text string) error {
+		_, err := parse(text)
+		return err
+	}}
+}
+
+// mayBe is whether a set of the dialect may be meant.
+func (r reference) mayBe(d dialect.Dialect) bool {
+	if d.Source.Dialect == dialects.Kruise {
+		return r.kind != nativeKind
+	}
+	return r.kind != advancedKind
+}
+
+// Complete completes the name of a set, as the first argument of a verb.
+func Complete(o *options.Options) cobra.CompletionFunc {
+	return first(func(cmd *cobra.Command) []string { return Names(cmd, o) })
+}
+
+// CompleteAdvanced is Complete for verbs that only Advanced DaemonSets have a field for.
+func CompleteAdvanced(o *options.Options) cobra.CompletionFunc {
+	return first(func(cmd *cobra.Command) []string {
+		return names(cmd, o, func(s *Set, _ bool) bool { return s.Advanced() })
+	})
+}
+
+func first(names func(cmd *cobra.Command) []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return names(cmd), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// Names are all ways to name the sets of the namespace, for completion: a bare name where it is one set's alone.
+func Names(cmd *cobra.Command, o *options.Options) []string {
+	return names(cmd, o, func(*Set, bool) bool { return true })
+}
+
+// WithKind are the names of the sets of the namespace that say their kind, for completion: of all, or of Advanced DaemonSets alone.
+func WithKind(cmd *cobra.Command, o *options.Options, advancedOnly bool) []string {
+	return names(cmd, o, func(s *Set, bare bool) bool { return !bare && (s.Advanced() || !advancedOnly) })
+}
+
+// names are the ways to name sets that are wanted: bare, or with their kind.
+func names(cmd *cobra.Command, o *options.Options, wanted func(s *Set, bare bool) bool) []string {
+	c, err := o.Clients()
+	if err != nil {
+		return nil
+	}
+	sets, err := List(cmd.Context(), c, false)
+	if err != nil {
+		return nil
+	}
+	uses := map[string]int{}
+	for _, s := range sets {
+		uses[s.Name()]++
+	}
+	var all []string
+	for _, s := range sets {
+		if uses[s.Name()] == 1 && wanted(s, true) {
+			all = append(all, s.Name())
+		}
+		if wanted(s, false) {
+			all = append(all, s.String())
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Containers are the names of the containers in the template of a set.
+func Containers(set *unstructured.Unstructured) []string {
+	var names []string
+	for _, list := range []string{"initContainers", "containers"} {
+		containers, _, _ := unstructured.NestedSlice(set.Object, "spec", "template", "spec", list)
+		for _, one := range containers {
+			container, _ := one.(map[string]any)
+			if name, ok := container["name"].(string); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// CompleteContainers completes CONTAINER=IMAGE with the containers of the set that the first argument names.
+func CompleteContainers(o *options.Options) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 || strings.Contains(word, "=") {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var names []string
+		if c, err := o.Clients(); err == nil {
+			if set, err := Find(cmd.Context(), c, args[0]); err == nil {
+				for _, name := range Containers(set.Object) {
+					names = append(names, name+"=")
+				}
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+}

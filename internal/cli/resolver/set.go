@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package resolver finds the daemon set that a person means: a DaemonSet of apps/v1, or an Advanced DaemonSet of apps.kruise.io.
+//
+// A set is named NAME, daemonset/NAME (ds/NAME) or ads/NAME. A bare NAME that exists in both kinds is an error that says so. Where the
+// cluster has no Advanced DaemonSets, the sets of apps/v1 are found all the same. Where one of the kinds may not be read, a bare NAME is found in the
+// other one: verbs that show say so, and verbs that change something want the kind to be written.
+package resolver
+
+import (
+	"context"
+	"errors"
+	"everynode.dev/everynode/internal/dialect"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/dialects"
+	"everynode.dev/everynode/internal/fleet"
+)
+
+// Set is a daemon set of a cluster.
+type Set struct {
+	Source   dialect.Source
+	Dialect  dialect.Dialect
+	Resource schema.GroupVersionResource
+	Kind     string
+	Object   *unstructured.Unstructured
+	// Unread, where the set was found by a bare name, is why it cannot be read whether there is one of the other kind with that name.
+	Unread error
+}
+
+// newSet is a set of the dialect.
+func newSet(d dialect.Dialect, object *unstructured.Unstructured) *Set {
+	return &Set{Source: d.Source, Dialect: d, Resource: d.Source.Resource, Kind: d.Source.Kind, Object: object}
+}
+
+// Namespace is that of the object.
+func (s *Set) Namespace() string { return s.Object.GetNamespace() }
+
+// Name is that of the object.
+func (s *Set) Name() string { return s.Object.GetName() }
+
+// Advanced is whether the set is one of apps.kruise.io.
+func (s *Set) Advanced() bool { return s.Source.Dialect == dialects.Kruise }
+
+// Key is the key of the set in an index.
+func (s *Set) Key() fleet.Key {
+	return fleet.Key{Dialect: s.Source.Dialect, Namespace: s.Namespace(), Name: s.Name()}
+}
+
+// String is how a person names the set: daemonset/NAME or ads/NAME.
+func (s *Set) String() string { return prefix(s.Advanced()) + s.Name() }
+
+// Title is the set with its namespace.
+func (s *Set) Title() string { return s.Namespace() + "/" + s.String() }
+
+func prefix(advanced bool) string {
+	if advanced {
+		return "ads/"
+	}
+	return "daemonset/"
+}
+
+// Find returns the set that arg names in the namespace of the clients.
+func Find(ctx context.Context, c *options.Clients, arg string) (*Set, error) {
+	ref, err := parse(arg)
+	if err != nil {
+		return nil, err
+	}
+	var found []*Set
+	var refused []error
+	for _, d := range dialects.Onlookers() {
+		if !ref.mayBe(d) {
+			continue
+		}
+		object, err := get(ctx, c, d, ref.name)
+		switch {
+		case err != nil && !answered(err):
+			return nil, err // it would be the same for the other kind
+		case err != nil:
+			refused = append(refused, err)
+		case object != nil:
+			found = append(found, newSet(d, object))
+		}
+	}
+	switch {
+	case len(found) == 1:
+		found[0].Unread = errors.Join(refused...)
+		return found[0], nil
+	case len(found) > 1:
+		return nil, options.Usagef("there are two daemon sets %s in namespace %s: write %s for the one of apps/v1, or %s for the one of apps.kruise.io",
+			ref.name, c.Namespace, found[0], found[1])
+	case len(refused) > 0:
+		return nil, errors.Join(refused...)
+	default:
+		return nil, ref.notFound(c)
+	}
+}
+
+// FindToRead is Find for verbs that only show: they tell if another set may have been meant.
+func FindToRead(ctx context.Context, o *options.Options, c *options.Clients, arg string) (*Set, error) {
+	set, err := Find(ctx, c, arg)
+	if err == nil && set.Unread != nil {
+		o.Note("this is %s; whether %s could be meant as well is not known: %v", set, set.twin(), set.Unread)
+	}
+	return set, err
+}
+
+// FindToChange is Find for verbs that change what they find: a bare name has to be beyond doubt.
+func FindToChange(ctx context.Context, c *options.Clients, arg string) (*Set, error) {
+	set, err := Find(ctx, c, arg)
+	if err == nil && set.Unread != nil {
+		return nil, options.Usagef("%s could be meant as well as %s, and whether it is there is not known: write %s to change that one: %w",
+			set.twin(), set, set, set.Unread)
+	}
+	return set, err
+}
+
+// twin is the set of the other kind with the same name.
+func (s *Set) twin() string { return prefix(!s.Advanced()) + s.Name() }
+
+// answered is whether the API server has said it.
+func answered(err error) bool {
+	status := apierrors.APIStatus(nil)
+	return errors.As(err, &status)
+}
+
+// get returns nil where there is no such object, or no such kind.
+func get(ctx context.Context, c *options.Clients, d dialect.Dialect, name string) (*unstructured.Unstructured, error) {
+	object, err := c.Dynamic.Resource(d.Source.Resource).Namespace(c.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		return object, nil
+	}
+	if absent(c, d, err) {
+		return nil, nil //nolint:nilnil // nothing is there, and that is no failure
+	}
+	return nil, options.Explain(err, options.Request{Verb: "get", Resource: d.Source.Resource.GroupResource(), Namespace: c.Namespace, Name: name})
+}
+
+// absent is whether err says that there is no such object or kind. Who may not read a kind is told so even where there is no such kind.
+func absent(c *options.Clients, d dialect.Dialect, err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !Served(c, d.Source.Resource)
+}
+
+// Served is whether the cluster has such a resource. What cannot be found out counts as served.
+func Served(c *options.Clients, resource schema.GroupVersionResource) bool {
+	list, err := c.Discovery.ServerResourcesForGroupVersion(resource.GroupVersion().String())
+	if err != nil {
+		return !apierrors.IsNotFound(err)
+	}
+	for i := range list.APIResources {
+		if list.APIResources[i].Name == resource.Resource {
+			return true
+		}
+	}
+	return false
+}
+
+// List returns all sets of both kinds in the namespace of the clients, or in all namespaces, those of apps/v1 first.
+func List(ctx context.Context, c *options.Clients, allNamespaces bool) ([]*Set, error) {
+	sets, refused, err := listAll(ctx, c, allNamespaces)
+	if err == nil && len(refused) > 0 {
+		err = errors.Unwrap(refused[0]) // nothing is left out here
+	}
+	if err != nil {
+		return nil, err
+	}
+	return sets, nil
+}
+
+// Readable is List for who does with the sets of one kind: of a kind that may not be listed it tells on the side, and returns the sets of the
+// other one. Where there are none, it is an error: nobody knows whether there are any.
+func Readable(ctx context.Context, o *options.Options, c *options.Clients, allNamespaces bool) ([]*Set, error) {
+	sets, refused, err := listAll(ctx, c, allNamespaces)
+	if err == nil && len(sets) == 0 {
+		err = errors.Join(refused...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, err := range refused {
+		o.Note("%v", err)
+	}
+	return sets, nil
+}
+
+// listAll returns the sets of both kinds, and why those of a kind may not be listed.
+func listAll(ctx context.Context, c *options.Clients, allNamespaces bool) (sets []*Set, refused []error, err error) {
+	namespace := c.Namespace
+	if allNamespaces {
+		namespace = metav1.NamespaceAll
+	}
+	for _, d := range dialects.Onlookers() {
+		some, err := list(ctx, c, d, namespace)
+		switch {
+		case apierrors.IsForbidden(err):
+			refused = append(refused, fmt.Errorf("%s are left out: %w", d.Source.Resource.GroupResource(), err))
+		case err != nil:
+			return nil, nil, err
+		}
+		sets = append(sets, some...)
+	}
+	return sets, refused, nil
+}
+
+// list returns all sets of one kind; none where the cluster has no such kind.
+func list(ctx context.Context, c *options.Clients, d dialect.Dialect, namespace string) ([]*Set, error) {
+	if d.Source.Dialect == dialects.Kruise && !Served(c, d.Source.Resource) {
+		return nil, nil
+	}
+	found, err := c.Dynamic.Resource(d.Source.Resource).Namespace(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		if absent(c, d, err) {
+			return nil, nil
+		}
+		return nil, options.Explain(err, options.Request{Verb: "list", Resource: d.Source.Resource.GroupResource(), Namespace: namespace})
+	}
+	sets := make([]*Set, len(found.Items))
+	for i := range found.Items {
+		sets[i] = newSet(d, &found.Items[i])
+	}
+	return sets, nil
+}
+
+// Missing is the error that there is no such set: not that it cannot be found out.
+type Missing struct{ text string }
+
+// Error implements error.
+func (m *Missing) Error() string { return m.text }
+
+func missingf(format string, args ...any) error { return &Missing{fmt.Sprintf(format, args...)} }
+
+// notFound says what was looked for, and where.
+func (r reference) notFound(c *options.Clients) error {
+	advanced := dialects.Onlookers()[1].Source.Resource
+	served := Served(c, advanced)
+	switch {
+	case r.kind == advancedKind && !served:
+		return missingf("there is no ads/%s: this cluster has no Advanced DaemonSets (%s is not served)", r.name, advanced.GroupVersion())
+	case r.kind == anyKind && served:
+		return missingf("there is neither daemonset/%s nor ads/%s in namespace %s: name another one with -n", r.name, r.name, c.Namespace)
+	case r.kind == advancedKind:
+		return missingf("there is no ads/%s in namespace %s: name another one with -n", r.name, c.Namespace)
+	default:
+		return missingf("there is no daemonset/%s in namespace %s: name another one with -n", r.name, c.Namespace)
+	}
+}
