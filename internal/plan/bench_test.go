@@ -16,7 +16,7 @@ func BenchmarkPlay(b *testing.B) {
 			s := cluster(5000)
 			s.Set.MaxUnavailable = rollout.Quantity{Value: limit}
 			for b.Loop() {
-				if _, err := Play(s, times()); err != nil {
+				if _, err := Simulate(s, times()); err != nil {
 					b.Fatal(err)
 				}
 			}

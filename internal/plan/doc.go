@@ -5,7 +5,7 @@
 //
 // # Rule
 //
-// Play decides nothing. It asks the same Decide as the manager, carries its actions out on a rollout.World, and lets kubelets and
+// Simulate decides nothing. It asks the same Decide as the manager, carries its actions out on a rollout.World, and lets kubelets and
 // handlers of hooks finish after times that it is told (Assumptions). It knows no clock and no cluster, so the same Snapshot gives the
 // same Result everywhere.
 //

@@ -52,8 +52,8 @@ func (k *kubelets) pull(s *rollout.Snapshot) {
 	}
 }
 
-// attend looks at the pods of a node again after something was done there.
-func (k *kubelets) attend(s *rollout.Snapshot, node int) {
+// observe looks at the pods of a node again after something was done there.
+func (k *kubelets) observe(s *rollout.Snapshot, node int) {
 	n := &s.Nodes[node]
 	working := false
 	for i := range n.Pods {
@@ -170,7 +170,7 @@ func (k *kubelets) serve(s *rollout.Snapshot) {
 			}
 		}
 		if done {
-			k.attend(s, node)
+			k.observe(s, node)
 		}
 	}
 }
@@ -182,7 +182,7 @@ func (k *kubelets) finish(p *rollout.Pod, at stage, now rollout.Time) {
 	case releasing:
 		p.Hook = rollout.HookReleased
 	case changing:
-		p.InPlace = rollout.InPlaceArrived // attend sees it next
+		p.InPlace = rollout.InPlaceArrived // observe sees it next
 	case starting:
 		p.Phase, p.Ready, p.ReadySince = rollout.Running, true, now
 	}

@@ -148,8 +148,8 @@ func updates(reason rollout.VerdictKind) bool {
 	}
 }
 
-// rested is the outcome of a node on which nothing was started.
-func rested(kind rollout.VerdictKind) Verdict {
+// finalVerdict is the outcome of a node on which nothing was started.
+func finalVerdict(kind rollout.VerdictKind) Verdict {
 	switch {
 	case kind.Cause() == rollout.CauseCollector:
 		return Leave

@@ -87,11 +87,11 @@ func down(s *rollout.Snapshot) int {
 func broken(s rollout.Snapshot, decide func(rollout.Snapshot) rollout.Plan) string {
 	a := times()
 	a.Hook = time.Duration(int64(len(s.Nodes)%3)-1) * time.Second
-	p := newPlayer(s, a)
+	p := newSimulator(s, a)
 	p.decide = decide
 	before, most := down(&s), 0
 	p.seen = func(w *rollout.World) { most = max(most, down(&w.State)) }
-	r, err := p.play()
+	r, err := p.run()
 	if err != nil {
 		return err.Error()
 	}
@@ -165,8 +165,8 @@ func TestPlans(t *testing.T) {
 		if bad := broken(s, rollout.Decide); bad != "" {
 			t.Fatalf("seed %d: %s", seed, bad)
 		}
-		one, err := Play(s, times())
-		two, again := Play(s, times())
+		one, err := Simulate(s, times())
+		two, again := Simulate(s, times())
 		if err != nil || again != nil || !reflect.DeepEqual(one, two) {
 			t.Fatalf("seed %d: two plans differ: %v %v\n%s\n%s", seed, err, again, table(one), table(two))
 		}

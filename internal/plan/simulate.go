@@ -24,14 +24,14 @@ type Assumptions struct {
 	Apart bool
 }
 
-// Play plays what Decide makes of s until nothing changes any more.
-func Play(s rollout.Snapshot, a Assumptions) (Result, error) {
-	p := newPlayer(s, a)
-	return p.play()
+// Simulate plays what Decide makes of s until nothing changes any more.
+func Simulate(s rollout.Snapshot, a Assumptions) (Result, error) {
+	p := newSimulator(s, a)
+	return p.run()
 }
 
-// player plays one plan. The world is all of the state; records are what has been seen of it.
-type player struct {
+// simulator plays one plan. The world is all of the state; records are what has been seen of it.
+type simulator struct {
 	world  rollout.World
 	decide func(rollout.Snapshot) rollout.Plan
 	// seen, if not nil, is shown the world after each plan has been carried out.
@@ -42,11 +42,11 @@ type player struct {
 	// open are the nodes whose start has not come to its end.
 	open []int
 	// updates and repairs are how many of each have started, flying how many updates are under way.
-	updates, repairs, flying int
+	updates, repairs, updatesRunning int
 	// down says of each node whether it is down, and downs is how many are; restless are those that were from the beginning.
-	down     []bool
-	downs    int
-	restless []int
+	down        []bool
+	downs       int
+	downAtStart []int
 	// unready are the nodes that are not ready, which they stay.
 	unready []int
 	result  Result
@@ -71,14 +71,14 @@ type record struct {
 	collected bool
 }
 
-func newPlayer(s rollout.Snapshot, a Assumptions) *player {
-	p := &player{
+func newSimulator(s rollout.Snapshot, a Assumptions) *simulator {
+	p := &simulator{
 		world: rollout.NewWorld(s), decide: rollout.Decide, begin: s.Now,
 		kubelets: newKubelets(a), records: make([]record, len(s.Nodes)),
 	}
 	p.pull(&p.world.State)
 	for i := range p.world.State.Nodes {
-		p.attend(&p.world.State, i)
+		p.observe(&p.world.State, i)
 		if n := &p.world.State.Nodes[i]; !n.Ready && !n.Gone {
 			p.unready = append(p.unready, i)
 		}
@@ -86,7 +86,7 @@ func newPlayer(s rollout.Snapshot, a Assumptions) *player {
 	p.down = make([]bool, len(s.Nodes))
 	for i := range p.down {
 		if p.isDown(i) {
-			p.restless = append(p.restless, i)
+			p.downAtStart = append(p.downAtStart, i)
 		}
 	}
 	p.recount()
@@ -94,8 +94,8 @@ func newPlayer(s rollout.Snapshot, a Assumptions) *player {
 	return p
 }
 
-// play goes from plan to plan. A world at rest is left: nothing is done, nothing is due, and Decide does not ask to come back.
-func (p *player) play() (Result, error) {
+// run goes from plan to plan. A world at rest is left: nothing is done, nothing is due, and Decide does not ask to come back.
+func (p *simulator) run() (Result, error) {
 	s := &p.world.State
 	for range 1000 + 100*len(s.Nodes) {
 		acted, wake, err := p.step()
@@ -117,7 +117,7 @@ func (p *player) play() (Result, error) {
 }
 
 // step makes a plan and carries it out; the other controller of a guest does its part.
-func (p *player) step() (acted bool, wake rollout.Time, err error) {
+func (p *simulator) step() (acted bool, wake rollout.Time, err error) {
 	s := &p.world.State
 	p.recount() // before what has come to its end is forgotten
 	plan := p.decide(*s)
@@ -125,7 +125,7 @@ func (p *player) step() (acted bool, wake rollout.Time, err error) {
 	for _, i := range p.unready {
 		p.records[i].away = p.records[i].away || plan.Verdicts[i].Charged
 	}
-	p.note(plan.Actions)
+	p.recordActions(plan.Actions)
 	if err := p.world.Apply(plan); err != nil {
 		return false, 0, err
 	}
@@ -133,10 +133,10 @@ func (p *player) step() (acted bool, wake rollout.Time, err error) {
 	if err != nil {
 		return false, 0, fmt.Errorf("the other controller: %w", err)
 	}
-	p.note(kept.Actions)
+	p.recordActions(kept.Actions)
 	for _, actions := range [][]rollout.Action{plan.Actions, kept.Actions} {
 		for i := range actions {
-			p.attend(s, actions[i].Node)
+			p.observe(s, actions[i].Node)
 		}
 	}
 	if p.last.Verdicts == nil {
@@ -161,8 +161,8 @@ func earlier(a, b rollout.Time) rollout.Time {
 	return a
 }
 
-// note writes down what is started.
-func (p *player) note(actions []rollout.Action) {
+// recordActions writes down what is started.
+func (p *simulator) recordActions(actions []rollout.Action) {
 	for i := range actions {
 		a := &actions[i]
 		r := &p.records[a.Node]
@@ -185,7 +185,7 @@ func (p *player) note(actions []rollout.Action) {
 }
 
 // forUpdate is whether a pod is prepared because its update begins.
-func (p *player) forUpdate(a *rollout.Action) bool {
+func (p *simulator) forUpdate(a *rollout.Action) bool {
 	s := &p.world.State
 	n := &s.Nodes[a.Node]
 	i := slices.IndexFunc(n.Pods, func(p rollout.Pod) bool { return p.UID == a.UID })
@@ -194,7 +194,7 @@ func (p *player) forUpdate(a *rollout.Action) bool {
 }
 
 // begun gives a node its place in the order when something is started on it for the first time, or its update after a repair.
-func (p *player) begun(r *record, node int, update bool) {
+func (p *simulator) begun(r *record, node int, update bool) {
 	if r.begun && (r.update || !update) {
 		return
 	}
@@ -209,28 +209,28 @@ func (p *player) begun(r *record, node int, update bool) {
 	}
 	r.place = p.updates
 	p.updates++
-	p.flying++
-	p.result.MostAtOnce = max(p.result.MostAtOnce, p.flying)
+	p.updatesRunning++
+	p.result.MostAtOnce = max(p.result.MostAtOnce, p.updatesRunning)
 }
 
 // close writes down which nodes have come to their end.
-func (p *player) close(verdicts []rollout.Verdict) {
+func (p *simulator) close(verdicts []rollout.Verdict) {
 	p.open = slices.DeleteFunc(p.open, func(i int) bool {
 		kind := verdicts[i].Kind
-		if kind.Acts() || kind == rollout.WaitBurst || rested(kind) == Blocked {
+		if kind.Acts() || kind == rollout.WaitBurst || finalVerdict(kind) == Blocked {
 			return false
 		}
 		r := &p.records[i]
 		r.open, r.ended, r.end = false, true, p.world.State.Now
 		if r.update {
-			p.flying--
+			p.updatesRunning--
 		}
 		return true
 	})
 }
 
 // isDown is whether a node has to run a pod and has none that is available.
-func (p *player) isDown(node int) bool {
+func (p *simulator) isDown(node int) bool {
 	s := &p.world.State
 	n := &s.Nodes[node]
 	if n.Fit != rollout.MustRun || n.Gone {
@@ -245,8 +245,8 @@ func (p *player) isDown(node int) bool {
 }
 
 // recount takes the highest number of nodes that are down. Only where something is under way, or was down from the beginning, can it have changed.
-func (p *player) recount() {
-	for _, nodes := range [][]int{p.restless, p.open, p.busy} {
+func (p *simulator) recount() {
+	for _, nodes := range [][]int{p.downAtStart, p.open, p.busy} {
 		for _, i := range nodes {
 			if now := p.isDown(i); now != p.down[i] {
 				p.down[i] = now
@@ -270,7 +270,7 @@ func serves(s *rollout.Snapshot, p *rollout.Pod) bool {
 }
 
 // finish makes the result of a world at rest.
-func (p *player) finish() Result {
+func (p *simulator) finish() Result {
 	r := p.result
 	r.Nodes = make([]Node, len(p.records))
 	for i := range p.records {
@@ -282,9 +282,9 @@ func (p *player) finish() Result {
 	return r
 }
 
-func (p *player) outcome(i int) Node {
+func (p *simulator) outcome(i int) Node {
 	n, rec, left := &p.world.State.Nodes[i], &p.records[i], p.last.Verdicts[i]
-	out := Node{Name: n.Name, Verdict: rested(left.Kind), Reason: left.Kind, Detail: left.Detail, Obstacle: obstacle(n, left.Kind)}
+	out := Node{Name: n.Name, Verdict: finalVerdict(left.Kind), Reason: left.Kind, Detail: left.Detail, Obstacle: obstacle(n, left.Kind)}
 	out.Away = rec.away
 	if rec.collected {
 		out.Reason = rollout.WaitCollection // not that it has no pod: what is told is what is there now
@@ -306,7 +306,7 @@ func (p *player) outcome(i int) Node {
 }
 
 // burst is how many writes one plan may hold.
-func (p *player) burst() int {
+func (p *simulator) burst() int {
 	q := p.world.State.Set.Burst
 	if q.Value <= 0 {
 		return rollout.DefaultBurst

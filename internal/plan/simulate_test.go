@@ -204,7 +204,7 @@ down 3 of 1, at once 0, 5s`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := c.from.Copy()
-			r, err := Play(c.from, times())
+			r, err := Simulate(c.from, times())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -223,7 +223,7 @@ func TestAssumptions(t *testing.T) {
 	s := cluster(1, node(0, func(n *rollout.Node) { n.Pods[0].Hook, n.ImageWait = rollout.HookArmed, true }))
 	a := times()
 	a.Hook, a.Pull = 10*time.Second, 20*time.Second
-	r, err := Play(s, a)
+	r, err := Simulate(s, a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,19 +241,19 @@ func TestPodsThatDoNotFitBesideEachOther(t *testing.T) {
 	a := times()
 	a.Apart = true
 	s := cluster(3, func(s *rollout.Snapshot) { s.Set.MaxSurge = rollout.Quantity{Value: 1} })
-	if r, err := Play(s, a); err != nil || r.Count()[Surge] != 1 || r.Count()[Wait] != 2 || r.Nodes[0].Ended {
+	if r, err := Simulate(s, a); err != nil || r.Count()[Surge] != 1 || r.Count()[Wait] != 2 || r.Nodes[0].Ended {
 		t.Errorf("error %v, and this plan:\n%s", err, table(r))
 	}
 	fresh := oldPod("fresh")
 	fresh.Revision, fresh.Ready, fresh.Scheduled, fresh.Phase = s.Set.Update, false, false, rollout.Pending
 	s.Nodes[0].Pods[0].Deleting, s.Nodes[0].Pods[0].DeletedAt = true, begin
 	s.Nodes[0].Pods = append(s.Nodes[0].Pods, fresh)
-	if r, err := Play(s, a); err != nil || r.Nodes[0].Verdict != Leave || r.Nodes[1].Verdict != Surge || r.Nodes[1].Ended {
+	if r, err := Simulate(s, a); err != nil || r.Nodes[0].Verdict != Leave || r.Nodes[1].Verdict != Surge || r.Nodes[1].Ended {
 		t.Errorf("an old pod that goes: error %v, and this plan:\n%s", err, table(r))
 	}
 	s = cluster(3)
-	one, err := Play(s, a)
-	two, again := Play(s, times())
+	one, err := Simulate(s, a)
+	two, again := Simulate(s, times())
 	if err != nil || again != nil || !reflect.DeepEqual(one, two) {
 		t.Errorf("without surge there is a difference: %v %v\n%s\n%s", err, again, table(one), table(two))
 	}
@@ -274,7 +274,7 @@ func TestNodesThatAreAwayAndTakeASlot(t *testing.T) {
 		"left out, but for what went on": {cluster(2, func(s *rollout.Snapshot) { s.Set.Unreachable = rollout.Unreachable{Skip: true, Blame: time.Minute} }, node(1, down), node(1, noPod)), "n01"},
 		"nothing is to run there":        {cluster(2, node(1, down), node(1, func(n *rollout.Node) { n.Fit = rollout.MustLeave })), ""},
 	} {
-		r, err := Play(c.from, times())
+		r, err := Simulate(c.from, times())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -294,7 +294,7 @@ func TestNodesThatAreAwayAndTakeASlot(t *testing.T) {
 func TestPodsThatNeverStart(t *testing.T) {
 	a := times()
 	a.Start = -1
-	r, err := Play(cluster(3), a)
+	r, err := Simulate(cluster(3), a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,22 +305,22 @@ func TestPodsThatNeverStart(t *testing.T) {
 
 // A decision that makes no sense in the world is told, and one that never ends does not run for ever.
 func TestDefectsOfDecisionsAreTold(t *testing.T) {
-	p := newPlayer(cluster(1), times())
+	p := newSimulator(cluster(1), times())
 	p.decide = func(s rollout.Snapshot) rollout.Plan {
 		plan := rollout.Decide(s)
 		plan.Actions = []rollout.Action{{Kind: rollout.Delete, Pod: "another"}}
 		return plan
 	}
-	if _, err := p.play(); err == nil || !strings.Contains(err.Error(), "no such pod") {
+	if _, err := p.run(); err == nil || !strings.Contains(err.Error(), "no such pod") {
 		t.Errorf("got %v, want that there is no such pod", err)
 	}
-	p = newPlayer(cluster(1), times())
+	p = newSimulator(cluster(1), times())
 	p.decide = func(s rollout.Snapshot) rollout.Plan {
 		plan := rollout.Decide(s)
 		plan.Actions, plan.Wake = nil, s.Now.Add(1)
 		return plan
 	}
-	if _, err := p.play(); err == nil || !strings.Contains(err.Error(), "does not come to rest") {
+	if _, err := p.run(); err == nil || !strings.Contains(err.Error(), "does not come to rest") {
 		t.Errorf("got %v, want that it does not come to rest", err)
 	}
 }
@@ -334,7 +334,7 @@ func TestSentences(t *testing.T) {
 		seen[v.Sentence()] = true
 	}
 	for _, k := range rollout.VerdictKinds() {
-		if got := rested(k); k.Waits() == (got == Leave) && k != rollout.WaitCollection && k != rollout.NotEvaluated {
+		if got := finalVerdict(k); k.Waits() == (got == Leave) && k != rollout.WaitCollection && k != rollout.NotEvaluated {
 			t.Errorf("a node left with %s is %s", k, got)
 		}
 	}

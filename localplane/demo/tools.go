@@ -127,7 +127,7 @@ func (s *story) draw(ctx context.Context) {
 	ticker := time.NewTicker(heartbeat)
 	defer ticker.Stop()
 	for pause(ctx, interval) == nil {
-		if snapshot, plan, ok := s.set.Look(rollout.Time(time.Now().UnixNano())); ok {
+		if snapshot, plan, ok := s.set.Evaluate(rollout.Time(time.Now().UnixNano())); ok {
 			model := tracker.Next(snapshot, plan)
 			s.remember(model)
 			s.heard(s.view.Show(model))

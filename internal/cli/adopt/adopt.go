@@ -20,14 +20,14 @@ import (
 	"everynode.dev/everynode/internal/dialect/kruise"
 )
 
-// takeOver does what is left of it, whatever was done before.
-func (v *verb) takeOver(ctx context.Context, c *options.Clients) error {
+// adopt does what is left of it, whatever was done before.
+func (v *verb) adopt(ctx context.Context, c *options.Clients) error {
 	foreign, err := v.foreign(ctx, c)
 	if err != nil {
 		return err
 	}
 	if len(foreign) > 0 {
-		if err := v.atWork(ctx, c, openKruise()); err != nil {
+		if err := v.refuseIfActive(ctx, c, openKruise()); err != nil {
 			return err
 		}
 		if err := v.installed(ctx, c); err != nil {
@@ -42,7 +42,7 @@ func (v *verb) takeOver(ctx context.Context, c *options.Clients) error {
 			return err
 		}
 	}
-	return v.storeAnew(ctx, c, len(foreign) > 0)
+	return v.migrateStorage(ctx, c, len(foreign) > 0)
 }
 
 // foreign is a definition that is not Everynode's, and the one that takes its place.
@@ -121,7 +121,7 @@ func (v *verb) removeHooks(ctx context.Context, c *options.Clients, foreign bool
 			continue
 		}
 		err = v.do(ctx, fmt.Sprintf("%s removed, and kept in the ConfigMap %s/%s", hook, everynode.Namespace, hook.kept()), func(ctx context.Context) error {
-			if err := hook.keep(ctx, c, found, v.ServerSide()); err != nil {
+			if err := hook.backUp(ctx, c, found, v.ServerSide()); err != nil {
 				return err
 			}
 			return hook.remove(ctx, c, v.ServerSide())
@@ -133,7 +133,7 @@ func (v *verb) removeHooks(ctx context.Context, c *options.Clients, foreign bool
 	return nil
 }
 
-func (t thing) remove(ctx context.Context, c *options.Clients, dryRun []string) error {
+func (t resourceRef) remove(ctx context.Context, c *options.Clients, dryRun []string) error {
 	err := t.client(c).Delete(ctx, t.name, metav1.DeleteOptions{DryRun: dryRun})
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -144,9 +144,9 @@ func (t thing) remove(ctx context.Context, c *options.Clients, dryRun []string) 
 // replace puts Everynode's definition in the place of another. How versions are converted stays as it is until Everynode's manager says
 // how to reach it: an object that cannot be converted is better than one that is read wrong.
 func (v *verb) replace(ctx context.Context, c *options.Clients, now, next *unstructured.Unstructured) error {
-	t := thing{definitions(), now.GetName()}
+	t := resourceRef{definitions(), now.GetName()}
 	return v.do(ctx, fmt.Sprintf("%s replaced, and kept in the ConfigMap %s/%s", t, everynode.Namespace, t.kept()), func(ctx context.Context) error {
-		if err := t.keep(ctx, c, now, v.ServerSide()); err != nil {
+		if err := t.backUp(ctx, c, now, v.ServerSide()); err != nil {
 			return err
 		}
 		after := now.DeepCopy()
@@ -168,15 +168,15 @@ func (v *verb) replace(ctx context.Context, c *options.Clients, now, next *unstr
 	})
 }
 
-func (v *verb) update(ctx context.Context, c *options.Clients, t thing, object *unstructured.Unstructured) error {
+func (v *verb) update(ctx context.Context, c *options.Clients, t resourceRef, object *unstructured.Unstructured) error {
 	_, err := t.client(c).Update(ctx, object, metav1.UpdateOptions{FieldManager: options.FieldManager, DryRun: v.ServerSide()})
 	return options.Explain(err, t.request("update"))
 }
 
-// storeAnew has every object stored in the version that Everynode stores, and the definitions say so.
-func (v *verb) storeAnew(ctx context.Context, c *options.Clients, replaced bool) error {
+// migrateStorage has every object stored in the version that Everynode stores, and the definitions say so.
+func (v *verb) migrateStorage(ctx context.Context, c *options.Clients, replaced bool) error {
 	if v.Dry() && replaced {
-		v.say("all objects stored anew as %s, once Everynode's manager is at work", storedVersion)
+		v.printStep("all objects stored anew as %s, once Everynode's manager is at work", storedVersion)
 		return nil
 	}
 	old := 0
@@ -191,10 +191,10 @@ func (v *verb) storeAnew(ctx context.Context, c *options.Clients, replaced bool)
 		}
 		old++
 		if v.Dry() {
-			v.say("%s: all objects stored anew as %s", t, storedVersion)
+			v.printStep("%s: all objects stored anew as %s", t, storedVersion)
 			continue
 		}
-		if err := v.converted(ctx, c, t); err != nil {
+		if err := v.waitForConversion(ctx, c, t); err != nil {
 			return err
 		}
 		if err := v.rewrite(ctx, c, t, resource); err != nil {
@@ -207,15 +207,15 @@ func (v *verb) storeAnew(ctx context.Context, c *options.Clients, replaced bool)
 	return nil
 }
 
-// every is how often something is looked at that is waited for.
-const every = 200 * time.Millisecond
+// pollInterval is how often something is looked at that is waited for.
+const pollInterval = 200 * time.Millisecond
 
-// converted waits until Everynode's manager has said how its conversion is reached.
-func (v *verb) converted(ctx context.Context, c *options.Clients, t thing) error {
+// waitForConversion waits until Everynode's manager has said how its conversion is reached.
+func (v *verb) waitForConversion(ctx context.Context, c *options.Clients, t resourceRef) error {
 	// A request that is under way when the time is up still gets its answer.
-	err := wait.PollUntilContextTimeout(ctx, every, v.timeout, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, v.timeout, true, func(context.Context) (bool, error) {
 		now, err := t.get(ctx, c)
-		return now != nil && converts(now), err
+		return now != nil && hasOurConversion(now), err
 	})
 	if wait.Interrupted(err) {
 		return &options.Exit{Code: options.ExitUnfinished, Err: fmt.Errorf("%s is Everynode's now, but no manager has said how its conversion is reached: "+
@@ -224,19 +224,19 @@ func (v *verb) converted(ctx context.Context, c *options.Clients, t thing) error
 	return err
 }
 
-// converts is whether the conversion leads to Everynode.
-func converts(crd *unstructured.Unstructured) bool {
+// hasOurConversion is whether the conversion leads to Everynode.
+func hasOurConversion(crd *unstructured.Unstructured) bool {
 	const webhook = "everynode-webhook" // the Service
 	service, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "webhook", "clientConfig", "service", "name")
 	url, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "webhook", "clientConfig", "url")
 	return service == webhook || url != ""
 }
 
-// shown is how many failures are told.
-const shown = 5
+// maxErrors is how many failures are told.
+const maxErrors = 5
 
 // rewrite writes every object as it is, and then has the definition forget the older version.
-func (v *verb) rewrite(ctx context.Context, c *options.Clients, t thing, resource string) error {
+func (v *verb) rewrite(ctx context.Context, c *options.Clients, t resourceRef, resource string) error {
 	client, count := c.Dynamic.Resource(served(resource)), 0
 	var failed []error
 	list := metav1.ListOptions{Limit: 500}
@@ -258,7 +258,7 @@ func (v *verb) rewrite(ctx context.Context, c *options.Clients, t thing, resourc
 		}
 	}
 	if len(failed) > 0 {
-		return fmt.Errorf("%d of %d objects of %s could not be stored anew; mend them, and say the same again:\n%w", len(failed), count, t.name, errors.Join(failed[:min(len(failed), shown)]...))
+		return fmt.Errorf("%d of %d objects of %s could not be stored anew; mend them, and say the same again:\n%w", len(failed), count, t.name, errors.Join(failed[:min(len(failed), maxErrors)]...))
 	}
 	return v.do(ctx, fmt.Sprintf("%s: %d objects stored anew as %s", t, count, storedVersion), func(ctx context.Context) error {
 		now, err := t.get(ctx, c)

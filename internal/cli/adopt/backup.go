@@ -20,20 +20,20 @@ import (
 
 // What was replaced is kept as compressed JSON: a definition of OpenKruise is larger than a ConfigMap may be.
 const (
-	keptPrefix = "everynode-kept-"
-	keptKey    = "object.json.gz"
+	backupPrefix = "everynode-kept-"
+	keptKey      = "object.json.gz"
 	// longestKept is how large an object may be that is unpacked.
 	longestKept = 64 << 20
 )
 
-func (t thing) kept() string { return keptPrefix + t.name }
+func (t resourceRef) kept() string { return backupPrefix + t.name }
 
-func keptRequest(verb, name string) options.Request {
+func backupRequest(verb, name string) options.Request {
 	return options.Request{Verb: verb, Resource: corev1.Resource("configmaps"), Namespace: everynode.Namespace, Name: name}
 }
 
-// keep writes an object down, unless an earlier one is kept already: what is there now may be half replaced.
-func (t thing) keep(ctx context.Context, c *options.Clients, object *unstructured.Unstructured, dryRun []string) error {
+// backUp writes an object down, unless an earlier one is kept already: what is there now may be half replaced.
+func (t resourceRef) backUp(ctx context.Context, c *options.Clients, object *unstructured.Unstructured, dryRun []string) error {
 	object = object.DeepCopy()
 	object.SetManagedFields(nil)
 	raw, err := object.MarshalJSON()
@@ -61,17 +61,17 @@ func (t thing) keep(ctx context.Context, c *options.Clients, object *unstructure
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("there is no namespace %s to keep what is replaced: install Everynode first (config/install)", everynode.Namespace)
 	}
-	return options.Explain(err, keptRequest("create", t.kept()))
+	return options.Explain(err, backupRequest("create", t.kept()))
 }
 
-// wasKept returns what is kept; nil where nothing is.
-func (t thing) wasKept(ctx context.Context, c *options.Clients) (*unstructured.Unstructured, error) {
+// readBackup returns what is kept; nil where nothing is.
+func (t resourceRef) readBackup(ctx context.Context, c *options.Clients) (*unstructured.Unstructured, error) {
 	held, err := c.Kubernetes.CoreV1().ConfigMaps(everynode.Namespace).Get(ctx, t.kept(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil //nolint:nilnil // there is none, and that is no failure
 	}
 	if err != nil {
-		return nil, options.Explain(err, keptRequest("get", t.kept()))
+		return nil, options.Explain(err, backupRequest("get", t.kept()))
 	}
 	zip, err := gzip.NewReader(bytes.NewReader(held.BinaryData[keptKey]))
 	if err != nil {
@@ -88,11 +88,11 @@ func (t thing) wasKept(ctx context.Context, c *options.Clients) (*unstructured.U
 	return object, nil
 }
 
-// forget removes what is kept.
-func (t thing) forget(ctx context.Context, c *options.Clients, dryRun []string) error {
+// deleteBackup removes what is kept.
+func (t resourceRef) deleteBackup(ctx context.Context, c *options.Clients, dryRun []string) error {
 	err := c.Kubernetes.CoreV1().ConfigMaps(everynode.Namespace).Delete(ctx, t.kept(), metav1.DeleteOptions{DryRun: dryRun})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	return options.Explain(err, keptRequest("delete", t.kept()))
+	return options.Explain(err, backupRequest("delete", t.kept()))
 }

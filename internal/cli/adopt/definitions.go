@@ -37,24 +37,24 @@ func validating() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}
 }
 
-// thing is an object of the cluster that is handled here.
-type thing struct {
+// resourceRef is an object of the cluster that is handled here.
+type resourceRef struct {
 	kind schema.GroupVersionResource
 	name string
 }
 
-func (t thing) String() string { return strings.TrimSuffix(t.kind.Resource, "s") + "/" + t.name }
+func (t resourceRef) String() string { return strings.TrimSuffix(t.kind.Resource, "s") + "/" + t.name }
 
-func (t thing) request(verb string) options.Request {
+func (t resourceRef) request(verb string) options.Request {
 	return options.Request{Verb: verb, Resource: t.kind.GroupResource(), Name: t.name}
 }
 
-func (t thing) client(c *options.Clients) dynamic.ResourceInterface {
+func (t resourceRef) client(c *options.Clients) dynamic.ResourceInterface {
 	return c.Dynamic.Resource(t.kind)
 }
 
 // get returns nil where there is no such object.
-func (t thing) get(ctx context.Context, c *options.Clients) (*unstructured.Unstructured, error) {
+func (t resourceRef) get(ctx context.Context, c *options.Clients) (*unstructured.Unstructured, error) {
 	object, err := t.client(c).Get(ctx, t.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil //nolint:nilnil // there is none, and that is no failure
@@ -67,15 +67,17 @@ func resources() []string {
 	return []string{kruise.Resource, kruise.ResourceJob, kruise.ResourceNodeImage}
 }
 
-func definition(resource string) thing { return thing{definitions(), resource + "." + kruise.Group} }
-
-// theirHooks are the webhooks of OpenKruise, ourHooks those of Everynode.
-func theirHooks() []thing {
-	return []thing{{mutating(), "kruise-mutating-webhook-configuration"}, {validating(), "kruise-validating-webhook-configuration"}}
+func definition(resource string) resourceRef {
+	return resourceRef{definitions(), resource + "." + kruise.Group}
 }
 
-func ourHooks() []thing {
-	return []thing{{mutating(), "everynode-mutating"}, {validating(), "everynode-validating"}}
+// theirHooks are the webhooks of OpenKruise, ourHooks those of Everynode.
+func theirHooks() []resourceRef {
+	return []resourceRef{{mutating(), "kruise-mutating-webhook-configuration"}, {validating(), "kruise-validating-webhook-configuration"}}
+}
+
+func ourHooks() []resourceRef {
+	return []resourceRef{{mutating(), "everynode-mutating"}, {validating(), "everynode-validating"}}
 }
 
 // shipped is Everynode's definition of that name.
@@ -137,9 +139,9 @@ const (
 // manager is a manager that must not be at work, by the lease of its leader, and how it is stopped.
 type manager struct{ namespace, name, remedy string }
 
-// atWork refuses to go on while a manager holds its lease. A lease that has ended by the clock of this machine is watched for as long as it lasts: the
+// refuseIfActive refuses to go on while a manager holds its lease. A lease that has ended by the clock of this machine is watched for as long as it lasts: the
 // clock of the manager, which has written the time, may be another one.
-func (v *verb) atWork(ctx context.Context, c *options.Clients, m manager) error {
+func (v *verb) refuseIfActive(ctx context.Context, c *options.Clients, m manager) error {
 	first, err := m.lease(ctx, c)
 	if err != nil || !held(first) {
 		return err

@@ -41,8 +41,8 @@ type Step struct {
 	DryRun bool   `json:"dryRun,omitempty"`
 }
 
-// patience is how long to wait for Everynode's manager unless told otherwise.
-const patience = 2 * time.Minute
+// defaultTimeout is how long to wait for Everynode's manager unless told otherwise.
+const defaultTimeout = 2 * time.Minute
 
 // New is the verb.
 func New(o *options.Options) *cobra.Command {
@@ -68,22 +68,22 @@ func New(o *options.Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			way := v.takeOver
+			way := v.adopt
 			if v.back {
-				way = v.putBack
+				way = v.undo
 			}
-			return v.told(way(cmd.Context(), c))
+			return v.explain(way(cmd.Context(), c))
 		},
 	}
 	c.Flags().BoolVar(&v.back, "back", false, "Put OpenKruise's definitions and webhooks back.")
-	c.Flags().DurationVar(&v.timeout, "timeout", patience, "How long to wait for Everynode's manager.")
+	c.Flags().DurationVar(&v.timeout, "timeout", defaultTimeout, "How long to wait for Everynode's manager.")
 	v.Flags.AddDryRun(c)
 	c.AddCommand(newOpenYurt(o))
 	return c
 }
 
-// say tells of a step. For machines it is kept until all are known.
-func (v *verb) say(format string, args ...any) {
+// printStep tells of a step. For machines it is kept until all are known.
+func (v *verb) printStep(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if v.ForMachines() {
 		v.steps = append(v.steps, Step{Step: text, DryRun: v.Dry()})
@@ -99,11 +99,11 @@ func (v *verb) hint(format string, args ...any) {
 		change.Note(v.Options, "%s%s", fmt.Sprintf(format, args...), v.Suffix())
 		return
 	}
-	v.say(format, args...)
+	v.printStep(format, args...)
 }
 
-// told prints the steps for machines, an empty list where there was nothing to do, also those that were made before something went wrong.
-func (v *verb) told(err error) error {
+// explain prints the steps for machines, an empty list where there was nothing to do, also those that were made before something went wrong.
+func (v *verb) explain(err error) error {
 	if !v.ForMachines() || err != nil && len(v.steps) == 0 {
 		return err
 	}
@@ -120,6 +120,6 @@ func (v *verb) do(ctx context.Context, done string, write func(context.Context) 
 			return err
 		}
 	}
-	v.say("%s", done)
+	v.printStep("%s", done)
 	return nil
 }

@@ -70,8 +70,8 @@ func newOpenYurt(o *options.Options) *cobra.Command {
 // updater is the controller of yurt-manager that updates DaemonSets.
 func updater() string { return peers.OpenYurt().Controller[0] }
 
-// byHand is how somebody does it whose yurt-manager cannot be changed here.
-func byHand() string {
+// manualRemedy is how somebody does it whose yurt-manager cannot be changed here.
+func manualRemedy() string {
 	return "start it with " + peers.FlagControllers + "=-" + updater() + ",* yourself"
 }
 
@@ -80,23 +80,23 @@ func (e *edge) run(ctx context.Context, c *options.Clients) error {
 	if err != nil {
 		return err
 	}
-	ready, edit, done := e.retired, switchOn, "updates DaemonSets again when a pod with the flags from before leads"
+	ready, edit, done := e.refuseIfServed, switchOn, "updates DaemonSets again when a pod with the flags from before leads"
 	if !e.back {
 		ready, edit, done = installedEdge, switchOff, "leaves the update of DaemonSets to Everynode when a pod with the new flags leads"
 	}
 	if err := ready(ctx, c); err != nil {
 		return err
 	}
-	result, err := change.Patch(ctx, c, change.Wish{Object: *object, Flags: e.Flags, Edit: edit})
+	result, err := change.Patch(ctx, c, change.Request{Object: *object, Flags: e.Flags, Edit: edit})
 	if err != nil {
 		return err
 	}
 	release := object.Read.GetAnnotations()[change.HelmRelease]
-	told := release != "" && !e.back
-	if err := change.Report(e.Options, e.Flags, change.Outcome{Object: *object, Result: result, Done: done, MakerTold: told}); err != nil {
+	explain := release != "" && !e.back
+	if err := change.Report(e.Options, e.Flags, change.Outcome{Object: *object, Result: result, Done: done, MakerTold: explain}); err != nil {
 		return err
 	}
-	if told {
+	if explain {
 		if at, err := find(result.Object); err == nil {
 			change.Note(e.Options, "the Helm release %s has installed it: write controllers: %q into its values as well, or its next upgrade puts this back", release, at.value)
 		}
@@ -108,7 +108,7 @@ func deployment(ctx context.Context, c *options.Clients) (*change.Object, error)
 	namespace, resource := peers.OpenYurt().Namespace, appsv1.SchemeGroupVersion.WithResource("deployments")
 	read, err := c.Dynamic.Resource(resource).Namespace(namespace).Get(ctx, yurtManager, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("there is no Deployment %s/%s: where yurt-manager runs otherwise, %s; where it does not run, there is nothing to take over", namespace, yurtManager, byHand())
+		return nil, fmt.Errorf("there is no Deployment %s/%s: where yurt-manager runs otherwise, %s; where it does not run, there is nothing to take over", namespace, yurtManager, manualRemedy())
 	}
 	if err != nil {
 		return nil, options.Explain(err, options.Request{Verb: "get", Resource: resource.GroupResource(), Namespace: namespace, Name: yurtManager})
@@ -126,8 +126,8 @@ func installedEdge(ctx context.Context, c *options.Clients) error {
 	return options.Explain(err, options.Request{Verb: "get", Resource: rbacv1.Resource("clusterroles"), Name: edgeRole})
 }
 
-// retired refuses to go back while Everynode does the work, as far as that can be seen: then both would.
-func (e *edge) retired(ctx context.Context, c *options.Clients) error {
+// refuseIfServed refuses to go back while Everynode does the work, as far as that can be seen: then both would.
+func (e *edge) refuseIfServed(ctx context.Context, c *options.Clients) error {
 	const remedy = "take openyurt out of its --dialects (dialects in the values of the chart)"
 	manager, err := c.Kubernetes.AppsV1().Deployments(everynode.Namespace).Get(ctx, installed.Manager, metav1.GetOptions{})
 	switch {
@@ -156,8 +156,8 @@ func (e *edge) retired(ctx context.Context, c *options.Clients) error {
 	return nil
 }
 
-// place is where a Deployment says which controllers run.
-type place struct {
+// flagPosition is where a Deployment says which controllers run.
+type flagPosition struct {
 	containers []any
 	container  map[string]any // one of them
 	args       []string
@@ -167,12 +167,12 @@ type place struct {
 }
 
 // find returns the one place. Where there is none, nobody knows what runs: versions of yurt-manager differ in that.
-func find(object *unstructured.Unstructured) (*place, error) {
+func find(object *unstructured.Unstructured) (*flagPosition, error) {
 	containers, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
 	if err != nil {
 		return nil, fmt.Errorf("reading the containers of the Deployment %s: %w", object.GetName(), err)
 	}
-	var all []*place
+	var all []*flagPosition
 	for _, one := range containers {
 		container, _ := one.(map[string]any)
 		args, _, err := unstructured.NestedStringSlice(container, "args")
@@ -181,20 +181,20 @@ func find(object *unstructured.Unstructured) (*place, error) {
 		}
 		for i, word := range args {
 			if value, joined := strings.CutPrefix(word, peers.FlagControllers+"="); joined {
-				all = append(all, &place{containers, container, args, i, peers.FlagControllers + "=", value})
+				all = append(all, &flagPosition{containers, container, args, i, peers.FlagControllers + "=", value})
 			} else if word == peers.FlagControllers && i+1 < len(args) {
-				all = append(all, &place{containers, container, args, i + 1, "", args[i+1]})
+				all = append(all, &flagPosition{containers, container, args, i + 1, "", args[i+1]})
 			}
 		}
 	}
 	if len(all) != 1 {
-		return nil, fmt.Errorf("the arguments of the Deployment %s have the flag %s %d times, not once, so it is not changed here: %s", object.GetName(), peers.FlagControllers, len(all), byHand())
+		return nil, fmt.Errorf("the arguments of the Deployment %s have the flag %s %d times, not once, so it is not changed here: %s", object.GetName(), peers.FlagControllers, len(all), manualRemedy())
 	}
 	return all[0], nil
 }
 
 // put writes another value.
-func (p *place) put(object *unstructured.Unstructured, value string) error {
+func (p *flagPosition) put(object *unstructured.Unstructured, value string) error {
 	args := slices.Clone(p.args)
 	args[p.at] = p.prefix + value
 	if err := unstructured.SetNestedStringSlice(p.container, args, "args"); err != nil {

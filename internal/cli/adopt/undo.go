@@ -23,15 +23,15 @@ func served(resource string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: kruise.Group, Version: storedVersion, Resource: resource}
 }
 
-// putBack puts back what is kept.
-func (v *verb) putBack(ctx context.Context, c *options.Clients) error {
-	kept, err := v.keptDefinitions(ctx, c)
+// undo puts back what is kept.
+func (v *verb) undo(ctx context.Context, c *options.Clients) error {
+	kept, err := v.backedUpDefinitions(ctx, c)
 	if err != nil {
 		return err
 	}
 	hooks := 0
 	for _, hook := range theirHooks() {
-		one, err := hook.wasKept(ctx, c)
+		one, err := hook.readBackup(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ func (v *verb) putBack(ctx context.Context, c *options.Clients) error {
 	if len(kept)+hooks == 0 {
 		return errors.New("nothing is kept that could be put back: take-over has not replaced anything here, or it has been put back")
 	}
-	if err := v.atWork(ctx, c, ourManager()); err != nil {
+	if err := v.refuseIfActive(ctx, c, ourManager()); err != nil {
 		return err
 	}
 	for _, hook := range ourHooks() {
@@ -71,12 +71,12 @@ func (v *verb) putBack(ctx context.Context, c *options.Clients) error {
 	return nil
 }
 
-// keptDefinitions are what is kept of definitions that are there. Each has every version in which objects are stored.
-func (v *verb) keptDefinitions(ctx context.Context, c *options.Clients) ([]*unstructured.Unstructured, error) {
+// backedUpDefinitions are what is kept of definitions that are there. Each has every version in which objects are stored.
+func (v *verb) backedUpDefinitions(ctx context.Context, c *options.Clients) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	for _, resource := range resources() {
 		t := definition(resource)
-		kept, err := t.wasKept(ctx, c)
+		kept, err := t.readBackup(ctx, c)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +97,7 @@ func (v *verb) keptDefinitions(ctx context.Context, c *options.Clients) ([]*unst
 
 // restore puts a definition back, as it was.
 func (v *verb) restore(ctx context.Context, c *options.Clients, kept *unstructured.Unstructured) error {
-	t := thing{definitions(), kept.GetName()}
+	t := resourceRef{definitions(), kept.GetName()}
 	return v.do(ctx, t.String()+" put back", func(ctx context.Context) error {
 		now, err := t.get(ctx, c)
 		if err != nil {
@@ -112,13 +112,13 @@ func (v *verb) restore(ctx context.Context, c *options.Clients, kept *unstructur
 		if err := v.update(ctx, c, t, now); err != nil {
 			return err
 		}
-		return t.forget(ctx, c, v.ServerSide())
+		return t.deleteBackup(ctx, c, v.ServerSide())
 	})
 }
 
 // restoreHook puts webhooks back that are kept.
-func (v *verb) restoreHook(ctx context.Context, c *options.Clients, hook thing) error {
-	kept, err := hook.wasKept(ctx, c)
+func (v *verb) restoreHook(ctx context.Context, c *options.Clients, hook resourceRef) error {
+	kept, err := hook.readBackup(ctx, c)
 	if err != nil || kept == nil {
 		return err
 	}
@@ -132,6 +132,6 @@ func (v *verb) restoreHook(ctx context.Context, c *options.Clients, hook thing) 
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return options.Explain(err, hook.request("create"))
 		}
-		return hook.forget(ctx, c, v.ServerSide())
+		return hook.deleteBackup(ctx, c, v.ServerSide())
 	})
 }

@@ -45,18 +45,18 @@ func (f *Flags) AddDryRun(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.DryRun, "dry-run", DryRunNone, "none, server (the API server checks it, and stores nothing) or client (nothing is sent). Without a value: server.")
 	flags.Lookup("dry-run").NoOptDefVal = DryRunServer
-	complete := cobra.FixedCompletions(ways(), cobra.ShellCompDirectiveNoFileComp)
+	complete := cobra.FixedCompletions(dryRunModes(), cobra.ShellCompDirectiveNoFileComp)
 	if err := cmd.RegisterFlagCompletionFunc("dry-run", complete); err != nil {
 		panic(err) // the flag is not there: found by every test that makes a command
 	}
 }
 
-func ways() []string { return []string{DryRunNone, DryRunServer, DryRunClient} }
+func dryRunModes() []string { return []string{DryRunNone, DryRunServer, DryRunClient} }
 
 // Validate says what is wrong with the flags.
 func (f *Flags) Validate() error {
-	if !slices.Contains(ways(), f.DryRun) {
-		return options.Usagef("--dry-run %q is not known: write one of %s", f.DryRun, strings.Join(ways(), ", "))
+	if !slices.Contains(dryRunModes(), f.DryRun) {
+		return options.Usagef("--dry-run %q is not known: write one of %s", f.DryRun, strings.Join(dryRunModes(), ", "))
 	}
 	return nil
 }
@@ -110,21 +110,21 @@ type Result struct {
 // attempts is how often an edit is tried while others change the object as well: in the middle of a roll its status changes all the time.
 const attempts = 8
 
-// Wish is what is to be changed, and how.
-type Wish struct {
+// Request is what is to be changed, and how.
+type Request struct {
 	Object Object
 	Flags  Flags
 	Edit   Edit
 }
 
 // Patch edits an object.
-func Patch(ctx context.Context, c *options.Clients, wish Wish) (*Result, error) {
+func Patch(ctx context.Context, c *options.Clients, wish Request) (*Result, error) {
 	object := &wish.Object
 	request := options.Request{
 		Verb: "patch", Resource: object.Resource.GroupResource(), Namespace: object.Read.GetNamespace(), Name: object.Read.GetName(),
 	}
 	for attempt := 1; ; attempt++ {
-		result, err := once(ctx, c, &wish)
+		result, err := tryOnce(ctx, c, &wish)
 		if err == nil {
 			return result, nil
 		}
@@ -151,8 +151,8 @@ func explain(err error, request options.Request) error {
 	return err
 }
 
-// once edits the object as it was read.
-func once(ctx context.Context, c *options.Clients, wish *Wish) (*Result, error) {
+// tryOnce edits the object as it was read.
+func tryOnce(ctx context.Context, c *options.Clients, wish *Request) (*Result, error) {
 	object, flags := &wish.Object, &wish.Flags
 	after := object.Read.DeepCopy()
 	if err := wish.Edit(after); err != nil {
@@ -163,7 +163,7 @@ func once(ctx context.Context, c *options.Clients, wish *Wish) (*Result, error) 
 		return result, nil
 	}
 	if !flags.Force {
-		if err := Refusal(*object, result.Fields); err != nil {
+		if err := Conflict(*object, result.Fields); err != nil {
 			return nil, err
 		}
 	}

@@ -27,8 +27,8 @@ func (e *OwnedError) Error() string {
 		"change it where they take it from (a repository, most often), or take the fields over with --force-conflicts", e.Name, strings.Join(e.Owned, "\n  "))
 }
 
-// Refusal is an OwnedError where others have applied one of the fields of an object that an edit changes.
-func Refusal(object Object, fields []Field) error {
+// Conflict is an OwnedError where others have applied one of the fields of an object that an edit changes.
+func Conflict(object Object, fields []Field) error {
 	lines, err := owned(object.Read.GetManagedFields(), fields)
 	if err != nil || len(lines) == 0 {
 		return err
@@ -88,9 +88,9 @@ func Appliers(object *unstructured.Unstructured) []string {
 // HelmRelease is the annotation in which Helm names its release.
 const HelmRelease = "meta.helm.sh/release-name"
 
-// Makers are the programs that have made an object of something in a repository or a chart, as far as they say so: "Helm (NAME)". What one of them
+// Installers are the programs that have made an object of something in a repository or a chart, as far as they say so: "Helm (NAME)". What one of them
 // made by an update, and not by server-side apply, no field manager owns.
-func Makers(object *unstructured.Unstructured) []string {
+func Installers(object *unstructured.Unstructured) []string {
 	labels, annotations := object.GetLabels(), object.GetAnnotations()
 	var all []string
 	for _, one := range []struct{ maker, sign string }{

@@ -39,7 +39,7 @@ func Report(o *options.Options, flags Flags, all ...Outcome) error {
 		if one.MakerTold || len(one.Result.Fields) == 0 {
 			continue
 		}
-		for _, maker := range Makers(one.Object.Read) {
+		for _, maker := range Installers(one.Object.Read) {
 			Note(o, "%s is made by %s: change it there as well, or it may be put back", one.Object.Name(), maker)
 		}
 	}
@@ -94,15 +94,15 @@ func lastApplied(object *unstructured.Unstructured, fields []Field) []string {
 	}
 	var names []string
 	for _, f := range fields {
-		if stands(last, f.Path) {
+		if hasPath(last, f.Path) {
 			names = append(names, f.Path.String())
 		}
 	}
 	return names
 }
 
-// stands is whether there is something at the path.
-func stands(value any, path fieldpath.Path) bool {
+// hasPath is whether there is something at the path.
+func hasPath(value any, path fieldpath.Path) bool {
 	for _, element := range path {
 		switch {
 		case element.FieldName != nil:

@@ -77,7 +77,7 @@ const agentNamespace = "everynode-agents"
 
 // New is the verb.
 func New(o *options.Options) *cobra.Command {
-	p := &patient{o: o}
+	p := &installation{o: o}
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Look an installation of Everynode over", Long: long, Example: example,
 		Args: options.Arguments(0),
@@ -89,8 +89,8 @@ func New(o *options.Options) *cobra.Command {
 	return cmd
 }
 
-// patient is an installation, as far as it is known.
-type patient struct {
+// installation is an installation, as far as it is known.
+type installation struct {
 	o                 *options.Options
 	c                 *options.Clients
 	namespace, agents string
@@ -110,12 +110,12 @@ type patient struct {
 }
 
 // servesKruise is whether the dialect of OpenKruise is served, as far as can be seen.
-func (p *patient) servesKruise() bool {
+func (p *installation) servesKruise() bool {
 	return p.settings.serves(dialects.Kruise) || p.manager == nil && p.present && p.ours
 }
 
-// maybeServed says where nobody can tell whether the dialect of OpenKruise is served.
-func (p *patient) maybeServed() []Finding {
+// servedUnknown says where nobody can tell whether the dialect of OpenKruise is served.
+func (p *installation) servedUnknown() []Finding {
 	if p.manager != nil || !p.present || !p.hidden {
 		return nil
 	}
@@ -128,7 +128,7 @@ type check struct {
 	look func(ctx context.Context) []Finding
 }
 
-func (p *patient) checks() []check {
+func (p *installation) checks() []check {
 	if p.leaving {
 		return p.beforeUninstall()
 	}
@@ -141,15 +141,15 @@ func (p *patient) checks() []check {
 		{"webhooks", p.webhooks},
 		{"certificate", p.certificate},
 		{"rights", p.rights},
-		{"agents", p.lookAtAgents},
+		{"agents", p.checkAgents},
 		{"flows", p.flows},
 		{"policies", p.policies},
 		{"versions", p.versions},
-		{"rivals", p.rivals},
+		{"rivals", p.otherControllers},
 	}
 }
 
-func (p *patient) run(ctx context.Context) error {
+func (p *installation) run(ctx context.Context) error {
 	clients, err := p.o.Clients()
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func (p *patient) run(ctx context.Context) error {
 }
 
 // findings are those of all checks, as long as the API server answers.
-func (p *patient) findings(ctx context.Context) []Finding {
+func (p *installation) findings(ctx context.Context) []Finding {
 	findings := []Finding{}
 	for _, check := range p.checks() {
 		for _, f := range check.look(ctx) {
@@ -185,7 +185,7 @@ func (p *patient) findings(ctx context.Context) []Finding {
 	return findings
 }
 
-func (p *patient) table(w io.Writer, findings []Finding) error {
+func (p *installation) table(w io.Writer, findings []Finding) error {
 	counts := map[Result]int{}
 	for _, f := range findings {
 		counts[f.Result]++
@@ -204,7 +204,7 @@ func (p *patient) table(w io.Writer, findings []Finding) error {
 }
 
 // mark is the result in a column of its own, in its colour.
-func (p *patient) mark(r Result) string {
+func (p *installation) mark(r Result) string {
 	text := fmt.Sprintf("%-8s", r)
 	if !p.o.Colour() {
 		return text
@@ -232,8 +232,8 @@ func failed(do, format string, args ...any) Finding {
 	return Finding{Result: Failed, Says: fmt.Sprintf(format, args...), Do: do}
 }
 
-// unread is a check that could not be made: for want of a right, or because something is wrong with the way to the cluster.
-func unread(err error, r options.Request) Finding {
+// unreadable is a check that could not be made: for want of a right, or because something is wrong with the way to the cluster.
+func unreadable(err error, r options.Request) Finding {
 	err = options.Explain(err, r)
 	if apierrors.IsForbidden(err) {
 		return Finding{Result: Skipped, Says: err.Error()}

@@ -20,7 +20,7 @@ import (
 type flow struct{ name, namespace, file string }
 
 // flows looks whether the API server keeps the requests of Everynode apart from those of others.
-func (p *patient) flows(ctx context.Context) []Finding {
+func (p *installation) flows(ctx context.Context) []Finding {
 	var all []flow
 	if p.manager != nil {
 		const file = "config/install/20-flow-control.yaml"
@@ -41,14 +41,14 @@ func (p *patient) flows(ctx context.Context) []Finding {
 	return findings
 }
 
-func (p *patient) flow(ctx context.Context, f flow) Finding {
+func (p *installation) flow(ctx context.Context, f flow) Finding {
 	s, err := p.c.Kubernetes.FlowcontrolV1().FlowSchemas().Get(ctx, f.name, metav1.GetOptions{})
 	apply := "kubectl apply -f " + f.file + ", or flowControl: true in the values of the chart"
 	switch {
 	case apierrors.IsNotFound(err):
 		return warning(apply, "there is no FlowSchema %s: a large roll and other clients of the API server hold each other up", f.name)
 	case err != nil:
-		return unread(err, options.Request{Verb: "get", Resource: schema.GroupResource{Group: flowcontrolv1.GroupName, Resource: "flowschemas"}, Name: f.name})
+		return unreadable(err, options.Request{Verb: "get", Resource: schema.GroupResource{Group: flowcontrolv1.GroupName, Resource: "flowschemas"}, Name: f.name})
 	case dangling(s):
 		return failed(apply, "the FlowSchema %s counts for nothing: there is no PriorityLevelConfiguration %s", f.name, s.Spec.PriorityLevelConfiguration.Name)
 	case !about(s, f.namespace):
@@ -77,7 +77,7 @@ func about(s *flowcontrolv1.FlowSchema, namespace string) bool {
 type guard struct{ name, remedy, without string }
 
 // policies looks whether what Everynode has the API server refuse is refused.
-func (p *patient) policies(ctx context.Context) []Finding {
+func (p *installation) policies(ctx context.Context) []Finding {
 	if !p.present {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (p *patient) policies(ctx context.Context) []Finding {
 	return append(findings, own)
 }
 
-func (p *patient) policy(ctx context.Context, g guard) Finding {
+func (p *installation) policy(ctx context.Context, g guard) Finding {
 	admission := p.c.Kubernetes.AdmissionregistrationV1()
 	request := options.Request{Verb: "get", Resource: schema.GroupResource{Group: admissionv1.GroupName, Resource: "validatingadmissionpolicies"}, Name: g.name}
 	_, err := admission.ValidatingAdmissionPolicies().Get(ctx, g.name, metav1.GetOptions{})
@@ -105,7 +105,7 @@ func (p *patient) policy(ctx context.Context, g guard) Finding {
 		return warning(g.remedy, "there is no ValidatingAdmissionPolicy %s: %s", g.name, g.without)
 	}
 	if err != nil {
-		return unread(err, request)
+		return unreadable(err, request)
 	}
 	binding, err := admission.ValidatingAdmissionPolicyBindings().Get(ctx, g.name, metav1.GetOptions{})
 	switch {
@@ -113,7 +113,7 @@ func (p *patient) policy(ctx context.Context, g guard) Finding {
 		return warning(g.remedy, "the ValidatingAdmissionPolicy %s has no binding of its name: %s", g.name, g.without)
 	case err != nil:
 		request.Resource.Resource = "validatingadmissionpolicybindings"
-		return unread(err, request)
+		return unreadable(err, request)
 	case binding.Spec.PolicyName != g.name || !slices.Contains(binding.Spec.ValidationActions, admissionv1.Deny):
 		return warning(g.remedy, "the ValidatingAdmissionPolicyBinding %s does not have it deny anything: %s", g.name, g.without)
 	default:

@@ -43,7 +43,7 @@ func definition() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 }
 
-func (p *patient) definitions(ctx context.Context) []Finding {
+func (p *installation) definitions(ctx context.Context) []Finding {
 	var findings []Finding
 	var found []*unstructured.Unstructured
 	for _, resource := range []string{kruiseapi.Resource, kruiseapi.ResourceJob, kruiseapi.ResourceNodeImage} {
@@ -55,7 +55,7 @@ func (p *patient) definitions(ctx context.Context) []Finding {
 		case apierrors.IsNotFound(err):
 		case err != nil:
 			p.hidden = true
-			findings = append(findings, unread(err, options.Request{Verb: "get", Resource: definition().GroupResource(), Name: name}))
+			findings = append(findings, unreadable(err, options.Request{Verb: "get", Resource: definition().GroupResource(), Name: name}))
 		default:
 			found = append(found, crd)
 			own := kruise.OwnDefinition(crd)
@@ -75,7 +75,7 @@ func (p *patient) definitions(ctx context.Context) []Finding {
 }
 
 // definition looks at one definition.
-func (p *patient) definition(crd *unstructured.Unstructured) Finding {
+func (p *installation) definition(crd *unstructured.Unstructured) Finding {
 	name, served := crd.GetName(), p.settings.serves(dialects.Kruise)
 	own := kruise.OwnDefinition(crd)
 	stored, _, _ := unstructured.NestedStringSlice(crd.Object, "status", "storedVersions")
@@ -101,9 +101,9 @@ func (p *patient) definition(crd *unstructured.Unstructured) Finding {
 	}
 }
 
-func (p *patient) webhooks(ctx context.Context) []Finding {
+func (p *installation) webhooks(ctx context.Context) []Finding {
 	if !p.servesKruise() {
-		return p.maybeServed()
+		return p.servedUnknown()
 	}
 	admission := p.c.Kubernetes.AdmissionregistrationV1()
 	var findings []Finding
@@ -112,12 +112,12 @@ func (p *patient) webhooks(ctx context.Context) []Finding {
 	for i := range m.Webhooks {
 		defaulting = append(defaulting, m.Webhooks[i].ClientConfig)
 	}
-	findings = append(findings, p.configuration(kindOfHooks{mutating, "mutatingwebhookconfigurations", "no defaults are filled in into Advanced DaemonSets"}, defaulting, err))
+	findings = append(findings, p.configuration(hookKind{mutating, "mutatingwebhookconfigurations", "no defaults are filled in into Advanced DaemonSets"}, defaulting, err))
 	v, err := admission.ValidatingWebhookConfigurations().Get(ctx, validating, metav1.GetOptions{})
 	for i := range v.Webhooks {
 		checking = append(checking, v.Webhooks[i].ClientConfig)
 	}
-	findings = append(findings, p.configuration(kindOfHooks{validating, "validatingwebhookconfigurations", "what is written in Advanced DaemonSets is not checked"}, checking, err))
+	findings = append(findings, p.configuration(hookKind{validating, "validatingwebhookconfigurations", "what is written in Advanced DaemonSets is not checked"}, checking, err))
 	// Webhooks that are reached by a URL have no Service.
 	byURL := slices.ContainsFunc(slices.Concat(defaulting, checking), func(c admissionv1.WebhookClientConfig) bool { return c.URL != nil })
 	if !p.settings.outside && !byURL {
@@ -126,11 +126,11 @@ func (p *patient) webhooks(ctx context.Context) []Finding {
 	return findings
 }
 
-// kindOfHooks is one configuration of webhooks, and what is so without it.
-type kindOfHooks struct{ name, resource, without string }
+// hookKind is one configuration of webhooks, and what is so without it.
+type hookKind struct{ name, resource, without string }
 
 // configuration looks at the webhooks of one configuration.
-func (p *patient) configuration(kind kindOfHooks, webhooks []admissionv1.WebhookClientConfig, err error) Finding {
+func (p *installation) configuration(kind hookKind, webhooks []admissionv1.WebhookClientConfig, err error) Finding {
 	name := kind.name
 	bare := 0
 	for i := range webhooks {
@@ -142,7 +142,7 @@ func (p *patient) configuration(kind kindOfHooks, webhooks []admissionv1.Webhook
 	case apierrors.IsNotFound(err):
 		return failed(applyKruise, "there is no %s: %s", name, kind.without)
 	case err != nil:
-		return unread(err, options.Request{Verb: "get", Resource: schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: kind.resource}, Name: name})
+		return unreadable(err, options.Request{Verb: "get", Resource: schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: kind.resource}, Name: name})
 	case bare > 0:
 		return failed("see why the leader does not publish its certificate: "+p.logs(),
 			"%s lacks the certificate authority of %d of %s: what they guard can neither be created nor changed", name, bare, plural(len(webhooks), "webhook"))
@@ -152,10 +152,10 @@ func (p *patient) configuration(kind kindOfHooks, webhooks []admissionv1.Webhook
 }
 
 // endpoints looks whether anybody answers the webhooks.
-func (p *patient) endpoints(ctx context.Context) Finding {
+func (p *installation) endpoints(ctx context.Context) Finding {
 	list, err := p.c.Kubernetes.DiscoveryV1().EndpointSlices(p.namespace).List(ctx, metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=" + service})
 	if err != nil {
-		return unread(err, options.Request{Verb: "list", Resource: schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}, Namespace: p.namespace})
+		return unreadable(err, options.Request{Verb: "list", Resource: schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}, Namespace: p.namespace})
 	}
 	addresses := 0
 	for i := range list.Items {
@@ -169,12 +169,12 @@ func (p *patient) endpoints(ctx context.Context) Finding {
 	return ok("%s behind the Service %s/%s", plural(addresses, "pod"), p.namespace, service)
 }
 
-// soon is how long before its end a certificate is worth a warning. The manager renews its own ones four months before.
-const soon = 30 * 24 * time.Hour
+// expiryWarning is how long before its end a certificate is worth a warning. The manager renews its own ones four months before.
+const expiryWarning = 30 * 24 * time.Hour
 
-func (p *patient) certificate(ctx context.Context) []Finding {
+func (p *installation) certificate(ctx context.Context) []Finding {
 	if !p.servesKruise() {
-		return p.maybeServed()
+		return p.servedUnknown()
 	}
 	s, err := p.c.Kubernetes.CoreV1().Secrets(p.namespace).Get(ctx, secret, metav1.GetOptions{})
 	switch {
@@ -188,13 +188,13 @@ func (p *patient) certificate(ctx context.Context) []Finding {
 	// Few may read secrets; when the authority ends anybody may know who reads the webhooks.
 	configuration, configErr := p.c.Kubernetes.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, validating, metav1.GetOptions{})
 	if configErr != nil || len(configuration.Webhooks) == 0 {
-		return []Finding{unread(err, options.Request{Verb: "get", Resource: schema.GroupResource{Resource: "secrets"}, Namespace: p.namespace, Name: secret})}
+		return []Finding{unreadable(err, options.Request{Verb: "get", Resource: schema.GroupResource{Resource: "secrets"}, Namespace: p.namespace, Name: secret})}
 	}
 	return []Finding{p.ends("the authority that the API server trusts the webhooks by", configuration.Webhooks[0].ClientConfig.CABundle)}
 }
 
 // ends says when a certificate ends; of several, when the last one does.
-func (p *patient) ends(what string, data []byte) Finding {
+func (p *installation) ends(what string, data []byte) Finding {
 	do := "see why the leader does not renew it: " + p.logs()
 	certificates := parse(data)
 	if len(certificates) == 0 {
@@ -205,7 +205,7 @@ func (p *patient) ends(what string, data []byte) Finding {
 	switch left := last.NotAfter.Sub(p.o.Now()); {
 	case left <= 0:
 		return failed(do, "%s has ended on %s", what, end)
-	case left < soon:
+	case left < expiryWarning:
 		return warning(do, "%s ends on %s, and should have been renewed long ago", what, end)
 	default:
 		return ok("%s ends on %s", what, end)

@@ -26,7 +26,7 @@ const managerName = installed.Manager
 // install is how to install what is missing.
 const install = "install Everynode (charts/everynode), or name its namespace with --manager-namespace"
 
-func (p *patient) cluster(context.Context) []Finding {
+func (p *installation) cluster(context.Context) []Finding {
 	version, err := p.c.Discovery.ServerVersion()
 	if err != nil {
 		f := failed("see whether kubectl version reaches the cluster", "the API server gives no version: %v", err)
@@ -37,15 +37,15 @@ func (p *patient) cluster(context.Context) []Finding {
 }
 
 // managers looks at the Deployment, and finds out whether Everynode is here at all.
-func (p *patient) managers(ctx context.Context) []Finding {
+func (p *installation) managers(ctx context.Context) []Finding {
 	request := options.Request{Verb: "get", Resource: schema.GroupResource{Group: "apps", Resource: "deployments"}, Namespace: p.namespace, Name: managerName}
 	d, err := p.c.Kubernetes.AppsV1().Deployments(p.namespace).Get(ctx, managerName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return []Finding{p.lookElsewhere(ctx)}
+		return []Finding{p.findElsewhere(ctx)}
 	case err != nil:
 		p.present = true // for all that can be seen
-		return []Finding{unread(err, request)}
+		return []Finding{unreadable(err, request)}
 	}
 	p.manager, p.present = d, true
 	wanted := int32(1)
@@ -67,15 +67,15 @@ func (p *patient) managers(ctx context.Context) []Finding {
 	}
 }
 
-// lookElsewhere looks for a manager that is no Deployment of this cluster: its lease is all that can be seen of it.
-func (p *patient) lookElsewhere(ctx context.Context) Finding {
+// findElsewhere looks for a manager that is no Deployment of this cluster: its lease is all that can be seen of it.
+func (p *installation) findElsewhere(ctx context.Context) Finding {
 	lease, err := p.lease(ctx, p.namespace, managerName)
 	p.unsure = err != nil && !apierrors.IsNotFound(err)
 	p.present = p.unsure || err == nil && held(lease, p.o.Now()) // for all that can be seen
 	p.elsewhere = p.present
 	switch {
 	case p.unsure:
-		return unread(err, p.leaseRequest())
+		return unreadable(err, p.leaseRequest())
 	case !p.present:
 		return warning(install, "there is no manager in namespace %s: sets are what other controllers make of them", p.namespace)
 	case silence(lease, p.o.Now()) != "":
@@ -86,7 +86,7 @@ func (p *patient) lookElsewhere(ctx context.Context) Finding {
 }
 
 // logs is where the manager says what it does.
-func (p *patient) logs() string {
+func (p *installation) logs() string {
 	if p.elsewhere {
 		return "the log of the manager, where it runs"
 	}
@@ -94,16 +94,16 @@ func (p *patient) logs() string {
 }
 
 // alive is how to find out whether a manager that is silent is still there.
-func (p *patient) alive() string {
+func (p *installation) alive() string {
 	return "see whether it runs, and whether the clocks of its machine and of this one agree: " + p.logs()
 }
 
-func (p *patient) lease(ctx context.Context, namespace, name string) (*coordinationv1.Lease, error) {
+func (p *installation) lease(ctx context.Context, namespace, name string) (*coordinationv1.Lease, error) {
 	return p.c.Kubernetes.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
 }
 
 // leaseRequest is what is asked for the lease of the manager.
-func (p *patient) leaseRequest() options.Request {
+func (p *installation) leaseRequest() options.Request {
 	return options.Request{Verb: "get", Resource: schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, Namespace: p.namespace, Name: managerName}
 }
 
@@ -125,7 +125,7 @@ func silence(l *coordinationv1.Lease, now time.Time) string {
 	return fmt.Sprintf("has said nothing for %s, its lease is of %s", view.Duration(said), view.Duration(lasts))
 }
 
-func (p *patient) leader(ctx context.Context) []Finding {
+func (p *installation) leader(ctx context.Context) []Finding {
 	if !p.present {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (p *patient) leader(ctx context.Context) []Finding {
 	case apierrors.IsNotFound(err):
 		return []Finding{failed(do, "no manager has ever led: there is no lease %s/%s", p.namespace, managerName)}
 	case err != nil:
-		return []Finding{unread(err, p.leaseRequest())}
+		return []Finding{unreadable(err, p.leaseRequest())}
 	case !held(lease, p.o.Now()):
 		return []Finding{failed(do, "nobody leads: the lease %s/%s is not renewed", p.namespace, managerName)}
 	}
@@ -160,7 +160,7 @@ type settings struct {
 func (s settings) serves(dialect string) bool { return slices.Contains(s.dialects, dialect) }
 
 // readSettings reads the flags of the manager.
-func (p *patient) readSettings(context.Context) []Finding {
+func (p *installation) readSettings(context.Context) []Finding {
 	if p.manager == nil {
 		p.settings = settings{hidden: "there is no Deployment that can be read"}
 		if p.present {
@@ -184,7 +184,7 @@ func (p *patient) readSettings(context.Context) []Finding {
 }
 
 // gates says which feature gates are set, and that each of them is known.
-func (p *patient) gates(text string) []Finding {
+func (p *installation) gates(text string) []Finding {
 	served := ok("dialects %s; feature gates %s", strings.Join(p.settings.dialects, ", "), orDefault(text))
 	gates, err := features.New()
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 // agentName is the name of the DaemonSet of the agents.
 const agentName = "everynode-agent"
 
-func (p *patient) lookAtAgents(ctx context.Context) []Finding {
+func (p *installation) checkAgents(ctx context.Context) []Finding {
 	if !p.present {
 		return nil
 	}
@@ -36,7 +36,7 @@ func (p *patient) lookAtAgents(ctx context.Context) []Finding {
 		return []Finding{ok("there are no agents in namespace %s; without kruise nobody needs them but owners of edge nodes", p.agents)}
 	case err != nil:
 		request := options.Request{Verb: "get", Resource: schema.GroupResource{Group: "apps", Resource: "daemonsets"}, Namespace: p.agents, Name: agentName}
-		return []Finding{unread(err, request)}
+		return []Finding{unreadable(err, request)}
 	}
 	p.agent = d
 	do := fmt.Sprintf("kubectl everynode status -n %s daemonset/%s", p.agents, agentName)
@@ -51,7 +51,7 @@ func (p *patient) lookAtAgents(ctx context.Context) []Finding {
 }
 
 // versions compares what runs with this program, by the tags of the images.
-func (p *patient) versions(context.Context) []Finding {
+func (p *installation) versions(context.Context) []Finding {
 	var findings []Finding
 	compare := func(what string, spec *corev1.PodSpec) {
 		tag := tagOf(spec)
@@ -86,8 +86,8 @@ func tagOf(spec *corev1.PodSpec) string {
 	return tag
 }
 
-// rivals looks for controllers that do the same work.
-func (p *patient) rivals(ctx context.Context) []Finding {
+// otherControllers looks for controllers that do the same work.
+func (p *installation) otherControllers(ctx context.Context) []Finding {
 	switch {
 	case !p.present:
 		return nil
@@ -97,7 +97,7 @@ func (p *patient) rivals(ctx context.Context) []Finding {
 	findings := p.probe(ctx)
 	for _, other := range []peers.Manager{peers.OpenKruise(), peers.OpenYurt()} {
 		if p.settings.hidden != "" || p.settings.serves(other.Dialect) {
-			findings = append(findings, p.rival(ctx, other)...)
+			findings = append(findings, p.otherController(ctx, other)...)
 		}
 	}
 	if len(findings) == 0 {
@@ -106,8 +106,8 @@ func (p *patient) rivals(ctx context.Context) []Finding {
 	return findings
 }
 
-// rival looks whether another manager does the work of its dialect.
-func (p *patient) rival(ctx context.Context, other peers.Manager) []Finding {
+// otherController looks whether another manager does the work of its dialect.
+func (p *installation) otherController(ctx context.Context, other peers.Manager) []Finding {
 	var findings []Finding
 	for _, name := range other.Leases {
 		lease, err := p.lease(ctx, other.Namespace, name)
@@ -116,7 +116,7 @@ func (p *patient) rival(ctx context.Context, other peers.Manager) []Finding {
 			continue
 		case err != nil:
 			request := options.Request{Verb: "get", Resource: schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, Namespace: other.Namespace, Name: name}
-			findings = append(findings, unread(err, request))
+			findings = append(findings, unreadable(err, request))
 			continue
 		case !held(lease, p.o.Now()):
 			continue
@@ -125,7 +125,7 @@ func (p *patient) rival(ctx context.Context, other peers.Manager) []Finding {
 		switch {
 		case err != nil:
 			request := options.Request{Verb: "get", Resource: schema.GroupResource{Resource: "pods"}, Namespace: other.Namespace}
-			findings = append(findings, unread(err, request))
+			findings = append(findings, unreadable(err, request))
 		case off:
 			findings = append(findings, ok("%s leaves the work of the dialect %s to Everynode: its controller %s is off", other.Name, other.Dialect, other.Controller[0]))
 		default:
@@ -137,7 +137,7 @@ func (p *patient) rival(ctx context.Context, other peers.Manager) []Finding {
 }
 
 // probe looks whether somebody else has answered the probe of the native dialect.
-func (p *patient) probe(ctx context.Context) []Finding {
+func (p *installation) probe(ctx context.Context) []Finding {
 	if p.settings.hidden == "" && !p.settings.serves(dialects.Native) {
 		return nil
 	}
@@ -147,7 +147,7 @@ func (p *patient) probe(ctx context.Context) []Finding {
 		return []Finding{warning("see the log of the leader: it makes one when it begins", "there is no probe %s/%s, so nobody knows whether another controller keeps DaemonSets", p.namespace, everynode.ProbeName)}
 	case err != nil:
 		request := options.Request{Verb: "get", Resource: schema.GroupResource{Group: "apps", Resource: "daemonsets"}, Namespace: p.namespace, Name: everynode.ProbeName}
-		return []Finding{unread(err, request)}
+		return []Finding{unreadable(err, request)}
 	case answered(d):
 		return []Finding{failed("start kube-controller-manager with --controllers=*,-daemonset, or leave native out of --dialects",
 			"another controller keeps the DaemonSets of apps/v1: it has answered the probe %s/%s, so Everynode writes nothing for them", p.namespace, everynode.ProbeName)}

@@ -19,7 +19,7 @@ import (
 )
 
 // rights asks for each right that the manager needs whether it has it.
-func (p *patient) rights(ctx context.Context) []Finding {
+func (p *installation) rights(ctx context.Context) []Finding {
 	if p.manager == nil {
 		return nil
 	}
@@ -35,7 +35,7 @@ func (p *patient) rights(ctx context.Context) []Finding {
 		answer, err := p.c.Kubernetes.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if err != nil {
 			resource := schema.GroupResource{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}
-			return []Finding{unread(err, options.Request{Verb: "create", Resource: resource})}
+			return []Finding{unreadable(err, options.Request{Verb: "create", Resource: resource})}
 		}
 		if asked++; !answer.Status.Allowed {
 			missing = append(missing, text(call))
@@ -53,7 +53,7 @@ func (p *patient) rights(ctx context.Context) []Finding {
 }
 
 // needed are the calls that the manager makes for what it serves.
-func (p *patient) needed() []rights.Call {
+func (p *installation) needed() []rights.Call {
 	var calls []rights.Call
 	for _, role := range rights.Roles() {
 		if role.Program != rights.Manager || role.BoundBy != "" || !p.needs(role.Name) {
@@ -80,7 +80,7 @@ func (p *patient) needed() []rights.Call {
 }
 
 // needs is whether a role is needed for the dialects that are served.
-func (p *patient) needs(role string) bool {
+func (p *installation) needs(role string) bool {
 	switch strings.TrimPrefix(role, managerName) {
 	case "":
 		return true

@@ -25,11 +25,11 @@ import (
 )
 
 // beforeUninstall are the checks of what would be left half done without a manager.
-func (p *patient) beforeUninstall() []check {
+func (p *installation) beforeUninstall() []check {
 	return []check{
 		{"cluster", p.cluster},
 		{"in-place", p.changedInPlace},
-		{"stored", p.storedOtherwise},
+		{"stored", p.storedInOtherVersion},
 	}
 }
 
@@ -48,13 +48,13 @@ func mayUninstall(findings []Finding) error {
 }
 
 // changedInPlace looks for pods whose readiness gate is closed, or is about to be: it stays closed until a manager is back.
-func (p *patient) changedInPlace(ctx context.Context) []Finding {
+func (p *installation) changedInPlace(ctx context.Context) []Finding {
 	sets, err := p.advanced(ctx)
 	switch {
 	case apierrors.IsNotFound(err):
 		return []Finding{ok("this cluster has no Advanced DaemonSets")}
 	case err != nil:
-		return []Finding{unread(err, options.Request{Verb: "list", Resource: advanced().GroupResource()})}
+		return []Finding{unreadable(err, options.Request{Verb: "list", Resource: advanced().GroupResource()})}
 	}
 	namespaces := map[string]bool{}
 	for i := range sets {
@@ -62,13 +62,13 @@ func (p *patient) changedInPlace(ctx context.Context) []Finding {
 	}
 	half := map[types.UID][]string{}
 	for namespace := range namespaces {
-		if err := p.halfDone(ctx, namespace, half); err != nil {
-			return []Finding{unread(err, options.Request{Verb: "list", Resource: schema.GroupResource{Resource: "pods"}, Namespace: namespace})}
+		if err := p.findUnfinished(ctx, namespace, half); err != nil {
+			return []Finding{unreadable(err, options.Request{Verb: "list", Resource: schema.GroupResource{Resource: "pods"}, Namespace: namespace})}
 		}
 	}
 	var findings []Finding
 	for i := range sets {
-		if f, found := halfOf(&sets[i], half[sets[i].GetUID()]); found {
+		if f, found := unfinished(&sets[i], half[sets[i].GetUID()]); found {
 			findings = append(findings, f)
 		}
 	}
@@ -78,8 +78,8 @@ func (p *patient) changedInPlace(ctx context.Context) []Finding {
 	return findings
 }
 
-// halfOf is what there is to do about a set with these pods in mid change.
-func halfOf(set *unstructured.Unstructured, pods []string) (f Finding, found bool) {
+// unfinished is what there is to do about a set with these pods in mid change.
+func unfinished(set *unstructured.Unstructured, pods []string) (f Finding, found bool) {
 	name := set.GetNamespace() + "/" + set.GetName()
 	pause := fmt.Sprintf("kubectl everynode pause -n %s ads/%s, wait until its pods are ready and its preDelete hook has released them, and run this again", set.GetNamespace(), set.GetName())
 	switch {
@@ -110,7 +110,7 @@ func advanced() schema.GroupVersionResource {
 const page = 500
 
 // advanced are all Advanced DaemonSets, sorted by namespace and name.
-func (p *patient) advanced(ctx context.Context) ([]unstructured.Unstructured, error) {
+func (p *installation) advanced(ctx context.Context) ([]unstructured.Unstructured, error) {
 	var sets []unstructured.Unstructured
 	list := metav1.ListOptions{Limit: page}
 	for {
@@ -129,8 +129,8 @@ func (p *patient) advanced(ctx context.Context) ([]unstructured.Unstructured, er
 	return sets, nil
 }
 
-// halfDone adds the pods of a namespace that are in mid change, and those whose gate nobody else opens, to those of their sets.
-func (p *patient) halfDone(ctx context.Context, namespace string, half map[types.UID][]string) error {
+// findUnfinished adds the pods of a namespace that are in mid change, and those whose gate nobody else opens, to those of their sets.
+func (p *installation) findUnfinished(ctx context.Context, namespace string, half map[types.UID][]string) error {
 	list := metav1.ListOptions{Limit: page}
 	for {
 		pods, err := p.c.Kubernetes.CoreV1().Pods(namespace).List(ctx, list)
@@ -181,8 +181,8 @@ func rollsInPlace(set *unstructured.Unstructured) bool {
 	return number("updatedNumberScheduled") < desired-held
 }
 
-// storedOtherwise looks for objects that cannot be read without the webhook that converts them.
-func (p *patient) storedOtherwise(ctx context.Context) []Finding {
+// storedInOtherVersion looks for objects that cannot be read without the webhook that converts them.
+func (p *installation) storedInOtherVersion(ctx context.Context) []Finding {
 	var findings []Finding
 	for _, resource := range []string{kruiseapi.Resource, kruiseapi.ResourceJob, kruiseapi.ResourceNodeImage} {
 		name := resource + "." + kruiseapi.Group
@@ -191,7 +191,7 @@ func (p *patient) storedOtherwise(ctx context.Context) []Finding {
 			continue
 		}
 		if err != nil {
-			findings = append(findings, unread(err, options.Request{Verb: "get", Resource: definition().GroupResource(), Name: name}))
+			findings = append(findings, unreadable(err, options.Request{Verb: "get", Resource: definition().GroupResource(), Name: name}))
 			continue
 		}
 		stored, _, _ := unstructured.NestedStringSlice(crd.Object, "status", "storedVersions")

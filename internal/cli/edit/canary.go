@@ -41,7 +41,7 @@ func newCanary(o *options.Options) *cobra.Command {
 			return resolver.Argument("NAME").Check(args[0])
 		},
 	}, func(ctx context.Context, c *options.Clients, set *resolver.Set, _ []string) error {
-		if err := steerable(set, "update some nodes only"); err != nil {
+		if err := requireRolling(set, "update some nodes only"); err != nil {
 			return err
 		}
 		if off {
@@ -54,8 +54,8 @@ func newCanary(o *options.Options) *cobra.Command {
 				return nil
 			}})
 			if err == nil {
-				v.pausedStill(set)
-				v.partitionStill(set)
+				v.warnPaused(set)
+				v.warnPartition(set)
 			}
 			return err
 		}
@@ -90,8 +90,8 @@ func (v *verb) canary(ctx context.Context, c *options.Clients, set *resolver.Set
 		return err
 	}
 	v.matches(ctx, c, parsed)
-	v.pausedStill(set)
-	v.partitionStill(set)
+	v.warnPaused(set)
+	v.warnPartition(set)
 	return nil
 }
 

@@ -76,7 +76,7 @@ type step struct {
 // patch makes a step, and prints what was done.
 func (v *verb) patch(ctx context.Context, c *options.Clients, s step) error {
 	object := change.Object{Resource: s.set.Resource, Read: s.set.Object}
-	result, err := change.Patch(ctx, c, change.Wish{Object: object, Flags: v.Flags, Edit: s.edit})
+	result, err := change.Patch(ctx, c, change.Request{Object: object, Flags: v.Flags, Edit: s.edit})
 	if err != nil {
 		return err
 	}
@@ -106,8 +106,8 @@ func strategyOf(set *unstructured.Unstructured) string {
 	return kind
 }
 
-// steerable refuses a set that has no such field, or for which it means nothing.
-func steerable(set *resolver.Set, what string) error {
+// requireRolling refuses a set that has no such field, or for which it means nothing.
+func requireRolling(set *resolver.Set, what string) error {
 	switch {
 	case !set.Advanced():
 		return fmt.Errorf("%s is of apps/v1, which has no field to %s: make it an Advanced DaemonSet with `%s migrate %s`, which restarts nothing",
@@ -119,8 +119,8 @@ func steerable(set *resolver.Set, what string) error {
 	return nil
 }
 
-// heldBack says why a new template does not go to all nodes at once, as far as the set says so itself.
-func (v *verb) heldBack(s *resolver.Set) {
+// warnHeldBack says why a new template does not go to all nodes at once, as far as the set says so itself.
+func (v *verb) warnHeldBack(s *resolver.Set) {
 	set := s.Object
 	if strategyOf(set) == onDelete {
 		v.onDelete(s)
@@ -129,9 +129,9 @@ func (v *verb) heldBack(s *resolver.Set) {
 	if !s.Advanced() {
 		return
 	}
-	v.pausedStill(s)
-	v.partitionStill(s)
-	v.canaryStill(s)
+	v.warnPaused(s)
+	v.warnPartition(s)
+	v.warnCanary(s)
 }
 
 // onDelete says who updates the nodes of a set with the strategy OnDelete. An annotation of OpenYurt says more of a DaemonSet of apps/v1.
@@ -165,23 +165,23 @@ func partitionOf(s *resolver.Set) string {
 	return text
 }
 
-// partitionStill says that a partition holds nodes back.
-func (v *verb) partitionStill(s *resolver.Set) {
+// warnPartition says that a partition holds nodes back.
+func (v *verb) warnPartition(s *resolver.Set) {
 	if partition := partitionOf(s); partition != "" {
 		v.note("the partition is %s: at that many nodes the old pod stays", partition)
 	}
 }
 
-// canaryStill says that only some nodes are updated.
-func (v *verb) canaryStill(s *resolver.Set) {
+// warnCanary says that only some nodes are updated.
+func (v *verb) warnCanary(s *resolver.Set) {
 	set := s.Object
 	if selector, ok, _ := unstructured.NestedMap(set.Object, rolling(fieldSelector)...); ok && len(selector) > 0 {
 		v.note("it is a canary: only nodes that match %s are updated", describe(selector))
 	}
 }
 
-// pausedStill says that a set is paused.
-func (v *verb) pausedStill(s *resolver.Set) {
+// warnPaused says that a set is paused.
+func (v *verb) warnPaused(s *resolver.Set) {
 	if paused, _, _ := unstructured.NestedBool(s.Object.Object, rolling(fieldPaused)...); paused {
 		v.note("it is paused: no node is updated before `%s resume %s`", options.Program, s)
 	}

@@ -55,14 +55,14 @@ func newHookList(o *options.Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			found, err := lookForHeld(cmd.Context(), c, asked{args: args, everywhere: everywhere})
+			found, err := findHeld(cmd.Context(), c, asked{args: args, everywhere: everywhere})
 			if err == nil {
 				err = found.unmet(true)
 			}
 			if err != nil {
 				return err
 			}
-			return o.Print(shownHeld(found.held), func(w io.Writer) error { return tableOfHeld(w, o.Now(), found.held, everywhere) })
+			return o.Print(rowsOf(found.held), func(w io.Writer) error { return heldTable(w, o.Now(), found.held, everywhere) })
 		},
 		ValidArgsFunction: podselector.Complete(o, true),
 	}
@@ -111,7 +111,7 @@ type heldPod struct {
 
 // hooks are what was found.
 type hooks struct {
-	words podselector.Words
+	words podselector.Selection
 	held  []heldPod
 	// free are pods that were named and do not wait.
 	free []*corev1.Pod
@@ -123,7 +123,7 @@ type asked struct {
 	everywhere, all bool
 }
 
-func lookForHeld(ctx context.Context, c *options.Clients, a asked) (*hooks, error) {
+func findHeld(ctx context.Context, c *options.Clients, a asked) (*hooks, error) {
 	words, err := podselector.Parse(a.args)
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func lookForHeld(ctx context.Context, c *options.Clients, a asked) (*hooks, erro
 			return nil, err
 		}
 		for _, pod := range pods {
-			if _, meant := words.Meant(pod); meant {
+			if _, meant := words.Matches(pod); meant {
 				found.add(set, pod, hook)
 			}
 		}
@@ -174,11 +174,11 @@ func (h *hooks) add(set *resolver.Set, pod *corev1.Pod, hook *pub.LifecycleHook)
 func (h *hooks) unmet(mayBeFree bool) error {
 	waits, runs := map[string]bool{}, map[string]*corev1.Pod{}
 	for _, one := range h.held {
-		word, _ := h.words.Meant(one.pod)
+		word, _ := h.words.Matches(one.pod)
 		waits[word] = true
 	}
 	for _, pod := range h.free {
-		word, _ := h.words.Meant(pod)
+		word, _ := h.words.Matches(pod)
 		runs[word] = pod
 	}
 	var errs []error
@@ -198,7 +198,7 @@ func (h *hooks) unmet(mayBeFree bool) error {
 
 // release takes off what holds the pods that are named. If one of the names finds nothing, no pod is released.
 func (v *verb) release(ctx context.Context, c *options.Clients, args []string, all bool) error {
-	found, err := lookForHeld(ctx, c, asked{args: args, all: all})
+	found, err := findHeld(ctx, c, asked{args: args, all: all})
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (v *verb) release(ctx context.Context, c *options.Clients, args []string, a
 	var outcomes []change.Outcome
 	var errs []error
 	for i := range found.held {
-		outcome, err := v.letGo(ctx, c, &found.held[i])
+		outcome, err := v.releaseOne(ctx, c, &found.held[i])
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -228,7 +228,7 @@ func (v *verb) release(ctx context.Context, c *options.Clients, args []string, a
 	return errors.Join(errs...)
 }
 
-func (v *verb) letGo(ctx context.Context, c *options.Clients, one *heldPod) (change.Outcome, error) {
+func (v *verb) releaseOne(ctx context.Context, c *options.Clients, one *heldPod) (change.Outcome, error) {
 	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(one.pod)
 	if err != nil {
 		return change.Outcome{}, fmt.Errorf("encoding pod %s: %w", one.pod.Name, err)
@@ -236,7 +236,7 @@ func (v *verb) letGo(ctx context.Context, c *options.Clients, one *heldPod) (cha
 	object := change.Object{Resource: corev1.SchemeGroupVersion.WithResource("pods"), Read: &unstructured.Unstructured{Object: raw}}
 	object.Read.SetAPIVersion("v1")
 	object.Read.SetKind("Pod")
-	result, err := change.Patch(ctx, c, change.Wish{Object: object, Flags: v.Flags, Edit: func(pod *unstructured.Unstructured) error {
+	result, err := change.Patch(ctx, c, change.Request{Object: object, Flags: v.Flags, Edit: func(pod *unstructured.Unstructured) error {
 		labels := pod.GetLabels()
 		maps.DeleteFunc(labels, func(key, value string) bool { held, ok := one.Labels[key]; return ok && held == value })
 		pod.SetLabels(labels)
@@ -257,7 +257,7 @@ type heldRow struct {
 	Finalizers []string          `json:"finalizers,omitempty"`
 }
 
-func shownHeld(held []heldPod) []heldRow {
+func rowsOf(held []heldPod) []heldRow {
 	rows := []heldRow{}
 	for _, h := range held {
 		rows = append(rows, heldRow{
@@ -268,13 +268,13 @@ func shownHeld(held []heldPod) []heldRow {
 	return rows
 }
 
-func tableOfHeld(w io.Writer, now time.Time, held []heldPod, everywhere bool) error {
+func heldTable(w io.Writer, now time.Time, held []heldPod, everywhere bool) error {
 	if len(held) == 0 {
 		_, err := fmt.Fprintln(w, "No pod waits for a hook.")
 		return err
 	}
 	rows := [][]string{{"SET", "NODE", "POD", "SINCE", "HELD BY"}}
-	for _, row := range shownHeld(held) {
+	for _, row := range rowsOf(held) {
 		rows = append(rows, []string{row.Set, row.Node, row.Pod, age(now, row.Since), ""})
 	}
 	for i := range held {

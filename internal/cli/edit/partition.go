@@ -32,15 +32,15 @@ func newPartition(o *options.Options) *cobra.Command {
 			"  # Update all that are left", "  kubectl everynode partition ads/agent 0"),
 		Args: options.Arguments(2, resolver.Argument("NAME"), options.Argument{Word: "N|PERCENT%", What: "at how many nodes the old pod stays"}),
 	}, func(ctx context.Context, c *options.Clients, set *resolver.Set, _ []string) error {
-		if err := steerable(set, "hold back a part of the nodes"); err != nil {
+		if err := requireRolling(set, "hold back a part of the nodes"); err != nil {
 			return err
 		}
 		err := v.patch(ctx, c, step{set, fmt.Sprint("partition set to ", partition), func(object *unstructured.Unstructured) error {
 			return unstructured.SetNestedField(object.Object, partition, rolling(fieldPartition)...)
 		}})
 		if err == nil {
-			v.pausedStill(set)
-			v.canaryStill(set)
+			v.warnPaused(set)
+			v.warnCanary(set)
 		}
 		return err
 	})

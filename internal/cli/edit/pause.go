@@ -49,7 +49,7 @@ func (v *verb) setPaused(ctx context.Context, c *options.Clients, set *resolver.
 	if !paused {
 		what, done = "resume an update", "resumed"
 	}
-	if err := steerable(set, what); err != nil {
+	if err := requireRolling(set, what); err != nil {
 		return err
 	}
 	err := v.patch(ctx, c, step{set, done, func(object *unstructured.Unstructured) error {
@@ -59,8 +59,8 @@ func (v *verb) setPaused(ctx context.Context, c *options.Clients, set *resolver.
 		return unstructured.SetNestedField(object.Object, paused, rolling(fieldPaused)...)
 	}})
 	if err == nil && !paused {
-		v.partitionStill(set)
-		v.canaryStill(set)
+		v.warnPartition(set)
+		v.warnCanary(set)
 	}
 	return err
 }

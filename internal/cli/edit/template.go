@@ -42,7 +42,7 @@ func newRestart(o *options.Options) *cobra.Command {
 			return unstructured.SetNestedField(object.Object, now, "spec", "template", "metadata", "annotations", restartedAt)
 		}})
 		if err == nil {
-			v.heldBack(set)
+			v.warnHeldBack(set)
 		}
 		return err
 	})
@@ -66,7 +66,7 @@ func newSetImage(o *options.Options) *cobra.Command {
 	}, func(ctx context.Context, c *options.Clients, set *resolver.Set, _ []string) error {
 		err := v.patch(ctx, c, step{set, "image updated", func(object *unstructured.Unstructured) error { return setImages(object, set.String(), images) }})
 		if err == nil {
-			v.heldBack(set)
+			v.warnHeldBack(set)
 		}
 		return err
 	})

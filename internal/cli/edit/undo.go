@@ -50,7 +50,7 @@ func (v *verb) undo(ctx context.Context, c *options.Clients, set *resolver.Set, 
 	if err != nil {
 		return err
 	}
-	chosen, template, err := choose(all, set, number)
+	chosen, template, err := chooseRevision(all, set, number)
 	if err != nil {
 		return err
 	}
@@ -62,14 +62,14 @@ func (v *verb) undo(ctx context.Context, c *options.Clients, set *resolver.Set, 
 		return unstructured.SetNestedMap(object.Object, template, "spec", "template")
 	}})
 	if err == nil {
-		v.heldBack(set)
+		v.warnHeldBack(set)
 	}
 	return err
 }
 
-// choose is the revision to go back to, and its template. Which one is the one before is found by what the templates say: the revision of the present
+// chooseRevision is the revision to go back to, and its template. Which one is the one before is found by what the templates say: the revision of the present
 // template need not be there yet.
-func choose(all []appsv1.ControllerRevision, set *resolver.Set, number int64) (*appsv1.ControllerRevision, map[string]any, error) {
+func chooseRevision(all []appsv1.ControllerRevision, set *resolver.Set, number int64) (*appsv1.ControllerRevision, map[string]any, error) {
 	now, _, err := unstructured.NestedMap(set.Object.Object, "spec", "template")
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: reading its template: %w", set, err)

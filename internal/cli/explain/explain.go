@@ -94,7 +94,7 @@ func one(ctx context.Context, o *options.Options, node, arg string) error {
 	if err != nil {
 		return err
 	}
-	m := &cluster.Moments[0]
+	m := &cluster.Evaluations[0]
 	at, object, err := find(cluster, m, node)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func one(ctx context.Context, o *options.Options, node, arg string) error {
 }
 
 // find is where the node is in the snapshot, and its object, which a node that is gone has not.
-func find(cluster *inspect.Cluster, m *inspect.Moment, name string) (int, *corev1.Node, error) {
+func find(cluster *inspect.Cluster, m *inspect.Evaluation, name string) (int, *corev1.Node, error) {
 	at := slices.IndexFunc(m.Nodes(), func(n string) bool { return n == name })
 	if at < 0 {
 		return 0, nil, unknown(name, m.Set.String())
@@ -175,8 +175,8 @@ func linesOf(ctx context.Context, p place, node string) ([]Line, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range cluster.Moments {
-		m := &cluster.Moments[i]
+	for i := range cluster.Evaluations {
+		m := &cluster.Evaluations[i]
 		if at := slices.Index(m.Nodes(), node); at >= 0 {
 			lines = append(lines, Line{m.Set.Namespace(), m.Set.String(), inspect.NodeOf(&m.Snapshot, &m.Plan, at)})
 		}

@@ -67,7 +67,7 @@ type Pod struct {
 // subject is what is explained.
 type subject struct {
 	o    *options.Options
-	m    *inspect.Moment
+	m    *inspect.Evaluation
 	at   int
 	node *corev1.Node // nil for one that is gone
 }

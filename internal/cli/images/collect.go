@@ -103,7 +103,7 @@ func (l *look) report(ctx context.Context, sets []*resolver.Set) (*Report, error
 	}
 	report := &Report{Images: []Image{}, Jobs: jobs}
 	for _, key := range slices.Sorted(maps.Keys(l.images)) {
-		report.Images = append(report.Images, l.images[key].tell())
+		report.Images = append(report.Images, l.images[key].toImage())
 	}
 	return report, nil
 }
@@ -171,7 +171,7 @@ func (l *look) nodeImages(ctx context.Context) error {
 		for name, spec := range node.Spec.Images {
 			for _, tag := range spec.Tags {
 				if known := l.images[full(imageref.Join(name, tag.Tag))]; known != nil {
-					known.told(node, name, &tag)
+					known.observeNodeImage(node, name, &tag)
 				}
 			}
 		}
@@ -179,8 +179,8 @@ func (l *look) nodeImages(ctx context.Context) error {
 	return nil
 }
 
-// told takes in what one agent says of one tag. What it says of an earlier version of the wish says nothing of this one.
-func (i *image) told(node *v1beta1.NodeImage, name string, tag *v1beta1.ImageTagSpec) {
+// observeNodeImage takes in what one agent says of one tag. What it says of an earlier version of the wish says nothing of this one.
+func (i *image) observeNodeImage(node *v1beta1.NodeImage, name string, tag *v1beta1.ImageTagSpec) {
 	i.at(node.Name, waiting)
 	for _, status := range node.Status.ImageStatuses[name].Tags {
 		if status.Tag != tag.Tag || status.Version != tag.Version {
@@ -241,8 +241,8 @@ func (l *look) reported(node *corev1.Node) {
 	}
 }
 
-// tell is the image as it is reported.
-func (i *image) tell() Image {
+// toImage is the image as it is reported.
+func (i *image) toImage() Image {
 	one := Image{
 		Image: i.text, SizeBytes: i.size, Nodes: len(i.nodes), There: []string{}, Pulling: []string{}, Waiting: []string{}, Failed: []Failure{}, NotReported: []string{},
 	}

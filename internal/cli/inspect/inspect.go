@@ -20,8 +20,8 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Moment is a set at one moment, and what would be done for it.
-type Moment struct {
+// Evaluation is a set at one moment, and what would be done for it.
+type Evaluation struct {
 	live.View
 	Set  *resolver.Set
 	Plan rollout.Plan
@@ -29,23 +29,23 @@ type Moment struct {
 
 // Cluster is what was read, with all sets in it.
 type Cluster struct {
-	Moments []Moment
+	Evaluations []Evaluation
 	// Nodes are sorted by name.
 	Nodes []corev1.Node
 }
 
 // At looks at one set.
-func At(ctx context.Context, o *options.Options, c *options.Clients, set *resolver.Set) (*Moment, error) {
+func At(ctx context.Context, o *options.Options, c *options.Clients, set *resolver.Set) (*Evaluation, error) {
 	cluster, err := All(ctx, o, c, []*resolver.Set{set})
 	if err != nil {
 		return nil, err
 	}
-	return &cluster.Moments[0], nil
+	return &cluster.Evaluations[0], nil
 }
 
 // All looks at several sets at once.
 func All(ctx context.Context, o *options.Options, c *options.Clients, sets []*resolver.Set) (*Cluster, error) {
-	read := live.ReadOptions{Client: c.Kubernetes, Dynamic: c.Dynamic, Namespace: namespaceOf(sets), Facts: facts()}
+	read := live.ReadOptions{Client: c.Kubernetes, Dynamic: c.Dynamic, Namespace: commonNamespace(sets), Facts: facts()}
 	for _, set := range sets {
 		read.Sets = append(read.Sets, live.ReadSet{Source: set.Source, InPlace: set.Dialect.InPlace, Object: set.Object})
 	}
@@ -55,11 +55,11 @@ func All(ctx context.Context, o *options.Options, c *options.Clients, sets []*re
 	}
 	cluster := &Cluster{Nodes: reading.Nodes()}
 	for _, set := range sets {
-		view, ok := reading.Look(set.Key(), o.Time())
+		view, ok := reading.Evaluate(set.Key(), o.Time())
 		if !ok {
 			return nil, fmt.Errorf("%s cannot be looked at: it has no UID, so it was not read from a cluster", set.Title())
 		}
-		cluster.Moments = append(cluster.Moments, Moment{View: view, Set: set, Plan: live.Decide(view.Workload, view.Snapshot)})
+		cluster.Evaluations = append(cluster.Evaluations, Evaluation{View: view, Set: set, Plan: live.Decide(view.Workload, view.Snapshot)})
 	}
 	return cluster, nil
 }
@@ -82,8 +82,8 @@ func facts() dialect.FactsFunc {
 	}
 }
 
-// namespaceOf is the one namespace of the sets, or all of them: so fewer rights are enough where one is meant.
-func namespaceOf(sets []*resolver.Set) string {
+// commonNamespace is the one namespace of the sets, or all of them: so fewer rights are enough where one is meant.
+func commonNamespace(sets []*resolver.Set) string {
 	namespace := metav1.NamespaceAll
 	for i, set := range sets {
 		switch {
@@ -113,7 +113,7 @@ func Watch(ctx context.Context, c *options.Clients, set *resolver.Set) (*live.Se
 }
 
 // Nodes are the names of the nodes of the Snapshot, in its order.
-func (m *Moment) Nodes() []string {
+func (m *Evaluation) Nodes() []string {
 	names := make([]string, len(m.Snapshot.Nodes))
 	for i := range m.Snapshot.Nodes {
 		names[i] = m.Snapshot.Nodes[i].Name

@@ -32,36 +32,36 @@ type Outcome struct {
 	Kept        []string `json:"kept,omitempty"`
 }
 
-// lot is what an outcome says of a node.
-type lot uint8
+// nodeClass is what an outcome says of a node.
+type nodeClass uint8
 
 const (
-	done        lot = iota
-	left            // it is waited for
-	keptBySet       // the set itself keeps it as it is
-	keptByTaint     // it is ready, and a taint keeps a new pod from the place of its old one
+	done        nodeClass = iota
+	left                  // it is waited for
+	keptBySet             // the set itself keeps it as it is
+	keptByTaint           // it is ready, and a taint keeps a new pod from the place of its old one
 )
 
-// lotOf says what is to be said of a node. One that needs no pod is done, unless an old pod is there: a node that is cut off from the cluster has a
+// classOf says what is to be said of a node. One that needs no pod is done, unless an old pod is there: a node that is cut off from the cluster has a
 // taint against new pods, so that it need not run one any more, and runs its old one all the same.
-func lotOf(s *rollout.Snapshot, n *rollout.Node, kind rollout.VerdictKind) lot {
+func classOf(s *rollout.Snapshot, n *rollout.Node, kind rollout.VerdictKind) nodeClass {
 	switch {
 	case n.Fit == rollout.MustLeave:
 		return done
 	case n.Fit == rollout.MayStay:
-		return lotBehindTaint(s, n)
+		return classBehindTaint(s, n)
 	case kind == rollout.UpToDate:
 		return done
-	case view.Kept(kind):
+	case view.HeldBySet(kind):
 		return keptBySet
 	default:
 		return left
 	}
 }
 
-// lotBehindTaint is lotOf for a node on which no new pod may be placed. A pod that terminates on a node that is ready goes by itself; on one that is
+// classBehindTaint is classOf for a node on which no new pod may be placed. A pod that terminates on a node that is ready goes by itself; on one that is
 // not, nobody knows whether it still runs.
-func lotBehindTaint(s *rollout.Snapshot, n *rollout.Node) lot {
+func classBehindTaint(s *rollout.Snapshot, n *rollout.Node) nodeClass {
 	answer := done
 	for i := range n.Pods {
 		switch p := &n.Pods[i]; {
@@ -86,7 +86,7 @@ func OutcomeOf(w *dialect.Workload, s *rollout.Snapshot, p *rollout.Plan, ignore
 	var behindTaints []string
 	for i := range s.Nodes {
 		node := &s.Nodes[i]
-		switch lotOf(s, node, p.Verdicts[i].Kind) {
+		switch classOf(s, node, p.Verdicts[i].Kind) {
 		case done:
 		case keptBySet:
 			o.Kept = append(o.Kept, node.Name)
@@ -108,29 +108,29 @@ func OutcomeOf(w *dialect.Workload, s *rollout.Snapshot, p *rollout.Plan, ignore
 	return o
 }
 
-// few is how many nodes are named of each kind.
-const few = 4
+// maxNames is how many nodes are named of each kind.
+const maxNames = 4
 
 // sentence says how the rollout stands; o.Kept are the nodes that the set itself keeps.
 func (o Outcome) sentence(s *rollout.Snapshot, p *rollout.Plan, behindTaints []string) string {
 	text := fmt.Sprintf("%d of %d nodes are updated and available", available(s, p), p.Status.Desired)
 	if len(o.Kept) > 0 {
-		text += fmt.Sprintf(", %d kept as they are by the set itself (%s)", len(o.Kept), view.List(o.Kept, few))
+		text += fmt.Sprintf(", %d kept as they are by the set itself (%s)", len(o.Kept), view.List(o.Kept, maxNames))
 	}
 	if len(behindTaints) > 0 {
-		text += fmt.Sprintf(", %d with an old pod behind a taint that keeps new ones away (%s)", len(behindTaints), view.List(behindTaints, few))
+		text += fmt.Sprintf(", %d with an old pod behind a taint that keeps new ones away (%s)", len(behindTaints), view.List(behindTaints, maxNames))
 	}
 	switch {
 	case len(o.Left) == 0:
 		return text
 	case len(o.Unreachable) == len(o.Left):
-		text += fmt.Sprintf(", %d left and not ready (%s)", len(o.Left), view.List(o.Left, few))
+		text += fmt.Sprintf(", %d left and not ready (%s)", len(o.Left), view.List(o.Left, maxNames))
 	case len(o.Unreachable) > 0:
-		text += fmt.Sprintf(", %d left (%s), %d of them not ready", len(o.Left), view.List(o.Left, few), len(o.Unreachable))
+		text += fmt.Sprintf(", %d left (%s), %d of them not ready", len(o.Left), view.List(o.Left, maxNames), len(o.Unreachable))
 	default:
-		text += fmt.Sprintf(", %d left (%s)", len(o.Left), view.List(o.Left, few))
+		text += fmt.Sprintf(", %d left (%s)", len(o.Left), view.List(o.Left, maxNames))
 	}
-	switch n := upToOwners(p); n {
+	switch n := waitingForOwners(p); n {
 	case 0:
 		return text
 	case len(o.Left):
@@ -140,8 +140,8 @@ func (o Outcome) sentence(s *rollout.Snapshot, p *rollout.Plan, behindTaints []s
 	}
 }
 
-// upToOwners counts the nodes that are updated when their owners say so.
-func upToOwners(p *rollout.Plan) int {
+// waitingForOwners counts the nodes that are updated when their owners say so.
+func waitingForOwners(p *rollout.Plan) int {
 	n := 0
 	for i := range p.Verdicts {
 		if p.Verdicts[i].Kind == rollout.WaitOwner {

@@ -96,8 +96,8 @@ type PodReport struct {
 	State    string `json:"state"`
 }
 
-// Sight is what a report is made of.
-type Sight struct {
+// Observation is what a report is made of.
+type Observation struct {
 	Set               *resolver.Set
 	Workload          *dialect.Workload
 	Snapshot          rollout.Snapshot
@@ -107,12 +107,12 @@ type Sight struct {
 }
 
 // Outcome says how the rollout stands.
-func (s *Sight) Outcome() Outcome {
+func (s *Observation) Outcome() Outcome {
 	return OutcomeOf(s.Workload, &s.Snapshot, &s.Plan, s.IgnoreUnreachable)
 }
 
 // Report says all of it for machines.
-func (s *Sight) Report() Report {
+func (s *Observation) Report() Report {
 	m, b, o := s.Model, s.Plan.Budget, s.Set.Object
 	r := Report{
 		Set: s.Set.String(), Namespace: s.Set.Namespace(), Name: s.Set.Name(), APIVersion: o.GetAPIVersion(), Kind: o.GetKind(),

@@ -50,16 +50,16 @@ func Warnings(ctx context.Context, o *options.Options, c *options.Clients, about
 		if of := e.Annotations[everynode.EventNode]; of != "" && node != "" && of != node {
 			continue
 		}
-		if e.InvolvedObject.UID != set.Object.GetUID() || e.Type != corev1.EventTypeWarning || o.Now().Sub(lastOf(e)) > fresh {
+		if e.InvolvedObject.UID != set.Object.GetUID() || e.Type != corev1.EventTypeWarning || o.Now().Sub(lastSeen(e)) > fresh {
 			continue
 		}
-		warnings = append(warnings, Warning{Reason: e.Reason, Message: e.Message, Last: lastOf(e)})
+		warnings = append(warnings, Warning{Reason: e.Reason, Message: e.Message, Last: lastSeen(e)})
 	}
 	slices.SortStableFunc(warnings, func(a, b Warning) int { return b.Last.Compare(a.Last) })
 	return warnings[:min(len(warnings), mostWarnings)]
 }
 
-func lastOf(e *corev1.Event) time.Time {
+func lastSeen(e *corev1.Event) time.Time {
 	switch {
 	case e.Series != nil:
 		return e.Series.LastObservedTime.Time

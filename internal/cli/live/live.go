@@ -77,7 +77,7 @@ func Watch(ctx context.Context, o Options) (*Set, error) {
 		}
 	})
 	s.index.ReadFacts(o.Facts)
-	s.feed = &feed.Feed{Index: s.index, Client: o.Client, Dynamic: o.Dynamic, Sources: []dialect.Source{o.Source}, Report: s.told}
+	s.feed = &feed.Feed{Index: s.index, Client: o.Client, Dynamic: o.Dynamic, Sources: []dialect.Source{o.Source}, Report: s.recordListError}
 	if o.OwnNamespace {
 		s.feed.Namespace = o.Namespace
 	}
@@ -93,19 +93,19 @@ func (s *Set) Wait() { s.feed.Wait() }
 // Changed gets a value when something that concerns the set has happened since the last look.
 func (s *Set) Changed() <-chan struct{} { return s.changed }
 
-// told takes in how it went to watch a resource.
-func (s *Set) told(resource string, err error) {
+// recordListError takes in how it went to watch a resource.
+func (s *Set) recordListError(resource string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if unheard(err) {
+	if neverWorked(err) {
 		s.lost[resource] = err
 	} else {
 		delete(s.lost, resource)
 	}
 }
 
-// unheard is whether err says that the API server gives no news. That a version is too old, say, is an answer; and who stops looking asks for none.
-func unheard(err error) bool {
+// neverWorked is whether err says that the API server gives no news. That a version is too old, say, is an answer; and who stops looking asks for none.
+func neverWorked(err error) bool {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		code := status.Status().Code
 		return code >= http.StatusInternalServerError || code == http.StatusUnauthorized || code == http.StatusForbidden
@@ -124,10 +124,10 @@ func (s *Set) Lost() error {
 	return s.lost[resources[0]]
 }
 
-// Look returns the set as it is at now, and what Decide makes of it. ok is false while there is no such set. Looks must
+// Evaluate returns the set as it is at now, and what Decide makes of it. ok is false while there is no such set. Looks must
 // not overlap.
-func (s *Set) Look(now rollout.Time) (snapshot rollout.Snapshot, plan rollout.Plan, ok bool) {
-	view, ok := look(s.index, s.key, s.inPlace, now)
+func (s *Set) Evaluate(now rollout.Time) (snapshot rollout.Snapshot, plan rollout.Plan, ok bool) {
+	view, ok := evaluate(s.index, s.key, s.inPlace, now)
 	if !ok {
 		return rollout.Snapshot{}, rollout.Plan{}, false
 	}
@@ -189,8 +189,8 @@ func Decide(w *dialect.Workload, s rollout.Snapshot) rollout.Plan {
 	return rollout.Plan{Status: plan.Status, Budget: plan.Budget, Verdicts: verdicts, Memory: s.Memory}
 }
 
-// look makes the Snapshot of a set as the manager makes it.
-func look(index *fleet.Index, key fleet.Key, inPlace InPlaceFunc, now rollout.Time) (View, bool) {
+// evaluate makes the Snapshot of a set as the manager makes it.
+func evaluate(index *fleet.Index, key fleet.Key, inPlace InPlaceFunc, now rollout.Time) (View, bool) {
 	workload := index.Workload(key)
 	if workload == nil {
 		return View{}, false

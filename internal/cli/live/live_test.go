@@ -26,7 +26,7 @@ func TestLookAtASetThatWasJustChanged(t *testing.T) {
 	index := fleet.NewIndex(func(fleet.Key) {})
 	key := fleet.Key{Dialect: "native", Namespace: "default", Name: "agent"}
 	s := &Set{key: key, index: index}
-	if _, _, ok := s.Look(1); ok {
+	if _, _, ok := s.Evaluate(1); ok {
 		t.Error("a set that does not exist was seen")
 	}
 	index.PutNode(fleet.Node{Name: "n1", RV: "1", Ready: true})
@@ -38,7 +38,7 @@ func TestLookAtASetThatWasJustChanged(t *testing.T) {
 	index.PutRevision(fleet.Revision{Namespace: "default", Name: "agent-a", UID: "r", RV: "2", Owner: "u", Hash: "a", Number: 1, Data: data})
 	index.PutPod(fleet.Pod{Namespace: "default", Name: "agent-1", UID: "p", RV: "3", Node: "n1", Owner: "u", Generation: -1,
 		Labels: map[string]string{appsv1.ControllerRevisionHashLabelKey: "a"}})
-	snapshot, _, ok := s.Look(1)
+	snapshot, _, ok := s.Evaluate(1)
 	if !ok || snapshot.Set.Update != 1 || snapshot.Revisions[1].Name != fleet.Unwritten || snapshot.Nodes[0].Pods[0].Revision != 0 {
 		t.Errorf("%v %+v", ok, snapshot)
 	}
@@ -55,18 +55,18 @@ func TestLost(t *testing.T) {
 		{apierrors.NewInternalError(syscall.EIO), true}, {apierrors.NewResourceExpired("too old"), false}, {apierrors.NewTooManyRequestsError("later"), false},
 	} {
 		s := &Set{lost: map[string]error{}}
-		if s.told("pods", c.err); (s.Lost() != nil) != c.lost {
+		if s.recordListError("pods", c.err); (s.Lost() != nil) != c.lost {
 			t.Errorf("%v: it is lost because of %v", c.err, s.Lost())
 		}
 	}
 	s := &Set{lost: map[string]error{}}
 	for _, resource := range []string{"nodes", "pods"} {
-		s.told(resource, request(syscall.ECONNREFUSED))
+		s.recordListError(resource, request(syscall.ECONNREFUSED))
 	}
-	if s.told("pods", nil); s.Lost() == nil {
+	if s.recordListError("pods", nil); s.Lost() == nil {
 		t.Error("there is no news of nodes, and it is not lost")
 	}
-	if s.told("nodes", nil); s.Lost() != nil {
+	if s.recordListError("nodes", nil); s.Lost() != nil {
 		t.Errorf("there is news of all, and it is lost: %v", s.Lost())
 	}
 }

@@ -146,7 +146,7 @@ func each[T any](ctx context.Context, list pager.ListPageFunc, failure ListError
 // Nodes are the nodes of the cluster, sorted by name.
 func (r *Reading) Nodes() []corev1.Node { return r.nodes }
 
-// Look returns what is known of a set at now; ok is false for one that was not read.
-func (r *Reading) Look(key fleet.Key, now rollout.Time) (View, bool) {
-	return look(r.index, key, r.inPlace[key], now)
+// Evaluate returns what is known of a set at now; ok is false for one that was not read.
+func (r *Reading) Evaluate(key fleet.Key, now rollout.Time) (View, bool) {
+	return evaluate(r.index, key, r.inPlace[key], now)
 }

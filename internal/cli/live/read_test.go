@@ -38,7 +38,7 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	view, ok := reading.Look(fleet.Key{Dialect: dialects.Kruise, Namespace: "default", Name: "agent"}, rollout.Time(fakecluster.Now().UnixNano()))
+	view, ok := reading.Evaluate(fleet.Key{Dialect: dialects.Kruise, Namespace: "default", Name: "agent"}, rollout.Time(fakecluster.Now().UnixNano()))
 	if !ok || len(reading.Nodes()) != 3 || len(view.Snapshot.Nodes) != 3 || view.Snapshot.Set.Update != 1 || len(view.History.Entries) != 2 {
 		t.Fatalf("%v %+v", ok, view.Snapshot)
 	}
@@ -49,7 +49,7 @@ func TestRead(t *testing.T) {
 	if plan.Verdicts[0].Kind != rollout.UpToDate || plan.Verdicts[2].Kind != rollout.NotWanted || plan.Status.Desired != 2 {
 		t.Errorf("got %+v", plan)
 	}
-	if _, ok := reading.Look(fleet.Key{Dialect: dialects.Native, Namespace: "default", Name: "agent"}, 1); ok {
+	if _, ok := reading.Evaluate(fleet.Key{Dialect: dialects.Native, Namespace: "default", Name: "agent"}, 1); ok {
 		t.Error("a set that was not read was seen")
 	}
 }
@@ -74,7 +74,7 @@ func TestNothingIsDecidedForASetThatIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	view, _ := reading.Look(fleet.Key{Dialect: dialects.Kruise, Namespace: "default", Name: "agent"}, rollout.Time(fakecluster.Now().UnixNano()))
+	view, _ := reading.Evaluate(fleet.Key{Dialect: dialects.Kruise, Namespace: "default", Name: "agent"}, rollout.Time(fakecluster.Now().UnixNano()))
 	plan := live.Decide(view.Workload, view.Snapshot)
 	if len(plan.Actions) != 0 || plan.Verdicts[0].Kind != rollout.NotEvaluated || plan.Verdicts[2].Kind != rollout.NotWanted {
 		t.Errorf("got %+v", plan)
@@ -111,7 +111,7 @@ func TestReadAdopts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		view, ok := reading.Look(key, rollout.Time(fakecluster.Now().UnixNano()))
+		view, ok := reading.Evaluate(key, rollout.Time(fakecluster.Now().UnixNano()))
 		if !ok || (len(view.History.Entries) == 2) == others || (len(view.Snapshot.Nodes[0].Pods) == 1) == others {
 			t.Errorf("labels of others %v: %d revisions, %+v", others, len(view.History.Entries), view.Snapshot.Nodes)
 		}

@@ -32,8 +32,8 @@ type verb struct {
 	timeout time.Duration
 }
 
-// patience is how long a step may take unless told otherwise.
-const patience = 2 * time.Minute
+// defaultTimeout is how long a step may take unless told otherwise.
+const defaultTimeout = 2 * time.Minute
 
 // New is the verb.
 func New(o *options.Options) *cobra.Command {
@@ -66,7 +66,7 @@ func New(o *options.Options) *cobra.Command {
 	}
 	c.Flags().BoolVar(&v.back, "back", false, "Make it a DaemonSet of apps/v1.")
 	c.Flags().BoolVar(&v.drop, "drop-fields", false, "Leave out what the new kind has no field for.")
-	c.Flags().DurationVar(&v.timeout, "timeout", patience, "How long each step may take.")
+	c.Flags().DurationVar(&v.timeout, "timeout", defaultTimeout, "How long each step may take.")
 	v.Flags.AddDryRun(c)
 	return c
 }

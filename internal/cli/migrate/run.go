@@ -36,7 +36,7 @@ func (v *verb) run(ctx context.Context, c *options.Clients, arg string) error {
 		return err
 	}
 	if r != nil {
-		return v.goOn(ctx, c, r, to)
+		return v.resume(ctx, c, r, to)
 	}
 	set, err := find(ctx, c, arg, name)
 	if err != nil {
@@ -54,11 +54,11 @@ func (v *verb) run(ctx context.Context, c *options.Clients, arg string) error {
 	if err := r.write(ctx, c, nil); err != nil {
 		return err
 	}
-	return v.carryOn(ctx, c, r)
+	return v.execute(ctx, c, r)
 }
 
-// goOn goes on with what was interrupted, if it leads to where the set is to go.
-func (v *verb) goOn(ctx context.Context, c *options.Clients, r *record, to schema.GroupVersionResource) error {
+// resume goes on with what was interrupted, if it leads to where the set is to go.
+func (v *verb) resume(ctx context.Context, c *options.Clients, r *record, to schema.GroupVersionResource) error {
 	made := title(r.new, r.to())
 	switch {
 	case r.to() != to:
@@ -67,7 +67,7 @@ func (v *verb) goOn(ctx context.Context, c *options.Clients, r *record, to schem
 		return fmt.Errorf("a migration to %s was interrupted: say it without --dry-run to go on, or look at the ConfigMap %s", made, r.name)
 	}
 	v.say("going on with the migration to %s", made)
-	return v.carryOn(ctx, c, r)
+	return v.execute(ctx, c, r)
 }
 
 // find is the set that is meant, of whichever kind it is by now: who says a command again names the kind that it was of.
@@ -105,8 +105,8 @@ func commandTo(kind schema.GroupVersionResource, name string) string {
 // settling is how long a status may be behind a rollout that has just ended: it is written now and then.
 const settling = 5 * time.Second
 
-// settled refuses a set that cannot be migrated as it is.
-func (v *verb) settled(ctx context.Context, c *options.Clients, set *resolver.Set) error {
+// requireRolledOut refuses a set that cannot be migrated as it is.
+func (v *verb) requireRolledOut(ctx context.Context, c *options.Clients, set *resolver.Set) error {
 	var refused error
 	err := until(ctx, min(settling, v.timeout), func() (bool, error) {
 		fresh, err := c.Dynamic.Resource(set.Resource).Namespace(set.Namespace()).Get(ctx, set.Name(), metav1.GetOptions{})
@@ -145,7 +145,7 @@ func (v *verb) prepare(ctx context.Context, c *options.Clients, set *resolver.Se
 	if to == advanced() && !resolver.Served(c, to) {
 		return nil, fmt.Errorf("this cluster has no Advanced DaemonSets (%s is not served): install the definitions of Everynode first (the chart, or kubectl apply --server-side -f config/kruise)", to.GroupVersion())
 	}
-	if err := v.settled(ctx, c, set); err != nil {
+	if err := v.requireRolledOut(ctx, c, set); err != nil {
 		return nil, err
 	}
 	t, err := translate(set.Object, to)
@@ -159,7 +159,7 @@ func (v *verb) prepare(ctx context.Context, c *options.Clients, set *resolver.Se
 	for _, lost := range t.lost {
 		change.Note(v.Options, "left out: %s", lost)
 	}
-	v.warnOfMakers(set)
+	v.warnInstallers(set)
 	r := &record{name: recordPrefix + set.Name(), oldUID: set.Object.GetUID(), old: set.Object, new: t.object}
 	switch _, err := get(ctx, c, r, to); {
 	case err == nil:
@@ -173,9 +173,9 @@ func (v *verb) prepare(ctx context.Context, c *options.Clients, set *resolver.Se
 	return r, v.ask(ctx, c, r)
 }
 
-// warnOfMakers names whoever may make the old object anew.
-func (v *verb) warnOfMakers(set *resolver.Set) {
-	for _, maker := range change.Makers(set.Object) {
+// warnInstallers names whoever may make the old object anew.
+func (v *verb) warnInstallers(set *resolver.Set) {
+	for _, maker := range change.Installers(set.Object) {
 		change.Note(v.Options, "%s is made by %s: change the manifest there, too, or the old kind is made anew beside the new one", set, maker)
 	}
 	appliers := change.Appliers(set.Object)
@@ -215,8 +215,8 @@ func (v *verb) preview(r *record) error {
 	return nil
 }
 
-// carryOn does what is left, whatever was done before.
-func (v *verb) carryOn(ctx context.Context, c *options.Clients, r *record) error {
+// execute does what is left, whatever was done before.
+func (v *verb) execute(ctx context.Context, c *options.Clients, r *record) error {
 	_, err := get(ctx, c, r, r.to())
 	if apierrors.IsNotFound(err) {
 		err = v.replace(ctx, c, r)
@@ -229,7 +229,7 @@ func (v *verb) carryOn(ctx context.Context, c *options.Clients, r *record) error
 		return err
 	}
 	wanted, _, _ := unstructured.NestedMap(r.new.Object, "spec", "updateStrategy")
-	result, err := change.Patch(ctx, c, change.Wish{
+	result, err := change.Patch(ctx, c, change.Request{
 		Object: change.Object{Resource: r.to(), Read: made}, Flags: change.Flags{DryRun: change.DryRunNone},
 		Edit: func(object *unstructured.Unstructured) error {
 			return unstructured.SetNestedMap(object.Object, released(wanted, object), "spec", "updateStrategy")
@@ -334,8 +334,8 @@ func (v *verb) adopted(ctx context.Context, c *options.Clients, r *record) (*uns
 const every = 200 * time.Millisecond
 
 // until waits until something is met. A request that is under way when the time is up still gets its answer: that it was cut off would say nothing.
-func until(ctx context.Context, patience time.Duration, met func() (bool, error)) error {
-	return wait.PollUntilContextTimeout(ctx, every, patience, true, func(context.Context) (bool, error) { return met() })
+func until(ctx context.Context, timeout time.Duration, met func() (bool, error)) error {
+	return wait.PollUntilContextTimeout(ctx, every, timeout, true, func(context.Context) (bool, error) { return met() })
 }
 
 // unfinished says what is missing when the time is up; another failure explains itself.

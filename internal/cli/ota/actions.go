@@ -27,12 +27,12 @@ import (
 )
 
 func newUpgrade(o *options.Options) *cobra.Command {
-	d := &deed{
+	d := &action{
 		Options: o, none: "no pod has a newer version",
 		able:  func(one *candidate) bool { return one.refused() == nil },
 		waits: "left out, because the images that were asked for are not there",
 	}
-	d.do, d.after = d.upgrade, d.whileCutOff
+	d.do, d.after = d.upgrade, d.warnUnreachable
 	return d.command(&cobra.Command{
 		Use:   "upgrade NODE|POD...|--all [daemonset/NAME|ads/NAME]",
 		Short: "Upgrade pods now",
@@ -43,11 +43,11 @@ func newUpgrade(o *options.Options) *cobra.Command {
 }
 
 func newPull(o *options.Options) *cobra.Command {
-	d := &deed{
+	d := &action{
 		Options: o, none: "no pod has a newer version whose images are neither there nor on their way",
-		able: func(one *candidate) bool { return one.mayPull() == nil && !one.onTheWay() },
+		able: func(one *candidate) bool { return one.mayPull() == nil && !one.upgrading() },
 	}
-	d.do, d.after = d.pull, d.withoutAgent
+	d.do, d.after = d.pull, d.warnNoAgent
 	return d.command(&cobra.Command{
 		Use:   "pull NODE|POD...|--all [daemonset/NAME|ads/NAME]",
 		Short: "Have the images of the newer version pulled before the upgrade",
@@ -61,9 +61,9 @@ func newPull(o *options.Options) *cobra.Command {
 // agentLabel is what the pods of the agents have, wherever they are installed.
 const agentLabel = "app.kubernetes.io/name=everynode-agent"
 
-// withoutAgent tells which nodes have no agent: what was asked for stays there undone, and refuses an upgrade. Who may not list pods everywhere
+// warnNoAgent tells which nodes have no agent: what was asked for stays there undone, and refuses an upgrade. Who may not list pods everywhere
 // is told nothing.
-func (d *deed) withoutAgent(ctx context.Context, c *options.Clients, done []*candidate) {
+func (d *action) warnNoAgent(ctx context.Context, c *options.Clients, done []*candidate) {
 	nodes := nodesOf(done)
 	at, err := agents(ctx, c, nodes)
 	if err != nil {
@@ -75,14 +75,14 @@ func (d *deed) withoutAgent(ctx context.Context, c *options.Clients, done []*can
 	}
 }
 
-// few is how many nodes are asked for one by one, which spares a large cluster to be read for one node.
-const few = 20
+// maxGets is how many nodes are asked for one by one, which spares a large cluster to be read for one node.
+const maxGets = 20
 
 // agents are the nodes that have an agent, of at least these.
 func agents(ctx context.Context, c *options.Clients, nodes []string) (map[string]bool, error) {
 	// What the API server has in memory is good enough, and spares its store.
 	asked := []metav1.ListOptions{{LabelSelector: agentLabel, ResourceVersion: "0"}}
-	if len(nodes) <= few {
+	if len(nodes) <= maxGets {
 		asked = nil
 		for _, node := range nodes {
 			asked = append(asked, metav1.ListOptions{
@@ -114,8 +114,8 @@ func (one *candidate) mayPull() error {
 	return nil
 }
 
-// onTheWay is whether nothing has to be asked for.
-func (one *candidate) onTheWay() bool { return ota.Asked(one.pod, one.next) }
+// upgrading is whether nothing has to be asked for.
+func (one *candidate) upgrading() bool { return ota.Asked(one.pod, one.next) }
 
 // outcome is what was done with the pod, which is what it says of itself in lines.
 func (one *candidate) outcome(done string, fields ...change.Field) (change.Outcome, error) {
@@ -135,7 +135,7 @@ func (one *candidate) request(verb, resource string) options.Request {
 }
 
 // upgrade deletes exactly that pod.
-func (d *deed) upgrade(ctx context.Context, c *options.Clients, one *candidate) (change.Outcome, error) {
+func (d *action) upgrade(ctx context.Context, c *options.Clients, one *candidate) (change.Outcome, error) {
 	if err := one.refused(); err != nil {
 		return change.Outcome{}, err
 	}
@@ -159,11 +159,11 @@ func (d *deed) upgrade(ctx context.Context, c *options.Clients, one *candidate) 
 }
 
 // pull asks for the images of the next revision. The time tells one request from the one before it.
-func (d *deed) pull(ctx context.Context, c *options.Clients, one *candidate) (change.Outcome, error) {
+func (d *action) pull(ctx context.Context, c *options.Clients, one *candidate) (change.Outcome, error) {
 	if err := one.mayPull(); err != nil {
 		return change.Outcome{}, err
 	}
-	if one.onTheWay() {
+	if one.upgrading() {
 		return one.outcome("has its images asked for already")
 	}
 	asked := map[string]any{

@@ -15,16 +15,16 @@ import (
 	"everynode.dev/everynode/internal/cli/view"
 )
 
-// mostNamed is how many nodes a note names.
-const mostNamed = 4
+// maxNames is how many nodes a note names.
+const maxNames = 4
 
-// whileCutOff tells which nodes do not hear of it: the delete is accepted, and nobody carries it out there. Who may not read nodes is told nothing.
-func (d *deed) whileCutOff(ctx context.Context, c *options.Clients, done []*candidate) {
-	cut, err := cutOff(ctx, c, nodesOf(done))
+// warnUnreachable tells which nodes do not hear of it: the delete is accepted, and nobody carries it out there. Who may not read nodes is told nothing.
+func (d *action) warnUnreachable(ctx context.Context, c *options.Clients, done []*candidate) {
+	cut, err := unreachableNodes(ctx, c, nodesOf(done))
 	if err != nil || len(cut) == 0 {
 		return
 	}
-	change.Note(d.Options, "cut off from the cluster: %s: the old pod runs on there, and is upgraded only after the node is back", view.List(cut, mostNamed))
+	change.Note(d.Options, "cut off from the cluster: %s: the old pod runs on there, and is upgraded only after the node is back", view.List(cut, maxNames))
 }
 
 // nodesOf are the nodes of pods, by name.
@@ -37,10 +37,10 @@ func nodesOf(all []*candidate) []string {
 	return slices.Compact(nodes)
 }
 
-// cutOff are those of some nodes that nothing has been heard of lately. One that says itself that it is not ready does hear what it is to do.
-func cutOff(ctx context.Context, c *options.Clients, nodes []string) ([]string, error) {
+// unreachableNodes are those of some nodes that nothing has been heard of lately. One that says itself that it is not ready does hear what it is to do.
+func unreachableNodes(ctx context.Context, c *options.Clients, nodes []string) ([]string, error) {
 	var all []corev1.Node
-	if len(nodes) > few {
+	if len(nodes) > maxGets {
 		// What the API server has in memory is good enough, and spares its store.
 		list, err := c.Kubernetes.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
@@ -61,7 +61,7 @@ func cutOff(ctx context.Context, c *options.Clients, nodes []string) ([]string, 
 	}
 	var cut []string
 	for i := range all {
-		if slices.Contains(nodes, all[i].Name) && silent(&all[i]) {
+		if slices.Contains(nodes, all[i].Name) && unreachable(&all[i]) {
 			cut = append(cut, all[i].Name)
 		}
 	}
@@ -69,7 +69,7 @@ func cutOff(ctx context.Context, c *options.Clients, nodes []string) ([]string, 
 	return cut, nil
 }
 
-func silent(node *corev1.Node) bool {
+func unreachable(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
 	})

@@ -40,8 +40,8 @@ func New(o *options.Options) *cobra.Command {
 	return c
 }
 
-// deed is a verb that does something with pods.
-type deed struct {
+// action is a verb that does something with pods.
+type action struct {
 	*options.Options
 	change.Flags
 	all bool
@@ -55,7 +55,7 @@ type deed struct {
 	after func(ctx context.Context, c *options.Clients, done []*candidate)
 }
 
-func (d *deed) command(c *cobra.Command) *cobra.Command {
+func (d *action) command(c *cobra.Command) *cobra.Command {
 	c.Long += "\n\n" + options.ExitText
 	c.Args = func(_ *cobra.Command, args []string) error {
 		if !d.all && len(args) == 0 {
@@ -80,8 +80,8 @@ func (d *deed) command(c *cobra.Command) *cobra.Command {
 }
 
 // run does it with all pods that are meant. A name that finds nothing, or a pod that is named and refused, is an error; the others are done.
-func (d *deed) run(ctx context.Context, c *options.Clients, args []string) error {
-	found, err := place{d.Options, c, false, d.all}.look(ctx, args)
+func (d *action) run(ctx context.Context, c *options.Clients, args []string) error {
+	found, err := scope{d.Options, c, false, d.all}.look(ctx, args)
 	if err == nil && found.words.Bare != "" {
 		_, err = resolver.FindToChange(ctx, c, found.words.Bare)
 	}
@@ -100,7 +100,7 @@ func (d *deed) run(ctx context.Context, c *options.Clients, args []string) error
 	var waiting []string
 	for i := range found.all {
 		one := &found.all[i]
-		if found.passedOver(one) || found.words.Empty() && !d.able(one) {
+		if found.skipped(one) || found.words.Empty() && !d.able(one) {
 			if one.awaited() {
 				waiting = append(waiting, one.pod.Name)
 			}
@@ -115,7 +115,7 @@ func (d *deed) run(ctx context.Context, c *options.Clients, args []string) error
 	}
 	left := d.waits != "" && len(waiting) > 0
 	if left {
-		change.Note(d.Options, "%s: %s", d.waits, view.List(waiting, mostNamed))
+		change.Note(d.Options, "%s: %s", d.waits, view.List(waiting, maxNames))
 	}
 	if len(outcomes)+len(errs) == 0 {
 		if !left {

@@ -35,7 +35,7 @@ type candidate struct {
 
 // candidates are what was looked for.
 type candidates struct {
-	words podselector.Words
+	words podselector.Selection
 	all   []candidate
 	// others are the pods that were named and that nobody upgrades one by one.
 	others []candidate
@@ -43,8 +43,8 @@ type candidates struct {
 	rolling *resolver.Set
 }
 
-// place is where pods are looked for.
-type place struct {
+// scope is where pods are looked for.
+type scope struct {
 	*options.Options
 	c          *options.Clients
 	everywhere bool
@@ -53,7 +53,7 @@ type place struct {
 }
 
 // look finds the pods that words mean.
-func (p place) look(ctx context.Context, args []string) (*candidates, error) {
+func (p scope) look(ctx context.Context, args []string) (*candidates, error) {
 	words, err := podselector.Parse(args)
 	if err != nil {
 		return nil, err
@@ -76,16 +76,16 @@ func (p place) look(ctx context.Context, args []string) (*candidates, error) {
 			return nil, err
 		}
 		var newest *newest
-		if slices.ContainsFunc(pods, unsaid) { // else the revisions need not be read, nor the right to be there
+		if slices.ContainsFunc(pods, withoutCondition) { // else the revisions need not be read, nor the right to be there
 			if newest, err = newestOf(ctx, c, set); err != nil {
 				return nil, err
 			}
 		}
 		for _, pod := range pods {
-			if _, meant := words.Meant(pod); !meant {
+			if _, meant := words.Matches(pod); !meant {
 				continue
 			}
-			if one, ok := judge(set, pod, newest); ok {
+			if one, ok := evaluate(set, pod, newest); ok {
 				found.all, found.rolling = append(found.all, one), nil // its pods tell of it
 			} else {
 				found.others = append(found.others, one)
@@ -95,9 +95,9 @@ func (p place) look(ctx context.Context, args []string) (*candidates, error) {
 	return found, nil
 }
 
-// judge tells of a pod whether there is a newer revision: by what it says itself, or, where nobody has it say anything, by the revisions of its set; ok is
+// evaluate tells of a pod whether there is a newer revision: by what it says itself, or, where nobody has it say anything, by the revisions of its set; ok is
 // whether it is upgraded one by one at all.
-func judge(set *resolver.Set, pod *corev1.Pod, newest *newest) (one candidate, ok bool) {
+func evaluate(set *resolver.Set, pod *corev1.Pod, newest *newest) (one candidate, ok bool) {
 	one = candidate{set: set, pod: pod}
 	if next, old, said := ota.Announced(pod); said {
 		one.next, one.old = next, old
@@ -111,8 +111,8 @@ func judge(set *resolver.Set, pod *corev1.Pod, newest *newest) (one candidate, o
 	return one, true
 }
 
-// unsaid is whether a pod does not say whether there is a newer revision.
-func unsaid(pod *corev1.Pod) bool {
+// withoutCondition is whether a pod does not say whether there is a newer revision.
+func withoutCondition(pod *corev1.Pod) bool {
 	_, _, said := ota.Announced(pod)
 	return !said
 }
@@ -133,8 +133,8 @@ func hasOTA(set *resolver.Set) bool {
 	return ok && strategy == openyurt.OTA
 }
 
-// byItsController says of a set that is not upgraded one by one why not.
-func byItsController(set *resolver.Set) string {
+// updatedByController says of a set that is not upgraded one by one why not.
+func updatedByController(set *resolver.Set) string {
 	if !set.Advanced() && hasOTA(set) {
 		return "is upgraded by its controller, not one by one: the strategy OTA goes with spec.updateStrategy.type OnDelete only"
 	}
@@ -149,7 +149,7 @@ func (f *candidates) byController() error {
 	if onDelete(f.rolling) {
 		return fmt.Errorf("%s is not upgraded one by one from here: its pods are upgraded when somebody deletes them; for this verb it lacks the annotation %s: %s", f.rolling, openyurt.UpdateStrategy, openyurt.OTA)
 	}
-	return fmt.Errorf("%s %s", f.rolling, byItsController(f.rolling))
+	return fmt.Errorf("%s %s", f.rolling, updatedByController(f.rolling))
 }
 
 // newest is the newest revision of a set, and all of them.
@@ -198,11 +198,11 @@ func (n *newest) as(hash string) string {
 func (f *candidates) unknown() error {
 	known, passed := map[string]bool{}, map[string]candidate{}
 	for _, one := range f.all {
-		word, _ := f.words.Meant(one.pod)
+		word, _ := f.words.Matches(one.pod)
 		known[word] = true
 	}
 	for _, one := range f.others {
-		word, _ := f.words.Meant(one.pod)
+		word, _ := f.words.Matches(one.pod)
 		passed[word] = one
 	}
 	var errs []error
@@ -210,7 +210,7 @@ func (f *candidates) unknown() error {
 		switch one, found := passed[word]; {
 		case known[word]:
 		case found:
-			errs = append(errs, fmt.Errorf("%s: pod %s of %s, which %s", word, one.pod.Name, one.set, byItsController(one.set)))
+			errs = append(errs, fmt.Errorf("%s: pod %s of %s, which %s", word, one.pod.Name, one.set, updatedByController(one.set)))
 		default:
 			errs = append(errs, fmt.Errorf("%s: there is no such node with a pod of a set, and no such pod: see `%s ota list`", word, options.Program))
 		}
@@ -218,9 +218,9 @@ func (f *candidates) unknown() error {
 	return errors.Join(errs...)
 }
 
-// passedOver is whether a pod is meant only as one of many on a node, and has nothing to be upgraded to. A pod that is named itself is answered.
-func (f *candidates) passedOver(one *candidate) bool {
-	word, _ := f.words.Meant(one.pod)
+// skipped is whether a pod is meant only as one of many on a node, and has nothing to be upgraded to. A pod that is named itself is answered.
+func (f *candidates) skipped(one *candidate) bool {
+	word, _ := f.words.Matches(one.pod)
 	_, name, slashed := strings.Cut(word, "/")
 	if !slashed {
 		name = word
@@ -230,7 +230,7 @@ func (f *candidates) passedOver(one *candidate) bool {
 
 func (f *candidates) anotherIsOld(word string) bool {
 	return slices.ContainsFunc(f.all, func(one candidate) bool {
-		other, _ := f.words.Meant(one.pod)
+		other, _ := f.words.Matches(one.pod)
 		return other == word && one.old
 	})
 }
@@ -249,7 +249,7 @@ func (one *candidate) refused() error {
 	case v2.ReasonUpToDate:
 		return fmt.Errorf("pod %s on node %s is up to date: there is nothing to upgrade it to", name, node)
 	default:
-		return fmt.Errorf("pod %s on node %s cannot be upgraded yet: its images were asked for, and are %s: %s", name, node, one.images(), one.wayOut())
+		return fmt.Errorf("pod %s on node %s cannot be upgraded yet: its images were asked for, and are %s: %s", name, node, one.images(), one.remedy())
 	}
 }
 
@@ -258,10 +258,10 @@ func (one *candidate) awaited() bool {
 	return ota.Refusal(one.pod, one.next, one.old) == v2.ReasonImagesNotReady
 }
 
-// wayOut is what to do about a pod that waits for its images.
-func (one *candidate) wayOut() string {
+// remedy is what to do about a pod that waits for its images.
+func (one *candidate) remedy() string {
 	again := fmt.Sprintf("kubectl delete pod -n %s %s upgrades it without them", one.pod.Namespace, one.pod.Name)
-	if one.onTheWay() {
+	if one.upgrading() {
 		return fmt.Sprintf("wait until they are there (`%s ota list -n %s`), which takes an agent on that node; %s", options.Program, one.pod.Namespace, again)
 	}
 	return fmt.Sprintf("ask for them again (`%s ota pull -n %s %s`); %s", options.Program, one.pod.Namespace, one.pod.Name, again)

@@ -97,7 +97,7 @@ func runApply(ctx context.Context, o *options.Options, file string, flags change
 	inNamespace := *c
 	inNamespace.Namespace = d.Namespace
 	local := d.Tried == triedLocally || flags.DryRun == change.DryRunClient
-	f, err := replan(ctx, o, &inNamespace, again{d, local})
+	f, err := replan(ctx, o, &inNamespace, replanRequest{d, local})
 	if err != nil {
 		return err
 	}
@@ -172,14 +172,14 @@ func isPlan(file string, data []byte) error {
 	return fmt.Errorf("%s is no plan: %s: make one with `%s plan %s -o json >plan.json`", name, what, options.Program, how)
 }
 
-// again is a document whose edit is to be foreseen once more, and whether the server is to be left alone.
-type again struct {
+// replanRequest is a document whose edit is to be foreseen once more, and whether the server is to be left alone.
+type replanRequest struct {
 	*Document
 	local bool
 }
 
 // replan foresees the edit of a document again, and says in which way it does not hold any more.
-func replan(ctx context.Context, o *options.Options, c *options.Clients, d again) (*foreseen, error) {
+func replan(ctx context.Context, o *options.Options, c *options.Clients, d replanRequest) (*prediction, error) {
 	q, err := d.ask(ctx, c)
 	if err != nil {
 		return nil, err
@@ -190,10 +190,10 @@ func replan(ctx context.Context, o *options.Options, c *options.Clients, d again
 		}
 	}
 	q.local = d.local
-	if err := q.given.recall(d.Assumptions); err != nil {
+	if err := q.given.restore(d.Assumptions); err != nil {
 		return nil, fmt.Errorf("reading the plan: %w", err)
 	}
-	f, err := foresee(ctx, o, c, q)
+	f, err := predict(ctx, o, c, q)
 	if err != nil {
 		return nil, err
 	}
@@ -275,7 +275,7 @@ func (d *Document) same(object *unstructured.Unstructured) error {
 const mostDifferences = 10
 
 // holds compares what is foreseen now with the document.
-func (d *Document) holds(f *foreseen) error {
+func (d *Document) holds(f *prediction) error {
 	if f.before != d.CurrentRevision || f.after != d.Revision {
 		return stale("it led from revision %q to %q, and leads from %q to %q now", d.CurrentRevision, d.Revision, f.before, f.after)
 	}
@@ -318,18 +318,18 @@ func (d *Document) differences(now []Node) []string {
 }
 
 // owned is an error where others have applied what the edit changes: the verbs that steer a set leave that alone as well.
-func (f *foreseen) owned() error {
+func (f *prediction) owned() error {
 	if f.live == nil {
 		return nil
 	}
-	return change.Refusal(change.Object{Resource: f.live.Resource, Read: f.live.Object}, change.Fields(f.live.Object.Object, f.object.Object))
+	return change.Conflict(change.Object{Resource: f.live.Resource, Read: f.live.Object}, change.Fields(f.live.Object.Object, f.object.Object))
 }
 
 // attempts is how often the edit is sent again because the set's status has changed in between.
 const attempts = 5
 
 // carryOut sends the edit, on the condition that the set is as it was foreseen.
-func carryOut(ctx context.Context, c *options.Clients, f *foreseen, dryRun []string) (*unstructured.Unstructured, error) {
+func carryOut(ctx context.Context, c *options.Clients, f *prediction, dryRun []string) (*unstructured.Unstructured, error) {
 	if f.live == nil {
 		object, err := f.edit.send(ctx, c, f.named, dryRun)
 		if apierrors.IsAlreadyExists(err) {
@@ -360,7 +360,7 @@ func carryOut(ctx context.Context, c *options.Clients, f *foreseen, dryRun []str
 	return nil, errors.New("the set's status changes too often for the edit to be sent: try again")
 }
 
-func (f *foreseen) explain(err error) error {
+func (f *prediction) explain(err error) error {
 	return options.Explain(err, options.Request{
 		Verb: f.edit.verb(), Resource: f.named.Resource.GroupResource(), Namespace: f.named.Namespace(), Name: f.named.Name(),
 	})

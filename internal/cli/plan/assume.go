@@ -92,8 +92,8 @@ func (t *times) all() map[string]*time.Duration {
 	return map[string]*time.Duration{"stop": &t.stop, "start": &t.start, "change": &t.change, "hook": &t.hook, "pull": &t.pull}
 }
 
-// recall takes over what a document has assumed.
-func (t *times) recall(all []Assumption) error {
+// restore takes over what a document has assumed.
+func (t *times) restore(all []Assumption) error {
 	t.given = map[string]bool{}
 	to := t.all()
 	for _, a := range all {
@@ -117,7 +117,7 @@ func (t *times) recall(all []Assumption) error {
 }
 
 // assume is what others need, as far as it is given, can be found out from the pods that run, or has to be assumed.
-func assume(f *foreseen) assumed {
+func assume(f *prediction) assumed {
 	stop, stopSource := usualStop, "assumed"
 	if seconds, ok := nested(f.is, "spec")["terminationGracePeriodSeconds"].(int64); ok && time.Duration(seconds)*time.Second < stop {
 		stop, stopSource = time.Duration(seconds)*time.Second, "the grace period of the pods"
@@ -143,7 +143,7 @@ func assume(f *foreseen) assumed {
 		if f.given.given[a.Name] {
 			a.value, a.Source = *times[a.Name], given
 		}
-		if reason := f.hurdles.text(); a.Name == "start" && reason != "" && !f.given.bold {
+		if reason := f.obstacles.text(); a.Name == "start" && reason != "" && !f.given.bold {
 			a.value, a.Source = -1, reason
 		}
 		a.Value = a.value.String()
@@ -155,14 +155,14 @@ func assume(f *foreseen) assumed {
 }
 
 // play is what is assumed, and what is in the way, to a plan.
-func (f *foreseen) play() plan.Assumptions {
+func (f *prediction) play() plan.Assumptions {
 	value := map[string]time.Duration{}
 	for _, one := range f.assumed {
 		value[one.Name] = one.value
 	}
 	return plan.Assumptions{
 		Stop: value["stop"], Start: value["start"], Change: value["change"], Hook: value["hook"], Pull: value["pull"],
-		Apart: len(f.hurdles.ports) > 0,
+		Apart: len(f.obstacles.ports) > 0,
 	}
 }
 

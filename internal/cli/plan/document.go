@@ -83,7 +83,7 @@ type Warning struct {
 }
 
 // document is what was foreseen, for machines.
-func (f *foreseen) document(warnings []Warning, diff string) *Document {
+func (f *prediction) document(warnings []Warning, diff string) *Document {
 	d := &Document{
 		APIVersion: documentVersion, Kind: documentKind,
 		Set: f.named.String(), Namespace: f.named.Namespace(),

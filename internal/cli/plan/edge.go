@@ -52,13 +52,13 @@ func (b *builder) edge(strategy, flag, text string) error {
 
 // unchanged is whether the edit leaves all as it is that says how the set is rolled out: its specification, and the annotations that its dialect
 // reads.
-func (f *foreseen) unchanged() bool {
+func (f *prediction) unchanged() bool {
 	return f.live != nil && f.object.GetGeneration() == f.live.Object.GetGeneration() &&
 		reflect.DeepEqual(f.digest(f.live.Object).Set, f.digest(f.object).Set)
 }
 
 // warnServed: OpenYurt's annotations are read where that is asked for, and nowhere else.
-func (f *foreseen) warnServed(ctx context.Context, c *options.Clients) []Warning {
+func (f *prediction) warnServed(ctx context.Context, c *options.Clients) []Warning {
 	if text := installed.Unread(ctx, c.Kubernetes, f.object); text != "" {
 		return []Warning{{Kind: warnDialect, Message: text}}
 	}

@@ -33,8 +33,8 @@ type Edit struct {
 	Patch json.RawMessage `json:"patch"`
 }
 
-// wishes are the flags that say what is to be changed.
-type wishes struct {
+// editFlags are the flags that say what is to be changed.
+type editFlags struct {
 	file                                string
 	images                              []string
 	partition, maxUnavailable, maxSurge string
@@ -44,7 +44,7 @@ type wishes struct {
 	given []string
 }
 
-func (w *wishes) has(flag string) bool {
+func (w *editFlags) has(flag string) bool {
 	for _, name := range w.given {
 		if name == flag {
 			return true
@@ -57,7 +57,7 @@ func (w *wishes) has(flag string) bool {
 func advancedOnly() []string { return []string{"partition", "paused", "selector", "in-place"} }
 
 // check says what is wrong with the flags, whatever the set is.
-func (w *wishes) check() error {
+func (w *editFlags) check() error {
 	if w.patch != "" {
 		if len(w.given) > 1 {
 			return options.Usagef("--patch says all that is to be changed: leave --%s out", other(w.given, "patch"))
@@ -88,7 +88,7 @@ func isObject(text []byte) error {
 }
 
 // edit is what the flags, which have been checked, come to for a set.
-func (w *wishes) edit(set *resolver.Set) (Edit, error) {
+func (w *editFlags) edit(set *resolver.Set) (Edit, error) {
 	if w.patch != "" {
 		return w.raw(set), nil
 	}
@@ -117,7 +117,7 @@ func (w *wishes) edit(set *resolver.Set) (Edit, error) {
 }
 
 // raw is the edit that was given as a patch.
-func (w *wishes) raw(set *resolver.Set) Edit {
+func (w *editFlags) raw(set *resolver.Set) Edit {
 	kind := types.MergePatchType
 	if !set.Advanced() {
 		kind = types.StrategicMergePatchType
@@ -135,7 +135,7 @@ func other(names []string, name string) string {
 }
 
 // fields are the changes of single fields.
-func (w *wishes) fields(b *builder) error {
+func (w *editFlags) fields(b *builder) error {
 	rolling := []string{"spec", "updateStrategy", "rollingUpdate"}
 	edge := edgeOf(&unstructured.Unstructured{Object: b.object})
 	for _, q := range []struct{ flag, value, field string }{
@@ -186,7 +186,7 @@ func (w *wishes) fields(b *builder) error {
 }
 
 // canary restricts the update to some nodes, or to none in particular again.
-func (w *wishes) canary(b *builder, path []string) error {
+func (w *editFlags) canary(b *builder, path []string) error {
 	if w.selector == "" {
 		b.drop(path...)
 		return nil

@@ -18,8 +18,8 @@ import (
 	"everynode.dev/everynode/internal/podtemplate"
 )
 
-// stock says which images which nodes have, by their full names, and how large they are.
-type stock struct {
+// imageInventory says which images which nodes have, by their full names, and how large they are.
+type imageInventory struct {
 	nodes map[string]map[string]bool
 	sizes map[string]int64
 	// telling are the nodes that say which images they have.
@@ -39,8 +39,8 @@ func fullName(text string) string {
 	return full.Name
 }
 
-func newStock(nodes []corev1.Node) *stock {
-	s := &stock{nodes: map[string]map[string]bool{}, sizes: map[string]int64{}}
+func newImageInventory(nodes []corev1.Node) *imageInventory {
+	s := &imageInventory{nodes: map[string]map[string]bool{}, sizes: map[string]int64{}}
 	for i := range nodes {
 		n := &nodes[i]
 		if len(n.Status.Images) > 0 {
@@ -56,7 +56,7 @@ func newStock(nodes []corev1.Node) *stock {
 	return s
 }
 
-func (s *stock) add(node, image string) {
+func (s *imageInventory) add(node, image string) {
 	if s.nodes[image] == nil {
 		s.nodes[image] = map[string]bool{}
 	}
@@ -64,7 +64,7 @@ func (s *stock) add(node, image string) {
 }
 
 // nodeImages adds what NodeImages say; who may not read them, or has none, knows less.
-func (s *stock) nodeImages(ctx context.Context, c *options.Clients) {
+func (s *imageInventory) nodeImages(ctx context.Context, c *options.Clients) {
 	resource := schema.GroupVersionResource{Group: kruiseapi.Group, Version: kruiseapi.VersionStored, Resource: kruiseapi.ResourceNodeImage}
 	list, err := c.Dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -87,13 +87,13 @@ func (s *stock) nodeImages(ctx context.Context, c *options.Clients) {
 }
 
 // lacking are the nodes of those named that do not say that they have the image.
-func (s *stock) lacking(image string, among []string) []string {
+func (s *imageInventory) lacking(image string, among []string) []string {
 	has := s.nodes[fullName(image)]
 	return slices.DeleteFunc(slices.Clone(among), func(node string) bool { return has[node] })
 }
 
 // size is how large an image is, as far as any node says.
-func (s *stock) size(image string) string {
+func (s *imageInventory) size(image string) string {
 	bytes := s.sizes[fullName(image)]
 	if bytes <= 0 {
 		return "of unknown size"
@@ -101,22 +101,22 @@ func (s *stock) size(image string) string {
 	return options.Size(bytes)
 }
 
-// fresh are the images of the edited template that the template of now does not have.
-func (f *foreseen) fresh() []string {
+// newImages are the images of the edited template that the template of now does not have.
+func (f *prediction) newImages() []string {
 	old := podtemplate.Images(f.was)
 	return slices.DeleteFunc(podtemplate.Images(f.is), func(image string) bool { return slices.Contains(old, image) })
 }
 
-// awaitImages lets nodes wait for images that they lack, where the set asks for that.
-func (f *foreseen) awaitImages() {
+// waitForImages lets nodes wait for images that they lack, where the set asks for that.
+func (f *prediction) waitForImages() {
 	if !f.view.Workload.PullAhead.Wait {
 		return
 	}
 	s := &f.view.Snapshot
-	for _, image := range f.fresh() {
+	for _, image := range f.newImages() {
 		for i := range s.Nodes {
 			n := &s.Nodes[i]
-			n.ImageWait = n.ImageWait || len(f.stock.lacking(image, []string{n.Name})) > 0
+			n.ImageWait = n.ImageWait || len(f.imageInventory.lacking(image, []string{n.Name})) > 0
 		}
 	}
 }

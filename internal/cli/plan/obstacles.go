@@ -19,8 +19,8 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 )
 
-// hurdles are why no new pod comes to run, on whatever node.
-type hurdles struct {
+// obstacles are why no new pod comes to run, on whatever node.
+type obstacles struct {
 	// class is the priority class of new pods, as far as it can be read, and noClass the name of one that is not there.
 	class   *schedulingv1.PriorityClass
 	noClass string
@@ -31,7 +31,7 @@ type hurdles struct {
 }
 
 // beside says why a new pod does not start beside an old one; empty where it does.
-func (h *hurdles) beside() string {
+func (h *obstacles) beside() string {
 	if len(h.ports) == 0 {
 		return ""
 	}
@@ -39,7 +39,7 @@ func (h *hurdles) beside() string {
 }
 
 // text says it in words; empty where a new pod may come to run.
-func (h *hurdles) text() string {
+func (h *obstacles) text() string {
 	switch {
 	case h.noClass != "":
 		return "there is no priority class " + h.noClass
@@ -50,8 +50,8 @@ func (h *hurdles) text() string {
 	}
 }
 
-func (f *foreseen) seeHurdles(ctx context.Context, c *options.Clients) hurdles {
-	h := hurdles{noRoom: beyond(f.is, f.nodes), ports: shared(f.was, f.is)}
+func (f *prediction) findObstacles(ctx context.Context, c *options.Clients) obstacles {
+	h := obstacles{noRoom: tooLarge(f.is, f.nodes), ports: shared(f.was, f.is)}
 	name := classOf(f.is)
 	if name == "" {
 		return h
@@ -72,9 +72,9 @@ func classOf(template map[string]any) string {
 	return name
 }
 
-// beyond says which requests of a template are larger than what any node has to give, as "cpu 64 (the most is 8)". Nodes that do not say what
+// tooLarge says which requests of a template are larger than what any node has to give, as "cpu 64 (the most is 8)". Nodes that do not say what
 // they have are left out, and so is a resource of others that no node names: a class of devices may stand for it (DRA), of which nodes say nothing.
-func beyond(template map[string]any, nodes []corev1.Node) string {
+func tooLarge(template map[string]any, nodes []corev1.Node) string {
 	pod := &corev1.PodTemplateSpec{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(template, pod); err != nil {
 		return "" // the server says what is wrong with it
@@ -110,10 +110,10 @@ func native(name corev1.ResourceName) bool {
 }
 
 // warnRoom: pods that request more than any node has stay pending everywhere.
-func (f *foreseen) warnRoom() []Warning {
-	if f.hurdles.noRoom == "" {
+func (f *prediction) warnRoom() []Warning {
+	if f.obstacles.noRoom == "" {
 		return nil
 	}
 	return []Warning{{Kind: warnRoom, Message: fmt.Sprintf(
-		"new pods request %s: they stay pending on every node; lower resources.requests of the template", f.hurdles.noRoom)}}
+		"new pods request %s: they stay pending on every node; lower resources.requests of the template", f.obstacles.noRoom)}}
 }

@@ -71,13 +71,13 @@ func New(o *options.Options) *cobra.Command {
 
 // asked is a command line.
 type asked struct {
-	wishes
+	editFlags
 	times times
 	local bool
 	args  []string
 }
 
-func (w *wishes) addFlags(cmd *cobra.Command) {
+func (w *editFlags) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVarP(&w.file, "filename", "f", "", "The set as it is to be, as for kubectl apply; - is the standard input.")
 	f.StringArrayVar(&w.images, "image", nil, "CONTAINER=IMAGE: give a container of the template another image; * means all containers. It can be repeated.")
@@ -92,7 +92,7 @@ func (w *wishes) addFlags(cmd *cobra.Command) {
 }
 
 // complete has a shell complete what flags can be given. What it knows no values for is no file, either.
-func (w *wishes) complete(cmd *cobra.Command, o *options.Options) {
+func (w *editFlags) complete(cmd *cobra.Command, o *options.Options) {
 	known := map[string]cobra.CompletionFunc{
 		"image":    resolver.CompleteContainers(o),
 		"strategy": cobra.FixedCompletions([]string{"RollingUpdate", "OnDelete"}, cobra.ShellCompDirectiveNoFileComp),
@@ -126,7 +126,7 @@ func changed(cmd *cobra.Command) []string {
 }
 
 func (a *asked) run(ctx context.Context, o *options.Options) error {
-	if err := a.meant(); err != nil {
+	if err := a.validate(); err != nil {
 		return err
 	}
 	c, err := o.Clients()
@@ -138,7 +138,7 @@ func (a *asked) run(ctx context.Context, o *options.Options) error {
 		return err
 	}
 	q.local, q.given = a.local, a.times
-	f, err := foresee(ctx, o, c, q)
+	f, err := predict(ctx, o, c, q)
 	if err != nil {
 		return err
 	}
@@ -150,8 +150,8 @@ func (a *asked) run(ctx context.Context, o *options.Options) error {
 	return o.Print(d, func(w io.Writer) error { return show(w, o, d) })
 }
 
-// meant says what is wrong with the command line, whatever there is in the cluster.
-func (a *asked) meant() error {
+// validate says what is wrong with the command line, whatever there is in the cluster.
+func (a *asked) validate() error {
 	switch {
 	case a.file != "" && len(a.args) > 0:
 		return options.Usagef("the file names the set: leave %s out", a.args[0])
@@ -205,7 +205,7 @@ func askFor(ctx context.Context, c *options.Clients, wanted *resolver.Set) (ques
 }
 
 // diff is what changes in the template.
-func (f *foreseen) diff() (string, error) {
+func (f *prediction) diff() (string, error) {
 	if f.before == f.after {
 		return "", nil
 	}

@@ -32,66 +32,66 @@ type question struct {
 	given times
 }
 
-// foreseen is what comes of an edit.
-type foreseen struct {
+// prediction is what comes of an edit.
+type prediction struct {
 	question
-	trial
-	view  live.View
-	nodes []corev1.Node
-	stock *stock
+	dryRunResult
+	view           live.View
+	nodes          []corev1.Node
+	imageInventory *imageInventory
 	// before and after are the names of the revision that the set has now (empty for a new one) and will have.
 	before, after string
 	// templates are the template of now and that of the edited set.
-	was, is map[string]any
-	hurdles hurdles
-	assumed assumed
-	result  plan.Result
+	was, is   map[string]any
+	obstacles obstacles
+	assumed   assumed
+	result    plan.Result
 }
 
-// foresee answers a question. It reads, and writes nothing.
-func foresee(ctx context.Context, o *options.Options, c *options.Clients, q question) (*foreseen, error) {
+// predict answers a question. It reads, and writes nothing.
+func predict(ctx context.Context, o *options.Options, c *options.Clients, q question) (*prediction, error) {
 	t, err := q.try(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	f := &foreseen{question: q, trial: t}
+	f := &prediction{question: q, dryRunResult: t}
 	if q.live == nil {
 		f.object.SetUID(newUID)
 	}
 	if err := f.look(ctx, o, c); err != nil {
 		return nil, err
 	}
-	if err := f.honoured(); err != nil {
+	if err := f.checkSpec(); err != nil {
 		return nil, err
 	}
 	if err := f.revisions(); err != nil {
 		return nil, err
 	}
-	f.stock = newStock(f.nodes)
-	f.stock.nodeImages(ctx, c)
-	f.hurdles = f.seeHurdles(ctx, c)
+	f.imageInventory = newImageInventory(f.nodes)
+	f.imageInventory.nodeImages(ctx, c)
+	f.obstacles = f.findObstacles(ctx, c)
 	f.assumed = assume(f)
-	f.awaitImages()
-	if f.result, err = plan.Play(f.view.Snapshot, f.play()); err != nil {
+	f.waitForImages()
+	if f.result, err = plan.Simulate(f.view.Snapshot, f.play()); err != nil {
 		return nil, err
 	}
 	return f, nil
 }
 
 // look reads the cluster as if the set were the edited one.
-func (f *foreseen) look(ctx context.Context, o *options.Options, c *options.Clients) error {
+func (f *prediction) look(ctx context.Context, o *options.Options, c *options.Clients) error {
 	edited := *f.named
 	edited.Object = f.object
 	cluster, err := inspect.All(ctx, o, c, []*resolver.Set{&edited})
 	if err != nil {
 		return err
 	}
-	f.view, f.nodes = cluster.Moments[0].View, cluster.Nodes
+	f.view, f.nodes = cluster.Evaluations[0].View, cluster.Nodes
 	return nil
 }
 
-// honoured is an error where nothing would be done for the edited set.
-func (f *foreseen) honoured() error {
+// checkSpec is an error where nothing would be done for the edited set.
+func (f *prediction) checkSpec() error {
 	for _, problem := range f.view.Workload.Problems {
 		if problem.Fatal {
 			return fmt.Errorf("nothing would be done for %s after the edit: %s", f.named, problem.Message)
@@ -101,7 +101,7 @@ func (f *foreseen) honoured() error {
 }
 
 // revisions finds the names of the revisions that the set has and will have.
-func (f *foreseen) revisions() error {
+func (f *prediction) revisions() error {
 	var err error
 	w := f.view.Workload
 	if f.after, err = f.revisionOf(w); err != nil {
@@ -117,12 +117,12 @@ func (f *foreseen) revisions() error {
 	return err
 }
 
-func (f *foreseen) digest(object *unstructured.Unstructured) dialect.Workload {
+func (f *prediction) digest(object *unstructured.Unstructured) dialect.Workload {
 	return f.named.Source.Digest(object.Object)
 }
 
 // revisionOf is the name of the revision of a template: the one in the history, or the one that it will get.
-func (f *foreseen) revisionOf(w *dialect.Workload) (string, error) {
+func (f *prediction) revisionOf(w *dialect.Workload) (string, error) {
 	entries := f.view.History.Entries
 	if r := revision.Resolve(entries, w.Template); r.Current >= 0 {
 		return entries[r.Current].Hash, nil

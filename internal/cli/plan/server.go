@@ -34,31 +34,31 @@ const (
 	triedLocally  = "local"
 )
 
-// trial is an edit that was tried without being stored.
-type trial struct {
+// dryRunResult is an edit that was tried without being stored.
+type dryRunResult struct {
 	object *unstructured.Unstructured
 	// by is who filled in defaults, and why says why it was not the server.
 	by, why string
 }
 
 // try asks the server what it would store, unless it is not to be asked, or may not be.
-func (q question) try(ctx context.Context, c *options.Clients) (trial, error) {
+func (q question) try(ctx context.Context, c *options.Clients) (dryRunResult, error) {
 	set, e := q.named, q.edit
 	if q.local {
 		object, err := tryLocally(set, e)
-		return trial{object: object, by: triedLocally, why: "because of --local"}, err
+		return dryRunResult{object: object, by: triedLocally, why: "because of --local"}, err
 	}
 	object, err := e.send(ctx, c, set, []string{metav1.DryRunAll})
 	switch {
 	case err == nil:
-		return trial{object: object, by: triedByServer}, nil
+		return dryRunResult{object: object, by: triedByServer}, nil
 	case apierrors.IsForbidden(err) && !allowed(ctx, c, set, e):
 		object, err := tryLocally(set, e)
-		return trial{object: object, by: triedLocally, why: fmt.Sprintf("because you may not %s %s", e.verb(), set.Resource.GroupResource())}, err
+		return dryRunResult{object: object, by: triedLocally, why: fmt.Sprintf("because you may not %s %s", e.verb(), set.Resource.GroupResource())}, err
 	case apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err):
-		return trial{}, fmt.Errorf("trying the edit on the server: %w (with --local the server is not asked)", err)
+		return dryRunResult{}, fmt.Errorf("trying the edit on the server: %w (with --local the server is not asked)", err)
 	default:
-		return trial{}, fmt.Errorf("the server refuses the edit: %w", err)
+		return dryRunResult{}, fmt.Errorf("the server refuses the edit: %w", err)
 	}
 }
 

@@ -191,8 +191,8 @@ func group(nodes []Node) []row {
 // sooner is whether a start comes before another one.
 func sooner(a, b string) bool {
 	one, err := time.ParseDuration(a)
-	other, again := time.ParseDuration(b)
-	return err == nil && again == nil && one < other // where nothing starts there is none
+	other, replanRequest := time.ParseDuration(b)
+	return err == nil && replanRequest == nil && one < other // where nothing starts there is none
 }
 
 // names names the first of some nodes, and says how many more there are.

@@ -42,10 +42,10 @@ const (
 const slowNodes = 20
 
 // warnings are what a person should know, the most urgent first.
-func (f *foreseen) warnings(ctx context.Context, c *options.Clients) []Warning {
+func (f *prediction) warnings(ctx context.Context, c *options.Clients) []Warning {
 	all := []Warning{}
 	for _, of := range []func() []Warning{
-		f.warnTrial, func() []Warning { return f.warnServed(ctx, c) },
+		f.warnDryRun, func() []Warning { return f.warnServed(ctx, c) },
 		f.warnHostPorts, f.warnEnds, f.warnReach, f.warnPlace, f.warnBudget, f.warnImage,
 		func() []Warning { return f.warnDisruptions(ctx, c) },
 		f.warnPriorities, f.warnRoom,
@@ -56,7 +56,7 @@ func (f *foreseen) warnings(ctx context.Context, c *options.Clients) []Warning {
 	return all
 }
 
-func (f *foreseen) warnTrial() []Warning {
+func (f *prediction) warnDryRun() []Warning {
 	var all []Warning
 	if f.by == triedLocally {
 		all = append(all, Warning{Kind: warnLocal, Message: "the server was not asked what it would store, " + f.why +
@@ -73,7 +73,7 @@ func (f *foreseen) warnTrial() []Warning {
 
 // warnHostPorts: two pods that want the same port of a node cannot run beside each other. Of a port that only the new ones want it is known that no
 // pod of the set has it; the pods of others are not read.
-func (f *foreseen) warnHostPorts() []Warning {
+func (f *prediction) warnHostPorts() []Warning {
 	var all []Warning
 	if ports := shared(f.was, f.is); len(ports) > 0 && f.result.Doubling && f.result.Count()[plan.Surge] > 0 {
 		all = append(all, Warning{Kind: warnHostPort, Message: fmt.Sprintf(
@@ -91,14 +91,14 @@ func (f *foreseen) warnHostPorts() []Warning {
 // added are the ports of a node that pods of the new template take, and those of the old one do not.
 func added(was, is map[string]any) []string {
 	old := hostPorts(was)
-	var fresh []string
+	var newImages []string
 	for _, port := range hostPorts(is) {
 		if !slices.ContainsFunc(old, func(had hostPort) bool { return had == port || had == hostPort{text: port.text} }) {
-			fresh = append(fresh, port.text)
+			newImages = append(newImages, port.text)
 		}
 	}
-	slices.Sort(fresh)
-	return slices.Compact(fresh)
+	slices.Sort(newImages)
+	return slices.Compact(newImages)
 }
 
 // shared are the ports of a node that pods of both templates take. Ports of different addresses of the node are different ports.
@@ -167,16 +167,16 @@ func hostPorts(template map[string]any) []hostPort {
 const anyAddress = "0.0.0.0"
 
 // warnEnds: what starts and does not come to its end keeps its slot of the budget for ever.
-func (f *foreseen) warnEnds() []Warning {
+func (f *prediction) warnEnds() []Warning {
 	byMessage := map[string][]string{}
 	for _, n := range f.result.Nodes {
 		if n.Verdict.Starts() && !n.Ended {
 			why := n.Obstacle
 			if why == "" && !f.given.bold {
-				why = f.hurdles.text()
+				why = f.obstacles.text()
 			}
 			if why == "" && n.Verdict == plan.Surge {
-				why = f.hurdles.beside()
+				why = f.obstacles.beside()
 			}
 			why = cmp.Or(why, "nothing is known of why")
 			byMessage[why] = append(byMessage[why], n.Name)
@@ -192,7 +192,7 @@ func (f *foreseen) warnEnds() []Warning {
 }
 
 // warnReach: nodes that are not ready use the budget up, or are left out.
-func (f *foreseen) warnReach() []Warning {
+func (f *prediction) warnReach() []Warning {
 	s := &f.view.Snapshot
 	var take, out, alone []string
 	for i, n := range f.result.Nodes {
@@ -223,7 +223,7 @@ func (f *foreseen) warnReach() []Warning {
 }
 
 // warnPlace: pods that are recreated although the set asks for changes in place.
-func (f *foreseen) warnPlace() []Warning {
+func (f *prediction) warnPlace() []Warning {
 	byDetail := map[rollout.Detail][]string{}
 	for _, n := range f.result.Nodes {
 		if n.Verdict == plan.Recreate && n.Detail != rollout.NoDetail {
@@ -241,7 +241,7 @@ func (f *foreseen) warnPlace() []Warning {
 }
 
 // warnBudget: one node at a time takes long where there are many. What a tenth at a time would take is played too.
-func (f *foreseen) warnBudget() []Warning {
+func (f *prediction) warnBudget() []Warning {
 	updates := 0
 	for _, n := range f.result.Nodes {
 		if n.Update {
@@ -262,35 +262,35 @@ func (f *foreseen) warnBudget() []Warning {
 		field = openyurt.MaxUnavailable
 	}
 	m := fmt.Sprintf("one node at a time on %d nodes takes about %s", updates, text(f.result.Duration))
-	if faster, err := plan.Play(s, f.play()); err == nil && faster.Duration < f.result.Duration {
+	if faster, err := plan.Simulate(s, f.play()); err == nil && faster.Duration < f.result.Duration {
 		m += fmt.Sprintf("; with %s: 10%% (%d at once) it takes about %s", field, faster.Limit, text(faster.Duration))
 	}
 	return []Warning{{Kind: warnSlow, Message: m}}
 }
 
 // warnImage: images that nodes have to pull first.
-func (f *foreseen) warnImage() []Warning {
+func (f *prediction) warnImage() []Warning {
 	var among []string
 	for _, n := range f.result.Nodes {
 		if n.Verdict.Starts() && n.Verdict != plan.Remove {
 			among = append(among, n.Name)
 		}
 	}
-	if f.stock.telling == 0 || len(among) == 0 {
+	if f.imageInventory.telling == 0 || len(among) == 0 {
 		return nil
 	}
 	var all []Warning
-	for _, image := range f.fresh() {
-		if lack := f.stock.lacking(image, among); len(lack) > 0 {
+	for _, image := range f.newImages() {
+		if lack := f.imageInventory.lacking(image, among); len(lack) > 0 {
 			all = append(all, Warning{Kind: warnImages, Nodes: lack, Message: fmt.Sprintf(
-				"image %s (%s) has to be pulled first on %d of %d nodes, as far as they say: that comes on top of the estimate", image, f.stock.size(image), len(lack), len(among))})
+				"image %s (%s) has to be pulled first on %d of %d nodes, as far as they say: that comes on top of the estimate", image, f.imageInventory.size(image), len(lack), len(among))})
 		}
 	}
 	return all
 }
 
 // warnDisruptions: budgets of disruption are for evictions, and a rollout evicts nobody.
-func (f *foreseen) warnDisruptions(ctx context.Context, c *options.Clients) []Warning {
+func (f *prediction) warnDisruptions(ctx context.Context, c *options.Clients) []Warning {
 	list, err := c.Kubernetes.PolicyV1().PodDisruptionBudgets(f.named.Namespace()).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil // an extra: who may not read them is told nothing of them
@@ -311,7 +311,7 @@ func (f *foreseen) warnDisruptions(ctx context.Context, c *options.Clients) []Wa
 }
 
 // warnPriorities: a class that is not there keeps every pod from being created, and one that is lost lets pods be turned away.
-func (f *foreseen) warnPriorities() []Warning {
+func (f *prediction) warnPriorities() []Warning {
 	name, old := classOf(f.is), classOf(f.was)
 	switch {
 	case name == "" && old == "":
@@ -319,8 +319,8 @@ func (f *foreseen) warnPriorities() []Warning {
 	case name == "":
 		return []Warning{{Kind: warnPriority, Message: fmt.Sprintf("the pods lose the priority class %s: on a node that is full the new pod may find no place once the old one is gone", old)}}
 	}
-	switch class := f.hurdles.class; {
-	case f.hurdles.noClass != "":
+	switch class := f.obstacles.class; {
+	case f.obstacles.noClass != "":
 		return []Warning{{Kind: warnPriority, Message: fmt.Sprintf("there is no priority class %s: the server refuses every new pod", name)}}
 	case class != nil && name != old:
 		return []Warning{{Kind: warnPriority, Message: fmt.Sprintf("new pods get the priority %d of class %s: on a node that is full, pods with a lower one have to go for them", class.Value, name)}}
@@ -330,7 +330,7 @@ func (f *foreseen) warnPriorities() []Warning {
 }
 
 // warnOwners: whoever applies the whole specification from elsewhere undoes what is changed here.
-func (f *foreseen) warnOwners() []Warning {
+func (f *prediction) warnOwners() []Warning {
 	if f.live == nil {
 		return nil
 	}

@@ -37,7 +37,7 @@ func TestHostPortsOfOldAndNew(t *testing.T) {
 		network  = "{spec: {hostNetwork: true, containers: [{name: a, ports: [{containerPort: 8080}]}]}}"
 		ends     = "{spec: {initContainers: [{name: a, ports: [{hostPort: 8080}]}]}}"
 	)
-	const surge, in, fresh = plan.Surge, "both want port 8080/TCP of the node: ", "port 8080/TCP of the node is new: "
+	const surge, in, newImages = plan.Surge, "both want port 8080/TCP of the node: ", "port 8080/TCP of the node is new: "
 	for name, c := range map[string]struct {
 		was, is string
 		verdict plan.Verdict
@@ -45,25 +45,25 @@ func TestHostPortsOfOldAndNew(t *testing.T) {
 	}{
 		"none":                               {none, none, surge, nil},
 		"kept":                               {one, one, surge, []string{in}},
-		"added":                              {none, one, surge, []string{fresh}},
-		"added to what is recreated":         {none, one, plan.Recreate, []string{fresh}},
+		"added":                              {none, one, surge, []string{newImages}},
+		"added to what is recreated":         {none, one, plan.Recreate, []string{newImages}},
 		"added where nothing starts":         {none, one, plan.Wait, nil},
 		"removed":                            {one, none, surge, nil},
-		"another protocol":                   {udp, one, surge, []string{fresh}},
+		"another protocol":                   {udp, one, surge, []string{newImages}},
 		"one kept and one added":             {one, both, surge, []string{in, "port 9090/TCP of the node is new: "}},
 		"kept by one that is restarted":      {restarts, restarts, surge, []string{in}},
 		"moved to one that is restarted":     {one, restarts, surge, []string{in}},
 		"of one that ends before the rest":   {ends, ends, surge, nil},
 		"of one address":                     {here, here, surge, []string{in}},
-		"of another address":                 {here, there, surge, []string{fresh}},
-		"of one address and of all":          {here, one, surge, []string{in, fresh}},
+		"of another address":                 {here, there, surge, []string{newImages}},
+		"of one address and of all":          {here, one, surge, []string{in, newImages}},
 		"of all addresses and of one":        {anywhere, here, surge, []string{in}},
-		"of all addresses as well":           {there, anywhere, surge, []string{in, fresh}},
+		"of all addresses as well":           {there, anywhere, surge, []string{in, newImages}},
 		"of pods in the network of the node": {network, network, surge, []string{in}},
-		"of a pod that goes there":           {none, network, surge, []string{fresh}},
+		"of a pod that goes there":           {none, network, surge, []string{newImages}},
 		"nobody runs beside another":         {one, one, plan.Recreate, nil},
 	} {
-		f := &foreseen{was: templateOf(t, c.was), is: templateOf(t, c.is)}
+		f := &prediction{was: templateOf(t, c.was), is: templateOf(t, c.is)}
 		f.result = plan.Result{Doubling: true, Nodes: []plan.Node{{Name: "node-1", Verdict: c.verdict}}}
 		warnings := f.warnHostPorts()
 		if len(warnings) != len(c.says) {

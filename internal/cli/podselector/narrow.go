@@ -16,7 +16,7 @@ import (
 
 // Narrow takes a bare word that is the name of one of the sets for that set, where there is no node and no pod of that name; it returns the words and
 // the sets that are meant then. With all, what is left may be no node and no pod.
-func (w Words) Narrow(ctx context.Context, c *options.Clients, sets []*resolver.Set, all bool) (Words, []*resolver.Set, error) {
+func (w Selection) Narrow(ctx context.Context, c *options.Clients, sets []*resolver.Set, all bool) (Selection, []*resolver.Set, error) {
 	meant, kind := sets, w.Set != ""
 	for _, p := range w.places {
 		named := slices.DeleteFunc(slices.Clone(sets), func(s *resolver.Set) bool { return s.Name() != p.name || s.Namespace() != c.Namespace })
@@ -26,21 +26,21 @@ func (w Words) Narrow(ctx context.Context, c *options.Clients, sets []*resolver.
 		what, err := taken(ctx, c, p.name)
 		switch {
 		case err != nil:
-			return Words{}, nil, err
+			return Selection{}, nil, err
 		case what != "" && !all:
 			continue // it is meant as it always was
 		case what != "":
-			return Words{}, nil, options.Usagef("%s is the name of a %s as well as of %s: write %s for all pods of that set, or leave --all out", p.name, what, named[0], named[0])
+			return Selection{}, nil, options.Usagef("%s is the name of a %s as well as of %s: write %s for all pods of that set, or leave --all out", p.name, what, named[0], named[0])
 		case w.Set != "":
-			return Words{}, nil, options.Usagef("%s and %s are two sets: name one", w.Set, named[0])
+			return Selection{}, nil, options.Usagef("%s and %s are two sets: name one", w.Set, named[0])
 		case len(named) > 1:
-			return Words{}, nil, options.Usagef("there are two daemon sets %s in namespace %s: write %s or %s", p.name, c.Namespace, named[0], named[1])
+			return Selection{}, nil, options.Usagef("there are two daemon sets %s in namespace %s: write %s or %s", p.name, c.Namespace, named[0], named[1])
 		}
 		w.Set, w.Bare, meant = named[0].String(), p.name, named
 		w.places = slices.DeleteFunc(slices.Clone(w.places), func(other place) bool { return other == p })
 	}
 	if all && !w.Empty() {
-		return Words{}, nil, notBoth(w)
+		return Selection{}, nil, notBoth(w)
 	}
 	return w, meant, nil
 }

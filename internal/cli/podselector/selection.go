@@ -23,8 +23,8 @@ import (
 	"everynode.dev/everynode/internal/cli/resolver"
 )
 
-// Words are what a person has named.
-type Words struct {
+// Selection are what a person has named.
+type Selection struct {
 	// Set is daemonset/NAME or ads/NAME, or empty.
 	Set string
 	// Bare is the name of the set as it was written, where that was without its kind.
@@ -39,15 +39,15 @@ type place struct {
 }
 
 // Parse reads words.
-func Parse(args []string) (Words, error) {
-	w := Words{}
+func Parse(args []string) (Selection, error) {
+	w := Selection{}
 	for _, arg := range args {
 		kind, name, slashed := strings.Cut(arg, "/")
 		if !slashed {
 			kind, name = "", arg
 		}
 		if name == "" || slashed && kind == "" {
-			return Words{}, options.Usagef("%q names nothing: write a node, a pod, node/NAME, pod/NAME, daemonset/NAME or ads/NAME", arg)
+			return Selection{}, options.Usagef("%q names nothing: write a node, a pod, node/NAME, pod/NAME, daemonset/NAME or ads/NAME", arg)
 		}
 		switch strings.ToLower(kind) {
 		case "":
@@ -58,7 +58,7 @@ func Parse(args []string) (Words, error) {
 			w.places = append(w.places, place{arg, name, false, true})
 		default:
 			if w.Set != "" {
-				return Words{}, options.Usagef("%s and %s are two sets: name one", w.Set, arg)
+				return Selection{}, options.Usagef("%s and %s are two sets: name one", w.Set, arg)
 			}
 			w.Set = arg
 		}
@@ -67,10 +67,10 @@ func Parse(args []string) (Words, error) {
 }
 
 // Empty is whether neither a node nor a pod is named.
-func (w Words) Empty() bool { return len(w.places) == 0 }
+func (w Selection) Empty() bool { return len(w.places) == 0 }
 
 // Names are the words for nodes and pods.
-func (w Words) Names() []string {
+func (w Selection) Names() []string {
 	var names []string
 	for _, p := range w.places {
 		names = append(names, p.word)
@@ -78,8 +78,8 @@ func (w Words) Names() []string {
 	return names
 }
 
-// Meant is whether the pod is among those that are named, and by which word; where none is named, all are.
-func (w Words) Meant(pod *corev1.Pod) (word string, meant bool) {
+// Matches is whether the pod is among those that are named, and by which word; where none is named, all are.
+func (w Selection) Matches(pod *corev1.Pod) (word string, meant bool) {
 	for _, p := range w.places {
 		if p.pod && pod.Name == p.name || p.node && pod.Spec.NodeName == p.name {
 			return p.word, true
@@ -89,7 +89,7 @@ func (w Words) Meant(pod *corev1.Pod) (word string, meant bool) {
 }
 
 // Sets are the sets that are meant: the one that is named, or all of the namespace.
-func (w Words) Sets(ctx context.Context, c *options.Clients, everywhere bool) ([]*resolver.Set, error) {
+func (w Selection) Sets(ctx context.Context, c *options.Clients, everywhere bool) ([]*resolver.Set, error) {
 	if w.Set == "" {
 		return resolver.List(ctx, c, everywhere)
 	}
@@ -101,7 +101,7 @@ func (w Words) Sets(ctx context.Context, c *options.Clients, everywhere bool) ([
 }
 
 // Readable are the sets that are meant; of a kind that may not be listed it is told on the side.
-func (w Words) Readable(ctx context.Context, o *options.Options, c *options.Clients, everywhere bool) ([]*resolver.Set, error) {
+func (w Selection) Readable(ctx context.Context, o *options.Options, c *options.Clients, everywhere bool) ([]*resolver.Set, error) {
 	if w.Set == "" {
 		return resolver.Readable(ctx, o, c, everywhere)
 	}

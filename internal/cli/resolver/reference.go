@@ -72,8 +72,8 @@ func Argument(word string) options.Argument {
 	}}
 }
 
-// mayBe is whether a set of the dialect may be meant.
-func (r reference) mayBe(d dialect.Dialect) bool {
+// matches is whether a set of the dialect may be meant.
+func (r reference) matches(d dialect.Dialect) bool {
 	if d.Source.Dialect == dialects.Kruise {
 		return r.kind != nativeKind
 	}

@@ -75,12 +75,12 @@ func Find(ctx context.Context, c *options.Clients, arg string) (*Set, error) {
 	var found []*Set
 	var refused []error
 	for _, d := range dialects.Onlookers() {
-		if !ref.mayBe(d) {
+		if !ref.matches(d) {
 			continue
 		}
 		object, err := get(ctx, c, d, ref.name)
 		switch {
-		case err != nil && !answered(err):
+		case err != nil && !fromServer(err):
 			return nil, err // it would be the same for the other kind
 		case err != nil:
 			refused = append(refused, err)
@@ -106,7 +106,7 @@ func Find(ctx context.Context, c *options.Clients, arg string) (*Set, error) {
 func FindToRead(ctx context.Context, o *options.Options, c *options.Clients, arg string) (*Set, error) {
 	set, err := Find(ctx, c, arg)
 	if err == nil && set.Unread != nil {
-		o.Note("this is %s; whether %s could be meant as well is not known: %v", set, set.twin(), set.Unread)
+		o.Note("this is %s; whether %s could be meant as well is not known: %v", set, set.otherKind(), set.Unread)
 	}
 	return set, err
 }
@@ -116,16 +116,16 @@ func FindToChange(ctx context.Context, c *options.Clients, arg string) (*Set, er
 	set, err := Find(ctx, c, arg)
 	if err == nil && set.Unread != nil {
 		return nil, options.Usagef("%s could be meant as well as %s, and whether it is there is not known: write %s to change that one: %w",
-			set.twin(), set, set, set.Unread)
+			set.otherKind(), set, set, set.Unread)
 	}
 	return set, err
 }
 
-// twin is the set of the other kind with the same name.
-func (s *Set) twin() string { return prefix(!s.Advanced()) + s.Name() }
+// otherKind is the set of the other kind with the same name.
+func (s *Set) otherKind() string { return prefix(!s.Advanced()) + s.Name() }
 
-// answered is whether the API server has said it.
-func answered(err error) bool {
+// fromServer is whether the API server has said it.
+func fromServer(err error) bool {
 	status := apierrors.APIStatus(nil)
 	return errors.As(err, &status)
 }
@@ -136,14 +136,14 @@ func get(ctx context.Context, c *options.Clients, d dialect.Dialect, name string
 	if err == nil {
 		return object, nil
 	}
-	if absent(c, d, err) {
+	if notPresent(c, d, err) {
 		return nil, nil //nolint:nilnil // nothing is there, and that is no failure
 	}
 	return nil, options.Explain(err, options.Request{Verb: "get", Resource: d.Source.Resource.GroupResource(), Namespace: c.Namespace, Name: name})
 }
 
-// absent is whether err says that there is no such object or kind. Who may not read a kind is told so even where there is no such kind.
-func absent(c *options.Clients, d dialect.Dialect, err error) bool {
+// notPresent is whether err says that there is no such object or kind. Who may not read a kind is told so even where there is no such kind.
+func notPresent(c *options.Clients, d dialect.Dialect, err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !Served(c, d.Source.Resource)
 }
 
@@ -215,7 +215,7 @@ func list(ctx context.Context, c *options.Clients, d dialect.Dialect, namespace 
 	}
 	found, err := c.Dynamic.Resource(d.Source.Resource).Namespace(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		if absent(c, d, err) {
+		if notPresent(c, d, err) {
 			return nil, nil
 		}
 		return nil, options.Explain(err, options.Request{Verb: "list", Resource: d.Source.Resource.GroupResource(), Namespace: namespace})

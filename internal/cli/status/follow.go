@@ -72,14 +72,14 @@ func (s *status) open() view.View {
 }
 
 // draw returns the last that was seen; an error when the set is gone.
-func (s *status) draw(ctx context.Context, watched *live.Set, set *resolver.Set, picture view.View) (*inspect.Sight, error) {
+func (s *status) draw(ctx context.Context, watched *live.Set, set *resolver.Set, picture view.View) (*inspect.Observation, error) {
 	tracker := view.NewTracker(set.Title())
 	ticker := time.NewTicker(heartbeat)
 	defer ticker.Stop()
-	connection := &contact{picture: picture}
-	var last *inspect.Sight
+	connection := &connection{picture: picture}
+	var last *inspect.Observation
 	for {
-		snapshot, plan, ok := watched.Look(s.Time())
+		snapshot, plan, ok := watched.Evaluate(s.Time())
 		workload := watched.Workload()
 		if !ok || workload == nil || workload.UID != set.Object.GetUID() {
 			return last, &options.Exit{Code: options.ExitUnfinished, Err: fmt.Errorf("%s is gone", set.Title())}
@@ -88,7 +88,7 @@ func (s *status) draw(ctx context.Context, watched *live.Set, set *resolver.Set,
 			tracker.Recall(snapshot, plan, watched.Began())
 		}
 		model := tracker.Next(snapshot, plan)
-		last = &inspect.Sight{Set: set, Workload: workload, Snapshot: snapshot, Plan: plan, Model: model, IgnoreUnreachable: s.ignoreUnreachable}
+		last = &inspect.Observation{Set: set, Workload: workload, Snapshot: snapshot, Plan: plan, Model: model, IgnoreUnreachable: s.ignoreUnreachable}
 		if err := errors.Join(connection.tell(s.Now(), watched.Lost()), picture.Show(model)); err != nil {
 			return last, err
 		}
@@ -107,13 +107,13 @@ func (s *status) draw(ctx context.Context, watched *live.Set, set *resolver.Set,
 	}
 }
 
-// contact tells when there is no news any more, and when there is again: a picture that stands still could as well be that of a calm cluster.
-type contact struct {
+// connection tells when there is no news any more, and when there is again: a picture that stands still could as well be that of a calm cluster.
+type connection struct {
 	picture view.View
 	lost    bool
 }
 
-func (c *contact) tell(now time.Time, err error) error {
+func (c *connection) tell(now time.Time, err error) error {
 	if c.lost == (err != nil) {
 		return nil
 	}
@@ -142,14 +142,14 @@ func pause(ctx context.Context, d time.Duration) bool {
 // mostNamed is how many nodes are named in one line.
 const mostNamed = 4
 
-// inTheWay is whether a wait is what an unfinished rollout may need a person for: something holds the nodes, or they are away. A node that is gone
+// blocking is whether a wait is what an unfinished rollout may need a person for: something holds the nodes, or they are away. A node that is gone
 // holds no rollout up.
-func inTheWay(wait *view.Wait) bool {
+func blocking(wait *view.Wait) bool {
 	return wait.Kind != rollout.WaitCollection && (wait.Group == rollout.GroupHeld || wait.Kind == rollout.WaitHook || wait.NotReady > 0)
 }
 
 // tell prints the end of a rollout, which pods say that they do not start, and what else is in its way: in a pipeline nobody has a picture of it.
-func (s *status) tell(sight *inspect.Sight) error {
+func (s *status) tell(sight *inspect.Observation) error {
 	report := sight.Report()
 	return s.Print(report, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%s: %s: %s\n", report.State, sight.Set.Title(), options.Printable(report.Why))
@@ -175,7 +175,7 @@ func waits(all []view.Wait, state inspect.State) []string {
 	for i := range all {
 		wait := &all[i]
 		switch {
-		case wait.Says == "" && (state != inspect.Rolling || !inTheWay(wait)):
+		case wait.Says == "" && (state != inspect.Rolling || !blocking(wait)):
 		case len(lines) < mostWaits:
 			lines = append(lines, view.List(wait.Nodes, mostNamed)+": "+options.Printable(reasonOf(wait)))
 		default:
@@ -198,7 +198,7 @@ func reasonOf(wait *view.Wait) string {
 }
 
 // ended is what the verb returns. limited is over where the time was.
-func (s *status) ended(limited context.Context, sight *inspect.Sight, err error) error {
+func (s *status) ended(limited context.Context, sight *inspect.Observation, err error) error {
 	timedOut := errors.Is(limited.Err(), context.DeadlineExceeded)
 	switch {
 	case err != nil && !timedOut:

@@ -108,14 +108,14 @@ func (s *status) run(ctx context.Context, arg string) error {
 }
 
 // sight is what there is to be seen of one moment.
-func (s *status) sight(m *inspect.Moment) *inspect.Sight {
+func (s *status) sight(m *inspect.Evaluation) *inspect.Observation {
 	pace := view.PastPace(m.Snapshot, m.Plan, m.Began())
 	model := view.New(view.Input{Title: m.Set.Title(), Snapshot: m.Snapshot, Plan: m.Plan, Pace: pace})
-	return &inspect.Sight{Set: m.Set, Workload: m.Workload, Snapshot: m.Snapshot, Plan: m.Plan, Model: model, IgnoreUnreachable: s.ignoreUnreachable}
+	return &inspect.Observation{Set: m.Set, Workload: m.Workload, Snapshot: m.Snapshot, Plan: m.Plan, Model: model, IgnoreUnreachable: s.ignoreUnreachable}
 }
 
 // screen draws one moment and what goes with it.
-func (s *status) screen(w io.Writer, sight *inspect.Sight, r *inspect.Report) error {
+func (s *status) screen(w io.Writer, sight *inspect.Observation, r *inspect.Report) error {
 	var b strings.Builder
 	drawing := view.OptionsFor(s.Out, s.Getenv)
 	drawing.Whole = drawing.Whole || s.Wide()

@@ -37,7 +37,7 @@ func unbounded() Size { return Size{Width: 100, Height: 40} }
 func OptionsFor(out io.Writer, getenv func(string) string) ScreenOptions {
 	file, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return ScreenOptions{Size: unbounded, Whole: true, ASCII: !speaksUTF8(getenv)}
+		return ScreenOptions{Size: unbounded, Whole: true, ASCII: !supportsUTF8(getenv)}
 	}
 	size := func() Size {
 		width, height, err := term.GetSize(int(file.Fd()))
@@ -46,5 +46,5 @@ func OptionsFor(out io.Writer, getenv func(string) string) ScreenOptions {
 		}
 		return Size{Width: width, Height: height}
 	}
-	return ScreenOptions{Size: size, Colour: getenv("NO_COLOR") == "" && getenv("TERM") != "dumb", ASCII: !speaksUTF8(getenv)}
+	return ScreenOptions{Size: size, Colour: getenv("NO_COLOR") == "" && getenv("TERM") != "dumb", ASCII: !supportsUTF8(getenv)}
 }

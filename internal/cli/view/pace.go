@@ -54,8 +54,8 @@ const (
 	// have seen more than one burst, otherwise it would be far too high.
 	enoughTime  = 3 * time.Second
 	enoughSteps = 3
-	// calmSpell is how long nothing has to move at least before that is called a stall.
-	calmSpell = 10 * time.Second
+	// minStallTime is how long nothing has to move at least before that is called a stall.
+	minStallTime = 10 * time.Second
 )
 
 // Observe takes one sample and returns the pace at that moment.
@@ -82,7 +82,7 @@ func (e *Estimator) pace(now Sample) Pace {
 	}
 	last := e.steps[len(e.steps)-1]
 	pace := Pace{}
-	if quiet := now.At.Sub(last.At); quiet >= e.longQuiet() {
+	if quiet := now.At.Sub(last.At); quiet >= e.stallTime() {
 		pace.Stalled = quiet
 		return pace
 	}
@@ -115,7 +115,7 @@ func (e *Estimator) sincePause(now Sample) []Sample {
 		}
 	}
 	switch {
-	case longest < calmSpell || longest <= 3*second || len(e.steps) < enoughSteps:
+	case longest < minStallTime || longest <= 3*second || len(e.steps) < enoughSteps:
 		return e.steps
 	case now.At.Sub(e.steps[begins].At) < min(longest, window):
 		return nil
@@ -124,13 +124,13 @@ func (e *Estimator) sincePause(now Sample) []Sample {
 	}
 }
 
-// longQuiet is how long nothing has to move before that is worth a word: three times the usual time between two steps.
+// stallTime is how long nothing has to move before that is worth a word: three times the usual time between two steps.
 // A set whose pods need a minute to become available is not stalled after ten seconds.
-func (e *Estimator) longQuiet() time.Duration {
+func (e *Estimator) stallTime() time.Duration {
 	n := len(e.steps)
 	if n < 2 {
-		return calmSpell
+		return minStallTime
 	}
 	usual := e.steps[n-1].At.Sub(e.steps[0].At) / time.Duration(n-1)
-	return max(calmSpell, 3*usual)
+	return max(minStallTime, 3*usual)
 }

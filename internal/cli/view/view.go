@@ -34,9 +34,9 @@ func Open(out io.Writer, getenv func(string) string) View {
 	return NewScreen(out, OptionsFor(out, getenv))
 }
 
-// speaksUTF8 reads the locale in the order that POSIX gives; a locale that is not set at all is taken for UTF-8, as
+// supportsUTF8 reads the locale in the order that POSIX gives; a locale that is not set at all is taken for UTF-8, as
 // containers rarely set one and terminals rarely speak anything else.
-func speaksUTF8(getenv func(string) string) bool {
+func supportsUTF8(getenv func(string) string) bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if value := strings.ToLower(getenv(name)); value != "" {
 			return strings.Contains(value, "utf-8") || strings.Contains(value, "utf8")

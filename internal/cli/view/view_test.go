@@ -428,7 +428,7 @@ func TestLocale(t *testing.T) {
 		{map[string]string{"LC_ALL": "C.utf8", "LANG": "C"}, true},
 		{map[string]string{"LC_ALL": "POSIX", "LANG": "en_GB.UTF-8"}, false},
 	} {
-		if got := speaksUTF8(func(name string) string { return c.env[name] }); got != c.want {
+		if got := supportsUTF8(func(name string) string { return c.env[name] }); got != c.want {
 			t.Errorf("%v: %v", c.env, got)
 		}
 	}

@@ -37,8 +37,8 @@ func (m Model) wave() string {
 	return fmt.Sprintf(", wave %d of %d", w.Done+1, w.Total)
 }
 
-// Kept is whether a verdict means that the update is not to come to the node, for as long as the set says so.
-func Kept(kind rollout.VerdictKind) bool {
+// HeldBySet is whether a verdict means that the update is not to come to the node, for as long as the set says so.
+func HeldBySet(kind rollout.VerdictKind) bool {
 	return kind.Cause() == rollout.CauseLimit || kind.Cause() == rollout.CausePlacement
 }
 
@@ -46,7 +46,7 @@ func Kept(kind rollout.VerdictKind) bool {
 func reachOf(s rollout.Snapshot, p rollout.Plan) int {
 	reach := p.Status.Desired
 	for i := range min(len(s.Nodes), len(p.Verdicts)) {
-		if n := &s.Nodes[i]; n.Fit == rollout.MustRun && !n.Gone && Kept(p.Verdicts[i].Kind) {
+		if n := &s.Nodes[i]; n.Fit == rollout.MustRun && !n.Gone && HeldBySet(p.Verdicts[i].Kind) {
 			reach--
 		}
 	}
@@ -60,7 +60,7 @@ func upTo(s rollout.Snapshot, p rollout.Plan) UpTo {
 	left := 0
 	for i := range min(len(s.Nodes), len(p.Verdicts)) {
 		n, kind := &s.Nodes[i], p.Verdicts[i].Kind
-		if n.Gone || n.Fit != rollout.MustRun || kind == rollout.UpToDate || kind == rollout.WaitAvailable || Kept(kind) {
+		if n.Gone || n.Fit != rollout.MustRun || kind == rollout.UpToDate || kind == rollout.WaitAvailable || HeldBySet(kind) {
 			continue
 		}
 		if left++; left > 1 && kind != first {
