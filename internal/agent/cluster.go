@@ -32,7 +32,7 @@ type cluster struct {
 	changed  chan struct{}
 }
 
-// newCluster returns a cluster of which nothing is read yet.
+// newCluster returns a cluster that has read nothing yet.
 func newCluster(cfg *rest.Config, node string) (*cluster, error) {
 	scheme := kuberuntime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
@@ -59,7 +59,7 @@ func newCluster(cfg *rest.Config, node string) (*cluster, error) {
 	return c, err
 }
 
-// notify says that something has changed; one notify is enough for many changes.
+// notify wakes the loop; one notification is enough for many changes.
 func (c *cluster) notify() {
 	select {
 	case c.changed <- struct{}{}:
@@ -93,7 +93,7 @@ func (c *cluster) secret(ctx context.Context, namespace, name string) (*corev1.S
 	return secret, err
 }
 
-// recorder returns where events are told until ctx ends, and a function that ends it.
+// recorder returns a recorder that sends events until ctx ends, and a function that stops it.
 func (c *cluster) recorder(ctx context.Context) (record.EventRecorder, func()) {
 	broadcaster := record.NewBroadcaster()
 	broadcaster.StartRecordingToSink(&events{ctx, c.core})

@@ -10,25 +10,25 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// How it is found out whether the cluster can be reached.
+// How the connection to the API server is checked.
 const (
-	// goodFor is how long an answer of the API server counts, and badFor how long its silence: so nobody waits twice in a row.
+	// connectedTTL is how long an answer of the API server is valid, and disconnectedTTL how long a failed probe is, so that no caller waits twice in a row.
 	connectedTTL, disconnectedTTL = 5 * time.Second, time.Second
-	// probeTimeout is how long one question may take, and probeTries how many in a row have to fail: one answer may get lost.
+	// probeTimeout limits one probe, and probeTries is how many in a row must fail: one answer may get lost.
 	probeTimeout = 2 * time.Second
 	probeTries   = 2
 )
 
-// connectivity knows whether the API server answers. It asks when somebody wants to know and not otherwise: a hundred thousand agents that
-// ask every few seconds would be most of what an API server does.
+// connectivity knows whether the API server answers. It probes only on request: a hundred thousand agents that probe every few seconds would be
+// most of the load of an API server.
 type connectivity struct {
-	// probe asks the API server.
+	// probe sends a request to the API server.
 	probe func(ctx context.Context) error
 	now   func() time.Time
 	// report, when not nil, is called with the result of every probe.
 	report func(connected bool)
 
-	// mu is held while one asks: the others wait for the same answer.
+	// mu is held during a probe: other callers wait for the same answer.
 	mu        sync.Mutex
 	connected bool
 	until     time.Time
@@ -43,7 +43,7 @@ func (r *connectivity) Connected(ctx context.Context) bool {
 	}
 	err := r.ask(ctx)
 	if ctx.Err() != nil && err != nil {
-		return false // whoever asked has gone, which says nothing about the API server
+		return false // the caller has gone, which says nothing about the API server
 	}
 	if was := r.connected; was != (err == nil) || r.until.IsZero() {
 		klog.InfoS("Connection to the API server checked", "connected", err == nil, "err", err)

@@ -37,10 +37,10 @@ func PatchOf(uid types.UID, before, after *v1beta1.NodeImageStatus) ([]byte, err
 // LocalToken reads the token of the owner of a node, and makes one if there is none.
 func LocalToken(path string) (string, error) { return localToken(path) }
 
-// Ahead has the images pulled that the pods of a simulated node ask for.
+// Prepuller requests the images that the pods of a simulated node ask for.
 type Prepuller struct{ p *prepuller }
 
-// NewAhead returns one for a node with these pods. notify is called when there is something else to pull.
+// NewPrepuller returns a Prepuller for a node with these pods. notify is called when the wants have changed.
 func NewPrepuller(client *kube.Client, pods func() ([]*corev1.Pod, bool, error), notify func()) *Prepuller {
 	p := newPrepuller(client, notify)
 	p.pods = pods
@@ -50,7 +50,7 @@ func NewPrepuller(client *kube.Client, pods func() ([]*corev1.Pod, bool, error),
 // Run works until ctx ends.
 func (a *Prepuller) Run(ctx context.Context) { a.p.run(ctx) }
 
-// Ring says that pods have changed.
+// Notify reports that pods have changed.
 func (a *Prepuller) Notify() { a.p.notify() }
 
 // Wants are the images that pods ask for.
@@ -59,5 +59,5 @@ func (a *Prepuller) Wants() []pull.Want {
 	return wants
 }
 
-// Decided is to be told how far the pulls are.
+// Observe takes in the state of the pulls.
 func (a *Prepuller) Observe(states []pull.State) { a.p.observe(states) }

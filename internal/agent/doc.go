@@ -9,10 +9,10 @@
 //	runtime   ──► facts ──┼──► pull.Decide ──► pulls begin and end
 //	memory    ────────────┘         └────────► memory ──► status of the NodeImage
 //
-// The memory is read from the status once, when the agent begins or the NodeImage was made anew; from then on the agent knows
-// better than the status, but that what somebody else has ended there has ended. So an agent that is killed goes on where it was,
-// and one whose API server is away goes on with what it was told last.
+// The memory is read from the status once, when the agent starts or the NodeImage was recreated. From then on the memory is newer than the status,
+// except for images that another writer has completed there. So an agent that is killed continues where it was, and an agent that loses the API
+// server continues with the last NodeImage that it has read.
 //
 // Rule: nothing in the loop waits for the API server or for a pull; both answer through channels. What is wanted comes from the
-// NodeImage alone, and nothing else than its status is written, but for events.
+// NodeImage alone, and the agent writes only its status, and events.
 package agent

@@ -16,16 +16,16 @@ import (
 	"everynode.dev/everynode/internal/agent/credentials"
 )
 
-// askSecret is how often the API server is asked for a secret while it does not answer.
+// secretRetryInterval is the pause between two requests for a secret while the API server does not answer.
 const secretRetryInterval = 2 * time.Second
 
-// keys finds what a registry may want to see.
+// keychain finds the credentials for a pull.
 type keychain interface {
-	// find returns credentials in the order in which to try them, and beside them what was wrong with others.
+	// find returns credentials in the order in which to try them, and an error for those that cannot be used.
 	find(ctx context.Context, o pullSpec) ([]credentials.Credential, error)
 }
 
-// nodeKeychain looks into the pull secrets of the order, and asks the plugins of the node after that, as the kubelet does.
+// nodeKeychain reads the pull secrets of the pull, and then asks the plugins of the node, as the kubelet does.
 type nodeKeychain struct {
 	// namespace is the only one from which secrets are taken, but for those of a pod of the node.
 	namespace string

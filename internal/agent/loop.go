@@ -22,13 +22,13 @@ import (
 
 // Times of the loop.
 const (
-	// lookupInterval is how often the runtime is asked whether somebody else has pulled what we wait for.
+	// lookupInterval is how often the agent asks the runtime for images that another client may have pulled.
 	lookupInterval = 30 * time.Second
-	// downInterval is how often a runtime that does not answer is asked again.
+	// downInterval is the pause between two requests to a runtime that does not answer.
 	downInterval = 2 * time.Second
 	// The pace of writes of the status: a few at once, then one every two seconds.
 	writesPerSecond, writesAtOnce = 0.5, 5
-	// retryWrite is the pause after a write that failed, or that has to wait for the pace.
+	// writeRetryInterval is the pause after a write that failed, or that exceeds the rate limit.
 	writeRetryInterval = 2 * time.Second
 )
 
@@ -72,17 +72,17 @@ type loop struct {
 
 	results chan pullResult
 	writes  chan statusWrite
-	done    chan struct{} // closed when nobody listens to the other two any more
+	done    chan struct{} // closed when the loop no longer receives from the other two
 	writing bool
 	// writeAt is when a write may be tried that is due.
 	writeAt time.Time
-	// beat is the Unix time of the last step; others read it.
+	// heartbeat is the Unix time of the last step; the health check reads it.
 	heartbeat atomic.Int64
-	// beside are the pulls and writes that go on in the background.
+	// background has the pulls and writes that are in progress.
 	background sync.WaitGroup
 }
 
-// wantSource is who has images pulled beside the NodeImage.
+// wantSource is another source of wants than the NodeImage.
 type wantSource interface {
 	// wants have keys with a pod.
 	wants() ([]pull.Want, map[pull.Key]pullSpec)
@@ -90,13 +90,13 @@ type wantSource interface {
 	observe(states []pull.State)
 }
 
-// look is what the runtime said of an image.
+// lookup is an answer of the runtime about an image.
 type lookup struct {
 	at time.Time
 	id string
 }
 
-// ending is a pull that has ended.
+// pullResult is the result of a pull.
 type pullResult struct {
 	run  int64
 	id   string
@@ -104,7 +104,7 @@ type pullResult struct {
 	err  error
 }
 
-// written is a write of the status that has ended.
+// statusWrite is the result of a write of the status.
 type statusWrite struct {
 	object *v1beta1.NodeImage
 	events []pull.State
@@ -181,7 +181,7 @@ func (l *loop) read() {
 	maps.Copy(l.specs, specs)
 }
 
-// readObject takes in the NodeImage. One of another UID is another: only its own status is remembered.
+// readObject takes in the NodeImage. With another UID it is another object: only its own status is remembered.
 func (l *loop) readObject() {
 	object := l.store.Object()
 	if object == nil {
@@ -202,8 +202,8 @@ func (l *loop) readObject() {
 	l.adoptOutcomes(&l.object.Status)
 }
 
-// accept takes over what somebody else has ended: the manager gives up a want of which it has heard nothing for too long. To
-// write over that would begin a quarrel.
+// adoptOutcomes takes over wants that another writer has completed: the manager fails a want that the agent has not reported on for too long. To
+// overwrite that would start a conflict.
 func (l *loop) adoptOutcomes(status *v1beta1.NodeImageStatus) {
 	ended := map[pull.Key]pull.State{}
 	for _, s := range statesOf(status) {
@@ -263,7 +263,7 @@ func (l *loop) act(ctx context.Context, a pull.Action, now time.Time) {
 	}
 }
 
-// handleResult takes in what became of a pull.
+// handleResult takes in the result of a pull.
 func (l *loop) handleResult(e pullResult) {
 	l.cancels[e.run]()
 	delete(l.cancels, e.run)

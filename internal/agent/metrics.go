@@ -51,7 +51,7 @@ func Declared() []Declaration {
 	}
 }
 
-// reporter tells people and Prometheus what the agent does.
+// reporter sends events and counts metrics.
 type reporter struct {
 	recorder record.EventRecorder
 	images   *prometheus.GaugeVec
@@ -89,7 +89,7 @@ func newReporter(recorder record.EventRecorder, registry prometheus.Registerer) 
 	return t
 }
 
-// setAside is called when a store could not be read and was set aside.
+// storeSetAside is called when a store could not be read and was renamed.
 func (t *reporter) storeSetAside(why string) {
 	t.aside.Inc()
 	klog.ErrorS(nil, why)
@@ -106,7 +106,7 @@ func (t *reporter) connected(answers bool) {
 	}
 }
 
-// podEvent tells people of something at a pod.
+// podEvent sends an event about a pod.
 func (t *reporter) podEvent(pod *corev1.Pod, kind, reason, message string) {
 	t.recorder.Event(pod, kind, reason, message)
 }
@@ -153,7 +153,7 @@ func (t *reporter) wrote(err error) {
 	t.writes.WithLabelValues(result).Inc()
 }
 
-// ended tells of a want that succeeded or failed: at the NodeImage, and of a failure at the objects that want it too.
+// ended sends events about a want that succeeded or failed: for the NodeImage, and in case of a failure for the objects that want the image.
 func (t *reporter) ended(object *v1beta1.NodeImage, s *pull.State, owners []corev1.ObjectReference) {
 	node := &corev1.ObjectReference{
 		APIVersion: v1beta1.GroupVersion().String(), Kind: kruise.KindNodeImage, Name: object.Name, UID: object.UID,

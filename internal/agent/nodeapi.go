@@ -28,7 +28,7 @@ const apiConnections = 64
 // tokenFile is the name of the token of the node in the directory of the agent.
 const tokenFile = "token"
 
-// nodeAPI is the API of the node, and what stands behind it.
+// nodeAPI is the API of the node with its parts.
 type nodeAPI struct {
 	disk       *nodestore.Store
 	client     *kube.Client
@@ -97,7 +97,7 @@ func (n *nodeAPI) begin(ctx context.Context, o *options) (func(), error) {
 	n.background.Go(func() { n.prepull.run(ctx) })
 	n.background.Go(func() { n.api.Run(ctx) })
 	return func() {
-		_ = server.Close() // who is cut off asks again
+		_ = server.Close() // clients retry
 		n.background.Wait()
 		if err := n.disk.Close(); err != nil {
 			klog.ErrorS(err, "Closing the store")
@@ -125,7 +125,7 @@ func (o *options) isHost(host string) bool {
 	return leaf != nil && leaf.VerifyHostname(bracketIPv6(host)) == nil
 }
 
-// bracketed is a host as crypto/x509 wants it, which takes an address without brackets for an address too.
+// bracketIPv6 is a host in the form that crypto/x509 expects.
 func bracketIPv6(host string) string {
 	if ip := net.ParseIP(host); ip != nil && ip.To4() == nil {
 		return "[" + host + "]"

@@ -46,7 +46,7 @@ type options struct {
 	logs *logsapi.LoggingConfiguration
 }
 
-// UsageError is an error of whoever wrote the command line.
+// UsageError is an error in the command line.
 type UsageError struct{ message string }
 
 func (e *UsageError) Error() string { return e.message }
@@ -109,7 +109,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	logsapi.AddFlags(o.logs, fs)
 }
 
-// complete fills in what is not said, and checks the whole of the settings.
+// complete sets defaults and validates all options.
 func (o *options) complete() error {
 	if o.node == "" {
 		o.node = os.Getenv(nodeNameVariable)

@@ -17,17 +17,17 @@ import (
 	nodestore "everynode.dev/everynode/internal/agent/store"
 )
 
-// savePods is how long changes of pods are gathered before they go to the disk: a disk that is flash wears out by writing.
+// saveInterval is the shortest time between two writes of the pods to the disk: flash wears out.
 const saveInterval = 5 * time.Second
 
-// ownPods are the pods of the node: as the API server said last, or, until it has said anything, as they are on the disk.
+// ownPods are the pods of the node: from the watch, or, until it has synced, from the disk.
 type ownPods struct {
 	informer cache.SharedInformer
 	disk     *nodestore.Store
 	changed  chan struct{}
 }
 
-// newOwnPods returns pods of which nothing is read yet. notify is called after every change.
+// newOwnPods returns ownPods that have read nothing yet. notify is called after every change.
 func newOwnPods(c *kube.Client, node string, disk *nodestore.Store, notify func()) (*ownPods, error) {
 	p := &ownPods{
 		informer: cache.NewSharedInformer(c.OwnPods(node), &corev1.Pod{}, 0), disk: disk, changed: make(chan struct{}, 1),
@@ -45,7 +45,7 @@ func newOwnPods(c *kube.Client, node string, disk *nodestore.Store, notify func(
 	return p, cmp.Or(err, p.informer.SetTransform(withoutManagedFields))
 }
 
-// withoutManagedFields saves the memory of what nobody here reads.
+// withoutManagedFields drops fields that the agent does not read.
 func withoutManagedFields(object any) (any, error) {
 	if pod, ok := object.(*corev1.Pod); ok {
 		pod.ManagedFields = nil
@@ -80,7 +80,7 @@ func (p *ownPods) run(ctx context.Context) {
 		p.keep(ctx)
 	}
 	<-watched
-	if p.informer.HasSynced() { // what was shown may have to be shown again without the cluster
+	if p.informer.HasSynced() { // the next agent may start without the cluster
 		p.save()
 	}
 }

@@ -20,44 +20,44 @@ import (
 	"everynode.dev/everynode/internal/imageref"
 )
 
-// askAgain is the pause after the API server has refused something.
+// retryInterval is the pause after a failed request to the API server.
 const retryInterval = 5 * time.Second
 
-// revisions is what a prepuller asks of the API server.
+// revisions are the requests of a prepuller to the API server.
 type revisions interface {
 	// Template is what pods of a revision are made of, nil when there is no such revision.
 	Template(ctx context.Context, namespace string, owner types.UID, hash string) (*corev1.PodTemplateSpec, error)
 	SetCondition(ctx context.Context, pod *corev1.Pod, condition corev1.PodCondition) error
 }
 
-// prepuller has the images pulled that pods of the node ask for in their condition PodImageReady, and writes there how that ended.
-// All that it knows it reads from the pods, so the agent after a crash goes on where this one was.
+// prepuller requests the images that pods of the node ask for in their condition PodImageReady, and writes the result there. Its whole state is in
+// the pods, so the agent continues after a crash.
 type prepuller struct {
 	cluster revisions
-	// pods are those of the node; notifyLoop tells the loop that there are other wants.
+	// pods are those of the node; notifyLoop wakes the loop when the wants have changed.
 	pods       func() (pods []*corev1.Pod, seen bool, err error)
 	notifyLoop func()
 	changed    chan struct{}
 
 	mu       sync.Mutex
 	requests map[requestKey]*request
-	last     int64 // the highest number of an ask
+	last     int64 // the highest number of a request
 }
 
-// askKey is which images of which pod, and since when they are asked for: whoever asks again after a failure has asked anew.
+// requestKey identifies a request by pod, revision and time: a repeated request after a failure is a new one.
 type requestKey struct {
 	uid   types.UID
 	hash  string
 	since int64
 }
 
-// ask is one pod that waits for images.
+// request is one pod that waits for images.
 type request struct {
 	pod   *corev1.Pod
 	hash  string
 	wants []pull.Want
 	specs map[pull.Key]pullSpec
-	// ended is set when all pulls have ended, told when the pod says so; failed is why one of them has not brought its image.
+	// ended is set when all pulls have ended, reported when the condition is written; failed is the error of one of the pulls.
 	ended, reported bool
 	failed          string
 }
@@ -66,7 +66,7 @@ func newPrepuller(cluster revisions, notifyLoop func()) *prepuller {
 	return &prepuller{cluster: cluster, notifyLoop: notifyLoop, changed: make(chan struct{}, 1), requests: map[requestKey]*request{}}
 }
 
-// notify says that pods or pulls have changed.
+// notify wakes run after a change of pods or pulls.
 func (p *prepuller) notify() {
 	select {
 	case p.changed <- struct{}{}:
@@ -92,7 +92,7 @@ func (p *prepuller) run(ctx context.Context) {
 	}
 }
 
-// step takes in what pods ask for, and tells those whose images are there.
+// step reads the requests of pods, and reports those that have ended.
 func (p *prepuller) step(ctx context.Context) error {
 	pods, _, err := p.pods()
 	if err != nil {
@@ -142,7 +142,7 @@ func requestedRevision(pod *corev1.Pod) (hash string, since int64) {
 	return hash, since
 }
 
-// drop forgets what nobody asks for any more.
+// drop removes requests that no pod has any more.
 func (p *prepuller) drop(asked map[requestKey]*corev1.Pod) (changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -182,7 +182,7 @@ func (p *prepuller) begin(ctx context.Context, key requestKey, pod *corev1.Pod) 
 	return true, nil
 }
 
-// fill makes a want of each image. The number tells the ask from those before it, which may have failed.
+// fill makes a want for each image. The number distinguishes the request from earlier ones, which may have failed.
 func (a *request) fill(template *corev1.PodTemplateSpec, number int64) {
 	sandbox := &v1beta1.SandboxConfig{Labels: template.Labels, Annotations: template.Annotations}
 	secrets := []v1beta1.ReferenceObject{}
@@ -262,7 +262,7 @@ func (p *prepuller) observe(states []pull.State) {
 	}
 }
 
-// ended are the asks that can be told how they ended.
+// ended are the requests that have ended and are not reported yet.
 func (p *prepuller) ended() []*request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -275,7 +275,7 @@ func (p *prepuller) ended() []*request {
 	return all
 }
 
-// report writes into the pod how its pull ended. The ask goes when the pod says so.
+// report writes the result into the condition of the pod. The watch of the pod then removes the request.
 func (p *prepuller) report(ctx context.Context, a *request) error {
 	c := corev1.PodCondition{
 		Type: openyurt.PodImageReady, Status: corev1.ConditionTrue, Reason: openyurt.PullImageSuccess,
@@ -290,7 +290,7 @@ func (p *prepuller) report(ctx context.Context, a *request) error {
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return err
 	}
-	// Once is enough, also when the pod is gone. Told again it would end what somebody has asked for since.
+	// Only once, also when the pod is gone: a second write would end a newer request.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a.reported = true

@@ -9,10 +9,10 @@ import (
 	"everynode.dev/everynode/internal/agent/cri"
 )
 
-// puller is what the runtime is told of who pulls, and who events are from: the policy everynode-agent-own-node lets no other name pass.
+// component is the name of the agent for the runtime and in events: the policy everynode-agent-own-node allows no other name.
 const component = "everynode-agent"
 
-// pull carries out one run, and tells the loop how it ended. It runs in the background.
+// pull carries out one run in the background, and sends its result to the loop.
 func (l *loop) pull(ctx context.Context, number int64, o pullSpec) {
 	e := pullResult{run: number}
 	p := cri.Pull{Ref: o.ref, By: component}

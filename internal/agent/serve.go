@@ -15,14 +15,14 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// stuckAfter is how long the loop may be silent before the agent calls itself ill. It takes a step at least every lookupInterval, and
+// stuckAfter is how long the loop may pause before the agent reports itself unhealthy. It takes a step at least every lookupInterval, and
 // a runtime that hangs holds it up for a few calls.
 const stuckAfter = 5 * time.Minute
 
-// probes are what the health of the agent is told from.
+// probes are the inputs of the health checks.
 type probes struct {
 	ready func() bool
-	// beat is the Unix time of the last step of the loop, 0 before the first: to wait for the API server is no illness.
+	// beat is the Unix time of the last step of the loop, 0 before the first: waiting for the API server is healthy.
 	heartbeat *atomic.Int64
 }
 
@@ -41,7 +41,7 @@ func serve(address string, registry *prometheus.Registry, p probes) (func(), err
 			klog.ErrorS(err, "Serving metrics")
 		}
 	}()
-	return func() { _ = server.Close() }, nil // whoever reads metrics reads them again
+	return func() { _ = server.Close() }, nil
 }
 
 func (p probes) handler(registry *prometheus.Registry) http.Handler {

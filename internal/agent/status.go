@@ -17,7 +17,7 @@ import (
 	"everynode.dev/everynode/internal/agent/pull"
 )
 
-// longestMessage is how much of an error a status holds; some runtimes quote whole pages of a registry.
+// maxMessage is the maximum length of an error in a status; some runtimes quote whole pages of a registry.
 const maxMessage = 1024
 
 // statusOf writes states down, but for those of pods, which the NodeImage has not asked for. What others keep in the status stays.

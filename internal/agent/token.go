@@ -13,11 +13,11 @@ import (
 	"syscall"
 )
 
-// shortestToken is how long a token has to be that somebody else has made.
+// minTokenLength is the minimum length of a token that the agent has not created.
 const minTokenLength = 16
 
-// localToken reads the token of the owner of the node, and makes one if there is none. A file that others can read is refused: what
-// they have read they still know after its mode was mended.
+// localToken reads the token of the owner of the node, and makes one if there is none. A file that other users can read is refused: they
+// know the token also after its mode was fixed.
 func localToken(path string) (string, error) {
 	if _, err := os.Lstat(path); err == nil {
 		return readToken(path)

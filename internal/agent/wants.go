@@ -14,13 +14,13 @@ import (
 	"everynode.dev/everynode/internal/imageref"
 )
 
-// order is what belongs to a want but plays no role in the decision.
+// pullSpec has the parts of a want that do not matter to the decision.
 type pullSpec struct {
 	ref     imageref.Full
 	secrets []v1beta1.ReferenceObject
 	sandbox *v1beta1.SandboxConfig
 	owners  []corev1.ObjectReference
-	// ofPod is whether a pod asks, whose secrets are in its own namespace.
+	// ofPod is whether a pod requests the image: its secrets are in its own namespace.
 	ofPod bool
 }
 

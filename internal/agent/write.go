@@ -47,7 +47,7 @@ func (l *loop) write(ctx context.Context, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// noteWritten takes in how a write ended. Events are told only of what the status tells.
+// handleWrite takes in the result of a write. Events are sent only for what is in the status.
 func (l *loop) handleWrite(w statusWrite) {
 	l.writing = false
 	l.report.wrote(w.err)

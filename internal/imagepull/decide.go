@@ -30,7 +30,7 @@ type decision struct {
 	failed             []*Node
 }
 
-// Decide says what is to be done about a job. It is total: what it cannot make sense of is said in the status.
+// Decide returns what to do about a job. It is total: it reports invalid input in the status.
 func Decide(s Snapshot) Plan {
 	d := &decision{in: &s, drafts: map[string]*draft{}}
 	status := s.Job.Status.DeepCopy()
@@ -137,7 +137,7 @@ func (d *decision) draft(n *Node) *draft {
 	return t
 }
 
-// afterCompletion is what remains of a job that has ended: nobody works for it any more, and it is deleted in time.
+// afterCompletion is about a job that has ended: its pulls are cancelled, and it is deleted after its TTL.
 func (d *decision) afterCompletion(status *v1beta1.ImagePullJobStatus) Plan {
 	d.cancel()
 	plan := Plan{Status: *status, Edits: d.edits()}
@@ -200,7 +200,7 @@ const maxStarts = 100
 // refused is whether the API server has refused the last change of the NodeImage.
 func (d *decision) refused(n *Node) bool { return d.in.Refused[n.Name] != "" }
 
-// begin starts as many nodes as there is room for: ready ones first, then those that can be told, those in the given order before the others. It says whether there is
+// begin starts as many nodes as there is room for: ready ones first, refused ones last, those in the given order before the others. It says whether there is
 // room for more than one decision begins.
 func (d *decision) begin() (more bool) {
 	free := d.parallelism() - len(d.active)
@@ -344,7 +344,7 @@ func (d *decision) complete(plan *Plan) {
 // MaxFailedNodes is how many failed nodes the status of a job names, so that it can be written for a cluster of any size.
 const MaxFailedNodes = 1000
 
-// report writes the numbers into the status, and tells of nodes that failed since the last one.
+// report writes the numbers into the status, and adds events for nodes that failed since the last one.
 func (d *decision) report(plan *Plan, start time.Time) {
 	began := metav1.NewTime(start.Truncate(time.Second))
 	s := &plan.Status
@@ -366,7 +366,7 @@ func (d *decision) report(plan *Plan, start time.Time) {
 	}
 }
 
-// why is what the agent said of a node that gave up; empty for one that did not.
+// why is the error that the agent of a node has reported; empty for a node that has not failed.
 func (d *decision) why(n *Node) string {
 	if n.Image == nil {
 		return ""

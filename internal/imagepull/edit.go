@@ -81,7 +81,7 @@ func newDraft(image *v1beta1.NodeImage) *draft {
 	}}
 }
 
-// image is the image of that name as it stands in the draft; a copy, which is put back with put.
+// image is the image of that name in the draft; a copy, which is put back with put.
 func (d *draft) image(name string) v1beta1.ImageSpec {
 	if image, ok := d.edit.Images[name]; ok {
 		if image == nil {

@@ -50,7 +50,7 @@ type Plan struct {
 	Events []Event
 }
 
-// Event is something that the users of an object are told.
+// Event is a Kubernetes event about an object.
 type Event struct {
 	Warning         bool
 	Reason, Message string

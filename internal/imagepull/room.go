@@ -70,10 +70,10 @@ func (c Claim) has(tags []v1beta1.ImageTagSpec) bool {
 	})
 }
 
-// crowded is how many images a NodeImage lists before those that nobody needs have to go.
+// crowded is how many images a NodeImage lists before unused ones are removed.
 const crowded = MostImages / 4
 
-// thin removes images of jobs that have ended, before their time is over, while there are too many images: those first that were done first.
+// thin removes images of jobs that have ended, before their TTL has expired, while there are too many images: those first that were done first.
 // They stay on the node; only the NodeImage lists them no more.
 func (s *Sweep) thin(t *draft) {
 	left := len(s.Image.Spec.Images)

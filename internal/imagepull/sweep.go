@@ -30,10 +30,10 @@ type OwnerState uint8
 // The states of an owner.
 const (
 	OwnerGone  OwnerState = iota // it does not exist any more
-	OwnerDone                    // it lets its tags be looked at anew after their time
+	OwnerDone                    // its tags expire after their TTL
 	OwnerEnded                   // it has ended, and needs the tag no more
 	OwnerBusy                    // it still needs the tag, whatever the tag's own time says
-	OwnerElse                    // it is no ImagePullJob: whoever it is takes care of the tag
+	OwnerElse                    // it is no ImagePullJob: that owner removes the tag itself
 )
 
 // StateOf is the state of a job as owner. A job of the type Never lets a tag go after its time and joins it again, so that an image
@@ -56,7 +56,7 @@ func IsJob(r *corev1.ObjectReference) bool {
 	return r.Kind == kruise.KindJob && r.GroupVersionKind().Group == kruise.Group
 }
 
-// Sweep is one NodeImage, from which what is over is to be removed.
+// Sweep removes expired images from one NodeImage.
 type Sweep struct {
 	Now   time.Time
 	Image *v1beta1.NodeImage
@@ -71,7 +71,7 @@ type Sweep struct {
 type Swept struct {
 	// Edit removes owners and tags; nil if there is nothing to remove.
 	Edit *Edit
-	// Status marks what the node will never report; nil if there is nothing to mark. Told are the tags that it marks.
+	// Status marks what the node will never report; nil if there is nothing to mark. Events are about the tags that it marks.
 	Status *v1beta1.NodeImageStatus
 	Events []Event
 	Wake   time.Time
@@ -149,7 +149,7 @@ func (s *Sweep) redate(t *draft, name string, tag *v1beta1.ImageTagSpec) {
 	}
 }
 
-// mark fails a tag of which nothing will be heard any more.
+// mark fails a tag that the node will not report on any more.
 func (s *Sweep) mark(out *Swept, name string, tag *v1beta1.ImageTagSpec) {
 	report := tagStatus(&s.Image.Status, name, tag.Tag)
 	if tag.CreatedAt == nil || report != nil && report.Version == tag.Version && final(report) {
@@ -243,7 +243,7 @@ func (s *Sweep) pulling() bool {
 	return false
 }
 
-// alive is when the agent of the node last began or ended a pull, if that was after since. What was said in its place does not count.
+// alive is when the agent of the node last began or ended a pull, if that was after since. Failures that the manager has written do not count.
 func (s *Sweep) alive(since time.Time) time.Time {
 	for _, image := range s.Image.Status.ImageStatuses {
 		for i := range image.Tags {

@@ -120,8 +120,8 @@ func spreadOf(text string) uint32 {
 	return h.Sum32() % tagGrace
 }
 
-// addOwner makes the job one of the owners of its tag. What is being pulled already is joined as it is; what is done is looked at
-// anew, under a new version, for the image may have gone since. So is what was asked for less strictly.
+// addOwner makes the job one of the owners of its tag. A pull in progress is joined as it is; a completed one begins again with a new version, because
+// the image may have gone since. So does one with a less strict pull policy.
 func (d *decision) addOwner(t *draft) {
 	want := d.wanted(t.from.Name)
 	image := t.image(d.name)
@@ -155,8 +155,8 @@ func (d *decision) addOwner(t *draft) {
 // nextVersion is the version that comes after v. What a node says of versions is not to be trusted: after the last one comes the last one.
 func nextVersion(v int64) int64 { return max(v, 0, min(v, math.MaxInt64-1)+1) }
 
-// keepOutcome notes with the owners of a tag how it has ended for them, before it is looked at anew for another one: for them it is over.
-// The note stands in the field path of the reference, which is free for that.
+// keepOutcome records the result of a tag for its owners, before it begins again for another one. The record is in the field path of the reference,
+// which has no other use.
 func keepOutcome(tag *v1beta1.ImageTagSpec, last *v1beta1.ImageTagStatus) {
 	if last == nil || last.Version != tag.Version || !final(last) {
 		return
@@ -286,12 +286,12 @@ func ImageStateOf(image *v1beta1.NodeImage, name, tag string, job types.UID) Ima
 	return s
 }
 
-// SameOutcome is whether two states of one NodeImage come to the same for whoever waits for images: they differ in how far pulls are at most.
+// SameOutcome is whether two states of one NodeImage have the same images and results: they differ in the progress of pulls at most.
 func SameOutcome(a, b *v1beta1.NodeImage) bool {
 	return equality.Semantic.DeepEqual(a.Spec, b.Spec) && slices.Equal(finalTags(&a.Status), finalTags(&b.Status))
 }
 
-// finalTags are the tags of which the node has said its last word, and which.
+// finalTags are the completed tags with their results.
 func finalTags(status *v1beta1.NodeImageStatus) []string {
 	var all []string
 	for name, image := range status.ImageStatuses {

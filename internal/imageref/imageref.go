@@ -2,9 +2,9 @@
 
 // Package imageref takes the reference of an image apart, in the way in which a NodeImage names images, and puts it together again.
 //
-// Vocabulary: a reference is what stands in a container, for example registry.local:5000/team/agent:v2. Its name is the part
+// Vocabulary: a reference is the image of a container, for example registry.local:5000/team/agent:v2. Its name is the part
 // before the tag, in the short form that people know (nginx, not docker.io/library/nginx), and its tag is the tag, or the
-// digest where there is one. What a container runtime and a registry are told is the full form.
+// digest where there is one. A container runtime and a registry get the full form.
 //
 // Rule: the manager and the agent of a node both split and join references here, so that they cannot disagree. What a
 // reference is, the library of the container runtimes says.
@@ -22,7 +22,7 @@ import (
 // defaultTag is the tag of a reference without tag and digest.
 const defaultTag = "latest"
 
-// Split takes a reference apart. A digest wins over a tag beside it, for it says more.
+// Split takes a reference apart. A digest takes precedence over a tag.
 func Split(text string) (name, tag string, err error) {
 	named, err := parse(text)
 	if err != nil {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ota says of a pod that is upgraded when it suits whoever runs its node whether there is a newer revision, and how far the images of that
-// are. The API of a node asks it on the node, and `kubectl everynode ota` through the cluster, so that what one of them refuses the other does, too.
+// Package ota checks, for a pod that is upgraded when the owner of its node decides, whether there is a newer revision, and the state of its images. The API of a node asks it on the node, and `kubectl everynode ota` through the cluster, so that what one of them refuses the other does, too.
 //
 // Vocabulary: the next revision of a pod is the one that it can be upgraded to, "" when that has no name here.
 //
-// Rule: it reads the pod alone, and has no words of its own: those who ask it speak differently.
+// Rule: it reads the pod alone, and returns reasons without texts: the callers have different ones.
 package ota
 
 import (
@@ -25,7 +24,7 @@ func Condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodConditi
 	return nil
 }
 
-// Announced is the next revision as the conditions of a pod tell it; old is whether there is one, and said whether they tell at all.
+// Announced is the next revision in the conditions of a pod; old is whether there is one, and said whether the pod has such a condition.
 func Announced(pod *corev1.Pod) (next string, old, said bool) {
 	c := Condition(pod, openyurt.PodNeedUpgrade)
 	if c == nil {
@@ -60,7 +59,7 @@ func ImagesOf(pod *corev1.Pod, next string) v2.Images {
 	return images
 }
 
-// Refusal is why a pod is not upgraded now; "" when it can be, as far as the pod tells. With old, there is a newer revision.
+// Refusal is why a pod is not upgraded now; "" when it can be, according to its conditions. With old, there is a newer revision.
 func Refusal(pod *corev1.Pod, next string, old bool) v2.Reason {
 	switch {
 	case pod.DeletionTimestamp != nil:

@@ -28,7 +28,7 @@ type Job struct {
 	Namespace, Name, Hash, Image string
 	UID                          types.UID
 	Created                      rollout.Time
-	// Stays is whether it goes on until somebody deletes it.
+	// Stays is whether it runs until it is deleted.
 	Stays bool
 }
 
@@ -71,7 +71,7 @@ func Decide(in *Input) Output {
 	}
 	in.decide(&out, old)
 	if in.Snapshot.Set.Guest {
-		out.Mark, out.Clear = "", nil // the history is somebody else's
+		out.Mark, out.Clear = "", nil // another controller owns the history
 	}
 	return out
 }
@@ -95,8 +95,8 @@ func (in *Input) decide(out *Output, old []int) {
 	}
 }
 
-// lasting is whether jobs stay until the roll is over: nodes wait for them, and one that gets an old pod later would wait for ever; or
-// there is no mark that says that they have been made.
+// lasting is whether jobs stay until the rollout has ended: nodes wait for them, and a node that gets an old pod later would wait for ever; or there
+// is no mark for created jobs.
 func (in *Input) lasting() bool { return in.Set.PullAhead.Wait || in.Snapshot.Set.Guest }
 
 // serves is whether a job is of use as it is.
@@ -104,7 +104,7 @@ func (in *Input) serves(job *Job) bool {
 	return job.Hash == in.Revisions[in.Snapshot.Set.Update].Hash && (job.Stays || !in.lasting())
 }
 
-// keep sees to it that every wanted job is there. One that has to go first comes back in the pass after its deletion.
+// keep creates every missing job. One that must be deleted first is created in the pass after its deletion.
 func (in *Input) keep(out *Output, wanted []*v1beta1.ImagePullJob) {
 	for _, job := range wanted {
 		at := slices.IndexFunc(in.Jobs, func(have Job) bool { return have.Name == job.Name })
@@ -112,7 +112,7 @@ func (in *Input) keep(out *Output, wanted []*v1beta1.ImagePullJob) {
 		case at < 0:
 			out.Create = append(out.Create, job)
 		case in.serves(&in.Jobs[at]) && in.Jobs[at].Image != job.Spec.Image:
-			out.Delete = append(out.Delete, job.Name) // somebody has changed it
+			out.Delete = append(out.Delete, job.Name) // another client has changed it
 		}
 	}
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package predownload decides which ImagePullJobs the roll of a daemon set needs, so that images are on the nodes before the pods that
-// need them, and which nodes wait for that.
+// Package predownload decides which ImagePullJobs the rollout of a daemon set needs, so that images are on the nodes before the pods that need them,
+// and which nodes wait for that.
 //
 // Vocabulary: an old node runs a pod of another revision than the wanted one. A revision is marked, by a label on its
-// ControllerRevision, once it has been decided about; the mark goes when another revision is wanted. A set waits for images when its
-// annotation everynode.dev/wait-for-image says so.
+// ControllerRevision, once it has been decided about; the mark goes when another revision is wanted. A set waits for images when it has the
+// annotation everynode.dev/wait-for-image.
 //
 // Nothing is pulled ahead
 //   - while there is no old node: there is no pod yet, or every pod is of the wanted revision;
@@ -13,8 +13,8 @@
 //   - when every old node may be updated at once: nothing would be gained;
 //   - before as many updated pods are ready as the annotation for that asks for.
 //
-// The last two do not hold of a set that waits for images. Its jobs stay until the roll is over, and come back when somebody deletes
-// them: a node would wait for ever for an image that nobody orders.
+// The last two do not apply to a set that waits for images. Its jobs stay until the rollout has ended, and are created again when they are deleted: a
+// node would wait for ever for an image that no job requests.
 //
 // Rule: what is decided depends on what the nodes run, never on revisions that no node runs. Until when a node waits follows from
 // its NodeImage and the job alone, so it is the same for every manager.

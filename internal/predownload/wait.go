@@ -12,10 +12,10 @@ import (
 type Pulled struct {
 	// There is whether the node has it.
 	There bool
-	// Ordered is when the node was told to pull it; 0 if it was not.
+	// Ordered is when the image was added to the NodeImage; 0 if it was not.
 	Ordered rollout.Time
-	// Unlisted is whether the node cannot be told: its NodeImage has no room for the image, or the API server refuses to change it. The
-	// wait is then counted from when the job was made, as if the node had been told then.
+	// Unlisted is whether the image cannot be added to the NodeImage: it has no room, or the API server refuses the change. The wait then
+	// begins when the job was created.
 	Unlisted bool
 }
 
@@ -23,7 +23,7 @@ type Pulled struct {
 type Look func(image string, job *Job) func(node string) Pulled
 
 // Wait says of each old node of a set that waits for images whether they are not there yet, and when the wait for them ends. An image
-// that the old pod runs is there. The Snapshot of the Input is what is changed. It returns the names of those that wait and cannot be told.
+// that the old pod runs is there. The Snapshot of the Input is what is changed. It returns the names of nodes that wait and are Unlisted.
 func (in *Input) Wait(look Look) (unlisted []string) {
 	s := in.Snapshot
 	if s.Set.Update < 0 || s.Set.Update >= len(in.Revisions) {
@@ -85,7 +85,7 @@ type wait struct {
 	// open is whether one of them was not ordered yet, until when the others are waited for.
 	open  bool
 	until rollout.Time
-	// unlisted is whether the node cannot be told to pull one of them.
+	// unlisted is whether one of them is Unlisted.
 	unlisted bool
 }
 

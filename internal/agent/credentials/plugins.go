@@ -40,8 +40,8 @@ func Load(path, dir string) (*Plugins, error) {
 	return p, nil
 }
 
-// Ask returns a keyring with what the plugins for a repository say. A plugin that fails does not stop the others: the errors
-// come beside what the others said.
+// Ask returns a keyring with the answers of the plugins for a repository. A plugin that fails does not stop the others: the errors
+// are returned together with the credentials of the others.
 func (p *Plugins) Ask(ctx context.Context, repository string) (*Keyring, error) {
 	ring := &Keyring{}
 	var failed []error
@@ -63,12 +63,12 @@ func (p *Plugins) Ask(ctx context.Context, repository string) (*Keyring, error) 
 	return ring, errors.Join(failed...)
 }
 
-// plugin is one program and what it said.
+// plugin is one program and its cached answers.
 type plugin struct {
 	config providerConfig
 	run    func(ctx context.Context, request []byte) ([]byte, error)
 	now    func() time.Time
-	// turn holds one token: whoever has it may run the program and use the cache.
+	// turn is a semaphore for the program and the cache.
 	turn  chan struct{}
 	cache map[string]answer
 }
@@ -85,8 +85,7 @@ func newPlugin(c providerConfig, program string) *plugin {
 // everything is the key under which an answer for all images is kept; no repository looks like it.
 const everything = "<all>"
 
-// ask returns what the plugin says of a repository, by pattern. One at a time: whoever waits for its turn may find what it
-// needs in the cache then.
+// ask returns the answer of the plugin for a repository, by pattern. One call runs at a time: the next one may find its answer in the cache.
 func (p *plugin) ask(ctx context.Context, repository string) (map[string]protocol.AuthConfig, error) {
 	select {
 	case p.turn <- struct{}{}:

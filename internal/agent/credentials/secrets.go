@@ -40,7 +40,7 @@ func (k *Keyring) AddSecret(secret *corev1.Secret) error {
 			corev1.SecretTypeDockerConfigJson, corev1.SecretTypeDockercfg)
 	}
 	if err != nil {
-		// The error of the parser may quote the secret, so it is not told.
+		// The error of the parser may quote the secret, so it is dropped.
 		return fmt.Errorf("secret %s does not contain the JSON of a registry login: create it again, for example with kubectl create secret docker-registry", secret.Name)
 	}
 	for _, pattern := range slices.Sorted(maps.Keys(logins)) {

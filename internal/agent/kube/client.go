@@ -87,7 +87,7 @@ func RESTClient(cfg *rest.Config, client *http.Client, scheme *runtime.Scheme, g
 	return rest.RESTClientForConfigAndClient(cfg, client)
 }
 
-// Answers asks whether the API server is ready to serve. That it does not want to tell us is an answer too.
+// Answers checks whether the API server is ready. A refusal of the request counts as an answer.
 func (c *Client) Answers(ctx context.Context) error {
 	err := c.probe.Get().AbsPath("/readyz").Do(ctx).Error()
 	if apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) {
@@ -114,7 +114,7 @@ func (c *Client) DeletePod(ctx context.Context, name types.NamespacedName, only 
 		Body(&metav1.DeleteOptions{Preconditions: &only}).Do(ctx).Error()
 }
 
-// SetCondition writes one condition of a pod, of exactly that pod, and leaves all others to whoever writes them.
+// SetCondition writes one condition of exactly that pod, and changes no other condition.
 func (c *Client) SetCondition(ctx context.Context, pod *corev1.Pod, condition corev1.PodCondition) error {
 	fields := map[string]any{
 		"type": condition.Type, "status": condition.Status, "message": condition.Message, "lastTransitionTime": condition.LastTransitionTime,
@@ -133,20 +133,20 @@ func (c *Client) SetCondition(ctx context.Context, pod *corev1.Pod, condition co
 		VersionedParams(&metav1.PatchOptions{FieldManager: manager}, metav1.ParameterCodec).Body(patch).Do(ctx).Error()
 }
 
-// discreet is a context for requests that carry a secret or a token: from -v=8 on the client logs what is sent and what is answered.
-func discreet(ctx context.Context) context.Context { return klog.NewContext(ctx, klog.Logger{}) }
+// unlogged is a context for requests that carry a secret or a token: from -v=8 on the client logs bodies of requests and responses.
+func unlogged(ctx context.Context) context.Context { return klog.NewContext(ctx, klog.Logger{}) }
 
 // Secret reads a secret.
 func (c *Client) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	err := c.core.Get().Namespace(namespace).Resource("secrets").Name(name).Do(discreet(ctx)).Into(secret)
+	err := c.core.Get().Namespace(namespace).Resource("secrets").Name(name).Do(unlogged(ctx)).Into(secret)
 	return secret, err
 }
 
-// Review asks who has a token, which must be for one of those audiences. Without an error, ok says whether it is anybody's.
+// Review returns the user of a token for one of those audiences. Without an error, ok is whether the token is valid.
 func (c *Client) Review(ctx context.Context, token string, audiences ...string) (user authenticationv1.UserInfo, ok bool, err error) {
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: audiences}}
-	if err := c.authentication.Post().Resource("tokenreviews").Body(review).Do(discreet(ctx)).Into(review); err != nil {
+	if err := c.authentication.Post().Resource("tokenreviews").Body(review).Do(unlogged(ctx)).Into(review); err != nil {
 		return user, false, fmt.Errorf("reviewing a token: %w", err)
 	}
 	for _, a := range review.Status.Audiences {
@@ -157,7 +157,7 @@ func (c *Client) Review(ctx context.Context, token string, audiences ...string) 
 	return user, false, nil
 }
 
-// May asks whether somebody may do something with a pod; without a name with all pods of a namespace, without that with all.
+// May checks whether a user may act on a pod; without a name on all pods of a namespace, without a namespace on all pods.
 func (c *Client) May(ctx context.Context, user authenticationv1.UserInfo, verb string, pod types.NamespacedName) (bool, error) {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range user.Extra {

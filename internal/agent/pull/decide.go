@@ -65,8 +65,7 @@ func newQueue(s *Snapshot) *queue {
 	return q
 }
 
-// resume makes a remembered state fit for what is there now: a run that is not among the facts is none, and tries that nobody
-// knows are those that the message tells.
+// resume adapts a remembered state to the facts: a run that is not among them does not exist, and unknown tries are read from the message.
 func (q *queue) resume(s State, w *Want) State {
 	if !slices.ContainsFunc(q.runs, func(r Run) bool { return r.Number == s.Run }) {
 		s.Run = 0
@@ -150,7 +149,7 @@ func (q *queue) charge(e *entry, why string) {
 	e.say("")
 }
 
-// Pause is the time between a try and the next, after so many tries: 1 s, 2 s, 4 s and so on, up to 30 s.
+// Pause is the time between two tries, by the number of tries: 1 s, 2 s, 4 s and so on, up to 30 s.
 func Pause(tries int) time.Duration {
 	pause := FirstPause
 	for range tries - 1 {
@@ -186,7 +185,7 @@ func (q *queue) giveUp() {
 	}
 }
 
-// watchRuns cancels the runs that serve nobody or take too long, and notes the progress of the others.
+// watchRuns cancels the runs that serve no want or take too long, and notes the progress of the others.
 func (q *queue) watchRuns() {
 	going := 0
 	for i := range q.runs {
@@ -215,7 +214,7 @@ func (q *queue) watchRuns() {
 	}
 }
 
-// note tells every want that a run serves how far it is, and returns whether there is one.
+// note updates every want that a run serves, and returns whether there is one.
 func (q *queue) note(r *Run) bool {
 	wanted := false
 	for i := range q.entries {

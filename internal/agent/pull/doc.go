@@ -12,7 +12,7 @@
 //	a run ends well       every want that it serves succeeds: all of its reference, but those of policy Always only when they
 //	                      were known before the run began
 //	a run ends badly      only its own want has one try less; the others may have better secrets, and get their turn
-//	a run was lost        (the runtime went away) nobody pays, up to a limit; the pull is begun again
+//	a run was lost        (the runtime went away) no want has one try less, up to a limit; the pull is begun again
 //	the disk is too full  the want has one try less, and nothing is begun
 //
 // Rule: at most one run per reference, and at most Limits.Pulls runs at once. What has succeeded or failed in a version stays

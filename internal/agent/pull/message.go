@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// How a message tells of tries. A status has no other place for them, and the next agent reads them there.
+// How a message contains the tries. A status has no other field for them, and the next agent reads them there.
 const (
 	triedFormat = "try %d of %d failed: "
 	triedThen   = "; then: "
 )
 
-// say tells why the want waits, after what its last try ended with.
+// say sets the message: the error of the last try, and why the want waits.
 func (e *entry) say(text string) {
 	s := &e.state
 	s.Message = text
@@ -26,7 +26,7 @@ func (e *entry) say(text string) {
 	}
 }
 
-// triesOf reads what say has written; a message of anybody else tells of no try.
+// triesOf reads what say has written; any other message contains no try.
 func triesOf(message string) (tries int, failure string) {
 	allowed := 0
 	if n, _ := fmt.Sscanf(message, triedFormat, &tries, &allowed); n < 2 || tries < 1 || tries > allowed {

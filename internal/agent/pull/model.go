@@ -54,7 +54,7 @@ type Want struct {
 	Retries int
 	// Deadline, when above 0, is how long after Asked the want fails, whatever it is doing then.
 	Deadline time.Duration
-	// Asked is when somebody began to want it; zero is State.Started.
+	// Asked is when the image was requested; zero is State.Started.
 	Asked time.Time
 }
 
@@ -110,7 +110,7 @@ type Image struct {
 
 // Fill is how full the image file system is.
 type Fill struct {
-	// Known is false where the runtime does not tell; then nothing is refused for it.
+	// Known is false where the runtime does not report it; then there is no limit.
 	Known   bool
 	Percent int
 }
@@ -121,9 +121,9 @@ type Run struct {
 	Key    Key
 	Ref    string
 	Began  time.Time
-	// Until is when the run has to be cancelled, as given in the action that began it.
+	// Until is when the run must be cancelled, as given in the action that began it.
 	Until time.Time
-	// Progress is 0 to 100, as far as the runtime tells.
+	// Progress is 0 to 100, if the runtime reports it.
 	Progress int
 	// Cancelled is why it was cancelled, NotCancelled while it was not.
 	Cancelled Cause
@@ -142,7 +142,7 @@ const (
 	Done
 	// Failed is a run that did not.
 	Failed
-	// Lost is a run of which nobody knows, because the runtime went away.
+	// Lost is a run with an unknown result, because the runtime went away.
 	Lost
 )
 
@@ -194,7 +194,7 @@ type State struct {
 	ImageID            string
 	// Message says what the last try ended with and why it waits, or why it failed.
 	Message string
-	// Tries are those that have failed, Losses the runs lost in a row. Whoever does not know the tries reads them in the message.
+	// Tries are those that have failed, Losses the runs lost in a row. Unknown tries are read from the message.
 	Tries, Losses int
 	// Failure is what the last try ended with.
 	Failure string

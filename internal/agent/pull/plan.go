@@ -33,7 +33,7 @@ type ActionKind uint8
 const (
 	// Start asks the runtime for the image.
 	Start ActionKind = iota + 1
-	// Cancel gives up a run. Whoever carries it out notes the cause in Run.Cancelled.
+	// Cancel gives up a run. The caller that carries it out sets Run.Cancelled.
 	Cancel
 )
 

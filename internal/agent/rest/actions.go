@@ -53,8 +53,8 @@ func (a *API) delete(ctx context.Context, pod *corev1.Pod, exact bool) error {
 	return a.o.Cluster.DeletePod(ctx, nameOf(pod), only)
 }
 
-// requestImages writes down that the images of the next revision of a pod are wanted. Whoever asks twice changes nothing: neither a
-// pull that goes on nor one that has brought everything begins again. One that has failed does.
+// requestImages writes down that the images of the next revision of a pod are wanted. A second request changes nothing: neither a
+// pull in progress nor a successful one begins again. A failed one does.
 func (a *API) requestImages(ctx context.Context, pod *corev1.Pod, want v2.Precondition) (v2.Images, error) {
 	if r := a.checkPod(pod); r != nil {
 		return v2.Images{}, r
@@ -72,7 +72,7 @@ func (a *API) requestImages(ctx context.Context, pod *corev1.Pod, want v2.Precon
 	if ota.Asked(pod, next) {
 		return ota.ImagesOf(pod, next), nil
 	}
-	// The time tells one request from the one before it, also when that has failed and the status stays the same.
+	// The time distinguishes a request from the one before it, also when that has failed and the status stays the same.
 	asked := corev1.PodCondition{
 		Type: openyurt.PodImageReady, Status: corev1.ConditionFalse, Message: openyurt.FormatRevision(next),
 		LastTransitionTime: metav1.NewTime(a.o.Now()),
@@ -83,7 +83,7 @@ func (a *API) requestImages(ctx context.Context, pod *corev1.Pod, want v2.Precon
 	return v2.Images{State: v2.ImagesPulling, Revision: next}, nil
 }
 
-// checkNamed refuses a revision without a name: nobody could find its images.
+// checkNamed refuses a revision without a name: its images cannot be found.
 func checkNamed(next string) *refusal {
 	if next != "" {
 		return nil

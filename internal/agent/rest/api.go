@@ -31,7 +31,7 @@ type API struct {
 type route struct {
 	method, path string
 	serve        http.HandlerFunc
-	// open is whether everybody may ask it. All else finds out itself who asks.
+	// open is whether it needs no authentication. All other routes identify the caller themselves.
 	open bool
 }
 
@@ -67,7 +67,7 @@ func New(o Options) *API {
 	return a
 }
 
-// public serves what nobody needs a token for, for as long as there are turns for those whom nobody knows.
+// public serves a route without authentication, within the quota of anonymous requests.
 func (a *API) public(serve http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if p := a.gate.allow(a.gate.anonymous, r); p != nil {
@@ -106,8 +106,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// recoverPanic serves a request. A panic is ours and not the client's, so it is logged here: the library's log is not kept. Nobody is told
-// more than that, because what has failed may hold secrets. An answer that has begun cannot be taken back, only be cut off.
+// recoverPanic serves a request. It logs a panic, because the log of the server is dropped. The client gets no details, because they may contain
+// secrets. A response that has begun can only be cut off.
 func (a *API) recoverPanic(w *statusWriter, r *http.Request) {
 	defer func() {
 		failed := recover()
@@ -115,7 +115,7 @@ func (a *API) recoverPanic(w *statusWriter, r *http.Request) {
 			return
 		}
 		if err, is := failed.(error); is && errors.Is(err, http.ErrAbortHandler) {
-			panic(failed) // it wants to be cut off, and nothing is wrong
+			panic(failed) // a handler's request to cut the response off, and not an error
 		}
 		klog.ErrorS(nil, "A request has panicked", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(failed), "stack", string(debug.Stack()))
 		if w.code != 0 {

@@ -16,7 +16,7 @@ import (
 	v2 "everynode.dev/everynode/api/agent/v2"
 )
 
-// What somebody must be allowed in the cluster, on pods: to change one is to delete it.
+// The verbs on pods that a caller must be allowed in the cluster: to change a pod is to delete it.
 const (
 	verbRead   = "get"
 	verbChange = "delete"
@@ -24,12 +24,12 @@ const (
 
 // caller is who asks.
 type caller struct {
-	// owner is whoever has the token of the node: he can end its pods by pulling the plug, so no cluster is asked.
+	// owner is whether the caller has the token of the node: the owner can also power the node off, so the cluster is not asked.
 	owner bool
 	user  authenticationv1.UserInfo
 }
 
-// identify finds out who asks, and gives him a turn.
+// identify authenticates the caller, and counts the request.
 func (a *API) identify(r *http.Request) (caller, *problem) {
 	token, ok := bearer(r.Header.Get("Authorization"))
 	switch {
@@ -52,7 +52,7 @@ func (a *API) identify(r *http.Request) (caller, *problem) {
 	return caller{user: user}, a.gate.allow(a.gate.users, r)
 }
 
-// user is whose token of the cluster it is.
+// user returns the user of a token of the cluster.
 func (a *API) user(ctx context.Context, token string) (user authenticationv1.UserInfo, p *problem) {
 	if !a.o.Cluster.Connected(ctx) {
 		return user, &problem{code: http.StatusServiceUnavailable, message: "the cluster cannot be reached to review this token: use the token of the node"}
@@ -78,7 +78,7 @@ func (a *API) audiences() []string {
 	return all
 }
 
-// authorize refuses somebody who may not do something with a pod, with the pods of a namespace, or with all.
+// authorize refuses a caller that may not act on a pod, on the pods of a namespace, or on all pods.
 func (a *API) authorize(ctx context.Context, w caller, verb string, pod types.NamespacedName) *problem {
 	if w.owner {
 		return nil
@@ -100,7 +100,7 @@ func bearer(header string) (token string, ok bool) {
 	return token, strings.EqualFold(kind, "Bearer") && token != ""
 }
 
-// equalTokens compares in a time that tells nothing, not even the length.
+// equalTokens compares in constant time, whatever the lengths.
 func equalTokens(a, b string) bool {
 	left, right := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(left[:], right[:]) == 1

@@ -19,7 +19,7 @@ import (
 	"everynode.dev/everynode/internal/ota"
 )
 
-// How often decisions are looked at. Nodes that come back together must not come at once, so up to half as much is added.
+// How often decisions are checked. Up to half of the interval is added, so that nodes that reconnect together do not all send requests at once.
 const (
 	pendingInterval = 5 * time.Second
 	voidInterval    = time.Minute
@@ -48,7 +48,7 @@ func (a *API) keepDecision(w http.ResponseWriter, r *http.Request, name types.Na
 		Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Revision: next, State: v2.DecisionPending, Made: a.o.Now().UTC(),
 	}
 	if before != nil && before.State == d.State && before.UID == d.UID && before.Revision == d.Revision {
-		d = *before // whoever says it twice has decided once
+		d = *before // a repeated request is the same decision
 	} else if err := a.o.Decisions.Decide(d); err != nil {
 		return storeFailed(err)
 	}
@@ -58,8 +58,8 @@ func (a *API) keepDecision(w http.ResponseWriter, r *http.Request, name types.Na
 	return nil
 }
 
-// checkDecision is the revision that a decision is for. What is known without the cluster has to do: it is looked at again when the time
-// has come. That images are not there yet refuses nothing, for they may come.
+// checkDecision is the revision that a decision is for. It uses what is known without the cluster, because the decision is checked again when it is
+// carried out. Missing images are no reason to refuse it.
 func (a *API) checkDecision(ctx context.Context, pod *corev1.Pod, want v2.Precondition) (string, error) {
 	if r := a.checkPod(pod); r != nil {
 		return "", r
@@ -139,7 +139,7 @@ func (a *API) wake() {
 	}
 }
 
-// Run carries out decisions until ctx ends. While there is none it does nothing and asks nobody.
+// Run carries out decisions until ctx ends. While there is none it sends no requests.
 func (a *API) Run(ctx context.Context) {
 	for {
 		again := a.CarryOut(ctx)
@@ -196,7 +196,7 @@ func (a *API) carryOut(ctx context.Context, d v2.Decision) error {
 	defer a.deciding.Unlock()
 	name := types.NamespacedName{Namespace: d.Namespace, Name: d.Name}
 	if now, err := a.o.Decisions.Decision(name); err != nil || now == nil || *now != d {
-		return err // withdrawn or made anew since it was read
+		return err // withdrawn or replaced since it was read
 	}
 	pod, err := a.o.Cluster.Pod(ctx, name)
 	switch {
@@ -242,8 +242,7 @@ func (a *API) checkDue(ctx context.Context, pod *corev1.Pod, d v2.Decision) erro
 }
 
 // checkNewest refuses a decision for another revision than the newest of the set of a pod. What the pod says of it may be old: if the
-// manager was down when the template changed, nobody has told the pod, and its successor would be of a revision that nobody has
-// decided about.
+// manager was down when the template changed, the pod does not have the new revision yet, and the decision is not about that revision.
 func (a *API) checkNewest(ctx context.Context, pod *corev1.Pod, decided string) error {
 	owner, _ := ownerOf(pod)
 	if _, _, said := ota.Announced(pod); !said || checkOwner(pod) != nil {

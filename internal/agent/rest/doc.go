@@ -14,6 +14,5 @@
 //	                                                              └──► Decisions ──► Run ──► deed
 //
 // Rules: a pod is deleted only with its UID as precondition, and only after what the API server says of it now was looked at. The
-// images of a pod are asked for in a condition of the pod, and whoever pulls reads it there: so it survives everything that the pod
-// survives. One API serves one node and knows only what its Options hand it, so one process can serve many.
+// images of a pod are requested in a condition of the pod, and the puller reads them there: so the request lives as long as the pod. One API serves one node and knows only what its Options hand it, so one process can serve many.
 package rest

@@ -64,7 +64,7 @@ func groupOf(owner metav1.OwnerReference) string {
 	return group
 }
 
-// isAdvanced is whether a pod is of an Advanced DaemonSet. Nobody puts a condition on those, so they are compared with their set.
+// isAdvanced is whether a pod is of an Advanced DaemonSet. Those have no condition, so they are compared with their set.
 func isAdvanced(owner metav1.OwnerReference) bool {
 	return owner.Kind == kindDaemonSet && groupOf(owner) == kruise.Group
 }
@@ -79,7 +79,7 @@ func (a *API) next(ctx context.Context, pod *corev1.Pod) (next string, old bool,
 	return next, old, nil
 }
 
-// checkPod refuses a pod that nobody can upgrade here, whatever its revision is.
+// checkPod refuses a pod that cannot be upgraded here, whatever its revision is.
 func (a *API) checkPod(pod *corev1.Pod) *refusal {
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -90,7 +90,7 @@ func (a *API) checkPod(pod *corev1.Pod) *refusal {
 	return nil
 }
 
-// isStatic is whether a pod belongs to its node, which takes its file from a directory. Nobody here has files for it.
+// isStatic is whether the pod is a static pod, which comes from a file of its node.
 func isStatic(pod *corev1.Pod) bool {
 	owner, ok := ownerOf(pod)
 	return ok && owner.Kind == kindNode

@@ -13,10 +13,10 @@ import (
 )
 
 // gate lets requests in. A browser is a way for any page to send requests to this machine, so what comes out of a page of another
-// origin is refused, and so is a name that somebody has made to point here: whoever means this node calls it by its name.
+// origin is refused, and so is a host name that an attacker has made to resolve to this node (DNS rebinding).
 //
-// Requests are counted for those who send them: the owner of the node, users of the cluster, and those whom nobody knows. So nobody who
-// needs no token, or has none that is good, uses up the turns of somebody who has one.
+// Requests are counted by the kind of caller: the owner of the node, users of the cluster, and anonymous ones. So requests without a valid token do
+// not use up the quota of callers that have one.
 type gate struct {
 	host   func(string) bool
 	now    func() time.Time
@@ -70,7 +70,7 @@ func (g *gate) check(r *http.Request) *problem {
 	if err := g.origin.Check(r); err != nil {
 		return &problem{code: http.StatusForbidden, message: "cross-origin requests must not change anything"}
 	}
-	// Only whole paths are taken, so that nobody is sent on to another one.
+	// Only clean paths are accepted, so that no request is redirected.
 	if p := r.URL.Path; p == "" || p[0] != '/' || p != path.Clean(p) || r.Method == http.MethodConnect {
 		return &problem{code: http.StatusNotFound, message: "there is nothing at this path: see /v2/openapi.json"}
 	}

@@ -14,10 +14,10 @@ import (
 	v2 "everynode.dev/everynode/api/agent/v2"
 )
 
-// Pods are the pods of the node as it knows them: as the API server said last, or as they were kept on the disk.
+// Pods are the pods of the node as the agent knows them: from the watch, or from the disk.
 type Pods interface {
-	// Pods returns them sorted by namespace and name; they belong to the caller no more than to anybody else. seen is false
-	// while nobody knows whether there are any.
+	// Pods returns them sorted by namespace and name; the caller must not change them. seen is false until the pods have
+	// been read once.
 	Pods() (pods []*corev1.Pod, seen bool, err error)
 }
 
@@ -32,9 +32,9 @@ type Cluster interface {
 	NextAdvanced(ctx context.Context, pod *corev1.Pod, owner metav1.OwnerReference) (string, error)
 	// Newest is the newest revision of a set: that name, if the revision of that name holds the same; "" when the set has none.
 	Newest(ctx context.Context, namespace string, owner types.UID, name string) (string, error)
-	// Review returns whose token it is, if it is somebody's and for one of those audiences.
+	// Review returns the user of a token, if it is valid and for one of those audiences.
 	Review(ctx context.Context, token string, audiences ...string) (user authenticationv1.UserInfo, ok bool, err error)
-	// May is whether somebody may do something with a pod; an empty name is all pods.
+	// May is whether a user may act on a pod; an empty name is all pods.
 	May(ctx context.Context, user authenticationv1.UserInfo, verb string, pod types.NamespacedName) (bool, error)
 }
 
@@ -56,7 +56,7 @@ type Options struct {
 	Pods      Pods
 	Cluster   Cluster
 	Decisions Decisions
-	// OpenYurt opens the old routes, which everybody may use who can reach them.
+	// OpenYurt enables the routes of yurthub, which need no authentication.
 	OpenYurt bool
 	// Token is the token of the owner of the node. With an empty one there is no such token.
 	Token string

@@ -85,7 +85,7 @@ func writeJSON(w http.ResponseWriter, code int, body any) {
 	write(w, code, jsonType, append(data, '\n'))
 }
 
-// writeText answers as OpenYurt does when something is wrong: a text without a line end, whose type nobody has set.
+// writeText answers as OpenYurt does in case of an error: a text without a line end, and without a content type.
 func writeText(w http.ResponseWriter, code int, text string) { write(w, code, "", []byte(text)) }
 
 func write(w http.ResponseWriter, code int, contentType string, body []byte) {
@@ -118,7 +118,7 @@ func decodeBody(r *http.Request, into any) *problem {
 	return &problem{code: http.StatusBadRequest, message: "the body is not the JSON that /v2/openapi.json describes: " + err.Error()}
 }
 
-// problemOf turns what the API server has said into what we say.
+// problemOf turns an error of the API server into a problem.
 func problemOf(err error) *problem {
 	refused := (*refusal)(nil)
 	switch {

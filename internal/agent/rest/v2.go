@@ -18,10 +18,10 @@ import (
 	"everynode.dev/everynode/internal/ota"
 )
 
-// podHandler serves a request about one pod, from somebody who may do it.
+// podHandler serves an authorized request about one pod.
 type podHandler func(w http.ResponseWriter, r *http.Request, name types.NamespacedName) *problem
 
-// podRoute is a route about one pod, for those who may do that with it.
+// podRoute is a route about one pod, for callers that are allowed that verb on it.
 func (a *API) podRoute(verb string, serve podHandler) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, r *http.Request) {
 		name := podName(r)
@@ -54,7 +54,7 @@ func validName(name types.NamespacedName) error {
 	return nil
 }
 
-// listPods is GET /v2/pods. Whoever may not read all namespaces gets the pods of those that he may read.
+// listPods is GET /v2/pods. A caller that may not read all namespaces gets the pods of those that it may read.
 func (a *API) listPods(w http.ResponseWriter, r *http.Request) {
 	caller, p := a.identify(r)
 	if p != nil {
@@ -86,7 +86,7 @@ func (a *API) listPods(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, list)
 }
 
-// readable returns a function that says whether somebody may read the pods of a namespace. It asks once for each, and once for all.
+// readable returns a function that checks whether the caller may read the pods of a namespace, with one review for each and one for all.
 func (a *API) readable(ctx context.Context, caller caller) func(namespace string) (bool, *problem) {
 	known := map[string]bool{}
 	ask := func(namespace string) (bool, *problem) {
@@ -150,7 +150,7 @@ func (a *API) getPod(w http.ResponseWriter, r *http.Request, name types.Namespac
 	return nil
 }
 
-// view is a pod as the API tells of it.
+// view is a pod in the form of the API.
 func (a *API) view(pod *corev1.Pod, next string) v2.Pod {
 	view := v2.Pod{
 		Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Phase: string(pod.Status.Phase),
@@ -192,7 +192,7 @@ func (a *API) postUpgrade(w http.ResponseWriter, r *http.Request, name types.Nam
 	case "when=" + v2.WhenConnected:
 		return a.keepDecision(w, r, name, want)
 	case "":
-	default: // whoever means to have an upgrade kept must not get one now
+	default: // a misspelled ?when must not upgrade the pod now
 		return &problem{code: http.StatusBadRequest, message: fmt.Sprintf("?%s is unknown: remove it, or use ?when=%s", r.URL.RawQuery, v2.WhenConnected)}
 	}
 	pod, p := a.livePod(r.Context(), name)

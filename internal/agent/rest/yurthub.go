@@ -97,7 +97,7 @@ func (a *API) yurthubUpgrade(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, jsonType, fmt.Appendf(nil, yurthubUpgraded, pod.Namespace, pod.Name))
 }
 
-// yurthubRefusal is how yurthub tells a refusal of an upgrade.
+// yurthubRefusal is the response of yurthub to a refused upgrade.
 func yurthubRefusal(pod *corev1.Pod, err error) (code int, text string) {
 	refused := (*refusal)(nil)
 	if !errors.As(err, &refused) {

@@ -61,7 +61,7 @@ func open(path string) (*bbolt.DB, error) {
 	return db, nil
 }
 
-// openError tells damage from a file that is not ours to open: bbolt has no common type for what is wrong inside of a file.
+// openError distinguishes damage from a file that cannot be opened: bbolt has no common type for errors inside of a file.
 func openError(path string, err error) error {
 	pathError, number := (*os.PathError)(nil), syscall.Errno(0)
 	broken := (*damage)(nil)

@@ -36,7 +36,7 @@ type Options struct {
 	Directory string
 	// Node is the name of the node. What is there of a node with another name is set aside.
 	Node string
-	// Say is told what was set aside, and why. It must not call the store.
+	// Say is called with a message when a file was renamed. It must not call the store.
 	Say func(message string)
 }
 
@@ -48,7 +48,7 @@ type Store struct {
 
 	mu sync.Mutex
 	db *bbolt.DB
-	// kept is which version of each pod is on the disk; nil until it is known that somebody has seen them.
+	// kept is the version of each pod on the disk; nil until pods have been saved.
 	kept map[string]string
 }
 
@@ -113,7 +113,7 @@ func (s *Store) readAbout() (node string, err error) {
 	return node, err
 }
 
-// setAside renames the file, so that somebody can look at it. Of several such files the last one stays.
+// setAside renames the file, so that it can be examined. Only the last such file is kept.
 func (s *Store) setAside(why string) error {
 	aside := s.path + ".aside"
 	if err := os.Rename(s.path, aside); err != nil {
@@ -192,8 +192,8 @@ func (s *Store) SavePods(pods []*corev1.Pod) error {
 	return err
 }
 
-// Pods returns the pods that were saved last, sorted by namespace and name. Without any it tells whether there were none, or
-// nobody has ever looked.
+// Pods returns the pods that were saved last, sorted by namespace and name. seen is whether pods
+// have been saved at all.
 func (s *Store) Pods() (pods []*corev1.Pod, seen bool, err error) {
 	err = s.locked(false, func(tx *bbolt.Tx) error {
 		if err := get(tx, bucketAbout, keySeen, &seen); err != nil {
@@ -223,7 +223,7 @@ func (s *Store) Decide(d v2.Decision) error {
 	return s.locked(true, func(tx *bbolt.Tx) error { return put(tx, bucketDecisions, d.Namespace+"/"+d.Name, d) })
 }
 
-// Forget removes the decision about a pod, if it is still that one: somebody may have decided anew meanwhile.
+// Forget removes the decision about a pod, if it is still that one: there may be a newer one.
 func (s *Store) Forget(d v2.Decision) error {
 	return s.locked(true, func(tx *bbolt.Tx) error {
 		found := (*v2.Decision)(nil)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package imagepull runs ImagePullJobs: it decides with internal/imagepull, tells nodes through their NodeImages what to pull,
-// and writes the status of the job after that has succeeded. Nothing is kept between passes but answers and caches.
+// Package imagepull runs ImagePullJobs: it decides with internal/imagepull, writes into NodeImages what to pull, and writes the status of the job
+// after that has succeeded. Nothing is kept between passes but answers and caches.
 package imagepull
 
 import (
@@ -45,7 +45,7 @@ type Options struct {
 }
 
 // workers is how many jobs are looked at at once, and writers how many NodeImages are changed at once for one of them; statusInterval is the shortest time between two status writes of a job that
-// runs; again is when a pass is repeated whose object has changed meanwhile.
+// runs; retryInterval is the pause before a pass is repeated because its object has changed.
 const (
 	workers        = 4
 	writers        = 8
@@ -72,7 +72,7 @@ func New(o Options) *Controller {
 	return c
 }
 
-// Watch has the controller told of what it has to know.
+// Watch registers the event handlers of the controller.
 func (c *Controller) Watch() {
 	c.Watches.Handle(pullstore.Jobs, func(_ context.Context, obj, old client.Object) {
 		if obj == nil {
@@ -195,12 +195,12 @@ func (c *Controller) Reconcile(ctx context.Context, key types.NamespacedName) (t
 		return time.Millisecond, nil
 	}
 	if s.Hold != "" {
-		wait = earliest(wait, refreshInterval) // nobody tells when a right is given
+		wait = earliest(wait, refreshInterval) // there is no event when permissions change
 	}
 	return earliest(wait, until(s.Now, plan.Wake)), nil
 }
 
-// removeFinalizer removes the finalizer that another controller has left on a job; without it nobody would, and the job would stay.
+// removeFinalizer removes the finalizer that another controller has left on a job, which would keep the job.
 func (c *Controller) removeFinalizer(ctx context.Context, job *v1beta1.ImagePullJob) error {
 	left := slices.DeleteFunc(slices.Clone(job.Finalizers), func(f string) bool { return f == kruise.JobFinalizer })
 	if len(left) == len(job.Finalizers) {
@@ -251,8 +251,8 @@ type editResult struct {
 	unclear error
 }
 
-// edit makes all edits, several at once: each has to pass the webhooks. One that fails does not keep the others from being made: they are
-// of other nodes.
+// edit makes all edits, several at once, because each takes the time of the webhooks. One that fails does not stop the others, which are of other
+// nodes.
 func (c *Controller) edit(ctx context.Context, job *v1beta1.ImagePullJob, edits []imagepull.Edit) editResult {
 	results := make([]error, len(edits))
 	next := make(chan int)
@@ -287,7 +287,7 @@ func (c *Controller) edit(ctx context.Context, job *v1beta1.ImagePullJob, edits 
 	return e
 }
 
-// isRefusal is whether an error says for certain that nothing was written, and that the same would be said of the same write again.
+// isRefusal is whether an error means that nothing was written, and that the same write would fail again.
 func isRefusal(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }

@@ -29,18 +29,18 @@ import (
 	"everynode.dev/everynode/api/kruise/v1beta1"
 )
 
-// ReasonNoSecret tells that a pull secret is not there, may not be read, or is of another type. Kubelets have the same reason.
+// ReasonNoSecret is the reason of events about a pull secret that does not exist, may not be read, or has another type. Kubelets use the same reason.
 const ReasonNoSecret = "FailedToRetrieveImagePullSecret"
 
-// messageForbidden is said of a pull secret that the manager may not read in its namespace.
+// messageForbidden is about a pull secret that the manager may not read in its namespace.
 const messageForbidden = "the manager may not read the pull secret %s; allow it with: kubectl create rolebinding everynode-pull-secrets --namespace %s " +
 	"--clusterrole everynode-manager-read-pull-secrets --serviceaccount everynode-system:everynode-manager"
 
-// refresh is how often a secret is read again while a job runs, and how often copies that nobody needs are looked for.
+// refreshInterval is how often a secret is read again while a job runs, and how often unused copies are deleted.
 const refreshInterval = time.Minute
 
-// Secrets copies the pull secrets of jobs to where the agents of nodes may read them. It does so only for namespaces that it was
-// told of: whoever may read the copies may read all of them.
+// Secrets copies the pull secrets of jobs to the namespace that the agents of nodes may read. It does so only for the allowed namespaces: a client
+// that may read one copy may read all of them.
 type Secrets struct {
 	live   client.Client
 	events record.EventRecorder
@@ -64,7 +64,7 @@ func NewSecrets(live client.Client, events record.EventRecorder, c clock.Passive
 	return &Secrets{live: live, events: events, clock: c, allowed: allowed, cache: map[types.UID]cached{}}
 }
 
-// sync returns where the agents find the secrets of a job, or why the job has to wait.
+// sync returns references to the copied secrets of a job, or why the job must wait.
 func (s *Secrets) sync(ctx context.Context, job *v1beta1.ImagePullJob) (references []v1beta1.ReferenceObject, hold string, err error) {
 	names := job.Spec.PullSecrets
 	switch {
@@ -149,7 +149,7 @@ func (s *Secrets) keep(ctx context.Context, source *corev1.Secret, key string) (
 		changed.Data = source.Data
 		setReferences(changed, jobs)
 		if !reflect.DeepEqual(found, changed) {
-			err = s.live.Update(ctx, changed) // refused if somebody was faster; the pass is repeated then
+			err = s.live.Update(ctx, changed) // a conflict has the pass repeated
 		}
 	}
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *Secrets) keep(ctx context.Context, source *corev1.Secret, key string) (
 	return &v1beta1.ReferenceObject{Namespace: wanted.Namespace, Name: wanted.Name}, nil
 }
 
-// unlogged is a context for requests that carry secrets: from -v=8 on the client logs what is sent and what is answered.
+// unlogged is a context for requests that carry secrets: from -v=8 on the client logs bodies of requests and responses.
 func unlogged(ctx context.Context) context.Context { return klog.NewContext(ctx, klog.Logger{}) }
 
 // copyName is the name of the copy of a secret, always the same and of no other.
@@ -185,7 +185,7 @@ func setReferences(secret *corev1.Secret, jobs map[string]bool) {
 	secret.Annotations[kruise.PullSecretReferences] = strings.Join(slices.Sorted(maps.Keys(jobs)), ",")
 }
 
-// run looks for copies that nobody needs any more, until ctx ends.
+// run deletes unused copies until ctx ends.
 func (s *Secrets) run(ctx context.Context, needed func(context.Context, types.NamespacedName) (bool, error)) {
 	ticker := time.NewTicker(refreshInterval)
 	defer ticker.Stop()
@@ -248,7 +248,7 @@ func (s *Secrets) release(ctx context.Context, secret *corev1.Secret, needed fun
 
 func ignoreConflict(err error) error {
 	if apierrors.IsConflict(err) {
-		return nil // the next look sees it as it is then
+		return nil // the next sweep reads it again
 	}
 	return err
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package loop works through keys, each of which names something that is to be looked at. Passes for one key never overlap, a pass
-// that fails is repeated with a growing delay, and a pass can ask to be repeated later.
+// Package loop is a workqueue of client-go with its workers, shared by the controllers for image pulls. The controller of controller-runtime does the
+// same with a manager, a registry of names and metrics of its own; the queue of daemon sets differs in its delays and in what it retries.
 package loop
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodeimage keeps a NodeImage for every node: it comes and goes with the node, has its labels, and loses what nobody wants
-// any more.
+// Package nodeimage keeps a NodeImage for every node: it is created and deleted with the node, has its labels, and loses images that
+// are not wanted any more.
 package nodeimage
 
 import (
@@ -37,14 +37,14 @@ type Controller struct {
 // workers is how many nodes are looked at at once.
 const workers = 2
 
-// New returns a Controller that writes only while mayWrite says so.
+// New returns a Controller that writes only while mayWrite returns true.
 func New(store *pullstore.Store, events record.EventRecorder, c clock.WithTicker, mayWrite func() bool) *Controller {
 	n := &Controller{store: store, events: events, clock: c, mayWrite: mayWrite}
 	n.loop = loop.New("nodeimage", c, n.Reconcile)
 	return n
 }
 
-// Watch has the controller told of what it has to know.
+// Watch registers the event handlers of the controller.
 func (c *Controller) Watch(w *pullstore.Watches) {
 	w.Handle(pullstore.Nodes, c.nodeChanged)
 	w.Handle(pullstore.NodeImages, func(_ context.Context, obj, old client.Object) { c.loop.Enqueue(anyOf(obj, old).GetName()) })
@@ -200,7 +200,7 @@ func retryOutdated(err error) (time.Duration, error) {
 	return 0, err
 }
 
-// sweep removes from the NodeImage what is over, and marks what will never be reported.
+// sweep removes expired images from the NodeImage, and fails tags that the node will never report.
 func (c *Controller) sweep(ctx context.Context, node *corev1.Node, image *v1beta1.NodeImage) (time.Duration, error) {
 	ready, since := pullstore.Readiness(node)
 	var failed error

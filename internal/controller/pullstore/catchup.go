@@ -42,12 +42,11 @@ func (s *Store) Missing(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// CatchUp returns when the watches show everything as it was when CatchUp was called, or newer: whoever wrote until then may have been
-// somebody else.
+// CatchUp returns when the watches are at least as new as the call of CatchUp: another manager may have written until then.
 func (s *Store) CatchUp(ctx context.Context) error {
 	for _, kind := range []string{kruise.KindJob, kruise.KindNodeImage} {
 		err := wait.PollUntilContextCancel(ctx, catchUpEvery, true, func(ctx context.Context) (bool, error) {
-			// Read anew each time: of what has been deleted since the last one nothing would be left to wait for.
+			// Listed again each time: an object that was deleted since the last list would never appear.
 			now := &metav1.PartialObjectMetadataList{}
 			now.SetGroupVersionKind(v1beta1.GroupVersion().WithKind(kind + "List"))
 			if err := s.live.List(ctx, now); err != nil {

@@ -32,7 +32,7 @@ func runningPodFields() string {
 // kept than its name and its node. Make them with NewPods.
 type Pods struct {
 	client kubernetes.Interface
-	// Changed is told of each job whose nodes have become known, or have changed. It must not block, and is to be set before the first Nodes.
+	// Changed is called for each job when its nodes become known or change. It must not block, and must be set before the first call of Nodes.
 	Changed func(job types.NamespacedName)
 
 	mu         sync.Mutex
@@ -69,7 +69,7 @@ func (f *Pods) Nodes(ctx context.Context, job types.NamespacedName, selector *me
 	}
 	p := newSelectedPods(f.Changed)
 	f.pods[s] = p
-	nodes, known = p.follow(job) // before it can be told of anything
+	nodes, known = p.follow(job) // before the first event
 	f.watch(ctx, s, p)
 	return nodes, known
 }
@@ -164,7 +164,7 @@ func (s *selectedPods) follow(job types.NamespacedName) (nodes map[string]bool, 
 	return nodes, true
 }
 
-// unfollow is whether nobody follows any more.
+// unfollow returns whether no job follows any more.
 func (s *selectedPods) unfollow(job types.NamespacedName) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// NodeStore keeps the nodes that it is handed: the manager reads them once, for its index and for this (feed.NodeStore).
+// NodeStore keeps the nodes of the manager, which reads them once for its index and for this store (feed.NodeStore).
 type NodeStore struct {
-	// notifyMu is held by whoever changes what is kept, until it has told of it.
+	// notifyMu is held during a change and its notification.
 	notifyMu sync.Mutex
 	notify   func(now, before *corev1.Node) // nil before open
 
@@ -87,7 +87,7 @@ func (s *NodeStore) Replace(kept []*corev1.Node) {
 	}
 }
 
-// open waits until the nodes are known, and then tells of each and, from then on, of each change, one at a time.
+// open waits until the nodes are known, and then calls notify for each and for each later change, one at a time.
 func (s *NodeStore) open(ctx context.Context, notify func(now, before *corev1.Node)) error {
 	select {
 	case <-ctx.Done():
@@ -97,7 +97,7 @@ func (s *NodeStore) open(ctx context.Context, notify func(now, before *corev1.No
 	s.notifyMu.Lock()
 	defer s.notifyMu.Unlock()
 	s.notify = notify
-	for _, n := range s.all { // only who holds notifyMu changes it
+	for _, n := range s.all { // it changes only under notifyMu
 		notify(n, nil)
 	}
 	return nil

@@ -25,23 +25,23 @@ import (
 // Watches.PullJobs.
 type PullJobs struct {
 	store *Store
-	// changed is told of sets by UID whose jobs, or nodes with an image of theirs, have changed.
+	// changed is called with the UID of a set when its jobs, or nodes with an image of them, have changed.
 	changed func(set types.UID)
 
 	mu       sync.Mutex
 	images   map[string]*v1beta1.NodeImage // as the watch shows them, not to be changed
 	excluded map[string]bool               // nodes that pull nothing: no job counts them
 
-	// Refused is whether the API server has refused the last change of a NodeImage for the job with that UID; nil where nobody knows. It is
-	// set before anything is looked at.
+	// Refused is whether the API server has refused the last change of a NodeImage for the job with that UID; nil where this is not known. It
+	// must be set before the first call of Look.
 	Refused func(job types.UID, node string) bool
 
 	ready bool
 	why   string
 }
 
-// PullJobs returns them. changed is told of the UID of whatever owns a job when that job has come or gone, or a node has got further with
-// its image; it must not block. Before Start.
+// PullJobs returns them. changed is called with the UID of the owner of a job when the job is created or deleted, or a node has made progress with
+// its image; it must not block. It must be called before Start.
 func (w *Watches) PullJobs(store *Store, changed func(set types.UID)) *PullJobs {
 	p := &PullJobs{store: store, changed: changed, images: map[string]*v1beta1.NodeImage{}, excluded: map[string]bool{}}
 	w.Handle(NodeImages, p.imageChanged)
@@ -165,12 +165,12 @@ func (p *PullJobs) Look(image string, job *predownload.Job) func(node string) pr
 		of, excluded := p.images[node], p.excluded[node]
 		p.mu.Unlock()
 		if excluded {
-			return predownload.Pulled{There: true} // nobody will tell it to pull, so there is nothing to wait for
+			return predownload.Pulled{There: true} // no job includes it, so there is nothing to wait for
 		}
 		s := imagepull.ImageStateOf(of, name, tag, uid)
 		pulled := predownload.Pulled{There: s.There}
 		if !s.Since.IsZero() {
-			// A pull that somebody else has ordered long ago was joined no earlier than there was a job to join it.
+			// The pull may be older than the job that has joined it.
 			pulled.Ordered = max(rollout.Time(s.Since.UnixNano()), created)
 		}
 		pulled.Unlisted = !s.There && s.Since.IsZero() && job != nil && p.unlisted(of, name, job)
@@ -178,7 +178,7 @@ func (p *PullJobs) Look(image string, job *predownload.Job) func(node string) pr
 	}
 }
 
-// unlisted is whether a node cannot be told to pull the image of that name for a job.
+// unlisted is whether the image of that name cannot be added to the NodeImage of a node for a job.
 func (p *PullJobs) unlisted(of *v1beta1.NodeImage, name string, job *predownload.Job) bool {
 	if of == nil {
 		return false // it comes with the next look at the node

@@ -3,10 +3,9 @@
 // Package pullstore is what the controllers for image pulls know of the cluster: nodes, NodeImages, ImagePullJobs and, where a
 // job follows pods, pods.
 //
-// Vocabulary: an answer is the object that the API server returned for a write. Until the watch has caught up with it, it stands
-// before what the watch has shown, so that a pass never decides on a view that is older than its own writes. A doubt is a
-// NodeImage of which it is not known whether a write took effect; it is read from the API server itself before anything else is
-// decided.
+// Vocabulary: an answer is the object that the API server returned for a write. Until the watch has caught up with it, it replaces the object of the
+// watch, so that a pass never decides on a view that is older than its own writes. A write is unconfirmed when it is not known whether it took effect;
+// the NodeImage is then read from the API server before anything else is decided.
 package pullstore
 
 import (

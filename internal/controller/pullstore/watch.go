@@ -22,7 +22,7 @@ import (
 	"everynode.dev/everynode/api/kruise/v1beta1"
 )
 
-// Handler is told of an object that was added, changed (then old is not nil) or deleted (then obj is nil). It must neither block nor look
+// Handler is called when an object was added, changed (then old is not nil) or deleted (then obj is nil). It must neither block nor go
 // through all objects of a kind: the watch of nodes, of which there are many, waits for it. Its context is that of the watches.
 type Handler func(ctx context.Context, obj, old client.Object)
 
@@ -36,7 +36,7 @@ type Watches struct {
 	Pods *Pods
 }
 
-// What a Handler can be told of.
+// The kinds of objects that a Handler can be registered for.
 const (
 	Nodes      = "nodes"
 	NodeImages = "nodeimages"
@@ -85,7 +85,7 @@ func newInformer(lister toolscache.ListerWatcher, obj runtime.Object, resync tim
 	return toolscache.NewSharedIndexInformer(consistent, obj, resync, indexers)
 }
 
-// mapper knows the resources that are used here, so that nobody has to ask the API server for them.
+// mapper knows the resources that are used here, so that no discovery is needed.
 func mapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	m.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
@@ -94,7 +94,7 @@ func mapper() meta.RESTMapper {
 	return m
 }
 
-// Handle has a handler told of all objects of a kind; before Start.
+// Handle registers a handler for all objects of a kind; it must be called before Start.
 func (w *Watches) Handle(kind string, h Handler) { w.handlers[kind] = append(w.handlers[kind], h) }
 
 // Start begins to watch, and returns when everything that there was has been seen. The watches end with ctx; then done is closed.
@@ -113,7 +113,7 @@ func (w *Watches) Start(ctx context.Context) (done <-chan struct{}, err error) {
 		<-ended
 		return nil, fmt.Errorf("reading image pulls: %w", context.Cause(ctx))
 	}
-	// Only now: who is told of a node may ask the cache, and would have the watch of nodes wait for it.
+	// Only now: a handler of nodes may read the cache, and would block the watch of nodes until it has synced.
 	if err := w.Nodes.open(ctx, func(now, before *corev1.Node) { w.nodeChanged(ctx, now, before) }); err != nil {
 		<-ended
 		return nil, fmt.Errorf("reading nodes: %w", err)

@@ -17,7 +17,7 @@ import (
 	"everynode.dev/everynode/internal/imagepull"
 )
 
-// IsOutdated is whether a write was refused because its object has changed or gone: the next pass decides anew.
+// IsOutdated is whether a write was refused because its object has changed or gone: the next pass decides again.
 func IsOutdated(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
 
 // isDefinite is whether an error says for sure that the write did not take effect.
@@ -54,7 +54,7 @@ func (s *Store) SetStatus(ctx context.Context, image *v1beta1.NodeImage, status 
 	return s.answered(image.Name, answer, s.live.Status().Patch(ctx, answer, client.RawPatch(types.MergePatchType, patch)))
 }
 
-// answered keeps the answer to a write of a NodeImage, or the doubt about it.
+// answered keeps the answer to a write of a NodeImage, or marks the write as unconfirmed.
 func (s *Store) answered(name string, answer *v1beta1.NodeImage, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *Store) answered(name string, answer *v1beta1.NodeImage, err error) erro
 	return fmt.Errorf("writing the node image %s: %w", name, err)
 }
 
-// ResolveUnconfirmed reads the NodeImages about which there are doubts. Until that has succeeded nothing may be decided.
+// ResolveUnconfirmed reads the NodeImages with unconfirmed writes. It must succeed before anything is decided.
 func (s *Store) ResolveUnconfirmed(ctx context.Context) error {
 	s.mu.Lock()
 	names := slices.Sorted(maps.Keys(s.unconfirmed))

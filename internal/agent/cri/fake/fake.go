@@ -41,7 +41,7 @@ func New(images ...string) *Runtime {
 	return r
 }
 
-// Start serves at a socket, which must not be there or be nobody's.
+// Start serves at a socket, which must not exist or be unused.
 func (r *Runtime) Start(socket string) error {
 	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("removing the socket of before: %w", err)
