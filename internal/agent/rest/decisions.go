@@ -172,7 +172,7 @@ func (a *API) CarryOut(ctx context.Context) time.Duration {
 		if ctx.Err() != nil || !a.o.Cluster.Connected(ctx) {
 			return pendingInterval
 		}
-		if err := a.carryOutWithTimeout(ctx, d); err != nil {
+		if err := a.carryOut(ctx, d); err != nil {
 			klog.ErrorS(err, "Carrying out a decision failed and will be retried", "pod", d.Namespace+"/"+d.Name, "revision", d.Revision)
 			again = pendingInterval
 		} else if again == 0 {
@@ -182,16 +182,11 @@ func (a *API) CarryOut(ctx context.Context) time.Duration {
 	return again
 }
 
-// carryOutWithTimeout is carryOut that gives up: an API server that never answers must not hold up who decides anew.
-func (a *API) carryOutWithTimeout(ctx context.Context, d v2.Decision) error {
-	ctx, cancel := context.WithTimeout(ctx, decisionTimeout)
-	defer cancel()
-	return a.carryOut(ctx, d)
-}
-
 // carryOut looks at one decision. It is forgotten after the pod was deleted, so a crash in between has it looked at once more: by
 // then the pod is gone, or is being deleted, or is another one, and each of these ends it. An error has it looked at again soon.
 func (a *API) carryOut(ctx context.Context, d v2.Decision) error {
+	ctx, cancel := context.WithTimeout(ctx, decisionTimeout) // an API server that never answers must not block new decisions
+	defer cancel()
 	a.deciding.Lock()
 	defer a.deciding.Unlock()
 	name := types.NamespacedName{Namespace: d.Namespace, Name: d.Name}

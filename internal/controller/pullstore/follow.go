@@ -19,7 +19,7 @@ import (
 // selection is which pods a job follows. Jobs that say the same, as those for several images of one set do, share a watch.
 type selection struct{ namespace, selector string }
 
-// onNodes are the fields of pods that are on a node and have not ended.
+// runningPodFields are the fields of pods that are on a node and have not ended.
 func runningPodFields() string {
 	return fields.AndSelectors(
 		fields.OneTermNotEqualSelector("spec.nodeName", ""),
@@ -96,7 +96,7 @@ func (f *Pods) unfollow(job types.NamespacedName) {
 	}
 }
 
-// wait returns when all watches have ended, after their context has.
+// watch starts the watch of a selection.
 func (f *Pods) watch(ctx context.Context, s selection, p *selectedPods) {
 	watching, stop := context.WithCancel(ctx)
 	p.stop = stop
@@ -139,7 +139,7 @@ type podsOnNode struct {
 	pods int
 }
 
-// placed is a pod while a list is streamed; without a node it does not count.
+// podOnNode is a pod while a list is streamed; without a node it does not count.
 type podOnNode struct{ pod, node string }
 
 var _ toolscache.TransformingStore = (*selectedPods)(nil)
