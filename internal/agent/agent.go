@@ -35,7 +35,11 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	chain, err := o.newKeychain(c)
+	client, err := kube.New(cfg)
+	if err != nil {
+		return err
+	}
+	chain, err := o.newKeychain(client)
 	if err != nil {
 		return err
 	}
@@ -58,10 +62,6 @@ func run(ctx context.Context, o *options) error {
 	if o.listen == "0" {
 		work(ctx, c, l, c.informer.HasSynced)
 		return nil
-	}
-	client, err := kube.New(cfg)
-	if err != nil {
-		return err
 	}
 	api, err := newNodeAPI(o, client, &l.report, c.notify)
 	if err != nil {
@@ -92,8 +92,8 @@ func work(ctx context.Context, c *cluster, l *loop, read cache.InformerSynced) {
 	klog.InfoS("Agent ends", "node", c.node)
 }
 
-func (o *options) newKeychain(c *cluster) (*nodeKeychain, error) {
-	chain := &nodeKeychain{namespace: o.secretNamespace, get: c.secret, seen: map[string]*corev1.Secret{}}
+func (o *options) newKeychain(c *kube.Client) (*nodeKeychain, error) {
+	chain := &nodeKeychain{namespace: o.secretNamespace, get: c.Secret, seen: map[string]*corev1.Secret{}}
 	if o.pluginConfig == "" {
 		return chain, nil
 	}

@@ -14,15 +14,13 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
 
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
 	"everynode.dev/everynode/internal/agent/kube"
 )
 
-// cluster is what the agent needs of the API server: one NodeImage, secrets and events. It knows no other kinds, which keeps
-// the program small.
+// cluster has the NodeImage of the node and the events of the agent. It knows no other kinds, which keeps the program small.
 type cluster struct {
 	node     string
 	scheme   *kuberuntime.Scheme
@@ -83,14 +81,6 @@ func (c *cluster) PatchStatus(ctx context.Context, patch []byte) (*v1beta1.NodeI
 	err := c.kruise.Patch(types.MergePatchType).Resource(kruise.ResourceNodeImage).Name(c.node).SubResource("status").
 		Body(patch).Do(ctx).Into(object)
 	return object, err
-}
-
-// secret reads one secret.
-func (c *cluster) secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-	secret := &corev1.Secret{}
-	// From -v=8 on the client logs what is answered.
-	err := c.core.Get().Namespace(namespace).Resource("secrets").Name(name).Do(klog.NewContext(ctx, klog.Logger{})).Into(secret)
-	return secret, err
 }
 
 // recorder returns a recorder that sends events until ctx ends, and a function that stops it.
