@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -114,12 +115,22 @@ func denied(err error) bool {
 }
 
 // byAdmission is whether an answer is that of admission, so that nothing was written. A webhook says no with any code, also with one by which the
-// API server itself says that it has no room or does not know; one that cannot be called is an internal error (k8s.io/apiserver,
-// plugin/webhook: "admission webhook %q denied the request", "failed calling webhook %q").
+// API server itself says that it has no room or does not know. A webhook that the API server cannot call, or whose patch it cannot apply, is an
+// internal error.
 func byAdmission(s metav1.Status) bool {
-	return strings.HasPrefix(s.Message, "admission webhook ") ||
-		s.Reason == metav1.StatusReasonInternalError && strings.HasPrefix(s.Message, "Internal error occurred: failed calling webhook ")
+	if strings.HasPrefix(s.Message, "admission webhook ") {
+		return true
+	}
+	text, internal := strings.CutPrefix(s.Message, "Internal error occurred: ")
+	return internal && s.Reason == metav1.StatusReasonInternalError && failedAdmission.MatchString(text)
 }
+
+// failedAdmission matches the internal errors of admission (k8s.io/apiserver, plugin/webhook): a webhook that does not answer, one that patches what
+// cannot be patched (the object of a DELETE), one that panics in the API server, a patch that does not apply (gopkg.in/evanphx/json-patch.v4), and a
+// patch after which the object is no pod.
+var failedAdmission = regexp.MustCompile(`^(failed calling webhook |admission webhook |ValidatingAdmissionWebhook/.* has panicked` +
+	`|(jsonpatch )?(add|remove|replace|move|copy|test) operation |error in (add|remove|replace|move|copy|test) for ` +
+	`|testing value .* failed|error while (performing deep copy|adding value during copy)|json: cannot unmarshal )`)
 
 // TimedOut is whether a write was given up after a while, by the API server or on the way to it.
 func TimedOut(err error) bool {
