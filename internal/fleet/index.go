@@ -92,6 +92,8 @@ type set struct {
 	blocks map[int]Block
 	// refused are the nodes for which the API server has refused the last write.
 	refused map[int]*refusal
+	// lastRefusal is the message of the last one.
+	lastRefusal string
 	// pending are creates whose answer is not clear, by node.
 	pending map[int]PendingCreate
 	// heirs holds for pods that are deleted for an update the hash of the revision that their node gets next.

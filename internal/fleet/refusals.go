@@ -48,6 +48,10 @@ func (x *Index) Refuse(key Key, r Refusal) (retryAt rollout.Time) {
 		since = before.since
 	}
 	retryAt = r.At.Add(min(max(r.At.Sub(since)/2, shortestRefusal), longestRefusal))
+	if r.Message == s.lastRefusal {
+		r.Message = s.lastRefusal // what is refused on all nodes for one cause is kept once
+	}
+	s.lastRefusal = r.Message
 	s.refused[n.id] = &refusal{Refusal: r, since: since, retryAt: retryAt}
 	return retryAt
 }

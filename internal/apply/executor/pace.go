@@ -121,7 +121,7 @@ func (p *Pace) once(ctx context.Context, r request) error {
 		return errLate
 	}
 	sent := p.send(r.verb) // only from here on the time is the server's
-	err := r.send()
+	err := apply.Brief(r.send())
 	p.answered(sent, err)
 	return err
 }

@@ -175,6 +175,7 @@ func (r *run) sendSlowly(ctx context.Context, w *slowWrite) {
 		}
 		began := e.Pace.now()
 		pod, err := w.send(ctx)
+		err = apply.Brief(err)
 		if e.Pace.now().Sub(began) < writeTimeout {
 			l.recovers(slowKind{e.key, w.verb}, w.node)
 		}

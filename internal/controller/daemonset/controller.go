@@ -294,11 +294,11 @@ func (p *pass) claim(ctx context.Context) (claimed bool, h *fleet.Resolved, clai
 		claim.MayAdopt = nil
 		claimed, claimErr = p.c.Executor.Claims(ctx, &claim)
 		h, historyErr = p.observeHistory(ctx)
-		return claimed, h, claimErr, historyErr
+		return claimed, h, claimErr, apply.Brief(historyErr)
 	}
 	claimed, claimErr = p.c.Executor.Claims(ctx, &claim)
 	h, historyErr = p.resolveHistory(ctx)
-	return claimed, h, claimErr, historyErr
+	return claimed, h, claimErr, apply.Brief(historyErr)
 }
 
 func (p *pass) run(ctx context.Context) (time.Duration, error) {

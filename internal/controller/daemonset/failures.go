@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 
+	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/apply/executor"
 	"everynode.dev/everynode/internal/fleet"
 )
@@ -74,5 +75,5 @@ func reasonsOf(err error) []string {
 	if refusal := (*executor.Refusal)(nil); errors.As(err, &refusal) {
 		return []string{refusal.Reason()}
 	}
-	return []string{err.Error()}
+	return []string{apply.Brief(err).Error()}
 }
