@@ -6,7 +6,8 @@
 //
 // Vocabulary: an answer is definite when it says whether the write took effect; a time-out or a broken connection is not.
 // The rule is that what is not known about one pod holds that pod and never its set: a pod whose delete has no definite answer counts as
-// terminating, nothing is created on a node while a create for it has none, and no pod is edited while an edit of it has none. A create that is sent
+// terminating, nothing is created on a node while a create for it has none, and no pod is edited while an edit of it has none. If the write took no effect, the node
+// is tried again after all others, like one whose write was refused. A create that is sent
 // twice does no harm, because the name of a pod is derived from set, node and revision, and the second one is answered
 // AlreadyExists; but the revision may change in between.
 package apply

@@ -39,15 +39,25 @@ func (x *Index) InDoubt(uid types.UID) bool {
 	return p != nil && p.doubt != 0
 }
 
-// Dispel takes a Doubt back: the pod has been read since.
+// Dispel takes a Doubt back: the pod has been read since. If the edit took effect, its answer is no refusal any more.
 func (x *Index) Dispel(uid types.UID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if p := x.pods[uid]; p != nil {
-		p.doubt = 0
-		if s := x.ownerOf(p); s != nil {
-			delete(s.doubts, uid)
-		}
+	p := x.pods[uid]
+	if p == nil {
+		return
+	}
+	p.doubt = 0
+	s := x.ownerOf(p)
+	if s == nil {
+		return
+	}
+	delete(s.doubts, uid)
+	if p.node == nil {
+		return
+	}
+	if r := s.refused[p.node.id]; r != nil && r.Pod == uid && r.tookEffect(p) {
+		delete(s.refused, p.node.id)
 	}
 }
 

@@ -3,10 +3,13 @@
 package fleet
 
 import (
+	"maps"
+	"reflect"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -17,11 +20,13 @@ const (
 	longestRefusal  = 5 * time.Minute
 )
 
-// Refusal is a definite no of the API server to a write for a node.
+// Refusal is a definite no of the API server to a write for a node, or an answer that leaves open whether the write took effect.
 type Refusal struct {
 	Node string
 	// Pod is the UID of the pod that was to be changed or deleted; empty when one was to be created.
 	Pod types.UID
+	// Before is what that pod was like before an edit of which it is open whether it took effect; nil for another write.
+	Before *Pod
 	// Message is what the API server said.
 	Message string
 	// At is when, by the clock of Snapshots.
@@ -35,7 +40,7 @@ type refusal struct {
 }
 
 // Refuse records a refusal, and returns when the node is to be tried again. It holds until the write succeeds (Accept), what it was about is
-// over, because there is a new pod or that pod has gone, or the set changes.
+// over, because there is a new pod, or that pod has gone or been edited (Dispel), or the set changes.
 func (x *Index) Refuse(key Key, r Refusal) (retryAt rollout.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -70,6 +75,22 @@ func (s *set) outlive(n *node, uid types.UID) {
 	if r := s.refused[n.id]; r != nil && r.Pod == uid {
 		delete(s.refused, n.id)
 	}
+}
+
+// tookEffect is whether a pod is no longer as it was before an edit whose answer left that open. Why a pod does not start is not ours to change.
+func (r *refusal) tookEffect(p *podRecord) bool {
+	if r.Before == nil || !maps.Equal(r.Before.Labels, p.labels.set) {
+		return r.Before != nil
+	}
+	var before, after dialect.PodFacts
+	if r.Before.Facts != nil {
+		before = *r.Before.Facts
+	}
+	if p.facts != nil {
+		after = *p.facts
+	}
+	before.Trouble, after.Trouble = "", ""
+	return !reflect.DeepEqual(before, after)
 }
 
 // seenAt is the refusal as Decide gets it. One of a later time was noted by a clock that has been set back since: how long to wait is not known then.

@@ -119,7 +119,7 @@
 //
 // # Refusals
 //
-// A refusal belongs to a node (Node.Refusal). Until its RetryAt nothing is done there, neither by the update nor by a repair; then it has its
+// A refusal belongs to a node (Node.Refusal). So does an answer that leaves open whether the write took effect. Until its RetryAt nothing is done there, neither by the update nor by a repair; then it has its
 // turn after all other nodes: an update starts on it only with what they have left of the budget, and repairs come at the end of the plan. It
 // takes a slot of the budget only for what its pods are like, never for the refusal. Where nothing is done for this reason although
 // there is something to do, the verdict is blocked.

@@ -2,8 +2,8 @@
 
 package rollout
 
-// Refusal is the answer of the API server to the last write for a node, when it was a definite no: a policy, a quota or a webhook
-// stands against it.
+// Refusal is the answer of the API server to the last write for a node, when it was a definite no, because a policy, a quota or a webhook
+// stands against it, or left open whether the write took effect.
 type Refusal struct {
 	// Message is what the API server said.
 	Message string
@@ -13,10 +13,16 @@ type Refusal struct {
 
 // Obstacle is what stands against the next write for the node, for people; empty if nothing does.
 func (n *Node) Obstacle() string {
-	if n.Blocked == "" && n.Refusal != nil {
+	switch {
+	case n.Refusal == nil:
+		return n.Blocked
+	case n.Blocked == "":
 		return n.Refusal.Message
+	case n.Unanswered:
+		return n.Blocked + ": " + n.Refusal.Message
+	default:
+		return n.Blocked
 	}
-	return n.Blocked
 }
 
 // turn says when in a plan a node has its turn.

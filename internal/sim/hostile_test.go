@@ -29,7 +29,7 @@ type policy struct {
 // policyVerbs are the kinds of writes that a policy refuses.
 func policyVerbs() []string { return []string{"create", "delete", "patch"} }
 
-// answers are what those who stand before the API server say when they refuse a write; none of them leaves anything open.
+// policyAnswers are what those who stand before the API server say when they refuse a write. The last one leaves open whether the write took effect.
 func policyAnswers() []refusal {
 	code := func(code int32, message string) error {
 		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message}}
@@ -42,6 +42,7 @@ func policyAnswers() []refusal {
 		{"too large", apierrors.NewRequestEntityTooLargeError("limit is 3145728")},
 		{"invalid", apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "", nil)},
 		{"a budget of disruptions", apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)},
+		{"an internal error", apierrors.NewInternalError(errors.New("rpc error: code = Unavailable"))},
 	}
 }
 

@@ -178,6 +178,7 @@ func hostileMutants() []mutant {
 		{"a delete that was refused is tried again at once", executorFile, "r.refuse(a, r.refusalOf(a, \"deleting pod \"+a.Pod, err))", "r.fail(r.refusalOf(a, \"deleting pod \"+a.Pod, err))", "liveness"},
 		{"an edit that was refused is tried again at once", "apply/executor/edits.go", "r.refuse(a, r.refusalOf(a, what, err))", "r.fail(r.refusalOf(a, what, err))", "liveness"},
 		{"a create that was refused is tried again at once", executorFile, "r.refuse(a, &Refusal{what: \"creating a pod\", node: node, pod: params.PodName, err: err})", "r.fail(&Refusal{what: \"creating a pod\", node: node, pod: params.PodName, err: err})", "liveness"},
+		{"an answer that is not clear is not remembered", "apply/executor/refusal.go", "r.remember(a, refusal)\n\tr.fail(fmt.Errorf(", "r.fail(fmt.Errorf(", "liveness"},
 		{"the answer of admission is not known", "apply/apply.go", "return errors.As(err, &status) && byAdmission(status.Status())", "return errors.As(err, &status) && false", "liveness status"},
 	}
 }

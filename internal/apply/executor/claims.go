@@ -141,6 +141,9 @@ func (e sender) lookFor(ctx context.Context, c fleet.PendingCreate) error {
 		if rec, ours := e.Index.PodFrom(pod); ours {
 			e.Index.FoldPod(rec)
 		}
+		if e.Index.Holder(e.key, c.Node, c.Pod) != "" {
+			e.Index.Accept(e.key, c.Node)
+		}
 		e.Index.Unpend(e.key, c.Node)
 	case over:
 		e.Index.Unpend(e.key, c.Node)

@@ -16,6 +16,7 @@ import (
 
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -78,9 +79,10 @@ func (r *run) editPod(ctx context.Context, actions []int) {
 		a := r.job.Plan.Actions[i]
 		for _, edit := range r.edits(a, pod) {
 			if edit.Of != dialect.Resize && r.e.Slow.takes(r.job.Key, verbPatch) {
-				r.patchSlowly(ctx, a, edit)
+				r.patchSlowly(ctx, a, edit, pod)
 				return
 			}
+			before := pod
 			pod, err = r.send(ctx, e, a, edit)
 			if errors.Is(err, errLate) {
 				r.leave()
@@ -90,7 +92,7 @@ func (r *run) editPod(ctx context.Context, actions []int) {
 				e.void = nil // what has been begun goes on
 			}
 			if err != nil {
-				r.failEdit(ctx, a, edit, err)
+				r.failEdit(ctx, a, edit, before, err)
 				return
 			}
 		}
@@ -155,7 +157,7 @@ func (r *run) send(ctx context.Context, e sender, a rollout.Action, edit dialect
 	return pod, nil
 }
 
-func (r *run) failEdit(ctx context.Context, a rollout.Action, edit dialect.Edit, err error) {
+func (r *run) failEdit(ctx context.Context, a rollout.Action, edit dialect.Edit, before *corev1.Pod, err error) {
 	uid := types.UID(a.UID)
 	answer := apply.OfDelete(err)
 	switch {
@@ -175,11 +177,22 @@ func (r *run) failEdit(ctx context.Context, a rollout.Action, edit dialect.Edit,
 	}
 	r.editTeller(a)(err)
 	what := fmt.Sprintf("%s of pod %s", a.Kind, a.Pod)
-	if edit.Of != dialect.Resize && answer != apply.Unclear {
+	switch {
+	case answer == apply.Unclear:
+		refusal := r.refusalOf(a, what, err)
+		refusal.before = r.e.record(before)
+		r.unclear(a, refusal)
+	case edit.Of == dialect.Resize:
+		r.fail(fmt.Errorf("%s: %w", what, err))
+	default:
 		r.refuse(a, r.refusalOf(a, what, err))
-		return
 	}
-	r.fail(fmt.Errorf("%s: %w", what, err))
+}
+
+// record is what the index would keep of a version of a pod.
+func (e sender) record(pod *corev1.Pod) *fleet.Pod {
+	rec, _ := e.Index.PodFrom(pod)
+	return &rec
 }
 
 // editTeller sends the event of an edit that failed: one about a change in place, or one about a deletion, of which it is a part.

@@ -195,7 +195,7 @@ func (r *run) deleteOne(ctx context.Context, i int) {
 	default:
 		r.e.Index.Unsettle(uid, r.e.Pace.now().Add(writeTimeout))
 		r.warn(a.Node, t.DeleteFailed, t.DeleteFailedText, err)
-		r.fail(fmt.Errorf("deleting pod %s: %w", a.Pod, err))
+		r.unclear(a, r.refusalOf(a, "deleting pod "+a.Pod, err))
 	}
 }
 
@@ -327,7 +327,7 @@ func (r *run) createAs(ctx context.Context, i int, params name) outcome {
 			Node: node, Pod: params.PodName, Until: r.e.Pace.now().Add(writeTimeout),
 		})
 		r.warn(a.Node, t.CreateFailed, t.CreateFailedText, err)
-		r.fail(fmt.Errorf("creating a pod for node %s: %w", node, err))
+		r.unclear(a, &Refusal{what: "creating a pod", node: node, pod: params.PodName, err: err})
 		return createFailed
 	}
 }

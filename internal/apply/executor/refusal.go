@@ -15,19 +15,25 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Refusal is a definite no to a write for a node. It is remembered, and the node is tried again by itself, so a pass need not be repeated for it.
+// Refusal is a definite no to a write for a node, or an answer that leaves open whether the write took effect. It is remembered, and the node is tried
+// again by itself, so a pass need not be repeated for a definite no.
 type Refusal struct {
 	// what says which write it was, for people: "creating a pod", or "deleting pod ds-abc".
 	what, node, pod string
 	err             error
+	// before is the pod before an edit of which it is open whether it took effect; nil for another write.
+	before *fleet.Pod
 }
 
 // Error implements error.
-func (r *Refusal) Error() string {
+func (r *Refusal) Error() string { return r.write() + ": " + r.err.Error() }
+
+// write is which write it was, with the pod or the node.
+func (r *Refusal) write() string {
 	if r.pod == "" || !strings.Contains(r.what, r.pod) {
-		return fmt.Sprintf("%s for node %s: %v", r.what, r.node, r.err)
+		return r.what + " for node " + r.node
 	}
-	return fmt.Sprintf("%s: %v", r.what, r.err)
+	return r.what
 }
 
 // Unwrap is the answer of the API server.
@@ -50,16 +56,35 @@ func (r *run) refusalOf(a rollout.Action, what string, err error) *Refusal {
 	return &Refusal{what: what, node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, err: err}
 }
 
-// refuse records a definite no to a write for a node, and changes its verdict, of which the status is made. Only a create is about no pod.
+// refuse records a definite no to a write for a node.
 func (r *run) refuse(a rollout.Action, refusal *Refusal) {
+	r.remember(a, refusal)
+	r.fail(refusal)
+}
+
+// unclear records that the answer to a write for a node leaves open whether it took effect. If it did not, the next try is one of those that the API
+// server refuses: it comes after all other nodes, and later each time. Else one pod whose write never gets a definite answer would be the first in each
+// pass, and hold a slot of the budget nearly all of the time.
+func (r *run) unclear(a rollout.Action, refusal *Refusal) {
+	r.remember(a, refusal)
+	r.fail(fmt.Errorf("%s: %w", refusal.write(), refusal.err))
+}
+
+// remember records an answer for a node, and changes its verdict, of which the status is made. Only a create is about no pod.
+func (r *run) remember(a rollout.Action, refusal *Refusal) {
 	uid := types.UID(a.UID)
 	if a.Kind == rollout.Create {
 		uid = ""
 	}
-	message := refusal.Reason()
-	r.retryAt(r.e.Index.Refuse(r.job.Key, fleet.Refusal{Node: refusal.node, Pod: uid, Message: message, At: r.now()}))
-	r.blocked(a.Node, message)
-	r.fail(refusal)
+	r.retryAt(r.e.remember(uid, refusal))
+	r.blocked(a.Node, refusal.Reason())
+}
+
+// remember records an answer for a node, and returns when that may be tried again.
+func (e sender) remember(uid types.UID, refusal *Refusal) (retryAt rollout.Time) {
+	return e.Index.Refuse(e.key, fleet.Refusal{
+		Node: refusal.node, Pod: uid, Before: refusal.before, Message: refusal.Reason(), At: rollout.Time(e.Clock.Now().UnixNano()),
+	})
 }
 
 func (r *run) now() rollout.Time { return rollout.Time(r.e.Clock.Now().UnixNano()) }

@@ -145,7 +145,8 @@ func (l *SlowLane) Wait() {
 // slowWrite is a write for the lane. Everything in it is its own: the pass and its Snapshot are over long before the answer comes.
 type slowWrite struct {
 	verb, what, node, pod string
-	uid                   types.UID // empty for a create
+	uid                   types.UID  // empty for a create
+	before                *fleet.Pod // the pod before an edit
 	send                  func(ctx context.Context) (*corev1.Pod, error)
 	// begun records that there is no answer until then, answered what the answer means.
 	begun    func(until rollout.Time)
@@ -196,14 +197,12 @@ func (e sender) slowAnswer(ctx context.Context, w *slowWrite, pod *corev1.Pod, e
 	case apply.Done:
 		e.Index.Accept(e.key, w.node)
 		w.done()
-	case apply.Refused:
-		refusal := &Refusal{what: w.what, node: w.node, pod: w.pod, err: err}
-		at := rollout.Time(e.Clock.Now().UnixNano())
-		e.Index.Refuse(e.key, fleet.Refusal{Node: w.node, Pod: w.uid, Message: refusal.Reason(), At: at})
+	case apply.Refused, apply.Unclear:
+		e.remember(w.uid, &Refusal{what: w.what, node: w.node, pod: w.pod, err: err, before: w.before})
 		w.failed(err)
 	case apply.Busy:
 		_ = Sleep(ctx, busyPause)
-	case apply.Unclear, apply.Differs:
+	case apply.Differs:
 		w.failed(err)
 	}
 	w.answered(answer, pod)
@@ -301,11 +300,11 @@ func (r *run) deleteSlowly(ctx context.Context, a rollout.Action) {
 }
 
 // patchSlowly is an edit that no pass waits for. What comes after it for the same pod is left to a pass that has seen its answer.
-func (r *run) patchSlowly(ctx context.Context, a rollout.Action, edit dialect.Edit) {
+func (r *run) patchSlowly(ctx context.Context, a rollout.Action, edit dialect.Edit, before *corev1.Pod) {
 	e, tell, uid := r.e.goesOn(), r.editTeller(a), types.UID(a.UID)
 	patch := PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch}
 	r.sendSlowly(ctx, &slowWrite{
-		verb: verbPatch, what: fmt.Sprintf("%s of pod %s", a.Kind, a.Pod), node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid,
+		verb: verbPatch, what: fmt.Sprintf("%s of pod %s", a.Kind, a.Pod), node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, before: e.record(before),
 		send:  func(ctx context.Context) (*corev1.Pod, error) { return e.Slow.Pods.Patch(ctx, patch) },
 		begun: func(until rollout.Time) { e.Index.Doubt(uid, until, takesAway(a, edit)) },
 		answered: func(answer apply.Answer, patched *corev1.Pod) {

@@ -99,6 +99,7 @@ func refusals() map[string]error {
 		"a policy":                    apierrors.NewForbidden(pods, "x", errors.New("ValidatingAdmissionPolicy 'p' denied request")),
 		"a webhook without a code":    webhook(http.StatusBadRequest, ""),
 		"a webhook that is down":      apierrors.NewInternalError(errors.New(`failed calling webhook "w": connection refused`)),
+		"a webhook with a bad patch":  apierrors.NewInternalError(errors.New("add operation does not apply: doc is missing path: \"/x/-\": missing value")),
 		"a webhook with 401":          webhook(http.StatusUnauthorized, metav1.StatusReasonUnauthorized),
 		"a webhook with 404":          webhook(http.StatusNotFound, metav1.StatusReasonNotFound),
 		"a webhook with 409":          webhook(http.StatusConflict, metav1.StatusReasonConflict),
