@@ -78,7 +78,7 @@ func (r *run) editPod(ctx context.Context, actions []int) {
 		}
 		a := r.job.Plan.Actions[i]
 		for _, edit := range r.edits(a, pod) {
-			if edit.Of != dialect.Resize && r.e.Slow.takes(r.job.Key, verbPatch) {
+			if edit.Of != dialect.Resize && r.e.Slow.takes(slowKind{r.job.Key, verbPatch}, r.job.Snapshot.Nodes[a.Node].Name) {
 				r.patchSlowly(ctx, a, edit, pod)
 				return
 			}

@@ -72,6 +72,8 @@ type Job struct {
 	Batch int
 	// Left is set when not all was begun for their sake. Another pass is to come then.
 	Left bool
+	// Crowded is set when a write has found no room in the SlowLane. The set is to come back then; it is notified as well when a write of its own ends.
+	Crowded bool
 	// Ended is set when a create could not be made because its namespace is being deleted. There is no hurry then.
 	Ended bool
 	// Skipped is set when creates were left out because all that were sent were refused. Another pass is to come soon then.
@@ -169,7 +171,7 @@ func (r *run) deleteOne(ctx context.Context, i int) {
 		r.e.Index.Spare(uid)
 		return
 	}
-	if r.e.Slow.takes(r.job.Key, verbDelete) {
+	if r.e.Slow.takes(slowKind{r.job.Key, verbDelete}, r.job.Snapshot.Nodes[a.Node].Name) {
 		r.deleteSlowly(ctx, a)
 		return
 	}
@@ -209,6 +211,11 @@ func (e sender) delete(ctx context.Context, name string, uid types.UID) (apply.A
 	if errors.Is(err, errLate) {
 		return notSent, err
 	}
+	return e.ofDelete(ctx, name, uid, err)
+}
+
+// ofDelete finds out what the answer to a delete means.
+func (e sender) ofDelete(ctx context.Context, name string, uid types.UID, err error) (apply.Answer, error) {
 	answer := apply.OfDelete(err)
 	e.Count(verbDelete, answer)
 	if answer != apply.Differs && answer != apply.Gone {
@@ -286,10 +293,10 @@ func (r *run) createAs(ctx context.Context, i int, params name) outcome {
 	if !r.job.MayWrite() {
 		return createFailed
 	}
-	if r.e.Slow.takes(r.job.Key, verbCreate) {
+	a, node := r.job.Plan.Actions[i], params.Node
+	if r.e.Slow.takes(slowKind{r.job.Key, verbCreate}, node) {
 		return r.createSlowly(ctx, i, params)
 	}
-	a, node := r.job.Plan.Actions[i], params.Node
 	pod, err := r.asDecided(a).create(ctx, r.job.Maker(a.Revision).Pod(params.Params))
 	if errors.Is(err, errLate) {
 		r.leave()
@@ -342,42 +349,59 @@ func (e sender) fold(pod *corev1.Pod) {
 
 // claim looks at the pod that has the name already: an earlier create of ours whose answer was lost, or one in the way.
 func (r *run) claim(ctx context.Context, i int, p name) outcome {
-	pod, err := r.e.goesOn().find(ctx, p.Node, p.PodName)
+	h, err := r.e.holder(ctx, p)
 	switch {
 	case err != nil:
-		r.fail(fmt.Errorf("looking at pod %s: %w", p.PodName, err))
-		return createGoesOn
-	case pod == nil: // the next pass creates it, and the end of a pod that was not the set's asks for none
-		r.fail(fmt.Errorf("pod %s was in the way of a create, and has gone meanwhile; trying again", p.PodName))
-		return createGoesOn
-	}
-	rec, _ := r.e.Index.PodFrom(pod)
-	rec.Name = pod.Name
-	stale, err := apply.Wanted{Owner: p.Owner.UID, Node: p.Node, Hash: p.Hash}.Check(rec)
-	switch {
-	case err == nil:
-		r.e.Index.FoldPod(rec)
-		r.finish(i)
-	case stale:
-		r.e.Index.FoldPod(rec)
 		r.fail(err)
-	case !p.second && r.stranger(pod):
-		return r.createAs(ctx, i, r.beside(pod, p))
+	case h.pod == nil: // the next pass creates it, and the end of a pod that was not the set's asks for none
+		r.fail(fmt.Errorf("pod %s was in the way of a create, and has gone meanwhile; trying again", p.PodName))
+	case h.why == nil:
+		r.finish(i)
+	case h.stale:
+		r.fail(h.why)
+	case !p.second && stranger(r.job.Workload, r.job.Owner.UID, h.pod):
+		return r.createAs(ctx, i, beside(r.job.Workload, h.pod, p))
 	default:
 		node, t := r.job.Plan.Actions[i].Node, r.job.Texts
-		r.block(p.Node, err.Error())
-		r.blocked(node, err.Error())
-		r.warn(node, t.CreateFailed, t.CreateFailedText, err)
+		r.retryAt(r.e.block(p.Node, h.why.Error()))
+		r.blocked(node, h.why.Error())
+		r.warn(node, t.CreateFailed, t.CreateFailedText, h.why)
 	}
 	return createGoesOn
 }
 
-// block keeps pods from being created for a node for a while, and has the job say when that is over.
-func (r *run) block(node, why string) {
-	now := r.now()
-	until := now.Add(blockFor)
-	r.e.Index.Block(r.job.Key, node, fleet.Block{Reason: why, From: now, Until: until})
-	r.retryAt(until)
+// holder is the pod that has the name of one that was to be created; nil when there is none. why is why that is not the wanted one, and stale whether it
+// is a pod of the set that is terminating.
+type holder struct {
+	pod   *corev1.Pod
+	why   error
+	stale bool
+}
+
+// holder looks at the pod that has a name, and takes in one of the set.
+func (e sender) holder(ctx context.Context, p name) (holder, error) {
+	pod, err := e.goesOn().find(ctx, p.Node, p.PodName)
+	if err != nil {
+		return holder{}, fmt.Errorf("looking at pod %s: %w", p.PodName, err)
+	}
+	if pod == nil {
+		return holder{}, nil
+	}
+	rec, _ := e.Index.PodFrom(pod)
+	rec.Name = pod.Name
+	stale, why := apply.Wanted{Owner: p.Owner.UID, Node: p.Node, Hash: p.Hash}.Check(rec)
+	if why == nil || stale {
+		e.Index.FoldPod(rec)
+	}
+	return holder{pod: pod, why: why, stale: stale}, nil
+}
+
+// block keeps pods from being created for a node for a while, and returns when that ends.
+func (e sender) block(node, why string) (until rollout.Time) {
+	now := rollout.Time(e.Clock.Now().UnixNano())
+	until = now.Add(blockFor)
+	e.Index.Block(e.key, node, fleet.Block{Reason: why, From: now, Until: until})
+	return until
 }
 
 // sendNotes sends the events of those notes whose action took effect.

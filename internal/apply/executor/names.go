@@ -6,7 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
+	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/podtemplate"
 	"everynode.dev/everynode/internal/revision"
 )
@@ -50,8 +52,7 @@ func (r *run) params(node string, rev int) podtemplate.Params {
 
 // beside is another name, because a stranger has the first one. The UID of the stranger is mixed in, so a create that is repeated asks for the
 // same two names. There is no third: who sits on the second one as well means it.
-func (r *run) beside(stranger *corev1.Pod, first name) name {
-	w := r.job.Workload
+func beside(w *dialect.Workload, stranger *corev1.Pod, first name) name {
 	key := revision.PodKey{SetName: w.Name, SetUID: w.UID, Node: first.Node, Hash: first.Hash, Salt: string(stranger.UID)}
 	first.PodName = key.Name()
 	return name{Params: first.Params, second: true}
@@ -59,9 +60,9 @@ func (r *run) beside(stranger *corev1.Pod, first name) name {
 
 // stranger is whether a pod is not the set's, and cannot become its own: it has another owner, or none and is not selected. Such is the pod that a
 // person has taken away from the set, by its labels, to look at it; the set may need its name again, when the template is changed back.
-func (r *run) stranger(p *corev1.Pod) bool {
+func stranger(w *dialect.Workload, own types.UID, p *corev1.Pod) bool {
 	if owner := metav1.GetControllerOf(p); owner != nil {
-		return owner.UID != r.job.Owner.UID
+		return owner.UID != own
 	}
-	return !r.job.Workload.Selector.Matches(labels.Set(p.Labels))
+	return !w.Selector.Matches(labels.Set(p.Labels))
 }

@@ -23,8 +23,13 @@ import (
 // kube-apiserver), and so for as long as it takes for kube-controller-manager, which sets no limit of its own.
 const SlowWriteTimeout = 60 * time.Second
 
-// How many slow writes may be under way, of one set and in all.
-const slowOfSet, slowInAll = 64, 256
+// How many slow writes may be under way, in all and of one namespace. Each namespace takes only as many places of all as it leaves free for another, and
+// each set of those of its namespace: so one namespace has half of all, one set half of that, and who has none finds a place.
+const slowInAll, slowOfSpace = 256, 128
+
+// enoughFast is how many answers in a row show that the writes of a kind are not slow any more, but for nodes for which one was; maxSlowNodes is how many
+// of those are known of a kind.
+const enoughFast, maxSlowNodes = 8, 1024
 
 // SlowLane sends the writes that no pass waits for. A write has 5 seconds (writeTimeout); where one of a set has timed out, the next ones of
 // its kind come here and have SlowWriteTimeout: a webhook that takes its time, or never answers and may be ignored, makes no pod impossible. What is under
@@ -37,11 +42,12 @@ type SlowLane struct {
 	Hold func(ctx context.Context) error
 	Free func(ctx context.Context, idle func() bool)
 
-	mu       sync.Mutex
-	slow     map[slowKind]map[string]bool
-	underWay map[fleet.Key]int
-	all      int
-	running  sync.WaitGroup
+	mu      sync.Mutex
+	slow    map[slowKind]*slowness
+	ofSet   map[fleet.Key]int
+	ofSpace map[string]int
+	all     int
+	running sync.WaitGroup
 }
 
 // slowKind is what is slow: the writes of a set with one verb.
@@ -50,17 +56,25 @@ type slowKind struct {
 	verb string
 }
 
-// takes is whether the next write of that kind is one for the lane.
-func (l *SlowLane) takes(key fleet.Key, verb string) bool {
+// slowness is what is known of the writes of a kind: for which nodes one was slow, and how many in a row were fast since. A node that is deleted shows
+// nothing any more, so the others may leave the lane without it.
+type slowness struct {
+	nodes map[string]bool
+	fast  int
+}
+
+// takes is whether the next write of that kind for a node is one for the lane.
+func (l *SlowLane) takes(kind slowKind, node string) bool {
 	if l == nil {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.slow[slowKind{key, verb}]) > 0
+	s := l.slow[kind]
+	return s != nil && len(s.nodes) > 0
 }
 
-// heard takes an answer to a write for a node.
+// heard takes an answer to a write that a pass has waited for.
 func (l *SlowLane) heard(kind slowKind, node string, err error) {
 	if l == nil || !apply.TimedOut(err) {
 		return
@@ -68,20 +82,31 @@ func (l *SlowLane) heard(kind slowKind, node string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.slow == nil {
-		l.slow = map[slowKind]map[string]bool{}
+		l.slow = map[slowKind]*slowness{}
 	}
-	if l.slow[kind] == nil {
-		l.slow[kind] = map[string]bool{}
+	s := l.slow[kind]
+	if s == nil || len(s.nodes) >= maxSlowNodes {
+		s = &slowness{nodes: map[string]bool{}}
+		l.slow[kind] = s
 	}
-	l.slow[kind][node] = true
+	s.nodes[node], s.fast = true, 0
 }
 
-// recovers notes that the API server has answered in time: the writes of a kind are no longer slow when all nodes have shown that for which one was.
-func (l *SlowLane) recovers(kind slowKind, node string) {
+// answered notes whether the API server has answered a write of the lane in time. The writes of a kind are no longer slow when all nodes have shown that for
+// which one was.
+func (l *SlowLane) answered(kind slowKind, node string, inTime bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if delete(l.slow[kind], node); len(l.slow[kind]) == 0 {
-		delete(l.slow, kind)
+	s := l.slow[kind]
+	switch {
+	case s == nil:
+	case !inTime:
+		s.fast = 0
+	default:
+		s.fast++
+		if delete(s.nodes, node); len(s.nodes) == 0 {
+			delete(l.slow, kind)
+		}
 	}
 }
 
@@ -99,33 +124,35 @@ func (l *SlowLane) Forget(key fleet.Key) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	maps.DeleteFunc(l.slow, func(kind slowKind, _ map[string]bool) bool { return kind.key == key })
+	maps.DeleteFunc(l.slow, func(kind slowKind, _ *slowness) bool { return kind.key == key })
 }
 
 // enter is whether there is room for one more write of the set.
 func (l *SlowLane) enter(key fleet.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.all >= slowInAll || l.underWay[key] >= slowOfSet {
+	if l.all >= slowInAll || l.ofSet[key] >= slowOfSpace/2 {
 		return false
 	}
-	if l.underWay == nil {
-		l.underWay = map[fleet.Key]int{}
+	if l.ofSet == nil {
+		l.ofSet, l.ofSpace = map[fleet.Key]int{}, map[string]int{}
 	}
-	l.underWay[key]++
+	l.ofSet[key]++
+	l.ofSpace[key.Namespace]++
 	l.all++
 	return true
 }
 
-func (l *SlowLane) leave(ctx context.Context, key fleet.Key) {
+// leave frees the place of a write.
+func (l *SlowLane) leave(key fleet.Key) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.all--
-	if l.underWay[key]--; l.underWay[key] == 0 {
-		delete(l.underWay, key)
+	if l.ofSet[key]--; l.ofSet[key] == 0 {
+		delete(l.ofSet, key)
 	}
-	l.mu.Unlock()
-	if l.idle() && ctx.Err() == nil { // what was cut off may still take effect
-		l.Free(ctx, l.idle)
+	if l.ofSpace[key.Namespace]--; l.ofSpace[key.Namespace] == 0 {
+		delete(l.ofSpace, key.Namespace)
 	}
 }
 
@@ -148,56 +175,68 @@ type slowWrite struct {
 	uid                   types.UID  // empty for a create
 	before                *fleet.Pod // the pod before an edit
 	send                  func(ctx context.Context) (*corev1.Pod, error)
-	// begun records that there is no answer until then, answered what the answer means.
+	// meaning finds out what the answer means, which may take a look.
+	meaning func(ctx context.Context, err error) (apply.Answer, error)
+	// begun records that there is no answer until then, answered what the answer means. If that returns true the write is sent once more.
 	begun    func(until rollout.Time)
-	answered func(answer apply.Answer, pod *corev1.Pod)
+	answered func(ctx context.Context, answer apply.Answer, pod *corev1.Pod) (again bool)
 	// done and failed send events.
 	done   func()
 	failed func(err error)
 }
 
-// sendSlowly sends a write that no pass waits for. It is left to the next pass when there is no room.
-func (r *run) sendSlowly(ctx context.Context, w *slowWrite) {
-	e, l := r.e, r.e.Slow
+func (w *slowWrite) kind(key fleet.Key) slowKind { return slowKind{key, w.verb} }
+
+// sendSlowly sends a write that no pass waits for. It returns false when there is no room.
+func (e sender) sendSlowly(ctx context.Context, w *slowWrite) bool {
+	l := e.Slow
 	if !l.enter(e.key) {
-		r.leave()
-		return
+		return false
 	}
-	w.begun(e.Pace.now().Add(SlowWriteTimeout + writeTimeout))
+	w.begun(e.slowUntil())
 	l.running.Go(func() {
-		defer l.leave(ctx, e.key)
-		defer e.Index.Notify(e.key)
-		if err := e.mayGo(ctx); err != nil {
-			klog.FromContext(ctx).Error(err, "A slow write is not sent", "set", e.key.String(), "pod", w.pod)
-			_ = Sleep(ctx, busyPause)
-			l.giveUp(slowKind{e.key, w.verb}) // the next one has 5 seconds again, which is better than nothing
-			w.answered(apply.Busy, nil)
-			return
+		for e.sendOnce(ctx, w) {
+			w.begun(e.slowUntil())
 		}
-		began := e.Pace.now()
-		pod, err := w.send(ctx)
-		err = apply.Brief(err)
-		if e.Pace.now().Sub(began) < writeTimeout {
-			l.recovers(slowKind{e.key, w.verb}, w.node)
+		l.leave(e.key)
+		e.Index.Notify(e.key)             // there is an answer, and room for the next one
+		if l.idle() && ctx.Err() == nil { // what was cut off may still take effect
+			l.Free(ctx, l.idle)
 		}
-		e.slowAnswer(ctx, w, pod, err)
 	})
+	return true
+}
+
+// slowUntil is until when the API server may be at work on a slow write that is sent now.
+func (e sender) slowUntil() rollout.Time { return e.Pace.now().Add(SlowWriteTimeout + writeTimeout) }
+
+// sendOnce sends a slow write and takes its answer. It returns true when it is to be sent again.
+func (e sender) sendOnce(ctx context.Context, w *slowWrite) (again bool) {
+	if err := e.mayGo(ctx); err != nil {
+		klog.FromContext(ctx).Error(err, "A slow write is not sent", "set", e.key.String(), "pod", w.pod)
+		_ = Sleep(ctx, busyPause)
+		e.Slow.giveUp(w.kind(e.key)) // the next one has 5 seconds again, which is better than nothing
+		return w.answered(ctx, apply.Busy, nil)
+	}
+	began := e.Pace.now()
+	pod, err := w.send(ctx)
+	e.Slow.answered(w.kind(e.key), w.node, e.Pace.now().Sub(began) < writeTimeout)
+	return e.slowAnswer(ctx, w, pod, apply.Brief(err))
 }
 
 // busyPause is how soon a slow write is tried again that could not be sent.
 const busyPause = time.Second
 
-func (e sender) slowAnswer(ctx context.Context, w *slowWrite, pod *corev1.Pod, err error) {
-	answer := apply.OfDelete(err)
-	if w.verb == verbCreate {
-		answer = apply.OfCreate(err)
-	}
-	e.Count(w.verb, answer)
+func (e sender) slowAnswer(ctx context.Context, w *slowWrite, pod *corev1.Pod, err error) (again bool) {
+	answer, err := w.meaning(ctx, err)
 	switch answer {
 	case apply.Done:
 		e.Index.Accept(e.key, w.node)
 		w.done()
-	case apply.Refused, apply.Unclear:
+	case apply.Refused:
+		e.remember(w.uid, &Refusal{what: w.what, node: w.node, pod: w.pod, err: err})
+		w.failed(err)
+	case apply.Unclear:
 		e.remember(w.uid, &Refusal{what: w.what, node: w.node, pod: w.pod, err: err, before: w.before})
 		w.failed(err)
 	case apply.Busy:
@@ -205,7 +244,7 @@ func (e sender) slowAnswer(ctx context.Context, w *slowWrite, pod *corev1.Pod, e
 	case apply.Differs:
 		w.failed(err)
 	}
-	w.answered(answer, pod)
+	return w.answered(ctx, answer, pod)
 }
 
 // mayGo is whether a slow write may be sent now: this process leads, a later leader knows that it has to wait, and the client's limit has room.
@@ -229,6 +268,13 @@ const (
 	verbPatch  = "patch"
 )
 
+// crowded notes that a write has found no room in the lane.
+func (r *run) crowded() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.job.Crowded, r.job.Left = true, true
+}
+
 // createSlowly is a create that no pass waits for.
 func (r *run) createSlowly(ctx context.Context, i int, params name) outcome {
 	a, e, t, object := r.job.Plan.Actions[i], r.e.goesOn(), r.job.Texts, r.job.Object
@@ -236,31 +282,81 @@ func (r *run) createSlowly(ctx context.Context, i int, params name) outcome {
 		r.leave()
 		return createGoesOn
 	}
-	pod, key, warn := r.job.Maker(a.Revision).Pod(params.Params), r.job.Key, r.warner(a.Node)
-	pending := fleet.PendingCreate{Node: params.Node, Pod: params.PodName, Slow: true}
-	r.sendSlowly(ctx, &slowWrite{
+	maker, warn := r.job.Maker(a.Revision), r.warner(a.Node)
+	c := &slowCreate{e: e, name: params, workload: r.job.Workload, warn: func(err error) { warn(t.CreateFailed, t.CreateFailedText, err) }}
+	room := e.sendSlowly(ctx, &slowWrite{
 		verb: verbCreate, what: "creating a pod", node: params.Node, pod: params.PodName,
-		send: func(ctx context.Context) (*corev1.Pod, error) { return e.Slow.Pods.Create(ctx, pod) },
+		send: func(ctx context.Context) (*corev1.Pod, error) {
+			return e.Slow.Pods.Create(ctx, maker.Pod(c.name.Params))
+		},
+		meaning: func(_ context.Context, err error) (apply.Answer, error) {
+			e.Count(verbCreate, apply.OfCreate(err))
+			return apply.OfCreate(err), err
+		},
 		begun: func(until rollout.Time) {
-			pending.Until = until
-			e.Index.Pend(key, pending)
+			c.until = until
+			c.pend(true)
 		},
-		answered: func(answer apply.Answer, created *corev1.Pod) {
-			switch answer {
-			case apply.Done:
-				e.fold(created)
-				e.Index.Unpend(key, params.Node)
-			case apply.Refused, apply.Busy, apply.Ended:
-				e.Index.Unpend(key, params.Node)
-			default: // a look finds out whether it is there, and whose
-				pending.Slow = false
-				e.Index.Pend(key, pending)
-			}
-		},
-		done:   func() { e.Events.Eventf(object, corev1.EventTypeNormal, t.Created, t.CreatedText, params.PodName) },
-		failed: func(err error) { warn(t.CreateFailed, t.CreateFailedText, err) },
+		answered: c.answered,
+		done:     func() { e.Events.Eventf(object, corev1.EventTypeNormal, t.Created, t.CreatedText, c.name.PodName) },
+		failed:   c.warn,
 	})
+	if !room {
+		r.crowded()
+	}
 	return createGoesOn
+}
+
+// slowCreate is a create in the lane.
+type slowCreate struct {
+	e        sender
+	name     name
+	workload *dialect.Workload
+	until    rollout.Time
+	warn     func(err error)
+}
+
+// pend records that there is no answer yet, or with false that a look has to find out what became of it.
+func (c *slowCreate) pend(slow bool) {
+	c.e.Index.Pend(c.e.key, fleet.PendingCreate{Node: c.name.Node, Pod: c.name.PodName, Until: c.until, Slow: slow})
+}
+
+func (c *slowCreate) answered(ctx context.Context, answer apply.Answer, created *corev1.Pod) (again bool) {
+	switch answer {
+	case apply.Done:
+		c.e.fold(created)
+	case apply.Refused, apply.Busy, apply.Ended:
+	case apply.Exists:
+		return c.exists(ctx)
+	default: // a look finds out whether it is there, and whose
+		c.pend(false)
+		return false
+	}
+	c.e.Index.Unpend(c.e.key, c.name.Node)
+	return false
+}
+
+// exists looks at the pod that has the name already, like run.claim. It returns true when there is another name to try.
+func (c *slowCreate) exists(ctx context.Context) (again bool) {
+	h, err := c.e.holder(ctx, c.name)
+	switch {
+	case err != nil:
+		c.pend(false)
+		return false
+	case h.pod == nil:
+		_ = Sleep(ctx, busyPause) // it has gone meanwhile
+	case h.why == nil:
+		c.e.Index.Accept(c.e.key, c.name.Node)
+	case h.stale:
+	case !c.name.second && stranger(c.workload, c.name.Owner.UID, h.pod):
+		c.name = beside(c.workload, h.pod, c.name)
+		return true
+	default:
+		c.e.block(c.name.Node, h.why.Error())
+		c.warn(h.why)
+	}
+	c.e.Index.Unpend(c.e.key, c.name.Node)
+	return false
 }
 
 // deleteSlowly is a delete that no pass waits for.
@@ -272,51 +368,77 @@ func (r *run) deleteSlowly(ctx context.Context, a rollout.Action) {
 		r.leave()
 		return
 	}
-	begun := false
-	r.sendSlowly(ctx, &slowWrite{
+	room := e.sendSlowly(ctx, &slowWrite{
 		verb: verbDelete, what: "deleting pod " + a.Pod, node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid,
 		send: func(ctx context.Context) (*corev1.Pod, error) {
 			return nil, e.Slow.Pods.Delete(ctx, e.key.Namespace, a.Pod, uid)
 		},
-		begun: func(until rollout.Time) {
-			begun = true
-			e.Index.Unsettle(uid, until)
-		},
-		answered: func(answer apply.Answer, _ *corev1.Pod) {
+		meaning: func(ctx context.Context, err error) (apply.Answer, error) { return e.ofDelete(ctx, a.Pod, uid, err) },
+		begun:   func(until rollout.Time) { e.Index.Unsettle(uid, until) },
+		answered: func(_ context.Context, answer apply.Answer, _ *corev1.Pod) bool {
 			switch answer { // else a look finds out whether it is gone
 			case apply.Done:
 				e.Index.Settle(uid)
+			case apply.Gone:
+				e.Index.BuryPod(uid)
 			case apply.Refused, apply.Busy:
 				e.Index.Settle(uid)
 				e.Index.Spare(uid)
 			}
+			return false
 		},
 		done:   func() { e.Events.Eventf(object, corev1.EventTypeNormal, t.Deleted, t.DeletedText, a.Pod) },
 		failed: func(err error) { warn(t.DeleteFailed, t.DeleteFailedText, err) },
 	})
-	if !begun {
+	if !room {
 		e.Index.Spare(uid)
+		r.crowded()
 	}
 }
 
 // patchSlowly is an edit that no pass waits for. What comes after it for the same pod is left to a pass that has seen its answer.
 func (r *run) patchSlowly(ctx context.Context, a rollout.Action, edit dialect.Edit, before *corev1.Pod) {
-	e, tell, uid := r.e.goesOn(), r.editTeller(a), types.UID(a.UID)
-	patch := PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch}
-	r.sendSlowly(ctx, &slowWrite{
+	e, uid := r.e.goesOn(), types.UID(a.UID)
+	room := e.sendSlowly(ctx, &slowWrite{
 		verb: verbPatch, what: fmt.Sprintf("%s of pod %s", a.Kind, a.Pod), node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, before: e.record(before),
-		send:  func(ctx context.Context) (*corev1.Pod, error) { return e.Slow.Pods.Patch(ctx, patch) },
-		begun: func(until rollout.Time) { e.Index.Doubt(uid, until, takesAway(a, edit)) },
-		answered: func(answer apply.Answer, patched *corev1.Pod) {
-			switch answer { // else a look finds out what the pod is like
-			case apply.Done:
-				e.fold(patched)
-				e.Index.Dispel(uid)
-			case apply.Refused, apply.Busy, apply.Differs:
-				e.Index.Dispel(uid)
-			}
-		},
-		done:   func() {},
-		failed: tell,
+		send:     e.slowPatch(PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch}),
+		meaning:  e.ofSlowPatch(verbPatch, a.Pod, uid),
+		begun:    func(until rollout.Time) { e.Index.Doubt(uid, until, takesAway(a, edit)) },
+		answered: e.dispelSlowly(uid),
+		done:     func() {},
+		failed:   r.editTeller(a),
 	})
+	if !room {
+		r.crowded()
+	}
+}
+
+func (e sender) slowPatch(patch PodPatch) func(ctx context.Context) (*corev1.Pod, error) {
+	return func(ctx context.Context) (*corev1.Pod, error) { return e.Slow.Pods.Patch(ctx, patch) }
+}
+
+// ofSlowPatch finds out what the answer to a patch means. Where it says that the pod is gone a look tells whether that is so.
+func (e sender) ofSlowPatch(verb, pod string, uid types.UID) func(ctx context.Context, err error) (apply.Answer, error) {
+	return func(ctx context.Context, err error) (apply.Answer, error) {
+		answer := apply.OfDelete(err)
+		e.Count(verb, answer)
+		if answer == apply.Gone && !e.gone(ctx, pod, uid) {
+			answer = apply.Refused
+		}
+		return answer, err
+	}
+}
+
+// dispelSlowly takes the answer to a patch of a pod.
+func (e sender) dispelSlowly(uid types.UID) func(_ context.Context, answer apply.Answer, patched *corev1.Pod) bool {
+	return func(_ context.Context, answer apply.Answer, patched *corev1.Pod) bool {
+		switch answer { // else a look finds out what the pod is like
+		case apply.Done:
+			e.fold(patched)
+			e.Index.Dispel(uid)
+		case apply.Refused, apply.Busy, apply.Differs:
+			e.Index.Dispel(uid)
+		}
+		return false
+	}
 }

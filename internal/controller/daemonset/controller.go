@@ -232,6 +232,8 @@ type pass struct {
 	// left is whether not all of the plan was begun, because other sets waited; skipped is whether creates were left out because those before them
 	// were refused.
 	left, skipped bool
+	// crowded is whether a write has found no room among the slow ones.
+	crowded bool
 	// stoodBack is whether the decision was made without the annotations of OpenYurt.
 	stoodBack bool
 }
@@ -350,13 +352,14 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	if (!claimed || p.left) && err == nil {
 		again = time.Millisecond
 	}
-	if p.skipped {
+	if p.skipped || p.crowded {
 		again = soonest(again, skippedPause)
 	}
 	return soonest(again, images.again, until(now, plan.Wake), until(now, unblock)), errors.Join(err, statusErr)
 }
 
-// skippedPause is how soon creates follow that were left out because all before them were refused.
+// skippedPause is how soon writes follow that were left out because all creates before them were refused, or because there was no room for them among
+// the slow ones.
 const skippedPause = time.Second
 
 // tellOfFailure sends an event about what was refused of bringing pods and history in order.
@@ -400,7 +403,7 @@ func (p *pass) apply(ctx context.Context, h *fleet.Resolved, s *rollout.Snapshot
 		Batch:    p.firstBatch(),
 	}
 	err := p.c.Executor.Run(ctx, &job)
-	p.left, p.skipped, p.state.batch = job.Left, job.Skipped, job.Batch
+	p.left, p.skipped, p.crowded, p.state.batch = job.Left, job.Skipped, job.Crowded, job.Batch
 	if job.Ended {
 		plan.Wake = max(plan.Wake, timeOf(p.c.Clock.Now().Add(endedPause)))
 	}
