@@ -29,7 +29,7 @@ const slowInAll, slowOfSpace = 256, 128
 
 // enoughFast is how many answers in a row show that the writes of a kind are not slow any more, but for nodes for which one was; maxSlowNodes is how many
 // of those are known of a kind.
-const enoughFast, maxSlowNodes = 8, 1024
+const maxSlowNodes = 1024
 
 // SlowLane sends the writes that no pass waits for. A write has 5 seconds (writeTimeout); where one of a set has timed out, the next ones of
 // its kind come here and have SlowWriteTimeout: a webhook that takes its time, or never answers and may be ignored, makes no pod impossible. What is under
@@ -131,7 +131,8 @@ func (l *SlowLane) Forget(key fleet.Key) {
 func (l *SlowLane) enter(key fleet.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.all >= slowInAll || l.ofSet[key] >= slowOfSpace/2 {
+	ofSpace := l.ofSpace[key.Namespace]
+	if l.all+ofSpace >= slowInAll || ofSpace+l.ofSet[key] >= slowOfSpace {
 		return false
 	}
 	if l.ofSet == nil {
@@ -272,7 +273,7 @@ const (
 func (r *run) crowded() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.job.Crowded, r.job.Left = true, true
+	r.job.Crowded = true
 }
 
 // createSlowly is a create that no pass waits for.

@@ -19,6 +19,29 @@ import (
 	"everynode.dev/everynode/internal/apply/executor"
 )
 
+// A set with more slow writes than there is room for comes back when there may be room, and not at once.
+func TestAFullSlowLaneIsNotAskedAtOnce(t *testing.T) {
+	w, h := slowWorld(t, 100, "create")
+	for range 10 { // the creates that time out one by one, and those that fill the lane
+		_ = w.pass()
+		w.clock.Step(time.Second)
+	}
+	short := 0
+	for range 100 {
+		after, err := w.c.Reconcile(context.Background(), w.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after > 0 && after < 100*time.Millisecond {
+			short++
+		}
+	}
+	if short > 10 {
+		t.Errorf("%d of 100 passes in which nothing can be done ask for the next one within 100 ms", short)
+	}
+	h.answered()
+}
+
 // lane has creates for some nodes without an answer until the test ends, and answers all others at once.
 type lane struct {
 	worldPods
