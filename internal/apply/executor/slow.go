@@ -29,7 +29,7 @@ const slowInAll, slowOfSpace = 256, 128
 
 // enoughFast is how many answers in a row show that the writes of a kind are not slow any more, but for nodes for which one was; maxSlowNodes is how many
 // of those are known of a kind.
-const maxSlowNodes = 1024
+const enoughFast, maxSlowNodes = 8, 1024
 
 // SlowLane sends the writes that no pass waits for. A write has 5 seconds (writeTimeout); where one of a set has timed out, the next ones of
 // its kind come here and have SlowWriteTimeout: a webhook that takes its time, or never answers and may be ignored, makes no pod impossible. What is under
@@ -71,7 +71,7 @@ func (l *SlowLane) takes(kind slowKind, node string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.slow[kind]
-	return s != nil && len(s.nodes) > 0
+	return s != nil && (s.nodes[node] || s.fast < enoughFast)
 }
 
 // heard takes an answer to a write that a pass has waited for.

@@ -122,6 +122,32 @@ func (w *world) addStranger(name string) {
 	w.seePod(p)
 }
 
+// A node that is deleted while its create is slow does not keep the creates for other nodes in the slow lane.
+func TestADeletedNodeDoesNotKeepCreatesInTheSlowLane(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	held := 0
+	w.c.Executor.Slow = &executor.SlowLane{Pods: worldPods{w}, Hold: func(context.Context) error { held++; return nil }, Free: func(context.Context, func() bool) {}}
+	w.before = func(verb, name string) error {
+		if verb == "create" {
+			return apierrors.NewTimeoutError("request did not complete within requested timeout", 0)
+		}
+		return nil
+	}
+	_ = w.pass()
+	w.before = nil
+	w.index.DeleteNode("n1")
+	for i := range 50 {
+		w.join(string(rune('a'+i%26)) + string(rune('a'+i/26)))
+		w.clock.Step(10 * time.Second)
+		_ = w.pass()
+		w.c.Executor.Slow.Wait()
+		w.kubelets()
+	}
+	if held > 10 {
+		t.Errorf("%d of %d creates went through the lane, and none of them was slow", held, len(w.pods))
+	}
+}
+
 // A delete from the slow lane whose answer says that the pod is gone, or another one, is looked at at once: such an answer leaves nothing open.
 func TestADefiniteAnswerInTheSlowLaneHoldsNothing(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
