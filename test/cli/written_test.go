@@ -211,6 +211,7 @@ func (u *typist) looksAround() {
 	u.closes()
 	u.reads("docs/runbooks/agent-store.md")
 	u.types("kubectl get pods -A -o wide")
+	u.leaves("kubectl logs ")
 	u.closes()
 	u.reads("docs/runbooks/restored-from-backup.md")
 	u.types("kubectl get lease everynode-manager -n everynode-system", "holderIdentity: ")
