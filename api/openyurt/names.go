@@ -16,7 +16,7 @@ import (
 
 // Annotations on a DaemonSet of apps/v1 whose spec.updateStrategy.type is OnDelete.
 const (
-	// UpdateStrategy says how old pods are updated: AdvancedRollingUpdate or OTA, in upper or lower case.
+	// UpdateStrategy says how old pods are updated: AdvancedRollingUpdate, which may be written as Auto too, or OTA, in upper or lower case.
 	UpdateStrategy = "apps.openyurt.io/update-strategy"
 	// MaxUnavailable says at how many nodes the pod may be unavailable at once with AdvancedRollingUpdate: a number from 1, or a percentage
 	// from 1% to 100% of the nodes that should run the pod, rounded up. Without the annotation, or with an empty value, it is 10%.
@@ -34,8 +34,14 @@ const (
 	OTA Strategy = "OTA"
 )
 
+// auto is another name that OpenYurt has for AdvancedRollingUpdate.
+const auto = "Auto"
+
 // ParseStrategy reads a value of UpdateStrategy, whatever the case of its letters; ok is false for an unknown one.
 func ParseStrategy(text string) (s Strategy, ok bool) {
+	if strings.EqualFold(text, auto) {
+		return AdvancedRollingUpdate, true
+	}
 	for _, known := range []Strategy{AdvancedRollingUpdate, OTA} {
 		if strings.EqualFold(text, string(known)) {
 			return known, true

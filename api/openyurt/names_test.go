@@ -14,7 +14,7 @@ func TestStrategy(t *testing.T) {
 	for text, want := range map[string]openyurt.Strategy{
 		"OTA": openyurt.OTA, "ota": openyurt.OTA, "oTa": openyurt.OTA,
 		"AdvancedRollingUpdate": openyurt.AdvancedRollingUpdate, "advancedrollingupdate": openyurt.AdvancedRollingUpdate,
-		"ADVANCEDROLLINGUPDATE": openyurt.AdvancedRollingUpdate,
+		"ADVANCEDROLLINGUPDATE": openyurt.AdvancedRollingUpdate, "Auto": openyurt.AdvancedRollingUpdate, "auto": openyurt.AdvancedRollingUpdate,
 	} {
 		got, ok := openyurt.ParseStrategy(text)
 		if !ok || got != want {
@@ -24,7 +24,7 @@ func TestStrategy(t *testing.T) {
 			t.Errorf("%q is written as %q, and read as %q", text, got.Format(), again)
 		}
 	}
-	for _, text := range []string{"", "RollingUpdate", "auto", " OTA", "OTA ", "Advanced Rolling Update", "OnDelete"} {
+	for _, text := range []string{"", "RollingUpdate", "automatic", " OTA", "OTA ", "Advanced Rolling Update", "OnDelete"} {
 		if got, ok := openyurt.ParseStrategy(text); ok || got != "" {
 			t.Errorf("%q: %q, %v", text, got, ok)
 		}

@@ -117,7 +117,7 @@ func TestDigestProblems(t *testing.T) {
 		want        []string
 	}{
 		{"OnDelete", map[string]string{strategyKey: ""}, base.ReasonInvalidAnnotation, []string{strategy("")}},
-		{"OnDelete", map[string]string{strategyKey: "Auto"}, base.ReasonInvalidAnnotation, []string{strategy("Auto")}},
+		{"OnDelete", map[string]string{strategyKey: "Never"}, base.ReasonInvalidAnnotation, []string{strategy("Never")}},
 		{"OnDelete", map[string]string{strategyKey: " OTA"}, base.ReasonInvalidAnnotation, []string{strategy(" OTA")}},
 		{"RollingUpdate", map[string]string{strategyKey: " OTA"}, openyurt.ReasonIgnoredAnnotation, []string{contradiction(" OTA")}},
 		{"RollingUpdate", map[string]string{strategyKey: "ota"}, openyurt.ReasonIgnoredAnnotation, []string{contradiction("ota")}},
