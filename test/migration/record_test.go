@@ -4,9 +4,11 @@ package migration
 
 import (
 	"context"
+	"debug/buildinfo"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -21,7 +23,10 @@ import (
 	"everynode.dev/everynode/test/harness"
 )
 
-var record = flag.Bool("record", false, "have kube-controller-manager's own controller write sets, and record them for package daemonset")
+var (
+	record     = flag.Bool("record", false, "have kube-controller-manager's own controller write sets, and record them for package daemonset")
+	controller = flag.String("controller", "", "with -record: a program that is the DaemonSet controller of another version alone")
+)
 
 // recordedTo is where TestRecord writes to; the README there says what a recording is.
 const recordedTo = "../../internal/controller/daemonset/testdata/kubernetes"
@@ -49,12 +54,17 @@ var scripts = []script{
 	{set: "newer", images: []string{harness.Image2}},
 }
 
-// TestRecord records what kube-controller-manager writes, with the version of Kubernetes that EVERYNODE_KUBERNETES names. It is skipped without -record.
+// TestRecord records what kube-controller-manager writes, with the version of Kubernetes that EVERYNODE_KUBERNETES names, or the controller of another version
+// beside this API server. It is skipped without -record.
 func TestRecord(t *testing.T) {
 	if !*record {
 		t.Skip("it writes testdata; run it with -record")
 	}
-	c, err := harness.Start(t.Context(), harness.Options{Nodes: 1, Controller: harness.Native, Sim: quick()})
+	options := harness.Options{Nodes: 1, Controller: harness.Native, Sim: quick()}
+	if *controller != "" {
+		options.Controller = ""
+	}
+	c, err := harness.Start(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,10 +74,42 @@ func TestRecord(t *testing.T) {
 		}
 	})
 	r := newRecording(t, c)
+	if *controller != "" {
+		r.version = runController(t, c)
+	}
 	for _, s := range scripts {
 		r.play(s)
 	}
 	r.write()
+}
+
+// runController runs the controller of another version until the test ends, and returns that version.
+func runController(t *testing.T, c *harness.Cluster) string {
+	t.Helper()
+	info, err := buildinfo.ReadFile(*controller)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(c.Plane.Dir(), "logs", "controller.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), *controller, "--kubeconfig="+c.Plane.Kubeconfig())
+	command.Stdout, command.Stderr = log, log
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Wait() // killed
+		log.Close()
+	})
+	for _, module := range info.Deps {
+		if module.Path == "k8s.io/kubernetes" {
+			return module.Version
+		}
+	}
+	t.Fatalf("%s is not built with k8s.io/kubernetes", *controller)
+	return ""
 }
 
 // recording is what one version of Kubernetes has written, as its API server serves it.
@@ -76,7 +118,7 @@ type recording struct {
 	c      *harness.Cluster
 	client rest.Interface
 
-	version               string
+	version, server       string
 	sets, revisions, pods harness.Recorded
 }
 
@@ -90,7 +132,7 @@ func newRecording(t *testing.T, c *harness.Cluster) *recording {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &recording{t: t, c: c, client: c.Client.Discovery().RESTClient(), version: version.GitVersion}
+	return &recording{t: t, c: c, client: c.Client.Discovery().RESTClient(), version: version.GitVersion, server: version.GitVersion}
 }
 
 // play has a set written and changed, and records each version of it, and at the end its revisions and its pod.
@@ -169,5 +211,5 @@ func (r *recording) rested(ctx context.Context, s script, first bool) error {
 func (r *recording) write() {
 	r.t.Helper()
 	harness.WriteRecording(r.t, filepath.Join(recordedTo, r.version+".json"),
-		fmt.Sprintf("{\"version\": %q,\n\"sets\": %s,\n\"revisions\": %s,\n\"pods\": %s}\n", r.version, r.sets, r.revisions, r.pods))
+		fmt.Sprintf("{\"version\": %q, \"server\": %q,\n\"sets\": %s,\n\"revisions\": %s,\n\"pods\": %s}\n", r.version, r.server, r.sets, r.revisions, r.pods))
 }

@@ -57,6 +57,21 @@ func recordings(t *testing.T) []*recording {
 	return all
 }
 
+// TestEachMinorIsRecorded: what is claimed to be compatible was compared with what it writes.
+func TestEachMinorIsRecorded(t *testing.T) {
+	text, err := os.ReadFile("../../../hack/minors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := recordings(t)
+	for line := range strings.Lines(string(text)) {
+		version, _, _ := strings.Cut(line, " ")
+		if strings.HasPrefix(version, "v") && !slices.ContainsFunc(all, func(r *recording) bool { return r.Version == version }) {
+			t.Errorf("%s is in hack/minors and not in testdata/kubernetes, whose README says how to record it", version)
+		}
+	}
+}
+
 // UnmarshalJSON reads a recording, and its sets as the manager gets them from a watch.
 func (r *recording) UnmarshalJSON(text []byte) error {
 	var raw struct {
@@ -343,8 +358,8 @@ func shown(value any) string {
 
 // difference is in what a version differs from the newest one.
 type difference struct {
-	// hash is whether it has another hash for the same template: the hash covers the Go types of all fields, also of those that are not set. Nobody compares
-	// hashes of templates: a revision is found by its data, and a pod by the hash that the revision carries.
+	// hash is whether it has another hash for the same template: the hash covers the Go types of all fields, also of those that are not set. No pod is restarted
+	// for that: both controllers find a revision by its data, which are the same, and a pod by the hash that the revision carries.
 	hash bool
 	// data makes what it writes of what the newest one writes; nil if that is the same.
 	data func(newest []byte) []byte
@@ -410,4 +425,9 @@ func TestEveryByteOfARecordingCounts(t *testing.T) {
 }
 
 // differences are those of the versions that are recorded.
-var differences = map[string]difference{}
+var differences = map[string]difference{
+	"v1.37.1": {},
+	"v1.36.3": {hash: true},
+	"v1.35.4": {hash: true},
+	"v1.34.4": {hash: true},
+}
