@@ -90,6 +90,8 @@ type set struct {
 	// doubts are pods of which it is not known whether an edit took effect.
 	doubts podSet
 	blocks map[int]Block
+	// unclaimed are the blocks of pods without a node that are not adopted or released yet.
+	unclaimed map[types.UID]Block
 	// refused are the nodes for which the API server has refused the last write.
 	refused map[int]*refusal
 	// lastRefusal is the message of the last one.
@@ -116,8 +118,9 @@ type cell struct {
 type Block struct {
 	Reason      string
 	From, Until rollout.Time
-	// Claim is whether a pod there could not be adopted or released.
-	Claim bool
+	// Pod is the UID of a pod there that is not adopted or released yet, because that was refused, or has no answer; empty for another reason. Such a block
+	// lasts until the pod has gone or is no longer to be adopted or released, and Until is when to try again.
+	Pod types.UID
 }
 
 // newer is whether resourceVersion a is newer than b; what cannot be compared counts as newer, so that it is taken.
@@ -141,7 +144,7 @@ func (x *Index) PutSet(key Key, w *dialect.Workload) {
 		s = nil
 	}
 	if s == nil {
-		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, unsettled: podSet{}, doubts: podSet{}, blocks: map[int]Block{}, refused: map[int]*refusal{}, pending: map[int]PendingCreate{}}
+		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, unsettled: podSet{}, doubts: podSet{}, blocks: map[int]Block{}, unclaimed: map[types.UID]Block{}, refused: map[int]*refusal{}, pending: map[int]PendingCreate{}}
 		s.workload = w
 		x.enter(s)
 		x.place(s, places)
@@ -154,7 +157,7 @@ func (x *Index) PutSet(key Key, w *dialect.Workload) {
 			if places != nil {
 				x.place(s, places)
 			}
-			clear(s.blocks)
+			maps.DeleteFunc(s.blocks, func(_ int, b Block) bool { return b.Pod == "" })
 			clear(s.refused)
 		}
 		if sameForUs(was, w) {

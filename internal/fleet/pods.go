@@ -258,6 +258,9 @@ func (x *Index) dropPod(uid types.UID) {
 		}
 		x.notify(s.key)
 	}
+	for _, s := range x.spaces[p.origin.namespace] {
+		delete(s.unclaimed, uid)
+	}
 	x.labels.release(p.labels)
 	x.origins.release(p.origin)
 	delete(x.pods, uid)
@@ -366,10 +369,12 @@ func (x *Index) Settle(uid types.UID) {
 
 // Claims are the changes of ownership that a set needs before anything may be decided for it.
 type Claims struct {
-	// Adopt and Release are those with the first names, claimLimit at most, of the pods on nodes where no claim was refused a short time ago. More is
+	// Adopt and Release are those with the first names, claimLimit at most, of the pods of which none was tried yet, nor another one on their node. More is
 	// whether there are others.
 	Adopt, Release []Pod
 	More           bool
+	// AdoptAgain and ReleaseAgain are those that are to be tried again now (BlockClaim), DefaultBurst at most.
+	AdoptAgain, ReleaseAgain []Pod
 	// Unsettled are pods for which a delete was sent without a definite answer.
 	Unsettled []UnsettledPod
 	// Pending are creates without a definite answer, sorted by node.
@@ -434,11 +439,20 @@ func (x *Index) Claims(key Key, now rollout.Time) Claims {
 	for _, p := range s.unsettled.sorted() {
 		unsettled = append(unsettled, UnsettledPod{Pod: p, Until: x.unsettled[p.UID]})
 	}
-	open := func(p *podRecord) bool { return p.node == nil || !s.claimBlocked(p.node, now) }
-	adopt, moreAdopt := s.adoptable.least(claimLimit, open)
-	release, moreRelease := s.foreign.least(claimLimit, open)
+	fresh := func(p *podRecord) bool {
+		_, blocked := s.claimBlock(p)
+		return !blocked
+	}
+	due := func(p *podRecord) bool {
+		b, blocked := s.claimBlock(p)
+		return blocked && b.Pod == p.uid && b.due(now)
+	}
+	adopt, moreAdopt := s.adoptable.least(claimLimit, fresh)
+	release, moreRelease := s.foreign.least(claimLimit, fresh)
+	adoptAgain, _ := s.adoptable.least(rollout.DefaultBurst, due)
+	releaseAgain, _ := s.foreign.least(rollout.DefaultBurst, due)
 	return Claims{
-		Adopt: adopt, Release: release, More: moreAdopt || moreRelease, Unsettled: unsettled,
+		Adopt: adopt, Release: release, More: moreAdopt || moreRelease, AdoptAgain: adoptAgain, ReleaseAgain: releaseAgain, Unsettled: unsettled,
 		Doubts:  s.doubtful(),
 		Pending: slices.SortedFunc(maps.Values(s.pending), func(a, b PendingCreate) int { return strings.Compare(a.Node, b.Node) }),
 	}

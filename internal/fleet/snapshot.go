@@ -138,6 +138,9 @@ func applyBlock(s *set, id int, n *rollout.Node, now rollout.Time) rollout.Time 
 	if !blocked {
 		return 0
 	}
+	if b.Pod != "" {
+		return s.applyClaim(id, n, b, now)
+	}
 	if now < b.From {
 		// This pass may have left alone what stands against a pod there, by the clock that was fast; the next one will not.
 		delete(s.blocks, id)
@@ -280,10 +283,61 @@ func (x *Index) Block(key Key, nodeName string, b Block) {
 	}
 }
 
-// claimBlocked is whether a pod on the node could not be adopted or released a short time ago.
-func (s *set) claimBlocked(n *node, now rollout.Time) bool {
-	b, blocked := s.blocks[n.id]
-	return blocked && b.Claim && b.From <= now && now < b.Until
+// applyClaim sets n.Blocked while a pod there is not adopted or released yet, and returns when to try again.
+func (s *set) applyClaim(id int, n *rollout.Node, b Block, now rollout.Time) rollout.Time {
+	if s.adoptable[b.Pod] == nil && s.foreign[b.Pod] == nil {
+		delete(s.blocks, id)
+		return 0
+	}
+	n.Blocked = b.Reason
+	if b.due(now) {
+		return now.Add(askAgain) // this pass had no room for it
+	}
+	return b.Until
+}
+
+// due is whether to try again. A block that begins later was noted by a clock that has been set back since.
+func (b Block) due(now rollout.Time) bool { return now < b.From || b.Until <= now }
+
+// claimBlock is that of the node of a pod, or of a pod without a node, if it is about adopting or releasing a pod.
+func (s *set) claimBlock(p *podRecord) (Block, bool) {
+	if p.node == nil {
+		b, blocked := s.unclaimed[p.uid]
+		return b, blocked
+	}
+	b, blocked := s.blocks[p.node.id]
+	return b, blocked && b.Pod != ""
+}
+
+// BlockClaim keeps a pod that is not adopted or released yet from being tried again until b.Until, and its node as it is: a create would put a second pod
+// next to it.
+func (x *Index) BlockClaim(key Key, p Pod, b Block) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s := x.sets[key]
+	if s == nil {
+		return
+	}
+	b.Pod = p.UID
+	if n := x.nodes.byName[p.Node]; n != nil {
+		s.blocks[n.id] = b
+	} else if s.adoptable[p.UID] != nil || s.foreign[p.UID] != nil {
+		s.unclaimed[p.UID] = b
+	}
+}
+
+// Claimed ends a BlockClaim: the pod has been adopted or released, or has gone.
+func (x *Index) Claimed(key Key, p Pod) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s := x.sets[key]
+	if s == nil {
+		return
+	}
+	delete(s.unclaimed, p.UID)
+	if n := x.nodes.byName[p.Node]; n != nil && s.blocks[n.id].Pod == p.UID {
+		delete(s.blocks, n.id)
+	}
 }
 
 // LiveHashes returns the hashes that pods of the set carry, terminating and ended pods included, and those that a node without

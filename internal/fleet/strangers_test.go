@@ -5,6 +5,8 @@ package fleet
 import (
 	"fmt"
 	"testing"
+
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // TestWhoNamesAUIDIsNotTheSetsOwn: a tenant may write the UID of a set into pods and revisions of a namespace, or of a group, that the set is not of. They
@@ -67,12 +69,54 @@ func TestClaimsAreLimited(t *testing.T) {
 		orphan(i*7919%(5*claimLimit), "a")
 	}
 	orphan(0, "refused")
-	f.x.Block(key, "refused", Block{Until: 10, Claim: true})
+	refused := f.x.Claims(key, 5).Adopt[0]
+	f.x.BlockClaim(key, refused, Block{Reason: "no", Until: 10})
 	c := f.x.Claims(key, 5)
 	if len(c.Adopt) != claimLimit || !c.More || c.Adopt[0].Name != "orphan-00001" || c.Adopt[claimLimit-1].Name != fmt.Sprintf("orphan-%05d", claimLimit) {
 		t.Errorf("%d to adopt, from %s to %s, more: %t", len(c.Adopt), c.Adopt[0].Name, c.Adopt[len(c.Adopt)-1].Name, c.More)
 	}
-	if c := f.x.Claims(key, 10); c.Adopt[0].Name != "orphan-00000" || len(c.Adopt) != claimLimit {
-		t.Errorf("when the refusal is over: %d to adopt, from %s", len(c.Adopt), c.Adopt[0].Name)
+	if len(c.AdoptAgain) != 0 {
+		t.Errorf("%d to adopt again before their time", len(c.AdoptAgain))
+	}
+	c = f.x.Claims(key, 10)
+	if len(c.Adopt) != claimLimit || c.Adopt[0].Name != "orphan-00001" || len(c.AdoptAgain) != 1 || c.AdoptAgain[0].Name != "orphan-00000" {
+		t.Errorf("when it is to be tried again: %d to adopt, from %s, and %d again", len(c.Adopt), c.Adopt[0].Name, len(c.AdoptAgain))
+	}
+}
+
+// TestAClaimHoldsItsNode: the node of a pod that is not adopted yet is held back, also when it is time to try again, until the pod has been adopted, or has gone.
+func TestAClaimHoldsItsNode(t *testing.T) {
+	for name, end := range map[string]func(f *fixture, key Key, p Pod){
+		"the pod has gone":   func(f *fixture, _ Key, p Pod) { f.x.DeletePod(p.UID, "1000") },
+		"the pod is adopted": func(f *fixture, key Key, p Pod) { f.x.Claimed(key, p) },
+		"the pod is unlabeled": func(f *fixture, _ Key, p Pod) {
+			p.Labels, p.RV = map[string]string{"app": "other"}, "1000"
+			f.x.PutPod(p)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, node := range []string{"a", ""} {
+				f := newFixture(t)
+				f.node("a")
+				key := f.set("ds")
+				p := pod("orphan", node, "ds")
+				p.Owner = ""
+				f.put(p)
+				p = f.x.Claims(key, 0).Adopt[0]
+				f.x.BlockClaim(key, p, Block{Reason: "no", Until: 10})
+				for _, now := range []rollout.Time{5, 10, 1000} {
+					s, _, _ := f.x.Snapshot(key, History{}, now)
+					c := f.x.Claims(key, now)
+					if held := s.Nodes[0].Blocked == "no"; held != (node != "") || len(c.Adopt) != 0 || len(c.AdoptAgain) != min(1, int(now)/10) {
+						t.Errorf("node %q at %d: held back %t, %d to adopt, %d again", node, now, held, len(c.Adopt), len(c.AdoptAgain))
+					}
+				}
+				end(f, key, p)
+				s, _, _ := f.x.Snapshot(key, History{}, 1000)
+				if c := f.x.Claims(key, 1000); s.Nodes[0].Blocked != "" || len(c.AdoptAgain) != 0 {
+					t.Errorf("node %q afterwards: blocked %q, %d to adopt again", node, s.Nodes[0].Blocked, len(c.AdoptAgain))
+				}
+			}
+		})
 	}
 }

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,8 +34,8 @@ type Claim struct {
 
 // Claims brings in order, before a decision, what belongs to the set: it looks at the pod of every delete and every edit that has no definite answer, and
 // for that of every create, adopts the orphans that the set selects, and releases pods that it selects no longer. It
-// does a limited number of these at a time, and begins none after a while where other sets wait; done is false when there are more, or the set may
-// adopt nothing. What the API server may still be at work on is none of them: the index holds back what depends on it. Whatever fails of the rest, which
+// does a limited number of these at a time, and begins none after a while where other sets wait; done is false when there are more that were not tried
+// yet, or the set may adopt nothing. What was refused before is tried again every now and then, and holds back its node in the meantime. What the API server may still be at work on is none of them: the index holds back what depends on it. Whatever fails of the rest, which
 // err says, holds back the node that it is about, and not the set.
 func (e *Executor) Claims(ctx context.Context, c *Claim) (done bool, err error) {
 	claims := e.Index.Claims(c.Key, rollout.Time(e.Clock.Now().UnixNano()))
@@ -60,22 +62,29 @@ func (e *Executor) Claims(ctx context.Context, c *Claim) (done bool, err error) 
 		}
 	}
 	if c.MayAdopt == nil {
-		claims.Adopt, claims.Release, claims.More = nil, nil, false
+		claims.Adopt, claims.Release, claims.More, claims.AdoptAgain, claims.ReleaseAgain = nil, nil, false, nil, nil
 	}
-	for _, p := range claims.Release {
-		todo = append(todo, func(ctx context.Context) error { return s.release(ctx, p, c.Owner.UID) })
-	}
-	if len(claims.Adopt) > 0 {
+	if len(claims.Adopt)+len(claims.AdoptAgain) > 0 {
 		if err := c.MayAdopt(ctx); err != nil {
 			return false, fmt.Errorf("checking that pods may be adopted: %w", err)
 		}
 	}
+	for _, p := range claims.Release {
+		todo = append(todo, func(ctx context.Context) error { return s.release(ctx, c, p) })
+	}
 	for _, p := range claims.Adopt {
-		todo = append(todo, func(ctx context.Context) error { return s.adopt(ctx, p, c.Owner) })
+		todo = append(todo, func(ctx context.Context) error { return s.adopt(ctx, c, p) })
+	}
+	var again []func(context.Context) error // what depends on these is held back already
+	for _, p := range claims.ReleaseAgain {
+		again = append(again, func(ctx context.Context) error { return unlessLate(s.release(ctx, c, p)) })
+	}
+	for _, p := range claims.AdoptAgain {
+		again = append(again, func(ctx context.Context) error { return unlessLate(s.adopt(ctx, c, p)) })
 	}
 	first := min(len(todo), rollout.DefaultBurst)
-	more := min(len(early), rollout.DefaultBurst-first)
-	late, err := together(ctx, slices.Concat(todo[:first], early[:more]))
+	rest := slices.Concat(again, early)
+	late, err := together(ctx, slices.Concat(todo[:first], rest[:min(len(rest), rollout.DefaultBurst-first)]))
 	return first == len(todo) && !claims.More && !late, err
 }
 
@@ -168,12 +177,12 @@ func (e sender) dispel(ctx context.Context, d fleet.Doubt) error {
 	return nil
 }
 
-func (e sender) adopt(ctx context.Context, p fleet.Pod, owner metav1.OwnerReference) error {
-	return e.patchOwner(ctx, p, AdoptionPatch(p.UID, owner), "adopt")
+func (e sender) adopt(ctx context.Context, c *Claim, p fleet.Pod) error {
+	return e.patchOwner(ctx, p, AdoptionPatch(p.UID, c.Owner), "adopt")
 }
 
-func (e sender) release(ctx context.Context, p fleet.Pod, owner types.UID) error {
-	return e.patchOwner(ctx, p, ReleasePatch(p.UID, owner), "release")
+func (e sender) release(ctx context.Context, c *Claim, p fleet.Pod) error {
+	return e.patchOwner(ctx, p, ReleasePatch(p.UID, c.Owner.UID), "release")
 }
 
 func (e sender) patchOwner(ctx context.Context, p fleet.Pod, patch []byte, verb string) error {
@@ -184,29 +193,34 @@ func (e sender) patchOwner(ctx context.Context, p fleet.Pod, patch []byte, verb 
 	e.Count(verb, apply.OfDelete(err))
 	switch {
 	case err == nil:
-		if rec, ours := e.Index.PodFrom(pod); ours {
-			e.Index.FoldPod(rec)
-		} else {
-			e.Index.ForgetPod(p.UID)
-		}
+		e.claimed(p, pod)
 		return nil
 	case apierrors.IsNotFound(err) && e.gone(ctx, p.Name, p.UID):
+		e.Index.Claimed(e.key, p)
 		return nil
 	case apply.OfDelete(err) == apply.Busy:
 		return fmt.Errorf("%s of pod %s: %w", verb, p.Name, err)
 	default:
-		return e.holdNode(p, &Refusal{what: verb + " of pod " + p.Name, node: p.Node, pod: p.Name, err: err})
+		refusal := &Refusal{what: verb + " of pod " + p.Name, node: p.Node, pod: p.Name, err: err}
+		e.holdClaim(p, refusal.Reason(), blockFor)
+		return refusal
 	}
 }
 
-// holdNode keeps the node of a pod as it is, of which it is not clear whose it is: a create would put a second one next to it.
-func (e sender) holdNode(p fleet.Pod, why *Refusal) error {
-	if p.Node == "" {
-		return why
+// claimed takes in a pod that was adopted or released.
+func (e sender) claimed(p fleet.Pod, patched *corev1.Pod) {
+	if rec, ours := e.Index.PodFrom(patched); ours {
+		e.Index.FoldPod(rec)
+	} else {
+		e.Index.ForgetPod(p.UID)
 	}
+	e.Index.Claimed(e.key, p)
+}
+
+// holdClaim keeps the node of a pod as it is, of which it is not clear whose it is, and has the pod tried again after a while.
+func (e sender) holdClaim(p fleet.Pod, why string, pause time.Duration) {
 	now := rollout.Time(e.Clock.Now().UnixNano())
-	e.Index.Block(e.key, p.Node, fleet.Block{Reason: why.Reason(), From: now, Until: now.Add(blockFor), Claim: true})
-	return why
+	e.Index.BlockClaim(e.key, p, fleet.Block{Reason: why, From: now, Until: now.Add(pause)})
 }
 
 // AdoptionPatch is a strategic merge patch that makes owner the controller of the object with that UID.
