@@ -30,6 +30,8 @@ type Claim struct {
 	MayAdopt func(context.Context) error
 	// Others is whether other sets wait for a pass.
 	Others func() bool
+	// Failed sends the event of an adoption or a release that no pass waits for and that failed; nil for none.
+	Failed func(err error)
 }
 
 // Claims brings in order, before a decision, what belongs to the set: it looks at the pod of every delete and every edit that has no definite answer, and
@@ -178,32 +180,82 @@ func (e sender) dispel(ctx context.Context, d fleet.Doubt) error {
 }
 
 func (e sender) adopt(ctx context.Context, c *Claim, p fleet.Pod) error {
-	return e.patchOwner(ctx, p, AdoptionPatch(p.UID, c.Owner), "adopt")
+	return e.patchOwner(ctx, c, p, AdoptionPatch(p.UID, c.Owner), "adopt")
 }
 
 func (e sender) release(ctx context.Context, c *Claim, p fleet.Pod) error {
-	return e.patchOwner(ctx, p, ReleasePatch(p.UID, c.Owner.UID), "release")
+	return e.patchOwner(ctx, c, p, ReleasePatch(p.UID, c.Owner.UID), "release")
 }
 
-func (e sender) patchOwner(ctx context.Context, p fleet.Pod, patch []byte, verb string) error {
-	pod, err := e.patch(ctx, PodPatch{Namespace: p.Namespace, Pod: p.Name, Body: patch})
+func (e sender) patchOwner(ctx context.Context, c *Claim, p fleet.Pod, body []byte, verb string) error {
+	patch := PodPatch{Namespace: p.Namespace, Pod: p.Name, Body: body}
+	if e.Slow.takes(slowKind{e.key, verb}, p.Node) {
+		e.claimSlowly(ctx, c, p, patch, verb)
+		return nil
+	}
+	pod, err := e.patch(ctx, patch)
 	if errors.Is(err, errLate) {
 		return err
 	}
-	e.Count(verb, apply.OfDelete(err))
+	answer := apply.OfDelete(err)
+	e.Count(verb, answer)
+	e.Slow.heard(slowKind{e.key, verb}, p.Node, err)
+	refusal := refusedClaim(verb, p, err)
 	switch {
-	case err == nil:
+	case answer == apply.Done:
 		e.claimed(p, pod)
 		return nil
-	case apierrors.IsNotFound(err) && e.gone(ctx, p.Name, p.UID):
+	case answer == apply.Gone && e.gone(ctx, p.Name, p.UID):
 		e.Index.Claimed(e.key, p)
 		return nil
-	case apply.OfDelete(err) == apply.Busy:
+	case answer == apply.Busy:
+		return fmt.Errorf("%s of pod %s: %w", verb, p.Name, err)
+	case answer == apply.Unclear: // it may still take effect, and does no harm twice
+		e.holdClaim(p, refusal.Reason(), writeTimeout)
 		return fmt.Errorf("%s of pod %s: %w", verb, p.Name, err)
 	default:
-		refusal := &Refusal{what: verb + " of pod " + p.Name, node: p.Node, pod: p.Name, err: err}
 		e.holdClaim(p, refusal.Reason(), blockFor)
 		return refusal
+	}
+}
+
+func refusedClaim(verb string, p fleet.Pod, err error) *Refusal {
+	return &Refusal{what: verb + " of pod " + p.Name, node: p.Node, pod: p.Name, err: err}
+}
+
+// claimSlowly is an adoption or a release that no pass waits for. It holds the node of its pod from the start.
+func (e sender) claimSlowly(ctx context.Context, c *Claim, p fleet.Pod, patch PodPatch, verb string) {
+	e = e.goesOn()
+	hold := func(pause time.Duration) {
+		e.holdClaim(p, "the API server has not answered the "+verb+" of pod "+p.Name+" yet", pause)
+	}
+	room := e.sendSlowly(ctx, &slowWrite{
+		verb: verb, what: verb + " of pod " + p.Name, node: p.Node, pod: p.Name, uid: p.UID, claim: true,
+		send:    e.slowPatch(patch),
+		meaning: e.ofSlowPatch(verb, p.Name, p.UID),
+		begun:   func(rollout.Time) { hold(SlowWriteTimeout + writeTimeout) },
+		answered: func(_ context.Context, answer apply.Answer, err error, patched *corev1.Pod) bool {
+			switch answer {
+			case apply.Done:
+				e.claimed(p, patched)
+			case apply.Gone:
+				e.Index.Claimed(e.key, p)
+			case apply.Busy:
+				hold(busyPause)
+			default:
+				e.holdClaim(p, refusedClaim(verb, p, err).Reason(), blockFor)
+			}
+			return false
+		},
+		done: func() {},
+		failed: func(err error) {
+			if c.Failed != nil {
+				c.Failed(refusedClaim(verb, p, err))
+			}
+		},
+	})
+	if !room {
+		hold(busyPause)
 	}
 }
 

@@ -175,12 +175,13 @@ type slowWrite struct {
 	verb, what, node, pod string
 	uid                   types.UID  // empty for a create
 	before                *fleet.Pod // the pod before an edit
+	claim                 bool       // an adoption or a release: what is refused is not remembered for the node
 	send                  func(ctx context.Context) (*corev1.Pod, error)
 	// meaning finds out what the answer means, which may take a look.
 	meaning func(ctx context.Context, err error) (apply.Answer, error)
 	// begun records that there is no answer until then, answered what the answer means. If that returns true the write is sent once more.
 	begun    func(until rollout.Time)
-	answered func(ctx context.Context, answer apply.Answer, pod *corev1.Pod) (again bool)
+	answered func(ctx context.Context, answer apply.Answer, err error, pod *corev1.Pod) (again bool)
 	// done and failed send events.
 	done   func()
 	failed func(err error)
@@ -217,7 +218,7 @@ func (e sender) sendOnce(ctx context.Context, w *slowWrite) (again bool) {
 		klog.FromContext(ctx).Error(err, "A slow write is not sent", "set", e.key.String(), "pod", w.pod)
 		_ = Sleep(ctx, busyPause)
 		e.Slow.giveUp(w.kind(e.key)) // the next one has 5 seconds again, which is better than nothing
-		return w.answered(ctx, apply.Busy, nil)
+		return w.answered(ctx, apply.Busy, err, nil)
 	}
 	began := e.Pace.now()
 	pod, err := w.send(ctx)
@@ -234,18 +235,25 @@ func (e sender) slowAnswer(ctx context.Context, w *slowWrite, pod *corev1.Pod, e
 	case apply.Done:
 		e.Index.Accept(e.key, w.node)
 		w.done()
-	case apply.Refused:
-		e.remember(w.uid, &Refusal{what: w.what, node: w.node, pod: w.pod, err: err})
-		w.failed(err)
-	case apply.Unclear:
-		e.remember(w.uid, &Refusal{what: w.what, node: w.node, pod: w.pod, err: err, before: w.before})
+	case apply.Refused, apply.Unclear:
+		if !w.claim {
+			e.remember(w.uid, w.refusal(answer, err))
+		}
 		w.failed(err)
 	case apply.Busy:
 		_ = Sleep(ctx, busyPause)
 	case apply.Differs:
 		w.failed(err)
 	}
-	return w.answered(ctx, answer, pod)
+	return w.answered(ctx, answer, err, pod)
+}
+
+func (w *slowWrite) refusal(answer apply.Answer, err error) *Refusal {
+	refusal := &Refusal{what: w.what, node: w.node, pod: w.pod, err: err}
+	if answer == apply.Unclear {
+		refusal.before = w.before
+	}
+	return refusal
 }
 
 // mayGo is whether a slow write may be sent now: this process leads, a later leader knows that it has to wait, and the client's limit has room.
@@ -322,7 +330,7 @@ func (c *slowCreate) pend(slow bool) {
 	c.e.Index.Pend(c.e.key, fleet.PendingCreate{Node: c.name.Node, Pod: c.name.PodName, Until: c.until, Slow: slow})
 }
 
-func (c *slowCreate) answered(ctx context.Context, answer apply.Answer, created *corev1.Pod) (again bool) {
+func (c *slowCreate) answered(ctx context.Context, answer apply.Answer, _ error, created *corev1.Pod) (again bool) {
 	switch answer {
 	case apply.Done:
 		c.e.fold(created)
@@ -376,7 +384,7 @@ func (r *run) deleteSlowly(ctx context.Context, a rollout.Action) {
 		},
 		meaning: func(ctx context.Context, err error) (apply.Answer, error) { return e.ofDelete(ctx, a.Pod, uid, err) },
 		begun:   func(until rollout.Time) { e.Index.Unsettle(uid, until) },
-		answered: func(_ context.Context, answer apply.Answer, _ *corev1.Pod) bool {
+		answered: func(_ context.Context, answer apply.Answer, _ error, _ *corev1.Pod) bool {
 			switch answer { // else a look finds out whether it is gone
 			case apply.Done:
 				e.Index.Settle(uid)
@@ -431,8 +439,8 @@ func (e sender) ofSlowPatch(verb, pod string, uid types.UID) func(ctx context.Co
 }
 
 // dispelSlowly takes the answer to a patch of a pod.
-func (e sender) dispelSlowly(uid types.UID) func(_ context.Context, answer apply.Answer, patched *corev1.Pod) bool {
-	return func(_ context.Context, answer apply.Answer, patched *corev1.Pod) bool {
+func (e sender) dispelSlowly(uid types.UID) func(_ context.Context, answer apply.Answer, _ error, patched *corev1.Pod) bool {
+	return func(_ context.Context, answer apply.Answer, _ error, patched *corev1.Pod) bool {
 		switch answer { // else a look finds out what the pod is like
 		case apply.Done:
 			e.fold(patched)

@@ -3,6 +3,7 @@
 package daemonset
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,6 +14,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"everynode.dev/everynode/internal/apply/executor"
+	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // Pods without an owner and without a node whose adoption is refused hold nothing up, however many they are.
@@ -39,5 +44,77 @@ func TestManyPodsThatCannotBeAdoptedHoldNothingUp(t *testing.T) {
 				t.Errorf("%d pods of the set, want 4: the node that has joined has none", got)
 			}
 		})
+	}
+}
+
+// slowPatches are those of an API server with a webhook that takes 10 seconds for each patch of a pod: a patch with 5 seconds times out, one with a minute
+// does not.
+type slowPatches struct{ worldPods }
+
+func (s slowPatches) Patch(ctx context.Context, p executor.PodPatch) (*corev1.Pod, error) {
+	s.w.mu.Lock()
+	before := s.w.before
+	s.w.before = nil
+	s.w.mu.Unlock()
+	defer func() {
+		s.w.mu.Lock()
+		s.w.before = before
+		s.w.mu.Unlock()
+	}()
+	return s.worldPods.Patch(ctx, p)
+}
+
+// A pod is adopted although a webhook is slow, as kube-controller-manager adopts it, and a time-out is not reported as a refusal.
+func TestASlowAdoption(t *testing.T) {
+	w := newWorld(t, 2, nil)
+	w.settle()
+	for _, p := range w.pods { // as kubectl delete --cascade=orphan leaves them
+		p.OwnerReferences = nil
+		w.changed(p)
+	}
+	w.before = func(verb, _ string) error {
+		if verb == "patch" {
+			return apierrors.NewTimeoutError("request did not complete within requested timeout", 0)
+		}
+		return nil
+	}
+	w.c.Executor.Slow = &executor.SlowLane{Pods: slowPatches{worldPods{w}}, Hold: func(context.Context) error { return nil }, Free: func(context.Context, func() bool) {}}
+	for range 600 {
+		_ = w.pass()
+		w.c.Executor.Slow.Wait()
+		w.clock.Step(time.Second)
+	}
+	for name, p := range w.pods {
+		if metav1.GetControllerOf(p) == nil {
+			t.Errorf("pod %s is not adopted after 10 minutes", name)
+		}
+	}
+	if events := w.allEvents(); strings.Contains(events, "FailedAdopt") {
+		t.Errorf("events:\n%s", events)
+	}
+}
+
+// An adoption that is refused after a while holds its node with the words of the API server, and sends an event.
+func TestASlowAdoptionThatIsRefused(t *testing.T) {
+	w, h := slowWorld(t, 2, "patch")
+	w.settle()
+	h.answer = apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New("policy"))
+	for _, p := range w.pods {
+		p.OwnerReferences = nil
+		w.changed(p)
+	}
+	_ = w.pass()
+	w.clock.Step(executor.Fence)
+	w.mustPass()
+	if s, _, _ := w.index.Snapshot(w.key, fleet.History{}, rollout.Time(w.clock.Now().UnixNano())); !strings.Contains(s.Nodes[0].Blocked, "has not answered the adopt") {
+		t.Errorf("without an answer the node is held back by %q", s.Nodes[0].Blocked)
+	}
+	h.answered()
+	w.mustPass()
+	if s, _, _ := w.index.Snapshot(w.key, fleet.History{}, rollout.Time(w.clock.Now().UnixNano())); !strings.Contains(s.Nodes[0].Blocked, "policy") {
+		t.Errorf("after a refusal the node is held back by %q", s.Nodes[0].Blocked)
+	}
+	if events := w.allEvents(); !strings.Contains(events, "FailedAdopt") || !strings.Contains(events, "policy") || len(w.pods) != 2 {
+		t.Errorf("%d pods, events:\n%s", len(w.pods), events)
 	}
 }

@@ -291,7 +291,11 @@ func (p *pass) meet(ctx context.Context) error {
 
 // claim settles what earlier writes left open, and brings pods and history in order; those of a guest are another controller's to claim.
 func (p *pass) claim(ctx context.Context) (claimed bool, h *fleet.Resolved, claimErr, historyErr error) {
-	claim := executor.Claim{Key: p.key, Owner: p.owner(), MayAdopt: p.mayAdopt, Others: p.others}
+	events, object := p.c.Events, p.object()
+	claim := executor.Claim{
+		Key: p.key, Owner: p.owner(), MayAdopt: p.mayAdopt, Others: p.others,
+		Failed: func(err error) { events.Event(object, corev1.EventTypeWarning, base.ReasonFailedAdopt, err.Error()) },
+	}
 	if p.w.Set.Guest {
 		claim.MayAdopt = nil
 		claimed, claimErr = p.c.Executor.Claims(ctx, &claim)

@@ -77,6 +77,13 @@ func (h *webhook) Delete(ctx context.Context, namespace, name string, uid types.
 	return h.worldPods.Delete(ctx, namespace, name, uid)
 }
 
+func (h *webhook) Patch(ctx context.Context, patch executor.PodPatch) (*corev1.Pod, error) {
+	if err := h.wait(); err != nil {
+		return nil, err
+	}
+	return h.worldPods.Patch(ctx, patch)
+}
+
 // answered lets the webhook answer everything that is under way.
 func (h *webhook) answered() {
 	close(h.says)
