@@ -93,15 +93,13 @@ func newLeader(o *options, cfg *rest.Config, t *tenure) (*leader, error) {
 	} else {
 		t = nil
 	}
-	protobuf := rest.CopyConfig(cfg)
-	protobuf.AcceptContentTypes, protobuf.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf"
-	client, err := kubernetes.NewForConfig(protobuf)
+	client, dynamicClient, err := newClients(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, err
 	}
-	dynamicClient, err := dynamic.NewForConfig(cfg)
+	revisions, sets, err := newClients(unlimited(cfg))
 	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+		return nil, err
 	}
 	l := &leader{metrics: metrics.New(o.metricsPerSet), client: client, events: newEvents(), namespace: o.namespace, tenure: t, served: o.dialects, slow: newSlowLease(client, o.namespace)}
 	realClock := clock.RealClock{}
@@ -139,7 +137,7 @@ func newLeader(o *options, cfg *rest.Config, t *tenure) (*leader, error) {
 	l.metrics.Window, l.metrics.Reading = pace.Window, l.reads
 	l.controller = daemonset.New(daemonset.Options{
 		Dialects: all, Index: index, Clock: realClock, Events: recorder, Observer: l.metrics, Workers: o.concurrentSyncs,
-		Revisions: executor.NewRevisions(client), Sets: daemonset.NewSets(dynamicClient, resources),
+		Revisions: executor.NewRevisions(revisions), Sets: daemonset.NewSets(sets, resources),
 		PullJobs: l.pullJobs(),
 		Executor: &executor.Executor{
 			Index: index, Pods: executor.NewPods(client), Pace: pace, Events: recorder, Clock: realClock, Count: l.metrics.Count,
@@ -147,6 +145,21 @@ func newLeader(o *options, cfg *rest.Config, t *tenure) (*leader, error) {
 		},
 	})
 	return l, nil
+}
+
+// newClients returns clients of an API server, one for its own resources and one for any.
+func newClients(cfg *rest.Config) (*kubernetes.Clientset, *dynamic.DynamicClient, error) {
+	protobuf := rest.CopyConfig(cfg)
+	protobuf.AcceptContentTypes, protobuf.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf"
+	typed, err := kubernetes.NewForConfig(protobuf)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a client: %w", err)
+	}
+	untyped, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a client: %w", err)
+	}
+	return typed, untyped, nil
 }
 
 // newFeed is what fills the index, and hands the nodes on to image pulls where these are served.
@@ -166,6 +179,13 @@ func (l *leader) newFeed(index *fleet.Index, d dynamic.Interface, dialects []dia
 func oneRate(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(cfg.QPS, cfg.Burst)
+	return cfg
+}
+
+// unlimited is cfg for clients whose requests have waited for the one limit before (see executor.Pace): the wait does not count as time of the server.
+func unlimited(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter()
 	return cfg
 }
 

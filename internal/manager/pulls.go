@@ -4,6 +4,7 @@ package manager
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"everynode.dev/everynode/api/kruise/v1beta1"
 	"everynode.dev/everynode/internal/controller/daemonset"
@@ -56,7 +58,11 @@ func newPulls(l *leader, o *options, cfg *rest.Config, mayWrite func() bool) (*p
 	p := &pulls{store: store, watches: watches}
 	l.metrics.Pulls = p.numbers
 	if o.gates.Enabled(features.PreDownloadImageForDaemonSetUpdate) {
-		p.ahead = watches.PullJobs(store, func(set types.UID) { l.controller.PullsChanged(set) })
+		writes, err := client.New(unlimited(cfg), client.Options{Scheme: store.Live().Scheme(), Mapper: store.Live().RESTMapper()})
+		if err != nil {
+			return nil, fmt.Errorf("making a client: %w", err)
+		}
+		p.ahead = watches.PullJobs(store, writes, func(set types.UID) { l.controller.PullsChanged(set) })
 	}
 	if !slices.Contains(o.dialects, dialects.Kruise) {
 		return p, nil

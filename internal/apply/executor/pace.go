@@ -59,6 +59,9 @@ func NewPace(c clock.PassiveClock, wait func(context.Context) error, sleep func(
 	return &Pace{clock: c, began: c.Now(), wait: wait, sleep: sleep, window: apply.NewWindow(rollout.DefaultBurst), sets: map[fleet.Key]*turns{}}
 }
 
+// Throttle returns when one more request is within the limit of the client. It is for requests that have no turn.
+func (p *Pace) Throttle(ctx context.Context) error { return p.wait(ctx) }
+
 // Window is how many requests may be under way at once.
 func (p *Pace) Window() int {
 	p.mu.Lock()

@@ -65,15 +65,17 @@ func NewPods(c kubernetes.Interface) Pods { return livePods{c, writeTimeout} }
 // NewSlowPods is NewPods for a SlowLane.
 func NewSlowPods(c kubernetes.Interface) Pods { return livePods{c, SlowWriteTimeout} }
 
-// NewRevisions returns Revisions on a real API server.
+// NewRevisions returns Revisions on a real API server. Who calls them sees to the limit of the client, and to how long they may take.
 func NewRevisions(c kubernetes.Interface) Revisions { return liveRevisions{c} }
 
-// writeTimeout is how long the API server may work on a write of a pod that a pass waits for. A new leader waits as long before it reads the
+// WriteTimeout is how long the API server may work on a write that a pass waits for. A new leader waits as long before it reads the
 // cluster, so that no write of the old one can still be under way then (see Fence), and longer where there may be one of a SlowLane.
+const WriteTimeout = writeTimeout
+
 const writeTimeout = 5 * time.Second
 
 // Fence is how long after the end of a leader a write of it can still take effect.
-const Fence = writeTimeout
+const Fence = WriteTimeout
 
 type livePods struct {
 	c       kubernetes.Interface

@@ -68,6 +68,7 @@ type Controller struct {
 	coming   coming
 	orders   orders
 	failures failures
+	slow     slowWrites
 
 	// buffers are those of Snapshots (*fleet.Buffer): each pass that is under way has one.
 	buffers sync.Pool
@@ -119,6 +120,7 @@ func (c *Controller) Run(ctx context.Context) {
 	<-ctx.Done()
 	c.queue.ShutDown()
 	workers.Wait()
+	c.slow.running.Wait()
 }
 
 func (c *Controller) work(ctx context.Context) bool {
@@ -277,6 +279,9 @@ func (p *pass) meet(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the pods that a new set selects: %w", err)
 	}
+	if err := p.c.Executor.Pace.Throttle(ctx); err != nil {
+		return err
+	}
 	err = p.c.Revisions.List(ctx, p.w.Namespace, p.w.Selector, func(r *appsv1.ControllerRevision) {
 		if rec, ours := feed.RevisionFrom(r); ours {
 			p.c.Index.FoldRevision(rec)
@@ -426,7 +431,7 @@ func (p *pass) apply(ctx context.Context, h *fleet.Resolved, s *rollout.Snapshot
 // mayAdopt asks the API server itself whether the set is still there and not being deleted (as upstream; see
 // kubernetes/kubernetes#42639).
 func (p *pass) mayAdopt(ctx context.Context) error {
-	live, err := p.c.Sets.Get(ctx, p.key)
+	live, err := p.live(ctx)
 	switch {
 	case err != nil:
 		return err

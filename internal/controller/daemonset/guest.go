@@ -65,6 +65,9 @@ func (p *pass) newest(owned []fleet.Revision) string {
 
 // readHistory reads the revisions of the set from the API server itself.
 func (p *pass) readHistory(ctx context.Context) error {
+	if err := p.c.Executor.Pace.Throttle(ctx); err != nil {
+		return err
+	}
 	err := p.c.Revisions.List(ctx, p.w.Namespace, p.w.Selector, func(r *appsv1.ControllerRevision) {
 		if rec, ours := feed.RevisionFrom(r); ours {
 			p.c.Index.FoldRevision(rec)
@@ -101,7 +104,7 @@ func (p *pass) dropJobs(ctx context.Context) error {
 	}
 	jobs, err := p.c.PullJobs.Owned(ctx, p.w.Namespace, p.w.UID)
 	for i := range jobs {
-		err = errors.Join(err, p.c.PullJobs.Delete(ctx, p.w.Namespace, jobs[i].Name))
+		err = errors.Join(err, p.dropJob(ctx, jobs[i].Name))
 	}
 	return err
 }

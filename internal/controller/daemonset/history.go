@@ -95,6 +95,9 @@ var errHistoryMoved = errors.New("the history was changed; the pass begins anew"
 // gives it the highest number. Each write is folded into the fleet; a few rounds lead to a history at rest. With an error it returns
 // the history as it is: the set can still be looked at.
 func (p *pass) resolveHistory(ctx context.Context) (*fleet.Resolved, error) {
+	if p.c.slow.waits(writesOf{p.key, writesRevision}) {
+		return p.unfinishedHistory(), fmt.Errorf("bringing the history in order: %w", errLater)
+	}
 	for range 4 {
 		owned, orphans := p.c.Index.History(p.key)
 		h := p.state.history.resolve(p.w, owned)
@@ -163,23 +166,30 @@ func metadataPatch(uid types.UID, field string, value any) []byte {
 }
 
 func (p *pass) patchRevision(ctx context.Context, r *fleet.Revision, patch []byte) error {
-	got, err := p.c.Revisions.Patch(ctx, r.Namespace, r.Name, patch)
-	p.c.Observer.Wrote("patch-revision", err)
-	if apierrors.IsNotFound(err) {
-		p.c.Index.DropRevision(r.UID)
-		return errHistoryMoved
-	}
+	namespace, name, uid := r.Namespace, r.Name, r.UID
+	err := p.write(ctx, writesRevision, func(ctx context.Context) error {
+		got, err := p.c.Revisions.Patch(ctx, namespace, name, patch)
+		p.c.Observer.Wrote("patch-revision", err)
+		switch {
+		case apierrors.IsNotFound(err):
+			p.c.Index.DropRevision(uid)
+		case err != nil:
+			return fmt.Errorf("patching revision %s: %w", name, err)
+		default:
+			p.foldRevision(got)
+		}
+		return nil
+	})
 	if err != nil {
-		return fmt.Errorf("patching revision %s: %w", r.Name, err)
+		return err
 	}
-	return p.foldRevision(got)
+	return errHistoryMoved
 }
 
-func (p *pass) foldRevision(r *appsv1.ControllerRevision) error {
+func (p *pass) foldRevision(r *appsv1.ControllerRevision) {
 	if rec, ours := feed.RevisionFrom(r); ours {
 		p.c.Index.FoldRevision(rec)
 	}
-	return errHistoryMoved
 }
 
 // createRevision writes the revision of the template, named and hashed as Kubernetes 1.37.1 does, or as it was when it has been lost: pods carry that hash, and
@@ -264,15 +274,27 @@ func (p *pass) createRevisionAs(ctx context.Context, number int64, name, hash st
 		Data:     runtime.RawExtension{Raw: data},
 		Revision: number,
 	}
-	created, err := p.c.Revisions.Create(ctx, wanted)
-	p.c.Observer.Wrote("create-revision", err)
+	if p.slow(writesRevision) { // then no pass sees the answer that the name is taken
+		if err := p.sameOrTaken(ctx, wanted.Name); !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	err = p.write(ctx, writesRevision, func(ctx context.Context) error {
+		created, err := p.c.Revisions.Create(ctx, wanted)
+		p.c.Observer.Wrote("create-revision", err)
+		if err != nil {
+			return fmt.Errorf("creating revision %s: %w", wanted.Name, err)
+		}
+		p.foldRevision(created)
+		return nil
+	})
 	switch {
 	case err == nil:
-		return p.foldRevision(created)
+		return errHistoryMoved
 	case apierrors.IsAlreadyExists(err):
 		return p.sameOrTaken(ctx, wanted.Name)
 	default:
-		return fmt.Errorf("creating revision %s: %w", wanted.Name, err)
+		return err
 	}
 }
 
@@ -301,7 +323,9 @@ func (p *pass) replacedHash(h *fleet.Resolved) string {
 // sameOrTaken looks at the revision that has the wanted name already. It may be the one that an earlier pass created, or
 // an orphan that only has to be adopted; otherwise two templates hash to one name, or a set that is gone, or one of another kind, has that name.
 func (p *pass) sameOrTaken(ctx context.Context, name string) error {
-	found, err := p.c.Revisions.Get(ctx, p.w.Namespace, name)
+	found, err := read(ctx, p.c, func(ctx context.Context) (*appsv1.ControllerRevision, error) {
+		return p.c.Revisions.Get(ctx, p.w.Namespace, name)
+	})
 	if err != nil {
 		return fmt.Errorf("looking at revision %s: %w", name, err)
 	}
@@ -309,14 +333,15 @@ func (p *pass) sameOrTaken(ctx context.Context, name string) error {
 	adoptable := rec.Owner == "" && !rec.Deleting && p.w.Selector.Matches(labels.Set(rec.Labels))
 	own := rec.Owner == p.w.UID && rec.Advanced == p.w.Advanced
 	if ours && (own || adoptable) && revision.Same(rec.Template(), p.w.Template) {
-		return p.foldRevision(found)
+		p.foldRevision(found)
+		return errHistoryMoved
 	}
 	return errNameTaken
 }
 
 // raiseCollisions raises the collision count in the status, so that the next hash differs.
 func (p *pass) raiseCollisions(ctx context.Context, name string) error {
-	live, err := p.c.Sets.Get(ctx, p.key)
+	live, err := p.live(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the collision count: %w", err)
 	}
@@ -326,7 +351,11 @@ func (p *pass) raiseCollisions(ctx context.Context, name string) error {
 	}
 	raised := count(p.w.CollisionCount) + 1
 	patch, _ := p.d.StatusPatch(&lived, dialect.Report{Now: p.c.Clock.Now(), Numbers: lived.Status, ObservedGeneration: lived.ObservedGeneration, CollisionCount: &raised})
-	if _, err := p.c.Sets.PatchStatus(ctx, p.key, patch); err != nil {
+	err = p.write(ctx, writesStatus, func(ctx context.Context) error {
+		_, err := p.c.Sets.PatchStatus(ctx, p.key, patch)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("raising the collision count: %w", err)
 	}
 	return fmt.Errorf("revision %s collides with another of that name; raised the collision count to %d", name, raised)
@@ -345,13 +374,22 @@ func (p *pass) truncateHistory(ctx context.Context, h *fleet.Resolved) error {
 		return nil
 	}
 	for _, i := range revision.Truncate(h.Entries, h.Current, p.c.Index.LiveHashes(p.key), p.w.HistoryLimit) {
-		r := &h.Revisions[i]
-		err := p.c.Revisions.Delete(ctx, r.Namespace, r.Name, r.UID)
-		p.c.Observer.Wrote("delete-revision", err)
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return fmt.Errorf("deleting revision %s: %w", r.Name, err)
+		namespace, name, uid := h.Revisions[i].Namespace, h.Revisions[i].Name, h.Revisions[i].UID
+		err := p.write(ctx, writesRevision, func(ctx context.Context) error {
+			err := p.c.Revisions.Delete(ctx, namespace, name, uid)
+			p.c.Observer.Wrote("delete-revision", err)
+			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+				return fmt.Errorf("deleting revision %s: %w", name, err)
+			}
+			p.c.Index.DropRevision(uid)
+			return nil
+		})
+		switch {
+		case errors.Is(err, errLater):
+			return nil // the pass that follows the answer goes on with the next one
+		case err != nil:
+			return err
 		}
-		p.c.Index.DropRevision(r.UID)
 	}
 	return nil
 }

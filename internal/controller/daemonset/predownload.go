@@ -202,7 +202,7 @@ func mark(r *fleet.Revision) string {
 func (p *pass) pullAhead(ctx context.Context, h *fleet.Resolved, a *lookahead, out *predownload.Output) error {
 	var errs []error
 	for _, name := range out.Delete {
-		errs = append(errs, p.c.PullJobs.Delete(ctx, p.w.Namespace, name))
+		errs = append(errs, p.dropJob(ctx, name))
 	}
 	for _, i := range out.Clear {
 		errs = append(errs, p.label(ctx, h, i, map[string]any{kruise.PredownloadCreated: nil, kruise.PredownloadIgnored: nil}))
@@ -219,18 +219,26 @@ func (p *pass) pullAhead(ctx context.Context, h *fleet.Resolved, a *lookahead, o
 
 func (p *pass) createJob(ctx context.Context, a *lookahead, job *v1beta1.ImagePullJob) error {
 	job.OwnerReferences = []metav1.OwnerReference{p.owner()}
-	err := p.c.PullJobs.Create(ctx, job)
-	p.c.Observer.Wrote("create-imagepulljob", err)
-	switch {
-	case apierrors.IsAlreadyExists(err):
-		return nil // by an earlier pass
-	case err != nil:
-		p.problem(a, base.ReasonFailedPullJob, textJobFailed, job.Name, err)
-		return err
-	default:
+	err := p.write(ctx, writesPullJob, func(ctx context.Context) error {
+		err := p.c.PullJobs.Create(ctx, job)
+		p.c.Observer.Wrote("create-imagepulljob", err)
+		switch {
+		case apierrors.IsAlreadyExists(err):
+			return nil // by an earlier pass
+		case err != nil:
+			return err
+		}
 		p.c.Events.Event(p.object(), corev1.EventTypeNormal, base.ReasonCreatedPullJob, fmt.Sprintf(textJobCreated, job.Name, job.Spec.Image))
 		return nil
+	})
+	if err != nil && !errors.Is(err, errLater) {
+		p.problem(a, base.ReasonFailedPullJob, textJobFailed, job.Name, err)
 	}
+	return err
+}
+
+func (p *pass) dropJob(ctx context.Context, name string) error {
+	return p.write(ctx, writesPullJob, func(ctx context.Context) error { return p.c.PullJobs.Delete(ctx, p.w.Namespace, name) })
 }
 
 // label changes labels of a revision of the history; nil removes one.

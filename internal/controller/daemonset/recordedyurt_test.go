@@ -20,7 +20,6 @@ import (
 	"everynode.dev/everynode/internal/dialect"
 	openyurtdialect "everynode.dev/everynode/internal/dialect/openyurt"
 	"everynode.dev/everynode/internal/fleet"
-	"everynode.dev/everynode/internal/fleet/feed"
 )
 
 // yurtMoment is what there was of a set while OpenYurt's own controller was at work, and what that had written to pods since the moment before; see
@@ -81,7 +80,7 @@ func yurtWorld(t *testing.T, m, before *yurtMoment, kind string) *world {
 	d := nativeDialect()
 	d.Source.Digest, d.StatusPatch, d.Announce = openyurtdialect.Digest, openyurtdialect.StatusPatch, openyurtdialect.Announce
 	if kind == "guest" {
-		d.Source, d.StatusPatch = feed.Source{Dialect: "openyurt", Digest: openyurtdialect.DigestGuest}, openyurtdialect.GuestPatch
+		d.Source, d.StatusPatch = dialect.Source{Dialect: "openyurt", Digest: openyurtdialect.DigestGuest}, openyurtdialect.GuestPatch
 	}
 	w := newWorldOf(t, 0, d)
 	w.index.ReadFacts(openyurtdialect.Facts)

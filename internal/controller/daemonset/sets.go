@@ -25,7 +25,8 @@ type Sets interface {
 	PatchStatus(ctx context.Context, key fleet.Key, patch []byte) (*unstructured.Unstructured, error)
 }
 
-// NewSets returns Sets on a real API server, where resources gives the resource of each dialect.
+// NewSets returns Sets on a real API server, where resources gives the resource of each dialect. The limit of the client, and how long a request may take,
+// is left to the loop, so that waiting for the one does not count as the other.
 func NewSets(c dynamic.Interface, resources map[string]schema.GroupVersionResource) Sets {
 	return liveSets{client: c, resources: resources}
 }
@@ -53,4 +54,9 @@ func (l liveSets) PatchStatus(ctx context.Context, key fleet.Key, patch []byte) 
 		kind = types.StrategicMergePatchType
 	}
 	return l.client.Resource(r).Namespace(key.Namespace).Patch(ctx, key.Name, kind, patch, metav1.PatchOptions{}, "status")
+}
+
+// live is the set as the API server itself has it.
+func (p *pass) live(ctx context.Context) (*unstructured.Unstructured, error) {
+	return read(ctx, p.c, func(ctx context.Context) (*unstructured.Unstructured, error) { return p.c.Sets.Get(ctx, p.key) })
 }

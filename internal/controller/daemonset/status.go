@@ -4,6 +4,7 @@ package daemonset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -51,13 +52,19 @@ func (p *pass) writeStatus(ctx context.Context, r dialect.Report) (time.Duration
 	if wait := p.state.pace.wait(p.c.Clock, waitedFor(w, &r)); wait > 0 {
 		return wait, nil
 	}
-	written, err := p.c.Sets.PatchStatus(ctx, p.key, patch)
-	p.c.Observer.Wrote("status", err)
-	if err != nil {
-		return 0, fmt.Errorf("writing the status: %w", err)
+	err := p.write(ctx, writesStatus, func(ctx context.Context) error {
+		written, err := p.c.Sets.PatchStatus(ctx, p.key, patch)
+		p.c.Observer.Wrote("status", err)
+		if err != nil {
+			return fmt.Errorf("writing the status: %w", err)
+		}
+		answer := p.d.Source.Digest(written.Object)
+		p.c.Index.FoldStatus(p.key, &answer)
+		return nil
+	})
+	if err != nil && !errors.Is(err, errLater) {
+		return 0, err
 	}
 	p.state.pace.wrote(now)
-	answer := p.d.Source.Digest(written.Object)
-	p.c.Index.FoldStatus(p.key, &answer)
 	return 0, nil
 }

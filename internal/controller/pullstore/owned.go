@@ -25,6 +25,8 @@ import (
 // Watches.PullJobs.
 type PullJobs struct {
 	store *Store
+	// live reads from the API server itself, and writes.
+	live client.Client
 	// changed is called with the UID of a set when its jobs, or nodes with an image of them, have changed.
 	changed func(set types.UID)
 
@@ -40,10 +42,10 @@ type PullJobs struct {
 	why   string
 }
 
-// PullJobs returns them. changed is called with the UID of the owner of a job when the job is created or deleted, or a node has made progress with
-// its image; it must not block. It must be called before Start.
-func (w *Watches) PullJobs(store *Store, changed func(set types.UID)) *PullJobs {
-	p := &PullJobs{store: store, changed: changed, images: map[string]*v1beta1.NodeImage{}, excluded: map[string]bool{}}
+// PullJobs returns them. live writes the jobs; the loop over daemon sets limits its requests. changed is called with the UID of the owner of a job when
+// the job is created or deleted, or a node has made progress with its image; it must not block. It must be called before Start.
+func (w *Watches) PullJobs(store *Store, live client.Client, changed func(set types.UID)) *PullJobs {
+	p := &PullJobs{store: store, live: live, changed: changed, images: map[string]*v1beta1.NodeImage{}, excluded: map[string]bool{}}
 	w.Handle(NodeImages, p.imageChanged)
 	w.Handle(Nodes, p.nodeChanged)
 	w.Handle(Jobs, func(_ context.Context, obj, old client.Object) {
@@ -189,12 +191,12 @@ func (p *PullJobs) unlisted(of *v1beta1.NodeImage, name string, job *predownload
 
 // Create creates a job. One of that name that the same object controls is as good.
 func (p *PullJobs) Create(ctx context.Context, job *v1beta1.ImagePullJob) error {
-	err := p.store.live.Create(ctx, job)
+	err := p.live.Create(ctx, job)
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	found := &v1beta1.ImagePullJob{}
-	if getErr := p.store.live.Get(ctx, client.ObjectKeyFromObject(job), found); getErr != nil {
+	if getErr := p.live.Get(ctx, client.ObjectKeyFromObject(job), found); getErr != nil {
 		return fmt.Errorf("reading the existing job: %w", getErr)
 	}
 	owner := metav1.GetControllerOfNoCopy(job)
@@ -207,5 +209,5 @@ func (p *PullJobs) Create(ctx context.Context, job *v1beta1.ImagePullJob) error 
 // Delete deletes a job, which may be gone already.
 func (p *PullJobs) Delete(ctx context.Context, namespace, name string) error {
 	job := &v1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	return client.IgnoreNotFound(p.store.live.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	return client.IgnoreNotFound(p.live.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 }

@@ -61,7 +61,7 @@ func ahead(t *testing.T, objects ...client.Object) (*PullJobs, *[]types.UID) {
 	c := server(t, interceptor.Funcs{}, objects...)
 	told := []types.UID{}
 	w := &Watches{handlers: map[string][]Handler{}}
-	return w.PullJobs(New(c, c), func(set types.UID) { told = append(told, set) }), &told
+	return w.PullJobs(New(c, c), c, func(set types.UID) { told = append(told, set) }), &told
 }
 
 func TestWhatSetsSee(t *testing.T) {

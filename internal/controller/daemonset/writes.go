@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"everynode.dev/everynode/internal/apply"
+	"everynode.dev/everynode/internal/apply/executor"
+	"everynode.dev/everynode/internal/fleet"
+)
+
+// The kinds of writes of a set, other than those of pods.
+const (
+	writesStatus   = "status"
+	writesRevision = "revision"
+	writesPullJob  = "pull job"
+)
+
+// slowFor is for how long no worker waits for the writes of a kind in a namespace after one of them has taken longer than executor.WriteTimeout.
+const slowFor = 10 * time.Minute
+
+// How many writes that no worker waits for may be under way, of one namespace and in all.
+const slowOfNamespace, slowInAll = 64, 256
+
+// errLater is of a write whose answer the pass does not wait for. There is another pass when it has been answered.
+var errLater = fmt.Errorf("a write takes longer than %s, as with a slow webhook: the daemon set goes on when the API server has answered it", executor.WriteTimeout)
+
+// errTooManySlow is of a write that is not sent.
+var errTooManySlow = errors.New("too many slow writes are under way, as with a webhook that does not answer")
+
+// writesOf are the writes of one kind of a set.
+type writesOf struct {
+	key  fleet.Key
+	kind string
+}
+
+type slowKind struct{ namespace, kind string }
+
+func (w writesOf) slowKind() slowKind { return slowKind{w.key.Namespace, w.kind} }
+
+// slowWrites are the writes that no worker waits for. A webhook is for the objects of a namespace, so one slow write shows how long the others of its kind
+// take there: however many sets a namespace has, they keep no more than one write each of the workers waiting at once.
+type slowWrites struct {
+	mu       sync.Mutex
+	until    map[slowKind]time.Time
+	underWay map[writesOf]bool
+	running  sync.WaitGroup
+}
+
+// noteSlow notes that a write has taken long.
+func (s *slowWrites) noteSlow(kind slowKind, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.until == nil {
+		s.until = map[slowKind]time.Time{}
+	}
+	maps.DeleteFunc(s.until, func(_ slowKind, until time.Time) bool { return !now.Before(until) })
+	s.until[kind] = now.Add(slowFor)
+}
+
+// isSlow is whether no worker waits for the writes of that kind.
+func (s *slowWrites) isSlow(kind slowKind, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return now.Before(s.until[kind])
+}
+
+// waits is whether such a write of the set has no answer yet.
+func (s *slowWrites) waits(w writesOf) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.underWay[w]
+}
+
+// enter begins a write that no worker waits for.
+func (s *slowWrites) enter(w writesOf) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.underWay[w] {
+		return errLater
+	}
+	same := 0
+	for other := range s.underWay {
+		if other.key.Namespace == w.key.Namespace {
+			same++
+		}
+	}
+	if same >= slowOfNamespace || len(s.underWay) >= slowInAll {
+		return errTooManySlow
+	}
+	if s.underWay == nil {
+		s.underWay = map[writesOf]bool{}
+	}
+	s.underWay[w] = true
+	return nil
+}
+
+func (s *slowWrites) leave(w writesOf) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.underWay, w)
+}
+
+// write sends a write of the set, with what follows from its answer. It has executor.WriteTimeout. In a namespace where one of its kind has taken longer, it
+// has executor.SlowWriteTimeout and is sent without the pass waiting for it: the error is errLater, one is under way at a time for each set, and another pass
+// follows its answer. Then send runs while passes of the set are made.
+//
+// No later leader waits for these, other than for slow writes of pods: a late write of a status is corrected when the watch shows it, and those of revisions
+// and jobs carry a UID, or a name that is derived from what they are for.
+func (p *pass) write(ctx context.Context, kind string, send func(ctx context.Context) error) error {
+	c, w := p.c, writesOf{p.key, kind}
+	if !p.slow(kind) {
+		return c.send(ctx, w, executor.WriteTimeout, send)
+	}
+	if err := c.slow.enter(w); err != nil {
+		return err
+	}
+	c.slow.running.Go(func() {
+		defer c.Enqueue(w.key)
+		defer c.slow.leave(w)
+		if err := c.send(ctx, w, executor.SlowWriteTimeout, send); ctx.Err() == nil && c.failures.isNew(w.key, err) {
+			klog.FromContext(ctx).Error(err, "A slow write failed and will be repeated", "set", w.key.String(), "of", kind)
+		}
+	})
+	return errLater
+}
+
+// slow is whether the pass does not wait for writes of that kind.
+func (p *pass) slow(kind string) bool {
+	w := writesOf{p.key, kind}
+	return p.c.Executor.Slow != nil && (p.c.slow.isSlow(w.slowKind(), p.c.Clock.Now()) || p.c.slow.waits(w))
+}
+
+// send sends one request within the limit of the client, and lets it take no longer than it may; how long the limit has it wait does not count.
+func (c *Controller) send(ctx context.Context, w writesOf, timeout time.Duration, send func(ctx context.Context) error) error {
+	if err := c.Executor.Pace.Throttle(ctx); err != nil {
+		return err
+	}
+	began := c.Clock.Now()
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := send(limited)
+	if ctx.Err() == nil && (apply.TimedOut(err) || c.Clock.Since(began) >= executor.WriteTimeout) {
+		c.slow.noteSlow(w.slowKind(), c.Clock.Now())
+	}
+	return err
+}
+
+// read asks the API server itself, within the limit of the client and for no longer than executor.WriteTimeout.
+func read[T any](ctx context.Context, c *Controller, get func(ctx context.Context) (T, error)) (T, error) {
+	if err := c.Executor.Pace.Throttle(ctx); err != nil {
+		return *new(T), err
+	}
+	ctx, cancel := context.WithTimeout(ctx, executor.WriteTimeout)
+	defer cancel()
+	return get(ctx)
+}
