@@ -7,7 +7,8 @@
 //
 //   - a cell is one (set, node) pair: how the node fits the set, and the set's pods there;
 //   - an orphan is a pod without a controller; it is kept, because a set may adopt it;
-//   - a ghost is a node whose object does not exist (any more) but which pods still name;
+//   - a ghost is a node whose object does not exist (any more) but which pods still name; only the sets of these pods have a cell for it, for anybody who
+//     may make pods can name nodes that never existed;
 //   - facts are what only one dialect needs to know of a pod; its own function reads them;
 //   - an heir is the revision that a node gets next whose pod is being deleted for an update;
 //   - to fold is to put the answer of a write into the index as if its watch event had already come.

@@ -73,8 +73,9 @@ func NewIndex(notify func(Key)) *Index {
 type set struct {
 	key      Key
 	workload *dialect.Workload
-	// cells is indexed by the id of the node.
-	cells []cell
+	// cells is indexed by the id of the node; ghosts are those of nodes that do not exist and that something is known of.
+	cells  []cell
+	ghosts map[int]*ghost
 	// podCount is the number of pods in all cells, so that a Snapshot can allocate once.
 	podCount int
 	// announced is the number of pods that say whether there is a newer revision.
@@ -267,8 +268,8 @@ func (x *Index) ReplaceSets(dialectName string, sets map[Key]*dialect.Workload) 
 }
 
 func (x *Index) dropSet(s *set) {
-	for id := range s.cells {
-		for p := s.cells[id].pods; p != nil; p = p.next {
+	for c := range s.all {
+		for p := c.pods; p != nil; p = p.next {
 			x.stray(p)
 		}
 	}
@@ -276,8 +277,9 @@ func (x *Index) dropSet(s *set) {
 		x.stray(p)
 	}
 	x.leave(s)
-	for id := range s.pending {
-		x.forgetGhost(x.nodes.byID[id])
+	for _, g := range s.ghosts {
+		delete(g.node.sets, s)
+		x.forgetGhost(g.node)
 	}
 }
 

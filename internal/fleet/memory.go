@@ -47,7 +47,7 @@ func (x *Index) Promise(uid types.UID, hash string) {
 func (s *set) remember(p *podRecord) { s.rememberOn(p.node, p) }
 
 func (s *set) rememberOn(n *node, p *podRecord) {
-	s.cells[n.id].last = &departed{uid: p.uid, hash: p.labels.hash, heir: s.heirs[p.uid]}
+	s.own(n).last = &departed{uid: p.uid, hash: p.labels.hash, heir: s.heirs[p.uid]}
 	delete(s.heirs, p.uid)
 }
 
@@ -90,8 +90,8 @@ func (l *revisionLookup) guessOf(s *set) int {
 	}
 	h := &l.history
 	pods := make([]int, len(h.Revisions))
-	for i := range s.cells {
-		for p := s.cells[i].pods; p != nil; p = p.next {
+	for c := range s.all {
+		for p := c.pods; p != nil; p = p.next {
 			if of := l.of(p); of >= 0 {
 				pods[of]++
 			}

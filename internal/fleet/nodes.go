@@ -15,11 +15,14 @@ import (
 
 // node is a Node in the index, or a ghost.
 type node struct {
+	// id is negative for a ghost.
 	id     int
 	exists bool
 	Node
 	// pods is the number of pods, of any set, that name this node; a ghost without pods, and with no create on its way, is forgotten.
 	pods int
+	// sets are those that have a cell for a ghost.
+	sets map[*set]bool
 }
 
 func (n *Node) facts() placement.Node {
@@ -31,19 +34,21 @@ type sight struct {
 	name           string
 	since, created rollout.Time
 	id             int
-	exists, ready  bool
+	ready          bool
 }
 
 func (n *node) sight() sight {
-	return sight{name: n.Name, since: n.Since, created: n.Created, id: n.id, exists: n.exists, ready: n.Ready}
+	return sight{name: n.Name, since: n.Since, created: n.Created, id: n.id, ready: n.Ready}
 }
 
-// nodeTable gives each node a small id; ids of forgotten nodes are used again, so that cells can be slices.
+// nodeTable gives each node that exists a small id; ids of nodes that are gone are used again, so that cells can be slices. Ghosts, which anybody can make who
+// may make pods, have ids of their own, which are not used again.
 type nodeTable struct {
 	byName map[string]*node
 	byID   []*node
 	free   []int
-	// order holds the sights of all nodes sorted by name, side by side, for a Snapshot goes through them all; it is nil when it has to be
+	ghosts int // how many there ever were
+	// order holds the sights of all nodes that exist sorted by name, side by side, for a Snapshot goes through them all; it is nil when it has to be
 	// made anew, which is before many changes at once.
 	order []sight
 	rv    string
@@ -51,8 +56,15 @@ type nodeTable struct {
 
 func newNodeTable() nodeTable { return nodeTable{byName: map[string]*node{}} }
 
-func (t *nodeTable) add(name string) *node {
-	n := &node{Node: Node{Name: name}}
+// ghost makes a ghost of n, which does not exist.
+func (t *nodeTable) ghost(n *node) {
+	t.ghosts++
+	n.id = -t.ghosts
+	t.byName[n.Name] = n
+}
+
+// enter gives a place to n, which exists from now on.
+func (t *nodeTable) enter(n *node) {
 	if k := len(t.free); k > 0 {
 		n.id, t.free = t.free[k-1], t.free[:k-1]
 		t.byID[n.id] = n
@@ -60,16 +72,15 @@ func (t *nodeTable) add(name string) *node {
 		n.id = len(t.byID)
 		t.byID = append(t.byID, n)
 	}
-	t.byName[name] = n
+	t.byName[n.Name] = n
 	if t.order != nil {
-		i, _ := t.place(name)
+		i, _ := t.place(n.Name)
 		t.order = slices.Insert(t.order, i, n.sight())
 	}
-	return n
 }
 
-func (t *nodeTable) remove(n *node) {
-	delete(t.byName, n.Name)
+// leave takes the place of n.
+func (t *nodeTable) leave(n *node) {
 	t.byID[n.id] = nil
 	t.free = append(t.free, n.id)
 	if i, found := t.place(n.Name); found {
@@ -112,12 +123,15 @@ func (x *Index) PutNode(rec Node) {
 func (x *Index) putNode(rec Node) {
 	n := x.nodes.byName[rec.Name]
 	if n == nil {
-		n = x.addNode(rec.Name)
+		n = &node{Node: Node{Name: rec.Name}}
 	}
 	if n.exists && !newer(rec.RV, n.RV) {
 		return
 	}
 	appeared := !n.exists
+	if appeared {
+		x.appear(n)
+	}
 	moved := appeared || !maps.Equal(n.Labels, rec.Labels) || !slices.EqualFunc(n.Taints, rec.Taints, sameTaint)
 	turned, before := n.Ready != rec.Ready, n.sight()
 	n.Node, n.exists = rec, true
@@ -146,16 +160,123 @@ func sameTaint(a, b corev1.Taint) bool {
 	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
 }
 
-// addNode makes a ghost of that name with its cells.
-func (x *Index) addNode(name string) *node {
-	n := x.nodes.add(name)
+// addGhost makes a ghost of that name.
+func (x *Index) addGhost(name string) *node {
+	n := &node{Node: Node{Name: name}}
+	x.nodes.ghost(n)
+	return n
+}
+
+// appear gives every set a cell for n, which exists from now on; what was noted about the ghost is taken over.
+func (x *Index) appear(n *node) {
+	was := n.id
+	x.nodes.enter(n)
 	for _, s := range x.sets {
 		for len(s.cells) <= n.id {
 			s.cells = append(s.cells, cell{})
 		}
 		s.cells[n.id] = cell{fit: rollout.MustLeave}
+		if g := s.ghosts[was]; g != nil {
+			s.cells[n.id] = g.cell
+			s.renumber(was, n.id)
+		}
 	}
-	return n
+	n.sets = nil
+}
+
+// vanish makes a ghost of n. A set keeps what it knows of it, and has no cell otherwise.
+func (x *Index) vanish(n *node) {
+	was := n.id
+	x.nodes.leave(n)
+	x.nodes.ghost(n)
+	for _, s := range x.sets {
+		c := &s.cells[was]
+		_, pends := s.pending[was]
+		if c.pods != nil || c.last != nil || c.unused || pends {
+			kept := s.own(n)
+			*kept = *c
+			kept.fit = rollout.MustLeave
+		}
+		*c = cell{}
+		delete(s.blocks, was)
+		delete(s.refused, was)
+		s.renumber(was, n.id)
+	}
+}
+
+// renumber takes over what is noted under the old id of a node.
+func (s *set) renumber(was, id int) {
+	move(s.blocks, was, id)
+	move(s.refused, was, id)
+	move(s.pending, was, id)
+	delete(s.ghosts, was)
+}
+
+func move[V any](m map[int]V, was, id int) {
+	if v, has := m[was]; has {
+		m[id] = v
+		delete(m, was)
+	}
+}
+
+// ghost is the cell of a set for a node that does not exist.
+type ghost struct {
+	cell
+	node *node
+}
+
+// cell is that of a node; nil for a ghost that has none.
+func (s *set) cell(n *node) *cell {
+	if n.id >= 0 {
+		return &s.cells[n.id]
+	}
+	if g := s.ghosts[n.id]; g != nil {
+		return &g.cell
+	}
+	return nil
+}
+
+// own is the cell of a node; a ghost gets one if it has none.
+func (s *set) own(n *node) *cell {
+	if c := s.cell(n); c != nil {
+		return c
+	}
+	if s.ghosts == nil {
+		s.ghosts = map[int]*ghost{}
+	}
+	g := &ghost{cell: cell{fit: rollout.MustLeave, selected: s.workload.NodeSelector == nil}, node: n}
+	s.ghosts[n.id] = g
+	if n.sets == nil {
+		n.sets = map[*set]bool{}
+	}
+	n.sets[s] = true
+	return &g.cell
+}
+
+// all goes through the cells of nodes that exist, and of those that do not and have one.
+func (s *set) all(yield func(*cell) bool) {
+	for id := range s.cells {
+		if !yield(&s.cells[id]) {
+			return
+		}
+	}
+	for _, g := range s.ghosts {
+		if !yield(&g.cell) {
+			return
+		}
+	}
+}
+
+// haunted are the ghosts with pods of the set, sorted by name.
+func (s *set) haunted() []*ghost {
+	var list []*ghost
+	for _, g := range s.ghosts {
+		if g.pods != nil {
+			list = append(list, g)
+		}
+	}
+	slices.SortFunc(list, func(a, b *ghost) int { return strings.Compare(a.node.Name, b.node.Name) })
+	return list
 }
 
 // refit evaluates the placement of every set on n and notifies those for which the outcome changed, or all of them.
@@ -180,31 +301,28 @@ func (x *Index) deleteNode(name string) {
 		return
 	}
 	n.Node, n.exists = Node{Name: name}, false
-	x.nodes.changed(n)
-	for _, s := range x.sets {
-		s.cells[n.id].fit = rollout.MustLeave
-		delete(s.blocks, n.id)
-		delete(s.refused, n.id)
-		x.notify(s.key)
+	x.vanish(n)
+	for key := range x.sets {
+		x.notify(key)
 	}
 	x.forgetGhost(n)
 }
 
 func (x *Index) forgetGhost(n *node) {
-	if n.exists || n.pods > 0 || x.pends(n) {
+	if n.exists || n.pods > 0 || n.pends() {
 		return
 	}
-	for _, s := range x.sets {
-		s.cells[n.id] = cell{}
+	for s := range n.sets {
+		delete(s.ghosts, n.id)
 		delete(s.blocks, n.id)
 		delete(s.refused, n.id)
 	}
-	x.nodes.remove(n)
+	delete(x.nodes.byName, n.Name)
 }
 
-// pends is whether a create for n has no answer yet: its pod may still come.
-func (x *Index) pends(n *node) bool {
-	for _, s := range x.sets {
+// pends is whether a create for a ghost has no answer yet: its pod may still come.
+func (n *node) pends() bool {
+	for s := range n.sets {
 		if _, pending := s.pending[n.id]; pending {
 			return true
 		}

@@ -38,7 +38,7 @@ func (x *Index) existing() []evaluation {
 	defer x.mu.Unlock()
 	list := make([]evaluation, 0, len(x.nodes.byName))
 	for _, n := range x.nodes.byID {
-		if n != nil && n.exists {
+		if n != nil {
 			list = append(list, evaluation{id: n.id, node: n.Node})
 		}
 	}
@@ -56,7 +56,7 @@ func (x *Index) place(s *set, found []evaluation) {
 		}
 		switch {
 		case n == nil:
-		case len(found) > 0 && found[0].id == id && n.exists && found[0].node.Name == n.Name && found[0].node.RV == n.RV:
+		case len(found) > 0 && found[0].id == id && found[0].node.Name == n.Name && found[0].node.RV == n.RV:
 			s.cells[id].fit, s.cells[id].selected = found[0].fit, found[0].selected
 		default:
 			s.look(n)
@@ -64,13 +64,10 @@ func (x *Index) place(s *set, found []evaluation) {
 	}
 }
 
-// look fills in what s makes of one node, and says whether that is something else than before.
+// look fills in what s makes of one node that exists, and says whether that is something else than before.
 func (s *set) look(n *node) bool {
 	c := &s.cells[n.id]
-	fit, selected := rollout.MustLeave, s.workload.NodeSelector == nil
-	if n.exists {
-		fit, selected = fitOf(s.workload, &n.Node), selects(s.workload, &n.Node)
-	}
+	fit, selected := fitOf(s.workload, &n.Node), selects(s.workload, &n.Node)
 	changed := fit != c.fit || selected != c.selected
 	c.fit, c.selected = fit, selected
 	return changed

@@ -57,7 +57,7 @@ func (x *Index) putPod(rec *Pod) {
 	if rec.Node != "" {
 		p.node = x.nodes.byName[rec.Node]
 		if p.node == nil {
-			p.node = x.addNode(rec.Node)
+			p.node = x.addGhost(rec.Node)
 		}
 		p.node.pods++
 	}
@@ -143,7 +143,7 @@ func (x *Index) attach(s *set, p *podRecord) {
 	if p.node == nil {
 		s.unplaced[p.uid] = p
 	} else {
-		c := &s.cells[p.node.id]
+		c := s.own(p.node)
 		p.next, c.pods = c.pods, p
 		s.podCount++
 	}
@@ -196,7 +196,7 @@ func (s *set) remove(p *podRecord) {
 	if p.node == nil {
 		return
 	}
-	for at := &s.cells[p.node.id].pods; *at != nil; at = &(*at).next {
+	for at := &s.own(p.node).pods; *at != nil; at = &(*at).next {
 		if *at == p {
 			*at, p.next = p.next, nil
 			s.podCount--
@@ -252,7 +252,7 @@ func (x *Index) dropPod(uid types.UID) {
 	n := p.node
 	x.detach(p)
 	if s := x.ownerOf(p); s != nil {
-		if n != nil && x.nodes.byID[n.id] == n {
+		if n != nil && x.nodes.byName[n.Name] == n {
 			s.rememberOn(n, p)
 			s.outlive(n, uid)
 		}
@@ -276,7 +276,6 @@ func (x *Index) ReplacePods(list []*Pod, rv string) *Reverted {
 	if back := x.revertedPod(list, rv); back != nil {
 		return back
 	}
-	x.nodes.order = nil // pods may name many nodes that are not known yet
 	listed := make(map[types.UID]bool, len(list))
 	for i := range list {
 		listed[list[i].UID] = true
@@ -409,8 +408,9 @@ func (x *Index) Pend(key Key, c PendingCreate) {
 		return
 	}
 	if n == nil {
-		n = x.addNode(c.Node)
+		n = x.addGhost(c.Node)
 	}
+	s.own(n)
 	s.pending[n.id] = c
 }
 

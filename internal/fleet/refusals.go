@@ -58,6 +58,7 @@ func (x *Index) Refuse(key Key, r Refusal) (retryAt rollout.Time) {
 	}
 	s.lastRefusal = r.Message
 	s.refused[n.id] = &refusal{Refusal: r, since: since, retryAt: retryAt}
+	s.own(n)
 	return retryAt
 }
 

@@ -75,38 +75,56 @@ func (x *Index) SnapshotInto(b *Buffer, key Key, h History, now rollout.Time) (s
 	s = rollout.Snapshot{Now: now, Set: set.workload.Set, Revisions: h.Revisions}
 	s.Set.Update = h.Update
 	order := x.nodes.sorted()
-	b.room(len(order), set.podCount)
+	ghosts := set.haunted()
+	b.room(len(order)+len(ghosts), set.podCount)
 	lookup := revisionLookup{history: h, limited: set.limited()}
 	for i := range order {
 		n := &order[i]
-		c := &set.cells[n.id]
-		if !n.exists && c.pods == nil {
-			continue // a ghost of another set
+		for len(ghosts) > 0 && ghosts[0].node.Name < n.name {
+			unblock = min0(unblock, b.ghost(set, ghosts[0], &lookup, now))
+			ghosts = ghosts[1:]
 		}
-		first := len(b.pods)
-		for p := c.pods; p != nil; p = p.next {
-			unblock = min0(unblock, b.add(set.workload, p, &lookup, now))
-		}
-		node := b.next()
-		node.Name, node.Fit, node.Gone, node.Selected = n.name, c.fit, !n.exists, c.selected
-		node.Ready, node.Since, node.Joined, node.Last = n.ready, n.since, n.created, lookup.lastOf(set, c, n)
-		node.Pods = b.pods[first:len(b.pods):len(b.pods)]
-		if len(set.refused) > 0 {
-			node.Refusal = set.refused[n.id].seenAt(now)
-		}
-		if len(set.unsettled) > 0 {
-			node.Blocked = unclearDelete(c)
-			node.Unanswered = node.Blocked != ""
-		}
-		if len(set.blocks)+len(set.pending) > 0 {
-			unblock = min0(unblock, applyBlock(set, n.id, node, now))
-		}
+		unblock = min0(unblock, b.node(set, n, &set.cells[n.id], &lookup, now))
+	}
+	for _, g := range ghosts {
+		unblock = min0(unblock, b.ghost(set, g, &lookup, now))
 	}
 	s.Nodes = b.nodes
 	if len(set.doubts)+len(set.pending)+len(set.unsettled) > 0 { // be it on a node that is gone
 		unblock = min0(unblock, now.Add(askAgain))
 	}
 	return s, unblock, true
+}
+
+// ghost appends a node that does not exist.
+func (b *Buffer) ghost(set *set, g *ghost, lookup *revisionLookup, now rollout.Time) (unblock rollout.Time) {
+	unseen := g.node.sight()
+	unblock = b.node(set, &unseen, &g.cell, lookup, now)
+	b.nodes[len(b.nodes)-1].Gone = true
+	return unblock
+}
+
+// node appends a node with its pods, and returns when it is to be looked at again.
+func (b *Buffer) node(set *set, n *sight, c *cell, lookup *revisionLookup, now rollout.Time) (unblock rollout.Time) {
+	first := len(b.pods)
+	for p := c.pods; p != nil; p = p.next {
+		unblock = min0(unblock, b.add(set.workload, p, lookup, now))
+	}
+	node := b.next()
+	node.Name, node.Fit, node.Selected = n.name, c.fit, c.selected
+	node.Ready, node.Since, node.Joined, node.Last = n.ready, n.since, n.created, lookup.lastOf(set, c, n)
+	node.Pods = b.pods[first:len(b.pods):len(b.pods)]
+	if len(set.refused) > 0 {
+		node.Refusal = set.refused[n.id].seenAt(now)
+	}
+	if len(set.unsettled) > 0 {
+		node.Blocked = unclearDelete(c)
+		node.Unanswered = node.Blocked != ""
+	}
+	if len(set.blocks)+len(set.pending) > 0 {
+		unblock = min0(unblock, applyBlock(set, n.id, node, now))
+	}
+	return unblock
 }
 
 // askAgain is how soon to come back for a write whose answer is not clear. When it is over is told by another clock than that of a Snapshot,
@@ -280,6 +298,7 @@ func (x *Index) Block(key Key, nodeName string, b Block) {
 	s, n := x.sets[key], x.nodes.byName[nodeName]
 	if s != nil && n != nil {
 		s.blocks[n.id] = b
+		s.own(n)
 	}
 }
 
@@ -347,8 +366,7 @@ func (x *Index) LiveHashes(key Key) map[string]bool {
 	defer x.mu.Unlock()
 	live := map[string]bool{}
 	if s := x.sets[key]; s != nil {
-		for id := range s.cells {
-			c := &s.cells[id]
+		for c := range s.all {
 			for p := c.pods; p != nil; p = p.next {
 				live[p.labels.hash] = true
 			}
@@ -375,12 +393,16 @@ func (x *Index) Holder(key Key, nodeName, podName string) types.UID {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if s, n := x.sets[key], x.nodes.byName[nodeName]; s != nil && n != nil {
-		return s.cells[n.id].holder(podName)
+		return s.cell(n).holder(podName)
 	}
 	return ""
 }
 
+// holder is the UID of the pod of that name in the cell, which may be nil.
 func (c *cell) holder(podName string) types.UID {
+	if c == nil {
+		return ""
+	}
 	for p := c.pods; p != nil; p = p.next {
 		if p.name == podName {
 			return p.uid
@@ -398,11 +420,11 @@ func (x *Index) Predecessor(key Key, nodeName, podName, hash string) types.UID {
 	if s == nil || n == nil {
 		return ""
 	}
-	c := &s.cells[n.id]
+	c := s.cell(n)
 	if uid := c.holder(podName); uid != "" {
 		return uid
 	}
-	if c.last != nil && c.last.hash == hash {
+	if c != nil && c.last != nil && c.last.hash == hash {
 		return c.last.uid
 	}
 	return ""

@@ -12,7 +12,7 @@ func (x *Index) Vacate(key Key, nodeName, pod, rv string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if s, n := x.sets[key], x.nodes.byName[nodeName]; s != nil && n != nil {
-		if p := x.pods[s.cells[n.id].holder(pod)]; p != nil && !newer(p.rv, rv) {
+		if p := x.pods[s.cell(n).holder(pod)]; p != nil && !newer(p.rv, rv) {
 			x.dropPod(p.uid)
 		}
 	}
