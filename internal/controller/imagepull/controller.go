@@ -16,7 +16,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -24,6 +23,7 @@ import (
 
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/controller/loop"
 	"everynode.dev/everynode/internal/controller/pullstore"
 	"everynode.dev/everynode/internal/imagepull"
@@ -59,15 +59,25 @@ type Controller struct {
 	loop *loop.Loop[types.NamespacedName]
 
 	mu sync.Mutex
-	// wrote is when the status of a job was last written, and refused why the API server has refused the last change of a NodeImage
-	// for it, by node.
-	wrote   map[types.UID]time.Time
-	refused map[types.UID]map[string]string
+	// wrote is when the status of a job was last written, and setbacks are what became of the last change of a NodeImage for it, by node, where it
+	// was not made.
+	wrote    map[types.UID]time.Time
+	setbacks map[types.UID]map[string]setback
 }
+
+// setback is why a NodeImage was not changed, or why that is not known: unclear is how many answers in a row were not clear.
+type setback struct {
+	why     string
+	refused bool
+	unclear int
+}
+
+// last is whether the node comes after all others. After one answer that was not clear it is tried again before another node is begun in its place.
+func (s setback) last() bool { return s.refused || s.unclear > 1 }
 
 // New returns a Controller.
 func New(o Options) *Controller {
-	c := &Controller{Options: o, wrote: map[types.UID]time.Time{}, refused: map[types.UID]map[string]string{}}
+	c := &Controller{Options: o, wrote: map[types.UID]time.Time{}, setbacks: map[types.UID]map[string]setback{}}
 	c.loop = loop.New("imagepulljob", o.Clock, c.Reconcile)
 	return c
 }
@@ -147,7 +157,7 @@ func (c *Controller) forget(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.wrote, uid)
-	delete(c.refused, uid)
+	delete(c.setbacks, uid)
 }
 
 // Reconcile is one pass for one job.
@@ -242,8 +252,8 @@ func (c *Controller) snapshot(ctx context.Context, job *v1beta1.ImagePullJob) (*
 
 // editResult is what became of edits.
 type editResult struct {
-	// outdated is whether a NodeImage has changed meanwhile, after which the pass is repeated, and refused what the API server will have nothing
-	// of, however often it is asked. notBegun is on how many nodes nothing has begun for either.
+	// outdated is whether a NodeImage has changed meanwhile, after which the pass is repeated. refused are the changes that the API server has
+	// refused, or has given no clear answer to several times. notBegun is on how many nodes nothing has begun for either.
 	outdated bool
 	refused  error
 	notBegun int32
@@ -271,10 +281,12 @@ func (c *Controller) edit(ctx context.Context, job *v1beta1.ImagePullJob, edits 
 	wg.Wait()
 	var e editResult
 	for i, result := range results {
-		switch {
-		case pullstore.IsOutdated(result):
+		last := c.noteRefusal(job.UID, edits[i].Node, result)
+		switch answer := apply.OfDelete(result); {
+		case result == nil:
+		case answer == apply.Gone, answer == apply.Differs:
 			e.outdated = true
-		case isRefusal(result):
+		case last:
 			e.refused = errors.Join(e.refused, result)
 		default:
 			e.unclear = errors.Join(e.unclear, result)
@@ -282,42 +294,49 @@ func (c *Controller) edit(ctx context.Context, job *v1beta1.ImagePullJob, edits 
 		if edits[i].Begins && result != nil {
 			e.notBegun++
 		}
-		c.noteRefusal(job.UID, edits[i].Node, result)
 	}
 	return e
 }
 
-// isRefusal is whether an error means that nothing was written, and that the same write would fail again.
-func isRefusal(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
-}
-
-// noteRefusal keeps which nodes were refused: those of a job come after all others, so that one node does not hold up the rest.
-func (c *Controller) noteRefusal(job types.UID, node string, err error) {
+// noteRefusal keeps for which nodes a change was refused, or had no clear answer: those of a job come after all others, so that one node does not hold
+// up the rest.
+func (c *Controller) noteRefusal(job types.UID, node string, err error) (last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !isRefusal(err) {
-		delete(c.refused[job], node)
-		return
+	answer := apply.OfDelete(err)
+	if answer != apply.Refused && answer != apply.Unclear {
+		delete(c.setbacks[job], node)
+		return false
 	}
-	if c.refused[job] == nil {
-		c.refused[job] = map[string]string{}
+	if c.setbacks[job] == nil {
+		c.setbacks[job] = map[string]setback{}
 	}
-	c.refused[job][node] = err.Error()
+	s := setback{why: err.Error(), refused: answer == apply.Refused}
+	if !s.refused {
+		s.unclear = c.setbacks[job][node].unclear + 1
+	}
+	c.setbacks[job][node] = s
+	return s.last()
 }
 
-// refusals are the nodes that were refused to a job, and why.
+// refusals are the nodes that come last for a job, and why.
 func (c *Controller) refusals(job types.UID) map[string]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return maps.Clone(c.refused[job])
+	whys := map[string]string{}
+	for node, s := range c.setbacks[job] {
+		if s.last() {
+			whys[node] = s.why
+		}
+	}
+	return whys
 }
 
 // Refused is whether the API server has refused the last change of the NodeImage of a node for the job with that UID.
 func (c *Controller) Refused(job types.UID, node string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.refused[job][node] != ""
+	return c.setbacks[job][node].refused
 }
 
 // report writes the status if it has changed, and then sends the events. While a job runs it does so at most once in

@@ -3,10 +3,13 @@
 package imagepull
 
 import (
+	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"everynode.dev/everynode/api/kruise/v1beta1"
@@ -51,5 +54,53 @@ func TestANodeThatCannotBeToldHoldsUpNobody(t *testing.T) {
 		if s := read(w, job).Status; s.Succeeded != 2 {
 			t.Errorf("parallelism %d, when it can be told again: %+v", parallelism, s)
 		}
+	}
+}
+
+// Nor does one for which admission says no with any code, or is not there, or from which no clear answer comes.
+func TestANodeThatCannotBeToldHoldsUpNobodyWhateverTheAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		err     error
+		refused bool
+	}{
+		"a webhook that is down": {apierrors.NewInternalError(errors.New(`failed calling webhook "w": connection refused`)), true},
+		"a policy with the reason Unauthorized": {&apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusUnauthorized, Reason: metav1.StatusReasonUnauthorized, Message: "ValidatingAdmissionPolicy 'p' denied request",
+		}}, true},
+		"a webhook with 409": {&apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusConflict, Reason: metav1.StatusReasonConflict, Message: `admission webhook "w" denied the request: no`,
+		}}, true},
+		"a webhook with 418": {&apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusTeapot, Message: `admission webhook "w" denied the request: no`,
+		}}, true},
+		"a webhook that does not answer": {apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := newJob("default", "pull", 1)
+			w := newWorld(t, append(append(node("a"), node("b")...), job)...)
+			w.patchErr = func(name string) (error, bool) {
+				if name == "a" {
+					return c.err, false
+				}
+				return nil, false
+			}
+			for range 5 {
+				_, _ = w.pass(job)
+			}
+			if w.begun() != 1 {
+				t.Error("the other node is not told to pull anything, because the first one cannot be told")
+			}
+			w.report("b", v1beta1.ImagePhaseSucceeded)
+			for range 10 {
+				_, _ = w.pass(job)
+				w.clock.Step(statusInterval)
+			}
+			if s := read(w, job).Status; s.Succeeded != 1 || s.Message == "" {
+				t.Errorf("the status says %+v", s)
+			}
+			if got := w.c.Refused(job.UID, "a"); got != c.refused {
+				t.Errorf("refused: %v, want %v", got, c.refused)
+			}
+		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/imagepull"
 )
 
@@ -21,9 +22,7 @@ import (
 func IsOutdated(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
 
 // isDefinite is whether an error says for sure that the write did not take effect.
-func isDefinite(err error) bool {
-	return IsOutdated(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsUnauthorized(err)
-}
+func isDefinite(err error) bool { return apply.OfDelete(err) != apply.Unclear }
 
 // Edit makes an edit of a NodeImage.
 func (s *Store) Edit(ctx context.Context, e *imagepull.Edit) error {
