@@ -40,6 +40,8 @@ type Source struct {
 	Digest func(obj map[string]any) Workload
 	// Ignore, if not nil, says which objects are not to be seen at all.
 	Ignore func(namespace, name string) bool
+	// Optional is whether the manager waits for the sets only for a while. Until they can be read there are none in the index, or those that were read before.
+	Optional bool
 }
 
 // Texts are the reasons and messages of the events about writes, which differ between dialects.

@@ -102,6 +102,8 @@ func TestDefinitionsThatComeAndGo(t *testing.T) {
 type cluster struct {
 	mu    sync.Mutex
 	whose string
+	// closed is whether nobody may read the objects of apps.kruise.io.
+	closed bool
 }
 
 func (c *cluster) become(whose string) {
@@ -127,6 +129,9 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	apiVersion, kind, known := strings.Cut(kinds[last], " ")
 	w.Header().Set("Content-Type", "application/json")
 	switch {
+	case c.closed && strings.Contains(r.URL.Path, "/apis/apps.kruise.io/"):
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte(forbidden))
 	case strings.Contains(r.URL.Path, "customresourcedefinitions"):
 		_ = json.NewEncoder(w).Encode(definition(last, whose))
 	case strings.Contains(r.URL.Path, "/apis/apps.kruise.io/") && whose != unserved && last == "daemonsets":
@@ -203,6 +208,25 @@ func TestADefinitionThatIsNotServed(t *testing.T) {
 	if want := "the API server does not serve the version v1beta1 of the definition daemonsets.apps.kruise.io"; o.leftOut == nil || !strings.Contains(o.leftOut.Error(), want) {
 		t.Errorf("the dialect is left out because of %v, want %s", o.leftOut, want)
 	}
+	if l := reads(t, o, cfg); !slices.Equal(o.dialects, []string{dialects.Native}) || l.late.Load() {
+		t.Errorf("it serves %q", o.dialects)
+	}
+}
+
+// TestADialectThatCannotBeRead: the others work meanwhile, and the metric shows that it does not.
+func TestADialectThatCannotBeRead(t *testing.T) {
+	o, err := parse(t, "", "--leader-elect=false", "--dialects=native,kruise", "--webhook-url=https://127.0.0.1:19443")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := reads(t, o, (&cluster{whose: ours, closed: true}).serve(t)); !l.late.Load() {
+		t.Error("the sets of the dialect count as read")
+	}
+}
+
+// reads has a leader read the cluster.
+func reads(t *testing.T, o *options, cfg *rest.Config) *leader {
+	t.Helper()
 	l, err := newLeader(o, cfg, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -213,11 +237,12 @@ func TestADefinitionThatIsNotServed(t *testing.T) {
 	for deadline := time.Now().Add(time.Minute); !l.synced.Load() && time.Now().Before(deadline) && len(done) == 0; {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if !l.synced.Load() || !slices.Equal(o.dialects, []string{dialects.Native}) {
-		t.Errorf("it serves %q, and has read the cluster: %v", o.dialects, l.synced.Load())
+	if !l.synced.Load() {
+		t.Error("it has not read the cluster")
 	}
 	cancel()
 	if err := <-done; err != nil {
 		t.Errorf("it ends with %v", err)
 	}
+	return l
 }

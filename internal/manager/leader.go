@@ -60,6 +60,8 @@ type leader struct {
 	slow      *slowLease
 
 	working, synced atomic.Bool
+	// late is whether the sets of the dialect of OpenKruise are still to be read, while the others are served.
+	late atomic.Bool
 	// restored is why everything has to be read again; nil if it need not be. abandon ends all work, and is set by Start.
 	restored atomic.Pointer[restoredError]
 	abandon  context.CancelFunc
@@ -163,10 +165,14 @@ func newClients(cfg *rest.Config) (*kubernetes.Clientset, *dynamic.DynamicClient
 }
 
 // newFeed is what fills the index, and hands the nodes on to image pulls where these are served.
-func (l *leader) newFeed(index *fleet.Index, d dynamic.Interface, dialects []dialect.Dialect) *feed.Feed {
-	f := &feed.Feed{Index: index, Client: l.client, Dynamic: d, Restored: l.goneBack}
-	for i := range dialects {
-		f.Sources = append(f.Sources, dialects[i].Source)
+func (l *leader) newFeed(index *fleet.Index, d dynamic.Interface, all []dialect.Dialect) *feed.Feed {
+	f := &feed.Feed{Index: index, Client: l.client, Dynamic: d, Restored: l.goneBack, Late: l.lateChanged}
+	for i := range all {
+		source := all[i].Source
+		// Its rights and its definitions are installed apart, and its objects may have to be converted: what is wrong there is no reason to keep the others from
+		// their work.
+		source.Optional = source.Dialect == dialects.Kruise && len(all) > 1
+		f.Sources = append(f.Sources, source)
 	}
 	if l.pulls != nil {
 		f.Nodes = l.pulls.watches.Nodes
@@ -201,7 +207,7 @@ func (l *leader) guarded(o *options, g guard) (mayWrite func() bool) {
 // leaseGuarded is guarded for a dialect whose work another manager does where it holds its lease.
 func (l *leader) leaseGuarded(o *options, other peers.Manager) (mayWrite func() bool) {
 	return l.guarded(o, conflict.NewLeaseGuard(other, conflict.LeaseOptions{
-		Client: l.client, Clock: clock.RealClock{}, Settle: l.settle, Changed: l.mayWriteChanged(other.Dialect),
+		Client: l.client, Clock: clock.RealClock{}, Settle: l.settle(other.Dialect), Changed: l.mayWriteChanged(other.Dialect),
 	}))
 }
 
@@ -209,7 +215,7 @@ func (l *leader) leaseGuarded(o *options, other peers.Manager) (mayWrite func() 
 func (l *leader) ofAppsV1(o *options, events record.EventRecorder) []dialect.Dialect {
 	probed := func() func() bool {
 		return l.guarded(o, conflict.New(conflict.Options{
-			Client: l.client, Namespace: o.namespace, Events: events, Clock: clock.RealClock{}, Settle: l.settle, Changed: l.mayWriteChanged(dialects.Native),
+			Client: l.client, Namespace: o.namespace, Events: events, Clock: clock.RealClock{}, Settle: l.settle(dialects.Native), Changed: l.mayWriteChanged(dialects.Native),
 		}))
 	}
 	native, edge := slices.Contains(o.dialects, dialects.Native), slices.Contains(o.dialects, dialects.OpenYurt)
@@ -243,7 +249,7 @@ func (l *leader) ofKruise(o *options, cfg *rest.Config) (d dialect.Dialect, err 
 // mayWriteChanged returns what a guard of the dialect calls when its answer has changed.
 func (l *leader) mayWriteChanged(dialect string) func(mayWrite bool) {
 	return func(mayWrite bool) {
-		l.metrics.Conflict(dialect, !mayWrite)
+		l.metrics.Conflict(dialect, !mayWrite || dialect == dialects.Kruise && l.late.Load())
 		if mayWrite {
 			for _, d := range l.controller.Dialects {
 				l.controller.EnqueueAll(d.Source.Dialect)
@@ -251,6 +257,18 @@ func (l *leader) mayWriteChanged(dialect string) func(mayWrite bool) {
 		}
 		if mayWrite && dialect == dialects.Kruise && l.pulls != nil {
 			l.pulls.resume()
+		}
+	}
+}
+
+// lateChanged takes in whether the sets of a dialect are still to be read, while the others are served.
+func (l *leader) lateChanged(dialect string, late bool) {
+	if l.late.Swap(late) == late {
+		return
+	}
+	for _, d := range l.controller.Dialects {
+		if d.Source.Dialect == dialect {
+			l.metrics.Conflict(dialect, late || !d.MayWrite())
 		}
 	}
 }
@@ -375,19 +393,24 @@ func (l *leader) anySet(ctx context.Context) bool {
 	return false
 }
 
-// settle waits until no write of another controller that has just ended can take effect any more, and reads the cluster anew. For how
-// long a write of the other can be under way is not known; that it is not much longer than one of ours is all that can be assumed.
-func (l *leader) settle(ctx context.Context) error {
-	klog.FromContext(ctx).Info("Another controller has ended: waiting until no write of it can take effect any more", "for", executor.Fence)
-	if err := pause(ctx, executor.Fence); err != nil {
-		return err
-	}
-	if l.pulls != nil {
-		if err := l.pulls.catchUp(ctx); err != nil {
+// settle returns what a guard of the dialect calls: it waits until no write of another controller that has just ended can take effect any more, and reads the
+// cluster again. For how long a write of the other can be under way is not known; that it is not much longer than one of ours is all that can be assumed.
+func (l *leader) settle(dialect string) conflict.Settle {
+	return func(ctx context.Context) error {
+		klog.FromContext(ctx).Info("Another controller has ended: waiting until no write of it can take effect any more", "dialect", dialect, "for", executor.Fence)
+		if err := pause(ctx, executor.Fence); err != nil {
 			return err
 		}
+		if dialect == dialects.Kruise && l.pulls != nil { // of the others only OpenKruise's manager has to do with image pulls
+			if err := l.pulls.catchUp(ctx); err != nil {
+				return err
+			}
+		}
+		if err := l.feed.Start(ctx); err != nil {
+			return err
+		}
+		return l.feed.Await(ctx, dialect)
 	}
-	return l.feed.Start(ctx)
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,11 +54,15 @@ type Feed struct {
 	// several goroutines.
 	Report func(resource string, err error)
 
+	// Late, if not nil, is called when Start does not wait any longer for the sets of an optional dialect, and once more when they have been read. It is
+	// called from several goroutines.
+	Late func(dialect string, late bool)
+
 	mu   sync.Mutex // held by Start
 	stop context.CancelFunc
 	wg   sync.WaitGroup
-	// stores are those of the streams that were started last, by the name of the stream.
-	stores map[string]*store
+	// streams are those that were started last; nil before.
+	streams atomic.Pointer[[]*stream]
 }
 
 // errRestored ends a Start that has found out that the storage was restored.
@@ -70,43 +75,138 @@ type stream struct {
 	lister cache.ListerWatcher
 	object runtime.Object
 	floor  string // the resourceVersion that the store has to reach before the stream counts as synced
+	// optional is the dialect of an optional source; empty for what must be read. late is whether Start could not read its floor.
+	optional string
+	late     bool
 }
 
 // Start begins to watch and returns when the index has reached, for every resource, the version that it had when Start was
 // called. The watches end with ctx; Wait waits for that. Called again it begins anew: the old watches go on until the current versions
 // are known, and what the index has stays until the new lists replace it. A resource whose version is older then than one that was seen before shows that the
-// storage was restored.
+// storage was restored. It waits for an optional source no longer than patience, and goes on without it.
 func (f *Feed) Start(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	streams := f.makeStreams()
 	for _, s := range streams {
-		seen := f.seen(s.name)
-		floor, err := s.currentVersion(ctx)
-		if err != nil {
+		if err := f.readFloor(ctx, s); err != nil {
 			return fmt.Errorf("reading the current version of %s: %w", s.name, err)
 		}
-		if f.Restored != nil && isOlder(floor, seen) {
-			f.Restored(s.name, seen, floor)
-			return fmt.Errorf("reading the current version of %s: %w", s.name, errRestored)
-		}
-		s.floor = floor
 	}
 	if f.stop != nil {
 		f.stop()
 		f.wg.Wait()
 	}
-	f.carryOver(streams)
+	for _, s := range streams {
+		s.store.before = f.seen(s.name) // without it a restore shortly before this Start would go unnoticed
+	}
+	f.streams.Store(&streams)
 	watching, stop := context.WithCancel(ctx)
 	f.stop = stop
 	f.watchVersions(watching, streams)
 	for _, s := range streams {
-		r := cache.NewReflectorWithOptions(s.lister, s.object, s.store, cache.ReflectorOptions{Name: "fleet/" + s.name})
-		f.wg.Go(func() { r.RunWithContext(watching) })
+		f.wg.Go(func() { s.run(watching) })
 	}
-	return wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
-		for _, s := range streams {
-			if !s.reached() {
+	return f.await(ctx, watching, streams)
+}
+
+const (
+	// patience is how long Start waits for an optional source.
+	patience = 10 * time.Second
+	// tryAgain is how often it is tried to read one that is late.
+	tryAgain = 5 * time.Second
+)
+
+// run watches until ctx ends; where Start could not read what the stream has to reach, as soon as that can be read.
+func (s *stream) run(ctx context.Context) {
+	if s.late {
+		_ = wait.PollUntilContextCancel(ctx, tryAgain, false, func(ctx context.Context) (bool, error) {
+			list, err := cache.ToListerWatcherWithContext(s.lister).ListWithContext(ctx, metav1.ListOptions{Limit: 1})
+			if err != nil {
+				return false, nil // Start has logged it
+			}
+			meta, err := metaOf(list)
+			if err == nil {
+				s.floor = meta.GetResourceVersion()
+			}
+			return err == nil, nil
+		})
+	}
+	if ctx.Err() == nil {
+		cache.NewReflectorWithOptions(s.lister, s.object, s.store, cache.ReflectorOptions{Name: "fleet/" + s.name}).RunWithContext(ctx)
+	}
+}
+
+// readFloor reads the version that a stream has to reach. An optional one that cannot be read in time is late.
+func (f *Feed) readFloor(ctx context.Context, s *stream) error {
+	seen, bounded, cancel := f.seen(s.name), ctx, context.CancelFunc(func() {})
+	if s.optional != "" {
+		bounded, cancel = context.WithTimeout(ctx, patience)
+	}
+	defer cancel()
+	floor, err := s.currentVersion(bounded)
+	switch {
+	case err != nil && s.optional != "" && ctx.Err() == nil:
+		klog.FromContext(ctx).Error(err, "Could not read the daemon sets of a dialect in time", "dialect", s.optional, "resource", s.name)
+		s.late = true
+		return nil
+	case err != nil:
+		return err
+	case f.Restored != nil && isOlder(floor, seen):
+		f.Restored(s.name, seen, floor)
+		return errRestored
+	}
+	s.floor = floor
+	return nil
+}
+
+// await waits for streams, and not long for optional ones: those that are late then are waited for until watching ends.
+func (f *Feed) await(ctx, watching context.Context, streams []*stream) error {
+	var optional []*stream
+	for _, s := range streams {
+		if s.optional != "" {
+			optional = append(optional, s)
+		} else if err := s.await(ctx); err != nil {
+			return err
+		}
+	}
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for _, s := range optional {
+		if !s.late && s.await(bounded) == nil {
+			f.setLate(s.optional, false)
+			continue
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		klog.FromContext(ctx).Error(nil, "Continuing without the daemon sets of a dialect, which could not be read in time; they are served as soon as they have been read", "dialect", s.optional, "resource", s.name)
+		f.setLate(s.optional, true)
+		f.wg.Go(func() {
+			if s.await(watching) == nil {
+				klog.FromContext(ctx).Info("Read the daemon sets of a dialect", "dialect", s.optional, "resource", s.name)
+				f.setLate(s.optional, false)
+			}
+		})
+	}
+	return nil
+}
+
+func (f *Feed) setLate(dialectName string, late bool) {
+	if f.Late != nil {
+		f.Late(dialectName, late)
+	}
+}
+
+func (s *stream) await(ctx context.Context) error {
+	return wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) { return s.reached(), nil })
+}
+
+// Await waits until the sets of an optional dialect have been read since Start was called last.
+func (f *Feed) Await(ctx context.Context, dialectName string) error {
+	return wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(context.Context) (bool, error) {
+		for _, s := range f.running() {
+			if s.optional == dialectName && !s.reached() {
 				return false, nil
 			}
 		}
@@ -117,20 +217,20 @@ func (f *Feed) Start(ctx context.Context) error {
 // seen is the newest version that was seen of the resource of that stream; empty for none. It is asked for before a read with which it is compared: the watch
 // goes on meanwhile.
 func (f *Feed) seen(name string) string {
-	if s := f.stores[name]; s != nil {
-		return s.seen()
+	for _, s := range f.running() {
+		if s.name == name {
+			return s.store.seen()
+		}
 	}
 	return ""
 }
 
-// carryOver hands what the streams before have seen to those that follow them: without it a restore shortly before a Start would go unnoticed.
-func (f *Feed) carryOver(streams []*stream) {
-	stores := make(map[string]*store, len(streams))
-	for _, s := range streams {
-		s.store.before = f.seen(s.name)
-		stores[s.name] = s.store
+// running are the streams that were started last.
+func (f *Feed) running() []*stream {
+	if streams := f.streams.Load(); streams != nil {
+		return *streams
 	}
-	f.stores = stores
+	return nil
 }
 
 // lookAtVersions is how often a feed looks whether the storage has gone back.
@@ -231,9 +331,12 @@ func (f *Feed) makeStreams() []*stream {
 		resource := f.Dynamic.Resource(src.Resource).Namespace(f.Namespace)
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(src.Resource.GroupVersion().WithKind(src.Kind))
-		name := src.Resource.GroupResource().String()
+		name, optional := src.Resource.GroupResource().String(), ""
+		if src.Optional {
+			optional = src.Dialect
+		}
 		streams = append(streams, &stream{
-			name: name, object: object,
+			name: name, object: object, optional: optional,
 			lister: f.reporting(name, f.Dynamic, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 				return resource.List(ctx, o)
 			}, func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {

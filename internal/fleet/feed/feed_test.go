@@ -36,6 +36,7 @@ type resource struct {
 	floor   string         // the version of a quorum read
 	list    runtime.Object // what a list gives, at a version of its own
 	refuse  []error        // the answers to the next lists
+	broken  error          // the answer to every list while it is not nil
 	lists   int            // lists so far, without quorum reads
 	watcher *watch.RaceFreeFakeWatcher
 }
@@ -58,6 +59,7 @@ func newRig(t *testing.T) *rig {
 		"pods":                {list: &corev1.PodList{}},
 		"controllerrevisions": {list: &appsv1.ControllerRevisionList{}},
 		"daemonsets":          {list: &unstructured.UnstructuredList{}},
+		"advanceddaemonsets":  {list: &unstructured.UnstructuredList{}},
 	}}
 	for name, res := range r.resources {
 		res.floor = "10"
@@ -65,7 +67,7 @@ func newRig(t *testing.T) *rig {
 	}
 	client := fake.NewClientset()
 	dynamicClient := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-		map[schema.GroupVersionResource]string{daemons: "DaemonSetList"})
+		map[schema.GroupVersionResource]string{daemons: "DaemonSetList", advanced().Resource: "DaemonSetList"})
 	for _, f := range []*clienttesting.Fake{&client.Fake, &dynamicClient.Fake} {
 		f.PrependReactor("list", "*", r.answerList)
 		f.PrependWatchReactor("*", r.answerWatch)
@@ -77,8 +79,19 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+// advanced is an optional source.
+func advanced() dialect.Source {
+	return dialect.Source{
+		Dialect: "kruise", Resource: schema.GroupVersionResource{Group: "apps.kruise.io", Version: "v1beta1", Resource: "advanceddaemonsets"}, Kind: "DaemonSet",
+		Digest: digest, Optional: true,
+	}
+}
+
 func (r *rig) answerList(action clienttesting.Action) (bool, runtime.Object, error) {
 	res := r.resources[action.GetResource().Resource]
+	if res.broken != nil {
+		return true, nil, res.broken
+	}
 	if len(res.refuse) > 0 {
 		err := res.refuse[0]
 		res.refuse = res.refuse[1:]
