@@ -14,7 +14,7 @@ const (
 
 // Annotations on the Deployment of OpenYurt's yurt-manager.
 const (
-	// KeptControllers is what its flag --controllers said before `kubectl everynode take-over openyurt` switched the controller off whose work
+	// KeptControllers is what its flag --controllers said before `kubectl everynode adopt openyurt` switched the controller off whose work
 	// Everynode does. It is for the way back, and not for people to set.
 	KeptControllers = Domain + "/kept-controllers"
 )

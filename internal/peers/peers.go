@@ -31,6 +31,6 @@ func OpenYurt() Manager {
 	return Manager{
 		Name: "OpenYurt's own yurt-manager", Dialect: "openyurt", Namespace: "kube-system", Leases: []string{"yurt-manager", "cloud-yurt-manager"},
 		Controller: []string{"daemonpodupdater", "daemon-pod-updater-controller"},
-		Remedy:     "switch its controller daemonpodupdater off (kubectl everynode take-over openyurt)",
+		Remedy:     "switch its controller daemonpodupdater off (kubectl everynode adopt openyurt)",
 	}
 }

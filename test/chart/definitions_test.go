@@ -109,10 +109,10 @@ func TestNotes(t *testing.T) {
 		says, not []string
 	}{
 		{release{}, []string{"kubectl everynode doctor\n", "everynode-viewer", "kruise-daemon-config"}, []string{updater, "--manager-namespace", "roles.viewer"}},
-		{release{values: everything}, []string{updater, "kubectl everynode take-over openyurt --dry-run"}, nil},
+		{release{values: everything}, []string{updater, "kubectl everynode adopt openyurt --dry-run"}, nil},
 		{release{namespace: "tools"}, []string{"kubectl everynode doctor --manager-namespace tools\n"}, []string{home}},
 		{release{values: "roles: {viewer: false}"}, []string{"everynode-viewer", "roles.viewer"}, nil},
-		{release{in: cluster{definitions()[0]: nil}}, []string{"kubectl everynode take-over --dry-run"}, nil},
+		{release{in: cluster{definitions()[0]: nil}}, []string{"kubectl everynode adopt --dry-run"}, nil},
 	} {
 		texts, err := c.texts(t)
 		if err != nil {

@@ -52,7 +52,7 @@ func TestPagesNameVerbs(t *testing.T) {
 				continue
 			}
 			words := strings.Fields(match[3])
-			if found, _, err = root.Find(slices.Concat(args, words)); err != nil { // take-over openyurt
+			if found, _, err = root.Find(slices.Concat(args, words)); err != nil { // adopt openyurt
 				t.Errorf("%s names %q: %v", page, match[0], err)
 				continue
 			}

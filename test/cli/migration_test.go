@@ -53,7 +53,7 @@ func TestPageMigration(t *testing.T) {
 
 	for _, begins := range []string{
 		"kubectl -n kruise-system scale ", "kubectl delete mutatingwebhookconfiguration ", "kubectl delete validatingwebhookconfiguration ",
-		"kubectl apply --server-side ", "kubectl get ads -A -o json | jq ", "kubectl everynode take-over openyurt --dry-run", "kubectl everynode take-over openyurt",
+		"kubectl apply --server-side ", "kubectl get ads -A -o json | jq ", "kubectl everynode adopt openyurt --dry-run", "kubectl everynode adopt openyurt",
 	} {
 		u.leaves(begins)
 	}

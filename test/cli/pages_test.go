@@ -240,7 +240,7 @@ func TestPageOperations(t *testing.T) {
 func (u *typist) inTheText() {
 	u.t.Helper()
 	u.mentioned("kubectl everynode images daemonset/agent -o wide", "", agentNone)
-	u.mentioned("kubectl everynode delete-hook list", "", "No pod waits for a hook.")
+	u.mentioned("kubectl everynode pre-delete list", "", "No pod waits for a hook.")
 	u.mentioned("kubectl everynode ota list", "", "No pod has a newer version.")
 
 	u.Type("kubectl delete daemonset agent")

@@ -174,13 +174,13 @@ func hook(p *person) {
 		}
 		return nil
 	})
-	p.types("label example.io/block=true", "delete-hook", "list", advanced)
-	p.isRefused(1, "there is no such node", "delete-hook", "release", "no-such-node")
-	p.types("released", "delete-hook", "release", p.s.Nodes[1])
+	p.types("label example.io/block=true", "pre-delete", "list", advanced)
+	p.isRefused(1, "there is no such node", "pre-delete", "release", "no-such-node")
+	p.types("released", "pre-delete", "release", p.s.Nodes[1])
 	p.s.Wait("the pod of that node is updated", run(harness.Image2, 1))
-	p.types("released", "delete-hook", "release", "--all", advanced)
+	p.types("released", "pre-delete", "release", "--all", advanced)
 	p.s.Wait("the others follow", run(harness.Image2, nodes))
-	p.types("No pod waits for a hook.", "delete-hook", "list")
+	p.types("No pod waits for a hook.", "pre-delete", "list")
 }
 
 // upgradesOneByOne: a DaemonSet with OpenYurt's OTA, and an Advanced one with OnDelete.
@@ -368,14 +368,14 @@ func takesOver(p *person) {
 	if out, err := p.s.KubectlWith(hook, "create", "-f", "-"); err != nil {
 		p.t.Fatalf("%s%v", out, err)
 	}
-	p.types("replaced", "take-over", "--dry-run")
+	p.types("replaced", "adopt", "--dry-run")
 	// The conversion that is published leads to the manager that was killed, so objects cannot be written yet.
-	if a := p.tries("take-over", "--timeout", "2s"); a.code == 0 || !strings.Contains(a.out, definition+" replaced") {
+	if a := p.tries("adopt", "--timeout", "2s"); a.code == 0 || !strings.Contains(a.out, definition+" replaced") {
 		p.t.Fatalf("without a manager it ends with %d:\n%s%s", a.code, a.out, a.err)
 	}
 	c.StartComponent(p.t, harness.ManagerComponent)
 	p.s.Poll("the objects are stored anew", func() error {
-		if a := p.tries("take-over"); a.code != 0 {
+		if a := p.tries("adopt"); a.code != 0 {
 			return missing("it ends with %d:\n%s", a.code, a.err)
 		}
 		return nil
@@ -386,14 +386,14 @@ func takesOver(p *person) {
 	if after := running(p.s); after != before {
 		p.t.Errorf("the pods were\n%s\nand are\n%s", before, after)
 	}
-	p.isRefused(1, "everynode-manager", "take-over", "--back") // it is at work
-	p.types("partition set to 1", "partition", set, "1")       // and looks after the set
+	p.isRefused(1, "everynode-manager", "adopt", "--back") // it is at work
+	p.types("partition set to 1", "partition", set, "1")   // and looks after the set
 	p.hooks("everynode-mutating", "everynode-validating")
 
 	// The way back, once the lease of the manager that was killed has ended.
 	c.Kill(p.t, harness.ManagerComponent)
 	p.s.Poll("OpenKruise's definition is put back", func() error {
-		if a := p.tries("take-over", "--back"); a.code != 0 {
+		if a := p.tries("adopt", "--back"); a.code != 0 {
 			return missing("it ends with %d:\n%s", a.code, a.err)
 		}
 		return nil
@@ -402,7 +402,7 @@ func takesOver(p *person) {
 	if label := p.s.Kubectl("get", definition, "-o", `jsonpath={.metadata.labels.everynode\.dev/part-of}`); label != "" {
 		p.t.Errorf("the definition is still Everynode's: %q", label)
 	}
-	p.isRefused(1, "everynode-mutating does not exist", "take-over")
+	p.isRefused(1, "everynode-mutating does not exist", "adopt")
 }
 
 // hooks fails unless these webhook configurations are the only ones.

@@ -161,7 +161,7 @@ func (u *typist) holds() {
 	u.TypeUntil("kubectl everynode status ads/held -n shop", func(out string) error { return shows(out, "finished") })
 	u.Type("kubectl everynode set-image ads/held held=registry.example/held:2 -n shop")
 	u.reads("docs/runbooks/hook-not-released.md", "NAMESPACE", "shop", "NAME", "held")
-	u.typesUntil("kubectl everynode delete-hook list ads/held -n shop", `^ads/held .*hold=yes`, 1)
+	u.typesUntil("kubectl everynode pre-delete list ads/held -n shop", `^ads/held .*hold=yes`, 1)
 	u.types("kubectl get pods -n shop", "PreparingDelete", `hold: "yes"`)
 	u.types("kubectl get ads held -n shop", `{"labelsHandler":{"hold":"yes"}}`)
 	u.closes()

@@ -195,10 +195,10 @@ func (p *person) hears(said int, text string) {
 // said is how much the manager has said so far.
 func (p *person) said() int { return len(p.s.Cluster.Log(harness.ManagerComponent)) }
 
-// takesOverOpenYurt: while a yurt-manager leads that updates DaemonSets itself, Everynode deletes no pod for the annotations. take-over has another
+// takesOverOpenYurt: while a yurt-manager leads that updates DaemonSets itself, Everynode deletes no pod for the annotations. adopt has another
 // one lead, which leaves that to Everynode; --back puts back what was there.
 func takesOverOpenYurt(p *person) {
-	p.isRefused(1, "there is no Deployment kube-system/yurt-manager", "take-over", "openyurt")
+	p.isRefused(1, "there is no Deployment kube-system/yurt-manager", "adopt", "openyurt")
 	p.s.Run(set, harness.WithOnDelete, harness.WithAnnotation("apps.openyurt.io/update-strategy", "AdvancedRollingUpdate"))
 	recorder, said := p.s.Observe(set), p.said()
 	y := installYurt(p)
@@ -208,26 +208,26 @@ func takesOverOpenYurt(p *person) {
 	}
 	p.s.Update(set, harness.WithImage(harness.Image2))
 	p.s.Wait("the new version is known", observed)
-	p.types("leads (server dry run)", "take-over", "openyurt", "--dry-run")
+	p.types("leads (server dry run)", "adopt", "openyurt", "--dry-run")
 	y.says(yurtFlag, "")
 
 	over := time.Now()
 	said = p.said()
-	p.types(`write controllers: "-daemonpodupdater,-nodelifecycle,*" into its values`, "take-over", "openyurt")
+	p.types(`write controllers: "-daemonpodupdater,-nodelifecycle,*" into its values`, "adopt", "openyurt")
 	y.says("--controllers=-daemonpodupdater,-nodelifecycle,*", "-nodelifecycle,*")
 	p.hears(said, yurtNotAtWork)
 	p.s.Wait("the update begins by itself", observed, run(harness.Image2, nodes))
 	p.types("leaves the work of the dialect openyurt to Everynode: its controller daemonpodupdater is off", "doctor")
-	p.types("unchanged: it is so already", "take-over", "openyurt")
+	p.types("unchanged: it is so already", "adopt", "openyurt")
 
 	said = p.said()
-	p.types("updates DaemonSets again when a pod with the flags from before leads", "take-over", "openyurt", "--back")
+	p.types("updates DaemonSets again when a pod with the flags from before leads", "adopt", "openyurt", "--back")
 	y.says(yurtFlag, "")
 	p.hears(said, yurtAtWork)
 	back := time.Now()
 	p.s.Update(set, harness.WithImage(harness.Image3))
 	p.s.Wait("the next version is known", observed)
-	p.isRefused(1, "nothing is kept that could be put back", "take-over", "openyurt", "--back")
+	p.isRefused(1, "nothing is kept that could be put back", "adopt", "openyurt", "--back")
 
 	left := time.Now()
 	said = p.said()

@@ -119,32 +119,32 @@ func brief(text string) string {
 func TestScreens(t *testing.T) {
 	now := fakecluster.Now()
 	for name, play := range map[string]func(t *testing.T) string{
-		"over-and-back": func(t *testing.T) string {
-			return converting(t, world(t)).Session(t, command.Root, "take-over --dry-run", "take-over --dry-run=client", "take-over", "take-over",
-				"take-over --back --dry-run", "take-over --back", "take-over --back")
+		"adopt": func(t *testing.T) string {
+			return converting(t, world(t)).Session(t, command.Root, "adopt --dry-run", "adopt --dry-run=client", "adopt", "adopt",
+				"adopt --back --dry-run", "adopt --back", "adopt --back")
 		},
 		"machines": func(t *testing.T) string {
-			return converting(t, world(t)).Session(t, command.Root, "take-over -o json --dry-run", "take-over -o yaml", "take-over -o json", "take-over -o json --back", "take-over -o json --back") +
-				world(t).Session(t, command.Root, "take-over -o yaml --timeout 1ms")
+			return converting(t, world(t)).Session(t, command.Root, "adopt -o json --dry-run", "adopt -o yaml", "adopt -o json", "adopt -o json --back", "adopt -o json --back") +
+				world(t).Session(t, command.Root, "adopt -o yaml --timeout 1ms")
 		},
-		"no-manager": func(t *testing.T) string { return world(t).Session(t, command.Root, "take-over --timeout 1ms") },
+		"no-manager": func(t *testing.T) string { return world(t).Session(t, command.Root, "adopt --timeout 1ms") },
 		"at-work": func(t *testing.T) string {
-			return world(t, lease("kruise-system", "kruise-manager", now.Add(-5*time.Second))).Session(t, command.Root, "take-over") +
-				world(t, lease("kruise-system", "kruise-manager", now.Add(-time.Minute))).Session(t, command.Root, "take-over --dry-run=client")
+			return world(t, lease("kruise-system", "kruise-manager", now.Add(-5*time.Second))).Session(t, command.Root, "adopt") +
+				world(t, lease("kruise-system", "kruise-manager", now.Add(-time.Minute))).Session(t, command.Root, "adopt --dry-run=client")
 		},
 		"we-at-work": func(t *testing.T) string {
-			return converting(t, world(t, lease("everynode-system", "everynode-manager", now))).Session(t, command.Root, "take-over", "take-over --back")
+			return converting(t, world(t, lease("everynode-system", "everynode-manager", now))).Session(t, command.Root, "adopt", "adopt --back")
 		},
 		"refused": func(t *testing.T) string {
-			text := fakecluster.New(t).Session(t, command.Root, "take-over")
-			text += fakecluster.New(t, definition(t, "daemonsets", both, "v1beta1")).Session(t, command.Root, "take-over")
-			text += fakecluster.New(t, append(others(t), definition(t, "daemonsets", both, "v1beta1"))...).Session(t, command.Root, "take-over")
-			return text + fakecluster.New(t, append(others(t), definition(t, "daemonsets", "{name: v1alpha0}", "v1alpha0"))...).Session(t, command.Root, "take-over")
+			text := fakecluster.New(t).Session(t, command.Root, "adopt")
+			text += fakecluster.New(t, definition(t, "daemonsets", both, "v1beta1")).Session(t, command.Root, "adopt")
+			text += fakecluster.New(t, append(others(t), definition(t, "daemonsets", both, "v1beta1"))...).Session(t, command.Root, "adopt")
+			return text + fakecluster.New(t, append(others(t), definition(t, "daemonsets", "{name: v1alpha0}", "v1alpha0"))...).Session(t, command.Root, "adopt")
 		},
 		"no-way-back": func(t *testing.T) string {
 			objects := append(hooks(t, "everynode"), definition(t, "daemonsets", "{name: v1alpha1}", "v1alpha1"))
 			c := fakecluster.New(t, append(objects, others(t)...)...)
-			return converting(t, c).Session(t, command.Root, "take-over", "take-over --back")
+			return converting(t, c).Session(t, command.Root, "adopt", "adopt --back")
 		},
 	} {
 		t.Run(name, func(t *testing.T) { fakecluster.Golden(t, *update, name+".txt", brief(play(t))) })
@@ -169,7 +169,7 @@ func TestThereAndBackInterruptedAnywhere(t *testing.T) {
 		c.Dynamic.PrependReactor("*", "*", cut)
 		c.Kubernetes.PrependReactor("*", "*", cut)
 		finished := true
-		for _, args := range [][]string{{"take-over"}, {"take-over", "--back"}} {
+		for _, args := range [][]string{{"adopt"}, {"adopt", "--back"}} {
 			if err := c.Run(t, command.Root, args...); err != nil {
 				finished, broken = false, false
 				if err := c.Run(t, command.Root, args...); err != nil {

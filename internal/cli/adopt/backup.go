@@ -51,7 +51,7 @@ func (t resourceRef) backUp(ctx context.Context, c *options.Clients, object *uns
 	_, err = c.Kubernetes.CoreV1().ConfigMaps(everynode.Namespace).Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: everynode.Namespace, Name: t.kept(), Labels: map[string]string{everynode.PartOf: everynode.PartOfValue},
-			Annotations: map[string]string{"kubernetes.io/description": "What Everynode has replaced; `" + options.Program + " take-over --back` puts it back."},
+			Annotations: map[string]string{"kubernetes.io/description": "What Everynode has replaced; `" + options.Program + " adopt --back` puts it back."},
 		},
 		BinaryData: map[string][]byte{keptKey: packed.Bytes()},
 	}, metav1.CreateOptions{FieldManager: options.FieldManager, DryRun: dryRun})

@@ -48,7 +48,7 @@ const defaultTimeout = 2 * time.Minute
 func New(o *options.Options) *cobra.Command {
 	v := &verb{Options: o}
 	c := &cobra.Command{
-		Use:   "take-over",
+		Use:   "adopt",
 		Short: "Put Everynode's definitions in the place of OpenKruise's, or put those back; with openyurt, the same for yurt-manager",
 		Long: "Put Everynode's definitions of DaemonSet, ImagePullJob and NodeImage of apps.kruise.io in the place of OpenKruise's. No object is\n" +
 			"deleted and no pod restarted. OpenKruise's manager has to be stopped before: it serves all of its workloads, and none is served then.\n\n" +
@@ -56,9 +56,9 @@ func New(o *options.Options) *cobra.Command {
 			"without their manager, are kept there, too. --back puts all of it back; Everynode's manager has to be stopped before.\n\n" +
 			"At the end all objects are stored anew, in the version that Everynode stores; for that its manager has to be at work. When it is\n" +
 			"interrupted, say the same command again. -o json (or yaml) prints a list of the steps at the end.\n\n" + options.ExitText,
-		Example: "  # What would happen?\n  kubectl everynode take-over --dry-run\n\n" +
-			"  # Stop OpenKruise, then take over\n  kubectl -n kruise-system scale deployment kruise-controller-manager --replicas=0\n  kubectl everynode take-over\n\n" +
-			"  # The way back\n  kubectl everynode take-over --back",
+		Example: "  # What would happen?\n  kubectl everynode adopt --dry-run\n\n" +
+			"  # Stop OpenKruise, then take over\n  kubectl -n kruise-system scale deployment kruise-controller-manager --replicas=0\n  kubectl everynode adopt\n\n" +
+			"  # The way back\n  kubectl everynode adopt --back",
 		Args: options.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := errors.Join(v.Flags.Validate(), options.Timeout(v.timeout)); err != nil {

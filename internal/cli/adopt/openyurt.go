@@ -30,7 +30,7 @@ const (
 	edgeRole = "everynode-manager-openyurt"
 )
 
-// edge is one call of take-over openyurt.
+// edge is one call of adopt openyurt.
 type edge struct {
 	*options.Options
 	change.Flags
@@ -47,9 +47,9 @@ func newOpenYurt(o *options.Options) *cobra.Command {
 			"Everynode begins when a pod with the new flags leads.\n\n" +
 			"What the flag said is kept in an annotation of the Deployment. --back puts it back, unless everynode-manager serves openyurt: then both\n" +
 			"would be at work, so take it out of --dialects before.\n\n" + options.ExitText,
-		Example: "  # What would change?\n  kubectl everynode take-over openyurt --dry-run\n\n" +
-			"  # Everynode updates DaemonSets with OpenYurt's annotations\n  kubectl everynode take-over openyurt\n\n" +
-			"  # The way back\n  kubectl everynode take-over openyurt --back",
+		Example: "  # What would change?\n  kubectl everynode adopt openyurt --dry-run\n\n" +
+			"  # Everynode updates DaemonSets with OpenYurt's annotations\n  kubectl everynode adopt openyurt\n\n" +
+			"  # The way back\n  kubectl everynode adopt openyurt --back",
 		Args: options.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := e.Flags.Validate(); err != nil {
@@ -230,14 +230,14 @@ func switchOn(object *unstructured.Unstructured) error {
 	annotations := object.GetAnnotations()
 	kept, found := annotations[everynode.KeptControllers]
 	if !found {
-		return fmt.Errorf("nothing is kept that could be put back: take-over openyurt has not changed the Deployment %s, or it has been put back", object.GetName())
+		return fmt.Errorf("nothing is kept that could be put back: adopt openyurt has not changed the Deployment %s, or it has been put back", object.GetName())
 	}
 	p, err := find(object)
 	if err != nil {
 		return err
 	}
 	if p.value != kept && p.value != without(kept) {
-		return fmt.Errorf("%s of the Deployment %s is %q now; take-over openyurt has found %q, and left %q: somebody has changed it since, so write it yourself, and remove the annotation %s",
+		return fmt.Errorf("%s of the Deployment %s is %q now; adopt openyurt has found %q, and left %q: somebody has changed it since, so write it yourself, and remove the annotation %s",
 			peers.FlagControllers, object.GetName(), p.value, kept, without(kept), everynode.KeptControllers)
 	}
 	delete(annotations, everynode.KeptControllers)

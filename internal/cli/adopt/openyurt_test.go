@@ -38,23 +38,23 @@ func TestOpenYurt(t *testing.T) {
 		return fakecluster.New(t, objects...).Session(t, command.Root, lines...)
 	}
 	const chart = `--v=4, "--controllers=-nodelifecycle,*"`
-	thereAndBack := []string{"take-over openyurt", "take-over openyurt", "take-over openyurt --back", "take-over openyurt --back"}
-	text := play([]string{"take-over openyurt --dry-run", "take-over openyurt --dry-run=client"}, role, yurt(t, chart, ""))
+	thereAndBack := []string{"adopt openyurt", "adopt openyurt", "adopt openyurt --back", "adopt openyurt --back"}
+	text := play([]string{"adopt openyurt --dry-run", "adopt openyurt --dry-run=client"}, role, yurt(t, chart, ""))
 	text += play(thereAndBack, role, yurt(t, chart, "meta.helm.sh/release-name: yurt"))
 	text += play(thereAndBack[:3], role, yurt(t, `--controllers, "nodepool,daemon-pod-updater-controller"`, ""))
 	fakecluster.Golden(t, *update, "openyurt.txt", text)
 
-	machines := []string{"take-over openyurt -o json --dry-run=client", "take-over openyurt -o yaml", "take-over openyurt -o json --back"}
+	machines := []string{"adopt openyurt -o json --dry-run=client", "adopt openyurt -o yaml", "adopt openyurt -o json --back"}
 	fakecluster.Golden(t, *update, "openyurt-machines.txt", play(machines, role, yurt(t, chart, "")))
 
-	once := []string{"take-over openyurt"}
+	once := []string{"adopt openyurt"}
 	text = play(once, role)
 	text += play(once, yurt(t, chart, ""))
 	text += play(once, role, yurt(t, "--v=4", ""))
 	text += play(once, role, yurt(t, `"--controllers=*", "--controllers=-nodepool"`, ""))
-	text += play([]string{"take-over openyurt --back"}, role, yurt(t, `"--controllers=-daemonpodupdater,nodepool"`, `everynode.dev/kept-controllers: "*"`))
-	text += play([]string{"take-over openyurt --back"}, role, yurt(t, `"--controllers=*"`, `everynode.dev/kept-controllers: "*"`)) // Helm was faster
-	text += play([]string{"take-over openyurt x", "take-over openyurt --dry-run=maybe"}, role, yurt(t, chart, ""))
+	text += play([]string{"adopt openyurt --back"}, role, yurt(t, `"--controllers=-daemonpodupdater,nodepool"`, `everynode.dev/kept-controllers: "*"`))
+	text += play([]string{"adopt openyurt --back"}, role, yurt(t, `"--controllers=*"`, `everynode.dev/kept-controllers: "*"`)) // Helm was faster
+	text += play([]string{"adopt openyurt x", "adopt openyurt --dry-run=maybe"}, role, yurt(t, chart, ""))
 	fakecluster.Golden(t, *update, "openyurt-refused.txt", text)
 }
 
@@ -84,7 +84,7 @@ func TestOpenYurtBackWhileWeAreAtWork(t *testing.T) {
 		}
 		manager.Spec.Template.Spec.Containers = []corev1.Container{{Name: "manager", Args: strings.Fields(c.args)}}
 		cluster := fakecluster.New(t, manager, yurt(t, `"--controllers=-daemonpodupdater,*"`, `everynode.dev/kept-controllers: "*"`))
-		said := cluster.Session(t, command.Root, "take-over openyurt --back")
+		said := cluster.Session(t, command.Root, "adopt openyurt --back")
 		if sent := strings.Contains(said, "-> patch"); sent == c.refused || !strings.Contains(said, c.says) || c.says == "" && strings.Contains(said, "Note:") {
 			t.Errorf("%s on %d pods:\n%s", c.args, c.replicas, said)
 		}

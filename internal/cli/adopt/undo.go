@@ -40,7 +40,7 @@ func (v *verb) undo(ctx context.Context, c *options.Clients) error {
 		}
 	}
 	if len(kept)+hooks == 0 {
-		return errors.New("nothing is kept that could be put back: take-over has not replaced anything here, or it has been put back")
+		return errors.New("nothing is kept that could be put back: adopt has not replaced anything here, or it has been put back")
 	}
 	if err := v.refuseIfActive(ctx, c, ourManager()); err != nil {
 		return err

@@ -46,6 +46,19 @@ func verbs(o *options.Options) []*cobra.Command {
 	}, edit.Commands(o))
 }
 
+// newName is the annotation of a verb under its earlier name: the name that it has now.
+const newName = "newName"
+
+// renamed are verbs under their earlier names: hidden, and with a warning on stderr.
+func renamed(o *options.Options) []*cobra.Command {
+	earlier := func(name string, c *cobra.Command) *cobra.Command {
+		c.Annotations = map[string]string{newName: c.Name()}
+		c.Use, c.Hidden = name, true
+		return c
+	}
+	return []*cobra.Command{earlier("take-over", adopt.New(o)), earlier("delete-hook", edit.NewPreDelete(o))}
+}
+
 const long = `Foresee, follow, steer and explain the rollouts of daemon sets.
 
 A set is named NAME, daemonset/NAME (apps/v1) or ads/NAME (the Advanced DaemonSet of apps.kruise.io).
@@ -79,6 +92,11 @@ func Root(o *options.Options) *cobra.Command {
 			if cmd.Name() == cobra.ShellCompRequestCmd || cmd.Name() == cobra.ShellCompNoDescRequestCmd {
 				*o.ConfigFlags.Timeout = patience
 			}
+			for c := cmd; c != nil; c = c.Parent() {
+				if name := c.Annotations[newName]; name != "" {
+					o.Note("%s is deprecated and will be removed in a later release: use %s", c.Name(), name)
+				}
+			}
 			return o.Validate()
 		},
 		SuggestionsMinimumDistance: 2,
@@ -89,6 +107,7 @@ func Root(o *options.Options) *cobra.Command {
 	o.AddFlags(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return options.Usagef("%w", err) })
 	root.AddCommand(verbs(o)...)
+	root.AddCommand(renamed(o)...)
 	addCompletion(root)
 	addHelp(root)
 	for _, verb := range root.Commands() {
@@ -159,7 +178,7 @@ func Verbs() []*cobra.Command {
 			all = append(all, cmd)
 		}
 		for _, sub := range cmd.Commands() {
-			if sub.Name() != completion && sub.Name() != help {
+			if sub.Name() != completion && sub.Name() != help && !sub.Hidden {
 				visit(sub)
 			}
 		}

@@ -35,7 +35,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"diff a 1 2 3":    `diff wants no more than NAME REV1 REV2, and has got "3" as well: see kubectl everynode diff --help`,
 		"set-image a":     `set-image wants CONTAINER=IMAGE..., a container and its new image: see kubectl everynode set-image --help`,
 		"ota what":        `ota has no verb "what": it has list, pull, upgrade: see kubectl everynode ota --help`,
-		"take-over x":     `take-over has no verb "x": it has openyurt: see kubectl everynode take-over --help`,
+		"adopt x":         `adopt has no verb "x": it has openyurt: see kubectl everynode adopt --help`,
 		"completion tcsh": `completion knows no shell "tcsh": it knows bash, fish, powershell, zsh: see kubectl everynode completion --help`,
 		"help frobnicate": `there is no verb "frobnicate": see kubectl everynode --help`,
 		"help pln":        `there is no verb "pln": did you mean plan?`,
@@ -45,7 +45,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"version -o html": `--output "html" is not known: write one of table, wide, json, yaml`,
 
 		"migrate a --timeout -1s":              "--timeout -1s lies in the past: give a duration such as 10m",
-		"take-over --timeout -1s":              "--timeout -1s lies in the past: give a duration such as 10m",
+		"adopt --timeout -1s":                  "--timeout -1s lies in the past: give a duration such as 10m",
 		"status a --exit-status --timeout -1s": "--timeout -1s lies in the past: give a duration such as 10m",
 	} {
 		err := fakecluster.New(t).Run(t, command.Root, strings.Fields(line)...)
@@ -198,6 +198,26 @@ func TestCompletionIsNotForEver(t *testing.T) {
 		}
 		if got := *cluster.Options.ConfigFlags.Timeout; got != want {
 			t.Errorf("%s: requests may take %s, want %s", line, got, want)
+		}
+	}
+}
+
+// TestEarlierNames: a verb that was renamed still works under its earlier name, with a warning that is not part of its output.
+func TestEarlierNames(t *testing.T) {
+	for line, want := range map[string]string{
+		"delete-hook list --help": "",
+		"delete-hook list":        "Note: delete-hook is deprecated and will be removed in a later release: use pre-delete\n",
+		"take-over openyurt x":    "",
+	} {
+		cluster := fakecluster.New(t)
+		err := cluster.Run(t, command.Root, strings.Fields(line)...)
+		if code := options.Code(err); code == options.ExitUsage && want != "" || cluster.Err.String() != want || strings.Contains(cluster.Out.String(), "deprecated") {
+			t.Errorf("%s: %v, prints %q and on stderr %q, want %q", line, err, cluster.Out.String(), cluster.Err.String(), want)
+		}
+	}
+	for _, verb := range command.Verbs() {
+		if strings.Contains(verb.CommandPath(), "delete-hook") || strings.Contains(verb.CommandPath(), "take-over") {
+			t.Errorf("%s is listed: an earlier name is for those who have it in a script", verb.CommandPath())
 		}
 	}
 }

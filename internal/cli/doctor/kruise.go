@@ -37,7 +37,7 @@ const (
 const applyKruise = "apply what the dialect needs (config/kruise, or the chart), or leave kruise out of --dialects"
 
 // takeOver is what to do about definitions of somebody else.
-const takeOver = "leave kruise out of --dialects, or take the definitions over with: kubectl everynode take-over"
+const takeOver = "leave kruise out of --dialects, or take the definitions over with: kubectl everynode adopt"
 
 func definition() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}

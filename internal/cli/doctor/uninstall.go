@@ -199,7 +199,7 @@ func (p *installation) storedInOtherVersion(ctx context.Context) []Finding {
 		case !kruise.OwnDefinition(crd):
 			findings = append(findings, ok("%s is not Everynode's, and stays as it is", name))
 		case len(others) > 0:
-			findings = append(findings, failed("while a manager is at work: kubectl everynode take-over, which has all objects stored as "+kruiseapi.VersionStored,
+			findings = append(findings, failed("while a manager is at work: kubectl everynode adopt, which has all objects stored as "+kruiseapi.VersionStored,
 				"objects of %s may be stored as %s: without a manager, which converts them, they can be neither listed nor deleted", name, strings.Join(others, " and ")))
 		default:
 			findings = append(findings, ok("all objects of %s are stored as %s", name, kruiseapi.VersionStored))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package edit holds the verbs that steer a rollout: pause, resume, partition, canary, restart, set-image, undo and delete-hook.
+// Package edit holds the verbs that steer a rollout: pause, resume, partition, canary, restart, set-image, undo and pre-delete.
 //
 // Each is one ordinary patch of one object (package change). What happens then is what the controller of the set decides.
 //
@@ -24,7 +24,7 @@ import (
 // Commands are the verbs.
 func Commands(o *options.Options) []*cobra.Command {
 	return []*cobra.Command{
-		newPause(o), newResume(o), newPartition(o), newCanary(o), newRestart(o), newSetImage(o), newUndo(o), newDeleteHook(o),
+		newPause(o), newResume(o), newPartition(o), newCanary(o), newRestart(o), newSetImage(o), newUndo(o), NewPreDelete(o),
 	}
 }
 

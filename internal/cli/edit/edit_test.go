@@ -198,9 +198,9 @@ func TestScreens(t *testing.T) {
 			return session(t, fakecluster.New(t, applied(set(t, native), "flux", fields)),
 				"set-image plain plain=registry.example/plain:3", "restart plain", "set-image plain plain=registry.example/plain:3 --force-conflicts")
 		},
-		"delete-hook": hookSession,
-		"delete-hook-nothing": func(t *testing.T) string {
-			return session(t, fakecluster.New(t, set(t, advanced)), "delete-hook release --all", "delete-hook release --all -o json", "delete-hook release --all ads/agent -o yaml")
+		"pre-delete": hookSession,
+		"pre-delete-nothing": func(t *testing.T) string {
+			return session(t, fakecluster.New(t, set(t, advanced)), "pre-delete release --all", "pre-delete release --all -o json", "pre-delete release --all ads/agent -o yaml")
 		},
 	} {
 		t.Run(name, func(t *testing.T) { fakecluster.Golden(t, *update, name+".txt", play(t)) })
@@ -233,11 +233,11 @@ func hookSession(t *testing.T) string {
 		}),
 	)
 	return session(t, cluster,
-		"delete-hook list", "delete-hook list -A -o wide", "delete-hook list n2 -o json", "delete-hook list n1", "delete-hook list n9", "delete-hook list daemonset/plain",
-		"delete-hook release", "delete-hook release n1", "delete-hook release n2 n9", "delete-hook release n2 --dry-run", "delete-hook release n2",
-		"delete-hook release pod/agent-n3 ads/agent", "delete-hook release --all -o json", "delete-hook what",
-		"delete-hook release --all n2", "delete-hook release --all node/n2 pod/agent-n3 ads/agent", "delete-hook release /n2",
-		"delete-hook list agent", "delete-hook release agent", "delete-hook release --all agent --dry-run", "delete-hook release --all plain", "delete-hook release --all nobody")
+		"pre-delete list", "pre-delete list -A -o wide", "pre-delete list n2 -o json", "pre-delete list n1", "pre-delete list n9", "pre-delete list daemonset/plain",
+		"pre-delete release", "pre-delete release n1", "pre-delete release n2 n9", "pre-delete release n2 --dry-run", "pre-delete release n2",
+		"pre-delete release pod/agent-n3 ads/agent", "pre-delete release --all -o json", "pre-delete what",
+		"pre-delete release --all n2", "pre-delete release --all node/n2 pod/agent-n3 ads/agent", "pre-delete release /n2",
+		"pre-delete list agent", "pre-delete release agent", "pre-delete release --all agent --dry-run", "pre-delete release --all plain", "pre-delete release --all nobody")
 }
 
 // What cannot be meant is told before the cluster is asked, so also where there is none, or no such set.
@@ -335,8 +335,8 @@ func TestCompletion(t *testing.T) {
 		"canary agent ":             "",
 		"set-image agent ":          "agent= init= side=",
 		"undo plain --to-revision ": "2 1",
-		"delete-hook release ":      "ads/agent n1",
-		"delete-hook list ":         "ads/agent n1",
+		"pre-delete release ":       "ads/agent n1",
+		"pre-delete list ":          "ads/agent n1",
 		"plan agent --image ":       "agent= init= side=",
 		"pause agent --dry-run=":    "none server client",
 		"ota upgrade ":              "ads/agent daemonset/plain n1",

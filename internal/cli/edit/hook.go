@@ -26,16 +26,17 @@ import (
 	"everynode.dev/everynode/internal/cli/resolver"
 )
 
-func newDeleteHook(o *options.Options) *cobra.Command {
+// NewPreDelete is the verb pre-delete.
+func NewPreDelete(o *options.Options) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "delete-hook",
+		Use:   "pre-delete",
 		Short: "See and release pods that wait for the hook lifecycle.preDelete",
 		Long: lines("See and release pods that wait for the hook spec.lifecycle.preDelete of an Advanced DaemonSet.",
 			"", "Such a pod is to be deleted, has the label "+kruise.LifecycleState+"="+kruise.LifecyclePreparingDelete+", and waits as long as",
 			"it has a label or a finalizer that the hook names. Whoever the pod waits for takes that off; these verbs are for when nobody does.",
 			"", options.ExitText),
-		Example: lines("  # Which pods wait, and what for?", "  kubectl everynode delete-hook list", "",
-			"  # Let the pod of one node go", "  kubectl everynode delete-hook release node-0002"),
+		Example: lines("  # Which pods wait, and what for?", "  kubectl everynode pre-delete list", "",
+			"  # Let the pod of one node go", "  kubectl everynode pre-delete release node-0002"),
 		Args: options.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -49,7 +50,7 @@ func newHookList(o *options.Options) *cobra.Command {
 		Use:     "list [ads/NAME] [NODE|POD]...",
 		Short:   "Show which pods wait for a hook, and what holds them",
 		Long:    lines("Show which pods wait for a hook, and what holds them.", "", options.ExitText),
-		Example: lines("  kubectl everynode delete-hook list", "", "  kubectl everynode delete-hook list ads/agent -o json"),
+		Example: lines("  kubectl everynode pre-delete list", "", "  kubectl everynode pre-delete list ads/agent -o json"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := o.Clients()
 			if err != nil {
@@ -77,8 +78,8 @@ func newHookRelease(o *options.Options) *cobra.Command {
 		Short: "Let pods go that wait for a hook",
 		Long: lines("Let pods go that wait for a hook: takes the labels and finalizers off them that the hook names. Then the controller deletes them.",
 			"What the hook was to wait for is not done by that. ads/NAME narrows it down to one set.", "", options.ExitText),
-		Example: lines("  # Let the pod of one node go", "  kubectl everynode delete-hook release node-0002", "",
-			"  # Let all pods of a set go that wait", "  kubectl everynode delete-hook release --all ads/agent"),
+		Example: lines("  # Let the pod of one node go", "  kubectl everynode pre-delete release node-0002", "",
+			"  # Let all pods of a set go that wait", "  kubectl everynode pre-delete release --all ads/agent"),
 		Args: func(_ *cobra.Command, args []string) error {
 			if !all && len(args) == 0 {
 				return errors.New("release wants nodes or pods, or --all")
@@ -190,7 +191,7 @@ func (h *hooks) unmet(mayBeFree bool) error {
 		case pod != nil:
 			errs = append(errs, fmt.Errorf("%s: pod %s on node %s does not wait for a hook", word, pod.Name, pod.Spec.NodeName))
 		default:
-			errs = append(errs, fmt.Errorf("%s: there is no such node with a pod of a set, and no such pod: see `%s delete-hook list`", word, options.Program))
+			errs = append(errs, fmt.Errorf("%s: there is no such node with a pod of a set, and no such pod: see `%s pre-delete list`", word, options.Program))
 		}
 	}
 	return errors.Join(errs...)

@@ -117,7 +117,7 @@ func (s *subject) remedy() string {
 	case rollout.WaitOnDelete:
 		return "delete the pod when it suits you"
 	case rollout.WaitHook:
-		return "kubectl everynode delete-hook release " + node + " " + set + ", when whoever the hook belongs to is done"
+		return "kubectl everynode pre-delete release " + node + " " + set + ", when whoever the hook belongs to is done"
 	case rollout.WaitOwner:
 		return "kubectl everynode ota upgrade " + node + " " + set + ", when it suits the owner of the node"
 	case rollout.WaitBudget, rollout.WaitReplacing:
