@@ -34,7 +34,9 @@ func eventParts() []eventPart {
 			{"internal/dialect/base", "Reasons of events about images"},
 		}},
 		{"On an Advanced DaemonSet", []source{{"internal/dialect/kruise", "Reasons of events"}}},
-		{"On a DaemonSet with OpenYurt's annotations", []source{{"internal/dialect/openyurt", "ReasonIgnoredAnnotation"}}},
+		{"On a DaemonSet with OpenYurt's annotations", []source{
+			{"internal/dialect/openyurt", "ReasonIgnoredAnnotation"}, {"internal/dialect/openyurt", "ReasonFailedCondition"},
+		}},
 		{"On an ImagePullJob or a NodeImage", []source{
 			{"internal/imagepull", "Reasons of events"},
 			{"internal/controller/imagepull", "ReasonNoSecret"},

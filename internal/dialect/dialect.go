@@ -51,6 +51,8 @@ type Texts struct {
 	// Patched and PatchFailed are reasons of events about changes in place; the formats have the pod's name, and of a failure
 	// also the revision and the error, as arguments.
 	Patched, PatchFailed, PatchedText, PatchFailedText string
+	// AnnounceFailed is the reason of events about announcements that failed; the format has the pod's name and the error as arguments.
+	AnnounceFailed, AnnounceFailedText string
 	// Note gives type, reason and message of the event for a note; an empty reason sends none.
 	Note func(note rollout.Note, namespace, node string) (eventType, reason, message string)
 }

@@ -56,6 +56,7 @@ func NewEdge(probeNamespace string, mayWrite, mayAnnotate func() bool) dialect.D
 	d := NewNative(probeNamespace, mayWrite)
 	d.Source.Digest, d.StatusPatch = openyurt.Digest, openyurt.StatusPatch
 	d.Announce, d.MayAnnotate = openyurt.Announce, mayAnnotate
+	d.Texts.AnnounceFailed, d.Texts.AnnounceFailedText = openyurt.ReasonFailedCondition, openyurt.MessageFailedCondition
 	return d
 }
 
@@ -64,6 +65,7 @@ func NewGuest(probeNamespace string, mayWrite func() bool) dialect.Dialect {
 	d := NewNative(probeNamespace, mayWrite)
 	d.Source.Dialect, d.Source.Digest, d.StatusPatch = OpenYurt, openyurt.DigestGuest, openyurt.GuestPatch
 	d.Announce = openyurt.Announce
+	d.Texts.AnnounceFailed, d.Texts.AnnounceFailedText = openyurt.ReasonFailedCondition, openyurt.MessageFailedCondition
 	return d
 }
 

@@ -11,7 +11,7 @@ func (d *decision) stale(p *Pod) bool {
 }
 
 // announcements are what the pods are to say, as much of it as the plan has room for. Nodes on which something is done now are passed
-// over: what the pods there say may be wrong in a moment.
+// over: what the pods there say may be wrong in a moment. So are nodes for which a write was refused a short time ago.
 func (d *decision) announcements(room int) []Announcement {
 	if !d.usable || !d.unsaid {
 		return nil
@@ -26,6 +26,10 @@ func (d *decision) announcements(room int) []Announcement {
 		for j := range pods {
 			p := &pods[j]
 			if p.Deleting || !d.stale(p) {
+				continue
+			}
+			if d.turnOf(n) == barred {
+				d.wakeAt(n.Refusal.RetryAt)
 				continue
 			}
 			if len(out) >= room {

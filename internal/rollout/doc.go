@@ -81,7 +81,7 @@
 // a node can decide when its pod is updated, which together with OnDelete is what OpenYurt calls OTA. Without it, pods that still say
 // so are told to say nothing. Announcements are no actions: they have no verdict, take what the actions have left of the burst,
 // and ask to go on at once when that is not enough. Pods on nodes where something is done now, those that are being deleted,
-// and those on nodes that must not run them or are not evaluated are passed over.
+// and those on nodes that must not run them, are not evaluated, or wait after a refusal are passed over.
 //
 // # Images
 //
@@ -197,8 +197,9 @@
 //	                                               replacing-ended, removing-excess, finishing-surge, preparing, restoring,
 //	                                               recreating: that of the node's first action in the plan; wait-burst if
 //	                                               none found room
-//	   the same, or lines 7, 19 to 22, and the
-//	   last write was refused (Node.Refusal)       blocked
+//	   the same, or lines 7, 19 to 22, or
+//	   wait-owner, and the last write was
+//	   refused (Node.Refusal)                      blocked
 //	 6  a pod is missing, none may be created      wait-progressive, blocked
 //	 7  a failed pod waits                         wait-backoff
 //	 8  a pod waits for its hook                   wait-hook

@@ -202,8 +202,9 @@ func (d *dumb) interval(f facts, p Pod, touched Time) Detail {
 	}
 }
 
-// announce lists what all pods are to say that say something else, and puts into the plan what has room; cut is whether not all has.
-func (d *dumb) announce(p *Plan) (cut bool) {
+// announce lists what all pods are to say that say something else, and puts into the plan what has room; cut is whether not all has, and
+// later when the first of those may be tried that wait because a write for their node was refused.
+func (d *dumb) announce(p *Plan) (cut bool, later Time) {
 	for _, f := range d.nodes {
 		acts := slices.ContainsFunc(p.Actions, func(a Action) bool { return a.Node == f.index })
 		for _, pod := range f.pods {
@@ -215,11 +216,17 @@ func (d *dumb) announce(p *Plan) (cut bool) {
 			if acts || !d.mayRun(f) || pod.Deleting || !wrong {
 				continue
 			}
+			if d.barred(f) {
+				if later == 0 || f.Refusal.RetryAt < later {
+					later = f.Refusal.RetryAt
+				}
+				continue
+			}
 			p.Announcements = append(p.Announcements, Announcement{Node: f.index, Pod: pod.Name, UID: pod.UID, Old: right.Old, Withdraw: !right.Said})
 		}
 	}
 	room := d.burst() - len(p.Actions)
 	cut = len(p.Announcements) > room
 	p.Announcements = p.Announcements[:min(room, len(p.Announcements))]
-	return cut
+	return cut, later
 }

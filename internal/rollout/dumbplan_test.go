@@ -140,8 +140,11 @@ func (d *dumb) plan() Plan {
 	p.Status = d.status()
 	p.Notes = d.notes(p.Actions)
 	p.Memory = d.memory(p.Actions)
-	cut := d.announce(&p)
+	cut, later := d.announce(&p)
 	p.Wake = d.wake(cut || len(all) > len(p.Actions), p.Verdicts)
+	if later != 0 && (p.Wake == 0 || later < p.Wake) {
+		p.Wake = later
+	}
 	return p
 }
 
@@ -245,7 +248,7 @@ func (d *dumb) verdict(f facts, all, kept []Action) VerdictKind {
 	}) bool {
 		return line.when
 	})
-	due := []VerdictKind{WaitBurst, WaitBackoff, WaitReplacing, WaitBudget, WaitSurgeRemove}
+	due := []VerdictKind{WaitBurst, WaitBackoff, WaitReplacing, WaitBudget, WaitSurgeRemove, WaitOwner}
 	if f.Refusal != nil && slices.Contains(due, table[i].kind) {
 		return Blocked
 	}

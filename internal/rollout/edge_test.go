@@ -97,6 +97,8 @@ func announcementsAreTrue(d *dumb, p Plan) error {
 			return fmt.Errorf("%s takes back what it said", a.Pod)
 		case a.Old != d.right(*pod).Old:
 			return fmt.Errorf("%s says that there is a newer revision: %v", a.Pod, a.Old)
+		case d.barred(d.nodes[a.Node]):
+			return fmt.Errorf("%s says something, and a write for its node was refused a short time ago", a.Pod)
 		case said[a.UID] || pod.Announced == d.right(*pod):
 			return fmt.Errorf("%s says it again", a.Pod)
 		case slices.ContainsFunc(p.Actions, func(b Action) bool { return b.UID == a.UID }):
@@ -107,12 +109,15 @@ func announcementsAreTrue(d *dumb, p Plan) error {
 	return nil
 }
 
-// everyPodSays: now, or at once in the next plan, or when what is being done on its node has been done.
+// everyPodSays: now, or at once in the next plan, or when what is being done on its node has been done, or when the time has come to try a node again.
 func everyPodSays(d *dumb, p Plan) error {
 	for _, f := range d.nodes {
 		for _, pod := range f.pods {
 			silent := !d.s.Set.Announce && !pod.Announced.Said
 			if silent || pod.Announced == d.right(pod) || pod.Deleting || !d.mayRun(f) || p.Verdicts[f.index].Kind.Acts() || p.Wake == d.s.Now {
+				continue
+			}
+			if d.barred(f) && p.Wake != 0 && p.Wake <= f.Refusal.RetryAt {
 				continue
 			}
 			if !slices.ContainsFunc(p.Announcements, func(a Announcement) bool { return a.UID == pod.UID }) {

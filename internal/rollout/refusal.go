@@ -60,7 +60,7 @@ func (d *decision) blockRefused() {
 			continue
 		}
 		switch v.Kind {
-		case WaitBurst, WaitBackoff, WaitReplacing, WaitBudget, WaitSurgeRemove:
+		case WaitBurst, WaitBackoff, WaitReplacing, WaitBudget, WaitSurgeRemove, WaitOwner:
 			v.Kind, v.Detail = Blocked, NoDetail
 		}
 		if v.Kind == Blocked && n.Refusal.RetryAt > d.in.Now {

@@ -16,7 +16,7 @@ import (
 )
 
 // announceAll lets pods say whether there is a newer revision. Each is a write of its own, so one that fails stops no other; what was not
-// said, or not clearly answered, the next decision asks for again.
+// said, the next decision asks for again, for a node where it was refused or has no clear answer after a while.
 func (r *run) announceAll(ctx context.Context, wg *sync.WaitGroup) {
 	if r.job.Announce == nil {
 		return
@@ -27,23 +27,73 @@ func (r *run) announceAll(ctx context.Context, wg *sync.WaitGroup) {
 }
 
 func (r *run) announce(ctx context.Context, a rollout.Announcement) {
-	if !r.job.MayWrite() {
+	uid := types.UID(a.UID)
+	if !r.job.MayWrite() || r.e.Index.InDoubt(uid) {
 		return
 	}
 	edit := r.job.Announce(r.words(a), r.e.Clock.Now())
-	pod, err := r.e.patch(ctx, PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch})
+	patch := PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch}
+	kind, node := slowKind{r.job.Key, verbAnnounce}, &r.job.Snapshot.Nodes[a.Node]
+	if r.e.Slow.takes(kind, node.Name) {
+		r.announceSlowly(ctx, a, patch)
+		return
+	}
+	pod, err := r.e.patch(ctx, patch)
 	if errors.Is(err, errLate) {
 		r.leave()
 		return
 	}
 	answer := apply.OfDelete(err)
-	r.e.Count("announce", answer)
+	r.e.Count(verbAnnounce, answer)
+	r.e.Slow.heard(kind, node.Name, err)
+	refusal := &Refusal{what: announcing(a), node: node.Name, pod: a.Pod, err: err}
 	switch {
 	case answer == apply.Done:
 		r.fold(pod)
-	case answer == apply.Gone && r.e.gone(ctx, a.Pod, types.UID(a.UID)):
+		if node.Refusal != nil {
+			r.e.Index.Accept(r.job.Key, node.Name)
+		}
+	case answer == apply.Gone && r.e.gone(ctx, a.Pod, uid):
+	case answer == apply.Busy, answer == apply.Differs:
+		r.fail(fmt.Errorf("%s: %w", refusal.what, err))
+	case answer == apply.Unclear:
+		r.e.Index.Doubt(uid, r.e.Pace.now().Add(writeTimeout), false)
+		r.retryAt(r.e.remember(uid, refusal))
+		r.announceWarner(a)(err)
+		r.fail(fmt.Errorf("%s: %w", refusal.what, err))
 	default:
-		r.fail(fmt.Errorf("condition of pod %s: %w", a.Pod, err))
+		r.retryAt(r.e.remember(uid, refusal))
+		r.announceWarner(a)(err)
+		r.fail(refusal)
+	}
+}
+
+func announcing(a rollout.Announcement) string { return "writing the condition of pod " + a.Pod }
+
+// announceSlowly is an announcement that no pass waits for. Until it is answered the pod gets no other.
+func (r *run) announceSlowly(ctx context.Context, a rollout.Announcement, patch PodPatch) {
+	e, uid := r.e.goesOn(), types.UID(a.UID)
+	room := e.sendSlowly(ctx, &slowWrite{
+		verb: verbAnnounce, what: announcing(a), node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid,
+		send:     e.slowPatch(patch),
+		meaning:  e.ofSlowPatch(verbAnnounce, a.Pod, uid),
+		begun:    func(until rollout.Time) { e.Index.Doubt(uid, until, false) },
+		answered: e.dispelSlowly(uid),
+		done:     func() {},
+		failed:   r.announceWarner(a),
+	})
+	if !room {
+		r.crowded()
+	}
+}
+
+// announceWarner sends the event of an announcement that failed.
+func (r *run) announceWarner(a rollout.Announcement) func(err error) {
+	warn, t := r.warner(a.Node), r.job.Texts
+	return func(err error) {
+		if t != nil && t.AnnounceFailed != "" {
+			warn(t.AnnounceFailed, t.AnnounceFailedText, a.Pod, err)
+		}
 	}
 }
 

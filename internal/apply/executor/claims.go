@@ -180,27 +180,44 @@ func (e sender) dispel(ctx context.Context, d fleet.Doubt) error {
 }
 
 func (e sender) adopt(ctx context.Context, c *Claim, p fleet.Pod) error {
-	return e.patchOwner(ctx, c, p, AdoptionPatch(p.UID, c.Owner), "adopt")
+	return e.patchOwner(ctx, &ownership{set: c, pod: p, verb: "adopt", body: AdoptionPatch(p.UID, c.Owner)})
 }
 
 func (e sender) release(ctx context.Context, c *Claim, p fleet.Pod) error {
-	return e.patchOwner(ctx, c, p, ReleasePatch(p.UID, c.Owner.UID), "release")
+	return e.patchOwner(ctx, &ownership{set: c, pod: p, verb: "release", body: ReleasePatch(p.UID, c.Owner.UID)})
 }
 
-func (e sender) patchOwner(ctx context.Context, c *Claim, p fleet.Pod, body []byte, verb string) error {
-	patch := PodPatch{Namespace: p.Namespace, Pod: p.Name, Body: body}
+// ownership is an adoption or a release, as verb says.
+type ownership struct {
+	set  *Claim
+	pod  fleet.Pod
+	verb string
+	body []byte
+}
+
+func (o *ownership) patch() PodPatch {
+	return PodPatch{Namespace: o.pod.Namespace, Pod: o.pod.Name, Body: o.body}
+}
+
+// refusal is an answer that is no success.
+func (o *ownership) refusal(err error) *Refusal {
+	return &Refusal{what: o.verb + " of pod " + o.pod.Name, node: o.pod.Node, pod: o.pod.Name, err: err}
+}
+
+func (e sender) patchOwner(ctx context.Context, o *ownership) error {
+	p, verb := o.pod, o.verb
 	if e.Slow.takes(slowKind{e.key, verb}, p.Node) {
-		e.claimSlowly(ctx, c, p, patch, verb)
+		e.claimSlowly(ctx, o)
 		return nil
 	}
-	pod, err := e.patch(ctx, patch)
+	pod, err := e.patch(ctx, o.patch())
 	if errors.Is(err, errLate) {
 		return err
 	}
 	answer := apply.OfDelete(err)
 	e.Count(verb, answer)
 	e.Slow.heard(slowKind{e.key, verb}, p.Node, err)
-	refusal := refusedClaim(verb, p, err)
+	refusal := o.refusal(err)
 	switch {
 	case answer == apply.Done:
 		e.claimed(p, pod)
@@ -219,19 +236,16 @@ func (e sender) patchOwner(ctx context.Context, c *Claim, p fleet.Pod, body []by
 	}
 }
 
-func refusedClaim(verb string, p fleet.Pod, err error) *Refusal {
-	return &Refusal{what: verb + " of pod " + p.Name, node: p.Node, pod: p.Name, err: err}
-}
-
 // claimSlowly is an adoption or a release that no pass waits for. It holds the node of its pod from the start.
-func (e sender) claimSlowly(ctx context.Context, c *Claim, p fleet.Pod, patch PodPatch, verb string) {
+func (e sender) claimSlowly(ctx context.Context, o *ownership) {
 	e = e.goesOn()
+	p, verb := o.pod, o.verb
 	hold := func(pause time.Duration) {
 		e.holdClaim(p, "the API server has not answered the "+verb+" of pod "+p.Name+" yet", pause)
 	}
 	room := e.sendSlowly(ctx, &slowWrite{
 		verb: verb, what: verb + " of pod " + p.Name, node: p.Node, pod: p.Name, uid: p.UID, claim: true,
-		send:    e.slowPatch(patch),
+		send:    e.slowPatch(o.patch()),
 		meaning: e.ofSlowPatch(verb, p.Name, p.UID),
 		begun:   func(rollout.Time) { hold(SlowWriteTimeout + writeTimeout) },
 		answered: func(_ context.Context, answer apply.Answer, err error, patched *corev1.Pod) bool {
@@ -243,14 +257,14 @@ func (e sender) claimSlowly(ctx context.Context, c *Claim, p fleet.Pod, patch Po
 			case apply.Busy:
 				hold(busyPause)
 			default:
-				e.holdClaim(p, refusedClaim(verb, p, err).Reason(), blockFor)
+				e.holdClaim(p, o.refusal(err).Reason(), blockFor)
 			}
 			return false
 		},
 		done: func() {},
 		failed: func(err error) {
-			if c.Failed != nil {
-				c.Failed(refusedClaim(verb, p, err))
+			if o.set.Failed != nil {
+				o.set.Failed(o.refusal(err))
 			}
 		},
 	})

@@ -92,7 +92,7 @@ func (r *run) editPod(ctx context.Context, actions []int) {
 				e.void = nil // what has been begun goes on
 			}
 			if err != nil {
-				r.failEdit(ctx, a, edit, before, err)
+				r.failEdit(ctx, a, tried{edit, before}, err)
 				return
 			}
 		}
@@ -157,7 +157,13 @@ func (r *run) send(ctx context.Context, e sender, a rollout.Action, edit dialect
 	return pod, nil
 }
 
-func (r *run) failEdit(ctx context.Context, a rollout.Action, edit dialect.Edit, before *corev1.Pod, err error) {
+// tried is an edit that was sent, and the pod before.
+type tried struct {
+	dialect.Edit
+	before *corev1.Pod
+}
+
+func (r *run) failEdit(ctx context.Context, a rollout.Action, edit tried, err error) {
 	uid := types.UID(a.UID)
 	answer := apply.OfDelete(err)
 	switch {
@@ -173,14 +179,14 @@ func (r *run) failEdit(ctx context.Context, a rollout.Action, edit dialect.Edit,
 		r.fail(fmt.Errorf("%s of pod %s: %w", a.Kind, a.Pod, err))
 		return
 	case answer == apply.Unclear:
-		r.e.Index.Doubt(uid, r.e.Pace.now().Add(writeTimeout), takesAway(a, edit))
+		r.e.Index.Doubt(uid, r.e.Pace.now().Add(writeTimeout), takesAway(a, edit.Edit))
 	}
 	r.editTeller(a)(err)
 	what := fmt.Sprintf("%s of pod %s", a.Kind, a.Pod)
 	switch {
 	case answer == apply.Unclear:
 		refusal := r.refusalOf(a, what, err)
-		refusal.before = r.e.record(before)
+		refusal.before = r.e.record(edit.before)
 		r.unclear(a, refusal)
 	case edit.Of == dialect.Resize:
 		r.fail(fmt.Errorf("%s: %w", what, err))

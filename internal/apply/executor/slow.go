@@ -275,6 +275,8 @@ const (
 	verbCreate = "create"
 	verbDelete = "delete"
 	verbPatch  = "patch"
+
+	verbAnnounce = "announce"
 )
 
 // crowded notes that a write has found no room in the lane.

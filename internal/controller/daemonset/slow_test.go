@@ -32,6 +32,12 @@ type webhook struct {
 func slowWorld(t *testing.T, nodes int, verb string) (*world, *webhook) {
 	w := newWorld(t, nodes, nil)
 	h := &webhook{worldPods: worldPods{w}, says: make(chan struct{})}
+	w.slowly(h, verb)
+	return w, h
+}
+
+// slowly has a webhook take long for the writes of that verb.
+func (w *world) slowly(h *webhook, verb string) {
 	w.before = func(v, _ string) error {
 		if v == verb && !h.inLane.Load() {
 			return apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
@@ -50,7 +56,6 @@ func slowWorld(t *testing.T, nodes int, verb string) (*world, *webhook) {
 			}
 		},
 	}
-	return w, h
 }
 
 // wait returns when the webhook has said what it says, or false when the pass ends before.

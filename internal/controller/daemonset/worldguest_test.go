@@ -44,6 +44,7 @@ func newEdge(t *testing.T, nodes int, kind string, annotations map[string]string
 		Source: dialect.Source{Dialect: "native", Digest: openyurt.Digest}, StatusPatch: openyurt.StatusPatch, GVK: nativeGVK,
 		Announce: openyurt.Announce, Texts: nativeTexts(),
 	}
+	d.Texts.AnnounceFailed, d.Texts.AnnounceFailedText = openyurt.ReasonFailedCondition, openyurt.MessageFailedCondition
 	if kind == "guest" {
 		d.Source, d.StatusPatch = dialect.Source{Dialect: "openyurt", Digest: openyurt.DigestGuest}, openyurt.GuestPatch
 	}

@@ -22,6 +22,12 @@ const Degraded appsv1.DaemonSetConditionType = "Degraded"
 // ReasonIgnoredAnnotation says that an annotation contradicts the specification, and is ignored as OpenYurt does.
 const ReasonIgnoredAnnotation = "IgnoredAnnotation"
 
+// ReasonFailedCondition says that the API server refuses a write of the condition PodNeedUpgrade of a pod.
+const ReasonFailedCondition = "FailedPodCondition"
+
+// MessageFailedCondition is the message of that event.
+const MessageFailedCondition = "Error writing condition PodNeedUpgrade of pod %s: %v"
+
 // StatusPatch returns the body of a strategic merge patch for the status subresource of a set that Digest has read, and whether there is
 // anything to change. Of the conditions it touches none but Degraded.
 func StatusPatch(w *dialect.Workload, r dialect.Report) ([]byte, bool) {
