@@ -23,6 +23,7 @@ type decision struct {
 	name, tag string
 	drafts    map[string]*draft
 	order     []string // of drafts, by name of their nodes
+	claim     *Claim   // nil before it is needed
 
 	desired, succeeded int
 	waiting            []*Node // not begun
@@ -240,7 +241,14 @@ func boolRank(b bool) int {
 }
 
 // room is whether the NodeImage can have the image.
-func (d *decision) room(n *Node) bool { return claimOf(d.in.Job).Room(n.Image, d.name) }
+func (d *decision) room(n *Node) bool {
+	if d.claim == nil {
+		claim, tag := claimOf(d.in.Job), d.wanted(n.Name)
+		claim.bytes = len(d.name) + bytesOf(&tag) + bytesOfSandbox(d.in.Job.Spec.SandboxConfig)
+		d.claim = &claim
+	}
+	return d.claim.Room(n.Image, d.name)
+}
 
 // parallelism is how many nodes may be active at once; one that cannot be read holds the job, as 0 does.
 func (d *decision) parallelism() int {

@@ -20,6 +20,12 @@ const (
 	MostImages = 256
 	// reserved is how many of them are for images that updates wait for.
 	reserved = 32
+	// mostBytes is how many bytes they take, with their tags, owners and what the agent reports; the API server stores no object of more than 1.5 MiB.
+	mostBytes = 1280 << 10
+	// reservedBytes is how many of them are for images that updates wait for.
+	reservedBytes = mostBytes / 8
+	// usualBytes is what one more tag takes.
+	usualBytes = 2 << 10
 )
 
 // Claim is who asks for room in NodeImages.
@@ -28,6 +34,8 @@ type Claim struct {
 	Namespace string
 	// Awaited is whether an update waits for the image.
 	Awaited bool
+	// bytes is what the job adds to a NodeImage; 0 for as much as usual.
+	bytes int
 }
 
 // claimOf is the claim of a job. Updates wait for jobs that a daemon set owns, and that stay until it deletes them.
@@ -39,10 +47,64 @@ func claimOf(job *v1beta1.ImagePullJob) Claim {
 	}
 }
 
-// Room is whether a NodeImage can have the image of that name. What is there already can be had by all. For others a namespace has no more
-// images there than are free, so that there is always room for a namespace that has few; and some are left free for images that updates
-// wait for.
+// Room is whether a NodeImage can have the image of that name for one more job. A namespace has no more images there than are free, so that there is always
+// room for a namespace that has few; and some are left free for images that updates wait for. An image that is there already can be had by all. So it is with
+// the bytes that all tags and owners take, be they of one image or of many.
 func (c Claim) Room(image *v1beta1.NodeImage, name string) bool {
+	return c.roomInBytes(image) && c.roomOfImages(image, name)
+}
+
+// roomInBytes is whether the NodeImage may grow by what the job adds.
+func (c Claim) roomInBytes(image *v1beta1.NodeImage) bool {
+	free, mine, more := mostBytes, 0, cmp.Or(c.bytes, usualBytes)
+	if !c.Awaited {
+		free -= reservedBytes
+	}
+	for name, of := range image.Spec.Images {
+		ofImage, has := len(name)+bytesOfSandbox(of.SandboxConfig), false
+		free -= ofImage
+		for i := range of.Tags {
+			free -= bytesOf(&of.Tags[i])
+			if c.has(of.Tags[i : i+1]) {
+				mine += bytesOf(&of.Tags[i])
+				has = true
+			}
+		}
+		if has {
+			mine += ofImage
+		}
+	}
+	return mine+more <= free-more // as with one image more: it has no more than are free then
+}
+
+// bytesOf is about how many bytes a tag takes, with what the agent reports of it: a message of up to 1,024 bytes.
+func bytesOf(t *v1beta1.ImageTagSpec) int {
+	n := 250 + len(t.Tag) + 250 + len(t.Tag) + 1024
+	for i := range t.OwnerReferences {
+		r := &t.OwnerReferences[i]
+		n += 90 + len(r.APIVersion) + len(r.Kind) + len(r.Namespace) + len(r.Name) + len(r.UID) + len(r.FieldPath)
+	}
+	for i := range t.PullSecrets {
+		n += 30 + len(t.PullSecrets[i].Namespace) + len(t.PullSecrets[i].Name)
+	}
+	return n
+}
+
+// bytesOfSandbox is how many bytes the configuration of a sandbox takes at most: JSON has up to six for one.
+func bytesOfSandbox(s *v1beta1.SandboxConfig) int {
+	n := 0
+	if s != nil {
+		for _, of := range []map[string]string{s.Labels, s.Annotations} {
+			for key, value := range of {
+				n += 10 + len(key) + 6*len(value)
+			}
+		}
+	}
+	return n
+}
+
+// roomOfImages is whether the NodeImage has the image of that name, or can list one more.
+func (c Claim) roomOfImages(image *v1beta1.NodeImage, name string) bool {
 	images := image.Spec.Images
 	if _, has := images[name]; has {
 		return true

@@ -3,6 +3,7 @@
 package imagepull
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -102,6 +103,64 @@ func TestWhatIsStillWantedStays(t *testing.T) {
 		s := Sweep{Now: w.now, Image: w.nodes[0].Image, Ready: true, Owner: func(*corev1.ObjectReference) OwnerState { return state }}
 		if out := s.Run(); out.Edit != nil {
 			t.Errorf("%s: %d images go", name, len(out.Edit.Images))
+		}
+	}
+}
+
+// TestTagsOfOneImageAreShared: however many jobs a namespace has for tags of one image, or for one tag, the NodeImage stays one that can be written, and other
+// namespaces have room there.
+func TestTagsOfOneImageAreShared(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		tag    func(i int) string
+		change func(s *v1beta1.ImagePullJobSpec)
+	}{
+		{"many tags", func(i int) string { return fmt.Sprint(strings.Repeat("v", 100), i) }, never},
+		{"many owners of one tag", func(int) string { return "one" }, never},
+		{"large sandboxes", func(i int) string { return fmt.Sprint(i) }, func(s *v1beta1.ImagePullJobSpec) {
+			never(s)
+			s.SandboxConfig = &v1beta1.SandboxConfig{Annotations: map[string]string{"a": strings.Repeat("<", 40_000)}}
+		}},
+	} {
+		w := newWorld(t, 1)
+		n := &w.nodes[0]
+		ask := func(namespace string, i int) bool {
+			job := w.addJob(fmt.Sprintf("%s-%s-%d", namespace, strings.Repeat("x", 200), i), fmt.Sprintf("busybox-%s:%s", namespace, c.tag(i)), 1, c.change)
+			job.Namespace = namespace
+			if namespace != "greedy" {
+				job.Spec.SandboxConfig = nil
+			}
+			plan := Decide(Snapshot{Now: w.now, Job: job, Nodes: w.nodes})
+			for _, edit := range plan.Edits {
+				n.Image.Spec = edit.Apply(n.Image.Spec)
+			}
+			return len(plan.Edits) > 0
+		}
+		had := 0
+		for i := range 400 {
+			if ask("greedy", i) {
+				had++
+			}
+		}
+		for name, of := range n.Image.Spec.Images {
+			report := v1beta1.ImageStatus{}
+			for _, tag := range of.Tags {
+				report.Tags = append(report.Tags, v1beta1.ImageTagStatus{Tag: tag.Tag, Phase: v1beta1.ImagePhaseFailed, Message: strings.Repeat("m", 1024), Version: 10})
+			}
+			n.Image.Status.ImageStatuses = map[string]v1beta1.ImageStatus{name: report}
+		}
+		data, err := json.Marshal(n.Image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %d jobs have room, the NodeImage has %d bytes", c.name, had, len(data))
+		if len(data) > mostBytes/2 {
+			t.Errorf("%s: the NodeImage has %d bytes, more than one namespace may have", c.name, len(data))
+		}
+		for i := range 100 {
+			if !ask("other", i) {
+				t.Fatalf("%s: job %d of another namespace has no room", c.name, i)
+			}
 		}
 	}
 }
