@@ -77,17 +77,17 @@ func (x *Index) SnapshotInto(b *Buffer, key Key, h History, now rollout.Time) (s
 	order := x.nodes.sorted()
 	ghosts := set.haunted()
 	b.room(len(order)+len(ghosts), set.podCount)
-	lookup := revisionLookup{history: h, limited: set.limited()}
+	lookup := revisionLookup{now: now, history: h, limited: set.limited()}
 	for i := range order {
 		n := &order[i]
 		for len(ghosts) > 0 && ghosts[0].node.Name < n.name {
-			unblock = min0(unblock, b.ghost(set, ghosts[0], &lookup, now))
+			unblock = min0(unblock, b.ghost(set, ghosts[0], &lookup))
 			ghosts = ghosts[1:]
 		}
-		unblock = min0(unblock, b.node(set, n, &set.cells[n.id], &lookup, now))
+		unblock = min0(unblock, b.node(set, n, &set.cells[n.id], &lookup))
 	}
 	for _, g := range ghosts {
-		unblock = min0(unblock, b.ghost(set, g, &lookup, now))
+		unblock = min0(unblock, b.ghost(set, g, &lookup))
 	}
 	s.Nodes = b.nodes
 	if len(set.doubts)+len(set.pending)+len(set.unsettled) > 0 { // be it on a node that is gone
@@ -97,16 +97,16 @@ func (x *Index) SnapshotInto(b *Buffer, key Key, h History, now rollout.Time) (s
 }
 
 // ghost appends a node that does not exist.
-func (b *Buffer) ghost(set *set, g *ghost, lookup *revisionLookup, now rollout.Time) (unblock rollout.Time) {
+func (b *Buffer) ghost(set *set, g *ghost, lookup *revisionLookup) (unblock rollout.Time) {
 	unseen := g.node.sight()
-	unblock = b.node(set, &unseen, &g.cell, lookup, now)
+	unblock = b.node(set, &unseen, &g.cell, lookup)
 	b.nodes[len(b.nodes)-1].Gone = true
 	return unblock
 }
 
 // node appends a node with its pods, and returns when it is to be looked at again.
-func (b *Buffer) node(set *set, n *sight, c *cell, lookup *revisionLookup, now rollout.Time) (unblock rollout.Time) {
-	first := len(b.pods)
+func (b *Buffer) node(set *set, n *sight, c *cell, lookup *revisionLookup) (unblock rollout.Time) {
+	first, now := len(b.pods), lookup.now
 	for p := c.pods; p != nil; p = p.next {
 		unblock = min0(unblock, b.add(set.workload, p, lookup, now))
 	}
@@ -240,6 +240,7 @@ func inPlaceOf(pod *rollout.Pod, w *dialect.Workload, f *dialect.PodFacts, now r
 
 // revisionLookup finds revisions of pods; most pods in a row carry the same hash, so the last answer is kept.
 type revisionLookup struct {
+	now     rollout.Time
 	history  History
 	lastHash string
 	last     int
