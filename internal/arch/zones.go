@@ -6,7 +6,7 @@ import "slices"
 
 // zones is the table of docs/ARCHITECTURE.md, section "Import rules".
 func zones() []Zone {
-	return slices.Concat(coreZones(), pureZones(), sharedZones(), indexZones(), verbZones(), shellZones(), agentZones(), mainZones(), otherZones())
+	return slices.Concat(coreZones(), pureZones(), sharedZones(), indexZones(), verbZones(), shellZones(), testZones(), agentZones(), mainZones(), otherZones())
 }
 
 // coreZones is tier 0: the decision itself.
@@ -190,12 +190,6 @@ func shellZones() []Zone {
 		Reason:   "who looks on reads as the manager reads and decides as it decides, and cannot write",
 		Deep:     noKubernetes,
 	}, {
-		Name:     "fake cluster",
-		Packages: []string{"internal/testing/..."},
-		May:      client("k8s.io/cli-runtime/...", "golang.org/x/sys/unix", "./internal/cli/options"),
-		Reason:   "it is for tests alone: no zone of the product may import internal/testing, and it knows none of the verbs",
-		Tests:    true,
-	}, {
 		Name:     "command line",
 		Packages: []string{"internal/cli/..."},
 		May: client("k8s.io/cli-runtime/...", "golang.org/x/term", "sigs.k8s.io/structured-merge-diff/v6/fieldpath",
@@ -203,6 +197,17 @@ func shellZones() []Zone {
 			"./internal/ota", "./internal/peers", "./internal/rights"),
 		Reason: "a verb is made of what the manager decides with, and talks to the cluster with the rights of who calls",
 		Deep:   noKubernetes,
+	}}
+}
+
+// testZones is what no program contains.
+func testZones() []Zone {
+	return []Zone{{
+		Name:     "fake cluster",
+		Packages: []string{"internal/testing/..."},
+		May:      client("k8s.io/cli-runtime/...", "golang.org/x/sys/unix", "./internal/cli/options"),
+		Reason:   "it is for tests alone: no zone of the product may import internal/testing, and it knows none of the verbs",
+		Tests:    true,
 	}, {
 		Name:     "simulation",
 		Packages: []string{"internal/sim"},
