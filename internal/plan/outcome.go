@@ -14,12 +14,12 @@ type Verdict string
 // The outcomes.
 const (
 	Create   Verdict = "create"   // a missing pod is created
-	Recreate Verdict = "recreate" // the pod is deleted, and another takes its place
+	Recreate Verdict = "recreate" // the pod is deleted and replaced
 	InPlace  Verdict = "in-place" // the pod is changed in place
 	Surge    Verdict = "surge"    // a new pod is created beside the old one, which goes then
-	Remove   Verdict = "remove"   // a pod goes, and none follows it
+	Remove   Verdict = "remove"   // a pod is deleted and not replaced
 	Wait     Verdict = "wait"     // the set itself keeps the node back until somebody changes it
-	Blocked  Verdict = "blocked"  // something on the node is in the way
+	Blocked  Verdict = "blocked"  // something on the node blocks it
 	Leave    Verdict = "leave"    // nothing is done
 )
 
@@ -44,17 +44,17 @@ func (v Verdict) Sentence() string {
 	case Create:
 		return "a missing pod is created"
 	case Recreate:
-		return "the pod is deleted, and another takes its place"
+		return "the pod is deleted and replaced"
 	case InPlace:
 		return "the pod is changed in place"
 	case Surge:
-		return "a new pod is created beside the old one, which then goes"
+		return "a new pod is created next to the old one, which is then deleted"
 	case Remove:
-		return "a pod goes, and none follows"
+		return "a pod is deleted and not replaced"
 	case Wait:
-		return "the set keeps the node back, by what it says or by its budget"
+		return "the specification or the budget of the set holds the node back"
 	case Blocked:
-		return "something on the node is in the way"
+		return "something on the node blocks it"
 	default:
 		return "nothing is done"
 	}

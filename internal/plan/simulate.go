@@ -100,7 +100,7 @@ func (p *simulator) run() (Result, error) {
 	for range 1000 + 100*len(s.Nodes) {
 		acted, wake, err := p.step()
 		if err != nil {
-			return Result{}, fmt.Errorf("playing the plan at %v: %w", s.Now.Sub(p.begin), err)
+			return Result{}, fmt.Errorf("simulating the plan at %v: %w", s.Now.Sub(p.begin), err)
 		}
 		next := earlier(wake, p.due())
 		switch {
@@ -113,7 +113,7 @@ func (p *simulator) run() (Result, error) {
 		}
 		p.serve(s)
 	}
-	return Result{}, fmt.Errorf("the plan does not come to rest within %v: this is a defect of the plan, and no property of the set", s.Now.Sub(p.begin))
+	return Result{}, fmt.Errorf("the simulation does not end within %v: this is a defect of the simulation, not of the set", s.Now.Sub(p.begin))
 }
 
 // step makes a plan and carries it out; the other controller of a guest does its part.

@@ -320,7 +320,7 @@ func TestDefectsOfDecisionsAreTold(t *testing.T) {
 		plan.Actions, plan.Wake = nil, s.Now.Add(1)
 		return plan
 	}
-	if _, err := p.run(); err == nil || !strings.Contains(err.Error(), "does not come to rest") {
+	if _, err := p.run(); err == nil || !strings.Contains(err.Error(), "does not end") {
 		t.Errorf("got %v, want that it does not come to rest", err)
 	}
 }

@@ -23,7 +23,7 @@ func TestPageMigration(t *testing.T) {
 	u.Type("sed s/sample/agent/g docs/samples/daemonset.yaml | kubectl create -f -")
 	before := u.runs(agent, agentOne, u.nodes)
 	u.types("kubectl everynode migrate daemonset/agent --dry-run", "would become", "(server dry run)")
-	u.types("kubectl everynode migrate daemonset/agent", "looks after the pods now")
+	u.types("kubectl everynode migrate daemonset/agent", "manages the pods now")
 	u.Type("kubectl everynode migrate ads/agent")
 	u.stays(before, u.runs(agent, agentOne, u.nodes))
 

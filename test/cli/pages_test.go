@@ -43,7 +43,7 @@ func TestPageNative(t *testing.T) {
 
 	u.stopsByOnDelete()
 	before = u.runs(sample, three, pageNodes)
-	u.mentioned("kubectl everynode migrate daemonset/sample", "", "looks after the pods now")
+	u.mentioned("kubectl everynode migrate daemonset/sample", "", "manages the pods now")
 	u.stays(before, u.runs(sample, three, pageNodes))
 	u.closes()
 }
@@ -94,7 +94,7 @@ func TestPageAdvanced(t *testing.T) {
 	before := u.runs(canary, agentOne, pageNodes)
 	u.types("kubectl label node node-0001 node-0002 canary=true", "node/node-0001 labeled", "node/node-0002 labeled")
 	u.types("kubectl everynode set-image sample-canary", "image updated", "only nodes that match canary=true are updated")
-	u.types("kubectl everynode status sample-canary --exit-status", "finished", "2 of 10 nodes are updated and available, 8 kept as they are by the set itself")
+	u.types("kubectl everynode status sample-canary --exit-status", "finished", "2 of 10 nodes are updated and available, 8 excluded by the set itself")
 	half := u.runs(canary, agentTwo, 2)
 	if have := with(half, agentTwo); !slices.Equal(have, []string{"node-0001", "node-0002"}) {
 		t.Errorf("the nodes %v were updated, and not those with the label", have)
@@ -223,7 +223,7 @@ func TestPageOperations(t *testing.T) {
 		return err
 	})
 
-	u.types("kubectl everynode doctor", "a manager is at work", " 0 failed")
+	u.types("kubectl everynode doctor", "a manager is active", " 0 failed")
 	top := strings.Split(u.types("kubectl everynode top -A", "daemonset/agent", "daemonset/sample"), "\n")
 	if !strings.Contains(top[1], "daemonset/agent") || !strings.Contains(top[1], "rolling") || strings.Count(strings.Join(top, "\n"), "rolling") != 1 {
 		t.Errorf("the set that is in trouble is not the first one, and the only one that is rolling:\n%s", strings.Join(top, "\n"))

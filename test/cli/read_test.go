@@ -76,7 +76,7 @@ func TestReadWithoutManager(t *testing.T) {
 		}
 	}
 	p.types("container daemon waits: ", "explain-node", stuck, set)
-	p.types("this node takes one slot of it", "explain-node", stuck, set)
+	p.types("this node uses 1 of it", "explain-node", stuck, set)
 	p.types("daemonset/"+set, "explain-node", stuck)
 	p.types("rolling", "top")
 	p.types("2 *", "history", set)
@@ -96,18 +96,18 @@ func TestReadWithoutManager(t *testing.T) {
 func reads(p *person) {
 	p.create(`{"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 5, "partition": 3}}`, "")
 	p.types("image updated", "set-image", set, "*="+harness.Image2)
-	p.types("3 kept as they are by the set itself", "status", set, "--exit-status", "--timeout", "1m")
+	p.types("3 excluded by the set itself", "status", set, "--exit-status", "--timeout", "1m")
 	kept := ""
 	for _, n := range p.sees(advanced).Nodes {
 		if n.Verdict == "wait-partition" {
 			kept = n.Name
 		}
 	}
-	p.types("partition 3: as many nodes keep what they have", "explain-node", kept, set)
+	p.types("partition 3: that many nodes keep their old pod", "explain-node", kept, set)
 	p.types("finished", "top")
 	p.types("2 *", "history", advanced, "-o", "wide")
 	p.types("+  - image: "+harness.Image2, "diff", set, "1", "now")
-	if out := p.types("a manager is at work", "doctor"); strings.Contains(out, "failed  ") {
+	if out := p.types("a manager is active", "doctor"); strings.Contains(out, "failed  ") {
 		p.t.Errorf("a plane is said to be broken:\n%s", out)
 	}
 	p.types("partition set to 0", "partition", set, "0")

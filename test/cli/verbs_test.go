@@ -280,7 +280,7 @@ func migrates(p *person) {
 	if after := running(p.s); after != before {
 		p.t.Fatalf("a dry run has changed something:\n%s\nand was\n%s", after, before)
 	}
-	p.types("looks after the pods now", "migrate", "daemonset/"+set)
+	p.types("manages the pods now", "migrate", "daemonset/"+set)
 	p.s.Wait("the Advanced set has taken over", harness.RolledOut(set, 1, nodes))
 	if after := running(p.s); after != before {
 		p.t.Fatalf("the pods were\n%s\nand are\n%s", before, after)
@@ -288,7 +288,7 @@ func migrates(p *person) {
 	p.types("already: nothing to do", "migrate", set)
 	p.types("partition set to 2", "partition", advanced, "2")
 	p.isRefused(1, "spec.updateStrategy.rollingUpdate.partition: 2", "migrate", advanced)
-	p.types("looks after the pods now", "migrate", advanced, "--drop-fields")
+	p.types("manages the pods now", "migrate", advanced, "--drop-fields")
 	p.s.Wait("the native set has taken over", harness.RolledOut(set, 1, nodes))
 	if after := running(p.s); after != before {
 		p.t.Fatalf("the pods were\n%s\nand are\n%s", before, after)
@@ -321,7 +321,7 @@ func interrupted(p *person) {
 		}
 		return nil
 	})
-	p.types("looks after the pods now", "migrate", "daemonset/"+set)
+	p.types("manages the pods now", "migrate", "daemonset/"+set)
 	p.s.Wait("the Advanced set has taken over", harness.RolledOut(set, 1, nodes))
 	if after := running(p.s); after != before {
 		p.t.Fatalf("the pods were\n%s\nand are\n%s", before, after)

@@ -242,7 +242,7 @@ func (u *typist) looksAtManagers() {
 	u.closes()
 
 	u.reads("docs/runbooks/webhook-certificate.md")
-	u.types("kubectl everynode doctor", "a manager is at work", " 0 failed")
+	u.types("kubectl everynode doctor", "a manager is active", " 0 failed")
 	u.types("kubectl get endpointslices -n everynode-system")
 	u.leaves("kubectl get secret everynode-webhook-certs ")
 	u.leaves("kubectl logs ")

@@ -76,9 +76,9 @@ func (v *verb) foreign(ctx context.Context, c *options.Clients) ([]foreign, erro
 	}
 	switch {
 	case len(missing) == len(resources()):
-		return nil, errors.New("this cluster has no definitions of apps.kruise.io: there is nothing to take over; install those of Everynode (config/kruise)")
+		return nil, errors.New("this cluster has no definitions of apps.kruise.io: there is nothing to adopt; install Everynode's definitions (config/kruise)")
 	case len(missing) > 0:
-		return nil, fmt.Errorf("this cluster has no %s, which Everynode's manager needs as well: install what is missing, and say it again: kubectl apply --server-side%s",
+		return nil, fmt.Errorf("this cluster has no %s, which Everynode's manager also needs: install what is missing, and run the command again: kubectl apply --server-side%s",
 			strings.Join(missing, " and no "), files(missing))
 	}
 	return all, nil
@@ -176,7 +176,7 @@ func (v *verb) update(ctx context.Context, c *options.Clients, t resourceRef, ob
 // migrateStorage has every object stored in the version that Everynode stores, and the definitions say so.
 func (v *verb) migrateStorage(ctx context.Context, c *options.Clients, replaced bool) error {
 	if v.Dry() && replaced {
-		v.printStep("all objects stored anew as %s, once Everynode's manager is at work", storedVersion)
+		v.printStep("all objects rewritten as %s, once Everynode's manager runs", storedVersion)
 		return nil
 	}
 	old := 0
@@ -191,7 +191,7 @@ func (v *verb) migrateStorage(ctx context.Context, c *options.Clients, replaced 
 		}
 		old++
 		if v.Dry() {
-			v.printStep("%s: all objects stored anew as %s", t, storedVersion)
+			v.printStep("%s: all objects rewritten as %s", t, storedVersion)
 			continue
 		}
 		if err := v.waitForConversion(ctx, c, t); err != nil {
@@ -218,8 +218,8 @@ func (v *verb) waitForConversion(ctx context.Context, c *options.Clients, t reso
 		return now != nil && hasOurConversion(now), err
 	})
 	if wait.Interrupted(err) {
-		return &options.Exit{Code: options.ExitUnfinished, Err: fmt.Errorf("%s is Everynode's now, but no manager has said how its conversion is reached: "+
-			"start everynode-manager, and say the same again to have objects stored as %s", t, storedVersion)}
+		return &options.Exit{Code: options.ExitUnfinished, Err: fmt.Errorf("%s is Everynode's now, but no manager has configured its conversion webhook: "+
+			"start everynode-manager, and run the same command again to store objects as %s", t, storedVersion)}
 	}
 	return err
 }
@@ -258,9 +258,9 @@ func (v *verb) rewrite(ctx context.Context, c *options.Clients, t resourceRef, r
 		}
 	}
 	if len(failed) > 0 {
-		return fmt.Errorf("%d of %d objects of %s could not be stored anew; mend them, and say the same again:\n%w", len(failed), count, t.name, errors.Join(failed[:min(len(failed), maxErrors)]...))
+		return fmt.Errorf("%d of %d objects of %s could not be rewritten; fix them, and run the same command again:\n%w", len(failed), count, t.name, errors.Join(failed[:min(len(failed), maxErrors)]...))
 	}
-	return v.do(ctx, fmt.Sprintf("%s: %d objects stored anew as %s", t, count, storedVersion), func(ctx context.Context) error {
+	return v.do(ctx, fmt.Sprintf("%s: %d objects rewritten as %s", t, count, storedVersion), func(ctx context.Context) error {
 		now, err := t.get(ctx, c)
 		if err != nil || now == nil {
 			return err

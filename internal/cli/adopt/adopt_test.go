@@ -232,7 +232,7 @@ func TestALeaseIsNotJudgedByTheClockOfThisMachine(t *testing.T) {
 		renewed = renewed.Add(2 * time.Second) // each time it is read it has been renewed
 		return true, lease("kruise-system", "kruise-manager", renewed), nil
 	})
-	if out := c.Session(t, command.Root, "take-over"); !strings.Contains(out, "is at work") {
+	if out := c.Session(t, command.Root, "take-over"); !strings.Contains(out, "is active") {
 		t.Errorf("taken over from a manager at work:\n%s", brief(out))
 	}
 }

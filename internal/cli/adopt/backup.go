@@ -59,7 +59,7 @@ func (t resourceRef) backUp(ctx context.Context, c *options.Clients, object *uns
 	case apierrors.IsAlreadyExists(err):
 		return nil
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("there is no namespace %s to keep what is replaced: install Everynode first (config/install)", everynode.Namespace)
+		return fmt.Errorf("there is no namespace %s for the backups: install Everynode first (config/install)", everynode.Namespace)
 	}
 	return options.Explain(err, backupRequest("create", t.kept()))
 }

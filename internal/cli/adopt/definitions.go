@@ -121,7 +121,7 @@ func covers(next, now *unstructured.Unstructured, whose string) error {
 	have := versionsOf(next)
 	for _, version := range storedVersions(now) {
 		if !slices.Contains(have, version) {
-			return fmt.Errorf("objects of %s are stored as %s, and %s definition has %s alone: nobody could read them",
+			return fmt.Errorf("objects of %s are stored as %s, and %s definition has only %s: the API server could not read them",
 				now.GetName(), version, whose, strings.Join(have, ", "))
 		}
 	}
@@ -148,7 +148,7 @@ func (v *verb) refuseIfActive(ctx context.Context, c *options.Clients, m manager
 	}
 	lasts := time.Duration(*first.Spec.LeaseDurationSeconds) * time.Second
 	if ago := v.Now().Sub(first.Spec.RenewTime.Time); ago < lasts+grace {
-		return m.works(first, fmt.Sprintf("it is at work, or was %s ago", ago.Round(time.Second)))
+		return m.works(first, fmt.Sprintf("it is active, or was %s ago", ago.Round(time.Second)))
 	}
 	lasts = min(lasts, longestWatch)
 	_, _ = fmt.Fprintf(v.ErrOut, "watching the lease %s/%s for %s, to see whether it is renewed\n", m.namespace, m.name, lasts)
@@ -163,7 +163,7 @@ func (v *verb) refuseIfActive(ctx context.Context, c *options.Clients, m manager
 			return err
 		}
 		if !next.Spec.RenewTime.Equal(first.Spec.RenewTime) || *next.Spec.HolderIdentity != *first.Spec.HolderIdentity {
-			return m.works(next, "it is at work, though by the clock of this machine the lease has ended")
+			return m.works(next, "it is active, although the lease has expired by the clock of this machine")
 		}
 	}
 	return nil
@@ -171,7 +171,7 @@ func (v *verb) refuseIfActive(ctx context.Context, c *options.Clients, m manager
 
 // works is the error of a manager that must not be at work.
 func (m manager) works(lease *coordinationv1.Lease, says string) error {
-	return fmt.Errorf("%s holds the lease %s/%s, so %s: %s, and say it again when the lease has ended", *lease.Spec.HolderIdentity, m.namespace, m.name, says, m.remedy)
+	return fmt.Errorf("%s holds the lease %s/%s, so %s: %s, and run the command again when the lease has expired", *lease.Spec.HolderIdentity, m.namespace, m.name, says, m.remedy)
 }
 
 // lease is the lease of the manager's leader; nil where there is none.

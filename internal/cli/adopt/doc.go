@@ -49,15 +49,15 @@ func New(o *options.Options) *cobra.Command {
 	v := &verb{Options: o}
 	c := &cobra.Command{
 		Use:   "adopt",
-		Short: "Put Everynode's definitions in the place of OpenKruise's, or put those back; with openyurt, the same for yurt-manager",
-		Long: "Put Everynode's definitions of DaemonSet, ImagePullJob and NodeImage of apps.kruise.io in the place of OpenKruise's. No object is\n" +
-			"deleted and no pod restarted. OpenKruise's manager has to be stopped before: it serves all of its workloads, and none is served then.\n\n" +
-			"What is replaced is kept in ConfigMaps of the namespace of Everynode, and OpenKruise's webhooks, which would refuse every write\n" +
-			"without their manager, are kept there, too. --back puts all of it back; Everynode's manager has to be stopped before.\n\n" +
-			"At the end all objects are stored anew, in the version that Everynode stores; for that its manager has to be at work. When it is\n" +
-			"interrupted, say the same command again. -o json (or yaml) prints a list of the steps at the end.\n\n" + options.ExitText,
+		Short: "Replace OpenKruise's definitions with Everynode's, or restore them; with openyurt, the same for yurt-manager",
+		Long: "Replace OpenKruise's definitions of DaemonSet, ImagePullJob and NodeImage of apps.kruise.io with Everynode's. No object is\n" +
+			"deleted and no pod is restarted. Stop OpenKruise's manager first. From then on, none of its other workloads is reconciled.\n\n" +
+			"What is replaced is kept in ConfigMaps in Everynode's namespace. So are OpenKruise's webhooks, which would refuse every write\n" +
+			"without their manager. --back restores all of it; stop Everynode's manager first.\n\n" +
+			"At the end all objects are rewritten in the version that Everynode stores. Its manager must run for that. If the command is\n" +
+			"interrupted, run it again. -o json (or yaml) prints a list of the steps at the end.\n\n" + options.ExitText,
 		Example: "  # What would happen?\n  kubectl everynode adopt --dry-run\n\n" +
-			"  # Stop OpenKruise, then take over\n  kubectl -n kruise-system scale deployment kruise-controller-manager --replicas=0\n  kubectl everynode adopt\n\n" +
+			"  # Stop OpenKruise, then adopt\n  kubectl -n kruise-system scale deployment kruise-controller-manager --replicas=0\n  kubectl everynode adopt\n\n" +
 			"  # The way back\n  kubectl everynode adopt --back",
 		Args: options.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -75,7 +75,7 @@ func New(o *options.Options) *cobra.Command {
 			return v.explain(way(cmd.Context(), c))
 		},
 	}
-	c.Flags().BoolVar(&v.back, "back", false, "Put OpenKruise's definitions and webhooks back.")
+	c.Flags().BoolVar(&v.back, "back", false, "Restore OpenKruise's definitions and webhooks.")
 	c.Flags().DurationVar(&v.timeout, "timeout", defaultTimeout, "How long to wait for Everynode's manager.")
 	v.Flags.AddDryRun(c)
 	c.AddCommand(newOpenYurt(o))

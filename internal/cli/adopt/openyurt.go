@@ -41,12 +41,12 @@ func newOpenYurt(o *options.Options) *cobra.Command {
 	e := &edge{Options: o}
 	c := &cobra.Command{
 		Use:   "openyurt",
-		Short: "Have yurt-manager leave the update of DaemonSets to Everynode, or give it back",
-		Long: "Have OpenYurt's yurt-manager leave the update of DaemonSets with its annotations to Everynode. All else that yurt-manager does goes on:\n" +
+		Short: "Let Everynode update DaemonSets in place of yurt-manager, or undo that",
+		Long: "Let Everynode update DaemonSets with OpenYurt's annotations in place of yurt-manager. Everything else that yurt-manager does goes on:\n" +
 			"its controller " + updater() + " is switched off in the flag " + peers.FlagControllers + " of its Deployment, which rolls the pods of that Deployment and no others.\n" +
-			"Everynode begins when a pod with the new flags leads.\n\n" +
-			"What the flag said is kept in an annotation of the Deployment. --back puts it back, unless everynode-manager serves openyurt: then both\n" +
-			"would be at work, so take it out of --dialects before.\n\n" + options.ExitText,
+			"Everynode starts when a pod with the new flags is the leader.\n\n" +
+			"The old value of the flag is kept in an annotation of the Deployment. --back restores it, unless everynode-manager serves openyurt: both\n" +
+			"would be active, so remove openyurt from --dialects first.\n\n" + options.ExitText,
 		Example: "  # What would change?\n  kubectl everynode adopt openyurt --dry-run\n\n" +
 			"  # Everynode updates DaemonSets with OpenYurt's annotations\n  kubectl everynode adopt openyurt\n\n" +
 			"  # The way back\n  kubectl everynode adopt openyurt --back",
@@ -62,7 +62,7 @@ func newOpenYurt(o *options.Options) *cobra.Command {
 			return e.run(cmd.Context(), clients)
 		},
 	}
-	c.Flags().BoolVar(&e.back, "back", false, "Put the flag of yurt-manager back.")
+	c.Flags().BoolVar(&e.back, "back", false, "Restore the flag of yurt-manager.")
 	e.Flags.Add(c)
 	return c
 }
@@ -80,9 +80,9 @@ func (e *edge) run(ctx context.Context, c *options.Clients) error {
 	if err != nil {
 		return err
 	}
-	ready, edit, done := e.refuseIfServed, switchOn, "updates DaemonSets again when a pod with the flags from before leads"
+	ready, edit, done := e.refuseIfServed, switchOn, "updates DaemonSets again when a pod with the restored flags is the leader"
 	if !e.back {
-		ready, edit, done = installedEdge, switchOff, "leaves the update of DaemonSets to Everynode when a pod with the new flags leads"
+		ready, edit, done = installedEdge, switchOff, "leaves the update of DaemonSets to Everynode when a pod with the new flags is the leader"
 	}
 	if err := ready(ctx, c); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (e *edge) run(ctx context.Context, c *options.Clients) error {
 	}
 	if explain {
 		if at, err := find(result.Object); err == nil {
-			change.Note(e.Options, "the Helm release %s has installed it: write controllers: %q into its values as well, or its next upgrade puts this back", release, at.value)
+			change.Note(e.Options, "the Helm release %s has installed it: set controllers: %q in its values too, or its next upgrade reverts this", release, at.value)
 		}
 	}
 	return nil
@@ -108,7 +108,7 @@ func deployment(ctx context.Context, c *options.Clients) (*change.Object, error)
 	namespace, resource := peers.OpenYurt().Namespace, appsv1.SchemeGroupVersion.WithResource("deployments")
 	read, err := c.Dynamic.Resource(resource).Namespace(namespace).Get(ctx, yurtManager, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("there is no Deployment %s/%s: where yurt-manager runs otherwise, %s; where it does not run, there is nothing to take over", namespace, yurtManager, manualRemedy())
+		return nil, fmt.Errorf("there is no Deployment %s/%s: if yurt-manager runs elsewhere, %s; if it does not run, there is nothing to adopt", namespace, yurtManager, manualRemedy())
 	}
 	if err != nil {
 		return nil, options.Explain(err, options.Request{Verb: "get", Resource: resource.GroupResource(), Namespace: namespace, Name: yurtManager})
@@ -120,7 +120,7 @@ func deployment(ctx context.Context, c *options.Clients) (*change.Object, error)
 func installedEdge(ctx context.Context, c *options.Clients) error {
 	_, err := c.Kubernetes.RbacV1().ClusterRoles().Get(ctx, edgeRole, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("there is no ClusterRole %s, so nobody would update these DaemonSets: install the dialect first (kubectl apply -f config/openyurt, or dialects in the values of "+
+		return fmt.Errorf("there is no ClusterRole %s, so no controller would update these DaemonSets: install the dialect first (kubectl apply -f config/openyurt, or dialects in the values of "+
 			"the chart), and have everynode-manager serve it (--dialects=…,openyurt)", edgeRole)
 	}
 	return options.Explain(err, options.Request{Verb: "get", Resource: rbacv1.Resource("clusterroles"), Name: edgeRole})
@@ -134,7 +134,7 @@ func (e *edge) refuseIfServed(ctx context.Context, c *options.Clients) error {
 	case apierrors.IsNotFound(err):
 		return nil
 	case apierrors.IsForbidden(err):
-		change.Note(e.Options, "you may not see how the Deployment %s/%s is started: have somebody %s, or both may be at work", everynode.Namespace, installed.Manager, remedy)
+		change.Note(e.Options, "you are not allowed to read the Deployment %s/%s: ask an administrator to %s, or both may be active", everynode.Namespace, installed.Manager, remedy)
 		return nil
 	case err != nil:
 		return options.Explain(err, options.Request{Verb: "get", Resource: appsv1.Resource("deployments"), Namespace: everynode.Namespace, Name: installed.Manager})
@@ -143,15 +143,15 @@ func (e *edge) refuseIfServed(ctx context.Context, c *options.Clients) error {
 	}
 	flags := installed.Flags(manager)
 	if slices.Contains(installed.Dialects(flags), dialects.OpenYurt) {
-		return fmt.Errorf("the Deployment %s/%s serves openyurt, so both would be at work: %s, wait until its pods are new, and say this again",
+		return fmt.Errorf("the Deployment %s/%s serves openyurt, so both would be active: %s, wait until its pods are new, and run this command again",
 			everynode.Namespace, installed.Manager, remedy)
 	}
 	if s := manager.Status; s.ObservedGeneration < manager.Generation || s.UpdatedReplicas < s.Replicas {
-		return fmt.Errorf("the Deployment %s/%s is being rolled out, so a pod that serves openyurt may be at work still: wait for `kubectl -n %s rollout status deployment/%s`, and say this again",
+		return fmt.Errorf("the Deployment %s/%s is being rolled out, so a pod that serves openyurt may still be active: wait for `kubectl -n %s rollout status deployment/%s`, and run this command again",
 			everynode.Namespace, installed.Manager, everynode.Namespace, installed.Manager)
 	}
 	if file := flags["config"]; file != "" {
-		change.Note(e.Options, "dialects may stand in the file %s of the Deployment %s/%s, too: see that openyurt is not among them", file, everynode.Namespace, installed.Manager)
+		change.Note(e.Options, "dialects may also be set in the file %s of the Deployment %s/%s: make sure that openyurt is not among them", file, everynode.Namespace, installed.Manager)
 	}
 	return nil
 }
@@ -230,14 +230,14 @@ func switchOn(object *unstructured.Unstructured) error {
 	annotations := object.GetAnnotations()
 	kept, found := annotations[everynode.KeptControllers]
 	if !found {
-		return fmt.Errorf("nothing is kept that could be put back: adopt openyurt has not changed the Deployment %s, or it has been put back", object.GetName())
+		return fmt.Errorf("there is no backup to restore: adopt openyurt has not changed the Deployment %s, or the flag has been restored already", object.GetName())
 	}
 	p, err := find(object)
 	if err != nil {
 		return err
 	}
 	if p.value != kept && p.value != without(kept) {
-		return fmt.Errorf("%s of the Deployment %s is %q now; adopt openyurt has found %q, and left %q: somebody has changed it since, so write it yourself, and remove the annotation %s",
+		return fmt.Errorf("%s of the Deployment %s is %q now; adopt openyurt has found %q, and left %q: it was changed since, so set it manually, and remove the annotation %s",
 			peers.FlagControllers, object.GetName(), p.value, kept, without(kept), everynode.KeptControllers)
 	}
 	delete(annotations, everynode.KeptControllers)

@@ -67,15 +67,15 @@ func TestOpenYurtBackWhileWeAreAtWork(t *testing.T) {
 		says     string // nothing where it is put back without a word
 		refused  bool
 	}{
-		{args: "--dialects=native,openyurt", replicas: 2, refused: true, says: "error: the Deployment everynode-system/everynode-manager serves openyurt, so both would be at work: " +
-			"take openyurt out of its --dialects (dialects in the values of the chart), wait until its pods are new, and say this again (code 1)"},
+		{args: "--dialects=native,openyurt", replicas: 2, refused: true, says: "error: the Deployment everynode-system/everynode-manager serves openyurt, so both would be active: " +
+			"take openyurt out of its --dialects (dialects in the values of the chart), wait until its pods are new, and run this command again (code 1)"},
 		{args: "--dialects openyurt", replicas: 1, refused: true, says: "serves openyurt"},
 		{args: "--dialects=native,openyurt"},
 		{args: "--dialects=native", replicas: 2},
-		{args: "--dialects=native", replicas: 2, old: 1, refused: true, says: "is being rolled out, so a pod that serves openyurt may be at work still: " +
-			"wait for `kubectl -n everynode-system rollout status deployment/everynode-manager`, and say this again"},
+		{args: "--dialects=native", replicas: 2, old: 1, refused: true, says: "is being rolled out, so a pod that serves openyurt may still be active: " +
+			"wait for `kubectl -n everynode-system rollout status deployment/everynode-manager`, and run this command again"},
 		{args: "--v=2", replicas: 2},
-		{args: "--dialects=native --config=/etc/manager.yaml", replicas: 2, says: "Note: dialects may stand in the file /etc/manager.yaml of the Deployment everynode-system/everynode-manager, too"},
+		{args: "--dialects=native --config=/etc/manager.yaml", replicas: 2, says: "Note: dialects may also be set in the file /etc/manager.yaml of the Deployment everynode-system/everynode-manager: make sure that openyurt is not among them"},
 	} {
 		manager := &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "everynode-system", Name: "everynode-manager"},

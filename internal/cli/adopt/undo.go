@@ -40,7 +40,7 @@ func (v *verb) undo(ctx context.Context, c *options.Clients) error {
 		}
 	}
 	if len(kept)+hooks == 0 {
-		return errors.New("nothing is kept that could be put back: adopt has not replaced anything here, or it has been put back")
+		return errors.New("there is no backup to restore: adopt has not replaced anything here, or it has been restored already")
 	}
 	if err := v.refuseIfActive(ctx, c, ourManager()); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (v *verb) restore(ctx context.Context, c *options.Clients, kept *unstructur
 			return err
 		}
 		if now == nil {
-			return fmt.Errorf("%s has been deleted meanwhile", t)
+			return fmt.Errorf("%s was deleted in the meantime", t)
 		}
 		now.Object["spec"] = kept.Object["spec"]
 		now.SetLabels(kept.GetLabels())

@@ -37,7 +37,7 @@ type Flags struct {
 // Add adds the flags to a command.
 func (f *Flags) Add(cmd *cobra.Command) {
 	f.AddDryRun(cmd)
-	cmd.Flags().BoolVar(&f.Force, "force-conflicts", false, "Change fields also where another field manager has applied them.")
+	cmd.Flags().BoolVar(&f.Force, "force-conflicts", false, "Also change fields that another field manager has applied.")
 }
 
 // AddDryRun adds the flag --dry-run alone.
@@ -137,7 +137,7 @@ func Patch(ctx context.Context, c *options.Clients, wish Request) (*Result, erro
 			return nil, options.Explain(err, request)
 		}
 		if fresh.GetUID() != object.Read.GetUID() {
-			return nil, fmt.Errorf("%s was deleted and made anew meanwhile: look at it, and say it again", object.Name())
+			return nil, fmt.Errorf("%s was recreated; review it and run the command again", object.Name())
 		}
 		object.Read = fresh
 	}

@@ -23,8 +23,8 @@ type OwnedError struct {
 }
 
 func (e *OwnedError) Error() string {
-	return fmt.Sprintf("%s was left alone, for others have applied what would change:\n  %s\n"+
-		"change it where they take it from (a repository, most often), or take the fields over with --force-conflicts", e.Name, strings.Join(e.Owned, "\n  "))
+	return fmt.Sprintf("%s was not changed, because other field managers have applied these fields:\n  %s\n"+
+		"change them at their source (usually a repository), or take ownership of the fields with --force-conflicts", e.Name, strings.Join(e.Owned, "\n  "))
 }
 
 // Conflict is an OwnedError where others have applied one of the fields of an object that an edit changes.

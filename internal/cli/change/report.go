@@ -33,14 +33,14 @@ func Report(o *options.Options, flags Flags, all ...Outcome) error {
 	}
 	for _, one := range all {
 		if fields := lastApplied(one.Object.Read, one.Result.Fields); len(fields) > 0 {
-			Note(o, "kubectl apply has written %s of %s, too: change the manifest as well, or the next apply puts it back",
+			Note(o, "kubectl apply has also written %s of %s: change the manifest too, or the next apply reverts this",
 				strings.Join(fields, ", "), one.Object.Name())
 		}
 		if one.MakerTold || len(one.Result.Fields) == 0 {
 			continue
 		}
 		for _, maker := range Installers(one.Object.Read) {
-			Note(o, "%s is made by %s: change it there as well, or it may be put back", one.Object.Name(), maker)
+			Note(o, "%s is managed by %s: change it there too, or this may be reverted", one.Object.Name(), maker)
 		}
 	}
 	return nil
@@ -69,7 +69,7 @@ func table(w io.Writer, o *options.Options, flags Flags, all []Outcome) error {
 	for _, one := range all {
 		done := one.Done
 		if len(one.Result.Fields) == 0 {
-			done = "unchanged: it is so already"
+			done = "unchanged"
 		}
 		lines := []string{one.Object.Name() + " " + done + flags.Suffix()}
 		if flags.Dry() || o.Wide() {

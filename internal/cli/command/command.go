@@ -59,7 +59,7 @@ func renamed(o *options.Options) []*cobra.Command {
 	return []*cobra.Command{earlier("take-over", adopt.New(o)), earlier("delete-hook", edit.NewPreDelete(o))}
 }
 
-const long = `Foresee, follow, steer and explain the rollouts of daemon sets.
+const long = `Plan, follow, control and explain rollouts of daemon sets.
 
 A set is named NAME, daemonset/NAME (apps/v1) or ads/NAME (the Advanced DaemonSet of apps.kruise.io).
 Reading verbs work on any cluster with your own rights; they need no manager of Everynode.
@@ -80,7 +80,7 @@ func Root(o *options.Options) *cobra.Command {
 	root := &cobra.Command{
 		Use:         FileName,
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: options.Program},
-		Short:       "Foresee, follow, steer and explain the rollouts of daemon sets",
+		Short:       "Plan, follow, control and explain rollouts of daemon sets",
 		Long:        long,
 		Example:     example,
 		Version:     o.Version,

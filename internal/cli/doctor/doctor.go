@@ -46,19 +46,19 @@ type Finding struct {
 	last bool
 }
 
-const long = `Look an installation of Everynode over: the managers and their leader, the dialects and feature gates, the definitions of the Advanced
+const long = `Check an installation of Everynode: the managers and their leader, the dialects and feature gates, the definitions of the Advanced
 DaemonSet, the webhooks and their certificate, the rights of the manager, the agents of the nodes, flow schemas and policies,
-whether versions fit, and whether another controller does the same work.
+whether the versions match, and whether another controller does the same work.
 
-It reads with your own rights and changes nothing. What you may not read is skipped, with the right that is missing. Where nothing is
-installed it says so; the reading verbs work there all the same.
+It reads with your own rights and changes nothing. Checks that you have no right for are skipped, and the missing right is named. Where
+nothing is installed, it reports that; the verbs that only read work there too.
 
-With --before-uninstall it looks for what would be left half done without a manager, and for nothing else: pods that are being changed in
-place, which get no traffic until that is finished, and objects that are stored in a version which the manager has to convert. While there is
-any, or while something cannot be looked at, it exits with 1 and says what to do first.
+With --before-uninstall it checks only for work that would stay unfinished without a manager: pods that are being changed in place, which
+get no traffic until the change has finished, and objects that are stored in a version that the manager must convert. While there are any,
+or while a check cannot be made, it exits with 1 and prints what to do first.
 
 ` + options.ExitText + `
-1 stands for a check that failed, too.`
+A check that failed also exits with 1.`
 
 const example = `  # All checks
   kubectl everynode doctor
@@ -79,13 +79,13 @@ const agentNamespace = "everynode-agents"
 func New(o *options.Options) *cobra.Command {
 	p := &installation{o: o}
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Look an installation of Everynode over", Long: long, Example: example,
+		Use: "doctor", Short: "Check an installation of Everynode", Long: long, Example: example,
 		Args: options.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.run(cmd.Context()) },
 	}
 	cmd.Flags().StringVar(&p.namespace, "manager-namespace", everynode.Namespace, "The namespace of the manager.")
 	cmd.Flags().StringVar(&p.agents, "agent-namespace", agentNamespace, "The namespace of the agents.")
-	cmd.Flags().BoolVar(&p.leaving, "before-uninstall", false, "Look only for what has to be done before Everynode is uninstalled, or its manager scaled to zero.")
+	cmd.Flags().BoolVar(&p.leaving, "before-uninstall", false, "Check only what must be done before Everynode is uninstalled, or its manager is scaled to zero.")
 	return cmd
 }
 
@@ -119,7 +119,7 @@ func (p *installation) servedUnknown() []Finding {
 	if p.manager != nil || !p.present || !p.hidden {
 		return nil
 	}
-	return []Finding{{Result: Skipped, Says: "nobody can tell whether Advanced DaemonSets are served here"}}
+	return []Finding{{Result: Skipped, Says: "whether Advanced DaemonSets are served here is not known"}}
 }
 
 // check looks at one thing.
@@ -161,11 +161,11 @@ func (p *installation) run(ctx context.Context) error {
 	}
 	switch {
 	case slices.ContainsFunc(findings, func(f Finding) bool { return f.last }):
-		return errors.New("the cluster cannot be asked, so no more is known of this installation")
+		return errors.New("the cluster cannot be reached, so no further checks are possible")
 	case p.leaving:
 		return mayUninstall(findings)
 	case slices.ContainsFunc(findings, func(f Finding) bool { return f.Result == Failed }):
-		return errors.New("something is wrong with this installation")
+		return errors.New("at least one check failed")
 	}
 	return nil
 }
@@ -238,7 +238,7 @@ func unreadable(err error, r options.Request) Finding {
 	if apierrors.IsForbidden(err) {
 		return Finding{Result: Skipped, Says: err.Error()}
 	}
-	f := failed("say it again, and see whether kubectl reaches the cluster", "%v", err)
+	f := failed("run the command again, and check that kubectl reaches the cluster", "%v", err)
 	f.last = apierrors.IsUnauthorized(err) || unreachable(err)
 	return f
 }

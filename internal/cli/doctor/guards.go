@@ -46,13 +46,13 @@ func (p *installation) flow(ctx context.Context, f flow) Finding {
 	apply := "kubectl apply -f " + f.file + ", or flowControl: true in the values of the chart"
 	switch {
 	case apierrors.IsNotFound(err):
-		return warning(apply, "there is no FlowSchema %s: a large roll and other clients of the API server hold each other up", f.name)
+		return warning(apply, "there is no FlowSchema %s: a large rollout and other clients of the API server can throttle each other", f.name)
 	case err != nil:
 		return unreadable(err, options.Request{Verb: "get", Resource: schema.GroupResource{Group: flowcontrolv1.GroupName, Resource: "flowschemas"}, Name: f.name})
 	case dangling(s):
-		return failed(apply, "the FlowSchema %s counts for nothing: there is no PriorityLevelConfiguration %s", f.name, s.Spec.PriorityLevelConfiguration.Name)
+		return failed(apply, "the FlowSchema %s has no effect: there is no PriorityLevelConfiguration %s", f.name, s.Spec.PriorityLevelConfiguration.Name)
 	case !about(s, f.namespace):
-		return warning(fmt.Sprintf("write the namespace %s into its subjects", f.namespace), "the FlowSchema %s is about no account of namespace %s", f.name, f.namespace)
+		return warning(fmt.Sprintf("add the namespace %s to its subjects", f.namespace), "the FlowSchema %s matches no service account of namespace %s", f.name, f.namespace)
 	default:
 		return Finding{Result: OK}
 	}
@@ -89,7 +89,7 @@ func (p *installation) policies(ctx context.Context) []Finding {
 		return findings
 	}
 	own := p.policy(ctx, guard{
-		"everynode-agent-own-node", "kubectl apply -f config/agent/20-policy.yaml, or upgrade the chart", "who takes over one node can write about all others",
+		"everynode-agent-own-node", "kubectl apply -f config/agent/20-policy.yaml, or upgrade the chart", "an agent on a compromised node can change objects of all other nodes",
 	})
 	if own.Result == Warning {
 		own.Result = Failed // nobody leaves this one out on purpose
@@ -110,13 +110,13 @@ func (p *installation) policy(ctx context.Context, g guard) Finding {
 	binding, err := admission.ValidatingAdmissionPolicyBindings().Get(ctx, g.name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return warning(g.remedy, "the ValidatingAdmissionPolicy %s has no binding of its name: %s", g.name, g.without)
+		return warning(g.remedy, "the ValidatingAdmissionPolicy %s has no binding with the same name: %s", g.name, g.without)
 	case err != nil:
 		request.Resource.Resource = "validatingadmissionpolicybindings"
 		return unreadable(err, request)
 	case binding.Spec.PolicyName != g.name || !slices.Contains(binding.Spec.ValidationActions, admissionv1.Deny):
-		return warning(g.remedy, "the ValidatingAdmissionPolicyBinding %s does not have it deny anything: %s", g.name, g.without)
+		return warning(g.remedy, "the ValidatingAdmissionPolicyBinding %s denies no requests: %s", g.name, g.without)
 	default:
-		return ok("the policy %s is bound, and denies", g.name)
+		return ok("the policy %s is bound and denies requests", g.name)
 	}
 }

@@ -37,7 +37,7 @@ const (
 const applyKruise = "apply what the dialect needs (config/kruise, or the chart), or leave kruise out of --dialects"
 
 // takeOver is what to do about definitions of somebody else.
-const takeOver = "leave kruise out of --dialects, or take the definitions over with: kubectl everynode adopt"
+const takeOver = "leave kruise out of --dialects, or adopt the definitions with: kubectl everynode adopt"
 
 func definition() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
@@ -69,7 +69,7 @@ func (p *installation) definitions(ctx context.Context) []Finding {
 		p.settings.dialects = slices.DeleteFunc(p.settings.dialects, func(name string) bool { return name == dialects.Kruise })
 	}
 	if len(findings) == 0 {
-		return []Finding{ok("this cluster has no Advanced DaemonSets, and nobody serves them")}
+		return []Finding{ok("this cluster has no Advanced DaemonSets, and no manager serves them")}
 	}
 	return findings
 }
@@ -81,17 +81,17 @@ func (p *installation) definition(crd *unstructured.Unstructured) Finding {
 	stored, _, _ := unstructured.NestedStringSlice(crd.Object, "status", "storedVersions")
 	switch {
 	case !own && served && len(p.settings.dialects) == 1:
-		return failed(takeOver, "%s is not Everynode's, so a manager that serves nothing but kruise does not start", name)
+		return failed(takeOver, "%s is not Everynode's, so a manager that serves only kruise does not start", name)
 	case !own && served:
 		return warning(takeOver, "%s is not Everynode's, so the manager leaves kruise out", name)
 	case !own && p.ours:
-		return warning(takeOver, "%s is not Everynode's, while other definitions of the dialect are: two controllers would keep it", name)
+		return warning(takeOver, "%s is not Everynode's, but other definitions of the dialect are: two controllers would reconcile it", name)
 	case !own:
-		return ok("%s is not Everynode's, and Everynode leaves it alone", name)
+		return ok("%s is not Everynode's, and Everynode does not use it", name)
 	case !kruise.ServedDefinition(crd):
 		return failed("kubectl describe crd "+name, "%s is not served by the API server as %s", name, kruiseapi.VersionStored)
 	case p.foreign:
-		return warning(takeOver, "%s is Everynode's, while other definitions of the dialect are not: a manager leaves kruise out as long as that is so", name)
+		return warning(takeOver, "%s is Everynode's, but other definitions of the dialect are not: until that changes, the manager does not serve kruise", name)
 	case !served && p.present && p.settings.hidden == "":
 		return warning("add kruise to --dialects", "%s is Everynode's, but no manager serves kruise: objects can neither be created nor changed", name)
 	case len(stored) > 1:
@@ -112,12 +112,12 @@ func (p *installation) webhooks(ctx context.Context) []Finding {
 	for i := range m.Webhooks {
 		defaulting = append(defaulting, m.Webhooks[i].ClientConfig)
 	}
-	findings = append(findings, p.configuration(hookKind{mutating, "mutatingwebhookconfigurations", "no defaults are filled in into Advanced DaemonSets"}, defaulting, err))
+	findings = append(findings, p.configuration(hookKind{mutating, "mutatingwebhookconfigurations", "Advanced DaemonSets get no defaults"}, defaulting, err))
 	v, err := admission.ValidatingWebhookConfigurations().Get(ctx, validating, metav1.GetOptions{})
 	for i := range v.Webhooks {
 		checking = append(checking, v.Webhooks[i].ClientConfig)
 	}
-	findings = append(findings, p.configuration(hookKind{validating, "validatingwebhookconfigurations", "what is written in Advanced DaemonSets is not checked"}, checking, err))
+	findings = append(findings, p.configuration(hookKind{validating, "validatingwebhookconfigurations", "Advanced DaemonSets are not validated"}, checking, err))
 	// Webhooks that are reached by a URL have no Service.
 	byURL := slices.ContainsFunc(slices.Concat(defaulting, checking), func(c admissionv1.WebhookClientConfig) bool { return c.URL != nil })
 	if !p.settings.outside && !byURL {
@@ -144,8 +144,8 @@ func (p *installation) configuration(kind hookKind, webhooks []admissionv1.Webho
 	case err != nil:
 		return unreadable(err, options.Request{Verb: "get", Resource: schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: kind.resource}, Name: name})
 	case bare > 0:
-		return failed("see why the leader does not publish its certificate: "+p.logs(),
-			"%s lacks the certificate authority of %d of %s: what they guard can neither be created nor changed", name, bare, plural(len(webhooks), "webhook"))
+		return failed("find out why the leader does not publish its certificate: "+p.logs(),
+			"%s lacks the certificate authority of %d of %s: the objects that they check can be neither created nor changed", name, bare, plural(len(webhooks), "webhook"))
 	default:
 		return ok("%s has %s", name, plural(len(webhooks), "webhook"))
 	}
@@ -164,7 +164,7 @@ func (p *installation) endpoints(ctx context.Context) Finding {
 		}
 	}
 	if addresses == 0 {
-		return failed(fmt.Sprintf("see that the Service %s/%s selects the pods of the manager", p.namespace, service), "nobody stands behind the Service %s/%s: no webhook answers", p.namespace, service)
+		return failed(fmt.Sprintf("make sure that the Service %s/%s selects the pods of the manager", p.namespace, service), "the Service %s/%s has no endpoints: no webhook answers", p.namespace, service)
 	}
 	return ok("%s behind the Service %s/%s", plural(addresses, "pod"), p.namespace, service)
 }
@@ -181,21 +181,21 @@ func (p *installation) certificate(ctx context.Context) []Finding {
 	case err == nil:
 		return []Finding{p.ends("the certificate of the webhooks", s.Data["tls.crt"])}
 	case apierrors.IsNotFound(err) && p.manager != nil && installed.Flags(p.manager)["webhook-cert-dir"] != "":
-		return []Finding{{Result: Skipped, Says: "the certificate of the webhooks is in a directory of the manager, and is renewed by whoever puts it there"}}
+		return []Finding{{Result: Skipped, Says: "the certificate of the webhooks is in a directory of the manager, and must be renewed there"}}
 	case apierrors.IsNotFound(err):
-		return []Finding{failed("see why the leader makes none: "+p.logs(), "there is no secret %s/%s with the certificate of the webhooks", p.namespace, secret)}
+		return []Finding{failed("find out why the leader creates none: "+p.logs(), "there is no secret %s/%s with the certificate of the webhooks", p.namespace, secret)}
 	}
 	// Few may read secrets; when the authority ends anybody may know who reads the webhooks.
 	configuration, configErr := p.c.Kubernetes.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, validating, metav1.GetOptions{})
 	if configErr != nil || len(configuration.Webhooks) == 0 {
 		return []Finding{unreadable(err, options.Request{Verb: "get", Resource: schema.GroupResource{Resource: "secrets"}, Namespace: p.namespace, Name: secret})}
 	}
-	return []Finding{p.ends("the authority that the API server trusts the webhooks by", configuration.Webhooks[0].ClientConfig.CABundle)}
+	return []Finding{p.ends("the certificate authority of the webhooks", configuration.Webhooks[0].ClientConfig.CABundle)}
 }
 
 // ends says when a certificate ends; of several, when the last one does.
 func (p *installation) ends(what string, data []byte) Finding {
-	do := "see why the leader does not renew it: " + p.logs()
+	do := "find out why the leader does not renew it: " + p.logs()
 	certificates := parse(data)
 	if len(certificates) == 0 {
 		return failed(do, "%s cannot be read", what)
@@ -204,11 +204,11 @@ func (p *installation) ends(what string, data []byte) Finding {
 	end := last.NotAfter.UTC().Format(time.DateOnly)
 	switch left := last.NotAfter.Sub(p.o.Now()); {
 	case left <= 0:
-		return failed(do, "%s has ended on %s", what, end)
+		return failed(do, "%s expired on %s", what, end)
 	case left < expiryWarning:
-		return warning(do, "%s ends on %s, and should have been renewed long ago", what, end)
+		return warning(do, "%s expires on %s and is overdue for renewal", what, end)
 	default:
-		return ok("%s ends on %s", what, end)
+		return ok("%s expires on %s", what, end)
 	}
 }
 

@@ -29,7 +29,7 @@ const install = "install Everynode (charts/everynode), or name its namespace wit
 func (p *installation) cluster(context.Context) []Finding {
 	version, err := p.c.Discovery.ServerVersion()
 	if err != nil {
-		f := failed("see whether kubectl version reaches the cluster", "the API server gives no version: %v", err)
+		f := failed("check whether kubectl version reaches the cluster", "the API server does not report its version: %v", err)
 		f.last = true
 		return []Finding{f}
 	}
@@ -57,11 +57,11 @@ func (p *installation) managers(ctx context.Context) []Finding {
 	case wanted == 0:
 		return []Finding{failed(fmt.Sprintf("kubectl scale deployment -n %s %s --replicas 2", p.namespace, managerName), "the manager is scaled to zero")}
 	case ready == 0:
-		return []Finding{failed(do, "none of %d managers is ready", wanted)}
+		return []Finding{failed(do, "0 of %d managers are ready", wanted)}
 	case ready < wanted:
 		return []Finding{warning(do, "%d of %d managers are ready", ready, wanted)}
 	case wanted == 1:
-		return []Finding{warning("run two: one is there when the other goes", "1 of 1 manager is ready")}
+		return []Finding{warning("run two replicas, so that one takes over when the other stops", "1 of 1 manager is ready")}
 	default:
 		return []Finding{ok("%d of %d managers are ready", ready, wanted)}
 	}
@@ -77,11 +77,11 @@ func (p *installation) findElsewhere(ctx context.Context) Finding {
 	case p.unsure:
 		return unreadable(err, p.leaseRequest())
 	case !p.present:
-		return warning(install, "there is no manager in namespace %s: sets are what other controllers make of them", p.namespace)
+		return warning(install, "there is no manager in namespace %s: other controllers reconcile the daemon sets", p.namespace)
 	case silence(lease, p.o.Now()) != "":
-		return warning(p.alive(), "a manager was at work in namespace %s, not as a Deployment of this cluster, and %s", p.namespace, silence(lease, p.o.Now()))
+		return warning(p.alive(), "a manager was active in namespace %s, but not as a Deployment of this cluster, and %s", p.namespace, silence(lease, p.o.Now()))
 	default:
-		return ok("a manager is at work in namespace %s, but not as a Deployment of this cluster", p.namespace)
+		return ok("a manager is active in namespace %s, but not as a Deployment of this cluster", p.namespace)
 	}
 }
 
@@ -95,7 +95,7 @@ func (p *installation) logs() string {
 
 // alive is how to find out whether a manager that is silent is still there.
 func (p *installation) alive() string {
-	return "see whether it runs, and whether the clocks of its machine and of this one agree: " + p.logs()
+	return "check that it runs, and that its clock and the clock of this machine agree: " + p.logs()
 }
 
 func (p *installation) lease(ctx context.Context, namespace, name string) (*coordinationv1.Lease, error) {
@@ -122,7 +122,7 @@ func silence(l *coordinationv1.Lease, now time.Time) string {
 	if said <= lasts {
 		return ""
 	}
-	return fmt.Sprintf("has said nothing for %s, its lease is of %s", view.Duration(said), view.Duration(lasts))
+	return fmt.Sprintf("has not renewed its lease for %s (the lease lasts %s)", view.Duration(said), view.Duration(lasts))
 }
 
 func (p *installation) leader(ctx context.Context) []Finding {
@@ -133,18 +133,18 @@ func (p *installation) leader(ctx context.Context) []Finding {
 	do := p.logs()
 	switch {
 	case apierrors.IsNotFound(err):
-		return []Finding{failed(do, "no manager has ever led: there is no lease %s/%s", p.namespace, managerName)}
+		return []Finding{failed(do, "no manager has become leader yet: there is no lease %s/%s", p.namespace, managerName)}
 	case err != nil:
 		return []Finding{unreadable(err, p.leaseRequest())}
 	case !held(lease, p.o.Now()):
-		return []Finding{failed(do, "nobody leads: the lease %s/%s is not renewed", p.namespace, managerName)}
+		return []Finding{failed(do, "no manager is the leader: the lease %s/%s is not renewed", p.namespace, managerName)}
 	}
 	p.led = true
 	if silent := silence(lease, p.o.Now()); silent != "" {
-		return []Finding{warning(p.alive(), "%s leads, and %s", *lease.Spec.HolderIdentity, silent)}
+		return []Finding{warning(p.alive(), "%s is the leader, and %s", *lease.Spec.HolderIdentity, silent)}
 	}
 	renewed := view.Duration(p.o.Now().Sub(lease.Spec.RenewTime.Time))
-	return []Finding{ok("%s leads, and has said so %s ago", *lease.Spec.HolderIdentity, renewed)}
+	return []Finding{ok("%s is the leader, and renewed its lease %s ago", *lease.Spec.HolderIdentity, renewed)}
 }
 
 // settings are those of the manager that can be seen.
@@ -162,9 +162,9 @@ func (s settings) serves(dialect string) bool { return slices.Contains(s.dialect
 // readSettings reads the flags of the manager.
 func (p *installation) readSettings(context.Context) []Finding {
 	if p.manager == nil {
-		p.settings = settings{hidden: "there is no Deployment that can be read"}
+		p.settings = settings{hidden: "no Deployment can be read"}
 		if p.present {
-			return []Finding{{Result: Skipped, Says: "dialects and feature gates cannot be seen: " + p.settings.hidden}}
+			return []Finding{{Result: Skipped, Says: "dialects and feature gates are not known: " + p.settings.hidden}}
 		}
 		return nil
 	}
@@ -172,12 +172,12 @@ func (p *installation) readSettings(context.Context) []Finding {
 	p.settings = settings{dialects: installed.Dialects(flags), outside: flags["webhook-url"] != ""}
 	var findings []Finding
 	if file := flags["config"]; file != "" {
-		p.settings.hidden = "some may stand in the file " + file
-		findings = append(findings, warning("see the file in the pod of the manager", "settings may stand in the configuration file %s, which cannot be read from here", file))
+		p.settings.hidden = "some may be set in the file " + file
+		findings = append(findings, warning("read the file in the pod of the manager", "settings may be in the configuration file %s, which cannot be read from here", file))
 	}
 	for _, name := range p.settings.dialects {
 		if !slices.Contains(dialects.Names(), name) {
-			findings = append(findings, failed("write one of "+strings.Join(dialects.Names(), ", "), "--dialects names %q, which is no dialect", name))
+			findings = append(findings, failed("write one of "+strings.Join(dialects.Names(), ", "), "--dialects names %q, which is not a dialect", name))
 		}
 	}
 	return append(findings, p.gates(flags["feature-gates"])...)
@@ -194,8 +194,8 @@ func (p *installation) gates(text string) []Finding {
 		return []Finding{failed("write NAME=true or NAME=false of docs/reference/flags.md", "--feature-gates %s: %v", text, err)}
 	}
 	if !gates.Enabled(features.ConflictProbe) {
-		return []Finding{served, warning("turn ConflictProbe on, unless you know that no other controller keeps these sets",
-			"the feature gate ConflictProbe is off: nothing keeps two controllers from fighting")}
+		return []Finding{served, warning("enable ConflictProbe, unless you know that no other controller reconciles these sets",
+			"the feature gate ConflictProbe is off: another controller that reconciles the same sets is not detected")}
 	}
 	return []Finding{served}
 }

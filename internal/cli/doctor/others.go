@@ -33,7 +33,7 @@ func (p *installation) checkAgents(ctx context.Context) []Finding {
 		return []Finding{warning("install the agents (config/agent, or the chart), or name their namespace with --agent-namespace",
 			"there are no agents in namespace %s: ImagePullJobs pull nothing", p.agents)}
 	case apierrors.IsNotFound(err):
-		return []Finding{ok("there are no agents in namespace %s; without kruise nobody needs them but owners of edge nodes", p.agents)}
+		return []Finding{ok("there are no agents in namespace %s; without kruise only owners of edge nodes need them", p.agents)}
 	case err != nil:
 		request := options.Request{Verb: "get", Resource: schema.GroupResource{Group: "apps", Resource: "daemonsets"}, Namespace: p.agents, Name: agentName}
 		return []Finding{unreadable(err, request)}
@@ -42,7 +42,7 @@ func (p *installation) checkAgents(ctx context.Context) []Finding {
 	do := fmt.Sprintf("kubectl everynode status -n %s daemonset/%s", p.agents, agentName)
 	switch s := d.Status; {
 	case s.DesiredNumberScheduled == 0:
-		return []Finding{warning("see its nodeSelector", "no node is to have an agent")}
+		return []Finding{warning("check its nodeSelector", "no node should run an agent")}
 	case s.NumberReady < s.DesiredNumberScheduled:
 		return []Finding{warning(do, "%d of %d agents are ready", s.NumberReady, s.DesiredNumberScheduled)}
 	default:
@@ -57,9 +57,9 @@ func (p *installation) versions(context.Context) []Finding {
 		tag := tagOf(spec)
 		switch {
 		case tag == "":
-			findings = append(findings, Finding{Result: Skipped, Says: "the version of the " + what + " cannot be seen: its image has no tag"})
+			findings = append(findings, Finding{Result: Skipped, Says: "the version of the " + what + " is not known: its image has no tag"})
 		case strings.TrimPrefix(tag, "v") != strings.TrimPrefix(p.o.Version, "v"):
-			findings = append(findings, warning("use the same version of all: what a person is shown is what this version would do", "the %s is %s, this program %s", what, tag, p.o.Version))
+			findings = append(findings, warning("use the same version for all: this program shows what its own version of the manager would do", "the %s is %s, this program %s", what, tag, p.o.Version))
 		default:
 			findings = append(findings, ok("the %s and this program are %s", what, tag))
 		}
@@ -92,7 +92,7 @@ func (p *installation) otherControllers(ctx context.Context) []Finding {
 	case !p.present:
 		return nil
 	case p.unsure: // who is at work in its place may be meant to be
-		return []Finding{{Result: Skipped, Says: "nobody can tell whether there is a manager, and so whether somebody else does its work"}}
+		return []Finding{{Result: Skipped, Says: "whether there is a manager is not known, so this check is not possible"}}
 	}
 	findings := p.probe(ctx)
 	for _, other := range []peers.Manager{peers.OpenKruise(), peers.OpenYurt()} {
@@ -101,7 +101,7 @@ func (p *installation) otherControllers(ctx context.Context) []Finding {
 		}
 	}
 	if len(findings) == 0 {
-		return []Finding{ok("nobody else does the work of this manager")}
+		return []Finding{ok("no other controller does the work of this manager")}
 	}
 	return findings
 }
@@ -127,10 +127,10 @@ func (p *installation) otherController(ctx context.Context, other peers.Manager)
 			request := options.Request{Verb: "get", Resource: schema.GroupResource{Resource: "pods"}, Namespace: other.Namespace}
 			findings = append(findings, unreadable(err, request))
 		case off:
-			findings = append(findings, ok("%s leaves the work of the dialect %s to Everynode: its controller %s is off", other.Name, other.Dialect, other.Controller[0]))
+			findings = append(findings, ok("%s does not do the work of the dialect %s: its controller %s is off", other.Name, other.Dialect, other.Controller[0]))
 		default:
 			findings = append(findings, failed(other.Remedy+", or leave "+other.Dialect+" out of --dialects",
-				"%s is at work: it holds the lease %s/%s, so Everynode writes nothing for the dialect %s", other.Name, other.Namespace, name, other.Dialect))
+				"%s is active: it holds the lease %s/%s, so Everynode writes nothing for the dialect %s", other.Name, other.Namespace, name, other.Dialect))
 		}
 	}
 	return findings
@@ -144,13 +144,13 @@ func (p *installation) probe(ctx context.Context) []Finding {
 	d, err := p.c.Kubernetes.AppsV1().DaemonSets(p.namespace).Get(ctx, everynode.ProbeName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return []Finding{warning("see the log of the leader: it makes one when it begins", "there is no probe %s/%s, so nobody knows whether another controller keeps DaemonSets", p.namespace, everynode.ProbeName)}
+		return []Finding{warning("check the log of the leader, which creates the probe when it starts", "there is no probe %s/%s, so it is not known whether another controller reconciles DaemonSets", p.namespace, everynode.ProbeName)}
 	case err != nil:
 		request := options.Request{Verb: "get", Resource: schema.GroupResource{Group: "apps", Resource: "daemonsets"}, Namespace: p.namespace, Name: everynode.ProbeName}
 		return []Finding{unreadable(err, request)}
 	case answered(d):
 		return []Finding{failed("start kube-controller-manager with --controllers=*,-daemonset, or leave native out of --dialects",
-			"another controller keeps the DaemonSets of apps/v1: it has answered the probe %s/%s, so Everynode writes nothing for them", p.namespace, everynode.ProbeName)}
+			"another controller reconciles the DaemonSets of apps/v1: it answered the probe %s/%s, so Everynode writes nothing for them", p.namespace, everynode.ProbeName)}
 	default:
 		return nil
 	}

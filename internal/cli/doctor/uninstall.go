@@ -40,9 +40,9 @@ func mayUninstall(findings []Finding) error {
 	}
 	switch {
 	case has(Failed):
-		return errors.New("leave the manager at work: what is above is to be done first")
+		return errors.New("do not stop the manager: first do what is listed above")
 	case has(Skipped):
-		return errors.New("leave the manager at work: not everything could be looked at")
+		return errors.New("do not stop the manager: not every check could be made")
 	}
 	return nil
 }
@@ -81,14 +81,14 @@ func (p *installation) changedInPlace(ctx context.Context) []Finding {
 // unfinished is what there is to do about a set with these pods in mid change.
 func unfinished(set *unstructured.Unstructured, pods []string) (f Finding, found bool) {
 	name := set.GetNamespace() + "/" + set.GetName()
-	pause := fmt.Sprintf("kubectl everynode pause -n %s ads/%s, wait until its pods are ready and its preDelete hook has released them, and run this again", set.GetNamespace(), set.GetName())
+	pause := fmt.Sprintf("kubectl everynode pause -n %s ads/%s, wait until its pods are ready and its preDelete hook has released them, and run this command again", set.GetNamespace(), set.GetName())
 	switch {
 	case len(pods) > 0:
 		slices.Sort(pods)
 		return failed(pause, "%s has %s with a closed readiness gate, because of a change in place or a preDelete hook; only the manager opens it, and no traffic reaches them: %s",
 			name, plural(len(pods), "pod"), listed(pods)), true
 	case rollsInPlace(set):
-		return failed(pause, "%s is being rolled out in place, and may begin with further pods at any moment", name), true
+		return failed(pause, "%s is being updated in place, and can start with further pods at any moment", name), true
 	}
 	return f, false
 }
@@ -197,9 +197,9 @@ func (p *installation) storedInOtherVersion(ctx context.Context) []Finding {
 		stored, _, _ := unstructured.NestedStringSlice(crd.Object, "status", "storedVersions")
 		switch others := slices.DeleteFunc(slices.Clone(stored), func(v string) bool { return v == kruiseapi.VersionStored }); {
 		case !kruise.OwnDefinition(crd):
-			findings = append(findings, ok("%s is not Everynode's, and stays as it is", name))
+			findings = append(findings, ok("%s is not Everynode's, and is not affected", name))
 		case len(others) > 0:
-			findings = append(findings, failed("while a manager is at work: kubectl everynode adopt, which has all objects stored as "+kruiseapi.VersionStored,
+			findings = append(findings, failed("while a manager runs, run kubectl everynode adopt, which stores all objects as "+kruiseapi.VersionStored,
 				"objects of %s may be stored as %s: without a manager, which converts them, they can be neither listed nor deleted", name, strings.Join(others, " and ")))
 		default:
 			findings = append(findings, ok("all objects of %s are stored as %s", name, kruiseapi.VersionStored))

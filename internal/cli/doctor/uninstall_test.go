@@ -64,7 +64,7 @@ func TestBeforeUninstall(t *testing.T) {
 			c.Dynamic.PrependReactor(verb, resource, no)
 		}
 	}
-	const first, unseen = "leave the manager at work: what is above is to be done first", "leave the manager at work: not everything could be looked at"
+	const first, unseen = "do not stop the manager: first do what is listed above", "do not stop the manager: not every check could be made"
 	for name, c := range map[string]struct {
 		updated  int64
 		strategy map[string]any

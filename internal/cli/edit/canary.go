@@ -27,16 +27,16 @@ func newCanary(o *options.Options) *cobra.Command {
 	}
 	c := v.command(&cobra.Command{
 		Use:   "canary NAME SELECTOR|--off",
-		Short: "Update the nodes that match a selector of labels, and no others",
-		Long: lines("Update the nodes that match a selector of labels, and no others: there the old pod keeps its revision, and also a pod that fails",
-			"is made anew as it was. With --off all nodes are updated again.",
+		Short: "Update only the nodes that match a label selector",
+		Long: lines("Update only the nodes that match a label selector. On other nodes the old pod keeps its revision, and a pod that fails there",
+			"is recreated from the old revision. With --off all nodes are updated again.",
 			"", "It sets spec.updateStrategy.rollingUpdate.selector of an Advanced DaemonSet. A DaemonSet of apps/v1 has no such field."),
 		Example: lines("  # Try the new version on the nodes with the label canary=true", "  kubectl everynode canary ads/agent canary=true", "",
 			"  # In two zones", "  kubectl everynode canary ads/agent 'topology.kubernetes.io/zone in (a,b)'", "",
 			"  # Everywhere", "  kubectl everynode canary ads/agent --off"),
 		Args: func(_ *cobra.Command, args []string) error {
 			if off && len(args) != 1 || !off && len(args) != 2 {
-				return fmt.Errorf("canary wants the name of a set, and then either a selector or --off; it has got %q", args)
+				return fmt.Errorf("canary needs the name of a set, and then either a selector or --off, but got %q", args)
 			}
 			return resolver.Argument("NAME").Check(args[0])
 		},

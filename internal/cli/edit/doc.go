@@ -110,10 +110,10 @@ func strategyOf(set *unstructured.Unstructured) string {
 func requireRolling(set *resolver.Set, what string) error {
 	switch {
 	case !set.Advanced():
-		return fmt.Errorf("%s is of apps/v1, which has no field to %s: make it an Advanced DaemonSet with `%s migrate %s`, which restarts nothing",
+		return fmt.Errorf("%s is of apps/v1, which has no field to %s: convert it to an Advanced DaemonSet with `%s migrate %s`, which restarts no pod",
 			set, what, options.Program, set)
 	case strategyOf(set.Object) == onDelete:
-		return fmt.Errorf("%s has the update strategy OnDelete, under which nobody updates a node before its pod is deleted, so there is no way to %s: "+
+		return fmt.Errorf("%s has the update strategy OnDelete, with which a node is updated only when its pod is deleted, so it is not possible to %s: "+
 			"set spec.updateStrategy.type to RollingUpdate first", set, what)
 	}
 	return nil
@@ -143,9 +143,9 @@ func (v *verb) onDelete(s *resolver.Set) {
 	switch strategy {
 	case openyurt.AdvancedRollingUpdate: // it rolls at once
 	case openyurt.OTA:
-		v.note("the update strategy is %s: the owners of the nodes decide when a node follows, or `%s ota upgrade`", strategy, options.Program)
+		v.note("the update strategy is %s: a node is updated when its owner, or `%s ota upgrade`, upgrades its pod", strategy, options.Program)
 	default:
-		v.note("the update strategy is OnDelete: a node follows when its pod is deleted")
+		v.note("the update strategy is OnDelete: a node is updated when its pod is deleted")
 	}
 }
 

@@ -253,7 +253,7 @@ func TestWrongArgumentsNeedNoCluster(t *testing.T) {
 		"canary agent a==b==c":          `the selector "a==b==c" cannot be read: `,
 		"partition agent 99999999999":   "the partition 99999999999 is too large: the largest number",
 		"pause /agent":                  `"/agent" does not name a daemon set: `,
-		"undo agent --to-revision -1":   "--to-revision is -1: write a number of the history",
+		"undo agent --to-revision -1":   "--to-revision is -1: use a number of the history",
 		"set-image agent agent":         `"agent" does not give a container an image: write CONTAINER=IMAGE`,
 		"pause a/b/c":                   `"a/b/c" does not name a daemon set: `,
 		"canary deploy/agent a=b":       `"deploy" is no kind of daemon set: `,
@@ -309,7 +309,7 @@ func TestMadeAnewMeanwhile(t *testing.T) {
 		}
 		return true, nil, apierrors.NewConflict(sets.GroupResource(), "agent", errors.New("the object has been modified"))
 	})
-	if got := session(t, cluster, "pause agent"); !strings.Contains(got, "was deleted and made anew meanwhile") {
+	if got := session(t, cluster, "pause agent"); !strings.Contains(got, "was recreated; review it") {
 		t.Error(got)
 	}
 }

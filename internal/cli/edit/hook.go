@@ -30,13 +30,13 @@ import (
 func NewPreDelete(o *options.Options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pre-delete",
-		Short: "See and release pods that wait for the hook lifecycle.preDelete",
-		Long: lines("See and release pods that wait for the hook spec.lifecycle.preDelete of an Advanced DaemonSet.",
-			"", "Such a pod is to be deleted, has the label "+kruise.LifecycleState+"="+kruise.LifecyclePreparingDelete+", and waits as long as",
-			"it has a label or a finalizer that the hook names. Whoever the pod waits for takes that off; these verbs are for when nobody does.",
+		Short: "Show and release pods that wait for the hook lifecycle.preDelete",
+		Long: lines("Show and release pods that wait for the hook spec.lifecycle.preDelete of an Advanced DaemonSet.",
+			"", "Such a pod is about to be deleted, has the label "+kruise.LifecycleState+"="+kruise.LifecyclePreparingDelete+", and waits as long as",
+			"it has a label or a finalizer that the hook names. Normally the controller that the hook belongs to removes it; use these verbs when it does not.",
 			"", options.ExitText),
-		Example: lines("  # Which pods wait, and what for?", "  kubectl everynode pre-delete list", "",
-			"  # Let the pod of one node go", "  kubectl everynode pre-delete release node-0002"),
+		Example: lines("  # Which pods wait for what?", "  kubectl everynode pre-delete list", "",
+			"  # Release the pod of one node", "  kubectl everynode pre-delete release node-0002"),
 		Args: options.Arguments(0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -75,14 +75,14 @@ func newHookRelease(o *options.Options) *cobra.Command {
 	v, all := &verb{Options: o}, false
 	c := &cobra.Command{
 		Use:   "release NODE|POD...|--all [ads/NAME]",
-		Short: "Let pods go that wait for a hook",
-		Long: lines("Let pods go that wait for a hook: takes the labels and finalizers off them that the hook names. Then the controller deletes them.",
-			"What the hook was to wait for is not done by that. ads/NAME narrows it down to one set.", "", options.ExitText),
-		Example: lines("  # Let the pod of one node go", "  kubectl everynode pre-delete release node-0002", "",
-			"  # Let all pods of a set go that wait", "  kubectl everynode pre-delete release --all ads/agent"),
+		Short: "Release pods that wait for a hook",
+		Long: lines("Release pods that wait for a hook: removes the labels and finalizers that the hook names. Then the controller deletes the pods.",
+			"The work that the hook waits for is not done. ads/NAME limits the command to one set.", "", options.ExitText),
+		Example: lines("  # Release the pod of one node", "  kubectl everynode pre-delete release node-0002", "",
+			"  # Release all waiting pods of a set", "  kubectl everynode pre-delete release --all ads/agent"),
 		Args: func(_ *cobra.Command, args []string) error {
 			if !all && len(args) == 0 {
-				return errors.New("release wants nodes or pods, or --all")
+				return errors.New("release needs nodes or pods, or --all")
 			}
 			return podselector.NotBoth(all, args)
 		},
@@ -204,7 +204,7 @@ func (v *verb) release(ctx context.Context, c *options.Clients, args []string, a
 		return err
 	}
 	if found.words.Empty() && !all {
-		return options.Usagef("release wants nodes or pods, or --all for all pods that wait")
+		return options.Usagef("release needs nodes or pods, or --all for all pods that wait")
 	}
 	if err := found.unmet(false); err != nil {
 		return err
@@ -244,7 +244,7 @@ func (v *verb) releaseOne(ctx context.Context, c *options.Clients, one *heldPod)
 		pod.SetFinalizers(slices.DeleteFunc(pod.GetFinalizers(), func(name string) bool { return slices.Contains(one.Finalizers, name) }))
 		return nil
 	}})
-	return change.Outcome{Object: object, Result: result, Done: "on " + one.pod.Spec.NodeName + " released: took off " + one.Hold.String()}, err
+	return change.Outcome{Object: object, Result: result, Done: "on " + one.pod.Spec.NodeName + " released: removed " + one.Hold.String()}, err
 }
 
 // heldRow is a pod that waits, for machines.

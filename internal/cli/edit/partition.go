@@ -24,13 +24,13 @@ func newPartition(o *options.Options) *cobra.Command {
 	}
 	c := v.command(&cobra.Command{
 		Use:   "partition NAME N|PERCENT%",
-		Short: "Update all nodes but that many",
-		Long: lines("Update all nodes but that many: there the old pod stays. A percentage is one of the nodes that should run a pod, rounded down.",
-			"At 0 all nodes are updated. Raising it rolls nothing back.",
+		Short: "Update all but N nodes",
+		Long: lines("Update all but N nodes, which keep the old pod. A percentage is of the nodes that should run a pod, rounded down.",
+			"With 0 all nodes are updated. A higher number does not roll nodes back.",
 			"", "It sets spec.updateStrategy.rollingUpdate.partition of an Advanced DaemonSet. A DaemonSet of apps/v1 has no such field."),
 		Example: lines("  # Update a tenth of the nodes", "  kubectl everynode partition ads/agent 90%", "",
-			"  # Update all that are left", "  kubectl everynode partition ads/agent 0"),
-		Args: options.Arguments(2, resolver.Argument("NAME"), options.Argument{Word: "N|PERCENT%", What: "at how many nodes the old pod stays"}),
+			"  # Update the remaining nodes", "  kubectl everynode partition ads/agent 0"),
+		Args: options.Arguments(2, resolver.Argument("NAME"), options.Argument{Word: "N|PERCENT%", What: "the number of nodes that keep the old pod"}),
 	}, func(ctx context.Context, c *options.Clients, set *resolver.Set, _ []string) error {
 		if err := requireRolling(set, "hold back a part of the nodes"); err != nil {
 			return err

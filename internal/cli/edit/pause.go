@@ -16,8 +16,8 @@ func newPause(o *options.Options) *cobra.Command {
 	v := &verb{Options: o}
 	return v.command(&cobra.Command{
 		Use:   "pause NAME",
-		Short: "Stop updates of nodes that have not begun",
-		Long: lines("Stop updates of nodes that have not begun. What has begun ends, and missing pods are still created.",
+		Short: "Start no further updates",
+		Long: lines("Start no further updates. Updates that have started are finished, and missing pods are still created.",
 			"", "It sets spec.updateStrategy.rollingUpdate.paused of an Advanced DaemonSet. A DaemonSet of apps/v1 has no such field."),
 		Example: lines("  # Stop the rollout of the Advanced DaemonSet agent", "  kubectl everynode pause ads/agent"),
 		Args:    options.Arguments(1, resolver.Argument("NAME")),
@@ -32,10 +32,10 @@ func newResume(o *options.Options) *cobra.Command {
 	v := &verb{Options: o}
 	return v.command(&cobra.Command{
 		Use:   "resume NAME",
-		Short: "Go on with what was paused",
-		Long: lines("Go on with what was paused: sets spec.updateStrategy.rollingUpdate.paused of an Advanced DaemonSet to false.",
-			"A partition and a canary still hold back what they hold back."),
-		Example: lines("  # Go on with the rollout of the Advanced DaemonSet agent", "  kubectl everynode resume ads/agent"),
+		Short: "Resume a paused update",
+		Long: lines("Resume a paused update: sets spec.updateStrategy.rollingUpdate.paused of an Advanced DaemonSet to false.",
+			"A partition and a canary still apply."),
+		Example: lines("  # Resume the rollout of the Advanced DaemonSet agent", "  kubectl everynode resume ads/agent"),
 		Args:    options.Arguments(1, resolver.Argument("NAME")),
 
 		ValidArgsFunction: resolver.CompleteAdvanced(o),

@@ -25,16 +25,16 @@ func newRestart(o *options.Options) *cobra.Command {
 	v := &verb{Options: o}
 	return v.command(&cobra.Command{
 		Use:   "restart NAME",
-		Short: "Make all pods anew, as an update would",
-		Long: lines("Make all pods anew, as an update would: within the budget, and where neither a pause nor a partition nor a canary holds it back.",
+		Short: "Recreate all pods, as an update would",
+		Long: lines("Recreate all pods as an update would: within the budget, and unless a pause, a partition or a canary holds the update back.",
 			"", "It sets the annotation "+restartedAt+" of the template, as kubectl rollout restart does. Where pods are updated in place",
 			"("+inPlace+") an annotation changes without a restart, so that is refused."),
-		Example: lines("  # Make all pods of agent anew", "  kubectl everynode restart agent"),
+		Example: lines("  # Recreate all pods of agent", "  kubectl everynode restart agent"),
 		Args:    options.Arguments(1, resolver.Argument("NAME")),
 	}, func(ctx context.Context, c *options.Clients, set *resolver.Set, _ []string) error {
 		kind, _, _ := unstructured.NestedString(set.Object.Object, rolling("rollingUpdateType")...)
 		if set.Advanced() && kind == inPlace && strategyOf(set.Object) != onDelete {
-			return fmt.Errorf("%s is updated in place (%s), so its pods would get the annotation of a restart without being restarted: "+
+			return fmt.Errorf("%s is updated in place (%s), so its pods would get the restart annotation without a restart: "+
 				"set spec.updateStrategy.rollingUpdate.rollingUpdateType to Standard first", set, inPlace)
 		}
 		now := v.Now().UTC().Format(time.RFC3339)
@@ -57,11 +57,11 @@ func newSetImage(o *options.Options) *cobra.Command {
 	}
 	c := v.command(&cobra.Command{
 		Use:   "set-image NAME CONTAINER=IMAGE...",
-		Short: "Give containers of the template other images",
-		Long: lines("Give containers of the template other images, init containers included. `*=IMAGE` means all of them.",
-			"", "What this would do to each node is what plan --image tells."),
+		Short: "Change the images of containers of the template",
+		Long: lines("Change the images of containers of the template, including init containers. `*=IMAGE` means all of them.",
+			"", "Use plan --image to see what this would do to each node."),
 		Example: lines("  # Roll out version 2", "  kubectl everynode set-image ads/agent agent=registry.example/agent:2", "",
-			"  # See only whether it would be accepted", "  kubectl everynode set-image ads/agent agent=registry.example/agent:2 --dry-run"),
+			"  # Only check whether it would be accepted", "  kubectl everynode set-image ads/agent agent=registry.example/agent:2 --dry-run"),
 		Args: options.Arguments(2, resolver.Argument("NAME"), options.Argument{Word: "CONTAINER=IMAGE...", What: "a container and its new image"}),
 	}, func(ctx context.Context, c *options.Clients, set *resolver.Set, _ []string) error {
 		err := v.patch(ctx, c, step{set, "image updated", func(object *unstructured.Unstructured) error { return setImages(object, set.String(), images) }})

@@ -23,22 +23,22 @@ func newUndo(o *options.Options) *cobra.Command {
 	v, number := &verb{Options: o}, int64(0)
 	v.check = func([]string) error {
 		if number < 0 {
-			return options.Usagef("--to-revision is %d: write a number of the history, or 0 for the version before", number)
+			return options.Usagef("--to-revision is %d: use a number of the history, or 0 for the previous revision", number)
 		}
 		return nil
 	}
 	c := v.command(&cobra.Command{
 		Use:   "undo NAME [--to-revision N]",
-		Short: "Put an earlier template back",
-		Long: lines("Put an earlier template back: that of the newest revision whose template is another than the present one, or that of a given revision.",
+		Short: "Restore an earlier template",
+		Long: lines("Restore an earlier template: that of the newest revision whose template differs from the current one, or that of a given revision.",
 			"It rolls out like any other template, so a pause, a partition and a canary hold it back."),
-		Example: lines("  # Back to the version before", "  kubectl everynode undo ads/agent", "",
+		Example: lines("  # Back to the previous revision", "  kubectl everynode undo ads/agent", "",
 			"  # Back to revision 3 of the history; show only what would change", "  kubectl everynode undo ads/agent --to-revision 3 --dry-run"),
 		Args: options.Arguments(1, resolver.Argument("NAME")),
 	}, func(ctx context.Context, c *options.Clients, set *resolver.Set, _ []string) error {
 		return v.undo(ctx, c, set, number)
 	})
-	c.Flags().Int64Var(&number, "to-revision", 0, "The revision to go back to; 0 is the one before.")
+	c.Flags().Int64Var(&number, "to-revision", 0, "The revision to go back to; 0 is the previous one.")
 	if err := c.RegisterFlagCompletionFunc("to-revision", v.completeRevisions); err != nil {
 		panic(err) // the flag is not there: found by every test that makes a command
 	}
@@ -90,7 +90,7 @@ func chooseRevision(all []appsv1.ControllerRevision, set *resolver.Set, number i
 	if number != 0 {
 		return nil, nil, fmt.Errorf("%s has no revision %d: it has %s", set, number, numbers(all))
 	}
-	return nil, nil, fmt.Errorf("%s has no revision with another template than the present one: there is nothing to go back to", set)
+	return nil, nil, fmt.Errorf("%s has no revision whose template differs from the current one: there is nothing to go back to", set)
 }
 
 // numbers lists revisions, the oldest first.

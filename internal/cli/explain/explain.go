@@ -24,12 +24,11 @@ import (
 	"everynode.dev/everynode/internal/placement"
 )
 
-const long = `Say why a node has, lacks or keeps which pod of a daemon set: whether a pod has to run there, and by which rule of the template; what
-the verdict of the node is, and with which values; how the budget of the update is used; and which pods are there, of which revision, in
-which state.
+const long = `Explain why a node has, lacks or keeps a pod of a daemon set: whether a pod must run there, and by which rule of the template; the
+verdict of the node with its values; how the budget of the update is used; and the pods on the node with revision and state.
 
-It is what Everynode would decide right now, read with your own rights. Without SET all sets of the namespace are listed, or with -A those
-of all namespaces.
+It shows what Everynode would decide now, read with your own rights. Without SET it lists all sets of the namespace, or with -A
+those of all namespaces.
 
 ` + options.ExitText
 
@@ -44,7 +43,7 @@ func New(o *options.Options) *cobra.Command {
 	everywhere := false
 	cmd := &cobra.Command{
 		Use:               "explain-node NODE [SET]",
-		Short:             "Say why a node has, lacks or keeps which pod",
+		Short:             "Explain why a node has, lacks or keeps a pod",
 		Long:              long,
 		Example:           example,
 		Args:              options.Arguments(1, options.Argument{Word: "NODE", What: "the name of a node"}, resolver.Argument("SET")),

@@ -29,7 +29,7 @@ func (s *subject) ask(ctx context.Context, c *options.Clients, e *Explanation) {
 		pod, err := c.Kubernetes.CoreV1().Pods(e.Namespace).Get(ctx, e.Pods[i].Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			e.Pods[i].Says = []string{"it has just gone"}
+			e.Pods[i].Says = []string{"it is gone already"}
 			continue
 		case err != nil:
 			err = options.Explain(err, options.Request{Verb: "get", Resource: corev1.Resource("pods"), Namespace: e.Namespace, Name: e.Pods[i].Name})

@@ -24,7 +24,7 @@ type Explanation struct {
 	Verdict   string `json:"verdict"`
 	// Reason is what the verdict means.
 	Reason string `json:"reason"`
-	// Placement is whether a pod has to run here, and Rules why.
+	// Placement is whether a pod must run here, and Rules why.
 	Placement string `json:"placement"`
 	Rules     []Rule `json:"rules,omitempty"`
 	Wanted    string `json:"wanted"`
@@ -104,7 +104,7 @@ func (s *subject) explain() Explanation {
 			e.Rules = append(e.Rules, Rule{Rule: f.Rule, Says: f.Says, Against: f.Against != rollout.MustRun})
 		}
 		if len(e.Rules) == 0 && s.m.Workload.Placement != nil {
-			e.Rules = append(e.Rules, Rule{Rule: "template", Says: "it selects all nodes, and this one has no taint that counts"})
+			e.Rules = append(e.Rules, Rule{Rule: "template", Says: "it selects all nodes, and this one has no taint that matters"})
 		}
 	}
 	for i := range n.Pods {
@@ -137,13 +137,13 @@ func fitText(n *rollout.Node) string {
 	case n.Gone:
 		return "no pod may run here"
 	case n.Fit == rollout.MustRun:
-		return "a pod has to run here"
+		return "a pod must run here"
 	case n.Fit == rollout.MayStay:
-		return "no new pod may come here, one that runs may stay"
+		return "no new pod may be created here, but a running pod may stay"
 	case n.Fit == rollout.MustLeave:
 		return "no pod may run here"
 	default:
-		return "the rules of the template cannot be read"
+		return "the placement rules of the template cannot be read"
 	}
 }
 

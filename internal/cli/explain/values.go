@@ -27,21 +27,21 @@ func (s *subject) limit() (Value, bool) {
 	switch s.verdict().Kind {
 	case rollout.WaitPartition, rollout.WaitProgressive:
 		keep := set.Partition.Down(desired)
-		return Value{"partition", of("partition", set.Partition, desired, keep) + ": as many nodes keep what they have"}, true
+		return Value{"partition", of("partition", set.Partition, desired, keep) + ": that many nodes keep their old pod"}, true
 	case rollout.WaitSelector:
 		return Value{"selector", fmt.Sprintf("the update is for nodes with %s only", s.m.Workload.NodeSelector)}, true
 	case rollout.WaitPaused:
-		return Value{"paused", "the set says paused: nothing old is replaced, what is missing is created"}, true
+		return Value{"paused", "the set is paused: no old pod is replaced, and missing pods are created"}, true
 	case rollout.WaitOnDelete, rollout.WaitOwner:
-		return Value{"strategy", "OnDelete: the update deletes no pod; the next pod on this node is a new one"}, true
+		return Value{"strategy", "OnDelete: the update deletes no pod; the next pod on this node has the new revision"}, true
 	case rollout.WaitReplacing:
 		if set.MaxReplacing == nil {
 			return Value{}, false
 		}
-		return Value{"replacing", of(everynode.MaxReplacing, *set.MaxReplacing, desired, set.MaxReplacing.Of(desired)) + ": as many nodes may be in the middle of it"}, true
+		return Value{"replacing", of(everynode.MaxReplacing, *set.MaxReplacing, desired, set.MaxReplacing.Of(desired)) + ": at most that many nodes may be in progress"}, true
 	case rollout.WaitUnreachable:
 		return Value{"unreachable", "nodes that are not ready are left out; one that went down within " + set.Unreachable.Blame.String() +
-			" of the update's touching it takes a slot of the budget"}, true
+			" after the update changed it uses the budget"}, true
 	case rollout.WaitEligible:
 		return Value{"eligible", "the set updates only nodes where a new pod may be placed"}, true
 	default:
@@ -62,12 +62,12 @@ func (s *subject) timing() (Value, bool) {
 			}
 		}
 	case rollout.WaitBackoff:
-		return Value{"back-off", "how long it lasts only the controller knows; it grows with each failure, up to 15 minutes"}, true
+		return Value{"back-off", "only the controller knows the delay; it grows with each failure, up to 15 minutes"}, true
 	case rollout.WaitImage:
 		if n.ImageUntil != 0 {
 			return Value{"image", "the update starts without it " + s.until(n.ImageUntil)}, true
 		}
-		return Value{"image", "no end is known: nobody has been told to pull it yet"}, true
+		return Value{"image", "no time limit applies yet: no node has been asked to pull the image"}, true
 	}
 	return Value{}, false
 }
@@ -96,12 +96,12 @@ func (s *subject) budget() []Value {
 	if b.Surge {
 		name, q = "maxSurge", set.MaxSurge
 	}
-	takes := "this node takes none of it"
+	takes := "this node uses none of it"
 	if s.verdict().Charged {
-		takes = "this node takes one slot of it"
+		takes = "this node uses 1 of it"
 	}
 	used := b.UsedByUpdate + b.UsedByOthers + b.UsedByUnreachable
-	text := fmt.Sprintf("%s; %d used: %d by the update, %d by other troubles, %d by nodes that are not ready; %s",
+	text := fmt.Sprintf("%s; %d used: %d by the update, %d by other failures, %d by nodes that are not ready; %s",
 		of(name, q, desired, b.Limit), used, b.UsedByUpdate, b.UsedByOthers, b.UsedByUnreachable, takes)
 	return []Value{{"budget", text}}
 }
@@ -115,13 +115,13 @@ func (s *subject) remedy() string {
 	case rollout.WaitPartition, rollout.WaitProgressive:
 		return "kubectl everynode partition " + set + " 0"
 	case rollout.WaitOnDelete:
-		return "delete the pod when it suits you"
+		return "delete the pod when convenient"
 	case rollout.WaitHook:
-		return "kubectl everynode pre-delete release " + node + " " + set + ", when whoever the hook belongs to is done"
+		return "kubectl everynode pre-delete release " + node + " " + set + ", when the owner of the hook has finished"
 	case rollout.WaitOwner:
-		return "kubectl everynode ota upgrade " + node + " " + set + ", when it suits the owner of the node"
+		return "kubectl everynode ota upgrade " + node + " " + set + ", when convenient for the owner of the node"
 	case rollout.WaitBudget, rollout.WaitReplacing:
-		return "wait, or see with kubectl everynode status " + set + " which nodes use the budget"
+		return "wait, or run kubectl everynode status " + set + " to see which nodes use the budget"
 	case rollout.WaitSelector:
 		return "widen the selector: kubectl everynode canary " + set + " SELECTOR"
 	default:

@@ -44,7 +44,7 @@ const diffExample = `  # What has changed between revisions 3 and 4
 func NewDiff(o *options.Options) *cobra.Command {
 	return &cobra.Command{
 		Use:     "diff NAME REV1 [REV2]",
-		Short:   "Show what differs between two revisions",
+		Short:   "Show the differences between two revisions",
 		Long:    diffLong,
 		Example: diffExample,
 		Args:    options.Arguments(2, resolver.Argument("NAME"), revisionArgument("REV1"), revisionArgument("REV2")),

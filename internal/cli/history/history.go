@@ -52,14 +52,14 @@ func New(o *options.Options) *cobra.Command {
 	number := int64(0)
 	cmd := &cobra.Command{
 		Use:               "history NAME [--revision N]",
-		Short:             "List the templates that a set has had, or show one of them",
+		Short:             "List the revisions of a set, or show one of them",
 		Long:              historyLong,
 		Example:           historyExample,
 		Args:              options.Arguments(1, resolver.Argument("NAME")),
 		ValidArgsFunction: resolver.Complete(o),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("revision") && number < 1 {
-				return options.Usagef("--revision is %d: write a number of the history", number)
+				return options.Usagef("--revision is %d: use a number of the history", number)
 			}
 			return run(cmd.Context(), o, args[0], number)
 		},
@@ -121,7 +121,7 @@ func list(o *options.Options, set *resolver.Set, versions []inspect.Version, wri
 		}
 		if !written {
 			template, _, _ := unstructured.NestedMap(set.Object.Object, "spec", "template")
-			rows = append(rows, []string{"*", "(not written down yet)", "-", "0", strings.Join(images(template), ", ")})
+			rows = append(rows, []string{"*", "(no revision yet)", "-", "0", strings.Join(images(template), ", ")})
 		}
 		return options.Columns(w, rows)
 	})

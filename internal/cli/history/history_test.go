@@ -65,7 +65,7 @@ func TestRefusals(t *testing.T) {
 		says string
 	}{
 		"history agent --revision 7": {options.ExitError, "daemonset/agent has no revision 7: it has 1, 2"},
-		"history agent --revision 0": {options.ExitUsage, "--revision is 0: write a number of the history"},
+		"history agent --revision 0": {options.ExitUsage, "--revision is 0: use a number of the history"},
 		"diff agent 1 x":             {options.ExitError, "daemonset/agent has no revision x: it has 1, 2"},
 		"diff agent 1 99":            {options.ExitError, "daemonset/agent has no revision 99: it has 1, 2"},
 	} {

@@ -112,7 +112,7 @@ func (l *look) report(ctx context.Context, sets []*resolver.Set) (*Report, error
 func (l *look) list(ctx context.Context, name, namespace string) ([]unstructured.Unstructured, error) {
 	kind := name + "." + kruise.Group
 	if !resolver.Served(l.c, resource(name)) {
-		l.notes = append(l.notes, "this cluster has no "+kind+", so nothing is known of images that are pulled ahead")
+		l.notes = append(l.notes, "this cluster has no "+kind+", so images that are pulled ahead are not known")
 		return nil, nil
 	}
 	list, err := l.c.Dynamic.Resource(resource(name)).Namespace(namespace).List(ctx, metav1.ListOptions{})
@@ -120,7 +120,7 @@ func (l *look) list(ctx context.Context, name, namespace string) ([]unstructured
 	case err == nil:
 		return list.Items, nil
 	case apierrors.IsForbidden(err):
-		l.notes = append(l.notes, "you are not allowed to list "+kind+", so what is known there is not taken into account")
+		l.notes = append(l.notes, "you are not allowed to list "+kind+", so they are not taken into account")
 		return nil, nil
 	}
 	return nil, options.Explain(err, options.Request{Verb: "list", Resource: resource(name).GroupResource(), Namespace: namespace})

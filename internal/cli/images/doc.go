@@ -32,8 +32,8 @@ func New(o *options.Options) *cobra.Command {
 		Short: "Show which images are on which nodes, and which are being pulled",
 		Long: "Show which images are on which nodes, and which are being pulled: the images of the template of a set, or of all sets of the namespace,\n" +
 			"and the ImagePullJobs there. -o wide names nodes.\n\n" +
-			"NODES are the nodes that need the image, THERE those that have it. What kubelets report is taken into account; each names 50 images\n" +
-			"at most, so a node that is not among THERE may have it all the same.\n\n" + options.ExitText,
+			"NODES is the number of nodes that need the image, THERE of those that have it. Reports of kubelets count too; each names 50 images\n" +
+			"at most, so a node that is not counted in THERE may still have it.\n\n" + options.ExitText,
 		Example: "  # Is the new image on the nodes?\n  kubectl everynode images ads/agent\n\n  # Which nodes have failed to pull it, and why?\n  kubectl everynode images ads/agent -o wide",
 		Args:    options.Arguments(0, resolver.Argument("NAME")),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -57,7 +57,7 @@ func All(ctx context.Context, o *options.Options, c *options.Clients, sets []*re
 	for _, set := range sets {
 		view, ok := reading.Evaluate(set.Key(), o.Time())
 		if !ok {
-			return nil, fmt.Errorf("%s cannot be looked at: it has no UID, so it was not read from a cluster", set.Title())
+			return nil, fmt.Errorf("%s cannot be evaluated: it has no UID, so it does not come from a cluster", set.Title())
 		}
 		cluster.Evaluations = append(cluster.Evaluations, Evaluation{View: view, Set: set, Plan: live.Decide(view.Workload, view.Snapshot)})
 	}

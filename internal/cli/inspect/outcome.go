@@ -115,10 +115,10 @@ const maxNames = 4
 func (o Outcome) sentence(s *rollout.Snapshot, p *rollout.Plan, behindTaints []string) string {
 	text := fmt.Sprintf("%d of %d nodes are updated and available", available(s, p), p.Status.Desired)
 	if len(o.Kept) > 0 {
-		text += fmt.Sprintf(", %d kept as they are by the set itself (%s)", len(o.Kept), view.List(o.Kept, maxNames))
+		text += fmt.Sprintf(", %d excluded by the set itself (%s)", len(o.Kept), view.List(o.Kept, maxNames))
 	}
 	if len(behindTaints) > 0 {
-		text += fmt.Sprintf(", %d with an old pod behind a taint that keeps new ones away (%s)", len(behindTaints), view.List(behindTaints, maxNames))
+		text += fmt.Sprintf(", %d with an old pod and a taint that prevents a new one (%s)", len(behindTaints), view.List(behindTaints, maxNames))
 	}
 	switch {
 	case len(o.Left) == 0:
@@ -134,9 +134,9 @@ func (o Outcome) sentence(s *rollout.Snapshot, p *rollout.Plan, behindTaints []s
 	case 0:
 		return text
 	case len(o.Left):
-		return text + ", updated when the owners of the nodes say so"
+		return text + ", updated when the owners of the nodes upgrade them"
 	default:
-		return text + fmt.Sprintf(", %d of them updated when the owners of the nodes say so", n)
+		return text + fmt.Sprintf(", %d of them updated when the owners of the nodes upgrade them", n)
 	}
 }
 

@@ -52,15 +52,15 @@ func TestOutcome(t *testing.T) {
 		"one waits":                     {[]node{ok, {"r2", rollout.WaitBudget}}, false, inspect.Rolling, "1 of 2 nodes are updated and available, 1 left (r2)"},
 		"one is acted on":               {[]node{ok, {"r2", rollout.Creating}}, false, inspect.Rolling, "1 left (r2)"},
 		"not evaluated is not done":     {[]node{{"r1", rollout.NotEvaluated}}, false, inspect.Rolling, "0 of 1"},
-		"what the set keeps is done":    {[]node{ok, {"r2", rollout.WaitPartition}, {"r3", rollout.WaitSelector}, {"r4", rollout.WaitEligible}, {"r5", rollout.WaitProgressive}}, false, inspect.Finished, "1 of 5 nodes are updated and available, 4 kept as they are by the set itself (r2, r3, r4, r5)"},
+		"what the set keeps is done":    {[]node{ok, {"r2", rollout.WaitPartition}, {"r3", rollout.WaitSelector}, {"r4", rollout.WaitEligible}, {"r5", rollout.WaitProgressive}}, false, inspect.Finished, "1 of 5 nodes are updated and available, 4 excluded by the set itself (r2, r3, r4, r5)"},
 		"a pause is not":                {[]node{ok, {"r2", rollout.WaitPaused}}, false, inspect.Rolling, "1 left (r2)"},
 		"nodes that need no pod":        {[]node{ok, {"s2", rollout.Stays}, {"l3", rollout.Removing}, {"l4", rollout.WaitTerminating}}, false, inspect.Finished, "1 of 1"},
 		"a node that is down":           {[]node{ok, {"d2", rollout.WaitTerminating}}, false, inspect.Rolling, "1 of 2 nodes are updated and available, 1 left and not ready (d2)"},
 		"a node that is down, ignored":  {[]node{ok, {"d2", rollout.WaitTerminating}}, true, inspect.Finished, "1 left and not ready (d2)"},
 		"down and not down":             {[]node{ok, {"d2", rollout.WaitBudget}, {"r3", rollout.WaitBudget}}, true, inspect.Rolling, "2 left (d2, r3), 1 of them not ready"},
 		"a node that is down, but done": {[]node{ok, {"d2", rollout.UpToDate}}, false, inspect.Finished, "2 of 2"},
-		"owners decide":                 {[]node{ok, {"r2", rollout.WaitOwner}}, false, inspect.Rolling, "1 left (r2), updated when the owners of the nodes say so"},
-		"owners decide about some":      {[]node{{"r1", rollout.WaitTerminating}, {"r2", rollout.WaitOwner}}, false, inspect.Rolling, "2 left (r1, r2), 1 of them updated when the owners of the nodes say so"},
+		"owners decide":                 {[]node{ok, {"r2", rollout.WaitOwner}}, false, inspect.Rolling, "1 left (r2), updated when the owners of the nodes upgrade them"},
+		"owners decide about some":      {[]node{{"r1", rollout.WaitTerminating}, {"r2", rollout.WaitOwner}}, false, inspect.Rolling, "2 left (r1, r2), 1 of them updated when the owners of the nodes upgrade them"},
 	} {
 		s, p := scene(c.nodes...)
 		got := inspect.OutcomeOf(&dialect.Workload{}, s, p, c.ignore)
@@ -81,7 +81,7 @@ func TestOutcomeOfNodesWithATaint(t *testing.T) {
 	old, current := rollout.Pod{Name: "old"}, rollout.Pod{Name: "new", Revision: 1}
 	leaving, over := old, old
 	leaving.Deleting, over.Phase = true, rollout.Failed
-	const cut, tainted = "1 of 1 nodes are updated and available, 1 left and not ready (s2)", "1 of 1 nodes are updated and available, 1 with an old pod behind a taint that keeps new ones away (s2)"
+	const cut, tainted = "1 of 1 nodes are updated and available, 1 left and not ready (s2)", "1 of 1 nodes are updated and available, 1 with an old pod and a taint that prevents a new one (s2)"
 	for name, c := range map[string]struct {
 		ready  bool
 		kind   rollout.VerdictKind
@@ -107,7 +107,7 @@ func TestOutcomeOfNodesWithATaint(t *testing.T) {
 	}
 	s, p := scene(node{"r1", rollout.UpToDate}, node{"r2", rollout.WaitPartition}, node{"s3", rollout.WaitEligible})
 	s.Set.Update, s.Nodes[2].Pods = 1, []rollout.Pod{old}
-	const both = "1 of 2 nodes are updated and available, 1 kept as they are by the set itself (r2), 1 with an old pod behind a taint that keeps new ones away (s3)"
+	const both = "1 of 2 nodes are updated and available, 1 excluded by the set itself (r2), 1 with an old pod and a taint that prevents a new one (s3)"
 	if got := inspect.OutcomeOf(&dialect.Workload{}, s, p, false); got.State != inspect.Finished || got.Why != both {
 		t.Errorf("kept by the set, and by a taint: %+v", got)
 	}

@@ -187,7 +187,7 @@ func PodState(p *rollout.Pod) string {
 	case p.InPlace != rollout.InPlaceNone:
 		return "being changed in place"
 	case p.Hook == rollout.HookWaiting:
-		return "prepared for its deletion"
+		return "prepared for deletion"
 	case p.Ready:
 		return "ready"
 	case !p.Scheduled:

@@ -70,6 +70,6 @@ func Unread(ctx context.Context, c kubernetes.Interface, set *unstructured.Unstr
 	if inFile || slices.Contains(served, dialects.OpenYurt) {
 		return ""
 	}
-	return fmt.Sprintf("%s serves %s, and so does not read the annotation %s: what is shown happens when %s is among its --dialects (dialects in the values of the chart), and until then old pods "+
-		"are left to OpenYurt's own controller, or to whoever deletes them", Manager, strings.Join(served, ", "), openyurt.UpdateStrategy, dialects.OpenYurt)
+	return fmt.Sprintf("%s serves %s, and so does not read the annotation %s: the output applies when %s is one of its --dialects (dialects in the values of the chart); until then old pods "+
+		"are left to OpenYurt's own controller, or stay until they are deleted", Manager, strings.Join(served, ", "), openyurt.UpdateStrategy, dialects.OpenYurt)
 }

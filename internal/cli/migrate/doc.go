@@ -42,15 +42,15 @@ func New(o *options.Options) *cobra.Command {
 		Use:   "migrate NAME [--back]",
 		Short: "Make a DaemonSet of apps/v1 an Advanced DaemonSet, or back, without restarting a pod",
 		Long: "Make a DaemonSet of apps/v1 an Advanced DaemonSet of apps.kruise.io, or an Advanced one a DaemonSet of apps/v1. No pod is restarted:\n" +
-			"the old object is deleted without its pods, and the new one takes them over. For a moment nobody looks after the pods.\n\n" +
-			"What the new kind has no field for is named, and the migration refused; --drop-fields leaves it out. A set that is being rolled out is\n" +
-			"refused, too. When it is interrupted, say the same command again: what is needed to go on is kept in a ConfigMap until the end.\n\n" +
+			"the old object is deleted without its pods, and the new one adopts them. For a moment no controller manages the pods.\n\n" +
+			"Fields that the new kind does not have are named, and the migration is refused; --drop-fields removes them. A set that is being rolled out\n" +
+			"is refused too. If the command is interrupted, run it again: the state is kept in a ConfigMap until the end.\n\n" +
 			"NAME and daemonset/NAME become an Advanced DaemonSet; with --back, or as ads/NAME, a DaemonSet of apps/v1. A set that is of that kind\n" +
-			"already is left as it is, so a command that is said twice does nothing the second time.\n\n" +
-			"Whoever makes the object from a manifest (Helm, a repository) has to be given the new one, or they make the old one beside it.\n\n" + options.ExitText,
+			"already is not changed, so a command that is run twice does nothing the second time.\n\n" +
+			"If the object comes from a manifest (Helm, a repository), replace the manifest too, or the old object is created again.\n\n" + options.ExitText,
 		Example: "  # What would happen? Everything is checked by the API server, and nothing is changed\n  kubectl everynode migrate daemonset/agent --dry-run\n\n" +
 			"  # To the Advanced DaemonSet\n  kubectl everynode migrate daemonset/agent\n\n" +
-			"  # And back, without what apps/v1 does not have\n  kubectl everynode migrate agent --back --drop-fields",
+			"  # And back, without the fields that apps/v1 does not have\n  kubectl everynode migrate agent --back --drop-fields",
 		Args: options.Arguments(1, resolver.Argument("NAME")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(v.Flags.Validate(), options.Timeout(v.timeout)); err != nil {
@@ -65,7 +65,7 @@ func New(o *options.Options) *cobra.Command {
 		ValidArgsFunction: resolver.Complete(o),
 	}
 	c.Flags().BoolVar(&v.back, "back", false, "Make it a DaemonSet of apps/v1.")
-	c.Flags().BoolVar(&v.drop, "drop-fields", false, "Leave out what the new kind has no field for.")
+	c.Flags().BoolVar(&v.drop, "drop-fields", false, "Remove fields that the new kind does not have.")
 	c.Flags().DurationVar(&v.timeout, "timeout", defaultTimeout, "How long each step may take.")
 	v.Flags.AddDryRun(c)
 	return c

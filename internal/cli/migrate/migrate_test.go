@@ -223,7 +223,7 @@ func TestSaidTwice(t *testing.T) {
 			}
 			checkMigrated(t, c, toAdvanced)
 		}
-		if said := c.Out.String(); strings.Count(said, "looks after the pods now") != 1 || strings.Count(said, "already: nothing to do") != 1 {
+		if said := c.Out.String(); strings.Count(said, "manages the pods now") != 1 || strings.Count(said, "already: nothing to do") != 1 {
 			t.Errorf("%s, said twice, says:\n%s", line, said)
 		}
 	}
@@ -272,7 +272,7 @@ func TestAnotherOldSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := c.Run(t, command.Root, "migrate", "agent")
-	if err == nil || !strings.Contains(err.Error(), "is another one than when the migration began: delete the ConfigMap everynode-migration-agent") {
+	if err == nil || !strings.Contains(err.Error(), "was recreated since the migration began: delete the ConfigMap everynode-migration-agent") {
 		t.Fatal(err)
 	}
 }

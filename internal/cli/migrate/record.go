@@ -96,7 +96,7 @@ func (r *record) write(ctx context.Context, c *options.Clients, dryRun []string)
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: r.old.GetNamespace(), Name: r.name, Labels: map[string]string{everynode.PartOf: everynode.PartOfValue},
 			Annotations: map[string]string{
-				"kubernetes.io/description": "A migration that has not come to its end. Say `" + options.Program + " migrate` again to go on.",
+				"kubernetes.io/description": "A migration that has not finished. Run `" + options.Program + " migrate` again to continue.",
 			},
 		},
 		Data: map[string]string{keyOld: string(before), keyNew: string(after), keyOldUID: string(r.oldUID)},

@@ -62,11 +62,11 @@ func (v *verb) resume(ctx context.Context, c *options.Clients, r *record, to sch
 	made := title(r.new, r.to())
 	switch {
 	case r.to() != to:
-		return fmt.Errorf("a migration to %s was interrupted: bring it to its end first, with `%s`", made, commandTo(r.to(), r.new.GetName()))
+		return fmt.Errorf("a migration to %s was interrupted: finish it first, with `%s`", made, commandTo(r.to(), r.new.GetName()))
 	case v.Dry():
-		return fmt.Errorf("a migration to %s was interrupted: say it without --dry-run to go on, or look at the ConfigMap %s", made, r.name)
+		return fmt.Errorf("a migration to %s was interrupted: run it without --dry-run to continue, or read the ConfigMap %s", made, r.name)
 	}
-	v.say("going on with the migration to %s", made)
+	v.say("continuing the migration to %s", made)
 	return v.execute(ctx, c, r)
 }
 
@@ -153,7 +153,7 @@ func (v *verb) prepare(ctx context.Context, c *options.Clients, set *resolver.Se
 		return nil, fmt.Errorf("%s: %w", set, err)
 	}
 	if len(t.lost) > 0 && !v.drop {
-		return nil, fmt.Errorf("%s has what %s has no field for:\n  %s\ntake it out first, or leave it out with --drop-fields",
+		return nil, fmt.Errorf("%s has fields that %s does not have:\n  %s\nremove them first, or use --drop-fields",
 			set, to.GroupVersion(), strings.Join(t.lost, "\n  "))
 	}
 	for _, lost := range t.lost {
@@ -176,14 +176,14 @@ func (v *verb) prepare(ctx context.Context, c *options.Clients, set *resolver.Se
 // warnInstallers names whoever may make the old object anew.
 func (v *verb) warnInstallers(set *resolver.Set) {
 	for _, maker := range change.Installers(set.Object) {
-		change.Note(v.Options, "%s is made by %s: change the manifest there, too, or the old kind is made anew beside the new one", set, maker)
+		change.Note(v.Options, "%s is managed by %s: change the manifest there too, or the old kind is created again next to the new one", set, maker)
 	}
 	appliers := change.Appliers(set.Object)
 	if _, applied := set.Object.GetAnnotations()[corev1.LastAppliedConfigAnnotation]; applied {
 		appliers = append(appliers, "kubectl apply")
 	}
 	if len(appliers) > 0 {
-		change.Note(v.Options, "%s is applied by %s: change the manifest there, too, or the next apply makes the old kind anew beside the new one", set, strings.Join(appliers, ", "))
+		change.Note(v.Options, "%s is applied by %s: change the manifest there too, or the next apply creates the old kind again next to the new one", set, strings.Join(appliers, ", "))
 	}
 }
 
@@ -207,10 +207,10 @@ func (v *verb) preview(r *record) error {
 	from, to := title(r.old, other(r.to())), title(r.new, r.to())
 	s := statusOf(r.old)
 	v.say("%s would become %s%s:", from, to, v.Suffix())
-	v.say("  1. keep both in the ConfigMap %s, to go on when this is interrupted", r.name)
+	v.say("  1. keep both in the ConfigMap %s, to continue after an interruption", r.name)
 	v.say("  2. delete %s without its pods", from)
-	v.say("  3. create %s, held so that nothing is updated", to)
-	v.say("  4. wait until the pods of all %d nodes are found to be up to date", s.desired)
+	v.say("  3. create %s, paused so that nothing is updated", to)
+	v.say("  4. wait until the pods of all %d nodes are reported as up to date", s.desired)
 	v.say("  5. give it its update strategy, and delete the ConfigMap")
 	return nil
 }
@@ -245,7 +245,7 @@ func (v *verb) execute(ctx context.Context, c *options.Clients, r *record) error
 		result.Object.SetManagedFields(nil)
 		return v.Print(result.Object.Object, nil)
 	}
-	v.say("%s looks after the pods now", title(r.new, r.to()))
+	v.say("%s manages the pods now", title(r.new, r.to()))
 	return nil
 }
 
@@ -266,7 +266,7 @@ func (v *verb) replace(ctx context.Context, c *options.Clients, r *record) error
 	from := other(r.to())
 	old, err := get(ctx, c, r, from)
 	if err == nil && old.GetUID() != r.oldUID {
-		return fmt.Errorf("%s is another one than when the migration began: delete the ConfigMap %s to begin anew with it", title(old, from), r.name)
+		return fmt.Errorf("%s was recreated since the migration began: delete the ConfigMap %s to start again", title(old, from), r.name)
 	}
 	if err == nil {
 		err = v.orphan(ctx, c, r, old)
@@ -297,7 +297,7 @@ func (v *verb) orphan(ctx context.Context, c *options.Clients, r *record, old *u
 		return false, err
 	})
 	if err != nil {
-		return unfinished(err, fmt.Sprintf("%s is being deleted, and not gone yet: is kube-controller-manager at work, whose garbage collector orphans the pods?", title(old, from)))
+		return unfinished(err, fmt.Sprintf("%s is still being deleted: check that kube-controller-manager runs, because its garbage collector orphans the pods", title(old, from)))
 	}
 	v.say("%s deleted, its pods stay", title(old, from))
 	return nil
@@ -319,13 +319,13 @@ func (v *verb) adopted(ctx context.Context, c *options.Clients, r *record) (*uns
 	name := title(r.new, r.to())
 	switch {
 	case err == nil:
-		v.say("the pods of %d of %d nodes are found to be up to date", s.updated, s.desired)
+		v.say("the pods of %d of %d nodes are reported as up to date", s.updated, s.desired)
 		return made, nil
 	case made != nil && s.observed < max(made.GetGeneration(), 1):
-		return nil, unfinished(err, fmt.Sprintf("nobody has looked at %s yet: is a controller of %s at work (`%s doctor`)? Its pods run. Say the same again to go on; the old object is in the ConfigMap %s",
+		return nil, unfinished(err, fmt.Sprintf("no controller has observed %s yet: check that a controller for %s runs (`%s doctor`). Its pods run. Run the same command again to continue; the old object is in the ConfigMap %s",
 			name, r.to().GroupVersion(), options.Program, r.name))
 	default:
-		return nil, unfinished(err, fmt.Sprintf("of %s, %d of %d nodes are found to be up to date. It is held, so nothing is restarted: see `%s diff`, and say the same again to go on",
+		return nil, unfinished(err, fmt.Sprintf("of %s, %d of %d nodes are reported as up to date. It is paused, so nothing is restarted: check `%s diff`, and run the same command again to continue",
 			name, s.updated, s.desired, options.Program))
 	}
 }

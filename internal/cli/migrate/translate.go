@@ -185,13 +185,13 @@ func (t *translation) held() *unstructured.Unstructured {
 // refusals says why a set cannot be migrated, however long one waits.
 func refusals(set *unstructured.Unstructured, title string) error {
 	if owners := set.GetOwnerReferences(); len(owners) > 0 {
-		return fmt.Errorf("%s belongs to %s/%s, which would make it anew: change it there", title, strings.ToLower(owners[0].Kind), owners[0].Name)
+		return fmt.Errorf("%s is owned by %s/%s, which would create it again: change it there", title, strings.ToLower(owners[0].Kind), owners[0].Name)
 	}
 	if set.GetDeletionTimestamp() != nil {
 		return fmt.Errorf("%s is being deleted", title)
 	}
 	if finalizers := set.GetFinalizers(); len(finalizers) > 0 {
-		return fmt.Errorf("%s has the finalizers %s, and would not be gone when it is deleted: have them removed first", title, strings.Join(finalizers, ", "))
+		return fmt.Errorf("%s has the finalizers %s, which would delay its deletion: remove them first", title, strings.Join(finalizers, ", "))
 	}
 	return nil
 }
@@ -203,9 +203,9 @@ func inFlight(set *unstructured.Unstructured, title string) error {
 	s := statusOf(set)
 	switch {
 	case s.observed < set.GetGeneration():
-		return fmt.Errorf("%s has changed, and its controller has not looked at it yet: wait for `kubectl everynode status %s`", title, title)
+		return fmt.Errorf("%s has changed, and its controller has not observed the change yet: wait for `kubectl everynode status %s`", title, title)
 	case kind != typeOnDelete && s.updated < s.desired:
-		return fmt.Errorf("%s is being rolled out, %d of %d nodes are up to date: let it come to its end (`kubectl everynode status %s`), or undo it first",
+		return fmt.Errorf("%s is being rolled out, %d of %d nodes are up to date: wait until it has finished (`kubectl everynode status %s`), or undo it first",
 			title, s.updated, s.desired, title)
 	}
 	return nil

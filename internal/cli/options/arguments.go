@@ -27,7 +27,7 @@ func Arguments(needed int, all ...Argument) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < needed {
 			missing := all[len(args)]
-			return fmt.Errorf("%s wants %s, %s", verbOf(cmd), missing.Word, missing.What)
+			return fmt.Errorf("%s needs %s, %s", verbOf(cmd), missing.Word, missing.What)
 		}
 		for i, text := range args {
 			if i >= len(all) && (len(all) == 0 || !strings.HasSuffix(all[len(all)-1].Word, "...")) {
@@ -53,21 +53,21 @@ func surplus(cmd *cobra.Command, text string, all []Argument) error {
 		for _, one := range all {
 			words = append(words, one.Word)
 		}
-		return fmt.Errorf("%s wants no more than %s, and has got %q as well", verbOf(cmd), strings.Join(words, " "), text)
+		return fmt.Errorf("%s takes at most %s, but also got %q", verbOf(cmd), strings.Join(words, " "), text)
 	case cmd.HasSubCommands():
 		for _, below := range cmd.Commands() {
 			words = append(words, below.Name())
 		}
 		return fmt.Errorf("%s has no verb %q: it has %s", verbOf(cmd), text, strings.Join(words, ", "))
 	default:
-		return fmt.Errorf("%s wants no arguments, and has got %q", verbOf(cmd), text)
+		return fmt.Errorf("%s takes no arguments, but got %q", verbOf(cmd), text)
 	}
 }
 
 // Timeout says what is wrong with what --timeout was given.
 func Timeout(d time.Duration) error {
 	if d < 0 {
-		return Usagef("--timeout %s lies in the past: give a duration such as 10m", d)
+		return Usagef("--timeout %s is negative: use a duration such as 10m", d)
 	}
 	return nil
 }

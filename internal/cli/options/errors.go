@@ -22,7 +22,7 @@ const (
 )
 
 // ExitText says what the codes mean, for --help.
-const ExitText = `Exit codes: 0 done, 1 error, 2 wrong usage, 3 the rollout is not finished or has failed, 4 the plan does not hold any more.`
+const ExitText = `Exit codes: 0 done, 1 error, 2 wrong usage, 3 the rollout is not finished or has failed, 4 the plan is no longer valid.`
 
 // Exit is an error that says what the program returns to the shell.
 type Exit struct {
@@ -70,7 +70,7 @@ func Explain(err error, r Request) error {
 	case apierrors.IsForbidden(err):
 		return lacking(err, r)
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("the cluster does not know you: log in again, or name another user with --user or --context (%w)", err)
+		return fmt.Errorf("the cluster rejects your credentials: log in again, or use another user with --user or --context (%w)", err)
 	case utilnet.IsConnectionRefused(err):
 		return fmt.Errorf("%s %s: %w (there is no API server: name another cluster with --context or --kubeconfig, or set KUBECONFIG)", r.Verb, r.what(), err)
 	case webhookFailed(err):

@@ -39,7 +39,7 @@ func TestExplain(t *testing.T) {
 		want string
 	}{
 		{apierrors.NewForbidden(pods, "", nil), `you are not allowed to list pods in namespace default: ask for the verb "list" on "pods", and see whether you have it with: kubectl auth can-i list pods -n default`},
-		{apierrors.NewUnauthorized("no"), "the cluster does not know you: log in again"},
+		{apierrors.NewUnauthorized("no"), "the cluster rejects your credentials: log in again"},
 		{io.EOF, "list pods in namespace default: EOF"},
 		{apierrors.NewInternalError(errors.New(`failed calling webhook "v.kb.io": no endpoints`)),
 			"list pods in namespace default: Internal error occurred: failed calling webhook \"v.kb.io\": no endpoints (see `kubectl everynode doctor`)"},

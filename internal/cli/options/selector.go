@@ -36,7 +36,7 @@ func Selector(text string) (*metav1.LabelSelector, error) {
 		case selection.DoesNotExist:
 			one.Operator, one.Values = metav1.LabelSelectorOpDoesNotExist, nil
 		default:
-			return nil, fmt.Errorf("a selector in a manifest compares no numbers: name the values, as in %s in (1,2)", r.Key())
+			return nil, fmt.Errorf("a selector in a manifest cannot compare numbers: list the values, as in %s in (1,2)", r.Key())
 		}
 		selector.MatchExpressions = append(selector.MatchExpressions, one)
 	}

@@ -30,30 +30,30 @@ func newUpgrade(o *options.Options) *cobra.Command {
 	d := &action{
 		Options: o, none: "no pod has a newer version",
 		able:  func(one *candidate) bool { return one.refused() == nil },
-		waits: "left out, because the images that were asked for are not there",
+		waits: "skipped, because the requested images are not on the node yet",
 	}
 	d.do, d.after = d.upgrade, d.warnUnreachable
 	return d.command(&cobra.Command{
 		Use:   "upgrade NODE|POD...|--all [daemonset/NAME|ads/NAME]",
 		Short: "Upgrade pods now",
-		Long: "Upgrade pods now: each is deleted, and its controller makes its successor of the newest version. A pod whose images were asked for\n" +
-			"(ota pull) is refused until they are there. There is no budget: pods that are named together go together.",
+		Long: "Upgrade pods now: each pod is deleted, and its controller creates a pod of the newest revision. A pod whose images were requested\n" +
+			"(ota pull) is refused until the images are on the node. There is no budget: pods that are named together are deleted together.",
 		Example: "  # The pods of one node\n  kubectl everynode ota upgrade node-0002\n\n  # All of one set\n  kubectl everynode ota upgrade --all daemonset/agent",
 	})
 }
 
 func newPull(o *options.Options) *cobra.Command {
 	d := &action{
-		Options: o, none: "no pod has a newer version whose images are neither there nor on their way",
+		Options: o, none: "no pod has a newer version whose images still have to be requested",
 		able: func(one *candidate) bool { return one.mayPull() == nil && !one.upgrading() },
 	}
 	d.do, d.after = d.pull, d.warnNoAgent
 	return d.command(&cobra.Command{
 		Use:   "pull NODE|POD...|--all [daemonset/NAME|ads/NAME]",
-		Short: "Have the images of the newer version pulled before the upgrade",
-		Long: "Have the images of the newer version pulled before the upgrade, so that it is short: sets the condition " + string(openyurt.PodImageReady) + " of the pods\n" +
-			"to False, which the agent of their node answers with a pull. See how far it is with ota list. Without an agent nothing is pulled,\n" +
-			"and it says so.",
+		Short: "Pull the images of the newer version before the upgrade",
+		Long: "Pull the images of the newer version before the upgrade, so that it is short: sets the condition " + string(openyurt.PodImageReady) + " of the pods\n" +
+			"to False, and the agent of the node then pulls the images. Follow it with ota list. Without an agent nothing is pulled,\n" +
+			"and the command reports that.",
 		Example: "  # On one node\n  kubectl everynode ota pull node-0002",
 	})
 }
@@ -70,7 +70,7 @@ func (d *action) warnNoAgent(ctx context.Context, c *options.Clients, done []*ca
 		return
 	}
 	if without := slices.DeleteFunc(nodes, func(node string) bool { return at[node] }); len(without) > 0 {
-		change.Note(d.Options, "no agent of Everynode runs on %s: unless another program pulls them, the images do not come, and `%s ota upgrade` waits for them",
+		change.Note(d.Options, "no agent of Everynode runs on %s: unless another program pulls them, the images are not pulled, and `%s ota upgrade` refuses these pods",
 			strings.Join(without, ", "), options.Program)
 	}
 }
@@ -143,7 +143,7 @@ func (d *action) upgrade(ctx context.Context, c *options.Clients, one *candidate
 		only := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &one.pod.UID}, DryRun: d.ServerSide()}
 		err := c.Kubernetes.CoreV1().Pods(one.pod.Namespace).Delete(ctx, one.pod.Name, only)
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			return change.Outcome{}, fmt.Errorf("pod %s on node %s has been deleted meanwhile", one.pod.Name, one.pod.Spec.NodeName)
+			return change.Outcome{}, fmt.Errorf("pod %s on node %s was deleted in the meantime", one.pod.Name, one.pod.Spec.NodeName)
 		}
 		if err != nil {
 			return change.Outcome{}, options.Explain(err, one.request("delete", "pods"))
@@ -164,7 +164,7 @@ func (d *action) pull(ctx context.Context, c *options.Clients, one *candidate) (
 		return change.Outcome{}, err
 	}
 	if one.upgrading() {
-		return one.outcome("has its images asked for already")
+		return one.outcome("has its images requested already")
 	}
 	asked := map[string]any{
 		"type": openyurt.PodImageReady, "status": corev1.ConditionFalse, "message": openyurt.FormatRevision(one.next),

@@ -24,7 +24,7 @@ func (d *action) warnUnreachable(ctx context.Context, c *options.Clients, done [
 	if err != nil || len(cut) == 0 {
 		return
 	}
-	change.Note(d.Options, "cut off from the cluster: %s: the old pod runs on there, and is upgraded only after the node is back", view.List(cut, maxNames))
+	change.Note(d.Options, "not reachable: %s: the old pod keeps running there, and is upgraded only after the node is back", view.List(cut, maxNames))
 }
 
 // nodesOf are the nodes of pods, by name.

@@ -65,7 +65,7 @@ func TestUpgradeOnNodesThatAreCutOff(t *testing.T) {
 			}
 			want := ""
 			if c.want != "" {
-				want = "Note: cut off from the cluster: " + c.want + ": the old pod runs on there, and is upgraded only after the node is back\n"
+				want = "Note: not reachable: " + c.want + ": the old pod keeps running there, and is upgraded only after the node is back\n"
 			}
 			if got := cluster.Err.String(); got != want {
 				t.Errorf("it notes %q, want %q", got, want)

@@ -26,10 +26,10 @@ import (
 func New(o *options.Options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ota",
-		Short: "See and upgrade pods that are upgraded one by one",
-		Long: "See and upgrade pods that are upgraded one by one, when it suits whoever runs the node: those of DaemonSets with OpenYurt's strategy\n" +
-			"OTA, and of Advanced DaemonSets with the strategy OnDelete. This goes through the cluster, for operators; the owner of a node has\n" +
-			"the API of the node for it, which does the same.\n\n" + options.ExitText,
+		Short: "Show and upgrade pods that are upgraded one by one",
+		Long: "Show and upgrade pods that are upgraded one by one, when convenient for the owner of the node: those of DaemonSets with OpenYurt's strategy\n" +
+			"OTA, and of Advanced DaemonSets with the strategy OnDelete. This is for operators of the cluster; the owner of a node uses\n" +
+			"the API of the node, which does the same.\n\n" + options.ExitText,
 		Example: "  # Which pods have a newer version?\n  kubectl everynode ota list\n\n" +
 			"  # Pull the images of the newer version first, on one node\n  kubectl everynode ota pull node-0002\n\n" +
 			"  # Upgrade the pods of that node\n  kubectl everynode ota upgrade node-0002",
@@ -59,7 +59,7 @@ func (d *action) command(c *cobra.Command) *cobra.Command {
 	c.Long += "\n\n" + options.ExitText
 	c.Args = func(_ *cobra.Command, args []string) error {
 		if !d.all && len(args) == 0 {
-			return errors.New("it wants nodes or pods, or --all")
+			return errors.New("name nodes or pods, or use --all")
 		}
 		return podselector.NotBoth(d.all, args)
 	}
@@ -89,7 +89,7 @@ func (d *action) run(ctx context.Context, c *options.Clients, args []string) err
 		return err
 	}
 	if found.words.Empty() && !d.all {
-		return options.Usagef("it wants nodes or pods, or --all for all of the set")
+		return options.Usagef("name nodes or pods, or use --all for all pods of the set")
 	}
 	if err := cmp.Or(found.unknown(), found.byController()); err != nil {
 		return err

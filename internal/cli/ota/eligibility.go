@@ -147,7 +147,7 @@ func (f *candidates) byController() error {
 		return nil
 	}
 	if onDelete(f.rolling) {
-		return fmt.Errorf("%s is not upgraded one by one from here: its pods are upgraded when somebody deletes them; for this verb it lacks the annotation %s: %s", f.rolling, openyurt.UpdateStrategy, openyurt.OTA)
+		return fmt.Errorf("%s is not upgraded one by one from here: its pods are upgraded when they are deleted; this verb needs the annotation %s: %s", f.rolling, openyurt.UpdateStrategy, openyurt.OTA)
 	}
 	return fmt.Errorf("%s %s", f.rolling, updatedByController(f.rolling))
 }
@@ -249,7 +249,7 @@ func (one *candidate) refused() error {
 	case v2.ReasonUpToDate:
 		return fmt.Errorf("pod %s on node %s is up to date: there is nothing to upgrade it to", name, node)
 	default:
-		return fmt.Errorf("pod %s on node %s cannot be upgraded yet: its images were asked for, and are %s: %s", name, node, one.images(), one.remedy())
+		return fmt.Errorf("pod %s on node %s cannot be upgraded yet: its images were requested, and are %s: %s", name, node, one.images(), one.remedy())
 	}
 }
 
@@ -264,5 +264,5 @@ func (one *candidate) remedy() string {
 	if one.upgrading() {
 		return fmt.Sprintf("wait until they are there (`%s ota list -n %s`), which takes an agent on that node; %s", options.Program, one.pod.Namespace, again)
 	}
-	return fmt.Sprintf("ask for them again (`%s ota pull -n %s %s`); %s", options.Program, one.pod.Namespace, one.pod.Name, again)
+	return fmt.Sprintf("request them again (`%s ota pull -n %s %s`); %s", options.Program, one.pod.Namespace, one.pod.Name, again)
 }

@@ -49,7 +49,7 @@ func NewApply(o *options.Options) *cobra.Command {
 	file, flags := "", change.Flags{}
 	cmd := &cobra.Command{
 		Use:               "apply --plan FILE",
-		Short:             "Carry out the edit of a plan, if the plan still holds",
+		Short:             "Apply the edit of a plan, if the plan is still valid",
 		Long:              applyLong,
 		Example:           applyExample,
 		Args:              options.Arguments(0),
@@ -59,12 +59,12 @@ func NewApply(o *options.Options) *cobra.Command {
 				return err
 			}
 			if file == "" {
-				return options.Usagef("say which plan to carry out: --plan FILE, as plan -o json has written it")
+				return options.Usagef("name the plan to apply: --plan FILE, as written by plan -o json")
 			}
 			return runApply(cmd.Context(), o, file, flags)
 		},
 	}
-	cmd.Flags().StringVar(&file, "plan", "", "The plan, as plan -o json or -o yaml has written it; - is the standard input.")
+	cmd.Flags().StringVar(&file, "plan", "", "The plan, as written by plan -o json or -o yaml; - is the standard input.")
 	flags.Add(cmd)
 	if err := cmd.MarkFlagFilename("plan", "json", "yaml"); err != nil {
 		panic(err) // the flag is not there: found by every test that makes a command
@@ -121,7 +121,7 @@ func (a Applied) show(w io.Writer) error {
 	text := fmt.Sprintf("%s/%s was edited: generation %d, revision %s\nFollow it with: %s status %s -n %s -w",
 		a.Namespace, a.Set, a.Generation, a.Revision, options.Program, a.Set, a.Namespace)
 	if a.DryRun {
-		text = fmt.Sprintf("the plan for %s/%s still holds; nothing has been changed", a.Namespace, a.Set)
+		text = fmt.Sprintf("the plan for %s/%s is still valid; nothing has been changed", a.Namespace, a.Set)
 	}
 	_, err := fmt.Fprintln(w, text)
 	return err
@@ -165,7 +165,7 @@ func isPlan(file string, data []byte) error {
 	case content == nil:
 		what = "it is empty"
 	case kind == "" || version == "":
-		what = "it says no apiVersion and kind"
+		what = "it has no apiVersion and kind"
 	case kind == kruiseapi.Kind: // that of apps/v1 has the same name
 		how = "-f " + file
 	}
@@ -199,7 +199,7 @@ func replan(ctx context.Context, o *options.Options, c *options.Clients, d repla
 	}
 	if err := d.holds(f); err != nil {
 		if d.local && d.Tried == triedByServer { // what it fills in may be all that differs
-			return nil, fmt.Errorf("%w\nThe server was not asked this time, as it was for the plan: --dry-run=server asks it", err)
+			return nil, fmt.Errorf("%w\nThis time the server was not used, as it was for the plan: use --dry-run=server", err)
 		}
 		return nil, err
 	}
@@ -227,7 +227,7 @@ func (d *Document) ask(ctx context.Context, c *options.Clients) (question, error
 		return question{}, err
 	}
 	if live != nil {
-		return question{}, stale("%s/%s exists by now", d.Namespace, d.Set)
+		return question{}, stale("%s/%s exists now", d.Namespace, d.Set)
 	}
 	return question{named: wanted, edit: d.Edit}, nil
 }
@@ -249,7 +249,7 @@ func existing(ctx context.Context, c *options.Clients, wanted *resolver.Set) (*r
 }
 
 // outdated begins what is said of a plan that does not hold any more.
-const outdated = "the plan does not hold any more, and nothing has been changed: "
+const outdated = "the plan is no longer valid, and nothing has been changed: "
 
 // stale is the error of a plan that does not hold any more.
 func stale(format string, args ...any) error {
@@ -264,7 +264,7 @@ func (d *Document) same(object *unstructured.Unstructured) error {
 	case object.GetGeneration() != d.Generation:
 		return stale("%s/%s has been changed (generation %d, not %d)", d.Namespace, d.Set, object.GetGeneration(), d.Generation)
 	case !maps.Equal(edgeOf(object), d.Annotations):
-		return stale("%s/%s has been changed (how it is updated is said by the annotations %s, and was by %s)", d.Namespace, d.Set,
+		return stale("%s/%s has been changed (its update annotations are %s, and were %s)", d.Namespace, d.Set,
 			labels.FormatLabels(edgeOf(object)), labels.FormatLabels(d.Annotations))
 	default:
 		return nil
@@ -277,7 +277,7 @@ const mostDifferences = 10
 // holds compares what is foreseen now with the document.
 func (d *Document) holds(f *prediction) error {
 	if f.before != d.CurrentRevision || f.after != d.Revision {
-		return stale("it led from revision %q to %q, and leads from %q to %q now", d.CurrentRevision, d.Revision, f.before, f.after)
+		return stale("it changed revision %q to %q, and would now change %q to %q", d.CurrentRevision, d.Revision, f.before, f.after)
 	}
 	differ := d.differences(nodesOf(f.result))
 	if len(differ) == 0 {
@@ -288,7 +288,7 @@ func (d *Document) holds(f *prediction) error {
 		differ, more = differ[:mostDifferences], fmt.Sprintf("\n  and %d more", n)
 	}
 	return &options.Exit{Code: options.ExitStale, Err: fmt.Errorf(
-		outdated+"make a new one, for %s would get another verdict:\n  %s%s", text, strings.Join(differ, "\n  "), more,
+		outdated+"make a new one, because %s would get another verdict:\n  %s%s", text, strings.Join(differ, "\n  "), more,
 	)}
 }
 
@@ -333,7 +333,7 @@ func carryOut(ctx context.Context, c *options.Clients, f *prediction, dryRun []s
 	if f.live == nil {
 		object, err := f.edit.send(ctx, c, f.named, dryRun)
 		if apierrors.IsAlreadyExists(err) {
-			return nil, stale("%s exists by now", f.named.Title())
+			return nil, stale("%s exists now", f.named.Title())
 		}
 		return object, f.explain(err)
 	}

@@ -112,9 +112,9 @@ func TestApply(t *testing.T) {
 	}{
 		"a plan that holds":               {stored: 1, tried: 1, says: "default/ads/agent was edited: generation 3, revision "},
 		"the status changes meanwhile":    {busy: 3, stored: 1, tried: 1, says: "was edited"},
-		"only looked at":                  {args: []string{"--dry-run"}, tried: 2, says: "the plan for default/ads/agent still holds; nothing has been changed"},
-		"looked at by the server":         {args: []string{"--dry-run=server"}, tried: 2, says: "still holds; nothing has been changed"},
-		"looked at here":                  {args: []string{"--dry-run=client"}, says: "still holds; nothing has been changed"},
+		"only looked at":                  {args: []string{"--dry-run"}, tried: 2, says: "the plan for default/ads/agent is still valid; nothing has been changed"},
+		"looked at by the server":         {args: []string{"--dry-run=server"}, tried: 2, says: "is still valid; nothing has been changed"},
+		"looked at here":                  {args: []string{"--dry-run=client"}, says: "is still valid; nothing has been changed"},
 		"not even a dry run":              {args: []string{"--dry-run=none"}, stored: 1, tried: 1, says: "was edited"},
 		"no such dry run":                 {args: []string{"--dry-run=later"}, says: `--dry-run "later" is not known`},
 		"what came of it as JSON":         {args: []string{"-o", "json"}, stored: 1, tried: 1, says: `"generation": 3`},
@@ -173,7 +173,7 @@ func TestStalePlans(t *testing.T) {
 			if _, err := p.Kubernetes.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-		}, []string{": make a new one, for ", " would get another verdict:\n  node-", "node-2: recreate in the plan, and remove now (removing)"}},
+		}, []string{": make a new one, because ", " would get another verdict:\n  node-", "node-2: recreate in the plan, and remove now (removing)"}},
 		"a node has come": {func(t *testing.T, p *planned) {
 			more := settled(true, 4).Nodes()[3].(*corev1.Node)
 			if _, err := p.Kubernetes.CoreV1().Nodes().Create(t.Context(), more, metav1.CreateOptions{}); err != nil {
@@ -199,7 +199,7 @@ func TestStalePlans(t *testing.T) {
 			if options.Code(err) != options.ExitStale || p.stored > 0 {
 				t.Fatalf("%d writes were stored, code %d: %v", p.stored, options.Code(err), err)
 			}
-			for _, part := range append(c.says, "the plan does not hold any more, and nothing has been changed") {
+			for _, part := range append(c.says, "the plan is no longer valid, and nothing has been changed") {
 				if !strings.Contains(err.Error(), part) {
 					t.Errorf("it does not say %q: %v", part, err)
 				}
@@ -257,7 +257,7 @@ func TestStaleWithoutAskingTheServer(t *testing.T) {
 	}
 	p.tried = 0
 	err := p.Run(t, NewApply, "--plan", p.file, "--dry-run=client")
-	if options.Code(err) != options.ExitStale || !strings.HasSuffix(err.Error(), "\nThe server was not asked this time, as it was for the plan: --dry-run=server asks it") || p.tried > 0 {
+	if options.Code(err) != options.ExitStale || !strings.HasSuffix(err.Error(), "\nThis time the server was not used, as it was for the plan: use --dry-run=server") || p.tried > 0 {
 		t.Errorf("%d writes were tried, code %d: %v", p.tried, options.Code(err), err)
 	}
 }
@@ -288,7 +288,7 @@ func TestApplyANewSet(t *testing.T) {
 	if err := p.Run(t, NewApply, "--plan", p.file); err != nil || p.stored != 1 {
 		t.Fatalf("%d writes were stored: %v", p.stored, err)
 	}
-	if err := p.Run(t, NewApply, "--plan", p.file); options.Code(err) != options.ExitStale || !strings.Contains(err.Error(), "exists by now") {
+	if err := p.Run(t, NewApply, "--plan", p.file); options.Code(err) != options.ExitStale || !strings.Contains(err.Error(), "exists now") {
 		t.Errorf("made a second time: %v", err)
 	}
 }
@@ -324,8 +324,8 @@ func TestWrongPlans(t *testing.T) {
 		"a: [":                      "FILE is no plan: error converting YAML to JSON",
 		"":                          "FILE is no plan: it is empty" + remedy,
 		"# nothing":                 "FILE is no plan: it is empty" + remedy,
-		`{"nodes": []}`:             "FILE is no plan: it says no apiVersion and kind" + remedy,
-		"[1]":                       "FILE is no plan: it says no apiVersion and kind" + remedy,
+		`{"nodes": []}`:             "FILE is no plan: it has no apiVersion and kind" + remedy,
+		"[1]":                       "FILE is no plan: it has no apiVersion and kind" + remedy,
 		"apiVersion: v1\nkind: Pod": "FILE is no plan: it holds Pod of v1, and not Plan of plan.everynode.dev/v1alpha1" + remedy,
 		manifestText: "FILE is no plan: it holds DaemonSet of apps.kruise.io/v1beta1, and not Plan of plan.everynode.dev/v1alpha1: " +
 			"make one with `kubectl everynode plan -f FILE -o json >plan.json`",

@@ -55,11 +55,11 @@ func (t *times) addFlags(cmd *cobra.Command) {
 		to          *time.Duration
 		name, usage string
 	}{
-		{&t.stop, "assume-stop", "How long a pod takes to stop (else 5s, or its grace period if that is shorter)."},
-		{&t.start, "assume-start", "How long a pod takes from its creation until it is ready (else the median of this set's pods, or 10s; or never, where none can start)."},
-		{&t.change, "assume-change", "How long a node takes to run a change in place (else 5s)."},
-		{&t.hook, "assume-hook", "How long a preDelete hook takes to release a pod (else it never does)."},
-		{&t.pull, "assume-pull", "How long nodes take to pull images, where an update waits for that (else the time after which the update goes on)."},
+		{&t.stop, "assume-stop", "How long a pod takes to stop (default: 5s, or its grace period if that is shorter)."},
+		{&t.start, "assume-start", "How long a pod takes from its creation until it is ready (default: the median of this set's pods, or 10s; or never, if none can start)."},
+		{&t.change, "assume-change", "How long a node takes to run a change in place (default: 5s)."},
+		{&t.hook, "assume-hook", "How long a preDelete hook takes to release a pod (default: it never does)."},
+		{&t.pull, "assume-pull", "How long nodes take to pull images, if an update waits for that (default: the time after which the update goes on)."},
 	} {
 		cmd.Flags().DurationVar(f.to, f.name, 0, f.usage)
 	}
@@ -79,7 +79,7 @@ func (t *times) check() error {
 	all := t.all()
 	for _, name := range timeNames() {
 		if d := *all[name]; d < 0 {
-			return options.Usagef("--assume-%s %s is less than nothing: write a duration such as 10s", name, d)
+			return options.Usagef("--assume-%s %s is negative: use a duration such as 10s", name, d)
 		}
 	}
 	return nil
@@ -99,7 +99,7 @@ func (t *times) restore(all []Assumption) error {
 	for _, a := range all {
 		at := to[a.Name]
 		if at == nil {
-			return fmt.Errorf("assumptions: %q is not known: the file is no plan, or one of another version", a.Name)
+			return fmt.Errorf("assumptions: %q is not known: the file is not a plan, or comes from another version", a.Name)
 		}
 		t.given[a.Name] = true
 		t.bold = t.bold || a.Name == "start" && a.Source == given
@@ -134,7 +134,7 @@ func assume(f *prediction) assumed {
 		{Name: "stop", value: stop, Source: stopSource, matters: true},
 		{Name: "start", value: start, Source: startSource, matters: true},
 		{Name: "change", value: usualChange, Source: "assumed", matters: f.view.Snapshot.Set.InPlace},
-		{Name: "hook", value: -1, Source: "somebody has to release the pods", matters: f.view.Workload.PreDelete != nil},
+		{Name: "hook", value: -1, Source: "the pods must be released manually", matters: f.view.Workload.PreDelete != nil},
 		{Name: "pull", value: pull, Source: pullSource, matters: f.view.Workload.PullAhead.Wait},
 	}
 	times := f.given.all()

@@ -139,7 +139,7 @@ func message(n plan.Node) string {
 		m += ": " + n.Obstacle
 	}
 	if n.Verdict.Starts() && !n.Ended {
-		m += "; this does not come to its end"
+		m += "; this does not finish"
 	}
 	return m
 }

@@ -155,7 +155,7 @@ func TestEdgePlanGoesStale(t *testing.T) {
 		if stale := options.Code(err) == options.ExitStale; stale != want || (p.stored == 0) != want {
 			t.Errorf("max-unavailable %q: %v, and %d writes were stored", value, err, p.stored)
 		}
-		said := "by the annotations apps.openyurt.io/max-unavailable=2,apps.openyurt.io/update-strategy=AdvancedRollingUpdate, and was by apps.openyurt.io/update-strategy=AdvancedRollingUpdate);"
+		said := "its update annotations are apps.openyurt.io/max-unavailable=2,apps.openyurt.io/update-strategy=AdvancedRollingUpdate, and were apps.openyurt.io/update-strategy=AdvancedRollingUpdate);"
 		if want && !strings.Contains(err.Error(), said) {
 			t.Errorf("it does not say what differs: %v", err)
 		}

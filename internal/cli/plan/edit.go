@@ -60,7 +60,7 @@ func advancedOnly() []string { return []string{"partition", "paused", "selector"
 func (w *editFlags) check() error {
 	if w.patch != "" {
 		if len(w.given) > 1 {
-			return options.Usagef("--patch says all that is to be changed: leave --%s out", other(w.given, "patch"))
+			return options.Usagef("--patch contains the whole edit: leave --%s out", other(w.given, "patch"))
 		}
 		if err := isObject([]byte(w.patch)); err != nil {
 			return options.Usagef("--patch is no JSON object: %w", err)
@@ -382,7 +382,7 @@ func (e Edit) check() error {
 		}
 		return nil
 	default:
-		return fmt.Errorf("edit.type %q is not known: the file is no plan, or one of another version", e.Type)
+		return fmt.Errorf("edit.type %q is not known: the file is not a plan, or comes from another version", e.Type)
 	}
 }
 

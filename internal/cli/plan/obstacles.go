@@ -35,7 +35,7 @@ func (h *obstacles) beside() string {
 	if len(h.ports) == 0 {
 		return ""
 	}
-	return "old and new pods both want " + strings.Join(h.ports, ", ") + " of the node"
+	return "old and new pods both need " + strings.Join(h.ports, ", ") + " of the node"
 }
 
 // text says it in words; empty where a new pod may come to run.

@@ -22,7 +22,7 @@ defaulted and validated as it would be; without the right to that, defaults are 
 Then the decision that the manager makes is played on a copy of the cluster, until nothing moves any more.
 
 Every node gets one verdict: create, recreate, in-place, surge, remove, wait (the set itself keeps it back), blocked
-(something on the node is in the way) or leave. Its wave is its place in the order, divided by the budget. What wait and
+(something on the node blocks it) or leave. Its wave is its place in the order, divided by the budget. What wait and
 blocked are waiting for is the reason that explain-node would give in the end.
 
 With -o json the plan can be kept, looked at, and carried out with: ` + options.Program + ` apply --plan FILE.
@@ -48,7 +48,7 @@ func New(o *options.Options) *cobra.Command {
 	a := &asked{}
 	cmd := &cobra.Command{
 		Use:               "plan (NAME | -f FILE) [flags]",
-		Short:             "Say what an edit of a daemon set would do, node by node",
+		Short:             "Show what an edit of a daemon set would do, node by node",
 		Long:              planLong,
 		Example:           planExample,
 		Args:              options.Arguments(0, resolver.Argument("NAME")),
@@ -63,7 +63,7 @@ func New(o *options.Options) *cobra.Command {
 		},
 	}
 	a.addFlags(cmd)
-	cmd.Flags().BoolVar(&a.local, "local", false, "Fill in defaults here, and do not ask the server what it would store.")
+	cmd.Flags().BoolVar(&a.local, "local", false, "Set defaults locally, without a dry run on the server.")
 	a.times.addFlags(cmd)
 	a.complete(cmd, o)
 	return cmd
@@ -79,10 +79,10 @@ type asked struct {
 
 func (w *editFlags) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVarP(&w.file, "filename", "f", "", "The set as it is to be, as for kubectl apply; - is the standard input.")
-	f.StringArrayVar(&w.images, "image", nil, "CONTAINER=IMAGE: give a container of the template another image; * means all containers. It can be repeated.")
-	f.StringVar(&w.maxUnavailable, "max-unavailable", "", "How many nodes may be without an available pod at once: a number or a percentage.")
-	f.StringVar(&w.maxSurge, "max-surge", "", "How many nodes may have two pods at once: a number or a percentage.")
+	f.StringVarP(&w.file, "filename", "f", "", "The wanted set, as for kubectl apply; - is the standard input.")
+	f.StringArrayVar(&w.images, "image", nil, "CONTAINER=IMAGE: change the image of a container of the template; * means all containers. Can be repeated.")
+	f.StringVar(&w.maxUnavailable, "max-unavailable", "", "Maximum number of nodes without an available pod at once: a number or a percentage.")
+	f.StringVar(&w.maxSurge, "max-surge", "", "Maximum number of nodes with two pods at once: a number or a percentage.")
 	f.StringVar(&w.strategy, "strategy", "", "RollingUpdate or OnDelete.")
 	f.StringVar(&w.partition, "partition", "", "How many nodes keep their pod: a number or a percentage (Advanced DaemonSet only).")
 	f.BoolVar(&w.paused, "paused", false, "Start no update (Advanced DaemonSet only).")
@@ -156,9 +156,9 @@ func (a *asked) validate() error {
 	case a.file != "" && len(a.args) > 0:
 		return options.Usagef("the file names the set: leave %s out", a.args[0])
 	case a.file != "" && len(a.given) > 0:
-		return options.Usagef("the file says all that is to be changed: leave --%s out", a.given[0])
+		return options.Usagef("the file contains the whole edit: leave --%s out", a.given[0])
 	case a.file == "" && len(a.args) == 0:
-		return options.Usagef("say which set to plan for: NAME, or -f FILE")
+		return options.Usagef("name the set to plan for: NAME, or -f FILE")
 	case a.file == "":
 		return a.check()
 	default:

@@ -149,9 +149,9 @@ func TestAPodThatDoesNotStart(t *testing.T) {
 
 func TestWrongFlags(t *testing.T) {
 	for line, want := range map[string]string{
-		"":                                   "say which set to plan for: NAME, or -f FILE",
+		"":                                   "name the set to plan for: NAME, or -f FILE",
 		"agent -f x.yaml":                    "the file names the set: leave agent out",
-		"-f x.yaml --partition 1":            "the file says all that is to be changed: leave --partition out",
+		"-f x.yaml --partition 1":            "the file contains the whole edit: leave --partition out",
 		"ads/agent --partition x":            `--partition "x": write a number of nodes such as 3, or a percentage from 0% to 100%`,
 		"ads/agent --partition 120%":         `--partition "120%": write a number of nodes such as 3, or a percentage from 0% to 100%`,
 		"ads/agent --max-unavailable +3":     `--max-unavailable "+3": write a number of nodes such as 3, or a percentage from 0% to 100%`,
@@ -159,10 +159,10 @@ func TestWrongFlags(t *testing.T) {
 		"ads/agent --image x":                `--image "x": write CONTAINER=IMAGE`,
 		"ads/agent --image x=y":              `--image x=y: the template has no container "x": it has agent`,
 		"ads/agent --strategy x":             `--strategy "x" is not known: write RollingUpdate or OnDelete`,
-		"ads/agent --patch {} --paused":      "--patch says all that is to be changed: leave --paused out",
+		"ads/agent --patch {} --paused":      "--patch contains the whole edit: leave --paused out",
 		"ads/agent --patch x":                "--patch is no JSON object: invalid character 'x' looking for beginning of value",
 		"ads/agent --patch null":             `--patch is no JSON object: it is null: write what is to be changed, such as {"spec":{"minReadySeconds":5}}`,
-		"ads/agent --assume-start -5s":       "--assume-start -5s is less than nothing: write a duration such as 10s",
+		"ads/agent --assume-start -5s":       "--assume-start -5s is negative: use a duration such as 10s",
 		"ads/agent --partition 99999999999":  "--partition 99999999999 is too large: the largest number of nodes that can be written is 2147483647; a percentage goes to 100%",
 		"daemonset/agent --partition 1":      "--partition: a DaemonSet of apps/v1 has no field for that; an Advanced DaemonSet has, and kubectl everynode migrate daemonset/agent makes it one without a restart",
 		"daemonset/agent --selector x=y":     "--selector: a DaemonSet of apps/v1 has no field for that; an Advanced DaemonSet has, and kubectl everynode migrate daemonset/agent makes it one without a restart",
@@ -267,7 +267,7 @@ func TestRefusedByAdmission(t *testing.T) {
 	s.Dynamic.PrependReactor("patch", "daemonsets", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewInternalError(errors.New("failed calling webhook"))
 	})
-	if err := s.Run(t, New, "agent", "--paused"); err == nil || !strings.HasSuffix(err.Error(), "(with --local the server is not asked)") {
+	if err := s.Run(t, New, "agent", "--paused"); err == nil || !strings.HasSuffix(err.Error(), "(--local does not use the server)") {
 		t.Errorf("got %v", err)
 	}
 	if err := s.Run(t, New, "agent", "--paused", "--local"); err != nil || !strings.Contains(s.Out.String(), "because of --local") {

@@ -56,7 +56,7 @@ func (q question) try(ctx context.Context, c *options.Clients) (dryRunResult, er
 		object, err := tryLocally(set, e)
 		return dryRunResult{object: object, by: triedLocally, why: fmt.Sprintf("because you may not %s %s", e.verb(), set.Resource.GroupResource())}, err
 	case apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err):
-		return dryRunResult{}, fmt.Errorf("trying the edit on the server: %w (with --local the server is not asked)", err)
+		return dryRunResult{}, fmt.Errorf("trying the edit on the server: %w (--local does not use the server)", err)
 	default:
 		return dryRunResult{}, fmt.Errorf("the server refuses the edit: %w", err)
 	}

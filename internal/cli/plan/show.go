@@ -60,7 +60,7 @@ func (s *screen) head(d *Document) {
 	name := options.Printable(d.Namespace + "/" + d.Set)
 	switch d.CurrentRevision {
 	case "":
-		s.line("Plan for %s, which is not there yet: nothing has been changed", name)
+		s.line("Plan for %s, which does not exist yet: nothing has been changed", name)
 		s.line("Revision %s", d.Revision)
 	case d.Revision:
 		s.line("Plan for %s: nothing has been changed", name)
@@ -251,13 +251,13 @@ func (s *screen) estimate(d *Document) {
 func (b *Budget) beside() string {
 	switch {
 	case b.MostAtOnce < b.Limit:
-		return fmt.Sprintf("; %d at once by the update", b.MostAtOnce)
+		return fmt.Sprintf("; the update takes %d at once", b.MostAtOnce)
 	case b.MostAtOnce == b.Limit:
 		return ""
 	case b.Of == "surge":
-		return fmt.Sprintf("; %d at once: an old pod that is not available, or already goes, takes nothing of the budget", b.MostAtOnce)
+		return fmt.Sprintf("; %d at once: an old pod that is not available, or is terminating, does not use the budget", b.MostAtOnce)
 	default:
-		return fmt.Sprintf("; %d at once: what is not available is replaced without a budget", b.MostAtOnce)
+		return fmt.Sprintf("; %d at once: pods that are not available are replaced without using the budget", b.MostAtOnce)
 	}
 }
 
@@ -265,5 +265,5 @@ func unfinished(n int) string {
 	if n == 0 {
 		return ", if:"
 	}
-	return fmt.Sprintf(" for all but %s on which it does not end, if:", count(n, "node"))
+	return fmt.Sprintf(" for all but %s on which it does not finish, if:", count(n, "node"))
 }

@@ -27,9 +27,9 @@ func TestStartOfAWave(t *testing.T) {
 // What is said of the budget is what the document says.
 func TestBudgetAndWhatIsUnderWay(t *testing.T) {
 	for most, want := range map[int]string{
-		3: "Budget: 5 unavailable at once, so 2 waves; 3 at once by the update; at most 6 without an available pod at once (1 now).",
+		3: "Budget: 5 unavailable at once, so 2 waves; the update takes 3 at once; at most 6 without an available pod at once (1 now).",
 		5: "Budget: 5 unavailable at once, so 2 waves; at most 6 without an available pod at once (1 now).",
-		8: "Budget: 5 unavailable at once, so 2 waves; 8 at once: what is not available is replaced without a budget; at most 6 without an available pod at once (1 now).",
+		8: "Budget: 5 unavailable at once, so 2 waves; 8 at once: pods that are not available are replaced without using the budget; at most 6 without an available pod at once (1 now).",
 	} {
 		var out strings.Builder
 		(&screen{w: &out}).estimate(&Document{
@@ -41,7 +41,7 @@ func TestBudgetAndWhatIsUnderWay(t *testing.T) {
 		}
 	}
 	surge := Budget{Limit: 1, Of: "surge", MostAtOnce: 2}
-	if got := surge.beside(); !strings.Contains(got, "2 at once: an old pod that is not available, or already goes") {
+	if got := surge.beside(); !strings.Contains(got, "2 at once: an old pod that is not available, or is terminating") {
 		t.Errorf("with surge it says %q", got)
 	}
 }

@@ -59,14 +59,14 @@ func (f *prediction) warnings(ctx context.Context, c *options.Clients) []Warning
 func (f *prediction) warnDryRun() []Warning {
 	var all []Warning
 	if f.by == triedLocally {
-		all = append(all, Warning{Kind: warnLocal, Message: "the server was not asked what it would store, " + f.why +
-			": defaults were filled in here, so fields and webhooks that only the server knows are not seen"})
+		all = append(all, Warning{Kind: warnLocal, Message: "there was no dry run on the server " + f.why +
+			": defaults were set locally, so fields and webhooks that only the server knows are not taken into account"})
 	}
 	for _, problem := range f.view.Workload.Problems {
 		all = append(all, Warning{Kind: warnSpec, Message: problem.Message})
 	}
 	if f.unchanged() {
-		all = append(all, Warning{Kind: warnNothing, Message: "the edit changes nothing in the specification: what is shown is what is left to do anyway"})
+		all = append(all, Warning{Kind: warnNothing, Message: "the edit does not change the specification: the plan shows the work that is left anyway"})
 	}
 	return all
 }
@@ -77,13 +77,13 @@ func (f *prediction) warnHostPorts() []Warning {
 	var all []Warning
 	if ports := shared(f.was, f.is); len(ports) > 0 && f.result.Doubling && f.result.Count()[plan.Surge] > 0 {
 		all = append(all, Warning{Kind: warnHostPort, Message: fmt.Sprintf(
-			"with maxSurge the new pod has to run beside the old one, and both want %s of the node: the new one stays pending, and the update with it; set maxSurge to 0, or take hostPort out",
+			"with maxSurge the new pod runs next to the old one, and both need %s of the node: the new pod stays pending and blocks the update; set maxSurge to 0, or remove hostPort",
 			strings.Join(ports, ", "))})
 	}
 	starts := slices.ContainsFunc(f.result.Nodes, func(n plan.Node) bool { return n.Verdict.Starts() })
 	if ports := added(f.was, f.is); len(ports) > 0 && starts {
 		all = append(all, Warning{Kind: warnHostPort, Message: fmt.Sprintf(
-			"%s of the node is new: whether pods of others have it is not looked at; where they do, the new pod stays pending", strings.Join(ports, ", "))})
+			"%s of the node is new: pods of other workloads were not checked; where one uses it, the new pod stays pending", strings.Join(ports, ", "))})
 	}
 	return all
 }
@@ -178,14 +178,14 @@ func (f *prediction) warnEnds() []Warning {
 			if why == "" && n.Verdict == plan.Surge {
 				why = f.obstacles.beside()
 			}
-			why = cmp.Or(why, "nothing is known of why")
+			why = cmp.Or(why, "the cause is not known")
 			byMessage[why] = append(byMessage[why], n.Name)
 		}
 	}
 	var all []Warning
 	for why, nodes := range byMessage {
 		all = append(all, Warning{Kind: warnStuck, Nodes: nodes, Message: fmt.Sprintf(
-			"on %s what begins does not come to its end (%s), which keeps a slot of the budget", count(len(nodes), "node"), why)})
+			"on %s the update does not finish (%s), which keeps using the budget", count(len(nodes), "node"), why)})
 	}
 	slices.SortFunc(all, func(a, b Warning) int { return strings.Compare(a.Message, b.Message) })
 	return all
@@ -211,8 +211,8 @@ func (f *prediction) warnReach() []Warning {
 		nodes  []string
 		effect string
 	}{
-		{take, fmt.Sprintf("as long as that lasts, each takes a slot of the budget of %d", f.result.Limit)},
-		{out, "the update leaves out what is not ready, until it is"},
+		{take, fmt.Sprintf("until that changes, each uses 1 of the budget of %d", f.result.Limit)},
+		{out, "the update skips these nodes until they are ready"},
 		{alone, "nothing is updated there"},
 	} {
 		if len(of.nodes) > 0 {
@@ -283,7 +283,7 @@ func (f *prediction) warnImage() []Warning {
 	for _, image := range f.newImages() {
 		if lack := f.imageInventory.lacking(image, among); len(lack) > 0 {
 			all = append(all, Warning{Kind: warnImages, Nodes: lack, Message: fmt.Sprintf(
-				"image %s (%s) has to be pulled first on %d of %d nodes, as far as they say: that comes on top of the estimate", image, f.imageInventory.size(image), len(lack), len(among))})
+				"image %s (%s) must be pulled first on %d of %d nodes, according to their reports: this adds to the estimate", image, f.imageInventory.size(image), len(lack), len(among))})
 		}
 	}
 	return all
@@ -304,7 +304,7 @@ func (f *prediction) warnDisruptions(ctx context.Context, c *options.Clients) []
 		selector, err := metav1.LabelSelectorAsSelector(list.Items[i].Spec.Selector)
 		if err == nil && selector.Matches(of) {
 			all = append(all, Warning{Kind: warnDisruption, Message: fmt.Sprintf(
-				"PodDisruptionBudget %s covers these pods, and does not hold the update up: a rollout deletes pods and evicts none, so only maxUnavailable and maxSurge limit it", list.Items[i].Name)})
+				"PodDisruptionBudget %s covers these pods, but does not limit the update: a rollout deletes pods and evicts none, so only maxUnavailable and maxSurge limit it", list.Items[i].Name)})
 		}
 	}
 	return all
@@ -317,13 +317,13 @@ func (f *prediction) warnPriorities() []Warning {
 	case name == "" && old == "":
 		return nil
 	case name == "":
-		return []Warning{{Kind: warnPriority, Message: fmt.Sprintf("the pods lose the priority class %s: on a node that is full the new pod may find no place once the old one is gone", old)}}
+		return []Warning{{Kind: warnPriority, Message: fmt.Sprintf("the pods lose the priority class %s: on a full node the new pod may not be scheduled once the old one is gone", old)}}
 	}
 	switch class := f.obstacles.class; {
 	case f.obstacles.noClass != "":
 		return []Warning{{Kind: warnPriority, Message: fmt.Sprintf("there is no priority class %s: the server refuses every new pod", name)}}
 	case class != nil && name != old:
-		return []Warning{{Kind: warnPriority, Message: fmt.Sprintf("new pods get the priority %d of class %s: on a node that is full, pods with a lower one have to go for them", class.Value, name)}}
+		return []Warning{{Kind: warnPriority, Message: fmt.Sprintf("new pods get the priority %d of class %s: on a full node, pods with a lower priority are preempted", class.Value, name)}}
 	default:
 		return nil
 	}
@@ -339,7 +339,7 @@ func (f *prediction) warnOwners() []Warning {
 		return nil
 	}
 	return []Warning{{Kind: warnManager, Message: fmt.Sprintf(
-		"the specification is applied by %s: make the change there too, or it is undone with the next apply", strings.Join(owners, ", "))}}
+		"the specification is applied by %s: make the change there too, or the next apply reverts it", strings.Join(owners, ", "))}}
 }
 
 // count is a number with its noun.

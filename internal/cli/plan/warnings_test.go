@@ -37,7 +37,7 @@ func TestHostPortsOfOldAndNew(t *testing.T) {
 		network  = "{spec: {hostNetwork: true, containers: [{name: a, ports: [{containerPort: 8080}]}]}}"
 		ends     = "{spec: {initContainers: [{name: a, ports: [{hostPort: 8080}]}]}}"
 	)
-	const surge, in, newImages = plan.Surge, "both want port 8080/TCP of the node: ", "port 8080/TCP of the node is new: "
+	const surge, in, newImages = plan.Surge, "both need port 8080/TCP of the node: ", "port 8080/TCP of the node is new: "
 	for name, c := range map[string]struct {
 		was, is string
 		verdict plan.Verdict
@@ -104,7 +104,7 @@ func TestPortsStopASurge(t *testing.T) {
 			t.Errorf("%s: verdicts %v, of which %d do not end, want %v", title, d.Counts, d.Unfinished, want)
 		}
 		told := slices.ContainsFunc(d.Warnings, func(w Warning) bool {
-			return w.Kind == warnStuck && strings.Contains(w.Message, "(old and new pods both want port 8080/TCP of the node)")
+			return w.Kind == warnStuck && strings.Contains(w.Message, "(old and new pods both need port 8080/TCP of the node)")
 		})
 		if told != c.stuck {
 			t.Errorf("%s: it warns %v", title, d.Warnings)
@@ -121,7 +121,7 @@ func TestWarningsOfPrioritiesAndManagers(t *testing.T) {
 	}
 	updated := applied("gitops", spec)
 	updated.Operation = metav1.ManagedFieldsOperationUpdate
-	const fromGitops = "the specification is applied by gitops: make the change there too, or it is undone with the next apply"
+	const fromGitops = "the specification is applied by gitops: make the change there too, or the next apply reverts it"
 	for title, c := range map[string]struct {
 		class   string // of the pods that run
 		patch   string

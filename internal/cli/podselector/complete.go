@@ -29,7 +29,7 @@ func NotBoth(all bool, args []string) error {
 
 // notBoth does not say to leave the words out: all pods of all sets would be meant then.
 func notBoth(w Selection) error {
-	return options.Usagef("--all means all pods of one set, or of all sets, and no nodes or pods: leave --all out, or write daemonset/NAME or ads/NAME in place of %s",
+	return options.Usagef("--all selects all pods of one set, or of all sets, and takes no nodes or pods: leave --all out, or write daemonset/NAME or ads/NAME in place of %s",
 		strings.Join(w.Names(), " and "))
 }
 

@@ -52,7 +52,7 @@ func taken(ctx context.Context, c *options.Clients, name string) (string, error)
 	case err == nil:
 		return "node", nil
 	case apierrors.IsForbidden(err):
-		return "", options.Usagef("%s is the name of a set, and whether there is a node of that name is not known: write daemonset/%s, ads/%s or node/%s: %w", name, name, name, name, err)
+		return "", options.Usagef("%s is the name of a set, and it is not known whether there is a node with that name: write daemonset/%s, ads/%s or node/%s: %w", name, name, name, name, err)
 	case !apierrors.IsNotFound(err):
 		return "", options.Explain(err, options.Request{Verb: "get", Resource: corev1.Resource("nodes"), Name: name})
 	}

@@ -93,7 +93,7 @@ func TestANameThatMayMeanAnotherSet(t *testing.T) {
 		if set, err := resolver.FindToRead(t.Context(), cluster.Options, c, arg); err != nil || set.String() != "daemonset/logs" {
 			t.Errorf("%s: to read: %v, %v", arg, set, err)
 		}
-		const note = "Note: this is daemonset/logs; whether ads/logs could be meant as well is not known: you are not allowed to get daemonsets.apps.kruise.io"
+		const note = "Note: this is daemonset/logs; it is not known whether ads/logs also exists: you are not allowed to get daemonsets.apps.kruise.io"
 		if got := cluster.Err.String(); strings.HasPrefix(got, note) != doubtful || (got == "") == doubtful {
 			t.Errorf("%s: to read: it notes %q", arg, got)
 		}

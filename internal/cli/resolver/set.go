@@ -106,7 +106,7 @@ func Find(ctx context.Context, c *options.Clients, arg string) (*Set, error) {
 func FindToRead(ctx context.Context, o *options.Options, c *options.Clients, arg string) (*Set, error) {
 	set, err := Find(ctx, c, arg)
 	if err == nil && set.Unread != nil {
-		o.Note("this is %s; whether %s could be meant as well is not known: %v", set, set.otherKind(), set.Unread)
+		o.Note("this is %s; it is not known whether %s also exists: %v", set, set.otherKind(), set.Unread)
 	}
 	return set, err
 }
@@ -115,7 +115,7 @@ func FindToRead(ctx context.Context, o *options.Options, c *options.Clients, arg
 func FindToChange(ctx context.Context, c *options.Clients, arg string) (*Set, error) {
 	set, err := Find(ctx, c, arg)
 	if err == nil && set.Unread != nil {
-		return nil, options.Usagef("%s could be meant as well as %s, and whether it is there is not known: write %s to change that one: %w",
+		return nil, options.Usagef("it is not known whether %s exists as well as %s: write %s to change that one: %w",
 			set.otherKind(), set, set, set.Unread)
 	}
 	return set, err

@@ -119,12 +119,12 @@ func (c *connection) tell(now time.Time, err error) error {
 	}
 	c.lost = err != nil
 	if !c.lost {
-		return c.picture.Say("connected again at " + now.Format(time.TimeOnly))
+		return c.picture.Say("reconnected at " + now.Format(time.TimeOnly))
 	}
 	if request := (*url.Error)(nil); errors.As(err, &request) {
 		err = request.Err // the address of a watch is long, and says nothing
 	}
-	return c.picture.Say(fmt.Sprintf("connection lost, trying again since %s: %v", now.Format(time.TimeOnly), err))
+	return c.picture.Say(fmt.Sprintf("connection lost, reconnecting since %s: %v", now.Format(time.TimeOnly), err))
 }
 
 // pause waits; false when ctx has ended.

@@ -58,9 +58,9 @@ func TestWatchTellsOfALostConnection(t *testing.T) {
 	await("2/2 updated")
 	down.Store(true)
 	first.Stop()
-	await("connection lost, trying again since 12:00:00: connection refused")
+	await("connection lost, reconnecting since 12:00:00: connection refused")
 	down.Store(false)
-	await("connected again at 12:00:00")
+	await("reconnected at 12:00:00")
 	stop()
 	if _, err := io.Copy(io.Discard, reader); err != nil { // it may still have something to say
 		t.Error(err)

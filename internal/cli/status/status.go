@@ -25,15 +25,15 @@ type status struct {
 	timeout                        time.Duration
 }
 
-const long = `Show a daemon set on one screen: the revision that its nodes are brought to, how far that has come, in waves of the size of the
-budget, how long it may still take, which nodes wait for what, and which of them are in the way.
+const long = `Show a daemon set on one screen: the revision that its nodes are updated to, the progress in waves of the size of the budget, the
+remaining time, and which nodes wait for what or block the update.
 
-What is shown is what Everynode would decide right now, read with your own rights: also where no manager of Everynode is at work.
+It shows what Everynode would decide now, read with your own rights, even if no manager of Everynode runs.
 
-With -w the screen stays and is kept up to date until you end it; where the output is no terminal, each change is a line. With --exit-status
+With -w the screen is kept up to date until you end it; if the output is not a terminal, each change is a line. With --exit-status
 the verb ends when the rollout is finished: every node that it may reach has an available pod of the newest revision. Nodes that a partition,
-a selector or a taint keeps from it are not waited for, and are named; a rollout that is paused is waited for. So is a node that is not ready
-and has an old pod, whatever taint it got when it was cut off. With --ignore-unreachable nodes that are not ready are not waited for either.
+a selector or a taint excludes are named, and the verb does not wait for them. It does wait for a paused rollout, and for a node that is
+not ready and has an old pod, whatever taint it got when it became unreachable, unless --ignore-unreachable is given.
 
 A node counts as updated and available when its new pod is, also while its old one is still stopping: the status of the object, in which the
 oldest pod speaks for its node, counts it a little later.
@@ -59,17 +59,17 @@ func New(o *options.Options) *cobra.Command {
 	s := &status{Options: o}
 	cmd := &cobra.Command{
 		Use:               "status NAME",
-		Short:             "Show a rollout on one screen, live, or wait for it",
+		Short:             "Show a rollout on one screen, follow it live, or wait for its end",
 		Long:              long,
 		Example:           example,
 		Args:              options.Arguments(1, resolver.Argument("NAME")),
 		ValidArgsFunction: resolver.Complete(o),
 		RunE:              func(cmd *cobra.Command, args []string) error { return s.run(cmd.Context(), args[0]) },
 	}
-	cmd.Flags().BoolVarP(&s.watch, "watch", "w", false, "Keep the screen up to date.")
-	cmd.Flags().BoolVar(&s.wait, "exit-status", false, "Wait for the end of the rollout, and return how it went.")
+	cmd.Flags().BoolVarP(&s.watch, "watch", "w", false, "Keep the screen up to date until you end it.")
+	cmd.Flags().BoolVar(&s.wait, "exit-status", false, "Wait for the end of the rollout, and return its result.")
 	cmd.Flags().BoolVar(&s.ignoreUnreachable, "ignore-unreachable", false, "Do not count nodes that are not ready.")
-	cmd.Flags().DurationVar(&s.timeout, "timeout", 0, "How long to wait with --exit-status; 0 for as long as it takes.")
+	cmd.Flags().DurationVar(&s.timeout, "timeout", 0, "How long to wait with --exit-status; 0 means no limit.")
 	return cmd
 }
 
@@ -79,9 +79,9 @@ func (s *status) run(ctx context.Context, arg string) error {
 	}
 	switch {
 	case s.timeout != 0 && !s.wait:
-		return options.Usagef("--timeout says how long --exit-status waits: give both")
+		return options.Usagef("--timeout limits how long --exit-status waits: use both")
 	case s.watch && s.ForMachines() && !s.wait:
-		return options.Usagef("--watch draws for people: leave --output %s out, or add --exit-status to have it printed at the end", s.Output)
+		return options.Usagef("--watch draws on a terminal: leave --output %s out, or add --exit-status to print it at the end", s.Output)
 	}
 	clients, err := s.Clients()
 	if err != nil {

@@ -70,9 +70,9 @@ func TestScreens(t *testing.T) {
 
 func TestWrongFlags(t *testing.T) {
 	for line, want := range map[string]string{
-		"agent --timeout 5m":                "--timeout says how long --exit-status waits: give both",
-		"agent --exit-status --timeout -5m": "--timeout -5m0s lies in the past: give a duration such as 10m",
-		"agent -w -o json":                  "--watch draws for people: leave --output json out, or add --exit-status to have it printed at the end",
+		"agent --timeout 5m":                "--timeout limits how long --exit-status waits: use both",
+		"agent --exit-status --timeout -5m": "--timeout -5m0s is negative: use a duration such as 10m",
+		"agent -w -o json":                  "--watch draws on a terminal: leave --output json out, or add --exit-status to print it at the end",
 	} {
 		err := fakecluster.New(t).Run(t, status.New, strings.Fields(line)...)
 		if options.Code(err) != options.ExitUsage || err.Error() != want {

@@ -38,14 +38,14 @@ type Row struct {
 	pace view.Pace
 }
 
-const long = `List the daemon sets of both kinds, those first that are refused, then those whose rollout is in flight: how many nodes are updated
-and available, how much of the budget is used, how long it may still take, and what it waits for.
+const long = `List the daemon sets of both kinds: first those that are refused, then those with a rollout in progress. Each line shows how many nodes
+are updated and available, how much of the budget is used, the remaining time, and what the rollout waits for.
 
 A set is finished when every node that its rollout may reach has an available pod of the newest revision.
 
-LEFT is an estimate, or for how long nothing has moved, or who has to say that it goes on. WAITS is one verdict, and how many nodes
-have it: of those in whose way something is; if there are none, of those whose pods are going or starting; if there are none either, of
-those whose turn has not come.
+LEFT is an estimate, or the time without progress, or who must let the rollout continue. WAITS is one verdict and the number of nodes that
+have it: of the nodes that are blocked; if there are none, of those whose pods are stopping or starting; if there are none either, of
+those that are queued.
 
 ` + options.ExitText
 
@@ -60,7 +60,7 @@ func New(o *options.Options) *cobra.Command {
 	everywhere, inFlight := false, false
 	cmd := &cobra.Command{
 		Use:     "top",
-		Short:   "List all sets, and the rollouts in flight",
+		Short:   "List all sets and the rollouts in progress",
 		Long:    long,
 		Example: example,
 		Args:    options.Arguments(0),
@@ -76,7 +76,7 @@ func New(o *options.Options) *cobra.Command {
 			none := "there are no daemon sets"
 			if inFlight && len(rows) > 0 {
 				rows = slices.DeleteFunc(rows, func(r Row) bool { return r.State == inspect.Finished })
-				none = "no rollout is in flight"
+				none = "no rollout is in progress"
 			}
 			where := " in namespace " + clients.Namespace
 			if everywhere {
@@ -86,7 +86,7 @@ func New(o *options.Options) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "List the sets of all namespaces.")
-	cmd.Flags().BoolVar(&inFlight, "in-flight", false, "Leave out what is finished.")
+	cmd.Flags().BoolVar(&inFlight, "in-flight", false, "Leave out sets whose rollout has finished.")
 	return cmd
 }
 

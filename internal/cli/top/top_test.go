@@ -143,7 +143,7 @@ func TestOwnersDecide(t *testing.T) {
 	if err := cluster.Run(t, top.New, "-o", "wide"); err != nil {
 		t.Fatal(err)
 	}
-	if got := cluster.Out.String(); !strings.Contains(got, "up to owners   wait-owner 2") || !strings.Contains(got, "updated when the owners of the nodes say so") {
+	if got := cluster.Out.String(); !strings.Contains(got, "up to owners   wait-owner 2") || !strings.Contains(got, "updated when the owners of the nodes upgrade them") {
 		t.Errorf("got\n%s", got)
 	}
 }

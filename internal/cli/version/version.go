@@ -27,9 +27,9 @@ func New(o *options.Options) *cobra.Command {
 	clientOnly := false
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Say which version this is, and which Kubernetes it talks to",
-		Long: "Say which version of the program this is, and which version of Kubernetes it talks to.\n\n" +
-			"What of Everynode is installed in the cluster, and whether that fits, is for doctor to say.\n\n" + options.ExitText,
+		Short: "Show the version of this program and of the Kubernetes cluster",
+		Long: "Show the version of this program and of the Kubernetes cluster.\n\n" +
+			"Use doctor to check what is installed in the cluster, and whether the versions match.\n\n" + options.ExitText,
 		Example: "  # Both versions\n  kubectl everynode version\n\n  # Without asking a cluster\n  kubectl everynode version --client",
 		Args:    options.Arguments(0),
 		RunE: func(*cobra.Command, []string) error {
@@ -41,7 +41,7 @@ func New(o *options.Options) *cobra.Command {
 			return errors.Join(o.Print(v, func(w io.Writer) error { return table(w, o, v) }), err)
 		},
 	}
-	cmd.Flags().BoolVar(&clientOnly, "client", false, "Ask no cluster.")
+	cmd.Flags().BoolVar(&clientOnly, "client", false, "Show only the version of this program.")
 	return cmd
 }
 
@@ -52,7 +52,7 @@ func ofServer(o *options.Options) (string, error) {
 	}
 	server, err := clients.Discovery.ServerVersion()
 	if err != nil {
-		return "", fmt.Errorf("asking the cluster for its version: %w (give --client to ask no cluster)", err)
+		return "", fmt.Errorf("reading the version of the cluster: %w (--client does not contact the cluster)", err)
 	}
 	return server.GitVersion, nil
 }

@@ -84,13 +84,13 @@ func (m Model) budgetUsers() string {
 func (m Model) forecast() string {
 	switch {
 	case m.Pace.Owners:
-		return "the rest when the owners of the nodes say so"
+		return "the rest when the owners of the nodes upgrade them"
 	case m.Pace.Paused:
 		return "paused"
 	case m.Pace.OnDelete:
-		return "the rest when somebody deletes the old pods"
+		return "the rest when the old pods are deleted"
 	case m.Pace.Stalled > 0:
-		return "nothing moved for " + Duration(m.Pace.Stalled)
+		return "no progress for " + Duration(m.Pace.Stalled)
 	case m.Pace.Known:
 		return fmt.Sprintf("about %s left at %s", Duration(m.Pace.Left), speed(m.Pace.PerSecond))
 	default:

@@ -107,7 +107,7 @@ func TestPaceOfAnUpdateThatIsHeld(t *testing.T) {
 		"paused for a broken pod":    {[]rollout.VerdictKind{done, done, broken, rollout.WaitPaused}, Pace{UpTo: UpTo{Paused: true}}, "paused"},
 		"paused before the first":    {[]rollout.VerdictKind{rollout.WaitPaused, rollout.WaitPaused}, Pace{UpTo: UpTo{Paused: true}}, "paused"},
 		"paused, the rest is kept":   {[]rollout.VerdictKind{done, rollout.WaitPaused, rollout.WaitPartition}, Pace{UpTo: UpTo{Paused: true}}, "paused"},
-		"who deletes the pods says":  {[]rollout.VerdictKind{done, done, done, rollout.WaitOnDelete}, Pace{UpTo: UpTo{OnDelete: true}}, "the rest when somebody deletes the old pods"},
+		"who deletes the pods says":  {[]rollout.VerdictKind{done, done, done, rollout.WaitOnDelete}, Pace{UpTo: UpTo{OnDelete: true}}, "the rest when the old pods are deleted"},
 		"a node may still go on":     {[]rollout.VerdictKind{done, done, done, rollout.WaitTerminating, rollout.WaitPaused}, Pace{Known: true, PerSecond: 0.5, Left: 4 * time.Second}, "about 4s left at 0.5 nodes/s"},
 		"nobody has to say anything": {[]rollout.VerdictKind{done, done, done, rollout.WaitBudget}, Pace{Known: true, PerSecond: 0.5, Left: 2 * time.Second}, "about 2s left at 0.5 nodes/s"},
 	} {
