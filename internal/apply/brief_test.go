@@ -12,7 +12,7 @@ import (
 )
 
 func TestBrief(t *testing.T) {
-	if err := errors.New("no"); Brief(err) != err || Brief(nil) != nil {
+	if err := errors.New("no"); !errors.Is(Brief(err), err) || Brief(nil) != nil {
 		t.Error("a short error changes")
 	}
 	for _, text := range []string{strings.Repeat("a", 5000), strings.Repeat("ä", 3000), "x" + strings.Repeat("€", 3000), strings.Repeat("\xbf", 5000)} {

@@ -240,7 +240,7 @@ func inPlaceOf(pod *rollout.Pod, w *dialect.Workload, f *dialect.PodFacts, now r
 
 // revisionLookup finds revisions of pods; most pods in a row carry the same hash, so the last answer is kept.
 type revisionLookup struct {
-	now     rollout.Time
+	now      rollout.Time
 	history  History
 	lastHash string
 	last     int

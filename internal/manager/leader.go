@@ -5,14 +5,15 @@ package manager
 import (
 	"context"
 	"errors"
-	"everynode.dev/everynode/internal/dialect"
-	"everynode.dev/everynode/internal/peers"
 	"fmt"
 	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/peers"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"

@@ -5,12 +5,13 @@ package demo
 import (
 	"context"
 	"errors"
-	"everynode.dev/everynode/internal/dialect"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"everynode.dev/everynode/internal/dialect"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"

@@ -4,11 +4,12 @@ package differential
 
 import (
 	"context"
-	"everynode.dev/everynode/internal/dialect"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"everynode.dev/everynode/internal/dialect"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"

@@ -87,8 +87,6 @@ func (e sender) remember(uid types.UID, refusal *Refusal) (retryAt rollout.Time)
 	})
 }
 
-func (r *run) now() rollout.Time { return rollout.Time(r.e.Clock.Now().UnixNano()) }
-
 // retryAt has the job say when the first of its nodes may be tried again.
 func (r *run) retryAt(at rollout.Time) {
 	r.mu.Lock()

@@ -3,9 +3,10 @@
 package resolver
 
 import (
-	"everynode.dev/everynode/internal/dialect"
 	"slices"
 	"strings"
+
+	"everynode.dev/everynode/internal/dialect"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"

@@ -10,8 +10,9 @@ package resolver
 import (
 	"context"
 	"errors"
-	"everynode.dev/everynode/internal/dialect"
 	"fmt"
+
+	"everynode.dev/everynode/internal/dialect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

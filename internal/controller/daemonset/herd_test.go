@@ -4,7 +4,6 @@ package daemonset
 
 import (
 	"context"
-	"everynode.dev/everynode/internal/dialect"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"everynode.dev/everynode/internal/dialect"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"

@@ -4,13 +4,14 @@ package daemonset
 
 import (
 	"errors"
-	"everynode.dev/everynode/internal/dialect"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"everynode.dev/everynode/internal/dialect"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"

@@ -12,7 +12,7 @@ import (
 	"everynode.dev/everynode/internal/controller/metrics"
 )
 
-// Numbers counts jobs and what nodes pull.
+// PullMetrics counts jobs and the pulls of nodes.
 func (s *Store) PullMetrics(ctx context.Context) (metrics.Pulls, error) {
 	jobs, images, p := &v1beta1.ImagePullJobList{}, &v1beta1.NodeImageList{}, metrics.Pulls{}
 	if err := errors.Join(s.cached.List(ctx, jobs, client.UnsafeDisableDeepCopy), s.cached.List(ctx, images, client.UnsafeDisableDeepCopy)); err != nil {
