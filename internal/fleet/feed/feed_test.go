@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,11 +34,11 @@ import (
 
 // resource is what the API server of a rig says of one resource.
 type resource struct {
-	floor   string         // the version of a quorum read
-	list    runtime.Object // what a list gives, at a version of its own
-	refuse  []error        // the answers to the next lists
-	broken  error          // the answer to every list while it is not nil
-	lists   int            // lists so far, without quorum reads
+	floor   string                // the version of a quorum read
+	list    runtime.Object        // what a list gives, at a version of its own
+	refuse  []error               // the answers to the next lists
+	broken  atomic.Pointer[error] // the answer to every list while it is not nil
+	lists   int                   // lists so far, without quorum reads
 	watcher *watch.RaceFreeFakeWatcher
 }
 
@@ -89,8 +90,8 @@ func advanced() dialect.Source {
 
 func (r *rig) answerList(action clienttesting.Action) (bool, runtime.Object, error) {
 	res := r.resources[action.GetResource().Resource]
-	if res.broken != nil {
-		return true, nil, res.broken
+	if broken := res.broken.Load(); broken != nil {
+		return true, nil, *broken
 	}
 	if len(res.refuse) > 0 {
 		err := res.refuse[0]
