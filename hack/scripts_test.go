@@ -24,7 +24,7 @@ func tree(t *testing.T) string {
 	if err := os.Mkdir(filepath.Join(dir, "hack"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, script := range []string{"step", "verify-clean", "fuzz", "vulns", "build", "kubernetes", "mutants"} {
+	for _, script := range []string{"step", "verify-clean", "fuzz", "vulns", "build", "kubernetes", "mutants", "test"} {
 		raw, err := os.ReadFile(script)
 		if err != nil {
 			t.Fatal(err)
@@ -139,6 +139,51 @@ func TestFuzz(t *testing.T) {
 	}
 	if out, err := try(dir, "hack/fuzz", "7s", "Good"); err != nil {
 		t.Errorf("the good one: %v, %s", err, out)
+	}
+}
+
+// TestSuites: the suites that are asked for run in the order of the table, one that fails stops no other, and an unknown one runs nothing.
+func TestSuites(t *testing.T) {
+	dir := tree(t)
+	put(t, dir, "go", "#!/bin/sh\necho \"$@\" >>called\ncase \"$*\" in 'env CC') echo no-such-compiler;; *./edge/*) exit 1;; esac\n")
+	put(t, dir, "make", "#!/bin/sh\necho make \"$@\" >>called\n")
+	for _, program := range []string{"go", "make"} {
+		if err := os.Chmod(filepath.Join(dir, program), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Setenv("MAKE", "make")
+	called := func() string {
+		raw, _ := os.ReadFile(filepath.Join(dir, "called"))
+		_ = os.Remove(filepath.Join(dir, "called"))
+		return string(raw)
+	}
+	t.Setenv("LIMIT", "7m")
+	t.Setenv("GO_TEST_FLAGS", "-short")
+	out, err := try(dir, "hack/test", "plan", "edge", "race")
+	want := "env CC\nenv CC\nmake --no-print-directory build\ntest -C test -timeout 7m -short -count=1 -v -skip ^TestSmoke ./edge/...\n" +
+		"make --no-print-directory build\ntest -C test -timeout 7m -short -count=1 -v -skip ^TestSmoke ./plan/...\n"
+	if got := called(); err == nil || got != want {
+		t.Errorf("%v, called\n%s\nwant\n%s\noutput\n%s", err, got, want, out)
+	}
+	for _, says := range []string{"cut and healed", "FAILED, 0m0s", "ok, 0m0s", "SKIPPED: the race detector needs a C compiler"} {
+		if _, results, _ := strings.Cut(out, "==> results:"); !strings.Contains(results, says) {
+			t.Errorf("the results do not say %q:\n%s", says, out)
+		}
+	}
+	if out, err := try(dir, "hack/test", "plan", "none"); err == nil || !strings.Contains(out, "there is no suite none") || called() != "" {
+		t.Errorf("an unknown suite: %v, %s", err, out)
+	}
+	all, err := try(dir, "hack/test", "all")
+	if err == nil || strings.Contains(all, "TestMeasure") {
+		t.Errorf("all of them: %v, %s", err, all)
+	}
+	everything := called()
+	for _, suite := range []string{"./...", "-seeds", "-depth", "-mutants", "-sequences", "./agent/...", "./security/...", "./chaos/", "./install/...", "./cli/...", "./e2e/..."} {
+		if !strings.Contains(everything, suite) {
+			t.Errorf("all suites do not run %s:\n%s", suite, everything)
+		}
 	}
 }
 
