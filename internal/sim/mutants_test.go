@@ -214,7 +214,7 @@ func TestMutantsFit(t *testing.T) {
 // TestMutants compiles each mutant and lets the search find it.
 func TestMutants(t *testing.T) {
 	if !*killing {
-		t.Skip("make sim-mutants compiles and kills them; it takes some minutes")
+		t.Skip("make test SUITE=sim-mutants compiles and kills them; it takes some minutes")
 	}
 	for _, m := range mutants() {
 		t.Run(m.name, func(t *testing.T) { m.kill(t) })

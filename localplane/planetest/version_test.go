@@ -19,7 +19,7 @@ import (
 func TestAnotherKubernetes(t *testing.T) {
 	dir := os.Getenv(localplane.EnvKubernetes)
 	if dir == "" {
-		t.Skip("SKIPPED: there is no other version of Kubernetes: `make test-minor KUBE_MINOR=1.36` builds one and runs this test")
+		t.Skip("SKIPPED: there is no other version of Kubernetes: `make test SUITE=minor KUBE_MINOR=1.36` builds one and runs this test")
 	}
 	o := options(t)
 	o.Nodes, o.NativeController = 2, true

@@ -18,7 +18,7 @@ import (
 func TestUpgradeWithoutAConnection(t *testing.T) {
 	this, earlier := filepath.Join(harness.BinDir(), agentProgram), filepath.Join(harness.BinDir(), "earlier", agentProgram)
 	if _, err := os.Stat(earlier); err != nil {
-		t.Skipf("SKIPPED: there is no earlier version (%v): run make test-upgrade, in a clone with its history (git fetch --unshallow)", err)
+		t.Skipf("SKIPPED: there is no earlier version (%v): run make test SUITE=upgrade, in a clone with its history (git fetch --unshallow)", err)
 	}
 	t.Run("ToTheNext", func(t *testing.T) { takesOver(t, earlier, this) })
 	t.Run("ToTheOneBefore", func(t *testing.T) { takesOver(t, this, earlier) })

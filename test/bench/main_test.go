@@ -132,7 +132,7 @@ func smoke() settings {
 // TestSmokeBench measures 200 nodes, and judges what can be counted. How long anything takes does not matter.
 func TestSmokeBench(t *testing.T) {
 	if testing.Short() {
-		t.Skip("SKIPPED: this starts planes; run without -short (make test-smoke)")
+		t.Skip("SKIPPED: this starts planes; run without -short (make test SUITE=smoke)")
 	}
 	s := smoke()
 	for _, w := range s.rows {

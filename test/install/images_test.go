@@ -37,7 +37,7 @@ func push(t *testing.T, c *harness.Cluster, tag string) {
 		out, err := exec.CommandContext(t.Context(), filepath.Join(harness.BinDir(), "ociarchive"), "-name", program, "-version", tag,
 			"-licence", "../../LICENSE", "-out", archive, "linux/"+runtime.GOARCH+"="+filepath.Join(harness.BinDir(), program)).CombinedOutput()
 		if err != nil {
-			t.Fatalf("packing %s (make test-install builds what is needed): %v\n%s", program, err, out)
+			t.Fatalf("packing %s (make test SUITE=install builds what is needed): %v\n%s", program, err, out)
 		}
 		root, err := layout.ImageIndexFromPath(unpack(t, archive))
 		if err != nil {

@@ -59,7 +59,7 @@ type worldOptions struct {
 func newWorldWith(t *testing.T, o worldOptions) *world {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("SKIPPED: this starts a plane; run without -short (make test-pulls)")
+		t.Skip("SKIPPED: this starts a plane; run without -short (make test SUITE=pulls)")
 	}
 	profile := simkubelet.Realistic()
 	profile.ImagePull = o.pull

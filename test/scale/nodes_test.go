@@ -22,7 +22,7 @@ const (
 // TestThousandNodesAreReadyInTime starts a plane as `localplane up --nodes 1000` does.
 func TestThousandNodesAreReadyInTime(t *testing.T) {
 	if testing.Short() {
-		t.Skip("SKIPPED: this takes a minute and the whole machine; run without -short (make test-scale)")
+		t.Skip("SKIPPED: this takes a minute and the whole machine; run without -short (make test SUITE=scale)")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()

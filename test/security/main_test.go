@@ -60,7 +60,7 @@ func newWorld(t *testing.T, dialects ...string) *world {
 func newWorldOf(t *testing.T, managers localplane.Manager, dialects ...string) *world {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("SKIPPED: this starts a plane; run without -short (make test-security)")
+		t.Skip("SKIPPED: this starts a plane; run without -short (make test SUITE=security)")
 	}
 	w := &world{t: t}
 	profile := simkubelet.Realistic()

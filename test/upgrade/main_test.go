@@ -112,7 +112,7 @@ func begin(t *testing.T) *site {
 	t.Helper()
 	earlier, this, err := versions()
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("SKIPPED: there is no earlier version (%v): run make test-upgrade, in a clone with its history (git fetch --unshallow)", err)
+		t.Skipf("SKIPPED: there is no earlier version (%v): run make test SUITE=upgrade, in a clone with its history (git fetch --unshallow)", err)
 	}
 	if err != nil {
 		t.Fatal(err)
