@@ -256,7 +256,7 @@ bin/golangci-lint: hack/tools/go.mod hack/tools/go.sum
 
 .PHONY: verify-licences
 verify-licences: bin/licences build-manager build-agent build-kubectl
-	@$(STEP) licences bash -ec 'go test -C hack/tools ./licences ./ociarchive && bin/licences check bin/everynode-manager bin/everynode-agent bin/kubectl-everynode'
+	@$(STEP) licences bash -ec 'go test -C hack/tools ./licences ./ociarchive && bin/licences bin/everynode-manager bin/everynode-agent bin/kubectl-everynode'
 
 bin/licences: hack/tools/go.mod hack/tools/go.sum $(wildcard hack/tools/licences/*.go)
 	@$(STEP) 'build bin/licences' hack/build -C hack/tools -o $(BIN)/licences ./licences
@@ -264,11 +264,17 @@ bin/licences: hack/tools/go.mod hack/tools/go.sum $(wildcard hack/tools/licences
 # The programs that are released.
 PROGRAMS := everynode-manager everynode-agent kubectl-everynode
 
-# What they are built from, as CycloneDX: bin/everynode-manager.cdx.json and so on.
+CYCLONEDX_VERSION := v1.10.0
+
+bin/cyclonedx-gomod:
+	@$(STEP) 'build bin/cyclonedx-gomod' env GOBIN=$(BIN) hack/build install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(CYCLONEDX_VERSION)
+
+# What they are built from, as CycloneDX: bin/everynode-manager.cdx.json and so on. Without a serial number and a time it is the same each time.
 .PHONY: sbom
-sbom: bin/licences build-manager build-agent build-kubectl
+sbom: bin/cyclonedx-gomod build-manager build-agent build-kubectl
 	@for p in $(PROGRAMS); do \
-		$(STEP) "bill of materials of $$p" bash -ec "bin/licences sbom bin/$$p >bin/$$p.cdx.json"; done
+		$(STEP) "bill of materials of $$p" bin/cyclonedx-gomod bin -json -std -licenses -assert-licenses -noserial -notimestamp \
+			-version $(VERSION) -output bin/$$p.cdx.json bin/$$p; done
 
 GOVULNCHECK_VERSION := v1.8.0
 

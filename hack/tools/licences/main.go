@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command licences says under which licence each module is that programs are built from.
+// Command licences checks under which licence each module is that programs are built from:
 //
-//	licences check PROGRAM...        fails if a module has no licence, or one that is not on the list
-//	licences sbom PROGRAM            prints a software bill of materials: CycloneDX, as JSON
+//	licences PROGRAM...        fails if a module has no licence, or one that is not on the list
 //
-// Both read what is in built programs, and the licences from the module cache: neither needs a network. A licence counts for the packages at and below
+// It reads what is in built programs, and the licences from the module cache, so it needs no network. A licence counts for the packages at and below
 // the directory where it is, so those of code that a module has taken over (third_party) are found where a program holds such code.
+//
+// The texts are recognized by licenseclassifier, as in go-licenses, whose maintained version 2 cannot be had from a module proxy.
 package main
 
 import (
@@ -41,25 +42,19 @@ func main() {
 	}
 }
 
-func run(args []string) error {
-	if len(args) < 2 || args[0] == "sbom" && len(args) != 2 {
-		return errors.New("usage: licences check PROGRAM..., or licences sbom PROGRAM")
+func run(programs []string) error {
+	if len(programs) == 0 {
+		return errors.New("usage: licences PROGRAM...")
 	}
 	l, err := newLibrary()
 	if err != nil {
 		return err
 	}
-	switch args[0] {
-	case "check":
-		var errs []error
-		for _, program := range args[1:] {
-			errs = append(errs, l.check(program, allowed()))
-		}
-		return errors.Join(errs...)
-	case "sbom":
-		return l.sbom(args[1], os.Stdout)
+	var errs []error
+	for _, program := range programs {
+		errs = append(errs, l.check(program, allowed()))
 	}
-	return fmt.Errorf("unknown command %q: write check or sbom", args[0])
+	return errors.Join(errs...)
 }
 
 // library knows licences when it sees them.
