@@ -106,7 +106,7 @@ func takeHome(o Options) (*owner, error) {
 		return nil, err
 	}
 	own := &owner{options: o, home: h, lock: lock, done: make(chan struct{})}
-	own.ctx, own.cancel = context.WithCancel(context.Background())
+	own.ctx, own.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // a plane outlives the call that starts it; Stop ends it
 	if err := own.prepare(); err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}

@@ -10,7 +10,6 @@ import (
 	"text/template"
 
 	"everynode.dev/everynode/api/kruise"
-	"everynode.dev/everynode/internal/arch"
 	"everynode.dev/everynode/internal/webhook/defaulting"
 	"everynode.dev/everynode/internal/webhook/validation"
 )
@@ -36,7 +35,7 @@ type entry struct{ Value, Doc string }
 
 // advanced describes the Advanced DaemonSet: its fields from the types, their defaults from defaulting, what is refused from
 // validation, and names from where they are declared.
-func advanced(tree *arch.Tree) (string, error) {
+func advanced(tree *sources) (string, error) {
 	page, err := readAdvanced(tree)
 	if err != nil {
 		return "", err
@@ -54,7 +53,7 @@ func advanced(tree *arch.Tree) (string, error) {
 	return b.String(), err
 }
 
-func readAdvanced(tree *arch.Tree) (page advancedPage, err error) {
+func readAdvanced(tree *sources) (page advancedPage, err error) {
 	page.SurgingMaxSurge, page.SurgingMaxUnavailable = defaulting.SurgingMaxSurge, defaulting.SurgingMaxUnavailable
 	page.MaxName = validation.MaxName
 	page.ProgressiveCreate = kruise.ProgressiveCreate
@@ -72,7 +71,7 @@ func readAdvanced(tree *arch.Tree) (page advancedPage, err error) {
 	return page, nil
 }
 
-func (p *advancedPage) readFields(tree *arch.Tree) (err error) {
+func (p *advancedPage) readFields(tree *sources) (err error) {
 	const alpha, beta = "api/kruise/v1alpha1", "api/kruise/v1beta1"
 	if p.Spec, err = fieldsOf(tree, beta, "DaemonSetSpec", "spec"); err != nil {
 		return err
@@ -103,7 +102,7 @@ func missing(from, in []fieldRow) (paths []string) {
 	return paths
 }
 
-func (p *advancedPage) readNames(tree *arch.Tree) error {
+func (p *advancedPage) readNames(tree *sources) error {
 	for _, source := range []struct {
 		into   *[]entry
 		dir    string
@@ -129,7 +128,7 @@ func (p *advancedPage) readNames(tree *arch.Tree) error {
 }
 
 // named are the constants of the declaration in dir whose comment begins so.
-func named(tree *arch.Tree, dir, begins string) (entries []entry, err error) {
+func named(tree *sources, dir, begins string) (entries []entry, err error) {
 	groups, err := constants(tree, dir)
 	if err != nil {
 		return nil, err

@@ -7,11 +7,10 @@ import (
 	"strings"
 
 	"everynode.dev/everynode/internal/agent"
-	"everynode.dev/everynode/internal/arch"
 )
 
 // agentPage lists the flags and the metrics of everynode-agent.
-func agentPage(*arch.Tree) (string, error) {
+func agentPage(*sources) (string, error) {
 	command := agent.NewCommand("")
 	table, err := flagTable(command.Flags())
 	if err != nil {

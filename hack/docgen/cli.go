@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"strings"
 
-	"everynode.dev/everynode/internal/arch"
 	"everynode.dev/everynode/internal/cli/command"
 	"everynode.dev/everynode/internal/cli/options"
 )
 
 // cliPage is the help of every verb of kubectl everynode.
-func cliPage(*arch.Tree) (string, error) {
+func cliPage(*sources) (string, error) {
 	var b strings.Builder
 	b.WriteString("# kubectl everynode\n\nkubectl finds the plugin `kubectl-everynode` where it looks for programs (`PATH`). Where `kubectl_complete-everynode` is there as well, " +
 		"the shell completes verbs, flags, and the names of sets, nodes, revisions, namespaces and contexts.\n\n" +

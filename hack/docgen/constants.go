@@ -10,8 +10,6 @@ import (
 	"go/types"
 	"strconv"
 	"strings"
-
-	"everynode.dev/everynode/internal/arch"
 )
 
 // group is one const declaration, or a part of it under a heading of its own.
@@ -36,21 +34,15 @@ type declared struct {
 }
 
 // constants reads the exported constants of the package in dir, in the order of their declaration.
-func constants(tree *arch.Tree, dir string) ([]group, error) {
-	p := tree.Package(dir)
-	if p == nil {
+func constants(tree *sources, dir string) ([]group, error) {
+	files := tree.packages[dir]
+	if len(files) == 0 {
 		return nil, fmt.Errorf("package %s does not exist", dir)
-	}
-	files := []*ast.File{}
-	for _, f := range p.Files {
-		if !f.Test {
-			files = append(files, f.AST)
-		}
 	}
 	info := &types.Info{Defs: map[*ast.Ident]types.Object{}}
 	// Imports are not followed, so there are errors; a constant that needs no import has its value all the same.
 	config := types.Config{Error: func(error) {}, Importer: noImporter{}}
-	_, _ = config.Check(p.Path(), tree.Fset, files, info)
+	_, _ = config.Check(dir, tree.fset, files, info)
 
 	groups := []group{}
 	for _, f := range files {

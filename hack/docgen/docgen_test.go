@@ -12,19 +12,17 @@ import (
 	"testing/fstest"
 
 	"github.com/spf13/pflag"
-
-	"everynode.dev/everynode/internal/arch"
 )
 
 const header = "// SPDX-License-Identifier: Apache-2.0\n\n"
 
-func tree(t *testing.T, files map[string]string) *arch.Tree {
+func tree(t *testing.T, files map[string]string) *sources {
 	t.Helper()
 	fsys := fstest.MapFS{"go.mod": {Data: []byte("module everynode.dev/everynode\n")}}
 	for name, text := range files {
 		fsys[name] = &fstest.MapFile{Data: []byte(header + text)}
 	}
-	loaded, err := arch.Load(fsys)
+	loaded, err := load(fsys)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"maps"
+	"slices"
 	"strings"
 
-	"everynode.dev/everynode/internal/arch"
 	"everynode.dev/everynode/internal/dialect/base"
 	"everynode.dev/everynode/internal/dialect/kruise"
 	"everynode.dev/everynode/internal/rollout"
@@ -57,7 +58,7 @@ func otherReasons() []source {
 }
 
 // eventsPage lists the reasons of all events. A reason that is declared and stands in no part is an error, so the page is complete.
-func eventsPage(tree *arch.Tree) (string, error) {
+func eventsPage(tree *sources) (string, error) {
 	var b strings.Builder
 	b.WriteString("# Events\n\nThe reasons of all events that Everynode sends, by what they are about: `kubectl get events --field-selector involvedObject.name=NAME` shows\n" +
 		"them, and so does `kubectl describe`. Those of the manager come from `daemonset-controller`, as with the native controller and with OpenKruise. Of each\n" +
@@ -89,18 +90,15 @@ func eventsPage(tree *arch.Tree) (string, error) {
 }
 
 // unlisted is an error that names a reason that is declared in the product and not known.
-func unlisted(tree *arch.Tree, known map[string]bool) error {
-	for _, p := range tree.Packages {
-		if !strings.HasPrefix(p.Dir, "internal/") && !strings.HasPrefix(p.Dir, "api/") {
+func unlisted(tree *sources, known map[string]bool) error {
+	for _, dir := range slices.Sorted(maps.Keys(tree.packages)) {
+		if !strings.HasPrefix(dir, "internal/") && !strings.HasPrefix(dir, "api/") {
 			continue
 		}
-		for _, f := range p.Files {
-			if f.Test {
-				continue
-			}
-			for name, value := range reasonsIn(f.AST) {
+		for _, f := range tree.packages[dir] {
+			for name, value := range reasonsIn(f) {
 				if !known[value] {
-					return fmt.Errorf("the reason %s.%s is on no page: export it with a comment, and add its declaration to eventParts or to otherReasons of docgen", p.Dir, name)
+					return fmt.Errorf("the reason %s.%s is on no page: export it with a comment, and add its declaration to eventParts or to otherReasons of docgen", dir, name)
 				}
 			}
 		}

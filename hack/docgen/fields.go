@@ -9,8 +9,6 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-
-	"everynode.dev/everynode/internal/arch"
 )
 
 // fieldRow is one field of an API type.
@@ -23,12 +21,12 @@ type fieldRow struct {
 
 // fieldReader lists the fields of the API types in api/kruise.
 type fieldReader struct {
-	tree *arch.Tree
+	tree *sources
 	rows []fieldRow
 }
 
 // fieldsOf lists the fields of a type, and those of the types of its fields, below a path.
-func fieldsOf(tree *arch.Tree, dir, typeName, at string) ([]fieldRow, error) {
+func fieldsOf(tree *sources, dir, typeName, at string) ([]fieldRow, error) {
 	r := &fieldReader{tree: tree}
 	err := r.add(dir, typeName, at)
 	return r.rows, err
@@ -118,13 +116,9 @@ func kindOf(expr ast.Expr) (kind, zero string) {
 	}
 }
 
-func structOf(tree *arch.Tree, dir, name string) *ast.StructType {
-	p := tree.Package(dir)
-	if p == nil {
-		return nil
-	}
-	for _, f := range p.Files {
-		for _, decl := range f.AST.Decls {
+func structOf(tree *sources, dir, name string) *ast.StructType {
+	for _, f := range tree.packages[dir] {
+		for _, decl := range f.Decls {
 			gen, ok := decl.(*ast.GenDecl)
 			if !ok {
 				continue

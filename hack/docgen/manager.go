@@ -8,13 +8,12 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"everynode.dev/everynode/internal/arch"
 	"everynode.dev/everynode/internal/controller/metrics"
 	"everynode.dev/everynode/internal/manager"
 )
 
 // flags lists the flags of everynode-manager, as its --help does.
-func flags(*arch.Tree) (string, error) {
+func flags(*sources) (string, error) {
 	command := manager.NewCommand("")
 	table, err := flagTable(command.Flags())
 	return fmt.Sprintf("# Flags of everynode-manager\n\n%s\n\n%s", command.Long, table), err
@@ -63,7 +62,7 @@ func standard(f *pflag.Flag) string {
 }
 
 // metricsPage lists the metrics of the manager's own.
-func metricsPage(*arch.Tree) (string, error) {
+func metricsPage(*sources) (string, error) {
 	var b strings.Builder
 	b.WriteString("# Metrics of everynode-manager\n\nBeside these the manager serves the metrics of controller-runtime, client-go and the Go runtime.\n" +
 		"Metrics marked with * carry the labels `namespace` and `name` too when the manager runs with `--metrics-per-set`.\n\n" +

@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"everynode.dev/everynode/internal/agent/rest"
-	"everynode.dev/everynode/internal/arch"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -25,24 +24,24 @@ func pages() []page {
 		{"agent.md", agentPage},
 		{"rights.md", rightsPage},
 		{"kubectl-everynode.md", cliPage},
-		{"node-api.json", func(*arch.Tree) (string, error) { return rest.OpenAPI(), nil }},
+		{"node-api.json", func(*sources) (string, error) { return rest.OpenAPI(), nil }},
 		{"advanced-daemonset.md", advanced},
 	}
 }
 
 // annotations lists Everynode's own keys.
-func annotations(tree *arch.Tree) (string, error) {
+func annotations(tree *sources) (string, error) {
 	return namesIn(tree, "api/everynode", "# Annotations, labels and names\n\nThe keys and names that Everynode itself gives to things in a cluster.\n")
 }
 
 // openyurtNames lists what is taken over from OpenYurt.
-func openyurtNames(tree *arch.Tree) (string, error) {
+func openyurtNames(tree *sources) (string, error) {
 	return namesIn(tree, "api/openyurt", "# Annotations and conditions of OpenYurt\n\nWhat the dialect openyurt reads on DaemonSets of apps/v1, and what it "+
 		"writes on their pods. [What differs from OpenYurt](../differences-from-openyurt.md).\n")
 }
 
 // namesIn lists the constants of a package.
-func namesIn(tree *arch.Tree, dir, begins string) (string, error) {
+func namesIn(tree *sources, dir, begins string) (string, error) {
 	groups, err := constants(tree, dir)
 	if err != nil {
 		return "", err
@@ -123,7 +122,7 @@ func capital(s string) string {
 
 // verdicts lists what can be the outcome of a decision for a node. The parts and their headings are those of the
 // declaration, the names and sentences are those that the commands print.
-func verdicts(tree *arch.Tree) (string, error) {
+func verdicts(tree *sources) (string, error) {
 	groups, err := constants(tree, "internal/rollout")
 	if err != nil {
 		return "", err

@@ -7,12 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"everynode.dev/everynode/internal/arch"
 	"everynode.dev/everynode/internal/rights"
 )
 
 // rightsPage lists what the programs may do in a cluster.
-func rightsPage(*arch.Tree) (string, error) {
+func rightsPage(*sources) (string, error) {
 	var b strings.Builder
 	b.WriteString("# Rights\n\nWhat the manager and the agents of nodes may do in a cluster, and why. The manifests in `config/` allow this and nothing else. " +
 		"What it means for who takes one of them over is in [security](../security.md).\n")

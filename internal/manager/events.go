@@ -79,14 +79,14 @@ func (s *sparing) Event(object runtime.Object, kind, reason, message string) {
 }
 
 // Eventf implements record.EventRecorder.
-func (s *sparing) Eventf(object runtime.Object, kind, reason, format string, args ...any) {
+func (s *sparing) Eventf(object runtime.Object, kind, reason, format string, args ...any) { //nolint:revive // client-go sets the parameters
 	if s.wanted(object, kind, reason) {
 		s.EventRecorder.Eventf(object, kind, reason, format, args...)
 	}
 }
 
 // AnnotatedEventf implements record.EventRecorder.
-func (s *sparing) AnnotatedEventf(object runtime.Object, annotations map[string]string, kind, reason, format string, args ...any) {
+func (s *sparing) AnnotatedEventf(object runtime.Object, annotations map[string]string, kind, reason, format string, args ...any) { //nolint:revive // client-go sets the parameters
 	if s.wanted(object, kind, reason) {
 		s.EventRecorder.AnnotatedEventf(object, annotations, kind, reason, format, args...)
 	}

@@ -146,7 +146,7 @@ func readDefinitions(ctx context.Context, client dynamic.Interface) (found defin
 	return found, err
 }
 
-var definitionResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+var definitionResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"} //nolint:gochecknoglobals // a constant that Go cannot declare as one
 
 // checkDefinition finds out whether a resource is defined by Everynode, for only then are its versions converted, and whether the API server serves it. It
 // fails with a foreignError or a missingError, or because the definition cannot be read.

@@ -54,7 +54,7 @@ type verdict struct {
 }
 
 // verdicts is the one table of the verdicts.
-var verdicts = [...]verdict{
+var verdicts = [...]verdict{ //nolint:gochecknoglobals // a table: nothing changes it
 	NotEvaluated:     {"not-evaluated", "placement or the wanted revision is not known yet; nothing is done", GroupIdle, NoCause, false},
 	UpToDate:         {"up-to-date", "the pod is of the wanted revision and available", GroupDone, NoCause, false},
 	NotWanted:        {"not-wanted", "the node needs no pod and has none", GroupIdle, NoCause, false},

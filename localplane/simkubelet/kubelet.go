@@ -28,7 +28,7 @@ const ConnectedLabel = "localplane.everynode.dev/connected"
 func Connected(node *v1.Node) bool { return node.Labels[ConnectedLabel] == "true" }
 
 // podNetwork is where the pods' addresses come from; nothing routes to it.
-var podNetwork = netip.MustParsePrefix("10.128.0.0/9")
+var podNetwork = netip.MustParsePrefix("10.128.0.0/9") //nolint:gochecknoglobals // a constant that Go cannot declare as one
 
 const byNode = "spec.nodeName"
 

@@ -37,7 +37,7 @@ import (
 )
 
 // plane is the API server of all tests.
-var plane *world //nolint:gochecknoglobals // TestMain can hand it over in no other way
+var plane *world
 
 // world is a plane with clients of it.
 type world struct {

@@ -61,7 +61,7 @@ func versions() (earlier, this version, err error) {
 }
 
 // link is the program of the managers: a link to that of a version, in a directory of this run.
-var link string //nolint:gochecknoglobals // TestMain can hand it over in no other way
+var link string
 
 // shared is the plane of this run. It begins with the earlier version.
 var shared = harness.Shared{Options: func() (harness.Options, error) {

@@ -34,7 +34,7 @@ type app struct {
 
 // Main runs the verb that the arguments name and returns the exit code.
 func Main(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) //nolint:forbidigo // this is the main of localplane
 	defer stop()
 	endureClosedPipe()
 	// Kubernetes registers flags of its own for every program that links it.

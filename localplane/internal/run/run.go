@@ -66,7 +66,7 @@ func Main(name string, args []string) int {
 
 // runCommand runs a component of our own until it is asked to end.
 func runCommand(cmd *cobra.Command) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // this is the main of each component, for each of which localplane starts itself again
 	defer stop()
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)

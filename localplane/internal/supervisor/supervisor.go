@@ -45,7 +45,7 @@ type Supervisor struct {
 
 // New makes the supervisor of the components. Nothing runs yet. State is what the home remembers.
 func New(h home.Home, state home.State, components []component.Component, progress func(string, ...any)) *Supervisor {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // a supervisor outlives the call that makes it; Stop ends it
 	s := &Supervisor{home: h, spawner: proc.NewSpawner(), progress: progress, ctx: ctx, cancel: cancel, stopped: make(chan struct{}), state: state}
 	s.state.Processes = map[string]proc.Identity{}
 	for _, c := range components {
