@@ -162,7 +162,7 @@ func TestSuites(t *testing.T) {
 	t.Setenv("LIMIT", "7m")
 	t.Setenv("GO_TEST_FLAGS", "-short")
 	out, err := try(dir, "hack/test", "plan", "edge", "race")
-	want := "env CC\nenv CC\nmake --no-print-directory build\ntest -C test -timeout 7m -short -count=1 -v -skip ^TestSmoke ./edge/...\n" +
+	want := strings.Repeat("env CC\n", 4) + "make --no-print-directory build\ntest -C test -timeout 7m -short -count=1 -v -skip ^TestSmoke ./edge/...\n" +
 		"make --no-print-directory build\ntest -C test -timeout 7m -short -count=1 -v -skip ^TestSmoke ./plan/...\n"
 	if got := called(); err == nil || got != want {
 		t.Errorf("%v, called\n%s\nwant\n%s\noutput\n%s", err, got, want, out)
