@@ -79,6 +79,7 @@ func (s setback) last() bool { return s.refused || s.unclear > 1 }
 func New(o Options) *Controller {
 	c := &Controller{Options: o, wrote: map[types.UID]time.Time{}, setbacks: map[types.UID]map[string]setback{}}
 	c.loop = loop.New("imagepulljob", o.Clock, c.Reconcile)
+	c.loop.Group = func(key types.NamespacedName) string { return key.Namespace } // a webhook may be for the jobs of one namespace
 	return c
 }
 
