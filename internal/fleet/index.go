@@ -91,6 +91,8 @@ type set struct {
 	// doubts are pods of which it is not known whether an edit took effect.
 	doubts podSet
 	blocks map[int]Block
+	// uncertain are orphans that must not be adopted any more, for which an adoption has no clear answer (Block.Unclear).
+	uncertain podSet
 	// unclaimed are the blocks of pods without a node that are not adopted or released yet.
 	unclaimed map[types.UID]Block
 	// refused are the nodes for which the API server has refused the last write.
@@ -122,6 +124,8 @@ type Block struct {
 	// Pod is the UID of a pod there that is not adopted or released yet, because that was refused, or has no answer; empty for another reason. Such a block
 	// lasts until the pod has gone or is no longer to be adopted or released, and Until is when to try again.
 	Pod types.UID
+	// Unclear is whether an adoption of the pod may have taken effect although no event shows that.
+	Unclear bool
 }
 
 // newer is whether resourceVersion a is newer than b; what cannot be compared counts as newer, so that it is taken.
@@ -145,7 +149,7 @@ func (x *Index) PutSet(key Key, w *dialect.Workload) {
 		s = nil
 	}
 	if s == nil {
-		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, unsettled: podSet{}, doubts: podSet{}, blocks: map[int]Block{}, unclaimed: map[types.UID]Block{}, refused: map[int]*refusal{}, pending: map[int]PendingCreate{}}
+		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, uncertain: podSet{}, unsettled: podSet{}, doubts: podSet{}, blocks: map[int]Block{}, unclaimed: map[types.UID]Block{}, refused: map[int]*refusal{}, pending: map[int]PendingCreate{}}
 		s.workload = w
 		x.enter(s)
 		x.place(s, places)

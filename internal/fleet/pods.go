@@ -114,8 +114,12 @@ func (x *Index) file(p *podRecord) {
 	}
 	x.orphans[p.origin.namespace][p.uid] = p
 	for _, s := range x.spaces[p.origin.namespace] {
-		if adoptable(s, p) {
+		switch b, _ := s.claimBlock(p); {
+		case adoptable(s, p):
 			s.adoptable[p.uid] = p
+			x.notify(s.key)
+		case b.Unclear && b.Pod == p.uid:
+			s.uncertain[p.uid] = p
 			x.notify(s.key)
 		}
 	}
@@ -167,6 +171,7 @@ func (x *Index) detach(p *podRecord) {
 		}
 		for _, s := range x.spaces[p.origin.namespace] {
 			delete(s.adoptable, p.uid)
+			delete(s.uncertain, p.uid)
 		}
 	} else if s := x.ownerOf(p); s != nil {
 		s.remove(p)
@@ -374,6 +379,8 @@ type Claims struct {
 	More           bool
 	// AdoptAgain and ReleaseAgain are those that are to be tried again now (BlockClaim), DefaultBurst at most.
 	AdoptAgain, ReleaseAgain []Pod
+	// Uncertain are orphans of which it must be read whether an adoption took effect.
+	Uncertain []Pod
 	// Unsettled are pods for which a delete was sent without a definite answer.
 	Unsettled []UnsettledPod
 	// Pending are creates without a definite answer, sorted by node.
@@ -451,8 +458,10 @@ func (x *Index) Claims(key Key, now rollout.Time) Claims {
 	release, moreRelease := s.foreign.least(claimLimit, fresh)
 	adoptAgain, _ := s.adoptable.least(rollout.DefaultBurst, due)
 	releaseAgain, _ := s.foreign.least(rollout.DefaultBurst, due)
+	uncertain, _ := s.uncertain.least(rollout.DefaultBurst, due)
 	return Claims{
-		Adopt: adopt, Release: release, More: moreAdopt || moreRelease, AdoptAgain: adoptAgain, ReleaseAgain: releaseAgain, Unsettled: unsettled,
+		Uncertain: uncertain,
+		Adopt:     adopt, Release: release, More: moreAdopt || moreRelease, AdoptAgain: adoptAgain, ReleaseAgain: releaseAgain, Unsettled: unsettled,
 		Doubts:  s.doubtful(),
 		Pending: slices.SortedFunc(maps.Values(s.pending), func(a, b PendingCreate) int { return strings.Compare(a.Node, b.Node) }),
 	}

@@ -305,7 +305,7 @@ func (x *Index) Block(key Key, nodeName string, b Block) {
 
 // applyClaim sets n.Blocked while a pod there is not adopted or released yet, and returns when to try again.
 func (s *set) applyClaim(id int, n *rollout.Node, b Block, now rollout.Time) rollout.Time {
-	if s.adoptable[b.Pod] == nil && s.foreign[b.Pod] == nil {
+	if s.adoptable[b.Pod] == nil && s.foreign[b.Pod] == nil && s.uncertain[b.Pod] == nil {
 		delete(s.blocks, id)
 		return 0
 	}
@@ -339,6 +339,9 @@ func (x *Index) BlockClaim(key Key, p Pod, b Block) {
 		return
 	}
 	b.Pod = p.UID
+	if rec := x.pods[p.UID]; b.Unclear && rec != nil && rec.origin.owner == "" && !adoptable(s, rec) {
+		s.uncertain[p.UID] = rec
+	}
 	if n := x.nodes.byName[p.Node]; n != nil {
 		s.blocks[n.id] = b
 	} else if s.adoptable[p.UID] != nil || s.foreign[p.UID] != nil {
@@ -355,6 +358,7 @@ func (x *Index) Claimed(key Key, p Pod) {
 		return
 	}
 	delete(s.unclaimed, p.UID)
+	delete(s.uncertain, p.UID)
 	if n := x.nodes.byName[p.Node]; n != nil && s.blocks[n.id].Pod == p.UID {
 		delete(s.blocks, n.id)
 	}

@@ -63,6 +63,9 @@ func (e *Executor) Claims(ctx context.Context, c *Claim) (done bool, err error) 
 			todo = append(todo, func(ctx context.Context) error { return s.dispel(ctx, d) })
 		}
 	}
+	for _, p := range claims.Uncertain {
+		todo = append(todo, func(ctx context.Context) error { return s.confirmOwner(ctx, p) })
+	}
 	if c.MayAdopt == nil {
 		claims.Adopt, claims.Release, claims.More, claims.AdoptAgain, claims.ReleaseAgain = nil, nil, false, nil, nil
 	}
@@ -228,7 +231,7 @@ func (e sender) patchOwner(ctx context.Context, o *ownership) error {
 	case answer == apply.Busy:
 		return fmt.Errorf("%s of pod %s: %w", verb, p.Name, err)
 	case answer == apply.Unclear: // it may still take effect, and does no harm twice
-		e.holdClaim(p, refusal.Reason(), writeTimeout)
+		e.holdUnclear(p, refusal.Reason(), writeTimeout)
 		return fmt.Errorf("%s of pod %s: %w", verb, p.Name, err)
 	default:
 		e.holdClaim(p, refusal.Reason(), blockFor)
@@ -240,14 +243,12 @@ func (e sender) patchOwner(ctx context.Context, o *ownership) error {
 func (e sender) claimSlowly(ctx context.Context, o *ownership) {
 	e = e.goesOn()
 	p, verb := o.pod, o.verb
-	hold := func(pause time.Duration) {
-		e.holdClaim(p, "the API server has not answered the "+verb+" of pod "+p.Name+" yet", pause)
-	}
+	why := "the API server has not answered the " + verb + " of pod " + p.Name + " yet"
 	room := e.sendSlowly(ctx, &slowWrite{
 		verb: verb, what: verb + " of pod " + p.Name, node: p.Node, pod: p.Name, uid: p.UID, claim: true,
 		send:    e.slowPatch(o.patch()),
 		meaning: e.ofSlowPatch(verb, p.Name, p.UID),
-		begun:   func(rollout.Time) { hold(SlowWriteTimeout + writeTimeout) },
+		begun:   func(rollout.Time) { e.holdUnclear(p, why, SlowWriteTimeout+writeTimeout) },
 		answered: func(_ context.Context, answer apply.Answer, err error, patched *corev1.Pod) bool {
 			switch answer {
 			case apply.Done:
@@ -255,7 +256,9 @@ func (e sender) claimSlowly(ctx context.Context, o *ownership) {
 			case apply.Gone:
 				e.Index.Claimed(e.key, p)
 			case apply.Busy:
-				hold(busyPause)
+				e.holdClaim(p, why, busyPause)
+			case apply.Unclear:
+				e.holdUnclear(p, o.refusal(err).Reason(), blockFor)
 			default:
 				e.holdClaim(p, o.refusal(err).Reason(), blockFor)
 			}
@@ -269,7 +272,7 @@ func (e sender) claimSlowly(ctx context.Context, o *ownership) {
 		},
 	})
 	if !room {
-		hold(busyPause)
+		e.holdClaim(p, why, busyPause)
 	}
 }
 
@@ -283,10 +286,34 @@ func (e sender) claimed(p fleet.Pod, patched *corev1.Pod) {
 	e.Index.Claimed(e.key, p)
 }
 
-// holdClaim keeps the node of a pod as it is, of which it is not clear whose it is, and has the pod tried again after a while.
+// holdClaim keeps the node of a pod as it is that was not adopted or released, and has that tried again after a while.
 func (e sender) holdClaim(p fleet.Pod, why string, pause time.Duration) {
 	now := rollout.Time(e.Clock.Now().UnixNano())
 	e.Index.BlockClaim(e.key, p, fleet.Block{Reason: why, From: now, Until: now.Add(pause)})
+}
+
+// holdUnclear is holdClaim after a write that may have taken effect. If the pod must not be adopted any more, for example because it is being deleted, its node
+// waits until the pod has been read: if it was adopted, it is a pod of the set, and another one must not be created next to it.
+func (e sender) holdUnclear(p fleet.Pod, why string, pause time.Duration) {
+	now := rollout.Time(e.Clock.Now().UnixNano())
+	e.Index.BlockClaim(e.key, p, fleet.Block{Reason: why, From: now, Until: now.Add(pause), Unclear: true})
+}
+
+// confirmOwner reads a pod after an adoption without a clear answer that is not tried again. The API server cannot be at work on that any more.
+func (e sender) confirmOwner(ctx context.Context, p fleet.Pod) error {
+	pod, err := e.get(ctx, p.Name)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && pod.UID != p.UID:
+		e.Index.BuryPod(p.UID)
+	case err != nil:
+		return fmt.Errorf("reading pod %s, which may have been adopted: %w", p.Name, err)
+	default:
+		if rec, ours := e.Index.PodFrom(pod); ours {
+			e.Index.FoldPod(rec)
+		}
+	}
+	e.Index.Claimed(e.key, p)
+	return nil
 }
 
 // AdoptionPatch is a strategic merge patch that makes owner the controller of the object with that UID.

@@ -94,6 +94,54 @@ func TestASlowAdoption(t *testing.T) {
 	}
 }
 
+// An adoption takes effect, its answer is lost, and meanwhile the pod is being deleted: the watch shows the deletion first, and the pod as nobody's. Until it has
+// been read, no other pod is created next to it, and then it counts as a pod of the set.
+func TestAnUnclearAdoptionOfAPodThatIsBeingDeleted(t *testing.T) {
+	for _, shown := range []string{"before the answer", "after the answer"} {
+		w := newWorld(t, 1, nil)
+		w.settle()
+		var p *corev1.Pod
+		for _, p = range w.pods {
+			p.OwnerReferences = nil
+			w.changed(p)
+		}
+		now := metav1.NewTime(w.clock.Now())
+		p.DeletionTimestamp = &now // and nobody has seen that
+		deleted := p.DeepCopy()
+		deleted.ResourceVersion = w.next()
+		p.ResourceVersion = deleted.ResourceVersion
+		w.watch = false
+		w.after = func(verb, _ string) error {
+			if verb != "patch" {
+				return nil
+			}
+			if shown == "before the answer" {
+				w.seePod(deleted)
+			}
+			return apierrors.NewTimeoutError("the answer is lost", 0)
+		}
+		w.forgetLog()
+		_ = w.pass()
+		w.after = nil
+		w.seePod(deleted)
+		if metav1.GetControllerOf(w.pods[p.Name]) == nil {
+			t.Fatalf("%s: the pod was not adopted: %q", shown, w.log)
+		}
+		for range 120 {
+			_ = w.pass()
+			w.clock.Step(time.Second)
+		}
+		if created := w.wrote("create"); len(created) > 0 {
+			t.Errorf("%s: %q is created next to the pod that was adopted and is being deleted", shown, created)
+		}
+		w.gone(p.Name)
+		w.mustPass()
+		if created := w.wrote("create"); len(created) != 1 {
+			t.Errorf("%s: after the pod has gone, %q are created", shown, created)
+		}
+	}
+}
+
 // An adoption that is refused after a while holds its node with the words of the API server, and sends an event.
 func TestASlowAdoptionThatIsRefused(t *testing.T) {
 	w, h := slowWorld(t, 2, "patch")
