@@ -115,7 +115,7 @@ const (
 	WaitController  // what is to be done here is up to the controller that keeps the pods (Set.Guest)
 	WaitOwner       // the pod is old and says so; OnDelete leaves it to the owner of the node (Set.Announce)
 
-	Blocked // a write was refused; Node.Obstacle says why
+	Blocked // a write was refused or got no clear answer; Node.Obstacle has the message
 )
 
 // Verdict says what becomes of one node and why.
