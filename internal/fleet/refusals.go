@@ -29,6 +29,8 @@ type Refusal struct {
 	Before *Pod
 	// Message is what the API server said.
 	Message string
+	// Of is which write it was (rollout.Refusal.Of).
+	Of rollout.ActionKind
 	// At is when, by the clock of Snapshots.
 	At rollout.Time
 }
@@ -71,6 +73,16 @@ func (x *Index) Accept(key Key, nodeName string) {
 	}
 }
 
+// TakenBack records that the change in place that was refused on the node has been taken back. The refusal stays: the change is tried again when its time
+// has come.
+func (x *Index) TakenBack(key Key, nodeName string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if s, n := x.sets[key], x.nodes.byName[nodeName]; s != nil && n != nil && s.refused[n.id] != nil {
+		s.refused[n.id].Of = rollout.Unmark
+	}
+}
+
 // outlive forgets the refusal of a node that was about a pod which has gone, or with an empty uid about one that there is now.
 func (s *set) outlive(n *node, uid types.UID) {
 	if r := s.refused[n.id]; r != nil && r.Pod == uid {
@@ -82,6 +94,9 @@ func (s *set) outlive(n *node, uid types.UID) {
 func (r *refusal) tookEffect(p *podRecord) bool {
 	if r.Before == nil || !maps.Equal(r.Before.Labels, p.labels.set) {
 		return r.Before != nil
+	}
+	if r.Of != 0 {
+		return false // a change in place gives the pod another label
 	}
 	var before, after dialect.PodFacts
 	if r.Before.Facts != nil {
@@ -99,7 +114,7 @@ func (r *refusal) seenAt(now rollout.Time) *rollout.Refusal {
 	if r == nil {
 		return nil
 	}
-	seen := &rollout.Refusal{Message: r.Message}
+	seen := &rollout.Refusal{Message: r.Message, Of: r.Of}
 	if r.At <= now {
 		seen.RetryAt = r.retryAt
 	}

@@ -34,6 +34,9 @@ func (a *agenda) repair(x Action) {
 	}
 }
 
+// takeBack adds an action that takes a refused update back, also on a node that is barred: it is another write than the one that was refused.
+func (a *agenda) takeBack(x Action) { a.finish = a.add(a.finish, x) }
+
 // start adds an action of an update if there is still room.
 func (a *agenda) start(x Action) bool {
 	if len(a.finish)+len(a.missing)+len(a.broken)+len(a.update) >= a.burst {

@@ -101,7 +101,7 @@ func (d *dumb) burst() int {
 func (d *dumb) plan() Plan {
 	burst := d.burst()
 	repairs := d.repairs()
-	refused := func(a Action) bool { return d.nodes[a.Node].Refusal != nil }
+	refused := func(a Action) bool { return d.nodes[a.Node].Refusal != nil && !a.TakesBack }
 	at := except(repairs, refused)
 	creating := func(a Action) bool { return a.Kind == Create }
 	finishing := func(a Action) bool { return a.Kind == Unmark || a.Kind == Restore }

@@ -74,6 +74,12 @@ func (d *decision) supersede(t *site, p *Pod) (acts bool, waits VerdictKind) {
 		able, why = false, p.Stuck
 	}
 	switch {
+	case p.InPlace == InPlaceMarked && t.node.Refusal != nil && t.node.Refusal.Of == Patch:
+		// The pod is as it was. While a policy protects it, it serves, and leaves the budget to others.
+		a := t.act(Unmark, p, FinishingInPlace)
+		a.TakesBack = true
+		d.agenda.takeBack(a)
+		return true, notHeld
 	case able && p.InPlace == InPlaceAnnounced:
 		return d.resume(t, p) // the patch has to start from what the pod says to be
 	case able && p.InPlace == InPlaceMarked && d.in.Now < p.GraceUntil:

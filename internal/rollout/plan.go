@@ -64,6 +64,8 @@ type Action struct {
 	Detail Detail
 	// Evict is whether a Prepare is due to the node, which must not run the pod, and to no update.
 	Evict bool
+	// TakesBack is whether an Unmark puts a pod back into use of which the change in place was refused.
+	TakesBack bool
 }
 
 // VerdictKind is the outcome of a decision for one node.

@@ -9,6 +9,8 @@ type Refusal struct {
 	Message string
 	// RetryAt is when the write may be tried again; 0 means at once.
 	RetryAt Time
+	// Of is which write it was: 0 if that does not matter, Patch for a change in place, and Unmark after that has been taken back.
+	Of ActionKind
 }
 
 // Obstacle is what stands against the next write for the node, for people; empty if nothing does.

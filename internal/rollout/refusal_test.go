@@ -14,6 +14,7 @@ func refusedComesLast(d *dumb, p Plan) error {
 	for i, a := range p.Actions {
 		f := d.nodes[a.Node]
 		switch {
+		case a.TakesBack: // another write than the one that was refused: it frees what that holds
 		case d.barred(f):
 			return fmt.Errorf("%s is tried again %s too early", f.Name, f.Refusal.RetryAt.Sub(d.s.Now))
 		case f.Refusal != nil:

@@ -21,6 +21,7 @@ type Refusal struct {
 	// what says which write it was, for people: "creating a pod", or "deleting pod ds-abc".
 	what, node, pod string
 	err             error
+	of              rollout.ActionKind // as in rollout.Refusal.Of
 	// before is the pod before an edit of which it is open whether it took effect; nil for another write.
 	before *fleet.Pod
 }
@@ -53,7 +54,15 @@ func (r *Refusal) Reason() string {
 
 // refusalOf is the Refusal of a write to a pod.
 func (r *run) refusalOf(a rollout.Action, what string, err error) *Refusal {
-	return &Refusal{what: what, node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, err: err}
+	return &Refusal{what: what, node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, err: err, of: refusedAs(a)}
+}
+
+// refusedAs is rollout.Refusal.Of for a refusal of the action.
+func refusedAs(a rollout.Action) rollout.ActionKind {
+	if a.Kind == rollout.Patch || a.TakesBack {
+		return a.Kind
+	}
+	return 0
 }
 
 // refuse records a definite no to a write for a node.
@@ -83,7 +92,7 @@ func (r *run) remember(a rollout.Action, refusal *Refusal) {
 // remember records an answer for a node, and returns when that may be tried again.
 func (e sender) remember(uid types.UID, refusal *Refusal) (retryAt rollout.Time) {
 	return e.Index.Refuse(e.key, fleet.Refusal{
-		Node: refusal.node, Pod: uid, Before: refusal.before, Message: refusal.Reason(), At: rollout.Time(e.Clock.Now().UnixNano()),
+		Node: refusal.node, Pod: uid, Of: refusal.of, Before: refusal.before, Message: refusal.Reason(), At: rollout.Time(e.Clock.Now().UnixNano()),
 	})
 }
 
@@ -115,7 +124,9 @@ func (r *run) closeRefusals() {
 	for i, a := range r.job.Plan.Actions {
 		n := &r.job.Snapshot.Nodes[a.Node]
 		switch {
-		case n.Refusal == nil:
+		case n.Refusal == nil || a.Kind == rollout.Mark: // which says nothing about the Patch
+		case r.done[i] && a.TakesBack:
+			r.e.Index.TakenBack(r.job.Key, n.Name)
 		case r.done[i]:
 			r.e.Index.Accept(r.job.Key, n.Name)
 		case r.job.Plan.Verdicts[a.Node].Kind != rollout.Blocked:

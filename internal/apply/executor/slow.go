@@ -173,9 +173,10 @@ func (l *SlowLane) Wait() {
 // slowWrite is a write for the lane. Everything in it is its own: the pass and its Snapshot are over long before the answer comes.
 type slowWrite struct {
 	verb, what, node, pod string
-	uid                   types.UID  // empty for a create
-	before                *fleet.Pod // the pod before an edit
-	claim                 bool       // an adoption or a release: what is refused is not remembered for the node
+	uid                   types.UID      // empty for a create
+	before                *fleet.Pod     // the pod before an edit
+	action                rollout.Action // of the plan; none for a claim
+	claim                 bool           // an adoption or a release: what is refused is not remembered for the node
 	send                  func(ctx context.Context) (*corev1.Pod, error)
 	// meaning finds out what the answer means, which may take a look.
 	meaning func(ctx context.Context, err error) (apply.Answer, error)
@@ -233,7 +234,12 @@ func (e sender) slowAnswer(ctx context.Context, w *slowWrite, pod *corev1.Pod, e
 	answer, err := w.meaning(ctx, err)
 	switch answer {
 	case apply.Done:
-		e.Index.Accept(e.key, w.node)
+		switch {
+		case w.action.TakesBack:
+			e.Index.TakenBack(e.key, w.node)
+		case w.action.Kind != rollout.Mark: // which says nothing about the Patch
+			e.Index.Accept(e.key, w.node)
+		}
 		w.done()
 	case apply.Refused, apply.Unclear:
 		if !w.claim {
@@ -249,7 +255,7 @@ func (e sender) slowAnswer(ctx context.Context, w *slowWrite, pod *corev1.Pod, e
 }
 
 func (w *slowWrite) refusal(answer apply.Answer, err error) *Refusal {
-	refusal := &Refusal{what: w.what, node: w.node, pod: w.pod, err: err}
+	refusal := &Refusal{what: w.what, node: w.node, pod: w.pod, err: err, of: refusedAs(w.action)}
 	if answer == apply.Unclear {
 		refusal.before = w.before
 	}
@@ -411,7 +417,7 @@ func (r *run) deleteSlowly(ctx context.Context, a rollout.Action) {
 func (r *run) patchSlowly(ctx context.Context, a rollout.Action, edit dialect.Edit, before *corev1.Pod) {
 	e, uid := r.e.goesOn(), types.UID(a.UID)
 	room := e.sendSlowly(ctx, &slowWrite{
-		verb: verbPatch, what: fmt.Sprintf("%s of pod %s", a.Kind, a.Pod), node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, before: e.record(before),
+		verb: verbPatch, what: fmt.Sprintf("%s of pod %s", a.Kind, a.Pod), node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, before: e.record(before), action: a,
 		send:     e.slowPatch(PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch}),
 		meaning:  e.ofSlowPatch(verbPatch, a.Pod, uid),
 		begun:    func(until rollout.Time) { e.Index.Doubt(uid, until, takesAway(a, edit)) },

@@ -54,6 +54,50 @@ func TestARefusalIsTold(t *testing.T) {
 	}
 }
 
+// TestARefusedChangeInPlaceIsTakenBack: a policy protects the pod on which a change in place begins. The pod has been made not ready by then, and would keep the
+// budget of one; it is put back into use, the others are updated, and it is tried again less and less often.
+func TestARefusedChangeInPlaceIsTakenBack(t *testing.T) {
+	for _, answer := range []error{
+		apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New("it is protected")), apierrors.NewInternalError(errors.New("failed calling webhook")),
+		apierrors.NewTimeoutError("too slow", 0),
+	} {
+		a := newAdvanced(t, 3, inPlace)
+		a.settle()
+		a.image("img:v2")
+		protected := ""
+		a.before = func(verb, name string) error {
+			if verb == "patch" && protected == "" {
+				protected = name
+			}
+			if verb == "patch" && name == protected {
+				return answer
+			}
+			return nil
+		}
+		a.forgetLog()
+		for range 120 {
+			_ = a.pass()
+			a.kubelets()
+			a.clock.Step(time.Second)
+		}
+		if updated, available := a.status("updatedNumberScheduled"), a.status("numberAvailable"); updated != 2 || available != 3 {
+			t.Errorf("%v: after two minutes %d of 3 pods are updated, want 2, and %d available, want 3: %v", answer, updated, available, a.set.Object["status"])
+		}
+		if tries := a.count("patch"); tries > 30 {
+			t.Errorf("%v: %d patches in two minutes", answer, tries)
+		}
+		a.before = nil
+		for range 180 {
+			_ = a.pass()
+			a.kubelets()
+			a.clock.Step(time.Second)
+		}
+		if a.status("updatedNumberScheduled") != 3 || a.status("numberAvailable") != 3 || len(a.wrote("delete")) > 0 {
+			t.Errorf("%v: three minutes after it is no longer protected, the status is %v", answer, a.set.Object["status"])
+		}
+	}
+}
+
 // TestARefusalIsLoggedOnce shows that what is tried again and again, on one node after the other, is not said again.
 func TestARefusalIsLoggedOnce(t *testing.T) {
 	a := newAdvanced(t, 3, standard)
