@@ -5,62 +5,47 @@ package advanced
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/test/harness"
 )
 
-// neighbourScenarios are about what others in the cluster do: a policy that protects the pod of one node, while all others are updated with a budget
-// of one, and it follows when the policy has gone; and people who delete revisions.
+// neighbourScenarios are about what others in the cluster do (harness.Subject): a policy that protects the pod of one node, while all others are updated with a
+// budget of one, and it follows when the policy has gone; webhooks; pods of strangers; and people who delete revisions.
 func neighbourScenarios() []scenario {
+	const standard, surge = "maxUnavailable: 1", "maxSurge: 1, maxUnavailable: 0"
 	return []scenario{
-		{"protected-from-being-deleted", 7, true, protected("DELETE", "maxUnavailable: 1", false)},
+		{"protected-from-being-deleted", 7, true, protected("DELETE", standard, false)},
 		{"revision-with-a-finalizer-is-deleted", 3, false, revisionIsDeleted},
-		{"protected-from-being-deleted-on-the-last-node", 7, false, protected("DELETE", "maxUnavailable: 1", true)},
-		{"protected-from-being-changed-in-place", 7, false, protected("UPDATE", inPlace+", maxUnavailable: 1", false)},
+		{"protected-from-being-deleted-on-the-last-node", 7, false, protected("DELETE", standard, true)},
+		{"protected-from-being-changed-in-place", 7, false, protected("UPDATE", inPlace+", "+standard, false)},
+		{"protected-from-being-changed-in-place-on-the-last-node", 7, false, protected("UPDATE", inPlace+", "+standard, true)},
+		{"protected-from-being-created-with-surge", 7, false, protected("CREATE", surge, false)},
+		{"protected-from-being-created-with-surge-on-the-last-node", 7, false, protected("CREATE", surge, true)},
+		{"delete-webhook-is-down", 7, false, func(s *stage) { s.subject(standard).ADeleteWebhookThatIsDown() }},
+		{"webhook-never-answers", 7, false, func(s *stage) { s.subject(standard).AWebhookThatNeverAnswers() }},
+		{"webhook-denies-without-a-code", 7, false, func(s *stage) { s.subject(standard).AWebhookThatDeniesWithoutACode() }},
+		{"pods-of-strangers", 3, false, func(s *stage) { s.subject(standard).PodsOfStrangers(s.t, s.Cluster.Space(s.t, 0)) }},
 	}
 }
 
 func protected(operation, strategy string, last bool) func(s *stage) {
-	return func(s *stage) {
-		s.run(rolling(strategy))
-		nodes := s.sorted()
-		at := 0
-		if last {
-			at = len(nodes) - 1
-		}
-		kept := s.pod(nodes[at])
-		others := slices.Delete(slices.Clone(nodes), at, at+1)
-		remove := s.Apply(s.PodPolicy(operation, fmt.Sprintf("oldObject.metadata.name != '%s'", kept.Name)))
-		probe := []string{"delete", "pod", kept.Name, "--dry-run=server"}
-		if operation == "UPDATE" {
-			probe = []string{"annotate", "pod", kept.Name, "probe=yes", "--dry-run=server"}
-		}
-		s.InForce("this one is protected", "", probe...)
-		s.apply(withImage(two))
-		s.WaitFor(90*time.Second, "all others are updated", func(v harness.View) error {
-			for _, node := range others {
-				if pod := v.PodOn(s.name, node); pod == nil || pod.Spec.Containers[0].Image != two || !harness.Ready(pod) {
-					return fmt.Errorf("node %s is not updated", node)
-				}
-			}
-			return nil
-		})
-		if now := s.pod(nodes[at]); now.UID != kept.UID || now.Spec.Containers[0].Image != one {
-			s.t.Errorf("the protected pod is %s with %s", now.Name, now.Spec.Containers[0].Image)
-		}
-		s.Wait("an event names the policy", func(v harness.View) error {
-			for _, reason := range []string{"FailedDelete", "FailedUpdatePodInPlace"} {
-				if event := v.Event(s.name, reason); event != nil && strings.Contains(event.Message, "this one is protected") {
-					return nil
-				}
-			}
-			return errors.New("there is none")
-		})
-		remove()
-		s.WaitFor(time.Minute, "the last one follows", s.runs(two))
+	return func(s *stage) { s.subject(strategy).OneProtectedPod(operation, last) }
+}
+
+// subject is the set of the stage.
+func (s *stage) subject(strategy string) *harness.Subject {
+	return &harness.Subject{
+		Space: s.Space, Set: s.name, APIVersion: "apps.kruise.io/v1beta1", Kind: "DaemonSet", Image: two,
+		Create: func() { s.apply(rolling(strategy)) },
+		Roll:   func() { s.apply(withImage(two)) },
+		Touch: func(seconds int) {
+			s.apply(fmt.Sprintf("spec: {minReadySeconds: %d}", seconds))
+			s.rolled()
+		},
+		UID: func() types.UID { return s.set().UID },
 	}
 }
 

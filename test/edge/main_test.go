@@ -50,7 +50,7 @@ func play(t *testing.T, keeper harness.Controller) {
 	t.Run("DownAfterTheUpdate", func(t *testing.T) { downAfterTheUpdate(t, c) })
 	t.Run("BadImage", func(t *testing.T) { badImage(t, c) })
 	t.Run("FatalVersions", func(t *testing.T) { fatalVersions(t, c) })
-	t.Run("ProtectedPod", func(t *testing.T) { protectedPod(t, c) })
+	t.Run("Neighbours", func(t *testing.T) { neighbours(t, c) })
 	t.Run("OTA", func(t *testing.T) { tellsPods(t, c) })
 	t.Run("Values", func(t *testing.T) { values(t, c) })
 	t.Run("YurtManagerAtWork", func(t *testing.T) { yurtManagerAtWork(t, c) })

@@ -3,25 +3,32 @@
 package edge
 
 import (
-	"fmt"
-	"slices"
 	"testing"
-	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/test/harness"
 )
 
-// protectedPod: a policy protects the pod of the first node from being deleted. With a budget of one all others are updated, and it follows when the
-// policy has gone.
-func protectedPod(t *testing.T, c *harness.Cluster) {
-	s := c.Space(t, 7)
-	s.Run(set, harness.WithOnDelete, rolls("1"))
-	nodes := slices.Sorted(slices.Values(s.Nodes))
-	kept := s.View().PodOn(set, nodes[0])
-	remove := s.Apply(s.PodPolicy("DELETE", fmt.Sprintf("oldObject.metadata.name != '%s'", kept.Name)))
-	s.InForce("this one is protected", "", "delete", "pod", kept.Name, "--dry-run=server")
-	s.Update(set, harness.WithImage(harness.Image2))
-	s.WaitFor(90*time.Second, "all others are updated", runs(harness.Image2, nodes[1:]), available(nodes[1:]), runs(harness.Image, nodes[:1]))
-	remove()
-	s.WaitFor(time.Minute, "the last one follows", runs(harness.Image2, nodes), ready(len(nodes)))
+// neighbours plays what others in the cluster do (harness.Subject). AdvancedRollingUpdate deletes pods, and neither changes them nor surges.
+func neighbours(t *testing.T, c *harness.Cluster) {
+	subject := func(t *testing.T) *harness.Subject {
+		s := c.Space(t, 7)
+		return &harness.Subject{
+			Space: s, Set: set, APIVersion: "apps/v1", Kind: "DaemonSet", Image: harness.Image2,
+			Create: func() { s.Create(set, harness.WithOnDelete, rolls("1")) },
+			Roll:   func() { s.Update(set, harness.WithImage(harness.Image2)) },
+			Touch: func(seconds int) {
+				written := s.Update(set, harness.WithMinReady(int32(seconds)))
+				s.Wait("the set is looked at again", harness.RolledOut(set, written.Generation, len(s.Nodes)))
+			},
+			UID: func() types.UID { return s.View().Set(set).UID },
+		}
+	}
+	t.Run("ProtectedOnTheFirstNode", func(t *testing.T) { subject(t).OneProtectedPod("DELETE", false) })
+	t.Run("ProtectedOnTheLastNode", func(t *testing.T) { subject(t).OneProtectedPod("DELETE", true) })
+	t.Run("DeleteWebhookIsDown", func(t *testing.T) { subject(t).ADeleteWebhookThatIsDown() })
+	t.Run("WebhookNeverAnswers", func(t *testing.T) { subject(t).AWebhookThatNeverAnswers() })
+	t.Run("WebhookDeniesWithoutACode", func(t *testing.T) { subject(t).AWebhookThatDeniesWithoutACode() })
+	t.Run("PodsOfStrangers", func(t *testing.T) { subject(t).PodsOfStrangers(t, c.Space(t, 0)) })
 }

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Subject is a set of any dialect, with a budget of one node, that others in the cluster interfere with. The suites of all dialects play the same with it:
+// upstream's controller passes all of these.
+type Subject struct {
+	*Space
+	// Set is its name, and APIVersion and Kind are what its pods name as their owner.
+	Set, APIVersion, Kind string
+	// Create writes the set. Roll changes its image to Image. Touch changes minReadySeconds, which restarts no pod.
+	Create, Roll func()
+	Touch        func(seconds int)
+	Image        string
+	// UID is that of the set.
+	UID func() types.UID
+}
+
+// protected is the message of the policy and of the webhooks.
+const protected = "this one is protected"
+
+// running is met when every one of these nodes has a ready pod, with the new image if updated is set.
+func (s *Subject) running(updated bool, nodes ...string) Condition {
+	return func(v View) error {
+		for _, node := range nodes {
+			pod := v.PodOn(s.Set, node)
+			if pod == nil || pod.DeletionTimestamp != nil || !Ready(pod) || updated != (pod.Spec.Containers[0].Image == s.Image) {
+				return fmt.Errorf("node %s has no ready pod of the wanted version", node)
+			}
+		}
+		return nil
+	}
+}
+
+// count is met when that many nodes have a ready pod.
+func (s *Subject) count(nodes int) Condition {
+	return func(v View) error {
+		ready := map[string]bool{}
+		for _, pod := range v.Pods(s.Set) {
+			if pod.DeletionTimestamp == nil && Ready(pod) {
+				ready[pod.Spec.NodeName] = true
+			}
+		}
+		if len(ready) != nodes {
+			return fmt.Errorf("%d nodes have a ready pod, want %d", len(ready), nodes)
+		}
+		return nil
+	}
+}
+
+// says is met when an event of the set has the text.
+func (s *Subject) says(text string) Condition {
+	return func(v View) error {
+		for _, reason := range []string{"FailedCreate", "FailedDelete", "FailedUpdatePodInPlace"} {
+			if event := v.Event(s.Set, reason); event != nil && strings.Contains(event.Message, text) {
+				return nil
+			}
+		}
+		return fmt.Errorf("no event of the set has %q", text)
+	}
+}
+
+// run creates the set and waits until every node has its pod.
+func (s *Subject) run() {
+	s.t.Helper()
+	s.Create()
+	s.Wait("the set runs on every node", s.running(false, s.Nodes...))
+}
+
+// Plugin runs kubectl-everynode in the namespace of the space.
+func (s *Space) Plugin(args ...string) (string, error) {
+	s.t.Helper()
+	command := exec.CommandContext(s.ctx, filepath.Join(BinDir(), "kubectl-everynode"), append(args, "--namespace", s.Name)...)
+	command.Env = append(command.Environ(), "KUBECONFIG="+s.Cluster.Plane.Kubeconfig())
+	out, err := command.CombinedOutput()
+	return string(out), err
+}
+
+// OneProtectedPod: a policy keeps an operation, in capitals, from the pod of the first or the last node: DELETE, UPDATE, or the CREATE of a new one. All others
+// are updated, an event and explain-node name the policy, and the last node follows when the policy has gone.
+func (s *Subject) OneProtectedPod(operation string, last bool) {
+	s.t.Helper()
+	s.run()
+	nodes := slices.Sorted(slices.Values(s.Nodes))
+	at := 0
+	if last {
+		at = len(nodes) - 1
+	}
+	node, others := nodes[at], slices.Delete(slices.Clone(nodes), at, at+1)
+	kept := s.View().PodOn(s.Set, node)
+	expression := fmt.Sprintf("oldObject.metadata.name != '%s'", kept.Name)
+	probe, manifest := []string{"delete", "pod", kept.Name, "--dry-run=server"}, ""
+	switch operation {
+	case "UPDATE":
+		probe = []string{"annotate", "pod", kept.Name, "probe=yes", "--dry-run=server"}
+	case "CREATE":
+		expression = fmt.Sprintf("!has(object.spec.affinity) || object.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.all(t, t.matchFields.all(f, !('%s' in f.values)))", node)
+		probe, manifest = []string{"create", "--dry-run=server", "-f", "-"}, podOn(node)
+	}
+	remove := s.Apply(s.PodPolicy(operation, expression))
+	s.InForce(protected, manifest, probe...)
+	began := time.Now()
+	s.Roll()
+	s.WaitFor(90*time.Second, "all others are updated", s.running(true, others...))
+	s.t.Logf("all others were updated after %s", time.Since(began).Round(time.Second))
+	if now := s.View().PodOn(s.Set, node); now == nil || now.UID != kept.UID || now.Spec.Containers[0].Image == s.Image {
+		s.t.Errorf("the protected pod has gone, or was updated")
+	}
+	s.Wait("an event names the policy", s.says(protected))
+	s.Poll("explain-node names the policy", func() error {
+		if out, err := s.Plugin("explain-node", node, s.Set); err != nil || !strings.Contains(out, protected) {
+			return fmt.Errorf("it prints, %v:\n%s", err, out)
+		}
+		return nil
+	})
+	remove()
+	removed := time.Now()
+	s.WaitFor(time.Minute, "the last one follows", s.running(true, nodes...))
+	s.t.Logf("the last one followed after %s", time.Since(removed).Round(time.Second))
+}
+
+// podOn is a pod for a node, as a DaemonSet has them.
+func podOn(node string) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: probe}
+spec:
+  containers: [{name: c, image: registry.example/probe}]
+  affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [%s]}]}]}}}
+`, node)
+}
+
+// webhook registers a webhook for an operation on pods of the space.
+func (s *Space) webhook(server *httptest.Server, operation, failurePolicy string) (remove func()) {
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	return s.Apply(fmt.Sprintf(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: %[1]s}
+webhooks:
+- name: pods.neighbour.example
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  failurePolicy: %[3]s
+  clientConfig: {url: %[4]q, caBundle: %[5]s}
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [%[2]s], resources: [pods]}]
+`, s.Name, operation, failurePolicy, server.URL, base64.StdEncoding.EncodeToString(certificate)))
+}
+
+// ADeleteWebhookThatIsDown keeps no pod from a node that joins.
+func (s *Subject) ADeleteWebhookThatIsDown() {
+	s.t.Helper()
+	s.run()
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	server.Close()
+	remove := s.webhook(server, "DELETE", "Fail")
+	s.InForce("failed calling webhook", "", "delete", "pod", s.View().Pods(s.Set)[0].Name, "--dry-run=server")
+	s.Roll()
+	s.Wait("an event has the message", s.says("failed calling webhook"))
+	s.AddFreshNode()
+	s.WaitFor(10*time.Second, "the node that has joined has a pod", func(v View) error {
+		if n := len(v.Pods(s.Set)); n != len(s.Nodes) {
+			return fmt.Errorf("%d pods on %d nodes", n, len(s.Nodes))
+		}
+		return nil
+	})
+	remove()
+	s.WaitFor(2*time.Minute, "the roll ends", s.running(true, s.Nodes...))
+}
+
+// AWebhookThatNeverAnswers, and that may be ignored then, makes no pod impossible.
+func (s *Subject) AWebhookThatNeverAnswers() {
+	s.t.Helper()
+	end := make(chan struct{})
+	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-end:
+		case <-r.Context().Done():
+		}
+	}))
+	s.t.Cleanup(server.Close)
+	s.t.Cleanup(func() { close(end) })
+	s.webhook(server, "CREATE", "Ignore")
+	began := time.Now()
+	s.Create()
+	s.WaitFor(time.Minute, "all pods are there", s.count(len(s.Nodes)))
+	s.t.Logf("all pods were ready after %s", time.Since(began).Round(time.Second))
+}
+
+// AWebhookThatDeniesWithoutACode, which the API server turns into 400, shows.
+func (s *Subject) AWebhookThatDeniesWithoutACode() {
+	s.t.Helper()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		review := admissionv1.AdmissionReview{}
+		if err = errors.Join(err, json.Unmarshal(body, &review)); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Result: &metav1.Status{Message: protected}}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(review)
+	}))
+	s.t.Cleanup(server.Close)
+	remove := s.webhook(server, "CREATE", "Fail")
+	s.InForce(protected, podOn("any"), "create", "--dry-run=server", "-f", "-")
+	s.Create()
+	s.WaitFor(10*time.Second, "an event has the message", s.says(protected))
+	remove()
+	s.WaitFor(time.Minute, "all pods are there", s.count(len(s.Nodes)))
+}
+
+// PodsOfStrangers: pods of another namespace that name the set as their owner take no part in it, whether they run or are being deleted.
+func (s *Subject) PodsOfStrangers(t testing.TB, tenant *Space) {
+	t.Helper()
+	s.run()
+	before := UIDs(s.View().Pods(s.Set))
+	for i, node := range s.Nodes {
+		manifest := fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata:
+  name: stranger-%d
+  labels: {app: %[2]s}
+  finalizers: [example.com/somebody]
+  ownerReferences: [{apiVersion: %[3]s, kind: %[4]s, name: %[2]s, uid: %[5]s, controller: true}]
+spec:
+  nodeName: %[6]s
+  tolerations: [{operator: Exists}]
+  containers: [{name: c, image: registry.example/stranger}]
+`, i, s.Set, s.APIVersion, s.Kind, s.UID(), node)
+		if out, err := tenant.KubectlWith(manifest, "create", "-f", "-"); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	t.Cleanup(func() {
+		for i := range s.Nodes {
+			_, _ = tenant.KubectlWith("", "patch", "pod", fmt.Sprint("stranger-", i), "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+		}
+	})
+	s.Touch(1)
+	tenant.Kubectl("delete", "pods", "--all", "--wait=false")
+	s.Touch(2)
+	if now := UIDs(s.View().Pods(s.Set)); fmt.Sprint(now) != fmt.Sprint(before) {
+		t.Errorf("the pods %v became %v", before, now)
+	}
+	s.Roll()
+	s.Wait("the roll ends", s.running(true, s.Nodes...))
+}
