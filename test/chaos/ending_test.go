@@ -113,7 +113,7 @@ func told(t *testing.T, set metav1.Object) ([]observe.Event, observe.Rules) {
 		version := uint64(len(log) + 1)
 		log = append(log, observe.Event{Type: kind, Object: object, Version: version, At: time.Unix(1_000_000+int64(version), 0)})
 	}
-	owner := []metav1.OwnerReference{{UID: set.GetUID(), Name: set.GetName(), Controller: new(true)}}
+	owner := []metav1.OwnerReference{{Kind: "DaemonSet", UID: set.GetUID(), Name: set.GetName(), Controller: new(true)}}
 	labels := map[string]string{appsv1.DefaultDaemonSetUniqueLabelKey: hash}
 	tell(watch.Added, &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{UID: "revision", OwnerReferences: owner, Labels: labels}, Revision: 1})
 	tell(watch.Added, set)

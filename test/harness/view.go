@@ -16,6 +16,8 @@ import (
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"everynode.dev/everynode/api/kruise"
 )
 
 // View is what a space's watches have shown so far. Its objects are shared: they are read, never changed.
@@ -51,7 +53,10 @@ func (v View) Pods(set string) []*corev1.Pod {
 	if owner == nil {
 		return nil
 	}
-	return slices.DeleteFunc(v.AllPods(), func(pod *corev1.Pod) bool { return !metav1.IsControlledBy(pod, owner) })
+	return slices.DeleteFunc(v.AllPods(), func(pod *corev1.Pod) bool {
+		ref := metav1.GetControllerOf(pod)
+		return ref == nil || ref.UID != owner.UID || ref.Kind != kruise.Kind
+	})
 }
 
 // PodOn is the one pod of the set on the node that is not terminating, nil if there is none.

@@ -38,7 +38,7 @@ func (s *story) node(name string, ready corev1.ConditionStatus) *story {
 }
 
 func (s *story) revision(name, hash string, number int64) *story {
-	owner := metav1.OwnerReference{UID: s.set.UID, Controller: new(true)}
+	owner := metav1.OwnerReference{Kind: "DaemonSet", UID: s.set.UID, Controller: new(true)}
 	return s.add(watch.Modified, &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{
 		Name: name, UID: types.UID(name), Labels: map[string]string{appsv1.DefaultDaemonSetUniqueLabelKey: hash}, OwnerReferences: []metav1.OwnerReference{owner},
 	}, Revision: number})

@@ -61,7 +61,7 @@ func (s *story) create(name, node string) *story {
 	controller := true
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: name, UID: types.UID("uid-" + name),
-		OwnerReferences: []metav1.OwnerReference{{UID: s.set.UID, Controller: &controller}},
+		OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", UID: s.set.UID, Controller: &controller}},
 	}}
 	pod.Spec.NodeName = node
 	s.pods[name] = pod
@@ -160,6 +160,13 @@ func TestGoodLogs(t *testing.T) {
 				s := rolled(2, one, zero)
 				s.create("other", "n0")
 				s.log[len(s.log)-1].Object.(*corev1.Pod).OwnerReferences[0].UID = "somebody"
+				return s
+			}(), 0, 1},
+		"a pod with the UID of the set and another kind of owner": {
+			func() *story {
+				s := rolled(2, one, zero)
+				s.create("other", "n0")
+				s.log[len(s.log)-1].Object.(*corev1.Pod).OwnerReferences[0].Kind = "ReplicaSet"
 				return s
 			}(), 0, 1},
 		"a new node without a pod has not joined": {

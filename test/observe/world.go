@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"everynode.dev/everynode/api/kruise"
 )
 
 // world is the state that the events so far add up to.
@@ -72,7 +74,11 @@ func (w *world) remember(event Event) {
 }
 
 func (w *world) ours(pod *corev1.Pod) bool {
-	return w.set != nil && metav1.IsControlledBy(pod, w.set)
+	if w.set == nil {
+		return false
+	}
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && owner.UID == w.set.UID && owner.Kind == kruise.Kind // which both dialects call it
 }
 
 func (w *world) apply(event Event, judged bool) {
