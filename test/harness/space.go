@@ -187,13 +187,19 @@ func (s *Space) TryFor(patience time.Duration, conditions ...Condition) error {
 // Poll looks again and again at something that no watch shows, such as a log.
 func (s *Space) Poll(what string, met func() error) {
 	s.t.Helper()
+	s.PollFor(Patience, what, met)
+}
+
+// PollFor is Poll with another patience.
+func (s *Space) PollFor(patience time.Duration, what string, met func() error) {
+	s.t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(s.ctx, 100*time.Millisecond, Patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(s.ctx, 100*time.Millisecond, patience, true, func(context.Context) (bool, error) {
 		last = met()
 		return last == nil, nil
 	})
 	if err != nil {
-		s.t.Fatalf("waited %s for this: %s; but %v\n%s", Patience, what, last, s.Cluster.LogTails())
+		s.t.Fatalf("waited %s for this: %s; but %v\n%s", patience, what, last, s.Cluster.LogTails())
 	}
 }
 
