@@ -113,7 +113,7 @@ func (l *Ledger) begin(ctx context.Context) error {
 // follow reads all changes of all objects: those that the ledger is not about tell how far it is.
 func (l *Ledger) follow(ctx context.Context) {
 	defer close(l.ended)
-	for answer := range l.client.Watch(ctx, registry, clientv3.WithPrefix(), clientv3.WithRev(int64(l.from)+1)) {
+	for answer := range l.client.Watch(ctx, registry, clientv3.WithPrefix(), clientv3.WithRev(l.seen+1)) {
 		l.mu.Lock()
 		if err := answer.Err(); err != nil && ctx.Err() == nil {
 			l.fail(fmt.Errorf("the watch of the store ended: %w", err))
