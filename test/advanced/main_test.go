@@ -8,7 +8,7 @@
 // The rule: a recorder (package observe) watches each scenario from before its first manifest is applied, and judges every event.
 // That nothing happens is never shown by waiting for a while, but by a status that says why nothing happens.
 //
-//	go test ./advanced -run TestSmoke                 ten of the scenarios, less than a minute
+//	go test ./advanced -run TestSmoke                 eleven of the scenarios, about a minute
 //	go test ./advanced -parallel 12 -timeout 12m      all of them
 //	go test ./advanced -run TestScenarios/NAME        one of them
 package advanced

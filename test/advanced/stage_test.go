@@ -55,7 +55,7 @@ spec:
 type scenario struct {
 	name  string
 	nodes int
-	smoke bool // one of the ten of make test
+	smoke bool // one of those of make test
 	play  func(s *stage)
 }
 
