@@ -44,6 +44,7 @@ func cluster(t *testing.T) *harness.Cluster {
 func options(managers int) harness.Options {
 	return harness.Options{
 		Nodes: firstNodes, Controller: harness.Everynode, Advanced: true, Managers: managers, Sim: quick(), Grace: grace,
+		ManagerArgs: []string{"--metrics-per-set"},
 	}
 }
 

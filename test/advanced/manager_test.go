@@ -89,7 +89,7 @@ func TestSecondPlane(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	o := options(2)
-	o.ManagerArgs = []string{"--feature-gates=InPlaceWorkloadVerticalScaling=true"}
+	o.ManagerArgs = append(o.ManagerArgs, "--feature-gates=InPlaceWorkloadVerticalScaling=true")
 	c, err := harness.Start(ctx, o)
 	if err != nil {
 		t.Fatal(err)

@@ -61,7 +61,9 @@ func site(t *testing.T, keeper harness.Controller, nodes int) *harness.Cluster {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	c, err := harness.Start(ctx, harness.Options{Nodes: nodes, Controller: keeper, Edge: true, Sim: quick(), Grace: grace})
+	c, err := harness.Start(ctx, harness.Options{
+		Nodes: nodes, Controller: keeper, Edge: true, Sim: quick(), Grace: grace, ManagerArgs: []string{"--metrics-per-set"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,14 +3,8 @@
 package harness
 
 import (
-	"encoding/base64"
-	"encoding/json"
-	"encoding/pem"
-	"errors"
+	"context"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -18,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admission/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -128,16 +120,32 @@ func (s *Subject) OneProtectedPod(operation string, last bool) {
 		s.t.Errorf("the protected pod has gone, or was updated")
 	}
 	s.Wait("an event names the policy", s.says(protected))
+	s.isShown(node)
+	remove()
+	removed := time.Now()
+	s.WaitFor(time.Minute, "the last one follows", s.running(true, nodes...))
+	s.t.Logf("the last one followed after %s", time.Since(removed).Round(time.Second))
+}
+
+// isShown waits until explain-node names the policy, and the metric has this one node.
+func (s *Subject) isShown(node string) {
+	s.t.Helper()
+	if !s.Cluster.managed {
+		return // kube-controller-manager has neither
+	}
 	s.Poll("explain-node names the policy", func() error {
 		if out, err := s.Plugin("explain-node", node, s.Set); err != nil || !strings.Contains(out, protected) {
 			return fmt.Errorf("it prints, %v:\n%s", err, out)
 		}
 		return nil
 	})
-	remove()
-	removed := time.Now()
-	s.WaitFor(time.Minute, "the last one follows", s.running(true, nodes...))
-	s.t.Logf("the last one followed after %s", time.Since(removed).Round(time.Second))
+	s.Poll("one node is blocked in the metrics", func() error {
+		blocked, err := s.Cluster.Gauge(s.ctx, ManagerComponent, "everynode_set_verdicts", map[string]string{"verdict": "blocked", "namespace": s.Name, "name": s.Set})
+		if err == nil && blocked != 1 {
+			err = fmt.Errorf("%v are", blocked)
+		}
+		return err
+	})
 }
 
 // podOn is a pod for a node, as a DaemonSet has them.
@@ -152,31 +160,11 @@ spec:
 `, node)
 }
 
-// webhook registers a webhook for an operation on pods of the space.
-func (s *Space) webhook(server *httptest.Server, operation, failurePolicy string) (remove func()) {
-	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	return s.Apply(fmt.Sprintf(`
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingWebhookConfiguration
-metadata: {name: %[1]s}
-webhooks:
-- name: pods.neighbour.example
-  admissionReviewVersions: [v1]
-  sideEffects: None
-  failurePolicy: %[3]s
-  clientConfig: {url: %[4]q, caBundle: %[5]s}
-  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}
-  rules: [{apiGroups: [""], apiVersions: [v1], operations: [%[2]s], resources: [pods]}]
-`, s.Name, operation, failurePolicy, server.URL, base64.StdEncoding.EncodeToString(certificate)))
-}
-
 // ADeleteWebhookThatIsDown keeps no pod from a node that joins.
 func (s *Subject) ADeleteWebhookThatIsDown() {
 	s.t.Helper()
 	s.run()
-	server := httptest.NewTLSServer(http.NotFoundHandler())
-	server.Close()
-	remove := s.webhook(server, "DELETE", "Fail")
+	remove := s.Webhook(WebhookThatIsDown(), "DELETE", "Fail")
 	s.InForce("failed calling webhook", "", "delete", "pod", s.View().Pods(s.Set)[0].Name, "--dry-run=server")
 	s.Roll()
 	s.Wait("an event has the message", s.says("failed calling webhook"))
@@ -194,16 +182,7 @@ func (s *Subject) ADeleteWebhookThatIsDown() {
 // AWebhookThatNeverAnswers, and that may be ignored then, makes no pod impossible.
 func (s *Subject) AWebhookThatNeverAnswers() {
 	s.t.Helper()
-	end := make(chan struct{})
-	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		select {
-		case <-end:
-		case <-r.Context().Done():
-		}
-	}))
-	s.t.Cleanup(server.Close)
-	s.t.Cleanup(func() { close(end) })
-	s.webhook(server, "CREATE", "Ignore")
+	s.Webhook(SilentWebhook(s.t), "CREATE", "Ignore")
 	began := time.Now()
 	s.Create()
 	s.WaitFor(time.Minute, "all pods are there", s.count(len(s.Nodes)))
@@ -213,19 +192,7 @@ func (s *Subject) AWebhookThatNeverAnswers() {
 // AWebhookThatDeniesWithoutACode, which the API server turns into 400, shows.
 func (s *Subject) AWebhookThatDeniesWithoutACode() {
 	s.t.Helper()
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		review := admissionv1.AdmissionReview{}
-		if err = errors.Join(err, json.Unmarshal(body, &review)); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Result: &metav1.Status{Message: protected}}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(review)
-	}))
-	s.t.Cleanup(server.Close)
-	remove := s.webhook(server, "CREATE", "Fail")
+	remove := s.Webhook(LateWebhook(s.t, 0, false, protected), "CREATE", "Fail")
 	s.InForce(protected, podOn("any"), "create", "--dry-run=server", "-f", "-")
 	s.Create()
 	s.WaitFor(10*time.Second, "an event has the message", s.says(protected))
@@ -233,40 +200,71 @@ func (s *Subject) AWebhookThatDeniesWithoutACode() {
 	s.WaitFor(time.Minute, "all pods are there", s.count(len(s.Nodes)))
 }
 
-// PodsOfStrangers: pods of another namespace that name the set as their owner take no part in it, whether they run or are being deleted.
+// stranger is a pod that looks like one of the set, and is none.
+type stranger struct {
+	name, apiVersion, kind, owner string
+	uid                           types.UID
+}
+
+// PodsOfStrangers: pods that name the set as their owner from another namespace, or with another UID or kind, and pods with its labels that somebody else controls, take
+// no part in it, whether they run or are being deleted.
 func (s *Subject) PodsOfStrangers(t testing.TB, tenant *Space) {
 	t.Helper()
 	s.run()
-	before := UIDs(s.View().Pods(s.Set))
-	for i, node := range s.Nodes {
-		manifest := fmt.Sprintf(`
-apiVersion: v1
-kind: Pod
-metadata:
-  name: stranger-%d
-  labels: {app: %[2]s}
-  finalizers: [example.com/somebody]
-  ownerReferences: [{apiVersion: %[3]s, kind: %[4]s, name: %[2]s, uid: %[5]s, controller: true}]
-spec:
-  nodeName: %[6]s
-  tolerations: [{operator: Exists}]
-  containers: [{name: c, image: registry.example/stranger}]
-`, i, s.Set, s.APIVersion, s.Kind, s.UID(), node)
-		if out, err := tenant.KubectlWith(manifest, "create", "-f", "-"); err != nil {
-			t.Fatalf("%v: %s", err, out)
+	before, uid := UIDs(s.View().Pods(s.Set)), s.UID()
+	s.Kubectl("create", "configmap", "other")
+	other := types.UID(s.Kubectl("get", "configmap", "other", "-o", "jsonpath={.metadata.uid}"))
+	const nobody = "11111111-2222-3333-4444-555555555555"
+	s.admit(t, tenant, stranger{"elsewhere", s.APIVersion, s.Kind, s.Set, uid}, stranger{"elsewhere-old", "extensions/v1beta1", s.Kind, s.Set, uid})
+	s.admit(t, s.Space, stranger{"other-uid", s.APIVersion, s.Kind, s.Set, nobody}, stranger{"other-kind", "apps/v1", "ReplicaSet", s.Set, uid}, stranger{"controlled", "v1", "ConfigMap", "other", other})
+	s.Touch(1)
+	for i := range s.Nodes {
+		if uid := s.Kubectl("get", "pod", fmt.Sprint("controlled-", i), "-o", "jsonpath={.metadata.deletionTimestamp}{.metadata.ownerReferences[*].uid}"); uid != string(other) {
+			t.Errorf("the pod of another controller was deleted, or has another owner: %s", uid)
 		}
 	}
-	t.Cleanup(func() {
-		for i := range s.Nodes {
-			_, _ = tenant.KubectlWith("", "patch", "pod", fmt.Sprint("stranger-", i), "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
-		}
-	})
-	s.Touch(1)
-	tenant.Kubectl("delete", "pods", "--all", "--wait=false")
+	for _, space := range []*Space{tenant, s.Space} {
+		space.Kubectl("delete", "pods", "--selector=strangers", "--wait=false")
+	}
 	s.Touch(2)
 	if now := UIDs(s.View().Pods(s.Set)); fmt.Sprint(now) != fmt.Sprint(before) {
 		t.Errorf("the pods %v became %v", before, now)
 	}
 	s.Roll()
 	s.Wait("the roll ends", s.running(true, s.Nodes...))
+}
+
+// admit runs a pod of each stranger on each node of the set, in a namespace. They stay, while they are being deleted, until the test ends.
+func (s *Subject) admit(t testing.TB, space *Space, strangers ...stranger) {
+	t.Helper()
+	var manifest strings.Builder
+	for i, node := range s.Nodes {
+		for _, pod := range strangers {
+			fmt.Fprintf(&manifest, `
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: %s-%d
+  labels: {app: %s, strangers: ""}
+  finalizers: [example.com/somebody]
+  ownerReferences: [{apiVersion: %s, kind: %s, name: %s, uid: %s, controller: true}]
+spec:
+  nodeName: %s
+  tolerations: [{operator: Exists}]
+  containers: [{name: c, image: registry.example/stranger}]
+`, pod.name, i, s.Set, pod.apiVersion, pod.kind, pod.owner, pod.uid, node)
+		}
+	}
+	if out, err := space.KubectlWith(manifest.String(), "create", "-f", "-"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		for i := range s.Nodes {
+			for _, pod := range strangers {
+				_, _ = space.Cluster.Kubectl(ctx, "--namespace", space.Name, "patch", "pod", fmt.Sprint(pod.name, "-", i), "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+			}
+		}
+	})
 }

@@ -23,7 +23,7 @@ const firstNodes = 24
 // shared is the plane of this run.
 var shared = harness.Shared{Options: func() (harness.Options, error) {
 	controller, err := harness.ControllerUnderTest()
-	return harness.Options{Nodes: firstNodes, Controller: controller}, err
+	return harness.Options{Nodes: firstNodes, Controller: controller, ManagerArgs: []string{"--metrics-per-set"}}, err
 }}
 
 func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
