@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -58,7 +59,7 @@ type leader struct {
 	namespace string
 	tenure    *tenure // nil without an election
 	served    []string
-	slow      *slowLease
+	slow      *executor.SlowLease
 
 	working, synced atomic.Bool
 	// late is whether the sets of the dialect of OpenKruise are still to be read, while the others are served.
@@ -144,7 +145,7 @@ func newLeader(o *options, cfg *rest.Config, t *tenure) (*leader, error) {
 		PullJobs: l.pullJobs(),
 		Executor: &executor.Executor{
 			Index: index, Pods: executor.NewPods(client), Pace: pace, Events: recorder, Clock: realClock, Count: l.metrics.Count,
-			Slow: l.slow.lane(client),
+			Slow: l.slow.Lane(client),
 		},
 	})
 	return l, nil
@@ -340,6 +341,11 @@ func (l *leader) ended() error {
 	return nil
 }
 
+// newSlowLease is the lease of slow writes of this process.
+func newSlowLease(client kubernetes.Interface, namespace string) *executor.SlowLease {
+	return executor.NewSlowLease(client.CoordinationV1().Leases(namespace), string(uuid.NewUUID()), clock.RealClock{})
+}
+
 // fence waits until no write of an earlier leader can take effect any more, so that what is read afterwards holds.
 func (l *leader) fence(ctx context.Context) error {
 	wait := l.fenceTime(ctx)
@@ -353,8 +359,8 @@ func (l *leader) fence(ctx context.Context) error {
 	if err := pause(ctx, wait); err != nil {
 		return err
 	}
-	if wait >= slowFence {
-		l.slow.takeOver(ctx)
+	if wait >= executor.SlowFence {
+		l.slow.TakeOver(ctx)
 	}
 	return nil
 }
@@ -366,10 +372,7 @@ func (l *leader) fenceTime(ctx context.Context) time.Duration {
 	if unknown && !l.anySet(ctx) {
 		return 0
 	}
-	wait := executor.Fence
-	if l.slow.mayBeUnderWay(ctx) {
-		wait = slowFence
-	}
+	wait := l.slow.Fence(ctx)
 	if unknown && l.tenure != nil {
 		wait += l.tenure.deadline
 	}

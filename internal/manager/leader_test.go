@@ -210,9 +210,9 @@ func TestWhoHasToWaitForTheLastLeader(t *testing.T) {
 		want        time.Duration
 		slow        string // the holder of the lease of slow writes; "-" for none, empty for no lease
 	}{
-		"slow writes":                             {lease(1), aSet, "true", slowFence, "another"},
+		"slow writes":                             {lease(1), aSet, "true", executor.SlowFence, "another"},
 		"slow writes that have been answered":     {lease(1), aSet, "true", executor.Fence, "-"},
-		"slow writes, and the lease is new":       {lease(0), aSet, "true", 7*time.Second + slowFence, "another"},
+		"slow writes, and the lease is new":       {lease(0), aSet, "true", 7*time.Second + executor.SlowFence, "another"},
 		"nothing is there yet":                    {lease(0), noSets, "true", 0, ""},
 		"the lease was made anew":                 {lease(0), aSet, "true", 7*time.Second + executor.Fence, ""},
 		"a later one":                             {lease(1), aSet, "true", executor.Fence, ""},
@@ -233,10 +233,10 @@ func TestWhoHasToWaitForTheLastLeader(t *testing.T) {
 				switch {
 				case strings.HasSuffix(r.URL.Path, "/leases/everynode-manager"):
 					body = c.lease
-				case strings.HasSuffix(r.URL.Path, "/leases/"+slowLeaseName) && c.slow == "":
+				case strings.HasSuffix(r.URL.Path, "/leases/"+executor.SlowLeaseName) && c.slow == "":
 					http.NotFound(w, r)
 					return
-				case strings.HasSuffix(r.URL.Path, "/leases/"+slowLeaseName):
+				case strings.HasSuffix(r.URL.Path, "/leases/"+executor.SlowLeaseName):
 					body = fmt.Sprintf(`{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","spec":{"holderIdentity":%q}}`, strings.TrimPrefix(c.slow, "-"))
 				}
 				w.Header().Set("Content-Type", "application/json")

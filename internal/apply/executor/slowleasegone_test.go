@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package manager
+package executor
 
 import (
 	"testing"
@@ -17,15 +17,15 @@ func TestALeaseOfSlowWritesThatSomebodyDeletes(t *testing.T) {
 	client := fake.NewClientset()
 	leases := client.CoordinationV1().Leases("everynode-system")
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
-	a, b := &slowLease{leases: leases, holder: "a", clock: clock}, &slowLease{leases: leases, holder: "b", clock: clock}
-	if err := a.hold(t.Context()); err != nil {
+	a, b := &SlowLease{leases: leases, holder: "a", clock: clock}, &SlowLease{leases: leases, holder: "b", clock: clock}
+	if err := a.Hold(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := leases.Delete(t.Context(), slowLeaseName, metav1.DeleteOptions{}); err != nil {
+	if err := leases.Delete(t.Context(), SlowLeaseName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	clock.SetTime(clock.Now().Add(time.Hour))
-	if err := a.hold(t.Context()); err != nil { // before the next slow write
+	if err := a.Hold(t.Context()); err != nil { // before the next slow write
 		t.Fatal(err)
 	}
 	if !b.mayBeUnderWay(t.Context()) {

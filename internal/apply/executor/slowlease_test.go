@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package manager
+package executor
 
 import (
 	"errors"
@@ -18,11 +18,11 @@ import (
 func TestTheLeaseOfSlowWrites(t *testing.T) {
 	client := fake.NewClientset()
 	leases := client.CoordinationV1().Leases("everynode-system")
-	as := func(holder string) *slowLease {
-		return &slowLease{leases: leases, holder: holder, clock: clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))}
+	as := func(holder string) *SlowLease {
+		return &SlowLease{leases: leases, holder: holder, clock: clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))}
 	}
 	holder := func() string {
-		lease, err := leases.Get(t.Context(), slowLeaseName, metav1.GetOptions{})
+		lease, err := leases.Get(t.Context(), SlowLeaseName, metav1.GetOptions{})
 		if err != nil {
 			return "error: " + err.Error()
 		}
@@ -34,30 +34,30 @@ func TestTheLeaseOfSlowWrites(t *testing.T) {
 		t.Error("without a lease something may be under way")
 	}
 	for range 2 {
-		if err := a.hold(t.Context()); err != nil || holder() != "a" || !b.mayBeUnderWay(t.Context()) {
+		if err := a.Hold(t.Context()); err != nil || holder() != "a" || !b.mayBeUnderWay(t.Context()) {
 			t.Fatalf("held by %q, error %v", holder(), err)
 		}
 	}
-	if a.free(t.Context(), busy); holder() != "a" {
+	if a.Free(t.Context(), busy); holder() != "a" {
 		t.Error("given back while a write is under way")
 	}
-	if a.free(t.Context(), idle); holder() != "" || b.mayBeUnderWay(t.Context()) {
+	if a.Free(t.Context(), idle); holder() != "" || b.mayBeUnderWay(t.Context()) {
 		t.Errorf("held by %q after it was given back", holder())
 	}
-	if err := a.hold(t.Context()); err != nil || holder() != "a" {
+	if err := a.Hold(t.Context()); err != nil || holder() != "a" {
 		t.Errorf("held by %q, error %v: it is to be held once more", holder(), err)
 	}
-	if b.takeOver(t.Context()); holder() != "" {
+	if b.TakeOver(t.Context()); holder() != "" {
 		t.Errorf("held by %q: what the last leader has left makes every later one wait", holder())
 	}
-	if err := b.hold(t.Context()); err != nil {
+	if err := b.Hold(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if a.free(t.Context(), idle); holder() != "b" {
+	if a.Free(t.Context(), idle); holder() != "b" {
 		t.Errorf("held by %q: the last leader has given back what is not its own", holder())
 	}
 	client.PrependReactor("*", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("down") })
-	if c := as("c"); c.hold(t.Context()) == nil || !c.mayBeUnderWay(t.Context()) {
+	if c := as("c"); c.Hold(t.Context()) == nil || !c.mayBeUnderWay(t.Context()) {
 		t.Error("what is not known counts as held")
 	}
 }
