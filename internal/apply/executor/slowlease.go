@@ -75,13 +75,12 @@ func (s *SlowLease) Free(ctx context.Context, idle func() bool) {
 	if !idle() { // the write that has begun meanwhile goes on with the lease as it is
 		return
 	}
+	s.held = time.Time{} // also where there is no answer: that the lease was given back may take effect all the same
 	ctx, cancel := context.WithTimeout(ctx, slowLeaseTimeout)
 	defer cancel()
 	if err := s.write(ctx, ""); err != nil {
 		klog.FromContext(ctx).Info("Cannot give the lease of slow writes back", "lease", SlowLeaseName, "reason", err.Error())
-		return
 	}
-	s.held = time.Time{}
 }
 
 func (s *SlowLease) write(ctx context.Context, holder string) error {
