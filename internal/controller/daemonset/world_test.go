@@ -67,6 +67,8 @@ type world struct {
 	// lists is how often the history was read from the API server itself.
 	lists  int
 	events *record.FakeRecorder
+	// notify, if not nil, is told of sets that need a pass.
+	notify func(fleet.Key)
 }
 
 func newWorld(t *testing.T, nodes int, change func(ds *appsv1.DaemonSet)) *world {
@@ -114,7 +116,11 @@ func newWorldOf(t *testing.T, nodes int, d dialect.Dialect) *world {
 	}
 	w.key.Dialect = d.Source.Dialect
 	d.MayWrite = func() bool { return w.mayWrite }
-	w.index = fleet.NewIndex(func(fleet.Key) {})
+	w.index = fleet.NewIndex(func(key fleet.Key) {
+		if w.notify != nil {
+			w.notify(key)
+		}
+	})
 	w.c = New(Options{
 		Dialects: []dialect.Dialect{d},
 		Index:    w.index, Clock: w.clock, Events: w.events, Observer: nobody{}, Workers: 1,

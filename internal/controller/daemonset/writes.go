@@ -124,7 +124,7 @@ func (p *pass) write(ctx context.Context, kind string, send func(ctx context.Con
 		return err
 	}
 	c.slow.running.Go(func() {
-		defer c.Enqueue(w.key)
+		defer c.Index.Notify(w.key)
 		defer c.slow.leave(w)
 		if err := c.send(ctx, w, executor.SlowWriteTimeout, send); ctx.Err() == nil && c.failures.isNew(w.key, err) {
 			klog.FromContext(ctx).Error(err, "A slow write failed and will be repeated", "set", w.key.String(), "of", kind)

@@ -103,6 +103,7 @@ func (s *slowServer) running(t *testing.T, nodes int) *world {
 	o.Executor.Slow = &executor.SlowLane{Pods: worldPods{w}, Hold: func(context.Context) error { return nil }, Free: func(context.Context, func() bool) {}}
 	w.c.queue.ShutDown()
 	w.c = New(o)
+	w.notify = w.c.Enqueue
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
