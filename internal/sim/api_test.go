@@ -21,24 +21,28 @@ import (
 )
 
 // podsOf are the pods as a manager reads and writes them.
-type podsOf struct{ m *manager }
+type podsOf struct {
+	m *manager
+	// slow is whether no pass waits for the writes.
+	slow bool
+}
 
-func (f podsOf) Create(_ context.Context, u *unstructured.Unstructured) (*corev1.Pod, error) {
+func (f podsOf) Create(ctx context.Context, u *unstructured.Unstructured) (*corev1.Pod, error) {
 	w := f.m.s.w
 	containers, _, _ := unstructured.NestedSlice(u.Object, "spec", "containers")
 	image, _ := containers[0].(map[string]any)["image"].(string)
 	node := nodeOfUndecoded(u)
 	f.m.s.name(u.GetName(), node)
 	return ask[*corev1.Pod](f.m, &request{
-		text: words("creates a pod of %s on %s", image, node), write: true, ofPod: true,
+		text: words("creates a pod of %s on %s", image, node), write: true, ofPod: true, slow: f.slow, of: decidedIn(ctx),
 		action: action{verb: "create", pod: u.GetName(), node: node, image: image, hash: u.GetLabels()[appsv1.DefaultDaemonSetUniqueLabelKey]},
 		commit: func() (any, error) { return orNil(w.createPod(u)) },
 	})
 }
 
-func (f podsOf) Delete(_ context.Context, space, name string, uid types.UID) error {
+func (f podsOf) Delete(ctx context.Context, space, name string, uid types.UID) error {
 	_, err := f.m.ask(&request{
-		text: words("deletes %s", f.m.nameOf(name)), write: true, ofPod: true,
+		text: words("deletes %s", f.m.nameOf(name)), write: true, ofPod: true, slow: f.slow, of: decidedIn(ctx),
 		action: action{verb: "delete", pod: name, uid: string(uid), namespace: space},
 		commit: func() (any, error) { return nil, f.m.s.w.deletePod(name, uid) },
 	})
@@ -101,10 +105,10 @@ func (f podsOf) List(_ context.Context, _ string, selector labels.Selector, each
 	return err
 }
 
-func (f podsOf) Patch(_ context.Context, e executor.PodPatch) (*corev1.Pod, error) {
+func (f podsOf) Patch(ctx context.Context, e executor.PodPatch) (*corev1.Pod, error) {
 	of := string(e.Of)
 	return ask[*corev1.Pod](f.m, &request{
-		text: patchWords(of, string(e.Body), f.m.nameOf(e.Pod)), write: true, ofPod: true,
+		text: patchWords(of, string(e.Body), f.m.nameOf(e.Pod)), write: true, ofPod: true, slow: f.slow, of: decidedIn(ctx),
 		action: action{verb: patchVerb(string(e.Body)), pod: e.Pod, namespace: e.Namespace, takes: takesAway(string(e.Body))},
 		commit: func() (any, error) { return orNil(f.m.s.w.patchPod(e.Pod, of, e.Body)) },
 	})

@@ -136,10 +136,12 @@ func (s *sim) round() bool {
 	pause := time.Second
 	switch {
 	case busy || !m.synced() || m.running:
-	case m.wake.IsZero():
-		return false
 	default:
-		pause = max(m.wake.Sub(s.w.now), time.Second)
+		next := s.nextAnswer(m.wake)
+		if next.IsZero() {
+			return s.dozes()
+		}
+		pause = max(next.Sub(s.w.now), time.Second)
 	}
 	s.take(op{words("%s pass", pause), 1, func() { s.pass(pause) }})
 	return true
@@ -151,8 +153,8 @@ func (s *sim) fairOp() *op {
 	if m == nil {
 		return &op{"a new leader comes", 1, func() { s.lead = s.newManager(0) }}
 	}
-	if waiting := m.waiting(); len(waiting) > 0 {
-		return &op{m.name + " " + waiting[0].text, 1, func() { s.serve(waiting[0]) }}
+	if o := s.fairRequest(m); o != nil {
+		return o
 	}
 	if len(s.stragglers) > 0 && !m.synced() {
 		s.stragglers = nil // none of them took effect
@@ -163,7 +165,7 @@ func (s *sim) fairOp() *op {
 	}
 	for k := range kinds {
 		switch {
-		case m.seen[k] < 0 && !m.fence.After(s.w.now):
+		case m.seen[k] < 0 && !m.fence.After(s.w.now) && m.slow.taken:
 			return &op{words("%s lists %s", m.name, k), 1, func() { m.list(k); m.rest() }}
 		case m.seen[k] >= 0 && m.behind(k) > 0:
 			return &op{words("%s sees %s", m.name, k), 1, func() { m.see(k); m.rest() }}

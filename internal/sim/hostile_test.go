@@ -63,24 +63,31 @@ func (s *sim) policyOps(ops []op) []op {
 
 // refused is what the policy says to a request; nil if nothing stands against it.
 func (s *sim) refused(r *request) error {
-	p := s.w.policy
-	if p == nil || !r.write || !r.ofPod {
-		return nil
+	if h := s.w.webhook; h != nil && h.says.err != nil && s.concerns(r, h.verb, h.node) {
+		return h.says.err
 	}
-	verb, node := r.action.verb, r.action.node
-	if verb == "own" || verb == "announce" {
-		verb = "patch"
+	if p := s.w.policy; p != nil && s.concerns(r, p.verb, p.node) {
+		return p.err
 	}
-	if pod := s.w.pod(r.action.pod); verb != "create" {
+	return nil
+}
+
+// concerns is whether a request is a write of that kind for the pods of a node; of any if that is empty.
+func (s *sim) concerns(r *request, verb, on string) bool {
+	if !r.write || !r.ofPod {
+		return false
+	}
+	kind, node := r.action.verb, r.action.node
+	if kind == "own" || kind == "announce" {
+		kind = "patch"
+	}
+	if pod := s.w.pod(r.action.pod); kind != "create" {
 		if pod == nil {
-			return nil
+			return false
 		}
 		node = nodeOf(pod)
 	}
-	if verb != p.verb || node != p.node {
-		return nil
-	}
-	return p.err
+	return kind == verb && (on == "" || node == on)
 }
 
 // revisionOps: people delete revisions, at once or with somebody else's finalizer.
@@ -165,6 +172,7 @@ func (s *sim) hostileOps(ops []op) []op {
 	}{
 		{"policies", s.policyOps}, {"revisions", s.revisionOps}, {"tenants", s.tenantOps}, {"mutations", s.mutationOps},
 		{"people", s.peopleOps}, {"limits", s.limitOps}, {"definitions", s.definitionOps}, {"skews", s.skewOps}, {"restores", s.restoreOps},
+		{"slowness", s.webhookOps},
 	} {
 		if s.cfg.with(actor.name) {
 			ops = actor.ops(ops)
@@ -244,6 +252,7 @@ func (s *sim) pacify() {
 	s.w.mutates, s.w.limits, s.w.undefined, s.w.quota, s.w.skew = false, false, false, 0, 0
 	clear(s.clocks)
 	s.pacifyPeople()
+	s.pacifyWebhook()
 	if !s.out.policy {
 		s.w.policy = nil
 	}

@@ -45,7 +45,7 @@ func (s *sim) judge(r *request) {
 	if r.write && r.m != s.lead {
 		s.blame("lease", "%s %s, and its lease was not renewed in time", r.m.name, r.text)
 	}
-	if r.write {
+	if r.write && !r.lease {
 		s.judgeDeleting(r)
 		s.judgeOther(r)
 		s.judgeForeign(r)
@@ -209,6 +209,9 @@ func (s *sim) judgeCreate(r *request) {
 	for uid, p := range k.pods {
 		before := k.then.pods[uid]
 		if before == nil || nodeOf(p) != node || !ownedBy(p, k.set) || ended(p) || ended(before) {
+			continue
+		}
+		if later := k.later; later != nil && (later.pods[uid] == nil || !ownedBy(later.pods[uid], later.set)) {
 			continue
 		}
 		if !v.surging || k.alive(p) && k.then.alive(before) && k.sameKind(p, r.action.image) {

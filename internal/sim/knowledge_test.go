@@ -52,8 +52,9 @@ type knowledge struct {
 	buried map[types.UID]bool
 	// vacant are names that no pod had at that version of the world.
 	vacant map[string]int
-	// then is what was known when the pass began.
-	then known
+	// then is what was known when the pass began, later what was known when it had ended, for what is sent after that; nil before.
+	then  known
+	later *known
 	// version counts what was learned, so that it can be seen whether a pass learned anything.
 	version, thenVersion int
 	// limit and surge are the largest budgets that were known during the pass.
@@ -81,6 +82,9 @@ func newKnowledge(s *sim, clock *wallClock) *knowledge {
 
 // firm is whether something was so when the pass began, and still is.
 func (k *knowledge) firm(test func(known) bool) bool {
+	if k.later != nil && (k.later.set == nil || !test(*k.later)) {
+		return false
+	}
 	return k.then.set != nil && k.set != nil && test(k.then) && test(k.known)
 }
 
@@ -238,6 +242,9 @@ func (k *knowledge) sent(r *request) {
 	if r.action.verb == "delete" {
 		k.doomed[types.UID(r.action.uid)] = true
 		delete(k.busy, types.UID(r.action.uid))
+		if r.slow {
+			k.unsettled[types.UID(r.action.uid)] = r.ends
+		}
 	}
 }
 
@@ -277,18 +284,21 @@ func (k *knowledge) answered(r *request, value any, err error) {
 	}
 	switch {
 	case a.verb == "delete":
-		k.refused(types.UID(a.uid), apply.OfDelete(err))
+		if r.slow {
+			delete(k.unsettled, types.UID(a.uid))
+		}
+		k.refused(types.UID(a.uid), apply.OfDelete(err), r.lastMoment(k.s.w.now))
 	case a.verb == "status" && err == nil:
 		k.wrote = append(k.wrote, r.sent)
 	}
 	k.measure()
 }
 
-// refused is told of the answer to a delete.
-func (k *knowledge) refused(uid types.UID, answer apply.Answer) {
+// refused is told of the answer to a delete, which may take effect until then if that is not clear.
+func (k *knowledge) refused(uid types.UID, answer apply.Answer, until time.Time) {
 	switch {
 	case answer == apply.Unclear:
-		k.unsettled[uid] = k.s.w.now.Add(executor.Fence)
+		k.unsettled[uid] = until
 	case answer == apply.Done:
 		delete(k.unsettled, uid)
 	case !k.unsettled[uid].IsZero():

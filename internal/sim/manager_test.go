@@ -41,6 +41,11 @@ type request struct {
 	answer chan answer
 	sent   time.Time
 	judged bool
+	// slow is whether no pass waits for it, and of the pass in which that was decided; ends is when it is given up, if ever. lease is whether it is about the
+	// lease of slow writes.
+	slow, lease bool
+	of          *decided
+	ends        time.Time
 	// began is when the pass began that has sent it.
 	began time.Time
 	// verdict is what the judge has made of a write of a pod when it was sent; nil for all else.
@@ -83,6 +88,12 @@ type manager struct {
 
 	// others are its other sets.
 	others neighbours
+	// slow is what it has beside all that for slow writes; of is the pass that it makes, or the last one.
+	slow slowPart
+	of   *decided
+	// ctx ends with it.
+	ctx context.Context
+	end context.CancelFunc
 
 	running bool
 	// barred is whether another controller was at work when the pass began, caught whether one has come since, and is still at work; begun are the
@@ -111,6 +122,7 @@ func (s *sim) newManager(fence time.Duration) *manager {
 	s.terms++
 	m := &manager{s: s, name: string(rune('A' + (s.terms-1)%26)), clock: newWallClock(s.w.now), fence: s.w.now.Add(fence)}
 	m.known = newKnowledge(s, m.clock)
+	m.ctx, m.end = context.WithCancel(s.ctx)
 	for k := range kinds {
 		m.seen[k] = -1
 	}
@@ -125,8 +137,8 @@ func (s *sim) newManager(fence time.Duration) *manager {
 		Dialects: []dialect.Dialect{d, m.others.dialect()}, Workers: 1, Index: m.index, Clock: m.clock, Events: silent{}, Observer: observer{s: s},
 		Revisions: revisionsOf{m}, Sets: setsOf{m},
 		Executor: &executor.Executor{
-			Index: m.index, Pods: podsOf{m}, Events: silent{}, Clock: m.clock, Count: func(string, apply.Answer) {},
-			Pace: m.pace,
+			Index: m.index, Pods: podsOf{m: m}, Events: silent{}, Clock: m.clock, Count: func(string, apply.Answer) {},
+			Pace: m.pace, Slow: m.lane(),
 		},
 	})
 	m.others.moveIn(m)
@@ -157,6 +169,7 @@ func (m *manager) ask(r *request) (any, error) {
 		return nil, apply.ErrNotLeading
 	}
 	r.m, r.answer, r.sent, r.began = m, make(chan answer), m.s.w.now, m.began
+	r.endsInTime()
 	m.pending = append(m.pending, r)
 	m.mu.Unlock()
 	a := <-r.answer
@@ -242,7 +255,7 @@ func (m *manager) rest() {
 	for _, r := range m.waiting() {
 		if !r.judged {
 			r.judged = true
-			m.s.excusing(m, func() { m.s.judge(r) })
+			m.s.excusing(m, func() { m.asDecided(r, func() { m.s.judge(r) }) })
 		}
 	}
 }
@@ -279,10 +292,11 @@ func (m *manager) pass() {
 	m.asked, m.running = false, true
 	m.barred, m.caught, m.yurt, m.begun = m.s.other, false, m.s.yurt, map[string]bool{}
 	m.passes++
+	ctx := m.nextPass()
 	m.known.begin()
 	m.began = m.s.w.now
 	go func() {
-		after, err := m.c.Reconcile(m.s.ctx, m.key)
+		after, err := m.c.Reconcile(ctx, m.key)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.over, m.after, m.err = true, after, err
@@ -296,6 +310,7 @@ func (m *manager) die() {
 	m.mu.Lock()
 	m.dead = true
 	m.mu.Unlock()
+	m.end()
 	for _, r := range pending {
 		if r.write {
 			m.s.straggle(r)

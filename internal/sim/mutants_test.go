@@ -37,7 +37,7 @@ const (
 )
 
 func mutants() []mutant {
-	return slices.Concat(coreMutants(), applyMutants(), fleetMutants(), controllerMutants(), hostileMutants())
+	return slices.Concat(coreMutants(), applyMutants(), fleetMutants(), controllerMutants(), hostileMutants(), slowMutants())
 }
 
 func coreMutants() []mutant {

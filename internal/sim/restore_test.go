@@ -4,7 +4,9 @@ package sim
 
 import (
 	"maps"
+	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +18,7 @@ type backup struct {
 	state   [kinds]map[string]metav1.Object
 	down    map[string]bool
 	doubled map[string]types.UID
+	lease   *coordinationv1.Lease
 }
 
 // restoreOps: an administrator makes a backup of the store, and later restores it. A leader sees no event any more, as its watches have ended, until it
@@ -29,7 +32,7 @@ func (s *sim) restoreOps(ops []op) []op {
 }
 
 func (s *sim) backUp() {
-	s.backup = &backup{rv: s.w.rv, down: maps.Clone(s.down), doubled: maps.Clone(s.doubled)}
+	s.backup = &backup{rv: s.w.rv, down: maps.Clone(s.down), doubled: maps.Clone(s.doubled), lease: s.w.lease}
 	for k := range kinds {
 		s.backup.state[k] = maps.Clone(s.w.state[k])
 	}
@@ -62,8 +65,12 @@ func (s *sim) restore() {
 	for _, p := range again { // its node has ended it, and begins again
 		w.changePod(p, func(p *corev1.Pod) { s.setReady(p, false); s.renew(p) })
 	}
+	w.lease = b.lease
 	if s.lead != nil {
 		s.lead.cutOff()
+	}
+	if s.cfg.with("slowness") { // it takes longer than a leader believes that the lease of slow writes is as it was
+		s.pass(10 * time.Second)
 	}
 }
 

@@ -189,18 +189,16 @@ func (s *sim) pass(d time.Duration) {
 	if s.lead != nil {
 		s.lead.clock.SetTime(s.w.now)
 		s.lead.known.count()
+		s.doze(d)
 		s.lead.rouse()
 		s.lead.rest()
+		s.lead.giveUp()
 	}
 }
 
 // straggle lets a write take effect later, or never.
 func (s *sim) straggle(r *request) {
-	until := s.w.now.Add(executor.Fence)
-	if !r.ofPod {
-		until = s.w.now.Add(time.Minute)
-	}
-	s.stragglers = append(s.stragglers, &straggler{r, until})
+	s.stragglers = append(s.stragglers, &straggler{r, r.lastMoment(s.w.now)})
 }
 
 // commit lets a write take effect, and looks at what it has done.
@@ -285,13 +283,14 @@ func (s *sim) leaderOps(ops []op) []op {
 		return ops
 	}
 	if m == nil {
-		return append(ops, op{"a new leader comes", 30, func() { s.lead = s.newManager(executor.Fence) }})
+		return append(ops, op{"a new leader comes", 30, func() { s.lead = s.newManager(executor.Fence); s.lead.wait() }})
 	}
 	if s.cfg.with("crashes") {
 		weight := 1
 		if m.running {
 			weight = 2
 		}
+		weight *= m.hangs()
 		ops = append(ops, op{m.name + " dies", weight * s.storm(), func() { m.die(); s.lead = nil }})
 	}
 	if m.synced() && !m.running {
@@ -312,7 +311,7 @@ func (s *sim) viewOps(ops []op) []op {
 	for k := range kinds {
 		switch {
 		case m.seen[k] < 0:
-			if !m.fence.After(s.w.now) {
+			if !m.fence.After(s.w.now) && m.slow.taken {
 				ops = append(ops, op{words("%s lists %s", m.name, k), 30, func() { m.list(k); m.rest() }})
 			}
 			continue
@@ -335,8 +334,12 @@ func (s *sim) viewOps(ops []op) []op {
 }
 
 func (s *sim) requestOps(ops []op) []op {
+	ops = s.slowOps(ops)
 	for _, r := range s.lead.waiting() {
 		text := r.m.name + " " + r.text
+		if s.atWebhook(r) {
+			continue
+		}
 		ops = append(ops, op{text, 20, func() { s.serve(r) }})
 		if r.stale != nil {
 			ops = append(ops, op{text + " as it was", 10, func() { s.answer(r, r.stale) }})
@@ -349,7 +352,7 @@ func (s *sim) requestOps(ops []op) []op {
 				}},
 				op{text + ", time is up", s.storm(), func() { s.straggle(r); s.fail(r, errTimeout()) }})
 		}
-		if s.cfg.with("refusals") {
+		if s.cfg.with("refusals") && !r.lease {
 			for _, f := range refusals(r) {
 				ops = append(ops, op{text + ": " + f.what, s.storm(), func() { s.fail(r, f.err) }})
 			}

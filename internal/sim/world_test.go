@@ -13,6 +13,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -65,6 +66,9 @@ type world struct {
 	// policy refuses writes for the pods of one node; mutates is whether a webhook changes new pods.
 	policy  *policy
 	mutates bool
+	// webhook is one that takes its time, lease the lease of slow writes.
+	webhook *webhook
+	lease   *coordinationv1.Lease
 	// quota is how many pods may be there, 0 if as many as anybody wants; limits is whether a LimitRange gives them resources. undefined is whether there is
 	// no definition of the set's kind. skew is how wrong the clock of the API server is.
 	quota             int

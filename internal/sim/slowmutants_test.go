@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+const (
+	slowFile  = "apply/executor/slow.go"
+	leaseFile = "apply/executor/slowlease.go"
+)
+
+// slowMutants are wrong about writes that no pass waits for.
+func slowMutants() []mutant {
+	return []mutant{
+		{"slow writes are not announced", slowFile, "if err := e.Slow.Hold(ctx); err != nil {", "if err := error(nil); err != nil {", "budget surge one-pod in-place"},
+		{"a new leader does not ask for slow writes", leaseFile, "if s.mayBeUnderWay(ctx) {", "if false {", "budget surge one-pod in-place"},
+		{"the lease of slow writes is given back while one is under way", leaseFile, "if !idle() {", "if false {", "budget surge one-pod in-place"},
+		{"who ends gives the lease of slow writes back", slowFile, "if l.idle() && ctx.Err() == nil {", "if l.idle() {", "budget surge one-pod in-place"},
+		{"a lease that was given back counts as held", leaseFile, "s.held = time.Time{} // also", "// also", "budget surge one-pod in-place"},
+		{"nobody asks for the lease before a slow write", slowFile, "if e.Pace.Leads != nil && !e.Pace.Leads() {", "if false {", "lease"},
+		{"a slow delete holds its pod no longer than a fast one", slowFile, "Pace.now().Add(SlowWriteTimeout + writeTimeout)", "Pace.now().Add(writeTimeout)", "budget surge one-pod needless known-pod"},
+		{"a slow create does not hold its node", slowFile, "c.until = until\n\t\t\tc.pend(true)", "c.until = until", "one-pod known-pod surge"},
+		{"a slow edit does not hold its pod", slowFile, "begun:    func(until rollout.Time) { e.Index.Doubt(uid, until, takesAway(a, edit)) },", "begun:    func(until rollout.Time) {},", "in-place budget"},
+		{"a slow delete that was refused is not taken back", slowFile, "e.Index.Settle(uid)\n\t\t\t\te.Index.Spare(uid)", "e.Index.Settle(uid)", "liveness status"},
+		{"nobody comes back after a slow write", slowFile, "e.Index.Notify(e.key) ", "_ = e.key ", "liveness status"},
+		{"a slow create that was refused holds its node for ever", slowFile, "\tcase apply.Refused, apply.Busy, apply.Ended:\n", "\tcase apply.Refused, apply.Busy, apply.Ended:\n\t\treturn false\n", "liveness"},
+	}
+}
