@@ -16,18 +16,18 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Finding is one rule of a template, and what came of it on one node.
+// Finding is the result of one rule of a template for one node.
 type Finding struct {
-	// Rule is what was looked at, as it stands in the template or on the node.
+	// Rule is the rule as it is written in the template or on the node.
 	Rule string
-	// Says is what came of it, with the values that were compared.
-	Says string
-	// Against is the fit that it leads to by itself: MustRun if nothing stands against a pod.
-	Against rollout.Fit
+	// Result is a sentence with the result and the values that were compared.
+	Result string
+	// Fit is the result of this rule alone: MustRun if the rule allows a pod.
+	Fit rollout.Fit
 }
 
-// Explain says for each rule what comes of it on n. The largest of what the findings lead to is what Fit answers; without any finding
-// a pod has to run.
+// Explain returns the result of each rule for n. Fit returns the largest Fit of the findings. Without findings, a pod
+// must run.
 func (r *Rules) Explain(n Node) []Finding {
 	if r == nil {
 		return nil
@@ -43,7 +43,7 @@ func (r *Rules) Explain(n Node) []Finding {
 		findings = append(findings, r.explainTerms(n)...)
 	}
 	for i := range n.Taints {
-		if f, counts := r.explainTaint(&n.Taints[i]); counts {
+		if f, ok := r.explainTaint(&n.Taints[i]); ok {
 			findings = append(findings, f)
 		}
 	}
@@ -52,9 +52,9 @@ func (r *Rules) Explain(n Node) []Finding {
 
 func finding(rule string, fits bool, yes, no string) Finding {
 	if fits {
-		return Finding{Rule: rule, Says: yes, Against: rollout.MustRun}
+		return Finding{Rule: rule, Result: yes, Fit: rollout.MustRun}
 	}
-	return Finding{Rule: rule, Says: no, Against: rollout.MustLeave}
+	return Finding{Rule: rule, Result: no, Fit: rollout.MustLeave}
 }
 
 func (r *Rules) explainLabel(key string, n Node) Finding {
@@ -67,7 +67,7 @@ func (r *Rules) explainLabel(key string, n Node) Finding {
 	return finding(fmt.Sprintf("nodeSelector %s=%s", key, want), labelled && have == want, "the node has this label", no)
 }
 
-// explainTerms says of each term of the required node affinity whether it matches: one of them is enough.
+// explainTerms returns the result of each term of the required node affinity. One matching term is enough.
 func (r *Rules) explainTerms(n Node) []Finding {
 	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}}
 	var findings []Finding
@@ -77,11 +77,11 @@ func (r *Rules) explainTerms(n Node) []Finding {
 		one := nodeaffinity.NewLazyErrorNodeSelector(&corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{*term}})
 		matches, _ := one.Match(&node)
 		matched = matched || matches
-		findings = append(findings, finding(fmt.Sprintf("node affinity, term %d: %s", i+1, termText(term)), matches, "it matches", "it does not match: "+termAgainst(term, n)))
+		findings = append(findings, finding(fmt.Sprintf("node affinity, term %d: %s", i+1, termText(term)), matches, "it matches", "it does not match: "+comparedValues(term, n)))
 	}
 	if matched {
 		for i := range findings {
-			findings[i].Against = rollout.MustRun
+			findings[i].Fit = rollout.MustRun
 		}
 	}
 	if len(findings) == 0 {
@@ -90,7 +90,7 @@ func (r *Rules) explainTerms(n Node) []Finding {
 	return findings
 }
 
-// termText is a term as a person writes it.
+// termText formats a term for users.
 func termText(t *corev1.NodeSelectorTerm) string {
 	var parts []string
 	for _, e := range slices.Concat(t.MatchExpressions, t.MatchFields) {
@@ -109,8 +109,8 @@ func expressionText(e corev1.NodeSelectorRequirement) string {
 	return fmt.Sprintf("%s %s (%s)", e.Key, e.Operator, strings.Join(e.Values, ", "))
 }
 
-// termAgainst names the values of the node that a term looked at.
-func termAgainst(t *corev1.NodeSelectorTerm, n Node) string {
+// comparedValues lists the values of the node that a term was compared with.
+func comparedValues(t *corev1.NodeSelectorTerm, n Node) string {
 	var parts []string
 	for _, e := range t.MatchExpressions {
 		if have, labelled := n.Labels[e.Key]; labelled {
@@ -128,24 +128,25 @@ func termAgainst(t *corev1.NodeSelectorTerm, n Node) string {
 	return strings.Join(parts, ", ")
 }
 
-// explainTaint says whether a taint is tolerated, and by what; counts is false for one that means nothing here.
-func (r *Rules) explainTaint(taint *corev1.Taint) (f Finding, counts bool) {
+// explainTaint reports whether a taint is tolerated, and by which toleration. ok is false for a taint whose effect is
+// ignored.
+func (r *Rules) explainTaint(taint *corev1.Taint) (f Finding, ok bool) {
 	rule := "taint " + taint.ToString()
-	against := rollout.MayStay
+	fit := rollout.MayStay
 	switch taint.Effect {
 	case corev1.TaintEffectNoSchedule:
 	case corev1.TaintEffectNoExecute:
-		against = rollout.MustLeave
+		fit = rollout.MustLeave
 	default:
 		return Finding{}, false
 	}
 	for i := range r.typed {
 		// As in Fit: the logger is only used by the comparison operators, which are off.
 		if t := &r.typed[i]; t.ToleratesTaint(klog.Logger{}, taint, comparisonOperators) {
-			return Finding{Rule: rule, Says: "the pod tolerates it: " + tolerationText(t), Against: rollout.MustRun}, true
+			return Finding{Rule: rule, Result: "the pod tolerates it: " + tolerationText(t), Fit: rollout.MustRun}, true
 		}
 	}
-	return Finding{Rule: rule, Says: "the pod does not tolerate it", Against: against}, true
+	return Finding{Rule: rule, Result: "the pod does not tolerate it", Fit: fit}, true
 }
 
 func tolerationText(t *corev1.Toleration) string {

@@ -15,7 +15,7 @@ import (
 func explained(rules *placement.Rules, n placement.Node) rollout.Fit {
 	fit := rollout.MustRun
 	for _, f := range rules.Explain(n) {
-		fit = max(fit, f.Against)
+		fit = max(fit, f.Fit)
 	}
 	return fit
 }
@@ -34,7 +34,7 @@ affinity:
 	node := placement.Node{Name: "n-1", Labels: map[string]string{"disk": "hdd", "pool": "test"}, Taints: taints("gpu:NoSchedule full:NoExecute soft:PreferNoSchedule")}
 	var got []string
 	for _, f := range rules.Explain(node) {
-		got = append(got, fmt.Sprintf("%s | %s | %d", f.Rule, f.Says, f.Against))
+		got = append(got, fmt.Sprintf("%s | %s | %d", f.Rule, f.Result, f.Fit))
 	}
 	want := []string{
 		"nodeSelector disk=ssd | the node has disk=hdd | 3",

@@ -101,7 +101,7 @@ func (s *subject) explain() Explanation {
 	}
 	if s.node != nil {
 		for _, f := range s.m.Workload.Placement.Explain(facts(s.node)) {
-			e.Rules = append(e.Rules, Rule{Rule: f.Rule, Says: f.Says, Against: f.Against != rollout.MustRun})
+			e.Rules = append(e.Rules, Rule{Rule: f.Rule, Says: f.Result, Against: f.Fit != rollout.MustRun})
 		}
 		if len(e.Rules) == 0 && s.m.Workload.Placement != nil {
 			e.Rules = append(e.Rules, Rule{Rule: "template", Says: "it selects all nodes, and this one has no taint that matters"})
