@@ -29,11 +29,11 @@ type nodeAffinity struct {
 	Required *corev1.NodeSelector `json:"requiredDuringSchedulingIgnoredDuringExecution"`
 }
 
-// Compile reads the rules out of an undecoded pod spec.
+// Compile compiles the placement rules of an undecoded pod spec.
 //
-// There are two kinds of error. A field of the wrong type cannot be read at all: the Rules are nil. A node affinity that
-// has the right shape but makes no sense (an unknown operator, say) comes with usable Rules, in which the nonsensical
-// terms select no node, which is what upstream makes of them.
+// There are two kinds of error. If a field has the wrong type, it cannot be read, and the Rules are nil. If a node
+// affinity has the right types but is invalid (for example, an unknown operator), the Rules are usable, and the invalid
+// terms select no node, as upstream does.
 func Compile(spec map[string]any) (*Rules, error) {
 	typed, err := decode(spec)
 	if err != nil {
@@ -48,7 +48,7 @@ func Compile(spec map[string]any) (*Rules, error) {
 	return r, r.compileAffinity(typed)
 }
 
-// Same is whether two rules say the same of every node; either may be nil, which says nothing.
+// Same reports whether two rules give the same result for every node. Either may be nil.
 func (r *Rules) Same(o *Rules) bool {
 	if r == nil || o == nil {
 		return r == o
@@ -75,8 +75,8 @@ func (r *Rules) compileAffinity(spec *podSpec) error {
 	return err
 }
 
-// decode reads the fields that placement needs, one at a time so that an error names its field, and nothing else of
-// the spec, which may be large or newer than our types.
+// decode reads only the fields that placement needs, because the spec may be large or have fields newer than our types.
+// It reads them one at a time, so that an error names its field.
 func decode(spec map[string]any) (*podSpec, error) {
 	typed := &podSpec{}
 	fields := []struct {

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package placement says where the pods of a daemon set have to run, may stay and must not run.
+// Package placement computes on which nodes the pods of a DaemonSet must run, may stay, or must not run.
 //
-// Vocabulary: the Rules are what one pod template says about nodes, compiled once; a Node is what of a node they read;
-// the Fit is their answer for one node.
+// Vocabulary: Rules are the compiled placement rules of one pod template; Node holds the fields of a node that the
+// rules read; Fit is the result for one node.
 //
-// Rule: the answer is that of the native controller of Kubernetes 1.37.1, bit for bit, because a scheduler and other
-// controllers (node life cycle, cluster autoscaler) assume it:
+// Rule: the result is the same as that of the DaemonSet controller of Kubernetes 1.37.1, because the scheduler and
+// other controllers (node lifecycle, cluster autoscaler) depend on it:
 //
-//   - spec.nodeName, spec.nodeSelector and the required node affinity of the template select nodes. Where one of them
+//   - spec.nodeName, spec.nodeSelector and the required node affinity of the template select nodes. If one of them
 //     does not match, no pod may run (MustLeave).
 //   - A taint with effect NoSchedule or NoExecute that the pod does not tolerate forbids a new pod. A pod that already
-//     runs may stay, unless one of these taints is NoExecute. Other effects (PreferNoSchedule) mean nothing here.
-//   - A pod tolerates what its template says and, in addition, the automatic tolerations of every daemon pod.
-//   - Resources, ports, volumes, pod affinity and readiness of the node do not matter: they are the scheduler's and the
-//     kubelet's concern.
+//     runs may stay, unless one of these taints is NoExecute. Other effects (PreferNoSchedule) are ignored.
+//   - A pod has the tolerations of its template and the automatic tolerations of every daemon pod.
+//   - Resources, ports, volumes, pod affinity and readiness of the node are ignored: they concern the scheduler and the
+//     kubelet.
 //
-// The comparison operators Lt and Gt of tolerations belong to the feature gate TaintTolerationComparisonOperators, which
-// is alpha and off in 1.37: a toleration that uses one tolerates nothing.
+// The toleration operators Lt and Gt require the feature gate TaintTolerationComparisonOperators, which is alpha and
+// disabled in 1.37. A toleration that uses one of them tolerates nothing.
 package placement

@@ -14,29 +14,29 @@ import (
 // comparisonOperators is the default of the feature gate TaintTolerationComparisonOperators in Kubernetes 1.37.
 const comparisonOperators = false
 
-// Node is what of a node placement reads.
+// Node holds the fields of a node that placement reads.
 type Node struct {
 	Name   string
 	Labels map[string]string
 	Taints []corev1.Taint
 }
 
-// Rules are what a pod template says about nodes. They are immutable and safe for concurrent use.
+// Rules are the compiled placement rules of a pod template. They are immutable and safe for concurrent use.
 type Rules struct {
 	nodeName string
-	// nodeSelector and required are what affinity is made of, for whoever asks why.
+	// nodeSelector and required are the sources of affinity, kept for Explain.
 	nodeSelector map[string]string
 	required     *corev1.NodeSelector
-	// affinity covers nodeSelector and the required node affinity; hasAffinity is false when the template has neither,
-	// so that the common set, which runs everywhere, does not even look at a node's labels.
+	// affinity combines nodeSelector and the required node affinity. hasAffinity is false if the template has neither:
+	// then the labels of nodes are not read, which is the common case.
 	affinity    nodeaffinity.RequiredNodeAffinity
 	hasAffinity bool
-	// typed are the tolerations as Fit reads them, undecoded the same ones as the pod will carry them.
+	// typed are the decoded tolerations that Fit reads; undecoded are the same tolerations as written to pods.
 	typed     []corev1.Toleration
 	undecoded []any
 }
 
-// Fit says whether a pod has to run, may stay or must not run on n. On nil Rules it is 0, "not evaluated".
+// Fit reports whether a pod must run, may stay, or must not run on n. For nil Rules it is 0, "not evaluated".
 func (r *Rules) Fit(n Node) rollout.Fit {
 	if r == nil {
 		return 0
@@ -50,8 +50,8 @@ func (r *Rules) Fit(n Node) rollout.Fit {
 	return r.fitTaints(n.Taints)
 }
 
-// selects is whether nodeSelector and required node affinity match n. A term that cannot be parsed matches nothing and
-// is otherwise ignored, as upstream does; Compile has reported it.
+// selects reports whether nodeSelector and the required node affinity match n. An invalid term matches nothing and is
+// ignored, as in upstream; Compile has reported it.
 func (r *Rules) selects(n Node) bool {
 	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}}
 	matches, _ := r.affinity.Match(&node)
@@ -86,8 +86,8 @@ func (r *Rules) tolerates(taint *corev1.Taint) bool {
 	return false
 }
 
-// Tolerations are the tolerations of the pods: those of the template, with all their fields, and the automatic ones, in
-// upstream's order. The result is shared and must not be changed.
+// Tolerations returns the tolerations of the pods: those of the template, with all their fields, and the automatic
+// ones, in upstream's order. The result is shared; do not change it.
 func (r *Rules) Tolerations() []any {
 	if r == nil {
 		return nil
@@ -95,11 +95,12 @@ func (r *Rules) Tolerations() []any {
 	return r.undecoded
 }
 
-// MaxTerms is how many Terms a template should have at most. A term costs about 50 ns for each node whenever the template changes where its pods
-// may run: with 5,000 nodes that is about a second.
+// MaxTerms is the recommended maximum of Terms for a template. Evaluating a term takes about 50 ns for each node,
+// whenever the placement rules of the template change: with 5,000 nodes that is about a second.
 const MaxTerms = 5000
 
-// Terms is how many expressions, values of expressions and tolerations there are to be compared with each node, in the worst case.
+// Terms counts the expressions, values of expressions and tolerations that are compared with each node in the worst
+// case.
 func Terms(required *corev1.NodeSelector, tolerations []corev1.Toleration) int {
 	n := len(tolerations)
 	if required == nil {
@@ -116,7 +117,7 @@ func Terms(required *corev1.NodeSelector, tolerations []corev1.Toleration) int {
 	return n
 }
 
-// Terms is Terms of the rules; 0 for nil.
+// Terms returns Terms of the rules; 0 for nil.
 func (r *Rules) Terms() int {
 	if r == nil {
 		return 0

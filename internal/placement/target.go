@@ -7,8 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TargetNode is the name of the node that a pod runs on, or was made for and waits to be scheduled to; "" if it was not
-// made for one node. A pod made for a node says so in its required node affinity, by the field metadata.name.
+// TargetNode returns the name of the node that a pod runs on, or of the node that the pod was created for and on which
+// it is not scheduled yet. It is "" if the pod was not created for one node. The required node affinity of a daemon pod
+// names its node by the field metadata.name.
 func TargetNode(pod *corev1.Pod) string {
 	if pod.Spec.NodeName != "" {
 		return pod.Spec.NodeName
@@ -26,7 +27,7 @@ func TargetNode(pod *corev1.Pod) string {
 			if field.Key != metav1.ObjectNameField || field.Operator != corev1.NodeSelectorOpIn {
 				continue
 			}
-			// The first such field decides: one that names several nodes makes the pod nobody's, as upstream has it.
+			// As in upstream, the first such field decides: if it names several nodes, the pod has no target node.
 			if len(field.Values) != 1 {
 				return ""
 			}

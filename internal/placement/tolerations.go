@@ -9,8 +9,8 @@ import (
 )
 
 // automatic lists the taints that every daemon pod tolerates, in the order in which the native controller adds them.
-// Daemon pods have to be there before a node is ready, and to survive its trouble: whoever repairs the node is often
-// one of them.
+// Daemon pods must run before a node is ready, and must continue to run when a node has a problem, because some of them
+// repair nodes.
 func automatic(hostNetwork bool) []corev1.Toleration {
 	list := []corev1.Toleration{
 		exists(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute),
@@ -21,7 +21,7 @@ func automatic(hostNetwork bool) []corev1.Toleration {
 		exists(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule),
 	}
 	if hostNetwork {
-		// A pod in the host's network does not need the network that is missing; it may be the one that brings it up.
+		// A pod with host networking does not need the pod network; it may be the pod that sets it up.
 		list = append(list, exists(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule))
 	}
 	return list
@@ -31,13 +31,14 @@ func exists(key string, effect corev1.TaintEffect) corev1.Toleration {
 	return corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: effect}
 }
 
-// withAutomatic merges the automatic tolerations into those of a template; own and undecoded describe the same list.
-// One that the template has already (same key, operator, value and effect) keeps its place, but not its
-// tolerationSeconds: a daemon pod tolerates these taints without end. So a template with
+// withAutomatic merges the automatic tolerations into those of a template. own and undecoded describe the same list. If
+// the template already has an automatic toleration (same key, operator, value and effect), it keeps its place but loses
+// its tolerationSeconds, because a daemon pod tolerates these taints forever. For example, a template with
 //
 //	not-ready:NoExecute for 300 s, gpu:NoSchedule
 //
-// makes pods with not-ready:NoExecute for ever, gpu:NoSchedule, unreachable:NoExecute, disk-pressure:NoSchedule, …
+// produces pods with not-ready:NoExecute without a limit, gpu:NoSchedule, unreachable:NoExecute,
+// disk-pressure:NoSchedule, …
 func withAutomatic(own []corev1.Toleration, undecoded []any, hostNetwork bool) ([]corev1.Toleration, []any) {
 	typed := append([]corev1.Toleration(nil), own...)
 	raw := append([]any(nil), undecoded...)
@@ -58,7 +59,7 @@ func withAutomatic(own []corev1.Toleration, undecoded []any, hostNetwork bool) (
 	return typed, raw
 }
 
-// withoutSeconds returns the undecoded toleration without tolerationSeconds and leaves the original alone.
+// withoutSeconds returns a copy of the undecoded toleration without tolerationSeconds.
 func withoutSeconds(toleration any) any {
 	m, ok := toleration.(map[string]any)
 	if !ok {
