@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// canonical returns the canonical form of a template: the form in which 1.37.1 keeps it, and whatever else the template
-// has that its types do not know.
+// canonical returns the canonical form of a template: the form in which Kubernetes 1.37.1 stores it, and in addition
+// the fields that its types do not have.
 func canonical(template map[string]any) (map[string]any, error) {
 	typed, err := decodeTyped(template)
 	if err != nil {
@@ -22,7 +22,7 @@ func canonical(template map[string]any) (map[string]any, error) {
 		return nil, fmt.Errorf("encoding the pod template: %w", err)
 	}
 	var form map[string]any
-	// Not encoding/json, which would round large integers, as OpenKruise does and Kubernetes does not.
+	// encoding/json would round large integers. OpenKruise does that, Kubernetes does not.
 	if err := json.Unmarshal(data, &form); err != nil {
 		return nil, fmt.Errorf("decoding the pod template: %w", err)
 	}
@@ -30,14 +30,14 @@ func canonical(template map[string]any) (map[string]any, error) {
 	return form, nil
 }
 
-// decodeTyped decodes what our types know of a template.
+// decodeTyped decodes the fields of a template that our types have.
 func decodeTyped(template map[string]any) (*corev1.PodTemplateSpec, error) {
 	data, err := json.Marshal(template)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the pod template: %w", err)
 	}
 	typed := &corev1.PodTemplateSpec{}
-	// This decoder minds the case of field names, as the API server does; encoding/json does not.
+	// Unlike encoding/json, this decoder matches field names case-sensitively, as the API server does.
 	if err := json.Unmarshal(data, typed); err != nil {
 		return nil, fmt.Errorf("decoding the pod template: %w", err)
 	}

@@ -12,14 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// patchKey and patchReplace tell a strategic merge patch to replace the template instead of merging into it.
+// patchKey and patchReplace make a strategic merge patch replace the template instead of merging into it.
 const (
 	patchKey     = "$patch"
 	patchReplace = "replace"
 )
 
-// Data returns the data of the revision of template: the bytes that Kubernetes 1.37.1 writes, for it compares bytes when
-// it takes the set over, and would restart every pod for one that differs. Fields that our types do not know are kept.
+// Data returns the data of the revision of template: exactly the bytes that Kubernetes 1.37.1 writes. Kubernetes
+// compares bytes when it adopts the set, and would restart every pod if they differ. Fields that our types do not have
+// are kept.
 func Data(template map[string]any) ([]byte, error) {
 	form, err := canonical(withoutPatch(template))
 	if err != nil {
@@ -28,7 +29,7 @@ func Data(template map[string]any) ([]byte, error) {
 	return encode(form)
 }
 
-// encode makes the data of a revision out of a template that is the caller's own.
+// encode encodes a template as the data of a revision. The template must belong to the caller.
 func encode(form map[string]any) ([]byte, error) {
 	form[patchKey] = patchReplace
 	data, err := stdjson.Marshal(map[string]any{"spec": map[string]any{"template": form}})
@@ -38,7 +39,7 @@ func encode(form map[string]any) ([]byte, error) {
 	return data, nil
 }
 
-// Decode returns the template in the data of a revision, whoever wrote it.
+// Decode returns the template in the data of a revision, whichever controller wrote it.
 func Decode(data []byte) (map[string]any, error) {
 	var decoded struct {
 		Spec struct {
@@ -56,9 +57,9 @@ func Decode(data []byte) (map[string]any, error) {
 	return template, nil
 }
 
-// clampObject undoes in place what OpenKruise does to the highest integer: 9223372036854775807, which people write as
-// tolerationSeconds when they mean "for ever", goes through a float64 and comes out as 9223372036854775808, which no
-// field of our types can hold.
+// clampObject reverts in place what OpenKruise does to the highest integer. Users write 9223372036854775807 as
+// tolerationSeconds for "forever"; after conversion to a float64 it becomes 9223372036854775808, which no field of our
+// types can hold.
 func clampObject(object map[string]any) {
 	for key, value := range object {
 		object[key] = clamped(value)
@@ -81,7 +82,7 @@ func clamped(value any) any {
 	return value
 }
 
-// withoutPatch is template without the directive that a revision adds to it.
+// withoutPatch returns template without the patch directive that a revision adds to it.
 func withoutPatch(template map[string]any) map[string]any {
 	if _, ok := template[patchKey]; !ok {
 		return template

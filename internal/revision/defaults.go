@@ -7,9 +7,11 @@ import (
 	"strings"
 )
 
-// WithDefaults is a copy of a template with what the API server sets where a field is absent (k8s.io/kubernetes, pkg/apis/core/v1/defaults.go, as of
-// 1.37): OpenKruise stores templates without, whoever goes through our webhooks with them, and they mean the same. What cannot be read stays as it is.
-// A default that is missing here has two templates differ that mean the same; none has two be the same that do not.
+// WithDefaults returns a copy of a template with the defaults that the API server sets for absent fields
+// (k8s.io/kubernetes, pkg/apis/core/v1/defaults.go, as of 1.37). OpenKruise stores templates without these defaults,
+// and sets that pass our webhooks have them; both have the same meaning. A value that cannot be decoded is kept. If a
+// default is missing here, two templates with the same meaning compare as different; the opposite error is not
+// possible.
 func WithDefaults(template map[string]any) map[string]any {
 	form, err := canonical(withoutPatch(template))
 	if err != nil {
@@ -35,12 +37,12 @@ func WithDefaults(template map[string]any) map[string]any {
 	return form
 }
 
-// equalWithDefaults is whether two templates are the same once defaults are set in both.
+// equalWithDefaults reports whether two templates are the same after defaults are set in both.
 func (k knowledge) equalWithDefaults(a, b map[string]any) bool {
 	return a != nil && b != nil && k.equal(WithDefaults(a), WithDefaults(b), templateType())
 }
 
-// absent sets what object does not have.
+// absent sets the fields that object does not have.
 func absent(object, defaults map[string]any) {
 	for key, value := range defaults {
 		if object[key] == nil {
@@ -59,7 +61,7 @@ func each(object map[string]any, list string, set func(map[string]any)) {
 	}
 }
 
-// inside calls set for an object in an object, if it is there.
+// inside calls set for the object at field, if there is one.
 func inside(object map[string]any, field string, set func(map[string]any)) {
 	if o, ok := object[field].(map[string]any); ok {
 		set(o)
@@ -90,7 +92,7 @@ func defaultContainer(c map[string]any) {
 	})
 }
 
-// pullPolicy is that of an image that names none: what may mean another image tomorrow is pulled each time.
+// pullPolicy returns the default pull policy of an image: Always for a tag that may move.
 func pullPolicy(image string) string {
 	name, _, digested := strings.Cut(image[strings.LastIndex(image, "/")+1:], "@")
 	_, tag, tagged := strings.Cut(name, ":")
@@ -132,7 +134,7 @@ func defaultVolume(v map[string]any) {
 	})
 }
 
-// DataOfOpenKruise is Data as OpenKruise writes it, from types whose times are never left out: it compares bytes too.
+// DataOfOpenKruise is Data as OpenKruise writes it: its types always write timestamps. OpenKruise compares bytes too.
 func DataOfOpenKruise(template map[string]any) ([]byte, error) {
 	form, err := canonical(withoutPatch(template))
 	if err != nil {
@@ -149,7 +151,7 @@ func DataOfOpenKruise(template map[string]any) ([]byte, error) {
 	return encode(form)
 }
 
-// withTime is metadata with a creationTimestamp, which is null where there is none.
+// withTime returns metadata with a creationTimestamp, which is null if it was absent.
 func withTime(of any) map[string]any {
 	metadata, _ := of.(map[string]any)
 	metadata = maps.Clone(metadata)

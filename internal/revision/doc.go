@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package revision keeps the history of a pod template: it turns templates into the data of ControllerRevisions and
-// back, says which entry of a history a template is, and derives names from revisions.
+// Package revision handles the history of a pod template: it converts templates to the data of ControllerRevisions and
+// back, finds the entry of a history that equals a template, and derives names from revisions.
 //
 // Vocabulary:
 //
-//   - A template is the undecoded value of spec.template. Its canonical form is what is left of it when null values,
-//     and what our types would leave out because it has its zero value, are dropped; fields that our types do not know
-//     stay.
+//   - A template is the undecoded value of spec.template. Its canonical form has no null values,
+//     and no zero values that our types omit; fields that our types do not have
+//     are kept.
 //   - The data of a revision are the bytes {"spec":{"template":{…,"$patch":"replace"}}}, a strategic merge patch that
-//     brings the template back; kubectl rollout undo and history read them.
-//   - The hash of a revision names it: it is part of the ControllerRevision's name and stands in the label
+//     restores the template; kubectl rollout undo and history read them.
+//   - The hash of a revision is part of the name of the ControllerRevision and the value of the label
 //     controller-revision-hash of the revision and of its pods.
 //   - An Entry is a ControllerRevision, decoded.
 //
-// Rule: revisions are written exactly as Kubernetes 1.37.1 writes them, and read as anybody may have written them. Two
-// templates are equal when their canonical forms are (Equal), never because their bytes or hashes are: versions of the
-// API types differ in both, and a pod must not be restarted because the control plane was upgraded. Goldens in testdata
-// hold what must never change by accident.
+// Rule: revisions are written exactly as Kubernetes 1.37.1 writes them, and revisions of other controllers are read
+// too. Two templates are equal if their canonical forms are equal (Equal). Bytes and hashes are never compared: both
+// depend on the version of the API types, and a control plane upgrade must not restart pods. The golden files in
+// testdata must not change.
 package revision

@@ -10,16 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// Equal is whether two templates are the same: whether their canonical forms are. So what one version of the API types
-// writes and another leaves out makes no difference (null, the zero creationTimestamp, "resources":{}, an explicit
-// false), nor how a number is held in memory; the order of lists does, and so does an empty object whose presence means
-// something ("emptyDir":{}). An integer equals what a float64 makes of it, for OpenKruise writes that. A nil template
-// equals nothing.
+// Equal reports whether two templates have the same canonical form. Differences in what versions of the API types write
+// or omit are ignored (null, the zero creationTimestamp, "resources":{}, an explicit false), and so is the Go type of a
+// number. The order of lists matters, and so does an empty object whose presence has a meaning ("emptyDir":{}). An
+// integer equals its float64 approximation, because OpenKruise writes that. A nil template equals nothing.
 func Equal(a, b map[string]any) bool {
 	return knowledge{}.equalTemplates(a, b)
 }
 
-// Same is whether two templates mean the same: whether they are equal, or are once defaults are set in both (WithDefaults).
+// Same reports whether two templates have the same meaning: they are equal, or equal after defaults are set in both
+// (WithDefaults).
 func Same(a, b map[string]any) bool {
 	k := knowledge{}
 	return k.equalTemplates(a, b) || k.equalWithDefaults(a, b)
@@ -32,12 +32,12 @@ func (k knowledge) equalTemplates(a, b map[string]any) bool {
 	return k.equal(withoutPatch(a), withoutPatch(b), templateType())
 }
 
-// equal compares two values of the type t; nil is one that is absent. It comes to what comparing the canonical forms
-// would come to, without making them: most comparisons end at the first image that differs.
+// equal compares two values of the type t; nil means absent. The result is the same as comparing the canonical forms,
+// but they are not built: most comparisons end at the first image that differs.
 func (k knowledge) equal(a, b any, t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Pointer:
-		// Our types have pointers where being there means something.
+		// Our types use pointers where presence has a meaning.
 		if a == nil || b == nil {
 			return a == nil && b == nil
 		}
@@ -75,7 +75,7 @@ func (k knowledge) equalStructs(a, b any, t reflect.Type) bool {
 	return true
 }
 
-// equalMembers compares members of a struct; t is nil for a field that our types do not know.
+// equalMembers compares members of a struct; t is nil for a field that our types do not have.
 func (k knowledge) equalMembers(a, b any, t reflect.Type) bool {
 	if t == nil {
 		return equalRaw(a, b)
@@ -83,7 +83,7 @@ func (k knowledge) equalMembers(a, b any, t reflect.Type) bool {
 	return k.equal(a, b, t)
 }
 
-// equalMaps compares maps, in which, other than in structs, a key that is absent is not one with a zero value.
+// equalMaps compares maps. Unlike in structs, an absent key and a key with a zero value are different.
 func (k knowledge) equalMaps(a, b any, t reflect.Type) bool {
 	x, y, ok := as[map[string]any](a, b)
 	if !ok || len(x) != len(y) {
@@ -111,14 +111,14 @@ func (k knowledge) equalLists(a, b any, t reflect.Type) bool {
 	return true
 }
 
-// as is a and b as values of the type T, of which nil is the zero value; false if one is something else.
+// as converts a and b to the type T; nil becomes the zero value. ok is false if one of them has another type.
 func as[T any](a, b any) (x, y T, ok bool) {
 	x, xOK := a.(T)
 	y, yOK := b.(T)
 	return x, y, (xOK || a == nil) && (yOK || b == nil)
 }
 
-// equalScalars compares strings, numbers and booleans; one that is absent has the zero value.
+// equalScalars compares strings, numbers and booleans; an absent value is the zero value.
 func equalScalars(a, b any) bool {
 	if a == nil {
 		a, b = b, a
@@ -134,8 +134,8 @@ func isZero(value any) bool {
 	return value == nil || value == "" || value == false || isNumber && n == 0
 }
 
-// equalEncoded compares values of a type with an encoding of its own, which knows that "1000m" and 1 are the same
-// quantity.
+// equalEncoded compares values of a type with a custom encoding, for example the quantities "1000m" and 1, which are
+// equal.
 func equalEncoded(a, b any, t reflect.Type) bool {
 	if equalRaw(a, b) {
 		return true
@@ -145,7 +145,7 @@ func equalEncoded(a, b any, t reflect.Type) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// reencode decodes value as a t and encodes it again.
+// reencode decodes value as type t and encodes it again.
 func reencode(value any, t reflect.Type) ([]byte, error) {
 	data, err := json.Marshal(value)
 	if err != nil {

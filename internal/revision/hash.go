@@ -11,17 +11,17 @@ import (
 	"k8s.io/utils/dump"
 )
 
-// Hash returns the hash with which Kubernetes 1.37.1 names the revision of template. It is for naming a new revision
-// only, never for comparing: it covers the Go types of the template, so another version of them gives another hash, and
-// it has 32 bits, and does not cover fields that our types do not know, so two templates may share one. When its name is
-// taken, the set's collisionCount is raised by one and counted in; nil and 0 differ.
+// Hash returns the hash that Kubernetes 1.37.1 uses to name the revision of template. Use it only to name a new
+// revision, never to compare: it depends on the version of the Go types, has 32 bits, and does not cover fields that
+// our types do not have, so two templates may have the same hash. If the name is taken, the collisionCount of the set
+// is incremented, which changes the hash; nil and 0 give different hashes.
 func Hash(template map[string]any, collisionCount *int32) (string, error) {
 	typed, err := decodeTyped(withoutPatch(template))
 	if err != nil {
 		return "", err
 	}
 	hasher := fnv.New32a()
-	// A hash never fails to write.
+	// Writing to a hash never fails.
 	_, _ = hasher.Write([]byte(dump.ForHash(*typed)))
 	if collisionCount != nil {
 		// Upstream writes the 32-bit count into eight bytes.

@@ -15,28 +15,29 @@ type Entry struct {
 	// Name is the name of the ControllerRevision, Hash its label controller-revision-hash.
 	Name, Hash string
 	UID        types.UID
-	// Number orders the entries; the newest has the highest.
+	// Number orders the entries; the newest entry has the highest number.
 	Number int64
-	// Template is the decoded data; nil, when they could not be decoded, equals no template.
+	// Template is the decoded data. It is nil if the data could not be decoded; nil equals no template.
 	Template map[string]any
 }
 
-// Resolution says which entry of a history a template is.
+// Resolution is the result of finding a template in a history.
 type Resolution struct {
-	// Current is the index of the newest entry that means the same as the template (Same), or -1.
+	// Current is the index of the newest entry with the same meaning as the template (Same), or -1.
 	Current int
-	// Duplicates are the indices of the other entries that equal it, in their order.
+	// Duplicates are the indices of the other equal entries, in their order.
 	Duplicates []int
-	// Number is the number that the current entry must have, or get when it is created: its own, or, where that would
-	// not make it the newest, one more than the highest of the entries that do not equal the template, as far as there is such a number.
+	// Number is the number that the current entry must have, or gets when it is created: its own number if that makes it
+	// the newest, otherwise one more than the highest number of the entries that do not equal the template, unless that
+	// overflows.
 	Number int64
 }
 
-// Resolve finds template in a history, in any order. Where two equal entries have the same number, the one whose name is
-// first in the alphabet is the newest, so that it is the same one every time.
+// Resolve finds template in a history, in any order. If two equal entries have the same number, the one whose name
+// sorts first is the newest, so that the result is deterministic.
 //
-// Example: after an undo from the third template to the first, the history 1, 2, 3 holds the template as number 1; it is
-// current and has to become number 4.
+// Example: after an undo from the third template to the first, the history 1, 2, 3 has the template as number 1. That
+// entry is current and must get number 4.
 func Resolve(entries []Entry, template map[string]any) Resolution {
 	known := knowledge{}
 	r := Resolution{Current: -1}
@@ -58,7 +59,7 @@ func Resolve(entries []Entry, template map[string]any) Resolution {
 	}
 	slices.Sort(r.Duplicates)
 	r.Number = highest
-	if highest < math.MaxInt64 { // somebody else may have used the last number up
+	if highest < math.MaxInt64 { // another controller may have used the last number
 		r.Number++
 	}
 	if r.Current >= 0 {
@@ -72,9 +73,9 @@ func newer(a, b *Entry) bool {
 	return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(b.Name, a.Name)) > 0
 }
 
-// Truncate returns the indices of the entries to delete so that, besides current, at most limit are left: the oldest
-// first, and never one whose hash is live, that is, carried by a pod. So more than limit may be left. Duplicates of the
-// current entry count like any other; current is -1 when there is none.
+// Truncate returns the indices of the entries to delete so that at most limit are left in addition to current. The
+// oldest are deleted first. An entry whose hash is live (a pod has it) is never deleted, so more than limit may be
+// left. Duplicates of the current entry count like any other entry. current is -1 if there is none.
 func Truncate(entries []Entry, current int, live map[string]bool, limit int) []int {
 	old := make([]int, 0, len(entries))
 	for i := range entries {

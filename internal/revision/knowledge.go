@@ -10,14 +10,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// templateType is what our types know of a pod template.
+// templateType is the Go type of a pod template.
 func templateType() reflect.Type { return reflect.TypeFor[corev1.PodTemplateSpec]() }
 
-// knowledge remembers the fields of our types by JSON name; nil for a type that encodes itself and has no fields to look
-// into. It lives as long as one comparison: finding fields by reflection anew every time would be most of the work.
+// knowledge caches the fields of our types by JSON name; the value is nil for a type with a custom encoding. It is kept
+// for one comparison only, in which finding the fields by reflection each time would be most of the work.
 type knowledge map[reflect.Type]map[string]reflect.Type
 
-// fields are the fields of the struct t by JSON name; nil if t encodes itself.
+// fields returns the fields of the struct t by JSON name; nil if t has a custom encoding.
 func (k knowledge) fields(t reflect.Type) map[string]reflect.Type {
 	fields, ok := k[t]
 	if !ok {
@@ -29,13 +29,13 @@ func (k knowledge) fields(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// encodesItself is whether t has an encoding of its own, like quantities, times and int-or-string.
+// encodesItself reports whether t has a custom encoding, like quantities, times and int-or-string.
 func encodesItself(t reflect.Type) bool {
 	marshaler := reflect.TypeFor[stdjson.Marshaler]()
 	return t.Implements(marshaler) || reflect.PointerTo(t).Implements(marshaler)
 }
 
-// jsonFields are the types of the fields of the struct t by their JSON names, those of inlined structs included.
+// jsonFields returns the types of the fields of the struct t by JSON name, including those of inlined structs.
 func jsonFields(t reflect.Type) map[string]reflect.Type {
 	fields := make(map[string]reflect.Type, t.NumField())
 	for i := range t.NumField() {

@@ -11,29 +11,30 @@ import (
 )
 
 const (
-	// safeCharacters is the alphabet of names that Kubernetes generates: without vowels, so that no words come about,
-	// and without digits that look like letters.
+	// safeCharacters is the alphabet of the names that Kubernetes generates: no vowels, so that no words appear, and no
+	// digits that look like letters.
 	safeCharacters = "bcdfghjklmnpqrstvwxz2456789"
 	suffixLength   = 10
-	// maxPodName is the longest name that can also be the host name of the pod.
+	// maxPodName is the maximum length of a pod name that is also the host name of the pod.
 	maxPodName = 63
 	maxPrefix  = maxPodName - 1 - suffixLength
 )
 
-// PodKey is everything that tells the pod of a set on a node from other pods.
+// PodKey identifies a pod of a set on a node.
 type PodKey struct {
 	SetName string
 	SetUID  types.UID
 	Node    string
-	// Hash is the hash of the pod's revision.
+	// Hash is the hash of the revision of the pod.
 	Hash string
-	// Salt is empty, or the UID of the pod of the same revision that this one replaces, or that of a pod of somebody else that has the name.
+	// Salt is empty, or the UID of the pod of the same revision that this pod replaces, or the UID of a foreign pod that
+	// has the name.
 	Salt string
 }
 
-// Name returns the name of the pod: the set's name, cut so that the whole has at most 63 characters, and ten characters
-// derived from the rest of the key. So a pod that is created twice, from an old cache or after a crash, is refused the
-// second time.
+// Name returns the name of the pod: the name of the set, truncated so that the result has at most 63 characters, and
+// ten characters derived from the rest of the key. So if a pod is created twice, from an outdated cache or after a
+// crash, the API server rejects the second create.
 func (k PodKey) Name() string {
 	suffix := nameSuffix(string(k.SetUID), k.Node, k.Hash, k.Salt)
 	prefix := k.SetName
@@ -47,12 +48,12 @@ func (k PodKey) Name() string {
 	return prefix + "-" + suffix
 }
 
-// nameSuffix encodes a hash of parts. Ten of 27 characters hold 47 bits: among the 100,000 pods of a very large set two
-// share a name once in 40,000 clusters, and then only one node waits, visibly.
+// nameSuffix encodes a hash of parts. Ten of 27 characters hold 47 bits: among the 100,000 pods of a very large set, a
+// collision happens in one of 40,000 clusters; it blocks one node, with a verdict that shows it.
 func nameSuffix(parts ...string) string {
 	var message []byte
 	for _, part := range parts {
-		// With its length before it, no part can run into the next.
+		// The length prefix separates the parts unambiguously.
 		message = binary.BigEndian.AppendUint64(message, uint64(len(part)))
 		message = append(message, part...)
 	}

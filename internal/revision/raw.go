@@ -2,7 +2,7 @@
 
 package revision
 
-// equalRaw compares values that our types do not know, as decoders return them. A null member of an object is absent.
+// equalRaw compares decoded values for which we have no types. A null member of an object is absent.
 func equalRaw(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
@@ -50,8 +50,8 @@ func equalRawLists(a, b []any) bool {
 	return true
 }
 
-// equalNumbers compares numbers by value. Two integers that differ are still equal when one of them may be the other
-// after it went through a float64: 9007199254740993 comes out as 9007199254740992.
+// equalNumbers compares numbers by value. Two different integers are also equal if one may be the float64 approximation
+// of the other: 9007199254740993 becomes 9007199254740992.
 func equalNumbers(a, b any) bool {
 	x, okX := number(a)
 	y, okY := number(b)

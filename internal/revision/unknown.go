@@ -4,9 +4,9 @@ package revision
 
 import "reflect"
 
-// addUnknown copies from raw into form, its canonical form, the fields that the type t does not know, at any depth, and
-// returns form. Example: {"name":"a","image":null,"stdin":false,"newField":{"x":1,"y":null}} has the form {"name":"a"};
-// what is added is "newField":{"x":1}.
+// addUnknown copies the fields that the type t does not have, at any depth, from raw into its canonical form, and
+// returns the form. Example: {"name":"a","image":null,"stdin":false,"newField":{"x":1,"y":null}} has the form
+// {"name":"a"}; addUnknown adds "newField":{"x":1}.
 func (k knowledge) addUnknown(form, raw any, t reflect.Type) any {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -63,8 +63,8 @@ func (k knowledge) addToMap(form, raw any, t reflect.Type) any {
 	return orNothing(formMap, present)
 }
 
-// orNothing is m, or nil when m was not there and nothing came into it: an empty object that the canonical form leaves
-// out stays out.
+// orNothing returns m, or nil if m was absent and is still empty: an empty object that the canonical form omits must
+// not be added.
 func orNothing(m map[string]any, present bool) any {
 	if !present && len(m) == 0 {
 		return nil
@@ -84,7 +84,7 @@ func (k knowledge) addToList(form, raw any, t reflect.Type) any {
 	return formList
 }
 
-// withoutNulls is a copy of value without the null members of its objects; null in a list keeps its place.
+// withoutNulls returns a copy of value without the null members of its objects. A null in a list is kept.
 func withoutNulls(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
