@@ -15,10 +15,10 @@ const (
 	termsKey        = "nodeSelectorTerms"
 )
 
-// pinned returns affinity with its required node terms replaced by the one that selects node. The terms of the template
-// have done their work when the node was chosen; if they stayed, the scheduler would take any node that matches one of
-// them, for terms are alternatives. Preferred terms and pod affinity stay. The maps on the way to the terms are copied,
-// the original is not changed.
+// pinned returns affinity with its required node terms replaced by one that selects node. The terms of the template
+// have already been evaluated when the node was chosen. Terms are alternatives, so if they stayed, the scheduler could
+// choose any other node that matches one of them. Preferred terms and pod affinity stay. The maps on the path to the
+// terms are copied; the original is not changed.
 func pinned(affinity map[string]any, node string) map[string]any {
 	nodeAffinity := object(affinity, nodeAffinityKey)
 	required := with(object(nodeAffinity, requiredKey), termsKey, []any{nodeTerm(node)})
@@ -33,7 +33,7 @@ func nodeTerm(node string) map[string]any {
 	}}}
 }
 
-// with is a copy of m in which key has value.
+// with returns a copy of m in which key has value.
 func with(m map[string]any, key string, value any) map[string]any {
 	copied := make(map[string]any, len(m)+1)
 	maps.Copy(copied, m)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podtemplate makes pods from a pod template that stays undecoded.
+// Package podtemplate builds pods from an undecoded pod template.
 //
-// Vocabulary: the template is the value of spec.template of a daemon set, as the API server served it; a Maker is a
-// template prepared for making many pods; Params are what differs from pod to pod.
+// Vocabulary: the template is the value of spec.template of a DaemonSet, as the API server returned it; a Maker is a
+// template that is prepared for building many pods; Params are the values that differ between pods.
 //
-// Rule: a template is data. Only what has to change is read; everything else, also fields that are newer than our
-// types, goes into the pod as it is. The pod is the one that the native controller of Kubernetes 1.37.1 makes, but for
-// its name, which is derived instead of random (see revision.PodKey.Name), so that making it twice is harmless.
+// Rule: a template is data. Only the fields that must change are read; all other fields, including fields newer than
+// our types, are copied to the pod. The pod is the same as the one that the DaemonSet controller of Kubernetes 1.37.1
+// creates, except for its name, which is derived instead of random (see revision.PodKey.Name), so that creating it
+// twice is harmless.
 package podtemplate

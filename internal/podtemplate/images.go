@@ -4,8 +4,8 @@ package podtemplate
 
 import "slices"
 
-// Images are the images that a node needs for a pod of template, each once: those of the init containers, of the
-// containers and of image volumes, in the order in which they stand there.
+// Images returns the images that a node needs for a pod of template, without duplicates: those of the init containers,
+// of the containers and of image volumes, in this order.
 func Images(template map[string]any) []string {
 	spec := object(template, "spec")
 	var images []string
@@ -26,11 +26,11 @@ func Images(template map[string]any) []string {
 	return images
 }
 
-// NamedImage is an image and what needs it.
+// NamedImage is an image and the name of the container or volume that needs it.
 type NamedImage struct{ Name, Image string }
 
-// NamedImages are those of Images, each with the name of the first container that needs it; volume-NAME stands for a volume, whose
-// name may be that of a container too.
+// NamedImages returns the result of Images, each with the name of the first container that needs it. A volume has the
+// name volume-NAME, because a container may have the name of a volume.
 func NamedImages(template map[string]any) []NamedImage {
 	spec := object(template, "spec")
 	var images []NamedImage
@@ -53,7 +53,7 @@ func NamedImages(template map[string]any) []NamedImage {
 	return images
 }
 
-// objects are the maps in the list at key.
+// objects returns the maps in the list at key.
 func objects(m map[string]any, key string) []map[string]any {
 	list, _ := m[key].([]any)
 	found := make([]map[string]any, 0, len(list))

@@ -15,18 +15,18 @@ import (
 	"everynode.dev/everynode/internal/placement"
 )
 
-// GenerationLabel is the label with which pods carry the generation of their template, as the versions of Kubernetes did
-// that had no revision history; the native controller still writes and reads it beside the revision's hash.
+// GenerationLabel is the pod label with the generation of the template. Versions of Kubernetes without a revision
+// history used it; the native controller still writes and reads it in addition to the hash of the revision.
 const GenerationLabel = "pod-template-generation"
 
-// Params are what differs from pod to pod.
+// Params are the values that differ between pods.
 type Params struct {
 	Namespace, SetName, PodName string
-	// Node is the node that the pod is made for.
+	// Node is the node that the pod is created for.
 	Node string
 	// Hash is the value of the label controller-revision-hash.
 	Hash string
-	// TemplateGeneration is the value of the label pod-template-generation; nil leaves the label out.
+	// TemplateGeneration is the value of the label pod-template-generation; nil omits the label.
 	TemplateGeneration *int64
 	// Owner is the controller of the pod.
 	Owner metav1.OwnerReference
@@ -37,12 +37,13 @@ type Maker struct {
 	labels      map[string]any
 	annotations map[string]any
 	finalizers  []any
-	// spec is the template's spec with the tolerations of a daemon pod, affinity its affinity.
+	// spec is the spec of the template with the tolerations of a daemon pod; affinity is its affinity.
 	spec     map[string]any
 	affinity map[string]any
 }
 
-// NewMaker prepares template, which must not be changed afterwards. The rules, not nil, are those compiled from its spec.
+// NewMaker prepares template, which must not be changed afterwards. rules are compiled from its spec and must not be
+// nil.
 func NewMaker(template map[string]any, rules *placement.Rules) *Maker {
 	metadata := object(template, "metadata")
 	template = object(template, "spec")
@@ -59,7 +60,7 @@ func NewMaker(template map[string]any, rules *placement.Rules) *Maker {
 	}
 }
 
-// WithGates returns a Maker whose pods have these readiness gates too, besides those of the template.
+// WithGates returns a Maker whose pods have these readiness gates in addition to those of the template.
 func (m *Maker) WithGates(gates []string) *Maker {
 	have, _ := m.spec["readinessGates"].([]any)
 	list := slices.Clone(have)
@@ -78,8 +79,8 @@ func (m *Maker) WithGates(gates []string) *Maker {
 	return &gated
 }
 
-// Pod makes a pod. It shares with the template, and with other pods of the Maker, what is the same in all of them, so
-// it is to be sent, not to be edited; who wants to edit it takes a deep copy.
+// Pod builds a pod. The pod shares data with the template and with other pods of the Maker: send it, but make a deep
+// copy before you change it.
 func (m *Maker) Pod(p Params) *unstructured.Unstructured {
 	spec := maps.Clone(m.spec)
 	spec["affinity"] = pinned(m.affinity, p.Node)
@@ -91,8 +92,8 @@ func (m *Maker) Pod(p Params) *unstructured.Unstructured {
 	}}
 }
 
-// metadata takes labels, annotations and finalizers from the template, as upstream does, and nothing else: a name or an
-// owner in a template means nothing.
+// metadata copies labels, annotations and finalizers from the template, as upstream does. All other metadata of a
+// template, such as a name or an owner, is ignored.
 func (m *Maker) metadata(p Params) map[string]any {
 	metadata := map[string]any{
 		"name":            p.PodName,
@@ -138,7 +139,7 @@ func ownerReference(owner metav1.OwnerReference) map[string]any {
 	return ref
 }
 
-// object is the map at key, or an empty one when there is none.
+// object returns the map at key, or an empty map if it is absent.
 func object(m map[string]any, key string) map[string]any {
 	value, _ := m[key].(map[string]any)
 	return value
