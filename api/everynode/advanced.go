@@ -2,6 +2,8 @@
 
 package everynode
 
+import "everynode.dev/everynode/api/annotation"
+
 // Labels on what Everynode installs.
 const (
 	// PartOf marks with the value PartOfValue what belongs to Everynode, above all the CustomResourceDefinitions: those of
@@ -37,3 +39,8 @@ const (
 	// daemonset.kruise.io/progressive-create-pod can. The value is JSON.
 	KeptScaling = Domain + "/v1beta1-scaling"
 )
+
+// InPlaceGraceValue is the value of InPlaceGrace.
+var InPlaceGraceValue = annotation.Of(annotation.Rule{
+	Key: InPlaceGrace, For: annotation.AdvancedOnly, Want: "a whole number of seconds from 0",
+}, annotation.WholeFrom(0))

@@ -2,6 +2,12 @@
 
 package everynode
 
+import (
+	"time"
+
+	"everynode.dev/everynode/api/annotation"
+)
+
 // Annotations that go with those of OpenYurt on a DaemonSet of apps/v1.
 const (
 	// BlameWindow is how long after the old pod of a node was deleted, or its new pod was created, a node that stops being ready is taken for
@@ -18,3 +24,11 @@ const (
 	// Everynode does. It is for the way back, and not for people to set.
 	KeptControllers = Domain + "/kept-controllers"
 )
+
+// BlameWindowValue is the value of BlameWindow.
+var BlameWindowValue = annotation.Of(annotation.Rule{
+	Key: BlameWindow, For: annotation.PlainOnly, Want: "a duration such as 10m or 90s", Correct: "set it to a duration such as 10m or 90s, or remove it for 10m",
+}, func(text string) (time.Duration, bool) {
+	d, err := time.ParseDuration(text)
+	return d, err == nil && d >= 0
+})

@@ -5,6 +5,8 @@
 // All keys share one domain, and each is declared here once; the reference documentation is generated from this file.
 package everynode
 
+import "everynode.dev/everynode/api/annotation"
+
 // Domain is the domain of all keys of Everynode's own.
 const Domain = "everynode.dev"
 
@@ -31,3 +33,14 @@ const (
 	// update has begun, repairs, and pods that are missing do not wait. It needs the feature gate PreDownloadImageForDaemonSetUpdate.
 	WaitForImage = Domain + "/wait-for-image"
 )
+
+// The values of these annotations.
+var (
+	MaxReplacingValue = annotation.Of(annotation.Rule{Key: MaxReplacing, Want: "a whole number from 1, or a percentage from 1% to 100%"}, annotation.QuantityFrom(1))
+	WaitForImageValue = annotation.Of(annotation.Rule{Key: WaitForImage, Want: `"true" or "false"`}, annotation.Bool)
+)
+
+// Annotations are those that people set.
+func Annotations() []annotation.Rule {
+	return []annotation.Rule{WaitForImageValue.Rule, InPlaceGraceValue.Rule, MaxReplacingValue.Rule, BlameWindowValue.Rule}
+}

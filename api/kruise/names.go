@@ -8,6 +8,12 @@
 // client has sent it.
 package kruise
 
+import (
+	"strings"
+
+	"everynode.dev/everynode/api/annotation"
+)
+
 // Group is the API group of the Advanced DaemonSet.
 const Group = "apps.kruise.io"
 
@@ -87,3 +93,24 @@ const (
 	// PredownloadIgnored is set if there was nothing to pull ahead.
 	PredownloadIgnored = "apps.kruise.io/image-predownload-ignored"
 )
+
+// The values of the annotations on a daemon set.
+var (
+	ProgressiveCreateValue = annotation.Of(annotation.Rule{Key: ProgressiveCreate, For: annotation.AdvancedOnly, Want: `"true" or "false"`}, annotation.Bool)
+
+	PredownloadParallelismValue = annotation.Of(annotation.Rule{Key: PredownloadParallelism, Want: "a whole number from 1", Correct: wholeRemedy}, annotation.WholeFrom(1))
+	PredownloadTimeoutValue     = annotation.Of(annotation.Rule{Key: PredownloadTimeout, Want: "a whole number of seconds from 1", Correct: wholeRemedy}, annotation.WholeFrom(1))
+	// As with OpenKruise, a number may have a plus sign.
+	PredownloadMinUpdatedReadyValue = annotation.Of(annotation.Rule{
+		Key: PredownloadMinUpdatedReady, Want: "a whole number from 0, or a percentage up to 100%",
+	}, func(text string) (annotation.Quantity, bool) {
+		return annotation.QuantityFrom(0)(strings.TrimPrefix(text, "+"))
+	})
+)
+
+const wholeRemedy = "set it to a whole number from 1 to 2147483647"
+
+// Annotations are those that people set.
+func Annotations() []annotation.Rule {
+	return []annotation.Rule{ProgressiveCreateValue.Rule, PredownloadParallelismValue.Rule, PredownloadTimeoutValue.Rule, PredownloadMinUpdatedReadyValue.Rule}
+}

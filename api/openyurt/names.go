@@ -7,11 +7,12 @@
 package openyurt
 
 import (
-	"strconv"
+	"cmp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"everynode.dev/everynode/api/annotation"
 )
 
 // Annotations on a DaemonSet of apps/v1 whose spec.updateStrategy.type is OnDelete.
@@ -53,31 +54,27 @@ func ParseStrategy(text string) (s Strategy, ok bool) {
 // Format is the value of UpdateStrategy.
 func (s Strategy) Format() string { return string(s) }
 
+// UpdateStrategyValue is the value of UpdateStrategy.
+var UpdateStrategyValue = annotation.Of(annotation.Rule{
+	Key: UpdateStrategy, For: annotation.PlainOnly, Want: string(AdvancedRollingUpdate + " or " + OTA),
+	Correct: string("set it to " + AdvancedRollingUpdate + " or " + OTA + ", or remove it"),
+}, ParseStrategy)
+
 // DefaultMaxUnavailable is what counts without the annotation MaxUnavailable.
 const DefaultMaxUnavailable = "10%"
 
-// ParseMaxUnavailable reads a value of MaxUnavailable; ok is false for one that is no number from 1 and no percentage from 1% to 100%.
-// OpenYurt reads 0 as 10%; here it is not ok, for whoever writes it hardly means that.
-func ParseMaxUnavailable(text string) (value intstr.IntOrString, ok bool) {
-	if text == "" {
-		text = DefaultMaxUnavailable
-	}
-	digits, percent := strings.CutSuffix(text, "%")
-	if strings.Trim(digits, "0123456789") != "" {
-		return value, false // no sign, no blank
-	}
-	n, err := strconv.ParseInt(digits, 10, 32)
-	if err != nil || n < 1 || percent && n > 100 {
-		return value, false
-	}
-	if percent {
-		return intstr.FromString(strconv.FormatInt(n, 10) + "%"), true
-	}
-	return intstr.FromInt32(int32(n)), true
-}
+// MaxUnavailableValue is the value of MaxUnavailable. OpenYurt reads 0 as 10%; here it cannot be read, for whoever writes it hardly means that.
+var MaxUnavailableValue = annotation.Of(annotation.Rule{
+	Key: MaxUnavailable, For: annotation.PlainOnly, Want: "a whole number from 1, or a percentage from 1% to 100%",
+	Correct: "set it to a whole number from 1, or a percentage from 1% to 100%, or remove it for " + DefaultMaxUnavailable,
+}, func(text string) (annotation.Quantity, bool) {
+	return annotation.QuantityFrom(1)(cmp.Or(text, DefaultMaxUnavailable))
+})
 
-// FormatMaxUnavailable is the value of MaxUnavailable.
-func FormatMaxUnavailable(value intstr.IntOrString) string { return value.String() }
+// Annotations are those that people set.
+func Annotations() []annotation.Rule {
+	return []annotation.Rule{UpdateStrategyValue.Rule, MaxUnavailableValue.Rule}
+}
 
 // Conditions of a pod.
 const (

@@ -5,8 +5,6 @@ package openyurt_test
 import (
 	"testing"
 
-	"k8s.io/apimachinery/pkg/util/intstr"
-
 	"everynode.dev/everynode/api/openyurt"
 )
 
@@ -32,21 +30,21 @@ func TestStrategy(t *testing.T) {
 }
 
 func TestMaxUnavailable(t *testing.T) {
-	for text, want := range map[string]intstr.IntOrString{
-		"": intstr.FromString("10%"), "1": intstr.FromInt32(1), "007": intstr.FromInt32(7), "2147483647": intstr.FromInt32(2147483647),
-		"1%": intstr.FromString("1%"), "30%": intstr.FromString("30%"), "030%": intstr.FromString("30%"), "100%": intstr.FromString("100%"),
+	parse := openyurt.MaxUnavailableValue.Parse
+	for text, want := range map[string]string{
+		"": "10%", "1": "1", "007": "7", "2147483647": "2147483647", "1%": "1%", "30%": "30%", "030%": "30%", "100%": "100%",
 	} {
-		got, ok := openyurt.ParseMaxUnavailable(text)
-		if !ok || got != want {
-			t.Errorf("%q: %v, %v, want %v", text, got.String(), ok, want.String())
+		got, ok := parse(text)
+		if !ok || got.String() != want {
+			t.Errorf("%q: %v, %v, want %v", text, got, ok, want)
 		}
-		if again, ok := openyurt.ParseMaxUnavailable(openyurt.FormatMaxUnavailable(got)); !ok || again != got {
-			t.Errorf("%q is written as %q, and read as %v", text, openyurt.FormatMaxUnavailable(got), again.String())
+		if again, ok := parse(got.String()); !ok || again != got {
+			t.Errorf("%q is written as %q, and read as %v", text, got, again)
 		}
 	}
 	for _, text := range []string{"0", "0%", "00", "-1", "+1", "-5%", "101%", "%", "%%", "10%%", "10 %", " 10%", "x", "x%", "1.5", "1e3", "2147483648", "10%x", "٣"} {
-		if got, ok := openyurt.ParseMaxUnavailable(text); ok {
-			t.Errorf("%q: %v", text, got.String())
+		if got, ok := parse(text); ok {
+			t.Errorf("%q: %v", text, got)
 		}
 	}
 }

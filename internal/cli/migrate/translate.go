@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"everynode.dev/everynode/api/annotation"
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/openyurt"
@@ -155,11 +156,17 @@ func ofOne() []string {
 }
 
 // without are annotations that the new kind does not know.
-func without(to schema.GroupVersionResource) []string {
+func without(to schema.GroupVersionResource) (keys []string) {
+	unknown := annotation.PlainOnly
 	if to == native() {
-		return []string{kruise.ProgressiveCreate, everynode.InPlaceGrace}
+		unknown = annotation.AdvancedOnly
 	}
-	return []string{openyurt.UpdateStrategy, openyurt.MaxUnavailable, everynode.BlameWindow}
+	for _, rule := range slices.Concat(kruise.Annotations(), openyurt.Annotations(), everynode.Annotations()) {
+		if rule.For == unknown {
+			keys = append(keys, rule.Key)
+		}
+	}
+	return keys
 }
 
 // held is the new object as it is created: nothing is updated before it has its own strategy. An object with OnDelete needs no holding.

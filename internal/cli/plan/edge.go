@@ -5,10 +5,12 @@ package plan
 import (
 	"context"
 	"reflect"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"everynode.dev/everynode/api/annotation"
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/openyurt"
 	"everynode.dev/everynode/internal/cli/installed"
@@ -23,9 +25,9 @@ func edgeOf(object *unstructured.Unstructured) map[string]string {
 		return nil
 	}
 	found := map[string]string{}
-	for _, key := range []string{openyurt.UpdateStrategy, openyurt.MaxUnavailable, everynode.BlameWindow} {
-		if value, ok := all[key]; ok {
-			found[key] = value
+	for _, rule := range slices.Concat(openyurt.Annotations(), everynode.Annotations()) {
+		if value, ok := all[rule.Key]; ok && rule.For == annotation.PlainOnly {
+			found[rule.Key] = value
 		}
 	}
 	return found
@@ -42,11 +44,12 @@ func (b *builder) edge(strategy, flag, text string) error {
 		return options.Usagef("--%s: there is no budget while the annotation %s is %q, but with %s alone: leave the flag out",
 			flag, openyurt.UpdateStrategy, strategy, openyurt.AdvancedRollingUpdate)
 	}
-	value, ok := openyurt.ParseMaxUnavailable(text)
+	limit := openyurt.MaxUnavailableValue
+	value, ok := limit.Parse(text)
 	if !ok {
-		return options.Usagef("--%s %q: the annotation %s takes a number of nodes from 1, or a percentage from 1%% to 100%%", flag, text, openyurt.MaxUnavailable)
+		return options.Usagef("--%s %q: the annotation %s takes a number of nodes from 1, or a percentage from 1%% to 100%%", flag, text, limit.Key)
 	}
-	b.set(openyurt.FormatMaxUnavailable(value), "metadata", "annotations", openyurt.MaxUnavailable)
+	b.set(value.String(), "metadata", "annotations", limit.Key)
 	return nil
 }
 

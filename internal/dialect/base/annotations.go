@@ -3,55 +3,37 @@
 package base
 
 import (
-	"strconv"
-	"strings"
-
-	appsv1 "k8s.io/api/apps/v1"
-
+	"everynode.dev/everynode/api/annotation"
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/rollout"
 )
 
+// Annotation is the value of an annotation of w, nil where it is not there, or cannot be read: then a Problem says so, and until in it what counts for now.
+func Annotation[T any](r *Reader, w *dialect.Workload, a annotation.Value[T], until string) *T {
+	text, ok := w.Annotations[a.Key]
+	if !ok {
+		return nil
+	}
+	if value, ok := a.Parse(text); ok {
+		return &value
+	}
+	r.Warn(ReasonInvalidAnnotation, "Annotation %s is %q: %s; %s.", a.Key, text, a.Remedy(), until)
+	return nil
+}
+
 // annotations reads the annotations that mean something to every dialect.
 func (r *Reader) annotations(w *dialect.Workload) {
 	r.pullAhead(w)
-	text, ok := w.Annotations[everynode.MaxReplacing]
-	if !ok {
-		return
+	w.Set.MaxReplacing = (*rollout.Quantity)(Annotation(r, w, everynode.MaxReplacingValue, "until then one node at a time is replaced"))
+	if _, asked := w.Annotations[everynode.MaxReplacing]; asked && w.Set.MaxReplacing == nil {
+		w.Set.MaxReplacing = &rollout.Quantity{Value: 1} // a cap was asked for: the strictest holds back most and harms least
 	}
-	q, ok := parseMaxReplacing(text)
-	if !ok {
-		// Somebody wanted a cap, so there is one: the strictest holds back most and harms least.
-		q = rollout.Quantity{Value: 1}
-		r.Warn(ReasonInvalidAnnotation, "Annotation %s is %q: set it to a whole number from 1, or a percentage from 1%% to 100%%; "+
-			"until then one node at a time is replaced.", everynode.MaxReplacing, text)
-	}
-	w.Set.MaxReplacing = &q
-}
-
-func parseMaxReplacing(text string) (rollout.Quantity, bool) {
-	digits, percent := strings.CutSuffix(text, "%")
-	n, ok := parseDigits(digits)
-	if !ok || n < 1 || percent && n > 100 {
-		return rollout.Quantity{}, false
-	}
-	return rollout.Quantity{Value: n, Percent: percent}, true
 }
 
 // TemplateGeneration reads the generation of the template that stands in an annotation. It is for DaemonSets of apps/v1 alone, whose
 // API server raises it with every change of the template: where nobody does, a pod of an old template would seem to be current.
 // Without a valid one pods are told apart by the hash of their revision alone, as upstream does.
 func (r *Reader) TemplateGeneration(w *dialect.Workload) {
-	text, ok := w.Annotations[appsv1.DeprecatedTemplateGeneration]
-	if !ok {
-		return
-	}
-	generation, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		r.Warn(ReasonInvalidAnnotation, "Annotation %s is %q: remove it, it is kept by the API server; "+
-			"until then pods get no label pod-template-generation.", appsv1.DeprecatedTemplateGeneration, text)
-		return
-	}
-	w.TemplateGeneration = &generation
+	w.TemplateGeneration = Annotation(r, w, annotation.TemplateGeneration, "until then pods get no label pod-template-generation")
 }

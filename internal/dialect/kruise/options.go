@@ -3,12 +3,11 @@
 package kruise
 
 import (
-	"math"
-	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/kruise"
@@ -122,21 +121,13 @@ func progressive(r *base.Reader, w *dialect.Workload, spec base.Object) bool {
 	if scale.Fields["partitionedScaling"] != nil {
 		return r.Flag(scale, "partitionedScaling")
 	}
-	return w.Annotations[kruise.ProgressiveCreate] == "true"
+	asked, _ := kruise.ProgressiveCreateValue.Parse(w.Annotations[kruise.ProgressiveCreate])
+	return asked
 }
 
 func grace(r *base.Reader, w *dialect.Workload) time.Duration {
-	text, ok := w.Annotations[everynode.InPlaceGrace]
-	if !ok {
-		return 0
-	}
-	seconds, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || seconds < 0 || seconds > math.MaxInt32 {
-		r.Warn(base.ReasonInvalidAnnotation, "Annotation %s is %q: set it to a whole number of seconds from 0; until then there is no wait.",
-			everynode.InPlaceGrace, text)
-		return 0
-	}
-	return time.Duration(seconds) * time.Second
+	seconds := base.Annotation(r, w, everynode.InPlaceGraceValue, "until then there is no wait")
+	return time.Duration(ptr.Deref(seconds, 0)) * time.Second
 }
 
 // preDelete reads the one hook that is honoured. OpenKruise ignores the others; so do we, but not without a word.

@@ -3,12 +3,9 @@
 package openyurt
 
 import (
-	"strconv"
-	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/intstr"
-
+	"everynode.dev/everynode/api/annotation"
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/openyurt"
 	"everynode.dev/everynode/internal/dialect"
@@ -60,12 +57,9 @@ func read(r *base.Reader, w *dialect.Workload, text string) {
 			openyurt.UpdateStrategy, text)
 		return
 	}
-	strategy, known := openyurt.ParseStrategy(text)
-	switch {
-	case !known:
-		r.Warn(base.ReasonInvalidAnnotation, "Annotation %s is %q: set it to %s or %s, or remove it; %s.",
-			openyurt.UpdateStrategy, text, openyurt.AdvancedRollingUpdate, openyurt.OTA, held)
-	case strategy == openyurt.OTA:
+	switch strategy := base.Annotation(r, w, openyurt.UpdateStrategyValue, held); {
+	case strategy == nil:
+	case *strategy == openyurt.OTA:
 		w.Set.Announce = true
 	default:
 		advanced(r, w)
@@ -74,24 +68,13 @@ func read(r *base.Reader, w *dialect.Workload, text string) {
 
 // advanced applies what goes with AdvancedRollingUpdate.
 func advanced(r *base.Reader, w *dialect.Workload) {
-	limit, limitOK := openyurt.ParseMaxUnavailable(w.Annotations[openyurt.MaxUnavailable])
-	if !limitOK {
-		r.Warn(base.ReasonInvalidAnnotation, "Annotation %s is %q: set it to a whole number from 1, or a percentage from 1%% to 100%%, or remove it for %s; %s.",
-			openyurt.MaxUnavailable, w.Annotations[openyurt.MaxUnavailable], openyurt.DefaultMaxUnavailable, held)
-	}
-	blame, blameOK := DefaultBlame, true
-	if text, asked := w.Annotations[everynode.BlameWindow]; asked {
-		var err error
-		blame, err = time.ParseDuration(text)
-		if blameOK = err == nil && blame >= 0; !blameOK {
-			r.Warn(base.ReasonInvalidAnnotation, "Annotation %s is %q: set it to a duration such as 10m or 90s, or remove it for %s; %s.",
-				everynode.BlameWindow, text, "10m", held)
-		}
-	}
+	byDefault, _ := openyurt.MaxUnavailableValue.Parse("")
+	limit, limitOK := value(r, w, openyurt.MaxUnavailableValue, byDefault)
+	blame, blameOK := value(r, w, everynode.BlameWindowValue, DefaultBlame)
 	if !limitOK || !blameOK {
 		return
 	}
-	w.Set.Strategy, w.Set.MaxUnavailable = rollout.RollingUpdate, quantity(limit)
+	w.Set.Strategy, w.Set.MaxUnavailable = rollout.RollingUpdate, rollout.Quantity(limit)
 	w.Set.Unreachable = rollout.Unreachable{Skip: true, Blame: blame}
 	if w.Set.MaxReplacing == nil {
 		// When a site comes back, its nodes are ready before their pods are: all of them would be updated at once.
@@ -99,11 +82,13 @@ func advanced(r *base.Reader, w *dialect.Workload) {
 	}
 }
 
-// quantity is a value of MaxUnavailable, which has been checked.
-func quantity(v intstr.IntOrString) rollout.Quantity {
-	if v.Type == intstr.Int {
-		return rollout.Quantity{Value: v.IntValue()}
+// value is the value of an annotation, or what counts without it; ok is false where it cannot be read.
+func value[T any](r *base.Reader, w *dialect.Workload, a annotation.Value[T], without T) (value T, ok bool) {
+	if _, asked := w.Annotations[a.Key]; !asked {
+		return without, true
 	}
-	n, _ := strconv.Atoi(strings.TrimSuffix(v.StrVal, "%"))
-	return rollout.Quantity{Value: n, Percent: true}
+	if read := base.Annotation(r, w, a, held); read != nil {
+		return *read, true
+	}
+	return without, false
 }

@@ -222,23 +222,23 @@ func examples() []example {
 		{"progressive by annotation", alpha, edits{"metadata annotations", `{"daemonset.kruise.io/progressive-create-pod":"true"}`}, nil},
 		{"progressive and not", "", edits{"metadata annotations", `{"daemonset.kruise.io/progressive-create-pod":"true"}`, "spec scaleStrategy", `{"partitionedScaling":false}`},
 			[]string{`spec.scaleStrategy.partitionedScaling: Invalid value: false: contradicts the annotation daemonset.kruise.io/progressive-create-pod: "true"; remove one of them`}},
-		annotation("daemonset.kruise.io/progressive-create-pod", "yes", `must be "true" or "false"`),
-		annotation("apps.kruise.io/image-predownload-parallelism", "10%", "must be a whole number from 1"),
-		annotation("apps.kruise.io/image-predownload-parallelism", "0", "must be a whole number from 1"),
-		annotation("apps.kruise.io/image-predownload-parallelism", "10", ""),
-		annotation("apps.kruise.io/image-predownload-timeout-seconds", "5m", "must be a whole number of seconds from 1"),
-		annotation("apps.kruise.io/image-predownload-min-updated-ready-pods", "some", "must be a whole number from 0, or a percentage up to 100%"),
-		annotation("apps.kruise.io/image-predownload-min-updated-ready-pods", "20%", ""),
-		annotation("deprecated.daemonset.template.generation", "x", "must be a whole number; better remove it, for it has no effect here"),
+		annotated("daemonset.kruise.io/progressive-create-pod", "yes", `must be "true" or "false"`),
+		annotated("apps.kruise.io/image-predownload-parallelism", "10%", "must be a whole number from 1"),
+		annotated("apps.kruise.io/image-predownload-parallelism", "0", "must be a whole number from 1"),
+		annotated("apps.kruise.io/image-predownload-parallelism", "10", ""),
+		annotated("apps.kruise.io/image-predownload-timeout-seconds", "5m", "must be a whole number of seconds from 1"),
+		annotated("apps.kruise.io/image-predownload-min-updated-ready-pods", "some", "must be a whole number from 0, or a percentage up to 100%"),
+		annotated("apps.kruise.io/image-predownload-min-updated-ready-pods", "20%", ""),
+		annotated("deprecated.daemonset.template.generation", "x", "must be a whole number; better remove it, for it has no effect here"),
 		{"template generation", "", edits{"metadata annotations", `{"deprecated.daemonset.template.generation":"3"}`},
 			[]string{"warning: metadata.annotations[deprecated.daemonset.template.generation]: has no effect here: which pods are up to date is told by their revision; remove it"}},
-		annotation("everynode.dev/wait-for-image", "yes", `must be "true" or "false"`),
-		annotation("everynode.dev/wait-for-image", "true", ""),
+		annotated("everynode.dev/wait-for-image", "yes", `must be "true" or "false"`),
+		annotated("everynode.dev/wait-for-image", "true", ""),
 		{"pulls and updates that wait for each other", "", edits{"metadata annotations", `{"everynode.dev/wait-for-image":"true","apps.kruise.io/image-predownload-min-updated-ready-pods":"1"}`},
 			[]string{"metadata.annotations[everynode.dev/wait-for-image]: Forbidden: may not be true together with apps.kruise.io/image-predownload-min-updated-ready-pods, for they would wait for each other; remove one of them"}},
 		{"pulls that wait for no update", "", edits{"metadata annotations", `{"everynode.dev/wait-for-image":"true","apps.kruise.io/image-predownload-min-updated-ready-pods":"0"}`}, nil},
-		annotation("everynode.dev/in-place-grace-seconds", "10s", "must be a whole number of seconds from 0"),
-		annotation("everynode.dev/in-place-grace-seconds", "0", ""),
+		annotated("everynode.dev/in-place-grace-seconds", "10s", "must be a whole number of seconds from 0"),
+		annotated("everynode.dev/in-place-grace-seconds", "0", ""),
 		kept(`{"scaleStrategy":{"partitionedScaling":false},"annotation":"true"}`, true),
 		kept(`{"scaleStrategy":{}}`, true),
 		kept(`{"scaleStrategy":"x"}`, false),
@@ -247,12 +247,12 @@ func examples() []example {
 		kept(`{"annotation":true}`, false),
 		kept(`{"more":{}}`, false),
 		kept(`{`, false),
-		annotation("everynode.dev/max-replacing", "0", "must be a whole number from 1, or a percentage from 1% to 100%"),
-		annotation("everynode.dev/max-replacing", "25%", ""),
+		annotated("everynode.dev/max-replacing", "0", "must be a whole number from 1, or a percentage from 1% to 100%"),
+		annotated("everynode.dev/max-replacing", "25%", ""),
 	}
 }
 
-func annotation(key, value, sentence string) example {
+func annotated(key, value, sentence string) example {
 	e := example{name: key + " " + value, edits: edits{"metadata annotations", `{"` + key + `":"` + value + `"}`}}
 	if sentence != "" {
 		e.want = []string{"metadata.annotations[" + key + `]: Invalid value: "` + value + `": ` + sentence}
