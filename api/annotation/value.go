@@ -57,7 +57,7 @@ func Bool(text string) (value, ok bool) { return text == "true", text == "true" 
 func WholeFrom(least int32) func(string) (int32, bool) {
 	return func(text string) (int32, bool) {
 		n, err := strconv.ParseInt(text, 10, 32)
-		return int32(n), err == nil && int32(n) >= least
+		return int32(n), err == nil && n >= int64(least)
 	}
 }
 

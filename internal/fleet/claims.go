@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Claims are the changes of ownership that a set needs before anything may be decided for it.
+type Claims struct {
+	// Adopt and Release are those with the first names, claimLimit at most, of the pods of which none was tried yet, nor another one on their node. More is
+	// whether there are others.
+	Adopt, Release []Pod
+	More           bool
+	// AdoptAgain and ReleaseAgain are those that are to be tried again now (BlockClaim), DefaultBurst at most.
+	AdoptAgain, ReleaseAgain []Pod
+	// Uncertain are orphans of which it must be read whether an adoption took effect.
+	Uncertain []Pod
+	// Unsettled are pods for which a delete was sent without a definite answer.
+	Unsettled []UnsettledPod
+	// Pending are creates without a definite answer, sorted by node.
+	Pending []PendingCreate
+	// Doubts are edits without a definite answer, sorted by pod.
+	Doubts []Doubt
+}
+
+// claimLimit is more than a pass adopts, or releases. Anybody can make 100,000 pods that a set selects, and all are looked at with the index locked.
+const claimLimit = 2 * rollout.DefaultBurst
+
+// Claims returns what the set has to adopt, release and settle now, each sorted by name.
+func (x *Index) Claims(key Key, now rollout.Time) Claims {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s := x.sets[key]
+	if s == nil {
+		return Claims{}
+	}
+	var unsettled []UnsettledPod
+	for _, p := range s.unsettled.sorted() {
+		unsettled = append(unsettled, UnsettledPod{Pod: p, Until: x.unsettled[p.UID]})
+	}
+	fresh := func(p *podRecord) bool {
+		_, blocked := s.claimBlock(p)
+		return !blocked
+	}
+	due := func(p *podRecord) bool {
+		b, blocked := s.claimBlock(p)
+		return blocked && b.Pod == p.uid && b.due(now)
+	}
+	adopt, moreAdopt := s.adoptable.least(claimLimit, fresh)
+	release, moreRelease := s.foreign.least(claimLimit, fresh)
+	adoptAgain, _ := s.adoptable.least(rollout.DefaultBurst, due)
+	releaseAgain, _ := s.foreign.least(rollout.DefaultBurst, due)
+	uncertain, _ := s.uncertain.least(rollout.DefaultBurst, due)
+	return Claims{
+		Uncertain: uncertain,
+		Adopt:     adopt, Release: release, More: moreAdopt || moreRelease, AdoptAgain: adoptAgain, ReleaseAgain: releaseAgain, Unsettled: unsettled,
+		Doubts:  s.doubtful(),
+		Pending: slices.SortedFunc(maps.Values(s.pending), func(a, b PendingCreate) int { return strings.Compare(a.Node, b.Node) }),
+	}
+}
