@@ -4,6 +4,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -89,7 +90,7 @@ func (s *Space) Plugin(args ...string) (string, error) {
 	return string(out), err
 }
 
-// OneProtectedPod: a policy keeps an operation, in capitals, from the pod of the first or the last node: DELETE, UPDATE, or the CREATE of a new one. All others
+// OneProtectedPod has a policy keep an operation, in capitals, from the pod of the first or the last node: DELETE, UPDATE, or the CREATE of a new one. All others
 // are updated, an event and explain-node name the policy, and the last node follows when the policy has gone.
 func (s *Subject) OneProtectedPod(operation string, last bool) {
 	s.t.Helper()
@@ -135,7 +136,7 @@ func (s *Subject) isShown(node string) {
 	}
 	s.Poll("explain-node names the policy", func() error {
 		if out, err := s.Plugin("explain-node", node, s.Set); err != nil || !strings.Contains(out, protected) {
-			return fmt.Errorf("it prints, %v:\n%s", err, out)
+			return fmt.Errorf("it prints\n%s: %w", out, errors.Join(err, errors.New("the policy is not named")))
 		}
 		return nil
 	})
@@ -179,7 +180,7 @@ func (s *Subject) ADeleteWebhookThatIsDown() {
 	s.WaitFor(2*time.Minute, "the roll ends", s.running(true, s.Nodes...))
 }
 
-// AWebhookThatNeverAnswers, and that may be ignored then, makes no pod impossible.
+// AWebhookThatNeverAnswers makes no pod impossible where its failures are ignored.
 func (s *Subject) AWebhookThatNeverAnswers() {
 	s.t.Helper()
 	s.Webhook(SilentWebhook(s.t), "CREATE", "Ignore")
@@ -189,7 +190,7 @@ func (s *Subject) AWebhookThatNeverAnswers() {
 	s.t.Logf("all pods were ready after %s", time.Since(began).Round(time.Second))
 }
 
-// AWebhookThatDeniesWithoutACode, which the API server turns into 400, shows.
+// AWebhookThatDeniesWithoutACode is shown by an event; the API server makes a 400 of it.
 func (s *Subject) AWebhookThatDeniesWithoutACode() {
 	s.t.Helper()
 	remove := s.Webhook(LateWebhook(s.t, 0, false, protected), "CREATE", "Fail")
@@ -206,7 +207,7 @@ type stranger struct {
 	uid                           types.UID
 }
 
-// PodsOfStrangers: pods that name the set as their owner from another namespace, or with another UID or kind, and pods with its labels that somebody else controls, take
+// PodsOfStrangers plays that pods that name the set as their owner from another namespace, or with another UID or kind, and pods with its labels that another owner controls, take
 // no part in it, whether they run or are being deleted.
 func (s *Subject) PodsOfStrangers(t testing.TB, tenant *Space) {
 	t.Helper()
