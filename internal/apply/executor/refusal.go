@@ -125,8 +125,11 @@ func (r *run) closeRefusals() {
 		n := &r.job.Snapshot.Nodes[a.Node]
 		switch {
 		case n.Refusal == nil || a.Kind == rollout.Mark: // which says nothing about the Patch
-		case r.done[i] && a.TakesBack:
-			r.e.Index.TakenBack(r.job.Key, n.Name)
+		case a.TakesBack: // the change is still refused
+			if r.done[i] {
+				r.e.Index.TakenBack(r.job.Key, n.Name)
+			}
+			r.blocked(a.Node, n.Refusal.Message)
 		case r.done[i]:
 			r.e.Index.Accept(r.job.Key, n.Name)
 		case r.job.Plan.Verdicts[a.Node].Kind != rollout.Blocked:

@@ -367,6 +367,7 @@ func (f worldPods) Create(_ context.Context, u *unstructured.Unstructured) (*cor
 	if err := json.Unmarshal(body, p); err != nil {
 		return nil, err
 	}
+	made := &corev1.Pod{}
 	err := f.w.write("create", p.Name, func() error {
 		if f.w.pods[p.Name] != nil {
 			return apierrors.NewAlreadyExists(schema.GroupResource{Resource: "pods"}, p.Name)
@@ -376,12 +377,13 @@ func (f worldPods) Create(_ context.Context, u *unstructured.Unstructured) (*cor
 		p.CreationTimestamp = metav1.NewTime(f.w.clock.Now())
 		p.Status.Phase, p.Generation = corev1.PodPending, 1
 		f.w.pods[p.Name] = p
+		made = p.DeepCopy()
 		if f.w.watch {
 			f.w.seePod(p)
 		}
 		return nil
 	})
-	return p.DeepCopy(), err
+	return made, err
 }
 
 func (f worldPods) Delete(_ context.Context, _, name string, uid types.UID) error {
