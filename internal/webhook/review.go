@@ -17,12 +17,12 @@ import (
 	"everynode.dev/everynode/internal/webhook/conversion"
 )
 
-// The limits of a review. A value of two bytes takes more than a hundred bytes when it is decoded. So objects are decoded one after the other, and an object
-// has at most as many values as fit into the 3 MiB that the API server accepts for one object.
+// The limits of a review. A value of two bytes takes more than a hundred bytes when it is decoded, so objects are decoded one after the other. An object has
+// at most as many values as fit into the 1.5 MiB that etcd stores: a smaller limit would let one stored object break all lists in the other version.
 const (
 	mostObjects   = 100_000
 	largestObject = 4 << 20
-	mostValues    = 250_000
+	mostValues    = 800_000
 )
 
 // review is a ConversionReview. Only its request is read, and the objects are not decoded.
