@@ -9,7 +9,10 @@ const leaseTime, tenureTime = 10 * time.Second, 7 * time.Second
 
 // holds is whether a manager writes: the leader renews its lease all the time, and whoever has stood still looks when that was. It stands in for
 // the tenure of internal/manager, which belongs to a process.
-func (m *manager) holds() bool { return m == m.s.lead || m.s.w.now.Sub(m.renewed) < tenureTime }
+func (m *manager) holds() bool {
+	m.s.tick.Load()
+	return m == m.s.lead || m.s.w.now.Sub(m.renewed) < tenureTime
+}
 
 // leased is whether the lease is that of a manager that is frozen, so that nobody else leads yet.
 func (s *sim) leased() bool { return s.frozen != nil && s.w.now.Sub(s.frozen.renewed) < leaseTime }

@@ -129,7 +129,10 @@ func (s *sim) newManager(fence time.Duration) *manager {
 	d := s.dialect()
 	d.MayWrite = func() bool { return !s.other }
 	m.key = fleet.Key{Dialect: d.Source.Dialect, Namespace: namespace, Name: setName}
-	m.index = fleet.NewIndex(func(key fleet.Key) { m.asked = m.asked || key == m.key })
+	m.index = fleet.NewIndex(func(key fleet.Key) {
+		s.tick.Load()
+		m.asked = m.asked || key == m.key
+	})
 	m.index.ReadFacts(s.cfg.facts())
 	m.pace = executor.NewPace(m.clock, func(context.Context) error { return nil }, m.sleep)
 	m.pace.Leads = m.holds
@@ -159,6 +162,7 @@ var errDead = errors.New("the manager has died")
 
 // ask sends a request and waits for the answer. Writes that do not wait for their turn are kept back here, as the clients of the manager do it.
 func (m *manager) ask(r *request) (any, error) {
+	m.s.tick.Load()
 	m.mu.Lock()
 	if m.dead {
 		m.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,6 +32,8 @@ type sim struct {
 	stragglers []*straggler
 	// names are the nodes of pods by name, for those that are not there; requests that are sent at the same time share it.
 	named sync.Mutex
+	// tick is written before time passes for goroutines, and read by them when they go on: what was done before is seen then.
+	tick  atomic.Int64
 	names map[string]string
 	// other is whether another controller is at work on the set, yurt whether OpenYurt's own manager looks after its annotations.
 	other, yurt bool
@@ -180,6 +183,7 @@ func (s *sim) close() {
 	if s.lead != nil {
 		s.lead.die()
 	}
+	s.tick.Add(1)
 }
 
 // pass lets time pass.

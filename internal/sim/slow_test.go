@@ -225,6 +225,7 @@ func (m *manager) giveUp() {
 // doze lets the time of goroutines pass that do not ask a clock for it.
 func (s *sim) doze(d time.Duration) {
 	if s.cfg.with("slowness") {
+		s.tick.Add(1)
 		time.Sleep(d)
 	}
 }
@@ -234,7 +235,7 @@ func (s *sim) dozes() bool {
 	if !s.cfg.with("slowness") {
 		return false
 	}
-	time.Sleep(2 * time.Second)
+	s.doze(2 * time.Second)
 	s.lead.rest()
 	return s.lead.due() || len(s.lead.waiting()) > 0
 }
