@@ -43,6 +43,7 @@ const (
 type converter struct {
 	small, large *turns
 	pool         pool
+	decoding     sync.Mutex // of an object that is not small
 	// smallTurn and largeTurn are how long a review waits for its turn.
 	smallTurn, largeTurn time.Duration
 }
@@ -127,7 +128,7 @@ func (c *converter) convert(w http.ResponseWriter, r *http.Request, limit int, s
 		}
 		defer leave()
 	}
-	return in.answer(limit)
+	return c.answer(&in, limit)
 }
 
 // pool is the memory of small reviews.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TestConversionsTakeTurns: large reviews, and those that do not say how large they are, are read a few at a time, and take no turns of small ones.
@@ -143,17 +144,6 @@ func TestSlowReviewsKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// TestValuesAreCounted: an empty object is one value.
-func TestValuesAreCounted(t *testing.T) {
-	for data, want := range map[string]int{
-		`1`: 1, `{}`: 1, `[]`: 1, `[{},{}]`: 3, `{"a":"x,[{\\\"","b":[1,2,3]}`: 6, `{"f:metadata":{"f:labels":{"f:a":{},"f:b":{}}}}`: 5,
-	} {
-		if got := valuesOf([]byte(data)); got != want {
-			t.Errorf("%s has %d values, want %d", data, got, want)
-		}
-	}
-}
-
 // peak is how much more memory is in use at most while f runs.
 func peak(f func()) int {
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
@@ -202,6 +192,7 @@ func TestConversionsTakeLittleMemory(t *testing.T) {
 		"objects of nothing":            {review(many("{}", size), ""), http.StatusOK},
 		"a set with objects of nothing": {review(set(`,"spec":[`+many("{}", size)+"]"), ""), http.StatusOK},
 		"sets with objects of nothing":  {review(many(set(`,"spec":[`+many("{}", 3*200_000)+"]"), size), ""), http.StatusOK},
+		"a set as large as may be":      {review(set(`,"spec":[`+many("{}", 3<<20)+"]"), ""), http.StatusOK},
 		"sets of nothing":               {review(many(set(""), size), ""), http.StatusOK},
 		"a kind of objects":             {review(`{"kind":[`+many("{}", size)+"]}", ""), http.StatusOK},
 		"a response of objects":         {review("", `,"response":{"convertedObjects":[`+many("{}", size)+"]}"), http.StatusOK},
@@ -215,9 +206,53 @@ func TestConversionsTakeLittleMemory(t *testing.T) {
 			code = w.Code
 		})
 		t.Logf("%s: %d MiB", name, used>>20)
-		if used > 100<<20 || code != c.code {
+		if used > 128<<20 || code != c.code {
 			t.Errorf("%s: a review of %d MiB is answered %d and takes %d MiB", name, len(c.body)>>20, code, used>>20)
 		}
+	}
+}
+
+// TestWhatAnAPIServerStoresIsConverted: a tenant may store a set with half a million values. If it were not converted, no list in the other version would work for
+// anybody.
+func TestWhatAnAPIServerStoresIsConverted(t *testing.T) {
+	const stored = 1536 << 10
+	object := `{"apiVersion":"apps.kruise.io/v1alpha1","kind":"DaemonSet","metadata":{"name":"set"},"spec":{"template":{"spec":{"containers":[{"args":[` +
+		strings.Repeat(`"",`, stored/3) + `""]}]}}},"status":{"daemonSetHash":"x"}}`
+	code, text := convert(t, `{"request":{"uid":"u","desiredAPIVersion":"apps.kruise.io/v1beta1","objects":[`+object+`]}}`)
+	var answer apiextensionsv1.ConversionReview
+	if err := json.Unmarshal([]byte(text), &answer); err != nil || code != http.StatusOK {
+		t.Fatalf("%d: %v", code, err)
+	}
+	if answer.Response.Result.Status != metav1.StatusSuccess || len(answer.Response.ConvertedObjects) != 1 {
+		t.Fatalf("an object that can be stored is not converted: %s", answer.Response.Result.Message)
+	}
+	checkConverted(t, []byte(object), answer.Response.ConvertedObjects[0].Raw, "apps.kruise.io/v1beta1")
+}
+
+// TestLargeObjectsAreDecodedOneAtATime: many senders ask at the same time for the conversion of an object that takes a hundred times its size.
+func TestLargeObjectsAreDecodedOneAtATime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: it converts 24 MiB: run without -short")
+	}
+	const senders = 8
+	body := `{"request":{"uid":"u","desiredAPIVersion":"apps.kruise.io/v1beta1","objects":[{"apiVersion":"apps.kruise.io/v1alpha1","kind":"DaemonSet","spec":[` +
+		strings.Repeat("{},", 1<<20) + `{}]}]}}`
+	c := newConverter()
+	c.smallTurn = time.Minute
+	used := peak(func() {
+		var all sync.WaitGroup
+		for i := range senders {
+			all.Go(func() {
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, PathConvert, strings.NewReader(body))
+				r.RemoteAddr = fmt.Sprintf("10.0.0.%d:1", i)
+				c.ServeHTTP(httptest.NewRecorder(), r)
+			})
+		}
+		all.Wait()
+	})
+	t.Logf("%d MiB", used>>20)
+	if used > 400<<20 {
+		t.Errorf("%d reviews of 3 MiB take %d MiB", senders, used>>20)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,12 +18,13 @@ import (
 	"everynode.dev/everynode/internal/webhook/conversion"
 )
 
-// The limits of a review. A value of two bytes takes more than a hundred bytes when it is decoded, so objects are decoded one after the other. An object has
-// at most as many values as fit into the 1.5 MiB that etcd stores: a smaller limit would let one stored object break all lists in the other version.
+// The limits of a review. A value of two bytes takes more than a hundred bytes when it is decoded, so objects are decoded one after the other, and of those that
+// are larger than smallObject one at a time in all reviews. Anything that the API server can store is converted: a limit below its 3 MiB would let one
+// stored object break all lists in the other version.
 const (
 	mostObjects   = 100_000
 	largestObject = 4 << 20
-	mostValues    = 800_000
+	smallObject   = 64 << 10
 )
 
 // review is a ConversionReview. Only its request is read, and the objects are not decoded.
@@ -54,11 +56,11 @@ func (o *rawObjects) UnmarshalJSON(data []byte) error {
 }
 
 // answer returns the review with the response, in pieces. Either all objects are converted, or none.
-func (in *review) answer(limit int) ([][]byte, error) {
+func (c *converter) answer(in *review, limit int) ([][]byte, error) {
 	out := apiextensionsv1.ConversionReview{TypeMeta: in.TypeMeta, Response: &apiextensionsv1.ConversionResponse{
 		UID: in.Request.UID, Result: metav1.Status{Status: metav1.StatusSuccess},
 	}}
-	converted, err := in.Request.convert(limit + limit/2)
+	converted, err := c.convertAll(in.Request, limit+limit/2)
 	if err != nil {
 		out.Response.Result = metav1.Status{Status: metav1.StatusFailure, Message: err.Error(), Reason: metav1.StatusReasonInvalid}
 		refused, err := json.Marshal(out)
@@ -74,9 +76,9 @@ func (in *review) answer(limit int) ([][]byte, error) {
 	return append(append([][]byte{frame[:at]}, converted...), frame[at:]), nil
 }
 
-// convert returns the converted objects as the elements of a JSON array, at most limit bytes in total. Each element is a slice of its own: a buffer that grows
+// convertAll returns the converted objects as the elements of a JSON array, at most limit bytes in total. Each element is a slice of its own: a buffer that grows
 // would hold everything twice.
-func (r *conversionRequest) convert(limit int) (pieces [][]byte, err error) {
+func (c *converter) convertAll(r *conversionRequest, limit int) (pieces [][]byte, err error) {
 	if len(r.Objects) == 0 {
 		return nil, nil
 	}
@@ -85,23 +87,17 @@ func (r *conversionRequest) convert(limit int) (pieces [][]byte, err error) {
 		return nil, fmt.Errorf("decoding the objects to convert: %w", err)
 	}
 	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false) // it replaces one byte by six
 	size := 0
 	for objects.More() {
 		var raw json.RawMessage
 		if err := objects.Decode(&raw); err != nil {
 			return nil, fmt.Errorf("decoding the objects to convert: %w", err)
 		}
-		converted, err := convertOne(raw, r.DesiredAPIVersion)
-		if err != nil {
-			return nil, err
-		}
 		out.Reset()
 		if len(pieces) > 0 {
 			out.WriteByte(',')
 		}
-		if err := encoder.Encode(converted); err != nil {
+		if err := c.convertOne(&out, raw, r.DesiredAPIVersion); err != nil {
 			return nil, err
 		}
 		out.Truncate(out.Len() - 1) // the newline of Encode
@@ -113,26 +109,36 @@ func (r *conversionRequest) convert(limit int) (pieces [][]byte, err error) {
 	return pieces, nil
 }
 
-// convertOne converts an object. It decodes only objects of a kind and a size that Everynode serves.
-func convertOne(raw []byte, apiVersion string) (map[string]any, error) {
+// convertOne converts an object, and writes it and a newline to out. It decodes only objects of a kind and a size that Everynode serves.
+func (c *converter) convertOne(out io.Writer, raw []byte, apiVersion string) error {
 	var head struct {
 		APIVersion text `json:"apiVersion"`
 		Kind       text `json:"kind"`
 	}
 	if err := json.Unmarshal(raw, &head); err != nil {
-		return nil, fmt.Errorf("decoding an object to convert: %w", err)
+		return fmt.Errorf("decoding an object to convert: %w", err)
 	}
 	if _, err := conversion.Convert(map[string]any{"apiVersion": string(head.APIVersion), "kind": string(head.Kind)}, apiVersion); err != nil {
-		return nil, err
+		return err
 	}
-	if len(raw) > largestObject || valuesOf(raw) > mostValues {
-		return nil, fmt.Errorf("an object to convert is too large: it has more than %d bytes or %d values", largestObject, mostValues)
+	if len(raw) > largestObject {
+		return fmt.Errorf("an object to convert is too large: it has more than %d bytes", largestObject)
+	}
+	if len(raw) > smallObject {
+		c.decoding.Lock()
+		defer c.decoding.Unlock()
 	}
 	var obj map[string]any
 	if err := utiljson.Unmarshal(raw, &obj); err != nil {
-		return nil, fmt.Errorf("decoding an object to convert: %w", err)
+		return fmt.Errorf("decoding an object to convert: %w", err)
 	}
-	return conversion.Convert(obj, apiVersion)
+	converted, err := conversion.Convert(obj, apiVersion)
+	if err != nil {
+		return err
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false) // it replaces one byte by six
+	return encoder.Encode(converted)
 }
 
 // text is a JSON string; other values are read as the empty string.
@@ -145,24 +151,4 @@ func (t *text) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	return json.Unmarshal(data, (*string)(t))
-}
-
-// valuesOf counts the values in valid compact JSON: each but the first comes after a comma, or is the first one in brackets. Empty brackets with spaces in them
-// count as one more.
-func valuesOf(data []byte) int {
-	values, inText := 1, false
-	for i := 0; i < len(data); i++ {
-		switch c := data[i]; {
-		case inText && c == '\\':
-			i++
-		case c == '"':
-			inText = !inText
-		case inText:
-		case c == ',':
-			values++
-		case (c == '[' || c == '{') && data[i+1] != ']' && data[i+1] != '}':
-			values++
-		}
-	}
-	return values
 }
