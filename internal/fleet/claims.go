@@ -18,7 +18,7 @@ type Claims struct {
 	More           bool
 	// AdoptAgain and ReleaseAgain are those that are to be tried again now (BlockClaim), DefaultBurst at most.
 	AdoptAgain, ReleaseAgain []Pod
-	// Uncertain are orphans of which it must be read whether an adoption took effect.
+	// Uncertain are orphans that must not be adopted any more, of which it must be read whether an earlier adoption took effect (Block.Unclear).
 	Uncertain []Pod
 	// Unsettled are pods for which a delete was sent without a definite answer.
 	Unsettled []UnsettledPod
@@ -26,6 +26,12 @@ type Claims struct {
 	Pending []PendingCreate
 	// Doubts are edits without a definite answer, sorted by pod.
 	Doubts []Doubt
+}
+
+// mayBeAdopted is whether an adoption may have taken effect of a pod that no event shows as adopted.
+func (pods podSet) mayBeAdopted(b Block) bool {
+	p := pods[b.Pod]
+	return b.Unclear && p != nil && p.origin.owner == ""
 }
 
 // claimLimit is more than a pass adopts, or releases. Anybody can make 100,000 pods that a set selects, and all are looked at with the index locked.
@@ -55,7 +61,13 @@ func (x *Index) Claims(key Key, now rollout.Time) Claims {
 	release, moreRelease := s.foreign.least(claimLimit, fresh)
 	adoptAgain, _ := s.adoptable.least(rollout.DefaultBurst, due)
 	releaseAgain, _ := s.foreign.least(rollout.DefaultBurst, due)
-	uncertain, _ := s.uncertain.least(rollout.DefaultBurst, due)
+	mayBeAdopted := podSet{}
+	for _, b := range s.blocks {
+		if s.adoptable[b.Pod] == nil && x.pods.mayBeAdopted(b) {
+			mayBeAdopted[b.Pod] = x.pods[b.Pod]
+		}
+	}
+	uncertain, _ := mayBeAdopted.least(rollout.DefaultBurst, due)
 	return Claims{
 		Uncertain: uncertain,
 		Adopt:     adopt, Release: release, More: moreAdopt || moreRelease, AdoptAgain: adoptAgain, ReleaseAgain: releaseAgain, Unsettled: unsettled,

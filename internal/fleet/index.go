@@ -25,7 +25,7 @@ type Index struct {
 	mu    sync.Mutex
 	nodes nodeTable
 	// pods holds every pod that is kept, by UID; podsRV is the newest resourceVersion that the watch of pods has shown.
-	pods   map[types.UID]*podRecord
+	pods   podSet
 	podsRV string
 	// buried are pods that are known to be gone, with the newest version that was known of each, until the watch has shown that too.
 	buried map[types.UID]string
@@ -91,8 +91,6 @@ type set struct {
 	// doubts are pods of which it is not known whether an edit took effect.
 	doubts podSet
 	blocks map[int]Block
-	// uncertain are orphans that must not be adopted any more, for which an adoption has no clear answer (Block.Unclear).
-	uncertain podSet
 	// unclaimed are the blocks of pods without a node that are not adopted or released yet.
 	unclaimed map[types.UID]Block
 	// refused are the nodes for which the API server has refused the last write.
@@ -149,7 +147,7 @@ func (x *Index) PutSet(key Key, w *dialect.Workload) {
 		s = nil
 	}
 	if s == nil {
-		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, uncertain: podSet{}, unsettled: podSet{}, doubts: podSet{}, blocks: map[int]Block{}, unclaimed: map[types.UID]Block{}, refused: map[int]*refusal{}, pending: map[int]PendingCreate{}}
+		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, unsettled: podSet{}, doubts: podSet{}, blocks: map[int]Block{}, unclaimed: map[types.UID]Block{}, refused: map[int]*refusal{}, pending: map[int]PendingCreate{}}
 		s.workload = w
 		x.enter(s)
 		x.place(s, places)

@@ -114,12 +114,8 @@ func (x *Index) file(p *podRecord) {
 	}
 	x.orphans[p.origin.namespace][p.uid] = p
 	for _, s := range x.spaces[p.origin.namespace] {
-		switch b, _ := s.claimBlock(p); {
-		case adoptable(s, p):
+		if adoptable(s, p) {
 			s.adoptable[p.uid] = p
-			x.notify(s.key)
-		case b.Unclear && b.Pod == p.uid:
-			s.uncertain[p.uid] = p
 			x.notify(s.key)
 		}
 	}
@@ -171,7 +167,6 @@ func (x *Index) detach(p *podRecord) {
 		}
 		for _, s := range x.spaces[p.origin.namespace] {
 			delete(s.adoptable, p.uid)
-			delete(s.uncertain, p.uid)
 		}
 	} else if s := x.ownerOf(p); s != nil {
 		s.remove(p)

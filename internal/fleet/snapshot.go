@@ -77,7 +77,7 @@ func (x *Index) SnapshotInto(b *Buffer, key Key, h History, now rollout.Time) (s
 	order := x.nodes.sorted()
 	ghosts := set.haunted()
 	b.room(len(order)+len(ghosts), set.podCount)
-	lookup := revisionLookup{now: now, history: h, limited: set.limited()}
+	lookup := revisionLookup{now: now, history: h, limited: set.limited(), pods: x.pods}
 	for i := range order {
 		n := &order[i]
 		for len(ghosts) > 0 && ghosts[0].node.Name < n.name {
@@ -122,7 +122,7 @@ func (b *Buffer) node(set *set, n *sight, c *cell, lookup *revisionLookup) (unbl
 		node.Unanswered = node.Blocked != ""
 	}
 	if len(set.blocks)+len(set.pending) > 0 {
-		unblock = min0(unblock, applyBlock(set, n.id, node, now))
+		unblock = min0(unblock, applyBlock(set, n.id, node, lookup))
 	}
 	return unblock
 }
@@ -144,7 +144,8 @@ func unclearDelete(c *cell) string {
 
 // applyBlock sets n.Blocked while the block of the node lasts and returns when it ends; an old one is dropped, and so, after one
 // more pass, is one that has not begun: the clock was set back since, and nobody can tell how much of it is left.
-func applyBlock(s *set, id int, n *rollout.Node, now rollout.Time) rollout.Time {
+func applyBlock(s *set, id int, n *rollout.Node, lookup *revisionLookup) rollout.Time {
+	now := lookup.now
 	if c, pending := s.pending[id]; pending {
 		n.Blocked, n.Unanswered = "it is not clear whether the create of pod "+c.Pod+" took effect", true
 		if c.Slow {
@@ -157,7 +158,7 @@ func applyBlock(s *set, id int, n *rollout.Node, now rollout.Time) rollout.Time 
 		return 0
 	}
 	if b.Pod != "" {
-		return s.applyClaim(id, n, b, now)
+		return s.applyClaim(id, n, b, lookup)
 	}
 	if now < b.From {
 		// This pass may have left alone what stands against a pod there, by the clock that was fast; the next one will not.
@@ -247,6 +248,8 @@ type revisionLookup struct {
 	valid    bool
 	// limited is that of the set.
 	limited bool
+	// pods are all.
+	pods podSet
 	// guess is what guessOf has said, if it was asked.
 	guess   int
 	guessed bool
@@ -304,14 +307,14 @@ func (x *Index) Block(key Key, nodeName string, b Block) {
 }
 
 // applyClaim sets n.Blocked while a pod there is not adopted or released yet, and returns when to try again.
-func (s *set) applyClaim(id int, n *rollout.Node, b Block, now rollout.Time) rollout.Time {
-	if s.adoptable[b.Pod] == nil && s.foreign[b.Pod] == nil && s.uncertain[b.Pod] == nil {
+func (s *set) applyClaim(id int, n *rollout.Node, b Block, lookup *revisionLookup) rollout.Time {
+	if s.adoptable[b.Pod] == nil && s.foreign[b.Pod] == nil && !lookup.pods.mayBeAdopted(b) {
 		delete(s.blocks, id)
 		return 0
 	}
 	n.Blocked = b.Reason
-	if b.due(now) {
-		return now.Add(askAgain) // this pass had no room for it
+	if b.due(lookup.now) {
+		return lookup.now.Add(askAgain) // this pass had no room for it
 	}
 	return b.Until
 }
@@ -339,9 +342,6 @@ func (x *Index) BlockClaim(key Key, p Pod, b Block) {
 		return
 	}
 	b.Pod = p.UID
-	if rec := x.pods[p.UID]; b.Unclear && rec != nil && rec.origin.owner == "" && !adoptable(s, rec) {
-		s.uncertain[p.UID] = rec
-	}
 	if n := x.nodes.byName[p.Node]; n != nil {
 		s.blocks[n.id] = b
 	} else if s.adoptable[p.UID] != nil || s.foreign[p.UID] != nil {
@@ -358,7 +358,6 @@ func (x *Index) Claimed(key Key, p Pod) {
 		return
 	}
 	delete(s.unclaimed, p.UID)
-	delete(s.uncertain, p.UID)
 	if n := x.nodes.byName[p.Node]; n != nil && s.blocks[n.id].Pod == p.UID {
 		delete(s.blocks, n.id)
 	}
