@@ -122,25 +122,31 @@ func together(ctx context.Context, todo []func(context.Context) error) (late boo
 	return late, errors.Join(firstOf(errs)...)
 }
 
-// settle finds out whether a delete took effect whose answer was unclear, when the API server cannot be at work on it any more: a pod that is still
-// there, and not being deleted, counts again.
-func (e sender) settle(ctx context.Context, p fleet.UnsettledPod) error {
-	pod, err := e.get(ctx, p.Name)
+// reread reads a pod after a write without a clear answer, and records what it is like; nil if it has gone.
+func (e sender) reread(ctx context.Context, name string, uid types.UID) (*corev1.Pod, error) {
+	pod, err := e.get(ctx, name)
 	switch {
-	case apierrors.IsNotFound(err) || err == nil && pod.UID != p.UID:
-		e.Index.BuryPod(p.UID)
+	case apierrors.IsNotFound(err) || err == nil && pod.UID != uid:
+		e.Index.BuryPod(uid)
+		return nil, nil
 	case err != nil:
-		return fmt.Errorf("reading pod %s, which was to be deleted: %w", p.Name, err)
-	default:
-		if rec, ours := e.Index.PodFrom(pod); ours {
-			e.Index.FoldPod(rec) // one that is being deleted is settled by that
-		}
-		if pod.DeletionTimestamp == nil {
-			e.Index.Settle(p.UID)
-			e.Index.Spare(p.UID)
-		}
+		return nil, fmt.Errorf("reading pod %s after a write without a clear answer: %w", name, err)
 	}
-	return nil
+	if rec, ours := e.Index.PodFrom(pod); ours {
+		e.Index.FoldPod(rec)
+	}
+	return pod, nil
+}
+
+// settle finds out whether a delete took effect whose answer was unclear, when the API server cannot be at work on it any more: a pod that is still
+// there, and not being deleted, counts again; one that is being deleted is settled by that.
+func (e sender) settle(ctx context.Context, p fleet.UnsettledPod) error {
+	pod, err := e.reread(ctx, p.Name, p.UID)
+	if pod != nil && pod.DeletionTimestamp == nil {
+		e.Index.Settle(p.UID)
+		e.Index.Spare(p.UID)
+	}
+	return err
 }
 
 // lookFor finds out whether a create took effect whose answer was unclear. Only when the API server cannot be at work on it any more
@@ -167,19 +173,11 @@ func (e sender) lookFor(ctx context.Context, c fleet.PendingCreate) error {
 
 // dispel reads a pod of which it is not known whether an edit took effect. The API server cannot be at work on that any more.
 func (e sender) dispel(ctx context.Context, d fleet.Doubt) error {
-	pod, err := e.get(ctx, d.Pod.Name)
-	switch {
-	case apierrors.IsNotFound(err) || err == nil && pod.UID != d.Pod.UID:
-		e.Index.BuryPod(d.Pod.UID)
-	case err != nil:
-		return fmt.Errorf("reading pod %s again: %w", d.Pod.Name, err)
-	default:
-		if rec, ours := e.Index.PodFrom(pod); ours {
-			e.Index.FoldPod(rec)
-		}
+	pod, err := e.reread(ctx, d.Pod.Name, d.Pod.UID)
+	if pod != nil {
 		e.Index.Dispel(d.Pod.UID)
 	}
-	return nil
+	return err
 }
 
 func (e sender) adopt(ctx context.Context, c *Claim, p fleet.Pod) error {
@@ -231,10 +229,10 @@ func (e sender) patchOwner(ctx context.Context, o *ownership) error {
 	case answer == apply.Busy:
 		return fmt.Errorf("%s of pod %s: %w", verb, p.Name, err)
 	case answer == apply.Unclear: // it may still take effect, and does no harm twice
-		e.holdUnclear(p, refusal.Reason(), writeTimeout)
+		e.holdClaim(p, refusal.Reason(), writeTimeout, true)
 		return fmt.Errorf("%s of pod %s: %w", verb, p.Name, err)
 	default:
-		e.holdClaim(p, refusal.Reason(), blockFor)
+		e.holdClaim(p, refusal.Reason(), blockFor, false)
 		return refusal
 	}
 }
@@ -248,7 +246,7 @@ func (e sender) claimSlowly(ctx context.Context, o *ownership) {
 		verb: verb, what: verb + " of pod " + p.Name, node: p.Node, pod: p.Name, uid: p.UID, claim: true,
 		send:    e.slowPatch(o.patch()),
 		meaning: e.ofSlowPatch(verb, p.Name, p.UID),
-		begun:   func(rollout.Time) { e.holdUnclear(p, why, SlowWriteTimeout+writeTimeout) },
+		begun:   func(rollout.Time) { e.holdClaim(p, why, SlowWriteTimeout+writeTimeout, true) },
 		answered: func(_ context.Context, answer apply.Answer, err error, patched *corev1.Pod) bool {
 			switch answer {
 			case apply.Done:
@@ -256,11 +254,9 @@ func (e sender) claimSlowly(ctx context.Context, o *ownership) {
 			case apply.Gone:
 				e.Index.Claimed(e.key, p)
 			case apply.Busy:
-				e.holdClaim(p, why, busyPause)
-			case apply.Unclear:
-				e.holdUnclear(p, o.refusal(err).Reason(), blockFor)
+				e.holdClaim(p, why, busyPause, false)
 			default:
-				e.holdClaim(p, o.refusal(err).Reason(), blockFor)
+				e.holdClaim(p, o.refusal(err).Reason(), blockFor, answer == apply.Unclear)
 			}
 			return false
 		},
@@ -272,7 +268,7 @@ func (e sender) claimSlowly(ctx context.Context, o *ownership) {
 		},
 	})
 	if !room {
-		e.holdClaim(p, why, busyPause)
+		e.holdClaim(p, why, busyPause, false)
 	}
 }
 
@@ -286,34 +282,21 @@ func (e sender) claimed(p fleet.Pod, patched *corev1.Pod) {
 	e.Index.Claimed(e.key, p)
 }
 
-// holdClaim keeps the node of a pod as it is that was not adopted or released, and has that tried again after a while.
-func (e sender) holdClaim(p fleet.Pod, why string, pause time.Duration) {
+// holdClaim keeps the node of a pod as it is that was not adopted or released, and has that tried again after a while. If the write may have taken effect
+// (unclear), and the pod must not be adopted any more, for example because it is being deleted, the node waits until the pod has been read: if it was
+// adopted, it is a pod of the set, and another one must not be created next to it.
+func (e sender) holdClaim(p fleet.Pod, why string, pause time.Duration, unclear bool) {
 	now := rollout.Time(e.Clock.Now().UnixNano())
-	e.Index.BlockClaim(e.key, p, fleet.Block{Reason: why, From: now, Until: now.Add(pause)})
-}
-
-// holdUnclear is holdClaim after a write that may have taken effect. If the pod must not be adopted any more, for example because it is being deleted, its node
-// waits until the pod has been read: if it was adopted, it is a pod of the set, and another one must not be created next to it.
-func (e sender) holdUnclear(p fleet.Pod, why string, pause time.Duration) {
-	now := rollout.Time(e.Clock.Now().UnixNano())
-	e.Index.BlockClaim(e.key, p, fleet.Block{Reason: why, From: now, Until: now.Add(pause), Unclear: true})
+	e.Index.BlockClaim(e.key, p, fleet.Block{Reason: why, From: now, Until: now.Add(pause), Unclear: unclear})
 }
 
 // confirmOwner reads a pod after an adoption without a clear answer that is not tried again. The API server cannot be at work on that any more.
 func (e sender) confirmOwner(ctx context.Context, p fleet.Pod) error {
-	pod, err := e.get(ctx, p.Name)
-	switch {
-	case apierrors.IsNotFound(err) || err == nil && pod.UID != p.UID:
-		e.Index.BuryPod(p.UID)
-	case err != nil:
-		return fmt.Errorf("reading pod %s, which may have been adopted: %w", p.Name, err)
-	default:
-		if rec, ours := e.Index.PodFrom(pod); ours {
-			e.Index.FoldPod(rec)
-		}
+	_, err := e.reread(ctx, p.Name, p.UID)
+	if err == nil {
+		e.Index.Claimed(e.key, p)
 	}
-	e.Index.Claimed(e.key, p)
-	return nil
+	return err
 }
 
 // AdoptionPatch is a strategic merge patch that makes owner the controller of the object with that UID.
