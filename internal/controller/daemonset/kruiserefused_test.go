@@ -57,44 +57,71 @@ func TestARefusalIsTold(t *testing.T) {
 // TestARefusedChangeInPlaceIsTakenBack: a policy protects the pod on which a change in place begins. The pod has been made not ready by then, and would keep the
 // budget of one; it is put back into use, the others are updated, and it is tried again less and less often.
 func TestARefusedChangeInPlaceIsTakenBack(t *testing.T) {
-	for _, answer := range []error{
-		apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New("it is protected")), apierrors.NewInternalError(errors.New("failed calling webhook")),
-		apierrors.NewTimeoutError("too slow", 0),
+	for name, answer := range map[string]error{
+		"a policy":            apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New("it is protected")),
+		"a webhook is down":   apierrors.NewInternalError(errors.New("failed calling webhook")),
+		"a webhook is silent": apierrors.NewTimeoutError("too slow", 0),
 	} {
-		a := newAdvanced(t, 3, inPlace)
-		a.settle()
-		a.image("img:v2")
-		protected := ""
-		a.before = func(verb, name string) error {
-			if verb == "patch" && protected == "" {
-				protected = name
+		for _, grace := range []string{"0", "3"} {
+			a := protectedInPlace(t, grace, answer, "patch")
+			a.passEachSecond(120)
+			if updated, available := a.status("updatedNumberScheduled"), a.status("numberAvailable"); updated != 2 || available != 3 {
+				t.Errorf("%s, grace %s: after two minutes %d of 3 pods are updated, want 2, and %d available, want 3: %v", name, grace, updated, available, a.set.Object["status"])
 			}
-			if verb == "patch" && name == protected {
-				return answer
+			if tries := a.count("patch"); tries > 14 {
+				t.Errorf("%s, grace %s: %d patches in two minutes", name, grace, tries)
 			}
-			return nil
+			a.before = nil
+			a.passEachSecond(180)
+			if a.status("updatedNumberScheduled") != 3 || a.status("numberAvailable") != 3 || len(a.wrote("delete")) > 0 {
+				t.Errorf("%s, grace %s: three minutes after it is no longer protected, the status is %v", name, grace, a.set.Object["status"])
+			}
 		}
-		a.forgetLog()
-		for range 120 {
-			_ = a.pass()
-			a.kubelets()
-			a.clock.Step(time.Second)
+	}
+}
+
+// TestAChangeInPlaceThatCannotBeTakenBack: a policy refuses that as well. The pod keeps the budget, because it is not available; it is tried less and less often, and
+// all pods are updated when the policy has gone.
+func TestAChangeInPlaceThatCannotBeTakenBack(t *testing.T) {
+	a := protectedInPlace(t, "0", apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New("it is protected")), "patch", "patch-status")
+	a.passEachSecond(120)
+	if tries := a.count("patch") + a.count("patch-status"); tries > 30 {
+		t.Errorf("%d writes in two minutes", tries)
+	}
+	a.before = nil
+	a.passEachSecond(180)
+	if a.status("updatedNumberScheduled") != 3 || a.status("numberAvailable") != 3 {
+		t.Errorf("three minutes after the pod is no longer protected, the status is %v", a.set.Object["status"])
+	}
+}
+
+// protectedInPlace is a set of three nodes with a budget of one that is being updated in place. The pod on which that begins is protected from the verbs, as soon as it has
+// been made not ready.
+func protectedInPlace(t *testing.T, grace string, answer error, verbs ...string) *advanced {
+	a := newAdvanced(t, 3, inPlace)
+	a.graceOf(grace)
+	a.settle()
+	a.image("img:v2")
+	protected, begun := "", false
+	a.before = func(verb, name string) error {
+		if verb == "patch" && protected == "" {
+			protected = name
 		}
-		if updated, available := a.status("updatedNumberScheduled"), a.status("numberAvailable"); updated != 2 || available != 3 {
-			t.Errorf("%v: after two minutes %d of 3 pods are updated, want 2, and %d available, want 3: %v", answer, updated, available, a.set.Object["status"])
+		begun = begun || verb == "patch"
+		if begun && name == protected && slices.Contains(verbs, verb) {
+			return answer
 		}
-		if tries := a.count("patch"); tries > 30 {
-			t.Errorf("%v: %d patches in two minutes", answer, tries)
-		}
-		a.before = nil
-		for range 180 {
-			_ = a.pass()
-			a.kubelets()
-			a.clock.Step(time.Second)
-		}
-		if a.status("updatedNumberScheduled") != 3 || a.status("numberAvailable") != 3 || len(a.wrote("delete")) > 0 {
-			t.Errorf("%v: three minutes after it is no longer protected, the status is %v", answer, a.set.Object["status"])
-		}
+		return nil
+	}
+	a.forgetLog()
+	return a
+}
+
+func (a *advanced) passEachSecond(seconds int) {
+	for range seconds {
+		_ = a.pass()
+		a.kubelets()
+		a.clock.Step(time.Second)
 	}
 }
 
