@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -73,5 +74,30 @@ func TestHowLongARefusedNodeWaits(t *testing.T) {
 	f.x.Refuse(key, Refusal{Node: "a", Pod: "other", Message: "policy", At: start.Add(2 * time.Hour)})
 	if got := f.x.Refuse(key, Refusal{Node: "a", Message: "policy", At: start.Add(3 * time.Hour)}).Sub(start.Add(3 * time.Hour)); got != time.Second {
 		t.Errorf("another write was refused before, and it waits %s", got)
+	}
+}
+
+// TestARefusedChangeInPlaceIsRememberedWhenItWasTakenBack: the pod is another one than before the change, but its labels say that the change did not take effect.
+func TestARefusedChangeInPlaceIsRememberedWhenItWasTakenBack(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	key := f.set("ds")
+	p := pod("one", "a", "ds")
+	p.Facts = &dialect.PodFacts{Gate: true, InPlace: rollout.InPlaceMarked}
+	p = f.put(p)
+	before := p
+	f.x.Refuse(key, Refusal{Node: "a", Pod: p.UID, Before: &before, Message: "policy", Of: rollout.Patch})
+	f.x.TakenBack(key, "a")
+	p.Facts = &dialect.PodFacts{Gate: true}
+	f.put(p)
+	f.x.Dispel(p.UID)
+	if n := f.only(key); n.Refusal == nil || n.Refusal.Of != rollout.Unmark {
+		t.Errorf("the change was taken back, and the refusal is %+v", n.Refusal)
+	}
+	p.Labels = map[string]string{"app": "ds", hashLabel: "h2"}
+	f.put(p)
+	f.x.Dispel(p.UID)
+	if n := f.only(key); n.Refusal != nil {
+		t.Errorf("the change took effect, and the refusal is %+v", n.Refusal)
 	}
 }
