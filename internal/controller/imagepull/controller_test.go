@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -113,6 +114,15 @@ func TestOrder(t *testing.T) {
 	w.mustPass(job)
 	if len(w.image("b").Spec.Images) != 1 || w.begun() != 1 {
 		t.Error("b is not the first")
+	}
+}
+
+// TestSlowJobsOfANamespaceAreOneGroup: a webhook for the jobs of one namespace delays no jobs of another.
+func TestSlowJobsOfANamespaceAreOneGroup(t *testing.T) {
+	group := newWorld(t).c.loop.Group
+	a, same, other := types.NamespacedName{Namespace: "a", Name: "x"}, types.NamespacedName{Namespace: "a", Name: "y"}, types.NamespacedName{Namespace: "b", Name: "x"}
+	if group(a) != group(same) || group(a) == group(other) {
+		t.Errorf("the groups of %s, %s and %s are %q, %q and %q", a, same, other, group(a), group(same), group(other))
 	}
 }
 

@@ -45,7 +45,7 @@ type Loop[K comparable] struct {
 	slowAll int
 }
 
-// New returns a Loop of that name, in which each key is a group of its own.
+// New returns a Loop of that name. Unless Group is set, all keys are one group.
 func New[K comparable](name string, c clock.WithTicker, reconcile Reconcile[K]) *Loop[K] {
 	return &Loop[K]{name: name, clock: c, reconcile: reconcile, slow: map[string]int{}, Group: func(K) string { return "" },
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
