@@ -13,7 +13,7 @@ import (
 	"everynode.dev/everynode/api/kruise/v1beta1"
 )
 
-// However many nodes fail, the status of the job can be written, and each node that it names is told of once.
+// However many nodes fail, the status of the job can be written, and each node that it names is reported once.
 func TestTheStatusOfManyFailures(t *testing.T) {
 	const nodes = 3 * MaxFailedNodes
 	w := newWorld(t, 1)

@@ -222,7 +222,7 @@ func (k *knowledge) pod(p *corev1.Pod) {
 	}
 }
 
-// reads is told of revisions in an answer or a list.
+// reads records the revisions in an answer or a list.
 func (k *knowledge) reads(revisions []metav1.Object) {
 	for _, o := range revisions {
 		r := o.(*appsv1.ControllerRevision)
@@ -237,7 +237,7 @@ func versionOf(o metav1.Object) int {
 	return n
 }
 
-// sent is told of a request before it is answered.
+// sent records a request before it is answered.
 func (k *knowledge) sent(r *request) {
 	if r.action.verb == "delete" {
 		k.doomed[types.UID(r.action.uid)] = true
@@ -248,7 +248,7 @@ func (k *knowledge) sent(r *request) {
 	}
 }
 
-// answered is told of the answer to a request.
+// answered records the answer to a request.
 func (k *knowledge) answered(r *request, value any, err error) {
 	switch v := value.(type) {
 	case *corev1.Pod:
@@ -294,7 +294,7 @@ func (k *knowledge) answered(r *request, value any, err error) {
 	k.measure()
 }
 
-// refused is told of the answer to a delete, which may take effect until then if that is not clear.
+// refused records the answer to a delete, which may take effect until then if that is not clear.
 func (k *knowledge) refused(uid types.UID, answer apply.Answer, until time.Time) {
 	switch {
 	case answer == apply.Unclear:

@@ -88,7 +88,7 @@ type manager struct {
 
 	// others are its other sets.
 	others neighbours
-	// slow is what it has beside all that for slow writes; of is the pass that it makes, or the last one.
+	// slow is its state of slow writes; of is the pass that it makes, or the last one.
 	slow slowPart
 	of   *decided
 	// ctx ends with it.
@@ -148,7 +148,7 @@ func (s *sim) newManager(fence time.Duration) *manager {
 	return m
 }
 
-// silent is told of everything and says nothing.
+// silent ignores all events.
 type silent struct{}
 
 func (silent) Forgotten(fleet.Key)                                                               {}

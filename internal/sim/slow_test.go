@@ -201,7 +201,7 @@ func (r *request) endsInTime() {
 	}
 }
 
-// lastMoment is until when a write may take effect that nobody waits for from now on.
+// lastMoment is the last time at which a write can take effect that nobody waits for.
 func (r *request) lastMoment(now time.Time) time.Time {
 	switch {
 	case r.slow:

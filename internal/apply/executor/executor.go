@@ -41,7 +41,7 @@ type Executor struct {
 	Pace   *Pace
 	Events record.EventRecorder
 	Clock  clock.PassiveClock
-	// Count is told of every write: verb "create" or "delete", and the answer.
+	// Count is called for every write: verb "create" or "delete", and the answer.
 	Count func(verb string, answer apply.Answer)
 	// Slow sends what takes long; with nil, what takes longer than 5 seconds can not be done.
 	Slow *SlowLane

@@ -76,7 +76,7 @@ func (f *Flags) Suffix() string {
 	}
 }
 
-// ServerSide is what the API server is told of a dry run.
+// ServerSide is the dryRun option of requests to the API server.
 func (f *Flags) ServerSide() []string {
 	if f.DryRun == DryRunServer {
 		return []string{metav1.DryRunAll}

@@ -94,7 +94,7 @@ func TestASlowAdoption(t *testing.T) {
 	}
 }
 
-// An adoption takes effect, its answer is lost, and meanwhile the pod is being deleted: the watch shows the deletion first, and the pod as nobody's. Until it has
+// An adoption takes effect, its answer is lost, and meanwhile the pod is being deleted: the watch shows the deletion first, and no owner yet. Until it has
 // been read, no other pod is created next to it, and then it counts as a pod of the set.
 func TestAnUnclearAdoptionOfAPodThatIsBeingDeleted(t *testing.T) {
 	for _, shown := range []string{"before the answer", "after the answer"} {
@@ -106,7 +106,7 @@ func TestAnUnclearAdoptionOfAPodThatIsBeingDeleted(t *testing.T) {
 			w.changed(p)
 		}
 		now := metav1.NewTime(w.clock.Now())
-		p.DeletionTimestamp = &now // and nobody has seen that
+		p.DeletionTimestamp = &now // and no event has shown that yet
 		deleted := p.DeepCopy()
 		deleted.ResourceVersion = w.next()
 		p.ResourceVersion = deleted.ResourceVersion

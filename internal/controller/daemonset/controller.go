@@ -50,9 +50,9 @@ type Options struct {
 	PullJobs PullJobs
 }
 
-// Observer is told of what a pass came to, after its writes.
+// Observer receives the results of a pass, after its writes.
 type Observer interface {
-	// Decided is told of a decision and how long it took. It must not keep the Snapshot.
+	// Decided receives a decision and how long it took. It must not keep the Snapshot.
 	Decided(key fleet.Key, s *rollout.Snapshot, p *rollout.Plan, took time.Duration)
 	// Forgotten is told of a set for which nothing is decided any more: it is gone, being deleted, or of no concern.
 	Forgotten(key fleet.Key)

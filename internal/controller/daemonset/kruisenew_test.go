@@ -178,7 +178,7 @@ func TestNoHurryInANamespaceThatEnds(t *testing.T) {
 	}
 }
 
-// A pod that cannot start is told of, once and not again with each attempt, and no longer when it is repaired.
+// A pod that cannot start is reported once, not again with each attempt, and no longer when it is repaired.
 func TestAPodThatCannotStartIsTold(t *testing.T) {
 	a := newAdvanced(t, 1, standard)
 	a.settle()

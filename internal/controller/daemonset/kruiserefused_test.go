@@ -240,7 +240,7 @@ func TestRefusedAdoptionsAreOneStory(t *testing.T) {
 	}
 }
 
-// A server that has no room is asked again within the pass. When it never has, the pass is repeated; neither is told of as if a pod were at fault.
+// A server that has no room is asked again within the pass. When it never has, the pass is repeated; neither is reported as if a pod were at fault.
 func TestABusyServerIsNobodysFault(t *testing.T) {
 	for _, verb := range []string{"create", "delete", "patch"} {
 		a := newAdvanced(t, 3, inPlace)

@@ -57,7 +57,7 @@ func (l *looks) take() string {
 	return said
 }
 
-// TestManyNodesAskOnce: the watch of nodes waits for who is told of one, so however many nodes come, none of them costs a look at all jobs, and
+// TestManyNodesAskOnce: the watch of nodes waits for the handler of each event, so however many nodes come, none of them costs a look at all jobs, and
 // one look follows, after which the jobs that run have their passes.
 func TestManyNodesAskOnce(t *testing.T) {
 	ended := newJob("ns", "ended", 1)
