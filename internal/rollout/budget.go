@@ -70,10 +70,17 @@ func (d *decision) overdrawn(t *site) bool {
 		if t.node.Unanswered {
 			return c.live()+c.leaving > 0
 		}
-		goes := c.live() == 2 && c.leaving == 0 && d.finishing(c) && c.old.Hook == HookNone
-		return c.live()+c.leaving > 1 && !goes
+		return c.live()+c.leaving > 1 && !d.goes(c)
 	}
 	return c.leaving > 0 || c.live() != 1 || c.running != 1 || !d.serving(c.keep)
+}
+
+// goes is whether the old pod of a pair has nothing left to wait for: it is deleted now, or the API server refuses that.
+func (d *decision) goes(c *census) bool {
+	if c.leaving == 1 {
+		return c.live() == 1 && c.waiting == 0 && c.ready // its hook has released it
+	}
+	return c.live() == 2 && c.leaving == 0 && d.finishing(c) && c.old.Hook == HookNone
 }
 
 // serves is whether one of the running pods that stay is available.

@@ -209,6 +209,8 @@ func (d *dumb) charged(f facts) bool {
 		return true
 	case len(f.live)+len(f.leaving) <= 1:
 		return false
+	case len(f.leaving) == 1 && len(f.live) == 1 && f.leaving[0].Hook == HookReleased && len(f.current) == 1 && d.serving(f.current[0]):
+		return false
 	default:
 		return !(len(f.live) == 2 && len(f.leaving) == 0 && len(f.current) == 1 && len(f.old) == 1 && d.handedOver(f) && f.old[0].Hook == HookNone)
 	}
