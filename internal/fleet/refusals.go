@@ -73,13 +73,13 @@ func (x *Index) Accept(key Key, nodeName string) {
 	}
 }
 
-// TakenBack records that the change in place that was refused on the node has been taken back. The refusal stays: the change is tried again when its time
-// has come.
-func (x *Index) TakenBack(key Key, nodeName string) {
+// TakenBack records that an Unmark or a Restore has put the pod back into use of which the change in place or the delete was refused on the node. The refusal
+// stays: the write is tried again when its time has come.
+func (x *Index) TakenBack(key Key, nodeName string, by rollout.ActionKind) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if s, n := x.sets[key], x.nodes.byName[nodeName]; s != nil && n != nil && s.refused[n.id] != nil {
-		s.refused[n.id].Of = rollout.Unmark
+		s.refused[n.id].Of = by
 	}
 }
 

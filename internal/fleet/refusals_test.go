@@ -87,7 +87,7 @@ func TestARefusedChangeInPlaceIsRememberedWhenItWasTakenBack(t *testing.T) {
 	p = f.put(p)
 	before := p
 	f.x.Refuse(key, Refusal{Node: "a", Pod: p.UID, Before: &before, Message: "policy", Of: rollout.Patch})
-	f.x.TakenBack(key, "a")
+	f.x.TakenBack(key, "a", rollout.Unmark)
 	p.Facts = &dialect.PodFacts{Gate: true}
 	f.put(p)
 	f.x.Dispel(p.UID)

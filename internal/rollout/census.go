@@ -51,7 +51,7 @@ func (d *decision) take(t *site) {
 		}
 		d.unsaid = d.unsaid || d.stale(p)
 		if p.preparing() {
-			d.leave(c, p)
+			d.leave(t, p)
 			continue
 		}
 		d.countLive(c, p)

@@ -121,8 +121,8 @@
 //
 // A refusal belongs to a node (Node.Refusal). So does an answer that leaves open whether the write took effect. Until its RetryAt nothing is done there, neither by the update nor by a repair; then it has its
 // turn after all other nodes: an update starts on it only with what they have left of the budget, and repairs come at the end of the plan. It
-// takes a slot of the budget only for what its pods are like, never for the refusal. A pod that was marked, and whose Patch was refused, is unmarked at once, so that it
-// serves and takes no slot. Where nothing is done for this reason although
+// takes a slot of the budget only for what its pods are like, never for the refusal. A pod that was marked, and whose Patch was refused, is unmarked at once, and one that
+// was prepared, and whose Delete was refused, is restored at once, so that it serves and takes no slot. Where nothing is done for this reason although
 // there is something to do, the verdict is blocked.
 //
 // # Changes in place
@@ -166,7 +166,9 @@
 //	any other pair (the old pod goes now)       charged          -                      -
 //	more live pods than that                    charged          charged                -
 //	one pod that is preparing, no other         charged          -                      -
-//	a pod that is preparing beside another      charged          charged                -
+//	an available pod, and one that its hook
+//	has released (it goes now)                  charged          -                      -
+//	any other pod that is preparing, and another charged         charged                -
 //	any of them, and a create without an answer as above         charged                -
 //	a pod that is being restored                charged          like one live pod      -
 //	an available old pod, and this plan

@@ -37,7 +37,7 @@ func (d *dumb) idle(f facts) bool {
 func (d *dumb) restored(f facts) (Pod, bool) {
 	wanted := filter(f.pods, func(p Pod) bool {
 		return !p.Deleting && preparing(p) && p.Phase != Failed && p.Phase != Succeeded && !hopeless(p) &&
-			(p.Revision == d.s.Set.Update || p.Evicted || d.s.Set.Strategy != RollingUpdate)
+			(p.Revision == d.s.Set.Update || p.Evicted || d.s.Set.Strategy != RollingUpdate || protected(f, p))
 	})
 	slices.SortStableFunc(wanted, func(a, b Pod) int {
 		return number(a.Revision != d.s.Set.Update) - number(b.Revision != d.s.Set.Update)
@@ -52,6 +52,11 @@ func (d *dumb) restored(f facts) (Pod, bool) {
 		return Pod{}, false
 	}
 	return wanted[0], true
+}
+
+// protected is whether a pod that was prepared may not be deleted.
+func protected(f facts, p Pod) bool {
+	return f.Refusal != nil && f.Refusal.Of == Delete && p.Hook == HookReleased
 }
 
 func (d *dumb) optional(f facts) bool { return f.Fit == MayStay && d.s.Set.EligibleOnly }

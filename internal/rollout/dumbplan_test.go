@@ -166,7 +166,7 @@ func (d *dumb) repairs() (out []Action) {
 		out = append(out, steps...)
 		for _, p := range f.pods {
 			if p.UID == f.back {
-				out = append(out, Action{Kind: Restore, Node: f.index, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: Restoring})
+				out = append(out, Action{Kind: Restore, Node: f.index, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: Restoring, TakesBack: protected(f, p)})
 			}
 			if kind, goes := d.condemned(f, p); goes {
 				out = append(out, d.removal(f, p, kind))

@@ -10,7 +10,15 @@ func (d *decision) clear(t *site, held bool) bool {
 	}
 	found := false
 	for i := range t.pods {
-		if a, due := d.clearance(t, &t.pods[i], held); due {
+		p := &t.pods[i]
+		switch a, due := d.clearance(t, p, held); {
+		case !due:
+		case a.Kind == Restore && t.mayNotGo(p):
+			// While a policy protects the pod, it serves, and leaves the budget to others.
+			a.TakesBack = true
+			d.agenda.takeBack(a)
+			found = true
+		default:
 			d.agenda.repair(a)
 			found = true
 		}

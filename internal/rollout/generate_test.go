@@ -101,7 +101,7 @@ func (s *source) node(name string, revisions int) Node {
 		n.Unanswered = s.one(2)
 	}
 	if s.one(6) {
-		n.Refusal = &Refusal{Message: "policy", RetryAt: []Time{0, testNow, testNow + 1, testNow.Add(time.Second)}[s.pick(4)], Of: []ActionKind{0, Patch, Unmark}[s.pick(3)]}
+		n.Refusal = &Refusal{Message: "policy", RetryAt: []Time{0, testNow, testNow + 1, testNow.Add(time.Second)}[s.pick(4)], Of: []ActionKind{0, Patch, Unmark, Delete, Restore}[s.pick(5)]}
 	}
 	n.ImageWait, n.ImageUntil = s.one(5), []Time{0, testNow - 1, testNow, testNow + 1}[s.pick(4)]
 	n.Since = []Time{0, testNow, testNow.Add(-time.Second), testNow.Add(-1300 * time.Millisecond), testNow.Add(-2 * time.Second),

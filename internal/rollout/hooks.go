@@ -17,21 +17,27 @@ func (t *site) part(p *Pod, reason VerdictKind) Action {
 
 // leave counts a pod that is preparing. It is on its way out, like a terminating one, unless it turns out to be wanted
 // again: the oldest that could be is remembered, a current one before an old one.
-func (d *decision) leave(c *census, p *Pod) {
+func (d *decision) leave(t *site, p *Pod) {
+	c := &t.census
 	c.leaving++
 	if p.Hook == HookWaiting {
 		c.waiting++
 	}
-	wanted := p.Revision == d.in.Set.Update || p.Evicted || d.in.Set.Strategy != RollingUpdate
+	wanted := p.Revision == d.in.Set.Update || p.Evicted || d.in.Set.Strategy != RollingUpdate || t.mayNotGo(p)
 	better := c.restored == nil || c.restored.Revision != d.in.Set.Update && p.Revision == d.in.Set.Update
 	if better && !p.Phase.Terminal() && !p.stuck() && wanted {
 		c.restored = p
 	}
 }
 
-// reconsider decides whether a preparing pod is wanted again: the template has been changed back to its revision, or its node
-// may run the pod again. It is not when another pod has its place already. An old pod that was prepared for an update is never
-// restored while the strategy is RollingUpdate: an update that has begun goes on.
+// mayNotGo is whether the API server has refused to delete a pod that was prepared for it.
+func (t *site) mayNotGo(p *Pod) bool {
+	return p.Hook == HookReleased && t.node.Refusal != nil && t.node.Refusal.Of == Delete
+}
+
+// reconsider decides whether a preparing pod is wanted again: the template has been changed back to its revision, its node
+// may run the pod again, or its delete was refused. It is not when another pod has its place already. Otherwise an old pod that was prepared for an
+// update is not restored while the strategy is RollingUpdate: an update that has begun goes on.
 func (d *decision) reconsider(t *site) {
 	c := &t.census
 	p := c.restored

@@ -69,6 +69,7 @@ func hookMutants() []mutant {
 		{"deletes an armed pod that is too many", []string{"node a must v2:ready v2:ready,armed"}, kind(0, Delete), hooks},
 		{"does not wait for the hook", []string{"node a must v1:ready,waiting"}, remove(0, Recreating), hooks},
 		{"prepares twice", []string{"node a must v1:ready,waiting"}, touch(Prepare, 0, Preparing), hooks},
+		{"restores what may go", []string{"node a must refused=5s v1:ready,released"}, touch(Restore, 0, Restoring), hooks},
 		{"restores what has to go", []string{"node a must v1:ready,waiting"}, touch(Restore, 0, Restoring), hooks},
 		{"forgets a pod that is released", []string{"node a must v1:ready,released"}, dropAction(0), "what has to be done is done"},
 		{"forgets a pod that is wanted again", []string{"node a must v2:ready,waiting"}, dropAction(0), "what has to be done is done"},

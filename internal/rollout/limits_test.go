@@ -22,7 +22,7 @@ func hooksAreAsked(d *dumb, p Plan) error {
 			return fmt.Errorf("%s is prepared, and its hook is %s", a.Pod, pod.Hook)
 		case a.Kind == Restore && !preparing(*pod):
 			return fmt.Errorf("%s is restored, and its hook is %s", a.Pod, pod.Hook)
-		case a.Kind == Restore && pod.Revision != d.s.Set.Update && !pod.Evicted && d.s.Set.Strategy == RollingUpdate:
+		case a.Kind == Restore && pod.Revision != d.s.Set.Update && !pod.Evicted && d.s.Set.Strategy == RollingUpdate && !protected(f, *pod):
 			return fmt.Errorf("%s is restored, and its update has begun", a.Pod)
 		}
 	}

@@ -72,7 +72,7 @@ func (p *player) run(args []string) (string, error) {
 //	linger 4s: what pods need to go
 //	backoff a delay=4s last=-2s
 //	pass 10s
-//	node a must|stay|leave|unknown [gone] [not-ready] [blocked|unanswered] [refused|refused=5s|refused-patch=5s|taken-back=5s] [selected] [last=v1] [down=-5s] [joined=-5s] [image-wait|image-wait=5s] v1:ready v2:pending,unscheduled,since=-3s,created=-5s,deleting,deleted=-3s,name=x
+//	node a must|stay|leave|unknown [gone] [not-ready] [blocked|unanswered] [refused|refused=5s|refused-patch=5s|refused-delete=5s|taken-back=5s] [selected] [last=v1] [down=-5s] [joined=-5s] [image-wait|image-wait=5s] v1:ready v2:pending,unscheduled,since=-3s,created=-5s,deleting,deleted=-3s,name=x
 //	the pod's hook: armed|waiting|released; its change in place: gate, marked|patched|arrived|announced, grace=5s, stuck, no-resize; doubtful; what it says: says=old/v2, says=new/v2
 func (p *player) describe(input []string) (string, error) {
 	for _, line := range input {
@@ -327,6 +327,8 @@ func (p *player) moment(n *Node, key, value string) error {
 		n.Refusal = &Refusal{Message: "a policy", RetryAt: p.w.State.Now.Add(d)}
 	case "refused-patch":
 		n.Refusal = &Refusal{Message: "a policy", RetryAt: p.w.State.Now.Add(d), Of: Patch}
+	case "refused-delete":
+		n.Refusal = &Refusal{Message: "a policy", RetryAt: p.w.State.Now.Add(d), Of: Delete}
 	case "taken-back":
 		n.Refusal = &Refusal{Message: "a policy", RetryAt: p.w.State.Now.Add(d), Of: Unmark}
 	case "joined":

@@ -64,7 +64,7 @@ type Action struct {
 	Detail Detail
 	// Evict is whether a Prepare is due to the node, which must not run the pod, and to no update.
 	Evict bool
-	// TakesBack is whether an Unmark puts a pod back into use of which the change in place was refused.
+	// TakesBack is whether an Unmark or a Restore puts a pod back into use of which the change in place or the delete was refused.
 	TakesBack bool
 }
 

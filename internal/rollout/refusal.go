@@ -9,7 +9,7 @@ type Refusal struct {
 	Message string
 	// RetryAt is when the write may be tried again; 0 means at once.
 	RetryAt Time
-	// Of is which write it was: 0 if that does not matter, Patch for a change in place, and Unmark after that has been taken back.
+	// Of is which write it was: 0 if that does not matter, Patch for a change in place, Delete for a delete, and Unmark or Restore after that has been taken back.
 	Of ActionKind
 }
 

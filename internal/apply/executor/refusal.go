@@ -59,7 +59,7 @@ func (r *run) refusalOf(a rollout.Action, what string, err error) *Refusal {
 
 // refusedAs is rollout.Refusal.Of for a refusal of the action.
 func refusedAs(a rollout.Action) rollout.ActionKind {
-	if a.Kind == rollout.Patch || a.TakesBack {
+	if a.Kind == rollout.Patch || a.Kind == rollout.Delete || a.TakesBack {
 		return a.Kind
 	}
 	return 0
@@ -125,9 +125,9 @@ func (r *run) closeRefusals() {
 		n := &r.job.Snapshot.Nodes[a.Node]
 		switch {
 		case n.Refusal == nil || a.Kind == rollout.Mark: // which says nothing about the Patch
-		case a.TakesBack: // the change is still refused
+		case a.TakesBack: // what it takes back is still refused
 			if r.done[i] {
-				r.e.Index.TakenBack(r.job.Key, n.Name)
+				r.e.Index.TakenBack(r.job.Key, n.Name, a.Kind)
 			}
 			r.blocked(a.Node, n.Refusal.Message)
 		case r.done[i]:

@@ -236,7 +236,7 @@ func (e sender) slowAnswer(ctx context.Context, w *slowWrite, pod *corev1.Pod, e
 	case apply.Done:
 		switch {
 		case w.action.TakesBack:
-			e.Index.TakenBack(e.key, w.node)
+			e.Index.TakenBack(e.key, w.node, w.action.Kind)
 		case w.action.Kind != rollout.Mark: // which says nothing about the Patch
 			e.Index.Accept(e.key, w.node)
 		}
