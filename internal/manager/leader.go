@@ -386,11 +386,12 @@ func (l *leader) anew(ctx context.Context) bool {
 	return err != nil || lease.Spec.LeaseTransitions == nil || *lease.Spec.LeaseTransitions == 0
 }
 
-// anySet is whether there is something that an earlier leader may have been at work on. Whoever may not see that does not get any further.
+// anySet is whether there is something that an earlier leader may have been at work on. Whoever may not see that does not get any further; and where
+// there is no definition, there are no sets of it.
 func (l *leader) anySet(ctx context.Context) bool {
 	for _, source := range l.feed.Sources {
 		sets, err := l.feed.Dynamic.Resource(source.Resource).List(ctx, metav1.ListOptions{Limit: 1})
-		if err != nil && !apierrors.IsForbidden(err) || err == nil && len(sets.Items) > 0 {
+		if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) || err == nil && len(sets.Items) > 0 {
 			return true
 		}
 	}

@@ -219,6 +219,7 @@ func TestWhoHasToWaitForTheLastLeader(t *testing.T) {
 		"a later one, and nothing is there":       {lease(1), noSets, "true", executor.Fence, ""},
 		"the lease cannot be read":                {"", aSet, "true", 7*time.Second + executor.Fence, ""},
 		"the sets cannot be read":                 {lease(0), "", "true", 7*time.Second + executor.Fence, ""},
+		"their definition is not there":           {lease(0), "404", "true", 0, ""},
 		"no election":                             {"", aSet, "false", executor.Fence, ""},
 		"no election, and nothing is there":       {"", noSets, "false", 0, ""},
 		"no election, and sets that are not read": {"", "", "false", executor.Fence, ""},
@@ -238,6 +239,10 @@ func TestWhoHasToWaitForTheLastLeader(t *testing.T) {
 					return
 				case strings.HasSuffix(r.URL.Path, "/leases/"+executor.SlowLeaseName):
 					body = fmt.Sprintf(`{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","spec":{"holderIdentity":%q}}`, strings.TrimPrefix(c.slow, "-"))
+				}
+				if body == "404" {
+					http.NotFound(w, r)
+					return
 				}
 				w.Header().Set("Content-Type", "application/json")
 				if body == "" {
