@@ -355,7 +355,7 @@ func (s *sim) follow() {
 			ready, _ := readyOf(p)
 			old = old || p.UID != uid && live(p) && ready
 		}
-		if n := s.w.node(node); n == nil || made == nil || !live(made) || !old || s.surelyAvailable(made) && !s.everything().heldByHook(node) {
+		if n := s.w.node(node); n == nil || made == nil || !live(made) || !ownedBy(made, set) || !old || s.surelyAvailable(made) && !s.everything().heldByHook(node) {
 			delete(s.doubled, node)
 		}
 	}
