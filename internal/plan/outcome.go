@@ -72,7 +72,7 @@ type Node struct {
 	// Reason is the verdict of Decide that led to the outcome: that of the first action, or that with which the node is left.
 	Reason rollout.VerdictKind
 	Detail rollout.Detail
-	// Obstacle is why a write was refused, where Reason is rollout.Blocked, or what a pod says of why it does not start.
+	// Obstacle is why a write was refused or got no clear answer, where Reason is rollout.Blocked, or what a pod says of why it does not start.
 	Obstacle string
 	// Start and End are counted from the begin of the plan; End holds only when Ended is set.
 	Start, End time.Duration

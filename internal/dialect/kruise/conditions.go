@@ -28,7 +28,7 @@ const (
 	ReasonComplete    = "Complete"    // Progressing False: every node has what it should have
 	ReasonInProgress  = "InProgress"  // Progressing True
 	ReasonHeld        = "Held"        // Progressing False: what is left is kept back by the specification
-	ReasonBlocked     = "Blocked"     // Progressing False, Degraded True: what is left cannot go on; a write was refused
+	ReasonBlocked     = "Blocked"     // Progressing False, Degraded True: what is left cannot go on; a write was refused or got no clear answer
 	ReasonPodsFailing = "PodsFailing" // Progressing False, Degraded True: what is left cannot go on; pods fail again and again, or say themselves why they do not start
 	ReasonNodes       = "Nodes"       // Available
 	ReasonPaused      = "Paused"      // Paused True
@@ -112,7 +112,7 @@ const (
 	queued                 // the node waits for its turn
 	held                   // the specification keeps the node back
 	failing                // the pod fails again and again, or says itself why it does not start
-	blocked                // a write was refused
+	blocked                // a write was refused or got no clear answer
 	stageCount
 )
 
