@@ -7,10 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/cli/explain"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/testing/fakecluster"
@@ -94,6 +97,30 @@ func TestScreens(t *testing.T) {
 			}
 			fakecluster.Golden(t, *update, name+".txt", cluster.Out.String())
 		})
+	}
+}
+
+// The words of the policy that refuses a pod of a native set come from the newest event about the node: the set itself shows nothing, and only the manager
+// remembers the refusal.
+func TestRefusedByAPolicy(t *testing.T) {
+	roll := fakecluster.Roll{Name: "agent", Letters: "unn"}
+	const policy = "ValidatingAdmissionPolicy 'no-agents' with binding 'edge' denied request: "
+	event := func(name, node, message string, age time.Duration) *corev1.Event {
+		return &corev1.Event{
+			ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: name, Annotations: map[string]string{everynode.EventNode: node}},
+			InvolvedObject: corev1.ObjectReference{UID: roll.UID()}, Type: corev1.EventTypeWarning, Reason: "FailedCreate",
+			LastTimestamp: metav1.NewTime(fakecluster.Now().Add(-age)), Message: "Error creating: " + message,
+		}
+	}
+	cluster := fakecluster.New(t, append(roll.Objects(t), event("old", "node-2", policy+"first words", 9*time.Minute), event("new", "node-2", policy+"newest words", time.Minute),
+		event("other", "node-3", policy+"words about another node", time.Second))...)
+	if err := cluster.Run(t, explain.New, "node-2", "agent"); err != nil {
+		t.Fatal(err)
+	}
+	out := cluster.Out.String()
+	newest, first := strings.Index(out, policy+"newest words"), strings.Index(out, policy+"first words")
+	if newest < 0 || first >= 0 && first < newest || strings.Contains(out, "another node") {
+		t.Errorf("got\n%s", out)
 	}
 }
 
