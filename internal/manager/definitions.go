@@ -25,8 +25,8 @@ var errAgain = errors.New("beginning again")
 // errDefinitions is one of these.
 var errDefinitions = fmt.Errorf("definitions have come, gone or changed hands: %w", errAgain)
 
-// definitionWatch ends with errDefinitions when a definition of the dialect of OpenKruise comes that was missing, or goes, and when one becomes Everynode's, or
-// ceases to be. None of that is a reason to keep the other dialects from their work, nor to wait for a person: what a manager serves does not depend on when
+// definitionWatch ends with errDefinitions when a definition of the dialect of OpenKruise comes that was missing, or goes, also when it has been deleted and created
+// again between two looks, when one becomes Everynode's, or ceases to be, and when definitions can be read that could not. None of that is a reason to keep the other dialects from their work, nor to wait for a person: what a manager serves does not depend on when
 // it was started. It runs in every manager, whether it leads or not.
 type definitionWatch struct {
 	client dynamic.Interface // nil where the dialect was not asked for
@@ -57,9 +57,11 @@ func (w *definitionWatch) Start(ctx context.Context) error {
 			klog.FromContext(ctx).V(2).Info("Could not read the definitions; trying again", "reason", err.Error())
 			continue
 		}
-		if !now.same(w.known) {
-			return fmt.Errorf("%w: missing were %q and not Everynode's %q, and now %q and %q", errDefinitions, w.known.missing, w.known.foreign, now.missing, now.foreign)
+		if !w.known.same(now) {
+			return fmt.Errorf("%w: missing were %q and not Everynode's %q, and now %q and %q (UIDs %v and %v)",
+				errDefinitions, w.known.missing, w.known.foreign, now.missing, now.foreign, w.known.uids, now.uids)
 		}
+		w.known.uids = now.uids // also of one that could not be read at first
 	}
 	<-ctx.Done()
 	return nil

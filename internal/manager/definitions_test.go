@@ -13,14 +13,18 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
 
 	"everynode.dev/everynode/internal/dialects"
 )
@@ -95,6 +99,66 @@ func TestDefinitionsThatComeAndGo(t *testing.T) {
 	}
 	if err := w.Start(t.Context()); !errors.Is(err, errDefinitions) {
 		t.Errorf("%s has gone: %v", names[0], err)
+	}
+}
+
+// TestADefinitionThatIsCreatedAgain between two looks is another one, and all its objects are gone.
+func TestADefinitionThatIsCreatedAgain(t *testing.T) {
+	name, client := kruiseDefinitions()[0], definitionsClient(nil)
+	create := func(uid types.UID) {
+		t.Helper()
+		of := definition(name, ours)
+		of.SetUID(uid)
+		if err := client.Tracker().Create(definitionResource, of, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create("1")
+	w := &definitionWatch{client: client, every: time.Millisecond}
+	w.known, _ = readDefinitions(t.Context(), client)
+	w.known.uids = nil // it could not be read at first
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := w.Start(ctx); err != nil {
+		t.Errorf("nothing has changed, and it ends with %v", err)
+	}
+	if err := client.Tracker().Delete(definitionResource, "", name); err != nil {
+		t.Fatal(err)
+	}
+	create("2")
+	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := w.Start(ctx); !errors.Is(err, errDefinitions) {
+		t.Errorf("it was created again: %v", err)
+	}
+}
+
+// TestDefinitionsThatMayNotBeRead: the other dialects work, and the manager begins again when it may read them.
+func TestDefinitionsThatMayNotBeRead(t *testing.T) {
+	client := definitionsClient(map[string]string{"daemonsets": ours, "imagepulljobs": ours, "nodeimages": ours})
+	var allowed atomic.Bool
+	client.PrependReactor("get", "customresourcedefinitions", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return !allowed.Load(), nil, apierrors.NewForbidden(definitionResource.GroupResource(), "x", errors.New("no"))
+	})
+	o := newOptions()
+	o.dialects = []string{dialects.Native, dialects.Kruise}
+	if err := checkDefinitions(t.Context(), client, o); err != nil {
+		t.Fatalf("the manager ends: %v", err)
+	}
+	if !slices.Equal(o.dialects, []string{dialects.Native}) || o.leftOut == nil || !strings.Contains(o.leftOut.Error(), "not allowed to read definitions") {
+		t.Errorf("it serves %q, and leaves a dialect out because of %v", o.dialects, o.leftOut)
+	}
+	w := &definitionWatch{client: client, known: o.definitions, every: time.Millisecond}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := w.Start(ctx); err != nil {
+		t.Errorf("nothing has changed, and it ends with %v", err)
+	}
+	allowed.Store(true)
+	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := w.Start(ctx); !errors.Is(err, errDefinitions) {
+		t.Errorf("it may read them now: %v", err)
 	}
 }
 

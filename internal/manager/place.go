@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -94,13 +95,13 @@ func kruiseDefinitions() []string {
 	return names
 }
 
-// checkDefinitions finds out whether the dialect of OpenKruise can be served. Where its definitions are not Everynode's, or that of its sets is missing, it
+// checkDefinitions finds out whether the dialect of OpenKruise can be served. Where its definitions are not Everynode's or may not be read, or that of its sets is missing, it
 // is left out, and no object of it is touched; that is an error only where nothing else would be left to do. Where another definition is missing
 // there are no image pulls.
 func checkDefinitions(ctx context.Context, client dynamic.Interface, o *options) error {
 	found, err := readDefinitions(ctx, client)
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("not allowed to read definitions: %w: %s", err, kruiseRemedy)
+		found.unreadable, found.prevent = true, fmt.Errorf("not allowed to read definitions: %w: %s", err, kruiseRemedy)
 	}
 	if o.definitions = found; found.prevent == nil {
 		return nil
@@ -116,19 +117,33 @@ func checkDefinitions(ctx context.Context, client dynamic.Interface, o *options)
 type definitions struct {
 	// missing are the names of those that do not exist or are not served, and foreign of those that are not Everynode's.
 	missing, foreign []string
+	// unreadable is whether the manager was not allowed to read them.
+	unreadable bool
+	// uids are those of the definitions that were read, by name. One that was deleted and created again has lost its objects, and has another UID.
+	uids map[string]types.UID
 	// prevent is why the dialect cannot be served; nil if it can.
 	prevent error
 }
 
 func (d definitions) same(other definitions) bool {
-	return slices.Equal(d.missing, other.missing) && slices.Equal(d.foreign, other.foreign)
+	for name, uid := range d.uids {
+		if now, ok := other.uids[name]; ok && now != uid {
+			return false
+		}
+	}
+	return d.unreadable == other.unreadable && slices.Equal(d.missing, other.missing) && slices.Equal(d.foreign, other.foreign)
 }
 
 // readDefinitions finds out what is wrong with definitions. With an error it does not know that of all.
 func readDefinitions(ctx context.Context, client dynamic.Interface) (found definitions, err error) {
+	found.uids = map[string]types.UID{}
 	for i, name := range kruiseDefinitions() {
 		foreign, missing := (*foreignError)(nil), (*missingError)(nil)
-		switch failed := checkDefinition(ctx, client, name); {
+		uid, failed := checkDefinition(ctx, client, name)
+		if uid != "" {
+			found.uids[name] = uid
+		}
+		switch {
 		case errors.As(failed, &foreign):
 			if len(found.foreign) == 0 {
 				found.prevent = failed // it must not even be applied again
@@ -150,19 +165,19 @@ var definitionResource = schema.GroupVersionResource{Group: "apiextensions.k8s.i
 
 // checkDefinition finds out whether a resource is defined by Everynode, for only then are its versions converted, and whether the API server serves it. It
 // fails with a foreignError or a missingError, or because the definition cannot be read.
-func checkDefinition(ctx context.Context, client dynamic.Interface, name string) error {
+func checkDefinition(ctx context.Context, client dynamic.Interface, name string) (types.UID, error) {
 	crd, err := client.Resource(definitionResource).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return &missingError{name: name}
+		return "", &missingError{name: name}
 	case err != nil:
-		return fmt.Errorf("reading the definition %s: %w", name, err)
+		return "", fmt.Errorf("reading the definition %s: %w", name, err)
 	case !kruise.OwnDefinition(crd):
-		return &foreignError{name}
+		return crd.GetUID(), &foreignError{name}
 	case !kruise.ServedDefinition(crd):
-		return &missingError{name: name, unserved: true}
+		return crd.GetUID(), &missingError{name: name, unserved: true}
 	default:
-		return nil
+		return crd.GetUID(), nil
 	}
 }
 
