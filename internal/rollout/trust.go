@@ -4,6 +4,11 @@ package rollout
 
 // trust is what is known of the revisions of a set that leaves out nodes which are not ready: which of them do no harm. A revision is
 // trusted when a pod of it has been available on a ready node for the blame window. So is the first one: it replaced no other.
+//
+// The window is measured as minReadySeconds is: from the times that kubelets and the API server wrote, by the clock of the manager. A clock that is fast by
+// the whole window trusts a version as soon as a pod of it is available. That is accepted: the pod must be available all the same, and a version that is trusted
+// too early gives the next version a budget of its own, which one version never exceeds. To count only what this process has observed would
+// need memory that each failover loses, so each failover would hold an update that needs trust for another window.
 type trust struct {
 	known bool
 	// revisions has one entry for each revision, and one in front for pods of which the revision is not known.
