@@ -53,11 +53,29 @@ func TestPageMigration(t *testing.T) {
 
 	for _, begins := range []string{
 		"kubectl -n kruise-system scale ", "kubectl delete mutatingwebhookconfiguration ", "kubectl delete validatingwebhookconfiguration ",
-		"kubectl apply --server-side ", "kubectl get ads -A -o json | jq ", "kubectl everynode adopt openyurt --dry-run", "kubectl everynode adopt openyurt",
+		"kubectl apply --server-side ", "kubectl get ads -A -o json | jq ",
 	} {
 		u.leaves(begins)
 	}
+	u.storesTheOlderVersion()
+	u.leaves("kubectl everynode adopt openyurt --dry-run")
+	u.leaves("kubectl everynode adopt openyurt")
 	u.closes()
+}
+
+// storesTheOlderVersion types what has all objects stored as v1alpha1, for a definition that has nothing else, while a set runs.
+func (u *typist) storesTheOlderVersion() {
+	u.t.Helper()
+	const older, all = "older", `^older +(10 +){5}`
+	u.Type("sed -e s,apps/v1,apps.kruise.io/v1beta1, -e s/sample/older/g docs/samples/daemonset.yaml | kubectl create -f -")
+	before := u.runs(older, "registry.example/older:1", u.nodes)
+	u.types("kubectl patch crd daemonsets.apps.kruise.io --type=json", "patched")
+	u.types("kubectl get daemonsets.v1beta1.apps.kruise.io -A -o json | kubectl replace", "older replaced")
+	u.types("kubectl patch crd daemonsets.apps.kruise.io --subresource=status", "patched")
+	u.TypeUntil("kubectl get crd daemonsets.apps.kruise.io -o jsonpath='{.status.storedVersions}'", func(out string) error { return shows(out, `["v1alpha1"]`) })
+	u.TypeUntil("kubectl get ads older", lines(all, 1))
+	u.TypeUntil("kubectl get daemonsets.v1alpha1.apps.kruise.io older", lines("^older ", 1))
+	u.stays(before, u.runs(older, "registry.example/older:1", u.nodes))
 }
 
 // manifests are what the page says of manifests: what to add to each of the two.

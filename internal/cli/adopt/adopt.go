@@ -26,6 +26,7 @@ func (v *verb) adopt(ctx context.Context, c *options.Clients) error {
 	if err != nil {
 		return err
 	}
+	v.warnOfTheWayBack(foreign)
 	if len(foreign) > 0 {
 		if err := v.refuseIfActive(ctx, c, openKruise()); err != nil {
 			return err
@@ -43,6 +44,16 @@ func (v *verb) adopt(ctx context.Context, c *options.Clients) error {
 		}
 	}
 	return v.migrateStorage(ctx, c, len(foreign) > 0)
+}
+
+// warnOfTheWayBack names the definitions that do not have the version in which objects are stored from now on: to put them back, objects must first be stored in another version.
+func (v *verb) warnOfTheWayBack(all []foreign) {
+	for _, one := range all {
+		if have := versionsOf(one.now); !slices.Contains(have, storedVersion) {
+			v.Note("%s has only %s, and objects are stored as %s as soon as it is replaced. Then adopt --back refuses to put it back until all objects are stored as %s again (docs/migration.md)",
+				resourceRef{definitions(), one.now.GetName()}, strings.Join(have, ", "), storedVersion, have[0])
+		}
+	}
 }
 
 // foreign is a definition that is not Everynode's, and the one that takes its place.

@@ -41,6 +41,19 @@ status: {storedVersions: [`+stored+`]}`)
 
 const both = "{name: v1alpha1}, {name: v1beta1}"
 
+// storedAs is what someone does who has all objects of a definition stored in one version again.
+func storedAs(t *testing.T, c *fakecluster.Cluster, resource, version string) {
+	t.Helper()
+	found, err := c.Dynamic.Tracker().Get(definitions(), "", resource+".apps.kruise.io")
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd := found.(*unstructured.Unstructured).DeepCopy()
+	if err := errors.Join(unstructured.SetNestedStringSlice(crd.Object, []string{version}, "status", "storedVersions"), c.Dynamic.Tracker().Update(definitions(), crd, "")); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func hooks(t *testing.T, prefix string) []runtime.Object {
 	t.Helper()
 	name := map[string][2]string{
@@ -143,8 +156,11 @@ func TestScreens(t *testing.T) {
 		},
 		"no-way-back": func(t *testing.T) string {
 			objects := append(hooks(t, "everynode"), definition(t, "daemonsets", "{name: v1alpha1}", "v1alpha1"))
-			c := fakecluster.New(t, append(objects, others(t)...)...)
-			return converting(t, c).Session(t, command.Root, "adopt", "adopt --back")
+			c := converting(t, fakecluster.New(t, append(objects, others(t)...)...))
+			c.HonourDryRun(t)
+			text := c.Session(t, command.Root, "adopt --dry-run", "adopt", "adopt --back")
+			storedAs(t, c, "daemonsets", "v1alpha1")
+			return text + c.Session(t, command.Root, "adopt --back")
 		},
 	} {
 		t.Run(name, func(t *testing.T) { fakecluster.Golden(t, *update, name+".txt", brief(play(t))) })

@@ -88,7 +88,7 @@ func (v *verb) backedUpDefinitions(ctx context.Context, c *options.Clients) ([]*
 			continue
 		}
 		if err := covers(kept, now, "OpenKruise's"); err != nil {
-			return nil, fmt.Errorf("%w: install a version of OpenKruise that has it, instead of going back", err)
+			return nil, fmt.Errorf("%w: install a version of OpenKruise that has it, or first store all objects in a version that it has (docs/migration.md)", err)
 		}
 		all = append(all, kept)
 	}
