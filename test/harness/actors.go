@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -219,9 +221,9 @@ func (s *Subject) PodsOfStrangers(t testing.TB, tenant *Space) {
 	s.admit(t, tenant, stranger{"elsewhere", s.APIVersion, s.Kind, s.Set, uid}, stranger{"elsewhere-old", "extensions/v1beta1", s.Kind, s.Set, uid})
 	s.admit(t, s.Space, stranger{"other-uid", s.APIVersion, s.Kind, s.Set, nobody}, stranger{"other-kind", "apps/v1", "ReplicaSet", s.Set, uid}, stranger{"controlled", "v1", "ConfigMap", "other", other})
 	s.Touch(1)
-	for i := range s.Nodes {
-		if uid := s.Kubectl("get", "pod", fmt.Sprint("controlled-", i), "-o", "jsonpath={.metadata.deletionTimestamp}{.metadata.ownerReferences[*].uid}"); uid != string(other) {
-			t.Errorf("the pod of another controller was deleted, or has another owner: %s", uid)
+	for _, pod := range s.View().AllPods() {
+		if strings.HasPrefix(pod.Name, "controlled-") && (pod.DeletionTimestamp != nil || len(pod.OwnerReferences) != 1 || pod.OwnerReferences[0].UID != other) {
+			t.Errorf("pod %s of another controller was deleted at %v, or has other owners: %v", pod.Name, pod.DeletionTimestamp, pod.OwnerReferences)
 		}
 	}
 	for _, space := range []*Space{tenant, s.Space} {
@@ -261,10 +263,13 @@ spec:
 		t.Fatalf("%v: %s", err, out)
 	}
 	t.Cleanup(func() {
-		ctx := context.WithoutCancel(t.Context())
+		ctx, pods := context.WithoutCancel(t.Context()), space.Cluster.Client.CoreV1().Pods(space.Name)
 		for i := range s.Nodes {
 			for _, pod := range strangers {
-				_, _ = space.Cluster.Kubectl(ctx, "--namespace", space.Name, "patch", "pod", fmt.Sprint(pod.name, "-", i), "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+				_, err := pods.Patch(ctx, fmt.Sprint(pod.name, "-", i), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+				if err != nil && !apierrors.IsNotFound(err) {
+					t.Error(err)
+				}
 			}
 		}
 	})
