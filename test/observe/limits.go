@@ -41,7 +41,7 @@ func (l *limits) learn(set *Advanced) {
 	}
 	l.open = append(l.open, set)
 	observed := set.Status.ObservedGeneration
-	l.open = slices.DeleteFunc(l.open, func(version *Advanced) bool { return version.Generation < observed })
+	l.open = slices.DeleteFunc(l.open, func(version *Advanced) bool { return version != set && version.Generation < observed })
 	if invalid(set) {
 		l.bad[observed] = true
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,6 +37,18 @@ func TestUpTo(t *testing.T) {
 		part, err := upTo(log, c.version, c.stored)
 		if len(part) != c.events || (err == nil) != (c.events > 0) {
 			t.Errorf("%s: %d events, %v; want %d", name, len(part), err, c.events)
+		}
+	}
+}
+
+// TestObservedTooMuch: a controller that has not detected a restore yet may write that it has observed a generation which the set does not have any more.
+func TestObservedTooMuch(t *testing.T) {
+	l := newLimits()
+	for _, observed := range []int64{3, 2} {
+		set := &Advanced{DaemonSet: &appsv1.DaemonSet{}}
+		set.Generation, set.Status.ObservedGeneration = 2, observed
+		if l.learn(set); len(l.open) != 1 || l.open[0] != set {
+			t.Errorf("after generation %d was observed, the controller may act on %v", observed, l.open)
 		}
 	}
 }
