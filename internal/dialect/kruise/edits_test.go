@@ -325,7 +325,15 @@ func TestPatchOfAContainerThatNeverStarted(t *testing.T) {
 	p := pod(marked(0), func(p *corev1.Pod) { p.Status.ContainerStatuses = nil })
 	p = apply(t, p, kruise.Edits{}.Patch(p, images(t, "a:1", "a:2", "new"), after(1)))
 	inPlace(t, p, rollout.InPlacePatched)
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a", ImageID: "sha-2", ContainerID: "c-1",
+	// The node was about to start the old image when it saw the patch.
+	p.Status.ObservedGeneration = p.Generation
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a", Image: "docker.io/library/a:1", ImageID: "sha-1", ContainerID: "c-1",
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(after(2))}}}}
+	inPlace(t, p, rollout.InPlacePatched)
+	if f := kruise.Facts(p); f.ArrivesBy == 0 {
+		t.Error("what a node calls an image is not known for sure, so this must not be waited for without end")
+	}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a", Image: "docker.io/library/a:2", ImageID: "sha-2", ContainerID: "c-2",
 		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(after(2))}}}}
 	inPlace(t, p, rollout.InPlaceArrived)
 }

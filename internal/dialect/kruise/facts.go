@@ -196,11 +196,17 @@ func arrivalOf(p *corev1.Pod, state *kruise.InPlaceState) arrival {
 		case now.ImageID == before.ImageID && !startedAfter(now, state):
 			return arrivalAwaited
 		}
-		if before.Superseded && !runsWanted(p, now) || p.Status.ObservedGeneration == 0 && restartedMaybe(p, now, before) {
+		if mayBeOlder(before) && !runsWanted(p, now) || p.Status.ObservedGeneration == 0 && restartedMaybe(p, now, before) {
 			all = arrivalOpen
 		}
 	}
 	return all
+}
+
+// mayBeOlder is whether a container that is another one than before the patch may all the same be of an earlier image: the node had not reported it
+// then, and was perhaps about to start it.
+func mayBeOlder(before kruise.InPlaceContainer) bool {
+	return before.Superseded || before == kruise.InPlaceContainer{}
 }
 
 // restartedMaybe is whether a container may be the old one that was restarted, as happens to one that crashes just after the patch: its
