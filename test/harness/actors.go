@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -86,7 +85,11 @@ func (s *Subject) run() {
 // Plugin runs kubectl-everynode in the namespace of the space.
 func (s *Space) Plugin(args ...string) (string, error) {
 	s.t.Helper()
-	command := exec.CommandContext(s.ctx, filepath.Join(BinDir(), "kubectl-everynode"), append(args, "--namespace", s.Name)...)
+	path, err := binary("kubectl-everynode")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	command := exec.CommandContext(s.ctx, path, append(args, "--namespace", s.Name)...)
 	command.Env = append(command.Environ(), "KUBECONFIG="+s.Cluster.Plane.Kubeconfig())
 	out, err := command.CombinedOutput()
 	return string(out), err
@@ -134,7 +137,8 @@ func (s *Subject) OneProtectedPod(operation string, last bool) {
 func (s *Subject) isShown(node string) {
 	s.t.Helper()
 	if !s.Cluster.managed {
-		return // kube-controller-manager has neither
+		s.t.Log("SKIPPED: explain-node and the metric of the protected node; kube-controller-manager has neither")
+		return
 	}
 	s.Poll("explain-node names the policy", func() error {
 		if out, err := s.Plugin("explain-node", node, s.Set); err != nil || !strings.Contains(out, protected) {
@@ -172,12 +176,14 @@ func (s *Subject) ADeleteWebhookThatIsDown() {
 	s.Roll()
 	s.Wait("an event has the message", s.says("failed calling webhook"))
 	s.AddFreshNode()
+	joined := time.Now()
 	s.WaitFor(10*time.Second, "the node that has joined has a pod", func(v View) error {
 		if n := len(v.Pods(s.Set)); n != len(s.Nodes) {
 			return fmt.Errorf("%d pods on %d nodes", n, len(s.Nodes))
 		}
 		return nil
 	})
+	s.t.Logf("the node that has joined had a pod after %s", time.Since(joined).Round(100*time.Millisecond))
 	remove()
 	s.WaitFor(2*time.Minute, "the roll ends", s.running(true, s.Nodes...))
 }
@@ -197,8 +203,10 @@ func (s *Subject) AWebhookThatDeniesWithoutACode() {
 	s.t.Helper()
 	remove := s.Webhook(LateWebhook(s.t, 0, false, protected), "CREATE", "Fail")
 	s.InForce(protected, podOn("any"), "create", "--dry-run=server", "-f", "-")
+	began := time.Now()
 	s.Create()
 	s.WaitFor(10*time.Second, "an event has the message", s.says(protected))
+	s.t.Logf("an event had the message after %s", time.Since(began).Round(100*time.Millisecond))
 	remove()
 	s.WaitFor(time.Minute, "all pods are there", s.count(len(s.Nodes)))
 }

@@ -74,12 +74,20 @@ func checkBinaries(options Options) error {
 		names = append(names, "everynode-manager")
 	}
 	for _, name := range names {
-		path := filepath.Join(BinDir(), name)
-		if _, err := os.Stat(path); err != nil {
-			return fmt.Errorf("%s is not there: run `make build`, or set %s to the directory of the binaries", path, binVariable)
+		if _, err := binary(name); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// binary is the path of a binary under test.
+func binary(name string) (string, error) {
+	path := filepath.Join(BinDir(), name)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("%s is not there: run `make build`, or set %s to the directory of the binaries", path, binVariable)
+	}
+	return path, nil
 }
 
 // Options say what cluster a test wants.
