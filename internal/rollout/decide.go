@@ -193,7 +193,7 @@ func (d *decision) rest(t *site) VerdictKind {
 	case t.current != nil:
 		return UpToDate
 	case d.in.Set.Strategy != RollingUpdate && d.in.Set.Announce:
-		return WaitOwner
+		return WaitNodeOwner
 	case d.in.Set.Strategy != RollingUpdate:
 		return WaitOnDelete
 	case d.hold(t.index) != notHeld:

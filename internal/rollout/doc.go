@@ -201,7 +201,7 @@
 //	                                               recreating: that of the node's first action in the plan; wait-burst if
 //	                                               none found room
 //	   the same, or lines 7, 19 to 22, or
-//	   wait-owner, and the last write was
+//	   wait-node-owner, and the last write was
 //	   refused (Node.Refusal)                      blocked
 //	 6  a pod is missing, none may be created      wait-progressive, blocked
 //	 7  a failed pod waits                         wait-backoff
@@ -212,7 +212,7 @@
 //	    current pod that is not available          wait-unreachable
 //	11  no live pod                                wait-terminating, not-wanted (MayStay) without pods
 //	12  a current pod                              wait-available, stays (MayStay), up-to-date
-//	13  an old pod, OnDelete                       wait-on-delete, wait-owner (Announce)
+//	13  an old pod, OnDelete                       wait-on-delete, wait-node-owner (Announce)
 //	14  an old pod, the node is held               wait-eligible (MayStay), wait-paused, wait-selector, wait-partition
 //	15  an old pod, Node.Blocked is set            blocked
 //	16  an old pod that a guest leaves alone       wait-controller

@@ -231,7 +231,7 @@ func (d *dumb) verdict(f facts, all, kept []Action) VerdictKind {
 		{len(f.current) > 0 && !d.serving(f.current[0]), WaitAvailable},
 		{len(f.current) > 0 && f.Fit == MayStay, Stays},
 		{len(f.current) > 0, UpToDate},
-		{!rolling && d.s.Set.Announce, WaitOwner},
+		{!rolling && d.s.Set.Announce, WaitNodeOwner},
 		{!rolling, WaitOnDelete},
 		{f.hold != 0, f.hold},
 		{f.Blocked != "", Blocked},
@@ -248,7 +248,7 @@ func (d *dumb) verdict(f facts, all, kept []Action) VerdictKind {
 	}) bool {
 		return line.when
 	})
-	due := []VerdictKind{WaitBurst, WaitBackoff, WaitReplacing, WaitBudget, WaitSurgeRemove, WaitOwner}
+	due := []VerdictKind{WaitBurst, WaitBackoff, WaitReplacing, WaitBudget, WaitSurgeRemove, WaitNodeOwner}
 	if f.Refusal != nil && slices.Contains(due, table[i].kind) {
 		return Blocked
 	}

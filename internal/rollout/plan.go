@@ -115,7 +115,7 @@ const (
 	WaitImage       // the pod is old; the images of the new one are not on the node yet
 	WaitUnreachable // the node is not ready; the update leaves it out, and Detail says whether it is charged
 	WaitController  // what is to be done here is up to the controller that keeps the pods (Set.Guest)
-	WaitOwner       // the pod is old and says so; OnDelete leaves it to the owner of the node (Set.Announce)
+	WaitNodeOwner   // the pod is old and says so; OnDelete leaves it to the owner of the node (Set.Announce)
 
 	Blocked // a write was refused or got no clear answer; Node.Obstacle has the message
 )

@@ -62,7 +62,7 @@ func (d *decision) blockRefused() {
 			continue
 		}
 		switch v.Kind {
-		case WaitBurst, WaitBackoff, WaitReplacing, WaitBudget, WaitSurgeRemove, WaitOwner:
+		case WaitBurst, WaitBackoff, WaitReplacing, WaitBudget, WaitSurgeRemove, WaitNodeOwner:
 			v.Kind, v.Detail = Blocked, NoDetail
 		}
 		if v.Kind == Blocked && n.Refusal.RetryAt > d.in.Now {

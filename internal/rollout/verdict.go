@@ -91,7 +91,7 @@ var verdicts = [...]verdict{ //nolint:gochecknoglobals // a table: nothing chang
 	WaitImage:        {"wait-image", "waiting for image: the pod is old, and the node has not pulled the images of the new one yet", GroupQueued, CauseProgress, true},
 	WaitUnreachable:  {"wait-unreachable", "the node is not ready; the update leaves it out until it is", GroupHeld, CauseProgress, false},
 	WaitController:   {"wait-controller", "something is to be created, repaired or removed; that is up to the controller that keeps the pods", GroupQueued, CauseOther, false},
-	WaitOwner:        {"wait-owner", "the pod is old and says so; it is updated when the owner of the node says so", GroupQueued, CausePerson, false},
+	WaitNodeOwner:    {"wait-node-owner", "the pod is old and says so; it is updated when the owner of the node says so", GroupQueued, CausePerson, false},
 	Blocked:          {"blocked", "a write for this node was refused or got no clear answer", GroupHeld, CauseRefusal, false},
 }
 

@@ -32,7 +32,7 @@ func (s *subject) limit() (Value, bool) {
 		return Value{"selector", fmt.Sprintf("the update is for nodes with %s only", s.m.Workload.NodeSelector)}, true
 	case rollout.WaitPaused:
 		return Value{"paused", "the set is paused: no old pod is replaced, and missing pods are created"}, true
-	case rollout.WaitOnDelete, rollout.WaitOwner:
+	case rollout.WaitOnDelete, rollout.WaitNodeOwner:
 		return Value{"strategy", "OnDelete: the update deletes no pod; the next pod on this node has the new revision"}, true
 	case rollout.WaitReplacing:
 		if set.MaxReplacing == nil {
@@ -118,7 +118,7 @@ func (s *subject) remedy() string {
 		return "delete the pod when convenient"
 	case rollout.WaitHook:
 		return "kubectl everynode pre-delete release " + node + " " + set + ", when the owner of the hook has finished"
-	case rollout.WaitOwner:
+	case rollout.WaitNodeOwner:
 		return "kubectl everynode ota upgrade " + node + " " + set + ", when convenient for the owner of the node"
 	case rollout.WaitBudget, rollout.WaitReplacing:
 		return "wait, or run kubectl everynode status " + set + " to see which nodes use the budget"

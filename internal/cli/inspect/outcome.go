@@ -144,7 +144,7 @@ func (o Outcome) sentence(s *rollout.Snapshot, p *rollout.Plan, behindTaints []s
 func waitingForOwners(p *rollout.Plan) int {
 	n := 0
 	for i := range p.Verdicts {
-		if p.Verdicts[i].Kind == rollout.WaitOwner {
+		if p.Verdicts[i].Kind == rollout.WaitNodeOwner {
 			n++
 		}
 	}

@@ -59,8 +59,8 @@ func TestOutcome(t *testing.T) {
 		"a node that is down, ignored":  {[]node{ok, {"d2", rollout.WaitTerminating}}, true, inspect.Finished, "1 left and not ready (d2)"},
 		"down and not down":             {[]node{ok, {"d2", rollout.WaitBudget}, {"r3", rollout.WaitBudget}}, true, inspect.Rolling, "2 left (d2, r3), 1 of them not ready"},
 		"a node that is down, but done": {[]node{ok, {"d2", rollout.UpToDate}}, false, inspect.Finished, "2 of 2"},
-		"owners decide":                 {[]node{ok, {"r2", rollout.WaitOwner}}, false, inspect.Rolling, "1 left (r2), updated when the owners of the nodes upgrade them"},
-		"owners decide about some":      {[]node{{"r1", rollout.WaitTerminating}, {"r2", rollout.WaitOwner}}, false, inspect.Rolling, "2 left (r1, r2), 1 of them updated when the owners of the nodes upgrade them"},
+		"owners decide":                 {[]node{ok, {"r2", rollout.WaitNodeOwner}}, false, inspect.Rolling, "1 left (r2), updated when the owners of the nodes upgrade them"},
+		"owners decide about some":      {[]node{{"r1", rollout.WaitTerminating}, {"r2", rollout.WaitNodeOwner}}, false, inspect.Rolling, "2 left (r1, r2), 1 of them updated when the owners of the nodes upgrade them"},
 	} {
 		s, p := scene(c.nodes...)
 		got := inspect.OutcomeOf(&dialect.Workload{}, s, p, c.ignore)

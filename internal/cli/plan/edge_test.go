@@ -81,7 +81,7 @@ func TestEdge(t *testing.T) {
 		"a tenth without the annotation": {openyurt.AdvancedRollingUpdate, "uu", nil, newImage, "recreate recreating, recreate recreating", 1},
 		"another budget":                 {openyurt.AdvancedRollingUpdate, "uu", nil, newImage + " --max-unavailable 100%", "recreate recreating, recreate recreating", 2},
 		"what is left, with more budget": {openyurt.AdvancedRollingUpdate, "oo", nil, annotated, "recreate recreating, recreate recreating", 2},
-		"the owners decide":              {openyurt.OTA, "uuU", half, newImage, "wait wait-owner, wait wait-owner, wait wait-owner", 0},
+		"the owners decide":              {openyurt.OTA, "uuU", half, newImage, "wait wait-node-owner, wait wait-node-owner, wait wait-node-owner", 0},
 		"a value that is not known":      {"Ota2", "uu", half, newImage, "wait wait-on-delete, wait wait-on-delete", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -81,8 +81,8 @@ func TestNodeThatIsGone(t *testing.T) {
 		Spec: map[string]any{"updateStrategy": map[string]any{"type": "OnDelete"}},
 	}
 	for want, roll := range map[string]fakecluster.Roll{
-		"up to owners   wait-owner 2": ota,
-		"wait-terminating 1":          {Name: "agent", Letters: "oto"},
+		"up to owners   wait-node-owner 2": ota,
+		"wait-terminating 1":               {Name: "agent", Letters: "oto"},
 	} {
 		cluster := fakecluster.New(t, gone(roll)...)
 		if err := cluster.Run(t, top.New); err != nil {
@@ -143,7 +143,7 @@ func TestOwnersDecide(t *testing.T) {
 	if err := cluster.Run(t, top.New, "-o", "wide"); err != nil {
 		t.Fatal(err)
 	}
-	if got := cluster.Out.String(); !strings.Contains(got, "up to owners   wait-owner 2") || !strings.Contains(got, "updated when the owners of the nodes upgrade them") {
+	if got := cluster.Out.String(); !strings.Contains(got, "up to owners   wait-node-owner 2") || !strings.Contains(got, "updated when the owners of the nodes upgrade them") {
 		t.Errorf("got\n%s", got)
 	}
 }

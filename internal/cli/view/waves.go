@@ -71,7 +71,7 @@ func upTo(s rollout.Snapshot, p rollout.Plan) UpTo {
 	if left == 0 {
 		return UpTo{}
 	}
-	return UpTo{Owners: first == rollout.WaitOwner, Paused: first == rollout.WaitPaused, OnDelete: first == rollout.WaitOnDelete}
+	return UpTo{Owners: first == rollout.WaitNodeOwner, Paused: first == rollout.WaitPaused, OnDelete: first == rollout.WaitOnDelete}
 }
 
 // PastPace is how fast an update has gone before somebody began to look, as far as the pods that are there tell: when those of the wanted

@@ -65,7 +65,7 @@ func TestWhatIsKeptIsNoPartOfTheUpdate(t *testing.T) {
 		"a new pod that is broken":     {[]rollout.VerdictKind{broken, old, old, old}, ", wave 1 of 4", true},
 		"a pause is no end":            {[]rollout.VerdictKind{done, rollout.WaitPaused}, ", wave 2 of 2", true},
 		"the last one becomes ready":   {[]rollout.VerdictKind{done, broken}, ", wave 2 of 2", false},
-		"the owners have the last say": {[]rollout.VerdictKind{done, rollout.WaitOwner, rollout.WaitOwner}, ", wave 2 of 3", true},
+		"the owners have the last say": {[]rollout.VerdictKind{done, rollout.WaitNodeOwner, rollout.WaitNodeOwner}, ", wave 2 of 3", true},
 	} {
 		s, p := moment(c.kinds...)
 		m := New(Input{Snapshot: s, Plan: p, Pace: PastPace(s, p, before)})
@@ -80,16 +80,16 @@ func TestWhatIsKeptIsNoPartOfTheUpdate(t *testing.T) {
 
 // An update that waits for the owners of nodes neither stands still nor has a pace; one that also waits for something else does.
 func TestPaceThatOwnersSet(t *testing.T) {
-	s, p := moment(rollout.UpToDate, rollout.WaitOwner, rollout.WaitOwner)
+	s, p := moment(rollout.UpToDate, rollout.WaitNodeOwner, rollout.WaitNodeOwner)
 	if got := PastPace(s, p, before); got != (Pace{UpTo: UpTo{Owners: true}}) {
 		t.Errorf("got %+v", got)
 	}
-	s, p = moment(rollout.UpToDate, rollout.WaitOwner, rollout.WaitCollection)
+	s, p = moment(rollout.UpToDate, rollout.WaitNodeOwner, rollout.WaitCollection)
 	s.Nodes[2].Gone, s.Nodes[2].Fit, p.Status.Desired = true, rollout.MustLeave, 2
 	if got := PastPace(s, p, before); got != (Pace{UpTo: UpTo{Owners: true}}) {
 		t.Errorf("a node that is gone: %+v", got)
 	}
-	s, p = moment(rollout.UpToDate, rollout.WaitOwner, rollout.WaitBudget)
+	s, p = moment(rollout.UpToDate, rollout.WaitNodeOwner, rollout.WaitBudget)
 	if got := PastPace(s, p, before); got.Owners || got.Stalled == 0 {
 		t.Errorf("a node that waits for the budget: %+v", got)
 	}
