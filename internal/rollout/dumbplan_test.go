@@ -122,7 +122,7 @@ func (d *dumb) plan() Plan {
 			v.Detail = p.Actions[i].Detail
 		}
 		if v.Kind == WaitReplacing && d.early(f) {
-			v.Detail = DetailYoung
+			v.Detail = DetailMinReadyPending
 		}
 		if v.Kind == WaitUnreachable {
 			v.Detail = d.absence(f)

@@ -154,7 +154,7 @@ const (
 	DetailDownLater       // the node went down long after the update touched it
 
 	// The detail of `wait-replacing`.
-	DetailYoung // the pod has not been ready for Set.MinReady yet, and more nodes are charged than may be
+	DetailMinReadyPending // the pod has not been ready for Set.MinReady yet, and more nodes are charged than may be
 )
 
 // Budget is the update budget of one plan, for people and metrics.

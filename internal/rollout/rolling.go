@@ -41,7 +41,7 @@ func (d *decision) startUnavailable() {
 			continue
 		}
 		if d.tally.free() < 0 && d.young(d.oldPodOf(i)) {
-			d.verdicts[i].Detail = DetailYoung
+			d.verdicts[i].Detail = DetailMinReadyPending
 			continue
 		}
 		if limit >= 0 && d.tally.inFlight >= limit {

@@ -144,7 +144,7 @@ func (k VerdictKind) Continues() bool {
 }
 
 // detailCount is the number of details.
-const detailCount = int(DetailYoung) + 1
+const detailCount = int(DetailMinReadyPending) + 1
 
 // String returns the name of a detail; empty for none.
 func (d Detail) String() string { return d.text()[0] }
@@ -172,6 +172,6 @@ func (d Detail) text() [2]string {
 		DetailDownAfterUpdate: {"down-after-update", "it went down at about the time when an update touched it, which may be why, so it takes a slot of the budget"},
 		DetailDownLater:       {"down-later", "as far as its times say, it went down long after the update touched it, so it takes no slot of the budget"},
 
-		DetailYoung: {"young", "its pod is ready, but not for minReadySeconds yet, and more nodes are unavailable than may be; if that lasts, check the clocks of the manager and of the node"},
+		DetailMinReadyPending: {"min-ready-pending", "its pod is ready, but not for minReadySeconds yet, and more nodes are unavailable than may be; if that lasts, check the clocks of the manager and of the node"},
 	}[d]
 }
