@@ -69,7 +69,7 @@ func stories() map[string]map[string]bool {
 		convert  = `apiserver_crd_conversion_webhook_duration_seconds_count{crd_name="%",succeeded="false"} `
 		number   = `everynode_set_nodes{dialect="kruise",namespace="a",name="b",number="%"} `
 		rolls    = `everynode_set_last_progress_seconds{dialect="kruise",namespace="a",name="b"} `
-		window   = `everynode_write_window{pod="%"} `
+		window   = `everynode_write_concurrency_limit{pod="%"} `
 		aside    = `everynode_agent_stores_set_aside_total{namespace="a",pod="%"} `
 		pulls    = `everynode_pull_images{phase="%"} `
 		leads    = `leader_election_master_status{name="everynode-manager",pod="%"} `

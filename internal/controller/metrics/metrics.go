@@ -60,7 +60,7 @@ func Declared() []Declaration {
 		decideSeconds: {"everynode_decide_seconds", "histogram", "Time from taking a snapshot to having a plan.", []string{"dialect"}, false},
 		writes:        {"everynode_writes_total", "counter", "Writes sent to the API server, by verb and result (done, exists, gone, ended, refused, busy, unclear).", []string{"verb", "result"}, false},
 		conflicts:     {"everynode_dialect_conflict", "gauge", "1 while a dialect writes nothing: another controller is at work, its definitions are missing or not those of Everynode, or its daemon sets cannot be read.", []string{"dialect"}, false},
-		window:        {"everynode_write_window", "gauge", "Requests about pods that may be under way at once, of all sets together. It shrinks when the API server answers slowly, not in time, or with 429.", nil, false},
+		window:        {"everynode_write_concurrency_limit", "gauge", "Requests about pods that may be under way at once, of all sets together. It shrinks when the API server answers slowly, not in time, or with 429.", nil, false},
 		pullJobs:      {"everynode_pull_jobs", "gauge", "ImagePullJobs, by state: running or completed.", []string{"state"}, false},
 		pullJobNodes:  {"everynode_pull_job_nodes", "gauge", "Nodes of the ImagePullJobs that run, by the numbers of the status: desired, active, succeeded, failed.", []string{"number"}, false},
 		pullNodes:     {"everynode_pull_nodes", "gauge", "Nodes that pull an image now.", nil, false},
