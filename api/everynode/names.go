@@ -42,5 +42,5 @@ var (
 
 // Annotations are those that people set.
 func Annotations() []annotation.Rule {
-	return []annotation.Rule{WaitForImageValue.Rule, InPlaceGraceValue.Rule, MaxReplacingValue.Rule, BlameWindowValue.Rule}
+	return []annotation.Rule{WaitForImageValue.Rule, InPlaceGraceValue.Rule, MaxReplacingValue.Rule, FailureAttributionWindowValue.Rule, BlameWindowValue.Rule}
 }

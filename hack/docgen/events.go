@@ -36,7 +36,7 @@ func eventParts() []eventPart {
 		}},
 		{"On an Advanced DaemonSet", []source{{"internal/dialect/kruise", "Reasons of events"}}},
 		{"On a DaemonSet with OpenYurt's annotations", []source{
-			{"internal/dialect/openyurt", "ReasonIgnoredAnnotation"}, {"internal/dialect/openyurt", "ReasonFailedCondition"},
+			{"internal/dialect/openyurt", "ReasonIgnoredAnnotation"}, {"internal/dialect/openyurt", "ReasonDeprecatedAnnotation"}, {"internal/dialect/openyurt", "ReasonFailedCondition"},
 		}},
 		{"On an ImagePullJob or a NodeImage", []source{
 			{"internal/imagepull", "Reasons of events"},

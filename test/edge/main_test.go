@@ -26,7 +26,7 @@ import (
 const (
 	strategyKey = "apps.openyurt.io/update-strategy"
 	limitKey    = "apps.openyurt.io/max-unavailable"
-	blameKey    = "everynode.dev/blame-window"
+	blameKey    = "everynode.dev/failure-attribution-window"
 	advanced    = "AdvancedRollingUpdate"
 	ota         = "OTA"
 	set         = "ds"

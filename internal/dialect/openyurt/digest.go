@@ -13,7 +13,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// DefaultBlame is what counts without the annotation everynode.BlameWindow.
+// DefaultBlame is what counts without the annotation everynode.FailureAttributionWindow.
 const DefaultBlame = 10 * time.Minute
 
 // held ends the sentence about what cannot be honoured.
@@ -70,7 +70,7 @@ func read(r *base.Reader, w *dialect.Workload, text string) {
 func advanced(r *base.Reader, w *dialect.Workload) {
 	byDefault, _ := openyurt.MaxUnavailableValue.Parse("")
 	limit, limitOK := value(r, w, openyurt.MaxUnavailableValue, byDefault)
-	blame, blameOK := value(r, w, everynode.BlameWindowValue, DefaultBlame)
+	blame, blameOK := value(r, w, windowOf(r, w), DefaultBlame)
 	if !limitOK || !blameOK {
 		return
 	}
@@ -80,6 +80,19 @@ func advanced(r *base.Reader, w *dialect.Workload) {
 		// When a site comes back, its nodes are ready before their pods are: all of them would be updated at once.
 		w.Set.MaxReplacing = new(w.Set.MaxUnavailable)
 	}
+}
+
+// windowOf is the annotation with the failure attribution window: under its earlier name if it is set under that alone.
+func windowOf(r *base.Reader, w *dialect.Workload) annotation.Value[time.Duration] {
+	_, earlier := w.Annotations[everynode.BlameWindow]
+	if !earlier {
+		return everynode.FailureAttributionWindowValue
+	}
+	r.Warn(ReasonDeprecatedAnnotation, "Annotation %s has another name now: set %s instead, and remove it.", everynode.BlameWindow, everynode.FailureAttributionWindow)
+	if _, set := w.Annotations[everynode.FailureAttributionWindow]; set {
+		return everynode.FailureAttributionWindowValue
+	}
+	return everynode.BlameWindowValue
 }
 
 // value is the value of an annotation, or what counts without it; ok is false where it cannot be read.

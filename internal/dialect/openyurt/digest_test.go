@@ -20,7 +20,7 @@ import (
 const (
 	strategyKey = "apps.openyurt.io/update-strategy"
 	maxKey      = "apps.openyurt.io/max-unavailable"
-	blameKey    = "everynode.dev/blame-window"
+	blameKey    = "everynode.dev/failure-attribution-window"
 )
 
 // daemonSet is an object with that type of update strategy and these annotations.
@@ -92,6 +92,35 @@ func TestDigest(t *testing.T) {
 	}
 }
 
+// TestTheEarlierNameOfTheWindow: manifests with the name of earlier versions work as before, and are asked for the new one, which takes precedence.
+func TestTheEarlierNameOfTheWindow(t *testing.T) {
+	const earlier = "everynode.dev/blame-window"
+	for _, c := range []struct {
+		annotations map[string]string
+		want        time.Duration
+		problems    int
+	}{
+		{map[string]string{earlier: "5s"}, 5 * time.Second, 1},
+		{map[string]string{earlier: "5s", blameKey: "7s"}, 7 * time.Second, 1},
+		{map[string]string{blameKey: "7s"}, 7 * time.Second, 0},
+	} {
+		c.annotations[strategyKey] = "AdvancedRollingUpdate"
+		w := openyurt.Digest(daemonSet(t, "OnDelete", c.annotations))
+		if got := w.Set.Unreachable.Blame; got != c.want || len(w.Problems) != c.problems {
+			t.Errorf("%v: the window is %s, want %s, with the problems %v", c.annotations, got, c.want, w.Problems)
+		}
+		for _, p := range w.Problems {
+			if p.Fatal || p.Reason != openyurt.ReasonDeprecatedAnnotation || !strings.Contains(p.Message, "set "+blameKey+" instead") {
+				t.Errorf("%v: %+v", c.annotations, p)
+			}
+		}
+	}
+	w := openyurt.Digest(daemonSet(t, "OnDelete", map[string]string{strategyKey: "AdvancedRollingUpdate", earlier: "soon"}))
+	if w.Set.Strategy != rollout.OnDelete || len(w.Problems) != 2 {
+		t.Errorf("the strategy is %v with a window that cannot be read, and the problems %v", w.Set.Strategy, w.Problems)
+	}
+}
+
 // Whatever cannot be honoured says which annotation it is and what to do, and no old pod is deleted because of it.
 func TestDigestProblems(t *testing.T) {
 	const held = "; until then Everynode deletes no old pod of this DaemonSet."
@@ -102,7 +131,7 @@ func TestDigestProblems(t *testing.T) {
 		return `Annotation apps.openyurt.io/max-unavailable is "` + value + `": set it to a whole number from 1, or a percentage from 1% to 100%, or remove it for 10%` + held
 	}
 	blame := func(value string) string {
-		return `Annotation everynode.dev/blame-window is "` + value + `": set it to a duration such as 10m or 90s, or remove it for 10m` + held
+		return `Annotation everynode.dev/failure-attribution-window is "` + value + `": set it to a duration such as 10m or 90s, or remove it for 10m` + held
 	}
 	contradiction := func(value string) string {
 		return `Annotation apps.openyurt.io/update-strategy is "` + value + `", which goes with spec.updateStrategy.type OnDelete only and is ignored: set the type to OnDelete, or remove the annotation.`

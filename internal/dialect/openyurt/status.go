@@ -22,6 +22,9 @@ const Degraded appsv1.DaemonSetConditionType = "Degraded"
 // ReasonIgnoredAnnotation says that an annotation contradicts the specification, and is ignored as OpenYurt does.
 const ReasonIgnoredAnnotation = "IgnoredAnnotation"
 
+// ReasonDeprecatedAnnotation says that an annotation has another name now; it counts all the same.
+const ReasonDeprecatedAnnotation = "DeprecatedAnnotation"
+
 // ReasonFailedCondition says that the API server refuses a write of the condition PodNeedUpgrade of a pod.
 const ReasonFailedCondition = "FailedPodCondition"
 
@@ -85,7 +88,7 @@ func describe(problems []dialect.Problem) (reason, message string) {
 // ours is whether a condition Degraded with that reason was written here. One with another reason is somebody else's, and stays.
 func ours(reason string) bool {
 	return slices.Contains([]string{
-		base.ReasonInvalidAnnotation, base.ReasonInvalidSpec, base.ReasonIgnoredField, base.ReasonSelectingAll, ReasonIgnoredAnnotation,
+		base.ReasonInvalidAnnotation, base.ReasonInvalidSpec, base.ReasonIgnoredField, base.ReasonSelectingAll, ReasonIgnoredAnnotation, ReasonDeprecatedAnnotation,
 		base.ReasonFailedPullJob, base.ReasonNoImagePulls,
 	}, reason)
 }
