@@ -15,6 +15,7 @@ func slowMutants() []mutant {
 		{"the lease of slow writes is given back while one is under way", leaseFile, "if !idle() {", "if false {", "budget surge one-pod in-place"},
 		{"who ends gives the lease of slow writes back", slowFile, "if l.idle() && ctx.Err() == nil {", "if l.idle() {", "budget surge one-pod in-place"},
 		{"a lease that was given back counts as held", leaseFile, "s.held = time.Time{} // also", "// also", "budget surge one-pod in-place"},
+		{"the time of a slow write counts from when it has found its place", slowFile, "\tw.begin(e.slowUntil())\n\tbegan :=", "\tbegan :=", "budget surge one-pod in-place"},
 		{"nobody asks for the lease before a slow write", slowFile, "if e.Pace.Leads != nil && !e.Pace.Leads() {", "if false {", "lease"},
 		{"a slow delete holds its pod no longer than a fast one", slowFile, "Pace.now().Add(SlowWriteTimeout + writeTimeout)", "Pace.now().Add(writeTimeout)", "budget surge one-pod needless known-pod"},
 		{"a slow create does not hold its node", slowFile, "c.until = until\n\t\t\tc.pend(true)", "c.until = until", "one-pod known-pod surge"},

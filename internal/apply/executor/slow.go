@@ -180,6 +180,7 @@ type slowWrite struct {
 	send                  func(ctx context.Context) (*corev1.Pod, error)
 	// meaning finds out what the answer means, which may take a look.
 	meaning func(ctx context.Context, err error) (apply.Answer, error)
+	until   rollout.Time // see begin
 	// begun records that there is no answer until then, answered what the answer means. If that returns true the write is sent once more.
 	begun    func(until rollout.Time)
 	answered func(ctx context.Context, answer apply.Answer, err error, pod *corev1.Pod) (again bool)
@@ -196,10 +197,10 @@ func (e sender) sendSlowly(ctx context.Context, w *slowWrite) bool {
 	if !l.enter(e.key) {
 		return false
 	}
-	w.begun(e.slowUntil())
+	w.begin(e.slowUntil())
 	l.running.Go(func() {
 		for e.sendOnce(ctx, w) {
-			w.begun(e.slowUntil())
+			w.begin(e.slowUntil())
 		}
 		l.leave(e.key)
 		e.Index.Notify(e.key)             // there is an answer, and room for the next one
@@ -213,7 +214,14 @@ func (e sender) sendSlowly(ctx context.Context, w *slowWrite) bool {
 // slowUntil is until when the API server may be at work on a slow write that is sent now.
 func (e sender) slowUntil() rollout.Time { return e.Pace.now().Add(SlowWriteTimeout + writeTimeout) }
 
-// sendOnce sends a slow write and takes its answer. It returns true when it is to be sent again.
+// begin records until when there is no answer: first when the write has a place in the lane, and again just before it is sent, which may be much later.
+func (w *slowWrite) begin(until rollout.Time) {
+	w.until = until
+	w.begun(until)
+}
+
+// sendOnce sends a slow write and takes its answer. It returns true when it is to be sent again. A write whose time is up before it is sent is not sent: a
+// pass may have found that it took no effect, and may have decided something else since.
 func (e sender) sendOnce(ctx context.Context, w *slowWrite) (again bool) {
 	if err := e.mayGo(ctx); err != nil {
 		klog.FromContext(ctx).Error(err, "A slow write is not sent", "set", e.key.String(), "pod", w.pod)
@@ -221,6 +229,11 @@ func (e sender) sendOnce(ctx context.Context, w *slowWrite) (again bool) {
 		e.Slow.giveUp(w.kind(e.key)) // the next one has 5 seconds again, which is better than nothing
 		return w.answered(ctx, apply.Busy, err, nil)
 	}
+	if e.Pace.now() >= w.until.Add(-writeTimeout) { // what is recorded ends in a moment, and a pass looks then
+		klog.FromContext(ctx).Info("A slow write has waited for too long and is not sent", "set", e.key.String(), "pod", w.pod)
+		return false
+	}
+	w.begin(e.slowUntil())
 	began := e.Pace.now()
 	pod, err := w.send(ctx)
 	e.Slow.answered(w.kind(e.key), w.node, e.Pace.now().Sub(began) < writeTimeout)
