@@ -239,7 +239,7 @@ func (m *mutant) kill(t *testing.T) {
 		}
 	}
 	out, err := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-overlay", list, ".", "-run", "^Test(Scripts|Sim)$", "-quick",
-		"-rules", m.rules(), "-seeds", words("%d", *mutantSeeds)).CombinedOutput()
+		"-rules", m.rules(), "-with", m.with(), "-seeds", words("%d", *mutantSeeds)).CombinedOutput()
 	by, rule, what := foundBy(string(out))
 	switch {
 	case err == nil:

@@ -8,9 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 )
 
 var (
@@ -20,6 +24,7 @@ var (
 	count  = flag.Bool("count", false, "count what breaks instead of ending with the first broken run")
 	quick  = flag.Bool("quick", false, "tell the first broken run as it is")
 	rules  = flag.String("rules", "", "the only invariants that are asked, with commas; all if empty")
+	always = flag.String("with", "", "a kind of steps that every run of TestSim has, one of faultNames or laterNames")
 	only   = flag.String("dialects", "native,kruise,edge", "the dialects that TestSim plays, with commas")
 )
 
@@ -30,7 +35,12 @@ func TestMain(m *testing.M) {
 		_, _ = os.Stderr.WriteString(words("reading -rules: %v\n", err))
 		os.Exit(2)
 	}
+	if kinds := slices.Concat(faultNames(), laterNames()); *always != "" && !slices.Contains(kinds, *always) {
+		_, _ = os.Stderr.WriteString(words("reading -with: choose from %s\n", strings.Join(kinds, ", ")))
+		os.Exit(2)
+	}
 	runtime.GOMAXPROCS(1)
+	klog.SetLogger(logr.Discard())
 	m.Run()
 }
 
@@ -69,7 +79,11 @@ func TestSim(t *testing.T) {
 func playSeed(t *testing.T, seed uint64) *outcome {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
-	return play(t, anyConfig(r, strings.Split(*only, ",")).andLater(seed), chance(r, stepsOf))
+	cfg := anyConfig(r, strings.Split(*only, ",")).andLater(seed)
+	if *always != "" && !cfg.with(*always) {
+		cfg.faults = append(cfg.faults, *always)
+	}
+	return play(t, cfg, chance(r, stepsOf))
 }
 
 // TestScripts plays the scripts of testdata; -update writes their stories anew.

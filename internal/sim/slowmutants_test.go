@@ -25,3 +25,11 @@ func slowMutants() []mutant {
 		{"a slow create that was refused holds its node for ever", slowFile, "\tcase apply.Refused, apply.Busy, apply.Ended:\n", "\tcase apply.Refused, apply.Busy, apply.Ended:\n\t\treturn false\n", "liveness"},
 	}
 }
+
+// with is the kind of steps that every run has for a mutant, if any: what most runs do not have is found sooner.
+func (m *mutant) with() string {
+	if m.file == slowFile || m.file == leaseFile {
+		return "slowness"
+	}
+	return ""
+}
