@@ -50,6 +50,8 @@ type knowledge struct {
 	busy      map[types.UID]bool
 	// buried are pods that a read has not found any more.
 	buried map[types.UID]bool
+	// waiting are the pods whose deletes have a place in the slow lane, sent or not; nil in a run without slow writes.
+	waiting func() []types.UID
 	// vacant are names that no pod had at that version of the world.
 	vacant map[string]int
 	// then is what was known when the pass began, later what was known when it had ended, for what is sent after that; nil before.

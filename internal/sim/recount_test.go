@@ -5,6 +5,7 @@ package sim
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -120,6 +121,23 @@ func (k *knowledge) count() {
 	}
 	if k.set != nil && k.recounts != nil {
 		k.recounts[k.recount(k.s.minReady(), now)] = true
+		k.countWaiting(now)
+	}
+}
+
+// countWaiting notes what a status may say while deletes wait in the slow lane, for the lease or for their turn: they are decided, and their pods count as
+// terminating before the deletes are sent.
+func (k *knowledge) countWaiting(now time.Time) {
+	if k.waiting == nil {
+		return
+	}
+	as := k.known
+	as.doomed = maps.Clone(k.doomed)
+	for _, uid := range k.waiting() {
+		as.doomed[uid] = true
+	}
+	if len(as.doomed) > len(k.doomed) {
+		k.recounts[as.recount(k.s.minReady(), now)] = true
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"everynode.dev/everynode/internal/apply/executor"
@@ -92,6 +93,7 @@ func (m *manager) lane() *executor.SlowLane {
 	if !m.s.cfg.with("slowness") {
 		return nil
 	}
+	m.known.waiting = m.deletesInLane
 	m.slow.lease = executor.NewSlowLease(leasesOf{m: m}, m.name, m.clock.FakeClock)
 	return &executor.SlowLane{
 		Pods: podsOf{m: m, slow: true},
@@ -104,6 +106,15 @@ func (m *manager) lane() *executor.SlowLane {
 			m.slow.lease.Free(ctx, idle)
 		},
 	}
+}
+
+// deletesInLane are the pods of which a delete has a place in the lane, or has no clear answer.
+func (m *manager) deletesInLane() []types.UID {
+	var uids []types.UID
+	for _, p := range m.index.Claims(m.key, 0).Unsettled {
+		uids = append(uids, p.UID)
+	}
+	return uids
 }
 
 // inTurn stands in for the lock of the lease, behind which a bubble does not see that goroutines wait.
