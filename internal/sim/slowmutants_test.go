@@ -22,6 +22,7 @@ func slowMutants() []mutant {
 		{"a slow edit does not hold its pod", slowFile, "begun:    func(until rollout.Time) { e.Index.Doubt(uid, until, takesAway(a, edit)) },", "begun:    func(until rollout.Time) {},", "in-place budget"},
 		{"a slow delete that was refused is not taken back", slowFile, "e.Index.Settle(uid)\n\t\t\t\te.Index.Spare(uid)", "e.Index.Settle(uid)", "liveness status"},
 		{"nobody comes back after a slow write", slowFile, "e.Index.Notify(e.key) ", "_ = e.key ", "liveness status"},
+		{"a gate that is closed is closed again", "dialect/kruise/edits.go", "readable && slices.Equal(has, held)", "readable && false", "liveness"},
 		{"a slow create that was refused holds its node for ever", slowFile, "\tcase apply.Refused, apply.Busy, apply.Ended:\n", "\tcase apply.Refused, apply.Busy, apply.Ended:\n\t\treturn false\n", "liveness"},
 	}
 }

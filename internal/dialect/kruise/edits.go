@@ -55,7 +55,7 @@ func (Edits) Prepare(w *dialect.Workload, p *corev1.Pod, evict bool, now time.Ti
 		if !slices.Contains(held, hookMessage()) {
 			held = append(held, hookMessage())
 		}
-		edits = append(edits, conditionEdit(p, now, podReady(held)))
+		edits = podReadyEdits(p, held, now)
 	}
 	var reason any // none takes away what an earlier one has left
 	if evict {
@@ -68,7 +68,7 @@ func (Edits) Prepare(w *dialect.Workload, p *corev1.Pod, evict bool, now time.Ti
 func (Edits) Restore(_ *dialect.Workload, p *corev1.Pod, now time.Time) []dialect.Edit {
 	var edits []dialect.Edit
 	if _, readable := messages(p); readable && hasGate(p, kruise.KruisePodReady) {
-		edits = append(edits, conditionEdit(p, now, podReady(heldByOthers(p))))
+		edits = podReadyEdits(p, heldByOthers(p), now)
 	}
 	return append(edits, lifecycleEdit(p, kruise.LifecycleNormal, nil, now))
 }
@@ -77,6 +77,16 @@ func (Edits) Restore(_ *dialect.Workload, p *corev1.Pod, now time.Time) []dialec
 func heldByOthers(p *corev1.Pod) []kruise.NotReadyMessage {
 	list, _ := messages(p)
 	return slices.DeleteFunc(list, func(m kruise.NotReadyMessage) bool { return m == hookMessage() })
+}
+
+// podReadyEdits change KruisePodReady to what keeps it False. There are none when the pod has it already: when answers are slow a pass sends only the first edit
+// of a pod, and the next pass the rest.
+func podReadyEdits(p *corev1.Pod, held []kruise.NotReadyMessage, now time.Time) []dialect.Edit {
+	wanted, c := podReady(held), condition(p, kruise.KruisePodReady)
+	if has, readable := messages(p); c != nil && c.Status == wanted.Status && readable && slices.Equal(has, held) {
+		return nil
+	}
+	return []dialect.Edit{conditionEdit(p, now, wanted)}
 }
 
 // podReady is the condition KruisePodReady with what keeps it False.
