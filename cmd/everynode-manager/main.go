@@ -4,12 +4,16 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"everynode.dev/everynode/internal/cli/command"
+	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/manager"
 )
 
@@ -22,8 +26,15 @@ const (
 // version is set when the program is linked.
 var version = "unknown"
 
+// checkUninstall is the argument with which the program does what kubectl everynode doctor --before-uninstall does: the chart calls it before it is uninstalled.
+const checkUninstall = "check-uninstall"
+
 func main() {
-	err := manager.NewCommand(version).ExecuteContext(ctrl.SetupSignalHandler())
+	ctx := ctrl.SetupSignalHandler()
+	if len(os.Args) == 2 && os.Args[1] == checkUninstall {
+		os.Exit(mayUninstall(ctx))
+	}
+	err := manager.NewCommand(version).ExecuteContext(ctx)
 	if err == nil {
 		return
 	}
@@ -33,4 +44,17 @@ func main() {
 		os.Exit(exitUsage)
 	}
 	os.Exit(exitFailure)
+}
+
+// mayUninstall is the exit code of the check.
+func mayUninstall(ctx context.Context) int {
+	o := options.New(genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
+	o.Version = version
+	root := command.Root(o)
+	root.SetArgs([]string{"doctor", "--before-uninstall"})
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "everynode-manager: %s\n", options.PrintableLines(err.Error()))
+	}
+	return options.Code(err)
 }

@@ -85,11 +85,19 @@ func (h *helm) upgrade(tag, more string) {
 }
 
 // uninstall takes away what was installed, and waits until it is gone.
-func (h *helm) uninstall() {
-	h.t.Helper()
+func (h *helm) uninstall() error {
 	u := action.NewUninstall(h.with)
 	u.WaitStrategy, u.Timeout, u.DeletionPropagation = kube.StatusWatcherStrategy, patience, "foreground"
-	if _, err := u.Run(releaseName); err != nil {
-		h.t.Fatalf("uninstalling: %v", err)
+	_, err := u.Run(releaseName)
+	return err
+}
+
+// rollback installs an earlier revision of the release again, and waits in the same way.
+func (h *helm) rollback(revision int) {
+	h.t.Helper()
+	r := action.NewRollback(h.with)
+	r.Version, r.WaitStrategy, r.Timeout = revision, kube.StatusWatcherStrategy, patience
+	if err := r.Run(releaseName); err != nil {
+		h.t.Fatalf("going back to revision %d: %v", revision, err)
 	}
 }

@@ -3,6 +3,7 @@
 package install
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -65,6 +66,10 @@ func (s *stage) createAdvanced() {
 		s.t.Fatal(err)
 	}
 	delete(content, "status")
+	rolling := map[string]any{"rollingUpdateType": string(v1beta1.InplaceRollingUpdateType), "maxUnavailable": int64(1)}
+	if err := unstructured.SetNestedMap(content, map[string]any{"type": "RollingUpdate", "rollingUpdate": rolling}, "spec", "updateStrategy"); err != nil {
+		s.t.Fatal(err)
+	}
 	object := &unstructured.Unstructured{Object: content}
 	object.SetGroupVersionKind(v1beta1.GroupVersion().WithKind(kruise.Kind))
 	s.Poll("the Advanced DaemonSet is created", func() error {
@@ -80,18 +85,58 @@ func (s *stage) createAdvanced() {
 func (s *stage) roll(version string) {
 	s.t.Helper()
 	for _, workload := range []string{native, advanced} {
-		patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"app","image":%q}]}}}}`, image(version))
-		kind := types.StrategicMergePatchType
-		if workload == advanced {
-			kind = types.JSONPatchType
-			patch = fmt.Sprintf(`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":%q}]`, image(version))
-		}
-		changed, err := s.sets(workload).Patch(s.Context(), workload, kind, []byte(patch), metav1.PatchOptions{})
-		if err != nil {
-			s.t.Fatalf("changing %s: %v", workload, err)
-		}
-		s.Wait(workload+" is rolled out", harness.RolledOut(workload, changed.GetGeneration(), count))
+		generation := s.change(workload, version)
+		s.Wait(workload+" is rolled out", harness.RolledOut(workload, generation, count))
 	}
+}
+
+// change changes the image of a workload, and returns its generation.
+func (s *stage) change(workload, version string) int64 {
+	s.t.Helper()
+	patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"app","image":%q}]}}}}`, image(version))
+	kind := types.StrategicMergePatchType
+	if workload == advanced {
+		kind = types.JSONPatchType
+		patch = fmt.Sprintf(`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":%q}]`, image(version))
+	}
+	changed, err := s.sets(workload).Patch(s.Context(), workload, kind, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		s.t.Fatalf("changing %s: %v", workload, err)
+	}
+	return changed.GetGeneration()
+}
+
+// refusesToUninstall: while a pod is changed in place, which only a manager can finish, Helm deletes nothing, and the log says what to do first. Then the
+// release can be kept: Helm takes it for one that is being uninstalled until it is rolled back to the same revision.
+func (s *stage) refusesToUninstall(h *helm, revision int) {
+	s.t.Helper()
+	s.change(advanced, "none")
+	s.Poll("a pod is out of service", func() error {
+		pods, err := s.Cluster.Client.CoreV1().Pods(s.Name).List(s.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range pods.Items {
+			for _, c := range pods.Items[i].Status.Conditions {
+				if c.Type == "InPlaceUpdateReady" && c.Status == corev1.ConditionFalse {
+					return nil
+				}
+			}
+		}
+		return errors.New("every pod is in service")
+	})
+	if err := h.uninstall(); err == nil {
+		s.t.Fatal("a pod is out of service, and Helm uninstalls the manager")
+	}
+	out, err := s.Cluster.Kubectl(s.Context(), "logs", "-n", home, "job/everynode-check-uninstall")
+	if err != nil || !strings.Contains(out, "1 pod with a closed readiness gate") || !strings.Contains(out, "kubectl everynode pause") {
+		s.t.Errorf("the log of the check is (%v)\n%s", err, out)
+	}
+	h.rollback(revision)
+	if left := s.images(home, "everynode-manager"); len(left) != 1 {
+		s.t.Errorf("managers run from %q", left)
+	}
+	s.roll("v3")
 }
 
 // runs are the pods of both workloads, by node, as the API server has them now: who they are, and how often their containers have started.
@@ -169,9 +214,12 @@ func TestSmokeInstall(t *testing.T) {
 		}
 	}
 	s.roll("v3")
+	s.refusesToUninstall(h, 2)
 
 	before = s.runs()
-	h.uninstall()
+	if err := h.uninstall(); err != nil {
+		t.Fatalf("uninstalling: %v", err)
+	}
 	s.unchanged("the removal", before)
 	s.checkRemoval()
 
