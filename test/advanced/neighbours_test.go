@@ -3,9 +3,7 @@
 package advanced
 
 import (
-	"errors"
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -18,7 +16,7 @@ func neighbourScenarios() []scenario {
 	const standard, surge = "maxUnavailable: 1", "maxSurge: 1, maxUnavailable: 0"
 	return []scenario{
 		{"protected-from-being-deleted", 7, true, protected("DELETE", standard, false)},
-		{"revision-with-a-finalizer-is-deleted", 3, false, revisionIsDeleted},
+		{"revision-with-a-finalizer-is-deleted", 3, false, func(s *stage) { s.subject(standard).ARevisionWithAFinalizer() }},
 		{"protected-from-being-deleted-on-the-last-node", 7, false, protected("DELETE", standard, true)},
 		{"protected-from-being-changed-in-place", 7, false, protected("UPDATE", inPlace+", "+standard, false)},
 		{"protected-from-being-changed-in-place-on-the-last-node", 7, false, protected("UPDATE", inPlace+", "+standard, true)},
@@ -47,26 +45,4 @@ func (s *stage) subject(strategy string) *harness.Subject {
 		},
 		UID: func() types.UID { return s.set().UID },
 	}
-}
-
-// revisionIsDeleted: a finalizer keeps the only revision for a while. No pod is restarted, neither then nor when it has gone.
-func revisionIsDeleted(s *stage) {
-	s.run(rolling("maxUnavailable: 3"))
-	before := s.uids()
-	revision := strings.TrimSpace(s.Kubectl("get", "controllerrevisions", "-o", "name"))
-	s.Kubectl("patch", revision, "--type=merge", "-p", `{"metadata":{"finalizers":["example.com/somebody"]}}`)
-	s.Kubectl("delete", revision, "--wait=false")
-	s.apply("spec: {minReadySeconds: 1}")
-	s.rolled()
-	s.samePods(before)
-	s.Kubectl("patch", revision, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
-	s.Poll("there is one again", func() error {
-		if s.Kubectl("get", "controllerrevisions", "-o", "jsonpath={.items[*].metadata.deletionTimestamp}") != "" {
-			return errors.New("it is being deleted")
-		}
-		return nil
-	})
-	s.apply("spec: {minReadySeconds: 2}")
-	s.rolled()
-	s.samePods(before)
 }

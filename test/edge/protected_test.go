@@ -12,8 +12,8 @@ import (
 
 // neighbours plays what others in the cluster do (harness.Subject). AdvancedRollingUpdate deletes pods, and neither changes them nor surges.
 func neighbours(t *testing.T, c *harness.Cluster) {
-	subject := func(t *testing.T) *harness.Subject {
-		s := c.Space(t, 7)
+	subject := func(t *testing.T, nodes int) *harness.Subject {
+		s := c.Space(t, nodes)
 		return &harness.Subject{
 			Space: s, Set: set, APIVersion: "apps/v1", Kind: "DaemonSet", Image: harness.Image2,
 			Create: func() { s.Create(set, harness.WithOnDelete, rolls("1")) },
@@ -25,10 +25,11 @@ func neighbours(t *testing.T, c *harness.Cluster) {
 			UID: func() types.UID { return s.View().Set(set).UID },
 		}
 	}
-	t.Run("ProtectedOnTheFirstNode", func(t *testing.T) { subject(t).OneProtectedPod("DELETE", false) })
-	t.Run("ProtectedOnTheLastNode", func(t *testing.T) { subject(t).OneProtectedPod("DELETE", true) })
-	t.Run("DeleteWebhookIsDown", func(t *testing.T) { subject(t).ADeleteWebhookThatIsDown() })
-	t.Run("WebhookNeverAnswers", func(t *testing.T) { subject(t).AWebhookThatNeverAnswers() })
-	t.Run("WebhookDeniesWithoutACode", func(t *testing.T) { subject(t).AWebhookThatDeniesWithoutACode() })
-	t.Run("PodsOfStrangers", func(t *testing.T) { subject(t).PodsOfStrangers(t, c.Space(t, 0)) })
+	t.Run("ProtectedOnTheFirstNode", func(t *testing.T) { subject(t, 7).OneProtectedPod("DELETE", false) })
+	t.Run("ProtectedOnTheLastNode", func(t *testing.T) { subject(t, 7).OneProtectedPod("DELETE", true) })
+	t.Run("DeleteWebhookIsDown", func(t *testing.T) { subject(t, 7).ADeleteWebhookThatIsDown() })
+	t.Run("WebhookNeverAnswers", func(t *testing.T) { subject(t, 7).AWebhookThatNeverAnswers() })
+	t.Run("WebhookDeniesWithoutACode", func(t *testing.T) { subject(t, 7).AWebhookThatDeniesWithoutACode() })
+	t.Run("ARevisionWithAFinalizer", func(t *testing.T) { subject(t, 3).ARevisionWithAFinalizer() })
+	t.Run("PodsOfStrangers", func(t *testing.T) { subject(t, 3).PodsOfStrangers(t, c.Space(t, 0)) })
 }

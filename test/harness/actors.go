@@ -211,6 +211,34 @@ func (s *Subject) AWebhookThatDeniesWithoutACode() {
 	s.WaitFor(time.Minute, "all pods are there", s.count(len(s.Nodes)))
 }
 
+// ARevisionWithAFinalizer plays that the only revision is deleted, and a finalizer of somebody else keeps it for a while. No pod is restarted, neither then nor
+// when it has gone.
+func (s *Subject) ARevisionWithAFinalizer() {
+	s.t.Helper()
+	s.run()
+	before := UIDs(s.View().Pods(s.Set))
+	unharmed := func(when string) {
+		s.t.Helper()
+		if now := UIDs(s.View().Pods(s.Set)); fmt.Sprint(now) != fmt.Sprint(before) {
+			s.t.Errorf("%s: the pods %v became %v", when, before, now)
+		}
+	}
+	revision := strings.TrimSpace(s.Kubectl("get", "controllerrevisions", "-o", "name"))
+	s.Kubectl("patch", revision, "--type=merge", "-p", `{"metadata":{"finalizers":["example.com/somebody"]}}`)
+	s.Kubectl("delete", revision, "--wait=false")
+	s.Touch(1)
+	unharmed("it is being deleted")
+	s.Kubectl("patch", revision, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	s.Poll("there is one again", func() error {
+		if out := s.Kubectl("get", "controllerrevisions", "-o", "jsonpath={.items[*].metadata.deletionTimestamp}{.items[*].metadata.name}"); out != strings.TrimPrefix(revision, "controllerrevision.apps/") {
+			return fmt.Errorf("revisions: %s", out)
+		}
+		return nil
+	})
+	s.Touch(2)
+	unharmed("it has gone")
+}
+
 // stranger is a pod that looks like one of the set, and is none.
 type stranger struct {
 	name, apiVersion, kind, owner string
