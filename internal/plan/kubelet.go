@@ -9,29 +9,29 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// kubelets play everybody but the manager: kubelets, scheduler, handlers of hooks and the garbage collector of pods.
+// kubelets simulates everything but the manager: kubelets, scheduler, hook handlers and the pod garbage collector.
 type kubelets struct {
 	Assumptions
-	// busy are the nodes on which somebody has something to do, in order, tasks what that is, by the UID of the pod.
+	// busy are the nodes with tasks, in order; tasks has the task of each pod, by UID.
 	busy  []int
 	tasks map[string]task
-	// ran are the pods that would be ready, were it not for a change in place.
+	// ran are the pods that would be ready if they were not being changed in place.
 	ran map[string]bool
 }
 
-// task is what somebody does with one pod, and when it is done.
+// task is what happens to one pod, and when it is finished.
 type task struct {
 	stage stage
 	due   rollout.Time
 }
 
-// stage is what somebody is at with a pod.
+// stage is what is happening to a pod.
 type stage uint8
 
 const (
-	resting   stage = iota // nobody does anything
+	resting   stage = iota // nothing
 	stopping               // the pod is being deleted
-	releasing              // its hook has been told
+	releasing              // its preDelete hook is running
 	changing               // it has been changed in place
 	starting               // it is not ready yet
 )
@@ -40,7 +40,7 @@ func newKubelets(a Assumptions) kubelets {
 	return kubelets{Assumptions: a, tasks: map[string]task{}, ran: map[string]bool{}}
 }
 
-// pull says when the nodes that wait for images have them.
+// pull sets the time at which the nodes that wait for images have them.
 func (k *kubelets) pull(s *rollout.Snapshot) {
 	if k.Pull < 0 {
 		return
@@ -52,7 +52,7 @@ func (k *kubelets) pull(s *rollout.Snapshot) {
 	}
 }
 
-// observe looks at the pods of a node again after something was done there.
+// observe updates the tasks of a node after something changed there.
 func (k *kubelets) observe(s *rollout.Snapshot, node int) {
 	n := &s.Nodes[node]
 	working := false
@@ -82,14 +82,15 @@ func (k *kubelets) observe(s *rollout.Snapshot, node int) {
 	}
 }
 
-// bind binds a pod to the node that it was made for.
+// bind binds a pod to the node that it was created for.
 func bind(p *rollout.Pod, n *rollout.Node) {
 	if !n.Gone && !p.Deleting {
 		p.Scheduled = true
 	}
 }
 
-// settle does what takes no time: a pod is not ready while it is changed in place, and is again as soon as that is over.
+// settle makes the changes that take no time: a pod is not ready while it is changed in place, and is ready again right
+// afterwards.
 func (k *kubelets) settle(p *rollout.Pod, n *rollout.Node, now rollout.Time) {
 	switch {
 	case p.InPlace != rollout.InPlaceNone:
@@ -101,8 +102,8 @@ func (k *kubelets) settle(p *rollout.Pod, n *rollout.Node, now rollout.Time) {
 	}
 }
 
-// stageOf is what somebody is at with a pod. On a node that is not ready nobody does anything, and a pod that says why it cannot
-// start does not.
+// stageOf returns what is happening to a pod. Nothing happens on a node that is not ready, or to a pod that reports
+// that it cannot start.
 func (k *kubelets) stageOf(p *rollout.Pod, n *rollout.Node) stage {
 	switch {
 	case n.Gone && p.Scheduled:
@@ -139,7 +140,7 @@ func (k *kubelets) takes(s stage) time.Duration {
 	}
 }
 
-// due is when the next task is done; 0 if there is none.
+// due returns when the next task finishes; 0 if there is none.
 func (k *kubelets) due() rollout.Time {
 	var next rollout.Time
 	for _, t := range k.tasks {
@@ -148,7 +149,7 @@ func (k *kubelets) due() rollout.Time {
 	return next
 }
 
-// serve does what is due.
+// serve finishes the tasks that are due.
 func (k *kubelets) serve(s *rollout.Snapshot) {
 	for _, node := range slices.Clone(k.busy) {
 		n := &s.Nodes[node]
@@ -175,14 +176,14 @@ func (k *kubelets) serve(s *rollout.Snapshot) {
 	}
 }
 
-// finish is the end of a task other than that a pod goes.
+// finish ends a task other than the deletion of a pod.
 func (k *kubelets) finish(p *rollout.Pod, at stage, now rollout.Time) {
 	delete(k.tasks, p.UID)
 	switch at {
 	case releasing:
 		p.Hook = rollout.HookReleased
 	case changing:
-		p.InPlace = rollout.InPlaceArrived // observe sees it next
+		p.InPlace = rollout.InPlaceArrived // observe reads it next
 	case starting:
 		p.Phase, p.Ready, p.ReadySince = rollout.Running, true, now
 	}

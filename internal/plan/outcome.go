@@ -16,19 +16,19 @@ const (
 	Create   Verdict = "create"   // a missing pod is created
 	Recreate Verdict = "recreate" // the pod is deleted and replaced
 	InPlace  Verdict = "in-place" // the pod is changed in place
-	Surge    Verdict = "surge"    // a new pod is created beside the old one, which goes then
+	Surge    Verdict = "surge"    // a new pod is created next to the old one, which is then deleted
 	Remove   Verdict = "remove"   // a pod is deleted and not replaced
-	Wait     Verdict = "wait"     // the set itself keeps the node back until somebody changes it
+	Wait     Verdict = "wait"     // the specification of the set holds the node back until it is changed
 	Blocked  Verdict = "blocked"  // something on the node blocks it
-	Leave    Verdict = "leave"    // nothing is done
+	Leave    Verdict = "leave"    // nothing happens
 )
 
-// Verdicts returns all outcomes, those that change most first.
+// Verdicts returns all outcomes, those with the largest changes first.
 func Verdicts() []Verdict {
 	return []Verdict{Create, Recreate, InPlace, Surge, Remove, Wait, Blocked, Leave}
 }
 
-// Starts is whether something is done on a node with this outcome.
+// Starts reports whether something happens on a node with this outcome.
 func (v Verdict) Starts() bool {
 	switch v {
 	case Create, Recreate, InPlace, Surge, Remove:
@@ -38,7 +38,7 @@ func (v Verdict) Starts() bool {
 	}
 }
 
-// Sentence says what an outcome means, for people.
+// Sentence explains an outcome to users.
 func (v Verdict) Sentence() string {
 	switch v {
 	case Create:
@@ -60,44 +60,48 @@ func (v Verdict) Sentence() string {
 	}
 }
 
-// Node is what becomes of one node.
+// Node is the result for one node.
 type Node struct {
 	Name    string
 	Verdict Verdict
-	// Wave is its place in the order, divided by the budget, from 1; 0 where nothing starts.
+	// Wave is the place in the order, divided by the budget, from 1; 0 if nothing starts.
 	Wave int
-	// Place is its place in the order of starts, from 0: among the updates, or among the repairs. Update says which.
+	// Place is the place in the order of starts, from 0: among the updates if Update is true, otherwise among the
+	// repairs.
 	Place  int
 	Update bool
-	// Reason is the verdict of Decide that led to the outcome: that of the first action, or that with which the node is left.
+	// Reason is the verdict of Decide that led to the outcome: that of the first action or, without an action, the last
+	// one.
 	Reason rollout.VerdictKind
 	Detail rollout.Detail
 	// Obstacle is why a write was refused or got no clear answer, where Reason is rollout.Blocked, or what a pod says of why it does not start.
 	Obstacle string
-	// Start and End are counted from the begin of the plan; End holds only when Ended is set.
+	// Start and End are relative to the begin of the plan. End is valid only if Ended is true.
 	Start, End time.Duration
-	// Ended is whether what starts comes to its end.
+	// Ended reports whether the change finishes.
 	Ended bool
-	// Away is whether the node takes a slot of the budget, at any time, while it is not ready.
+	// Away reports whether the node uses a slot of the budget at any time while it is not ready.
 	Away bool
 }
 
-// Result is a plan that was played.
+// Result is the result of a simulation.
 type Result struct {
 	// Nodes has one entry for each node of the Snapshot, in the same order.
 	Nodes []Node
-	// Limit is the update budget, in nodes; Doubling is whether it counts nodes with two pods (surge) and not nodes that are down.
+	// Limit is the update budget, in nodes; Doubling reports whether it limits nodes with two pods (surge) instead of
+	// nodes that are down.
 	Limit    int
 	Doubling bool
-	// DownBefore is how many nodes are down before anything is done, MostDown the highest number at once from then on.
+	// DownBefore is the number of nodes that are down before the first action, MostDown the highest number at the same
+	// time afterwards.
 	DownBefore, MostDown int
-	// MostAtOnce is the highest number of updates that are under way at once.
+	// MostAtOnce is the highest number of updates at the same time.
 	MostAtOnce int
-	// Duration is when the last node comes to its end.
+	// Duration is when the last node finishes.
 	Duration time.Duration
 }
 
-// Count returns how many nodes have each outcome.
+// Count returns the number of nodes for each outcome.
 func (r Result) Count() map[Verdict]int {
 	counts := map[Verdict]int{}
 	for i := range r.Nodes {
@@ -106,7 +110,7 @@ func (r Result) Count() map[Verdict]int {
 	return counts
 }
 
-// Waves is the number of waves of the update.
+// Waves returns the number of waves of the update.
 func (r Result) Waves() int {
 	last := 0
 	for i := range r.Nodes {
@@ -117,8 +121,8 @@ func (r Result) Waves() int {
 	return last
 }
 
-// started is the outcome that an action leads to, and how much it weighs: of several on one node the heaviest is the outcome, and 0
-// leads to none. A Prepare leads to what comes after it.
+// started returns the outcome of an action and its weight: if there are several actions on a node, the one with the
+// highest weight determines the outcome. The weight 0 means no outcome. A Prepare counts as the action that follows it.
 func started(a *rollout.Action) (Verdict, int) {
 	switch a.Reason {
 	case rollout.RemovingExcess:
@@ -138,7 +142,7 @@ func started(a *rollout.Action) (Verdict, int) {
 	}
 }
 
-// updates is whether an action for this reason is part of an update of the node.
+// updates reports whether an action for this reason is part of an update of the node.
 func updates(reason rollout.VerdictKind) bool {
 	switch reason {
 	case rollout.UpdatingInPlace, rollout.Recreating, rollout.Surging, rollout.FinishingSurge:
@@ -148,7 +152,7 @@ func updates(reason rollout.VerdictKind) bool {
 	}
 }
 
-// finalVerdict is the outcome of a node on which nothing was started.
+// finalVerdict returns the outcome of a node on which nothing was started.
 func finalVerdict(kind rollout.VerdictKind) Verdict {
 	switch {
 	case kind.Cause() == rollout.CauseCollector:

@@ -10,64 +10,67 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Assumptions are the times that others take.
+// Assumptions are durations that the simulation cannot compute.
 type Assumptions struct {
-	// Stop is from the delete of a pod until it is gone, Start from its creation until it is ready: what is negative never happens, but for Stop
-	// and Change.
+	// Stop is the time from the delete of a pod until it no longer exists, Start from its creation until it is ready.
+	// Negative values, except for Stop and Change, mean that it never happens.
 	Stop, Start time.Duration
-	// Change is from a change in place until the node runs it.
+	// Change is the time that a node needs for a change in place.
 	Change time.Duration
-	// Hook is how long a preDelete hook takes to release a pod, Pull until all nodes that wait for images have them.
+	// Hook is how long a preDelete hook takes to release a pod, Pull how long it takes until all nodes that wait for
+	// images have them.
 	Hook, Pull time.Duration
-	// Apart is whether no two pods of the set fit on a node at once, as where both want the same of its ports: the second one is not bound to it before
-	// the first one is gone.
+	// Apart reports whether two pods of the set cannot run on a node at once, for example because both need the same
+	// host port. Then the second pod is scheduled after the first no longer exists.
 	Apart bool
 }
 
-// Simulate plays what Decide makes of s until nothing changes any more.
+// Simulate simulates the plan for s until nothing changes any more.
 func Simulate(s rollout.Snapshot, a Assumptions) (Result, error) {
 	p := newSimulator(s, a)
 	return p.run()
 }
 
-// simulator plays one plan. The world is all of the state; records are what has been seen of it.
+// simulator simulates one plan. The world is the whole state; records are the observations.
 type simulator struct {
 	world  rollout.World
 	decide func(rollout.Snapshot) rollout.Plan
-	// seen, if not nil, is shown the world after each plan has been carried out.
+	// seen, if not nil, is called with the world after each plan.
 	seen func(*rollout.World)
 	kubelets
 	begin   rollout.Time
 	records []record
-	// open are the nodes whose start has not come to its end.
+	// open are the nodes that have started and not finished.
 	open []int
-	// updates and repairs are how many of each have started, flying how many updates are under way.
+	// updates and repairs count the starts, updatesRunning the updates in progress.
 	updates, repairs, updatesRunning int
-	// down says of each node whether it is down, and downs is how many are; restless are those that were from the beginning.
+	// down reports for each node whether it is down, downs is their number; restless are those that were down from the
+	// beginning.
 	down        []bool
 	downs       int
 	downAtStart []int
-	// unready are the nodes that are not ready, which they stay.
+	// unready are the nodes that are not ready. They stay not ready.
 	unready []int
 	result  Result
 	last    rollout.Plan
 }
 
-// record is what has been started on one node.
+// record is what happened on one node.
 type record struct {
 	verdict Verdict
 	weight  int
 	reason  rollout.VerdictKind
 	detail  rollout.Detail
-	// begun is whether anything was started, be it that a hook was told; place and update are its place in the order.
+	// begun reports whether anything has started, including a preDelete hook; place and update describe the place in the
+	// order.
 	begun, update bool
 	place         int
 	start, end    rollout.Time
-	// open is whether it has not come to its end yet, ended whether it has.
+	// open reports whether the change has not finished yet, ended whether it has.
 	open, ended bool
-	// away is whether the node was charged to the budget while it was not ready.
+	// away reports whether the node used the budget while it was not ready.
 	away bool
-	// collected is whether the node is gone and its pods are left to the pod garbage collector.
+	// collected reports whether the node does not exist and its pods are left to the pod garbage collector.
 	collected bool
 }
 
@@ -94,7 +97,7 @@ func newSimulator(s rollout.Snapshot, a Assumptions) *simulator {
 	return p
 }
 
-// run goes from plan to plan. A world at rest is left: nothing is done, nothing is due, and Decide does not ask to come back.
+// run executes plans until nothing happens, no task is due, and Decide requests no further pass.
 func (p *simulator) run() (Result, error) {
 	s := &p.world.State
 	for range 1000 + 100*len(s.Nodes) {
@@ -109,17 +112,17 @@ func (p *simulator) run() (Result, error) {
 		case next > s.Now:
 			s.Now = next
 		case !acted:
-			s.Now = s.Now.Add(1) // what was due has been served: never stand still
+			s.Now = s.Now.Add(1) // all due tasks are finished: the time must advance
 		}
 		p.serve(s)
 	}
 	return Result{}, fmt.Errorf("the simulation does not end within %v: this is a defect of the simulation, not of the set", s.Now.Sub(p.begin))
 }
 
-// step makes a plan and carries it out; the other controller of a guest does its part.
+// step makes a plan and applies it, and then the actions of the external controller, if there is one.
 func (p *simulator) step() (acted bool, wake rollout.Time, err error) {
 	s := &p.world.State
-	p.recount() // before what has come to its end is forgotten
+	p.recount() // before finished nodes are removed
 	plan := p.decide(*s)
 	p.close(plan.Verdicts)
 	for _, i := range p.unready {
@@ -153,7 +156,7 @@ func (p *simulator) step() (acted bool, wake rollout.Time, err error) {
 	return len(plan.Actions)+len(plan.Announcements)+len(kept.Actions) > 0, earlier(plan.Wake, kept.Wake), nil
 }
 
-// earlier is the earlier of two times, where 0 is never.
+// earlier returns the earlier of two times; 0 means never.
 func earlier(a, b rollout.Time) rollout.Time {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -161,7 +164,7 @@ func earlier(a, b rollout.Time) rollout.Time {
 	return a
 }
 
-// recordActions writes down what is started.
+// recordActions records what is started.
 func (p *simulator) recordActions(actions []rollout.Action) {
 	for i := range actions {
 		a := &actions[i]
@@ -175,7 +178,7 @@ func (p *simulator) recordActions(actions []rollout.Action) {
 			continue
 		}
 		if n := &p.world.State.Nodes[a.Node]; verdict == Recreate && n.Fit != rollout.MustRun && n.Ready {
-			verdict = Remove // a pod may stay here, but none follows it; on a node that is not ready one does when that is over
+			verdict = Remove // a pod may stay here, but none replaces it; on a node that is not ready, one does when it is ready again
 		}
 		p.begun(r, a.Node, updates(a.Reason))
 		if weight > r.weight {
@@ -184,7 +187,7 @@ func (p *simulator) recordActions(actions []rollout.Action) {
 	}
 }
 
-// forUpdate is whether a pod is prepared because its update begins.
+// forUpdate reports whether a pod is prepared because its update begins.
 func (p *simulator) forUpdate(a *rollout.Action) bool {
 	s := &p.world.State
 	n := &s.Nodes[a.Node]
@@ -193,7 +196,8 @@ func (p *simulator) forUpdate(a *rollout.Action) bool {
 		n.Pods[i].Revision != s.Set.Update && !n.Pods[i].Phase.Terminal()
 }
 
-// begun gives a node its place in the order when something is started on it for the first time, or its update after a repair.
+// begun assigns a node its place in the order when something starts on it for the first time, or when its update starts
+// after a repair.
 func (p *simulator) begun(r *record, node int, update bool) {
 	if r.begun && (r.update || !update) {
 		return
@@ -213,7 +217,7 @@ func (p *simulator) begun(r *record, node int, update bool) {
 	p.result.MostAtOnce = max(p.result.MostAtOnce, p.updatesRunning)
 }
 
-// close writes down which nodes have come to their end.
+// close records which nodes have finished.
 func (p *simulator) close(verdicts []rollout.Verdict) {
 	p.open = slices.DeleteFunc(p.open, func(i int) bool {
 		kind := verdicts[i].Kind
@@ -229,7 +233,7 @@ func (p *simulator) close(verdicts []rollout.Verdict) {
 	})
 }
 
-// isDown is whether a node has to run a pod and has none that is available.
+// isDown reports whether a node must run a pod and has none that is available.
 func (p *simulator) isDown(node int) bool {
 	s := &p.world.State
 	n := &s.Nodes[node]
@@ -244,7 +248,8 @@ func (p *simulator) isDown(node int) bool {
 	return true
 }
 
-// recount takes the highest number of nodes that are down. Only where something is under way, or was down from the beginning, can it have changed.
+// recount updates the highest number of nodes that are down. The number changes only on nodes in progress, and on those
+// that were down from the beginning.
 func (p *simulator) recount() {
 	for _, nodes := range [][]int{p.downAtStart, p.open, p.busy} {
 		for _, i := range nodes {
@@ -261,7 +266,7 @@ func (p *simulator) recount() {
 	p.result.MostDown = max(p.result.MostDown, p.downs)
 }
 
-// serves is whether a pod is available and there to stay.
+// serves reports whether a pod is available and not terminating.
 func serves(s *rollout.Snapshot, p *rollout.Pod) bool {
 	if p.Deleting || !p.Ready || p.Phase.Terminal() || p.InPlace != rollout.InPlaceNone {
 		return false
@@ -269,7 +274,7 @@ func serves(s *rollout.Snapshot, p *rollout.Pod) bool {
 	return s.Set.MinReady <= 0 || p.ReadySince != 0 && p.ReadySince.Add(s.Set.MinReady) <= s.Now
 }
 
-// finish makes the result of a world at rest.
+// finish returns the result of the simulation.
 func (p *simulator) finish() Result {
 	r := p.result
 	r.Nodes = make([]Node, len(p.records))
@@ -287,7 +292,7 @@ func (p *simulator) outcome(i int) Node {
 	out := Node{Name: n.Name, Verdict: finalVerdict(left.Kind), Reason: left.Kind, Detail: left.Detail, Obstacle: obstacle(n, left.Kind)}
 	out.Away = rec.away
 	if rec.collected {
-		out.Reason = rollout.WaitCollection // not that it has no pod: what is told is what is there now
+		out.Reason = rollout.WaitCollection // the reason is what exists now, not that the node has no pod
 	}
 	if rec.weight == 0 {
 		return out
@@ -305,7 +310,7 @@ func (p *simulator) outcome(i int) Node {
 	return out
 }
 
-// burst is how many writes one plan may hold.
+// burst returns the maximum number of writes in one plan.
 func (p *simulator) burst() int {
 	q := p.world.State.Set.Burst
 	if q.Value <= 0 {
@@ -314,7 +319,7 @@ func (p *simulator) burst() int {
 	return max(1, q.Down(p.last.Status.Desired))
 }
 
-// obstacle says in more than a verdict what is in the way on a node.
+// obstacle returns more detail than the verdict about what blocks a node.
 func obstacle(n *rollout.Node, kind rollout.VerdictKind) string {
 	switch {
 	case kind == rollout.Blocked:
