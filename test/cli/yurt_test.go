@@ -34,8 +34,8 @@ const (
 
 // What the log of Everynode's manager says of it.
 const (
-	yurtAtWork    = "OpenYurt's own yurt-manager is at work"
-	yurtNotAtWork = "OpenYurt's own yurt-manager is not at work"
+	yurtAtWork    = "OpenYurt's own yurt-manager is active"
+	yurtNotAtWork = "OpenYurt's own yurt-manager is not active"
 )
 
 // yurt stands in for yurt-manager, as far as anybody looks at it: its Deployment, whose pods the plane makes and runs, the lease that one of them

@@ -19,8 +19,8 @@ import (
 const (
 	leaseNamespace = "kube-system"
 	leaseName      = "yurt-manager"
-	atWork         = "OpenYurt's own yurt-manager is at work"
-	notAtWork      = "OpenYurt's own yurt-manager is not at work"
+	atWork         = "OpenYurt's own yurt-manager is active"
+	notAtWork      = "OpenYurt's own yurt-manager is not active"
 )
 
 // yurtManagerAtWork: while yurt-manager holds its lease no old pod is deleted for its annotations; then they are by themselves.

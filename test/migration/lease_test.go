@@ -22,7 +22,7 @@ const (
 	kruiseNamespace = "kruise-system"
 	kruiseLease     = "kruise-manager"
 	kruiseAtWork    = "scale that manager to zero, or leave kruise out of --dialects"
-	kruiseGone      = "OpenKruise's own manager is not at work"
+	kruiseGone      = "OpenKruise's own manager is not active"
 )
 
 // openkruise stands in for OpenKruise's manager: it holds the lease of its leader, and does nothing else.

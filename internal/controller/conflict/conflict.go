@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conflict finds out whether somebody else reconciles the DaemonSets of apps/v1, so that two controllers never fight.
+// Package conflict detects other controllers that reconcile the same DaemonSets, so that two controllers never change
+// the same sets.
 //
-// A probe, a DaemonSet in Everynode's own namespace that matches no node and that our own controller never looks at, gets a
-// new generation now and then; whoever writes that number to its status.observedGeneration is another controller at work.
-// The native dialect may write only while nobody does.
+// The probe is a DaemonSet in Everynode's own namespace that matches no node and that our own controller ignores. From
+// time to time it gets a new generation. If its status.observedGeneration changes to that number, another controller is
+// active. The native dialect writes only while none is.
 package conflict
 
 import (
@@ -25,11 +26,12 @@ import (
 	"everynode.dev/everynode/api/everynode"
 )
 
-// ReasonConflict tells that another controller reconciles the DaemonSets of apps/v1, so that the native dialect writes nothing.
+// ReasonConflict reports that another controller reconciles the DaemonSets of apps/v1, so that the native dialect writes
+// nothing.
 const ReasonConflict = "ConflictingController"
 
-// Intervals of the check. A controller that is at rest answers the probe within milliseconds; one that is very busy is
-// still found by a later look at the same generation.
+// Intervals of the check. An idle controller observes the probe within milliseconds; a very busy one is detected by a
+// later read of the same generation.
 const (
 	answerWithin = 3 * time.Second
 	lookEvery    = 10 * time.Second
@@ -37,21 +39,21 @@ const (
 	askAgain     = 30 * time.Second // while there is a conflict
 )
 
-// Message tells what is wrong and how to mend it.
+// Message describes the problem and the remedy.
 const Message = "another controller reconciles the DaemonSets of apps/v1, so the native dialect writes nothing: " +
 	"either start kube-controller-manager with --controllers=*,-daemonset, or leave native out of --dialects of everynode-manager"
 
-// Guard watches the probe. Make one with New.
+// Guard checks the probe. Create it with New.
 type Guard struct {
 	client    kubernetes.Interface
 	namespace string
 	events    record.EventRecorder
 	clock     clock.WithTicker
-	// changed is called when the answer of MayWrite has changed.
+	// changed is called when the result of MayWrite has changed.
 	changed func(mayWrite bool)
 
 	permit permit
-	// asked is the generation that nobody else should observe.
+	// asked is the generation that no other controller should observe.
 	asked int64
 	uid   types.UID
 }
@@ -62,21 +64,21 @@ type Options struct {
 	Namespace string
 	Events    record.EventRecorder
 	Clock     clock.WithTicker
-	// Settle is called before MayWrite is true again.
+	// Settle is called before MayWrite becomes true again.
 	Settle Settle
-	// Changed is called from Run when the answer of MayWrite has changed.
+	// Changed is called from Run when the result of MayWrite has changed.
 	Changed func(mayWrite bool)
 }
 
-// New returns a Guard that does not let anybody write until Run has asked for the first time.
+// New returns a Guard that allows no writes before the first check of Run.
 func New(o Options) *Guard {
 	return &Guard{client: o.Client, namespace: o.Namespace, events: o.Events, clock: o.Clock, changed: o.Changed, permit: permit{settle: o.Settle}}
 }
 
-// MayWrite is whether nobody else was seen at work.
+// MayWrite reports whether no other controller was detected.
 func (g *Guard) MayWrite() bool { return g.permit.may.Load() }
 
-// Run asks at once and then at intervals until ctx ends.
+// Run checks immediately and then at intervals until ctx ends.
 func (g *Guard) Run(ctx context.Context) {
 	var lastAsked time.Time
 	for ctx.Err() == nil {
@@ -115,7 +117,7 @@ func (g *Guard) sleep(ctx context.Context, err error) {
 	}
 }
 
-// decide takes what was found out, and says whether to find out again at once.
+// decide uses the result of a check, and reports whether to check again immediately.
 func (g *Guard) decide(ctx context.Context, other bool) (again bool) {
 	if other {
 		g.events.Event(g.probe(), corev1.EventTypeWarning, ReasonConflict, Message)
@@ -133,7 +135,7 @@ func (g *Guard) decide(ctx context.Context, other bool) (again bool) {
 	return again
 }
 
-// ask gives the probe a new generation and waits a moment for somebody to observe it.
+// ask gives the probe a new generation and waits a moment for another controller to observe it.
 func (g *Guard) ask(ctx context.Context) (other bool, err error) {
 	probe, err := g.touch(ctx)
 	if err != nil {
@@ -154,11 +156,11 @@ func (g *Guard) ask(ctx context.Context) (other bool, err error) {
 	return false, nil
 }
 
-// look is whether somebody has observed the generation that was asked for last.
+// look reports whether another controller has observed the last generation.
 func (g *Guard) look(ctx context.Context) (bool, error) {
 	probe, err := g.client.AppsV1().DaemonSets(g.namespace).Get(ctx, everynode.ProbeName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return false, nil // the next ask makes it anew
+		return false, nil // the next ask creates it again
 	}
 	if err != nil {
 		return false, fmt.Errorf("reading the probe %s/%s: %w", g.namespace, everynode.ProbeName, err)
@@ -166,7 +168,8 @@ func (g *Guard) look(ctx context.Context) (bool, error) {
 	return probe.Status.ObservedGeneration >= g.asked, nil
 }
 
-// touch raises the generation of the probe by changing a field that leads to no new revision; it creates the probe if needed.
+// touch raises the generation of the probe by changing a field that does not create a new revision. It creates the
+// probe if necessary.
 func (g *Guard) touch(ctx context.Context) (*appsv1.DaemonSet, error) {
 	sets := g.client.AppsV1().DaemonSets(g.namespace)
 	probe, err := sets.Get(ctx, everynode.ProbeName, metav1.GetOptions{})
@@ -192,7 +195,7 @@ func (g *Guard) probe() *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: g.namespace, Name: everynode.ProbeName, UID: g.uid}
 }
 
-// newProbe is a DaemonSet that no node matches and whose image does not exist.
+// newProbe returns a DaemonSet that no node matches and whose image does not exist.
 func newProbe(namespace string) *appsv1.DaemonSet {
 	name := map[string]string{"app.kubernetes.io/name": everynode.ProbeName}
 	yes, no := true, false

@@ -18,14 +18,14 @@ import (
 	"everynode.dev/everynode/internal/peers"
 )
 
-// message tells what is wrong and how to mend it.
+// message describes the problem and the remedy.
 func message(o peers.Manager) string {
-	return o.Name + " is at work (it holds the lease " + o.Namespace + "/" + strings.Join(o.Leases, " or ") + "), so nothing is written for the dialect " + o.Dialect + ": " +
+	return o.Name + " is active (it holds the lease " + o.Namespace + "/" + strings.Join(o.Leases, " or ") + "), so nothing is written for the dialect " + o.Dialect + ": " +
 		"either " + o.Remedy + ", or leave " + o.Dialect + " out of --dialects of everynode-manager " +
-		"(a lease that is not renewed is waited for until it has run out, and then Everynode writes)"
+		"(Everynode writes after the lease has expired)"
 }
 
-// LeaseGuard finds out whether another manager runs, by the lease of its leader. Make one with NewLeaseGuard.
+// LeaseGuard detects another manager by the lease of its leader. Create it with NewLeaseGuard.
 type LeaseGuard struct {
 	other   peers.Manager
 	client  kubernetes.Interface
@@ -33,11 +33,12 @@ type LeaseGuard struct {
 	changed func(mayWrite bool)
 	permit  permit
 
-	// seen is what each lease said of its renewal.
+	// seen is the last observed renewal of each lease.
 	seen map[string]renewal
 }
 
-// renewal is what a lease said of its renewal, and when that was first seen here: the clock of whoever wrote it may differ from ours.
+// renewal is the renewal time of a lease, and when it was first observed here: the clock of the holder may differ from
+// ours.
 type renewal struct {
 	says  string
 	since time.Time
@@ -47,33 +48,33 @@ type renewal struct {
 type LeaseOptions struct {
 	Client kubernetes.Interface
 	Clock  clock.WithTicker
-	// Settle is called after the other was seen, before MayWrite is true again.
+	// Settle is called after another manager was detected, before MayWrite becomes true again.
 	Settle Settle
-	// Changed is called from Run when the answer of MayWrite has changed.
+	// Changed is called from Run when the result of MayWrite has changed.
 	Changed func(mayWrite bool)
 }
 
-// NewLeaseGuard returns a guard that does not let anybody write until Run has looked for the first time.
+// NewLeaseGuard returns a guard that allows no writes before the first check of Run.
 func NewLeaseGuard(other peers.Manager, o LeaseOptions) *LeaseGuard {
 	return &LeaseGuard{other: other, client: o.Client, clock: o.Clock, changed: o.Changed, permit: permit{settle: o.Settle}, seen: map[string]renewal{}}
 }
 
-// MayWrite is whether nobody else was seen at work.
+// MayWrite reports whether no other manager was detected.
 func (g *LeaseGuard) MayWrite() bool { return g.permit.may.Load() }
 
-// Run looks at once and then at intervals until ctx ends.
+// Run checks immediately and then at intervals until ctx ends.
 func (g *LeaseGuard) Run(ctx context.Context) {
 	for first := true; ctx.Err() == nil; {
 		again, pause := false, lookEvery
 		s, err := g.look(ctx)
 		switch {
 		case err == nil:
-			// Who has just ended before the first look may have writes under way, too.
+			// A manager that stopped just before the first check may have writes in flight, too.
 			g.permit.unsettled = g.permit.unsettled || first && s.justNow
 			again = g.decide(ctx, s.atWork)
 			first = false
 		case ctx.Err() == nil:
-			klog.FromContext(ctx).Error(err, "Could not find out whether another manager is at work; trying again", "manager", g.other.Name)
+			klog.FromContext(ctx).Error(err, "Could not find out whether another manager is active; retrying", "manager", g.other.Name)
 			pause = time.Second
 		}
 		if again {
@@ -86,7 +87,8 @@ func (g *LeaseGuard) Run(ctx context.Context) {
 	}
 }
 
-// sight is what the leases of the other manager tell: whether who holds one does the work of the dialect, and whether one was written a moment ago.
+// sight is the result of reading the leases of the other manager: whether their holder is active for the dialect, and
+// whether a lease was written just before.
 type sight struct{ atWork, justNow bool }
 
 func (g *LeaseGuard) look(ctx context.Context) (sight, error) {
@@ -112,19 +114,20 @@ func (g *LeaseGuard) look(ctx context.Context) (sight, error) {
 	return s, nil
 }
 
-// maxSkew is how far the clocks of nodes may differ.
+// maxSkew is the maximum assumed clock difference between nodes.
 const maxSkew = 5 * time.Minute
 
-// abandoned is the age of a renewal from which on a lease is nobody's at the first look: clocks are wrong by an hour or by a day. Who has taken a cluster
-// over from OpenKruise need not wait at each start for a lease that stays there.
+// abandoned is the age of a renewal from which a lease is ignored at the first check: clocks may be wrong by an hour or
+// a day. So after a migration from OpenKruise, a start need not wait for its old lease.
 const abandoned = 7 * 24 * time.Hour
 
-// longestLease is how long a lease that is not renewed counts at most. The managers of both projects renew theirs every few seconds; anyone who may write
-// a lease of that name could claim decades.
+// longestLease limits how long a lease that is not renewed is respected. The managers of both projects renew theirs
+// every few seconds, but anyone who may write such a lease could set a duration of decades.
 const longestLease = 2 * time.Minute
 
-// held is whether the lease is in use. One that is seen not to be renewed for as long as it says belongs to nobody. When it was renewed last tells
-// little at the first look: the clock of either may be wrong, so one that a holder has left who died less than a week ago is waited for once.
+// held reports whether the lease is in use. A lease that was not renewed for its duration, as observed here, is not in
+// use. At the first check the renewal time is not reliable, because clocks may differ: so a lease that was last renewed
+// less than a week ago is respected for its duration once.
 func (g *LeaseGuard) held(lease *coordinationv1.Lease) bool {
 	spec := lease.Spec
 	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {
@@ -142,13 +145,13 @@ func (g *LeaseGuard) held(lease *coordinationv1.Lease) bool {
 	return g.clock.Since(seen.since) < duration
 }
 
-// justNow is whether the lease was last written a moment ago, also by somebody who gave it back.
+// justNow reports whether the lease was written just before, also by a holder that released it.
 func (g *LeaseGuard) justNow(lease *coordinationv1.Lease) bool {
 	renewed := lease.Spec.RenewTime
 	return renewed != nil && g.clock.Since(renewed.Time).Abs() < maxSkew
 }
 
-// decide takes what a look has found, and says whether to look again at once.
+// decide uses the result of a check, and reports whether to check again immediately.
 func (g *LeaseGuard) decide(ctx context.Context, other bool) (again bool) {
 	changed, again := g.permit.decide(ctx, other)
 	if !changed {
@@ -157,7 +160,7 @@ func (g *LeaseGuard) decide(ctx context.Context, other bool) (again bool) {
 	if other {
 		klog.FromContext(ctx).Error(nil, message(g.other))
 	} else {
-		klog.FromContext(ctx).Info(g.other.Name+" is not at work; Everynode is", "dialect", g.other.Dialect)
+		klog.FromContext(ctx).Info(g.other.Name+" is not active; Everynode is", "dialect", g.other.Dialect)
 	}
 	g.changed(!other)
 	return again

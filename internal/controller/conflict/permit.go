@@ -9,26 +9,27 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Settle waits until no write of a controller that has just ended can take effect any more, and until everything that this one decides
-// on is newer than that. A view that is older would let it act on what the other has changed with its last breath.
+// Settle waits until no write of a controller that has just stopped can take effect any more, and until the cache is
+// newer than that. With an older cache, this controller would act on a state that the last writes of the other
+// controller have changed.
 type Settle func(ctx context.Context) error
 
-// permit is whether a dialect may write: never before the first look, not while somebody else is at work, and after that not before
-// settle has returned.
+// permit reports whether a dialect may write: not before the first check, not while another controller is active, and
+// after that not before settle has returned.
 type permit struct {
 	settle Settle
 	may    atomic.Bool
-	// known is whether the first answer has come, unsettled whether writes of somebody else may be under way.
+	// known reports whether there was a check, unsettled whether writes of another controller may be in flight.
 	known, unsettled bool
 }
 
-// decide takes what a look has found. It says whether the answer has changed, and whether to look again at once: whoever has ended may
-// have come back while it was waited for.
+// decide uses the result of a check. It reports whether the result has changed, and whether to check again immediately:
+// the other controller may have started again during the wait.
 func (p *permit) decide(ctx context.Context, other bool) (changed, again bool) {
 	if !other && p.unsettled {
 		if err := p.settle(ctx); err != nil {
 			if ctx.Err() == nil {
-				klog.FromContext(ctx).Error(err, "Another controller has ended, but the cluster could not be read since; trying again")
+				klog.FromContext(ctx).Error(err, "Another controller has ended, but the cluster could not be read since then; retrying")
 			}
 			return false, false
 		}
