@@ -12,17 +12,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Argument is something that a verb is told behind its name.
+// Argument is an argument of a command.
 type Argument struct {
-	// Word stands for it in the help. One that ends with three dots can be repeated.
+	// Word is the placeholder in the help. If it ends with three dots, the argument can be repeated.
 	Word string
-	// What says in words what it is.
+	// What describes the argument.
 	What string
-	// Check, if not nil, says what is wrong with it as it is written.
+	// Check, if not nil, validates the text of the argument.
 	Check func(text string) error
 }
 
-// Arguments checks that a verb is told these, in their order, and nothing else. Only the first ones are needed.
+// Arguments returns a check that a command gets these arguments, in this order, and no others. The first needed ones
+// are required.
 func Arguments(needed int, all ...Argument) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < needed {
@@ -45,7 +46,7 @@ func Arguments(needed int, all ...Argument) cobra.PositionalArgs {
 
 func verbOf(cmd *cobra.Command) string { return strings.TrimPrefix(cmd.CommandPath(), Program+" ") }
 
-// surplus says what a verb takes that is told something else as well.
+// surplus returns the error for a command with too many arguments.
 func surplus(cmd *cobra.Command, text string, all []Argument) error {
 	var words []string
 	switch {
@@ -64,7 +65,7 @@ func surplus(cmd *cobra.Command, text string, all []Argument) error {
 	}
 }
 
-// Timeout says what is wrong with what --timeout was given.
+// Timeout validates the value of --timeout.
 func Timeout(d time.Duration) error {
 	if d < 0 {
 		return Usagef("--timeout %s is negative: use a duration such as 10m", d)
@@ -72,16 +73,16 @@ func Timeout(d time.Duration) error {
 	return nil
 }
 
-// Largest says which number of nodes is the largest that the API takes.
+// Largest describes the largest number of nodes in the API.
 const Largest = "the largest number of nodes that can be written is 2147483647; a percentage goes to 100%"
 
-// TooLarge is whether text, which Quantity does not take, is a number all the same.
+// TooLarge reports whether text, which Quantity rejects, is a number anyway.
 func TooLarge(text string) bool {
 	_, err := strconv.ParseInt(text, 10, 32)
 	return errors.Is(err, strconv.ErrRange) && !strings.ContainsAny(text, "+-")
 }
 
-// Quantity reads a number of nodes or a percentage of them, as the API takes it; false where text is neither.
+// Quantity parses a number of nodes or a percentage, as in the API. ok is false if text is neither.
 func Quantity(text string) (any, bool) {
 	digits, percent := strings.CutSuffix(text, "%")
 	n, err := strconv.ParseInt(digits, 10, 32)

@@ -11,23 +11,23 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Clients are the ways to one cluster, with the rights of who calls.
+// Clients are clients of one cluster, with the rights of the user.
 type Clients struct {
 	Kubernetes kubernetes.Interface
 	Dynamic    dynamic.Interface
 	Discovery  discovery.DiscoveryInterface
 	Config     *rest.Config
-	// Namespace is that of the flag, or of the context.
+	// Namespace is the namespace of the flag or of the context.
 	Namespace string
 }
 
-// A person waits for the answers, so requests are not spread over time as a controller's are; the API server still sheds what is too much.
+// A user waits for the results, so requests are not rate-limited as in a controller; the API server limits them.
 const (
 	qps   = 50
 	burst = 300
 )
 
-// Clients returns clients of the cluster that flags, KUBECONFIG or the pod name.
+// Clients returns clients of the cluster that flags, KUBECONFIG or the pod determine.
 func (o *Options) Clients() (*Clients, error) {
 	if o.Given != nil {
 		return o.Given, nil
@@ -45,7 +45,7 @@ func (o *Options) Clients() (*Clients, error) {
 	return NewClients(config, namespace)
 }
 
-// NewClients returns clients of the cluster that config names.
+// NewClients returns clients of the cluster of config.
 func NewClients(config *rest.Config, namespace string) (*Clients, error) {
 	protobuf := rest.CopyConfig(config)
 	protobuf.AcceptContentTypes, protobuf.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf"

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// addCompletions has a shell complete what the flags that all verbs have can be given.
+// addCompletions registers shell completion for the common flags.
 func (o *Options) addCompletions(cmd *cobra.Command) {
 	for flag, values := range map[string]func(ctx context.Context) []string{
 		"output":    func(context.Context) []string { return Outputs() },
@@ -22,15 +22,16 @@ func (o *Options) addCompletions(cmd *cobra.Command) {
 			return values(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
 		}
 		if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
-			panic(err) // the flag is not there: found by every test that makes a command
+			panic(err) // the flag does not exist: every test that creates a command finds this
 		}
 	}
 }
 
-// MostWords is how many objects completion asks for: no shell shows more, and a large cluster is not to be read at each key.
+// MostWords limits the objects that completion requests: shells show few, and a large cluster must not be read at each
+// key press.
 const MostWords = 500
 
-// namespaces are those of the cluster; none where they cannot be listed.
+// namespaces returns the namespaces of the cluster, or none if they cannot be listed.
 func (o *Options) namespaces(ctx context.Context) []string {
 	c, err := o.Clients()
 	if err != nil {
@@ -48,7 +49,7 @@ func (o *Options) namespaces(ctx context.Context) []string {
 	return names
 }
 
-// contexts are those of the kubeconfig.
+// contexts returns the contexts of the kubeconfig.
 func (o *Options) contexts(context.Context) []string {
 	config, err := o.ConfigFlags.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {

@@ -12,19 +12,19 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// What the program returns to the shell.
+// Exit codes.
 const (
 	ExitOK         = 0
-	ExitError      = 1 // something went wrong
-	ExitUsage      = 2 // the command line makes no sense
+	ExitError      = 1 // an error
+	ExitUsage      = 2 // wrong usage
 	ExitUnfinished = 3 // the rollout has failed, or has not finished in time
-	ExitStale      = 4 // the plan does not hold any more
+	ExitStale      = 4 // the plan is no longer valid
 )
 
-// ExitText says what the codes mean, for --help.
+// ExitText explains the codes, for --help.
 const ExitText = `Exit codes: 0 done, 1 error, 2 wrong usage, 3 the rollout is not finished or has failed, 4 the plan is no longer valid.`
 
-// Exit is an error that says what the program returns to the shell.
+// Exit is an error with an exit code.
 type Exit struct {
 	Code int
 	Err  error
@@ -33,15 +33,15 @@ type Exit struct {
 // Error implements error.
 func (e *Exit) Error() string { return e.Err.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *Exit) Unwrap() error { return e.Err }
 
-// Usagef is an error of the command line.
+// Usagef returns an error of the command line.
 func Usagef(format string, args ...any) error {
 	return &Exit{Code: ExitUsage, Err: fmt.Errorf(format, args...)}
 }
 
-// Code is what the program returns to the shell for err.
+// Code returns the exit code for err.
 func Code(err error) int {
 	if err == nil {
 		return ExitOK
@@ -52,7 +52,7 @@ func Code(err error) int {
 	return ExitError
 }
 
-// Request is what was asked of the API server.
+// Request describes a request to the API server, for errors.
 type Request struct {
 	Verb      string
 	Resource  schema.GroupResource
@@ -60,7 +60,7 @@ type Request struct {
 	Name      string
 }
 
-// Explain says of the failure of a request what was asked, and where a right is missing which one.
+// Explain adds the request to an error. If a right is missing, it names the right.
 func Explain(err error, r Request) error {
 	switch {
 	case err == nil:
@@ -80,25 +80,27 @@ func Explain(err error, r Request) error {
 	}
 }
 
-// deniedRight is in the text of the API server about a right that is missing: User "jane" cannot patch resource "daemonsets". What a policy, a quota or a
-// webhook refuses is forbidden as well, and only its text tells that it is something else.
+// deniedRight is in the API server's message about a missing right: User "jane" cannot patch resource "daemonsets".
+// Rejections by a policy, a quota or a webhook are forbidden too, and differ only in the message.
 const deniedRight = `" cannot %s resource "`
 
-// lacking names the right that is missing.
+// lacking returns the error for a missing right.
 func lacking(err error, r Request) error {
 	return fmt.Errorf("you are not allowed to %s %s: ask for the verb %q on %q%s, and see whether you have it with: %s (%w)",
 		r.Verb, r.what(), r.Verb, r.Resource.String(), r.role(), r.canI(), err)
 }
 
-// isWrite is whether a policy may have something against it.
+// isWrite reports whether a policy may reject the request.
 func (r Request) isWrite() bool { return r.Verb != "get" && r.Verb != "list" && r.Verb != "watch" }
 
-// webhookFailed is whether the API server could not ask a webhook. It says so in its text alone: the type is that of everything that fails inside of it.
+// webhookFailed reports whether the API server could not call a webhook. Only the message shows that: the type is that
+// of every internal error.
 func webhookFailed(err error) bool {
 	return apierrors.IsInternalError(err) && strings.Contains(err.Error(), "failed calling webhook")
 }
 
-// what names what the request is about: "pods in namespace default", "nodes", "deployments.apps everynode-system/x".
+// what describes the object of the request: "pods in namespace default", "nodes", "deployments.apps
+// everynode-system/x".
 func (r Request) what() string {
 	text := r.Resource.String()
 	switch {
@@ -113,10 +115,10 @@ func (r Request) what() string {
 	}
 }
 
-// Viewer is the ClusterRole that lets people see nodes; nobody has it who was not given it.
+// Viewer is the ClusterRole with the right to read nodes. It must be bound to users explicitly.
 const Viewer = "everynode-viewer"
 
-// role names the role that has the right, where those do not have it that people are given usually.
+// role returns the role with the right, if the usual roles of users do not have it.
 func (r Request) role() string {
 	if (r.Resource != schema.GroupResource{Resource: "nodes"}) {
 		return ""
@@ -124,7 +126,7 @@ func (r Request) role() string {
 	return " (view, edit and admin have no right to nodes: ask for a ClusterRoleBinding to " + Viewer + ")"
 }
 
-// canI is the command that tells whether the right is there.
+// canI returns the command that checks the right.
 func (r Request) canI() string {
 	text := fmt.Sprintf("kubectl auth can-i %s %s", r.Verb, r.Resource.String())
 	if r.Namespace != "" {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package options holds what all verbs of kubectl everynode share: the flags by which a cluster is named, clients of it, the ways to
-// print, and what the program returns to the shell.
+// Package options has what all commands of kubectl everynode share: the flags that select a cluster, its clients,
+// output formats, and exit codes.
 //
-// Rule: a verb gets everything that it knows of the world from an Options value (streams, the environment, the time, clients), so that a test
-// can hand it in.
+// Rule: a command gets its whole environment from an Options value (streams, environment variables, clock, clients), so
+// that tests can replace it.
 package options
 
 import (
@@ -19,25 +19,25 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// FieldManager is who has made the changes of the steering verbs, as metadata.managedFields names it.
+// FieldManager is the field manager of all changes in metadata.managedFields.
 const FieldManager = "kubectl-everynode"
 
-// Program is how the program is called by people.
+// Program is how users call the program.
 const Program = "kubectl everynode"
 
-// Options are what all verbs share.
+// Options are shared by all commands.
 type Options struct {
 	ConfigFlags *genericclioptions.ConfigFlags
 	genericiooptions.IOStreams
-	// Output is how to print: one of Outputs.
+	// Output is the output format: one of Outputs.
 	Output string
-	// Version is that of the program.
+	// Version is the version of the program.
 	Version string
 	// Getenv reads the environment, Now the clock, and After waits.
 	Getenv func(string) string
 	Now    func() time.Time
 	After  func(time.Duration) <-chan time.Time
-	// Given, when set, is what Clients returns.
+	// Given, if set, is returned by Clients.
 	Given *Clients
 }
 
@@ -47,14 +47,14 @@ func New(streams genericiooptions.IOStreams) *Options {
 	return &Options{ConfigFlags: flags, IOStreams: streams, Output: OutputTable, Version: "unknown", Getenv: os.Getenv, Now: time.Now, After: time.After}
 }
 
-// AddFlags adds the flags that all verbs have to the root command.
+// AddFlags adds the common flags to the root command.
 func (o *Options) AddFlags(cmd *cobra.Command) {
 	o.ConfigFlags.AddFlags(cmd.PersistentFlags())
 	cmd.PersistentFlags().StringVarP(&o.Output, "output", "o", OutputTable, "How to print: table, wide, json or yaml.")
 	o.addCompletions(cmd)
 }
 
-// SameNamespace refuses something of a namespace if --namespace names another one, as kubectl does.
+// SameNamespace returns an error if --namespace differs from the namespace of an object, as kubectl does.
 func (o *Options) SameNamespace(what, namespace string) error {
 	if given := *o.ConfigFlags.Namespace; given != "" && given != namespace {
 		return Usagef("%s is for namespace %s, and --namespace names %s: leave --namespace out, or write -n %s", what, namespace, given, namespace)
@@ -62,14 +62,14 @@ func (o *Options) SameNamespace(what, namespace string) error {
 	return nil
 }
 
-// Time is the present as the core counts it.
+// Time returns the current time for the core.
 func (o *Options) Time() rollout.Time { return rollout.Time(o.Now().UnixNano()) }
 
-// Terminal is whether what is printed goes to a terminal that can move its cursor.
+// Terminal reports whether the output is a terminal that can move its cursor.
 func (o *Options) Terminal() bool {
 	file, ok := o.Out.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd())) && o.Getenv("TERM") != "dumb"
 }
 
-// Colour is whether colours are wanted where the output goes.
+// Colour reports whether the output has colours.
 func (o *Options) Colour() bool { return o.Terminal() && o.Getenv("NO_COLOR") == "" }

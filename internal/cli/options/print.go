@@ -13,18 +13,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The ways to print.
+// Output formats.
 const (
-	OutputTable = "table" // for people
-	OutputWide  = "wide"  // for people with wide terminals
+	OutputTable = "table" // for users
+	OutputWide  = "wide"  // for users with wide terminals
 	OutputJSON  = "json"
 	OutputYAML  = "yaml"
 )
 
-// Outputs are the ways to print.
+// Outputs returns the output formats.
 func Outputs() []string { return []string{OutputTable, OutputWide, OutputJSON, OutputYAML} }
 
-// Validate says what is wrong with the flags that all verbs share.
+// Validate validates the common flags.
 func (o *Options) Validate() error {
 	if !slices.Contains(Outputs(), o.Output) {
 		return Usagef("--output %q is not known: write one of %s", o.Output, strings.Join(Outputs(), ", "))
@@ -32,19 +32,19 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// Wide is whether a table is to say everything.
+// Wide reports whether tables have all columns.
 func (o *Options) Wide() bool { return o.Output == OutputWide }
 
-// ForMachines is whether what is printed is to be read by a program.
+// ForMachines reports whether the output is for programs.
 func (o *Options) ForMachines() bool { return o.Output == OutputJSON || o.Output == OutputYAML }
 
-// Note tells what the user should know besides.
+// Note prints additional information for the user.
 func (o *Options) Note(format string, args ...any) {
-	// A note that cannot be printed changes nothing.
+	// An error while printing a note is ignored.
 	_, _ = fmt.Fprintln(o.ErrOut, Printable("Note: "+fmt.Sprintf(format, args...)))
 }
 
-// Size is a number of bytes of an image, for people.
+// Size formats the size of an image.
 func Size(bytes int64) string {
 	const kib, mib = 1 << 10, 1 << 20
 	switch {
@@ -57,7 +57,7 @@ func Size(bytes int64) string {
 	}
 }
 
-// Print prints v as JSON or YAML, or has table print it for people.
+// Print prints v as JSON or YAML, or calls table.
 func (o *Options) Print(v any, table func(io.Writer) error) error {
 	switch o.Output {
 	case OutputJSON:
@@ -81,8 +81,8 @@ func (o *Options) write(data []byte, err error) error {
 	return nil
 }
 
-// Columns prints rows one below the other, each column as wide as its widest entry. Control characters are dropped: names and messages
-// come from the cluster and must not steer the terminal.
+// Columns prints rows with aligned columns. Control characters are removed: names and messages come from the cluster
+// and must not control the terminal.
 func Columns(w io.Writer, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	for _, row := range rows {
@@ -100,7 +100,7 @@ func Columns(w io.Writer, rows [][]string) error {
 	return nil
 }
 
-// Printable drops control characters, line ends among them.
+// Printable removes control characters, including line ends.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
@@ -110,7 +110,7 @@ func Printable(text string) string {
 	}, text)
 }
 
-// PrintableLines drops control characters, but no line ends.
+// PrintableLines removes control characters except line ends.
 func PrintableLines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

@@ -11,7 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// May returns nil if who calls may do what r says, or if nobody can tell; else an error that names the missing right.
+// May returns an error that names the missing right if the user may not make the request. It returns nil if the user
+// may, or if that cannot be determined.
 func (c *Clients) May(ctx context.Context, r Request) error {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
@@ -20,7 +21,7 @@ func (c *Clients) May(ctx context.Context, r Request) error {
 	}}
 	answer, err := c.Kubernetes.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 	if err != nil || answer.Status.Allowed {
-		return nil //nolint:nilerr // who cannot be told finds out by trying
+		return nil //nolint:nilerr // the request itself will show it
 	}
 	return lacking(apierrors.NewForbidden(r.Resource, r.Name, errors.New("no rule allows it")), r)
 }

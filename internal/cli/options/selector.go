@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// Selector reads a selector of labels as kubectl -l takes it, into the form of a manifest. metav1.ParseToLabelSelector knows no "!=", and of two values
-// for one label it forgets the first one.
+// Selector parses a label selector as in kubectl -l, and returns it in the form of a manifest.
+// metav1.ParseToLabelSelector does not support "!=", and ignores the first of two values for one label.
 func Selector(text string) (*metav1.LabelSelector, error) {
 	requirements, err := labels.ParseToRequirements(text)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // whoever asks says of what
+		return nil, err //nolint:wrapcheck // the caller adds the context
 	}
 	selector := &metav1.LabelSelector{}
 	for _, r := range requirements {
