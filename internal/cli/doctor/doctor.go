@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package doctor is the verb that looks an installation over: what is there, whether it works, and what to do where it does not.
+// Package doctor implements the command that checks an installation: what is installed, whether it works, and what to
+// do if it does not.
 //
-// A check reads with the rights of who calls, changes nothing, and ends in findings: ok, warning, failed, or skipped where a right is missing.
-// A finding that is not ok says what to do.
+// A check reads with the rights of the user, changes nothing, and returns findings: ok, warning, failed, or skipped if
+// a right is missing. A finding that is not ok has a remedy.
 package doctor
 
 import (
@@ -24,7 +25,7 @@ import (
 	"everynode.dev/everynode/internal/dialects"
 )
 
-// Result is how a check ended.
+// Result is the result of a check.
 type Result string
 
 // The results.
@@ -32,17 +33,17 @@ const (
 	OK      Result = "ok"
 	Warning Result = "warning"
 	Failed  Result = "failed"
-	Skipped Result = "skipped" // who calls may not look
+	Skipped Result = "skipped" // the user has no right to check
 )
 
-// Finding is what a check has found.
+// Finding is a result of a check.
 type Finding struct {
 	Check  string `json:"check"`
 	Result Result `json:"result"`
 	Says   string `json:"says"`
-	// Do is what to do about it.
+	// Do is the remedy.
 	Do string `json:"do,omitempty"`
-	// last is whether nothing else can be found out: all other checks would say the same.
+	// last reports whether no further check is useful: all would have the same result.
 	last bool
 }
 
@@ -72,10 +73,10 @@ const example = `  # All checks
   # What has failed, for a script
   kubectl everynode doctor -o json | jq '.[] | select(.result == "failed")'`
 
-// agentNamespace is where the agents are installed.
+// agentNamespace is the default namespace of the agents.
 const agentNamespace = "everynode-agents"
 
-// New is the verb.
+// New returns the command doctor.
 func New(o *options.Options) *cobra.Command {
 	p := &installation{o: o}
 	cmd := &cobra.Command{
@@ -89,32 +90,35 @@ func New(o *options.Options) *cobra.Command {
 	return cmd
 }
 
-// installation is an installation, as far as it is known.
+// installation is what is known about an installation.
 type installation struct {
 	o                 *options.Options
 	c                 *options.Clients
 	namespace, agents string
-	// leaving is whether Everynode is to be uninstalled.
+	// leaving reports whether the checks are for --before-uninstall.
 	leaving bool
 
-	// manager is nil where there is no Deployment, or where it may not be read.
+	// manager is nil if there is no Deployment, or if it cannot be read.
 	manager *appsv1.Deployment
-	// led is whether somebody holds the lease of the manager, and present whether Everynode is at work here, as far as can be seen.
+	// led reports whether a manager holds its lease, present whether Everynode is active here, as far as can be
+	// determined.
 	led, present bool
-	// elsewhere is whether a manager is at work that is no Deployment of this cluster, and unsure whether nobody can tell if there is one.
+	// elsewhere reports whether a manager is active that is not a Deployment of this cluster, unsure whether that is
+	// unknown.
 	elsewhere, unsure bool
 	settings          settings
 	agent             *appsv1.DaemonSet
-	// ours and foreign are whether there are definitions of Everynode, and of somebody else, and hidden whether one may not be read.
+	// ours and foreign report whether there are definitions of Everynode, and of another project; hidden whether one
+	// cannot be read.
 	ours, foreign, hidden bool
 }
 
-// servesKruise is whether the dialect of OpenKruise is served, as far as can be seen.
+// servesKruise reports whether the manager serves the dialect kruise, as far as can be determined.
 func (p *installation) servesKruise() bool {
 	return p.settings.serves(dialects.Kruise) || p.manager == nil && p.present && p.ours
 }
 
-// servedUnknown says where nobody can tell whether the dialect of OpenKruise is served.
+// servedUnknown returns a finding if it is unknown whether the manager serves the dialect kruise.
 func (p *installation) servedUnknown() []Finding {
 	if p.manager != nil || !p.present || !p.hidden {
 		return nil
@@ -122,7 +126,7 @@ func (p *installation) servedUnknown() []Finding {
 	return []Finding{{Result: Skipped, Says: "whether Advanced DaemonSets are served here is not known"}}
 }
 
-// check looks at one thing.
+// check checks one part of the installation.
 type check struct {
 	name string
 	look func(ctx context.Context) []Finding
@@ -170,7 +174,7 @@ func (p *installation) run(ctx context.Context) error {
 	return nil
 }
 
-// findings are those of all checks, as long as the API server answers.
+// findings runs all checks, as long as the API server answers.
 func (p *installation) findings(ctx context.Context) []Finding {
 	findings := []Finding{}
 	for _, check := range p.checks() {
@@ -203,7 +207,7 @@ func (p *installation) table(w io.Writer, findings []Finding) error {
 	return err
 }
 
-// mark is the result in a column of its own, in its colour.
+// mark returns the result with its colour.
 func (p *installation) mark(r Result) string {
 	text := fmt.Sprintf("%-8s", r)
 	if !p.o.Colour() {
@@ -232,7 +236,7 @@ func failed(do, format string, args ...any) Finding {
 	return Finding{Result: Failed, Says: fmt.Sprintf(format, args...), Do: do}
 }
 
-// unreadable is a check that could not be made: for want of a right, or because something is wrong with the way to the cluster.
+// unreadable is the finding for a failed read: a missing right, or a connection problem.
 func unreadable(err error, r options.Request) Finding {
 	err = options.Explain(err, r)
 	if apierrors.IsForbidden(err) {
@@ -243,7 +247,7 @@ func unreadable(err error, r options.Request) Finding {
 	return f
 }
 
-// unreachable is whether there is no connection to the API server, which other requests would not get either.
+// unreachable reports whether there is no connection to the API server, so that other requests would fail too.
 func unreachable(err error) bool {
 	var broken *net.OpError
 	return utilnet.IsConnectionRefused(err) || errors.As(err, &broken) && broken.Op == "dial"

@@ -16,10 +16,10 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 )
 
-// flow is a FlowSchema that is shipped, and the namespace of the account that it is about.
+// flow is a FlowSchema of Everynode, and the namespace of its service account.
 type flow struct{ name, namespace, file string }
 
-// flows looks whether the API server keeps the requests of Everynode apart from those of others.
+// flows checks whether flow schemas separate the requests of Everynode from those of other clients.
 func (p *installation) flows(ctx context.Context) []Finding {
 	var all []flow
 	if p.manager != nil {
@@ -58,7 +58,7 @@ func (p *installation) flow(ctx context.Context, f flow) Finding {
 	}
 }
 
-// dangling is whether the API server says that the priority level is missing.
+// dangling reports whether the priority level is missing according to the API server.
 func dangling(s *flowcontrolv1.FlowSchema) bool {
 	return slices.ContainsFunc(s.Status.Conditions, func(c flowcontrolv1.FlowSchemaCondition) bool {
 		return c.Type == flowcontrolv1.FlowSchemaConditionDangling && c.Status == flowcontrolv1.ConditionTrue
@@ -73,10 +73,10 @@ func about(s *flowcontrolv1.FlowSchema, namespace string) bool {
 	})
 }
 
-// guard is a ValidatingAdmissionPolicy that is shipped with a binding of the same name, and what is not kept without it.
+// guard is a ValidatingAdmissionPolicy of Everynode with a binding of the same name, and the risk without it.
 type guard struct{ name, remedy, without string }
 
-// policies looks whether what Everynode has the API server refuse is refused.
+// policies checks whether the admission policies of Everynode are in effect.
 func (p *installation) policies(ctx context.Context) []Finding {
 	if !p.present {
 		return nil
@@ -92,7 +92,7 @@ func (p *installation) policies(ctx context.Context) []Finding {
 		"everynode-agent-own-node", "kubectl apply -f config/agent/20-policy.yaml, or upgrade the chart", "an agent on a compromised node can change objects of all other nodes",
 	})
 	if own.Result == Warning {
-		own.Result = Failed // nobody leaves this one out on purpose
+		own.Result = Failed // this policy is not optional
 	}
 	return append(findings, own)
 }

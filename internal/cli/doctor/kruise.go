@@ -25,7 +25,7 @@ import (
 	"everynode.dev/everynode/internal/dialects"
 )
 
-// What the dialect of OpenKruise is reached by; the same names stand in config/kruise.
+// Names of the webhook objects of the dialect kruise, as in config/kruise.
 const (
 	mutating   = "everynode-mutating"
 	validating = "everynode-validating"
@@ -33,10 +33,10 @@ const (
 	secret     = "everynode-webhook-certs"
 )
 
-// applyKruise is how to get what is missing of the dialect of OpenKruise.
+// applyKruise is the remedy for missing objects of the dialect kruise.
 const applyKruise = "apply what the dialect needs (config/kruise, or the chart), or leave kruise out of --dialects"
 
-// takeOver is what to do about definitions of somebody else.
+// takeOver is the remedy for definitions of another project.
 const takeOver = "leave kruise out of --dialects, or adopt the definitions with: kubectl everynode adopt"
 
 func definition() schema.GroupVersionResource {
@@ -65,7 +65,7 @@ func (p *installation) definitions(ctx context.Context) []Finding {
 	for _, crd := range found {
 		findings = append(findings, p.definition(crd))
 	}
-	if p.foreign && len(p.settings.dialects) > 1 { // what the manager does then, too
+	if p.foreign && len(p.settings.dialects) > 1 { // the manager decides in the same way
 		p.settings.dialects = slices.DeleteFunc(p.settings.dialects, func(name string) bool { return name == dialects.Kruise })
 	}
 	if len(findings) == 0 {
@@ -74,7 +74,7 @@ func (p *installation) definitions(ctx context.Context) []Finding {
 	return findings
 }
 
-// definition looks at one definition.
+// definition checks one definition.
 func (p *installation) definition(crd *unstructured.Unstructured) Finding {
 	name, served := crd.GetName(), p.settings.serves(dialects.Kruise)
 	own := kruise.OwnDefinition(crd)
@@ -118,7 +118,7 @@ func (p *installation) webhooks(ctx context.Context) []Finding {
 		checking = append(checking, v.Webhooks[i].ClientConfig)
 	}
 	findings = append(findings, p.configuration(hookKind{validating, "validatingwebhookconfigurations", "Advanced DaemonSets are not validated"}, checking, err))
-	// Webhooks that are reached by a URL have no Service.
+	// Webhooks with a URL have no Service.
 	byURL := slices.ContainsFunc(slices.Concat(defaulting, checking), func(c admissionv1.WebhookClientConfig) bool { return c.URL != nil })
 	if !p.settings.outside && !byURL {
 		findings = append(findings, p.endpoints(ctx))
@@ -126,10 +126,10 @@ func (p *installation) webhooks(ctx context.Context) []Finding {
 	return findings
 }
 
-// hookKind is one configuration of webhooks, and what is so without it.
+// hookKind is a webhook configuration, and the consequence if it is missing.
 type hookKind struct{ name, resource, without string }
 
-// configuration looks at the webhooks of one configuration.
+// configuration checks the webhooks of one configuration.
 func (p *installation) configuration(kind hookKind, webhooks []admissionv1.WebhookClientConfig, err error) Finding {
 	name := kind.name
 	bare := 0
@@ -151,7 +151,7 @@ func (p *installation) configuration(kind hookKind, webhooks []admissionv1.Webho
 	}
 }
 
-// endpoints looks whether anybody answers the webhooks.
+// endpoints checks whether the Service of the webhooks has endpoints.
 func (p *installation) endpoints(ctx context.Context) Finding {
 	list, err := p.c.Kubernetes.DiscoveryV1().EndpointSlices(p.namespace).List(ctx, metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=" + service})
 	if err != nil {
@@ -169,7 +169,8 @@ func (p *installation) endpoints(ctx context.Context) Finding {
 	return ok("%s behind the Service %s/%s", plural(addresses, "pod"), p.namespace, service)
 }
 
-// expiryWarning is how long before its end a certificate is worth a warning. The manager renews its own ones four months before.
+// expiryWarning is the time before the end of a certificate from which a warning is shown. The manager renews its own
+// certificates four months before.
 const expiryWarning = 30 * 24 * time.Hour
 
 func (p *installation) certificate(ctx context.Context) []Finding {
@@ -185,7 +186,8 @@ func (p *installation) certificate(ctx context.Context) []Finding {
 	case apierrors.IsNotFound(err):
 		return []Finding{failed("find out why the leader creates none: "+p.logs(), "there is no secret %s/%s with the certificate of the webhooks", p.namespace, secret)}
 	}
-	// Few may read secrets; when the authority ends anybody may know who reads the webhooks.
+	// Few users may read secrets; users who may read the webhook configurations can check the end of the certificate
+	// authority.
 	configuration, configErr := p.c.Kubernetes.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, validating, metav1.GetOptions{})
 	if configErr != nil || len(configuration.Webhooks) == 0 {
 		return []Finding{unreadable(err, options.Request{Verb: "get", Resource: schema.GroupResource{Resource: "secrets"}, Namespace: p.namespace, Name: secret})}
@@ -193,7 +195,7 @@ func (p *installation) certificate(ctx context.Context) []Finding {
 	return []Finding{p.ends("the certificate authority of the webhooks", configuration.Webhooks[0].ClientConfig.CABundle)}
 }
 
-// ends says when a certificate ends; of several, when the last one does.
+// ends returns the finding about the end of a certificate; if there are several, about the last one.
 func (p *installation) ends(what string, data []byte) Finding {
 	do := "find out why the leader does not renew it: " + p.logs()
 	certificates := parse(data)

@@ -23,7 +23,7 @@ import (
 
 const managerName = installed.Manager
 
-// install is how to install what is missing.
+// install is the remedy for missing parts.
 const install = "install Everynode (charts/everynode), or name its namespace with --manager-namespace"
 
 func (p *installation) cluster(context.Context) []Finding {
@@ -36,7 +36,7 @@ func (p *installation) cluster(context.Context) []Finding {
 	return []Finding{ok("Kubernetes %s answers", version.GitVersion)}
 }
 
-// managers looks at the Deployment, and finds out whether Everynode is here at all.
+// managers checks the Deployment, and whether Everynode is installed at all.
 func (p *installation) managers(ctx context.Context) []Finding {
 	request := options.Request{Verb: "get", Resource: schema.GroupResource{Group: "apps", Resource: "deployments"}, Namespace: p.namespace, Name: managerName}
 	d, err := p.c.Kubernetes.AppsV1().Deployments(p.namespace).Get(ctx, managerName, metav1.GetOptions{})
@@ -44,7 +44,7 @@ func (p *installation) managers(ctx context.Context) []Finding {
 	case apierrors.IsNotFound(err):
 		return []Finding{p.findElsewhere(ctx)}
 	case err != nil:
-		p.present = true // for all that can be seen
+		p.present = true // as far as can be determined
 		return []Finding{unreadable(err, request)}
 	}
 	p.manager, p.present = d, true
@@ -67,11 +67,11 @@ func (p *installation) managers(ctx context.Context) []Finding {
 	}
 }
 
-// findElsewhere looks for a manager that is no Deployment of this cluster: its lease is all that can be seen of it.
+// findElsewhere looks for a manager that is not a Deployment of this cluster, by its lease.
 func (p *installation) findElsewhere(ctx context.Context) Finding {
 	lease, err := p.lease(ctx, p.namespace, managerName)
 	p.unsure = err != nil && !apierrors.IsNotFound(err)
-	p.present = p.unsure || err == nil && held(lease, p.o.Now()) // for all that can be seen
+	p.present = p.unsure || err == nil && held(lease, p.o.Now()) // as far as can be determined
 	p.elsewhere = p.present
 	switch {
 	case p.unsure:
@@ -85,7 +85,7 @@ func (p *installation) findElsewhere(ctx context.Context) Finding {
 	}
 }
 
-// logs is where the manager says what it does.
+// logs returns where the log of the manager is.
 func (p *installation) logs() string {
 	if p.elsewhere {
 		return "the log of the manager, where it runs"
@@ -93,7 +93,7 @@ func (p *installation) logs() string {
 	return fmt.Sprintf("kubectl logs -n %s deployment/%s", p.namespace, managerName)
 }
 
-// alive is how to find out whether a manager that is silent is still there.
+// alive returns how to check whether a manager without renewals is still running.
 func (p *installation) alive() string {
 	return "check that it runs, and that its clock and the clock of this machine agree: " + p.logs()
 }
@@ -102,12 +102,12 @@ func (p *installation) lease(ctx context.Context, namespace, name string) (*coor
 	return p.c.Kubernetes.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
 }
 
-// leaseRequest is what is asked for the lease of the manager.
+// leaseRequest describes the request for the lease of the manager.
 func (p *installation) leaseRequest() options.Request {
 	return options.Request{Verb: "get", Resource: schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, Namespace: p.namespace, Name: managerName}
 }
 
-// held is whether somebody has renewed the lease in time, by the clock of this machine, which may be off by a minute.
+// held reports whether the lease was renewed in time, by the local clock, which may differ by a minute.
 func held(l *coordinationv1.Lease, now time.Time) bool {
 	const skew = time.Minute
 	s := l.Spec
@@ -115,8 +115,8 @@ func held(l *coordinationv1.Lease, now time.Time) bool {
 		now.Sub(s.RenewTime.Time) < time.Duration(*s.LeaseDurationSeconds)*time.Second+skew
 }
 
-// silence says for how long a lease that is held has not been renewed, if that is longer than it holds: its holder may be dead, or its clock be
-// another one. Empty for one that is renewed in time.
+// silence returns how long a held lease has not been renewed, if that is longer than its duration: its holder may be
+// dead, or its clock may differ. Otherwise it is empty.
 func silence(l *coordinationv1.Lease, now time.Time) string {
 	said, lasts := now.Sub(l.Spec.RenewTime.Time), time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second
 	if said <= lasts {
@@ -147,16 +147,16 @@ func (p *installation) leader(ctx context.Context) []Finding {
 	return []Finding{ok("%s is the leader, and renewed its lease %s ago", *lease.Spec.HolderIdentity, renewed)}
 }
 
-// settings are those of the manager that can be seen.
+// settings are the visible settings of the manager.
 type settings struct {
 	dialects []string
-	// hidden is why they cannot be seen; empty if they can.
+	// hidden is why the settings are unknown, or "".
 	hidden string
-	// outside is whether the webhooks are reached by a URL.
+	// outside reports whether the webhooks use a URL.
 	outside bool
 }
 
-// serves is whether the manager serves the dialect, as far as is known.
+// serves reports whether the manager serves the dialect, as far as is known.
 func (s settings) serves(dialect string) bool { return slices.Contains(s.dialects, dialect) }
 
 // readSettings reads the flags of the manager.
@@ -183,7 +183,7 @@ func (p *installation) readSettings(context.Context) []Finding {
 	return append(findings, p.gates(flags["feature-gates"])...)
 }
 
-// gates says which feature gates are set, and that each of them is known.
+// gates returns a finding about the feature gates, and about unknown ones.
 func (p *installation) gates(text string) []Finding {
 	served := ok("dialects %s; feature gates %s", strings.Join(p.settings.dialects, ", "), orDefault(text))
 	gates, err := features.New()

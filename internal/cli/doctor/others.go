@@ -50,7 +50,7 @@ func (p *installation) checkAgents(ctx context.Context) []Finding {
 	}
 }
 
-// versions compares what runs with this program, by the tags of the images.
+// versions compares the versions of the manager and the agents with this program, by the tags of the images.
 func (p *installation) versions(context.Context) []Finding {
 	var findings []Finding
 	compare := func(what string, spec *corev1.PodSpec) {
@@ -73,7 +73,7 @@ func (p *installation) versions(context.Context) []Finding {
 	return findings
 }
 
-// tagOf is the tag of the first image; empty for one that is named by its digest alone, or by nothing.
+// tagOf returns the tag of the first image, or "" if it has none.
 func tagOf(spec *corev1.PodSpec) string {
 	if len(spec.Containers) == 0 {
 		return ""
@@ -86,12 +86,12 @@ func tagOf(spec *corev1.PodSpec) string {
 	return tag
 }
 
-// otherControllers looks for controllers that do the same work.
+// otherControllers looks for other controllers of the same sets.
 func (p *installation) otherControllers(ctx context.Context) []Finding {
 	switch {
 	case !p.present:
 		return nil
-	case p.unsure: // who is at work in its place may be meant to be
+	case p.unsure: // another controller may be active on purpose
 		return []Finding{{Result: Skipped, Says: "whether there is a manager is not known, so this check is not possible"}}
 	}
 	findings := p.probe(ctx)
@@ -106,7 +106,7 @@ func (p *installation) otherControllers(ctx context.Context) []Finding {
 	return findings
 }
 
-// otherController looks whether another manager does the work of its dialect.
+// otherController checks whether another manager is active for the sets of its dialect.
 func (p *installation) otherController(ctx context.Context, other peers.Manager) []Finding {
 	var findings []Finding
 	for _, name := range other.Leases {
@@ -136,7 +136,7 @@ func (p *installation) otherController(ctx context.Context, other peers.Manager)
 	return findings
 }
 
-// probe looks whether somebody else has answered the probe of the native dialect.
+// probe checks whether another controller has observed the probe of the native dialect.
 func (p *installation) probe(ctx context.Context) []Finding {
 	if p.settings.hidden == "" && !p.settings.serves(dialects.Native) {
 		return nil
@@ -156,7 +156,7 @@ func (p *installation) probe(ctx context.Context) []Finding {
 	}
 }
 
-// answered is whether another controller has seen the newest generation of the probe.
+// answered reports whether another controller has observed the newest generation of the probe.
 func answered(probe *appsv1.DaemonSet) bool {
 	return probe.Generation > 0 && probe.Status.ObservedGeneration >= probe.Generation
 }

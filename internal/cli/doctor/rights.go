@@ -18,7 +18,7 @@ import (
 	"everynode.dev/everynode/internal/rights"
 )
 
-// rights asks for each right that the manager needs whether it has it.
+// rights checks each right that the manager needs.
 func (p *installation) rights(ctx context.Context) []Finding {
 	if p.manager == nil {
 		return nil
@@ -52,7 +52,7 @@ func (p *installation) rights(ctx context.Context) []Finding {
 	return []Finding{failed("apply the roles of the version that runs (docs/reference/rights.md lists them)", "%s may not: %s", user, shown)}
 }
 
-// needed are the calls that the manager makes for what it serves.
+// needed returns the calls that the manager makes for the dialects that it serves.
 func (p *installation) needed() []rights.Call {
 	var calls []rights.Call
 	for _, role := range rights.Roles() {
@@ -79,7 +79,7 @@ func (p *installation) needed() []rights.Call {
 	return calls
 }
 
-// needs is whether a role is needed for the dialects that are served.
+// needs reports whether a role is needed for the dialects that are served.
 func (p *installation) needs(role string) bool {
 	switch strings.TrimPrefix(role, managerName) {
 	case "":

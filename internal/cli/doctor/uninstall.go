@@ -24,7 +24,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// beforeUninstall are the checks of what would be left half done without a manager.
+// beforeUninstall returns the checks for work that would stay unfinished without a manager.
 func (p *installation) beforeUninstall() []check {
 	return []check{
 		{"cluster", p.cluster},
@@ -33,7 +33,7 @@ func (p *installation) beforeUninstall() []check {
 	}
 }
 
-// mayUninstall is the error of what is to be done first; nil if nothing is.
+// mayUninstall returns an error if something must be done first.
 func mayUninstall(findings []Finding) error {
 	has := func(r Result) bool {
 		return slices.ContainsFunc(findings, func(f Finding) bool { return f.Result == r })
@@ -47,7 +47,7 @@ func mayUninstall(findings []Finding) error {
 	return nil
 }
 
-// changedInPlace looks for pods whose readiness gate is closed, or is about to be: it stays closed until a manager is back.
+// changedInPlace looks for pods whose readiness gate is closed, or soon will be: without a manager it stays closed.
 func (p *installation) changedInPlace(ctx context.Context) []Finding {
 	sets, err := p.advanced(ctx)
 	switch {
@@ -78,7 +78,7 @@ func (p *installation) changedInPlace(ctx context.Context) []Finding {
 	return findings
 }
 
-// unfinished is what there is to do about a set with these pods in mid change.
+// unfinished returns the finding about a set with these pods in the middle of a change.
 func unfinished(set *unstructured.Unstructured, pods []string) (f Finding, found bool) {
 	name := set.GetNamespace() + "/" + set.GetName()
 	pause := fmt.Sprintf("kubectl everynode pause -n %s ads/%s, wait until its pods are ready and its preDelete hook has released them, and run this command again", set.GetNamespace(), set.GetName())
@@ -93,7 +93,7 @@ func unfinished(set *unstructured.Unstructured, pods []string) (f Finding, found
 	return f, false
 }
 
-// listed are the first of some names.
+// listed returns the first names, and the number of the others.
 func listed(names []string) string {
 	const most = 5
 	if len(names) <= most {
@@ -106,10 +106,10 @@ func advanced() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: kruiseapi.Group, Version: kruiseapi.VersionStored, Resource: kruiseapi.Resource}
 }
 
-// page is how many objects are read at once.
+// page is the page size of lists.
 const page = 500
 
-// advanced are all Advanced DaemonSets, sorted by namespace and name.
+// advanced returns all Advanced DaemonSets, sorted by namespace and name.
 func (p *installation) advanced(ctx context.Context) ([]unstructured.Unstructured, error) {
 	var sets []unstructured.Unstructured
 	list := metav1.ListOptions{Limit: page}
@@ -129,7 +129,7 @@ func (p *installation) advanced(ctx context.Context) ([]unstructured.Unstructure
 	return sets, nil
 }
 
-// findUnfinished adds the pods of a namespace that are in mid change, and those whose gate nobody else opens, to those of their sets.
+// findUnfinished finds the pods of a namespace in the middle of a change, and those with a closed gate, by set.
 func (p *installation) findUnfinished(ctx context.Context, namespace string, half map[types.UID][]string) error {
 	list := metav1.ListOptions{Limit: page}
 	for {
@@ -154,7 +154,7 @@ func ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// rollsInPlace is whether a set has old pods that it may change in place next.
+// rollsInPlace reports whether a set has old pods that it may change in place next.
 func rollsInPlace(set *unstructured.Unstructured) bool {
 	rolling, _, _ := unstructured.NestedMap(set.Object, "spec", "updateStrategy", "rollingUpdate")
 	kind, _, _ := unstructured.NestedString(set.Object, "spec", "updateStrategy", "type")
@@ -175,13 +175,13 @@ func rollsInPlace(set *unstructured.Unstructured) bool {
 			held = int64(n)
 		}
 	}
-	if number("observedGeneration") != set.GetGeneration() { // the numbers are those of an earlier specification
+	if number("observedGeneration") != set.GetGeneration() { // the numbers belong to an earlier specification
 		return true
 	}
 	return number("updatedNumberScheduled") < desired-held
 }
 
-// storedInOtherVersion looks for objects that cannot be read without the webhook that converts them.
+// storedInOtherVersion looks for objects that can be read only with the conversion webhook.
 func (p *installation) storedInOtherVersion(ctx context.Context) []Finding {
 	var findings []Finding
 	for _, resource := range []string{kruiseapi.Resource, kruiseapi.ResourceJob, kruiseapi.ResourceNodeImage} {
