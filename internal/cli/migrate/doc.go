@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package migrate is the verb that makes a DaemonSet of apps/v1 an Advanced DaemonSet, or the other way round, without restarting a pod:
-// the old object is deleted without its pods, and the new one, with the same selector and template, adopts them (docs/migration.md).
+// Package migrate implements the command that converts a DaemonSet of apps/v1 to an Advanced DaemonSet, or back,
+// without restarting a pod: the old object is deleted without its pods, and the new one, with the same selector and
+// template, adopts them (docs/migration.md).
 //
-// The direction is said and never guessed: to an Advanced DaemonSet, or with --back or ads/NAME to apps/v1. So a command that is said again
-// finds that all is done, and does not undo it.
+// The direction is always explicit: to an Advanced DaemonSet or, with --back or ads/NAME, to apps/v1. So a repeated
+// command finds nothing to do, and does not revert the migration.
 //
-// Vocabulary: the new object is held, by a pause or by OnDelete, until its controller has found all pods to be up to date; then it gets its
-// own update strategy. A record is a ConfigMap with everything that is needed to go on when this is interrupted; it goes at the end.
+// Vocabulary: the new object is held, by a pause or by OnDelete, until its controller has found all pods to be up to
+// date; then it gets its own update strategy. A record is a ConfigMap with everything that is needed to continue after
+// an interruption; it is deleted at the end.
 //
-// Rule: nothing is deleted before the API server has agreed to everything that follows, and the record is written.
+// Rule: nothing is deleted before the API server has accepted all following requests as dry runs, and the record is
+// written.
 package migrate
 
 import (
@@ -23,7 +26,7 @@ import (
 	"everynode.dev/everynode/internal/cli/resolver"
 )
 
-// verb is one call of it.
+// verb is one run of the command.
 type verb struct {
 	*options.Options
 	change.Flags
@@ -32,10 +35,10 @@ type verb struct {
 	timeout time.Duration
 }
 
-// defaultTimeout is how long a step may take unless told otherwise.
+// defaultTimeout is the default time limit of a step.
 const defaultTimeout = 2 * time.Minute
 
-// New is the verb.
+// New returns the command migrate.
 func New(o *options.Options) *cobra.Command {
 	v := &verb{Options: o}
 	c := &cobra.Command{

@@ -20,24 +20,24 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 )
 
-// recordPrefix comes before the name of the set in the name of its record.
+// recordPrefix is the prefix of the name of a record, followed by the name of the set.
 const recordPrefix = "everynode-migration-"
 
 // Keys of a record.
 const (
-	keyOld    = "old.yaml" // the object that is deleted, for people
-	keyOldUID = "oldUID"   // that object and no other
-	keyNew    = "new.yaml" // the object that is created, as it is to be in the end
+	keyOld    = "old.yaml" // the object that is deleted, for users
+	keyOldUID = "oldUID"   // the UID of that object
+	keyNew    = "new.yaml" // the object to create, in its final form
 )
 
-// record is everything that is needed to go on.
+// record has everything that is needed to continue.
 type record struct {
-	name     string // of the ConfigMap
+	name     string // the name of the ConfigMap
 	oldUID   types.UID
 	old, new *unstructured.Unstructured
 }
 
-// to is the kind of the new object.
+// to returns the kind of the new object.
 func (r *record) to() schema.GroupVersionResource {
 	if r.new.GroupVersionKind().Group == kruise.Group {
 		return advanced()
@@ -47,12 +47,12 @@ func (r *record) to() schema.GroupVersionResource {
 
 func configMaps() schema.GroupResource { return corev1.Resource("configmaps") }
 
-// readRecord returns nil where there is none.
+// readRecord returns nil if there is no record.
 func readRecord(ctx context.Context, c *options.Clients, set string) (*record, error) {
 	name := recordPrefix + set
 	held, err := c.Kubernetes.CoreV1().ConfigMaps(c.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // there is none, and that is no failure
+		return nil, nil //nolint:nilnil // not found is not an error
 	}
 	if err != nil {
 		return nil, options.Explain(err, options.Request{Verb: "get", Resource: configMaps(), Namespace: c.Namespace, Name: name})
@@ -70,7 +70,7 @@ func readRecord(ctx context.Context, c *options.Clients, set string) (*record, e
 	return r, nil
 }
 
-// decode reads an object with whole numbers, as the API server has them.
+// decode decodes an object with integers, as the API server does.
 func decode(text string, object *unstructured.Unstructured) error {
 	data, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
@@ -79,7 +79,7 @@ func decode(text string, object *unstructured.Unstructured) error {
 	return object.UnmarshalJSON(data)
 }
 
-// write keeps the record in the cluster.
+// write stores the record in the cluster.
 func (r *record) write(ctx context.Context, c *options.Clients, dryRun []string) error {
 	old := r.old.DeepCopy()
 	old.SetManagedFields(nil)
@@ -104,7 +104,7 @@ func (r *record) write(ctx context.Context, c *options.Clients, dryRun []string)
 	return options.Explain(err, options.Request{Verb: "create", Resource: configMaps(), Namespace: r.old.GetNamespace(), Name: r.name})
 }
 
-// remove ends the record.
+// remove deletes the record.
 func (r *record) remove(ctx context.Context, c *options.Clients) error {
 	err := c.Kubernetes.CoreV1().ConfigMaps(r.new.GetNamespace()).Delete(ctx, r.name, metav1.DeleteOptions{})
 	if apierrors.IsNotFound(err) {

@@ -21,7 +21,7 @@ import (
 	"everynode.dev/everynode/internal/cli/resolver"
 )
 
-// run goes on with what was interrupted, or begins.
+// run continues an interrupted migration, or starts one.
 func (v *verb) run(ctx context.Context, c *options.Clients, arg string) error {
 	name, isAdvanced, err := resolver.Split(arg)
 	if err != nil {
@@ -57,7 +57,7 @@ func (v *verb) run(ctx context.Context, c *options.Clients, arg string) error {
 	return v.execute(ctx, c, r)
 }
 
-// resume goes on with what was interrupted, if it leads to where the set is to go.
+// resume continues an interrupted migration, if it has the same direction.
 func (v *verb) resume(ctx context.Context, c *options.Clients, r *record, to schema.GroupVersionResource) error {
 	made := title(r.new, r.to())
 	switch {
@@ -70,7 +70,7 @@ func (v *verb) resume(ctx context.Context, c *options.Clients, r *record, to sch
 	return v.execute(ctx, c, r)
 }
 
-// find is the set that is meant, of whichever kind it is by now: who says a command again names the kind that it was of.
+// find returns the named set, whichever kind it has now: a repeated command names the old kind.
 func find(ctx context.Context, c *options.Clients, arg, name string) (*resolver.Set, error) {
 	set, err := resolver.FindToChange(ctx, c, arg)
 	if missing := (*resolver.Missing)(nil); errors.As(err, &missing) && arg != name {
@@ -81,7 +81,7 @@ func find(ctx context.Context, c *options.Clients, arg, name string) (*resolver.
 	return set, err
 }
 
-// already says that there is nothing to do, and how to get to the other kind.
+// already reports that there is nothing to do, and how to convert to the other kind.
 func (v *verb) already(set *resolver.Set) error {
 	if v.ForMachines() {
 		set.Object.SetManagedFields(nil)
@@ -93,7 +93,7 @@ func (v *verb) already(set *resolver.Set) error {
 	return nil
 }
 
-// commandTo is the command that makes a set one of that kind.
+// commandTo returns the command that converts a set to that kind.
 func commandTo(kind schema.GroupVersionResource, name string) string {
 	command := options.Program + " migrate " + name
 	if kind == native() {
@@ -102,10 +102,10 @@ func commandTo(kind schema.GroupVersionResource, name string) string {
 	return command
 }
 
-// settling is how long a status may be behind a rollout that has just ended: it is written now and then.
+// settling is how long a status may be outdated after the end of a rollout, because it is not written immediately.
 const settling = 5 * time.Second
 
-// requireRolledOut refuses a set that cannot be migrated as it is.
+// requireRolledOut returns an error for a set that cannot be migrated in its current state.
 func (v *verb) requireRolledOut(ctx context.Context, c *options.Clients, set *resolver.Set) error {
 	var refused error
 	err := until(ctx, min(settling, v.timeout), func() (bool, error) {
@@ -126,20 +126,20 @@ func (v *verb) requireRolledOut(ctx context.Context, c *options.Clients, set *re
 	return err
 }
 
-// title names an object as kubectl does.
+// title returns the name of an object as kubectl writes it.
 func title(object *unstructured.Unstructured, kind schema.GroupVersionResource) string {
 	return change.Object{Resource: kind, Read: object}.Name()
 }
 
-// say tells of a step, unless a program reads.
+// say prints a step, unless the output is for programs.
 func (v *verb) say(format string, args ...any) {
 	if !v.ForMachines() {
-		// What cannot be printed has been done all the same.
+		// An error while printing does not undo the step.
 		_, _ = fmt.Fprintln(v.Out, options.Printable(fmt.Sprintf(format, args...)))
 	}
 }
 
-// prepare checks everything that can be checked before something is changed.
+// prepare makes all possible checks before the first change.
 func (v *verb) prepare(ctx context.Context, c *options.Clients, set *resolver.Set) (*record, error) {
 	to := other(set.Resource)
 	if to == advanced() && !resolver.Served(c, to) {
@@ -173,7 +173,7 @@ func (v *verb) prepare(ctx context.Context, c *options.Clients, set *resolver.Se
 	return r, v.ask(ctx, c, r)
 }
 
-// warnInstallers names whoever may make the old object anew.
+// warnInstallers names the tools that may recreate the old object.
 func (v *verb) warnInstallers(set *resolver.Set) {
 	for _, maker := range change.Installers(set.Object) {
 		change.Note(v.Options, "%s is managed by %s: change the manifest there too, or the old kind is created again next to the new one", set, maker)
@@ -187,7 +187,7 @@ func (v *verb) warnInstallers(set *resolver.Set) {
 	}
 }
 
-// ask has the API server check each write without storing it.
+// ask makes a dry run of each write.
 func (v *verb) ask(ctx context.Context, c *options.Clients, r *record) error {
 	dry := []string{metav1.DryRunAll}
 	if err := r.write(ctx, c, dry); err != nil {
@@ -199,7 +199,7 @@ func (v *verb) ask(ctx context.Context, c *options.Clients, r *record) error {
 	return create(ctx, c, r, dry)
 }
 
-// preview prints what would be done, or the new object for a program.
+// preview prints what would be done, or the new object for programs.
 func (v *verb) preview(r *record) error {
 	if v.ForMachines() {
 		return v.Print(r.new.Object, nil)
@@ -215,7 +215,7 @@ func (v *verb) preview(r *record) error {
 	return nil
 }
 
-// execute does what is left, whatever was done before.
+// execute does the remaining steps.
 func (v *verb) execute(ctx context.Context, c *options.Clients, r *record) error {
 	_, err := get(ctx, c, r, r.to())
 	if apierrors.IsNotFound(err) {
@@ -249,7 +249,7 @@ func (v *verb) execute(ctx context.Context, c *options.Clients, r *record) error
 	return nil
 }
 
-// released is the wanted strategy; a pause is said to have ended, where there is one.
+// released returns the final strategy; if an object was paused, paused is set to false.
 func released(wanted map[string]any, object *unstructured.Unstructured) map[string]any {
 	if _, paused, _ := unstructured.NestedBool(object.Object, "spec", "updateStrategy", "rollingUpdate", "paused"); !paused {
 		return wanted
@@ -261,7 +261,7 @@ func released(wanted map[string]any, object *unstructured.Unstructured) map[stri
 	return wanted
 }
 
-// replace deletes the old object, if it is still there, and creates the new one.
+// replace deletes the old object, if it still exists, and creates the new one.
 func (v *verb) replace(ctx context.Context, c *options.Clients, r *record) error {
 	from := other(r.to())
 	old, err := get(ctx, c, r, from)
@@ -281,7 +281,7 @@ func (v *verb) replace(ctx context.Context, c *options.Clients, r *record) error
 	return nil
 }
 
-// orphan deletes the old object and waits until nobody owns its pods.
+// orphan deletes the old object and waits until its pods have no owner.
 func (v *verb) orphan(ctx context.Context, c *options.Clients, r *record, old *unstructured.Unstructured) error {
 	from := other(r.to())
 	if old.GetDeletionTimestamp() == nil {
@@ -330,15 +330,16 @@ func (v *verb) adopted(ctx context.Context, c *options.Clients, r *record) (*uns
 	}
 }
 
-// every is how often something is looked at that is waited for.
+// every is the polling interval.
 const every = 200 * time.Millisecond
 
-// until waits until something is met. A request that is under way when the time is up still gets its answer: that it was cut off would say nothing.
+// until polls until a condition is met. A request that is in flight at the timeout is not cancelled, so that its result
+// is known.
 func until(ctx context.Context, timeout time.Duration, met func() (bool, error)) error {
 	return wait.PollUntilContextTimeout(ctx, every, timeout, true, func(context.Context) (bool, error) { return met() })
 }
 
-// unfinished says what is missing when the time is up; another failure explains itself.
+// unfinished returns the error for a timeout; other errors are returned unchanged.
 func unfinished(err error, text string) error {
 	if wait.Interrupted(err) {
 		return &options.Exit{Code: options.ExitUnfinished, Err: errors.New(text)}
@@ -346,7 +347,7 @@ func unfinished(err error, text string) error {
 	return err
 }
 
-// get reads the object of one of the kinds. That there is none is told as the API server tells it.
+// get reads an object. Not found is the error of the API server.
 func get(ctx context.Context, c *options.Clients, r *record, kind schema.GroupVersionResource) (*unstructured.Unstructured, error) {
 	object, err := c.Dynamic.Resource(kind).Namespace(r.new.GetNamespace()).Get(ctx, r.new.GetName(), metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -359,7 +360,7 @@ func request(verb string, kind schema.GroupVersionResource, r *record) options.R
 	return options.Request{Verb: verb, Resource: kind.GroupResource(), Namespace: r.new.GetNamespace(), Name: r.new.GetName()}
 }
 
-// remove deletes the old object, exactly that one, without its pods.
+// remove deletes exactly the old object, without its pods.
 func remove(ctx context.Context, c *options.Clients, r *record, dryRun []string) error {
 	kind, policy, uid := other(r.to()), metav1.DeletePropagationOrphan, r.oldUID
 	err := c.Dynamic.Resource(kind).Namespace(r.new.GetNamespace()).Delete(ctx, r.new.GetName(), metav1.DeleteOptions{
@@ -376,7 +377,7 @@ func create(ctx context.Context, c *options.Clients, r *record, dryRun []string)
 	object := (&translation{object: r.new}).held()
 	_, err := c.Dynamic.Resource(r.to()).Namespace(object.GetNamespace()).Create(ctx, object, metav1.CreateOptions{FieldManager: options.FieldManager, DryRun: dryRun})
 	if apierrors.IsAlreadyExists(err) && dryRun == nil {
-		return nil // somebody goes on with the same migration, too
+		return nil // another user continues the same migration
 	}
 	return options.Explain(err, request("create", r.to(), r))
 }

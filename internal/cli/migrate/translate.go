@@ -30,7 +30,7 @@ func advanced() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: kruise.Group, Version: kruise.VersionStored, Resource: kruise.Resource}
 }
 
-// other is the other kind.
+// other returns the other kind.
 func other(kind schema.GroupVersionResource) schema.GroupVersionResource {
 	if kind == native() {
 		return advanced()
@@ -43,15 +43,15 @@ const (
 	typeOnDelete = "OnDelete"
 )
 
-// translation is a set in the other kind.
+// translation is a set converted to the other kind.
 type translation struct {
-	// object is the new object as it is to be in the end.
+	// object is the new object in its final form.
 	object *unstructured.Unstructured
-	// lost is what the new kind has no field for, each with its value.
+	// lost are the fields that the new kind does not have, with their values.
 	lost []string
 }
 
-// translate makes a set one of the other kind.
+// translate converts a set to the other kind.
 func translate(set *unstructured.Unstructured, to schema.GroupVersionResource) (*translation, error) {
 	t := &translation{object: &unstructured.Unstructured{Object: map[string]any{}}}
 	t.object.SetGroupVersionKind(to.GroupVersion().WithKind(kruise.Kind))
@@ -75,12 +75,12 @@ func translate(set *unstructured.Unstructured, to schema.GroupVersionResource) (
 	return t, nil
 }
 
-// common are the fields of spec that both kinds have.
+// common returns the fields of spec that both kinds have.
 func common() []string {
 	return []string{"selector", "template", "minReadySeconds", "revisionHistoryLimit"}
 }
 
-// defaults are values that say nothing that would be lost, by field, as JSON.
+// defaults returns default values whose loss is no change, by field, as JSON.
 func defaults() map[string][]string {
 	return map[string][]string{
 		"spec.burstReplicas": {"250"},
@@ -93,7 +93,7 @@ func defaults() map[string][]string {
 	}
 }
 
-// lose notes what is lost, unless nothing is.
+// lose records a lost field, unless it has a default value.
 func (t *translation) lose(field string, value any, without map[string][]string) {
 	if value == nil {
 		return
@@ -105,7 +105,7 @@ func (t *translation) lose(field string, value any, without map[string][]string)
 	t.lost = append(t.lost, field+": "+string(text))
 }
 
-// strategy is the update strategy in the new kind.
+// strategy returns the update strategy in the new kind.
 func (t *translation) strategy(old map[string]any, to schema.GroupVersionResource) map[string]any {
 	kind, _ := old["type"].(string)
 	if kind == "" {
@@ -125,7 +125,7 @@ func (t *translation) strategy(old map[string]any, to schema.GroupVersionResourc
 			t.lose("spec.updateStrategy.rollingUpdate."+key, rolling[key], defaults())
 		}
 	}
-	// apps/v1 fills in a maxUnavailable of 1 where none stands, and then refuses a maxSurge beside it.
+	// If maxUnavailable is absent, apps/v1 sets it to 1, and then rejects maxSurge.
 	if _, surges := limits["maxSurge"]; to == native() && surges && limits["maxUnavailable"] == nil {
 		limits["maxUnavailable"] = int64(0)
 	}
@@ -133,7 +133,7 @@ func (t *translation) strategy(old map[string]any, to schema.GroupVersionResourc
 	return now
 }
 
-// annotations keeps those that are the user's and that the new kind knows.
+// annotations keeps the annotations of users that the new kind knows.
 func (t *translation) annotations(old map[string]string, to schema.GroupVersionResource) {
 	kept := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(old)) {
@@ -150,12 +150,12 @@ func (t *translation) annotations(old map[string]string, to schema.GroupVersionR
 	}
 }
 
-// ofOne are annotations that tell of one object what is not true of another.
+// ofOne returns the annotations that are valid for one object only.
 func ofOne() []string {
 	return []string{appsv1.DeprecatedTemplateGeneration, corev1.LastAppliedConfigAnnotation, everynode.KeptSurging, everynode.KeptScaling}
 }
 
-// without are annotations that the new kind does not know.
+// without returns the annotations that the new kind does not know.
 func without(to schema.GroupVersionResource) (keys []string) {
 	unknown := annotation.PlainOnly
 	if to == native() {
@@ -169,7 +169,8 @@ func without(to schema.GroupVersionResource) (keys []string) {
 	return keys
 }
 
-// held is the new object as it is created: nothing is updated before it has its own strategy. An object with OnDelete needs no holding.
+// held returns the new object as it is created: it updates nothing before it gets its own strategy. An object with
+// OnDelete needs no change.
 func (t *translation) held() *unstructured.Unstructured {
 	object := t.object.DeepCopy()
 	spec := object.Object["spec"].(map[string]any)
@@ -189,7 +190,7 @@ func (t *translation) held() *unstructured.Unstructured {
 	return object
 }
 
-// refusals says why a set cannot be migrated, however long one waits.
+// refusals returns why a set can never be migrated in its current form.
 func refusals(set *unstructured.Unstructured, title string) error {
 	if owners := set.GetOwnerReferences(); len(owners) > 0 {
 		return fmt.Errorf("%s is owned by %s/%s, which would create it again: change it there", title, strings.ToLower(owners[0].Kind), owners[0].Name)
@@ -203,8 +204,8 @@ func refusals(set *unstructured.Unstructured, title string) error {
 	return nil
 }
 
-// inFlight refuses a set whose pods are not all up to date: what holds the rest back may not exist in the other kind. With OnDelete nobody
-// updates them in either.
+// inFlight returns an error for a set whose pods are not all up to date: the other kind may not have the fields that
+// hold them back. With OnDelete, neither kind updates pods.
 func inFlight(set *unstructured.Unstructured, title string) error {
 	kind, _, _ := unstructured.NestedString(set.Object, "spec", "updateStrategy", "type")
 	s := statusOf(set)
@@ -218,7 +219,7 @@ func inFlight(set *unstructured.Unstructured, title string) error {
 	return nil
 }
 
-// status is what counts of a status.
+// status is the relevant part of a status.
 type status struct{ observed, updated, desired int64 }
 
 func statusOf(set *unstructured.Unstructured) status {
