@@ -20,7 +20,7 @@ import (
 	"everynode.dev/everynode/internal/dialect/kruise"
 )
 
-// adopt does what is left of it, whatever was done before.
+// adopt does the remaining steps.
 func (v *verb) adopt(ctx context.Context, c *options.Clients) error {
 	foreign, err := v.foreign(ctx, c)
 	if err != nil {
@@ -59,7 +59,8 @@ func (v *verb) warnOfTheWayBack(all []foreign) {
 // foreign is a definition that is not Everynode's, and the one that takes its place.
 type foreign struct{ now, next *unstructured.Unstructured }
 
-// foreign are the definitions that are not Everynode's. One that is missing is an error: a manager that serves the dialect waits for all of them.
+// foreign returns the definitions that are not Everynode's. A missing definition is an error: a manager that serves the
+// dialect waits for all of them.
 func (v *verb) foreign(ctx context.Context, c *options.Clients) ([]foreign, error) {
 	var all []foreign
 	var missing []string
@@ -95,7 +96,7 @@ func (v *verb) foreign(ctx context.Context, c *options.Clients) ([]foreign, erro
 	return all, nil
 }
 
-// files are the flags by which kubectl applies Everynode's definitions of these names.
+// files returns the flags with which kubectl applies Everynode's definitions of these names.
 func files(names []string) string {
 	var flags strings.Builder
 	for _, name := range names {
@@ -104,7 +105,8 @@ func files(names []string) string {
 	return flags.String()
 }
 
-// installed refuses to go on where the rest of Everynode is missing: without its webhooks everything could be written.
+// installed returns an error if the rest of Everynode is missing: without its webhooks, invalid objects could be
+// written.
 func (v *verb) installed(ctx context.Context, c *options.Clients) error {
 	for _, hook := range ourHooks() {
 		found, err := hook.get(ctx, c)
@@ -118,7 +120,7 @@ func (v *verb) installed(ctx context.Context, c *options.Clients) error {
 	return nil
 }
 
-// removeHooks removes OpenKruise's webhooks. Where there is nothing to take over they are somebody else's business.
+// removeHooks removes OpenKruise's webhooks. If there is nothing to adopt, they are not touched.
 func (v *verb) removeHooks(ctx context.Context, c *options.Clients, foreign bool) error {
 	if !foreign {
 		return nil
@@ -152,8 +154,8 @@ func (t resourceRef) remove(ctx context.Context, c *options.Clients, dryRun []st
 	return options.Explain(err, t.request("delete"))
 }
 
-// replace puts Everynode's definition in the place of another. How versions are converted stays as it is until Everynode's manager says
-// how to reach it: an object that cannot be converted is better than one that is read wrong.
+// replace replaces a definition by Everynode's. The conversion is unchanged until Everynode's manager sets it: an error
+// is better than an object that is converted incorrectly.
 func (v *verb) replace(ctx context.Context, c *options.Clients, now, next *unstructured.Unstructured) error {
 	t := resourceRef{definitions(), now.GetName()}
 	return v.do(ctx, fmt.Sprintf("%s replaced, and kept in the ConfigMap %s/%s", t, everynode.Namespace, t.kept()), func(ctx context.Context) error {
@@ -184,7 +186,7 @@ func (v *verb) update(ctx context.Context, c *options.Clients, t resourceRef, ob
 	return options.Explain(err, t.request("update"))
 }
 
-// migrateStorage has every object stored in the version that Everynode stores, and the definitions say so.
+// migrateStorage rewrites all objects in the version that Everynode stores, and updates the status of the definitions.
 func (v *verb) migrateStorage(ctx context.Context, c *options.Clients, replaced bool) error {
 	if v.Dry() && replaced {
 		v.printStep("all objects rewritten as %s, once Everynode's manager runs", storedVersion)
@@ -218,12 +220,12 @@ func (v *verb) migrateStorage(ctx context.Context, c *options.Clients, replaced 
 	return nil
 }
 
-// pollInterval is how often something is looked at that is waited for.
+// pollInterval is the polling interval.
 const pollInterval = 200 * time.Millisecond
 
-// waitForConversion waits until Everynode's manager has said how its conversion is reached.
+// waitForConversion waits until Everynode's manager has configured its conversion webhook.
 func (v *verb) waitForConversion(ctx context.Context, c *options.Clients, t resourceRef) error {
-	// A request that is under way when the time is up still gets its answer.
+	// A request that is in flight at the timeout is not cancelled.
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, v.timeout, true, func(context.Context) (bool, error) {
 		now, err := t.get(ctx, c)
 		return now != nil && hasOurConversion(now), err
@@ -235,18 +237,18 @@ func (v *verb) waitForConversion(ctx context.Context, c *options.Clients, t reso
 	return err
 }
 
-// hasOurConversion is whether the conversion leads to Everynode.
+// hasOurConversion reports whether the conversion webhook is Everynode's.
 func hasOurConversion(crd *unstructured.Unstructured) bool {
-	const webhook = "everynode-webhook" // the Service
+	const webhook = "everynode-webhook" // the name of the Service
 	service, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "webhook", "clientConfig", "service", "name")
 	url, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "webhook", "clientConfig", "url")
 	return service == webhook || url != ""
 }
 
-// maxErrors is how many failures are told.
+// maxErrors is the maximum number of errors that are shown.
 const maxErrors = 5
 
-// rewrite writes every object as it is, and then has the definition forget the older version.
+// rewrite writes every object without a change, and then removes the older version from the status of the definition.
 func (v *verb) rewrite(ctx context.Context, c *options.Clients, t resourceRef, resource string) error {
 	client, count := c.Dynamic.Resource(served(resource)), 0
 	var failed []error
@@ -259,7 +261,7 @@ func (v *verb) rewrite(ctx context.Context, c *options.Clients, t resourceRef, r
 		for i := range objects.Items {
 			one := &objects.Items[i]
 			_, err := client.Namespace(one.GetNamespace()).Update(ctx, one, metav1.UpdateOptions{FieldManager: options.FieldManager})
-			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // who was faster has stored it anew
+			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // another client was faster, and its write has the new version
 				failed = append(failed, fmt.Errorf("%s %s: %w", resource, strings.TrimPrefix(one.GetNamespace()+"/"+one.GetName(), "/"), err))
 			}
 			count++

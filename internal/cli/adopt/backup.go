@@ -18,11 +18,11 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 )
 
-// What was replaced is kept as compressed JSON: a definition of OpenKruise is larger than a ConfigMap may be.
+// Backups are compressed JSON: a definition of OpenKruise is larger than a ConfigMap may be.
 const (
 	backupPrefix = "everynode-kept-"
 	keptKey      = "object.json.gz"
-	// longestKept is how large an object may be that is unpacked.
+	// longestKept is the maximum size of an uncompressed backup.
 	longestKept = 64 << 20
 )
 
@@ -32,7 +32,7 @@ func backupRequest(verb, name string) options.Request {
 	return options.Request{Verb: verb, Resource: corev1.Resource("configmaps"), Namespace: everynode.Namespace, Name: name}
 }
 
-// backUp writes an object down, unless an earlier one is kept already: what is there now may be half replaced.
+// backUp stores a backup of an object, unless there is an earlier one: the current object may be partly replaced.
 func (t resourceRef) backUp(ctx context.Context, c *options.Clients, object *unstructured.Unstructured, dryRun []string) error {
 	object = object.DeepCopy()
 	object.SetManagedFields(nil)
@@ -64,11 +64,11 @@ func (t resourceRef) backUp(ctx context.Context, c *options.Clients, object *uns
 	return options.Explain(err, backupRequest("create", t.kept()))
 }
 
-// readBackup returns what is kept; nil where nothing is.
+// readBackup returns the backup, or nil.
 func (t resourceRef) readBackup(ctx context.Context, c *options.Clients) (*unstructured.Unstructured, error) {
 	held, err := c.Kubernetes.CoreV1().ConfigMaps(everynode.Namespace).Get(ctx, t.kept(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // there is none, and that is no failure
+		return nil, nil //nolint:nilnil // not found is not an error
 	}
 	if err != nil {
 		return nil, options.Explain(err, backupRequest("get", t.kept()))
@@ -88,7 +88,7 @@ func (t resourceRef) readBackup(ctx context.Context, c *options.Clients) (*unstr
 	return object, nil
 }
 
-// deleteBackup removes what is kept.
+// deleteBackup deletes the backup.
 func (t resourceRef) deleteBackup(ctx context.Context, c *options.Clients, dryRun []string) error {
 	err := c.Kubernetes.CoreV1().ConfigMaps(everynode.Namespace).Delete(ctx, t.kept(), metav1.DeleteOptions{DryRun: dryRun})
 	if apierrors.IsNotFound(err) {

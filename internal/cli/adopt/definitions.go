@@ -24,7 +24,7 @@ import (
 	"everynode.dev/everynode/internal/peers"
 )
 
-// The kinds of what is replaced, removed and put back.
+// The kinds of the objects that are replaced, removed and restored.
 func definitions() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 }
@@ -37,7 +37,7 @@ func validating() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}
 }
 
-// resourceRef is an object of the cluster that is handled here.
+// resourceRef is a reference to an object.
 type resourceRef struct {
 	kind schema.GroupVersionResource
 	name string
@@ -53,16 +53,16 @@ func (t resourceRef) client(c *options.Clients) dynamic.ResourceInterface {
 	return c.Dynamic.Resource(t.kind)
 }
 
-// get returns nil where there is no such object.
+// get returns nil if there is no such object.
 func (t resourceRef) get(ctx context.Context, c *options.Clients) (*unstructured.Unstructured, error) {
 	object, err := t.client(c).Get(ctx, t.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // there is none, and that is no failure
+		return nil, nil //nolint:nilnil // not found is not an error
 	}
 	return object, options.Explain(err, t.request("get"))
 }
 
-// resources are the resources whose definitions are taken over.
+// resources returns the resources whose definitions are adopted.
 func resources() []string {
 	return []string{kruise.Resource, kruise.ResourceJob, kruise.ResourceNodeImage}
 }
@@ -71,7 +71,7 @@ func definition(resource string) resourceRef {
 	return resourceRef{definitions(), resource + "." + kruise.Group}
 }
 
-// theirHooks are the webhooks of OpenKruise, ourHooks those of Everynode.
+// theirHooks returns the webhooks of OpenKruise, ourHooks those of Everynode.
 func theirHooks() []resourceRef {
 	return []resourceRef{{mutating(), "kruise-mutating-webhook-configuration"}, {validating(), "kruise-validating-webhook-configuration"}}
 }
@@ -80,7 +80,7 @@ func ourHooks() []resourceRef {
 	return []resourceRef{{mutating(), "everynode-mutating"}, {validating(), "everynode-validating"}}
 }
 
-// shipped is Everynode's definition of that name.
+// shipped returns Everynode's definition of that name.
 func shipped(name string) (*unstructured.Unstructured, error) {
 	data, err := config.Kruise.ReadFile("kruise/00-crd-" + name + ".yaml")
 	if err != nil {
@@ -97,13 +97,13 @@ func shipped(name string) (*unstructured.Unstructured, error) {
 	return object, nil
 }
 
-// storedVersions are those in which objects may be stored.
+// storedVersions returns the versions in which objects may be stored.
 func storedVersions(crd *unstructured.Unstructured) []string {
 	stored, _, _ := unstructured.NestedStringSlice(crd.Object, "status", "storedVersions")
 	return stored
 }
 
-// versionsOf are the versions that a definition has.
+// versionsOf returns the versions of a definition.
 func versionsOf(crd *unstructured.Unstructured) []string {
 	list, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	var names []string
@@ -116,7 +116,8 @@ func versionsOf(crd *unstructured.Unstructured) []string {
 	return names
 }
 
-// covers refuses a definition that lacks a version in which objects are stored: the API server could not read them any more.
+// covers returns an error if a definition lacks a version in which objects are stored: the API server could not read
+// them.
 func covers(next, now *unstructured.Unstructured, whose string) error {
 	have := versionsOf(next)
 	for _, version := range storedVersions(now) {
@@ -128,19 +129,19 @@ func covers(next, now *unstructured.Unstructured, whose string) error {
 	return nil
 }
 
-// grace is how much longer than it says a lease is taken to be held: clocks differ. watchEvery is how often a lease is read again that has ended by
-// the clock of this machine, longestWatch for how long at most.
+// grace is added to the duration of a lease, because clocks differ. An expired lease is read every watchEvery, for at
+// most longestWatch, to see whether it is renewed.
 const (
 	grace        = 10 * time.Second
 	watchEvery   = 2 * time.Second
 	longestWatch = 30 * time.Second
 )
 
-// manager is a manager that must not be at work, by the lease of its leader, and how it is stopped.
+// manager is a manager that must not be active, by its lease, and how to stop it.
 type manager struct{ namespace, name, remedy string }
 
-// refuseIfActive refuses to go on while a manager holds its lease. A lease that has ended by the clock of this machine is watched for as long as it lasts: the
-// clock of the manager, which has written the time, may be another one.
+// refuseIfActive returns an error while a manager holds its lease. If the lease has expired by the local clock, it is
+// observed for its duration, because the clock of the manager may differ.
 func (v *verb) refuseIfActive(ctx context.Context, c *options.Clients, m manager) error {
 	first, err := m.lease(ctx, c)
 	if err != nil || !held(first) {
@@ -169,22 +170,22 @@ func (v *verb) refuseIfActive(ctx context.Context, c *options.Clients, m manager
 	return nil
 }
 
-// works is the error of a manager that must not be at work.
+// works returns the error for an active manager.
 func (m manager) works(lease *coordinationv1.Lease, says string) error {
 	return fmt.Errorf("%s holds the lease %s/%s, so %s: %s, and run the command again when the lease has expired", *lease.Spec.HolderIdentity, m.namespace, m.name, says, m.remedy)
 }
 
-// lease is the lease of the manager's leader; nil where there is none.
+// lease returns the lease of the manager, or nil.
 func (m manager) lease(ctx context.Context, c *options.Clients) (*coordinationv1.Lease, error) {
 	lease, err := c.Kubernetes.CoordinationV1().Leases(m.namespace).Get(ctx, m.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // there is none, and that is no failure
+		return nil, nil //nolint:nilnil // not found is not an error
 	}
 	resource := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 	return lease, options.Explain(err, options.Request{Verb: "get", Resource: resource, Namespace: m.namespace, Name: m.name})
 }
 
-// held is whether a lease has a holder.
+// held reports whether a lease has a holder.
 func held(lease *coordinationv1.Lease) bool {
 	if lease == nil {
 		return false

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package adopt is the verb that puts Everynode's definitions in the place of OpenKruise's, which have the same names, and puts them back. Below
-// it is the one that has OpenYurt's yurt-manager leave the update of DaemonSets to Everynode.
+// Package adopt implements the command that replaces OpenKruise's definitions with Everynode's, which have the same
+// names, and restores them. Its subcommand openyurt makes yurt-manager leave the update of DaemonSets to Everynode.
 //
-// No object is deleted, and no pod: a definition is changed where it is. What is replaced or removed is kept in ConfigMaps of Everynode's
-// namespace first. Once Everynode's manager converts between the versions, all objects are written once more, so that they are stored in the
-// version that Everynode stores, and the definition stops naming the older one. Of yurt-manager one flag is changed, and kept beside it.
+// No object or pod is deleted: definitions are changed in place. What is replaced or removed is stored in ConfigMaps in
+// Everynode's namespace first. When Everynode's manager converts between the versions, all objects are rewritten in the
+// version that Everynode stores, and the definition stops listing the older one. In yurt-manager's Deployment one flag
+// is changed; its old value is stored in an annotation.
 //
 // Vocabulary: a definition is a CustomResourceDefinition; a foreign one has no label of Everynode's.
 //
-// Rule: nothing is done while OpenKruise's own manager is at work, and nothing is put back while Everynode's is.
+// Rule: nothing is done while OpenKruise's manager is active, and nothing is restored while Everynode's manager is
+// active.
 package adopt
 
 import (
@@ -24,27 +26,27 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 )
 
-// verb is one call of it.
+// verb is one run of the command.
 type verb struct {
 	*options.Options
 	change.Flags
 	back    bool
 	timeout time.Duration
-	// steps are those that were made, for machines.
+	// steps are the finished steps, for programs.
 	steps []Step
 }
 
-// Step is one step, for machines.
+// Step is one step, for programs.
 type Step struct {
-	// Step says what was done, or would be done.
+	// Step is what was done, or would be done.
 	Step   string `json:"step"`
 	DryRun bool   `json:"dryRun,omitempty"`
 }
 
-// defaultTimeout is how long to wait for Everynode's manager unless told otherwise.
+// defaultTimeout is the default time limit of the wait for Everynode's manager.
 const defaultTimeout = 2 * time.Minute
 
-// New is the verb.
+// New returns the command adopt.
 func New(o *options.Options) *cobra.Command {
 	v := &verb{Options: o}
 	c := &cobra.Command{
@@ -82,18 +84,18 @@ func New(o *options.Options) *cobra.Command {
 	return c
 }
 
-// printStep tells of a step. For machines it is kept until all are known.
+// printStep prints a step. For programs, steps are printed at the end.
 func (v *verb) printStep(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if v.ForMachines() {
 		v.steps = append(v.steps, Step{Step: text, DryRun: v.Dry()})
 		return
 	}
-	// What cannot be printed has been done all the same.
+	// An error while printing does not undo the step.
 	_, _ = fmt.Fprintln(v.Out, options.Printable(text+v.Suffix()))
 }
 
-// hint tells of what is no step.
+// hint prints additional information.
 func (v *verb) hint(format string, args ...any) {
 	if v.ForMachines() {
 		change.Note(v.Options, "%s%s", fmt.Sprintf(format, args...), v.Suffix())
@@ -102,7 +104,7 @@ func (v *verb) hint(format string, args ...any) {
 	v.printStep(format, args...)
 }
 
-// explain prints the steps for machines, an empty list where there was nothing to do, also those that were made before something went wrong.
+// explain prints the steps for programs, also after an error.
 func (v *verb) explain(err error) error {
 	if !v.ForMachines() || err != nil && len(v.steps) == 0 {
 		return err
@@ -110,10 +112,10 @@ func (v *verb) explain(err error) error {
 	return errors.Join(err, v.Print(append([]Step{}, v.steps...), nil))
 }
 
-// sent is whether requests are sent at all.
+// sent reports whether requests are sent.
 func (v *verb) sent() bool { return v.DryRun != change.DryRunClient }
 
-// do makes a step and tells of it.
+// do executes a step and prints it.
 func (v *verb) do(ctx context.Context, done string, write func(context.Context) error) error {
 	if v.sent() {
 		if err := write(ctx); err != nil {

@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	// yurtManager is the Deployment of yurt-manager, as OpenYurt's chart names it.
+	// yurtManager is the name of the Deployment of yurt-manager in OpenYurt's chart.
 	yurtManager = "yurt-manager"
-	// edgeRole is what Everynode's manager needs to do the work.
+	// edgeRole is the role that Everynode's manager needs for the dialect.
 	edgeRole = "everynode-manager-openyurt"
 )
 
-// edge is one call of adopt openyurt.
+// edge is one run of adopt openyurt.
 type edge struct {
 	*options.Options
 	change.Flags
@@ -67,10 +67,10 @@ func newOpenYurt(o *options.Options) *cobra.Command {
 	return c
 }
 
-// updater is the controller of yurt-manager that updates DaemonSets.
+// updater returns the controller of yurt-manager that updates DaemonSets.
 func updater() string { return peers.OpenYurt().Controller[0] }
 
-// manualRemedy is how somebody does it whose yurt-manager cannot be changed here.
+// manualRemedy returns how to change a yurt-manager that cannot be changed here.
 func manualRemedy() string {
 	return "start it with " + peers.FlagControllers + "=-" + updater() + ",* yourself"
 }
@@ -116,7 +116,7 @@ func deployment(ctx context.Context, c *options.Clients) (*change.Object, error)
 	return &change.Object{Resource: resource, Read: read}, nil
 }
 
-// installedEdge refuses to go on where Everynode cannot do the work: then nobody would.
+// installedEdge returns an error if Everynode cannot serve the dialect: then no controller would update the sets.
 func installedEdge(ctx context.Context, c *options.Clients) error {
 	_, err := c.Kubernetes.RbacV1().ClusterRoles().Get(ctx, edgeRole, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -126,7 +126,8 @@ func installedEdge(ctx context.Context, c *options.Clients) error {
 	return options.Explain(err, options.Request{Verb: "get", Resource: rbacv1.Resource("clusterroles"), Name: edgeRole})
 }
 
-// refuseIfServed refuses to go back while Everynode does the work, as far as that can be seen: then both would.
+// refuseIfServed returns an error if Everynode serves the dialect, as far as that is known: then both controllers
+// would.
 func (e *edge) refuseIfServed(ctx context.Context, c *options.Clients) error {
 	const remedy = "take openyurt out of its --dialects (dialects in the values of the chart)"
 	manager, err := c.Kubernetes.AppsV1().Deployments(everynode.Namespace).Get(ctx, installed.Manager, metav1.GetOptions{})
@@ -156,17 +157,17 @@ func (e *edge) refuseIfServed(ctx context.Context, c *options.Clients) error {
 	return nil
 }
 
-// flagPosition is where a Deployment says which controllers run.
+// flagPosition is the place of the flag with the controllers in a Deployment.
 type flagPosition struct {
 	containers []any
-	container  map[string]any // one of them
+	container  map[string]any // the container with the flag
 	args       []string
 	at         int
-	prefix     string // of the argument, before the value
+	prefix     string // the argument, up to the value
 	value      string
 }
 
-// find returns the one place. Where there is none, nobody knows what runs: versions of yurt-manager differ in that.
+// find returns the position. It must be unique: versions of yurt-manager differ in how they handle several flags.
 func find(object *unstructured.Unstructured) (*flagPosition, error) {
 	containers, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
 	if err != nil {
@@ -193,7 +194,7 @@ func find(object *unstructured.Unstructured) (*flagPosition, error) {
 	return all[0], nil
 }
 
-// put writes another value.
+// put sets the value.
 func (p *flagPosition) put(object *unstructured.Unstructured, value string) error {
 	args := slices.Clone(p.args)
 	args[p.at] = p.prefix + value
@@ -203,7 +204,8 @@ func (p *flagPosition) put(object *unstructured.Unstructured, value string) erro
 	return unstructured.SetNestedSlice(object.Object, p.containers, "spec", "template", "spec", "containers")
 }
 
-// without is a value of the flag that switches the controller off. The name comes first, for the first one counts; it is the one that all versions know.
+// without returns a value of the flag that disables the controller. Its name comes first, because the first match
+// decides; all versions know that name.
 func without(value string) string {
 	names := peers.OpenYurt().Controller
 	others := slices.DeleteFunc(strings.Split(value, ","), func(word string) bool {

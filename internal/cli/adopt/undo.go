@@ -16,14 +16,14 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 )
 
-// storedVersion is the version in which Everynode has objects stored.
+// storedVersion is the version in which Everynode stores objects.
 const storedVersion = kruise.VersionStored
 
 func served(resource string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: kruise.Group, Version: storedVersion, Resource: resource}
 }
 
-// undo puts back what is kept.
+// undo restores the backups.
 func (v *verb) undo(ctx context.Context, c *options.Clients) error {
 	kept, err := v.backedUpDefinitions(ctx, c)
 	if err != nil {
@@ -71,7 +71,7 @@ func (v *verb) undo(ctx context.Context, c *options.Clients) error {
 	return nil
 }
 
-// backedUpDefinitions are what is kept of definitions that are there. Each has every version in which objects are stored.
+// backedUpDefinitions returns the backups of existing definitions. Each has every version in which objects are stored.
 func (v *verb) backedUpDefinitions(ctx context.Context, c *options.Clients) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	for _, resource := range resources() {
@@ -95,7 +95,7 @@ func (v *verb) backedUpDefinitions(ctx context.Context, c *options.Clients) ([]*
 	return all, nil
 }
 
-// restore puts a definition back, as it was.
+// restore restores a definition.
 func (v *verb) restore(ctx context.Context, c *options.Clients, kept *unstructured.Unstructured) error {
 	t := resourceRef{definitions(), kept.GetName()}
 	return v.do(ctx, t.String()+" put back", func(ctx context.Context) error {
@@ -116,7 +116,7 @@ func (v *verb) restore(ctx context.Context, c *options.Clients, kept *unstructur
 	})
 }
 
-// restoreHook puts webhooks back that are kept.
+// restoreHook restores a webhook configuration.
 func (v *verb) restoreHook(ctx context.Context, c *options.Clients, hook resourceRef) error {
 	kept, err := hook.readBackup(ctx, c)
 	if err != nil || kept == nil {
