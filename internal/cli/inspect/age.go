@@ -10,7 +10,7 @@ import (
 	"everynode.dev/everynode/internal/cli/view"
 )
 
-// Age writes for how long something has been so: "12s", "5m30s", and from an hour on as kubectl does, "26h" or "14d".
+// Age formats a duration: "12s", "5m30s", and from an hour on as kubectl does, "26h" or "14d".
 func Age(d time.Duration) string {
 	if d < time.Hour {
 		return view.Duration(d)

@@ -20,7 +20,7 @@ import (
 	"everynode.dev/everynode/internal/revision"
 )
 
-// Revisions are the ControllerRevisions of a set, the newest first.
+// Revisions returns the ControllerRevisions of a set, newest first.
 func Revisions(ctx context.Context, c *options.Clients, set *resolver.Set) ([]appsv1.ControllerRevision, error) {
 	list, err := c.Kubernetes.AppsV1().ControllerRevisions(set.Namespace()).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -37,18 +37,18 @@ func Revisions(ctx context.Context, c *options.Clients, set *resolver.Set) ([]ap
 // Version is one entry of a set's history.
 type Version struct {
 	fleet.Revision
-	// Cause is why somebody has made it, in the annotation that kubectl knows.
+	// Cause is the change cause in the annotation that kubectl uses.
 	Cause string
-	// Current is whether it is that of the set's template.
+	// Current reports whether it has the template of the set.
 	Current bool
-	// Pods is how many pods have it; -1 where who calls may not read pods.
+	// Pods is the number of pods with it; -1 if the user may not read pods.
 	Pods int
 }
 
-// changeCause is the annotation in which people say why they have changed something.
+// changeCause is the annotation with the reason for a change.
 const changeCause = "kubernetes.io/change-cause"
 
-// History is the history of a set, the oldest first. written is whether the set's template is in it.
+// History returns the history of a set, oldest first. written reports whether the template of the set is in it.
 func History(ctx context.Context, c *options.Clients, set *resolver.Set) (versions []Version, written bool, err error) {
 	all, err := Revisions(ctx, c, set)
 	if err != nil {
@@ -75,7 +75,7 @@ func History(ctx context.Context, c *options.Clients, set *resolver.Set) (versio
 	return versions, written, nil
 }
 
-// podsByHash counts the pods of a set by revision; nil for who may not read them.
+// podsByHash counts the pods of a set by revision; nil if the user may not read them.
 func podsByHash(ctx context.Context, c *options.Clients, set *resolver.Set) map[string]int {
 	pods, err := c.Kubernetes.CoreV1().Pods(set.Namespace()).List(ctx, metav1.ListOptions{})
 	if err != nil {

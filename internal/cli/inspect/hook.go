@@ -17,7 +17,7 @@ import (
 	"everynode.dev/everynode/internal/cli/resolver"
 )
 
-// HookOf is the preDelete hook of a set; nil if it has none.
+// HookOf returns the preDelete hook of a set, or nil.
 func HookOf(set *resolver.Set) (*pub.LifecycleHook, error) {
 	raw, found, _ := unstructured.NestedMap(set.Object.Object, "spec", "lifecycle", "preDelete")
 	if !set.Advanced() || !found {
@@ -30,13 +30,14 @@ func HookOf(set *resolver.Set) (*pub.LifecycleHook, error) {
 	return hook, nil
 }
 
-// Hold is what of a hook holds a pod.
+// Hold is the part of a hook that holds a pod.
 type Hold struct {
 	Labels     map[string]string
 	Finalizers []string
 }
 
-// HoldOf is what of the hook, which may be nil, holds the pod. One that somebody else has deleted is held by finalizers alone.
+// HoldOf returns what holds the pod; hook may be nil. A pod that was deleted by another client is held only by
+// finalizers.
 func HoldOf(hook *pub.LifecycleHook, pod *corev1.Pod) Hold {
 	preparing, deleted := pod.Labels[kruise.LifecycleState] == kruise.LifecyclePreparingDelete, pod.DeletionTimestamp != nil
 	hold := Hold{Labels: map[string]string{}}
@@ -56,10 +57,10 @@ func HoldOf(hook *pub.LifecycleHook, pod *corev1.Pod) Hold {
 	return hold
 }
 
-// Empty is whether nothing holds the pod.
+// Empty reports whether nothing holds the pod.
 func (h Hold) Empty() bool { return len(h.Labels)+len(h.Finalizers) == 0 }
 
-// String names all of it; empty for nothing.
+// String lists everything that holds the pod.
 func (h Hold) String() string {
 	var all []string
 	for _, key := range slices.Sorted(maps.Keys(h.Labels)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inspect reads the daemon sets that a person means, with that person's rights, and decides about them as the manager would.
+// Package inspect reads DaemonSets with the rights of the user, and computes the decisions that the manager would make.
 package inspect
 
 import (
@@ -20,21 +20,21 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Evaluation is a set at one moment, and what would be done for it.
+// Evaluation is a set at one moment, with the decision for it.
 type Evaluation struct {
 	live.View
 	Set  *resolver.Set
 	Plan rollout.Plan
 }
 
-// Cluster is what was read, with all sets in it.
+// Cluster is the data that was read, with all sets.
 type Cluster struct {
 	Evaluations []Evaluation
 	// Nodes are sorted by name.
 	Nodes []corev1.Node
 }
 
-// At looks at one set.
+// At evaluates one set.
 func At(ctx context.Context, o *options.Options, c *options.Clients, set *resolver.Set) (*Evaluation, error) {
 	cluster, err := All(ctx, o, c, []*resolver.Set{set})
 	if err != nil {
@@ -43,7 +43,7 @@ func At(ctx context.Context, o *options.Options, c *options.Clients, set *resolv
 	return &cluster.Evaluations[0], nil
 }
 
-// All looks at several sets at once.
+// All evaluates several sets at once.
 func All(ctx context.Context, o *options.Options, c *options.Clients, sets []*resolver.Set) (*Cluster, error) {
 	read := live.ReadOptions{Client: c.Kubernetes, Dynamic: c.Dynamic, Namespace: commonNamespace(sets), Facts: facts()}
 	for _, set := range sets {
@@ -64,8 +64,8 @@ func All(ctx context.Context, o *options.Options, c *options.Clients, sets []*re
 	return cluster, nil
 }
 
-// facts reads what the dialects need to know of a pod, and of every pod what it says of why it does not start. The manager needs that for the
-// conditions of one dialect alone; people want to know it of all.
+// facts returns a function that reads the facts that the dialects need, and why a pod does not start. The manager needs
+// the latter for the conditions of one dialect only; users need it for all.
 func facts() dialect.FactsFunc {
 	needed := dialects.FactsOf(dialects.Names())
 	return func(p *corev1.Pod) *dialect.PodFacts {
@@ -82,7 +82,8 @@ func facts() dialect.FactsFunc {
 	}
 }
 
-// commonNamespace is the one namespace of the sets, or all of them: so fewer rights are enough where one is meant.
+// commonNamespace returns the namespace of the sets if it is the same, otherwise all namespaces: so fewer rights are
+// needed for a single namespace.
 func commonNamespace(sets []*resolver.Set) string {
 	namespace := metav1.NamespaceAll
 	for i, set := range sets {
@@ -96,7 +97,7 @@ func commonNamespace(sets []*resolver.Set) string {
 	return namespace
 }
 
-// Explain says of a list that failed what was asked, and which right is missing.
+// Explain adds the request, and the missing right, to an error of a list.
 func Explain(err error) error {
 	if list := (*live.ListError)(nil); errors.As(err, &list) {
 		return options.Explain(list.Err, options.Request{Verb: "list", Resource: list.Resource, Namespace: list.Namespace})
@@ -104,7 +105,7 @@ func Explain(err error) error {
 	return err
 }
 
-// Watch goes on looking at one set; see live.Watch.
+// Watch watches one set; see live.Watch.
 func Watch(ctx context.Context, c *options.Clients, set *resolver.Set) (*live.Set, error) {
 	return live.Watch(ctx, live.Options{
 		Client: c.Kubernetes, Dynamic: c.Dynamic, Source: set.Source, Namespace: set.Namespace(), Name: set.Name(),
@@ -112,7 +113,7 @@ func Watch(ctx context.Context, c *options.Clients, set *resolver.Set) (*live.Se
 	})
 }
 
-// Nodes are the names of the nodes of the Snapshot, in its order.
+// Nodes returns the names of the nodes of the Snapshot, in its order.
 func (m *Evaluation) Nodes() []string {
 	names := make([]string, len(m.Snapshot.Nodes))
 	for i := range m.Snapshot.Nodes {

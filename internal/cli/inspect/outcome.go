@@ -11,39 +11,40 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// State is how a rollout stands.
+// State is the state of a rollout.
 type State string
 
 // The states.
 const (
-	Finished State = "finished" // every node that the rollout may reach is updated and available
-	Rolling  State = "rolling"  // something is left to do, or to wait for
-	Failed   State = "failed"   // nothing is done for the set, because something in it cannot be honoured
+	Finished State = "finished" // every node that the rollout can reach is updated and available
+	Rolling  State = "rolling"  // there is work left, or something to wait for
+	Failed   State = "failed"   // the manager does nothing for the set, because its specification is rejected
 )
 
-// Outcome says how a rollout stands, and why.
+// Outcome is the state of a rollout, with the reason.
 type Outcome struct {
 	State State `json:"state"`
-	// Why is a sentence without capital and full stop.
+	// Why is a sentence without a capital letter and a full stop.
 	Why string `json:"why"`
-	// Left are the nodes that are not done, Unreachable those of them that are not ready, Kept those that the rollout may not reach.
+	// Left are the unfinished nodes, Unreachable those of them that are not ready, Kept those that the rollout cannot
+	// reach.
 	Left        []string `json:"left,omitempty"`
 	Unreachable []string `json:"unreachable,omitempty"`
 	Kept        []string `json:"kept,omitempty"`
 }
 
-// nodeClass is what an outcome says of a node.
+// nodeClass is the class of a node in an outcome.
 type nodeClass uint8
 
 const (
 	done        nodeClass = iota
-	left                  // it is waited for
-	keptBySet             // the set itself keeps it as it is
-	keptByTaint           // it is ready, and a taint keeps a new pod from the place of its old one
+	left                  // the rollout waits for it
+	keptBySet             // the specification of the set excludes it
+	keptByTaint           // it is ready, and a taint prevents a new pod
 )
 
-// classOf says what is to be said of a node. One that needs no pod is done, unless an old pod is there: a node that is cut off from the cluster has a
-// taint against new pods, so that it need not run one any more, and runs its old one all the same.
+// classOf returns the class of a node. A node that needs no pod is done, unless it has an old pod: a disconnected node
+// has a taint against new pods, so it need not run one, but it still runs its old one.
 func classOf(s *rollout.Snapshot, n *rollout.Node, kind rollout.VerdictKind) nodeClass {
 	switch {
 	case n.Fit == rollout.MustLeave:
@@ -59,8 +60,8 @@ func classOf(s *rollout.Snapshot, n *rollout.Node, kind rollout.VerdictKind) nod
 	}
 }
 
-// classBehindTaint is classOf for a node on which no new pod may be placed. A pod that terminates on a node that is ready goes by itself; on one that is
-// not, nobody knows whether it still runs.
+// classBehindTaint is classOf for a node on which no new pod may be created. If the node is ready, a terminating pod
+// ends soon; if not, it may still be running.
 func classBehindTaint(s *rollout.Snapshot, n *rollout.Node) nodeClass {
 	answer := done
 	for i := range n.Pods {
@@ -75,7 +76,8 @@ func classBehindTaint(s *rollout.Snapshot, n *rollout.Node) nodeClass {
 	return answer
 }
 
-// OutcomeOf says how the rollout of a set stands. With ignoreUnreachable it is finished although nodes are left, if none of these is ready.
+// OutcomeOf returns the state of the rollout of a set. With ignoreUnreachable it is finished if all unfinished nodes
+// are not ready.
 func OutcomeOf(w *dialect.Workload, s *rollout.Snapshot, p *rollout.Plan, ignoreUnreachable bool) Outcome {
 	for _, problem := range w.Problems {
 		if problem.Fatal {
@@ -108,10 +110,10 @@ func OutcomeOf(w *dialect.Workload, s *rollout.Snapshot, p *rollout.Plan, ignore
 	return o
 }
 
-// maxNames is how many nodes are named of each kind.
+// maxNames is the maximum number of listed nodes of each class.
 const maxNames = 4
 
-// sentence says how the rollout stands; o.Kept are the nodes that the set itself keeps.
+// sentence describes the state of the rollout; o.Kept are the nodes that the specification excludes.
 func (o Outcome) sentence(s *rollout.Snapshot, p *rollout.Plan, behindTaints []string) string {
 	text := fmt.Sprintf("%d of %d nodes are updated and available", available(s, p), p.Status.Desired)
 	if len(o.Kept) > 0 {
@@ -140,7 +142,7 @@ func (o Outcome) sentence(s *rollout.Snapshot, p *rollout.Plan, behindTaints []s
 	}
 }
 
-// waitingForOwners counts the nodes that are updated when their owners say so.
+// waitingForOwners counts the nodes that are updated when their owners decide.
 func waitingForOwners(p *rollout.Plan) int {
 	n := 0
 	for i := range p.Verdicts {
@@ -151,7 +153,7 @@ func waitingForOwners(p *rollout.Plan) int {
 	return n
 }
 
-// available counts the nodes that are done.
+// available counts the finished nodes.
 func available(s *rollout.Snapshot, p *rollout.Plan) int {
 	n := 0
 	for i := range s.Nodes {
@@ -162,7 +164,8 @@ func available(s *rollout.Snapshot, p *rollout.Plan) int {
 	return n
 }
 
-// Reason is why a node has its verdict, as a sentence without capital and full stop: what the pictures say, and what the verdict tells besides.
+// Reason returns why a node has its verdict, as a sentence without a capital letter and a full stop, with the details
+// of the verdict.
 func Reason(s *rollout.Snapshot, n *rollout.Node, v rollout.Verdict) string {
 	text, says := view.Reason(s, n, v.Kind)
 	if says != "" {

@@ -11,21 +11,21 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Report is one set at one moment, for machines.
+// Report is one set at one moment, for programs.
 type Report struct {
 	Set       string `json:"set"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// APIVersion and Kind are those of the object.
+	// APIVersion and Kind are those of the set.
 	APIVersion         string `json:"apiVersion"`
 	Kind               string `json:"kind"`
 	Generation         int64  `json:"generation"`
 	ObservedGeneration int64  `json:"observedGeneration"`
-	// Revision is the revision that nodes are brought to, as in the label controller-revision-hash.
+	// Revision is the revision that nodes are updated to, as in the label controller-revision-hash.
 	Revision string `json:"revision"`
 	Outcome
-	// Updated, Ready and Available count a node whose new pod serves, also while its old one is stopping: the status of the object counts it when that
-	// is gone.
+	// Updated, Ready and Available also count a node whose new pod is available while its old one is stopping; the
+	// status of the object counts it when the old pod no longer exists.
 	Desired      int              `json:"desired"`
 	Updated      int              `json:"updated"`
 	Ready        int              `json:"ready"`
@@ -43,7 +43,7 @@ type Report struct {
 	Warnings     []Warning        `json:"warnings,omitempty"`
 }
 
-// Budget is the update budget and what uses it.
+// Budget is the update budget and its use.
 type Budget struct {
 	Limit             int  `json:"limit"`
 	Surge             bool `json:"surge"`
@@ -52,7 +52,7 @@ type Budget struct {
 	UsedByUnreachable int  `json:"usedByUnreachable"`
 }
 
-// Waves are steps of the update, each as large as its budget.
+// Waves are steps of the update of the size of the budget.
 type Waves struct {
 	Size  int `json:"size"`
 	Done  int `json:"done"`
@@ -96,7 +96,7 @@ type PodReport struct {
 	State    string `json:"state"`
 }
 
-// Observation is what a report is made of.
+// Observation is the input of a report.
 type Observation struct {
 	Set               *resolver.Set
 	Workload          *dialect.Workload
@@ -106,12 +106,12 @@ type Observation struct {
 	IgnoreUnreachable bool
 }
 
-// Outcome says how the rollout stands.
+// Outcome returns the state of the rollout.
 func (s *Observation) Outcome() Outcome {
 	return OutcomeOf(s.Workload, &s.Snapshot, &s.Plan, s.IgnoreUnreachable)
 }
 
-// Report says all of it for machines.
+// Report converts an observation for programs.
 func (s *Observation) Report() Report {
 	m, b, o := s.Model, s.Plan.Budget, s.Set.Object
 	r := Report{
@@ -144,7 +144,7 @@ func (s *Observation) Report() Report {
 	return r
 }
 
-// Nodes are the nodes that a set concerns.
+// Nodes returns the nodes that are relevant to a set.
 func Nodes(s *rollout.Snapshot, p *rollout.Plan) []NodeReport {
 	var nodes []NodeReport
 	for i := range s.Nodes {
@@ -155,7 +155,7 @@ func Nodes(s *rollout.Snapshot, p *rollout.Plan) []NodeReport {
 	return nodes
 }
 
-// NodeOf is the node with that index.
+// NodeOf returns the node with that index.
 func NodeOf(s *rollout.Snapshot, p *rollout.Plan, i int) NodeReport {
 	n, v := &s.Nodes[i], p.Verdicts[i]
 	report := NodeReport{Name: n.Name, Ready: n.Ready, Verdict: v.Kind.String(), Reason: Reason(s, n, v), Charged: v.Charged}
@@ -167,7 +167,7 @@ func NodeOf(s *rollout.Snapshot, p *rollout.Plan, i int) NodeReport {
 	return report
 }
 
-// RevisionName names a revision by its index.
+// RevisionName returns the name of a revision by its index.
 func RevisionName(s *rollout.Snapshot, index int) string {
 	if index < 0 || index >= len(s.Revisions) {
 		return "unknown"
@@ -175,7 +175,7 @@ func RevisionName(s *rollout.Snapshot, index int) string {
 	return s.Revisions[index].Name
 }
 
-// PodState says in a word or two how a pod is.
+// PodState describes the state of a pod in a few words.
 func PodState(p *rollout.Pod) string {
 	switch {
 	case p.Deleting:

@@ -16,27 +16,28 @@ import (
 	"everynode.dev/everynode/internal/cli/resolver"
 )
 
-// Warning is something that a controller has said about a set.
+// Warning is a warning event of a controller about a set.
 type Warning struct {
 	Reason  string    `json:"reason"`
 	Message string    `json:"message"`
 	Last    time.Time `json:"last"`
 }
 
-// fresh is how long a warning is worth showing, mostWarnings how many are.
+// fresh is the maximum age of a warning that is shown, mostWarnings their maximum number.
 const (
 	fresh        = time.Hour
 	mostWarnings = 3
 )
 
-// About is what warnings are asked for: those of a set, and with a node none that are about another one.
+// About selects warnings: those of a set and, with a node, none about other nodes.
 type About struct {
 	Set  *resolver.Set
 	Node string
 }
 
-// Warnings are the newest warnings of the last hour about a set, newest first: what was refused only its controller knows, and tells so.
-// They are an extra: who may not read events gets none.
+// Warnings returns the newest warnings of the last hour about a set, newest first: only the controller knows which
+// requests were rejected, and reports that in events. Warnings are optional: without the right to read events, there
+// are none.
 func Warnings(ctx context.Context, o *options.Options, c *options.Clients, about About) []Warning {
 	set, node := about.Set, about.Node
 	selector := fields.Set{"involvedObject.uid": string(set.Object.GetUID()), "type": corev1.EventTypeWarning}
