@@ -15,7 +15,7 @@ import (
 	"everynode.dev/everynode/internal/dialects"
 )
 
-// kind is what a person has said of the kind of a set.
+// kind is the kind of a set as written by the user.
 type kind uint8
 
 const (
@@ -24,13 +24,13 @@ const (
 	advancedKind
 )
 
-// reference is the name of a set as a person writes it.
+// reference is the name of a set as written by the user.
 type reference struct {
 	kind kind
 	name string
 }
 
-// kinds are the words for a kind, as kubectl takes them.
+// kinds returns the words for the kinds, as in kubectl.
 func kinds() map[string]kind {
 	return map[string]kind{
 		"daemonset": nativeKind, "daemonsets": nativeKind, "ds": nativeKind,
@@ -59,13 +59,13 @@ func parse(arg string) (reference, error) {
 	return reference{kind: k, name: name}, nil
 }
 
-// Split is the name in arg, and whether arg says that an Advanced DaemonSet is meant.
+// Split returns the name in arg, and whether arg names an Advanced DaemonSet.
 func Split(arg string) (name string, advanced bool, err error) {
 	ref, err := parse(arg)
 	return ref.name, ref.kind == advancedKind, err
 }
 
-// Argument is the name of a set as an argument of a verb. Word stands for it in the help.
+// Argument is the argument for the name of a set. Word is its placeholder in the help.
 func Argument(word string) options.Argument {
 	return options.Argument{Word: word, What: "the name of a daemon set", Check: func(text string) error {
 		_, err := parse(text)
@@ -73,7 +73,7 @@ func Argument(word string) options.Argument {
 	}}
 }
 
-// matches is whether a set of the dialect may be meant.
+// matches reports whether the reference may be to a set of the dialect.
 func (r reference) matches(d dialect.Dialect) bool {
 	if d.Source.Dialect == dialects.Kruise {
 		return r.kind != nativeKind
@@ -81,12 +81,12 @@ func (r reference) matches(d dialect.Dialect) bool {
 	return r.kind != advancedKind
 }
 
-// Complete completes the name of a set, as the first argument of a verb.
+// Complete completes the name of a set as the first argument.
 func Complete(o *options.Options) cobra.CompletionFunc {
 	return first(func(cmd *cobra.Command) []string { return Names(cmd, o) })
 }
 
-// CompleteAdvanced is Complete for verbs that only Advanced DaemonSets have a field for.
+// CompleteAdvanced is Complete for commands that require an Advanced DaemonSet.
 func CompleteAdvanced(o *options.Options) cobra.CompletionFunc {
 	return first(func(cmd *cobra.Command) []string {
 		return names(cmd, o, func(s *Set, _ bool) bool { return s.Advanced() })
@@ -102,17 +102,18 @@ func first(names func(cmd *cobra.Command) []string) cobra.CompletionFunc {
 	}
 }
 
-// Names are all ways to name the sets of the namespace, for completion: a bare name where it is one set's alone.
+// Names returns all ways to name the sets of the namespace, for completion: a name without a kind if it is unique.
 func Names(cmd *cobra.Command, o *options.Options) []string {
 	return names(cmd, o, func(*Set, bool) bool { return true })
 }
 
-// WithKind are the names of the sets of the namespace that say their kind, for completion: of all, or of Advanced DaemonSets alone.
+// WithKind returns the names with kinds of the sets of the namespace, for completion: of all, or only of Advanced
+// DaemonSets.
 func WithKind(cmd *cobra.Command, o *options.Options, advancedOnly bool) []string {
 	return names(cmd, o, func(s *Set, bare bool) bool { return !bare && (s.Advanced() || !advancedOnly) })
 }
 
-// names are the ways to name sets that are wanted: bare, or with their kind.
+// names returns the names of the wanted sets: without or with their kind.
 func names(cmd *cobra.Command, o *options.Options, wanted func(s *Set, bare bool) bool) []string {
 	c, err := o.Clients()
 	if err != nil {
@@ -139,7 +140,7 @@ func names(cmd *cobra.Command, o *options.Options, wanted func(s *Set, bare bool
 	return all
 }
 
-// Containers are the names of the containers in the template of a set.
+// Containers returns the names of the containers in the template of a set.
 func Containers(set *unstructured.Unstructured) []string {
 	var names []string
 	for _, list := range []string{"initContainers", "containers"} {
@@ -155,7 +156,7 @@ func Containers(set *unstructured.Unstructured) []string {
 	return names
 }
 
-// CompleteContainers completes CONTAINER=IMAGE with the containers of the set that the first argument names.
+// CompleteContainers completes CONTAINER=IMAGE with the containers of the set in the first argument.
 func CompleteContainers(o *options.Options) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 || strings.Contains(word, "=") {

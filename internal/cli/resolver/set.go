@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package resolver finds the daemon set that a person means: a DaemonSet of apps/v1, or an Advanced DaemonSet of apps.kruise.io.
+// Package resolver finds the DaemonSet that a user names: a DaemonSet of apps/v1, or an Advanced DaemonSet of
+// apps.kruise.io.
 //
-// A set is named NAME, daemonset/NAME (ds/NAME) or ads/NAME. A bare NAME that exists in both kinds is an error that says so. Where the
-// cluster has no Advanced DaemonSets, the sets of apps/v1 are found all the same. Where one of the kinds may not be read, a bare NAME is found in the
-// other one: verbs that show say so, and verbs that change something want the kind to be written.
+// A set is written as NAME, daemonset/NAME (ds/NAME) or ads/NAME. A bare NAME that exists in both kinds is an error. If
+// the cluster has no Advanced DaemonSets, the sets of apps/v1 are still found. If the user may not read one of the
+// kinds, a bare NAME is searched in the other kind: reading commands print a note, and changing commands require that
+// the kind is written.
 package resolver
 
 import (
@@ -24,40 +26,40 @@ import (
 	"everynode.dev/everynode/internal/fleet"
 )
 
-// Set is a daemon set of a cluster.
+// Set is a DaemonSet in a cluster.
 type Set struct {
 	Source   dialect.Source
 	Dialect  dialect.Dialect
 	Resource schema.GroupVersionResource
 	Kind     string
 	Object   *unstructured.Unstructured
-	// Unread, where the set was found by a bare name, is why it cannot be read whether there is one of the other kind with that name.
+	// Unread is set if the set was found by a bare name and the other kind could not be read.
 	Unread error
 }
 
-// newSet is a set of the dialect.
+// newSet returns a set of the dialect.
 func newSet(d dialect.Dialect, object *unstructured.Unstructured) *Set {
 	return &Set{Source: d.Source, Dialect: d, Resource: d.Source.Resource, Kind: d.Source.Kind, Object: object}
 }
 
-// Namespace is that of the object.
+// Namespace returns the namespace of the object.
 func (s *Set) Namespace() string { return s.Object.GetNamespace() }
 
-// Name is that of the object.
+// Name returns the name of the object.
 func (s *Set) Name() string { return s.Object.GetName() }
 
-// Advanced is whether the set is one of apps.kruise.io.
+// Advanced reports whether the set is an Advanced DaemonSet.
 func (s *Set) Advanced() bool { return s.Source.Dialect == dialects.Kruise }
 
-// Key is the key of the set in an index.
+// Key returns the key of the set in an index.
 func (s *Set) Key() fleet.Key {
 	return fleet.Key{Dialect: s.Source.Dialect, Namespace: s.Namespace(), Name: s.Name()}
 }
 
-// String is how a person names the set: daemonset/NAME or ads/NAME.
+// String returns the name with the kind: daemonset/NAME or ads/NAME.
 func (s *Set) String() string { return prefix(s.Advanced()) + s.Name() }
 
-// Title is the set with its namespace.
+// Title returns the name with the namespace.
 func (s *Set) Title() string { return s.Namespace() + "/" + s.String() }
 
 func prefix(advanced bool) string {
@@ -67,7 +69,7 @@ func prefix(advanced bool) string {
 	return "daemonset/"
 }
 
-// Find returns the set that arg names in the namespace of the clients.
+// Find returns the set arg in the namespace of the clients.
 func Find(ctx context.Context, c *options.Clients, arg string) (*Set, error) {
 	ref, err := parse(arg)
 	if err != nil {
@@ -82,7 +84,7 @@ func Find(ctx context.Context, c *options.Clients, arg string) (*Set, error) {
 		object, err := get(ctx, c, d, ref.name)
 		switch {
 		case err != nil && !fromServer(err):
-			return nil, err // it would be the same for the other kind
+			return nil, err // the other kind would return the same error
 		case err != nil:
 			refused = append(refused, err)
 		case object != nil:
@@ -103,7 +105,7 @@ func Find(ctx context.Context, c *options.Clients, arg string) (*Set, error) {
 	}
 }
 
-// FindToRead is Find for verbs that only show: they tell if another set may have been meant.
+// FindToRead is Find for reading commands: it prints a note if another set may be meant.
 func FindToRead(ctx context.Context, o *options.Options, c *options.Clients, arg string) (*Set, error) {
 	set, err := Find(ctx, c, arg)
 	if err == nil && set.Unread != nil {
@@ -112,7 +114,7 @@ func FindToRead(ctx context.Context, o *options.Options, c *options.Clients, arg
 	return set, err
 }
 
-// FindToChange is Find for verbs that change what they find: a bare name has to be beyond doubt.
+// FindToChange is Find for changing commands: a bare name must be unambiguous.
 func FindToChange(ctx context.Context, c *options.Clients, arg string) (*Set, error) {
 	set, err := Find(ctx, c, arg)
 	if err == nil && set.Unread != nil {
@@ -122,16 +124,16 @@ func FindToChange(ctx context.Context, c *options.Clients, arg string) (*Set, er
 	return set, err
 }
 
-// otherKind is the set of the other kind with the same name.
+// otherKind returns the name of the set of the other kind.
 func (s *Set) otherKind() string { return prefix(!s.Advanced()) + s.Name() }
 
-// fromServer is whether the API server has said it.
+// fromServer reports whether an error comes from the API server.
 func fromServer(err error) bool {
 	status := apierrors.APIStatus(nil)
 	return errors.As(err, &status)
 }
 
-// get returns nil where there is no such object, or no such kind.
+// get returns nil if the object or its kind does not exist.
 func get(ctx context.Context, c *options.Clients, d dialect.Dialect, name string) (*unstructured.Unstructured, error) {
 	object, err := c.Dynamic.Resource(d.Source.Resource).Namespace(c.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err == nil {
@@ -143,12 +145,13 @@ func get(ctx context.Context, c *options.Clients, d dialect.Dialect, name string
 	return nil, options.Explain(err, options.Request{Verb: "get", Resource: d.Source.Resource.GroupResource(), Namespace: c.Namespace, Name: name})
 }
 
-// notPresent is whether err says that there is no such object or kind. Who may not read a kind is told so even where there is no such kind.
+// notPresent reports whether err means that the object or its kind does not exist. For a user without the right to read
+// a kind, the API server answers "forbidden" even if the kind does not exist.
 func notPresent(c *options.Clients, d dialect.Dialect, err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !Served(c, d.Source.Resource)
 }
 
-// Served is whether the cluster has such a resource. What cannot be found out counts as served.
+// Served reports whether the cluster has a resource. If that cannot be determined, it returns true.
 func Served(c *options.Clients, resource schema.GroupVersionResource) bool {
 	list, err := c.Discovery.ServerResourcesForGroupVersion(resource.GroupVersion().String())
 	if err != nil {
@@ -166,7 +169,7 @@ func Served(c *options.Clients, resource schema.GroupVersionResource) bool {
 func List(ctx context.Context, c *options.Clients, allNamespaces bool) ([]*Set, error) {
 	sets, refused, err := listAll(ctx, c, allNamespaces)
 	if err == nil && len(refused) > 0 {
-		err = errors.Unwrap(refused[0]) // nothing is left out here
+		err = errors.Unwrap(refused[0]) // no kind could be listed
 	}
 	if err != nil {
 		return nil, err
@@ -174,8 +177,8 @@ func List(ctx context.Context, c *options.Clients, allNamespaces bool) ([]*Set, 
 	return sets, nil
 }
 
-// Readable is List for who does with the sets of one kind: of a kind that may not be listed it tells on the side, and returns the sets of the
-// other one. Where there are none, it is an error: nobody knows whether there are any.
+// Readable is List for commands that work with one kind too: if the user may not list a kind, it prints a note and
+// returns the sets of the other kind. If there are none, it returns an error.
 func Readable(ctx context.Context, o *options.Options, c *options.Clients, allNamespaces bool) ([]*Set, error) {
 	sets, refused, err := listAll(ctx, c, allNamespaces)
 	if err == nil && len(sets) == 0 {
@@ -190,7 +193,7 @@ func Readable(ctx context.Context, o *options.Options, c *options.Clients, allNa
 	return sets, nil
 }
 
-// listAll returns the sets of both kinds, and why those of a kind may not be listed.
+// listAll returns the sets of both kinds, and the errors for the kinds that cannot be listed.
 func listAll(ctx context.Context, c *options.Clients, allNamespaces bool) (sets []*Set, refused []error, err error) {
 	namespace := c.Namespace
 	if allNamespaces {
@@ -209,7 +212,7 @@ func listAll(ctx context.Context, c *options.Clients, allNamespaces bool) (sets 
 	return sets, refused, nil
 }
 
-// list returns all sets of one kind; none where the cluster has no such kind.
+// list returns all sets of one kind, or none if the cluster does not have the kind.
 func list(ctx context.Context, c *options.Clients, d dialect.Dialect, namespace string) ([]*Set, error) {
 	if d.Source.Dialect == dialects.Kruise && !Served(c, d.Source.Resource) {
 		return nil, nil
@@ -228,7 +231,7 @@ func list(ctx context.Context, c *options.Clients, d dialect.Dialect, namespace 
 	return sets, nil
 }
 
-// Missing is the error that there is no such set: not that it cannot be found out.
+// Missing is the error that a set does not exist.
 type Missing struct{ text string }
 
 // Error implements error.
@@ -236,7 +239,7 @@ func (m *Missing) Error() string { return m.text }
 
 func missingf(format string, args ...any) error { return &Missing{fmt.Sprintf(format, args...)} }
 
-// notFound says what was looked for, and where.
+// notFound returns the error for a set that does not exist.
 func (r reference) notFound(c *options.Clients) error {
 	advanced := dialects.Onlookers()[1].Source.Resource
 	served := Served(c, advanced)
