@@ -23,7 +23,7 @@ import (
 	"everynode.dev/everynode/internal/podtemplate"
 )
 
-// state is how an image stands on one node; a higher one is told where several are known.
+// state is the state of an image on a node; if several are known, the highest one is shown.
 type state uint8
 
 const (
@@ -34,25 +34,25 @@ const (
 	there
 )
 
-// image is what is known of one image.
+// image is what is known about an image.
 type image struct {
-	text  string // as it was written first
+	text  string // as it was first written
 	size  int64
 	nodes map[string]state
 	why   map[string]string
 }
 
-// look is one look at a cluster.
+// look collects the images of a cluster.
 type look struct {
 	c         *options.Clients
 	namespace string
-	one       bool // whether one set is meant
-	// images are by their full names.
+	one       bool // whether the command is for one set
+	// images are the images by their full names.
 	images map[string]*image
 	notes  []string
 }
 
-// full is the full name of an image; one that cannot be read stands for itself.
+// full returns the full name of an image, or the text itself if it cannot be parsed.
 func full(text string) string {
 	name, tag, err := imageref.Split(text)
 	if err != nil {
@@ -108,7 +108,8 @@ func (l *look) report(ctx context.Context, sets []*resolver.Set) (*Report, error
 	return report, nil
 }
 
-// list lists one of the kinds of apps.kruise.io; there is none where the cluster has no such kind, or who calls may not read it.
+// list lists a kind of apps.kruise.io. The result is empty if the cluster does not have the kind, or if the user may
+// not read it.
 func (l *look) list(ctx context.Context, name, namespace string) ([]unstructured.Unstructured, error) {
 	kind := name + "." + kruise.Group
 	if !resolver.Served(l.c, resource(name)) {
@@ -126,7 +127,7 @@ func (l *look) list(ctx context.Context, name, namespace string) ([]unstructured
 	return nil, options.Explain(err, options.Request{Verb: "list", Resource: resource(name).GroupResource(), Namespace: namespace})
 }
 
-// jobs are those of the namespace; where one set is meant, those for its images alone.
+// jobs returns the jobs of the namespace; for one set, only those for its images.
 func (l *look) jobs(ctx context.Context) ([]Job, error) {
 	items, err := l.list(ctx, kruise.ResourceJob, l.namespace)
 	if err != nil {
@@ -153,9 +154,9 @@ func (l *look) jobs(ctx context.Context) ([]Job, error) {
 	return jobs, nil
 }
 
-// nodeImages takes in what agents were told to pull, and what they say of it.
+// nodeImages adds what agents pull, and their reports.
 func (l *look) nodeImages(ctx context.Context) error {
-	if len(l.images) == 0 || !resolver.Served(l.c, resource(kruise.ResourceJob)) { // the kinds come together
+	if len(l.images) == 0 || !resolver.Served(l.c, resource(kruise.ResourceJob)) { // all kinds of the group are installed together
 		return nil
 	}
 	items, err := l.list(ctx, kruise.ResourceNodeImage, "")
@@ -179,7 +180,7 @@ func (l *look) nodeImages(ctx context.Context) error {
 	return nil
 }
 
-// observeNodeImage takes in what one agent says of one tag. What it says of an earlier version of the wish says nothing of this one.
+// observeNodeImage adds the report of an agent for one tag. A report for an earlier request is ignored.
 func (i *image) observeNodeImage(node *v1beta1.NodeImage, name string, tag *v1beta1.ImageTagSpec) {
 	i.at(node.Name, waiting)
 	for _, status := range node.Status.ImageStatuses[name].Tags {
@@ -199,10 +200,10 @@ func (i *image) observeNodeImage(node *v1beta1.NodeImage, name string, tag *v1be
 	}
 }
 
-// page is how many nodes are asked for at once.
+// page is the page size for nodes.
 const page = 500
 
-// kubelets takes in what kubelets report. Who may not read nodes is told so, and gets the rest.
+// kubelets adds the reports of kubelets. If the user may not read nodes, it prints a note.
 func (l *look) kubelets(ctx context.Context) error {
 	if len(l.images) == 0 {
 		return nil
@@ -241,7 +242,7 @@ func (l *look) reported(node *corev1.Node) {
 	}
 }
 
-// toImage is the image as it is reported.
+// toImage converts the image for the output.
 func (i *image) toImage() Image {
 	one := Image{
 		Image: i.text, SizeBytes: i.size, Nodes: len(i.nodes), There: []string{}, Pulling: []string{}, Waiting: []string{}, Failed: []Failure{}, NotReported: []string{},

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package images is the verb that tells which images are on which nodes, and which are on their way.
+// Package images implements the command that shows which images are on which nodes, and which are being pulled.
 //
-// What is known comes from three sides: pods say on which nodes an image is needed, nodes which images their kubelet has seen (it names
-// 50 at most), and NodeImages what Everynode's agents pull ahead and how far that is. Without the kinds of apps.kruise.io the first two are left.
+// There are three sources: pods show on which nodes an image is needed, the status of nodes lists images (at most 50),
+// and NodeImages have the state of images that Everynode's agents pull. Without the kinds of apps.kruise.io, the first
+// two are used.
 //
-// Rule: an image that nobody has reported is not said to be missing.
+// Rule: an image that is not in any report is not shown as missing.
 package images
 
 import (
@@ -24,7 +25,7 @@ import (
 	"everynode.dev/everynode/internal/cli/resolver"
 )
 
-// New is the verb.
+// New returns the command images.
 func New(o *options.Options) *cobra.Command {
 	everywhere := false
 	c := &cobra.Command{
@@ -53,7 +54,7 @@ func resource(name string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: kruise.Group, Version: kruise.VersionStored, Resource: name}
 }
 
-// verb is one call of it.
+// verb is one run of the command.
 type verb struct {
 	*options.Options
 	everywhere bool
@@ -86,18 +87,19 @@ func (v *verb) run(ctx context.Context, c *options.Clients, args []string) error
 	return v.Print(report, func(w io.Writer) error { return report.table(w, v.Wide(), v.everywhere) })
 }
 
-// Report is what is known.
+// Report is the output of the command.
 type Report struct {
 	Images []Image `json:"images"`
 	Jobs   []Job   `json:"jobs"`
 }
 
-// Image is one image, and where it is.
+// Image is one image, with its nodes.
 type Image struct {
 	Image string `json:"image"`
-	// SizeBytes is what the kubelets say of it; 0 where none does.
+	// SizeBytes is the size reported by kubelets; 0 if unknown.
 	SizeBytes int64 `json:"sizeBytes,omitempty"`
-	// Nodes need it; of these it is there, is being pulled, waits to be pulled, could not be pulled, or was not reported.
+	// Nodes is the number of nodes that need it; on these it is there, is being pulled, waits to be pulled, could not be
+	// pulled, or was not reported.
 	Nodes       int       `json:"nodes"`
 	There       []string  `json:"there"`
 	Pulling     []string  `json:"pulling"`
@@ -106,7 +108,7 @@ type Image struct {
 	NotReported []string  `json:"notReported"`
 }
 
-// Failure is a node that has given up.
+// Failure is a node on which the pull has failed.
 type Failure struct {
 	Node    string `json:"node"`
 	Message string `json:"message,omitempty"`
@@ -160,7 +162,7 @@ func imageRows(images []Image) [][]string {
 	return rows
 }
 
-// size is the size of an image; a dash where nobody says it.
+// size formats the size of an image; a dash if it is unknown.
 func size(bytes int64) string {
 	if bytes == 0 {
 		return "-"
@@ -168,10 +170,10 @@ func size(bytes int64) string {
 	return options.Size(bytes)
 }
 
-// shown is how many nodes are named in a line.
+// shown is the maximum number of nodes in a line.
 const shown = 20
 
-// places names the nodes of each image.
+// places lists the nodes of each image.
 func (r *Report) places(w io.Writer) error {
 	for i := range r.Images {
 		one := &r.Images[i]
