@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command puts the verbs of kubectl everynode together. Each verb is a package beside this one; here is only what holds for all of
-// them: the shared flags, the help, and that a wrong command line is told from a failure.
+// Package command assembles the commands of kubectl everynode. Each command is a package in the same directory; this
+// package has the shared flags, the help, and the distinction between wrong usage and other errors.
 package command
 
 import (
@@ -27,7 +27,7 @@ import (
 	"everynode.dev/everynode/internal/cli/version"
 )
 
-// verbs are all verbs, in the order of the help.
+// verbs returns all commands, in the order of the help.
 func verbs(o *options.Options) []*cobra.Command {
 	return slices.Concat([]*cobra.Command{
 		plan.New(o),
@@ -46,10 +46,10 @@ func verbs(o *options.Options) []*cobra.Command {
 	}, edit.Commands(o))
 }
 
-// newName is the annotation of a verb under its earlier name: the name that it has now.
+// newName is the annotation of a deprecated command with its new name.
 const newName = "newName"
 
-// renamed are verbs under their earlier names: hidden, and with a warning on stderr.
+// renamed returns the commands under their deprecated names: hidden, and with a warning on stderr.
 func renamed(o *options.Options) []*cobra.Command {
 	earlier := func(name string, c *cobra.Command) *cobra.Command {
 		c.Annotations = map[string]string{newName: c.Name()}
@@ -75,7 +75,7 @@ const example = `  # What would a new image do, node by node?
   # Why does this node have, lack or keep which pod?
   kubectl everynode explain-node node-17 agent`
 
-// Root is the program.
+// Root returns the program.
 func Root(o *options.Options) *cobra.Command {
 	root := &cobra.Command{
 		Use:         FileName,
@@ -86,7 +86,7 @@ func Root(o *options.Options) *cobra.Command {
 		Version:     o.Version,
 		Args:        cobra.ArbitraryArgs,
 		RunE:        unknown,
-		// An error is printed once, by main.
+		// main prints errors, once.
 		SilenceUsage: true, SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Name() == cobra.ShellCompRequestCmd || cmd.Name() == cobra.ShellCompNoDescRequestCmd {
@@ -116,11 +116,11 @@ func Root(o *options.Options) *cobra.Command {
 	return root
 }
 
-// completion is the command that cobra adds, with one below it for each shell.
+// completion is the command that cobra adds, with a subcommand for each shell.
 const completion = "completion"
 
-// addCompletion adds it now and not when a line is executed, so that it can be told what to answer to a shell that it does not know: left alone,
-// it prints its help and returns 0, which whoever calls it takes for a script.
+// addCompletion adds it immediately, not at execution, so that its behaviour for an unknown shell can be changed: by
+// default it prints its help and returns 0, which scripts take for a completion script.
 func addCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
@@ -141,10 +141,11 @@ func addCompletion(root *cobra.Command) {
 	}
 }
 
-// help is the command that cobra adds: left alone, it prints the help of the program for a verb that there is not, and returns 0.
+// help is the command that cobra adds. By default it prints the help of the program for an unknown command, and returns
+// 0.
 const help = "help"
 
-// addHelp adds it now and not when a line is executed, so that it can be told what to answer then.
+// addHelp adds it immediately, not at execution, so that this can be changed.
 func addHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	for _, cmd := range root.Commands() {
@@ -165,10 +166,11 @@ func addHelp(root *cobra.Command) {
 	}
 }
 
-// patience is how long a shell that completes a word waits for a cluster that gives no answer, unless --request-timeout says otherwise.
+// patience is the default time that completion waits for a cluster that does not answer; --request-timeout overrides
+// it.
 const patience = "5s"
 
-// Verbs are all verbs that do something, and those below them, for whoever writes about them.
+// Verbs returns all commands that do something, and their subcommands, for the documentation.
 func Verbs() []*cobra.Command {
 	root := Root(options.New(genericiooptions.IOStreams{}))
 	var all []*cobra.Command
@@ -187,10 +189,10 @@ func Verbs() []*cobra.Command {
 	return all
 }
 
-// FileName is the name of the program's file, by which kubectl finds it.
+// FileName is the name of the executable, by which kubectl finds it.
 const FileName = "kubectl-everynode"
 
-// unknown answers a command line without a verb.
+// unknown returns the error for a command line without a known command.
 func unknown(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
@@ -201,13 +203,13 @@ func unknown(cmd *cobra.Command, args []string) error {
 	return options.Usagef("there is no verb %q: see %s --help", args[0], options.Program)
 }
 
-// strict makes wrong arguments of a command, and of those below it, an error of the command line.
+// strict makes wrong arguments of a command, and of its subcommands, a usage error.
 func strict(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(c *cobra.Command, args []string) error {
 			err := check(c, args)
 			if err == nil || options.Code(err) == options.ExitUsage {
-				return err // it says the remedy itself
+				return err // the error has the remedy
 			}
 			return options.Usagef("%w: see %s --help", err, c.CommandPath())
 		}
