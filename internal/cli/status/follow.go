@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// calm is how long a picture stays at least, heartbeat how often it is drawn when nothing happens, so that times in it go on.
+	// calm is the minimum time between two pictures, heartbeat the maximum, so that times in it are updated.
 	calm      = 100 * time.Millisecond
 	heartbeat = time.Second
 )
 
-// follow draws until ctx ends, or until the rollout does where that is waited for. The time limit holds for all of it, so that a cluster
-// that gives no answer ends it, too.
+// follow draws until ctx ends or, with --exit-status, until the rollout ends. The timeout also applies if the cluster
+// does not answer.
 func (s *status) follow(ctx context.Context, c *options.Clients, arg string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -54,12 +54,12 @@ func (s *status) follow(ctx context.Context, c *options.Clients, arg string) err
 	sight, err := s.draw(limited, watched, set, picture)
 	err = errors.Join(err, picture.Close())
 	if sight != nil && s.wait {
-		err = errors.Join(err, s.tell(sight))
+		err = errors.Join(err, s.printResult(sight))
 	}
 	return s.ended(limited, sight, err)
 }
 
-// open is where the pictures go: nowhere, where only the end is asked for.
+// open returns the output for pictures; with --exit-status and -o json there is none.
 func (s *status) open() view.View {
 	switch {
 	case s.ForMachines():
@@ -71,7 +71,7 @@ func (s *status) open() view.View {
 	}
 }
 
-// draw returns the last that was seen; an error when the set is gone.
+// draw returns the last observation; if the set is deleted, an error.
 func (s *status) draw(ctx context.Context, watched *live.Set, set *resolver.Set, picture view.View) (*inspect.Observation, error) {
 	tracker := view.NewTracker(set.Title())
 	ticker := time.NewTicker(heartbeat)
@@ -89,7 +89,7 @@ func (s *status) draw(ctx context.Context, watched *live.Set, set *resolver.Set,
 		}
 		model := tracker.Next(snapshot, plan)
 		last = &inspect.Observation{Set: set, Workload: workload, Snapshot: snapshot, Plan: plan, Model: model, IgnoreUnreachable: s.ignoreUnreachable}
-		if err := errors.Join(connection.tell(s.Now(), watched.Lost()), picture.Show(model)); err != nil {
+		if err := errors.Join(connection.report(s.Now(), watched.Lost()), picture.Show(model)); err != nil {
 			return last, err
 		}
 		if s.wait && last.Outcome().State != inspect.Rolling {
@@ -107,13 +107,14 @@ func (s *status) draw(ctx context.Context, watched *live.Set, set *resolver.Set,
 	}
 }
 
-// connection tells when there is no news any more, and when there is again: a picture that stands still could as well be that of a calm cluster.
+// connection reports when the connection is lost and restored, because a picture that does not change looks the same
+// without a connection.
 type connection struct {
 	picture view.View
 	lost    bool
 }
 
-func (c *connection) tell(now time.Time, err error) error {
+func (c *connection) report(now time.Time, err error) error {
 	if c.lost == (err != nil) {
 		return nil
 	}
@@ -122,12 +123,12 @@ func (c *connection) tell(now time.Time, err error) error {
 		return c.picture.Say("reconnected at " + now.Format(time.TimeOnly))
 	}
 	if request := (*url.Error)(nil); errors.As(err, &request) {
-		err = request.Err // the address of a watch is long, and says nothing
+		err = request.Err // the address of a watch is long and not useful
 	}
 	return c.picture.Say(fmt.Sprintf("connection lost, reconnecting since %s: %v", now.Format(time.TimeOnly), err))
 }
 
-// pause waits; false when ctx has ended.
+// pause waits. It returns false if ctx has ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -139,17 +140,17 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// mostNamed is how many nodes are named in one line.
+// mostNamed is the maximum number of nodes in a line.
 const mostNamed = 4
 
-// blocking is whether a wait is what an unfinished rollout may need a person for: something holds the nodes, or they are away. A node that is gone
-// holds no rollout up.
+// blocking reports whether a wait may need a user: something holds the nodes, or they are not ready. Deleted nodes do
+// not block a rollout.
 func blocking(wait *view.Wait) bool {
 	return wait.Kind != rollout.WaitCollection && (wait.Group == rollout.GroupHeld || wait.Kind == rollout.WaitHook || wait.NotReady > 0)
 }
 
-// tell prints the end of a rollout, which pods say that they do not start, and what else is in its way: in a pipeline nobody has a picture of it.
-func (s *status) tell(sight *inspect.Observation) error {
+// printResult prints the result of a rollout, and what blocks it, because in a pipeline there is no picture.
+func (s *status) printResult(sight *inspect.Observation) error {
 	report := sight.Report()
 	return s.Print(report, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%s: %s: %s\n", report.State, sight.Set.Title(), options.Printable(report.Why))
@@ -165,10 +166,11 @@ func (s *status) tell(sight *inspect.Observation) error {
 	})
 }
 
-// mostWaits is how many reasons to wait are told one by one.
+// mostWaits is the maximum number of reasons that are listed.
 const mostWaits = 4
 
-// waits are the lines about what pods say, and about what is in the way of a rollout that goes on: the first ones, and how many more there are.
+// waits returns the lines about what blocks a rollout: messages of pods, and other reasons. It lists the first ones,
+// and the number of the others.
 func waits(all []view.Wait, state inspect.State) []string {
 	var lines []string
 	more, nodes := 0, 0
@@ -189,7 +191,7 @@ func waits(all []view.Wait, state inspect.State) []string {
 	return lines
 }
 
-// reasonOf is why nodes wait, and for how long they have been away where they are.
+// reasonOf returns why nodes wait and, if they are not ready, for how long.
 func reasonOf(wait *view.Wait) string {
 	if wait.NotReady == 0 {
 		return wait.Why()
@@ -197,7 +199,7 @@ func reasonOf(wait *view.Wait) string {
 	return wait.Why() + " (not ready for " + view.Duration(wait.NotReady) + ")"
 }
 
-// ended is what the verb returns. limited is over where the time was.
+// ended returns the result of the command. limited is the context with the timeout.
 func (s *status) ended(limited context.Context, sight *inspect.Observation, err error) error {
 	timedOut := errors.Is(limited.Err(), context.DeadlineExceeded)
 	switch {
@@ -220,7 +222,7 @@ func (s *status) ended(limited context.Context, sight *inspect.Observation, err 
 	}
 }
 
-// mayWatch finds out beforehand what may be watched: a watch that is refused would be tried again and again.
+// mayWatch checks the rights to watch first: a rejected watch would be retried forever.
 func mayWatch(ctx context.Context, c *options.Clients, set *resolver.Set) error {
 	for _, r := range []options.Request{
 		{Verb: "watch", Resource: schema.GroupResource{Resource: "nodes"}},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package status is the verb that shows one daemon set on one screen, once or live, and that waits for a rollout.
+// Package status implements the command that shows one DaemonSet on one screen, once or continuously, and that waits
+// for a rollout.
 package status
 
 import (
@@ -39,8 +40,8 @@ A node counts as updated and available when its new pod is, also while its old o
 oldest pod speaks for its node, counts it a little later.
 
 ` + options.ExitText + `
-With --exit-status, 3 stands for a rollout that is not finished within --timeout, that cannot be finished because the set is refused, or
-whose set is gone.`
+With --exit-status, the exit code is 3 for a rollout that is not finished within --timeout, that cannot be finished because the set is refused, or
+whose set was deleted.`
 
 const example = `  # One screen
   kubectl everynode status agent
@@ -54,7 +55,7 @@ const example = `  # One screen
   # The nodes that are not up to date
   kubectl everynode status agent -o json | jq '.nodes[] | select(.verdict != "up-to-date")'`
 
-// New is the verb.
+// New returns the command status.
 func New(o *options.Options) *cobra.Command {
 	s := &status{Options: o}
 	cmd := &cobra.Command{
@@ -107,14 +108,14 @@ func (s *status) run(ctx context.Context, arg string) error {
 	return s.Print(report, func(w io.Writer) error { return s.screen(w, sight, &report) })
 }
 
-// sight is what there is to be seen of one moment.
+// sight returns the observation of one moment.
 func (s *status) sight(m *inspect.Evaluation) *inspect.Observation {
 	pace := view.PastPace(m.Snapshot, m.Plan, m.Began())
 	model := view.New(view.Input{Title: m.Set.Title(), Snapshot: m.Snapshot, Plan: m.Plan, Pace: pace})
 	return &inspect.Observation{Set: m.Set, Workload: m.Workload, Snapshot: m.Snapshot, Plan: m.Plan, Model: model, IgnoreUnreachable: s.ignoreUnreachable}
 }
 
-// screen draws one moment and what goes with it.
+// screen draws one moment.
 func (s *status) screen(w io.Writer, sight *inspect.Observation, r *inspect.Report) error {
 	var b strings.Builder
 	drawing := view.OptionsFor(s.Out, s.Getenv)
@@ -138,7 +139,7 @@ func (s *status) screen(w io.Writer, sight *inspect.Observation, r *inspect.Repo
 	return nil
 }
 
-// nodes lists the nodes that are not up to date after those that are.
+// nodes lists the nodes, those that are not up to date last.
 func nodes(w io.Writer, r *inspect.Report) error {
 	rows := [][]string{{"NODE", "READY", "VERDICT", "POD", "REVISION", "STATE", "REASON"}}
 	for _, n := range r.Nodes {
