@@ -66,7 +66,7 @@ func newCanary(o *options.Options) *cobra.Command {
 	return c
 }
 
-// parseSelector reads a selector that says something.
+// parseSelector parses a selector that must not be empty.
 func parseSelector(text string) (*metav1.LabelSelector, error) {
 	parsed, err := options.Selector(text)
 	if err != nil {
@@ -95,10 +95,10 @@ func (v *verb) canary(ctx context.Context, c *options.Clients, set *resolver.Set
 	return nil
 }
 
-// page is how many nodes are asked for at once.
+// page is the page size for nodes.
 const page = 500
 
-// matches says how many nodes match. Who may not list nodes is told nothing: it changes nothing either.
+// matches prints how many nodes match. Without the right to list nodes, it prints nothing.
 func (v *verb) matches(ctx context.Context, c *options.Clients, parsed *metav1.LabelSelector) {
 	selector, err := metav1.LabelSelectorAsSelector(parsed)
 	if err != nil {
@@ -125,7 +125,7 @@ func (v *verb) matches(ctx context.Context, c *options.Clients, parsed *metav1.L
 	}
 }
 
-// describe writes a selector as people write it.
+// describe formats a selector for users.
 func describe(selector map[string]any) string {
 	typed := &metav1.LabelSelector{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(selector, typed); err != nil {

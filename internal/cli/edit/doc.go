@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package edit holds the verbs that steer a rollout: pause, resume, partition, canary, restart, set-image, undo and pre-delete.
+// Package edit implements the commands that control a rollout: pause, resume, partition, canary, restart, set-image,
+// undo and pre-delete.
 //
-// Each is one ordinary patch of one object (package change). What happens then is what the controller of the set decides.
+// Each command makes one patch of one object (package change). The controller of the set decides what follows.
 //
-// Rule: what a kind of set has no field for, or has no effect as the set is, is refused with the remedy.
+// Rule: a change for which the kind of the set has no field, or that would have no effect, is refused with a remedy.
 package edit
 
 import (
@@ -21,23 +22,23 @@ import (
 	"everynode.dev/everynode/internal/cli/resolver"
 )
 
-// Commands are the verbs.
+// Commands returns the commands.
 func Commands(o *options.Options) []*cobra.Command {
 	return []*cobra.Command{
 		newPause(o), newResume(o), newPartition(o), newCanary(o), newRestart(o), newSetImage(o), newUndo(o), NewPreDelete(o),
 	}
 }
 
-// verb is one of them.
+// verb is one of the commands.
 type verb struct {
 	*options.Options
 	change.Flags
-	// check, where there is one, says what is wrong with the arguments behind the name of the set, and with the flags of the verb's own.
+	// check, if not nil, validates the arguments after the name of the set, and the flags of the command.
 	check func(args []string) error
 }
 
-// command makes a command of the verb. The first argument names the set; run gets the others. What is wrong with the command line is told
-// before the cluster is asked.
+// command completes a cobra command. The first argument is the name of the set; run gets the others. The command line
+// is validated before the first request.
 func (v *verb) command(c *cobra.Command, run func(ctx context.Context, c *options.Clients, set *resolver.Set, args []string) error) *cobra.Command {
 	c.Long += "\n\n" + options.ExitText
 	c.RunE = func(cmd *cobra.Command, args []string) error {
@@ -66,14 +67,14 @@ func (v *verb) command(c *cobra.Command, run func(ctx context.Context, c *option
 	return c
 }
 
-// step is an edit of a set, and what to say when it is done.
+// step is an edit of a set, with the message for its success.
 type step struct {
 	set  *resolver.Set
 	done string
 	edit change.Edit
 }
 
-// patch makes a step, and prints what was done.
+// patch makes a step, and prints the result.
 func (v *verb) patch(ctx context.Context, c *options.Clients, s step) error {
 	object := change.Object{Resource: s.set.Resource, Read: s.set.Object}
 	result, err := change.Patch(ctx, c, change.Request{Object: object, Flags: v.Flags, Edit: s.edit})
@@ -83,7 +84,7 @@ func (v *verb) patch(ctx context.Context, c *options.Clients, s step) error {
 	return change.Report(v.Options, v.Flags, change.Outcome{Object: object, Result: result, Done: s.done})
 }
 
-// note tells what the user should know besides.
+// note prints additional information for the user.
 func (v *verb) note(format string, args ...any) { change.Note(v.Options, format, args...) }
 
 // The fields of a rolling update.
@@ -93,20 +94,20 @@ const (
 	fieldSelector  = "selector"
 )
 
-// rolling is the path of a field of the rolling update.
+// rolling returns the path of a field of the rolling update.
 func rolling(field string) []string {
 	return []string{"spec", "updateStrategy", "rollingUpdate", field}
 }
 
 const onDelete = "OnDelete"
 
-// strategyOf is the type of the update strategy of a set; empty is RollingUpdate.
+// strategyOf returns the type of the update strategy of a set; the default is RollingUpdate.
 func strategyOf(set *unstructured.Unstructured) string {
 	kind, _, _ := unstructured.NestedString(set.Object, "spec", "updateStrategy", "type")
 	return kind
 }
 
-// requireRolling refuses a set that has no such field, or for which it means nothing.
+// requireRolling returns an error for a set that has no such field, or for which it has no effect.
 func requireRolling(set *resolver.Set, what string) error {
 	switch {
 	case !set.Advanced():
@@ -119,7 +120,7 @@ func requireRolling(set *resolver.Set, what string) error {
 	return nil
 }
 
-// warnHeldBack says why a new template does not go to all nodes at once, as far as the set says so itself.
+// warnHeldBack prints why a new template is not rolled out to all nodes, as far as the set shows it.
 func (v *verb) warnHeldBack(s *resolver.Set) {
 	set := s.Object
 	if strategyOf(set) == onDelete {
@@ -134,14 +135,15 @@ func (v *verb) warnHeldBack(s *resolver.Set) {
 	v.warnCanary(s)
 }
 
-// onDelete says who updates the nodes of a set with the strategy OnDelete. An annotation of OpenYurt says more of a DaemonSet of apps/v1.
+// onDelete prints when the nodes of a set with the strategy OnDelete are updated. An OpenYurt annotation of a DaemonSet
+// of apps/v1 can change that.
 func (v *verb) onDelete(s *resolver.Set) {
 	strategy := openyurt.Strategy("")
 	if !s.Advanced() {
 		strategy, _ = openyurt.ParseStrategy(s.Object.GetAnnotations()[openyurt.UpdateStrategy])
 	}
 	switch strategy {
-	case openyurt.AdvancedRollingUpdate: // it rolls at once
+	case openyurt.AdvancedRollingUpdate: // it is rolled out
 	case openyurt.OTA:
 		v.note("the update strategy is %s: a node is updated when its owner, or `%s ota upgrade`, upgrades its pod", strategy, options.Program)
 	default:
@@ -149,13 +151,13 @@ func (v *verb) onDelete(s *resolver.Set) {
 	}
 }
 
-// holds is whether a set that is updated still holds nodes back by its pause or its partition.
+// holds reports whether the pause or the partition of a set still holds nodes back.
 func holds(s *resolver.Set) bool {
 	paused, _, _ := unstructured.NestedBool(s.Object.Object, rolling(fieldPaused)...)
 	return paused || partitionOf(s) != ""
 }
 
-// partitionOf is the partition of a set, as text; empty where it holds nothing back.
+// partitionOf returns the partition of a set as text, or "" if it holds no nodes back.
 func partitionOf(s *resolver.Set) string {
 	partition, ok, _ := unstructured.NestedFieldNoCopy(s.Object.Object, rolling(fieldPartition)...)
 	text := fmt.Sprint(partition)
@@ -165,14 +167,14 @@ func partitionOf(s *resolver.Set) string {
 	return text
 }
 
-// warnPartition says that a partition holds nodes back.
+// warnPartition prints that a partition holds nodes back.
 func (v *verb) warnPartition(s *resolver.Set) {
 	if partition := partitionOf(s); partition != "" {
 		v.note("the partition is %s: at that many nodes the old pod stays", partition)
 	}
 }
 
-// warnCanary says that only some nodes are updated.
+// warnCanary prints that only some nodes are updated.
 func (v *verb) warnCanary(s *resolver.Set) {
 	set := s.Object
 	if selector, ok, _ := unstructured.NestedMap(set.Object, rolling(fieldSelector)...); ok && len(selector) > 0 {
@@ -180,12 +182,12 @@ func (v *verb) warnCanary(s *resolver.Set) {
 	}
 }
 
-// warnPaused says that a set is paused.
+// warnPaused prints that a set is paused.
 func (v *verb) warnPaused(s *resolver.Set) {
 	if paused, _, _ := unstructured.NestedBool(s.Object.Object, rolling(fieldPaused)...); paused {
 		v.note("it is paused: no node is updated before `%s resume %s`", options.Program, s)
 	}
 }
 
-// lines joins the lines of a text of help.
+// lines joins the lines of a help text.
 func lines(all ...string) string { return strings.Join(all, "\n") }

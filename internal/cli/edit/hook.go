@@ -26,7 +26,7 @@ import (
 	"everynode.dev/everynode/internal/cli/resolver"
 )
 
-// NewPreDelete is the verb pre-delete.
+// NewPreDelete returns the command pre-delete.
 func NewPreDelete(o *options.Options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pre-delete",
@@ -110,15 +110,16 @@ type heldPod struct {
 	inspect.Hold
 }
 
-// hooks are what was found.
+// hooks is the result of a search.
 type hooks struct {
 	words podselector.Selection
 	held  []heldPod
-	// free are pods that were named and do not wait.
+	// free are the named pods that do not wait.
 	free []*corev1.Pod
 }
 
-// asked is what is looked for; all is whether all pods are meant, so that no word may name nodes and pods.
+// asked defines what is searched; all reports whether all pods are selected, so that arguments may not name nodes and
+// pods.
 type asked struct {
 	args            []string
 	everywhere, all bool
@@ -161,7 +162,7 @@ func findHeld(ctx context.Context, c *options.Clients, a asked) (*hooks, error) 
 	return found, nil
 }
 
-// add takes in a pod.
+// add adds a pod.
 func (h *hooks) add(set *resolver.Set, pod *corev1.Pod, hook *pub.LifecycleHook) {
 	hold := inspect.HoldOf(hook, pod)
 	if hold.Empty() {
@@ -171,7 +172,7 @@ func (h *hooks) add(set *resolver.Set, pod *corev1.Pod, hook *pub.LifecycleHook)
 	h.held = append(h.held, heldPod{set, pod, hold})
 }
 
-// unmet says of each word that finds no pod that waits why; free pods may be among them where that is no reason to complain.
+// unmet returns an error for each argument without a waiting pod; with mayBeFree, pods that do not wait are accepted.
 func (h *hooks) unmet(mayBeFree bool) error {
 	waits, runs := map[string]bool{}, map[string]*corev1.Pod{}
 	for _, one := range h.held {
@@ -197,7 +198,7 @@ func (h *hooks) unmet(mayBeFree bool) error {
 	return errors.Join(errs...)
 }
 
-// release takes off what holds the pods that are named. If one of the names finds nothing, no pod is released.
+// release removes what holds the named pods. If one of the names is not found, no pod is released.
 func (v *verb) release(ctx context.Context, c *options.Clients, args []string, all bool) error {
 	found, err := findHeld(ctx, c, asked{args: args, all: all})
 	if err != nil {
@@ -247,7 +248,7 @@ func (v *verb) releaseOne(ctx context.Context, c *options.Clients, one *heldPod)
 	return change.Outcome{Object: object, Result: result, Done: "on " + one.pod.Spec.NodeName + " released: removed " + one.Hold.String()}, err
 }
 
-// heldRow is a pod that waits, for machines.
+// heldRow is a waiting pod, for programs.
 type heldRow struct {
 	Namespace  string            `json:"namespace"`
 	Set        string            `json:"set"`
@@ -290,7 +291,7 @@ func heldTable(w io.Writer, now time.Time, held []heldPod, everywhere bool) erro
 	return options.Columns(w, rows)
 }
 
-// age is how long ago the time was that an annotation gives; a dash where there is none, and the text itself where it is no time.
+// age returns the time since the timestamp of an annotation: a dash if there is none, the text itself if it is invalid.
 func age(now time.Time, since string) string {
 	if since == "" {
 		return "-"

@@ -49,7 +49,7 @@ func newPartition(o *options.Options) *cobra.Command {
 	return c
 }
 
-// negative answers a number below 0 as what it is meant to be. It begins as a flag does.
+// negative returns a better error for a number below 0, which looks like a flag.
 func negative(_ *cobra.Command, err error) error {
 	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
 		if text := unknown.GetSpecifiedShortnames(); text != "" && text[0] >= '0' && text[0] <= '9' {
@@ -60,7 +60,7 @@ func negative(_ *cobra.Command, err error) error {
 	return options.Usagef("%w", err)
 }
 
-// parsePartition reads a number of nodes or a percentage, as the API takes it.
+// parsePartition parses a number of nodes or a percentage, as in the API.
 func parsePartition(text string) (any, error) {
 	if partition, ok := options.Quantity(text); ok {
 		return partition, nil

@@ -54,7 +54,7 @@ func (v *verb) setPaused(ctx context.Context, c *options.Clients, set *resolver.
 	}
 	err := v.patch(ctx, c, step{set, done, func(object *unstructured.Unstructured) error {
 		if was, _, _ := unstructured.NestedBool(object.Object, rolling(fieldPaused)...); was == paused {
-			return nil // nothing is the same as false
+			return nil // absent is the same as false
 		}
 		return unstructured.SetNestedField(object.Object, paused, rolling(fieldPaused)...)
 	}})

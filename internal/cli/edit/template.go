@@ -16,7 +16,7 @@ import (
 	"everynode.dev/everynode/internal/imageref"
 )
 
-// restartedAt is the annotation of a template that kubectl rollout restart writes, too.
+// restartedAt is the template annotation of kubectl rollout restart.
 const restartedAt = "kubectl.kubernetes.io/restartedAt"
 
 const inPlace = "InPlaceIfPossible"
@@ -74,10 +74,10 @@ func newSetImage(o *options.Options) *cobra.Command {
 	return c
 }
 
-// everyContainer stands for all containers.
+// everyContainer means all containers.
 const everyContainer = "*"
 
-// containerLists are where a template has containers.
+// containerLists returns the fields of a template with containers.
 func containerLists() []string { return []string{"initContainers", "containers"} }
 
 func parseImages(args []string) (map[string]string, error) {

@@ -40,7 +40,7 @@ func newUndo(o *options.Options) *cobra.Command {
 	})
 	c.Flags().Int64Var(&number, "to-revision", 0, "The revision to go back to; 0 is the previous one.")
 	if err := c.RegisterFlagCompletionFunc("to-revision", v.completeRevisions); err != nil {
-		panic(err) // the flag is not there: found by every test that makes a command
+		panic(err) // the flag does not exist: every test that creates a command finds this
 	}
 	return c
 }
@@ -67,8 +67,8 @@ func (v *verb) undo(ctx context.Context, c *options.Clients, set *resolver.Set, 
 	return err
 }
 
-// chooseRevision is the revision to go back to, and its template. Which one is the one before is found by what the templates say: the revision of the present
-// template need not be there yet.
+// chooseRevision returns the revision to go back to, and its template. The previous revision is found by comparing
+// templates, because there may be no revision yet for the current template.
 func chooseRevision(all []appsv1.ControllerRevision, set *resolver.Set, number int64) (*appsv1.ControllerRevision, map[string]any, error) {
 	now, _, err := unstructured.NestedMap(set.Object.Object, "spec", "template")
 	if err != nil {
@@ -93,7 +93,7 @@ func chooseRevision(all []appsv1.ControllerRevision, set *resolver.Set, number i
 	return nil, nil, fmt.Errorf("%s has no revision whose template differs from the current one: there is nothing to go back to", set)
 }
 
-// numbers lists revisions, the oldest first.
+// numbers lists the numbers of revisions, oldest first.
 func numbers(all []appsv1.ControllerRevision) string {
 	if len(all) == 0 {
 		return "none"
