@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package explain is the verb that says why a node has, lacks or keeps which pod of a daemon set: with the rule that was applied, and the
-// values that it was applied to.
+// Package explain implements the command that explains why a node has, lacks or keeps a pod of a DaemonSet: with the
+// rule and the values to which it was applied.
 package explain
 
 import (
@@ -38,7 +38,7 @@ const example = `  # Why does this node not have the new pod?
   # What do all sets do on this node?
   kubectl everynode explain-node node-17 -A`
 
-// New is the verb.
+// New returns the command explain-node.
 func New(o *options.Options) *cobra.Command {
 	everywhere := false
 	cmd := &cobra.Command{
@@ -108,7 +108,7 @@ func one(ctx context.Context, o *options.Options, node, arg string) error {
 	return o.Print(e, func(w io.Writer) error { return table(w, o, &e) })
 }
 
-// find is where the node is in the snapshot, and its object, which a node that is gone has not.
+// find returns the index of the node in the snapshot, and its object, which is nil if the node was deleted.
 func find(cluster *inspect.Cluster, m *inspect.Evaluation, name string) (int, *corev1.Node, error) {
 	at := slices.IndexFunc(m.Nodes(), func(n string) bool { return n == name })
 	if at < 0 {
@@ -121,12 +121,12 @@ func find(cluster *inspect.Cluster, m *inspect.Evaluation, name string) (int, *c
 	return at, &cluster.Nodes[i], nil
 }
 
-// unknown is the error that nothing is known of a node.
+// unknown returns the error for an unknown node.
 func unknown(node, sets string) error {
 	return fmt.Errorf("there is no node %s, and no pod of %s names it: see kubectl get nodes", node, sets)
 }
 
-// Line is one set on the node, for machines.
+// Line is one set on the node, for programs.
 type Line struct {
 	Namespace string `json:"namespace"`
 	Set       string `json:"set"`
@@ -156,14 +156,15 @@ func all(ctx context.Context, o *options.Options, node string, everywhere bool) 
 	return o.Print(lines, func(w io.Writer) error { return tableOfAll(w, lines) })
 }
 
-// place is where sets are looked for.
+// place defines where sets are searched.
 type place struct {
 	*options.Options
 	clients    *options.Clients
 	everywhere bool
 }
 
-// linesOf are all sets that know of the node: one that is gone is known to those that have pods there.
+// linesOf returns all sets with this node in their snapshot; a deleted node is in the snapshot of sets that have pods
+// there.
 func linesOf(ctx context.Context, p place, node string) ([]Line, error) {
 	sets, err := resolver.Readable(ctx, p.Options, p.clients, p.everywhere)
 	lines := []Line{}
@@ -203,7 +204,7 @@ func tableOfAll(w io.Writer, lines []Line) error {
 	return options.Columns(w, rows)
 }
 
-// facts is what placement reads of a node.
+// facts converts a node for placement.
 func facts(n *corev1.Node) placement.Node {
 	return placement.Node{Name: n.Name, Labels: n.Labels, Taints: n.Spec.Taints}
 }

@@ -19,7 +19,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// ask adds what the pods themselves tell: why they are not ready, or do not go, and what holds them.
+// ask adds the information of the pods: why they are not ready, why they are not deleted, and what holds them.
 func (s *subject) ask(ctx context.Context, c *options.Clients, e *Explanation) {
 	hook, err := inspect.HookOf(s.m.Set)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *subject) ask(ctx context.Context, c *options.Clients, e *Explanation) {
 		pod, err := c.Kubernetes.CoreV1().Pods(e.Namespace).Get(ctx, e.Pods[i].Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			e.Pods[i].Says = []string{"it is gone already"}
+			e.Pods[i].Says = []string{"it no longer exists"}
 			continue
 		case err != nil:
 			err = options.Explain(err, options.Request{Verb: "get", Resource: corev1.Resource("pods"), Namespace: e.Namespace, Name: e.Pods[i].Name})
@@ -43,7 +43,7 @@ func (s *subject) ask(ctx context.Context, c *options.Clients, e *Explanation) {
 	}
 }
 
-// saysOf is what a pod says of why it is not ready, or does not go.
+// saysOf returns the messages of a pod about why it is not ready, or not deleted.
 func saysOf(pod *corev1.Pod) []string {
 	var says []string
 	if pod.DeletionTimestamp != nil && len(pod.Finalizers) > 0 {
@@ -62,7 +62,7 @@ func saysOf(pod *corev1.Pod) []string {
 	return says
 }
 
-// containerSays is why a container does not run; empty for one that does, or is done.
+// containerSays returns why a container does not run, or "" if it runs or has completed.
 func containerSays(c *corev1.ContainerStatus) string {
 	waiting, terminated := c.State.Waiting, c.State.Terminated
 	text := ""
@@ -87,7 +87,7 @@ func colon(reason, message string) string {
 	return reason + ": " + message
 }
 
-// table prints an explanation for people.
+// table prints an explanation for users.
 func table(w io.Writer, o *options.Options, e *Explanation) error {
 	title := options.Printable(fmt.Sprintf("%s, %s/%s: %s", e.Node, e.Namespace, e.Set, e.Verdict))
 	if o.Colour() {
@@ -128,7 +128,7 @@ func table(w io.Writer, o *options.Options, e *Explanation) error {
 	return options.Columns(w, rows)
 }
 
-// present is a row, if there is anything to say.
+// present returns a row if text is not empty.
 func present(name, text string) [][]string {
 	if text == "" {
 		return nil

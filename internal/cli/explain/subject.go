@@ -14,24 +14,24 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Explanation is one set on one node.
+// Explanation is the state of one set on one node.
 type Explanation struct {
 	Node      string `json:"node"`
 	Namespace string `json:"namespace"`
 	Set       string `json:"set"`
-	// Condition is how the node itself is.
+	// Condition is the condition of the node.
 	Condition string `json:"condition"`
 	Verdict   string `json:"verdict"`
-	// Reason is what the verdict means.
+	// Reason explains the verdict.
 	Reason string `json:"reason"`
-	// Placement is whether a pod must run here, and Rules why.
+	// Placement reports whether a pod must run here, Rules has the reasons.
 	Placement string `json:"placement"`
 	Rules     []Rule `json:"rules,omitempty"`
 	Wanted    string `json:"wanted"`
 	Pods      []Pod  `json:"pods"`
-	// Values are what the verdict was made of.
+	// Values are the values that the verdict is based on.
 	Values []Value `json:"values,omitempty"`
-	// Next is when something may change by itself; empty if that is up to others.
+	// Next is when something may change without a user; empty if a user or another program must act.
 	Next     string            `json:"next,omitempty"`
 	Remedy   string            `json:"remedy,omitempty"`
 	Problems []string          `json:"problems,omitempty"`
@@ -39,15 +39,15 @@ type Explanation struct {
 	Notes    []string          `json:"notes,omitempty"`
 }
 
-// Rule is a rule of the template, and what came of it on the node.
+// Rule is a rule of the template, with its result for the node.
 type Rule struct {
 	Rule string `json:"rule"`
 	Says string `json:"says"`
-	// Against is whether it keeps new pods away.
+	// Against reports whether the rule prevents new pods.
 	Against bool `json:"against"`
 }
 
-// Value is something that was looked at.
+// Value is a value that was used.
 type Value struct {
 	Name string `json:"name"`
 	Says string `json:"says"`
@@ -57,10 +57,10 @@ type Value struct {
 type Pod struct {
 	Name     string `json:"name"`
 	Revision string `json:"revision"`
-	// Wanted is whether that is the revision that the set asks for.
+	// Wanted reports whether the pod has the newest revision.
 	Wanted bool   `json:"wanted"`
 	State  string `json:"state"`
-	// Says are what the pod itself says of why it is not ready, or does not go.
+	// Says are the messages of the pod about why it is not ready, or not deleted.
 	Says []string `json:"says,omitempty"`
 }
 
@@ -69,14 +69,14 @@ type subject struct {
 	o    *options.Options
 	m    *inspect.Evaluation
 	at   int
-	node *corev1.Node // nil for one that is gone
+	node *corev1.Node // nil for a deleted node
 }
 
 func (s *subject) seen() *rollout.Node      { return &s.m.Snapshot.Nodes[s.at] }
 func (s *subject) verdict() rollout.Verdict { return s.m.Plan.Verdicts[s.at] }
 func (s *subject) set() *rollout.Set        { return &s.m.Snapshot.Set }
 
-// ago says how long ago something was.
+// ago formats the time since t.
 func (s *subject) ago(t rollout.Time) string {
 	if t == 0 {
 		return "a time that is not known"
@@ -84,7 +84,7 @@ func (s *subject) ago(t rollout.Time) string {
 	return inspect.Age(s.m.Snapshot.Now.Sub(t))
 }
 
-// until says when something will be.
+// until formats the time until t.
 func (s *subject) until(t rollout.Time) string {
 	if left := t.Sub(s.m.Snapshot.Now); left > 0 {
 		return "in " + inspect.Age(left)
@@ -147,7 +147,7 @@ func fitText(n *rollout.Node) string {
 	}
 }
 
-// revision names a revision, with its number.
+// revision returns the name and number of a revision.
 func (s *subject) revision(index int) string {
 	name := inspect.RevisionName(&s.m.Snapshot, index)
 	if index < 0 || index >= len(s.m.Snapshot.Revisions) {
@@ -170,7 +170,7 @@ func (s *subject) stateOf(p *rollout.Pod) string {
 	}
 }
 
-// quantity is a number or a percentage as a person writes it.
+// quantity formats a number or a percentage.
 func quantity(q rollout.Quantity) string {
 	if q.Percent {
 		return fmt.Sprintf("%d%%", q.Value)
@@ -178,7 +178,7 @@ func quantity(q rollout.Quantity) string {
 	return fmt.Sprint(q.Value)
 }
 
-// of says what a quantity comes to.
+// of describes the absolute value of a quantity.
 func of(name string, q rollout.Quantity, desired, comesTo int) string {
 	if !q.Percent {
 		return name + " " + quantity(q)
@@ -186,5 +186,5 @@ func of(name string, q rollout.Quantity, desired, comesTo int) string {
 	return fmt.Sprintf("%s %s of %d desired nodes, which is %d", name, quantity(q), desired, comesTo)
 }
 
-// seconds is a duration that stands in an object.
+// seconds formats a duration of an object.
 func seconds(d time.Duration) string { return fmt.Sprintf("%d seconds", int(d/time.Second)) }

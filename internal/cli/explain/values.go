@@ -9,7 +9,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// values are what the verdict was made of: what holds an update back first, then the budget.
+// values returns the values that the verdict is based on: first what holds an update back, then the budget.
 func (s *subject) values() []Value {
 	var values []Value
 	if v, ok := s.limit(); ok {
@@ -21,7 +21,7 @@ func (s *subject) values() []Value {
 	return append(values, s.budget()...)
 }
 
-// limit is what of the set keeps the node from the update.
+// limit returns the field of the set that excludes the node from the update.
 func (s *subject) limit() (Value, bool) {
 	set, desired := s.set(), s.m.Plan.Status.Desired
 	switch s.verdict().Kind {
@@ -49,7 +49,7 @@ func (s *subject) limit() (Value, bool) {
 	}
 }
 
-// timing is what has to pass.
+// timing returns a delay that must pass.
 func (s *subject) timing() (Value, bool) {
 	set, n := s.set(), s.seen()
 	switch s.verdict().Kind {
@@ -86,7 +86,7 @@ func (s *subject) availability() Value {
 	return Value{"available", text}
 }
 
-// budget is the budget of the update, and what uses it; nothing where no update is under way by a budget.
+// budget returns the budget of the update and its use; nothing if no update uses a budget.
 func (s *subject) budget() []Value {
 	set, b, desired := s.set(), s.m.Plan.Budget, s.m.Plan.Status.Desired
 	if set.Strategy != rollout.RollingUpdate {
@@ -106,7 +106,7 @@ func (s *subject) budget() []Value {
 	return []Value{{"budget", text}}
 }
 
-// remedy is what a person can do about the verdict; empty where nothing has to be done, or nothing can.
+// remedy returns what a user can do about the verdict, or "" if nothing.
 func (s *subject) remedy() string {
 	set, node := s.m.Set.String(), s.seen().Name
 	switch s.verdict().Kind {
