@@ -18,10 +18,10 @@ import (
 	"everynode.dev/everynode/internal/revision"
 )
 
-// now is the word for the template that the set asks for.
+// now is the name of the current template of the set.
 const now = "now"
 
-// Difference is what is printed as JSON or YAML.
+// Difference is the output as JSON or YAML.
 type Difference struct {
 	From string `json:"from"`
 	To   string `json:"to"`
@@ -40,7 +40,7 @@ const diffExample = `  # What has changed between revisions 3 and 4
   # What would an undo to revision 2 change back
   kubectl everynode diff ads/agent 2`
 
-// NewDiff is the verb diff.
+// NewDiff returns the command diff.
 func NewDiff(o *options.Options) *cobra.Command {
 	return &cobra.Command{
 		Use:     "diff NAME REV1 [REV2]",
@@ -107,7 +107,7 @@ func templateOf(versions []inspect.Version, set *resolver.Set, word string) (nam
 	return fmt.Sprintf("%s revision %d (%s)", set, version.Number, version.Hash), version.Template(), nil
 }
 
-// printDiff prints a diff, with colours for what goes and what comes.
+// printDiff prints a diff in colours.
 func printDiff(w io.Writer, d Difference, colour bool) error {
 	if d.Diff == "" {
 		_, err := fmt.Fprintf(w, "%s and %s do not differ\n", d.From, d.To)
@@ -126,7 +126,7 @@ func printDiff(w io.Writer, d Difference, colour bool) error {
 	return nil
 }
 
-// escapes are the parameters of the colour of a line.
+// escapes returns the parameters of the colour of a line.
 func escapes(line string) string {
 	switch {
 	case strings.HasPrefix(line, "+++"), strings.HasPrefix(line, "---"):
@@ -142,7 +142,7 @@ func escapes(line string) string {
 	}
 }
 
-// written is the template of a set as it would stand in a revision, so that nothing differs but what somebody has changed.
+// written returns the template of a set in the form of a revision, so that only real changes differ.
 func written(set *resolver.Set) (map[string]any, error) {
 	template, _, err := unstructured.NestedMap(set.Object.Object, "spec", "template")
 	if err != nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package history holds the verbs about the templates that a daemon set has had: history and diff.
+// Package history implements the commands about earlier templates of a DaemonSet: history and diff.
 package history
 
 import (
@@ -20,14 +20,14 @@ import (
 	"everynode.dev/everynode/internal/cli/resolver"
 )
 
-// Entry is one revision, for machines.
+// Entry is one revision, for programs.
 type Entry struct {
 	Revision int64     `json:"revision"`
 	Name     string    `json:"name"`
 	Hash     string    `json:"hash"`
 	Created  time.Time `json:"created"`
 	Current  bool      `json:"current"`
-	// Pods is missing where pods may not be read.
+	// Pods is absent if the user may not read pods.
 	Pods     *int           `json:"pods,omitempty"`
 	Images   []string       `json:"images"`
 	Cause    string         `json:"changeCause,omitempty"`
@@ -47,7 +47,7 @@ const historyExample = `  # All revisions
   # The template of revision 3
   kubectl everynode history agent --revision 3`
 
-// New is the verb history.
+// New returns the command history.
 func New(o *options.Options) *cobra.Command {
 	number := int64(0)
 	cmd := &cobra.Command{
@@ -66,7 +66,7 @@ func New(o *options.Options) *cobra.Command {
 	}
 	cmd.Flags().Int64Var(&number, "revision", 0, "Show the template of this revision.")
 	if err := cmd.RegisterFlagCompletionFunc("revision", complete(o)); err != nil {
-		panic(err) // the flag is not there: found by every test that makes a command
+		panic(err) // the flag does not exist: every test that creates a command finds this
 	}
 	return cmd
 }
@@ -142,7 +142,7 @@ func count(pods *int) string {
 	return strconv.Itoa(*pods)
 }
 
-// images are those of the containers of a template, the ones that run before all others first.
+// images returns the images of the containers of a template, init containers first.
 func images(template map[string]any) []string {
 	names := []string{}
 	for _, kind := range []string{"initContainers", "containers"} {
@@ -176,7 +176,7 @@ func show(o *options.Options, set *resolver.Set, v *inspect.Version) error {
 	})
 }
 
-// pick finds a revision by its number, its hash or its name.
+// pick finds a revision by its number, hash or name.
 func pick(versions []inspect.Version, set *resolver.Set, word string) (*inspect.Version, error) {
 	for i := range versions {
 		v := &versions[len(versions)-1-i]
