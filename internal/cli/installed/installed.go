@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package installed reads from the Deployment of Everynode's manager how it is started, for the verbs that depend on that.
+// Package installed reads the settings of Everynode's manager from its Deployment, for the commands that depend on
+// them.
 //
-// Rule: it says what stands in the command line, and what holds by default. What stands in a configuration file cannot be read from here;
-// the flag config tells that there is one.
+// Rule: it uses the command line and the defaults. A configuration file cannot be read; the flag config shows that
+// there is one.
 package installed
 
 import (
@@ -22,10 +23,10 @@ import (
 	"everynode.dev/everynode/internal/dialects"
 )
 
-// Manager is the name of the Deployment of the manager, of its service account and of its lease.
+// Manager is the name of the Deployment of the manager, and also of its service account and of its lease.
 const Manager = "everynode-manager"
 
-// Flags are the flags of the container of the manager, without their dashes.
+// Flags returns the flags of the container of the manager, without dashes.
 func Flags(d *appsv1.Deployment) map[string]string {
 	flags := map[string]string{}
 	for i := range d.Spec.Template.Spec.Containers {
@@ -46,7 +47,7 @@ func Flags(d *appsv1.Deployment) map[string]string {
 	return flags
 }
 
-// Dialects are those that the flags name, or those by default.
+// Dialects returns the dialects of the flags, or the default.
 func Dialects(flags map[string]string) []string {
 	if names := flags["dialects"]; names != "" {
 		return strings.Split(names, ",")
@@ -54,8 +55,8 @@ func Dialects(flags map[string]string) []string {
 	return dialects.Defaults()
 }
 
-// Unread says of a DaemonSet with OpenYurt's annotation that the manager does not read it; empty where it does, and where nobody can tell: there is no
-// Deployment of the manager, or it may not be read.
+// Unread returns a warning if the manager does not read the OpenYurt annotation of a DaemonSet. It returns "" if it
+// does, or if that is unknown: there is no Deployment of the manager, or it cannot be read.
 func Unread(ctx context.Context, c kubernetes.Interface, set *unstructured.Unstructured) string {
 	if _, asked := set.GetAnnotations()[openyurt.UpdateStrategy]; !asked || set.GetAPIVersion() != appsv1.SchemeGroupVersion.String() {
 		return ""
