@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package live looks at daemon sets of a running cluster and says what would be done for them, without doing anything.
+// Package live observes DaemonSets of a running cluster and computes the decisions about them, without acting.
 //
-// It feeds a fleet.Index of its own with the user's own credentials and asks the same rollout.Decide that the manager
-// asks. So what a person is shown is what the manager does, as long as both see the same cluster; it may be a moment
-// ahead or behind. What only the manager knows (which write was refused, the back-off of a failed pod from before) is
-// not seen here.
+// It fills its own fleet.Index with the credentials of the user, and calls the same rollout.Decide as the manager. So
+// users see what the manager does, as far as both see the same state of the cluster; one may be slightly ahead. State
+// that only the manager has (rejected writes, the back-off of earlier failed pods) is not included.
 //
-// Read looks once, with lists; Watch goes on looking at one set.
+// Read reads once, with lists; Watch observes one set continuously.
 package live
 
 import (
@@ -29,24 +28,24 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// InPlaceFunc says whether a pod of one template can be made one of another in place.
+// InPlaceFunc reports whether a pod can be updated in place from one template to another.
 type InPlaceFunc func(from, to map[string]any) rollout.Change
 
-// Options says what to look at.
+// Options define what to observe.
 type Options struct {
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface
-	// Source is the dialect's kind of set; Namespace and Name name the set, which need not exist yet.
+	// Source is the kind of the set in its dialect; Namespace and Name name the set, which need not exist yet.
 	Source          dialect.Source
 	Namespace, Name string
-	// Facts reads what the dialect needs to know of a pod, InPlace is its own; both may be nil.
+	// Facts reads the facts about pods that the dialect needs, InPlace is its function; both may be nil.
 	Facts   dialect.FactsFunc
 	InPlace InPlaceFunc
-	// OwnNamespace is whether only the set's namespace is read, for which fewer rights are enough.
+	// OwnNamespace restricts reads to the namespace of the set, which needs fewer rights.
 	OwnNamespace bool
 }
 
-// Set is one daemon set that is looked at.
+// Set is an observed DaemonSet.
 type Set struct {
 	key     fleet.Key
 	index   *fleet.Index
@@ -56,10 +55,11 @@ type Set struct {
 	memory  rollout.Memory
 
 	mu   sync.Mutex
-	lost map[string]error // why there is no news of a resource
+	lost map[string]error // errors by resource that cannot be watched
 }
 
-// Watch begins to look and returns when it has a complete picture. It goes on until ctx ends; Wait waits for that.
+// Watch starts to observe, and returns when the initial lists are complete. It runs until ctx ends; use Wait to wait
+// for that.
 func Watch(ctx context.Context, o Options) (*Set, error) {
 	s := &Set{
 		key:     fleet.Key{Dialect: o.Source.Dialect, Namespace: o.Namespace, Name: o.Name},
@@ -73,7 +73,7 @@ func Watch(ctx context.Context, o Options) (*Set, error) {
 		}
 		select {
 		case s.changed <- struct{}{}:
-		default: // somebody who has not looked yet will see this change too
+		default: // there is a pending signal already
 		}
 	})
 	s.index.ReadFacts(o.Facts)
@@ -90,10 +90,10 @@ func Watch(ctx context.Context, o Options) (*Set, error) {
 // Wait returns when the watches have ended.
 func (s *Set) Wait() { s.feed.Wait() }
 
-// Changed gets a value when something that concerns the set has happened since the last look.
+// Changed receives a value when something relevant to the set has changed since the last Evaluate.
 func (s *Set) Changed() <-chan struct{} { return s.changed }
 
-// recordListError takes in how it went to watch a resource.
+// recordListError records the result of a list or watch of a resource.
 func (s *Set) recordListError(resource string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +104,8 @@ func (s *Set) recordListError(resource string, err error) {
 	}
 }
 
-// neverWorked is whether err says that the API server gives no news. That a version is too old, say, is an answer; and who stops looking asks for none.
+// neverWorked reports whether err means that the API server cannot be watched. An expired version is not such an error,
+// nor is a cancelled request.
 func neverWorked(err error) bool {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		code := status.Status().Code
@@ -113,7 +114,7 @@ func neverWorked(err error) bool {
 	return err != nil && !errors.Is(err, context.Canceled)
 }
 
-// Lost is why there is no news of the set at present, so that what is seen may be old; nil where there is.
+// Lost returns why the data may be outdated, or nil.
 func (s *Set) Lost() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,8 +125,8 @@ func (s *Set) Lost() error {
 	return s.lost[resources[0]]
 }
 
-// Evaluate returns the set as it is at now, and what Decide makes of it. ok is false while there is no such set. Looks must
-// not overlap.
+// Evaluate returns the set at now, and its decision. ok is false if the set does not exist. Do not call it
+// concurrently.
 func (s *Set) Evaluate(now rollout.Time) (snapshot rollout.Snapshot, plan rollout.Plan, ok bool) {
 	view, ok := evaluate(s.index, s.key, s.inPlace, now)
 	if !ok {
@@ -137,10 +138,10 @@ func (s *Set) Evaluate(now rollout.Time) (snapshot rollout.Snapshot, plan rollou
 	return view.Snapshot, plan, true
 }
 
-// Workload is the newest that is known of the set; nil while there is no such set.
+// Workload returns the latest state of the set, or nil if it does not exist.
 func (s *Set) Workload() *dialect.Workload { return s.index.Workload(s.key) }
 
-// Began is View.Began for what is known of the set now.
+// Began is View.Began for the current state.
 func (s *Set) Began() rollout.Time {
 	workload := s.index.Workload(s.key)
 	if workload == nil {
@@ -150,15 +151,15 @@ func (s *Set) Began() rollout.Time {
 	return (&View{History: fleet.Resolve(workload, owned)}).Began()
 }
 
-// View is what is known of one set at one moment.
+// View is what is known about one set at one moment.
 type View struct {
 	Workload *dialect.Workload
 	History  *fleet.Resolved
 	Snapshot rollout.Snapshot
 }
 
-// Began is when the update to the current revision began: when the revision was made. It is 0 where that tells nothing: a set that goes back to a
-// revision that is older than others, and one whose revision is not written yet.
+// Began returns when the update to the current revision began: the creation time of the revision. It is 0 if that is
+// unknown: the revision is older than another one, or is not stored yet.
 func (v *View) Began() rollout.Time {
 	if v.History == nil || v.History.Current < 0 {
 		return 0
@@ -172,8 +173,8 @@ func (v *View) Began() rollout.Time {
 	return began
 }
 
-// Decide is rollout.Decide, but for a set that the manager leaves alone because something in it cannot be honoured, or because it is being
-// deleted: nothing is evaluated then.
+// Decide is rollout.Decide, except for a set that the manager ignores because its specification is rejected, or because
+// it is being deleted: nothing is evaluated then.
 func Decide(w *dialect.Workload, s rollout.Snapshot) rollout.Plan {
 	plan := rollout.Decide(s)
 	fatal := slices.ContainsFunc(w.Problems, func(p dialect.Problem) bool { return p.Fatal })
@@ -189,7 +190,7 @@ func Decide(w *dialect.Workload, s rollout.Snapshot) rollout.Plan {
 	return rollout.Plan{Status: plan.Status, Budget: plan.Budget, Verdicts: verdicts, Memory: s.Memory}
 }
 
-// evaluate makes the Snapshot of a set as the manager makes it.
+// evaluate builds the Snapshot of a set as the manager does.
 func evaluate(index *fleet.Index, key fleet.Key, inPlace InPlaceFunc, now rollout.Time) (View, bool) {
 	workload := index.Workload(key)
 	if workload == nil {

@@ -26,33 +26,33 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// ReadOptions says what to read.
+// ReadOptions define what to read.
 type ReadOptions struct {
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface
-	// Namespace is where sets, pods and ControllerRevisions are read; empty for all namespaces.
+	// Namespace is the namespace of the sets, pods and ControllerRevisions; empty means all namespaces.
 	Namespace string
 	Facts     dialect.FactsFunc
 	Sets      []ReadSet
 }
 
-// ReadSet is one set that has been read already.
+// ReadSet is a set that has already been read.
 type ReadSet struct {
 	Source  dialect.Source
 	InPlace InPlaceFunc
 	Object  *unstructured.Unstructured
 }
 
-// Reading is a cluster as it was when it was read.
+// Reading is the state of a cluster at the time of the read.
 type Reading struct {
 	index   *fleet.Index
 	inPlace map[fleet.Key]InPlaceFunc
 	nodes   []corev1.Node
-	// workloads are the sets, which adopt what has no owner.
+	// workloads are the sets, which adopt orphans.
 	workloads []*dialect.Workload
 }
 
-// ListError is a list that could not be read.
+// ListError is the error of a list.
 type ListError struct {
 	Resource  schema.GroupResource
 	Namespace string
@@ -62,10 +62,10 @@ type ListError struct {
 // Error implements error.
 func (e *ListError) Error() string { return fmt.Sprintf("listing %s: %v", e.Resource, e.Err) }
 
-// Unwrap returns why not.
+// Unwrap returns the cause.
 func (e *ListError) Unwrap() error { return e.Err }
 
-// Read reads what concerns the sets, page by page. An error of the API server is a *ListError.
+// Read reads the data of the sets, page by page. An error of the API server is a *ListError.
 func Read(ctx context.Context, o ReadOptions) (*Reading, error) {
 	r := &Reading{index: fleet.NewIndex(func(fleet.Key) {}), inPlace: map[fleet.Key]InPlaceFunc{}}
 	r.index.ReadFacts(o.Facts)
@@ -118,7 +118,7 @@ func Read(ctx context.Context, o ReadOptions) (*Reading, error) {
 	return r, nil
 }
 
-// adopter is the set that will have adopted what has these labels and no owner, before anything is decided about it; empty if there is none.
+// adopter returns the set that will adopt an orphan with these labels, or "".
 func (r *Reading) adopter(namespace string, of map[string]string) (owner types.UID, advanced bool) {
 	for _, w := range r.workloads {
 		if w.Namespace == namespace && !w.Deleting && !w.SelectsAll && w.Selector != nil && w.Selector.Matches(labels.Set(of)) {
@@ -128,7 +128,7 @@ func (r *Reading) adopter(namespace string, of map[string]string) (owner types.U
 	return "", false
 }
 
-// each hands every object of a list to take, of which nothing is kept; failure is what it returns, with the cause, if the list cannot be read.
+// each calls take for every object of a list, without keeping it. If the list fails, it returns failure with the cause.
 func each[T any](ctx context.Context, list pager.ListPageFunc, failure ListError, take func(*T)) error {
 	err := pager.New(list).EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
 		if typed, ok := any(object).(*T); ok {
@@ -143,10 +143,10 @@ func each[T any](ctx context.Context, list pager.ListPageFunc, failure ListError
 	return nil
 }
 
-// Nodes are the nodes of the cluster, sorted by name.
+// Nodes returns the nodes of the cluster, sorted by name.
 func (r *Reading) Nodes() []corev1.Node { return r.nodes }
 
-// Evaluate returns what is known of a set at now; ok is false for one that was not read.
+// Evaluate returns what is known about a set at now; ok is false for a set that was not read.
 func (r *Reading) Evaluate(key fleet.Key, now rollout.Time) (View, bool) {
 	return evaluate(r.index, key, r.inPlace[key], now)
 }
