@@ -13,8 +13,8 @@ import (
 	"everynode.dev/everynode/internal/cli/resolver"
 )
 
-// NotBoth refuses words that say that they are nodes and pods where all are meant: one of the two would be left out without a word. A bare word
-// may be a set, which Narrow finds out.
+// NotBoth returns an error if --all is combined with arguments that name nodes and pods: one of them would be ignored.
+// A bare name may be a set, which Narrow resolves.
 func NotBoth(all bool, args []string) error {
 	words, err := Parse(args)
 	if err != nil || !all {
@@ -27,13 +27,13 @@ func NotBoth(all bool, args []string) error {
 	return notBoth(words)
 }
 
-// notBoth does not say to leave the words out: all pods of all sets would be meant then.
+// The error of notBoth does not suggest to omit the arguments: then all pods of all sets would be selected.
 func notBoth(w Selection) error {
 	return options.Usagef("--all selects all pods of one set, or of all sets, and takes no nodes or pods: leave --all out, or write daemonset/NAME or ads/NAME in place of %s",
 		strings.Join(w.Names(), " and "))
 }
 
-// Complete completes words: the names of nodes, and sets with their kind until one is named.
+// Complete completes arguments: the names of nodes, and of sets with their kind until one is given.
 func Complete(o *options.Options, advancedOnly bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		var names []string
@@ -44,7 +44,7 @@ func Complete(o *options.Options, advancedOnly bool) cobra.CompletionFunc {
 	}
 }
 
-// Nodes are the names of the nodes, for completion.
+// Nodes returns the names of the nodes, for completion.
 func Nodes(cmd *cobra.Command, o *options.Options) []string {
 	c, err := o.Clients()
 	if err != nil {

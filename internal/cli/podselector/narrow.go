@@ -14,8 +14,8 @@ import (
 	"everynode.dev/everynode/internal/cli/resolver"
 )
 
-// Narrow takes a bare word that is the name of one of the sets for that set, where there is no node and no pod of that name; it returns the words and
-// the sets that are meant then. With all, what is left may be no node and no pod.
+// Narrow resolves a bare name of a set, if there is no node and no pod of that name. It returns the arguments and the
+// selected sets. With all, the remaining arguments must not be nodes or pods.
 func (w Selection) Narrow(ctx context.Context, c *options.Clients, sets []*resolver.Set, all bool) (Selection, []*resolver.Set, error) {
 	meant, kind := sets, w.Set != ""
 	for _, p := range w.places {
@@ -28,7 +28,7 @@ func (w Selection) Narrow(ctx context.Context, c *options.Clients, sets []*resol
 		case err != nil:
 			return Selection{}, nil, err
 		case what != "" && !all:
-			continue // it is meant as it always was
+			continue // unchanged
 		case what != "":
 			return Selection{}, nil, options.Usagef("%s is the name of a %s as well as of %s: write %s for all pods of that set, or leave --all out", p.name, what, named[0], named[0])
 		case w.Set != "":
@@ -45,7 +45,8 @@ func (w Selection) Narrow(ctx context.Context, c *options.Clients, sets []*resol
 	return w, meant, nil
 }
 
-// taken says whether a name is that of a node or of a pod; empty where it is neither. Who may not read nodes is asked to write what is meant.
+// taken reports whether a name is that of a node or of a pod, or "". A user without the right to read nodes must write
+// the kind.
 func taken(ctx context.Context, c *options.Clients, name string) (string, error) {
 	_, err := c.Kubernetes.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	switch {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podselector finds the pods that a person means who names nodes, pods and sets.
+// Package podselector finds the pods that a user selects by nodes, pods and sets.
 //
-// A word is node/NAME, pod/NAME, daemonset/NAME or ads/NAME. One without a slash is the name of a node or of a pod, whichever there is; where there is
-// neither, that of a set.
-// Nodes and pods add to each other; a set narrows them down.
+// An argument is node/NAME, pod/NAME, daemonset/NAME or ads/NAME. A name without a slash is the name of a node or of a
+// pod or, if neither exists, of a set. The result has the pods of all named nodes and pods; a set restricts it.
 package podselector
 
 import (
@@ -23,22 +22,22 @@ import (
 	"everynode.dev/everynode/internal/cli/resolver"
 )
 
-// Selection are what a person has named.
+// Selection is a parsed list of arguments.
 type Selection struct {
 	// Set is daemonset/NAME or ads/NAME, or empty.
 	Set string
-	// Bare is the name of the set as it was written, where that was without its kind.
+	// Bare is the name of the set if it was written without its kind.
 	Bare string
-	// places are nodes and pods, each as it was written.
+	// places are nodes and pods, as they were written.
 	places []place
 }
 
 type place struct {
 	word, name string
-	node, pod  bool // what it may be
+	node, pod  bool // the possible kinds
 }
 
-// Parse reads words.
+// Parse parses arguments.
 func Parse(args []string) (Selection, error) {
 	w := Selection{}
 	for _, arg := range args {
@@ -66,10 +65,10 @@ func Parse(args []string) (Selection, error) {
 	return w, nil
 }
 
-// Empty is whether neither a node nor a pod is named.
+// Empty reports whether no node and no pod is named.
 func (w Selection) Empty() bool { return len(w.places) == 0 }
 
-// Names are the words for nodes and pods.
+// Names returns the arguments for nodes and pods.
 func (w Selection) Names() []string {
 	var names []string
 	for _, p := range w.places {
@@ -78,7 +77,7 @@ func (w Selection) Names() []string {
 	return names
 }
 
-// Matches is whether the pod is among those that are named, and by which word; where none is named, all are.
+// Matches reports whether the pod is selected, and by which argument. If no node and no pod is named, all pods are.
 func (w Selection) Matches(pod *corev1.Pod) (word string, meant bool) {
 	for _, p := range w.places {
 		if p.pod && pod.Name == p.name || p.node && pod.Spec.NodeName == p.name {
@@ -88,7 +87,7 @@ func (w Selection) Matches(pod *corev1.Pod) (word string, meant bool) {
 	return "", w.Empty()
 }
 
-// Sets are the sets that are meant: the one that is named, or all of the namespace.
+// Sets returns the selected sets: the named one, or all of the namespace.
 func (w Selection) Sets(ctx context.Context, c *options.Clients, everywhere bool) ([]*resolver.Set, error) {
 	if w.Set == "" {
 		return resolver.List(ctx, c, everywhere)
@@ -100,7 +99,7 @@ func (w Selection) Sets(ctx context.Context, c *options.Clients, everywhere bool
 	return []*resolver.Set{set}, nil
 }
 
-// Readable are the sets that are meant; of a kind that may not be listed it is told on the side.
+// Readable is Sets with a note for a kind that may not be listed.
 func (w Selection) Readable(ctx context.Context, o *options.Options, c *options.Clients, everywhere bool) ([]*resolver.Set, error) {
 	if w.Set == "" {
 		return resolver.Readable(ctx, o, c, everywhere)
@@ -108,7 +107,7 @@ func (w Selection) Readable(ctx context.Context, o *options.Options, c *options.
 	return w.Sets(ctx, c, everywhere)
 }
 
-// PodsOf are the pods that a set controls, by node and name.
+// PodsOf returns the pods that a set controls, sorted by node and name.
 func PodsOf(ctx context.Context, c *options.Clients, set *resolver.Set) ([]*corev1.Pod, error) {
 	selector, err := Selector(set)
 	if err != nil {
@@ -133,7 +132,7 @@ func PodsOf(ctx context.Context, c *options.Clients, set *resolver.Set) ([]*core
 	return own, nil
 }
 
-// Selector is the selector of a set.
+// Selector returns the selector of a set.
 func Selector(set *resolver.Set) (labels.Selector, error) {
 	raw, _, _ := unstructured.NestedMap(set.Object.Object, "spec", "selector")
 	typed := &metav1.LabelSelector{}
