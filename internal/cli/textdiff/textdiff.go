@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package textdiff compares objects as people write them: as YAML, line by line.
+// Package textdiff compares objects as YAML, line by line.
 package textdiff
 
 import (
@@ -10,11 +10,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// context is how many lines that are equal stand around those that differ.
+// context is the number of equal lines around differences.
 const context = 3
 
-// Unified returns what has to change in a to make it b, as a unified diff of their YAML with those names for the two; it is empty when they
-// do not differ.
+// Unified returns a unified diff of the YAML of a and b, with these names; it is empty if they do not differ.
 func Unified(nameA, nameB string, a, b map[string]any) (string, error) {
 	linesA, err := lines(a)
 	if err != nil {
@@ -40,5 +39,5 @@ func lines(object map[string]any) ([]string, error) {
 		return nil, fmt.Errorf("writing an object as YAML: %w", err)
 	}
 	all := difflib.SplitLines(string(data))
-	return all[:len(all)-1], nil // what comes after the last line end is no line
+	return all[:len(all)-1], nil // there is no line after the last line end
 }
