@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package top is the verb that lists all daemon sets of both kinds, those whose rollout is in flight first.
+// Package top implements the command that lists all DaemonSets of both kinds, those with a rollout in progress first.
 package top
 
 import (
@@ -25,14 +25,14 @@ type Row struct {
 	State     inspect.State `json:"state"`
 	Why       string        `json:"why"`
 	Revision  string        `json:"revision"`
-	// Updated and Available are those of inspect.Report.
+	// Updated and Available are as in inspect.Report.
 	Desired     int  `json:"desired"`
 	Updated     int  `json:"updated"`
 	Available   int  `json:"available"`
 	BudgetUsed  int  `json:"budgetUsed"`
 	BudgetLimit int  `json:"budgetLimit"`
 	SecondsLeft *int `json:"secondsLeft,omitempty"`
-	// Waits is the verdict that most wants attention, or that most nodes wait with, and how many these are.
+	// Waits is the most urgent verdict, or the one with the most waiting nodes, and their number.
 	Waits string `json:"waits,omitempty"`
 
 	pace view.Pace
@@ -55,7 +55,7 @@ const example = `  # The sets of a namespace
   # All rollouts of the cluster that are in flight
   kubectl everynode top -A --in-flight`
 
-// New is the verb.
+// New returns the command top.
 func New(o *options.Options) *cobra.Command {
 	everywhere, inFlight := false, false
 	cmd := &cobra.Command{
@@ -86,7 +86,7 @@ func New(o *options.Options) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "List the sets of all namespaces.")
-	cmd.Flags().BoolVar(&inFlight, "in-flight", false, "Leave out sets whose rollout has finished.")
+	cmd.Flags().BoolVar(&inFlight, "in-flight", false, "Omit sets whose rollout has finished.")
 	return cmd
 }
 
@@ -112,7 +112,7 @@ func read(ctx context.Context, o *options.Options, clients *options.Clients, eve
 	return rows, nil
 }
 
-// rank puts first what wants attention.
+// rank sorts by urgency.
 func rank(r Row) int {
 	return slices.Index([]inspect.State{inspect.Failed, inspect.Rolling, inspect.Finished}, r.State)
 }
@@ -137,7 +137,8 @@ func row(m *inspect.Evaluation) Row {
 	return r
 }
 
-// waits names what is in the way, or else moves, or else what most nodes wait for. No rollout waits for a node that is gone.
+// waits returns what blocks the rollout, or what is in progress, or what most nodes wait for. Deleted nodes are
+// ignored.
 func waits(m *view.Model) string {
 	counts := slices.DeleteFunc(m.CountsThere(), func(c view.VerdictCount) bool { return !c.Kind.Group().Waiting() })
 	if len(counts) == 0 {
@@ -149,7 +150,7 @@ func waits(m *view.Model) string {
 	return fmt.Sprintf("%s %d", most.Kind, most.Nodes)
 }
 
-// table prints rows; none is what there is to say where there are none.
+// table prints rows; none is the text if there are none.
 func table(w io.Writer, o *options.Options, rows []Row, none string) error {
 	if len(rows) == 0 {
 		_, err := fmt.Fprintln(w, none)
