@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version is the verb that says which version of the program this is, and which version of Kubernetes it talks to.
+// Package version implements the command that shows the version of the program and of the Kubernetes cluster.
 package version
 
 import (
@@ -14,7 +14,7 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 )
 
-// Versions is what is printed as JSON or YAML.
+// Versions is the output as JSON or YAML.
 type Versions struct {
 	Client   string `json:"client"`
 	Go       string `json:"go"`
@@ -22,7 +22,7 @@ type Versions struct {
 	Server   string `json:"kubernetes,omitempty"`
 }
 
-// New is the verb.
+// New returns the command version.
 func New(o *options.Options) *cobra.Command {
 	clientOnly := false
 	cmd := &cobra.Command{
@@ -36,7 +36,7 @@ func New(o *options.Options) *cobra.Command {
 			v := Versions{Client: o.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 			var err error
 			if !clientOnly {
-				v.Server, err = ofServer(o) // that of the client is known all the same
+				v.Server, err = ofServer(o) // the version of the client is printed anyway
 			}
 			return errors.Join(o.Print(v, func(w io.Writer) error { return table(w, o, v) }), err)
 		},
