@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Draw is the picture of one moment as text.
+// Draw returns a Model as text.
 func Draw(m Model, o ScreenOptions) string {
 	g := unicodeGlyphs()
 	if o.ASCII {
@@ -30,10 +30,11 @@ func Draw(m Model, o ScreenOptions) string {
 	return b.String()
 }
 
-// unbounded is room for every reason and many cells, where nobody has to see all of it at once. Only rows of cells and of counts end at its width.
+// unbounded is a size with room for all reasons and many cells. Only rows of cells and of counts are wrapped at its
+// width.
 func unbounded() Size { return Size{Width: 100, Height: 40} }
 
-// OptionsFor says what can be drawn where out goes: on what is no terminal without colours.
+// OptionsFor returns the options for an output: without colours if it is not a terminal.
 func OptionsFor(out io.Writer, getenv func(string) string) ScreenOptions {
 	file, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {

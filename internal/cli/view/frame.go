@@ -15,21 +15,23 @@ import (
 type Size struct{ Width, Height int }
 
 const (
-	// A terminal that does not tell its size, or an absurd one, is taken for the classic one.
+	// The size that is used if a terminal reports no size, or an implausible one.
 	usualWidth, usualHeight = 80, 24
-	// At least this much room is needed to draw anything sensible; a smaller terminal gets clipped lines.
+	// The minimum size that is used; on a smaller terminal, lines are clipped.
 	leastWidth, leastHeight = 20, 8
-	// leastCellRows is the room kept for the cells: one row and the line that says what a character stands for.
+	// leastCellRows is the minimum number of lines for the cells: one row and the legend.
 	leastCellRows = 2
-	// The bar takes a quarter of the line, within these limits, or half of that where all numbers have room then: they say more.
+	// The bar takes a quarter of the line, within these limits, or half of that if there is room for all numbers then:
+	// they are more useful.
 	barWidth, leastBarWidth = 20, 5
-	// waitLines and waitNames limit how many reasons and how many nodes of each are shown; the rest is counted.
+	// waitLines and waitNames limit how many reasons, and how many nodes of each, are shown; the rest is counted.
 	waitLines, waitNames = 4, 4
-	// saysLines is how many lines there are on a narrow screen for what a pod says; the cause comes last in it.
+	// saysLines is the number of lines for the message of a pod on a narrow screen; the cause is at the end of the
+	// message.
 	saysLines = 3
 )
 
-// normal returns s with sizes that can be worked with.
+// normal returns s with usable sizes.
 func (s Size) normal() Size {
 	if s.Width <= 0 {
 		s.Width = usualWidth
@@ -40,7 +42,7 @@ func (s Size) normal() Size {
 	return Size{Width: max(s.Width, leastWidth), Height: max(s.Height, leastHeight)}
 }
 
-// span is text of one tone, line is one line of a frame.
+// span is text of one colour, line is one line of a frame.
 type (
 	span struct {
 		text string
@@ -49,14 +51,14 @@ type (
 	line []span
 )
 
-// frame lays a model out for a terminal of that size: no line is longer than its width, and there are fewer lines than
-// its height, so that the frame can be drawn over itself.
+// frame lays out a model for a terminal of that size: no line is longer than the width, and there are fewer lines than
+// the height, so that the next frame can be drawn over this one.
 func frame(m Model, size Size, g glyphs) []line {
 	size = size.normal()
 	return layout(m, size, g, size.Width)
 }
 
-// layout is frame with lines that may be longer than the screen is wide, up to a longest one.
+// layout is frame with lines that may be longer than the width, up to longest.
 func layout(m Model, size Size, g glyphs, longest int) []line {
 	lines := []line{fit(header(m), longest, g.more), fit(progressLine(m, g, longest), longest, g.more)}
 	tail := append(wrap(legend(m, g), size.Width), waitsOf(m, g, longest)...)
@@ -70,7 +72,7 @@ func layout(m Model, size Size, g glyphs, longest int) []line {
 	return lines
 }
 
-// atMost leaves the last lines out of too many, and says how many.
+// atMost limits the number of lines; the last line then has the number of omitted lines.
 func atMost(lines []line, most int, more string) []line {
 	if len(lines) <= most {
 		return lines
@@ -79,8 +81,8 @@ func atMost(lines []line, most int, more string) []line {
 	return append(lines[:most-1], line{{fmt.Sprintf("%s %d more lines", more, hidden), faint}})
 }
 
-// header names the set, the revision it is brought to, how long that may still take, for how long somebody has looked, and what other revisions
-// have pods. It comes in pieces, of which the last ones are left out first.
+// header has the name of the set, the revision that it is updated to, the estimated remaining time, the elapsed time,
+// and the other revisions that have pods. If there is not enough room, its last parts are omitted.
 func header(m Model) []line {
 	pieces := []line{{{m.Title, strong}, {" to revision ", plain}, {m.Target, strong}}}
 	if forecast := m.forecast(); forecast != "" {
@@ -101,7 +103,7 @@ func header(m Model) []line {
 	return pieces
 }
 
-// progressLine holds the bar and the numbers, in pieces like the header.
+// progressLine has the bar and the numbers, in parts like the header.
 func progressLine(m Model, g glyphs, longest int) []line {
 	numbers := []line{{{"  " + m.updated(), plain}}}
 	for _, text := range []string{", " + m.available(), m.wave(), ", " + m.budgetUsed(), m.budgetUsers()} {
@@ -115,7 +117,7 @@ func progressLine(m Model, g glyphs, longest int) []line {
 	return numbers
 }
 
-// fit puts pieces one after another, as many as the width has room for, and then a mark if some are left out.
+// fit joins as many parts as fit into the width, followed by a mark if some are omitted.
 func fit(pieces []line, width int, more string) line {
 	whole := slices.Concat(pieces...)
 	if whole.width() <= width {
@@ -129,7 +131,7 @@ func fit(pieces []line, width int, more string) line {
 	return whole.clip(width, more)
 }
 
-// bar draws the share of nodes that are done, that are updated but not available, and that are neither.
+// bar draws the shares of nodes that are updated and available, updated but not available, and not updated.
 func bar(m Model, cells int, g glyphs) line {
 	full, half := 0, 0
 	if desired := m.Status.Desired; desired > 0 {
@@ -145,8 +147,8 @@ func bar(m Model, cells int, g glyphs) line {
 
 func clamp(n, least, most int) int { return min(max(n, least), most) }
 
-// cellRows draws one character per node. When the nodes do not fit into the rows (at least two), each character stands
-// for several nodes and shows the one of them that most wants attention.
+// cellRows draws one character per node. If the nodes do not fit into the rows (at least two), each character represents
+// several nodes and shows the one with the highest attention.
 func cellRows(cells []Cell, width, rows int, g glyphs) []line {
 	if len(cells) == 0 {
 		return nil
@@ -167,7 +169,7 @@ func cellRows(cells []Cell, width, rows int, g glyphs) []line {
 		lines = append(lines, row)
 	}
 	if each > 1 {
-		lines = append(lines, line{{fmt.Sprintf("(each character stands for %d nodes)", each), faint}})
+		lines = append(lines, line{{fmt.Sprintf("(each character represents %d nodes)", each), faint}})
 	}
 	return lines
 }
@@ -182,7 +184,7 @@ func worst(cells []Cell) Cell {
 	return found
 }
 
-// attention orders cells: a node that is not ready comes right below one that is held.
+// attention orders cells by urgency: a node that is not ready comes right after one that is held.
 func (c Cell) attention() int {
 	rank := 2 * int(c.Group)
 	if c.NotReady {
@@ -191,7 +193,7 @@ func (c Cell) attention() int {
 	return rank
 }
 
-// draw shows what the node does by the colour, and by the character too unless the node is not ready.
+// draw shows the state of the node by the colour, and by the character too, except for a node that is not ready.
 func (c Cell) draw(g glyphs) span {
 	char := g.group[c.Group]
 	if c.NotReady {
@@ -200,7 +202,8 @@ func (c Cell) draw(g glyphs) span {
 	return span{string(char), toneOf(c.Group)}
 }
 
-// legend explains the characters that are in use and counts by verdict the nodes that are drawn with them: each node once.
+// legend explains the characters in use and counts the nodes that are drawn with them by verdict. Each node is counted
+// once.
 func legend(m Model, g glyphs) []span {
 	var entries []span
 	drawn := slices.DeleteFunc(slices.Clone(m.Cells), func(c Cell) bool { return c.NotReady })
@@ -218,7 +221,7 @@ func legend(m Model, g glyphs) []span {
 	return entries
 }
 
-// wrap puts entries one after another, as many on a line as fit.
+// wrap puts as many entries on a line as fit.
 func wrap(entries []span, width int) []line {
 	const gap = "  "
 	var lines []line
@@ -236,7 +239,7 @@ func wrap(entries []span, width int) []line {
 	return lines
 }
 
-// waitsOf says who waits for what.
+// waitsOf returns the lines with the nodes that wait, and the reasons.
 func waitsOf(m Model, g glyphs, longest int) []line {
 	var lines []line
 	for i, w := range m.Waits {
@@ -254,7 +257,8 @@ func waitsOf(m Model, g glyphs, longest int) []line {
 	return lines
 }
 
-// split gives what the pods say lines of their own where the sentence has no room for it: that is what a person needs most.
+// split puts the message of the pods on lines of its own if the sentence has no room for it, because users need this
+// message most.
 func (w Wait) split(room int) (text string, rest []string) {
 	text = w.within(room)
 	if w.Says == "" || utf8.RuneCountInString(text) <= room {
@@ -265,7 +269,7 @@ func (w Wait) split(room int) (text string, rest []string) {
 	return w.within(room), fold(says, room, saysLines)
 }
 
-// fold writes a text in so many lines at most; the last one may be longer than the room.
+// fold wraps a text into at most that number of lines; the last line may be longer than the room.
 func fold(text string, room, most int) []string {
 	var lines []string
 	for len(lines) < most-1 && utf8.RuneCountInString(text) > room {
@@ -275,7 +279,8 @@ func fold(text string, room, most int) []string {
 	return append(lines, text)
 }
 
-// within is the sentence with as many names as leave room for the reason; the shortest one if none do.
+// within returns the sentence with as many node names as leave room for the reason, or the shortest sentence if none
+// fits.
 func (w Wait) within(room int) string {
 	best := w.sentence(waitNames)
 	for names := waitNames - 1; names > 0 && utf8.RuneCountInString(best) > room; names-- {
@@ -286,7 +291,7 @@ func (w Wait) within(room int) string {
 	return best
 }
 
-// width is the number of characters of a line.
+// width returns the number of characters of a line.
 func (l line) width() int {
 	n := 0
 	for _, s := range l {
@@ -295,8 +300,8 @@ func (l line) width() int {
 	return n
 }
 
-// clip shortens a line that is longer than the width: it ends with a whole word then, and a mark that there is more. Half a number would be
-// another number.
+// clip shortens a line that is longer than the width at the end of a word, followed by a mark. A truncated number would
+// be a wrong number.
 func (l line) clip(width int, more string) line {
 	if l.width() <= width {
 		return l
@@ -314,8 +319,8 @@ func (l line) clip(width int, more string) line {
 	return append(kept, span{more, faint})
 }
 
-// wholeWords is the beginning of a text that is longer than the room, up to the end of the last word that fits; a part of the first word if
-// not even that does.
+// wholeWords returns the beginning of a text that is longer than the room, up to the end of the last word that fits, or
+// a part of the first word if it does not fit.
 func wholeWords(text []rune, room int) string {
 	end := room
 	for end > 0 && text[end] != ' ' {
@@ -327,7 +332,7 @@ func wholeWords(text []rune, room int) string {
 	return strings.TrimRight(string(text[:end]), " ")
 }
 
-// encode writes a line with or without colours; neighbours of one tone share an escape sequence.
+// encode writes a line with or without colours; adjacent spans of one colour share an escape sequence.
 func (l line) encode(b *strings.Builder, colour bool) {
 	for i := 0; i < len(l); {
 		tone := l[i].tone
@@ -344,7 +349,7 @@ func (l line) encode(b *strings.Builder, colour bool) {
 	}
 }
 
-// printable drops control characters: names and messages come from the cluster and must not steer the terminal.
+// printable removes control characters: names and messages come from the cluster and must not control the terminal.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
@@ -354,7 +359,7 @@ func printable(text string) string {
 	}, text)
 }
 
-// kindNames is used by Lines: the verdicts other than "up to date", with their counts.
+// kindNames returns the verdicts other than "up to date" with their counts, for Lines.
 func kindNames(counts []VerdictCount) []string {
 	var names []string
 	for _, c := range counts {

@@ -4,13 +4,13 @@ package view
 
 import "everynode.dev/everynode/internal/rollout"
 
-// glyphs are the characters of the groups, and of a node that is not ready, whatever its group.
+// glyphs are the characters of the groups, and of a node that is not ready in any group.
 type glyphs struct {
 	group    [rollout.GroupCount]rune
 	notReady rune
 	// full, half and empty make up the progress bar: updated and available, updated, neither.
 	full, half, empty rune
-	// more stands at the end of a line for what has no room on it.
+	// more marks the end of a truncated line.
 	more string
 }
 
@@ -32,7 +32,7 @@ func asciiGlyphs() glyphs {
 	}
 }
 
-// tone is a colour by meaning.
+// tone is a colour, named by its meaning.
 type tone uint8
 
 const (
@@ -45,8 +45,8 @@ const (
 	strong
 )
 
-// escape returns the "select graphic rendition" parameters of a tone. Only the eight basic colours are used, so that the
-// terminal's own theme decides what they look like.
+// escape returns the "select graphic rendition" parameters of a tone. It uses only the eight basic colours, so that the
+// theme of the terminal applies.
 func (t tone) escape() string {
 	switch t {
 	case faint:
@@ -66,7 +66,7 @@ func (t tone) escape() string {
 	}
 }
 
-// toneOf is the colour of a group.
+// toneOf returns the colour of a group.
 func toneOf(g rollout.Group) tone {
 	switch g {
 	case rollout.GroupDone:

@@ -12,19 +12,20 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Lines writes one line whenever the numbers have changed, without control characters.
+// Lines writes one line whenever the numbers change, without control characters.
 type Lines struct {
 	mu  sync.Mutex
 	out io.Writer
-	// every is the least time between two lines, measured by the time of the models.
+	// every is the minimum time between two lines, in the time of the models.
 	every time.Duration
-	// printed is the last line written (without its time), at is when. pending is the newest one held back.
+	// printed is the last written line (without its time), at is its time, and pending is the newest line that is not
+	// written yet.
 	printed string
 	at      rollout.Time
 	pending *Model
 }
 
-// NewLines returns Lines that write to out, at most one line for a model within that time.
+// NewLines returns Lines that write to out at most one line of a model in the time every.
 func NewLines(out io.Writer, every time.Duration) *Lines {
 	return &Lines{out: out, every: every}
 }
@@ -44,7 +45,7 @@ func (l *Lines) Show(m Model) error {
 	return l.print(m)
 }
 
-// Say implements View. What was held back comes first, so that lines stay in order.
+// Say implements View. The pending line is written first, so that lines stay in order.
 func (l *Lines) Say(text string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,7 +93,7 @@ func (l *Lines) write(text string) error {
 	return nil
 }
 
-// summary is the line of a model without what changes merely because time goes by.
+// summary returns the line of a model without the parts that change only with time.
 func summary(m Model) string {
 	parts := append([]string{m.progress(), m.budget()}, kindNames(m.Counts)...)
 	var away []string

@@ -10,28 +10,28 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Model is everything that can be said about one set at one moment.
+// Model is the state of one set at one moment.
 type Model struct {
-	// Title names the set, for example "default/agent".
+	// Title is the name of the set, for example "default/agent".
 	Title string
 	Now   rollout.Time
-	// Started is when somebody began to look; 0 when that does not matter.
+	// Started is when the command started to watch; 0 if that is not relevant.
 	Started rollout.Time
-	// Target is the name of the revision that nodes are brought to.
+	// Target is the name of the revision that nodes are updated to.
 	Target string
-	// Revisions says how many pods each revision has; only revisions with pods, oldest first.
+	// Revisions has the number of pods of each revision that has pods, oldest first.
 	Revisions []RevisionCount
-	// Cells has one entry for each node that the set concerns, in order of name. Aside is the number of other nodes.
+	// Cells has one entry for each node that is relevant to the set, sorted by name. Aside is the number of other nodes.
 	Cells []Cell
 	Aside int
-	// Status holds the numbers of the set's status as decided from this snapshot, see statusOf. Done counts the nodes whose pod is of
-	// the wanted revision and available.
+	// Status has the numbers of the status of the set, computed from this snapshot, see statusOf. Done counts the nodes
+	// whose pod has the target revision and is available.
 	Status rollout.Status
 	Done   int
 	Budget rollout.Budget
-	// Counts says how many cells have which verdict, in the order of the verdicts.
+	// Counts has the number of cells of each verdict, in the order of the verdicts.
 	Counts []VerdictCount
-	// Waits has the nodes that wait, by reason, those first that most want attention.
+	// Waits has the nodes that wait, by reason, the most urgent first.
 	Waits []Wait
 	Pace  Pace
 	Waves Waves
@@ -54,9 +54,9 @@ type Cell struct {
 	Node  string
 	Kind  rollout.VerdictKind
 	Group rollout.Group
-	// NotReady is whether the node itself is not ready, which explains many a wait.
+	// NotReady reports whether the node itself is not ready, which explains many waits.
 	NotReady bool
-	// Gone is whether there is no such node any more: the update does not wait for it.
+	// Gone reports whether the node was deleted: the update does not wait for it.
 	Gone bool
 }
 
@@ -64,27 +64,28 @@ type Cell struct {
 type Wait struct {
 	Kind  rollout.VerdictKind
 	Group rollout.Group
-	// Reason is a sentence without capital and full stop.
+	// Reason is a sentence without a capital letter and a full stop.
 	Reason string
-	// Says is what the pods of these nodes say themselves of why they do not start; empty where they say nothing.
+	// Says is the message of the pods of these nodes about why they do not start, if there is one.
 	Says string
-	// NotReady is for how long the node that has been away longest is not ready; 0 when these nodes are ready.
+	// NotReady is how long the node that has been not ready for the longest time is not ready; 0 if these nodes are
+	// ready.
 	NotReady time.Duration
 	// Nodes is sorted by name.
 	Nodes []string
 }
 
-// Input is what a Model is made of.
+// Input is the input of New.
 type Input struct {
 	Title    string
 	Snapshot rollout.Snapshot
-	// Plan is what Decide made of Snapshot.
+	// Plan is the decision for Snapshot.
 	Plan    rollout.Plan
 	Started rollout.Time
 	Pace    Pace
 }
 
-// New makes the model of one moment.
+// New computes the model of one moment.
 func New(in Input) Model {
 	m := Model{
 		Title:     in.Title,
@@ -119,22 +120,22 @@ func New(in Input) Model {
 	return m
 }
 
-// Tracker makes the models of one set from moment to moment and keeps what has to be remembered between them.
+// Tracker computes the models of one set over time, and keeps the state between them.
 type Tracker struct {
 	title   string
 	started rollout.Time
 	pace    Estimator
 }
 
-// NewTracker returns a Tracker for the set that title names.
+// NewTracker returns a Tracker for the set with that title.
 func NewTracker(title string) *Tracker { return &Tracker{title: title} }
 
-// Recall takes in what the pods tell of how fast the update has gone before; began is as for PastPace.
+// Recall estimates from the pods how fast the update has been before the command started; began is as for PastPace.
 func (t *Tracker) Recall(snapshot rollout.Snapshot, plan rollout.Plan, began rollout.Time) {
 	t.pace.past(snapshot, plan, began)
 }
 
-// Next makes the model of the next moment.
+// Next computes the next model.
 func (t *Tracker) Next(snapshot rollout.Snapshot, plan rollout.Plan) Model {
 	if t.started == 0 {
 		t.started = snapshot.Now
@@ -143,7 +144,7 @@ func (t *Tracker) Next(snapshot rollout.Snapshot, plan rollout.Plan) Model {
 	return New(Input{Title: t.title, Snapshot: snapshot, Plan: plan, Started: t.started, Pace: pace})
 }
 
-// unknownRevision stands for a revision that the history does not hold.
+// unknownRevision is shown for a revision that is not in the history.
 const unknownRevision = "unknown"
 
 func revisionName(s rollout.Snapshot, index int) string {
@@ -153,9 +154,10 @@ func revisionName(s rollout.Snapshot, index int) string {
 	return s.Revisions[index].Name
 }
 
-// statusOf is the status as decided, in which the oldest pod speaks for its node, with those nodes added that are done, though an older pod that is
-// going speaks for them: else 9 of 10 nodes were updated when the update of all 10 is finished. So the numbers may be greater than those in the
-// status of the object, until that pod is gone.
+// statusOf returns the status as decided, with one difference. In the status, the oldest pod of a node determines the
+// state of the node. Here a node also counts as done if an older pod is only terminating. Otherwise 9 of 10 nodes would
+// be updated when the update of all 10 has finished. So the numbers may be greater than those in the status of the
+// object until that pod is gone.
 func statusOf(s rollout.Snapshot, p rollout.Plan) rollout.Status {
 	status := p.Status
 	for i := range min(len(s.Nodes), len(p.Verdicts)) {
@@ -178,7 +180,8 @@ func statusOf(s rollout.Snapshot, p rollout.Plan) rollout.Status {
 	return status
 }
 
-// older puts first the pod that speaks for its node; one that has ended and is being deleted never does.
+// older sorts the pod first that determines the state of its node. This is never a pod that has ended and is being
+// deleted.
 func older(a, b rollout.Pod) int {
 	rank := func(p rollout.Pod) int {
 		switch {
@@ -193,7 +196,7 @@ func older(a, b rollout.Pod) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Created, b.Created), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }
 
-// countRevisions counts the pods that are there to stay.
+// countRevisions counts the pods that are not terminating.
 func countRevisions(s rollout.Snapshot) []RevisionCount {
 	counts := make([]RevisionCount, len(s.Revisions)+1)
 	counts[len(s.Revisions)].Name = unknownRevision
@@ -231,13 +234,13 @@ func countVerdicts(cells []Cell) []VerdictCount {
 	return counts
 }
 
-// CountsThere is Counts without the nodes that are gone.
+// CountsThere is Counts without the nodes that were deleted.
 func (m *Model) CountsThere() []VerdictCount {
 	return countVerdicts(slices.DeleteFunc(slices.Clone(m.Cells), func(c Cell) bool { return c.Gone }))
 }
 
-// Reason is why a node has its verdict, as a sentence without capital and full stop, and what the new pod that is waited for says itself of why
-// it does not start.
+// Reason returns why a node has its verdict, as a sentence without a capital letter and a full stop, and the message of
+// the new pod that the node waits for, if that pod reports why it does not start.
 func Reason(s *rollout.Snapshot, n *rollout.Node, kind rollout.VerdictKind) (reason, says string) {
 	switch kind {
 	case rollout.Blocked:
@@ -254,7 +257,7 @@ func Reason(s *rollout.Snapshot, n *rollout.Node, kind rollout.VerdictKind) (rea
 	return kind.Sentence(), ""
 }
 
-// Why is the reason with what the pods say.
+// Why returns the reason with the message of the pods.
 func (w Wait) Why() string {
 	if w.Says == "" {
 		return w.Reason
@@ -262,7 +265,7 @@ func (w Wait) Why() string {
 	return w.Reason + ": " + w.Says
 }
 
-// waitList gathers the nodes that wait for the same reason.
+// waitList groups the nodes that wait for the same reason.
 type waitList []Wait
 
 func (l *waitList) add(cell Cell, s *rollout.Snapshot, i int) {
@@ -285,8 +288,8 @@ func (l *waitList) add(cell Cell, s *rollout.Snapshot, i int) {
 	(*l)[at].Nodes = append((*l)[at].Nodes, cell.Node)
 }
 
-// sorted puts first what may need a person: what is held, or says that it does not start, then nodes that are not ready, then what moves,
-// then the queue.
+// sorted orders by urgency: first what may need a user (held, or with a message that a pod does not start), then nodes
+// that are not ready, then nodes in progress, then nodes that wait for the budget.
 func (l waitList) sorted() []Wait {
 	rank := func(w Wait) int {
 		switch {

@@ -8,57 +8,59 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Pace is how fast an update goes, as far as it can be told.
+// Pace is the speed of an update, if it can be estimated.
 type Pace struct {
-	// Known is whether PerSecond and Left mean anything.
+	// Known reports whether PerSecond and Left are valid.
 	Known bool
-	// PerSecond is the number of nodes updated per second, Left how long the rest takes at that speed.
+	// PerSecond is the number of nodes updated per second, Left is the remaining time at that speed.
 	PerSecond float64
 	Left      time.Duration
-	// Stalled is how long nothing has moved, once that is long for this update; else 0.
+	// Stalled is how long there has been no progress, if that is long for this update; otherwise 0.
 	Stalled time.Duration
 	UpTo
 }
 
-// UpTo is who has to say that an update goes on, where all that is left waits for that, which no pace of the past tells: then there is neither a
-// pace nor a stall. One of them holds at most.
+// UpTo names who must act before an update continues, if all remaining nodes wait for that. The past speed predicts
+// nothing then, so there is neither an estimate nor a stall. At most one field is true.
 type UpTo struct {
-	// Owners is whether the owners of the nodes say so, Paused whether the set is paused, OnDelete whether it is up to who deletes the old pods.
+	// Owners is true if the owners of the nodes must act, Paused if the set is paused, and OnDelete if users must delete
+	// the old pods.
 	Owners, Paused, OnDelete bool
 }
 
 // Sample is one observation of an update.
 type Sample struct {
 	At rollout.Time
-	// Target is the revision that nodes are brought to. Another target starts the estimate afresh.
+	// Target is the revision that nodes are updated to. A new target restarts the estimate.
 	Target string
-	// Updated is how many nodes have been updated of the Total that the update may come to.
+	// Updated is how many nodes have been updated, of the Total that the update can reach.
 	Updated, Total int
-	// Untried is whether none of the updated nodes is available yet: then nobody knows how long a burst takes, or whether there is a next one.
+	// Untried reports whether no updated node is available yet. Then the duration of a batch is unknown, and also
+	// whether there is a next one.
 	Untried bool
 	UpTo
 }
 
-// Estimator turns samples into a Pace. The zero value is ready for use.
+// Estimator computes a Pace from samples. The zero value is ready to use.
 type Estimator struct {
 	target string
-	// steps are the samples at which Updated changed, oldest first. The first is where the speed is measured from, the
-	// others are no older than window, unless there would be too few to tell a speed.
+	// steps are the samples at which Updated changed, oldest first. The speed is measured from the first one. The others
+	// are not older than window, unless there would be too few of them.
 	steps []Sample
 }
 
 const (
-	// window is how much of the past counts for the speed.
+	// window is the part of the past from which the speed is computed.
 	window = time.Minute
-	// An update goes in bursts of as many nodes as the budget allows; a speed is only told after a few seconds that
-	// have seen more than one burst, otherwise it would be far too high.
+	// An update proceeds in batches of the size of the budget. A speed is shown only after a few seconds with more than
+	// one batch; otherwise it would be far too high.
 	enoughTime  = 3 * time.Second
 	enoughSteps = 3
-	// minStallTime is how long nothing has to move at least before that is called a stall.
+	// minStallTime is the minimum time without progress that is shown as a stall.
 	minStallTime = 10 * time.Second
 )
 
-// Observe takes one sample and returns the pace at that moment.
+// Observe adds a sample and returns the pace at that moment.
 func (e *Estimator) Observe(s Sample) Pace {
 	if s.Target != e.target {
 		e.target, e.steps = s.Target, nil
@@ -100,9 +102,10 @@ func (e *Estimator) pace(now Sample) Pace {
 	return pace
 }
 
-// sincePause are the steps since somebody let the update stand, say after a canary: a spell between two steps that is by far longer than all others.
-// The update may as well go in bursts, each as soon as the pods of the one before are available. So as long as the next burst may still be to come
-// there are none: after a spell of 20 s, for 20 s.
+// sincePause returns the steps since a pause of the update, for example after a canary: an interval between two steps
+// that is far longer than all others. But an update may also proceed in batches, in which each batch starts when the
+// pods of the last one are available. So as long as the next batch may still follow, the result is empty: after an
+// interval of 20 s, for 20 s.
 func (e *Estimator) sincePause(now Sample) []Sample {
 	var longest, second time.Duration
 	begins := 0
@@ -124,8 +127,8 @@ func (e *Estimator) sincePause(now Sample) []Sample {
 	}
 }
 
-// stallTime is how long nothing has to move before that is worth a word: three times the usual time between two steps.
-// A set whose pods need a minute to become available is not stalled after ten seconds.
+// stallTime is the time without progress after which a stall is shown: three times the usual time between two steps. A
+// set whose pods need a minute to become available is not stalled after ten seconds.
 func (e *Estimator) stallTime() time.Duration {
 	n := len(e.steps)
 	if n < 2 {

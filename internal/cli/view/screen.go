@@ -9,16 +9,16 @@ import (
 	"sync"
 )
 
-// ScreenOptions says what the terminal of a Screen can do.
+// ScreenOptions has the capabilities of the terminal of a Screen.
 type ScreenOptions struct {
-	// Size is asked before each frame, so a terminal may be resized. Zeros stand for "not known".
+	// Size is called before each frame, because a terminal may be resized. Zeros mean "unknown".
 	Size func() Size
-	// Whole has Draw write every line to its end, and leave none out, whether the terminal has room for it or not. A Screen never does: it
-	// counts lines to find its way back to the first one.
+	// Whole makes Draw write every line completely, whatever the size of the terminal. A Screen never does that: it
+	// counts lines to move the cursor back to the first one.
 	Whole bool
-	// Colour allows colours; without it every group still has a character of its own.
+	// Colour enables colours; each group has its own character too.
 	Colour bool
-	// ASCII forbids other characters.
+	// ASCII restricts the output to ASCII characters.
 	ASCII bool
 }
 
@@ -28,7 +28,7 @@ type Screen struct {
 	out     io.Writer
 	options ScreenOptions
 	glyphs  glyphs
-	// last is the frame on the screen, drawn how many lines it has.
+	// last is the frame on the screen, drawn is its number of lines.
 	last  string
 	drawn int
 }
@@ -61,7 +61,7 @@ func (s *Screen) Show(m Model) error {
 	return err
 }
 
-// Say implements View: the text takes the place of the frame, which moves down.
+// Say implements View: the text is written above the frame.
 func (s *Screen) Say(text string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *Screen) Say(text string) error {
 	return s.write(s.home() + b.String() + s.last + eraseBelow)
 }
 
-// Close implements View. The last frame stays and later output goes below it.
+// Close implements View. The last frame stays, and later output follows it.
 func (s *Screen) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +85,8 @@ const (
 	eraseBelow = "\x1b[J" // from the cursor to the end of the screen
 )
 
-// home moves the cursor to where the frame began. Lines never wrap (frame clips them), so counting them is enough.
+// home moves the cursor to the beginning of the frame. Lines never wrap (frame clips them), so it is enough to count
+// them.
 func (s *Screen) home() string {
 	if s.drawn == 0 {
 		return ""
@@ -93,7 +94,7 @@ func (s *Screen) home() string {
 	return fmt.Sprintf("\x1b[%dA\r", s.drawn)
 }
 
-// write sends one frame in one piece, so that nobody sees half of it.
+// write sends a frame in one write, so that no partial frame is visible.
 func (s *Screen) write(text string) error {
 	if _, err := io.WriteString(s.out, text); err != nil {
 		return fmt.Errorf("drawing on the terminal: %w", err)

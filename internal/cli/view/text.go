@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Duration writes a duration the way a person would say it: "0.4s", "12s", "1m05s", "2h03m".
+// Duration formats a duration for users: "0.4s", "12s", "1m05s", "2h03m".
 func Duration(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -26,7 +26,7 @@ func Duration(d time.Duration) string {
 	}
 }
 
-// List writes the first few names and how many more there are: "a, b, c and 14 more".
+// List returns the first names and the number of the others: "a, b, c and 14 more".
 func List(names []string, few int) string {
 	if len(names) <= few {
 		return strings.Join(names, ", ")
@@ -42,7 +42,7 @@ func Plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// progress says how far the update has come: "18/30 updated, 26 available".
+// progress returns the progress of the update: "18/30 updated, 26 available".
 func (m Model) progress() string { return m.updated() + ", " + m.available() }
 
 func (m Model) updated() string {
@@ -51,8 +51,9 @@ func (m Model) updated() string {
 
 func (m Model) available() string { return fmt.Sprintf("%d available", m.Status.Available) }
 
-// budget says what the budget is and what uses it: "4 of budget 6 used (2 on nodes not ready)". More of it can be used than there
-// is: a node that breaks, or that has no pod yet, asks nobody. A pod that is terminating uses it, and may still be available.
+// budget returns the budget and its use: "4 of budget 6 used (2 on nodes not ready)". The use may exceed the budget:
+// nodes that fail, or have no pod yet, are counted without a decision. A terminating pod uses the budget, and may still
+// be available.
 func (m Model) budget() string { return m.budgetUsed() + m.budgetUsers() }
 
 func (m Model) budgetUsed() string {
@@ -64,7 +65,7 @@ func (m Model) budgetUsed() string {
 	return fmt.Sprintf("%d of %s %d used", b.UsedByUpdate+b.UsedByOthers+b.UsedByUnreachable, kind, b.Limit)
 }
 
-// budgetUsers says who but the update uses it: " (2 on nodes not ready)"; empty for nobody.
+// budgetUsers returns what uses the budget other than the update: " (2 on nodes not ready)", or "".
 func (m Model) budgetUsers() string {
 	b := m.Budget
 	var why []string
@@ -80,7 +81,7 @@ func (m Model) budgetUsers() string {
 	return " (" + strings.Join(why, ", ") + ")"
 }
 
-// forecast says how long it may still take; it is empty when that is not known or over.
+// forecast returns the estimated remaining time; it is empty if that is unknown or the update has ended.
 func (m Model) forecast() string {
 	switch {
 	case m.Pace.Owners:
@@ -98,7 +99,7 @@ func (m Model) forecast() string {
 	}
 }
 
-// speed is a number of nodes in a time that is long enough for the number not to be 0.0.
+// speed formats a speed in a unit in which it is not 0.0.
 func speed(perSecond float64) string {
 	switch {
 	case perSecond >= 0.1:
@@ -110,7 +111,7 @@ func speed(perSecond float64) string {
 	}
 }
 
-// elapsed is for how long the set has been looked at.
+// elapsed returns the time since the command started to watch.
 func (m Model) elapsed() time.Duration {
 	if m.Started == 0 {
 		return 0
@@ -118,7 +119,7 @@ func (m Model) elapsed() time.Duration {
 	return m.Now.Sub(m.Started)
 }
 
-// sentence says who waits and why: "n-07, n-08 (not ready for 12s): a pod is …".
+// sentence returns the nodes and why they wait: "n-07, n-08 (not ready for 12s): a pod is …".
 func (w Wait) sentence(names int) string {
 	who := List(w.Nodes, names)
 	if w.NotReady > 0 {

@@ -11,21 +11,21 @@ import (
 	"golang.org/x/term"
 )
 
-// View shows models to a person. It may be used by several goroutines.
+// View shows models to a user. It is safe for concurrent use.
 type View interface {
-	// Show brings the picture up to date.
+	// Show updates the picture.
 	Show(m Model) error
-	// Say writes a line of text that stays; the picture stays below it.
+	// Say writes a line of text above the picture.
 	Say(text string) error
-	// Close shows what has not been shown yet and leaves the last picture where it is.
+	// Close shows what is still pending; the last picture stays.
 	Close() error
 }
 
-// quiet is how long Lines waits at least between two lines.
+// quiet is the minimum time between two lines of Lines.
 const quiet = time.Second
 
-// Open returns the View that fits to where the output goes: a Screen for a terminal that can move its cursor, else Lines.
-// The environment says whether colours and characters beyond ASCII are wanted (NO_COLOR, TERM and the locale).
+// Open returns the View for an output: a Screen for a terminal that can move its cursor, otherwise Lines. The
+// environment (NO_COLOR, TERM and the locale) decides about colours and characters beyond ASCII.
 func Open(out io.Writer, getenv func(string) string) View {
 	file, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) || getenv("TERM") == "dumb" {
@@ -34,8 +34,8 @@ func Open(out io.Writer, getenv func(string) string) View {
 	return NewScreen(out, OptionsFor(out, getenv))
 }
 
-// supportsUTF8 reads the locale in the order that POSIX gives; a locale that is not set at all is taken for UTF-8, as
-// containers rarely set one and terminals rarely speak anything else.
+// supportsUTF8 reads the locale variables in the order of POSIX. If none is set, it assumes UTF-8: containers rarely
+// set a locale, and most terminals support UTF-8.
 func supportsUTF8(getenv func(string) string) bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if value := strings.ToLower(getenv(name)); value != "" {

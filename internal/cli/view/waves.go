@@ -9,14 +9,17 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Waves says how far an update has come in steps as large as its budget. As in a plan, a wave is a place in the order divided by the budget: a
-// node whose new pod never becomes available keeps its wave from being complete, and with it the update from going on.
+// Waves is the progress of an update in steps of the size of its budget. As in a plan, a wave is a place in the order
+// divided by the budget: a node whose new pod never becomes available prevents its wave from being complete, and uses
+// the budget of the next ones.
 type Waves struct {
-	// Size is the number of nodes of a wave, Total how many waves the update has, and Done how many of them are complete.
+	// Size is the number of nodes of a wave, Total is the number of waves of the update, and Done is the number of
+	// complete waves.
 	Size, Done, Total int
 }
 
-// wavesOf divides the nodes that are done, and those that the update may come to, by the budget; without a budget there are no waves.
+// wavesOf divides the number of done nodes, and the number of nodes that the update can reach, by the budget. Without a
+// budget there are no waves.
 func wavesOf(done, reach, budget int) Waves {
 	if budget <= 0 || reach <= 0 {
 		return Waves{}
@@ -28,7 +31,7 @@ func wavesOf(done, reach, budget int) Waves {
 	return w
 }
 
-// wave says which wave is under way: ", wave 4 of 6"; empty where there is only one, or none left.
+// wave returns the wave that is in progress: ", wave 4 of 6", or "" if there is only one, or none left.
 func (m Model) wave() string {
 	w := m.Waves
 	if w.Total <= 1 || w.Done >= w.Total {
@@ -37,12 +40,13 @@ func (m Model) wave() string {
 	return fmt.Sprintf(", wave %d of %d", w.Done+1, w.Total)
 }
 
-// HeldBySet is whether a verdict means that the update is not to come to the node, for as long as the set says so.
+// HeldBySet reports whether a verdict means that the specification of the set excludes the node from the update.
 func HeldBySet(kind rollout.VerdictKind) bool {
 	return kind.Cause() == rollout.CauseLimit || kind.Cause() == rollout.CausePlacement
 }
 
-// reachOf is how many nodes the update may come to: all on which a pod has to run, but those that the set itself keeps as they are.
+// reachOf returns how many nodes the update can reach: all nodes that must run a pod, except those that the set
+// excludes.
 func reachOf(s rollout.Snapshot, p rollout.Plan) int {
 	reach := p.Status.Desired
 	for i := range min(len(s.Nodes), len(p.Verdicts)) {
@@ -53,8 +57,8 @@ func reachOf(s rollout.Snapshot, p rollout.Plan) int {
 	return reach
 }
 
-// upTo says for whom all nodes wait that are left. Nodes that are gone, or need no pod, are not left; neither are those whose new pod is there,
-// available or not: they are updated.
+// upTo returns who must act for all nodes that are left. A node is not left if it was deleted, needs no pod, or already
+// has its new pod, available or not.
 func upTo(s rollout.Snapshot, p rollout.Plan) UpTo {
 	var first rollout.VerdictKind
 	left := 0
@@ -74,8 +78,9 @@ func upTo(s rollout.Snapshot, p rollout.Plan) UpTo {
 	return UpTo{Owners: first == rollout.WaitNodeOwner, Paused: first == rollout.WaitPaused, OnDelete: first == rollout.WaitOnDelete}
 }
 
-// PastPace is how fast an update has gone before somebody began to look, as far as the pods that are there tell: when those of the wanted
-// revision were made, or changed in place. Where there is none yet, nothing has moved since began, when the revision was made; 0 where that is not known.
+// PastPace estimates the speed of an update before the command started, from the times at which the pods of the target
+// revision were created or changed in place. If there is none yet, there was no progress since began, the time at which
+// the revision was created; 0 if that is unknown.
 func PastPace(s rollout.Snapshot, p rollout.Plan, began rollout.Time) Pace {
 	var e Estimator
 	if began != 0 && began < s.Now && untouched(s, began) {
@@ -85,8 +90,8 @@ func PastPace(s rollout.Snapshot, p rollout.Plan, began rollout.Time) Pace {
 	return e.past(s, p, began)
 }
 
-// untouched is whether an update that began then has made no pod, though pods were there to be updated: a set that had no node is not stuck for
-// as long as it had none.
+// untouched reports whether an update that started at began has created no pod although there were pods to update. A
+// set that had no nodes is not stalled.
 func untouched(s rollout.Snapshot, began rollout.Time) bool {
 	waits := false
 	for _, node := range s.Nodes {
@@ -100,8 +105,8 @@ func untouched(s rollout.Snapshot, began rollout.Time) bool {
 	return waits
 }
 
-// pointOf is when a pod came to its revision, as far as it tells: when it was made, or, if it can be changed in place, when it last became ready, or
-// ceased to be, which it does on the way.
+// pointOf returns when a pod got its revision, as far as the pod shows it: the time of its creation or, if it can be
+// changed in place, the last change of its readiness.
 func pointOf(p *rollout.Pod) rollout.Time {
 	if !p.Gate {
 		return p.Created
@@ -109,8 +114,8 @@ func pointOf(p *rollout.Pod) rollout.Time {
 	return max(p.Created, p.ReadySince)
 }
 
-// past takes in what the pods tell. Where nobody knows when the update began, because it goes back to an earlier revision, pods that are older than
-// one of another revision tell nothing: they may be of the roll before.
+// past adds what the pods show. If the start of the update is unknown, because it goes back to an earlier revision,
+// pods that are older than a pod of another revision are ignored: they may be from an earlier rollout.
 func (e *Estimator) past(s rollout.Snapshot, p rollout.Plan, began rollout.Time) Pace {
 	var made []rollout.Time
 	var from rollout.Time
@@ -135,7 +140,7 @@ func (e *Estimator) past(s rollout.Snapshot, p rollout.Plan, began rollout.Time)
 	return e.Observe(now)
 }
 
-// sampleOf is what can be observed of an update at one moment.
+// sampleOf returns the sample of an update at one moment.
 func sampleOf(s rollout.Snapshot, p rollout.Plan) Sample {
 	return Sample{
 		At:      s.Now,
