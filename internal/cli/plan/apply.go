@@ -24,16 +24,16 @@ import (
 	"everynode.dev/everynode/internal/plan"
 )
 
-const applyLong = `Carry out exactly the edit of a plan, if the plan still holds.
+const applyLong = `Make exactly the edit of a plan, if the plan is still valid.
 
-The plan is made again first. It does not hold any more if the set is another one (by its UID), or has changed (by its
-generation or revision, or by the annotations of OpenYurt), or if any node would get another verdict; then nothing is
-changed, what differs is said, and the exit code is 4. The edit itself is sent on the condition that the set has not
+The plan is made again first. It is not valid any more if the set was recreated (another UID), has changed (another
+generation or revision, or other OpenYurt annotations), or if any node would get another verdict. Then nothing is
+changed, the differences are printed, and the exit code is 4. The edit is sent on the condition that the set has not
 changed since.
 
-What others have applied by server-side apply is left alone, unless --force-conflicts is given.
+Fields that other field managers have applied by server-side apply are not changed, unless you pass --force-conflicts.
 
-With --dry-run=server the server checks that edit, too, and stores nothing. With --dry-run=client the plan is made again
+With --dry-run=server the server checks the edit and stores nothing. With --dry-run=client the plan is made again
 as with plan --local, and nothing is sent.
 
 ` + options.ExitText
@@ -41,10 +41,10 @@ as with plan --local, and nothing is sent.
 const applyExample = `  kubectl everynode plan ads/agent --image agent=registry.example/agent:2 -o json >plan.json
   kubectl everynode apply --plan plan.json
 
-  # Only see whether it still holds
+  # Only check whether it is still valid
   kubectl everynode apply --plan plan.json --dry-run`
 
-// NewApply is the verb apply.
+// NewApply returns the command apply.
 func NewApply(o *options.Options) *cobra.Command {
 	file, flags := "", change.Flags{}
 	cmd := &cobra.Command{
@@ -67,16 +67,16 @@ func NewApply(o *options.Options) *cobra.Command {
 	cmd.Flags().StringVar(&file, "plan", "", "The plan, as written by plan -o json or -o yaml; - is the standard input.")
 	flags.Add(cmd)
 	if err := cmd.MarkFlagFilename("plan", "json", "yaml"); err != nil {
-		panic(err) // the flag is not there: found by every test that makes a command
+		panic(err) // the flag does not exist: every test that creates a command finds this
 	}
 	return cmd
 }
 
-// Applied is what apply says to machines.
+// Applied is the output of apply for programs.
 type Applied struct {
 	Set       string `json:"set"`
 	Namespace string `json:"namespace"`
-	// Revision is the revision that the edit leads to, Generation that of the set after it.
+	// Revision is the revision of the edited set, Generation its generation.
 	Revision   string `json:"revision"`
 	Generation int64  `json:"generation"`
 	DryRun     bool   `json:"dryRun,omitempty"`
@@ -145,7 +145,7 @@ func readDocument(o *options.Options, file string) (*Document, error) {
 	return d, nil
 }
 
-// isPlan says what a file is that is no plan, and how to make one.
+// isPlan checks that a file is a plan. The error explains what it is, and how to write a plan.
 func isPlan(file string, data []byte) error {
 	name := file
 	if file == "-" {
@@ -166,19 +166,19 @@ func isPlan(file string, data []byte) error {
 		what = "it is empty"
 	case kind == "" || version == "":
 		what = "it has no apiVersion and kind"
-	case kind == kruiseapi.Kind: // that of apps/v1 has the same name
+	case kind == kruiseapi.Kind: // DaemonSets of apps/v1 have the same kind
 		how = "-f " + file
 	}
 	return fmt.Errorf("%s is no plan: %s: make one with `%s plan %s -o json >plan.json`", name, what, options.Program, how)
 }
 
-// replanRequest is a document whose edit is to be foreseen once more, and whether the server is to be left alone.
+// replanRequest is a document whose edit is planned again. local means: without the server.
 type replanRequest struct {
 	*Document
 	local bool
 }
 
-// replan foresees the edit of a document again, and says in which way it does not hold any more.
+// replan plans the edit of a document again, and returns an error if the result differs.
 func replan(ctx context.Context, o *options.Options, c *options.Clients, d replanRequest) (*prediction, error) {
 	q, err := d.ask(ctx, c)
 	if err != nil {
@@ -198,7 +198,7 @@ func replan(ctx context.Context, o *options.Options, c *options.Clients, d repla
 		return nil, err
 	}
 	if err := d.holds(f); err != nil {
-		if d.local && d.Tried == triedByServer { // what it fills in may be all that differs
+		if d.local && d.Tried == triedByServer { // only defaults that the server sets may differ
 			return nil, fmt.Errorf("%w\nThis time the server was not used, as it was for the plan: use --dry-run=server", err)
 		}
 		return nil, err
@@ -206,7 +206,7 @@ func replan(ctx context.Context, o *options.Options, c *options.Clients, d repla
 	return f, nil
 }
 
-// ask makes a question of a document.
+// ask converts a document to a question.
 func (d *Document) ask(ctx context.Context, c *options.Clients) (question, error) {
 	if d.Edit.Type != typeCreate {
 		set, err := resolver.Find(ctx, c, d.Set)
@@ -214,7 +214,7 @@ func (d *Document) ask(ctx context.Context, c *options.Clients) (question, error
 			return question{}, stale("%w", err)
 		}
 		if err != nil {
-			return question{}, err // nothing is known of the plan
+			return question{}, err // nothing is known about the plan
 		}
 		return question{live: set, named: set, edit: d.Edit}, nil
 	}
@@ -232,7 +232,7 @@ func (d *Document) ask(ctx context.Context, c *options.Clients) (question, error
 	return question{named: wanted, edit: d.Edit}, nil
 }
 
-// existing is the set of that kind and name in the cluster; nil if there is none.
+// existing returns the set of that kind and name in the cluster, or nil.
 func existing(ctx context.Context, c *options.Clients, wanted *resolver.Set) (*resolver.Set, error) {
 	object, err := c.Dynamic.Resource(wanted.Resource).Namespace(wanted.Namespace()).Get(ctx, wanted.Name(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -248,15 +248,15 @@ func existing(ctx context.Context, c *options.Clients, wanted *resolver.Set) (*r
 	return &set, nil
 }
 
-// outdated begins what is said of a plan that does not hold any more.
+// outdated is the beginning of the error for a plan that is no longer valid.
 const outdated = "the plan is no longer valid, and nothing has been changed: "
 
-// stale is the error of a plan that does not hold any more.
+// stale returns the error for a plan that is no longer valid.
 func stale(format string, args ...any) error {
 	return &options.Exit{Code: options.ExitStale, Err: fmt.Errorf(outdated+format+"; make a new one", args...)}
 }
 
-// same is whether the set is still the one of the document.
+// same returns an error unless the set is still the one of the document.
 func (d *Document) same(object *unstructured.Unstructured) error {
 	switch {
 	case string(object.GetUID()) != d.UID:
@@ -271,10 +271,10 @@ func (d *Document) same(object *unstructured.Unstructured) error {
 	}
 }
 
-// mostDifferences is how many nodes are named that differ.
+// mostDifferences is the maximum number of different nodes in an error.
 const mostDifferences = 10
 
-// holds compares what is foreseen now with the document.
+// holds compares a new prediction with the document.
 func (d *Document) holds(f *prediction) error {
 	if f.before != d.CurrentRevision || f.after != d.Revision {
 		return stale("it changed revision %q to %q, and would now change %q to %q", d.CurrentRevision, d.Revision, f.before, f.after)
@@ -292,7 +292,8 @@ func (d *Document) holds(f *prediction) error {
 	)}
 }
 
-// differences says which nodes would get another verdict. A node on which nothing is done may come and go.
+// differences lists the nodes that would get another verdict. Nodes on which nothing happens are ignored if they appear
+// or disappear.
 func (d *Document) differences(now []Node) []string {
 	was := map[string]Node{}
 	for _, n := range d.Nodes {
@@ -317,7 +318,8 @@ func (d *Document) differences(now []Node) []string {
 	return differ
 }
 
-// owned is an error where others have applied what the edit changes: the verbs that steer a set leave that alone as well.
+// owned returns an error if other field managers have applied the fields that the edit changes, as the other commands
+// that change a set do.
 func (f *prediction) owned() error {
 	if f.live == nil {
 		return nil
@@ -325,10 +327,10 @@ func (f *prediction) owned() error {
 	return change.Conflict(change.Object{Resource: f.live.Resource, Read: f.live.Object}, change.Fields(f.live.Object.Object, f.object.Object))
 }
 
-// attempts is how often the edit is sent again because the set's status has changed in between.
+// attempts is how often the edit is sent again if the status of the set changed in the meantime.
 const attempts = 5
 
-// carryOut sends the edit, on the condition that the set is as it was foreseen.
+// carryOut sends the edit, on the condition that the set has not changed since the prediction.
 func carryOut(ctx context.Context, c *options.Clients, f *prediction, dryRun []string) (*unstructured.Unstructured, error) {
 	if f.live == nil {
 		object, err := f.edit.send(ctx, c, f.named, dryRun)
@@ -355,7 +357,7 @@ func carryOut(ctx context.Context, c *options.Clients, f *prediction, dryRun []s
 			!maps.Equal(edgeOf(now.Object), edgeOf(f.live.Object)):
 			return nil, stale("%s has been changed while the plan was checked", f.named.Title())
 		}
-		version = now.Object.GetResourceVersion() // only what says nothing of how it is updated has changed
+		version = now.Object.GetResourceVersion() // nothing changed that affects the update
 	}
 	return nil, errors.New("the set's status changes too often for the edit to be sent: try again")
 }

@@ -14,39 +14,39 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// times are the durations that a person gave; what is not given is found out, or assumed.
+// times are the durations given by flags. Others are measured or assumed.
 type times struct {
 	stop, start, change, hook, pull time.Duration
-	// given are the names of those that were given.
+	// given are the names of the flags that were given.
 	given map[string]bool
-	// bold is whether a person has said how long a start takes, whatever seems to be in its way.
+	// bold reports whether the user gave a start time; then obstacles are ignored.
 	bold bool
 }
 
-// Assumption is one time that the estimate rests on.
+// Assumption is a duration that the estimate is based on.
 type Assumption struct {
 	// Name is stop, start, change, hook or pull.
 	Name string `json:"name"`
 	// Value is a duration, or "never".
 	Value string `json:"value"`
-	// Source says where it comes from.
+	// Source is where the value comes from.
 	Source string `json:"source"`
 	value  time.Duration
-	// matters is whether it can have any effect on this set.
+	// matters reports whether it can have an effect on this set.
 	matters bool
 }
 
 type assumed []Assumption
 
-// What is assumed where nothing tells.
+// The defaults if nothing can be measured.
 const (
 	usualStop   = 5 * time.Second
 	usualStart  = 10 * time.Second
 	usualChange = 5 * time.Second
 	never       = "never"
-	given       = "given" // the source of what a person has said
-	// most is the longest time from the creation of a pod to its being ready that can be the pod's own: later its readiness has changed for other
-	// reasons.
+	given       = "given" // the source of a value given by a flag
+	// most is the longest time between the creation and the readiness of a pod that is used: if it is longer, readiness
+	// has changed for other reasons.
 	most = 15 * time.Minute
 )
 
@@ -65,7 +65,7 @@ func (t *times) addFlags(cmd *cobra.Command) {
 	}
 }
 
-// read takes the names of the flags that were given.
+// read stores the names of the flags that were given.
 func (t *times) read(cmd *cobra.Command) {
 	t.given = map[string]bool{}
 	for _, name := range timeNames() {
@@ -74,7 +74,7 @@ func (t *times) read(cmd *cobra.Command) {
 	t.bold = t.given["start"]
 }
 
-// check says what is wrong with what was given.
+// check validates the flags.
 func (t *times) check() error {
 	all := t.all()
 	for _, name := range timeNames() {
@@ -87,12 +87,12 @@ func (t *times) check() error {
 
 func timeNames() []string { return []string{"stop", "start", "change", "hook", "pull"} }
 
-// all are the times by their names.
+// all returns the times by their names.
 func (t *times) all() map[string]*time.Duration {
 	return map[string]*time.Duration{"stop": &t.stop, "start": &t.start, "change": &t.change, "hook": &t.hook, "pull": &t.pull}
 }
 
-// restore takes over what a document has assumed.
+// restore uses the assumptions of a document.
 func (t *times) restore(all []Assumption) error {
 	t.given = map[string]bool{}
 	to := t.all()
@@ -116,7 +116,7 @@ func (t *times) restore(all []Assumption) error {
 	return nil
 }
 
-// assume is what others need, as far as it is given, can be found out from the pods that run, or has to be assumed.
+// assume returns the durations: given, measured from the running pods, or assumed.
 func assume(f *prediction) assumed {
 	stop, stopSource := usualStop, "assumed"
 	if seconds, ok := nested(f.is, "spec")["terminationGracePeriodSeconds"].(int64); ok && time.Duration(seconds)*time.Second < stop {
@@ -154,7 +154,7 @@ func assume(f *prediction) assumed {
 	return all
 }
 
-// play is what is assumed, and what is in the way, to a plan.
+// play returns the assumptions and obstacles for a simulation.
 func (f *prediction) play() plan.Assumptions {
 	value := map[string]time.Duration{}
 	for _, one := range f.assumed {
@@ -166,7 +166,8 @@ func (f *prediction) play() plan.Assumptions {
 	}
 }
 
-// startTime is the median time that the pods of a set took from their creation until they were ready, and how many tell it.
+// startTime returns the median time from the creation of a pod of the set until it was ready, and the number of pods
+// that it is computed from.
 func startTime(s *rollout.Snapshot) (time.Duration, int) {
 	var took []time.Duration
 	for i := range s.Nodes {

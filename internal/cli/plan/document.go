@@ -8,81 +8,86 @@ import (
 	"everynode.dev/everynode/internal/plan"
 )
 
-// What kind of document a plan is.
+// The kind of the document.
 const (
 	documentVersion = "plan.everynode.dev/v1alpha1"
 	documentKind    = "Plan"
 )
 
-// Document is what was foreseen, for machines, and for apply.
+// Document is a plan for programs and for the command apply.
 type Document struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Set names the set as people do: daemonset/NAME or ads/NAME.
+	// Set is the name of the set: daemonset/NAME or ads/NAME.
 	Set       string `json:"set"`
 	Namespace string `json:"namespace"`
-	// UID, ResourceVersion and Generation are those of the set before the edit; a set that is not there yet has none.
+	// UID, ResourceVersion and Generation are those of the set before the edit; they are empty for a set that does not
+	// exist yet.
 	UID             string `json:"uid,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	Generation      int64  `json:"generation,omitempty"`
-	// Annotations are those of the set before the edit that say how it is updated, beside its specification.
+	// Annotations are the annotations of the set before the edit that affect updates.
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Revision is the revision that the edit leads to, CurrentRevision that of the set before.
+	// Revision is the revision of the edited set, CurrentRevision that of the set before the edit.
 	Revision        string `json:"revision"`
 	CurrentRevision string `json:"currentRevision,omitempty"`
 	Edit            Edit   `json:"edit"`
-	// Tried says who filled in defaults: the server, or this program (local).
+	// Tried is who set defaults: the server, or this program (local).
 	Tried string `json:"tried"`
 	// Nodes has one entry for each node, sorted by name.
 	Nodes []Node `json:"nodes"`
-	// Counts says how many nodes have each verdict.
+	// Counts has the number of nodes for each verdict.
 	Counts map[plan.Verdict]int `json:"counts"`
 	Budget Budget               `json:"budget"`
-	// Duration is how long it takes until every node that is touched is done, Unfinished how many never are.
+	// Duration is the estimated time until all nodes that change are finished, Unfinished the number of nodes that never
+	// are.
 	Duration    string       `json:"duration"`
 	Unfinished  int          `json:"unfinished"`
 	Assumptions []Assumption `json:"assumptions"`
 	Warnings    []Warning    `json:"warnings"`
-	// Diff is what changes in the pod template, as a unified diff of YAML.
+	// Diff is the change of the pod template, as a unified diff of YAML.
 	Diff string `json:"diff,omitempty"`
 }
 
-// Node is what becomes of one node.
+// Node is the result for one node.
 type Node struct {
 	Name    string       `json:"name"`
 	Verdict plan.Verdict `json:"verdict"`
-	// Wave is the place of the node in the order divided by the budget, from 1; it is left out where nothing starts.
+	// Wave is the place of the node in the order divided by the budget, from 1; it is omitted if nothing starts.
 	Wave int `json:"wave,omitempty"`
-	// Reason is the verdict of the manager that leads to this outcome, Detail more about it, Message the two as a sentence.
+	// Reason is the manager's verdict that leads to this result, Detail has more information, and Message is both as a
+	// sentence.
 	Reason  string `json:"reason"`
 	Detail  string `json:"detail,omitempty"`
 	Message string `json:"message"`
-	// Start and End are counted from the begin of the rollout. Without End what starts does not come to its end.
+	// Start and End are relative to the begin of the rollout. Without End, the node does not finish.
 	Start string `json:"start,omitempty"`
 	End   string `json:"end,omitempty"`
 }
 
-// Budget is how many nodes are touched at once.
+// Budget describes how many nodes are updated at once.
 type Budget struct {
-	// Limit is the update budget in nodes, Of what it counts: "unavailable" or "surge".
+	// Limit is the update budget in nodes, Of is what it counts: "unavailable" or "surge".
 	Limit int    `json:"limit"`
 	Of    string `json:"of"`
-	// Waves is how many waves the update has, MostAtOnce the highest number of nodes that are in the middle of it at once.
+	// Waves is the number of waves of the update, MostAtOnce the highest number of nodes that are updated at the same
+	// time.
 	Waves      int `json:"waves"`
 	MostAtOnce int `json:"mostAtOnce"`
-	// MostDown is the highest number of nodes without an available pod that should have one, DownNow how many of these there are already.
+	// MostDown is the highest number of nodes that should have an available pod but have none, DownNow the current
+	// number.
 	MostDown int `json:"mostDown"`
 	DownNow  int `json:"downNow"`
 }
 
-// Warning is something that a person should know before the edit is made.
+// Warning is something that the user should know before the edit.
 type Warning struct {
 	Kind    string   `json:"kind"`
 	Message string   `json:"message"`
 	Nodes   []string `json:"nodes,omitempty"`
 }
 
-// document is what was foreseen, for machines.
+// document converts a prediction to a document.
 func (f *prediction) document(warnings []Warning, diff string) *Document {
 	d := &Document{
 		APIVersion: documentVersion, Kind: documentKind,
@@ -129,7 +134,7 @@ func nodesOf(r plan.Result) []Node {
 	return nodes
 }
 
-// message is why a node has its outcome, as a sentence without capital and full stop.
+// message returns the reason for the verdict of a node, as a sentence without a capital letter and a full stop.
 func message(n plan.Node) string {
 	m := n.Reason.Sentence()
 	if more := n.Detail.Sentence(); more != "" {
@@ -144,5 +149,5 @@ func message(n plan.Node) string {
 	return m
 }
 
-// text is a duration in whole seconds.
+// text formats a duration in whole seconds.
 func text(d time.Duration) string { return d.Round(time.Second).String() }

@@ -17,8 +17,8 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 )
 
-// edgeOf are OpenYurt's annotations on a DaemonSet of apps/v1, with what goes with them; nil where they ask for nothing. They say how it is
-// updated, and change without a new generation.
+// edgeOf returns the OpenYurt annotations of a DaemonSet of apps/v1 and the fields that depend on them, or nil if they
+// have no effect. They determine the update strategy, and change without a new generation.
 func edgeOf(object *unstructured.Unstructured) map[string]string {
 	all := object.GetAnnotations()
 	if _, asked := all[openyurt.UpdateStrategy]; !asked || object.GetAPIVersion() != appsv1.SchemeGroupVersion.String() {
@@ -33,15 +33,15 @@ func edgeOf(object *unstructured.Unstructured) map[string]string {
 	return found
 }
 
-// edge gives a set with OpenYurt's annotation the budget of a flag. Its specification says OnDelete, so the fields of a rolling update that are
-// there have no effect.
+// edge sets the budget of a set with OpenYurt's annotation. Its strategy is OnDelete, so fields of a rolling update
+// have no effect.
 func (b *builder) edge(strategy, flag, text string) error {
 	known, _ := openyurt.ParseStrategy(strategy)
 	switch {
 	case flag == "max-surge":
-		return options.Usagef("--max-surge: with the annotation %s no new pod runs beside the old one: leave the flag out", openyurt.UpdateStrategy)
+		return options.Usagef("--max-surge: with the annotation %s no new pod runs next to the old one: omit the flag", openyurt.UpdateStrategy)
 	case known != openyurt.AdvancedRollingUpdate:
-		return options.Usagef("--%s: there is no budget while the annotation %s is %q, but with %s alone: leave the flag out",
+		return options.Usagef("--%s: there is no budget while the annotation %s is %q, but only with %s: omit the flag",
 			flag, openyurt.UpdateStrategy, strategy, openyurt.AdvancedRollingUpdate)
 	}
 	limit := openyurt.MaxUnavailableValue
@@ -53,14 +53,14 @@ func (b *builder) edge(strategy, flag, text string) error {
 	return nil
 }
 
-// unchanged is whether the edit leaves all as it is that says how the set is rolled out: its specification, and the annotations that its dialect
-// reads.
+// unchanged reports whether the edit changes nothing that determines the rollout: the specification, and the
+// annotations of the dialect.
 func (f *prediction) unchanged() bool {
 	return f.live != nil && f.object.GetGeneration() == f.live.Object.GetGeneration() &&
 		reflect.DeepEqual(f.digest(f.live.Object).Set, f.digest(f.object).Set)
 }
 
-// warnServed: OpenYurt's annotations are read where that is asked for, and nowhere else.
+// warnServed warns if OpenYurt's annotations are not enabled in the manager.
 func (f *prediction) warnServed(ctx context.Context, c *options.Clients) []Warning {
 	if text := installed.Unread(ctx, c.Kubernetes, f.object); text != "" {
 		return []Warning{{Kind: warnDialect, Message: text}}

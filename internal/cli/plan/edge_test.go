@@ -108,8 +108,8 @@ func TestEdgeBudgetIsTheAnnotation(t *testing.T) {
 		want     string
 	}{
 		{openyurt.AdvancedRollingUpdate, "--max-unavailable 0", `--max-unavailable "0": the annotation apps.openyurt.io/max-unavailable takes a number of nodes from 1, or a percentage from 1% to 100%`},
-		{openyurt.AdvancedRollingUpdate, "--max-surge 1", "--max-surge: with the annotation apps.openyurt.io/update-strategy no new pod runs beside the old one: leave the flag out"},
-		{openyurt.OTA, "--max-unavailable 1", `--max-unavailable: there is no budget while the annotation apps.openyurt.io/update-strategy is "OTA", but with AdvancedRollingUpdate alone: leave the flag out`},
+		{openyurt.AdvancedRollingUpdate, "--max-surge 1", "--max-surge: with the annotation apps.openyurt.io/update-strategy no new pod runs next to the old one: omit the flag"},
+		{openyurt.OTA, "--max-unavailable 1", `--max-unavailable: there is no budget while the annotation apps.openyurt.io/update-strategy is "OTA", but only with AdvancedRollingUpdate: omit the flag`},
 	} {
 		err := newServer(t, edgeRoll("uu", c.strategy, nil).Objects(t)...).Run(t, New, strings.Fields("daemonset/agent "+c.flag)...)
 		if options.Code(err) != options.ExitUsage || err.Error() != c.want {

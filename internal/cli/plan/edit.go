@@ -22,10 +22,10 @@ import (
 	"everynode.dev/everynode/internal/imageref"
 )
 
-// typeCreate is the type of an edit that makes a set; the others are the media types of patches.
+// typeCreate is the type of an edit that creates a set; the others are the media types of patches.
 const typeCreate = "create"
 
-// Edit is what is sent to the API server, and nothing else.
+// Edit is exactly what is sent to the API server.
 type Edit struct {
 	// Type is the media type of a patch, or "create".
 	Type string `json:"type"`
@@ -33,14 +33,14 @@ type Edit struct {
 	Patch json.RawMessage `json:"patch"`
 }
 
-// editFlags are the flags that say what is to be changed.
+// editFlags are the flags that describe the edit.
 type editFlags struct {
 	file                                string
 	images                              []string
 	partition, maxUnavailable, maxSurge string
 	strategy, selector, patch           string
 	paused, inPlace                     bool
-	// given are the names of the flags that were given, in their order.
+	// given are the names of the given flags, in their order.
 	given []string
 }
 
@@ -53,10 +53,10 @@ func (w *editFlags) has(flag string) bool {
 	return false
 }
 
-// advancedOnly are the flags for which DaemonSets of apps/v1 have no field.
+// advancedOnly returns the flags for which DaemonSets of apps/v1 have no field.
 func advancedOnly() []string { return []string{"partition", "paused", "selector", "in-place"} }
 
-// check says what is wrong with the flags, whatever the set is.
+// check validates the flags, independent of the set.
 func (w *editFlags) check() error {
 	if w.patch != "" {
 		if len(w.given) > 1 {
@@ -75,11 +75,11 @@ func (w *editFlags) check() error {
 	return w.fields(&builder{object: map[string]any{}})
 }
 
-// isObject says what is wrong with a text that is to be a JSON object. Into a map the word null can be read as well.
+// isObject returns an error unless a text is a JSON object. The word null can be decoded into a map too.
 func isObject(text []byte) error {
 	var object map[string]any
 	if err := json.Unmarshal(text, &object); err != nil {
-		return err //nolint:wrapcheck // whoever asks says of what
+		return err //nolint:wrapcheck // the caller adds the context
 	}
 	if object == nil {
 		return errors.New("it is null: write what is to be changed, such as {\"spec\":{\"minReadySeconds\":5}}")
@@ -87,7 +87,7 @@ func isObject(text []byte) error {
 	return nil
 }
 
-// edit is what the flags, which have been checked, come to for a set.
+// edit converts validated flags to the edit of a set.
 func (w *editFlags) edit(set *resolver.Set) (Edit, error) {
 	if w.patch != "" {
 		return w.raw(set), nil
@@ -116,7 +116,7 @@ func (w *editFlags) edit(set *resolver.Set) (Edit, error) {
 	return Edit{Type: string(types.JSONPatchType), Patch: patch}, nil
 }
 
-// raw is the edit that was given as a patch.
+// raw returns the edit that was given as a patch.
 func (w *editFlags) raw(set *resolver.Set) Edit {
 	kind := types.MergePatchType
 	if !set.Advanced() {
@@ -134,7 +134,7 @@ func other(names []string, name string) string {
 	return ""
 }
 
-// fields are the changes of single fields.
+// fields adds the changes of single fields.
 func (w *editFlags) fields(b *builder) error {
 	rolling := []string{"spec", "updateStrategy", "rollingUpdate"}
 	edge := edgeOf(&unstructured.Unstructured{Object: b.object})
@@ -178,14 +178,14 @@ func (w *editFlags) fields(b *builder) error {
 			return options.Usagef("--strategy %q is not known: write RollingUpdate or OnDelete", w.strategy)
 		}
 		if w.strategy == "OnDelete" {
-			b.drop(rolling...) // it has no meaning then, and apps/v1 refuses it
+			b.drop(rolling...) // RollingUpdate fields have no meaning then, and apps/v1 rejects them
 		}
 		b.set(w.strategy, "spec", "updateStrategy", "type")
 	}
 	return nil
 }
 
-// canary restricts the update to some nodes, or to none in particular again.
+// canary restricts the update to some nodes, or removes that restriction.
 func (w *editFlags) canary(b *builder, path []string) error {
 	if w.selector == "" {
 		b.drop(path...)
@@ -203,7 +203,7 @@ func (w *editFlags) canary(b *builder, path []string) error {
 	return nil
 }
 
-// quantity reads a number or a percentage, as the API has them.
+// quantity parses a number or a percentage, as in the API.
 func quantity(flag, text string) (any, error) {
 	if value, ok := options.Quantity(text); ok {
 		return value, nil
@@ -221,13 +221,14 @@ type operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// builder makes a JSON patch against an object, which it changes as it goes. What is so already is left out.
+// builder builds a JSON patch against an object, and changes the object too. Fields that already have the value are
+// omitted.
 type builder struct {
 	object map[string]any
 	ops    []operation
 }
 
-// set gives the field at the path a value, and makes what is missing above it.
+// set sets the field at the path, and creates missing parents.
 func (b *builder) set(value any, path ...string) {
 	at := b.object
 	for i, key := range path[:len(path)-1] {
@@ -247,7 +248,7 @@ func (b *builder) set(value any, path ...string) {
 	b.ops = append(b.ops, operation{"add", pointer(path...), value})
 }
 
-// drop removes the field at the path, if it is there.
+// drop removes the field at the path if it exists.
 func (b *builder) drop(path ...string) {
 	at := b.object
 	for _, key := range path[:len(path)-1] {
@@ -264,16 +265,17 @@ func (b *builder) drop(path ...string) {
 	}
 }
 
-// everyContainer stands for all containers, as for set-image.
+// everyContainer means all containers, as for set-image.
 const everyContainer = "*"
 
-// everyFirst are the images in the order in which they are set: what is said of one container holds against what is said of all.
+// everyFirst returns the images in the order in which they are set: the image of one container overrides the image for
+// all.
 func everyFirst(images []string) []string {
 	ofAll := func(text string) bool { return strings.HasPrefix(text, everyContainer+"=") }
 	return slices.Concat(slices.DeleteFunc(slices.Clone(images), func(text string) bool { return !ofAll(text) }), slices.DeleteFunc(slices.Clone(images), ofAll))
 }
 
-// imageOf reads what --image says.
+// imageOf parses the value of --image.
 func imageOf(text string) (container, image string, err error) {
 	container, image, ok := strings.Cut(text, "=")
 	if !ok || container == "" || image == "" {
@@ -285,7 +287,7 @@ func imageOf(text string) (container, image string, err error) {
 	return container, image, nil
 }
 
-// image changes the image of one container, which must still stand where it was found, or of all.
+// image changes the image of one container, which must still be at the same index, or of all.
 func (b *builder) image(text string) error {
 	name, image, err := imageOf(text)
 	if err != nil {
@@ -316,7 +318,7 @@ func (b *builder) image(text string) error {
 	return nil
 }
 
-// nested is the object at the path; nil where there is none.
+// nested returns the object at the path, or nil.
 func nested(object map[string]any, path ...string) map[string]any {
 	for _, key := range path {
 		object, _ = object[key].(map[string]any)
@@ -324,7 +326,7 @@ func nested(object map[string]any, path ...string) map[string]any {
 	return object
 }
 
-// pointer is a JSON pointer.
+// pointer returns a JSON pointer.
 func pointer(path ...string) string {
 	escape := strings.NewReplacer("~", "~0", "/", "~1")
 	var b strings.Builder
@@ -334,7 +336,8 @@ func pointer(path ...string) string {
 	return b.String()
 }
 
-// guarded is the same edit, which the API server refuses with a conflict unless the set is still that one, at that version.
+// guarded returns the edit with a precondition: the API server rejects it with a conflict unless the set has this UID
+// and version.
 func (e Edit) guarded(uid types.UID, version string) (Edit, error) {
 	var guarded any
 	if e.Type == string(types.JSONPatchType) {
@@ -367,7 +370,7 @@ func (e Edit) guarded(uid types.UID, version string) (Edit, error) {
 	return Edit{Type: e.Type, Patch: data}, nil
 }
 
-// check says what is wrong with an edit that comes from a file.
+// check validates an edit that comes from a file.
 func (e Edit) check() error {
 	switch e.Type {
 	case string(types.JSONPatchType):
@@ -386,7 +389,7 @@ func (e Edit) check() error {
 	}
 }
 
-// nameOf says what is wrong with the name of a new set.
+// nameOf validates the name of a new set.
 func nameOf(name string) error {
 	if wrong := validation.NameIsDNSSubdomain(name, false); len(wrong) > 0 {
 		return fmt.Errorf("metadata.name %q: %s", name, strings.Join(wrong, "; "))

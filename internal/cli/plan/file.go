@@ -27,7 +27,7 @@ import (
 	"everynode.dev/everynode/internal/webhook/conversion"
 )
 
-// readFile reads a file, or the standard input.
+// readFile reads a file or standard input.
 func readFile(o *options.Options, name string) ([]byte, error) {
 	if name == "-" {
 		data, err := io.ReadAll(o.In)
@@ -43,7 +43,7 @@ func readFile(o *options.Options, name string) ([]byte, error) {
 	return data, nil
 }
 
-// manifest reads the daemon set in a file: one object, as YAML or JSON, with the namespace of the clients unless it names one.
+// manifest reads the DaemonSet in a file: one object, as YAML or JSON. Its default namespace is that of the clients.
 func manifest(data []byte, namespace string) (*resolver.Set, error) {
 	data, err := single(data)
 	if err != nil {
@@ -77,7 +77,7 @@ func manifest(data []byte, namespace string) (*resolver.Set, error) {
 	return nil, fmt.Errorf("the file holds %s: write one DaemonSet of apps/v1 or of %s in it, and nothing else", kindOf(u), kruiseapi.Group)
 }
 
-// kindOf says of which kind an object is.
+// kindOf returns the kind of an object, for errors.
 func kindOf(u *unstructured.Unstructured) string {
 	version, kind := u.GetAPIVersion(), u.GetKind()
 	switch {
@@ -90,7 +90,8 @@ func kindOf(u *unstructured.Unstructured) string {
 	}
 }
 
-// single is the one document of a file of YAML. Of several only the first would be read, and the others forgotten without a word.
+// single returns the only document of a YAML file. If there are several, the decoder would read the first one and
+// silently ignore the others.
 func single(data []byte) ([]byte, error) {
 	var found []byte
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
@@ -109,7 +110,7 @@ func single(data []byte) ([]byte, error) {
 			return nil, fmt.Errorf("reading the file: %w", err)
 		}
 		switch {
-		case content == nil: // nothing, or comments alone
+		case content == nil: // nothing, or only comments
 		case found != nil:
 			return nil, errors.New("the file holds several objects: a plan is for one daemon set, so write each in a file of its own")
 		default:
@@ -118,21 +119,21 @@ func single(data []byte) ([]byte, error) {
 	}
 }
 
-// normal is what was read from YAML as the API machinery wants it: whole numbers are int64.
+// normal converts decoded YAML to the types of the API machinery: whole numbers are int64.
 func normal(object map[string]any) map[string]any {
 	data, err := json.Marshal(object)
 	if err != nil {
-		return object // it was read from JSON: it can be written
+		return object // it was decoded from JSON, so it can be encoded
 	}
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(data); err != nil {
-		return object // without kind or version, which is told when they are looked at
+		return object // without kind or version: reported later
 	}
 	return u.Object
 }
 
-// fromFile is the edit that makes of a set what a file says, as kubectl apply does: what the file says is set, what it said when it was last
-// applied and says no longer is removed, and everything else stays.
+// fromFile returns the edit that applies a file to a set, as kubectl apply does: fields of the file are set, fields
+// that only the last applied version had are removed, and all other fields stay.
 func fromFile(live, wanted *resolver.Set) (Edit, error) {
 	modified, err := json.Marshal(wanted.Object.Object)
 	if err != nil {

@@ -18,15 +18,15 @@ import (
 	"everynode.dev/everynode/internal/podtemplate"
 )
 
-// imageInventory says which images which nodes have, by their full names, and how large they are.
+// imageInventory has the images of each node by their full names, and their sizes.
 type imageInventory struct {
 	nodes map[string]map[string]bool
 	sizes map[string]int64
-	// telling are the nodes that say which images they have.
-	telling int
+	// reporting are the nodes that report their images.
+	reporting int
 }
 
-// fullName is the full name of an image; the text itself where it is no reference.
+// fullName returns the full name of an image, or the text itself if it is not a reference.
 func fullName(text string) string {
 	name, tag, err := imageref.Split(text)
 	if err != nil {
@@ -44,7 +44,7 @@ func newImageInventory(nodes []corev1.Node) *imageInventory {
 	for i := range nodes {
 		n := &nodes[i]
 		if len(n.Status.Images) > 0 {
-			s.telling++
+			s.reporting++
 		}
 		for _, image := range n.Status.Images {
 			for _, name := range image.Names {
@@ -63,14 +63,14 @@ func (s *imageInventory) add(node, image string) {
 	s.nodes[image][node] = true
 }
 
-// nodeImages adds what NodeImages say; who may not read them, or has none, knows less.
+// nodeImages adds the data of NodeImages, if the user may read them.
 func (s *imageInventory) nodeImages(ctx context.Context, c *options.Clients) {
 	resource := schema.GroupVersionResource{Group: kruiseapi.Group, Version: kruiseapi.VersionStored, Resource: kruiseapi.ResourceNodeImage}
 	list, err := c.Dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return
 	}
-	s.telling = max(s.telling, len(list.Items))
+	s.reporting = max(s.reporting, len(list.Items))
 	for i := range list.Items {
 		var n v1beta1.NodeImage
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &n); err != nil {
@@ -86,13 +86,13 @@ func (s *imageInventory) nodeImages(ctx context.Context, c *options.Clients) {
 	}
 }
 
-// lacking are the nodes of those named that do not say that they have the image.
+// lacking returns the nodes that do not report the image.
 func (s *imageInventory) lacking(image string, among []string) []string {
 	has := s.nodes[fullName(image)]
 	return slices.DeleteFunc(slices.Clone(among), func(node string) bool { return has[node] })
 }
 
-// size is how large an image is, as far as any node says.
+// size returns the size of an image, if any node reports it.
 func (s *imageInventory) size(image string) string {
 	bytes := s.sizes[fullName(image)]
 	if bytes <= 0 {
@@ -101,13 +101,13 @@ func (s *imageInventory) size(image string) string {
 	return options.Size(bytes)
 }
 
-// newImages are the images of the edited template that the template of now does not have.
+// newImages returns the images of the edited template that the current template does not have.
 func (f *prediction) newImages() []string {
 	old := podtemplate.Images(f.was)
 	return slices.DeleteFunc(podtemplate.Images(f.is), func(image string) bool { return slices.Contains(old, image) })
 }
 
-// waitForImages lets nodes wait for images that they lack, where the set asks for that.
+// waitForImages makes nodes wait for missing images if the set requires that.
 func (f *prediction) waitForImages() {
 	if !f.view.Workload.PullAhead.Wait {
 		return

@@ -19,26 +19,27 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 )
 
-// obstacles are why no new pod comes to run, on whatever node.
+// obstacles are reasons why new pods cannot run on any node.
 type obstacles struct {
-	// class is the priority class of new pods, as far as it can be read, and noClass the name of one that is not there.
+	// class is the priority class of new pods, if it can be read; noClass is the name of one that does not exist.
 	class   *schedulingv1.PriorityClass
 	noClass string
-	// noRoom says what new pods request that no node has.
+	// noRoom lists the resource requests of new pods that no node can satisfy.
 	noRoom string
-	// ports are those of a node that old and new pods both want: a new pod does not start beside an old one, and does in its place.
+	// ports are the host ports that both old and new pods need: a new pod cannot start next to an old one, but it can
+	// replace it.
 	ports []string
 }
 
-// beside says why a new pod does not start beside an old one; empty where it does.
-func (h *obstacles) beside() string {
+// surgeObstacle returns why a new pod cannot start next to an old one, or "".
+func (h *obstacles) surgeObstacle() string {
 	if len(h.ports) == 0 {
 		return ""
 	}
 	return "old and new pods both need " + strings.Join(h.ports, ", ") + " of the node"
 }
 
-// text says it in words; empty where a new pod may come to run.
+// text returns the obstacles as text, or "" if there are none.
 func (h *obstacles) text() string {
 	switch {
 	case h.noClass != "":
@@ -66,22 +67,23 @@ func (f *prediction) findObstacles(ctx context.Context, c *options.Clients) obst
 	return h
 }
 
-// classOf is the priority class that a template names.
+// classOf returns the priority class of a template.
 func classOf(template map[string]any) string {
 	name, _ := nested(template, "spec")["priorityClassName"].(string)
 	return name
 }
 
-// tooLarge says which requests of a template are larger than what any node has to give, as "cpu 64 (the most is 8)". Nodes that do not say what
-// they have are left out, and so is a resource of others that no node names: a class of devices may stand for it (DRA), of which nodes say nothing.
+// tooLarge returns the requests of a template that exceed the allocatable resources of every node, as "cpu 64 (the most
+// is 8)". It ignores nodes that report no resources, and extended resources that no node reports, because a device
+// class may provide them (DRA).
 func tooLarge(template map[string]any, nodes []corev1.Node) string {
 	pod := &corev1.PodTemplateSpec{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(template, pod); err != nil {
-		return "" // the server says what is wrong with it
+		return "" // the server reports the error
 	}
 	var all []string
 	for name, wanted := range resourcehelper.PodRequests(&corev1.Pod{Spec: pod.Spec}, resourcehelper.PodResourcesOptions{}) {
-		if most, told := largest(nodes, name); told && wanted.Cmp(most) > 0 {
+		if most, ok := largest(nodes, name); ok && wanted.Cmp(most) > 0 {
 			all = append(all, fmt.Sprintf("%s %s (the most is %s)", name, wanted.String(), most.String()))
 		}
 	}
@@ -89,27 +91,27 @@ func tooLarge(template map[string]any, nodes []corev1.Node) string {
 	return strings.Join(all, ", ")
 }
 
-// largest is the most of a resource that any node has to give; told is whether that can be relied on: a node names it, or it is one of Kubernetes
-// itself and any node says what it has.
-func largest(nodes []corev1.Node, name corev1.ResourceName) (most resource.Quantity, told bool) {
+// largest returns the largest allocatable amount of a resource of any node. ok reports whether the amount is
+// reliable: a node reports the resource, or it is a native resource and some node reports resources.
+func largest(nodes []corev1.Node, name corev1.ResourceName) (most resource.Quantity, ok bool) {
 	for i := range nodes {
 		has := nodes[i].Status.Allocatable
 		quantity, named := has[name]
 		if quantity.Cmp(most) > 0 {
 			most = quantity
 		}
-		told = told || named || native(name) && len(has) > 0
+		ok = ok || named || native(name) && len(has) > 0
 	}
-	return most, told
+	return most, ok
 }
 
-// native is whether a resource is one of Kubernetes itself: its name has no domain, or one of kubernetes.io.
+// native reports whether a resource is defined by Kubernetes: its name has no domain, or a kubernetes.io domain.
 func native(name corev1.ResourceName) bool {
 	domain, _, has := strings.Cut(string(name), "/")
 	return !has || domain == "kubernetes.io" || strings.HasSuffix(domain, ".kubernetes.io")
 }
 
-// warnRoom: pods that request more than any node has stay pending everywhere.
+// warnRoom warns if pods request more than any node has: they stay pending everywhere.
 func (f *prediction) warnRoom() []Warning {
 	if f.obstacles.noRoom == "" {
 		return nil

@@ -15,18 +15,18 @@ import (
 	"everynode.dev/everynode/internal/cli/textdiff"
 )
 
-const planLong = `Say what would happen, node by node, if a daemon set were edited. Nothing is changed.
+const planLong = `Show what would happen, node by node, if a daemon set were edited. Nothing is changed.
 
-The edit is given by flags, or by a file as for kubectl apply. It is tried on the server by a dry run, so it is
-defaulted and validated as it would be; without the right to that, defaults are filled in here, and the plan says so.
-Then the decision that the manager makes is played on a copy of the cluster, until nothing moves any more.
+The edit is given by flags, or by a file as for kubectl apply. A dry run on the server sets defaults and validates it.
+If you have no right to that, defaults are set locally, and the plan has a warning.
+Then the decisions of the manager are simulated on a copy of the cluster, until nothing changes any more.
 
-Every node gets one verdict: create, recreate, in-place, surge, remove, wait (the set itself keeps it back), blocked
-(something on the node blocks it) or leave. Its wave is its place in the order, divided by the budget. What wait and
-blocked are waiting for is the reason that explain-node would give in the end.
+Every node gets one verdict: create, recreate, in-place, surge, remove, wait (the specification or the budget holds the
+node back), blocked (something on the node blocks it) or leave. Its wave is its place in the order, divided by the
+budget. For wait and blocked, the plan shows the reason that explain-node would show at the end.
 
-With -o json the plan can be kept, looked at, and carried out with: ` + options.Program + ` apply --plan FILE.
-Without flags and file the plan is what is left to do now.
+With -o json you can store and review the plan, and then apply it with: ` + options.Program + ` apply --plan FILE.
+Without flags and a file, the plan shows the remaining work.
 
 ` + options.ExitText
 
@@ -39,11 +39,11 @@ const planExample = `  # What would a new image do?
   # What would this file do, on every node?
   kubectl everynode plan -f agent.yaml -o wide
 
-  # Keep a plan, and carry it out if it still holds
+  # Store a plan, and apply it if it is still valid
   kubectl everynode plan ads/agent --max-unavailable 10% -o json >plan.json
   kubectl everynode apply --plan plan.json`
 
-// New is the verb plan.
+// New returns the command plan.
 func New(o *options.Options) *cobra.Command {
 	a := &asked{}
 	cmd := &cobra.Command{
@@ -69,7 +69,7 @@ func New(o *options.Options) *cobra.Command {
 	return cmd
 }
 
-// asked is a command line.
+// asked is a parsed command line.
 type asked struct {
 	editFlags
 	times times
@@ -91,7 +91,7 @@ func (w *editFlags) addFlags(cmd *cobra.Command) {
 	f.StringVar(&w.patch, "patch", "", "The edit as a merge patch in JSON; for DaemonSets of apps/v1 a strategic one.")
 }
 
-// complete has a shell complete what flags can be given. What it knows no values for is no file, either.
+// complete registers shell completion for the flags. Flags without known values do not complete file names.
 func (w *editFlags) complete(cmd *cobra.Command, o *options.Options) {
 	known := map[string]cobra.CompletionFunc{
 		"image":    resolver.CompleteContainers(o),
@@ -103,15 +103,15 @@ func (w *editFlags) complete(cmd *cobra.Command, o *options.Options) {
 			values = cobra.NoFileCompletions
 		}
 		if err := cmd.RegisterFlagCompletionFunc(flag, values); err != nil {
-			panic(err) // the flag is not there: found by every test that makes a command
+			panic(err) // the flag does not exist: every test that creates a command finds this
 		}
 	}
 	if err := cmd.MarkFlagFilename("filename", "yaml", "yml", "json"); err != nil {
-		panic(err) // the flag is not there: found by every test that makes a command
+		panic(err) // the flag does not exist: every test that creates a command finds this
 	}
 }
 
-// changed are the flags of an edit that were given, but for the file.
+// changed returns the edit flags that were given, except --filename.
 func changed(cmd *cobra.Command) []string {
 	var names []string
 	edits := []string{"image", "max-unavailable", "max-surge", "strategy", "partition", "paused", "selector", "in-place", "patch"}
@@ -150,7 +150,7 @@ func (a *asked) run(ctx context.Context, o *options.Options) error {
 	return o.Print(d, func(w io.Writer) error { return show(w, o, d) })
 }
 
-// validate says what is wrong with the command line, whatever there is in the cluster.
+// validate checks the command line, independent of the cluster.
 func (a *asked) validate() error {
 	switch {
 	case a.file != "" && len(a.args) > 0:
@@ -166,7 +166,7 @@ func (a *asked) validate() error {
 	}
 }
 
-// ask makes a question of the flags and the arguments.
+// ask converts flags and arguments to a question.
 func (a *asked) ask(ctx context.Context, o *options.Options, c *options.Clients) (question, error) {
 	if a.file == "" {
 		set, err := resolver.FindToRead(ctx, o, c, a.args[0])
@@ -190,7 +190,7 @@ func (a *asked) ask(ctx context.Context, o *options.Options, c *options.Clients)
 	return askFor(ctx, c, wanted)
 }
 
-// askFor makes a question of a set that a file describes.
+// askFor returns the question for a set from a file.
 func askFor(ctx context.Context, c *options.Clients, wanted *resolver.Set) (question, error) {
 	live, err := existing(ctx, c, wanted)
 	if err != nil {
@@ -204,7 +204,7 @@ func askFor(ctx context.Context, c *options.Clients, wanted *resolver.Set) (ques
 	return q, err
 }
 
-// diff is what changes in the template.
+// diff returns the changes of the template.
 func (f *prediction) diff() (string, error) {
 	if f.before == f.after {
 		return "", nil

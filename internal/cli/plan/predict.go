@@ -19,36 +19,36 @@ import (
 	"everynode.dev/everynode/internal/revision"
 )
 
-// newUID stands for the UID of a set that is not there yet.
+// newUID is the UID of a set that does not exist yet.
 const newUID = types.UID("not-created-yet")
 
-// question is what is to be foreseen: an edit of a set, which is nil for a new one, and what is assumed.
+// question is an edit of a set (nil for a new set) to predict, with the assumptions.
 type question struct {
 	live *resolver.Set
-	// named is the set that the edit makes or changes.
+	// named is the set after the edit.
 	named *resolver.Set
 	edit  Edit
 	local bool
 	given times
 }
 
-// prediction is what comes of an edit.
+// prediction is the predicted result of an edit.
 type prediction struct {
 	question
 	dryRunResult
 	view           live.View
 	nodes          []corev1.Node
 	imageInventory *imageInventory
-	// before and after are the names of the revision that the set has now (empty for a new one) and will have.
+	// before and after are the names of the current revision (empty for a new set) and of the revision after the edit.
 	before, after string
-	// templates are the template of now and that of the edited set.
+	// was and is are the current template and the edited template.
 	was, is   map[string]any
 	obstacles obstacles
 	assumed   assumed
 	result    plan.Result
 }
 
-// predict answers a question. It reads, and writes nothing.
+// predict predicts the result of an edit. It reads, and writes nothing.
 func predict(ctx context.Context, o *options.Options, c *options.Clients, q question) (*prediction, error) {
 	t, err := q.try(ctx, c)
 	if err != nil {
@@ -78,7 +78,7 @@ func predict(ctx context.Context, o *options.Options, c *options.Clients, q ques
 	return f, nil
 }
 
-// look reads the cluster as if the set were the edited one.
+// look reads the cluster as if the set had the edit.
 func (f *prediction) look(ctx context.Context, o *options.Options, c *options.Clients) error {
 	edited := *f.named
 	edited.Object = f.object
@@ -90,7 +90,7 @@ func (f *prediction) look(ctx context.Context, o *options.Options, c *options.Cl
 	return nil
 }
 
-// checkSpec is an error where nothing would be done for the edited set.
+// checkSpec returns an error if the manager would do nothing for the edited set.
 func (f *prediction) checkSpec() error {
 	for _, problem := range f.view.Workload.Problems {
 		if problem.Fatal {
@@ -100,7 +100,7 @@ func (f *prediction) checkSpec() error {
 	return nil
 }
 
-// revisions finds the names of the revisions that the set has and will have.
+// revisions finds the names of the revisions before and after the edit.
 func (f *prediction) revisions() error {
 	var err error
 	w := f.view.Workload
@@ -121,7 +121,7 @@ func (f *prediction) digest(object *unstructured.Unstructured) dialect.Workload 
 	return f.named.Source.Digest(object.Object)
 }
 
-// revisionOf is the name of the revision of a template: the one in the history, or the one that it will get.
+// revisionOf returns the name of the revision of a template: the one in the history, or the one that would be created.
 func (f *prediction) revisionOf(w *dialect.Workload) (string, error) {
 	entries := f.view.History.Entries
 	if r := revision.Resolve(entries, w.Template); r.Current >= 0 {

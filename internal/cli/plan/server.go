@@ -28,20 +28,20 @@ import (
 	"everynode.dev/everynode/internal/webhook/validation"
 )
 
-// The ways in which an edit is tried.
+// The ways in which defaults are set.
 const (
 	triedByServer = "server"
 	triedLocally  = "local"
 )
 
-// dryRunResult is an edit that was tried without being stored.
+// dryRunResult is an edited set that was not stored.
 type dryRunResult struct {
 	object *unstructured.Unstructured
-	// by is who filled in defaults, and why says why it was not the server.
+	// by is who set defaults; why is the reason if it was not the server.
 	by, why string
 }
 
-// try asks the server what it would store, unless it is not to be asked, or may not be.
+// try makes a dry run on the server, unless --local is given or the user may not.
 func (q question) try(ctx context.Context, c *options.Clients) (dryRunResult, error) {
 	set, e := q.named, q.edit
 	if q.local {
@@ -83,7 +83,7 @@ func (e Edit) send(ctx context.Context, c *options.Clients, set *resolver.Set, d
 		metav1.PatchOptions{DryRun: dryRun, FieldManager: options.FieldManager, FieldValidation: metav1.FieldValidationStrict})
 }
 
-// allowed is whether who calls has the right to send an edit, so that a refusal came from elsewhere.
+// allowed reports whether the user may send an edit; if so, a rejection has another reason.
 func allowed(ctx context.Context, c *options.Clients, set *resolver.Set, e Edit) bool {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
@@ -94,7 +94,7 @@ func allowed(ctx context.Context, c *options.Clients, set *resolver.Set, e Edit)
 	return err == nil && answer.Status.Allowed
 }
 
-// tryLocally is what the server would most likely store: the edit, the defaults that matter to a rollout, and the generations.
+// tryLocally estimates what the server would store: the edit, the defaults that affect a rollout, and the generations.
 func tryLocally(set *resolver.Set, e Edit) (*unstructured.Unstructured, error) {
 	edited, err := patched(set, e)
 	if err != nil {
@@ -105,7 +105,7 @@ func tryLocally(set *resolver.Set, e Edit) (*unstructured.Unstructured, error) {
 	} else {
 		live := set.Object
 		if e.Type == typeCreate {
-			live = &unstructured.Unstructured{} // what is named is what the file says
+			live = &unstructured.Unstructured{} // the file has the whole object
 		}
 		if err := known(edited, live); err != nil {
 			return nil, fmt.Errorf("the edit cannot be honoured: %w", err)
@@ -130,7 +130,8 @@ func tryLocally(set *resolver.Set, e Edit) (*unstructured.Unstructured, error) {
 	return edited, judge(set, validation.Update(edited.Object, set.Object.Object, validation.Options{}))
 }
 
-// known says which fields of an edited DaemonSet apps/v1 does not have. What the set has already comes from a server that knows more of them.
+// known returns an error for fields of an edited DaemonSet that apps/v1 does not have. Fields that the set already has
+// are accepted: the server has a newer version.
 func known(edited, live *unstructured.Unstructured) error {
 	wrong, err := unknownFields(edited)
 	if err != nil {
@@ -145,12 +146,12 @@ func known(edited, live *unstructured.Unstructured) error {
 	return fmt.Errorf("%s: a DaemonSet of apps/v1 has none of this name; remove it, or correct its name", strings.Join(wrong, ", "))
 }
 
-// unknownFields are the fields of a DaemonSet that apps/v1 does not have, each as: unknown field "spec.x".
+// unknownFields returns the fields of a DaemonSet that apps/v1 does not have, each as: unknown field "spec.x".
 func unknownFields(object *unstructured.Unstructured) ([]string, error) {
 	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, &appsv1.DaemonSet{}, true)
 	strict, ok := runtime.AsStrictDecodingError(err)
 	if !ok {
-		return nil, err //nolint:wrapcheck // whoever asks says of what
+		return nil, err //nolint:wrapcheck // the caller adds the context
 	}
 	var texts []string
 	for _, one := range strict.Errors() {
@@ -159,7 +160,7 @@ func unknownFields(object *unstructured.Unstructured) ([]string, error) {
 	return texts, nil
 }
 
-// judge makes an error of what our own validation has to say of an Advanced DaemonSet.
+// judge returns the error of our own validation of an Advanced DaemonSet.
 func judge(set *resolver.Set, result validation.Result) error {
 	if !set.Advanced() || len(result.Errors) == 0 {
 		return nil
@@ -167,7 +168,7 @@ func judge(set *resolver.Set, result validation.Result) error {
 	return fmt.Errorf("the edit cannot be honoured: %w", result.Errors.ToAggregate())
 }
 
-// patched is the set with the edit in it.
+// patched returns the set with the edit.
 func patched(set *resolver.Set, e Edit) (*unstructured.Unstructured, error) {
 	original, err := json.Marshal(set.Object.Object)
 	if err != nil {
@@ -197,7 +198,7 @@ func patched(set *resolver.Set, e Edit) (*unstructured.Unstructured, error) {
 	return edited, nil
 }
 
-// defaults fills in those defaults of apps/v1 that matter to a rollout.
+// defaults sets the defaults of apps/v1 that affect a rollout.
 func defaults(object map[string]any) {
 	spec := nested(object, "spec")
 	if spec == nil {

@@ -15,13 +15,13 @@ import (
 	"everynode.dev/everynode/internal/plan"
 )
 
-// fewNames is how many nodes are named in one line, fewWaves how many waves are shown one by one at each end.
+// fewNames is the number of nodes listed in one line, fewWaves the number of waves listed at each end.
 const (
 	fewNames = 4
 	fewWaves = 5
 )
 
-// show prints a document for people.
+// show prints a document for users.
 func show(w io.Writer, o *options.Options, d *Document) error {
 	s := &screen{w: w, colour: o.Colour()}
 	s.head(d)
@@ -71,7 +71,7 @@ func (s *screen) head(d *Document) {
 	}
 }
 
-// diff prints what changes in the template.
+// diff prints the changes of the template.
 func (s *screen) diff(text string) {
 	if text == "" {
 		return
@@ -123,7 +123,7 @@ func wave(n int) string {
 	return strconv.Itoa(n)
 }
 
-// row is a number of nodes of one wave that have the same outcome for the same reason.
+// row is a number of nodes of one wave with the same verdict and reason.
 type row struct {
 	wave             int
 	verdict, message string
@@ -131,7 +131,8 @@ type row struct {
 	nodes            []string
 }
 
-// waves prints one line for the nodes of each wave, verdict and reason; where there are many waves, the first and the last ones.
+// waves prints one line for the nodes with the same wave, verdict and reason. If there are many waves, it prints the
+// first and the last ones.
 func (s *screen) waves(d *Document) {
 	rows := group(d.Nodes)
 	if len(rows) == 0 {
@@ -161,7 +162,8 @@ func (s *screen) waves(d *Document) {
 	s.columns(lines)
 }
 
-// group gathers the nodes, but for those on which nothing is to be done, in the order of their waves; those that do not start come last.
+// group groups the nodes in the order of their waves, without those on which nothing happens. Nodes that do not start
+// come last.
 func group(nodes []Node) []row {
 	var rows []row
 	for _, n := range nodes {
@@ -188,14 +190,14 @@ func group(nodes []Node) []row {
 	return rows
 }
 
-// sooner is whether a start comes before another one.
+// sooner reports whether a start is before another one.
 func sooner(a, b string) bool {
 	one, err := time.ParseDuration(a)
 	other, replanRequest := time.ParseDuration(b)
-	return err == nil && replanRequest == nil && one < other // where nothing starts there is none
+	return err == nil && replanRequest == nil && one < other // there is no time if nothing starts
 }
 
-// names names the first of some nodes, and says how many more there are.
+// names lists the first nodes, and the number of the others.
 func names(nodes []string) string {
 	if len(nodes) <= fewNames {
 		return strings.Join(nodes, ", ")
@@ -236,7 +238,7 @@ func (s *screen) estimate(d *Document) {
 		unit = "with two pods"
 	}
 	if b.Waves > 0 {
-		s.line("Budget: %d %s at once, so %s%s; at most %d without an available pod at once (%d now).", b.Limit, unit, count(b.Waves, "wave"), b.beside(), b.MostDown, b.DownNow)
+		s.line("Budget: %d %s at once, so %s%s; at most %d without an available pod at once (%d now).", b.Limit, unit, count(b.Waves, "wave"), b.simultaneous(), b.MostDown, b.DownNow)
 	}
 	s.line("Estimate: %s%s", d.Duration, unfinished(d.Unfinished))
 	for _, a := range d.Assumptions {
@@ -247,8 +249,8 @@ func (s *screen) estimate(d *Document) {
 	}
 }
 
-// beside says how many updates are under way at once where that is not the budget; empty where it is.
-func (b *Budget) beside() string {
+// simultaneous returns the number of simultaneous updates if it differs from the budget, otherwise "".
+func (b *Budget) simultaneous() string {
 	switch {
 	case b.MostAtOnce < b.Limit:
 		return fmt.Sprintf("; the update takes %d at once", b.MostAtOnce)

@@ -41,7 +41,7 @@ func TestBudgetAndWhatIsUnderWay(t *testing.T) {
 		}
 	}
 	surge := Budget{Limit: 1, Of: "surge", MostAtOnce: 2}
-	if got := surge.beside(); !strings.Contains(got, "2 at once: an old pod that is not available, or is terminating") {
+	if got := surge.simultaneous(); !strings.Contains(got, "2 at once: an old pod that is not available, or is terminating") {
 		t.Errorf("with surge it says %q", got)
 	}
 }

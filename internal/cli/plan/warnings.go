@@ -38,10 +38,10 @@ const (
 	warnDialect     = "dialect"
 )
 
-// slowNodes is from how many nodes on one at a time is worth a warning.
+// slowNodes is the number of nodes from which an update of one node at a time leads to a warning.
 const slowNodes = 20
 
-// warnings are what a person should know, the most urgent first.
+// warnings returns the warnings, the most important first.
 func (f *prediction) warnings(ctx context.Context, c *options.Clients) []Warning {
 	all := []Warning{}
 	for _, of := range []func() []Warning{
@@ -71,8 +71,8 @@ func (f *prediction) warnDryRun() []Warning {
 	return all
 }
 
-// warnHostPorts: two pods that want the same port of a node cannot run beside each other. Of a port that only the new ones want it is known that no
-// pod of the set has it; the pods of others are not read.
+// warnHostPorts warns about host ports: two pods that need the same host port cannot run next to each other. For a port
+// that only new pods need, pods of other workloads are not read.
 func (f *prediction) warnHostPorts() []Warning {
 	var all []Warning
 	if ports := shared(f.was, f.is); len(ports) > 0 && f.result.Doubling && f.result.Count()[plan.Surge] > 0 {
@@ -88,7 +88,7 @@ func (f *prediction) warnHostPorts() []Warning {
 	return all
 }
 
-// added are the ports of a node that pods of the new template take, and those of the old one do not.
+// added returns the host ports that only pods of the new template need.
 func added(was, is map[string]any) []string {
 	old := hostPorts(was)
 	var newImages []string
@@ -101,7 +101,7 @@ func added(was, is map[string]any) []string {
 	return slices.Compact(newImages)
 }
 
-// shared are the ports of a node that pods of both templates take. Ports of different addresses of the node are different ports.
+// shared returns the host ports that pods of both templates need. A port at different host addresses is not shared.
 func shared(was, is map[string]any) []string {
 	old := hostPorts(was)
 	var both []string
@@ -114,14 +114,15 @@ func shared(was, is map[string]any) []string {
 	return slices.Compact(both)
 }
 
-// hostPort is a port of a node as port/protocol, and the address of the node whose port it is; without one it is that of all of them.
+// hostPort is a host port as port/protocol, and the host address; empty means all addresses.
 type hostPort struct{ text, address string }
 
 func (p hostPort) clashes(other hostPort) bool {
 	return p.text == other.text && (p.address == "" || other.address == "" || p.address == other.address)
 }
 
-// running are the containers of a template that run as long as the pod does: init containers that are always restarted are among them.
+// running returns the containers of a template that run during the life of the pod, including restartable init
+// containers.
 func running(template map[string]any) []map[string]any {
 	var all []map[string]any
 	for _, list := range []string{"containers", "initContainers"} {
@@ -136,11 +137,11 @@ func running(template map[string]any) []map[string]any {
 	return all
 }
 
-// hostPorts are the ports of the node that pods of a template take.
+// hostPorts returns the host ports of a template.
 func hostPorts(template map[string]any) []hostPort {
 	var ports []hostPort
 	spec, _ := template["spec"].(map[string]any)
-	network, _ := spec["hostNetwork"].(bool) // then a port of a container is one of the node
+	network, _ := spec["hostNetwork"].(bool) // then each container port is a host port
 	for _, container := range running(template) {
 		list, _ := container["ports"].([]any)
 		for _, p := range list {
@@ -163,10 +164,10 @@ func hostPorts(template map[string]any) []hostPort {
 	return ports
 }
 
-// anyAddress stands for all addresses of a node, for the scheduler as well.
+// anyAddress means all addresses of a node, as in the scheduler.
 const anyAddress = "0.0.0.0"
 
-// warnEnds: what starts and does not come to its end keeps its slot of the budget for ever.
+// warnEnds warns if an update of a node does not finish: it uses its slot of the budget forever.
 func (f *prediction) warnEnds() []Warning {
 	byMessage := map[string][]string{}
 	for _, n := range f.result.Nodes {
@@ -176,7 +177,7 @@ func (f *prediction) warnEnds() []Warning {
 				why = f.obstacles.text()
 			}
 			if why == "" && n.Verdict == plan.Surge {
-				why = f.obstacles.beside()
+				why = f.obstacles.surgeObstacle()
 			}
 			why = cmp.Or(why, "the cause is not known")
 			byMessage[why] = append(byMessage[why], n.Name)
@@ -191,7 +192,7 @@ func (f *prediction) warnEnds() []Warning {
 	return all
 }
 
-// warnReach: nodes that are not ready use the budget up, or are left out.
+// warnReach warns about nodes that are not ready: they use the budget, or are skipped.
 func (f *prediction) warnReach() []Warning {
 	s := &f.view.Snapshot
 	var take, out, alone []string
@@ -222,7 +223,7 @@ func (f *prediction) warnReach() []Warning {
 	return all
 }
 
-// warnPlace: pods that are recreated although the set asks for changes in place.
+// warnPlace warns about pods that are recreated although the set requests in-place updates.
 func (f *prediction) warnPlace() []Warning {
 	byDetail := map[rollout.Detail][]string{}
 	for _, n := range f.result.Nodes {
@@ -240,7 +241,7 @@ func (f *prediction) warnPlace() []Warning {
 	return all
 }
 
-// warnBudget: one node at a time takes long where there are many. What a tenth at a time would take is played too.
+// warnBudget warns if many nodes are updated one at a time. It also simulates a budget of 10%.
 func (f *prediction) warnBudget() []Warning {
 	updates := 0
 	for _, n := range f.result.Nodes {
@@ -268,7 +269,7 @@ func (f *prediction) warnBudget() []Warning {
 	return []Warning{{Kind: warnSlow, Message: m}}
 }
 
-// warnImage: images that nodes have to pull first.
+// warnImage warns about images that nodes must pull first.
 func (f *prediction) warnImage() []Warning {
 	var among []string
 	for _, n := range f.result.Nodes {
@@ -276,7 +277,7 @@ func (f *prediction) warnImage() []Warning {
 			among = append(among, n.Name)
 		}
 	}
-	if f.imageInventory.telling == 0 || len(among) == 0 {
+	if f.imageInventory.reporting == 0 || len(among) == 0 {
 		return nil
 	}
 	var all []Warning
@@ -289,11 +290,11 @@ func (f *prediction) warnImage() []Warning {
 	return all
 }
 
-// warnDisruptions: budgets of disruption are for evictions, and a rollout evicts nobody.
+// warnDisruptions warns that a PodDisruptionBudget limits evictions, but not rollouts.
 func (f *prediction) warnDisruptions(ctx context.Context, c *options.Clients) []Warning {
 	list, err := c.Kubernetes.PolicyV1().PodDisruptionBudgets(f.named.Namespace()).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil // an extra: who may not read them is told nothing of them
+		return nil // optional: without the right to read them there is no warning
 	}
 	of := labels.Set{}
 	for key, value := range nested(f.is, "metadata", "labels") {
@@ -310,7 +311,8 @@ func (f *prediction) warnDisruptions(ctx context.Context, c *options.Clients) []
 	return all
 }
 
-// warnPriorities: a class that is not there keeps every pod from being created, and one that is lost lets pods be turned away.
+// warnPriorities warns about a priority class that does not exist, which prevents every new pod, and about one that is
+// removed.
 func (f *prediction) warnPriorities() []Warning {
 	name, old := classOf(f.is), classOf(f.was)
 	switch {
@@ -329,7 +331,7 @@ func (f *prediction) warnPriorities() []Warning {
 	}
 }
 
-// warnOwners: whoever applies the whole specification from elsewhere undoes what is changed here.
+// warnOwners warns if another program applies the whole specification, and so would revert the edit.
 func (f *prediction) warnOwners() []Warning {
 	if f.live == nil {
 		return nil
@@ -342,7 +344,7 @@ func (f *prediction) warnOwners() []Warning {
 		"the specification is applied by %s: make the change there too, or the next apply reverts it", strings.Join(owners, ", "))}}
 }
 
-// count is a number with its noun.
+// count returns a number with its noun.
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
