@@ -23,12 +23,12 @@ import (
 
 // The ways of a dry run.
 const (
-	DryRunNone   = "none"   // it is done
-	DryRunClient = "client" // it is printed, and nothing is sent
-	DryRunServer = "server" // it is sent, and the API server does all but store it
+	DryRunNone   = "none"   // the change is made
+	DryRunClient = "client" // the change is printed, and nothing is sent
+	DryRunServer = "server" // the request is sent, and the API server does not store it
 )
 
-// Flags are the flags of every verb that changes something.
+// Flags are the flags of every command that changes something.
 type Flags struct {
 	DryRun string
 	Force  bool
@@ -47,13 +47,13 @@ func (f *Flags) AddDryRun(cmd *cobra.Command) {
 	flags.Lookup("dry-run").NoOptDefVal = DryRunServer
 	complete := cobra.FixedCompletions(dryRunModes(), cobra.ShellCompDirectiveNoFileComp)
 	if err := cmd.RegisterFlagCompletionFunc("dry-run", complete); err != nil {
-		panic(err) // the flag is not there: found by every test that makes a command
+		panic(err) // the flag does not exist: every test that creates a command finds this
 	}
 }
 
 func dryRunModes() []string { return []string{DryRunNone, DryRunServer, DryRunClient} }
 
-// Validate says what is wrong with the flags.
+// Validate validates the flags.
 func (f *Flags) Validate() error {
 	if !slices.Contains(dryRunModes(), f.DryRun) {
 		return options.Usagef("--dry-run %q is not known: write one of %s", f.DryRun, strings.Join(dryRunModes(), ", "))
@@ -61,10 +61,10 @@ func (f *Flags) Validate() error {
 	return nil
 }
 
-// Dry is whether nothing is to change.
+// Dry reports whether this is a dry run.
 func (f *Flags) Dry() bool { return f.DryRun != DryRunNone }
 
-// Suffix says behind a line that nothing has changed, and is empty where something has.
+// Suffix is appended to a line of a dry run, and is empty otherwise.
 func (f *Flags) Suffix() string {
 	switch f.DryRun {
 	case DryRunServer:
@@ -84,33 +84,34 @@ func (f *Flags) ServerSide() []string {
 	return nil
 }
 
-// Object is what is changed.
+// Object is the object to change.
 type Object struct {
 	Resource schema.GroupVersionResource
 	// Read is the object as it was read.
 	Read *unstructured.Unstructured
 }
 
-// Name is how kubectl names the object: daemonset.apps.kruise.io/agent, pod/agent-x.
+// Name returns the name of the object as kubectl writes it: daemonset.apps.kruise.io/agent, pod/agent-x.
 func (t Object) Name() string {
 	return strings.TrimSuffix(strings.ToLower(t.Read.GetKind())+"."+t.Resource.Group, ".") + "/" + t.Read.GetName()
 }
 
-// Edit changes an object. It is called again where somebody else has changed the object meanwhile.
+// Edit changes an object. It is called again if another client has changed the object in the meantime.
 type Edit func(object *unstructured.Unstructured) error
 
-// Result is what an edit has come to.
+// Result is the result of an edit.
 type Result struct {
-	// Object is the object as it is now, or as it would be.
+	// Object is the object after the edit, or as it would be.
 	Object *unstructured.Unstructured
-	// Fields are what the edit has changed; none when it was so before.
+	// Fields are the changed fields; none if the object already had these values.
 	Fields []Field
 }
 
-// attempts is how often an edit is tried while others change the object as well: in the middle of a roll its status changes all the time.
+// attempts is how often an edit is retried when other clients change the object too: during a rollout, its status
+// changes all the time.
 const attempts = 8
 
-// Request is what is to be changed, and how.
+// Request describes a change.
 type Request struct {
 	Object Object
 	Flags  Flags
@@ -143,7 +144,7 @@ func Patch(ctx context.Context, c *options.Clients, wish Request) (*Result, erro
 	}
 }
 
-// explain says of what the API server has answered what was asked; what was never sent explains itself.
+// explain adds the request to an error of the API server.
 func explain(err error, request options.Request) error {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		return options.Explain(err, request)
@@ -186,14 +187,14 @@ func (t Object) client(c *options.Clients) client {
 	return c.Dynamic.Resource(t.Resource)
 }
 
-// client is what is needed of a dynamic client.
+// client is the part of a dynamic client that is used here.
 type client interface {
 	Get(ctx context.Context, name string, options metav1.GetOptions, subresources ...string) (*unstructured.Unstructured, error)
 	Patch(ctx context.Context, name string, kind types.PatchType, data []byte, options metav1.PatchOptions, subresources ...string) (*unstructured.Unstructured, error)
 }
 
-// mergePatch makes one of two into the other, as long as nobody has changed it. Whole numbers stay whole: what people write for "for ever" is
-// larger than a float64 can hold.
+// mergePatch returns the patch from before to after, with a precondition on the version. Integers are kept exactly: the
+// number that users write for "forever" does not fit into a float64.
 func mergePatch(before, after *unstructured.Unstructured) ([]byte, error) {
 	patch := difference(before.Object, after.Object)
 	metadata, ok := patch["metadata"].(map[string]any)
@@ -209,7 +210,7 @@ func mergePatch(before, after *unstructured.Unstructured) ([]byte, error) {
 	return data, nil
 }
 
-// difference is what has to be merged into one map to make it another: null removes what is there.
+// difference returns the merge patch from one map to another: null removes a field.
 func difference(before, after map[string]any) map[string]any {
 	patch := map[string]any{}
 	for key := range before {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package change makes one ordinary patch of one object, as the verbs of kubectl everynode that steer something do.
+// Package change patches one object, for the commands of kubectl everynode that change something.
 //
-// The patch is a merge patch of the field manager kubectl-everynode, so that whoever looks after the object from a repository can see in
-// metadata.managedFields who has changed what. It is made of an edit: the object is read, a copy of it is edited, and what differs is sent,
-// unless the object has changed meanwhile; then all begins anew.
+// The patch is a merge patch by the field manager kubectl-everynode, so that metadata.managedFields shows who changed a
+// field. The object is read, a copy of it is edited, and the difference is sent with a precondition: if the object has
+// changed in the meantime, everything is repeated.
 //
-// Vocabulary: a field is one place at which the two differ; it is owned when somebody else has written it by server-side apply.
+// Vocabulary: a field is one place at which the object and the copy differ; it is owned if another field manager has
+// applied it by server-side apply.
 //
-// Rule: what is owned is told and left alone, unless the user says --force-conflicts.
+// Rule: owned fields are reported and not changed, unless the user passes --force-conflicts.
 package change

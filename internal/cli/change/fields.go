@@ -11,17 +11,17 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Field is one place at which an object differs from what it was.
+// Field is one field that differs.
 type Field struct {
 	Path fieldpath.Path
-	// From and To are what stood there and what stands there now; nil is nothing.
+	// From and To are the old and the new value; nil means absent.
 	From, To any
 }
 
-// String names the field and both of its values.
+// String returns the field and both values.
 func (f Field) String() string { return f.Path.String() + ": " + short(f.From) + " -> " + short(f.To) }
 
-// longest is how long a value is written out.
+// longest is the maximum length of a printed value.
 const longest = 120
 
 func short(value any) string {
@@ -35,7 +35,7 @@ func short(value any) string {
 	return string(data)
 }
 
-// Fields are the places at which two objects differ, in the order of their paths. A null is the same as nothing.
+// Fields returns the fields in which two objects differ, sorted by path. Null and absent are the same.
 func Fields(before, after map[string]any) []Field {
 	d := differ{}
 	d.maps(nil, before, after)
@@ -74,10 +74,11 @@ func (d *differ) maps(path fieldpath.Path, a, b map[string]any) {
 	}
 }
 
-// named are the lists whose entries the API server tells apart by their names; of all others a change is one of the whole list.
+// named lists the lists whose entries are identified by name. A change of any other list is reported as a change of the
+// whole list.
 func named() []string { return []string{"containers", "initContainers", "env", "volumes"} }
 
-// lists compares two lists entry by entry, if they have the same entries in the same order.
+// lists compares two lists entry by entry if they have the same entries in the same order.
 func (d *differ) lists(path fieldpath.Path, a, b []any) bool {
 	last := path[len(path)-1].FieldName
 	if last == nil || !slices.Contains(named(), *last) || len(a) != len(b) {

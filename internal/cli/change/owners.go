@@ -15,9 +15,9 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 )
 
-// OwnedError says that others have written, by server-side apply, what was to be changed.
+// OwnedError reports that other field managers have applied the fields to change.
 type OwnedError struct {
-	// Name is the object, Owned what is owned: a line for each manager and field.
+	// Name is the object, Owned has a line for each manager and field.
 	Name  string
 	Owned []string
 }
@@ -27,7 +27,7 @@ func (e *OwnedError) Error() string {
 		"change them at their source (usually a repository), or take ownership of the fields with --force-conflicts", e.Name, strings.Join(e.Owned, "\n  "))
 }
 
-// Conflict is an OwnedError where others have applied one of the fields of an object that an edit changes.
+// Conflict returns an OwnedError if other field managers have applied one of the fields that an edit changes.
 func Conflict(object Object, fields []Field) error {
 	lines, err := owned(object.Read.GetManagedFields(), fields)
 	if err != nil || len(lines) == 0 {
@@ -36,7 +36,8 @@ func Conflict(object Object, fields []Field) error {
 	return &OwnedError{Name: object.Name(), Owned: lines}
 }
 
-// owned are the fields that others have applied. Who has only updated an object owns nothing that an update may not change.
+// owned returns the fields that others have applied. A field manager that only updated an object does not prevent
+// further updates.
 func owned(entries []metav1.ManagedFieldsEntry, fields []Field) ([]string, error) {
 	var all []string
 	for _, entry := range entries {
@@ -57,8 +58,8 @@ func owned(entries []metav1.ManagedFieldsEntry, fields []Field) ([]string, error
 	return slices.Compact(all), nil
 }
 
-// owns is whether a set has the field, something below it, or the whole of something above it. That something above it is in the set
-// because it was made by the manager, as a map with entries of its own, says nothing of the field.
+// owns reports whether a set has the field, a field below it, or a whole field above it. A parent that is in the set
+// only as a map with its own entries does not count.
 func owns(set *fieldpath.Set, path fieldpath.Path) bool {
 	for i, element := range path {
 		here, below := set.Members.Has(element), set.WithPrefix(element)
@@ -73,7 +74,8 @@ func owns(set *fieldpath.Set, path fieldpath.Path) bool {
 	return false
 }
 
-// Appliers are the managers that have applied the specification of an object, or a part of it, by server-side apply.
+// Appliers returns the managers that have applied the specification of an object, or a part of it, by server-side
+// apply.
 func Appliers(object *unstructured.Unstructured) []string {
 	var all []string
 	for _, entry := range object.GetManagedFields() {
@@ -85,11 +87,11 @@ func Appliers(object *unstructured.Unstructured) []string {
 	return all
 }
 
-// HelmRelease is the annotation in which Helm names its release.
+// HelmRelease is the annotation with the name of the Helm release.
 const HelmRelease = "meta.helm.sh/release-name"
 
-// Installers are the programs that have made an object of something in a repository or a chart, as far as they say so: "Helm (NAME)". What one of them
-// made by an update, and not by server-side apply, no field manager owns.
+// Installers returns the tools that created an object from a repository or a chart, as far as the object shows it.
+// Fields that such a tool set by an update, not by server-side apply, have no owner.
 func Installers(object *unstructured.Unstructured) []string {
 	labels, annotations := object.GetLabels(), object.GetAnnotations()
 	var all []string

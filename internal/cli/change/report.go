@@ -15,18 +15,19 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 )
 
-// Outcome is what has become of one object.
+// Outcome is the result for one object.
 type Outcome struct {
 	Object Object
 	Result *Result
-	// Done says in words what was done, behind the name of the object.
+	// Done describes what was done; it is printed after the name of the object.
 	Done string
-	// MakerTold is whether the caller says itself, and in more detail, that whoever has made the object may put it back.
+	// MakerTold reports whether the caller prints its own, more detailed warning about tools that may revert the change.
 	MakerTold bool
 }
 
-// Report prints outcomes: the objects as JSON or YAML (several, or none, as a list), or a line for each, and the fields where nothing was done
-// or much is to be said. Where kubectl apply has written a field as well, or Helm, Argo CD or Flux has made the object, it says that this will not last.
+// Report prints outcomes: the objects as JSON or YAML (a list unless there is exactly one), or a line for each. For dry
+// runs, and when nothing changed, it prints the fields too. It warns if kubectl apply has also written a field, or if
+// Helm, Argo CD or Flux manages the object, because then the change may be reverted.
 func Report(o *options.Options, flags Flags, all ...Outcome) error {
 	if err := o.Print(shown(all), func(w io.Writer) error { return table(w, o, flags, all) }); err != nil {
 		return err
@@ -46,12 +47,12 @@ func Report(o *options.Options, flags Flags, all ...Outcome) error {
 	return nil
 }
 
-// Note tells what the user should know besides.
+// Note prints additional information for the user.
 func Note(o *options.Options, format string, args ...any) {
 	o.Note(format, args...)
 }
 
-// shown is what is printed for machines.
+// shown returns the output for programs.
 func shown(all []Outcome) any {
 	items := []any{}
 	for _, one := range all {
@@ -86,7 +87,7 @@ func table(w io.Writer, o *options.Options, flags Flags, all []Outcome) error {
 	return nil
 }
 
-// lastApplied are the fields that stand in what kubectl apply has written last.
+// lastApplied returns the fields in the last applied configuration of kubectl apply.
 func lastApplied(object *unstructured.Unstructured, fields []Field) []string {
 	var last map[string]any
 	if json.Unmarshal([]byte(object.GetAnnotations()[corev1.LastAppliedConfigAnnotation]), &last) != nil {
@@ -101,7 +102,7 @@ func lastApplied(object *unstructured.Unstructured, fields []Field) []string {
 	return names
 }
 
-// hasPath is whether there is something at the path.
+// hasPath reports whether the object has the path.
 func hasPath(value any, path fieldpath.Path) bool {
 	for _, element := range path {
 		switch {

@@ -44,7 +44,7 @@ func newUpgrade(o *options.Options) *cobra.Command {
 
 func newPull(o *options.Options) *cobra.Command {
 	d := &action{
-		Options: o, none: "no pod has a newer version whose images still have to be requested",
+		Options: o, none: "no pod has a newer version whose images must still be requested",
 		able: func(one *candidate) bool { return one.mayPull() == nil && !one.upgrading() },
 	}
 	d.do, d.after = d.pull, d.warnNoAgent
@@ -58,11 +58,11 @@ func newPull(o *options.Options) *cobra.Command {
 	})
 }
 
-// agentLabel is what the pods of the agents have, wherever they are installed.
+// agentLabel is the label of the pods of the agents, in any namespace.
 const agentLabel = "app.kubernetes.io/name=everynode-agent"
 
-// warnNoAgent tells which nodes have no agent: what was asked for stays there undone, and refuses an upgrade. Who may not list pods everywhere
-// is told nothing.
+// warnNoAgent lists nodes without an agent: there the request is not carried out, and the pods cannot be upgraded.
+// Without the right to list pods there is no warning.
 func (d *action) warnNoAgent(ctx context.Context, c *options.Clients, done []*candidate) {
 	nodes := nodesOf(done)
 	at, err := agents(ctx, c, nodes)
@@ -75,12 +75,12 @@ func (d *action) warnNoAgent(ctx context.Context, c *options.Clients, done []*ca
 	}
 }
 
-// maxGets is how many nodes are asked for one by one, which spares a large cluster to be read for one node.
+// maxGets is how many nodes are read one by one; for more nodes, all are listed.
 const maxGets = 20
 
-// agents are the nodes that have an agent, of at least these.
+// agents returns the nodes that have an agent, at least of the given ones.
 func agents(ctx context.Context, c *options.Clients, nodes []string) (map[string]bool, error) {
-	// What the API server has in memory is good enough, and spares its store.
+	// A read from the API server's cache is sufficient.
 	asked := []metav1.ListOptions{{LabelSelector: agentLabel, ResourceVersion: "0"}}
 	if len(nodes) <= maxGets {
 		asked = nil
@@ -103,7 +103,7 @@ func agents(ctx context.Context, c *options.Clients, nodes []string) (map[string
 	return at, nil
 }
 
-// mayPull is why the images of a pod cannot be asked for. That they are not there yet is no reason.
+// mayPull returns an error if the images of a pod cannot be requested. That they are not on the node yet is no error.
 func (one *candidate) mayPull() error {
 	if reason := ota.Refusal(one.pod, one.next, one.old); reason == v2.ReasonDeleting || reason == v2.ReasonUpToDate {
 		return one.refused()
@@ -114,10 +114,10 @@ func (one *candidate) mayPull() error {
 	return nil
 }
 
-// upgrading is whether nothing has to be asked for.
+// upgrading reports whether no images must be requested.
 func (one *candidate) upgrading() bool { return ota.Asked(one.pod, one.next) }
 
-// outcome is what was done with the pod, which is what it says of itself in lines.
+// outcome returns the result for a pod.
 func (one *candidate) outcome(done string, fields ...change.Field) (change.Outcome, error) {
 	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(one.pod)
 	if err != nil {
@@ -134,7 +134,7 @@ func (one *candidate) request(verb, resource string) options.Request {
 	return options.Request{Verb: verb, Resource: corev1.Resource(resource), Namespace: one.pod.Namespace, Name: one.pod.Name}
 }
 
-// upgrade deletes exactly that pod.
+// upgrade deletes exactly this pod.
 func (d *action) upgrade(ctx context.Context, c *options.Clients, one *candidate) (change.Outcome, error) {
 	if err := one.refused(); err != nil {
 		return change.Outcome{}, err
@@ -158,7 +158,7 @@ func (d *action) upgrade(ctx context.Context, c *options.Clients, one *candidate
 	})
 }
 
-// pull asks for the images of the next revision. The time tells one request from the one before it.
+// pull requests the images of the next revision. The time distinguishes a request from the one before it.
 func (d *action) pull(ctx context.Context, c *options.Clients, one *candidate) (change.Outcome, error) {
 	if err := one.mayPull(); err != nil {
 		return change.Outcome{}, err
@@ -168,7 +168,7 @@ func (d *action) pull(ctx context.Context, c *options.Clients, one *candidate) (
 	}
 	asked := map[string]any{
 		"type": openyurt.PodImageReady, "status": corev1.ConditionFalse, "message": openyurt.FormatRevision(one.next),
-		"lastTransitionTime": metav1.NewTime(d.Now()), "reason": nil, // what is left out stays as it was
+		"lastTransitionTime": metav1.NewTime(d.Now()), "reason": nil, // other fields stay as they are
 	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": one.pod.UID}, "status": map[string]any{"conditions": []any{asked}},

@@ -15,10 +15,11 @@ import (
 	"everynode.dev/everynode/internal/cli/view"
 )
 
-// maxNames is how many nodes a note names.
+// maxNames is the maximum number of nodes in a note.
 const maxNames = 4
 
-// warnUnreachable tells which nodes do not hear of it: the delete is accepted, and nobody carries it out there. Who may not read nodes is told nothing.
+// warnUnreachable lists nodes that are not reachable: the API server accepts the delete, but no kubelet carries it out.
+// Without the right to read nodes there is no warning.
 func (d *action) warnUnreachable(ctx context.Context, c *options.Clients, done []*candidate) {
 	cut, err := unreachableNodes(ctx, c, nodesOf(done))
 	if err != nil || len(cut) == 0 {
@@ -27,7 +28,7 @@ func (d *action) warnUnreachable(ctx context.Context, c *options.Clients, done [
 	change.Note(d.Options, "not reachable: %s: the old pod keeps running there, and is upgraded only after the node is back", view.List(cut, maxNames))
 }
 
-// nodesOf are the nodes of pods, by name.
+// nodesOf returns the names of the nodes of pods.
 func nodesOf(all []*candidate) []string {
 	var nodes []string
 	for _, one := range all {
@@ -37,11 +38,12 @@ func nodesOf(all []*candidate) []string {
 	return slices.Compact(nodes)
 }
 
-// unreachableNodes are those of some nodes that nothing has been heard of lately. One that says itself that it is not ready does hear what it is to do.
+// unreachableNodes returns the nodes that have stopped reporting. A node that reports that it is not ready is still
+// reachable.
 func unreachableNodes(ctx context.Context, c *options.Clients, nodes []string) ([]string, error) {
 	var all []corev1.Node
 	if len(nodes) > maxGets {
-		// What the API server has in memory is good enough, and spares its store.
+		// A read from the API server's cache is sufficient.
 		list, err := c.Kubernetes.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
 			return nil, err
@@ -51,7 +53,7 @@ func unreachableNodes(ctx context.Context, c *options.Clients, nodes []string) (
 		for _, name := range nodes {
 			node, err := c.Kubernetes.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{ResourceVersion: "0"})
 			if apierrors.IsNotFound(err) {
-				continue // without a node, its pods are taken away
+				continue // the pods of a node that does not exist are deleted
 			}
 			if err != nil {
 				return nil, err

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ota is the verb for operators of sets whose pods are upgraded one by one, when it suits whoever runs the node: DaemonSets of
-// apps/v1 with OpenYurt's strategy OTA, and Advanced DaemonSets with the strategy OnDelete. It does through the cluster what the API
-// of a node does on the node, with the same answers: it lists pods that have a newer version, deletes the pod that is to be upgraded,
-// and asks for images by the condition PodImageReady, which the agent of the node reads.
+// Package ota implements the command for operators of sets whose pods are upgraded one by one, when convenient for the
+// owner of the node: DaemonSets of apps/v1 with OpenYurt's strategy OTA, and Advanced DaemonSets with the strategy
+// OnDelete. It does through the API server what the API of a node does on the node, with the same results: it lists
+// pods that have a newer version, deletes a pod to upgrade it, and requests images with the condition PodImageReady,
+// which the agent of the node reads.
 //
-// Rule: what the API of a node refuses is refused here, for the same reasons.
+// Rule: this command refuses what the API of a node refuses, for the same reasons.
 package ota
 
 import (
@@ -22,7 +23,7 @@ import (
 	"everynode.dev/everynode/internal/cli/view"
 )
 
-// New is the verb.
+// New returns the command ota.
 func New(o *options.Options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ota",
@@ -40,18 +41,19 @@ func New(o *options.Options) *cobra.Command {
 	return c
 }
 
-// action is a verb that does something with pods.
+// action is a subcommand that acts on pods.
 type action struct {
 	*options.Options
 	change.Flags
 	all bool
-	// do does it with one pod; a refusal is an error.
+	// do acts on one pod; a refusal is an error.
 	do func(ctx context.Context, c *options.Clients, one *candidate) (change.Outcome, error)
-	// able is whether --all means the pod.
+	// able reports whether --all includes the pod.
 	able func(one *candidate) bool
-	// none is what is said where there is none, waits what is said of those that wait for their images, if that is why they are left out.
+	// none is the message if there is no such pod, waits the message if pods are skipped because they wait for their
+	// images.
 	none, waits string
-	// after, if there is one, tells what there is to know besides of the pods with which it was done.
+	// after, if not nil, prints additional information about the pods.
 	after func(ctx context.Context, c *options.Clients, done []*candidate)
 }
 
@@ -79,7 +81,8 @@ func (d *action) command(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// run does it with all pods that are meant. A name that finds nothing, or a pod that is named and refused, is an error; the others are done.
+// run acts on all selected pods. A name without a pod, or a named pod that is refused, is an error; the action is still
+// done for the others.
 func (d *action) run(ctx context.Context, c *options.Clients, args []string) error {
 	found, err := scope{d.Options, c, false, d.all}.look(ctx, args)
 	if err == nil && found.words.Bare != "" {

@@ -28,31 +28,31 @@ import (
 type candidate struct {
 	set *resolver.Set
 	pod *corev1.Pod
-	// old is whether there is a newer revision, next its name as far as it has one.
+	// old reports whether there is a newer revision, next is its name, if known.
 	old  bool
 	next string
 }
 
-// candidates are what was looked for.
+// candidates is the result of a search.
 type candidates struct {
 	words podselector.Selection
 	all   []candidate
-	// others are the pods that were named and that nobody upgrades one by one.
+	// others are the named pods that are not upgraded one by one.
 	others []candidate
-	// rolling is the set that was named, where its controller upgrades its pods.
+	// rolling is the named set, if its controller upgrades its pods.
 	rolling *resolver.Set
 }
 
-// scope is where pods are looked for.
+// scope defines where pods are searched.
 type scope struct {
 	*options.Options
 	c          *options.Clients
 	everywhere bool
-	// all is whether all pods are meant, so that no word may name nodes and pods.
+	// all reports whether all pods are selected; then arguments may not name nodes or pods.
 	all bool
 }
 
-// look finds the pods that words mean.
+// look finds the pods that the arguments select.
 func (p scope) look(ctx context.Context, args []string) (*candidates, error) {
 	words, err := podselector.Parse(args)
 	if err != nil {
@@ -76,7 +76,7 @@ func (p scope) look(ctx context.Context, args []string) (*candidates, error) {
 			return nil, err
 		}
 		var newest *newest
-		if slices.ContainsFunc(pods, withoutCondition) { // else the revisions need not be read, nor the right to be there
+		if slices.ContainsFunc(pods, withoutCondition) { // otherwise the revisions, and the right to read them, are not needed
 			if newest, err = newestOf(ctx, c, set); err != nil {
 				return nil, err
 			}
@@ -86,7 +86,7 @@ func (p scope) look(ctx context.Context, args []string) (*candidates, error) {
 				continue
 			}
 			if one, ok := evaluate(set, pod, newest); ok {
-				found.all, found.rolling = append(found.all, one), nil // its pods tell of it
+				found.all, found.rolling = append(found.all, one), nil // its pods are reported
 			} else {
 				found.others = append(found.others, one)
 			}
@@ -95,8 +95,8 @@ func (p scope) look(ctx context.Context, args []string) (*candidates, error) {
 	return found, nil
 }
 
-// evaluate tells of a pod whether there is a newer revision: by what it says itself, or, where nobody has it say anything, by the revisions of its set; ok is
-// whether it is upgraded one by one at all.
+// evaluate determines whether there is a newer revision for a pod: from the condition of the pod or, if it has none,
+// from the revisions of its set. ok reports whether the pod is upgraded one by one at all.
 func evaluate(set *resolver.Set, pod *corev1.Pod, newest *newest) (one candidate, ok bool) {
 	one = candidate{set: set, pod: pod}
 	if next, old, said := ota.Announced(pod); said {
@@ -111,18 +111,18 @@ func evaluate(set *resolver.Set, pod *corev1.Pod, newest *newest) (one candidate
 	return one, true
 }
 
-// withoutCondition is whether a pod does not say whether there is a newer revision.
+// withoutCondition reports whether a pod has no condition about a newer revision.
 func withoutCondition(pod *corev1.Pod) bool {
 	_, _, said := ota.Announced(pod)
 	return !said
 }
 
-// oneByOne is whether a set says that its pods are upgraded one by one.
+// oneByOne reports whether the pods of a set are upgraded one by one.
 func oneByOne(set *resolver.Set) bool {
 	return onDelete(set) && (set.Advanced() || hasOTA(set))
 }
 
-// onDelete is whether no controller updates the pods of a set by itself. The strategy OTA goes with it only.
+// onDelete reports whether no controller updates the pods of a set. The strategy OTA requires that.
 func onDelete(set *resolver.Set) bool {
 	kind, _, _ := unstructured.NestedString(set.Object.Object, "spec", "updateStrategy", "type")
 	return kind == "OnDelete"
@@ -133,7 +133,7 @@ func hasOTA(set *resolver.Set) bool {
 	return ok && strategy == openyurt.OTA
 }
 
-// updatedByController says of a set that is not upgraded one by one why not.
+// updatedByController explains why a set is not upgraded one by one.
 func updatedByController(set *resolver.Set) string {
 	if !set.Advanced() && hasOTA(set) {
 		return "is upgraded by its controller, not one by one: the strategy OTA goes with spec.updateStrategy.type OnDelete only"
@@ -141,7 +141,7 @@ func updatedByController(set *resolver.Set) string {
 	return "is upgraded by its controller, not one by one: it has neither the strategy OTA nor, as an Advanced DaemonSet, OnDelete"
 }
 
-// byController says of the set that was named that it is not for this verb; nil where it is.
+// byController returns an error if this command cannot be used for the named set.
 func (f *candidates) byController() error {
 	if f.rolling == nil {
 		return nil
@@ -152,17 +152,17 @@ func (f *candidates) byController() error {
 	return fmt.Errorf("%s %s", f.rolling, updatedByController(f.rolling))
 }
 
-// newest is the newest revision of a set, and all of them.
+// newest is the newest revision of a set, and all its revisions.
 type newest struct {
 	hash     string
 	template map[string]any
 	all      []appsv1.ControllerRevision
 }
 
-// newestOf is nil for a set whose pods are not upgraded one by one, as far as the set tells.
+// newestOf returns nil for a set whose pods are not upgraded one by one.
 func newestOf(ctx context.Context, c *options.Clients, set *resolver.Set) (*newest, error) {
 	if !oneByOne(set) {
-		return nil, nil //nolint:nilnil // there is none, and that is no failure
+		return nil, nil //nolint:nilnil // not found is not an error
 	}
 	list, err := c.Kubernetes.AppsV1().ControllerRevisions(set.Namespace()).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -181,7 +181,7 @@ func newestOf(ctx context.Context, c *options.Clients, set *resolver.Set) (*newe
 	return &newest{hash: last.Labels[appsv1.ControllerRevisionHashLabelKey], template: template, all: all}, nil
 }
 
-// as is the newest revision: that name, if the revision of that name has the same template.
+// as returns the newest revision under the given name if that revision has the same template.
 func (n *newest) as(hash string) string {
 	for i := range n.all {
 		if n.all[i].Labels[appsv1.ControllerRevisionHashLabelKey] != hash {
@@ -194,7 +194,7 @@ func (n *newest) as(hash string) string {
 	return n.hash
 }
 
-// unknown says which names find no pod that is upgraded one by one.
+// unknown returns an error for names without a pod that is upgraded one by one.
 func (f *candidates) unknown() error {
 	known, passed := map[string]bool{}, map[string]candidate{}
 	for _, one := range f.all {
@@ -218,7 +218,8 @@ func (f *candidates) unknown() error {
 	return errors.Join(errs...)
 }
 
-// skipped is whether a pod is meant only as one of many on a node, and has nothing to be upgraded to. A pod that is named itself is answered.
+// skipped reports whether a pod without a newer version was selected only by its node. A pod that is named itself gets
+// an answer.
 func (f *candidates) skipped(one *candidate) bool {
 	word, _ := f.words.Matches(one.pod)
 	_, name, slashed := strings.Cut(word, "/")
@@ -235,10 +236,10 @@ func (f *candidates) anotherIsOld(word string) bool {
 	})
 }
 
-// images is how far the images of the next revision are.
+// images returns the state of the images of the next revision.
 func (one *candidate) images() v2.ImageState { return ota.ImagesOf(one.pod, one.next).State }
 
-// refused is why a pod is not upgraded now, in the words of this program; nil when it can be.
+// refused returns an error if a pod cannot be upgraded now.
 func (one *candidate) refused() error {
 	name, node := one.pod.Name, one.pod.Spec.NodeName
 	switch ota.Refusal(one.pod, one.next, one.old) {
@@ -253,12 +254,12 @@ func (one *candidate) refused() error {
 	}
 }
 
-// awaited is whether a pod is old and waits for its images.
+// awaited reports whether a pod is old and waits for its images.
 func (one *candidate) awaited() bool {
 	return ota.Refusal(one.pod, one.next, one.old) == v2.ReasonImagesNotReady
 }
 
-// remedy is what to do about a pod that waits for its images.
+// remedy returns what to do about a pod that waits for its images.
 func (one *candidate) remedy() string {
 	again := fmt.Sprintf("kubectl delete pod -n %s %s upgrades it without them", one.pod.Namespace, one.pod.Name)
 	if one.upgrading() {

@@ -59,7 +59,7 @@ func newList(o *options.Options) *cobra.Command {
 	return c
 }
 
-// Row is a pod that is upgraded one by one, for machines.
+// Row is a pod that is upgraded one by one, for programs.
 type Row struct {
 	Namespace   string `json:"namespace"`
 	Set         string `json:"set"`
@@ -104,7 +104,7 @@ func table(w io.Writer, rows []Row, everywhere bool) error {
 			ready = "yes"
 		}
 		if !row.NeedUpgrade {
-			images = "-" // there is nothing to pull
+			images = "-" // there is no newer version
 		}
 		switch {
 		case row.Deleting:
