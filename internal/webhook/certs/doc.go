@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package certs makes, renews and publishes the certificate of the webhooks.
+// Package certs creates, renews and publishes the certificate of the webhooks.
 //
-// Vocabulary: a pair is a certificate with its key and the authority that signed it, made for this one certificate and
-// forgotten at once, so that no key of an authority is kept anywhere. The state is what the Secret holds: the pair in use,
-// maybe the next one, and the bundle, all authorities that clients have to trust. A Keeper keeps the state and hands out the
-// pair in use; every manager has one, and they agree through the Secret. A Publisher writes the bundle, and how the webhooks
-// are reached, to where the API server reads it; only the leader does that.
+// Vocabulary: a pair is a certificate with its key and its certificate authority. The authority signs only this
+// certificate, and its key is never stored. The state is the content of the Secret: the current pair, possibly the next
+// pair, and the bundle, which has all authorities that clients must trust. A Keeper maintains the state and serves the
+// current pair; every manager has one, and they synchronize through the Secret. A Publisher writes the bundle, and the
+// address of the webhooks, to the objects where the API server reads them; only the leader publishes.
 //
-// Rule: whoever trusts the published bundle can always reach every manager. So the next pair is not used before it has been published for a
-// while, wherever the API server reads the bundle, and an authority stays in the bundle until it expires. When somebody deletes or damages the
-// Secret, each manager goes on serving what it has, and sees to it that this is trusted.
+// Rule: a client that trusts the published bundle can always reach every manager. So the next pair is used only after
+// it has been published for a while in all places where the API server reads the bundle, and an authority stays in the
+// bundle until it expires. If the Secret is deleted or damaged, each manager continues to serve its current pair, and
+// makes sure that it is trusted.
 //
-// Libraries that do this (cert-controller of Open Policy Agent, for one) expect a kubelet that brings the Secret to a
-// directory, and names in DNS; a manager outside of the cluster has neither.
+// Existing libraries (for example cert-controller of Open Policy Agent) require a kubelet that mounts the Secret, and
+// DNS names; a manager outside of the cluster has neither.
 package certs

@@ -23,21 +23,21 @@ import (
 )
 
 const (
-	// interval is the time between two looks at the Secret and at what was published, retry that after an error.
+	// interval is the time between two checks of the Secret and of the published bundle, retry the time after an error.
 	interval = time.Minute
 	retry    = 2 * time.Second
-	// soon is the time between two looks while there is nothing to publish yet.
+	// soon is the time between two checks while there is nothing to publish yet.
 	soon = 100 * time.Millisecond
 )
 
-// Keeper keeps the state in a Secret and hands out the certificate in use.
+// Keeper maintains the state in a Secret and serves the current certificate.
 type Keeper struct {
 	Client kubernetes.Interface
-	// Namespace and Secret name the Secret; it is made if it is not there.
+	// Namespace and Secret name the Secret; it is created if it does not exist.
 	Namespace, Secret string
-	// Names are the host names and addresses under which the API server reaches the webhooks.
+	// Names are the host names and addresses of the webhooks.
 	Names []string
-	// Published returns the bundles that the API server has been told to trust, one for each place where it reads them.
+	// Published returns the bundles that the API server trusts, one for each place where it reads them.
 	Published func(context.Context) ([][]byte, error)
 
 	mu      sync.Mutex
@@ -49,27 +49,27 @@ type Keeper struct {
 // NeedLeaderElection is false: every manager serves the webhooks.
 func (*Keeper) NeedLeaderElection() bool { return false }
 
-// Start keeps the certificate until ctx ends.
+// Start maintains the certificate until ctx ends.
 func (k *Keeper) Start(ctx context.Context) error {
-	repeat(ctx, "The certificate of the webhooks could not be kept", func() error {
-		// Another manager that was faster is the usual case when several start at once.
+	repeat(ctx, "The certificate of the webhooks could not be updated", func() error {
+		// When several managers start at once, another one is often faster.
 		faster := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 		return again.OnError(again.DefaultRetry, faster, func() error { return k.sync(ctx, time.Now()) })
 	})
 	return nil
 }
 
-// Certificate is the certificate in use, for a tls.Config.
+// Certificate returns the current certificate, for a tls.Config.
 func (k *Keeper) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.serving == nil {
-		return nil, errors.New("the certificate of the webhooks is not there yet")
+		return nil, errors.New("the certificate of the webhooks does not exist yet")
 	}
 	return k.serving, nil
 }
 
-// Ends is when the certificate in use ends; false while there is none.
+// Ends returns when the current certificate expires; ok is false if there is none.
 func (k *Keeper) Ends() (time.Time, bool) {
 	served, err := k.Certificate(nil)
 	if err != nil || served.Leaf == nil {
@@ -78,16 +78,16 @@ func (k *Keeper) Ends() (time.Time, bool) {
 	return served.Leaf.NotAfter, true
 }
 
-// Bundle returns the authorities to trust; nil as long as there is no certificate.
+// Bundle returns the authorities to trust; nil if there is no certificate.
 func (k *Keeper) Bundle() ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.bundle, nil
 }
 
-// sync reads the Secret, brings it up to date, and takes over what it says.
+// sync reads the Secret, updates it, and uses its state.
 func (k *Keeper) sync(ctx context.Context, now time.Time) error {
-	ctx = discreet(ctx)
+	ctx = unlogged(ctx)
 	secrets := k.Client.CoreV1().Secrets(k.Namespace)
 	secret, err := secrets.Get(ctx, k.Secret, metav1.GetOptions{})
 	missing := apierrors.IsNotFound(err)
@@ -124,17 +124,17 @@ func (k *Keeper) holds() pair {
 	return k.held
 }
 
-// published is whether the API server has been told everywhere to trust p.
+// published reports whether the API server trusts p in all places.
 func (k *Keeper) published(ctx context.Context, p pair) (bool, error) {
 	bundles, err := k.Published(ctx)
 	if err != nil {
-		return false, fmt.Errorf("looking which certificates are trusted: %w", err)
+		return false, fmt.Errorf("reading which certificates are trusted: %w", err)
 	}
 	return !slices.ContainsFunc(bundles, func(bundle []byte) bool { return !p.trustedBy(bundle) }), nil
 }
 
-// discreet is a context for requests that carry the key: from -v=8 on the client logs what is sent and what is answered.
-func discreet(ctx context.Context) context.Context { return klog.NewContext(ctx, klog.Logger{}) }
+// unlogged returns a context for requests with the private key: from -v=8 on, the client logs requests and responses.
+func unlogged(ctx context.Context) context.Context { return klog.NewContext(ctx, klog.Logger{}) }
 
 // write writes the state. It fails if another manager was faster.
 func (k *Keeper) write(ctx context.Context, secret *corev1.Secret, s state, missing bool) error {
@@ -164,12 +164,13 @@ func (k *Keeper) use(p pair, bundle []byte) error {
 	return nil
 }
 
-// notYet is no error, but a reason to come back soon.
+// notYet means that there is no certificate yet. It is not an error, but a reason to retry soon.
 type notYet struct{}
 
 func (notYet) Error() string { return "there is no certificate yet" }
 
-// repeat does something once per interval, and sooner after an error, until ctx ends. The same error is logged once.
+// repeat calls do once per interval, and sooner after an error, until ctx ends. Repetitions of an error are logged
+// once.
 func repeat(ctx context.Context, failed string, do func() error) {
 	said := ""
 	for {

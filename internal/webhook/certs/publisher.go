@@ -26,43 +26,44 @@ import (
 	"everynode.dev/everynode/internal/dialect/kruise"
 )
 
-// Publisher tells the API server how to reach the webhooks, and whom to trust for that.
+// Publisher configures the API server with the address of the webhooks and the authorities to trust.
 type Publisher struct {
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface
-	// Bundle returns the authorities to trust; nil while there is nothing to publish yet, and empty if the API server trusts
-	// the certificate anyway.
+	// Bundle returns the authorities to trust; nil if there is nothing to publish yet, and empty if the API server
+	// trusts the certificate without it.
 	Bundle func() ([]byte, error)
-	// Service is the Service that leads to the managers; nil if URL is set, under which the leader is reached.
+	// Service is the Service of the managers; nil if URL is set, which is the address of the leader.
 	Service *admissionv1.ServiceReference
 	URL     string
-	// Mutating and Validating name the configurations of the webhooks; Paths are the paths of their webhooks by name.
+	// Mutating and Validating are the names of the webhook configurations; Paths are the paths of their webhooks by
+	// name.
 	Mutating, Validating string
 	Paths                map[string]string
-	// CRDs are the names of the CustomResourceDefinitions whose versions are converted at ConversionPath.
+	// CRDs are the names of the CustomResourceDefinitions whose conversion webhook has the path ConversionPath.
 	CRDs           []string
 	ConversionPath string
 
 	leading, published atomic.Bool
-	// unreached is what was last found to be wrong with the URL; empty if nothing was.
+	// unreached is the last error of the URL; empty if there was none.
 	unreached string
 }
 
-// Ready fails while this manager leads and has not yet published everything once.
+// Ready fails while this manager is the leader and has not yet published everything once.
 func (p *Publisher) Ready(*http.Request) error {
 	if p.leading.Load() && !p.published.Load() {
-		return errors.New("the API server has not yet been told how to reach the webhooks")
+		return errors.New("the configuration of the webhooks has not been published yet")
 	}
 	return nil
 }
 
-// NeedLeaderElection is true: with a URL there is one manager that is reached, and it has to be the one that publishes.
+// NeedLeaderElection is true: with a URL, the API server reaches one manager, which must be the one that publishes.
 func (*Publisher) NeedLeaderElection() bool { return true }
 
-// Start publishes, and looks after it, until ctx ends.
+// Start publishes the configuration, and keeps it up to date, until ctx ends.
 func (p *Publisher) Start(ctx context.Context) error {
 	p.leading.Store(true)
-	repeat(ctx, "The API server could not be told how to reach the webhooks", func() error {
+	repeat(ctx, "The configuration of the webhooks could not be published", func() error {
 		err := p.sync(ctx)
 		if err != nil {
 			return err
@@ -93,7 +94,7 @@ func (p *Publisher) sync(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Published returns the bundles that have been published, one for each webhook and each CustomResourceDefinition.
+// Published returns the published bundles, one for each webhook and each CustomResourceDefinition.
 func (p *Publisher) Published(ctx context.Context) (bundles [][]byte, err error) {
 	add := func(name string, config *admissionv1.WebhookClientConfig) {
 		if _, ours := p.Paths[name]; ours {
@@ -120,7 +121,7 @@ func (p *Publisher) Published(ctx context.Context) (bundles [][]byte, err error)
 			return nil, explain(err, "customresourcedefinition", name)
 		}
 		text, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "webhook", "clientConfig", "caBundle")
-		bundle, _ := base64.StdEncoding.DecodeString(text) // what is not base64 trusts nobody
+		bundle, _ := base64.StdEncoding.DecodeString(text) // invalid base64 is an empty bundle
 		bundles = append(bundles, bundle)
 	}
 	return bundles, nil
@@ -130,7 +131,7 @@ func definitions() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 }
 
-// clientConfig is how the webhook at that path is reached.
+// clientConfig returns the client configuration of the webhook with that path.
 func (p *Publisher) clientConfig(path string, bundle []byte) admissionv1.WebhookClientConfig {
 	config := admissionv1.WebhookClientConfig{}
 	if len(bundle) > 0 {
@@ -178,7 +179,7 @@ func (p *Publisher) validating(ctx context.Context, bundle []byte) error {
 	return explain(err, "validatingwebhookconfiguration", p.Validating)
 }
 
-// set sets the configuration of a webhook that is ours, and says whether it was another.
+// set sets the client configuration of one of our webhooks, and reports whether it has changed.
 func (p *Publisher) set(name string, config *admissionv1.WebhookClientConfig, bundle []byte) bool {
 	path, ours := p.Paths[name]
 	if !ours {
@@ -192,8 +193,8 @@ func (p *Publisher) set(name string, config *admissionv1.WebhookClientConfig, bu
 	return true
 }
 
-// conversion sets the conversion of a CustomResourceDefinition. The manifest leaves it out, so that nobody who applies the
-// manifest again takes it back.
+// conversion sets the conversion of a CustomResourceDefinition. The manifest does not have this field, so applying it
+// again does not revert it.
 func (p *Publisher) conversion(ctx context.Context, name string, bundle []byte) error {
 	client := p.Dynamic.Resource(definitions())
 	crd, err := client.Get(ctx, name, metav1.GetOptions{})
@@ -207,7 +208,7 @@ func (p *Publisher) conversion(ctx context.Context, name string, bundle []byte) 
 	config := p.clientConfig(p.ConversionPath, bundle)
 	clientConfig, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&config)
 	if err != nil {
-		return fmt.Errorf("encoding how the webhooks are reached: %w", err)
+		return fmt.Errorf("encoding the client configuration of the webhooks: %w", err)
 	}
 	wanted := map[string]any{"strategy": "Webhook", "webhook": map[string]any{
 		"conversionReviewVersions": []any{"v1"}, "clientConfig": clientConfig,
@@ -222,10 +223,10 @@ func (p *Publisher) conversion(ctx context.Context, name string, bundle []byte) 
 	return explain(err, "customresourcedefinition", name)
 }
 
-// explain says what an error is about.
+// explain adds the object to an error.
 func explain(err error, kind, name string) error {
 	switch {
-	case err == nil || apierrors.IsConflict(err): // whoever was faster is read again
+	case err == nil || apierrors.IsConflict(err): // conflict: read again
 		return err
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("%s %s does not exist: apply the manifests of Everynode", kind, name)

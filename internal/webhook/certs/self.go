@@ -14,11 +14,12 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// selfTimeout is how long a manager waits for its own answer; the API server waits for 10 seconds.
+// selfTimeout is the timeout of a request to this manager itself; that of the API server is 10 seconds.
 const selfTimeout = 5 * time.Second
 
-// callURL asks for a conversion under the published URL, as the API server would, and trusts whom that is told to trust. An answer that refuses the
-// empty request is one. Whoever gets the URL or the port wrong would otherwise find out when the first Advanced DaemonSet is refused.
+// callURL sends a conversion request to the published URL, as the API server would, and trusts the published bundle.
+// Any response to the empty request is a success. Without this check, a wrong URL or port would be noticed only when
+// the first Advanced DaemonSet is rejected.
 func (p *Publisher) callURL(ctx context.Context) error {
 	if p.URL == "" {
 		return nil
@@ -47,12 +48,13 @@ func (p *Publisher) callURL(ctx context.Context) error {
 	}
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusBadRequest {
-		return fmt.Errorf("calling %s: another server answers there, with %s", url, response.Status)
+		return fmt.Errorf("calling %s: another server responds there, with %s", url, response.Status)
 	}
 	return nil
 }
 
-// report logs what is wrong with the URL, once, and when it is right again. The manager goes on: the API server may reach what it does not.
+// report logs an error of the URL once, and its end. The manager continues, because the API server may be able to reach
+// the URL anyway.
 func (p *Publisher) report(ctx context.Context, err error) {
 	log, found := klog.FromContext(ctx), ""
 	if err != nil {
@@ -63,9 +65,9 @@ func (p *Publisher) report(ctx context.Context, err error) {
 	}
 	p.unreached = found
 	if err == nil {
-		log.Info("The webhooks answer under their URL", "url", p.URL)
+		log.Info("The webhooks respond at their URL", "url", p.URL)
 		return
 	}
-	log.Error(err, "The webhooks do not answer under their URL; where the API server cannot reach them either, it refuses every write of an Advanced DaemonSet: "+
+	log.Error(err, "The webhooks do not respond at their URL; if the API server cannot reach them either, it rejects every write of an Advanced DaemonSet: "+
 		"see --webhook-url and --webhook-bind-address")
 }

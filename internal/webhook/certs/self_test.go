@@ -29,7 +29,7 @@ func TestCallURL(t *testing.T) {
 		"through a Service":       {"", "/convert", ours, ""},
 		"another port":            {strings.Replace(gone.URL, "http:", "https:", 1), "/convert", ours, "connection refused"},
 		"another authority":       {server.URL, "/convert", []byte{}, "certificate"},
-		"another server is there": {server.URL, "/other", ours, "another server answers there, with 404"},
+		"another server is there": {server.URL, "/other", ours, "another server responds there, with 404"},
 	} {
 		p := &Publisher{URL: c.url, ConversionPath: c.path, Bundle: func() ([]byte, error) { return c.bundle, nil }}
 		switch err := p.callURL(t.Context()); {

@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// lifetime is how long a certificate is valid, renewAfter when the next one is made, settle how long that one is
-	// published before it is used: much longer than any manager takes to notice.
+	// lifetime is the validity of a certificate, renewAfter is when the next one is created, and settle is how long the
+	// next one is published before it is used: much longer than any manager needs to notice it.
 	lifetime   = 365 * 24 * time.Hour
 	renewAfter = lifetime * 2 / 3
 	settle     = 10 * time.Minute
-	// backdated is how much earlier than they are made the library lets certificates begin.
+	// backdated is how much earlier than its creation the library lets the validity of a certificate begin.
 	backdated = time.Hour
 )
 
-// Keys of the Secret. The first three are those that tools know.
+// Keys of the Secret. The first three are the standard keys.
 const (
 	keyCert     = "tls.crt"
 	keyKey      = "tls.key"
@@ -34,13 +34,13 @@ const (
 	keyNextKey  = "next.key"
 )
 
-// state is what the Secret holds.
+// state is the content of the Secret.
 type state struct {
 	current, next pair
 	bundle        []byte
 }
 
-// pair is a certificate, followed by its authority, and its key.
+// pair is a certificate, followed by its authority, and its private key.
 type pair struct {
 	cert, key []byte
 }
@@ -65,18 +65,18 @@ func (s state) equal(other state) bool {
 	return s.current.equal(other.current) && s.next.equal(other.next) && bytes.Equal(s.bundle, other.bundle)
 }
 
-// surroundings are what the next state depends on besides the state.
+// surroundings is everything else that the next state depends on.
 type surroundings struct {
-	// names are those under which the server is reached.
+	// names are the names of the server.
 	names []string
 	// held is the pair that this manager serves; empty before the first one.
 	held pair
-	// published is whether clients have been told to trust a pair.
+	// published reports whether clients trust a pair.
 	published func(pair) bool
 }
 
-// advance returns the state that should follow s at that time. Where s is of no use, because somebody has deleted or damaged the Secret, what is
-// served goes on, for that is what clients trust, until the next pair has been published.
+// advance returns the state that follows s at that time. If s is unusable because the Secret was deleted or damaged,
+// the manager continues to serve its pair, which clients trust, until the next pair is published.
 func (s state) advance(now time.Time, in surroundings) (state, error) {
 	var err error
 	_, nextUsable := s.next.usable(now, in.names)
@@ -104,7 +104,8 @@ func (s state) advance(now time.Time, in surroundings) (state, error) {
 	return s, err
 }
 
-// served is the pair to serve at that time where s is the state. What another manager has made anew is not served before it is trusted.
+// served returns the pair to serve at that time for the state s. A new pair of another manager is not served before it
+// is trusted.
 func (s state) served(now time.Time, in surroundings) pair {
 	_, holds := in.held.usable(now, in.names)
 	if !holds || in.held.equal(s.current) || in.trusted(now, s.current) {
@@ -113,7 +114,7 @@ func (s state) served(now time.Time, in surroundings) pair {
 	return in.held
 }
 
-// trusted is whether every client trusts p by now, which can be used.
+// trusted reports whether all clients trust the usable pair p by now.
 func (in surroundings) trusted(now time.Time, p pair) bool {
 	cert, ok := p.usable(now, in.names)
 	return ok && now.After(cert.NotBefore.Add(backdated+settle)) && in.published(p)
@@ -123,7 +124,7 @@ func (p pair) equal(other pair) bool {
 	return bytes.Equal(p.cert, other.cert) && bytes.Equal(p.key, other.key)
 }
 
-// authority is the authority that signed p; nil if there is none.
+// authority returns the authority that signed p, or nil.
 func (p pair) authority() *x509.Certificate {
 	chain, err := certutil.ParseCertsPEM(p.cert)
 	if err != nil || !chain[len(chain)-1].IsCA {
@@ -132,14 +133,14 @@ func (p pair) authority() *x509.Certificate {
 	return chain[len(chain)-1]
 }
 
-// trustedBy is whether whoever trusts the bundle trusts p.
+// trustedBy reports whether a client that trusts the bundle trusts p.
 func (p pair) trustedBy(bundle []byte) bool {
 	authority := p.authority()
 	known, err := certutil.ParseCertsPEM(bundle)
 	return authority != nil && err == nil && slices.ContainsFunc(known, authority.Equal)
 }
 
-// usable is whether p can be served at that time under these names, and its certificate.
+// usable reports whether p can be served at that time under these names, and returns its certificate.
 func (p pair) usable(now time.Time, names []string) (*x509.Certificate, bool) {
 	if _, err := tls.X509KeyPair(p.cert, p.key); err != nil {
 		return nil, false
@@ -149,7 +150,7 @@ func (p pair) usable(now time.Time, names []string) (*x509.Certificate, bool) {
 		return nil, false
 	}
 	if now.Before(chain[0].NotBefore) {
-		return nil, false // the clock was fast when it was made, and every client rejects it for as long as it was
+		return nil, false // created by a clock that was ahead: clients reject it until that time
 	}
 	for _, name := range names {
 		if chain[0].VerifyHostname(name) != nil {
@@ -159,7 +160,7 @@ func (p pair) usable(now time.Time, names []string) (*x509.Certificate, bool) {
 	return chain[0], true
 }
 
-// issue makes a pair with an authority of its own.
+// issue creates a pair with its own authority.
 func issue(names []string) (pair, error) {
 	if len(names) == 0 {
 		return pair{}, errors.New("making a certificate: no name to make it for")
@@ -179,12 +180,12 @@ func issue(names []string) (pair, error) {
 	return pair{cert, key}, nil
 }
 
-// trusted are the authorities in the certificates of pairs that have not expired, each once.
+// trusted returns the authorities of the pairs that have not expired, without duplicates.
 func trusted(now time.Time, pairs ...pair) ([]byte, error) {
 	var authorities []*x509.Certificate
 	pool := x509.NewCertPool()
 	for _, p := range pairs {
-		// A bundle that somebody has damaged is made anew from the pairs.
+		// A damaged bundle is created again from the pairs.
 		chain, err := certutil.ParseCertsPEM(p.cert)
 		if err != nil {
 			continue
