@@ -20,7 +20,7 @@ import (
 	"everynode.dev/everynode/internal/webhook/validation"
 )
 
-// mutator fills in defaults.
+// mutator sets defaults.
 type mutator struct {
 	checker TemplateChecker
 }
@@ -32,7 +32,7 @@ func (m *mutator) Handle(ctx context.Context, request admission.Request) admissi
 		return admission.Errored(http.StatusBadRequest, err)
 	}
 	if c.obj == nil || c.sameSpec() {
-		// An object that was made while nobody filled in defaults, or refused it, can still be labelled and deleted.
+		// Labels and deletion must still work for an object that was created without defaulting or validation.
 		return admission.Allowed("")
 	}
 	defaulting.Default(c.obj)
@@ -41,7 +41,7 @@ func (m *mutator) Handle(ctx context.Context, request admission.Request) admissi
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
 	if len(judgement.Wrong) > 0 {
-		// Whoever sent the object wants to know all that is wrong with it at once.
+		// Report all errors at once.
 		return c.refuse(append(c.validate().Errors, judgement.Wrong...)).WithWarnings(judgement.Warnings...)
 	}
 	if judgement.Defaulted != nil {
@@ -51,11 +51,11 @@ func (m *mutator) Handle(ctx context.Context, request admission.Request) admissi
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
-	// The validator may be warned of the same; the API server passes on each warning once.
+	// The validator may return the same warnings; the API server removes duplicates.
 	return admission.PatchResponseFromRaw(request.Object.Raw, data).WithWarnings(judgement.Warnings...)
 }
 
-// validator refuses what cannot be honoured.
+// validator rejects invalid objects.
 type validator struct {
 	checker TemplateChecker
 }
@@ -69,7 +69,7 @@ func (v *validator) Handle(ctx context.Context, request admission.Request) admis
 	if c.obj == nil {
 		return admission.Allowed("")
 	}
-	// Other webhooks may have changed the template after the mutator has seen it.
+	// Other webhooks may have changed the template after the mutator.
 	judgement, err := c.check(ctx, v.checker)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
@@ -82,7 +82,8 @@ func (v *validator) Handle(ctx context.Context, request admission.Request) admis
 	return admission.Allowed("").WithWarnings(warnings...)
 }
 
-// change is what a request asks for: old is nil for a new object, obj for a request that creates and changes nothing.
+// change is the content of a request: old is nil for a new object; obj is nil for a request that neither creates nor
+// changes an object.
 type change struct {
 	obj, old  map[string]any
 	namespace string
@@ -112,12 +113,12 @@ func (c change) spec() map[string]any {
 	return spec
 }
 
-// sameSpec is whether an update leaves the specification as it is stored.
+// sameSpec reports whether an update does not change the specification.
 func (c change) sameSpec() bool {
 	return c.old != nil && reflect.DeepEqual(c.obj["spec"], c.old["spec"])
 }
 
-// check asks about the template if it changed. What is no object at all is left to validation.
+// check checks the template if it has changed. A value that is not an object is left to validation.
 func (c change) check(ctx context.Context, checker TemplateChecker) (Judgement, error) {
 	template, ok := c.spec()["template"].(map[string]any)
 	if !ok {
@@ -130,7 +131,7 @@ func (c change) check(ctx context.Context, checker TemplateChecker) (Judgement, 
 	return checker.Check(ctx, c.namespace, template)
 }
 
-// validate judges all but the template itself, which is unchanged or judged by the API server.
+// validate validates everything except the template, which is unchanged or validated by the API server.
 func (c change) validate() validation.Result {
 	options := validation.Options{TemplateChecked: true}
 	if c.old == nil {
@@ -139,12 +140,12 @@ func (c change) validate() validation.Result {
 	return validation.Update(c.obj, c.old, options)
 }
 
-// refuse answers as the API server does for an object that is invalid.
+// refuse answers as the API server does for an invalid object.
 func (c change) refuse(errs field.ErrorList) admission.Response {
 	return refuse(kruise.Kind, c.obj, errs)
 }
 
-// refuse answers that obj, of that kind, is invalid.
+// refuse answers that obj of that kind is invalid.
 func refuse(kind string, obj map[string]any, errs field.ErrorList) admission.Response {
 	metadata, _ := obj["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)

@@ -38,8 +38,8 @@ const (
 	pooledOfSender = pooled / 4
 )
 
-// converter converts objects between the versions of the API. The one of controller-runtime goes through typed objects,
-// which would lose what our types do not know. Make one with newConverter.
+// converter converts objects between the versions of the API. The converter of controller-runtime uses typed objects,
+// which would lose unknown fields. Create it with newConverter.
 type converter struct {
 	small, large *turns
 	pool         pool
@@ -93,7 +93,7 @@ func (c *converter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // errBusy is the error of a review that must be sent again.
-var errBusy = errors.New("too many conversions are under way: try again")
+var errBusy = errors.New("too many conversions are in progress: try again")
 
 // enter waits for a turn.
 func enter(ctx context.Context, t *turns, sender string, wait time.Duration) (leave func(), err error) {

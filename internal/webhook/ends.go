@@ -9,10 +9,10 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 )
 
-// Ends is when the certificate that is served ends; false while there is none.
+// Ends returns when the served certificate expires; ok is false if there is none.
 type Ends func() (time.Time, bool)
 
-// endOfFile is the end of the certificate in a directory, which somebody else renews.
+// endOfFile returns the end of the certificate in a directory, which another program renews.
 func endOfFile(dir string) Ends {
 	return func() (time.Time, bool) {
 		all, err := certutil.CertsFromFile(filepath.Join(dir, "tls.crt"))

@@ -15,7 +15,7 @@ import (
 	"everynode.dev/everynode/internal/webhook/validation"
 )
 
-// judge is what is known of a kind about which nobody else has to be asked.
+// judge has the functions for a kind for which the API server need not be asked.
 type judge struct {
 	kind     string
 	fill     func(obj map[string]any)
@@ -31,7 +31,7 @@ func nodeImages() judge {
 	return judge{kruise.KindNodeImage, fill, validation.NodeImage}
 }
 
-// mutator fills in defaults.
+// mutator sets defaults.
 func (j judge) mutator() admission.Handler {
 	return admission.HandlerFunc(func(_ context.Context, request admission.Request) admission.Response {
 		c, err := readChange(request)
@@ -50,7 +50,7 @@ func (j judge) mutator() admission.Handler {
 	})
 }
 
-// validator refuses what cannot be honoured.
+// validator rejects invalid objects.
 func (j judge) validator() admission.Handler {
 	return admission.HandlerFunc(func(_ context.Context, request admission.Request) admission.Response {
 		c, err := readChange(request)

@@ -24,7 +24,7 @@ import (
 	"everynode.dev/everynode/internal/webhook/certs"
 )
 
-// The paths of the webhooks, which are those of OpenKruise, but the last.
+// The paths of the webhooks. All but the last are those of OpenKruise.
 const (
 	PathMutate            = "/mutate-apps-kruise-io-daemonset"
 	PathValidate          = "/validate-apps-kruise-io-daemonset"
@@ -56,36 +56,36 @@ type Mode string
 // The modes.
 const (
 	ModeService Mode = "service" // through a Service in the cluster
-	ModeURL     Mode = "url"     // under a URL, of a manager outside of the cluster
+	ModeURL     Mode = "url"     // at a URL, for a manager outside of the cluster
 )
 
 // Options are the settings of the webhooks.
 type Options struct {
 	Mode Mode
-	// URL is where the API server reaches this manager, as https://host:port; for ModeURL.
+	// URL is the address of this manager for the API server, as https://host:port; for ModeURL.
 	URL string
 	// Service is the name of the Service in Namespace; for ModeService. The default is ServiceName.
 	Service string
-	// Namespace is that of the Service and of the Secret with the certificate.
+	// Namespace is the namespace of the Service and of the Secret with the certificate.
 	Namespace string
-	// CertDir holds tls.crt, tls.key and, unless the API server trusts them anyway, ca.crt. Whoever put them there renews
-	// them. If empty, the manager makes and renews its certificate itself.
+	// CertDir contains tls.crt, tls.key and, unless the API server trusts the certificate without it, ca.crt. Another
+	// program renews them. If empty, the manager creates and renews its certificate.
 	CertDir string
-	// Host and Port are what to listen on; the default is all addresses and port 9443.
+	// Host and Port are the address to listen on; the default is all addresses and port 9443.
 	Host string
 	Port int
 }
 
-// servicePort is the port of the Service; the API server fills it in too, and what it fills in must not look like a change.
+// servicePort is the port of the Service; the API server sets the same default, which must not look like a change.
 const servicePort = 443
 
-// DNS names of a Service.
+// serviceNames returns the DNS names of a Service.
 func serviceNames(service, namespace string) []string {
 	name := service + "." + namespace
 	return []string{name + ".svc", name, name + ".svc.cluster.local"}
 }
 
-// check fills in defaults, and returns the names that a certificate has to be for.
+// check sets defaults, and returns the names for the certificate.
 func (o *Options) check() (names []string, err error) {
 	if o.Namespace == "" {
 		return nil, errors.New("webhooks: no namespace for the certificate: give one")
@@ -107,8 +107,8 @@ func (o *Options) check() (names []string, err error) {
 	}
 }
 
-// Setup adds to a manager the server of the webhooks, its certificate, and whoever tells the API server about both. It returns when the
-// certificate ends.
+// Setup adds to a manager the server of the webhooks, its certificate, and the publisher of both. It returns a function
+// for the end of the certificate.
 func Setup(mgr manager.Manager, o Options) (Ends, error) {
 	names, err := o.check()
 	if err != nil {
@@ -144,8 +144,8 @@ func Setup(mgr manager.Manager, o Options) (Ends, error) {
 	return ends, nil
 }
 
-// startedWith is whether the server has started, asked only once it serves: connecting to one that has no certificate yet makes it
-// log a failed handshake.
+// startedWith returns a check that the server has started. It connects only after the server has a certificate; before,
+// it would log a failed handshake.
 func startedWith(serves func() error, started healthz.Checker) healthz.Checker {
 	return func(r *http.Request) error {
 		if err := serves(); err != nil {
@@ -189,7 +189,7 @@ func (o *Options) publisher(client kubernetes.Interface, dynamicClient dynamic.I
 	return p
 }
 
-// bundle reads the authorities that came with the certificate; without a file the API server trusts it anyway.
+// bundle reads the authorities of the certificate; without a file, the API server trusts it anyway.
 func (o *Options) bundle() ([]byte, error) {
 	data, err := os.ReadFile(filepath.Join(o.CertDir, "ca.crt"))
 	if errors.Is(err, os.ErrNotExist) {

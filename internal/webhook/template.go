@@ -18,22 +18,22 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// TemplateChecker says what this cluster's API server makes of a pod template.
+// TemplateChecker validates a pod template with the API server of this cluster.
 type TemplateChecker interface {
 	Check(ctx context.Context, namespace string, template map[string]any) (Judgement, error)
 }
 
-// Judgement is what an API server makes of a pod template. All paths in it are below spec.template.
+// Judgement is the result of the API server for a pod template. All paths in it are relative to spec.template.
 type Judgement struct {
-	// Defaulted is the template with all defaults; nil if something is wrong with it.
+	// Defaulted is the template with all defaults; nil if it is invalid.
 	Defaulted map[string]any
 	Wrong     field.ErrorList
 	Warnings  []string
 }
 
-// DryRun is a TemplateChecker that creates, without anything being stored, an object of core/v1 that is nothing but a pod
-// template. Both ways it stays undecoded, so fields that only the API server knows are checked, defaulted and kept. The
-// warnings of the API server are those that the client's handler, Collecting, has collected.
+// DryRun is a TemplateChecker that creates a PodTemplate of core/v1 as a dry run. Request and response stay undecoded,
+// so fields that only the API server has are checked, defaulted and kept. The client's warning handler, Collecting,
+// collects the warnings of the API server.
 type DryRun struct {
 	Client dynamic.Interface
 }
@@ -62,12 +62,13 @@ func (d *DryRun) Check(ctx context.Context, namespace string, template map[strin
 		return Judgement{}, errors.New("asking the API server about the pod template: its answer has none")
 	}
 	if metadata, ok := defaulted["metadata"].(map[string]any); ok && metadata["creationTimestamp"] == nil {
-		delete(metadata, "creationTimestamp") // some versions write null, which means the same as nothing
+		delete(metadata, "creationTimestamp") // some versions write null, which means absent
 	}
 	return Judgement{Defaulted: defaulted, Warnings: warnings()}, nil
 }
 
-// wrongWith turns the API server's refusal of a PodTemplate into errors about spec.template; ok is false if err is none.
+// wrongWith converts the API server's rejection of a PodTemplate to errors about spec.template; ok is false if err is
+// not such a rejection.
 func wrongWith(err error) (wrong field.ErrorList, ok bool) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -86,21 +87,22 @@ func wrongWith(err error) (wrong field.ErrorList, ok bool) {
 	}
 }
 
-// fromCause is a cause as an error below spec, with the same text: that of the cause begins with the words for its type.
+// fromCause converts a cause to an error below spec, with the same text: that of the cause begins with the description
+// of its type.
 func fromCause(cause metav1.StatusCause) *field.Error {
 	kind := field.ErrorType(cause.Type)
 	switch kind {
 	case field.ErrorTypeNotFound, field.ErrorTypeRequired, field.ErrorTypeDuplicate, field.ErrorTypeInvalid, field.ErrorTypeNotSupported,
 		field.ErrorTypeForbidden, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
-	default: // a type that only the API server knows, which has no words here
+	default: // a type that only the API server has, without a description here
 		kind = field.ErrorTypeInvalid
 	}
 	detail := strings.TrimPrefix(strings.TrimPrefix(cause.Message, kind.String()), ": ")
 	return &field.Error{Type: kind, Field: belowSpec(cause.Field), BadValue: field.OmitValueType{}, Detail: detail}
 }
 
-// belowSpec is a path in a PodTemplate as one in a daemon set. The API server leaves the metadata of the template out of the paths of what it
-// refuses there.
+// belowSpec converts a path in a PodTemplate to a path in a DaemonSet. The API server omits the metadata of the
+// template from the paths of its errors.
 func belowSpec(path string) string {
 	for _, inMetadata := range []string{"labels", "annotations"} {
 		if rest, ok := strings.CutPrefix(path, "template."+inMetadata); ok {
@@ -110,8 +112,8 @@ func belowSpec(path string) string {
 	return "spec." + path
 }
 
-// undecodable are the errors about a template that cannot be decoded: its unknown fields, by their paths, or else the
-// decoder's own words.
+// undecodable returns the errors about a template that cannot be decoded: its unknown fields, by path, or else the
+// message of the decoder.
 func undecodable(message string) (wrong field.ErrorList) {
 	for _, match := range regexp.MustCompile(`unknown field "([^"]+)"`).FindAllStringSubmatch(message, -1) {
 		path := "spec." + match[1]

@@ -11,16 +11,17 @@ import (
 	"sync"
 )
 
-// Whoever reaches the address of the webhooks may send reviews, for the API server shows no certificate of its own, and each review of a new template
-// costs a request to the API server. So those who send them take turns, by their address: checksAtOnce templates are checked at once, and of
-// each sender so many wait.
+// Anyone who can reach the address of the webhooks may send reviews, because the API server presents no client
+// certificate, and each review of a new template costs a request to the API server. So clients are served in turn, by
+// their address: checksAtOnce templates are checked at once, and the number of waiting reviews of each client is
+// limited.
 const (
 	checksAtOnce   = 8
 	waitingChecks  = 64
 	messageTooMany = "too many templates of this client are waiting to be checked"
 )
 
-// fairly is a TemplateChecker that serves the senders of reviews in turn.
+// fairly is a TemplateChecker that serves the clients in turn.
 type fairly struct {
 	checker TemplateChecker
 	turns   *turns
@@ -41,7 +42,7 @@ func (f *fairly) Check(ctx context.Context, namespace string, template map[strin
 
 type senderKey struct{}
 
-// withSender keeps the address of the client in the context of a review.
+// withSender stores the address of the client in the context of a review.
 func withSender(ctx context.Context, r *http.Request) context.Context {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -55,13 +56,13 @@ func senderOf(ctx context.Context) string {
 	return sender
 }
 
-// turns lets so many in at once, one sender after the other; those of one sender in the order in which they came.
+// turns is a semaphore that serves clients in turn; the requests of one client are served in their order.
 type turns struct {
 	mu sync.Mutex
-	// free is how many may still enter at once, atMost how many of one sender may wait.
+	// free is the number of free places, atMost the maximum number of waiting requests of one client.
 	free, atMost int
 	waiting      map[string][]chan struct{}
-	// order are the senders of those who wait, the next one first.
+	// order are the clients with waiting requests, the next one first.
 	order []string
 }
 
@@ -91,7 +92,7 @@ func (t *turns) enter(ctx context.Context, sender string) error {
 	}
 }
 
-// giveUp ends the wait of somebody; if his turn has come in this moment, it is another's.
+// giveUp cancels a wait; if its turn has just come, the place is given to the next one.
 func (t *turns) giveUp(sender string, mine chan struct{}) {
 	t.mu.Lock()
 	for i, other := range t.waiting[sender] {
@@ -105,7 +106,7 @@ func (t *turns) giveUp(sender string, mine chan struct{}) {
 	t.leave()
 }
 
-// remove takes the one with that index out of those of a sender who wait.
+// remove removes a waiting request of a client by its index.
 func (t *turns) remove(sender string, i int) {
 	t.waiting[sender] = append(t.waiting[sender][:i:i], t.waiting[sender][i+1:]...)
 	if len(t.waiting[sender]) > 0 {
@@ -129,7 +130,7 @@ func (t *turns) leave() {
 	}
 	sender := t.order[0]
 	next := t.waiting[sender][0]
-	t.order = append(t.order[1:], sender) // behind all others, if more of his wait
+	t.order = append(t.order[1:], sender) // after all others, if more of its requests wait
 	t.remove(sender, 0)
 	close(next)
 }

@@ -14,8 +14,8 @@ const (
 	apiVersionBeta  = kruise.Group + "/" + kruise.VersionBeta
 )
 
-// Convert returns obj, a DaemonSet of a version of the group, as one of apiVersion. It shares what is the same in both
-// with obj, and changes nothing of it.
+// Convert returns obj, a DaemonSet of a version of the group, as one of apiVersion. The result shares unchanged parts
+// with obj, which is not changed.
 func Convert(obj map[string]any, apiVersion string) (map[string]any, error) {
 	from, _ := obj["apiVersion"].(string)
 	if kind, _ := obj["kind"].(string); kind != kruise.Kind {
@@ -48,12 +48,12 @@ func (e edit) down() {
 	e.renameStatus("updateRevision", "daemonSetHash")
 }
 
-// edit is an object under conversion: a copy as far as something in it was changed.
+// edit is an object during conversion: changed parts are copied.
 type edit struct {
 	obj map[string]any
 }
 
-// at is the object at the path, ready to be changed; nil when there is none.
+// at returns a copy of the object at the path that can be changed, or nil.
 func (e edit) at(path ...string) map[string]any {
 	m := e.obj
 	for _, key := range path {
@@ -68,7 +68,7 @@ func (e edit) at(path ...string) map[string]any {
 	return m
 }
 
-// annotation is an annotation of the object.
+// annotation returns an annotation of the object.
 func (e edit) annotation(key string) (value string, ok bool) {
 	metadata, _ := e.obj["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
@@ -86,7 +86,7 @@ func (e edit) annotate(key, value string) {
 	e.at("metadata", "annotations")[key] = value
 }
 
-// unannotate removes an annotation, and the map of annotations with the last of them.
+// unannotate removes an annotation, and an empty map of annotations.
 func (e edit) unannotate(key string) {
 	if _, ok := e.annotation(key); !ok {
 		return

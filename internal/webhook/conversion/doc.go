@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conversion turns Advanced DaemonSets of one version of the API into those of another.
+// Package conversion converts Advanced DaemonSets between the versions of the API.
 //
-// Vocabulary: up is from v1alpha1 to v1beta1, the version that is stored; down is the way back, for whoever asks for v1alpha1.
+// Vocabulary: up is from v1alpha1 to v1beta1, the version that is stored; down is the conversion back, for clients of
+// v1alpha1.
 //
-// Rule: nothing is lost. Objects stay undecoded, so that what no version of our types knows passes through; and an object
-// that goes up and down again, or down and up, is the one it was. Three things have another shape in the other version:
+// Rule: no data is lost. Objects stay undecoded, so that unknown fields are kept, and converting an object up and down,
+// or down and up, returns the same object. Three fields differ between the versions:
 //
 //	v1alpha1                                             v1beta1
 //	rollingUpdateType: Surging                           Standard, with maxSurge 1 and maxUnavailable 0 where they are unset
 //	annotation progressive-create-pod: "true"            scaleStrategy.partitionedScaling: true
 //	status.daemonSetHash                                 status.updateRevision
 //
-// Where the shape of the other version can say less, what is left is kept in an annotation of Everynode's for the way back.
-// It counts only as long as nobody changed what it was made from; an edit always wins. So turning something off in one
-// version turns it off in the other.
+// If the other version cannot express a value, the value is kept in an annotation for the conversion back. The
+// annotation is used only if the converted field has not been changed since; an edit takes precedence. So if a client
+// disables something in one version, it is disabled in the other too.
 package conversion

@@ -17,15 +17,15 @@ const (
 	on             = "true"
 )
 
-// scalingKept is what the annotation everynode.KeptScaling holds: what a v1beta1 object has that says more than the
-// annotation kruise.ProgressiveCreate can. Nil stands for something that is not there.
+// scalingKept is the content of the annotation everynode.KeptScaling: the values of a v1beta1 object that the
+// annotation kruise.ProgressiveCreate cannot express. Nil means absent.
 type scalingKept struct {
 	Scale      any     `json:"scaleStrategy,omitempty"`
 	Annotation *string `json:"annotation,omitempty"`
 }
 
-// readKept reads the annotation; ok is false for what no conversion has written. Anybody can write annotations, and what comes out of
-// this one goes into the specification.
+// readKept reads the annotation; ok is false if no conversion can have written it. Clients can write annotations, and
+// this one is copied to the specification.
 func readKept(text string) (kept scalingKept, ok bool) {
 	if json.Unmarshal([]byte(text), &kept) != nil {
 		return scalingKept{}, false
@@ -41,8 +41,8 @@ func readKept(text string) (kept scalingKept, ok bool) {
 	return kept, true
 }
 
-// progressive is whether a v1beta1 object with this scaleStrategy and annotation asks for progressive creation: the field
-// says so, or, where it is not set, the annotation.
+// progressive reports whether a v1beta1 object with this scaleStrategy and annotation requests progressive creation:
+// the field decides; if it is not set, the annotation.
 func progressive(scale any, annotation string) bool {
 	strategy, _ := scale.(map[string]any)
 	if value := strategy[partitionedKey]; value != nil {
@@ -51,9 +51,9 @@ func progressive(scale any, annotation string) bool {
 	return annotation == on
 }
 
-// scalingDown puts into the annotation what v1beta1 says in a field.
+// scalingDown writes the field of v1beta1 to the annotation.
 func (e edit) scalingDown() {
-	e.unannotate(everynode.KeptScaling) // it is for v1alpha1, and nobody has kept anything here
+	e.unannotate(everynode.KeptScaling) // it is for v1alpha1, and there is no stored value here
 	spec := e.at("spec")
 	scale, hasScale := spec[scaleKey]
 	annotation, hasAnnotation := e.annotation(kruise.ProgressiveCreate)
@@ -73,7 +73,7 @@ func (e edit) scalingDown() {
 	}
 }
 
-// onlyPartitioned is whether scale says no more than that creation is progressive.
+// onlyPartitioned reports whether scale has no other value than progressive creation.
 func onlyPartitioned(scale any) bool {
 	strategy, _ := scale.(map[string]any)
 	return len(strategy) == 1 && strategy[partitionedKey] == true
@@ -89,7 +89,7 @@ func (e edit) keepScaling(scale any, annotation string, hasAnnotation bool) {
 	}
 }
 
-// scalingUp puts into the field what v1alpha1 says in an annotation.
+// scalingUp writes the annotation of v1alpha1 to the field.
 func (e edit) scalingUp() {
 	text, hasKept := e.annotation(everynode.KeptScaling)
 	e.unannotate(everynode.KeptScaling)
@@ -122,7 +122,7 @@ func (e edit) scalingUp() {
 	}
 }
 
-// restoreScaling restores what was kept, unless the annotation has been changed since.
+// restoreScaling restores the kept values, unless the annotation has been changed since.
 func (e edit) restoreScaling(kept scalingKept, wanted bool) bool {
 	annotation := ""
 	if kept.Annotation != nil {

@@ -19,13 +19,13 @@ const (
 	standard = "Standard"
 )
 
-// surgingKept is what the annotation everynode.KeptSurging holds. An example: an object with Surging and nothing else has
-// {"maxSurge":1,"maxUnavailable":0,"filled":["maxSurge","maxUnavailable"]}.
+// surgingKept is the content of the annotation everynode.KeptSurging. Example: an object with Surging and no other
+// field has {"maxSurge":1,"maxUnavailable":0,"filled":["maxSurge","maxUnavailable"]}.
 type surgingKept struct {
-	// MaxSurge and MaxUnavailable are what the fields have become.
+	// MaxSurge and MaxUnavailable are the values of the converted fields.
 	MaxSurge       any `json:"maxSurge"`
 	MaxUnavailable any `json:"maxUnavailable"`
-	// Filled are those of the fields that were not set.
+	// Filled are the fields that were not set.
 	Filled []string `json:"filled,omitempty"`
 }
 
@@ -33,7 +33,7 @@ func (e edit) rollingUpdate() map[string]any {
 	return e.at("spec", "updateStrategy", "rollingUpdate")
 }
 
-// surgingUp spells Surging as v1beta1 does.
+// surgingUp converts Surging to its form in v1beta1.
 func (e edit) surgingUp() {
 	e.unannotate(everynode.KeptSurging)
 	rolling := e.rollingUpdate()
@@ -57,7 +57,7 @@ func (e edit) surgingUp() {
 	}
 }
 
-// surgingDown spells Surging again what was written so, unless somebody has changed it since.
+// surgingDown restores Surging, unless a client has changed the fields since.
 func (e edit) surgingDown() {
 	text, ok := e.annotation(everynode.KeptSurging)
 	if !ok {
@@ -81,7 +81,7 @@ func (k surgingKept) matches(rolling map[string]any) bool {
 	return same(k.MaxSurge, rolling[maxSurge]) && same(k.MaxUnavailable, rolling[maxUnavailable])
 }
 
-// same compares two values as JSON has them: the same number may be held as another type.
+// same compares two JSON values: the same number may have different Go types.
 func same(a, b any) bool {
 	if reflect.DeepEqual(a, b) {
 		return true

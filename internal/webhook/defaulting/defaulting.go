@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package defaulting fills in the defaults of an Advanced DaemonSet: those of OpenKruise, which differ from those of
-// apps/v1 in that maxUnavailable and maxSurge are filled in only when neither is set. So maxSurge: 1 alone is enough to say
-// "create first".
+// Package defaulting sets the defaults of an Advanced DaemonSet. They are those of OpenKruise, which differ from those
+// of apps/v1: maxUnavailable and maxSurge are set only if neither is given. So maxSurge: 1 alone means "create first".
 //
-// Rule: a value that is there is never changed, and only what has no value gets one. The pod template is not looked at: its
-// defaults are those of the API server, which is asked for them (see internal/webhook).
+// Rule: a given value is never changed. The pod template is not changed: its defaults come from a dry run on the API
+// server (see internal/webhook).
 package defaulting
 
 import (
@@ -21,13 +20,12 @@ const (
 	RevisionHistoryLimit = 10
 	MaxUnavailable       = 1
 	MaxSurge             = 0
-	// SurgingMaxSurge and SurgingMaxUnavailable are those of the type Surging of v1alpha1.
+	// SurgingMaxSurge and SurgingMaxUnavailable are the defaults for the type Surging of v1alpha1.
 	SurgingMaxSurge       = 1
 	SurgingMaxUnavailable = 0
 )
 
-// Default fills in, in place, the defaults of a DaemonSet of any version. What is not of the right shape is left for
-// validation to refuse.
+// Default sets, in place, the defaults of a DaemonSet of any version. Values of the wrong type are left to validation.
 func Default(obj map[string]any) {
 	spec, ok := obj["spec"].(map[string]any)
 	if !ok {
@@ -60,14 +58,14 @@ func strategy(update map[string]any) {
 	}
 }
 
-// fill gives key a value if it has none.
+// fill sets key if it has no value.
 func fill(m map[string]any, key string, value any) {
 	if m[key] == nil {
 		m[key] = value
 	}
 }
 
-// fillText is fill for a string, of which "" is none.
+// fillText is fill for a string, for which "" means no value.
 func fillText(m map[string]any, key, value string) {
 	if m[key] == "" {
 		m[key] = value
@@ -75,7 +73,7 @@ func fillText(m map[string]any, key, value string) {
 	fill(m, key, value)
 }
 
-// object is the object at key, made if there is none; nil if there is something else.
+// object returns the object at key, and creates it if it is absent; nil if the value is not an object.
 func object(m map[string]any, key string) map[string]any {
 	fill(m, key, map[string]any{})
 	o, _ := m[key].(map[string]any)

@@ -7,7 +7,7 @@ import (
 	"everynode.dev/everynode/api/kruise/v1beta1"
 )
 
-// ImagePullJob fills in, in place, the defaults of an ImagePullJob of any version.
+// ImagePullJob sets, in place, the defaults of an ImagePullJob of any version.
 func ImagePullJob(obj map[string]any) {
 	spec, ok := obj["spec"].(map[string]any)
 	if !ok {
@@ -20,7 +20,7 @@ func ImagePullJob(obj map[string]any) {
 	pullPolicy(spec)
 }
 
-// NodeImage fills in, in place, the defaults of a NodeImage of any version; now is the time, in RFC 3339.
+// NodeImage sets, in place, the defaults of a NodeImage of any version; now is the time, in RFC 3339.
 func NodeImage(obj map[string]any, now string) {
 	spec, _ := obj["spec"].(map[string]any)
 	images, _ := spec["images"].(map[string]any)
@@ -36,7 +36,7 @@ func NodeImage(obj map[string]any, now string) {
 	}
 }
 
-// pullPolicy fills in the limits of a pull in what has the field pullPolicy.
+// pullPolicy sets the defaults in the field pullPolicy.
 func pullPolicy(m map[string]any) {
 	if policy := object(m, "pullPolicy"); policy != nil {
 		fill(policy, "timeoutSeconds", int64(kruise.PullTimeoutSeconds))

@@ -14,15 +14,15 @@ import (
 	"everynode.dev/everynode/api/kruise/v1beta1"
 )
 
-// rules are those of the annotations of an Advanced DaemonSet.
+// rules are the rules for the values of the annotations of an Advanced DaemonSet.
 func rules() []annotation.Rule {
 	byConversion := annotation.Rule{
-		Key: everynode.KeptScaling, Want: "as it was read, for conversion between the versions has written it; remove it", Allows: keptScaling,
+		Key: everynode.KeptScaling, Want: "as conversion between the versions has written it; do not edit it: restore or remove it", Allows: keptScaling,
 	}
 	return slices.Concat(kruise.Annotations(), []annotation.Rule{annotation.TemplateGeneration.Rule}, everynode.Annotations(), []annotation.Rule{byConversion})
 }
 
-// annotations judges the annotations that differ from those in old.
+// annotations validates the annotations that differ from those in old.
 func (v *validator) annotations(old map[string]string) {
 	annotations := annotationsOf(v.obj)
 	for _, rule := range rules() {
@@ -36,23 +36,23 @@ func (v *validator) annotations(old map[string]string) {
 	generation := annotation.TemplateGeneration
 	if value, ok := annotations[generation.Key]; ok && generation.Allows(value) && value != old[generation.Key] {
 		v.warn(field.NewPath("metadata", "annotations").Key(generation.Key),
-			"has no effect here: which pods are up to date is told by their revision; remove it")
+			"has no effect here: the revision of a pod shows whether it is up to date; remove it")
 	}
 }
 
-// waitForImage refuses two annotations that would wait for each other: one that lets no pod be updated without its images, and one that
-// lets no images be pulled without updated pods.
+// waitForImage rejects two annotations that would wait for each other: one updates no pod before its images are pulled,
+// and the other pulls no images before pods are updated.
 func (v *validator) waitForImage(annotations, old map[string]string) {
 	least := annotations[kruise.PredownloadMinUpdatedReady]
 	q, ok := kruise.PredownloadMinUpdatedReadyValue.Parse(least)
 	wait, _ := everynode.WaitForImageValue.Parse(annotations[everynode.WaitForImage])
 	if both := wait && ok && q.Value > 0; both && (least != old[kruise.PredownloadMinUpdatedReady] || old[everynode.WaitForImage] != "true") {
 		v.report(field.Forbidden(field.NewPath("metadata", "annotations").Key(everynode.WaitForImage),
-			"may not be true together with "+kruise.PredownloadMinUpdatedReady+", for they would wait for each other; remove one of them"))
+			"may not be true together with "+kruise.PredownloadMinUpdatedReady+", because they would wait for each other; remove one of them"))
 	}
 }
 
-// annotationsOf are the annotations of obj that are strings; the API server sees to it that all are.
+// annotationsOf returns the annotations of obj. The API server ensures that all are strings.
 func annotationsOf(obj map[string]any) map[string]string {
 	metadata, _ := obj["metadata"].(map[string]any)
 	fields, _ := metadata["annotations"].(map[string]any)
@@ -65,8 +65,8 @@ func annotationsOf(obj map[string]any) map[string]string {
 	return annotations
 }
 
-// keptScaling is whether an annotation can have been written by conversion: it becomes a part of the specification in v1beta1, and so has
-// to be one that v1beta1 allows.
+// keptScaling reports whether conversion can have written an annotation: its content becomes a part of the
+// specification in v1beta1, and so must be valid there.
 func keptScaling(s string) bool {
 	var kept map[string]any
 	if json.Unmarshal([]byte(s), &kept) != nil {

@@ -19,7 +19,7 @@ import (
 	"everynode.dev/everynode/api/kruise/v1beta1"
 )
 
-// decode reads the specification into types, and reports what they do not know. It is false if nothing can be read.
+// decode decodes the specification, and reports unknown fields. It returns false if it cannot be decoded.
 func (v *validator) decode() bool {
 	path := field.NewPath("spec")
 	spec, ok := v.obj["spec"].(map[string]any)
@@ -30,7 +30,7 @@ func (v *validator) decode() bool {
 	if !v.numbers(spec) {
 		return false
 	}
-	// All fields of v1alpha1 have the same names in v1beta1, so everything else is written once.
+	// All fields of v1alpha1 have the same names in v1beta1, so the validation is written once.
 	beta := v1beta1.DaemonSet{}
 	unknown, err := decodeStrictly(map[string]any{"spec": spec}, &beta)
 	if err == nil && v.alpha {
@@ -47,7 +47,8 @@ func (v *validator) decode() bool {
 	return v.decodeTemplate(spec["template"], path.Child("template"))
 }
 
-// numbers judges what no type could hold, because decoders do not say where it stands. It is false if there is something.
+// numbers validates numbers that no type could hold, because decoders do not report their path. It returns false if
+// there is an error.
 func (v *validator) numbers(spec map[string]any) bool {
 	path := field.NewPath("spec")
 	update, _ := spec["updateStrategy"].(map[string]any)
@@ -57,16 +58,16 @@ func (v *validator) numbers(spec map[string]any) bool {
 	return v.fits(rolling, path.Child("updateStrategy", "rollingUpdate"), orPercentage, "maxUnavailable", "maxSurge", "partition") && ok
 }
 
-// orPercentage is what else a field may be that is a number or a percentage.
+// orPercentage is the additional text for a field that is a number or a percentage.
 const orPercentage = ", or a percentage"
 
-// fits refuses those of the fields that are numbers, but not such as the types have.
+// fits rejects numbers in these fields that do not fit into their types.
 func (v *validator) fits(parent map[string]any, path *field.Path, orElse string, keys ...string) bool {
 	ok := true
 	for _, key := range keys {
 		value := parent[key]
 		if f, isFloat := value.(float64); isFloat && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
-			value = int64(f) // decoders differ in what they make of a whole number
+			value = int64(f) // decoders represent whole numbers differently
 		}
 		n, isInt := value.(int64)
 		if _, isFloat := value.(float64); isFloat || isInt && (n < math.MinInt32 || n > math.MaxInt32) {
@@ -77,7 +78,7 @@ func (v *validator) fits(parent map[string]any, path *field.Path, orElse string,
 	return ok
 }
 
-// decodeTemplate reads what our types know of the pod template.
+// decodeTemplate decodes the fields of the pod template that our types have.
 func (v *validator) decodeTemplate(template any, path *field.Path) bool {
 	if template == nil {
 		v.report(field.Required(path, "a daemon set needs a pod template"))
@@ -105,8 +106,8 @@ func (v *validator) version() string {
 	return kruise.Group + "/" + kruise.VersionBeta
 }
 
-// unknownField is the error for a field that what (a version, a type) does not have. It begins as the API server's own words for that
-// do, which tools look for.
+// unknownField is the error for a field that what (a version, a type) does not have. It begins like the API server's
+// error, which tools parse.
 func unknownField(path, what string) *field.Error {
 	remedy := "remove it, or correct its name"
 	if strings.HasSuffix(path, ".rollingUpdate.type") {
@@ -121,7 +122,7 @@ func decodeStrictly(fields map[string]any, into runtime.Object) (unknown []strin
 	if err != nil {
 		return nil, err
 	}
-	// With a scheme that knows no type, the decoder takes the one that it is given.
+	// If the scheme has no types, the decoder uses the given type.
 	scheme := runtime.NewScheme()
 	decoder := serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme, scheme, serializer.SerializerOptions{Strict: true})
 	_, _, err = decoder.Decode(data, nil, into)
@@ -137,7 +138,7 @@ func decodeStrictly(fields map[string]any, into runtime.Object) (unknown []strin
 	return unknown, nil
 }
 
-// plain is err without the words that decoders put around it.
+// plain returns err without the prefixes of decoders.
 func plain(err error) error {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(inner) {
 		err = inner

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package validation says what cannot be honoured in an Advanced DaemonSet, with the path of each field and a sentence.
+// Package validation validates Advanced DaemonSets, and returns the path of each invalid field with a message.
 //
-// The texts for what OpenKruise refuses are OpenKruise's, for people and tools know them. In addition whatever OpenKruise
-// accepts and then ignores, or fails on later, is refused here: unknown fields, burstReplicas that come to nothing, a
-// selector of nodes that cannot be evaluated, hooks without an effect, annotations that are no numbers.
+// Errors that OpenKruise returns too have the same text, because users and tools know them. In addition, this package
+// rejects what OpenKruise accepts and then ignores, or fails on later: unknown fields, burstReplicas of 0, an invalid
+// node selector, hooks without an effect, annotations that are not numbers.
 //
-// Vocabulary: a Result has errors, which refuse the object, and warnings, which are shown to whoever sent it.
+// Vocabulary: a Result has errors, which reject the object, and warnings, which are shown to the client.
 //
-// Rules: an update that leaves the specification alone is not refused for it, and an annotation is judged when it changes; so
-// an object that is invalid already can still be labelled and deleted. What only the API server knows of a pod template (its fields, their values) is judged by the API
-// server; see Options.TemplateChecked.
+// Rules: an update that does not change the specification is not rejected because of it, and an annotation is validated
+// when it changes; so an object that is already invalid can still be labelled and deleted. The API server validates the
+// parts of a pod template that only it knows; see Options.TemplateChecked.
 package validation

@@ -19,7 +19,7 @@ import (
 	"everynode.dev/everynode/internal/imageref"
 )
 
-// ImagePullJob judges a new or changed ImagePullJob of any version, after defaulting; old is nil for a new one.
+// ImagePullJob validates a new or changed ImagePullJob of any version, after defaulting; old is nil for a new one.
 func ImagePullJob(obj, old map[string]any) Result {
 	if old != nil && reflect.DeepEqual(obj["spec"], old["spec"]) {
 		return Result{}
@@ -41,8 +41,7 @@ func ImagePullJob(obj, old map[string]any) Result {
 	return Result{Errors: j.errs}
 }
 
-// decodeSpec reads the specification of obj into a typed object, and reports fields that it does not have. It is false if nothing
-// can be read.
+// decodeSpec decodes the specification of obj, and reports unknown fields. It returns false if it cannot be decoded.
 func decodeSpec(obj map[string]any, into runtime.Object, what string) (field.ErrorList, bool) {
 	path := field.NewPath("spec")
 	spec, ok := obj["spec"].(map[string]any)
@@ -60,7 +59,7 @@ func decodeSpec(obj map[string]any, into runtime.Object, what string) (field.Err
 	return errs, true
 }
 
-// jobValidator collects what is wrong with one ImagePullJob.
+// jobValidator collects the errors of one ImagePullJob.
 type jobValidator struct {
 	spec *v1beta1.ImagePullJobSpec
 	errs field.ErrorList
@@ -93,7 +92,7 @@ func (j *jobValidator) secrets(path *field.Path, old map[string]any) {
 	}
 }
 
-// nodes judges the choice of nodes.
+// nodes validates the selection of nodes.
 func (j *jobValidator) nodes(path *field.Path) {
 	selector := j.spec.Selector
 	if selector == nil {
@@ -137,7 +136,7 @@ func (j *jobValidator) parallelism(path *field.Path) {
 	}
 }
 
-// pull judges what one node is asked to do.
+// pull validates the settings for the pull on a node.
 func (j *jobValidator) pull(spec *field.Path) {
 	switch j.spec.ImagePullPolicy {
 	case v1beta1.PullAlways, v1beta1.PullIfNotPresent, "":

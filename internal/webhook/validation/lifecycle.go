@@ -31,7 +31,7 @@ func (v *validator) lifecycle(path *field.Path) {
 	}
 }
 
-// hook judges a hook that is honoured.
+// hook validates a supported hook.
 func (v *validator) hook(hook *pub.LifecycleHook, path *field.Path) {
 	v.report(metavalidation.ValidateLabels(hook.LabelsHandler, path.Child("labelsHandler"))...)
 	v.ownLabels(hook, path.Child("labelsHandler"))
@@ -48,8 +48,8 @@ func (v *validator) hook(hook *pub.LifecycleHook, path *field.Path) {
 	}
 }
 
-// ownLabels warns of labels by which the daemon set knows its pods: a pod that is released, by removing its label, would be one
-// of nobody, and stay.
+// ownLabels warns about labels of the selector of the DaemonSet: if such a label is removed to release a pod, the pod
+// no longer belongs to the set and stays.
 func (v *validator) ownLabels(hook *pub.LifecycleHook, path *field.Path) {
 	selector := v.typed.Selector
 	if selector == nil {
@@ -58,13 +58,13 @@ func (v *validator) ownLabels(hook *pub.LifecycleHook, path *field.Path) {
 	for _, key := range slices.Sorted(maps.Keys(hook.LabelsHandler)) {
 		_, matched := selector.MatchLabels[key]
 		if matched || slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key }) {
-			v.warn(path.Key(key), "spec.selector selects by this label, so a pod without it belongs to the daemon set no more, and is not deleted: "+
-				"take another label")
+			v.warn(path.Key(key), "spec.selector selects by this label, so a pod without it no longer belongs to the daemon set and is not deleted: "+
+				"use another label")
 		}
 	}
 }
 
-// finalizer judges the name of a finalizer as the API server does when it is put on a pod.
+// finalizer validates the name of a finalizer as the API server does for a pod.
 func finalizer(name string, path *field.Path) field.ErrorList {
 	errs := apivalidation.ValidateFinalizerName(name, path)
 	standard := []string{metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents, "kubernetes"}

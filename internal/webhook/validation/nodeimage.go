@@ -13,10 +13,10 @@ import (
 	"everynode.dev/everynode/api/kruise/v1beta1"
 )
 
-// MostImages is how many images one NodeImage can have.
+// MostImages is the maximum number of images of a NodeImage.
 const MostImages = 256
 
-// NodeImage judges a new or changed NodeImage of any version, after defaulting; old is nil for a new one.
+// NodeImage validates a new or changed NodeImage of any version, after defaulting; old is nil for a new one.
 func NodeImage(obj, old map[string]any) Result {
 	if obj["spec"] == nil || old != nil && reflect.DeepEqual(obj["spec"], old["spec"]) {
 		return Result{}

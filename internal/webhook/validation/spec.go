@@ -18,12 +18,12 @@ import (
 	"everynode.dev/everynode/internal/placement"
 )
 
-// selector judges the selector, alone and together with the labels of the template.
+// selector validates the selector, alone and together with the labels of the template.
 func (v *validator) selector(spec *field.Path) {
 	path := spec.Child("selector")
 	selector := v.typed.Selector
 	if selector == nil {
-		v.report(field.Required(path, "a daemon set needs a selector, or it would not know its pods"))
+		v.report(field.Required(path, "a daemon set needs a selector, which identifies its pods"))
 		return
 	}
 	v.report(metavalidation.ValidateLabelSelector(selector, metavalidation.LabelSelectorValidationOptions{}, path)...)
@@ -37,10 +37,10 @@ func (v *validator) selector(spec *field.Path) {
 	}
 }
 
-// template judges what a daemon set asks of a pod template beyond what every pod template has to obey.
+// template validates the additional requirements for the pod template of a DaemonSet.
 func (v *validator) template(path *field.Path) {
 	spec := path.Child("spec")
-	// The API server has filled in Always where nothing was set.
+	// The API server has set the default Always.
 	policy := v.pods.Spec.RestartPolicy
 	if policy != corev1.RestartPolicyAlways && policy != "" {
 		v.report(field.NotSupported(spec.Child("restartPolicy"), policy, []corev1.RestartPolicy{corev1.RestartPolicyAlways}))
@@ -50,7 +50,7 @@ func (v *validator) template(path *field.Path) {
 	}
 }
 
-// placement refuses a new template that asks so much about nodes that other sets would have to wait for it.
+// placement rejects a new template whose placement rules are so expensive that other sets would have to wait.
 func (v *validator) placement(path *field.Path, old map[string]any) {
 	var required *corev1.NodeSelector
 	if a := v.pods.Spec.Affinity; a != nil && a.NodeAffinity != nil {
@@ -65,7 +65,8 @@ func (v *validator) placement(path *field.Path, old map[string]any) {
 			terms, placement.MaxTerms)))
 }
 
-// samePlacement is whether the templates of two objects ask the same about nodes: what an earlier version has admitted must not keep a new image out.
+// samePlacement reports whether the templates of two objects have the same placement rules: rules that an earlier
+// version has admitted must not prevent a new image.
 func samePlacement(a, b map[string]any) bool {
 	for _, asked := range []string{"affinity", "tolerations"} {
 		of, _, _ := unstructured.NestedFieldNoCopy(a, "spec", "template", "spec", asked)
@@ -77,7 +78,7 @@ func samePlacement(a, b map[string]any) bool {
 	return true
 }
 
-// immutable refuses a change of the selector: a daemon set with another one would lose its pods.
+// immutable rejects a change of the selector: a DaemonSet with another selector would lose its pods.
 func (v *validator) immutable() {
 	fields := "'BurstReplicas', 'template', 'lifecycle', 'scaleStrategy', 'updateStrategy', 'minReadySeconds', and 'revisionHistoryLimit'"
 	if v.alpha {
@@ -92,7 +93,7 @@ func selectorOf(obj map[string]any) any {
 	return spec["selector"]
 }
 
-// same is whether two selectors are written alike; one with an empty list is the same as one without the list.
+// same reports whether two selectors are equal; an empty list and an absent list are the same.
 func same(a, b any) bool {
 	x, errX := readSelector(a)
 	y, errY := readSelector(b)
@@ -111,7 +112,7 @@ func readSelector(value any) (*metav1.LabelSelector, error) {
 	return &into, fromUnstructured(fields, &into)
 }
 
-// nonNegative refuses a number below 0.
+// nonNegative rejects a number below 0.
 func nonNegative(value int64, path *field.Path) field.ErrorList {
 	return apivalidation.ValidateNonnegativeField(value, path)
 }

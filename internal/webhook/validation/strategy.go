@@ -80,11 +80,11 @@ func (v *validator) rollingUpdateType(rolling *v1beta1.RollingUpdateDaemonSet, p
 	}
 }
 
-// hostPorts warns of ports of the node, which two pods on the same node cannot both have.
+// hostPorts warns about host ports, which two pods on the same node cannot share.
 func (v *validator) hostPorts(spec *field.Path) {
 	for i := range v.pods.Spec.InitContainers {
 		container := &v.pods.Spec.InitContainers[i]
-		// Only one that keeps running has its ports for as long as the pod lives.
+		// Only a container that keeps running uses its ports during the whole life of the pod.
 		if policy := container.RestartPolicy; policy != nil && *policy == corev1.ContainerRestartPolicyAlways {
 			v.hostPortsOf(container, spec.Child("initContainers").Index(i))
 		}
@@ -94,8 +94,8 @@ func (v *validator) hostPorts(spec *field.Path) {
 	}
 }
 
-// hostPortsOf warns of the ports of one container. In the network of the node a port of the container is one of the node: the
-// API server says so when the pod is created.
+// hostPortsOf warns about the host ports of one container. With hostNetwork, each container port is a host port: the
+// API server sets that.
 func (v *validator) hostPortsOf(container *corev1.Container, path *field.Path) {
 	for i, port := range container.Ports {
 		at, number := path.Child("ports").Index(i).Child("hostPort"), port.HostPort
@@ -103,13 +103,13 @@ func (v *validator) hostPortsOf(container *corev1.Container, path *field.Path) {
 			at, number = path.Child("ports").Index(i).Child("containerPort"), port.ContainerPort
 		}
 		if number != 0 {
-			v.warn(at, fmt.Sprintf("with maxSurge the new pod cannot be scheduled beside the old one, which has port %d of the node: "+
+			v.warn(at, fmt.Sprintf("with maxSurge the new pod cannot be scheduled next to the old one, which uses host port %d: "+
 				"set maxUnavailable instead of maxSurge", number))
 		}
 	}
 }
 
-// burst judges how many writes one pass may do: 0 would mean that nothing is ever done.
+// burst validates the number of writes in one pass: with 0, nothing would ever be done.
 func (v *validator) burst(path *field.Path) {
 	burst := v.typed.BurstReplicas
 	if burst == nil {
@@ -122,7 +122,7 @@ func (v *validator) burst(path *field.Path) {
 	v.report(errs...)
 }
 
-// scaling judges the two ways in which progressive creation can be asked for in v1beta1.
+// scaling validates the two ways of requesting progressive creation in v1beta1.
 func (v *validator) scaling(path *field.Path) {
 	if v.alpha {
 		return
@@ -135,7 +135,7 @@ func (v *validator) scaling(path *field.Path) {
 	}
 }
 
-// quantity judges a number or percentage.
+// quantity validates a number or percentage.
 func quantity(q *intstr.IntOrString, path *field.Path) field.ErrorList {
 	if q == nil {
 		return nil
@@ -153,10 +153,10 @@ func quantity(q *intstr.IntOrString, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// isSet is whether a budget is there and not 0. One that cannot be read counts as set: it was meant to be.
+// isSet reports whether a budget is set and not 0. An invalid value counts as set.
 func isSet(q *intstr.IntOrString) bool { return q != nil && number(*q) != 0 }
 
-// number is the number in q, without the percent sign; -1 if it has none, and a big one if it is too big.
+// number returns the number in q, without the percent sign; -1 if there is none, and a large number if it overflows.
 func number(q intstr.IntOrString) int {
 	if q.Type == intstr.Int {
 		return int(q.IntVal)

@@ -15,20 +15,20 @@ import (
 	"everynode.dev/everynode/api/kruise/v1beta1"
 )
 
-// Options say what else is known.
+// Options are additional facts for the validation.
 type Options struct {
-	// TemplateChecked is whether the API server has judged the pod template. Without it, the template must not have
-	// fields that our own types do not know.
+	// TemplateChecked reports whether the API server has validated the pod template. If not, the template must not have
+	// fields that our types do not have.
 	TemplateChecked bool
 }
 
-// Result is what there is to say about an object.
+// Result is the result of a validation.
 type Result struct {
 	Errors   field.ErrorList
 	Warnings []string
 }
 
-// Create judges a new object, after defaulting.
+// Create validates a new object, after defaulting.
 func Create(obj map[string]any, options Options) Result {
 	v := newValidator(obj, options)
 	v.name()
@@ -37,7 +37,7 @@ func Create(obj map[string]any, options Options) Result {
 	return v.result
 }
 
-// Update judges a change of an object, after defaulting. Both are of the same version.
+// Update validates a change of an object, after defaulting. Both must have the same version.
 func Update(obj, old map[string]any, options Options) Result {
 	v := newValidator(obj, options)
 	v.annotations(annotationsOf(old))
@@ -47,7 +47,7 @@ func Update(obj, old map[string]any, options Options) Result {
 	return v.result
 }
 
-// validator collects what is wrong with one object.
+// validator collects the errors of one object.
 type validator struct {
 	Options
 	obj    map[string]any
@@ -68,19 +68,20 @@ func (v *validator) warn(path *field.Path, sentence string) {
 	v.result.Warnings = append(v.result.Warnings, path.String()+": "+sentence)
 }
 
-// MaxName is the longest name of a daemon set: that of a revision is it, a dash, and a hash of up to 10 characters.
+// MaxName is the maximum length of the name of a DaemonSet: the name of a revision consists of this name, a dash, and a
+// hash of up to 10 characters.
 const MaxName = validation.DNS1123SubdomainMaxLength - 1 - 10
 
-// name refuses a name with which no revision could be written, and so no pod created.
+// name rejects a name for which no revision, and so no pod, could be created.
 func (v *validator) name() {
 	metadata, _ := v.obj["metadata"].(map[string]any)
 	if name, _ := metadata["name"].(string); len(name) > MaxName {
 		v.report(field.Invalid(field.NewPath("metadata", "name"), name,
-			fmt.Sprintf("must be no more than %d characters, for the names of revisions begin with it, and add up to 11: take a shorter name", MaxName)))
+			fmt.Sprintf("must be no more than %d characters, because the names of revisions consist of it and up to 11 more: use a shorter name", MaxName)))
 	}
 }
 
-// spec judges the specification: first whether it can be read at all, then what it says. For a new object old is nil.
+// spec validates the specification. old is nil for a new object.
 func (v *validator) spec(old map[string]any) {
 	path := field.NewPath("spec")
 	if !v.decode() {
@@ -89,7 +90,7 @@ func (v *validator) spec(old map[string]any) {
 	if old == nil || same(selectorOf(v.obj), selectorOf(old)) {
 		v.selector(path)
 	} else {
-		v.immutable() // whatever else there is to say of the new selector, it cannot be
+		v.immutable() // a change of the selector is always an error
 	}
 	v.template(path.Child("template"))
 	v.placement(path.Child("template", "spec"), old)

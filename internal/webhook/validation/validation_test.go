@@ -90,7 +90,7 @@ func examples() []example {
 		{"nothing to say", "", nil, nil},
 		{"nothing to say", alpha, nil, nil},
 
-		{"selector missing", "", edits{"spec selector", ""}, []string{"spec.selector: Required value: a daemon set needs a selector, or it would not know its pods"}},
+		{"selector missing", "", edits{"spec selector", ""}, []string{"spec.selector: Required value: a daemon set needs a selector, which identifies its pods"}},
 		{"selector empty", "", edits{"spec selector", "{}"}, []string{"spec.selector: Invalid value: empty selector is invalid for daemonset"}},
 		{"selector does not match", "", edits{"spec selector", `{"matchLabels":{"app":"other"}}`},
 			[]string{"spec.template.metadata.labels: Invalid value: {\"app\":\"agent\"}: `selector` does not match template `labels`"}},
@@ -135,7 +135,7 @@ func examples() []example {
 		{"the biggest numbers", "", edits{"spec burstReplicas", "2147483647", "spec minReadySeconds", "2147483647", rolling + " partition", "2147483647"}, nil},
 		{"the longest name", "", edits{"metadata name", `"` + strings.Repeat("n", 242) + `"`}, nil},
 		{"a name too long for its revisions", "", edits{"metadata name", `"` + strings.Repeat("n", 243) + `"`},
-			[]string{`metadata.name: Invalid value: "` + strings.Repeat("n", 243) + `": must be no more than 242 characters, for the names of revisions begin with it, and add up to 11: take a shorter name`}},
+			[]string{`metadata.name: Invalid value: "` + strings.Repeat("n", 243) + `": must be no more than 242 characters, because the names of revisions consist of it and up to 11 more: use a shorter name`}},
 		{"burst a word", "", edits{"spec burstReplicas", `"many"`}, []string{`spec.burstReplicas: Invalid value: "many": ` + percent}},
 
 		{"unknown strategy", "", edits{"spec updateStrategy type", `"Recreate"`},
@@ -192,13 +192,13 @@ func examples() []example {
 
 		{"hostPort without surge", "", edits{"spec template spec containers", `[` + container + `,"ports":[{"containerPort":80,"hostPort":80}]}]`}, nil},
 		{"hostPort with surge", "", edits{"spec template spec containers", `[` + container + `,"ports":[{"containerPort":80,"hostPort":80}]}]`, rolling + " maxSurge", "1"},
-			[]string{"warning: spec.template.spec.containers[0].ports[0].hostPort: with maxSurge the new pod cannot be scheduled beside the old one, which has port 80 of the node: set maxUnavailable instead of maxSurge"}},
+			[]string{"warning: spec.template.spec.containers[0].ports[0].hostPort: with maxSurge the new pod cannot be scheduled next to the old one, which uses host port 80: set maxUnavailable instead of maxSurge"}},
 
 		{"port in the network of the node with surge", "", edits{"spec template spec hostNetwork", "true", "spec template spec containers", `[` + container + `,"ports":[{"containerPort":80}]}]`, rolling + " maxSurge", "1"},
-			[]string{"warning: spec.template.spec.containers[0].ports[0].containerPort: with maxSurge the new pod cannot be scheduled beside the old one, which has port 80 of the node: set maxUnavailable instead of maxSurge"}},
+			[]string{"warning: spec.template.spec.containers[0].ports[0].containerPort: with maxSurge the new pod cannot be scheduled next to the old one, which uses host port 80: set maxUnavailable instead of maxSurge"}},
 		{"port in the network of the pod with surge", "", edits{"spec template spec containers", `[` + container + `,"ports":[{"containerPort":80}]}]`, rolling + " maxSurge", "1"}, nil},
 		{"hostPort of a sidecar with surge", "", edits{"spec template spec initContainers", `[{"name":"first","image":"a","ports":[{"containerPort":80,"hostPort":80}]},{"name":"side","image":"a","restartPolicy":"Always","ports":[{"containerPort":81,"hostPort":81}]}]`, rolling + " maxSurge", "1"},
-			[]string{"warning: spec.template.spec.initContainers[1].ports[0].hostPort: with maxSurge the new pod cannot be scheduled beside the old one, which has port 81 of the node: set maxUnavailable instead of maxSurge"}},
+			[]string{"warning: spec.template.spec.initContainers[1].ports[0].hostPort: with maxSurge the new pod cannot be scheduled next to the old one, which uses host port 81: set maxUnavailable instead of maxSurge"}},
 
 		{"preDelete", "", edits{"spec lifecycle", `{"preDelete":{"labelsHandler":{"example.io/block-deleting":"true"},"finalizersHandler":["example.io/unready-blocker"],"markPodNotReady":true}}`}, nil},
 		{"inPlaceUpdate", "", edits{"spec lifecycle", `{"inPlaceUpdate":{}}`}, []string{"spec.lifecycle.inPlaceUpdate: Forbidden: inPlaceUpdate hook has not supported yet"}},
@@ -213,9 +213,9 @@ func examples() []example {
 		{"not ready, but waits for nothing", "", edits{"spec lifecycle", `{"preDelete":{"markPodNotReady":true}}`},
 			[]string{"spec.lifecycle.preDelete.markPodNotReady: Invalid value: true: has no effect without labelsHandler or finalizersHandler, which say what a pod waits for: add one of them"}},
 		{"waits for a label of the selector", "", edits{"spec lifecycle", `{"preDelete":{"labelsHandler":{"app":"agent"}}}`},
-			[]string{"warning: spec.lifecycle.preDelete.labelsHandler[app]: spec.selector selects by this label, so a pod without it belongs to the daemon set no more, and is not deleted: take another label"}},
+			[]string{"warning: spec.lifecycle.preDelete.labelsHandler[app]: spec.selector selects by this label, so a pod without it no longer belongs to the daemon set and is not deleted: use another label"}},
 		{"waits for a label of an expression of the selector", "", edits{"spec selector", `{"matchExpressions":[{"key":"app","operator":"Exists"}]}`, "spec lifecycle", `{"preDelete":{"labelsHandler":{"app":"agent"}}}`},
-			[]string{"warning: spec.lifecycle.preDelete.labelsHandler[app]: spec.selector selects by this label, so a pod without it belongs to the daemon set no more, and is not deleted: take another label"}},
+			[]string{"warning: spec.lifecycle.preDelete.labelsHandler[app]: spec.selector selects by this label, so a pod without it no longer belongs to the daemon set and is not deleted: use another label"}},
 		{"empty hook", "", edits{"spec lifecycle", `{"preDelete":{}}`}, nil},
 
 		{"progressive in v1beta1", "", edits{"spec scaleStrategy", `{"partitionedScaling":true}`}, nil},
@@ -229,13 +229,13 @@ func examples() []example {
 		annotated("apps.kruise.io/image-predownload-timeout-seconds", "5m", "must be a whole number of seconds from 1"),
 		annotated("apps.kruise.io/image-predownload-min-updated-ready-pods", "some", "must be a whole number from 0, or a percentage up to 100%"),
 		annotated("apps.kruise.io/image-predownload-min-updated-ready-pods", "20%", ""),
-		annotated("deprecated.daemonset.template.generation", "x", "must be a whole number; better remove it, for it has no effect here"),
+		annotated("deprecated.daemonset.template.generation", "x", "must be a whole number; remove it, because it has no effect here"),
 		{"template generation", "", edits{"metadata annotations", `{"deprecated.daemonset.template.generation":"3"}`},
-			[]string{"warning: metadata.annotations[deprecated.daemonset.template.generation]: has no effect here: which pods are up to date is told by their revision; remove it"}},
+			[]string{"warning: metadata.annotations[deprecated.daemonset.template.generation]: has no effect here: the revision of a pod shows whether it is up to date; remove it"}},
 		annotated("everynode.dev/wait-for-image", "yes", `must be "true" or "false"`),
 		annotated("everynode.dev/wait-for-image", "true", ""),
 		{"pulls and updates that wait for each other", "", edits{"metadata annotations", `{"everynode.dev/wait-for-image":"true","apps.kruise.io/image-predownload-min-updated-ready-pods":"1"}`},
-			[]string{"metadata.annotations[everynode.dev/wait-for-image]: Forbidden: may not be true together with apps.kruise.io/image-predownload-min-updated-ready-pods, for they would wait for each other; remove one of them"}},
+			[]string{"metadata.annotations[everynode.dev/wait-for-image]: Forbidden: may not be true together with apps.kruise.io/image-predownload-min-updated-ready-pods, because they would wait for each other; remove one of them"}},
 		{"pulls that wait for no update", "", edits{"metadata annotations", `{"everynode.dev/wait-for-image":"true","apps.kruise.io/image-predownload-min-updated-ready-pods":"0"}`}, nil},
 		annotated("everynode.dev/in-place-grace-seconds", "10s", "must be a whole number of seconds from 0"),
 		annotated("everynode.dev/in-place-grace-seconds", "0", ""),
@@ -265,7 +265,7 @@ func kept(value string, allowed bool) example {
 	const key = "everynode.dev/v1beta1-scaling"
 	e := example{name: key + " " + value, version: alpha, edits: edits{"metadata annotations", fmt.Sprintf("{%q:%q}", key, value)}}
 	if !allowed {
-		e.want = []string{fmt.Sprintf("metadata.annotations[%s]: Invalid value: %q: must be as it was read, for conversion between the versions has written it; remove it", key, value)}
+		e.want = []string{fmt.Sprintf("metadata.annotations[%s]: Invalid value: %q: must be as conversion between the versions has written it; do not edit it: restore or remove it", key, value)}
 	}
 	return e
 }
