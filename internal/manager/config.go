@@ -12,7 +12,7 @@ import (
 	"everynode.dev/everynode/api/config/v1alpha1"
 )
 
-// parseConfiguration reads a configuration file; an unknown or repeated field is an error.
+// parseConfiguration decodes a configuration file; an unknown or repeated field is an error.
 func parseConfiguration(data []byte) (*v1alpha1.ManagerConfiguration, error) {
 	c := &v1alpha1.ManagerConfiguration{}
 	if err := yaml.UnmarshalStrict(data, c); err != nil {
@@ -25,7 +25,7 @@ func parseConfiguration(data []byte) (*v1alpha1.ManagerConfiguration, error) {
 	return c, nil
 }
 
-// complete reads the configuration file for every flag that was not given, and checks the whole.
+// complete reads the configuration file for every flag that was not given, and validates all options.
 func (o *options) complete(fs *pflag.FlagSet) error {
 	if o.config != "" {
 		data, err := os.ReadFile(o.config)
@@ -44,7 +44,7 @@ func (o *options) complete(fs *pflag.FlagSet) error {
 	return o.validate()
 }
 
-// merge takes from the file what was not given by flag.
+// merge uses the value of the file for each flag that was not given.
 func (o *options) merge(fs *pflag.FlagSet, c *v1alpha1.ManagerConfiguration) error {
 	le := c.LeaderElection
 	if le == nil {

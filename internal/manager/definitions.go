@@ -16,20 +16,21 @@ import (
 	"everynode.dev/everynode/internal/dialects"
 )
 
-// lookAtDefinitions is how often a manager looks whether the definitions of a dialect have come or gone.
+// lookAtDefinitions is how often a manager checks whether the definitions of a dialect were created or deleted.
 const lookAtDefinitions = 10 * time.Second
 
-// errAgain is what an error is that ends what a manager serves, so that it begins again: with what is defined by then, and what there is.
+// errAgain is the cause of an error after which the manager starts again, with the current definitions and the current
+// state of the cluster.
 var errAgain = errors.New("beginning again")
 
-// errDefinitions is one of these.
+// errDefinitions is such an error.
 var errDefinitions = fmt.Errorf("definitions have come, gone or changed hands: %w", errAgain)
 
 // definitionWatch ends with errDefinitions when a definition of the dialect of OpenKruise comes that was missing, or goes, also when it has been deleted and created
 // again between two looks, when one becomes Everynode's, or ceases to be, and when definitions can be read that could not. None of that is a reason to keep the other dialects from their work, nor to wait for a person: what a manager serves does not depend on when
 // it was started. It runs in every manager, whether it leads or not.
 type definitionWatch struct {
-	client dynamic.Interface // nil where the dialect was not asked for
+	client dynamic.Interface // nil if the dialect was not requested
 	known  definitions
 	every  time.Duration
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manager wires the controllers into the program everynode-manager: settings from flags and a file, leader election,
-// metrics, health, and the parts that only the leader runs. It holds no rule of its own.
+// Package manager assembles the program everynode-manager from the controllers: settings from flags and a file, leader
+// election, metrics, health checks, and the parts that only the leader runs. It makes no decisions about sets.
 package manager

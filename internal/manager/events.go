@@ -16,15 +16,16 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// Of the events about one object with one reason, eventBurst are sent at once, and then eventsPerSecond. These are client-go's own numbers,
-// but client-go counts reasons together: whatever comes after the creates of 25 pods would not be told.
+// For each object and reason, eventBurst events are sent immediately, and then eventsPerSecond. These are client-go's
+// values, but client-go counts all reasons of an object together: after the create events of 25 pods, no other event
+// would be sent.
 const (
 	eventBurst      = 25
 	eventsPerSecond = 1. / 300
-	eventSubjects   = 4096 // objects and reasons that are remembered, as in client-go
+	eventSubjects   = 4096 // objects and reasons to remember, as in client-go
 )
 
-// newEvents is a broadcaster that counts events by object, type and reason.
+// newEvents returns a broadcaster that limits events by object, type and reason.
 func newEvents() record.EventBroadcaster {
 	return record.NewBroadcasterWithCorrelatorOptions(record.CorrelatorOptions{
 		BurstSize: eventBurst, QPS: eventsPerSecond,
@@ -34,8 +35,8 @@ func newEvents() record.EventBroadcaster {
 	})
 }
 
-// sparing leaves out the events that the broadcaster would leave out. It does so before they are made: a roll has two for each node, and
-// the broadcaster compares each with the last one, by way of JSON, before it counts.
+// sparing drops the events that the broadcaster would drop, before they are created. A rollout has two events for each
+// node, and the broadcaster encodes each as JSON to compare it with the last one before it counts it.
 type sparing struct {
 	record.EventRecorder
 	clock clock.PassiveClock
@@ -48,13 +49,13 @@ func newSparing(r record.EventRecorder, c clock.PassiveClock) *sparing {
 	return &sparing{EventRecorder: r, clock: c, limits: lru.New(eventSubjects)}
 }
 
-// subject is what events are counted by.
+// subject is the key by which events are counted.
 type subject struct {
 	uid                           types.UID
 	namespace, name, kind, reason string
 }
 
-// wanted is whether an event about the object is to be made; those about what cannot be told apart are.
+// wanted reports whether an event about the object is sent. Events about objects without an identity always are.
 func (s *sparing) wanted(object runtime.Object, kind, reason string) bool {
 	m, err := meta.Accessor(object)
 	if err != nil {

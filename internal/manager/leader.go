@@ -41,12 +41,12 @@ import (
 	"everynode.dev/everynode/internal/fleet/feed"
 )
 
-// eventSource is the component that events come from; the native controller and OpenKruise both use this name, and people
-// filter by it.
+// eventSource is the component of events; the native controller and OpenKruise both use this name, and users filter by
+// it.
 const eventSource = "daemonset-controller"
 
-// leader is what only the leader runs. Nothing of it is started before the lease is won, so that everything that it reads
-// is newer than that.
+// leader has the parts that only the leader runs. They are started after the lease is acquired, so that everything they
+// read is newer than that.
 type leader struct {
 	metrics    *metrics.Metrics
 	feed       *feed.Feed
@@ -54,22 +54,22 @@ type leader struct {
 	guards     []guard
 	events     record.EventBroadcaster
 	client     kubernetes.Interface
-	pulls      *pulls // nil where nobody has to do with image pulls
+	pulls      *pulls // nil if image pulls are not served
 
 	namespace string
-	tenure    *tenure // nil without an election
+	tenure    *tenure // nil without leader election
 	served    []string
 	slow      *executor.SlowLease
 
 	working, synced atomic.Bool
-	// late is whether the sets of the dialect of OpenKruise are still to be read, while the others are served.
+	// late reports whether the sets of the dialect kruise are not read yet, while the others are served.
 	late atomic.Bool
-	// restored is why everything has to be read again; nil if it need not be. abandon ends all work, and is set by Start.
+	// restored is why everything must be read again, or nil. abandon stops all work, and is set by Start.
 	restored atomic.Pointer[restoredError]
 	abandon  context.CancelFunc
 }
 
-// guard finds out whether somebody else does the work of a dialect.
+// guard detects other controllers that are active for a dialect.
 type guard interface {
 	Run(ctx context.Context)
 	MayWrite() bool
@@ -78,10 +78,10 @@ type guard interface {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (l *leader) NeedLeaderElection() bool { return true }
 
-// reads is whether this manager leads and does not know the cluster yet.
+// reads reports whether this manager is the leader and has not read the cluster yet.
 func (l *leader) reads() bool { return l.working.Load() && !l.synced.Load() }
 
-// ready fails while this manager leads and does not yet know the cluster.
+// ready fails while this manager is the leader and has not read the cluster yet.
 func (l *leader) ready(*http.Request) error {
 	if l.reads() {
 		return errors.New("the leader is still reading the cluster")
@@ -89,7 +89,7 @@ func (l *leader) ready(*http.Request) error {
 	return nil
 }
 
-// newLeader returns the leader, who writes while t holds.
+// newLeader returns a leader that writes while t holds.
 func newLeader(o *options, cfg *rest.Config, t *tenure) (*leader, error) {
 	cfg = oneRate(cfg)
 	if o.leaderElect {
@@ -151,7 +151,7 @@ func newLeader(o *options, cfg *rest.Config, t *tenure) (*leader, error) {
 	return l, nil
 }
 
-// newClients returns clients of an API server, one for its own resources and one for any.
+// newClients returns two clients of an API server: one for built-in resources and one for any resource.
 func newClients(cfg *rest.Config) (*kubernetes.Clientset, *dynamic.DynamicClient, error) {
 	protobuf := rest.CopyConfig(cfg)
 	protobuf.AcceptContentTypes, protobuf.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf"
@@ -166,13 +166,13 @@ func newClients(cfg *rest.Config) (*kubernetes.Clientset, *dynamic.DynamicClient
 	return typed, untyped, nil
 }
 
-// newFeed is what fills the index, and hands the nodes on to image pulls where these are served.
+// newFeed returns the informers that fill the index, and that pass nodes on to image pulls if these are served.
 func (l *leader) newFeed(index *fleet.Index, d dynamic.Interface, all []dialect.Dialect) *feed.Feed {
 	f := &feed.Feed{Index: index, Client: l.client, Dynamic: d, Restored: l.goneBack, Late: l.lateChanged}
 	for i := range all {
 		source := all[i].Source
-		// Its rights and its definitions are installed apart, and its objects may have to be converted: what is wrong there is no reason to keep the others from
-		// their work.
+		// Roles and definitions of this dialect are installed separately, and its objects may need conversion: an error
+		// there must not stop the other dialects.
 		source.Optional = source.Dialect == dialects.Kruise && len(all) > 1
 		f.Sources = append(f.Sources, source)
 	}
@@ -182,22 +182,24 @@ func (l *leader) newFeed(index *fleet.Index, d dynamic.Interface, all []dialect.
 	return f
 }
 
-// oneRate is cfg with one limit for all clients that are made of it: --kube-api-qps is what the whole manager asks of an API server that it
-// shares with others. The election of the leader has a limit of its own, or a long queue of writes could cost the lead.
+// oneRate returns cfg with one rate limit for all clients that are created from it: --kube-api-qps applies to the whole
+// manager. Leader election has its own limit, because otherwise a long queue of writes could cost the lease.
 func oneRate(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(cfg.QPS, cfg.Burst)
 	return cfg
 }
 
-// unlimited is cfg for clients whose requests have waited for the one limit before (see executor.Pace): the wait does not count as time of the server.
+// unlimited returns cfg for clients whose requests have already waited for the rate limit (see executor.Pace), so that
+// the wait is not measured as time of the server.
 func unlimited(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter()
 	return cfg
 }
 
-// guarded takes a guard into service, unless its gate is off, and returns whether its dialect may write.
+// guarded starts a guard, unless its feature gate is off, and returns a function that reports whether the dialect may
+// write.
 func (l *leader) guarded(o *options, g guard) (mayWrite func() bool) {
 	if !o.gates.Enabled(features.ConflictProbe) {
 		return func() bool { return true }
@@ -206,14 +208,14 @@ func (l *leader) guarded(o *options, g guard) (mayWrite func() bool) {
 	return g.MayWrite
 }
 
-// leaseGuarded is guarded for a dialect whose work another manager does where it holds its lease.
+// leaseGuarded is guarded for a dialect for which another manager is active while it holds its lease.
 func (l *leader) leaseGuarded(o *options, other peers.Manager) (mayWrite func() bool) {
 	return l.guarded(o, conflict.NewLeaseGuard(other, conflict.LeaseOptions{
 		Client: l.client, Clock: clock.RealClock{}, Settle: l.settle(other.Dialect), Changed: l.mayWriteChanged(other.Dialect),
 	}))
 }
 
-// ofAppsV1 is the dialect that looks after the DaemonSets of apps/v1: never more than one, whatever is to be read of them.
+// ofAppsV1 returns the dialect for the DaemonSets of apps/v1. There is at most one.
 func (l *leader) ofAppsV1(o *options, events record.EventRecorder) []dialect.Dialect {
 	probed := func() func() bool {
 		return l.guarded(o, conflict.New(conflict.Options{
@@ -233,7 +235,7 @@ func (l *leader) ofAppsV1(o *options, events record.EventRecorder) []dialect.Dia
 	}
 }
 
-// ofKruise is the dialect of OpenKruise, to which image pulls belong.
+// ofKruise returns the dialect of OpenKruise, which includes image pulls.
 func (l *leader) ofKruise(o *options, cfg *rest.Config) (d dialect.Dialect, err error) {
 	mayWrite := l.leaseGuarded(o, peers.OpenKruise())
 	if len(o.definitions.missing) == 0 {
@@ -248,7 +250,7 @@ func (l *leader) ofKruise(o *options, cfg *rest.Config) (d dialect.Dialect, err 
 	return d, nil
 }
 
-// mayWriteChanged returns what a guard of the dialect calls when its answer has changed.
+// mayWriteChanged returns the function that a guard of the dialect calls when its result has changed.
 func (l *leader) mayWriteChanged(dialect string) func(mayWrite bool) {
 	return func(mayWrite bool) {
 		l.metrics.Conflict(dialect, !mayWrite || dialect == dialects.Kruise && l.late.Load())
@@ -263,7 +265,7 @@ func (l *leader) mayWriteChanged(dialect string) func(mayWrite bool) {
 	}
 }
 
-// lateChanged takes in whether the sets of a dialect are still to be read, while the others are served.
+// lateChanged records whether the sets of a dialect are not read yet, while the others are served.
 func (l *leader) lateChanged(dialect string, late bool) {
 	if l.late.Swap(late) == late {
 		return
@@ -275,7 +277,7 @@ func (l *leader) lateChanged(dialect string, late bool) {
 	}
 }
 
-// Start implements manager.Runnable: it works until ctx ends and returns when everything has stopped.
+// Start implements manager.Runnable: it runs until ctx ends and returns when everything has stopped.
 func (l *leader) Start(ctx context.Context) error {
 	log := klog.FromContext(ctx)
 	l.working.Store(true)
@@ -288,7 +290,7 @@ func (l *leader) Start(ctx context.Context) error {
 	l.abandon = cancel
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	defer cancel() // whatever ends this ends the guard and the watches too
+	defer cancel() // this also stops the guards and the watches
 	for _, g := range l.guards {
 		wg.Go(func() { g.Run(ctx) })
 	}
@@ -305,7 +307,7 @@ func (l *leader) Start(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return l.ended()
 		}
-		if apierrors.IsNotFound(err) { // a definition went a moment ago, or is not served yet
+		if apierrors.IsNotFound(err) { // a definition was just deleted, or is not served yet
 			return fmt.Errorf("%w: reading the cluster: %w", errDefinitions, err)
 		}
 		return fmt.Errorf("reading the cluster: %w", err)
@@ -317,7 +319,7 @@ func (l *leader) Start(ctx context.Context) error {
 	return l.ended()
 }
 
-// restoredError is that the storage of the API server has gone back to an earlier moment.
+// restoredError reports that the storage of the API server was restored to an earlier state.
 type restoredError struct{ resource, seen, has string }
 
 // Error implements error.
@@ -325,10 +327,11 @@ func (e *restoredError) Error() string {
 	return fmt.Sprintf("the storage of the API server was restored from an earlier moment: the version of %s was %s, and is %s now", e.resource, e.seen, e.has)
 }
 
-// Is says that a manager begins again for it.
+// Is makes the manager start again after this error.
 func (e *restoredError) Is(target error) bool { return target == errAgain }
 
-// goneBack ends all work at once: what the index holds may never have been, and what is decided with that could delete what there is now.
+// goneBack stops all work immediately: the index may contain objects that no longer exist, and decisions based on it
+// could delete objects that exist now.
 func (l *leader) goneBack(resource, seen, has string) {
 	l.restored.CompareAndSwap(nil, &restoredError{resource, seen, has})
 	l.abandon()
@@ -341,12 +344,13 @@ func (l *leader) ended() error {
 	return nil
 }
 
-// newSlowLease is the lease of slow writes of this process.
+// newSlowLease returns the lease of slow writes of this process.
 func newSlowLease(client kubernetes.Interface, namespace string) *executor.SlowLease {
 	return executor.NewSlowLease(client.CoordinationV1().Leases(namespace), string(uuid.NewUUID()), clock.RealClock{})
 }
 
-// fence waits until no write of an earlier leader can take effect any more, so that what is read afterwards holds.
+// fence waits until no write of an earlier leader can take effect any more, so that what is read afterwards stays
+// valid.
 func (l *leader) fence(ctx context.Context) error {
 	wait := l.fenceTime(ctx)
 	if wait == 0 {
@@ -365,8 +369,8 @@ func (l *leader) fence(ctx context.Context) error {
 	return nil
 }
 
-// fenceTime is for how long a write of an earlier leader may still take effect. Without an election it may have been a process that was killed a
-// moment ago.
+// fenceTime returns how long a write of an earlier leader may still take effect. Without leader election, a process may
+// have been killed just before.
 func (l *leader) fenceTime(ctx context.Context) time.Duration {
 	unknown := l.tenure == nil || l.anew(ctx)
 	if unknown && !l.anySet(ctx) {
@@ -379,8 +383,8 @@ func (l *leader) fenceTime(ctx context.Context) time.Duration {
 	return wait
 }
 
-// anew is whether the lease may have been made for this manager. That need not mean that nobody has led before: when somebody deletes the lease
-// of a leader, that goes on until it sees so, at the latest until its deadline.
+// anew reports whether the lease may have been created for this manager. There may still have been a leader before: if
+// its lease is deleted, it continues until it notices that, at the latest until its renew deadline.
 func (l *leader) anew(ctx context.Context) bool {
 	lease, err := l.client.CoordinationV1().Leases(l.namespace).Get(ctx, leaseName, metav1.GetOptions{})
 	return err != nil || lease.Spec.LeaseTransitions == nil || *lease.Spec.LeaseTransitions == 0
@@ -398,15 +402,16 @@ func (l *leader) anySet(ctx context.Context) bool {
 	return false
 }
 
-// settle returns what a guard of the dialect calls: it waits until no write of another controller that has just ended can take effect any more, and reads the
-// cluster again. For how long a write of the other can be under way is not known; that it is not much longer than one of ours is all that can be assumed.
+// settle returns the function that a guard of the dialect calls: it waits until no write of another controller that has
+// just stopped can take effect any more, and reads the cluster again. The duration of a write of the other controller
+// is unknown; it is assumed to be similar to ours.
 func (l *leader) settle(dialect string) conflict.Settle {
 	return func(ctx context.Context) error {
 		klog.FromContext(ctx).Info("Another controller has ended: waiting until no write of it can take effect any more", "dialect", dialect, "for", executor.Fence)
 		if err := pause(ctx, executor.Fence); err != nil {
 			return err
 		}
-		if dialect == dialects.Kruise && l.pulls != nil { // of the others only OpenKruise's manager has to do with image pulls
+		if dialect == dialects.Kruise && l.pulls != nil { // of the other controllers, only OpenKruise's manager also handles image pulls
 			if err := l.pulls.catchUp(ctx); err != nil {
 				return err
 			}

@@ -23,7 +23,7 @@ import (
 	"everynode.dev/everynode/internal/webhook"
 )
 
-// options are the settings of the manager, from flags and file.
+// options are the settings of the manager, from flags and the configuration file.
 type options struct {
 	config          string
 	kubeconfig      string
@@ -47,22 +47,22 @@ type options struct {
 
 	pullSecretNamespaces []string
 
-	// leftOut is why the dialect of OpenKruise is not served although it was asked for.
+	// leftOut is why the dialect kruise is not served although it was requested.
 	leftOut error
-	// definitions are those of that dialect: nothing that needs a missing one is served.
+	// definitions are the definitions of that dialect; features that need a missing one are not served.
 	definitions definitions
 
 	logs *logsapi.LoggingConfiguration
 }
 
-// UsageError is an error of whoever wrote the command line or the configuration file.
+// UsageError is an error in the command line or the configuration file.
 type UsageError struct{ message string }
 
 func (e *UsageError) Error() string { return e.message }
 
 func usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
-// NewCommand returns the command everynode-manager of that version.
+// NewCommand returns the command everynode-manager with that version.
 func NewCommand(version string) *cobra.Command {
 	o := newOptions()
 	command := &cobra.Command{
@@ -124,17 +124,17 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.pullSecretNamespaces, "pull-secret-namespaces", nil, "The namespaces from which pull secrets of ImagePullJobs may be copied to where the agents of all nodes read them.")
 	gates, err := features.New()
 	if err != nil {
-		panic(err) // two gates of one name: found by every test that makes a command
+		panic(err) // two gates with one name: every test that creates a command finds this
 	}
 	o.gates = gates
 	o.gates.AddFlag(fs)
 	logsapi.AddFlags(o.logs, fs)
 }
 
-// defaultWebhookAddress is where webhooks are served without a URL.
+// defaultWebhookAddress is the address of the webhook server without --webhook-url.
 const defaultWebhookAddress = ":9443"
 
-// fillIn sets what follows from other settings: who says under which port the API server reaches the webhooks has them served there.
+// fillIn sets options that follow from others: the port of --webhook-url is the default port of the webhook server.
 func (o *options) fillIn() {
 	if o.webhookAddress != "" {
 		return
@@ -145,7 +145,7 @@ func (o *options) fillIn() {
 	}
 }
 
-// validate checks the whole of the settings.
+// validate validates all settings.
 func (o *options) validate() error {
 	known := dialects.Names()
 	for _, name := range o.dialects {
@@ -185,7 +185,8 @@ func (o *options) validate() error {
 	return nil
 }
 
-// canElect says whether a leader can be elected with these times. The API server counts a lease in whole seconds, and takes none of no second.
+// canElect reports whether leader election works with these durations. The API server stores the duration of a lease in
+// whole seconds, and rejects 0.
 func (o *options) canElect() bool {
 	retry := time.Duration(leaderelection.JitterFactor * float64(o.retryPeriod))
 	return o.leaseDuration >= time.Second && o.leaseDuration > o.renewDeadline && o.renewDeadline > retry && o.retryPeriod > 0

@@ -26,14 +26,14 @@ import (
 	"everynode.dev/everynode/internal/dialects"
 )
 
-// installRemedy is what to do where something is missing in the cluster.
+// installRemedy is the remedy for missing objects of Everynode.
 const installRemedy = "apply the namespace and the roles of Everynode (kubectl apply -f config/install/00-namespace.yaml -f config/install/10-manager.yaml), or make the like for another namespace"
 
-// kruiseRemedy is what to do where the dialect of OpenKruise misses something in the cluster.
+// kruiseRemedy is the remedy for missing objects of the dialect kruise.
 const kruiseRemedy = "apply what this dialect needs (kubectl apply --server-side -f config/kruise), or leave " + dialects.Kruise + " out of --dialects"
 
-// checkPlace finds out, before anything is started, whether the manager can work where it is: its addresses are free, and its
-// namespace is there. An API server that cannot be reached is no error yet: it may come.
+// checkPlace checks, before anything is started, whether the manager can run: its addresses are free, and its namespace
+// exists. An unreachable API server is not an error, because it may become reachable.
 func checkPlace(ctx context.Context, o *options, cfg *rest.Config) error {
 	addresses := map[string]string{"--metrics-bind-address": o.metricsAddress, "--health-probe-bind-address": o.healthAddress}
 	servesKruise := slices.Contains(o.dialects, dialects.Kruise)
@@ -65,7 +65,7 @@ func checkPlace(ctx context.Context, o *options, cfg *rest.Config) error {
 	return checkDefinitions(ctx, definitions, o)
 }
 
-// foreignError is a definition that exists and is not Everynode's.
+// foreignError is the error for a definition that exists and is not Everynode's.
 type foreignError struct{ name string }
 
 func (e *foreignError) Error() string {
@@ -73,7 +73,7 @@ func (e *foreignError) Error() string {
 		e.name, everynode.PartOf, everynode.PartOfValue, kruiseRemedy)
 }
 
-// missingError is a definition that does not exist, or whose objects the API server does not serve.
+// missingError is the error for a definition that does not exist, or that the API server does not serve.
 type missingError struct {
 	name     string
 	unserved bool
@@ -86,7 +86,7 @@ func (e *missingError) Error() string {
 	return fmt.Sprintf("the definition %s does not exist: %s", e.name, kruiseRemedy)
 }
 
-// kruiseDefinitions are the names of those that the dialect of OpenKruise needs: for its sets, and for image pulls.
+// kruiseDefinitions returns the names of the definitions that the dialect kruise needs: for sets, and for image pulls.
 func kruiseDefinitions() []string {
 	names := []string{kruiseapi.Resource, kruiseapi.ResourceJob, kruiseapi.ResourceNodeImage}
 	for i := range names {
@@ -113,9 +113,9 @@ func checkDefinitions(ctx context.Context, client dynamic.Interface, o *options)
 	return nil
 }
 
-// definitions are those that the dialect of OpenKruise needs, as far as something is wrong with them.
+// definitions are the problems of the definitions that the dialect kruise needs.
 type definitions struct {
-	// missing are the names of those that do not exist or are not served, and foreign of those that are not Everynode's.
+	// missing are the names of definitions that do not exist or are not served, foreign those that are not Everynode's.
 	missing, foreign []string
 	// unreadable is whether the manager was not allowed to read them.
 	unreadable bool
@@ -134,7 +134,7 @@ func (d definitions) same(other definitions) bool {
 	return d.unreadable == other.unreadable && slices.Equal(d.missing, other.missing) && slices.Equal(d.foreign, other.foreign)
 }
 
-// readDefinitions finds out what is wrong with definitions. With an error it does not know that of all.
+// readDefinitions checks the definitions. If it returns an error, the result is incomplete.
 func readDefinitions(ctx context.Context, client dynamic.Interface) (found definitions, err error) {
 	found.uids = map[string]types.UID{}
 	for i, name := range kruiseDefinitions() {
@@ -146,7 +146,7 @@ func readDefinitions(ctx context.Context, client dynamic.Interface) (found defin
 		switch {
 		case errors.As(failed, &foreign):
 			if len(found.foreign) == 0 {
-				found.prevent = failed // it must not even be applied again
+				found.prevent = failed // applying Everynode's definition again would not be safe
 			}
 			found.foreign = append(found.foreign, name)
 		case errors.As(failed, &missing):
@@ -192,7 +192,7 @@ func checkAddress(flag, address string) error {
 	return l.Close()
 }
 
-// checkNamespace tries, without doing it, to write what the manager has to write in its own namespace.
+// checkNamespace makes dry runs of the writes of the manager in its own namespace.
 func checkNamespace(ctx context.Context, client kubernetes.Interface, namespace string) error {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: leaseName + "-check-"}}
 	_, err := client.CoordinationV1().Leases(namespace).Create(ctx, lease, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})

@@ -4,17 +4,17 @@ package manager
 
 import "github.com/go-logr/logr"
 
-// probesLogger is the name of the logger of the server of probes, which logs each one that fails, but not why: as long as the manager
-// starts, that is no news, and later whatever keeps it from being ready logs that itself.
+// probesLogger is the name of the logger of the probe server. It logs each failed probe, but not the cause. That is not
+// useful: during the start, failures are expected, and later the cause is logged elsewhere.
 const probesLogger = "healthz"
 
-// probesLevel is the level at which the server logs why, and from here on also that.
+// probesLevel is the log level at which the server also logs the cause, and from which its messages are logged.
 const probesLevel = 1
 
-// quietProbes is a logger whose child for the probes is only heard from probesLevel.
+// quietProbes returns a logger whose child logger for probes logs only from probesLevel on.
 func quietProbes(l logr.Logger) logr.Logger { return l.WithSink(probesSink{l.GetSink()}) }
 
-// probesSink passes all on, but makes a quietSink for the logger of the probes.
+// probesSink forwards all messages, but returns a quietSink for the logger of the probes.
 type probesSink struct{ logr.LogSink }
 
 // WithName implements logr.LogSink.
@@ -26,7 +26,7 @@ func (s probesSink) WithName(name string) logr.LogSink {
 	return probesSink{named}
 }
 
-// WithCallDepth implements logr.CallDepthLogSink, so that lines name the file that they come from.
+// WithCallDepth implements logr.CallDepthLogSink, so that messages have the right source file.
 func (s probesSink) WithCallDepth(depth int) logr.LogSink {
 	if deep, ok := s.LogSink.(logr.CallDepthLogSink); ok {
 		return probesSink{deep.WithCallDepth(depth)}
@@ -34,7 +34,7 @@ func (s probesSink) WithCallDepth(depth int) logr.LogSink {
 	return s
 }
 
-// quietSink is one whose messages that are no errors are only heard from probesLevel.
+// quietSink logs messages that are not errors only from probesLevel on.
 type quietSink struct{ logr.LogSink }
 
 // Enabled implements logr.LogSink.

@@ -29,27 +29,27 @@ import (
 	"everynode.dev/everynode/internal/features"
 )
 
-// The components that events about image pulls come from, as with OpenKruise.
+// The components of events about image pulls, as in OpenKruise.
 const (
 	jobEvents       = "imagepulljob-controller"
 	nodeImageEvents = "nodeimage-controller"
 )
 
-// pulls are the controllers for image pulls, and what daemon sets see of these.
+// pulls are the controllers for image pulls, and the functions that the controller of sets uses.
 type pulls struct {
 	store   *pullstore.Store
 	watches *pullstore.Watches
-	ahead   *pullstore.PullJobs // nil if no images are pulled ahead
-	// jobs and images are nil where another manager takes care of them, as OpenKruise's own does.
+	ahead   *pullstore.PullJobs // nil if no images are pulled before an update
+	// jobs and images are nil if another manager is active for them, such as OpenKruise's.
 	jobs   *imagepull.Controller
 	images *nodeimage.Controller
 
-	// count counts image pulls, from when everything that there was has been seen.
+	// count counts image pulls; it is set after the initial lists.
 	count atomic.Pointer[func() (metrics.Pulls, error)]
 }
 
-// newPulls returns what is needed of image pulls. Their controllers belong to the dialect of OpenKruise, for its webhooks do; mayWrite is
-// its guard. The other dialects only make jobs.
+// newPulls returns the parts for image pulls. Their controllers belong to the dialect kruise, because its webhooks do;
+// mayWrite is its guard. The other dialects only create jobs.
 func newPulls(l *leader, o *options, cfg *rest.Config, mayWrite func() bool) (*pulls, error) {
 	watches, store, err := pullstore.NewWatches(cfg)
 	if err != nil {
@@ -83,10 +83,11 @@ func newPulls(l *leader, o *options, cfg *rest.Config, mayWrite func() bool) (*p
 	return p, nil
 }
 
-// pullsEvery is how often a cluster without image pulls is asked whether it has them by now.
+// pullsEvery is how often a cluster without the definitions for image pulls is checked again.
 const pullsEvery = 30 * time.Second
 
-// await waits until the cluster has image pulls, and says once what is missing; false when ctx has ended before.
+// await waits until the definitions for image pulls exist, and logs once what is missing. It returns false if ctx has
+// ended before.
 func (p *pulls) await(ctx context.Context) bool {
 	told := ""
 	for ctx.Err() == nil {
@@ -115,7 +116,7 @@ func (p *pulls) await(ctx context.Context) bool {
 	return false
 }
 
-// run works until ctx ends. Daemon sets do not wait for it: without image pulls they work all the same.
+// run runs until ctx ends. The controller of sets does not wait for it, because it works without image pulls too.
 func (p *pulls) run(ctx context.Context) {
 	if !p.await(ctx) {
 		return
@@ -141,7 +142,7 @@ func (p *pulls) run(ctx context.Context) {
 	<-ended
 }
 
-// numbers are the image pulls, once they are known.
+// numbers returns the counts of image pulls, if known.
 func (p *pulls) numbers() (metrics.Pulls, bool) {
 	count := p.count.Load()
 	if count == nil {
@@ -151,7 +152,8 @@ func (p *pulls) numbers() (metrics.Pulls, bool) {
 	return n, err == nil
 }
 
-// catchUp waits until everything is seen that somebody else has written until now. What is read first later is new anyway.
+// catchUp waits until the informers have seen all earlier writes of other clients. Informers that are not started yet
+// read the current state anyway.
 func (p *pulls) catchUp(ctx context.Context) error {
 	if p.count.Load() == nil {
 		return nil
@@ -159,13 +161,13 @@ func (p *pulls) catchUp(ctx context.Context) error {
 	return p.store.CatchUp(ctx)
 }
 
-// resume looks at everything once more, after a time in which nothing was written.
+// resume reconciles everything again after a time without writes.
 func (p *pulls) resume() {
 	p.jobs.EnqueueAll()
 	p.images.EnqueueAll()
 }
 
-// pullJobs are the ImagePullJobs, for the loop over daemon sets; nil if no images are pulled ahead.
+// pullJobs returns the ImagePullJobs for the controller of sets; nil if no images are pulled before an update.
 func (l *leader) pullJobs() daemonset.PullJobs {
 	if l.pulls == nil || l.pulls.ahead == nil {
 		return nil
@@ -173,7 +175,7 @@ func (l *leader) pullJobs() daemonset.PullJobs {
 	return l.pulls.ahead
 }
 
-// orderOf asks the daemon set that controls a job in which order its nodes are served.
+// orderOf returns the order in which the set that controls a job updates its nodes.
 func (l *leader) orderOf(job *v1beta1.ImagePullJob) []string {
 	owner := metav1.GetControllerOfNoCopy(job)
 	if owner == nil {

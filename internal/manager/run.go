@@ -32,14 +32,15 @@ import (
 	"everynode.dev/everynode/internal/webhook"
 )
 
-// leaseName is the name of the lease of the leader.
+// leaseName is the name of the leader election lease.
 const leaseName = "everynode-manager"
 
-// slack is memory that is never touched, and so is not resident. But the garbage collector counts it: it begins not before there is as much
-// garbage. On a small cluster it would run many times a second for the little that the manager keeps; on a large one nothing changes.
+// slack is memory that is allocated but never touched, and so is not resident. It raises the heap size at which the
+// garbage collector starts. On a small cluster, the collector would otherwise run many times a second; on a large one
+// it makes no difference.
 const slack = 32 << 20
 
-// run wires everything and works until ctx ends or the lease is lost.
+// run assembles everything and runs until ctx ends or the lease is lost.
 func run(ctx context.Context, o *options) error {
 	untouched := make([]byte, slack)
 	defer runtime.KeepAlive(untouched)
@@ -60,7 +61,7 @@ func run(ctx context.Context, o *options) error {
 	}
 }
 
-// serve works until ctx ends, the lease is lost, or there is a reason to begin again (errAgain). It changes o to what is served.
+// serve runs until ctx ends, the lease is lost, or it must start again (errAgain). It sets in o what is served.
 func serve(ctx context.Context, o *options) error {
 	cfg, err := restConfig(o)
 	if err != nil {
@@ -105,7 +106,7 @@ func serve(ctx context.Context, o *options) error {
 	return mgr.Start(ctx)
 }
 
-// newManager returns a manager whose election tells t.
+// newManager returns a manager whose leader election reports to t.
 func newManager(o *options, cfg *rest.Config, t *tenure) (manager.Manager, error) {
 	lease, err := newLock(o, cfg, t)
 	if err != nil {
@@ -131,7 +132,7 @@ func newManager(o *options, cfg *rest.Config, t *tenure) (manager.Manager, error
 	return mgr, nil
 }
 
-// profiles are the handlers of profiles, if they are to be served.
+// profiles returns the profiling handlers, if enabled.
 func (o *options) profiles() map[string]http.Handler {
 	if !o.profiling {
 		return nil
@@ -141,7 +142,7 @@ func (o *options) profiles() map[string]http.Handler {
 	}
 }
 
-// webhooks are the settings of the webhooks; that the address can be read has been checked.
+// webhooks returns the settings of the webhooks; the address has been validated.
 func (o *options) webhooks() webhook.Options {
 	host, port, _ := splitAddress(o.webhookAddress)
 	w := webhook.Options{Mode: webhook.ModeService, Namespace: o.namespace, CertDir: o.webhookCertDir, Host: host, Port: port}
@@ -151,7 +152,7 @@ func (o *options) webhooks() webhook.Options {
 	return w
 }
 
-// splitAddress reads host:port, where the host may be left out.
+// splitAddress splits host:port; the host is optional.
 func splitAddress(address string) (host string, port int, err error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
@@ -173,8 +174,8 @@ func restConfig(o *options) (*rest.Config, error) {
 	}
 	cfg.QPS, cfg.Burst = o.qps, o.burst
 	cfg.UserAgent = "everynode-manager"
-	cfg.DisableCompression = true // as Kubernetes' own controllers: the API server is near, and both sides have better things to do
-	// Many pods are made of one template, and the API server may warn of it each time.
+	cfg.DisableCompression = true // as in kube-controller-manager: the API server is near, and compression costs CPU on both sides
+	// Many pods are created from one template, and the API server may return the same warning for each.
 	cfg.WarningHandlerWithContext = ctrllog.NewKubeAPIWarningLogger(ctrllog.KubeAPIWarningLoggerOptions{Deduplicate: true})
 	return cfg, nil
 }

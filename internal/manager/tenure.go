@@ -20,20 +20,21 @@ import (
 	"everynode.dev/everynode/internal/apply"
 )
 
-// tenure is for how long this manager may write: until the deadline after the last renewal of its lease, by which others count. The timers of
-// the election alone do not keep that. Where the process stood still for a while, as a virtual machine that is moved does, its writes go on
-// together with the timer that is to end them, and another one may lead meanwhile. So each write asks just before it is sent.
+// tenure tracks how long this manager may write: until the renew deadline after the last renewal of its lease. The
+// timers of leader election are not sufficient: if the process was paused for a while, for example during the migration
+// of a virtual machine, its writes continue at the same time as the timer that should stop them, and another manager
+// may be the leader by then. So each write checks the tenure just before it is sent.
 type tenure struct {
 	deadline time.Duration
 	clock    clock.PassiveClock
 
 	mu      sync.Mutex
-	renewed time.Time // when the last renewal that succeeded was sent; zero when the lease is not ours
+	renewed time.Time // when the last successful renewal was sent; zero if the lease is not held
 	bound   bool      // see bind
 }
 
-// holds is whether the lease is still ours. Of two clocks the one counts that has gone further: one stands still while the machine sleeps, and
-// the other can be set.
+// holds reports whether the lease is still held. It uses the later of the monotonic and the wall clock: one stops while
+// the machine is suspended, and the other can be set.
 func (t *tenure) holds() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -42,7 +43,8 @@ func (t *tenure) holds() bool {
 	return !t.renewed.IsZero() && passed < t.deadline
 }
 
-// renew sends a renewal, which counts from before it was sent: others may have seen it at once.
+// renew sends a renewal. It counts from the time before it was sent, because other managers may have observed it
+// immediately.
 func (t *tenure) renew(send func() error) error {
 	began := t.clock.Now()
 	if err := send(); err != nil {
@@ -60,8 +62,8 @@ func (t *tenure) end() {
 	t.renewed = time.Time{}
 }
 
-// bind keeps the lease until it expires, even when this manager ends, until free is called. Whoever comes next waits for the writes of this
-// manager, and not for those of somebody before that this one still waits for.
+// bind keeps the lease until it expires, even if this manager stops, until free is called. The next leader then waits
+// for the writes of this manager, and this manager still waits for those of the leader before.
 func (t *tenure) bind() (free func()) {
 	set := func(bound bool) {
 		t.mu.Lock()
@@ -78,13 +80,13 @@ func (t *tenure) isBound() bool {
 	return t.bound
 }
 
-// lock is the lease of the leader; it tells tenure how things are.
+// lock is the leader election lock; it reports its state to tenure.
 type lock struct {
 	*resourcelock.LeaseLock
 	tenure *tenure
 }
 
-// newLock makes the lock as controller-runtime does it. A request for it that hangs does not cost the lead.
+// newLock creates the lock as controller-runtime does. A request of the lock that hangs does not cost the leadership.
 func newLock(o *options, cfg *rest.Config, t *tenure) (*lock, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -103,7 +105,8 @@ func newLock(o *options, cfg *rest.Config, t *tenure) (*lock, error) {
 	}}, nil
 }
 
-// Get implements resourcelock.Interface. Whoever sees that somebody else has the lease stops at once, and not when the election gives up.
+// Get implements resourcelock.Interface. If another manager holds the lease, this manager stops immediately, before
+// leader election gives up.
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.LeaseLock.Get(ctx)
 	if err == nil && record.HolderIdentity != l.Identity() {
@@ -122,14 +125,15 @@ func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	if record.HolderIdentity == l.Identity() {
 		return l.tenure.renew(func() error { return l.LeaseLock.Update(ctx, record) })
 	}
-	l.tenure.end() // the lease is given back
+	l.tenure.end() // the lease is released
 	if l.tenure.isBound() {
 		return nil // it expires
 	}
 	return l.LeaseLock.Update(ctx, record)
 }
 
-// guard lets no write out of the clients of cfg while the lease is not ours. It is the last that is asked before the connection.
+// guard rejects writes of the clients of cfg while the lease is not held. It is the last check before a request is
+// sent.
 func (t *tenure) guard(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -138,7 +142,7 @@ func (t *tenure) guard(cfg *rest.Config) *rest.Config {
 				return next.RoundTrip(r)
 			}
 			if r.Body != nil {
-				_ = r.Body.Close() // as a RoundTripper has to
+				_ = r.Body.Close() // as required of a RoundTripper
 			}
 			return nil, apply.ErrNotLeading
 		})

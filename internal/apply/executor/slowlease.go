@@ -18,21 +18,23 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// SlowLeaseName is the name of the lease by which a leader says that it may have writes under way that take up to SlowWriteTimeout.
+// SlowLeaseName is the name of the lease that a leader holds while it may have writes in flight that take up to
+// SlowWriteTimeout.
 const SlowLeaseName = "everynode-manager-slow-writes"
 
-// SlowFence is for how long after the end of a leader that holds the lease a write of it can still take effect.
+// SlowFence is how long a write of a leader that held the lease can still take effect after the leader has stopped.
 const SlowFence = SlowWriteTimeout + Fence
 
-// SlowLease is that lease. It is held from before the first slow write is sent until the last has been answered, so a failover waits for
-// slow writes only where there may be one. It is written again before later slow writes, and does not expire: what counts is whether it has a holder.
+// SlowLease is that lease. It is held from before the first slow write is sent until the last one is answered, so a
+// failover waits for slow writes only if there may be one. It is renewed before later slow writes and does not expire:
+// only its holder matters.
 type SlowLease struct {
 	leases typedcoordinationv1.LeaseInterface
 	holder string
 	clock  clock.PassiveClock
 
 	mu sync.Mutex
-	// held is when the lease was last seen to be held; zero when it is not.
+	// held is when the lease was last observed to be held; zero if it is not.
 	held time.Time
 }
 
@@ -41,18 +43,19 @@ func NewSlowLease(leases typedcoordinationv1.LeaseInterface, holder string, c cl
 	return &SlowLease{leases: leases, holder: holder, clock: c}
 }
 
-// Lane is a lane whose writes hold the lease.
+// Lane returns a slow lane whose writes hold the lease.
 func (s *SlowLease) Lane(client kubernetes.Interface) *SlowLane {
 	return &SlowLane{Pods: NewSlowPods(client), Hold: s.Hold, Free: s.Free}
 }
 
-// slowLeaseTimeout is how long a write waits until the lease is held.
+// slowLeaseTimeout is how long a write waits for the lease.
 const slowLeaseTimeout = 5 * time.Second
 
-// slowLeaseRenewal is after how long the lease is written again before the next slow write: it may have been deleted, or restored from a backup.
+// slowLeaseRenewal is the time after which the lease is written again before the next slow write, because it may have
+// been deleted or restored from a backup.
 const slowLeaseRenewal = 10 * time.Second
 
-// Hold makes sure that the lease has a holder; it does nothing where that was so a moment ago.
+// Hold ensures that the lease has a holder; it does nothing if that was checked recently.
 func (s *SlowLease) Hold(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,11 +71,12 @@ func (s *SlowLease) Hold(ctx context.Context) error {
 	return nil
 }
 
-// Free says that no slow write is under way any more, if that is still so. If that fails the next leader waits for nothing, which is harmless.
+// Free removes the holder if no slow write is in flight any more. If that fails, the next leader waits unnecessarily,
+// which is harmless.
 func (s *SlowLease) Free(ctx context.Context, idle func() bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !idle() { // the write that has begun meanwhile goes on with the lease as it is
+	if !idle() { // a write that has started in the meantime keeps the lease
 		return
 	}
 	s.held = time.Time{} // also where there is no answer: that the lease was given back may take effect all the same
@@ -90,7 +94,7 @@ func (s *SlowLease) write(ctx context.Context, holder string) error {
 		return fmt.Errorf("reading the lease %s: %w", SlowLeaseName, err)
 	}
 	if holder == "" && (missing || ptr.Deref(lease.Spec.HolderIdentity, "") != s.holder) {
-		return nil // a later leader has it
+		return nil // a later leader holds it
 	}
 	if missing {
 		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: SlowLeaseName}}
@@ -109,7 +113,7 @@ func (s *SlowLease) write(ctx context.Context, holder string) error {
 	return nil
 }
 
-// TakeOver clears what an earlier leader has left, when its writes can take effect no longer.
+// TakeOver removes the holder that an earlier leader has left, when its writes can no longer take effect.
 func (s *SlowLease) TakeOver(ctx context.Context) {
 	if err := s.Hold(ctx); err != nil {
 		klog.FromContext(ctx).Info("Cannot take over the lease of slow writes", "lease", SlowLeaseName, "reason", err.Error())
@@ -126,8 +130,8 @@ func (s *SlowLease) Fence(ctx context.Context) time.Duration {
 	return Fence
 }
 
-// mayBeUnderWay is whether a slow write of an earlier leader may be under way. One that could not hold the lease, because it has no right to,
-// has sent none.
+// mayBeUnderWay reports whether a slow write of an earlier leader may be in flight. A leader that could not acquire the
+// lease has sent none.
 func (s *SlowLease) mayBeUnderWay(ctx context.Context) bool {
 	lease, err := s.leases.Get(ctx, SlowLeaseName, metav1.GetOptions{})
 	switch {
