@@ -22,7 +22,7 @@ import (
 	"everynode.dev/everynode/internal/agent/pull"
 )
 
-// run wires everything and works until ctx ends.
+// run assembles everything and runs until ctx ends.
 func run(ctx context.Context, o *options) error {
 	if err := logsapi.ValidateAndApply(o.logs, nil); err != nil {
 		return &UsageError{err.Error()}
@@ -77,7 +77,8 @@ func run(ctx context.Context, o *options) error {
 	return nil
 }
 
-// work runs the loop once something was read that can want an image. A NodeImage that is read later brings its memory with it.
+// work runs the loop after the first source of wanted images was read. A NodeImage that is read later includes its
+// state.
 func work(ctx context.Context, c *cluster, l *loop, read cache.InformerSynced) {
 	watched := make(chan struct{})
 	go func() {

@@ -20,7 +20,8 @@ import (
 	"everynode.dev/everynode/internal/agent/kube"
 )
 
-// cluster has the NodeImage of the node and the events of the agent. It knows no other kinds, which keeps the program small.
+// cluster reads the NodeImage of the node and sends the events of the agent. It has no other types, which keeps the
+// program small.
 type cluster struct {
 	node     string
 	scheme   *kuberuntime.Scheme
@@ -90,7 +91,7 @@ func (c *cluster) recorder(ctx context.Context) (record.EventRecorder, func()) {
 	return broadcaster.NewRecorder(c.scheme, corev1.EventSource{Component: component, Host: c.node}), broadcaster.Shutdown
 }
 
-// events is a record.EventSink. The package record gives no context, so the sink has its own.
+// events is a record.EventSink. The package record passes no context, so the sink stores one.
 type events struct {
 	ctx    context.Context
 	client rest.Interface

@@ -12,15 +12,16 @@ import (
 
 // How the connection to the API server is checked.
 const (
-	// connectedTTL is how long an answer of the API server is valid, and disconnectedTTL how long a failed probe is, so that no caller waits twice in a row.
+	// connectedTTL is how long a success is valid, and disconnectedTTL how long a failed probe is, so that no caller
+	// waits twice in a row.
 	connectedTTL, disconnectedTTL = 5 * time.Second, time.Second
-	// probeTimeout limits one probe, and probeTries is how many in a row must fail: one answer may get lost.
+	// probeTimeout limits one probe, and probeTries is how many in a row must fail, because one response may be lost.
 	probeTimeout = 2 * time.Second
 	probeTries   = 2
 )
 
-// connectivity knows whether the API server answers. It probes only on request: a hundred thousand agents that probe every few seconds would be
-// most of the load of an API server.
+// connectivity reports whether the API server answers. It probes only on request: a hundred thousand agents that probe
+// every few seconds would cause most of the load of an API server.
 type connectivity struct {
 	// probe sends a request to the API server.
 	probe func(ctx context.Context) error
@@ -28,7 +29,7 @@ type connectivity struct {
 	// report, when not nil, is called with the result of every probe.
 	report func(connected bool)
 
-	// mu is held during a probe: other callers wait for the same answer.
+	// mu is held during a probe: other callers wait for the same result.
 	mu        sync.Mutex
 	connected bool
 	until     time.Time
@@ -43,7 +44,7 @@ func (r *connectivity) Connected(ctx context.Context) bool {
 	}
 	err := r.ask(ctx)
 	if ctx.Err() != nil && err != nil {
-		return false // the caller has gone, which says nothing about the API server
+		return false // the request was cancelled, which is not a result
 	}
 	if was := r.connected; was != (err == nil) || r.until.IsZero() {
 		klog.InfoS("Connection to the API server checked", "connected", err == nil, "err", err)

@@ -13,8 +13,8 @@ import (
 	"everynode.dev/everynode/internal/agent/pull"
 )
 
-// facts asks the runtime, when there is a want for which its answer matters. One that hangs is down as well: each further question would
-// hold up the step for the whole time of a call, and an image that it says nothing of may be there.
+// facts queries the runtime if the result matters for a wanted image. A runtime that hangs counts as down too: each
+// further query would delay the step by the timeout of a call.
 func (l *loop) facts(ctx context.Context) pull.Facts {
 	facts := pull.Facts{Runs: l.runs, Present: map[string]pull.Image{}}
 	idle := l.idle()
@@ -48,7 +48,7 @@ func (l *loop) facts(ctx context.Context) pull.Facts {
 	return facts
 }
 
-// idle are the wants that have not ended and have no run.
+// idle returns the wants that have not ended and have no run.
 func (l *loop) idle() []pull.Want {
 	busy := map[pull.Key]bool{}
 	for i := range l.memory.States {
@@ -65,8 +65,8 @@ func (l *loop) idle() []pull.Want {
 	return idle
 }
 
-// findImage returns the ID of an image that is there. An answer is good for a while: with many wants in the queue each step would
-// ask for all of them otherwise.
+// findImage returns the ID of an image on the node. Results are cached for a while; otherwise, with many queued wants,
+// each step would query all of them.
 func (l *loop) findImage(ctx context.Context, w pull.Want) (string, error) {
 	if last, ok := l.lookups[w.Ref]; ok && time.Since(last.at) < lookupInterval {
 		return last.id, nil
@@ -79,7 +79,7 @@ func (l *loop) findImage(ctx context.Context, w pull.Want) (string, error) {
 	return id, nil
 }
 
-// fill returns how full the image file system is, and why the runtime is down if it is.
+// fill returns the usage of the image file system, or why the runtime is down.
 func (l *loop) fill(ctx context.Context) (pull.Fill, string) {
 	percent, err := l.runtime.Fill(ctx)
 	switch {

@@ -21,13 +21,13 @@ const secretRetryInterval = 2 * time.Second
 
 // keychain finds the credentials for a pull.
 type keychain interface {
-	// find returns credentials in the order in which to try them, and an error for those that cannot be used.
+	// find returns credentials in the order in which to try them, and an error for credentials that cannot be used.
 	find(ctx context.Context, o pullSpec) ([]credentials.Credential, error)
 }
 
-// nodeKeychain reads the pull secrets of the pull, and then asks the plugins of the node, as the kubelet does.
+// nodeKeychain reads the pull secrets of the pull, and then calls the plugins of the node, as the kubelet does.
 type nodeKeychain struct {
-	// namespace is the only one from which secrets are taken, but for those of a pod of the node.
+	// namespace is the only namespace from which secrets are read, except for secrets of a pod of the node.
 	namespace string
 	get       func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 	plugins   *credentials.Plugins // nil without a configuration
@@ -61,8 +61,8 @@ func (k *nodeKeychain) find(ctx context.Context, o pullSpec) ([]credentials.Cred
 	return found, errors.Join(wrong...)
 }
 
-// secret returns a secret. While the API server is away, it is the one that was seen last; without that there is nothing to do
-// but to wait as long as the pull may take.
+// secret returns a secret. If the API server is not reachable, it returns the last known version; if there is none, it
+// waits until the timeout of the pull.
 func (k *nodeKeychain) secret(ctx context.Context, namespace, name string) (secret *corev1.Secret, err error) {
 	key := namespace + "/" + name
 	failed := wait.PollUntilContextCancel(ctx, secretRetryInterval, true, func(ctx context.Context) (bool, error) {

@@ -20,13 +20,13 @@ import (
 	"everynode.dev/everynode/internal/imageref"
 )
 
-// Times of the loop.
+// Intervals of the loop.
 const (
-	// lookupInterval is how often the agent asks the runtime for images that another client may have pulled.
+	// lookupInterval is how often the agent queries the runtime for images that another client may have pulled.
 	lookupInterval = 30 * time.Second
-	// downInterval is the pause between two requests to a runtime that does not answer.
+	// downInterval is the pause between two requests to a runtime that does not respond.
 	downInterval = 2 * time.Second
-	// The pace of writes of the status: a few at once, then one every two seconds.
+	// The rate limit of status writes: a burst, then one every two seconds.
 	writesPerSecond, writesAtOnce = 0.5, 5
 	// writeRetryInterval is the pause after a write that failed, or that exceeds the rate limit.
 	writeRetryInterval = 2 * time.Second
@@ -34,9 +34,9 @@ const (
 
 // store is where the NodeImage is.
 type store interface {
-	// Object is the newest NodeImage that is known, nil when there is none.
+	// Object returns the newest known NodeImage, or nil.
 	Object() *v1beta1.NodeImage
-	// PatchStatus changes the status and returns the object as it is then.
+	// PatchStatus changes the status and returns the changed object.
 	PatchStatus(ctx context.Context, patch []byte) (*v1beta1.NodeImage, error)
 }
 
@@ -47,7 +47,7 @@ type runtime interface {
 	Fill(ctx context.Context) (int, error)
 }
 
-// loop is the agent at work. All fields belong to the goroutine of run.
+// loop is the main loop of the agent. All fields belong to the goroutine of run.
 type loop struct {
 	store    store
 	changed  <-chan struct{}
@@ -59,7 +59,7 @@ type loop struct {
 	prepull  wantSource
 
 	object *v1beta1.NodeImage
-	// shown is what the watch has shown last.
+	// shown is the last version from the watch.
 	shown   *v1beta1.NodeImage
 	uid     types.UID
 	wants   []pull.Want
@@ -74,23 +74,23 @@ type loop struct {
 	writes  chan statusWrite
 	done    chan struct{} // closed when the loop no longer receives from the other two
 	writing bool
-	// writeAt is when a write may be tried that is due.
+	// writeAt is when the next pending write may be tried.
 	writeAt time.Time
 	// heartbeat is the Unix time of the last step; the health check reads it.
 	heartbeat atomic.Int64
-	// background has the pulls and writes that are in progress.
+	// background are the pulls and writes in progress.
 	background sync.WaitGroup
 }
 
-// wantSource is another source of wants than the NodeImage.
+// wantSource is a source of wants other than the NodeImage.
 type wantSource interface {
-	// wants have keys with a pod.
+	// wants returns wants whose keys have a pod.
 	wants() ([]pull.Want, map[pull.Key]pullSpec)
 	// observe is called after each decision, with all states.
 	observe(states []pull.State)
 }
 
-// lookup is an answer of the runtime about an image.
+// lookup is a cached result of the runtime for an image.
 type lookup struct {
 	at time.Time
 	id string
@@ -111,7 +111,7 @@ type statusWrite struct {
 	err    error
 }
 
-// newLoop returns a loop with nothing in it; what it needs is set by the caller.
+// newLoop returns an empty loop; the caller sets its dependencies.
 func newLoop() *loop {
 	return &loop{
 		specs: map[pull.Key]pullSpec{}, cancels: map[int64]context.CancelFunc{}, lookups: map[string]lookup{},
@@ -120,7 +120,7 @@ func newLoop() *loop {
 	}
 }
 
-// run works until ctx ends. Then it gives up the pulls that go on; the next agent begins them again.
+// run runs until ctx ends. Then it cancels the pulls in progress; the next agent starts them again.
 func (l *loop) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer l.background.Wait()
@@ -143,7 +143,7 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// step takes in what there is, decides and acts, and returns when to take the next step if nothing happens.
+// step reads the inputs, decides and acts, and returns the time of the next step if nothing happens before.
 func (l *loop) step(ctx context.Context) time.Time {
 	l.read()
 	now := time.Now()
@@ -170,7 +170,7 @@ func (l *loop) step(ctx context.Context) time.Time {
 	return next
 }
 
-// read takes in what is wanted.
+// read reads the wants.
 func (l *loop) read() {
 	l.readObject()
 	if l.prepull == nil {
@@ -181,7 +181,7 @@ func (l *loop) read() {
 	maps.Copy(l.specs, specs)
 }
 
-// readObject takes in the NodeImage. With another UID it is another object: only its own status is remembered.
+// readObject reads the NodeImage. If its UID has changed, only the status of the new object is remembered.
 func (l *loop) readObject() {
 	object := l.store.Object()
 	if object == nil {
@@ -194,7 +194,7 @@ func (l *loop) readObject() {
 		l.memory.States = append(statesOf(&object.Status), ofPods...)
 	}
 	if newer(l.shown, object) != object {
-		l.object = nil // the storage of the API server was restored from a backup: what was written since is gone
+		l.object = nil // the storage of the API server was restored from a backup: later writes are lost
 	}
 	l.shown = object
 	l.object = newer(l.object, object)
@@ -202,8 +202,8 @@ func (l *loop) readObject() {
 	l.adoptOutcomes(&l.object.Status)
 }
 
-// adoptOutcomes takes over wants that another writer has completed: the manager fails a want that the agent has not reported on for too long. To
-// overwrite that would start a conflict.
+// adoptOutcomes accepts wants that another writer has completed: the manager fails a want if the agent has not reported
+// on it for too long. Overwriting that would start a conflict.
 func (l *loop) adoptOutcomes(status *v1beta1.NodeImageStatus) {
 	ended := map[pull.Key]pull.State{}
 	for _, s := range statesOf(status) {
@@ -219,7 +219,7 @@ func (l *loop) adoptOutcomes(status *v1beta1.NodeImageStatus) {
 	}
 }
 
-// remember keeps the memory, and which wants became final with it.
+// remember stores the memory, and which wants became final.
 func (l *loop) remember(p pull.Plan) {
 	open := map[pull.Key]bool{}
 	for _, s := range l.memory.States {
@@ -263,7 +263,7 @@ func (l *loop) act(ctx context.Context, a pull.Action, now time.Time) {
 	}
 }
 
-// handleResult takes in the result of a pull.
+// handleResult handles the result of a pull.
 func (l *loop) handleResult(e pullResult) {
 	l.cancels[e.run]()
 	delete(l.cancels, e.run)

@@ -36,7 +36,7 @@ const (
 	metricAside
 )
 
-// Declared returns all metrics of the agent's own.
+// Declared returns the agent's own metrics.
 func Declared() []Declaration {
 	return []Declaration{
 		metricImages:    {"everynode_agent_images", "gauge", "Wanted images by phase: Waiting, Pulling, Succeeded, Failed.", []string{"phase"}},
@@ -95,10 +95,10 @@ func (t *reporter) storeSetAside(why string) {
 	klog.ErrorS(nil, why)
 }
 
-// answered is called after each answer of the API of the node.
+// answered is called after each response of the API of the node.
 func (t *reporter) answered(code int) { t.answers.WithLabelValues(strconv.Itoa(code)).Inc() }
 
-// connected is called after the API server was asked whether it answers.
+// connected is called after each probe of the API server.
 func (t *reporter) connected(answers bool) {
 	t.online.Set(0)
 	if answers {

@@ -22,10 +22,10 @@ import (
 	nodestore "everynode.dev/everynode/internal/agent/store"
 )
 
-// apiConnections is how many clients there may be at once.
+// apiConnections is the maximum number of client connections.
 const apiConnections = 64
 
-// tokenFile is the name of the token of the node in the directory of the agent.
+// tokenFile is the file name of the token of the node in the state directory.
 const tokenFile = "token"
 
 // nodeAPI is the API of the node with its parts.
@@ -38,13 +38,14 @@ type nodeAPI struct {
 	background sync.WaitGroup
 }
 
-// nodeCluster is the API server as the API of the node sees it.
+// nodeCluster is the API server client of the API of the node.
 type nodeCluster struct {
 	*kube.Client
 	*connectivity
 }
 
-// newNodeAPI opens the store and reads the token; nothing is served yet. notify is called when there is something new to pull.
+// newNodeAPI opens the store and reads the token; it does not serve yet. notify is called when there are new images to
+// pull.
 func newNodeAPI(o *options, client *kube.Client, report *reporter, notify func()) (*nodeAPI, error) {
 	n := &nodeAPI{client: client}
 	var err error
@@ -69,7 +70,7 @@ func newNodeAPI(o *options, client *kube.Client, report *reporter, notify func()
 	return n, nil
 }
 
-// begin serves, watches and carries out until ctx ends. The returned function waits for that.
+// begin serves requests, watches pods and executes decisions until ctx ends. The returned function waits for the end.
 func (n *nodeAPI) begin(ctx context.Context, o *options) (func(), error) {
 	listener, err := net.Listen("tcp", o.listen)
 	if err != nil {
@@ -105,7 +106,7 @@ func (n *nodeAPI) begin(ctx context.Context, o *options) (func(), error) {
 	}, nil
 }
 
-// tokenPath is the file with the token of the node.
+// tokenPath returns the file with the token of the node.
 func (o *options) tokenPath() string {
 	if o.tokenFile != "" {
 		return o.tokenFile
@@ -113,7 +114,8 @@ func (o *options) tokenPath() string {
 	return filepath.Join(o.stateDir, tokenFile)
 }
 
-// isHost is whether a Host header may name a host: this machine, the host that the agent listens on, or one of its certificate.
+// isHost reports whether a Host header may have this host: this machine, the host that the agent listens on, or a host
+// of the certificate.
 func (o *options) isHost(host string) bool {
 	if rest.IsLoopback(host) || o.listenHost != "" && host == o.listenHost {
 		return true
@@ -125,7 +127,7 @@ func (o *options) isHost(host string) bool {
 	return leaf != nil && leaf.VerifyHostname(bracketIPv6(host)) == nil
 }
 
-// bracketIPv6 is a host in the form that crypto/x509 expects.
+// bracketIPv6 returns a host in the form that crypto/x509 expects.
 func bracketIPv6(host string) string {
 	if ip := net.ParseIP(host); ip != nil && ip.To4() == nil {
 		return "[" + host + "]"

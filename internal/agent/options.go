@@ -18,7 +18,7 @@ import (
 	"everynode.dev/everynode/internal/agent/rest"
 )
 
-// nodeNameVariable is where the name of the node is when no flag says it.
+// nodeNameVariable is the environment variable with the default of --node-name.
 const nodeNameVariable = "NODE_NAME"
 
 // options are the settings of the agent.
@@ -34,11 +34,11 @@ type options struct {
 	pluginDir       string
 
 	listen      string
-	listenHost  string // of listen, "" for all
+	listenHost  string // the host of listen, "" for all
 	openYurt    bool
 	stateDir    string
 	tokenFile   string
-	allNodes    bool // whether tokens for all nodes count
+	allNodes    bool // whether tokens for all nodes are accepted
 	certFile    string
 	keyFile     string
 	certificate *tls.Certificate
@@ -53,7 +53,7 @@ func (e *UsageError) Error() string { return e.message }
 
 func usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
-// NewCommand returns the command everynode-agent of that version.
+// NewCommand returns the command everynode-agent with that version.
 func NewCommand(version string) *cobra.Command {
 	o := &options{logs: logsapi.NewLoggingConfiguration()}
 	command := &cobra.Command{

@@ -17,10 +17,10 @@ import (
 	nodestore "everynode.dev/everynode/internal/agent/store"
 )
 
-// saveInterval is the shortest time between two writes of the pods to the disk: flash wears out.
+// saveInterval is the minimum time between two writes of the pods to disk, because flash storage wears out.
 const saveInterval = 5 * time.Second
 
-// ownPods are the pods of the node: from the watch, or, until it has synced, from the disk.
+// ownPods are the pods of the node: from the watch or, before it has synced, from disk.
 type ownPods struct {
 	informer cache.SharedInformer
 	disk     *nodestore.Store
@@ -69,7 +69,7 @@ func (p *ownPods) Pods() (pods []*corev1.Pod, seen bool, err error) {
 	return pods, true, nil
 }
 
-// run watches pods until ctx ends, and keeps them on the disk.
+// run watches pods until ctx ends, and saves them to disk.
 func (p *ownPods) run(ctx context.Context) {
 	watched := make(chan struct{})
 	go func() {
@@ -85,7 +85,7 @@ func (p *ownPods) run(ctx context.Context) {
 	}
 }
 
-// keep saves the pods when they have changed, but not more often than every savePods.
+// keep saves the pods when they have changed, at most once every saveInterval.
 func (p *ownPods) keep(ctx context.Context) {
 	p.save()
 	for {

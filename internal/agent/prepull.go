@@ -23,18 +23,18 @@ import (
 // retryInterval is the pause after a failed request to the API server.
 const retryInterval = 5 * time.Second
 
-// revisions are the requests of a prepuller to the API server.
+// revisions is the part of the API server client that a prepuller uses.
 type revisions interface {
-	// Template is what pods of a revision are made of, nil when there is no such revision.
+	// Template returns the pod template of a revision, or nil if there is no such revision.
 	Template(ctx context.Context, namespace string, owner types.UID, hash string) (*corev1.PodTemplateSpec, error)
 	SetCondition(ctx context.Context, pod *corev1.Pod, condition corev1.PodCondition) error
 }
 
-// prepuller requests the images that pods of the node ask for in their condition PodImageReady, and writes the result there. Its whole state is in
-// the pods, so the agent continues after a crash.
+// prepuller pulls the images that pods of the node request with the condition PodImageReady, and writes the result to
+// the condition. Its whole state is in the pods, so the agent continues after a crash.
 type prepuller struct {
 	cluster revisions
-	// pods are those of the node; notifyLoop wakes the loop when the wants have changed.
+	// pods returns the pods of the node; notifyLoop wakes the loop when the wants have changed.
 	pods       func() (pods []*corev1.Pod, seen bool, err error)
 	notifyLoop func()
 	changed    chan struct{}
@@ -57,7 +57,8 @@ type request struct {
 	hash  string
 	wants []pull.Want
 	specs map[pull.Key]pullSpec
-	// ended is set when all pulls have ended, reported when the condition is written; failed is the error of one of the pulls.
+	// ended is true when all pulls have ended, reported when the condition is written; failed is the error of one of the
+	// pulls.
 	ended, reported bool
 	failed          string
 }
@@ -74,7 +75,7 @@ func (p *prepuller) notify() {
 	}
 }
 
-// run works until ctx ends.
+// run runs until ctx ends.
 func (p *prepuller) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -123,8 +124,8 @@ func (p *prepuller) step(ctx context.Context) error {
 	return err
 }
 
-// requestedRevision is the revision whose images a pod asks for, "" when it asks for none: the request has no reason yet, and is for the
-// revision that the pod is to have next.
+// requestedRevision returns the revision whose images a pod requests, or "". In a request, the condition has no reason
+// yet, and names the next revision of the pod.
 func requestedRevision(pod *corev1.Pod) (hash string, since int64) {
 	next, asks, announced := "", false, false
 	for i := range pod.Status.Conditions {
@@ -155,7 +156,7 @@ func (p *prepuller) drop(asked map[requestKey]*corev1.Pod) (changed bool) {
 	return changed
 }
 
-// begin reads which images are wanted, if that is not known yet.
+// begin reads which images are needed, if that is not known yet.
 func (p *prepuller) begin(ctx context.Context, key requestKey, pod *corev1.Pod) (began bool, err error) {
 	p.mu.Lock()
 	known := p.requests[key] != nil
@@ -182,11 +183,11 @@ func (p *prepuller) begin(ctx context.Context, key requestKey, pod *corev1.Pod) 
 	return true, nil
 }
 
-// fill makes a want for each image. The number distinguishes the request from earlier ones, which may have failed.
+// fill creates a want for each image. The number distinguishes the request from earlier ones, which may have failed.
 func (a *request) fill(template *corev1.PodTemplateSpec, number int64) {
 	sandbox := &v1beta1.SandboxConfig{Labels: template.Labels, Annotations: template.Annotations}
 	secrets := []v1beta1.ReferenceObject{}
-	for _, spec := range []*corev1.PodSpec{&template.Spec, &a.pod.Spec} { // the pod has those of its service account too
+	for _, spec := range []*corev1.PodSpec{&template.Spec, &a.pod.Spec} { // the pod also has the pull secrets of its service account
 		for _, s := range spec.ImagePullSecrets {
 			secrets = append(secrets, v1beta1.ReferenceObject{Namespace: a.pod.Namespace, Name: s.Name})
 		}
@@ -221,7 +222,7 @@ func (a *request) fill(template *corev1.PodTemplateSpec, number int64) {
 	}
 }
 
-// wants are what pods ask for, for the loop.
+// wants returns the images that pods request, for the loop.
 func (p *prepuller) wants() ([]pull.Want, map[pull.Key]pullSpec) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -235,7 +236,7 @@ func (p *prepuller) wants() ([]pull.Want, map[pull.Key]pullSpec) {
 	return wants, specs
 }
 
-// observe takes in the state of the pulls.
+// observe updates the state of the pulls.
 func (p *prepuller) observe(states []pull.State) {
 	of := map[pull.Key]*pull.State{}
 	for i := range states {
@@ -262,7 +263,7 @@ func (p *prepuller) observe(states []pull.State) {
 	}
 }
 
-// ended are the requests that have ended and are not reported yet.
+// ended returns the requests that have ended and are not reported yet.
 func (p *prepuller) ended() []*request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -275,7 +276,7 @@ func (p *prepuller) ended() []*request {
 	return all
 }
 
-// report writes the result into the condition of the pod. The watch of the pod then removes the request.
+// report writes the result to the condition of the pod. The request is removed when the watch shows that.
 func (p *prepuller) report(ctx context.Context, a *request) error {
 	c := corev1.PodCondition{
 		Type: openyurt.PodImageReady, Status: corev1.ConditionTrue, Reason: openyurt.PullImageSuccess,
@@ -290,7 +291,7 @@ func (p *prepuller) report(ctx context.Context, a *request) error {
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return err
 	}
-	// Only once, also when the pod is gone: a second write would end a newer request.
+	// Only once, even if the pod does not exist any more: a second write would end a newer request.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a.reported = true

@@ -9,10 +9,11 @@ import (
 	"everynode.dev/everynode/internal/agent/cri"
 )
 
-// component is the name of the agent for the runtime and in events: the policy everynode-agent-own-node allows no other name.
+// component is the name of the agent for the runtime and in events: the policy everynode-agent-own-node allows no other
+// name.
 const component = "everynode-agent"
 
-// pull carries out one run in the background, and sends its result to the loop.
+// pull executes one run in the background, and sends its result to the loop.
 func (l *loop) pull(ctx context.Context, number int64, o pullSpec) {
 	e := pullResult{run: number}
 	p := cri.Pull{Ref: o.ref, By: component}
@@ -26,12 +27,12 @@ func (l *loop) pull(ctx context.Context, number int64, o pullSpec) {
 		if len(p.Credentials) > 0 {
 			e.text = credentials.Reason(e.err)
 		}
-		// A fault of the credentials alone is no error: the image may be public.
+		// An error of the credentials is not fatal, because the image may be public.
 		if missing != nil {
 			e.text += "\n" + credentials.Redact(missing.Error())
 		}
 	} else if id, err := l.runtime.Image(ctx, o.ref); err == nil && id != "" {
-		e.id = id // a pull may be answered with a digest, which is not the ID
+		e.id = id // the response to a pull may be a digest, which is not the ID
 	}
 	select {
 	case l.results <- e:

@@ -15,14 +15,15 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// stuckAfter is how long the loop may pause before the agent reports itself unhealthy. It takes a step at least every lookupInterval, and
-// a runtime that hangs holds it up for a few calls.
+// stuckAfter is how long the loop may pause before the agent reports itself unhealthy. It takes a step at least every
+// lookupInterval, and a runtime that hangs delays it by a few calls.
 const stuckAfter = 5 * time.Minute
 
 // probes are the inputs of the health checks.
 type probes struct {
 	ready func() bool
-	// beat is the Unix time of the last step of the loop, 0 before the first: waiting for the API server is healthy.
+	// heartbeat is the Unix time of the last step of the loop, 0 before the first: waiting for the API server is
+	// healthy.
 	heartbeat *atomic.Int64
 }
 

@@ -17,10 +17,11 @@ import (
 	"everynode.dev/everynode/internal/agent/pull"
 )
 
-// maxMessage is the maximum length of an error in a status; some runtimes quote whole pages of a registry.
+// maxMessage is the maximum length of an error in a status; some runtimes include whole pages of a registry.
 const maxMessage = 1024
 
-// statusOf writes states down, but for those of pods, which the NodeImage has not asked for. What others keep in the status stays.
+// statusOf converts states to a status, without those of pods, which are not in the NodeImage. Fields of other writers
+// are kept.
 func statusOf(states []pull.State, before *v1beta1.NodeImageStatus) *v1beta1.NodeImageStatus {
 	states = slices.DeleteFunc(slices.Clone(states), func(s pull.State) bool { return s.Pod != "" })
 	status := &v1beta1.NodeImageStatus{Desired: int32(len(states)), FirstSyncStatus: before.FirstSyncStatus}
@@ -49,7 +50,8 @@ func statusOf(states []pull.State, before *v1beta1.NodeImageStatus) *v1beta1.Nod
 	return status
 }
 
-// firstSync is how the first round has ended; nil while it goes on, or before there was anything to pull.
+// firstSync returns the result of the first sync, or nil while it is not finished, or before there was anything to
+// pull.
 func firstSync(states []pull.State, failed int32) *v1beta1.SyncStatus {
 	last := time.Time{}
 	for i := range states {
@@ -89,7 +91,7 @@ func timeOf(t time.Time) *metav1.Time {
 	return &metav1.Time{Time: t}
 }
 
-// statesOf reads a status, as memory of what an agent did before. What has a completion time is final, whatever else it says.
+// statesOf converts a status of an earlier agent to states. A state with a completion time is final.
 func statesOf(status *v1beta1.NodeImageStatus) []pull.State {
 	states := []pull.State{}
 	for image, of := range status.ImageStatuses {
@@ -117,7 +119,7 @@ func statesOf(status *v1beta1.NodeImageStatus) []pull.State {
 	return states
 }
 
-// patchOf is a merge patch that makes one status another, for exactly that object; nil when there is nothing to change.
+// patchOf returns a merge patch from one status to another, for exactly that object; nil if there is no difference.
 func patchOf(uid types.UID, before, after *v1beta1.NodeImageStatus) ([]byte, error) {
 	old, err := json.Marshal(before)
 	if err != nil {
@@ -134,8 +136,8 @@ func patchOf(uid types.UID, before, after *v1beta1.NodeImageStatus) ([]byte, err
 	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": patch})
 }
 
-// mergePatch is what makes one JSON object another; empty if they are the same. Values are carried undecoded: the libraries for this read numbers
-// as floating point, and a version beyond 2^53 would come out as another.
+// mergePatch returns the merge patch from one JSON object to another; empty if they are equal. Values stay undecoded:
+// libraries for this decode numbers as floating point, which would change a version above 2^53.
 func mergePatch(old, wanted json.RawMessage) map[string]any {
 	patch := map[string]any{}
 	was, is := fieldsOf(old), fieldsOf(wanted)
@@ -157,7 +159,7 @@ func mergePatch(old, wanted json.RawMessage) map[string]any {
 	return patch
 }
 
-// fieldsOf are the fields of a JSON object; nil if it is something else.
+// fieldsOf returns the fields of a JSON object, or nil.
 func fieldsOf(value json.RawMessage) map[string]json.RawMessage {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(value, &fields) != nil {

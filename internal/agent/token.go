@@ -13,11 +13,11 @@ import (
 	"syscall"
 )
 
-// minTokenLength is the minimum length of a token that the agent has not created.
+// minTokenLength is the minimum length of a token that was created by users.
 const minTokenLength = 16
 
-// localToken reads the token of the owner of the node, and makes one if there is none. A file that other users can read is refused: they
-// know the token also after its mode was fixed.
+// localToken reads the token of the owner of the node, and creates it if it does not exist. A file that other users can
+// read is refused, because they may know the token even after its mode was corrected.
 func localToken(path string) (string, error) {
 	if _, err := os.Lstat(path); err == nil {
 		return readToken(path)
@@ -29,7 +29,8 @@ func localToken(path string) (string, error) {
 	return readToken(path)
 }
 
-// makeToken makes a token under another name first: after a power cut it is whole or not there, so the agent begins again by itself.
+// makeToken creates the token under a temporary name first: after a power failure it is complete or absent, and the
+// agent creates it again.
 func makeToken(path string) error {
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // with the mode 0600
 	if err != nil {
@@ -37,7 +38,7 @@ func makeToken(path string) error {
 	}
 	_, err = file.WriteString(rand.Text() + rand.Text() + "\n")
 	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
-		err = os.Link(file.Name(), path) // unlike a rename it replaces nothing
+		err = os.Link(file.Name(), path) // unlike a rename, this replaces nothing
 	}
 	return errors.Join(err, os.Remove(file.Name()))
 }

@@ -14,17 +14,17 @@ import (
 	"everynode.dev/everynode/internal/imageref"
 )
 
-// pullSpec has the parts of a want that do not matter to the decision.
+// pullSpec has the parts of a want that do not affect the decision.
 type pullSpec struct {
 	ref     imageref.Full
 	secrets []v1beta1.ReferenceObject
 	sandbox *v1beta1.SandboxConfig
 	owners  []corev1.ObjectReference
-	// ofPod is whether a pod requests the image: its secrets are in its own namespace.
+	// ofPod reports whether a pod requests the image: its secrets are in its own namespace.
 	ofPod bool
 }
 
-// wantsOf reads a specification.
+// wantsOf converts a specification.
 func wantsOf(spec v1beta1.NodeImageSpec) ([]pull.Want, map[pull.Key]pullSpec) {
 	wants, specs := []pull.Want{}, map[pull.Key]pullSpec{}
 	for _, image := range slices.Sorted(maps.Keys(spec.Images)) {

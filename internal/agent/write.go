@@ -15,7 +15,7 @@ import (
 // writeTimeout bounds one write of the status.
 const writeTimeout = 30 * time.Second
 
-// write has the status written when it is not what it should be, and returns when to try again, if that is known.
+// write starts a write of the status if it has changed, and returns when to try again, if that is known.
 func (l *loop) write(ctx context.Context, now time.Time) time.Time {
 	if l.object == nil || l.writing {
 		return time.Time{}
@@ -47,7 +47,7 @@ func (l *loop) write(ctx context.Context, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// handleWrite takes in the result of a write. Events are sent only for what is in the status.
+// handleWrite handles the result of a write. Events are sent only for what is in the status.
 func (l *loop) handleWrite(w statusWrite) {
 	l.writing = false
 	l.report.wrote(w.err)
@@ -67,7 +67,7 @@ func (l *loop) handleWrite(w statusWrite) {
 	}
 }
 
-// newer is the newer of two states of one object. What cannot be compared is taken as it comes.
+// newer returns the newer of two versions of an object. If they cannot be compared, it returns seen.
 func newer(known, seen *v1beta1.NodeImage) *v1beta1.NodeImage {
 	if known == nil || known.UID != seen.UID {
 		return seen

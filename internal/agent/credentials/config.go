@@ -14,7 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// config is the CredentialProviderConfig of the kubelet, as far as it can be honoured here. All versions look the same.
+// config is the CredentialProviderConfig of the kubelet, with the fields that are used here. All versions have the same
+// fields.
 type config struct {
 	metav1.TypeMeta `json:",inline"`
 	Providers       []providerConfig `json:"providers"`
@@ -35,18 +36,19 @@ type envVar struct {
 	Value string `json:"value"`
 }
 
-// tokenAttributes ask for the token of the service account of a pod. An image that is pulled ahead has no pod yet, so a
-// provider that cannot do without a service account is not asked; one that can is asked without a token, as by the kubelet.
+// tokenAttributes request the token of the service account of a pod. There is no pod yet when an image is pulled before
+// an update, so a provider that requires a service account is not called; others are called without a token, as by the
+// kubelet.
 type tokenAttributes struct {
 	RequireServiceAccount *bool `json:"requireServiceAccount"`
-	// What goes with a token plays no role here.
+	// Other fields for tokens are not used.
 	ServiceAccountTokenAudience          string   `json:"serviceAccountTokenAudience"`
 	CacheType                            string   `json:"cacheType"`
 	RequiredServiceAccountAnnotationKeys []string `json:"requiredServiceAccountAnnotationKeys,omitempty"`
 	OptionalServiceAccountAnnotationKeys []string `json:"optionalServiceAccountAnnotationKeys,omitempty"`
 }
 
-// The names of the configuration and of the protocol.
+// The API groups of the configuration and of the protocol.
 const (
 	configGroup   = "kubelet.config.k8s.io/"
 	configKind    = "CredentialProviderConfig"
@@ -123,7 +125,7 @@ func validate(path string, all []providerConfig) error {
 	return nil
 }
 
-// needsPod is whether the provider cannot be asked without a pod.
+// needsPod reports whether the provider requires a pod.
 func (p *providerConfig) needsPod() bool {
 	t := p.TokenAttributes
 	return t != nil && (t.RequireServiceAccount == nil || *t.RequireServiceAccount)

@@ -11,14 +11,16 @@ import (
 	"time"
 )
 
-// pluginTimeout is how long a plugin may take, as for the kubelet. Its children get pluginGrace to close what they inherited.
+// pluginTimeout is the timeout of a plugin, as in the kubelet. After that, its child processes get pluginGrace to close
+// their inherited files.
 const (
 	pluginTimeout = time.Minute
 	pluginGrace   = 2 * time.Second
 )
 
-// runner returns a function that runs the program with a request on its standard input, and returns its standard output. The
-// environment is that of the agent, with what the configuration adds. What the program writes to its standard error is dropped.
+// runner returns a function that runs the program with a request on its standard input, and returns its standard
+// output. The environment is that of the agent, with the variables of the configuration. The standard error of the
+// program is dropped.
 func runner(program string, c providerConfig) func(context.Context, []byte) ([]byte, error) {
 	return func(ctx context.Context, request []byte) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(ctx, pluginTimeout)

@@ -10,15 +10,16 @@ import (
 	"strings"
 )
 
-// Credential is what is shown to a registry: a name and a password, or a token.
+// Credential is a credential for a registry: a name and a password, or a token.
 type Credential struct {
 	Username, Password string
 	// IdentityToken is exchanged for an access token, RegistryToken is one.
 	IdentityToken, RegistryToken string
 }
 
-// Keyring holds credentials by pattern. The zero value is empty. The keychain of go-containerregistry's authn/kubernetes is no substitute: it resolves to the
-// first credential, the kubelet and the agent try all of them, and it links the typed clients of all of Kubernetes and Docker's CLI.
+// Keyring has credentials by pattern. The zero value is empty. The keychain of go-containerregistry's authn/kubernetes
+// cannot be used: it returns the first credential only, while the kubelet and the agent try all of them, and it links
+// the typed clients of all of Kubernetes and Docker's CLI.
 type Keyring struct {
 	entries []entry
 }
@@ -28,18 +29,18 @@ type entry struct {
 	credential Credential
 }
 
-// The registry of images that name none, and the pattern under which it is commonly logged in to.
+// The default registry of images, and the usual pattern of its credentials.
 const (
 	defaultRegistry        = "docker.io"
 	defaultRegistryPattern = "index.docker.io"
 )
 
-// Add adds a credential for a pattern, after those that were added before.
+// Add adds a credential for a pattern, after the existing ones.
 func (k *Keyring) Add(pattern string, c Credential) {
 	k.entries = append(k.entries, entry{normalPattern(pattern), c})
 }
 
-// normalPattern drops the scheme and the version of the registry's API, which the configuration of a login may carry.
+// normalPattern removes the scheme and the version of the registry API, which a login configuration may contain.
 func normalPattern(pattern string) string {
 	for _, scheme := range []string{"https://", "http://"} {
 		pattern = strings.TrimPrefix(pattern, scheme)
@@ -54,8 +55,8 @@ func normalPattern(pattern string) string {
 	return strings.TrimSuffix(host+"/"+rest, "/")
 }
 
-// Lookup returns the credentials for a repository such as registry.example.com/team/app, those of the most specific pattern
-// first. The repository carries neither tag nor digest.
+// Lookup returns the credentials for a repository such as registry.example.com/team/app, those of the most specific
+// pattern first. The repository has no tag and no digest.
 func (k *Keyring) Lookup(repository string) []Credential {
 	found := k.matching(func(pattern string) bool { return Matches(pattern, repository) })
 	if host, _, _ := strings.Cut(repository, "/"); len(found) == 0 && host == defaultRegistry {
@@ -71,7 +72,7 @@ func (k *Keyring) matching(match func(pattern string) bool) []Credential {
 			entries = append(entries, e)
 		}
 	}
-	// In reverse order of the alphabet a longer path comes before a shorter one, and a name before a wildcard.
+	// In reverse alphabetical order, a longer path sorts before a shorter one, and a name before a wildcard.
 	slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(b.pattern, a.pattern) })
 	found := []Credential{}
 	for _, e := range entries {
@@ -82,8 +83,8 @@ func (k *Keyring) matching(match func(pattern string) bool) []Credential {
 	return found
 }
 
-// Matches is whether a repository lies below a pattern: the ports are the same, the hosts have as many parts and each part
-// matches, and the path of the pattern begins that of the repository.
+// Matches reports whether a repository matches a pattern: the ports are equal, the hosts have the same number of parts
+// and each part matches, and the path of the pattern is a prefix of that of the repository.
 func Matches(pattern, repository string) bool {
 	patternHost, patternPath, _ := strings.Cut(pattern, "/")
 	host, repositoryPath, _ := strings.Cut(repository, "/")

@@ -18,12 +18,12 @@ import (
 	protocol "k8s.io/kubelet/pkg/apis/credentialprovider/v1"
 )
 
-// Plugins asks credential provider plugins. It may be used from several goroutines.
+// Plugins calls credential provider plugins. It is safe for concurrent use.
 type Plugins struct {
 	all []*plugin
 }
 
-// Load reads the configuration of the kubelet's kind, a file or a directory, and looks up the programs that it names in dir.
+// Load reads the configuration (a file or a directory, in the format of the kubelet), and finds its programs in dir.
 func Load(path, dir string) (*Plugins, error) {
 	configs, err := readConfig(path)
 	if err != nil {
@@ -40,8 +40,8 @@ func Load(path, dir string) (*Plugins, error) {
 	return p, nil
 }
 
-// Ask returns a keyring with the answers of the plugins for a repository. A plugin that fails does not stop the others: the errors
-// are returned together with the credentials of the others.
+// Ask returns a keyring with the credentials of the plugins for a repository. If a plugin fails, the others are still
+// called: the result has their credentials and the errors.
 func (p *Plugins) Ask(ctx context.Context, repository string) (*Keyring, error) {
 	ring := &Keyring{}
 	var failed []error
@@ -63,7 +63,7 @@ func (p *Plugins) Ask(ctx context.Context, repository string) (*Keyring, error) 
 	return ring, errors.Join(failed...)
 }
 
-// plugin is one program and its cached answers.
+// plugin is one program and its cached responses.
 type plugin struct {
 	config providerConfig
 	run    func(ctx context.Context, request []byte) ([]byte, error)
@@ -82,10 +82,11 @@ func newPlugin(c providerConfig, program string) *plugin {
 	return &plugin{config: c, run: runner(program, c), now: time.Now, turn: make(chan struct{}, 1), cache: map[string]answer{}}
 }
 
-// everything is the key under which an answer for all images is kept; no repository looks like it.
+// everything is the cache key of a response for all images; no repository has this name.
 const everything = "<all>"
 
-// ask returns the answer of the plugin for a repository, by pattern. One call runs at a time: the next one may find its answer in the cache.
+// ask returns the response of the plugin for a repository, by pattern. One call runs at a time, because the next one
+// may find its response in the cache.
 func (p *plugin) ask(ctx context.Context, repository string) (map[string]protocol.AuthConfig, error) {
 	select {
 	case p.turn <- struct{}{}:

@@ -12,10 +12,12 @@ import (
 // redacted replaces the user info and the query of a URL.
 const redacted = "[redacted]"
 
-// longestText is how many bytes of a text Redact returns: it goes into a status, and a registry may answer with any amount.
+// longestText is the maximum number of bytes that Redact returns: the text is written to a status, and a registry may
+// return any amount.
 const longestText = 4 << 10
 
-// User info and query of a URL carry passwords, tokens and signatures. In JSON the slashes of a URL may be escaped, and an ampersand is: \u0026.
+// User info and query of a URL may contain passwords, tokens and signatures. In JSON, the slashes of a URL may be
+// escaped, and an ampersand is escaped as \u0026.
 var (
 	userInfo = regexp.MustCompile(`(` + scheme + `)[^\s"'<>/?]*@`)
 	queries  = regexp.MustCompile(`(` + scheme + `(?:[^\s"'<>\\?]|` + escape + `)*\?)(?:[^\s"'<>\\]|` + escape + `)+`)
@@ -26,8 +28,8 @@ const (
 	escape = `\\+(?:/|u00[0-9A-Fa-f]{2})`
 )
 
-// Redact removes the user info and the query of all URLs from a text, and shortens it. It is for texts of a runtime or a registry that were given
-// no credentials.
+// Redact removes the user info and the query of all URLs from a text, and truncates it. It is for messages of a runtime
+// or a registry that have received no credentials.
 func Redact(text string) string {
 	text = userInfo.ReplaceAllString(text, "${1}"+redacted+"@")
 	text = queries.ReplaceAllString(text, "${1}"+redacted)
@@ -37,8 +39,8 @@ func Redact(text string) string {
 	return text
 }
 
-// Reason says why a pull failed that used credentials. It returns none of the words of the error, which may quote the credentials in any encoding,
-// but fixed ones: those of the known phrases that the error contains.
+// Reason describes why a pull that used credentials failed. It does not copy text from the error, which may contain the
+// credentials in any encoding, but lists the known phrases that the error contains.
 func Reason(err error) string {
 	text := strings.ToLower(err.Error())
 	found := ""
@@ -53,7 +55,7 @@ func Reason(err error) string {
 	return found[2:] + " (the pull used credentials, so details are only in the log of the container runtime)"
 }
 
-// phrases are what Reason reports, the more specific before those that are part of them.
+// phrases returns the phrases that Reason reports; a phrase comes before its own substrings.
 func phrases() []string {
 	all := []string{}
 	for code := http.StatusBadRequest; code <= http.StatusNetworkAuthenticationRequired; code++ {

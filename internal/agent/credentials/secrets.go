@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// login is one entry of the configuration of a login.
+// login is one entry of a login configuration.
 type login struct {
 	Username      string `json:"username"`
 	Password      string `json:"password"`
@@ -23,7 +23,7 @@ type login struct {
 	RegistryToken string `json:"registrytoken"`
 }
 
-// AddSecret adds what a pull secret of either type holds. A secret of another type is an error.
+// AddSecret adds the credentials of a pull secret of either type. Another type is an error.
 func (k *Keyring) AddSecret(secret *corev1.Secret) error {
 	logins := map[string]login{}
 	var err error
@@ -53,7 +53,8 @@ func (k *Keyring) AddSecret(secret *corev1.Secret) error {
 	return nil
 }
 
-// credential reads a login. Name and password may be in one field, as base64 of both with a colon between them.
+// credential returns the credential of a login. Name and password may be in one field, as base64 with a colon between
+// them.
 func (l login) credential() (Credential, error) {
 	c := Credential{Username: l.Username, Password: l.Password, IdentityToken: l.IdentityToken, RegistryToken: l.RegistryToken}
 	if l.Auth == "" {

@@ -22,14 +22,14 @@ import (
 	"everynode.dev/everynode/internal/imageref"
 )
 
-// callTimeout bounds every call but a pull, which has the time that its context gives it.
+// callTimeout is the timeout of every call except a pull, which is limited by its context.
 const callTimeout = 10 * time.Second
 
-// pulledBy is the annotation with which OpenKruise marks its pulls. Some runtimes cannot do without a sandbox config that has
+// pulledBy is the annotation with which OpenKruise marks its pulls. Some runtimes require a sandbox config with
 // annotations.
 const pulledBy = "apps.kruise.io/pulling-image-by"
 
-// Client talks to the runtime behind one socket. It may be used from several goroutines.
+// Client is a client of the runtime at a socket. It is safe for concurrent use.
 type Client struct {
 	endpoint string
 	measure  func(path string) (percent int, err error)
@@ -38,12 +38,12 @@ type Client struct {
 	images internalapi.ImageManagerService
 }
 
-// New returns a client for an endpoint such as unix:///run/containerd/containerd.sock. Nothing is connected yet.
+// New returns a client for an endpoint such as unix:///run/containerd/containerd.sock. It connects on first use.
 func New(endpoint string) *Client {
 	return &Client{endpoint: endpoint, measure: fillOf}
 }
 
-// connect returns the service; the first time it needs a runtime that answers.
+// connect returns the service; the first call needs a running runtime.
 func (c *Client) connect(ctx context.Context) (internalapi.ImageManagerService, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +59,7 @@ func (c *Client) connect(ctx context.Context) (internalapi.ImageManagerService, 
 	return images, nil
 }
 
-// quiet keeps the library from logging what is returned to the caller anyway.
+// quiet prevents the library from logging errors that it also returns.
 func quiet(ctx context.Context) context.Context { return klog.NewContext(ctx, logr.Discard()) }
 
 // Close ends the connection.
@@ -74,7 +74,7 @@ func (c *Client) Close(ctx context.Context) error {
 	return images.Close(ctx)
 }
 
-// Image returns the ID of an image that is on the node, or "".
+// Image returns the ID of an image on the node, or "".
 func (c *Client) Image(ctx context.Context, ref imageref.Full) (string, error) {
 	images, err := c.connect(ctx)
 	if err != nil {
@@ -87,18 +87,18 @@ func (c *Client) Image(ctx context.Context, ref imageref.Full) (string, error) {
 	return answer.GetImage().GetId(), nil
 }
 
-// Pull is one image to pull.
+// Pull describes an image to pull.
 type Pull struct {
 	Ref imageref.Full
-	// Credentials are tried one after the other; without any the registry is asked without.
+	// Credentials are tried one after the other; if there are none, the pull is anonymous.
 	Credentials []credentials.Credential
-	// Labels and Annotations are those of the sandbox config that the runtime is given.
+	// Labels and Annotations are those of the sandbox config for the runtime.
 	Labels, Annotations map[string]string
-	// By is who pulls, for the log of the runtime.
+	// By is the client's name, for the log of the runtime.
 	By string
 }
 
-// Pull pulls an image and returns its ID. It takes as long as it takes: ctx ends it.
+// Pull pulls an image and returns its ID. It has no timeout but that of ctx.
 func (c *Client) Pull(ctx context.Context, p Pull) (string, error) {
 	images, err := c.connect(ctx)
 	if err != nil {
@@ -132,7 +132,7 @@ func auth(c credentials.Credential) *runtimeapi.AuthConfig {
 	}
 }
 
-// onlyOnce joins errors, and says what is the same for several credentials once.
+// onlyOnce joins errors without duplicates: several credentials may lead to the same error.
 func onlyOnce(failed []error) error {
 	seen, different := map[string]bool{}, []error{}
 	for _, err := range failed {
@@ -147,9 +147,9 @@ func onlyOnce(failed []error) error {
 	return errors.Join(different...)
 }
 
-// IsAway is whether an error means that the runtime did not answer at all, or went away while it worked.
+// IsAway reports whether an error means that the runtime did not respond, or stopped during the call.
 func IsAway(err error) bool { return status.Code(err) == codes.Unavailable }
 
-// IsSilent is whether an error of a call with a time limit of its own means that the runtime is away or hangs. Of a pull it would say
-// nothing about the runtime: what hangs there may be the registry.
+// IsSilent reports whether an error of a call with its own timeout means that the runtime does not respond. Do not use
+// it for a pull, where the registry may be what does not respond.
 func IsSilent(err error) bool { return IsAway(err) || status.Code(err) == codes.DeadlineExceeded }

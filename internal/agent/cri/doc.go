@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cri asks the container runtime of the node about its images, and has it pull one.
+// Package cri queries and pulls images with the container runtime of the node.
 //
-// Rule: the connection is made when it is needed and comes back by itself, so a runtime that restarts, or that starts after us,
-// costs no more than the calls that fail in the meantime. IsAway recognizes such an error;
-// IsSilent is for calls with a time limit of their own, which a runtime that hangs does not answer either.
+// Rule: the connection is established on first use and restored automatically, so if a runtime restarts, or starts
+// after the agent, only the calls in the meantime fail. IsAway recognizes such an error; IsSilent also recognizes the
+// timeout of a call.
 package cri

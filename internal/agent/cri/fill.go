@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Fill returns how full the file system is that the runtime keeps its images on, in percent; of several, the fullest.
+// Fill returns the usage of the image file system of the runtime in percent; if there are several, the highest.
 func (c *Client) Fill(ctx context.Context) (int, error) {
 	images, err := c.connect(ctx)
 	if err != nil {
@@ -34,7 +34,8 @@ func (c *Client) Fill(ctx context.Context) (int, error) {
 	return highest, nil
 }
 
-// fillOf is how full the file system below a path is: what others than root may still use is what is left, as for the kubelet.
+// fillOf returns the usage of the file system of a path. Free space is what users other than root can use, as in the
+// kubelet.
 func fillOf(path string) (int, error) {
 	info := unix.Statfs_t{}
 	if err := unix.Statfs(path, &info); err != nil {

@@ -34,14 +34,14 @@ const (
 	nodeOfAPod = "spec.nodeName"
 )
 
-// Client is a client of an API server. It may be used from several goroutines.
+// Client is a client of an API server. It is safe for concurrent use.
 type Client struct {
 	core, apps, kruise, authentication, authorization rest.Interface
-	// probe asks whether the API server answers, and does not wait until it is the turn of one more request.
+	// probe checks whether the API server responds, without the rate limit.
 	probe rest.Interface
 }
 
-// New returns a client; nothing is asked yet.
+// New returns a client; it sends no requests.
 func New(cfg *rest.Config) (*Client, error) {
 	scheme := runtime.NewScheme()
 	err := errors.Join(corev1.AddToScheme(scheme), v1beta1.AddToScheme(scheme))
@@ -76,7 +76,7 @@ func New(cfg *rest.Config) (*Client, error) {
 	return c, err
 }
 
-// RESTClient is a client of one group of the API, for the types of the scheme alone; all of them can share one httpClient.
+// RESTClient returns a client of one API group with the types of the scheme; all clients can share one httpClient.
 func RESTClient(cfg *rest.Config, client *http.Client, scheme *runtime.Scheme, gv schema.GroupVersion) (rest.Interface, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.GroupVersion, cfg.APIPath = &gv, "/apis"
@@ -87,7 +87,7 @@ func RESTClient(cfg *rest.Config, client *http.Client, scheme *runtime.Scheme, g
 	return rest.RESTClientForConfigAndClient(cfg, client)
 }
 
-// Answers checks whether the API server is ready. A refusal of the request counts as an answer.
+// Answers checks whether the API server is ready. A rejected request counts as a response.
 func (c *Client) Answers(ctx context.Context) error {
 	err := c.probe.Get().AbsPath("/readyz").Do(ctx).Error()
 	if apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) {
@@ -108,7 +108,7 @@ func (c *Client) Pod(ctx context.Context, name types.NamespacedName) (*corev1.Po
 	return pod, err
 }
 
-// DeletePod deletes a pod, if it is still as the preconditions say.
+// DeletePod deletes a pod with preconditions.
 func (c *Client) DeletePod(ctx context.Context, name types.NamespacedName, only metav1.Preconditions) error {
 	return c.core.Delete().Namespace(name.Namespace).Resource(pods).Name(name.Name).
 		Body(&metav1.DeleteOptions{Preconditions: &only}).Do(ctx).Error()
@@ -118,7 +118,7 @@ func (c *Client) DeletePod(ctx context.Context, name types.NamespacedName, only 
 func (c *Client) SetCondition(ctx context.Context, pod *corev1.Pod, condition corev1.PodCondition) error {
 	fields := map[string]any{
 		"type": condition.Type, "status": condition.Status, "message": condition.Message, "lastTransitionTime": condition.LastTransitionTime,
-		"reason": nil, // what is left out stays as it was
+		"reason": nil, // other fields stay as they are
 	}
 	if condition.Reason != "" {
 		fields["reason"] = condition.Reason
@@ -133,7 +133,8 @@ func (c *Client) SetCondition(ctx context.Context, pod *corev1.Pod, condition co
 		VersionedParams(&metav1.PatchOptions{FieldManager: manager}, metav1.ParameterCodec).Body(patch).Do(ctx).Error()
 }
 
-// unlogged is a context for requests that carry a secret or a token: from -v=8 on the client logs bodies of requests and responses.
+// unlogged returns a context for requests with a secret or a token: from -v=8 on, the client logs the bodies of
+// requests and responses.
 func unlogged(ctx context.Context) context.Context { return klog.NewContext(ctx, klog.Logger{}) }
 
 // Secret reads a secret.
@@ -143,7 +144,7 @@ func (c *Client) Secret(ctx context.Context, namespace, name string) (*corev1.Se
 	return secret, err
 }
 
-// Review returns the user of a token for one of those audiences. Without an error, ok is whether the token is valid.
+// Review returns the user of a token for one of these audiences. ok reports whether the token is valid.
 func (c *Client) Review(ctx context.Context, token string, audiences ...string) (user authenticationv1.UserInfo, ok bool, err error) {
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: audiences}}
 	if err := c.authentication.Post().Resource("tokenreviews").Body(review).Do(unlogged(ctx)).Into(review); err != nil {
@@ -157,7 +158,7 @@ func (c *Client) Review(ctx context.Context, token string, audiences ...string) 
 	return user, false, nil
 }
 
-// May checks whether a user may act on a pod; without a name on all pods of a namespace, without a namespace on all pods.
+// May checks whether a user may act on a pod; an empty name means all pods of a namespace, an empty namespace all pods.
 func (c *Client) May(ctx context.Context, user authenticationv1.UserInfo, verb string, pod types.NamespacedName) (bool, error) {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range user.Extra {

@@ -19,14 +19,15 @@ import (
 	"everynode.dev/everynode/internal/revision"
 )
 
-// hashLabel carries the name of a revision, on it and on its pods.
+// hashLabel is the label with the hash of a revision, on the revision and on its pods.
 const hashLabel = appsv1.ControllerRevisionHashLabelKey
 
-// Hash is the revision that a pod has.
+// Hash returns the hash of the revision of a pod.
 func Hash(pod *corev1.Pod) string { return pod.Labels[hashLabel] }
 
-// NextAdvanced returns the revision that a pod of an Advanced DaemonSet with the strategy OnDelete can be upgraded to: the newest
-// one of the set, when the pod has another. "" says that there is none, or that the pod is not for its node to upgrade.
+// NextAdvanced returns the revision to which a pod of an Advanced DaemonSet with the strategy OnDelete can be upgraded:
+// the newest one of the set, if the pod has another. It is "" if there is none, or if the pod is not upgraded by its
+// node.
 func (c *Client) NextAdvanced(ctx context.Context, pod *corev1.Pod, owner metav1.OwnerReference) (string, error) {
 	set := &v1beta1.DaemonSet{}
 	err := c.kruise.Get().Namespace(pod.Namespace).Resource(kruise.Resource).Name(owner.Name).Do(ctx).Into(set)
@@ -52,7 +53,8 @@ func (c *Client) NextAdvanced(ctx context.Context, pod *corev1.Pod, owner metav1
 	return "", nil
 }
 
-// Newest returns the newest revision of a set: that name, if the revision of that name holds the same. "" says that the set has none.
+// Newest returns the newest revision of a set: the given name, if the revision of that name has the same template. It
+// is "" if the set has none.
 func (c *Client) Newest(ctx context.Context, namespace string, owner types.UID, name string) (string, error) {
 	all, err := c.revisions(ctx, namespace, owner, labels.Everything())
 	if err != nil || len(all) == 0 {
@@ -61,8 +63,8 @@ func (c *Client) Newest(ctx context.Context, namespace string, owner types.UID, 
 	return newestAs(all, name), nil
 }
 
-// newestAs is the newest of some revisions: that name, if the revision of that name holds the same. Two versions of the API name the
-// same template differently, so what counts is what a revision holds.
+// newestAs returns the newest of some revisions: the given name, if the revision of that name has the same template.
+// Different versions of the API name the same template differently, so templates are compared.
 func newestAs(all []appsv1.ControllerRevision, name string) string {
 	newest := &all[0]
 	for i := range all {
@@ -78,14 +80,14 @@ func newestAs(all []appsv1.ControllerRevision, name string) string {
 	return newest.Labels[hashLabel]
 }
 
-// sameTemplate compares as the manager does, so that the two never disagree on whether a pod is up to date.
+// sameTemplate compares like the manager, so that both always agree on whether a pod is up to date.
 func sameTemplate(a, b *appsv1.ControllerRevision) bool {
 	left, leftErr := revision.Decode(a.Data.Raw)
 	right, rightErr := revision.Decode(b.Data.Raw)
 	return leftErr == nil && rightErr == nil && revision.Same(left, right)
 }
 
-// Template returns what the pods of one revision of a set are made of; nil when there is no such revision.
+// Template returns the pod template of a revision of a set, or nil if there is no such revision.
 func (c *Client) Template(ctx context.Context, namespace string, owner types.UID, hash string) (*corev1.PodTemplateSpec, error) {
 	all, err := c.revisions(ctx, namespace, owner, labels.SelectorFromSet(labels.Set{hashLabel: hash}))
 	if err != nil || len(all) == 0 {
@@ -102,7 +104,7 @@ func (c *Client) Template(ctx context.Context, namespace string, owner types.UID
 	return &data.Spec.Template, nil
 }
 
-// revisions are those of one set.
+// revisions returns the revisions of a set.
 func (c *Client) revisions(ctx context.Context, namespace string, owner types.UID, selector labels.Selector) ([]appsv1.ControllerRevision, error) {
 	list := &appsv1.ControllerRevisionList{}
 	err := c.apps.Get().Namespace(namespace).Resource("controllerrevisions").

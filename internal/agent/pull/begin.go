@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// begin starts runs for the wants that are idle, those that have waited longest first.
+// begin starts runs for idle wants, those that have waited longest first.
 func (q *queue) begin() {
 	for _, e := range q.idle() {
 		switch {
 		case q.facts.Down != "":
 			e.say("the container runtime does not answer: " + q.facts.Down)
 		case q.busy[e.want.Ref]:
-			// Its turn comes when that run has ended. If the run serves it, it need not wait that long.
+			// It is retried after its back-off. If a run in progress serves it, it need not wait that long.
 		case q.now.Before(e.state.NotBefore):
-			// The message says what the last try ended with.
+			// The message has the error of the last attempt.
 		case q.free <= 0:
 			e.state.Phase = Waiting
 			e.say(fmt.Sprintf("waits for a free pull slot of this node (limit %d)", q.limits.Pulls))
@@ -30,7 +30,7 @@ func (q *queue) begin() {
 	}
 }
 
-// idle are the wants that need a run and have none, in the order in which they came.
+// idle returns the wants that need a run and have none, in the order of their requests.
 func (q *queue) idle() []*entry {
 	idle := []*entry{}
 	for i := range q.entries {

@@ -12,7 +12,8 @@ import (
 // DeadlineExceeded is the message of a want whose deadline has passed.
 const DeadlineExceeded = "pulling exceeds the activeDeadlineSeconds"
 
-// Decide is total and deterministic: the order of wants, runs and states does not matter, as long as their keys and numbers differ.
+// Decide is total and deterministic: the order of wants, runs and states does not matter, if their keys and numbers are
+// unique.
 func Decide(s Snapshot) Plan {
 	q := newQueue(&s)
 	q.settle()
@@ -29,7 +30,7 @@ type entry struct {
 	state State
 }
 
-// queue is a decision in the making.
+// queue is a decision in progress.
 type queue struct {
 	now     time.Time
 	limits  Limits
@@ -38,8 +39,8 @@ type queue struct {
 	entries []entry // sorted by key
 	lastRun int64
 	actions []Action
-	busy    map[string]bool // references with a run that goes on
-	free    int             // runs that may be begun
+	busy    map[string]bool // references with a run in progress
+	free    int             // number of runs that may be started
 }
 
 func newQueue(s *Snapshot) *queue {
@@ -65,7 +66,8 @@ func newQueue(s *Snapshot) *queue {
 	return q
 }
 
-// resume adapts a remembered state to the facts: a run that is not among them does not exist, and unknown tries are read from the message.
+// resume adapts a remembered state to the facts: if its run is not among them, it does not exist, and unknown tries are
+// read from the message.
 func (q *queue) resume(s State, w *Want) State {
 	if !slices.ContainsFunc(q.runs, func(r Run) bool { return r.Number == s.Run }) {
 		s.Run = 0
@@ -78,12 +80,12 @@ func (q *queue) resume(s State, w *Want) State {
 	}
 	if !s.Final() && s.Tries == 0 {
 		s.Tries, s.Failure = triesOf(s.Message)
-		s.Tries = min(s.Tries, w.retries()) // it has not failed, so one is left
+		s.Tries = min(s.Tries, w.retries()) // it has not failed, so at least one try is left
 	}
 	return s
 }
 
-// settle takes in what became of runs.
+// settle handles the results of runs.
 func (q *queue) settle() {
 	for i := range q.runs {
 		r := &q.runs[i]
@@ -103,7 +105,7 @@ func (q *queue) settle() {
 	}
 }
 
-// settleBad is about a run that ended without the image, for the want that it belongs to.
+// settleBad handles a failed run for the want to which it belongs.
 func (q *queue) settleBad(e *entry, r *Run) {
 	e.state.Run = 0
 	switch {
@@ -118,8 +120,8 @@ func (q *queue) settleBad(e *entry, r *Run) {
 	}
 }
 
-// serves is whether the image that a run brings is good enough for a want. For Always the run of another, older want is not: the
-// registry may have got a newer image since that run asked.
+// serves reports whether the image of a run satisfies a want. With the policy Always, a run of an older want does not,
+// because the registry may have a newer image since then.
 func serves(r *Run, e *entry) bool {
 	return r.Ref == e.want.Ref && (!e.want.Always || e.state.Run == r.Number || !r.Began.Before(e.state.Started))
 }
@@ -136,7 +138,7 @@ func (q *queue) fail(e *entry, why string) {
 	s.Failure, s.Run, s.NotBefore = "", 0, time.Time{}
 }
 
-// charge takes one try away, and fails the want with the last.
+// charge uses up one try, and fails the want after the last one.
 func (q *queue) charge(e *entry, why string) {
 	s := &e.state
 	s.Tries++
@@ -149,7 +151,7 @@ func (q *queue) charge(e *entry, why string) {
 	e.say("")
 }
 
-// Pause is the time between two tries, by the number of tries: 1 s, 2 s, 4 s and so on, up to 30 s.
+// Pause returns the time between two tries, by the number of tries: 1 s, 2 s, 4 s and so on, up to 30 s.
 func Pause(tries int) time.Duration {
 	pause := FirstPause
 	for range tries - 1 {
@@ -160,7 +162,7 @@ func Pause(tries int) time.Duration {
 	return pause
 }
 
-// findPresent is for wants that are content with an image that is there.
+// findPresent completes wants for which an image on the node is sufficient.
 func (q *queue) findPresent() {
 	for i := range q.entries {
 		e := &q.entries[i]
@@ -170,7 +172,7 @@ func (q *queue) findPresent() {
 	}
 }
 
-// giveUp fails what cannot succeed any more.
+// giveUp fails wants that can no longer succeed.
 func (q *queue) giveUp() {
 	for i := range q.entries {
 		e := &q.entries[i]
@@ -185,7 +187,7 @@ func (q *queue) giveUp() {
 	}
 }
 
-// watchRuns cancels the runs that serve no want or take too long, and notes the progress of the others.
+// watchRuns cancels runs that serve no want or exceed their timeout, and records the progress of the others.
 func (q *queue) watchRuns() {
 	going := 0
 	for i := range q.runs {
@@ -214,7 +216,7 @@ func (q *queue) watchRuns() {
 	}
 }
 
-// note updates every want that a run serves, and returns whether there is one.
+// note updates every want that a run serves, and reports whether there is one.
 func (q *queue) note(r *Run) bool {
 	wanted := false
 	for i := range q.entries {

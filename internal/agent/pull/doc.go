@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pull decides which images a node pulls next. It is a function: what is wanted, what is there, what is being pulled
-// and what was remembered go in; pulls to begin and to cancel, the state of each want, and the time to be asked again come out.
+// Package pull decides which images a node pulls next. It is a pure function. Its inputs are the requested images, the
+// images on the node, the pulls in progress and the memory; its results are the pulls to start and to cancel, the state
+// of each want, and the time of the next decision.
 //
-// A want is one version of one tag of one image. Its reference is the image as the container runtime names it, so two wants
-// may have the same reference. A run is one pull that the runtime was asked for; it belongs to the want for which it was begun,
-// and it serves every want of its reference that is content with what it brings.
+// A want is one version of one tag of one image. Its reference is the image as the container runtime names it, so two
+// wants may have the same reference. A run is one pull by the runtime. It belongs to the want for which it was started,
+// and serves every want of its reference that its image satisfies.
 //
-// Who pays and who gains:
+// Results of runs:
 //
-//	a run ends well       every want that it serves succeeds: all of its reference, but those of policy Always only when they
+//	a run succeeds        every want that it serves succeeds: all of its reference, but those of policy Always only when they
 //	                      were known before the run began
-//	a run ends badly      only its own want has one try less; the others may have better secrets, and get their turn
-//	a run was lost        (the runtime went away) no want has one try less, up to a limit; the pull is begun again
-//	the disk is too full  the want has one try less, and nothing is begun
+//	a run fails           only its own want uses up a try; the others may have other secrets, and are tried next
+//	a run was lost        (the runtime stopped) no want uses up a try, up to a limit; the pull is started again
+//	the disk is too full  the want uses up a try, and no run is started
 //
-// Rule: at most one run per reference, and at most Limits.Pulls runs at once. What has succeeded or failed in a version stays
-// so: another try is a new version. A want that is being pulled according to memory, but has no run, is begun again.
+// Rule: at most one run per reference, and at most Limits.Pulls runs at once. Succeeded and failed are final for a
+// version: another attempt needs a new version. A want that is being pulled according to the memory, but has no run, is
+// started again.
 package pull

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// How a message contains the tries. A status has no other field for them, and the next agent reads them there.
+// The format of the tries in a message. A status has no other field for them, and the next agent reads them from the
+// message.
 const (
 	triedFormat = "try %d of %d failed: "
 	triedThen   = "; then: "
@@ -26,7 +27,7 @@ func (e *entry) say(text string) {
 	}
 }
 
-// triesOf reads what say has written; any other message contains no try.
+// triesOf parses the tries in a message of say; other messages contain none.
 func triesOf(message string) (tries int, failure string) {
 	allowed := 0
 	if n, _ := fmt.Sscanf(message, triedFormat, &tries, &allowed); n < 2 || tries < 1 || tries > allowed {

@@ -8,29 +8,29 @@ import (
 	"time"
 )
 
-// Snapshot is everything that a decision depends on.
+// Snapshot is the input of a decision.
 type Snapshot struct {
 	Now    time.Time
 	Limits Limits
-	// Wants are in any order. Of two with the same key the first counts.
+	// Wants are in any order. If two have the same key, the first is used.
 	Wants  []Want
 	Facts  Facts
 	Memory Memory
 }
 
-// Limits bound what the node does at once.
+// Limits are the limits of the node.
 type Limits struct {
-	// Pulls is how many runs there may be at once; 0 or less is any number.
+	// Pulls is the maximum number of concurrent runs; 0 or less means no limit.
 	Pulls int
-	// FillPercent is the fill level of the image file system from which on nothing is pulled; 0 is no limit.
+	// FillPercent is the usage of the image file system from which on nothing is pulled; 0 means no limit.
 	FillPercent int
 }
 
-// Key names a want.
+// Key identifies a want.
 type Key struct {
 	Image, Tag string
 	Version    int64
-	// Pod is the UID of the pod that asks for the image; "" for an image that the NodeImage asks for.
+	// Pod is the UID of the pod that requests the image; "" for an image of the NodeImage.
 	Pod string
 }
 
@@ -39,33 +39,33 @@ func (k Key) Compare(other Key) int {
 	return cmp.Or(strings.Compare(k.Image, other.Image), strings.Compare(k.Tag, other.Tag), cmp.Compare(k.Version, other.Version), strings.Compare(k.Pod, other.Pod))
 }
 
-// Want is an image that shall be on the node.
+// Want is an image that must be on the node.
 type Want struct {
 	Key
-	// Ref is the reference under which the runtime knows the image. Two wants with one Ref are for the same image.
+	// Ref is the reference of the image in the runtime. Two wants with one Ref are for the same image.
 	Ref string
-	// Invalid is why there cannot be such an image; the want fails with it at once.
+	// Invalid is why there is no such image; the want fails with it immediately.
 	Invalid string
-	// Always is whether to ask the registry although the image is present.
+	// Always reports whether to query the registry even if the image is present.
 	Always bool
-	// Timeout is how long one run may take; 0 or less is DefaultTimeout.
+	// Timeout is the maximum duration of one run; 0 or less is DefaultTimeout.
 	Timeout time.Duration
-	// Retries is how many tries may follow the first; less than 0 is DefaultRetries.
+	// Retries is the number of tries after the first; less than 0 is DefaultRetries.
 	Retries int
-	// Deadline, when above 0, is how long after Asked the want fails, whatever it is doing then.
+	// Deadline, if above 0, is the time after Asked at which the want fails.
 	Deadline time.Duration
-	// Asked is when the image was requested; zero is State.Started.
+	// Asked is when the image was requested; zero means State.Started.
 	Asked time.Time
 }
 
-// What a want gets that says nothing else, and the bounds of the pause between two tries.
+// Defaults of a want, and the limits of the pause between two tries.
 const (
 	DefaultTimeout = 10 * time.Minute
 	DefaultRetries = 3
 	FirstPause     = time.Second
 	LongestPause   = 30 * time.Second
-	// FreeLosses is how many runs in a row may be lost before a loss costs a try: about 8 minutes without a runtime that
-	// stays. Without a bound a runtime that dies of one image would be killed by it for ever.
+	// FreeLosses is how many runs in a row may be lost before a loss uses up a try: about 8 minutes without a stable
+	// runtime. Without a limit, an image that crashes the runtime would crash it forever.
 	FreeLosses = 20
 )
 
@@ -83,7 +83,7 @@ func (w *Want) retries() int {
 	return w.Retries
 }
 
-// ends returns when the want has no time left; false if it has all.
+// ends returns the deadline of a want; ok is false if it has none.
 func (w *Want) ends(s *State) (time.Time, bool) {
 	from := w.Asked
 	if from.IsZero() {
@@ -92,14 +92,14 @@ func (w *Want) ends(s *State) (time.Time, bool) {
 	return from.Add(w.Deadline), w.Deadline > 0
 }
 
-// Facts are what was seen of the node.
+// Facts are observations of the node.
 type Facts struct {
-	// Down is why the runtime does not answer; "" when it does. Nothing is begun while it is down.
+	// Down is why the runtime does not respond, or "". No run is started while it is down.
 	Down string
-	// Present are the images that are there, by reference.
+	// Present are the images on the node, by reference.
 	Present map[string]Image
 	Fill    Fill
-	// Runs are the runs that go on, and those that have ended since the last decision.
+	// Runs are the runs in progress, and those that have ended since the last decision.
 	Runs []Run
 }
 
@@ -108,46 +108,46 @@ type Image struct {
 	ID string
 }
 
-// Fill is how full the image file system is.
+// Fill is the usage of the image file system.
 type Fill struct {
-	// Known is false where the runtime does not report it; then there is no limit.
+	// Known is false if the runtime does not report it; then there is no limit.
 	Known   bool
 	Percent int
 }
 
-// Run is one pull that the runtime was asked for.
+// Run is one pull by the runtime.
 type Run struct {
 	Number int64
 	Key    Key
 	Ref    string
 	Began  time.Time
-	// Until is when the run must be cancelled, as given in the action that began it.
+	// Until is when the run must be cancelled, as given in the action that started it.
 	Until time.Time
 	// Progress is 0 to 100, if the runtime reports it.
 	Progress int
-	// Cancelled is why it was cancelled, NotCancelled while it was not.
+	// Cancelled is why it was cancelled, or NotCancelled.
 	Cancelled Cause
 	Result    Result
-	// Text is the ID of the image of a run that is Done, and the error of one that has Failed or is Lost.
+	// Text is the ID of the image of a Done run, and the error of a Failed or Lost run.
 	Text string
 }
 
-// Result is what became of a run.
+// Result is the result of a run.
 type Result uint8
 
 const (
 	// Running is a run that has not ended.
 	Running Result = iota
-	// Done is a run that brought the image.
+	// Done is a run that has pulled the image.
 	Done
-	// Failed is a run that did not.
+	// Failed is a run that has not.
 	Failed
-	// Lost is a run with an unknown result, because the runtime went away.
+	// Lost is a run with an unknown result, because the runtime stopped.
 	Lost
 )
 
-// Memory goes from one decision to the next; it may be lost but for what a status holds: phases, times, messages, versions. Tries
-// are part of the messages.
+// Memory is passed from one decision to the next. It may be lost, except for what a status contains: phases, times,
+// messages, versions. Tries are part of the messages.
 type Memory struct {
 	// States are in any order.
 	States []State
@@ -155,7 +155,7 @@ type Memory struct {
 	LastRun int64
 }
 
-// Phase is how far a want is.
+// Phase is the phase of a want.
 type Phase uint8
 
 const (
@@ -184,19 +184,20 @@ func (p Phase) String() string {
 	return "Unknown"
 }
 
-// State is what is known of a want.
+// State is the state of a want.
 type State struct {
 	Key
 	Phase    Phase
 	Progress int
-	// Started is when it began to be pulled, or while it waits for that, to wait. Completed is when it succeeded or failed.
+	// Started is when the want started to wait, or when its pull started. Completed is when it succeeded or failed.
 	Started, Completed time.Time
 	ImageID            string
-	// Message says what the last try ended with and why it waits, or why it failed.
+	// Message is the error of the last try and why the want waits, or why it failed.
 	Message string
-	// Tries are those that have failed, Losses the runs lost in a row. Unknown tries are read from the message.
+	// Tries is the number of failed tries, Losses the number of runs lost in a row. Unknown tries are read from the
+	// message.
 	Tries, Losses int
-	// Failure is what the last try ended with.
+	// Failure is the error of the last try.
 	Failure string
 	// NotBefore is the time of the next try.
 	NotBefore time.Time
@@ -204,10 +205,10 @@ type State struct {
 	Run int64
 }
 
-// Final is whether nothing will change any more.
+// Final reports whether the phase is final.
 func (s *State) Final() bool { return s.Phase == Succeeded || s.Phase == Broken }
 
-// Expires returns when a want that is final may be forgotten, given how long it is to be kept after that.
+// Expires returns when a final want may be forgotten, if it is kept for that time.
 func (s *State) Expires(keep time.Duration) (at time.Time, ok bool) {
 	if !s.Final() {
 		return time.Time{}, false

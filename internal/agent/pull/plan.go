@@ -6,20 +6,20 @@ import "time"
 
 // Plan is a decision.
 type Plan struct {
-	// Actions are to be carried out in this order.
+	// Actions are executed in this order.
 	Actions []Action
-	// Memory holds the state of every want, sorted by key, and nothing else.
+	// Memory has the state of exactly the wants, sorted by key.
 	Memory Memory
-	// Wake is when to decide again if nothing happens before; zero when nothing depends on the time.
+	// Wake is the time of the next decision if nothing happens before; zero if nothing depends on the time.
 	Wake time.Time
 }
 
-// Action is one thing to do.
+// Action is one action.
 type Action struct {
 	Kind ActionKind
-	// Run is the number of the run to begin or to cancel.
+	// Run is the number of the run to start or to cancel.
 	Run int64
-	// Key, Ref and Until are those of the run; Until is set for a Start only.
+	// Key, Ref and Until are those of the run; Until is set only for a Start.
 	Key   Key
 	Ref   string
 	Until time.Time
@@ -27,13 +27,13 @@ type Action struct {
 	Cause Cause
 }
 
-// ActionKind is what to do.
+// ActionKind is the kind of an action.
 type ActionKind uint8
 
 const (
-	// Start asks the runtime for the image.
+	// Start requests the image from the runtime.
 	Start ActionKind = iota + 1
-	// Cancel gives up a run. The caller that carries it out sets Run.Cancelled.
+	// Cancel cancels a run. The caller that executes it sets Run.Cancelled.
 	Cancel
 )
 
@@ -41,7 +41,7 @@ const (
 type Cause uint8
 
 const (
-	// NotCancelled is a run that goes on.
+	// NotCancelled is a run in progress.
 	NotCancelled Cause = iota
 	// Unwanted is a run that serves no want any more.
 	Unwanted
@@ -49,7 +49,7 @@ const (
 	TimedOut
 )
 
-// String is the cause for a log.
+// String returns the cause for a log.
 func (c Cause) String() string {
 	switch c {
 	case NotCancelled:

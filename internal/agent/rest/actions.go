@@ -15,7 +15,8 @@ import (
 	"everynode.dev/everynode/internal/ota"
 )
 
-// checkUpgrade returns the revision that a pod can be upgraded to now, or a refusal. An upgrade to a revision without a name is one too.
+// checkUpgrade returns the revision that a pod can be upgraded to now, or a refusal. A revision without a name is
+// refused too.
 func (a *API) checkUpgrade(ctx context.Context, pod *corev1.Pod) (next string, err error) {
 	if r := a.checkPod(pod); r != nil {
 		return "", r
@@ -33,7 +34,7 @@ func (a *API) checkUpgrade(ctx context.Context, pod *corev1.Pod) (next string, e
 	return next, firstOf(checkImages(pod, next), checkOwner(pod))
 }
 
-// checkPrecondition refuses what is not as the caller thinks that it is.
+// checkPrecondition refuses a request whose precondition is not met.
 func checkPrecondition(pod *corev1.Pod, next string, want v2.Precondition) *refusal {
 	switch {
 	case want.UID != "" && want.UID != string(pod.UID):
@@ -44,7 +45,7 @@ func checkPrecondition(pod *corev1.Pod, next string, want v2.Precondition) *refu
 	return nil
 }
 
-// delete deletes exactly that pod. With exact it must not have changed at all since it was looked at.
+// delete deletes exactly that pod. With exact, it must not have changed since it was read.
 func (a *API) delete(ctx context.Context, pod *corev1.Pod, exact bool) error {
 	only := metav1.Preconditions{UID: &pod.UID}
 	if exact {
@@ -53,8 +54,8 @@ func (a *API) delete(ctx context.Context, pod *corev1.Pod, exact bool) error {
 	return a.o.Cluster.DeletePod(ctx, nameOf(pod), only)
 }
 
-// requestImages writes down that the images of the next revision of a pod are wanted. A second request changes nothing: neither a
-// pull in progress nor a successful one begins again. A failed one does.
+// requestImages requests the images of the next revision of a pod. A second request changes nothing while a pull is in
+// progress or has succeeded. After a failure, it starts again.
 func (a *API) requestImages(ctx context.Context, pod *corev1.Pod, want v2.Precondition) (v2.Images, error) {
 	if r := a.checkPod(pod); r != nil {
 		return v2.Images{}, r
@@ -72,7 +73,8 @@ func (a *API) requestImages(ctx context.Context, pod *corev1.Pod, want v2.Precon
 	if ota.Asked(pod, next) {
 		return ota.ImagesOf(pod, next), nil
 	}
-	// The time distinguishes a request from the one before it, also when that has failed and the status stays the same.
+	// The time distinguishes a request from the one before it, even if that one has failed and the status stays the
+	// same.
 	asked := corev1.PodCondition{
 		Type: openyurt.PodImageReady, Status: corev1.ConditionFalse, Message: openyurt.FormatRevision(next),
 		LastTransitionTime: metav1.NewTime(a.o.Now()),
@@ -83,7 +85,7 @@ func (a *API) requestImages(ctx context.Context, pod *corev1.Pod, want v2.Precon
 	return v2.Images{State: v2.ImagesPulling, Revision: next}, nil
 }
 
-// checkNamed refuses a revision without a name: its images cannot be found.
+// checkNamed refuses a revision without a name, because its images cannot be found.
 func checkNamed(next string) *refusal {
 	if next != "" {
 		return nil

@@ -22,20 +22,20 @@ type API struct {
 	o     Options
 	gate  *gate
 	inner http.Handler
-	// deciding is held while a decision is made, withdrawn or carried out.
+	// deciding is held while a decision is made, withdrawn or executed.
 	deciding sync.Mutex
 	decided  chan struct{}
 }
 
-// route is one thing that can be asked.
+// route is one route of the API.
 type route struct {
 	method, path string
 	serve        http.HandlerFunc
-	// open is whether it needs no authentication. All other routes identify the caller themselves.
+	// open reports whether it needs no authentication. All other routes identify the caller themselves.
 	open bool
 }
 
-// New returns the API of a node. Its method Run carries out decisions.
+// New returns the API of a node. Its method Run executes decisions.
 func New(o Options) *API {
 	if o.Limits == (Limits{}) {
 		o.Limits = DefaultLimits()
@@ -106,8 +106,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// recoverPanic serves a request. It logs a panic, because the log of the server is dropped. The client gets no details, because they may contain
-// secrets. A response that has begun can only be cut off.
+// recoverPanic serves a request. It logs a panic, because the log of the server is dropped. The client gets no details,
+// because they may contain secrets. A response that has started can only be aborted.
 func (a *API) recoverPanic(w *statusWriter, r *http.Request) {
 	defer func() {
 		failed := recover()
@@ -115,7 +115,7 @@ func (a *API) recoverPanic(w *statusWriter, r *http.Request) {
 			return
 		}
 		if err, is := failed.(error); is && errors.Is(err, http.ErrAbortHandler) {
-			panic(failed) // a handler's request to cut the response off, and not an error
+			panic(failed) // a handler aborts the response with this panic; it is not an error
 		}
 		klog.ErrorS(nil, "A request has panicked", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(failed), "stack", string(debug.Stack()))
 		if w.code != 0 {
@@ -126,7 +126,7 @@ func (a *API) recoverPanic(w *statusWriter, r *http.Request) {
 	a.serve(w, r)
 }
 
-// statusWriter notes the code of an answer, 0 before there is one.
+// statusWriter records the status code of a response, 0 before there is one.
 type statusWriter struct {
 	http.ResponseWriter
 	code int
@@ -144,7 +144,7 @@ func (n *statusWriter) Write(data []byte) (int, error) {
 	return n.ResponseWriter.Write(data)
 }
 
-// Unwrap lets the library find what is beneath.
+// Unwrap is used by http.ResponseController.
 func (n *statusWriter) Unwrap() http.ResponseWriter { return n.ResponseWriter }
 
 func (a *API) serve(w http.ResponseWriter, r *http.Request) {
@@ -159,7 +159,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	a.inner.ServeHTTP(w, r)
 }
 
-// podName is the pod that a path names.
+// podName returns the pod in the path of a request.
 func podName(r *http.Request) types.NamespacedName {
 	return types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
 }

@@ -16,15 +16,16 @@ import (
 	v2 "everynode.dev/everynode/api/agent/v2"
 )
 
-// The verbs on pods that a caller must be allowed in the cluster: to change a pod is to delete it.
+// The verbs on pods that a caller must be allowed in the cluster: changing a pod requires the right to delete it.
 const (
 	verbRead   = "get"
 	verbChange = "delete"
 )
 
-// caller is who asks.
+// caller is the authenticated caller.
 type caller struct {
-	// owner is whether the caller has the token of the node: the owner can also power the node off, so the cluster is not asked.
+	// owner reports whether the caller has the token of the node. The owner can also power the node off, so no access
+	// review is needed.
 	owner bool
 	user  authenticationv1.UserInfo
 }
@@ -69,7 +70,7 @@ func (a *API) user(ctx context.Context, token string) (user authenticationv1.Use
 	return user, nil
 }
 
-// audiences are those that tokens of the cluster may be for.
+// audiences returns the accepted audiences of tokens of the cluster.
 func (a *API) audiences() []string {
 	all := []string{v2.AudienceOf(a.o.Node)}
 	if a.o.SharedAudience {
@@ -93,7 +94,7 @@ func (a *API) authorize(ctx context.Context, w caller, verb string, pod types.Na
 	return nil
 }
 
-// bearer is the token in an Authorization header.
+// bearer returns the token in an Authorization header.
 func bearer(header string) (token string, ok bool) {
 	kind, token, _ := strings.Cut(header, " ")
 	token = strings.TrimSpace(token)

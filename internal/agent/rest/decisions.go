@@ -19,16 +19,17 @@ import (
 	"everynode.dev/everynode/internal/ota"
 )
 
-// How often decisions are checked. Up to half of the interval is added, so that nodes that reconnect together do not all send requests at once.
+// How often decisions are checked. Up to half of the interval is added, so that nodes that reconnect together do not
+// all send requests at once.
 const (
 	pendingInterval = 5 * time.Second
 	voidInterval    = time.Minute
 	jitter          = 0.5
-	// lookTimeout is how long one look at one decision may take.
+	// decisionTimeout is the timeout for one decision.
 	decisionTimeout = 10 * time.Second
 )
 
-// keepDecision is POST …/upgrade?when=connected: the decision is on the disk before the answer is sent.
+// keepDecision is POST …/upgrade?when=connected: the decision is on disk before the response is sent.
 func (a *API) keepDecision(w http.ResponseWriter, r *http.Request, name types.NamespacedName, want v2.Precondition) *problem {
 	pod, p := a.ownPod(name)
 	if p != nil {
@@ -58,8 +59,8 @@ func (a *API) keepDecision(w http.ResponseWriter, r *http.Request, name types.Na
 	return nil
 }
 
-// checkDecision is the revision that a decision is for. It uses what is known without the cluster, because the decision is checked again when it is
-// carried out. Missing images are no reason to refuse it.
+// checkDecision returns the revision of a decision. It uses what is known without the cluster, because the decision is
+// checked again before it is executed. Missing images are no reason to refuse it.
 func (a *API) checkDecision(ctx context.Context, pod *corev1.Pod, want v2.Precondition) (string, error) {
 	if r := a.checkPod(pod); r != nil {
 		return "", r
@@ -83,7 +84,7 @@ func (a *API) checkDecision(ctx context.Context, pod *corev1.Pod, want v2.Precon
 	return next, firstOf(checkPrecondition(pod, next, want), checkOwner(pod), checkNamed(next))
 }
 
-// checkNamedByCaller refuses a decision for a revision that neither we nor the caller can name.
+// checkNamedByCaller refuses a decision for a revision whose name neither the agent nor the caller knows.
 func checkNamedByCaller(want v2.Precondition) *refusal {
 	if want.Revision != "" {
 		return nil
@@ -112,7 +113,7 @@ func (a *API) getDecision(w http.ResponseWriter, _ *http.Request, name types.Nam
 	return nil
 }
 
-// deleteDecision is DELETE …/upgrade. The answer is what was withdrawn.
+// deleteDecision is DELETE …/upgrade. The response is the withdrawn decision.
 func (a *API) deleteDecision(w http.ResponseWriter, _ *http.Request, name types.NamespacedName) *problem {
 	a.deciding.Lock()
 	defer a.deciding.Unlock()
@@ -131,7 +132,7 @@ func (a *API) deleteDecision(w http.ResponseWriter, _ *http.Request, name types.
 	return nil
 }
 
-// wake has Run look at the decisions now.
+// wake makes Run check the decisions now.
 func (a *API) wake() {
 	select {
 	case a.decided <- struct{}{}:
@@ -139,7 +140,7 @@ func (a *API) wake() {
 	}
 }
 
-// Run carries out decisions until ctx ends. While there is none it sends no requests.
+// Run executes decisions until ctx ends. While there is none, it sends no requests.
 func (a *API) Run(ctx context.Context) {
 	for {
 		again := a.CarryOut(ctx)
@@ -160,7 +161,7 @@ func (a *API) Run(ctx context.Context) {
 	}
 }
 
-// CarryOut looks once at all decisions, and returns when to look again; 0 is not before there is a new one.
+// CarryOut checks all decisions once, and returns when to check again; 0 means when there is a new one.
 func (a *API) CarryOut(ctx context.Context) time.Duration {
 	all, err := a.o.Decisions.Decisions()
 	if err != nil {
@@ -176,14 +177,15 @@ func (a *API) CarryOut(ctx context.Context) time.Duration {
 			klog.ErrorS(err, "Carrying out a decision failed and will be retried", "pod", d.Namespace+"/"+d.Name, "revision", d.Revision)
 			again = pendingInterval
 		} else if again == 0 {
-			again = voidInterval // what is void or waits for images is still there
+			again = voidInterval // void decisions, and those that wait for images, are still there
 		}
 	}
 	return again
 }
 
-// carryOut looks at one decision. It is forgotten after the pod was deleted, so a crash in between has it looked at once more: by
-// then the pod is gone, or is being deleted, or is another one, and each of these ends it. An error has it looked at again soon.
+// carryOut checks one decision and executes it if possible. The decision is removed after the pod was deleted. After a
+// crash in between it is checked again: then the pod does not exist, is being deleted, or is another one, and each of
+// these ends the decision. After an error it is checked again soon.
 func (a *API) carryOut(ctx context.Context, d v2.Decision) error {
 	ctx, cancel := context.WithTimeout(ctx, decisionTimeout) // an API server that never answers must not block new decisions
 	defer cancel()
@@ -220,13 +222,13 @@ func (a *API) carryOut(ctx context.Context, d v2.Decision) error {
 	return a.o.Decisions.Forget(d)
 }
 
-// checkDue returns why a decision cannot be carried out now, as a refusal or as what has failed.
+// checkDue returns why a decision cannot be executed now, as a refusal or as an error.
 func (a *API) checkDue(ctx context.Context, pod *corev1.Pod, d v2.Decision) error {
 	next, err := a.checkUpgrade(ctx, pod)
 	if err != nil && next == "" {
 		return err
 	}
-	// Before whatever there is to say of images: those of another revision are not waited for.
+	// This comes before the check of images: a decision does not wait for the images of another revision.
 	if refused := checkPrecondition(pod, next, v2.Precondition{Revision: d.Revision}); refused != nil {
 		return refused
 	}
@@ -236,12 +238,13 @@ func (a *API) checkDue(ctx context.Context, pod *corev1.Pod, d v2.Decision) erro
 	return err
 }
 
-// checkNewest refuses a decision for another revision than the newest of the set of a pod. What the pod says of it may be old: if the
-// manager was down when the template changed, the pod does not have the new revision yet, and the decision is not about that revision.
+// checkNewest refuses a decision for another revision than the newest of the set. The condition of the pod may be
+// outdated: if the manager was down when the template changed, it does not name the new revision yet, and the decision
+// is not for that revision.
 func (a *API) checkNewest(ctx context.Context, pod *corev1.Pod, decided string) error {
 	owner, _ := ownerOf(pod)
 	if _, _, said := ota.Announced(pod); !said || checkOwner(pod) != nil {
-		return nil // it was compared with its set already, or is refused anyway
+		return nil // it was already compared with its set, or is refused anyway
 	}
 	newest, err := a.o.Cluster.Newest(ctx, pod.Namespace, owner.UID, decided)
 	switch {
@@ -253,7 +256,7 @@ func (a *API) checkNewest(ctx context.Context, pod *corev1.Pod, decided string) 
 	return firstOf(checkPrecondition(pod, newest, v2.Precondition{Revision: decided}))
 }
 
-// recordRefusal writes down why a decision is not carried out. While images are missing it waits, and is looked at again soon.
+// recordRefusal records why a decision is not executed. While images are missing it waits, and is checked again soon.
 func (a *API) recordRefusal(pod *corev1.Pod, d v2.Decision, why *refusal) error {
 	waits := why.reason == v2.ReasonImagesNotReady && ota.ImagesOf(pod, d.Revision).Revision == d.Revision
 	if d.Message == why.text && waits {

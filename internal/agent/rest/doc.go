@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rest is the API of a node: its owner sees there which pods can be upgraded, has images pulled ahead, and upgrades pods
-// when it suits him.
+// Package rest is the API of a node: the owner of the node lists the pods that can be upgraded, pulls images before an
+// upgrade, and upgrades pods when convenient.
 //
-// There are two sets of routes. The old ones are those of OpenYurt's yurthub, with its codes and texts byte for byte; they know no
-// authentication, so they are there only when Options.OpenYurt is set. Those below /v2 are ours: JSON, preconditions, tokens, and
-// decisions that are kept until the cluster can be reached.
+// There are two sets of routes. The old ones are those of OpenYurt's yurthub, with exactly its codes and texts; they
+// have no authentication, so they exist only if Options.OpenYurt is set. Those below /v2 are Everynode's: JSON,
+// preconditions, tokens, and decisions that are stored until the cluster is reachable.
 //
-// Vocabulary. To upgrade a pod is to delete it, so that its set creates its successor of the next revision. A refusal is why a pod
-// is not upgraded. A decision is an upgrade that is kept. The cluster is connected when its API server answers.
+// Vocabulary. To upgrade a pod means to delete it, so that its set creates a pod of the next revision. A refusal is the
+// reason why a pod is not upgraded. A decision is a stored upgrade. The cluster is connected if its API server
+// responds.
 //
-//	request ──► gate (host, origin) ──► [who: token] ──► pace ──► deed ──► Cluster
-//	                                                              └──► Decisions ──► Run ──► deed
+//	request ──► gate (host, origin) ──► [token] ──► quota ──► action ──► Cluster
+//	                                                      └──► Decisions ──► Run ──► action
 //
-// Rules: a pod is deleted only with its UID as precondition, and only after what the API server says of it now was looked at. The
-// images of a pod are requested in a condition of the pod, and the puller reads them there: so the request lives as long as the pod. One API serves one node and knows only what its Options hand it, so one process can serve many.
+// Rules: a pod is deleted only with its UID as precondition, and only after its current state was read from the API
+// server. The images of a pod are requested with a condition of the pod, which the puller reads: so the request ends
+// with the pod. One API serves one node and gets everything from its Options, so one process can serve many nodes.
 package rest

@@ -18,11 +18,11 @@ import (
 	"everynode.dev/everynode/internal/ota"
 )
 
-// refusal is why a pod is not upgraded, in the words of OpenYurt where it has any.
+// refusal is the reason why a pod is not upgraded, with OpenYurt's text if there is one.
 type refusal struct {
 	reason v2.Reason
 	text   string
-	// kind is that of an owner whose pods are not upgraded; with reason Unsupported alone.
+	// kind is the kind of an unsupported owner; only with the reason Unsupported.
 	kind string
 }
 
@@ -38,17 +38,17 @@ func (r *refusal) code() int {
 	return http.StatusConflict
 }
 
-// hashLabel carries the revision of a pod.
+// hashLabel is the label with the revision of a pod.
 const hashLabel = appsv1.ControllerRevisionHashLabelKey
 
 // Kinds of owners.
 const (
-	kindNode      = "Node" // of a static pod
+	kindNode      = "Node" // the owner of a static pod
 	kindDaemonSet = "DaemonSet"
 	groupApps     = "apps"
 )
 
-// ownerOf is who keeps a pod: its controller, or the first that it belongs to.
+// ownerOf returns the controller of a pod, or its first owner.
 func ownerOf(pod *corev1.Pod) (owner metav1.OwnerReference, ok bool) {
 	if by := metav1.GetControllerOfNoCopy(pod); by != nil {
 		return *by, true
@@ -64,12 +64,13 @@ func groupOf(owner metav1.OwnerReference) string {
 	return group
 }
 
-// isAdvanced is whether a pod is of an Advanced DaemonSet. Those have no condition, so they are compared with their set.
+// isAdvanced reports whether a pod belongs to an Advanced DaemonSet. Such pods have no condition, so they are compared
+// with their set.
 func isAdvanced(owner metav1.OwnerReference) bool {
 	return owner.Kind == kindDaemonSet && groupOf(owner) == kruise.Group
 }
 
-// next is the revision that a pod can be upgraded to, as far as it has a name; old is whether there is one.
+// next returns the name of the revision that a pod can be upgraded to, if known; old reports whether there is one.
 func (a *API) next(ctx context.Context, pod *corev1.Pod) (next string, old bool, err error) {
 	next, old, said := ota.Announced(pod)
 	if owner, ok := ownerOf(pod); ok && !said && isAdvanced(owner) {
@@ -90,7 +91,7 @@ func (a *API) checkPod(pod *corev1.Pod) *refusal {
 	return nil
 }
 
-// isStatic is whether the pod is a static pod, which comes from a file of its node.
+// isStatic reports whether the pod is a static pod, which comes from a file on its node.
 func isStatic(pod *corev1.Pod) bool {
 	owner, ok := ownerOf(pod)
 	return ok && owner.Kind == kindNode
@@ -100,7 +101,7 @@ func upToDate(pod *corev1.Pod) *refusal {
 	return &refusal{reason: v2.ReasonUpToDate, text: fmt.Sprintf("Pod: %v/%v update status is False, can not be updated", pod.Namespace, pod.Name)}
 }
 
-// checkImages refuses a pod whose images were asked for, as long as they are not there.
+// checkImages refuses a pod whose images were requested and are not on the node yet.
 func checkImages(pod *corev1.Pod, next string) *refusal {
 	if ota.Refusal(pod, next, true) != v2.ReasonImagesNotReady {
 		return nil
@@ -110,7 +111,7 @@ func checkImages(pod *corev1.Pod, next string) *refusal {
 		pod.Namespace, pod.Name, c.Reason, c.Message)}
 }
 
-// checkOwner refuses a pod that is of no DaemonSet.
+// checkOwner refuses a pod that does not belong to a DaemonSet.
 func checkOwner(pod *corev1.Pod) *refusal {
 	owner, ok := ownerOf(pod)
 	switch {
@@ -127,7 +128,7 @@ func staticPod() *refusal {
 	return &refusal{reason: v2.ReasonUnsupported, kind: kindNode, text: "Configmap for static pod does not exist"}
 }
 
-// firstOf is the first refusal that there is, as an error.
+// firstOf returns the first refusal as an error.
 func firstOf(all ...*refusal) error {
 	for _, r := range all {
 		if r != nil {

@@ -12,24 +12,24 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// gate lets requests in. A browser is a way for any page to send requests to this machine, so what comes out of a page of another
-// origin is refused, and so is a host name that an attacker has made to resolve to this node (DNS rebinding).
+// gate admits requests. Any web page can send requests to this machine through a browser, so requests from another
+// origin are refused, and so are host names that an attacker resolves to this node (DNS rebinding).
 //
-// Requests are counted by the kind of caller: the owner of the node, users of the cluster, and anonymous ones. So requests without a valid token do
-// not use up the quota of callers that have one.
+// Requests are counted by the kind of caller: the owner of the node, users of the cluster, and anonymous callers. So
+// requests without a valid token do not use up the quota of callers that have one.
 type gate struct {
 	host   func(string) bool
 	now    func() time.Time
 	origin *http.CrossOriginProtection
-	// owner and users are the turns of each of them; those of users are counted once it is known that they are users. anyone are those of
-	// requests that need no token, and failed those of requests that need one and have none.
+	// The quota of each kind of caller. Requests of users are counted after authentication. anonymous is for requests
+	// that need no token, failed for requests that need one and have no valid one.
 	owner, users, anonymous, failed quota
-	// reviews are questions about tokens that were good before, which known are, and strangers those about all others.
+	// reviews limits reviews of tokens that were valid before, unknownReviews those of all others.
 	reviews, unknownReviews *rate.Limiter
 	knownTokens             knownTokens
 }
 
-// quota is how many requests there may be, and how many of them may change something.
+// quota limits requests, and requests that change something.
 type quota struct{ requests, changes *rate.Limiter }
 
 func newGate(o *Options) *gate {
@@ -42,7 +42,7 @@ func newGate(o *Options) *gate {
 	}
 }
 
-// allow counts a request, and refuses it if there are too many of them.
+// allow counts a request, and refuses it if the quota is used up.
 func (g *gate) allow(p quota, r *http.Request) *problem {
 	if !p.requests.AllowN(g.now(), 1) || isChange(r) && !p.changes.AllowN(g.now(), 1) {
 		return tooMany()
@@ -50,7 +50,7 @@ func (g *gate) allow(p quota, r *http.Request) *problem {
 	return nil
 }
 
-// allowReview counts a question about a token.
+// allowReview counts a token review.
 func (g *gate) allowReview(token string) *problem {
 	turns := g.unknownReviews
 	if g.knownTokens.has(token) {
@@ -62,7 +62,7 @@ func (g *gate) allowReview(token string) *problem {
 	return nil
 }
 
-// check returns why a request is not let in.
+// check returns why a request is refused.
 func (g *gate) check(r *http.Request) *problem {
 	if !g.host(hostOf(r.Host)) {
 		return &problem{code: http.StatusMisdirectedRequest, message: "the Host header does not name this node: use the address that the agent listens on"}
@@ -83,7 +83,7 @@ func tooMany() *problem {
 	return &problem{code: http.StatusTooManyRequests, message: "too many requests: try again in a second"}
 }
 
-// hostOf is a Host header without its port and the brackets around an IPv6 address.
+// hostOf returns a Host header without its port and without the brackets of an IPv6 address.
 func hostOf(header string) string {
 	if host, _, err := net.SplitHostPort(header); err == nil {
 		return host
@@ -91,7 +91,7 @@ func hostOf(header string) string {
 	return strings.Trim(header, "[]")
 }
 
-// IsLoopback is whether a host is this machine, by address or by the name that every machine gives itself.
+// IsLoopback reports whether a host is this machine: a loopback address, or localhost.
 func IsLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()

@@ -10,7 +10,7 @@ import (
 //go:embed openapi.json
 var openAPI string
 
-// OpenAPI is the description of the routes below /v2, an OpenAPI 3 document in JSON.
+// OpenAPI returns the description of the routes below /v2, an OpenAPI 3 document in JSON.
 func OpenAPI() string { return openAPI }
 
 // serveOpenAPI is GET /v2/openapi.json; it needs no authentication.

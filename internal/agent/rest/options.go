@@ -14,7 +14,7 @@ import (
 	v2 "everynode.dev/everynode/api/agent/v2"
 )
 
-// Pods are the pods of the node as the agent knows them: from the watch, or from the disk.
+// Pods are the pods of the node, from the watch or from disk.
 type Pods interface {
 	// Pods returns them sorted by namespace and name; the caller must not change them. seen is false until the pods have
 	// been read once.
@@ -23,74 +23,76 @@ type Pods interface {
 
 // Cluster is the API server.
 type Cluster interface {
-	// Connected is whether it answers. It may ask, so it may take some seconds.
+	// Connected reports whether it responds. This may send a request and take a few seconds.
 	Connected(ctx context.Context) bool
 	Pod(ctx context.Context, name types.NamespacedName) (*corev1.Pod, error)
 	DeletePod(ctx context.Context, name types.NamespacedName, only metav1.Preconditions) error
 	SetCondition(ctx context.Context, pod *corev1.Pod, condition corev1.PodCondition) error
-	// NextAdvanced is the revision that a pod of an Advanced DaemonSet can be upgraded to, "" when there is none.
+	// NextAdvanced returns the revision that a pod of an Advanced DaemonSet can be upgraded to, or "".
 	NextAdvanced(ctx context.Context, pod *corev1.Pod, owner metav1.OwnerReference) (string, error)
-	// Newest is the newest revision of a set: that name, if the revision of that name holds the same; "" when the set has none.
+	// Newest returns the newest revision of a set: the given name, if the revision of that name has the same template;
+	// "" if the set has none.
 	Newest(ctx context.Context, namespace string, owner types.UID, name string) (string, error)
-	// Review returns the user of a token, if it is valid and for one of those audiences.
+	// Review returns the user of a token, if it is valid and for one of these audiences.
 	Review(ctx context.Context, token string, audiences ...string) (user authenticationv1.UserInfo, ok bool, err error)
-	// May is whether a user may act on a pod; an empty name is all pods.
+	// May reports whether a user may act on a pod; an empty name means all pods.
 	May(ctx context.Context, user authenticationv1.UserInfo, verb string, pod types.NamespacedName) (bool, error)
 }
 
-// Decisions are kept on the disk.
+// Decisions are stored on disk.
 type Decisions interface {
 	Decisions() ([]v2.Decision, error)
-	// Decision returns the one about a pod, nil when there is none.
+	// Decision returns the decision about a pod, or nil.
 	Decision(pod types.NamespacedName) (*v2.Decision, error)
-	// Decide keeps a decision; when it returns without an error, it survives everything.
+	// Decide stores a decision; after it returns without an error, the decision survives a crash.
 	Decide(d v2.Decision) error
-	// Forget removes a decision, unless another one has taken its place.
+	// Forget removes a decision, unless it was replaced.
 	Forget(d v2.Decision) error
 }
 
-// Options are what the API of one node needs.
+// Options are the settings of the API of one node.
 type Options struct {
-	// Node is its name.
+	// Node is the name of the node.
 	Node      string
 	Pods      Pods
 	Cluster   Cluster
 	Decisions Decisions
 	// OpenYurt enables the routes of yurthub, which need no authentication.
 	OpenYurt bool
-	// Token is the token of the owner of the node. With an empty one there is no such token.
+	// Token is the token of the owner of the node. If it is empty, there is no such token.
 	Token string
-	// SharedAudience is whether tokens of the cluster count that are for all nodes, and not for this one alone.
+	// SharedAudience reports whether tokens of the cluster for all nodes are accepted, and not only those for this node.
 	SharedAudience bool
-	// Host is whether a request may name a host in its Host header, which comes without the port.
+	// Host reports whether the Host header of a request may have this host, given without the port.
 	Host func(host string) bool
 	// Now is the clock.
 	Now func() time.Time
 	// Event records an event about a pod.
 	Event func(pod *corev1.Pod, kind, reason, message string)
-	// Answered, when not nil, is called after each answer.
+	// Answered, if not nil, is called after each response.
 	Answered func(code int)
-	// Limits bound what the API takes; the zero value is DefaultLimits.
+	// Limits are the limits of requests; the zero value means DefaultLimits.
 	Limits Limits
 }
 
-// Limits bound what the API takes.
+// Limits are the limits of requests.
 type Limits struct {
-	// Requests and Changes are how many requests, and requests that change something, there may be per second, and twice as many at once: of
-	// the owner of the node, of users of the cluster, of those that need no token, and of those that lack one, each. Reviews are questions about tokens: about those that were
-	// good before, and about all others.
+	// Requests and Changes are the numbers of requests, and of requests that change something, per second; bursts may be
+	// twice as large. Each applies separately to the owner of the node, to users of the cluster, to requests that need
+	// no token, and to requests without a valid token. Reviews limits token reviews, separately for tokens that were
+	// valid before and for all others.
 	Requests, Changes, Reviews int
-	// BodyBytes is how large a body may be.
+	// BodyBytes is the maximum size of a body.
 	BodyBytes int64
 }
 
-// DefaultLimits are far above what people and their scripts need, and far below what would harm the API server.
+// DefaultLimits are far above what users and scripts need, and far below what would harm the API server.
 func DefaultLimits() Limits {
 	return Limits{Requests: 50, Changes: 10, Reviews: 5, BodyBytes: 16 << 10}
 }
 
 // Reasons of the events.
 const (
-	ReasonUpgradeStarted = "NodeUpgradeStarted" // a decision of the owner of the node was carried out
-	ReasonUpgradeVoid    = "NodeUpgradeVoid"    // such a decision will not be carried out; the message says why
+	ReasonUpgradeStarted = "NodeUpgradeStarted" // a decision of the owner of the node was executed
+	ReasonUpgradeVoid    = "NodeUpgradeVoid"    // such a decision will not be executed; the message has the reason
 )

@@ -18,14 +18,14 @@ import (
 
 const jsonType = "application/json"
 
-// problem is why a request is not served. Without a reason it has the usual one of its code.
+// problem is the reason why a request is not served. The default reason depends on the code.
 type problem struct {
 	code    int
 	reason  v2.Reason
 	message string
 }
 
-// defaultReason is the reason of a code that has no narrower one.
+// defaultReason returns the default reason of a code.
 func defaultReason(code int) v2.Reason {
 	switch code {
 	case http.StatusBadRequest:
@@ -54,7 +54,7 @@ func defaultReason(code int) v2.Reason {
 	return v2.ReasonInternal
 }
 
-// writeProblem answers with a problem: in JSON below /v2, and as text elsewhere.
+// writeProblem responds with a problem: as JSON below /v2, and as text elsewhere.
 func writeProblem(w http.ResponseWriter, r *http.Request, p *problem) {
 	switch p.code {
 	case http.StatusUnauthorized:
@@ -72,7 +72,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p *problem) {
 	writeJSON(w, p.code, v2.Error{Code: p.code, Reason: p.reason, Message: p.message})
 }
 
-// writeJSON answers in JSON.
+// writeJSON responds with JSON.
 func writeJSON(w http.ResponseWriter, code int, body any) {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -85,7 +85,7 @@ func writeJSON(w http.ResponseWriter, code int, body any) {
 	write(w, code, jsonType, append(data, '\n'))
 }
 
-// writeText answers as OpenYurt does in case of an error: a text without a line end, and without a content type.
+// writeText responds like OpenYurt in case of an error: a text without a line end and without a content type.
 func writeText(w http.ResponseWriter, code int, text string) { write(w, code, "", []byte(text)) }
 
 func write(w http.ResponseWriter, code int, contentType string, body []byte) {
@@ -98,7 +98,7 @@ func write(w http.ResponseWriter, code int, contentType string, body []byte) {
 	}
 }
 
-// decodeBody reads a body that may be empty.
+// decodeBody decodes a body, which may be empty.
 func decodeBody(r *http.Request, into any) *problem {
 	decoder := json.NewDecoder(r.Body)
 	decoder.DisallowUnknownFields()
@@ -118,7 +118,7 @@ func decodeBody(r *http.Request, into any) *problem {
 	return &problem{code: http.StatusBadRequest, message: "the body is not the JSON that /v2/openapi.json describes: " + err.Error()}
 }
 
-// problemOf turns an error of the API server into a problem.
+// problemOf converts an error of the API server to a problem.
 func problemOf(err error) *problem {
 	refused := (*refusal)(nil)
 	switch {

@@ -7,11 +7,12 @@ import (
 	"sync"
 )
 
-// maxKnownTokens is how many tokens are remembered at most.
+// maxKnownTokens is the maximum number of remembered tokens.
 const maxKnownTokens = 256
 
-// knownTokens are tokens of the cluster that were good when they were last asked about, as sums. They are asked about again all the same: to be
-// remembered gives a token a turn and no right. When there are many, those that were not used for the longest go.
+// knownTokens are hashes of the tokens of the cluster that were valid in their last review. They are reviewed again
+// anyway: a known token has its own quota, but no rights. If there are too many, the least recently used ones are
+// removed.
 type knownTokens struct {
 	mu         sync.Mutex
 	young, old map[[sha256.Size]byte]bool

@@ -21,7 +21,7 @@ import (
 // podHandler serves an authorized request about one pod.
 type podHandler func(w http.ResponseWriter, r *http.Request, name types.NamespacedName) *problem
 
-// podRoute is a route about one pod, for callers that are allowed that verb on it.
+// podRoute returns a route for one pod, for callers that are allowed that verb on it.
 func (a *API) podRoute(verb string, serve podHandler) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, r *http.Request) {
 		name := podName(r)
@@ -43,7 +43,7 @@ func (a *API) podRoute(verb string, serve podHandler) func(http.ResponseWriter, 
 	}
 }
 
-// validName checks what a path names, before anything else is done with it.
+// validName validates the names in a path.
 func validName(name types.NamespacedName) error {
 	if wrong := validation.ValidateNamespaceName(name.Namespace, false); len(wrong) > 0 {
 		return fmt.Errorf("%q is not the name of a namespace: %s", name.Namespace, strings.Join(wrong, "; "))
@@ -86,7 +86,8 @@ func (a *API) listPods(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, list)
 }
 
-// readable returns a function that checks whether the caller may read the pods of a namespace, with one review for each and one for all.
+// readable returns a function that checks whether the caller may read the pods of a namespace, with one review for each
+// namespace and one for all.
 func (a *API) readable(ctx context.Context, caller caller) func(namespace string) (bool, *problem) {
 	known := map[string]bool{}
 	ask := func(namespace string) (bool, *problem) {
@@ -108,7 +109,7 @@ func (a *API) readable(ctx context.Context, caller caller) func(namespace string
 	}
 }
 
-// unseen says that nothing is known of the pods of the node.
+// unseen is the problem that the pods of the node are not known.
 func unseen(err error) *problem {
 	if err != nil {
 		return &problem{code: http.StatusInternalServerError, message: "the pods of the node cannot be read: " + err.Error()}
@@ -116,7 +117,7 @@ func unseen(err error) *problem {
 	return &problem{code: http.StatusServiceUnavailable, message: "the agent has not read the pods of the node yet: it has not reached the cluster since it was installed"}
 }
 
-// ownPod is a pod of the node, as the node knows it.
+// ownPod returns a pod of the node, as the node knows it.
 func (a *API) ownPod(name types.NamespacedName) (*corev1.Pod, *problem) {
 	pods, seen, err := a.o.Pods.Pods()
 	if err != nil || !seen {
@@ -150,7 +151,7 @@ func (a *API) getPod(w http.ResponseWriter, r *http.Request, name types.Namespac
 	return nil
 }
 
-// view is a pod in the form of the API.
+// view converts a pod to the form of the API.
 func (a *API) view(pod *corev1.Pod, next string) v2.Pod {
 	view := v2.Pod{
 		Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Phase: string(pod.Status.Phase),
@@ -170,7 +171,7 @@ func (a *API) view(pod *corev1.Pod, next string) v2.Pod {
 	return view
 }
 
-// livePod is a pod as the API server knows it now.
+// livePod reads a pod from the API server.
 func (a *API) livePod(ctx context.Context, name types.NamespacedName) (*corev1.Pod, *problem) {
 	if !a.o.Cluster.Connected(ctx) {
 		return nil, &problem{code: http.StatusServiceUnavailable, message: "the cluster cannot be reached: use ?when=connected to keep the upgrade until it can"}

@@ -16,7 +16,7 @@ import (
 	v2 "everynode.dev/everynode/api/agent/v2"
 )
 
-// The texts of yurthub that are not made of anything.
+// The fixed texts of yurthub.
 const (
 	yurthubDisconnected  = "OTA upgrade is not allowed when node is disconnected to cloud"
 	yurthubListFailed    = "Get pod list failed"
@@ -49,7 +49,7 @@ func (a *API) yurthubPods(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, jsonType, data)
 }
 
-// encodePods writes pods as the kubelet does for its own /pods.
+// encodePods encodes pods as the kubelet does for its own /pods.
 func encodePods(list *corev1.PodList) ([]byte, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
@@ -58,14 +58,14 @@ func encodePods(list *corev1.PodList) ([]byte, error) {
 	return runtime.Encode(serializer.NewCodecFactory(scheme).LegacyCodec(corev1.SchemeGroupVersion), list)
 }
 
-// yurthubPod reads the pod that the path names, or answers why not.
+// yurthubPod reads the pod in the path, or responds with an error.
 func (a *API) yurthubPod(w http.ResponseWriter, r *http.Request) *corev1.Pod {
 	if !a.o.Cluster.Connected(r.Context()) {
 		writeText(w, http.StatusServiceUnavailable, yurthubDisconnected)
 		return nil
 	}
 	name := podName(r)
-	if validName(name) != nil { // nothing has such a name
+	if validName(name) != nil { // no pod has such a name
 		writeText(w, http.StatusInternalServerError, fmt.Sprintf(yurthubGetFailed, apierrors.NewNotFound(corev1.Resource("pods"), name.Name)))
 		return nil
 	}
@@ -97,7 +97,7 @@ func (a *API) yurthubUpgrade(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, jsonType, fmt.Appendf(nil, yurthubUpgraded, pod.Namespace, pod.Name))
 }
 
-// yurthubRefusal is the response of yurthub to a refused upgrade.
+// yurthubRefusal returns the response of yurthub to a refused upgrade.
 func yurthubRefusal(pod *corev1.Pod, err error) (code int, text string) {
 	refused := (*refusal)(nil)
 	if !errors.As(err, &refused) {

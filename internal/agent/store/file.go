@@ -17,16 +17,16 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// lockTimeout is how long another process, such as the agent before, may hold on to the file.
+// lockTimeout is how long the agent waits for the lock of the file, for example of the previous agent.
 const lockTimeout = 10 * time.Second
 
-// damage is an error that says that the file is not what was written.
+// damage is an error that means that the file is corrupt.
 type damage struct{ cause error }
 
 func (d *damage) Error() string { return d.cause.Error() }
 func (d *damage) Unwrap() error { return d.cause }
 
-// guarded carries out something that touches the mapped file. A panic, and the fault of a page that is not there, become damage.
+// guarded calls a function that uses the mapped file. A panic, or a fault of a missing page, becomes a damage error.
 func guarded(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -37,7 +37,7 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// open opens a file and reads all of it once. What is wrong with the file is damage; any other error is about how to get at it.
+// open opens a file and reads all of it once. If the content is corrupt, the error is damage.
 func open(path string) (*bbolt.DB, error) {
 	var db *bbolt.DB
 	err := guarded(func() (err error) {
@@ -55,13 +55,13 @@ func open(path string) (*bbolt.DB, error) {
 		err = guarded(func() error { return db.Update(makeBuckets) })
 	}
 	if err != nil {
-		_ = db.Close() // it was opened, so nothing can hold this up, and what it returns changes nothing
+		_ = db.Close() // it was opened, so Close does not block, and its error is not needed
 		return nil, err
 	}
 	return db, nil
 }
 
-// openError distinguishes damage from a file that cannot be opened: bbolt has no common type for errors inside of a file.
+// openError distinguishes damage from a file that cannot be opened: bbolt has no common type for corrupt files.
 func openError(path string, err error) error {
 	pathError, number := (*os.PathError)(nil), syscall.Errno(0)
 	broken := (*damage)(nil)
@@ -97,7 +97,7 @@ func makeBuckets(tx *bbolt.Tx) error {
 	return nil
 }
 
-// encode writes a value with its checksum before it.
+// encode encodes a value after its checksum.
 func encode(value any) ([]byte, error) {
 	data, err := json.Marshal(value)
 	if err != nil {

@@ -11,24 +11,25 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// How bbolt lays out a file: pages of one size, each with a header; in a branch page and in a leaf page an element for each child. The first two
-// pages describe the file alternately.
+// The file format of bbolt: pages of one size, each with a header; branch and leaf pages have an element for each
+// child. The first two pages alternately describe the file.
 const (
 	headerLength  = 16
 	elementLength = 16
 	metaLength    = 64
 	flagBranch    = 0x01
 	flagLeaf      = 0x02
-	flagBucket    = 0x01 // of an element of a leaf page
+	flagBucket    = 0x01 // in an element of a leaf page
 	noFreelist    = 1<<64 - 1
 	countFollows  = 0xFFFF
 )
 
-// sound checks that the pages of a file form a tree. bbolt has no such check: where a page is its own child, bbolt, and its own Check, take all memory
-// there is. The format stays, because an older agent must be able to read it. Opened for reading, bbolt reads nothing but the first two pages.
+// sound checks that the pages of a file form a tree. bbolt has no such check: if a page is its own child, bbolt, and
+// its own Check, use up all memory. The format cannot change, because an older agent must be able to read it. bbolt
+// reads only the first two pages of a file that is opened read-only.
 func sound(path string) error {
 	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
-		return nil // bbolt makes the file
+		return nil // bbolt creates the file
 	}
 	db, err := bbolt.Open(path, 0, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true})
 	if err != nil {
@@ -44,7 +45,7 @@ func sound(path string) error {
 	return errors.Join(err, db.Close())
 }
 
-// checkPages walks through the pages of a file as of a transaction.
+// checkPages traverses the pages of a file at a transaction.
 func checkPages(data []byte, size, transaction uint64) error {
 	w := walk{data: data, size: size, seen: map[uint64]bool{}}
 	at := transaction % 2 * size
@@ -61,14 +62,14 @@ func checkPages(data []byte, size, transaction uint64) error {
 	return nil
 }
 
-// walk is a walk through a file, and the pages that it has visited.
+// walk is the traversal of a file, with the visited pages.
 type walk struct {
 	data []byte
 	size uint64
 	seen map[uint64]bool
 }
 
-// at returns a page with the pages that belong to it.
+// at returns a page with its overflow pages.
 func (w *walk) at(id uint64) (page []byte, flags, count uint16, err error) {
 	pages := uint64(len(w.data)) / w.size
 	if id >= pages {
@@ -82,7 +83,7 @@ func (w *walk) at(id uint64) (page []byte, flags, count uint16, err error) {
 	return page[:(more+1)*w.size], binary.LittleEndian.Uint16(page[8:]), binary.LittleEndian.Uint16(page[10:]), nil
 }
 
-// page visits a page and all below it.
+// page visits a page and its descendants.
 func (w *walk) page(id uint64) error {
 	if w.seen[id] {
 		return fmt.Errorf("page %d has two parents", id)
@@ -112,7 +113,8 @@ func (w *walk) page(id uint64) error {
 	return nil
 }
 
-// bucket visits the bucket in an element of a leaf page, if there is one: it has pages of its own, or is small and itself a leaf page.
+// bucket visits the bucket in an element of a leaf page, if there is one: it has its own pages, or is small and stored
+// inline as a leaf page.
 func (w *walk) bucket(element []byte) error {
 	if binary.LittleEndian.Uint32(element)&flagBucket == 0 {
 		return nil
@@ -131,7 +133,7 @@ func (w *walk) bucket(element []byte) error {
 	return nil
 }
 
-// free checks that the list of free pages has the length that it claims.
+// free checks the length of the list of free pages.
 func (w *walk) free(id uint64) error {
 	if id == noFreelist {
 		return nil

@@ -17,7 +17,7 @@ import (
 	v2 "everynode.dev/everynode/api/agent/v2"
 )
 
-// FileName is the name of the file in the directory of an agent.
+// FileName is the name of the file in the state directory of an agent.
 const FileName = "node.db"
 
 const (
@@ -25,22 +25,23 @@ const (
 	bucketPods      = "pods"
 	bucketDecisions = "decisions"
 
-	// keyNode is the name of the node that the file is about, keySeen says that the pods of the node were seen at least once.
+	// keyNode has the name of the node of the file, keySeen reports whether the pods of the node were read at least
+	// once.
 	keyNode = "node"
 	keySeen = "seen"
 )
 
-// Options say where a store is, and for whom.
+// Options define where a store is, and for which node.
 type Options struct {
-	// Directory is made if it is not there.
+	// Directory is created if it does not exist.
 	Directory string
-	// Node is the name of the node. What is there of a node with another name is set aside.
+	// Node is the name of the node. A store of another node is renamed.
 	Node string
 	// Say is called with a message when a file was renamed. It must not call the store.
 	Say func(message string)
 }
 
-// Store is an open store. It may be used from several goroutines.
+// Store is an open store. It is safe for concurrent use.
 type Store struct {
 	path string
 	node string
@@ -48,11 +49,11 @@ type Store struct {
 
 	mu sync.Mutex
 	db *bbolt.DB
-	// kept is the version of each pod on the disk; nil until pods have been saved.
+	// kept has the version of each pod on disk; nil until pods have been saved.
 	kept map[string]string
 }
 
-// Open opens the store in a directory, and makes it if it is not there.
+// Open opens the store in a directory, and creates it if it does not exist.
 func Open(o Options) (*Store, error) {
 	if err := os.MkdirAll(o.Directory, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the directory of the store: %w", err)
@@ -61,7 +62,7 @@ func Open(o Options) (*Store, error) {
 	return s, s.reopen()
 }
 
-// reopen opens the file, or a new one when it is damaged or another node's.
+// reopen opens the file, or a new one if it is damaged or belongs to another node.
 func (s *Store) reopen() error {
 	db, err := open(s.path)
 	if broken := (*damage)(nil); errors.As(err, &broken) {
@@ -77,7 +78,7 @@ func (s *Store) reopen() error {
 	node, err := s.readAbout()
 	broken := (*damage)(nil)
 	switch {
-	case errors.As(err, &broken): // whole, but not of this version: an older or newer agent may have written it
+	case errors.As(err, &broken): // valid, but of another version: an older or newer agent may have written it
 		return s.begin(err.Error())
 	case err != nil:
 		return err
@@ -89,7 +90,7 @@ func (s *Store) reopen() error {
 	return nil
 }
 
-// begin sets the file that is open aside, and opens an empty one.
+// begin renames the open file, and opens an empty one.
 func (s *Store) begin(why string) error {
 	if err := s.db.Close(); err != nil {
 		return fmt.Errorf("closing the store: %w", err)
@@ -100,7 +101,7 @@ func (s *Store) begin(why string) error {
 	return s.reopen()
 }
 
-// readAbout returns the node that the file is about, and reads which pods there are.
+// readAbout returns the node of the file, and reads which pods it has.
 func (s *Store) readAbout() (node string, err error) {
 	err = s.do(false, func(tx *bbolt.Tx) error {
 		seen := false
@@ -123,31 +124,31 @@ func (s *Store) setAside(why string) error {
 	return nil
 }
 
-// Close ends the use of the store.
+// Close closes the store.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return guarded(s.db.Close)
 }
 
-// locked is attempt for callers that do not have the lock.
+// locked is attempt for callers that do not hold the lock.
 func (s *Store) locked(write bool, f func(tx *bbolt.Tx) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.attempt(write, f)
 }
 
-// attempt carries out one transaction. After damage the store goes on with an empty file.
+// attempt executes one transaction. After damage, the store continues with an empty file.
 func (s *Store) attempt(write bool, f func(tx *bbolt.Tx) error) error {
 	err := s.do(write, f)
 	if broken := (*damage)(nil); !errors.As(err, &broken) {
 		return err
 	}
-	// The database is left as it is: after a panic its locks may be held for ever. The new one has a file of its own.
+	// The database is not closed: after a panic, its locks may be held forever. The new one has its own file.
 	return errors.Join(err, s.setAside(err.Error()), s.reopen())
 }
 
-// do carries out one transaction.
+// do executes one transaction.
 func (s *Store) do(write bool, f func(tx *bbolt.Tx) error) error {
 	return guarded(func() error {
 		if write {
@@ -157,7 +158,7 @@ func (s *Store) do(write bool, f func(tx *bbolt.Tx) error) error {
 	})
 }
 
-// SavePods makes the pods on the disk these. Only what has changed is written.
+// SavePods replaces the pods on disk. Only changes are written.
 func (s *Store) SavePods(pods []*corev1.Pod) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +172,7 @@ func (s *Store) SavePods(pods []*corev1.Pod) error {
 	err := s.attempt(true, func(tx *bbolt.Tx) error {
 		errs := []error{put(tx, bucketAbout, keySeen, true)}
 		if s.kept == nil {
-			// Pods that are there all the same are what damage has left, and would stay for ever.
+			// After damage there may be pods that would otherwise stay forever.
 			errs = append(errs, tx.DeleteBucket([]byte(bucketPods)), makeBuckets(tx))
 		}
 		for _, pod := range pods {
@@ -192,8 +193,8 @@ func (s *Store) SavePods(pods []*corev1.Pod) error {
 	return err
 }
 
-// Pods returns the pods that were saved last, sorted by namespace and name. seen is whether pods
-// have been saved at all.
+// Pods returns the pods that were saved last, sorted by namespace and name. seen reports whether pods have been saved
+// at all.
 func (s *Store) Pods() (pods []*corev1.Pod, seen bool, err error) {
 	err = s.locked(false, func(tx *bbolt.Tx) error {
 		if err := get(tx, bucketAbout, keySeen, &seen); err != nil {
@@ -212,18 +213,19 @@ func (s *Store) Decisions() (all []v2.Decision, err error) {
 	return all, err
 }
 
-// Decision returns the decision about a pod, nil when there is none.
+// Decision returns the decision about a pod, or nil.
 func (s *Store) Decision(pod types.NamespacedName) (d *v2.Decision, err error) {
 	err = s.locked(false, func(tx *bbolt.Tx) error { return get(tx, bucketDecisions, pod.String(), &d) })
 	return d, err
 }
 
-// Decide keeps a decision instead of what was decided of that pod before. When it returns without an error, it is on the disk.
+// Decide stores a decision, and replaces an earlier one about the same pod. When it returns without an error, the
+// decision is on disk.
 func (s *Store) Decide(d v2.Decision) error {
 	return s.locked(true, func(tx *bbolt.Tx) error { return put(tx, bucketDecisions, d.Namespace+"/"+d.Name, d) })
 }
 
-// Forget removes the decision about a pod, if it is still that one: there may be a newer one.
+// Forget removes the decision about a pod if it is the same one: there may be a newer one.
 func (s *Store) Forget(d v2.Decision) error {
 	return s.locked(true, func(tx *bbolt.Tx) error {
 		found := (*v2.Decision)(nil)
@@ -250,7 +252,7 @@ func put(tx *bbolt.Tx, bucket, key string, value any) error {
 	return tx.Bucket([]byte(bucket)).Put([]byte(key), data)
 }
 
-// get reads one value; what is not there leaves it as it is.
+// get reads one value; if it does not exist, into is not changed.
 func get(tx *bbolt.Tx, bucket, key string, into any) error {
 	data := tx.Bucket([]byte(bucket)).Get([]byte(key))
 	if data == nil {

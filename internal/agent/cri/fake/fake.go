@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fake is a container runtime for tests: an image service behind a socket, without images that have any content. What it
-// does with a pull is for the test to say.
+// Package fake is a container runtime for tests: an image service at a socket. Its images have no content, and the test
+// decides the result of a pull.
 package fake
 
 import (
@@ -16,12 +16,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Runtime is the image service of a runtime. Make one with New, and set Answer before it is started.
+// Runtime is the image service of a runtime. Create it with New, and set Answer before you start it.
 type Runtime struct {
 	runtimeapi.UnimplementedImageServiceServer
-	// Answer says what becomes of a pull; nil is success at once. It may block, and ends when ctx does.
+	// Answer returns the result of a pull; nil means success. It may block, and must return when ctx ends.
 	Answer func(ctx context.Context, request *runtimeapi.PullImageRequest) error
-	// Mountpoint is what the runtime says of its image file system.
+	// Mountpoint is the mount point of the image file system that the runtime reports.
 	Mountpoint string
 
 	mu     sync.Mutex
@@ -41,7 +41,7 @@ func New(images ...string) *Runtime {
 	return r
 }
 
-// Start serves at a socket, which must not exist or be unused.
+// Start serves at a socket path that must not exist or be unused.
 func (r *Runtime) Start(socket string) error {
 	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("removing the socket of before: %w", err)
@@ -55,11 +55,11 @@ func (r *Runtime) Start(socket string) error {
 	r.mu.Lock()
 	r.server = server
 	r.mu.Unlock()
-	go func() { _ = server.Serve(listener) }() // it ends with Stop, and has nothing to say then
+	go func() { _ = server.Serve(listener) }() // it ends with Stop, and its error is not useful then
 	return nil
 }
 
-// Stop ends the runtime as a crash does: pulls get no answer.
+// Stop stops the runtime like a crash: pulls get no response.
 func (r *Runtime) Stop() {
 	r.mu.Lock()
 	server := r.server
@@ -69,14 +69,14 @@ func (r *Runtime) Stop() {
 	}
 }
 
-// Pulls are the pulls that were asked for, in order.
+// Pulls returns the requested pulls, in order.
 func (r *Runtime) Pulls() []*runtimeapi.PullImageRequest {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]*runtimeapi.PullImageRequest{}, r.pulls...)
 }
 
-// Most is how many pulls went on at once at most.
+// Most returns the highest number of concurrent pulls.
 func (r *Runtime) Most() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
