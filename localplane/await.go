@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	// awaitedNodes is how many nodes a start waits for to be Ready. More are on their way when it returns: what uses
-	// them has to cope with nodes that come later anyway.
+	// awaitedNodes is how many nodes a start waits for. More may become Ready after it has returned: callers must handle
+	// nodes that join later anyway.
 	awaitedNodes = 50
 	awaitTimeout = 30 * time.Second
 	pollInterval = 100 * time.Millisecond
 )
 
-// awaitNodes waits until the nodes of a small plane, and the real ones of any, are Ready and take pods. Nodes that were cut
-// before stay so.
+// awaitNodes waits until the nodes of a small plane, and the real nodes of any plane, are Ready and schedulable. Nodes
+// that were cut off before stay so.
 func (own *owner) awaitNodes(ctx context.Context, client kubernetes.Interface) error {
 	if own.registered+own.inputs.Real.Count == 0 {
 		return nil
@@ -48,8 +48,8 @@ func (own *owner) awaitNodes(ctx context.Context, client kubernetes.Interface) e
 	return nil
 }
 
-// awaited is how many nodes are not there yet that a start waits for.
-func (own *owner) awaited(count nodes.Census) int {
+// awaited returns how many nodes a start still waits for.
+func (own *owner) awaited(count nodes.Counts) int {
 	missing := count.Unsettled
 	if own.registered > awaitedNodes {
 		missing = count.UnsettledReal
@@ -62,8 +62,8 @@ func (own *owner) awaited(count nodes.Census) int {
 	return missing
 }
 
-// awaitWebhooks waits until an Advanced DaemonSet can be written in the version that has to be converted: the API server
-// takes a moment to hear of webhooks that have just been published.
+// awaitWebhooks waits until an Advanced DaemonSet can be created in the version that must be converted: the API server
+// needs a moment to use webhooks that have just been published.
 func awaitWebhooks(ctx context.Context, config *rest.Config) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -87,7 +87,7 @@ func awaitWebhooks(ctx context.Context, config *rest.Config) error {
 		if err != nil {
 			return false, err
 		}
-		// Without the defaults of the webhook nobody was asked.
+		// Without the defaults of the webhook, the webhook was not called.
 		strategy, _, _ := unstructured.NestedString(made.Object, "spec", "updateStrategy", "type")
 		return strategy != "", nil
 	})
@@ -97,7 +97,7 @@ func awaitWebhooks(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// poll asks until the answer is yes. An error counts as a no, and is the one returned when time is over.
+// poll calls a condition until it is true. An error counts as false; the last one is returned after a timeout.
 func poll(ctx context.Context, timeout time.Duration, ask func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

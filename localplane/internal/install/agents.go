@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Agents is what differs on a plane in the DaemonSet of the agents that Everynode is shipped with.
+// Agents are the changes of the DaemonSet of Everynode's agents for a plane.
 type Agents struct {
-	// Image is the name of the agent's image, Label one that the nodes carry on which there are to be agents.
+	// Image is the image of the agent, Label a label of the nodes that run agents.
 	Image, Label string
-	// OpenYurt opens the routes of OpenYurt.
+	// OpenYurt enables the routes of OpenYurt.
 	OpenYurt bool
 }
 
@@ -55,7 +55,7 @@ func (a Agents) adapt(obj *unstructured.Unstructured) error {
 	if err != nil {
 		return err
 	}
-	// An empty status is not ours to apply.
+	// The empty status must not be applied.
 	delete(content, "status")
 	obj.Object = content
 	return nil

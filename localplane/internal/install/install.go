@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package install applies manifests to a plane: those of its own and those that Everynode is shipped with.
+// Package install applies manifests to a plane: the plane's own and those of Everynode.
 //
-// They are applied as they are shipped, except that Deployments and DaemonSets are left out: on a plane the manager is a
-// process and the agents are simulated, and neither is pods. Without a manager the webhook configurations are left out too, or every write they are about would fail.
+// They are applied unchanged, but without Deployments and DaemonSets: on a plane, the manager is a process and the
+// agents are simulated. Without a manager, webhook configurations are omitted too, because otherwise all requests that
+// they match would fail.
 package install
 
 import (
@@ -32,7 +33,7 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// fieldManager owns what is applied.
+// fieldManager is the field manager of applied objects.
 const fieldManager = "localplane"
 
 const (
@@ -49,7 +50,7 @@ type Installer struct {
 	mapper *restmapper.DeferredDiscoveryRESTMapper
 }
 
-// New makes an installer.
+// New returns an installer.
 func New(config *rest.Config) (*Installer, error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -62,14 +63,14 @@ func New(config *rest.Config) (*Installer, error) {
 	return &Installer{client: client, mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))}, nil
 }
 
-// Own applies what the plane itself needs.
+// Own applies the plane's own manifests.
 func (i *Installer) Own(ctx context.Context) error {
 	_, err := i.Apply(ctx, own, nil)
 	return err
 }
 
-// Apply applies all YAML files below root in the order of their names, except the kinds left out, and returns how many
-// objects that were. It waits for each custom resource definition to be established.
+// Apply applies all YAML files below root in the order of their names, except the omitted kinds, and returns the number
+// of objects. It waits for each custom resource definition to be established.
 func (i *Installer) Apply(ctx context.Context, root fs.FS, leaveOut []string) (int, error) {
 	objects, err := Read(root)
 	if err != nil {
@@ -89,7 +90,7 @@ func (i *Installer) ApplyAll(ctx context.Context, objects []*unstructured.Unstru
 	return nil
 }
 
-// Read reads the objects of all YAML files below root, in the order of the files' names and of the documents in them.
+// Read reads the objects of all YAML files below root, in order.
 func Read(root fs.FS) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -153,11 +154,12 @@ func (i *Installer) apply(ctx context.Context, obj *unstructured.Unstructured) e
 	return waitEstablished(ctx, target, applied.GetName())
 }
 
-// nobody is where a webhook is reached before the manager has said where it listens. The Service of the manifests would be looked up
-// in the machine's DNS, and whatever answers there is not the plane.
-const nobody = "https://127.0.0.1:1/"
+// unsetURL is the URL of a webhook before the manager has published its address. The Service of the manifests would be
+// looked up in the machine's DNS, and the result would not be the plane.
+const unsetURL = "https://127.0.0.1:1/"
 
-// keepClientConfig leaves a webhook that is there already reached as it is: that is the manager's to write. A new one is reached at nobody's.
+// keepClientConfig keeps the client configuration of an existing webhook, which the manager writes. A new one gets
+// unsetURL.
 func keepClientConfig(ctx context.Context, target dynamic.ResourceInterface, obj *unstructured.Unstructured) error {
 	if !strings.HasSuffix(obj.GetKind(), "WebhookConfiguration") {
 		return nil
@@ -166,7 +168,7 @@ func keepClientConfig(ctx context.Context, target dynamic.ResourceInterface, obj
 	if err != nil {
 		if apierrors.IsNotFound(err) {
 			for _, w := range webhooks(obj) {
-				w["clientConfig"] = map[string]any{"url": nobody}
+				w["clientConfig"] = map[string]any{"url": unsetURL}
 			}
 			return nil
 		}
@@ -184,7 +186,7 @@ func keepClientConfig(ctx context.Context, target dynamic.ResourceInterface, obj
 	return nil
 }
 
-// webhooks are those of a webhook configuration, to be changed in place.
+// webhooks returns the webhooks of a webhook configuration, to be changed in place.
 func webhooks(obj *unstructured.Unstructured) []map[string]any {
 	list, _ := obj.Object["webhooks"].([]any)
 	var found []map[string]any
@@ -196,7 +198,7 @@ func webhooks(obj *unstructured.Unstructured) []map[string]any {
 	return found
 }
 
-// mapping finds the resource of an object. A kind that is not known yet may be that of a definition applied just before.
+// mapping returns the resource of an object. An unknown kind may belong to a definition that was just applied.
 func (i *Installer) mapping(obj *unstructured.Unstructured) (*meta.RESTMapping, error) {
 	gvk := obj.GroupVersionKind()
 	mapping, err := i.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)

@@ -70,7 +70,7 @@ func TestHowAWebhookIsReachedIsLeftToTheManager(t *testing.T) {
 		}}
 	}
 	for want, client := range map[string]dynamic.Interface{
-		nobody:    fake.NewSimpleDynamicClient(runtime.NewScheme()),
+		unsetURL:  fake.NewSimpleDynamicClient(runtime.NewScheme()),
 		"written": fake.NewSimpleDynamicClient(runtime.NewScheme(), configuration("written")),
 	} {
 		obj := configuration("shipped")

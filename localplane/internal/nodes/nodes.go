@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodes makes, cuts, heals and removes the simulated nodes of a plane, through its API server, and counts all nodes.
+// Package nodes creates, disconnects, reconnects and removes the simulated nodes of a plane, through its API server,
+// and counts all nodes.
 //
-// Simulated nodes are called node-0001, node-0002, …; adding continues after the highest number there is. Real nodes, which have a
-// kubelet, carry RealLabel; what is done to them is done elsewhere.
+// Simulated nodes are named node-0001, node-0002, …; new ones get the next numbers. Real nodes, which have a kubelet,
+// have RealLabel; other packages manage them.
 package nodes
 
 import (
@@ -27,21 +28,21 @@ import (
 	"everynode.dev/everynode/localplane/simkubelet"
 )
 
-// zones is how many zones the nodes are spread over.
+// zones is the number of zones.
 const zones = 3
 
-// Max is how many nodes a plane can have: as many as there are addresses for.
+// Max is the maximum number of nodes of a plane, which is the number of addresses.
 const Max = 1<<17 - 2
 
-// atOnce is how many nodes are created at the same time.
+// atOnce is the number of nodes that are created concurrently.
 const atOnce = 64
 
 var numbered = regexp.MustCompile(`^node-([0-9]{4,})$`)
 
-// State is how a node is.
+// State is the state of a node.
 type State string
 
-// A cut node is NotReady sooner or later; it is counted as cut only.
+// A cut node becomes NotReady after a while; it is counted only as cut.
 const (
 	Ready    State = "Ready"
 	NotReady State = "NotReady"
@@ -51,13 +52,13 @@ const (
 // RealLabel is on every real node.
 const RealLabel = "localplane.everynode.dev/real"
 
-// Real is whether a node is a real one.
+// Real reports whether a node is a real node.
 func Real(node *v1.Node) bool { return node.Labels[RealLabel] == "true" }
 
-// Name is the name of the n-th node, counted from one.
+// Name returns the name of the n-th node, counted from one.
 func Name(n int) string { return fmt.Sprintf("node-%04d", n) }
 
-// New is the n-th node as it registers itself. The version is that of its kubelet.
+// New returns the n-th node as it registers itself, with the version of its kubelet.
 func New(n int, version string) *v1.Node {
 	name := Name(n)
 	capacity := v1.ResourceList{
@@ -85,7 +86,8 @@ func New(n int, version string) *v1.Node {
 			Addresses: []v1.NodeAddress{
 				{Type: v1.NodeInternalIP, Address: address(n)},
 				{Type: v1.NodeHostName, Address: name},
-				// What the API server dials for logs and exec: there is no kubelet, and nothing beyond this machine is tried.
+				// The API server uses this address for logs and exec: there is no kubelet, and no external address is
+				// tried.
 				{Type: v1.NodeInternalDNS, Address: "localhost"},
 			},
 			NodeInfo: v1.NodeSystemInfo{
@@ -100,7 +102,7 @@ func New(n int, version string) *v1.Node {
 	}
 }
 
-// address is from the network set aside for benchmarks (RFC 2544), which no router forwards.
+// address is in the network reserved for benchmarks (RFC 2544), which is not routed.
 func address(n int) string {
 	base := netip.MustParseAddr("198.18.0.0").As4()
 	base[1] += byte(n >> 16)
@@ -138,7 +140,7 @@ func Add(ctx context.Context, client kubernetes.Interface, n int, version string
 	return names, nil
 }
 
-// highest is the highest number of a node; 0 without any.
+// highest returns the highest number of a node; 0 if there is none.
 func highest(ctx context.Context, client kubernetes.Interface) (int, error) {
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -156,13 +158,13 @@ func highest(ctx context.Context, client kubernetes.Interface) (int, error) {
 	return last, nil
 }
 
-// Remove deletes a node; its pods are left to the pod garbage collector.
+// Remove deletes a node; the pod garbage collector deletes its pods.
 func Remove(ctx context.Context, client kubernetes.Interface, name string) error {
 	err := client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
 	return explain(err, "removing", name)
 }
 
-// SetConnected cuts or heals a node.
+// SetConnected disconnects or reconnects a node.
 func SetConnected(ctx context.Context, client kubernetes.Interface, name string, connected bool) error {
 	verb, value := "cutting", any(nil)
 	if connected {
@@ -176,7 +178,7 @@ func SetConnected(ctx context.Context, client kubernetes.Interface, name string,
 	return explain(err, verb, name)
 }
 
-// SetAPI has the API of a node served at an address; with an empty one it is served no more.
+// SetAPI serves the API of a node at an address; an empty address stops that.
 func SetAPI(ctx context.Context, client kubernetes.Interface, name, listen string) error {
 	const verb = "serving the API of"
 	value := any(nil)
@@ -202,21 +204,21 @@ func explain(err error, verb, name string) error {
 	}
 }
 
-// Census is what there is to be known about nodes at once.
-type Census struct {
+// Counts are the numbers of nodes.
+type Counts struct {
 	// Ready, NotReady and Cut count all nodes.
 	Ready, NotReady, Cut int
-	// Simulated counts those that are simulated, Real names those that are not.
+	// Simulated counts simulated nodes; Real are the names of real nodes.
 	Simulated int
 	Real      []string
-	// Unsettled counts the nodes that are connected and not Ready yet, or Ready and still tainted as if they were not; UnsettledReal
-	// those among them that are real.
+	// Unsettled counts nodes that are connected and not Ready yet, or Ready and still tainted; UnsettledReal counts the
+	// real nodes among them.
 	Unsettled, UnsettledReal int
 }
 
-// Count looks at the nodes. isCut knows the real nodes that are cut, about which the API server knows nothing.
-func Count(ctx context.Context, client kubernetes.Interface, isCut func(name string) bool) (Census, error) {
-	var c Census
+// Count counts the nodes. isCut reports which real nodes are cut off, which the API server does not know.
+func Count(ctx context.Context, client kubernetes.Interface, isCut func(name string) bool) (Counts, error) {
+	var c Counts
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return c, fmt.Errorf("listing nodes: %w", err)
