@@ -13,34 +13,35 @@ import (
 )
 
 const (
-	// Bridge is the switch between the nodes, in the network's namespace.
+	// Bridge is the bridge between the nodes, in the namespace of the network.
 	Bridge = "plane0"
-	// GatewayAddress is the bridge's own address: the nodes' default route, and where they find API server and registry.
+	// GatewayAddress is the address of the bridge: the default route of the nodes, and the address of API server and
+	// registry for nodes.
 	GatewayAddress = "10.77.0.1"
 	// RegistryPort is the registry's port at GatewayAddress.
 	RegistryPort = 5000
-	// RegistryHost is how images name the registry.
+	// RegistryHost is the name of the registry in image references.
 	RegistryHost = "registry.local"
-	// RegistryUser is who may push to the registry.
+	// RegistryUser is the user for pushes to the registry.
 	RegistryUser = "localplane"
-	// NodeRange holds the addresses of all nodes, and GatewayAddress.
+	// NodeRange contains the addresses of all nodes, and GatewayAddress.
 	NodeRange = "10.77.0.0/24"
-	// PodRange holds the pod addresses of all nodes.
+	// PodRange contains the pod addresses of all nodes.
 	PodRange = "10.78.0.0/16"
-	// Max is how many real nodes there can be.
+	// Max is the maximum number of real nodes.
 	Max = 100
 
 	namePrefix = "real-"
-	// nodeLink is a node's end of its link, loopback its other interface.
+	// nodeLink is the node's end of its link, loopback its other interface.
 	nodeLink = "eth0"
 	loopback = "lo"
-	// firstAddress is the last byte of the address before node 1's.
+	// firstAddress is the last byte of the address before that of node 1.
 	firstAddress = 10
 	nodeBits     = 24
 	addressBits  = 32
 )
 
-// Tag is a tag for the image of a program, which is another one for each program.
+// Tag returns a tag for the image of a program; each program has another tag.
 func Tag(program string) (string, error) {
 	raw, err := os.ReadFile(program)
 	if err != nil {
@@ -51,10 +52,10 @@ func Tag(program string) (string, error) {
 	return hex.EncodeToString(sum[:enough]), nil
 }
 
-// Name is the name of real node n, counted from 1: as a node of the cluster, as a host, and of its link.
+// Name returns the name of real node n, counted from 1: as a node of the cluster, as a host, and of its link.
 func Name(n int) string { return namePrefix + strconv.Itoa(n) }
 
-// Number is the opposite of Name; it is false for what is not the name of a real node.
+// Number is the inverse of Name; ok is false if it is not the name of a real node.
 func Number(name string) (int, bool) {
 	digits, found := strings.CutPrefix(name, namePrefix)
 	n, err := strconv.Atoi(digits)
@@ -64,10 +65,10 @@ func Number(name string) (int, bool) {
 	return n, true
 }
 
-// Address is the address of node n.
+// Address returns the address of node n.
 func Address(n int) string { return address(n).String() }
 
-// PodCIDR is the range of the pod addresses of node n.
+// PodCIDR returns the range of the pod addresses of node n.
 func PodCIDR(n int) string { return podNet(n).String() }
 
 func address(n int) net.IP { return net.IPv4(10, 77, 0, byte(firstAddress+n)).To4() }
@@ -76,7 +77,7 @@ func podNet(n int) *net.IPNet {
 	return &net.IPNet{IP: net.IPv4(10, 78, byte(n), 0).To4(), Mask: net.CIDRMask(nodeBits, addressBits)}
 }
 
-// hardwareAddress is made from an address, so that a node that comes back is known to its neighbours at once.
+// hardwareAddress is derived from an IP address, so that neighbours know a restarted node immediately.
 func hardwareAddress(ip net.IP) net.HardwareAddr {
 	return append(net.HardwareAddr{0x02, 0x00}, ip.To4()...)
 }

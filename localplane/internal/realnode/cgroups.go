@@ -21,26 +21,26 @@ const (
 	cgroupFS = "/sys/fs/cgroup"
 	// procsFile lists the processes of a cgroup.
 	procsFile = "cgroup.procs"
-	// subtreeFile lists the controllers that the children of a version 2 cgroup have.
+	// subtreeFile lists the controllers of the children of a version 2 cgroup.
 	subtreeFile = "cgroup.subtree_control"
-	// removeTimeout is for processes that have been killed and still have to go.
+	// removeTimeout is the timeout for killed processes to end.
 	removeTimeout = 10 * time.Second
 	removeLook    = 20 * time.Millisecond
 )
 
-// Cgroups are the directories in which the kubelets of a plane account their pods.
+// Cgroups are the cgroups for the pods of the kubelets of a plane.
 type Cgroups struct {
-	// ID tells the planes of a machine apart.
+	// ID identifies the plane on the machine.
 	ID string
 }
 
-// Path is the kubelet's cgroupRoot on node n.
+// Path returns the cgroupRoot of the kubelet on node n.
 func (c Cgroups) Path(n int) string { return "/" + c.top() + "/" + Name(n) }
 
 func (c Cgroups) top() string { return "localplane-" + c.ID }
 
-// Create makes the directories of node n anew. What the pods of its last life have left there is removed, as on a machine that
-// was off: a kubelet looks for the container of each directory, and was seen to need 25 seconds for that instead of one.
+// Create creates the cgroups of node n. Those of the pods before a restart are removed, as on a machine that was off: a
+// kubelet looks for the container of each directory, which has taken 25 seconds instead of one.
 func (c Cgroups) Create(n int) error {
 	if err := checkNumber(n); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (c Cgroups) Create(n int) error {
 	return nil
 }
 
-// Remove ends what still runs in the plane's cgroups and removes their directories. It is no error if there are none.
+// Remove kills what still runs in the plane's cgroups and removes them. It is no error if there are none.
 func (c Cgroups) Remove() error {
 	h, err := readHierarchies()
 	if err != nil {
@@ -81,18 +81,19 @@ func (c Cgroups) Remove() error {
 	return nil
 }
 
-// hierarchies are the places where cgroups are made: one for each controller of v1, or the only one of v2.
+// hierarchies are the cgroup hierarchies: one for each controller of v1, or the only one of v2.
 type hierarchies struct {
 	roots   []string
 	unified bool
-	// beside is a version 2 hierarchy beside those of version 1. The kubelet does not use it, but runc makes its
-	// directories there too.
+	// beside is a version 2 hierarchy in addition to those of version 1. The kubelet does not use it, but runc creates
+	// cgroups there too.
 	beside []string
-	// controllers are those that can be used.
+	// controllers are the usable controllers.
 	controllers []string
 }
 
-// remove ends what runs in a cgroup and removes it, in all hierarchies. When it is late each is tried once more, and not waited for.
+// remove kills what runs in a cgroup and removes it, in all hierarchies. After late, each hierarchy is tried once more,
+// without waiting.
 func (h hierarchies) remove(path string, late <-chan struct{}) error {
 	var errs []error
 	for _, root := range slices.Concat(h.roots, h.beside) {
@@ -101,7 +102,7 @@ func (h hierarchies) remove(path string, late <-chan struct{}) error {
 	return errors.Join(errs...)
 }
 
-// removeInTime waits for the processes of all hierarchies together no longer than removeTimeout.
+// removeInTime waits for the processes of all hierarchies together for at most removeTimeout.
 func (h hierarchies) removeInTime(path string) error {
 	late := make(chan struct{})
 	defer time.AfterFunc(removeTimeout, func() { close(late) }).Stop()
@@ -127,7 +128,7 @@ func readHierarchies() (hierarchies, error) {
 	return h, nil
 }
 
-// parseHierarchies reads /proc/self/mountinfo.
+// parseHierarchies parses /proc/self/mountinfo.
 func parseHierarchies(mountinfo string) hierarchies {
 	var v1 hierarchies
 	v2 := hierarchies{unified: true}
@@ -156,12 +157,12 @@ func parseHierarchies(mountinfo string) hierarchies {
 	return v2
 }
 
-// unifiedControllers are those that the kubelet looks for in a version 2 cgroup; it takes none that is not there.
+// unifiedControllers returns the controllers that the kubelet uses in a version 2 cgroup, if they exist.
 func unifiedControllers() []string { return []string{"cpu", "cpuset", "memory", "pids", "hugetlb"} }
 
-// delegate lets the children of a version 2 cgroup have those controllers of its own that the kubelet needs. For the
-// topmost cgroup that lasts, because nobody can tell who else counts on it by the time that a plane ends. It changes
-// nothing for the processes that run there.
+// delegate enables in the children of a version 2 cgroup the controllers that the kubelet needs. In the root cgroup
+// this is never reverted, because other processes may depend on it when a plane ends. It changes nothing for the
+// processes there.
 func delegate(dir string) error {
 	names, err := undelegated(dir)
 	if err != nil {
@@ -176,7 +177,7 @@ func delegate(dir string) error {
 	return nil
 }
 
-// undelegated are the controllers that delegate has to hand down.
+// undelegated returns the controllers that delegate must enable.
 func undelegated(dir string) ([]string, error) {
 	has, err1 := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	passesOn, err2 := os.ReadFile(filepath.Join(dir, subtreeFile))
@@ -192,8 +193,8 @@ func undelegated(dir string) ([]string, error) {
 	return names, nil
 }
 
-// couldDelegate tells whether delegate would work, and changes nothing. Only the topmost cgroup of a machine hands
-// controllers down while processes run in it: it is the one without a type.
+// couldDelegate checks whether delegate would work, and changes nothing. Only the root cgroup of a machine can enable
+// controllers in children while processes run in it: it is the one without a type.
 func couldDelegate(dir string) error {
 	names, err := undelegated(dir)
 	if err != nil || len(names) == 0 || !exists(filepath.Join(dir, "cgroup.type")) {
@@ -206,7 +207,7 @@ func couldDelegate(dir string) error {
 	return err
 }
 
-// removeTree ends the processes of a cgroup and all below it, and removes it.
+// removeTree kills the processes of a cgroup and its descendants, and removes them.
 func removeTree(top string, late <-chan struct{}) error {
 	look := time.NewTicker(removeLook)
 	defer look.Stop()
@@ -223,7 +224,7 @@ func removeTree(top string, late <-chan struct{}) error {
 	}
 }
 
-// removeOnce tries it once. A cgroup whose processes are about to go is busy for a while yet.
+// removeOnce tries it once. A cgroup whose processes are ending is busy for a while.
 func removeOnce(top string) error {
 	var dirs []string
 	err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
@@ -257,7 +258,7 @@ func endProcesses(dir string) error {
 	if err != nil || len(pids) == 0 {
 		return err
 	}
-	// A frozen process does not even end. Only version 1 has this file.
+	// A frozen process cannot end. Only version 1 has this file.
 	if state := filepath.Join(dir, "freezer.state"); exists(state) {
 		if err := os.WriteFile(state, []byte("THAWED"), 0o600); err != nil {
 			return fmt.Errorf("thawing %s: %w", dir, err)
@@ -267,9 +268,9 @@ func endProcesses(dir string) error {
 	for _, pid := range pids {
 		id, err := proc.Identify(pid)
 		if err != nil {
-			continue // gone in the meantime
+			continue // it does not exist any more
 		}
-		// The number may have been given to another process between the two.
+		// The pid may have been reused in between.
 		if now, err := readProcesses(dir); err != nil || !slices.Contains(now, pid) {
 			continue
 		}
@@ -282,7 +283,7 @@ func endProcesses(dir string) error {
 	return errors.Join(errs...)
 }
 
-// readProcesses returns the processes of a cgroup, those of its children not included.
+// readProcesses returns the processes of a cgroup, without those of its children.
 func readProcesses(dir string) ([]int, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, procsFile))
 	if errors.Is(err, fs.ErrNotExist) {

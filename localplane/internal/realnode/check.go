@@ -16,25 +16,26 @@ import (
 	"time"
 )
 
-// CheckOptions say what real nodes are to be made of.
+// CheckOptions are the requirements for real nodes.
 type CheckOptions struct {
-	// Home is the directory of the plane, on whose file system the nodes' disks are.
+	// Home is the directory of the plane; the nodes' disks are on its file system.
 	Home string
-	// Containerd is the containerd to use; empty means the one in the PATH. Its shim has to be beside it, or in the PATH.
+	// Containerd is the containerd to use; empty means the one in the PATH. Its shim must be in the same directory, or
+	// in the PATH.
 	Containerd string
-	// Node is the program that is kubelet and kube-proxy; Built are others of Everynode's own that have to be there.
+	// Node is the program that contains kubelet and kube-proxy; Built are other required programs of Everynode.
 	Node  string
 	Built []string
-	// Nodes is how many there are to be.
+	// Nodes is the number of nodes.
 	Nodes int
 }
 
-// Programs are what real nodes are made of.
+// Programs are the programs for real nodes.
 type Programs struct {
 	Containerd, Runc, Nft string
 	// CNIDir is the directory of the CNI plugins.
 	CNIDir string
-	// Node is the program that is kubelet and kube-proxy.
+	// Node is the program that contains kubelet and kube-proxy.
 	Node string
 	// ContainerdMajor is containerd's major version, on which the format of its configuration depends.
 	ContainerdMajor int
@@ -42,8 +43,8 @@ type Programs struct {
 	Snapshotter string
 }
 
-// Dirs are the directories that have to be seen in a node for its programs to be found there. Where a link leads to a
-// program, those of both are among them.
+// Dirs returns the directories of the programs, which must be visible in a node. If a program is a symbolic link, the
+// directories of both are included.
 func (p Programs) Dirs() []string {
 	var dirs []string
 	add := func(path string, of func(string) string) {
@@ -63,12 +64,12 @@ func (p Programs) Dirs() []string {
 	return slices.Compact(dirs)
 }
 
-// Missing is one thing that real nodes need, and how to get it.
+// Missing is a missing requirement, and its remedy.
 type Missing struct {
 	What, Remedy string
 }
 
-// MissingError lists everything that is missing, so that nobody has to try again for each single thing.
+// MissingError lists everything that is missing.
 type MissingError struct {
 	Missing []Missing
 }
@@ -86,8 +87,7 @@ func (e *MissingError) add(what, remedy string) {
 	e.Missing = append(e.Missing, Missing{What: what, Remedy: remedy})
 }
 
-// Check finds out whether real nodes can work on this machine and returns the programs to use. Its error is a
-// *MissingError, which may be about many things at once.
+// Check checks whether this machine can run real nodes and returns the programs to use. Its error is a *MissingError.
 func Check(o CheckOptions) (Programs, error) {
 	missing := &MissingError{}
 	programs := findPrograms(o, missing)
@@ -107,7 +107,7 @@ const (
 	snapshotterNative  = "native"
 )
 
-// cniDirs are where distributions and people put CNI plugins; cniPlugins those that a node needs.
+// cniDirs are the usual directories of CNI plugins; cniPlugins are the required plugins.
 func cniDirs() []string    { return []string{"/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"} }
 func cniPlugins() []string { return []string{"ptp", "host-local", "loopback", "portmap"} }
 
@@ -119,8 +119,8 @@ func findPrograms(o CheckOptions, missing *MissingError) Programs {
 		CNIDir:     findCNI(missing),
 		Node:       o.Node,
 	}
-	find("mount", "apt-get install mount", missing)       // the kubelet mounts volumes with it
-	find("iptables", "apt-get install iptables", missing) // the plugin portmap opens ports of the node with it
+	find("mount", "apt-get install mount", missing)       // the kubelet uses it to mount volumes
+	find("iptables", "apt-get install iptables", missing) // the plugin portmap uses it to open host ports
 	for _, path := range append([]string{o.Node}, o.Built...) {
 		if !isProgram(path) {
 			missing.add("the program "+path, "make build-real")
@@ -137,7 +137,7 @@ func findPrograms(o CheckOptions, missing *MissingError) Programs {
 	return p
 }
 
-// find looks for a program in the PATH and, because root's PATH may lack them, in the directories for root's programs.
+// find looks for a program in the PATH and in the directories for system programs, which root's PATH may lack.
 func find(name, remedy string, missing *MissingError) string {
 	if path, err := exec.LookPath(name); err == nil {
 		if absolute, err := filepath.Abs(path); err == nil {
@@ -192,7 +192,7 @@ func findCNI(missing *MissingError) string {
 	return ""
 }
 
-// versionTimeout is for a program that may be anything.
+// versionTimeout is the timeout of --version.
 const versionTimeout = 10 * time.Second
 
 func containerdMajor(path string) (int, error) {
@@ -210,8 +210,9 @@ func containerdMajor(path string) (int, error) {
 	return parseMajor(out.String())
 }
 
-// parseMajor reads what containerd --version prints: "containerd github.com/containerd/containerd/v2 v2.1.4 75cb2b71…",
-// or "… 1.6.20~ds1 1.6.20~ds1-1+deb12u2" on Debian. Before 1.6 containerd did not speak the language of today's kubelets.
+// parseMajor parses the output of containerd --version: "containerd github.com/containerd/containerd/v2 v2.1.4
+// 75cb2b71…", or "… 1.6.20~ds1 1.6.20~ds1-1+deb12u2" on Debian. Versions before 1.6 do not support the CRI version of
+// current kubelets.
 func parseMajor(version string) (int, error) {
 	match := regexp.MustCompile(`^containerd\s(?:.*?\s)?v?(\d+)\.(\d+)\.\d+`).FindStringSubmatch(version)
 	if match == nil {

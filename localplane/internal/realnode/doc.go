@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package realnode makes machines of namespaces: real nodes, and the network between them and the control plane.
+// Package realnode builds machines from namespaces: real nodes, and the network between them and the control plane.
 //
-// The network is a network namespace with a bridge in it and no way out (RunNetwork holds it). A node is a process with
-// mount, network, PID, UTS and IPC namespaces of its own (RunInit): it is the first process of the node, as init is of a
-// machine. Links joins a node to the network; Cgroups are the directories in which the kubelet accounts its pods; Check
-// says beforehand whether all of this can work here.
+// The network is a network namespace with a bridge and no uplink (RunNetwork holds it). A node is a process with its
+// own mount, network, PID, UTS and IPC namespaces (RunInit): it is the first process of the node, like init on a
+// machine. Links connects a node to the network; Cgroups are the cgroups in which the kubelet runs its pods; Check
+// checks whether all of this is possible here.
 //
-// The rule: the machine stays as it was. Whatever a node mounts, sets or starts hangs on its namespaces and ends with its
-// first process, however that one ends. Only the directories of the cgroups outlive it; Cgroups removes them. One thing
-// stays: where cgroups are of version 2, Cgroups.Create lets the children of the topmost one have the controllers that
-// the kubelet needs (cgroup.subtree_control), and nobody takes them back, because others may count on them by then.
-// Check changes nothing; what it makes to try things out it removes.
+// Rule: the machine is not changed. Whatever a node mounts, sets or starts belongs to its namespaces and ends with its
+// first process. Only the cgroups remain; Cgroups removes them. There is one exception: with cgroups of version 2,
+// Cgroups.Create enables the controllers that the kubelet needs in the children of the root cgroup
+// (cgroup.subtree_control). This is not reverted, because other processes may depend on it by then. Check changes
+// nothing; it removes what it creates for its tests.
 package realnode

@@ -13,24 +13,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NodeNamespaces are the flags of the new namespaces in which RunInit has to be started.
+// NodeNamespaces are the flags of the new namespaces in which RunInit must be started.
 const NodeNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
 
 // InitOptions are the flags of the component that is the first process of a node.
 type InitOptions struct {
-	// Name is the node's name and host name.
+	// Name is the name of the node and its host name.
 	Name string
-	// Root is the directory of the node's disk: what the node keeps when it is off.
+	// Root is the directory of the node's disk, which persists when the node is off.
 	Root string
-	// ReadyFile is written when the node can be used.
+	// ReadyFile is written when the node is ready.
 	ReadyFile string
-	// Keep are directories that have to be seen in the node under their usual names although they are below one that the
-	// node has for itself (/run, /var/lib). Root and the directory of this program are kept anyway.
+	// Keep are directories that must be visible in the node at their usual paths although the node has its own parent
+	// directory (/run, /var/lib). Root and the directory of this program are always kept.
 	Keep []string
 }
 
-// RunInit is the first process of a node: it mounts everything, takes the name, and then reaps until it is ended. All
-// processes and mounts of the node end with it.
+// RunInit is the first process of a node: it mounts the file systems, sets the host name, and then reaps orphaned
+// processes until it ends. All processes and mounts of the node end with it.
 func RunInit(ctx context.Context, o InitOptions) error {
 	if os.Getpid() != 1 {
 		return errors.New("this component is the first process of a node and was started as another one; only localplane up starts it")
@@ -41,12 +41,12 @@ func RunInit(ctx context.Context, o InitOptions) error {
 	if !filepath.IsAbs(o.Root) {
 		return fmt.Errorf("root %q: give the absolute path of the node's disk", o.Root)
 	}
-	// From the start, so that no child ends unseen.
+	// Registered first, so that no end of a child is missed.
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, unix.SIGCHLD)
 	defer signal.Stop(children)
 
-	// Opened now: the node may have something of its own over this directory.
+	// Opened now, because the node may have its own directory at this path.
 	readyDir, err := os.OpenRoot(filepath.Dir(o.ReadyFile))
 	if err != nil {
 		return fmt.Errorf("opening the directory of the ready file: %w", err)
@@ -75,7 +75,7 @@ func becomeNode(o InitOptions) error {
 	return setNetwork("ip_forward", "1")
 }
 
-// reap buries the processes of the node that have lost their parents: they are this process's children then.
+// reap reaps the orphaned processes of the node, which become children of this process.
 func reap(ctx context.Context, children <-chan os.Signal) {
 	for {
 		for {

@@ -19,7 +19,7 @@ import (
 	"everynode.dev/everynode/localplane/internal/proc"
 )
 
-// privileged tells whether this process may do what nodes need; without that nothing else can be tried.
+// privileged checks whether this process has the capabilities for nodes; without them, no other check is possible.
 func privileged(missing *MissingError) bool {
 	if os.Geteuid() != 0 {
 		missing.add("root", "run it as root (sudo), or in a virtual machine")
@@ -44,7 +44,7 @@ func privileged(missing *MissingError) bool {
 	return ok
 }
 
-// tryKernel tries out in throwaway namespaces what nodes are made of, and returns the snapshotter to use.
+// tryKernel tests in temporary namespaces what nodes need, and returns the snapshotter to use.
 func tryKernel(home, nft string, missing *MissingError) string {
 	var snapshotter string
 	proc.OwnThread(func() { snapshotter = tryNamespaces(home, nft, missing) })
@@ -52,7 +52,7 @@ func tryKernel(home, nft string, missing *MissingError) string {
 }
 
 func tryNamespaces(home, nft string, missing *MissingError) string {
-	// The PID namespace is tried with nft: in one that this thread had, its first child would be the first process.
+	// The PID namespace is tested with nft: if this thread had one, its first child would be the first process in it.
 	if err := unix.Unshare(NodeNamespaces &^ unix.CLONE_NEWPID); err != nil {
 		missing.add("namespaces", fmt.Sprintf("a kernel with CONFIG_NAMESPACES that lets root make them (%v)", err))
 		return ""
@@ -94,7 +94,7 @@ func tryLinks() error {
 	return nil
 }
 
-// proxyRules are one of each kind that kube-proxy writes.
+// proxyRules has one rule of each kind that kube-proxy writes.
 const proxyRules = `table ip localplane {
 	map services { type ipv4_addr . inet_proto . inet_service : verdict; }
 	chain nodes { type nat hook prerouting priority -100; ip daddr . meta l4proto . th dport vmap @services; meta l4proto tcp goto endpoints; }
@@ -118,16 +118,16 @@ func tryNft(nft string) error {
 	return nil
 }
 
-// checkName is that of what a check makes for a moment. It is always the same, so that the next check removes what one that
-// was killed has left.
+// checkName is the name of what a check creates temporarily. It is constant, so that the next check removes the remains
+// of one that was killed.
 const checkName = "localplane-check"
 
-// tryOverlay mounts an overlay of directories on the home's file system. The mount goes with this thread's namespace.
+// tryOverlay mounts an overlay on the home's file system. The mount ends with this thread's namespace.
 func tryOverlay(home string) (bool, error) {
 	dir := filepath.Join(existing(home), "."+checkName)
 	path := func(name string) string { return filepath.Join(dir, name) }
 	defer os.RemoveAll(dir)
-	if err := os.RemoveAll(dir); err != nil { // of a check that was killed
+	if err := os.RemoveAll(dir); err != nil { // remains of a check that was killed
 		return false, fmt.Errorf("choose a home that can be written to (%w)", err)
 	}
 	for _, name := range []string{"", "lower", "upper", "work", "merged"} {
@@ -145,7 +145,7 @@ func tryOverlay(home string) (bool, error) {
 	return true, nil
 }
 
-// existing returns the nearest directory above a path, or the path itself, that is there.
+// existing returns the path, or its nearest existing parent.
 func existing(path string) string {
 	for !exists(path) && filepath.Dir(path) != path {
 		path = filepath.Dir(path)
@@ -153,17 +153,18 @@ func existing(path string) string {
 	return path
 }
 
-// kernelLog is what the kubelet reads to learn of processes that ran out of memory.
+// kernelLog is read by the kubelet to detect processes that were killed because of memory.
 const kernelLog = "/dev/kmsg"
 
-// Instances of inotify that each node and the control plane have open, and how many are enough for some planes.
+// The number of inotify instances of a node and of the control plane, and a number that is sufficient for several
+// planes.
 const (
 	watchesPerNode  = 8
 	watchesOfPlane  = 8
 	watchesOfPlanes = 1024
 )
 
-// checkDevices looks for what else the kubelet does not start without.
+// checkDevices checks other requirements of the kubelet.
 func checkDevices(nodes int, missing *MissingError) {
 	var uts unix.Utsname
 	if err := unix.Uname(&uts); err == nil {
@@ -181,7 +182,7 @@ func checkDevices(nodes int, missing *MissingError) {
 	}
 }
 
-// canWatch tries to have that many instances of inotify, for a moment.
+// canWatch checks whether that many inotify instances can be created.
 func canWatch(instances int) bool {
 	var open []int
 	defer func() {
@@ -199,7 +200,8 @@ func canWatch(instances int) bool {
 	return true
 }
 
-// tooOld tells whether kube-proxy refuses to write its rules on a kernel. A release that cannot be read is not.
+// tooOld reports whether kube-proxy does not support a kernel. A release that cannot be parsed is assumed to be
+// supported.
 func tooOld(release string) bool {
 	var major, minor int
 	if n, err := fmt.Sscanf(release, "%d.%d", &major, &minor); n != 2 || err != nil {
@@ -208,8 +210,8 @@ func tooOld(release string) bool {
 	return major < 5 || (major == 5 && minor < 13)
 }
 
-// tryOut makes a cgroup in each hierarchy and removes it. That it is there already does no harm: somebody else tries the same now, or
-// was killed while doing so.
+// tryOut creates a cgroup in each hierarchy and removes it. It is no error if it exists: another process may make the
+// same test, or was killed during it.
 func (h hierarchies) tryOut() error {
 	var errs []error
 	for _, root := range h.roots {
@@ -227,7 +229,7 @@ func (h hierarchies) tryOut() error {
 	return errors.Join(errs...)
 }
 
-// checkCgroups looks for the controllers that the kubelet insists on and tries to make a cgroup.
+// checkCgroups checks the controllers that the kubelet requires, and whether cgroups can be created.
 func checkCgroups(missing *MissingError) {
 	h, err := readHierarchies()
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// Links joins nodes to the network.
+// Links connects nodes to the network.
 type Links struct {
 	// Network is the pid of the process that holds the network (RunNetwork).
 	Network int
 }
 
-// Plug joins node n, whose first process is node, to the network: link, addresses and routes. A link that is there is
-// kept as it is, cut or not; what an earlier node of this number has left is replaced.
+// Plug connects node n, whose first process is node, to the network: link, addresses and routes. An existing link is
+// not changed, cut or not; a link of an earlier node with this number is replaced.
 func (l Links) Plug(node, n int) error {
 	if err := checkNumber(n); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (l Links) Plug(node, n int) error {
 	return nil
 }
 
-// Set cuts the link of node n (up is false) or heals it.
+// Set cuts the link of node n (up is false) or restores it.
 func (l Links) Set(n int, up bool) error {
 	network, link, err := l.open(n)
 	if err != nil {
@@ -69,7 +69,7 @@ func (l Links) Set(n int, up bool) error {
 	return nil
 }
 
-// Up tells whether the link of node n is not cut. A node that does not run has no link, which is an error.
+// Up reports whether the link of node n is not cut. It returns an error for a node that does not run.
 func (l Links) Up(n int) (bool, error) {
 	network, link, err := l.open(n)
 	if err != nil {
@@ -95,7 +95,7 @@ func (l Links) open(n int) (*namespace, netlink.Link, error) {
 	return network, link, nil
 }
 
-// namespace is the network namespace of a process and netlink in it.
+// namespace is the network namespace of a process, with a netlink handle.
 type namespace struct {
 	*netlink.Handle
 	file netns.NsHandle
@@ -119,7 +119,7 @@ func (n *namespace) close() {
 	_ = n.file.Close()
 }
 
-// isJoined tells whether the node's interface and the network's are the two ends of one link.
+// isJoined reports whether the interfaces of the node and of the network are the ends of one link.
 func isJoined(network, machine *namespace, n int) (bool, error) {
 	there, err := network.LinkByName(Name(n))
 	if IsUnplugged(err) {
@@ -135,17 +135,18 @@ func isJoined(network, machine *namespace, n int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// An end knows the number of the other one.
+	// Each end has the index of the other one.
 	return there.Attrs().ParentIndex == here.Attrs().Index && here.Attrs().ParentIndex == there.Attrs().Index, nil
 }
 
-// IsUnplugged is whether an error of a node's link is that there is none, or no bridge for it: one of the two has only just begun.
+// IsUnplugged reports whether an error means that there is no link, or no bridge for it: one of the two is still
+// starting.
 func IsUnplugged(err error) bool {
 	var missing netlink.LinkNotFoundError
 	return errors.As(err, &missing)
 }
 
-// join makes the link and connects it to the bridge.
+// join creates the link and connects it to the bridge.
 func join(network, machine *namespace, n int) error {
 	for _, stale := range []struct {
 		in   *namespace
@@ -169,7 +170,7 @@ func join(network, machine *namespace, n int) error {
 	return network.LinkSetUp(link)
 }
 
-// remove removes an interface. One that is not there, or goes in this moment with its namespace, is no error.
+// remove removes an interface. It is no error if it does not exist.
 func (n *namespace) remove(name string) error {
 	link, err := n.LinkByName(name)
 	if IsUnplugged(err) {

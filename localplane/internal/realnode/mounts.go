@@ -13,16 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runDir and libDir are the directories of which a node has an empty one of its own.
+// runDir and libDir are directories that are empty in a new node.
 const (
 	runDir = "/run"
 	libDir = "/var/lib"
 )
 
-// diskMount is a directory of a node's disk and its place in the node.
+// diskMount is a directory of a node's disk and its mount point in the node.
 type diskMount struct {
 	disk, target string
-	// optional places are left out on machines that do not have them: a node makes no directories on the machine.
+	// optional mount points are skipped if the machine does not have them: a node creates no directories on the machine.
 	optional bool
 }
 
@@ -37,8 +37,8 @@ func diskMounts() []diskMount {
 	}
 }
 
-// Covers finds the directory, if any, that a node has a disk of its own over although path is below it: what is there cannot be seen in
-// the node.
+// Covers returns the directory, if any, that a node replaces by its own and that contains path: then path is not
+// visible in the node.
 func Covers(path string) (string, bool) {
 	for _, m := range diskMounts() {
 		if strings.HasPrefix(path+"/", m.target+"/") {
@@ -48,8 +48,8 @@ func Covers(path string) (string, bool) {
 	return "", false
 }
 
-// masks are settings of the whole machine that the kubelet would change, with the values that it wants: it finds them
-// set already, in files of the node.
+// masks returns settings of the machine that the kubelet would change, with the wanted values: in the node, files with
+// these values cover the settings.
 func masks() map[string]string {
 	return map[string]string{
 		"vm/overcommit_memory":      "1",
@@ -61,13 +61,14 @@ func masks() map[string]string {
 	}
 }
 
-// tree is a directory taken hold of before anything is mounted over it, and where it goes.
+// tree is a directory that was opened before anything is mounted over it, and its mount point.
 type tree struct {
 	fd     int
 	target string
 }
 
-// mountAll gives the node its file systems. Nothing of it is seen outside: the first step cuts the mount namespace off.
+// mountAll mounts the file systems of the node. They are not visible outside, because the first step isolates the mount
+// namespace.
 func mountAll(o InitOptions) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("cutting the mounts off from the machine's: %w", err)
@@ -97,15 +98,14 @@ func mountAll(o InitOptions) error {
 	if err := mountMasks(); err != nil {
 		return err
 	}
-	// The kubelet hands mounts on to containers and takes mounts of containers (mountPropagation): within the node all
-	// mounts are shared.
+	// The kubelet propagates mounts to and from containers (mountPropagation): in the node, all mounts are shared.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("sharing the mounts within the node: %w", err)
 	}
 	return nil
 }
 
-// openTrees takes hold of the node's disk and of what has to stay visible.
+// openTrees opens the node's disk and the directories that must stay visible.
 func openTrees(o InitOptions) ([]tree, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -146,7 +146,7 @@ func openTrees(o InitOptions) ([]tree, error) {
 	return trees, nil
 }
 
-// hidden tells whether a node has something of its own over this path.
+// hidden reports whether a node has its own directory over this path.
 func hidden(path string) bool {
 	for _, dir := range []string{runDir, libDir} {
 		if strings.HasPrefix(filepath.Clean(path)+"/", dir+"/") {
@@ -156,7 +156,7 @@ func hidden(path string) bool {
 	return false
 }
 
-// mount puts the directory into its place. Only places on the node's own tmpfs are made.
+// mount mounts the directory. Mount points are created only on the node's own tmpfs.
 func (t tree) mount() error {
 	if hidden(t.target) {
 		if err := os.MkdirAll(t.target, 0o755); err != nil {

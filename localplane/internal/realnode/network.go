@@ -14,11 +14,12 @@ import (
 
 // NetworkOptions are the flags of the component that holds the network.
 type NetworkOptions struct {
-	// ReadyFile is written when the network can be used.
+	// ReadyFile is written when the network is ready.
 	ReadyFile string
 }
 
-// RunNetwork makes the network in the network namespace of this process, which has to be new, and holds it until ctx ends.
+// RunNetwork creates the network in the network namespace of this process, which must be new, and holds it until ctx
+// ends.
 func RunNetwork(ctx context.Context, o NetworkOptions) error {
 	if err := refuseOwnerOf("net"); err != nil {
 		return err
@@ -33,7 +34,7 @@ func RunNetwork(ctx context.Context, o NetworkOptions) error {
 	return nil
 }
 
-// refuseOwnerOf fails if this process shares a namespace with the one that started it: then it would change the machine.
+// refuseOwnerOf fails if this process shares a namespace with its parent: then it would change the machine.
 func refuseOwnerOf(kind string) error {
 	own, err := os.Stat("/proc/thread-self/ns/" + kind)
 	if err != nil {
@@ -55,7 +56,8 @@ func makeNetwork() error {
 	}
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = Bridge
-	// A fixed one: otherwise the bridge takes the lowest of its ports, and changes with every node that comes or goes.
+	// A fixed address: otherwise the bridge uses the lowest address of its ports, which changes when nodes start or
+	// stop.
 	attrs.HardwareAddr = hardwareAddress(net.ParseIP(GatewayAddress))
 	bridge := &netlink.Bridge{LinkAttrs: attrs}
 	if err := netlink.LinkAdd(bridge); err != nil {
@@ -65,7 +67,7 @@ func makeNetwork() error {
 	if err := netlink.AddrAdd(bridge, addr); err != nil {
 		return fmt.Errorf("giving the bridge %s the address %s: %w", Bridge, GatewayAddress, err)
 	}
-	// Nodes reach each other's pods by way of the bridge's address. It is not to tell them of the shorter way each time.
+	// Nodes reach the pods of other nodes through the bridge's address. Redirects to the shorter route are disabled.
 	err := errors.Join(
 		setNetwork("conf/all/send_redirects", "0"),
 		setNetwork("conf/"+Bridge+"/send_redirects", "0"),
@@ -77,7 +79,7 @@ func makeNetwork() error {
 	return linkUp(Bridge)
 }
 
-// setNetwork sets an IPv4 setting of the network namespace of this process; the machine has its own.
+// setNetwork sets an IPv4 setting in the network namespace of this process.
 func setNetwork(name, value string) error {
 	if err := os.WriteFile("/proc/sys/net/ipv4/"+name, []byte(value), 0o600); err != nil {
 		return fmt.Errorf("setting net/ipv4/%s to %s: %w", name, value, err)
