@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package supervisor keeps the processes of one plane: it starts them tier by tier, starts one again that ended without
-// having been asked to (as a kubelet does with a static pod), and stops them in the opposite order.
+// Package supervisor manages the processes of one plane: it starts them tier by tier, restarts one that ended
+// unexpectedly (as a kubelet does with a static pod), and stops them in reverse order.
 //
-// A component that was killed on purpose stays down until it is started on purpose. Every process is written down in
-// the plane's home before anything waits for it, so that the next supervisor can end what a killed one left behind.
+// A component that was killed on request stays down until a start is requested. Every process is recorded in the
+// plane's home as soon as it is started, so that the next supervisor can end the processes that a killed supervisor
+// left behind.
 package supervisor

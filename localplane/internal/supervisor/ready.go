@@ -21,12 +21,12 @@ import (
 const (
 	probeInterval = 50 * time.Millisecond
 	probeTimeout  = 2 * time.Second
-	// tailLines is how much of a log goes into an error.
+	// tailLines is the number of log lines in an error.
 	tailLines = 12
 )
 
-// waitReady waits until the process p says that it is ready. It ends with an error when the process ends, when ctx or the
-// plane ends, and after readyTimeout.
+// waitReady waits until the process p is ready. It returns an error when the process ends, when ctx or the plane ends,
+// and after readyTimeout.
 func (u *unit) waitReady(ctx context.Context, p *proc.Process) error {
 	probe, err := newProber(u.component.Ready, u.hostPID())
 	if err != nil {
@@ -63,7 +63,7 @@ func (u *unit) markReady(p *proc.Process) {
 	}
 }
 
-// failure is an error that carries the end of the component's log.
+// failure returns an error with the end of the component's log.
 func (u *unit) failure(what string) error {
 	path := u.sup.home.Log(u.component.Name)
 	return fmt.Errorf("%s %s; the end of %s:\n%s", u.component.Name, what, path, tail(path))
@@ -79,8 +79,8 @@ func tail(path string) string {
 	return "  " + strings.Join(lines, "\n  ")
 }
 
-// awaitOthers waits until what has to be there before is ready. Whoever starts that reports what goes wrong with it. A start that
-// nobody asked for waits as long as it takes, unless the component is killed meanwhile.
+// awaitOthers waits until the required components are ready. Their own starts report their errors. A restart that was
+// not requested waits without a timeout, unless the component is killed.
 func (u *unit) awaitOthers(ctx context.Context, why cause) error {
 	timeout := time.NewTimer(readyTimeout)
 	defer timeout.Stop()
@@ -109,10 +109,10 @@ func (u *unit) awaitOthers(ctx context.Context, why cause) error {
 	return nil
 }
 
-// prober asks one process whether it is ready.
+// prober checks whether one process is ready.
 type prober struct {
 	probe component.Probe
-	// inside is a process in whose namespaces the answer is looked for; 0 for those of this one.
+	// inside is a process in whose namespaces the check runs; 0 for those of this process.
 	inside int
 	client *http.Client
 }
@@ -160,7 +160,7 @@ func (p *prober) dial(ctx context.Context, network, address string) (conn net.Co
 	return conn, err
 }
 
-// connects is whether a Unix socket takes connections. Its path is that inside.
+// connects reports whether a Unix socket accepts connections. Its path is inside the namespaces.
 func (p *prober) connects() bool {
 	conn, err := net.DialTimeout("unix", fmt.Sprintf("/proc/%d/root%s", p.inside, p.probe.Socket), probeTimeout)
 	if err != nil {

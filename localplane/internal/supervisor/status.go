@@ -8,25 +8,25 @@ import (
 	"everynode.dev/everynode/localplane/internal/proc"
 )
 
-// Status is how one component is.
+// Status is the status of one component.
 type Status struct {
 	Name string
 	// PID is 0 when no process runs.
 	PID int
-	// Ready tells whether the process has been ready since it started.
+	// Ready reports whether the process has been ready since it started.
 	Ready bool
-	// Wanted is false when it was killed on purpose.
+	// Wanted is false if it was killed on request.
 	Wanted bool
-	// Failed tells that it ended, or could not be run, before it was ready, and so is not started again by itself.
+	// Failed reports that it ended, or could not be started, before it was ready, and so is not restarted.
 	Failed bool
 	// Since is when the process was started.
 	Since time.Time
-	// Restarts counts how often it was started again without having been asked to.
+	// Restarts counts the restarts that were not requested.
 	Restarts int
 	Usage    proc.Usage
 }
 
-// Status tells how each component is.
+// Status returns the status of each component.
 func (s *Supervisor) Status() []Status {
 	list := make([]Status, 0, len(s.units))
 	for _, u := range s.units {
@@ -44,7 +44,7 @@ func (u *unit) status() Status {
 		return st
 	}
 	st.PID, st.Since, st.Ready = u.process.PID, u.began, u.ready
-	// A process that has just ended has no usage any more; its end shows in the next status.
+	// A process that has just ended has no usage; the next status shows its end.
 	if usage, err := proc.ReadUsage(st.PID); err == nil {
 		st.Usage = usage
 	}

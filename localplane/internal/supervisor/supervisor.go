@@ -17,17 +17,17 @@ import (
 	"everynode.dev/everynode/localplane/internal/proc"
 )
 
-// readyTimeout is how long a component may take to become ready. It is generous: it ends a wait for something that will
-// never come, on a machine however slow.
+// readyTimeout is how long a component may take to become ready. It is generous, because it must be sufficient on slow
+// machines.
 const readyTimeout = 90 * time.Second
 
-// Supervisor keeps the components of one plane.
+// Supervisor manages the components of one plane.
 type Supervisor struct {
 	home     home.Home
 	spawner  *proc.Spawner
 	progress func(format string, args ...any)
 	units    []*unit
-	// ctx ends when the plane stops; it ends restarts and waits.
+	// ctx ends when the plane stops; it cancels restarts and waits.
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -43,7 +43,7 @@ type Supervisor struct {
 	stopErr  error
 }
 
-// New makes the supervisor of the components. Nothing runs yet. State is what the home remembers.
+// New returns the supervisor of the components. It starts nothing. state is the stored state of the home.
 func New(h home.Home, state home.State, components []component.Component, progress func(string, ...any)) *Supervisor {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // a supervisor outlives the call that makes it; Stop ends it
 	s := &Supervisor{home: h, spawner: proc.NewSpawner(), progress: progress, ctx: ctx, cancel: cancel, stopped: make(chan struct{}), state: state}
@@ -54,7 +54,7 @@ func New(h home.Home, state home.State, components []component.Component, progre
 	return s
 }
 
-// EndLeftovers ends the processes that an earlier supervisor of this home could not end itself, and returns their names.
+// EndLeftovers ends the processes that an earlier supervisor of this home has left behind, and returns their names.
 func EndLeftovers(state home.State) ([]string, error) {
 	var ended []string
 	var errs []error
@@ -89,7 +89,7 @@ func (s *Supervisor) Start(ctx context.Context, name string) error {
 	return s.each(s.inside(name), func(u *unit) error { return u.start(ctx) })
 }
 
-// Kill ends the component with this name with SIGKILL, and those inside of it; they stay down until Start.
+// Kill kills the component with this name, and those inside of it; they stay down until Start.
 func (s *Supervisor) Kill(name string) error {
 	u, err := s.unit(name)
 	if err != nil {
@@ -110,11 +110,12 @@ func (s *Supervisor) Kill(name string) error {
 	})
 }
 
-// endInside ends what has run inside of a process that has ended. Only a PID namespace takes its processes with it: others would go on
-// in namespaces that nobody else is in any more. Each is started again by itself, inside of the next one.
+// endInside ends the processes that ran inside of a process that has ended. The kernel ends only processes in its PID
+// namespace: others would continue in namespaces that no other process uses. Each is restarted inside of the next
+// process.
 func (s *Supervisor) endInside(host *proc.Process) {
 	if s.ctx.Err() != nil {
-		return // Stop ends everything, and gently
+		return // Stop ends everything gracefully
 	}
 	for _, u := range s.units {
 		if p := u.runningIn(host); p != nil {
@@ -125,7 +126,7 @@ func (s *Supervisor) endInside(host *proc.Process) {
 	}
 }
 
-// inside are the components that run inside of another.
+// inside returns the components that run inside of another one.
 func (s *Supervisor) inside(name string) []*unit {
 	return s.those(func(u *unit) bool { return u.component.Inside == name })
 }
@@ -140,7 +141,7 @@ func (s *Supervisor) those(are func(*unit) bool) []*unit {
 	return list
 }
 
-// each does something with components at the same time, and waits.
+// each calls do for all components concurrently, and waits.
 func (s *Supervisor) each(units []*unit, do func(*unit) error) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(units))
@@ -155,7 +156,7 @@ func (s *Supervisor) ofTier(tier component.Tier) []*unit {
 	return s.those(func(u *unit) bool { return u.component.Tier == tier })
 }
 
-// pid is that of a component, 0 when it does not run.
+// pid returns the pid of a component, 0 if it does not run.
 func (s *Supervisor) pid(name string) int {
 	u, err := s.unit(name)
 	if err != nil {
@@ -169,7 +170,7 @@ func (s *Supervisor) isReady(name string) bool {
 	return err == nil && u.status().Ready
 }
 
-// Stop ends every component, tier by tier, the last one first. It may be called while components start.
+// Stop ends every component, tier by tier in reverse order. It may be called while components start.
 func (s *Supervisor) Stop() error {
 	s.stopOnce.Do(func() {
 		s.cancel()
@@ -183,7 +184,7 @@ func (s *Supervisor) Stop() error {
 	return s.stopErr
 }
 
-// Names lists the components.
+// Names returns the names of the components.
 func (s *Supervisor) Names() []string {
 	names := make([]string, 0, len(s.units))
 	for _, u := range s.units {
@@ -201,7 +202,7 @@ func (s *Supervisor) unit(name string) (*unit, error) {
 	return nil, fmt.Errorf("this plane has no component %q: it has %s", name, strings.Join(s.Names(), ", "))
 }
 
-// remember writes down which process runs a component; the zero identity means none.
+// remember records the process of a component; the zero identity means none.
 func (s *Supervisor) remember(name string, id proc.Identity) error {
 	s.stateMu.Lock()
 	defer s.stateMu.Unlock()

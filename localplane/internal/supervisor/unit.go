@@ -16,7 +16,8 @@ import (
 	"everynode.dev/everynode/localplane/internal/proc"
 )
 
-// errStopping is what a start gets that comes after the plane began to stop, errUnwanted one that nobody wants any more.
+// errStopping is the error of a start while the plane stops, errUnwanted of a start of a component that was killed in
+// the meantime.
 var (
 	errStopping = errors.New("the plane is stopping")
 	errUnwanted = errors.New("it was killed on purpose meanwhile")
@@ -25,35 +26,35 @@ var (
 const (
 	firstRestartDelay = time.Second
 	lastRestartDelay  = 10 * time.Second
-	// steadyAfter is how long a process has to run for its next failure to count as the first one again.
+	// steadyAfter is how long a process must run before its next failure counts as the first one.
 	steadyAfter = time.Minute
 )
 
-// unit is one component and the process that runs it, if any.
+// unit is one component and its process, if any.
 type unit struct {
 	component component.Component
 	sup       *Supervisor
 
-	// startMu lets one start happen at a time.
+	// startMu serializes starts.
 	startMu sync.Mutex
 
-	// mu guards what follows.
+	// mu guards the following fields.
 	mu      sync.Mutex
 	process *proc.Process
-	// host is the process inside of which that one runs; nil if it runs inside of none.
+	// host is the process in whose namespaces the component runs, or nil.
 	host  *proc.Process
 	began time.Time
 	ready bool
-	// wanted is false when the component was killed or stopped on purpose.
+	// wanted is false if the component was killed or stopped on request.
 	wanted bool
-	// proven is whether it has been ready since it was last started on purpose. Only a proven one is started again when it
-	// ends: of one that never got so far whoever started it hears, and the next try would fail the same way.
+	// proven reports whether it has been ready since the last requested start. Only then is it restarted when it ends:
+	// otherwise the caller of the start gets the error, and a retry would fail in the same way.
 	proven   bool
 	restarts int
 	failures int
 }
 
-// start runs the component on somebody's request, unless it runs already, and waits until it is ready.
+// start runs the component on request, unless it already runs, and waits until it is ready.
 func (u *unit) start(ctx context.Context) error {
 	u.request()
 	_, err := u.run(ctx, asked)
@@ -69,18 +70,18 @@ func (u *unit) request() {
 	}
 }
 
-// cause is why a component is run.
+// cause is why a component is started.
 type cause bool
 
 const (
 	asked   cause = false
-	unasked cause = true // of the process that ran it, without anybody having asked for that
+	unasked cause = true // its process has ended, and nothing was requested
 )
 
-// run runs the component, unless it runs already, and waits until it is ready. launched tells whether it came so far that there
-// was a new process, of whose end somebody takes notice.
+// run runs the component, unless it already runs, and waits until it is ready. launched reports whether a new process
+// was started, whose end is watched.
 func (u *unit) run(ctx context.Context, why cause) (launched bool, err error) {
-	// Not under the lock: somebody who asks for a start is not to wait for what nobody has asked for.
+	// Without the lock, so that a requested start need not wait for a restart.
 	if err := u.awaitOthers(ctx, why); err != nil {
 		return false, err
 	}
@@ -104,7 +105,7 @@ func (u *unit) run(ctx context.Context, why cause) (launched bool, err error) {
 	return fresh, nil
 }
 
-// launch starts the process if there is none, and returns the one that runs; fresh tells whether it is a new one.
+// launch starts the process if there is none, and returns it; fresh reports whether it is a new one.
 func (u *unit) launch(why cause) (_ *proc.Process, fresh bool, _ error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -122,14 +123,14 @@ func (u *unit) launch(why cause) (_ *proc.Process, fresh bool, _ error) {
 	}
 	p, host, err := u.spawn()
 	if err != nil {
-		// What it is inside of may have gone in this moment, and comes again.
+		// The component that it runs inside of may have just ended, and will be restarted.
 		u.proven = u.proven && u.component.Inside != ""
 		return nil, false, err
 	}
 	u.process, u.host, u.began, u.ready = p, host, time.Now(), false
 	u.sup.watches.Go(func() { u.watch(p) })
 	if err := u.sup.remember(u.component.Name, p.Identity); err != nil {
-		// The next start would find it, and take it for one that was connected.
+		// Otherwise the next start would take it for a connected process.
 		return nil, true, errors.Join(err, p.Kill())
 	}
 	return p, true, nil
@@ -154,8 +155,8 @@ func (u *unit) spawn() (p, host *proc.Process, err error) {
 	return p, host, err
 }
 
-// findHost finds the process inside of which the component is to run, nil if it runs inside of none. When that does not run it is an
-// error: the component would work on the machine itself.
+// findHost returns the process in whose namespaces the component must run, or nil. It is an error if that does not run:
+// the component would run in the namespaces of the machine.
 func (u *unit) findHost() (*proc.Process, error) {
 	name := u.component.Inside
 	if name == "" {
@@ -169,14 +170,15 @@ func (u *unit) findHost() (*proc.Process, error) {
 	return nil, fmt.Errorf("starting %s: %s, inside of which it runs, does not run: `component start %s` first", u.component.Name, name, name)
 }
 
-// running is the process, nil if there is none.
+// running returns the process, or nil.
 func (u *unit) running() *proc.Process {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.alive()
 }
 
-// alive is running for who has the lock. watch may not have taken note yet of the end of a process that others have waited for.
+// alive is running for callers that hold the lock. watch may not have handled the end of a process yet that other
+// goroutines have noticed.
 func (u *unit) alive() *proc.Process {
 	if u.process == nil || u.process.Ended() {
 		return nil
@@ -184,7 +186,7 @@ func (u *unit) alive() *proc.Process {
 	return u.process
 }
 
-// runningIn is the process if it runs inside of that one, else nil.
+// runningIn returns the process if it runs inside of host, otherwise nil.
 func (u *unit) runningIn(host *proc.Process) *proc.Process {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -194,7 +196,7 @@ func (u *unit) runningIn(host *proc.Process) *proc.Process {
 	return u.process
 }
 
-// pidOf is that of a process, 0 for none.
+// pidOf returns the pid of a process, 0 for nil.
 func pidOf(p *proc.Process) int {
 	if p == nil {
 		return 0
@@ -202,7 +204,7 @@ func pidOf(p *proc.Process) int {
 	return p.PID
 }
 
-// hostPID is the pid of the process inside of which the component runs, 0 for none.
+// hostPID returns the pid of the process in whose namespaces the component runs, or 0.
 func (u *unit) hostPID() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -220,7 +222,7 @@ func (u *unit) command(output io.Writer, inside int) proc.Command {
 	return c
 }
 
-// link does what has to be done about a process from the outside before others may count on it.
+// link makes the changes from outside that a process needs before other components may use it.
 func (u *unit) link(p *proc.Process) error {
 	if u.component.Linked == nil || u.status().Ready {
 		return nil
@@ -231,13 +233,13 @@ func (u *unit) link(p *proc.Process) error {
 	return nil
 }
 
-// watch waits for the end of a process and, if nobody asked for it, starts another one.
+// watch waits for the end of a process and, if that was not requested, restarts it.
 func (u *unit) watch(p *proc.Process) {
 	select {
 	case <-p.Done():
 	case <-u.sup.stopped:
 		if !p.Ended() {
-			return // the stop has waited for it in vain, and says so; the next run finds it
+			return // Stop has waited for it without success, and reports that; the next run ends it
 		}
 	}
 	restart, delay := u.ended(p)
@@ -254,13 +256,13 @@ func (u *unit) watch(p *proc.Process) {
 		}
 		u.sup.progress("starting %s again: %v", u.component.Name, err)
 		if launched {
-			return // the next one watches
+			return // the new process is watched
 		}
 		delay = u.nextDelay()
 	}
 }
 
-// pause waits, and is false when the plane ends meanwhile.
+// pause waits. It returns false if the plane ends in the meantime.
 func (u *unit) pause(delay time.Duration) bool {
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
@@ -272,26 +274,26 @@ func (u *unit) pause(delay time.Duration) bool {
 	}
 }
 
-// nextDelay is how long to wait before the next start that nobody asked for: each time longer.
+// nextDelay returns the time before the next restart, which grows each time.
 func (u *unit) nextDelay() time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.delay()
 }
 
-// delay is nextDelay for who has the lock.
+// delay is nextDelay for callers that hold the lock.
 func (u *unit) delay() time.Duration {
 	delay := min(firstRestartDelay<<min(u.failures, 10), lastRestartDelay)
 	u.failures++
 	return delay
 }
 
-// ended takes note of the end of a process, and says whether and when it is to be started again.
+// ended records the end of a process, and returns whether and when to restart it.
 func (u *unit) ended(p *proc.Process) (restart bool, delay time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.process != p {
-		// Started again already, after a kill.
+		// Already started again after a kill.
 		return false, 0
 	}
 	u.process, u.ready = nil, false
@@ -308,7 +310,7 @@ func (u *unit) ended(p *proc.Process) (restart bool, delay time.Duration) {
 	return true, u.delay()
 }
 
-// kill ends the process with SIGKILL.
+// kill kills the process.
 func (u *unit) kill() error {
 	p := u.unwant()
 	if p == nil {
@@ -317,7 +319,7 @@ func (u *unit) kill() error {
 	return p.Kill()
 }
 
-// stop asks the process to end and makes it.
+// stop asks the process to end, and kills it after the grace period.
 func (u *unit) stop() error {
 	p := u.unwant()
 	if p == nil {
@@ -329,7 +331,7 @@ func (u *unit) stop() error {
 	return nil
 }
 
-// unwant has the component not be started again, and returns its process, nil if there is none.
+// unwant prevents restarts of the component, and returns its process, or nil.
 func (u *unit) unwant() *proc.Process {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -337,7 +339,7 @@ func (u *unit) unwant() *proc.Process {
 	return u.alive()
 }
 
-// isProven is whether the component is still to be started again after the pause.
+// isProven reports whether the component is still to be restarted after the pause.
 func (u *unit) isProven() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
