@@ -14,15 +14,15 @@ import (
 
 func (in Inputs) auditPolicyFile() string { return in.pki("audit.json") }
 
-// audits is whether there is a log of requests.
+// audits reports whether there is an audit log.
 func (in Inputs) audits() bool { return in.AuditWrites || len(in.Audit) > 0 }
 
-// auditFlags have the API server keep a log of requests, and what was answered; what was sent is in it only of deletes and patches.
+// auditFlags returns the flags for an audit log with responses; it has request bodies only for deletes and patches.
 func (in Inputs) auditFlags() []string {
 	if !in.audits() {
 		return nil
 	}
-	const size = "4000" // megabytes; beyond that it would begin a new file
+	const size = "4000" // megabytes; a new file would begin after that
 	return []string{"--audit-policy-file=" + in.auditPolicyFile(), "--audit-log-path=" + in.Home.AuditLog(), "--audit-log-maxsize=" + size}
 }
 
@@ -45,8 +45,8 @@ func writeAuditPolicy(in Inputs) error {
 	return home.WriteFile(in.auditPolicyFile(), data)
 }
 
-// writeRules say what is written down of writes, if that is wanted: the first rule that fits counts. What kubelets and the scheduler write
-// would be most of the log.
+// writeRules returns the audit rules for writes, if requested; the first matching rule applies. Writes of kubelets and
+// the scheduler are not logged, because they would be most of the log.
 func (in Inputs) writeRules() []auditv1.PolicyRule {
 	if !in.AuditWrites {
 		return nil

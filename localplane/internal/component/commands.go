@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Loopback is the only address that a plane listens on.
+// Loopback is the only address on which a plane listens.
 const Loopback = "127.0.0.1"
 
-// ServiceRange and ServiceIP are the cluster's own network, which nothing routes to.
+// ServiceRange and ServiceIP are in the cluster's own network, which is not routed.
 const (
 	ServiceRange = "10.96.0.0/16"
 	ServiceIP    = "10.96.0.1"
@@ -23,10 +23,10 @@ const (
 // dialectKruise is the dialect that has webhooks.
 const dialectKruise = "kruise"
 
-// dialectOpenYurt is the dialect beside which nodes serve the routes of OpenYurt.
+// dialectOpenYurt is the dialect with which nodes serve the routes of OpenYurt.
 const dialectOpenYurt = "openyurt"
 
-// Files in the PKI directory. A name without an extension stands for NAME.crt and NAME.key.
+// Files in the PKI directory. A name without an extension means NAME.crt and NAME.key.
 const (
 	ClusterAuthority  = "ca"
 	EtcdAuthority     = "etcd-ca"
@@ -39,10 +39,10 @@ const (
 	ServiceAccountKey = "service-account.key"
 )
 
-// KubeconfigFile is the kubeconfig of a component.
+// KubeconfigFile returns the kubeconfig of a component.
 func (in Inputs) KubeconfigFile(client string) string { return in.pki(client + ".kubeconfig") }
 
-// APIServerURL is where the plane's API server is.
+// APIServerURL returns the URL of the plane's API server.
 func (in Inputs) APIServerURL() string { return in.url(APIServer, "") }
 
 func (in Inputs) pki(name string) string { return filepath.Join(in.Home.PKI(), name) }
@@ -74,9 +74,9 @@ func etcd(in Inputs) Component {
 		"--peer-key-file=" + in.key(EtcdServer),
 		"--peer-trusted-ca-file=" + in.cert(EtcdAuthority),
 		"--peer-client-cert-auth",
-		// What was written survives the end of the process, only not a power cut, and that is good enough here.
+		// Written data survives the end of the process, but not a power failure, which is good enough here.
 		"--unsafe-no-fsync",
-		// A single member elects itself: there is nobody to wait for.
+		// A single member need not wait for others in an election.
 		"--heartbeat-interval=20",
 		"--election-timeout=200",
 		"--quota-backend-bytes=" + strconv.Itoa(8<<30),
@@ -112,33 +112,34 @@ func apiServer(in Inputs) Component {
 	return c
 }
 
-// nodeFlags are those by which the API server and the nodes find each other.
+// nodeFlags returns the flags for the connections between the API server and nodes.
 func (in Inputs) nodeFlags() []string {
 	if in.Real.Count > 0 {
 		return in.realNodeFlags()
 	}
 	return []string{
 		"--advertise-address=" + Loopback,
-		// Endpoints may not be loopback addresses, and no pod here could reach the API server by its service anyway.
+		// Endpoints may not be loopback addresses, and no pod could reach the API server by its Service anyway.
 		"--endpoint-reconciler-type=none",
-		// Simulated nodes have no kubelet to dial. Their InternalDNS is localhost, so that `kubectl logs` is refused at
-		// once instead of trying an address beyond this machine.
+		// Simulated nodes have no kubelet. Their InternalDNS is localhost, so that `kubectl logs` fails immediately and
+		// does not try an external address.
 		"--kubelet-preferred-address-types=InternalDNS",
 	}
 }
 
-// versionFlags are those that an API server of another version needs.
+// versionFlags returns the flags that an API server of another version needs.
 func (in Inputs) versionFlags() []string {
 	if in.Kubernetes == "" {
 		return nil
 	}
-	// The tokens of simulated agents are bound to nodes, which is on by itself from 1.31 on. Those of real agents are bound to their pods.
+	// The tokens of simulated agents are bound to nodes, which is enabled by default from 1.31 on. Those of real agents
+	// are bound to their pods.
 	return []string{"--feature-gates=ServiceAccountTokenNodeBinding=true"}
 }
 
 func controllerManager(in Inputs) Component {
 	return kubernetes(in, ControllerManager, TierKubernetes, append([]string{
-		// Everynode or the process native-controller does that one's work.
+		// Everynode or the process native-controller replaces the DaemonSet controller.
 		"--controllers=*,-daemonset",
 		"--node-monitor-grace-period=" + in.Nodes.Grace.String(),
 		"--node-monitor-period=" + nodeMonitorPeriod(in.Nodes.Grace).String(),
@@ -153,7 +154,7 @@ func nativeController(in Inputs) Component {
 	}, in.controllerFlags(NativeController)...)).versioned(in, ControllerManager).withHealthz(in)
 }
 
-// controllerFlags are those that both processes of kube-controller-manager have.
+// controllerFlags returns the common flags of both processes of kube-controller-manager.
 func (in Inputs) controllerFlags(name string) []string {
 	return append(in.servingFlags(name, ControllerManager),
 		"--use-service-account-credentials=true",
@@ -169,8 +170,8 @@ func scheduler(in Inputs) Component {
 	)).versioned(in, Scheduler).withHealthz(in)
 }
 
-// servingFlags are the client and server flags of a component of Kubernetes that serves health and metrics on name's port
-// and knows itself to the API server as client.
+// servingFlags returns the client and server flags of a Kubernetes component that serves health checks and metrics on
+// name's port and authenticates to the API server as client.
 func (in Inputs) servingFlags(name, client string) []string {
 	kubeconfig := in.KubeconfigFile(client)
 	return []string{
@@ -233,7 +234,7 @@ func manager(in Inputs, name string) Component {
 	}
 }
 
-// nodeMonitorPeriod looks at the nodes often enough for a short grace period to mean something.
+// nodeMonitorPeriod returns a period that is short enough for the grace period.
 func nodeMonitorPeriod(grace time.Duration) time.Duration {
 	return min(max(grace/8, time.Second), 5*time.Second)
 }

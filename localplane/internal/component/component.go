@@ -22,7 +22,7 @@ const (
 	Manager           = "manager"
 )
 
-// Tier is when a component starts; it stops in the opposite order.
+// Tier defines when a component starts; components stop in the opposite order.
 type Tier int
 
 // The tiers in their order.
@@ -40,71 +40,72 @@ type Component struct {
 	Path  string
 	Args  []string
 	Ready Probe
-	// StopGrace is how long it may take to end after SIGTERM before it gets SIGKILL.
+	// StopGrace is the time between SIGTERM and SIGKILL.
 	StopGrace time.Duration
 
-	// Env is what the environment has beside that of the supervisor.
+	// Env are environment variables in addition to those of the supervisor.
 	Env []string
-	// Unshare are the CLONE_NEW… flags of the namespaces that the process gets for itself.
+	// Unshare are the CLONE_NEW… flags of the process's own namespaces.
 	Unshare uintptr
-	// Inside names the component in whose namespaces it runs, and with which it is killed and started; After are those
-	// that have to be ready before it starts.
+	// Inside is the component in whose namespaces it runs, and with which it is killed and started; After are the
+	// components that must be ready before it starts.
 	Inside string
 	After  []string
-	// Linked is called with the pid of a new process that has said that it is ready, and before it counts as that. It finds the pids of other components by their
-	// names, 0 for one that does not run.
+	// Linked is called with the pid of a new process that is ready, before the component counts as ready. It gets the
+	// pids of other components by name, 0 if they do not run.
 	Linked func(pid int, of func(name string) int) error
 }
 
-// Probe tells whether a component is ready: a URL that answers 200, a socket that takes connections, or else a file that
-// is there: it is removed before each start. URL and Socket are looked for in the namespaces of the component that it runs inside.
+// Probe defines when a component is ready: a URL that responds with 200, a socket that accepts connections, or
+// otherwise a file that exists; the file is removed before each start. URL and Socket are in the namespaces of the
+// component of Inside.
 type Probe struct {
-	// URL may be https, then Authority is the file of the authority that signed the server's certificate and Client
-	// names the pair of files (without .crt and .key) to authenticate with, if any.
+	// For a https URL, Authority is the file with the authority of the server's certificate, and Client is the client
+	// certificate (without .crt and .key), if any.
 	URL, Authority, Client string
 	// Socket is the path of a Unix socket.
 	Socket string
-	// File is made by the process when it is ready.
+	// File is created by the process when it is ready.
 	File string
-	// Excuse is a file of the machine: while it is there, what runs is ready whatever it answers.
+	// Excuse is a file of the machine: while it exists, a running component counts as ready.
 	Excuse string
 }
 
-// Inputs is what the command lines depend on.
+// Inputs are the inputs of the command lines.
 type Inputs struct {
 	Home  home.Home
 	Ports map[string]int
-	// Self is this program, which is started again for each component; ManagerBinary is Everynode's manager.
+	// Self is this program, which is started for each component; ManagerBinary is Everynode's manager.
 	Self, ManagerBinary string
-	// Kubernetes is the directory of the programs KubernetesPrograms of another version of Kubernetes; empty means that Self is these as well.
+	// Kubernetes is the directory of the KubernetesPrograms of another version of Kubernetes; if empty, Self is used.
 	Kubernetes string
-	// Audit are the users of whose requests the API server keeps a log.
+	// Audit are the users whose requests the API server logs.
 	Audit []string
-	// Clients limits the requests per second of each of Kubernetes' own components and of the managers.
+	// Clients is the rate limit of each component of Kubernetes and of the managers.
 	Clients ClientLimits
 	// Nodes are the timings of the node lifecycle.
 	Nodes NodeTiming
 	// SimArgs are the flags of the simulated kubelets.
 	SimArgs []string
-	// NativeController runs upstream's DaemonSet controller in a process of its own.
+	// NativeController runs upstream's DaemonSet controller in its own process.
 	NativeController bool
 	Managers         Managers
 	Real             Real
-	// AuditWrites has that log tell of all who write sets and pods.
+	// AuditWrites adds all writes of sets and pods to the log.
 	AuditWrites bool
 }
 
-// ClientLimits are the limits of a client of the API server.
+// ClientLimits are the rate limits of a client of the API server.
 type ClientLimits struct {
 	// QPS is in requests per second; Burst is in requests.
 	QPS, Burst int
 }
 
-// NodeTiming says when a silent node becomes NotReady.
+// NodeTiming defines when a node without heartbeats becomes NotReady.
 type NodeTiming struct {
-	// Grace is how long a node may be silent.
+	// Grace is the grace period.
 	Grace time.Duration
-	// Lease is the duration of a node's lease, which is renewed about four times within it.
+	// Lease is the duration of a node's lease, which is renewed about four times in this time.
 	Lease time.Duration
 }
 
@@ -112,11 +113,11 @@ type NodeTiming struct {
 type Managers struct {
 	Count    int
 	Dialects []string
-	// Args come after the flags that the plane sets itself.
+	// Args follow the flags that the plane sets.
 	Args []string
 }
 
-// All lists the components in the order in which they start.
+// All returns the components in the order in which they start.
 func All(in Inputs) []Component {
 	list := []Component{etcd(in), apiServer(in), controllerManager(in), scheduler(in), kwok(in)}
 	if in.NativeController {
@@ -130,7 +131,7 @@ func All(in Inputs) []Component {
 	return list
 }
 
-// ManagerName is the name of the i-th manager, counted from zero.
+// ManagerName returns the name of the i-th manager, counted from zero.
 func ManagerName(i int) string {
 	if i == 0 {
 		return Manager
@@ -138,10 +139,10 @@ func ManagerName(i int) string {
 	return fmt.Sprintf("%s-%d", Manager, i+1)
 }
 
-// KubernetesPrograms are the programs that a plane can take from another version of Kubernetes.
+// KubernetesPrograms returns the programs that a plane can use from another version of Kubernetes.
 func KubernetesPrograms() []string { return []string{APIServer, ControllerManager, Scheduler} }
 
-// kubernetes is a component that this program runs itself when it is started again.
+// kubernetes returns a component that this program runs itself.
 func kubernetes(in Inputs, name string, tier Tier, args []string) Component {
 	return Component{
 		Name:      name,
@@ -152,7 +153,7 @@ func kubernetes(in Inputs, name string, tier Tier, args []string) Component {
 	}
 }
 
-// versioned has a component be that program of another version of Kubernetes, if the plane has one.
+// versioned makes a component use the program of another version of Kubernetes, if the plane has one.
 func (c Component) versioned(in Inputs, program string) Component {
 	if in.Kubernetes != "" {
 		c.Path, c.Args = filepath.Join(in.Kubernetes, program), c.Args[2:] // without RunVerb and the name
@@ -160,8 +161,8 @@ func (c Component) versioned(in Inputs, program string) Component {
 	return c
 }
 
-// stopGrace is enough for everything but the API server. Four tiers, one after the other, stay below ten seconds.
+// stopGrace is sufficient for everything but the API server. The four tiers together stay below ten seconds.
 const stopGrace = 2 * time.Second
 
-// RunVerb is the first argument of this program when it is to be a component.
+// RunVerb is the first argument of this program for a component.
 const RunVerb = "component-run"

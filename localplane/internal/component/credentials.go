@@ -14,21 +14,23 @@ import (
 	"everynode.dev/everynode/localplane/internal/realnode"
 )
 
-// KwokUser is who the simulated nodes are to the API server. Its group gives it the request priority that real
-// kubelets have; what it may do is a cluster role of its own.
+// KwokUser is the user of the simulated nodes. Its group gives it the request priority of real kubelets; its rights are
+// in its own cluster role.
 const KwokUser = "localplane:kwok"
 
-// managerUser and its groups are those of the manager's service account, so that on a plane the manager may do exactly
-// what the manifests it is shipped with allow.
+// managerUser and its groups are those of the manager's service account, so that the manager has exactly the rights of
+// Everynode's manifests.
 const managerUser = "system:serviceaccount:everynode-system:everynode-manager"
 
-// kubeletClientUser is who the API server is to the kubelets of real nodes; a manifest of the plane's own gives it its rights.
+// kubeletClientUser is the user of the API server for the kubelets of real nodes; a manifest of the plane gives it its
+// rights.
 const kubeletClientUser = "localplane:kubelet-client"
 
-// managerGroup is a group of one manager's process alone. It has no rights; an audit log tells by it which of them has written.
+// managerGroup is a group of the process of one manager. It has no rights; an audit log shows with it which manager has
+// written.
 func managerGroup(name string) string { return "localplane:" + name }
 
-// clients are the users of the plane by the name of their kubeconfig.
+// clients returns the users of the plane by the name of their kubeconfig.
 func clients(in Inputs) map[string]pki.Request {
 	users := map[string]pki.Request{
 		AdminClient:       {Name: "localplane:admin", Groups: []string{"system:masters"}},
@@ -45,7 +47,7 @@ func clients(in Inputs) map[string]pki.Request {
 	return users
 }
 
-// IssueCredentials makes the plane's certificates, keys and kubeconfigs.
+// IssueCredentials creates the certificates, keys and kubeconfigs of the plane.
 func IssueCredentials(in Inputs) error {
 	dir := in.Home.PKI()
 	cluster, err := pki.LoadAuthority(dir, ClusterAuthority)
@@ -83,7 +85,7 @@ func IssueCredentials(in Inputs) error {
 	return errors.Join(issueRealNodes(in, cluster), writeAuditPolicy(in))
 }
 
-// kubeconfig is a file to be written, and the API server that it leads to.
+// kubeconfig is a file to write, with its API server.
 type kubeconfig struct{ server, path string }
 
 func (k kubeconfig) write(cluster *pki.Authority, who pki.Request) error {

@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// Ports beside those that are called like their component.
+// Ports in addition to those with the name of their component.
 const (
 	PortEtcdPeer = "etcd-peer"
 	portHealth   = "-health"
@@ -18,14 +18,14 @@ const (
 	portWebhook  = "-webhook"
 )
 
-// Ports are chosen from below the range that the kernel takes for outgoing connections, so that no connection of some
-// other program sits on one between its choice and its use.
+// Ports are below the range of the kernel for outgoing connections, so that no such connection uses a port between its
+// choice and its use.
 const (
 	firstPort = 20000
 	lastPort  = 32000
 )
 
-// PortNames lists what a plane needs a port for.
+// PortNames returns the purposes for which a plane needs a port.
 func PortNames(in Inputs) []string {
 	names := []string{Etcd, PortEtcdPeer, APIServer, ControllerManager, Scheduler}
 	if in.NativeController {
@@ -40,11 +40,12 @@ func PortNames(in Inputs) []string {
 	return names
 }
 
-// Reservation keeps ports for one plane: other planes leave them alone, also before its components listen and while one of them is down. The
-// ports of others are not seen by trying to listen then. It is a socket with a name of the network namespace, which ends with its process.
+// Reservation reserves ports for one plane, also before its components listen and while one of them is down, so that
+// other planes do not use them. (Trying to listen does not show the ports of others then.) It is an abstract socket of
+// the network namespace, which ends with its process.
 type Reservation struct{ held []net.Listener }
 
-// Release gives all ports back.
+// Release releases all ports.
 func (r *Reservation) Release() error {
 	var errs []error
 	for _, l := range r.held {
@@ -54,7 +55,7 @@ func (r *Reservation) Release() error {
 	return errors.Join(errs...)
 }
 
-// take reserves a port that nobody listens on.
+// take reserves a port on which no process listens.
 func (r *Reservation) take(port int) bool {
 	held, err := net.Listen("unix", fmt.Sprintf("@everynode-localplane-port-%d", port))
 	if err != nil {
@@ -62,14 +63,14 @@ func (r *Reservation) take(port int) bool {
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(Loopback, strconv.Itoa(port)))
 	if err != nil || l.Close() != nil {
-		_ = held.Close() // it was this moment's
+		_ = held.Close() // it was taken at the same moment
 		return false
 	}
 	r.held = append(r.held, held)
 	return true
 }
 
-// ChoosePorts finds a free port for each name, that of the last run when it is still free, else any, and reserves them.
+// ChoosePorts reserves a free port for each name: that of the last run if it is still free, otherwise any.
 func ChoosePorts(names []string, last map[string]int) (map[string]int, *Reservation, error) {
 	chosen, reserved := map[string]int{}, &Reservation{}
 	for _, name := range names {
@@ -101,5 +102,5 @@ func (r *Reservation) any() (int, error) {
 	return 0, fmt.Errorf("%d ports between %d and %d were all in use on %s, or belong to other planes: stop what listens there", tries, firstPort, lastPort, Loopback)
 }
 
-// MetricsPort is the name of the port on which a manager serves its metrics.
+// MetricsPort returns the name of the metrics port of a manager.
 func MetricsPort(manager string) string { return manager + portMetrics }

@@ -19,13 +19,13 @@ import (
 	"everynode.dev/everynode/localplane/internal/realnode"
 )
 
-// Names of the components that real nodes need beside their own. A node's own are called like the node, with the program
-// behind a dash: real-1, real-1-containerd, real-1-kubelet, real-1-kube-proxy.
+// Names of the additional components for real nodes. The components of a node have the name of the node and of the
+// program: real-1, real-1-containerd, real-1-kubelet, real-1-kube-proxy.
 const (
 	Network  = "network"
 	Gateway  = "gateway"
 	Registry = "registry"
-	// NodeInit is what component-run calls the first process of a node.
+	// NodeInit is the name of the first process of a node for component-run.
 	NodeInit = "node-init"
 
 	containerd = "containerd"
@@ -33,44 +33,44 @@ const (
 	kubeProxy  = "kube-proxy"
 )
 
-// Where parts of a node say that they are well, on its own loopback.
+// Ports of the health checks of a node, on its own loopback address.
 const (
 	kubeletHealth   = 10248
 	kubeProxyHealth = 10256
 )
 
-// Real is about the real nodes.
+// Real are the inputs of real nodes.
 type Real struct {
 	Count int
-	// Node is the program localplane-node, Agent the one everynode-agent, Images the directory of the other programs that images are
-	// built from.
+	// Node is the program localplane-node, Agent is everynode-agent, Images is the directory of the other programs for
+	// images.
 	Node, Agent, Images string
 	// AgentTag is the tag of the agent's image.
 	AgentTag string
-	// Programs are those of the machine.
+	// Programs are programs of the machine.
 	Programs realnode.Programs
-	// Latency is how long the registry takes for each blob.
+	// Latency is the delay of the registry for each blob.
 	Latency time.Duration
 }
 
 func nodePart(node, part string) string { return node + "-" + part }
 
-// Kubelet is the name of a node's kubelet.
+// Kubelet returns the component name of a node's kubelet.
 func Kubelet(node string) string { return nodePart(node, kubelet) }
 
-// Containerd is the name of a node's containerd.
+// Containerd returns the component name of a node's containerd.
 func Containerd(node string) string { return nodePart(node, containerd) }
 
-// KubeProxy is the name of a node's kube-proxy.
+// KubeProxy returns the component name of a node's kube-proxy.
 func KubeProxy(node string) string { return nodePart(node, kubeProxy) }
 
-// Cgroups are those of the plane's real nodes.
+// Cgroups returns the cgroups of the plane's real nodes.
 func (in Inputs) Cgroups() realnode.Cgroups {
 	sum := sha256.Sum256([]byte(in.Home.Dir()))
 	return realnode.Cgroups{ID: hex.EncodeToString(sum[:4])}
 }
 
-// realNodes are the components of the real nodes, and of what these share.
+// realNodes returns the components of the real nodes, and of what they share.
 func realNodes(in Inputs) []Component {
 	if in.Real.Count == 0 {
 		return nil
@@ -82,7 +82,8 @@ func realNodes(in Inputs) []Component {
 	return oneLinkAtATime(list)
 }
 
-// oneLinkAtATime keeps a network and a node that start at the same time from both making the link between them.
+// oneLinkAtATime serializes links: a network and a node that start at the same time must not both create the link
+// between them.
 func oneLinkAtATime(list []Component) []Component {
 	var mu sync.Mutex
 	for i := range list {
@@ -108,7 +109,7 @@ func network(in Inputs) Component {
 	c.Linked = func(pid int, of func(string) int) error {
 		for n := 1; n <= in.Real.Count; n++ {
 			node := of(realnode.Name(n))
-			// A node that ends in this moment is connected when it comes again.
+			// A node that ends at this moment is connected when it starts again.
 			if err := plug(in, pid, node, n); err != nil && alive(node) {
 				return err
 			}
@@ -123,10 +124,10 @@ func alive(pid int) bool {
 	return err == nil && id.Alive()
 }
 
-// killAtOnce is the grace of what has nothing to put in order.
+// killAtOnce is the grace period of processes without state.
 const killAtOnce = 100 * time.Millisecond
 
-// plug connects a node with the network, if both run, and leaves a node cut that was cut before.
+// plug connects a node to the network, if both run. A node that was cut off stays so.
 func plug(in Inputs, network, node, n int) error {
 	if network == 0 || node == 0 {
 		return nil
@@ -138,8 +139,9 @@ func plug(in Inputs, network, node, n int) error {
 	return FollowMark(in.Home, realnode.Name(n), func(up bool) error { return links.Set(n, up) })
 }
 
-// FollowMark sets the link of a node as its mark says: down if it is cut. The mark may change meanwhile, by somebody who then does the
-// same: so it is looked at again afterwards, and whoever comes last leaves the link as the mark is.
+// FollowMark sets the link of a node according to its mark: down if it is cut off. Another process may change the mark
+// at the same time and do the same, so the mark is read again afterwards: the last one sets the link as the mark
+// requires.
 func FollowMark(h home.Home, node string, set func(up bool) error) error {
 	for {
 		cut := h.IsCut(node)
@@ -198,7 +200,7 @@ func nodeInit(in Inputs, n int) Component {
 		"--root=" + in.Home.RealNode(name),
 		"--ready-file=" + ready,
 	}
-	// What the node's programs read and where they are themselves, wherever that may be.
+	// What the node's programs read, and the directories of the programs.
 	for _, dir := range append(in.Real.Programs.Dirs(), in.Home.Dir()) {
 		args = append(args, "--keep="+dir)
 	}
@@ -212,7 +214,7 @@ func nodeInit(in Inputs, n int) Component {
 		if err := in.Cgroups().Create(n); err != nil {
 			return err
 		}
-		// A network that is not there yet plugs all nodes when it is.
+		// A network that starts later connects all nodes itself.
 		if err := plug(in, of(Network), pid, n); !realnode.IsUnplugged(err) {
 			return err
 		}
@@ -221,7 +223,8 @@ func nodeInit(in Inputs, n int) Component {
 	return c
 }
 
-// temporary is the environment of what would otherwise leave files in the machine's /tmp when the node loses power.
+// temporary is the environment of programs that would otherwise leave files in the machine's /tmp when the node is
+// powered off.
 const temporary = "TMPDIR=/run"
 
 func nodeContainerd(in Inputs, n int) Component {
@@ -234,7 +237,7 @@ func nodeContainerd(in Inputs, n int) Component {
 		Args:   []string{"--config", in.nodeFile(name, containerdFile)},
 		Inside: name,
 		After:  []string{name},
-		// Its shims are looked for where it is itself.
+		// It looks for its shims in its own directory.
 		Env:       []string{"PATH=" + filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH"), temporary},
 		Ready:     Probe{Socket: containerdSocket},
 		StopGrace: stopGrace,
@@ -276,24 +279,25 @@ func nodeKubeProxy(in Inputs, n int) Component {
 		Args:   []string{kubeProxy, "--config=" + in.nodeFile(name, kubeProxyFile)},
 		Inside: name,
 		After:  []string{name},
-		// It waits for the API server before it answers, on a node that is cut for as long as that lasts.
+		// On a node that is cut off, it does not respond before it has reached the API server.
 		Ready:     Probe{URL: fmt.Sprintf("http://%s:%d/livez", Loopback, kubeProxyHealth), Excuse: in.Home.CutFile(name)},
 		StopGrace: stopGrace,
 	}
 }
 
-// realNodeFlags are those with which the API server reaches the real nodes, and they it.
+// realNodeFlags returns the flags for the connections between the API server and real nodes.
 func (in Inputs) realNodeFlags() []string {
 	return []string{
-		// Pods reach it by its service, which leads to the gateway: that listens on the port of the same number.
+		// Pods reach it by its Service, which leads to the gateway; the gateway listens on the port with the same number.
 		"--advertise-address=" + realnode.GatewayAddress,
 		"--egress-selector-config-file=" + in.egressFile(),
-		// Webhooks are behind Services, whose addresses only nodes know: it asks one of the pods instead.
+		// Webhooks are behind Services, whose addresses exist only on nodes: the API server calls one of the pods
+		// instead.
 		"--enable-aggregator-routing=true",
 		"--kubelet-client-certificate=" + in.cert(KubeletClient),
 		"--kubelet-client-key=" + in.key(KubeletClient),
 		"--kubelet-certificate-authority=" + in.cert(ClusterAuthority),
-		// Simulated nodes beside them have a name that leads nowhere from there.
+		// The name of simulated nodes leads nowhere from there.
 		"--kubelet-preferred-address-types=InternalDNS,InternalIP",
 	}
 }

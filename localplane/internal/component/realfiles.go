@@ -18,14 +18,14 @@ import (
 	"everynode.dev/everynode/localplane/internal/realnode"
 )
 
-// Files that a real node reads, in a directory of its own.
+// Files of a real node, in its own directory.
 const (
 	containerdFile      = "containerd.toml"
 	kubeletFile         = "kubelet.yaml"
 	kubeletKubeconfig   = "kubelet.kubeconfig"
 	kubeProxyFile       = "kube-proxy.yaml"
 	kubeProxyKubeconfig = "kube-proxy.kubeconfig"
-	networkFile         = "cni/10-plane.conflist" // links to each pod: on a bridge, answers of services would pass the node by unless br_netfilter is loaded
+	networkFile         = "cni/10-plane.conflist" // a link to each pod: with a bridge, responses of services would bypass the node unless br_netfilter is loaded
 	registryFile        = "certs.d/" + realnode.RegistryHost + "/hosts.toml"
 	kubeletServing      = "kubelet-serving"
 
@@ -41,7 +41,7 @@ func (in Inputs) nodeFile(node, name string) string {
 
 func (in Inputs) egressFile() string { return in.pki("egress.yaml") }
 
-// nodeValues are what the files of a node are filled in with.
+// nodeValues are the values for the templates of the files of a node.
 type nodeValues struct {
 	Node, Address, PodCIDR, PodRange, ClusterDNS string
 	RegistryHost, RegistryAddress, PauseImage    string
@@ -58,7 +58,7 @@ func (in Inputs) nodeValues(n int) nodeValues {
 	file := func(file string) string { return in.nodeFile(name, file) }
 	return nodeValues{
 		Node: name, Address: realnode.Address(n), PodCIDR: realnode.PodCIDR(n), PodRange: realnode.PodRange,
-		// Nothing answers there: without an address the kubelet complains about each pod.
+		// No DNS server runs there, but without an address the kubelet logs an error for each pod.
 		ClusterDNS:   "10.96.0.10",
 		RegistryHost: realnode.RegistryHost, RegistryAddress: registryAddress(), PauseImage: realnode.RegistryHost + "/pause:1",
 		Containerd: in.Real.Programs, ContainerdSocket: containerdSocket, CgroupRoot: in.Cgroups().Path(n),
@@ -71,7 +71,7 @@ func (in Inputs) nodeValues(n int) nodeValues {
 	}
 }
 
-// issueRealNodes writes the files of all real nodes, and what the API server needs for them.
+// issueRealNodes writes the files of all real nodes, and the files for them that the API server needs.
 func issueRealNodes(in Inputs, cluster *pki.Authority) error {
 	if in.Real.Count == 0 {
 		return nil
@@ -94,7 +94,7 @@ func issueRealNodes(in Inputs, cluster *pki.Authority) error {
 	return nil
 }
 
-// issuePassword writes a password, unless there is one.
+// issuePassword writes a new password, unless there is one.
 func issuePassword(path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -129,7 +129,7 @@ func issueRealNode(in Inputs, cluster *pki.Authority, n int) error {
 	}))...)
 }
 
-// fill writes one of the embedded files, with its blanks filled in.
+// fill writes an embedded template with its values.
 func fill(path, source string, values any) error {
 	text, err := template.ParseFS(realFiles, "files/"+source)
 	if err != nil {
