@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package proc starts, recognises and ends the processes of a plane.
+// Package proc starts, identifies and ends the processes of a plane.
 //
-// A pid alone does not name a process: the kernel gives numbers out again. An Identity (pid, start time and boot) does,
-// and it is the only thing by which this package ever ends a process that it did not start itself.
+// A pid alone does not identify a process, because the kernel reuses pids. An Identity (pid, start time and boot) does,
+// and this package uses only an Identity to end a process that it did not start.
 //
-// Every process gets a process group of its own, so that a Ctrl-C in the terminal reaches the supervisor alone and the
-// supervisor can stop its components in the right order; and the kernel is told to end it when the supervisor dies, so
-// that even a supervisor ended with SIGKILL leaves nothing behind.
+// Every process has its own process group, so that a Ctrl-C in the terminal reaches only the supervisor, which stops
+// its components in the right order. The kernel kills every process when the supervisor ends, so that even a supervisor
+// that was ended with SIGKILL leaves no processes behind.
 package proc

@@ -15,16 +15,16 @@ import (
 // clockTicks is the unit of the times in /proc/PID/stat: USER_HZ, which is 100 on every architecture that Go supports on Linux.
 const clockTicks = 100
 
-// Identity names one process for good: no other process ever has the same one.
+// Identity identifies one process uniquely.
 type Identity struct {
 	PID int `json:"pid"`
 	// StartTicks is the start of the process in clock ticks after boot.
 	StartTicks uint64 `json:"startTicks"`
-	// BootID is the kernel's random number of this boot.
+	// BootID is the kernel's random ID of this boot.
 	BootID string `json:"bootID"`
 }
 
-// Usage is what a process has used so far.
+// Usage is the resource usage of a process.
 type Usage struct {
 	// CPU is user plus system time.
 	CPU time.Duration
@@ -32,7 +32,7 @@ type Usage struct {
 	RSS uint64
 }
 
-// stat holds the fields of /proc/PID/stat that are of use here.
+// stat has the fields of /proc/PID/stat that are used here.
 type stat struct {
 	state      byte
 	cpuTicks   uint64
@@ -52,7 +52,7 @@ func Identify(pid int) (Identity, error) {
 	return Identity{PID: pid, StartTicks: s.startTicks, BootID: boot}, nil
 }
 
-// Alive tells whether this very process still runs. A zombie does not run.
+// Alive reports whether this process still runs. A zombie does not.
 func (id Identity) Alive() bool {
 	if id.PID <= 0 {
 		return false
@@ -65,7 +65,7 @@ func (id Identity) Alive() bool {
 	return err == nil && s.startTicks == id.StartTicks && s.state != 'Z' && s.state != 'X'
 }
 
-// End sends SIGKILL to this very process, if it runs, and does not wait. It never touches another one.
+// End sends SIGKILL to exactly this process, if it runs, and does not wait.
 func (id Identity) End() error {
 	if !id.Alive() {
 		return nil
@@ -76,7 +76,7 @@ func (id Identity) End() error {
 	return nil
 }
 
-// Kill ends this very process with SIGKILL and waits until it is gone.
+// Kill ends exactly this process with SIGKILL and waits for its end.
 func (id Identity) Kill(timeout time.Duration) error {
 	if err := id.End(); err != nil {
 		return err
@@ -95,13 +95,13 @@ func (id Identity) Kill(timeout time.Duration) error {
 	return nil
 }
 
-// lingers is the error about a process that does not end although it has to. The first process of a PID namespace waits for the parents of
-// all others to take notice of their end, and one parent may be outside and stopped.
+// lingers is the error for a process that has not ended after SIGKILL. The first process of a PID namespace waits until
+// all others are reaped, and one parent may be outside and stopped.
 func (id Identity) lingers(since time.Duration) error {
 	return fmt.Errorf("process %d still runs %s after SIGKILL: if a `localplane node exec` was stopped (Ctrl-Z), go on with it (`fg`) or end it with `kill -9`", id.PID, since)
 }
 
-// ReadUsage returns what the process with this pid has used so far.
+// ReadUsage returns the resource usage of the process with this pid.
 func ReadUsage(pid int) (Usage, error) {
 	s, err := readStat(pid)
 	if err != nil {
@@ -137,8 +137,8 @@ func readStat(pid int) (stat, error) {
 	return s, nil
 }
 
-// parseStat reads a line like "42 (a) b) S 1 42 …": the name in brackets may itself hold brackets and blanks, so the
-// fields are counted from the last closing bracket. The first one after it is number 3 of proc(5), the state.
+// parseStat parses a line like "42 (a) b) S 1 42 …": the name in brackets may contain brackets and blanks, so fields
+// are counted from the last closing bracket. The first field after it is number 3 of proc(5), the state.
 func parseStat(line string) (stat, error) {
 	end := strings.LastIndexByte(line, ')')
 	if end < 0 {

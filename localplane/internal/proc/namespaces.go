@@ -10,21 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespaceKind is one kind of namespace that a process can be started in.
+// namespaceKind is one kind of namespace.
 type namespaceKind struct {
 	file string
 	flag int
 }
 
-// namespaceKinds are in the order in which they are entered. The mount namespace comes last: what is done before still
-// sees the file system of this program.
+// namespaceKinds returns the kinds in the order in which they are entered. The mount namespace comes last, because the
+// steps before need the file system of this program.
 func namespaceKinds() []namespaceKind {
 	return []namespaceKind{
 		{"pid", unix.CLONE_NEWPID}, {"net", unix.CLONE_NEWNET}, {"uts", unix.CLONE_NEWUTS}, {"ipc", unix.CLONE_NEWIPC}, {"mnt", unix.CLONE_NEWNS},
 	}
 }
 
-// visit is a stay of the forking thread in the namespaces of another process. It holds the way back.
+// visit is a stay of the forking thread in the namespaces of another process, with the files to return.
 type visit struct {
 	flags int
 	home  []openNamespace
@@ -35,11 +35,11 @@ type openNamespace struct {
 	file *os.File
 }
 
-// enter moves the calling thread, which must be bound to its goroutine, into those namespaces of a process that differ
-// from its own. If it fails, the thread is where it was, or leaving has failed too and the error says so (errLost).
+// enter moves the calling thread, which must be locked to its goroutine, to those namespaces of a process that differ
+// from its own. If it fails, the thread is where it was, unless returning has failed too (errLost).
 func enter(pid int) (*visit, error) {
 	v := &visit{}
-	// All files are opened first: from within another mount namespace this thread would not find them.
+	// All files are opened first, because they are not visible in another mount namespace.
 	var there []openNamespace
 	defer func() { closeAll(there) }()
 	for _, kind := range namespaceKinds() {
@@ -61,7 +61,7 @@ func enter(pid int) (*visit, error) {
 	return v, nil
 }
 
-// openBoth opens this thread's and the other process's namespace; both are nil if they are the same one.
+// openBoth opens the namespaces of this thread and of the other process; both are nil if they are the same.
 func openBoth(kind namespaceKind, pid int) (own, other *os.File, err error) {
 	own, err = os.Open("/proc/thread-self/ns/" + kind.file)
 	if err != nil {
@@ -81,10 +81,10 @@ func openBoth(kind namespaceKind, pid int) (own, other *os.File, err error) {
 	return own, other, nil
 }
 
-// errLost says that the forking thread could not come back from the namespaces of another process.
+// errLost reports that the forking thread could not return from the namespaces of another process.
 var errLost = errors.New("the thread that starts processes is stuck in the namespaces of a node; start the plane again")
 
-// leave moves the thread back and ends the visit. The mount namespace was entered last and is left first.
+// leave moves the thread back. The mount namespace was entered last and is left first.
 func (v *visit) leave() error {
 	defer closeAll(v.home)
 	var errs []error

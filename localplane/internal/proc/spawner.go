@@ -15,35 +15,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Command says what to start.
+// Command is a command to start.
 type Command struct {
 	Path string
 	Args []string
-	// Env is the whole environment; nil means the supervisor's own.
+	// Env is the whole environment; nil means that of the supervisor.
 	Env []string
-	// Output takes what the process writes to standard output and standard error.
+	// Output receives standard output and standard error of the process.
 	Output io.Writer
-	// Unshare are the CLONE_NEW… flags of the namespaces that the process gets for itself alone.
+	// Unshare are the CLONE_NEW… flags of the process's own namespaces.
 	Unshare uintptr
-	// Inside is a process whose namespaces (mount, network, PID, UTS, IPC) the process is started in; 0 means those of
-	// this one. If its PID namespace is another one, its first process has to be one of this Spawner: see Spawner.
+	// Inside is a process in whose namespaces (mount, network, PID, UTS, IPC) the process is started; 0 means those of
+	// this process. If the PID namespace differs, its first process must have been started by this Spawner: see Spawner.
 	Inside int
 }
 
 // Spawner starts processes that end with the process that started them.
 //
-// The kernel ties that promise (PR_SET_PDEATHSIG) to the thread that forked, not to the process: a thread that the Go
-// runtime retires would take its children along. So one goroutine, bound to its thread for good, does all the forking.
+// The kernel ties this (PR_SET_PDEATHSIG) to the thread that forked, not to the process: if the Go runtime ended a
+// thread, its children would end too. So one goroutine, locked to its thread, does all forking.
 //
-// A process inside another PID namespace keeps the promise by another way: the kernel ends it together with the first
-// process of that namespace, which this Spawner has started with the flag CLONE_NEWPID, and which has the promise itself.
+// A process in another PID namespace ends in another way: the kernel kills it together with the first process of that
+// namespace, which this Spawner has started with the flag CLONE_NEWPID, and which has PR_SET_PDEATHSIG itself.
 type Spawner struct {
-	// KillTimeout is how long Kill waits for the end of a process, and of all others in its namespaces. It is set before the
-	// first start.
+	// KillTimeout is how long Kill waits for the end of a process, and of all others in its namespaces. Set it before
+	// the first start.
 	KillTimeout time.Duration
 
 	requests chan spawnRequest
-	// dir is the working directory of every process. The forking thread loses its own by visiting a mount namespace.
+	// dir is the working directory of every process. The forking thread loses its own when it enters a mount namespace.
 	dir string
 }
 
@@ -53,20 +53,20 @@ type spawnRequest struct {
 	done   chan error
 }
 
-// NewSpawner starts the forking goroutine. Close it only when its processes have ended.
+// NewSpawner starts the forking goroutine. Close it after its processes have ended.
 func NewSpawner() *Spawner {
 	dir, err := os.Getwd()
 	if err != nil {
-		dir = "/" // the directory was removed; nothing can be found in it anyway
+		dir = "/" // the directory was removed
 	}
 	s := &Spawner{KillTimeout: killTimeout, requests: make(chan spawnRequest), dir: dir}
 	go OwnThread(s.run)
 	return s
 }
 
-// run has a thread of its own.
+// run runs on its own thread.
 func (s *Spawner) run() {
-	// Only a thread that shares root and working directory with no other one can enter a mount namespace.
+	// Only a thread that does not share root and working directory with another one can enter a mount namespace.
 	alone := unix.Unshare(unix.CLONE_FS)
 	var lost error
 	for r := range s.requests {
@@ -87,19 +87,19 @@ func (s *Spawner) run() {
 	}
 }
 
-// startInside starts a command in the namespaces of another process and comes back from there.
+// startInside starts a command in the namespaces of another process and returns from there.
 func startInside(cmd *exec.Cmd, pid int) error {
 	v, err := enter(pid)
 	if err != nil {
 		return err
 	}
 	if v.flags&unix.CLONE_NEWPID != 0 {
-		// A process whose parent is not in its PID namespace sees 0 for it. Go takes that for a parent that has died
-		// in the meantime, and lets the process end itself before it is anything.
+		// A process whose parent is outside of its PID namespace gets 0 as the pid of its parent. Go would take this for
+		// a parent that has died, and end the process.
 		cmd.SysProcAttr.Pdeathsig = 0
 	}
 	if _, err := os.Stat(cmd.Dir); err != nil {
-		cmd.Dir = "/" // the node has another directory over it
+		cmd.Dir = "/" // the node mounts another directory over it
 	}
 	started, back := cmd.Start(), v.leave()
 	if started == nil && back != nil {
@@ -112,7 +112,7 @@ func startInside(cmd *exec.Cmd, pid int) error {
 // Close ends the forking goroutine.
 func (s *Spawner) Close() { close(s.requests) }
 
-// Start starts a process in a process group of its own.
+// Start starts a process in its own process group.
 func (s *Spawner) Start(c Command) (*Process, error) {
 	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Env, cmd.Dir = c.Env, s.dir
@@ -123,7 +123,7 @@ func (s *Spawner) Start(c Command) (*Process, error) {
 	if err := <-r.done; err != nil {
 		return nil, fmt.Errorf("starting %s: %w", c.Path, err)
 	}
-	// The process cannot be reaped before Wait below, so its entry in /proc is there even if it has ended already.
+	// The process cannot be reaped before Wait below, so its entry in /proc exists even if it has already ended.
 	id, err := Identify(cmd.Process.Pid)
 	if err != nil {
 		_ = cmd.Process.Kill()
@@ -142,7 +142,7 @@ func (s *Spawner) Start(c Command) (*Process, error) {
 type Process struct {
 	Identity
 	killTimeout time.Duration
-	// lingering is whether it was killed and had not ended in that time.
+	// lingering reports whether it was killed and has not ended within the timeout.
 	lingering atomic.Bool
 	done      chan struct{}
 	err       error
@@ -151,7 +151,7 @@ type Process struct {
 // Done is closed when the process has ended and was reaped.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Ended tells whether the process has ended.
+// Ended reports whether the process has ended.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.done:
@@ -161,7 +161,7 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// ExitReason tells in words how the process ended; call it after Done.
+// ExitReason describes how the process ended; call it after Done.
 func (p *Process) ExitReason() string {
 	if p.err == nil {
 		return "exit status 0"
@@ -180,7 +180,7 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// Stop asks the process to end and, if it has not after grace, ends it.
+// Stop asks the process to end, and kills it after grace.
 func (p *Process) Stop(grace time.Duration) error {
 	if err := p.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -195,10 +195,10 @@ func (p *Process) Stop(grace time.Duration) error {
 	}
 }
 
-// killTimeout is generous: nothing can refuse to end.
+// killTimeout is generous, because SIGKILL cannot be refused.
 const killTimeout = 10 * time.Second
 
-// Kill ends the process group with SIGKILL and waits for the process, but not forever.
+// Kill ends the process group with SIGKILL and waits for the process, with a timeout.
 func (p *Process) Kill() error {
 	if err := p.Signal(syscall.SIGKILL); err != nil {
 		return err
@@ -214,7 +214,7 @@ func (p *Process) Kill() error {
 	}
 }
 
-// Lingers is an error while a process still runs that Kill could not wait for.
+// Lingers returns an error while a process still runs that was killed.
 func (p *Process) Lingers() error {
 	if !p.lingering.Load() || p.Ended() {
 		return nil

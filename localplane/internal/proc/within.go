@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Within calls f on a thread that is in the namespaces of a process, and waits for it. What f opens stays where it was
-// opened: a connection made there is good here. f must not leave its goroutine.
+// Within calls f on a thread in the namespaces of a process, and waits for it. What f opens, such as a connection, can
+// be used anywhere afterwards. f must not start goroutines for its work.
 func Within(pid int, f func() error) (err error) {
 	OwnThread(func() {
 		if err = unix.Unshare(unix.CLONE_FS); err != nil {
