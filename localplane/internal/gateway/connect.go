@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// serveConnect answers HTTP CONNECT, as the API server's egress selector speaks it, until ctx ends.
+// serveConnect serves HTTP CONNECT, as used by the API server's egress selector, until ctx ends.
 func serveConnect(ctx context.Context, l net.Listener, reach []netip.Prefix) error {
-	var under sync.WaitGroup // connections that the server has, and tunnels, which it knows nothing of
+	var under sync.WaitGroup // connections of the server, and tunnels, which the server does not track
 	server := &http.Server{
 		ReadHeaderTimeout: 5 * time.Second,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
@@ -46,7 +46,7 @@ func serveConnect(ctx context.Context, l net.Listener, reach []netip.Prefix) err
 	return fmt.Errorf("taking connections on the socket: %w", err)
 }
 
-// tunnel answers one request; a tunnel ends before it returns.
+// tunnel serves one request; the tunnel has ended when it returns.
 func tunnel(w http.ResponseWriter, r *http.Request, reach []netip.Prefix) {
 	if r.Method != http.MethodConnect {
 		http.Error(w, "this is the way into the network of the nodes: only CONNECT is answered here", http.StatusMethodNotAllowed)
@@ -76,7 +76,7 @@ func tunnel(w http.ResponseWriter, r *http.Request, reach []netip.Prefix) {
 	join(r.Context(), client, target)
 }
 
-// hijack takes the connection over from the server, with what the client has said already without waiting for the answer.
+// hijack takes the connection over from the server, with data that the client has sent already.
 func hijack(w http.ResponseWriter) (net.Conn, error) {
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -92,16 +92,16 @@ func hijack(w http.ResponseWriter) (net.Conn, error) {
 	return &earlyConn{Conn: conn, Reader: io.MultiReader(bytes.NewReader(early), conn)}, nil
 }
 
-// earlyConn is a connection of which something has been read already.
+// earlyConn is a connection with data that has been read already.
 type earlyConn struct {
 	net.Conn
 	io.Reader
 }
 
-// Read reads what was said early first.
+// Read reads that data first.
 func (c *earlyConn) Read(p []byte) (int, error) { return c.Reader.Read(p) }
 
-// CloseWrite says that nothing more will come.
+// CloseWrite ends the writes.
 func (c *earlyConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

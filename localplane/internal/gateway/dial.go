@@ -13,20 +13,20 @@ import (
 	"everynode.dev/everynode/localplane/internal/home"
 )
 
-// Dial connects to an address inside, through the socket of a gateway that runs.
+// Dial connects to an address inside, through the socket of a running gateway.
 func Dial(ctx context.Context, socket, address string) (net.Conn, error) {
 	conn, err := home.DialSocket(ctx, socket)
 	if err != nil {
 		return nil, fmt.Errorf("reaching %s in the network of the real nodes (does the component gateway run?): %w", address, err)
 	}
-	// Closed when ctx ends before the answer, so that nobody waits for one.
+	// Closed if ctx ends before the response.
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	reader, err := request(conn, address)
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		_ = conn.Close() // it is of no use
+		_ = conn.Close() // it cannot be used
 		return nil, fmt.Errorf("reaching %s in the network of the real nodes: %w", address, err)
 	}
 	return &dialled{Conn: conn, reader: reader}, nil
@@ -48,7 +48,7 @@ func request(conn net.Conn, address string) (*bufio.Reader, error) {
 	return reader, nil
 }
 
-// dialled is a connection whose first bytes may have been read with the answer.
+// dialled is a connection whose first bytes may have been read with the response.
 type dialled struct {
 	net.Conn
 	reader *bufio.Reader

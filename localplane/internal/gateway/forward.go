@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// forward connects everybody who comes to l with the target, until ctx ends. Who comes while the target does not answer is sent
-// away at once.
+// forward forwards connections to l to the target until ctx ends. If the target does not respond, the connection is
+// closed.
 func forward(ctx context.Context, l net.Listener, to netip.AddrPort, dial dialer) error {
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
 	var under sync.WaitGroup
@@ -38,7 +38,8 @@ func forward(ctx context.Context, l net.Listener, to netip.AddrPort, dial dialer
 	}
 }
 
-// passing tells of an error of Accept whether the next one may succeed: too many connections are open, or this one has gone.
+// passing reports whether Accept may succeed again after an error: there are too many open connections, or the
+// connection was aborted.
 func passing(err error) bool {
 	for _, one := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED} {
 		if errors.Is(err, one) {
@@ -66,7 +67,7 @@ func connect(ctx context.Context, from net.Conn, to netip.AddrPort, dial dialer)
 	join(ctx, from, target)
 }
 
-// join carries bytes both ways until both ends have said that there will be no more, or one has broken off, or ctx ends.
+// join copies data in both directions until both ends have closed their writes, or one has failed, or ctx ends.
 func join(ctx context.Context, a, b net.Conn) {
 	defer context.AfterFunc(ctx, func() { abort(a, b) })()
 	var both sync.WaitGroup
@@ -76,18 +77,18 @@ func join(ctx context.Context, a, b net.Conn) {
 	_ = errors.Join(a.Close(), b.Close())
 }
 
-// carry copies what one end says to the other. That an end will say no more is passed on, and the other may go on talking.
+// carry copies data from one end to the other. A closed write side is passed on; the other direction may continue.
 func carry(to, from net.Conn) {
 	if _, err := io.Copy(to, from); err != nil {
 		abort(to, from)
 		return
 	}
 	if half, ok := to.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite() // the other end has gone: the copy back will see that too
+		_ = half.CloseWrite() // the other end is closed: the copy in the other direction notices that too
 	}
 }
 
-// abort breaks connections off, so that nobody takes what was said so far for all.
+// abort resets connections, so that the data so far is not taken as complete.
 func abort(conns ...net.Conn) {
 	for _, conn := range conns {
 		if t, ok := conn.(*net.TCPConn); ok {

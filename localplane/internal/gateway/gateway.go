@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gateway is the only way between the machine and the network of a plane's real nodes.
+// Package gateway is the only connection between the machine and the network of a plane's real nodes.
 //
-// That network has no uplink: it is a network namespace ("inside") of which the machine's own ("outside") sees nothing. The
-// gateway runs inside, and opens three ways, each to one place:
+// That network has no uplink: it is a network namespace ("inside") that the machine's own namespace ("outside") cannot
+// reach. The gateway runs inside, and makes three connections possible, each to one destination:
 //
 //   - nodes reach the API server: a TCP port inside, forwarded to the API server on loopback outside;
 //   - the API server and tests reach nodes and pods: HTTP CONNECT over a Unix socket, to addresses inside;
-//   - people reach the registry: a TCP port on loopback outside, forwarded to the registry inside.
+//   - users reach the registry: a TCP port on loopback outside, forwarded to the registry inside.
 //
-// A socket belongs for good to the network namespace of the thread that makes it. So all that the gateway does outside is to
-// make sockets, on threads that are there for that moment (namespace); what happens with them afterwards happens anywhere.
+// A socket always belongs to the network namespace of the thread that created it. So the gateway only creates sockets
+// outside, on threads that enter that namespace for a moment (namespace), and uses the sockets on any thread.
 package gateway
 
 import (
@@ -27,29 +27,29 @@ import (
 	"everynode.dev/everynode/localplane/internal/home"
 )
 
-// Options say what the gateway ties together. All addresses are IP addresses with a port.
+// Options are the addresses that the gateway connects. All are IP addresses with a port.
 type Options struct {
 	// APIServer is the API server's address outside; Listen is where nodes reach it inside.
 	APIServer, Listen string
-	// Socket is the path of the Unix socket on which targets inside can be reached by HTTP CONNECT.
+	// Socket is the path of the Unix socket for HTTP CONNECT to addresses inside.
 	Socket string
-	// Reach are the ranges of addresses inside to which HTTP CONNECT may go.
+	// Reach are the address ranges inside that HTTP CONNECT may reach.
 	Reach []string
-	// Registry is the registry's address inside; RegistryListen is where people reach it outside.
+	// Registry is the registry's address inside; RegistryListen is its address for users outside.
 	Registry, RegistryListen string
-	// OutsideNetns is the file of the network namespace outside: /proc/PID/ns/net of a process that is there.
+	// OutsideNetns is the file of the network namespace outside: /proc/PID/ns/net of a process outside.
 	OutsideNetns string
-	// ReadyFile gets this process's pid when all three ways are open; empty tells nobody.
+	// ReadyFile gets the pid of this process when everything is open; it is optional.
 	ReadyFile string
 }
 
-// dialTimeout is how long a target may take to answer: as long as the API server itself waits for one.
+// dialTimeout is the connection timeout, the same as in the API server.
 const dialTimeout = 30 * time.Second
 
-// dialer makes a connection to one target.
+// dialer connects to one target.
 type dialer func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
 
-// Run keeps the three ways open until ctx ends; then it cuts all connections. It has to run inside.
+// Run serves until ctx ends; then it closes all connections. It must run inside.
 func Run(ctx context.Context, o Options) error {
 	a, err := o.parse()
 	if err != nil {
@@ -78,7 +78,7 @@ func Run(ctx context.Context, o Options) error {
 	return group.Wait()
 }
 
-// listeners are the three ways in.
+// listeners are the three listeners.
 type listeners struct {
 	apiServer, registry, connect net.Listener
 }
@@ -103,12 +103,12 @@ func open(a addresses, socket string, outside *namespace) (*listeners, error) {
 func (l *listeners) close() {
 	for _, one := range []net.Listener{l.apiServer, l.registry, l.connect} {
 		if one != nil {
-			_ = one.Close() // a second time for those that have served
+			_ = one.Close() // those that have served are closed a second time
 		}
 	}
 }
 
-// addresses are the options, read.
+// addresses are the parsed options.
 type addresses struct {
 	apiServer, listen, registry, registryListen netip.AddrPort
 	reach                                       []netip.Prefix
@@ -147,7 +147,7 @@ func (o Options) parse() (addresses, error) {
 	return a, nil
 }
 
-// listenHere opens a port in the network namespace of the calling thread.
+// listenHere listens in the network namespace of the calling thread.
 func listenHere(on netip.AddrPort) (net.Listener, error) {
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(on))
 	if err != nil {
@@ -156,8 +156,8 @@ func listenHere(on netip.AddrPort) (net.Listener, error) {
 	return l, nil
 }
 
-// dialHere makes a connection in the network namespace of the calling thread. The address is no name, so nobody else is asked
-// for it and nobody else makes the socket.
+// dialHere connects from the network namespace of the calling thread. The address is not a name, so there is no lookup,
+// which could create the socket on another thread.
 func dialHere(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 	d := net.Dialer{Timeout: dialTimeout}
 	return d.DialContext(ctx, "tcp", to.String())

@@ -29,7 +29,7 @@ func openNamespace(path string) (*namespace, error) {
 
 func (n *namespace) close() { _ = n.file.Close() }
 
-// listen opens a port there.
+// listen listens in the namespace.
 func (n *namespace) listen(on netip.AddrPort) (l net.Listener, err error) {
 	err = n.do(func() (err error) {
 		l, err = listenHere(on)
@@ -38,7 +38,7 @@ func (n *namespace) listen(on netip.AddrPort) (l net.Listener, err error) {
 	return l, err
 }
 
-// dial makes a connection there.
+// dial connects from the namespace.
 func (n *namespace) dial(ctx context.Context, to netip.AddrPort) (conn net.Conn, err error) {
 	err = n.do(func() (err error) {
 		conn, err = dialHere(ctx, to)
@@ -47,7 +47,7 @@ func (n *namespace) dial(ctx context.Context, to netip.AddrPort) (conn net.Conn,
 	return conn, err
 }
 
-// do calls f on a thread that is there, and that ends with f. What f starts in other goroutines is not there.
+// do calls f on a thread in the namespace, which ends with f. Goroutines that f starts are not in the namespace.
 func (n *namespace) do(f func() error) (err error) {
 	proc.OwnThread(func() {
 		if err = unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
