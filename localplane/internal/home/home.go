@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package home is the directory of one plane: its layout, who holds it, and what is remembered there.
+// Package home is the directory of one plane: its layout, its lock, and its persistent state.
 //
-// A directory belongs to a plane when it holds the marker file. Only what the layout names is ever removed from it, and
-// only under the lock.
+// A directory belongs to a plane if it has the marker file. Only files of the layout are ever removed from it, and only
+// under the lock.
 package home
 
 import (
@@ -24,8 +24,8 @@ type Home struct {
 	root string
 }
 
-// At names the home in dir without touching it. The path is made absolute and free of symbolic links: whatever way leads to
-// a directory, it is the same home.
+// At returns the home in dir without changing it. The path is made absolute and free of symbolic links, so that each
+// directory has one path.
 func At(dir string) (Home, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -34,7 +34,7 @@ func At(dir string) (Home, error) {
 	return Home{root: resolve(abs)}, nil
 }
 
-// resolve follows the links of a path as far as it is there.
+// resolve follows the links of the existing part of a path.
 func resolve(path string) string {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		return target
@@ -46,52 +46,52 @@ func resolve(path string) string {
 	return filepath.Join(resolve(parent), filepath.Base(path))
 }
 
-// Dir is the absolute path of the home, without symbolic links.
+// Dir returns the absolute path of the home, without symbolic links.
 func (h Home) Dir() string { return h.root }
 
-// Kubeconfig is the administrator's kubeconfig.
+// Kubeconfig returns the administrator's kubeconfig.
 func (h Home) Kubeconfig() string { return h.path("kubeconfig") }
 
-// PKI is the directory of certificates and keys.
+// PKI returns the directory of certificates and keys.
 func (h Home) PKI() string { return h.path("pki") }
 
-// Etcd is etcd's data directory.
+// Etcd returns etcd's data directory.
 func (h Home) Etcd() string { return h.path("etcd") }
 
-// Log is the log file of a component.
+// Log returns the log file of a component.
 func (h Home) Log(component string) string { return h.path("logs", component+".log") }
 
-// AuditLog is what the API server has been asked by those whose requests it keeps a log of, one JSON object a line.
+// AuditLog returns the audit log of the API server, one JSON object per line.
 func (h Home) AuditLog() string { return h.path("logs", "audit.json") }
 
-// ReadyFile is where a component without a health port writes its pid when it is ready.
+// ReadyFile returns the file in which a component without a health port writes its pid when it is ready.
 func (h Home) ReadyFile(component string) string { return h.path("run", component+".ready") }
 
-// Socket is the control socket of the supervisor.
+// Socket returns the control socket of the supervisor.
 func (h Home) Socket() string { return h.path("run", "control.sock") }
 
-// NodeAPIs is the directory in which nodes that serve their API have one each, with token, disk and address.
+// NodeAPIs returns the directory of the nodes that serve their API; each has a directory with token, store and address.
 func (h Home) NodeAPIs() string { return h.path("node-api") }
 
-// RealNode is the directory of a real node: its disk, and the files that it reads.
+// RealNode returns the directory of a real node: its disk, and the files that it reads.
 func (h Home) RealNode(name string) string { return h.path("real", name) }
 
-// CutFile is there while a real node is cut.
+// CutFile returns the file that exists while a real node is cut off.
 func (h Home) CutFile(name string) string { return h.path("real", name+".cut") }
 
-// IsCut is whether a real node is cut.
+// IsCut reports whether a real node is cut off.
 func (h Home) IsCut(name string) bool {
 	_, err := os.Stat(h.CutFile(name))
 	return err == nil
 }
 
-// EgressSocket is where the network of the real nodes can be reached.
+// EgressSocket returns the socket of the gateway to the network of the real nodes.
 func (h Home) EgressSocket() string { return h.path("run", "egress.sock") }
 
-// RegistryPassword is the file with the password of those who push to the registry.
+// RegistryPassword returns the file with the password for pushes to the registry.
 func (h Home) RegistryPassword() string { return filepath.Join(h.PKI(), "registry-password") }
 
-// Registry is the directory of the images that were pushed, RegistryLog the log of requests to the registry.
+// Registry returns the directory of the pushed images, RegistryLog the log of requests to the registry.
 func (h Home) Registry() string    { return h.path("registry") }
 func (h Home) RegistryLog() string { return h.path("logs", "registry-requests.jsonl") }
 
@@ -102,27 +102,27 @@ func (h Home) path(elem ...string) string {
 	return filepath.Join(append([]string{h.root}, elem...)...)
 }
 
-// kept are the entries that make up a plane's state; run/ stays, it holds the lock.
+// kept returns the entries of the state of a plane; run/ stays, because it has the lock.
 func (h Home) kept() []string {
 	return []string{h.PKI(), h.Etcd(), h.path("logs"), h.Kubeconfig(), h.stateFile(), h.populated(), h.NodeAPIs(), h.path("real"), h.Registry()}
 }
 
-// Exists tells whether there is a plane's home here.
+// Exists reports whether there is a plane's home here.
 func (h Home) Exists() bool {
 	_, err := os.Stat(h.path(marker))
 	return err == nil
 }
 
-// Populated tells whether the plane was given its first nodes, be they none, since it was new or wiped.
+// Populated reports whether the plane has created its first nodes (possibly none) since it was new or wiped.
 func (h Home) Populated() bool {
 	_, err := os.Stat(h.populated())
 	return err == nil
 }
 
-// MarkPopulated remembers that it was.
+// MarkPopulated stores that.
 func (h Home) MarkPopulated() error { return WriteFile(h.populated(), nil) }
 
-// Create makes the directory a home, readable by its owner alone. A directory that holds other things is refused.
+// Create makes the directory a home, readable only by its owner. A directory with other files is refused.
 func (h Home) Create() error {
 	if err := os.MkdirAll(h.root, 0o700); err != nil {
 		return h.unusable(err)
@@ -151,7 +151,7 @@ func (h Home) Create() error {
 	return nil
 }
 
-// Wipe removes the state of the plane, and nothing that is not a plane's.
+// Wipe removes the state of the plane, and nothing else.
 func (h Home) Wipe() error {
 	if !h.Exists() {
 		return fmt.Errorf("directory %s is no localplane directory, so nothing in it is removed", h.root)

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// HeldError says that another supervisor holds the home.
+// HeldError reports that another supervisor holds the lock.
 type HeldError struct {
 	Dir string
-	// PID is the holder's, 0 when it has not written it yet.
+	// PID is the pid of the holder, 0 if it has not written it yet.
 	PID int
 }
 
@@ -25,12 +25,12 @@ func (e *HeldError) Error() string {
 		e.Dir, e.PID, e.Dir)
 }
 
-// Lock is the right to run a plane in a home. The kernel gives it back when the process ends, however it ends.
+// Lock is the exclusive right to run a plane in a home. The kernel releases it when the process ends.
 type Lock struct {
 	file *os.File
 }
 
-// Lock takes the home, or returns a *HeldError.
+// Lock acquires the lock, or returns a *HeldError.
 func (h Home) Lock() (*Lock, error) {
 	f, err := os.OpenFile(h.lockFile(), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -50,11 +50,11 @@ func (h Home) Lock() (*Lock, error) {
 	return &Lock{file: f}, nil
 }
 
-// lookTime is longer than Holder needs for its look.
+// lookTime is longer than Holder needs for its check.
 const lookTime = 20 * time.Millisecond
 
-// flock takes the lock. Holder has it for a moment when nobody else does, and that moment must not pass for somebody who
-// runs a plane (with the pid of one that ended long ago): so there is a second try after a pause.
+// flock acquires the lock. Holder acquires the lock for a moment if it is free, which must not be mistaken for a
+// running plane (with the pid of a process that ended long ago): so there is a second attempt after a pause.
 func flock(f *os.File, pause func()) error {
 	const how = syscall.LOCK_EX | syscall.LOCK_NB
 	err := syscall.Flock(int(f.Fd()), how)
@@ -65,10 +65,10 @@ func flock(f *os.File, pause func()) error {
 	return err
 }
 
-// Unlock gives the home back.
+// Unlock releases the home.
 func (l *Lock) Unlock() error { return l.file.Close() }
 
-// Holder returns the pid of the process that holds the home; ok is false when nobody does.
+// Holder returns the pid of the process that holds the home; ok is false if none does.
 func (h Home) Holder() (pid int, ok bool) {
 	f, err := os.Open(h.lockFile())
 	if err != nil {

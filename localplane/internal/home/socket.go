@@ -13,8 +13,8 @@ import (
 	"strconv"
 )
 
-// ListenSocket opens a Unix socket in the home. One that is there was left by a process that was killed: the home's lock keeps
-// everybody else away.
+// ListenSocket listens on a Unix socket in the home. An existing socket was left by a killed process, because only the
+// holder of the lock listens.
 func ListenSocket(socket string) (net.Listener, error) {
 	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("opening the socket %s: %w", socket, err)
@@ -50,8 +50,8 @@ type socketListener struct {
 
 func (l *socketListener) Close() error { return errors.Join(l.Listener.Close(), l.dir.Close()) }
 
-// shortPath is another path of the socket. The address of a Unix socket has to fit into 108 bytes, which the path of a
-// home need not; through the open directory it always does.
+// shortPath returns another path of the socket. The address of a Unix socket is limited to 108 bytes, which the path of
+// a home may exceed; a path through the open directory is always short enough.
 func shortPath(dir *os.File, socket string) string {
 	return filepath.Join("/proc/self/fd", strconv.Itoa(int(dir.Fd())), filepath.Base(socket))
 }

@@ -13,19 +13,19 @@ import (
 	"everynode.dev/everynode/localplane/internal/proc"
 )
 
-// State is what a plane remembers from one run to the next.
+// State is the persistent state of a plane.
 type State struct {
 	// Ports are those of the last run, by purpose.
 	Ports map[string]int `json:"ports,omitempty"`
-	// RealNodes is how many real nodes the plane has.
+	// RealNodes is the number of real nodes.
 	RealNodes int `json:"realNodes,omitempty"`
-	// Containerd is the program that they were asked to have; empty means whichever there is.
+	// Containerd is the requested program of containerd; empty means the default.
 	Containerd string `json:"containerd,omitempty"`
-	// Processes are those that were started and not yet seen to end, by component.
+	// Processes are the processes that were started and have not been observed to end, by component.
 	Processes map[string]proc.Identity `json:"processes,omitempty"`
 }
 
-// LoadState reads the state; a home without one has an empty one.
+// LoadState reads the state; it is empty if there is none.
 func (h Home) LoadState() (State, error) {
 	var s State
 	raw, err := os.ReadFile(h.stateFile())
@@ -41,7 +41,7 @@ func (h Home) LoadState() (State, error) {
 	return s, nil
 }
 
-// SaveState writes the state so that a reader finds either the old one or the new one.
+// SaveState writes the state atomically.
 func (h Home) SaveState(s State) error {
 	raw, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -50,7 +50,7 @@ func (h Home) SaveState(s State) error {
 	return WriteFile(h.stateFile(), append(raw, '\n'))
 }
 
-// WriteFile replaces a file in one step; only the owner may read it.
+// WriteFile replaces a file atomically; only the owner may read it.
 func WriteFile(path string, data []byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
