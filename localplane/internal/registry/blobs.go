@@ -21,7 +21,7 @@ import (
 	"everynode.dev/everynode/localplane/internal/images"
 )
 
-// disk is what the library's blobs on a disk can do.
+// disk is the interface of the library's blob handler on disk.
 type disk interface {
 	ggcr.BlobHandler
 	ggcr.BlobStatHandler
@@ -48,8 +48,8 @@ func openBlobs(dir string) (*blobs, error) {
 
 func (b *blobs) file(h v1.Hash) string { return filepath.Join(b.dir, h.Algorithm, h.Hex) }
 
-// serve answers a GET, if the blob is there. The library does not understand "from here to the end", which is how a runtime
-// goes on with a pull that was cut off.
+// serve serves a GET if the blob exists. The library does not support open-ended ranges, with which a runtime continues
+// an interrupted pull.
 func (b *blobs) serve(w http.ResponseWriter, r *http.Request, digest string) bool {
 	h, err := v1.NewHash(digest)
 	if err != nil {
@@ -66,7 +66,8 @@ func (b *blobs) serve(w http.ResponseWriter, r *http.Request, digest string) boo
 	return true
 }
 
-// ship puts the images that come with a plane into the registry. They are made anew each time, for the programs may be new.
+// ship stores the images of a plane in the registry. They are built again at each start, because the programs may be
+// new.
 func ship(ctx context.Context, sources images.Sources, to *blobs, registry http.Handler) ([]kept, error) {
 	if sources.Dir == "" {
 		return nil, nil
@@ -91,7 +92,7 @@ func ship(ctx context.Context, sources images.Sources, to *blobs, registry http.
 	return shipped, nil
 }
 
-// add stores a blob that is not there yet, or not as a whole: the machine may have lost power while it was written.
+// add stores a blob that does not exist, or is incomplete because the machine has lost power while it was written.
 func (b *blobs) add(ctx context.Context, blob []byte) error {
 	h, _, err := v1.SHA256(bytes.NewReader(blob))
 	if err != nil {
@@ -103,7 +104,7 @@ func (b *blobs) add(ctx context.Context, blob []byte) error {
 	return b.Put(ctx, "", h, io.NopCloser(bytes.NewReader(blob)))
 }
 
-// sweep removes what no manifest names: blobs of images that came with the plane and are others now, and pushes that were cut off.
+// sweep removes blobs that no manifest references: those of old images of the plane, and of interrupted pushes.
 func (b *blobs) sweep(manifests []kept) error {
 	named := map[string]bool{}
 	for _, k := range manifests {

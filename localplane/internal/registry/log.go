@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Kind is what a request is about.
+// Kind is the kind of a request.
 type Kind string
 
 // The kinds of requests.
@@ -23,27 +23,27 @@ const (
 	Upload Kind = "upload"
 	// Tag is the list of the tags of a repository.
 	Tag Kind = "tag"
-	// Other is everything else, such as the question whether this is a registry.
+	// Other is everything else, such as the API version check.
 	Other Kind = "other"
 )
 
 // Entry is a line of the log.
 type Entry struct {
-	// Time is when the request came.
+	// Time is the time of the request.
 	Time   time.Time `json:"time"`
 	Method string    `json:"method"`
 	Kind   Kind      `json:"kind"`
-	// Repo and Reference say of what: a tag or digest of a manifest, the digest of a blob.
+	// Repo and Reference are the repository, and the tag or digest of a manifest, or the digest of a blob.
 	Repo      string `json:"repo,omitempty"`
 	Reference string `json:"reference,omitempty"`
-	// Status is that of the answer, 499 when the client did not wait for it; Bytes is the length of its body.
+	// Status is the status of the response, 499 if the client did not wait for it; Bytes is the length of its body.
 	Status int   `json:"status"`
 	Bytes  int64 `json:"bytes"`
-	// Remote is the IP address of the client: that of a node, or the gateway's for who comes from outside.
+	// Remote is the IP address of the client: that of a node, or the gateway's for clients outside.
 	Remote string `json:"remote"`
 }
 
-// statusGone is written down, never sent: the client is not there any more.
+// statusGone is logged but never sent, because the client has disconnected.
 const statusGone = 499
 
 func entry(r *http.Request, at time.Time, seen *observed) Entry {
@@ -58,7 +58,7 @@ func entry(r *http.Request, at time.Time, seen *observed) Entry {
 	}
 }
 
-// what takes a path of the registry's API apart. The name of a repository may have slashes.
+// what parses a path of the registry API. The name of a repository may have slashes.
 func what(path string) (kind Kind, repo, reference string) {
 	rest, ok := strings.CutPrefix(path, "/v2/")
 	if !ok {
@@ -87,7 +87,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
-// accessLog is the file of entries. Each is written at once, so that lines do not mix.
+// accessLog is the log file. Each entry is written at once, so that lines do not mix.
 type accessLog struct {
 	file *os.File
 }
@@ -108,12 +108,12 @@ func (l *accessLog) write(e Entry) {
 		_, err = l.file.Write(append(line, '\n'))
 	}
 	if err != nil {
-		// Nobody is to believe that a log is whole that is not.
+		// An incomplete log must not go unnoticed.
 		fmt.Fprintln(os.Stderr, "writing the registry's log:", err)
 	}
 }
 
-// observed is an answer of which status and length are seen.
+// observed records the status and length of a response.
 type observed struct {
 	http.ResponseWriter
 	status int

@@ -10,11 +10,11 @@ import (
 	"everynode.dev/everynode/localplane/internal/realnode"
 )
 
-// User is who may change what is in the registry, with the password of the plane. Everybody may pull.
+// User is the user for changes of the registry, with the password of the plane. Pulls need no authentication.
 const User = realnode.RegistryUser
 
-// allowed is whether a request may be answered. What changes something needs the password: what is in the registry runs as root on the
-// nodes. So does the question with which a client finds out whether it needs one.
+// allowed reports whether a request is allowed. Changes need the password, because the images run as root on the nodes.
+// So does the request with which a client checks whether it must authenticate.
 func (s *server) allowed(w http.ResponseWriter, r *http.Request) bool {
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if reads && strings.TrimSuffix(r.URL.Path, "/") != "/v2" {

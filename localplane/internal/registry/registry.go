@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package registry is the registry of images of a plane's real nodes: plain HTTP, on one address, with a log in which each
-// request is one line, so that a test can tell which node has pulled what, and when.
+// Package registry is the image registry for a plane's real nodes: plain HTTP, on one address, with a log of all
+// requests, so that a test can check which node has pulled what, and when.
 //
-// What is pushed stays: blobs and manifests are files in one directory. The images that come with a plane are put there at each
-// start, over whatever has their names.
+// Pushed images persist: blobs and manifests are files in one directory. The images of a plane are stored at each
+// start, and replace images with their names.
 package registry
 
 import (
@@ -28,28 +28,28 @@ import (
 	"everynode.dev/everynode/localplane/internal/images"
 )
 
-// Options say where the registry is and what is in it.
+// Options are the options of the registry.
 type Options struct {
-	// Listen is the address with port on which it answers.
+	// Listen is the address with port to listen on.
 	Listen string
-	// Dir is the directory of what is pushed; it is made if it is not there.
+	// Dir is the directory of the images; it is created if it does not exist.
 	Dir string
-	// Log is the file that gets a line for each request (Entry).
+	// Log is the log file of requests (Entry).
 	Log string
-	// Latency is how long each blob lets a client wait for its first byte, as a slow line would.
+	// Latency is the delay before the first byte of each blob, to simulate a slow connection.
 	Latency time.Duration
-	// Images are what the images that come with a plane are made from; without Dir there are none.
+	// Images are the sources of the images of a plane; without Dir there are none.
 	Images images.Sources
-	// Password is that of User.
+	// Password is the password of User.
 	Password string
-	// ReadyFile gets this process's pid when the registry answers; empty tells nobody.
+	// ReadyFile gets the pid of this process when the registry is ready; it is optional.
 	ReadyFile string
 }
 
 // LatencyPath is where PUT with the parameter value=2s changes the latency while the registry runs.
 const LatencyPath = "/_localplane/latency"
 
-// Run answers until ctx ends.
+// Run serves until ctx ends.
 func Run(ctx context.Context, o Options) error {
 	if o.Password == "" {
 		return errors.New("the registry needs a password: without one everybody on this machine could decide what nodes run")
@@ -80,7 +80,7 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// server is the registry with its log and its slow line.
+// server is the registry with its log and its latency.
 type server struct {
 	registry http.Handler
 	password string
@@ -103,7 +103,7 @@ func newServer(ctx context.Context, o Options) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A second time: what was pushed may name them, and so comes after them, and may have their names.
+	// A second time: pushed images may have the same names, and were stored after them.
 	for _, k := range shipped {
 		if err := put(handler, k); err != nil {
 			return nil, err
@@ -163,7 +163,7 @@ func (s *server) changeLatency(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// wait waits, and tells whether ctx has lasted that long.
+// wait waits, and reports whether ctx has not ended before.
 func wait(ctx context.Context, d time.Duration) bool {
 	if d == 0 {
 		return true

@@ -21,16 +21,16 @@ import (
 	"everynode.dev/everynode/localplane/internal/home"
 )
 
-// store keeps the manifests of a registry that itself keeps only blobs: what it has accepted is written to a file, and shown to
-// it again at the next start.
+// store persists manifests for a registry library that persists only blobs: accepted manifests are written to files,
+// and pushed again at the next start.
 type store struct {
 	dir      string
 	registry http.Handler
-	// pushing is held while the registry and the file of a manifest are brought to the same.
+	// pushing is held while a manifest is pushed and written.
 	pushing sync.Mutex
 }
 
-// kept is a manifest in its file.
+// kept is a stored manifest.
 type kept struct {
 	Repo      string `json:"repo"`
 	Reference string `json:"reference"`
@@ -38,10 +38,10 @@ type kept struct {
 	Manifest  []byte `json:"manifest"`
 }
 
-// suffix ends the names of whole files; those of writes that were cut off end in something else.
+// suffix is the suffix of complete files; files of interrupted writes have another one.
 const suffix = ".json"
 
-// maxManifest is what the specification asks registries to accept at least.
+// maxManifest is the minimum limit in the specification.
 const maxManifest = 4 << 20
 
 // openStore restores what is in dir, and returns it too.
@@ -81,9 +81,9 @@ func (s *store) read(name string) (kept, error) {
 	return k, nil
 }
 
-// restore gives manifests back to the registry. It takes an index only after what is in it, so this goes on for as long as that
-// helps. An index of which a part was deleted, or came with the plane and is another one now, is missing then, and everything else is
-// there: a plane is not to stay down for it.
+// restore pushes manifests to the registry again. The registry accepts an index only after its manifests, so this
+// repeats while there is progress. If a part of an index was deleted or has changed, the index is missing, but
+// everything else is restored.
 func (s *store) restore(left []kept) {
 	for len(left) > 0 {
 		var refused []kept
@@ -117,7 +117,7 @@ func put(registry http.Handler, k kept) error {
 	return nil
 }
 
-// answer takes the answer to a request that came over no network.
+// answer records the response to a request without a network.
 type answer struct {
 	header http.Header
 	status int
@@ -134,11 +134,11 @@ func (a *answer) Header() http.Header {
 func (a *answer) WriteHeader(status int)      { a.status = status }
 func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
 
-// passOn gives the answer to somebody who waits for it.
+// passOn sends the response to a client.
 func (a *answer) passOn(w http.ResponseWriter) {
 	maps.Copy(w.Header(), a.header)
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body.Bytes()) // an error means that the client has gone
+	_, _ = w.Write(a.body.Bytes()) // an error means that the client has disconnected
 }
 
 // ServeHTTP implements http.Handler.
@@ -154,7 +154,7 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// put writes the manifest down when the registry has accepted it, and before the client is told so.
+// put stores the manifest after the registry has accepted it, and before the client gets the response.
 func (s *store) put(w http.ResponseWriter, r *http.Request, k kept) {
 	var err error
 	if k.Manifest, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxManifest)); err != nil {
@@ -185,7 +185,7 @@ func (s *store) remove(w http.ResponseWriter, r *http.Request, k kept) {
 	s.registry.ServeHTTP(w, r)
 }
 
-// keep writes a manifest down under its name, and under its digest, which stays when the name goes to another one.
+// keep stores a manifest under its name, and under its digest, which stays valid when the tag moves.
 func (s *store) keep(k kept, digest string) error {
 	for _, reference := range []string{digest, k.Reference} {
 		k.Reference = reference
@@ -200,7 +200,7 @@ func (s *store) keep(k kept, digest string) error {
 	return nil
 }
 
-// file is one for each name. A name may be too long for a file, and has slashes.
+// file returns the file for a name. A name may be too long for a file name, and has slashes.
 func (s *store) file(k kept) string {
 	sum := sha256.Sum256([]byte(k.Repo + ":" + k.Reference))
 	return filepath.Join(s.dir, hex.EncodeToString(sum[:])+suffix)
