@@ -13,48 +13,48 @@ import (
 	"everynode.dev/everynode/internal/placement"
 )
 
-// tooLate is how long the budget has to have been used up before taking down one more pod counts as ignoring it. The
-// controller cannot know of a pod that became unavailable a moment ago.
+// tooLate is how long the budget must have been used up before one more deletion is counted as a violation. The
+// controller cannot know about a pod that has just become unavailable.
 const tooLate = 2 * time.Second
 
-// Figures is what the witness has counted.
+// Figures are the counts of the witness.
 type Figures struct {
-	// Made is the number of pods that were created, Needless the number of those that were deleted although they were
-	// of the wanted version and ready.
+	// Made is the number of pods that were created, Needless the number of deleted pods that had the current version and
+	// were ready.
 	Made, Needless int
-	// MostPerNode is the largest number of pods that one node had at once, terminating ones included.
+	// MostPerNode is the highest number of pods on one node at once, including terminating ones.
 	MostPerNode int
-	// Unavailable is the largest number of nodes without an available pod at once, leaving out the nodes that were cut;
-	// UnavailableInAll leaves out none.
+	// Unavailable is the highest number of nodes without an available pod at once, without the nodes that were cut off;
+	// UnavailableInAll includes them.
 	Unavailable, UnavailableInAll int
-	// Beyond is the number of available pods that were taken down although the budget had been used up for longer than
+	// Beyond is the number of available pods that were deleted although the budget had been used up for longer than
 	// tooLate.
 	Beyond int
 }
 
-// tally is the arithmetic of the witness: pods go in as the API server tells of them, figures come out. A node is
-// available when it has a pod that is ready and not terminating.
+// tally computes the counts of the witness from pod events. A node is available if it has a pod that is ready and not
+// terminating.
 type tally struct {
 	nodes  []string
 	budget int
-	// image is the image that is wanted now.
+	// image is the current image.
 	image string
 	pods  map[types.UID]podFacts
-	// cut are the nodes that were cut and have not been available again since they were healed; healed are those of them
-	// that were healed.
+	// cut are the nodes that were cut off and have not been available since then; healed are those of them that were
+	// reconnected.
 	cut, healed map[string]bool
-	// guarding is whether the budget holds already: it does not while the set is created.
+	// guarding reports whether the budget already applies: it does not during the creation of the set.
 	guarding bool
 	// fullSince is when the budget was used up; zero while it is not.
 	fullSince time.Time
 	figures   Figures
 }
 
-// podFacts is what the witness needs of a pod.
+// podFacts are the facts about a pod that the witness needs.
 type podFacts struct {
 	node, image     string
 	ready, deleting bool
-	// trouble is why the container does not run, such as ImagePullBackOff; empty when nothing is known of it.
+	// trouble is why the container does not run, such as ImagePullBackOff, or "".
 	trouble string
 }
 
@@ -85,7 +85,7 @@ func factsOf(pod *corev1.Pod) podFacts {
 	return facts
 }
 
-// put takes a pod as the API server shows it at that moment.
+// put handles the addition or update of a pod.
 func (t *tally) put(at time.Time, uid types.UID, now podFacts) {
 	before, known := t.pods[uid]
 	if !known {
@@ -98,7 +98,7 @@ func (t *tally) put(at time.Time, uid types.UID, now podFacts) {
 	t.measure(at)
 }
 
-// remove takes the news that a pod is gone.
+// remove handles the removal of a pod.
 func (t *tally) remove(at time.Time, uid types.UID) {
 	before, known := t.pods[uid]
 	delete(t.pods, uid)
@@ -108,7 +108,7 @@ func (t *tally) remove(at time.Time, uid types.UID) {
 	t.measure(at)
 }
 
-// taken judges the deletion of a pod.
+// taken checks the deletion of a pod.
 func (t *tally) taken(at time.Time, before podFacts) {
 	if !before.ready {
 		return
@@ -121,7 +121,7 @@ func (t *tally) taken(at time.Time, before podFacts) {
 	}
 }
 
-// measure takes the figures after an event.
+// measure updates the counts after an event.
 func (t *tally) measure(at time.Time) {
 	perNode, up := map[string]int{}, map[string]bool{}
 	for _, p := range t.pods {
@@ -162,12 +162,12 @@ func (t *tally) running(image string) []string {
 	return t.where(func(p podFacts) bool { return p.available() && p.image == image })
 }
 
-// troubled returns the nodes with a pod of that image that has the trouble.
+// troubled returns the nodes with a pod of that image and that reason.
 func (t *tally) troubled(image, trouble string) []string {
 	return t.where(func(p podFacts) bool { return !p.deleting && p.image == image && p.trouble == trouble })
 }
 
-// where returns the nodes that have a pod like that, sorted.
+// where returns the nodes with a matching pod, sorted.
 func (t *tally) where(like func(podFacts) bool) []string {
 	var nodes []string
 	for _, p := range t.pods {

@@ -19,38 +19,38 @@ import (
 )
 
 const (
-	// DefaultNodes is how many nodes the plane has unless told otherwise.
+	// DefaultNodes is the default number of nodes.
 	DefaultNodes = 30
-	// LeastNodes is the smallest number of nodes that the story can be told with: the two nodes that are cut use up two
-	// slots of the budget, and at least one has to be left.
+	// LeastNodes is the minimum number of nodes: the two nodes that are cut off use two slots of the budget, and at
+	// least one must be left.
 	LeastNodes = 12
 )
 
-// Options says how the story is told.
+// Options are the options of the demo.
 type Options struct {
-	// Plane is the plane to start; its Dir and Nodes have to be set, and its Progress becomes part of the story.
+	// Plane are the options of the plane; Dir and Nodes are required, and its progress is shown in the demo.
 	Plane localplane.Options
-	// Out is where the story goes; Getenv reads the environment (for colours).
+	// Out is the output; Getenv reads the environment (for colours).
 	Out    io.Writer
 	Getenv func(string) string
 }
 
-// Plane is what the story needs of a control plane.
+// Plane is the part of a local control plane that the demo uses.
 type Plane interface {
-	// RESTConfig is the administrator's access.
+	// RESTConfig returns the configuration of the administrator.
 	RESTConfig() *rest.Config
-	// CutNode makes a node unreachable, HealNode brings it back.
+	// CutNode disconnects a node, HealNode reconnects it.
 	CutNode(ctx context.Context, name string) error
 	HealNode(ctx context.Context, name string) error
-	// Stop stops everything that belongs to the plane and waits for it. Done is closed when it has stopped.
+	// Stop stops the plane and waits for that. Done is closed when it has stopped.
 	Stop(ctx context.Context) error
 	Done() <-chan struct{}
 }
 
 var _ Plane = &localplane.Plane{}
 
-// Run starts a plane, tells the story and stops the plane. It returns nil when everything that was promised was seen, and
-// in any case when everything that it started has ended.
+// Run starts a plane, runs the demo and stops the plane. It returns nil if all checks passed. When it returns,
+// everything that it started has ended.
 func Run(ctx context.Context, o Options) error {
 	if o.Plane.Nodes < LeastNodes {
 		return &localplane.UsageError{Message: fmt.Sprintf(
@@ -84,7 +84,7 @@ func Run(ctx context.Context, o Options) error {
 
 var errInterrupted = errors.New("the demo was interrupted before its end; everything is stopped")
 
-// interrupted stops a plane that was ready just when it was not wanted any more.
+// interrupted stops a plane that became ready just after an interruption.
 func interrupted(ctx context.Context, plane *localplane.Plane) error {
 	if plane == nil {
 		return errInterrupted
@@ -92,7 +92,7 @@ func interrupted(ctx context.Context, plane *localplane.Plane) error {
 	return errors.Join(errInterrupted, plane.Stop(context.WithoutCancel(ctx)))
 }
 
-// progress hands the lines of the plane to the view, so that they do not run into the picture.
+// progress writes the lines of the plane through the view, so that they do not overwrite the picture.
 type progress struct{ view view.View }
 
 // Write implements io.Writer for whole lines.
@@ -103,7 +103,7 @@ func (p progress) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// clients are the ways to talk to the plane.
+// clients are clients of the plane.
 type clients struct {
 	typed   kubernetes.Interface
 	dynamic dynamic.Interface

@@ -11,15 +11,15 @@ import (
 	"everynode.dev/everynode/localplane/internal/home"
 )
 
-// Directory is where the plane of a demo lives.
+// Directory is the directory of the plane of a demo.
 type Directory struct {
 	Path string
-	// temporary is whether it was made for this demo alone.
+	// temporary reports whether it was created for this demo.
 	temporary bool
 }
 
-// UseDirectory returns the directory that is named, or a new temporary one when none is. The story begins with an empty
-// cluster, so one that holds the state of an earlier plane is refused unless it may be wiped (fresh).
+// UseDirectory returns the named directory, or a new temporary one. The demo needs an empty cluster, so a directory
+// with the state of an earlier plane is refused unless it may be wiped (fresh).
 func UseDirectory(named string, fresh bool) (Directory, error) {
 	if named == "" {
 		path, err := os.MkdirTemp("", "everynode-demo-")
@@ -39,15 +39,15 @@ func UseDirectory(named string, fresh bool) (Directory, error) {
 	return Directory{Path: named}, nil
 }
 
-// Leave removes a temporary directory, unless the demo failed and left logs behind: then it returns a sentence that says
-// where they are.
+// Leave removes a temporary directory. If the demo failed and there are logs, it keeps it, and returns a sentence with
+// their path.
 func (d Directory) Leave(err error) string {
 	logs := filepath.Join(d.Path, "logs")
 	if _, missing := os.Stat(logs); err != nil && !errors.Is(err, errInterrupted) && missing == nil {
 		return "the logs are in " + logs
 	}
 	if d.temporary {
-		_ = os.RemoveAll(d.Path) // what is left of a finished demo does no harm
+		_ = os.RemoveAll(d.Path) // remaining files of a finished demo are harmless
 	}
 	return ""
 }

@@ -23,11 +23,11 @@ import (
 	"everynode.dev/everynode/internal/dialect/native"
 )
 
-// story is the demo while it is told.
+// story is a running demo.
 type story struct {
 	plane Plane
 	view  view.View
-	// count is the number of nodes, version the one of the API server.
+	// count is the number of nodes, version the version of the API server.
 	count   int
 	version string
 	clients clients
@@ -37,30 +37,30 @@ type story struct {
 	// cut are the two nodes that were cut off.
 	cut []string
 
-	// stop ends the story early; tasks are what runs beside it.
+	// stop ends the demo early; tasks are the goroutines of the demo.
 	stop  context.CancelCauseFunc
 	tasks sync.WaitGroup
 
 	mu sync.Mutex
-	// model is the newest picture, dark are the nodes that were seen not ready.
+	// model is the last picture, dark are the nodes that were observed not ready.
 	model view.Model
 	dark  map[string]bool
 
 	seen seen
 }
 
-// seen is what the acts have shown, for the summary.
+// seen are the observations for the summary.
 type seen struct {
 	created, rolled, caughtUp, stopped, recovered time.Duration
-	// spoilt is the number of nodes that got the bad image, kept the number of pods that lived through it.
+	// spoilt is the number of nodes that got the bad image, kept the number of pods that survived it.
 	spoilt, kept int
 	figures      Figures
 }
 
-// budget is the number of nodes that an update may make unavailable.
+// budget returns the number of nodes that an update may make unavailable.
 func (s *story) budget() int { return budgetOf(s.count) }
 
-// tell plays all acts and checks the count.
+// tell runs all acts and checks the counts.
 func (s *story) tell(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer s.tasks.Wait()
@@ -81,7 +81,7 @@ func (s *story) tell(ctx context.Context) error {
 	return nil
 }
 
-// prepare waits for the nodes and begins to watch and to draw.
+// prepare waits for the nodes, and starts the witness and the view.
 func (s *story) prepare(ctx context.Context) error {
 	var err error
 	if s.clients, err = connect(s.plane); err != nil {
@@ -113,7 +113,7 @@ func (s *story) prepare(ctx context.Context) error {
 	return nil
 }
 
-// readyNodes returns the names of the nodes once all of them are ready and free of taints.
+// readyNodes waits until all nodes are ready and have no taints, and returns their names.
 func (s *story) readyNodes(ctx context.Context) ([]string, error) {
 	var ready []string
 	err := s.poll(ctx, s.limit(), func() (bool, error) {
@@ -136,7 +136,7 @@ func (s *story) readyNodes(ctx context.Context) ([]string, error) {
 	return ready, nil
 }
 
-// usable is whether a pod of the set has to run there: the taint that a new node carries goes shortly after it is ready.
+// usable reports whether a pod of the set must run there: the taint of a new node is removed shortly after it is ready.
 func usable(node *corev1.Node) bool {
 	return len(node.Spec.Taints) == 0 && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
@@ -190,8 +190,8 @@ func (s *story) roll(ctx context.Context) error {
 	return s.healTwo(ctx)
 }
 
-// cutTwo cuts off two nodes that the update has not reached yet: from the middle of those left, so that the update
-// reaches them while it goes on elsewhere.
+// cutTwo cuts off two nodes that are not updated yet, from the middle of the remaining ones, so that the update reaches
+// them while it continues elsewhere.
 func (s *story) cutTwo(ctx context.Context) error {
 	err := s.witness.ask(func(t *tally) {
 		old := t.running(imageOne)
@@ -206,7 +206,7 @@ func (s *story) cutTwo(ctx context.Context) error {
 		return err
 	}
 	if len(s.cut) == 0 {
-		return fmt.Errorf("the update was over before two nodes could be cut off: try again with more --nodes")
+		return fmt.Errorf("the update ended before two nodes could be cut off: try again with more --nodes")
 	}
 	for _, node := range s.cut {
 		if err := s.plane.CutNode(ctx, node); err != nil {
@@ -217,7 +217,7 @@ func (s *story) cutTwo(ctx context.Context) error {
 	return nil
 }
 
-// cutNodesWait shows that the cut nodes are known to be away and that each waits for its old pod.
+// cutNodesWait waits until the cut nodes are known to be not ready and wait with their old pod.
 func (s *story) cutNodesWait(ctx context.Context) error {
 	var waits []view.Wait
 	err := s.await(ctx, "the cut nodes to be known as not ready and to wait", func(*tally) bool {
@@ -239,7 +239,7 @@ func (s *story) cutNodesWait(ctx context.Context) error {
 	return nil
 }
 
-// waitsOf returns why those of the nodes wait that are not ready.
+// waitsOf returns the waits of those of the nodes that are not ready.
 func waitsOf(m view.Model, nodes []string) []view.Wait {
 	var waits []view.Wait
 	for _, wait := range m.Waits {
@@ -269,10 +269,10 @@ func (s *story) healTwo(ctx context.Context) error {
 	return nil
 }
 
-// imagePullBackOff is the reason with which a kubelet reports an image that it cannot get.
+// imagePullBackOff is the reason of a kubelet for an image that cannot be pulled.
 const imagePullBackOff = "ImagePullBackOff"
 
-// standstill is for how long nothing may move before the demo says that the update has stopped.
+// standstill is the time without progress after which the demo reports that the update has stopped.
 const standstill = 5 * time.Second
 
 // spoil is the third act: an image that cannot be pulled.
@@ -298,7 +298,7 @@ func (s *story) spoil(ctx context.Context) error {
 	return nil
 }
 
-// standStill fails unless that many nodes run version 2 all the time.
+// standStill returns an error unless that many nodes run version 2 during the whole time.
 func (s *story) standStill(ctx context.Context, healthy int) error {
 	for end := time.Now().Add(standstill); time.Now().Before(end); {
 		running := 0
@@ -340,7 +340,7 @@ func (s *story) undo(ctx context.Context) error {
 	})
 }
 
-// judge compares the count with what was promised, once the picture shows the end too.
+// judge checks the counts when the picture shows the end too.
 func (s *story) judge(ctx context.Context) error {
 	if err := s.await(ctx, "the picture to show every node up to date", func(*tally) bool { return s.picture().Done == s.count }); err != nil {
 		return err

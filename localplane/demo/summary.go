@@ -10,7 +10,7 @@ import (
 	"everynode.dev/everynode/internal/cli/view"
 )
 
-// summary says in figures what was shown.
+// summary returns the observations with numbers.
 func (s *story) summary(total time.Duration) string {
 	f, budget := s.seen.figures, s.budget()
 	var b strings.Builder

@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// interval is how often a condition is looked at, and how long the picture stays at least.
+	// interval is the polling interval, and the minimum time between two pictures.
 	interval = 50 * time.Millisecond
-	// heartbeat is how often the picture is drawn when nothing happens, so that times in it go on.
+	// heartbeat is the maximum time between two pictures, so that times in them are updated.
 	heartbeat = time.Second
 )
 
-// limit is how long one step may take before the demo gives up; large planes on small machines are slow.
+// limit returns the timeout of a step; large planes on small machines are slow.
 func (s *story) limit() time.Duration {
 	return 90*time.Second + time.Duration(s.count)*500*time.Millisecond
 }
 
 var errTooLong = errors.New("it took too long")
 
-// poll asks until the answer is yes.
+// poll calls a condition until it is true.
 func (s *story) poll(ctx context.Context, limit time.Duration, holds func() (bool, error)) error {
 	for end := time.Now().Add(limit); ; {
 		yes, err := holds()
@@ -44,7 +44,7 @@ func (s *story) poll(ctx context.Context, limit time.Duration, holds func() (boo
 	}
 }
 
-// pause waits, or returns why it does not.
+// pause waits, or returns an error if ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -56,7 +56,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// await waits until something holds of the count.
+// await waits until a condition of the tally is true.
 func (s *story) await(ctx context.Context, what string, holds func(*tally) bool) error {
 	err := s.poll(ctx, s.limit(), func() (yes bool, err error) {
 		err = s.witness.ask(func(t *tally) { yes = holds(t) })
@@ -68,7 +68,7 @@ func (s *story) await(ctx context.Context, what string, holds func(*tally) bool)
 	return nil
 }
 
-// whereItStands adds to a time-out what the last picture showed.
+// whereItStands adds the last picture to a timeout error.
 func (s *story) whereItStands(err error) string {
 	m := s.picture()
 	if !errors.Is(err, errTooLong) || m.Title == "" {
@@ -91,7 +91,7 @@ func (s *story) everyNodeRuns(ctx context.Context, image string, nodes []string)
 	return s.await(ctx, what, func(t *tally) bool { return subset(nodes, t.running(image)) })
 }
 
-// subset is whether all names are in the other list; both are sorted.
+// subset reports whether all names are in the other list; both are sorted.
 func subset(names, of []string) bool {
 	for _, name := range names {
 		for len(of) > 0 && of[0] < name {
@@ -104,24 +104,24 @@ func subset(names, of []string) bool {
 	return true
 }
 
-// want tells the witness which image pods have to have from now on.
+// want sets the image that pods must have from now on.
 func (s *story) want(image string) error {
 	return s.witness.ask(func(t *tally) { t.image = image })
 }
 
-// say writes lines of the story.
+// say writes lines of the demo.
 func (s *story) say(lines ...string) {
 	s.heard(s.view.Say(strings.Join(lines, "\n")))
 }
 
-// heard ends the story when nobody can read it any more, for example behind a pipe that was closed.
+// heard ends the demo when its output is closed, for example by a pipe.
 func (s *story) heard(err error) {
 	if err != nil {
 		s.stop(err)
 	}
 }
 
-// draw keeps the picture up to date until ctx ends.
+// draw draws the picture until ctx ends.
 func (s *story) draw(ctx context.Context) {
 	tracker := view.NewTracker(namespace + "/" + setName)
 	ticker := time.NewTicker(heartbeat)
@@ -151,8 +151,8 @@ func (s *story) remember(m view.Model) {
 	}
 }
 
-// withDarkNodes adds to a failure that nodes were not ready which the demo has not cut off, if there were any: then it may
-// say more of the machine than of what was shown on it.
+// withDarkNodes adds to an error which nodes were not ready although the demo has not cut them off: then the machine
+// may be the cause.
 func (s *story) withDarkNodes(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +170,7 @@ func (s *story) withDarkNodes(err error) error {
 		err, view.List(names, 4))
 }
 
-// picture is the newest model.
+// picture returns the last model.
 func (s *story) picture() view.Model {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,23 +16,23 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// Witness counts on its own what happens to the pods of the set, from one unbroken watch of the API server.
+// Witness counts independently what happens to the pods of the set, from one uninterrupted watch of the API server.
 type Witness struct {
 	mu    sync.Mutex
 	tally *tally
-	// lost is why the watch has ended; nil while it runs.
+	// lost is why the watch has ended, or nil.
 	lost error
 	done chan struct{}
 }
 
-// watchPods starts a Witness. It ends with ctx; wait returns when it has.
+// watchPods starts a Witness. It ends with ctx; wait waits for that.
 func watchPods(ctx context.Context, client kubernetes.Interface, t *tally) (*Witness, error) {
 	options := metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: podLabels()})}
 	list, err := client.CoreV1().Pods(namespace).List(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods to begin the count: %w", err)
 	}
-	// A retrying watch goes on exactly where it was when a connection breaks, so no state of a pod is missed.
+	// A retrying watch continues at the same version after a lost connection, so no state of a pod is missed.
 	events, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.LabelSelector = options.LabelSelector
@@ -80,7 +80,7 @@ func (w *Witness) take(event watch.Event) {
 	}
 }
 
-// ask lets f look at the count, or change what it counts against.
+// ask calls f with the tally, to read or to change it.
 func (w *Witness) ask(f func(t *tally)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// The DaemonSet of the story. A simulated node never finds an image whose name contains "broken".
+// The DaemonSet of the demo. A simulated node cannot pull an image whose name contains "broken".
 const (
 	namespace   = "default"
 	setName     = "agent"
@@ -25,14 +25,14 @@ const (
 	imageOne    = "registry.example/agent:1.0"
 	imageTwo    = "registry.example/agent:2.0"
 	imageBroken = "registry.example/agent:3.0-broken"
-	// budgetPercent is the set's maxUnavailable. The two nodes that are cut use up two slots for as long as they are away;
-	// the rest has to be enough for the update to go on.
+	// budgetPercent is the maxUnavailable of the set. The two cut nodes use two slots; the others must be enough for the
+	// update to continue.
 	budgetPercent = 20
 )
 
 func podLabels() map[string]string { return map[string]string{"app": setName} }
 
-// budgetOf is what maxUnavailable comes to on that many nodes: percentages are rounded up.
+// budgetOf returns maxUnavailable for that many nodes: percentages are rounded up.
 func budgetOf(nodes int) int { return (budgetPercent*nodes + 99) / 100 }
 
 func daemonSet() *appsv1.DaemonSet {
@@ -53,7 +53,7 @@ func daemonSet() *appsv1.DaemonSet {
 	}
 }
 
-// setImage does what `kubectl set image` does.
+// setImage changes the image like `kubectl set image`.
 func setImage(ctx context.Context, client kubernetes.Interface, image string) error {
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{
 		"containers": []any{map[string]any{"name": container, "image": image}},
@@ -67,7 +67,7 @@ func setImage(ctx context.Context, client kubernetes.Interface, image string) er
 	return nil
 }
 
-// undo does what `kubectl rollout undo` does: the template of the last revision but one becomes the template again.
+// undo restores the previous template like `kubectl rollout undo`.
 func undo(ctx context.Context, client kubernetes.Interface) error {
 	set, err := client.AppsV1().DaemonSets(namespace).Get(ctx, setName, metav1.GetOptions{})
 	if err != nil {
@@ -88,7 +88,7 @@ func undo(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// patchSet applies a strategic merge patch, the form in which the history keeps templates.
+// patchSet applies a strategic merge patch, the format of templates in the history.
 func patchSet(ctx context.Context, client kubernetes.Interface, patch []byte) error {
 	_, err := client.AppsV1().DaemonSets(namespace).Patch(ctx, setName, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	return err
