@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// addresses gives each pod an address of its own.
+// addresses assigns an address to each pod.
 type addresses struct {
 	mu     sync.Mutex
 	prefix netip.Prefix
@@ -21,7 +21,7 @@ func newAddresses(prefix netip.Prefix) *addresses {
 	return &addresses{prefix: prefix.Masked(), next: 1, used: map[string]bool{}}
 }
 
-// claim takes an address that some pod has already.
+// claim reserves an address that a pod already has.
 func (a *addresses) claim(ip string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -30,11 +30,11 @@ func (a *addresses) claim(ip string) {
 	}
 }
 
-// take gives out an address; the longest unused ones first.
+// take assigns an address; the longest unused one first.
 func (a *addresses) take() (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	// The first and the last address of a network are nobody's.
+	// The first and the last address of a network are reserved.
 	count := uint32(1)<<(32-a.prefix.Bits()) - 2
 	for range count {
 		n := a.next
@@ -50,7 +50,7 @@ func (a *addresses) take() (string, error) {
 	return "", fmt.Errorf("all %d pod addresses of %s are taken", count, a.prefix)
 }
 
-// release gives an address back.
+// release releases an address.
 func (a *addresses) release(ip string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

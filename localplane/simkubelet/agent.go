@@ -13,29 +13,29 @@ import (
 	"everynode.dev/everynode/internal/imageref"
 )
 
-// pullsAtOnce is how many images a simulated node pulls at once, as many as a real one does unless it is told otherwise.
+// pullsAtOnce is the number of concurrent pulls of a simulated node, the default of a real one.
 const pullsAtOnce = 5
 
-// Agent is the agent of one simulated node: the queue of the real one, with the image store of the node as its runtime. It is not
-// safe for concurrent use.
+// Agent is the agent of one simulated node: the queue of the real agent, with the image store of the node as its
+// runtime. It is not safe for concurrent use.
 type Agent struct {
 	memory pull.Memory
 	runs   []simRun
 }
 
-// simRun is a pull that goes on.
+// simRun is a pull in progress.
 type simRun struct {
 	pull.Run
 	ends time.Time
 	ok   bool
 }
 
-// NewAgent returns an agent that goes on where one was that wrote this status.
+// NewAgent returns an agent that continues with the status of an earlier one.
 func NewAgent(status *v1beta1.NodeImageStatus) *Agent {
 	return &Agent{memory: pull.Memory{States: agent.StatesOf(status)}}
 }
 
-// AgentInput is what an agent looks at.
+// AgentInput is the input of an agent.
 type AgentInput struct {
 	Now     time.Time
 	Image   *v1beta1.NodeImage
@@ -43,14 +43,14 @@ type AgentInput struct {
 	Profile Profile
 }
 
-// Step lets the agent decide and act. It returns the status that the NodeImage is to have, and when to step again even if nothing
+// Step makes the agent decide and act. It returns the new status of the NodeImage, and when to step again if nothing
 // happens; zero for never.
 func (a *Agent) Step(in AgentInput) (*v1beta1.NodeImageStatus, time.Time) {
 	states, wake := a.StepFor(in, agent.WantsOf(in.Image.Spec))
 	return agent.StatusOf(states, &in.Image.Status), wake
 }
 
-// StepFor is Step for other wants than those of the NodeImage. It returns how far they are.
+// StepFor is Step for wants that are not in the NodeImage. It returns their states.
 func (a *Agent) StepFor(in AgentInput, wants []pull.Want) ([]pull.State, time.Time) {
 	facts := pull.Facts{Present: map[string]pull.Image{}, Runs: a.ended(in.Now)}
 	for i := range wants {
@@ -72,7 +72,7 @@ func (a *Agent) StepFor(in AgentInput, wants []pull.Want) ([]pull.State, time.Ti
 	return a.memory.States, wake
 }
 
-// ended are all runs, for a decision; those that have ended are forgotten with it.
+// ended returns all runs for a decision, and removes those that have ended.
 func (a *Agent) ended(now time.Time) []pull.Run {
 	runs := make([]pull.Run, 0, len(a.runs))
 	left := a.runs[:0:0]
@@ -81,7 +81,7 @@ func (a *Agent) ended(now time.Time) []pull.Run {
 		case r.Cancelled != pull.NotCancelled:
 			r.Result, r.Text = pull.Failed, "the pull was cancelled: "+r.Cancelled.String()
 		case r.ends.After(now):
-			left = append(left, r) // CRI does not tell how far a pull is
+			left = append(left, r) // CRI does not report the progress of a pull
 		case r.ok:
 			r.Result, r.Text = pull.Done, digestOf(storeRef(r.Key))
 		default:
@@ -111,10 +111,10 @@ func (a *Agent) act(in AgentInput, action pull.Action) {
 	a.runs = append(a.runs, r)
 }
 
-// storeRef is the image as pods name it.
+// storeRef returns the image reference as in pods.
 func storeRef(key pull.Key) string { return imageref.Join(key.Image, key.Tag) }
 
-// digestOf is the digest that a node gives an image.
+// digestOf returns the simulated digest of an image.
 func digestOf(ref string) string {
 	_, digest, _ := strings.Cut(ImageID(ref), "@")
 	return digest

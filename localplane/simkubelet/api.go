@@ -19,30 +19,31 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// APIListenAnnotation on a node is where its API is to be served, such as 127.0.0.1:10267; the port 0 is any that is free. Without the
-// annotation it is not served: a thousand nodes of which nobody asks anything cost nothing.
+// APIListenAnnotation on a node is the address at which its API is served, such as 127.0.0.1:10267; with port 0, any
+// free port. Without the annotation it is not served, so that nodes without requests need no resources.
 const APIListenAnnotation = "localplane.everynode.dev/api-listen"
 
-// APIOptions say how the APIs of nodes are served. Each has a directory with the name of its node below Dir.
+// APIOptions are the options for the APIs of nodes. Each has a directory with the name of its node below Dir.
 type APIOptions struct {
 	Dir string
-	// Config reaches the API server; its credentials are used to ask for the tokens of agents alone.
+	// Config is the configuration of the API server client; its credentials are used only to request the tokens of
+	// agents.
 	Config *rest.Config
-	// OpenYurt opens the routes of OpenYurt.
+	// OpenYurt enables the routes of OpenYurt.
 	OpenYurt bool
 }
 
-// Files in the directory of a node, beside its disk.
+// Files in the directory of a node, next to its disk.
 const (
 	tokenFile   = "token"
 	addressFile = "address"
 )
 
-// APITokenFile is the file with the token of the owner of a node.
+// APITokenFile returns the file with the token of the owner of a node.
 func APITokenFile(dir, node string) string { return filepath.Join(dir, node, tokenFile) }
 
-// ReadAPIAddress returns where the API of a node is served, once that is as it was asked for; "" until then. That it cannot be served
-// is an error.
+// ReadAPIAddress returns the address of the API of a node if it is served as requested, otherwise "". If it cannot be
+// served, it returns an error.
 func ReadAPIAddress(dir, node, wish string) (string, error) {
 	data, err := os.ReadFile(filepath.Join(dir, node, addressFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -61,7 +62,7 @@ func ReadAPIAddress(dir, node, wish string) (string, error) {
 	return address, nil
 }
 
-// CheckAPIAddress refuses what is no address of this machine alone.
+// CheckAPIAddress returns an error unless the address is a loopback address.
 func CheckAPIAddress(listen string) error {
 	address, err := netip.ParseAddrPort(listen)
 	if err != nil || !address.Addr().IsLoopback() {
@@ -70,7 +71,7 @@ func CheckAPIAddress(listen string) error {
 	return nil
 }
 
-// writeAPIAddress writes down where a wish is served, or why not.
+// writeAPIAddress stores the address of a request, or its error.
 func writeAPIAddress(dir, wish, address string, failure error) error {
 	text := ""
 	if failure != nil {
@@ -90,7 +91,7 @@ func writeAPIAddress(dir, wish, address string, failure error) error {
 	return nil
 }
 
-// apis are the APIs of all nodes that serve one.
+// apis are the served APIs of nodes.
 type apis struct {
 	kubelet *Kubelet
 	APIOptions
@@ -100,11 +101,11 @@ type apis struct {
 	served map[string]*servedAPI
 }
 
-// servedAPI is one that is served, or that could not be. It is replaced when the node or the wish is another one.
+// servedAPI is an API that is served, or that could not be. It is replaced when the node or the request changes.
 type servedAPI struct {
 	*nodeAPI // nil if it could not be served
 	wish     string
-	node     string // the UID
+	node     string // the UID of the node
 	end      func()
 }
 
@@ -146,7 +147,7 @@ func newAPIs(k *Kubelet, o APIOptions) (*apis, error) {
 	return a, errors.Join(nodeErr, podErr)
 }
 
-// of is the API of a node, nil if it serves none.
+// of returns the API of a node, or nil.
 func (a *apis) of(node string) *nodeAPI {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -156,10 +157,10 @@ func (a *apis) of(node string) *nodeAPI {
 	return nil
 }
 
-// tryAgain is how often it is tried to serve what could not be served, because of a port in use for example.
+// tryAgain is the retry interval for APIs that could not be served, for example because the port is in use.
 const tryAgain = time.Second
 
-// run serves what nodes ask for until ctx ends.
+// run serves the APIs until ctx ends.
 func (a *apis) run(ctx context.Context) {
 	defer a.endAll()
 	for {
@@ -176,7 +177,7 @@ func (a *apis) run(ctx context.Context) {
 	}
 }
 
-// step makes the APIs those that the nodes ask for, and returns whether it could.
+// step starts and stops APIs as requested, and reports whether all could be served.
 func (a *apis) step(ctx context.Context) (all bool) {
 	wanted := map[string]*v1.Node{}
 	for _, obj := range a.kubelet.nodes.GetStore().List() {
@@ -209,14 +210,15 @@ func (a *apis) step(ctx context.Context) (all bool) {
 	return all
 }
 
-// forget removes the address of a node that serves nothing any more. Token and decisions stay, as on a node whose agent has ended.
+// forget removes the address of an API that is no longer served. Token and decisions stay, as on a node whose agent has
+// ended.
 func (a *apis) forget(node string) {
 	if err := os.Remove(filepath.Join(a.Dir, node, addressFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		a.kubelet.Log.Warn("removing the address of an API", "node", node, "err", err)
 	}
 }
 
-// serve serves the API of a node, or writes down why not.
+// serve serves the API of a node, or stores the error.
 func (a *apis) serve(ctx context.Context, node *v1.Node) bool {
 	wish := node.Annotations[APIListenAnnotation]
 	dir := filepath.Join(a.Dir, node.Name)
@@ -238,13 +240,13 @@ func (a *apis) serve(ctx context.Context, node *v1.Node) bool {
 	a.mu.Lock()
 	a.served[node.Name] = served
 	a.mu.Unlock()
-	if err := writeAPIAddress(dir, wish, address, err); err != nil { // the next try may tell
+	if err := writeAPIAddress(dir, wish, address, err); err != nil { // the next attempt may report it
 		a.kubelet.Log.Warn("serving the API of a node", "node", node.Name, "err", err)
 	}
 	return err == nil
 }
 
-// listen listens where it is wished. Where any port will do, it is the one of before if that is free.
+// listen listens at the requested address. If any port is allowed, it prefers the previous one.
 func (a *apis) listen(node, wish string) (net.Listener, error) {
 	if err := CheckAPIAddress(wish); err != nil {
 		return nil, err

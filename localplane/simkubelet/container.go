@@ -11,13 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// phase is where a container is on its way.
+// phase is the phase of a container.
 type phase int
 
 const (
-	// phaseWaiting is before the image was looked for.
+	// phaseWaiting is before the image is checked.
 	phaseWaiting phase = iota
-	// phasePulling ends with the image being there, or with phasePullError.
+	// phasePulling ends with the image in the store, or with phasePullError.
 	phasePulling
 	// phasePullError lasts until the image is changed.
 	phasePullError
@@ -27,52 +27,52 @@ const (
 	phaseRunning
 	// phaseStopping is a running container whose image was changed.
 	phaseStopping
-	// phaseBackOff is a crashed container on its wait for the next attempt.
+	// phaseBackOff is a crashed container that waits for the next attempt.
 	phaseBackOff
-	// phaseExited is a container that ended for good.
+	// phaseExited is a container that has ended permanently.
 	phaseExited
 )
 
-// pullErrorShown is how long a failed pull is told as an error before it is told as a back-off.
+// pullErrorShown is how long a failed pull is reported as an error before it is reported as a back-off.
 const pullErrorShown = time.Second
 
-// container is what a node knows of one container.
+// container is the state of one container on its node.
 type container struct {
 	phase phase
-	// image is the one this container is to run, ran the one its last attempt ran.
+	// image is the wanted image, ran the image of the last attempt.
 	image, ran string
-	// until is when the phase ends by itself; zero means never.
+	// until is when the phase ends; zero means never.
 	until time.Time
-	// attempts counts the containers made so far.
+	// attempts counts the attempts so far.
 	attempts int
 	// crashes counts the failed attempts of this image.
 	crashes int
 	started time.Time
 	ready   bool
-	// exit is how the last attempt ended.
+	// exit is the end of the last attempt.
 	exit *v1.ContainerStateTerminated
 }
 
-// step is what a container needs to move on.
+// step is the input of a state transition.
 type step struct {
 	now     time.Time
 	pod     *v1.Pod
 	spec    *v1.Container
 	images  *ImageStore
 	profile Profile
-	// runsOnce is true for an init container that has to end.
+	// runsOnce is true for an init container that must end.
 	runsOnce bool
 }
 
-// advance moves the container as far as the time allows.
+// advance makes the transitions that are due.
 func (c *container) advance(s step) {
 	c.followSpec(s)
 	for c.move(s) {
 	}
 }
 
-// followSpec reacts to an image that was changed in place. Like a kubelet, it ends the old container first and pulls the
-// new image after.
+// followSpec handles an image that was changed in place. Like a kubelet, it ends the old container first and then pulls
+// the new image.
 func (c *container) followSpec(s step) {
 	if c.image == s.spec.Image || c.phase == phaseExited {
 		return
@@ -87,7 +87,7 @@ func (c *container) followSpec(s step) {
 	c.crashes = 0
 }
 
-// move makes one transition if it is time for one.
+// move makes one transition if one is due.
 func (c *container) move(s step) bool {
 	if !c.until.IsZero() && c.until.After(s.now) {
 		return false
@@ -107,14 +107,14 @@ func (c *container) move(s step) bool {
 	case phaseRunning:
 		return c.runOn(s)
 	case phasePullError, phaseNeverPull, phaseExited:
-		// The end of the first two is followSpec's.
+		// followSpec ends the first two phases.
 		c.until = time.Time{}
 		return false
 	}
 	return true
 }
 
-// at is when the phase that ends now was due to end.
+// at returns when the phase that ends now was due to end.
 func (c *container) at(s step) time.Time {
 	if c.until.IsZero() {
 		return s.now
@@ -166,7 +166,7 @@ func (c *container) run(s step) {
 	}
 }
 
-// runOn is a running container whose time has come: to crash, to have done its work, or to be ready.
+// runOn is a running container that crashes, completes, or becomes ready.
 func (c *container) runOn(s step) bool {
 	switch {
 	case Crashes(c.image):
@@ -183,7 +183,7 @@ func (c *container) runOn(s step) bool {
 	return true
 }
 
-// end notes how an attempt ended.
+// end records the end of an attempt.
 func (c *container) end(at time.Time, code int32) {
 	reason := "Completed"
 	if code != 0 {
@@ -204,7 +204,7 @@ func (c *container) crashed(s step) {
 	c.enter(phaseBackOff, c.at(s), s.profile.backOff(c.crashes))
 }
 
-// restarts tells whether a failed attempt is followed by another one.
+// restarts reports whether a failed attempt is followed by another one.
 func (s step) restarts() bool {
 	if s.spec.RestartPolicy != nil && *s.spec.RestartPolicy == v1.ContainerRestartPolicyAlways {
 		return true
@@ -212,7 +212,7 @@ func (s step) restarts() bool {
 	return s.pod.Spec.RestartPolicy != v1.RestartPolicyNever
 }
 
-// backOff is the wait after the n-th crash: none after the first, then doubling.
+// backOff returns the delay after the n-th crash: none after the first, then doubling.
 func (p Profile) backOff(n int) time.Duration {
 	if n <= 1 {
 		return 0
@@ -233,7 +233,7 @@ func (s step) readyDelay(attempt int) time.Duration {
 	return d
 }
 
-// containerID is the runtime's name of the last attempt.
+// containerID returns the container ID of the last attempt.
 func containerID(pod *v1.Pod, name string, attempt int) string {
 	if attempt == 0 {
 		return ""
@@ -241,5 +241,5 @@ func containerID(pod *v1.Pod, name string, attempt int) string {
 	return fmt.Sprintf("containerd://%x", sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d", pod.UID, name, attempt)))
 }
 
-// seconds is a time as the API keeps it: in whole seconds.
+// seconds truncates a time to whole seconds, as in the API.
 func seconds(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }

@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// status is what the API server is told of the container.
+// status returns the status of the container for the API server.
 func (c *container) status(s step, podStarted bool) v1.ContainerStatus {
 	running := c.phase == phaseRunning || c.phase == phaseStopping
 	st := v1.ContainerStatus{
@@ -22,14 +22,14 @@ func (c *container) status(s step, podStarted bool) v1.ContainerStatus {
 	}
 	if c.attempts > 0 {
 		st.Image, st.ImageID = c.ran, ImageID(c.ran)
-		// A simulated node has enough of everything, so a change of resources takes effect at once.
+		// A simulated node has sufficient resources, so a change of resources takes effect immediately.
 		st.Resources = given(s.spec)
 	}
 	c.setState(&st, s, podStarted)
 	return st
 }
 
-// given are the resources that a container has got: nil where it asks for none.
+// given returns the resources of a container: nil if it requests none.
 func given(spec *v1.Container) *v1.ResourceRequirements {
 	if len(spec.Resources.Limits)+len(spec.Resources.Requests) == 0 {
 		return nil
@@ -37,8 +37,8 @@ func given(spec *v1.Container) *v1.ResourceRequirements {
 	return &v1.ResourceRequirements{Limits: spec.Resources.Limits.DeepCopy(), Requests: spec.Resources.Requests.DeepCopy()}
 }
 
-// setState sets the present and the last state. While a new image is looked for, the old attempt's end is the present
-// state, and moves to the last state as soon as there is a reason to tell for waiting.
+// setState sets the current and the last state. While a new image is checked, the end of the old attempt is the current
+// state, and becomes the last state when there is a reason for waiting.
 func (c *container) setState(st *v1.ContainerStatus, s step, podStarted bool) {
 	exit := c.terminated(s)
 	switch c.phase {
@@ -62,7 +62,7 @@ func (c *container) setState(st *v1.ContainerStatus, s step, podStarted bool) {
 	st.LastTerminationState.Terminated = exit
 }
 
-// trouble tells what a container waits for that may never come.
+// trouble returns the waiting state of a container that may wait forever.
 func (c *container) trouble(s step) *v1.ContainerStateWaiting {
 	switch {
 	case c.phase == phaseBackOff:
@@ -94,7 +94,7 @@ func (c *container) terminated(s step) *v1.ContainerStateTerminated {
 		return nil
 	}
 	exit := *c.exit
-	// The attempt that ended: all but a running one are the last made.
+	// The attempt that ended: the last one, unless it is running.
 	ended := c.attempts
 	if c.phase == phaseRunning || c.phase == phaseStopping {
 		ended--
@@ -103,8 +103,7 @@ func (c *container) terminated(s step) *v1.ContainerStateTerminated {
 	return &exit
 }
 
-// recall is the container that left this status behind, as far as a status tells. It is how a restart of this process
-// goes unnoticed.
+// recall restores a container from its status, so that a restart of this process has no effect.
 func recall(st *v1.ContainerStatus, s step) container {
 	c := container{image: st.Image, ran: st.Image, ready: st.Ready, attempts: int(st.RestartCount) + 1}
 	if last := st.LastTerminationState.Terminated; last != nil {

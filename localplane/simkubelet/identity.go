@@ -22,31 +22,31 @@ import (
 	"everynode.dev/everynode/api/kruise/v1beta1"
 )
 
-// The service account of agents, as config/agent makes it.
+// The service account of agents, as in config/agent.
 const (
 	agentNamespace = "everynode-agents"
 	agentAccount   = "everynode-agent"
 )
 
-// tokenLife is how long a token of an agent is asked for; it is renewed when less than a fifth of that is left.
+// tokenLife is the requested lifetime of a token of an agent; it is renewed when less than a fifth of it is left.
 const tokenLife = time.Hour
 
-// Agents is how simulated agents write: each with a token that is bound to its node, as the pod of a real agent has it, and all over
-// one connection. So what a real agent may not write, a simulated one may not write either.
+// Agents are the clients of simulated agents: each has a token that is bound to its node, like the pod of a real agent,
+// and all share one connection. So a simulated agent has exactly the rights of a real one.
 type Agents struct {
 	tokens kubernetes.Interface
 	client dynamic.NamespaceableResourceInterface
 }
 
-// Identity is who one agent is to the API server.
+// Identity is the identity of one agent.
 type Identity struct {
 	node  types.UID
 	token string
 	renew time.Time
 }
 
-// NewAgents returns agents that reach the API server of config. Its credentials are not used for that: tokens asks for those of
-// agents.
+// NewAgents returns agents for the API server of config. Its credentials are not used for that: tokens requests those
+// of agents.
 func NewAgents(config *rest.Config, tokens kubernetes.Interface) (*Agents, error) {
 	config = rest.AnonymousClientConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return bearer{next} })
@@ -57,7 +57,8 @@ func NewAgents(config *rest.Config, tokens kubernetes.Interface) (*Agents, error
 	return &Agents{tokens: tokens, client: client.Resource(v1beta1.GroupVersion().WithResource(kruise.ResourceNodeImage))}, nil
 }
 
-// Identify returns the identity of the agent of a node: the one that it has, or a new one where that is of another node or runs out.
+// Identify returns the identity of the agent of a node: the current one, or a new one if that belongs to another node
+// or expires.
 func (a *Agents) Identify(ctx context.Context, has Identity, node *v1.Node, now time.Time) (Identity, error) {
 	if has.node == node.UID && now.Before(has.renew) {
 		return has, nil
@@ -76,7 +77,7 @@ func (a *Agents) Identify(ctx context.Context, has Identity, node *v1.Node, now 
 	return Identity{node: node.UID, token: answer.Status.Token, renew: now.Add(life * 4 / 5)}, nil
 }
 
-// WriteStatus changes the status of a NodeImage in the name of an agent.
+// WriteStatus changes the status of a NodeImage with the identity of an agent.
 func (a *Agents) WriteStatus(ctx context.Context, as Identity, name string, patch []byte) (*unstructured.Unstructured, error) {
 	return a.client.Patch(context.WithValue(ctx, tokenKey{}, as.token), name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 }
@@ -84,7 +85,7 @@ func (a *Agents) WriteStatus(ctx context.Context, as Identity, name string, patc
 // tokenKey is the key of the token in the context of a request.
 type tokenKey struct{}
 
-// bearer shows the API server the token of each request.
+// bearer adds the token to each request.
 type bearer struct{ next http.RoundTripper }
 
 func (b bearer) RoundTrip(request *http.Request) (*http.Response, error) {

@@ -13,13 +13,14 @@ import (
 	"everynode.dev/everynode/internal/imageref"
 )
 
-// digestName is the end of a reference that names its content: app:v1-digest-a and app:v2-digest-a are the same image.
+// digestName is the suffix of a reference that defines its content: app:v1-digest-a and app:v2-digest-a are the same
+// image.
 var digestName = regexp.MustCompile(`-digest-[A-Za-z0-9_.-]+$`)
 
-// missingOn is the end of a reference that names the one node that cannot pull it.
+// missingOn is the suffix of a reference with the node that cannot pull it.
 var missingOn = regexp.MustCompile(`-missing-on-([a-z0-9.-]+)$`)
 
-// Pullable tells whether a node can pull the image.
+// Pullable reports whether a node can pull the image.
 func Pullable(ref, node string) bool {
 	if at := missingOn.FindStringSubmatch(ref); len(at) == 2 && at[1] == node {
 		return false
@@ -27,10 +28,10 @@ func Pullable(ref, node string) bool {
 	return !strings.Contains(ref, "non-existent") && !strings.Contains(ref, "broken")
 }
 
-// Crashes tells whether a container of this image exits soon after its start.
+// Crashes reports whether a container of this image exits soon after its start.
 func Crashes(ref string) bool { return strings.Contains(ref, "crash") }
 
-// ImageID is what the runtime calls the image: its repository and a digest that depends on nothing but the reference.
+// ImageID returns the image ID in the runtime: the repository and a digest that depends only on the reference.
 func ImageID(ref string) string {
 	ref = shortest(ref)
 	repo, digest, found := strings.Cut(ref, "@")
@@ -47,7 +48,8 @@ func ImageID(ref string) string {
 	return fmt.Sprintf("%s@sha256:%x", repo, sha256.Sum256([]byte(content)))
 }
 
-// shortest is the one name of an image that has several: nginx:latest for docker.io/library/nginx:latest. What is no reference has but one.
+// shortest returns the shortest name of an image: nginx:latest for docker.io/library/nginx:latest. An invalid reference
+// is returned unchanged.
 func shortest(ref string) string {
 	if name, tag, err := imageref.Split(ref); err == nil {
 		return imageref.Join(name, tag)
@@ -55,7 +57,7 @@ func shortest(ref string) string {
 	return ref
 }
 
-// imageSize is a believable number of bytes, the same for the same image.
+// imageSize returns a plausible size, which is constant for an image.
 func imageSize(ref string) int64 {
 	sum := sha256.Sum256([]byte(ImageID(ref)))
 	const smallest, step = 8 << 20, 1 << 20
@@ -64,11 +66,11 @@ func imageSize(ref string) int64 {
 
 // ImageStore is the images of one node. It is not safe for concurrent use.
 type ImageStore struct {
-	// at says by the shortest name when each image is there: a time to come means that it is being pulled.
+	// at has by the shortest name when each image is present: a future time means that it is being pulled.
 	at map[string]time.Time
 }
 
-// NewImageStore returns a store that holds these images.
+// NewImageStore returns a store with these images.
 func NewImageStore(refs ...string) *ImageStore {
 	s := &ImageStore{at: map[string]time.Time{}}
 	for _, ref := range refs {
@@ -77,13 +79,13 @@ func NewImageStore(refs ...string) *ImageStore {
 	return s
 }
 
-// Has tells whether the image is there.
+// Has reports whether the image is present.
 func (s *ImageStore) Has(ref string, now time.Time) bool {
 	at, ok := s.at[shortest(ref)]
 	return ok && !at.After(now)
 }
 
-// Pull makes sure that the image is there after at most d, and returns when. A pull under way is joined.
+// Pull ensures that the image is present after at most d, and returns when. It joins a pull in progress.
 func (s *ImageStore) Pull(ref string, now time.Time, d time.Duration) time.Time {
 	ref = shortest(ref)
 	if at, ok := s.at[ref]; ok {
@@ -93,7 +95,7 @@ func (s *ImageStore) Pull(ref string, now time.Time, d time.Duration) time.Time 
 	return s.at[ref]
 }
 
-// List is the images that are there, by name.
+// List returns the present images, by name.
 func (s *ImageStore) List(now time.Time) []string {
 	var refs []string
 	for ref := range s.at {

@@ -21,29 +21,29 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ConnectedLabel is on every simulated node that is connected. Taking it off cuts the node.
+// ConnectedLabel is on every simulated node that is connected. Removing it cuts the node off.
 const ConnectedLabel = "localplane.everynode.dev/connected"
 
-// Connected tells whether the node's kubelet can be heard.
+// Connected reports whether the node is connected.
 func Connected(node *v1.Node) bool { return node.Labels[ConnectedLabel] == "true" }
 
-// podNetwork is where the pods' addresses come from; nothing routes to it.
+// podNetwork is the network of the pods' addresses; it is not routed.
 var podNetwork = netip.MustParsePrefix("10.128.0.0/9") //nolint:gochecknoglobals // a constant that Go cannot declare as one
 
 const byNode = "spec.nodeName"
 
-// Options is what a Kubelet needs.
+// Options are the options of a Kubelet.
 type Options struct {
 	Client kubernetes.Interface
-	// Dynamic watches NodeImages, and Agents writes them; without both the nodes pull nothing ahead.
+	// Dynamic watches NodeImages, and Agents writes them; without both, nodes do not handle NodeImages.
 	Dynamic dynamic.Interface
 	Agents  *Agents
 	Profile Profile
 	Clock   clock.WithTicker
 	Log     *slog.Logger
-	// Workers look at pods at the same time.
+	// Workers is the number of workers for pods.
 	Workers int
-	// API is how the APIs of nodes are served; nil serves none.
+	// API are the options for the APIs of nodes; nil serves none.
 	API *APIOptions
 }
 
@@ -58,13 +58,13 @@ type Kubelet struct {
 	pulls     *pulls // nil without Dynamic and Agents
 	apis      *apis  // nil without API
 
-	// mu guards the maps; what is in them is guarded by itself.
+	// mu guards the maps, not their values.
 	mu         sync.Mutex
 	nodeStates map[string]*nodeState
 	podStates  map[cache.ObjectName]*podState
 }
 
-// New makes a kubelet. Run runs it.
+// New returns a kubelet. Run runs it.
 func New(o Options) (*Kubelet, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(o.Client, 0, informers.WithTransform(dropManagedFields))
 	k := &Kubelet{
@@ -98,7 +98,7 @@ func New(o Options) (*Kubelet, error) {
 	return k, err
 }
 
-// dropManagedFields saves the memory of what nobody here reads.
+// dropManagedFields removes a field that is not used here, to save memory.
 func dropManagedFields(obj any) (any, error) {
 	if o, ok := obj.(metav1.Object); ok {
 		o.SetManagedFields(nil)
@@ -128,7 +128,7 @@ func (k *Kubelet) addHandlers() error {
 	return nil
 }
 
-// Run simulates until ctx ends. It calls ready when it has seen all pods and nodes.
+// Run simulates until ctx ends. It calls ready when it has read all pods and nodes.
 func (k *Kubelet) Run(ctx context.Context, ready func()) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -138,7 +138,7 @@ func (k *Kubelet) Run(ctx context.Context, ready func()) error {
 	if !cache.WaitForCacheSync(ctx.Done(), k.nodes.HasSynced, k.pods.HasSynced) {
 		return fmt.Errorf("listing pods and nodes: %w", context.Cause(ctx))
 	}
-	// Before the first new pod gets an address, those that the pods have already are taken.
+	// The addresses of existing pods are reserved before a new pod gets one.
 	for _, obj := range k.pods.GetStore().List() {
 		if pod := obj.(*v1.Pod); !pod.Spec.HostNetwork {
 			k.addresses.claim(pod.Status.PodIP)

@@ -17,13 +17,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// reportedImages is how many images a node's status lists at most, as a kubelet does by default.
+// reportedImages is the maximum number of images in a node's status, the default of a kubelet.
 const reportedImages = 50
 
-// minImageReport keeps a report period of zero from keeping the machine busy.
+// minImageReport is the minimum report period, to limit the load.
 const minImageReport = 100 * time.Millisecond
 
-// nodeState returns what the node holds; of a node seen for the first time that is what its status and its pods tell.
+// nodeState returns the state of a node; for a new one, it is derived from its status and its pods.
 func (k *Kubelet) nodeState(node *v1.Node) *nodeState {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -68,10 +68,11 @@ func (k *Kubelet) forgetNode(obj any) {
 	delete(k.nodeStates, node.Name)
 }
 
-// reportTurns is in how many turns the nodes report their images within a period: kubelets do not write together.
+// reportTurns is the number of groups of nodes that report their images at different times within a period, because
+// kubelets do not write at the same time.
 const reportTurns = 50
 
-// reportImages tells in the nodes' status what they have pulled, every now and then, as a kubelet does.
+// reportImages periodically reports the pulled images in the nodes' status, as a kubelet does.
 func (k *Kubelet) reportImages(ctx context.Context) {
 	period := max(k.Profile.ImageReport, minImageReport)
 	turns := max(1, min(reportTurns, int(period/minImageReport)))
@@ -87,10 +88,10 @@ func (k *Kubelet) reportImages(ctx context.Context) {
 	}
 }
 
-// turnOf is in which of so many turns a node reports.
+// turnOf returns the group in which a node reports.
 func turnOf(node string, turns int) int {
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(node)) // it never fails
+	_, _ = h.Write([]byte(node)) // writing to a hash never fails
 	return int(h.Sum32() % uint32(turns))
 }
 

@@ -25,14 +25,14 @@ import (
 	"everynode.dev/everynode/internal/agent/store"
 )
 
-// savePods is how often the pods of a node that serves its API go to its disk, when they have changed.
+// savePods is how often the pods of a node that serves its API are saved to its disk, if they have changed.
 const savePods = 5 * time.Second
 
-// errCut is what a node that is cut gets for every request to the API server.
+// errCut is the error of every request to the API server of a node that is cut off.
 var errCut = errors.New("no route to the API server: the node is cut")
 
-// nodeAPI is the API of one simulated node: that of the agent, with the plane's pods and with the node's disk. While the node is cut
-// it reaches no API server, and knows of its pods what it knew when it was cut.
+// nodeAPI is the API of one simulated node: that of the agent, with the plane's pods and with the node's disk. While
+// the node is cut off, it reaches no API server, and has the pods of the time when it was cut off.
 type nodeAPI struct {
 	kubelet *Kubelet
 	node    string
@@ -89,7 +89,7 @@ func (n *nodeAPI) begin(ctx context.Context, listener net.Listener) (end func())
 	wg.Go(func() { n.save(ctx) })
 	return func() {
 		cancel()
-		_ = server.Close() // who is cut off asks again
+		_ = server.Close() // a client retries after a cancelled request
 		wg.Wait()
 		if err := n.disk.Close(); err != nil {
 			n.kubelet.Log.Warn("closing the disk of a node", "node", n.node, "err", err)
@@ -102,10 +102,10 @@ func (n *nodeAPI) connected() bool {
 	return node != nil && Connected(node)
 }
 
-// connection is called when the node was cut or healed.
+// connection is called when the node was cut off or reconnected.
 func (n *nodeAPI) connection(connected bool) {
 	if !connected {
-		n.savePods() // it knows these from now on
+		n.savePods() // the node has these pods from now on
 	}
 	n.ahead.Notify()
 }
@@ -142,7 +142,7 @@ func (n *nodeAPI) savePods() {
 	}
 }
 
-// save keeps the pods on the disk of the node, for a time without connection, or after a restart of this process.
+// save saves the pods to the disk of the node, for a time without connection, or a restart of this process.
 func (n *nodeAPI) save(ctx context.Context) {
 	ticker := n.kubelet.Clock.NewTicker(savePods)
 	defer ticker.Stop()
@@ -165,7 +165,8 @@ func (n *nodeAPI) ringPulls() {
 	}
 }
 
-// pull plays the pulls that pods ask for, on the image store of the node. They have a queue of their own beside that of the NodeImage.
+// pull simulates the pulls that pods request, in the image store of the node. They have their own queue next to that of
+// the NodeImage.
 func (n *nodeAPI) pull(ctx context.Context) {
 	queue := NewAgent(&v1beta1.NodeImageStatus{})
 	of := &v1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: n.node}}
@@ -195,12 +196,12 @@ func (n *nodeAPI) pull(ctx context.Context) {
 	}
 }
 
-// tell tells people of something at a pod.
+// tell records an event about a pod.
 func (n *nodeAPI) tell(pod *v1.Pod, kind, reason, message string) {
 	n.kubelet.Log.Info(message, "node", n.node, "pod", pod.Namespace+"/"+pod.Name, "reason", reason, "kind", kind)
 }
 
-// token is that of the agent of the node.
+// token returns the token of the agent of the node.
 func (n *nodeAPI) token(ctx context.Context) (string, error) {
 	node := n.kubelet.node(n.node)
 	if node == nil || !Connected(node) {
@@ -216,7 +217,7 @@ func (n *nodeAPI) token(ctx context.Context) (string, error) {
 	return identity.token, nil
 }
 
-// asAgent sends requests as the agent of a node, while that is connected.
+// asAgent sends requests with the identity of the agent of a node, while the node is connected.
 type asAgent struct {
 	bearer
 	node *nodeAPI
@@ -230,7 +231,7 @@ func (a asAgent) RoundTrip(request *http.Request) (*http.Response, error) {
 	return a.bearer.RoundTrip(request.WithContext(context.WithValue(request.Context(), tokenKey{}, token)))
 }
 
-// simCluster is the API server as a simulated node sees it.
+// simCluster is the API server client of a simulated node.
 type simCluster struct {
 	*kube.Client
 	node *nodeAPI

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// statusPatch is a strategic merge patch of the fields that differ. It names the UID, so that it never hits a successor
-// of the same name, and only conditions of a kubelet, so that it never touches another's.
+// statusPatch returns a strategic merge patch of the changed fields. It contains the UID, so that it never applies to
+// another pod of the same name, and only conditions of a kubelet.
 func statusPatch(pod *v1.Pod, want *v1.PodStatus) ([]byte, error) {
 	have := &pod.Status
 	var status patchStatus
@@ -53,13 +53,13 @@ type patchMeta struct {
 	UID types.UID `json:"uid"`
 }
 
-// patchStatus is a pod status in which the conditions can say what they are without.
+// patchStatus is a pod status with conditions that can have empty fields.
 type patchStatus struct {
 	v1.PodStatus
 	Conditions []patchCondition `json:"conditions,omitempty"`
 }
 
-// patchCondition has no omitempty on the fields that have to be emptied: a merge would keep the old reason.
+// patchCondition has no omitempty on the fields that must be reset: a merge would keep the old reason.
 type patchCondition struct {
 	v1.PodCondition
 	Reason  *string `json:"reason"`

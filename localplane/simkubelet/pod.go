@@ -8,26 +8,26 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Pod is what a node knows of one of its pods.
+// Pod is the state of a pod on its node.
 type Pod struct {
 	init, main []container
 	startTime  time.Time
-	// ip is the pod's own address; empty with the node's network.
+	// ip is the pod's own address; empty with host networking.
 	ip string
-	// endsAt is when a deleted pod has ended; zero while it is not deleted.
+	// endsAt is when a deleted pod ends; zero if it is not deleted.
 	endsAt time.Time
 }
 
-// Node is what a pod needs of its node.
+// Node is the part of a node that a pod needs.
 type Node struct {
 	IP     string
 	Images *ImageStore
-	// Ready is the node's condition. A pod is not told ready on a node that is not: when a node comes back, so do its
-	// pods, after it.
+	// Ready is the node's condition. Pods on a node that is not ready are not reported as ready: when a node is ready
+	// again, its pods follow.
 	Ready bool
 }
 
-// Input is one look at a pod.
+// Input is the input of a transition of a pod.
 type Input struct {
 	Now     time.Time
 	Pod     *v1.Pod
@@ -35,18 +35,18 @@ type Input struct {
 	Profile Profile
 }
 
-// Output is what follows from a look at a pod.
+// Output is the result of a transition.
 type Output struct {
-	// Status is what the API server should be told, if it is not nil.
+	// Status is the new status for the API server, or nil.
 	Status *v1.PodStatus
-	// Delete says that the pod has ended and its object goes.
+	// Delete reports that the pod has ended and its object must be deleted.
 	Delete bool
-	// Wake is when to look again at the latest; zero when nothing happens by itself.
+	// Wake is the latest time of the next transition; zero if there is none.
 	Wake time.Time
 }
 
-// NewPod is the state of a pod as far as its status tells; one without a status is new. The address is used if the
-// status holds none.
+// NewPod restores the state of a pod from its status; a pod without a status is new. ip is used if the status has no
+// address.
 func NewPod(in Input, ip string) *Pod {
 	p := &Pod{ip: ip, startTime: in.Now}
 	if t := in.Pod.Status.StartTime; t != nil {
@@ -73,7 +73,7 @@ func recallAll(in Input, specs []v1.Container, statuses []v1.ContainerStatus) []
 	return list
 }
 
-// Advance moves the pod as far as the time allows and says what follows.
+// Advance makes the transitions that are due.
 func (p *Pod) Advance(in Input) Output {
 	if in.Pod.DeletionTimestamp != nil {
 		return p.end(in)
@@ -91,8 +91,8 @@ func (p *Pod) Advance(in Input) Output {
 	return out
 }
 
-// end is a deleted pod: its status stays as it is, and after a moment it goes. One of which nothing ever ran, and one that
-// had ended before, goes at once.
+// end handles a deleted pod: its status does not change, and it ends after a moment. A pod in which nothing has run, or
+// that has already ended, ends immediately.
 func (p *Pod) end(in Input) Output {
 	if p.endsAt.IsZero() {
 		p.endsAt = in.Now.Add(p.stopDelay(in))
@@ -125,13 +125,13 @@ func (p *Pod) ranAnything() bool {
 	return false
 }
 
-// terminal tells whether the pod has ended for good, whoever said so: nothing changes its status any more.
+// terminal reports whether the pod has ended permanently: its status does not change any more.
 func terminal(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }
 
-// advanceInit moves the init containers, one after the other, and tells whether all have done their part. A sidecar has
-// once it runs, and goes on.
+// advanceInit advances the init containers one after the other, and reports whether all have finished. A sidecar has
+// finished when it runs, and continues to run.
 func (p *Pod) advanceInit(in Input) bool {
 	for i := range p.init {
 		spec := &in.Pod.Spec.InitContainers[i]
@@ -154,7 +154,7 @@ func sidecar(spec *v1.Container) bool {
 	return spec.RestartPolicy != nil && *spec.RestartPolicy == v1.ContainerRestartPolicyAlways
 }
 
-// started tells whether any container of the pod proper has run: the initialisation is never repeated after that.
+// started reports whether any main container of the pod has run: after that, init containers do not run again.
 func (p *Pod) started() bool {
 	for i := range p.main {
 		if p.main[i].attempts > 0 {
@@ -180,7 +180,7 @@ func (in Input) step(spec *v1.Container) step {
 	return s
 }
 
-// wake is the earliest time at which a container moves on by itself.
+// wake returns the earliest time of a transition of a container.
 func (p *Pod) wake(in Input) time.Time {
 	var first time.Time
 	for _, list := range [][]container{p.init, p.main} {

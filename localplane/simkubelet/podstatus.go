@@ -10,7 +10,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 )
 
-// status is what the API server should know of the pod: those fields and conditions that belong to a kubelet, no others.
+// status returns the status of the pod for the API server: the fields and conditions that belong to a kubelet.
 func (p *Pod) status(in Input) *v1.PodStatus {
 	start := seconds(p.startTime)
 	st := &v1.PodStatus{
@@ -54,8 +54,8 @@ func (p *Pod) initialized(in Input) bool {
 	return true
 }
 
-// phase sums up the containers as a kubelet does: Pending until each has run once; then Running as long as one runs or
-// may run again; then what the ends say.
+// phase computes the phase from the containers as a kubelet does: Pending until each has run once; then Running while
+// one runs or may run again; then the result.
 func (p *Pod) phase(initialized bool) v1.PodPhase {
 	for i := range p.init {
 		if p.init[i].phase == phaseExited && !p.init[i].ready {
@@ -88,7 +88,7 @@ func (p *Pod) phase(initialized bool) v1.PodPhase {
 	}
 }
 
-// conditions are a kubelet's own, in its order.
+// conditions returns the conditions of a kubelet, in its order.
 func (p *Pod) conditions(in Input, phase v1.PodPhase) []v1.PodCondition {
 	containersReady := p.containersReady(in, phase)
 	list := []v1.PodCondition{
@@ -153,7 +153,7 @@ func (p *Pod) containersReady(in Input, phase v1.PodPhase) v1.PodCondition {
 	return cond
 }
 
-// readyCondition follows from the containers and from the readiness gates, which somebody else sets.
+// readyCondition is computed from the containers and from the readiness gates, which other programs set.
 func readyCondition(in Input, containersReady v1.PodCondition) v1.PodCondition {
 	cond := containersReady
 	cond.Type = v1.PodReady
@@ -173,7 +173,7 @@ func readyCondition(in Input, containersReady v1.PodCondition) v1.PodCondition {
 		cond.Message = "readiness gates that are not True: " + strings.Join(missing, ", ")
 	case in.Node.Ready || old != nil && old.Status == v1.ConditionTrue:
 	case old != nil && old.Reason == "":
-		// As the node lifecycle controller left it.
+		// As set by the node lifecycle controller.
 		cond.Status = v1.ConditionFalse
 	default:
 		cond.Status, cond.Reason = v1.ConditionFalse, "NodeNotReady"
@@ -191,7 +191,7 @@ func findCondition(list []v1.PodCondition, t v1.PodConditionType) *v1.PodConditi
 	return nil
 }
 
-// sameStatus tells whether the pod's status already says what a kubelet has to say.
+// sameStatus reports whether the pod's status already has the fields of a kubelet.
 func sameStatus(pod *v1.Pod, want *v1.PodStatus) bool {
 	have := &pod.Status
 	for i := range want.Conditions {

@@ -10,33 +10,34 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Profile is how long things take on a simulated node.
+// Profile has the delays of a simulated node.
 type Profile struct {
-	// ImagePull is one pull, of any image; it happens once per node and image.
+	// ImagePull is the duration of a pull; each node pulls an image once.
 	ImagePull time.Duration
-	// ContainerStart is from the image being there to the container running.
+	// ContainerStart is the time from the presence of the image to the running container.
 	ContainerStart time.Duration
-	// ContainerReady is from running to ready; a readiness probe's initialDelaySeconds come on top.
+	// ContainerReady is the time from running to ready; the initialDelaySeconds of a readiness probe are added.
 	ContainerReady time.Duration
-	// ContainerStop is how long a container takes to end whose image was changed in place.
+	// ContainerStop is the time that a container takes to end after its image was changed in place.
 	ContainerStop time.Duration
-	// PodStop is how long a deleted pod takes to end, at most its grace period.
+	// PodStop is the time that a deleted pod takes to end, at most its grace period.
 	PodStop time.Duration
 	// InitRun is how long an init container runs.
 	InitRun time.Duration
 	// CrashAfter is how long a crashing container runs.
 	CrashAfter time.Duration
-	// CrashBackOff is the wait before a second restart; it doubles up to CrashBackOffMax. The first one comes at once.
+	// CrashBackOff is the delay before a second restart; it doubles up to CrashBackOffMax. The first restart is
+	// immediate.
 	CrashBackOff    time.Duration
 	CrashBackOffMax time.Duration
-	// ImageReport is how often a node tells of newly pulled images in its status.
+	// ImageReport is how often a node reports newly pulled images in its status.
 	ImageReport time.Duration
-	// Jitter spreads each of the delays above, except the last three, by up to this fraction to either side. The same
-	// container always gets the same.
+	// Jitter changes each of the delays above, except the last three, by up to this fraction. It is constant for a
+	// container.
 	Jitter float64
 }
 
-// Realistic is a profile like that of a small node with a nearby registry.
+// Realistic is similar to a small node with a nearby registry.
 func Realistic() Profile {
 	return Profile{
 		ImagePull:       2 * time.Second,
@@ -53,19 +54,18 @@ func Realistic() Profile {
 	}
 }
 
-// Fast has no delay at all; only a crashing container still backs off, since it would keep the machine busy otherwise, and
-// images are reported as seldom as a kubelet does that has nothing else to report, which keeps those writes out of what is
-// measured.
+// Fast has no delays, except for the back-off of crashing containers, which limits the load, and the report period of
+// images, which is that of an idle kubelet, so that these writes do not affect measurements.
 func Fast() Profile {
 	return Profile{CrashBackOff: time.Second, CrashBackOffMax: 5 * time.Minute, ImageReport: 5 * time.Minute}
 }
 
-// Profiles lists the profiles by name.
+// Profiles returns the profiles by name.
 func Profiles() map[string]Profile {
 	return map[string]Profile{"realistic": Realistic(), "fast": Fast()}
 }
 
-// AddFlags adds a flag per delay. The profile's values are the defaults.
+// AddFlags adds a flag for each delay. The values of the profile are the defaults.
 func (p *Profile) AddFlags(fs *pflag.FlagSet) {
 	for _, f := range p.delays() {
 		fs.DurationVar(f.value, f.name, *f.value, f.usage)
@@ -73,7 +73,7 @@ func (p *Profile) AddFlags(fs *pflag.FlagSet) {
 	fs.Float64Var(&p.Jitter, flagJitter, p.Jitter, "spread of the simulated delays: a fraction from 0 to 1")
 }
 
-// Args are the flags that make AddFlags' flag set hold this profile.
+// Args returns the flags for this profile.
 func (p Profile) Args() []string {
 	var args []string
 	for _, f := range p.delays() {
@@ -82,7 +82,7 @@ func (p Profile) Args() []string {
 	return append(args, fmt.Sprintf("--%s=%g", flagJitter, p.Jitter))
 }
 
-// Validate tells what is wrong with the profile.
+// Validate validates the profile.
 func (p Profile) Validate() error {
 	for _, f := range p.delays() {
 		if *f.value < 0 {
@@ -121,7 +121,7 @@ func (p *Profile) delays() []delayFlag {
 	}
 }
 
-// spread is d, moved by up to the profile's jitter. What it is for decides how far, so that it can be foretold.
+// spread changes d by up to the profile's jitter. what determines the amount, so that it is deterministic.
 func (p Profile) spread(d time.Duration, what string) time.Duration {
 	if p.Jitter == 0 || d == 0 {
 		return d

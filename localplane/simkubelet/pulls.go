@@ -25,7 +25,7 @@ import (
 	"everynode.dev/everynode/internal/agent"
 )
 
-// lookForPulls is how often a plane without NodeImages is asked whether it has them by now.
+// lookForPulls is how often a plane without NodeImages is checked for their definition.
 const lookForPulls = time.Second
 
 // pulls are the agents of all simulated nodes.
@@ -39,13 +39,13 @@ type pulls struct {
 	agents map[string]*nodeAgent
 }
 
-// nodeAgent is the agent of one node. The queue gives one node to one worker at a time, so it needs no lock.
+// nodeAgent is the agent of one node. The queue gives each node to one worker at a time, so it needs no lock.
 type nodeAgent struct {
 	*Agent
 	uid types.UID
-	// identity is with what it writes.
+	// identity is used for its writes.
 	identity Identity
-	// written is the resource version of its last write: what is older is no news.
+	// written is the resource version of its last write: older versions are ignored.
 	written string
 }
 
@@ -60,7 +60,7 @@ func newPulls(k *Kubelet, client dynamic.Interface) *pulls {
 	}
 }
 
-// run simulates until ctx ends, once the plane has NodeImages at all.
+// run simulates until ctx ends, when the plane has the definition of NodeImages.
 func (p *pulls) run(ctx context.Context, workers int) {
 	defer p.queue.ShutDown()
 	err := wait.PollUntilContextCancel(ctx, lookForPulls, true, func(ctx context.Context) (bool, error) {
@@ -114,7 +114,7 @@ func (p *pulls) work(ctx context.Context) {
 	}
 }
 
-// sync lets the agent of one node make a step. That of a node that is cut off or gone does nothing.
+// sync makes a step of the agent of one node. Nothing happens on a node that is cut off or deleted.
 func (p *pulls) sync(ctx context.Context, name string) error {
 	image, err := p.image(name)
 	node := p.kubelet.node(name)
@@ -129,7 +129,7 @@ func (p *pulls) sync(ctx context.Context, name string) error {
 	}
 	a := p.agent(image)
 	if order, err := resourceversion.CompareResourceVersion(image.ResourceVersion, a.written); a.written != "" && err == nil && order < 0 {
-		return nil // its successor is on the way here
+		return nil // the watch will send the new version
 	}
 	ns := p.kubelet.nodeState(node)
 	ns.mu.Lock()
@@ -148,7 +148,7 @@ func (p *pulls) sync(ctx context.Context, name string) error {
 	return p.write(ctx, name, a, patch)
 }
 
-// image is the NodeImage of that name; nil if there is none.
+// image returns the NodeImage of that name, or nil.
 func (p *pulls) image(name string) (*v1beta1.NodeImage, error) {
 	obj, exists, err := p.images.GetStore().GetByKey(name)
 	if err != nil || !exists {
@@ -176,9 +176,9 @@ func (p *pulls) write(ctx context.Context, name string, a *nodeAgent, patch []by
 	after, err := p.kubelet.Agents.WriteStatus(ctx, a.identity, name, patch)
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
-		return nil // gone, or another one of the same name: the event that says so is on the way
+		return nil // deleted or recreated: the watch will send the event
 	case apierrors.IsUnauthorized(err):
-		a.identity = Identity{} // its next try asks for another token
+		a.identity = Identity{} // the next attempt requests another token
 		return fmt.Errorf("writing the status of the node image: %w", err)
 	case err != nil:
 		return fmt.Errorf("writing the status of the node image: %w", err)

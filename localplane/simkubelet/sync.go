@@ -15,17 +15,17 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// podState is a pod as its node knows it. The queue gives one pod to one worker at a time, so it needs no lock.
+// podState is the state of a pod on its node. The queue gives each pod to one worker at a time, so it needs no lock.
 type podState struct {
 	uid types.UID
 	pod *Pod
-	// written is the resource version of our last write: what is older is no news.
+	// written is the resource version of our last write: older versions are ignored.
 	written string
-	// gone says that the object was deleted for good, by us.
+	// gone reports that we have deleted the object.
 	gone bool
 }
 
-// nodeState is what a node holds apart from its pods.
+// nodeState is the state of a node without its pods.
 type nodeState struct {
 	// mu guards images.
 	mu     sync.Mutex
@@ -34,7 +34,7 @@ type nodeState struct {
 	reported int
 }
 
-// sync looks at one pod and does what follows.
+// sync makes a transition of one pod and writes the result.
 func (k *Kubelet) sync(ctx context.Context, name cache.ObjectName) error {
 	obj, exists, err := k.pods.GetStore().GetByKey(name.String())
 	if err != nil {
@@ -90,7 +90,7 @@ func (k *Kubelet) input(pod *v1.Pod, node *v1.Node, ns *nodeState) Input {
 	}
 }
 
-// state returns what is known of the pod; of one seen for the first time that is what its status tells.
+// state returns the state of the pod; for a new one, it is restored from its status.
 func (k *Kubelet) state(name cache.ObjectName, pod *v1.Pod, node *v1.Node) (*podState, error) {
 	k.mu.Lock()
 	state := k.podStates[name]
@@ -121,7 +121,7 @@ func (k *Kubelet) state(name cache.ObjectName, pod *v1.Pod, node *v1.Node) (*pod
 	return state, nil
 }
 
-// stale tells whether the pod is from before our last write; its successor is on the way here.
+// stale reports whether the pod is older than our last write; the watch will send the new version.
 func (k *Kubelet) stale(pod *v1.Pod, state *podState) bool {
 	if state.written == "" {
 		return false
@@ -138,7 +138,7 @@ func (k *Kubelet) patch(ctx context.Context, pod *v1.Pod, state *podState, statu
 	after, err := k.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, "status")
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
-		// Gone, or another pod of the same name: the event that says so is on the way.
+		// Deleted or recreated: the watch will send the event.
 		return nil
 	case err != nil:
 		return fmt.Errorf("writing the pod's status: %w", err)
