@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// Answer is what a client has got for one question.
+// Answer is the result of a request.
 type Answer struct {
-	// Time is when it asked.
+	// Time is the time of the request.
 	Time time.Time `json:"time"`
-	// OK is whether the answer came, with the status 200.
+	// OK reports whether there was a response with status 200.
 	OK     bool   `json:"ok"`
 	Status int    `json:"status,omitempty"`
 	Body   string `json:"body,omitempty"`
@@ -29,7 +29,8 @@ type Answer struct {
 	Latency time.Duration `json:"latency"`
 }
 
-// ReadAnswers reads what probe and hold have printed. A last line that is not complete is left out: the client may have been killed.
+// ReadAnswers parses the output of probe and hold. An incomplete last line is ignored, because the client may have been
+// killed.
 func ReadAnswers(raw []byte) ([]Answer, error) {
 	raw = raw[:bytes.LastIndexByte(raw, '\n')+1]
 	var answers []Answer
@@ -43,13 +44,13 @@ func ReadAnswers(raw []byte) ([]Answer, error) {
 	return answers, nil
 }
 
-// client asks questions, each on a connection of its own: what is balanced is connections.
+// client sends requests, each on its own connection, because connections are load-balanced.
 type client struct {
 	http *http.Client
 
 	mu  sync.Mutex
 	out io.Writer
-	// err is the first answer that could not be printed.
+	// err is the first error while printing a result.
 	err error
 }
 
@@ -57,7 +58,7 @@ func newClient(out io.Writer, timeout time.Duration) *client {
 	return &client{out: out, http: &http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
-// ask asks one question.
+// ask sends one request.
 func (c *client) ask(ctx context.Context, url string) Answer {
 	answer := Answer{Time: time.Now()}
 	body, status, err := c.exchange(ctx, http.MethodGet, url)
@@ -83,7 +84,7 @@ func (c *client) exchange(ctx context.Context, method, url string) (body string,
 	return string(raw), response.StatusCode, err
 }
 
-// print prints an answer as one line.
+// print prints a result as one line.
 func (c *client) print(answer Answer) {
 	line, err := json.Marshal(answer)
 	c.mu.Lock()
@@ -96,7 +97,7 @@ func (c *client) print(answer Answer) {
 	}
 }
 
-// printed is the first error of print.
+// printed returns the first error of print.
 func (c *client) printed() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +107,7 @@ func (c *client) printed() error {
 	return nil
 }
 
-// clientFlags are what probe and hold have in common: a URL and, after it, flags.
+// clientFlags parses the arguments of probe and hold: a URL and then flags.
 func clientFlags(name string, args []string, define func(*flag.FlagSet)) (string, error) {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return "", usage("%s wants a URL first, and its flags after it", name)
@@ -123,7 +124,7 @@ func clientFlags(name string, args []string, define func(*flag.FlagSet)) (string
 	return args[0], nil
 }
 
-// within returns a context that ends after that time; 0 is never.
+// within returns a context with a timeout; 0 means none.
 func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	if d == 0 {
 		return context.WithCancel(ctx)
@@ -131,7 +132,7 @@ func within(ctx context.Context, d time.Duration) (context.Context, context.Canc
 	return context.WithTimeout(ctx, d)
 }
 
-// probe asks again and again, whether the last question was answered or not, and prints what it gets.
+// probe sends requests periodically, without waiting for earlier ones, and prints the results.
 func probe(ctx context.Context, args []string, out io.Writer) error {
 	var every, duration, timeout time.Duration
 	url, err := clientFlags("probe", args, func(flags *flag.FlagSet) {
@@ -148,7 +149,7 @@ func probe(ctx context.Context, args []string, out io.Writer) error {
 	asking, cancel := within(ctx, duration)
 	defer cancel()
 	c := newClient(out, timeout)
-	// Who was asked before the end may answer after it.
+	// A request that was sent before the end may be answered after it.
 	late := context.WithoutCancel(ctx)
 	var wg sync.WaitGroup
 	ticks := time.NewTicker(every)
@@ -164,7 +165,7 @@ func probe(ctx context.Context, args []string, out io.Writer) error {
 	return c.printed()
 }
 
-// hold keeps a number of questions open, and prints what it gets.
+// hold keeps a number of requests open, and prints the results.
 func hold(ctx context.Context, args []string, out io.Writer) error {
 	var duration, timeout time.Duration
 	var connections int
@@ -189,7 +190,7 @@ func hold(ctx context.Context, args []string, out io.Writer) error {
 			for asking.Err() == nil {
 				answer := c.ask(late, url)
 				c.print(answer)
-				const afterFailure = 50 * time.Millisecond // who refuses at once is not to be asked all the time
+				const afterFailure = 50 * time.Millisecond // a server that refuses immediately must not be called all the time
 				if !answer.OK {
 					pause(asking, afterFailure)
 				}
@@ -200,12 +201,12 @@ func hold(ctx context.Context, args []string, out io.Writer) error {
 	return c.printed()
 }
 
-// get prints what is answered to GET.
+// get prints the response to a GET.
 func get(ctx context.Context, args []string, out io.Writer) error {
 	return once(ctx, http.MethodGet, args, out)
 }
 
-// post prints what is answered to POST without a body.
+// post prints the response to a POST without a body.
 func post(ctx context.Context, args []string, out io.Writer) error {
 	return once(ctx, http.MethodPost, args, out)
 }

@@ -32,7 +32,7 @@ type Event struct {
 	Node      string `json:"node,omitempty"`
 }
 
-// ReadJournal reads what stands in a journal.
+// ReadJournal parses a journal.
 func ReadJournal(raw []byte) ([]Event, error) {
 	var events []Event
 	for lines := bufio.NewScanner(bytes.NewReader(raw)); lines.Scan(); {
@@ -45,7 +45,8 @@ func ReadJournal(raw []byte) ([]Event, error) {
 	return events, nil
 }
 
-// note appends an event to the journal, if there is one. Each line is one write, so that those of several runs do not mix.
+// note appends an event to the journal, if there is one. Each line is one write, so that lines of several runs do not
+// mix.
 func (s settings) note(kind string) error {
 	if s.journal == "" {
 		return nil
@@ -68,7 +69,8 @@ func (s settings) note(kind string) error {
 	return nil
 }
 
-// hold takes the lock, if there is one, and returns how to let go of it. Who cannot get it notes that, and goes on without.
+// hold locks the lock file, if there is one, and returns a function to release it. If another run holds the lock, it
+// writes that to the journal, and continues.
 func (s settings) hold() (release func(), err error) {
 	if s.lock == "" {
 		return func() {}, nil
@@ -78,7 +80,7 @@ func (s settings) hold() (release func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the lock: %w", err)
 	}
-	release = func() { _ = file.Close() } // nothing was written, and the lock ends with the process at the latest
+	release = func() { _ = file.Close() } // nothing was written, and the lock ends with the process
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		err = s.note(Overlapped)

@@ -12,22 +12,22 @@ import (
 	"strings"
 )
 
-// Invocation is how the program was called.
+// Invocation is a call of the program.
 type Invocation struct {
-	// Args are the arguments after the name of the program: none to serve, or the name of a mode and its arguments.
+	// Args are the arguments of the program: none to serve, or the name of a mode and its arguments.
 	Args   []string
 	Getenv func(string) string
 	Out    io.Writer
 }
 
-// ErrUsage is behind each error about how the program was called.
+// ErrUsage is wrapped by each usage error.
 var ErrUsage = errors.New("usage")
 
 func usage(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrUsage, fmt.Sprintf(format, args...))
 }
 
-// Run does what it is called for. The end of ctx is the signal to stop; that is no error.
+// Run runs the mode. ctx ends on a signal to stop, which is no error.
 func Run(ctx context.Context, i Invocation) error {
 	if len(i.Args) == 0 {
 		settings, err := readSettings(i.Getenv)
@@ -51,7 +51,7 @@ func Run(ctx context.Context, i Invocation) error {
 	return mode(ctx, i.Args[1:], i.Out)
 }
 
-// one is the only argument of a mode.
+// one returns the only argument of a mode.
 func one(args []string, what string) (string, error) {
 	if len(args) != 1 {
 		return "", usage("%d arguments, want one: %s", len(args), what)
@@ -59,7 +59,7 @@ func one(args []string, what string) (string, error) {
 	return args[0], nil
 }
 
-// cat prints a file, for images that have no shell.
+// cat prints a file, for images without a shell.
 func cat(_ context.Context, args []string, out io.Writer) error {
 	name, err := one(args, "the name of a file")
 	if err != nil {
@@ -76,7 +76,7 @@ func cat(_ context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// sleep runs until it is told to stop.
+// sleep runs until it gets a signal.
 func sleep(ctx context.Context, args []string, _ io.Writer) error {
 	if len(args) != 0 {
 		return usage("sleep takes no arguments: it ends with a signal")

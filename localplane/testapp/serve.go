@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// crashDelay is how long the application lives when it is told to crash.
+// crashDelay is the time until an application with CRASH=true crashes.
 const crashDelay = time.Second
 
-// errCrash is the end of an application that was told to crash.
+// errCrash is the result of an application with CRASH=true.
 var errCrash = errors.New("crashing, as CRASH=true says")
 
 // serve runs the application until ctx ends.
@@ -48,7 +48,7 @@ func serve(ctx context.Context, s settings, out io.Writer) error {
 	return s.note(Stopped)
 }
 
-// answer answers until ctx ends, then for the delay of the stop, and then what it was asked by then.
+// answer serves until ctx ends, then for the stop delay, and then finishes open requests.
 func (s settings) answer(ctx context.Context, listener net.Listener) error {
 	const headerTimeout = 10 * time.Second
 	server := &http.Server{Handler: newApp(ctx, s), ReadHeaderTimeout: headerTimeout}
@@ -59,7 +59,7 @@ func (s settings) answer(ctx context.Context, listener net.Listener) error {
 		return fmt.Errorf("serving: %w", err)
 	case <-ctx.Done():
 	}
-	// What follows takes longer than ctx, and is ended by who has stopped us, with SIGKILL.
+	// This takes longer than ctx, until a SIGKILL.
 	late := context.WithoutCancel(ctx)
 	pause(late, s.stopDelay)
 	if err := server.Shutdown(late); err != nil {
@@ -68,7 +68,7 @@ func (s settings) answer(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// pause waits; it is false when ctx ends before.
+// pause waits. It returns false if ctx ends before.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -80,15 +80,15 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// app answers questions.
+// app serves requests.
 type app struct {
 	settings
 	readyAt time.Time
-	// stopping ends when the application is to stop.
+	// stopping ends when the application must stop.
 	stopping context.Context
 
 	mu sync.Mutex
-	// open is how many questions are not answered yet, and last when the last one came or was answered.
+	// open is the number of open requests, last the time when the last one came or was answered.
 	open int
 	last time.Time
 }
@@ -103,7 +103,7 @@ func newApp(stopping context.Context, s settings) http.Handler {
 	return mux
 }
 
-// counted makes a question one that /busy tells of.
+// counted counts the requests of a handler for /busy.
 func (a *app) counted(handle http.HandlerFunc) http.HandlerFunc {
 	count := func(n int) {
 		a.mu.Lock()
@@ -118,12 +118,12 @@ func (a *app) counted(handle http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// who says what answers.
+// who returns version, pod and node.
 func (a *app) who(w http.ResponseWriter, _ *http.Request) {
-	_, _ = fmt.Fprintf(w, "%s %s %s\n", a.version, a.pod, a.node) // who has asked may have gone
+	_, _ = fmt.Fprintf(w, "%s %s %s\n", a.version, a.pod, a.node) // the client may have disconnected
 }
 
-// slow says the same after some time.
+// slow returns the same after a delay.
 func (a *app) slow(w http.ResponseWriter, r *http.Request) {
 	d, err := time.ParseDuration(r.FormValue("for"))
 	if err != nil {
@@ -135,7 +135,7 @@ func (a *app) slow(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ready says whether the application is ready.
+// ready reports whether the application is ready.
 func (a *app) ready(w http.ResponseWriter, _ *http.Request) {
 	switch {
 	case a.stopping.Err() != nil:
@@ -147,7 +147,7 @@ func (a *app) ready(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// busy says how many questions are open, and for how long there was nothing to do: a number and a duration.
+// busy returns the number of open requests, and the time without requests: a number and a duration.
 func (a *app) busy(w http.ResponseWriter, _ *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// settings are what the environment says.
+// settings are the settings from the environment.
 type settings struct {
 	version, pod, podUID, node, container string
 
 	port int
 	// readyDelay is the time from the start until the application is ready.
 	readyDelay time.Duration
-	// stopDelay is the time from the signal to stop until it takes no more questions.
+	// stopDelay is the time from the signal to stop until it accepts no more requests.
 	stopDelay time.Duration
-	// journal and lock are files; empty for none.
+	// journal and lock are files; empty means none.
 	journal, lock string
 	crash         bool
 }
