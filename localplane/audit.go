@@ -11,13 +11,13 @@ import (
 	"everynode.dev/everynode/localplane/internal/component"
 )
 
-// Store is how to reach the plane's etcd, which goes on while the API server is down, and forgets nothing that it has shown.
+// Store is the address of the plane's etcd, which keeps running while the API server is down.
 type Store struct {
 	// Endpoint is a URL; Authority, Certificate and Key are files.
 	Endpoint, Authority, Certificate, Key string
 }
 
-// Store is how to reach the plane's etcd.
+// Store returns the address of the plane's etcd.
 func (p *Plane) Store() (Store, error) {
 	port, err := p.port(component.Etcd)
 	if err != nil {
@@ -30,7 +30,7 @@ func (p *Plane) Store() (Store, error) {
 	}, nil
 }
 
-// MetricsURL is where a manager serves its metrics.
+// MetricsURL returns the URL of the metrics of a manager.
 func (p *Plane) MetricsURL(manager string) (string, error) {
 	port, err := p.port(component.MetricsPort(manager))
 	if err != nil {
@@ -39,12 +39,12 @@ func (p *Plane) MetricsURL(manager string) (string, error) {
 	return "http://" + net.JoinHostPort(component.Loopback, port) + "/metrics", nil
 }
 
-// ManagerKubeconfig is the kubeconfig of a manager: what it may do is what Everynode's manifests allow.
+// ManagerKubeconfig returns the kubeconfig of a manager, with exactly the rights of Everynode's manifests.
 func (p *Plane) ManagerKubeconfig(manager string) string {
 	return filepath.Join(p.home.PKI(), manager+".kubeconfig")
 }
 
-// port is one that the plane has chosen.
+// port returns a port that the plane has chosen.
 func (p *Plane) port(name string) (string, error) {
 	state, err := p.home.LoadState()
 	if err != nil {

@@ -17,13 +17,14 @@ import (
 )
 
 const (
-	// DefaultDir is where a plane lives unless told otherwise.
+	// DefaultDir is the default directory of a plane.
 	DefaultDir = ".localplane/default"
-	// DefaultNodes is how many nodes `up` makes unless told otherwise.
+	// DefaultNodes is the default number of nodes of `up`.
 	DefaultNodes = 10
-	// KubernetesVersion is the version of everything of Kubernetes' own on a plane, unless Programs.Kubernetes is of another one.
+	// KubernetesVersion is the version of the Kubernetes components of a plane, unless Programs.Kubernetes has another
+	// version.
 	KubernetesVersion = "v1.37.1"
-	// NoDialects is the dialect that runs no manager.
+	// NoDialects means that no manager runs.
 	NoDialects = "none"
 
 	dialectNative   = "native"
@@ -32,13 +33,13 @@ const (
 	defaultQPS      = 2000
 )
 
-// Dialects are those that the manager serves, and so those that a plane can be asked for besides NoDialects.
+// Dialects returns the dialects that the manager can serve.
 func Dialects() []string { return []string{dialectNative, dialectKruise, dialectOpenYurt} }
 
-// DefaultDialects are those that the manager runs unless told otherwise.
+// DefaultDialects returns the default dialects of the manager.
 func DefaultDialects() []string { return []string{dialectNative, dialectKruise} }
 
-// UsageError is a mistake in how a plane was asked for, as opposed to one that was met on the way.
+// UsageError is a mistake in the options, as opposed to an error during the start.
 type UsageError struct{ Message string }
 
 func (e *UsageError) Error() string { return e.Message }
@@ -47,83 +48,86 @@ func usage(format string, args ...any) error {
 	return &UsageError{Message: fmt.Sprintf(format, args...)}
 }
 
-// Options says what a plane is to be. The zero value is a plane without nodes in DefaultDir.
+// Options are the options of a plane. The zero value is a plane without nodes in DefaultDir.
 type Options struct {
-	// Dir is the plane's directory; empty means DefaultDir.
+	// Dir is the plane's directory; the default is DefaultDir.
 	Dir string
 	// Fresh wipes the state of an earlier run.
 	Fresh bool
-	// Nodes is how many simulated nodes there are to be at least; those of an earlier run count.
+	// Nodes is the minimum number of simulated nodes, including those of an earlier run.
 	Nodes int
-	// RealNodes is how many nodes there are to be at least with a kubelet and a containerd of their own; those of an earlier run count.
+	// RealNodes is the minimum number of nodes with their own kubelet and containerd, including those of an earlier run.
 	RealNodes int
 	Real      RealNodes
-	// KeepNodes leaves a plane that has had its first nodes with what is left of them: Nodes is then for a new one.
+	// KeepNodes adds no nodes to a plane that has already had its first nodes: Nodes is only for a new plane.
 	KeepNodes bool
-	// Dialects are what the manager runs; nil means DefaultDialects, an empty list or NoDialects means no manager.
+	// Dialects are the dialects of the manager; nil means DefaultDialects, an empty list or NoDialects means no manager.
 	Dialects []string
 	// NativeController runs upstream's DaemonSet controller; it excludes the native dialect.
 	NativeController bool
-	// APIPort is the API server's port; 0 means the last one used, or any.
+	// APIPort is the port of the API server; 0 means the last one, or any.
 	APIPort int
 
 	Kubernetes Kubernetes
 	Manager    Manager
-	// Sim is how long things take on the simulated nodes; nil means simkubelet.Realistic.
+	// Sim has the delays of the simulated nodes; nil means simkubelet.Realistic.
 	Sim      *simkubelet.Profile
 	Programs Programs
-	// Manifests are what is installed of Everynode; nil means those of this version.
+	// Manifests are the manifests of Everynode; nil means those of this version.
 	Manifests []fs.FS
-	// Progress takes a line for each step; nil means nowhere.
+	// Progress receives a line for each step; nil means none.
 	Progress io.Writer
 }
 
-// RealNodes is about the real nodes.
+// RealNodes are the options of real nodes.
 type RealNodes struct {
-	// Containerd is the program of containerd, with its shim beside it; empty means the one that was named last, or that in $PATH.
+	// Containerd is the program of containerd, with its shim in the same directory; empty means the last one, or that in
+	// $PATH.
 	Containerd string
-	// RegistryLatency is how long the plane's registry waits before it sends a blob.
+	// RegistryLatency is the delay of the plane's registry before it sends a blob.
 	RegistryLatency time.Duration
 }
 
-// Kubernetes is about Kubernetes' own components.
+// Kubernetes are the options of the Kubernetes components.
 type Kubernetes struct {
-	// QPS and Burst limit what each component may ask of the API server, in requests per second and in requests;
-	// 0 means 2000, and for Burst what QPS is.
+	// QPS and Burst are the client rate limits of each component; 0 means 2000, and for Burst the value of QPS.
 	QPS, Burst int
-	// Audit are the users of whose requests the API server keeps a log, Plane.AuditLog; without any there is none.
+	// Audit are the users whose requests the API server logs in Plane.AuditLog; if empty, there is no log.
 	Audit []string
-	// AuditWrites has that log tell who writes sets, revisions and pods, but for kubelets and the scheduler, and what deletes and patches say.
+	// AuditWrites adds writes of sets, revisions and pods to that log, except those of kubelets and the scheduler, and
+	// the bodies of deletes and patches.
 	AuditWrites bool
-	// NodeMonitorGracePeriod is how long a node may be silent before it is NotReady; 0 means 16 s, and longer on a plane
-	// of more than 125 nodes, whose leases would otherwise be most of its work.
+	// NodeMonitorGracePeriod is the time without heartbeats after which a node is NotReady; 0 means 16 s, and longer on
+	// a plane with more than 125 nodes, whose leases would otherwise cause most of the load.
 	NodeMonitorGracePeriod time.Duration
 }
 
-// Manager is about Everynode's manager.
+// Manager are the options of Everynode's manager.
 type Manager struct {
-	// Count is how many processes run, one of which leads; 0 means 1.
+	// Count is the number of processes, one of which is the leader; 0 means 1.
 	Count int
-	// Args are given to each after the plane's own flags.
+	// Args are additional arguments after the plane's own flags.
 	Args []string
 }
 
-// Programs are where the programs are.
+// Programs are the paths of the programs.
 type Programs struct {
 	// Localplane is the program localplane; empty means this program if it is that, else $EVERYNODE_LOCALPLANE, else
 	// bin/localplane of the repository around the working directory.
 	Localplane string
-	// Manager is the program everynode-manager; empty means the one beside Localplane.
+	// Manager is the program everynode-manager; empty means the one in the directory of Localplane.
 	Manager string
-	// Node is the program localplane-node, which is the kubelet and the kube-proxy of real nodes, Agent the program everynode-agent,
-	// and Images the directory of the other programs that their images are built from; empty means the ones beside Localplane.
+	// Node is the program localplane-node, which contains the kubelet and the kube-proxy of real nodes, Agent the
+	// program everynode-agent, and Images the directory of the other programs for images; empty means the directory of
+	// Localplane.
 	Node, Agent, Images string
-	// Kubernetes is the directory of kube-apiserver, kube-controller-manager and kube-scheduler of another version of Kubernetes, for a plane whose
-	// nodes are all simulated; empty means $EVERYNODE_KUBERNETES, and without that these are Localplane as well.
+	// Kubernetes is the directory of kube-apiserver, kube-controller-manager and kube-scheduler of another version of
+	// Kubernetes, for a plane with only simulated nodes; empty means $EVERYNODE_KUBERNETES, and if that is empty too,
+	// Localplane is used.
 	Kubernetes string
 }
 
-// withDefaults fills in what was left out.
+// withDefaults sets defaults.
 func (o Options) withDefaults() Options {
 	if o.Dir == "" {
 		o.Dir = DefaultDir
@@ -161,20 +165,20 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// gracePeriod grows with the number of nodes, so that the leases stay below about 50 writes a second: a lease lasts 5/8
-// of the grace period and is renewed four times within it, so 1,000 nodes have 128 s of grace and renew every 20 s.
-// Twice as many writes were seen to cost the API server a quarter of a core.
+// gracePeriod grows with the number of nodes, so that there are at most about 50 lease writes a second: a lease lasts
+// 5/8 of the grace period and is renewed four times in this time, so 1,000 nodes have a grace period of 128 s and renew
+// every 20 s. Twice as many writes cost the API server a quarter of a core.
 func gracePeriod(nodes int) time.Duration {
 	const least, perNode = 16 * time.Second, 128 * time.Millisecond
 	return max(least, time.Duration(nodes)*perNode)
 }
 
-// leaseFor is the duration of a lease that goes with a grace period.
+// leaseFor returns the lease duration for a grace period.
 func leaseFor(grace time.Duration) time.Duration {
 	return max((grace * 5 / 8).Round(time.Second), time.Second)
 }
 
-// validate tells what cannot be. It expects the defaults to be filled in.
+// validate validates the options. Defaults must be set before.
 func (o Options) validate() error {
 	if o.Nodes < 0 || o.Nodes > nodes.Max {
 		return usage("--nodes is %d: a plane has 0 to %d nodes", o.Nodes, nodes.Max)
@@ -206,7 +210,7 @@ func (o Options) validate() error {
 	return nil
 }
 
-// minGrace leaves room for a lease of a few seconds, which is the shortest there is.
+// minGrace is sufficient for a lease of a few seconds, which is the shortest possible one.
 const minGrace = 4 * time.Second
 
 func (o Options) validateDialects() error {

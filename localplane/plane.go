@@ -27,7 +27,7 @@ type Plane struct {
 	home    home.Home
 	control control.Plane
 
-	// mu guards config and client, which are made when they are first needed.
+	// mu guards config and client, which are created on first use.
 	mu     sync.Mutex
 	config *rest.Config
 	client kubernetes.Interface
@@ -36,7 +36,7 @@ type Plane struct {
 	own *owner
 }
 
-// Attach reaches the plane that another process runs in dir.
+// Attach connects to the plane that another process runs in dir.
 func Attach(dir string) (*Plane, error) {
 	if dir == "" {
 		dir = DefaultDir
@@ -51,20 +51,20 @@ func Attach(dir string) (*Plane, error) {
 	return &Plane{home: h, control: control.NewClient(h.Socket())}, nil
 }
 
-// Dir is the plane's directory, as an absolute path.
+// Dir returns the plane's directory, as an absolute path.
 func (p *Plane) Dir() string { return p.home.Dir() }
 
-// AuditLog is the path of the log of requests (Kubernetes.Audit), one audit event of audit.k8s.io/v1 a line.
+// AuditLog returns the path of the audit log (Kubernetes.Audit), with one event of audit.k8s.io/v1 per line.
 func (p *Plane) AuditLog() string { return p.home.AuditLog() }
 
-// Kubeconfig is the path of the administrator's kubeconfig.
+// Kubeconfig returns the path of the administrator's kubeconfig.
 func (p *Plane) Kubeconfig() string { return p.home.Kubeconfig() }
 
-// Log is the path of a component's log file.
+// Log returns the path of a component's log file.
 func (p *Plane) Log(component string) string { return p.home.Log(component) }
 
-// RESTConfig is how to reach the API server as its administrator, without a limit of requests. Each call returns a copy.
-// It is nil only for an attached plane that is still starting.
+// RESTConfig returns the configuration of the administrator, without a rate limit. Each call returns a copy. It is nil
+// only for an attached plane that is still starting.
 func (p *Plane) RESTConfig() *rest.Config {
 	if _, err := p.connect(); err != nil {
 		return nil
@@ -72,7 +72,7 @@ func (p *Plane) RESTConfig() *rest.Config {
 	return rest.CopyConfig(p.config)
 }
 
-// connect returns the client; the kubeconfig has to be there.
+// connect returns the client; the kubeconfig must exist.
 func (p *Plane) connect() (kubernetes.Interface, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,7 +92,7 @@ func (p *Plane) connect() (kubernetes.Interface, error) {
 	return client, nil
 }
 
-// AddNodes adds n simulated nodes and returns their names. They register at once and are Ready soon after.
+// AddNodes adds n simulated nodes and returns their names. They are Ready soon afterwards.
 func (p *Plane) AddNodes(ctx context.Context, n int) ([]string, error) {
 	if n < 1 {
 		return nil, usage("adding %d nodes: at least 1", n)
@@ -109,7 +109,7 @@ func (p *Plane) AddNodes(ctx context.Context, n int) ([]string, error) {
 	return names, p.explain(ctx, err)
 }
 
-// versionOf is the version of a plane's Kubernetes, which is that of its simulated kubelets too.
+// versionOf returns the Kubernetes version of a plane, which is also that of its simulated kubelets.
 func versionOf(ctx context.Context, client kubernetes.Interface) (string, error) {
 	info, err := client.Discovery().ServerVersionWithContext(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func versionOf(ctx context.Context, client kubernetes.Interface) (string, error)
 	return info.GitVersion, nil
 }
 
-// RemoveNode removes a node, as an administrator does who knows that it will not come back.
+// RemoveNode deletes a node, as an administrator does with a node that will not come back.
 func (p *Plane) RemoveNode(ctx context.Context, name string) error {
 	if p.isReal(name) {
 		return usage("removing node %s: it is a real one, which can be killed (`node kill %s`); its kubelet would only register it again", name, name)
@@ -130,7 +130,8 @@ func (p *Plane) RemoveNode(ctx context.Context, name string) error {
 	return p.explain(ctx, nodes.Remove(ctx, client, name))
 }
 
-// CutNode cuts a node's network: it falls silent, is NotReady after the grace period, and the pods of a simulated one stop changing.
+// CutNode disconnects a node: it is NotReady after the grace period, and the pods of a simulated one do not change any
+// more.
 func (p *Plane) CutNode(ctx context.Context, name string) error {
 	if p.isReal(name) {
 		return p.setLink(ctx, name, false)
@@ -154,14 +155,15 @@ func (p *Plane) HealNode(ctx context.Context, name string) error {
 	return p.explain(ctx, nodes.SetConnected(ctx, client, name, true))
 }
 
-// NodeAPI is where the API of a node is served, and the file with the token of the node's owner.
+// NodeAPI is the address of the API of a node, and the file with the token of the node's owner.
 type NodeAPI struct {
 	Address   string `json:"address"`
 	TokenFile string `json:"tokenFile"`
 }
 
-// ServeNodeAPI has the API of a node served at an address of this machine, such as 127.0.0.1:10267, or at any port that is free with
-// 127.0.0.1:0, and returns when it is. It stays so over restarts, until EndNodeAPI. A cut node serves its API too.
+// ServeNodeAPI serves the API of a node at an address of this machine, such as 127.0.0.1:10267, or 127.0.0.1:0 for any
+// free port, and returns when it is served. This persists across restarts, until EndNodeAPI. A node that is cut off
+// serves its API too.
 func (p *Plane) ServeNodeAPI(ctx context.Context, name, listen string) (NodeAPI, error) {
 	if p.isReal(name) {
 		return NodeAPI{}, usage("serving the API of node %s: it is a real one, whose agent serves it there: `node exec %s -- curl 127.0.0.1:10267/pods`", name, name)
@@ -182,16 +184,16 @@ func (p *Plane) ServeNodeAPI(ctx context.Context, name, listen string) (NodeAPI,
 		api.Address = address
 		return err == nil && address != "" && answers(address), err
 	})
-	if err != nil { // who does not get it does not want it later
+	if err != nil { // the caller gets an error, so the request is withdrawn
 		return NodeAPI{}, errors.Join(fmt.Errorf("waiting for the API of node %s: %w", name, p.explain(ctx, err)), p.EndNodeAPI(ctx, name))
 	}
 	return api, nil
 }
 
-// apiTimeout is how long the component kwok may take to serve an API.
+// apiTimeout is the timeout for the component kwok to serve an API.
 const apiTimeout = 10 * time.Second
 
-// answers is whether somebody listens at an address.
+// answers reports whether a server listens at an address.
 func answers(address string) bool {
 	conn, err := net.DialTimeout("tcp", address, time.Second)
 	if err != nil {
@@ -210,7 +212,7 @@ func (p *Plane) EndNodeAPI(ctx context.Context, name string) error {
 	return p.explain(ctx, nodes.SetAPI(ctx, client, name, ""))
 }
 
-// KillComponent ends a component with SIGKILL. It stays down until StartComponent.
+// KillComponent kills a component. It stays down until StartComponent.
 func (p *Plane) KillComponent(ctx context.Context, name string) error {
 	return p.control.KillComponent(ctx, name)
 }
@@ -220,8 +222,8 @@ func (p *Plane) StartComponent(ctx context.Context, name string) error {
 	return p.control.StartComponent(ctx, name)
 }
 
-// Install applies manifests of Everynode as they are applied at the start (Options.Manifests), such as those of another version. What only the others have
-// stays. Only the process that has started the plane can do that.
+// Install applies manifests of Everynode like those of the start (Options.Manifests), for example of another version.
+// Objects that are only in the others are kept. Only the process that has started the plane can do that.
 func (p *Plane) Install(ctx context.Context, manifests []fs.FS) error {
 	if p.own == nil {
 		return usage("installing on the plane in %s: another process runs it", p.Dir())
@@ -234,7 +236,7 @@ func (p *Plane) Install(ctx context.Context, manifests []fs.FS) error {
 	return p.explain(ctx, err)
 }
 
-// Stop ends everything the plane has started, and returns when it has ended. The state stays in the directory.
+// Stop ends everything that the plane has started, and returns when it has ended. The state stays in the directory.
 func (p *Plane) Stop(ctx context.Context) error {
 	if p.own == nil {
 		return p.stopRemote(ctx)
@@ -242,7 +244,7 @@ func (p *Plane) Stop(ctx context.Context) error {
 	return p.own.shutdown()
 }
 
-// Done is closed when the plane has stopped, whoever asked for it. It is nil for an attached plane.
+// Done is closed when the plane has stopped. It is nil for an attached plane.
 func (p *Plane) Done() <-chan struct{} {
 	if p.own == nil {
 		return nil

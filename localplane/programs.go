@@ -18,15 +18,15 @@ const (
 	nodeProgram    = "localplane-node"
 	agentProgram   = "everynode-agent"
 	imagesDir      = "images"
-	// EnvProgram names the environment variable that says where the program localplane is.
+	// EnvProgram is the environment variable with the path of the program localplane.
 	EnvProgram = "EVERYNODE_LOCALPLANE"
-	// EnvKubernetes names the environment variable that says in which directory kube-apiserver, kube-controller-manager and kube-scheduler of another
-	// version of Kubernetes are, where a plane is to have those.
+	// EnvKubernetes is the environment variable with the directory of kube-apiserver, kube-controller-manager and
+	// kube-scheduler of another version of Kubernetes.
 	EnvKubernetes = "EVERYNODE_KUBERNETES"
 	rootModule    = "module everynode.dev/everynode"
 )
 
-// find fills in where the programs are, and tells which is missing.
+// find returns the paths of the programs, or an error for the missing one.
 func (p Programs) find(o Options) (Programs, error) {
 	var err error
 	if p.Localplane == "" {
@@ -52,7 +52,7 @@ func (p Programs) find(o Options) (Programs, error) {
 	return p, nil
 }
 
-// findKubernetes is the directory with the programs of another version of Kubernetes; empty if this version is wanted.
+// findKubernetes returns the directory with the programs of another version of Kubernetes; empty for this version.
 func findKubernetes(dir string) (string, error) {
 	dir = cmp.Or(dir, os.Getenv(EnvKubernetes))
 	if dir == "" {
@@ -89,7 +89,7 @@ func findLocalplane() (string, error) {
 	return filepath.Join(root, "bin", program), nil
 }
 
-// repositoryRoot is the directory of Everynode's own go.mod, at or above the working directory.
+// repositoryRoot returns the directory of Everynode's own go.mod, at or above the working directory.
 func repositoryRoot() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {
@@ -109,7 +109,7 @@ func repositoryRoot() (string, error) {
 	}
 }
 
-// executable is the absolute path of a program that can be started.
+// executable returns the absolute path of an executable program.
 func executable(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -121,7 +121,7 @@ func executable(path string) (string, error) {
 	return path, nil
 }
 
-// startable is whether a path is that of a program.
+// startable reports whether a path is an executable file.
 func startable(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && !info.IsDir() && info.Mode()&0o111 != 0

@@ -20,19 +20,19 @@ import (
 	"everynode.dev/everynode/localplane/internal/realnode"
 )
 
-// MissingError tells everything that real nodes need and this machine does not have, each with the way to get it.
+// MissingError lists everything that real nodes need and this machine does not have, with remedies.
 type MissingError = realnode.MissingError
 
-// RegistryHost is how pods on real nodes name the plane's registry.
+// RegistryHost is the host name of the plane's registry in image references on real nodes.
 const RegistryHost = realnode.RegistryHost
 
-// NodeDir is the directory of a real node. Its disk below it is what the node sees as /srv, /var/log and so on.
+// NodeDir returns the directory of a real node. Its subdirectory disk contains the node's /srv, /var/log and so on.
 func (p *Plane) NodeDir(name string) string { return p.home.RealNode(name) }
 
-// RegistryLog is the log of the plane's registry, one JSON object per request.
+// RegistryLog returns the log of the plane's registry, one JSON object per request.
 func (p *Plane) RegistryLog() string { return p.home.RegistryLog() }
 
-// RegistryAddress is where the plane's registry takes images from this machine; real nodes know it as RegistryHost.
+// RegistryAddress returns the address of the plane's registry on this machine, for pushes; real nodes use RegistryHost.
 func (p *Plane) RegistryAddress() (string, error) {
 	address, err := p.registryAddress()
 	if err == nil && address == "" {
@@ -50,7 +50,7 @@ func (p *Plane) registryAddress() (string, error) {
 	return fmt.Sprintf("%s:%d", component.Loopback, state.Ports[component.Registry]), nil
 }
 
-// RegistryPassword is the password with which RegistryUser may push, and change how slow the registry is.
+// RegistryPassword returns the password with which RegistryUser may push and change the latency of the registry.
 func (p *Plane) RegistryPassword() (string, error) {
 	raw, err := os.ReadFile(p.home.RegistryPassword())
 	if err != nil {
@@ -59,7 +59,7 @@ func (p *Plane) RegistryPassword() (string, error) {
 	return strings.TrimSpace(string(raw)), nil
 }
 
-// RegistryUser is who may push to the plane's registry.
+// RegistryUser is the user for pushes to the plane's registry.
 const RegistryUser = realnode.RegistryUser
 
 // DialNetwork connects to an address in the network of the real nodes, such as that of a pod.
@@ -67,7 +67,7 @@ func (p *Plane) DialNetwork(ctx context.Context, _, address string) (net.Conn, e
 	return gateway.Dial(ctx, p.home.EgressSocket(), address)
 }
 
-// KillNode ends a real node as a loss of power does: everything that runs on it ends at once, and its disk stays.
+// KillNode powers a real node off: all its processes end immediately, and its disk persists.
 func (p *Plane) KillNode(ctx context.Context, name string) error {
 	if err := p.checkReal("killing", name); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (p *Plane) StartNode(ctx context.Context, name string) error {
 	return p.control.StartComponent(ctx, name)
 }
 
-// checkReal refuses a name that is not that of a real node of the plane.
+// checkReal returns an error unless the name is that of a real node of the plane.
 func (p *Plane) checkReal(verb, name string) error {
 	if !p.isReal(name) {
 		return usage("%s node %s: that is for the real nodes of a plane (`localplane up --real-nodes 3`), which are called %s, %s and so on; a simulated node can be cut",
@@ -101,8 +101,8 @@ func (p *Plane) isReal(name string) bool {
 	return err == nil && n <= state.RealNodes
 }
 
-// setLink cuts a real node off the network, or connects it again. The mark is written first: a node that starts meanwhile, or later,
-// is as the mark says.
+// setLink cuts a real node off the network, or reconnects it. The mark is written first, because a node that starts in
+// the meantime follows the mark.
 func (p *Plane) setLink(ctx context.Context, name string, up bool) error {
 	mark := p.home.CutFile(name)
 	if up {
@@ -119,13 +119,13 @@ func (p *Plane) setLink(ctx context.Context, name string, up bool) error {
 	links := realnode.Links{Network: pids[component.Network]}
 	n, _ := realnode.Number(name)
 	err = component.FollowMark(p.home, name, func(up bool) error { return links.Set(n, up) })
-	if realnode.IsUnplugged(err) { // it has only just begun, and is connected as the mark says
+	if realnode.IsUnplugged(err) { // the node is still starting, and follows the mark
 		return nil
 	}
 	return err
 }
 
-// pids are those of the components, 0 for one that does not run.
+// pids returns the pids of the components, 0 for one that does not run.
 func (p *Plane) pids(ctx context.Context) (map[string]int, error) {
 	list, err := p.control.Components(ctx)
 	if err != nil {
@@ -138,14 +138,14 @@ func (p *Plane) pids(ctx context.Context) (map[string]int, error) {
 	return pids, nil
 }
 
-// Streams are what a command reads and writes.
+// Streams are the standard streams of a command.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 }
 
-// NodeExec runs a command of this machine inside of a real node, in all its namespaces, and waits for it. An *exec.ExitError is the
-// command's own.
+// NodeExec runs a command of this machine in all namespaces of a real node, and waits for it. An *exec.ExitError is an
+// error of the command.
 func (p *Plane) NodeExec(ctx context.Context, name string, argv []string, streams Streams) error {
 	if err := p.checkReal("running a command on", name); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (p *Plane) NodeExec(ctx context.Context, name string, argv []string, stream
 	return proc.RunWithin(ctx, pids[name], proc.Interactive{Argv: argv, In: streams.In, Out: streams.Out, Err: streams.Err})
 }
 
-// removeCgroups removes what real nodes leave behind: everything else of theirs ends with their processes.
+// removeCgroups removes the cgroups of real nodes: everything else ends with their processes.
 func removeCgroups(h home.Home, realNodes int) error {
 	if realNodes == 0 {
 		return nil
@@ -171,13 +171,13 @@ func removeCgroups(h home.Home, realNodes int) error {
 	return component.Inputs{Home: h}.Cgroups().Remove()
 }
 
-// longestSocket is how long the path of a Unix socket may be.
+// longestSocket is the maximum length of the path of a Unix socket.
 const longestSocket = 107
 
-// awkward means something else in a mount of layers, in YAML or in TOML.
+// awkward are characters with a special meaning in overlay mount options, YAML or TOML.
 const awkward = ",:#{}[]\"\\\n"
 
-// refuseForNone refuses what is for real nodes on a plane that has none.
+// refuseForNone returns an error for options of real nodes on a plane that has none.
 func (o Options) refuseForNone() error {
 	const remedy = "it is for the real nodes of a plane, and this one has none: add --real-nodes 3, or leave it out"
 	if o.Real.Containerd != "" {
@@ -189,7 +189,7 @@ func (o Options) refuseForNone() error {
 	return nil
 }
 
-// realNodes says what real nodes there are to be, and whether they can.
+// realNodes returns the inputs of real nodes, or an error if they are not possible.
 func (o Options) realNodes(h home.Home, state home.State) (component.Real, error) {
 	r := component.Real{
 		Count: max(o.RealNodes, state.RealNodes), Node: o.Programs.Node, Images: o.Programs.Images, Agent: o.Programs.Agent, Latency: o.Real.RegistryLatency,
@@ -222,11 +222,11 @@ func (o Options) realNodes(h home.Home, state home.State) (component.Real, error
 	return r, err
 }
 
-// remembered is what the next run has to know of the real nodes of this one.
+// remembered returns the state of the real nodes for the next run.
 func (o Options) remembered(r component.Real, state home.State) home.State {
 	state.RealNodes = r.Count
 	if o.Real.Containerd != "" {
-		// What one containerd has written another one may not be able to read.
+		// Another containerd may not be able to read the data of this one.
 		state.Containerd = r.Programs.Containerd
 	}
 	return state

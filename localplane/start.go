@@ -24,8 +24,8 @@ import (
 	"everynode.dev/everynode/localplane/internal/supervisor"
 )
 
-// Start starts a plane and returns when all of it is ready. ctx is about the start only: when it ends before, whatever
-// was started is stopped again. The plane then runs until Stop, or until this process ends.
+// Start starts a plane and returns when all of it is ready. ctx applies only to the start: if it ends before,
+// everything is stopped again. The plane then runs until Stop, or until this process ends.
 func Start(ctx context.Context, options Options) (*Plane, error) {
 	o := options.withDefaults()
 	if err := o.validate(); err != nil {
@@ -53,7 +53,7 @@ func Start(ctx context.Context, options Options) (*Plane, error) {
 	return plane, nil
 }
 
-// checkFileLimit raises the limit of open files and tells when it is too low all the same.
+// checkFileLimit raises the limit of open files, and returns an error if it is too low.
 func checkFileLimit(nodes int) error {
 	const base, nodesPerFile = 1024, 10
 	limit, err := proc.RaiseFileLimit()
@@ -77,10 +77,10 @@ type owner struct {
 	ports   *component.Reservation
 	sup     *supervisor.Supervisor
 	control *control.Server
-	// registered is how many nodes there were when the start had added what was missing.
+	// registered is the number of nodes after the start has added the missing ones.
 	registered int
 
-	// ctx ends when the plane begins to stop.
+	// ctx ends when the plane starts to stop.
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -92,7 +92,7 @@ type owner struct {
 
 var _ control.Plane = &owner{}
 
-// takeHome locks the directory, ends what a killed supervisor left there, and prepares everything that needs no process.
+// takeHome locks the directory, ends processes of a killed supervisor, and prepares everything that needs no process.
 func takeHome(o Options) (*owner, error) {
 	h, err := home.At(o.Dir)
 	if err != nil {
@@ -122,7 +122,7 @@ func (own *owner) prepare() error {
 	if own.options.Fresh {
 		kept = home.State{}
 	}
-	// Before anything is ended or wiped.
+	// Before any process is ended and any state is wiped.
 	own.inputs = own.options.inputs(own.home)
 	if own.inputs.Real, err = own.options.realNodes(own.home, kept); err != nil {
 		return err
@@ -195,7 +195,7 @@ func (o Options) inputs(h home.Home) component.Inputs {
 }
 
 func (own *owner) progress(format string, args ...any) {
-	// Progress is for somebody who watches; when it cannot be written the plane is none the worse.
+	// An error while writing progress is ignored.
 	_, _ = fmt.Fprintf(own.options.Progress, format+"\n", args...)
 }
 
@@ -206,9 +206,9 @@ func (own *owner) serve() error {
 	return err
 }
 
-// start brings up the tiers, with the installation and the nodes in between.
+// start starts the tiers, and installs Everynode and adds nodes in between.
 func (own *owner) start(ctx context.Context, plane *Plane) error {
-	// `down` ends a start too.
+	// `down` cancels a start too.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(own.ctx, cancel)()
@@ -246,7 +246,7 @@ func (own *owner) start(ctx context.Context, plane *Plane) error {
 	return own.awaitNodes(ctx, client)
 }
 
-// tellVersion tells which Kubernetes it is, where that is not the one that people expect.
+// tellVersion prints the version of Kubernetes if it is not the default.
 func (own *owner) tellVersion(ctx context.Context, client kubernetes.Interface) error {
 	if own.options.Programs.Kubernetes == "" {
 		return nil
@@ -259,7 +259,7 @@ func (own *owner) tellVersion(ctx context.Context, client kubernetes.Interface) 
 	return nil
 }
 
-// populate starts Kubernetes' own components while it installs Everynode and registers the nodes.
+// populate starts the Kubernetes components, and at the same time installs Everynode and registers the nodes.
 func (own *owner) populate(ctx context.Context, client kubernetes.Interface, installer *install.Installer) error {
 	var wg sync.WaitGroup
 	var startErr, installErr, nodesErr error
@@ -270,13 +270,13 @@ func (own *owner) populate(ctx context.Context, client kubernetes.Interface, ins
 	return errors.Join(startErr, installErr, nodesErr)
 }
 
-// Shipped is what this version of Everynode is shipped with, but for the Deployment of the manager, which is a process on a plane. The roles for people
-// are among it: what the plugin says to somebody without rights names one of them.
+// Shipped returns the manifests of this version of Everynode, without the Deployment of the manager, which is a process
+// on a plane. They include the roles for users, because the plugin names one of them in errors about missing rights.
 func Shipped() []fs.FS {
 	return []fs.FS{config.Install, config.Kruise, config.OpenYurt, config.People, config.Agent}
 }
 
-// install applies what Everynode is shipped with, as far as it makes sense on a plane.
+// install applies the manifests of Everynode that are useful on a plane.
 func (own *owner) install(ctx context.Context, installer *install.Installer) error {
 	count, err := own.apply(ctx, installer, own.options.Manifests)
 	if err != nil {
@@ -291,9 +291,9 @@ func (own *owner) install(ctx context.Context, installer *install.Installer) err
 	return nil
 }
 
-// apply applies manifests of Everynode, as far as they make sense on a plane, and returns how many objects that were.
+// apply applies manifests of Everynode that are useful on a plane, and returns the number of objects.
 func (own *owner) apply(ctx context.Context, installer *install.Installer, all []fs.FS) (int, error) {
-	leaveOut := []string{"Deployment", "DaemonSet"} // the agents of real nodes are applied when there are such
+	leaveOut := []string{"Deployment", "DaemonSet"} // the agents of real nodes are applied if there are real nodes
 	if !slices.Contains(own.options.Dialects, dialectKruise) {
 		leaveOut = append(leaveOut, "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 	}
@@ -322,7 +322,7 @@ func (own *owner) installAgents(ctx context.Context, installer *install.Installe
 	return len(sets), installer.ApplyAll(ctx, sets)
 }
 
-// fillUp adds the nodes that are missing.
+// fillUp adds the missing nodes.
 func (own *owner) fillUp(ctx context.Context, client kubernetes.Interface) error {
 	count, err := nodes.Count(ctx, client, own.home.IsCut)
 	if err != nil {
@@ -347,7 +347,7 @@ func (own *owner) fillUp(ctx context.Context, client kubernetes.Interface) error
 	return own.home.MarkPopulated()
 }
 
-// shutdown ends the plane; whoever comes second waits for the first.
+// shutdown ends the plane; a second caller waits for the first one.
 func (own *owner) shutdown() error {
 	own.stopOnce.Do(func() {
 		own.cancel()
@@ -377,7 +377,7 @@ func (own *owner) StartComponent(ctx context.Context, name string) error {
 	return own.sup.Start(ctx, name)
 }
 
-// Down implements control.Plane. It returns at once: the socket on which it was asked goes with the plane.
+// Down implements control.Plane. It returns immediately, because the control socket is closed with the plane.
 func (own *owner) Down(context.Context) error {
 	own.cancel()
 	go func() { _ = own.shutdown() }()

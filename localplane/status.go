@@ -15,12 +15,11 @@ import (
 	"everynode.dev/everynode/localplane/internal/supervisor"
 )
 
-// ComponentState is what a component is doing.
+// ComponentState is the state of a component.
 type ComponentState string
 
-// What a component without a process may be: a killed one was ended on purpose and waits for a start on purpose; a down one
-// has ended and starts again by itself in a moment; a failed one ended before it was ready, or could not be run at all, and
-// is left so until somebody starts it.
+// States of a component without a process: a killed one was ended on request and waits for a start; a down one has
+// ended and is restarted soon; a failed one ended before it was ready, or could not be started, and waits for a start.
 const (
 	ComponentReady    ComponentState = "ready"
 	ComponentStarting ComponentState = "starting"
@@ -29,38 +28,38 @@ const (
 	ComponentFailed   ComponentState = "failed"
 )
 
-// Status is how a plane is.
+// Status is the status of a plane.
 type Status struct {
 	Dir        string            `json:"dir"`
 	Components []ComponentStatus `json:"components"`
-	// Nodes is nil when the API server did not answer; NodesError then tells why.
+	// Nodes is nil if the API server did not respond; NodesError is the reason.
 	Nodes      *NodeCount `json:"nodes,omitempty"`
 	NodesError string     `json:"nodesError,omitempty"`
-	// Registry is where the registry of the real nodes takes images from this machine; empty without real nodes.
+	// Registry is the address of the registry for pushes from this machine; empty without real nodes.
 	Registry string `json:"registry,omitempty"`
 }
 
-// ComponentStatus is how a component is.
+// ComponentStatus is the status of a component.
 type ComponentStatus struct {
 	Name  string         `json:"name"`
 	State ComponentState `json:"state"`
 	PID   int            `json:"pid,omitempty"`
-	// UptimeSeconds is since the process was started, CPUSeconds its user and system time.
+	// UptimeSeconds is the time since the process was started, CPUSeconds its user and system time.
 	UptimeSeconds float64 `json:"uptimeSeconds"`
 	CPUSeconds    float64 `json:"cpuSeconds"`
 	RSSBytes      uint64  `json:"rssBytes"`
-	// Restarts counts the starts that nobody asked for.
+	// Restarts counts the restarts that were not requested.
 	Restarts int `json:"restarts"`
 }
 
-// NodeCount counts nodes by state; a cut node counts as that alone.
+// NodeCount counts nodes by state; a node that is cut off counts only as cut.
 type NodeCount struct {
 	Ready    int `json:"ready"`
 	NotReady int `json:"notReady"`
 	Cut      int `json:"cut"`
 }
 
-// Status tells how the plane is.
+// Status returns the status of the plane.
 func (p *Plane) Status(ctx context.Context) (*Status, error) {
 	components, err := p.control.Components(ctx)
 	if err != nil {
@@ -82,7 +81,7 @@ func (p *Plane) Status(ctx context.Context) (*Status, error) {
 	return status, nil
 }
 
-// explain turns the error of a request to the API server into the reason, if that is a component that does not run.
+// explain returns the reason for a failed request to the API server if it is a component that does not run.
 func (p *Plane) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -97,7 +96,7 @@ func (p *Plane) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// whatIsMissing is an error that names the first component without which there are no answers, if one does not run.
+// whatIsMissing returns an error with the first required component that does not run.
 func whatIsMissing(components []supervisor.Status) error {
 	for _, name := range []string{component.Etcd, component.APIServer} {
 		if !runs(components, name) {
@@ -153,10 +152,10 @@ func componentStatus(c supervisor.Status, now time.Time) ComponentStatus {
 	return st
 }
 
-// stopTimeout is how long a plane may take to stop when another process runs it.
+// stopTimeout is the timeout for stopping a plane of another process.
 const stopTimeout = 15 * time.Second
 
-// stopRemote asks the process that runs the plane to stop it and waits until it has.
+// stopRemote asks the process of the plane to stop it, and waits for that.
 func (p *Plane) stopRemote(ctx context.Context) error {
 	pid, running := p.home.Holder()
 	if !running {
@@ -174,7 +173,8 @@ func (p *Plane) stopRemote(ctx context.Context) error {
 	return nil
 }
 
-// CleanUp ends what a killed `up` left running in dir, and returns the names of it. It is an error if a plane runs there.
+// CleanUp ends the processes that a killed `up` left running in dir, and returns their names. It is an error if a plane
+// runs there.
 func CleanUp(dir string) ([]string, error) {
 	h, err := home.At(dir)
 	if err != nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The program localplane-node is what a real node of a local plane runs of Kubernetes: kubelet and kube-proxy, by the name that is its
-// first argument. It is a program of its own so that a plane without real nodes does not carry it.
+// The program localplane-node contains the parts of Kubernetes on a real node: kubelet and kube-proxy. Its first
+// argument selects one. It is a separate program so that planes without real nodes do not need it.
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: localplane-node kubelet|kube-proxy FLAGS (localplane starts it)")
 		os.Exit(2)
 	}
-	// The commands read their arguments, and what they are called, from here.
+	// The commands read their arguments and their name from os.Args.
 	command := commands[os.Args[1]]
 	os.Args = os.Args[1:]
 	os.Exit(cli.Run(command()))

@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	// Started again by itself, to be one component of a plane.
+	// The program was started by itself, as a component of a plane.
 	if len(os.Args) > 2 && os.Args[1] == component.RunVerb {
 		os.Exit(run.Main(os.Args[2], os.Args[3:]))
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command pause is what keeps a pod's namespaces: the first process of each pod. It buries processes whose parents have died, where
-// the containers of a pod share their processes, and ends when it is told to.
+// Command pause is the first process of each pod, which keeps the namespaces of the pod. It reaps orphaned processes if
+// the containers of a pod share a PID namespace, and ends on a signal.
 package main
 
 import (
@@ -17,7 +17,7 @@ func main() {
 		if s != syscall.SIGCHLD {
 			return
 		}
-		// One signal may stand for several processes.
+		// One signal may be for several processes.
 		for {
 			if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); pid <= 0 || err != nil {
 				break

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The program testapp is what runs in the pods of real nodes when they are tested; see the package of the same name.
+// The program testapp runs in the pods of real nodes in tests; see the package of the same name.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 )
 
 func main() {
-	// As process 1 of a container it dies of no signal that it does not ask for.
+	// Process 1 of a container ignores all signals that it does not handle.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	err := testapp.Run(ctx, testapp.Invocation{Args: os.Args[1:], Getenv: os.Getenv, Out: os.Stdout})
 	stop()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli is the command line of localplane: one file per verb, each of which asks package localplane and prints
-// the answer. Exit codes: 0 done, 1 failed, 2 asked for in the wrong way.
+// Package cli is the command line of localplane: one file per command, each of which calls package localplane and
+// prints the result. Exit codes: 0 done, 1 failed, 2 wrong usage.
 package cli
 
 import (
@@ -26,24 +26,24 @@ const (
 	exitUsage  = 2
 )
 
-// app is what every verb has.
+// app is shared by all commands.
 type app struct {
 	dir string
 	out io.Writer
 }
 
-// Main runs the verb that the arguments name and returns the exit code.
+// Main runs the command and returns the exit code.
 func Main(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) //nolint:forbidigo // this is the main of localplane
 	defer stop()
 	endureClosedPipe()
-	// Kubernetes registers flags of its own for every program that links it.
+	// Kubernetes registers its own flags in every program that links it.
 	pflag.CommandLine = pflag.NewFlagSet(os.Args[0], pflag.ContinueOnError)
 	root := New(os.Stdout)
 	root.SetArgs(args)
 	if err := root.ExecuteContext(ctx); err != nil {
 		var command *exec.ExitError
-		if errors.As(err, &command) { // that of `node exec`, which has said itself what is wrong
+		if errors.As(err, &command) { // that of `node exec`, which has printed its error
 			return command.ExitCode()
 		}
 		fmt.Fprintf(os.Stderr, "localplane: %v\n", err)
@@ -52,9 +52,9 @@ func Main(args []string) int {
 	return 0
 }
 
-// endureClosedPipe makes a write to a closed pipe (`localplane up | head`) fail, where the signal would end this process
-// before it has stopped what it has started. The signal is caught and not ignored, because what this process becomes or
-// starts would inherit that.
+// endureClosedPipe makes a write to a closed pipe (`localplane up | head`) return an error; by default the signal would
+// end this process before it has stopped what it started. The signal is handled and not ignored, because child
+// processes would inherit an ignored signal.
 func endureClosedPipe() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 }
@@ -67,7 +67,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// New is the whole command; what it prints goes to out.
+// New returns the root command, with its output.
 func New(out io.Writer) *cobra.Command {
 	a := &app{out: out}
 	root := &cobra.Command{
@@ -81,7 +81,7 @@ It listens on loopback only; real nodes live in network namespaces of their own.
 		Version:       localplane.KubernetesVersion,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		// The flags before a verb are read before the verb sees its own: kubectl reads none of ours.
+		// Flags before a subcommand are parsed before the subcommand gets its own flags: kubectl reads none of ours.
 		TraverseChildren: true,
 		Args:             cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -104,7 +104,7 @@ It listens on loopback only; real nodes live in network namespaces of their own.
 	return root
 }
 
-// wrapArgs makes a wrong number of arguments an error of usage, for the command and those below it.
+// wrapArgs makes a wrong number of arguments a usage error, for the command and its subcommands.
 func wrapArgs(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -119,7 +119,7 @@ func wrapArgs(cmd *cobra.Command) {
 	}
 }
 
-// noArgs is for verbs that take flags only.
+// noArgs is for commands without arguments.
 func noArgs(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("it takes no arguments, and here is %q", args[0])
@@ -127,12 +127,12 @@ func noArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// verb is the path of a command as it is called after the program's name, with which every message begins anyway.
+// verb returns the path of a command without the program name, which is the prefix of every message anyway.
 func verb(cmd *cobra.Command) string {
 	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 }
 
-// attached runs f with the plane that runs in the directory.
+// attached calls f with the running plane in the directory.
 func (a *app) attached(f func(context.Context, *localplane.Plane) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		plane, err := localplane.Attach(a.dir)
@@ -143,7 +143,7 @@ func (a *app) attached(f func(context.Context, *localplane.Plane) error) func(*c
 	}
 }
 
-// named is attached with each name that is an argument; the first error ends it.
+// named calls f for each argument, until the first error.
 func (a *app) named(f func(context.Context, *localplane.Plane, string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		return a.attached(func(ctx context.Context, plane *localplane.Plane) error {
@@ -158,6 +158,6 @@ func (a *app) named(f func(context.Context, *localplane.Plane, string) error) fu
 }
 
 func (a *app) say(format string, args ...any) {
-	// When the terminal has gone there is nobody left to tell.
+	// If the terminal is closed, the error cannot be shown.
 	_, _ = fmt.Fprintf(a.out, format+"\n", args...)
 }

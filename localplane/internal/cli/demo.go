@@ -44,7 +44,7 @@ func (a *app) demo(ctx context.Context, o localplane.Options) error {
 	if o.NativeController {
 		o.Dialects = []string{localplane.NoDialects}
 	}
-	// What the client library logs is about single connections and would run into the picture.
+	// The client library logs single connections, which would overwrite the picture.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	dir, err := demo.UseDirectory(o.Dir, o.Fresh)

@@ -30,7 +30,7 @@ If the machine has a kubectl it is used, else the one that is built in.`,
 	}
 }
 
-// takeDir reads a --dir that comes first.
+// takeDir reads a --dir that is the first argument.
 func (a *app) takeDir(args []string) []string {
 	if len(args) >= 2 && args[0] == "--dir" {
 		a.dir = args[1]
@@ -45,7 +45,7 @@ func (a *app) takeDir(args []string) []string {
 	return args
 }
 
-// kubectl becomes kubectl: signals, terminal and exit code are its own.
+// kubectl replaces this process by kubectl, which then handles signals and terminal, and sets the exit code.
 func (a *app) kubectl(args []string) error {
 	plane, err := localplane.Attach(a.dir)
 	if err != nil {
@@ -65,7 +65,7 @@ func (a *app) kubectl(args []string) error {
 // insideKubectl is set in the environment of the machine's kubectl, which may be a script that calls this program.
 const insideKubectl = "EVERYNODE_INSIDE_KUBECTL"
 
-// kubectlProgram is the machine's kubectl, or this program under that name, which is also what ends a script that calls itself.
+// kubectlProgram returns the machine's kubectl, or this program as kubectl, also for a script that would call itself.
 func kubectlProgram(inside bool) (path string, argv []string, err error) {
 	if path, err := exec.LookPath(kubectl); err == nil && !inside {
 		return path, []string{kubectl}, nil

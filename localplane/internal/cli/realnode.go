@@ -11,7 +11,7 @@ import (
 	"everynode.dev/everynode/localplane"
 )
 
-// powerCommands are those that turn real nodes off and on.
+// powerCommands returns the commands that power real nodes off and on.
 func (a *app) powerCommands() []*cobra.Command {
 	return []*cobra.Command{{
 		Use: "kill NAME...", Short: "Turn real nodes off, as a loss of power does; their disks stay", Args: cobra.MinimumNArgs(1),

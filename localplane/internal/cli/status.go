@@ -81,7 +81,7 @@ func writeNodes(out io.Writer, status *localplane.Status) error {
 	return err
 }
 
-// writeFailed says what to do about components that nobody starts again.
+// writeFailed prints what to do about components that are not restarted.
 func writeFailed(out io.Writer, status *localplane.Status) error {
 	for _, c := range status.Components {
 		if c.State != localplane.ComponentFailed {

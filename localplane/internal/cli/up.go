@@ -19,7 +19,7 @@ import (
 type upFlags struct {
 	options localplane.Options
 	profile string
-	// sim holds the delays that were given by themselves; they win over the profile's.
+	// sim has the delays that were given as flags; they override the profile.
 	sim simkubelet.Profile
 }
 
@@ -68,7 +68,7 @@ func (f *upFlags) add(fs *pflag.FlagSet) {
 	f.sim.AddFlags(fs)
 }
 
-// refuseEmpty refuses flags that were given the value by which the options mean that they were left out.
+// refuseEmpty returns an error for flags with a value that the options interpret as absent.
 func refuseEmpty(fs *pflag.FlagSet) error {
 	for _, name := range []string{"managers", "kubernetes-qps", "kubernetes-burst", "node-monitor-grace-period"} {
 		value := fs.Lookup(name).Value.String()
@@ -90,7 +90,7 @@ func refuseEmpty(fs *pflag.FlagSet) error {
 	return nil
 }
 
-// chooseProfile starts from the named profile and puts on top what was given by itself.
+// chooseProfile returns the named profile with the delays that were given as flags.
 func (f *upFlags) chooseProfile(fs *pflag.FlagSet) error {
 	chosen, known := simkubelet.Profiles()[f.profile]
 	if !known {
@@ -111,7 +111,7 @@ func (f *upFlags) chooseProfile(fs *pflag.FlagSet) error {
 	return nil
 }
 
-// up runs a plane until ctx ends or somebody else takes it down.
+// up runs a plane until ctx ends or another process stops it.
 func (a *app) up(ctx context.Context, options localplane.Options) error {
 	plane, err := localplane.Start(ctx, options)
 	if err != nil {
@@ -126,7 +126,7 @@ func (a *app) up(ctx context.Context, options localplane.Options) error {
 		a.say("stopping")
 	case <-plane.Done():
 	}
-	// The context has ended: stopping must not.
+	// ctx has ended, but stopping needs a context.
 	if err := plane.Stop(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func (a *app) downCommand() *cobra.Command {
 	}
 }
 
-// down stops a running plane, or ends what a killed one left behind.
+// down stops a running plane, or the processes that a killed one left behind.
 func (a *app) down(ctx context.Context) error {
 	plane, err := localplane.Attach(a.dir)
 	if err == nil {
@@ -112,7 +112,7 @@ func (a *app) nodeAPICommand() *cobra.Command {
 				if err := plane.EndNodeAPI(ctx, name); err != nil {
 					return err
 				}
-				a.say("%s serves no API any more", name)
+				a.say("%s no longer serves an API", name)
 				return nil
 			}
 			api, err := plane.ServeNodeAPI(ctx, name, listen)
@@ -125,7 +125,7 @@ func (a *app) nodeAPICommand() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "address of this machine to serve at; the port 0 is any that is free")
-	cmd.Flags().BoolVar(&off, "off", false, "serve it no more")
+	cmd.Flags().BoolVar(&off, "off", false, "stop serving it")
 	return cmd
 }
 
@@ -153,7 +153,7 @@ func (a *app) componentCommand() *cobra.Command {
 	return cmd
 }
 
-// needsVerb is a command that only holds others.
+// needsVerb is the function of a command that only has subcommands.
 func needsVerb(cmd *cobra.Command, args []string) error {
 	var verbs []string
 	for _, sub := range cmd.Commands() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package control is how the other verbs talk to the supervisor of a running plane: HTTP over a Unix socket in the
-// plane's home, which only its owner can reach.
+// Package control connects other commands to the supervisor of a running plane: HTTP over a Unix socket in the plane's
+// home, which only its owner can access.
 package control
 
 import (
@@ -19,12 +19,12 @@ import (
 	"everynode.dev/everynode/localplane/internal/supervisor"
 )
 
-// Plane is what can be asked of a plane.
+// Plane are the functions of a plane that can be called.
 type Plane interface {
 	Components(ctx context.Context) ([]supervisor.Status, error)
 	KillComponent(ctx context.Context, name string) error
 	StartComponent(ctx context.Context, name string) error
-	// Down begins to stop the plane and returns.
+	// Down starts to stop the plane and returns.
 	Down(ctx context.Context) error
 }
 
@@ -33,17 +33,17 @@ const (
 	pathDown       = "/v1/down"
 )
 
-// failure is the body of an answer that is not 200.
+// failure is the body of a response other than 200.
 type failure struct {
 	Error string `json:"error"`
 }
 
-// Server answers on the socket until Close.
+// Server serves the socket until Close.
 type Server struct {
 	http *http.Server
 }
 
-// Listen starts to answer for plane.
+// Listen starts to serve plane.
 func Listen(socket string, plane Plane) (*Server, error) {
 	l, err := home.ListenSocket(socket)
 	if err != nil {
@@ -54,7 +54,7 @@ func Listen(socket string, plane Plane) (*Server, error) {
 	return s, nil
 }
 
-// Close stops answering. Requests under way are cut off.
+// Close stops serving. Requests in progress are cancelled.
 func (s *Server) Close() error {
 	return s.http.Close()
 }
@@ -83,18 +83,18 @@ func reply(w http.ResponseWriter, body any, err error) {
 		w.WriteHeader(http.StatusConflict)
 		body = failure{Error: err.Error()}
 	}
-	// An error here means that the caller has gone.
+	// An error means that the client has disconnected.
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// Client asks a running plane.
+// Client calls a running plane.
 type Client struct {
 	http *http.Client
 }
 
 var _ Plane = &Client{}
 
-// NewClient makes a client of the plane behind the socket. It connects at each request.
+// NewClient returns a client of the plane at the socket. It connects for each request.
 func NewClient(socket string) *Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return home.DialSocket(ctx, socket)

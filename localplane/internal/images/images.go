@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package images makes the images that come with a plane of real nodes, each from one static program and nothing else.
+// Package images builds the images of a plane with real nodes, each from one static program.
 //
-// An image has one layer, which is no other image's: the program, the file /version with the image's name, and padding that
-// does not compress, so that a pull is a pull. The same programs always give the same digests.
+// An image has one layer that is not shared: the program, the file /version with the image's name, and incompressible
+// padding, so that a pull takes some time. The same programs always give the same digests.
 package images
 
 import (
@@ -17,20 +17,20 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Sources are the programs that images are made from.
+// Sources are the programs for the images.
 type Sources struct {
-	// Dir holds the programs pause and testapp, which `make build-images` builds.
+	// Dir contains the programs pause and testapp, which `make build-images` builds.
 	Dir string
-	// Agent is the program everynode-agent; empty makes no image of it. AgentTag is the tag of its image: another program needs another
-	// one, or nodes that have the old image take that.
+	// Agent is the program everynode-agent; if empty, its image is not built. AgentTag is the tag of its image: another
+	// program needs another tag, otherwise nodes with the old image use that one.
 	Agent, AgentTag string
 }
 
-// Recipe says what is in an image.
+// Recipe is the content of an image.
 type Recipe struct {
-	// Name and Tag are what the image is called in the registry.
+	// Name and Tag are the name and tag of the image in the registry.
 	Name, Tag string
-	// Program is the file of the program; it is called like that in the image's root directory.
+	// Program is the file of the program, with the same name in the root directory of the image.
 	Program string
 	// Entrypoint is the command of the image, and Env its environment.
 	Entrypoint, Env []string
@@ -38,7 +38,7 @@ type Recipe struct {
 	Padding int
 }
 
-// Image is an image in the form in which a registry keeps it.
+// Image is an image in the format of a registry.
 type Image struct {
 	Name, Tag               string
 	Layer, Config, Manifest []byte
@@ -47,10 +47,10 @@ type Image struct {
 // ManifestType is the media type of the manifests.
 const ManifestType = string(types.OCIManifestSchema1)
 
-// padding is enough to see a pull, and little enough not to wait for it.
+// padding is large enough to observe a pull, and small enough not to delay tests.
 const padding = 4 << 20
 
-// Recipes are the images of a plane. What the variants of app do is told to the program in the environment.
+// Recipes returns the images of a plane. The variants of app differ in their environment.
 func (s Sources) Recipes() []Recipe {
 	program := func(name string) string { return filepath.Join(s.Dir, name) }
 	app := func(tag string, env ...string) Recipe {
@@ -74,7 +74,7 @@ func (s Sources) Recipes() []Recipe {
 	return list
 }
 
-// Make makes the image.
+// Make builds the image.
 func (r Recipe) Make() (*Image, error) {
 	program, err := os.ReadFile(r.Program)
 	if err != nil {

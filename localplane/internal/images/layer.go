@@ -16,11 +16,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// madeAt is when all images were made, for the same programs are to give the same images on every day.
+// madeAt is the creation time of all images, so that the same programs always give the same images.
 func madeAt() time.Time { return time.Unix(0, 0).UTC() }
 
-// layer is the image's only layer. It is not compressed: the registry is near, and how a compressor compresses may change
-// with Go.
+// layer returns the only layer of the image. It is not compressed, because the output of a compressor may change with
+// the version of Go.
 func (r Recipe) layer(program []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -51,10 +51,10 @@ func (r Recipe) layer(program []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// padding looks random, so that nothing can compress it, and is the same each time.
+// padding is incompressible and deterministic.
 func (r Recipe) padding() []byte {
 	out := make([]byte, r.Padding)
-	// Read never fails, its documentation says.
+	// According to its documentation, Read never fails.
 	_, _ = rand.NewChaCha8(sha256.Sum256([]byte(r.Name + ":" + r.Tag))).Read(out)
 	return out
 }

@@ -2,10 +2,10 @@
 
 // Package pki issues the certificates of one plane.
 //
-// Two authorities are kept over restarts: the cluster's, which every client of the API server is known by, and etcd's,
-// which only the API server and etcd itself are known by, so that no client certificate of the cluster opens etcd. The
-// key that signs service account tokens is kept too. Certificates are issued anew at every start: that costs
-// milliseconds and none ever runs out.
+// Two authorities are kept across restarts: the cluster's for all clients of the API server, and etcd's only for the
+// API server and etcd, so that no client certificate of the cluster gives access to etcd. The key that signs service
+// account tokens is kept too. Certificates are issued again at every start: that takes milliseconds, and none ever
+// expires.
 package pki
 
 import (
@@ -28,7 +28,7 @@ import (
 const (
 	authorityLife   = 10 * 365 * 24 * time.Hour
 	certificateLife = 365 * 24 * time.Hour
-	// backdate allows for clocks that differ a little.
+	// backdate allows for small clock differences.
 	backdate = time.Hour
 )
 
@@ -45,15 +45,15 @@ type Pair struct {
 	Cert, Key []byte
 }
 
-// Request says what a certificate is for.
+// Request is a certificate request.
 type Request struct {
 	Name   string
 	Groups []string
-	// Hosts are the names and addresses it may serve; without any it is a client's only.
+	// Hosts are the server names and addresses; if empty, it is a client certificate.
 	Hosts []string
 }
 
-// LoadAuthority reads the authority NAME.crt and NAME.key in dir, or makes it.
+// LoadAuthority reads the authority NAME.crt and NAME.key in dir, or creates it.
 func LoadAuthority(dir, name string) (*Authority, error) {
 	certPath, keyPath := filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
 	certPEM, err := os.ReadFile(certPath)
@@ -79,7 +79,7 @@ func LoadAuthority(dir, name string) (*Authority, error) {
 }
 
 func newAuthority(dir, name string) (*Authority, error) {
-	// The key first: a certificate found at the next start is then never without one.
+	// The key is written first, so that a certificate always has its key at the next start.
 	key, err := LoadKey(filepath.Join(dir, name+".key"))
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func newAuthority(dir, name string) (*Authority, error) {
 	return a, writePrivate(filepath.Join(dir, name+".crt"), a.CertPEM)
 }
 
-// Issue makes a new key and a certificate for it.
+// Issue creates a key and a certificate.
 func (a *Authority) Issue(r Request) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -135,7 +135,7 @@ func (a *Authority) Issue(r Request) (Pair, error) {
 	return Pair{Cert: encode("CERTIFICATE", der), Key: keyPEM}, nil
 }
 
-// IssueTo issues a certificate into NAME.crt and NAME.key in dir.
+// IssueTo issues a certificate to NAME.crt and NAME.key in dir.
 func (a *Authority) IssueTo(dir, name string, r Request) error {
 	pair, err := a.Issue(r)
 	if err != nil {
@@ -147,7 +147,7 @@ func (a *Authority) IssueTo(dir, name string, r Request) error {
 	)
 }
 
-// LoadKey reads a private key, or makes it.
+// LoadKey reads a private key, or creates it.
 func LoadKey(path string) (*ecdsa.PrivateKey, error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -206,7 +206,7 @@ func encode(kind string, der []byte) []byte {
 }
 
 func writePrivate(path string, data []byte) error {
-	// Removed first, so that the mode is the new file's and not an old one's.
+	// Removed first, so that the new file has its own mode.
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}

@@ -87,7 +87,7 @@ func (f kwokFlags) run(ctx context.Context) error {
 	})
 }
 
-// api is how the APIs of nodes are served.
+// api returns the options for the APIs of nodes.
 func (f kwokFlags) api(config *rest.Config) *simkubelet.APIOptions {
 	if f.apiDir == "" {
 		return nil

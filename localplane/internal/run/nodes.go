@@ -26,19 +26,20 @@ import (
 )
 
 const (
-	// holder is the same after a restart, so that the leases of the process before are simply renewed.
+	// holder does not change after a restart, so that existing leases are renewed.
 	holder            = "localplane"
 	leaseWorkers      = 16
 	nodeStageWorkers  = 16
 	nodeEventsPending = 256
-	// A lease is renewed after a sixth to a third of its duration, a quarter on average, as a kubelet does. All nodes of a plane are made in
-	// the same few seconds; without so much jitter all would renew their leases together, and a measurement would have that burst in it or not.
+	// A lease is renewed after a sixth to a third of its duration, a quarter on average, as a kubelet does. All nodes of
+	// a plane are created within a few seconds; without this jitter, all would renew their leases at the same time,
+	// which would disturb measurements.
 	renewalsPerLease = 6
 	leaseJitter      = 1
 )
 
-// startNodes starts kwok's controllers for nodes and their leases. kwok's own command would start its pod controller's
-// watch too, and hold leases under a name that changes with every start.
+// startNodes starts kwok's controllers for nodes and their leases. kwok's own command would also start its pod
+// controller, and hold leases under a name that changes at every start.
 func startNodes(ctx context.Context, client kubernetes.Interface, lease time.Duration) error {
 	ctx = kwoklog.NewContext(ctx, kwoklog.NewLogger(os.Stderr, kwoklog.LevelWarn))
 	nodes := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
@@ -55,7 +56,7 @@ func startNodes(ctx context.Context, client kubernetes.Interface, lease time.Dur
 	if err != nil {
 		return err
 	}
-	// The leases first: a lease that is there but not known yet would be created in vain and tried again much later.
+	// The leases are read first: creating a lease that already exists fails, and is retried much later.
 	go leases.RunWithContext(ctx)
 	if !cache.WaitForCacheSync(ctx.Done(), leases.HasSynced) {
 		return fmt.Errorf("listing leases: %w", context.Cause(ctx))
@@ -110,7 +111,7 @@ func newNodeControllers(client kubernetes.Interface, nodes, leases cache.SharedI
 	return leaseController, nodeController, nil
 }
 
-// forwardNodes turns an informer's calls into the events that kwok reads.
+// forwardNodes converts an informer's calls to the events that kwok reads.
 func forwardNodes(ctx context.Context, nodes cache.SharedInformer, events chan<- informer.Event[*v1.Node]) error {
 	send := func(kind informer.EventType, obj any) {
 		if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -134,7 +135,7 @@ func forwardNodes(ctx context.Context, nodes cache.SharedInformer, events chan<-
 	return nil
 }
 
-// ownLease makes the node the lease's owner, so that the lease goes with the node.
+// ownLease makes the node the owner of the lease, so that the lease is deleted with the node.
 func ownLease(lease *coordinationv1.Lease, nodes cache.Store) {
 	node, ok := lookUp[*v1.Node](nodes, lease.Name)
 	if !ok || len(lease.OwnerReferences) > 0 {

@@ -42,7 +42,7 @@ func newNodeInitCommand() *cobra.Command {
 
 func newGatewayCommand() *cobra.Command {
 	o := gateway.Options{
-		// Whoever started this one is outside.
+		// The parent process is outside.
 		OutsideNetns: fmt.Sprintf("/proc/%d/ns/net", os.Getppid()),
 		Reach:        []string{realnode.NodeRange, realnode.PodRange},
 	}

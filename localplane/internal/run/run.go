@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package run is this program as one component of a plane: the supervisor starts the program again for each of them,
-// with the name of the component as its argument, so that each is a process of its own.
+// Package run runs this program as one component of a plane: the supervisor starts the program for each component, with
+// its name as the argument, so that each is a separate process.
 //
-// It is the only package of this module that imports Kubernetes, etcd and kwok; what manages a plane does without, and so
-// do its tests.
+// It is the only package of this module that imports Kubernetes, etcd and kwok; the packages that manage a plane, and
+// their tests, do not need them.
 package run
 
 import (
@@ -26,12 +26,12 @@ import (
 	"everynode.dev/everynode/localplane/internal/component"
 )
 
-// Kubectl is the name under which this program is kubectl.
+// Kubectl is the name with which this program runs kubectl.
 const Kubectl = "kubectl"
 
 // Main runs the component with this name and arguments and returns its exit code.
 func Main(name string, args []string) int {
-	// The commands of Kubernetes read their arguments, and what they are called, from here.
+	// The commands of Kubernetes read their arguments and their name from os.Args.
 	os.Args = append([]string{name}, args...)
 	switch name {
 	case component.Etcd:
@@ -64,7 +64,7 @@ func Main(name string, args []string) int {
 	}
 }
 
-// runCommand runs a component of our own until it is asked to end.
+// runCommand runs one of our own components until it is asked to end.
 func runCommand(cmd *cobra.Command) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // this is the main of each component, for each of which localplane starts itself again
 	defer stop()

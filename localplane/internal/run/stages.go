@@ -4,18 +4,18 @@ package run
 
 import "sigs.k8s.io/kwok/pkg/apis/internalversion"
 
-// readyCondition is how a stage asks for the node's state.
+// readyCondition is the query of a stage for the Ready condition of the node.
 const readyCondition = `.status.conditions.[] | select( .type == "Ready" ) | .status`
 
-// A node writes its status after 2.5 to 7.5 minutes in which nothing has changed, so every 5 minutes as kubelets do, and nodes that were
-// made together soon do not write together. Its lease is what keeps it alive.
+// A node without changes writes its status after 2.5 to 7.5 minutes, on average every 5 minutes as kubelets do. So
+// nodes that were created together soon write at different times. The lease of the node keeps it Ready.
 const (
 	soonestHeartbeat = 150_000
 	latestHeartbeat  = 450_000
 )
 
-// becomeReady reports a node that is not known to be ready: a new one, or one that was cut and healed. What the node
-// registered with (its addresses, its capacity) stays.
+// becomeReady sets the status of a node that is not known to be ready: a new one, or one that was cut off and
+// reconnected. Fields that the node registered with (addresses, capacity) are kept.
 const becomeReady = `
 {{ $now := Now }}
 phase: Running
@@ -30,7 +30,7 @@ conditions:
 {{ end }}
 `
 
-// heartbeat repeats the conditions and leaves the times of their last change.
+// heartbeat repeats the conditions and keeps the times of their last transition.
 const heartbeat = `
 {{ $now := Now }}
 conditions:
@@ -43,7 +43,7 @@ conditions:
 {{ end }}
 `
 
-// nodeStages is all that kwok is told to do.
+// nodeStages returns all stages for kwok.
 func nodeStages() []*internalversion.Stage {
 	delay, latest := int64(soonestHeartbeat), int64(latestHeartbeat)
 	return []*internalversion.Stage{
@@ -54,7 +54,8 @@ func nodeStages() []*internalversion.Stage {
 	}
 }
 
-// nodeStage patches the status of the nodes whose Ready condition is True, or with NotIn of all others.
+// nodeStage returns a stage that patches the status of the nodes whose Ready condition is True or, with NotIn, of all
+// others.
 func nodeStage(name string, operator internalversion.SelectorOperator, template string, delay *internalversion.StageDelay) *internalversion.Stage {
 	stage := &internalversion.Stage{}
 	stage.Name = name
