@@ -42,8 +42,8 @@ type image struct {
 	why   map[string]string
 }
 
-// look collects the images of a cluster.
-type look struct {
+// collector collects the images of a cluster.
+type collector struct {
 	c         *options.Clients
 	namespace string
 	one       bool // whether the command is for one set
@@ -65,7 +65,7 @@ func full(text string) string {
 	return complete.Name
 }
 
-func (l *look) add(text string) *image {
+func (l *collector) add(text string) *image {
 	key := full(text)
 	if l.images[key] == nil {
 		l.images[key] = &image{text: text, nodes: map[string]state{}, why: map[string]string{}}
@@ -75,7 +75,7 @@ func (l *look) add(text string) *image {
 
 func (i *image) at(node string, s state) { i.nodes[node] = max(i.nodes[node], s) }
 
-func (l *look) report(ctx context.Context, sets []*resolver.Set) (*Report, error) {
+func (l *collector) report(ctx context.Context, sets []*resolver.Set) (*Report, error) {
 	for _, set := range sets {
 		pods, err := podselector.PodsOf(ctx, l.c, set)
 		if err != nil {
@@ -110,7 +110,7 @@ func (l *look) report(ctx context.Context, sets []*resolver.Set) (*Report, error
 
 // list lists a kind of apps.kruise.io. The result is empty if the cluster does not have the kind, or if the user may
 // not read it.
-func (l *look) list(ctx context.Context, name, namespace string) ([]unstructured.Unstructured, error) {
+func (l *collector) list(ctx context.Context, name, namespace string) ([]unstructured.Unstructured, error) {
 	kind := name + "." + kruise.Group
 	if !resolver.Served(l.c, resource(name)) {
 		l.notes = append(l.notes, "this cluster has no "+kind+", so images that are pulled ahead are not known")
@@ -128,7 +128,7 @@ func (l *look) list(ctx context.Context, name, namespace string) ([]unstructured
 }
 
 // jobs returns the jobs of the namespace; for one set, only those for its images.
-func (l *look) jobs(ctx context.Context) ([]Job, error) {
+func (l *collector) jobs(ctx context.Context) ([]Job, error) {
 	items, err := l.list(ctx, kruise.ResourceJob, l.namespace)
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (l *look) jobs(ctx context.Context) ([]Job, error) {
 }
 
 // nodeImages adds what agents pull, and their reports.
-func (l *look) nodeImages(ctx context.Context) error {
+func (l *collector) nodeImages(ctx context.Context) error {
 	if len(l.images) == 0 || !resolver.Served(l.c, resource(kruise.ResourceJob)) { // all kinds of the group are installed together
 		return nil
 	}
@@ -204,7 +204,7 @@ func (i *image) observeNodeImage(node *v1beta1.NodeImage, name string, tag *v1be
 const page = 500
 
 // kubelets adds the reports of kubelets. If the user may not read nodes, it prints a note.
-func (l *look) kubelets(ctx context.Context) error {
+func (l *collector) kubelets(ctx context.Context) error {
 	if len(l.images) == 0 {
 		return nil
 	}
@@ -227,7 +227,7 @@ func (l *look) kubelets(ctx context.Context) error {
 	}
 }
 
-func (l *look) reported(node *corev1.Node) {
+func (l *collector) reported(node *corev1.Node) {
 	for _, have := range node.Status.Images {
 		for _, name := range have.Names {
 			known := l.images[full(name)]

@@ -73,7 +73,7 @@ func (v *verb) run(ctx context.Context, c *options.Clients, args []string) error
 	if err != nil {
 		return err
 	}
-	l := &look{c: c, namespace: c.Namespace, one: len(args) > 0, images: map[string]*image{}}
+	l := &collector{c: c, namespace: c.Namespace, one: len(args) > 0, images: map[string]*image{}}
 	if v.everywhere {
 		l.namespace = ""
 	}

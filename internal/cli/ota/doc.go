@@ -84,7 +84,7 @@ func (d *action) command(c *cobra.Command) *cobra.Command {
 // run acts on all selected pods. A name without a pod, or a named pod that is refused, is an error; the action is still
 // done for the others.
 func (d *action) run(ctx context.Context, c *options.Clients, args []string) error {
-	found, err := scope{d.Options, c, false, d.all}.look(ctx, args)
+	found, err := scope{d.Options, c, false, d.all}.find(ctx, args)
 	if err == nil && found.words.Bare != "" {
 		_, err = resolver.FindToChange(ctx, c, found.words.Bare)
 	}

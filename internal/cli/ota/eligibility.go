@@ -52,8 +52,8 @@ type scope struct {
 	all bool
 }
 
-// look finds the pods that the arguments select.
-func (p scope) look(ctx context.Context, args []string) (*candidates, error) {
+// find finds the pods that the arguments select.
+func (p scope) find(ctx context.Context, args []string) (*candidates, error) {
 	words, err := podselector.Parse(args)
 	if err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ func newList(o *options.Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			found, err := scope{o, c, everywhere, false}.look(cmd.Context(), args)
+			found, err := scope{o, c, everywhere, false}.find(cmd.Context(), args)
 			if err == nil {
 				err = found.unknown()
 			}

@@ -58,7 +58,7 @@ func predict(ctx context.Context, o *options.Options, c *options.Clients, q ques
 	if q.live == nil {
 		f.object.SetUID(newUID)
 	}
-	if err := f.look(ctx, o, c); err != nil {
+	if err := f.read(ctx, o, c); err != nil {
 		return nil, err
 	}
 	if err := f.checkSpec(); err != nil {
@@ -78,8 +78,8 @@ func predict(ctx context.Context, o *options.Options, c *options.Clients, q ques
 	return f, nil
 }
 
-// look reads the cluster as if the set had the edit.
-func (f *prediction) look(ctx context.Context, o *options.Options, c *options.Clients) error {
+// read reads the cluster as if the set had the edit.
+func (f *prediction) read(ctx context.Context, o *options.Options, c *options.Clients) error {
 	edited := *f.named
 	edited.Object = f.object
 	cluster, err := inspect.All(ctx, o, c, []*resolver.Set{&edited})

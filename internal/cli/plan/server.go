@@ -114,7 +114,7 @@ func tryLocally(set *resolver.Set, e Edit) (*unstructured.Unstructured, error) {
 	}
 	if e.Type == typeCreate {
 		edited.SetGeneration(1)
-		return edited, judge(set, validation.Create(edited.Object, validation.Options{}))
+		return edited, validationError(set, validation.Create(edited.Object, validation.Options{}))
 	}
 	if !reflect.DeepEqual(edited.Object["spec"], set.Object.Object["spec"]) {
 		edited.SetGeneration(set.Object.GetGeneration() + 1)
@@ -127,7 +127,7 @@ func tryLocally(set *resolver.Set, e Edit) (*unstructured.Unstructured, error) {
 			edited.SetAnnotations(annotations)
 		}
 	}
-	return edited, judge(set, validation.Update(edited.Object, set.Object.Object, validation.Options{}))
+	return edited, validationError(set, validation.Update(edited.Object, set.Object.Object, validation.Options{}))
 }
 
 // known returns an error for fields of an edited DaemonSet that apps/v1 does not have. Fields that the set already has
@@ -160,8 +160,8 @@ func unknownFields(object *unstructured.Unstructured) ([]string, error) {
 	return texts, nil
 }
 
-// judge returns the error of our own validation of an Advanced DaemonSet.
-func judge(set *resolver.Set, result validation.Result) error {
+// validationError returns the error of our own validation of an Advanced DaemonSet.
+func validationError(set *resolver.Set, result validation.Result) error {
 	if !set.Advanced() || len(result.Errors) == 0 {
 		return nil
 	}

@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// calm is the minimum time between two pictures, heartbeat the maximum, so that times in it are updated.
-	calm      = 100 * time.Millisecond
-	heartbeat = time.Second
+	// minInterval is the minimum time between two pictures, heartbeat the maximum, so that times in it are updated.
+	minInterval = 100 * time.Millisecond
+	heartbeat   = time.Second
 )
 
 // follow draws until ctx ends or, with --exit-status, until the rollout ends. The timeout also applies if the cluster
@@ -95,7 +95,7 @@ func (s *status) draw(ctx context.Context, watched *live.Set, set *resolver.Set,
 		if s.wait && last.Outcome().State != inspect.Rolling {
 			return last, nil
 		}
-		if !pause(ctx, calm) {
+		if !pause(ctx, minInterval) {
 			return last, nil
 		}
 		select {
