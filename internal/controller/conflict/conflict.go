@@ -93,7 +93,7 @@ func (g *Guard) Run(ctx context.Context) {
 				lastAsked = now
 			}
 		} else {
-			other, err = g.look(ctx)
+			other, err = g.observed(ctx)
 		}
 		if err == nil {
 			again = g.decide(ctx, other)
@@ -149,15 +149,15 @@ func (g *Guard) ask(ctx context.Context) (other bool, err error) {
 			return false, ctx.Err()
 		case <-g.clock.After(200 * time.Millisecond):
 		}
-		if other, err := g.look(ctx); err != nil || other {
+		if other, err := g.observed(ctx); err != nil || other {
 			return other, err
 		}
 	}
 	return false, nil
 }
 
-// look reports whether another controller has observed the last generation.
-func (g *Guard) look(ctx context.Context) (bool, error) {
+// observed reports whether another controller has observed the last generation.
+func (g *Guard) observed(ctx context.Context) (bool, error) {
 	probe, err := g.client.AppsV1().DaemonSets(g.namespace).Get(ctx, everynode.ProbeName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil // the next ask creates it again

@@ -40,8 +40,8 @@ type LeaseGuard struct {
 // renewal is the renewal time of a lease, and when it was first observed here: the clock of the holder may differ from
 // ours.
 type renewal struct {
-	says  string
-	since time.Time
+	record string
+	since  time.Time
 }
 
 // LeaseOptions are the parts of a LeaseGuard; all are required.
@@ -66,12 +66,12 @@ func (g *LeaseGuard) MayWrite() bool { return g.permit.may.Load() }
 func (g *LeaseGuard) Run(ctx context.Context) {
 	for first := true; ctx.Err() == nil; {
 		again, pause := false, lookEvery
-		s, err := g.look(ctx)
+		s, err := g.observe(ctx)
 		switch {
 		case err == nil:
 			// A manager that stopped just before the first check may have writes in flight, too.
 			g.permit.unsettled = g.permit.unsettled || first && s.justNow
-			again = g.decide(ctx, s.atWork)
+			again = g.decide(ctx, s.active)
 			first = false
 		case ctx.Err() == nil:
 			klog.FromContext(ctx).Error(err, "Could not find out whether another manager is active; retrying", "manager", g.other.Name)
@@ -87,12 +87,12 @@ func (g *LeaseGuard) Run(ctx context.Context) {
 	}
 }
 
-// sight is the result of reading the leases of the other manager: whether their holder is active for the dialect, and
+// observation is the result of reading the leases of the other manager: whether their holder is active for the dialect, and
 // whether a lease was written just before.
-type sight struct{ atWork, justNow bool }
+type observation struct{ active, justNow bool }
 
-func (g *LeaseGuard) look(ctx context.Context) (sight, error) {
-	s := sight{}
+func (g *LeaseGuard) observe(ctx context.Context) (observation, error) {
+	s := observation{}
 	for _, name := range g.other.Leases {
 		lease, err := g.client.CoordinationV1().Leases(g.other.Namespace).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -109,7 +109,7 @@ func (g *LeaseGuard) look(ctx context.Context) (sight, error) {
 		if err != nil {
 			return s, err
 		}
-		s.atWork = s.atWork || !off
+		s.active = s.active || !off
 	}
 	return s, nil
 }
@@ -135,8 +135,8 @@ func (g *LeaseGuard) held(lease *coordinationv1.Lease) bool {
 	}
 	duration := min(time.Duration(*spec.LeaseDurationSeconds)*time.Second, longestLease)
 	seen, again := g.seen[lease.Name]
-	if says := *spec.HolderIdentity + spec.RenewTime.String(); says != seen.says {
-		seen = renewal{says: says, since: g.clock.Now()}
+	if record := *spec.HolderIdentity + spec.RenewTime.String(); record != seen.record {
+		seen = renewal{record: record, since: g.clock.Now()}
 		if !again && g.clock.Since(spec.RenewTime.Time) > abandoned {
 			seen.since = seen.since.Add(-duration)
 		}
