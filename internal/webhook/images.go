@@ -15,24 +15,24 @@ import (
 	"everynode.dev/everynode/internal/webhook/validation"
 )
 
-// judge has the functions for a kind for which the API server need not be asked.
-type judge struct {
+// kindHandlers are the functions for a kind for which the API server need not be asked.
+type kindHandlers struct {
 	kind     string
 	fill     func(obj map[string]any)
 	validate func(obj, old map[string]any) validation.Result
 }
 
-func jobs() judge {
-	return judge{kruise.KindJob, defaulting.ImagePullJob, validation.ImagePullJob}
+func jobs() kindHandlers {
+	return kindHandlers{kruise.KindJob, defaulting.ImagePullJob, validation.ImagePullJob}
 }
 
-func nodeImages() judge {
+func nodeImages() kindHandlers {
 	fill := func(obj map[string]any) { defaulting.NodeImage(obj, time.Now().UTC().Format(time.RFC3339)) }
-	return judge{kruise.KindNodeImage, fill, validation.NodeImage}
+	return kindHandlers{kruise.KindNodeImage, fill, validation.NodeImage}
 }
 
 // mutator sets defaults.
-func (j judge) mutator() admission.Handler {
+func (j kindHandlers) mutator() admission.Handler {
 	return admission.HandlerFunc(func(_ context.Context, request admission.Request) admission.Response {
 		c, err := readChange(request)
 		if err != nil {
@@ -51,7 +51,7 @@ func (j judge) mutator() admission.Handler {
 }
 
 // validator rejects invalid objects.
-func (j judge) validator() admission.Handler {
+func (j kindHandlers) validator() admission.Handler {
 	return admission.HandlerFunc(func(_ context.Context, request admission.Request) admission.Response {
 		c, err := readChange(request)
 		if err != nil {

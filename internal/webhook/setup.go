@@ -158,7 +158,7 @@ func startedWith(serves func() error, started healthz.Checker) healthz.Checker {
 // newServer returns a server with all handlers.
 func newServer(options crwebhook.Options, checker TemplateChecker) crwebhook.Server {
 	server := crwebhook.NewServer(options)
-	checker = newFairly(checker)
+	checker = newFairChecker(checker)
 	server.Register(PathMutate, &admission.Webhook{Handler: &mutator{checker}, WithContextFunc: withSender})
 	server.Register(PathValidate, &admission.Webhook{Handler: &validator{checker}, WithContextFunc: withSender})
 	server.Register(PathMutateJob, &admission.Webhook{Handler: jobs().mutator()})

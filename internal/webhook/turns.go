@@ -21,18 +21,18 @@ const (
 	messageTooMany = "too many templates of this client are waiting to be checked"
 )
 
-// fairly is a TemplateChecker that serves the clients in turn.
-type fairly struct {
+// fairChecker is a TemplateChecker that serves the clients in turn.
+type fairChecker struct {
 	checker TemplateChecker
 	turns   *turns
 }
 
-func newFairly(checker TemplateChecker) *fairly {
-	return &fairly{checker: checker, turns: &turns{free: checksAtOnce, atMost: waitingChecks, waiting: map[string][]chan struct{}{}}}
+func newFairChecker(checker TemplateChecker) *fairChecker {
+	return &fairChecker{checker: checker, turns: &turns{free: checksAtOnce, atMost: waitingChecks, waiting: map[string][]chan struct{}{}}}
 }
 
 // Check implements TemplateChecker.
-func (f *fairly) Check(ctx context.Context, namespace string, template map[string]any) (Judgement, error) {
+func (f *fairChecker) Check(ctx context.Context, namespace string, template map[string]any) (Judgement, error) {
 	if err := f.turns.enter(ctx, senderOf(ctx)); err != nil {
 		return Judgement{}, fmt.Errorf("waiting for the check of the pod template, try again: %w", err)
 	}

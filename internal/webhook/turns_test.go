@@ -31,7 +31,7 @@ func (s *slowChecker) Check(_ context.Context, namespace string, template map[st
 func TestAFloodOfReviewsKeepsNobodyOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowChecker{}
-		handler := &mutator{newFairly(slow)}
+		handler := &mutator{newFairChecker(slow)}
 		send := func(from, namespace string) (allowed bool) {
 			r := request(admissionv1.Create, agent, "")
 			r.Namespace = namespace
@@ -55,7 +55,7 @@ func TestAFloodOfReviewsKeepsNobodyOut(t *testing.T) {
 		if len(slow.served) > 1+checksAtOnce+waitingChecks {
 			t.Errorf("%d templates were checked, more than may wait", len(slow.served))
 		}
-		turns := handler.checker.(*fairly).turns
+		turns := handler.checker.(*fairChecker).turns
 		if turns.free != checksAtOnce || len(turns.waiting)+len(turns.order) > 0 {
 			t.Errorf("in the end %d are free, and %v wait", turns.free, turns.order)
 		}

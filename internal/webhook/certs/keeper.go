@@ -100,7 +100,7 @@ func (k *Keeper) sync(ctx context.Context, now time.Time) error {
 		}}
 	}
 	var unread error
-	in := surroundings{names: k.Names, held: k.holds(), published: func(p pair) bool {
+	in := inputs{names: k.Names, held: k.holds(), published: func(p pair) bool {
 		published, err := k.published(ctx, p)
 		unread = err
 		return published

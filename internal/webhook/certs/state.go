@@ -65,8 +65,8 @@ func (s state) equal(other state) bool {
 	return s.current.equal(other.current) && s.next.equal(other.next) && bytes.Equal(s.bundle, other.bundle)
 }
 
-// surroundings is everything else that the next state depends on.
-type surroundings struct {
+// inputs is everything else that the next state depends on.
+type inputs struct {
 	// names are the names of the server.
 	names []string
 	// held is the pair that this manager serves; empty before the first one.
@@ -77,7 +77,7 @@ type surroundings struct {
 
 // advance returns the state that follows s at that time. If s is unusable because the Secret was deleted or damaged,
 // the manager continues to serve its pair, which clients trust, until the next pair is published.
-func (s state) advance(now time.Time, in surroundings) (state, error) {
+func (s state) advance(now time.Time, in inputs) (state, error) {
 	var err error
 	_, nextUsable := s.next.usable(now, in.names)
 	if !nextUsable {
@@ -106,7 +106,7 @@ func (s state) advance(now time.Time, in surroundings) (state, error) {
 
 // served returns the pair to serve at that time for the state s. A new pair of another manager is not served before it
 // is trusted.
-func (s state) served(now time.Time, in surroundings) pair {
+func (s state) served(now time.Time, in inputs) pair {
 	_, holds := in.held.usable(now, in.names)
 	if !holds || in.held.equal(s.current) || in.trusted(now, s.current) {
 		return s.current
@@ -115,7 +115,7 @@ func (s state) served(now time.Time, in surroundings) pair {
 }
 
 // trusted reports whether all clients trust the usable pair p by now.
-func (in surroundings) trusted(now time.Time, p pair) bool {
+func (in inputs) trusted(now time.Time, p pair) bool {
 	cert, ok := p.usable(now, in.names)
 	return ok && now.After(cert.NotBefore.Add(backdated+settle)) && in.published(p)
 }

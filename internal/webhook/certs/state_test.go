@@ -22,9 +22,9 @@ func advance(t *testing.T, s state, now time.Time, names []string) state {
 	return next
 }
 
-// everywhere are surroundings in which everything is published, and nothing served.
-func everywhere(names []string) surroundings {
-	return surroundings{names: names, published: func(pair) bool { return true }}
+// everywhere are inputs in which everything is published, and nothing served.
+func everywhere(names []string) inputs {
+	return inputs{names: names, published: func(pair) bool { return true }}
 }
 
 // trusts is whether a client with the bundle accepts what p is, under the name.
@@ -105,7 +105,7 @@ func TestUnpublished(t *testing.T) {
 	now := time.Now()
 	s := advance(t, state{}, now, names())
 	renewing := advance(t, s, now.Add(renewAfter), names())
-	nowhere := surroundings{names: names(), held: s.current, published: func(pair) bool { return false }}
+	nowhere := inputs{names: names(), held: s.current, published: func(pair) bool { return false }}
 	for _, after := range []time.Duration{settle + time.Minute, renewAfter + time.Hour} {
 		got, err := renewing.advance(now.Add(after), nowhere)
 		if err != nil || !got.equal(renewing) {
@@ -113,7 +113,7 @@ func TestUnpublished(t *testing.T) {
 		}
 	}
 	expired := state{current: issueAt(t, names()[:1], now.Add(-lifetime-time.Hour)), next: s.current}
-	got, err := expired.advance(now, surroundings{names: names()[:1], held: expired.current, published: nowhere.published})
+	got, err := expired.advance(now, inputs{names: names()[:1], held: expired.current, published: nowhere.published})
 	if err != nil || !got.current.equal(s.current) {
 		t.Errorf("the next certificate is not used when the last one has expired: %v", err)
 	}
@@ -124,7 +124,7 @@ func TestHeld(t *testing.T) {
 	now := time.Now()
 	s := advance(t, state{}, now, names())
 	other := advance(t, state{}, now, names())
-	held := surroundings{names: names(), held: s.current, published: func(pair) bool { return false }}
+	held := inputs{names: names(), held: s.current, published: func(pair) bool { return false }}
 	for name, c := range map[string]struct {
 		was     state
 		current pair
