@@ -21,7 +21,7 @@ import (
 	"everynode.dev/everynode/test/observe"
 )
 
-// Advanced is the Advanced DaemonSet of that name, nil if there is none.
+// Advanced returns the Advanced DaemonSet of that name, or nil.
 func (v View) Advanced(name string) *v1beta1.DaemonSet {
 	if v.advanced == nil {
 		return nil
@@ -34,7 +34,7 @@ func (v View) Advanced(name string) *v1beta1.DaemonSet {
 	return set
 }
 
-// advancedSets are all Advanced DaemonSets of the namespace.
+// advancedSets returns all Advanced DaemonSets of the namespace.
 func (v View) advancedSets() []*v1beta1.DaemonSet {
 	if v.advanced == nil {
 		return nil
@@ -48,7 +48,7 @@ func (v View) advancedSets() []*v1beta1.DaemonSet {
 	return sets
 }
 
-// asNative is what the set has in common with one of apps/v1, nil if it cannot be read.
+// asNative returns the part of the set that a DaemonSet of apps/v1 has too, or nil if it cannot be decoded.
 func asNative(set *v1beta1.DaemonSet) *appsv1.DaemonSet {
 	if set == nil {
 		return nil
@@ -60,7 +60,7 @@ func asNative(set *v1beta1.DaemonSet) *appsv1.DaemonSet {
 	return native
 }
 
-// ConditionOf is a condition in the status of an Advanced DaemonSet, nil if it is not there.
+// ConditionOf returns a condition of an Advanced DaemonSet, or nil.
 func (v View) ConditionOf(set string, kind appsv1.DaemonSetConditionType) *appsv1.DaemonSetCondition {
 	owner := v.Advanced(set)
 	if owner == nil {
@@ -88,7 +88,7 @@ func ConditionIs(set string, kind appsv1.DaemonSetConditionType, status corev1.C
 	}
 }
 
-// watchAdvanced begins to watch Advanced DaemonSets, if the plane serves them.
+// watchAdvanced starts to watch Advanced DaemonSets, if the plane serves them.
 func (s *Space) watchAdvanced(handler cache.ResourceEventHandler) (cache.Store, error) {
 	if s.Cluster.Dynamic == nil {
 		return nil, nil
@@ -114,7 +114,7 @@ func (s *Space) watchAdvanced(handler cache.ResourceEventHandler) (cache.Store, 
 	return sets.Informer().GetStore(), nil
 }
 
-// ObserveAdvanced starts to record an Advanced DaemonSet of the space from the outside.
+// ObserveAdvanced starts to record an Advanced DaemonSet of the space.
 func (s *Space) ObserveAdvanced(name string) *observe.Recorder {
 	s.t.Helper()
 	recorder, err := observe.RecordAdvanced(s.ctx, observe.Clients{Typed: s.Cluster.Client, Dynamic: s.Cluster.Dynamic}, s.Name, name)
@@ -124,7 +124,7 @@ func (s *Space) ObserveAdvanced(name string) *observe.Recorder {
 	return recorder
 }
 
-// KubectlWith runs kubectl with something on its standard input, and returns what it prints, also when it fails.
+// KubectlWith runs kubectl with a standard input, and returns its output, even if it fails.
 func (s *Space) KubectlWith(input string, args ...string) (string, error) {
 	s.t.Helper()
 	args = append([]string{"kubectl", "--dir", s.Cluster.dir, "--namespace", s.Name}, args...)
@@ -134,7 +134,7 @@ func (s *Space) KubectlWith(input string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// DeletePod deletes a pod, as a person would; the recorder, if there is one, is told so before.
+// DeletePod deletes a pod as a user would; if there is a recorder, it is notified before.
 func (s *Space) DeletePod(recorder *observe.Recorder, pod *corev1.Pod) {
 	s.t.Helper()
 	if recorder != nil {

@@ -18,18 +18,18 @@ import (
 	"everynode.dev/everynode/internal/rights"
 )
 
-// Asked is what a program has asked of the API server, as that has it in its audit log.
+// Asked is what a program has requested from the API server, according to the audit log.
 type Asked struct {
 	Calls map[rights.Call]bool
-	// Refused is what it never had a right to, and what the API server said.
+	// Refused are the calls for which it never had a right, with the message of the API server.
 	Refused map[rights.Call]string
-	// Others are paths of requests that are about no resource.
+	// Others are paths of requests that are not for resources.
 	Others []string
 }
 
-// AskedBy reads from an audit log what a user has asked. What a test has asked in the name of that user is left out: it uses no right of the program,
-// and what it may not do is meant to be refused. So is what was refused once and allowed at another time: an API server that has just begun answers
-// before it knows the roles.
+// AskedBy reads the requests of a user from an audit log. It ignores what a test has requested by impersonation: this
+// uses no right of the program, and may be meant to be rejected. It also ignores a call that was rejected once and
+// allowed at another time: an API server that has just started responds before it has read the roles.
 func AskedBy(log, user string) (Asked, error) {
 	file, err := os.Open(log)
 	if err != nil {
@@ -40,7 +40,7 @@ func AskedBy(log, user string) (Asked, error) {
 	lines := bufio.NewReader(file)
 	for {
 		line, err := lines.ReadBytes('\n')
-		if err != nil { // the last line may be in the middle of being written
+		if err != nil { // the last line may be incomplete
 			maps.DeleteFunc(asked.Refused, func(c rights.Call, _ string) bool { return asked.Calls[c] })
 			return asked, nil //nolint:nilerr // the end of the file
 		}
@@ -70,8 +70,8 @@ func (a *Asked) add(e *auditv1.Event) {
 	a.Calls[c] = true
 }
 
-// CheckRights compares what a program has asked with its roles: whatever it asked some role allows, and no role is without need. Whether every right
-// was used is only looked at when all was played that uses them.
+// CheckRights compares the requests of a program with its roles: each request must be allowed by a role, and no role
+// may be unnecessary. Unused rights are reported only if all tests that use them were run.
 func CheckRights(program string, asked Asked, all bool) error {
 	roles := slices.DeleteFunc(rights.Roles(), func(r rights.Role) bool { return r.Program != program })
 	errs := []error{CheckRoles(program, asked, roles)}
@@ -83,7 +83,7 @@ func CheckRights(program string, asked Asked, all bool) error {
 	return errors.Join(errs...)
 }
 
-// CheckRoles is whether one of these roles allows whatever a program has asked.
+// CheckRoles checks that one of these roles allows each request of a program.
 func CheckRoles(program string, asked Asked, roles []rights.Role) error {
 	var errs []error
 	for call, said := range asked.Refused {
@@ -95,7 +95,7 @@ func CheckRoles(program string, asked Asked, roles []rights.Role) error {
 		}
 	}
 	for _, path := range asked.Others {
-		// What every user may ask for, by the roles system:discovery and system:public-info-viewer.
+		// Every user may request these paths, by the roles system:discovery and system:public-info-viewer.
 		if !slices.ContainsFunc([]string{"/api", "/openapi", "/version", "/readyz"}, func(known string) bool { return strings.HasPrefix(path, known) }) {
 			errs = append(errs, fmt.Errorf("%s asks for %s", program, path))
 		}
@@ -106,7 +106,8 @@ func CheckRoles(program string, asked Asked, roles []rights.Role) error {
 	return errors.Join(errs...)
 }
 
-// unused are the rights of a role that nobody has used, and those that somebody has, though the table says that nobody does.
+// unused returns the rights of a role that were not used, and those that were used although the table marks them as
+// unseen.
 func unused(role *rights.Role, asked Asked) (errs []error) {
 	for _, rule := range role.Rules {
 		names := rule.Names
@@ -119,7 +120,7 @@ func unused(role *rights.Role, asked Asked) (errs []error) {
 				switch seen, unseen := asked.any(right{role.Namespace, &rule, verb, name}), slices.Contains(rule.Unseen, verb); {
 				case !seen && !unseen && !slices.Contains(rule.Rare, verb):
 					errs = append(errs, fmt.Errorf("the role %s allows to %s, and nobody has: take it away, or say in internal/rights why it is not seen", role.Name, what))
-				case seen && unseen && role.BoundBy == "": // what allows one that nobody is bound to, another one may allow too
+				case seen && unseen && role.BoundBy == "": // a right in a role without binding may be allowed by another role too
 					errs = append(errs, fmt.Errorf("somebody has asked to %s, which internal/rights says of the role %s that nobody does: take it out of Unseen", what, role.Name))
 				}
 			}
@@ -128,14 +129,14 @@ func unused(role *rights.Role, asked Asked) (errs []error) {
 	return errs
 }
 
-// right is one verb of a rule, about one name or any, in one namespace or all.
+// right is one verb of a rule, for one name or any, in one namespace or all.
 type right struct {
 	namespace  string
 	rule       *rights.Rule
 	verb, name string
 }
 
-// any is whether somebody has used a right.
+// any reports whether a right was used.
 func (a *Asked) any(r right) bool {
 	for c := range a.Calls {
 		if c.Verb == r.verb && c.Group == r.rule.Group && c.Resource == r.rule.Resource &&

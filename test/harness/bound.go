@@ -18,13 +18,14 @@ import (
 	"everynode.dev/everynode/localplane"
 )
 
-// RoleName tells roles of one name apart; namespace is where it is bound, and empty where that is everywhere.
+// RoleName identifies a role binding; namespace is the namespace of the binding, empty for all namespaces.
 func RoleName(kind, namespace, name string) string {
 	return strings.Join(slices.DeleteFunc([]string{kind, namespace, name}, func(s string) bool { return s == "" }), " ")
 }
 
-// CheckBindings fails unless the managers of a plane, and its agents, have the roles that are shipped for them, with none beside them but those that
-// Kubernetes gives everybody, and those that somebody has bound by hand (RoleName). So whatever was played on this plane was played with these.
+// CheckBindings returns an error unless the managers of a plane, and its agents, have exactly the roles of Everynode's
+// manifests, in addition to the default roles of Kubernetes and the roles that tests bind (RoleName). So all tests on
+// this plane used these rights.
 func CheckBindings(ctx context.Context, plane *localplane.Plane, byHand ...string) error {
 	client, err := kubernetes.NewForConfig(plane.RESTConfig())
 	if err != nil {
@@ -50,7 +51,7 @@ func CheckBindings(ctx context.Context, plane *localplane.Plane, byHand ...strin
 	return checkBound(rights.Manager, bound.to(manager.Username, manager.Groups...), byHand)
 }
 
-// whoIsManager is who the first manager of the plane is to the API server.
+// whoIsManager returns the user of the first manager of the plane.
 func whoIsManager(ctx context.Context, plane *localplane.Plane) (*authenticationv1.UserInfo, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", plane.ManagerKubeconfig(ManagerComponent))
 	if err != nil {
@@ -68,7 +69,7 @@ func whoIsManager(ctx context.Context, plane *localplane.Plane) (*authentication
 	return &review.Status.UserInfo, nil
 }
 
-// bound is what is bound to whom, by the name of the role. What Kubernetes has from the beginning is left out.
+// bound are the role bindings, without those of Kubernetes.
 type bound []binding
 
 type binding struct {
@@ -102,7 +103,7 @@ func bindings(ctx context.Context, client kubernetes.Interface) (bound, error) {
 	return all, nil
 }
 
-// to are the roles that are bound to a user, or to one of its groups.
+// to returns the roles that are bound to a user, or to one of its groups.
 func (b bound) to(user string, groups ...string) []string {
 	is := func(s rbacv1.Subject) bool {
 		switch s.Kind {
@@ -123,7 +124,7 @@ func (b bound) to(user string, groups ...string) []string {
 	return roles
 }
 
-// checkBound compares the roles of a program with those that it is shipped with.
+// checkBound compares the roles of a program with those of its manifests.
 func checkBound(program string, found, byHand []string) error {
 	want := slices.Clone(byHand)
 	for _, role := range rights.Roles() {
@@ -137,7 +138,7 @@ func checkBound(program string, found, byHand []string) error {
 	}
 	slices.Sort(found)
 	if slices.Sort(want); !slices.Equal(found, want) {
-		return fmt.Errorf("%s has on this plane the roles\n%s\nand is shipped with (those that a test binds by hand are to be named to the harness)\n%s",
+		return fmt.Errorf("%s has on this plane the roles\n%s\nand its manifests bind (roles that a test binds must be listed in BoundByHand)\n%s",
 			program, strings.Join(found, "\n"), strings.Join(want, "\n"))
 	}
 	return nil

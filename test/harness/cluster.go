@@ -26,16 +26,16 @@ import (
 	"everynode.dev/everynode/localplane/simkubelet"
 )
 
-// Controller is who looks after DaemonSets on a cluster.
+// Controller is the controller of the DaemonSets of a cluster.
 type Controller string
 
 // The controllers.
 const (
 	Everynode Controller = "everynode" // everynode-manager with the native dialect
-	Native    Controller = "native"    // upstream's controller in a process of its own
+	Native    Controller = "native"    // upstream's controller in its own process
 )
 
-// Names of components of a plane that tests kill and start.
+// Names of components that tests kill and start.
 const (
 	ManagerComponent = "manager"
 	NativeComponent  = "native-controller"
@@ -46,7 +46,7 @@ const (
 	binVariable        = "EVERYNODE_BIN"
 )
 
-// ControllerUnderTest is the controller that the environment chooses.
+// ControllerUnderTest returns the controller that the environment selects.
 func ControllerUnderTest() (Controller, error) {
 	switch c := Controller(os.Getenv(controllerVariable)); c {
 	case "":
@@ -58,7 +58,7 @@ func ControllerUnderTest() (Controller, error) {
 	}
 }
 
-// BinDir is the directory of the binaries under test.
+// BinDir returns the directory of the binaries under test.
 func BinDir() string {
 	if dir := os.Getenv(binVariable); dir != "" {
 		return dir
@@ -67,7 +67,7 @@ func BinDir() string {
 	return filepath.Join(filepath.Dir(file), "..", "..", "bin")
 }
 
-// checkBinaries says which binary is missing and how to get it.
+// checkBinaries returns an error for a missing binary, with the remedy.
 func checkBinaries(options Options) error {
 	names := []string{"localplane"}
 	if options.managed() {
@@ -93,29 +93,31 @@ func binary(name string) (string, error) {
 // Options say what cluster a test wants.
 type Options struct {
 	Nodes int
-	// RealNodes is how many nodes there are with a kubelet and a containerd of their own.
+	// RealNodes is the number of nodes with their own kubelet and containerd.
 	RealNodes int
-	// Controller looks after the DaemonSets of apps/v1; without one nobody does.
+	// Controller reconciles the DaemonSets of apps/v1; empty means no controller.
 	Controller Controller
-	// Managers is the number of manager processes; 0 means one. It says nothing to the native controller.
+	// Managers is the number of manager processes; 0 means one. It does not apply to the native controller.
 	Managers int
-	// ManagerArgs are further arguments of each manager.
+	// ManagerArgs are additional arguments of each manager.
 	ManagerArgs []string
-	// Manager is the program of the managers; empty means that of BinDir. It may be a link, which each new process follows.
+	// Manager is the program of the managers; empty means that of BinDir. It may be a symbolic link, which each new
+	// process resolves.
 	Manager string
-	// Manifests are what is installed of Everynode; nil means those of this version.
+	// Manifests are the manifests of Everynode; nil means those of this version.
 	Manifests []fs.FS
 	// Advanced makes the managers serve Advanced DaemonSets too.
 	Advanced bool
-	// Edge makes the managers read the annotations of OpenYurt too; beside the native controller there is a manager that does nothing else.
+	// Edge makes the managers serve OpenYurt's annotations too; with the native controller, there is a manager that does
+	// only that.
 	Edge bool
-	// Sim is how long things take on the nodes; nil is long enough for a controller to be caught acting too early.
+	// Sim are the delays of the nodes; nil means delays that are long enough to detect a controller that acts too early.
 	Sim *simkubelet.Profile
-	// Grace is how long a node may be silent before it is NotReady; 0 is the plane's own choice.
+	// Grace is the time without heartbeats after which a node is NotReady; 0 means the default of the plane.
 	Grace time.Duration
-	// AuditWrites makes the API server keep a log of who has written what (Plane.AuditLog).
+	// AuditWrites enables an audit log of all writes (Plane.AuditLog).
 	AuditWrites bool
-	// BoundByHand are the roles (RoleName) that tests bind to the managers, besides those that these are shipped with.
+	// BoundByHand are the roles (RoleName) that tests bind to the managers, in addition to those of the manifests.
 	BoundByHand []string
 }
 
@@ -130,21 +132,21 @@ type Cluster struct {
 	Dynamic dynamic.Interface
 
 	dir string
-	// managed is whether there are managers, and boundByHand what tests bind to them.
+	// managed reports whether there are managers, and boundByHand are the roles that tests bind to them.
 	managed     bool
 	boundByHand []string
 
 	mu   sync.Mutex
-	free []string // nodes that no space has
+	free []string // nodes that belong to no space
 }
 
-// UserAgent is what the tests' own clients call themselves.
+// UserAgent is the user agent of the tests' own clients.
 const UserAgent = "everynode-test"
 
-// clientQPS keeps the tests' own client from being the bottleneck.
+// clientQPS is high enough that the tests' own client is not the bottleneck.
 const clientQPS = 500
 
-// Start brings up a plane in a new temporary directory.
+// Start starts a plane in a new temporary directory.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if err := checkBinaries(options); err != nil {
 		return nil, err
@@ -187,7 +189,7 @@ func planeOptions(dir string, o Options) localplane.Options {
 	return options
 }
 
-// dialects are those that the managers serve; without any there is no manager.
+// dialects returns the dialects of the managers; without any there is no manager.
 func (o Options) dialects() []string {
 	var served []string
 	if o.Controller == Everynode {
@@ -205,10 +207,10 @@ func (o Options) dialects() []string {
 	return served
 }
 
-// managed is whether there are managers.
+// managed reports whether there are managers.
 func (o Options) managed() bool { return !slices.Equal(o.dialects(), []string{localplane.NoDialects}) }
 
-// simulated is how long things take on the nodes: long enough for a controller to be caught acting too early.
+// simulated returns delays that are long enough to detect a controller that acts too early.
 func simulated() *simkubelet.Profile {
 	profile := simkubelet.Realistic()
 	profile.ImagePull = 500 * time.Millisecond
@@ -229,13 +231,13 @@ func (c *Cluster) connect(ctx context.Context) error {
 	return c.adoptNodes(ctx)
 }
 
-// Stop stops the plane. Its directory is kept when the tests failed, for the logs in it. They have failed as well if the programs on the plane had other
-// rights than those that they are shipped with (StopPlane).
+// Stop stops the plane. Its directory is kept if the tests failed, for its logs. They also fail if the programs of the
+// plane had other rights than those of the manifests (StopPlane).
 func (c *Cluster) Stop(failed bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	stop := StopPlane
-	if failed || !c.managed { // a test that has failed may have left anything, and where the plane has no managers, a test may install them
+	if failed || !c.managed { // a failed test may have left anything; on a plane without managers, a test may install them
 		stop = stopLogged
 	}
 	err := stop(ctx, c.Plane, c.boundByHand...)
@@ -246,13 +248,13 @@ func (c *Cluster) Stop(failed bool) error {
 	return os.RemoveAll(c.dir)
 }
 
-// StopPlane stops a plane, and fails if its programs had other rights than those that they are shipped with and byHand names (CheckBindings), or were
-// refused what these do not allow (CheckLogs).
+// StopPlane stops a plane, and returns an error if its programs had other rights than those of the manifests and byHand
+// (CheckBindings), or were denied calls that these do not allow (CheckLogs).
 func StopPlane(ctx context.Context, plane *localplane.Plane, byHand ...string) error {
 	return errors.Join(CheckBindings(ctx, plane, byHand...), stopLogged(ctx, plane))
 }
 
-// stopLogged stops a plane, and reads its logs.
+// stopLogged stops a plane, and checks its logs.
 func stopLogged(ctx context.Context, plane *localplane.Plane, _ ...string) error {
 	if err := plane.Stop(ctx); err != nil {
 		return fmt.Errorf("stopping the plane in %s: %w", plane.Dir(), err)
@@ -276,14 +278,14 @@ func (c *Cluster) StartComponent(t testing.TB, component string) {
 	}
 }
 
-// Kubectl runs kubectl against the plane, as a user of it would, and returns what it prints.
+// Kubectl runs kubectl against the plane, and returns its output.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	args = append([]string{"kubectl", "--dir", c.dir}, args...)
 	out, err := exec.CommandContext(ctx, filepath.Join(BinDir(), "localplane"), args...).CombinedOutput()
 	return string(out), err
 }
 
-// Log is what a component has printed so far.
+// Log returns the log of a component.
 func (c *Cluster) Log(component string) string {
 	raw, err := os.ReadFile(filepath.Join(c.dir, "logs", component+".log"))
 	if err != nil {
@@ -292,7 +294,7 @@ func (c *Cluster) Log(component string) string {
 	return string(raw)
 }
 
-// LogTails are the last lines of the controller under test, for a failure.
+// LogTails returns the last log lines of the controller under test.
 func (c *Cluster) LogTails() string {
 	if c.Controller == Native && !c.edge {
 		return c.logTail(NativeComponent)

@@ -9,11 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Condition is nil once what is waited for is so, else it says what is missing.
+// Condition returns nil if it is met, otherwise an error with what is missing.
 type Condition func(v View) error
 
-// RolledOut is met when a controller has seen that generation of the set and every wanted node has one available pod of
-// the newest revision, and nothing else.
+// RolledOut is met when a controller has observed that generation of the set, and each of the nodes has exactly one pod
+// of the set, which is available and has the newest revision.
 func RolledOut(set string, generation int64, nodes int) Condition {
 	return func(v View) error {
 		ds := v.Set(set)
@@ -48,7 +48,7 @@ func onePodPerNode(v View, set string, nodes int) error {
 	return nil
 }
 
-// RunsOn is met when the set's pods that are not terminating are ready and on exactly these nodes.
+// RunsOn is met when the pods of the set that are not terminating are ready and on exactly these nodes.
 func RunsOn(set string, nodes ...string) Condition {
 	return func(v View) error {
 		want := map[string]bool{}
@@ -85,7 +85,7 @@ func Observed(set string, generation int64) Condition {
 	}
 }
 
-// StatusIs is met when the numbers of the set's status satisfy the check.
+// StatusIs is met when the status of the set passes the check.
 func StatusIs(set, what string, check func(s appsv1.DaemonSetStatus) bool) Condition {
 	return func(v View) error {
 		ds := v.Set(set)
@@ -110,7 +110,7 @@ func HasEvent(set, kind, reason string) Condition {
 	}
 }
 
-// NoPods is met when the namespace has no pod at all.
+// NoPods is met when the namespace has no pods.
 func NoPods(v View) error {
 	if pods := v.AllPods(); len(pods) > 0 {
 		return fmt.Errorf("%d pods are left, among them %s", len(pods), pods[0].Name)
@@ -118,7 +118,7 @@ func NoPods(v View) error {
 	return nil
 }
 
-// All is met when every one of the conditions is.
+// All is met when all conditions are met.
 func All(conditions ...Condition) Condition {
 	return func(v View) error {
 		for _, condition := range conditions {
@@ -130,7 +130,7 @@ func All(conditions ...Condition) Condition {
 	}
 }
 
-// EachPod is met when every pod of the set (and there is one) satisfies the check.
+// EachPod is met when the set has pods, and all of them pass the check.
 func EachPod(set, what string, check func(pod *corev1.Pod) bool) Condition {
 	return func(v View) error {
 		pods := v.Pods(set)

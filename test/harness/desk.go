@@ -20,9 +20,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Desk is where a test types what a page says, as a user does: a directory with bin and docs, and a shell in it.
+// Desk is a directory with bin and docs, and a shell in it, in which a test runs the commands of a page as a user does.
 type Desk struct {
-	// Client is of the plane, once there is one.
+	// Client is a client of the plane, once there is one.
 	Client kubernetes.Interface
 
 	t       testing.TB
@@ -30,10 +30,10 @@ type Desk struct {
 	exports []string
 	up      *exec.Cmd
 	ended   chan error
-	down    bool // the page has ended the plane
+	down    bool // the page has stopped the plane
 }
 
-// NewDesk makes the directory. It goes with the plane, or stays if the test fails.
+// NewDesk creates the directory. It is removed with the plane, or kept if the test fails.
 func NewDesk(t testing.TB) *Desk {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "everynode-desk-") //nolint:usetesting // it is removed only after a plane that may be stuck has ended
@@ -44,7 +44,7 @@ func NewDesk(t testing.TB) *Desk {
 	if err = errors.Join(err, os.Symlink(docs, filepath.Join(dir, "docs")), os.Symlink(BinDir(), filepath.Join(dir, "bin"))); err != nil {
 		t.Fatal(err)
 	}
-	// The machine need not have a kubectl. The one of localplane finds plugins in PATH as any other does, and must not find this file.
+	// The machine may have no kubectl. That of localplane finds plugins in PATH, and must not find this file.
 	kubectl := "#!/bin/sh\nPATH=${PATH#*" + filepath.Join(dir, "path") + ":}\nexport PATH\nexec bin/localplane kubectl \"$@\"\n"
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, "path"), 0o755), os.WriteFile(filepath.Join(dir, "path", "kubectl"), []byte(kubectl), 0o755)); err != nil {
 		t.Fatal(err)
@@ -52,10 +52,10 @@ func NewDesk(t testing.TB) *Desk {
 	return &Desk{t: t, dir: dir}
 }
 
-// Path is that of a file in the directory.
+// Path returns the path of a file in the directory.
 func (d *Desk) Path(name string) string { return filepath.Join(d.dir, name) }
 
-// Command is a command line in the directory, after all that was exported.
+// Command returns a command in the directory, with all exported variables.
 func (d *Desk) Command(ctx context.Context, line string) *exec.Cmd {
 	script := strings.Join(append(d.exports, "export PATH="+filepath.Join(d.dir, "path")+":$PATH", line), "\n")
 	c := exec.CommandContext(ctx, "bash", "-ec", script)
@@ -63,8 +63,8 @@ func (d *Desk) Command(ctx context.Context, line string) *exec.Cmd {
 	return c
 }
 
-// Type runs a command line, which has to succeed, and returns what it prints. What is exported holds for all later ones, and a plane runs
-// until the test ends, or a line ends it.
+// Type runs a command, which must succeed, and returns its output. Exported variables apply to all later commands. A
+// plane runs until the test ends, or a command stops it.
 func (d *Desk) Type(line string) string {
 	d.t.Helper()
 	switch {
@@ -86,7 +86,7 @@ func (d *Desk) Type(line string) string {
 	return string(out)
 }
 
-// TypeUntil types a command line again and again, until it succeeds and met has nothing against what it prints.
+// TypeUntil repeats a command until it succeeds and its output passes met.
 func (d *Desk) TypeUntil(line string, met func(out string) error) string {
 	d.t.Helper()
 	var out []byte
@@ -104,8 +104,8 @@ func (d *Desk) TypeUntil(line string, met func(out string) error) string {
 	return string(out)
 }
 
-// TypeLive types a command line that goes on until Ctrl-C, and presses that as soon as met has nothing against what it has printed. It has to end as one
-// that has done what it was asked to.
+// TypeLive runs a command that runs until Ctrl-C, and sends Ctrl-C when its output passes met. The command must then
+// succeed.
 func (d *Desk) TypeLive(line string, met func(out string) error) {
 	d.t.Helper()
 	out, err := os.CreateTemp(d.dir, "live-")
@@ -114,7 +114,7 @@ func (d *Desk) TypeLive(line string, met func(out string) error) {
 	}
 	defer out.Close()
 	ctx, cancel := context.WithCancel(d.t.Context())
-	defer cancel() // where it is never met
+	defer cancel() // if it is never met
 	live := d.Command(ctx, "exec "+line)
 	live.Stdout, live.Stderr = out, out
 	if err := live.Start(); err != nil {
@@ -137,7 +137,7 @@ func (d *Desk) TypeLive(line string, met func(out string) error) {
 	d.t.Logf("$ %s\n%s^C", line, printed)
 }
 
-// start runs the plane, in a terminal of its own so to speak.
+// start runs the plane in the background, as in a second terminal.
 func (d *Desk) start(line string) {
 	d.t.Helper()
 	log, err := os.Create(filepath.Join(d.dir, "up.log"))
@@ -168,7 +168,7 @@ func (d *Desk) start(line string) {
 	}
 }
 
-// end ends the plane, if no line has.
+// end stops the plane, if no command has.
 func (d *Desk) end(log *os.File) {
 	err := d.up.Process.Signal(syscall.SIGINT)
 	if d.down && errors.Is(err, os.ErrProcessDone) {

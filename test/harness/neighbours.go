@@ -30,8 +30,8 @@ func (s *Space) Apply(manifest string) (remove func()) {
 	return remove
 }
 
-// PodPolicy is a ValidatingAdmissionPolicy for pods of the space: an operation, in capitals, is refused with the words "this one is protected" where the
-// expression is false.
+// PodPolicy returns a ValidatingAdmissionPolicy for pods of the space: an operation (in capitals) is denied with the
+// message "this one is protected" if the expression is false.
 func (s *Space) PodPolicy(operation, expression string) string {
 	return fmt.Sprintf(`
 apiVersion: admissionregistration.k8s.io/v1
@@ -53,7 +53,8 @@ spec:
 `, s.Name, operation, expression)
 }
 
-// InForce waits until a probing command is refused with these words: policies and webhooks take a moment to be known to the API server.
+// InForce repeats a command until it is denied with this message: the API server needs a moment to use policies and
+// webhooks.
 func (s *Space) InForce(words, manifest string, args ...string) {
 	s.t.Helper()
 	s.Poll("the API server knows the policy", func() error {

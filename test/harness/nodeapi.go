@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// NodeAPIAddress is where pages have the API of a node served.
+// NodeAPIAddress is the address of the API of a node in the pages.
 const NodeAPIAddress = "127.0.0.1:10267"
 
-// TypeNodeAPI types a command line that serves the API of a node, and returns where it is and the token of the node's owner. Where somebody listens at
-// NodeAPIAddress already, another port serves.
+// TypeNodeAPI runs a command that serves the API of a node, and returns its address and the token of the node's owner.
+// If NodeAPIAddress is in use, it uses another port.
 func (d *Desk) TypeNodeAPI(line string) (address, token string) {
 	d.t.Helper()
 	if listener, err := net.Listen("tcp", NodeAPIAddress); err != nil {
@@ -36,7 +36,8 @@ func (d *Desk) TypeNodeAPI(line string) (address, token string) {
 	return printed[1], strings.TrimSpace(string(raw))
 }
 
-// Curl does what curl does with a command line of a page, for not every machine has one. The token is sent where the line says so.
+// Curl does what the curl command of a page does, because not every machine has curl. It sends the token if the command
+// does.
 func (d *Desk) Curl(line, token string) (code int, body string, err error) {
 	method := http.MethodGet
 	words := strings.Fields(line)

@@ -28,7 +28,7 @@ func (s *Space) EditNode(name string, edit func(node *corev1.Node)) {
 	}
 }
 
-// LabelNode sets a label; an empty value takes it off. The key begins with LabelPrefix.
+// LabelNode sets a label; an empty value removes it. The key must begin with LabelPrefix.
 func (s *Space) LabelNode(name, key, value string) {
 	s.t.Helper()
 	s.EditNode(name, func(node *corev1.Node) {
@@ -45,7 +45,7 @@ func (s *Space) Taint(name string, taint corev1.Taint) {
 	s.EditNode(name, func(node *corev1.Node) { node.Spec.Taints = append(node.Spec.Taints, taint) })
 }
 
-// Untaint takes off every taint with the key.
+// Untaint removes all taints with the key.
 func (s *Space) Untaint(name, key string) {
 	s.t.Helper()
 	s.EditNode(name, func(node *corev1.Node) {
@@ -59,7 +59,7 @@ func (s *Space) Cordon(name string, unschedulable bool) {
 	s.EditNode(name, func(node *corev1.Node) { node.Spec.Unschedulable = unschedulable })
 }
 
-// RemoveNode deletes a node of the space for good.
+// RemoveNode deletes a node of the space permanently.
 func (s *Space) RemoveNode(name string) {
 	s.t.Helper()
 	if err := s.Cluster.Plane.RemoveNode(s.ctx, name); err != nil {
@@ -68,7 +68,7 @@ func (s *Space) RemoveNode(name string) {
 	s.Nodes = slices.DeleteFunc(s.Nodes, func(node string) bool { return node == name })
 }
 
-// AddNode gives the space one more node.
+// AddNode adds a node to the space.
 func (s *Space) AddNode() {
 	s.t.Helper()
 	names, err := s.Cluster.takeNodes(s.ctx, s.Name, 1)
@@ -78,7 +78,7 @@ func (s *Space) AddNode() {
 	s.Nodes = append(s.Nodes, names...)
 }
 
-// AddFreshNode gives the space one more node that did not exist before.
+// AddFreshNode adds a node to the space that did not exist before.
 func (s *Space) AddFreshNode() {
 	s.t.Helper()
 	names, err := s.Cluster.makeNodes(s.ctx, s.Name, 1)
@@ -88,7 +88,7 @@ func (s *Space) AddFreshNode() {
 	s.Nodes = append(s.Nodes, names...)
 }
 
-// CutNode cuts a node off, HealNode takes that back.
+// CutNode cuts a node off the network.
 func (s *Space) CutNode(name string) {
 	s.t.Helper()
 	if err := s.Cluster.Plane.CutNode(s.ctx, name); err != nil {
@@ -96,7 +96,7 @@ func (s *Space) CutNode(name string) {
 	}
 }
 
-// HealNode connects a node that was cut off.
+// HealNode reconnects a node that was cut off.
 func (s *Space) HealNode(name string) {
 	s.t.Helper()
 	if err := s.Cluster.Plane.HealNode(s.ctx, name); err != nil {

@@ -17,16 +17,16 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// LabelPrefix is what every label begins with that a test puts on a node; such labels go when the node is given back.
+// LabelPrefix is the prefix of labels that tests set on nodes; they are removed when the node is returned.
 const LabelPrefix = "test.everynode.dev/"
 
-// SampleLabel is the label by which the samples in docs/ choose nodes; it goes like those that begin with LabelPrefix.
+// SampleLabel is the label by which the samples in docs/ select nodes; it is removed like labels with LabelPrefix.
 const SampleLabel = "nodeType"
 
-// PoolLabel is the label of a node that names the space which has it.
+// PoolLabel is the label of a node with the name of its space.
 const PoolLabel = LabelPrefix + "space"
 
-// adoptNodes takes stock of the plane's nodes.
+// adoptNodes reads the nodes of the plane.
 func (c *Cluster) adoptNodes(ctx context.Context) error {
 	nodes, err := c.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *Cluster) adoptNodes(ctx context.Context) error {
 	return nil
 }
 
-// takeNodes marks nodes as those of a space, makes more if there are too few, and waits until all are Ready.
+// takeNodes assigns nodes to a space, creates more if there are too few, and waits until all are Ready.
 func (c *Cluster) takeNodes(ctx context.Context, space string, count int) ([]string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +59,7 @@ func (c *Cluster) takeNodes(ctx context.Context, space string, count int) ([]str
 	return taken, c.hand(ctx, space, taken)
 }
 
-// makeNodes makes nodes for a space.
+// makeNodes creates nodes for a space.
 func (c *Cluster) makeNodes(ctx context.Context, space string, count int) ([]string, error) {
 	names, err := c.Plane.AddNodes(ctx, count)
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *Cluster) makeNodes(ctx context.Context, space string, count int) ([]str
 	return names, c.hand(ctx, space, names)
 }
 
-// hand marks nodes as those of a space, and waits until all are Ready.
+// hand assigns nodes to a space, and waits until all are Ready.
 func (c *Cluster) hand(ctx context.Context, space string, names []string) error {
 	for _, name := range names {
 		if err := c.patchNode(ctx, name, map[string]any{"metadata": map[string]any{"labels": map[string]any{PoolLabel: space}}}); err != nil {
@@ -78,7 +78,7 @@ func (c *Cluster) hand(ctx context.Context, space string, names []string) error 
 	return c.waitReady(ctx, space, names)
 }
 
-// waitReady waits until these nodes of a space are Ready and without the taints of a node that is not.
+// waitReady waits until these nodes of a space are Ready and have no taints of a node that is not.
 func (c *Cluster) waitReady(ctx context.Context, space string, names []string) error {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
@@ -109,7 +109,7 @@ func (c *Cluster) waitReady(ctx context.Context, space string, names []string) e
 	return nil
 }
 
-// note takes a node that is Ready off the missing ones, and puts it back when it no longer is.
+// note removes a node that is Ready from the missing ones, and adds it again when it no longer is.
 func note(missing sets.Set[string], names []string, node *corev1.Node) {
 	switch {
 	case !slices.Contains(names, node.Name):
@@ -132,7 +132,7 @@ func nodeReady(node *corev1.Node) bool {
 	return false
 }
 
-// giveBack frees the nodes of a space: what a test may have left on them is taken off. Nodes that are gone are forgotten.
+// giveBack returns the nodes of a space, and removes labels and taints of the test. Deleted nodes are forgotten.
 func (c *Cluster) giveBack(ctx context.Context, names []string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,7 +145,7 @@ func (c *Cluster) giveBack(ctx context.Context, names []string) error {
 			return fmt.Errorf("reading node %s: %w", name, err)
 		}
 		if !nodeReady(node) {
-			continue // a test left it in a state that the next one should not meet
+			continue // a test left it in a state that the next test should not get
 		}
 		labels := map[string]any{}
 		for key := range node.Labels {

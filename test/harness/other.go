@@ -17,17 +17,17 @@ import (
 	"everynode.dev/everynode/localplane"
 )
 
-// Hand is one controller that a test can start and kill: the plane's own, or another one beside it.
+// Hand is a controller that a test can start and kill: the plane's own, or another one.
 type Hand struct {
 	Controller Controller
-	// Start starts it and returns once the process runs. Kill ends it with SIGKILL and returns once it is gone.
+	// Start starts it and returns when the process runs. Kill kills it and returns when it has ended.
 	Start, Kill func(t testing.TB)
-	// Log is what it has printed so far.
+	// Log returns its log.
 	Log func() string
 }
 
-// Hands are the plane's controller, which runs, and the other one, which does not. What a test leaves running of the other
-// one is killed when the test ends.
+// Hands returns the plane's controller, which is running, and the other one, which is not. The other one is killed when
+// the test ends.
 func (c *Cluster) Hands(t testing.TB) map[Controller]Hand {
 	t.Helper()
 	own, component := c.Controller, ManagerComponent
@@ -44,14 +44,14 @@ func (c *Cluster) Hands(t testing.TB) map[Controller]Hand {
 	return map[Controller]Hand{mine.Controller: mine, other.Controller: other}
 }
 
-// otherHand runs the controller that the plane does not have as a process of the test: upstream's with the administrator's rights, Everynode's with those
-// that it is shipped with, which every plane has bound to the first manager, whether it runs or not.
+// otherHand runs the controller that the plane does not have as a process of the test: upstream's with the
+// administrator's rights, Everynode's with the rights of its manifests, which every plane binds to the first manager.
 func (c *Cluster) otherHand(t testing.TB) Hand {
 	t.Helper()
 	controller, program := Native, filepath.Join(BinDir(), "localplane")
 	args := []string{"component-run", "native-controller", "--controllers=daemonset", "--leader-elect=false", "--secure-port=0",
 		"--kubeconfig=" + c.Plane.Kubeconfig()}
-	if dir := os.Getenv(localplane.EnvKubernetes); dir != "" { // as on the plane itself
+	if dir := os.Getenv(localplane.EnvKubernetes); dir != "" { // as on the plane
 		program, args = filepath.Join(dir, "kube-controller-manager"), args[2:]
 	}
 	if c.Controller == Native {
@@ -91,7 +91,8 @@ func (c *Cluster) otherHand(t testing.TB) Hand {
 	}
 }
 
-// RunManager runs a manager beside those of the plane, as a process of the test, until that ends. It has no metrics and no health port.
+// RunManager runs an additional manager as a process of the test, until the test ends. It has no metrics and no health
+// port.
 func (c *Cluster) RunManager(t testing.TB, args ...string) {
 	t.Helper()
 	args = append([]string{"--namespace=" + everynode.Namespace, "--metrics-bind-address=0", "--health-probe-bind-address=0"}, args...)

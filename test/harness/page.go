@@ -12,29 +12,30 @@ import (
 	"testing"
 )
 
-// Page is a page of the documentation, as far as it is typed.
+// Page is a page of the documentation with its commands.
 //
-// What is typed are the lines of indented blocks that begin with a program, without the comments behind them; the lines after such a line, up to the next
-// one, are what it prints. A line that ends with a backslash goes on in the next one. In a block that begins with "$ " these are the lines that do, whatever
-// they run. What cannot be typed is marked, on a line of its own before the block: <!-- not typed: REASON -->.
+// Commands are the lines of indented blocks that begin with a program, without their comments; the lines after a
+// command, up to the next one, are its output. A line that ends with a backslash continues in the next one. In a block
+// that begins with "$ ", the commands are the lines with this prefix, whatever they run. A block that cannot be run has
+// a mark on a line before it: <!-- not typed: REASON -->.
 type Page struct {
-	// Name is where the page is in the repository.
+	// Name is the path of the page in the repository.
 	Name string
-	// Text is all of it.
+	// Text is the content.
 	Text string
-	// Commands stand in the order of the page.
+	// Commands are in the order of the page.
 	Commands []PageCommand
 }
 
 // PageCommand is a command of a page.
 type PageCommand struct {
 	Text string
-	// Line is where it stands, and Section the heading of the second level above it.
+	// Line is the line number, and Section the second-level heading.
 	Line    int
 	Section string
-	// Shows are the lines that the page shows as its output.
+	// Shows are the lines that the page shows as output.
 	Shows []string
-	// Untyped is why it is not typed; empty for one that is.
+	// Untyped is why it is not run; empty if it is.
 	Untyped string
 }
 
@@ -52,18 +53,18 @@ func ReadPage(t testing.TB, name string) *Page {
 	return page
 }
 
-// programs are what commands of pages begin with.
+// programs returns the programs with which commands of pages begin.
 func programs() []string {
 	return []string{"apt-get", "bin/everynode-manager", "bin/localplane", "curl", "export", "helm", "kubectl", "make", "sed", "skopeo"}
 }
 
-// prompt is what commands begin with in a block that shows a terminal.
+// prompt is the prefix of commands in a block that shows a terminal.
 const prompt = "$ "
 
-// codeIndent is what makes a line one of an indented block; within a list there is more of it.
+// codeIndent is the minimum indentation of an indented block.
 const codeIndent = "    "
 
-// commandsOf are the commands of a page with that text.
+// commandsOf returns the commands of a page with that text.
 func commandsOf(text string) ([]PageCommand, error) {
 	r := pageReader{
 		comment: regexp.MustCompile(`\s+#\s.*$`),
@@ -77,16 +78,16 @@ func commandsOf(text string) ([]PageCommand, error) {
 	return r.commands, r.leave()
 }
 
-// pageReader goes through a page line by line.
+// pageReader reads a page line by line.
 type pageReader struct {
 	comment, mark *regexp.Regexp
 	commands      []PageCommand
 	section       string
-	fenced        bool // within a fenced block
-	inside        bool // within an indented block
-	prompted      bool // whose commands have a prompt
+	fenced        bool // in a fenced block
+	inside        bool // in an indented block
+	prompted      bool // its commands have a prompt
 	goesOn        bool // the command of the line before is not complete
-	// untyped is the reason of the mark of this block, pending that of a mark whose block has not come yet.
+	// untyped is the reason in the mark of this block, pending the reason in a mark whose block follows.
 	untyped, pending string
 }
 
@@ -98,7 +99,7 @@ func (r *pageReader) take(number int, line string) error {
 	case strings.HasPrefix(trimmed, "```"):
 		r.fenced = !r.fenced
 		return r.leave()
-	case r.fenced, trimmed == "": // an indented block goes on behind an empty line
+	case r.fenced, trimmed == "": // an indented block continues after an empty line
 		return nil
 	case mark != nil:
 		err := r.leave()
@@ -138,7 +139,7 @@ func (r *pageReader) code(number int, line string) error {
 	return nil
 }
 
-// leave ends a block. After a mark there has to be one, and after a backslash a line.
+// leave ends a block. A mark must be followed by a block, and a backslash by a line.
 func (r *pageReader) leave() error {
 	r.inside = false
 	if r.goesOn {

@@ -13,17 +13,17 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Recorded are objects exactly as an API server has answered them, but for their managedFields, and for the order of their topmost fields and of those of metadata.
-// What they are compared with later must not have gone through types of this version before.
+// Recorded are objects exactly as an API server has returned them, except for managedFields, and for the order of the
+// top-level fields and those of metadata. Objects to compare with them must not be decoded into types of this version.
 type Recorded []json.RawMessage
 
-// Record sends a request, whose answer is one object.
+// Record sends a request that returns one object.
 func Record(t testing.TB, request *rest.Request) Recorded {
 	t.Helper()
 	return Recorded{withoutManagedFields(t, Ask(t, request))}
 }
 
-// RecordList sends a request, whose answer is a list.
+// RecordList sends a request that returns a list.
 func RecordList(t testing.TB, request *rest.Request) Recorded {
 	t.Helper()
 	var list struct{ Items Recorded }
@@ -36,7 +36,7 @@ func RecordList(t testing.TB, request *rest.Request) Recorded {
 	return list.Items
 }
 
-// Ask sends a request, and returns the answer as JSON.
+// Ask sends a request, and returns the response as JSON.
 func Ask(t testing.TB, request *rest.Request) []byte {
 	t.Helper()
 	answer, err := request.SetHeader("Accept", "application/json").DoRaw(t.Context())
@@ -69,7 +69,7 @@ func encoded(t testing.TB, value any) json.RawMessage {
 	return text
 }
 
-// String is a list of JSON with one object on a line.
+// String returns a JSON list with one object per line.
 func (r Recorded) String() string {
 	return "[\n" + string(bytes.Join(r.lines(), []byte(",\n"))) + "\n]"
 }

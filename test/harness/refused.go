@@ -16,14 +16,15 @@ import (
 	"everynode.dev/everynode/internal/rights"
 )
 
-// CheckLogs fails where a manager or an agent of a plane has logged that the API server refused it what none of the roles allows that it is shipped
-// with. A refusal of what they do allow passes: an API server that has just begun answers before it knows the roles, and a test may take some away.
-// dir is the directory of the plane, which may have ended.
+// CheckLogs returns an error if a manager or an agent of a plane has logged that the API server denied it a call that
+// none of the roles in its manifests allows. A denied call that they allow is ignored: an API server that has just
+// started responds before it has read the roles, and a test may remove some. dir is the directory of the plane, which
+// may have stopped.
 func CheckLogs(dir string) error {
 	var logs []string
 	for _, pattern := range []string{
-		filepath.Join("logs", "*.log"),                           // managers, and the simulation, of which the agents are a part
-		filepath.Join("real", "*", "log", "pods", "*", "*", "*"), // what runs on real nodes
+		filepath.Join("logs", "*.log"),                           // managers, and the simulated nodes with their agents
+		filepath.Join("real", "*", "log", "pods", "*", "*", "*"), // containers on real nodes
 	} {
 		found, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
@@ -36,7 +37,7 @@ func CheckLogs(dir string) error {
 	}
 	var errs []error
 	for _, log := range logs {
-		if filepath.Base(log) == "kube-apiserver.log" { // it has what tests were refused as well, which ask in the name of others
+		if filepath.Base(log) == "kube-apiserver.log" { // it also has denied calls of tests that impersonate users
 			continue
 		}
 		errs = append(errs, checkLog(log))
@@ -69,27 +70,27 @@ func checkLog(path string) error {
 	}
 }
 
-// refusal is a call that the API server has refused because no role that is bound to the user allows it.
+// refusal is a call that the API server has denied because no role of the user allows it.
 type refusal struct {
 	user string
 	call rights.Call
 }
 
-// isShipped is whether a role allows it that the program is shipped with.
+// isShipped reports whether a role in the manifests of the program allows it.
 func (r refusal) isShipped() bool {
 	return slices.ContainsFunc(rights.Roles(), func(role rights.Role) bool { return rights.User(role.Program) == r.user && role.Allows(r.call) })
 }
 
-// refused is how the API server says it, in the quotes of a log or without them:
+// refused is the message of the API server, with or without the quotes of a log:
 //
 //	secrets "s" is forbidden: User "u" cannot get resource "secrets" in API group "" in the namespace "n"
 var refused = regexp.MustCompile(strings.ReplaceAll(
 	`(?:"([^"]*)" )?is forbidden: User "(system:serviceaccount:everynode-[^"]*)" cannot (\S+) resource "([^"]*)" in API group "([^"]*)"(?: in the namespace "([^"]*)")?`,
 	`"`, `\\*"`))
 
-// refusals are those that a line of a log tells of.
+// refusals returns those in a line of a log.
 func refusals(line string) []refusal {
-	if !strings.Contains(line, " cannot ") { // most lines, and the expression takes its time
+	if !strings.Contains(line, " cannot ") { // for speed: most lines do not match
 		return nil
 	}
 	var all []refusal

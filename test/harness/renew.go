@@ -15,7 +15,7 @@ import (
 	"everynode.dev/everynode/localplane"
 )
 
-// Renew asks a component to end, as a kubelet asks a container, and returns when another process runs it and is ready.
+// Renew asks a component to end, as a kubelet asks a container, and returns when another process runs and is ready.
 func (c *Cluster) Renew(t testing.TB, component string) {
 	t.Helper()
 	before := c.component(t, component)
@@ -31,16 +31,16 @@ func (c *Cluster) Renew(t testing.TB, component string) {
 	if err != nil {
 		t.Fatalf("waited %s for the end of %s\n%s", Patience, component, c.logTail(component))
 	}
-	c.StartComponent(t, component) // it would start by itself, a little later each time
+	c.StartComponent(t, component) // otherwise it would be restarted later each time
 }
 
-// Runs is whether a component has a process.
+// Runs reports whether a component has a process.
 func (c *Cluster) Runs(t testing.TB, component string) bool {
 	t.Helper()
 	return c.component(t, component).PID != 0
 }
 
-// Program is the path of the program that a component runs, which it was started as by whatever link.
+// Program returns the path of the program of a component, with symbolic links resolved.
 func (c *Cluster) Program(t testing.TB, component string) string {
 	t.Helper()
 	path, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", c.component(t, component).PID))

@@ -14,9 +14,9 @@ import (
 	"everynode.dev/everynode/localplane"
 )
 
-// Shared is a plane that all tests of a package use: the first of them that asks for it starts it, and Run stops it.
+// Shared is a plane that all tests of a package share: the first test that needs it starts it, and Run stops it.
 type Shared struct {
-	// Options are asked for when the plane is started.
+	// Options returns the options of the plane when it is started.
 	Options func() (Options, error)
 
 	once    sync.Once
@@ -24,8 +24,8 @@ type Shared struct {
 	err     error
 }
 
-// Run runs the tests of the package for its TestMain, and returns its exit code. The logs of a plane whose tests have failed are kept. What was tested
-// with rights that are not those of the shipped roles has failed (Cluster.Stop).
+// Run runs the tests of the package for its TestMain, and returns its exit code. The logs of a plane are kept if tests
+// failed. Tests also fail if the programs had other rights than those of the manifests (Cluster.Stop).
 func (s *Shared) Run(m *testing.M) int {
 	code := m.Run()
 	if s.cluster != nil {
@@ -37,7 +37,7 @@ func (s *Shared) Run(m *testing.M) int {
 	return code
 }
 
-// Cluster is the plane. Where this machine lacks what the plane needs, the test is skipped with a list of that.
+// Cluster returns the plane. If this machine lacks what the plane needs, the test is skipped with a list.
 func (s *Shared) Cluster(t testing.TB) *Cluster {
 	t.Helper()
 	s.once.Do(func() {

@@ -21,10 +21,10 @@ import (
 	"everynode.dev/everynode/test/observe"
 )
 
-// Patience is how long a condition may take on a loaded machine before a test gives up.
+// Patience is the timeout of a condition on a loaded machine.
 const Patience = 2 * time.Minute
 
-// Image is an image that the simulated nodes can pull; BrokenImage one that they cannot.
+// Image is an image that the simulated nodes can pull, BrokenImage one that they cannot.
 const (
 	Image       = "registry.example/daemon:1"
 	Image2      = "registry.example/daemon:2"
@@ -32,8 +32,8 @@ const (
 	BrokenImage = "registry.example/daemon:non-existent"
 )
 
-// Space is a namespace and some nodes that one test has for itself. The nodes carry the label PoolLabel with the name of
-// the space, and the sets that NewSet makes select it, so that tests do not meet.
+// Space is a namespace and some nodes for one test. The nodes have the label PoolLabel with the name of the space, and
+// the sets of NewSet select it, so that tests do not interfere.
 type Space struct {
 	Cluster *Cluster
 	Name    string
@@ -41,12 +41,12 @@ type Space struct {
 
 	t       testing.TB
 	ctx     context.Context
-	own     bool // whether the namespace goes with the space
+	own     bool // whether the namespace is deleted with the space
 	view    View
 	changed chan struct{}
 }
 
-// Space makes a namespace with that many nodes for the test, and gives both back when the test ends.
+// Space creates a namespace with that many nodes for the test, and releases both when the test ends.
 func (c *Cluster) Space(t testing.TB, nodes int) *Space {
 	t.Helper()
 	namespace, err := c.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -58,13 +58,13 @@ func (c *Cluster) Space(t testing.TB, nodes int) *Space {
 	return c.space(t, &Space{Name: namespace.Name, own: true}, nodes)
 }
 
-// SpaceIn is a space in a namespace that is there, and stays; what the test makes there it has to delete.
+// SpaceIn returns a space in an existing namespace, which is kept; the test must delete what it creates there.
 func (c *Cluster) SpaceIn(t testing.TB, namespace string, nodes int) *Space {
 	t.Helper()
 	return c.space(t, &Space{Name: namespace}, nodes)
 }
 
-// space completes a space of which the namespace is known.
+// space completes a space with a known namespace.
 func (c *Cluster) space(t testing.TB, s *Space, nodes int) *Space {
 	t.Helper()
 	s.Cluster, s.t, s.ctx, s.changed = c, t, t.Context(), make(chan struct{}, 1)
@@ -78,14 +78,14 @@ func (c *Cluster) space(t testing.TB, s *Space, nodes int) *Space {
 	return s
 }
 
-// In is the same space for a subtest. The two must not wait at the same time.
+// In returns the same space for a subtest. The two must not wait at the same time.
 func (s *Space) In(t testing.TB) *Space {
 	within := *s
 	within.t, within.ctx = t, t.Context()
 	return &within
 }
 
-// namespacePrefix makes a label out of a test's name.
+// namespacePrefix converts the name of a test to a label.
 func namespacePrefix(test string) string {
 	name := strings.ToLower(strings.TrimPrefix(test, "Test"))
 	name = strings.Map(func(r rune) rune {
@@ -97,7 +97,7 @@ func namespacePrefix(test string) string {
 	return strings.TrimRight(name[:min(len(name), 50)], "-") + "-"
 }
 
-// tearDown deletes the namespace and gives the nodes back without waiting for either: nobody else looks at them.
+// tearDown deletes the namespace and releases the nodes, without waiting.
 func (s *Space) tearDown() {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
@@ -143,20 +143,20 @@ func (s *Space) startWatching() {
 func (s *Space) signal() {
 	select {
 	case s.changed <- struct{}{}:
-	default: // a look is due already
+	default: // there is a pending signal already
 	}
 }
 
-// View is what the watches have shown so far.
+// View returns what the watches have shown so far.
 func (s *Space) View() View { return s.view }
 
-// Wait looks at every change until the conditions are met; it ends the test when Patience is over.
+// Wait evaluates the conditions after each change until they are met; after Patience, the test fails.
 func (s *Space) Wait(what string, conditions ...Condition) {
 	s.t.Helper()
 	s.WaitFor(Patience, what, conditions...)
 }
 
-// WaitFor is Wait with another patience.
+// WaitFor is Wait with another timeout.
 func (s *Space) WaitFor(patience time.Duration, what string, conditions ...Condition) {
 	s.t.Helper()
 	if err := s.TryFor(patience, conditions...); err != nil {
@@ -164,7 +164,7 @@ func (s *Space) WaitFor(patience time.Duration, what string, conditions ...Condi
 	}
 }
 
-// TryFor waits like WaitFor and returns what is missing in the end.
+// TryFor is WaitFor, but returns an error.
 func (s *Space) TryFor(patience time.Duration, conditions ...Condition) error {
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
@@ -184,7 +184,7 @@ func (s *Space) TryFor(patience time.Duration, conditions ...Condition) error {
 	}
 }
 
-// Poll looks again and again at something that no watch shows, such as a log.
+// Poll repeats a check for which there is no watch, such as of a log.
 func (s *Space) Poll(what string, met func() error) {
 	s.t.Helper()
 	s.PollFor(Patience, what, met)
@@ -206,7 +206,7 @@ func (s *Space) PollFor(patience time.Duration, what string, met func() error) {
 // Edit changes a set before it is written.
 type Edit func(set *appsv1.DaemonSet)
 
-// NewSet describes a set of that name on the nodes of the space: maxUnavailable 1, one container with Image.
+// NewSet returns a set of that name on the nodes of the space: maxUnavailable 1, one container with Image.
 func (s *Space) NewSet(name string, edits ...Edit) *appsv1.DaemonSet {
 	labels := map[string]string{"app": name}
 	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: name}}
@@ -225,7 +225,7 @@ func (s *Space) NewSet(name string, edits ...Edit) *appsv1.DaemonSet {
 	return set
 }
 
-// Create writes a new set.
+// Create creates a set.
 func (s *Space) Create(name string, edits ...Edit) *appsv1.DaemonSet {
 	s.t.Helper()
 	set, err := s.Cluster.Client.AppsV1().DaemonSets(s.Name).Create(s.ctx, s.NewSet(name, edits...), metav1.CreateOptions{})
@@ -243,7 +243,7 @@ func (s *Space) Run(name string, edits ...Edit) *appsv1.DaemonSet {
 	return set
 }
 
-// Update changes a set and returns what was written.
+// Update changes a set and returns the new object.
 func (s *Space) Update(name string, edits ...Edit) *appsv1.DaemonSet {
 	s.t.Helper()
 	sets := s.Cluster.Client.AppsV1().DaemonSets(s.Name)
@@ -265,7 +265,7 @@ func (s *Space) Update(name string, edits ...Edit) *appsv1.DaemonSet {
 	return written
 }
 
-// Kubectl runs kubectl in the namespace of the space and returns what it prints.
+// Kubectl runs kubectl in the namespace of the space and returns its output.
 func (s *Space) Kubectl(args ...string) string {
 	s.t.Helper()
 	out, err := s.Cluster.Kubectl(s.ctx, append([]string{"--namespace", s.Name}, args...)...)
@@ -275,7 +275,7 @@ func (s *Space) Kubectl(args ...string) string {
 	return out
 }
 
-// Observe starts to record a set of the space from the outside.
+// Observe starts to record a set of the space.
 func (s *Space) Observe(name string) *observe.Recorder {
 	s.t.Helper()
 	recorder, err := observe.Record(s.ctx, s.Cluster.Client, s.Name, name)
@@ -285,7 +285,7 @@ func (s *Space) Observe(name string) *observe.Recorder {
 	return recorder
 }
 
-// Judge finishes a recording; the test fails if an invariant did not hold or the recording has a gap.
+// Judge finishes a recording; the test fails if an invariant was violated or the recording is incomplete.
 func (s *Space) Judge(recorder *observe.Recorder) observe.Report {
 	s.t.Helper()
 	report, err := recorder.Finish(s.ctx)
@@ -304,7 +304,7 @@ func WithImage(image string) Edit {
 	return func(set *appsv1.DaemonSet) { set.Spec.Template.Spec.Containers[0].Image = image }
 }
 
-// WithBudget makes it a rolling update with these budgets.
+// WithBudget sets a rolling update with these budgets.
 func WithBudget(maxUnavailable, maxSurge string) Edit {
 	unavailable, surge := intstr.Parse(maxUnavailable), intstr.Parse(maxSurge)
 	return func(set *appsv1.DaemonSet) {
@@ -315,7 +315,7 @@ func WithBudget(maxUnavailable, maxSurge string) Edit {
 	}
 }
 
-// WithOnDelete leaves the replacement of old pods to whoever deletes them.
+// WithOnDelete sets the strategy OnDelete.
 func WithOnDelete(set *appsv1.DaemonSet) {
 	set.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}
 }

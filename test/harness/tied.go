@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// tied is a process that ends with the one that started it, however that ends: a test that panics, times out or is killed
-// runs no Cleanup, and must not leave a controller behind.
+// tied is a process that is killed when its parent ends: a test that panics, times out or is killed runs no Cleanup,
+// and must not leave a controller behind.
 type tied struct {
 	command *exec.Cmd
 	ended   chan struct{}
@@ -17,15 +17,15 @@ type tied struct {
 
 // startTied starts the command as a tied process.
 //
-// The kernel ties that promise (PR_SET_PDEATHSIG) to the thread that forked. So a goroutine that keeps its thread forks,
-// and stays until the process has ended.
+// The kernel ties this (PR_SET_PDEATHSIG) to the thread that forked. So a goroutine that is locked to its thread forks,
+// and waits until the process has ended.
 func startTied(command *exec.Cmd) (*tied, error) {
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	process := &tied{command: command, ended: make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		defer close(process.ended)
-		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		runtime.LockOSThread() // not unlocked on purpose: the thread ends with this goroutine
 		err := command.Start()
 		started <- err
 		if err == nil {
@@ -38,8 +38,8 @@ func startTied(command *exec.Cmd) (*tied, error) {
 	return process, nil
 }
 
-// kill ends the process with SIGKILL and returns once it is gone.
+// kill kills the process and returns when it has ended.
 func (p *tied) kill() {
-	_ = p.command.Process.Kill() // fails only when it has ended by itself
+	_ = p.command.Process.Kill() // fails only if it has already ended
 	<-p.ended
 }

@@ -20,7 +20,7 @@ import (
 	"everynode.dev/everynode/api/kruise"
 )
 
-// View is what a space's watches have shown so far. Its objects are shared: they are read, never changed.
+// View is what a space's watches have shown so far. Its objects are shared; do not change them.
 type View struct {
 	namespace string
 	sets      appslisters.DaemonSetLister
@@ -31,7 +31,7 @@ type View struct {
 	advanced  cache.Store // of *v1beta1.DaemonSet; nil if the plane does not serve Advanced DaemonSets
 }
 
-// Set is the DaemonSet of that name, nil if there is none; of an Advanced one, what it has in common with those of apps/v1.
+// Set returns the DaemonSet of that name, or nil; for an Advanced DaemonSet, the part that apps/v1 has too.
 func (v View) Set(name string) *appsv1.DaemonSet {
 	set, err := v.sets.DaemonSets(v.namespace).Get(name)
 	if err != nil {
@@ -40,14 +40,14 @@ func (v View) Set(name string) *appsv1.DaemonSet {
 	return set
 }
 
-// AllPods are all pods of the namespace by name.
+// AllPods returns all pods of the namespace, sorted by name.
 func (v View) AllPods() []*corev1.Pod {
 	pods, _ := v.pods.Pods(v.namespace).List(labels.Everything()) // a lister of a cache does not fail
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	return pods
 }
 
-// Pods are the pods that the set controls, by name; terminating ones included.
+// Pods returns the pods that the set controls, sorted by name, including terminating ones.
 func (v View) Pods(set string) []*corev1.Pod {
 	owner := v.Set(set)
 	if owner == nil {
@@ -59,7 +59,7 @@ func (v View) Pods(set string) []*corev1.Pod {
 	})
 }
 
-// PodOn is the one pod of the set on the node that is not terminating, nil if there is none.
+// PodOn returns the only pod of the set on the node that is not terminating, or nil.
 func (v View) PodOn(set, node string) *corev1.Pod {
 	for _, pod := range v.Pods(set) {
 		if pod.Spec.NodeName == node && pod.DeletionTimestamp == nil {
@@ -69,7 +69,7 @@ func (v View) PodOn(set, node string) *corev1.Pod {
 	return nil
 }
 
-// Revisions are the ControllerRevisions of the namespace by number, then by name.
+// Revisions returns the ControllerRevisions of the namespace, sorted by number and name.
 func (v View) Revisions() []*appsv1.ControllerRevision {
 	revisions, _ := v.revisions.ControllerRevisions(v.namespace).List(labels.Everything())
 	slices.SortFunc(revisions, func(a, b *appsv1.ControllerRevision) int {
@@ -78,7 +78,7 @@ func (v View) Revisions() []*appsv1.ControllerRevision {
 	return revisions
 }
 
-// Event is the first event with that reason about the object of that name, nil if there is none.
+// Event returns the first event with that reason about the object of that name, or nil.
 func (v View) Event(object, reason string) *corev1.Event {
 	events, _ := v.events.Events(v.namespace).List(labels.Everything())
 	for _, event := range events {
@@ -89,13 +89,13 @@ func (v View) Event(object, reason string) *corev1.Event {
 	return nil
 }
 
-// Events are those about an object of the namespace.
+// Events returns the events about an object of the namespace.
 func (v View) Events(object string) []*corev1.Event {
 	events, _ := v.events.Events(v.namespace).List(labels.Everything())
 	return slices.DeleteFunc(events, func(event *corev1.Event) bool { return event.InvolvedObject.Name != object })
 }
 
-// Node is the node of that name, nil if there is none.
+// Node returns the node of that name, or nil.
 func (v View) Node(name string) *corev1.Node {
 	node, err := v.nodes.Get(name)
 	if err != nil {
@@ -104,7 +104,7 @@ func (v View) Node(name string) *corev1.Node {
 	return node
 }
 
-// UIDs are the pods' UIDs by node.
+// UIDs returns the pods' UIDs by node.
 func UIDs(pods []*corev1.Pod) map[string]types.UID {
 	uids := make(map[string]types.UID, len(pods))
 	for _, pod := range pods {
@@ -113,7 +113,7 @@ func UIDs(pods []*corev1.Pod) map[string]types.UID {
 	return uids
 }
 
-// Describe is a short list of the namespace's sets, revisions and pods, for a failure.
+// Describe lists the sets, revisions and pods of the namespace, for a failure.
 func (v View) Describe() string {
 	var text strings.Builder
 	sets, _ := v.sets.DaemonSets(v.namespace).List(labels.Everything())
@@ -136,7 +136,7 @@ func (v View) Describe() string {
 	return text.String()
 }
 
-// Ready is whether the pod's condition Ready is True.
+// Ready reports whether the pod's condition Ready is True.
 func Ready(pod *corev1.Pod) bool {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady {
