@@ -19,11 +19,11 @@ import (
 	"everynode.dev/everynode/api/kruise/v1beta1"
 )
 
-// Advanced is an Advanced DaemonSet in a log: what it has in common with a DaemonSet of apps/v1 as one of those, so that the
-// same invariants are judged, and what limits its updates.
+// Advanced is an Advanced DaemonSet in a log: the part that apps/v1 has too, so that the same invariants apply, and the
+// limits of its updates.
 type Advanced struct {
 	*appsv1.DaemonSet
-	// UpdateRevision is the newest revision, if its status is that of Generation.
+	// UpdateRevision is the newest revision, if its status is for Generation.
 	UpdateRevision string
 
 	template    string
@@ -46,7 +46,7 @@ func ReadAdvanced(object runtime.Object) (*v1beta1.DaemonSet, error) {
 	return set, nil
 }
 
-// NewAdvanced is the set as a log has it.
+// NewAdvanced converts a set for a log.
 func NewAdvanced(set *v1beta1.DaemonSet) (*Advanced, error) {
 	common, err := AsNative(set)
 	if err != nil {
@@ -64,15 +64,15 @@ func NewAdvanced(set *v1beta1.DaemonSet) (*Advanced, error) {
 		a.rolling = *rolling
 		if rolling.Selector != nil {
 			if a.nodes, err = metav1.LabelSelectorAsSelector(rolling.Selector); err != nil {
-				a.nodes = labels.Nothing() // nothing may be updated then
+				a.nodes = labels.Nothing() // then no node may be updated
 			}
 		}
 	}
 	return a, nil
 }
 
-// AsNative is the part of an Advanced DaemonSet that a DaemonSet of apps/v1 has too, with the defaults of OpenKruise: the
-// budgets are filled in only if neither is set.
+// AsNative returns the part of an Advanced DaemonSet that a DaemonSet of apps/v1 has too, with the defaults of
+// OpenKruise: the budgets are set only if neither is given.
 func AsNative(set *v1beta1.DaemonSet) (*appsv1.DaemonSet, error) {
 	status := set.Status
 	native := &appsv1.DaemonSet{ObjectMeta: set.ObjectMeta, Status: appsv1.DaemonSetStatus{
@@ -106,12 +106,12 @@ func orZero(value *intstr.IntOrString) *intstr.IntOrString {
 	return value
 }
 
-// preparing is whether the pod waits for its preDelete hook: it is on its way out, and not available any more.
+// preparing reports whether the pod waits for its preDelete hook: then it counts as not available.
 func preparing(pod *corev1.Pod) bool {
 	return pod.Labels[kruise.LifecycleState] == kruise.LifecyclePreparingDelete
 }
 
-// marked is whether the pod is in the middle of a change in place.
+// marked reports whether the pod is being changed in place.
 func marked(pod *corev1.Pod) bool {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == kruise.InPlaceUpdateReady {

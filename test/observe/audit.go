@@ -19,24 +19,25 @@ import (
 	audit "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// Write is a write that the API server has answered, or given up, as its audit log has it.
+// Write is a write in the audit log of the API server, answered or aborted.
 type Write struct {
-	// Sent is when the API server received it, and Done when it had answered.
+	// Sent is when the API server received it, Done when it had answered.
 	Sent, Done time.Time
-	// Manager is the component that sent it; "" for anybody else, who is User.
+	// Manager is the component that sent it; "" for any other User.
 	Manager, User string
 	// Verb and Resource are those of the API, with the subresource: "update", "daemonsets/status".
 	Verb, Resource, Namespace, Name string
-	// Code is that of the answer, 0 if there was none: nobody knows whether the write was carried out.
+	// Code is the status code, 0 if there was no response: then it is unknown whether the write was executed.
 	Code int32
-	// UID is the precondition of a delete, "" if it has none.
+	// UID is the precondition of a delete, or "".
 	UID types.UID
 }
 
-// managerGroup is what the group begins with by which a plane tells its managers apart.
+// managerGroup is the prefix of the groups that identify the managers of a plane.
 const managerGroup = "localplane:manager"
 
-// ReadAudit reads an audit log. Where an API server has died writing a line, that is cut off, and the first one of the next stands behind it.
+// ReadAudit parses an audit log. If an API server was killed while it wrote a line, that line is incomplete, and the
+// first line of the next process follows it directly.
 func ReadAudit(log io.Reader) ([]Write, error) {
 	var writes []Write
 	lines := bufio.NewReader(log)
@@ -63,8 +64,9 @@ func ReadAudit(log io.Reader) ([]Write, error) {
 	return writes, nil
 }
 
-// unanswered is what the API server notes, as a success, where it has written no answer at all (k8s.io/apiserver/pkg/endpoints/filters, WithAudit): the
-// client was gone. What it panics at, it aborts as well, as it does with an answer for which there was no time left.
+// unanswered is the message of the API server, with a success code, if it has not sent a response
+// (k8s.io/apiserver/pkg/endpoints/filters, WithAudit): the client had disconnected. The API server also aborts requests
+// after a panic or a timeout.
 const unanswered = "Connection closed early"
 
 func writeOf(event *audit.Event) Write {
@@ -92,7 +94,7 @@ func writeOf(event *audit.Event) Write {
 	return w
 }
 
-// String is one line for people.
+// String returns one line for users.
 func (w Write) String() string {
 	who := w.Manager
 	if who == "" {
@@ -101,10 +103,10 @@ func (w Write) String() string {
 	return fmt.Sprintf("%s %s: %s %s %s/%s: %d", w.Sent.Format("15:04:05.000"), who, w.Verb, w.Resource, w.Namespace, w.Name, w.Code)
 }
 
-// done is whether the API server has carried it out.
+// done reports whether the API server has executed it.
 func (w Write) done() bool { return w.Code >= 200 && w.Code < 300 }
 
-// read is whether the API server has looked at more than who asks for what.
+// read reports whether the API server has processed more than authentication and authorization.
 func (w Write) read() bool {
 	return !slices.Contains([]int32{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests}, w.Code)
 }
@@ -113,30 +115,30 @@ func (w Write) read() bool {
 const (
 	// Precondition: every pod that a manager deletes is named by its UID as well.
 	Precondition Invariant = "precondition"
-	// OneWriter: between the last answer to one manager and the first write of another, or of its own successor, nothing is written for as
-	// long as a write may take.
+	// OneWriter: between the last response to one manager and the first write of another one, or of its restarted
+	// process, there are no writes for as long as a write may take.
 	OneWriter Invariant = "one-writer"
 	// Once: no pod is deleted twice.
 	Once Invariant = "once"
-	// Logged: every pod that ends has a delete in the audit log, unless the API server died meanwhile.
+	// Logged: every pod that ends has a delete in the audit log, unless the API server was killed.
 	Logged Invariant = "logged"
-	// Known: pods are deleted by managers, and by those who have said so.
+	// Known: pods are deleted only by managers and known users.
 	Known Invariant = "known"
 )
 
-// WriteRules say what is judged.
+// WriteRules are the rules for writes.
 type WriteRules struct {
-	// Namespace is that of the sets.
+	// Namespace is the namespace of the sets.
 	Namespace string
-	// Users may delete pods as they like.
+	// Users may delete any pods.
 	Users []string
-	// Fence is how long after the end of a manager nobody may write.
+	// Fence is how long after the end of a manager there must be no writes.
 	Fence time.Duration
 	// Deaths are managers that were killed.
 	Deaths []Death
-	// Outages are the times at which the API server, or its store, was killed: what was answered just before may not have arrived.
+	// Outages are the times at which the API server, or its store, was killed: responses just before may be lost.
 	Outages []time.Time
-	// Endings are the pods that have ended; nil if nobody has seen that.
+	// Endings are the pods that have ended; nil if that was not recorded.
 	Endings []Ending
 }
 
@@ -146,21 +148,22 @@ type Death struct {
 	At      time.Time
 }
 
-// WriteReport is what an audit log shows.
+// WriteReport is the result of JudgeWrites.
 type WriteReport struct {
-	// Counts are the writes of managers by verb and resource that were carried out; Refused those that were not, by code.
+	// Counts are the executed writes of managers by verb and resource; Refused those that were rejected, by code.
 	Counts  map[string]int
 	Refused map[int32]int
-	// Turns is how often another manager went on.
+	// Turns is how often another manager took over.
 	Turns int
-	// Gaps are, for each death of a manager that was at work, the times until another one wrote, or that one again.
+	// Gaps are, for each killed manager that was active, the times until the next write of a manager.
 	Gaps []time.Duration
-	// Unlogged are the pods that ended while the API server died, without a line in its log.
+	// Unlogged are the pods that ended while the API server was killed, without a line in its log.
 	Unlogged   int
 	Violations []string
 }
 
-// JudgeWrites judges the writes of managers to the sets, revisions and pods of a namespace, in the order in which they were sent.
+// JudgeWrites checks the writes of managers to the sets, revisions and pods of a namespace, in the order in which they
+// were sent.
 func JudgeWrites(writes []Write, rules WriteRules) WriteReport {
 	j := writeJudge{rules: rules, report: WriteReport{Counts: map[string]int{}, Refused: map[int32]int{}}, deletes: map[types.UID]Write{}}
 	for _, w := range writes {
@@ -177,7 +180,7 @@ func JudgeWrites(writes []Write, rules WriteRules) WriteReport {
 type writeJudge struct {
 	rules   WriteRules
 	report  WriteReport
-	last    *Write // of a manager, that which was answered last
+	last    *Write // the last answered write of a manager
 	deletes map[types.UID]Write
 }
 
@@ -213,15 +216,15 @@ func (j *writeJudge) judge(w Write) {
 	}
 }
 
-// lost is whether the answer to a write may not have arrived.
+// lost reports whether the response to a write may have been lost.
 func (j *writeJudge) lost(w Write) bool {
 	return slices.ContainsFunc(j.rules.Outages, func(at time.Time) bool { return at.After(w.Sent) && at.Sub(w.Done) < inFlight })
 }
 
-// judgeWriter follows who writes.
+// judgeWriter tracks the writer.
 func (j *writeJudge) judgeWriter(w Write) {
 	for _, death := range j.rules.Deaths {
-		// What the dead one had sent may still come in; what its successor sends comes after the fence.
+		// Writes that the killed manager had sent may still arrive; those of its successor come after the fence.
 		if after := w.Sent.Sub(death.At); death.Manager == w.Manager && after > inFlight && after < j.rules.Fence {
 			j.violate(OneWriter, w, "that manager was killed %s before", after)
 		}
@@ -237,10 +240,10 @@ func (j *writeJudge) judgeWriter(w Write) {
 	}
 }
 
-// inFlight is for what a manager has sent before it died, and the API server has received after that.
+// inFlight is how long writes of a killed manager may still arrive at the API server.
 const inFlight = 2 * time.Second
 
-// findGaps finds, for each death of the manager that wrote last, when the next write came.
+// findGaps finds, for each killed manager that wrote last, when the next write came.
 func (j *writeJudge) findGaps(writes []Write) {
 	for _, death := range j.rules.Deaths {
 		var before, after *Write

@@ -15,10 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// judgeCharge is judgeBudget where nodes fail by themselves (Rules.Outages): that may take any number of them, and the controller
-// learns of it late. So a node is charged from the moment at which the controller takes its last available pod, while the node is
-// ready, until it has an available one again, whatever becomes of it meanwhile; and no more nodes are charged than the budget allows. It is not
-// charged if another pod of the node was in use until just now and was lost to somebody else: see followLost.
+// judgeCharge replaces judgeBudget if nodes fail independently (Rules.Outages): any number of nodes may fail, and the
+// controller notices that late. So a node is charged from the moment at which the controller deletes its last available
+// pod, while the node is ready, until it has an available pod again; and no more nodes may be charged than the budget
+// allows. A node is not charged if another of its pods was in use shortly before and was lost for another reason: see
+// followLost.
 func (w *world) judgeCharge(event Event, old *corev1.Pod, before map[string]bool) {
 	if w.charged == nil {
 		w.charged, w.upSince, w.lost = map[string]bool{}, map[string]time.Time{}, map[types.UID]loss{}
@@ -42,8 +43,9 @@ func (w *world) judgeCharge(event Event, old *corev1.Pod, before map[string]bool
 	}
 }
 
-// followUp keeps since when nodes have an available pod, and returns those of which the controller must have known before this event: a pod
-// that is found unavailable may be taken at any time, also when it has become available in the same moment.
+// followUp records since when nodes have an available pod, and returns those that the controller must have known before
+// this event: a pod that is observed as unavailable may be deleted at any time, even if it has become available at the
+// same moment.
 func (w *world) followUp(now time.Time) map[string]bool {
 	seen := map[string]bool{}
 	for node, since := range w.upSince {
@@ -60,14 +62,14 @@ func (w *world) followUp(now time.Time) map[string]bool {
 	return seen
 }
 
-// loss is a pod in use that its node has lost to somebody else than the controller.
+// loss is a pod in use that its node has lost for another reason than the controller.
 type loss struct {
 	node string
 	at   time.Time
 }
 
-// followLost keeps the losses of which the controller need not have known before this event: what it sent meanwhile was decided while that
-// pod was still in use. A pod that the controller takes after all is its own act.
+// followLost records the losses that the controller need not have known before this event: its requests in the meantime
+// were decided while that pod was still in use. If the controller deletes that pod after all, this is its own action.
 func (w *world) followLost(event Event, old *corev1.Pod) {
 	maps.DeleteFunc(w.lost, func(_ types.UID, loss loss) bool { return event.At.Sub(loss.at) > certain })
 	pod, isPod := event.Object.(*corev1.Pod)
@@ -83,7 +85,7 @@ func (w *world) followLost(event Event, old *corev1.Pod) {
 	}
 }
 
-// robbed is whether the node has just lost a pod to somebody else than the controller.
+// robbed reports whether the node has just lost a pod for another reason than the controller.
 func (w *world) robbed(node string) bool {
 	for _, loss := range w.lost {
 		if loss.node == node {
@@ -93,13 +95,13 @@ func (w *world) robbed(node string) bool {
 	return false
 }
 
-// inUse is whether a pod of the set makes its node an available one.
+// inUse reports whether a pod of the set makes its node available.
 func (w *world) inUse(pod *corev1.Pod, at time.Time) bool {
 	minReady := time.Duration(w.set.Spec.MinReadySeconds) * time.Second
 	return !marked(pod) && (w.limits == nil || !preparing(pod)) && Available(pod, minReady, at)
 }
 
-// judgeNewest is Kept for a set of apps/v1, whose newest revision is that with the highest number. Only a ledger knows revisions.
+// judgeNewest is Kept for a set of apps/v1, whose newest revision has the highest number. Only a ledger has revisions.
 func (w *world) judgeNewest(event Event, old *corev1.Pod) {
 	pod, isPod := event.Object.(*corev1.Pod)
 	if !isPod || old == nil || w.set == nil || w.limits != nil || w.set.DeletionTimestamp != nil || !w.ours(pod) || !w.begins(old, pod, event.Type == watch.Deleted) {
@@ -111,7 +113,7 @@ func (w *world) judgeNewest(event Event, old *corev1.Pod) {
 	}
 }
 
-// applyRevision takes over a new version of a revision.
+// applyRevision applies a new version of a revision.
 func (w *world) applyRevision(revision *appsv1.ControllerRevision, gone bool) {
 	w.revisions[revision.UID] = revision
 	if gone {
@@ -126,13 +128,14 @@ func (w *world) applyRevision(revision *appsv1.ControllerRevision, gone bool) {
 	}
 }
 
-// undone is whether a pod that is coming is of a revision that is not the newest any more. It goes in the same pass of the controller, and in
-// no particular order, in which pods of the newest one come elsewhere, as with upstream's controller: so it does not count as surging.
+// undone reports whether a new pod has a revision that is no longer the newest. It is deleted in the same pass of the
+// controller, in any order, in which pods of the newest revision are created on other nodes, as in upstream's
+// controller: so it does not count as surging.
 func (w *world) undone(pod *corev1.Pod) bool {
 	return w.rules.Outages && w.limits == nil && w.newest != "" && hashOf(pod) != w.newest
 }
 
-// surges is whether the set creates first and deletes later. A terminating pod is in nobody's way then.
+// surges reports whether the set creates first and deletes later. Then a terminating pod does not block others.
 func (w *world) surges() bool {
 	_, surge := w.budgets()
 	return surge > 0

@@ -17,33 +17,34 @@ import (
 // Charge is the invariant of JudgeEdge.
 const Charge Invariant = "charge"
 
-// EdgeRules say what is judged of a set that the annotation AdvancedRollingUpdate of OpenYurt updates.
+// EdgeRules are the rules for a set with OpenYurt's annotation AdvancedRollingUpdate.
 type EdgeRules struct {
-	// Limit is the number of nodes that may be charged at once.
+	// Limit is the maximum number of charged nodes.
 	Limit int
-	// Blame is how long after an update touched a node its going down is put down to the update.
+	// Blame is the failure attribution window: how long after an update changed a node its failure is attributed to the
+	// update.
 	Blame time.Duration
 }
 
-// EdgeReport is what a log shows.
+// EdgeReport is the result of JudgeEdge.
 type EdgeReport struct {
-	// Deleted is the number of pods whose deletion was judged.
+	// Deleted is the number of pods whose deletion was checked.
 	Deleted int
-	// MostCharged is the largest number of nodes that were charged right after a deletion, MostBlamed the largest number of nodes that
-	// were down and blamed on the update at any time.
+	// MostCharged is the highest number of charged nodes right after a deletion, MostBlamed the highest number of failed
+	// nodes that were attributed to the update.
 	MostCharged, MostBlamed int
 	Violations              []Violation
 }
 
-// certain is how far apart, or how long ago, two things have to be for everybody to agree on them: API times are whole seconds, and a
-// controller cannot act on what it has not seen.
+// certain is the minimum time between two events whose order is certain for all observers: API times are whole seconds,
+// and a controller cannot act on changes that it has not observed.
 const certain = 2 * time.Second
 
-// JudgeEdge plays the log of one roll. At each deletion of a pod by which one more node is charged, no more than Limit nodes may be charged
-// then. Charged are nodes that are ready, have to run the pod, and have no available one; and nodes that are not ready, and went down after
-// this roll touched them and within the window: when their old pod was deleted, or their new one created.
+// JudgeEdge checks the log of one rollout. At each deletion of a pod that charges one more node, at most Limit nodes
+// may be charged. A node is charged if it is ready, must run the pod, and has no available one; or if it is not ready,
+// and failed after this rollout changed it and within the window after its old pod was deleted or its new one created.
 //
-// What is not certain is not charged here: the controller may charge more.
+// Uncertain cases are not charged here: the controller may charge more.
 func JudgeEdge(log []Event, rules Rules, edge EdgeRules) EdgeReport {
 	j := edgeJudge{world: newWorld(rules), rules: edge, touched: map[string]time.Time{}, down: map[string]time.Time{}}
 	for _, event := range log {
@@ -52,13 +53,13 @@ func JudgeEdge(log []Event, rules Rules, edge EdgeRules) EdgeReport {
 	return j.report
 }
 
-// JudgeEdge judges what was recorded so far.
+// JudgeEdge checks the log so far.
 func (r *Recorder) JudgeEdge(rules EdgeRules) EdgeReport { return JudgeEdge(r.Log(), r.rules, rules) }
 
 type edgeJudge struct {
 	*world
 	rules EdgeRules
-	// touched is when this roll touched a node last, down since when a node has not been ready.
+	// touched is when this rollout last changed a node, down since when a node has not been ready.
 	touched, down map[string]time.Time
 	template      *corev1.PodTemplateSpec
 	report        EdgeReport
@@ -90,7 +91,7 @@ func (j *edgeJudge) play(event Event, judged bool) {
 	}
 }
 
-// deletes is whether a pod of the set begins to go with this event.
+// deletes reports whether a pod of the set starts to terminate with this event.
 func (j *edgeJudge) deletes(event Event) bool {
 	pod, ok := event.Object.(*corev1.Pod)
 	if !ok || !j.ours(pod) {
@@ -100,7 +101,7 @@ func (j *edgeJudge) deletes(event Event) bool {
 	return old != nil && old.DeletionTimestamp == nil && (pod.DeletionTimestamp != nil || event.Type == watch.Deleted)
 }
 
-// follow keeps the times; touches is whether the event is one by which a roll touches a node.
+// follow records the times; touches reports whether the rollout changes a node with this event.
 func (j *edgeJudge) follow(event Event, touches bool) {
 	switch object := event.Object.(type) {
 	case *corev1.Node:
@@ -116,7 +117,7 @@ func (j *edgeJudge) follow(event Event, touches bool) {
 	}
 }
 
-// charged are the nodes that count for certain.
+// charged returns the nodes that certainly count.
 func (j *edgeJudge) charged(now time.Time) []string {
 	nodes := j.waiting()
 	for _, name := range slices.Sorted(maps.Keys(j.down)) {
@@ -129,7 +130,7 @@ func (j *edgeJudge) charged(now time.Time) []string {
 	return nodes
 }
 
-// waiting are the nodes that are ready, have to run the pod, and have no available one.
+// waiting returns the nodes that are ready, must run the pod, and have no available one.
 func (j *edgeJudge) waiting() []string {
 	return slices.DeleteFunc(slices.Clone(j.unavailable), func(name string) bool { return !j.down[name].IsZero() })
 }
@@ -143,7 +144,7 @@ func nodeIsReady(node *corev1.Node) bool {
 	return false
 }
 
-// Err is nil if the limit held.
+// Err returns nil if the limit was never exceeded.
 func (r EdgeReport) Err() error {
 	if len(r.Violations) == 0 {
 		return nil

@@ -12,14 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Ending is the moment at which a ledger has seen a pod begin to terminate, or vanish without that.
+// Ending is when a ledger has observed that a pod started to terminate, or was removed without that.
 type Ending struct {
 	Pod string
 	UID types.UID
 	At  time.Time
 }
 
-// Endings are those of all pods of the namespace, in their order.
+// Endings returns the endings of all pods of the namespace, in order.
 func (l *Ledger) Endings() []Ending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,12 +42,12 @@ func endingsOf(log []Event, from uint64) []Ending {
 	return all
 }
 
-// dying is how long before its end an API server may have handed a delete to its store and not written it down, and how far a ledger may be behind,
-// where a machine has too much to do.
+// dying is how long before its end an API server may have passed a delete to its store without logging it, and how far
+// a ledger may be behind, on an overloaded machine.
 const dying = 5 * time.Second
 
-// judgeEndings looks for the delete that each pod has ended by. An API server that dies after it has handed the delete to its store writes no line of
-// it: only then there may be none, and those are counted.
+// judgeEndings looks for the delete of each pod that ended. An API server that is killed after it has passed the delete
+// to its store does not log it: only then may there be none, and these are counted.
 func (j *writeJudge) judgeEndings(writes []Write) {
 	deletes := map[string][]Write{}
 	for _, w := range writes {
@@ -67,7 +67,8 @@ func (j *writeJudge) judgeEndings(writes []Write) {
 	}
 }
 
-// by is whether a pod may have ended by a delete of its name. One without a UID may be that of another pod of this name, long before.
+// by reports whether a delete with this name may have ended a pod. One without a UID may be for an earlier pod with
+// this name.
 func (e Ending) by(w Write) bool {
 	if w.UID != "" {
 		return w.UID == e.UID && w.Sent.Before(e.At)
@@ -75,5 +76,5 @@ func (e Ending) by(w Write) bool {
 	return w.Sent.Before(e.At) && e.At.Sub(w.Done) < inFlight
 }
 
-// mayBeDone is whether the API server has carried a write out, or has not said that it has not.
+// mayBeDone reports whether the API server has executed a write, or has not reported that it has not.
 func (w Write) mayBeDone() bool { return w.done() || w.Code < 200 || w.Code >= 500 }

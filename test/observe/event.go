@@ -26,7 +26,7 @@ type Event struct {
 	Object metav1.Object
 }
 
-// NewEvent reads the version out of the object.
+// NewEvent reads the version from the object.
 func NewEvent(kind watch.EventType, object metav1.Object, at time.Time) (Event, error) {
 	version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
 	if err != nil {
@@ -35,7 +35,7 @@ func NewEvent(kind watch.EventType, object metav1.Object, at time.Time) (Event, 
 	return Event{Version: version, At: at, Type: kind, Object: object}, nil
 }
 
-// Sort puts a log into the order of commitment. Events that one commit reported for one object keep their order.
+// Sort sorts a log in the order of commits. Events of one commit and object keep their order.
 func Sort(log []Event) {
 	slices.SortStableFunc(log, func(a, b Event) int {
 		switch {
@@ -49,7 +49,7 @@ func Sort(log []Event) {
 	})
 }
 
-// String is one line of a trace, for people.
+// String returns one line of a trace.
 func (e Event) String() string {
 	return fmt.Sprintf("%d %s %-8s %s", e.Version, e.At.Format("15:04:05.000"), e.Type, describe(e.Object))
 }
@@ -91,7 +91,7 @@ func describePod(pod *corev1.Pod) string {
 	return strings.Join(words, " ")
 }
 
-// NodeOf is the node that a pod is bound to or pinned to; "" if neither.
+// NodeOf returns the node that a pod is bound to or pinned to, or "".
 func NodeOf(pod *corev1.Pod) string {
 	if pod.Spec.NodeName != "" {
 		return pod.Spec.NodeName
@@ -110,7 +110,7 @@ func NodeOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// Available is whether the pod counts as available at that moment; see the package comment.
+// Available reports whether the pod counts as available at that moment; see the package comment.
 func Available(pod *corev1.Pod, minReady time.Duration, at time.Time) bool {
 	if pod.DeletionTimestamp != nil || terminal(pod) {
 		return false
@@ -119,10 +119,10 @@ func Available(pod *corev1.Pod, minReady time.Duration, at time.Time) bool {
 	return ready && !since.Add(minReady).After(at)
 }
 
-// occupies is whether a pod still counts as a pod of its node: always, until it is both in a terminal phase and being
-// deleted. A failed pod that nobody has deleted yet must not have a successor beside it. Once it is deleted too, nothing
-// of it runs or will run again, and only a finalizer or a kubelet that is out of reach keeps the object; the successor may
-// come, as it does with upstream's controller.
+// occupies reports whether a pod still counts as a pod of its node: until it is both in a terminal phase and being
+// deleted. A failed pod that is not deleted yet must not have a replacement. When it is deleted too, it can no longer
+// run, and only a finalizer or an unreachable kubelet keeps the object; then the replacement may be created, as
+// upstream's controller does.
 func occupies(pod *corev1.Pod) bool {
 	return !terminal(pod) || pod.DeletionTimestamp == nil
 }
@@ -140,7 +140,7 @@ func readySince(pod *corev1.Pod) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// restarts is how often the containers of a pod were started again.
+// restarts returns the number of container restarts of a pod.
 func restarts(pod *corev1.Pod) int32 {
 	var total int32
 	for _, status := range pod.Status.ContainerStatuses {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// holds is whether the preDelete hook of this version of the set has not released a pod yet: the pod has one of the labels, or of the
-// finalizers, that the hook is made of.
+// holds reports whether the preDelete hook of this version of the set holds the pod: the pod has one of the labels or
+// finalizers of the hook.
 func (a *Advanced) holds(pod *corev1.Pod) bool {
 	if a.hook == nil {
 		return false
@@ -24,7 +24,7 @@ func (a *Advanced) holds(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(a.hook.FinalizersHandler, func(name string) bool { return slices.Contains(pod.Finalizers, name) })
 }
 
-// judgeHook reports the end of a pod that its hook had not released. The pod of a node that is gone has nobody left to wait for.
+// judgeHook reports a pod that was deleted while its hook held it. The pod of a deleted node is not held.
 func (w *world) judgeHook(event Event, old, pod *corev1.Pod) {
 	ends := old.DeletionTimestamp == nil && (event.Type == watch.Deleted || pod.DeletionTimestamp != nil)
 	node := NodeOf(pod)

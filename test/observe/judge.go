@@ -17,25 +17,26 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Rules say what is judged.
+// Rules are the rules of Judge.
 type Rules struct {
 	// Namespace and Name of the DaemonSet.
 	Namespace, Name string
-	// From is the version up to which events only build the state (the initial list); later ones are judged.
+	// From is the version up to which events only build the state (the initial list); later ones are checked.
 	From uint64
-	// Eligible is whether the set has to run a pod on the node.
+	// Eligible reports whether the set must run a pod on the node.
 	Eligible func(node *corev1.Node, set *appsv1.DaemonSet) bool
-	// Excused are pods that somebody other than the controller deletes.
+	// Excused are pods that another client than the controller deletes.
 	Excused map[types.UID]bool
-	// Outages says that nodes fail by themselves: only those that the controller has taken a pod from count against the budget.
+	// Outages reports whether nodes fail independently: then only nodes whose pod the controller has deleted count
+	// against the budget.
 	Outages bool
-	// Limit is the budget of a set whose own strategy does not tell; 0 for one whose does.
+	// Limit is the budget of a set whose own strategy does not define it; 0 otherwise.
 	Limit int
-	// Rests are the moments at which the numbers of the status are counted anew, in their order.
+	// Rests are the moments at which the numbers of the status are checked, in order.
 	Rests []Rest
 }
 
-// Invariant names one thing that must hold at every event.
+// Invariant is the name of an invariant.
 type Invariant string
 
 // The invariants; the package comment defines them.
@@ -53,43 +54,44 @@ const (
 
 const (
 	traceLength   = 25 // events shown before a violation
-	maxViolations = 20 // the first ones tell the story, thousands hide it
+	maxViolations = 20 // the first ones are sufficient, thousands would hide them
 )
 
-// Violation is one event after which an invariant did not hold.
+// Violation is an event that violates an invariant.
 type Violation struct {
 	Invariant Invariant
 	Event     Event
 	Detail    string
-	// Trace holds the last events about the set before and including Event.
+	// Trace has the last events about the set up to Event.
 	Trace []string
 }
 
-// Report is what a log shows.
+// Report is the result of Judge.
 type Report struct {
 	// Judged is the number of events after Rules.From.
 	Judged int
-	// Baseline is whether every eligible node was available at some moment; without it no budget was judged.
+	// Baseline reports whether every eligible node was available at some moment; otherwise no budget was checked.
 	Baseline bool
-	// LeastAvailable and MostUnavailable are the worst numbers of available and of unavailable nodes since the baseline.
+	// LeastAvailable and MostUnavailable are the extreme numbers of available and of unavailable nodes since the
+	// baseline.
 	LeastAvailable, MostUnavailable int
-	// Rests is at how many moments the numbers of the status were counted.
+	// Rests is the number of moments at which the status was checked.
 	Rests int
 	// Limit is the budget at the end of the log.
 	Limit int
-	// MostPodsOnNode is the largest number of pods (terminating ones count) that one node had at one moment.
+	// MostPodsOnNode is the highest number of pods (including terminating ones) on one node at one moment.
 	MostPodsOnNode int
-	// MostSurging is the largest number of nodes that were surging at one moment.
+	// MostSurging is the highest number of surging nodes at one moment.
 	MostSurging int
-	// Created and Deleted are the pods of the set that appeared, or began to terminate or vanished; Restarted those of
-	// which a container was started again. Each name appears once, in order.
+	// Created and Deleted are the pods of the set that were created, or that started to terminate or were removed;
+	// Restarted those with a container restart. Each name appears once, in order.
 	Created, Deleted, Restarted []string
 	Violations                  []Violation
-	// Suppressed counts violations beyond the first ones.
+	// Suppressed is the number of violations that are not listed.
 	Suppressed int
 }
 
-// Err is nil if every invariant held and the log says something at all.
+// Err returns nil if no invariant was violated and the log is sufficient to show that.
 func (r Report) Err() error {
 	if len(r.Violations) == 0 {
 		if !r.Baseline {
@@ -106,7 +108,7 @@ func (r Report) Err() error {
 	return errors.New(text.String())
 }
 
-// Summary is one line for a test log.
+// Summary returns one line for a test log.
 func (r Report) Summary() string {
 	return fmt.Sprintf("%d events, at most %d nodes unavailable (budget %d), at least %d available, at most %d pods on a node, "+
 		"at most %d nodes surging, %d pods created, %d deleted, %d restarted",
@@ -114,7 +116,7 @@ func (r Report) Summary() string {
 		r.MostSurging, len(r.Created), len(r.Deleted), len(r.Restarted))
 }
 
-// Judge plays a log, which has to be sorted, and reports on it.
+// Judge checks a log, which must be sorted.
 func Judge(log []Event, rules Rules) Report {
 	w := newWorld(rules)
 	for _, event := range log {
@@ -143,7 +145,7 @@ func Judge(log []Event, rules Rules) Report {
 	return w.report
 }
 
-// judgePods reports a node on which this event made too many pods.
+// judgePods reports a node that has too many pods because of this event.
 func (w *world) judgePods(event Event, before map[string]int) {
 	allowed, invariant := 1, OnePod
 	if _, surge := w.budgets(); surge > 0 {
@@ -159,7 +161,7 @@ func (w *world) judgePods(event Event, before map[string]int) {
 	}
 }
 
-// judgeSurge reports a pod that made more nodes surge than allowed.
+// judgeSurge reports a pod that makes more nodes surge than allowed.
 func (w *world) judgeSurge(event Event, before int) {
 	_, limit := w.budgets()
 	w.report.MostSurging = max(w.report.MostSurging, len(w.surging))
@@ -169,8 +171,8 @@ func (w *world) judgeSurge(event Event, before int) {
 	}
 }
 
-// judgeBudget reports a pod event that took the number of unavailable nodes above the budget. A change of the set itself (a
-// budget that shrank, minReadySeconds that grew) is no violation until one more pod is lost.
+// judgeBudget reports a pod event that raises the number of unavailable nodes above the budget. A change of the set (a
+// smaller budget, a larger minReadySeconds) is no violation until one more pod is lost.
 func (w *world) judgeBudget(event Event, before int) {
 	if !w.report.Baseline || w.set == nil || w.set.DeletionTimestamp != nil {
 		return
@@ -198,7 +200,7 @@ func (w *world) violate(invariant Invariant, event Event, detail string) {
 	w.report.Violations = append(w.report.Violations, v)
 }
 
-// budgets are maxUnavailable and maxSurge, resolved as apps/v1 does.
+// budgets returns maxUnavailable and maxSurge, resolved as in apps/v1.
 func (w *world) budgets() (unavailable, surge int) {
 	if w.set == nil {
 		return 0, 0
@@ -224,7 +226,7 @@ func resolve(value *intstr.IntOrString, missing, total int) int {
 	}
 	resolved, err := intstr.GetScaledValueFromIntOrPercent(value, total, true)
 	if err != nil {
-		return missing // the API server does not admit such a value
+		return missing // the API server rejects such a value
 	}
 	return resolved
 }

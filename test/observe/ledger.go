@@ -29,9 +29,9 @@ import (
 	"everynode.dev/everynode/localplane"
 )
 
-// Ledger is the log of all sets of a namespace, read from etcd itself. A watch of the API server ends when that dies, and what it
-// has not shown by then is lost; etcd numbers all changes of all objects, and a watch of it goes on where it was, also after a
-// death of its own. So nothing is missing in a ledger, whatever was killed while it was kept.
+// Ledger is the log of all sets of a namespace, read from etcd. A watch of the API server ends when the API server is
+// killed, and events that it has not sent by then are lost. etcd numbers all changes of all objects, and a watch of
+// etcd continues at the same revision, even after a restart of etcd. So a ledger is complete.
 type Ledger struct {
 	namespace string
 	from      uint64
@@ -48,10 +48,10 @@ type Ledger struct {
 	err     error
 }
 
-// registry is where the API server keeps its objects.
+// registry is the prefix of the API server's keys.
 const registry = "/registry/"
 
-// OpenLedger begins to read.
+// OpenLedger starts to read.
 func OpenLedger(ctx context.Context, store localplane.Store, namespace string) (*Ledger, error) {
 	client, err := dial(store)
 	if err != nil {
@@ -81,7 +81,7 @@ func dial(store localplane.Store) (*clientv3.Client, error) {
 	return client, nil
 }
 
-// prefixes are the keys that a ledger is about.
+// prefixes are the prefixes of the keys in a ledger.
 func (l *Ledger) prefixes() []string {
 	return []string{
 		registry + "daemonsets/" + l.namespace + "/", registry + kruise.Group + "/" + kruise.Resource + "/" + l.namespace + "/",
@@ -89,7 +89,7 @@ func (l *Ledger) prefixes() []string {
 	}
 }
 
-// begin takes what is there into the log, all at one moment.
+// begin adds the current objects to the log, at one revision.
 func (l *Ledger) begin(ctx context.Context) error {
 	at := int64(0)
 	for _, prefix := range l.prefixes() {
@@ -110,7 +110,7 @@ func (l *Ledger) begin(ctx context.Context) error {
 	return nil
 }
 
-// follow reads all changes of all objects: those that the ledger is not about tell how far it is.
+// follow reads all changes of all objects: changes of other objects show the progress of the watch.
 func (l *Ledger) follow(ctx context.Context) {
 	defer close(l.ended)
 	for answer := range l.client.Watch(ctx, registry, clientv3.WithPrefix(), clientv3.WithRev(l.seen+1)) {
@@ -138,7 +138,7 @@ func (l *Ledger) fail(err error) {
 	}
 }
 
-// take takes a change into the log; no value is a deletion.
+// take adds a change to the log; no value means a deletion.
 func (l *Ledger) take(key string, value []byte, version int64) error {
 	if !slices.ContainsFunc(l.prefixes(), func(prefix string) bool { return strings.HasPrefix(key, prefix) }) {
 		return nil
@@ -166,7 +166,7 @@ func (l *Ledger) take(key string, value []byte, version int64) error {
 	return nil
 }
 
-// decodeStored reads an object as the API server keeps it: those of Kubernetes in their binary form, others as JSON.
+// decodeStored decodes an object as the API server stores it: objects of Kubernetes as protobuf, others as JSON.
 func decodeStored(value []byte) (metav1.Object, error) {
 	if value[0] == '{' {
 		undecoded := &unstructured.Unstructured{}
@@ -182,7 +182,7 @@ func decodeStored(value []byte) (metav1.Object, error) {
 	return lean(object)
 }
 
-// lean is an object without what nobody judges, for a ledger keeps a hundred thousand of them.
+// lean removes fields that are not checked, because a ledger has a hundred thousand objects.
 func lean(object runtime.Object) (metav1.Object, error) {
 	switch o := object.(type) {
 	case *corev1.Pod:
@@ -214,7 +214,7 @@ func leanMeta(meta metav1.ObjectMeta) metav1.ObjectMeta {
 	return meta
 }
 
-// Excuse says that the pod is deleted by somebody other than the controller.
+// Excuse marks a pod that another client than the controller deletes.
 func (l *Ledger) Excuse(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -243,7 +243,7 @@ func (l *Ledger) Finish(ctx context.Context) error {
 	return nil
 }
 
-// Created is how many pods of the namespace have been created so far.
+// Created returns how many pods of the namespace have been created so far.
 func (l *Ledger) Created() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -256,13 +256,14 @@ func (l *Ledger) Created() int {
 	return count
 }
 
-// Judge judges one set of the namespace. Nodes may fail (Rules.Outages); limit is that of a set whose own strategy does not tell.
+// Judge checks one set of the namespace. Nodes may fail (Rules.Outages); limit is that of a set whose own strategy does
+// not define it.
 func (l *Ledger) Judge(set string, limit int) Report {
 	log, rules := l.Of(set, limit)
 	return Judge(log, rules)
 }
 
-// Of are the part of the ledger that is about a set, and the rules by which it is judged.
+// Of returns the part of the ledger about a set, and its rules.
 func (l *Ledger) Of(set string, limit int) ([]Event, Rules) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -278,7 +279,7 @@ func (l *Ledger) Of(set string, limit int) ([]Event, Rules) {
 	}
 }
 
-// concerns is whether an object has to do with the set of that name. Two sets of one namespace do not share a name.
+// concerns reports whether an object belongs to the set of that name. Two sets in one namespace have different names.
 func concerns(object metav1.Object, set string) bool {
 	switch object.(type) {
 	case *corev1.Node:

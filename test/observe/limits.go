@@ -14,19 +14,19 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// limits is what is known of an Advanced DaemonSet beyond what every set has.
+// limits is the additional state of an Advanced DaemonSet.
 type limits struct {
-	// open are the versions of the set that the controller may be acting on, oldest first: that of its last status, and
-	// those after it.
+	// open are the versions of the set that the controller may be using, oldest first: that of its last status, and
+	// later ones.
 	open []*Advanced
-	// hashes are the revisions by template, as far as a status has told.
+	// hashes are the revisions by template, as known from a status.
 	hashes map[string]string
-	// bad are the generations that the controller could make nothing of.
+	// bad are the generations that the controller has rejected.
 	bad map[int64]bool
-	// begun are pods whose end or change has begun, and nodes whose next pod is that of an update.
+	// begunPods are pods whose deletion or change has begun; begun nodes are those whose next pod belongs to an update.
 	begunPods  map[types.UID]bool
 	begunNodes map[string]bool
-	// last is the revision of the last live pod by node.
+	// last is the revision of the last running pod by node.
 	last map[string]string
 }
 
@@ -34,7 +34,7 @@ func newLimits() *limits {
 	return &limits{hashes: map[string]string{}, bad: map[int64]bool{}, begunPods: map[types.UID]bool{}, begunNodes: map[string]bool{}, last: map[string]string{}}
 }
 
-// learn takes over a version of the set.
+// learn applies a version of the set.
 func (l *limits) learn(set *Advanced) {
 	if n := len(l.open); n > 0 && l.open[n-1].Generation == set.Generation {
 		l.open = l.open[:n-1]
@@ -46,16 +46,17 @@ func (l *limits) learn(set *Advanced) {
 		l.bad[observed] = true
 	}
 	if then := l.open[0]; then.Generation == observed && set.UpdateRevision != "" && !l.bad[observed] {
-		l.hashes[then.template] = set.UpdateRevision // it is that of the version which was seen, and users may be ahead of it
+		l.hashes[then.template] = set.UpdateRevision // it belongs to the observed version; the specification may be newer
 	}
 }
 
-// invalid is whether the controller says that it cannot make anything of the set; its revision is then that of an earlier version.
+// invalid reports whether the controller has rejected the set; then its revision is that of an earlier version.
 func invalid(set *Advanced) bool {
 	return slices.ContainsFunc(set.Status.Conditions, func(c appsv1.DaemonSetCondition) bool { return c.Reason == "InvalidSpec" })
 }
 
-// current is whether the hash is that of the version's template. One that no status has told yet is none of those that are known.
+// current reports whether the hash is that of the version's template. The hash of a template that is not in any status
+// yet is none of the known ones.
 func (l *limits) current(version *Advanced, hash string) bool {
 	if known, ok := l.hashes[version.template]; ok {
 		return known == hash
@@ -68,8 +69,8 @@ func (l *limits) current(version *Advanced, hash string) bool {
 	return true
 }
 
-// followLimits judges one pod event of an Advanced DaemonSet, unless it belongs to the first list; old is the pod before it,
-// nil if there was none.
+// followLimits checks a pod event of an Advanced DaemonSet, unless it belongs to the first list; old is the pod before
+// the event, or nil.
 func (w *world) followLimits(event Event, old *corev1.Pod, judged bool) {
 	pod, isPod := event.Object.(*corev1.Pod)
 	if w.limits == nil || !isPod || !w.ours(pod) || w.set.DeletionTimestamp != nil {
@@ -101,15 +102,15 @@ func (w *world) judgeLimits(event Event, old, pod *corev1.Pod) {
 		w.judgeInPlace(event, old, pod)
 	default:
 		w.judgeInPlace(event, old, pod)
-		if !preparing(pod) && !marked(pod) && pod.DeletionTimestamp == nil { // it was called off, or has arrived
+		if !preparing(pod) && !marked(pod) && pod.DeletionTimestamp == nil { // it was cancelled, or has finished
 			delete(l.begunPods, pod.UID)
 			delete(l.begunNodes, node)
 		}
 	}
 }
 
-// begins is whether this event is the first that the pod shows of its end or of its change in place, brought about by the controller. Of a pod
-// that somebody else deletes in the end, what came before that was the controller's.
+// begins reports whether this event is the first by which the controller deletes a pod or changes it in place. If
+// another client deletes the pod in the end, earlier events are still those of the controller.
 func (w *world) begins(old, pod *corev1.Pod, gone bool) bool {
 	over := gone || pod.DeletionTimestamp != nil
 	if terminal(old) || over && w.rules.Excused[pod.UID] {
@@ -118,7 +119,7 @@ func (w *world) begins(old, pod *corev1.Pod, gone bool) bool {
 	return over && old.DeletionTimestamp == nil || preparing(pod) && !preparing(old) || marked(pod) && !marked(old) || hashOf(pod) != hashOf(old)
 }
 
-// judgeBegin reports the end, or the change, of a pod that nothing asked for.
+// judgeBegin reports the deletion or change of a pod without a reason.
 func (w *world) judgeBegin(event Event, old *corev1.Pod, node string) {
 	l := w.limits
 	if !w.eligible[node] || w.taken(old, node) {
@@ -144,7 +145,8 @@ func (w *world) judgeBegin(event Event, old *corev1.Pod, node string) {
 	}
 }
 
-// taken is whether another live pod of the set is on the node: then this one is the old one of a pair, or one too many.
+// taken reports whether another running pod of the set is on the node: then this one is the old one of a pair, or one
+// too many.
 func (w *world) taken(pod *corev1.Pod, node string) bool {
 	for _, other := range w.pods {
 		if other.UID != pod.UID && w.ours(other) && NodeOf(other) == node && other.DeletionTimestamp == nil && !terminal(other) {
@@ -154,7 +156,7 @@ func (w *world) taken(pod *corev1.Pod, node string) bool {
 	return false
 }
 
-// judgeCreation reports a pod of a revision that its node should not have got.
+// judgeCreation reports a pod with a wrong revision.
 func (w *world) judgeCreation(event Event, pod *corev1.Pod, node string) {
 	l := w.limits
 	last, known := l.last[node]
@@ -168,7 +170,7 @@ func (w *world) judgeCreation(event Event, pod *corev1.Pod, node string) {
 			reason = "its revision is neither the newest nor that of the pod before"
 			continue
 		case onDelete(version), !known && !version.progressive:
-			return // what somebody else has deleted, and a new node, gets the newest revision
+			return // a pod that replaces one deleted by another client, and a pod on a new node, has the newest revision
 		case known:
 			reason = w.refusal(version, node)
 		default:
@@ -181,7 +183,7 @@ func (w *world) judgeCreation(event Event, pod *corev1.Pod, node string) {
 	w.violate(Limits, event, fmt.Sprintf("pod %s was created on node %s although %s", pod.Name, node, reason))
 }
 
-// refusal says what keeps a version of the set from updating the node, whose update counts already; "" if nothing does.
+// refusal returns why a version of the set must not update the node, whose update is already counted, or "".
 func (w *world) refusal(version *Advanced, node string) string {
 	switch object := w.nodes[node]; {
 	case onDelete(version):
@@ -195,7 +197,7 @@ func (w *world) refusal(version *Advanced, node string) string {
 	}
 }
 
-// beyondPartition says that more nodes than the partition allows are updated, or being updated; "" if that is not so.
+// beyondPartition returns an error text if more nodes than the partition allows are updated or being updated, or "".
 func (w *world) beyondPartition(version *Advanced) string {
 	desired := w.desired()
 	allowed := max(0, desired-partitionOf(version.rolling.Partition, desired))
@@ -227,12 +229,13 @@ func partitionOf(value *intstr.IntOrString, desired int) int {
 	}
 	resolved, err := intstr.GetScaledValueFromIntOrPercent(value, desired, false)
 	if err != nil {
-		return desired // nothing may be updated with a partition that says nothing
+		return desired // an invalid partition allows no updates
 	}
 	return resolved
 }
 
-// judgeInPlace reports a change of a pod that is in use, and one that is put into use before the node runs it.
+// judgeInPlace reports a change of a pod that is in use, and a pod that is put into use before the node runs the
+// change.
 func (w *world) judgeInPlace(event Event, old, pod *corev1.Pod) {
 	if hashOf(old) != hashOf(pod) && !marked(pod) {
 		w.violate(InPlace, event, fmt.Sprintf("pod %s was changed while it was in use", pod.Name))

@@ -30,7 +30,7 @@ import (
 // patience is how long Finish waits for the last events.
 const patience = 2 * time.Minute
 
-// Recorder collects the log of one set from an API server, from its start until it is finished.
+// Recorder records the log of one set from an API server until it is finished.
 type Recorder struct {
 	rules    Rules
 	sources  []source
@@ -43,13 +43,13 @@ type Recorder struct {
 	err error
 }
 
-// Record lists pods, nodes and the set once and watches them from there on. The set need not exist yet.
+// Record lists pods, nodes and the set once, and then watches them. The set need not exist yet.
 func Record(ctx context.Context, client kubernetes.Interface, namespace, name string) (*Recorder, error) {
 	rules := Rules{Namespace: namespace, Name: name, Eligible: upstreamEligible}
 	return record(ctx, rules, sourcesOf(client, namespace, name))
 }
 
-// Clients are what it takes to watch an Advanced DaemonSet: no generated client knows it.
+// Clients are the clients for an Advanced DaemonSet, for which there is no generated client.
 type Clients struct {
 	Typed   kubernetes.Interface
 	Dynamic dynamic.Interface
@@ -90,13 +90,13 @@ func record(ctx context.Context, rules Rules, sources []source) (*Recorder, erro
 	return r, nil
 }
 
-// upstreamEligible asks the native controller's own function, as upstream's end-to-end tests do.
+// upstreamEligible calls the native controller's own function, as upstream's end-to-end tests do.
 func upstreamEligible(node *corev1.Node, set *appsv1.DaemonSet) bool {
 	should, _ := daemon.NodeShouldRunDaemonPod(klog.Background(), node, set)
 	return should
 }
 
-// begin takes the objects of a first list into the log.
+// begin adds the objects of a first list to the log.
 func (r *Recorder) begin(version string, objects []metav1.Object) error {
 	from, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
@@ -113,8 +113,8 @@ func (r *Recorder) begin(version string, objects []metav1.Object) error {
 	return nil
 }
 
-// follow reads one watch until the context ends. A watch that breaks is taken up where it ended; one that cannot be,
-// because the API server no longer has the versions in between, is an error of the run.
+// follow reads one watch until the context ends. An interrupted watch continues where it ended; if that is not possible
+// because the API server no longer has the versions in between, the run fails.
 func (r *Recorder) follow(ctx context.Context, s source, from string) error {
 	watcher, err := watchtools.NewRetryWatcherWithContext(ctx, from, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
@@ -168,7 +168,7 @@ func (r *Recorder) fail(err error) {
 	}
 }
 
-// Excuse says that the pod is deleted by somebody other than the controller.
+// Excuse marks a pod that another client than the controller deletes.
 func (r *Recorder) Excuse(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -178,7 +178,7 @@ func (r *Recorder) Excuse(uid types.UID) {
 	r.rules.Excused[uid] = true
 }
 
-// Report judges what was recorded so far.
+// Report checks the log so far.
 func (r *Recorder) Report() Report {
 	r.mu.Lock()
 	rules := r.rules
@@ -187,7 +187,7 @@ func (r *Recorder) Report() Report {
 	return Judge(r.Log(), rules)
 }
 
-// Log is a sorted copy of what was recorded so far.
+// Log returns a sorted copy of the log so far.
 func (r *Recorder) Log() []Event {
 	r.mu.Lock()
 	log := slices.Clone(r.log)
@@ -196,7 +196,7 @@ func (r *Recorder) Log() []Event {
 	return log
 }
 
-// PodEvents is the number of pod events recorded so far.
+// PodEvents returns the number of pod events so far.
 func (r *Recorder) PodEvents() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -209,8 +209,8 @@ func (r *Recorder) PodEvents() int {
 	return count
 }
 
-// Finish waits until everything that happened before the call is in the log, stops and judges. The error says that the
-// observation itself failed; what was observed is in the report (Report.Err).
+// Finish waits until everything that happened before the call is in the log, stops and checks it. An error means that
+// the recording has failed; violations are in the report (Report.Err).
 func (r *Recorder) Finish(ctx context.Context) (Report, error) {
 	err := r.catchUp(ctx)
 	r.cancel()
@@ -224,7 +224,7 @@ func (r *Recorder) failure() error {
 	return r.err
 }
 
-// catchUp proves the log complete: played up to the version of a fresh list, it has to give exactly that list.
+// catchUp checks that the log is complete: its state at the version of a new list must equal that list.
 func (r *Recorder) catchUp(ctx context.Context) error {
 	for _, s := range r.sources {
 		version, objects, err := s.list(ctx)
@@ -249,7 +249,7 @@ func (r *Recorder) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// played is the version of each object of a source after the events up to a version.
+// played returns the version of each object of a source after the events up to a version.
 func (r *Recorder) played(s source, upTo uint64) map[types.UID]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,11 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// renewal follows a kind whose old versions the API server may forget at any time: whenever its CustomResourceDefinition is
-// written, as a new leader does that says where its webhooks are, the watches of its objects end and cannot be taken up.
+// renewal watches a kind whose old versions the API server may forget at any time: whenever its
+// CustomResourceDefinition is written, as a new leader does to publish its webhooks, the watches of its objects end and
+// cannot be continued.
 //
-// Then the objects are listed again. What may be lost by that are versions of a status, which makes the judge no stricter; a
-// lost version of a specification is an error, and generations tell.
+// Then the objects are listed again. Lost versions of a status make the checks less strict; a lost version of a
+// specification is an error, which the generation shows.
 type renewal struct {
 	*Recorder
 	source      source
@@ -25,7 +26,7 @@ type renewal struct {
 	generations map[types.UID]int64
 }
 
-// pauseBetween is how long the API server is left alone that does not let itself be watched.
+// pauseBetween is the pause between attempts while the API server rejects watches.
 const pauseBetween = 100 * time.Millisecond
 
 // followRenewed reads watches until the context ends.
@@ -44,13 +45,13 @@ func (r *Recorder) followRenewed(ctx context.Context, s source, from string) {
 		if err != nil {
 			select {
 			case <-ctx.Done():
-			case <-time.After(pauseBetween): // it is being written
+			case <-time.After(pauseBetween): // the definition is being written
 			}
 		}
 	}
 }
 
-// watch records what one watch shows, until it ends.
+// watch records the events of one watch until it ends.
 func (n *renewal) watch(ctx context.Context) error {
 	watcher, err := n.source.watch(ctx, metav1.ListOptions{ResourceVersion: n.from})
 	if err != nil {
@@ -102,7 +103,7 @@ func (n *renewal) list(ctx context.Context) error {
 	return nil
 }
 
-// versions are the last recorded versions of the objects.
+// versions returns the last recorded versions of the objects.
 func (n *renewal) versions() map[types.UID]string {
 	versions := map[types.UID]string{}
 	for _, event := range n.Log() {

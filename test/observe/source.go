@@ -19,16 +19,16 @@ import (
 	"everynode.dev/everynode/api/kruise/v1beta1"
 )
 
-// source is one kind of object that is listed and watched.
+// source is one kind of object to list and watch.
 type source struct {
 	name string
-	// list reads from the quorum, not from a cache.
+	// list reads from etcd, not from a cache.
 	list  func(ctx context.Context) (version string, objects []metav1.Object, err error)
 	watch func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 	holds func(object metav1.Object) bool
-	// renewed says that the API server may forget old versions at any time; see Recorder.followRenewed.
+	// renewed reports whether the API server may forget old versions at any time; see Recorder.followRenewed.
 	renewed bool
-	// decode turns an object of the watch into one of the log; nil leaves it as it is.
+	// decode converts an object of the watch for the log; if nil, it is not converted.
 	decode func(object metav1.Object) (metav1.Object, error)
 }
 
@@ -39,7 +39,7 @@ func (s source) read(object metav1.Object) (metav1.Object, error) {
 	return s.decode(object)
 }
 
-// sourcesOf are the pods of the namespace, all nodes, and the set.
+// sourcesOf returns the sources for the pods of the namespace, all nodes, and the set.
 func sourcesOf(client kubernetes.Interface, namespace, name string) []source {
 	pods, nodes, sets := client.CoreV1().Pods(namespace), client.CoreV1().Nodes(), client.AppsV1().DaemonSets(namespace)
 	only := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
@@ -86,7 +86,7 @@ func sourcesOf(client kubernetes.Interface, namespace, name string) []source {
 	}
 }
 
-// advancedSource is the set of apps.kruise.io, in the version that is stored.
+// advancedSource is the source for the set of apps.kruise.io, in the stored version.
 func advancedSource(client dynamic.Interface, namespace, name string) source {
 	resource := v1beta1.GroupVersion().WithResource(kruise.Resource)
 	sets, only := client.Resource(resource).Namespace(namespace), fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()

@@ -14,13 +14,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Rest is a moment at which a controller has had time for all that had happened: up to this version of the store nothing is left to do for it.
+// Rest is a moment at which a controller had enough time for all earlier events: up to this version of the store, there
+// is nothing left to do.
 type Rest struct {
 	Version uint64
 	At      time.Time
 }
 
-// Quiet is for how long nothing has happened to a pod, a set or a revision of the namespace.
+// Quiet returns the time since the last event of a pod, a set or a revision of the namespace.
 func (l *Ledger) Quiet() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -32,7 +33,7 @@ func (l *Ledger) Quiet() time.Duration {
 	return 0
 }
 
-// Rest says that this is such a moment, of every set of the namespace.
+// Rest records such a moment for every set of the namespace.
 func (l *Ledger) Rest(ctx context.Context) error {
 	answer, err := l.client.Get(ctx, registry, clientv3.WithCountOnly())
 	if err != nil {
@@ -44,13 +45,13 @@ func (l *Ledger) Rest(ctx context.Context) error {
 	return nil
 }
 
-// number is one of a status.
+// number is a number in a status.
 type number struct {
 	name  string
 	value int64
 }
 
-// said is what the status of the set says.
+// said returns the numbers in the status of the set.
 func (w *world) said() []number {
 	s := w.set.Status
 	return []number{
@@ -61,7 +62,7 @@ func (w *world) said() []number {
 	}
 }
 
-// recount is what it should say, in the same order: the oldest pod speaks for its node.
+// recount computes these numbers, in the same order: the oldest pod of a node counts.
 func (w *world) recount(at time.Time) []int64 {
 	minReady := time.Duration(w.set.Spec.MinReadySeconds) * time.Second
 	var desired, current, misscheduled, ready, updated, available int64
@@ -92,7 +93,7 @@ func (w *world) recount(at time.Time) []int64 {
 	return []int64{w.set.Generation, desired, current, misscheduled, ready, updated, available, desired - available}
 }
 
-// oldest is the oldest pod of the set on a node, where one that is bound comes before one that is not; nil if there is none.
+// oldest returns the oldest pod of the set on a node, or nil; a bound pod comes before one that is not bound.
 func (w *world) oldest(node string) *corev1.Pod {
 	var pods []*corev1.Pod
 	for _, pod := range w.pods {
@@ -109,7 +110,7 @@ func (w *world) oldest(node string) *corev1.Pod {
 	})
 }
 
-// judgeRests judges the status at those of these moments that lie before a version.
+// judgeRests checks the status at the moments before a version.
 func (w *world) judgeRests(before uint64) {
 	for len(w.rests) > 0 && w.rests[0].Version < before {
 		rest := w.rests[0]

@@ -15,7 +15,7 @@ import (
 	"everynode.dev/everynode/api/kruise"
 )
 
-// world is the state that the events so far add up to.
+// world is the state after the events so far.
 type world struct {
 	rules Rules
 	set   *appsv1.DaemonSet
@@ -25,28 +25,29 @@ type world struct {
 	pods   map[types.UID]*corev1.Pod
 	// eligible and joined are sets of node names.
 	eligible, joined map[string]bool
-	// crowds are the larger numbers of eligible nodes of late (see desired).
+	// crowds are the recent higher numbers of eligible nodes (see desired).
 	crowds []crowd
-	// revisions are those of the set, newest the hash of the last of them; charged are the nodes that count against the budget where nodes fail (see judgeCharge),
-	// upSince and lost what the controller need not know yet (see followUp, followLost).
+	// revisions are the revisions of the set, newest is the hash of the last one; charged are the nodes that count
+	// against the budget if nodes fail (see judgeCharge), upSince and lost what the controller need not know yet (see
+	// followUp, followLost).
 	revisions map[types.UID]*appsv1.ControllerRevision
 	newest    string
 	charged   map[string]bool
 	upSince   map[string]time.Time
 	lost      map[types.UID]loss
-	// deleted holds the pods that are already in Report.Deleted.
+	// deleted has the pods that are already in Report.Deleted.
 	deleted map[types.UID]bool
 
-	// What settle works out after each event: the pods of the set by node (see occupies), the surging and the unavailable
-	// nodes by name, the number of eligible nodes that are available.
+	// The results of settle after each event: the number of pods of the set by node (see occupies), the surging and the
+	// unavailable nodes by name, and the number of eligible nodes that are available.
 	counts      map[string]int
 	surging     []string
 	unavailable []string
 	available   int
-	// up are the nodes that have an available pod.
+	// up are the nodes with an available pod.
 	up map[string]bool
 
-	// rests are those that are still to come, last is the event before the next one.
+	// rests are the moments that are still to come, last is the last event.
 	rests []Rest
 	last  Event
 
@@ -61,7 +62,7 @@ func newWorld(rules Rules) *world {
 	}
 }
 
-// remember keeps the last lines for a violation; pods of others are left out.
+// remember keeps the last lines for a violation, without pods of other sets.
 func (w *world) remember(event Event) {
 	if pod, ok := event.Object.(*corev1.Pod); ok && !w.ours(pod) {
 		return
@@ -109,7 +110,7 @@ func (w *world) apply(event Event, judged bool) {
 	}
 }
 
-// applySet takes over a new version of the set. A set that was made anew (another UID) starts afresh.
+// applySet applies a new version of the set. For a recreated set (another UID), everything is reset.
 func (w *world) applySet(set *appsv1.DaemonSet) {
 	if set.Namespace != w.rules.Namespace || set.Name != w.rules.Name {
 		return
@@ -128,7 +129,7 @@ func (w *world) applySet(set *appsv1.DaemonSet) {
 	}
 }
 
-// applyAdvanced takes over a new version of an Advanced DaemonSet.
+// applyAdvanced applies a new version of an Advanced DaemonSet.
 func (w *world) applyAdvanced(set *Advanced) {
 	if w.set == nil || w.set.UID != set.UID {
 		w.limits = newLimits()
@@ -137,14 +138,14 @@ func (w *world) applyAdvanced(set *Advanced) {
 	w.applySet(set.DaemonSet)
 }
 
-// forget drops a set that is gone: what becomes of its pods is not the controller's doing any more.
+// forget drops a deleted set: its controller no longer manages its pods.
 func (w *world) forget(set metav1.Object, gone bool) {
 	if gone && w.set != nil && w.set.UID == set.GetUID() {
 		w.set, w.limits = nil, nil
 	}
 }
 
-// place works out whether a node is eligible. A node that is not (any more) leaves the baseline.
+// place determines whether a node is eligible. A node that is not leaves the baseline.
 func (w *world) place(name string) {
 	node, exists := w.nodes[name]
 	if exists && w.set != nil && w.rules.Eligible(node, w.set) {
@@ -153,7 +154,7 @@ func (w *world) place(name string) {
 	}
 	delete(w.eligible, name)
 	delete(w.joined, name)
-	if w.limits != nil { // should it come back, it is a new one
+	if w.limits != nil { // if it comes back, it counts as a new node
 		delete(w.limits.last, name)
 		delete(w.limits.begunNodes, name)
 	}
@@ -165,14 +166,14 @@ type crowd struct {
 	until time.Time
 }
 
-// followDesired takes notice of how many nodes are eligible since an event; before it there were so many.
+// followDesired records the number of eligible nodes since an event, and the number before it.
 func (w *world) followDesired(at time.Time, before int) {
 	now := len(w.eligible)
 	w.crowds = slices.DeleteFunc(append(w.crowds, crowd{before, at}), func(c crowd) bool { return c.nodes <= now || at.Sub(c.until) > certain })
 }
 
-// desired is what percentages are of: the number of eligible nodes; where nodes fail, the largest of which the controller need not know yet that
-// it is not so any more.
+// desired returns the number of nodes for percentages: the number of eligible nodes or, if nodes fail, the highest
+// recent number that the controller may still use.
 func (w *world) desired() int {
 	most := len(w.eligible)
 	if w.rules.Outages {
@@ -183,7 +184,7 @@ func (w *world) desired() int {
 	return most
 }
 
-// notePod keeps the lists of the report.
+// notePod updates the lists of the report.
 func (w *world) notePod(pod *corev1.Pod, gone bool) {
 	old, known := w.pods[pod.UID]
 	if !known {
@@ -198,8 +199,8 @@ func (w *world) notePod(pod *corev1.Pod, gone bool) {
 	}
 }
 
-// settle counts pods and nodes anew and finds the baseline. Once judging has begun a baseline that was reached stays; before,
-// while the first list comes object by object, a few nodes that are all available mean nothing.
+// settle counts pods and nodes and finds the baseline. Once checks have begun, a reached baseline is kept; before,
+// while the first list is read object by object, a few available nodes are not a baseline.
 func (w *world) settle(at time.Time, judged bool) {
 	if w.set == nil {
 		return
@@ -225,7 +226,7 @@ func (w *world) settle(at time.Time, judged bool) {
 	w.report.LeastAvailable = n
 }
 
-// countPods fills counts and surging and returns the nodes that have an available pod.
+// countPods fills counts and surging and returns the nodes with an available pod.
 func (w *world) countPods(at time.Time) map[string]bool {
 	minReady := time.Duration(w.set.Spec.MinReadySeconds) * time.Second
 	w.counts, w.surging = make(map[string]int, len(w.pods)), nil
@@ -235,13 +236,13 @@ func (w *world) countPods(at time.Time) map[string]bool {
 		if node == "" || !w.ours(pod) || !occupies(pod) {
 			continue
 		}
-		if !w.rules.Outages || pod.DeletionTimestamp == nil || !w.surges() { // on a node that has failed it stays until that comes back
+		if !w.rules.Outages || pod.DeletionTimestamp == nil || !w.surges() { // on a failed node it stays until the node is back
 			w.counts[node]++
 		}
 		switch {
-		case terminal(pod): // it holds the node, but it is neither available nor about to be
-		case w.limits != nil && preparing(pod): // so is one that waits for its hook
-		case w.rules.Outages && marked(pod): // it is the controller that makes it so, however long the kubelet takes
+		case terminal(pod): // it occupies the node, but is neither available nor will be
+		case w.limits != nil && preparing(pod): // so does one that waits for its hook
+		case w.rules.Outages && marked(pod): // the controller makes it unavailable, however long the kubelet takes
 		case Available(pod, minReady, at):
 			up[node] = true
 		case pod.DeletionTimestamp == nil && !w.undone(pod):
