@@ -20,7 +20,7 @@ import (
 // Point is one point of a plot.
 type Point struct{ X, Y float64 }
 
-// Series is what one name of the legend stands for. The first series of every panel look alike, and so do the second, and so on.
+// Series is one entry of the legend. The n-th series looks the same in every panel.
 type Series struct {
 	Name   string
 	Points []Point
@@ -36,7 +36,7 @@ type Panel struct {
 type Figure struct {
 	X, Y   string
 	Panels []Panel
-	// Joined draws a line from each point of a series to the next.
+	// Joined connects the points of a series with lines.
 	Joined bool
 }
 
@@ -47,7 +47,7 @@ const (
 	fontSize     = 10
 )
 
-// SVG draws the figure, on a ground of its own: it is as readable on a dark page as on a light one.
+// SVG draws the figure on its own background, so that it is readable on dark and light pages.
 func (f Figure) SVG() ([]byte, error) {
 	plots, err := f.plots()
 	if err != nil {
@@ -70,13 +70,13 @@ func (f Figure) SVG() ([]byte, error) {
 	return withCommonFonts(svg.Bytes()), nil
 }
 
-// withCommonFonts names fonts of the same widths, for those who do not have the one that was drawn with.
+// withCommonFonts adds fonts with the same widths, for readers who do not have the font.
 func withCommonFonts(svg []byte) []byte {
 	const drawn = "font-family:Liberation Sans"
 	return bytes.ReplaceAll(svg, []byte(drawn+";"), []byte(drawn+",Arial,Helvetica,sans-serif;"))
 }
 
-// plots are those of all panels, with one scale.
+// plots returns the plots of all panels, with one scale.
 func (f Figure) plots() ([]*plot.Plot, error) {
 	if len(f.Panels) == 0 {
 		return nil, errors.New("drawing the figure: it has no panel")
@@ -102,7 +102,7 @@ func (f Figure) plots() ([]*plot.Plot, error) {
 func (f Figure) plot(panel Panel) (*plot.Plot, error) {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = panel.Title, f.X, f.Y
-	// To the left of the words, where the glyphs stay clear of them whatever the font of the reader is.
+	// On the left of the words, so that the glyphs do not overlap with them in any font.
 	p.Legend.Top, p.Legend.Left = true, true
 	for _, style := range []*text.Style{
 		&p.Title.TextStyle, &p.Legend.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label,
@@ -137,8 +137,8 @@ func (f Figure) plot(panel Panel) (*plot.Plot, error) {
 	return p, nil
 }
 
-// look is how the points of a series look. Both colour and shape tell them apart, and the colours are those that people who see
-// fewer of them can tell apart, too (Okabe and Ito).
+// look returns the style of the points of a series. Series differ in colour and shape, and the colours are
+// distinguishable for colour-blind readers (Okabe and Ito).
 func look(series int) draw.GlyphStyle {
 	looks := []draw.GlyphStyle{
 		{Color: color.RGBA{R: 0xd5, G: 0x5e, A: 0xff}, Shape: draw.CircleGlyph{}, Radius: vg.Points(2.5)},

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Summary is what a table says of many times. That of none is zero.
+// Summary is a summary of many durations; without any it is zero.
 type Summary struct {
 	Count                 int
 	Min, Median, P90, Max time.Duration
 }
 
-// Summarize sums times up, in whatever order they are.
+// Summarize summarizes durations in any order.
 func Summarize(times []time.Duration) Summary {
 	if len(times) == 0 {
 		return Summary{}
@@ -26,11 +26,12 @@ func Summarize(times []time.Duration) Summary {
 	}
 }
 
-// quantile is the least time that at least that share of all does not exceed (the nearest rank): of 10 times the 5th is the median.
+// quantile returns the smallest value that at least that share of all does not exceed (the nearest rank): of 10 values,
+// the 5th is the median.
 func quantile(sorted []time.Duration, share float64) time.Duration {
 	rank := int(math.Ceil(share * float64(len(sorted))))
 	return sorted[max(rank, 1)-1]
 }
 
-// Seconds is a time as a table shows it: to a tenth of a second, without the unit, which stands in the head.
+// Seconds formats a duration for a table: to a tenth of a second, without the unit, which is in the head.
 func Seconds(d time.Duration) string { return fmt.Sprintf("%.1f", d.Seconds()) }

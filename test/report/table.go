@@ -8,11 +8,11 @@ import "strings"
 type Table struct {
 	Head []string
 	Rows [][]string
-	// Words is how many columns at the left hold words; what is right of them is numbers.
+	// Words is the number of left columns with words; the other columns have numbers.
 	Words int
 }
 
-// Markdown is the table as a document shows it, numbers to the right.
+// Markdown returns the table in Markdown, with numbers aligned to the right.
 func (t Table) Markdown() string {
 	var b strings.Builder
 	line := func(cells []string) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command daemonset-controller runs upstream's DaemonSet controller of the version that it is built with, and nothing else.
+// Command daemonset-controller runs only upstream's DaemonSet controller, in the version that it is built with.
 package main
 
 import (
