@@ -8,7 +8,7 @@ import (
 	"everynode.dev/everynode/api/annotation"
 )
 
-// Annotations that go with those of OpenYurt on a DaemonSet of apps/v1.
+// Annotations that extend OpenYurt's annotations on a DaemonSet of apps/v1.
 const (
 	// FailureAttributionWindow is how long after the old pod of a node was deleted, or its new pod was created, a node that stops being ready is taken for
 	// one that the new version has broken, and uses up the budget: a duration such as 10m or 90s. It counts as long before the new pod was
@@ -24,8 +24,8 @@ const (
 
 // Annotations on the Deployment of OpenYurt's yurt-manager.
 const (
-	// KeptControllers is what its flag --controllers said before `kubectl everynode adopt openyurt` switched the controller off whose work
-	// Everynode does. It is for the way back, and not for people to set.
+	// KeptControllers is the value of its flag --controllers before `kubectl everynode adopt openyurt` disabled the
+	// controller that Everynode replaces. It is used by adopt openyurt --back. Do not set it.
 	KeptControllers = Domain + "/kept-controllers"
 )
 

@@ -2,11 +2,11 @@
 
 package kruise
 
-// PullSecretNamespace is where the agents of the nodes look for pull secrets, and where the manager copies them to.
+// PullSecretNamespace is the namespace from which agents read pull secrets, and to which the manager copies them.
 const PullSecretNamespace = "kruise-daemon-config"
 
-// Reasons of events about image pulling, at a NodeImage and at what wants the image.
+// Reasons of events about image pulls, on a NodeImage and on the objects that want the image.
 const (
 	ReasonPullSucceeded = "PullImageSucceed" // the node has the image
-	ReasonPullFailed    = "PullImageFailed"  // the node has given up
+	ReasonPullFailed    = "PullImageFailed"  // the pull has failed on the node
 )

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kruise declares the names of OpenKruise's Advanced DaemonSet: what its users write, and what is found on objects
-// that OpenKruise made. The types are in the packages of its versions below; v1beta1 is the one that is stored.
+// Package kruise declares the names of OpenKruise's Advanced DaemonSet: those that its users write, and those on
+// objects that OpenKruise created. The types are in the packages of the versions; v1beta1 is the stored version.
 //
-// Rules: these names belong to OpenKruise and never change; names of Everynode's own are in api/everynode. And the API server
-// drops nothing of a specification that the types do not know (PreserveUnknownFields): only so can validation refuse it, whatever
-// client has sent it.
+// Rules: these names belong to OpenKruise and never change; Everynode's own names are in api/everynode. The API server
+// keeps unknown fields of a specification (PreserveUnknownFields), so that validation can reject them whatever client
+// has sent them.
 package kruise
 
 import (
@@ -23,7 +23,8 @@ const (
 	Kind     = "DaemonSet"
 )
 
-// ResourceJob and KindJob are the names of the ImagePullJob in the group, ResourceNodeImage and KindNodeImage those of the NodeImage.
+// ResourceJob and KindJob are the names of the ImagePullJob in the group, ResourceNodeImage and KindNodeImage those of
+// the NodeImage.
 const (
 	ResourceJob       = "imagepulljobs"
 	KindJob           = "ImagePullJob"
@@ -31,13 +32,13 @@ const (
 	KindNodeImage     = "NodeImage"
 )
 
-// The defaults of a pull on one node: how long an attempt may take, and how often it is tried again.
+// The defaults of a pull on a node: the timeout of an attempt, and the number of retries.
 const (
 	PullTimeoutSeconds = 600
 	PullBackoffLimit   = 3
 )
 
-// Versions of the API; VersionStored is the one in which the API server keeps objects.
+// Versions of the API; VersionStored is the stored version.
 const (
 	VersionAlpha  = "v1alpha1"
 	VersionBeta   = "v1beta1"
@@ -49,11 +50,13 @@ const (
 	// ProgressiveCreate "true" lets the partition hold back the creation of pods too. In v1beta1 there is the field
 	// spec.scaleStrategy.partitionedScaling for it, which wins where it is set.
 	ProgressiveCreate = "daemonset.kruise.io/progressive-create-pod"
-	// PredownloadParallelism is at how many nodes at once a new image is pulled before the update, a whole number.
+	// PredownloadParallelism is the number of nodes on which a new image is pulled at once before the update, a whole
+	// number.
 	PredownloadParallelism = "apps.kruise.io/image-predownload-parallelism"
-	// PredownloadTimeout is the time in seconds after which one pull is given up, a whole number.
+	// PredownloadTimeout is the timeout of a pull in seconds, a whole number.
 	PredownloadTimeout = "apps.kruise.io/image-predownload-timeout-seconds"
-	// PredownloadMinUpdatedReady is how many updated pods have to be ready before images are pulled, a number or percentage.
+	// PredownloadMinUpdatedReady is how many updated pods must be ready before images are pulled, a number or
+	// percentage.
 	PredownloadMinUpdatedReady = "apps.kruise.io/image-predownload-min-updated-ready-pods"
 )
 
@@ -70,14 +73,15 @@ const (
 	ProtectCascading = "Cascading"
 )
 
-// PullNamespace is where the agents of nodes find the pull secrets of jobs: copies of secrets in the namespaces of the jobs.
+// PullNamespace is the namespace from which agents read the pull secrets of jobs: copies of secrets in the namespaces
+// of the jobs.
 const PullNamespace = "kruise-daemon-config"
 
 // Names on copies of pull secrets.
 const (
-	// PullSecretSourceUID is the label with the UID of the secret that was copied.
+	// PullSecretSourceUID is the label with the UID of the copied secret.
 	PullSecretSourceUID = "imagepulljobs.kruise.io/source-uid"
-	// PullSecretSource is the annotation that names it, as namespace/name.
+	// PullSecretSource is the annotation with the copied secret, as namespace/name.
 	PullSecretSource = "imagepulljobs.kruise.io/source-key"
 	// PullSecretReferences is the annotation with the jobs that need the copy, as namespace/name, separated by commas.
 	PullSecretReferences = "imagepulljobs.kruise.io/references"
@@ -86,11 +90,12 @@ const (
 // JobFinalizer is a finalizer that OpenKruise sets on its ImagePullJobs. Everynode never sets it, and removes it.
 const JobFinalizer = "apps.kruise.io/deletion-protection"
 
-// Labels on a ControllerRevision that say whether its images were pulled ahead.
+// Labels on a ControllerRevision about whether its images were pulled before the update.
 const (
-	// PredownloadCreated is set once there are jobs for the images of the revision. It is written as OpenKruise writes it.
+	// PredownloadCreated is set when there are jobs for the images of the revision. It is written as OpenKruise writes
+	// it.
 	PredownloadCreated = "apps.kruise.io/pre-predownload-created"
-	// PredownloadIgnored is set if there was nothing to pull ahead.
+	// PredownloadIgnored is set if there was nothing to pull.
 	PredownloadIgnored = "apps.kruise.io/image-predownload-ignored"
 )
 

@@ -4,11 +4,11 @@ package kruise
 
 import corev1 "k8s.io/api/core/v1"
 
-// Readiness gates, and the conditions of the same names, on pods.
+// Readiness gates, and the conditions of the same names, of pods.
 const (
-	// InPlaceUpdateReady is False while a pod is changed in place.
+	// InPlaceUpdateReady is False while a pod is updated in place.
 	InPlaceUpdateReady corev1.PodConditionType = "InPlaceUpdateReady"
-	// KruisePodReady is False while a pod that waits for its hook is to get no traffic.
+	// KruisePodReady is False while a pod that waits for its hook must not get traffic.
 	KruisePodReady corev1.PodConditionType = "KruisePodReady"
 	// ReasonStartInPlaceUpdate is the reason of InPlaceUpdateReady while it is False.
 	ReasonStartInPlaceUpdate = "StartInPlaceUpdate"
@@ -16,18 +16,18 @@ const (
 
 // Annotations and labels on pods.
 const (
-	// InPlaceUpdateState holds, as JSON, what the last change in place was.
+	// InPlaceUpdateState has the last in-place update, as JSON.
 	InPlaceUpdateState = "apps.kruise.io/inplace-update-state"
 	// InPlaceUpdateStateOld is the older name of apps.kruise.io/inplace-update-state; it is read, and never written.
 	InPlaceUpdateStateOld = "inplace-update-state"
-	// InPlaceUpdateGrace holds, as JSON, a change in place that OpenKruise has announced, and its grace period. It is gone on with and
-	// removed, and never written.
+	// InPlaceUpdateGrace has, as JSON, an in-place update that OpenKruise has announced, and its grace period. Everynode
+	// completes the update and removes the annotation, and never writes it.
 	InPlaceUpdateGrace = "apps.kruise.io/inplace-update-grace"
 	// InPlaceUpdateGraceOld is the older name of apps.kruise.io/inplace-update-grace.
 	InPlaceUpdateGraceOld = "inplace-update-grace"
-	// LifecycleState is the label that tells hooks what is about to happen to the pod.
+	// LifecycleState is the label that shows hooks what is about to happen to the pod.
 	LifecycleState = "lifecycle.apps.kruise.io/state"
-	// LifecycleTimestamp says when that label was set, in RFC 3339.
+	// LifecycleTimestamp is when that label was set, in RFC 3339.
 	LifecycleTimestamp = "lifecycle.apps.kruise.io/timestamp"
 )
 
@@ -39,22 +39,22 @@ const (
 
 // InPlaceState is the value of InPlaceUpdateState.
 type InPlaceState struct {
-	// Revision is the hash of the revision that the pod was changed to, UpdateTimestamp when, in RFC 3339.
+	// Revision is the hash of the revision that the pod was updated to, UpdateTimestamp the time, in RFC 3339.
 	Revision        string `json:"revision"`
 	UpdateTimestamp string `json:"updateTimestamp"`
-	// LastContainerStatuses are the containers whose image was changed, as they were before.
+	// LastContainerStatuses has the containers whose image was changed, in their previous state.
 	LastContainerStatuses map[string]InPlaceContainer `json:"lastContainerStatuses,omitempty"`
 	UpdateImages          bool                        `json:"updateImages,omitempty"`
 	UpdateResources       bool                        `json:"updateResources,omitempty"`
-	// The rest is what OpenKruise has left for later, when containers have different launch priorities: these come after those that it
-	// has changed already, once the ones in PreCheckBeforeNext are ready.
+	// The other fields are what OpenKruise has left for later if containers have different launch priorities: these
+	// containers are changed after those that have been changed already, once the ones in PreCheckBeforeNext are ready.
 	NextContainerImages      map[string]string                      `json:"nextContainerImages,omitempty"`
 	NextContainerRefMetadata map[string]InPlaceMetadata             `json:"nextContainerRefMetadata,omitempty"`
 	NextContainerResources   map[string]corev1.ResourceRequirements `json:"nextContainerResources,omitempty"`
 	PreCheckBeforeNext       *InPlaceCheck                          `json:"preCheckBeforeNext,omitempty"`
 }
 
-// InPlaceGrace is the value of InPlaceUpdateGrace: everything that is to be changed, by container, and after how long.
+// InPlaceGrace is the value of InPlaceUpdateGrace: all changes, by container, and the delay.
 type InPlaceGrace struct {
 	Revision             string                                 `json:"revision"`
 	ContainerImages      map[string]string                      `json:"containerImages,omitempty"`
@@ -71,18 +71,19 @@ type InPlaceMetadata struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// InPlaceCheck says which containers have to be ready before the next ones are changed.
+// InPlaceCheck lists the containers that must be ready before the next ones are changed.
 type InPlaceCheck struct {
 	ContainersRequiredReady []string `json:"containersRequiredReady,omitempty"`
 }
 
-// InPlaceContainer is a container before it was changed.
+// InPlaceContainer is a container before the change.
 type InPlaceContainer struct {
 	ImageID string `json:"imageID,omitempty"`
-	// ContainerID is ours; OpenKruise looks at ImageID alone, which stays the same when the new tag has the same digest.
+	// ContainerID is Everynode's addition; OpenKruise uses only ImageID, which does not change if the new tag has the
+	// same digest.
 	ContainerID string `json:"containerID,omitempty"`
-	// Superseded is ours, too: an earlier change, to another image, was under way, and the node may come to that one first. Without IDs
-	// the change was undone, and the container from before may stay.
+	// Superseded is Everynode's addition too: an earlier change to another image was in progress, and the node may apply
+	// that one first. Without IDs, the change was reverted, and the previous container may stay.
 	Superseded bool `json:"superseded,omitempty"`
 }
 

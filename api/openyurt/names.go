@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package openyurt has the names by which OpenYurt speaks of DaemonSets of apps/v1: annotations on the DaemonSet, and conditions of its
-// pods. Each value that has a form of its own has one pair of functions here that reads and writes it.
+// Package openyurt has OpenYurt's names for DaemonSets of apps/v1: annotations on the DaemonSet, and conditions of its
+// pods. Each value with its own format has a pair of functions here that parses and formats it.
 //
-// Rule: the functions say what a text means in OpenYurt, and nothing about what is done with it.
+// Rule: the functions only parse and format; they do not decide what follows from a value.
 package openyurt
 
 import (
@@ -17,10 +17,12 @@ import (
 
 // Annotations on a DaemonSet of apps/v1 whose spec.updateStrategy.type is OnDelete.
 const (
-	// UpdateStrategy says how old pods are updated: AdvancedRollingUpdate, which may be written as Auto too, or OTA, in upper or lower case.
+	// UpdateStrategy defines how old pods are updated: AdvancedRollingUpdate, which may be written as Auto too, or OTA,
+	// in upper or lower case.
 	UpdateStrategy = "apps.openyurt.io/update-strategy"
-	// MaxUnavailable says at how many nodes the pod may be unavailable at once with AdvancedRollingUpdate: a number from 1, or a percentage
-	// from 1% to 100% of the nodes that should run the pod, rounded up. Without the annotation, or with an empty value, it is 10%.
+	// MaxUnavailable is the maximum number of nodes on which the pod may be unavailable at once with
+	// AdvancedRollingUpdate: a number from 1, or a percentage from 1% to 100% of the nodes that should run the pod,
+	// rounded up. Without the annotation, or with an empty value, it is 10%.
 	MaxUnavailable = "apps.openyurt.io/max-unavailable"
 )
 
@@ -29,16 +31,17 @@ type Strategy string
 
 // The strategies.
 const (
-	// AdvancedRollingUpdate replaces old pods within the budget, and leaves out nodes that are not ready.
+	// AdvancedRollingUpdate replaces old pods within the budget, and skips nodes that are not ready.
 	AdvancedRollingUpdate Strategy = "AdvancedRollingUpdate"
-	// OTA tells each pod whether there is a newer revision, and leaves it to the owner of the node to delete it.
+	// OTA sets a condition of each pod that reports whether there is a newer revision; the owner of the node decides
+	// when to delete the pod.
 	OTA Strategy = "OTA"
 )
 
-// auto is another name that OpenYurt has for AdvancedRollingUpdate.
+// auto is another name of AdvancedRollingUpdate in OpenYurt.
 const auto = "Auto"
 
-// ParseStrategy reads a value of UpdateStrategy, whatever the case of its letters; ok is false for an unknown one.
+// ParseStrategy parses a value of UpdateStrategy, ignoring case; ok is false for an unknown value.
 func ParseStrategy(text string) (s Strategy, ok bool) {
 	if strings.EqualFold(text, auto) {
 		return AdvancedRollingUpdate, true
@@ -51,7 +54,7 @@ func ParseStrategy(text string) (s Strategy, ok bool) {
 	return "", false
 }
 
-// Format is the value of UpdateStrategy.
+// Format returns the value of UpdateStrategy.
 func (s Strategy) Format() string { return string(s) }
 
 // UpdateStrategyValue is the value of UpdateStrategy.
@@ -60,7 +63,7 @@ var UpdateStrategyValue = annotation.Of(annotation.Rule{
 	Correct: string("set it to " + AdvancedRollingUpdate + " or " + OTA + ", or remove it"),
 }, ParseStrategy)
 
-// DefaultMaxUnavailable is what counts without the annotation MaxUnavailable.
+// DefaultMaxUnavailable is the default of the annotation MaxUnavailable.
 const DefaultMaxUnavailable = "10%"
 
 // MaxUnavailableValue is the value of MaxUnavailable. OpenYurt reads 0 as 10%; here it is an error, because nobody who writes 0 expects 10%.
@@ -71,34 +74,35 @@ var MaxUnavailableValue = annotation.Of(annotation.Rule{
 	return annotation.QuantityFrom(1)(cmp.Or(text, DefaultMaxUnavailable))
 })
 
-// Annotations are those that people set.
+// Annotations returns the rules for the annotations that users set.
 func Annotations() []annotation.Rule {
 	return []annotation.Rule{UpdateStrategyValue.Rule, MaxUnavailableValue.Rule}
 }
 
 // Conditions of a pod.
 const (
-	// PodNeedUpgrade is True while there is a newer revision than the pod's, and False while there is none. The message names the newest
-	// revision.
+	// PodNeedUpgrade is True if there is a newer revision than that of the pod, otherwise False. The message has the
+	// newest revision.
 	PodNeedUpgrade corev1.PodConditionType = "PodNeedUpgrade"
-	// PodImageReady stands on a pod only after somebody has asked for the images of the newest revision to be pulled: False while they are not there,
-	// and then True. The message names the revision.
+	// PodImageReady is set on a pod when a pull of the images of the newest revision is requested: False until they are
+	// on the node, then True. The message has the revision.
 	PodImageReady corev1.PodConditionType = "PodImageReady"
 )
 
-// Reasons of the condition PodImageReady; while a pull that was asked for has not ended there is none.
+// Reasons of the condition PodImageReady; while a pull is in progress there is none.
 const (
 	PullImageSuccess = "PullImageSuccess" // True: all images are there
 	PullImageFail    = "PullImageFail"    // False: the pull has failed
 )
 
-// versionPrefix comes before the name of a revision in the message of a condition.
+// versionPrefix is the prefix of the name of a revision in the message of a condition.
 const versionPrefix = "controllerrevision: "
 
-// FormatRevision is the message of a condition about the revision with that hash, as in the label controller-revision-hash.
+// FormatRevision returns the message of a condition about the revision with that hash, as in the label
+// controller-revision-hash.
 func FormatRevision(hash string) string { return versionPrefix + hash }
 
-// ParseRevision is the hash in the message of a condition; ok is false when the message names none.
+// ParseRevision returns the hash in the message of a condition; ok is false if there is none.
 func ParseRevision(message string) (hash string, ok bool) {
 	hash, ok = strings.CutPrefix(message, versionPrefix)
 	if !ok || hash == "" {

@@ -22,7 +22,7 @@ type Spec struct {
 	Names []string ` + "`json:\"names\"`" + `
 	// Inner holds more.
 	Inner *Inner ` + "`json:\"inner\"`" + `
-	// Old is from before. It is refused.
+	// Old is from before. It is rejected.
 	Old *Inner ` + "`json:\"old\"`" + `
 	hidden int
 }
@@ -43,7 +43,7 @@ func TestFieldsOf(t *testing.T) {
 		{Path: "spec.names", Kind: "list of strings", Doc: "Lists of words, one for each."},
 		{Path: "spec.inner", Kind: "object", Doc: "Holds more."},
 		{Path: "spec.inner.on", Kind: "boolean", Doc: "Switches it on."},
-		{Path: "spec.old", Kind: "object", Doc: "From before. It is refused."},
+		{Path: "spec.old", Kind: "object", Doc: "From before. It is rejected."},
 	}
 	if !slices.Equal(rows, want) {
 		t.Errorf("got  %+v\nwant %+v", rows, want)

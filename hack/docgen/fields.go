@@ -59,8 +59,8 @@ func (r *fieldReader) add(dir, typeName, at string) error {
 			row.Kind = "object"
 		}
 		r.rows = append(r.rows, row)
-		// What is refused needs no explanation of what may stand in it.
-		if inner != "" && !strings.Contains(row.Doc, "is refused") {
+		// What is rejected needs no explanation of its content.
+		if inner != "" && !strings.Contains(row.Doc, "is rejected") {
 			if err := r.add(below, inner, row.Path); err != nil {
 				return err
 			}

@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v2 declares what the API of a node says and takes: the bodies of the routes below /v2 of everynode-agent, in JSON.
+// Package v2 declares the API of a node: the bodies of the routes below /v2 of everynode-agent, in JSON.
 //
-// Vocabulary. A revision is the hash of a ControllerRevision, as in the label controller-revision-hash of a pod. The next
-// revision of a pod is the newest one of its set, while the pod has an older one. A decision is an upgrade that the owner of the
-// node has asked for, and that is kept on the node until its time has come.
+// Vocabulary. A revision is the hash of a ControllerRevision, as in the label controller-revision-hash of a pod. The
+// next revision of a pod is the newest one of its set, if the pod has an older one. A decision is an upgrade that the
+// owner of the node has requested, and that is stored on the node until it can be executed.
 //
-// Rule: fields are added, and never change their meaning. The OpenAPI document
-// in internal/agent/rest says what the types here say; a test compares the two.
+// Rule: fields may be added, and never change their meaning. A test compares these types with the OpenAPI document in
+// internal/agent/rest.
 package v2
 
 import "time"
 
-// Audience is the audience of tokens of the cluster that are for all nodes. An agent takes them only if it is told to.
+// Audience is the audience of tokens of the cluster for all nodes. An agent accepts them only if that is enabled.
 const Audience = "everynode-agent"
 
-// AudienceOf is the audience that tokens of the cluster must be for at the node of that name: what one node is sent is of no use at another.
+// AudienceOf returns the audience of tokens of the cluster for one node: a token that was sent to one node cannot be
+// used at another.
 func AudienceOf(node string) string { return Audience + "/" + node }
 
-// PodList is the answer to GET /v2/pods.
+// PodList is the response to GET /v2/pods.
 type PodList struct {
-	// Node is the name of the node, and Connected whether it reaches the cluster. The pods of a node that does not are those
-	// that it has seen last.
+	// Node is the name of the node; Connected reports whether it reaches the cluster. If not, the pods are the last
+	// known ones.
 	Node      string `json:"node"`
 	Connected bool   `json:"connected"`
 	Pods      []Pod  `json:"pods"`
@@ -32,54 +33,56 @@ type Pod struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
-	// Owner is who keeps the pod, such as DaemonSet.apps/agent; "" for a pod that nobody keeps.
+	// Owner is the controller of the pod, such as DaemonSet.apps/agent; "" if there is none.
 	Owner    string `json:"owner,omitempty"`
 	Phase    string `json:"phase,omitempty"`
 	Ready    bool   `json:"ready"`
 	Deleting bool   `json:"deleting,omitempty"`
-	// Revision is the one that the pod has. NextRevision is the newer one that it can be upgraded to; "" when there is none, or
-	// when that is not known without the cluster.
+	// Revision is the revision of the pod. NextRevision is the newer one that it can be upgraded to; "" if there is
+	// none, or if it is not known without the cluster.
 	Revision     string `json:"revision,omitempty"`
 	NextRevision string `json:"nextRevision,omitempty"`
 	Images       Images `json:"images"`
-	// Decision is the upgrade that is kept for the pod.
+	// Decision is the stored upgrade of the pod.
 	Decision *Decision `json:"decision,omitempty"`
 }
 
-// ImageState is how far the images of the next revision are.
+// ImageState is the state of the images of the next revision.
 type ImageState string
 
-// The states of images. Images that nobody has asked for are pulled when the new pod begins.
+// States of images. Images that were not requested are pulled when the new pod starts.
 const (
 	ImagesNotRequested ImageState = "NotRequested"
 	ImagesPulling      ImageState = "Pulling"
 	ImagesReady        ImageState = "Ready"
 	ImagesFailed       ImageState = "Failed"
-	// ImagesOutdated were asked for, for a revision that is not the next one any more. Ask again to have them pulled.
+	// ImagesOutdated were requested for a revision that is no longer the next one. Request them again to pull those of
+	// the next one.
 	ImagesOutdated ImageState = "Outdated"
 )
 
-// Images says how far the images of the next revision are.
+// Images is the state of the images of the next revision.
 type Images struct {
 	State ImageState `json:"state"`
-	// Revision is the one whose images were asked for, and Message what there is to say of a failure.
+	// Revision is the revision whose images were requested, Message describes a failure.
 	Revision string `json:"revision,omitempty"`
 	Message  string `json:"message,omitempty"`
 }
 
-// Precondition is the body of POST …/upgrade and POST …/imagepull; it may be left out. What it names must be so, or the answer is 409.
+// Precondition is the body of POST …/upgrade and POST …/imagepull; it is optional. If a given field does not match, the
+// response is 409.
 type Precondition struct {
-	// UID is that of the pod.
+	// UID is the UID of the pod.
 	UID string `json:"uid,omitempty"`
-	// Revision is the next one, to which the pod is upgraded.
+	// Revision is the next revision, to which the pod is upgraded.
 	Revision string `json:"revision,omitempty"`
 }
 
-// WhenConnected is the value of ?when= with which an upgrade is kept until the cluster can be reached.
+// WhenConnected is the value of ?when= to store an upgrade until the cluster is reachable.
 const WhenConnected = "connected"
 
-// Upgrade is the answer to POST …/upgrade that was carried out: the pod with that UID is being deleted, and its successor will
-// have that revision.
+// Upgrade is the response to a POST …/upgrade that was executed: the pod with that UID is being deleted, and its
+// replacement will have that revision.
 type Upgrade struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -87,7 +90,7 @@ type Upgrade struct {
 	Revision  string `json:"revision,omitempty"`
 }
 
-// ImagePull is the answer to POST …/imagepull.
+// ImagePull is the response to POST …/imagepull.
 type ImagePull struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -95,17 +98,18 @@ type ImagePull struct {
 	Images    Images `json:"images"`
 }
 
-// DecisionState is what becomes of a decision.
+// DecisionState is the state of a decision.
 type DecisionState string
 
 const (
-	// DecisionPending waits for the cluster, or for what Message says.
+	// DecisionPending waits for the cluster, or for what Message names.
 	DecisionPending DecisionState = "Pending"
-	// DecisionVoid will not be carried out, for the reason in Message. It stays until it is removed, replaced, or its pod is gone.
+	// DecisionVoid will not be executed, for the reason in Message. It stays until it is removed or replaced, or its pod
+	// does not exist any more.
 	DecisionVoid DecisionState = "Void"
 )
 
-// Decision is an upgrade that is kept on the node. It is for one pod and one revision, and for nothing that comes after them.
+// Decision is an upgrade that is stored on the node. It is for one pod and one revision.
 type Decision struct {
 	Namespace string        `json:"namespace"`
 	Name      string        `json:"name"`
@@ -117,22 +121,22 @@ type Decision struct {
 	Made time.Time `json:"made"`
 }
 
-// Reason is why a request was not served, for programs; Error.Message is for people.
+// Reason is the reason why a request was not served, for programs; Error.Message is for users.
 type Reason string
 
 // The reasons.
 const (
-	ReasonBadRequest       Reason = "BadRequest"       // 400: the body, a parameter or a name cannot be read
-	ReasonUnauthorized     Reason = "Unauthorized"     // 401: no token, or none that is known
+	ReasonBadRequest       Reason = "BadRequest"       // 400: the body, a parameter or a name is invalid
+	ReasonUnauthorized     Reason = "Unauthorized"     // 401: no token, or no valid one
 	ReasonForbidden        Reason = "Forbidden"        // 403: the token may not do this
 	ReasonForeignNode      Reason = "ForeignNode"      // 403: the pod runs on another node
 	ReasonNotFound         Reason = "NotFound"         // 404: there is no such pod, decision or route
 	ReasonMethodNotAllowed Reason = "MethodNotAllowed" // 405
-	ReasonChanged          Reason = "Changed"          // 409: the pod or its next revision is not the one that was named
-	ReasonDeleting         Reason = "Deleting"         // 409: the pod is being deleted already
+	ReasonChanged          Reason = "Changed"          // 409: a precondition about the pod or its next revision is not met
+	ReasonDeleting         Reason = "Deleting"         // 409: the pod is already being deleted
 	ReasonUpToDate         Reason = "UpToDate"         // 409: there is no newer revision
-	ReasonImagesNotReady   Reason = "ImagesNotReady"   // 409: its images were asked for, and are not there yet
-	ReasonUnsupported      Reason = "Unsupported"      // 409: the pod is none of a DaemonSet
+	ReasonImagesNotReady   Reason = "ImagesNotReady"   // 409: its images were requested, and are not on the node yet
+	ReasonUnsupported      Reason = "Unsupported"      // 409: the pod does not belong to a DaemonSet
 	ReasonTooLarge         Reason = "TooLarge"         // 413: the body is too large
 	ReasonWrongHost        Reason = "WrongHost"        // 421: the Host header is not this node
 	ReasonTooMany          Reason = "TooManyRequests"  // 429: see the header Retry-After
@@ -141,7 +145,7 @@ const (
 	ReasonDisconnected     Reason = "Disconnected"     // 503: the cluster cannot be reached
 )
 
-// Error is the answer to a request that was not served.
+// Error is the response to a request that was not served.
 type Error struct {
 	Code    int    `json:"code"`
 	Reason  Reason `json:"reason"`

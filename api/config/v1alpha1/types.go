@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1alpha1 is the first version of the manager's configuration file. Every field stands for the flag of the same
-// meaning; a flag that is given on the command line wins over the file.
+// Package v1alpha1 is the first version of the manager's configuration file. Each field corresponds to a flag; a flag
+// on the command line takes precedence over the file.
 package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// What a configuration file has to say of itself.
+// The apiVersion and kind of a configuration file.
 const (
 	APIVersion = "config.everynode.dev/v1alpha1"
 	Kind       = "ManagerConfiguration"
 )
 
-// ManagerConfiguration is the configuration of everynode-manager. A field that is left out keeps the default of its flag.
+// ManagerConfiguration is the configuration of everynode-manager. An absent field has the default of its flag.
 type ManagerConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -31,14 +31,14 @@ type ManagerConfiguration struct {
 	FeatureGates           map[string]bool `json:"featureGates,omitempty"`
 }
 
-// Webhook says how the API server reaches the webhooks.
+// Webhook defines how the API server reaches the webhooks.
 type Webhook struct {
 	URL         *string `json:"url,omitempty"`
 	BindAddress *string `json:"bindAddress,omitempty"`
 	CertDir     *string `json:"certDir,omitempty"`
 }
 
-// LeaderElection says how managers agree on the one that works.
+// LeaderElection configures the election of the active manager.
 type LeaderElection struct {
 	Enabled       *bool            `json:"enabled,omitempty"`
 	LeaseDuration *metav1.Duration `json:"leaseDuration,omitempty"`

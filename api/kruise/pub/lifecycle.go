@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pub holds the types that all versions of the API have in common.
+// Package pub has the types that all versions of the API share.
 //
 // +kubebuilder:object:generate=true
 package pub
 
-// Lifecycle names the moments at which a pod waits for somebody else.
+// Lifecycle defines when a pod waits for another program.
 type Lifecycle struct {
-	// PreDelete holds a pod back before it is deleted by the controller: on an update that recreates it, and when its node
-	// must not run it any more. A pod that somebody else deletes is not held back by labels, only by finalizers.
+	// PreDelete delays the deletion of a pod by the controller: when an update recreates it, and when its node must not
+	// run it any more. If another client deletes a pod, only finalizers delay it, not labels.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	PreDelete *LifecycleHook `json:"preDelete,omitempty"`
 
-	// InPlaceUpdate is known to the API of OpenKruise, but has never had an effect on daemon sets. It is refused.
+	// InPlaceUpdate exists in the API of OpenKruise, but has never had an effect on daemon sets. It is rejected.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	InPlaceUpdate *LifecycleHook `json:"inPlaceUpdate,omitempty"`
 
-	// PreNormal is known to the API of OpenKruise, but has never had an effect on daemon sets. It is refused.
+	// PreNormal exists in the API of OpenKruise, but has never had an effect on daemon sets. It is rejected.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	PreNormal *LifecycleHook `json:"preNormal,omitempty"`
 }
 
-// LifecycleHook says which pods wait, and what is done to them meanwhile. A pod waits as long as it has one of the labels
-// or one of the finalizers; whoever the pod waits for removes them when it is done.
+// LifecycleHook defines which pods wait, and how. A pod waits as long as it has one of the labels or one of the
+// finalizers; the program that the pod waits for removes them when it has finished.
 type LifecycleHook struct {
 	// LabelsHandler are labels with their values; a pod that has one of them waits. Put them on the pods through the
 	// template.

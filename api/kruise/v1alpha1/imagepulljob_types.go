@@ -23,11 +23,11 @@ type ImagePullJob struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what is wanted.
+	// Spec is the desired state.
 	// +optional
 	Spec v1beta1.ImagePullJobSpec `json:"spec,omitempty"`
 
-	// Status is what was seen last. It is written by the controller only.
+	// Status is the observed state. Only the controller writes it.
 	// +optional
 	Status v1beta1.ImagePullJobStatus `json:"status,omitempty"`
 }

@@ -8,8 +8,8 @@ import (
 	"everynode.dev/everynode/api/kruise/v1beta1"
 )
 
-// NodeImage has the name of a node, and says which images the node is to pull and how far it is. It comes and goes with the
-// node.
+// NodeImage has the name of a node, the images that the node must pull, and their state. It is created and deleted with
+// the node.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster
@@ -24,11 +24,11 @@ type NodeImage struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what is wanted.
+	// Spec is the desired state.
 	// +optional
 	Spec v1beta1.NodeImageSpec `json:"spec,omitempty"`
 
-	// Status is how far the node is. It is written by the agent of the node.
+	// Status is the observed state. The agent of the node writes it.
 	// +optional
 	Status v1beta1.NodeImageStatus `json:"status,omitempty"`
 }

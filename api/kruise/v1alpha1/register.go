@@ -15,7 +15,7 @@ func GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: kruise.Group, Version: kruise.VersionAlpha}
 }
 
-// AddToScheme tells a scheme of the types of this package.
+// AddToScheme adds the types of this package to a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion(),
 		&DaemonSet{}, &DaemonSetList{},

@@ -22,11 +22,11 @@ type ImagePullJob struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what is wanted.
+	// Spec is the desired state.
 	// +optional
 	Spec ImagePullJobSpec `json:"spec,omitempty"`
 
-	// Status is what was seen last. It is written by the controller only.
+	// Status is the observed state. Only the controller writes it.
 	// +optional
 	Status ImagePullJobStatus `json:"status,omitempty"`
 }
@@ -41,10 +41,9 @@ type ImagePullJobList struct {
 	Items []ImagePullJob `json:"items"`
 }
 
-// ImagePullJobSpec is what is wanted.
+// ImagePullJobSpec is the desired state.
 type ImagePullJobSpec struct {
-	// Image is what is pulled, written as in a container: a name with a tag, or with a digest. Without either the tag is
-	// latest.
+	// Image is the image to pull, written as in a container: a name with a tag or a digest. The default tag is latest.
 	Image string `json:"image"`
 
 	// PullSecrets are the names of secrets in the namespace of the job with which the image is pulled. They cannot be
@@ -52,90 +51,92 @@ type ImagePullJobSpec struct {
 	// +optional
 	PullSecrets []string `json:"pullSecrets,omitempty"`
 
-	// Selector chooses nodes, by name or by label. It cannot be set together with podSelector. Without either the job is
-	// about all nodes.
+	// Selector selects nodes, by name or by label. It cannot be set together with podSelector. Without either, the job
+	// selects all nodes.
 	// +optional
 	Selector *ImagePullJobNodeSelector `json:"selector,omitempty"`
 
-	// PodSelector chooses the nodes on which pods with these labels run, in the namespace of the job. It cannot be set
+	// PodSelector selects the nodes on which pods with these labels run, in the namespace of the job. It cannot be set
 	// together with selector.
 	// +optional
 	PodSelector *ImagePullJobPodSelector `json:"podSelector,omitempty"`
 
-	// Parallelism is how many nodes pull at once, a whole number. At 0 no further node begins. The default is 1.
+	// Parallelism is the number of nodes that pull at once, a whole number. With 0, no further node starts. The default
+	// is 1.
 	// +optional
 	Parallelism *intstr.IntOrString `json:"parallelism,omitempty"`
 
-	// PullPolicy limits the time and the attempts of one node.
+	// PullPolicy limits the time and the attempts on one node.
 	// +optional
 	PullPolicy *PullPolicy `json:"pullPolicy,omitempty"`
 
-	// CompletionPolicy says when the job ends.
+	// CompletionPolicy defines when the job ends.
 	CompletionPolicy CompletionPolicy `json:"completionPolicy"`
 
-	// SandboxConfig is handed to the container runtime together with the image.
+	// SandboxConfig is passed to the container runtime with the image.
 	// +optional
 	SandboxConfig *SandboxConfig `json:"sandboxConfig,omitempty"`
 
-	// ImagePullPolicy is IfNotPresent (a node that has the image has nothing to do) or Always (every node asks the registry
-	// whether the tag is another image now). The default is IfNotPresent.
+	// ImagePullPolicy is IfNotPresent (a node that has the image does not pull it) or Always (every node asks the
+	// registry whether the tag has changed). The default is IfNotPresent.
 	// +optional
 	ImagePullPolicy ImagePullPolicy `json:"imagePullPolicy,omitempty"`
 }
 
-// ImagePullPolicy says what a node does that has the image already.
+// ImagePullPolicy defines what a node does that already has the image.
 type ImagePullPolicy string
 
 // The policies.
 const (
-	// PullAlways asks the registry in any case.
+	// PullAlways always asks the registry.
 	PullAlways ImagePullPolicy = "Always"
-	// PullIfNotPresent is satisfied with what is there.
+	// PullIfNotPresent uses an image that is on the node.
 	PullIfNotPresent ImagePullPolicy = "IfNotPresent"
 )
 
-// SandboxConfig is handed to the container runtime together with the image.
+// SandboxConfig is passed to the container runtime with the image.
 type SandboxConfig struct {
-	// Labels are those of the sandbox that the image is said to be pulled for.
+	// Labels are the labels of the sandbox config.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// Annotations are those of the sandbox that the image is said to be pulled for.
+	// Annotations are the annotations of the sandbox config.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// PullPolicy limits the time and the attempts of one node.
+// PullPolicy limits the time and the attempts on one node.
 type PullPolicy struct {
 	// TimeoutSeconds is how long one attempt may take. The default is 600.
 	// +optional
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 
-	// BackoffLimit is how often a node tries again before it gives up. The default is 3.
+	// BackoffLimit is the number of retries on a node. The default is 3.
 	// +optional
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
 }
 
-// CompletionPolicyType says whether a job ends.
+// CompletionPolicyType defines whether a job ends.
 type CompletionPolicyType string
 
 // The completion policies.
 const (
-	// CompletionAlways ends the job once every node has the image or gave up.
+	// CompletionAlways ends the job when the pull has succeeded or failed on every node.
 	CompletionAlways CompletionPolicyType = "Always"
-	// CompletionNever lets the job go on, for nodes that are added later.
+	// CompletionNever continues the job, for nodes that are added later.
 	CompletionNever CompletionPolicyType = "Never"
 )
 
-// CompletionPolicy says when a job ends.
+// CompletionPolicy defines when a job ends.
 type CompletionPolicy struct {
-	// Type is Always (the job ends once every node has the image or gave up) or Never (it goes on, for nodes that are added
-	// later). The default is Always.
+	// Type is Always (the job ends when the pull has succeeded or failed on every node) or Never (it continues, for
+	// nodes that are added later). The default is Always.
 	// +optional
 	Type CompletionPolicyType `json:"type,omitempty"`
 
-	// ActiveDeadlineSeconds is how long the job may take; then it ends, and nodes that are not done have failed. It must be
-	// greater than pullPolicy.timeoutSeconds, and the type must be Always. Without it there is no such limit.
+	// ActiveDeadlineSeconds is the time limit of the job; then it ends, and the pull has failed on nodes that have not
+	// finished. It must be greater than pullPolicy.timeoutSeconds, and the type must be Always. Without it there is no
+	// limit.
 	// +optional
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 
@@ -145,12 +146,12 @@ type CompletionPolicy struct {
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 }
 
-// ImagePullJobPodSelector chooses the nodes on which certain pods run.
+// ImagePullJobPodSelector selects the nodes on which certain pods run.
 type ImagePullJobPodSelector struct {
 	metav1.LabelSelector `json:",inline"`
 }
 
-// ImagePullJobNodeSelector chooses nodes, by name or by label.
+// ImagePullJobNodeSelector selects nodes, by name or by label.
 type ImagePullJobNodeSelector struct {
 	// Names are the names of the nodes. They cannot be set together with labels.
 	// +optional
@@ -159,7 +160,7 @@ type ImagePullJobNodeSelector struct {
 	metav1.LabelSelector `json:",inline"`
 }
 
-// ImagePullJobStatus is what was seen last.
+// ImagePullJobStatus is the observed state.
 type ImagePullJobStatus struct {
 	// StartTime is when the controller first saw the job.
 	// +optional
@@ -169,10 +170,10 @@ type ImagePullJobStatus struct {
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// Desired is the number of nodes that the job is about.
+	// Desired is the number of nodes that the job selects.
 	Desired int32 `json:"desired"`
 
-	// Active is the number of nodes that were told to pull and are not done.
+	// Active is the number of nodes that must pull the image and have not finished.
 	// +optional
 	Active int32 `json:"active"`
 
@@ -180,15 +181,16 @@ type ImagePullJobStatus struct {
 	// +optional
 	Succeeded int32 `json:"succeeded"`
 
-	// Failed is the number of nodes that gave up.
+	// Failed is the number of nodes on which the pull has failed.
 	// +optional
 	Failed int32 `json:"failed"`
 
-	// Message says in words how far the job is.
+	// Message describes the state of the job.
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// FailedNodes are the names of the nodes that gave up. Why is in the status of the NodeImage of each.
+	// FailedNodes are the names of the nodes on which the pull has failed. The reason is in the status of the NodeImage
+	// of each.
 	// +optional
 	FailedNodes []string `json:"failedNodes,omitempty"`
 }

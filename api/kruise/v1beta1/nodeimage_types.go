@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NodeImage has the name of a node, and says which images the node is to pull and how far it is. It comes and goes with the
-// node.
+// NodeImage has the name of a node, the images that the node must pull, and their state. It is created and deleted with
+// the node.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster
@@ -24,11 +24,11 @@ type NodeImage struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what is wanted.
+	// Spec is the desired state.
 	// +optional
 	Spec NodeImageSpec `json:"spec,omitempty"`
 
-	// Status is how far the node is. It is written by the agent of the node.
+	// Status is the observed state. The agent of the node writes it.
 	// +optional
 	Status NodeImageStatus `json:"status,omitempty"`
 }
@@ -43,24 +43,24 @@ type NodeImageList struct {
 	Items []NodeImage `json:"items"`
 }
 
-// NodeImageSpec is what is wanted.
+// NodeImageSpec is the desired state.
 type NodeImageSpec struct {
 	// Images are the images to pull, by their names without tags and digests. There can be 256 of them.
 	// +optional
 	Images map[string]ImageSpec `json:"images,omitempty"`
 }
 
-// ImageSpec says which tags of one image are pulled.
+// ImageSpec has the tags of one image to pull.
 type ImageSpec struct {
-	// PullSecrets are secrets for all tags of the image. Everynode writes the secrets of each tag instead, and reads these
-	// too.
+	// PullSecrets are secrets for all tags of the image. Everynode reads them, but writes the secrets of each tag
+	// instead.
 	// +optional
 	PullSecrets []ReferenceObject `json:"pullSecrets,omitempty"`
 
 	// Tags are the tags to pull, each once.
 	Tags []ImageTagSpec `json:"tags"`
 
-	// SandboxConfig is handed to the container runtime together with the image.
+	// SandboxConfig is passed to the container runtime with the image.
 	// +optional
 	SandboxConfig *SandboxConfig `json:"sandboxConfig,omitempty"`
 }
@@ -75,17 +75,17 @@ type ReferenceObject struct {
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// Mode says how the copy of the secret is kept. Everynode keeps what is there, and does not need it.
+	// Mode is how the copy of the secret is kept. Everynode does not use it, and does not change it.
 	// +optional
 	Mode string `json:"mode,omitempty"`
 }
 
-// ImageTagSpec says how one tag is pulled.
+// ImageTagSpec defines how one tag is pulled.
 type ImageTagSpec struct {
 	// Tag is the tag, or the digest.
 	Tag string `json:"tag"`
 
-	// CreatedAt is when the node was told to pull the tag.
+	// CreatedAt is when the pull of the tag was requested.
 	// +optional
 	CreatedAt *metav1.Time `json:"createdAt,omitempty"`
 
@@ -93,12 +93,12 @@ type ImageTagSpec struct {
 	// +optional
 	PullPolicy *ImageTagPullPolicy `json:"pullPolicy,omitempty"`
 
-	// OwnerReferences are the jobs that want the tag. When the last of them is gone, the tag goes from here; the image
-	// stays on the node.
+	// OwnerReferences are the jobs that need the tag. When the last of them is deleted, the tag is removed from here;
+	// the image stays on the node.
 	// +optional
 	OwnerReferences []corev1.ObjectReference `json:"ownerReferences,omitempty"`
 
-	// Version is raised to have the tag pulled once more. The status tells for which version it is.
+	// Version is raised to pull the tag again. The status has the version that it is for.
 	// +optional
 	Version int64 `json:"version,omitempty"`
 
@@ -117,31 +117,31 @@ type ImageTagPullPolicy struct {
 	// +optional
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 
-	// BackoffLimit is how often the node tries again before it gives up. The default is 3.
+	// BackoffLimit is the number of retries on the node. The default is 3.
 	// +optional
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
 
-	// TTLSecondsAfterFinished is how long the tag stays here after the node is done with it. Without it, it stays as long
-	// as somebody wants it.
+	// TTLSecondsAfterFinished is how long the tag stays here after the pull has ended. Without it, it stays as long as a
+	// job needs it.
 	// +optional
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
-	// ActiveDeadlineSeconds is how long the node may take for all attempts together, counted from createdAt. Without it there
-	// is no such limit.
+	// ActiveDeadlineSeconds is how long the node may take for all attempts together, counted from createdAt. Without it
+	// there is no limit.
 	// +optional
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 }
 
-// NodeImageStatus is how far the node is.
+// NodeImageStatus is the observed state.
 type NodeImageStatus struct {
-	// Desired is the number of tags that the node is to have.
+	// Desired is the number of tags that the node must have.
 	Desired int32 `json:"desired"`
 
-	// Succeeded is the number of tags that are there.
+	// Succeeded is the number of tags that are on the node.
 	// +optional
 	Succeeded int32 `json:"succeeded"`
 
-	// Failed is the number of tags that the node gave up.
+	// Failed is the number of tags whose pull has failed.
 	// +optional
 	Failed int32 `json:"failed"`
 
@@ -149,27 +149,27 @@ type NodeImageStatus struct {
 	// +optional
 	Pulling int32 `json:"pulling"`
 
-	// Waiting is the number of tags whose pull has not begun.
+	// Waiting is the number of tags whose pull has not started.
 	// +optional
 	Waiting int32 `json:"waiting"`
 
-	// ImageStatuses is how far each tag is, by the names of spec.images.
+	// ImageStatuses has the state of each tag, by the names in spec.images.
 	// +optional
 	ImageStatuses map[string]ImageStatus `json:"imageStatuses,omitempty"`
 
-	// FirstSyncStatus is how the first round ended: set once when for the first time the node was done with everything that
-	// it was to pull.
+	// FirstSyncStatus is the result of the first sync: it is set once, when all requested pulls have ended for the first
+	// time.
 	// +optional
 	FirstSyncStatus *SyncStatus `json:"firstSyncStatus,omitempty"`
 }
 
-// ImageStatus is how far the tags of one image are.
+// ImageStatus is the state of the tags of one image.
 type ImageStatus struct {
-	// Tags is how far each tag is.
+	// Tags has the state of each tag.
 	Tags []ImageTagStatus `json:"tags"`
 }
 
-// ImageTagStatus is how far one tag is.
+// ImageTagStatus is the state of one tag.
 type ImageTagStatus struct {
 	// Tag is the tag, or the digest.
 	Tag string `json:"tag"`
@@ -177,68 +177,68 @@ type ImageTagStatus struct {
 	// Phase is Waiting, Pulling, Succeeded or Failed.
 	Phase ImagePullPhase `json:"phase"`
 
-	// Progress is how much of it is there, in percent. A new attempt begins at 0 again.
+	// Progress is the progress of the pull in percent. A new attempt starts at 0 again.
 	// +optional
 	Progress int32 `json:"progress,omitempty"`
 
-	// StartTime is when the agent of the node took the tag up.
+	// StartTime is when the agent of the node started to handle the tag.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// CompletionTime is when the tag was there, or given up.
+	// CompletionTime is when the pull succeeded or failed.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// Version is the version of the tag in the spec that this is about.
+	// Version is the version of the tag in the spec that this status is for.
 	// +optional
 	Version int64 `json:"version,omitempty"`
 
-	// ImageID is the ID of the image that is there, as the container runtime gives it.
+	// ImageID is the ID of the image in the container runtime.
 	// +optional
 	ImageID string `json:"imageID,omitempty"`
 
-	// Message says why a pull failed, or waits.
+	// Message is why a pull failed, or waits.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// ImagePullPhase says how far a tag is.
+// ImagePullPhase is the phase of a tag.
 type ImagePullPhase string
 
 // The phases.
 const (
-	// ImagePhaseWaiting has not begun.
+	// ImagePhaseWaiting has not started.
 	ImagePhaseWaiting ImagePullPhase = "Waiting"
-	// ImagePhasePulling has begun, and is not done.
+	// ImagePhasePulling has started and not ended.
 	ImagePhasePulling ImagePullPhase = "Pulling"
-	// ImagePhaseSucceeded is there.
+	// ImagePhaseSucceeded is on the node.
 	ImagePhaseSucceeded ImagePullPhase = "Succeeded"
-	// ImagePhaseFailed is given up.
+	// ImagePhaseFailed has failed.
 	ImagePhaseFailed ImagePullPhase = "Failed"
 )
 
-// SyncStatus is how the first round ended.
+// SyncStatus is the result of the first sync.
 type SyncStatus struct {
-	// SyncAt is when.
+	// SyncAt is the time of the result.
 	// +optional
 	SyncAt metav1.Time `json:"syncAt,omitempty"`
 
-	// Status is Succeeded (every tag is there) or Failed.
+	// Status is Succeeded (all pulls have succeeded) or Failed.
 	// +optional
 	Status SyncStatusPhase `json:"status,omitempty"`
 
-	// Message says what failed.
+	// Message describes the failure.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// SyncStatusPhase says how the first round ended.
+// SyncStatusPhase is the result of the first sync.
 type SyncStatusPhase string
 
-// The ends of the first round.
+// The results of the first sync.
 const (
-	// SyncStatusSucceeded means that every tag is there.
+	// SyncStatusSucceeded means that all pulls have succeeded.
 	SyncStatusSucceeded SyncStatusPhase = "Succeeded"
-	// SyncStatusFailed means that some tag was given up.
+	// SyncStatusFailed means that a pull has failed.
 	SyncStatusFailed SyncStatusPhase = "Failed"
 )

@@ -11,8 +11,8 @@ import (
 	"everynode.dev/everynode/api/kruise/pub"
 )
 
-// DaemonSet keeps one pod on every node that should have one, like the DaemonSet of apps/v1, and can in addition update a
-// part of the nodes only, pause, update pods in place, and wait for others before a pod goes.
+// DaemonSet keeps one pod on every node that should have one, like the DaemonSet of apps/v1, and can in addition update
+// a part of the nodes only, pause, update pods in place, and run hooks before a pod is deleted.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -31,12 +31,12 @@ type DaemonSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what is wanted.
+	// Spec is the desired state.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Spec DaemonSetSpec `json:"spec,omitempty"`
 
-	// Status is what was seen last. It is written by the controller only.
+	// Status is the observed state. Only the controller writes it.
 	// +optional
 	Status DaemonSetStatus `json:"status,omitempty"`
 }
@@ -51,7 +51,7 @@ type DaemonSetList struct {
 	Items []DaemonSet `json:"items"`
 }
 
-// DaemonSetSpec is what is wanted.
+// DaemonSetSpec is the desired state.
 type DaemonSetSpec struct {
 	// Selector finds the pods of this daemon set by their labels. It must match the labels of the template, must not be
 	// empty, and cannot be changed.
@@ -65,12 +65,12 @@ type DaemonSetSpec struct {
 	// +kubebuilder:validation:Schemaless
 	Template runtime.RawExtension `json:"template"`
 
-	// UpdateStrategy says how old pods are replaced after the template has changed.
+	// UpdateStrategy defines how old pods are replaced after the template has changed.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	UpdateStrategy DaemonSetUpdateStrategy `json:"updateStrategy,omitempty"`
 
-	// MinReadySeconds is how long a new pod has to be ready before it counts as available. The default is 0.
+	// MinReadySeconds is how long a new pod must be ready before it counts as available. The default is 0.
 	// +optional
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 
@@ -84,18 +84,18 @@ type DaemonSetSpec struct {
 	// +optional
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// Lifecycle names the moments at which a pod waits for somebody else.
+	// Lifecycle defines when a pod waits for another program.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Lifecycle *pub.Lifecycle `json:"lifecycle,omitempty"`
 
-	// ScaleStrategy says how missing pods are created.
+	// ScaleStrategy defines how missing pods are created.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	ScaleStrategy *DaemonSetScaleStrategy `json:"scaleStrategy,omitempty"`
 }
 
-// DaemonSetScaleStrategy says how missing pods are created.
+// DaemonSetScaleStrategy defines how missing pods are created.
 type DaemonSetScaleStrategy struct {
 	// PartitionedScaling lets updateStrategy.rollingUpdate.partition also hold back the creation of missing pods: pods of
 	// the newest revision are then created on all but that many nodes. The default is false.
@@ -103,80 +103,80 @@ type DaemonSetScaleStrategy struct {
 	PartitionedScaling bool `json:"partitionedScaling,omitempty"`
 }
 
-// DaemonSetUpdateStrategy says how old pods are replaced.
+// DaemonSetUpdateStrategy defines how old pods are replaced.
 type DaemonSetUpdateStrategy struct {
-	// Type is RollingUpdate (the controller replaces old pods, within the limits of rollingUpdate) or OnDelete (an old pod
-	// stays until somebody deletes it). The default is RollingUpdate.
+	// Type is RollingUpdate (the controller replaces old pods, within the limits of rollingUpdate) or OnDelete (an old
+	// pod stays until it is deleted by a user or another program). The default is RollingUpdate.
 	// +optional
 	Type DaemonSetUpdateStrategyType `json:"type,omitempty"`
 
-	// RollingUpdate holds the limits of the type RollingUpdate, and has no meaning with another.
+	// RollingUpdate has the limits of the type RollingUpdate; it has no effect with another type.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	RollingUpdate *RollingUpdateDaemonSet `json:"rollingUpdate,omitempty"`
 }
 
-// DaemonSetUpdateStrategyType says who replaces old pods.
+// DaemonSetUpdateStrategyType is the type of an update strategy.
 type DaemonSetUpdateStrategyType string
 
 // The strategies.
 const (
-	// RollingUpdateDaemonSetStrategyType lets the controller replace old pods.
+	// RollingUpdateDaemonSetStrategyType makes the controller replace old pods.
 	RollingUpdateDaemonSetStrategyType DaemonSetUpdateStrategyType = "RollingUpdate"
-	// OnDeleteDaemonSetStrategyType leaves it to whoever deletes old pods.
+	// OnDeleteDaemonSetStrategyType replaces an old pod only after it was deleted by a user or another program.
 	OnDeleteDaemonSetStrategyType DaemonSetUpdateStrategyType = "OnDelete"
 )
 
-// RollingUpdateType says how one pod is brought to the new revision.
+// RollingUpdateType defines how a pod is updated to the new revision.
 type RollingUpdateType string
 
 // The types of a rolling update.
 const (
 	// StandardRollingUpdateType replaces the pod by a new one.
 	StandardRollingUpdateType RollingUpdateType = "Standard"
-	// InplaceRollingUpdateType changes the pod in place where only its images, labels or annotations differ, and replaces
+	// InplaceRollingUpdateType updates the pod in place if only its images, labels or annotations differ, and replaces
 	// it otherwise.
 	InplaceRollingUpdateType RollingUpdateType = "InPlaceIfPossible"
 )
 
-// RollingUpdateDaemonSet holds the limits of a rolling update.
+// RollingUpdateDaemonSet has the limits of a rolling update.
 type RollingUpdateDaemonSet struct {
-	// How an old pod is brought to the new revision: Standard (it is replaced by a new one) or InPlaceIfPossible (where only
-	// images of containers, labels or annotations of the template differ, the pod stays and only the containers concerned
-	// restart; maxSurge must be 0).
-	// The default is Standard.
+	// How an old pod is updated to the new revision: Standard (it is replaced by a new one) or InPlaceIfPossible (if
+	// only images of containers, labels or annotations of the template differ, the pod stays and only the containers
+	// concerned restart; maxSurge must be 0). The default is Standard.
 	// +optional
 	Type RollingUpdateType `json:"rollingUpdateType,omitempty"`
 
-	// MaxUnavailable is at how many nodes at once the pod may be unavailable during the update: a number, or a percentage
-	// of the nodes that should run a pod, rounded up. It must be 0 if maxSurge is not, and must not be 0 if maxSurge is.
-	// The default is 1 if maxSurge is not set either.
+	// MaxUnavailable is the maximum number of nodes on which the pod may be unavailable at once during the update: a
+	// number, or a percentage of the nodes that should run a pod, rounded up. Exactly one of maxUnavailable and maxSurge
+	// must be 0. The default is 1 if maxSurge is not set either.
 	// +optional
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// MaxSurge is at how many nodes at once the new pod is created beside the old one, which goes when the new one is
-	// available: a number, or a percentage of the nodes that should run a pod, rounded up. The default is 0 if
-	// maxUnavailable is not set either.
+	// MaxSurge is the maximum number of nodes on which the new pod may run at the same time as the old one, which is
+	// deleted when the new one is available: a number, or a percentage of the nodes that should run a pod, rounded up.
+	// The default is 0 if maxUnavailable is not set either.
 	// +optional
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 
-	// Selector chooses by node labels the nodes that are updated; on all others an old pod keeps its revision. Without it
-	// all nodes are updated.
+	// Selector selects the nodes that are updated by their labels; on all other nodes an old pod keeps its revision.
+	// Without it all nodes are updated.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 
-	// Partition is at how many nodes the old pod stays: a number, or a percentage of the nodes that should run a pod,
-	// rounded down. At that number or above it no pod is updated. Raising it does not roll anything back. The default is 0.
+	// Partition is the number of nodes on which the old pod stays: a number, or a percentage of the nodes that should
+	// run a pod, rounded down. If it is at least the number of those nodes, no pod is updated. Raising it does not roll
+	// back any pod. The default is 0.
 	// +optional
 	Partition *intstr.IntOrString `json:"partition,omitempty"`
 
-	// Paused stops updates that have not begun. Pods that are missing are still created. The default is false.
+	// Paused prevents new updates. Missing pods are still created. The default is false.
 	// +optional
 	Paused *bool `json:"paused,omitempty"`
 }
 
-// DaemonSetStatus is what was seen last.
+// DaemonSetStatus is the observed state.
 type DaemonSetStatus struct {
 	// CurrentNumberScheduled is the number of nodes that should run a pod and have one.
 	CurrentNumberScheduled int32 `json:"currentNumberScheduled"`
@@ -190,7 +190,7 @@ type DaemonSetStatus struct {
 	// NumberReady is the number of nodes that should run a pod and have one that is ready.
 	NumberReady int32 `json:"numberReady"`
 
-	// ObservedGeneration is the generation of the object that this status was made for.
+	// ObservedGeneration is the generation of the object that this status is for.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -206,7 +206,8 @@ type DaemonSetStatus struct {
 	// +optional
 	NumberUnavailable int32 `json:"numberUnavailable,omitempty"`
 
-	// CollisionCount is how often the name of a new revision was taken by another one; it goes into the next name.
+	// CollisionCount is how often the name of a new revision was already in use; it is part of the hash in the next
+	// name.
 	// +optional
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
 
