@@ -129,7 +129,7 @@ func (g *Guard) decide(ctx context.Context, other bool) (again bool) {
 	if other {
 		klog.FromContext(ctx).Error(nil, Message)
 	} else {
-		klog.FromContext(ctx).Info("No other controller reconciles the DaemonSets of apps/v1; the native dialect is at work")
+		klog.FromContext(ctx).Info("No other controller reconciles the DaemonSets of apps/v1; the native dialect is active")
 	}
 	g.changed(!other)
 	return again
