@@ -10,15 +10,15 @@ import (
 
 // Annotations that extend OpenYurt's annotations on a DaemonSet of apps/v1.
 const (
-	// FailureAttributionWindow is how long after the old pod of a node was deleted, or its new pod was created, a node that stops being ready is taken for
-	// one that the new version has broken, and uses up the budget: a duration such as 10m or 90s. It counts as long before the new pod was
-	// created as after, because the old one was deleted at a time that nothing tells any more. It goes with the update strategy
-	// AdvancedRollingUpdate. Nodes that the update has not touched, or that stop being ready later, use up nothing. Without the annotation
-	// it is 10m.
+	// FailureAttributionWindow is the failure attribution window of the update strategy AdvancedRollingUpdate, a duration such as 10m
+	// or 90s: if a node stops being ready within this time after its old pod was deleted or its new pod was created, the
+	// failure is attributed to the update, and the node uses the budget. The window also covers the same time before the
+	// creation of the new pod, because the time at which the old pod was deleted is not stored. Nodes that the update
+	// has not changed, or that stop being ready later, do not use the budget. The default is 10m.
 	FailureAttributionWindow = Domain + "/failure-attribution-window"
 
-	// BlameWindow is the name of FailureAttributionWindow in earlier versions. It has the same effect where the new one is not set, and an event and a condition
-	// ask for the new one.
+	// BlameWindow is the deprecated name of FailureAttributionWindow. It has the same effect if FailureAttributionWindow is not set. An event and a
+	// condition of the DaemonSet name the new annotation.
 	BlameWindow = Domain + "/blame-window"
 )
 
