@@ -111,9 +111,10 @@ func (u *typist) mentioned(command, name, text string) {
 	}
 }
 
-// closes fails if a command of the page was left out.
+// closes types what is within the text of a runbook, and fails if a command of the page was left out.
 func (u *typist) closes() {
 	u.t.Helper()
+	u.remedies()
 	for _, c := range u.page.Commands[u.at:] {
 		u.t.Errorf("line %d of %s is not typed: %s", c.Line, u.page.Name, c.Text)
 	}
