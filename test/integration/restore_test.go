@@ -4,11 +4,13 @@ package integration
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -20,7 +22,11 @@ const (
 	restoreNodes = 7
 	surging      = "surging"
 	inPlace      = "in-place"
+	onEdge       = "edge"
 )
+
+// restoredSets are the sets, and the budget of the one whose strategy does not show it.
+func restoredSets() map[string]int { return map[string]int{surging: 0, inPlace: 0, onEdge: 1} }
 
 // inPlaceSet is an Advanced DaemonSet that is updated in place.
 const inPlaceSet = `
@@ -39,47 +45,60 @@ spec:
       containers: [{name: daemon, image: %q}]
 `
 
-// restoredSpace has two sets: one of apps/v1 with maxSurge 1, and an Advanced one that is updated in place.
+// restoredSpace has a set of each dialect: one of apps/v1 with maxSurge 1, an Advanced one that is updated in place, and one with the annotations of OpenYurt.
 type restoredSpace struct {
 	*harness.Space
 	t *testing.T
 }
 
+// copyAge is how old the copy is at least when it is restored. After five minutes the API server compacts etcd.
+var copyAge = flag.Duration("copy-age", 0, "how old the copy of etcd is that TestRestoredStorage restores; all sets are rolled until then")
+
 // TestRestoredStorage: etcd is restored from a copy that was taken in the middle of a roll. The next roll has begun when that happens. Two managers are left
-// alone: the one that leads detects the restore and reads everything again. Both sets keep their budgets before and after it, the roll
-// of the copy is completed, and another one works.
+// alone. All sets keep their budgets before and after it, the roll of the copy is completed, and another one works. A leader that keeps its lease while there is
+// no API server has read what never was: it must detect that. One that loses its lease is followed by a process that reads everything.
 func TestRestoredStorage(t *testing.T) {
 	long(t)
 	onlyEverynode(t, cluster(t), "upstream's controller must be restarted by whoever restores the storage")
-	// The leader keeps its lease while there is no API server: it is the one that has read what never was.
-	c := ownCluster(t, harness.Options{
-		Nodes: restoreNodes, Controller: harness.Everynode, Advanced: true, Managers: 2,
-		ManagerArgs: []string{"--leader-elect-lease-duration=50s", "--leader-elect-renew-deadline=45s"},
-	})
-	s := &restoredSpace{c.Space(t, restoreNodes), t}
+	for _, test := range []struct {
+		name, detected string
+		args           []string
+	}{
+		{"TheLeaderKeepsItsLease", "was restored from an earlier moment", []string{"--leader-elect-lease-duration=50s", "--leader-elect-renew-deadline=45s"}},
+		{"TheLeaderMayLoseItsLease", "", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := ownCluster(t, harness.Options{Nodes: restoreNodes, Controller: harness.Everynode, Advanced: true, Edge: true, Managers: 2, ManagerArgs: test.args})
+			restoreInMidRoll(&restoredSpace{c.Space(t, restoreNodes), t}, test.detected)
+		})
+	}
+}
+
+// restoreInMidRoll plays it. The leader must log that it has detected the restore, if there is a text for that.
+func restoreInMidRoll(s *restoredSpace, detected string) {
+	t, c := s.t, s.Cluster
 	s.Run(surging, harness.WithBudget("0", "1"))
+	s.Run(onEdge, harness.WithOnDelete, harness.WithAnnotation("apps.openyurt.io/update-strategy", "AdvancedRollingUpdate"),
+		harness.WithAnnotation("apps.openyurt.io/max-unavailable", "1"))
 	if out, err := s.KubectlWith(fmt.Sprintf(inPlaceSet, harness.PoolLabel, s.Name, harness.Image), "apply", "-f", "-"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	s.Wait("both sets run", s.rolled(harness.Image))
+	s.Wait("all sets run", s.rolled(harness.Image))
 	lost := s.openLedger()
 	leader, other := s.Leader(t)
-
-	s.roll(harness.Image2)
-	s.Wait("the first roll is half done", s.midRoll(harness.Image2))
-	backup := filepath.Join(t.TempDir(), "etcd")
-	c.Kill(t, "etcd")
-	if err := os.CopyFS(backup, os.DirFS(s.etcdDir())); err != nil {
-		t.Fatal(err)
+	backup, taken := s.copyInMidRoll(harness.Image2)
+	for images := []string{harness.Image, harness.Image2}; time.Since(taken) < *copyAge; slices.Reverse(images) {
+		s.roll(images[0])
+		s.Wait("one more roll ends", s.rolled(images[0]))
 	}
-	c.StartComponent(t, "etcd")
-	s.Wait("the first roll ends", s.rolled(harness.Image2))
 	s.roll(harness.Image3)
-	s.Wait("the second roll is half done", s.midRoll(harness.Image3))
+	s.Wait("the last roll is half done", s.midRoll(harness.Image3))
 	said := map[string]int{leader: len(c.Log(leader)), other: len(c.Log(other))}
+	t.Logf("the copy is restored %s after it was taken", time.Since(taken).Round(time.Second))
 	kept := s.restore(backup, lost)
+	restored := time.Now()
 
-	s.Poll("the leader detects the restore", func() error { _, err := logged(c, leader, 0, "was restored from an earlier moment"); return err })
+	s.Poll("the leader detects the restore", func() error { _, err := logged(c, leader, 0, detected); return err })
 	s.Poll("a manager has read everything again", func() error {
 		_, err := logged(c, leader, said[leader], fenceEnds)
 		if err != nil {
@@ -87,23 +106,41 @@ func TestRestoredStorage(t *testing.T) {
 		}
 		return err
 	})
+	t.Logf("a manager had read everything again after %s", time.Since(restored).Round(time.Second))
 	// The watches of a space do not survive a store that goes back.
 	after := &restoredSpace{c.SpaceIn(t, s.Name, 0), t}
 	after.Wait("the roll of the copy ends", after.rolled(harness.Image2))
+	t.Logf("the roll of the copy had ended after %s", time.Since(restored).Round(time.Second))
 	after.roll(harness.Image3)
 	after.Wait("another roll ends", after.rolled(harness.Image3))
 	if err := kept.Finish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for name, ledger := range map[string]*observe.Ledger{"until the restore": lost, "with the restore": kept} {
-		for _, set := range []string{surging, inPlace} {
-			report := ledger.Judge(set, 0)
+		for set, limit := range restoredSets() {
+			report := ledger.Judge(set, limit)
 			if err := report.Err(); err != nil {
 				t.Errorf("set %s, %s: %v", set, name, err)
 			}
 			t.Logf("set %s, %s: %s", set, name, report.Summary())
 		}
 	}
+}
+
+// copyInMidRoll rolls all sets, copies etcd while that is half done, and waits until it has ended.
+func (s *restoredSpace) copyInMidRoll(image string) (backup string, taken time.Time) {
+	s.t.Helper()
+	s.roll(image)
+	s.Wait("the first roll is half done", s.midRoll(image))
+	backup = filepath.Join(s.t.TempDir(), "etcd")
+	s.Cluster.Kill(s.t, "etcd")
+	if err := os.CopyFS(backup, os.DirFS(s.etcdDir())); err != nil {
+		s.t.Fatal(err)
+	}
+	taken = time.Now()
+	s.Cluster.StartComponent(s.t, "etcd")
+	s.Wait("the first roll ends", s.rolled(image))
+	return backup, taken
 }
 
 func (s *restoredSpace) etcdDir() string { return filepath.Join(s.Cluster.Plane.Dir(), "etcd") }
@@ -147,18 +184,18 @@ func (s *restoredSpace) restore(backup string, lost *observe.Ledger) (kept *obse
 	return kept
 }
 
-// roll has both sets run another image.
+// roll has all sets run another image.
 func (s *restoredSpace) roll(image string) {
 	s.t.Helper()
 	patch := fmt.Sprintf(`[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": %q}]`, image)
-	s.Kubectl("patch", "daemonsets.apps", surging, "--type=json", "-p", patch)
+	s.Kubectl("patch", "daemonsets.apps", surging, onEdge, "--type=json", "-p", patch)
 	s.Kubectl("patch", "daemonsets.apps.kruise.io", inPlace, "--type=json", "-p", patch)
 }
 
-// rolled is met when every node has a pod of both sets with the image, and the status reports that.
+// rolled is met when every node has a pod of all sets with the image, and the status reports that.
 func (s *restoredSpace) rolled(image string) harness.Condition {
 	return func(v harness.View) error {
-		for _, name := range []string{surging, inPlace} {
+		for name := range restoredSets() {
 			set := v.Set(name)
 			if set == nil || set.Spec.Template.Spec.Containers[0].Image != image {
 				return fmt.Errorf("set %s is not seen with image %s", name, image)
@@ -172,10 +209,10 @@ func (s *restoredSpace) rolled(image string) harness.Condition {
 	}
 }
 
-// midRoll is met when some nodes of both sets run the image, and others do not.
+// midRoll is met when some nodes of each set run the image, and others do not.
 func (s *restoredSpace) midRoll(image string) harness.Condition {
 	return func(v harness.View) error {
-		for _, name := range []string{surging, inPlace} {
+		for name := range restoredSets() {
 			updated := map[string]bool{}
 			for _, pod := range v.Pods(name) {
 				if pod.Spec.Containers[0].Image == image && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning {
