@@ -71,7 +71,7 @@ func (r *run) editPod(ctx context.Context, actions []int) {
 	}
 	r.fold(pod) // an edit that turns out to be needless, because the answer to an earlier one was lost, is seen by this
 	e := r.e.goesOn()
-	e.void = func() bool { return r.overtaken(first) }
+	e.void = r.whenOvertaken(first)
 	for _, i := range actions {
 		if !r.job.MayWrite() {
 			return
@@ -79,7 +79,7 @@ func (r *run) editPod(ctx context.Context, actions []int) {
 		a := r.job.Plan.Actions[i]
 		for _, edit := range r.edits(a, pod) {
 			if edit.Of != dialect.Resize && r.e.Slow.takes(slowKind{r.job.Key, verbPatch}, r.job.Snapshot.Nodes[a.Node].Name) {
-				r.patchSlowly(ctx, a, edit, pod)
+				r.patchSlowly(ctx, a, tried{edit, pod}, e.void)
 				return
 			}
 			before := pod

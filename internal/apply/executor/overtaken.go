@@ -21,12 +21,17 @@ func (r *run) asDecided(a rollout.Action) sender {
 // that they wait for their turn the pods of a whole cluster may become ready again.
 //
 // The same goes for a pod that had to leave its node, and need not any more: the node is there again, or its taint is gone.
-func (r *run) overtaken(a rollout.Action) bool {
-	if node := r.leaves(a); node != "" {
-		return r.e.Index.Fit(r.job.Key, node) != rollout.MustLeave
+func (r *run) overtaken(a rollout.Action) bool { return r.whenOvertaken(a)() }
+
+// whenOvertaken is overtaken as a function that needs nothing of the pass, for a write that may be sent after it.
+func (r *run) whenOvertaken(a rollout.Action) func() bool {
+	index, key, node, uid := r.e.Index, r.job.Key, r.leaves(a), r.unready(a)
+	return func() bool {
+		if node != "" {
+			return index.Fit(key, node) != rollout.MustLeave
+		}
+		return uid != "" && index.Ready(uid)
 	}
-	uid := r.unready(a)
-	return uid != "" && r.e.Index.Ready(uid)
 }
 
 // leaves is the node that a pod had to leave when an action was decided on; empty for another action.

@@ -177,6 +177,7 @@ type slowWrite struct {
 	before                *fleet.Pod     // the pod before an edit
 	action                rollout.Action // of the plan; none for a claim
 	claim                 bool           // an adoption or a release: what is refused is not remembered for the node
+	void                  func() bool    // whether there is no reason for it any more, asked just before it is sent; nil for never
 	send                  func(ctx context.Context) (*corev1.Pod, error)
 	// meaning finds out what the answer means, which may take a look.
 	meaning func(ctx context.Context, err error) (apply.Answer, error)
@@ -232,6 +233,9 @@ func (e sender) sendOnce(ctx context.Context, w *slowWrite) (again bool) {
 	if e.Pace.now() >= w.until.Add(-writeTimeout) { // what is recorded ends in a moment, and a pass looks then
 		klog.FromContext(ctx).Info("A slow write has waited for too long and is not sent", "set", e.key.String(), "pod", w.pod)
 		return false
+	}
+	if w.void != nil && w.void() {
+		return w.answered(ctx, apply.Busy, nil, nil) // it was not sent, and the next pass decides again
 	}
 	w.begin(e.slowUntil())
 	began := e.Pace.now()
@@ -308,14 +312,15 @@ func (r *run) crowded() {
 // createSlowly is a create that no pass waits for.
 func (r *run) createSlowly(ctx context.Context, i int, params name) outcome {
 	a, e, t, object := r.job.Plan.Actions[i], r.e.goesOn(), r.job.Texts, r.job.Object
-	if r.overtaken(a) {
+	void := r.whenOvertaken(a)
+	if void() {
 		r.leave()
 		return createGoesOn
 	}
 	maker, warn := r.job.Maker(a.Revision), r.warner(a.Node)
 	c := &slowCreate{e: e, name: params, workload: r.job.Workload, warn: func(err error) { warn(t.CreateFailed, t.CreateFailedText, err) }}
 	room := e.sendSlowly(ctx, &slowWrite{
-		verb: verbCreate, what: "creating a pod", node: params.Node, pod: params.PodName,
+		verb: verbCreate, what: "creating a pod", node: params.Node, pod: params.PodName, void: void,
 		send: func(ctx context.Context) (*corev1.Pod, error) {
 			return e.Slow.Pods.Create(ctx, maker.Pod(c.name.Params))
 		},
@@ -393,13 +398,14 @@ func (c *slowCreate) exists(ctx context.Context) (again bool) {
 func (r *run) deleteSlowly(ctx context.Context, a rollout.Action) {
 	e, t, object, warn := r.e.goesOn(), r.job.Texts, r.job.Object, r.warner(a.Node)
 	uid := types.UID(a.UID)
-	if r.overtaken(a) {
+	void := r.whenOvertaken(a)
+	if void() {
 		e.Index.Spare(uid)
 		r.leave()
 		return
 	}
 	room := e.sendSlowly(ctx, &slowWrite{
-		verb: verbDelete, what: "deleting pod " + a.Pod, node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid,
+		verb: verbDelete, what: "deleting pod " + a.Pod, node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, void: void,
 		send: func(ctx context.Context) (*corev1.Pod, error) {
 			return nil, e.Slow.Pods.Delete(ctx, e.key.Namespace, a.Pod, uid)
 		},
@@ -427,13 +433,17 @@ func (r *run) deleteSlowly(ctx context.Context, a rollout.Action) {
 }
 
 // patchSlowly is an edit that no pass waits for. What comes after it for the same pod is left to a pass that has seen its answer.
-func (r *run) patchSlowly(ctx context.Context, a rollout.Action, edit dialect.Edit, before *corev1.Pod) {
+func (r *run) patchSlowly(ctx context.Context, a rollout.Action, edit tried, void func() bool) {
+	if void != nil && void() {
+		r.leave()
+		return
+	}
 	e, uid := r.e.goesOn(), types.UID(a.UID)
 	room := e.sendSlowly(ctx, &slowWrite{
-		verb: verbPatch, what: fmt.Sprintf("%s of pod %s", a.Kind, a.Pod), node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, before: e.record(before), action: a,
+		verb: verbPatch, what: fmt.Sprintf("%s of pod %s", a.Kind, a.Pod), node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, before: e.record(edit.before), action: a, void: void,
 		send:     e.slowPatch(PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch}),
 		meaning:  e.ofSlowPatch(verbPatch, a.Pod, uid),
-		begun:    func(until rollout.Time) { e.Index.Doubt(uid, until, takesAway(a, edit)) },
+		begun:    func(until rollout.Time) { e.Index.Doubt(uid, until, takesAway(a, edit.Edit)) },
 		answered: e.dispelSlowly(uid),
 		done:     func() {},
 		failed:   r.editTeller(a),

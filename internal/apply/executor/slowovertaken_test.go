@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package executor
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// sentInLane counts what the slow lane sends.
+type sentInLane struct {
+	*slowPods
+	sent atomic.Int64
+}
+
+func (s *sentInLane) Delete(context.Context, string, string, types.UID) error {
+	s.sent.Add(1)
+	return nil
+}
+
+func (s *sentInLane) Patch(context.Context, PodPatch) (*corev1.Pod, error) {
+	s.sent.Add(1)
+	return &corev1.Pod{}, nil
+}
+
+// TestOvertakenInTheSlowLane: a slow write waits until the lease is held. If its pod becomes ready before that, it is not sent, as any other write.
+func TestOvertakenInTheSlowLane(t *testing.T) {
+	for verb, a := range map[string]rollout.Action{
+		verbDelete: {Kind: rollout.Delete, Reason: rollout.Recreating}, verbPatch: {Kind: rollout.Prepare, Reason: rollout.Preparing},
+	} {
+		for _, ready := range []bool{false, true} {
+			sent, e := sendInLane(t, verb, a, ready)
+			if sent != !ready || e.Index.InDoubt(uidOf(0)) {
+				t.Errorf("%s, the pod has become ready %t: sent %t, in doubt %t", verb, ready, sent, e.Index.InDoubt(uidOf(0)))
+			}
+			if doomed := deleting(t, e.Index); ready && doomed != 0 {
+				t.Errorf("%s: the pod counts as terminating although nothing was sent", verb)
+			}
+		}
+	}
+}
+
+// sendInLane carries out an action for a pod that is not ready, in the slow lane, and reports whether it was sent. When the lease is held the pod is ready or not.
+func sendInLane(t *testing.T, verb string, a rollout.Action, ready bool) (sent bool, e *Executor) {
+	t.Helper()
+	p := &editedPods{slowPods: &slowPods{}, began: time.Now().Add(time.Hour)} // not ready when they are read
+	e, job := unreadyJob(t, p.slowPods, 1, a.Kind, a.Reason)
+	lane := &sentInLane{slowPods: p.slowPods}
+	e.Pods, job.Edits = p, oneEdit{}
+	e.Slow = &SlowLane{
+		Pods: lane, Free: func(context.Context, func() bool) {},
+		Hold: func(context.Context) error {
+			e.Index.PutPod(podOf(0, 2000, ready))
+			return nil
+		},
+	}
+	e.Slow.heard(slowKind{job.Key, verb}, "n0", apierrors.NewTimeoutError("", 0))
+	if err := e.Run(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	e.Slow.Wait()
+	return lane.sent.Load() > 0, e
+}
