@@ -17,6 +17,7 @@ func slowMutants() []mutant {
 		{"a lease that was given back counts as held", leaseFile, "s.held = time.Time{} // also", "// also", "budget surge one-pod in-place"},
 		{"the time of a slow write counts from when it has found its place", slowFile, "\tw.begin(e.slowUntil())\n\tbegan :=", "\tbegan :=", "budget surge one-pod in-place"},
 		{"a slow write is sent although its pod has become ready", slowFile, "if w.void != nil && w.void() {", "if false {", "budget surge"},
+		{"a slow write does not ask for another controller", slowFile, "return !mayWrite() || void", "return void", "other"},
 		{"nobody asks for the lease before a slow write", slowFile, "if e.Pace.Leads != nil && !e.Pace.Leads() {", "if false {", "lease"},
 		{"a slow delete holds its pod no longer than a fast one", slowFile, "Pace.now().Add(SlowWriteTimeout + writeTimeout)", "Pace.now().Add(writeTimeout)", "budget surge one-pod needless known-pod"},
 		{"a slow create does not hold its node", slowFile, "c.until = until\n\t\t\tc.pend(true)", "c.until = until", "one-pod known-pod surge"},

@@ -74,7 +74,7 @@ func announcing(a rollout.Announcement) string { return "writing the condition o
 func (r *run) announceSlowly(ctx context.Context, a rollout.Announcement, patch PodPatch) {
 	e, uid := r.e.goesOn(), types.UID(a.UID)
 	room := e.sendSlowly(ctx, &slowWrite{
-		verb: verbAnnounce, what: announcing(a), node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid,
+		verb: verbAnnounce, what: announcing(a), node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, void: r.unlessOther(nil),
 		send:     e.slowPatch(patch),
 		meaning:  e.ofSlowPatch(verbAnnounce, a.Pod, uid),
 		begun:    func(until rollout.Time) { e.Index.Doubt(uid, until, false) },

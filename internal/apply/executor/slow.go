@@ -309,6 +309,12 @@ func (r *run) crowded() {
 	r.job.Crowded = true
 }
 
+// unlessOther is void for a slow write, which must not be sent either when another controller has begun to work on the set since.
+func (r *run) unlessOther(void func() bool) func() bool {
+	mayWrite := r.job.MayWrite
+	return func() bool { return !mayWrite() || void != nil && void() }
+}
+
 // createSlowly is a create that no pass waits for.
 func (r *run) createSlowly(ctx context.Context, i int, params name) outcome {
 	a, e, t, object := r.job.Plan.Actions[i], r.e.goesOn(), r.job.Texts, r.job.Object
@@ -320,7 +326,7 @@ func (r *run) createSlowly(ctx context.Context, i int, params name) outcome {
 	maker, warn := r.job.Maker(a.Revision), r.warner(a.Node)
 	c := &slowCreate{e: e, name: params, workload: r.job.Workload, warn: func(err error) { warn(t.CreateFailed, t.CreateFailedText, err) }}
 	room := e.sendSlowly(ctx, &slowWrite{
-		verb: verbCreate, what: "creating a pod", node: params.Node, pod: params.PodName, void: void,
+		verb: verbCreate, what: "creating a pod", node: params.Node, pod: params.PodName, void: r.unlessOther(void),
 		send: func(ctx context.Context) (*corev1.Pod, error) {
 			return e.Slow.Pods.Create(ctx, maker.Pod(c.name.Params))
 		},
@@ -405,7 +411,7 @@ func (r *run) deleteSlowly(ctx context.Context, a rollout.Action) {
 		return
 	}
 	room := e.sendSlowly(ctx, &slowWrite{
-		verb: verbDelete, what: "deleting pod " + a.Pod, node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, void: void,
+		verb: verbDelete, what: "deleting pod " + a.Pod, node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, void: r.unlessOther(void),
 		send: func(ctx context.Context) (*corev1.Pod, error) {
 			return nil, e.Slow.Pods.Delete(ctx, e.key.Namespace, a.Pod, uid)
 		},
@@ -440,7 +446,7 @@ func (r *run) patchSlowly(ctx context.Context, a rollout.Action, edit tried, voi
 	}
 	e, uid := r.e.goesOn(), types.UID(a.UID)
 	room := e.sendSlowly(ctx, &slowWrite{
-		verb: verbPatch, what: fmt.Sprintf("%s of pod %s", a.Kind, a.Pod), node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, before: e.record(edit.before), action: a, void: void,
+		verb: verbPatch, what: fmt.Sprintf("%s of pod %s", a.Kind, a.Pod), node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, before: e.record(edit.before), action: a, void: r.unlessOther(void),
 		send:     e.slowPatch(PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch}),
 		meaning:  e.ofSlowPatch(verbPatch, a.Pod, uid),
 		begun:    func(until rollout.Time) { e.Index.Doubt(uid, until, takesAway(a, edit.Edit)) },
