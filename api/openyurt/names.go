@@ -66,7 +66,7 @@ var UpdateStrategyValue = annotation.Of(annotation.Rule{
 // DefaultMaxUnavailable is the default of the annotation MaxUnavailable.
 const DefaultMaxUnavailable = "10%"
 
-// MaxUnavailableValue is the value of MaxUnavailable. OpenYurt reads 0 as 10%; here it is an error, because nobody who writes 0 expects 10%.
+// MaxUnavailableValue is the value of MaxUnavailable. OpenYurt reads 0 as 10%; here it is an error, because a user who writes 0 does not expect 10%.
 var MaxUnavailableValue = annotation.Of(annotation.Rule{
 	Key: MaxUnavailable, For: annotation.PlainOnly, Want: "a whole number from 1, or a percentage from 1% to 100%",
 	Correct: "set it to a whole number from 1, or a percentage from 1% to 100%, or remove it for " + DefaultMaxUnavailable,

@@ -372,7 +372,7 @@ func (l *leader) fence(ctx context.Context) error {
 // fenceTime returns how long a write of an earlier leader may still take effect. Without leader election, a process may
 // have been killed just before.
 func (l *leader) fenceTime(ctx context.Context) time.Duration {
-	unknown := l.tenure == nil || l.anew(ctx)
+	unknown := l.tenure == nil || l.isNew(ctx)
 	if unknown && !l.anySet(ctx) {
 		return 0
 	}
@@ -383,15 +383,15 @@ func (l *leader) fenceTime(ctx context.Context) time.Duration {
 	return wait
 }
 
-// anew reports whether the lease may have been created for this manager. There may still have been a leader before: if
+// isNew reports whether the lease may have been created for this manager. There may still have been a leader before: if
 // its lease is deleted, it continues until it notices that, at the latest until its renew deadline.
-func (l *leader) anew(ctx context.Context) bool {
+func (l *leader) isNew(ctx context.Context) bool {
 	lease, err := l.client.CoordinationV1().Leases(l.namespace).Get(ctx, leaseName, metav1.GetOptions{})
 	return err != nil || lease.Spec.LeaseTransitions == nil || *lease.Spec.LeaseTransitions == 0
 }
 
-// anySet is whether there is something that an earlier leader may have been at work on. Whoever may not see that does not get any further; and where
-// there is no definition, there are no sets of it.
+// anySet reports whether there is a set that an earlier leader may have written for. A manager that is not allowed to list sets cannot start, and without a
+// definition there are no sets.
 func (l *leader) anySet(ctx context.Context) bool {
 	for _, source := range l.feed.Sources {
 		sets, err := l.feed.Dynamic.Resource(source.Resource).List(ctx, metav1.ListOptions{Limit: 1})
