@@ -52,7 +52,7 @@ func endOf(t *testing.T, log []observe.Event, rules observe.Rules) *ending {
 		t.Fatal("there is no pod at the end of the log")
 	}
 	last := log[len(log)-1]
-	rules.From, rules.Rests = last.Version, nil
+	rules.From, rules.Rests, rules.Received = last.Version, nil, nil
 	return &ending{t: t, log: slices.Concat(others, pods), rules: rules, version: last.Version, at: last.At}
 }
 
@@ -61,6 +61,9 @@ func (e *ending) then(kind watch.EventType, object metav1.Object) {
 	const later = 3 * time.Second
 	e.version++
 	e.at = e.at.Add(later)
+	if kind == watch.Added {
+		object.SetCreationTimestamp(metav1.NewTime(e.at))
+	}
 	e.log = append(e.log, observe.Event{Type: kind, Object: object, Version: e.version, At: e.at})
 }
 

@@ -25,9 +25,13 @@ func (w *world) judgeCharge(event Event, old *corev1.Pod, before map[string]bool
 		w.charged, w.upSince, w.lost = map[string]bool{}, map[string]time.Time{}, map[types.UID]loss{}
 	}
 	maps.DeleteFunc(w.charged, func(node string, _ bool) bool { return w.up[node] || !w.eligible[node] })
-	seen := w.followUp(event.At)
-	w.followLost(event, old)
 	pod, isPod := event.Object.(*corev1.Pod)
+	decided := event.At
+	if isPod {
+		decided = w.decided(event, old, pod)
+	}
+	seen := w.followUp(event.At, decided)
+	w.followLost(event, old)
 	if !isPod || old == nil || w.set == nil || w.set.DeletionTimestamp != nil || !w.ours(pod) || !w.begins(old, pod, event.Type == watch.Deleted) {
 		return
 	}
@@ -43,13 +47,12 @@ func (w *world) judgeCharge(event Event, old *corev1.Pod, before map[string]bool
 	}
 }
 
-// followUp records since when nodes have an available pod, and returns those that the controller must have known before
-// this event: a pod that is observed as unavailable may be deleted at any time, even if it has become available at the
-// same moment.
-func (w *world) followUp(now time.Time) map[string]bool {
+// followUp keeps since when nodes have an available pod, and returns those of which the controller must have known when it decided what this event shows: a pod
+// that is found unavailable may be taken at any time, also when it has become available in the same moment.
+func (w *world) followUp(now, decided time.Time) map[string]bool {
 	seen := map[string]bool{}
 	for node, since := range w.upSince {
-		seen[node] = now.Sub(since) > certain
+		seen[node] = decided.Sub(since) > certain
 		if !w.up[node] {
 			delete(w.upSince, node)
 		}
@@ -108,23 +111,26 @@ func (w *world) judgeNewest(event Event, old *corev1.Pod) {
 		return
 	}
 	node := NodeOf(pod)
-	if w.newest != "" && w.eligible[node] && !w.taken(old, node) && hashOf(old) == w.newest {
+	if w.newest != "" && w.eligible[node] && !w.taken(old, node) && hashOf(old) == w.newest && !w.newestAt.After(w.decided(event, old, pod)) {
 		w.violate(Kept, event, fmt.Sprintf("pod %s on node %s is up to date, and was deleted", old.Name, node))
 	}
 }
 
-// applyRevision applies a new version of a revision.
-func (w *world) applyRevision(revision *appsv1.ControllerRevision, gone bool) {
+// applyRevision takes over a new version of a revision.
+func (w *world) applyRevision(revision *appsv1.ControllerRevision, gone bool, at time.Time) {
 	w.revisions[revision.UID] = revision
 	if gone {
 		delete(w.revisions, revision.UID)
 	}
-	number := int64(0)
+	number, before := int64(0), w.newest
 	w.newest = ""
 	for _, other := range w.revisions {
 		if other.Revision > number {
 			number, w.newest = other.Revision, other.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]
 		}
+	}
+	if w.newest != before {
+		w.newestAt = at
 	}
 }
 

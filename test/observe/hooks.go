@@ -31,7 +31,7 @@ func (w *world) judgeHook(event Event, old, pod *corev1.Pod) {
 	if !ends || w.rules.Excused[pod.UID] || w.nodes[node] == nil {
 		return
 	}
-	if !slices.ContainsFunc(w.limits.open, func(version *Advanced) bool { return !version.holds(old) }) {
+	if !slices.ContainsFunc(w.limits.openAt(w.decided(event, old, pod)), func(version *Advanced) bool { return !version.holds(old) }) {
 		w.violate(Hook, event, fmt.Sprintf("pod %s on node %s was deleted, and its hook had not released it", pod.Name, node))
 	}
 }

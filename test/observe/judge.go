@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -27,8 +28,9 @@ type Rules struct {
 	Eligible func(node *corev1.Node, set *appsv1.DaemonSet) bool
 	// Excused are pods that another client than the controller deletes.
 	Excused map[types.UID]bool
-	// Outages reports whether nodes fail independently: then only nodes whose pod the controller has deleted count
-	// against the budget.
+	// Received are the times at which the API server received deletes of pods by the controller, as far as that is known (Deletes).
+	Received map[types.UID]time.Time
+	// Outages says that nodes fail by themselves: only those that the controller has taken a pod from count against the budget.
 	Outages bool
 	// Limit is the budget of a set whose own strategy does not define it; 0 otherwise.
 	Limit int

@@ -44,8 +44,10 @@ type Ledger struct {
 	log     []Event
 	seen    int64
 	excused map[types.UID]bool
-	rests   []Rest
-	err     error
+	// received is Rules.Received.
+	received map[types.UID]time.Time
+	rests    []Rest
+	err      error
 }
 
 // registry is the prefix of the API server's keys.
@@ -221,6 +223,13 @@ func (l *Ledger) Excuse(uid types.UID) {
 	l.excused[uid] = true
 }
 
+// Received says when the API server received deletes of pods by the controller (Deletes).
+func (l *Ledger) Received(deletes map[types.UID]time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.received = deletes
+}
+
 // Finish waits until everything that has happened before is in the ledger, and closes it.
 func (l *Ledger) Finish(ctx context.Context) error {
 	answer, err := l.client.Get(ctx, registry, clientv3.WithCountOnly())
@@ -275,7 +284,7 @@ func (l *Ledger) Of(set string, limit int) ([]Event, Rules) {
 	}
 	return log, Rules{
 		Namespace: l.namespace, Name: set, From: l.from, Eligible: upstreamEligible, Excused: maps.Clone(l.excused), Outages: true, Limit: limit,
-		Rests: slices.Clone(l.rests),
+		Rests: slices.Clone(l.rests), Received: maps.Clone(l.received),
 	}
 }
 

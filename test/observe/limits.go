@@ -5,6 +5,7 @@ package observe
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +20,9 @@ type limits struct {
 	// open are the versions of the set that the controller may be using, oldest first: that of its last status, and
 	// later ones.
 	open []*Advanced
-	// hashes are the revisions by template, as known from a status.
+	// closed are those before them.
+	closed []closed
+	// hashes are the revisions by template, as far as a status has told.
 	hashes map[string]string
 	// bad are the generations that the controller has rejected.
 	bad map[int64]bool
@@ -34,14 +37,20 @@ func newLimits() *limits {
 	return &limits{hashes: map[string]string{}, bad: map[int64]bool{}, begunPods: map[types.UID]bool{}, begunNodes: map[string]bool{}, last: map[string]string{}}
 }
 
-// learn applies a version of the set.
-func (l *limits) learn(set *Advanced) {
+// learn takes over a version of the set.
+func (l *limits) learn(set *Advanced, at time.Time) {
 	if n := len(l.open); n > 0 && l.open[n-1].Generation == set.Generation {
 		l.open = l.open[:n-1]
 	}
 	l.open = append(l.open, set)
 	observed := set.Status.ObservedGeneration
-	l.open = slices.DeleteFunc(l.open, func(version *Advanced) bool { return version != set && version.Generation < observed })
+	l.open = slices.DeleteFunc(l.open, func(version *Advanced) bool {
+		over := version != set && version.Generation < observed
+		if over {
+			l.closed = append(l.closed, closed{version, at})
+		}
+		return over
+	})
 	if invalid(set) {
 		l.bad[observed] = true
 	}
@@ -96,7 +105,7 @@ func (w *world) judgeLimits(event Event, old, pod *corev1.Pod) {
 	case old == nil:
 	case w.begins(old, pod, gone):
 		if !l.begunPods[pod.UID] {
-			w.judgeBegin(event, old, node)
+			w.judgeBegin(event, old, pod)
 		}
 		l.begunPods[pod.UID] = true
 		w.judgeInPlace(event, old, pod)
@@ -119,16 +128,16 @@ func (w *world) begins(old, pod *corev1.Pod, gone bool) bool {
 	return over && old.DeletionTimestamp == nil || preparing(pod) && !preparing(old) || marked(pod) && !marked(old) || hashOf(pod) != hashOf(old)
 }
 
-// judgeBegin reports the deletion or change of a pod without a reason.
-func (w *world) judgeBegin(event Event, old *corev1.Pod, node string) {
-	l := w.limits
+// judgeBegin reports the end, or the change, of a pod that nothing asked for.
+func (w *world) judgeBegin(event Event, old, pod *corev1.Pod) {
+	node, l := NodeOf(pod), w.limits
 	if !w.eligible[node] || w.taken(old, node) {
 		return
 	}
 	l.begunNodes[node] = true
 	isOld, allowed := false, false
 	var reason string
-	for _, version := range l.open {
+	for _, version := range l.openAt(w.decided(event, old, pod)) {
 		if l.current(version, hashOf(old)) {
 			continue
 		}
@@ -164,7 +173,7 @@ func (w *world) judgeCreation(event Event, pod *corev1.Pod, node string) {
 		return
 	}
 	var reason string
-	for _, version := range l.open {
+	for _, version := range l.openAt(w.decided(event, nil, pod)) {
 		switch {
 		case known && !l.current(version, hashOf(pod)):
 			reason = "its revision is neither the newest nor that of the pod before"

@@ -5,6 +5,7 @@ package observe
 import (
 	"strconv"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -47,7 +48,7 @@ func TestObservedTooMuch(t *testing.T) {
 	for _, observed := range []int64{3, 2} {
 		set := &Advanced{DaemonSet: &appsv1.DaemonSet{}}
 		set.Generation, set.Status.ObservedGeneration = 2, observed
-		if l.learn(set); len(l.open) != 1 || l.open[0] != set {
+		if l.learn(set, time.Time{}); len(l.open) != 1 || l.open[0] != set {
 			t.Errorf("after generation %d was observed, the controller may act on %v", observed, l.open)
 		}
 	}

@@ -27,11 +27,11 @@ type world struct {
 	eligible, joined map[string]bool
 	// crowds are the recent higher numbers of eligible nodes (see desired).
 	crowds []crowd
-	// revisions are the revisions of the set, newest is the hash of the last one; charged are the nodes that count
-	// against the budget if nodes fail (see judgeCharge), upSince and lost what the controller need not know yet (see
-	// followUp, followLost).
+	// revisions are those of the set, newest the hash of the last of them, and since when it is that; charged are the nodes that count against the budget where nodes fail (see judgeCharge),
+	// upSince and lost what the controller need not know yet (see followUp, followLost).
 	revisions map[types.UID]*appsv1.ControllerRevision
 	newest    string
+	newestAt  time.Time
 	charged   map[string]bool
 	upSince   map[string]time.Time
 	lost      map[types.UID]loss
@@ -89,10 +89,10 @@ func (w *world) apply(event Event, judged bool) {
 		w.applySet(object)
 		w.forget(object, gone)
 	case *Advanced:
-		w.applyAdvanced(object)
+		w.applyAdvanced(object, event.At)
 		w.forget(object, gone)
 	case *appsv1.ControllerRevision:
-		w.applyRevision(object, gone)
+		w.applyRevision(object, gone, event.At)
 	case *corev1.Node:
 		w.nodes[object.Name] = object
 		if gone {
@@ -129,12 +129,12 @@ func (w *world) applySet(set *appsv1.DaemonSet) {
 	}
 }
 
-// applyAdvanced applies a new version of an Advanced DaemonSet.
-func (w *world) applyAdvanced(set *Advanced) {
+// applyAdvanced takes over a new version of an Advanced DaemonSet.
+func (w *world) applyAdvanced(set *Advanced, at time.Time) {
 	if w.set == nil || w.set.UID != set.UID {
 		w.limits = newLimits()
 	}
-	w.limits.learn(set)
+	w.limits.learn(set, at)
 	w.applySet(set.DaemonSet)
 }
 
