@@ -5,30 +5,95 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/internal/apply/executor"
+	"everynode.dev/everynode/test/harness"
 )
 
 // What others in the cluster do, and no fault of its parts.
 const (
-	protectNodes kind = "nodes protected by a policy"
-	runStrangers kind = "pods of strangers"
+	protectNodes  kind = "nodes protected by a policy"
+	refuseCreates kind = "creates refused by a policy"
+	webhookDown   kind = "webhook down"
+	webhookSlow   kind = "webhook slow"
+	fillQuota     kind = "quota exceeded"
+	runStrangers  kind = "pods of strangers"
 )
 
-// protect has a policy refuse what managers do to the pods of some nodes: deletes, or creates of pods for them. In the middle of a roll it comes, and goes.
-func (p *play) protect(f fault) {
-	p.t.Helper()
+// neighbours are all of them.
+func neighbours() []kind {
+	return []kind{protectNodes, refuseCreates, webhookDown, webhookSlow, fillQuota, runStrangers}
+}
+
+// fromManager is what admission looks for in a request, to leave those of users, nodes and the garbage collector alone.
+const fromManager = "request.userInfo.username.contains('everynode')"
+
+// someNodes are the nodes that a fault is about, as a list of CEL.
+func (p *play) someNodes(f fault) string {
 	var nodes []string
 	for _, i := range p.random.Perm(len(p.Nodes))[:max(1, len(p.Nodes)*f.nodes/100)] {
 		nodes = append(nodes, "'"+p.Nodes[i]+"'")
 	}
-	list := "[" + strings.Join(nodes, ", ") + "]"
-	remove := p.Apply(p.PodPolicy("DELETE", fmt.Sprintf(
-		"!request.userInfo.username.contains('everynode') || !has(oldObject.spec.nodeName) || !(oldObject.spec.nodeName in %s)", list)))
+	return "[" + strings.Join(nodes, ", ") + "]"
+}
+
+// protect has a policy refuse managers the deletes of the pods of some nodes. In the middle of a roll it comes, and goes.
+func (p *play) protect(f fault) {
+	p.t.Helper()
+	p.refuse(f, "DELETE", fmt.Sprintf("!has(oldObject.spec.nodeName) || !(oldObject.spec.nodeName in %s)", p.someNodes(f)))
+}
+
+// refuseCreates has a policy refuse managers the creates of pods for some nodes.
+func (p *play) refuseCreates(f fault) {
+	p.t.Helper()
+	const terms = "object.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+	p.refuse(f, "CREATE", fmt.Sprintf("%s.all(t, t.matchFields.all(f, f.values.all(v, !(v in %s))))", terms, p.someNodes(f)))
+}
+
+func (p *play) refuse(f fault, operation, expression string) {
+	p.t.Helper()
+	remove := p.Apply(p.PodPolicy(operation, "!"+fromManager+" || "+expression))
 	p.beginRoll()
+	p.busy(f.hold + grace)
+	remove()
+}
+
+// webhookDown has creates or deletes of managers fail, because a webhook for them cannot be called.
+func (p *play) webhookDown(f fault) {
+	p.t.Helper()
+	operation := []string{"CREATE", "DELETE"}[p.random.IntN(2)]
+	p.beginRoll()
+	remove := p.Webhook(harness.WebhookThatIsDown(), operation, "Fail", fromManager)
+	p.busy(f.hold + grace)
+	remove()
+}
+
+// webhookSlow has creates and deletes of managers take longer than a pass waits for them.
+func (p *play) webhookSlow(f fault) {
+	p.t.Helper()
+	const late = 6 * time.Second
+	remove := p.Webhook(harness.LateWebhook(p.t, late, true, ""), "CREATE, DELETE", "Ignore", fromManager)
+	p.beginRoll()
+	p.busy(f.hold + grace)
+	remove()
+}
+
+// fillQuota gives the namespace a quota that has room for all pods but some, and none for those that surge.
+func (p *play) fillQuota(f fault) {
+	p.t.Helper()
+	p.beginRoll()
+	remove := p.Apply(fmt.Sprintf(`
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: pods, namespace: %s}
+spec: {hard: {pods: "%d"}}
+`, p.Name, len(p.members)*len(p.Nodes)-max(1, len(p.Nodes)*f.nodes/100)))
 	p.busy(f.hold + grace)
 	remove()
 }
@@ -80,15 +145,41 @@ spec:
 	}
 }
 
-// TestNeighbours: policies and strangers come and go in the middle of rolls, and the leader dies meanwhile.
+// TestNeighbours: policies, webhooks, a quota and strangers come and go in the middle of rolls, and the leader dies meanwhile.
 func TestNeighbours(t *testing.T) {
-	const nodes, rounds = 60, 3
+	const nodes, rounds = 60, 1
 	p := newPlay(t, nodes)
 	began := time.Now()
-	for _, f := range schedule(*seed, rounds, protectNodes, runStrangers, killLeader) {
+	for _, f := range schedule(*seed, rounds, append(neighbours(), killLeader)...) {
 		p.suffer(f)
 	}
 	p.settle("all updates end")
 	p.rest(quiet)
 	p.judge(time.Since(began), 2*longestGap)
+	p.judgeNeighbours()
+}
+
+// judgeNeighbours fails where what the neighbours did was not noticed by any manager, so that nothing is known of it.
+func (p *play) judgeNeighbours() {
+	p.t.Helper()
+	refused, slow := map[string]int{}, map[string]int{}
+	for _, w := range p.writes() {
+		if w.Manager == "" || w.Namespace != p.Name || w.Resource != "pods" {
+			continue
+		}
+		refused[fmt.Sprint(w.Verb, " ", w.Code)]++
+		if w.Done.Sub(w.Sent) > executor.Fence {
+			slow[w.Verb]++
+		}
+	}
+	p.t.Logf("writes of pods by their answers %v; those that took more than %s: %v", refused, executor.Fence, slow)
+	for who, count := range map[string]int{
+		string(protectNodes): refused[fmt.Sprint("delete ", http.StatusUnprocessableEntity)], string(refuseCreates): refused[fmt.Sprint("create ", http.StatusUnprocessableEntity)],
+		string(webhookDown):               refused[fmt.Sprint("create ", http.StatusInternalServerError)] + refused[fmt.Sprint("delete ", http.StatusInternalServerError)],
+		string(webhookSlow) + ", creates": slow["create"], string(webhookSlow) + ", deletes": slow["delete"], string(fillQuota): refused[fmt.Sprint("create ", http.StatusForbidden)],
+	} {
+		if count == 0 {
+			p.t.Errorf("%s: no write of a manager has met it, so nothing is known of it", who)
+		}
+	}
 }

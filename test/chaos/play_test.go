@@ -71,10 +71,29 @@ func (p *play) suffer(f fault) {
 		p.freezeLeader(f)
 	case deleteLease:
 		p.deleteLease()
+	default:
+		p.neighbour(f)
+	}
+}
+
+// neighbour plays a fault that others in the cluster bring about.
+func (p *play) neighbour(f fault) {
+	p.t.Helper()
+	switch f.kind {
 	case protectNodes:
 		p.protect(f)
+	case refuseCreates:
+		p.refuseCreates(f)
+	case webhookDown:
+		p.webhookDown(f)
+	case webhookSlow:
+		p.webhookSlow(f)
+	case fillQuota:
+		p.fillQuota(f)
 	case runStrangers:
 		p.strangers(f)
+	default:
+		p.t.Fatalf("nobody knows how to play %q", f.kind)
 	}
 }
 
@@ -177,7 +196,9 @@ func (p *play) replaceLeader(f fault) {
 	dead := p.leader()
 	p.beginRoll()
 	p.kill(dead)
-	p.alone = append(p.alone, p.deaths[len(p.deaths)-1])
+	if holder := p.Cluster.SlowWriter(p.t); holder == "" { // else its successor waits for slow writes as well
+		p.alone = append(p.alone, p.deaths[len(p.deaths)-1])
+	}
 	p.Poll("the other manager leads", func() error { return leads(p.Cluster, other(dead)) })
 	p.beginRoll() // the last one may have ended with the leader, and then its successor has nothing to write
 	p.busy(f.hold)
