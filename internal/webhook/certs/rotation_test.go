@@ -46,7 +46,7 @@ func issueAt(t *testing.T, names []string, when time.Time) pair {
 			t.Fatal(err)
 		}
 	}
-	from, until := when.Add(-backdated), when.Add(lifetime)
+	from, until := when.Add(-backdated), when.Add(lifetime-backdated)
 	authority := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "old"}, NotBefore: from, NotAfter: until,
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,

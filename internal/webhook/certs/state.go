@@ -6,9 +6,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"time"
 
@@ -21,7 +19,7 @@ const (
 	lifetime   = 365 * 24 * time.Hour
 	renewAfter = lifetime * 2 / 3
 	settle     = 10 * time.Minute
-	// backdated is how much earlier than its creation the library lets the validity of a certificate begin.
+	// backdated is how much earlier than its creation the lifetime of a certificate begins.
 	backdated = time.Hour
 )
 
@@ -94,7 +92,7 @@ func (s state) advance(now time.Time, in inputs) (state, error) {
 		s.current, s.next = s.next, pair{}
 	case !ok:
 		s.current, err = issue(in.names)
-	case !nextUsable && now.After(current.NotBefore.Add(renewAfter)):
+	case !nextUsable && now.After(begin(current).Add(renewAfter)):
 		s.next, err = issue(in.names)
 	}
 	if err != nil {
@@ -117,7 +115,7 @@ func (s state) served(now time.Time, in inputs) pair {
 // trusted reports whether all clients trust the usable pair p by now.
 func (in inputs) trusted(now time.Time, p pair) bool {
 	cert, ok := p.usable(now, in.names)
-	return ok && now.After(cert.NotBefore.Add(backdated+settle)) && in.published(p)
+	return ok && now.After(begin(cert).Add(backdated+settle)) && in.published(p)
 }
 
 func (p pair) equal(other pair) bool {
@@ -158,26 +156,6 @@ func (p pair) usable(now time.Time, names []string) (*x509.Certificate, bool) {
 		}
 	}
 	return chain[0], true
-}
-
-// issue creates a pair with its own authority.
-func issue(names []string) (pair, error) {
-	if len(names) == 0 {
-		return pair{}, errors.New("making a certificate: no name to make it for")
-	}
-	options := certutil.SelfSignedCertKeyOptions{Host: names[0], MaxAge: lifetime}
-	for _, name := range names[1:] {
-		if ip := net.ParseIP(name); ip != nil {
-			options.AlternateIPs = append(options.AlternateIPs, ip)
-		} else {
-			options.AlternateDNS = append(options.AlternateDNS, name)
-		}
-	}
-	cert, key, err := certutil.GenerateSelfSignedCertKeyWithOptions(options)
-	if err != nil {
-		return pair{}, fmt.Errorf("making a certificate: %w", err)
-	}
-	return pair{cert, key}, nil
 }
 
 // trusted returns the authorities of the pairs that have not expired, without duplicates.

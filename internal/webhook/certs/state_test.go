@@ -58,7 +58,7 @@ func TestLife(t *testing.T) {
 	if s.next.cert != nil || count(t, s.bundle) != 1 {
 		t.Fatalf("the first state has a next certificate, or %d authorities", count(t, s.bundle))
 	}
-	// The library makes certificates that begin now, whatever the time of the test is. So a life is as far as this could go,
+	// A lifetime begins now, whatever the time of the test is. So a life is as far as this could go,
 	// and after the first renewal each further step is a renewal again; each makes two RSA keys, so a few of them have to do.
 	const step = 5 * 24 * time.Hour
 	now, renewed := start, time.Time{}
@@ -92,7 +92,7 @@ func TestSettle(t *testing.T) {
 		after    time.Duration
 		promoted bool
 	}{{time.Minute, false}, {settle - time.Minute, false}, {settle + time.Minute, true}} {
-		// The next certificate begins an hour before the moment at which the library made it.
+		// The lifetime of the next certificate begins an hour before the moment at which it was made.
 		got := advance(t, renewing, now.Add(e.after), names())
 		if promoted := bytes.Equal(got.current.cert, renewing.next.cert); promoted != e.promoted {
 			t.Errorf("%v after it was made: in use %v, want %v", e.after, promoted, e.promoted)
@@ -202,10 +202,24 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestTheClockOfTheAPIServerIsBehind: an API server whose clock is behind trusts a new certificate, and a manager whose clock is behind keeps it.
+func TestTheClockOfTheAPIServerIsBehind(t *testing.T) {
+	now := time.Now()
+	s := advance(t, state{}, now, names())
+	for _, behind := range []time.Duration{0, 2 * time.Hour, 24 * time.Hour, tolerance} {
+		if !trusts(t, s.bundle, s.current, names()[0], now.Add(-behind)) {
+			t.Errorf("an API server whose clock is %v behind rejects the certificate", behind)
+		}
+	}
+	if got := advance(t, s, now.Add(-tolerance), names()); !got.equal(s) {
+		t.Error("a manager whose clock is behind replaces the certificate")
+	}
+}
+
 // TestMadeByAFastClock: a certificate that is not valid yet, because the clock was wrong when it was made, is replaced at once, also where it is the one
 // that is served, and where somebody deletes the Secret.
 func TestMadeByAFastClock(t *testing.T) {
-	const fast = 48 * time.Hour
+	const fast = tolerance + 48*time.Hour
 	bad := advance(t, state{}, time.Now(), names()).current
 	now := time.Now().Add(-fast)
 	served := everywhere(names())
