@@ -25,10 +25,10 @@ var Manager embed.FS
 //go:embed kruise/*.yaml
 var Kruise embed.FS
 
-// OpenYurt holds openyurt/*.yaml: what is needed in addition where the annotations of OpenYurt are read.
+// Dialects holds NAME/10-roles.yaml: what is needed in addition where the dialect of that name is served, if that is no more than roles.
 //
-//go:embed openyurt/*.yaml
-var OpenYurt embed.FS
+//go:embed */10-roles.yaml
+var Dialects embed.FS
 
 // Agent holds agent/*.yaml: what is needed in addition where agents run on the nodes: their rights, what keeps each to its own
 // node, and the DaemonSet that runs them.

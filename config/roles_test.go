@@ -10,6 +10,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/rights"
 )
 
@@ -83,7 +84,7 @@ func kindOf(r *rights.Role) string {
 func TestRolesAreTheTable(t *testing.T) {
 	may, bound := shippedRights(t)
 	want, roles := map[right]bool{}, map[string]bool{}
-	for _, role := range rights.Roles() {
+	for _, role := range dialects.Roles() {
 		name := roleName(kindOf(&role), role.Namespace, role.Name)
 		roles[name] = true
 		for _, rule := range role.Rules {
@@ -137,7 +138,7 @@ func TestNoSecretsOfTheWholeCluster(t *testing.T) {
 
 // TestTheTableExplains everything that it declares.
 func TestTheTableExplains(t *testing.T) {
-	for _, role := range rights.Roles() {
+	for _, role := range dialects.Roles() {
 		if role.For == "" || rights.User(role.Program) == "" {
 			t.Errorf("%+v", role)
 		}

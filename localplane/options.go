@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/localplane/internal/component"
 	"everynode.dev/everynode/localplane/internal/nodes"
 	"everynode.dev/everynode/localplane/internal/realnode"
@@ -27,17 +28,14 @@ const (
 	// NoDialects means that no manager runs.
 	NoDialects = "none"
 
-	dialectNative   = "native"
-	dialectKruise   = "kruise"
-	dialectOpenYurt = "openyurt"
-	defaultQPS      = 2000
+	defaultQPS = 2000
 )
 
 // Dialects returns the dialects that the manager can serve.
-func Dialects() []string { return []string{dialectNative, dialectKruise, dialectOpenYurt} }
+func Dialects() []string { return dialects.Names() }
 
 // DefaultDialects returns the default dialects of the manager.
-func DefaultDialects() []string { return []string{dialectNative, dialectKruise} }
+func DefaultDialects() []string { return dialects.Defaults() }
 
 // UsageError is a mistake in the options, as opposed to an error during the start.
 type UsageError struct{ Message string }
@@ -220,9 +218,9 @@ func (o Options) validateDialects() error {
 			return usage("--dialects names %q: it is one or more of %s, or %s alone", d, served, NoDialects)
 		}
 	}
-	if o.NativeController && slices.Contains(o.Dialects, dialectNative) {
+	if o.NativeController && slices.Contains(o.Dialects, dialects.Native) {
 		return usage("--native-controller and the dialect %s would fight over the same DaemonSets: add --dialects %s, --dialects %s or --dialects %s",
-			dialectNative, dialectKruise, dialectOpenYurt, NoDialects)
+			dialects.Native, dialects.Kruise, dialects.OpenYurt, NoDialects)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"everynode.dev/everynode/config"
+	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/localplane/internal/component"
 	"everynode.dev/everynode/localplane/internal/control"
 	"everynode.dev/everynode/localplane/internal/home"
@@ -238,7 +239,7 @@ func (own *owner) start(ctx context.Context, plane *Plane) error {
 	if err := own.sup.StartTier(ctx, component.TierEverynode); err != nil {
 		return err
 	}
-	if slices.Contains(own.options.Dialects, dialectKruise) {
+	if slices.Contains(own.options.Dialects, dialects.Kruise) {
 		if err := awaitWebhooks(ctx, plane.RESTConfig()); err != nil {
 			return err
 		}
@@ -273,7 +274,7 @@ func (own *owner) populate(ctx context.Context, client kubernetes.Interface, ins
 // Shipped returns the manifests of this version of Everynode, without the Deployment of the manager, which is a process
 // on a plane. They include the roles for users, because the plugin names one of them in errors about missing rights.
 func Shipped() []fs.FS {
-	return []fs.FS{config.Install, config.Kruise, config.OpenYurt, config.People, config.Agent}
+	return []fs.FS{config.Install, config.Kruise, config.Dialects, config.People, config.Agent}
 }
 
 // install applies the manifests of Everynode that are useful on a plane.
@@ -294,7 +295,7 @@ func (own *owner) install(ctx context.Context, installer *install.Installer) err
 // apply applies manifests of Everynode that are useful on a plane, and returns the number of objects.
 func (own *owner) apply(ctx context.Context, installer *install.Installer, all []fs.FS) (int, error) {
 	leaveOut := []string{"Deployment", "DaemonSet"} // the agents of real nodes are applied if there are real nodes
-	if !slices.Contains(own.options.Dialects, dialectKruise) {
+	if !slices.Contains(own.options.Dialects, dialects.Kruise) {
 		leaveOut = append(leaveOut, "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 	}
 	count := 0
@@ -314,7 +315,7 @@ func (own *owner) installAgents(ctx context.Context, installer *install.Installe
 		return 0, nil
 	}
 	sets, err := install.Agents{
-		Image: realnode.RegistryHost + "/everynode-agent:" + own.inputs.Real.AgentTag, Label: nodes.RealLabel, OpenYurt: slices.Contains(own.options.Dialects, dialectOpenYurt),
+		Image: realnode.RegistryHost + "/everynode-agent:" + own.inputs.Real.AgentTag, Label: nodes.RealLabel, OpenYurt: slices.Contains(own.options.Dialects, dialects.OpenYurt),
 	}.Read(config.Agent)
 	if err != nil {
 		return 0, err

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/rights"
 )
 
@@ -15,7 +16,7 @@ func rightsPage(*sources) (string, error) {
 	var b strings.Builder
 	b.WriteString("# Rights\n\nWhat the manager and the agents of nodes may do in a cluster, and why. The manifests in `config/` allow this and nothing else. " +
 		"What it means for who takes one of them over is in [security](../security.md).\n")
-	for _, role := range rights.Roles() {
+	for _, role := range dialects.Roles() {
 		kind, where := "ClusterRole", "the whole cluster"
 		if role.Namespace != "" {
 			kind, where = "Role", "the namespace `"+role.Namespace+"`"

@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"everynode.dev/everynode/internal/dialect"
-	"everynode.dev/everynode/internal/peers"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,7 +32,6 @@ import (
 	"everynode.dev/everynode/internal/controller/conflict"
 	"everynode.dev/everynode/internal/controller/daemonset"
 	"everynode.dev/everynode/internal/controller/metrics"
-	"everynode.dev/everynode/internal/dialect/kruise"
 	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/features"
 	"everynode.dev/everynode/internal/fleet"
@@ -109,14 +106,9 @@ func newLeader(o *options, cfg *rest.Config, t *tenure) (*leader, error) {
 	realClock := clock.RealClock{}
 	recorder := newSparing(l.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource}), realClock)
 	index := fleet.NewIndex(func(key fleet.Key) { l.controller.Enqueue(key) })
-	var all []dialect.Dialect
-	all = append(all, l.ofAppsV1(o, recorder)...)
-	if slices.Contains(o.dialects, dialects.Kruise) {
-		d, err := l.ofKruise(o, cfg)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, d)
+	all, err := l.build(o, cfg, recorder)
+	if err != nil {
+		return nil, err
 	}
 	index.ReadFacts(dialects.FactsOf(o.dialects))
 	if ahead := o.gates.Enabled(features.PreDownloadImageForDaemonSetUpdate) && len(o.definitions.missing) == 0; ahead {
@@ -171,9 +163,7 @@ func (l *leader) newFeed(index *fleet.Index, d dynamic.Interface, all []dialect.
 	f := &feed.Feed{Index: index, Client: l.client, Dynamic: d, Restored: l.goneBack, Late: l.lateChanged}
 	for i := range all {
 		source := all[i].Source
-		// Roles and definitions of this dialect are installed separately, and its objects may need conversion: an error
-		// there must not stop the other dialects.
-		source.Optional = source.Dialect == dialects.Kruise && len(all) > 1
+		source.Optional = len(all) > 1 && dialects.Served([]string{source.Dialect})[0].Optional
 		f.Sources = append(f.Sources, source)
 	}
 	if l.pulls != nil {
@@ -208,46 +198,25 @@ func (l *leader) guarded(o *options, g guard) (mayWrite func() bool) {
 	return g.MayWrite
 }
 
-// leaseGuarded is guarded for a dialect for which another manager is active while it holds its lease.
-func (l *leader) leaseGuarded(o *options, other peers.Manager) (mayWrite func() bool) {
-	return l.guarded(o, conflict.NewLeaseGuard(other, conflict.LeaseOptions{
-		Client: l.client, Clock: clock.RealClock{}, Settle: l.settle(other.Dialect), Changed: l.mayWriteChanged(other.Dialect),
-	}))
+// guard returns what detects other controllers that are active for a dialect: by the lease of its peer, or with the probe if it has no peer.
+func (l *leader) guard(o *options, r *dialect.Registration, events record.EventRecorder) guard {
+	settle, changed := l.settle(r.Name), l.mayWriteChanged(r.Name)
+	if r.Peer != nil {
+		return conflict.NewLeaseGuard(*r.Peer, conflict.LeaseOptions{Client: l.client, Clock: clock.RealClock{}, Settle: settle, Changed: changed})
+	}
+	return conflict.New(conflict.Options{Client: l.client, Namespace: o.namespace, Events: events, Clock: clock.RealClock{}, Settle: settle, Changed: changed})
 }
 
-// ofAppsV1 returns the dialect for the DaemonSets of apps/v1. There is at most one.
-func (l *leader) ofAppsV1(o *options, events record.EventRecorder) []dialect.Dialect {
-	probed := func() func() bool {
-		return l.guarded(o, conflict.New(conflict.Options{
-			Client: l.client, Namespace: o.namespace, Events: events, Clock: clock.RealClock{}, Settle: l.settle(dialects.Native), Changed: l.mayWriteChanged(dialects.Native),
-		}))
-	}
-	native, edge := slices.Contains(o.dialects, dialects.Native), slices.Contains(o.dialects, dialects.OpenYurt)
-	switch {
-	case native && edge:
-		return []dialect.Dialect{dialects.NewEdge(o.namespace, probed(), l.leaseGuarded(o, peers.OpenYurt()))}
-	case native:
-		return []dialect.Dialect{dialects.NewNative(o.namespace, probed())}
-	case edge:
-		return []dialect.Dialect{dialects.NewGuest(o.namespace, l.leaseGuarded(o, peers.OpenYurt()))}
-	default:
-		return nil
-	}
-}
-
-// ofKruise returns the dialect of OpenKruise, which includes image pulls.
-func (l *leader) ofKruise(o *options, cfg *rest.Config) (d dialect.Dialect, err error) {
-	mayWrite := l.leaseGuarded(o, peers.OpenKruise())
-	if len(o.definitions.missing) == 0 {
-		if l.pulls, err = newPulls(l, o, cfg, mayWrite); err != nil {
-			return d, err
+// build returns the dialects that are served. Image pulls belong to the dialect of OpenKruise.
+func (l *leader) build(o *options, cfg *rest.Config, events record.EventRecorder) (all []dialect.Dialect, err error) {
+	all = dialects.Build(dialects.Served(o.dialects), func(r *dialect.Registration) dialect.Setting {
+		mayWrite := l.guarded(o, l.guard(o, r, events))
+		if r.Name == dialects.Kruise && len(o.definitions.missing) == 0 {
+			l.pulls, err = newPulls(l, o, cfg, mayWrite)
 		}
-	}
-	d = dialects.NewKruise(mayWrite)
-	if o.gates.Enabled(features.InPlaceWorkloadVerticalScaling) {
-		d.InPlace = kruise.InPlaceWithResize
-	}
-	return d, nil
+		return dialect.Setting{Namespace: o.namespace, MayWrite: mayWrite, Resize: o.gates.Enabled(features.InPlaceWorkloadVerticalScaling)}
+	})
+	return all, err
 }
 
 // mayWriteChanged returns the function that a guard of the dialect calls when its result has changed.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package peers finds out how managers of other projects, which do the work of one of our dialects, are started. The manager uses it to write nothing while
+// such a manager is active, and the command line to report it.
 package peers
 
 import (
@@ -12,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"everynode.dev/everynode/internal/dialect"
 )
 
 // FlagControllers is the flag by which a manager is told which of its controllers run.
@@ -46,7 +50,7 @@ func Off(words, names []string) bool {
 
 // SwitchedOff is whether who holds the lease runs without the controller that does the work of the dialect, by the flags of its pod. They
 // cannot change while it runs. Whoever has no pod of that name counts as at work: the flags of a Deployment say nothing of the pods before its last change.
-func (m Manager) SwitchedOff(ctx context.Context, client kubernetes.Interface, holder string) (bool, error) {
+func SwitchedOff(ctx context.Context, client kubernetes.Interface, m *dialect.Peer, holder string) (bool, error) {
 	host, _, _ := strings.Cut(holder, "_") // HOST_UUID, as controller-runtime writes it
 	if len(m.Controller) == 0 || host == "" {
 		return false, nil

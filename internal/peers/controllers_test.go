@@ -5,6 +5,8 @@ package peers
 import (
 	"strings"
 	"testing"
+
+	"everynode.dev/everynode/internal/dialects"
 )
 
 // TestOff: one that is read as off although it is on makes two controllers fight, so every doubt is on.
@@ -27,7 +29,7 @@ func TestOff(t *testing.T) {
 		"--disable-independent-webhooks=-daemonpodupdater":               false,
 		"yurt-manager --working-namespace kube-system --controllers=*,-": false,
 	} {
-		if got := Off(Controllers(strings.Fields(line)), OpenYurt().Controller); got != want {
+		if got := Off(Controllers(strings.Fields(line)), dialects.PeerOf(dialects.OpenYurt).Controller); got != want {
 			t.Errorf("%q: off is %v, want %v", line, got, want)
 		}
 	}

@@ -2,26 +2,18 @@
 
 package rights
 
-import "slices"
-
 // Groups of resources.
 const (
 	core          = ""
 	apps          = "apps"
 	kruise        = "apps.kruise.io"
 	coordination  = "coordination.k8s.io"
-	admission     = "admissionregistration.k8s.io"
-	extensions    = "apiextensions.k8s.io"
 	authenticates = "authentication.k8s.io"
 	authorizes    = "authorization.k8s.io"
 )
 
-// Roles are all roles that are shipped.
-func Roles() []Role {
-	return slices.Concat(managerRoles(), kruiseRoles(), pullSecretRoles(), agentRoles())
-}
-
-func managerRoles() []Role {
+// OfManager are the roles of every manager. A dialect has further ones in its registration.
+func OfManager() []Role {
 	return []Role{{
 		Name: "everynode-manager", Program: Manager, For: "every manager, and the native dialect",
 		Rules: []Rule{
@@ -58,69 +50,11 @@ func managerRoles() []Role {
 			{Group: kruise, Resource: "imagepulljobs", Verbs: []string{"get", "list", "watch", "create", "delete"}, Why: "the jobs for a new revision", Unseen: []string{"get", "list", "watch", "create", "delete"}},
 			{Group: kruise, Resource: "nodeimages", Verbs: []string{"list", "watch"}, Why: "whether the images are there", Unseen: []string{"list", "watch"}},
 		},
-	}, {
-		Name: "everynode-manager-openyurt", Program: Manager, For: "the dialect openyurt",
-		Rules: []Rule{
-			{Group: core, Resource: "pods/status", Verbs: []string{"patch"}, Why: "the condition PodNeedUpgrade"},
-			{Group: coordination, Resource: "leases", Names: []string{"yurt-manager", "cloud-yurt-manager"}, Verbs: []string{"get"}, Why: "while OpenYurt's own manager holds one of them and does the same work, the dialect writes nothing; its chart has the latter"},
-		},
 	}}
 }
 
-func kruiseRoles() []Role {
-	return []Role{{
-		Name: "everynode-manager-kruise", Program: Manager, For: "the dialect kruise",
-		Rules: []Rule{
-			{Group: kruise, Resource: "daemonsets", Verbs: []string{"get", "list", "watch"}, Why: "what is wanted"},
-			{Group: kruise, Resource: "daemonsets/status", Verbs: []string{"patch"}, Why: "how far it is"},
-			{Group: kruise, Resource: "daemonsets/finalizers", Verbs: []string{"update"}, Unseen: []string{"update"}, Why: "as for DaemonSets of apps"},
-			{
-				Group: kruise, Resource: "imagepulljobs", Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}, Rare: []string{"get"},
-				Why: "runs them, and makes them for updates; patch takes away the finalizer that OpenKruise has set; get is for a name that somebody else has taken, which is rare",
-			},
-			{Group: kruise, Resource: "imagepulljobs/status", Verbs: []string{"update"}, Why: "how far a job is"},
-			{
-				Group: kruise, Resource: "nodeimages", Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}, Rare: []string{"get"},
-				Why: "one for every node, with what it is to pull; get is for a write of which nobody knows whether it took effect",
-			},
-			{Group: kruise, Resource: "nodeimages/status", Verbs: []string{"patch"}, Why: "gives up for nodes that say nothing any more"},
-			{Group: core, Resource: "pods/status", Verbs: []string{"patch"}, Why: "conditions of pods that are changed in place, or marked as not ready by a hook"},
-			{
-				Group: core, Resource: "pods/resize", Verbs: []string{"patch"},
-				Why: "resources of running pods, with the feature InPlaceWorkloadVerticalScaling, and where OpenKruise has left such a change unfinished",
-			},
-			{Group: core, Resource: "podtemplates", Verbs: []string{"create"}, Why: "pod templates are checked by creating one without storing it"},
-			{Group: coordination, Resource: "leases", Names: []string{"kruise-manager"}, Verbs: []string{"get"}, Why: "while OpenKruise's own manager holds it, the dialect writes nothing"},
-			{Group: admission, Resource: "mutatingwebhookconfigurations", Names: []string{"everynode-mutating"}, Verbs: []string{"get", "update"}, Why: "tells the API server how to reach the webhooks"},
-			{Group: admission, Resource: "validatingwebhookconfigurations", Names: []string{"everynode-validating"}, Verbs: []string{"get", "update"}, Why: "the same"},
-			{Group: extensions, Resource: "customresourcedefinitions", Names: []string{"daemonsets.apps.kruise.io"}, Verbs: []string{"get", "update"}, Why: "the same, for the conversion of versions; and whether the definition is Everynode's"},
-			{Group: extensions, Resource: "customresourcedefinitions", Names: []string{"imagepulljobs.apps.kruise.io", "nodeimages.apps.kruise.io"}, Verbs: []string{"get"}, Why: "whether the definitions are Everynode's"},
-		},
-	}, {
-		Name: "everynode-manager-kruise", Namespace: "everynode-system", Program: Manager, For: "the certificate of the webhooks",
-		Rules: []Rule{
-			{Group: core, Resource: "secrets", Verbs: []string{"create"}, Why: "a create cannot be limited to a name"},
-			{Group: core, Resource: "secrets", Names: []string{"everynode-webhook-certs"}, Verbs: []string{"get", "update"}, Why: "keeps and renews it"},
-		},
-	}}
-}
-
-func pullSecretRoles() []Role {
-	return []Role{{
-		Name: "everynode-manager-pull-secrets", Namespace: "kruise-daemon-config", Program: Manager, For: "pull secrets of jobs, where agents read them",
-		Rules: []Rule{
-			{Group: core, Resource: "secrets", Verbs: []string{"get", "list", "create", "update", "delete"}, Why: "copies of pull secrets, kept while a job needs them"},
-		},
-	}, {
-		Name: "everynode-manager-read-pull-secrets", Program: Manager, For: "pull secrets of jobs, where they come from",
-		BoundBy: "a RoleBinding in each namespace of --pull-secret-namespaces, never a ClusterRoleBinding",
-		Rules: []Rule{
-			{Group: core, Resource: "secrets", Verbs: []string{"get"}, Why: "the secrets that a job names"},
-		},
-	}}
-}
-
-func agentRoles() []Role {
+// OfAgent are the roles of the agents.
+func OfAgent() []Role {
 	return []Role{{
 		Name: "everynode-agent", Program: Agent, For: "every agent; writes are confined to its own node by the policy everynode-agent-own-node",
 		Rules: []Rule{

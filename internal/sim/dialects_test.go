@@ -127,7 +127,7 @@ func kruiseDialect() dialect.Dialect {
 			Deleted: base.ReasonSuccessfulDelete, DeletedText: base.MessageSuccessfulDelete,
 			DeleteFailed: base.ReasonFailedDelete, DeleteFailedText: base.MessageFailedDelete,
 			Patched: kruise.ReasonSuccessfulUpdatePodInPlace, PatchedText: kruise.MessageSuccessfulUpdatePodInPlace,
-			PatchFailed: kruise.ReasonFailedUpdatePodInPlace, PatchFailedText: kruise.MessageFailedUpdatePodInPlace, Note: kruise.Event,
+			PatchFailed: kruise.ReasonFailedUpdatePodInPlace, PatchFailedText: kruise.MessageFailedUpdatePodInPlace, Note: base.Event,
 		},
 	}
 }

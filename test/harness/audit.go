@@ -15,6 +15,7 @@ import (
 
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
+	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/rights"
 )
 
@@ -73,7 +74,7 @@ func (a *Asked) add(e *auditv1.Event) {
 // CheckRights compares the requests of a program with its roles: each request must be allowed by a role, and no role
 // may be unnecessary. Unused rights are reported only if all tests that use them were run.
 func CheckRights(program string, asked Asked, all bool) error {
-	roles := slices.DeleteFunc(rights.Roles(), func(r rights.Role) bool { return r.Program != program })
+	roles := slices.DeleteFunc(dialects.Roles(), func(r rights.Role) bool { return r.Program != program })
 	errs := []error{CheckRoles(program, asked, roles)}
 	if all {
 		for i := range roles {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/rights"
 	"everynode.dev/everynode/localplane"
 )
@@ -127,7 +128,7 @@ func (b bound) to(user string, groups ...string) []string {
 // checkBound compares the roles of a program with those of its manifests.
 func checkBound(program string, found, byHand []string) error {
 	want := slices.Clone(byHand)
-	for _, role := range rights.Roles() {
+	for _, role := range dialects.Roles() {
 		kind := "ClusterRole"
 		if role.Namespace != "" {
 			kind = "Role"

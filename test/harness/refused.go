@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/rights"
 )
 
@@ -78,7 +79,7 @@ type refusal struct {
 
 // isShipped reports whether a role in the manifests of the program allows it.
 func (r refusal) isShipped() bool {
-	return slices.ContainsFunc(rights.Roles(), func(role rights.Role) bool { return rights.User(role.Program) == r.user && role.Allows(r.call) })
+	return slices.ContainsFunc(dialects.Roles(), func(role rights.Role) bool { return rights.User(role.Program) == r.user && role.Allows(r.call) })
 }
 
 // refused is the message of the API server, with or without the quotes of a log:

@@ -67,7 +67,7 @@ func TestSmokeNativeRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	roles := slices.DeleteFunc(rights.Roles(), func(r rights.Role) bool { return r.Name != rights.Manager })
+	roles := slices.DeleteFunc(dialects.Roles(), func(r rights.Role) bool { return r.Name != rights.Manager })
 	if len(roles) != 2 { // one in the whole cluster, and one in its own namespace
 		t.Fatalf("the roles %v", roles)
 	}

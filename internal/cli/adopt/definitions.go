@@ -21,7 +21,7 @@ import (
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/config"
 	"everynode.dev/everynode/internal/cli/options"
-	"everynode.dev/everynode/internal/peers"
+	"everynode.dev/everynode/internal/dialects"
 )
 
 // The kinds of the objects that are replaced, removed and restored.
@@ -195,7 +195,7 @@ func held(lease *coordinationv1.Lease) bool {
 }
 
 func openKruise() manager {
-	other := peers.OpenKruise()
+	other := dialects.PeerOf(dialects.Kruise)
 	return manager{other.Namespace, other.Leases[0], "scale it to zero (kubectl -n " + other.Namespace + " scale deployment kruise-controller-manager --replicas=0)"}
 }
 

@@ -68,7 +68,7 @@ func newOpenYurt(o *options.Options) *cobra.Command {
 }
 
 // updater returns the controller of yurt-manager that updates DaemonSets.
-func updater() string { return peers.OpenYurt().Controller[0] }
+func updater() string { return dialects.PeerOf(dialects.OpenYurt).Controller[0] }
 
 // manualRemedy returns how to change a yurt-manager that cannot be changed here.
 func manualRemedy() string {
@@ -105,7 +105,7 @@ func (e *edge) run(ctx context.Context, c *options.Clients) error {
 }
 
 func deployment(ctx context.Context, c *options.Clients) (*change.Object, error) {
-	namespace, resource := peers.OpenYurt().Namespace, appsv1.SchemeGroupVersion.WithResource("deployments")
+	namespace, resource := dialects.PeerOf(dialects.OpenYurt).Namespace, appsv1.SchemeGroupVersion.WithResource("deployments")
 	read, err := c.Dynamic.Resource(resource).Namespace(namespace).Get(ctx, yurtManager, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("there is no Deployment %s/%s: if yurt-manager runs elsewhere, %s; if it does not run, there is nothing to adopt", namespace, yurtManager, manualRemedy())
@@ -207,7 +207,7 @@ func (p *flagPosition) put(object *unstructured.Unstructured, value string) erro
 // without returns a value of the flag that disables the controller. Its name comes first, because the first match
 // decides; all versions know that name.
 func without(value string) string {
-	names := peers.OpenYurt().Controller
+	names := dialects.PeerOf(dialects.OpenYurt).Controller
 	others := slices.DeleteFunc(strings.Split(value, ","), func(word string) bool {
 		return slices.Contains(names, strings.TrimPrefix(word, "-"))
 	})
@@ -216,7 +216,7 @@ func without(value string) string {
 
 func switchOff(object *unstructured.Unstructured) error {
 	p, err := find(object)
-	if err != nil || peers.Off(strings.Split(p.value, ","), peers.OpenYurt().Controller) {
+	if err != nil || peers.Off(strings.Split(p.value, ","), dialects.PeerOf(dialects.OpenYurt).Controller) {
 		return err
 	}
 	annotations := object.GetAnnotations()

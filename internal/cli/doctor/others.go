@@ -13,6 +13,7 @@ import (
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/peers"
 
@@ -95,9 +96,9 @@ func (p *installation) otherControllers(ctx context.Context) []Finding {
 		return []Finding{{Result: Skipped, Says: "whether there is a manager is not known, so this check is not possible"}}
 	}
 	findings := p.probe(ctx)
-	for _, other := range []peers.Manager{peers.OpenKruise(), peers.OpenYurt()} {
-		if p.settings.hidden != "" || p.settings.serves(other.Dialect) {
-			findings = append(findings, p.otherController(ctx, other)...)
+	for _, r := range dialects.All() {
+		if r.Peer != nil && (p.settings.hidden != "" || p.settings.serves(r.Name)) {
+			findings = append(findings, p.otherController(ctx, r.Peer)...)
 		}
 	}
 	if len(findings) == 0 {
@@ -107,7 +108,7 @@ func (p *installation) otherControllers(ctx context.Context) []Finding {
 }
 
 // otherController checks whether another manager is active for the sets of its dialect.
-func (p *installation) otherController(ctx context.Context, other peers.Manager) []Finding {
+func (p *installation) otherController(ctx context.Context, other *dialect.Peer) []Finding {
 	var findings []Finding
 	for _, name := range other.Leases {
 		lease, err := p.lease(ctx, other.Namespace, name)
@@ -121,7 +122,7 @@ func (p *installation) otherController(ctx context.Context, other peers.Manager)
 		case !held(lease, p.o.Now()):
 			continue
 		}
-		off, err := other.SwitchedOff(ctx, p.c.Kubernetes, *lease.Spec.HolderIdentity)
+		off, err := peers.SwitchedOff(ctx, p.c.Kubernetes, other, *lease.Spec.HolderIdentity)
 		switch {
 		case err != nil:
 			request := options.Request{Verb: "get", Resource: schema.GroupResource{Resource: "pods"}, Namespace: other.Namespace}

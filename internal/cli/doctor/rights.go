@@ -55,8 +55,12 @@ func (p *installation) rights(ctx context.Context) []Finding {
 // needed returns the calls that the manager makes for the dialects that it serves.
 func (p *installation) needed() []rights.Call {
 	var calls []rights.Call
-	for _, role := range rights.Roles() {
-		if role.Program != rights.Manager || role.BoundBy != "" || !p.needs(role.Name) {
+	roles := rights.OfManager()
+	for _, r := range dialects.Served(p.settings.dialects) {
+		roles = append(roles, r.Roles...)
+	}
+	for _, role := range roles {
+		if role.BoundBy != "" {
 			continue
 		}
 		namespace := role.Namespace
@@ -77,20 +81,6 @@ func (p *installation) needed() []rights.Call {
 		}
 	}
 	return calls
-}
-
-// needs reports whether a role is needed for the dialects that are served.
-func (p *installation) needs(role string) bool {
-	switch strings.TrimPrefix(role, managerName) {
-	case "":
-		return true
-	case "-kruise", "-pull-secrets":
-		return p.settings.serves(dialects.Kruise)
-	case "-openyurt":
-		return p.settings.serves(dialects.OpenYurt)
-	default:
-		return false
-	}
 }
 
 func attributes(c rights.Call) *authorizationv1.ResourceAttributes {

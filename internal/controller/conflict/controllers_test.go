@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
-	"everynode.dev/everynode/internal/peers"
+	"everynode.dev/everynode/internal/dialects"
 )
 
 // leads has a pod hold the lease, whose containers have these arguments.
@@ -32,8 +32,8 @@ func (l *leased) leads(pod string, args ...string) {
 
 // TestAManagerWithoutTheControllerIsNoRival: yurt-manager does much else, and may go on with that.
 func TestAManagerWithoutTheControllerIsNoRival(t *testing.T) {
-	for _, lease := range peers.OpenYurt().Leases {
-		l := newLeasedBy(t, peers.OpenYurt())
+	for _, lease := range dialects.PeerOf(dialects.OpenYurt).Leases {
+		l := newLeasedBy(t, dialects.PeerOf(dialects.OpenYurt))
 		l.lease = lease
 		l.leads("yurt-manager-a", "--controllers=*")
 		l.run()
@@ -64,9 +64,9 @@ func TestAManagerWithoutTheControllerIsNoRival(t *testing.T) {
 
 // TestAllLeasesCount: who has changed the name of the lease may have left the old one behind.
 func TestAllLeasesCount(t *testing.T) {
-	l := newLeasedBy(t, peers.OpenYurt())
+	l := newLeasedBy(t, dialects.PeerOf(dialects.OpenYurt))
 	l.leads("yurt-manager-a", "--controllers=-daemonpodupdater,*")
-	l.lease = peers.OpenYurt().Leases[1]
+	l.lease = dialects.PeerOf(dialects.OpenYurt).Leases[1]
 	l.leads("yurt-manager-b", "--controllers=*")
 	l.run()
 	l.wants(false)
@@ -74,7 +74,7 @@ func TestAllLeasesCount(t *testing.T) {
 
 func TestAPodThatCannotBeReadChangesNothing(t *testing.T) {
 	const off = "yurt-manager-b_0b8f6a5e"
-	l := newLeasedBy(t, peers.OpenYurt())
+	l := newLeasedBy(t, dialects.PeerOf(dialects.OpenYurt))
 	unreadable := atomic.Bool{}
 	l.client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return unreadable.Load(), nil, errors.New("connection refused")

@@ -15,11 +15,12 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/peers"
 )
 
 // message describes the problem and the remedy.
-func message(o peers.Manager) string {
+func message(o dialect.Peer) string {
 	return o.Name + " is active (it holds the lease " + o.Namespace + "/" + strings.Join(o.Leases, " or ") + "), so nothing is written for the dialect " + o.Dialect + ": " +
 		"either " + o.Remedy + ", or leave " + o.Dialect + " out of --dialects of everynode-manager " +
 		"(Everynode writes after the lease has expired)"
@@ -27,7 +28,7 @@ func message(o peers.Manager) string {
 
 // LeaseGuard detects another manager by the lease of its leader. Create it with NewLeaseGuard.
 type LeaseGuard struct {
-	other   peers.Manager
+	other   dialect.Peer
 	client  kubernetes.Interface
 	clock   clock.WithTicker
 	changed func(mayWrite bool)
@@ -55,7 +56,7 @@ type LeaseOptions struct {
 }
 
 // NewLeaseGuard returns a guard that allows no writes before the first check of Run.
-func NewLeaseGuard(other peers.Manager, o LeaseOptions) *LeaseGuard {
+func NewLeaseGuard(other dialect.Peer, o LeaseOptions) *LeaseGuard {
 	return &LeaseGuard{other: other, client: o.Client, clock: o.Clock, changed: o.Changed, permit: permit{settle: o.Settle}, seen: map[string]renewal{}}
 }
 
@@ -105,7 +106,7 @@ func (g *LeaseGuard) observe(ctx context.Context) (observation, error) {
 		if !g.held(lease) {
 			continue
 		}
-		off, err := g.other.SwitchedOff(ctx, g.client, *lease.Spec.HolderIdentity)
+		off, err := peers.SwitchedOff(ctx, g.client, &g.other, *lease.Spec.HolderIdentity)
 		if err != nil {
 			return s, err
 		}

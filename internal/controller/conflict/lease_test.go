@@ -16,13 +16,14 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"everynode.dev/everynode/internal/peers"
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/dialects"
 )
 
 // leased is a cluster in which another manager may run, and a guard.
 type leased struct {
 	t      *testing.T
-	other  peers.Manager
+	other  dialect.Peer
 	lease  string // the one that the other manager holds
 	client *fake.Clientset
 	clock  *clocktesting.FakeClock
@@ -35,9 +36,9 @@ type leased struct {
 	then    func()
 }
 
-func newLeased(t *testing.T) *leased { return newLeasedBy(t, peers.OpenKruise()) }
+func newLeased(t *testing.T) *leased { return newLeasedBy(t, dialects.PeerOf(dialects.Kruise)) }
 
-func newLeasedBy(t *testing.T, other peers.Manager) *leased {
+func newLeasedBy(t *testing.T, other dialect.Peer) *leased {
 	l := &leased{t: t, other: other, lease: other.Leases[0], client: fake.NewClientset(), clock: clocktesting.NewFakeClock(time.Now()), told: make(chan bool, 10)}
 	l.client.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return l.down.Load(), nil, errors.New("connection refused")

@@ -58,7 +58,7 @@ func newAdvanced(t *testing.T, nodes int, spec string) *advanced {
 			Deleted: base.ReasonSuccessfulDelete, DeletedText: base.MessageSuccessfulDelete,
 			DeleteFailed: base.ReasonFailedDelete, DeleteFailedText: base.MessageFailedDelete,
 			Patched: kruise.ReasonSuccessfulUpdatePodInPlace, PatchedText: kruise.MessageSuccessfulUpdatePodInPlace,
-			PatchFailed: kruise.ReasonFailedUpdatePodInPlace, PatchFailedText: kruise.MessageFailedUpdatePodInPlace, Note: kruise.Event,
+			PatchFailed: kruise.ReasonFailedUpdatePodInPlace, PatchFailedText: kruise.MessageFailedUpdatePodInPlace, Note: base.Event,
 		},
 	})
 	a.index.ReadFacts(kruise.Facts)

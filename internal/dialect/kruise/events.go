@@ -2,11 +2,6 @@
 
 package kruise
 
-import (
-	"everynode.dev/everynode/internal/dialect/base"
-	"everynode.dev/everynode/internal/rollout"
-)
-
 // Reasons of events on a DaemonSet that only OpenKruise has; the others are those of package base.
 const (
 	ReasonSuccessfulUpdatePodInPlace = "SuccessfulUpdatePodInPlace" // the new version was written into a pod
@@ -18,8 +13,3 @@ const (
 	MessageSuccessfulUpdatePodInPlace = "successfully update pod %s in-place"
 	MessageFailedUpdatePodInPlace     = "failed to update pod %s in-place(revision %v): %v"
 )
-
-// Event returns type, reason and message of the event for a note of a plan; see base.Event.
-func Event(note rollout.Note, namespace, node string) (eventType, reason, message string) {
-	return base.Event(note, namespace, node)
-}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"everynode.dev/everynode/internal/dialects"
 )
 
 // Loopback is the only address on which a plane listens.
@@ -19,12 +21,6 @@ const (
 	ServiceRange = "10.96.0.0/16"
 	ServiceIP    = "10.96.0.1"
 )
-
-// dialectKruise is the dialect that has webhooks.
-const dialectKruise = "kruise"
-
-// dialectOpenYurt is the dialect with which nodes serve the routes of OpenYurt.
-const dialectOpenYurt = "openyurt"
 
 // Files in the PKI directory. A name without an extension means NAME.crt and NAME.key.
 const (
@@ -196,7 +192,7 @@ func kwok(in Inputs) Component {
 	ready := in.Home.ReadyFile(Kwok)
 	c := kubernetes(in, Kwok, TierKubernetes, append([]string{
 		"--node-api-dir=" + in.Home.NodeAPIs(),
-		fmt.Sprintf("--openyurt-api=%t", slices.Contains(in.Managers.Dialects, dialectOpenYurt)),
+		fmt.Sprintf("--openyurt-api=%t", slices.Contains(in.Managers.Dialects, dialects.OpenYurt)),
 		"--kubeconfig=" + in.KubeconfigFile(Kwok),
 		"--ready-file=" + ready,
 		"--node-lease-duration=" + in.Nodes.Lease.String(),
@@ -219,7 +215,7 @@ func manager(in Inputs, name string) Component {
 		fmt.Sprintf("--kube-api-qps=%d", in.Clients.QPS),
 		fmt.Sprintf("--kube-api-burst=%d", in.Clients.Burst),
 	}
-	if slices.Contains(in.Managers.Dialects, dialectKruise) {
+	if slices.Contains(in.Managers.Dialects, dialects.Kruise) {
 		webhooks := fmt.Sprintf("%s:%d", Loopback, in.Ports[name+portWebhook])
 		args = append(args, "--webhook-url=https://"+webhooks, "--webhook-bind-address="+webhooks,
 			"--feature-gates=PreDownloadImageForDaemonSetUpdate=true")

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dialect
+
+import "everynode.dev/everynode/internal/rights"
+
+// Registration is everything that the manager, the command line, the manifests and the reference need to know of a dialect. It is data: to make one
+// changes nothing.
+type Registration struct {
+	Name string
+	// Default is whether the dialect is served unless --dialects says otherwise.
+	Default bool
+	// Does is what the dialect does, for the log; Adds is what it adds to a dialect that it extends.
+	Does, Adds string
+	New        func(Setting) Dialect
+	// Extend is the dialect, served together with an earlier one of the list that has the same objects: one object has one decision. It is nil for a
+	// dialect that shares no objects.
+	Extend func(d Dialect, s Setting) Dialect
+	// Facts is nil for a dialect that needs to know nothing more of a pod.
+	Facts FactsFunc
+	// Peer is the manager of another project that does the same work; without one, the probe shows whether another controller does.
+	Peer *Peer
+	// Optional is whether the other dialects are served although the sets of this one cannot be read: its definitions are installed separately.
+	Optional bool
+	// Roles are the roles of the manager for this dialect, in addition to those that every manager has.
+	Roles []rights.Role
+}
+
+// Setting is what differs between the users of a dialect.
+type Setting struct {
+	// Namespace is the one of Everynode.
+	Namespace string
+	MayWrite  func() bool
+	// Resize is whether resources of containers may be changed in place.
+	Resize bool
+}
+
+// Peer is a manager of another project that does the work of a dialect where it runs.
+type Peer struct {
+	// Name is its name in a sentence, Dialect the name of the dialect.
+	Name, Dialect string
+	// Namespace and Leases name the leases of which its leader holds one: the name that is its own default first, then the name that its chart has.
+	Namespace string
+	Leases    []string
+	// Controller has the names of the one of its controllers that does the work, where that can be switched off alone.
+	Controller []string
+	// Remedy is how to keep it from the work.
+	Remedy string
+}
