@@ -68,58 +68,6 @@ type Action struct {
 	TakesBack bool
 }
 
-// VerdictKind is the outcome of a decision for one node.
-type VerdictKind uint8
-
-// The verdicts. Every node gets exactly one; the first that applies in the order of the table in the package comment.
-const (
-	NotEvaluated VerdictKind = iota // placement or the wanted revision is not known yet: nothing is done
-
-	// Nothing to do.
-	UpToDate  // the pod is of the wanted revision and available
-	NotWanted // the node needs no pod and has none
-	Stays     // no new pod may come here, the one that runs may stay
-
-	// Something is done now.
-	Creating         // a missing pod is created
-	Recreating       // the old pod is deleted so that a new one can take its place
-	Surging          // a new pod is created beside the old one
-	FinishingSurge   // the new pod is available (or the old one is not ready), the old one is deleted
-	Removing         // no new pod may come here: the pods that are left are deleted
-	ReplacingFailed  // the pod failed and is deleted
-	ReplacingEnded   // the pod succeeded and is deleted
-	RemovingExcess   // more pods than allowed: the excess is deleted
-	Preparing        // a pod is to be deleted: its preDelete hook is told
-	Restoring        // a pod that was to be deleted is wanted again: its preDelete hook is told
-	UpdatingInPlace  // the old pod is made not ready, or changed in place
-	FinishingInPlace // the node runs the changed pod, or the change is called off: the pod may be ready again
-
-	// Waiting.
-	WaitAvailable   // the pod is of the wanted revision and not yet available
-	WaitTerminating // a pod is terminating; its successor, if any, is created when it is gone
-	WaitBudget      // the pod is old; the budget is used up
-	WaitReplacing   // the pod is old and unavailable; the cap on replacements (Set.MaxReplacing) is used up
-	WaitOnDelete    // the pod is old; the strategy OnDelete leaves it to somebody else
-	WaitBackoff     // the pod failed; its replacement waits for the back-off
-	WaitBurst       // this plan already holds as many actions as it may
-	WaitSurgeRemove // the pod is old, no new one may come here; it goes when enough are available elsewhere (surge)
-	WaitCollection  // the Node object is gone; the pod garbage collector removes the pod
-	WaitHook        // a pod is to be deleted; its preDelete hook has not released it
-	WaitPaused      // the pod is old; the update is paused
-	WaitPartition   // the pod is old; the partition keeps it
-	WaitSelector    // the pod is old; the node is not selected for the update
-	WaitEligible    // the pod is old; the node only may keep it, and the set updates no such node
-	WaitProgressive // the pod is missing; the partition keeps it from being created
-	WaitGrace       // the pod is not ready, and is changed in place when the grace period is over
-	WaitInPlace     // the pod has been changed in place; the node does not run it yet
-	WaitImage       // the pod is old; the images of the new one are not on the node yet
-	WaitUnreachable // the node is not ready; the update leaves it out, and Detail says whether it is charged
-	WaitController  // what is to be done here is up to the controller that keeps the pods (Set.Guest)
-	WaitNodeOwner   // the pod is old and says so; OnDelete leaves it to the owner of the node (Set.Announce)
-
-	Blocked // a write was refused or got no clear answer; Node.Obstacle has the message
-)
-
 // Verdict says what becomes of one node and why.
 type Verdict struct {
 	Kind VerdictKind
