@@ -126,6 +126,8 @@ func TestDependencies(t *testing.T) {
 			"./internal/webhook/validation", "./internal/ota", "./internal/fleet", "./internal/apply", "./internal/cli/view", "./internal/cli/textdiff",
 			"./internal/agent/credentials", "./internal/agent/cri", "./internal/agent/store", "./internal/agent/rest",
 		}, []string{client, manager, kubernetes}, "a simulator, and others who import them, must need no client"},
+		{[]string{"./cmd/kubectl-everynode"}, []string{"everynode.dev/everynode/internal/controller", "everynode.dev/everynode/internal/manager"},
+			"the plugin reads what the controllers read, and must not contain them"},
 		{[]string{"./cmd/everynode-agent"}, []string{manager, client + "/kubernetes", kubernetes}, "one agent runs on every node: the types of all APIs would be most of its size"},
 		{[]string{"./..."}, []string{kubernetes, "go.etcd.io/etcd/server", "sigs.k8s.io/kwok", "everynode.dev/everynode/localplane", "everynode.dev/everynode/test"},
 			"whoever imports the API must not have to build Kubernetes; servers and simulated nodes belong into localplane"},
