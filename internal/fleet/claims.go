@@ -29,8 +29,8 @@ type Claims struct {
 }
 
 // mayBeAdopted is whether an adoption may have taken effect of a pod that no event shows as adopted.
-func (pods podSet) mayBeAdopted(b Block) bool {
-	p := pods[b.Pod]
+func (ps podSet) mayBeAdopted(b Block) bool {
+	p := ps[b.Pod]
 	return b.Unclear && p != nil && p.origin.owner == ""
 }
 
