@@ -118,13 +118,16 @@ func (r *run) warner(node int) func(reason, format string, args ...any) {
 	}
 }
 
+// announces reports whether an action only prepares a pod for the Patch or the Delete that follows. That it succeeds does not show that the other one will.
+func announces(kind rollout.ActionKind) bool { return kind == rollout.Mark || kind == rollout.Prepare }
+
 // closeRefusals forgets the refusals of nodes where everything that was planned took effect, and gives their verdict to those whose turn did not come in
 // this pass.
 func (r *run) closeRefusals() {
 	for i, a := range r.job.Plan.Actions {
 		n := &r.job.Snapshot.Nodes[a.Node]
 		switch {
-		case n.Refusal == nil || a.Kind == rollout.Mark: // which says nothing about the Patch
+		case n.Refusal == nil || announces(a.Kind):
 		case a.TakesBack: // what it takes back is still refused
 			if r.done[i] {
 				r.e.Index.TakenBack(r.job.Key, n.Name, a.Kind)

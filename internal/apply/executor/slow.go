@@ -254,7 +254,7 @@ func (e sender) slowAnswer(ctx context.Context, w *slowWrite, pod *corev1.Pod, e
 		switch {
 		case w.action.TakesBack:
 			e.Index.TakenBack(e.key, w.node, w.action.Kind)
-		case w.action.Kind != rollout.Mark: // which says nothing about the Patch
+		case !announces(w.action.Kind):
 			e.Index.Accept(e.key, w.node)
 		}
 		w.done()

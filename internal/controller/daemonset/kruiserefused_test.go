@@ -57,26 +57,45 @@ func TestARefusalIsTold(t *testing.T) {
 // TestARefusedChangeInPlaceIsTakenBack: a policy protects the pod on which a change in place begins. The pod has been made not ready by then, and would keep the
 // budget of one; it is put back into use, the others are updated, and it is tried again less and less often.
 func TestARefusedChangeInPlaceIsTakenBack(t *testing.T) {
-	for name, answer := range map[string]error{
+	for name, answer := range denials() {
+		for _, grace := range []string{"0", "3"} {
+			a := protectedInPlace(t, grace, answer, "patch")
+			a.wantOthersUpdated(name+", grace "+grace, "patch", 14, func() { a.passEachSecond(1) })
+			if len(a.wrote("delete")) > 0 {
+				t.Errorf("%s, grace %s: %v were deleted", name, grace, a.wrote("delete"))
+			}
+		}
+	}
+}
+
+// denials are the answers of those who keep a write from taking effect.
+func denials() map[string]error {
+	return map[string]error{
 		"a policy":            apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New("it is protected")),
 		"a webhook is down":   apierrors.NewInternalError(errors.New("failed calling webhook")),
 		"a webhook is silent": apierrors.NewTimeoutError("too slow", 0),
-	} {
-		for _, grace := range []string{"0", "3"} {
-			a := protectedInPlace(t, grace, answer, "patch")
-			a.passEachSecond(120)
-			if updated, available := a.status("updatedNumberScheduled"), a.status("numberAvailable"); updated != 2 || available != 3 {
-				t.Errorf("%s, grace %s: after two minutes %d of 3 pods are updated, want 2, and %d available, want 3: %v", name, grace, updated, available, a.set.Object["status"])
-			}
-			if tries := a.count("patch"); tries > 14 {
-				t.Errorf("%s, grace %s: %d patches in two minutes", name, grace, tries)
-			}
-			a.before = nil
-			a.passEachSecond(180)
-			if a.status("updatedNumberScheduled") != 3 || a.status("numberAvailable") != 3 || len(a.wrote("delete")) > 0 {
-				t.Errorf("%s, grace %s: three minutes after it is no longer protected, the status is %v", name, grace, a.set.Object["status"])
-			}
-		}
+	}
+}
+
+// wantOthersUpdated checks a set of three nodes and a budget of one, where writes of a verb to one pod are denied: within two minutes the others are updated, all three
+// are available, and there are at most so many tries; three minutes after the denials end, all are updated.
+func (a *advanced) wantOthersUpdated(what, verb string, most int, second func()) {
+	a.t.Helper()
+	for range 120 {
+		second()
+	}
+	if updated, available := a.status("updatedNumberScheduled"), a.status("numberAvailable"); updated != 2 || available != 3 {
+		a.t.Errorf("%s: after two minutes %d of 3 pods are updated, want 2, and %d available, want 3: %v", what, updated, available, a.set.Object["status"])
+	}
+	if tries := a.count(verb); tries > most {
+		a.t.Errorf("%s: %d tries in two minutes, want at most %d", what, tries, most)
+	}
+	a.before = nil
+	for range 180 {
+		second()
+	}
+	if a.status("updatedNumberScheduled") != 3 || a.status("numberAvailable") != 3 {
+		a.t.Errorf("%s: three minutes after the pod is no longer protected, the status is %v", what, a.set.Object["status"])
 	}
 }
 
