@@ -19,14 +19,14 @@ const (
 	// Something is done now.
 	Creating         // a missing pod is created
 	Recreating       // the old pod is deleted so that a new one can take its place
-	Surging          // a new pod is created beside the old one
+	Surging          // a new pod is created next to the old one
 	FinishingSurge   // the new pod is available (or the old one is not ready), the old one is deleted
 	Removing         // no new pod may come here: the pods that are left are deleted
 	ReplacingFailed  // the pod failed and is deleted
 	ReplacingEnded   // the pod succeeded and is deleted
 	RemovingExcess   // more pods than allowed: the excess is deleted
-	Preparing        // a pod is to be deleted: its preDelete hook is told
-	Restoring        // a pod that was to be deleted is wanted again: its preDelete hook is told
+	Preparing        // a pod is to be deleted: its preDelete hook is notified
+	Restoring        // a pod that was to be deleted is wanted again: its preDelete hook is notified
 	UpdatingInPlace  // the old pod is made not ready, or changed in place
 	FinishingInPlace // the node runs the changed pod, or the change is called off: the pod may be ready again
 
@@ -35,7 +35,7 @@ const (
 	WaitTerminating // a pod is terminating; its successor, if any, is created when it is gone
 	WaitBudget      // the pod is old; the budget is used up
 	WaitReplacing   // the pod is old and unavailable; the cap on replacements (Set.MaxReplacing) is used up
-	WaitOnDelete    // the pod is old; the strategy OnDelete leaves it to somebody else
+	WaitOnDelete    // the pod is old; with the strategy OnDelete, users delete it
 	WaitBackoff     // the pod failed; its replacement waits for the back-off
 	WaitBurst       // this plan already holds as many actions as it may
 	WaitSurgeRemove // the pod is old, no new one may come here; it goes when enough are available elsewhere (surge)
@@ -113,14 +113,14 @@ var verdicts = [...]verdict{ //nolint:gochecknoglobals // a table: nothing chang
 	Stays:            {"stays", "no new pod may be placed here; the one that runs may stay", GroupIdle, NoCause, false},
 	Creating:         {"creating", "the pod is missing and is created", GroupActing, NoCause, false},
 	Recreating:       {"recreating", "the old pod is deleted so that a new one can take its place", GroupActing, NoCause, true},
-	Surging:          {"surging", "a new pod is created beside the old one", GroupActing, NoCause, true},
+	Surging:          {"surging", "a new pod is created next to the old one", GroupActing, NoCause, true},
 	FinishingSurge:   {"finishing-surge", "the new pod has taken over, or the old one was not ready; the old one is deleted", GroupActing, NoCause, true},
 	Removing:         {"removing", "no new pod may be placed here; the pods that are left are deleted", GroupActing, NoCause, false},
 	ReplacingFailed:  {"replacing-failed", "the pod failed and is deleted, so that it can be replaced", GroupActing, NoCause, false},
 	ReplacingEnded:   {"replacing-ended", "the pod ended by itself and is deleted, so that it can be replaced", GroupActing, NoCause, false},
 	RemovingExcess:   {"removing-excess", "there are more pods than allowed; the excess is deleted", GroupActing, NoCause, false},
-	Preparing:        {"preparing", "a pod is to be deleted; its preDelete hook is told", GroupActing, NoCause, false},
-	Restoring:        {"restoring", "the pod was to be deleted and is wanted again; its preDelete hook is told", GroupActing, NoCause, false},
+	Preparing:        {"preparing", "a pod is to be deleted; its preDelete hook is notified", GroupActing, NoCause, false},
+	Restoring:        {"restoring", "the pod was to be deleted and is wanted again; its preDelete hook is notified", GroupActing, NoCause, false},
 	UpdatingInPlace:  {"updating-in-place", "the old pod is changed in place", GroupActing, NoCause, true},
 	FinishingInPlace: {"finishing-in-place", "the node runs the changed pod, or the change was called off; the pod may be ready again", GroupActing, NoCause, true},
 	WaitAvailable:    {"wait-available", "the new pod is not available yet", GroupStarting, CauseProgress, false},

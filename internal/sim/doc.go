@@ -48,7 +48,7 @@
 // pass in which the write takes effect.
 //
 // The same for a surge: a node is doubled by us from a create beside a pod that the sender knew as available, until one of the two is on its way
-// out or no pod of the set any more, or the new one is available and no hook holds the old one. Whoever takes a pod its owner, and keeps it from being adopted,
+// out or no pod of the set any more, or the new one is available and no hook holds the old one. An actor that removes the owner of a pod, and keeps it from being adopted,
 // does not stop the surge of the set.
 //
 // A status says what its manager has known at one moment of the pass that writes it: every status is compared with a recount of what was known,

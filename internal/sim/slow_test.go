@@ -212,7 +212,7 @@ func (r *request) endsInTime() {
 	}
 }
 
-// lastMoment is the last time at which a write can take effect that nobody waits for.
+// lastMoment is the last time at which a write can take effect for which no pass waits.
 func (r *request) lastMoment(now time.Time) time.Time {
 	switch {
 	case r.slow:

@@ -93,7 +93,7 @@ func (p *play) neighbour(f fault) {
 	case runStrangers:
 		p.strangers(f)
 	default:
-		p.t.Fatalf("nobody knows how to play %q", f.kind)
+		p.t.Fatalf("unknown fault %q: add it to this switch", f.kind)
 	}
 }
 

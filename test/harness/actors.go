@@ -211,7 +211,7 @@ func (s *Subject) AWebhookThatDeniesWithoutACode() {
 	s.WaitFor(time.Minute, "all pods are there", s.count(len(s.Nodes)))
 }
 
-// ARevisionWithAFinalizer plays that the only revision is deleted, and a finalizer of somebody else keeps it for a while. No pod is restarted, neither then nor
+// ARevisionWithAFinalizer deletes the only revision, which a foreign finalizer keeps for a while. No pod is restarted, neither then nor
 // when it has gone.
 func (s *Subject) ARevisionWithAFinalizer() {
 	s.t.Helper()
@@ -224,7 +224,7 @@ func (s *Subject) ARevisionWithAFinalizer() {
 		}
 	}
 	revision := strings.TrimSpace(s.Kubectl("get", "controllerrevisions", "-o", "name"))
-	s.Kubectl("patch", revision, "--type=merge", "-p", `{"metadata":{"finalizers":["example.com/somebody"]}}`)
+	s.Kubectl("patch", revision, "--type=merge", "-p", `{"metadata":{"finalizers":["example.com/foreign"]}}`)
 	s.Kubectl("delete", revision, "--wait=false")
 	s.Touch(1)
 	unharmed("it is being deleted")

@@ -59,7 +59,7 @@ var copyAge = flag.Duration("copy-age", 0, "how old the copy of etcd is that Tes
 // no API server has read what never was: it must detect that. One that loses its lease is followed by a process that reads everything.
 func TestRestoredStorage(t *testing.T) {
 	long(t)
-	onlyEverynode(t, cluster(t), "upstream's controller must be restarted by whoever restores the storage")
+	onlyEverynode(t, cluster(t), "the administrator who restores the storage must restart upstream's controller")
 	for _, test := range []struct {
 		name, detected string
 		args           []string

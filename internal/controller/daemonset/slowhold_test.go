@@ -61,7 +61,7 @@ func TestASlowWriteThatWaitsBeforeItIsSent(t *testing.T) {
 	}
 }
 
-// TestASlowWriteThatWaitsForTooLong: when a slow write has waited for so long that a look may have found that it took no effect, it is not sent. The next pass decides anew.
+// TestASlowWriteThatWaitsForTooLong: a slow write that has waited for so long that a read may have shown that it took no effect is not sent. The next pass decides again.
 func TestASlowWriteThatWaitsForTooLong(t *testing.T) {
 	w, s := slowCreate(t, 2*time.Minute)
 	lane := w.c.Executor.Slow

@@ -85,7 +85,7 @@ func (c Cgroups) Remove() error {
 type hierarchies struct {
 	roots   []string
 	unified bool
-	// beside is a version 2 hierarchy in addition to those of version 1. The kubelet does not use it, but runc creates
+	// beside is the version 2 hierarchy that exists in addition to those of version 1. The kubelet does not use it, but runc creates
 	// cgroups there too.
 	beside []string
 	// controllers are the usable controllers.
