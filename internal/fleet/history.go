@@ -51,13 +51,25 @@ func entriesOf(owned []Revision) *Resolved {
 	return r
 }
 
+// precedes is whether the pods that carry the hash of both revisions are of the one at i: of the one with the name that a controller gives a revision with
+// that hash, or else of the older one. Everyone who may create ControllerRevisions can make one with the hash of another, and any data and
+// number, and the set adopts it; but not with the same name, or with an earlier time of creation.
+func (r *Resolved) precedes(i, other int, name string) bool {
+	if named := r.Entries[i].Name == name; named || r.Entries[other].Name == name {
+		return named
+	}
+	return r.Revisions[i].Created < r.Revisions[other].Created
+}
+
 // History is what a Snapshot needs of it. Duplicates of the current revision count as the current one; a template without a
 // revision counts as one that comes after all others, but for a guest, whose template has the revision that another controller gives it.
 func (r *Resolved) History(w *dialect.Workload) History {
 	h := History{Of: w, Update: r.Current, Index: make(map[string]int, len(r.Entries)), Generation: -1}
 	for i, e := range r.Entries {
 		h.Revisions = append(h.Revisions, rollout.Revision{Name: e.Hash, Number: e.Number, Created: r.Revisions[i].Created})
-		h.Index[e.Hash] = i
+		if other, taken := h.Index[e.Hash]; !taken || r.precedes(i, other, w.Name+"-"+e.Hash) {
+			h.Index[e.Hash] = i
+		}
 	}
 	switch {
 	case r.Current >= 0:

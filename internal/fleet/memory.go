@@ -83,7 +83,8 @@ func (l *revisionLookup) lastOf(s *set, c *cell, n *sight) int {
 }
 
 // guessOf is what a node most likely had of which nothing is known: the revision that most pods of the set are of, but for the wanted one, and of several the
-// newest. A canary that was given up is newer than what the other nodes run, and no node runs it. Without any pod it is the one before the wanted one.
+// newest. A canary that was given up is newer than what the other nodes run, and no node runs it. Without any pod it is the one before the wanted one. It is
+// never a revision with the hash of another one that precedes it: no pod is of that.
 func (l *revisionLookup) guessOf(s *set) int {
 	if l.guessed {
 		return l.guess
@@ -99,7 +100,7 @@ func (l *revisionLookup) guessOf(s *set) int {
 	}
 	l.guess, l.guessed = rollout.NoRevision, true
 	for i := range h.Revisions {
-		if i != h.Update && (l.guess == rollout.NoRevision || pods[i] >= pods[l.guess]) {
+		if i != h.Update && l.index(h.Revisions[i].Name) == i && (l.guess == rollout.NoRevision || pods[i] >= pods[l.guess]) {
 			l.guess = i
 		}
 	}

@@ -3,7 +3,9 @@
 package daemonset
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,6 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/revision"
 )
 
 // passFor runs passes for that long, each a second after the one before, whatever they say.
@@ -39,7 +44,7 @@ func (w *world) currentRevision() *appsv1.ControllerRevision {
 // foreignRevision is a revision without an owner that the set selects, as anybody may make one who may write revisions in its namespace.
 func (w *world) foreignRevision(name, hash string, number int64) {
 	r := &appsv1.ControllerRevision{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "uid-evil", ResourceVersion: w.next(), Labels: map[string]string{"app": "x", appsv1.ControllerRevisionHashLabelKey: hash}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "uid-evil", ResourceVersion: w.next(), CreationTimestamp: metav1.NewTime(w.clock.Now()), Labels: map[string]string{"app": "x", appsv1.ControllerRevisionHashLabelKey: hash}},
 		Data:       runtime.RawExtension{Raw: []byte(`{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"app":"x"}},"spec":{"containers":[{"name":"c","image":"evil"}]}}}}`)},
 		Revision:   number,
 	}
@@ -117,4 +122,67 @@ func TestALabelOfARevisionAndAnEditOutsideTheTemplateRestartNothing(t *testing.T
 	if deleted := w.wrote("delete"); len(deleted) > 0 {
 		t.Errorf("%d pods were restarted for a template that nobody has changed: %v", len(deleted), deleted)
 	}
+}
+
+// A revision that another one precedes in its hash is no source of pods, although the set adopts it: neither for a set that was created again, whose
+// held nodes get the newest revision but one, nor where a held node gets its pod again.
+func TestARevisionWithTheHashOfAnotherIsNoSourceOfPods(t *testing.T) {
+	const held = `{updateStrategy: {rollingUpdate: {partition: "100%"}}}`
+	images := func(a *advanced) (images []string) {
+		for _, p := range a.pods {
+			images = append(images, p.Spec.Containers[0].Image)
+		}
+		return images
+	}
+	for name, hash := range map[string]func(a *advanced) string{
+		"of the current one, created again": func(a *advanced) string {
+			for name := range a.pods {
+				a.gone(name)
+			}
+			for name, r := range a.revisions {
+				delete(a.revisions, name)
+				a.index.DropRevision(r.UID)
+			}
+			a.index.DeleteSet(a.key)
+			a.set.SetUID("again")
+			a.set.SetResourceVersion(a.next())
+			for i := range 3 {
+				a.index.PutNode(fleet.Node{Name: fmt.Sprintf("n%d", i+1), RV: a.next(), Ready: true, Created: 1})
+			}
+			a.seeSet()
+			return hashOf(t, a.set.Object["spec"].(map[string]any)["template"].(map[string]any))
+		},
+		"of one that held nodes run": func(a *advanced) string {
+			first := a.currentRevision().Labels[appsv1.ControllerRevisionHashLabelKey]
+			a.image("img:v2")
+			a.settle()
+			return first
+		},
+	} {
+		for where, number := range map[string]int64{"before all": 0, "after all": math.MaxInt64 - 10} {
+			t.Run(name+", "+where, func(t *testing.T) {
+				a := newAdvanced(t, 3, held)
+				a.settle()
+				want := images(a)
+				a.clock.Step(time.Hour)
+				a.foreignRevision("evil", hash(a), number)
+				for name := range a.pods {
+					a.gone(name)
+				}
+				a.passFor(time.Minute)
+				if got := images(a); !slices.Equal(got, want) {
+					t.Errorf("the pods have the images %v, want %v", got, want)
+				}
+			})
+		}
+	}
+}
+
+func hashOf(t *testing.T, template map[string]any) string {
+	t.Helper()
+	hash, err := revision.Hash(template, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hash
 }

@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,6 +29,7 @@ func (f worldRevisions) Create(_ context.Context, r *appsv1.ControllerRevision) 
 			return apierrors.NewAlreadyExists(schema.GroupResource{Resource: "controllerrevisions"}, r.Name)
 		}
 		r.UID, r.ResourceVersion = types.UID("rev-"+r.Name), f.w.next()
+		r.CreationTimestamp = metav1.NewTime(f.w.clock.Now())
 		f.w.revisions[r.Name] = r
 		if f.w.watch {
 			f.w.seeRevision(r)
