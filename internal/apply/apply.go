@@ -199,15 +199,17 @@ func (s *SlowStart) Stop() { s.left, s.size = 0, s.before }
 // Wanted says which pod a create was for.
 type Wanted struct {
 	Owner types.UID
-	Node  string
-	Hash  string
+	// Advanced is fleet.Pod.Advanced: a pod can name the UID of the set and another group.
+	Advanced bool
+	Node     string
+	Hash     string
 }
 
 // Check is whether the pod that was found under the name of the wanted one can be taken for it. If not, the error says in
 // what it differs; stale is true when it is a terminating pod of the same set, which only has to be waited for.
 func (w Wanted) Check(p fleet.Pod) (stale bool, err error) {
 	switch {
-	case p.Owner != w.Owner:
+	case p.Owner != w.Owner || p.Advanced != w.Advanced:
 		return false, fmt.Errorf("the pod name %s is taken by a pod that this daemon set does not control", p.Name)
 	case p.Node != w.Node:
 		return false, fmt.Errorf("the pod name %s is taken by a pod of node %s", p.Name, p.Node)

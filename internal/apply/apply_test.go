@@ -265,6 +265,7 @@ func TestCheck(t *testing.T) {
 	}{
 		"the wanted one":      {func(*fleet.Pod) {}, false, ""},
 		"somebody else's":     {func(p *fleet.Pod) { p.Owner = "other" }, false, "p is taken by a pod that this daemon set does not control"},
+		"another group's":     {func(p *fleet.Pod) { p.Advanced = true }, false, "does not control"},
 		"nobody's":            {func(p *fleet.Pod) { p.Owner = "" }, false, "does not control"},
 		"another node's":      {func(p *fleet.Pod) { p.Node = "n2" }, false, "p is taken by a pod of node n2"},
 		"another revision's":  {func(p *fleet.Pod) { p.Hash = "h2" }, false, "p is taken by a pod of revision h2"},

@@ -110,11 +110,17 @@ func OwnerOf(object metav1.Object) (owner types.UID, advanced, ok bool) {
 		return "", false, true
 	}
 	group, _, _ := strings.Cut(ref.APIVersion, "/")
-	advanced = group == kruise.Group
+	advanced = Advanced(*ref)
 	if ref.Kind != "DaemonSet" || group != appsv1.GroupName && !advanced {
 		return "", false, false
 	}
 	return ref.UID, advanced, true
+}
+
+// Advanced is whether an owner is of the API group apps.kruise.io.
+func Advanced(owner metav1.OwnerReference) bool {
+	group, _, _ := strings.Cut(owner.APIVersion, "/")
+	return group == kruise.Group
 }
 
 func phaseOf(p corev1.PodPhase) rollout.Phase {

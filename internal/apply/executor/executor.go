@@ -359,7 +359,7 @@ func (r *run) claim(ctx context.Context, i int, p name) outcome {
 		r.finish(i)
 	case h.stale:
 		r.fail(h.why)
-	case !p.second && stranger(r.job.Workload, r.job.Owner.UID, h.pod):
+	case !p.second && stranger(r.job.Workload, h.pod):
 		return r.createAs(ctx, i, beside(r.job.Workload, h.pod, p))
 	default:
 		node, t := r.job.Plan.Actions[i].Node, r.job.Texts
@@ -389,7 +389,7 @@ func (e sender) holder(ctx context.Context, p name) (holder, error) {
 	}
 	rec, _ := e.Index.PodFrom(pod)
 	rec.Name = pod.Name
-	stale, why := apply.Wanted{Owner: p.Owner.UID, Node: p.Node, Hash: p.Hash}.Check(rec)
+	stale, why := apply.Wanted{Owner: p.Owner.UID, Advanced: fleet.Advanced(p.Owner), Node: p.Node, Hash: p.Hash}.Check(rec)
 	if why == nil || stale {
 		e.Index.FoldPod(rec)
 	}

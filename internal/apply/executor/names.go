@@ -4,11 +4,10 @@ package executor
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/podtemplate"
 	"everynode.dev/everynode/internal/revision"
 )
@@ -58,11 +57,13 @@ func beside(w *dialect.Workload, stranger *corev1.Pod, first name) name {
 	return name{Params: first.Params, second: true}
 }
 
-// stranger is whether a pod is not the set's, and cannot become its own: it has another owner, or none and is not selected. Such is the pod that a
-// person has taken away from the set, by its labels, to look at it; the set may need its name again, when the template is changed back.
-func stranger(w *dialect.Workload, own types.UID, p *corev1.Pod) bool {
-	if owner := metav1.GetControllerOf(p); owner != nil {
-		return owner.UID != own
+// stranger is whether a pod is not the set's, and cannot become its own: it has another owner, or none and is not selected, or is being deleted. Such is the pod that a
+// person has taken away from the set, by its labels, to look at it; the set may need its name again, when the template is changed back. An owner with the
+// UID of the set is another one if it is of another kind or group: anybody can write any UID into a pod.
+func stranger(w *dialect.Workload, p *corev1.Pod) bool {
+	owner, advanced, ok := fleet.OwnerOf(p)
+	if !ok || owner != "" {
+		return !ok || owner != w.UID || advanced != w.Advanced
 	}
-	return !w.Selector.Matches(labels.Set(p.Labels))
+	return p.DeletionTimestamp != nil || !w.Selector.Matches(labels.Set(p.Labels))
 }

@@ -35,3 +35,51 @@ func TestATenantCannotTakeThePlaceOfAPod(t *testing.T) {
 		t.Errorf("the tenant has made %d pods; %d pods, updated %d, available %d, want 3 of each", made, len(w.pods), w.status("updatedNumberScheduled"), w.status("numberAvailable"))
 	}
 }
+
+// TestAPodOfAStrangerInTheWay: the pod of a stranger has the name that the set has for its pod. It names the UID of the set, but another kind or another
+// group; or it has the labels of the set and no owner, is being deleted, and does not go. It is not the set's own, and cannot be, so the pod of the set gets
+// the second name.
+func TestAPodOfAStrangerInTheWay(t *testing.T) {
+	owner := func(version, kind string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: "ds", UID: "set-uid", Controller: new(true)}}
+		}
+	}
+	for name, change := range map[string]func(*corev1.Pod){
+		"another kind":  owner("apps/v1", "ReplicaSet"),
+		"another group": owner("apps.kruise.io/v1beta1", "DaemonSet"),
+		"no owner, being deleted": func(p *corev1.Pod) {
+			p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: p.CreationTimestamp.Time}, []string{"example.com/other"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, nil)
+			w.before = func(verb, name string) error {
+				if verb == "create" && len(w.pods) == 0 {
+					p := &corev1.Pod{
+						ObjectMeta: metav1.ObjectMeta{
+							Namespace: "ns", Name: name, UID: "strange", ResourceVersion: w.next(), CreationTimestamp: metav1.NewTime(w.clock.Now()),
+							Labels: map[string]string{"app": "x", "controller-revision-hash": w.newestHash()},
+						},
+						Spec: corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+					}
+					change(p)
+					w.pods[name] = p
+				}
+				return nil
+			}
+			w.settle()
+			if w.status("numberAvailable") != 1 {
+				t.Errorf("no pod is available: %v", w.log)
+			}
+		})
+	}
+}
+
+// newestHash is that of the only revision.
+func (w *world) newestHash() string {
+	for _, r := range w.revisions {
+		return r.Labels["controller-revision-hash"]
+	}
+	return ""
+}
