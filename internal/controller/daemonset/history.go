@@ -166,15 +166,15 @@ func metadataPatch(uid types.UID, field string, value any) []byte {
 }
 
 func (p *pass) patchRevision(ctx context.Context, r *fleet.Revision, patch []byte) error {
-	namespace, name, uid := r.Namespace, r.Name, r.UID
+	of := *r
 	err := p.write(ctx, writesRevision, func(ctx context.Context) error {
-		got, err := p.c.Revisions.Patch(ctx, namespace, name, patch)
+		got, err := p.c.Revisions.Patch(ctx, of.Namespace, of.Name, patch)
 		p.c.Observer.Wrote("patch-revision", err)
 		switch {
-		case apierrors.IsNotFound(err):
-			p.c.Index.DropRevision(uid)
+		case err != nil && p.revisionGone(ctx, &of, err):
+			p.c.Index.DropRevision(of.UID)
 		case err != nil:
-			return fmt.Errorf("patching revision %s: %w", name, err)
+			return fmt.Errorf("patching revision %s: %w", of.Name, err)
 		default:
 			p.foldRevision(got)
 		}
@@ -184,6 +184,18 @@ func (p *pass) patchRevision(ctx context.Context, r *fleet.Revision, patch []byt
 		return err
 	}
 	return errHistoryMoved
+}
+
+// revisionGone is whether a revision of which the answer to a write says so is gone, or another one. Admission answers with the same codes: then the revision
+// is still there, and the watch, which has shown it, shows it no second time.
+func (p *pass) revisionGone(ctx context.Context, r *fleet.Revision, err error) bool {
+	if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return false
+	}
+	found, err := read(ctx, p.c, func(ctx context.Context) (*appsv1.ControllerRevision, error) {
+		return p.c.Revisions.Get(ctx, r.Namespace, r.Name)
+	})
+	return apierrors.IsNotFound(err) || err == nil && found.UID != r.UID
 }
 
 func (p *pass) foldRevision(r *appsv1.ControllerRevision) {
@@ -374,14 +386,14 @@ func (p *pass) truncateHistory(ctx context.Context, h *fleet.Resolved) error {
 		return nil
 	}
 	for _, i := range revision.Truncate(h.Entries, h.Current, p.c.Index.LiveHashes(p.key), p.w.HistoryLimit) {
-		namespace, name, uid := h.Revisions[i].Namespace, h.Revisions[i].Name, h.Revisions[i].UID
+		r := h.Revisions[i]
 		err := p.write(ctx, writesRevision, func(ctx context.Context) error {
-			err := p.c.Revisions.Delete(ctx, namespace, name, uid)
+			err := p.c.Revisions.Delete(ctx, r.Namespace, r.Name, r.UID)
 			p.c.Observer.Wrote("delete-revision", err)
-			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-				return fmt.Errorf("deleting revision %s: %w", name, err)
+			if err != nil && !p.revisionGone(ctx, &r, err) {
+				return fmt.Errorf("deleting revision %s: %w", r.Name, err)
 			}
-			p.c.Index.DropRevision(uid)
+			p.c.Index.DropRevision(r.UID)
 			return nil
 		})
 		switch {
