@@ -231,7 +231,7 @@ func verdictNames(core []source) (names []string) {
 func verdictExceptions() exceptions {
 	return exceptions{
 		"it counts one by one what happens, or simulates it": {"internal/plan/outcome.go", "internal/plan/simulate.go"},
-		"a write is checked again, or rejected":              {"internal/apply/executor/executor.go", "internal/apply/executor/overtaken.go", "internal/apply/executor/refusal.go"},
+		"a write is checked again":                           {"internal/apply/executor/executor.go", "internal/apply/executor/overtaken.go"},
 		"it shows the values behind a verdict":               {"internal/cli/explain/pod.go", "internal/cli/explain/values.go", "internal/cli/plan/warnings.go"},
 		"it shows where a rollout is": {
 			"internal/cli/inspect/outcome.go", "internal/cli/inspect/report.go", "internal/cli/live/live.go", "internal/cli/status/follow.go",

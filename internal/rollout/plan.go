@@ -20,6 +20,8 @@ type Plan struct {
 	// Announcements are what pods are to say of whether there is a newer revision, in the order of the nodes. They are no actions
 	// and have no verdicts; together with the actions there are at most Set.Burst of them.
 	Announcements []Announcement
+	// Obstacles says for nodes why the plan could not be carried out there; it is nil before that was tried (see After).
+	Obstacles map[int]string
 }
 
 // Announcement is one write to a pod that changes what it says of whether there is a newer revision than its own.

@@ -84,7 +84,7 @@ func (n *neighbours) write(m *manager) {
 	for range m.pace.Window() {
 		job.Plan.Actions = append(job.Plan.Actions, rollout.Action{Kind: rollout.Delete})
 	}
-	_ = e.Run(m.s.ctx, job) // what becomes of them is their concern
+	_, _ = e.Run(m.s.ctx, job) // what becomes of them is their concern
 }
 
 // hanging are pods that are deleted when their turn is over.

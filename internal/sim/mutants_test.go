@@ -150,7 +150,7 @@ func controllerMutants() []mutant {
 			"all := slices.Concat(owned, orphans[:0])", "status",
 		},
 		{"pods of a lost revision are old", "controller/daemonset/history.go", "if _, taken := view.Index[hash]; !taken && hash != \"\" {", "if hash == \"-\" {", "status"},
-		{"nobody comes back in time", controllerFile, "until(now, plan.Wake), ", "", "liveness status"},
+		{"nobody comes back in time", controllerFile, "until(now, p.wake(&plan, now, err)), ", "", "liveness status"},
 		{"creates do not ask for another controller", executorFile, "if !r.job.MayWrite() {\n\t\treturn createFailed\n\t}", "if false {\n\t\treturn createFailed\n\t}", "other"},
 		{"edits do not ask for another controller", "apply/executor/edits.go", "if !r.job.MayWrite() {", "if false {", "other"},
 		{
@@ -159,7 +159,7 @@ func controllerMutants() []mutant {
 		},
 		{"another controller is overlooked", controllerFile, "case d == nil || !d.MayWrite():", "case d == nil:", "other"},
 		{"tolerations of the template are overlooked", "placement/compile.go", "withAutomatic(typed.Tolerations, own, typed.HostNetwork)", "withAutomatic(nil, own, typed.HostNetwork)", "liveness status"},
-		{"nobody comes back to a namespace that ends", controllerFile, "if job.Ended {", "if false {", "liveness"},
+		{"nobody comes back to a namespace that ends", controllerFile, "if p.result.Ended {", "if false {", "liveness"},
 	}
 }
 
@@ -175,10 +175,10 @@ func hostileMutants() []mutant {
 		{"a revision that is being deleted is adopted", "fleet/revisions.go", "!r.Deleting && !w.SelectsAll", "!w.SelectsAll", "deleting"},
 		{"nobody comes back to a node that was refused", "rollout/refusal.go", "if v.Kind == Blocked && n.Refusal.RetryAt > d.in.Now {", "if false {", "liveness"},
 		{"whether a refused write took effect is not clear", "apply/apply.go", "if code >= 400 && code < 500 &&", "if code > 500 &&", "liveness status"},
-		{"a delete that was refused is tried again at once", executorFile, "r.refuse(a, r.refusalOf(a, \"deleting pod \"+a.Pod, err))", "r.fail(r.refusalOf(a, \"deleting pod \"+a.Pod, err))", "liveness"},
-		{"an edit that was refused is tried again at once", "apply/executor/edits.go", "r.refuse(a, r.refusalOf(a, what, err))", "r.fail(r.refusalOf(a, what, err))", "liveness"},
-		{"a create that was refused is tried again at once", executorFile, "r.refuse(a, &Refusal{what: \"creating a pod\", node: node, pod: params.PodName, err: err})", "r.fail(&Refusal{what: \"creating a pod\", node: node, pod: params.PodName, err: err})", "liveness"},
-		{"an answer that is not clear is not remembered", "apply/executor/refusal.go", "r.remember(a, refusal)\n\tr.fail(fmt.Errorf(", "r.fail(fmt.Errorf(", "liveness"},
+		{"a delete that was refused is tried again at once", executorFile, "r.refuse(i, r.refusalOf(a, \"deleting pod \"+a.Pod, err))", "r.fail(r.refusalOf(a, \"deleting pod \"+a.Pod, err))", "liveness"},
+		{"an edit that was refused is tried again at once", "apply/executor/edits.go", "r.refuse(i, r.refusalOf(a, what, err))", "r.fail(r.refusalOf(a, what, err))", "liveness"},
+		{"a create that was refused is tried again at once", executorFile, "r.refuse(i, &Refusal{what: \"creating a pod\", node: node, pod: params.PodName, err: err})", "r.fail(&Refusal{what: \"creating a pod\", node: node, pod: params.PodName, err: err})", "liveness"},
+		{"an answer that is not clear is not remembered", "apply/executor/refusal.go", "r.remember(action, refusal)\n\tr.fail(fmt.Errorf(", "r.fail(fmt.Errorf(", "liveness"},
 		{"the answer of admission is not known", "apply/apply.go", "return errors.As(err, &status) && byAdmission(status.Status())", "return errors.As(err, &status) && false", "liveness status"},
 	}
 }

@@ -169,12 +169,12 @@ func TestAnnouncementsLeaveTheRest(t *testing.T) {
 		for i := range many {
 			job.Plan.Announcements = append(job.Plan.Announcements, rollout.Announcement{Node: i, Pod: fmt.Sprint("p", i), UID: string(uidOf(i)), Withdraw: true})
 		}
-		if err := e.Run(t.Context(), job); err != nil || !job.Left || int(s.asked.Load()) >= many {
-			t.Errorf("left %v after %d requests, error %v", job.Left, s.asked.Load(), err)
+		if result, err := e.Run(t.Context(), job); err != nil || !result.Left || int(s.asked.Load()) >= many {
+			t.Errorf("left %v after %d requests, error %v", result.Left, s.asked.Load(), err)
 		}
-		job.Left, others = false, false
-		if err := e.Run(t.Context(), job); err != nil || job.Left {
-			t.Errorf("while nobody waits: left %v, error %v", job.Left, err)
+		others = false
+		if result, err := e.Run(t.Context(), job); err != nil || result.Left {
+			t.Errorf("while nobody waits: left %v, error %v", result.Left, err)
 		}
 	})
 }

@@ -92,7 +92,7 @@ func (r *run) editPod(ctx context.Context, actions []int) {
 				e.void = nil // what has been begun goes on
 			}
 			if err != nil {
-				r.failEdit(ctx, a, tried{edit, before}, err)
+				r.failEdit(ctx, i, tried{edit, before}, err)
 				return
 			}
 		}
@@ -163,7 +163,8 @@ type tried struct {
 	before *corev1.Pod
 }
 
-func (r *run) failEdit(ctx context.Context, a rollout.Action, edit tried, err error) {
+func (r *run) failEdit(ctx context.Context, i int, edit tried, err error) {
+	a := r.job.Plan.Actions[i]
 	uid := types.UID(a.UID)
 	answer := apply.OfDelete(err)
 	switch {
@@ -187,11 +188,11 @@ func (r *run) failEdit(ctx context.Context, a rollout.Action, edit tried, err er
 	case answer == apply.Unclear:
 		refusal := r.refusalOf(a, what, err)
 		refusal.before = r.e.record(edit.before)
-		r.unclear(a, refusal)
+		r.unclear(i, refusal)
 	case edit.Of == dialect.Resize:
 		r.fail(fmt.Errorf("%s: %w", what, err))
 	default:
-		r.refuse(a, r.refusalOf(a, what, err))
+		r.refuse(i, r.refusalOf(a, what, err))
 	}
 }
 

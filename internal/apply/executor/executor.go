@@ -68,7 +68,15 @@ type Job struct {
 	Texts    *dialect.Texts
 	// Others is whether other sets wait for a pass.
 	Others func() bool
-	// Batch is how many creates are sent first, at least 1, and afterwards how many those of the next pass may begin with.
+	// Batch is how many creates are sent first, at least 1.
+	Batch int
+}
+
+// Result is what became of a Job.
+type Result struct {
+	// Outcomes are those of the actions of the plan, in their order; nil if nothing was to be done.
+	Outcomes []rollout.Outcome
+	// Batch is how many creates those of the next pass may begin with.
 	Batch int
 	// Left is set when not all was begun for their sake. Another pass is to come then.
 	Left bool
@@ -83,11 +91,11 @@ type Job struct {
 	Unblock rollout.Time
 }
 
-// Run carries out the plan and returns when every write has been answered. The error joins everything that was refused or
-// unclear; the pass is to be repeated then, with a delay.
-func (e *Executor) Run(ctx context.Context, job *Job) error {
+// Run carries out the plan and returns when every write has been answered, or is in the SlowLane. It changes neither the plan nor the Snapshot. The
+// error joins everything that was refused or unclear; the pass is to be repeated then, with a delay.
+func (e *Executor) Run(ctx context.Context, job *Job) (Result, error) {
 	if len(job.Plan.Actions)+len(job.Plan.Announcements) == 0 {
-		return nil
+		return Result{Batch: job.Batch}, nil
 	}
 	var creates, deletes []int
 	for i, a := range job.Plan.Actions {
@@ -103,7 +111,8 @@ func (e *Executor) Run(ctx context.Context, job *Job) error {
 		}
 	}
 	slice := e.newSlice(job.Others)
-	r := &run{e: sender{Executor: e, key: job.Key, late: slice.late}, slice: slice, job: job, done: make([]bool, len(job.Plan.Actions))}
+	r := &run{e: sender{Executor: e, key: job.Key, late: slice.late}, slice: slice, job: job}
+	r.result.Outcomes = make([]rollout.Outcome, len(job.Plan.Actions))
 	var wg sync.WaitGroup
 	others := sync.OnceFunc(func() {
 		r.editAll(ctx, &wg)
@@ -115,7 +124,7 @@ func (e *Executor) Run(ctx context.Context, job *Job) error {
 	wg.Wait()
 	r.closeRefusals()
 	r.sendNotes()
-	return errors.Join(firstOf(r.errs)...)
+	return r.result, errors.Join(firstOf(r.errs)...)
 }
 
 // run is one plan being carried out.
@@ -124,10 +133,9 @@ type run struct {
 	slice *slice
 	job   *Job
 
-	mu   sync.Mutex
-	errs []error
-	// done says which actions took effect.
-	done []bool
+	mu     sync.Mutex
+	result Result
+	errs   []error
 	// short is whether a create was left because there was no more time.
 	short bool
 }
@@ -149,13 +157,13 @@ func firstOf(errs []error) []error {
 func (r *run) leave() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.job.Left = true
+	r.result.Left = true
 }
 
 func (r *run) finish(action int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.done[action] = true
+	r.result.Outcomes[action].Done = true
 }
 
 func (r *run) deleteAll(ctx context.Context, wg *sync.WaitGroup, actions []int) {
@@ -190,14 +198,14 @@ func (r *run) deleteOne(ctx context.Context, i int) {
 	case apply.Refused:
 		r.e.Index.Spare(uid)
 		r.warn(a.Node, t.DeleteFailed, t.DeleteFailedText, err)
-		r.refuse(a, r.refusalOf(a, "deleting pod "+a.Pod, err))
+		r.refuse(i, r.refusalOf(a, "deleting pod "+a.Pod, err))
 	case apply.Busy: // the pass is repeated; neither the set nor the pod is to blame
 		r.e.Index.Spare(uid)
 		r.fail(fmt.Errorf("deleting pod %s: %w", a.Pod, err))
 	default:
 		r.e.Index.Unsettle(uid, r.e.Pace.now().Add(writeTimeout))
 		r.warn(a.Node, t.DeleteFailed, t.DeleteFailedText, err)
-		r.unclear(a, r.refusalOf(a, "deleting pod "+a.Pod, err))
+		r.unclear(i, r.refusalOf(a, "deleting pod "+a.Pod, err))
 	}
 }
 
@@ -238,7 +246,7 @@ func (e sender) ofDelete(ctx context.Context, name string, uid types.UID, err er
 // createAll calls others when the first creates are queued: what brings service back has its turn before what takes more away, which may hang.
 func (r *run) createAll(ctx context.Context, actions []int, others func()) {
 	start := apply.NewSlowStart(len(actions), r.job.Batch)
-	defer func() { r.job.Batch = start.Size() }()
+	defer func() { r.result.Batch = start.Size() }()
 	for at := 0; at < len(actions); {
 		n := start.Next(r.slice.most())
 		if n == 0 {
@@ -265,7 +273,7 @@ func (r *run) createAll(ctx context.Context, actions []int, others func()) {
 			skipped = start.Fail()
 		case refused.Load() > 0:
 			skipped = start.Refuse(int(refused.Load()), n)
-			r.job.Skipped = skipped > 0
+			r.result.Skipped = skipped > 0
 		case r.short:
 			start.Stop() // there is no more time, which says nothing about the creates
 		}
@@ -319,12 +327,12 @@ func (r *run) createAs(ctx context.Context, i int, params name) outcome {
 		return r.claim(ctx, i, params)
 	case apply.Ended:
 		r.mu.Lock()
-		r.job.Ended = true
+		r.result.Ended = true
 		r.mu.Unlock()
 		return createFailed // everything in this namespace is about to go; neither an error nor worth an event (as upstream)
 	case apply.Refused:
 		r.warn(a.Node, t.CreateFailed, t.CreateFailedText, err)
-		r.refuse(a, &Refusal{what: "creating a pod", node: node, pod: params.PodName, err: err})
+		r.refuse(i, &Refusal{what: "creating a pod", node: node, pod: params.PodName, err: err})
 		return createRefused
 	case apply.Busy: // the pass is repeated; neither the set nor the node is to blame
 		r.fail(fmt.Errorf("creating a pod: %w", err))
@@ -334,7 +342,7 @@ func (r *run) createAs(ctx context.Context, i int, params name) outcome {
 			Node: node, Pod: params.PodName, Until: r.e.Pace.now().Add(writeTimeout),
 		})
 		r.warn(a.Node, t.CreateFailed, t.CreateFailedText, err)
-		r.unclear(a, &Refusal{what: "creating a pod", node: node, pod: params.PodName, err: err})
+		r.unclear(i, &Refusal{what: "creating a pod", node: node, pod: params.PodName, err: err})
 		return createFailed
 	}
 }
@@ -364,7 +372,7 @@ func (r *run) claim(ctx context.Context, i int, p name) outcome {
 	default:
 		node, t := r.job.Plan.Actions[i].Node, r.job.Texts
 		r.retryAt(r.e.block(p.Node, h.why.Error()))
-		r.blocked(node, h.why.Error())
+		r.blocked(i, h.why.Error())
 		r.warn(node, t.CreateFailed, t.CreateFailedText, h.why)
 	}
 	return createGoesOn
@@ -407,7 +415,7 @@ func (e sender) block(node, why string) (until rollout.Time) {
 // sendNotes sends the events of those notes whose action took effect.
 func (r *run) sendNotes() {
 	for _, note := range r.job.Plan.Notes {
-		if note.Action < 0 || note.Action >= len(r.done) || !r.done[note.Action] {
+		if note.Action < 0 || note.Action >= len(r.result.Outcomes) || !r.result.Outcomes[note.Action].Done {
 			continue
 		}
 		kind, reason, message := r.job.Texts.Note(note, r.job.Key.Namespace, r.job.Snapshot.Nodes[note.Node].Name)

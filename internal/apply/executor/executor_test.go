@@ -58,7 +58,7 @@ func TestCreatesComeFirst(t *testing.T) {
 				Kind: rollout.Delete, Node: i, Pod: fmt.Sprint("p", i), UID: string(uidOf(i)), Reason: rollout.ReplacingFailed,
 			})
 		}
-		_ = e.Run(t.Context(), job)
+		_, _ = e.Run(t.Context(), job)
 		if after := time.Duration(c.created.Load()); after == 0 || after > time.Second {
 			t.Errorf("the pod of a node that has none was created after %s, behind the deletes", after)
 		}
@@ -91,12 +91,13 @@ func TestSlowCreatesBecomeMore(t *testing.T) {
 				job.Snapshot.Nodes[i].Pods = nil
 				job.Plan.Actions = append(job.Plan.Actions, rollout.Action{Kind: rollout.Create, Node: i, Revision: 1, Reason: rollout.Creating})
 			}
-			if err := e.Run(t.Context(), job); err != nil {
+			result, err := e.Run(t.Context(), job)
+			if err != nil {
 				t.Fatal(err)
 			}
-			batch, sent = job.Batch, int(c.created.Load())
-			if want := 1<<(pass+1) - 1; sent != want || job.Left != (want < many) {
-				t.Errorf("after pass %d there are %d pods, want %d; left %v", pass, sent, want, job.Left)
+			batch, sent = result.Batch, int(c.created.Load())
+			if want := 1<<(pass+1) - 1; sent != want || result.Left != (want < many) {
+				t.Errorf("after pass %d there are %d pods, want %d; left %v", pass, sent, want, result.Left)
 			}
 		}
 	})

@@ -44,8 +44,8 @@ func TestDeletesThatAreNotSent(t *testing.T) {
 						Kind: rollout.Delete, Node: i, Pod: fmt.Sprint("p", i), UID: string(uidOf(i)), Reason: rollout.RemovingExcess,
 					})
 				}
-				if err := e.Run(t.Context(), job); err != nil || job.Left != c.others {
-					t.Errorf("left %v, error %v", job.Left, err)
+				if result, err := e.Run(t.Context(), job); err != nil || result.Left != c.others {
+					t.Errorf("left %v, error %v", result.Left, err)
 				}
 				sent := int(s.asked.Load())
 				if sent < c.least || sent > c.most {
@@ -96,12 +96,12 @@ func TestEditsLeaveTheRest(t *testing.T) {
 		for i := range many {
 			job.Plan.Actions = append(job.Plan.Actions, rollout.Action{Kind: rollout.Prepare, Node: i, Pod: fmt.Sprint("p", i), UID: string(uidOf(i))})
 		}
-		if err := e.Run(t.Context(), job); err != nil || !job.Left || int(s.asked.Load()) >= many {
-			t.Errorf("left %v after %d requests, error %v", job.Left, s.asked.Load(), err)
+		if result, err := e.Run(t.Context(), job); err != nil || !result.Left || int(s.asked.Load()) >= many {
+			t.Errorf("left %v after %d requests, error %v", result.Left, s.asked.Load(), err)
 		}
-		job.Left, others = false, false
-		if err := e.Run(t.Context(), job); err != nil || job.Left {
-			t.Errorf("while nobody waits: left %v, error %v", job.Left, err)
+		others = false
+		if result, err := e.Run(t.Context(), job); err != nil || result.Left {
+			t.Errorf("while nobody waits: left %v, error %v", result.Left, err)
 		}
 	})
 }

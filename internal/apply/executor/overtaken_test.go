@@ -57,8 +57,8 @@ func TestOvertakenDeletes(t *testing.T) {
 				Kind: rollout.Delete, Node: i, Pod: fmt.Sprint("p", i), UID: string(uidOf(i)), Reason: rollout.Recreating,
 			})
 		}
-		if err := e.Run(t.Context(), job); err != nil || !job.Left {
-			t.Errorf("left %v, error %v", job.Left, err)
+		if result, err := e.Run(t.Context(), job); err != nil || !result.Left {
+			t.Errorf("left %v, error %v", result.Left, err)
 		}
 		// The first one was ready when that was decided, so the budget has room for it; the last one is not ready yet.
 		if sent, n := s.asked.Load(), deleting(t, e.Index); sent != 2 || n != 2 {
@@ -89,8 +89,8 @@ func TestOvertakenEdits(t *testing.T) {
 			Kind: rollout.Prepare, Node: i + 1, Pod: fmt.Sprint("p", i+1), UID: string(uidOf(i + 1)), Reason: rollout.Preparing,
 		})
 	}
-	if err := e.Run(t.Context(), job); err != nil || !job.Left {
-		t.Errorf("left %v, error %v", job.Left, err)
+	if result, err := e.Run(t.Context(), job); err != nil || !result.Left {
+		t.Errorf("left %v, error %v", result.Left, err)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestOvertakenWhileTheClientWaits(t *testing.T) {
 				e.Index.PutPod(podOf(i, 1000+i, true))
 			}
 		}()
-		err := e.Run(t.Context(), job)
+		_, err := e.Run(t.Context(), job)
 		if sent := s.asked.Load(); err != nil || sent > 6 {
 			t.Errorf("%d deletes of pods were sent, nearly all of them after the pods had become ready, error %v", sent, err)
 		}
@@ -211,7 +211,7 @@ func TestOvertakenWhileTheServerIsBusy(t *testing.T) {
 			}
 			b.ready.Store(true)
 		}()
-		err := e.Run(t.Context(), job)
+		_, err := e.Run(t.Context(), job)
 		if late := b.late.Load(); err != nil || late > 0 {
 			t.Errorf("%d deletes were sent after the pods had become ready, error %v", late, err)
 		}
@@ -264,7 +264,7 @@ func TestOvertakenEditsThatWait(t *testing.T) {
 				e.Index.PutPod(podOf(i, 1000+i, true))
 			}
 		}()
-		err := e.Run(t.Context(), job)
+		_, err := e.Run(t.Context(), job)
 		if late := p.late.Load(); err != nil || late > 0 {
 			t.Errorf("%d edits that take a pod away were sent after the pods had become ready, error %v", late, err)
 		}
@@ -299,8 +299,8 @@ func TestOvertakenBetweenEdits(t *testing.T) {
 		p := &readyByFirst{editedPods: editedPods{slowPods: &slowPods{}, began: time.Now()}}
 		e, job := unreadyJob(t, p.slowPods, 1, rollout.Mark, rollout.UpdatingInPlace)
 		p.e, e.Pods, job.Edits = e, p, twoEdits{}
-		if err := e.Run(t.Context(), job); err != nil || p.edits.Load() != 1 || !job.Left {
-			t.Errorf("%d edits were sent, left %v, error %v", p.edits.Load(), job.Left, err)
+		if result, err := e.Run(t.Context(), job); err != nil || p.edits.Load() != 1 || !result.Left {
+			t.Errorf("%d edits were sent, left %v, error %v", p.edits.Load(), result.Left, err)
 		}
 	})
 }

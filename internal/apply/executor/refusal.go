@@ -66,27 +66,28 @@ func refusedAs(a rollout.Action) rollout.ActionKind {
 }
 
 // refuse records a definite no to a write for a node.
-func (r *run) refuse(a rollout.Action, refusal *Refusal) {
-	r.remember(a, refusal)
+func (r *run) refuse(action int, refusal *Refusal) {
+	r.remember(action, refusal)
 	r.fail(refusal)
 }
 
 // unclear records that the answer to a write for a node leaves open whether it took effect. If it did not, the next try is one of those that the API
 // server refuses: it comes after all other nodes, and later each time. Else one pod whose write never gets a definite answer would be the first in each
 // pass, and hold a slot of the budget nearly all of the time.
-func (r *run) unclear(a rollout.Action, refusal *Refusal) {
-	r.remember(a, refusal)
+func (r *run) unclear(action int, refusal *Refusal) {
+	r.remember(action, refusal)
 	r.fail(fmt.Errorf("%s: %w", refusal.write(), refusal.err))
 }
 
-// remember records an answer for a node, and changes its verdict, of which the status is made. Only a create is about no pod.
-func (r *run) remember(a rollout.Action, refusal *Refusal) {
+// remember records an answer for a node. Only a create is about no pod.
+func (r *run) remember(action int, refusal *Refusal) {
+	a := &r.job.Plan.Actions[action]
 	uid := types.UID(a.UID)
 	if a.Kind == rollout.Create {
 		uid = ""
 	}
 	r.retryAt(r.e.remember(uid, refusal))
-	r.blocked(a.Node, refusal.Reason())
+	r.blocked(action, refusal.Reason())
 }
 
 // remember records an answer for a node, and returns when that may be tried again.
@@ -96,12 +97,12 @@ func (e sender) remember(uid types.UID, refusal *Refusal) (retryAt rollout.Time)
 	})
 }
 
-// retryAt has the job say when the first of its nodes may be tried again.
+// retryAt notes when the first of the nodes may be tried again.
 func (r *run) retryAt(at rollout.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if at != 0 && (r.job.Unblock == 0 || at < r.job.Unblock) {
-		r.job.Unblock = at
+	if at != 0 && (r.result.Unblock == 0 || at < r.result.Unblock) {
+		r.result.Unblock = at
 	}
 }
 
@@ -118,36 +119,25 @@ func (r *run) warner(node int) func(reason, format string, args ...any) {
 	}
 }
 
-// announces reports whether an action only prepares a pod for the Patch or the Delete that follows. That it succeeds does not show that the other one will.
-func announces(kind rollout.ActionKind) bool { return kind == rollout.Mark || kind == rollout.Prepare }
-
-// closeRefusals forgets the refusals of nodes where everything that was planned took effect, and gives their verdict to those whose turn did not come in
-// this pass.
+// closeRefusals forgets the refusals of nodes where what was planned took effect.
 func (r *run) closeRefusals() {
 	for i, a := range r.job.Plan.Actions {
 		n := &r.job.Snapshot.Nodes[a.Node]
 		switch {
-		case n.Refusal == nil || announces(a.Kind):
+		case n.Refusal == nil || a.Kind.Preliminary() || !r.result.Outcomes[i].Done:
 		case a.TakesBack: // what it takes back is still refused
-			if r.done[i] {
-				r.e.Index.TakenBack(r.job.Key, n.Name, a.Kind)
-			}
-			r.blocked(a.Node, n.Refusal.Message)
-		case r.done[i]:
+			r.e.Index.TakenBack(r.job.Key, n.Name, a.Kind)
+		default:
 			r.e.Index.Accept(r.job.Key, n.Name)
-		case r.job.Plan.Verdicts[a.Node].Kind != rollout.Blocked:
-			r.blocked(a.Node, n.Refusal.Message)
 		}
 	}
 }
 
-// blocked changes the verdict of a node on which the plan could not be carried out: the status is made of it, and would say
-// that all is well.
-func (r *run) blocked(node int, why string) {
+// blocked notes why an action could not be carried out.
+func (r *run) blocked(action int, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.job.Snapshot.Nodes[node].Blocked = why
-	r.job.Plan.Verdicts[node] = rollout.Verdict{Kind: rollout.Blocked, Charged: r.job.Plan.Verdicts[node].Charged}
+	r.result.Outcomes[action].Obstacle = why
 }
 
 // OnlyRefusals is whether err, which may join others, is of nothing but refusals that are remembered for their nodes.

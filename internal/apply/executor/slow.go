@@ -254,7 +254,7 @@ func (e sender) slowAnswer(ctx context.Context, w *slowWrite, pod *corev1.Pod, e
 		switch {
 		case w.action.TakesBack:
 			e.Index.TakenBack(e.key, w.node, w.action.Kind)
-		case !announces(w.action.Kind):
+		case !w.action.Kind.Preliminary():
 			e.Index.Accept(e.key, w.node)
 		}
 		w.done()
@@ -306,7 +306,7 @@ const (
 func (r *run) crowded() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.job.Crowded = true
+	r.result.Crowded = true
 }
 
 // unlessOther is void for a slow write, which must not be sent either when another controller has begun to work on the set since.

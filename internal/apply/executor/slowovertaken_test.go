@@ -67,7 +67,7 @@ func sendInLane(t *testing.T, verb string, a rollout.Action, ready, other bool) 
 		},
 	}
 	e.Slow.heard(slowKind{job.Key, verb}, "n0", apierrors.NewTimeoutError("", 0))
-	if err := e.Run(t.Context(), job); err != nil {
+	if _, err := e.Run(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
 	e.Slow.Wait()

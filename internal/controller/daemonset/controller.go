@@ -231,11 +231,8 @@ type pass struct {
 	key   fleet.Key
 	w     *dialect.Workload
 	state *state
-	// left is whether not all of the plan was begun, because other sets waited; skipped is whether creates were left out because those before them
-	// were refused.
-	left, skipped bool
-	// crowded is whether a write has found no room among the slow ones.
-	crowded bool
+	// result is what became of the plan.
+	result executor.Result
 	// stoodBack is whether the decision was made without the annotations of OpenYurt.
 	stoodBack bool
 }
@@ -333,9 +330,10 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	snapshot.Memory = p.state.memory
 	images := p.lookAhead(ctx, h, &snapshot)
 	plan := p.decide(&snapshot)
+	after := plan
 	took := p.c.Clock.Since(now)
 	p.c.coming.decided(p.key, took)
-	report := dialect.Report{Numbers: plan.Status, ObservedGeneration: p.w.ObservedGeneration, Snapshot: &snapshot, Plan: &plan}
+	report := dialect.Report{Numbers: plan.Status, ObservedGeneration: p.w.ObservedGeneration, Snapshot: &snapshot, Plan: &after}
 	if historyErr == nil && claimed {
 		// Before, it is not clear which pods are the set's own, or what the wanted revision is called; so nothing is done but to say how
 		// things are.
@@ -345,26 +343,40 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 			report.UpdateRevision = h.Entries[h.Current].Hash
 			p.predownload(ctx, h, &images, &plan)
 		}
-		err = errors.Join(err, p.apply(ctx, h, &snapshot, &plan))
+		var applyErr error
+		after, applyErr = p.apply(ctx, h, &snapshot, &plan)
+		err = errors.Join(err, applyErr)
 	} else if apply.OfCreate(err) == apply.Refused {
 		report.Failure = err
 	}
 	p.tellOfFailure(claimErr, base.ReasonFailedAdopt)
 	p.tellOfFailure(historyErr, base.ReasonFailedRevision)
-	if (p.skipped || err != nil && !executor.OnlyRefusals(err)) && plan.Wake <= timeOf(now) {
-		plan.Wake = 0 // what had no room in this plan waits for the repetition, which is not so soon
-	}
 	report.Problems = images.problems
 	again, statusErr := p.writeStatus(ctx, report)
-	p.c.failures.setBlocked(p.key, slices.ContainsFunc(plan.Verdicts, func(v rollout.Verdict) bool { return v.Kind == rollout.Blocked }))
-	p.c.Observer.Decided(p.key, &snapshot, &plan, took)
-	if (!claimed || p.left) && err == nil {
+	p.c.failures.setBlocked(p.key, slices.ContainsFunc(after.Verdicts, func(v rollout.Verdict) bool { return v.Kind == rollout.Blocked }))
+	p.c.Observer.Decided(p.key, &snapshot, &after, took)
+	if (!claimed || p.result.Left) && err == nil {
 		again = time.Millisecond
 	}
-	if p.skipped || p.crowded {
+	if p.result.Skipped || p.result.Crowded {
 		again = soonest(again, skippedPause)
 	}
-	return soonest(again, images.again, until(now, plan.Wake), until(now, unblock)), errors.Join(err, statusErr)
+	return soonest(again, images.again, until(now, p.wake(&plan, now, err)), until(now, unblock)), errors.Join(err, statusErr)
+}
+
+// wake is when to come back for what the plan has left, after its writes have been answered; 0 for never. err is why the pass is repeated.
+func (p *pass) wake(plan *rollout.Plan, began time.Time, err error) rollout.Time {
+	wake := plan.Wake
+	if p.result.Ended {
+		wake = max(wake, timeOf(p.c.Clock.Now().Add(endedPause)))
+	}
+	if at := p.result.Unblock; at > 0 && (wake == 0 || at < wake) {
+		wake = at // the Snapshot of this pass does not know of it yet, and nothing else may happen until then
+	}
+	if (p.result.Skipped || err != nil && !executor.OnlyRefusals(err)) && wake <= timeOf(began) {
+		return 0 // what had no room in this plan waits for the repetition, which is not so soon
+	}
+	return wake
 }
 
 // skippedPause is how soon writes follow that were left out because all creates before them were refused, or because there was no room for them among
@@ -399,7 +411,8 @@ func (p *pass) firstBatch() int {
 // others is whether other sets wait for their pass.
 func (p *pass) others() bool { return p.c.queue.Len() > 0 }
 
-func (p *pass) apply(ctx context.Context, h *fleet.Resolved, s *rollout.Snapshot, plan *rollout.Plan) error {
+// apply carries the plan out, and returns it as it is after that.
+func (p *pass) apply(ctx context.Context, h *fleet.Resolved, s *rollout.Snapshot, plan *rollout.Plan) (after rollout.Plan, err error) {
 	job := executor.Job{
 		Key: p.key, Workload: p.w, Object: p.object(), Owner: p.owner(), Snapshot: *s, Plan: *plan,
 		Maker: func(revision int) makerOf { return p.maker(h, revision) }, Texts: p.d.Texts, Edits: p.d.Edits,
@@ -411,21 +424,16 @@ func (p *pass) apply(ctx context.Context, h *fleet.Resolved, s *rollout.Snapshot
 		Others:   p.others,
 		Batch:    p.firstBatch(),
 	}
-	err := p.c.Executor.Run(ctx, &job)
-	p.left, p.skipped, p.crowded, p.state.batch = job.Left, job.Skipped, job.Crowded, job.Batch
-	if job.Ended {
-		plan.Wake = max(plan.Wake, timeOf(p.c.Clock.Now().Add(endedPause)))
-	}
-	if job.Unblock > 0 && (plan.Wake == 0 || job.Unblock < plan.Wake) {
-		plan.Wake = job.Unblock // the Snapshot of this pass does not know of it yet, and nothing else may happen until then
-	}
+	p.result, err = p.c.Executor.Run(ctx, &job)
+	p.state.batch = p.result.Batch
+	after = plan.After(s, p.result.Outcomes)
 	if err == nil {
-		p.tellOfWaits(s, plan)
+		p.tellOfWaits(s, &after)
 	}
 	if p.w.Set.Guest {
-		return err
+		return after, err
 	}
-	return errors.Join(err, p.truncateHistory(ctx, h))
+	return after, errors.Join(err, p.truncateHistory(ctx, h))
 }
 
 // mayAdopt asks the API server itself whether the set is still there and not being deleted (as upstream; see

@@ -161,7 +161,7 @@ func survey(snapshot *rollout.Snapshot, plan *rollout.Plan) stages {
 		sentence := v.Kind.Sentence()
 		switch {
 		case v.Kind == rollout.Blocked:
-			sentence = snapshot.Nodes[i].Obstacle()
+			sentence = plan.Obstacle(snapshot, i)
 		case trouble != "":
 			sentence += "; " + trouble
 		case v.Detail != rollout.NoDetail:

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import "slices"
+
+// Outcome is what became of one action of a Plan. The zero value is for an action that was not sent, or that has no answer yet.
+type Outcome struct {
+	// Done is whether the action took effect.
+	Done bool
+	// Obstacle is why the action could not be carried out, or that it is not clear whether it was, for people; empty for no reason.
+	Obstacle string
+}
+
+// Preliminary is whether an action only prepares a pod for the Patch or the Delete that follows. That it succeeds does not show that the other one will.
+func (k ActionKind) Preliminary() bool { return k == Mark || k == Prepare }
+
+// After is the plan as the status of its pass shows it, where outcomes are those of its actions: a node is blocked on which the plan could not be
+// carried out, and one whose last write was refused and whose turn did not come. Only verdicts change. What the answers mean for the next decision is in the
+// next Snapshot.
+func (p Plan) After(s *Snapshot, outcomes []Outcome) Plan {
+	if len(outcomes) == 0 {
+		return p
+	}
+	p.Verdicts, p.Obstacles = slices.Clone(p.Verdicts), map[int]string{}
+	for i := range p.Actions {
+		if why := outcomes[i].Obstacle; why != "" {
+			p.block(p.Actions[i].Node, why)
+		}
+	}
+	for i := range p.Actions {
+		a := &p.Actions[i]
+		n := &s.Nodes[a.Node]
+		switch {
+		case n.Refusal == nil || a.Kind.Preliminary():
+		case a.TakesBack: // what it takes back is still refused
+			p.block(a.Node, n.Refusal.Message)
+		case !outcomes[i].Done && p.Verdicts[a.Node].Kind != Blocked:
+			p.block(a.Node, n.Refusal.Message)
+		}
+	}
+	return p
+}
+
+func (p *Plan) block(node int, why string) {
+	p.Obstacles[node] = why
+	p.Verdicts[node] = Verdict{Kind: Blocked, Charged: p.Verdicts[node].Charged}
+}
+
+// Obstacle is why the next write for a node of the Snapshot cannot be sent or was not carried out, for people; empty for no reason.
+func (p *Plan) Obstacle(s *Snapshot, node int) string {
+	n := s.Nodes[node]
+	if why, blocked := p.Obstacles[node]; blocked {
+		n.Blocked = why
+	}
+	return n.Obstacle()
+}
