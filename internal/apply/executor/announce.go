@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/internal/apply"
@@ -22,47 +23,51 @@ func (r *run) announceAll(ctx context.Context, wg *sync.WaitGroup) {
 		return
 	}
 	for _, a := range r.job.Plan.Announcements {
-		inTurn(ctx, wg, func(ctx context.Context) { r.announce(ctx, a) })
+		r.e.inTurn(wg, func(e sender) { r.announce(ctx, e, a) })
 	}
 }
 
-func (r *run) announce(ctx context.Context, a rollout.Announcement) {
+func (r *run) announce(ctx context.Context, e sender, a rollout.Announcement) {
 	uid := types.UID(a.UID)
-	if !r.job.MayWrite() || r.e.Index.InDoubt(uid) {
+	if !r.job.MayWrite() || e.Index.InDoubt(uid) {
 		return
 	}
-	edit := r.job.Announce(r.words(a), r.e.Clock.Now())
+	edit := r.job.Announce(r.words(a), e.Clock.Now())
 	patch := PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch}
 	kind, node := slowKind{r.job.Key, verbAnnounce}, &r.job.Snapshot.Nodes[a.Node]
-	if r.e.Slow.takes(kind, node.Name) {
+	if e.Slow.takes(kind, node.Name) {
 		r.announceSlowly(ctx, a, patch)
 		return
 	}
-	pod, err := r.e.patch(ctx, patch)
+	var pod *corev1.Pod
+	err := e.send(ctx, verbPatch, func() (err error) {
+		pod, err = e.Pods.Patch(ctx, patch)
+		return err
+	})
 	if errors.Is(err, errLate) {
 		r.leave()
 		return
 	}
 	answer := apply.OfDelete(err)
-	r.e.Count(verbAnnounce, answer)
-	r.e.Slow.heard(kind, node.Name, err)
+	e.Count(verbAnnounce, answer)
+	e.Slow.heard(kind, node.Name, err)
 	refusal := &Refusal{what: announcing(a), node: node.Name, pod: a.Pod, err: err}
 	switch {
 	case answer == apply.Done:
-		r.fold(pod)
+		e.fold(pod)
 		if node.Refusal != nil {
-			r.e.Index.Accept(r.job.Key, node.Name)
+			e.Index.Accept(r.job.Key, node.Name)
 		}
-	case answer == apply.Gone && r.e.gone(ctx, a.Pod, uid):
+	case answer == apply.Gone && e.gone(ctx, a.Pod, uid):
 	case answer == apply.Busy, answer == apply.Differs:
 		r.fail(fmt.Errorf("%s: %w", refusal.what, err))
 	case answer == apply.Unclear:
-		r.e.Index.Doubt(uid, r.e.Pace.now().Add(writeTimeout), false)
-		r.retryAt(r.e.remember(uid, refusal))
+		e.Index.Doubt(uid, e.Pace.now().Add(writeTimeout), false)
+		r.retryAt(e.remember(uid, refusal))
 		r.announceWarner(a)(err)
 		r.fail(fmt.Errorf("%s: %w", refusal.what, err))
 	default:
-		r.retryAt(r.e.remember(uid, refusal))
+		r.retryAt(e.remember(uid, refusal))
 		r.announceWarner(a)(err)
 		r.fail(refusal)
 	}

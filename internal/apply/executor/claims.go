@@ -44,27 +44,27 @@ func (e *Executor) Claims(ctx context.Context, c *Claim) (done bool, err error) 
 	slice, now := e.newSlice(c.Others), e.Pace.now()
 	s := sender{Executor: e, key: c.Key, late: slice.late}
 	ahead := sender{Executor: e, key: c.Key, late: slice.over} // of what need not be done yet, nothing has to be
-	var todo, early []func(context.Context) error
+	var todo, again, early []task
 	for _, p := range claims.Unsettled {
 		if p.Until <= now {
-			todo = append(todo, func(ctx context.Context) error { return s.settle(ctx, p) })
+			todo = append(todo, task{s, func(e sender) error { return e.settle(ctx, p) }})
 		}
 	}
 	for _, p := range claims.Pending {
 		switch {
 		case p.Until <= now:
-			todo = append(todo, func(ctx context.Context) error { return s.lookFor(ctx, p) })
+			todo = append(todo, task{s, func(e sender) error { return e.lookFor(ctx, p) }})
 		case !p.Slow: // the pod may be there already
-			early = append(early, func(ctx context.Context) error { return unlessLate(ahead.lookFor(ctx, p)) })
+			early = append(early, task{ahead, func(e sender) error { return unlessLate(e.lookFor(ctx, p)) }})
 		}
 	}
 	for _, d := range claims.Doubts {
 		if d.Until <= now {
-			todo = append(todo, func(ctx context.Context) error { return s.dispel(ctx, d) })
+			todo = append(todo, task{s, func(e sender) error { return e.dispel(ctx, d) }})
 		}
 	}
 	for _, p := range claims.Uncertain {
-		todo = append(todo, func(ctx context.Context) error { return s.confirmOwner(ctx, p) })
+		todo = append(todo, task{s, func(e sender) error { return e.confirmOwner(ctx, p) }})
 	}
 	if c.MayAdopt == nil {
 		claims.Adopt, claims.Release, claims.More, claims.AdoptAgain, claims.ReleaseAgain = nil, nil, false, nil, nil
@@ -75,22 +75,27 @@ func (e *Executor) Claims(ctx context.Context, c *Claim) (done bool, err error) 
 		}
 	}
 	for _, p := range claims.Release {
-		todo = append(todo, func(ctx context.Context) error { return s.release(ctx, c, p) })
+		todo = append(todo, task{s, func(e sender) error { return e.patchOwner(ctx, c.release(p)) }})
 	}
 	for _, p := range claims.Adopt {
-		todo = append(todo, func(ctx context.Context) error { return s.adopt(ctx, c, p) })
+		todo = append(todo, task{s, func(e sender) error { return e.patchOwner(ctx, c.adopt(p)) }})
 	}
-	var again []func(context.Context) error // what depends on these is held back already
-	for _, p := range claims.ReleaseAgain {
-		again = append(again, func(ctx context.Context) error { return unlessLate(s.release(ctx, c, p)) })
+	for _, p := range claims.ReleaseAgain { // what depends on these is held back already
+		again = append(again, task{s, func(e sender) error { return unlessLate(e.patchOwner(ctx, c.release(p))) }})
 	}
 	for _, p := range claims.AdoptAgain {
-		again = append(again, func(ctx context.Context) error { return unlessLate(s.adopt(ctx, c, p)) })
+		again = append(again, task{s, func(e sender) error { return unlessLate(e.patchOwner(ctx, c.adopt(p))) }})
 	}
 	first := min(len(todo), rollout.DefaultBurst)
 	rest := slices.Concat(again, early)
-	late, err := together(ctx, slices.Concat(todo[:first], rest[:min(len(rest), rollout.DefaultBurst-first)]))
+	late, err := together(slices.Concat(todo[:first], rest[:min(len(rest), rollout.DefaultBurst-first)]))
 	return first == len(todo) && !claims.More && !late, err
+}
+
+// task is a part of the claims, with the sender of its requests.
+type task struct {
+	sender
+	do func(e sender) error
 }
 
 // unlessLate is the error of what may as well not have been done.
@@ -101,14 +106,14 @@ func unlessLate(err error) error {
 	return err
 }
 
-// together calls functions, all at once, and joins the first few of their errors. late is whether one of them has been left.
-func together(ctx context.Context, todo []func(context.Context) error) (late bool, err error) {
+// together does tasks, all at once, and joins the first few of their errors. late is whether one of them has been left.
+func together(todo []task) (late bool, err error) {
 	var mu sync.Mutex
 	var errs []error
 	var wg sync.WaitGroup
-	for _, do := range todo {
-		inTurn(ctx, &wg, func(ctx context.Context) {
-			err := do(ctx)
+	for _, t := range todo {
+		t.inTurn(&wg, func(e sender) {
+			err := t.do(e)
 			mu.Lock()
 			defer mu.Unlock()
 			if errors.Is(err, errLate) {
@@ -132,9 +137,7 @@ func (e sender) reread(ctx context.Context, name string, uid types.UID) (*corev1
 	case err != nil:
 		return nil, fmt.Errorf("reading pod %s after a write without a clear answer: %w", name, err)
 	}
-	if rec, ours := e.Index.PodFrom(pod); ours {
-		e.Index.FoldPod(rec)
-	}
+	e.fold(pod)
 	return pod, nil
 }
 
@@ -158,9 +161,7 @@ func (e sender) lookFor(ctx context.Context, c fleet.PendingCreate) error {
 	case err != nil:
 		return fmt.Errorf("looking for pod %s: %w", c.Pod, err)
 	case pod != nil:
-		if rec, ours := e.Index.PodFrom(pod); ours {
-			e.Index.FoldPod(rec)
-		}
+		e.fold(pod)
 		if e.Index.Holder(e.key, c.Node, c.Pod) != "" {
 			e.Index.Accept(e.key, c.Node)
 		}
@@ -180,12 +181,12 @@ func (e sender) dispel(ctx context.Context, d fleet.Doubt) error {
 	return err
 }
 
-func (e sender) adopt(ctx context.Context, c *Claim, p fleet.Pod) error {
-	return e.patchOwner(ctx, &ownership{set: c, pod: p, verb: "adopt", body: AdoptionPatch(p.UID, c.Owner)})
+func (c *Claim) adopt(p fleet.Pod) *ownership {
+	return &ownership{set: c, pod: p, verb: "adopt", body: AdoptionPatch(p.UID, c.Owner)}
 }
 
-func (e sender) release(ctx context.Context, c *Claim, p fleet.Pod) error {
-	return e.patchOwner(ctx, &ownership{set: c, pod: p, verb: "release", body: ReleasePatch(p.UID, c.Owner.UID)})
+func (c *Claim) release(p fleet.Pod) *ownership {
+	return &ownership{set: c, pod: p, verb: "release", body: ReleasePatch(p.UID, c.Owner.UID)}
 }
 
 // ownership is an adoption or a release, as verb says.
@@ -211,7 +212,11 @@ func (e sender) patchOwner(ctx context.Context, o *ownership) error {
 		e.claimSlowly(ctx, o)
 		return nil
 	}
-	pod, err := e.patch(ctx, o.patch())
+	var pod *corev1.Pod
+	err := e.send(ctx, verbPatch, func() (err error) {
+		pod, err = e.Pods.Patch(ctx, o.patch())
+		return err
+	})
 	if errors.Is(err, errLate) {
 		return err
 	}
@@ -300,9 +305,7 @@ func (e sender) confirmOwner(ctx context.Context, p fleet.Pod) error {
 }
 
 // AdoptionPatch is a strategic merge patch that makes owner the controller of the object with that UID.
-func AdoptionPatch(uid types.UID, owner metav1.OwnerReference) []byte {
-	return ownerPatch(uid, owner)
-}
+func AdoptionPatch(uid types.UID, owner metav1.OwnerReference) []byte { return ownerPatch(uid, owner) }
 
 // ReleasePatch is a strategic merge patch that removes the reference to owner from the object with that UID.
 func ReleasePatch(uid, owner types.UID) []byte {

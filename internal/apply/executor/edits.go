@@ -37,7 +37,7 @@ func (r *run) editAll(ctx context.Context, wg *sync.WaitGroup) {
 		byPod[a.UID] = append(byPod[a.UID], i)
 	}
 	for _, uid := range order {
-		inTurn(ctx, wg, func(ctx context.Context) { r.editPod(ctx, byPod[uid]) })
+		r.e.inTurn(wg, func(e sender) { r.editPod(ctx, e, byPod[uid]) })
 	}
 }
 
@@ -49,58 +49,75 @@ func (r *run) editAll(ctx context.Context, wg *sync.WaitGroup) {
 // Nobody but us makes edits, so a version that is not older than our last write will do; what others write as well is guarded by its
 // resourceVersion. That needs to be known of our last write: while it is in doubt, what is read may be from before it, and it may take effect
 // after whatever is sent now. So nothing is.
-func (r *run) editPod(ctx context.Context, actions []int) {
+func (r *run) editPod(ctx context.Context, e sender, actions []int) {
 	first := r.job.Plan.Actions[actions[0]]
-	if r.e.Index.InDoubt(types.UID(first.UID)) {
+	if e.Index.InDoubt(types.UID(first.UID)) {
 		return // the index asks for another pass as long as there is a doubt
 	}
-	pod, err := r.e.seen(ctx, first.Pod, types.UID(first.UID))
-	switch {
-	case errors.Is(err, errLate):
-		r.leave()
-		return
-	case apierrors.IsNotFound(err) || err == nil && pod.UID != types.UID(first.UID):
-		r.e.Index.BuryPod(types.UID(first.UID))
-		return
-	case err != nil:
-		r.fail(fmt.Errorf("reading pod %s: %w", first.Pod, err))
-		return
-	case pod.DeletionTimestamp != nil:
-		r.fold(pod)
+	pod := r.readPod(ctx, e, first)
+	if pod == nil {
 		return
 	}
-	r.fold(pod) // an edit that turns out to be needless, because the answer to an earlier one was lost, is seen by this
-	e := r.e.goesOn()
-	e.void = r.whenOvertaken(first)
+	e = e.goesOn()
+	e.void = r.overtaken(first)
 	for _, i := range actions {
 		if !r.job.MayWrite() {
 			return
 		}
 		a := r.job.Plan.Actions[i]
+		kind, node := slowKind{r.job.Key, verbPatch}, r.job.Snapshot.Nodes[a.Node].Name
 		for _, edit := range r.edits(a, pod) {
-			if edit.Of != dialect.Resize && r.e.Slow.takes(slowKind{r.job.Key, verbPatch}, r.job.Snapshot.Nodes[a.Node].Name) {
-				r.patchSlowly(ctx, a, tried{edit, pod}, e.void)
+			if edit.Of != dialect.Resize && e.Slow.takes(kind, node) {
+				r.patchSlowly(ctx, a, tried{Edit: edit, before: pod}, e.void)
 				return
 			}
-			before := pod
-			pod, err = r.send(ctx, e, a, edit)
+			var patched *corev1.Pod
+			err := e.send(ctx, verbPatch, func() (err error) {
+				patched, err = e.Pods.Patch(ctx, PodPatch{Namespace: e.key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch})
+				return err
+			})
 			if errors.Is(err, errLate) {
 				r.leave()
 				return
 			}
-			if takesAway(a, edit) {
-				e.void = nil // what has been begun goes on
-			}
-			if err != nil {
-				r.failEdit(ctx, i, tried{edit, before}, err)
+			e.Slow.heard(kind, node, err)
+			if !r.edited(ctx, i, tried{edit, pod, patched}, err) {
 				return
+			}
+			if pod = patched; takesAway(a, edit) {
+				e.void = nil // what has been begun goes on
 			}
 		}
 		r.finish(i)
 		if a.Kind == rollout.Patch || a.Kind == rollout.Resume {
-			r.e.Events.Eventf(r.job.Object, corev1.EventTypeNormal, r.job.Texts.Patched, r.job.Texts.PatchedText, a.Pod)
+			e.Events.Eventf(r.job.Object, corev1.EventTypeNormal, r.job.Texts.Patched, r.job.Texts.PatchedText, a.Pod)
 		}
 	}
+}
+
+// readPod is the pod of an action, at least as new as what is known of it; nil if nothing is to be edited.
+func (r *run) readPod(ctx context.Context, e sender, a rollout.Action) *corev1.Pod {
+	var pod *corev1.Pod
+	err := e.send(ctx, verbSee, func() (err error) {
+		pod, err = e.Pods.GetSince(ctx, e.key.Namespace, a.Pod, e.Index.Version(types.UID(a.UID)))
+		return err
+	})
+	switch {
+	case errors.Is(err, errLate):
+		r.leave()
+		return nil
+	case apierrors.IsNotFound(err) || err == nil && pod.UID != types.UID(a.UID):
+		e.Index.BuryPod(types.UID(a.UID))
+		return nil
+	case err != nil:
+		r.fail(fmt.Errorf("reading pod %s: %w", a.Pod, err))
+		return nil
+	}
+	e.fold(pod) // an edit that turns out to be needless, because the answer to an earlier one was lost, is seen by this
+	if pod.DeletionTimestamp != nil {
+		return nil
+	}
+	return pod
 }
 
 func (r *run) edits(a rollout.Action, pod *corev1.Pod) []dialect.Edit {
@@ -139,61 +156,47 @@ func (r *run) from(a rollout.Action, pod *corev1.Pod) int {
 	return a.Revision
 }
 
-func (r *run) send(ctx context.Context, e sender, a rollout.Action, edit dialect.Edit) (*corev1.Pod, error) {
-	pod, err := e.patch(ctx, PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch})
-	if errors.Is(err, errLate) {
-		return nil, err
-	}
-	verb := verbPatch
-	r.e.Slow.heard(slowKind{r.job.Key, verbPatch}, r.job.Snapshot.Nodes[a.Node].Name, err)
+// tried is an edit that was sent, with the pod before and after it.
+type tried struct {
+	dialect.Edit
+	before, after *corev1.Pod
+}
+
+// edited takes the answer to an edit of an action, and is whether it took effect.
+func (r *run) edited(ctx context.Context, i int, edit tried, err error) bool {
+	a, answer, verb := r.job.Plan.Actions[i], apply.OfDelete(err), verbPatch
 	if edit.Of != dialect.Whole {
 		verb += "-" + string(edit.Of)
 	}
-	r.e.Count(verb, apply.OfDelete(err))
-	if err != nil {
-		return nil, err
-	}
-	r.fold(pod)
-	return pod, nil
-}
-
-// tried is an edit that was sent, and the pod before.
-type tried struct {
-	dialect.Edit
-	before *corev1.Pod
-}
-
-func (r *run) failEdit(ctx context.Context, i int, edit tried, err error) {
-	a := r.job.Plan.Actions[i]
-	uid := types.UID(a.UID)
-	answer := apply.OfDelete(err)
+	r.e.Count(verb, answer)
+	uid, what := types.UID(a.UID), fmt.Sprintf("%s of pod %s", a.Kind, a.Pod)
 	switch {
+	case answer == apply.Done:
+		r.e.fold(edit.after)
+		return true
 	case edit.Of == dialect.Resize && refusesResize(err):
 		r.e.Index.RefuseResize(uid)
 	case answer == apply.Gone && r.e.gone(ctx, a.Pod, uid):
-		return
-	case answer == apply.Differs:
-		// Somebody else has changed the pod since it was read. The next pass starts from there; there is nothing to mend, and nothing to tell.
-		r.fail(fmt.Errorf("%s of pod %s: %w", a.Kind, a.Pod, err))
-		return
-	case answer == apply.Busy:
-		r.fail(fmt.Errorf("%s of pod %s: %w", a.Kind, a.Pod, err))
-		return
+		return false
+	case answer == apply.Differs || answer == apply.Busy:
+		// Where it differs, another client has changed the pod since it was read. The next pass starts from there, and no event reports it.
+		r.fail(fmt.Errorf("%s: %w", what, err))
+		return false
 	case answer == apply.Unclear:
 		r.e.Index.Doubt(uid, r.e.Pace.now().Add(writeTimeout), takesAway(a, edit.Edit))
 	}
 	r.editTeller(a)(err)
-	what := fmt.Sprintf("%s of pod %s", a.Kind, a.Pod)
+	refusal := &Refusal{what: what, err: err}
 	switch {
 	case answer == apply.Unclear:
-		refusal := r.refusalOf(a, what, err)
 		refusal.before = r.e.record(edit.before)
-		r.unclear(i, refusal)
+		r.refuse(i, answer, refusal)
 	case edit.Of == dialect.Resize:
 		r.fail(fmt.Errorf("%s: %w", what, err))
 	default:
-		r.refuse(i, r.refusalOf(a, what, err))
+		r.refuse(i, answer, refusal)
 	}
+	return false
 }
 
 // record is what the index would keep of a version of a pod.

@@ -116,7 +116,9 @@ func (e *Executor) Run(ctx context.Context, job *Job) (Result, error) {
 	var wg sync.WaitGroup
 	others := sync.OnceFunc(func() {
 		r.editAll(ctx, &wg)
-		r.deleteAll(ctx, &wg, deletes)
+		for _, i := range deletes {
+			r.asDecided(job.Plan.Actions[i]).inTurn(&wg, func(e sender) { r.deleteOne(ctx, e, i) })
+		}
 		r.announceAll(ctx, &wg)
 	})
 	r.createAll(ctx, creates, others)
@@ -140,11 +142,21 @@ type run struct {
 	short bool
 }
 
-func (r *run) fail(err error) {
+// note changes what is noted of the run.
+func (r *run) note(change func(*Result)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.errs = append(r.errs, err)
+	change(&r.result)
 }
+
+// fail notes why the pass is to be repeated.
+func (r *run) fail(err error) { r.note(func(*Result) { r.errs = append(r.errs, err) }) }
+
+// leave notes that an action is left to the next pass.
+func (r *run) leave() { r.note(func(result *Result) { result.Left = true }) }
+
+// finish notes that an action took effect.
+func (r *run) finish(i int) { r.note(func(result *Result) { result.Outcomes[i].Done = true }) }
 
 // firstOf cuts errors down to the first few in the order of their words: a hundred pods refused for one reason are one error,
 // and it says the same when it happens again.
@@ -153,76 +165,49 @@ func firstOf(errs []error) []error {
 	return errs[:min(3, len(errs))]
 }
 
-// leave notes that an action was left to the next pass.
-func (r *run) leave() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.result.Left = true
-}
-
-func (r *run) finish(action int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.result.Outcomes[action].Done = true
-}
-
-func (r *run) deleteAll(ctx context.Context, wg *sync.WaitGroup, actions []int) {
-	for _, i := range actions {
-		inTurn(ctx, wg, func(ctx context.Context) { r.deleteOne(ctx, i) })
-	}
-}
-
-func (r *run) deleteOne(ctx context.Context, i int) {
+// deleteOne carries out a delete, of which the index knows already.
+func (r *run) deleteOne(ctx context.Context, e sender, i int) {
 	a := r.job.Plan.Actions[i]
-	uid := types.UID(a.UID)
+	uid, kind, node := types.UID(a.UID), slowKind{r.job.Key, verbDelete}, r.job.Snapshot.Nodes[a.Node].Name
 	if !r.job.MayWrite() {
-		r.e.Index.Spare(uid)
+		e.Index.Spare(uid)
 		return
 	}
-	if r.e.Slow.takes(slowKind{r.job.Key, verbDelete}, r.job.Snapshot.Nodes[a.Node].Name) {
+	if e.Slow.takes(kind, node) {
 		r.deleteSlowly(ctx, a)
 		return
 	}
-	answer, err := r.asDecided(a).delete(ctx, a.Pod, uid)
-	t := r.job.Texts
-	r.e.Slow.heard(slowKind{r.job.Key, verbDelete}, r.job.Snapshot.Nodes[a.Node].Name, err)
-	switch answer {
-	case notSent:
-		r.e.Index.Spare(uid)
+	err := e.send(ctx, verbDelete, func() error { return e.Pods.Delete(ctx, e.key.Namespace, a.Pod, uid) })
+	if errors.Is(err, errLate) {
+		e.Index.Spare(uid)
 		r.leave()
+		return
+	}
+	answer, err := e.ofDelete(ctx, a.Pod, uid, err)
+	e.Slow.heard(kind, node, err)
+	t := r.job.Texts
+	switch answer {
 	case apply.Done:
 		r.finish(i)
-		r.e.Events.Eventf(r.job.Object, corev1.EventTypeNormal, t.Deleted, t.DeletedText, a.Pod)
+		e.Events.Eventf(r.job.Object, corev1.EventTypeNormal, t.Deleted, t.DeletedText, a.Pod)
 	case apply.Gone:
-		r.e.Index.BuryPod(uid)
-	case apply.Refused:
-		r.e.Index.Spare(uid)
-		r.warn(a.Node, t.DeleteFailed, t.DeleteFailedText, err)
-		r.refuse(i, r.refusalOf(a, "deleting pod "+a.Pod, err))
+		e.Index.BuryPod(uid)
 	case apply.Busy: // the pass is repeated; neither the set nor the pod is to blame
-		r.e.Index.Spare(uid)
+		e.Index.Spare(uid)
 		r.fail(fmt.Errorf("deleting pod %s: %w", a.Pod, err))
+	case apply.Refused:
+		e.Index.Spare(uid)
+		r.warner(a.Node)(t.DeleteFailed, t.DeleteFailedText, err)
+		r.refuse(i, answer, &Refusal{what: "deleting pod " + a.Pod, err: err})
 	default:
-		r.e.Index.Unsettle(uid, r.e.Pace.now().Add(writeTimeout))
-		r.warn(a.Node, t.DeleteFailed, t.DeleteFailedText, err)
-		r.unclear(i, r.refusalOf(a, "deleting pod "+a.Pod, err))
+		e.Index.Unsettle(uid, e.Pace.now().Add(writeTimeout))
+		r.warner(a.Node)(t.DeleteFailed, t.DeleteFailedText, err)
+		r.refuse(i, answer, &Refusal{what: "deleting pod " + a.Pod, err: err})
 	}
 }
 
-// notSent is no answer.
-const notSent apply.Answer = 0
-
-// delete sends a delete and finds out what the answer means. Where it says that the pod is gone, or another one, a look tells whether
+// ofDelete finds out what the answer to a delete means. Where it says that the pod is gone, or another one, a look tells whether
 // that is so: an admission webhook may refuse with any code.
-func (e sender) delete(ctx context.Context, name string, uid types.UID) (apply.Answer, error) {
-	err := e.drop(ctx, name, uid)
-	if errors.Is(err, errLate) {
-		return notSent, err
-	}
-	return e.ofDelete(ctx, name, uid, err)
-}
-
-// ofDelete finds out what the answer to a delete means.
 func (e sender) ofDelete(ctx context.Context, name string, uid types.UID, err error) (apply.Answer, error) {
 	answer := apply.OfDelete(err)
 	e.Count(verbDelete, answer)
@@ -236,9 +221,7 @@ func (e sender) ofDelete(ctx context.Context, name string, uid types.UID, err er
 	case getErr != nil:
 		return apply.Unclear, errors.Join(err, getErr)
 	default:
-		if rec, ours := e.Index.PodFrom(pod); ours {
-			e.Index.FoldPod(rec)
-		}
+		e.fold(pod)
 		return apply.Refused, err
 	}
 }
@@ -255,8 +238,10 @@ func (r *run) createAll(ctx context.Context, actions []int, others func()) {
 		var wg sync.WaitGroup
 		var failed, refused atomic.Int32
 		for _, i := range actions[at : at+n] {
-			inTurn(ctx, &wg, func(ctx context.Context) {
-				switch r.createOne(ctx, i) {
+			action := r.job.Plan.Actions[i]
+			r.asDecided(action).inTurn(&wg, func(e sender) {
+				params := r.params(r.job.Snapshot.Nodes[action.Node].Name, action.Revision)
+				switch r.createOne(ctx, e, i, name{Params: params}) {
 				case createFailed:
 					failed.Add(1)
 				case createRefused:
@@ -292,63 +277,55 @@ const (
 	createFailed                 // they are not worth trying in this pass
 )
 
-func (r *run) createOne(ctx context.Context, i int) outcome {
-	a := r.job.Plan.Actions[i]
-	return r.createAs(ctx, i, name{Params: r.params(r.job.Snapshot.Nodes[a.Node].Name, a.Revision)})
-}
-
-func (r *run) createAs(ctx context.Context, i int, params name) outcome {
+// createOne carries out a create, with that name.
+func (r *run) createOne(ctx context.Context, e sender, i int, params name) outcome {
 	if !r.job.MayWrite() {
 		return createFailed
 	}
-	a, node := r.job.Plan.Actions[i], params.Node
-	if r.e.Slow.takes(slowKind{r.job.Key, verbCreate}, node) {
+	a, kind, node := r.job.Plan.Actions[i], slowKind{r.job.Key, verbCreate}, params.Node
+	if e.Slow.takes(kind, node) {
 		return r.createSlowly(ctx, i, params)
 	}
-	pod, err := r.asDecided(a).create(ctx, r.job.Maker(a.Revision).Pod(params.Params))
+	var pod *corev1.Pod
+	err := e.send(ctx, verbCreate, func() (err error) {
+		pod, err = e.Pods.Create(ctx, r.job.Maker(a.Revision).Pod(params.Params))
+		return err
+	})
 	if errors.Is(err, errLate) {
-		r.leave()
-		r.mu.Lock()
-		r.short = r.short || r.slice.over()
-		r.mu.Unlock()
+		r.note(func(result *Result) { result.Left, r.short = true, r.short || r.slice.over() })
 		return createGoesOn
 	}
 	answer := apply.OfCreate(err)
-	r.e.Count(verbCreate, answer)
-	r.e.Slow.heard(slowKind{r.job.Key, verbCreate}, node, err)
+	e.Count(verbCreate, answer)
+	e.Slow.heard(kind, node, err)
 	t := r.job.Texts
 	switch answer {
 	case apply.Done:
-		r.fold(pod)
+		e.fold(pod)
 		r.finish(i)
-		r.e.Events.Eventf(r.job.Object, corev1.EventTypeNormal, t.Created, t.CreatedText, params.PodName)
+		e.Events.Eventf(r.job.Object, corev1.EventTypeNormal, t.Created, t.CreatedText, params.PodName)
 		return createGoesOn
 	case apply.Exists:
-		return r.claim(ctx, i, params)
+		return r.claim(ctx, e, i, params)
 	case apply.Ended:
-		r.mu.Lock()
-		r.result.Ended = true
-		r.mu.Unlock()
+		r.note(func(result *Result) { result.Ended = true })
 		return createFailed // everything in this namespace is about to go; neither an error nor worth an event (as upstream)
-	case apply.Refused:
-		r.warn(a.Node, t.CreateFailed, t.CreateFailedText, err)
-		r.refuse(i, &Refusal{what: "creating a pod", node: node, pod: params.PodName, err: err})
-		return createRefused
 	case apply.Busy: // the pass is repeated; neither the set nor the node is to blame
 		r.fail(fmt.Errorf("creating a pod: %w", err))
 		return createFailed
+	case apply.Refused:
+		r.warner(a.Node)(t.CreateFailed, t.CreateFailedText, err)
+		r.refuse(i, answer, &Refusal{what: "creating a pod", pod: params.PodName, err: err})
+		return createRefused
 	default:
-		r.e.Index.Pend(r.job.Key, fleet.PendingCreate{
-			Node: node, Pod: params.PodName, Until: r.e.Pace.now().Add(writeTimeout),
-		})
-		r.warn(a.Node, t.CreateFailed, t.CreateFailedText, err)
-		r.unclear(i, &Refusal{what: "creating a pod", node: node, pod: params.PodName, err: err})
+		e.Index.Pend(r.job.Key, fleet.PendingCreate{Node: node, Pod: params.PodName, Until: e.Pace.now().Add(writeTimeout)})
+		r.warner(a.Node)(t.CreateFailed, t.CreateFailedText, err)
+		r.refuse(i, answer, &Refusal{what: "creating a pod", pod: params.PodName, err: err})
 		return createFailed
 	}
 }
 
-func (r *run) fold(pod *corev1.Pod) { r.e.fold(pod) }
-
+// fold takes a pod of the set in as an answer has shown it.
 func (e sender) fold(pod *corev1.Pod) {
 	if rec, ours := e.Index.PodFrom(pod); ours {
 		e.Index.FoldPod(rec)
@@ -356,8 +333,8 @@ func (e sender) fold(pod *corev1.Pod) {
 }
 
 // claim looks at the pod that has the name already: an earlier create of ours whose answer was lost, or one in the way.
-func (r *run) claim(ctx context.Context, i int, p name) outcome {
-	h, err := r.e.holder(ctx, p)
+func (r *run) claim(ctx context.Context, e sender, i int, p name) outcome {
+	h, err := e.holder(ctx, p)
 	switch {
 	case err != nil:
 		r.fail(err)
@@ -368,12 +345,11 @@ func (r *run) claim(ctx context.Context, i int, p name) outcome {
 	case h.stale:
 		r.fail(h.why)
 	case !p.second && stranger(r.job.Workload, h.pod):
-		return r.createAs(ctx, i, beside(r.job.Workload, h.pod, p))
+		return r.createOne(ctx, e, i, beside(r.job.Workload, h.pod, p))
 	default:
 		node, t := r.job.Plan.Actions[i].Node, r.job.Texts
-		r.retryAt(r.e.block(p.Node, h.why.Error()))
-		r.blocked(i, h.why.Error())
-		r.warn(node, t.CreateFailed, t.CreateFailedText, h.why)
+		r.blocked(i, h.why.Error(), e.block(p.Node, h.why.Error()))
+		r.warner(node)(t.CreateFailed, t.CreateFailedText, h.why)
 	}
 	return createGoesOn
 }

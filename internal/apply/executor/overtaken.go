@@ -11,7 +11,7 @@ import (
 // asDecided is a sender that leaves an action to the next pass when it is overtaken before it is sent, or sent again.
 func (r *run) asDecided(a rollout.Action) sender {
 	e, late := r.e, r.e.late
-	e.void = func() bool { return r.overtaken(a) }
+	e.void = r.overtaken(a)
 	e.late = func() bool { return e.void() || late() }
 	return e
 }
@@ -21,10 +21,9 @@ func (r *run) asDecided(a rollout.Action) sender {
 // that they wait for their turn the pods of a whole cluster may become ready again.
 //
 // The same goes for a pod that had to leave its node, and need not any more: the node is there again, or its taint is gone.
-func (r *run) overtaken(a rollout.Action) bool { return r.whenOvertaken(a)() }
-
-// whenOvertaken is overtaken as a function that needs nothing of the pass, for a write that may be sent after it.
-func (r *run) whenOvertaken(a rollout.Action) func() bool {
+//
+// It is a function that needs nothing of the pass, for a write that may be sent after it.
+func (r *run) overtaken(a rollout.Action) func() bool {
 	index, key, node, uid := r.e.Index, r.job.Key, r.leaves(a), r.unready(a)
 	return func() bool {
 		if node != "" {

@@ -101,7 +101,7 @@ func TestOvertaken(t *testing.T) {
 	surge := rollout.Action{Kind: rollout.Create, Node: 1, Reason: rollout.Surging}
 	wants := func(what string, a rollout.Action, want bool) {
 		t.Helper()
-		if got := r.overtaken(a); got != want {
+		if got := r.overtaken(a)(); got != want {
 			t.Errorf("%s: %v, want %v", what, got, want)
 		}
 	}
@@ -311,7 +311,7 @@ func TestOvertakenRemovals(t *testing.T) {
 	e, job := recovered(t, &slowPods{}, 3)
 	r := &run{e: sender{Executor: e}, job: job}
 	job.Snapshot.Nodes[1].Fit = rollout.MayStay
-	if !r.overtaken(rollout.Action{Kind: rollout.Delete, Node: 1, UID: string(uidOf(1)), Reason: rollout.Removing}) {
+	if !r.overtaken(rollout.Action{Kind: rollout.Delete, Node: 1, UID: string(uidOf(1)), Reason: rollout.Removing})() {
 		t.Error("it has become ready, and goes all the same")
 	}
 }

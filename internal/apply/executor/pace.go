@@ -69,7 +69,7 @@ func (p *Pace) Window() int {
 	return p.window.Size()
 }
 
-// request is one of a set. It is sent by send, and busy is told when that is to be done again.
+// request is one of a set. It is sent by send, and busy is called before it is sent again.
 type request struct {
 	key  fleet.Key
 	verb string
@@ -79,6 +79,8 @@ type request struct {
 	late func() bool
 	// void, if not nil, is asked just before each time it is sent: errLate is returned if there is no reason for it any more.
 	void func() bool
+	// queued, if not nil, is called when the request is in the queue.
+	queued func()
 }
 
 // errLate is returned for a request that was not sent, because other sets have waited long enough, or there is no reason for it any more.
@@ -87,7 +89,12 @@ var errLate = errors.New("left to the next pass")
 // do sends a request when its turn has come. A server that has no room for it is asked again when it says.
 func (p *Pace) do(ctx context.Context, r request) error {
 	for waited := time.Duration(0); ; {
-		err := p.once(ctx, r)
+		if err := p.take(ctx, r); err != nil {
+			return err
+		}
+		sent := p.begin(r.verb) // only from here on the time is the server's
+		err := apply.Brief(r.send())
+		p.answered(r.key, sent, err)
 		r.late = nil // what was sent once is not left
 		if !apply.IsBusy(err) {
 			return err
@@ -104,29 +111,38 @@ func (p *Pace) do(ctx context.Context, r request) error {
 	}
 }
 
-func (p *Pace) once(ctx context.Context, r request) error {
-	if err := p.take(ctx, r); err != nil {
+// take returns when a request may be sent, which answered has to follow. If there is an error, the request is not to be sent: it is errLate if it is late, or
+// void by then.
+func (p *Pace) take(ctx context.Context, r request) error {
+	if err := p.queue(ctx, r); err != nil {
 		return err
 	}
-	defer p.free(r.key)
-	if closed := p.closed(); closed > 0 {
+	err := p.room(ctx)
+	switch {
+	case err != nil:
+	case p.Leads != nil && !p.Leads():
+		err = apply.ErrNotLeading
+	case r.void != nil && r.void():
+		err = errLate
+	}
+	if err != nil {
+		p.free(r.key)
+	}
+	return err
+}
+
+// room returns when the window is open, and one more request is within the limit of the client.
+func (p *Pace) room(ctx context.Context) error {
+	now := p.now()
+	p.mu.Lock()
+	closed := p.window.Closed(now)
+	p.mu.Unlock()
+	if closed > 0 {
 		if err := p.sleep(ctx, closed); err != nil {
 			return err
 		}
 	}
-	if err := p.wait(ctx); err != nil {
-		return err
-	}
-	if p.Leads != nil && !p.Leads() {
-		return apply.ErrNotLeading
-	}
-	if r.void != nil && r.void() {
-		return errLate
-	}
-	sent := p.send(r.verb) // only from here on the time is the server's
-	err := apply.Brief(r.send())
-	p.answered(sent, err)
-	return err
+	return p.wait(ctx)
 }
 
 // now goes on evenly, whoever sets the clock meanwhile: how long the API server may be at work on a request does not depend on that.
@@ -134,44 +150,26 @@ func (p *Pace) now() rollout.Time {
 	return rollout.Time(p.began.Add(p.clock.Since(p.began)).UnixNano())
 }
 
-func (p *Pace) closed() time.Duration {
-	now := p.now()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.window.Closed(now)
-}
-
-func (p *Pace) send(verb string) apply.Sent {
+// begin notes that a request is sent.
+func (p *Pace) begin(verb string) apply.Sent {
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.window.Send(verb, now)
 }
 
-func (p *Pace) answered(sent apply.Sent, err error) {
+// answered notes the answer to a request, and ends its turn.
+func (p *Pace) answered(key fleet.Key, sent apply.Sent, err error) {
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.window.Answered(sent, apply.LoadOf(err), now)
+	p.release(key)
+	p.grant()
 }
 
-// queuedKey is that of what a context has called when the first request is queued that is made with it.
-type queuedKey struct{}
-
-// inTurn begins f in a goroutine, and returns when its first request has been queued, or f has returned: what is begun in an order has its turns in
-// this order, whichever goroutine is faster.
-func inTurn(ctx context.Context, wg *sync.WaitGroup, f func(context.Context)) {
-	queued := make(chan struct{})
-	tell := sync.OnceFunc(func() { close(queued) })
-	wg.Go(func() {
-		defer tell()
-		f(context.WithValue(ctx, queuedKey{}, tell))
-	})
-	<-queued
-}
-
-// take waits for a turn. It returns errLate, and there is nothing to be freed, if the request is late by then.
-func (p *Pace) take(ctx context.Context, r request) error {
+// queue waits for a turn. It returns errLate, and there is nothing to be freed, if the request is late by then.
+func (p *Pace) queue(ctx context.Context, r request) error {
 	t := &turn{granted: make(chan struct{}), late: r.late}
 	p.mu.Lock()
 	s := p.sets[r.key]
@@ -184,8 +182,8 @@ func (p *Pace) take(ctx context.Context, r request) error {
 	}
 	p.grant()
 	p.mu.Unlock()
-	if tell, ok := ctx.Value(queuedKey{}).(func()); ok {
-		tell()
+	if r.queued != nil {
+		r.queued()
 	}
 	select {
 	case <-t.granted:

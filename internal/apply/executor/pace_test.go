@@ -50,14 +50,14 @@ func TestSetsTakeTurns(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var hung sync.WaitGroup
 		for range 500 {
-			hung.Go(func() { _ = p.do(ctx, request{setKey(0), "delete", hang(ctx), nothing, nil, nil}) })
+			hung.Go(func() { _ = p.do(ctx, request{setKey(0), "delete", hang(ctx), nothing, nil, nil, nil}) })
 		}
 		synctest.Wait()
 		if p.held != p.Window()-1 {
 			t.Errorf("one set holds %d of %d", p.held, p.Window())
 		}
 		for range 100 {
-			if err := p.do(ctx, request{setKey(1), "create", func() error { return nil }, nothing, nil, nil}); err != nil {
+			if err := p.do(ctx, request{setKey(1), "create", func() error { return nil }, nothing, nil, nil, nil}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -83,7 +83,7 @@ func TestSetsThatHangLeaveRoom(t *testing.T) {
 							return err
 						}
 						return context.DeadlineExceeded
-					}, nothing, nil, nil})
+					}, nothing, nil, nil, nil})
 				}
 			})
 		}
@@ -92,7 +92,7 @@ func TestSetsThatHangLeaveRoom(t *testing.T) {
 			t.Fatalf("the window is %d", w)
 		}
 		for range 10 {
-			hung.Go(func() { _ = p.do(ctx, request{setKey(2), "create", hang(ctx), nothing, nil, nil}) })
+			hung.Go(func() { _ = p.do(ctx, request{setKey(2), "create", hang(ctx), nothing, nil, nil, nil}) })
 		}
 		synctest.Wait()
 		if all, third := p.held, p.sets[setKey(2)].held; all != 3 || third != 1 {
@@ -102,7 +102,7 @@ func TestSetsThatHangLeaveRoom(t *testing.T) {
 		}
 		began := time.Now()
 		for range 100 {
-			if err := p.do(ctx, request{setKey(3), "create", func() error { time.Sleep(10 * time.Millisecond); return nil }, nothing, nil, nil}); err != nil {
+			if err := p.do(ctx, request{setKey(3), "create", func() error { time.Sleep(10 * time.Millisecond); return nil }, nothing, nil, nil, nil}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -132,7 +132,7 @@ func TestTurnsAreFair(t *testing.T) {
 						mu.Unlock()
 						time.Sleep(10 * time.Millisecond)
 						return nil
-					}, nothing, nil, nil})
+					}, nothing, nil, nil, nil})
 				})
 			}
 			synctest.Wait()
@@ -181,7 +181,7 @@ func TestABusyServerGetsAllWritesInTheEnd(t *testing.T) {
 			var pass sync.WaitGroup
 			for i := range 250 {
 				pass.Go(func() {
-					if err := p.do(t.Context(), request{setKey(i % 5), "delete", server.answer, func() { busy.Add(1) }, nil, nil}); err != nil {
+					if err := p.do(t.Context(), request{setKey(i % 5), "delete", server.answer, func() { busy.Add(1) }, nil, nil, nil}); err != nil {
 						failed.Add(1)
 					}
 				})
@@ -209,7 +209,7 @@ func TestLateRequestsAreLeft(t *testing.T) {
 			return sender{Executor: e, key: setKey(0), late: e.newSlice(func() bool { return others }).late}
 		}
 		s := slicedSender()
-		send := func() error { return s.send(t.Context(), "create", s.late, func() error { tries++; return nil }) }
+		send := func() error { return s.send(t.Context(), "create", func() error { tries++; return nil }) }
 		time.Sleep(2 * sliceTime)
 		if err := send(); err != nil || tries != 1 {
 			t.Errorf("the first: %v", err)
@@ -222,7 +222,7 @@ func TestLateRequestsAreLeft(t *testing.T) {
 			t.Errorf("while nobody waits: %v", err)
 		}
 		s, others, tries = slicedSender(), true, 0
-		err := s.send(t.Context(), "create", s.late, func() error {
+		err := s.send(t.Context(), "create", func() error {
 			if tries++; tries < 4 {
 				return apierrors.NewTooManyRequests("no room", 1)
 			}
@@ -247,7 +247,7 @@ func TestNothingIsSentWithoutTheLease(t *testing.T) {
 		var all sync.WaitGroup
 		for range 100 {
 			all.Go(func() {
-				err := p.do(t.Context(), request{setKey(0), "delete", func() error { sent.Add(1); <-answer; return nil }, nothing, nil, nil})
+				err := p.do(t.Context(), request{setKey(0), "delete", func() error { sent.Add(1); <-answer; return nil }, nothing, nil, nil, nil})
 				if errors.Is(err, apply.ErrNotLeading) && apply.OfDelete(err) == apply.Busy && apply.OfCreate(err) == apply.Busy {
 					notSent.Add(1)
 				} else if err != nil {
@@ -264,7 +264,7 @@ func TestNothingIsSentWithoutTheLease(t *testing.T) {
 			t.Errorf("%d sent with the lease, %d without; %d were not sent", before, sent.Load()-before, notSent.Load())
 		}
 		leads.Store(true)
-		if err := p.do(t.Context(), request{setKey(0), "delete", func() error { return nil }, nothing, nil, nil}); err != nil || p.held != 0 {
+		if err := p.do(t.Context(), request{setKey(0), "delete", func() error { return nil }, nothing, nil, nil, nil}); err != nil || p.held != 0 {
 			t.Errorf("with the lease again: %v, %d held", err, p.held)
 		}
 	})
@@ -292,7 +292,7 @@ func TestTheLeaseIsAskedForLast(t *testing.T) {
 						return apierrors.NewTooManyRequests("later", 1)
 					}
 					return nil
-				}, nothing, nil, nil})
+				}, nothing, nil, nil, nil})
 				want := 0
 				if busy {
 					want = 1 // before the lease was lost
@@ -310,13 +310,13 @@ func TestPatienceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, server := newPace(), &busyServer{}
 		began := time.Now()
-		err := p.do(t.Context(), request{setKey(0), "create", server.answer, nothing, nil, nil})
+		err := p.do(t.Context(), request{setKey(0), "create", server.answer, nothing, nil, nil, nil})
 		if !apply.IsBusy(err) || time.Since(began) < patience-time.Second || server.turnedAway.Load() > 6 {
 			t.Errorf("error %v after %v and %d tries", err, time.Since(began), server.turnedAway.Load())
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- p.do(ctx, request{setKey(0), "create", server.answer, nothing, nil, nil}) }()
+		go func() { ended <- p.do(ctx, request{setKey(0), "create", server.answer, nothing, nil, nil, nil}) }()
 		synctest.Wait()
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -368,9 +368,9 @@ func TestTurnsComeInTheOrderOfBeginning(t *testing.T) {
 		var wg sync.WaitGroup
 		var granted, sent []int
 		for i := range all {
-			inTurn(t.Context(), &wg, func(ctx context.Context) {
+			sender{}.inTurn(&wg, func(e sender) {
 				time.Sleep(time.Duration(all-i) * time.Millisecond)
-				_ = p.do(ctx, request{setKey(0), "delete", func() error { return nil }, nothing, func() bool { granted = append(granted, i); return false }, nil})
+				_ = p.do(t.Context(), request{setKey(0), "delete", func() error { return nil }, nothing, func() bool { granted = append(granted, i); return false }, nil, e.queued})
 			})
 		}
 		wg.Wait()
@@ -379,8 +379,8 @@ func TestTurnsComeInTheOrderOfBeginning(t *testing.T) {
 		}
 		s := &slice{clock: p.clock, began: p.clock.Now().Add(-time.Hour), others: func() bool { return true }}
 		for i := range all {
-			inTurn(t.Context(), &wg, func(ctx context.Context) {
-				_ = p.do(ctx, request{setKey(0), "delete", func() error { sent = append(sent, i); return nil }, nothing, s.late, nil})
+			sender{}.inTurn(&wg, func(e sender) {
+				_ = p.do(t.Context(), request{setKey(0), "delete", func() error { sent = append(sent, i); return nil }, nothing, s.late, nil, e.queued})
 			})
 		}
 		wg.Wait()

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -52,11 +53,6 @@ func (r *Refusal) Reason() string {
 	return strings.NewReplacer(names...).Replace(r.what + ": " + r.err.Error())
 }
 
-// refusalOf is the Refusal of a write to a pod.
-func (r *run) refusalOf(a rollout.Action, what string, err error) *Refusal {
-	return &Refusal{what: what, node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, err: err, of: refusedAs(a)}
-}
-
 // refusedAs is rollout.Refusal.Of for a refusal of the action.
 func refusedAs(a rollout.Action) rollout.ActionKind {
 	if a.Kind == rollout.Patch || a.Kind == rollout.Delete || a.TakesBack {
@@ -65,29 +61,22 @@ func refusedAs(a rollout.Action) rollout.ActionKind {
 	return 0
 }
 
-// refuse records a definite no to a write for a node.
-func (r *run) refuse(action int, refusal *Refusal) {
-	r.remember(action, refusal)
-	r.fail(refusal)
-}
-
-// unclear records that the answer to a write for a node leaves open whether it took effect. If it did not, the next try is one of those that the API
+// refuse records a definite no to an action, or an answer that leaves open whether it took effect. If it did not, the next try is one of those that the API
 // server refuses: it comes after all other nodes, and later each time. Else one pod whose write never gets a definite answer would be the first in each
 // pass, and hold a slot of the budget nearly all of the time.
-func (r *run) unclear(action int, refusal *Refusal) {
-	r.remember(action, refusal)
-	r.fail(fmt.Errorf("%s: %w", refusal.write(), refusal.err))
-}
-
-// remember records an answer for a node. Only a create is about no pod.
-func (r *run) remember(action int, refusal *Refusal) {
-	a := &r.job.Plan.Actions[action]
-	uid := types.UID(a.UID)
-	if a.Kind == rollout.Create {
-		uid = ""
+func (r *run) refuse(action int, answer apply.Answer, refusal *Refusal) {
+	a := r.job.Plan.Actions[action]
+	refusal.node = r.job.Snapshot.Nodes[a.Node].Name
+	uid := types.UID("") // a create is about no pod
+	if a.Kind != rollout.Create {
+		uid, refusal.pod, refusal.of = types.UID(a.UID), a.Pod, refusedAs(a)
 	}
-	r.retryAt(r.e.remember(uid, refusal))
-	r.blocked(action, refusal.Reason())
+	r.blocked(action, refusal.Reason(), r.e.remember(uid, refusal))
+	if answer == apply.Unclear {
+		r.fail(fmt.Errorf("%s: %w", refusal.write(), refusal.err))
+		return
+	}
+	r.fail(refusal)
 }
 
 // remember records an answer for a node, and returns when that may be tried again.
@@ -97,21 +86,22 @@ func (e sender) remember(uid types.UID, refusal *Refusal) (retryAt rollout.Time)
 	})
 }
 
-// retryAt notes when the first of the nodes may be tried again.
+// blocked notes why an action could not be carried out, and when its node may be tried again.
+func (r *run) blocked(action int, why string, retryAt rollout.Time) {
+	r.note(func(result *Result) { result.Outcomes[action].Obstacle = why })
+	r.retryAt(retryAt)
+}
+
+// retryAt notes when a node may be tried again; the first of them counts.
 func (r *run) retryAt(at rollout.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if at != 0 && (r.result.Unblock == 0 || at < r.result.Unblock) {
-		r.result.Unblock = at
-	}
+	r.note(func(result *Result) {
+		if at != 0 && (result.Unblock == 0 || at < result.Unblock) {
+			result.Unblock = at
+		}
+	})
 }
 
-// warn sends the event of a write for a node that failed.
-func (r *run) warn(node int, reason, format string, args ...any) {
-	r.warner(node)(reason, format, args...)
-}
-
-// warner is warn for when the pass is over.
+// warner sends the events of writes for a node that failed, also when the pass has ended.
 func (r *run) warner(node int) func(reason, format string, args ...any) {
 	of, events, object := map[string]string{everynode.EventNode: r.job.Snapshot.Nodes[node].Name}, r.e.Events, r.job.Object
 	return func(reason, format string, args ...any) {
@@ -131,13 +121,6 @@ func (r *run) closeRefusals() {
 			r.e.Index.Accept(r.job.Key, n.Name)
 		}
 	}
-}
-
-// blocked notes why an action could not be carried out.
-func (r *run) blocked(action int, why string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.result.Outcomes[action].Obstacle = why
 }
 
 // OnlyRefusals is whether err, which may join others, is of nothing but refusals that are remembered for their nodes.

@@ -4,12 +4,12 @@ package executor
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
@@ -26,12 +26,26 @@ type sender struct {
 	late func() bool
 	// void is whether there is no reason any more for what was decided (see request); nil for never.
 	void func() bool
+	// queued is called when a request has been queued (see inTurn); nil if no other one waits for that.
+	queued func()
 }
 
 // goesOn is a sender of what follows from an answer: what has been begun is not left.
 func (e sender) goesOn() sender {
 	e.late, e.void = nil, nil
 	return e
+}
+
+// inTurn begins f in a goroutine, and returns when its first request has been queued, or f has returned: what is begun in an order has its turns in
+// this order, whichever goroutine is faster.
+func (e sender) inTurn(wg *sync.WaitGroup, f func(e sender)) {
+	queued := make(chan struct{})
+	e.queued = sync.OnceFunc(func() { close(queued) })
+	wg.Go(func() {
+		defer e.queued()
+		f(e)
+	})
+	<-queued
 }
 
 // sliceTime is for how long a pass begins to write while other sets wait for theirs.
@@ -65,28 +79,17 @@ func (e *Executor) newSlice(others func() bool) *slice {
 	return &slice{clock: e.Clock, began: e.Clock.Now(), others: others}
 }
 
-func (e sender) send(ctx context.Context, verb string, late func() bool, send func() error) error {
-	return e.Pace.do(ctx, request{key: e.key, verb: verb, send: send, late: late, void: e.void, busy: func() {
-		if verb != "get" && verb != "see" {
+// send sends a request when its turn has come, and repeats it while the API server has no room for it. The error is errLate if it was not sent.
+func (e sender) send(ctx context.Context, verb string, send func() error) error {
+	return e.Pace.do(ctx, request{key: e.key, verb: verb, send: send, late: e.late, void: e.void, queued: e.queued, busy: func() {
+		if verb != verbGet && verb != verbSee {
 			e.Count(verb, apply.Busy)
 		}
 	}})
 }
 
-func (e sender) create(ctx context.Context, pod *unstructured.Unstructured) (created *corev1.Pod, err error) {
-	err = e.send(ctx, "create", e.late, func() (err error) {
-		created, err = e.Pods.Create(ctx, pod)
-		return err
-	})
-	return created, err
-}
-
-func (e sender) drop(ctx context.Context, name string, uid types.UID) error {
-	return e.send(ctx, "delete", e.late, func() error { return e.Pods.Delete(ctx, e.key.Namespace, name, uid) })
-}
-
 func (e sender) get(ctx context.Context, name string) (pod *corev1.Pod, err error) {
-	err = e.send(ctx, "get", e.late, func() (err error) {
+	err = e.send(ctx, verbGet, func() (err error) {
 		pod, err = e.Pods.Get(ctx, e.key.Namespace, name)
 		return err
 	})
@@ -97,7 +100,7 @@ func (e sender) get(ctx context.Context, name string) (pod *corev1.Pod, err erro
 // now does count.
 func (e sender) find(ctx context.Context, node, name string) (pod *corev1.Pod, err error) {
 	var rv string
-	err = e.send(ctx, "get", e.late, func() (err error) {
+	err = e.send(ctx, verbGet, func() (err error) {
 		pod, rv, err = e.Pods.Find(ctx, e.key.Namespace, name)
 		return err
 	})
@@ -109,7 +112,7 @@ func (e sender) find(ctx context.Context, node, name string) (pod *corev1.Pod, e
 
 // seen is the pod as it is at least as new as what is known of it.
 func (e sender) seen(ctx context.Context, name string, uid types.UID) (pod *corev1.Pod, err error) {
-	err = e.send(ctx, "see", e.late, func() (err error) { // it is faster than a get
+	err = e.send(ctx, verbSee, func() (err error) { // it is faster than a get
 		pod, err = e.Pods.GetSince(ctx, e.key.Namespace, name, e.Index.Version(uid))
 		return err
 	})
@@ -125,14 +128,6 @@ func (e sender) gone(ctx context.Context, name string, uid types.UID) bool {
 		e.Index.BuryPod(uid)
 	}
 	return gone
-}
-
-func (e sender) patch(ctx context.Context, patch PodPatch) (patched *corev1.Pod, err error) {
-	err = e.send(ctx, "patch", e.late, func() (err error) {
-		patched, err = e.Pods.Patch(ctx, patch)
-		return err
-	})
-	return patched, err
 }
 
 // Sleep waits for d.

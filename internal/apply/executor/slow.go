@@ -190,18 +190,16 @@ type slowWrite struct {
 	failed func(err error)
 }
 
-func (w *slowWrite) kind(key fleet.Key) slowKind { return slowKind{key, w.verb} }
-
 // sendSlowly sends a write that no pass waits for. It returns false when there is no room.
 func (e sender) sendSlowly(ctx context.Context, w *slowWrite) bool {
 	l := e.Slow
 	if !l.enter(e.key) {
 		return false
 	}
-	w.begin(e.slowUntil())
+	e.begin(w)
 	l.running.Go(func() {
 		for e.sendOnce(ctx, w) {
-			w.begin(e.slowUntil())
+			e.begin(w)
 		}
 		l.leave(e.key)
 		e.Index.Notify(e.key)             // there is an answer, and room for the next one
@@ -212,13 +210,11 @@ func (e sender) sendSlowly(ctx context.Context, w *slowWrite) bool {
 	return true
 }
 
-// slowUntil is until when the API server may be at work on a slow write that is sent now.
-func (e sender) slowUntil() rollout.Time { return e.Pace.now().Add(SlowWriteTimeout + writeTimeout) }
-
-// begin records until when there is no answer: first when the write has a place in the lane, and again just before it is sent, which may be much later.
-func (w *slowWrite) begin(until rollout.Time) {
-	w.until = until
-	w.begun(until)
+// begin records until when the API server may be at work on a slow write that is sent now: first when the write has a place in the lane, and again just before
+// it is sent, which may be much later.
+func (e sender) begin(w *slowWrite) {
+	w.until = e.Pace.now().Add(SlowWriteTimeout + writeTimeout)
+	w.begun(w.until)
 }
 
 // sendOnce sends a slow write and takes its answer. It returns true when it is to be sent again. A write whose time is up before it is sent is not sent: a
@@ -227,7 +223,7 @@ func (e sender) sendOnce(ctx context.Context, w *slowWrite) (again bool) {
 	if err := e.mayGo(ctx); err != nil {
 		klog.FromContext(ctx).Error(err, "A slow write is not sent", "set", e.key.String(), "pod", w.pod)
 		_ = Sleep(ctx, busyPause)
-		e.Slow.giveUp(w.kind(e.key)) // the next one has 5 seconds again, which is better than nothing
+		e.Slow.giveUp(slowKind{e.key, w.verb}) // the next one has 5 seconds again, which is better than nothing
 		return w.answered(ctx, apply.Busy, err, nil)
 	}
 	if e.Pace.now() >= w.until.Add(-writeTimeout) { // what is recorded ends in a moment, and a pass looks then
@@ -237,10 +233,10 @@ func (e sender) sendOnce(ctx context.Context, w *slowWrite) (again bool) {
 	if w.void != nil && w.void() {
 		return w.answered(ctx, apply.Busy, nil, nil) // it was not sent, and the next pass decides again
 	}
-	w.begin(e.slowUntil())
+	e.begin(w)
 	began := e.Pace.now()
 	pod, err := w.send(ctx)
-	e.Slow.answered(w.kind(e.key), w.node, e.Pace.now().Sub(began) < writeTimeout)
+	e.Slow.answered(slowKind{e.key, w.verb}, w.node, e.Pace.now().Sub(began) < writeTimeout)
 	return e.slowAnswer(ctx, w, pod, apply.Brief(err))
 }
 
@@ -300,14 +296,13 @@ const (
 	verbPatch  = "patch"
 
 	verbAnnounce = "announce"
+
+	// Reads are not counted; verbSee is faster than verbGet.
+	verbGet, verbSee = "get", "see"
 )
 
 // crowded notes that a write has found no room in the lane.
-func (r *run) crowded() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.result.Crowded = true
-}
+func (r *run) crowded() { r.note(func(result *Result) { result.Crowded = true }) }
 
 // unlessOther is void for a slow write, which must not be sent either when another controller has begun to work on the set since.
 func (r *run) unlessOther(void func() bool) func() bool {
@@ -318,7 +313,7 @@ func (r *run) unlessOther(void func() bool) func() bool {
 // createSlowly is a create that no pass waits for.
 func (r *run) createSlowly(ctx context.Context, i int, params name) outcome {
 	a, e, t, object := r.job.Plan.Actions[i], r.e.goesOn(), r.job.Texts, r.job.Object
-	void := r.whenOvertaken(a)
+	void := r.overtaken(a)
 	if void() {
 		r.leave()
 		return createGoesOn
@@ -404,7 +399,7 @@ func (c *slowCreate) exists(ctx context.Context) (again bool) {
 func (r *run) deleteSlowly(ctx context.Context, a rollout.Action) {
 	e, t, object, warn := r.e.goesOn(), r.job.Texts, r.job.Object, r.warner(a.Node)
 	uid := types.UID(a.UID)
-	void := r.whenOvertaken(a)
+	void := r.overtaken(a)
 	if void() {
 		e.Index.Spare(uid)
 		r.leave()
