@@ -120,14 +120,17 @@ func (e sender) seen(ctx context.Context, name string, uid types.UID) (pod *core
 }
 
 // gone looks whether a pod of which the answer to a write says so is gone, for an admission webhook may have said it. What is known of it is
-// forgotten then, and what the watch may still have to show of it does not count.
+// forgotten then, and what the watch may still have to show of it does not count. If the pod is there, it is taken in as it is.
 func (e sender) gone(ctx context.Context, name string, uid types.UID) bool {
 	pod, err := e.goesOn().get(ctx, name)
-	gone := apierrors.IsNotFound(err) || err == nil && pod.UID != uid
-	if gone {
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && pod.UID != uid:
 		e.Index.BuryPod(uid)
+		return true
+	case err == nil:
+		e.fold(pod)
 	}
-	return gone
+	return false
 }
 
 // Sleep waits for d.

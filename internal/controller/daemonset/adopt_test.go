@@ -166,3 +166,29 @@ func TestASlowAdoptionThatIsRefused(t *testing.T) {
 		t.Errorf("%d pods, events:\n%s", len(w.pods), events)
 	}
 }
+
+// TestAPodThatIsReadAfterARefusedAdoption: the adoption is answered with 404, so the pod is read. It is there, and what the read has shown of it counts.
+func TestAPodThatIsReadAfterARefusedAdoption(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	w.settle()
+	ready := func(p *corev1.Pod, status corev1.ConditionStatus) {
+		p.OwnerReferences, p.Status.Conditions, p.ResourceVersion = nil, []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}, w.next()
+	}
+	for _, p := range w.pods {
+		ready(p, corev1.ConditionFalse)
+		w.seePod(p)
+		ready(p, corev1.ConditionTrue) // the watch has not shown this
+	}
+	w.before = func(verb, name string) error {
+		if verb == "patch" {
+			return apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, name)
+		}
+		return nil
+	}
+	_ = w.pass()
+	for _, p := range w.pods {
+		if len(w.wrote("patch")) == 0 || !w.index.Ready(p.UID) {
+			t.Errorf("the manager does not know that pod %s is ready: %v", p.Name, w.log)
+		}
+	}
+}
