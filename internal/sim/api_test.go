@@ -178,7 +178,7 @@ type revisionsOf struct{ m *manager }
 
 func (f revisionsOf) Create(_ context.Context, r *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
 	return ask[*appsv1.ControllerRevision](f.m, &request{
-		text: words("creates revision %s with number %d", r.Name, r.Revision), write: true,
+		text: words("creates revision %s with number %d", r.Name, r.Revision), write: true, action: action{verb: "create a revision", image: r.Name},
 		commit: func() (any, error) { return orNil(f.m.s.w.createRevision(r)) },
 	})
 }

@@ -89,7 +89,7 @@ func anyConfig(r *rand.Rand, dialects []string) config {
 // meant before there were any, but for its end. New ones come last, for the same reason. With outages one node is healed later than all else. With busy
 // other sets wait for their pass now and then, and with jumps a clock may be an hour wrong. With policies and all that follow others are at work in the cluster: see hostileOps.
 func laterNames() []string {
-	return []string{"endings", "freezes", "lags", "orphans", "others", "yurt", "outages", "templates", "deletions", "busy", "jumps", "policies", "revisions", "tenants", "mutations", "people", "limits", "definitions", "skews", "restores", "slowness"}
+	return []string{"endings", "freezes", "lags", "orphans", "others", "yurt", "outages", "templates", "deletions", "busy", "jumps", "policies", "revisions", "tenants", "mutations", "people", "limits", "definitions", "skews", "restores", "slowness", "strangers", "stripping", "guards", "codes", "forgeries"}
 }
 
 // andLater is a configuration with those of the later kinds that a seed gives it.

@@ -17,6 +17,7 @@ const fairRounds = 300
 // nodes back, if anything does, and looks whether the rest comes to its end as well. In some runs one node is healed after all else has come to rest, and
 // in some a policy protects one when all has come to its end (lastPolicy).
 func (s *sim) settle() {
+	s.keepGuard()
 	if o, is := s.protected(); is {
 		s.settleBut(o)
 	} else if s.cfg.with("outages") {

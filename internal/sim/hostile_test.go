@@ -66,6 +66,9 @@ func (s *sim) refused(r *request) error {
 	if h := s.w.webhook; h != nil && h.says.err != nil && s.concerns(r, h.verb, h.node) {
 		return h.says.err
 	}
+	if err := s.guarded(r); err != nil {
+		return err
+	}
 	if p := s.w.policy; p != nil && s.concerns(r, p.verb, p.node) {
 		return p.err
 	}
@@ -172,7 +175,8 @@ func (s *sim) hostileOps(ops []op) []op {
 	}{
 		{"policies", s.policyOps}, {"revisions", s.revisionOps}, {"tenants", s.tenantOps}, {"mutations", s.mutationOps},
 		{"people", s.peopleOps}, {"limits", s.limitOps}, {"definitions", s.definitionOps}, {"skews", s.skewOps}, {"restores", s.restoreOps},
-		{"slowness", s.webhookOps},
+		{"slowness", s.webhookOps}, {"strangers", s.strangerOps}, {"stripping", s.strippingOps}, {"guards", s.guardOps},
+		{"forgeries", s.forgeryOps},
 	} {
 		if s.cfg.with(actor.name) {
 			ops = actor.ops(ops)
@@ -250,8 +254,10 @@ func (s *sim) lastEdit(spec map[string]any, verb string) {
 // pacify ends what others do, but for a policy that is to stay.
 func (s *sim) pacify() {
 	s.w.mutates, s.w.limits, s.w.undefined, s.w.quota, s.w.skew = false, false, false, 0, 0
+	s.w.guards, s.w.strips = nil, ""
 	clear(s.clocks)
 	s.pacifyPeople()
+	s.pacifyStrangers()
 	s.pacifyWebhook()
 	if !s.out.policy {
 		s.w.policy = nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -381,7 +382,8 @@ func (s *sim) anyAvailable(node string) bool {
 	return false
 }
 
-// sameKind is whether a pod is of the revision that a new one of that image is of.
+// sameKind is whether a pod is of the revision that a new one of that image is of. Of one without a hash nobody knows the revision, unless it is the newest.
 func (k known) sameKind(p *corev1.Pod, image string) bool {
-	return imageOf(p) == image && (image != imageOfSet(k.set) || k.newest(p))
+	hashed := p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey] != ""
+	return imageOf(p) == image && (image == imageOfSet(k.set) || hashed) && (image != imageOfSet(k.set) || k.newest(p))
 }

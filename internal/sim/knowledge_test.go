@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	extensionsv1beta1 "k8s.io/api/extensions/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -414,10 +415,13 @@ func (k known) counts(node string) bool {
 	}
 }
 
-// newest is whether a pod is of the newest revision of the set: it has the image. But where a revision has had the name that the newest one should have, of
+// newest is whether a pod is of the newest revision of the set: it has the image. One without a hash, because a webhook has taken that away, or because a
+// stranger has made it, is of the newest revision only if it has the generation of the template. And where a revision has had the name that the newest one should have, of
 // an earlier set or with another template, the newest one may have another name, and pods with that of before are of no revision that counts.
 func (k known) newest(p *corev1.Pod) bool {
 	switch {
+	case p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey] == "":
+		return k.sameGeneration(p)
 	case imageOf(p) != imageOfSet(k.set):
 		return false
 	case collisions(k.set) == 0:
@@ -433,6 +437,14 @@ func (k known) newest(p *corev1.Pod) bool {
 		}
 	}
 	return !written && !p.CreationTimestamp.Time.Before(k.set.GetCreationTimestamp().Time)
+}
+
+// sameGeneration is whether a pod has the generation of the set's template, which only sets of apps/v1 have. A pod that is older than the set counts
+// the templates of another one.
+func (k known) sameGeneration(p *corev1.Pod) bool {
+	generation := k.set.GetAnnotations()[appsv1.DeprecatedTemplateGeneration]
+	return generation != "" && p.Labels[extensionsv1beta1.DaemonSetTemplateGenerationKey] == generation &&
+		!p.CreationTimestamp.Time.Before(k.set.GetCreationTimestamp().Time)
 }
 
 // renewedNodes are the nodes that have to run a pod and have a live one of the newest revision.

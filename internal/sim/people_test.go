@@ -27,7 +27,7 @@ func (s *sim) peopleOps(ops []op) []op {
 		case selected(p) && live(p):
 			change("a user takes the label from %s", 1, func(p *corev1.Pod) { delete(p.Labels, appLabel) })
 		case !selected(p):
-			change("a user gives %s its label back", 2, func(p *corev1.Pod) { p.Labels[appLabel] = "x" })
+			change("a user gives %s its label back", 2, func(p *corev1.Pod) { metav1.SetMetaDataLabel(&p.ObjectMeta, appLabel, "x") })
 		}
 		switch {
 		case len(p.Finalizers) > 0:

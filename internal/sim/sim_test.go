@@ -361,6 +361,11 @@ func (s *sim) requestOps(ops []op) []op {
 				ops = append(ops, op{text + ": " + f.what, s.storm(), func() { s.fail(r, f.err) }})
 			}
 		}
+		if s.cfg.with("codes") && r.write && !r.lease {
+			for _, f := range codeAnswers() {
+				ops = append(ops, op{text + ": " + f.what, 1, func() { s.fail(r, f.err) }})
+			}
+		}
 	}
 	return ops
 }

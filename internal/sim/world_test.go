@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -66,6 +67,9 @@ type world struct {
 	// policy refuses writes for the pods of one node; mutates is whether a webhook changes new pods.
 	policy  *policy
 	mutates bool
+	// guards refuse writes as well, several at a time; strips is what a webhook takes from new pods.
+	guards []*guard
+	strips string
 	// webhook is one that takes its time, lease the lease of slow writes.
 	webhook *webhook
 	lease   *coordinationv1.Lease
@@ -227,6 +231,7 @@ func (w *world) createPod(u *unstructured.Unstructured) (*corev1.Pod, error) {
 	if w.limits {
 		limit(p)
 	}
+	strip(p, w.strips)
 	w.put(ofPods, p)
 	return p.DeepCopy(), nil
 }
@@ -429,10 +434,14 @@ func collisions(set *unstructured.Unstructured) int64 {
 	return count
 }
 
-// ownedBy is whether a set controls an object.
+// ownedBy is whether a set controls an object: UID, kind, group and namespace agree, for anybody can write any UID into a pod.
 func ownedBy(object metav1.Object, set *unstructured.Unstructured) bool {
 	owner := metav1.GetControllerOfNoCopy(object)
-	return owner != nil && set != nil && owner.UID == set.GetUID()
+	if owner == nil || set == nil {
+		return false
+	}
+	group, _, _ := strings.Cut(owner.APIVersion, "/")
+	return owner.UID == set.GetUID() && owner.Kind == set.GetKind() && group == set.GroupVersionKind().Group && object.GetNamespace() == set.GetNamespace()
 }
 
 // readyOf is whether a pod is ready, and since when.

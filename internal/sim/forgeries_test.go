@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"math"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// forgedName begins the name of a revision of a stranger, if that is no name which the set needs.
+	forgedName = "forged-"
+	// forgedImage is the image in the template of such a revision.
+	forgedImage = "forged"
+	// mostForgeries is how many there are, at most.
+	mostForgeries = 2
+)
+
+// forgeryOps: somebody makes revisions without an owner and with the labels of the set, which adopts them. They have the hash of a revision of the set, or
+// one of their own, and another template; and the lowest number or a very high one. Some have the name of the revision that a manager is about to create.
+func (s *sim) forgeryOps(ops []op) []op {
+	var of []*appsv1.ControllerRevision
+	forged := 0
+	for _, o := range s.w.all(ofRevisions) {
+		r := o.(*appsv1.ControllerRevision)
+		switch {
+		case imageOfRevision(r) == forgedImage:
+			forged++
+		case ownedBy(r, s.w.set()):
+			of = append(of, r)
+		}
+	}
+	if len(of) == 0 || forged >= mostForgeries {
+		return ops
+	}
+	count := s.w.born[forgedName] + 1
+	add := func(name string, weight int) {
+		kind := 5*count + len(s.cfg.faults)
+		r := forgery(of[kind%len(of)], name, kind, count)
+		hash := r.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]
+		ops = append(ops, op{words("a stranger makes revision %s with hash %s and number %d", name, hash, r.Revision), weight, func() {
+			s.w.born[forgedName]++
+			r.CreationTimestamp = metav1.NewTime(s.w.now)
+			s.w.put(ofRevisions, r)
+		}})
+	}
+	if name := words("%s%d", forgedName, count); s.w.revision(name) == nil {
+		add(name, 1)
+	}
+	if s.lead == nil {
+		return ops
+	}
+	for _, r := range s.lead.waiting() {
+		if r.action.verb == "create a revision" && s.w.revision(r.action.image) == nil {
+			add(r.action.image, 6)
+		}
+	}
+	return ops
+}
+
+// forgery is a revision of a stranger, which is much like one of the set.
+func forgery(like *appsv1.ControllerRevision, name string, kind, count int) *appsv1.ControllerRevision {
+	r := like.DeepCopy()
+	r.ObjectMeta = metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(words("%s%d-uid", forgedName, count)), Labels: r.Labels}
+	r.Data.Raw = []byte(strings.ReplaceAll(string(r.Data.Raw), `"`+imageOfRevision(like)+`"`, `"`+forgedImage+`"`))
+	if kind%3 == 0 {
+		r.Labels[appsv1.DefaultDaemonSetUniqueLabelKey] = words("%s%d", forgedName, count)
+	}
+	if r.Revision = 0; kind%2 == 0 {
+		r.Revision = math.MaxInt64 - 10
+	}
+	return r
+}
