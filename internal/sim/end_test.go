@@ -41,6 +41,7 @@ func (s *sim) checkEnd() {
 	n[unavailables] = n[desired] - n[availables]
 	s.checkStatus(set, n)
 	s.checkConditions(set, n, left)
+	s.checkVerdicts()
 }
 
 // everything is what somebody knows who sees all of the world.

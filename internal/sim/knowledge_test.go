@@ -70,7 +70,9 @@ type knowledge struct {
 	late time.Time
 	// recounts are what a status that is written now may say, and wrote is when those were sent that were written.
 	recounts map[numbers]bool
-	wrote    []time.Time
+	// moments are what was known at each moment of the pass.
+	moments []known
+	wrote   []time.Time
 }
 
 func newKnowledge(s *sim, clock *wallClock) *knowledge {
@@ -105,13 +107,14 @@ func (k *knowledge) begin() {
 	k.then, k.limit, k.surge = k.clone(), 0, 0
 	k.late = k.clock.Now()
 	k.free, k.renewed, k.started = 0, nil, map[string]bool{}
-	k.thenVersion, k.recounts = k.version, map[numbers]bool{}
+	k.thenVersion, k.recounts, k.moments = k.version, map[numbers]bool{}, nil
 	k.measure()
 }
 
 // measure takes the budgets of now into account.
 func (k *knowledge) measure() {
 	k.version++
+	k.moments = append(k.moments, k.clone())
 	if k.set == nil {
 		return
 	}

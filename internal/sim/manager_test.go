@@ -24,6 +24,7 @@ import (
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/fleet/feed"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 // request is a read or write of a manager that the world has not served yet.
@@ -86,6 +87,10 @@ type manager struct {
 	renewed time.Time
 	known   *knowledge
 
+	// turns are those of the pass, verdicts the last ones by node.
+	turns    turns
+	verdicts map[string]rollout.VerdictKind
+
 	// others are its other sets.
 	others neighbours
 	// slow is its state of slow writes; of is the pass that it makes, or the last one.
@@ -137,7 +142,7 @@ func (s *sim) newManager(fence time.Duration) *manager {
 	m.pace = executor.NewPace(m.clock, func(context.Context) error { return nil }, m.sleep)
 	m.pace.Leads = m.holds
 	m.c = daemonset.New(daemonset.Options{
-		Dialects: []dialect.Dialect{d, m.others.dialect()}, Workers: 1, Index: m.index, Clock: m.clock, Events: silent{}, Observer: observer{s: s},
+		Dialects: []dialect.Dialect{d, m.others.dialect()}, Workers: 1, Index: m.index, Clock: m.clock, Events: silent{}, Observer: observer{m: m},
 		Revisions: revisionsOf{m}, Sets: setsOf{m},
 		Executor: &executor.Executor{
 			Index: m.index, Pods: podsOf{m: m}, Events: silent{}, Clock: m.clock, Count: func(string, apply.Answer) {},
@@ -252,6 +257,7 @@ func (m *manager) rest() {
 	if over {
 		m.running = false
 		m.plan(after, err)
+		m.s.judgeTurns(m)
 	}
 	if m.dead {
 		return
@@ -259,6 +265,7 @@ func (m *manager) rest() {
 	for _, r := range m.waiting() {
 		if !r.judged {
 			r.judged = true
+			m.s.reach(r)
 			m.s.excusing(m, func() { m.asDecided(r, func() { m.s.judge(r) }) })
 		}
 	}
@@ -298,6 +305,7 @@ func (m *manager) pass() {
 	m.passes++
 	ctx := m.nextPass()
 	m.known.begin()
+	m.turns.begin(m.known.known)
 	m.began = m.s.w.now
 	go func() {
 		after, err := m.c.Reconcile(ctx, m.key)

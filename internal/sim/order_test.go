@@ -14,17 +14,23 @@ import (
 // observer looks at each decision of a manager.
 type observer struct {
 	silent
-	s *sim
+	m *manager
 }
 
 // Decided implements daemonset.Observer: the same Snapshot gives the same plan, also when it has the pods of each node in another order.
-func (o observer) Decided(_ fleet.Key, was *rollout.Snapshot, _ *rollout.Plan, _ time.Duration) {
+func (o observer) Decided(key fleet.Key, was *rollout.Snapshot, plan *rollout.Plan, _ time.Duration) {
+	s := o.m.s
 	mixed := was.Copy()
 	for i := range mixed.Nodes {
 		slices.Reverse(mixed.Nodes[i].Pods)
 	}
 	if one, other := words("%+v", rollout.Decide(*was)), words("%+v", rollout.Decide(mixed)); one != other {
-		o.s.blame("order", "of the same nodes and pods comes %s, and then %s", one, other)
+		s.blame("order", "of the same nodes and pods comes %s, and then %s", one, other)
+	}
+	if key == o.m.key {
+		s.judgePlan(was)
+		s.judgeVerdicts(o.m, was, plan)
+		o.m.turns.plan(was, plan)
 	}
 }
 

@@ -197,7 +197,7 @@ func (k *knowledge) said(got numbers) bool {
 }
 
 // recorded is whether the newest revision of a set is known, or one that it adopts.
-func (k *knowledge) recorded(set *unstructured.Unstructured) bool {
+func (k known) recorded(set *unstructured.Unstructured) bool {
 	for _, r := range k.revisions {
 		if owner := metav1.GetControllerOf(r); (owner == nil || owner.UID == set.GetUID()) && imageOfRevision(r) == imageOfSet(set) {
 			return true

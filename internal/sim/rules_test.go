@@ -32,6 +32,8 @@ func invariants() []invariant {
 		{"other", "a pass that begins while another controller is active writes nothing, and a pass during which one becomes active starts no further pod; while OpenYurt's own manager is active, its annotations cause no deletes of old pods, and pods get no conditions"},
 		{"foreign", "no object of another namespace is changed, whatever owner it names"},
 		{"deleting", "a set that is being deleted gets no new pod, and no update of a pod begins; and no pod or revision that is being deleted is adopted"},
+		{"late", "a node with no rejected write is never later than one pass because of a node with one, and its plan has nothing less to do because of it"},
+		{"verdicts", "every verdict matches what its manager knew at one moment of the pass, no verdict names an action that the API server has rejected, and the last verdicts match the cluster"},
 		{"order", "the same nodes and pods always give the same plan, in any order of the pods of a node"},
 		{"conditions", "in the end they report that the update is complete, or that the rest is held back"},
 		{"liveness", words("within %d fair rounds every node that must run a pod has one that is available, of the newest revision that it may have, and then no manager writes any more. Some runs first have one node that stays down, or with pods that no hook releases, or with a policy that rejects a kind of write for its pods (in some of them a last update begins then); the other nodes must finish as far as the budget allows. After that with the pause, the partition and the selector that users have left, and then without them", fairRounds)},

@@ -228,12 +228,14 @@ func (s *sim) serve(r *request) {
 
 func (s *sim) answer(r *request, from func() (any, error)) {
 	value, err := from()
+	r.m.turns.hear(r, s.nodeOfRequest(r), err)
 	r.m.known.answered(r, value, err)
 	r.m.reply(r, value, err)
 }
 
 // fail answers a request with an error.
 func (s *sim) fail(r *request, err error) {
+	r.m.turns.hear(r, s.nodeOfRequest(r), err)
 	r.m.known.answered(r, nil, err)
 	r.m.reply(r, nil, err)
 }

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"everynode.dev/everynode/internal/apply"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// turns are the turns that nodes have had in a pass.
+type turns struct {
+	// planned are the nodes on which the plan has something to do and no write was refused before, reached those for which a request was sent, and refused
+	// those for which a write was refused.
+	planned, reached, refused map[string]bool
+	// other is whether a request of the pass failed in another way, which may end it: it is repeated then.
+	other bool
+	// left are the nodes that had no turn in the last pass, and those of which a write was refused in it.
+	left map[string]map[string]bool
+	// generation is that of the set: what was refused of another template is tried at once.
+	generation int64
+}
+
+func (t *turns) begin(k known) {
+	before := *t
+	*t = turns{planned: map[string]bool{}, reached: map[string]bool{}, refused: map[string]bool{}}
+	if k.set != nil {
+		t.generation = k.set.GetGeneration()
+	}
+	if t.generation == before.generation {
+		t.left = before.left
+	}
+}
+
+// reach notes that a request of the pass was sent.
+func (s *sim) reach(r *request) {
+	if node := s.nodeOfRequest(r); node != "" && !r.slow {
+		r.m.turns.reached[node] = true
+	}
+}
+
+// nodeOfRequest is the node of the pod that a request is about; empty if there is none.
+func (s *sim) nodeOfRequest(r *request) string {
+	if r.action.node != "" || r.action.pod == "" {
+		return r.action.node
+	}
+	if p := s.w.pod(r.action.pod); p != nil {
+		return nodeOf(p)
+	}
+	for _, p := range r.m.known.pods {
+		if p.Name == r.action.pod {
+			return nodeOf(p)
+		}
+	}
+	return ""
+}
+
+// hear notes the answer to a request of the pass.
+func (t *turns) hear(r *request, node string, err error) {
+	answer := apply.OfDelete(err)
+	if r.action.verb == "create" {
+		answer = apply.OfCreate(err)
+	}
+	switch {
+	case r.slow || err == nil || !r.write && apierrors.IsNotFound(err):
+	case r.write && r.ofPod && answer == apply.Refused:
+		if slices.Contains(policyVerbs(), r.action.verb) { // where an adoption is refused, there may be something else to do
+			t.refused[node] = true
+		}
+	case r.write && r.ofPod && (answer == apply.Gone || answer == apply.Differs):
+	default:
+		t.other = true
+	}
+}
+
+// plan notes what a pass is to do.
+func (t *turns) plan(was *rollout.Snapshot, plan *rollout.Plan) {
+	for _, a := range plan.Actions {
+		if n := &was.Nodes[a.Node]; n.Refusal == nil {
+			t.planned[n.Name] = true
+		}
+	}
+}
+
+// judgeTurns: a node that is not refused is never later than one pass because of one that is, and that pass comes within a second. It is asked where nothing
+// else may end a pass early.
+func (s *sim) judgeTurns(m *manager) {
+	t := &m.turns
+	before := t.left
+	t.left = map[string]map[string]bool{}
+	if t.other || m.cut || m != s.lead || slices.ContainsFunc([]string{"busy", "others", "slowness", "freezes"}, s.cfg.with) {
+		return
+	}
+	for _, node := range sorted(t.planned) {
+		if len(t.refused) == 0 || t.reached[node] {
+			continue
+		}
+		t.left[node] = maps.Clone(t.refused)
+		for _, of := range sorted(t.refused) {
+			if before[node][of] {
+				s.blame("late", "%s has done nothing on %s in two passes, in both of which a write for %s was refused", m.name, node, of)
+			}
+		}
+		if soon := s.w.now.Add(time.Second); !m.asked && (m.wake.IsZero() || m.wake.After(soon)) {
+			s.blame("late", "%s has done nothing on %s, because writes for %v were refused, and does not come back within a second", m.name, node, sorted(t.refused))
+		}
+	}
+}
+
+// judgePlan: what a plan has to do on the nodes that are not refused does not get less by the nodes that are.
+func (s *sim) judgePlan(was *rollout.Snapshot) {
+	free := was.Copy()
+	refused := false
+	for i := range free.Nodes {
+		refused = refused || free.Nodes[i].Refusal != nil
+		free.Nodes[i].Refusal = nil
+	}
+	if !refused {
+		return
+	}
+	acts := map[int]bool{}
+	for _, a := range rollout.Decide(*was).Actions {
+		acts[a.Node] = true
+	}
+	for _, a := range rollout.Decide(free).Actions {
+		if n := &was.Nodes[a.Node]; n.Refusal == nil && !acts[a.Node] {
+			s.blame("late", "nothing is planned for %s, where %v would be done if no other node was refused", n.Name, a.Reason)
+		}
+	}
+}
