@@ -186,7 +186,7 @@ func (p *pass) patchRevision(ctx context.Context, r *fleet.Revision, patch []byt
 	return errHistoryMoved
 }
 
-// revisionGone is whether a revision of which the answer to a write says so is gone, or another one. Admission answers with the same codes: then the revision
+// revisionGone is whether a revision is gone, or another one, that the answer to a write reports as gone. Admission answers with the same codes: then the revision
 // is still there, and the watch, which has shown it, shows it no second time.
 func (p *pass) revisionGone(ctx context.Context, r *fleet.Revision, err error) bool {
 	if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
