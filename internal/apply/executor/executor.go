@@ -344,7 +344,7 @@ func (r *run) claim(ctx context.Context, e sender, i int, p name) outcome {
 		r.finish(i)
 	case h.stale:
 		r.fail(h.why)
-	case !p.second && stranger(r.job.Workload, h.pod):
+	case p.taken < mostTaken && stranger(r.job.Workload, h.pod):
 		return r.createOne(ctx, e, i, beside(r.job.Workload, h.pod, p))
 	default:
 		node, t := r.job.Plan.Actions[i].Node, r.job.Texts

@@ -15,9 +15,13 @@ import (
 // name is what a pod is to be called, with all else that is to be in it.
 type name struct {
 	podtemplate.Params
-	// second is whether this is the name for a node where a stranger has the first one.
-	second bool
+	// taken is how many names before this one strangers have on the node.
+	taken int
 }
+
+// mostTaken is how many names for a node strangers may have until no further one is tried. Each follows from the pod that has the one before, so
+// only an account that wants to keep the node from its pod takes them all.
+const mostTaken = 10
 
 // longestLine is how many pods of one revision may be terminating on one node, each the successor of the one before, until the name of the next
 // one is taken.
@@ -49,12 +53,12 @@ func (r *run) params(node string, rev int) podtemplate.Params {
 	return p
 }
 
-// beside is another name, because a stranger has the first one. The UID of the stranger is mixed in, so a create that is repeated asks for the
-// same two names. There is no third: who sits on the second one as well means it.
-func beside(w *dialect.Workload, stranger *corev1.Pod, first name) name {
-	key := revision.PodKey{SetName: w.Name, SetUID: w.UID, Node: first.Node, Hash: first.Hash, Salt: string(stranger.UID)}
-	first.PodName = key.Name()
-	return name{Params: first.Params, second: true}
+// beside is another name, because a stranger has this one. The UID of the stranger is mixed in, so a create that is repeated asks for the same names.
+func beside(w *dialect.Workload, stranger *corev1.Pod, n name) name {
+	key := revision.PodKey{SetName: w.Name, SetUID: w.UID, Node: n.Node, Hash: n.Hash, Salt: string(stranger.UID)}
+	n.PodName = key.Name()
+	n.taken++
+	return n
 }
 
 // stranger is whether a pod is not the set's, and cannot become its own: it has another owner, or none and is not selected, or is being deleted. Such is the pod that a

@@ -384,7 +384,7 @@ func (c *slowCreate) exists(ctx context.Context) (again bool) {
 	case h.why == nil:
 		c.e.Index.Accept(c.e.key, c.name.Node)
 	case h.stale:
-	case !c.name.second && stranger(c.workload, h.pod):
+	case c.name.taken < mostTaken && stranger(c.workload, h.pod):
 		c.name = beside(c.workload, h.pod, c.name)
 		return true
 	default:

@@ -5,6 +5,7 @@ package daemonset
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,4 +83,39 @@ func (w *world) newestHash() string {
 		return r.Labels["controller-revision-hash"]
 	}
 	return ""
+}
+
+// TestSeveralPodsOfStrangersInTheWay: the pods of strangers have the first ten names that the set has for its pod, one after the other. The pod gets the next
+// one. With eleven the node is blocked, and the pod follows when one of them has gone.
+func TestSeveralPodsOfStrangersInTheWay(t *testing.T) {
+	for many, blocked := range map[int]bool{3: false, 10: false, 11: true} {
+		t.Run(fmt.Sprint(many), func(t *testing.T) {
+			w := newWorld(t, 1, nil)
+			w.before = func(verb, name string) error {
+				if i := len(w.pods); verb == "create" && i < many && w.pods[name] == nil {
+					w.pods[name] = &corev1.Pod{
+						ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(fmt.Sprint("strange-", i)), ResourceVersion: w.next()},
+						Spec:       corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+					}
+				}
+				return nil
+			}
+			w.settle()
+			if got := w.status("numberAvailable") == 0; got != blocked {
+				t.Fatalf("blocked %t, want %t: %v", got, blocked, w.log)
+			}
+			w.before = nil
+			for name := range w.pods {
+				if blocked {
+					w.gone(name)
+					break
+				}
+			}
+			w.clock.Step(time.Minute)
+			w.settle()
+			if w.status("numberAvailable") != 1 {
+				t.Errorf("no pod is available: %v", w.log)
+			}
+		})
+	}
 }
