@@ -25,6 +25,12 @@ var Manager embed.FS
 //go:embed kruise/*.yaml
 var Kruise embed.FS
 
+// Policy holds policy/*.yaml: the definitions of rollout policies and approvals, and the admission policy for approvals. The manager serves every dialect
+// without them.
+//
+//go:embed policy/*.yaml
+var Policy embed.FS
+
 // Dialects holds NAME/10-roles.yaml: what is needed in addition where the dialect of that name is served, if that is no more than roles.
 //
 //go:embed */10-roles.yaml
@@ -36,8 +42,8 @@ var Dialects embed.FS
 //go:embed agent/*.yaml
 var Agent embed.FS
 
-// People holds people/*.yaml: roles for people. One is for who looks at rollouts with kubectl everynode; the others are added to the roles of Kubernetes
-// for people, where the Advanced DaemonSet is served.
+// People holds people/*.yaml: roles for people. One is for who looks at rollouts with kubectl everynode, and one for who approves them; the others are added
+// to the roles of Kubernetes for people: those for rollout policies always, and those for the Advanced DaemonSet where that is served.
 //
 //go:embed people/*.yaml
 var People embed.FS

@@ -63,7 +63,7 @@ type document struct {
 func documents(t *testing.T) []document {
 	t.Helper()
 	var all []document
-	for _, from := range []embed.FS{config.Install, config.Kruise, config.Dialects, config.Agent} {
+	for _, from := range []embed.FS{config.Install, config.Kruise, config.Policy, config.Dialects, config.Agent} {
 		names, err := fs.Glob(from, "*/*.yaml")
 		if err != nil || len(names) == 0 {
 			t.Fatalf("found %q: %v", names, err)

@@ -274,7 +274,7 @@ func (own *owner) populate(ctx context.Context, client kubernetes.Interface, ins
 // Shipped returns the manifests of this version of Everynode, without the Deployment of the manager, which is a process
 // on a plane. They include the roles for users, because the plugin names one of them in errors about missing rights.
 func Shipped() []fs.FS {
-	return []fs.FS{config.Install, config.Kruise, config.Dialects, config.People, config.Agent}
+	return []fs.FS{config.Install, config.Kruise, config.Policy, config.Dialects, config.People, config.Agent}
 }
 
 // install applies the manifests of Everynode that are useful on a plane.

@@ -7,6 +7,7 @@ const (
 	core          = ""
 	apps          = "apps"
 	kruise        = "apps.kruise.io"
+	everynode     = "everynode.dev"
 	coordination  = "coordination.k8s.io"
 	authenticates = "authentication.k8s.io"
 	authorizes    = "authorization.k8s.io"
@@ -33,6 +34,10 @@ func OfManager() []Role {
 				Rare: []string{"get"}, Why: "the history of sets; get is for a name that somebody else has taken, which is rare",
 			},
 			{Group: core, Resource: "events", Verbs: []string{"create", "patch"}, Why: "what it has done, told at the sets"},
+			{Group: everynode, Resource: "rolloutpolicies", Verbs: []string{"list", "watch"}, Why: "in which waves, and when, daemon sets are updated"},
+			{Group: everynode, Resource: "rolloutapprovals", Verbs: []string{"list", "watch"}, Why: "which waves a person has approved; the manager cannot approve"},
+			{Group: everynode, Resource: "rolloutpolicies/status", Verbs: []string{"patch"}, Rare: []string{"patch"}, Why: "how far each rollout has come; only where there is a policy"},
+			{Group: everynode, Resource: "rolloutapprovals/status", Verbs: []string{"patch"}, Rare: []string{"patch"}, Why: "whether an approval counts; only where there is one"},
 		},
 	}, {
 		Name: "everynode-manager", Namespace: "everynode-system", Program: Manager, For: "every manager, in its own namespace",

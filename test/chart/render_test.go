@@ -146,7 +146,7 @@ func key(o *unstructured.Unstructured) string {
 func source(t *testing.T) map[string]*unstructured.Unstructured {
 	t.Helper()
 	all := map[string]*unstructured.Unstructured{}
-	for _, from := range []fs.FS{config.Install, config.Manager, config.Kruise, config.Dialects, config.People, config.Agent} {
+	for _, from := range []fs.FS{config.Install, config.Manager, config.Kruise, config.Policy, config.Dialects, config.People, config.Agent} {
 		names, err := fs.Glob(from, "*/*.yaml")
 		if err != nil || len(names) == 0 {
 			t.Fatalf("found %q: %v", names, err)

@@ -37,7 +37,7 @@ func policies(t *testing.T) map[string][]runtime.Object {
 	t.Helper()
 	strict := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 	all := map[string][]runtime.Object{}
-	for _, from := range []fs.FS{config.Install, config.Manager, config.Kruise, config.Dialects, config.Agent} {
+	for _, from := range []fs.FS{config.Install, config.Manager, config.Kruise, config.Policy, config.Dialects, config.Agent} {
 		err := fs.WalkDir(from, ".", func(name string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
 				return err

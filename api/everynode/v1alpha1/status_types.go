@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// RolloutPolicyStatus is the observed state of a policy.
+type RolloutPolicyStatus struct {
+	// ObservedGeneration is the generation of the policy that the status belongs to.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Sets has an entry for each daemon set that the policy applies to.
+	// +optional
+	// +listType=map
+	// +listMapKey=apiVersion
+	// +listMapKey=name
+	Sets []SetStatus `json:"sets,omitempty"`
+
+	// Conditions are Ready, Reconciling and Stalled, as in kstatus.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// The types of the conditions of a policy.
+const (
+	ConditionReady       = "Ready"
+	ConditionReconciling = "Reconciling"
+	ConditionStalled     = "Stalled"
+)
+
+// SetStatus is how far the rollout of one daemon set has come.
+type SetStatus struct {
+	// APIVersion is the group of the daemon set: apps/v1 or apps.kruise.io/v1beta1.
+	APIVersion string `json:"apiVersion"`
+
+	// Name is the name of the daemon set.
+	Name string `json:"name"`
+
+	// Enforcement is what the policy controls. Full: Everynode creates and deletes the pods, so everything holds. OnDelete: another controller creates the
+	// pods, and Everynode only deletes old ones; a pod that joins or is replaced gets the newest revision. Announcements: the policy controls which pods
+	// report that a newer revision exists, and the owner of a node decides when its pod is updated. None: the daemon set has the strategy OnDelete, so only
+	// users update it.
+	Enforcement Enforcement `json:"enforcement"`
+
+	// Phase is what the rollout does now.
+	Phase Phase `json:"phase"`
+
+	// Wave is the name of the wave that is active; empty if no rollout is active.
+	// +optional
+	Wave string `json:"wave,omitempty"`
+
+	// TargetRevision is the name of the ControllerRevision that the template describes.
+	// +optional
+	TargetRevision string `json:"targetRevision,omitempty"`
+
+	// TargetNumber is the number of that revision. It increases when the template returns to an earlier revision, so that soaks and approvals of the
+	// earlier rollout do not count.
+	// +optional
+	TargetNumber int64 `json:"targetNumber,omitempty"`
+
+	// CommittedRevision is the name of the last ControllerRevision that has passed all waves.
+	// +optional
+	CommittedRevision string `json:"committedRevision,omitempty"`
+
+	// RejectedRevision is the name of the ControllerRevision that was rejected, if it is the one that the template describes.
+	// +optional
+	RejectedRevision string `json:"rejectedRevision,omitempty"`
+
+	// StartedAt is when the rollout to the target revision began.
+	// +optional
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+
+	// LastStart is when the update of a node was last started.
+	// +optional
+	LastStart *metav1.MicroTime `json:"lastStart,omitempty"`
+
+	// Waves has an entry for each wave, in order, the implicit wave for the remaining nodes included.
+	// +optional
+	// +listType=atomic
+	Waves []WaveStatus `json:"waves,omitempty"`
+
+	// Next is the next action of the manager, if one is known.
+	// +optional
+	Next *NextAction `json:"next,omitempty"`
+
+	// Blocking has the reasons why nothing starts now.
+	// +optional
+	// +listType=atomic
+	Blocking []Blocking `json:"blocking,omitempty"`
+}
+
+// Enforcement is what a policy controls.
+type Enforcement string
+
+// The values of Enforcement.
+const (
+	EnforcementFull          Enforcement = "Full"
+	EnforcementOnDelete      Enforcement = "OnDelete"
+	EnforcementAnnouncements Enforcement = "Announcements"
+	EnforcementNone          Enforcement = "None"
+)
+
+// Phase is what the rollout of a daemon set does now.
+type Phase string
+
+// The phases.
+const (
+	// PhaseComplete: the template describes the committed revision, and all nodes have it.
+	PhaseComplete Phase = "Complete"
+	// PhaseRolling: nodes of the active wave are updated.
+	PhaseRolling Phase = "Rolling"
+	// PhaseSoaking: the active wave is complete and available, and is being observed.
+	PhaseSoaking Phase = "Soaking"
+	// PhaseWaitingForApproval: the active wave has soaked, and an approval is missing.
+	PhaseWaitingForApproval Phase = "WaitingForApproval"
+	// PhaseWaitingForWindow: nodes may be updated when a window opens or a freeze ends.
+	PhaseWaitingForWindow Phase = "WaitingForWindow"
+	// PhaseUndoing: the template describes the committed revision again, and nodes with another revision return to it, without waves.
+	PhaseUndoing Phase = "Undoing"
+	// PhaseSuspended: the policy is suspended.
+	PhaseSuspended Phase = "Suspended"
+	// PhaseRejected: the revision was rejected. Nothing starts until the template changes.
+	PhaseRejected Phase = "Rejected"
+	// PhaseStalled: the policy cannot be followed, for example because another policy has the same target.
+	PhaseStalled Phase = "Stalled"
+)
+
+// WaveStatus is how far one wave has come.
+type WaveStatus struct {
+	// Name is the name of the wave.
+	Name string `json:"name"`
+
+	// Nodes is the number of nodes in the wave that should run a pod, without those that are left out because they are not ready.
+	Nodes int32 `json:"nodes"`
+
+	// Updated is the number of these nodes with a pod of the target revision.
+	Updated int32 `json:"updated"`
+
+	// Available is the number of these nodes where that pod is available.
+	Available int32 `json:"available"`
+
+	// Phase is Pending, Rolling, Soaking, WaitingForApproval or Passed.
+	Phase WavePhase `json:"phase"`
+
+	// CompletedAt is when all nodes of the wave were updated and available, and the soak began.
+	// +optional
+	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
+
+	// Soaked is the part of the soak that has passed, when the status was written.
+	// +optional
+	Soaked *metav1.Duration `json:"soaked,omitempty"`
+
+	// WaitingSince is since when an approval is missing.
+	// +optional
+	WaitingSince *metav1.Time `json:"waitingSince,omitempty"`
+
+	// Approval is the name of the RolloutApproval that approved or promoted the wave.
+	// +optional
+	Approval string `json:"approval,omitempty"`
+
+	// ApprovedBy is the user whom that approval names.
+	// +optional
+	ApprovedBy string `json:"approvedBy,omitempty"`
+}
+
+// WavePhase is how far a wave has come.
+type WavePhase string
+
+// The phases of a wave.
+const (
+	WavePending            WavePhase = "Pending"
+	WaveRolling            WavePhase = "Rolling"
+	WaveSoaking            WavePhase = "Soaking"
+	WaveWaitingForApproval WavePhase = "WaitingForApproval"
+	WavePassed             WavePhase = "Passed"
+)
+
+// NextAction is the next action of the manager.
+type NextAction struct {
+	// Action is EndSoak, OpenWindow, EndFreeze, StartUpdate, or Approve, which is the action of a user.
+	Action Action `json:"action"`
+
+	// At is when it happens, if that is known and nothing else changes.
+	// +optional
+	At *metav1.Time `json:"at,omitempty"`
+}
+
+// Action is an action of the manager or of a user.
+type Action string
+
+// The actions.
+const (
+	ActionEndSoak     Action = "EndSoak"
+	ActionOpenWindow  Action = "OpenWindow"
+	ActionEndFreeze   Action = "EndFreeze"
+	ActionStartUpdate Action = "StartUpdate"
+	ActionApprove     Action = "Approve"
+)
+
+// Blocking is a reason why nothing starts now.
+type Blocking struct {
+	// Reason is one word, for programs.
+	Reason string `json:"reason"`
+
+	// Message is a sentence, for people.
+	Message string `json:"message"`
+}
