@@ -3,11 +3,27 @@
 package rollout
 
 // stale is whether a pod says something else than it should of whether there is a newer revision.
-func (d *decision) stale(p *Pod) bool {
+func (d *decision) stale(i int, p *Pod) bool {
 	if !d.in.Set.Announce {
 		return p.Announced.Said
 	}
-	return p.Announced != Announced{Said: true, Old: p.Revision != d.in.Set.Update, Revision: d.in.Set.Update}
+	return p.Announced != d.due(i, p)
+}
+
+// due is what a pod should say. Where a policy holds the node back, it does not say that there is a newer revision, unless it has said so of this one
+// before: that was its start.
+func (d *decision) due(i int, p *Pod) Announced {
+	update := d.in.Set.Update
+	switch {
+	case !d.in.Set.Announce:
+		return Announced{}
+	case p.Revision == update || !d.heldByPolicy(i) || p.Announced.Old && p.Announced.Revision == update:
+		return Announced{Said: true, Old: p.Revision != update, Revision: update}
+	case d.inHistory(p.Revision):
+		return Announced{Said: true, Revision: p.Revision}
+	default:
+		return Announced{}
+	}
 }
 
 // announcements are what the pods are to say, as much of it as the plan has room for. Nodes on which something is done now are passed
@@ -25,7 +41,7 @@ func (d *decision) announcements(room int) []Announcement {
 		pods := d.byAge(n.Pods)
 		for j := range pods {
 			p := &pods[j]
-			if p.Deleting || !d.stale(p) {
+			if p.Deleting || !d.stale(i, p) {
 				continue
 			}
 			if d.turnOf(n) == barred {
@@ -43,7 +59,6 @@ func (d *decision) announcements(room int) []Announcement {
 }
 
 func (d *decision) announcement(node int, p *Pod) Announcement {
-	a := Announcement{Node: node, Pod: p.Name, UID: p.UID, Withdraw: !d.in.Set.Announce}
-	a.Old = !a.Withdraw && p.Revision != d.in.Set.Update
-	return a
+	due := d.due(node, p)
+	return Announcement{Node: node, Pod: p.Name, UID: p.UID, Old: due.Old, Withdraw: !due.Said, Revision: due.Revision}
 }

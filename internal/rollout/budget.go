@@ -17,6 +17,8 @@ type tally struct {
 	// earlier counts the nodes that are charged only for what earlier versions may have done to them; begun those that are ready and
 	// have a pod of the wanted revision, or where the plan starts its update, but for the untouched ones.
 	earlier, begun int
+	// starts counts the updates that this plan starts, taken those of them that take an available pod away. Gate limits both.
+	starts, taken int
 }
 
 // charge says whether a node uses a slot of the update budget and adds it to the tally. A node that must not run the pod,

@@ -11,7 +11,7 @@ func (d *decision) calm(i int) bool {
 		return false
 	}
 	p := &n.Pods[0]
-	if p.Revision != d.in.Set.Update || p.Deleting || p.Phase.Terminal() || !d.serving(p) || d.stale(p) {
+	if p.Revision != d.in.Set.Update || p.Deleting || p.Phase.Terminal() || !d.serving(p) || d.stale(i, p) {
 		return false
 	}
 	d.untouched++

@@ -49,7 +49,7 @@ func (d *decision) take(t *site) {
 			c.terminating++
 			continue
 		}
-		d.unsaid = d.unsaid || d.stale(p)
+		d.unsaid = d.unsaid || d.stale(t.index, p)
 		if p.preparing() {
 			d.leave(t, p)
 			continue

@@ -193,7 +193,7 @@ func (d *decision) rest(t *site) VerdictKind {
 	case t.current != nil:
 		return UpToDate
 	case d.in.Set.Strategy != RollingUpdate && d.in.Set.Announce:
-		return WaitNodeOwner
+		return d.ownersTurn(t)
 	case d.in.Set.Strategy != RollingUpdate:
 		return WaitOnDelete
 	case d.hold(t.index) != notHeld:
@@ -213,6 +213,14 @@ func (d *decision) rest(t *site) VerdictKind {
 	default:
 		return WaitBudget
 	}
+}
+
+// ownersTurn is what an old pod waits for that the owner of the node updates: for the policy to let it announce that, then for the owner.
+func (d *decision) ownersTurn(t *site) VerdictKind {
+	if d.heldByPolicy(t.index) {
+		return d.hold(t.index)
+	}
+	return WaitNodeOwner
 }
 
 // finish makes the plan out of what has been collected.

@@ -51,6 +51,14 @@
 // whatever it was prepared for.) Once its old pod is being deleted for the update, Node.Last says what it is to get. A pod that is missing on a held node is created again at
 // the revision that Node.Last names, as long as that is in the history; else, as on all other nodes, at the wanted one.
 //
+// # Policies
+//
+// With Snapshot.Gate a rollout policy restricts the update further. Gate.Holds names the nodes that it has not released, and why: such a node is held like one
+// that the limits hold, but for its first pod, which is of the revision Gate.Joining, the one that the policy has committed. What has begun continues. Of the nodes that
+// a partition can let go, those that the policy holds come last, so that the first wave may be any nodes. Gate.InFlight and Gate.Starts limit how many
+// updates start, of pods that are available or not; they widen nothing. With OnDelete, users start every update, so a Gate holds only
+// announcements: a pod on a held node says that its own revision is the newest, unless it has announced this very update before.
+//
 // # Hooks
 //
 // Every deletion of a pod, for whatever reason and whether it runs, failed or succeeded, takes these steps; only pods on
@@ -213,13 +221,17 @@
 //	11  no live pod                                wait-terminating, not-wanted (MayStay) without pods
 //	12  a current pod                              wait-available, stays (MayStay), up-to-date
 //	13  an old pod, OnDelete                       wait-on-delete, wait-node-owner (Announce)
-//	14  an old pod, the node is held               wait-eligible (MayStay), wait-paused, wait-selector, wait-partition
+//	14  an old pod, the node is held               wait-eligible (MayStay), wait-paused, wait-selector, wait-partition, or what
+//	                                               the policy names: wait-wave, wait-soak, wait-approval, wait-window,
+//	                                               wait-freeze, wait-order, wait-suspended, wait-rejected, wait-conflict,
+//	                                               wait-policy; also in line 13, instead of wait-node-owner
 //	15  an old pod, Node.Blocked is set            blocked
 //	16  an old pod that a guest leaves alone       wait-controller
 //	17  an old pod, its node is left out           wait-unreachable
 //	18  an old pod, its images are not there yet   wait-image
 //	19  an old pod, its update starts now          recreating, updating-in-place, surging, removing (MayStay with surge), or
 //	                                               preparing; wait-burst without room
+//	   the pace of the policy is used up           wait-pace
 //	20  an old pod that is not available           wait-replacing
 //	21  an old pod, MayStay, surge                 wait-surge-remove
 //	22  an old pod                                 wait-budget

@@ -18,7 +18,7 @@ func edgeMutants() []mutant {
 	again := func(old bool) func(Snapshot, *Plan) {
 		return func(s Snapshot, p *Plan) {
 			pod := s.Nodes[0].Pods[0]
-			p.Announcements = append(p.Announcements, Announcement{Pod: pod.Name, UID: pod.UID, Old: old})
+			p.Announcements = append(p.Announcements, Announcement{Pod: pod.Name, UID: pod.UID, Old: old, Revision: s.Set.Update})
 		}
 	}
 	create := add(Action{Kind: Create, Revision: 1, Reason: Creating})

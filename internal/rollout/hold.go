@@ -11,13 +11,26 @@ const notHeld = NotEvaluated
 // at first, then as many are let go as the partition allows. With 10 desired nodes, a partition of 4, 3 nodes that run the
 // wanted revision and one in the middle of its update, that is 2.
 //
-// The limits belong to the rolling update, so they mean nothing under OnDelete; a set without them pays for none of this.
+// The limits belong to the rolling update, so they mean nothing under OnDelete; a set without them, and without a policy, pays for none of this.
 func (d *decision) holdNodes() {
 	set := &d.in.Set
-	if !d.usable || set.Strategy != RollingUpdate || !set.EligibleOnly && !set.Paused && !set.Selective && set.Partition.Value <= 0 {
+	limited := set.Strategy == RollingUpdate && (set.EligibleOnly || set.Paused || set.Selective || set.Partition.Value > 0)
+	if !d.usable || !limited && !d.gated() {
 		return
 	}
 	d.holds = make([]VerdictKind, len(d.in.Nodes))
+	if limited {
+		d.holdByLimits()
+	}
+	if d.gated() {
+		d.holdByPolicy()
+	}
+}
+
+// holdByLimits is holdNodes for the limits of the set. Of the nodes that the partition can let go, those that a policy holds back come last of all: they
+// would not start.
+func (d *decision) holdByLimits() {
+	set := &d.in.Set
 	desired, done := 0, 0
 	for i := range d.in.Nodes {
 		n := &d.in.Nodes[i]
@@ -49,7 +62,7 @@ func (d *decision) holdNodes() {
 // speaks of the desired nodes; others (all) are let go only when it keeps none.
 func (d *decision) letGo(hold VerdictKind, free int, all bool) int {
 	for i := 0; i < len(d.holds) && free > 0; i++ {
-		if d.holds[i] == hold && (all || d.in.Nodes[i].Fit == MustRun) {
+		if d.holds[i] == hold && (all || d.in.Nodes[i].Fit == MustRun && d.gateOf(i) == notHeld) {
 			d.holds[i] = notHeld
 			free--
 		}
@@ -59,7 +72,7 @@ func (d *decision) letGo(hold VerdictKind, free int, all bool) int {
 
 func (d *decision) letGoFromTheEnd(free int) {
 	for i := len(d.holds) - 1; i >= 0 && free > 0; i-- {
-		if d.holds[i] == WaitPartition && d.in.Nodes[i].Fit == MustRun {
+		if d.holds[i] == WaitPartition && d.in.Nodes[i].Fit == MustRun && d.gateOf(i) == notHeld {
 			d.holds[i] = notHeld
 			free--
 		}
@@ -73,21 +86,10 @@ func (d *decision) standing(n *Node) (hold VerdictKind, counts bool) {
 	if n.Gone || n.Fit != MustRun && n.Fit != MayStay {
 		return notHeld, false
 	}
-	old := false
-	for i := range n.Pods {
-		p := &n.Pods[i]
-		switch {
-		case p.Deleting:
-		case p.Revision == d.in.Set.Update:
-			return notHeld, true
-		case p.Phase.Terminal():
-		case p.preparing() && !p.Evicted || p.InPlace == InPlaceMarked && !d.optional(n):
-			return notHeld, true
-		default:
-			old = true
-		}
-	}
+	begun, old := d.progressOf(n)
 	switch {
+	case begun:
+		return notHeld, true
 	case old && d.optional(n):
 		return WaitEligible, false
 	case old:
@@ -106,6 +108,24 @@ func (d *decision) standing(n *Node) (hold VerdictKind, counts bool) {
 	default:
 		return d.heldBy(n), false
 	}
+}
+
+// progressOf is whether a node has a live pod of the wanted revision or is in the middle of its update, and whether it has an old pod otherwise.
+func (d *decision) progressOf(n *Node) (begun, old bool) {
+	for i := range n.Pods {
+		p := &n.Pods[i]
+		switch {
+		case p.Deleting:
+		case p.Revision == d.in.Set.Update:
+			return true, old
+		case p.Phase.Terminal():
+		case p.preparing() && !p.Evicted || p.InPlace == InPlaceMarked && !d.optional(n):
+			return true, old
+		default:
+			old = true
+		}
+	}
+	return false, old
 }
 
 // optional is whether a node only may keep its pod, and the set updates no such node.
@@ -136,10 +156,16 @@ func (d *decision) hold(i int) VerdictKind {
 }
 
 // successor is the revision of the pod that a node gets when it has none: a node that is held keeps the one it had, as
-// long as that is in the history.
+// long as that is in the history. One that a policy holds back gets the one that the policy names, if it had none.
 func (d *decision) successor(t *site) int {
-	if d.hold(t.index) != notHeld && d.inHistory(t.node.Last) {
+	switch {
+	case d.hold(t.index) == notHeld:
+		return d.in.Set.Update
+	case d.inHistory(t.node.Last):
 		return t.node.Last
+	case d.heldByPolicy(t.index) && d.inHistory(d.in.Gate.Joining):
+		return d.in.Gate.Joining
+	default:
+		return d.in.Set.Update
 	}
-	return d.in.Set.Update
 }

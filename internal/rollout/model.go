@@ -36,6 +36,8 @@ type Snapshot struct {
 	// Revisions are the revisions known to the history, oldest first. Pods and Set.Update refer to them by index.
 	Revisions []Revision
 	Memory    Memory
+	// Gate is what a rollout policy allows; nil without one.
+	Gate *Gate
 }
 
 // Set is the digested specification of one daemon set, the same for every dialect.

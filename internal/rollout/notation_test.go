@@ -70,6 +70,7 @@ func (p *player) run(args []string) (string, error) {
 //	broken v2 | crashing v2 | stuck a | hooked | clinging a
 //	cut a, heal a: now; fatal v2, deadly v1: pods that take their node down when they start, or are deleted; skew -5s; silent 20s;
 //	linger 4s: what pods need to go
+//	gate joining=v1 in-flight=2 starts=1 a=wait-wave b=wait-soak: what a policy allows; no-gate
 //	backoff a delay=4s last=-2s
 //	pass 10s
 //	node a must|stay|leave|unknown [gone] [not-ready] [blocked|unanswered] [refused|refused=5s|refused-patch=5s|refused-delete=5s|taken-back=5s] [selected] [last=v1] [down=-5s] [joined=-5s] [image-wait|image-wait=5s] v1:ready v2:pending,unscheduled,since=-3s,created=-5s,deleting,deleted=-3s,name=x
@@ -122,6 +123,10 @@ func (p *player) line(what string, words []string) (err error) {
 		s.Now = s.Now.Add(d)
 	case "backoff":
 		err = p.backoff(words)
+	case "gate":
+		err = p.gate(words)
+	case "no-gate":
+		s.Gate = nil
 	case "node":
 		err = p.node(words)
 	default:

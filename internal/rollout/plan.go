@@ -29,8 +29,9 @@ type Announcement struct {
 	// Node is the index of the node in Snapshot.Nodes.
 	Node     int
 	Pod, UID string
-	// Old is what the pod is to say: that there is a newer revision, which is Set.Update.
-	Old bool
+	// Old is what the pod is to say: that there is a newer revision than its own. Revision is the index of the one that it names as the newest.
+	Old      bool
+	Revision int
 	// Withdraw is whether the pod is to say nothing of it any more.
 	Withdraw bool
 }

@@ -47,7 +47,12 @@ func (d *decision) startUnavailable() {
 		if limit >= 0 && d.tally.inFlight >= limit {
 			continue
 		}
+		if d.paced() {
+			d.verdicts[i].Kind = WaitPace
+			continue
+		}
 		d.tally.inFlight++
+		d.tally.starts++
 		d.replace(i)
 	}
 }
@@ -92,6 +97,12 @@ func (d *decision) startAvailable() {
 		if d.verdicts[i].Kind != WaitBudget || !d.mayStart(i) {
 			continue
 		}
+		if d.paced() {
+			d.verdicts[i].Kind = WaitPace
+			continue
+		}
+		d.tally.starts++
+		d.tally.taken++
 		d.tally.used++
 		d.tally.begun++
 		if d.replace(i) {

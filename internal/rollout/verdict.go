@@ -53,6 +53,19 @@ const (
 	WaitController  // what is to be done here is up to the controller that keeps the pods (Set.Guest)
 	WaitNodeOwner   // the pod is old and says so; OnDelete leaves it to the owner of the node (Set.Announce)
 
+	// Waiting for the rollout policy (Snapshot.Gate).
+	WaitWave      // the pod is old; the wave of the node, or the node's part of it, has not begun
+	WaitSoak      // the pod is old; an earlier wave is being observed
+	WaitApproval  // the pod is old; an earlier wave is not approved
+	WaitWindow    // the pod is old; no window of the policy is open
+	WaitFreeze    // the pod is old; a freeze of the policy is active
+	WaitOrder     // the pod is old; another group of nodes is updated first
+	WaitPace      // the pod is old; the pace of the policy lets no further update start
+	WaitSuspended // the pod is old; the policy is suspended
+	WaitRejected  // the pod is old; the wanted revision was rejected
+	WaitConflict  // the pod is old; more than one policy applies to the set
+	WaitPolicy    // the pod is old; the policy that governs the set is gone, or cannot be followed
+
 	Blocked // a write was refused or got no clear answer; Node.Obstacle has the message
 )
 
@@ -94,6 +107,7 @@ const (
 	CauseCollector              // the pod garbage collector
 	CauseBackoff                // the back-off of a pod that fails again and again
 	CauseRefusal                // the API server admits the write
+	CausePolicy                 // the rollout policy releases the node: a wave, a soak, an approval, a window
 )
 
 // verdict is what there is to know of a kind of verdict. A new kind needs a constant and a row in this file, and the rule that gives it.
@@ -144,6 +158,17 @@ var verdicts = [...]verdict{ //nolint:gochecknoglobals // a table: nothing chang
 	WaitUnreachable:  {"wait-unreachable", "the node is not ready; the update leaves it out until it is", GroupHeld, CauseProgress, false},
 	WaitController:   {"wait-controller", "something is to be created, repaired or removed; that is up to the controller that keeps the pods", GroupQueued, CauseOther, false},
 	WaitNodeOwner:    {"wait-node-owner", "the pod is old and says so; it is updated when the owner of the node says so", GroupQueued, CausePerson, false},
+	WaitWave:         {"wait-wave", "the pod is old; the rollout policy has not released the node yet: its wave, or its part of the wave, has not begun", GroupQueued, CausePolicy, false},
+	WaitSoak:         {"wait-soak", "the pod is old; the wave before it is complete, and the rollout policy observes it for its soak time", GroupQueued, CausePolicy, false},
+	WaitApproval:     {"wait-approval", "the pod is old; the wave before it is complete, and a user must approve it", GroupQueued, CausePolicy, false},
+	WaitWindow:       {"wait-window", "the pod is old; the rollout policy starts updates only within its windows, and none is open", GroupQueued, CausePolicy, false},
+	WaitFreeze:       {"wait-freeze", "the pod is old; a freeze of the rollout policy is active", GroupQueued, CausePolicy, false},
+	WaitOrder:        {"wait-order", "the pod is old; the rollout policy updates another group of nodes first", GroupQueued, CausePolicy, false},
+	WaitPace:         {"wait-pace", "the pod is old; the pace of the rollout policy lets no further update start now", GroupQueued, CauseTurn, true},
+	WaitSuspended:    {"wait-suspended", "the pod is old; the rollout policy is suspended", GroupQueued, CausePolicy, false},
+	WaitRejected:     {"wait-rejected", "the pod is old; the new revision was rejected, so no further node gets it", GroupQueued, CausePolicy, false},
+	WaitConflict:     {"wait-conflict", "the pod is old; more than one rollout policy applies to the daemon set, so no update starts", GroupQueued, CausePolicy, false},
+	WaitPolicy:       {"wait-policy", "the pod is old; the rollout policy that governs the daemon set was deleted, or cannot be read or followed, so no update starts", GroupQueued, CausePolicy, false},
 	Blocked:          {"blocked", "a write for this node was refused or got no clear answer", GroupHeld, CauseRefusal, false},
 }
 

@@ -61,8 +61,8 @@ func coreMutants() []mutant {
 		{"a partition keeps all", "rollout/hold.go", "desired-kept-done, false)", "min(0, desired-kept-done), false)", "liveness"},
 		{"a selector chooses nobody", "rollout/hold.go", "case d.in.Set.Selective && !n.Selected:", "case d.in.Set.Selective:", "liveness"},
 		{
-			"what is held back is told as done", "dialect/kruise/conditions.go", "case rollout.CauseSpec, rollout.CauseLimit:\n\t\treturn held",
-			"case rollout.CauseSpec, rollout.CauseLimit:\n\t\treturn done", "conditions",
+			"what is held back is told as done", "dialect/kruise/conditions.go", "case rollout.CauseSpec, rollout.CauseLimit, rollout.CausePolicy:\n\t\treturn held",
+			"case rollout.CauseSpec, rollout.CauseLimit, rollout.CausePolicy:\n\t\treturn done", "conditions",
 		},
 		{"a node that is down uses the whole budget", "rollout/budget.go", "t.UsedByUnreachable++", "t.UsedByUnreachable, t.used = t.UsedByUnreachable+1, t.used+1000", "liveness"},
 		{"nodes that are down are charged", "rollout/budget.go", "charged = t.down == DetailDownAfterUpdate", "charged = true", "liveness"},

@@ -106,7 +106,7 @@ func (r *run) announceWarner(a rollout.Announcement) func(err error) {
 func (r *run) words(a rollout.Announcement) dialect.Announcement {
 	words := dialect.Announcement{UID: a.UID, Old: a.Old, Turned: true, Withdraw: a.Withdraw}
 	if !a.Withdraw {
-		words.Hash = r.job.Snapshot.Revisions[r.job.Snapshot.Set.Update].Name
+		words.Hash = r.job.Snapshot.Revisions[a.Revision].Name
 	}
 	for i := range r.job.Snapshot.Nodes[a.Node].Pods {
 		if p := &r.job.Snapshot.Nodes[a.Node].Pods[i]; p.UID == a.UID {

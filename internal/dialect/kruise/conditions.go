@@ -129,7 +129,7 @@ func stageOf(kind rollout.VerdictKind) stage {
 		return queued
 	case rollout.CausePlacement:
 		return leftAlone
-	case rollout.CauseSpec, rollout.CauseLimit:
+	case rollout.CauseSpec, rollout.CauseLimit, rollout.CausePolicy:
 		return held
 	case rollout.CauseBackoff:
 		return failing

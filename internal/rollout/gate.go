@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+// Gate is what a rollout policy allows of the update of a set. It only restricts: the limits and the budget of the set apply in addition.
+type Gate struct {
+	// Holds says for each node of the Snapshot why its update may not start now; NotEvaluated for a node that is released. A node beyond its end is
+	// released.
+	Holds []VerdictKind
+	// Joining is the index of the revision that a held node gets when it has no pod, and nothing is known of an earlier one; NoRevision for the wanted one.
+	Joining int
+	// InFlight is the number of nodes in the middle of their update below which another update may start; negative for no limit.
+	InFlight int
+	// Starts is how many updates this plan may start; negative for no limit.
+	Starts int
+}
+
+// gateOf is what the policy holds a node back for, notHeld for nothing.
+func (d *decision) gateOf(i int) VerdictKind {
+	if g := d.in.Gate; g != nil && i < len(g.Holds) {
+		return g.Holds[i]
+	}
+	return notHeld
+}
+
+// gated is whether a policy can hold nodes back: it says when updates start, and which pods announce that there is a newer revision. With OnDelete
+// alone, users start every update.
+func (d *decision) gated() bool {
+	return d.in.Gate != nil && (d.in.Set.Strategy == RollingUpdate || d.in.Set.Announce)
+}
+
+// holdByPolicy holds the nodes back that the limits of the set let go, or only its partition keeps, and the policy has not released. What has begun
+// continues.
+func (d *decision) holdByPolicy() {
+	for i := range d.in.Nodes {
+		gate := d.gateOf(i)
+		if gate != notHeld && (d.holds[i] == notHeld || d.holds[i] == WaitPartition) && d.awaits(&d.in.Nodes[i]) {
+			d.holds[i] = gate
+		}
+	}
+}
+
+// awaits is whether a node has an old pod, or none, and its update has not begun.
+func (d *decision) awaits(n *Node) bool {
+	if n.Gone || n.Fit != MustRun && n.Fit != MayStay {
+		return false
+	}
+	begun, old := d.progressOf(n)
+	switch {
+	case begun:
+		return false
+	case old:
+		return true
+	default:
+		return n.Fit == MustRun && !d.in.Set.Guest && n.Last != d.in.Set.Update
+	}
+}
+
+// heldByPolicy is whether the policy holds a node back, and nothing else does.
+func (d *decision) heldByPolicy(i int) bool {
+	gate := d.gateOf(i)
+	return gate != notHeld && d.hold(i) == gate
+}
+
+// paced is whether the policy lets no further update start in this plan.
+func (d *decision) paced() bool {
+	g := d.in.Gate
+	if g == nil {
+		return false
+	}
+	return g.InFlight >= 0 && d.tally.inFlight+d.tally.taken >= g.InFlight || g.Starts >= 0 && d.tally.starts >= g.Starts
+}
