@@ -70,3 +70,39 @@ func (d *decision) paced() bool {
 	}
 	return g.InFlight >= 0 && d.tally.inFlight+d.tally.taken >= g.InFlight || g.Starts >= 0 && d.tally.starts >= g.Starts
 }
+
+// Standing is how far a node has come with the update of its set.
+type Standing struct {
+	// Updated is whether it has a live pod of the wanted revision, and no older one next to it; Available whether that pod is available.
+	Updated, Available bool
+	// Awaits is whether it has an old pod, or none, and its update has not begun.
+	Awaits bool
+	// Flying is whether it is in the middle of an update: without a live pod, or with one of the wanted revision that is not available.
+	Flying bool
+}
+
+// Standings returns what reports how far a node of the Snapshot has come.
+func (s *Snapshot) Standings() func(i int) Standing {
+	d := begin(s)
+	return func(i int) Standing {
+		n := &s.Nodes[i]
+		current, old, serving, changing := 0, 0, false, false
+		for k := range n.Pods {
+			p := &n.Pods[k]
+			switch {
+			case p.Deleting:
+			case p.Revision == s.Set.Update && !p.Phase.Terminal():
+				current++
+				serving = serving || d.serving(p)
+				changing = changing || p.InPlace != InPlaceNone
+			default:
+				old++
+			}
+		}
+		updated := current > 0 && old == 0
+		return Standing{
+			Updated: updated, Available: updated && serving && !changing, Awaits: d.awaits(n),
+			Flying: current+old == 0 || current > 0 && !serving,
+		}
+	}
+}

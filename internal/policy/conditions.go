@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+)
+
+// missing are the names of targets without a daemon set.
+func (p *Policy) missing(sets []v1alpha1.SetStatus) []string {
+	var names []string
+	for i := range p.targets {
+		t := &p.targets[i]
+		there := slices.ContainsFunc(sets, func(s v1alpha1.SetStatus) bool {
+			return s.Name == t.name && s.APIVersion == Set{Advanced: t.advanced}.APIVersion()
+		})
+		if t.selector == nil && !there {
+			names = append(names, t.name)
+		}
+	}
+	return names
+}
+
+// Conditions returns the conditions of a policy, from what is reported of its sets. Conditions of other types stay as they are.
+func Conditions(p *Policy, sets []v1alpha1.SetStatus, before []metav1.Condition, now metav1.Time) []metav1.Condition {
+	stalled, reason := p.stalled(sets)
+	active := active(p, sets)
+	after := slices.Clone(before)
+	set := func(kind string, is bool, reason, message string) {
+		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message, ObservedGeneration: p.Generation, LastTransitionTime: now}
+		if is {
+			c.Status = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(&after, c)
+	}
+	switch {
+	case stalled != "":
+		set(v1alpha1.ConditionReady, false, reason, stalled)
+		set(v1alpha1.ConditionReconciling, false, reason, stalled)
+		set(v1alpha1.ConditionStalled, true, reason, stalled)
+	case active != "":
+		set(v1alpha1.ConditionReady, false, "RollingOut", active)
+		set(v1alpha1.ConditionReconciling, true, "RollingOut", active)
+		set(v1alpha1.ConditionStalled, false, "Progressing", "Nothing keeps the policy from being followed.")
+	default:
+		set(v1alpha1.ConditionReady, true, "Complete", ready(p, sets))
+		set(v1alpha1.ConditionReconciling, false, "Complete", ready(p, sets))
+		set(v1alpha1.ConditionStalled, false, "Complete", "Nothing keeps the policy from being followed.")
+	}
+	return after
+}
+
+// stalled is why the policy cannot be followed; empty if it can.
+func (p *Policy) stalled(sets []v1alpha1.SetStatus) (message, reason string) {
+	if len(p.Problems) > 0 {
+		return strings.Join(p.Problems, "; "), "Invalid"
+	}
+	for i := range sets {
+		if s := &sets[i]; s.Phase == v1alpha1.PhaseStalled && len(s.Blocking) > 0 {
+			return fmt.Sprintf("%s: %s", s.Name, s.Blocking[0].Message), s.Blocking[0].Reason
+		}
+	}
+	if names := p.missing(sets); len(names) > 0 {
+		return fmt.Sprintf("There is no daemon set %s: create it, or change spec.targets.", strings.Join(names, ", ")), "TargetMissing"
+	}
+	if len(sets) == 0 {
+		return "The targets select no daemon set: change spec.targets, or label a daemon set.", "TargetMissing"
+	}
+	return "", ""
+}
+
+// active is what the rollouts do; empty if none is active, or all wait after a wave and that is enough.
+func active(p *Policy, sets []v1alpha1.SetStatus) string {
+	var parts []string
+	for i := range sets {
+		s := &sets[i]
+		waits := s.Phase == v1alpha1.PhaseSoaking || s.Phase == v1alpha1.PhaseWaitingForApproval
+		if s.Phase == v1alpha1.PhaseComplete || p.WaveHealthy && waits {
+			continue
+		}
+		text := fmt.Sprintf("%s: %s", s.Name, s.Phase)
+		if s.Wave != "" {
+			text += " in wave " + s.Wave
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func ready(p *Policy, sets []v1alpha1.SetStatus) string {
+	if slices.ContainsFunc(sets, func(s v1alpha1.SetStatus) bool { return s.Phase != v1alpha1.PhaseComplete }) {
+		return "The active waves are complete and available."
+	}
+	return fmt.Sprintf("All nodes of %d daemon sets have the committed revision.", len(sets))
+}

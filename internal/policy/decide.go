@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"time"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Input is everything that Decide may look at.
+type Input struct {
+	// Snapshot is that of the decision which follows; its Gate is not looked at. Labels are those of its nodes, by index.
+	Snapshot *rollout.Snapshot
+	Labels   []map[string]string
+	// Revisions belong to those of the Snapshot, by index; the last one may be missing, because it has not been written.
+	Revisions []Revision
+	// Set names the daemon set; Policies are those that apply to it. Unread is whether the policies have not been read yet, or cannot be read.
+	Set      Set
+	Policies []*Policy
+	Unread   bool
+	// Approvals are those of the namespace.
+	Approvals []v1alpha1.RolloutApproval
+	// Last is the outcome of the last decision for this set and policy, or what the status of the policy has of it (Restored); nil if nothing is known.
+	Last     *v1alpha1.SetStatus
+	Restored bool
+	// Elapsed is how long ago the last decision was, by a clock that nobody sets; 0 if this process has made none.
+	Elapsed time.Duration
+}
+
+// Revision is what is known of a ControllerRevision, in addition to the Snapshot.
+type Revision struct {
+	// Name is that of the object; empty for one that has not been written.
+	Name string
+	// Committed is the number in its mark; 0 for none.
+	Committed int64
+	// Same is the index of the revision that has the same template and stands for it.
+	Same int
+}
+
+// Result is what a policy allows, and what is to be done about it.
+type Result struct {
+	// Gate is nil where no policy restricts the update.
+	Gate *rollout.Gate
+	// Status is what the policy reports of the set; nil where there is no policy.
+	Status *v1alpha1.SetStatus
+	// Commit is the index of the revision that is to be marked as committed with CommitNumber; rollout.NoRevision for none. Nothing else is to be released
+	// before that is written.
+	Commit       int
+	CommitNumber int64
+	// Release is whether all marks are to be removed: no policy applies any more, and no rollout is active.
+	Release bool
+	// Judged are the approvals whose status is to be written.
+	Judged []v1alpha1.RolloutApproval
+	Events []Event
+	// Wake is when to decide again although nothing happens; 0 for never.
+	Wake rollout.Time
+	// Starts is whether the times of starts count, so that they are to be noted with Started.
+	Starts bool
+}
+
+// Event is something that is worth an event.
+type Event struct {
+	Warning         bool
+	Reason, Message string
+}
+
+// run is the state of one Decide.
+type run struct {
+	in  *Input
+	s   *rollout.Snapshot
+	p   *Policy
+	out Result
+	// committed is the index of the committed revision, and marked whether its mark exists.
+	committed int
+	marked    bool
+	last      *v1alpha1.SetStatus
+	places    []place
+	holds     []rollout.VerdictKind
+	left      []bool
+	standing  []rollout.Standing
+	// restricts is whether the gate has to be given to the decision.
+	restricts bool
+}
+
+// Decide decides what the policies of a set allow.
+func Decide(in *Input) Result {
+	r := &run{in: in, s: in.Snapshot, out: Result{Commit: rollout.NoRevision}}
+	if u := r.s.Set.Update; u < 0 || u >= len(r.s.Revisions) {
+		return r.out // nothing is decided
+	}
+	r.findCommitted()
+	switch {
+	case in.Unread:
+		r.withoutPolicy()
+	case len(in.Policies) == 0 && !r.marked:
+	case len(in.Policies) == 0:
+		r.out.Release = r.atRest()
+		r.withoutPolicy()
+	default:
+		r.withPolicy()
+	}
+	return r.out
+}
+
+// atRest is whether the template describes the committed revision.
+func (r *run) atRest() bool { return r.committed == r.s.Set.Update }
+
+// withoutPolicy holds a rollout that no policy allows, or may not allow.
+func (r *run) withoutPolicy() {
+	if !r.atRest() || !r.marked { // without a mark, a policy may exist that has not marked the set yet
+		r.measure()
+		r.holdAll(rollout.WaitPolicy)
+		r.gate()
+	}
+}
+
+func (r *run) withPolicy() {
+	r.p = r.in.Policies[0]
+	if last := r.in.Last; last != nil && last.TargetRevision == r.target().Name && last.TargetNumber == r.s.Revisions[r.s.Set.Update].Number {
+		r.last = last
+	}
+	r.report()
+	r.measure()
+	switch kind := enforcement(&r.s.Set); {
+	case kind == v1alpha1.EnforcementNone:
+		r.out.Status.Phase = v1alpha1.PhaseStalled
+		r.block("OnDelete", "The daemon set has the strategy OnDelete, so only users update it: set the type RollingUpdate to let the policy control updates.")
+		return
+	case len(r.in.Policies) > 1:
+		r.stall(rollout.WaitConflict, "Conflict", "More than one policy applies to the daemon set: "+names(r.in.Policies)+". Change their targets so that one remains.")
+	case len(r.p.Problems) > 0:
+		r.stall(rollout.WaitPolicy, "Invalid", "The policy cannot be followed: "+r.p.Problems[0]+".")
+	case r.atRest():
+		r.settle()
+	case r.rejected():
+		r.out.Status.Phase, r.out.Status.RejectedRevision = v1alpha1.PhaseRejected, r.target().Name
+		r.holdAll(rollout.WaitRejected)
+		r.block("Rejected", "The revision was rejected: change the template, or delete the RolloutApproval with the rejection.")
+	default:
+		r.roll()
+	}
+	if r.out.Status.Waves == nil && r.last != nil {
+		r.out.Status.Waves = r.last.Waves // so that waves that have passed stay so
+	}
+	if !r.marked && r.out.Commit < 0 {
+		r.commit(r.committed)
+		if !r.atRest() {
+			r.holdAll(rollout.WaitPolicy) // what is released later is released under a mark
+		}
+	}
+	r.pace()
+	r.gate()
+	r.judge()
+	r.tell()
+}
+
+// findCommitted finds the revision with the newest mark, or else the one that most pods have.
+func (r *run) findCommitted() {
+	best := int64(0)
+	for i := range r.in.Revisions {
+		if rev := &r.in.Revisions[i]; rev.Committed > best {
+			best, r.committed, r.marked = rev.Committed, rev.Same, true
+		}
+	}
+	if r.marked {
+		return
+	}
+	counts := make([]int, len(r.s.Revisions))
+	for i := range r.s.Nodes {
+		for k := range r.s.Nodes[i].Pods {
+			if p := &r.s.Nodes[i].Pods[k]; p.Revision >= 0 && p.Revision < len(counts) {
+				counts[p.Revision]++
+			}
+		}
+	}
+	r.committed = r.s.Set.Update
+	for i, count := range counts {
+		if count > counts[r.committed] {
+			r.committed = i
+		}
+	}
+}
+
+// commit asks for the mark of a revision.
+func (r *run) commit(revision int) {
+	if revision >= len(r.in.Revisions) || r.in.Revisions[revision].Name == "" {
+		return // it has not been written yet
+	}
+	for i := range r.in.Revisions {
+		r.out.CommitNumber = max(r.out.CommitNumber, r.in.Revisions[i].Committed)
+	}
+	r.out.Commit = revision
+	r.out.CommitNumber++
+}
+
+// target is the revision that the template describes.
+func (r *run) target() Revision { return r.revision(r.s.Set.Update) }
+
+func (r *run) revision(i int) Revision {
+	if i >= 0 && i < len(r.in.Revisions) {
+		return r.in.Revisions[i]
+	}
+	return Revision{}
+}
+
+// measure finds out how far each node is.
+func (r *run) measure() {
+	r.left, r.holds, r.standing = make([]bool, len(r.s.Nodes)), make([]rollout.VerdictKind, len(r.s.Nodes)), make([]rollout.Standing, len(r.s.Nodes))
+	standing := r.s.Standings()
+	for i := range r.s.Nodes {
+		r.standing[i] = standing(i)
+		if n := &r.s.Nodes[i]; !n.Ready && member(n) && r.p != nil {
+			r.left[i] = r.leftOut(n)
+		}
+	}
+}
+
+// leftOut is whether the waves go on without a node that is not ready. By the rule of the dialect that does not include a node that went down with a pod of
+// the target: the target may be why.
+func (r *run) leftOut(n *rollout.Node) bool {
+	if r.p.UnreachableAfter == nil {
+		for i := range n.Pods {
+			if p := &n.Pods[i]; p.Revision == r.s.Set.Update && p.Created <= n.Since {
+				return false
+			}
+		}
+		return r.s.Set.Unreachable.Skip || r.s.Set.Announce
+	}
+	if n.Since == 0 {
+		return false
+	}
+	at := n.Since.Add(*r.p.UnreachableAfter)
+	if at > r.s.Now {
+		r.wakeAt(at)
+		return false
+	}
+	return true
+}
+
+// holdAll holds every node back that is not held for another reason yet.
+func (r *run) holdAll(kind rollout.VerdictKind) {
+	for i := range r.holds {
+		r.holds[i] = kind
+	}
+	r.restricts = true
+}
+
+// holdReleased holds those nodes back that nothing else holds.
+func (r *run) holdReleased(kind rollout.VerdictKind) {
+	for i := range r.holds {
+		if r.holds[i] == rollout.NotEvaluated {
+			r.holds[i] = kind
+		}
+	}
+	r.restricts = true
+}
+
+func (r *run) stall(kind rollout.VerdictKind, reason, message string) {
+	r.out.Status.Phase = v1alpha1.PhaseStalled
+	r.holdAll(kind)
+	r.block(reason, message)
+}
+
+// gate makes the gate of what has been found out.
+func (r *run) gate() {
+	if !r.restricts {
+		return
+	}
+	if r.out.Gate == nil {
+		r.out.Gate = &rollout.Gate{InFlight: -1, Starts: -1}
+	}
+	r.out.Gate.Holds, r.out.Gate.Joining = r.holds, r.committed
+	if r.p != nil && r.p.Latest {
+		r.out.Gate.Joining = rollout.NoRevision
+	}
+}
+
+// pace limits how many updates start.
+func (r *run) pace() {
+	g := &rollout.Gate{InFlight: -1, Starts: -1}
+	if most := r.p.MaxUpgrading; most != nil {
+		members, absent := 0, 0
+		for i := range r.s.Nodes {
+			if member(&r.s.Nodes[i]) {
+				members++
+				if r.left[i] && r.standing[i].Flying {
+					absent++
+				}
+			}
+		}
+		g.InFlight = max(most.Of(members), 1) + absent
+	}
+	if gap := r.p.MinTimeBetween; gap > 0 {
+		r.out.Starts = true
+		if at := r.lastStart(); at == 0 || at.Add(gap) <= r.s.Now {
+			g.Starts = 1
+		} else {
+			g.Starts = 0
+			r.wakeAt(at.Add(gap))
+			r.next(v1alpha1.ActionStartUpdate, at.Add(gap))
+		}
+	}
+	if g.InFlight >= 0 || g.Starts >= 0 {
+		r.out.Gate, r.restricts = g, true
+	}
+}
+
+// lastStart is when an update was last started: as noted, or as the pods show it. A time that lies ahead was noted by a clock that has been set back
+// since: it counts from now on.
+func (r *run) lastStart() rollout.Time {
+	last := rollout.Time(0)
+	if r.in.Last != nil && r.in.Last.LastStart != nil {
+		last = rollout.Time(r.in.Last.LastStart.UnixNano())
+	}
+	if r.in.Last == nil || r.in.Restored {
+		for i := range r.s.Nodes {
+			for k := range r.s.Nodes[i].Pods {
+				p := &r.s.Nodes[i].Pods[k]
+				if p.Revision == r.s.Set.Update {
+					last = max(last, p.Created)
+					if r.s.Set.InPlace {
+						last = max(last, p.ReadySince)
+					}
+				} else {
+					last = max(last, p.DeletedAt)
+				}
+			}
+		}
+	}
+	if last > r.s.Now {
+		last = r.s.Now
+	}
+	if last != 0 {
+		r.out.Status.LastStart = micro(last)
+	}
+	return last
+}
+
+// Started reports whether a plan starts the update of a node.
+func Started(p *rollout.Plan) bool {
+	for i := range p.Actions {
+		switch p.Actions[i].Reason {
+		case rollout.Recreating, rollout.Surging, rollout.UpdatingInPlace:
+			return true
+		}
+	}
+	return false
+}
+
+func (r *run) wakeAt(t rollout.Time) { r.out.Wake = soonest(r.out.Wake, t) }

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package policy decides what a RolloutPolicy allows of the update of one daemon set. The result is an input of rollout.Decide (rollout.Gate), like the
+// partition and the pause of the set; the limits and the budget of the set apply in addition.
+//
+// # Rule
+//
+// Decide is a function of its Input: no clock, no I/O, nothing kept between calls. What must survive a restart is in objects of the cluster.
+//
+//	committed  the revision that has passed all waves last; an annotation on its ControllerRevision (everynode.Committed)
+//	target     the revision that the template describes now; a rollout is active while it is not the committed one
+//	progress   which waves have passed, and how long the active one has soaked; in the status of the policy
+//
+// Losing the progress releases nothing: nodes with pods of the target are what they are, and the waves soak and are approved again. As long as a committed
+// mark exists, nothing starts to another revision without a policy that allows it: not while the policies cannot be read, and not after the policy was
+// deleted in the middle of a rollout. A user who wants to continue without a policy removes the annotation. A policy that is deleted while no rollout is
+// active takes the mark along.
+//
+// # Vocabulary
+//
+//	member     a node that must run a pod of the set
+//	left out   a member that has not been ready for Policy.UnreachableAfter; the waves go on without it
+//	done       a member with an available pod of the target, and without an older live one
+//	complete   a wave of which all members are done, but for those that are left out
+//	passed     a wave that was complete for its soak time, and is approved where that is needed; a wave that has passed stays so for this rollout
+//	released   a node on which the update may start, as far as the policy is concerned
+//
+// A template that describes the committed revision again is an undo by the user: nodes with another revision return at once, without waves, soaks,
+// approvals, windows and order. Only the pace, a suspension and a conflict of policies hold them.
+package policy

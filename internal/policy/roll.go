@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// settle is what a policy allows while the template describes the committed revision: nodes with another one return to it at once.
+func (r *run) settle() {
+	st := r.out.Status
+	behind, others := 0, 0
+	for i := range r.s.Nodes {
+		if member(&r.s.Nodes[i]) && !r.standing[i].Available {
+			behind++
+			if r.standing[i].Awaits && len(r.s.Nodes[i].Pods) > 0 {
+				others++
+			}
+		}
+	}
+	undone := r.in.Last != nil && (r.in.Last.Phase == v1alpha1.PhaseUndoing || r.in.Last.TargetRevision != "" && r.in.Last.TargetRevision != r.in.Last.CommittedRevision)
+	switch {
+	case r.p.Suspend:
+		st.Phase = v1alpha1.PhaseSuspended
+		r.suspend()
+	case behind == 0:
+		st.Phase = v1alpha1.PhaseComplete
+	case undone && r.target().Name == r.in.Last.CommittedRevision:
+		st.Phase = v1alpha1.PhaseUndoing
+	case others > 0:
+		st.Phase = v1alpha1.PhaseRolling
+	default:
+		st.Phase = v1alpha1.PhaseComplete // a pod that is not available for another reason is no rollout
+	}
+}
+
+func (r *run) suspend() {
+	r.holdReleased(rollout.WaitSuspended)
+	r.block("Suspended", "The policy is suspended: set spec.suspend to false to continue.")
+}
+
+// roll goes through the waves of a rollout.
+func (r *run) roll() {
+	var unmatched []bool
+	r.places, unmatched = assign(r.p, r.s, r.in.Labels)
+	active := len(r.p.Waves)
+	for k := range r.p.Waves {
+		w, absent := r.wave(k)
+		r.out.Status.Waves = append(r.out.Status.Waves, w)
+		if active < len(r.p.Waves) {
+			continue
+		}
+		if unmatched[k] && w.Phase != v1alpha1.WavePassed {
+			r.stall(rollout.WaitPolicy, "EmptyWave", fmt.Sprintf("The selector of the wave %s selects no node of the daemon set: label nodes, or change the wave.", w.Name))
+			r.out.Status.Wave = w.Name
+			return
+		}
+		if !r.advance(k, &r.out.Status.Waves[k], absent) {
+			active = k
+		}
+	}
+	if active == len(r.p.Waves) {
+		r.out.Status.Phase = v1alpha1.PhaseRolling
+		r.commit(r.s.Set.Update)
+		return
+	}
+	r.release(active)
+	r.limit(active)
+}
+
+// wave counts the nodes of a wave. What is known of how far it has come is taken over.
+// absent is the number of those that are left out.
+func (r *run) wave(k int) (w v1alpha1.WaveStatus, absent int) {
+	w = v1alpha1.WaveStatus{Name: r.p.Waves[k].Name, Phase: v1alpha1.WavePending}
+	if r.last != nil {
+		for i := range r.last.Waves {
+			if r.last.Waves[i].Name == w.Name {
+				w = *r.last.Waves[i].DeepCopy()
+			}
+		}
+	}
+	w.Nodes, w.Updated, w.Available = 0, 0, 0
+	for i := range r.s.Nodes {
+		switch {
+		case r.places[i] != place(k) || !member(&r.s.Nodes[i]):
+			continue
+		case r.left[i]:
+			absent++
+			continue
+		}
+		w.Nodes++
+		if r.standing[i].Updated {
+			w.Updated++
+		}
+		if r.standing[i].Available {
+			w.Available++
+		}
+	}
+	return w, absent
+}
+
+// advance moves a wave on, and reports whether it has passed. A wave of which all nodes are left out shows nothing, so it waits for one of them.
+func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int) bool {
+	w, was := &r.p.Waves[k], st.Phase
+	if was == v1alpha1.WavePassed {
+		return true
+	}
+	if st.Available < st.Nodes || st.Nodes == 0 && absent > 0 {
+		st.Phase, st.CompletedAt, st.Soaked, st.WaitingSince = v1alpha1.WaveRolling, nil, nil, nil
+		return false
+	}
+	if st.Nodes > 0 && !r.soaked(w, st) {
+		st.Phase = v1alpha1.WaveSoaking
+		return false
+	}
+	if approval := r.approved(w); w.Approval && approval == nil {
+		st.Phase = v1alpha1.WaveWaitingForApproval
+		if st.WaitingSince == nil {
+			st.WaitingSince = second(r.s.Now)
+		}
+		r.remind(w, st)
+		return false
+	} else if approval != nil {
+		st.Approval, st.ApprovedBy = approval.Name, approval.Spec.By
+	}
+	st.Phase, st.Soaked, st.WaitingSince = v1alpha1.WavePassed, nil, nil
+	return true
+}
+
+// soaked lets a complete wave soak, and reports whether it has done so for long enough. A clock that is set forward adds nothing, because the time is
+// measured by another clock too; one that is set back, and the time in which no manager looked, make the soak longer.
+func (r *run) soaked(w *Wave, st *v1alpha1.WaveStatus) bool {
+	fresh := st.CompletedAt == nil || r.in.Restored && r.newer(w, st.CompletedAt)
+	switch {
+	case fresh:
+		st.CompletedAt, st.Soaked = second(r.s.Now), &metav1.Duration{}
+	case st.Soaked == nil:
+		st.Soaked = &metav1.Duration{}
+	default:
+		st.Soaked.Duration += max(r.in.Elapsed, 0)
+	}
+	if promotion := r.decided(v1alpha1.Promote, w.Name); promotion != nil {
+		st.Approval, st.ApprovedBy = promotion.Name, promotion.Spec.By
+		return true
+	}
+	rest := w.Soak - st.Soaked.Duration
+	if rest <= 0 {
+		return true
+	}
+	r.wakeAt(r.s.Now.Add(rest))
+	r.next(v1alpha1.ActionEndSoak, r.s.Now.Add(rest))
+	return false
+}
+
+// newer is whether a pod of the wave has become ready after the wave was complete: it may have failed while no manager looked.
+func (r *run) newer(w *Wave, completed *metav1.Time) bool {
+	for i := range r.s.Nodes {
+		if r.places[i] == nowhere || r.p.Waves[r.places[i]].Name != w.Name || !r.standing[i].Available {
+			continue
+		}
+		for k := range r.s.Nodes[i].Pods {
+			if p := &r.s.Nodes[i].Pods[k]; p.Revision == r.s.Set.Update && p.ReadySince > rollout.Time(completed.Add(time.Second).UnixNano()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// remind sends another event about an approval that is missing.
+func (r *run) remind(w *Wave, st *v1alpha1.WaveStatus) {
+	r.next(v1alpha1.ActionApprove, 0)
+	if w.RemindAfter <= 0 {
+		return
+	}
+	waited := r.s.Now.Sub(rollout.Time(st.WaitingSince.UnixNano()))
+	if n := waited / w.RemindAfter; n > 0 && n > (waited-r.in.Elapsed)/w.RemindAfter && r.in.Elapsed > 0 {
+		r.event(true, ReasonApprovalMissing, "The wave %s of revision %s has been waiting for an approval for %s.", w.Name, r.target().Name, (n * w.RemindAfter).String())
+	}
+	r.wakeAt(r.s.Now.Add(w.RemindAfter - max(waited, 0)%w.RemindAfter))
+}
+
+// release holds back the nodes of the waves that have not begun. Those of the next one say what it waits for.
+func (r *run) release(active int) {
+	r.restricts = true
+	st := &r.out.Status.Waves[active]
+	next := rollout.WaitWave
+	switch st.Phase {
+	case v1alpha1.WaveSoaking:
+		next = rollout.WaitSoak
+	case v1alpha1.WaveWaitingForApproval:
+		next = rollout.WaitApproval
+	}
+	following := nowhere
+	for i := range r.s.Nodes {
+		if k := r.places[i]; k > place(active) && (following == nowhere || k < following) {
+			following = k
+		}
+	}
+	for i := range r.s.Nodes {
+		switch k := r.places[i]; {
+		case k == nowhere || k <= place(active):
+		case k == following:
+			r.holds[i] = next
+		default:
+			r.holds[i] = rollout.WaitWave
+		}
+	}
+	if st.Phase == v1alpha1.WaveRolling {
+		r.steps(active)
+	}
+}
+
+// limit applies what stops all waves alike, and says what phase the rollout is in.
+func (r *run) limit(active int) {
+	st, w := r.out.Status, &r.out.Status.Waves[active]
+	st.Wave = w.Name
+	switch w.Phase {
+	case v1alpha1.WaveSoaking:
+		st.Phase = v1alpha1.PhaseSoaking
+		r.block("Soaking", fmt.Sprintf("The wave %s is complete and is being observed for %s.", w.Name, r.p.Waves[active].Soak))
+	case v1alpha1.WaveWaitingForApproval:
+		st.Phase = v1alpha1.PhaseWaitingForApproval
+		r.block("Approval", fmt.Sprintf("The wave %s is complete and needs a RolloutApproval for revision %s.", w.Name, r.target().Name))
+	default:
+		st.Phase = v1alpha1.PhaseRolling
+	}
+	kind, until := r.p.closed(r.s.Now)
+	r.wakeAt(soonest(until, r.p.closes(r.s.Now)))
+	switch {
+	case r.p.Suspend:
+		st.Phase = v1alpha1.PhaseSuspended
+		r.suspend()
+	case kind != rollout.NotEvaluated:
+		r.holdReleased(kind)
+		if st.Phase == v1alpha1.PhaseRolling {
+			st.Phase = v1alpha1.PhaseWaitingForWindow
+		}
+		if kind == rollout.WaitFreeze {
+			r.block("Freeze", "A freeze is active, so no update starts.")
+			r.next(v1alpha1.ActionEndFreeze, until)
+		} else {
+			r.block("Window", "No window is open, so no update starts.")
+			r.next(v1alpha1.ActionOpenWindow, until)
+		}
+	}
+	r.blockedBySet()
+}
+
+// blockedBySet names the limits of the set that hold the active wave.
+func (r *run) blockedBySet() {
+	set := &r.s.Set
+	if set.Paused {
+		r.block("Paused", "The daemon set is paused, so no update starts.")
+	}
+	if set.Partition.Value > 0 {
+		r.block("Partition", "The partition of the daemon set keeps nodes from the update, so a wave may not become complete.")
+	}
+	if set.Selective {
+		r.block("Selector", "The selector of the daemon set keeps nodes from the update, so a wave may not become complete.")
+	}
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Reasons of events about a daemon set that a policy governs.
+const (
+	ReasonRolloutStarted   = "RolloutStarted"
+	ReasonWaveStarted      = "RolloutWaveStarted"
+	ReasonSoakStarted      = "RolloutSoakStarted"
+	ReasonSoakRestarted    = "RolloutSoakRestarted"
+	ReasonApprovalNeeded   = "RolloutApprovalNeeded"
+	ReasonApprovalMissing  = "RolloutApprovalMissing"
+	ReasonWavePassed       = "RolloutWavePassed"
+	ReasonRolloutCommitted = "RolloutCommitted"
+	ReasonRolloutUndone    = "RolloutUndone"
+	ReasonRolloutRejected  = "RolloutRejected"
+	ReasonRolloutStalled   = "RolloutStalled"
+)
+
+// The API versions of sets in a status.
+const (
+	versionNative   = "apps/v1"
+	versionAdvanced = "apps.kruise.io/v1beta1"
+)
+
+// APIVersion is how a status names the API of a set.
+func (s Set) APIVersion() string {
+	if s.Advanced {
+		return versionAdvanced
+	}
+	return versionNative
+}
+
+// report begins the status of a set.
+func (r *run) report() {
+	st := &v1alpha1.SetStatus{
+		APIVersion: r.in.Set.APIVersion(), Name: r.in.Set.Name, Enforcement: enforcement(&r.s.Set),
+		TargetRevision: r.target().Name, TargetNumber: r.s.Revisions[r.s.Set.Update].Number,
+		CommittedRevision: r.revision(r.committed).Name,
+	}
+	if !r.atRest() {
+		st.StartedAt = second(r.s.Now)
+		if r.last != nil && r.last.StartedAt != nil {
+			st.StartedAt = r.last.StartedAt
+		}
+	}
+	r.out.Status = st
+}
+
+func (r *run) block(reason, message string) {
+	r.out.Status.Blocking = append(r.out.Status.Blocking, v1alpha1.Blocking{Reason: reason, Message: message})
+}
+
+// next notes the next action, unless one that comes sooner is known; 0 is a time that is not known.
+func (r *run) next(action v1alpha1.Action, at rollout.Time) {
+	now := r.out.Status.Next
+	if now != nil && (at == 0 || now.Action == v1alpha1.ActionApprove || now.At != nil && now.At.UnixNano() <= int64(at)) {
+		return
+	}
+	r.out.Status.Next = &v1alpha1.NextAction{Action: action}
+	if at != 0 {
+		r.out.Status.Next.At = second(at)
+	}
+}
+
+func (r *run) event(warning bool, reason, format string, args ...any) {
+	r.out.Events = append(r.out.Events, Event{warning, reason, fmt.Sprintf(format, args...)})
+}
+
+// tell makes the events of what has changed since the last decision.
+func (r *run) tell() {
+	st, was := r.out.Status, r.in.Last
+	if was == nil {
+		was = &v1alpha1.SetStatus{}
+	}
+	target := st.TargetRevision
+	if r.last == nil && !r.atRest() {
+		r.event(false, ReasonRolloutStarted, "The rollout of revision %s begins under the policy %s.", target, r.p.Name)
+	}
+	for i := range st.Waves {
+		r.tellWave(&st.Waves[i])
+	}
+	if st.Phase == was.Phase {
+		return
+	}
+	switch st.Phase {
+	case v1alpha1.PhaseComplete:
+		if was.Phase != "" {
+			r.event(false, ReasonRolloutCommitted, "All nodes have revision %s.", target)
+		}
+	case v1alpha1.PhaseUndoing:
+		r.event(true, ReasonRolloutUndone, "The template describes the committed revision %s again: all nodes return to it, without waves.", target)
+	case v1alpha1.PhaseRejected:
+		r.event(true, ReasonRolloutRejected, "Revision %s was rejected: no further node gets it.", target)
+	case v1alpha1.PhaseStalled:
+		r.event(true, ReasonRolloutStalled, "%s", st.Blocking[len(st.Blocking)-1].Message)
+	}
+}
+
+func (r *run) tellWave(w *v1alpha1.WaveStatus) {
+	before := v1alpha1.WavePending
+	if r.last != nil {
+		for i := range r.last.Waves {
+			if r.last.Waves[i].Name == w.Name {
+				before = r.last.Waves[i].Phase
+			}
+		}
+	}
+	if w.Phase == before || w.Nodes == 0 && w.Phase != v1alpha1.WaveWaitingForApproval {
+		return
+	}
+	target := r.out.Status.TargetRevision
+	switch w.Phase {
+	case v1alpha1.WaveRolling:
+		if before == v1alpha1.WavePending {
+			r.event(false, ReasonWaveStarted, "The wave %s of revision %s begins on %d nodes.", w.Name, target, w.Nodes)
+		} else {
+			r.event(true, ReasonSoakRestarted, "The wave %s of revision %s is not available on all nodes any more: its soak starts again.", w.Name, target)
+		}
+	case v1alpha1.WaveSoaking:
+		r.event(false, ReasonSoakStarted, "The wave %s of revision %s is complete on %d nodes and is being observed.", w.Name, target, w.Nodes)
+	case v1alpha1.WaveWaitingForApproval:
+		r.event(true, ReasonApprovalNeeded, "The wave %s of revision %s is complete: create a RolloutApproval to continue.", w.Name, target)
+	case v1alpha1.WavePassed:
+		r.event(false, ReasonWavePassed, "The wave %s of revision %s has passed.", w.Name, target)
+	}
+}
+
+// second is a time as an API object shows it. It is kept in full, and shortened when it is written.
+func second(t rollout.Time) *metav1.Time {
+	at := metav1.NewTime(time.Unix(0, int64(t)).UTC())
+	return &at
+}
+
+func micro(t rollout.Time) *metav1.MicroTime {
+	at := metav1.NewMicroTime(time.Unix(0, int64(t)).UTC())
+	return &at
+}

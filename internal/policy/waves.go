@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// place is the wave of a node.
+type place int16
+
+// nowhere is the place of a node that no wave can have.
+const nowhere place = -1
+
+// assign gives each node its wave: the first that matches it. Waves that take a number of nodes take nodes that existed before the revision in the order of
+// their names, and then those that joined later in the order in which they did. So a node that joins takes the place of no other.
+func assign(p *Policy, s *rollout.Snapshot, nodeLabels []map[string]string) (places []place, unmatched []bool) {
+	places, unmatched = make([]place, len(s.Nodes)), make([]bool, len(p.Waves))
+	for i := range places {
+		places[i] = nowhere
+	}
+	var order []int
+	for k := range p.Waves {
+		w := &p.Waves[k]
+		if w.Count == 0 && w.Percent == 0 {
+			unmatched[k] = !assignAll(w, place(k), places, s, nodeLabels)
+			continue
+		}
+		if order == nil {
+			order = seniority(s)
+		}
+		unmatched[k] = !assignSome(w, place(k), places, order, nodeLabels)
+	}
+	return places, unmatched
+}
+
+// member is whether a node must run a pod of the set.
+func member(n *rollout.Node) bool { return n.Fit == rollout.MustRun && !n.Gone }
+
+func (w *Wave) matches(nodeLabels map[string]string) bool {
+	return w.Selector == nil || w.Selector.Matches(labels.Set(nodeLabels))
+}
+
+// assignAll gives a wave all nodes that it matches, and reports whether there is any member that it matches, be it in another wave. Nodes that only may
+// keep their pod are updated with their wave, and count nowhere.
+func assignAll(w *Wave, k place, places []place, s *rollout.Snapshot, nodeLabels []map[string]string) (any bool) {
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if n.Gone || n.Fit != rollout.MustRun && n.Fit != rollout.MayStay || !w.matches(nodeLabels[i]) {
+			continue
+		}
+		any = any || n.Fit == rollout.MustRun
+		if places[i] == nowhere {
+			places[i] = k
+		}
+	}
+	return any || w.Selector == nil
+}
+
+// assignSome gives a wave a number of the members that it matches.
+func assignSome(w *Wave, k place, places []place, order []int, nodeLabels []map[string]string) (any bool) {
+	var free []int
+	total, taken := 0, 0
+	for _, i := range order {
+		if !w.matches(nodeLabels[i]) {
+			continue
+		}
+		total++
+		if places[i] == nowhere {
+			free = append(free, i)
+		} else {
+			taken++
+		}
+	}
+	number := w.Count
+	if w.Percent > 0 {
+		number = rollout.Quantity{Value: w.Percent, Percent: true}.Of(total) - taken
+	}
+	for _, i := range spread(free, w.SpreadBy, nodeLabels)[:min(max(number, 0), len(free))] {
+		places[i] = k
+	}
+	return total > 0 || w.Selector == nil
+}
+
+// seniority returns the members in the order in which waves take them.
+func seniority(s *rollout.Snapshot) []int {
+	since := rollout.Time(0)
+	if u := s.Set.Update; u >= 0 && u < len(s.Revisions) {
+		since = s.Revisions[u].Created
+	}
+	late := func(i int) rollout.Time {
+		if joined := s.Nodes[i].Joined; since != 0 && joined > since {
+			return joined
+		}
+		return 0
+	}
+	order := make([]int, 0, len(s.Nodes))
+	for i := range s.Nodes {
+		if member(&s.Nodes[i]) {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(late(a), late(b)) })
+	return order
+}
+
+// spread takes nodes in turn from the groups with equal values of the labels. The groups come in the order of their first nodes.
+func spread(nodes []int, by []string, nodeLabels []map[string]string) []int {
+	if len(by) == 0 {
+		return nodes
+	}
+	groups, at := [][]int{}, map[string]int{}
+	for _, i := range nodes {
+		var id strings.Builder
+		for _, key := range by {
+			id.WriteString(nodeLabels[i][key])
+			id.WriteByte(0)
+		}
+		k, known := at[id.String()]
+		if !known {
+			k = len(groups)
+			at[id.String()], groups = k, append(groups, nil)
+		}
+		groups[k] = append(groups[k], i)
+	}
+	out := make([]int, 0, len(nodes))
+	for round := 0; len(out) < len(nodes); round++ {
+		for _, g := range groups {
+			if round < len(g) {
+				out = append(out, g[round])
+			}
+		}
+	}
+	return out
+}
+
+// steps holds back those nodes of the active wave whose part of it has not begun: the steps of its growth, and groups of nodes one at a time. The nodes
+// come in the order in which the set updates them.
+func (r *run) steps(k int) {
+	w, topology := &r.p.Waves[k], r.p.TopologyKey
+	if w.Start == nil && topology == "" {
+		return
+	}
+	var nodes []int
+	for j := range r.s.Nodes {
+		i := j
+		if r.s.Set.Descending {
+			i = len(r.s.Nodes) - 1 - j
+		}
+		if r.places[i] == place(k) && member(&r.s.Nodes[i]) {
+			nodes = append(nodes, i)
+		}
+	}
+	group := func(i int) string { return r.in.Labels[i][topology] }
+	if topology != "" {
+		slices.SortStableFunc(nodes, func(a, b int) int { return strings.Compare(group(a), group(b)) })
+	}
+	end := len(nodes)
+	if w.Start != nil {
+		end = r.grown(w, nodes)
+	}
+	for at, i := range nodes {
+		switch {
+		case at >= end:
+			r.holds[i] = rollout.WaitWave
+		case topology != "" && at > 0 && group(i) != group(nodes[at-1]) && !r.allDone(nodes[:at]):
+			for _, later := range nodes[at:end] {
+				r.holds[later] = rollout.WaitOrder
+			}
+			for _, later := range nodes[end:] {
+				r.holds[later] = rollout.WaitWave
+			}
+			return
+		}
+	}
+}
+
+// grown is how many nodes of a wave have begun: with a start of 2 and a factor of 2 first 2, then 6, then 14.
+func (r *run) grown(w *Wave, nodes []int) int {
+	step := max(w.Start.Of(len(nodes)), 1)
+	end := step
+	for end < len(nodes) && r.allDone(nodes[:end]) {
+		step = min(step*w.Factor, len(nodes))
+		end += step
+	}
+	return min(end, len(nodes))
+}
+
+// allDone is whether some nodes are done or left out.
+func (r *run) allDone(nodes []int) bool {
+	for _, i := range nodes {
+		if !r.left[i] && !r.standing[i].Available {
+			return false
+		}
+	}
+	return true
+}

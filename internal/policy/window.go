@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	_ "time/tzdata" // images of the manager have no time zones
+
+	"github.com/robfig/cron/v3"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Window is a time that comes again and again, when updates may start.
+type Window struct {
+	schedule cron.Schedule
+	length   time.Duration
+	zone     *time.Location
+}
+
+// maxWindow is the longest window: the starts of a window are looked for that far back.
+const maxWindow = 31 * 24 * time.Hour
+
+// ReadWindow reads a window. Without an error it opens at some time.
+func ReadWindow(schedule string, length time.Duration, zone string) (Window, error) {
+	if strings.Contains(schedule, "TZ=") || strings.HasPrefix(strings.TrimSpace(schedule), "@every") {
+		return Window{}, fmt.Errorf("the schedule %q is not one of cron with five fields: use timeZone for the time zone", schedule)
+	}
+	parsed, err := cron.ParseStandard(schedule)
+	if err != nil {
+		return Window{}, fmt.Errorf("the schedule %q cannot be read: %w", schedule, err)
+	}
+	location, err := time.LoadLocation(zone)
+	if err != nil || zone == "Local" {
+		return Window{}, fmt.Errorf("the time zone %q is not known: use a name such as Europe/Berlin", zone)
+	}
+	w := Window{schedule: parsed, length: length, zone: location}
+	switch {
+	case length <= 0 || length > maxWindow:
+		return Window{}, fmt.Errorf("the duration %s is not between 1s and %s", length, maxWindow)
+	case parsed.Next(time.Unix(0, 0).UTC()).IsZero():
+		return Window{}, fmt.Errorf("the schedule %q names no day that exists", schedule)
+	default:
+		return w, nil
+	}
+}
+
+// starts goes through the starts of the window from some time on. The schedule is read on the clock on the wall, so a time that is shown twice because
+// clocks are set back is one start, and one that is never shown because they are set forward is a start an hour later.
+func (w *Window) starts(from time.Time) func(yield func(time.Time) bool) {
+	return func(yield func(time.Time) bool) {
+		local := from.In(w.zone).Add(-2 * time.Hour) // what the wall shows may come again
+		wall := time.Date(local.Year(), local.Month(), local.Day(), local.Hour(), local.Minute(), local.Second(), 0, time.UTC)
+		for {
+			wall = w.schedule.Next(wall)
+			if wall.IsZero() {
+				return
+			}
+			start := time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), 0, w.zone)
+			if first := start.Add(-time.Hour); first.Hour() == start.Hour() {
+				start = first // it is shown twice
+			}
+			if start.After(from) && !yield(start) {
+				return
+			}
+		}
+	}
+}
+
+// Open reports whether the window is open, and if not, when it opens next; 0 if it never does.
+func (w *Window) Open(now rollout.Time) (open bool, next rollout.Time) {
+	at := time.Unix(0, int64(now))
+	for start := range w.starts(at.Add(-w.length)) {
+		if start.After(at) {
+			return false, rollout.Time(start.UnixNano())
+		}
+		if start.Add(w.length).After(at) {
+			return true, 0
+		}
+	}
+	return false, 0
+}
+
+// closed is what keeps updates from starting at a time, and until when if that is known.
+func (p *Policy) closed(now rollout.Time) (kind rollout.VerdictKind, until rollout.Time) {
+	for _, f := range p.Freezes {
+		if f.From <= now && now < f.To {
+			kind, until = rollout.WaitFreeze, max(until, f.To)
+		}
+	}
+	if kind != rollout.NotEvaluated || len(p.Windows) == 0 {
+		return kind, until
+	}
+	for i := range p.Windows {
+		open, next := p.Windows[i].Open(now)
+		if open {
+			return rollout.NotEvaluated, 0
+		}
+		until = soonest(until, next)
+	}
+	return rollout.WaitWindow, until
+}
+
+// closes is when the next freeze begins, so that nothing is left to a wake that comes later.
+func (p *Policy) closes(now rollout.Time) (at rollout.Time) {
+	for _, f := range p.Freezes {
+		if f.From > now {
+			at = soonest(at, f.From)
+		}
+	}
+	return at
+}
+
+// soonest is the smaller of two times, where 0 is never.
+func soonest(a, b rollout.Time) rollout.Time {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}

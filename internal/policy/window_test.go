@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"testing"
+	"time"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+func TestWindows(t *testing.T) {
+	for _, c := range []struct {
+		name, schedule, zone, at string
+		length                   time.Duration
+		open                     bool
+		next                     string
+	}{
+		{"before", "0 22 * * 1-4", "", "2026-11-25T21:59:59Z", 6 * time.Hour, false, "2026-11-25T22:00:00Z"},
+		{"at its start", "0 22 * * 1-4", "", "2026-11-25T22:00:00Z", 6 * time.Hour, true, ""},
+		{"just before its end", "0 22 * * 1-4", "", "2026-11-26T03:59:59Z", 6 * time.Hour, true, ""},
+		{"at its end", "0 22 * * 1-4", "", "2026-11-26T04:00:00Z", 6 * time.Hour, false, "2026-11-26T22:00:00Z"},
+		{"the weekend", "0 22 * * 1-4", "", "2026-11-27T23:00:00Z", 6 * time.Hour, false, "2026-11-30T22:00:00Z"},
+		{"another zone", "0 22 * * *", "Europe/Berlin", "2026-11-25T21:00:00Z", time.Hour, true, ""},
+		{"a time that is skipped", "30 2 * * *", "Europe/Berlin", "2026-03-29T00:59:00Z", time.Hour, false, "2026-03-29T01:30:00Z"},
+		{"an hour later, open", "30 2 * * *", "Europe/Berlin", "2026-03-29T02:29:00Z", time.Hour, true, ""},
+		{"a time that comes twice", "30 2 * * *", "Europe/Berlin", "2026-10-25T00:30:00Z", time.Hour, true, ""},
+		{"its second coming", "30 2 * * *", "Europe/Berlin", "2026-10-25T01:40:00Z", time.Hour, false, "2026-10-26T01:30:00Z"},
+		{"over the end of summer time, six hours", "0 22 * * *", "Europe/Berlin", "2026-10-25T01:59:00Z", 6 * time.Hour, true, ""},
+		{"and no more", "0 22 * * *", "Europe/Berlin", "2026-10-25T02:00:00Z", 6 * time.Hour, false, "2026-10-25T21:00:00Z"},
+		{"longer than its period", "0 * * * *", "", "2026-11-25T21:59:59Z", 3 * time.Hour, true, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, err := ReadWindow(c.schedule, c.length, c.zone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at, err := time.Parse(time.RFC3339, c.at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			open, next := w.Open(rollout.Time(at.UnixNano()))
+			got := ""
+			if next != 0 {
+				got = time.Unix(0, int64(next)).UTC().Format(time.RFC3339)
+			}
+			if open != c.open || got != c.next {
+				t.Errorf("open %t, next %s, want %t, %s", open, got, c.open, c.next)
+			}
+		})
+	}
+}
+
+func TestWindowsThatCannotBe(t *testing.T) {
+	for _, c := range []struct {
+		schedule, zone string
+		length         time.Duration
+	}{
+		{"0 22 * *", "", time.Hour}, {"0 25 * * *", "", time.Hour}, {"0 0 30 2 *", "", time.Hour}, {"0 22 * * *", "Nowhere/Land", time.Hour},
+		{"0 22 * * *", "Local", time.Hour}, {"@every 1h", "", time.Hour}, {"TZ=UTC 0 22 * * *", "", time.Hour}, {"0 22 * * *", "", 0}, {"0 22 * * *", "", 1000 * time.Hour},
+	} {
+		if _, err := ReadWindow(c.schedule, c.length, c.zone); err == nil {
+			t.Errorf("%+v is accepted", c)
+		}
+	}
+}
