@@ -36,6 +36,8 @@ type Workload struct {
 	// TemplateGeneration is the number that pods carry in the label pod-template-generation; nil when unknown, or where nobody
 	// keeps it up to date.
 	TemplateGeneration *int64
+	// Labels of the object, by which a rollout policy selects it.
+	Labels map[string]string
 	// Annotations of the object; copied to its ControllerRevisions, as upstream does.
 	Annotations    map[string]string
 	HistoryLimit   int

@@ -76,6 +76,8 @@ type set struct {
 	// cells is indexed by the id of the node; ghosts are those of nodes that do not exist and that something is known of.
 	cells  []cell
 	ghosts map[int]*ghost
+	// governed is whether a rollout policy may hold nodes back: then labels of nodes matter, and what a node had before.
+	governed bool
 	// podCount is the number of pods in all cells, so that a Snapshot can allocate once.
 	podCount int
 	// announced is the number of pods that say whether there is a newer revision.
@@ -210,7 +212,7 @@ func sameForUs(a, b *dialect.Workload) bool {
 	return a.Generation == b.Generation && a.Deleting == b.Deleting && a.Status == b.Status &&
 		a.ObservedGeneration == b.ObservedGeneration && equalCount(a.CollisionCount, b.CollisionCount) &&
 		a.UpdateRevision == b.UpdateRevision && slices.Equal(a.Conditions, b.Conditions) &&
-		maps.Equal(a.Annotations, b.Annotations)
+		maps.Equal(a.Annotations, b.Annotations) && maps.Equal(a.Labels, b.Labels)
 }
 
 func equalCount(a, b *int32) bool {

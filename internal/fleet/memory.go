@@ -52,7 +52,7 @@ func (s *set) rememberOn(n *node, p *podRecord) {
 }
 
 // limited is whether the set may hold nodes back, so that what they had before matters.
-func (s *set) limited() bool { return s.workload.Set.Limits != rollout.Limits{} }
+func (s *set) limited() bool { return s.governed || s.workload.Set.Limits != rollout.Limits{} }
 
 // lastOf is the index of the revision that the last pod of a node had, or that the node was to get. What this process has not seen
 // it guesses: a node that is older than the wanted revision had what most others still have (guessOf). So after a

@@ -282,7 +282,7 @@ func (s *set) haunted() []*ghost {
 // refit evaluates the placement of every set on n and notifies those for which the outcome changed, or all of them.
 func (x *Index) refit(n *node, all bool) {
 	for key, s := range x.sets {
-		if s.look(n) || all {
+		if s.look(n) || all || s.governed {
 			x.notify(key)
 		}
 	}

@@ -191,8 +191,10 @@ type Revision struct {
 	Hash     string
 	Labelled bool
 	Number   int64
-	Created  rollout.Time
-	Deleting bool
+	// Committed is the number in its mark everynode.Committed; 0 for none.
+	Committed int64
+	Created   rollout.Time
+	Deleting  bool
 	// Data is as it is stored: decoded it would be many times as large, and most of it belongs to no set that is being worked on.
 	Data []byte
 }

@@ -58,6 +58,9 @@ func (r *Reader) metadata(w *dialect.Workload, metadata Object) {
 		w.Created = rollout.Time(created.UnixNano())
 	}
 	w.Deleting = metadata.Fields["deletionTimestamp"] != nil
+	if err := Decode(metadata.Fields["labels"], &w.Labels); err != nil {
+		w.Labels = nil // no selector of a policy matches it
+	}
 	if err := Decode(metadata.Fields["annotations"], &w.Annotations); err != nil {
 		w.Annotations = nil
 		r.Invalid(metadata.At("annotations"), "is not a map of strings: make all its values strings")

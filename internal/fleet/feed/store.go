@@ -17,6 +17,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apimeta "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/rollout"
@@ -153,6 +154,7 @@ func RevisionFrom(r *appsv1.ControllerRevision) (rec fleet.Revision, ok bool) {
 	rec = fleet.Revision{
 		Namespace: r.Namespace, Name: r.Name, UID: r.UID, RV: r.ResourceVersion, Labels: r.Labels,
 		Number: r.Revision, Deleting: r.DeletionTimestamp != nil, Data: r.Data.Raw,
+		Committed: everynode.ParseCommitted(r.Annotations[everynode.Committed], string(r.UID)),
 	}
 	rec.Owner, rec.Advanced = owner, advanced
 	if !r.CreationTimestamp.IsZero() {
