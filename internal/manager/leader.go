@@ -32,10 +32,12 @@ import (
 	"everynode.dev/everynode/internal/controller/conflict"
 	"everynode.dev/everynode/internal/controller/daemonset"
 	"everynode.dev/everynode/internal/controller/metrics"
+	"everynode.dev/everynode/internal/controller/policies"
 	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/features"
 	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/fleet/feed"
+	"everynode.dev/everynode/internal/policy"
 )
 
 // eventSource is the component of events; the native controller and OpenKruise both use this name, and users filter by
@@ -52,6 +54,7 @@ type leader struct {
 	events     record.EventBroadcaster
 	client     kubernetes.Interface
 	pulls      *pulls // nil if image pulls are not served
+	policies   *policies.Store
 
 	namespace string
 	tenure    *tenure // nil without leader election
@@ -131,10 +134,15 @@ func newLeader(o *options, cfg *rest.Config, t *tenure) (*leader, error) {
 		pace.Leads = t.holds
 	}
 	l.metrics.Window, l.metrics.Reading = pace.Window, l.reads
+	l.policies = policies.New(policies.Options{
+		Client: dynamicClient, Discovery: client.Discovery(), Clock: realClock,
+		Changed:  func(namespace string) { l.controller.EnqueueNamespace(namespace) },
+		Selected: func(p *policy.Policy) []policy.Set { return l.controller.Selected(p) },
+	})
 	l.controller = daemonset.New(daemonset.Options{
 		Dialects: all, Index: index, Clock: realClock, Events: recorder, Observer: l.metrics, Workers: o.concurrentSyncs,
 		Revisions: executor.NewRevisions(revisions), Sets: daemonset.NewSets(sets, resources),
-		PullJobs: l.pullJobs(),
+		PullJobs: l.pullJobs(), Policies: l.policies,
 		Executor: &executor.Executor{
 			Index: index, Pods: executor.NewPods(client), Pace: pace, Events: recorder, Clock: realClock, Count: l.metrics.Count,
 			Slow: l.slow.Lane(client),
@@ -269,6 +277,7 @@ func (l *leader) Start(ctx context.Context) error {
 	if l.pulls != nil {
 		wg.Go(func() { l.pulls.run(ctx) })
 	}
+	wg.Go(func() { l.policies.Run(ctx) })
 	began := time.Now()
 	defer l.feed.Wait()
 	defer cancel()
@@ -281,12 +290,18 @@ func (l *leader) Start(ctx context.Context) error {
 		}
 		return fmt.Errorf("reading the cluster: %w", err)
 	}
+	if !l.policies.Await(ctx, policiesPatience) && ctx.Err() == nil {
+		log.Error(nil, "Could not read the rollout policies yet; no update of a node starts before they have been read")
+	}
 	l.synced.Store(true)
 	log.Info("Read the cluster", "took", time.Since(began))
 	l.controller.Run(ctx)
 	l.controller.Executor.Slow.Wait()
 	return l.ended()
 }
+
+// policiesPatience is how long a leader waits for the rollout policies before it serves sets without them, where it starts no update then.
+const policiesPatience = 10 * time.Second
 
 // restoredError reports that the storage of the API server was restored to an earlier state.
 type restoredError struct{ resource, seen, has string }

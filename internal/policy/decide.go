@@ -333,7 +333,7 @@ func (r *run) lastStart() rollout.Time {
 		last = r.s.Now
 	}
 	if last != 0 {
-		r.out.Status.LastStart = micro(last)
+		r.out.Status.LastStart = Moment(last)
 	}
 	return last
 }

@@ -142,7 +142,16 @@ func second(t rollout.Time) *metav1.Time {
 	return &at
 }
 
-func micro(t rollout.Time) *metav1.MicroTime {
+// Moment is a time of a start, as a status has it.
+func Moment(t rollout.Time) *metav1.MicroTime {
 	at := metav1.NewMicroTime(time.Unix(0, int64(t)).UTC())
 	return &at
+}
+
+// Idle is the status of a set for which nothing is decided: its specification is not valid, or asks for nothing.
+func Idle(set Set) *v1alpha1.SetStatus {
+	return &v1alpha1.SetStatus{
+		APIVersion: set.APIVersion(), Name: set.Name, Enforcement: v1alpha1.EnforcementNone, Phase: v1alpha1.PhaseStalled,
+		Blocking: []v1alpha1.Blocking{{Reason: "NotServed", Message: "Everynode does not update this daemon set: its specification is not valid, or another controller keeps its pods and no annotation asks for an update."}},
+	}
 }

@@ -34,7 +34,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Options are the parts of a Controller; all are required but the last.
+// Options are the parts of a Controller; all are required but the last two.
 type Options struct {
 	Dialects  []dialect.Dialect
 	Index     *fleet.Index
@@ -46,8 +46,9 @@ type Options struct {
 	Observer  Observer
 	// Workers is the number of sets that are worked on at once.
 	Workers int
-	// PullJobs may be nil: then nothing is pulled ahead.
+	// PullJobs may be nil: then nothing is pulled ahead. Without Policies there are no rollout policies.
 	PullJobs PullJobs
+	Policies Policies
 }
 
 // Observer receives the results of a pass, after its writes.
@@ -165,9 +166,11 @@ func (c *Controller) Reconcile(ctx context.Context, key fleet.Key) (time.Duratio
 	}
 	p := &pass{c: c, d: d, key: key, w: w, state: c.state(key, w)}
 	if c.bystander(key, w) {
+		p.reportIdle()
 		return p.standBy(ctx)
 	}
 	if p.refuse() {
+		p.reportIdle()
 		return p.writeStatus(ctx, dialect.Report{Numbers: w.Status, ObservedGeneration: w.ObservedGeneration})
 	}
 	return p.run(ctx)
@@ -185,8 +188,9 @@ type state struct {
 	toldOf int64
 	pace   statusPace
 	// batch is how many creates of a pass are sent first: as many as went well before, of generation batchOf.
-	batch   int
-	batchOf int64
+	batch    int
+	batchOf  int64
+	governed governed
 	// young is whether the set was new when it was first seen, and nothing has been decided for it yet.
 	young bool
 }
@@ -233,6 +237,9 @@ type pass struct {
 	state *state
 	// result is what became of the plan.
 	result executor.Result
+	// rules are the policies that apply, and marked is whether a policy has governed the set.
+	rules  Governance
+	marked bool
 	// stoodBack is whether the decision was made without the annotations of OpenYurt.
 	stoodBack bool
 }
@@ -320,7 +327,8 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	if h == nil {
 		return 0, err
 	}
-	now := p.c.Clock.Now()
+	p.governance(h)
+	elapsed, now := p.sinceGoverned(), p.c.Clock.Now()
 	buffer := p.c.buffers.Get().(*fleet.Buffer)
 	defer p.c.buffers.Put(buffer) // nothing of the Snapshot is kept, and all writes have been answered
 	snapshot, unblock, ok := p.c.Index.SnapshotInto(buffer, p.key, p.inPlace(h), timeOf(now))
@@ -329,6 +337,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	}
 	snapshot.Memory = p.state.memory
 	images := p.lookAhead(ctx, h, &snapshot)
+	allowed := p.govern(h, &snapshot, now, elapsed)
 	plan := p.decide(&snapshot)
 	after := plan
 	took := p.c.Clock.Since(now)
@@ -345,7 +354,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		}
 		var applyErr error
 		after, applyErr = p.apply(ctx, h, &snapshot, &plan)
-		err = errors.Join(err, applyErr)
+		err = errors.Join(err, applyErr, p.mark(ctx, h, &allowed))
 	} else if apply.OfCreate(err) == apply.Refused {
 		report.Failure = err
 	}
@@ -355,13 +364,14 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	again, statusErr := p.writeStatus(ctx, report)
 	p.c.failures.setBlocked(p.key, slices.ContainsFunc(after.Verdicts, func(v rollout.Verdict) bool { return v.Kind == rollout.Blocked }))
 	p.c.Observer.Decided(p.key, &snapshot, &after, took)
+	p.reportGoverned(&allowed, &plan, now)
 	if (!claimed || p.result.Left) && err == nil {
 		again = time.Millisecond
 	}
 	if p.result.Skipped || p.result.Crowded {
 		again = soonest(again, skippedPause)
 	}
-	return soonest(again, images.again, until(now, p.wake(&plan, now, err)), until(now, unblock)), errors.Join(err, statusErr)
+	return soonest(again, images.again, until(now, p.wake(&plan, now, err)), until(now, unblock), until(now, allowed.Wake)), errors.Join(err, statusErr)
 }
 
 // wake is when to come back for what the plan has left, after its writes have been answered; 0 for never. err is why the pass is repeated.

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/apply/executor"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/fleet"
@@ -280,7 +281,7 @@ func (p *pass) createRevisionAs(ctx context.Context, number int64, name, hash st
 	revisionLabels[appsv1.ControllerRevisionHashLabelKey] = hash
 	wanted := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: p.w.Namespace, Name: name, Labels: revisionLabels, Annotations: p.w.Annotations,
+			Namespace: p.w.Namespace, Name: name, Labels: revisionLabels, Annotations: unmarked(p.w.Annotations),
 			OwnerReferences: []metav1.OwnerReference{p.owner()},
 		},
 		Data:     runtime.RawExtension{Raw: data},
@@ -308,6 +309,16 @@ func (p *pass) createRevisionAs(ctx context.Context, number int64, name, hash st
 	default:
 		return err
 	}
+}
+
+// unmarked are annotations without the mark of a revision that is committed: the new one is not.
+func unmarked(annotations map[string]string) map[string]string {
+	if _, marked := annotations[everynode.Committed]; !marked {
+		return annotations
+	}
+	annotations = maps.Clone(annotations)
+	delete(annotations, everynode.Committed)
+	return annotations
 }
 
 // replacedHash is the hash that pods carry and that no revision has any more, because the label of the current one was changed, or another revision
@@ -385,7 +396,11 @@ func (p *pass) truncateHistory(ctx context.Context, h *fleet.Resolved) error {
 	if len(h.Entries)-1 <= p.w.HistoryLimit {
 		return nil
 	}
-	for _, i := range revision.Truncate(h.Entries, h.Current, p.c.Index.LiveHashes(p.key), p.w.HistoryLimit) {
+	live := p.c.Index.LiveHashes(p.key)
+	for i := range h.Revisions {
+		live[h.Entries[i].Hash] = live[h.Entries[i].Hash] || p.governs() && h.Revisions[i].Committed > 0 && newestMark(h.Revisions, i)
+	}
+	for _, i := range revision.Truncate(h.Entries, h.Current, live, p.w.HistoryLimit) {
 		r := h.Revisions[i]
 		err := p.write(ctx, writesRevision, func(ctx context.Context) error {
 			err := p.c.Revisions.Delete(ctx, r.Namespace, r.Name, r.UID)
@@ -404,6 +419,11 @@ func (p *pass) truncateHistory(ctx context.Context, h *fleet.Resolved) error {
 		}
 	}
 	return nil
+}
+
+// newestMark is whether no other revision was committed later.
+func newestMark(revisions []fleet.Revision, i int) bool {
+	return !slices.ContainsFunc(revisions, func(r fleet.Revision) bool { return r.Committed > revisions[i].Committed })
 }
 
 // inPlace is the history as a Snapshot needs it, with what can be done in place where the dialect does that.

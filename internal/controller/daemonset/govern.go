@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/policy"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Policies are the rollout policies, as far as the loop needs them.
+type Policies interface {
+	// Of returns what applies to a set.
+	Of(set policy.Set) Governance
+	// Report takes what a pass has found out: the status is nil for a set without a policy. judged are approvals whose status is to be written.
+	Report(set policy.Set, of []*policy.Policy, status *v1alpha1.SetStatus, judged []v1alpha1.RolloutApproval)
+}
+
+// Governance is what applies to a set.
+type Governance struct {
+	Policies  []*policy.Policy
+	Approvals []v1alpha1.RolloutApproval
+	// Stored is what the status of the first policy has of the set; nil for nothing.
+	Stored *v1alpha1.SetStatus
+	// Unread is whether the policies have not been read yet.
+	Unread bool
+}
+
+// governed is what is remembered of the policy of a set from one pass to the next.
+type governed struct {
+	of   types.UID
+	last *v1alpha1.SetStatus
+	// at is when the last decision about it was made.
+	at time.Time
+}
+
+// policySet is how policies see a set.
+func policySet(w *dialect.Workload) policy.Set {
+	return policy.Set{Advanced: w.Advanced, Namespace: w.Namespace, Name: w.Name, Labels: w.Labels}
+}
+
+// Selected returns the sets that a policy applies to.
+func (c *Controller) Selected(p *policy.Policy) []policy.Set {
+	var sets []policy.Set
+	for name := range c.dialects {
+		for _, key := range c.Index.Keys(name) {
+			if key.Namespace != p.Namespace {
+				continue
+			}
+			if w := c.Index.Workload(key); w != nil && !w.Deleting && p.Selects(policySet(w)) {
+				sets = append(sets, policySet(w))
+			}
+		}
+	}
+	return sets
+}
+
+// EnqueueNamespace asks for a pass for every set of a namespace; of all namespaces if it is empty.
+func (c *Controller) EnqueueNamespace(namespace string) {
+	for name := range c.dialects {
+		for _, key := range c.Index.Keys(name) {
+			if namespace == "" || key.Namespace == namespace {
+				c.queue.Add(key)
+			}
+		}
+	}
+}
+
+// governance finds out which policies apply, before the Snapshot is taken.
+func (p *pass) governance(h *fleet.Resolved) {
+	if p.c.Policies == nil {
+		return
+	}
+	p.rules = p.c.Policies.Of(policySet(p.w))
+	p.marked = false
+	for i := range h.Revisions {
+		p.marked = p.marked || h.Revisions[i].Committed > 0
+	}
+	p.c.Index.Govern(p.key, p.governs())
+}
+
+// governs is whether a policy may restrict the update.
+func (p *pass) governs() bool { return p.rules.Unread || p.marked || len(p.rules.Policies) > 0 }
+
+// sinceGoverned is how long ago the last decision about the policy was made, by a clock that nobody sets.
+func (p *pass) sinceGoverned() time.Duration {
+	if at := p.state.governed.at; !at.IsZero() {
+		return p.c.Clock.Since(at)
+	}
+	return 0
+}
+
+// govern puts into the Snapshot what the policies allow.
+func (p *pass) govern(h *fleet.Resolved, s *rollout.Snapshot, now time.Time, elapsed time.Duration) policy.Result {
+	if !p.governs() {
+		p.state.governed = governed{}
+		return policy.Result{Commit: rollout.NoRevision}
+	}
+	in := &policy.Input{
+		Snapshot: s, Labels: p.c.Index.Labels(s.Nodes), Revisions: revisionsOf(p.w, h), Set: policySet(p.w),
+		Policies: p.rules.Policies, Unread: p.rules.Unread, Approvals: p.rules.Approvals,
+	}
+	g := &p.state.governed
+	if len(p.rules.Policies) > 0 {
+		if uid := p.rules.Policies[0].UID; g.of != uid {
+			g.of, g.last, in.Restored, elapsed = uid, p.rules.Stored, true, 0
+		}
+		in.Last, in.Elapsed = g.last, elapsed
+	}
+	out := policy.Decide(in)
+	g.at = now
+	if out.Status != nil {
+		g.last = out.Status
+	}
+	s.Gate = out.Gate
+	return out
+}
+
+// revisionsOf is the history as a policy sees it.
+func revisionsOf(w *dialect.Workload, h *fleet.Resolved) []policy.Revision {
+	index := h.History(w).Index
+	all := make([]policy.Revision, len(h.Entries))
+	for i := range h.Entries {
+		same, known := index[h.Entries[i].Hash]
+		if !known {
+			same = i
+		}
+		all[i] = policy.Revision{Name: h.Entries[i].Name, Committed: h.Revisions[i].Committed, Same: same}
+	}
+	return all
+}
+
+// mark writes which revision is committed, or that no policy governs the set any more.
+func (p *pass) mark(ctx context.Context, h *fleet.Resolved, out *policy.Result) error {
+	if out.Commit >= 0 && out.Commit < len(h.Revisions) {
+		r := &h.Revisions[out.Commit]
+		value := everynode.FormatCommitted(out.CommitNumber, string(r.UID))
+		return p.annotateRevision(ctx, r, value)
+	}
+	for i := range h.Revisions {
+		if out.Release && h.Revisions[i].Committed > 0 {
+			if err := p.annotateRevision(ctx, &h.Revisions[i], nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p *pass) annotateRevision(ctx context.Context, r *fleet.Revision, value any) error {
+	err := p.patchRevision(ctx, r, metadataPatch(r.UID, "annotations", map[string]any{everynode.Committed: value}))
+	if errors.Is(err, errHistoryMoved) {
+		return nil // it is written, and the next pass sees it
+	}
+	return err
+}
+
+// reportGoverned reports what has come of a pass, after its writes.
+func (p *pass) reportGoverned(out *policy.Result, plan *rollout.Plan, now time.Time) {
+	if p.c.Policies == nil {
+		return
+	}
+	if last := p.state.governed.last; out.Starts && last != nil && policy.Started(plan) {
+		last.LastStart = policy.Moment(timeOf(now))
+	}
+	for _, e := range out.Events {
+		kind := corev1.EventTypeNormal
+		if e.Warning {
+			kind = corev1.EventTypeWarning
+		}
+		p.c.Events.Event(p.object(), kind, e.Reason, e.Message)
+	}
+	p.c.Policies.Report(policySet(p.w), p.rules.Policies, out.Status, out.Judged)
+}
+
+// reportIdle reports a set for which nothing is decided, so that its policy does not wait for it.
+func (p *pass) reportIdle() {
+	if p.c.Policies == nil {
+		return
+	}
+	set := policySet(p.w)
+	of := p.c.Policies.Of(set)
+	if len(of.Policies) > 0 {
+		p.c.Policies.Report(set, of.Policies, policy.Idle(set), nil)
+	}
+}

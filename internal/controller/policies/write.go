@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policies
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/policy"
+)
+
+// writeTimeout is how long a write of a status may take.
+const writeTimeout = 10 * time.Second
+
+func (s *Store) work(ctx context.Context) bool {
+	name, stop := s.queue.Get()
+	if stop {
+		return false
+	}
+	defer s.queue.Done(name)
+	if ctx.Err() != nil {
+		return true
+	}
+	err := s.writeApprovals(ctx, name)
+	if err == nil {
+		err = s.writeStatus(ctx, name)
+	}
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Could not write the status of a rollout policy; trying again", "policy", name.String())
+		s.queue.AddRateLimited(name)
+		return true
+	}
+	s.queue.Forget(name)
+	return true
+}
+
+// writeApprovals writes the statuses of approvals of a policy.
+func (s *Store) writeApprovals(ctx context.Context, of types.NamespacedName) error {
+	s.mu.Lock()
+	var due []v1alpha1.RolloutApproval
+	for name, a := range s.judged {
+		if name.Namespace == of.Namespace && a.Spec.Policy == of.Name {
+			due = append(due, a)
+		}
+	}
+	s.mu.Unlock()
+	for i := range due {
+		a := &due[i]
+		if err := s.patch(ctx, v1alpha1.ResourceApprovals, &a.ObjectMeta, a.Status); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		delete(s.judged, types.NamespacedName{Namespace: a.Namespace, Name: a.Name})
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// writeStatus writes the status of a policy if it has changed.
+func (s *Store) writeStatus(ctx context.Context, name types.NamespacedName) error {
+	s.mu.Lock()
+	e := s.policies[name]
+	if e == nil || !s.isRead() {
+		s.mu.Unlock()
+		return nil
+	}
+	object, read := e.object, e.read
+	reported := map[setName]*v1alpha1.SetStatus{}
+	for id, st := range e.sets {
+		reported[id] = st.DeepCopy()
+	}
+	s.mu.Unlock()
+	status, complete := s.statusOf(object, read, reported)
+	if !complete || same(&object.Status, &status) {
+		return nil
+	}
+	return s.patch(ctx, v1alpha1.ResourcePolicies, &object.ObjectMeta, status)
+}
+
+// statusOf is the status of a policy. It is not complete while a set has not been reported since this process began: what the status has of it is what
+// the loop begins with.
+func (s *Store) statusOf(object *v1alpha1.RolloutPolicy, read *policy.Policy, reported map[setName]*v1alpha1.SetStatus) (status v1alpha1.RolloutPolicyStatus, complete bool) {
+	status.ObservedGeneration = object.Generation
+	for _, set := range s.Selected(read) {
+		st := reported[setName{set.Advanced, set.Name}]
+		if st == nil {
+			return status, false
+		}
+		status.Sets = append(status.Sets, *st)
+	}
+	slices.SortFunc(status.Sets, func(a, b v1alpha1.SetStatus) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.APIVersion, b.APIVersion))
+	})
+	status.Conditions = policy.Conditions(read, status.Sets, object.Status.Conditions, metav1.NewTime(s.Clock.Now()))
+	return status, true
+}
+
+// same is whether two statuses differ in nothing that is worth a write: times that are computed again may differ by a second, and how long a wave has soaked
+// is written now and then.
+func same(written, is *v1alpha1.RolloutPolicyStatus) bool {
+	a, b := written.DeepCopy(), is.DeepCopy()
+	if len(a.Sets) != len(b.Sets) {
+		return false
+	}
+	for i := range a.Sets {
+		if !sameTimes(&a.Sets[i], &b.Sets[i]) {
+			return false
+		}
+	}
+	return reflect.DeepEqual(shown(a), shown(b))
+}
+
+// sameTimes makes times equal that differ by too little.
+func sameTimes(a, b *v1alpha1.SetStatus) bool {
+	near := func(x, y *metav1.Time) bool { return x != nil && y != nil && x.Sub(y.Time).Abs() <= 2*time.Second }
+	if a.Next != nil && b.Next != nil && near(a.Next.At, b.Next.At) {
+		b.Next.At = a.Next.At
+	}
+	if len(a.Waves) != len(b.Waves) {
+		return false
+	}
+	for k := range a.Waves {
+		x, y := &a.Waves[k], &b.Waves[k]
+		if x.Soaked != nil && y.Soaked != nil && x.Phase == y.Phase && (y.Soaked.Duration-x.Soaked.Duration).Abs() < 30*time.Second {
+			y.Soaked = x.Soaked
+		}
+	}
+	return true
+}
+
+// shown is a status as the API server would return it.
+func shown(s *v1alpha1.RolloutPolicyStatus) map[string]any {
+	data, _ := json.Marshal(s)
+	var out map[string]any
+	_ = json.Unmarshal(data, &out)
+	return out
+}
+
+func (s *Store) patch(ctx context.Context, resource string, object *metav1.ObjectMeta, status any) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.UID}, "status": status})
+	if err != nil {
+		return fmt.Errorf("encoding the status of %s/%s: %w", object.Namespace, object.Name, err)
+	}
+	limited, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	_, err = s.Client.Resource(v1alpha1.GroupVersion().WithResource(resource)).Namespace(object.Namespace).
+		Patch(limited, object.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // it is gone, or another object by now: the watch shows that
+	}
+	if err != nil {
+		return fmt.Errorf("writing the status of %s %s/%s: %w", resource, object.Namespace, object.Name, err)
+	}
+	return nil
+}
