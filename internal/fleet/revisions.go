@@ -107,6 +107,15 @@ func (x *Index) DropRevision(uid types.UID) {
 	}
 }
 
+// DoomRevision records that the API server has deleted a ControllerRevision, or will when its finalizers are removed: the watch shows which.
+func (x *Index) DoomRevision(uid types.UID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if r := x.revisions.byUID[uid]; r != nil {
+		r.Deleting = true
+	}
+}
+
 // ReplaceRevisions makes list, given at resourceVersion rv, the revisions that exist; newer records stay. Of a revision that has
 // gone back see ReplacePods.
 func (x *Index) ReplaceRevisions(list []Revision, rv string) *Reverted {

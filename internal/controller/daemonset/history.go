@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/apply/executor"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/fleet"
@@ -71,6 +72,9 @@ func historyID(w *dialect.Workload, owned []fleet.Revision) string {
 	id := fmt.Sprint(w.UID, w.Generation)
 	for i := range owned {
 		id += "/" + string(owned[i].UID) + "@" + owned[i].RV
+		if owned[i].Deleting {
+			id += "-"
+		}
 	}
 	return id
 }
@@ -304,7 +308,7 @@ func (p *pass) createRevisionAs(ctx context.Context, number int64, name, hash st
 	switch {
 	case err == nil:
 		return errHistoryMoved
-	case apierrors.IsAlreadyExists(err):
+	case apply.OfCreate(err) == apply.Exists:
 		return p.sameOrTaken(ctx, wanted.Name)
 	default:
 		return err
@@ -401,16 +405,10 @@ func (p *pass) truncateHistory(ctx context.Context, h *fleet.Resolved) error {
 		live[h.Entries[i].Hash] = live[h.Entries[i].Hash] || p.governs() && h.Revisions[i].Committed > 0 && newestMark(h.Revisions, i)
 	}
 	for _, i := range revision.Truncate(h.Entries, h.Current, live, p.w.HistoryLimit) {
-		r := h.Revisions[i]
-		err := p.write(ctx, writesRevision, func(ctx context.Context) error {
-			err := p.c.Revisions.Delete(ctx, r.Namespace, r.Name, r.UID)
-			p.c.Observer.Wrote("delete-revision", err)
-			if err != nil && !p.revisionGone(ctx, &r, err) {
-				return fmt.Errorf("deleting revision %s: %w", r.Name, err)
-			}
-			p.c.Index.DropRevision(r.UID)
-			return nil
-		})
+		if h.Revisions[i].Deleting {
+			continue // a finalizer keeps it
+		}
+		err := p.deleteRevision(ctx, &h.Revisions[i])
 		switch {
 		case errors.Is(err, errLater):
 			return nil // the pass that follows the answer goes on with the next one
@@ -424,6 +422,24 @@ func (p *pass) truncateHistory(ctx context.Context, h *fleet.Resolved) error {
 // newestMark is whether no other revision was committed later.
 func newestMark(revisions []fleet.Revision, i int) bool {
 	return !slices.ContainsFunc(revisions, func(r fleet.Revision) bool { return r.Committed > revisions[i].Committed })
+}
+
+// deleteRevision deletes a revision that is not needed any more. One with a finalizer stays, and counts, until that is removed.
+func (p *pass) deleteRevision(ctx context.Context, r *fleet.Revision) error {
+	of := *r
+	return p.write(ctx, writesRevision, func(ctx context.Context) error {
+		err := p.c.Revisions.Delete(ctx, of.Namespace, of.Name, of.UID)
+		p.c.Observer.Wrote("delete-revision", err)
+		switch {
+		case err == nil:
+			p.c.Index.DoomRevision(of.UID)
+		case p.revisionGone(ctx, &of, err):
+			p.c.Index.DropRevision(of.UID)
+		default:
+			return fmt.Errorf("deleting revision %s: %w", of.Name, err)
+		}
+		return nil
+	})
 }
 
 // inPlace is the history as a Snapshot needs it, with what can be done in place where the dialect does that.

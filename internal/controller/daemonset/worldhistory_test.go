@@ -70,6 +70,14 @@ func (f worldRevisions) Patch(_ context.Context, _, name string, patch []byte) (
 
 func (f worldRevisions) Delete(_ context.Context, _, name string, _ types.UID) error {
 	return f.w.write("delete-revision", name, func() error {
+		if r := f.w.revisions[name]; r != nil && len(r.Finalizers) > 0 {
+			if r.DeletionTimestamp == nil {
+				r.DeletionTimestamp = &metav1.Time{Time: f.w.clock.Now()}
+				r.ResourceVersion = f.w.next()
+				f.w.seeRevision(r)
+			}
+			return nil
+		}
 		if r := f.w.revisions[name]; r != nil && f.w.watch {
 			f.w.index.DropRevision(r.UID)
 		}
