@@ -427,7 +427,7 @@ func newestMark(revisions []fleet.Revision, i int) bool {
 // deleteRevision deletes a revision that is not needed any more. One with a finalizer stays, and counts, until that is removed.
 func (p *pass) deleteRevision(ctx context.Context, r *fleet.Revision) error {
 	of := *r
-	return p.write(ctx, writesRevision, func(ctx context.Context) error {
+	return p.write(ctx, writesOldRevision, func(ctx context.Context) error {
 		err := p.c.Revisions.Delete(ctx, of.Namespace, of.Name, of.UID)
 		p.c.Observer.Wrote("delete-revision", err)
 		switch {

@@ -17,11 +17,12 @@ import (
 	"everynode.dev/everynode/internal/fleet"
 )
 
-// The kinds of writes of a set, other than those of pods.
+// The kinds of writes of a set, other than those of pods. Deletes of old revisions are a kind of their own: no decision waits for one.
 const (
-	writesStatus   = "status"
-	writesRevision = "revision"
-	writesPullJob  = "pull job"
+	writesStatus      = "status"
+	writesRevision    = "revision"
+	writesOldRevision = "old revision"
+	writesPullJob     = "pull job"
 )
 
 // slowFor is for how long no worker waits for the writes of a kind in a namespace after one of them has taken longer than executor.WriteTimeout.

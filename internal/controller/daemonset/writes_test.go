@@ -29,6 +29,8 @@ type slowServer struct {
 	worldRevisions
 	// status is for the status of sets of the namespace tenant, revision for every revision, own for the status of the set of the world.
 	status, revision, own time.Duration
+	// deletes is for the deletes of revisions.
+	deletes time.Duration
 
 	mu sync.Mutex
 	// underWay are the writes that have no answer, most how many there were at once, by what they write.
@@ -82,7 +84,7 @@ func (s slowRevisions) Patch(ctx context.Context, namespace, name string, patch 
 }
 
 func (s slowRevisions) Delete(ctx context.Context, namespace, name string, uid types.UID) error {
-	if err := s.takes(ctx, name, s.revision); err != nil {
+	if err := s.takes(ctx, name, max(s.revision, s.deletes)); err != nil {
 		return err
 	}
 	return s.worldRevisions.Delete(ctx, namespace, name, uid)
@@ -236,6 +238,37 @@ func TestASlowRevisionIsWritten(t *testing.T) {
 		defer w.mu.Unlock()
 		if len(w.wrote("delete-revision")) == 0 || w.status("observedGeneration") != w.set.GetGeneration() {
 			t.Errorf("revisions %d, status %v", len(w.revisions), w.set.Object["status"])
+		}
+	})
+}
+
+// A webhook that never answers the delete of an old revision keeps no node from its pod.
+func TestASlowDeleteOfARevisionHoldsUpNoPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowServer{deletes: time.Hour}
+		w := s.running(t, 2)
+		pass := func() {
+			w.mu.Lock()
+			w.kubelets()
+			w.mu.Unlock()
+			w.c.Enqueue(w.key)
+			time.Sleep(time.Second)
+		}
+		for i := range 3 {
+			w.rolls(fmt.Sprint("img:", i), 0)
+			for range 20 {
+				pass()
+			}
+		}
+		w.mu.Lock()
+		w.join("joined")
+		w.mu.Unlock()
+		before := w.count("create")
+		for range 10 {
+			pass()
+		}
+		if got := w.count("create") - before; got != 1 {
+			t.Errorf("%d pods were created for a node that joined 10 seconds ago", got)
 		}
 	})
 }
