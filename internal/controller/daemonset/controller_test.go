@@ -204,16 +204,16 @@ func TestStopsInTheMiddleOfAPass(t *testing.T) {
 func TestAPodInTheWayBlocksItsNodeOnly(t *testing.T) {
 	w := newWorld(t, 2, nil)
 	w.before = func(verb, name string) error {
-		// Both names that are asked for first turn out to be taken by strangers.
-		if uid := types.UID("stranger of " + name); verb == "create" && len(w.pods) < 2 {
+		// The names that are asked for first turn out to be taken by strangers: all eleven that one node may have.
+		if uid := types.UID("stranger of " + name); verb == "create" && len(w.pods) < 11 {
 			w.pods[name] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: uid, ResourceVersion: w.next()}}
 		}
 		return nil
 	}
 	w.mustPass()
 	w.mustPass()
-	if got := w.wrote("create"); len(got) != 3 {
-		t.Fatalf("creates: %v, want two names for the one node, one for the other, and no more", got)
+	if got := w.wrote("create"); len(got) != 12 {
+		t.Fatalf("creates: %v, want eleven names for the one node, one for the other, and no more", got)
 	}
 	if events := w.allEvents(); !strings.Contains(events, "Warning FailedCreate Error creating: the pod name") ||
 		!strings.Contains(events, "is taken by a pod that this daemon set does not control") {
@@ -221,7 +221,7 @@ func TestAPodInTheWayBlocksItsNodeOnly(t *testing.T) {
 	}
 	w.clock.Step(time.Minute)
 	w.mustPass()
-	if got := w.wrote("create"); len(got) != 5 {
+	if got := w.wrote("create"); len(got) != 23 {
 		t.Errorf("creates after the block has ended: %v", got)
 	}
 }
