@@ -4,12 +4,14 @@ package sim
 
 import (
 	"context"
+	"encoding/json"
 	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -109,9 +111,18 @@ func (f podsOf) Patch(ctx context.Context, e executor.PodPatch) (*corev1.Pod, er
 	of := string(e.Of)
 	return ask[*corev1.Pod](f.m, &request{
 		text: patchWords(of, string(e.Body), f.m.nameOf(e.Pod)), write: true, ofPod: true, slow: f.slow, of: decidedIn(ctx),
-		action: action{verb: patchVerb(string(e.Body)), pod: e.Pod, namespace: e.Namespace, takes: takesAway(string(e.Body))},
+		action: action{verb: patchVerb(string(e.Body)), pod: e.Pod, uid: uidIn(e.Body), namespace: e.Namespace, takes: takesAway(string(e.Body))},
 		commit: func() (any, error) { return orNil(f.m.s.w.patchPod(e.Pod, of, e.Body)) },
 	})
+}
+
+// uidIn is the UID that a patch names; empty if it names none.
+func uidIn(patch []byte) string {
+	var body struct{ Metadata metav1.ObjectMeta }
+	if err := json.Unmarshal(patch, &body); err != nil {
+		return ""
+	}
+	return string(body.Metadata.UID)
 }
 
 // patchVerb tells patches that change what a pod is from those that only say whose it is, or what is newer than it.

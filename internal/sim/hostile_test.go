@@ -202,8 +202,10 @@ func (s *sim) judgeDeleting(r *request) {
 	leaves := func(o metav1.Object, name string) bool {
 		return o.GetName() == name && o.GetDeletionTimestamp() != nil && metav1.GetControllerOfNoCopy(o) == nil
 	}
+	// By UID, for the last pod of that name may not be gone yet for the manager.
 	if verb == "own" && firm(func(k known) bool {
-		return slices.ContainsFunc(slices.Collect(maps.Values(k.pods)), func(p *corev1.Pod) bool { return leaves(p, r.action.pod) })
+		p := k.pods[types.UID(r.action.uid)]
+		return p != nil && leaves(p, r.action.pod)
 	}) {
 		s.blame("deleting", "%s %s, which is being deleted", r.m.name, r.text)
 	}
