@@ -188,6 +188,8 @@ func (d *decision) rest(t *site) VerdictKind {
 		return NotWanted
 	case t.current != nil && !d.serving(t.current):
 		return WaitAvailable
+	case t.current != nil && t.node.Unanswered:
+		return Blocked // an old pod may be there as well
 	case t.current != nil && t.node.Fit == MayStay:
 		return Stays
 	case t.current != nil:

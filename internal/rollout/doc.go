@@ -219,7 +219,7 @@
 //	    or has none but terminating pods, or a
 //	    current pod that is not available          wait-unreachable
 //	11  no live pod                                wait-terminating, not-wanted (MayStay) without pods
-//	12  a current pod                              wait-available, stays (MayStay), up-to-date
+//	12  a current pod                              wait-available, blocked (Unanswered), stays (MayStay), up-to-date
 //	13  an old pod, OnDelete                       wait-on-delete, wait-node-owner (Announce)
 //	14  an old pod, the node is held               wait-eligible (MayStay), wait-paused, wait-selector, wait-partition, or what
 //	                                               the policy names: wait-wave, wait-soak, wait-approval, wait-window,

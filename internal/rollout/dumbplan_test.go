@@ -229,6 +229,7 @@ func (d *dumb) verdict(f facts, all, kept []Action) VerdictKind {
 		{len(f.live) == 0, NotWanted},
 		{d.absence(f) != 0 && len(f.current) > 0 && !d.serving(f.current[0]), WaitUnreachable},
 		{len(f.current) > 0 && !d.serving(f.current[0]), WaitAvailable},
+		{len(f.current) > 0 && f.Unanswered, Blocked},
 		{len(f.current) > 0 && f.Fit == MayStay, Stays},
 		{len(f.current) > 0, UpToDate},
 		{!rolling && d.s.Set.Announce, WaitNodeOwner},
