@@ -34,6 +34,7 @@ func eventParts() []eventPart {
 		{"On a daemon set of any kind, about images that are pulled before an update", []source{
 			{"internal/dialect/base", "Reasons of events about images"},
 		}},
+		{"On a daemon set of any kind, about the rollout policy that governs it", []source{{"internal/policy", "Reasons of events about a daemon set"}}},
 		{"On an Advanced DaemonSet", []source{{"internal/dialect/kruise", "Reasons of events"}}},
 		{"On a DaemonSet with OpenYurt's annotations", []source{
 			{"internal/dialect/openyurt", "ReasonIgnoredAnnotation"}, {"internal/dialect/openyurt", "ReasonDeprecatedAnnotation"}, {"internal/dialect/openyurt", "ReasonFailedCondition"},

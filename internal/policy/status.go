@@ -14,17 +14,28 @@ import (
 
 // Reasons of events about a daemon set that a policy governs.
 const (
-	ReasonRolloutStarted   = "RolloutStarted"
-	ReasonWaveStarted      = "RolloutWaveStarted"
-	ReasonSoakStarted      = "RolloutSoakStarted"
-	ReasonSoakRestarted    = "RolloutSoakRestarted"
-	ReasonApprovalNeeded   = "RolloutApprovalNeeded"
-	ReasonApprovalMissing  = "RolloutApprovalMissing"
-	ReasonWavePassed       = "RolloutWavePassed"
+	// ReasonRolloutStarted is sent when the template describes a revision that is not the committed one.
+	ReasonRolloutStarted = "RolloutStarted"
+	// ReasonWaveStarted is sent when the nodes of a wave may be updated.
+	ReasonWaveStarted = "RolloutWaveStarted"
+	// ReasonSoakStarted is sent when all nodes of a wave are updated and available.
+	ReasonSoakStarted = "RolloutSoakStarted"
+	// ReasonSoakRestarted is a warning: a node of a wave that soaked, or waited for an approval, is not available any more.
+	ReasonSoakRestarted = "RolloutSoakRestarted"
+	// ReasonApprovalNeeded is a warning: a wave has soaked, and the next one waits for a RolloutApproval.
+	ReasonApprovalNeeded = "RolloutApprovalNeeded"
+	// ReasonApprovalMissing reminds of that, as often as remindAfter of the wave says.
+	ReasonApprovalMissing = "RolloutApprovalMissing"
+	// ReasonWavePassed is sent when the next wave may begin.
+	ReasonWavePassed = "RolloutWavePassed"
+	// ReasonRolloutCommitted is sent when all waves have passed and all nodes have the revision.
 	ReasonRolloutCommitted = "RolloutCommitted"
-	ReasonRolloutUndone    = "RolloutUndone"
-	ReasonRolloutRejected  = "RolloutRejected"
-	ReasonRolloutStalled   = "RolloutStalled"
+	// ReasonRolloutUndone is a warning: the template describes the committed revision again, and nodes return to it without waves.
+	ReasonRolloutUndone = "RolloutUndone"
+	// ReasonRolloutRejected is a warning: a RolloutApproval has rejected the revision.
+	ReasonRolloutRejected = "RolloutRejected"
+	// ReasonRolloutStalled is a warning: the policy cannot be followed.
+	ReasonRolloutStalled = "RolloutStalled"
 )
 
 // The API versions of sets in a status.
