@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policies
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/policy"
+)
+
+// served is what the API server says of the definitions.
+type served struct {
+	discovery.ServerResourcesInterface
+	mu  sync.Mutex
+	err error
+}
+
+func (s *served) set(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+func (s *served) ServerResourcesForGroupVersion(string) (*metav1.APIResourceList, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: v1alpha1.ResourcePolicies}, {Name: v1alpha1.ResourceApprovals}}}, s.err
+}
+
+var errAbsent = apierrors.NewNotFound(schema.GroupResource{}, "everynode.dev/v1alpha1")
+
+// agents is the set of these tests.
+var agents = policy.Set{Namespace: "ns", Name: "agents"}
+
+type bench struct {
+	*Store
+	t       *testing.T
+	served  *served
+	client  *fake.FakeDynamicClient
+	mu      sync.Mutex
+	changes int
+	patches []string
+}
+
+func newBench(t *testing.T, says error, objects ...runtime.Object) *bench {
+	t.Helper()
+	b := &bench{t: t, served: &served{err: says}}
+	gv := v1alpha1.GroupVersion()
+	b.client = fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		gv.WithResource(v1alpha1.ResourcePolicies): "RolloutPolicyList", gv.WithResource(v1alpha1.ResourceApprovals): "RolloutApprovalList",
+	}, objects...)
+	b.client.PrependReactor("patch", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		patch, _ := a.(clienttesting.PatchAction)
+		b.patches = append(b.patches, a.GetResource().Resource+" "+a.GetSubresource()+" "+string(patch.GetPatch()))
+		return true, &unstructured.Unstructured{}, nil
+	})
+	b.Store = New(Options{
+		Client: b.client, Discovery: b.served, Clock: clock.RealClock{},
+		Changed: func(string) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.changes++
+		},
+		Selected: func(p *policy.Policy) []policy.Set {
+			if p.Selects(agents) {
+				return []policy.Set{agents}
+			}
+			return nil
+		},
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { b.Run(ctx) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return b
+}
+
+// until waits for something.
+func (b *bench) until(what string, met func() bool) {
+	b.t.Helper()
+	for range 500 {
+		if met() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	b.t.Fatal("waited for this: " + what)
+}
+
+func (b *bench) written() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]string(nil), b.patches...)
+}
+
+func object(kind, name string, spec map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "everynode.dev/v1alpha1", "kind": kind, "metadata": map[string]any{"namespace": "ns", "name": name, "uid": "uid-" + name}, "spec": spec,
+	}}
+}
+
+func agentsPolicy(more ...string) *unstructured.Unstructured {
+	spec := map[string]any{"targets": []any{map[string]any{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agents"}}}
+	if len(more) == 2 {
+		spec[more[0]] = more[1]
+	}
+	return object(v1alpha1.KindPolicy, "p", spec)
+}
+
+func TestNothingIsKnownBeforeThePoliciesAreRead(t *testing.T) {
+	b := newBench(t, errors.New("the API server is starting"), agentsPolicy())
+	if b.Await(t.Context(), 50*time.Millisecond) || !b.Of(agents).Unread {
+		t.Error("without an answer the policies count as read")
+	}
+	b.served.set(nil)
+	b.until("the policies are read", func() bool { return !b.Of(agents).Unread })
+	if got := b.Of(agents); len(got.Policies) != 1 || got.Policies[0].Name != "p" {
+		t.Errorf("%+v", got)
+	}
+	if got := b.Of(policy.Set{Namespace: "other", Name: "agents"}); len(got.Policies) != 0 {
+		t.Errorf("a policy applies in another namespace: %+v", got)
+	}
+}
+
+func TestClusterWithoutTheDefinitions(t *testing.T) {
+	b := newBench(t, errAbsent, agentsPolicy())
+	if !b.Await(t.Context(), 5*time.Second) {
+		t.Fatal("the absence of the definitions is not known")
+	}
+	if got := b.Of(agents); got.Unread || len(got.Policies) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestStatusIsWrittenOnce(t *testing.T) {
+	b := newBench(t, nil, agentsPolicy())
+	b.until("the policy is read", func() bool { return len(b.Of(agents).Policies) == 1 })
+	time.Sleep(50 * time.Millisecond)
+	if got := b.written(); len(got) != 0 {
+		t.Fatalf("a status is written before the loop has reported: %q", got)
+	}
+	status := &v1alpha1.SetStatus{APIVersion: "apps/v1", Name: "agents", Enforcement: v1alpha1.EnforcementFull, Phase: v1alpha1.PhaseComplete}
+	b.Report(agents, b.Of(agents).Policies, status, nil)
+	b.until("the status is written", func() bool { return len(b.written()) > 0 })
+	if got := b.written()[0]; !strings.HasPrefix(got, "rolloutpolicies status ") || !strings.Contains(got, `"type":"Ready"`) || !strings.Contains(got, `"uid":"uid-p"`) {
+		t.Error(got)
+	}
+	if got := b.Policies(); len(got) != 1 || len(got[0].Status.Sets) != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestApprovalsAreJudged(t *testing.T) {
+	b := newBench(t, nil, agentsPolicy(), object(v1alpha1.KindApproval, "yes", map[string]any{"policy": "p", "set": "agents", "revision": "r", "decision": "Approve"}))
+	b.until("all is read", func() bool { return len(b.Of(agents).Approvals) == 1 })
+	judged := b.Of(agents).Approvals
+	judged[0].Status = v1alpha1.RolloutApprovalStatus{State: v1alpha1.ApprovalValid, TargetNumber: 3}
+	b.Report(agents, nil, nil, judged)
+	if got := b.Of(agents).Approvals[0].Status.TargetNumber; got != 3 {
+		t.Errorf("the next pass sees %d", got)
+	}
+	b.until("the status is written", func() bool { return len(b.written()) > 0 })
+	if got := b.written()[0]; !strings.HasPrefix(got, "rolloutapprovals status ") || !strings.Contains(got, `"targetNumber":3`) {
+		t.Error(got)
+	}
+}
+
+// TestPolicyThatCannotBeDecoded applies to its targets, so that they are held.
+func TestPolicyThatCannotBeDecoded(t *testing.T) {
+	b := newBench(t, nil, agentsPolicy("unreachableAfter", "99999999999999999999h"))
+	b.until("the policy is read", func() bool { return len(b.Of(agents).Policies) == 1 })
+	if got := b.Of(agents).Policies[0].Problems; len(got) != 1 {
+		t.Errorf("%q", got)
+	}
+}
