@@ -28,6 +28,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/apply/executor"
 	"everynode.dev/everynode/internal/controller/conflict"
 	"everynode.dev/everynode/internal/controller/daemonset"
@@ -134,6 +135,7 @@ func newLeader(o *options, cfg *rest.Config, t *tenure) (*leader, error) {
 		pace.Leads = t.holds
 	}
 	l.metrics.Window, l.metrics.Reading = pace.Window, l.reads
+	l.metrics.Policies = func() []v1alpha1.RolloutPolicy { return l.policies.Policies() }
 	l.policies = policies.New(policies.Options{
 		Client: dynamicClient, Discovery: client.Discovery(), Clock: realClock,
 		Changed:  func(namespace string) { l.controller.EnqueueNamespace(namespace) },

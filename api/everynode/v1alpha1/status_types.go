@@ -128,6 +128,13 @@ const (
 	PhaseStalled Phase = "Stalled"
 )
 
+// Phases returns all phases.
+func Phases() []Phase {
+	return []Phase{
+		PhaseComplete, PhaseRolling, PhaseSoaking, PhaseWaitingForApproval, PhaseWaitingForWindow, PhaseUndoing, PhaseSuspended, PhaseRejected, PhaseStalled,
+	}
+}
+
 // WaveStatus is how far one wave has come.
 type WaveStatus struct {
 	// Name is the name of the wave.

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/rollout"
@@ -46,27 +47,33 @@ const (
 	pullImages
 	certEnds
 	reading
+	policySets
+	policyNext
+	policyApproval
 )
 
 // Declared returns all metrics of the manager's own.
 func Declared() []Declaration {
 	return []Declaration{
-		sets:          {"everynode_sets", "gauge", "Daemon sets that are managed.", []string{"dialect"}, false},
-		nodes:         {"everynode_set_nodes", "gauge", "Nodes by the numbers of the status: desired, current, misscheduled, ready, updated, available, unavailable.", []string{"dialect", "number"}, true},
-		verdicts:      {"everynode_set_verdicts", "gauge", "Nodes by verdict of the last decision.", []string{"dialect", "verdict"}, true},
-		budgetLimit:   {"everynode_set_budget_limit", "gauge", "Nodes that an update may make unavailable (or surge on) at once.", []string{"dialect"}, true},
-		budgetUsed:    {"everynode_set_budget_used", "gauge", "Nodes charged to the update budget, by cause: update (made unavailable by this set's own update), unreachable (the node is not ready) or other.", []string{"dialect", "cause"}, true},
-		lastProgress:  {"everynode_set_last_progress_seconds", "gauge", "When an update that is under way has last come further, in seconds since 1970: when it began, or when fewer nodes were left to it than ever before. A node is left until its new pod is available, also while it waits for people. There is no such number while no update is under way, or none but for what people or nodes that are not ready have to do first, nor while another controller is at work. Of several sets it is that of the one that has stood still for longest.", []string{"dialect"}, true},
-		decideSeconds: {"everynode_decide_seconds", "histogram", "Time from taking a snapshot to having a plan.", []string{"dialect"}, false},
-		writes:        {"everynode_writes_total", "counter", "Writes sent to the API server, by verb and result (done, exists, gone, ended, refused, busy, unclear).", []string{"verb", "result"}, false},
-		conflicts:     {"everynode_dialect_conflict", "gauge", "1 while a dialect writes nothing: another controller is at work, its definitions are missing or not those of Everynode, or its daemon sets cannot be read.", []string{"dialect"}, false},
-		window:        {"everynode_write_concurrency_limit", "gauge", "Requests about pods that may be under way at once, of all sets together. It shrinks when the API server answers slowly, not in time, or with 429.", nil, false},
-		pullJobs:      {"everynode_pull_jobs", "gauge", "ImagePullJobs, by state: running or completed.", []string{"state"}, false},
-		pullJobNodes:  {"everynode_pull_job_nodes", "gauge", "Nodes of the ImagePullJobs that run, by the numbers of the status: desired, active, succeeded, failed.", []string{"number"}, false},
-		pullNodes:     {"everynode_pull_nodes", "gauge", "Nodes that pull an image now.", nil, false},
-		pullImages:    {"everynode_pull_images", "gauge", "Images that nodes were told to have, over all nodes, by phase: waiting, pulling, succeeded, failed.", []string{"phase"}, false},
-		certEnds:      {"everynode_webhook_certificate_ends_seconds", "gauge", "When the certificate of the webhooks ends, in seconds since 1970.", nil, false},
-		reading:       {"everynode_leader_reading", "gauge", "1 while this manager leads and has not read the cluster yet, or waits until no write of the last leader can take effect: until then it decides nothing. Else 0.", nil, false},
+		sets:           {"everynode_sets", "gauge", "Daemon sets that are managed.", []string{"dialect"}, false},
+		nodes:          {"everynode_set_nodes", "gauge", "Nodes by the numbers of the status: desired, current, misscheduled, ready, updated, available, unavailable.", []string{"dialect", "number"}, true},
+		verdicts:       {"everynode_set_verdicts", "gauge", "Nodes by verdict of the last decision.", []string{"dialect", "verdict"}, true},
+		budgetLimit:    {"everynode_set_budget_limit", "gauge", "Nodes that an update may make unavailable (or surge on) at once.", []string{"dialect"}, true},
+		budgetUsed:     {"everynode_set_budget_used", "gauge", "Nodes charged to the update budget, by cause: update (made unavailable by this set's own update), unreachable (the node is not ready) or other.", []string{"dialect", "cause"}, true},
+		lastProgress:   {"everynode_set_last_progress_seconds", "gauge", "When an update that is under way has last come further, in seconds since 1970: when it began, or when fewer nodes were left to it than ever before. A node is left until its new pod is available, also while it waits for people. There is no such number while no update is under way, or none but for what people or nodes that are not ready have to do first, nor while another controller is at work. Of several sets it is that of the one that has stood still for longest.", []string{"dialect"}, true},
+		decideSeconds:  {"everynode_decide_seconds", "histogram", "Time from taking a snapshot to having a plan.", []string{"dialect"}, false},
+		writes:         {"everynode_writes_total", "counter", "Writes sent to the API server, by verb and result (done, exists, gone, ended, refused, busy, unclear).", []string{"verb", "result"}, false},
+		conflicts:      {"everynode_dialect_conflict", "gauge", "1 while a dialect writes nothing: another controller is at work, its definitions are missing or not those of Everynode, or its daemon sets cannot be read.", []string{"dialect"}, false},
+		window:         {"everynode_write_concurrency_limit", "gauge", "Requests about pods that may be under way at once, of all sets together. It shrinks when the API server answers slowly, not in time, or with 429.", nil, false},
+		pullJobs:       {"everynode_pull_jobs", "gauge", "ImagePullJobs, by state: running or completed.", []string{"state"}, false},
+		pullJobNodes:   {"everynode_pull_job_nodes", "gauge", "Nodes of the ImagePullJobs that run, by the numbers of the status: desired, active, succeeded, failed.", []string{"number"}, false},
+		pullNodes:      {"everynode_pull_nodes", "gauge", "Nodes that pull an image now.", nil, false},
+		pullImages:     {"everynode_pull_images", "gauge", "Images that nodes were told to have, over all nodes, by phase: waiting, pulling, succeeded, failed.", []string{"phase"}, false},
+		certEnds:       {"everynode_webhook_certificate_ends_seconds", "gauge", "When the certificate of the webhooks ends, in seconds since 1970.", nil, false},
+		reading:        {"everynode_leader_reading", "gauge", "1 while this manager leads and has not read the cluster yet, or waits until no write of the last leader can take effect: until then it decides nothing. Else 0.", nil, false},
+		policySets:     {"everynode_policy_sets", "gauge", "Daemon sets that rollout policies apply to, by phase of their rollout.", []string{"phase"}, false},
+		policyNext:     {"everynode_policy_next_action_seconds", "gauge", "When the next action of a rollout policy is due, in seconds since 1970, by action (EndSoak, OpenWindow, EndFreeze, StartUpdate). Of several daemon sets it is the earliest.", []string{"action"}, false},
+		policyApproval: {"everynode_policy_approval_missing_since_seconds", "gauge", "Since when a wave has been waiting for an approval, in seconds since 1970. Of several waves it is the one that has waited longest. Absent when none waits.", nil, false},
 	}
 }
 
@@ -84,6 +91,8 @@ type Metrics struct {
 	Reading func() bool
 	// Pulls counts image pulls; false where they are not known. It may be nil, and is to be set before the first Collect.
 	Pulls func() (Pulls, bool)
+	// Policies returns the rollout policies with their statuses. It may be nil, and is to be set before the first Collect.
+	Policies func() []v1alpha1.RolloutPolicy
 	// CertificateEnds is when the certificate of the webhooks ends; false while there is none. It may be nil, and is to be set before the first
 	// Collect.
 	CertificateEnds func() (time.Time, bool)
@@ -211,6 +220,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.collectLeader(ch)
 	m.collectCertificate(ch)
 	m.collectPulls(ch)
+	m.collectPolicies(ch)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	count := map[string]int{}

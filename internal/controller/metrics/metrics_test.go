@@ -43,6 +43,7 @@ func filled(perSet bool) *Metrics {
 	m.Window = func() int { return 32 }
 	m.Reading = func() bool { return false }
 	m.CertificateEnds = func() (time.Time, bool) { return time.Unix(1800000000, 0), true }
+	m.Policies = soaking
 	m.Pulls = func() (Pulls, bool) {
 		return Pulls{Running: 2, Completed: 3, Desired: 30, Active: 4, Succeeded: 20, Failed: 6, Nodes: 3, Waiting: 1, Pulling: 5, There: 70, GivenUp: 8}, true
 	}

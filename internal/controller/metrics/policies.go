@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+)
+
+// collectPolicies counts the sets of rollout policies by phase, and finds the next action and the approval that has been missing for longest.
+func (m *Metrics) collectPolicies(ch chan<- prometheus.Metric) {
+	if m.Policies == nil {
+		return
+	}
+	phases, next, waiting := map[v1alpha1.Phase]int{}, map[v1alpha1.Action]int64{}, int64(0)
+	for _, phase := range v1alpha1.Phases() {
+		phases[phase] = 0
+	}
+	for _, p := range m.Policies() {
+		for i := range p.Status.Sets {
+			st := &p.Status.Sets[i]
+			phases[st.Phase]++
+			if n := st.Next; n != nil && n.At != nil && (next[n.Action] == 0 || n.At.Unix() < next[n.Action]) {
+				next[n.Action] = n.At.Unix()
+			}
+			for k := range st.Waves {
+				if since := st.Waves[k].WaitingSince; since != nil && (waiting == 0 || since.Unix() < waiting) {
+					waiting = since.Unix()
+				}
+			}
+		}
+	}
+	gauge := func(metric int, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(m.descs[metric], prometheus.GaugeValue, value, labels...)
+	}
+	for phase, count := range phases {
+		gauge(policySets, float64(count), string(phase))
+	}
+	for action, at := range next {
+		gauge(policyNext, float64(at), string(action))
+	}
+	if waiting != 0 {
+		gauge(policyApproval, float64(waiting))
+	}
+}

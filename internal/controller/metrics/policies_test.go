@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+)
+
+// soaking are the policies of two sets that soak, and one that waits for an approval.
+func soaking() []v1alpha1.RolloutPolicy {
+	at := func(seconds int64) *metav1.Time {
+		moment := metav1.NewTime(time.Unix(seconds, 0))
+		return &moment
+	}
+	return []v1alpha1.RolloutPolicy{{Status: v1alpha1.RolloutPolicyStatus{Sets: []v1alpha1.SetStatus{
+		{Phase: v1alpha1.PhaseSoaking, Next: &v1alpha1.NextAction{Action: v1alpha1.ActionEndSoak, At: at(2000)}},
+		{Phase: v1alpha1.PhaseSoaking, Next: &v1alpha1.NextAction{Action: v1alpha1.ActionEndSoak, At: at(1000)}},
+		{Phase: v1alpha1.PhaseWaitingForApproval, Waves: []v1alpha1.WaveStatus{{WaitingSince: at(500)}, {}}},
+	}}}}
+}
+
+func TestPolicies(t *testing.T) {
+	m := New(false)
+	m.Policies = soaking
+	all := Declared()
+	want := strings.NewReplacer("SETS", all[policySets].Help, "NEXT", all[policyNext].Help, "MISSING", all[policyApproval].Help).Replace(`
+# HELP everynode_policy_approval_missing_since_seconds MISSING
+# TYPE everynode_policy_approval_missing_since_seconds gauge
+everynode_policy_approval_missing_since_seconds 500
+# HELP everynode_policy_next_action_seconds NEXT
+# TYPE everynode_policy_next_action_seconds gauge
+everynode_policy_next_action_seconds{action="EndSoak"} 1000
+# HELP everynode_policy_sets SETS
+# TYPE everynode_policy_sets gauge
+everynode_policy_sets{phase="Complete"} 0
+everynode_policy_sets{phase="Rejected"} 0
+everynode_policy_sets{phase="Rolling"} 0
+everynode_policy_sets{phase="Soaking"} 2
+everynode_policy_sets{phase="Stalled"} 0
+everynode_policy_sets{phase="Suspended"} 0
+everynode_policy_sets{phase="Undoing"} 0
+everynode_policy_sets{phase="WaitingForApproval"} 1
+everynode_policy_sets{phase="WaitingForWindow"} 0
+`)
+	if err := testutil.CollectAndCompare(m, strings.NewReader(want), all[policySets].Name, all[policyNext].Name, all[policyApproval].Name); err != nil {
+		t.Error(err)
+	}
+}
