@@ -61,6 +61,28 @@ func (r *Resolved) precedes(i, other int, name string) bool {
 	return r.Revisions[i].Created < r.Revisions[other].Created
 }
 
+// Sources are the revisions, by index, that say what the pods with these hashes are of: one of each hash, as in History.
+func (r *Resolved) Sources(setName string, hashes map[string]bool) map[int]bool {
+	same := map[int]bool{r.Current: true}
+	for _, i := range r.Duplicates {
+		same[i] = true
+	}
+	of := map[string]int{}
+	for i, e := range r.Entries {
+		other, taken := of[e.Hash]
+		switch {
+		case !hashes[e.Hash]:
+		case !taken, same[i] && !same[other], !same[i] && !same[other] && r.precedes(i, other, setName+"-"+e.Hash):
+			of[e.Hash] = i
+		}
+	}
+	sources := map[int]bool{}
+	for _, i := range of {
+		sources[i] = true
+	}
+	return sources
+}
+
 // History is what a Snapshot needs of it. Duplicates of the current revision count as the current one; a template without a
 // revision counts as one that comes after all others, but for a guest, whose template has the revision that another controller gives it.
 func (r *Resolved) History(w *dialect.Workload) History {

@@ -191,6 +191,8 @@ type state struct {
 	batch    int
 	batchOf  int64
 	governed governed
+	// tidyAfter is when revisions that no decision needs may be adopted or labelled again.
+	tidyAfter time.Time
 	// young is whether the set was new when it was first seen, and nothing has been decided for it yet.
 	young bool
 }
@@ -240,6 +242,8 @@ type pass struct {
 	// rules are the policies that apply, and marked is whether a policy has governed the set.
 	rules  Governance
 	marked bool
+	// tidied is whether orphans of the history have been adopted in this pass.
+	tidied bool
 	// stoodBack is whether the decision was made without the annotations of OpenYurt.
 	stoodBack bool
 }

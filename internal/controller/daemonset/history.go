@@ -24,7 +24,6 @@ import (
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/apply"
-	"everynode.dev/everynode/internal/apply/executor"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/fleet/feed"
@@ -128,14 +127,8 @@ func (p *pass) unfinishedHistory() *fleet.Resolved {
 
 // improveHistory makes one kind of change that the history needs and returns errHistoryMoved; nil when it needs none.
 func (p *pass) improveHistory(ctx context.Context, h *fleet.Resolved, orphans []fleet.Revision) error {
-	if len(orphans) > 0 {
-		return p.adoptRevisions(ctx, orphans)
-	}
-	for i := range h.Revisions {
-		if r := &h.Revisions[i]; !r.Labelled {
-			// Revisions of very old versions lack the label; their name stands for the hash (as upstream).
-			return p.patchRevision(ctx, r, metadataPatch(r.UID, "labels", map[string]string{appsv1.ControllerRevisionHashLabelKey: r.Hash}))
-		}
+	if err := p.tidyHistory(ctx, h, orphans); err != nil {
+		return err
 	}
 	if h.Current < 0 {
 		return p.createRevision(ctx, h.Number)
@@ -151,19 +144,6 @@ func (p *pass) improveHistory(ctx context.Context, h *fleet.Resolved, orphans []
 	return nil
 }
 
-func (p *pass) adoptRevisions(ctx context.Context, orphans []fleet.Revision) error {
-	if err := p.mayAdopt(ctx); err != nil {
-		return err
-	}
-	for i := range orphans {
-		err := p.patchRevision(ctx, &orphans[i], executor.AdoptionPatch(orphans[i].UID, p.owner()))
-		if !errors.Is(err, errHistoryMoved) {
-			return err
-		}
-	}
-	return errHistoryMoved
-}
-
 func metadataPatch(uid types.UID, field string, value any) []byte {
 	// Maps of strings can always be encoded.
 	patch, _ := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, field: value}})
@@ -171,8 +151,13 @@ func metadataPatch(uid types.UID, field string, value any) []byte {
 }
 
 func (p *pass) patchRevision(ctx context.Context, r *fleet.Revision, patch []byte) error {
+	return p.patchRevisionAs(ctx, writesRevision, r, patch)
+}
+
+// patchRevisionAs is patchRevision as a write of that kind.
+func (p *pass) patchRevisionAs(ctx context.Context, kind string, r *fleet.Revision, patch []byte) error {
 	of := *r
-	err := p.write(ctx, writesRevision, func(ctx context.Context) error {
+	err := p.write(ctx, kind, func(ctx context.Context) error {
 		got, err := p.c.Revisions.Patch(ctx, of.Namespace, of.Name, patch)
 		p.c.Observer.Wrote("patch-revision", err)
 		switch {
@@ -404,7 +389,8 @@ func (p *pass) truncateHistory(ctx context.Context, h *fleet.Resolved) error {
 	for i := range h.Revisions {
 		live[h.Entries[i].Hash] = live[h.Entries[i].Hash] || p.governs() && h.Revisions[i].Committed > 0 && newestMark(h.Revisions, i)
 	}
-	for _, i := range revision.Truncate(h.Entries, h.Current, live, p.w.HistoryLimit) {
+	remove := revision.Truncate(h.Entries, h.Current, live, p.w.HistoryLimit)
+	for _, i := range remove[:min(len(remove), tidyLimit)] { // another pass follows the deletes
 		if h.Revisions[i].Deleting {
 			continue // a finalizer keeps it
 		}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"everynode.dev/everynode/internal/apply"
+	"everynode.dev/everynode/internal/apply/executor"
+	"everynode.dev/everynode/internal/dialect/base"
+	"everynode.dev/everynode/internal/fleet"
+)
+
+// tidyLimit is how many revisions a pass adopts, labels or deletes that no decision needs.
+const tidyLimit = 32
+
+// tidyPause is how long no such revision is adopted or labelled after a write of one has failed.
+const tidyPause = time.Minute
+
+// tidyHistory adopts revisions of an earlier life of the set, and labels those that have no label, once in a pass. Everyone who may create revisions in the
+// namespace can create any number of them, at any time. So what comes meanwhile is left to the next pass, and for what no decision needs the set does not
+// wait: only some of it has its turn in a pass, and where that is refused, the rest waits for a while.
+func (p *pass) tidyHistory(ctx context.Context, h *fleet.Resolved, orphans []fleet.Revision) error {
+	if p.tidied {
+		return nil
+	}
+	p.tidied = true
+	needed, others := p.neededOrphans(h, orphans)
+	if p.c.Clock.Now().Before(p.state.tidyAfter) {
+		others = nil
+	}
+	others = others[:min(len(others), tidyLimit)]
+	if len(needed)+len(others) > 0 {
+		if err := p.mayAdopt(ctx); err != nil {
+			return err
+		}
+	}
+	moved := false
+	for i := range needed {
+		if err := p.patchRevision(ctx, &needed[i], executor.AdoptionPatch(needed[i].UID, p.owner())); !errors.Is(err, errHistoryMoved) {
+			return err
+		}
+		moved = true
+	}
+	for i := range others {
+		if !p.tidyUp(ctx, &others[i], executor.AdoptionPatch(others[i].UID, p.owner())) {
+			break
+		}
+		moved = true
+	}
+	moved = p.labelRevisions(ctx, h) || moved
+	if moved {
+		return errHistoryMoved
+	}
+	return nil
+}
+
+// labelRevisions labels revisions of very old versions, which lack the label; their name stands for the hash (as upstream). It returns whether it has
+// changed the history.
+func (p *pass) labelRevisions(ctx context.Context, h *fleet.Resolved) (moved bool) {
+	if p.c.Clock.Now().Before(p.state.tidyAfter) {
+		return false
+	}
+	count := 0
+	for i := range h.Revisions {
+		r := &h.Revisions[i]
+		if r.Labelled || count == tidyLimit {
+			continue
+		}
+		count++
+		if !p.tidyUp(ctx, r, metadataPatch(r.UID, "labels", map[string]string{appsv1.ControllerRevisionHashLabelKey: r.Hash})) {
+			break
+		}
+		moved = true
+	}
+	return moved
+}
+
+// tidyUp patches a revision for which no decision waits. It returns false when the next one is to wait.
+func (p *pass) tidyUp(ctx context.Context, r *fleet.Revision, patch []byte) bool {
+	err := p.patchRevisionAs(ctx, writesOldRevision, r, patch)
+	if errors.Is(err, errHistoryMoved) {
+		return true
+	}
+	if errors.Is(err, errLater) || errors.Is(err, errTooManySlow) || ctx.Err() != nil {
+		return false
+	}
+	p.state.tidyAfter = p.c.Clock.Now().Add(tidyPause)
+	if answer := apply.OfDelete(err); answer == apply.Refused || answer == apply.Unclear {
+		p.tell(base.ReasonFailedRevision, apply.Brief(err).Error())
+	}
+	return false
+}
+
+// neededOrphans divides orphans into those that a decision needs, because pods carry their hash, or because the template has no other revision, and
+// others.
+func (p *pass) neededOrphans(h *fleet.Resolved, orphans []fleet.Revision) (needed, others []fleet.Revision) {
+	if len(orphans) == 0 {
+		return nil, nil
+	}
+	live := p.c.Index.LiveHashes(p.key)
+	var maybe []fleet.Revision // the rest is not decoded
+	for i := range orphans {
+		if h.Current < 0 || live[orphans[i].Hash] {
+			maybe = append(maybe, orphans[i])
+		} else {
+			others = append(others, orphans[i])
+		}
+	}
+	all := fleet.Resolve(p.w, slices.Concat(h.Revisions, maybe))
+	sources := all.Sources(p.w.Name, live)
+	if h.Current < 0 && all.Current >= 0 {
+		sources[all.Current] = true
+	}
+	for i := range maybe {
+		if sources[len(h.Revisions)+i] {
+			needed = append(needed, maybe[i])
+		} else {
+			others = append(others, maybe[i])
+		}
+	}
+	return needed, others
+}
