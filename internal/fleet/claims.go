@@ -45,10 +45,7 @@ func (x *Index) Claims(key Key, now rollout.Time) Claims {
 	if s == nil {
 		return Claims{}
 	}
-	var unsettled []UnsettledPod
-	for _, p := range s.unsettled.sorted() {
-		unsettled = append(unsettled, UnsettledPod{Pod: p, Until: x.unsettled[p.UID]})
-	}
+	unsettled, doubts := s.unclear()
 	fresh := func(p *podRecord) bool {
 		_, blocked := s.claimBlock(p)
 		return !blocked
@@ -71,7 +68,7 @@ func (x *Index) Claims(key Key, now rollout.Time) Claims {
 	return Claims{
 		Uncertain: uncertain,
 		Adopt:     adopt, Release: release, More: moreAdopt || moreRelease, AdoptAgain: adoptAgain, ReleaseAgain: releaseAgain, Unsettled: unsettled,
-		Doubts:  s.doubtful(),
+		Doubts:  doubts,
 		Pending: slices.SortedFunc(maps.Values(s.pending), func(a, b PendingCreate) int { return strings.Compare(a.Node, b.Node) }),
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -46,7 +47,7 @@ func TestRecordsAreSmall(t *testing.T) {
 	for s := range keys { // a roll: from now on each cell knows what was there
 		for i := range nodes {
 			old := podNumber(s, i)
-			f.x.Promise(old.UID, "h2")
+			f.x.Begin(inflight.Write{Verb: inflight.Delete, UID: old.UID, Next: "h2"})
 			f.x.DeletePod(old.UID, f.next())
 			p := old
 			p.UID, p.Name = types.UID(fmt.Sprintf("%08x-aaaa-bbbb-cccc-%012x", s, i)), fmt.Sprintf("%s-%s", old.Name[:20], old.UID)

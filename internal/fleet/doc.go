@@ -10,13 +10,14 @@
 //   - a ghost is a node whose object does not exist (any more) but which pods still name; only the sets of these pods have a cell for it, for anybody who
 //     may make pods can name nodes that never existed;
 //   - facts are what only one dialect needs to know of a pod; its own function reads them;
-//   - an heir is the revision that a node gets next whose pod is being deleted for an update;
+//   - an heir is the revision that a node got next whose pod was deleted for an update;
 //   - to fold is to put the answer of a write into the index as if its watch event had already come.
 //
 // The rule is: newest resourceVersion wins. A record is replaced only by a newer version of the same object, whether it
 // comes from a watch or from the answer of a write, so a late watch event never undoes what a write of ours has
-// answered, and no expectation has to time out. A pod that a write created is not added when the watch has already
-// gone past that write: then it has come and gone. A delete is recorded before it is sent.
+// answered, and no expectation must time out. A pod that a write created is not added when the watch has already
+// gone past that write: then it has come and gone. What is known of our own writes that no watch has shown is in package inflight below it, and a
+// Snapshot lays it over the records.
 //
 // An event costs O(1) for a pod and O(sets) for a node whose labels, taints or existence changed; nothing else is
 // evaluated again. Placement of a whole set is evaluated again only when its template changed.

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -37,7 +38,7 @@ func TestADeletionOfOursHasATime(t *testing.T) {
 	key := f.set("ds")
 	p := f.put(pod("p", "a", "ds"))
 	at := func() rollout.Time { return f.snapshot(key).Nodes[0].Pods[0].DeletedAt }
-	f.x.Doom(p.UID, 500)
+	f.x.Begin(inflight.Write{Verb: inflight.Delete, UID: p.UID, At: 500})
 	f.put(p)
 	if got := at(); got != 500 {
 		t.Errorf("deleted at %d, want 500", got)
@@ -47,8 +48,8 @@ func TestADeletionOfOursHasATime(t *testing.T) {
 	if got := at(); got != 400 {
 		t.Errorf("deleted at %d, want 400", got)
 	}
-	f.x.Doom(p.UID, 500)
-	f.x.Spare(p.UID)
+	f.x.Begin(inflight.Write{Verb: inflight.Delete, UID: p.UID, At: 500})
+	f.x.Resolve(inflight.Write{Verb: inflight.Delete, UID: p.UID}, inflight.NoEffect)
 	p.Deleting, p.DeletedAt = false, 0
 	f.put(p)
 	if got := at(); got != 0 {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/placement"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -165,11 +166,11 @@ func TestADoomedPodStaysDoomedUntilItIsGone(t *testing.T) {
 	f.node("a")
 	key := f.set("ds")
 	p := f.put(pod("p", "a", "ds"))
-	f.x.Doom(p.UID, 0)
+	f.x.Begin(inflight.Write{Verb: inflight.Delete, UID: p.UID})
 	f.want(key, "a=must-run[p†] ")
 	f.put(p) // an update by the kubelet that crossed our delete
 	f.want(key, "a=must-run[p†] ")
-	f.x.Spare(p.UID)
+	f.x.Resolve(inflight.Write{Verb: inflight.Delete, UID: p.UID}, inflight.NoEffect)
 	f.want(key, "a=must-run[p] ")
 }
 
@@ -179,9 +180,9 @@ func TestARefusedDeleteDoesNotNotify(t *testing.T) {
 	f.node("a")
 	f.set("ds")
 	p := f.put(pod("p", "a", "ds"))
-	f.x.Doom(p.UID, 0)
+	f.x.Begin(inflight.Write{Verb: inflight.Delete, UID: p.UID})
 	clear(f.noted)
-	f.x.Spare(p.UID)
+	f.x.Resolve(inflight.Write{Verb: inflight.Delete, UID: p.UID}, inflight.NoEffect)
 	if len(f.noted) != 0 {
 		t.Errorf("notified %v", f.noted)
 	}

@@ -31,8 +31,6 @@ type Index struct {
 	buried map[types.UID]string
 	// vacant says for names of pods at which resourceVersion there was none, until the watch has reached that.
 	vacant map[podName]string
-	// unsettled says for each pod with an unsettled delete until when that may take effect.
-	unsettled map[types.UID]rollout.Time
 	// sets by key and by the UID of the object.
 	sets  map[Key]*set
 	byUID map[types.UID]*set
@@ -57,7 +55,6 @@ func NewIndex(notify func(Key)) *Index {
 		pods:      map[types.UID]*podRecord{},
 		buried:    map[types.UID]string{},
 		vacant:    map[podName]string{},
-		unsettled: map[types.UID]rollout.Time{},
 		sets:      map[Key]*set{},
 		byUID:     map[types.UID]*set{},
 		spaces:    map[string]map[Key]*set{},
@@ -88,10 +85,8 @@ type set struct {
 	foreign podSet
 	// adoptable are orphans that the selector matches.
 	adoptable podSet
-	// unsettled are pods for which a delete was sent and no definite answer came.
-	unsettled podSet
-	// doubts are pods of which it is not known whether an edit took effect.
-	doubts podSet
+	// open are pods with a write without a definite answer.
+	open   podSet
 	blocks map[int]Block
 	// unclaimed are the blocks of pods without a node that are not adopted or released yet.
 	unclaimed map[types.UID]Block
@@ -101,8 +96,6 @@ type set struct {
 	lastRefusal string
 	// pending are creates whose answer is not clear, by node.
 	pending map[int]PendingCreate
-	// heirs holds for pods that are deleted for an update the hash of the revision that their node gets next.
-	heirs map[types.UID]string
 }
 
 // cell is one (set, node) pair.
@@ -149,7 +142,7 @@ func (x *Index) PutSet(key Key, w *dialect.Workload) {
 		s = nil
 	}
 	if s == nil {
-		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, unsettled: podSet{}, doubts: podSet{}, blocks: map[int]Block{}, unclaimed: map[types.UID]Block{}, refused: map[int]*refusal{}, pending: map[int]PendingCreate{}}
+		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, open: podSet{}, blocks: map[int]Block{}, unclaimed: map[types.UID]Block{}, refused: map[int]*refusal{}, pending: map[int]PendingCreate{}}
 		s.workload = w
 		x.enter(s)
 		x.place(s, places)

@@ -26,29 +26,11 @@ func (d *departed) wanted() string {
 	return d.hash
 }
 
-// Promise records that the pod is about to be deleted so that its node gets a pod of the revision with that hash. It holds
-// until that has come, also when the update may not start on the node any more.
-func (x *Index) Promise(uid types.UID, hash string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	p := x.pods[uid]
-	if p == nil {
-		return
-	}
-	if s := x.ownerOf(p); s != nil {
-		if s.heirs == nil {
-			s.heirs = map[types.UID]string{}
-		}
-		s.heirs[uid] = hash
-	}
-}
-
 // remember notes in its cell that a pod is gone, rememberOn in that of a node.
 func (s *set) remember(p *podRecord) { s.rememberOn(p.node, p) }
 
 func (s *set) rememberOn(n *node, p *podRecord) {
-	s.own(n).last = &departed{uid: p.uid, hash: p.labels.hash, heir: s.heirs[p.uid]}
-	delete(s.heirs, p.uid)
+	s.own(n).last = &departed{uid: p.uid, hash: p.labels.hash, heir: p.writes.Leave()}
 }
 
 // limited is whether the set may hold nodes back, so that what they had before matters.
@@ -65,7 +47,7 @@ func (l *revisionLookup) lastOf(s *set, c *cell, n *sight) int {
 		return rollout.NoRevision
 	case c.pods != nil:
 		p := youngest(c.pods)
-		if heir, promised := s.heirs[p.uid]; promised {
+		if heir := p.writes.Next(); heir != "" {
 			return l.index(heir)
 		}
 		return l.of(p)

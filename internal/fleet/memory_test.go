@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -83,15 +84,15 @@ func TestPromiseOutlivesThePod(t *testing.T) {
 	f.node("a")
 	key := f.limited("ds", nil)
 	p := f.put(pod("one", "a", "ds"))
-	f.x.Promise(p.UID, "h2")
+	f.x.Begin(inflight.Write{Verb: inflight.Delete, UID: p.UID, Next: "h2"})
 	if got := f.only(key).Last; got != 1 {
 		t.Errorf("while the pod is there the node is to get %d, want 1", got)
 	}
-	f.x.Spare(p.UID)
+	f.x.Resolve(inflight.Write{Verb: inflight.Delete, UID: p.UID}, inflight.NoEffect)
 	if got := f.only(key).Last; got != 0 {
 		t.Errorf("after a refused delete the node is to get %d, want 0", got)
 	}
-	f.x.Promise(p.UID, "h2")
+	f.x.Begin(inflight.Write{Verb: inflight.Delete, UID: p.UID, Next: "h2"})
 	p.Deleting = true
 	f.put(p)
 	f.x.DeletePod(p.UID, f.next())
@@ -101,8 +102,8 @@ func TestPromiseOutlivesThePod(t *testing.T) {
 	if live := f.x.LiveHashes(key); !live["h2"] || live["h1"] {
 		t.Errorf("live hashes %v, want the promised one", live)
 	}
-	if s := f.x.sets[key]; len(s.heirs) != 0 {
-		t.Errorf("promises are kept for pods that are gone: %v", s.heirs)
+	if kept := f.x.pods[p.UID]; kept != nil {
+		t.Errorf("promises are kept for pods that are gone: %v", kept.writes)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -23,20 +24,11 @@ type podRecord struct {
 
 	phase                      rollout.Phase
 	scheduled, deleting, ready bool
-	// doomed is set when a delete of ours is under way or has been answered: the pod counts as terminating even if its
-	// newest version does not say so yet; doomedAt is when it was sent.
-	doomed bool
-	// unsettled is set when no definite answer to a delete came.
-	unsettled bool
-	// noResize is set when the API server has refused to change the pod's resources.
-	noResize bool
-	// takes is whether the edit that is in doubt takes the pod out of use.
-	takes      bool
-	generation int64
+	generation                 int64
 
-	deletedAt, readySince, created, doomedAt rollout.Time
-	// doubt is until when an edit of ours without a definite answer may still take effect; 0 for none.
-	doubt rollout.Time
+	deletedAt, readySince, created rollout.Time
+	// writes are those of ours that no watch has shown; nil for none.
+	writes *inflight.Pod
 
 	// A Snapshot does not look at what follows.
 	rv     string

@@ -147,11 +147,8 @@ func (x *Index) attach(s *set, p *podRecord) {
 		p.next, c.pods = c.pods, p
 		s.podCount++
 	}
-	if p.unsettled && !p.deleting {
-		s.unsettled[p.uid] = p
-	}
-	if p.doubt != 0 {
-		s.doubts[p.uid] = p
+	if p.writes != nil {
+		s.track(p)
 	}
 	if w := s.workload; w.Selector != nil && !p.deleting && !w.Selector.Matches(labels.Set(p.labels.set)) {
 		s.foreign[p.uid] = p
@@ -191,8 +188,7 @@ func (s *set) remove(p *podRecord) {
 	}
 	delete(s.unplaced, p.uid)
 	delete(s.foreign, p.uid)
-	delete(s.unsettled, p.uid)
-	delete(s.doubts, p.uid)
+	delete(s.open, p.uid)
 	if p.node == nil {
 		return
 	}
@@ -264,7 +260,6 @@ func (x *Index) dropPod(uid types.UID) {
 	x.labels.release(p.labels)
 	x.origins.release(p.origin)
 	delete(x.pods, uid)
-	delete(x.unsettled, uid)
 }
 
 // ReplacePods makes list, which the API server gave at resourceVersion rv, the pods that exist. A record that is newer than
@@ -315,62 +310,6 @@ func (x *Index) Ready(uid types.UID) bool {
 	defer x.mu.Unlock()
 	p := x.pods[uid]
 	return p != nil && p.ready
-}
-
-// Doom records that a delete of the pod is about to be sent at that time: from now on it counts as terminating.
-func (x *Index) Doom(uid types.UID, at rollout.Time) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if p := x.pods[uid]; p != nil {
-		p.doomed, p.doomedAt = true, at
-	}
-}
-
-// Spare takes a Doom back: the API server has definitely refused the delete. Nobody is notified: whose delete was refused comes
-// back by itself, with a growing delay.
-func (x *Index) Spare(uid types.UID) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if p := x.pods[uid]; p != nil {
-		p.doomed, p.doomedAt = false, 0
-		if s := x.ownerOf(p); s != nil {
-			delete(s.heirs, uid)
-		}
-	}
-}
-
-// Unsettle records that a delete was sent for the pod and no definite answer came: until it is settled the pod counts as terminating. The
-// delete may take effect until then.
-func (x *Index) Unsettle(uid types.UID, until rollout.Time) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if p := x.pods[uid]; p != nil && !p.deleting {
-		p.unsettled = true
-		x.unsettled[uid] = until
-		if s := x.ownerOf(p); s != nil {
-			s.unsettled[uid] = p
-		}
-	}
-}
-
-// Settle takes an Unsettle back.
-func (x *Index) Settle(uid types.UID) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if p := x.pods[uid]; p != nil {
-		p.unsettled = false
-		delete(x.unsettled, uid)
-		if s := x.ownerOf(p); s != nil {
-			delete(s.unsettled, uid)
-		}
-	}
-}
-
-// UnsettledPod is a pod with a delete whose answer is not clear.
-type UnsettledPod struct {
-	Pod
-	// Until is when the delete will have taken effect if it ever does, by the clock of who asked for it.
-	Until rollout.Time
 }
 
 // PendingCreate is a create whose answer is not clear.
@@ -432,14 +371,7 @@ func (ps podSet) least(n int, test func(*podRecord) bool) (list []Pod, more bool
 	return list, more
 }
 
-func (ps podSet) sorted() []Pod {
-	if len(ps) == 0 {
-		return nil
-	}
-	list := make([]Pod, 0, len(ps))
-	for _, p := range ps {
-		list = append(list, p.pod())
-	}
-	slices.SortFunc(list, func(a, b Pod) int { return strings.Compare(a.Name, b.Name) })
-	return list
+// byName are the pods, sorted.
+func (ps podSet) byName() []*podRecord {
+	return slices.SortedFunc(maps.Values(ps), func(a, b *podRecord) int { return strings.Compare(a.name, b.name) })
 }

@@ -3,7 +3,6 @@
 package fleet
 
 import (
-	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -90,7 +89,7 @@ func (x *Index) SnapshotInto(b *Buffer, key Key, h History, now rollout.Time) (s
 		unblock = min0(unblock, b.ghost(set, g, &lookup))
 	}
 	s.Nodes = b.nodes
-	if len(set.doubts)+len(set.pending)+len(set.unsettled) > 0 { // be it on a node that is gone
+	if len(set.open)+len(set.pending) > 0 { // be it on a node that is gone
 		unblock = min0(unblock, now.Add(askAgain))
 	}
 	return s, unblock, true
@@ -117,7 +116,7 @@ func (b *Buffer) node(set *set, n *sight, c *cell, lookup *revisionLookup) (unbl
 	if len(set.refused) > 0 {
 		node.Refusal = set.refused[n.id].seenAt(now)
 	}
-	if len(set.unsettled) > 0 {
+	if len(set.open) > 0 {
 		node.Blocked = unclearDelete(c)
 		node.Unanswered = node.Blocked != ""
 	}
@@ -135,7 +134,7 @@ const askAgain = time.Second
 // surges would add a third one to two, or begin on another node.
 func unclearDelete(c *cell) string {
 	for p := c.pods; p != nil; p = p.next {
-		if p.unsettled && !p.deleting {
+		if p.unclearDelete() {
 			return "it is not clear whether the delete of pod " + p.name + " took effect"
 		}
 	}
@@ -188,9 +187,9 @@ func (b *Buffer) add(w *dialect.Workload, p *podRecord, lookup *revisionLookup, 
 	pod := &b.pods[len(b.pods)-1]
 	*pod = rollout.Pod{}
 	pod.Name, pod.UID, pod.Revision, pod.Phase, pod.Scheduled = p.name, string(p.uid), lookup.of(p), p.phase, p.scheduled
-	pod.Deleting, pod.DeletedAt = p.deleting || p.doomed, cmp.Or(p.deletedAt, p.doomedAt)
+	pod.Deleting, pod.DeletedAt = p.deleting, p.deletedAt
 	pod.Ready, pod.ReadySince, pod.Created = p.ready, p.readySince, p.created
-	pod.Doubtful, pod.NoResize = p.doubt != 0 && p.takes, p.noResize
+	p.writes.Over(pod)
 	if w.PreDelete == nil && p.facts == nil {
 		return 0
 	}

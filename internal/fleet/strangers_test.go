@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -44,8 +45,8 @@ func TestWhoNamesAUIDIsNotTheSetsOwn(t *testing.T) {
 				if owned, _ := f.x.History(key); len(owned) != 0 {
 					t.Errorf("revisions %v", owned)
 				}
-				f.x.Doom(live.UID, 1)
-				f.x.Unsettle(live.UID, 2)
+				f.x.Begin(inflight.Write{Verb: inflight.Delete, UID: live.UID, At: 1})
+				f.x.Resolve(inflight.Write{Verb: inflight.Delete, UID: live.UID, Until: 2}, inflight.Unclear)
 				f.x.DeletePod(live.UID, f.next())
 				f.put(owner)
 				f.want(key, "a=must-run[own] ")

@@ -2,14 +2,18 @@
 
 package fleet
 
-import "testing"
+import (
+	"testing"
+
+	"everynode.dev/everynode/internal/fleet/inflight"
+)
 
 func TestAnUnsettledPodStaysSoOverUpdates(t *testing.T) {
 	f := newFixture(t)
 	f.node("a")
 	key := f.set("ds")
 	p := f.put(pod("p", "a", "ds"))
-	f.x.Unsettle(p.UID, 5)
+	f.x.Resolve(inflight.Write{Verb: inflight.Delete, UID: p.UID, Until: 5}, inflight.Unclear)
 	f.put(p)
 	if got := f.x.Claims(key, 0).Unsettled; len(got) != 1 || got[0].Until != 5 {
 		t.Fatalf("unsettled %v, want the pod", got)

@@ -33,6 +33,7 @@ const (
 	paceFile       = "apply/executor/pace.go"
 	podsFile       = "fleet/pods.go"
 	snapshotFile   = "fleet/snapshot.go"
+	inflightFile   = "fleet/inflight/pod.go"
 	controllerFile = "controller/daemonset/controller.go"
 )
 
@@ -103,10 +104,10 @@ func applyMutants() []mutant {
 	return []mutant{
 		{
 			"a delete is not recorded before it is sent", executorFile,
-			"e.Index.Doom(types.UID(a.UID), rollout.Time(e.Clock.Now().UnixNano()))", "_ = i", "budget needless",
+			"\t\t\te.Index.Begin(w)\n", "\t\t\t_ = w\n", "budget needless",
 		},
-		{"a delete without an answer was refused", executorFile, "e.Index.Unsettle(uid, e.Pace.now().Add(writeTimeout))\n", "e.Index.Spare(uid)\n", "budget status"},
-		{"a delete without an answer took effect", executorFile, "e.Index.Unsettle(uid, e.Pace.now().Add(writeTimeout))\n", "", "liveness"},
+		{"a delete without an answer was refused", executorFile, "w.Until = e.Pace.now().Add(writeTimeout)\n\t\te.Index.Resolve(w, inflight.Unclear)\n", "e.Index.Resolve(w, inflight.NoEffect)\n", "budget status"},
+		{"a delete without an answer took effect", executorFile, "w.Until = e.Pace.now().Add(writeTimeout)\n\t\te.Index.Resolve(w, inflight.Unclear)\n", "", "liveness"},
 		{
 			"a create without an answer was refused", executorFile,
 			"e.Index.Pend(r.job.Key, fleet.PendingCreate{", "_ = append([]fleet.PendingCreate{}, fleet.PendingCreate{", "one-pod",
@@ -116,7 +117,7 @@ func applyMutants() []mutant {
 		{"the precondition is forgotten", executorFile, "e.Pods.Delete(ctx, e.key.Namespace, a.Pod, uid)", "e.Pods.Delete(ctx, e.key.Namespace, a.Pod, \"\")", "uid"},
 		{"the answer to a create is not kept", executorFile, "e.fold(pod)\n\t\tr.finish(i)", "_ = pod\n\t\tr.finish(i)", "known-pod"},
 		{"late news brings a pod back", podsFile, "x.buried[uid] = p.rv", "_ = p.rv", "needless"},
-		{"a delete that was left is doomed", executorFile, "if errors.Is(err, errLate) {\n\t\te.Index.Spare(uid)\n", "if errors.Is(err, errLate) {\n", "liveness status"},
+		{"a delete that was left is doomed", executorFile, "if errors.Is(err, errLate) {\n\t\te.Index.Resolve(w, inflight.NoEffect)\n", "if errors.Is(err, errLate) {\n", "liveness status"},
 		{"what is open depends on the clock", paceFile, "p.began.Add(p.clock.Since(p.began)).UnixNano()", "p.clock.Now().UnixNano()", "budget one-pod surge liveness"},
 		{"nobody asks for the lease", paceFile, "case p.Leads != nil && !p.Leads():", "case false:", "lease"},
 		{
@@ -133,12 +134,12 @@ func fleetMutants() []mutant {
 		{"a late event undoes what is known", podsFile, "case !newer(rec.RV, p.rv):", "case false:", "budget needless known-pod surge"},
 		{"a list takes away what is newer", podsFile, "if !listed[uid] && !newer(p.rv, rv) {\n\t\t\tx.dropPod", "if !listed[uid] && p != nil {\n\t\t\tx.dropPod", "known-pod one-pod"},
 		{"nobody is told of a pod", podsFile, "x.attach(s, p)\n\t\t\tx.notify(s.key)", "x.attach(s, p)", "liveness status"},
-		{"a doomed pod stays", snapshotFile, "pod.Deleting, pod.DeletedAt = p.deleting || p.doomed", "pod.Deleting, pod.DeletedAt = p.deleting", "budget needless"},
-		{"a delete without an answer leaves room for a third pod", snapshotFile, "if p.unsettled && !p.deleting {", "if false {", "one-pod"},
+		{"a pod whose delete has begun stays", inflightFile, "\tif p.deleted {\n", "\tif false {\n", "budget needless"},
+		{"a delete without an answer leaves room for a third pod", snapshotFile, "if p.unclearDelete() {", "if false {", "one-pod"},
 		{"pods of another namespace are the set's own", "fleet/podrecord.go", "return originID{namespace: rec.Namespace, advanced", "return originID{namespace: \"ns\", advanced", "foreign status liveness"},
 		{"a refusal is forgotten at once", "fleet/refusals.go", "s.refused[n.id] = &refusal{", "_ = &refusal{", "liveness"},
 		{"a refusal never ends", "fleet/refusals.go", "retryAt = r.At.Add(min(", "retryAt = r.At.Add(max(time.Hour, ", "liveness"},
-		{"a doubt is none", snapshotFile, "pod.Doubtful, pod.NoResize = p.doubt != 0", "pod.Doubtful, pod.NoResize = false", "budget"},
+		{"a doubt is none", inflightFile, "pod.Doubtful, pod.NoResize = p.editBy != 0", "pod.Doubtful, pod.NoResize = false", "budget"},
 	}
 }
 
@@ -175,7 +176,7 @@ func hostileMutants() []mutant {
 		{"a revision that is being deleted is adopted", "fleet/revisions.go", "!r.Deleting && !w.SelectsAll", "!w.SelectsAll", "deleting"},
 		{"nobody comes back to a node that was refused", "rollout/refusal.go", "if v.Kind == Blocked && n.Refusal.RetryAt > d.in.Now {", "if false {", "liveness"},
 		{"whether a refused write took effect is not clear", "apply/apply.go", "if code >= 400 && code < 500 &&", "if code > 500 &&", "liveness status"},
-		{"a delete that was refused is tried again at once", executorFile, "e.Index.Spare(uid)\n\t\tr.warner(a.Node)(t.DeleteFailed, t.DeleteFailedText, err)\n\t\tr.refuse(i, answer, ", "e.Index.Spare(uid)\n\t\tr.fail(", "liveness"},
+		{"a delete that was refused is tried again at once", executorFile, "e.Index.Resolve(w, inflight.NoEffect)\n\t\tr.warner(a.Node)(t.DeleteFailed, t.DeleteFailedText, err)\n\t\tr.refuse(i, answer, ", "e.Index.Resolve(w, inflight.NoEffect)\n\t\tr.fail(", "liveness"},
 		{"an edit that was refused is tried again at once", "apply/executor/edits.go", "default:\n\t\tr.refuse(i, answer, refusal)", "default:\n\t\tr.fail(refusal)", "liveness"},
 		{"a create that was refused is tried again at once", executorFile, "r.refuse(i, answer, &Refusal{what: \"creating a pod\", pod: params.PodName, err: err})\n\t\treturn createRefused", "r.fail(&Refusal{what: \"creating a pod\", pod: params.PodName, err: err})\n\t\treturn createRefused", "liveness"},
 		{"an answer that is not clear is not remembered", "apply/executor/refusal.go", "r.blocked(action, refusal.Reason(), r.e.remember(uid, refusal))", "if answer != apply.Unclear {\n\t\tr.blocked(action, refusal.Reason(), r.e.remember(uid, refusal))\n\t}", "liveness"},

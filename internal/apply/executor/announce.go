@@ -13,6 +13,7 @@ import (
 
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -62,7 +63,7 @@ func (r *run) announce(ctx context.Context, e sender, a rollout.Announcement) {
 	case answer == apply.Busy, answer == apply.Differs:
 		r.fail(fmt.Errorf("%s: %w", refusal.what, err))
 	case answer == apply.Unclear:
-		e.Index.Doubt(uid, e.Pace.now().Add(writeTimeout), false)
+		e.Index.Resolve(inflight.Write{Verb: inflight.Edit, UID: uid, Until: e.Pace.now().Add(writeTimeout)}, inflight.Unclear)
 		r.retryAt(e.remember(uid, refusal))
 		r.announceWarner(a)(err)
 		r.fail(fmt.Errorf("%s: %w", refusal.what, err))
@@ -82,7 +83,7 @@ func (r *run) announceSlowly(ctx context.Context, a rollout.Announcement, patch 
 		verb: verbAnnounce, what: announcing(a), node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, void: r.unlessOther(nil),
 		send:     e.slowPatch(patch),
 		meaning:  e.ofSlowPatch(verbAnnounce, a.Pod, uid),
-		begun:    func(until rollout.Time) { e.Index.Doubt(uid, until, false) },
+		begun:    func(until rollout.Time) { e.Index.Begin(inflight.Write{Verb: inflight.Edit, UID: uid, Until: until}) },
 		answered: e.dispelSlowly(uid),
 		done:     func() {},
 		failed:   r.announceWarner(a),

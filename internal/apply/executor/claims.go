@@ -18,6 +18,7 @@ import (
 
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -146,8 +147,7 @@ func (e sender) reread(ctx context.Context, name string, uid types.UID) (*corev1
 func (e sender) settle(ctx context.Context, p fleet.UnsettledPod) error {
 	pod, err := e.reread(ctx, p.Name, p.UID)
 	if pod != nil && pod.DeletionTimestamp == nil {
-		e.Index.Settle(p.UID)
-		e.Index.Spare(p.UID)
+		e.Index.Resolve(inflight.Write{Verb: inflight.Delete, UID: p.UID}, inflight.NoEffect)
 	}
 	return err
 }
@@ -176,7 +176,7 @@ func (e sender) lookFor(ctx context.Context, c fleet.PendingCreate) error {
 func (e sender) dispel(ctx context.Context, d fleet.Doubt) error {
 	pod, err := e.reread(ctx, d.Pod.Name, d.Pod.UID)
 	if pod != nil {
-		e.Index.Dispel(d.Pod.UID)
+		e.Index.Resolve(inflight.Write{Verb: inflight.Edit, UID: d.Pod.UID}, inflight.TookEffect)
 	}
 	return err
 }

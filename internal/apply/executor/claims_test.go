@@ -21,6 +21,7 @@ import (
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/placement"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -85,11 +86,15 @@ func TestClaimsLeaveTheRest(t *testing.T) {
 		owner types.UID
 		open  func(x *fleet.Index, i int, until rollout.Time)
 	}{
-		"deletes": {"set", func(x *fleet.Index, i int, until rollout.Time) { x.Unsettle(uidOf(i), until) }},
+		"deletes": {"set", func(x *fleet.Index, i int, until rollout.Time) {
+			x.Resolve(inflight.Write{Verb: inflight.Delete, UID: uidOf(i), Until: until}, inflight.Unclear)
+		}},
 		"creates": {"set", func(x *fleet.Index, i int, until rollout.Time) {
 			x.Pend(setKey(0), fleet.PendingCreate{Node: fmt.Sprint("n", i), Pod: fmt.Sprint("new", i), Until: until})
 		}},
-		"edits":   {"set", func(x *fleet.Index, i int, until rollout.Time) { x.Doubt(uidOf(i), until, true) }},
+		"edits": {"set", func(x *fleet.Index, i int, until rollout.Time) {
+			x.Resolve(inflight.Write{Verb: inflight.Edit, UID: uidOf(i), Until: until, Takes: true}, inflight.Unclear)
+		}},
 		"orphans": {"", func(*fleet.Index, int, rollout.Time) {}},
 	}
 	answers := map[string]struct {

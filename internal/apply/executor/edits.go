@@ -17,6 +17,7 @@ import (
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -175,7 +176,7 @@ func (r *run) edited(ctx context.Context, i int, edit tried, err error) bool {
 		r.e.fold(edit.after)
 		return true
 	case edit.Of == dialect.Resize && refusesResize(err):
-		r.e.Index.RefuseResize(uid)
+		r.e.Index.Resolve(inflight.Write{Verb: inflight.Edit, UID: uid}, inflight.NoResize)
 	case answer == apply.Gone && r.e.gone(ctx, a.Pod, uid):
 		return false
 	case answer == apply.Differs || answer == apply.Busy:
@@ -183,7 +184,8 @@ func (r *run) edited(ctx context.Context, i int, edit tried, err error) bool {
 		r.fail(fmt.Errorf("%s: %w", what, err))
 		return false
 	case answer == apply.Unclear:
-		r.e.Index.Doubt(uid, r.e.Pace.now().Add(writeTimeout), takesAway(a, edit.Edit))
+		w := inflight.Write{Verb: inflight.Edit, UID: uid, Until: r.e.Pace.now().Add(writeTimeout), Takes: takesAway(a, edit.Edit)}
+		r.e.Index.Resolve(w, inflight.Unclear)
 	}
 	r.editTeller(a)(err)
 	refusal := &Refusal{what: what, err: err}

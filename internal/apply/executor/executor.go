@@ -26,6 +26,7 @@ import (
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/podtemplate"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -104,10 +105,11 @@ func (e *Executor) Run(ctx context.Context, job *Job) (Result, error) {
 			creates = append(creates, i)
 		case rollout.Delete:
 			deletes = append(deletes, i)
-			e.Index.Doom(types.UID(a.UID), rollout.Time(e.Clock.Now().UnixNano()))
+			w := inflight.Write{Verb: inflight.Delete, UID: types.UID(a.UID), At: rollout.Time(e.Clock.Now().UnixNano())}
 			if a.Reason == rollout.Recreating {
-				e.Index.Promise(types.UID(a.UID), job.Snapshot.Revisions[job.Snapshot.Set.Update].Name)
+				w.Next = job.Snapshot.Revisions[job.Snapshot.Set.Update].Name
 			}
+			e.Index.Begin(w)
 		}
 	}
 	slice := e.newSlice(job.Others)
@@ -169,8 +171,9 @@ func firstOf(errs []error) []error {
 func (r *run) deleteOne(ctx context.Context, e sender, i int) {
 	a := r.job.Plan.Actions[i]
 	uid, kind, node := types.UID(a.UID), slowKind{r.job.Key, verbDelete}, r.job.Snapshot.Nodes[a.Node].Name
+	w := inflight.Write{Verb: inflight.Delete, UID: uid}
 	if !r.job.MayWrite() {
-		e.Index.Spare(uid)
+		e.Index.Resolve(w, inflight.NoEffect)
 		return
 	}
 	if e.Slow.takes(kind, node) {
@@ -179,7 +182,7 @@ func (r *run) deleteOne(ctx context.Context, e sender, i int) {
 	}
 	err := e.send(ctx, verbDelete, func() error { return e.Pods.Delete(ctx, e.key.Namespace, a.Pod, uid) })
 	if errors.Is(err, errLate) {
-		e.Index.Spare(uid)
+		e.Index.Resolve(w, inflight.NoEffect)
 		r.leave()
 		return
 	}
@@ -193,14 +196,15 @@ func (r *run) deleteOne(ctx context.Context, e sender, i int) {
 	case apply.Gone:
 		e.Index.BuryPod(uid)
 	case apply.Busy: // the pass is repeated; neither the set nor the pod is to blame
-		e.Index.Spare(uid)
+		e.Index.Resolve(w, inflight.NoEffect)
 		r.fail(fmt.Errorf("deleting pod %s: %w", a.Pod, err))
 	case apply.Refused:
-		e.Index.Spare(uid)
+		e.Index.Resolve(w, inflight.NoEffect)
 		r.warner(a.Node)(t.DeleteFailed, t.DeleteFailedText, err)
 		r.refuse(i, answer, &Refusal{what: "deleting pod " + a.Pod, err: err})
 	default:
-		e.Index.Unsettle(uid, e.Pace.now().Add(writeTimeout))
+		w.Until = e.Pace.now().Add(writeTimeout)
+		e.Index.Resolve(w, inflight.Unclear)
 		r.warner(a.Node)(t.DeleteFailed, t.DeleteFailedText, err)
 		r.refuse(i, answer, &Refusal{what: "deleting pod " + a.Pod, err: err})
 	}

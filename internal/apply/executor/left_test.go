@@ -15,6 +15,7 @@ import (
 
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -120,8 +121,8 @@ func TestADeleteThatHadNoEffectIsForgotten(t *testing.T) {
 		s := &slowPods{}
 		e := executorOf(t, s, 1, "set")
 		e.Pods = staying{s}
-		e.Index.Doom(uidOf(0), 1)
-		e.Index.Unsettle(uidOf(0), e.Pace.now().Add(time.Second))
+		e.Index.Begin(inflight.Write{Verb: inflight.Delete, UID: uidOf(0), At: 1})
+		e.Index.Resolve(inflight.Write{Verb: inflight.Delete, UID: uidOf(0), Until: e.Pace.now().Add(time.Second)}, inflight.Unclear)
 		c := &Claim{Key: setKey(0), Owner: metav1.OwnerReference{UID: "set"}, Others: func() bool { return false }}
 		for _, want := range []int{1, 0, 0} { // at first it may still take effect
 			if done, err := e.Claims(t.Context(), c); !done || err != nil {

@@ -16,6 +16,7 @@ import (
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -399,9 +400,10 @@ func (c *slowCreate) exists(ctx context.Context) (again bool) {
 func (r *run) deleteSlowly(ctx context.Context, a rollout.Action) {
 	e, t, object, warn := r.e.goesOn(), r.job.Texts, r.job.Object, r.warner(a.Node)
 	uid := types.UID(a.UID)
+	w := inflight.Write{Verb: inflight.Delete, UID: uid}
 	void := r.overtaken(a)
 	if void() {
-		e.Index.Spare(uid)
+		e.Index.Resolve(w, inflight.NoEffect)
 		r.leave()
 		return
 	}
@@ -411,16 +413,17 @@ func (r *run) deleteSlowly(ctx context.Context, a rollout.Action) {
 			return nil, e.Slow.Pods.Delete(ctx, e.key.Namespace, a.Pod, uid)
 		},
 		meaning: func(ctx context.Context, err error) (apply.Answer, error) { return e.ofDelete(ctx, a.Pod, uid, err) },
-		begun:   func(until rollout.Time) { e.Index.Unsettle(uid, until) },
+		begun: func(until rollout.Time) {
+			e.Index.Begin(inflight.Write{Verb: inflight.Delete, UID: uid, Until: until})
+		},
 		answered: func(_ context.Context, answer apply.Answer, _ error, _ *corev1.Pod) bool {
 			switch answer { // else a look finds out whether it is gone
 			case apply.Done:
-				e.Index.Settle(uid)
+				e.Index.Resolve(w, inflight.TookEffect)
 			case apply.Gone:
 				e.Index.BuryPod(uid)
 			case apply.Refused, apply.Busy:
-				e.Index.Settle(uid)
-				e.Index.Spare(uid)
+				e.Index.Resolve(w, inflight.NoEffect)
 			}
 			return false
 		},
@@ -428,7 +431,7 @@ func (r *run) deleteSlowly(ctx context.Context, a rollout.Action) {
 		failed: func(err error) { warn(t.DeleteFailed, t.DeleteFailedText, err) },
 	})
 	if !room {
-		e.Index.Spare(uid)
+		e.Index.Resolve(w, inflight.NoEffect)
 		r.crowded()
 	}
 }
@@ -442,9 +445,11 @@ func (r *run) patchSlowly(ctx context.Context, a rollout.Action, edit tried, voi
 	e, uid := r.e.goesOn(), types.UID(a.UID)
 	room := e.sendSlowly(ctx, &slowWrite{
 		verb: verbPatch, what: fmt.Sprintf("%s of pod %s", a.Kind, a.Pod), node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, before: e.record(edit.before), action: a, void: r.unlessOther(void),
-		send:     e.slowPatch(PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch}),
-		meaning:  e.ofSlowPatch(verbPatch, a.Pod, uid),
-		begun:    func(until rollout.Time) { e.Index.Doubt(uid, until, takesAway(a, edit.Edit)) },
+		send:    e.slowPatch(PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch}),
+		meaning: e.ofSlowPatch(verbPatch, a.Pod, uid),
+		begun: func(until rollout.Time) {
+			e.Index.Begin(inflight.Write{Verb: inflight.Edit, UID: uid, Until: until, Takes: takesAway(a, edit.Edit)})
+		},
 		answered: e.dispelSlowly(uid),
 		done:     func() {},
 		failed:   r.editTeller(a),
@@ -472,13 +477,14 @@ func (e sender) ofSlowPatch(verb, pod string, uid types.UID) func(ctx context.Co
 
 // dispelSlowly takes the answer to a patch of a pod.
 func (e sender) dispelSlowly(uid types.UID) func(_ context.Context, answer apply.Answer, _ error, patched *corev1.Pod) bool {
+	w := inflight.Write{Verb: inflight.Edit, UID: uid}
 	return func(_ context.Context, answer apply.Answer, _ error, patched *corev1.Pod) bool {
 		switch answer { // else a look finds out what the pod is like
 		case apply.Done:
 			e.fold(patched)
-			e.Index.Dispel(uid)
+			e.Index.Resolve(w, inflight.TookEffect)
 		case apply.Refused, apply.Busy, apply.Differs:
-			e.Index.Dispel(uid)
+			e.Index.Resolve(w, inflight.NoEffect)
 		}
 		return false
 	}

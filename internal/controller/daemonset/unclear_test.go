@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -53,7 +54,7 @@ func TestUnclearWritesDoNotHoldUpTheSet(t *testing.T) {
 		w.settle()
 		names := slices.Sorted(maps.Keys(w.pods))
 		for _, name := range names[:300] {
-			w.index.Doubt(w.pods[name].UID, rollout.Time(w.clock.Now().Add(5*time.Second).UnixNano()), true)
+			w.index.Resolve(inflight.Write{Verb: inflight.Edit, UID: w.pods[name].UID, Until: rollout.Time(w.clock.Now().Add(5 * time.Second).UnixNano()), Takes: true}, inflight.Unclear)
 		}
 		w.gone(names[399])
 		if got := w.come("300 changes are not clear"); len(got) != 1 {

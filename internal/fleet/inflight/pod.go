@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inflight
+
+import (
+	"cmp"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Pod is what is under way for one pod. The zero value is nothing, and so is nil for what only reads it.
+type Pod struct {
+	// deleted is whether a delete has begun or took effect, and deletedAt when it began.
+	deleted bool
+	// takes is whether the edit in doubt takes the pod out of use.
+	takes     bool
+	noResize  bool
+	deletedAt rollout.Time
+	// deleteBy and editBy are until when a delete and an edit without a definite answer may take effect; 0 for none.
+	deleteBy, editBy rollout.Time
+	next             string
+}
+
+// Begin assumes a write.
+func (p *Pod) Begin(w Write) {
+	switch {
+	case w.Verb == Edit:
+		p.editBy, p.takes = w.Until, w.Takes
+	case w.Until != 0: // it has begun before, and is being sent
+		p.deleteBy = w.Until
+	default:
+		p.deleted, p.deletedAt, p.next = true, w.At, cmp.Or(w.Next, p.next)
+	}
+}
+
+// Resolve takes the outcome of a write.
+func (p *Pod) Resolve(w Write, o Outcome) {
+	switch {
+	case o == Unclear && w.Verb == Edit:
+		p.editBy, p.takes = w.Until, w.Takes
+	case o == Unclear:
+		p.deleteBy = w.Until
+	case w.Verb == Edit:
+		p.editBy, p.takes, p.noResize = 0, false, p.noResize || o == NoResize
+	case o == TookEffect:
+		p.deleteBy = 0
+	default:
+		p.deleted, p.deletedAt, p.deleteBy, p.next = false, 0, 0, ""
+	}
+}
+
+// Nothing is whether nothing is under way.
+func (p *Pod) Nothing() bool { return p == nil || *p == Pod{} }
+
+// DeleteBy is until when a delete without a definite answer may take effect; 0 if there is none.
+func (p *Pod) DeleteBy() rollout.Time {
+	if p == nil {
+		return 0
+	}
+	return p.deleteBy
+}
+
+// EditBy is until when an edit without a definite answer may take effect; 0 if there is none.
+func (p *Pod) EditBy() rollout.Time {
+	if p == nil {
+		return 0
+	}
+	return p.editBy
+}
+
+// Next is the hash of the revision that the node of the pod gets next, because the pod is deleted for an update; empty if it is not.
+func (p *Pod) Next() string {
+	if p == nil {
+		return ""
+	}
+	return p.next
+}
+
+// Over lays what is under way over what the cache has of the pod.
+func (p *Pod) Over(pod *rollout.Pod) {
+	if p == nil {
+		return
+	}
+	if p.deleted {
+		pod.Deleting, pod.DeletedAt = true, cmp.Or(pod.DeletedAt, p.deletedAt)
+	}
+	pod.Doubtful, pod.NoResize = p.editBy != 0 && p.takes, p.noResize
+}
+
+// Leave is Next for a pod that leaves its node, where the promise ends with that.
+func (p *Pod) Leave() (next string) {
+	if p != nil {
+		next, p.next = p.next, ""
+	}
+	return next
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inflight
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Verb is what a write does.
+type Verb uint8
+
+// The verbs.
+const (
+	Delete Verb = iota + 1 // of a pod
+	Edit                   // of a pod, other than of its owner
+)
+
+// Write is one write of ours.
+type Write struct {
+	Verb Verb
+	// UID is that of the pod.
+	UID types.UID
+	// At is when a delete began, by the clock of Snapshots.
+	At rollout.Time
+	// Until is when the write will have taken effect if it ever does; 0 while it waits to be sent.
+	Until rollout.Time
+	// Next is the hash of the revision that the node of a pod gets next that is deleted for an update; empty for another delete.
+	Next string
+	// Takes is whether an edit takes the pod out of use.
+	Takes bool
+}
+
+// Outcome is what is known of a write.
+type Outcome uint8
+
+// The outcomes.
+const (
+	TookEffect Outcome = iota + 1 // the answer, or a read, shows that it took effect; or for an edit, what the pod is like now
+	NoEffect                      // it was refused or not sent, or a read shows that it took no effect
+	NoResize                      // the API server does not let the resources of the pod be changed, now or later
+	Unclear                       // it may have taken effect, or may until Write.Until
+)
