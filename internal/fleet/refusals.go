@@ -51,8 +51,8 @@ func (x *Index) Refuse(key Key, r Refusal) (retryAt rollout.Time) {
 		return 0
 	}
 	since := r.At
-	if before := s.refused[n.id]; before != nil && before.Pod == r.Pod && before.since <= r.At {
-		since = before.since
+	if before := s.refused[n.id]; before != nil && (before.Pod == "") == (r.Pod == "") && before.since <= r.At {
+		since = before.since // also of another pod: several pods of one node may have to go
 	}
 	retryAt = r.At.Add(min(max(r.At.Sub(since)/2, shortestRefusal), longestRefusal))
 	if r.Message == s.lastRefusal {
