@@ -3,10 +3,7 @@
 package fleet
 
 import (
-	"maps"
-	"slices"
-	"strings"
-
+	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -23,15 +20,23 @@ type Claims struct {
 	// Unsettled are pods for which a delete was sent without a definite answer.
 	Unsettled []UnsettledPod
 	// Pending are creates without a definite answer, sorted by node.
-	Pending []PendingCreate
+	Pending []inflight.Write
 	// Doubts are edits without a definite answer, sorted by pod.
 	Doubts []Doubt
 }
 
 // mayBeAdopted is whether an adoption may have taken effect of a pod that no event shows as adopted.
-func (ps podSet) mayBeAdopted(b Block) bool {
+func (ps podSet) mayBeAdopted(b inflight.Block) bool {
 	p := ps[b.Pod]
 	return b.Unclear && p != nil && p.origin.owner == ""
+}
+
+// claimBlock is that of the node of a pod, or of a pod without a node, if it is about adopting or releasing a pod.
+func (s *set) claimBlock(p *podRecord) (inflight.Block, bool) {
+	if p.node == nil {
+		return s.writes.BlockedUnplaced(p.uid)
+	}
+	return s.writes.Blocked(p.node.id)
 }
 
 // claimLimit is more than a pass adopts, or releases. Anybody can make 100,000 pods that a set selects, and all are looked at with the index locked.
@@ -52,14 +57,14 @@ func (x *Index) Claims(key Key, now rollout.Time) Claims {
 	}
 	due := func(p *podRecord) bool {
 		b, blocked := s.claimBlock(p)
-		return blocked && b.Pod == p.uid && b.due(now)
+		return blocked && b.Pod == p.uid && b.Due(now)
 	}
 	adopt, moreAdopt := s.adoptable.least(claimLimit, fresh)
 	release, moreRelease := s.foreign.least(claimLimit, fresh)
 	adoptAgain, _ := s.adoptable.least(rollout.DefaultBurst, due)
 	releaseAgain, _ := s.foreign.least(rollout.DefaultBurst, due)
 	mayBeAdopted := podSet{}
-	for _, b := range s.blocks {
+	for b := range s.writes.Blocks {
 		if s.adoptable[b.Pod] == nil && x.pods.mayBeAdopted(b) {
 			mayBeAdopted[b.Pod] = x.pods[b.Pod]
 		}
@@ -69,6 +74,6 @@ func (x *Index) Claims(key Key, now rollout.Time) Claims {
 		Uncertain: uncertain,
 		Adopt:     adopt, Release: release, More: moreAdopt || moreRelease, AdoptAgain: adoptAgain, ReleaseAgain: releaseAgain, Unsettled: unsettled,
 		Doubts:  doubts,
-		Pending: slices.SortedFunc(maps.Values(s.pending), func(a, b PendingCreate) int { return strings.Compare(a.Node, b.Node) }),
+		Pending: s.writes.Creates(),
 	}
 }

@@ -122,8 +122,8 @@ func TestABufferKeepsNothing(t *testing.T) {
 		p.Facts = &dialect.PodFacts{Gate: true, InPlace: rollout.InPlaceMarked, Trouble: "much", Announced: dialect.Announced{Said: true}}
 		p.Ready, p.DeletedAt = true, 5
 		f.put(p)
-		f.x.Block(rich, name, Block{Reason: "because", From: 900, Until: 2000})
-		f.x.Refuse(rich, Refusal{Node: name, Message: "policy"})
+		f.x.Block(inflight.Write{Verb: inflight.Create, Set: rich, Node: name}, inflight.Block{Reason: "because", From: 900, Until: 2000})
+		f.x.Refuse(rich, inflight.Refusal{Node: name, Message: "policy"})
 		if i < 2 {
 			f.put(pod(fmt.Sprint("poor-", i), name, "poor"))
 		}

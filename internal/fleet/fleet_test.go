@@ -380,7 +380,7 @@ func TestAPendingCreateOutlivesItsNode(t *testing.T) {
 	key, other := f.set("ds"), f.set("other")
 	before := f.put(pod("before", "a", "ds"))
 	f.x.DeletePod(before.UID, f.next())
-	f.x.Pend(key, PendingCreate{Node: "a", Pod: "p", Until: 5000})
+	f.x.Resolve(inflight.Write{Verb: inflight.Create, Set: key, Node: "a", Pod: "p", Until: 5000}, inflight.Unclear)
 	f.x.DeleteNode("a")
 	f.want(key, "")
 	if _, again, _ := f.x.Snapshot(key, History{}, 1000); again == 0 {
@@ -394,8 +394,8 @@ func TestAPendingCreateOutlivesItsNode(t *testing.T) {
 		t.Errorf("another set waits for it: %s", n.Blocked)
 	}
 	f.x.DeleteNode("a")
-	f.x.Unpend(key, "a")
-	f.x.Pend(key, PendingCreate{Node: "gone", Pod: "p", Until: 5000}) // the answer came after the end of the node
+	f.x.Resolve(inflight.Write{Verb: inflight.Create, Set: key, Node: "a"}, inflight.NoEffect)
+	f.x.Resolve(inflight.Write{Verb: inflight.Create, Set: key, Node: "gone", Pod: "p", Until: 5000}, inflight.Unclear) // the answer came after the end of the node
 	f.node("gone")
 	if n := f.snapshot(key).Nodes[0]; n.Blocked == "" {
 		t.Errorf("the create on a node that was gone is forgotten: %+v", n)
@@ -411,7 +411,7 @@ func TestBlocksEnd(t *testing.T) {
 	f := newFixture(t)
 	f.node("a")
 	key := f.set("ds")
-	f.x.Block(key, "a", Block{Reason: "because", From: 900, Until: 2000})
+	f.x.Block(inflight.Write{Verb: inflight.Create, Set: key, Node: "a"}, inflight.Block{Reason: "because", From: 900, Until: 2000})
 	s, until, _ := f.x.Snapshot(key, History{}, 1000)
 	if s.Nodes[0].Blocked != "because" || until != 2000 {
 		t.Errorf("blocked %q until %d", s.Nodes[0].Blocked, until)

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"testing"
 
+	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -51,9 +52,9 @@ func TestWhatIsKnownOfANodeThatGoesAndComes(t *testing.T) {
 	f.put(pod("q", "b", "other"))
 	last := f.put(pod("last", "b", "ds"))
 	f.x.DeletePod(last.UID, f.next())
-	f.x.Pend(key, PendingCreate{Node: "b", Pod: "x"})
-	f.x.Refuse(key, Refusal{Node: "a", Message: "policy"})
-	f.x.Block(key, "a", Block{Reason: "because", From: 900, Until: 2000})
+	f.x.Resolve(inflight.Write{Verb: inflight.Create, Set: key, Node: "b", Pod: "x"}, inflight.Unclear)
+	f.x.Refuse(key, inflight.Refusal{Node: "a", Message: "policy"})
+	f.x.Block(inflight.Write{Verb: inflight.Create, Set: key, Node: "a"}, inflight.Block{Reason: "because", From: 900, Until: 2000})
 	f.x.DeleteNode("a")
 	f.x.DeleteNode("b")
 	s, _, _ := f.x.Snapshot(key, twoRevisions(), 1000)
@@ -69,7 +70,7 @@ func TestWhatIsKnownOfANodeThatGoesAndComes(t *testing.T) {
 	if len(s.Nodes) != 2 || s.Nodes[0].Gone || len(s.Nodes[0].Pods) != 1 || s.Nodes[1].Blocked == "" || s.Nodes[1].Last != 0 {
 		t.Fatalf("with the nodes again: %+v", s.Nodes)
 	}
-	f.x.Unpend(key, "b")
+	f.x.Resolve(inflight.Write{Verb: inflight.Create, Set: key, Node: "b"}, inflight.NoEffect)
 	f.x.DeleteSet(key)
 	f.x.DeletePod("p", f.next())
 	f.x.DeletePod("q", f.next())

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -86,16 +87,9 @@ type set struct {
 	// adoptable are orphans that the selector matches.
 	adoptable podSet
 	// open are pods with a write without a definite answer.
-	open   podSet
-	blocks map[int]Block
-	// unclaimed are the blocks of pods without a node that are not adopted or released yet.
-	unclaimed map[types.UID]Block
-	// refused are the nodes for which the API server has refused the last write.
-	refused map[int]*refusal
-	// lastRefusal is the message of the last one.
-	lastRefusal string
-	// pending are creates whose answer is not clear, by node.
-	pending map[int]PendingCreate
+	open podSet
+	// writes are those of ours that no watch has shown, other than of pods that there are.
+	writes *inflight.Set
 }
 
 // cell is one (set, node) pair.
@@ -108,17 +102,6 @@ type cell struct {
 	pods   *podRecord // linked by next
 	// last is the pod that left the cell last; nil when none has since this process began to watch.
 	last *departed
-}
-
-// Block is why a node is left alone, from now until then.
-type Block struct {
-	Reason      string
-	From, Until rollout.Time
-	// Pod is the UID of a pod there that is not adopted or released yet, because that was refused, or has no answer; empty for another reason. Such a block
-	// lasts until the pod has gone or is no longer to be adopted or released, and Until is when to try again.
-	Pod types.UID
-	// Unclear is whether an adoption of the pod may have taken effect although no event shows that.
-	Unclear bool
 }
 
 // newer is whether resourceVersion a is newer than b; what cannot be compared counts as newer, so that it is taken.
@@ -142,7 +125,7 @@ func (x *Index) PutSet(key Key, w *dialect.Workload) {
 		s = nil
 	}
 	if s == nil {
-		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, open: podSet{}, blocks: map[int]Block{}, unclaimed: map[types.UID]Block{}, refused: map[int]*refusal{}, pending: map[int]PendingCreate{}}
+		s = &set{key: key, unplaced: podSet{}, foreign: podSet{}, adoptable: podSet{}, open: podSet{}, writes: inflight.NewSet()}
 		s.workload = w
 		x.enter(s)
 		x.place(s, places)
@@ -155,8 +138,7 @@ func (x *Index) PutSet(key Key, w *dialect.Workload) {
 			if places != nil {
 				x.place(s, places)
 			}
-			maps.DeleteFunc(s.blocks, func(_ int, b Block) bool { return b.Pod == "" })
-			clear(s.refused)
+			s.writes.Changed()
 		}
 		if sameForUs(was, w) {
 			return

@@ -9,39 +9,117 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Begin records that a write of ours begins, before it is sent. It notifies no set, and neither does Resolve: the set is the one that writes.
+// Begin records that a write of ours begins, before it is sent. It notifies no set, and neither does what follows: the set is the one that writes.
 func (x *Index) Begin(w inflight.Write) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if p := x.pods[w.UID]; p != nil {
-		if p.writes == nil {
-			p.writes = &inflight.Pod{}
-		}
-		p.writes.Begin(w)
-		x.ownerOf(p).track(p)
+	if w.Verb == inflight.Create {
+		x.create(w, func(s *set, n *node) { s.writes.Begin(n.id, w) })
+		return
 	}
+	x.change(w.UID, func(p *podRecord) { p.writes.Begin(w) })
 }
 
 // Resolve records what is known of a write of ours that has begun.
 func (x *Index) Resolve(w inflight.Write, o inflight.Outcome) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	p := x.pods[w.UID]
+	switch {
+	case w.Verb == inflight.Create && o == inflight.Unclear:
+		x.create(w, func(s *set, n *node) { s.writes.Resolve(n.id, w, o) })
+	case w.Verb == inflight.Create, w.Verb == inflight.Claim:
+		s, n := x.sets[w.Set], x.nodes.byName[w.Node]
+		if s == nil {
+			return
+		}
+		s.writes.Unblock(w.UID)
+		if n != nil {
+			s.writes.Resolve(n.id, w, o)
+			x.forgetGhost(n)
+		}
+	default:
+		x.change(w.UID, func(p *podRecord) { p.writes.Resolve(w, o) })
+		if w.Verb == inflight.Edit && (o == inflight.TookEffect || o == inflight.NoEffect) {
+			x.edited(x.pods[w.UID])
+		}
+	}
+}
+
+// create calls begin for the set and the node of a create, which may have gone already.
+func (x *Index) create(w inflight.Write, begin func(*set, *node)) {
+	s, n := x.sets[w.Set], x.nodes.byName[w.Node]
+	if s == nil {
+		return
+	}
+	if n == nil {
+		n = x.addGhost(w.Node)
+	}
+	s.own(n)
+	begin(s, n)
+}
+
+// change has what is under way for a pod changed.
+func (x *Index) change(uid types.UID, change func(*podRecord)) {
+	p := x.pods[uid]
 	if p == nil {
 		return
 	}
 	if p.writes == nil {
 		p.writes = &inflight.Pod{}
 	}
-	if p.writes.Resolve(w, o); p.writes.Nothing() {
+	if change(p); p.writes.Nothing() {
 		p.writes = nil
 	}
-	s := x.ownerOf(p)
-	s.track(p)
-	if w.Verb == inflight.Edit && (o == inflight.TookEffect || o == inflight.NoEffect) && s != nil && p.node != nil {
-		if r := s.refused[p.node.id]; r != nil && r.Pod == w.UID && r.tookEffect(p) { // if the edit took effect, its answer is no refusal any more
-			delete(s.refused, p.node.id)
+	x.ownerOf(p).track(p)
+}
+
+// edited is for a pod that has been read, or of which an edit was answered: if the edit took effect, its answer is no refusal any more.
+func (x *Index) edited(p *podRecord) {
+	if p == nil || p.node == nil {
+		return
+	}
+	if s := x.ownerOf(p); s != nil {
+		s.writes.Edited(p.node.id, p.uid, inflight.Content{Labels: p.labels.set, Facts: p.facts})
+	}
+}
+
+// Refuse records a refusal, and returns when the node is to be tried again (see inflight.Set).
+func (x *Index) Refuse(key Key, r inflight.Refusal) (retryAt rollout.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s, n := x.sets[key], x.nodes.byName[r.Node]
+	if s == nil || n == nil {
+		return 0
+	}
+	s.own(n)
+	return s.writes.Refuse(n.id, r)
+}
+
+// Accept records that a write for the node has succeeded; takenBackBy is which one, if it only puts a pod back into use, and 0 otherwise.
+func (x *Index) Accept(key Key, nodeName string, takenBackBy rollout.ActionKind) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if s, n := x.sets[key], x.nodes.byName[nodeName]; s != nil && n != nil {
+		s.writes.Accept(n.id, takenBackBy)
+	}
+}
+
+// Block keeps the node of a write as it is while b lasts. After a create no pod is created there. After a claim the pod is not tried again until b.Until, and a
+// create would put a second pod next to it; Resolve ends that when the pod has been adopted or released, or has gone.
+func (x *Index) Block(w inflight.Write, b inflight.Block) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s, n := x.sets[w.Set], x.nodes.byName[w.Node]
+	b.Pod = w.UID
+	switch {
+	case s == nil:
+	case n != nil:
+		if w.Verb == inflight.Create {
+			s.own(n)
 		}
+		s.writes.Block(n.id, b)
+	case s.adoptable[w.UID] != nil || s.foreign[w.UID] != nil:
+		s.writes.BlockUnplaced(b)
 	}
 }
 

@@ -271,8 +271,8 @@ func TestABlockByAFastClock(t *testing.T) {
 	key := f.set("ds")
 	now := rollout.Time(time.Hour)
 	fast := now.Add(time.Hour)
-	f.x.Block(key, "a", Block{Reason: "because", From: fast, Until: fast.Add(30 * time.Second)})
-	if s, until, _ := f.x.Snapshot(key, History{}, now); s.Nodes[0].Blocked == "" || until != now.Add(askAgain) {
+	f.x.Block(inflight.Write{Verb: inflight.Create, Set: key, Node: "a"}, inflight.Block{Reason: "because", From: fast, Until: fast.Add(30 * time.Second)})
+	if s, until, _ := f.x.Snapshot(key, History{}, now); s.Nodes[0].Blocked == "" || until != now.Add(inflight.AskAgain) {
 		t.Errorf("blocked %q until %d, and it is %d: the pass that finds it out had left the node alone", s.Nodes[0].Blocked, until, now)
 	}
 	if s, until, _ := f.x.Snapshot(key, History{}, now); s.Nodes[0].Blocked != "" || until != 0 {

@@ -42,7 +42,7 @@ func TestAgainstADumbModel(t *testing.T) {
 			case 3:
 				s := name("s", 3)
 				delete(sets, s)
-				f.x.DeleteSet(Key{"native", "ns", s})
+				f.x.DeleteSet(Key{Dialect: "native", Namespace: "ns", Name: s})
 			case 4, 5:
 				p := pod(name("p", 12), name("n", 6), []string{"", "s0", "s1", "s2"}[rng.IntN(4)])
 				pods[p.Name] = f.put(p)
@@ -59,7 +59,7 @@ func TestAgainstADumbModel(t *testing.T) {
 			}
 		}
 		for s := range sets {
-			if got, want := shape(f.snapshot(Key{"native", "ns", s})), dumbShape(nodes, pods, s); got != want {
+			if got, want := shape(f.snapshot(Key{Dialect: "native", Namespace: "ns", Name: s})), dumbShape(nodes, pods, s); got != want {
 				t.Fatalf("seed %d, set %s\n got %s\nwant %s", seed, s, got, want)
 			}
 		}

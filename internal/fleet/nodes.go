@@ -191,32 +191,21 @@ func (x *Index) vanish(n *node) {
 	x.nodes.ghost(n)
 	for _, s := range x.sets {
 		c := &s.cells[was]
-		_, pends := s.pending[was]
-		if c.pods != nil || c.last != nil || c.unused || pends {
+		if c.pods != nil || c.last != nil || c.unused || s.writes.Creating(was) {
 			kept := s.own(n)
 			*kept = *c
 			kept.fit = rollout.MustLeave
 		}
 		*c = cell{}
-		delete(s.blocks, was)
-		delete(s.refused, was)
+		s.writes.Forget(was)
 		s.renumber(was, n.id)
 	}
 }
 
 // renumber takes over what is noted under the old id of a node.
 func (s *set) renumber(was, id int) {
-	move(s.blocks, was, id)
-	move(s.refused, was, id)
-	move(s.pending, was, id)
+	s.writes.Renumber(was, id)
 	delete(s.ghosts, was)
-}
-
-func move[V any](m map[int]V, was, id int) {
-	if v, has := m[was]; has {
-		m[id] = v
-		delete(m, was)
-	}
 }
 
 // ghost is the cell of a set for a node that does not exist.
@@ -314,8 +303,7 @@ func (x *Index) forgetGhost(n *node) {
 	}
 	for s := range n.sets {
 		delete(s.ghosts, n.id)
-		delete(s.blocks, n.id)
-		delete(s.refused, n.id)
+		s.writes.Forget(n.id)
 	}
 	delete(x.nodes.byName, n.Name)
 }
@@ -323,7 +311,7 @@ func (x *Index) forgetGhost(n *node) {
 // pends is whether a create for a ghost has no answer yet: its pod may still come.
 func (n *node) pends() bool {
 	for s := range n.sets {
-		if _, pending := s.pending[n.id]; pending {
+		if s.writes.Creating(n.id) {
 			return true
 		}
 	}

@@ -9,8 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-
-	"everynode.dev/everynode/internal/rollout"
 )
 
 // PutPod takes a version of a pod from the watch.
@@ -63,7 +61,7 @@ func (x *Index) putPod(rec *Pod) {
 	}
 	x.file(p)
 	if s := x.ownerOf(p); isNew && s != nil && p.node != nil {
-		s.outlive(p.node, "")
+		s.writes.Outlive(p.node.id, "")
 	}
 }
 
@@ -250,12 +248,12 @@ func (x *Index) dropPod(uid types.UID) {
 	if s := x.ownerOf(p); s != nil {
 		if n != nil && x.nodes.byName[n.Name] == n {
 			s.rememberOn(n, p)
-			s.outlive(n, uid)
+			s.writes.Outlive(n.id, uid)
 		}
 		x.notify(s.key)
 	}
 	for _, s := range x.spaces[p.origin.namespace] {
-		delete(s.unclaimed, uid)
+		s.writes.Unblock(uid)
 	}
 	x.labels.release(p.labels)
 	x.origins.release(p.origin)
@@ -310,41 +308,6 @@ func (x *Index) Ready(uid types.UID) bool {
 	defer x.mu.Unlock()
 	p := x.pods[uid]
 	return p != nil && p.ready
-}
-
-// PendingCreate is a create whose answer is not clear.
-type PendingCreate struct {
-	Node, Pod string
-	// Until is when it will have taken effect if it ever does, by the clock of who asked for it.
-	Until rollout.Time
-	// Slow is whether its answer is still waited for.
-	Slow bool
-}
-
-// Pend records that a create has no definite answer. Nothing is created on its node until Unpend, also when the node goes and comes back in
-// between, or is gone already.
-func (x *Index) Pend(key Key, c PendingCreate) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	s, n := x.sets[key], x.nodes.byName[c.Node]
-	if s == nil {
-		return
-	}
-	if n == nil {
-		n = x.addGhost(c.Node)
-	}
-	s.own(n)
-	s.pending[n.id] = c
-}
-
-// Unpend records that it is known what became of a create.
-func (x *Index) Unpend(key Key, nodeName string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if s, n := x.sets[key], x.nodes.byName[nodeName]; s != nil && n != nil {
-		delete(s.pending, n.id)
-		x.forgetGhost(n)
-	}
 }
 
 // least are the n pods with the first names of those that pass a test, sorted, and whether there are more.

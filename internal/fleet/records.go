@@ -15,6 +15,7 @@ import (
 
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/placement"
 	"everynode.dev/everynode/internal/revision"
 	"everynode.dev/everynode/internal/rollout"
@@ -24,12 +25,7 @@ import (
 const hashLabel = appsv1.ControllerRevisionHashLabelKey
 
 // Key names a daemon set of a dialect.
-type Key struct {
-	Dialect, Namespace, Name string
-}
-
-// String is dialect/namespace/name.
-func (k Key) String() string { return k.Dialect + "/" + k.Namespace + "/" + k.Name }
+type Key = inflight.Key
 
 // Pod is what the fleet keeps of a pod.
 type Pod struct {

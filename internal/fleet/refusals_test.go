@@ -19,8 +19,8 @@ func TestARefusalIsRememberedUntilItIsOver(t *testing.T) {
 		n := f.only(key)
 		return n.Obstacle()
 	}
-	f.x.Refuse(key, Refusal{Node: "a", Message: "policy"})
-	f.x.Refuse(key, Refusal{Node: "nowhere", Message: "policy"})
+	f.x.Refuse(key, inflight.Refusal{Node: "a", Message: "policy"})
+	f.x.Refuse(key, inflight.Refusal{Node: "nowhere", Message: "policy"})
 	if refused() != "policy" {
 		t.Error("forgotten at once")
 	}
@@ -28,7 +28,7 @@ func TestARefusalIsRememberedUntilItIsOver(t *testing.T) {
 	if refused() != "" {
 		t.Error("remembered although there is a pod now")
 	}
-	f.x.Refuse(key, Refusal{Node: "a", Pod: p.UID, Message: "policy"})
+	f.x.Refuse(key, inflight.Refusal{Node: "a", Pod: p.UID, Message: "policy"})
 	p.Ready = !p.Ready
 	f.put(p)
 	if refused() != "policy" {
@@ -38,12 +38,12 @@ func TestARefusalIsRememberedUntilItIsOver(t *testing.T) {
 	if refused() != "" {
 		t.Error("remembered although the pod has gone")
 	}
-	f.x.Refuse(key, Refusal{Node: "a", Message: "policy"})
-	f.x.Accept(key, "a")
+	f.x.Refuse(key, inflight.Refusal{Node: "a", Message: "policy"})
+	f.x.Accept(key, "a", 0)
 	if refused() != "" {
 		t.Error("remembered although a write has succeeded")
 	}
-	f.x.Refuse(key, Refusal{Node: "a", Message: "policy"})
+	f.x.Refuse(key, inflight.Refusal{Node: "a", Message: "policy"})
 	f.x.PutSet(key, f.workload("ds", 2, map[string]any{}))
 	if refused() != "" {
 		t.Error("remembered although the set has changed")
@@ -58,7 +58,7 @@ func TestHowLongARefusedNodeWaits(t *testing.T) {
 	start := rollout.Time(time.Hour)
 	at := func(passed time.Duration) time.Duration {
 		now := start.Add(passed)
-		return f.x.Refuse(key, Refusal{Node: "a", Message: "policy", At: now}).Sub(now)
+		return f.x.Refuse(key, inflight.Refusal{Node: "a", Message: "policy", At: now}).Sub(now)
 	}
 	for _, c := range []struct{ passed, want time.Duration }{
 		{0, time.Second}, {time.Second, time.Second}, {10 * time.Second, 5 * time.Second}, {90 * time.Second, 45 * time.Second},
@@ -72,8 +72,8 @@ func TestHowLongARefusedNodeWaits(t *testing.T) {
 	if got := s.Nodes[0].Refusal; got == nil || got.RetryAt != 0 {
 		t.Errorf("the clock was set back, and it waits: %+v", got)
 	}
-	f.x.Refuse(key, Refusal{Node: "a", Pod: "other", Message: "policy", At: start.Add(2 * time.Hour)})
-	if got := f.x.Refuse(key, Refusal{Node: "a", Message: "policy", At: start.Add(3 * time.Hour)}).Sub(start.Add(3 * time.Hour)); got != time.Second {
+	f.x.Refuse(key, inflight.Refusal{Node: "a", Pod: "other", Message: "policy", At: start.Add(2 * time.Hour)})
+	if got := f.x.Refuse(key, inflight.Refusal{Node: "a", Message: "policy", At: start.Add(3 * time.Hour)}).Sub(start.Add(3 * time.Hour)); got != time.Second {
 		t.Errorf("another write was refused before, and it waits %s", got)
 	}
 }
@@ -87,8 +87,8 @@ func TestARefusedChangeInPlaceIsRememberedWhenItWasTakenBack(t *testing.T) {
 	p.Facts = &dialect.PodFacts{Gate: true, InPlace: rollout.InPlaceMarked}
 	p = f.put(p)
 	before := p
-	f.x.Refuse(key, Refusal{Node: "a", Pod: p.UID, Before: &before, Message: "policy", Of: rollout.Patch})
-	f.x.TakenBack(key, "a", rollout.Unmark)
+	f.x.Refuse(key, inflight.Refusal{Node: "a", Pod: p.UID, Before: &inflight.Content{Labels: before.Labels, Facts: before.Facts}, Message: "policy", Of: rollout.Patch})
+	f.x.Accept(key, "a", rollout.Unmark)
 	p.Facts = &dialect.PodFacts{Gate: true}
 	f.put(p)
 	f.x.Resolve(inflight.Write{Verb: inflight.Edit, UID: p.UID}, inflight.TookEffect)

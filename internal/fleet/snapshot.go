@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -76,7 +77,12 @@ func (x *Index) SnapshotInto(b *Buffer, key Key, h History, now rollout.Time) (s
 	order := x.nodes.sorted()
 	ghosts := set.haunted()
 	b.room(len(order)+len(ghosts), set.podCount)
-	lookup := revisionLookup{now: now, history: h, limited: set.limited(), pods: x.pods}
+	lookup := revisionLookup{now: now, history: h, limited: set.limited()}
+	if !set.writes.Nothing() {
+		lookup.claimed = func(b inflight.Block) bool {
+			return set.adoptable[b.Pod] != nil || set.foreign[b.Pod] != nil || x.pods.mayBeAdopted(b)
+		}
+	}
 	for i := range order {
 		n := &order[i]
 		for len(ghosts) > 0 && ghosts[0].node.Name < n.name {
@@ -89,8 +95,8 @@ func (x *Index) SnapshotInto(b *Buffer, key Key, h History, now rollout.Time) (s
 		unblock = min0(unblock, b.ghost(set, g, &lookup))
 	}
 	s.Nodes = b.nodes
-	if len(set.open)+len(set.pending) > 0 { // be it on a node that is gone
-		unblock = min0(unblock, now.Add(askAgain))
+	if len(set.open) > 0 || set.writes.AnyCreate() { // be it on a node that is gone
+		unblock = min0(unblock, now.Add(inflight.AskAgain))
 	}
 	return s, unblock, true
 }
@@ -113,22 +119,15 @@ func (b *Buffer) node(set *set, n *sight, c *cell, lookup *revisionLookup) (unbl
 	node.Name, node.Fit, node.Selected = n.name, c.fit, c.selected
 	node.Ready, node.Since, node.Joined, node.Last = n.ready, n.since, n.created, lookup.lastOf(set, c, n)
 	node.Pods = b.pods[first:len(b.pods):len(b.pods)]
-	if len(set.refused) > 0 {
-		node.Refusal = set.refused[n.id].seenAt(now)
-	}
 	if len(set.open) > 0 {
 		node.Blocked = unclearDelete(c)
 		node.Unanswered = node.Blocked != ""
 	}
-	if len(set.blocks)+len(set.pending) > 0 {
-		unblock = min0(unblock, applyBlock(set, n.id, node, lookup))
+	if lookup.claimed != nil {
+		unblock = min0(unblock, set.writes.Over(n.id, node, now, lookup.claimed))
 	}
 	return unblock
 }
-
-// askAgain is how soon to come back for a write whose answer is not clear. When it is over is told by another clock than that of a Snapshot,
-// which somebody may set.
-const askAgain = time.Second
 
 // unclearDelete is why a node has to wait where a delete had no definite answer: its pod counts as terminating, and if it is not, a set that
 // surges would add a third one to two, or begin on another node.
@@ -139,38 +138,6 @@ func unclearDelete(c *cell) string {
 		}
 	}
 	return ""
-}
-
-// applyBlock sets n.Blocked while the block of the node lasts and returns when it ends; an old one is dropped, and so, after one
-// more pass, is one that has not begun: the clock was set back since, and nobody can tell how much of it is left.
-func applyBlock(s *set, id int, n *rollout.Node, lookup *revisionLookup) rollout.Time {
-	now := lookup.now
-	if c, pending := s.pending[id]; pending {
-		n.Blocked, n.Unanswered = "it is not clear whether the create of pod "+c.Pod+" took effect", true
-		if c.Slow {
-			n.Blocked = "the API server has not answered the create of pod " + c.Pod + " yet"
-		}
-		return now.Add(askAgain)
-	}
-	b, blocked := s.blocks[id]
-	if !blocked {
-		return 0
-	}
-	if b.Pod != "" {
-		return s.applyClaim(id, n, b, lookup)
-	}
-	if now < b.From {
-		// This pass may have left alone what stands against a pod there, by the clock that was fast; the next one will not.
-		delete(s.blocks, id)
-		n.Blocked = b.Reason
-		return now.Add(askAgain)
-	}
-	if b.Until <= now {
-		delete(s.blocks, id)
-		return 0
-	}
-	n.Blocked = b.Reason
-	return b.Until
 }
 
 // min0 is the smaller of two times, where 0 is "never".
@@ -247,8 +214,8 @@ type revisionLookup struct {
 	valid    bool
 	// limited is that of the set.
 	limited bool
-	// pods are all.
-	pods podSet
+	// claimed is whether the pod of a block is still to be adopted or released; nil where nothing is under way for any node.
+	claimed func(inflight.Block) bool
 	// guess is what guessOf has said, if it was asked.
 	guess   int
 	guessed bool
@@ -292,74 +259,6 @@ func (x *Index) Announced(key Key) bool {
 	defer x.mu.Unlock()
 	s := x.sets[key]
 	return s != nil && s.announced > 0
-}
-
-// Block keeps pods from being created for the set on the node while b lasts.
-func (x *Index) Block(key Key, nodeName string, b Block) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	s, n := x.sets[key], x.nodes.byName[nodeName]
-	if s != nil && n != nil {
-		s.blocks[n.id] = b
-		s.own(n)
-	}
-}
-
-// applyClaim sets n.Blocked while a pod there is not adopted or released yet, and returns when to try again.
-func (s *set) applyClaim(id int, n *rollout.Node, b Block, lookup *revisionLookup) rollout.Time {
-	if s.adoptable[b.Pod] == nil && s.foreign[b.Pod] == nil && !lookup.pods.mayBeAdopted(b) {
-		delete(s.blocks, id)
-		return 0
-	}
-	n.Blocked = b.Reason
-	if b.due(lookup.now) {
-		return lookup.now.Add(askAgain) // this pass had no room for it
-	}
-	return b.Until
-}
-
-// due is whether to try again. A block that begins later was noted by a clock that has been set back since.
-func (b Block) due(now rollout.Time) bool { return now < b.From || b.Until <= now }
-
-// claimBlock is that of the node of a pod, or of a pod without a node, if it is about adopting or releasing a pod.
-func (s *set) claimBlock(p *podRecord) (Block, bool) {
-	if p.node == nil {
-		b, blocked := s.unclaimed[p.uid]
-		return b, blocked
-	}
-	b, blocked := s.blocks[p.node.id]
-	return b, blocked && b.Pod != ""
-}
-
-// BlockClaim keeps a pod that is not adopted or released yet from being tried again until b.Until, and its node as it is: a create would put a second pod
-// next to it.
-func (x *Index) BlockClaim(key Key, p Pod, b Block) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	s := x.sets[key]
-	if s == nil {
-		return
-	}
-	b.Pod = p.UID
-	if n := x.nodes.byName[p.Node]; n != nil {
-		s.blocks[n.id] = b
-	} else if s.adoptable[p.UID] != nil || s.foreign[p.UID] != nil {
-		s.unclaimed[p.UID] = b
-	}
-}
-
-// Claimed ends a BlockClaim: the pod has been adopted or released, or has gone.
-func (x *Index) Claimed(key Key, p Pod) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	s := x.sets[key]
-	if s == nil {
-		return
-	}
-	delete(s.unclaimed, p.UID)
-	if n := x.nodes.byName[p.Node]; n != nil && s.blocks[n.id].Pod == p.UID {
-		delete(s.blocks, n.id)
-	}
 }
 
 // LiveHashes returns the hashes that pods of the set carry, terminating and ended pods included, and those that a node without

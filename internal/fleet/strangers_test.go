@@ -71,7 +71,7 @@ func TestClaimsAreLimited(t *testing.T) {
 	}
 	orphan(0, "refused")
 	refused := f.x.Claims(key, 5).Adopt[0]
-	f.x.BlockClaim(key, refused, Block{Reason: "no", Until: 10})
+	f.x.Block(inflight.Write{Verb: inflight.Claim, Set: key, Node: refused.Node, UID: refused.UID}, inflight.Block{Reason: "no", Until: 10})
 	c := f.x.Claims(key, 5)
 	if len(c.Adopt) != claimLimit || !c.More || c.Adopt[0].Name != "orphan-00001" || c.Adopt[claimLimit-1].Name != fmt.Sprintf("orphan-%05d", claimLimit) {
 		t.Errorf("%d to adopt, from %s to %s, more: %t", len(c.Adopt), c.Adopt[0].Name, c.Adopt[len(c.Adopt)-1].Name, c.More)
@@ -88,8 +88,10 @@ func TestClaimsAreLimited(t *testing.T) {
 // TestAClaimHoldsItsNode: the node of a pod that is not adopted yet is held back, also when it is time to try again, until the pod has been adopted, or has gone.
 func TestAClaimHoldsItsNode(t *testing.T) {
 	for name, end := range map[string]func(f *fixture, key Key, p Pod){
-		"the pod has gone":   func(f *fixture, _ Key, p Pod) { f.x.DeletePod(p.UID, "1000") },
-		"the pod is adopted": func(f *fixture, key Key, p Pod) { f.x.Claimed(key, p) },
+		"the pod has gone": func(f *fixture, _ Key, p Pod) { f.x.DeletePod(p.UID, "1000") },
+		"the pod is adopted": func(f *fixture, key Key, p Pod) {
+			f.x.Resolve(inflight.Write{Verb: inflight.Claim, Set: key, Node: p.Node, UID: p.UID}, inflight.TookEffect)
+		},
 		"the pod is unlabeled": func(f *fixture, _ Key, p Pod) {
 			p.Labels, p.RV = map[string]string{"app": "other"}, "1000"
 			f.x.PutPod(p)
@@ -104,7 +106,7 @@ func TestAClaimHoldsItsNode(t *testing.T) {
 				p.Owner = ""
 				f.put(p)
 				p = f.x.Claims(key, 0).Adopt[0]
-				f.x.BlockClaim(key, p, Block{Reason: "no", Until: 10})
+				f.x.Block(inflight.Write{Verb: inflight.Claim, Set: key, Node: p.Node, UID: p.UID}, inflight.Block{Reason: "no", Until: 10})
 				for _, now := range []rollout.Time{5, 10, 1000} {
 					s, _, _ := f.x.Snapshot(key, History{}, now)
 					c := f.x.Claims(key, now)

@@ -34,6 +34,7 @@ const (
 	podsFile       = "fleet/pods.go"
 	snapshotFile   = "fleet/snapshot.go"
 	inflightFile   = "fleet/inflight/pod.go"
+	refusalFile    = "fleet/inflight/refusal.go"
 	controllerFile = "controller/daemonset/controller.go"
 )
 
@@ -110,7 +111,7 @@ func applyMutants() []mutant {
 		{"a delete without an answer took effect", executorFile, "w.Until = e.Pace.now().Add(writeTimeout)\n\t\te.Index.Resolve(w, inflight.Unclear)\n", "", "liveness"},
 		{
 			"a create without an answer was refused", executorFile,
-			"e.Index.Pend(r.job.Key, fleet.PendingCreate{", "_ = append([]fleet.PendingCreate{}, fleet.PendingCreate{", "one-pod",
+			"Until: e.Pace.now().Add(writeTimeout)}, inflight.Unclear)", "Until: e.Pace.now().Add(writeTimeout)}, inflight.NoEffect)", "one-pod",
 		},
 		{"a create without an answer is given up at once", claimsFile, "case over:", "case over || pod == nil:", "one-pod"},
 		{"that nobody has a name is forgotten", senderFile, "e.Index.Vacate(e.key, node, name, rv)", "_ = rv", "needless"},
@@ -137,8 +138,8 @@ func fleetMutants() []mutant {
 		{"a pod whose delete has begun stays", inflightFile, "\tif p.deleted {\n", "\tif false {\n", "budget needless"},
 		{"a delete without an answer leaves room for a third pod", snapshotFile, "if p.unclearDelete() {", "if false {", "one-pod"},
 		{"pods of another namespace are the set's own", "fleet/podrecord.go", "return originID{namespace: rec.Namespace, advanced", "return originID{namespace: \"ns\", advanced", "foreign status liveness"},
-		{"a refusal is forgotten at once", "fleet/refusals.go", "s.refused[n.id] = &refusal{", "_ = &refusal{", "liveness"},
-		{"a refusal never ends", "fleet/refusals.go", "retryAt = r.At.Add(min(", "retryAt = r.At.Add(max(time.Hour, ", "liveness"},
+		{"a refusal is forgotten at once", refusalFile, "s.refused[node] = &refusal{", "_ = &refusal{", "liveness"},
+		{"a refusal never ends", refusalFile, "retryAt = r.At.Add(min(", "retryAt = r.At.Add(max(time.Hour, ", "liveness"},
 		{"a doubt is none", inflightFile, "pod.Doubtful, pod.NoResize = p.editBy != 0", "pod.Doubtful, pod.NoResize = false", "budget"},
 	}
 }

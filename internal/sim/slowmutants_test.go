@@ -20,7 +20,7 @@ func slowMutants() []mutant {
 		{"a slow write does not ask for another controller", slowFile, "return !mayWrite() || void", "return void", "other"},
 		{"nobody asks for the lease before a slow write", slowFile, "if e.Pace.Leads != nil && !e.Pace.Leads() {", "if false {", "lease"},
 		{"a slow delete holds its pod no longer than a fast one", slowFile, "Pace.now().Add(SlowWriteTimeout + writeTimeout)", "Pace.now().Add(writeTimeout)", "budget surge one-pod needless known-pod"},
-		{"a slow create does not hold its node", slowFile, "c.until = until\n\t\t\tc.pend(true)", "c.until = until", "one-pod known-pod surge"},
+		{"a slow create does not hold its node", slowFile, "w.Slow = true\n\t\t\te.Index.Begin(w)", "w.Slow = true", "one-pod known-pod surge"},
 		{"a slow edit does not hold its pod", slowFile, "e.Index.Begin(inflight.Write{Verb: inflight.Edit, UID: uid, Until: until, Takes: takesAway(a, edit.Edit)})", "_ = uid", "in-place budget"},
 		{"a slow delete that was refused is not taken back", slowFile, "case apply.Refused, apply.Busy:\n\t\t\t\te.Index.Resolve(w, inflight.NoEffect)", "case apply.Refused, apply.Busy:\n\t\t\t\te.Index.Resolve(w, inflight.TookEffect)", "liveness status"},
 		{"nobody comes back after a slow write", slowFile, "e.Index.Notify(e.key) ", "_ = e.key ", "liveness status"},

@@ -57,7 +57,7 @@ func (r *run) announce(ctx context.Context, e sender, a rollout.Announcement) {
 	case answer == apply.Done:
 		e.fold(pod)
 		if node.Refusal != nil {
-			e.Index.Accept(r.job.Key, node.Name)
+			e.Index.Accept(r.job.Key, node.Name, 0)
 		}
 	case answer == apply.Gone && e.gone(ctx, a.Pod, uid):
 	case answer == apply.Busy, answer == apply.Differs:

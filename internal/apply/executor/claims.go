@@ -154,7 +154,7 @@ func (e sender) settle(ctx context.Context, p fleet.UnsettledPod) error {
 
 // lookFor finds out whether a create took effect whose answer was unclear. Only when the API server cannot be at work on it any more
 // does "not found" mean that it did not; until then the node waits.
-func (e sender) lookFor(ctx context.Context, c fleet.PendingCreate) error {
+func (e sender) lookFor(ctx context.Context, c inflight.Write) error {
 	over := e.Pace.now() >= c.Until
 	pod, err := e.find(ctx, c.Node, c.Pod)
 	switch {
@@ -163,11 +163,11 @@ func (e sender) lookFor(ctx context.Context, c fleet.PendingCreate) error {
 	case pod != nil:
 		e.fold(pod)
 		if e.Index.Holder(e.key, c.Node, c.Pod) != "" {
-			e.Index.Accept(e.key, c.Node)
+			e.Index.Accept(e.key, c.Node, 0)
 		}
-		e.Index.Unpend(e.key, c.Node)
+		e.Index.Resolve(c, inflight.TookEffect)
 	case over:
-		e.Index.Unpend(e.key, c.Node)
+		e.Index.Resolve(c, inflight.NoEffect)
 	}
 	return nil
 }
@@ -229,7 +229,7 @@ func (e sender) patchOwner(ctx context.Context, o *ownership) error {
 		e.claimed(p, pod)
 		return nil
 	case answer == apply.Gone && e.gone(ctx, p.Name, p.UID):
-		e.Index.Claimed(e.key, p)
+		e.Index.Resolve(e.claimOf(p), inflight.TookEffect)
 		return nil
 	case answer == apply.Busy:
 		return fmt.Errorf("%s of pod %s: %w", verb, p.Name, err)
@@ -257,7 +257,7 @@ func (e sender) claimSlowly(ctx context.Context, o *ownership) {
 			case apply.Done:
 				e.claimed(p, patched)
 			case apply.Gone:
-				e.Index.Claimed(e.key, p)
+				e.Index.Resolve(e.claimOf(p), inflight.TookEffect)
 			case apply.Busy:
 				e.holdClaim(p, why, busyPause, false)
 			default:
@@ -284,7 +284,12 @@ func (e sender) claimed(p fleet.Pod, patched *corev1.Pod) {
 	} else {
 		e.Index.ForgetPod(p.UID)
 	}
-	e.Index.Claimed(e.key, p)
+	e.Index.Resolve(e.claimOf(p), inflight.TookEffect)
+}
+
+// claimOf is an adoption or a release as it is under way.
+func (e sender) claimOf(p fleet.Pod) inflight.Write {
+	return inflight.Write{Verb: inflight.Claim, Set: e.key, Node: p.Node, UID: p.UID}
 }
 
 // holdClaim keeps the node of a pod as it is that was not adopted or released, and has that tried again after a while. If the write may have taken effect
@@ -292,14 +297,14 @@ func (e sender) claimed(p fleet.Pod, patched *corev1.Pod) {
 // adopted, it is a pod of the set, and another one must not be created next to it.
 func (e sender) holdClaim(p fleet.Pod, why string, pause time.Duration, unclear bool) {
 	now := rollout.Time(e.Clock.Now().UnixNano())
-	e.Index.BlockClaim(e.key, p, fleet.Block{Reason: why, From: now, Until: now.Add(pause), Unclear: unclear})
+	e.Index.Block(e.claimOf(p), inflight.Block{Reason: why, From: now, Until: now.Add(pause), Unclear: unclear})
 }
 
 // confirmOwner reads a pod after an adoption without a clear answer that is not tried again. The API server cannot be at work on that any more.
 func (e sender) confirmOwner(ctx context.Context, p fleet.Pod) error {
 	_, err := e.reread(ctx, p.Name, p.UID)
 	if err == nil {
-		e.Index.Claimed(e.key, p)
+		e.Index.Resolve(e.claimOf(p), inflight.TookEffect)
 	}
 	return err
 }

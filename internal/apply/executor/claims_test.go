@@ -90,7 +90,7 @@ func TestClaimsLeaveTheRest(t *testing.T) {
 			x.Resolve(inflight.Write{Verb: inflight.Delete, UID: uidOf(i), Until: until}, inflight.Unclear)
 		}},
 		"creates": {"set", func(x *fleet.Index, i int, until rollout.Time) {
-			x.Pend(setKey(0), fleet.PendingCreate{Node: fmt.Sprint("n", i), Pod: fmt.Sprint("new", i), Until: until})
+			x.Resolve(inflight.Write{Verb: inflight.Create, Set: setKey(0), Node: fmt.Sprint("n", i), Pod: fmt.Sprint("new", i), Until: until}, inflight.Unclear)
 		}},
 		"edits": {"set", func(x *fleet.Index, i int, until rollout.Time) {
 			x.Resolve(inflight.Write{Verb: inflight.Edit, UID: uidOf(i), Until: until, Takes: true}, inflight.Unclear)
@@ -145,7 +145,7 @@ func TestOpenCreatesHoldNothingUp(t *testing.T) {
 		s := &slowPods{takes: 3 * time.Second}
 		e := executorOf(t, s, many, "set")
 		for i := range many {
-			e.Index.Pend(setKey(0), fleet.PendingCreate{Node: fmt.Sprint("n", i), Pod: fmt.Sprint("new", i), Until: e.Pace.now().Add(time.Hour)})
+			e.Index.Resolve(inflight.Write{Verb: inflight.Create, Set: setKey(0), Node: fmt.Sprint("n", i), Pod: fmt.Sprint("new", i), Until: e.Pace.now().Add(time.Hour)}, inflight.Unclear)
 		}
 		c := &Claim{Key: setKey(0), Owner: metav1.OwnerReference{UID: "set"}, Others: func() bool { return true }}
 		if done, err := e.Claims(t.Context(), c); !done || err != nil {

@@ -16,7 +16,6 @@ import (
 
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/dialect"
-	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -201,10 +200,9 @@ func (r *run) edited(ctx context.Context, i int, edit tried, err error) bool {
 	return false
 }
 
-// record is what the index would keep of a version of a pod.
-func (e sender) record(pod *corev1.Pod) *fleet.Pod {
-	rec, _ := e.Index.PodFrom(pod)
-	return &rec
+// record is what an edit changes of a version of a pod.
+func (e sender) record(pod *corev1.Pod) *inflight.Content {
+	return &inflight.Content{Labels: pod.Labels, Facts: e.Index.Facts(pod)}
 }
 
 // editTeller sends the event of an edit that failed: one about a change in place, or one about a deletion, of which it is a part.

@@ -322,7 +322,7 @@ func (r *run) createOne(ctx context.Context, e sender, i int, params name) outco
 		r.refuse(i, answer, &Refusal{what: "creating a pod", pod: params.PodName, err: err})
 		return createRefused
 	default:
-		e.Index.Pend(r.job.Key, fleet.PendingCreate{Node: node, Pod: params.PodName, Until: e.Pace.now().Add(writeTimeout)})
+		e.Index.Resolve(inflight.Write{Verb: inflight.Create, Set: e.key, Node: node, Pod: params.PodName, Until: e.Pace.now().Add(writeTimeout)}, inflight.Unclear)
 		r.warner(a.Node)(t.CreateFailed, t.CreateFailedText, err)
 		r.refuse(i, answer, &Refusal{what: "creating a pod", pod: params.PodName, err: err})
 		return createFailed
@@ -388,7 +388,7 @@ func (e sender) holder(ctx context.Context, p name) (holder, error) {
 func (e sender) block(node, why string) (until rollout.Time) {
 	now := rollout.Time(e.Clock.Now().UnixNano())
 	until = now.Add(blockFor)
-	e.Index.Block(e.key, node, fleet.Block{Reason: why, From: now, Until: until})
+	e.Index.Block(inflight.Write{Verb: inflight.Create, Set: e.key, Node: node}, inflight.Block{Reason: why, From: now, Until: until})
 	return until
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/apply"
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -24,7 +24,7 @@ type Refusal struct {
 	err             error
 	of              rollout.ActionKind // as in rollout.Refusal.Of
 	// before is the pod before an edit of which it is open whether it took effect; nil for another write.
-	before *fleet.Pod
+	before *inflight.Content
 }
 
 // Error implements error.
@@ -81,7 +81,7 @@ func (r *run) refuse(action int, answer apply.Answer, refusal *Refusal) {
 
 // remember records an answer for a node, and returns when that may be tried again.
 func (e sender) remember(uid types.UID, refusal *Refusal) (retryAt rollout.Time) {
-	return e.Index.Refuse(e.key, fleet.Refusal{
+	return e.Index.Refuse(e.key, inflight.Refusal{
 		Node: refusal.node, Pod: uid, Of: refusal.of, Before: refusal.before, Message: refusal.Reason(), At: rollout.Time(e.Clock.Now().UnixNano()),
 	})
 }
@@ -116,9 +116,9 @@ func (r *run) closeRefusals() {
 		switch {
 		case n.Refusal == nil || a.Kind.Preliminary() || !r.result.Outcomes[i].Done:
 		case a.TakesBack: // what it takes back is still refused
-			r.e.Index.TakenBack(r.job.Key, n.Name, a.Kind)
+			r.e.Index.Accept(r.job.Key, n.Name, a.Kind)
 		default:
-			r.e.Index.Accept(r.job.Key, n.Name)
+			r.e.Index.Accept(r.job.Key, n.Name, 0)
 		}
 	}
 }

@@ -174,11 +174,11 @@ func (l *SlowLane) Wait() {
 // slowWrite is a write for the lane. Everything in it is its own: the pass and its Snapshot are over long before the answer comes.
 type slowWrite struct {
 	verb, what, node, pod string
-	uid                   types.UID      // empty for a create
-	before                *fleet.Pod     // the pod before an edit
-	action                rollout.Action // of the plan; none for a claim
-	claim                 bool           // an adoption or a release: what is refused is not remembered for the node
-	void                  func() bool    // whether there is no reason for it any more, asked just before it is sent; nil for never
+	uid                   types.UID         // empty for a create
+	before                *inflight.Content // the pod before an edit
+	action                rollout.Action    // of the plan; none for a claim
+	claim                 bool              // an adoption or a release: what is refused is not remembered for the node
+	void                  func() bool       // whether there is no reason for it any more, asked just before it is sent; nil for never
 	send                  func(ctx context.Context) (*corev1.Pod, error)
 	// meaning finds out what the answer means, which may take a look.
 	meaning func(ctx context.Context, err error) (apply.Answer, error)
@@ -250,9 +250,9 @@ func (e sender) slowAnswer(ctx context.Context, w *slowWrite, pod *corev1.Pod, e
 	case apply.Done:
 		switch {
 		case w.action.TakesBack:
-			e.Index.TakenBack(e.key, w.node, w.action.Kind)
+			e.Index.Accept(e.key, w.node, w.action.Kind)
 		case !w.action.Kind.Preliminary():
-			e.Index.Accept(e.key, w.node)
+			e.Index.Accept(e.key, w.node, 0)
 		}
 		w.done()
 	case apply.Refused, apply.Unclear:
@@ -332,7 +332,9 @@ func (r *run) createSlowly(ctx context.Context, i int, params name) outcome {
 		},
 		begun: func(until rollout.Time) {
 			c.until = until
-			c.pend(true)
+			w := c.write()
+			w.Slow = true
+			e.Index.Begin(w)
 		},
 		answered: c.answered,
 		done:     func() { e.Events.Eventf(object, corev1.EventTypeNormal, t.Created, t.CreatedText, c.name.PodName) },
@@ -353,9 +355,9 @@ type slowCreate struct {
 	warn     func(err error)
 }
 
-// pend records that there is no answer yet, or with false that a look has to find out what became of it.
-func (c *slowCreate) pend(slow bool) {
-	c.e.Index.Pend(c.e.key, fleet.PendingCreate{Node: c.name.Node, Pod: c.name.PodName, Until: c.until, Slow: slow})
+// write is the create as it is under way.
+func (c *slowCreate) write() inflight.Write {
+	return inflight.Write{Verb: inflight.Create, Set: c.e.key, Node: c.name.Node, Pod: c.name.PodName, Until: c.until}
 }
 
 func (c *slowCreate) answered(ctx context.Context, answer apply.Answer, _ error, created *corev1.Pod) (again bool) {
@@ -366,10 +368,10 @@ func (c *slowCreate) answered(ctx context.Context, answer apply.Answer, _ error,
 	case apply.Exists:
 		return c.exists(ctx)
 	default: // a look finds out whether it is there, and whose
-		c.pend(false)
+		c.e.Index.Resolve(c.write(), inflight.Unclear)
 		return false
 	}
-	c.e.Index.Unpend(c.e.key, c.name.Node)
+	c.e.Index.Resolve(c.write(), inflight.TookEffect) // or not: the next pass sees
 	return false
 }
 
@@ -378,12 +380,12 @@ func (c *slowCreate) exists(ctx context.Context) (again bool) {
 	h, err := c.e.holder(ctx, c.name)
 	switch {
 	case err != nil:
-		c.pend(false)
+		c.e.Index.Resolve(c.write(), inflight.Unclear)
 		return false
 	case h.pod == nil:
 		_ = Sleep(ctx, busyPause) // it has gone meanwhile
 	case h.why == nil:
-		c.e.Index.Accept(c.e.key, c.name.Node)
+		c.e.Index.Accept(c.e.key, c.name.Node, 0)
 	case h.stale:
 	case c.name.taken < mostTaken && stranger(c.workload, h.pod):
 		c.name = beside(c.workload, h.pod, c.name)
@@ -392,7 +394,7 @@ func (c *slowCreate) exists(ctx context.Context) (again bool) {
 		c.e.block(c.name.Node, h.why.Error())
 		c.warn(h.why)
 	}
-	c.e.Index.Unpend(c.e.key, c.name.Node)
+	c.e.Index.Resolve(c.write(), inflight.TookEffect) // or not: the next pass sees
 	return false
 }
 

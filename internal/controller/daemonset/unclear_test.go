@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -38,7 +37,7 @@ func TestUnclearWritesDoNotHoldUpTheSet(t *testing.T) {
 		w := newWorld(t, 400, nil)
 		until := rollout.Time(w.clock.Now().Add(5 * time.Second).UnixNano())
 		for i := range 300 {
-			w.index.Pend(w.key, fleet.PendingCreate{Node: fmt.Sprintf("n%d", i+1), Pod: fmt.Sprintf("pod%d", i+1), Until: until})
+			w.index.Resolve(inflight.Write{Verb: inflight.Create, Set: w.key, Node: fmt.Sprintf("n%d", i+1), Pod: fmt.Sprintf("pod%d", i+1), Until: until}, inflight.Unclear)
 		}
 		if got := w.come("300 creates are not clear"); len(got) != 100 {
 			t.Errorf("%d creates on the 100 other nodes", len(got))

@@ -13,14 +13,29 @@ type Verb uint8
 
 // The verbs.
 const (
-	Delete Verb = iota + 1 // of a pod
+	Create Verb = iota + 1 // of a pod
+	Delete                 // of a pod
 	Edit                   // of a pod, other than of its owner
+	Claim                  // an adoption or a release of a pod
 )
+
+// Key names a daemon set of a dialect.
+type Key struct {
+	Dialect, Namespace, Name string
+}
+
+// String is dialect/namespace/name.
+func (k Key) String() string { return k.Dialect + "/" + k.Namespace + "/" + k.Name }
 
 // Write is one write of ours.
 type Write struct {
 	Verb Verb
-	// UID is that of the pod.
+	// Set is that of a create or a claim, and Node is the name of its node.
+	Set  Key
+	Node string
+	// Pod is the name of the pod that is created.
+	Pod string
+	// UID is that of the pod, other than for a create.
 	UID types.UID
 	// At is when a delete began, by the clock of Snapshots.
 	At rollout.Time
@@ -30,6 +45,8 @@ type Write struct {
 	Next string
 	// Takes is whether an edit takes the pod out of use.
 	Takes bool
+	// Slow is whether the answer to a create is still awaited.
+	Slow bool
 }
 
 // Outcome is what is known of a write.

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inflight
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Set is what is under way for the nodes of one set. A node has the number under which the cache keeps it.
+type Set struct {
+	// creates are those without a definite answer.
+	creates map[int]Write
+	// blocks are why nodes are left as they are, and unplaced the same for pods that no node is known of.
+	blocks   map[int]Block
+	unplaced map[types.UID]Block
+	// refused are the nodes for which the API server has refused the last write.
+	refused map[int]*refusal
+	// lastRefusal is the message of the last one.
+	lastRefusal string
+}
+
+// NewSet is a Set for which nothing is under way.
+func NewSet() *Set {
+	return &Set{creates: map[int]Write{}, blocks: map[int]Block{}, unplaced: map[types.UID]Block{}, refused: map[int]*refusal{}}
+}
+
+// Block is why a node is left as it is, from a time until another one.
+type Block struct {
+	Reason      string
+	From, Until rollout.Time
+	// Pod is the UID of a pod there that is not adopted or released yet, because that was refused, or has no answer; empty for another reason. Such a block
+	// lasts until the pod has gone or is no longer to be adopted or released, and Until is when to try again.
+	Pod types.UID
+	// Unclear is whether an adoption of the pod may have taken effect although no event shows that.
+	Unclear bool
+}
+
+// Due is whether to try again. A block that begins later was noted by a clock that has been set back since.
+func (b Block) Due(now rollout.Time) bool { return now < b.From || b.Until <= now }
+
+// Begin assumes a create.
+func (s *Set) Begin(node int, w Write) { s.creates[node] = w }
+
+// Resolve takes the outcome of a create, or of a claim.
+func (s *Set) Resolve(node int, w Write, o Outcome) {
+	switch {
+	case w.Verb == Create && o == Unclear:
+		s.creates[node] = w
+	case w.Verb == Create:
+		delete(s.creates, node)
+	case w.Verb == Claim && s.blocks[node].Pod == w.UID:
+		delete(s.blocks, node)
+	}
+}
+
+// Creating is whether a create for a node has no definite answer.
+func (s *Set) Creating(node int) bool {
+	_, creating := s.creates[node]
+	return creating
+}
+
+// AnyCreate is whether any create has no definite answer.
+func (s *Set) AnyCreate() bool { return len(s.creates) > 0 }
+
+// Creates are the creates without a definite answer, sorted by node.
+func (s *Set) Creates() []Write {
+	return slices.SortedFunc(maps.Values(s.creates), func(a, b Write) int { return strings.Compare(a.Node, b.Node) })
+}
+
+// Block keeps a node as it is.
+func (s *Set) Block(node int, b Block) { s.blocks[node] = b }
+
+// BlockUnplaced is Block for a pod that no node is known of, and Unblock ends that.
+func (s *Set) BlockUnplaced(b Block) { s.unplaced[b.Pod] = b }
+
+// Unblock is for a pod that has gone, or has been adopted or released.
+func (s *Set) Unblock(uid types.UID) { delete(s.unplaced, uid) }
+
+// Blocked is why a node is left as it is for a pod that is to be adopted or released.
+func (s *Set) Blocked(node int) (Block, bool) {
+	b, blocked := s.blocks[node]
+	return b, blocked && b.Pod != ""
+}
+
+// BlockedUnplaced is Blocked for a pod that no node is known of.
+func (s *Set) BlockedUnplaced(uid types.UID) (Block, bool) {
+	b, blocked := s.unplaced[uid]
+	return b, blocked
+}
+
+// Blocks are all, in no order.
+func (s *Set) Blocks(yield func(Block) bool) { maps.Values(s.blocks)(yield) }
+
+// Changed is for a set with another template, or with other limits: what was refused of the last one may be accepted now.
+func (s *Set) Changed() {
+	maps.DeleteFunc(s.blocks, func(_ int, b Block) bool { return b.Pod == "" })
+	clear(s.refused)
+}
+
+// Forget is for a node that is gone. A create without a definite answer outlives it: its pod may still come.
+func (s *Set) Forget(node int) {
+	delete(s.blocks, node)
+	delete(s.refused, node)
+}
+
+// Renumber is for a node that has another number from now on.
+func (s *Set) Renumber(was, is int) {
+	move(s.blocks, was, is)
+	move(s.refused, was, is)
+	move(s.creates, was, is)
+}
+
+func move[V any](m map[int]V, was, is int) {
+	if v, has := m[was]; has {
+		m[is] = v
+		delete(m, was)
+	}
+}
+
+// Nothing is whether nothing is under way.
+func (s *Set) Nothing() bool { return len(s.creates)+len(s.blocks)+len(s.refused) == 0 }
+
+// AskAgain is how soon to come back for a write whose answer is not clear. When its time has passed is by another clock than that of a Snapshot,
+// which a user may set.
+const AskAgain = time.Second
+
+// Over lays what is under way over what the cache has of a node, and returns when to look again; 0 for never. open is whether the pod of a block is
+// still to be adopted or released. A block that has ended is dropped, and so, after one more pass, is one that has not begun: the clock was set back since, and
+// how much of the block is left is not known.
+func (s *Set) Over(id int, n *rollout.Node, now rollout.Time, open func(Block) bool) rollout.Time {
+	if len(s.refused) > 0 {
+		n.Refusal = s.refused[id].seenAt(now)
+	}
+	if len(s.blocks)+len(s.creates) == 0 {
+		return 0
+	}
+	if c, creating := s.creates[id]; creating {
+		n.Blocked, n.Unanswered = "it is not clear whether the create of pod "+c.Pod+" took effect", true
+		if c.Slow {
+			n.Blocked = "the API server has not answered the create of pod " + c.Pod + " yet"
+		}
+		return now.Add(AskAgain)
+	}
+	b, blocked := s.blocks[id]
+	switch {
+	case !blocked:
+		return 0
+	case b.Pod != "" && !open(b), b.Pod == "" && b.Until <= now && b.From <= now:
+		delete(s.blocks, id)
+		return 0
+	}
+	n.Blocked = b.Reason
+	if !b.Due(now) {
+		return b.Until
+	}
+	if b.Pod == "" { // it has not begun: this pass may have skipped the pod that is in the way there, by the clock that was fast, and the next one will not
+		delete(s.blocks, id)
+	}
+	return now.Add(AskAgain) // or this pass had no room for it
+}
