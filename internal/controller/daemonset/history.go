@@ -40,8 +40,9 @@ type historyCache struct {
 	h  *fleet.Resolved
 	// changes say for each revision of h whether its pods can become current in place; nil if nobody has asked yet.
 	changes []rollout.Change
-	// last is the last entry that was current.
+	// last is the last entry that was current, and same are the hashes that it and revisions with the same template have had.
 	last revision.Entry
+	same map[string]bool
 }
 
 func (c *historyCache) resolve(w *dialect.Workload, owned []fleet.Revision) *fleet.Resolved {
@@ -52,9 +53,20 @@ func (c *historyCache) resolve(w *dialect.Workload, owned []fleet.Revision) *fle
 	h := fleet.Resolve(w, owned)
 	c.id, c.h, c.changes = id, h, nil
 	if h.Current >= 0 {
-		c.last = h.Entries[h.Current]
+		c.keep(h)
 	}
 	return h
+}
+
+func (c *historyCache) keep(h *fleet.Resolved) {
+	current := h.Entries[h.Current]
+	if c.same == nil || !revision.Same(c.last.Template, current.Template) {
+		c.same = map[string]bool{}
+	}
+	c.last, c.same[current.Hash] = current, true
+	for _, i := range h.Duplicates {
+		c.same[h.Entries[i].Hash] = true
+	}
 }
 
 // observe is resolve for a history that another controller writes; see fleet.Observe.
@@ -140,6 +152,12 @@ func (p *pass) improveHistory(ctx context.Context, h *fleet.Resolved, orphans []
 	if cur := &h.Revisions[h.Current]; cur.Number != h.Number {
 		patch, _ := json.Marshal(map[string]any{"metadata": map[string]any{"uid": cur.UID, "resourceVersion": cur.RV}, "revision": h.Number})
 		return p.patchRevision(ctx, cur, patch)
+	}
+	if hash, name := p.lostTwin(h); hash != "" {
+		number := max(h.Revisions[h.Current].Number-1, 0)
+		if err := p.createRevisionAs(ctx, number, name, hash); !errors.Is(err, errNameTaken) {
+			return err
+		}
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func TestALostRevisionOfAnotherVersion(t *testing.T) {
 				w.seeRevision(r)
 			}
 			for _, p := range w.pods {
-				p.Labels[appsv1.ControllerRevisionHashLabelKey] = hash
+				p.Labels = rehashed(p.Labels, hash)
 				w.changed(p)
 			}
 			w.settle()

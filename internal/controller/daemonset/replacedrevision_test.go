@@ -3,6 +3,7 @@
 package daemonset
 
 import (
+	"maps"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,6 +18,13 @@ func (w *world) rehash(hash string) *appsv1.ControllerRevision {
 		return r
 	}
 	return nil
+}
+
+// rehashed are the labels of a pod with another hash; the index keeps those that it has seen.
+func rehashed(labels map[string]string, hash string) map[string]string {
+	labels = maps.Clone(labels)
+	labels[appsv1.ControllerRevisionHashLabelKey] = hash
+	return labels
 }
 
 // Each case takes the hash that pods carry out of the history, and leaves the template as it is.
@@ -36,7 +44,7 @@ func TestAHashThatNoRevisionHasAnyMoreRestartsNothing(t *testing.T) {
 			r := a.rehash("theirs")
 			a.seeRevision(r)
 			for _, p := range a.pods {
-				p.Labels[appsv1.ControllerRevisionHashLabelKey] = "theirs"
+				p.Labels = rehashed(p.Labels, "theirs")
 				a.changed(p)
 			}
 			a.settle()
@@ -61,6 +69,47 @@ func TestAHashThatNoRevisionHasAnyMoreRestartsNothing(t *testing.T) {
 			a.settle()
 			if d := a.wrote("delete"); len(d) != 3 {
 				t.Errorf("deleted pods %v after a change of the template, want all three", d)
+			}
+		})
+	}
+}
+
+// Two revisions have the same template, and pods carry the hashes of both, as when one was restored from a backup. That one of the two is deleted restarts
+// nothing.
+func TestOneOfTwoRevisionsOfATemplateIsDeleted(t *testing.T) {
+	for _, deleted := range []string{"the newer one", "the older one", "the newer one, for a new leader"} {
+		t.Run(deleted, func(t *testing.T) {
+			a := newAdvanced(t, 3, standard)
+			a.settle()
+			older := a.currentRevision()
+			newer := older.DeepCopy()
+			newer.Name, newer.UID, newer.ResourceVersion, newer.Revision = "ds-twin", "twin", a.next(), 5
+			newer.Labels[appsv1.ControllerRevisionHashLabelKey] = "twin"
+			a.revisions[newer.Name] = newer
+			a.seeRevision(newer)
+			a.settle()
+			a.join("joined")
+			a.settle()
+			a.forgetLog()
+			gone := newer
+			if deleted == "the older one" {
+				gone = older
+			}
+			delete(a.revisions, gone.Name)
+			a.index.DropRevision(gone.UID)
+			if deleted == "the newer one, for a new leader" {
+				a.c = New(a.c.Options)
+			}
+			a.settle()
+			a.join("another")
+			a.settle()
+			if d := a.wrote("delete"); len(d) > 0 || len(a.pods) != 5 {
+				t.Errorf("there are %d pods, and %v were deleted: the template is the same", len(a.pods), d)
+			}
+			a.image("img:v2")
+			a.settle()
+			if d := a.wrote("delete"); len(d) != 5 {
+				t.Errorf("deleted pods %v after a change of the template, want all five", d)
 			}
 		})
 	}

@@ -141,7 +141,7 @@ func TestTheRevisionOfThePodsIsAdoptedFirst(t *testing.T) {
 	r := a.rehash("theirs") // by another version
 	r.Revision, r.OwnerReferences = 1000, nil
 	for _, p := range a.pods {
-		p.Labels[appsv1.ControllerRevisionHashLabelKey] = "theirs"
+		p.Labels = rehashed(p.Labels, "theirs")
 		p.OwnerReferences = nil
 		p.ResourceVersion = a.next()
 	}
