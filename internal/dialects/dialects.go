@@ -12,6 +12,7 @@ import (
 	"everynode.dev/everynode/internal/dialect/kruise"
 	"everynode.dev/everynode/internal/dialect/native"
 	"everynode.dev/everynode/internal/dialect/openyurt"
+	"everynode.dev/everynode/internal/dialect/policy"
 	"everynode.dev/everynode/internal/rights"
 )
 
@@ -21,6 +22,7 @@ func All() []dialect.Registration {
 		native.Registration(),
 		kruise.Registration(),
 		openyurt.Registration(),
+		policy.Registration(),
 	}
 }
 

@@ -27,6 +27,8 @@ func TestDialectsOfTheSameObjectsAreOne(t *testing.T) {
 		{[]string{OpenYurt, Native}, []string{Native}},
 		{Names(), []string{Native, Kruise}},
 		{[]string{OpenYurt, Kruise}, []string{Kruise, OpenYurt}},
+		{[]string{"policy"}, []string{"policy"}},
+		{[]string{"policy", OpenYurt}, []string{OpenYurt}},
 	} {
 		var got []string
 		for _, d := range built(c.names...) {
@@ -57,7 +59,7 @@ func TestExtendedDialectAsksBothGuards(t *testing.T) {
 func TestServings(t *testing.T) {
 	together, alone := Servings(Names()), Servings([]string{OpenYurt})
 	for got, want := range map[string]string{
-		together[Native]:   "keeps the pods of DaemonSets of apps/v1, and reads the annotations of OpenYurt on them",
+		together[Native]:   "keeps the pods of DaemonSets of apps/v1, and reads the annotations of OpenYurt on them, and follows rollout policies, as every dialect does",
 		together[Kruise]:   "keeps the pods of DaemonSets of apps.kruise.io, and pulls images",
 		together[OpenYurt]: "is part of the dialect native: one decision for each DaemonSet",
 		alone[OpenYurt]:    "reads the annotations of OpenYurt on DaemonSets of apps/v1, next to the controller that keeps their pods",

@@ -220,7 +220,10 @@ func (l *leader) guard(o *options, r *dialect.Registration, events record.EventR
 // build returns the dialects that are served. Image pulls belong to the dialect of OpenKruise.
 func (l *leader) build(o *options, cfg *rest.Config, events record.EventRecorder) (all []dialect.Dialect, err error) {
 	all = dialects.Build(dialects.Served(o.dialects), func(r *dialect.Registration) dialect.Setting {
-		mayWrite := l.guarded(o, l.guard(o, r, events))
+		mayWrite := func() bool { return true }
+		if !r.Alongside {
+			mayWrite = l.guarded(o, l.guard(o, r, events))
+		}
 		if r.Name == dialects.Kruise && len(o.definitions.missing) == 0 {
 			l.pulls, err = newPulls(l, o, cfg, mayWrite)
 		}

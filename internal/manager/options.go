@@ -104,7 +104,8 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "The kubeconfig of the cluster. Without it, the KUBECONFIG variable, the service account of the pod, or ~/.kube/config.")
 	fs.StringVar(&o.namespace, "namespace", everynode.Namespace, "The namespace of Everynode itself: for the lease of the leader, and for the probe for other controllers.")
 	fs.StringSliceVar(&o.dialects, "dialects", dialects.Defaults(), "The dialects to serve. Known: "+strings.Join(dialects.Names(), ", ")+". "+
-		"With native and openyurt the annotations of OpenYurt are read as well; openyurt without native works next to the controller that creates the pods.")
+		"With native and openyurt the annotations of OpenYurt are read as well; openyurt without native works next to the controller that creates the pods. "+
+		"So does policy, which needs nothing else in the cluster to be switched off: with it, rollout policies update DaemonSets that have the strategy OnDelete.")
 	fs.IntVar(&o.concurrentSyncs, "concurrent-syncs", 4, "How many daemon sets are worked on at once.")
 	fs.Float32Var(&o.qps, "kube-api-qps", 50, "Requests a second to the API server, on average, of all controllers together. The default suits an API server that is shared with others: "+
 		"it then rolls at most 25 nodes a second, or changes 10 in place. With the flow schemas of config/install, which keep the manager from holding up others, more is safe.")

@@ -77,7 +77,7 @@ func enforcement(set *rollout.Set) v1alpha1.Enforcement {
 	switch {
 	case set.Strategy != rollout.RollingUpdate && set.Announce:
 		return v1alpha1.EnforcementAnnouncements
-	case set.Strategy != rollout.RollingUpdate:
+	case set.Strategy != rollout.RollingUpdate: // also one that another controller rolls
 		return v1alpha1.EnforcementNone
 	case set.Guest:
 		return v1alpha1.EnforcementOnDelete

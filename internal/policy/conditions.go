@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,7 +55,25 @@ func Conditions(p *Policy, sets []v1alpha1.SetStatus, before []metav1.Condition,
 		set(v1alpha1.ConditionReconciling, false, "Complete", ready(p, sets))
 		set(v1alpha1.ConditionStalled, false, "Complete", "Nothing keeps the policy from being followed.")
 	}
+	loose := loosely(sets)
+	set(v1alpha1.ConditionEnforced, loose == "", map[bool]string{true: "Full", false: "Partly"}[loose == ""], cmp.Or(loose, "Everynode creates and deletes the pods, so everything holds."))
 	return after
+}
+
+// loosely says what the policy does not control; empty if it controls everything.
+func loosely(sets []v1alpha1.SetStatus) string {
+	var parts []string
+	for i := range sets {
+		switch sets[i].Enforcement {
+		case v1alpha1.EnforcementOnDelete:
+			parts = append(parts, sets[i].Name+": another controller creates the pods, so a pod that joins or is replaced gets the newest revision")
+		case v1alpha1.EnforcementAnnouncements:
+			parts = append(parts, sets[i].Name+": the owner of each node decides when its pod is updated")
+		case v1alpha1.EnforcementNone:
+			parts = append(parts, sets[i].Name+": nothing is controlled")
+		}
+	}
+	return strings.Join(parts, "; ")
 }
 
 // stalled is why the policy cannot be followed; empty if it can.

@@ -28,6 +28,8 @@ type Policy struct {
 	// MaxUpgrading and MinTimeBetween are the pace; nil and 0 mean no limit.
 	MaxUpgrading   *rollout.Quantity
 	MinTimeBetween time.Duration
+	// MaxUnavailable is the budget of sets that have none, and a further limit of that of others.
+	MaxUnavailable *rollout.Quantity
 	// TopologyKey is the label of the nodes whose groups are updated one after the other; empty for none.
 	TopologyKey string
 	// Waves are those of the specification, and the one for the remaining nodes.
@@ -107,6 +109,7 @@ func Read(from *v1alpha1.RolloutPolicy) *Policy {
 		})
 	}
 	if pace := from.Spec.Pace; pace != nil {
+		p.MaxUnavailable = p.quantity("spec.pace.maxUnavailable", pace.MaxUnavailable)
 		p.MaxUpgrading, p.MinTimeBetween = p.quantity("spec.pace.maxUpgrading", pace.MaxUpgrading), length(pace.MinTimeBetween)
 	}
 	if from.Spec.Order != nil {

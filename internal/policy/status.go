@@ -163,6 +163,6 @@ func Moment(t rollout.Time) *metav1.MicroTime {
 func Idle(set Set) *v1alpha1.SetStatus {
 	return &v1alpha1.SetStatus{
 		APIVersion: set.APIVersion(), Name: set.Name, Enforcement: v1alpha1.EnforcementNone, Phase: v1alpha1.PhaseStalled,
-		Blocking: []v1alpha1.Blocking{{Reason: "NotServed", Message: "Everynode does not update this daemon set: its specification is not valid, or another controller keeps its pods and no annotation asks for an update."}},
+		Blocking: []v1alpha1.Blocking{{Reason: "NotServed", Message: "Everynode does not update this daemon set: its specification is not valid, or another controller keeps its pods; then set spec.updateStrategy.type to OnDelete."}},
 	}
 }

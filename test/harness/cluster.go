@@ -117,6 +117,8 @@ type Options struct {
 	Grace time.Duration
 	// AuditWrites enables an audit log of all writes (Plane.AuditLog).
 	AuditWrites bool
+	// Alongside makes the managers serve rollout policies next to the controller that keeps the pods.
+	Alongside bool
 	// BoundByHand are the roles (RoleName) that tests bind to the managers, in addition to those of the manifests.
 	BoundByHand []string
 }
@@ -200,6 +202,9 @@ func (o Options) dialects() []string {
 	}
 	if o.Advanced {
 		served = append(served, "kruise")
+	}
+	if o.Alongside {
+		served = append(served, "policy")
 	}
 	if served == nil {
 		return []string{localplane.NoDialects}

@@ -148,6 +148,15 @@ type Pace struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : self.matches('^([1-9][0-9]?|100)%$')",message="must be a number from 1, or a percentage from 1% to 100%"
 	MaxUpgrading *intstr.IntOrString `json:"maxUpgrading,omitempty"`
 
+	// MaxUnavailable is the maximum number of nodes on which the pod may be unavailable during the update: a number, or a percentage of the nodes that should
+	// run a pod, rounded up. It is the budget of daemon sets with the strategy OnDelete of which another controller creates the pods; there the default is 1.
+	// For others it can only reduce their own maxUnavailable. It has no effect on daemon sets that surge.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=8
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : self.matches('^([1-9][0-9]?|100)%$')",message="must be a number from 1, or a percentage from 1% to 100%"
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+
 	// MinTimeBetween is the time between the starts of two updates of nodes of one daemon set. Updates then start one at a time.
 	// +optional
 	// +kubebuilder:validation:Type=string

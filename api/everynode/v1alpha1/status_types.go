@@ -17,7 +17,7 @@ type RolloutPolicyStatus struct {
 	// +listMapKey=name
 	Sets []SetStatus `json:"sets,omitempty"`
 
-	// Conditions are Ready, Reconciling and Stalled, as in kstatus.
+	// Conditions are Ready, Reconciling and Stalled, as in kstatus, and Enforced: whether the policy controls everything, or what it cannot hold.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -29,6 +29,8 @@ const (
 	ConditionReady       = "Ready"
 	ConditionReconciling = "Reconciling"
 	ConditionStalled     = "Stalled"
+	// ConditionEnforced is True if the policy controls everything of its daemon sets; else the message lists what it cannot hold.
+	ConditionEnforced = "Enforced"
 )
 
 // SetStatus is how far the rollout of one daemon set has come.

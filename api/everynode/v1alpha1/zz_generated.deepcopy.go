@@ -127,6 +127,11 @@ func (in *Pace) DeepCopyInto(out *Pace) {
 		*out = new(intstr.IntOrString)
 		**out = **in
 	}
+	if in.MaxUnavailable != nil {
+		in, out := &in.MaxUnavailable, &out.MaxUnavailable
+		*out = new(intstr.IntOrString)
+		**out = **in
+	}
 	if in.MinTimeBetween != nil {
 		in, out := &in.MinTimeBetween, &out.MinTimeBetween
 		*out = new(v1.Duration)

@@ -165,7 +165,7 @@ func (c *Controller) Reconcile(ctx context.Context, key fleet.Key) (time.Duratio
 		return 0, nil
 	}
 	p := &pass{c: c, d: d, key: key, w: w, state: c.state(key, w)}
-	if c.bystander(key, w) {
+	if p.adopt(); !p.byPolicy && c.bystander(key, w) {
 		p.reportIdle()
 		return p.standBy(ctx)
 	}
@@ -244,6 +244,8 @@ type pass struct {
 	marked bool
 	// tidied is whether orphans of the history have been adopted in this pass.
 	tidied bool
+	// byPolicy is whether a policy has a set updated of which another controller keeps the pods.
+	byPolicy bool
 	// stoodBack is whether the decision was made without the annotations of OpenYurt.
 	stoodBack bool
 }
@@ -340,6 +342,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		return 0, err // the set has changed meanwhile, which has asked for another pass
 	}
 	snapshot.Memory = p.state.memory
+	p.setByPolicy(&snapshot)
 	images := p.lookAhead(ctx, h, &snapshot)
 	allowed := p.govern(h, &snapshot, now, elapsed)
 	plan := p.decide(&snapshot)

@@ -76,6 +76,32 @@ func (c *Controller) EnqueueNamespace(namespace string) {
 	}
 }
 
+// adopt makes a set of which another controller keeps the pods one that is updated by deletes, if a policy applies to it.
+func (p *pass) adopt() {
+	if p.w.ByPolicy == nil || p.c.Policies == nil {
+		return
+	}
+	rules := p.c.Policies.Of(policySet(p.w))
+	if len(rules.Policies) == 0 {
+		return
+	}
+	w := *p.w // others read the old one
+	w.Set = *p.w.ByPolicy
+	if most := rules.Policies[0].MaxUnavailable; most != nil {
+		w.Set.MaxUnavailable = *most
+	}
+	p.w, p.byPolicy = &w, true
+}
+
+// setByPolicy gives the decision the specification that adopt has made.
+func (p *pass) setByPolicy(s *rollout.Snapshot) {
+	if p.byPolicy {
+		update := s.Set.Update
+		s.Set = p.w.Set
+		s.Set.Update = update
+	}
+}
+
 // governance finds out which policies apply, before the Snapshot is taken.
 func (p *pass) governance(h *fleet.Resolved) {
 	if p.c.Policies == nil {
@@ -123,6 +149,9 @@ func (p *pass) govern(h *fleet.Resolved, s *rollout.Snapshot, now time.Time, ela
 		g.last = out.Status
 	}
 	s.Gate = out.Gate
+	if len(p.rules.Policies) == 1 {
+		p.rules.Policies[0].Tighten(s)
+	}
 	return out
 }
 

@@ -50,13 +50,7 @@ func (r *rules) last() v1alpha1.SetStatus {
 // governedWorld has four nodes with pods of v1, under a policy with a canary of one node that soaks for 10 seconds and needs an approval.
 func governedWorld(t *testing.T) (*world, *rules) {
 	t.Helper()
-	count := int32(1)
-	p := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "p-uid"}, Spec: v1alpha1.RolloutPolicySpec{
-		Targets: []v1alpha1.Target{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "ds"}},
-		Waves: []v1alpha1.Wave{{
-			Name: "canary", Nodes: v1alpha1.WaveNodes{Count: &count}, Soak: &metav1.Duration{Duration: 10 * time.Second}, After: []v1alpha1.Gate{{Type: v1alpha1.GateApproval}},
-		}},
-	}}
+	p := canaryPolicy()
 	w := newWorld(t, 4, func(ds *appsv1.DaemonSet) {
 		all := intstr.FromString("100%")
 		ds.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{Type: appsv1.RollingUpdateDaemonSetStrategyType, RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: &all}}
@@ -66,6 +60,17 @@ func governedWorld(t *testing.T) (*world, *rules) {
 	w.settle()
 	w.settle()
 	return w, r
+}
+
+// canaryPolicy has a canary of one node that soaks for 10 seconds and needs an approval.
+func canaryPolicy() *v1alpha1.RolloutPolicy {
+	count := int32(1)
+	return &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "p-uid"}, Spec: v1alpha1.RolloutPolicySpec{
+		Targets: []v1alpha1.Target{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "ds"}},
+		Waves: []v1alpha1.Wave{{
+			Name: "canary", Nodes: v1alpha1.WaveNodes{Count: &count}, Soak: &metav1.Duration{Duration: 10 * time.Second}, After: []v1alpha1.Gate{{Type: v1alpha1.GateApproval}},
+		}},
+	}}
 }
 
 // images counts pods by image.
@@ -227,4 +232,40 @@ func setHistoryLimit(w *world, limit int64) {
 	spec["revisionHistoryLimit"] = limit
 	w.set.SetResourceVersion(w.next())
 	w.seeSet()
+}
+
+// TestPolicyAlongsideAnotherController: a DaemonSet with OnDelete, of which another controller keeps the pods, is updated by deletes, wave by wave, within
+// the budget of the policy; without the policy nothing is deleted.
+func TestPolicyAlongsideAnotherController(t *testing.T) {
+	e := newEdge(t, 6, "guest", nil)
+	r := &rules{Governance: Governance{Policies: []*policy.Policy{policy.Read(canaryPolicy())}}}
+	e.c.Policies = r
+	e.roll()
+	e.edit("img:v2")
+	for range 30 {
+		e.roll()
+	}
+	if got := r.last(); countOf(e.images(), "v2") != 1 || got.Phase != v1alpha1.PhaseWaitingForApproval || got.Enforcement != v1alpha1.EnforcementOnDelete {
+		t.Fatalf("%v, %+v", e.images(), got)
+	}
+	r.approve("canary", r.last().TargetRevision)
+	for range 10 {
+		e.roll()
+	}
+	if got := r.last(); countOf(e.images(), "v2") != 6 || got.Phase != v1alpha1.PhaseComplete {
+		t.Fatalf("%v, %+v", e.images(), got)
+	}
+	for _, line := range e.log {
+		if verb, _, _ := strings.Cut(line, " "); verb != "delete" && verb != "patch-revision" {
+			t.Errorf("a guest writes %q", line)
+		}
+	}
+	r.Governance = Governance{}
+	e.edit("img:v3")
+	for range 10 {
+		e.roll()
+	}
+	if got := countOf(e.images(), "v3"); got != 0 {
+		t.Errorf("without a policy %d pods are replaced", got)
+	}
 }

@@ -33,7 +33,7 @@ type observed struct {
 // other controller writes it anew.
 func (p *pass) observeHistory(ctx context.Context) (*fleet.Resolved, error) {
 	owned, _ := p.c.Index.History(p.key)
-	if p.w.Plain == nil {
+	if p.w.Plain == nil && !p.byPolicy {
 		return p.state.history.observe(p.w, owned, true), nil // nothing is deleted: all that is left to do is to withdraw what pods say
 	}
 	seen := p.w.ObservedGeneration == p.w.Generation

@@ -39,8 +39,7 @@ func DigestGuest(obj map[string]any) dialect.Workload {
 	w := Digest(obj)
 	switch {
 	case w.Plain == nil:
-		w.Set = rollout.Set{Strategy: rollout.OnDelete}
-		w.Problems = nil
+		base.Alongside(&w)
 	case w.Plain.Strategy != rollout.OnDelete: // the annotation is ignored, and the other controller rolls
 		w.Set = rollout.Set{Strategy: rollout.OnDelete}
 	}

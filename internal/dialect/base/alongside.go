@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package base
+
+import (
+	"slices"
+
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Alongside makes w a set of which another controller keeps the pods, and for which nothing is done. If its strategy is OnDelete, a rollout policy may have
+// it updated by deletes. What is wrong with the set is that controller's business, and its numbers are no reason to decide again.
+func Alongside(w *dialect.Workload) {
+	broken := slices.ContainsFunc(w.Problems, func(p dialect.Problem) bool { return p.Fatal })
+	if w.Set.Strategy == rollout.OnDelete && !broken {
+		by := w.Set
+		by.Strategy, by.Guest = rollout.RollingUpdate, true
+		by.MaxUnavailable, by.MaxSurge = rollout.Quantity{Value: DefaultMaxUnavailable}, rollout.Quantity{}
+		w.ByPolicy = &by
+	}
+	w.Set, w.Problems, w.Status = rollout.Set{Strategy: rollout.OnDelete, Guest: true}, nil, rollout.Status{}
+}

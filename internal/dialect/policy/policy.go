@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package policy is the dialect of DaemonSets of apps/v1 next to the controller that creates their pods, for rollout policies: those with the strategy
+// OnDelete to which a RolloutPolicy applies are updated by deleting old pods. Everything else of a DaemonSet is left to that controller, so nothing has to
+// be switched off in the cluster.
+package policy
+
+import (
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/dialect/base"
+)
+
+// Name is the name of the dialect.
+const Name = "policy"
+
+// Registration is the dialect.
+func Registration() dialect.Registration {
+	return dialect.Registration{
+		Name: Name, Does: "updates DaemonSets of apps/v1 with the strategy OnDelete as rollout policies say, next to the controller that keeps their pods",
+		Adds: "follows rollout policies, as every dialect does", New: newDialect, Extend: extend, Alongside: true,
+	}
+}
+
+// extend changes nothing: every dialect follows policies.
+func extend(d dialect.Dialect, _ dialect.Setting) dialect.Dialect { return d }
+
+func newDialect(s dialect.Setting) dialect.Dialect {
+	d := base.DaemonSets(Name, s)
+	d.Source.Digest, d.StatusPatch = Digest, noStatus
+	return d
+}
+
+// Digest reads a DaemonSet. It shares the template with obj, which must not be changed afterwards.
+func Digest(obj map[string]any) dialect.Workload {
+	r := &base.Reader{}
+	w := r.DaemonSet(obj)
+	w.Problems = r.Problems()
+	base.Alongside(&w)
+	return w
+}
+
+// noStatus writes nothing: the status is the other controller's.
+func noStatus(*dialect.Workload, dialect.Report) ([]byte, bool) { return nil, false }
