@@ -13,7 +13,7 @@ type Claims struct {
 	// whether there are others.
 	Adopt, Release []Pod
 	More           bool
-	// AdoptAgain and ReleaseAgain are those that are to be tried again now (BlockClaim), DefaultBurst at most.
+	// AdoptAgain and ReleaseAgain are those that are to be tried again now (Index.Block), DefaultBurst at most.
 	AdoptAgain, ReleaseAgain []Pod
 	// Uncertain are orphans that must not be adopted any more, of which it must be read whether an earlier adoption took effect (Block.Unclear).
 	Uncertain []Pod

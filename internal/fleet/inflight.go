@@ -39,7 +39,7 @@ func (x *Index) Resolve(w inflight.Write, o inflight.Outcome) {
 		}
 	default:
 		x.change(w.UID, func(p *podRecord) { p.writes.Resolve(w, o) })
-		if w.Verb == inflight.Edit && (o == inflight.TookEffect || o == inflight.NoEffect) {
+		if o == inflight.Seen {
 			x.edited(x.pods[w.UID])
 		}
 	}
@@ -73,7 +73,7 @@ func (x *Index) change(uid types.UID, change func(*podRecord)) {
 	x.ownerOf(p).track(p)
 }
 
-// edited is for a pod that has been read, or of which an edit was answered: if the edit took effect, its answer is no refusal any more.
+// edited is for a pod of which an edit had no definite answer: if the edit took effect, its answer is no refusal any more.
 func (x *Index) edited(p *podRecord) {
 	if p == nil || p.node == nil {
 		return

@@ -91,13 +91,13 @@ func TestARefusedChangeInPlaceIsRememberedWhenItWasTakenBack(t *testing.T) {
 	f.x.Accept(key, "a", rollout.Unmark)
 	p.Facts = &dialect.PodFacts{Gate: true}
 	f.put(p)
-	f.x.Resolve(inflight.Write{Verb: inflight.Edit, UID: p.UID}, inflight.TookEffect)
+	f.x.Resolve(inflight.Write{Verb: inflight.Edit, UID: p.UID}, inflight.Seen)
 	if n := f.only(key); n.Refusal == nil || n.Refusal.Of != rollout.Unmark {
 		t.Errorf("the change was taken back, and the refusal is %+v", n.Refusal)
 	}
 	p.Labels = map[string]string{"app": "ds", hashLabel: "h2"}
 	f.put(p)
-	f.x.Resolve(inflight.Write{Verb: inflight.Edit, UID: p.UID}, inflight.TookEffect)
+	f.x.Resolve(inflight.Write{Verb: inflight.Edit, UID: p.UID}, inflight.Seen)
 	if n := f.only(key); n.Refusal != nil {
 		t.Errorf("the change took effect, and the refusal is %+v", n.Refusal)
 	}

@@ -15,7 +15,7 @@ func slowMutants() []mutant {
 		{"the lease of slow writes is given back while one is under way", leaseFile, "if !idle() {", "if false {", "budget surge one-pod in-place"},
 		{"who ends gives the lease of slow writes back", slowFile, "if l.idle() && ctx.Err() == nil {", "if l.idle() {", "budget surge one-pod in-place"},
 		{"a lease that was given back counts as held", leaseFile, "s.held = time.Time{} // also", "// also", "budget surge one-pod in-place"},
-		{"the time of a slow write counts from when it has found its place", slowFile, "\te.begin(w)\n\tbegan :=", "\tbegan :=", "budget surge one-pod in-place"},
+		{"the time of a slow write counts from when it has found its place", slowFile, "\te.beginSlowly(w)\n\tbegan :=", "\tbegan :=", "budget surge one-pod in-place"},
 		{"a slow write is sent although its pod has become ready", slowFile, "if w.void != nil && w.void() {", "if false {", "budget surge"},
 		{"a slow write does not ask for another controller", slowFile, "return !mayWrite() || void", "return void", "other"},
 		{"nobody asks for the lease before a slow write", slowFile, "if e.Pace.Leads != nil && !e.Pace.Leads() {", "if false {", "lease"},

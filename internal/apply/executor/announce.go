@@ -40,12 +40,15 @@ func (r *run) announce(ctx context.Context, e sender, a rollout.Announcement) {
 		r.announceSlowly(ctx, a, patch)
 		return
 	}
+	w := inflight.Write{Verb: inflight.Edit, UID: uid}
+	e.begin(&w)
 	var pod *corev1.Pod
 	err := e.send(ctx, verbPatch, func() (err error) {
 		pod, err = e.Pods.Patch(ctx, patch)
 		return err
 	})
 	if errors.Is(err, errLate) {
+		e.Index.Resolve(w, inflight.NoEffect)
 		r.leave()
 		return
 	}
@@ -53,9 +56,12 @@ func (r *run) announce(ctx context.Context, e sender, a rollout.Announcement) {
 	e.Count(verbAnnounce, answer)
 	e.Slow.heard(kind, node.Name, err)
 	refusal := &Refusal{what: announcing(a), node: node.Name, pod: a.Pod, err: err}
+	if answer == apply.Done {
+		e.fold(pod)
+	}
+	e.resolve(w, answer)
 	switch {
 	case answer == apply.Done:
-		e.fold(pod)
 		if node.Refusal != nil {
 			e.Index.Accept(r.job.Key, node.Name, 0)
 		}
@@ -63,7 +69,6 @@ func (r *run) announce(ctx context.Context, e sender, a rollout.Announcement) {
 	case answer == apply.Busy, answer == apply.Differs:
 		r.fail(fmt.Errorf("%s: %w", refusal.what, err))
 	case answer == apply.Unclear:
-		e.Index.Resolve(inflight.Write{Verb: inflight.Edit, UID: uid, Until: e.Pace.now().Add(writeTimeout)}, inflight.Unclear)
 		r.retryAt(e.remember(uid, refusal))
 		r.announceWarner(a)(err)
 		r.fail(fmt.Errorf("%s: %w", refusal.what, err))

@@ -176,7 +176,7 @@ func (e sender) lookFor(ctx context.Context, c inflight.Write) error {
 func (e sender) dispel(ctx context.Context, d fleet.Doubt) error {
 	pod, err := e.reread(ctx, d.Pod.Name, d.Pod.UID)
 	if pod != nil {
-		e.Index.Resolve(inflight.Write{Verb: inflight.Edit, UID: d.Pod.UID}, inflight.TookEffect)
+		e.Index.Resolve(inflight.Write{Verb: inflight.Edit, UID: d.Pod.UID}, inflight.Seen)
 	}
 	return err
 }

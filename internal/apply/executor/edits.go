@@ -71,17 +71,20 @@ func (r *run) editPod(ctx context.Context, e sender, actions []int) {
 				r.patchSlowly(ctx, a, tried{Edit: edit, before: pod}, e.void)
 				return
 			}
+			w := inflight.Write{Verb: inflight.Edit, UID: types.UID(a.UID), Takes: takesAway(a, edit)}
+			e.begin(&w)
 			var patched *corev1.Pod
 			err := e.send(ctx, verbPatch, func() (err error) {
 				patched, err = e.Pods.Patch(ctx, PodPatch{Namespace: e.key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch})
 				return err
 			})
 			if errors.Is(err, errLate) {
+				e.Index.Resolve(w, inflight.NoEffect)
 				r.leave()
 				return
 			}
 			e.Slow.heard(kind, node, err)
-			if !r.edited(ctx, i, tried{edit, pod, patched}, err) {
+			if !r.edited(ctx, i, tried{edit, pod, patched, w}, err) {
 				return
 			}
 			if pod = patched; takesAway(a, edit) {
@@ -156,10 +159,11 @@ func (r *run) from(a rollout.Action, pod *corev1.Pod) int {
 	return a.Revision
 }
 
-// tried is an edit that was sent, with the pod before and after it.
+// tried is an edit that was sent, with the pod before and after it, and the edit as it is under way.
 type tried struct {
 	dialect.Edit
 	before, after *corev1.Pod
+	write         inflight.Write
 }
 
 // edited takes the answer to an edit of an action, and is whether it took effect.
@@ -170,21 +174,21 @@ func (r *run) edited(ctx context.Context, i int, edit tried, err error) bool {
 	}
 	r.e.Count(verb, answer)
 	uid, what := types.UID(a.UID), fmt.Sprintf("%s of pod %s", a.Kind, a.Pod)
+	if answer == apply.Done {
+		r.e.fold(edit.after)
+	}
+	r.e.resolve(edit.write, answer)
 	switch {
 	case answer == apply.Done:
-		r.e.fold(edit.after)
 		return true
 	case edit.Of == dialect.Resize && refusesResize(err):
-		r.e.Index.Resolve(inflight.Write{Verb: inflight.Edit, UID: uid}, inflight.NoResize)
+		r.e.Index.Resolve(edit.write, inflight.NoResize)
 	case answer == apply.Gone && r.e.gone(ctx, a.Pod, uid):
 		return false
 	case answer == apply.Differs || answer == apply.Busy:
 		// Where it differs, another client has changed the pod since it was read. The next pass starts from there, and no event reports it.
 		r.fail(fmt.Errorf("%s: %w", what, err))
 		return false
-	case answer == apply.Unclear:
-		w := inflight.Write{Verb: inflight.Edit, UID: uid, Until: r.e.Pace.now().Add(writeTimeout), Takes: takesAway(a, edit.Edit)}
-		r.e.Index.Resolve(w, inflight.Unclear)
 	}
 	r.editTeller(a)(err)
 	refusal := &Refusal{what: what, err: err}

@@ -188,23 +188,19 @@ func (r *run) deleteOne(ctx context.Context, e sender, i int) {
 	}
 	answer, err := e.ofDelete(ctx, a.Pod, uid, err)
 	e.Slow.heard(kind, node, err)
+	if answer == apply.Gone {
+		e.Index.BuryPod(uid)
+		return
+	}
+	e.resolve(w, answer)
 	t := r.job.Texts
 	switch answer {
 	case apply.Done:
 		r.finish(i)
 		e.Events.Eventf(r.job.Object, corev1.EventTypeNormal, t.Deleted, t.DeletedText, a.Pod)
-	case apply.Gone:
-		e.Index.BuryPod(uid)
 	case apply.Busy: // the pass is repeated; neither the set nor the pod is to blame
-		e.Index.Resolve(w, inflight.NoEffect)
 		r.fail(fmt.Errorf("deleting pod %s: %w", a.Pod, err))
-	case apply.Refused:
-		e.Index.Resolve(w, inflight.NoEffect)
-		r.warner(a.Node)(t.DeleteFailed, t.DeleteFailedText, err)
-		r.refuse(i, answer, &Refusal{what: "deleting pod " + a.Pod, err: err})
-	default:
-		w.Until = e.Pace.now().Add(writeTimeout)
-		e.Index.Resolve(w, inflight.Unclear)
+	default: // refused, or not clear
 		r.warner(a.Node)(t.DeleteFailed, t.DeleteFailedText, err)
 		r.refuse(i, answer, &Refusal{what: "deleting pod " + a.Pod, err: err})
 	}
@@ -290,22 +286,28 @@ func (r *run) createOne(ctx context.Context, e sender, i int, params name) outco
 	if e.Slow.takes(kind, node) {
 		return r.createSlowly(ctx, i, params)
 	}
+	w := inflight.Write{Verb: inflight.Create, Set: e.key, Node: node, Pod: params.PodName}
+	e.begin(&w)
 	var pod *corev1.Pod
 	err := e.send(ctx, verbCreate, func() (err error) {
 		pod, err = e.Pods.Create(ctx, r.job.Maker(a.Revision).Pod(params.Params))
 		return err
 	})
 	if errors.Is(err, errLate) {
+		e.Index.Resolve(w, inflight.NoEffect)
 		r.note(func(result *Result) { result.Left, r.short = true, r.short || r.slice.over() })
 		return createGoesOn
 	}
 	answer := apply.OfCreate(err)
 	e.Count(verbCreate, answer)
 	e.Slow.heard(kind, node, err)
+	if answer == apply.Done {
+		e.fold(pod)
+	}
+	e.resolve(w, answer)
 	t := r.job.Texts
 	switch answer {
 	case apply.Done:
-		e.fold(pod)
 		r.finish(i)
 		e.Events.Eventf(r.job.Object, corev1.EventTypeNormal, t.Created, t.CreatedText, params.PodName)
 		return createGoesOn
@@ -322,7 +324,6 @@ func (r *run) createOne(ctx context.Context, e sender, i int, params name) outco
 		r.refuse(i, answer, &Refusal{what: "creating a pod", pod: params.PodName, err: err})
 		return createRefused
 	default:
-		e.Index.Resolve(inflight.Write{Verb: inflight.Create, Set: e.key, Node: node, Pod: params.PodName, Until: e.Pace.now().Add(writeTimeout)}, inflight.Unclear)
 		r.warner(a.Node)(t.CreateFailed, t.CreateFailedText, err)
 		r.refuse(i, answer, &Refusal{what: "creating a pod", pod: params.PodName, err: err})
 		return createFailed

@@ -15,6 +15,7 @@ import (
 
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -86,6 +87,24 @@ func (e sender) send(ctx context.Context, verb string, send func() error) error 
 			e.Count(verb, apply.Busy)
 		}
 	}})
+}
+
+// begin records that a write begins that a pass waits for. If it is cut off, a later pass looks for what became of it.
+func (e sender) begin(w *inflight.Write) {
+	w.Until = e.Pace.now().Add(writeTimeout)
+	e.Index.Begin(*w)
+}
+
+// resolve records the answer to such a write, after what the answer shows of the pod has been taken in.
+func (e sender) resolve(w inflight.Write, answer apply.Answer) {
+	outcome := inflight.NoEffect
+	switch answer {
+	case apply.Done:
+		outcome = inflight.TookEffect
+	case apply.Unclear:
+		w.Until, outcome = e.Pace.now().Add(writeTimeout), inflight.Unclear
+	}
+	e.Index.Resolve(w, outcome)
 }
 
 func (e sender) get(ctx context.Context, name string) (pod *corev1.Pod, err error) {

@@ -182,7 +182,7 @@ type slowWrite struct {
 	send                  func(ctx context.Context) (*corev1.Pod, error)
 	// meaning finds out what the answer means, which may take a look.
 	meaning func(ctx context.Context, err error) (apply.Answer, error)
-	until   rollout.Time // see begin
+	until   rollout.Time // see beginSlowly
 	// begun records that there is no answer until then, answered what the answer means. If that returns true the write is sent once more.
 	begun    func(until rollout.Time)
 	answered func(ctx context.Context, answer apply.Answer, err error, pod *corev1.Pod) (again bool)
@@ -197,10 +197,10 @@ func (e sender) sendSlowly(ctx context.Context, w *slowWrite) bool {
 	if !l.enter(e.key) {
 		return false
 	}
-	e.begin(w)
+	e.beginSlowly(w)
 	l.running.Go(func() {
 		for e.sendOnce(ctx, w) {
-			e.begin(w)
+			e.beginSlowly(w)
 		}
 		l.leave(e.key)
 		e.Index.Notify(e.key)             // there is an answer, and room for the next one
@@ -211,9 +211,9 @@ func (e sender) sendSlowly(ctx context.Context, w *slowWrite) bool {
 	return true
 }
 
-// begin records until when the API server may be at work on a slow write that is sent now: first when the write has a place in the lane, and again just before
+// beginSlowly records until when the API server may be at work on a slow write that is sent now: first when the write has a place in the lane, and again just before
 // it is sent, which may be much later.
-func (e sender) begin(w *slowWrite) {
+func (e sender) beginSlowly(w *slowWrite) {
 	w.until = e.Pace.now().Add(SlowWriteTimeout + writeTimeout)
 	w.begun(w.until)
 }
@@ -234,7 +234,7 @@ func (e sender) sendOnce(ctx context.Context, w *slowWrite) (again bool) {
 	if w.void != nil && w.void() {
 		return w.answered(ctx, apply.Busy, nil, nil) // it was not sent, and the next pass decides again
 	}
-	e.begin(w)
+	e.beginSlowly(w)
 	began := e.Pace.now()
 	pod, err := w.send(ctx)
 	e.Slow.answered(slowKind{e.key, w.verb}, w.node, e.Pace.now().Sub(began) < writeTimeout)
@@ -484,9 +484,9 @@ func (e sender) dispelSlowly(uid types.UID) func(_ context.Context, answer apply
 		switch answer { // else a look finds out what the pod is like
 		case apply.Done:
 			e.fold(patched)
-			e.Index.Resolve(w, inflight.TookEffect)
+			e.Index.Resolve(w, inflight.Seen)
 		case apply.Refused, apply.Busy, apply.Differs:
-			e.Index.Resolve(w, inflight.NoEffect)
+			e.Index.Resolve(w, inflight.Seen)
 		}
 		return false
 	}

@@ -8,7 +8,8 @@
 //
 // # Never acting twice
 //
-//   - A write is begun before it is sent. A delete counts from then on: its pod is terminating.
+//   - A write is begun before it is sent, or waits to be sent. A delete counts from then on: its pod is terminating. Only an adoption or a release need not be
+//     begun: one that is sent twice does no harm.
 //   - An answer is definite (TookEffect, NoEffect) or not (Unclear). A write without a definite answer holds what it concerns, and not the rest of the set, for
 //     as long as it may take effect (Write.Until), and then until a read shows what became of it. So there is nothing that a timer alone ends.
 //   - A create without a definite answer: nothing is done on its node, also when the node goes and comes back, until a read has found the pod, or the create cannot take

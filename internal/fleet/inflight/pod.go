@@ -40,7 +40,7 @@ func (p *Pod) Resolve(w Write, o Outcome) {
 		p.editBy, p.takes = w.Until, w.Takes
 	case o == Unclear:
 		p.deleteBy = w.Until
-	case w.Verb == Edit:
+	case w.Verb == Edit: // it took effect or not: the cache has what the pod is like
 		p.editBy, p.takes, p.noResize = 0, false, p.noResize || o == NoResize
 	case o == TookEffect:
 		p.deleteBy = 0

@@ -54,8 +54,9 @@ type Outcome uint8
 
 // The outcomes.
 const (
-	TookEffect Outcome = iota + 1 // the answer, or a read, shows that it took effect; or for an edit, what the pod is like now
+	TookEffect Outcome = iota + 1 // the answer, or a read, shows that it took effect
 	NoEffect                      // it was refused or not sent, or a read shows that it took no effect
+	Seen                          // an edit without a definite answer: the cache has what the pod is like now, with or without it
 	NoResize                      // the API server does not let the resources of the pod be changed, now or later
 	Unclear                       // it may have taken effect, or may until Write.Until
 )
