@@ -118,6 +118,12 @@ func (r *run) withoutPolicy() {
 
 func (r *run) withPolicy() {
 	r.p = r.in.Policies[0]
+	if r.target().Name == "" { // the revision could not be written yet, so nothing can be reported of it
+		r.measure()
+		r.holdAll(rollout.WaitPolicy)
+		r.gate()
+		return
+	}
 	if last := r.in.Last; last != nil && last.TargetRevision == r.target().Name && last.TargetNumber == r.s.Revisions[r.s.Set.Update].Number {
 		r.last = last
 	}
@@ -176,11 +182,22 @@ func (r *run) findCommitted() {
 		}
 	}
 	r.committed = r.s.Set.Update
+	lost := r.lostMark()
 	for i, count := range counts {
-		if count > counts[r.committed] {
+		if count > counts[r.committed] || lost && r.committed == r.s.Set.Update && i != r.committed {
 			r.committed = i
 		}
+		if lost && r.revision(i).Name == r.in.Last.CommittedRevision {
+			r.committed = i
+			return
+		}
 	}
+}
+
+// lostMark is whether the mark of the committed revision has been lost, with its ControllerRevision, in the middle of a rollout that is known of.
+func (r *run) lostMark() bool {
+	last := r.in.Last
+	return last != nil && last.CommittedRevision != "" && last.TargetRevision == r.target().Name && last.CommittedRevision != r.target().Name
 }
 
 // commit asks for the mark of a revision.

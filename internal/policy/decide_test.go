@@ -9,155 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
 )
-
-const noon = rollout.Time(1_800_000_000_000_000_000)
-
-// world is a cluster in which pods are replaced at once.
-type world struct {
-	t         *testing.T
-	s         rollout.Snapshot
-	labels    map[string]map[string]string
-	policies  []*policy.Policy
-	marks     []int64
-	approvals []v1alpha1.RolloutApproval
-	last      *v1alpha1.SetStatus
-	restored  bool
-	unread    bool
-	elapsed   time.Duration
-	out       policy.Result
-	events    []string
-}
-
-// read reads a policy from the fields of its specification.
-func read(t *testing.T, spec string) *policy.Policy {
-	t.Helper()
-	p := &v1alpha1.RolloutPolicy{}
-	p.Name, p.Namespace = "agents", "default"
-	p.Spec.Targets = []v1alpha1.Target{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent"}}
-	if err := yaml.UnmarshalStrict([]byte(spec), &p.Spec); err != nil {
-		t.Fatal(err)
-	}
-	return policy.Read(p)
-}
-
-// newWorld has nodes a to j with pods of v1, and the template v2.
-func newWorld(t *testing.T, spec string) *world {
-	w := &world{t: t, labels: map[string]map[string]string{}, marks: []int64{1, 0}, policies: []*policy.Policy{read(t, spec)}}
-	w.s = rollout.Snapshot{
-		Now: noon, Set: rollout.Set{Strategy: rollout.RollingUpdate, MaxUnavailable: rollout.Quantity{Value: 10}, Update: 1},
-		Revisions: []rollout.Revision{{Name: "v1", Number: 1}, {Name: "v2", Number: 2, Created: noon}},
-	}
-	for _, name := range strings.Split("abcdefghij", "") {
-		w.join(name, 0, 0)
-	}
-	return w
-}
-
-func (w *world) join(name string, joined rollout.Time, revision int) {
-	n := rollout.Node{Name: name, Fit: rollout.MustRun, Ready: true, Joined: joined, Last: rollout.NoRevision}
-	w.s.Nodes = append(w.s.Nodes, n)
-	slices.SortFunc(w.s.Nodes, func(a, b rollout.Node) int { return strings.Compare(a.Name, b.Name) })
-	w.put(name, revision, true)
-}
-
-// put gives a node a pod.
-func (w *world) put(name string, revision int, ready bool) {
-	n := w.node(name)
-	n.Pods = []rollout.Pod{{Name: name, UID: name, Revision: revision, Phase: rollout.Running, Scheduled: true, Ready: ready, ReadySince: w.s.Now, Created: w.s.Now}}
-}
-
-func (w *world) node(name string) *rollout.Node {
-	for i := range w.s.Nodes {
-		if w.s.Nodes[i].Name == name {
-			return &w.s.Nodes[i]
-		}
-	}
-	w.t.Fatalf("no node %s", name)
-	return nil
-}
-
-// pass lets time pass and decides.
-func (w *world) pass(d time.Duration) { w.jump(d, d) }
-
-// jump is pass with a clock on the wall that shows another duration.
-func (w *world) jump(wall, elapsed time.Duration) {
-	w.t.Helper()
-	w.s.Now = w.s.Now.Add(wall)
-	in := &policy.Input{
-		Snapshot: &w.s, Set: policy.Set{Namespace: "default", Name: "agent"}, Policies: w.policies, Unread: w.unread,
-		Approvals: w.approvals, Last: w.last, Restored: w.restored, Elapsed: elapsed,
-	}
-	for i := range w.s.Nodes {
-		in.Labels = append(in.Labels, w.labels[w.s.Nodes[i].Name])
-	}
-	for i := range w.s.Revisions {
-		in.Revisions = append(in.Revisions, policy.Revision{Name: "agent-" + w.s.Revisions[i].Name, Committed: w.marks[i], Same: i})
-	}
-	w.out = policy.Decide(in)
-	w.restored = false
-	w.last = w.out.Status
-	if w.out.Commit >= 0 {
-		w.marks[w.out.Commit] = w.out.CommitNumber
-	}
-	if w.out.Release {
-		w.marks = make([]int64, len(w.marks))
-	}
-	for _, a := range w.out.Judged {
-		i := slices.IndexFunc(w.approvals, func(b v1alpha1.RolloutApproval) bool { return b.Name == a.Name })
-		w.approvals[i] = a
-	}
-	for _, e := range w.out.Events {
-		w.events = append(w.events, e.Reason)
-	}
-}
-
-// roll carries the plan out at once: pods are replaced and ready. It returns the nodes on which something happened.
-func (w *world) roll() string {
-	w.s.Gate = w.out.Gate
-	var touched []string
-	for _, a := range rollout.Decide(w.s).Actions {
-		name := w.s.Nodes[a.Node].Name
-		revision := w.s.Set.Update
-		if a.Kind == rollout.Create {
-			revision = a.Revision
-		}
-		w.put(name, revision, true)
-		touched = append(touched, name)
-	}
-	w.s.Gate = nil
-	return strings.Join(touched, "")
-}
-
-// verdicts are those of all nodes, each in one word, joined.
-func (w *world) verdicts() string {
-	w.s.Gate = w.out.Gate
-	defer func() { w.s.Gate = nil }()
-	var out []string
-	for i, v := range rollout.Decide(w.s).Verdicts {
-		out = append(out, w.s.Nodes[i].Name+":"+v.Kind.String())
-	}
-	return strings.Join(out, " ")
-}
-
-func (w *world) want(rolled string, phase v1alpha1.Phase, wave string) {
-	w.t.Helper()
-	got := w.roll()
-	if got != rolled || w.out.Status.Phase != phase || w.out.Status.Wave != wave {
-		w.t.Fatalf("rolled %q in phase %s, wave %q, want %q, %s, %q\n%s\n%+v", got, w.out.Status.Phase, w.out.Status.Wave, rolled, phase, wave, w.verdicts(), w.out.Status.Waves)
-	}
-}
-
-func (w *world) approve(name, wave, revision string, decision v1alpha1.Decision) {
-	a := v1alpha1.RolloutApproval{Spec: v1alpha1.RolloutApprovalSpec{Policy: "agents", Set: "agent", Wave: wave, Revision: "agent-" + revision, Decision: decision, By: "ada"}}
-	a.Name = name
-	w.approvals = append(w.approvals, a)
-}
 
 const threeWaves = `
 waves:
@@ -507,4 +362,54 @@ func TestWindowGatesStartsOnly(t *testing.T) {
 	}
 	w.pass(w.out.Wake.Sub(w.s.Now))
 	w.want("abcdefghij", v1alpha1.PhaseRolling, "remaining")
+}
+
+// TestLostMark: a ControllerRevision that is deleted in the middle of a rollout takes its mark along, and releases nothing.
+func TestLostMark(t *testing.T) {
+	w := newWorld(t, threeWaves)
+	for _, name := range strings.Split("abcdefgh", "") {
+		w.put(name, 1, true)
+	}
+	w.pass(0)
+	w.want("", v1alpha1.PhaseSoaking, "canary")
+	w.marks = []int64{0, 0}
+	w.pass(0)
+	w.want("", v1alpha1.PhaseSoaking, "canary")
+	if w.marks[0] != 1 {
+		t.Errorf("marks %v", w.marks)
+	}
+}
+
+func TestTighten(t *testing.T) {
+	for _, c := range []struct {
+		spec  string
+		surge bool
+		want  int
+	}{{"pace: {maxUnavailable: 2}", false, 2}, {"pace: {maxUnavailable: 30%}", false, 3}, {"pace: {maxUnavailable: 100%}", false, 5}, {"{}", false, 5}, {"pace: {maxUnavailable: 2}", true, 5}} {
+		w := newWorld(t, c.spec)
+		w.s.Set.MaxUnavailable = rollout.Quantity{Value: 5}
+		if c.surge {
+			w.s.Set.MaxSurge = rollout.Quantity{Value: 1}
+		}
+		w.policies[0].Tighten(&w.s)
+		if got := w.s.Set.MaxUnavailable.Of(10); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
+// TestPodThatFailedWhileNobodyLooked: a new leader sees that a pod of the canary has become ready after the soak began.
+func TestPodThatFailedWhileNobodyLooked(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}, soak: 10s}]")
+	w.pass(0)
+	w.roll()
+	w.pass(0)
+	w.pass(9 * time.Second)
+	w.put("a", 1, true)
+	w.restored = true
+	w.jump(time.Second, 0)
+	w.pass(9 * time.Second)
+	w.want("", v1alpha1.PhaseSoaking, "canary")
+	w.pass(time.Second)
+	w.want("bcdefghij", v1alpha1.PhaseRolling, "remaining")
 }

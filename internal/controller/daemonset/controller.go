@@ -158,8 +158,10 @@ func (c *Controller) Reconcile(ctx context.Context, key fleet.Key) (time.Duratio
 		c.forget(key)
 		return 0, nil
 	case d == nil || !d.MayWrite():
+		c.reportBlocked(w)
 		return 0, nil
 	case w.Deleting:
+		c.forgetGoverned(w)
 		// The garbage collector takes care of it: its pods go with it or are orphaned (as upstream).
 		c.Observer.Forgotten(key) // its update never ends
 		return 0, nil
@@ -222,6 +224,7 @@ func (c *Controller) forget(key fleet.Key) {
 	defer c.mu.Unlock()
 	if s := c.states[key]; s != nil {
 		c.orders.drop(s.workload.UID)
+		c.forgetGoverned(s.workload)
 	}
 	delete(c.states, key)
 	c.failures.setBlocked(key, false)
@@ -480,27 +483,3 @@ func (p *pass) object() *metav1.PartialObjectMetadata {
 
 // owner is the reference by which the set controls its pods and revisions.
 func (p *pass) owner() metav1.OwnerReference { return *metav1.NewControllerRef(p.object(), p.d.GVK) }
-
-func timeOf(t time.Time) rollout.Time { return rollout.Time(t.UnixNano()) }
-
-// until is the time from now to t, at least a millisecond; 0 when t is never.
-func until(now time.Time, t rollout.Time) time.Duration {
-	if t == 0 {
-		return 0
-	}
-	return min(max(t.Sub(timeOf(now)), time.Millisecond), longestWait)
-}
-
-// longestWait is how long a set waits for a moment at most: a clock that was set back may be set right before, of which nothing tells.
-const longestWait = time.Minute
-
-// soonest is the smallest of the durations that are not 0.
-func soonest(durations ...time.Duration) time.Duration {
-	var first time.Duration
-	for _, d := range durations {
-		if d > 0 && (first == 0 || d < first) {
-			first = d
-		}
-	}
-	return first
-}

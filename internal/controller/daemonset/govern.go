@@ -212,6 +212,25 @@ func (p *pass) reportGoverned(out *policy.Result, plan *rollout.Plan, now time.T
 	p.c.Policies.Report(policySet(p.w), p.rules.Policies, out.Status, out.Judged)
 }
 
+// reportBlocked reports a set that another controller of its dialect keeps Everynode from, unless its policy has a status of it already, with which the
+// loop goes on later.
+func (c *Controller) reportBlocked(w *dialect.Workload) {
+	if c.Policies == nil {
+		return
+	}
+	set := policySet(w)
+	if of := c.Policies.Of(set); len(of.Policies) > 0 && of.Stored == nil {
+		c.Policies.Report(set, of.Policies, policy.Idle(set), nil)
+	}
+}
+
+// forgetGoverned reports that a set is gone.
+func (c *Controller) forgetGoverned(w *dialect.Workload) {
+	if c.Policies != nil {
+		c.Policies.Report(policySet(w), nil, nil, nil)
+	}
+}
+
 // reportIdle reports a set for which nothing is decided, so that its policy does not wait for it.
 func (p *pass) reportIdle() {
 	if p.c.Policies == nil {
