@@ -77,12 +77,16 @@ type run struct {
 	marked    bool
 	last      *v1alpha1.SetStatus
 	places    []place
+	waves     []waveCount
 	holds     []rollout.VerdictKind
 	left      []bool
 	standing  []rollout.Standing
 	// restricts is whether the gate has to be given to the decision.
 	restricts bool
 }
+
+// waveCount are the numbers of a wave.
+type waveCount struct{ nodes, updated, available, absent int32 }
 
 // Decide decides what the policies of a set allow.
 func Decide(in *Input) Result {

@@ -49,6 +49,7 @@ func (r *run) suspend() {
 func (r *run) roll() {
 	var unmatched []bool
 	r.places, unmatched = assign(r.p, r.s, r.in.Labels)
+	r.count()
 	active := len(r.p.Waves)
 	for k := range r.p.Waves {
 		w, absent := r.wave(k)
@@ -76,7 +77,7 @@ func (r *run) roll() {
 
 // wave counts the nodes of a wave. What is known of how far it has come is taken over.
 // absent is the number of those that are left out.
-func (r *run) wave(k int) (w v1alpha1.WaveStatus, absent int) {
+func (r *run) wave(k int) (w v1alpha1.WaveStatus, absent int32) {
 	w = v1alpha1.WaveStatus{Name: r.p.Waves[k].Name, Phase: v1alpha1.WavePending}
 	if r.last != nil {
 		for i := range r.last.Waves {
@@ -85,28 +86,35 @@ func (r *run) wave(k int) (w v1alpha1.WaveStatus, absent int) {
 			}
 		}
 	}
-	w.Nodes, w.Updated, w.Available = 0, 0, 0
+	n := &r.waves[k]
+	w.Nodes, w.Updated, w.Available = n.nodes, n.updated, n.available
+	return w, n.absent
+}
+
+// count counts the members of all waves.
+func (r *run) count() {
+	r.waves = make([]waveCount, len(r.p.Waves))
 	for i := range r.s.Nodes {
-		switch {
-		case r.places[i] != place(k) || !member(&r.s.Nodes[i]):
-			continue
-		case r.left[i]:
-			absent++
+		if r.places[i] == nowhere || !member(&r.s.Nodes[i]) {
 			continue
 		}
-		w.Nodes++
+		n := &r.waves[r.places[i]]
+		if r.left[i] {
+			n.absent++
+			continue
+		}
+		n.nodes++
 		if r.standing[i].Updated {
-			w.Updated++
+			n.updated++
 		}
 		if r.standing[i].Available {
-			w.Available++
+			n.available++
 		}
 	}
-	return w, absent
 }
 
 // advance moves a wave on, and reports whether it has passed. A wave of which all nodes are left out shows nothing, so it waits for one of them.
-func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int) bool {
+func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int32) bool {
 	w, was := &r.p.Waves[k], st.Phase
 	if was == v1alpha1.WavePassed {
 		return true

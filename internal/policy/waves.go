@@ -25,7 +25,7 @@ func assign(p *Policy, s *rollout.Snapshot, nodeLabels []map[string]string) (pla
 	for i := range places {
 		places[i] = nowhere
 	}
-	var order []int
+	var order, free []int
 	for k := range p.Waves {
 		w := &p.Waves[k]
 		if w.Count == 0 && w.Percent == 0 {
@@ -34,8 +34,9 @@ func assign(p *Policy, s *rollout.Snapshot, nodeLabels []map[string]string) (pla
 		}
 		if order == nil {
 			order = seniority(s)
+			free = make([]int, 0, len(order))
 		}
-		unmatched[k] = !assignSome(w, place(k), places, order, nodeLabels)
+		unmatched[k] = !assignSome(w, place(k), places, order, free, nodeLabels)
 	}
 	return places, unmatched
 }
@@ -63,9 +64,8 @@ func assignAll(w *Wave, k place, places []place, s *rollout.Snapshot, nodeLabels
 	return any || w.Selector == nil
 }
 
-// assignSome gives a wave a number of the members that it matches.
-func assignSome(w *Wave, k place, places []place, order []int, nodeLabels []map[string]string) (any bool) {
-	var free []int
+// assignSome gives a wave a number of the members that it matches. The memory of free is used again.
+func assignSome(w *Wave, k place, places []place, order, free []int, nodeLabels []map[string]string) (any bool) {
 	total, taken := 0, 0
 	for _, i := range order {
 		if !w.matches(nodeLabels[i]) {
@@ -106,7 +106,10 @@ func seniority(s *rollout.Snapshot) []int {
 			order = append(order, i)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(late(a), late(b)) })
+	compare := func(a, b int) int { return cmp.Compare(late(a), late(b)) }
+	if !slices.IsSortedFunc(order, compare) {
+		slices.SortStableFunc(order, compare)
+	}
 	return order
 }
 

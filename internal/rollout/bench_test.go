@@ -58,6 +58,14 @@ func BenchmarkDecide(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/10000, "ns/node")
 	})
+	b.Run("policy/100000", func(b *testing.B) {
+		held := gatedFleet(100000)
+		b.ReportAllocs()
+		for b.Loop() {
+			Decide(held)
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100000, "ns/node")
+	})
 	for _, m := range moments {
 		for _, n := range []int{1000, 10000, 100000} {
 			b.Run(fmt.Sprintf("%s/%d", m.name, n), func(b *testing.B) {
@@ -69,6 +77,27 @@ func BenchmarkDecide(b *testing.B) {
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/node")
 			})
 		}
+	}
+}
+
+// gatedFleet is a set on n nodes of which a policy holds all but a few back.
+func gatedFleet(n int) Snapshot {
+	s := fleetOf(n, func(i int) []Pod { return []Pod{readyPod(fmt.Sprint(i), i%2)} })
+	s.Gate = &Gate{Holds: make([]VerdictKind, n), InFlight: 10, Starts: -1}
+	for i := range s.Gate.Holds {
+		s.Gate.Holds[i] = WaitWave
+	}
+	return s
+}
+
+// TestHeldNodesCostNoAllocation of their own.
+func TestHeldNodesCostNoAllocation(t *testing.T) {
+	allocations := func(n int) float64 {
+		s := gatedFleet(n)
+		return testing.AllocsPerRun(10, func() { Decide(s) })
+	}
+	if few, many := allocations(100), allocations(10000); many > few || many > 5 {
+		t.Errorf("%v allocations for 100 nodes, %v for 10,000; want the same, at most 5", few, many)
 	}
 }
 
