@@ -255,7 +255,7 @@ func (d *dumb) step(f facts) (do []Action, waits VerdictKind, until Time) {
 		return nil, 0, 0
 	case announced && hopeless(p):
 		return nil, 0, 0
-	case p.InPlace == InPlaceMarked && f.Refusal != nil && f.Refusal.Of == Patch:
+	case (p.InPlace == InPlaceMarked || p.InPlace == InPlaceArrived) && f.Refusal != nil && f.Refusal.Of == Patch:
 		unmark.TakesBack = true
 		return []Action{unmark}, 0, 0
 	case able && p.InPlace == InPlaceMarked && p.GraceUntil > d.s.Now:

@@ -74,8 +74,8 @@ func (d *decision) supersede(t *site, p *Pod) (acts bool, waits VerdictKind) {
 		able, why = false, p.Stuck
 	}
 	switch {
-	case p.InPlace == InPlaceMarked && t.node.Refusal != nil && t.node.Refusal.Of == Patch:
-		// The pod is as it was. While a policy protects it, it serves, and leaves the budget to others.
+	case (p.InPlace == InPlaceMarked || p.InPlace == InPlaceArrived) && t.node.Refusal != nil && t.node.Refusal.Of == Patch:
+		// The pod is as it was, or its node runs an earlier change. While a policy protects it, it serves, and leaves the budget to others.
 		a := t.act(Unmark, p, FinishingInPlace)
 		a.TakesBack = true
 		d.agenda.takeBack(a)
