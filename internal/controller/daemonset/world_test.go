@@ -52,7 +52,9 @@ type world struct {
 	// before and after are asked at each write: an error from before means that it did not take effect, one from after that
 	// it did and the answer was lost.
 	before, after func(verb, name string) error
-	mayWrite      bool
+	// mutate, if not nil, is a webhook that may change a pod that is being patched.
+	mutate   func(was, p *corev1.Pod)
+	mayWrite bool
 	// kubelet takes the place of the kubelets' work on a pod that is not being deleted; it says whether it has changed it.
 	kubelet func(p *corev1.Pod) bool
 	key     fleet.Key
@@ -454,6 +456,9 @@ func (f worldPods) Patch(_ context.Context, e executor.PodPatch) (*corev1.Pod, e
 		}
 		if err := strategic(p, patch, patched); err != nil {
 			return err
+		}
+		if f.w.mutate != nil {
+			f.w.mutate(p, patched)
 		}
 		if patched.ResourceVersion != p.ResourceVersion { // only if the patch names one
 			return apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, name, fmt.Errorf("the object has been modified"))

@@ -162,7 +162,7 @@ type arrival uint8
 
 const (
 	arrivalAwaited arrival = iota // it does not
-	arrivalOpen                   // the container is another one than before, but nobody can tell for sure of which image
+	arrivalOpen                   // the container is another one than before, or runs what the pod wants, but nobody can tell for sure whether it stays
 	arrivalSeen                   // it does
 )
 
@@ -189,10 +189,12 @@ func arrivalOf(p *corev1.Pod, state *kruise.InPlaceState) arrival {
 		now := &p.Status.ContainerStatuses[i]
 		switch {
 		case before == kruise.InPlaceContainer{Superseded: true}: // it may be the same container
+		case before.ContainerID != "" && now.ContainerID != before.ContainerID:
+		case before.ContainerID != "" && p.Status.ObservedGeneration != 0 && runsWanted(p, now):
+			all = arrivalOpen // maybe a webhook has put the image back that it had, and it stays
+			continue
 		case before.ContainerID != "":
-			if now.ContainerID == before.ContainerID {
-				return arrivalAwaited
-			}
+			return arrivalAwaited
 		case now.ImageID == before.ImageID && !startedAfter(now, state):
 			return arrivalAwaited
 		}
