@@ -91,6 +91,10 @@ func (r *run) editPod(ctx context.Context, e sender, actions []int) {
 				e.void = nil // what has been begun goes on
 			}
 		}
+		if a.Kind == rollout.Patch && pod.Labels[appsv1.ControllerRevisionHashLabelKey] != r.hash(a) {
+			r.keptOld(i)
+			return
+		}
 		r.finish(i)
 		if a.Kind == rollout.Patch || a.Kind == rollout.Resume {
 			e.Events.Eventf(r.job.Object, corev1.EventTypeNormal, r.job.Texts.Patched, r.job.Texts.PatchedText, a.Pod)
@@ -122,6 +126,16 @@ func (r *run) readPod(ctx context.Context, e sender, a rollout.Action) *corev1.P
 	}
 	return pod
 }
+
+// keptOld records that a pod is not of the revision that it was changed to, although the API server took the change: for what comes of it that is a
+// refusal.
+func (r *run) keptOld(i int) {
+	a := r.job.Plan.Actions[i]
+	err := fmt.Errorf("a webhook has changed the label %s back, so the pod is not of revision %s", appsv1.ControllerRevisionHashLabelKey, r.hash(a))
+	r.editTeller(a)(err)
+	r.refuse(i, apply.Refused, &Refusal{what: fmt.Sprintf("%s of pod %s", a.Kind, a.Pod), err: err})
+}
+
 
 func (r *run) edits(a rollout.Action, pod *corev1.Pod) []dialect.Edit {
 	now, e := r.e.Clock.Now(), r.job.Edits
