@@ -60,7 +60,7 @@ func (p *pass) tidyHistory(ctx context.Context, h *fleet.Resolved, orphans []fle
 	return nil
 }
 
-// labelRevisions labels revisions of very old versions, which lack the label; their name stands for the hash (as upstream). It returns whether it has
+// labelRevisions labels revisions of very old versions, which lack the label; their name is used as the hash (as upstream). It returns whether it has
 // changed the history.
 func (p *pass) labelRevisions(ctx context.Context, h *fleet.Resolved) (moved bool) {
 	if p.c.Clock.Now().Before(p.state.tidyAfter) {

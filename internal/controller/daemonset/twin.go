@@ -34,7 +34,7 @@ func (p *pass) lostTwin(h *fleet.Resolved) (hash, name string) {
 		}
 		name := p.w.Name + "-" + hash
 		named := func(e revision.Entry) bool { return e.Name == name }
-		if slices.ContainsFunc(h.Entries, named) { // one of which somebody has changed the label
+		if slices.ContainsFunc(h.Entries, named) { // its label has been changed
 			name += "-2"
 		}
 		if len(validation.NameIsDNSSubdomain(name, false)) == 0 && !slices.ContainsFunc(h.Entries, named) {
