@@ -4,6 +4,7 @@ package sim
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -112,24 +113,49 @@ func (s *sim) judgeTurns(m *manager) {
 	}
 }
 
-// judgePlan: what a plan has to do on the nodes that are not refused does not get less by the nodes that are.
+// judgePlan: what a plan has to do on the nodes that are not refused does not get less by the nodes that are: it is the same as if no write was refused
+// there, and as if none was to be tried again there.
 func (s *sim) judgePlan(was *rollout.Snapshot) {
-	free := was.Copy()
-	refused := false
-	for i := range free.Nodes {
-		refused = refused || free.Nodes[i].Refusal != nil
-		free.Nodes[i].Refusal = nil
-	}
-	if !refused {
+	if !slices.ContainsFunc(was.Nodes, func(n rollout.Node) bool { return n.Refusal != nil }) {
 		return
 	}
-	acts := map[int]bool{}
-	for _, a := range rollout.Decide(*was).Actions {
+	plan, acts := rollout.Decide(*was), map[int]bool{}
+	for _, a := range plan.Actions {
 		acts[a.Node] = true
-	}
-	for _, a := range rollout.Decide(free).Actions {
-		if n := &was.Nodes[a.Node]; n.Refusal == nil && !acts[a.Node] {
-			s.blame("late", "nothing is planned for %s, where %v would be done if no other node was refused", n.Name, a.Reason)
+		if waits := s.waitsFor(was, &plan, a); waits != "" {
+			s.blame("late", "%v is planned for %s, of which a write was refused, and %s waits for the budget", a.Reason, was.Nodes[a.Node].Name, waits)
 		}
 	}
+	for _, other := range []*rollout.Refusal{nil, {RetryAt: math.MaxInt64}} {
+		changed := was.Copy()
+		for i := range changed.Nodes {
+			if n := &changed.Nodes[i]; n.Refusal != nil {
+				n.Refusal = other
+			}
+		}
+		for _, a := range rollout.Decide(changed).Actions {
+			if n := &was.Nodes[a.Node]; n.Refusal == nil && !acts[a.Node] {
+				s.blame("late", "nothing is planned for %s, where %v would be done if the other nodes were not refused, or not tried again", n.Name, a.Reason)
+			}
+		}
+	}
+}
+
+// waitsFor is a node that waits for the budget although no write was refused there, where an action takes an available pod of a node with a refusal, or adds
+// one to it; empty if there is none. With OpenYurt's annotations a node may be updated beyond the budget.
+func (s *sim) waitsFor(was *rollout.Snapshot, plan *rollout.Plan, a rollout.Action) string {
+	n := &was.Nodes[a.Node]
+	starts := slices.Contains([]rollout.VerdictKind{rollout.Recreating, rollout.Surging, rollout.UpdatingInPlace}, a.Reason)
+	serves := func(p rollout.Pod) bool {
+		return p.Ready && !p.Deleting && !p.Doubtful && p.InPlace == rollout.InPlaceNone && p.ReadySince.Add(was.Set.MinReady) <= was.Now
+	}
+	if n.Refusal == nil || !starts || s.cfg.dialect == edgeRun || !slices.ContainsFunc(n.Pods, serves) {
+		return ""
+	}
+	for i, v := range plan.Verdicts {
+		if v.Kind == rollout.WaitBudget && was.Nodes[i].Refusal == nil {
+			return was.Nodes[i].Name
+		}
+	}
+	return ""
 }

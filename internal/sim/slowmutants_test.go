@@ -34,5 +34,5 @@ func (m *mutant) with() string {
 	if m.file == slowFile || m.file == leaseFile {
 		return "slowness"
 	}
-	return ""
+	return actorOf(m.name)
 }

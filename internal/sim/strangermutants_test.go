@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"maps"
+	"slices"
+)
+
+const (
+	namesFile   = "apply/executor/names.go"
+	historyFile = "controller/daemonset/history.go"
+	outcomeFile = "rollout/outcome.go"
+)
+
+// actorMutants are wrong about what an actor does, by the kind of steps that every run has for them: what most runs do not have is found sooner.
+func actorMutants() map[string][]mutant {
+	return map[string][]mutant{
+		"strangers": {
+			{
+				"a pod that names the UID of the set is no stranger", namesFile, "return !ok || owner != w.UID || advanced != w.Advanced",
+				"return ok && owner != w.UID", "liveness",
+			},
+			{"a pod of another kind is the set's own", "fleet/records.go", `if ref.Kind != "DaemonSet" ||`, `if ref.Kind == "" ||`, "status liveness needless"},
+			{"a pod of another group is the set's own", "fleet/podrecord.go", "&& o.advanced == s.workload.Advanced", "", "status liveness needless"},
+		},
+		"codes": {
+			{
+				"a revision is gone if the answer to a write reports that", historyFile,
+				"return apierrors.IsNotFound(err) || err == nil && found.UID != r.UID", "return found != nil || err != nil", "liveness status",
+			},
+		},
+		"guards": {
+			{
+				"updates begin with the nodes that were refused", "rollout/rolling.go", "d.startRound(atOnce)\n\tif d.refusals {\n\t\td.startRound(last)\n\t}",
+				"d.startRound(last)\n\td.startRound(atOnce)", "late",
+			},
+			{
+				"a node that was refused has its turn at once", "rollout/refusal.go",
+				"case n.Refusal.RetryAt > d.in.Now:\n\t\treturn barred\n\tdefault:\n\t\treturn last", "default:\n\t\treturn atOnce", "late",
+			},
+			{"creates that were left out wait for an event", controllerFile, "if p.result.Skipped || p.result.Crowded {", "if p.result.Crowded {", "late"},
+			{"what was refused is no obstacle", outcomeFile, `if why := outcomes[i].Obstacle; why != "" {`, `if why := outcomes[i].Obstacle; why == "-" {`, "verdicts"},
+			{"an obstacle has no words", outcomeFile, "return n.Obstacle()\n", "return n.Name[:0]\n", "verdicts"},
+			{
+				"what is not available is up to date", "rollout/decide.go", "!d.serving(t.current):\n\t\treturn WaitAvailable",
+				"!d.serving(t.current):\n\t\treturn UpToDate", "verdicts",
+			},
+			{"an old pod is up to date", "rollout/decide.go", "\tdefault:\n\t\treturn WaitBudget", "\tdefault:\n\t\treturn UpToDate", "verdicts"},
+		},
+	}
+}
+
+func strangerMutants() []mutant {
+	var list []mutant
+	of := actorMutants()
+	for _, actor := range sorted(of) {
+		list = append(list, of[actor]...)
+	}
+	return list
+}
+
+// actorOf is the kind of steps that every run has for a mutant, if any.
+func actorOf(name string) string {
+	for _, actor := range slices.Sorted(maps.Keys(actorMutants())) {
+		if slices.ContainsFunc(actorMutants()[actor], func(m mutant) bool { return m.name == name }) {
+			return actor
+		}
+	}
+	return ""
+}
