@@ -4,10 +4,8 @@ package rollout
 
 // stale is whether a pod says something else than it should of whether there is a newer revision.
 func (d *decision) stale(i int, p *Pod) bool {
-	if !d.in.Set.Announce {
-		return p.Announced.Said
-	}
-	return p.Announced != d.due(i, p)
+	due := d.due(i, p)
+	return due.Said != p.Announced.Said || due.Said && p.Announced != due
 }
 
 // due is what a pod should say. Where a policy holds the node back, it does not say that there is a newer revision, unless it has said so of this one

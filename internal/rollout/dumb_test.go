@@ -32,6 +32,8 @@ type facts struct {
 type dumb struct {
 	s     Snapshot
 	nodes []facts
+	// paced are the nodes on which an update would start but for the pace of a policy.
+	paced map[int]bool
 	// spotless is whether to forget what earlier versions may have done.
 	spotless bool
 }

@@ -208,10 +208,7 @@ func (d *dumb) announce(p *Plan) (cut bool, later Time) {
 	for _, f := range d.nodes {
 		acts := slices.ContainsFunc(p.Actions, func(a Action) bool { return a.Node == f.index })
 		for _, pod := range f.pods {
-			old, right := pod.Revision != d.s.Set.Update, Announced{}
-			if d.s.Set.Announce {
-				right = Announced{Said: true, Old: old, Revision: d.s.Set.Update}
-			}
+			right := d.right(f, pod)
 			wrong := pod.Announced.Said != right.Said || right.Said && pod.Announced != right
 			if acts || !d.mayRun(f) || pod.Deleting || !wrong {
 				continue

@@ -84,9 +84,31 @@ func (d *dumb) fresh(f facts) bool { return d.bare(f) && !d.counts(f) && !d.reme
 // holds says for each node what holds it back. It lists the nodes in the order in which they may go on and cuts the list.
 func (d *dumb) holds() map[int]VerdictKind {
 	out := map[int]VerdictKind{}
-	if !d.known() || d.s.Set.Strategy != RollingUpdate {
-		return out
+	if d.known() && d.s.Set.Strategy == RollingUpdate {
+		out = d.limits()
 	}
+	for _, f := range d.nodes {
+		gate, hold := d.gate(f), out[f.index]
+		waits := d.mayRun(f) && !d.counts(f) && (f.Fit == MustRun || !d.bareOf(f))
+		if gate != 0 && waits && (hold == 0 || hold == WaitPartition) {
+			out[f.index] = gate
+		}
+	}
+	return out
+}
+
+// gate is what a policy holds a node back for.
+func (d *dumb) gate(f facts) VerdictKind {
+	g := d.s.Gate
+	if g == nil || f.index >= len(g.Holds) || d.s.Set.Strategy != RollingUpdate && !d.s.Set.Announce {
+		return 0
+	}
+	return g.Holds[f.index]
+}
+
+// limits says for each node which limit of the set holds it back.
+func (d *dumb) limits() map[int]VerdictKind {
+	out := map[int]VerdictKind{}
 	keep := d.kept()
 	var done, fresh, olds []int
 	for _, f := range d.nodes {
@@ -118,8 +140,10 @@ func (d *dumb) holds() map[int]VerdictKind {
 	}
 	room := max(0, d.desired()-keep-len(done))
 	for i, node := range append(fresh, olds...) {
+		free := d.gate(d.nodes[node]) == 0
 		switch {
-		case i < room:
+		case room > 0 && free:
+			room--
 		case i < len(fresh):
 			out[node] = WaitProgressive
 		default:
@@ -155,6 +179,9 @@ func (d *dumb) kept() int {
 func (d *dumb) successor(f facts) int {
 	if f.hold != 0 && d.remembers(f) {
 		return f.Last
+	}
+	if g := d.s.Gate; f.hold != 0 && f.hold == d.gate(f) && g.Joining >= 0 && g.Joining < len(d.s.Revisions) {
+		return g.Joining
 	}
 	return d.s.Set.Update
 }

@@ -20,11 +20,20 @@ type started struct {
 type room struct {
 	allowed, free, spare int
 	probe                bool
+	// pace is how many updates a policy lets start.
+	pace int
 }
 
 // turns lists the nodes where the update starts: those where a write was refused come after all others.
 func (d *dumb) turns() []started {
-	left := room{allowed: 1 << 40, free: d.limit() - d.count(d.charged)}
+	left := room{allowed: 1 << 40, free: d.limit() - d.count(d.charged), pace: 1 << 40}
+	if g := d.s.Gate; g != nil && g.InFlight >= 0 {
+		left.pace = g.InFlight - d.count(d.inFlight)
+	}
+	if g := d.s.Gate; g != nil && g.Starts >= 0 {
+		left.pace = min(left.pace, g.Starts)
+	}
+	d.paced = map[int]bool{}
 	left.probe = d.probe()
 	if d.s.Set.MaxReplacing != nil {
 		left.allowed = ceil(*d.s.Set.MaxReplacing, d.desired()) - d.count(d.inFlight)
@@ -60,8 +69,11 @@ func (d *dumb) turnsOf(nodes []facts, left *room) []started {
 		case !d.candidate(f) || !d.idle(f):
 		case d.surge() && f.Fit == MayStay:
 			out = append(out, started{f.index, Removing, false})
+		case left.allowed > 0 && !d.early(f) && left.pace <= 0:
+			d.paced[f.index] = true
 		case left.allowed > 0 && !d.early(f):
 			left.allowed--
+			left.pace--
 			out = append(out, started{f.index, kind, false})
 		}
 	}
@@ -75,7 +87,10 @@ func (d *dumb) turnsOf(nodes []facts, left *room) []started {
 				left.spare -= cost
 				sunset = append(sunset, started{f.index, Removing, false})
 			}
+		case (left.free > 0 || left.probe) && left.pace <= 0:
+			d.paced[f.index] = true
 		case left.free > 0 || left.probe:
+			left.pace--
 			left.free--
 			left.probe = false
 			out = append(out, started{f.index, kind, true})
@@ -232,6 +247,7 @@ func (d *dumb) verdict(f facts, all, kept []Action) VerdictKind {
 		{len(f.current) > 0 && f.Unanswered, Blocked},
 		{len(f.current) > 0 && f.Fit == MayStay, Stays},
 		{len(f.current) > 0, UpToDate},
+		{!rolling && d.s.Set.Announce && f.hold != 0, f.hold},
 		{!rolling && d.s.Set.Announce, WaitNodeOwner},
 		{!rolling, WaitOnDelete},
 		{f.hold != 0, f.hold},
@@ -239,6 +255,7 @@ func (d *dumb) verdict(f facts, all, kept []Action) VerdictKind {
 		{d.handsTied(f), WaitController},
 		{d.absence(f) != 0, WaitUnreachable},
 		{d.startable(f) && d.imageless(f), WaitImage},
+		{d.paced[f.index], WaitPace},
 		{d.idle(f), WaitReplacing},
 		{d.surge() && f.Fit == MayStay, WaitSurgeRemove},
 		{true, WaitBudget},

@@ -78,12 +78,20 @@ func guestsKeepTheirPlace(d *dumb, p Plan) error {
 	return nil
 }
 
-// right is what a pod should say.
-func (d *dumb) right(p Pod) Announced {
-	if !d.s.Set.Announce {
+// right is what a pod should say. On a node that a policy holds back it says that its own revision is the newest, unless it has said more already.
+func (d *dumb) right(f facts, p Pod) Announced {
+	old := p.Revision != d.s.Set.Update
+	told := p.Announced.Old && p.Announced.Revision == d.s.Set.Update
+	switch {
+	case !d.s.Set.Announce:
+		return Announced{}
+	case !old || told || f.hold == 0 || f.hold != d.gate(f):
+		return Announced{Said: true, Old: old, Revision: d.s.Set.Update}
+	case p.Revision >= 0 && p.Revision < len(d.s.Revisions):
+		return Announced{Said: true, Revision: p.Revision}
+	default:
 		return Announced{}
 	}
-	return Announced{Said: true, Old: p.Revision != d.s.Set.Update, Revision: d.s.Set.Update}
 }
 
 func announcementsAreTrue(d *dumb, p Plan) error {
@@ -93,13 +101,13 @@ func announcementsAreTrue(d *dumb, p Plan) error {
 		switch {
 		case pod == nil || pod.Deleting || !d.mayRun(d.nodes[a.Node]):
 			return fmt.Errorf("%q is to say something, and is going or not there", a.Pod)
-		case a.Withdraw == d.s.Set.Announce || a.Withdraw && (a.Old || !pod.Announced.Said):
+		case a.Withdraw == d.right(d.nodes[a.Node], *pod).Said || a.Withdraw && (a.Old || !pod.Announced.Said):
 			return fmt.Errorf("%s takes back what it said", a.Pod)
-		case a.Old != d.right(*pod).Old:
+		case a.Old != d.right(d.nodes[a.Node], *pod).Old:
 			return fmt.Errorf("%s says that there is a newer revision: %v", a.Pod, a.Old)
 		case d.barred(d.nodes[a.Node]):
 			return fmt.Errorf("%s says something, and a write for its node was refused a short time ago", a.Pod)
-		case said[a.UID] || pod.Announced == d.right(*pod):
+		case said[a.UID] || pod.Announced == d.right(d.nodes[a.Node], *pod):
 			return fmt.Errorf("%s says it again", a.Pod)
 		case slices.ContainsFunc(p.Actions, func(b Action) bool { return b.UID == a.UID }):
 			return fmt.Errorf("%s says something while something is done to it", a.Pod)
@@ -113,8 +121,8 @@ func announcementsAreTrue(d *dumb, p Plan) error {
 func everyPodSays(d *dumb, p Plan) error {
 	for _, f := range d.nodes {
 		for _, pod := range f.pods {
-			silent := !d.s.Set.Announce && !pod.Announced.Said
-			if silent || pod.Announced == d.right(pod) || pod.Deleting || !d.mayRun(f) || p.Verdicts[f.index].Kind.Acts() || p.Wake == d.s.Now {
+			silent := !d.right(f, pod).Said && !pod.Announced.Said
+			if silent || pod.Announced == d.right(f, pod) || pod.Deleting || !d.mayRun(f) || p.Verdicts[f.index].Kind.Acts() || p.Wake == d.s.Now {
 				continue
 			}
 			if d.barred(f) && p.Wake != 0 && p.Wake <= f.Refusal.RetryAt {

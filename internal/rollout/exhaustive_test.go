@@ -179,7 +179,7 @@ func assertAtRest(t *testing.T, start, w *world) {
 	d := newDumb(w.State)
 	for _, f := range d.nodes {
 		for _, p := range f.pods {
-			if d.mayRun(f) && !p.Deleting && p.Announced != d.right(p) {
+			if d.mayRun(f) && !p.Deleting && p.Announced != d.right(f, p) {
 				t.Fatalf("%s does not say what it should\n%s\nbegun with\n%s", p.Name, show(w.State, Decide(w.State)), show(start.State, Decide(start.State)))
 			}
 		}

@@ -90,6 +90,7 @@ func TestGateOnlyRestricts(t *testing.T) {
 		random.Read(data)
 		src := &source{data}
 		s := src.snapshot()
+		s.Gate = nil
 		free := Decide(s)
 		open := s
 		open.Gate = &Gate{Joining: 0, InFlight: -1, Starts: -1}

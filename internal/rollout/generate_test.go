@@ -43,6 +43,9 @@ func (s *source) snapshot() Snapshot {
 	if s.one(2) {
 		out.Memory = s.memory(&out)
 	}
+	if s.one(4) {
+		out.Gate = s.gate(&out)
+	}
 	return out
 }
 

@@ -84,7 +84,7 @@ func actionsAreReal(d *dumb, p Plan) error {
 		switch a.Kind {
 		case Create:
 			if !d.known() || a.Revision < 0 || a.Revision >= len(d.s.Revisions) ||
-				a.Revision != d.s.Set.Update && a.Revision != d.s.Nodes[a.Node].Last {
+				a.Revision != d.s.Set.Update && a.Revision != d.s.Nodes[a.Node].Last && (d.s.Gate == nil || a.Revision != d.s.Gate.Joining) {
 				return fmt.Errorf("action %d creates revision %d", i, a.Revision)
 			}
 		case Delete, Prepare, Restore, Mark, Patch, Unmark, Resume:
@@ -295,7 +295,7 @@ func nothingForgotten(d *dumb, p Plan) error {
 			}
 		}
 		acts := slices.ContainsFunc(p.Actions, func(a Action) bool { return a.Node == f.index })
-		if d.candidate(f) && d.idle(f) && !d.early(f) && d.s.Set.MaxReplacing == nil && !acts {
+		if d.candidate(f) && d.idle(f) && !d.early(f) && d.s.Set.MaxReplacing == nil && !acts && !d.slowed() {
 			return fmt.Errorf("%s is old and not available, and stays", f.old[0].Name)
 		}
 		if d.mustAct(f.index) && !acts {
@@ -305,10 +305,15 @@ func nothingForgotten(d *dumb, p Plan) error {
 	return nil
 }
 
+// slowed is whether a policy limits how many updates start.
+func (d *dumb) slowed() bool {
+	return d.s.Gate != nil && (d.s.Gate.InFlight >= 0 || d.s.Gate.Starts >= 0)
+}
+
 func budgetIsUsed(d *dumb, p Plan) error {
 	idle, started := 0, 0
 	for _, f := range d.nodes {
-		if !d.candidate(f) || d.idle(f) || d.surge() && f.Fit == MayStay || d.barred(f) {
+		if !d.candidate(f) || d.idle(f) || d.surge() && f.Fit == MayStay || d.barred(f) || d.slowed() {
 			continue
 		}
 		switch kind := p.Verdicts[f.index].Kind; {

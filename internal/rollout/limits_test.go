@@ -138,11 +138,11 @@ func heldNodesKeep(d *dumb, p Plan) error {
 			continue
 		}
 		known := d.remembers(f) && !d.counts(f)
-		keeps := limited && (d.s.Set.Paused || d.s.Set.Selective && !f.Selected || d.kept() >= d.desired())
+		keeps := limited && (d.s.Set.Paused || d.s.Set.Selective && !f.Selected || d.kept() >= d.desired()) || d.gate(f) != 0
 		switch {
 		case known && keeps && a.Revision != f.Last:
 			return fmt.Errorf("%s had revision %d and gets %d", f.Name, f.Last, a.Revision)
-		case a.Revision != d.s.Set.Update && !(limited && (d.s.Set.Paused || d.s.Set.Selective || d.kept() > 0)):
+		case a.Revision != d.s.Set.Update && d.gate(f) == 0 && !(limited && (d.s.Set.Paused || d.s.Set.Selective || d.kept() > 0)):
 			return fmt.Errorf("%s gets revision %d, and nothing holds it", f.Name, a.Revision)
 		}
 	}
