@@ -13,6 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"everynode.dev/everynode/internal/cli/adopt"
+	"everynode.dev/everynode/internal/cli/approve"
 	"everynode.dev/everynode/internal/cli/doctor"
 	"everynode.dev/everynode/internal/cli/edit"
 	"everynode.dev/everynode/internal/cli/explain"
@@ -22,6 +23,7 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/ota"
 	"everynode.dev/everynode/internal/cli/plan"
+	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/cli/status"
 	"everynode.dev/everynode/internal/cli/top"
 	"everynode.dev/everynode/internal/cli/version"
@@ -43,7 +45,8 @@ func verbs(o *options.Options) []*cobra.Command {
 		images.New(o),
 		migrate.New(o),
 		adopt.New(o),
-	}, edit.Commands(o))
+		policies.New(o),
+	}, edit.Commands(o), approve.Commands(o))
 }
 
 // newName is the annotation of a deprecated command with its new name.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package edit implements the commands that control a rollout: pause, resume, partition, canary, restart, set-image,
-// undo and pre-delete.
+// Package edit implements the commands that control a rollout: pause, resume, suspend, partition, canary, restart,
+// set-image, undo and pre-delete.
 //
 // Each command makes one patch of one object (package change). The controller of the set decides what follows.
 //
@@ -25,7 +25,7 @@ import (
 // Commands returns the commands.
 func Commands(o *options.Options) []*cobra.Command {
 	return []*cobra.Command{
-		newPause(o), newResume(o), newPartition(o), newCanary(o), newRestart(o), newSetImage(o), newUndo(o), NewPreDelete(o),
+		newPause(o), newResume(o), newSuspend(o), newPartition(o), newCanary(o), newRestart(o), newSetImage(o), newUndo(o), NewPreDelete(o),
 	}
 }
 

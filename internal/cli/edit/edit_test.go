@@ -120,6 +120,19 @@ func TestScreens(t *testing.T) {
 				"pause ads/agent", "pause agent", "resume agent", "resume agent", "pause agent --dry-run", "pause agent --dry-run=client -o wide",
 				"pause agent -o yaml", "pause plain", "resume daemonset/plain", "pause nobody", "pause agent --dry-run=later", "pause")
 		},
+		"suspend": func(t *testing.T) string {
+			policy := func(name string, suspend bool) *unstructured.Unstructured {
+				return fakecluster.Object(t, fmt.Sprintf("apiVersion: everynode.dev/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: %s, namespace: default, resourceVersion: \"3\"}\n"+
+					"spec: {suspend: %t, targets: [{apiVersion: apps.kruise.io/v1beta1, kind: DaemonSet, name: agent}, {apiVersion: apps/v1, kind: DaemonSet, name: plain}]}\n"+
+					"status: {sets: [{apiVersion: apps.kruise.io/v1beta1, name: agent}, {apiVersion: apps/v1, name: plain}]}\n", name, suspend))
+			}
+			text := session(t, fakecluster.New(t, set(t, advanced), set(t, native), policy("agents", false)),
+				"suspend agent --dry-run", "suspend agent", "suspend agent", "resume plain", "suspend rop/agents", "resume rolloutpolicy/agents", "resume rolloutpolicy/agents",
+				"pause agent", "suspend agents", "resume agent", "resume agent", "resume plain", "suspend rop/nothing", "resume rop/nothing", "suspend nothing", "suspend rop/", "suspend deploy/x", "suspend")
+			text += session(t, fakecluster.New(t, set(t, advanced)), "suspend agent")
+			text += session(t, fakecluster.New(t, set(t, advanced)).WithoutPolicies(), "suspend agent", "suspend rop/agents", "resume agent")
+			return text + session(t, fakecluster.New(t, set(t, advanced), policy("a", true), policy("b", true)), "suspend agent", "resume agent")
+		},
 		"pause-ondelete": func(t *testing.T) string {
 			return session(t, fakecluster.New(t, set(t, advanced, "spec.updateStrategy.type=OnDelete")), "pause agent", "canary agent a=b", "partition agent 1")
 		},
@@ -329,7 +342,7 @@ func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
 		"restart ":                  "ads/agent agent daemonset/plain plain",
 		"pause ":                    "ads/agent agent",
-		"resume ":                   "ads/agent agent",
+		"resume ":                   "ads/agent agent daemonset/plain plain",
 		"partition ":                "ads/agent agent",
 		"canary ":                   "ads/agent agent",
 		"canary agent ":             "",

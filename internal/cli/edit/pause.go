@@ -4,11 +4,13 @@ package edit
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/cli/resolver"
 )
 
@@ -30,18 +32,47 @@ func newPause(o *options.Options) *cobra.Command {
 
 func newResume(o *options.Options) *cobra.Command {
 	v := &verb{Options: o}
-	return v.command(&cobra.Command{
+	c := &cobra.Command{
 		Use:   "resume NAME",
-		Short: "Resume a paused update",
-		Long: lines("Resume a paused update: sets spec.updateStrategy.rollingUpdate.paused of an Advanced DaemonSet to false.",
-			"A partition and a canary still apply."),
-		Example: lines("  # Resume the rollout of the Advanced DaemonSet agent", "  kubectl everynode resume ads/agent"),
-		Args:    options.Arguments(1, resolver.Argument("NAME")),
+		Short: "Resume a paused update, or a suspended rollout policy",
+		Long: lines("Resume a paused update: sets spec.updateStrategy.rollingUpdate.paused of an Advanced DaemonSet to false. A partition and a canary still apply.",
+			"", "If the rollout policy of the set is suspended, it is resumed too: sets spec.suspend of the RolloutPolicy to false. rolloutpolicy/NAME resumes a policy",
+			"by its name."),
+		Example: lines("  # Resume the rollout of the Advanced DaemonSet agent", "  kubectl everynode resume ads/agent", "",
+			"  # Resume a suspended policy", "  kubectl everynode resume rolloutpolicy/agents"),
+	}
+	return v.policyCommand(c, v.resume)
+}
 
-		ValidArgsFunction: resolver.CompleteAdvanced(o),
-	}, func(ctx context.Context, c *options.Clients, set *resolver.Set, _ []string) error {
-		return v.setPaused(ctx, c, set, false)
-	})
+// resume resumes a policy, or a set and its policy.
+func (v *verb) resume(ctx context.Context, c *options.Clients, arg string) error {
+	if name, ok := policies.Split(arg); ok {
+		p, err := policies.Get(ctx, c, name)
+		if err != nil {
+			return err
+		}
+		return v.setSuspended(ctx, c, p, suspension{})
+	}
+	set, err := resolver.FindToChange(ctx, c, arg)
+	if err != nil {
+		return err
+	}
+	all, unread := policies.Optional(ctx, c, set)
+	if unread != "" {
+		v.note("%s", unread)
+	}
+	all = slices.DeleteFunc(all, func(p *policies.Policy) bool { return set.Advanced() && !p.Typed.Spec.Suspend })
+	if paused, _, _ := unstructured.NestedBool(set.Object.Object, rolling(fieldPaused)...); paused || len(all) == 0 {
+		if err := v.setPaused(ctx, c, set, false); err != nil {
+			return err
+		}
+	}
+	for _, p := range all {
+		if err := v.setSuspended(ctx, c, p, suspension{about: set}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (v *verb) setPaused(ctx context.Context, c *options.Clients, set *resolver.Set, paused bool) error {

@@ -9,14 +9,17 @@ package fakecluster
 import (
 	"bytes"
 	"context"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,6 +34,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/yaml"
 
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	kruiseapi "everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/cli/options"
 
@@ -82,6 +86,9 @@ func New(tb testing.TB, objects ...runtime.Object) *Cluster {
 			{Name: kruiseapi.Resource, Kind: kruiseapi.Kind, Namespaced: true},
 			{Name: kruiseapi.ResourceJob, Kind: kruiseapi.KindJob, Namespaced: true}, {Name: kruiseapi.ResourceNodeImage, Kind: kruiseapi.KindNodeImage},
 		}},
+		{GroupVersion: v1alpha1.GroupVersion().String(), APIResources: []metav1.APIResource{
+			{Name: v1alpha1.ResourcePolicies, Kind: "RolloutPolicy", Namespaced: true}, {Name: v1alpha1.ResourceApprovals, Kind: "RolloutApproval", Namespaced: true},
+		}},
 	}
 	c.Kubernetes.PrependReactor("create", "selfsubjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: !c.Denied}}, nil
@@ -106,6 +113,8 @@ func listKinds() map[schema.GroupVersionResource]string {
 		kruise.WithResource(kruiseapi.Resource):                                                             "DaemonSetList",
 		kruise.WithResource(kruiseapi.ResourceJob):                                                          "ImagePullJobList",
 		kruise.WithResource(kruiseapi.ResourceNodeImage):                                                    "NodeImageList",
+		v1alpha1.GroupVersion().WithResource(v1alpha1.ResourcePolicies):                                     "RolloutPolicyList",
+		v1alpha1.GroupVersion().WithResource(v1alpha1.ResourceApprovals):                                    "RolloutApprovalList",
 		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}:               "CustomResourceDefinitionList",
 		{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}: "ValidatingWebhookConfigurationList",
 		{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}:   "MutatingWebhookConfigurationList",
@@ -115,6 +124,19 @@ func listKinds() map[schema.GroupVersionResource]string {
 // WithoutKruise takes the kinds of apps.kruise.io away, and Everynode with them.
 func (c *Cluster) WithoutKruise() *Cluster {
 	c.Discovery.Resources = c.Discovery.Resources[:1]
+	return c
+}
+
+// WithoutPolicies takes the kinds of rollout policies away, and answers as an API server that does not know them.
+func (c *Cluster) WithoutPolicies() *Cluster {
+	c.Discovery.Resources = slices.DeleteFunc(c.Discovery.Resources, func(l *metav1.APIResourceList) bool {
+		return l.GroupVersion == v1alpha1.GroupVersion().String()
+	})
+	for _, resource := range []string{v1alpha1.ResourcePolicies, v1alpha1.ResourceApprovals} {
+		c.Dynamic.PrependReactor("*", resource, func(action clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewGenericServerResponse(http.StatusNotFound, action.GetVerb(), action.GetResource().GroupResource(), "", "", 0, true)
+		})
+	}
 	return c
 }
 

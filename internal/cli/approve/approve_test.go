@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package approve_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"everynode.dev/everynode/internal/cli/command"
+	"everynode.dev/everynode/internal/testing/fakecluster"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+const set = `
+apiVersion: apps.kruise.io/v1beta1
+kind: DaemonSet
+metadata: {name: agent, namespace: default, uid: uid-ads}
+spec: {selector: {matchLabels: {app: agent}}, template: {metadata: {labels: {app: agent}}, spec: {containers: [{name: agent, image: "registry.example/agent:2"}]}}}
+`
+
+// policy is a policy whose status has this phase of the rollout and of the wave canary.
+func policy(t *testing.T, phase, canary string) *unstructured.Unstructured {
+	t.Helper()
+	return fakecluster.Object(t, fmt.Sprintf(`
+apiVersion: everynode.dev/v1alpha1
+kind: RolloutPolicy
+metadata: {name: agents, namespace: default, uid: uid-policy, generation: 1}
+spec:
+  targets: [{apiVersion: apps.kruise.io/v1beta1, kind: DaemonSet, name: agent}]
+  waves:
+  - {name: canary, nodes: {count: 3}, soak: 30m, after: [{type: Approval}]}
+  - {name: tenth, nodes: {percent: 10}, soak: 1h}
+  - {name: rest, nodes: {percent: 100}}
+status:
+  sets:
+  - apiVersion: apps.kruise.io/v1beta1
+    name: agent
+    enforcement: Full
+    phase: %s
+    wave: canary
+    targetRevision: agent-7f
+    targetNumber: 2
+    committedRevision: agent-6c
+    waves:
+    - {name: canary, nodes: 3, updated: 3, available: 3, phase: %s}
+    - {name: tenth, nodes: 7, updated: 0, available: 0, phase: Pending}
+    - {name: rest, nodes: 90, updated: 0, available: 0, phase: Pending}
+    - {name: remaining, nodes: 0, updated: 0, available: 0, phase: Pending}
+`, phase, canary))
+}
+
+// cluster is a cluster in which the user is jane, and the API server gives objects names.
+func cluster(t *testing.T, objects ...runtime.Object) *fakecluster.Cluster {
+	t.Helper()
+	c := fakecluster.New(t, append(objects, fakecluster.Object(t, set))...)
+	c.HonourDryRun(t)
+	c.Kubernetes.PrependReactor("create", "selfsubjectreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+		review := &authenticationv1.SelfSubjectReview{}
+		review.Status.UserInfo.Username = "jane"
+		return true, review, nil
+	})
+	c.Dynamic.PrependReactor("create", "rolloutapprovals", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		object := action.(clienttesting.CreateActionImpl).Object.(*unstructured.Unstructured)
+		object.SetName(object.GetGenerateName() + "x7k2p")
+		return false, nil, nil
+	})
+	return c
+}
+
+func session(t *testing.T, c *fakecluster.Cluster, lines ...string) string {
+	t.Helper()
+	return c.Session(t, command.Root, lines...)
+}
+
+func TestScreens(t *testing.T) {
+	waiting := func(t *testing.T) *fakecluster.Cluster {
+		return cluster(t, policy(t, "WaitingForApproval", "WaitingForApproval"))
+	}
+	for name, play := range map[string]func(t *testing.T) string{
+		"approve": func(t *testing.T) string {
+			return session(t, waiting(t), "approve agent --dry-run=client", "approve agent --dry-run", "approve ads/agent --reason 'dashboards are fine'", "approve agent",
+				"approve agent --wave tenth", "approve agent --wave what", "approve nobody", "approve", "approve agent --dry-run=later")
+		},
+		"approve-early": func(t *testing.T) string {
+			return session(t, cluster(t, policy(t, "Rolling", "Rolling")), "approve agent", "approve agent --wave canary", "approve agent") +
+				session(t, cluster(t, policy(t, "Rolling", "Passed")), "approve agent", "approve agent --wave canary")
+		},
+		"promote": func(t *testing.T) string {
+			return session(t, cluster(t, policy(t, "Soaking", "Soaking")), "promote agent --reason urgent", "promote agent", "promote agent --wave rest") +
+				session(t, waiting(t), "promote agent")
+		},
+		"reject": func(t *testing.T) string {
+			return session(t, waiting(t), "reject agent --reason 'it leaks memory' -o yaml", "reject agent", "approve agent", "promote agent", "reject agent --wave canary")
+		},
+		"none": func(t *testing.T) string {
+			atRest := policy(t, "Complete", "Passed")
+			status := atRest.Object["status"].(map[string]any)["sets"].([]any)[0].(map[string]any)
+			status["committedRevision"] = status["targetRevision"]
+			silent := policy(t, "Rolling", "Rolling")
+			delete(silent.Object, "status")
+			second := policy(t, "Stalled", "Pending")
+			second.SetName("others")
+			return session(t, cluster(t), "approve agent") +
+				session(t, cluster(t).WithoutPolicies(), "approve agent") +
+				session(t, cluster(t, atRest), "approve agent", "reject agent") +
+				session(t, cluster(t, silent), "approve agent") +
+				session(t, cluster(t, policy(t, "Stalled", "Pending"), second), "approve agent")
+		},
+		"suspended": func(t *testing.T) string {
+			p := policy(t, "Suspended", "WaitingForApproval")
+			p.Object["spec"].(map[string]any)["suspend"] = true
+			return session(t, cluster(t, p), "approve agent")
+		},
+		"denied": func(t *testing.T) string {
+			c := waiting(t)
+			c.Dynamic.PrependReactor("create", "rolloutapprovals", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, apierrors.NewForbidden(action.GetResource().GroupResource(), "",
+					errors.New(`User "jane" cannot create resource "rolloutapprovals" in API group "everynode.dev" in the namespace "default"`))
+			})
+			return session(t, c, "approve agent")
+		},
+	} {
+		t.Run(name, func(t *testing.T) { fakecluster.Golden(t, *update, name+".txt", play(t)) })
+	}
+}
+
+// A decision of an earlier rollout to the same revision does not count, so it is no reason to refuse a new one.
+func TestEarlierRolloutDoesNotCount(t *testing.T) {
+	for state, refused := range map[string]bool{
+		"{state: Void}": false, "{state: Valid, targetNumber: 1}": false, "{state: Valid, targetNumber: 2}": true, "{}": true,
+	} {
+		before := fakecluster.Object(t, "apiVersion: everynode.dev/v1alpha1\nkind: RolloutApproval\nmetadata: {name: before, namespace: default}\n"+
+			"spec: {policy: agents, set: agent, wave: canary, revision: agent-7f, decision: Approve, by: john}\nstatus: "+state+"\n")
+		text := session(t, cluster(t, policy(t, "WaitingForApproval", "WaitingForApproval"), before), "approve agent")
+		if got := strings.Contains(text, "is already approved by john: rolloutapproval/before"); got != refused {
+			t.Errorf("%s: refused %t, want %t:\n%s", state, got, refused, text)
+		}
+	}
+}
+
+func TestNameIsOptional(t *testing.T) {
+	c := cluster(t, policy(t, "WaitingForApproval", "WaitingForApproval"))
+	c.Kubernetes.PrependReactor("create", "selfsubjectreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("not served")
+	})
+	if text := session(t, c, "approve agent"); !strings.Contains(text, "is approved") || strings.Contains(text, "by: ") {
+		t.Errorf("it prints:\n%s", text)
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	c := cluster(t, policy(t, "Rolling", "Rolling"))
+	for line, want := range map[string]string{
+		"__complete approve ":                "ads/agent\nagent\n:4",
+		"__complete approve agent --wave ":   "canary\ntenth\nrest\n:4",
+		"__complete suspend ":                "ads/agent\nagent\nrolloutpolicy/agents\n:4",
+		"__complete promote agent --reason ": ":4",
+	} {
+		if got := session(t, c, strings.TrimSuffix(line, " ")+" ''"); !strings.Contains(got, "\n"+want) {
+			t.Errorf("%s: %s, want %s", line, got, want)
+		}
+	}
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package approve
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/cli/change"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/policies"
+	"everynode.dev/everynode/internal/cli/resolver"
+)
+
+// situation is what a decision is about.
+type situation struct {
+	*verb
+	set    *resolver.Set
+	policy *policies.Policy
+	status *v1alpha1.SetStatus
+	// approvals are those of the namespace; none if they cannot be read.
+	approvals []v1alpha1.RolloutApproval
+	// wave is the wave of the decision; empty for a rejection.
+	wave string
+}
+
+// situation finds the rollout that a decision is about, and its wave.
+func (v *verb) situation(ctx context.Context, c *options.Clients, set *resolver.Set, p *policies.Policy) (*situation, error) {
+	s := &situation{verb: v, set: set, policy: p, status: p.Status(set), wave: v.wave}
+	switch {
+	case s.status == nil:
+		return nil, fmt.Errorf("%s reports nothing about %s yet: wait until a manager of Everynode has read it, and see `%s doctor`", p, set.Title(), options.Program)
+	case s.status.TargetRevision == "" || s.status.TargetRevision == s.status.CommittedRevision:
+		return nil, fmt.Errorf("no rollout of %s is active: %s reports the phase %s, so there is nothing to %s", set.Title(), p, s.status.Phase, v.word())
+	}
+	var err error
+	if s.approvals, err = policies.Approvals(ctx, c, set.Namespace()); err != nil && !apierrors.IsForbidden(err) {
+		return nil, err
+	}
+	if v.decision == v1alpha1.Reject {
+		return s, nil
+	}
+	if rejection := s.earlier(v1alpha1.Reject, ""); rejection != nil {
+		return nil, fmt.Errorf("revision %s was rejected by rolloutapproval/%s%s: delete that one first (kubectl delete rolloutapproval %s), or change the template",
+			s.status.TargetRevision, rejection.Name, by(rejection), rejection.Name)
+	}
+	if s.wave == "" {
+		err = s.open()
+	}
+	return s, err
+}
+
+// word is the verb for messages.
+func (v *verb) word() string { return strings.ToLower(string(v.decision)) }
+
+// open finds the wave that waits for the decision.
+func (s *situation) open() error {
+	waits, what := v1alpha1.WaveWaitingForApproval, "no approval is open"
+	if s.decision == v1alpha1.Promote {
+		waits, what = v1alpha1.WaveSoaking, "no wave soaks"
+	}
+	now := ""
+	for i := range s.status.Waves {
+		w := &s.status.Waves[i]
+		if w.Phase == waits {
+			s.wave = w.Name
+			return nil
+		}
+		if w.Name == s.status.Wave {
+			now = fmt.Sprintf(" in its wave %s, which is %s", w.Name, w.Phase)
+		}
+	}
+	remedy := "wait"
+	if name := s.candidate(); name != "" {
+		remedy = fmt.Sprintf("wait, or name a wave to %s it in advance: --wave %s", s.word(), name)
+	}
+	return fmt.Errorf("%s: the rollout of %s to revision %s is %s%s; %s", what, s.set.Title(), s.status.TargetRevision, s.status.Phase, now, remedy)
+}
+
+// candidate is a wave for which the decision could be made in advance; empty for none.
+func (s *situation) candidate() string {
+	for i := range s.status.Waves {
+		w := &s.status.Waves[i]
+		if w.Phase != v1alpha1.WavePassed && s.needs(w.Name) && s.earlier(s.decision, w.Name) == nil {
+			return w.Name
+		}
+	}
+	return ""
+}
+
+// needs reports whether a wave waits for the decision at some time.
+func (s *situation) needs(wave string) bool {
+	w, _ := s.policy.Wave(wave)
+	switch {
+	case w == nil:
+		return false
+	case s.decision == v1alpha1.Promote:
+		return w.Soak != nil && w.Soak.Duration > 0
+	default:
+		return len(w.After) > 0
+	}
+}
+
+// check returns an error if the decision would have no effect.
+func (s *situation) check() error {
+	if before := s.earlier(s.decision, s.wave); before != nil {
+		return fmt.Errorf("%s%s: rolloutapproval/%s", s.already(), by(before), before.Name)
+	}
+	if s.decision == v1alpha1.Reject {
+		return nil
+	}
+	w, path := s.policy.Wave(s.wave)
+	switch {
+	case w == nil:
+		return options.Usagef("%s has no wave %q that can be named: it has %s", s.policy, s.wave, s.names())
+	case s.needs(s.wave):
+	case s.decision == v1alpha1.Promote:
+		return options.Usagef("the wave %s has no soak to end: %s.soak of %s is not set", s.wave, path, s.policy)
+	default:
+		return options.Usagef("the wave %s needs no approval: %s.after of %s has no gate of the type Approval", s.wave, path, s.policy)
+	}
+	for i := range s.status.Waves {
+		if st := &s.status.Waves[i]; st.Name == s.wave && st.Phase == v1alpha1.WavePassed {
+			return fmt.Errorf("the wave %s of revision %s has passed already, so there is nothing to %s", s.wave, s.status.TargetRevision, s.word())
+		}
+	}
+	return nil
+}
+
+func (s *situation) names() string {
+	var names []string
+	for i := range s.policy.Typed.Spec.Waves {
+		names = append(names, s.policy.Typed.Spec.Waves[i].Name)
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// already says that the decision exists.
+func (s *situation) already() string {
+	switch s.decision {
+	case v1alpha1.Reject:
+		return fmt.Sprintf("revision %s is already rejected", s.status.TargetRevision)
+	case v1alpha1.Promote:
+		return fmt.Sprintf("the soak of the wave %s of revision %s is already ended", s.wave, s.status.TargetRevision)
+	default:
+		return fmt.Sprintf("the wave %s of revision %s is already approved", s.wave, s.status.TargetRevision)
+	}
+}
+
+// earlier returns an existing decision that counts for this rollout; nil for none.
+func (s *situation) earlier(decision v1alpha1.Decision, wave string) *v1alpha1.RolloutApproval {
+	for i := range s.approvals {
+		a := &s.approvals[i]
+		about := a.Spec.Policy == s.policy.Typed.Name && a.Spec.Set == s.set.Name() && a.Spec.Revision == s.status.TargetRevision
+		counts := a.Status.State == "" || a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == s.status.TargetNumber
+		if about && counts && a.DeletionTimestamp == nil && a.Spec.Decision == decision && (wave == "" || a.Spec.Wave == wave) {
+			return a
+		}
+	}
+	return nil
+}
+
+// by names the user of a decision.
+func by(a *v1alpha1.RolloutApproval) string {
+	if a.Spec.By == "" {
+		return ""
+	}
+	return " by " + a.Spec.By
+}
+
+// done says what was done.
+func (s *situation) done(object *unstructured.Unstructured) string {
+	name := object.GetName()
+	if name == "" {
+		name = object.GetGenerateName()
+	}
+	text := fmt.Sprintf("rolloutapproval.everynode.dev/%s created: ", name)
+	switch s.decision {
+	case v1alpha1.Reject:
+		return text + fmt.Sprintf("revision %s of %s is rejected", s.status.TargetRevision, s.set)
+	case v1alpha1.Promote:
+		return text + fmt.Sprintf("the soak of wave %s of %s, revision %s, ends", s.wave, s.set, s.status.TargetRevision)
+	default:
+		return text + fmt.Sprintf("wave %s of %s, revision %s, is approved", s.wave, s.set, s.status.TargetRevision)
+	}
+}
+
+// notes prints what else keeps the rollout from continuing.
+func (s *situation) notes() {
+	if s.policy.Typed.Spec.Suspend && s.decision != v1alpha1.Reject {
+		change.Note(s.Options, "%s is suspended: nothing starts before `%s resume %s`", s.policy, options.Program, s.policy)
+	}
+	w, _ := s.policy.Wave(s.wave)
+	if s.decision == v1alpha1.Promote && len(w.After) > 0 && s.earlier(v1alpha1.Approve, s.wave) == nil {
+		change.Note(s.Options, "the wave %s needs an approval as well: `%s approve %s`", s.wave, options.Program, s.set)
+	}
+}
+
+// explain adds the request, and the role that has the right, to an error.
+func explain(err error, namespace string) error {
+	asked := options.Request{Verb: "create", Resource: policies.ApprovalResource().GroupResource(), Namespace: namespace}
+	explained := options.Explain(err, asked)
+	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), `" cannot create resource "`) {
+		return fmt.Errorf("%w; the ClusterRole %s has this right: kubectl create rolebinding NAME --clusterrole %s --user USER -n %s", explained, approver, approver, namespace)
+	}
+	return explained
+}
