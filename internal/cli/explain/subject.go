@@ -117,6 +117,9 @@ func (s *subject) explain() Explanation {
 	if wake := s.m.Plan.Wake; wake != 0 && v.Kind.Waits() {
 		e.Next = "looked at again " + s.until(wake)
 	}
+	if next := s.nextByPolicy(); next != "" {
+		e.Next = next
+	}
 	return e
 }
 

@@ -11,7 +11,7 @@ import (
 
 // values returns the values that the verdict is based on: first what holds an update back, then the budget.
 func (s *subject) values() []Value {
-	var values []Value
+	values := s.governed()
 	if v, ok := s.limit(); ok {
 		values = append(values, v)
 	}
@@ -122,6 +122,8 @@ func (s *subject) remedy() string {
 		return "kubectl everynode ota upgrade " + node + " " + set + ", when convenient for the owner of the node"
 	case rollout.WaitBudget, rollout.WaitReplacing:
 		return "wait, or run kubectl everynode status " + set + " to see which nodes use the budget"
+	case rollout.WaitApproval, rollout.WaitSuspended, rollout.WaitRejected, rollout.WaitConflict, rollout.WaitPolicy:
+		return s.remedyByPolicy()
 	case rollout.WaitSelector:
 		return "widen the selector: kubectl everynode canary " + set + " SELECTOR"
 	default:

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +26,8 @@ type Evaluation struct {
 	live.View
 	Set  *resolver.Set
 	Plan rollout.Plan
+	// Governance is what the rollout policies of the set come to.
+	Governance Governance
 }
 
 // Cluster is the data that was read, with all sets.
@@ -54,12 +57,16 @@ func All(ctx context.Context, o *options.Options, c *options.Clients, sets []*re
 		return nil, Explain(err)
 	}
 	cluster := &Cluster{Nodes: reading.Nodes()}
+	rules := governor{c: c, note: o.Note}
 	for _, set := range sets {
+		reading.Govern(set.Key())
 		view, ok := reading.Evaluate(set.Key(), o.Time())
 		if !ok {
 			return nil, fmt.Errorf("%s cannot be evaluated: it has no UID, so it does not come from a cluster", set.Title())
 		}
-		cluster.Evaluations = append(cluster.Evaluations, Evaluation{View: view, Set: set, Plan: live.Decide(view.Workload, view.Snapshot)})
+		governance := rules.of(ctx, set)
+		governance.Govern(&view)
+		cluster.Evaluations = append(cluster.Evaluations, Evaluation{View: view, Set: set, Plan: live.Decide(view.Workload, view.Snapshot), Governance: governance})
 	}
 	return cluster, nil
 }
@@ -105,11 +112,23 @@ func Explain(err error) error {
 	return err
 }
 
-// Watch watches one set; see live.Watch.
-func Watch(ctx context.Context, c *options.Clients, set *resolver.Set) (*live.Set, error) {
+// rereads is how long policies are used that were read while a set is watched.
+const rereads = 3 * time.Second
+
+// Watch watches one set; see live.Watch. Its policies are read again from time to time, without notes about what cannot be read.
+func Watch(ctx context.Context, o *options.Options, c *options.Clients, set *resolver.Set) (*live.Set, error) {
+	var governance Governance
+	var read time.Time
 	return live.Watch(ctx, live.Options{
 		Client: c.Kubernetes, Dynamic: c.Dynamic, Source: set.Source, Namespace: set.Namespace(), Name: set.Name(),
 		Facts: facts(), InPlace: set.Dialect.InPlace, OwnNamespace: true,
+		Govern: func(view *live.View) {
+			if now := o.Now(); read.IsZero() || now.Sub(read) >= rereads {
+				rules := governor{c: c, note: func(string, ...any) {}}
+				governance, read = rules.of(ctx, set), now
+			}
+			governance.Govern(view)
+		},
 	})
 }
 

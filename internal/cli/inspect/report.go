@@ -41,6 +41,8 @@ type Report struct {
 	Nodes        []NodeReport     `json:"nodes"`
 	Problems     []string         `json:"problems,omitempty"`
 	Warnings     []Warning        `json:"warnings,omitempty"`
+	// Policy is what the rollout policy of the set reports.
+	Policy *PolicyReport `json:"policy,omitempty"`
 }
 
 // Budget is the update budget and its use.

@@ -43,6 +43,8 @@ type Options struct {
 	InPlace InPlaceFunc
 	// OwnNamespace restricts reads to the namespace of the set, which needs fewer rights.
 	OwnNamespace bool
+	// Govern may be nil: then there are no rollout policies.
+	Govern GovernFunc
 }
 
 // Set is an observed DaemonSet.
@@ -51,6 +53,7 @@ type Set struct {
 	index   *fleet.Index
 	feed    *feed.Feed
 	inPlace InPlaceFunc
+	govern  GovernFunc
 	changed chan struct{}
 	memory  rollout.Memory
 
@@ -64,6 +67,7 @@ func Watch(ctx context.Context, o Options) (*Set, error) {
 	s := &Set{
 		key:     fleet.Key{Dialect: o.Source.Dialect, Namespace: o.Namespace, Name: o.Name},
 		inPlace: o.InPlace,
+		govern:  o.Govern,
 		changed: make(chan struct{}, 1),
 		lost:    map[string]error{},
 	}
@@ -128,11 +132,15 @@ func (s *Set) Lost() error {
 // Evaluate returns the set at now, and its decision. ok is false if the set does not exist. Do not call it
 // concurrently.
 func (s *Set) Evaluate(now rollout.Time) (snapshot rollout.Snapshot, plan rollout.Plan, ok bool) {
+	s.index.Govern(s.key, s.govern != nil)
 	view, ok := evaluate(s.index, s.key, s.inPlace, now)
 	if !ok {
 		return rollout.Snapshot{}, rollout.Plan{}, false
 	}
 	view.Snapshot.Memory = s.memory
+	if s.govern != nil {
+		s.govern(&view)
+	}
 	plan = Decide(view.Workload, view.Snapshot)
 	s.memory = plan.Memory
 	return view.Snapshot, plan, true
@@ -156,7 +164,12 @@ type View struct {
 	Workload *dialect.Workload
 	History  *fleet.Resolved
 	Snapshot rollout.Snapshot
+	// Labels are those of the nodes of the Snapshot, by index.
+	Labels []map[string]string
 }
+
+// GovernFunc puts into the Snapshot of a view what rollout policies allow, before the decision.
+type GovernFunc func(view *View)
 
 // Began returns when the update to the current revision began: the creation time of the revision. It is 0 if that is
 // unknown: the revision is older than another one, or is not stored yet.
@@ -207,5 +220,5 @@ func evaluate(index *fleet.Index, key fleet.Key, inPlace InPlaceFunc, now rollou
 		}
 	}
 	snapshot, _, ok := index.Snapshot(key, history, now)
-	return View{Workload: workload, History: resolved, Snapshot: snapshot}, ok
+	return View{Workload: workload, History: resolved, Snapshot: snapshot, Labels: index.Labels(snapshot.Nodes)}, ok
 }

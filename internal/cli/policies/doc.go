@@ -119,6 +119,18 @@ func Optional(ctx context.Context, c *options.Clients, s *resolver.Set) (all []*
 	return all, ""
 }
 
+// All is List for a command that shows sets also where policies cannot be read; see Optional.
+func All(ctx context.Context, c *options.Clients, namespace string) (all []*Policy, unread string) {
+	all, err := List(ctx, c, namespace)
+	switch {
+	case errors.Is(err, ErrMissing):
+		return nil, ""
+	case err != nil:
+		return nil, fmt.Sprintf("it is not known whether rollout policies apply: %v", err)
+	}
+	return all, ""
+}
+
 // One returns the only policy that applies to a set.
 func One(ctx context.Context, c *options.Clients, s *resolver.Set) (*Policy, error) {
 	all, err := Of(ctx, c, s)

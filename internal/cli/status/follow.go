@@ -44,7 +44,7 @@ func (s *status) follow(ctx context.Context, c *options.Clients, arg string) err
 	if err != nil {
 		return s.ended(limited, nil, err)
 	}
-	watched, err := inspect.Watch(limited, c, set)
+	watched, err := inspect.Watch(limited, s.Options, c, set)
 	if err != nil {
 		return s.ended(limited, nil, err)
 	}

@@ -29,6 +29,9 @@ type status struct {
 const long = `Show a daemon set on one screen: the revision that its nodes are updated to, the progress in waves of the size of the budget, the
 remaining time, and which nodes wait for what or block the update.
 
+If a rollout policy applies to the set, it shows the phase, the waves with their progress and who approved them, the next action, and why
+nothing starts.
+
 It shows what Everynode would decide now, read with your own rights, even if no manager of Everynode runs.
 
 With -w the screen is kept up to date until you end it; if the output is not a terminal, each change is a line. With --exit-status
@@ -101,6 +104,7 @@ func (s *status) run(ctx context.Context, arg string) error {
 	}
 	sight := s.sight(moment)
 	report := sight.Report()
+	report.Policy = moment.Governance.Report()
 	report.Warnings = inspect.Warnings(ctx, s.Options, clients, inspect.About{Set: set})
 	if text := installed.Unread(ctx, clients.Kubernetes, set.Object); text != "" {
 		s.Note("%s", text)
@@ -132,6 +136,9 @@ func (s *status) screen(w io.Writer, sight *inspect.Observation, r *inspect.Repo
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("printing: %w", err)
+	}
+	if err := s.policy(w, r.Policy); err != nil {
+		return err
 	}
 	if s.Wide() {
 		return nodes(w, r)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/status"
 	"everynode.dev/everynode/internal/testing/fakecluster"
@@ -64,6 +66,74 @@ func TestScreens(t *testing.T) {
 				t.Fatal(err)
 			}
 			fakecluster.Golden(t, *update, name+".txt", cluster.Out.String())
+		})
+	}
+}
+
+// governed is a roll that has passed its canary, with the policy that governs it; status is what the policy reports.
+func governed(t *testing.T, policies ...string) []runtime.Object {
+	t.Helper()
+	objects := fakecluster.Roll{Name: "agent", Advanced: true, Letters: "uuoooo"}.Objects(t)
+	for _, object := range objects {
+		if r, ok := object.(*appsv1.ControllerRevision); ok && r.Revision == 1 {
+			r.Annotations = map[string]string{everynode.Committed: everynode.FormatCommitted(1, string(r.UID))}
+		}
+	}
+	for _, manifest := range policies {
+		objects = append(objects, fakecluster.Object(t, manifest))
+	}
+	return objects
+}
+
+const (
+	policySpec = `
+apiVersion: everynode.dev/v1alpha1
+kind: RolloutPolicy
+metadata: {name: agents, namespace: default, uid: uid-policy}
+spec:
+  targets: [{apiVersion: apps.kruise.io/v1beta1, kind: DaemonSet, name: agent}]
+  waves:
+  - {name: canary, nodes: {count: 2}, soak: 30m, after: [{type: Approval}]}
+  - {name: half, nodes: {percent: 50}, soak: 1h}
+`
+	policyStatus = `
+status:
+  sets:
+  - apiVersion: apps.kruise.io/v1beta1
+    name: agent
+    enforcement: Full
+    phase: Soaking
+    wave: canary
+    targetRevision: agent-7c9d5f6b8
+    targetNumber: 2
+    committedRevision: agent-6b8f7d4c9
+    next: {action: EndSoak, at: "2026-03-01T12:12:00Z"}
+    blocking: [{reason: Soaking, message: The wave canary is complete and is being observed for 30m0s.}]
+    waves:
+    - {name: canary, nodes: 2, updated: 2, available: 2, phase: Soaking, completedAt: "2026-03-01T11:42:00Z", approval: agent-canary-approve-x, approvedBy: jane}
+    - {name: half, nodes: 1, updated: 0, available: 0, phase: Pending}
+    - {name: remaining, nodes: 3, updated: 0, available: 0, phase: Pending}
+`
+)
+
+func TestPolicies(t *testing.T) {
+	for name, c := range map[string]struct {
+		args     string
+		policies []string
+	}{
+		"policy":            {"agent", []string{policySpec + policyStatus}},
+		"policy-json":       {"agent -o json", []string{policySpec + policyStatus}},
+		"policy-unreported": {"agent", []string{policySpec}},
+		"policy-suspended":  {"agent", []string{strings.Replace(policySpec, "spec:", "spec:\n  suspend: true", 1)}},
+		"policy-conflict":   {"agent", []string{policySpec, strings.Replace(policySpec, "name: agents", "name: others", 1)}},
+		"policy-gone":       {"agent", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := fakecluster.New(t, governed(t, c.policies...)...)
+			if err := cluster.Run(t, status.New, strings.Fields(c.args)...); err != nil {
+				t.Fatal(err)
+			}
+			fakecluster.Golden(t, *update, name+".txt", cluster.Out.String()+cluster.Err.String())
 		})
 	}
 }

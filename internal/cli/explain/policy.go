@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// governed returns the policy of the set, and the wave of the node.
+func (s *subject) governed() []Value {
+	g := &s.m.Governance
+	r := g.Report()
+	if r == nil {
+		return nil
+	}
+	values := []Value{{"policy", r.Headline()}}
+	if s.at < len(g.Waves) && g.Waves[s.at] >= 0 {
+		values = append(values, Value{"wave", s.wave(g.Waves[s.at])})
+	}
+	if s.byPolicy() {
+		for _, b := range r.Blocking {
+			values = append(values, Value{"waits", b.Message})
+		}
+	}
+	return values
+}
+
+// wave describes the wave of the node.
+func (s *subject) wave(k int) string {
+	p := s.m.Governance.Policy()
+	wave := p.Rules.Waves[k]
+	text := fmt.Sprintf("the node belongs to wave %s (%d of %d)", wave.Name, k+1, len(p.Rules.Waves))
+	r := s.m.Governance.Report()
+	for i := range r.Waves {
+		if st := &r.Waves[i]; st.Name == wave.Name {
+			text += fmt.Sprintf(", which is %s: %d of %d nodes updated and available", st.Phase, st.Available, st.Nodes)
+		}
+	}
+	return text
+}
+
+// byPolicy reports whether a policy is why the node waits.
+func (s *subject) byPolicy() bool {
+	kind := s.verdict().Kind
+	return kind.Cause() == rollout.CausePolicy || kind == rollout.WaitPace
+}
+
+// nextByPolicy returns when a policy lets the node be updated, as far as that is known.
+func (s *subject) nextByPolicy() string {
+	r := s.m.Governance.Report()
+	if r == nil || !s.byPolicy() {
+		return ""
+	}
+	return r.NextAction(s.o.Now(), s.m.Set.String())
+}
+
+// remedyByPolicy returns what a user can do about a verdict of a policy.
+func (s *subject) remedyByPolicy() string {
+	set, p := s.m.Set.String(), s.m.Governance.Policy()
+	switch kind := s.verdict().Kind; {
+	case kind == rollout.WaitApproval:
+		return options.Program + " approve " + set
+	case kind == rollout.WaitSuspended:
+		return options.Program + " resume " + p.String()
+	case kind == rollout.WaitRejected:
+		return "change the template, for example with " + options.Program + " undo " + set + ", or delete the RolloutApproval with the rejection"
+	case kind == rollout.WaitConflict:
+		return "change spec.targets so that one policy remains"
+	case p == nil:
+		return "create a rollout policy for the set, or remove the annotation everynode.dev/committed from its ControllerRevisions"
+	case s.m.Governance.Now != nil && s.m.Governance.Now.Phase == v1alpha1.PhaseStalled:
+		return "correct " + p.String() + ": kubectl describe " + p.String()
+	default:
+		return ""
+	}
+}

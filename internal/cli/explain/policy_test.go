@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explain_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/internal/cli/explain"
+	"everynode.dev/everynode/internal/testing/fakecluster"
+)
+
+// governed is a policy with more fields of its specification, and a status that waits for the approval of the canary.
+func governed(more, phase string) string {
+	return fmt.Sprintf(`
+apiVersion: everynode.dev/v1alpha1
+kind: RolloutPolicy
+metadata: {name: agents, namespace: default, uid: uid-policy}
+spec:
+  %s
+  targets: [{apiVersion: apps.kruise.io/v1beta1, kind: DaemonSet, name: agent}]
+  waves:
+  - {name: canary, nodes: {count: 2}, after: [{type: Approval}]}
+  - {name: half, nodes: {percent: 50}, soak: 1h}
+status:
+  sets:
+  - apiVersion: apps.kruise.io/v1beta1
+    name: agent
+    enforcement: Full
+    phase: %s
+    wave: canary
+    targetRevision: agent-7c9d5f6b8
+    targetNumber: 2
+    committedRevision: agent-6b8f7d4c9
+    next: {action: Approve}
+    blocking: [{reason: Approval, message: The wave canary is complete and needs a RolloutApproval for revision agent-7c9d5f6b8.}]
+    waves:
+    - {name: canary, nodes: 2, updated: 2, available: 2, phase: WaitingForApproval, waitingSince: "2026-03-01T11:42:00Z"}
+    - {name: half, nodes: 1, updated: 0, available: 0, phase: Pending}
+    - {name: remaining, nodes: 3, updated: 0, available: 0, phase: Pending}
+`, more, phase)
+}
+
+func TestPolicies(t *testing.T) {
+	waiting := governed("", "WaitingForApproval")
+	for name, c := range map[string]struct {
+		line     string
+		policies []string
+	}{
+		"policy-done":      {"node-1 agent", []string{waiting}},
+		"policy-approval":  {"node-3 agent", []string{waiting}},
+		"policy-wave":      {"node-6 agent", []string{waiting}},
+		"policy-suspended": {"node-6 agent", []string{strings.Replace(governed("suspend: true", "Suspended"), "after: [{type: Approval}]", "soak: 0s", 1)}},
+		"policy-conflict":  {"node-6 agent", []string{waiting, strings.Replace(waiting, "name: agents", "name: others", 1)}},
+		"policy-gone":      {"node-6 agent", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := fakecluster.Roll{Name: "agent", Advanced: true, Letters: "uuoooo"}.Objects(t)
+			for _, object := range objects {
+				if r, ok := object.(*appsv1.ControllerRevision); ok && r.Revision == 1 {
+					r.Annotations = map[string]string{everynode.Committed: everynode.FormatCommitted(1, string(r.UID))}
+				}
+			}
+			for _, manifest := range c.policies {
+				objects = append(objects, fakecluster.Object(t, manifest))
+			}
+			cluster := fakecluster.New(t, objects...)
+			if err := cluster.Run(t, explain.New, strings.Fields(c.line)...); err != nil {
+				t.Fatal(err)
+			}
+			fakecluster.Golden(t, *update, name+".txt", cluster.Out.String()+cluster.Err.String())
+		})
+	}
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"context"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/cli/live"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/policies"
+	"everynode.dev/everynode/internal/cli/resolver"
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/dialect/base"
+	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/policy"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Governance is what the rollout policies of a set come to.
+type Governance struct {
+	Set policy.Set
+	// Policies are those that apply to the set, and Approvals those of the namespace.
+	Policies  []*policies.Policy
+	Approvals []v1alpha1.RolloutApproval
+	// Stored is what the status of the first policy has of the set, Now what it would be by our own reading; both may be nil.
+	Stored, Now *v1alpha1.SetStatus
+	// Waves has for each node of the Snapshot the index of its wave; -1 for a node without one, and nil if no rollout is active.
+	Waves []int
+}
+
+// governor reads policies, those of each namespace once.
+type governor struct {
+	c    *options.Clients
+	note func(format string, args ...any)
+	read map[string][]*policies.Policy
+}
+
+// of reads the policies of a set. Without the right to read them, there is a note, and the set is shown as if there were none.
+func (g *governor) of(ctx context.Context, set *resolver.Set) Governance {
+	out := Governance{Set: policies.SetOf(set)}
+	all, known := g.read[set.Namespace()]
+	if !known {
+		var unread string
+		if all, unread = policies.All(ctx, g.c, set.Namespace()); unread != "" {
+			g.note("%s", unread)
+		}
+		if g.read == nil {
+			g.read = map[string][]*policies.Policy{}
+		}
+		g.read[set.Namespace()] = all
+	}
+	for _, p := range all {
+		if p.Rules.Selects(out.Set) {
+			out.Policies = append(out.Policies, p)
+		}
+	}
+	if len(out.Policies) == 0 {
+		return out
+	}
+	out.Stored = out.Policies[0].Status(set)
+	approvals, err := policies.Approvals(ctx, g.c, set.Namespace())
+	if err != nil {
+		g.note("the approvals of the rollout cannot be read: %v", err)
+	}
+	out.Approvals = approvals
+	return out
+}
+
+// Govern puts into a Snapshot what the policies allow, as the manager does, and stores what follows.
+func (g *Governance) Govern(view *live.View) {
+	g.Adopt(view)
+	in := g.Input(view)
+	if in == nil {
+		return
+	}
+	out := policy.Decide(in)
+	view.Snapshot.Gate, g.Now = out.Gate, out.Status
+	if len(g.Policies) == 1 {
+		g.Policies[0].Rules.Tighten(&view.Snapshot)
+		if out.Status != nil && len(out.Status.Waves) > 0 {
+			g.Waves = waves(*in, g.Policies[0].Rules)
+		}
+	}
+}
+
+// Adopt makes a set of which another controller keeps the pods one that is updated by deletes, if the policy reports that a manager does that.
+func (g *Governance) Adopt(view *live.View) {
+	if g.Stored == nil || g.Stored.Enforcement != v1alpha1.EnforcementOnDelete {
+		return
+	}
+	w := *view.Workload
+	base.Alongside(&w)
+	if w.ByPolicy == nil {
+		return
+	}
+	update := view.Snapshot.Set.Update
+	view.Snapshot.Set = *w.ByPolicy
+	view.Snapshot.Set.Update = update
+	if most := g.Policies[0].Rules.MaxUnavailable; most != nil {
+		view.Snapshot.Set.MaxUnavailable = *most
+	}
+	w.Set = view.Snapshot.Set
+	view.Workload = &w
+}
+
+// Input returns the input of the decision about the policies; nil if there is nothing to decide.
+func (g *Governance) Input(view *live.View) *policy.Input {
+	in := &policy.Input{
+		Snapshot: &view.Snapshot, Labels: view.Labels, Revisions: revisionsOf(view.Workload, view.History), Set: g.Set, Approvals: g.Approvals,
+		Last: g.Stored, Restored: true,
+	}
+	marked := false
+	for i := range in.Revisions {
+		marked = marked || in.Revisions[i].Committed > 0
+	}
+	for _, p := range g.Policies {
+		in.Policies = append(in.Policies, p.Rules)
+	}
+	if !marked && len(in.Policies) == 0 {
+		return nil
+	}
+	return in
+}
+
+// revisionsOf is the history as a policy sees it.
+func revisionsOf(w *dialect.Workload, h *fleet.Resolved) []policy.Revision {
+	index := h.History(w).Index
+	all := make([]policy.Revision, len(h.Entries))
+	for i := range h.Entries {
+		same, known := index[h.Entries[i].Hash]
+		if !known {
+			same = i
+		}
+		all[i] = policy.Revision{Name: h.Entries[i].Name, Committed: h.Revisions[i].Committed, Same: same}
+	}
+	return all
+}
+
+// waves returns the wave of each node: the first one that releases it when all waves before it have passed, and nothing but the waves holds nodes.
+func waves(in policy.Input, p *policy.Policy) []int {
+	bare := *p
+	bare.Suspend, bare.Windows, bare.Freezes, bare.TopologyKey, bare.MaxUpgrading, bare.MinTimeBetween = false, nil, nil, "", nil, 0
+	bare.Waves = make([]policy.Wave, len(p.Waves))
+	for k := range p.Waves {
+		bare.Waves[k] = p.Waves[k]
+		bare.Waves[k].Start, bare.Waves[k].Soak, bare.Waves[k].Approval = nil, 0, true // so that no wave passes
+	}
+	target := in.Snapshot.Set.Update
+	last := &v1alpha1.SetStatus{TargetNumber: in.Snapshot.Revisions[target].Number}
+	if target < len(in.Revisions) {
+		last.TargetRevision = in.Revisions[target].Name
+	}
+	in.Policies, in.Approvals, in.Last, in.Revisions = []*policy.Policy{&bare}, nil, last, Marked(in)
+	found := make([]int, len(in.Snapshot.Nodes))
+	for i := range found {
+		found[i] = -1
+	}
+	for k := range bare.Waves {
+		out := policy.Decide(&in)
+		if out.Gate != nil && out.Status.Phase != v1alpha1.PhaseStalled {
+			for i, kind := range out.Gate.Holds {
+				n := &in.Snapshot.Nodes[i]
+				if found[i] < 0 && kind == rollout.NotEvaluated && !n.Gone && (n.Fit == rollout.MustRun || n.Fit == rollout.MayStay) {
+					found[i] = k
+				}
+			}
+		}
+		last.Waves = append(last.Waves, v1alpha1.WaveStatus{Name: bare.Waves[k].Name, Phase: v1alpha1.WavePassed})
+	}
+	return found
+}
+
+// Marked returns the revisions of an input, with the mark that the first decision would ask for if none has a mark.
+func Marked(in policy.Input) []policy.Revision {
+	for i := range in.Revisions {
+		if in.Revisions[i].Committed > 0 {
+			return in.Revisions
+		}
+	}
+	out := policy.Decide(&in)
+	if out.Commit < 0 {
+		return in.Revisions
+	}
+	marked := append([]policy.Revision(nil), in.Revisions...)
+	marked[out.Commit].Committed = out.CommitNumber
+	return marked
+}
