@@ -79,7 +79,7 @@ func (g *Governance) Govern(view *live.View) {
 	if len(g.Policies) == 1 {
 		g.Policies[0].Rules.Tighten(&view.Snapshot)
 		if out.Status != nil && len(out.Status.Waves) > 0 {
-			g.Waves = waves(*in, g.Policies[0].Rules)
+			g.Waves = WavesOf(*in, g.Policies[0].Rules)
 		}
 	}
 }
@@ -137,8 +137,8 @@ func revisionsOf(w *dialect.Workload, h *fleet.Resolved) []policy.Revision {
 	return all
 }
 
-// waves returns the wave of each node: the first one that releases it when all waves before it have passed, and nothing but the waves holds nodes.
-func waves(in policy.Input, p *policy.Policy) []int {
+// WavesOf returns the wave of each node, -1 for none: the first one that releases it when all waves before it have passed, and nothing but the waves holds nodes.
+func WavesOf(in policy.Input, p *policy.Policy) []int {
 	bare := *p
 	bare.Suspend, bare.Windows, bare.Freezes, bare.TopologyKey, bare.MaxUpgrading, bare.MinTimeBetween = false, nil, nil, "", nil, 0
 	bare.Waves = make([]policy.Wave, len(p.Waves))

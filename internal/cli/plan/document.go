@@ -45,6 +45,8 @@ type Document struct {
 	Unfinished  int          `json:"unfinished"`
 	Assumptions []Assumption `json:"assumptions"`
 	Warnings    []Warning    `json:"warnings"`
+	// Policy is what the plan foresees of the rollout policy of the set.
+	Policy *Policy `json:"policy,omitempty"`
 	// Diff is the change of the pod template, as a unified diff of YAML.
 	Diff string `json:"diff,omitempty"`
 }
@@ -99,7 +101,7 @@ func (f *prediction) document(warnings []Warning, diff string) *Document {
 			Limit: f.result.Limit, Of: "unavailable", Waves: f.result.Waves(), MostAtOnce: f.result.MostAtOnce,
 			MostDown: f.result.MostDown, DownNow: f.result.DownBefore,
 		},
-		Duration: text(f.result.Duration), Assumptions: f.assumed, Warnings: warnings, Diff: diff,
+		Duration: text(f.result.Duration), Assumptions: f.assumed, Warnings: warnings, Diff: diff, Policy: f.foresee(),
 	}
 	if f.result.Doubling {
 		d.Budget.Of = "surge"

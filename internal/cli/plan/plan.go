@@ -25,6 +25,9 @@ Every node gets one verdict: create, recreate, in-place, surge, remove, wait (th
 node back), blocked (something on the node blocks it) or leave. Its wave is its place in the order, divided by the
 budget. For wait and blocked, the plan shows the reason that explain-node would show at the end.
 
+If a rollout policy applies to the set, the plan follows it, and shows when each of its waves starts, is complete, and ends its soak. Where a wave needs an
+approval, the times assume that it is given at once. --policy plans for a policy in a file: to see what it would do before you create it.
+
 With -o json you can store and review the plan, and then apply it with: ` + options.Program + ` apply --plan FILE.
 Without flags and a file, the plan shows the remaining work.
 
@@ -38,6 +41,9 @@ const planExample = `  # What would a new image do?
 
   # What would this file do, on every node?
   kubectl everynode plan -f agent.yaml -o wide
+
+  # What would it do under this rollout policy?
+  kubectl everynode plan ads/agent --image agent=registry.example/agent:2 --policy policy.yaml
 
   # Store a plan, and apply it if it is still valid
   kubectl everynode plan ads/agent --max-unavailable 10% -o json >plan.json
@@ -64,6 +70,10 @@ func New(o *options.Options) *cobra.Command {
 	}
 	a.addFlags(cmd)
 	cmd.Flags().BoolVar(&a.local, "local", false, "Set defaults locally, without a dry run on the server.")
+	cmd.Flags().StringVar(&a.policy, "policy", "", "A file with a RolloutPolicy to plan for, in place of the one of the cluster; - is the standard input.")
+	if err := cmd.MarkFlagFilename("policy", "yaml", "yml", "json"); err != nil {
+		panic(err) // the flag does not exist: every test that creates a command finds this
+	}
 	a.times.addFlags(cmd)
 	a.complete(cmd, o)
 	return cmd
@@ -74,7 +84,9 @@ type asked struct {
 	editFlags
 	times times
 	local bool
-	args  []string
+	// policy is a file with a rollout policy.
+	policy string
+	args   []string
 }
 
 func (w *editFlags) addFlags(cmd *cobra.Command) {
@@ -137,7 +149,7 @@ func (a *asked) run(ctx context.Context, o *options.Options) error {
 	if err != nil {
 		return err
 	}
-	q.local, q.given = a.local, a.times
+	q.local, q.given, q.policyFile = a.local, a.times, a.policy
 	f, err := predict(ctx, o, c, q)
 	if err != nil {
 		return err
@@ -153,6 +165,8 @@ func (a *asked) run(ctx context.Context, o *options.Options) error {
 // validate checks the command line, independent of the cluster.
 func (a *asked) validate() error {
 	switch {
+	case a.file == "-" && a.policy == "-":
+		return options.Usagef("--filename and --policy cannot both be the standard input: write one of them to a file")
 	case a.file != "" && len(a.args) > 0:
 		return options.Usagef("the file names the set: leave %s out", a.args[0])
 	case a.file != "" && len(a.given) > 0:

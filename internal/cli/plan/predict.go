@@ -30,6 +30,8 @@ type question struct {
 	edit  Edit
 	local bool
 	given times
+	// policyFile has the rollout policy to plan for; empty for the one of the cluster.
+	policyFile string
 }
 
 // prediction is the predicted result of an edit.
@@ -46,6 +48,9 @@ type prediction struct {
 	obstacles obstacles
 	assumed   assumed
 	result    plan.Result
+	// governance is what is known of the rollout policies of the set, and governor has played it; nil without one.
+	governance inspect.Governance
+	governor   *governor
 }
 
 // predict predicts the result of an edit. It reads, and writes nothing.
@@ -72,10 +77,10 @@ func predict(ctx context.Context, o *options.Options, c *options.Clients, q ques
 	f.obstacles = f.findObstacles(ctx, c)
 	f.assumed = assume(f)
 	f.waitForImages()
-	if f.result, err = plan.Simulate(f.view.Snapshot, f.play()); err != nil {
+	if err := f.usePolicy(ctx, o, c); err != nil {
 		return nil, err
 	}
-	return f, nil
+	return f, f.simulate()
 }
 
 // read reads the cluster as if the set had the edit.
@@ -86,7 +91,7 @@ func (f *prediction) read(ctx context.Context, o *options.Options, c *options.Cl
 	if err != nil {
 		return err
 	}
-	f.view, f.nodes = cluster.Evaluations[0].View, cluster.Nodes
+	f.view, f.governance, f.nodes = cluster.Evaluations[0].View, cluster.Evaluations[0].Governance, cluster.Nodes
 	return nil
 }
 

@@ -32,6 +32,7 @@ func show(w io.Writer, o *options.Options, d *Document) error {
 	} else {
 		s.waves(d)
 	}
+	s.policy(d.Policy, o.Now())
 	s.warnings(d)
 	s.estimate(d)
 	return s.err

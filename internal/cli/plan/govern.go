@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/cli/inspect"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/policies"
+	"everynode.dev/everynode/internal/plan"
+	"everynode.dev/everynode/internal/policy"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Policy is what a plan foresees of a rollout policy.
+type Policy struct {
+	Name string `json:"name"`
+	// File is whether the policy is from a file, and not the one of the cluster.
+	File bool `json:"file,omitempty"`
+	// Waves has an entry for each wave that has nodes.
+	Waves []PolicyWave `json:"waves"`
+	// Holds is why the policy lets nothing start, at the end of the plan; empty if all waves pass.
+	Holds string `json:"holds,omitempty"`
+}
+
+// PolicyWave is one wave of a policy. Times are relative to the begin of the rollout.
+type PolicyWave struct {
+	Name  string   `json:"name"`
+	Nodes []string `json:"nodes"`
+	// Start is when the first node starts, Complete when all nodes are updated and available, and End when the soak has ended. A time that does not come is
+	// omitted.
+	Start    string `json:"start,omitempty"`
+	Complete string `json:"complete,omitempty"`
+	End      string `json:"end,omitempty"`
+	Soak     string `json:"soak,omitempty"`
+	// Approval is whether the next wave waits for an approval, which the times do not include.
+	Approval bool `json:"approval,omitempty"`
+	// After names the waves before this one whose approval is missing: this one starts not before a person decides.
+	After []string `json:"after,omitempty"`
+}
+
+// governor plays the policy of a set.
+type governor struct {
+	in     *policy.Input
+	begin  rollout.Time
+	now    rollout.Time
+	waves  []waveTimes
+	last   *v1alpha1.SetStatus
+	places []int
+}
+
+// waveTimes is when a wave was seen to change.
+type waveTimes struct {
+	complete, passed rollout.Time
+	approval         bool
+}
+
+// newGovernor returns what plays the policies of a set; nil if nothing restricts it.
+func newGovernor(f *prediction) *governor {
+	in := f.governance.Input(&f.view)
+	if in == nil {
+		return nil
+	}
+	g := &governor{in: in, begin: f.view.Snapshot.Now, now: f.view.Snapshot.Now, last: in.Last}
+	if target := f.view.Snapshot.Set.Update; target >= len(in.Revisions) {
+		in.Revisions = append(slices.Clone(in.Revisions), policy.Revision{Same: target}) // it will be written
+	}
+	for i := range in.Revisions {
+		if in.Revisions[i].Name == "" {
+			in.Revisions[i].Name = f.named.Name() + "-" + f.after
+		}
+	}
+	in.Revisions = slices.Clone(inspect.Marked(*in))
+	if len(in.Policies) == 1 {
+		g.waves = make([]waveTimes, len(in.Policies[0].Waves))
+		g.places = inspect.WavesOf(*in, in.Policies[0])
+	}
+	return g
+}
+
+// Govern implements plan.Governor. An approval that is missing is assumed to be given at once, and noted.
+func (g *governor) Govern(s *rollout.Snapshot) rollout.Time {
+	in := *g.in
+	in.Snapshot, in.Last, in.Restored, in.Elapsed = s, g.last, g.in.Restored && s.Now == g.begin, s.Now.Sub(g.now)
+	out := policy.Decide(&in)
+	for out.Status != nil && out.Status.Phase == v1alpha1.PhaseWaitingForApproval && g.approve(out.Status) {
+		in.Approvals, in.Last, in.Restored, in.Elapsed = g.in.Approvals, out.Status, false, 0
+		out = policy.Decide(&in)
+	}
+	g.now, g.last, s.Gate = s.Now, out.Status, out.Gate
+	if len(in.Policies) == 1 {
+		in.Policies[0].Tighten(s)
+	}
+	if out.Commit >= 0 && out.Commit < len(g.in.Revisions) {
+		g.in.Revisions[out.Commit].Committed = out.CommitNumber
+		out.Wake = s.Now.Add(1)
+	}
+	g.observe(s.Now)
+	return out.Wake
+}
+
+// approve gives the approval that the active wave waits for.
+func (g *governor) approve(st *v1alpha1.SetStatus) bool {
+	for k := range st.Waves {
+		if w := &st.Waves[k]; w.Phase == v1alpha1.WaveWaitingForApproval && !g.waves[k].approval {
+			g.waves[k].approval = true
+			given := v1alpha1.RolloutApproval{Spec: v1alpha1.RolloutApprovalSpec{
+				Policy: g.in.Policies[0].Name, Set: st.Name, Wave: w.Name, Revision: st.TargetRevision, Decision: v1alpha1.Approve,
+			}}
+			g.in.Approvals = append(slices.Clone(g.in.Approvals), given)
+			return true
+		}
+	}
+	return false
+}
+
+// observe notes what the waves have come to.
+func (g *governor) observe(now rollout.Time) {
+	if g.last == nil {
+		return
+	}
+	for k := range g.last.Waves {
+		if k >= len(g.waves) {
+			return
+		}
+		t, w := &g.waves[k], &g.last.Waves[k]
+		done := w.Phase == v1alpha1.WaveSoaking || w.Phase == v1alpha1.WaveWaitingForApproval || w.Phase == v1alpha1.WavePassed
+		switch {
+		case !done:
+			t.complete = 0
+		case t.complete == 0:
+			t.complete = now
+		}
+		if w.Phase == v1alpha1.WavePassed && t.passed == 0 {
+			t.passed = now
+		}
+	}
+}
+
+// Decided implements plan.Governor.
+func (g *governor) Decided(s *rollout.Snapshot, p *rollout.Plan) {
+	if g.last != nil && policy.Started(p) {
+		g.last.LastStart = policy.Moment(s.Now)
+	}
+}
+
+// simulate plays the plan under the policies of the set.
+func (f *prediction) simulate() (err error) {
+	f.governor = newGovernor(f)
+	if f.governor == nil {
+		f.result, err = plan.Simulate(f.view.Snapshot, f.play())
+	} else {
+		f.result, err = plan.Govern(f.view.Snapshot, f.play(), f.governor)
+	}
+	return err
+}
+
+// foresee returns what happens to the waves of the policy; nil without a policy.
+func (f *prediction) foresee() *Policy {
+	g := f.governor
+	if g == nil || len(g.in.Policies) == 0 {
+		return nil
+	}
+	out := &Policy{Name: g.in.Policies[0].Name, File: f.policyFile != "", Waves: []PolicyWave{}}
+	if st := g.last; st != nil && len(st.Blocking) > 0 {
+		out.Holds = st.Blocking[len(st.Blocking)-1].Message
+	}
+	if g.last == nil || g.places == nil {
+		return out
+	}
+	var after []string
+	for k := range g.waves {
+		w := f.wave(k)
+		w.After = slices.Clone(after)
+		if len(w.Nodes) > 0 || w.Approval {
+			out.Waves = append(out.Waves, w)
+		}
+		if w.Approval {
+			after = append(after, w.Name)
+		}
+	}
+	return out
+}
+
+// wave returns what happens to one wave.
+func (f *prediction) wave(k int) PolicyWave {
+	g := f.governor
+	rules, t := &g.in.Policies[0].Waves[k], &g.waves[k]
+	w := PolicyWave{Name: rules.Name, Approval: t.approval, Nodes: []string{}}
+	first, starts := time.Duration(0), false
+	for i := range f.result.Nodes {
+		n := &f.result.Nodes[i]
+		if g.places[i] != k {
+			continue
+		}
+		w.Nodes = append(w.Nodes, n.Name)
+		if n.Verdict.Starts() && n.Update && (!starts || n.Start < first) {
+			first, starts = n.Start, true
+		}
+	}
+	if starts {
+		w.Start = text(first)
+	}
+	if rules.Soak > 0 {
+		w.Soak = rules.Soak.String()
+	}
+	if t.complete != 0 && len(w.Nodes) > 0 {
+		w.Complete = text(t.complete.Sub(g.begin))
+	}
+	if t.passed != 0 && len(w.Nodes) > 0 {
+		w.End = text(t.passed.Sub(g.begin))
+	}
+	return w
+}
+
+// policyFrom reads the policy in a file.
+func policyFrom(o *options.Options, c *options.Clients, file string) (*policies.Policy, error) {
+	data, err := readFile(o, file)
+	if err != nil {
+		return nil, err
+	}
+	if data, err = single(data); err != nil {
+		return nil, err
+	}
+	typed := &v1alpha1.RolloutPolicy{}
+	if err := yaml.UnmarshalStrict(data, typed); err != nil {
+		return nil, fmt.Errorf("reading the policy: %w", err)
+	}
+	if typed.APIVersion != v1alpha1.GroupVersion().String() || typed.Kind != "RolloutPolicy" {
+		return nil, fmt.Errorf("%s holds no RolloutPolicy of %s: write one with `%s policy init NAME`", file, v1alpha1.GroupVersion(), options.Program)
+	}
+	if typed.Namespace == "" {
+		typed.Namespace = c.Namespace
+	}
+	typed.Status = v1alpha1.RolloutPolicyStatus{}
+	rules := policy.Read(typed)
+	if len(rules.Problems) > 0 {
+		return nil, fmt.Errorf("the policy in %s cannot be followed: %s", file, strings.Join(rules.Problems, "; "))
+	}
+	return &policies.Policy{Object: &unstructured.Unstructured{}, Typed: typed, Rules: rules}, nil
+}
+
+// usePolicy replaces the policies of the cluster by the one in the file, if one is given.
+func (f *prediction) usePolicy(ctx context.Context, o *options.Options, c *options.Clients) error {
+	if f.policyFile == "" {
+		return nil
+	}
+	p, err := policyFrom(o, c, f.policyFile)
+	if err != nil {
+		return err
+	}
+	set := policies.SetOf(f.named)
+	if !p.Rules.Selects(set) {
+		return fmt.Errorf("the policy in %s does not apply to %s: add the set to its spec.targets, and write its namespace", f.policyFile, f.named.Title())
+	}
+	g := inspect.Governance{Set: set, Policies: []*policies.Policy{p}}
+	if g.Approvals, err = policies.Approvals(ctx, c, set.Namespace); err != nil {
+		g.Approvals = nil // none of them is about this policy, or it is not known: they are assumed to be missing
+	}
+	f.governance, f.view.Snapshot.Set.MaxUnavailable = g, f.view.Workload.Set.MaxUnavailable // without the limit of another policy
+	return nil
+}
+
+// when is a time that a person reads.
+func when(now metav1.Time, after string) string {
+	d, err := time.ParseDuration(after)
+	if err != nil {
+		return "-"
+	}
+	return after + " (" + now.Add(d).UTC().Format("Mon 15:04") + ")"
+}
+
+// policy prints the waves of the policy.
+func (s *screen) policy(p *Policy, now time.Time) {
+	if p == nil {
+		return
+	}
+	s.line("")
+	where := ""
+	if p.File {
+		where = " (from the file)"
+	}
+	if len(p.Waves)+len(p.Holds) == 0 {
+		s.line("Rollout policy %s%s: no new revision, so it holds nothing.", options.Printable(p.Name), where)
+		return
+	}
+	s.line("Rollout policy %s%s:", options.Printable(p.Name), where)
+	if len(p.Waves) > 0 {
+		rows := [][]string{{"WAVE", "NODES", "START", "COMPLETE", "SOAK", "END", "NAMES"}}
+		for _, w := range p.Waves {
+			rows = append(rows, []string{
+				w.Name, fmt.Sprint(len(w.Nodes)), when(metav1.NewTime(now), w.Start), when(metav1.NewTime(now), w.Complete), cmp.Or(w.Soak, "-"),
+				when(metav1.NewTime(now), w.End), names(w.Nodes),
+			})
+		}
+		s.columns(rows)
+	}
+	for _, w := range p.Waves {
+		if w.Approval {
+			s.line("After wave %s it waits for an approval: not before a person decides. The times assume that this happens at once.", options.Printable(w.Name))
+		}
+	}
+	if p.Holds != "" {
+		s.line("It holds the rollout: %s", options.Printable(p.Holds))
+	}
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/testing/fakecluster"
+)
+
+// policyOf is a policy for the set agent with these fields of its specification.
+func policyOf(spec string) string {
+	return "apiVersion: everynode.dev/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: agents, namespace: default, uid: uid-policy}\nspec:\n" +
+		"  targets: [{apiVersion: apps.kruise.io/v1beta1, kind: DaemonSet, name: agent}]\n" + spec
+}
+
+const threeWaves = `  waves:
+  - {name: canary, nodes: {count: 1}, soak: 30m, after: [{type: Approval}]}
+  - {name: half, nodes: {percent: 50}, soak: 1h}
+`
+
+func governedCluster(t *testing.T, manifests ...string) *fakecluster.Cluster {
+	t.Helper()
+	objects := fakecluster.Roll{Name: "agent", Advanced: true, Letters: "oooooo"}.Objects(t)
+	for _, manifest := range manifests {
+		objects = append(objects, runtime.Object(fakecluster.Object(t, manifest)))
+	}
+	return fakecluster.New(t, objects...)
+}
+
+func TestPlanUnderAPolicy(t *testing.T) {
+	const edit = "agent --image agent=registry.example/agent:3 --local"
+	night := "  windows: [{schedule: \"0 22 * * *\", duration: 1h}]\n  freezes: [{from: \"2026-03-01T22:00:00Z\", to: \"2026-03-01T22:30:00Z\"}]\n"
+	zones := "  waves: [{name: all, nodes: {percent: 100}, growth: {start: 1}}]\n  pace: {minTimeBetween: 1m}\n"
+	for name, c := range map[string]struct{ policy, args string }{
+		"policy":            {policyOf(threeWaves), edit},
+		"policy-json":       {policyOf(threeWaves), edit + " -o json"},
+		"policy-remaining":  {policyOf(threeWaves), "agent --local"},
+		"policy-window":     {policyOf(threeWaves + night), edit},
+		"policy-pace":       {policyOf(zones), edit},
+		"policy-suspended":  {policyOf("  suspend: true\n" + threeWaves), edit},
+		"policy-empty-wave": {policyOf("  waves: [{name: none, nodes: {selector: {matchLabels: {x: \"y\"}}}}]\n"), edit},
+		"policy-no-change":  {policyOf(threeWaves), "agent --max-unavailable 3 --image agent=registry.example/agent:1 --local"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := governedCluster(t, c.policy)
+			if err := cluster.Run(t, New, strings.Fields(c.args)...); err != nil {
+				t.Fatal(err)
+			}
+			fakecluster.Golden(t, *update, name+".txt", cluster.Out.String()+cluster.Err.String())
+		})
+	}
+}
+
+// A policy in a file counts alone: the one of the cluster has no waves and is suspended.
+func TestPlanForAPolicyInAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	for name, c := range map[string]struct{ content, want string }{
+		"followed":   {policyOf(threeWaves), ""},
+		"no policy":  {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", "holds no RolloutPolicy of everynode.dev/v1alpha1: write one with `kubectl everynode policy init NAME`"},
+		"misspelt":   {policyOf("  wave: []\n"), `unknown field "wave"`},
+		"wrong zone": {policyOf("  windows: [{schedule: \"0 22 * * *\", duration: 1h, timeZone: Nowhere/Land}]\n"), "cannot be followed: spec.windows[0]: the time zone"},
+		"other set":  {strings.Replace(policyOf(threeWaves), "name: agent}", "name: other}", 1), "does not apply to default/ads/agent: add the set to its spec.targets"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(file, []byte(c.content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cluster := governedCluster(t, policyOf("  suspend: true\n"))
+			err := cluster.Run(t, New, "agent", "--image", "agent=registry.example/agent:3", "--local", "--policy", file)
+			out := cluster.Out.String()
+			switch {
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("%v, want %s", err, c.want)
+			case c.want == "" && (err != nil || !strings.Contains(out, "Rollout policy agents (from the file):") || strings.Contains(out, "suspended")):
+				t.Errorf("%v, it prints\n%s", err, out)
+			}
+		})
+	}
+	err := governedCluster(t).Run(t, New, "-f", "-", "--policy", "-")
+	if options.Code(err) != options.ExitUsage {
+		t.Errorf("two files from the standard input: %v", err)
+	}
+}
