@@ -127,6 +127,37 @@ func (u *typist) updatesInPlace() {
 	u.types("kubectl explain ads.spec.updateStrategy.rollingUpdate", "FIELD: rollingUpdate", "partition", "rollingUpdateType")
 }
 
+// TestPageRolloutPolicy types docs/rollout-policy.md.
+func TestPageRolloutPolicy(t *testing.T) {
+	u := opens(t, "docs/rollout-policy.md", "native,kruise")
+	u.leaves("make up")
+	u.types("kubectl create -f docs/samples/daemonset.yaml", "created")
+	u.types("kubectl rollout status daemonset/sample", "successfully rolled out")
+	u.types("kubectl everynode policy init daemonset/sample")
+	u.types("kubectl everynode plan daemonset/sample", "nothing has been changed", "canary", "percent-50")
+	u.types("kubectl apply -f policy.yaml", "created")
+	u.types("kubectl wait --for=condition=Ready rolloutpolicy/sample", "condition met")
+	u.types("kubectl everynode set-image daemonset/sample", "image updated")
+	u.typesUntilItSays("kubectl everynode status daemonset/sample", "WaitingForApproval", "wait-approval")
+	u.runs(sample, two, 1)
+	u.types("kubectl everynode explain-node node-0009 daemonset/sample", "the node belongs to wave rest (3 of 3)")
+	u.types("kubectl everynode approve daemonset/sample", "is approved")
+	u.typesUntilItSays("kubectl everynode status daemonset/sample", "Soaking, wave percent-50")
+	u.runs(sample, two, pageNodes/2)
+	u.types("kubectl everynode promote daemonset/sample", "ends")
+	u.types("kubectl everynode status daemonset/sample --exit-status", "finished")
+	u.runs(sample, two, pageNodes)
+	u.types("kubectl everynode suspend daemonset/sample", "suspended")
+	u.types("kubectl everynode resume rolloutpolicy/sample", "resumed", "applies to daemonset/sample")
+	u.types("kubectl everynode set-image daemonset/sample", "image updated")
+	u.typesUntilItSays("kubectl everynode status daemonset/sample", "rolloutpolicy/sample: ", "wave canary")
+	u.types("kubectl everynode reject daemonset/sample", "is rejected")
+	u.types("kubectl everynode undo daemonset/sample", "rolled back")
+	u.types("kubectl everynode status daemonset/sample --exit-status", "finished")
+	u.runs(sample, two, pageNodes)
+	u.closes()
+}
+
 // TestPageOpenYurt types docs/dialects/openyurt.md. What the page says of yurt-manager is played by TestVerbs/TakeOverOpenYurt.
 func TestPageOpenYurt(t *testing.T) {
 	u := opens(t, "docs/dialects/openyurt.md", "native,openyurt")

@@ -18,7 +18,7 @@ const pageEdge = "docs/edge.md"
 // pagesTyped are the pages with commands that tests of this package type.
 func pagesTyped() []string {
 	return append(pagesOfOperators(), pageTutorial, "docs/dialects/advanced.md", "docs/dialects/native.md", "docs/dialects/openyurt.md",
-		"docs/local-cluster.md", "docs/migration.md", "docs/operations.md", "docs/plan.md")
+		"docs/local-cluster.md", "docs/migration.md", "docs/operations.md", "docs/plan.md", "docs/rollout-policy.md")
 }
 
 // pagesOfOperators are those that TestPagesOfOperators types.

@@ -5,6 +5,8 @@ package policies_test
 import (
 	"errors"
 	"flag"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -70,5 +72,26 @@ func TestInitWithoutTheRightToRead(t *testing.T) {
 	err := c.Run(t, command.Root, "policy", "init", "agent")
 	if options.Code(err) != options.ExitOK || !strings.Contains(c.Err.String(), `it is not known whether a rollout policy applies to ads/agent: you are not allowed to list`) {
 		t.Errorf("%v, it prints %s", err, c.Err)
+	}
+}
+
+// The samples of the documentation can be followed.
+func TestSamples(t *testing.T) {
+	files, err := filepath.Glob("../../../docs/samples/policies/*.yaml")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("found %v: %v", files, err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &v1alpha1.RolloutPolicy{}
+		if err := yaml.UnmarshalStrict(data, p); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		if problems := policy.Read(p).Problems; len(problems) > 0 || p.Name != strings.TrimSuffix(filepath.Base(file), ".yaml") {
+			t.Errorf("%s: %s, %v", file, p.Name, problems)
+		}
 	}
 }
