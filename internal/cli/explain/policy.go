@@ -33,8 +33,8 @@ func (s *subject) governed() []Value {
 func (s *subject) wave(k int) string {
 	p := s.m.Governance.Policy()
 	wave := p.Rules.Waves[k]
-	text := fmt.Sprintf("the node belongs to wave %s (%d of %d)", wave.Name, k+1, len(p.Rules.Waves))
 	r := s.m.Governance.Report()
+	text := fmt.Sprintf("the node belongs to wave %s (%d of %d)", wave.Name, k+1, max(r.Total, k+1))
 	for i := range r.Waves {
 		if st := &r.Waves[i]; st.Name == wave.Name {
 			text += fmt.Sprintf(", which is %s: %d of %d nodes updated and available", st.Phase, st.Available, st.Nodes)

@@ -8,6 +8,7 @@ import (
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/policies"
+	"everynode.dev/everynode/internal/policy"
 )
 
 // PolicyReport is what the rollout policy of a set reports, for programs.
@@ -17,8 +18,10 @@ type PolicyReport struct {
 	Others []string `json:"others,omitempty"`
 	// Reported is whether a manager has reported it. Otherwise it is what a manager would report now.
 	Reported bool `json:"reported"`
-	// Position is the number of the active wave, from 1; 0 if none is active.
+	// Position is the number of the active wave, from 1; 0 if none is active. Total is the number of waves; the one for the remaining nodes counts if it
+	// has nodes.
 	Position int `json:"position,omitempty"`
+	Total    int `json:"total,omitempty"`
 	v1alpha1.SetStatus
 }
 
@@ -43,6 +46,9 @@ func (g *Governance) Report() *PolicyReport {
 		if r.Waves[i].Name == r.Wave {
 			r.Position = i + 1
 		}
+		if w := &r.Waves[i]; w.Nodes > 0 || w.Name != policy.Remaining || r.Position == i+1 {
+			r.Total = i + 1
+		}
 	}
 	return r
 }
@@ -60,7 +66,7 @@ func (r *PolicyReport) Headline() string {
 	text := fmt.Sprintf("rolloutpolicy/%s: %s", r.Name, r.Phase)
 	if r.Position > 0 {
 		w := &r.Waves[r.Position-1]
-		text += fmt.Sprintf(", wave %s (%d of %d): %d of %d nodes updated and available", r.Wave, r.Position, len(r.Waves), w.Available, w.Nodes)
+		text += fmt.Sprintf(", wave %s (%d of %d): %d of %d nodes updated and available", r.Wave, r.Position, r.Total, w.Available, w.Nodes)
 	}
 	if r.Enforcement != "" && r.Enforcement != v1alpha1.EnforcementFull {
 		text += fmt.Sprintf("; enforcement %s", r.Enforcement)

@@ -10,6 +10,7 @@ import (
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/inspect"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/policy"
 )
 
 // policy prints what the rollout policy of the set reports.
@@ -50,7 +51,7 @@ func waveRows(r *inspect.PolicyReport) [][]string {
 	rows := [][]string{{"WAVE", "NODES", "UPDATED", "AVAILABLE", "PHASE", "APPROVAL"}}
 	for i := range r.Waves {
 		wave := &r.Waves[i]
-		if wave.Nodes == 0 && wave.Name == "remaining" {
+		if wave.Nodes == 0 && wave.Name == policy.Remaining {
 			continue // all nodes belong to other waves
 		}
 		rows = append(rows, []string{
