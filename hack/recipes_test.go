@@ -175,7 +175,7 @@ func constantsOf(all []source, dir string) map[string]*ast.ValueSpec {
 	return found
 }
 
-// TestRecipeOfAVerdict: a verdict is a constant with its row in the table, and the rule that gives it.
+// TestRecipeOfAVerdict: a verdict is a constant with its row in the table, and the rule that gives it: in the core, or among those of rollout policies.
 func TestRecipeOfAVerdict(t *testing.T) {
 	const core, table = "internal/rollout", "internal/rollout/verdict.go"
 	files, all := sources(t)
@@ -183,6 +183,7 @@ func TestRecipeOfAVerdict(t *testing.T) {
 	if len(kinds) != len(rollout.VerdictKinds()) {
 		t.Fatalf("found the rows of %d verdicts, there are %d: %v", len(kinds), len(rollout.VerdictKinds()), kinds)
 	}
+	const rules = "internal/policy/"
 	outside, several := map[string]bool{}, []string{}
 	for _, name := range kinds {
 		inside := 0
@@ -193,7 +194,8 @@ func TestRecipeOfAVerdict(t *testing.T) {
 				outside[file] = true
 			}
 		}
-		if !slices.Contains(all.of(core+"."+name), table) || inside < 2 {
+		ofPolicy := slices.ContainsFunc(all.of(core+"."+name), func(file string) bool { return strings.HasPrefix(file, rules) })
+		if !slices.Contains(all.of(core+"."+name), table) || inside < 2 && !ofPolicy {
 			t.Errorf("%s is not both declared in %s and given by a rule", name, table)
 		}
 		if inside > 2 {
@@ -206,6 +208,7 @@ func TestRecipeOfAVerdict(t *testing.T) {
 		"nodes that are left, and sets of another controller":          {"NotEvaluated", "NotWanted", "Removing", "WaitTerminating", "WaitCollection", "WaitHook", "WaitController"},
 		"a node whose write was rejected comes after these":            {"WaitBackoff", "WaitBurst", "WaitBudget", "WaitReplacing", "WaitSurgeRemove", "WaitNodeOwner", "Blocked"},
 		"the budget reserves nothing for nodes that are not updated":   {"WaitEligible", "WaitProgressive"},
+		"a policy also holds what only the partition keeps":            {"WaitPartition"},
 		"a set at rest has this one on all nodes, and is decided fast": {"UpToDate"},
 	}.check(t, "verdict", several)
 }
@@ -241,6 +244,9 @@ func verdictExceptions() exceptions {
 			"internal/controller/daemonset/controller.go", "internal/controller/daemonset/imagewait.go", "internal/dialect/kruise/conditions.go",
 		},
 		"which images are pulled depends on what holds a node": {"internal/predownload/decide.go"},
+		"a rollout policy gives them, as an input of the core": {
+			"internal/policy/decide.go", "internal/policy/roll.go", "internal/policy/waves.go", "internal/policy/window.go",
+		},
 	}
 }
 

@@ -20,7 +20,7 @@ type Registration struct {
 	Facts FactsFunc
 	// Peer is the manager of another project that does the same work; without one, the probe shows whether another controller does.
 	Peer *Peer
-	// Alongside is whether the dialect expects another controller to be at work, so that nothing has to be looked for.
+	// Alongside is whether the dialect expects another controller to be at work, so that nothing is looked for.
 	Alongside bool
 	// Optional is whether the other dialects are served although the sets of this one cannot be read: its definitions are installed separately.
 	Optional bool

@@ -25,7 +25,7 @@ type Input struct {
 	// Last is the outcome of the last decision for this set and policy, or what the status of the policy has of it (Restored); nil if nothing is known.
 	Last     *v1alpha1.SetStatus
 	Restored bool
-	// Elapsed is how long ago the last decision was, by a clock that nobody sets; 0 if this process has made none.
+	// Elapsed is how long ago the last decision was, by a clock that users cannot set; 0 if this process has made none.
 	Elapsed time.Duration
 }
 
@@ -35,7 +35,7 @@ type Revision struct {
 	Name string
 	// Committed is the number in its mark; 0 for none.
 	Committed int64
-	// Same is the index of the revision that has the same template and stands for it.
+	// Same is the index of the revision that has the same template and represents it.
 	Same int
 }
 
@@ -51,7 +51,7 @@ type Result struct {
 	CommitNumber int64
 	// Release is whether all marks are to be removed: no policy applies any more, and no rollout is active.
 	Release bool
-	// Judged are the approvals whose status is to be written.
+	// Judged are the approvals with a status that is to be written.
 	Judged []v1alpha1.RolloutApproval
 	Events []Event
 	// Wake is when to decide again although nothing happens; 0 for never.
@@ -81,7 +81,7 @@ type run struct {
 	holds     []rollout.VerdictKind
 	left      []bool
 	standing  []rollout.Standing
-	// restricts is whether the gate has to be given to the decision.
+	// restricts is whether the decision gets the gate.
 	restricts bool
 }
 
@@ -163,7 +163,7 @@ func (r *run) withPolicy() {
 	r.pace()
 	r.gate()
 	r.judge()
-	r.tell()
+	r.changes()
 }
 
 // findCommitted finds the revision with the newest mark, or else the one that most pods have.

@@ -30,7 +30,7 @@ type Policy struct {
 	MinTimeBetween time.Duration
 	// MaxUnavailable is the budget of sets that have none, and a further limit of that of others.
 	MaxUnavailable *rollout.Quantity
-	// TopologyKey is the label of the nodes whose groups are updated one after the other; empty for none.
+	// TopologyKey is the label of nodes by which groups of them are updated one after the other; empty for none.
 	TopologyKey string
 	// Waves are those of the specification, and the one for the remaining nodes.
 	Waves   []Wave

@@ -88,8 +88,8 @@ func (r *run) event(warning bool, reason, format string, args ...any) {
 	r.out.Events = append(r.out.Events, Event{warning, reason, fmt.Sprintf(format, args...)})
 }
 
-// tell makes the events of what has changed since the last decision.
-func (r *run) tell() {
+// changes makes the events of what has changed since the last decision.
+func (r *run) changes() {
 	st, was := r.out.Status, r.in.Last
 	if was == nil {
 		was = &v1alpha1.SetStatus{}
@@ -99,7 +99,7 @@ func (r *run) tell() {
 		r.event(false, ReasonRolloutStarted, "The rollout of revision %s begins under the policy %s.", target, r.p.Name)
 	}
 	for i := range st.Waves {
-		r.tellWave(&st.Waves[i])
+		r.waveChanged(&st.Waves[i])
 	}
 	if st.Phase == was.Phase {
 		return
@@ -118,7 +118,7 @@ func (r *run) tell() {
 	}
 }
 
-func (r *run) tellWave(w *v1alpha1.WaveStatus) {
+func (r *run) waveChanged(w *v1alpha1.WaveStatus) {
 	before := v1alpha1.WavePending
 	if r.last != nil {
 		for i := range r.last.Waves {

@@ -143,7 +143,7 @@ func spread(nodes []int, by []string, nodeLabels []map[string]string) []int {
 	return out
 }
 
-// steps holds back those nodes of the active wave whose part of it has not begun: the steps of its growth, and groups of nodes one at a time. The nodes
+// steps holds back the nodes of the active wave that come in a later step of its growth, or in a later group of nodes. The nodes
 // come in the order in which the set updates them.
 func (r *run) steps(k int) {
 	w, topology := &r.p.Waves[k], r.p.TopologyKey

@@ -8,7 +8,7 @@ func (d *decision) stale(i int, p *Pod) bool {
 	return due.Said != p.Announced.Said || due.Said && p.Announced != due
 }
 
-// due is what a pod should say. Where a policy holds the node back, it does not say that there is a newer revision, unless it has said so of this one
+// due is what a pod should say. Where a policy holds the node back, it does not say that there is a newer revision, unless it has announced this one
 // before: that was its start.
 func (d *decision) due(i int, p *Pod) Announced {
 	update := d.in.Set.Update

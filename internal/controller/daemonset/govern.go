@@ -118,7 +118,7 @@ func (p *pass) governance(h *fleet.Resolved) {
 // governs is whether a policy may restrict the update.
 func (p *pass) governs() bool { return p.rules.Unread || p.marked || len(p.rules.Policies) > 0 }
 
-// sinceGoverned is how long ago the last decision about the policy was made, by a clock that nobody sets.
+// sinceGoverned is how long ago the last decision about the policy was made, by a clock that users cannot set.
 func (p *pass) sinceGoverned() time.Duration {
 	if at := p.state.governed.at; !at.IsZero() {
 		return p.c.Clock.Since(at)

@@ -47,7 +47,7 @@ type Store struct {
 	known     map[string]bool // whether the objects of a resource have been read, or cannot exist
 	policies  map[types.NamespacedName]*entry
 	approvals map[types.NamespacedName]v1alpha1.RolloutApproval
-	// judged are the approvals whose status is to be written.
+	// judged are the approvals with a status that is to be written.
 	judged map[types.NamespacedName]v1alpha1.RolloutApproval
 }
 

@@ -37,7 +37,7 @@ func (s *Store) work(ctx context.Context) bool {
 		err = s.writeStatus(ctx, name)
 	}
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Could not write the status of a rollout policy; trying again", "policy", name.String())
+		klog.FromContext(ctx).Error(err, "Could not write the status of a rollout policy; trying again", "rolloutPolicy", name.String())
 		s.queue.AddRateLimited(name)
 		return true
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package policy is the dialect of DaemonSets of apps/v1 next to the controller that creates their pods, for rollout policies: those with the strategy
-// OnDelete to which a RolloutPolicy applies are updated by deleting old pods. Everything else of a DaemonSet is left to that controller, so nothing has to
+// OnDelete to which a RolloutPolicy applies are updated by deleting old pods. Everything else of a DaemonSet is left to that controller, so nothing must
 // be switched off in the cluster.
 package policy
 
