@@ -236,12 +236,14 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestFewIsTheLeast: what the native dialect needs, and nothing else.
+// TestFewIsTheLeast: what the native dialect and rollout policies need, and nothing else.
 func TestFewIsTheLeast(t *testing.T) {
 	want := []string{
-		"ClusterRole/everynode-manager", "ClusterRole/everynode-manager-image-pulls", "ClusterRoleBinding/everynode-manager",
+		"ClusterRole/everynode-approver", "ClusterRole/everynode-manager", "ClusterRole/everynode-manager-image-pulls", "ClusterRoleBinding/everynode-manager",
+		"CustomResourceDefinition/rolloutapprovals.everynode.dev", "CustomResourceDefinition/rolloutpolicies.everynode.dev",
 		"Deployment/" + home + "/everynode-manager", "Role/" + home + "/everynode-manager", "RoleBinding/" + home + "/everynode-manager",
 		"ServiceAccount/" + home + "/everynode-manager",
+		"ValidatingAdmissionPolicy/everynode-rollout-approvals", "ValidatingAdmissionPolicyBinding/everynode-rollout-approvals",
 	}
 	if got := slices.Sorted(maps.Keys(release{values: fewValues}.objects(t))); !slices.Equal(got, want) {
 		t.Errorf("it installs\n%q, want\n%q", got, want)
