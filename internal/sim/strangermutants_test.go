@@ -19,7 +19,7 @@ func actorMutants() map[string][]mutant {
 		"strangers": {
 			{
 				"a pod that names the UID of the set is no stranger", namesFile, "return !ok || owner != w.UID || advanced != w.Advanced",
-				"return ok && owner != w.UID", "liveness",
+				"return ok && (owner != w.UID || advanced != w.Advanced)", "liveness",
 			},
 			{"a pod of another kind is the set's own", "fleet/records.go", `if ref.Kind != "DaemonSet" ||`, `if ref.Kind == "" ||`, "status liveness needless"},
 			{"a pod of another group is the set's own", "fleet/podrecord.go", "&& o.advanced == s.workload.Advanced", "", "status liveness needless"},
@@ -39,7 +39,6 @@ func actorMutants() map[string][]mutant {
 				"a node that was refused has its turn at once", "rollout/refusal.go",
 				"case n.Refusal.RetryAt > d.in.Now:\n\t\treturn barred\n\tdefault:\n\t\treturn last", "default:\n\t\treturn atOnce", "late",
 			},
-			{"creates that were left out wait for an event", controllerFile, "if p.result.Skipped || p.result.Crowded {", "if p.result.Crowded {", "late"},
 			{"what was refused is no obstacle", outcomeFile, `if why := outcomes[i].Obstacle; why != "" {`, `if why := outcomes[i].Obstacle; why == "-" {`, "verdicts"},
 			{"an obstacle has no words", outcomeFile, "return n.Obstacle()\n", "return n.Name[:0]\n", "verdicts"},
 			{
