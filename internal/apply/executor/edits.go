@@ -136,7 +136,6 @@ func (r *run) keptOld(i int) {
 	r.refuse(i, apply.Refused, &Refusal{what: fmt.Sprintf("%s of pod %s", a.Kind, a.Pod), err: err})
 }
 
-
 func (r *run) edits(a rollout.Action, pod *corev1.Pod) []dialect.Edit {
 	now, e := r.e.Clock.Now(), r.job.Edits
 	switch a.Kind {
