@@ -235,9 +235,9 @@ func verdictExceptions() exceptions {
 	return exceptions{
 		"it counts one by one what happens, or simulates it": {"internal/plan/outcome.go", "internal/plan/simulate.go"},
 		"a write is checked again":                           {"internal/apply/executor/executor.go", "internal/apply/executor/overtaken.go"},
-		"it shows the values behind a verdict":               {"internal/cli/explain/pod.go", "internal/cli/explain/values.go", "internal/cli/plan/warnings.go"},
+		"it shows the values behind a verdict":               {"internal/cli/explain/pod.go", "internal/cli/explain/policy.go", "internal/cli/explain/values.go", "internal/cli/plan/warnings.go"},
 		"it shows where a rollout is": {
-			"internal/cli/inspect/outcome.go", "internal/cli/inspect/report.go", "internal/cli/live/live.go", "internal/cli/status/follow.go",
+			"internal/cli/inspect/govern.go", "internal/cli/inspect/outcome.go", "internal/cli/inspect/report.go", "internal/cli/live/live.go", "internal/cli/status/follow.go",
 			"internal/cli/view/frame.go", "internal/cli/view/model.go", "internal/cli/view/waves.go",
 		},
 		"conditions and events about one of them": {
@@ -345,6 +345,7 @@ func dialectExceptions() exceptions {
 		},
 		"the probe for other controllers of apps/v1":   {"internal/cli/doctor/others.go"},
 		"a verb that replaces the other project":       {"internal/cli/adopt/adopt.go", "internal/cli/adopt/definitions.go", "internal/cli/adopt/openyurt.go"},
+		"a rollout policy, and not the dialect policy": {"internal/cli/explain/policy.go", "internal/cli/plan/plan.go", "internal/cli/policies/init.go"},
 		"ads/NAME, and what is shown of such pods":     {"internal/cli/inspect/inspect.go", "internal/cli/resolver/reference.go", "internal/cli/resolver/set.go"},
 		"a note that OpenYurt's annotations count not": {"internal/cli/installed/installed.go"},
 		"a plane has the webhooks and the node API of one dialect, and Kubernetes' own controller in the place of another": {
