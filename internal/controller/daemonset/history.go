@@ -11,7 +11,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,8 +26,6 @@ import (
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/fleet/feed"
-	"everynode.dev/everynode/internal/placement"
-	"everynode.dev/everynode/internal/podtemplate"
 	"everynode.dev/everynode/internal/revision"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -362,8 +359,10 @@ func (p *pass) sameOrTaken(ctx context.Context, name string) error {
 	rec, ours := feed.RevisionFrom(found)
 	adoptable := rec.Owner == "" && !rec.Deleting && p.w.Selector.Matches(labels.Set(rec.Labels))
 	own := rec.Owner == p.w.UID && rec.Advanced == p.w.Advanced
-	if ours && (own || adoptable) && revision.Same(rec.Template(), p.w.Template) {
+	if ours { // also one that is being deleted: the next pass knows of it then
 		p.foldRevision(found)
+	}
+	if ours && (own || adoptable) && revision.Same(rec.Template(), p.w.Template) {
 		return errHistoryMoved
 	}
 	return errNameTaken
@@ -462,45 +461,4 @@ func (p *pass) inPlace(h *fleet.Resolved) fleet.History {
 		view.Revisions[i].Change = change
 	}
 	return view
-}
-
-// maker makes pods of a revision, with the readiness gates that the dialect needs.
-func (p *pass) maker(h *fleet.Resolved, index int) makerOf {
-	m := p.state.makers.of(p.w, h, index)
-	if p.d.Edits == nil {
-		return m
-	}
-	return m.WithGates(p.d.Edits.Gates(p.w))
-}
-
-type makerOf = *podtemplate.Maker
-
-// makerCache keeps the Makers of one generation of a set, by revision hash. It is safe for concurrent use.
-type makerCache struct {
-	mu     sync.Mutex
-	id     string
-	makers map[string]makerOf
-}
-
-// of returns the Maker of the revision with that index. The current one is made from the object's own template; an older one,
-// for a node that is held back, from the history.
-func (c *makerCache) of(w *dialect.Workload, h *fleet.Resolved, index int) makerOf {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if id := fmt.Sprint(w.UID, w.Generation); c.id != id {
-		c.id, c.makers = id, map[string]makerOf{}
-	}
-	entry := &h.Entries[index]
-	m := c.makers[entry.Hash]
-	if m == nil {
-		if index == h.Current {
-			m = podtemplate.NewMaker(w.Template, w.Placement)
-		} else {
-			spec, _ := entry.Template["spec"].(map[string]any)
-			rules, _ := placement.Compile(spec) // what cannot be read of an old template was refused when it was new
-			m = podtemplate.NewMaker(entry.Template, rules)
-		}
-		c.makers[entry.Hash] = m
-	}
-	return m
 }
