@@ -51,8 +51,8 @@ func Conditions(p *Policy, sets []v1alpha1.SetStatus, before []metav1.Condition,
 		set(v1alpha1.ConditionReconciling, true, "RollingOut", active)
 		set(v1alpha1.ConditionStalled, false, "Progressing", "Nothing keeps the policy from being followed.")
 	default:
-		set(v1alpha1.ConditionReady, true, "Complete", ready(p, sets))
-		set(v1alpha1.ConditionReconciling, false, "Complete", ready(p, sets))
+		set(v1alpha1.ConditionReady, true, "Complete", ready(sets))
+		set(v1alpha1.ConditionReconciling, false, "Complete", ready(sets))
 		set(v1alpha1.ConditionStalled, false, "Complete", "Nothing keeps the policy from being followed.")
 	}
 	loose := loosely(sets)
@@ -113,7 +113,7 @@ func active(p *Policy, sets []v1alpha1.SetStatus) string {
 	return strings.Join(parts, "; ")
 }
 
-func ready(p *Policy, sets []v1alpha1.SetStatus) string {
+func ready(sets []v1alpha1.SetStatus) string {
 	if slices.ContainsFunc(sets, func(s v1alpha1.SetStatus) bool { return s.Phase != v1alpha1.PhaseComplete }) {
 		return "The active waves are complete and available."
 	}

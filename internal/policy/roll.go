@@ -188,8 +188,8 @@ func (r *run) remind(w *Wave, st *v1alpha1.WaveStatus) {
 		return
 	}
 	waited := r.s.Now.Sub(rollout.Time(st.WaitingSince.UnixNano()))
-	if n := waited / w.RemindAfter; n > 0 && n > (waited-r.in.Elapsed)/w.RemindAfter && r.in.Elapsed > 0 {
-		r.event(true, ReasonApprovalMissing, "The wave %s of revision %s has been waiting for an approval for %s.", w.Name, r.target().Name, (n * w.RemindAfter).String())
+	if n := int64(waited / w.RemindAfter); n > 0 && n > int64((waited-r.in.Elapsed)/w.RemindAfter) && r.in.Elapsed > 0 {
+		r.event(true, ReasonApprovalMissing, "The wave %s of revision %s has been waiting for an approval for %s.", w.Name, r.target().Name, waited.Truncate(w.RemindAfter).String())
 	}
 	r.wakeAt(r.s.Now.Add(w.RemindAfter - max(waited, 0)%w.RemindAfter))
 }

@@ -21,24 +21,33 @@ const nowhere place = -1
 // assign gives each node its wave: the first that matches it. Waves that take a number of nodes take nodes that existed before the revision in the order of
 // their names, and then those that joined later in the order in which they did. So a node that joins takes the place of no other.
 func assign(p *Policy, s *rollout.Snapshot, nodeLabels []map[string]string) (places []place, unmatched []bool) {
-	places, unmatched = make([]place, len(s.Nodes)), make([]bool, len(p.Waves))
-	for i := range places {
-		places[i] = nowhere
+	a := &assignment{s: s, labels: nodeLabels, places: make([]place, len(s.Nodes))}
+	for i := range a.places {
+		a.places[i] = nowhere
 	}
-	var order, free []int
+	unmatched = make([]bool, len(p.Waves))
 	for k := range p.Waves {
 		w := &p.Waves[k]
 		if w.Count == 0 && w.Percent == 0 {
-			unmatched[k] = !assignAll(w, place(k), places, s, nodeLabels)
+			unmatched[k] = !a.all(w, place(k))
 			continue
 		}
-		if order == nil {
-			order = seniority(s)
-			free = make([]int, 0, len(order))
+		if a.order == nil {
+			a.order = seniority(s)
+			a.free = make([]int, 0, len(a.order))
 		}
-		unmatched[k] = !assignSome(w, place(k), places, order, free, nodeLabels)
+		unmatched[k] = !a.some(w, place(k))
 	}
-	return places, unmatched
+	return a.places, unmatched
+}
+
+// assignment is the state of assign.
+type assignment struct {
+	s      *rollout.Snapshot
+	labels []map[string]string
+	places []place
+	// order is that in which waves take members; the memory of free is used again for each wave.
+	order, free []int
 }
 
 // member is whether a node must run a pod of the set.
@@ -48,31 +57,31 @@ func (w *Wave) matches(nodeLabels map[string]string) bool {
 	return w.Selector == nil || w.Selector.Matches(labels.Set(nodeLabels))
 }
 
-// assignAll gives a wave all nodes that it matches, and reports whether there is any member that it matches, be it in another wave. Nodes that only may
+// all gives a wave all nodes that it matches, and reports whether there is any member that it matches, be it in another wave. Nodes that only may
 // keep their pod are updated with their wave, and count nowhere.
-func assignAll(w *Wave, k place, places []place, s *rollout.Snapshot, nodeLabels []map[string]string) (any bool) {
-	for i := range s.Nodes {
-		n := &s.Nodes[i]
-		if n.Gone || n.Fit != rollout.MustRun && n.Fit != rollout.MayStay || !w.matches(nodeLabels[i]) {
+func (a *assignment) all(w *Wave, k place) (matched bool) {
+	for i := range a.s.Nodes {
+		n := &a.s.Nodes[i]
+		if n.Gone || n.Fit != rollout.MustRun && n.Fit != rollout.MayStay || !w.matches(a.labels[i]) {
 			continue
 		}
-		any = any || n.Fit == rollout.MustRun
-		if places[i] == nowhere {
-			places[i] = k
+		matched = matched || n.Fit == rollout.MustRun
+		if a.places[i] == nowhere {
+			a.places[i] = k
 		}
 	}
-	return any || w.Selector == nil
+	return matched || w.Selector == nil
 }
 
-// assignSome gives a wave a number of the members that it matches. The memory of free is used again.
-func assignSome(w *Wave, k place, places []place, order, free []int, nodeLabels []map[string]string) (any bool) {
-	total, taken := 0, 0
-	for _, i := range order {
-		if !w.matches(nodeLabels[i]) {
+// some gives a wave a number of the members that it matches, and reports what all does.
+func (a *assignment) some(w *Wave, k place) (matched bool) {
+	free, total, taken := a.free[:0], 0, 0
+	for _, i := range a.order {
+		if !w.matches(a.labels[i]) {
 			continue
 		}
 		total++
-		if places[i] == nowhere {
+		if a.places[i] == nowhere {
 			free = append(free, i)
 		} else {
 			taken++
@@ -82,8 +91,8 @@ func assignSome(w *Wave, k place, places []place, order, free []int, nodeLabels 
 	if w.Percent > 0 {
 		number = rollout.Quantity{Value: w.Percent, Percent: true}.Of(total) - taken
 	}
-	for _, i := range spread(free, w.SpreadBy, nodeLabels)[:min(max(number, 0), len(free))] {
-		places[i] = k
+	for _, i := range spread(free, w.SpreadBy, a.labels)[:min(max(number, 0), len(free))] {
+		a.places[i] = k
 	}
 	return total > 0 || w.Selector == nil
 }

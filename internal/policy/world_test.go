@@ -28,7 +28,6 @@ type world struct {
 	last      *v1alpha1.SetStatus
 	restored  bool
 	unread    bool
-	elapsed   time.Duration
 	out       policy.Result
 	events    []string
 }

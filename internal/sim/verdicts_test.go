@@ -43,7 +43,7 @@ func (s *sim) denied(k known, node string, v rollout.VerdictKind) string {
 		return "" // the set is gone, or not known yet
 	}
 	there := slices.DeleteFunc(k.on(node), func(p *corev1.Pod) bool { return !k.alive(p) })
-	any := func(test func(*corev1.Pod) bool) bool { return slices.ContainsFunc(there, test) }
+	some := func(test func(*corev1.Pod) bool) bool { return slices.ContainsFunc(there, test) }
 	newest := func(p *corev1.Pod) bool { return k.newest(p) || !k.recorded(k.set) }
 	old := func(p *corev1.Pod) bool { return !k.newest(p) || !k.recorded(k.set) }
 	must := func(is bool, why string) string {
@@ -55,17 +55,17 @@ func (s *sim) denied(k known, node string, v rollout.VerdictKind) string {
 	l := limitsOf(k.set)
 	switch v {
 	case rollout.UpToDate:
-		return must(any(func(p *corev1.Pod) bool { return newest(p) && available(p, 0, s.w.now) }), "no pod of the newest revision is ready")
+		return must(some(func(p *corev1.Pod) bool { return newest(p) && available(p, 0, s.w.now) }), "no pod of the newest revision is ready")
 	case rollout.NotWanted:
 		return must(len(there) == 0 && k.fit(node) != mustRun, "the node has or needs a pod")
 	case rollout.Stays:
 		return must(len(there) > 0 && k.fit(node) == mayStay, "no pod is there that may stay")
 	case rollout.WaitAvailable:
-		return must(any(newest), "no pod of the newest revision is there")
+		return must(some(newest), "no pod of the newest revision is there")
 	case rollout.WaitTerminating:
 		return must(s.terminates(k, node), "no pod is terminating")
 	case rollout.WaitOnDelete:
-		return must((byHand(k.set) || s.cfg.with("yurt")) && any(old), "users need not delete a pod")
+		return must((byHand(k.set) || s.cfg.with("yurt")) && some(old), "users need not delete a pod")
 	case rollout.WaitPaused:
 		return must(l.paused, "the set is not paused")
 	case rollout.WaitSelector:
@@ -73,7 +73,7 @@ func (s *sim) denied(k known, node string, v rollout.VerdictKind) string {
 	case rollout.WaitPartition:
 		return must(l.partition(k.desired()) > 0, "there is no partition")
 	case rollout.WaitBudget, rollout.WaitReplacing, rollout.WaitSurgeRemove:
-		return must(any(old), "no old pod is there")
+		return must(some(old), "no old pod is there")
 	case rollout.WaitHook:
 		return must(s.anyPod(k, node, preparing), "no pod waits for its hook")
 	case rollout.WaitCollection:

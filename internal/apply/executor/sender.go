@@ -129,15 +129,6 @@ func (e sender) find(ctx context.Context, node, name string) (pod *corev1.Pod, e
 	return pod, err
 }
 
-// seen is the pod as it is at least as new as what is known of it.
-func (e sender) seen(ctx context.Context, name string, uid types.UID) (pod *corev1.Pod, err error) {
-	err = e.send(ctx, verbSee, func() (err error) { // it is faster than a get
-		pod, err = e.Pods.GetSince(ctx, e.key.Namespace, name, e.Index.Version(uid))
-		return err
-	})
-	return pod, err
-}
-
 // gone looks whether a pod of which the answer to a write says so is gone, for an admission webhook may have said it. What is known of it is
 // forgotten then, and what the watch may still have to show of it does not count. If the pod is there, it is taken in as it is.
 func (e sender) gone(ctx context.Context, name string, uid types.UID) bool {

@@ -47,7 +47,7 @@ func TestAnOldRevisionThatAFinalizerKeeps(t *testing.T) {
 	w.settle()
 	w.currentRevision().Finalizers = []string{"example.org/backup"}
 	w.edit("img:v2")
-	w.passesFor(20 * time.Second)
+	_ = w.passesFor(20 * time.Second)
 	if deleted := w.wrote("delete-revision"); len(deleted) != 1 {
 		t.Errorf("the old revision was deleted %d times, want once", len(deleted))
 	}

@@ -46,7 +46,7 @@ func TestAChangeThatIsRefusedAfterAnotherHasArrived(t *testing.T) {
 		t.Errorf("%d pods are updated, want all but the one that is protected; the last error: %v", updated, last)
 	}
 	a.before = nil
-	a.passesFor(5 * time.Minute)
+	_ = a.passesFor(5 * time.Minute)
 	if image := a.pods[patched[0]].Spec.Containers[0].Image; image != "img:v3" {
 		t.Errorf("the pod has image %s after the policy has gone", image)
 	}

@@ -32,7 +32,7 @@ func TestSeveralRefusedPodsOfANode(t *testing.T) {
 	}
 	w.forgetLog()
 	for range 10 {
-		w.passesFor(time.Minute)
+		_ = w.passesFor(time.Minute)
 		w.allEvents() // the recorder has room for few
 	}
 	if tries := len(w.wrote("delete")); tries < 3 || tries > 3*20 {

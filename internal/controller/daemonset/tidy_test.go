@@ -154,7 +154,7 @@ func TestTheRevisionOfThePodsIsAdoptedFirst(t *testing.T) {
 	}
 	a.deliver()
 	a.forgetLog()
-	a.passesFor(20 * time.Second)
+	_ = a.passesFor(20 * time.Second)
 	if len(a.wrote("delete"))+len(a.wrote("create")) > 0 || len(a.wrote("patch-revision")) < 2*tidyLimit {
 		t.Errorf("wrote %v", a.log)
 	}

@@ -24,7 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -494,10 +493,4 @@ func strategic[T any](from *T, patch []byte, to *T) error {
 func (w *world) status(field string) int64 {
 	n, _, _ := unstructured.NestedInt64(w.set.Object, "status", field)
 	return n
-}
-
-// later is whether version a is later than b.
-func later(a, b string) bool {
-	c, err := resourceversion.CompareResourceVersion(a, b)
-	return err != nil || c > 0
 }

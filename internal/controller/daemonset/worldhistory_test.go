@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	apijson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"everynode.dev/everynode/internal/fleet"
@@ -160,4 +161,10 @@ func (f worldSets) PatchStatus(_ context.Context, _ fleet.Key, patch []byte) (*u
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
 	return f.w.set.DeepCopy(), err
+}
+
+// later is whether version a is later than b.
+func later(a, b string) bool {
+	c, err := resourceversion.CompareResourceVersion(a, b)
+	return err != nil || c > 0
 }
