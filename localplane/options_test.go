@@ -28,7 +28,7 @@ func TestMistakesAreToldWithTheRemedy(t *testing.T) {
 		{"negative real nodes", Options{RealNodes: -1}, []string{"--real-nodes", "-1"}},
 		{"too many real nodes", Options{RealNodes: 101}, []string{"--real-nodes", "101", "100"}},
 		{"latency", Options{Real: RealNodes{RegistryLatency: -1}}, []string{"--registry-latency"}},
-		{"unknown dialect", Options{Dialects: []string{"klingon"}}, []string{"klingon", "native, kruise, openyurt, or none"}},
+		{"unknown dialect", Options{Dialects: []string{"klingon"}}, []string{"klingon", "native, kruise, openyurt, policy, or none"}},
 		{"none and another", Options{Dialects: []string{"none", "native"}}, []string{`"none"`, "alone"}},
 		{"native twice", Options{NativeController: true}, []string{"--native-controller", "--dialects openyurt", "--dialects none"}},
 		{"native by name", Options{NativeController: true, Dialects: []string{"native", "openyurt"}}, []string{"--native-controller"}},

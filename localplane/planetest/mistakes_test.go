@@ -37,7 +37,7 @@ func TestMistakes(t *testing.T) {
 		{"too few file handles", "ulimit -n 300; ", "--dialects none", 1, []string{"file handles", "`ulimit -n 1025` before starting", "--ulimit nofile=1025"}},
 		{"port in use", "", "--dialects none --api-port " + busy, 1, []string{busy, "--api-port"}},
 		{"manager is missing", "", "--manager-binary /nowhere/everynode-manager", 1, []string{"/nowhere/everynode-manager", "make build"}},
-		{"unknown dialect", "", "--dialects klingon", 2, []string{"klingon", "native, kruise, openyurt, or none"}},
+		{"unknown dialect", "", "--dialects klingon", 2, []string{"klingon", "native, kruise, openyurt, policy, or none"}},
 		{"directory cannot be used", "", "--dialects none --dir /proc/1/plane", 1, []string{"/proc/1/plane", "--dir"}},
 		{"foreign directory", "", "--dialects none --fresh --dir /etc", 1, []string{"/etc", "--dir"}},
 		{"manager ends at once", "", "--nodes 0 --manager-binary /bin/ls", 1, []string{"manager ended before it was ready", "unrecognized option"}},

@@ -27,7 +27,7 @@ func TestMistakesAndTheirExitCodes(t *testing.T) {
 		{"up --nodes -1", exitUsage, "--nodes is -1"},
 		{"up --nodes many", exitUsage, "--nodes"},
 		{"up --dialects klingon", exitUsage, "klingon"},
-		{"up --dialects native,openyurt,klingon", exitUsage, "native, kruise, openyurt, or none"},
+		{"up --dialects native,openyurt,klingon", exitUsage, "native, kruise, openyurt, policy, or none"},
 		{"up --dialects=", exitUsage, "none for no manager"},
 		{"up --managers 0", exitUsage, "--managers is 0"},
 		{"up --managers -1", exitUsage, "--managers is -1"},
