@@ -177,6 +177,7 @@ func TestABusyServerGetsAllWritesInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, server := newPace(), &busyServer{room: 12}
 		var busy, failed atomic.Int32
+		var windows atomic.Int64 // the sum of those that the writes have seen
 		for range 20 { // passes
 			var pass sync.WaitGroup
 			for i := range 250 {
@@ -184,6 +185,7 @@ func TestABusyServerGetsAllWritesInTheEnd(t *testing.T) {
 					if err := p.do(t.Context(), request{setKey(i % 5), "delete", server.answer, func() { busy.Add(1) }, nil, nil, nil}); err != nil {
 						failed.Add(1)
 					}
+					windows.Add(int64(p.Window()))
 				})
 			}
 			pass.Wait()
@@ -194,8 +196,9 @@ func TestABusyServerGetsAllWritesInTheEnd(t *testing.T) {
 		if n := server.turnedAway.Load(); n == 0 || n > 1000 || n != busy.Load() {
 			t.Errorf("%d turned away, %d told", n, busy.Load())
 		}
-		if w := p.Window(); w < 6 || w > 14 {
-			t.Errorf("room for 12, window %d", w)
+		// The window goes up and down all the time; where it is when the last write ends says nothing.
+		if w := windows.Load() / 5000; w < 6 || w > 14 {
+			t.Errorf("room for 12, window %d on average", w)
 		}
 	})
 }
