@@ -44,7 +44,7 @@ func TestRecordsAreSmall(t *testing.T) {
 		}
 	}
 	first := (heap() - empty) / (nodes * sets)
-	for s := range keys { // a roll: from now on each cell knows what was there
+	for s := range keys { // a roll: from now on each state knows what was there
 		for i := range nodes {
 			old := podNumber(s, i)
 			f.x.Begin(inflight.Write{Verb: inflight.Delete, UID: old.UID, Next: "h2"})
@@ -157,7 +157,7 @@ func TestNothingNewIsNoReasonToLook(t *testing.T) {
 	if pods, _ := f.x.Versions(); pods != p.RV {
 		t.Errorf("the newest version seen is %s, want %s", pods, p.RV)
 	}
-	f.x.FoldPod(late)
+	f.x.ObservePod(late)
 	if f.snapshot(key).Nodes[0].Pods[0].Ready {
 		t.Error("a version that is older than one with nothing new was taken")
 	}

@@ -5,13 +5,13 @@
 //
 // Vocabulary:
 //
-//   - a cell is one (set, node) pair: how the node fits the set, and the set's pods there;
+//   - a state is one (set, node) pair: how the node fits the set, and the set's pods there;
 //   - an orphan is a pod without a controller; it is kept, because a set may adopt it;
-//   - a ghost is a node whose object does not exist (any more) but which pods still name; only the sets of these pods have a cell for it, for anybody who
+//   - a missing node is a node whose object does not exist (any more) but which pods still name; only the sets of these pods have a state for it, for anybody who
 //     may make pods can name nodes that never existed;
 //   - facts are what only one dialect needs to know of a pod; its own function reads them;
-//   - an heir is the revision that a node got next whose pod was deleted for an update;
-//   - to fold is to put the answer of a write into the index as if its watch event had already come.
+//   - the next revision is the one that a node got whose pod was deleted for an update;
+//   - to observe is to put the answer of a write into the index as if its watch event had already come.
 //
 // The rule is: newest resourceVersion wins. A record is replaced only by a newer version of the same object, whether it
 // comes from a watch or from the answer of a write, so a late watch event never undoes what a write of ours has

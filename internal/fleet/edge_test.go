@@ -128,30 +128,30 @@ func TestObserve(t *testing.T) {
 		if r.Current != c.want || len(r.Duplicates) != c.duplicates {
 			t.Errorf("%s: current %d, %d duplicates, want %d and %d", name, r.Current, len(r.Duplicates), c.want, c.duplicates)
 		}
-		// Nothing is made up for a guest: where it is not known what is wanted, nothing is.
-		h := r.History(&dialect.Workload{Template: template("three"), Set: rollout.Set{Guest: true}})
+		// Nothing is made up for an external set: where it is not known what is wanted, nothing is.
+		h := r.History(&dialect.Workload{Template: template("three"), Set: rollout.Set{ExternalController: true}})
 		if h.Update != c.want || len(h.Revisions) != len(c.owned) {
 			t.Errorf("%s: history %+v", name, h)
 		}
 	}
 }
 
-// What another controller has made of a template that the watch has not shown yet is not old: a guest would delete it.
+// What another controller has made of a template that the watch has not shown yet is not old: an external set would delete it.
 func TestPodsOfATemplateThatIsYetToBeSeen(t *testing.T) {
-	for _, guest := range []bool{true, false} {
+	for _, external := range []bool{true, false} {
 		l := revisionLookup{history: History{
-			Of: &dialect.Workload{Set: rollout.Set{Guest: guest}}, Generation: 3, Update: 1, Index: map[string]int{"old": 0, "new": 1},
+			Of: &dialect.Workload{Set: rollout.Set{ExternalController: external}}, Generation: 3, Update: 1, Index: map[string]int{"old": 0, "new": 1},
 		}}
-		// The set was made at 0. A hash that is known is believed, but not by a guest.
+		// The set was made at 0. A hash that is known is believed, but not by an external set.
 		wants := [][]int{0: {2: 0, 3: 0, 4: 0}, 1: {2: 0, 3: 0, 4: 0}}
-		if guest {
+		if external {
 			wants = [][]int{0: {2: 0, 3: 1, 4: 1}, 1: {2: 0, 3: 1, 4: 1}}
 		}
 		for created, byGeneration := range wants {
 			for generation := 2; generation <= 4; generation++ {
 				p := &podRecord{labels: &labelEntry{hash: "old"}, generation: int64(generation), created: rollout.Time(created)}
 				if got, want := l.of(p), byGeneration[generation]; got != want {
-					t.Errorf("guest %v, created %d, generation %d: revision %d, want %d", guest, created, generation, got, want)
+					t.Errorf("external %v, created %d, generation %d: revision %d, want %d", external, created, generation, got, want)
 				}
 			}
 		}

@@ -127,9 +127,9 @@ func TestAnOlderVersionNeverWins(t *testing.T) {
 	key := f.set("ds")
 	old := pod("p", "a", "ds")
 	old.RV = f.next()
-	folded := old
-	folded.Deleting, folded.RV = true, f.next()
-	f.x.FoldPod(folded)
+	observed := old
+	observed.Deleting, observed.RV = true, f.next()
+	f.x.ObservePod(observed)
 	f.x.PutPod(old) // its watch event comes late
 	f.want(key, "a=must-run[p†] ")
 }
@@ -140,7 +140,7 @@ func TestACreatedPodCountsBeforeItsEventComes(t *testing.T) {
 	key := f.set("ds")
 	created := pod("p", "a", "ds")
 	created.RV = f.next()
-	f.x.FoldPod(created)
+	f.x.ObservePod(created)
 	f.want(key, "a=must-run[p] ")
 
 	f.x.ReplacePods(nil, strconv.Itoa(f.rv-1)) // a list from before the create
@@ -157,7 +157,7 @@ func TestAPodThatCameAndWentIsNotAdded(t *testing.T) {
 	created.RV = f.next()
 	f.x.PutPod(created)
 	f.x.DeletePod(created.UID, f.next())
-	f.x.FoldPod(created) // the answer of the create comes after both events
+	f.x.ObservePod(created) // the answer of the create comes after both events
 	f.want(key, "a=must-run[] ")
 }
 
@@ -242,7 +242,7 @@ func TestClaims(t *testing.T) {
 	relabelled := pod("relabelled", "a", "ds")
 	relabelled.Labels = map[string]string{"app": "other"}
 	f.put(relabelled)
-	c := f.x.Claims(key, 0)
+	c := f.x.Ownership(key, 0)
 	if len(c.Adopt) != 1 || c.Adopt[0].Name != "orphan" || len(c.Release) != 1 || c.Release[0].Name != "relabelled" {
 		t.Fatalf("claims %+v", c)
 	}
@@ -250,7 +250,7 @@ func TestClaims(t *testing.T) {
 	f.put(orphan)
 	relabelled.Owner = ""
 	f.put(relabelled)
-	if c := f.x.Claims(key, 0); len(c.Adopt)+len(c.Release) != 0 {
+	if c := f.x.Ownership(key, 0); len(c.Adopt)+len(c.Release) != 0 {
 		t.Errorf("claims after both were done: %+v", c)
 	}
 }
@@ -329,11 +329,11 @@ func TestOurOwnStatusWriteLeadsToNoPass(t *testing.T) {
 	w := f.workload("ds", 1, map[string]any{})
 	w.Status, w.ObservedGeneration, w.UpdateRevision = status, 1, "h1"
 	w.Conditions = []appsv1.DaemonSetCondition{{Type: "Progressing", Status: corev1.ConditionTrue}}
-	f.x.FoldStatus(key, w)
+	f.x.ObserveStatus(key, w)
 	w = new(*w)
 	f.x.PutSet(key, w)
 	if f.noted[key] != 0 {
-		t.Error("the event of a folded status write notified")
+		t.Error("the event of an observed status write notified")
 	}
 	w = f.workload("ds", 1, map[string]any{})
 	f.x.PutSet(key, w)
@@ -387,7 +387,7 @@ func TestAPendingCreateOutlivesItsNode(t *testing.T) {
 		t.Error("nobody comes back to see what became of the create")
 	}
 	f.node("a")
-	if n := f.snapshot(key).Nodes[0]; n.Blocked == "" || len(f.x.Claims(key, 0).Pending) != 1 || f.x.Predecessor(key, "a", "p", "h1") != before.UID {
+	if n := f.snapshot(key).Nodes[0]; n.Blocked == "" || len(f.x.Ownership(key, 0).Pending) != 1 || f.x.Predecessor(key, "a", "p", "h1") != before.UID {
 		t.Errorf("the create is forgotten: %+v", n)
 	}
 	if n := f.snapshot(other).Nodes[0]; n.Blocked != "" {
@@ -457,10 +457,10 @@ func TestLateNewsOfAPodThatIsGone(t *testing.T) {
 	f.node("a")
 	key := f.set("ds")
 	old := f.put(pod("old", "a", "ds"))
-	f.x.BuryPod(old.UID)
+	f.x.ConfirmDeleted(old.UID)
 	successor := pod("new", "a", "ds")
 	successor.RV = f.next()
-	f.x.FoldPod(successor)
+	f.x.ObservePod(successor)
 	only := func(when string) {
 		t.Helper()
 		if pods := f.snapshot(key).Nodes[0].Pods; len(pods) != 1 || pods[0].Name != "new" {
@@ -473,14 +473,14 @@ func TestLateNewsOfAPodThatIsGone(t *testing.T) {
 	only("an old list")
 	f.x.DeletePod(old.UID, f.next())
 	only("the end of it")
-	if len(f.x.buried) != 0 {
-		t.Errorf("%d pods are remembered although the watch has shown their end", len(f.x.buried))
+	if len(f.x.confirmedDeleted) != 0 {
+		t.Errorf("%d pods are remembered although the watch has shown their end", len(f.x.confirmedDeleted))
 	}
 	last := f.put(pod("last", "a", "ds"))
-	f.x.BuryPod(last.UID)
+	f.x.ConfirmDeleted(last.UID)
 	f.x.ReplacePods([]*Pod{&successor}, f.next())
 	only("a list without it")
-	if len(f.x.buried) != 0 {
-		t.Errorf("%d pods are remembered although a list has shown that they are gone", len(f.x.buried))
+	if len(f.x.confirmedDeleted) != 0 {
+		t.Errorf("%d pods are remembered although a list has shown that they are gone", len(f.x.confirmedDeleted))
 	}
 }

@@ -84,7 +84,7 @@ func (r *Resolved) Sources(setName string, hashes map[string]bool) map[int]bool 
 }
 
 // History is what a Snapshot needs of it. Duplicates of the current revision count as the current one; a template without a
-// revision counts as one that comes after all others, but for a guest, whose template has the revision that another controller gives it.
+// revision counts as one that comes after all others, but for an external set, whose template has the revision that another controller gives it.
 func (r *Resolved) History(w *dialect.Workload) History {
 	h := History{Of: w, Update: r.Current, Index: make(map[string]int, len(r.Entries)), Generation: -1}
 	for i, e := range r.Entries {
@@ -96,7 +96,7 @@ func (r *Resolved) History(w *dialect.Workload) History {
 	switch {
 	case r.Current >= 0:
 		h.Updated = r.Revisions[r.Current].Created
-	case w.Set.Guest:
+	case w.Set.ExternalController:
 		h.Update = rollout.NoRevision
 	default:
 		h.Update = len(h.Revisions)

@@ -28,17 +28,17 @@ type Index struct {
 	// pods holds every pod that is kept, by UID; podsRV is the newest resourceVersion that the watch of pods has shown.
 	pods   podSet
 	podsRV string
-	// buried are pods that are known to be gone, with the newest version that was known of each, until the watch has shown that too.
-	buried map[types.UID]string
-	// vacant says for names of pods at which resourceVersion there was none, until the watch has reached that.
-	vacant map[podName]string
+	// confirmedDeleted are pods that are known to be gone, with the newest version that was known of each, until the watch has shown that too.
+	confirmedDeleted map[types.UID]string
+	// absentSince says for names of pods at which resourceVersion there was none, until the watch has reached that.
+	absentSince map[podName]string
 	// sets by key and by the UID of the object.
 	sets  map[Key]*set
 	byUID map[types.UID]*set
 	// spaces are the sets of each namespace: a pod without an owner is looked at by those of its own.
 	spaces map[string]map[Key]*set
-	// strays are pods whose controller is a daemon set that is not known (yet), by its UID.
-	strays map[types.UID]podSet
+	// withoutSet are pods whose controller is a daemon set that is not known (yet), by its UID.
+	withoutSet map[types.UID]podSet
 	// orphans are pods without a controller, by namespace.
 	orphans   map[string]podSet
 	revisions revisionTable
@@ -51,32 +51,32 @@ type podSet map[types.UID]*podRecord
 // NewIndex returns an empty Index that calls notify for every set that an event concerns.
 func NewIndex(notify func(Key)) *Index {
 	return &Index{
-		notify:    notify,
-		nodes:     newNodeTable(),
-		pods:      map[types.UID]*podRecord{},
-		buried:    map[types.UID]string{},
-		vacant:    map[podName]string{},
-		sets:      map[Key]*set{},
-		byUID:     map[types.UID]*set{},
-		spaces:    map[string]map[Key]*set{},
-		strays:    map[types.UID]podSet{},
-		orphans:   map[string]podSet{},
-		revisions: newRevisionTable(),
-		labels:    labelTable{},
-		origins:   originTable{},
+		notify:           notify,
+		nodes:            newNodeTable(),
+		pods:             map[types.UID]*podRecord{},
+		confirmedDeleted: map[types.UID]string{},
+		absentSince:      map[podName]string{},
+		sets:             map[Key]*set{},
+		byUID:            map[types.UID]*set{},
+		spaces:           map[string]map[Key]*set{},
+		withoutSet:       map[types.UID]podSet{},
+		orphans:          map[string]podSet{},
+		revisions:        newRevisionTable(),
+		labels:           labelTable{},
+		origins:          originTable{},
 	}
 }
 
-// set is one daemon set and its cells.
+// set is one daemon set and its states.
 type set struct {
 	key      Key
 	workload *dialect.Workload
-	// cells is indexed by the id of the node; ghosts are those of nodes that do not exist and that something is known of.
-	cells  []cell
-	ghosts map[int]*ghost
+	// states is indexed by the id of the node; missing nodes are those of nodes that do not exist and that something is known of.
+	states  []nodeState
+	missing map[int]*missingNode
 	// governed is whether a rollout policy may hold nodes back: then labels of nodes matter, and what a node had before.
 	governed bool
-	// podCount is the number of pods in all cells, so that a Snapshot can allocate once.
+	// podCount is the number of pods in all states, so that a Snapshot can allocate once.
 	podCount int
 	// announced is the number of pods that say whether there is a newer revision.
 	announced int
@@ -92,15 +92,15 @@ type set struct {
 	writes *inflight.Set
 }
 
-// cell is one (set, node) pair.
-type cell struct {
+// state is one (set, node) pair.
+type nodeState struct {
 	fit rollout.Fit
 	// selected is whether the set's NodeSelector matches the node.
 	selected bool
 	// unused is whether no pod was there while the node need not run one.
 	unused bool
 	pods   *podRecord // linked by next
-	// last is the pod that left the cell last; nil when none has since this process began to watch.
+	// last is the pod that left the state last; nil when none has since this process began to watch.
 	last *departed
 }
 
@@ -114,7 +114,7 @@ func newer(a, b string) bool {
 }
 
 // PutSet adds or replaces a set. A set with the same key and another UID is another set: the old one's pods become
-// strays.
+// pods without a set.
 func (x *Index) PutSet(key Key, w *dialect.Workload) {
 	places := x.evaluate(key, w)
 	x.mu.Lock()
@@ -129,7 +129,7 @@ func (x *Index) PutSet(key Key, w *dialect.Workload) {
 		s.workload = w
 		x.enter(s)
 		x.place(s, places)
-		x.takeStrays(s)
+		x.takeWithoutSet(s)
 		x.findAdoptable(s)
 	} else {
 		was := s.workload
@@ -167,22 +167,22 @@ func (x *Index) leave(s *set) {
 	}
 }
 
-// takeStrays attaches the pods of a set that were there before it was known.
-func (x *Index) takeStrays(s *set) {
-	strays := x.strays[s.workload.UID]
-	for uid, p := range strays {
+// takeWithoutSet attaches the pods of a set that were there before it was known.
+func (x *Index) takeWithoutSet(s *set) {
+	pods := x.withoutSet[s.workload.UID]
+	for uid, p := range pods {
 		if s.is(p.origin.originID) {
 			x.attach(s, p)
-			delete(strays, uid)
+			delete(pods, uid)
 		}
 	}
-	if len(strays) == 0 {
-		delete(x.strays, s.workload.UID)
+	if len(pods) == 0 {
+		delete(x.withoutSet, s.workload.UID)
 	}
 }
 
 // sameForUs is whether two versions of one set differ in nothing that a pass would look at: so the event of our own status
-// write, which was folded, leads to no further pass.
+// write, which was observed, leads to no further pass.
 func sameForUs(a, b *dialect.Workload) bool {
 	return a.Generation == b.Generation && a.Deleting == b.Deleting && a.Status == b.Status &&
 		a.ObservedGeneration == b.ObservedGeneration && equalCount(a.CollisionCount, b.CollisionCount) &&
@@ -197,8 +197,8 @@ func equalCount(a, b *int32) bool {
 	return *a == *b
 }
 
-// FoldStatus takes the status over from what the API server has answered to a write of it.
-func (x *Index) FoldStatus(key Key, written *dialect.Workload) {
+// ObserveStatus takes the status over from what the API server has answered to a write of it.
+func (x *Index) ObserveStatus(key Key, written *dialect.Workload) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	s := x.sets[key]
@@ -218,7 +218,7 @@ func (x *Index) Notify(key Key) {
 	x.notify(key)
 }
 
-// DeleteSet removes a set; its pods become strays until they are gone or orphaned.
+// DeleteSet removes a set; its pods become pods without a set until they are gone or orphaned.
 func (x *Index) DeleteSet(key Key) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -249,25 +249,25 @@ func (x *Index) ReplaceSets(dialectName string, sets map[Key]*dialect.Workload) 
 func (x *Index) dropSet(s *set) {
 	for c := range s.all {
 		for p := c.pods; p != nil; p = p.next {
-			x.stray(p)
+			x.keepWithoutSet(p)
 		}
 	}
 	for _, p := range s.unplaced {
-		x.stray(p)
+		x.keepWithoutSet(p)
 	}
 	x.leave(s)
-	for _, g := range s.ghosts {
+	for _, g := range s.missing {
 		delete(g.node.sets, s)
-		x.forgetGhost(g.node)
+		x.forgetMissingNode(g.node)
 	}
 }
 
-func (x *Index) stray(p *podRecord) {
+func (x *Index) keepWithoutSet(p *podRecord) {
 	owner := p.origin.owner
-	if x.strays[owner] == nil {
-		x.strays[owner] = podSet{}
+	if x.withoutSet[owner] == nil {
+		x.withoutSet[owner] = podSet{}
 	}
-	x.strays[owner][p.uid] = p
+	x.withoutSet[owner][p.uid] = p
 }
 
 // Workload returns the set's newest workload; nil when there is none.

@@ -35,7 +35,7 @@ func (x *Index) Resolve(w inflight.Write, o inflight.Outcome) {
 		s.writes.Unblock(w.UID)
 		if n != nil {
 			s.writes.Resolve(n.id, w, o)
-			x.forgetGhost(n)
+			x.forgetMissingNode(n)
 		}
 	default:
 		x.change(w.UID, func(p *podRecord) { p.writes.Resolve(w, o) })
@@ -52,9 +52,9 @@ func (x *Index) create(w inflight.Write, begin func(*set, *node)) {
 		return
 	}
 	if n == nil {
-		n = x.addGhost(w.Node)
+		n = x.addMissingNode(w.Node)
 	}
-	s.own(n)
+	s.ensureState(n)
 	begin(s, n)
 }
 
@@ -91,7 +91,7 @@ func (x *Index) Refuse(key Key, r inflight.Refusal) (retryAt rollout.Time) {
 	if s == nil || n == nil {
 		return 0
 	}
-	s.own(n)
+	s.ensureState(n)
 	return s.writes.Refuse(n.id, r)
 }
 
@@ -115,7 +115,7 @@ func (x *Index) Block(w inflight.Write, b inflight.Block) {
 	case s == nil:
 	case n != nil:
 		if w.Verb == inflight.Create {
-			s.own(n)
+			s.ensureState(n)
 		}
 		s.writes.Block(n.id, b)
 	case s.adoptable[w.UID] != nil || s.foreign[w.UID] != nil:

@@ -14,23 +14,23 @@ import (
 type departed struct {
 	uid  types.UID
 	hash string
-	// heir is the revision that the pod's node was to get next, if the pod was deleted for an update.
-	heir string
+	// next is the revision that the pod's node was to get next, if the pod was deleted for an update.
+	next string
 }
 
 // wanted is the revision that the node's next pod has if the update of its node goes on, or else keeps.
 func (d *departed) wanted() string {
-	if d.heir != "" {
-		return d.heir
+	if d.next != "" {
+		return d.next
 	}
 	return d.hash
 }
 
-// remember notes in its cell that a pod is gone, rememberOn in that of a node.
+// remember notes in its state that a pod is gone, rememberOn in that of a node.
 func (s *set) remember(p *podRecord) { s.rememberOn(p.node, p) }
 
 func (s *set) rememberOn(n *node, p *podRecord) {
-	s.own(n).last = &departed{uid: p.uid, hash: p.labels.hash, heir: p.writes.Leave()}
+	s.ensureState(n).last = &departed{uid: p.uid, hash: p.labels.hash, next: p.writes.Leave()}
 }
 
 // limited is whether the set may hold nodes back, so that what they had before matters.
@@ -40,15 +40,15 @@ func (s *set) limited() bool { return s.governed || s.workload.Set.Limits != rol
 // it guesses: a node that is older than the wanted revision had what most others still have (guessOf). So after a
 // restart, a node that is held keeps what it most likely had; one that came later is taken for a new one, and so is one that was
 // seen without a pod while it need not run one. It is no guess to make for a set whose nodes get their first pods one by one.
-func (l *revisionLookup) lastOf(s *set, c *cell, n *sight) int {
+func (l *revisionLookup) lastOf(s *set, c *nodeState, n *nodeView) int {
 	h := &l.history
 	switch {
 	case !l.limited:
 		return rollout.NoRevision
 	case c.pods != nil:
 		p := youngest(c.pods)
-		if heir := p.writes.Next(); heir != "" {
-			return l.index(heir)
+		if next := p.writes.Next(); next != "" {
+			return l.index(next)
 		}
 		return l.of(p)
 	case c.last != nil:

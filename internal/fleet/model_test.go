@@ -67,12 +67,12 @@ func TestAgainstADumbModel(t *testing.T) {
 		f.x.ReplacePods(nil, f.next())
 		f.x.ReplaceNodes(nil, f.next())
 		for key, s := range f.x.sets {
-			if len(s.ghosts) != 0 {
-				t.Fatalf("seed %d: when all pods and nodes are gone, %s has cells for nodes that are not there: %v", seed, key, s.ghosts)
+			if len(s.missing) != 0 {
+				t.Fatalf("seed %d: when all pods and nodes are gone, %s has cells for nodes that are not there: %v", seed, key, s.missing)
 			}
 		}
-		if x := f.x; len(x.pods)+len(x.labels)+len(x.origins)+len(x.nodes.byName)+len(x.strays)+len(x.orphans) != 0 {
-			t.Fatalf("seed %d: when all pods and nodes are gone, something is kept: %v %v %v %v %v %v", seed, x.pods, x.labels, x.origins, x.nodes.byName, x.strays, x.orphans)
+		if x := f.x; len(x.pods)+len(x.labels)+len(x.origins)+len(x.nodes.byName)+len(x.withoutSet)+len(x.orphans) != 0 {
+			t.Fatalf("seed %d: when all pods and nodes are gone, something is kept: %v %v %v %v %v %v", seed, x.pods, x.labels, x.origins, x.nodes.byName, x.withoutSet, x.orphans)
 		}
 	}
 }

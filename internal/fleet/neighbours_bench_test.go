@@ -62,8 +62,8 @@ func BenchmarkNeighbours(b *testing.B) {
 		}
 		var room Buffer
 		run("snapshot-of-another", func() { f.x.SnapshotInto(&room, keys[0], h, 1000) })
-		run("claims-of-another", func() { f.x.Claims(keys[0], 1) })
-		run("claims", func() { f.x.Claims(Key{Dialect: "native", Namespace: "space0", Name: "tenant0"}, 1) })
+		run("claims-of-another", func() { f.x.Ownership(keys[0], 1) })
+		run("claims", func() { f.x.Ownership(Key{Dialect: "native", Namespace: "space0", Name: "tenant0"}, 1) })
 		p, orphan := podNumber(0, 7), orphanNumber(manyOrphans, "space0")
 		run("event-of-another", func() {
 			p.RV, p.Ready = f.next(), !p.Ready

@@ -13,15 +13,15 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// node is a Node in the index, or a ghost.
+// node is a Node in the index, or a missing node.
 type node struct {
-	// id is negative for a ghost.
+	// id is negative for a missing node.
 	id     int
 	exists bool
 	Node
-	// pods is the number of pods, of any set, that name this node; a ghost without pods, and with no create on its way, is forgotten.
+	// pods is the number of pods, of any set, that name this node; a missing node without pods, and with no create on its way, is forgotten.
 	pods int
-	// sets are those that have a cell for a ghost.
+	// sets are those that have a state for a missing node.
 	sets map[*set]bool
 }
 
@@ -29,37 +29,37 @@ func (n *Node) facts() placement.Node {
 	return placement.Node{Name: n.Name, Labels: n.Labels, Taints: n.Taints}
 }
 
-// sight is what a Snapshot reads of a node.
-type sight struct {
+// nodeView is what a Snapshot reads of a node.
+type nodeView struct {
 	name           string
 	since, created rollout.Time
 	id             int
 	ready          bool
 }
 
-func (n *node) sight() sight {
-	return sight{name: n.Name, since: n.Since, created: n.Created, id: n.id, ready: n.Ready}
+func (n *node) view() nodeView {
+	return nodeView{name: n.Name, since: n.Since, created: n.Created, id: n.id, ready: n.Ready}
 }
 
-// nodeTable gives each node that exists a small id; ids of nodes that are gone are used again, so that cells can be slices. Ghosts, which anybody can make who
+// nodeTable gives each node that exists a small id; ids of nodes that are gone are used again, so that states can be slices. Missing nodes, which anybody can make who
 // may make pods, have ids of their own, which are not used again.
 type nodeTable struct {
-	byName map[string]*node
-	byID   []*node
-	free   []int
-	ghosts int // how many there ever were
-	// order holds the sights of all nodes that exist sorted by name, side by side, for a Snapshot goes through them all; it is nil when it has to be
+	byName  map[string]*node
+	byID    []*node
+	free    []int
+	missing int // how many there ever were
+	// order holds the views of all nodes that exist sorted by name, side by side, for a Snapshot goes through them all; it is nil when it has to be
 	// made anew, which is before many changes at once.
-	order []sight
+	order []nodeView
 	rv    string
 }
 
 func newNodeTable() nodeTable { return nodeTable{byName: map[string]*node{}} }
 
-// ghost makes a ghost of n, which does not exist.
-func (t *nodeTable) ghost(n *node) {
-	t.ghosts++
-	n.id = -t.ghosts
+// missing node makes a missing node of n, which does not exist.
+func (t *nodeTable) addMissing(n *node) {
+	t.missing++
+	n.id = -t.missing
 	t.byName[n.Name] = n
 }
 
@@ -75,7 +75,7 @@ func (t *nodeTable) enter(n *node) {
 	t.byName[n.Name] = n
 	if t.order != nil {
 		i, _ := t.place(n.Name)
-		t.order = slices.Insert(t.order, i, n.sight())
+		t.order = slices.Insert(t.order, i, n.view())
 	}
 }
 
@@ -91,24 +91,24 @@ func (t *nodeTable) leave(n *node) {
 // changed takes what a node has become over into the order.
 func (t *nodeTable) changed(n *node) {
 	if i, found := t.place(n.Name); found {
-		t.order[i] = n.sight()
+		t.order[i] = n.view()
 	}
 }
 
 // place is where the node of that name is in the order, or would be, and whether it is there.
 func (t *nodeTable) place(name string) (int, bool) {
-	return slices.BinarySearchFunc(t.order, name, func(s sight, name string) int { return strings.Compare(s.name, name) })
+	return slices.BinarySearchFunc(t.order, name, func(s nodeView, name string) int { return strings.Compare(s.name, name) })
 }
 
-func (t *nodeTable) sorted() []sight {
+func (t *nodeTable) sorted() []nodeView {
 	if t.order == nil {
-		t.order = make([]sight, 0, len(t.byName))
+		t.order = make([]nodeView, 0, len(t.byName))
 		for _, n := range t.byID {
 			if n != nil {
-				t.order = append(t.order, n.sight())
+				t.order = append(t.order, n.view())
 			}
 		}
-		slices.SortFunc(t.order, func(a, b sight) int { return strings.Compare(a.name, b.name) })
+		slices.SortFunc(t.order, func(a, b nodeView) int { return strings.Compare(a.name, b.name) })
 	}
 	return t.order
 }
@@ -130,17 +130,17 @@ func (x *Index) putNode(rec Node) {
 	}
 	appeared := !n.exists
 	if appeared {
-		x.appear(n)
+		x.nodeAppeared(n)
 	}
 	moved := appeared || !maps.Equal(n.Labels, rec.Labels) || !slices.EqualFunc(n.Taints, rec.Taints, sameTaint)
-	turned, before := n.Ready != rec.Ready, n.sight()
+	turned, before := n.Ready != rec.Ready, n.view()
 	n.Node, n.exists = rec, true
-	if n.sight() != before {
+	if n.view() != before {
 		x.nodes.changed(n)
 	}
 	x.nodes.rv = rec.RV
 	if moved {
-		x.refit(n, appeared)
+		x.reevaluate(n, appeared)
 	}
 	if turned {
 		x.notifyResidents(n)
@@ -150,7 +150,7 @@ func (x *Index) putNode(rec Node) {
 // notifyResidents notifies the sets that have pods on a node: what those are charged may depend on its readiness.
 func (x *Index) notifyResidents(n *node) {
 	for key, s := range x.sets {
-		if s.cells[n.id].pods != nil {
+		if s.states[n.id].pods != nil {
 			x.notify(key)
 		}
 	}
@@ -160,43 +160,43 @@ func sameTaint(a, b corev1.Taint) bool {
 	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
 }
 
-// addGhost makes a ghost of that name.
-func (x *Index) addGhost(name string) *node {
+// addMissingNode makes a missing node of that name.
+func (x *Index) addMissingNode(name string) *node {
 	n := &node{Node: Node{Name: name}}
-	x.nodes.ghost(n)
+	x.nodes.addMissing(n)
 	return n
 }
 
-// appear gives every set a cell for n, which exists from now on; what was noted about the ghost is taken over.
-func (x *Index) appear(n *node) {
+// nodeAppeared gives every set a state for n, which exists from now on; what was noted about the missing node is taken over.
+func (x *Index) nodeAppeared(n *node) {
 	was := n.id
 	x.nodes.enter(n)
 	for _, s := range x.sets {
-		for len(s.cells) <= n.id {
-			s.cells = append(s.cells, cell{})
+		for len(s.states) <= n.id {
+			s.states = append(s.states, nodeState{})
 		}
-		s.cells[n.id] = cell{fit: rollout.MustLeave}
-		if g := s.ghosts[was]; g != nil {
-			s.cells[n.id] = g.cell
+		s.states[n.id] = nodeState{fit: rollout.MustLeave}
+		if g := s.missing[was]; g != nil {
+			s.states[n.id] = g.nodeState
 			s.renumber(was, n.id)
 		}
 	}
 	n.sets = nil
 }
 
-// vanish makes a ghost of n. A set keeps what it knows of it, and has no cell otherwise.
-func (x *Index) vanish(n *node) {
+// nodeGone makes a missing node of n. A set keeps what it knows of it, and has no state otherwise.
+func (x *Index) nodeGone(n *node) {
 	was := n.id
 	x.nodes.leave(n)
-	x.nodes.ghost(n)
+	x.nodes.addMissing(n)
 	for _, s := range x.sets {
-		c := &s.cells[was]
+		c := &s.states[was]
 		if c.pods != nil || c.last != nil || c.unused || s.writes.Creating(was) {
-			kept := s.own(n)
+			kept := s.ensureState(n)
 			*kept = *c
 			kept.fit = rollout.MustLeave
 		}
-		*c = cell{}
+		*c = nodeState{}
 		s.writes.Forget(was)
 		s.renumber(was, n.id)
 	}
@@ -205,79 +205,79 @@ func (x *Index) vanish(n *node) {
 // renumber takes over what is noted under the old id of a node.
 func (s *set) renumber(was, id int) {
 	s.writes.Renumber(was, id)
-	delete(s.ghosts, was)
+	delete(s.missing, was)
 }
 
-// ghost is the cell of a set for a node that does not exist.
-type ghost struct {
-	cell
+// missingNode is the state of a set for a node that does not exist.
+type missingNode struct {
+	nodeState
 	node *node
 }
 
-// cell is that of a node; nil for a ghost that has none.
-func (s *set) cell(n *node) *cell {
+// state is that of a node; nil for a missing node that has none.
+func (s *set) state(n *node) *nodeState {
 	if n.id >= 0 {
-		return &s.cells[n.id]
+		return &s.states[n.id]
 	}
-	if g := s.ghosts[n.id]; g != nil {
-		return &g.cell
+	if g := s.missing[n.id]; g != nil {
+		return &g.nodeState
 	}
 	return nil
 }
 
-// own is the cell of a node; a ghost gets one if it has none.
-func (s *set) own(n *node) *cell {
-	if c := s.cell(n); c != nil {
+// ensureState is the state of a node; a missing node gets one if it has none.
+func (s *set) ensureState(n *node) *nodeState {
+	if c := s.state(n); c != nil {
 		return c
 	}
-	if s.ghosts == nil {
-		s.ghosts = map[int]*ghost{}
+	if s.missing == nil {
+		s.missing = map[int]*missingNode{}
 	}
-	g := &ghost{cell: cell{fit: rollout.MustLeave, selected: s.workload.NodeSelector == nil}, node: n}
-	s.ghosts[n.id] = g
+	g := &missingNode{nodeState: nodeState{fit: rollout.MustLeave, selected: s.workload.NodeSelector == nil}, node: n}
+	s.missing[n.id] = g
 	if n.sets == nil {
 		n.sets = map[*set]bool{}
 	}
 	n.sets[s] = true
-	return &g.cell
+	return &g.nodeState
 }
 
-// all goes through the cells of nodes that exist, and of those that do not and have one.
-func (s *set) all(yield func(*cell) bool) {
-	for id := range s.cells {
-		if !yield(&s.cells[id]) {
+// all goes through the states of nodes that exist, and of those that do not and have one.
+func (s *set) all(yield func(*nodeState) bool) {
+	for id := range s.states {
+		if !yield(&s.states[id]) {
 			return
 		}
 	}
-	for _, g := range s.ghosts {
-		if !yield(&g.cell) {
+	for _, g := range s.missing {
+		if !yield(&g.nodeState) {
 			return
 		}
 	}
 }
 
-// haunted are the ghosts with pods of the set, sorted by name.
-func (s *set) haunted() []*ghost {
-	var list []*ghost
-	for _, g := range s.ghosts {
+// missingWithPods are the missing nodes with pods of the set, sorted by name.
+func (s *set) missingWithPods() []*missingNode {
+	var list []*missingNode
+	for _, g := range s.missing {
 		if g.pods != nil {
 			list = append(list, g)
 		}
 	}
-	slices.SortFunc(list, func(a, b *ghost) int { return strings.Compare(a.node.Name, b.node.Name) })
+	slices.SortFunc(list, func(a, b *missingNode) int { return strings.Compare(a.node.Name, b.node.Name) })
 	return list
 }
 
-// refit evaluates the placement of every set on n and notifies those for which the outcome changed, or all of them.
-func (x *Index) refit(n *node, all bool) {
+// reevaluate evaluates the placement of every set on n and notifies those for which the outcome changed, or all of them.
+func (x *Index) reevaluate(n *node, all bool) {
 	for key, s := range x.sets {
-		if s.look(n) || all || s.governed {
+		if s.evaluateNode(n) || all || s.governed {
 			x.notify(key)
 		}
 	}
 }
 
-// DeleteNode removes a node; it stays as a ghost while pods name it.
+// DeleteNode removes a node; it stays as a missing node while pods name it.
 func (x *Index) DeleteNode(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -290,26 +290,26 @@ func (x *Index) deleteNode(name string) {
 		return
 	}
 	n.Node, n.exists = Node{Name: name}, false
-	x.vanish(n)
+	x.nodeGone(n)
 	for key := range x.sets {
 		x.notify(key)
 	}
-	x.forgetGhost(n)
+	x.forgetMissingNode(n)
 }
 
-func (x *Index) forgetGhost(n *node) {
-	if n.exists || n.pods > 0 || n.pends() {
+func (x *Index) forgetMissingNode(n *node) {
+	if n.exists || n.pods > 0 || n.createPending() {
 		return
 	}
 	for s := range n.sets {
-		delete(s.ghosts, n.id)
+		delete(s.missing, n.id)
 		s.writes.Forget(n.id)
 	}
 	delete(x.nodes.byName, n.Name)
 }
 
-// pends is whether a create for a ghost has no answer yet: its pod may still come.
-func (n *node) pends() bool {
+// createPending is whether a create for a missing node has no answer yet: its pod may still come.
+func (n *node) createPending() bool {
 	for s := range n.sets {
 		if s.writes.Creating(n.id) {
 			return true

@@ -47,8 +47,8 @@ func (x *Index) existing() []evaluation {
 
 // place fills in what s makes of every node. What was found out before is taken over for the nodes that are as they were then.
 func (x *Index) place(s *set, found []evaluation) {
-	for len(s.cells) < len(x.nodes.byID) {
-		s.cells = append(s.cells, cell{})
+	for len(s.states) < len(x.nodes.byID) {
+		s.states = append(s.states, nodeState{})
 	}
 	for id, n := range x.nodes.byID {
 		for len(found) > 0 && found[0].id < id {
@@ -57,16 +57,16 @@ func (x *Index) place(s *set, found []evaluation) {
 		switch {
 		case n == nil:
 		case len(found) > 0 && found[0].id == id && found[0].node.Name == n.Name && found[0].node.RV == n.RV:
-			s.cells[id].fit, s.cells[id].selected = found[0].fit, found[0].selected
+			s.states[id].fit, s.states[id].selected = found[0].fit, found[0].selected
 		default:
-			s.look(n)
+			s.evaluateNode(n)
 		}
 	}
 }
 
-// look fills in what s makes of one node that exists, and says whether that is something else than before.
-func (s *set) look(n *node) bool {
-	c := &s.cells[n.id]
+// evaluateNode fills in what s makes of one node that exists, and says whether that is something else than before.
+func (s *set) evaluateNode(n *node) bool {
+	c := &s.states[n.id]
 	fit, selected := fitOf(s.workload, &n.Node), selects(s.workload, &n.Node)
 	changed := fit != c.fit || selected != c.selected
 	c.fit, c.selected = fit, selected

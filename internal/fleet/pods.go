@@ -15,13 +15,13 @@ import (
 func (x *Index) PutPod(rec Pod) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.reach(rec.RV)
+	x.watchReached(rec.RV)
 	x.putPod(&rec)
 }
 
-// FoldPod takes a version of a pod from the answer of a read or write of our own. An unknown pod whose version the watch
+// ObservePod takes a version of a pod from the answer of a read or write of our own. An unknown pod whose version the watch
 // has already passed is not added: it has come and gone.
-func (x *Index) FoldPod(rec Pod) {
+func (x *Index) ObservePod(rec Pod) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.pods[rec.UID] == nil && x.podsRV != "" && !newer(rec.RV, x.podsRV) {
@@ -31,13 +31,13 @@ func (x *Index) FoldPod(rec Pod) {
 }
 
 func (x *Index) putPod(rec *Pod) {
-	if _, gone := x.buried[rec.UID]; gone {
+	if _, gone := x.confirmedDeleted[rec.UID]; gone {
 		return
 	}
 	p := x.pods[rec.UID]
 	isNew := p == nil
 	switch {
-	case p == nil && x.over(rec):
+	case p == nil && x.hasEnded(rec):
 		return
 	case p == nil:
 		p = &podRecord{uid: rec.UID}
@@ -55,7 +55,7 @@ func (x *Index) putPod(rec *Pod) {
 	if rec.Node != "" {
 		p.node = x.nodes.byName[rec.Node]
 		if p.node == nil {
-			p.node = x.addGhost(rec.Node)
+			p.node = x.addMissingNode(rec.Node)
 		}
 		p.node.pods++
 	}
@@ -96,7 +96,7 @@ func (x *Index) share(p *podRecord, rec *Pod) {
 	}
 }
 
-// file puts a record where it belongs: in a cell of its set, among the strays, or among the orphans.
+// file puts a record where it belongs: in a state for its set, among the pods without a set, or among the orphans.
 func (x *Index) file(p *podRecord) {
 	if p.origin.owner != "" {
 		if s := x.ownerOf(p); s != nil {
@@ -104,7 +104,7 @@ func (x *Index) file(p *podRecord) {
 			x.notify(s.key)
 			return
 		}
-		x.stray(p)
+		x.keepWithoutSet(p)
 		return
 	}
 	if x.orphans[p.origin.namespace] == nil {
@@ -141,7 +141,7 @@ func (x *Index) attach(s *set, p *podRecord) {
 	if p.node == nil {
 		s.unplaced[p.uid] = p
 	} else {
-		c := s.own(p.node)
+		c := s.ensureState(p.node)
 		p.next, c.pods = c.pods, p
 		s.podCount++
 	}
@@ -165,14 +165,14 @@ func (x *Index) detach(p *podRecord) {
 		}
 	} else if s := x.ownerOf(p); s != nil {
 		s.remove(p)
-	} else if strays := x.strays[p.origin.owner]; strays != nil {
-		if delete(strays, p.uid); len(strays) == 0 {
-			delete(x.strays, p.origin.owner)
+	} else if pods := x.withoutSet[p.origin.owner]; pods != nil {
+		if delete(pods, p.uid); len(pods) == 0 {
+			delete(x.withoutSet, p.origin.owner)
 		}
 	}
 	if p.node != nil {
 		p.node.pods--
-		x.forgetGhost(p.node)
+		x.forgetMissingNode(p.node)
 		p.node = nil
 	}
 }
@@ -190,7 +190,7 @@ func (s *set) remove(p *podRecord) {
 	if p.node == nil {
 		return
 	}
-	for at := &s.own(p.node).pods; *at != nil; at = &(*at).next {
+	for at := &s.ensureState(p.node).pods; *at != nil; at = &(*at).next {
 		if *at == p {
 			*at, p.next = p.next, nil
 			s.podCount--
@@ -214,19 +214,19 @@ func (x *Index) DeletePod(uid types.UID, rv string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if rv != "" {
-		x.reach(rv)
+		x.watchReached(rv)
 	}
-	delete(x.buried, uid)
+	delete(x.confirmedDeleted, uid)
 	x.dropPod(uid)
 }
 
-// BuryPod removes a pod of which a read of the API server itself has said that it is gone. What the watch has still to show of its life
+// ConfirmDeleted removes a pod of which a read of the API server itself has said that it is gone. What the watch has still to show of its life
 // does not bring it back: else its successor would be one pod too many.
-func (x *Index) BuryPod(uid types.UID) {
+func (x *Index) ConfirmDeleted(uid types.UID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if p := x.pods[uid]; p != nil {
-		x.buried[uid] = p.rv
+		x.confirmedDeleted[uid] = p.rv
 		x.dropPod(uid)
 	}
 }
@@ -279,12 +279,12 @@ func (x *Index) ReplacePods(list []*Pod, rv string) *Reverted {
 			x.dropPod(uid)
 		}
 	}
-	for uid, known := range x.buried {
+	for uid, known := range x.confirmedDeleted {
 		if !listed[uid] && !newer(known, rv) {
-			delete(x.buried, uid) // the watch goes on from the list, and has nothing left to say of it
+			delete(x.confirmedDeleted, uid) // the watch goes on from the list, and has nothing left to say of it
 		}
 	}
-	x.reach(rv)
+	x.watchReached(rv)
 	return nil
 }
 
@@ -292,7 +292,7 @@ func (x *Index) ReplacePods(list []*Pod, rv string) *Reverted {
 func (x *Index) PodsSeen(rv string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.reach(rv)
+	x.watchReached(rv)
 }
 
 // Versions returns the newest resourceVersions that the watches of pods and of nodes have shown.

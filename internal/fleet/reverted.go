@@ -37,11 +37,11 @@ func (x *Index) revertedPod(list []*Pod, rv string) (back *Reverted) {
 
 // podSeen is the newest version at which the index has seen the pod, or at which it has seen that there is no pod of its name.
 func (x *Index) podSeen(rec *Pod) string {
-	seen := x.vacant[podName{rec.Namespace, rec.Name}]
+	seen := x.absentSince[podName{rec.Namespace, rec.Name}]
 	if p := x.pods[rec.UID]; p != nil && newer(p.rv, seen) {
 		seen = p.rv
 	}
-	if known, gone := x.buried[rec.UID]; gone && newer(known, seen) {
+	if known, gone := x.confirmedDeleted[rec.UID]; gone && newer(known, seen) {
 		seen = known
 	}
 	return seen
@@ -49,8 +49,8 @@ func (x *Index) podSeen(rec *Pod) string {
 
 // unsee has the index take any version of the pod.
 func (x *Index) unsee(rec *Pod) {
-	delete(x.vacant, podName{rec.Namespace, rec.Name})
-	delete(x.buried, rec.UID)
+	delete(x.absentSince, podName{rec.Namespace, rec.Name})
+	delete(x.confirmedDeleted, rec.UID)
 	if p := x.pods[rec.UID]; p != nil {
 		p.rv = ""
 	}

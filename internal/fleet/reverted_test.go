@@ -32,11 +32,11 @@ func TestVersionsThatGoBack(t *testing.T) {
 			f.set("ds")
 			before, after := pod("p", "a", "ds"), pod("p", "a", "ds")
 			before.RV, after.RV, before.Ready = c.seen, c.listed, true
-			f.x.FoldPod(before)
+			f.x.ObservePod(before)
 			node := func(rv string) Node { return Node{Name: "b", RV: rv, Ready: rv == c.seen} }
 			f.x.PutNode(node(c.seen))
 			revision := func(rv string) Revision { return Revision{Namespace: "ns", Name: "r", UID: "r", RV: rv} }
-			f.x.FoldRevision(revision(c.seen))
+			f.x.ObserveRevision(revision(c.seen))
 			lists := []struct {
 				name    string
 				replace func() *Reverted
@@ -70,8 +70,8 @@ func TestVersionsThatGoBack(t *testing.T) {
 // TestPodsThatComeBack: a restore also brings back pods that are known to be gone.
 func TestPodsThatComeBack(t *testing.T) {
 	for name, gone := range map[string]func(*fixture, Key, types.UID){
-		"by its UID":  func(f *fixture, _ Key, uid types.UID) { f.x.BuryPod(uid) },
-		"by its name": func(f *fixture, key Key, _ types.UID) { f.x.Vacate(key, "a", "p", "60") },
+		"by its UID":  func(f *fixture, _ Key, uid types.UID) { f.x.ConfirmDeleted(uid) },
+		"by its name": func(f *fixture, key Key, _ types.UID) { f.x.RecordAbsent(key, "a", "p", "60") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
@@ -79,7 +79,7 @@ func TestPodsThatComeBack(t *testing.T) {
 			key := f.set("ds")
 			p := pod("p", "a", "ds")
 			p.RV = "50"
-			f.x.FoldPod(p)
+			f.x.ObservePod(p)
 			gone(f, key, p.UID)
 			p.RV = "20"
 			if back := f.x.ReplacePods([]*Pod{&p}, "40"); back != nil {

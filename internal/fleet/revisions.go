@@ -37,8 +37,8 @@ func (x *Index) PutRevision(rec Revision) {
 	x.putRevision(rec)
 }
 
-// FoldRevision takes a version from the answer of a read or write of our own; see FoldPod.
-func (x *Index) FoldRevision(rec Revision) {
+// ObserveRevision takes a version from the answer of a read or write of our own; see ObservePod.
+func (x *Index) ObserveRevision(rec Revision) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	t := &x.revisions
@@ -107,8 +107,8 @@ func (x *Index) DropRevision(uid types.UID) {
 	}
 }
 
-// DoomRevision records that the API server has deleted a ControllerRevision, or will when its finalizers are removed: the watch shows which.
-func (x *Index) DoomRevision(uid types.UID) {
+// ExpectRevisionDeleted records that the API server has deleted a ControllerRevision, or will when its finalizers are removed: the watch shows which.
+func (x *Index) ExpectRevisionDeleted(uid types.UID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if r := x.revisions.byUID[uid]; r != nil {

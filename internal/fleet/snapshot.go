@@ -75,7 +75,7 @@ func (x *Index) SnapshotInto(b *Buffer, key Key, h History, now rollout.Time) (s
 	s = rollout.Snapshot{Now: now, Set: set.workload.Set, Revisions: h.Revisions}
 	s.Set.Update = h.Update
 	order := x.nodes.sorted()
-	ghosts := set.haunted()
+	ghosts := set.missingWithPods()
 	b.room(len(order)+len(ghosts), set.podCount)
 	lookup := revisionLookup{now: now, history: h, limited: set.limited()}
 	if !set.writes.Nothing() {
@@ -86,13 +86,13 @@ func (x *Index) SnapshotInto(b *Buffer, key Key, h History, now rollout.Time) (s
 	for i := range order {
 		n := &order[i]
 		for len(ghosts) > 0 && ghosts[0].node.Name < n.name {
-			unblock = min0(unblock, b.ghost(set, ghosts[0], &lookup))
+			unblock = min0(unblock, b.missingNode(set, ghosts[0], &lookup))
 			ghosts = ghosts[1:]
 		}
-		unblock = min0(unblock, b.node(set, n, &set.cells[n.id], &lookup))
+		unblock = min0(unblock, b.node(set, n, &set.states[n.id], &lookup))
 	}
 	for _, g := range ghosts {
-		unblock = min0(unblock, b.ghost(set, g, &lookup))
+		unblock = min0(unblock, b.missingNode(set, g, &lookup))
 	}
 	s.Nodes = b.nodes
 	if len(set.open) > 0 || set.writes.AnyCreate() { // be it on a node that is gone
@@ -101,16 +101,16 @@ func (x *Index) SnapshotInto(b *Buffer, key Key, h History, now rollout.Time) (s
 	return s, unblock, true
 }
 
-// ghost appends a node that does not exist.
-func (b *Buffer) ghost(set *set, g *ghost, lookup *revisionLookup) (unblock rollout.Time) {
-	unseen := g.node.sight()
-	unblock = b.node(set, &unseen, &g.cell, lookup)
+// missingNode appends a node that does not exist.
+func (b *Buffer) missingNode(set *set, g *missingNode, lookup *revisionLookup) (unblock rollout.Time) {
+	unseen := g.node.view()
+	unblock = b.node(set, &unseen, &g.nodeState, lookup)
 	b.nodes[len(b.nodes)-1].Gone = true
 	return unblock
 }
 
 // node appends a node with its pods, and returns when it is to be looked at again.
-func (b *Buffer) node(set *set, n *sight, c *cell, lookup *revisionLookup) (unblock rollout.Time) {
+func (b *Buffer) node(set *set, n *nodeView, c *nodeState, lookup *revisionLookup) (unblock rollout.Time) {
 	first, now := len(b.pods), lookup.now
 	for p := c.pods; p != nil; p = p.next {
 		unblock = min0(unblock, b.add(set.workload, p, lookup, now))
@@ -131,7 +131,7 @@ func (b *Buffer) node(set *set, n *sight, c *cell, lookup *revisionLookup) (unbl
 
 // unclearDelete is why a node has to wait where a delete had no definite answer: its pod counts as terminating, and if it is not, a set that
 // surges would add a third one to two, or begin on another node.
-func unclearDelete(c *cell) string {
+func unclearDelete(c *nodeState) string {
 	for p := c.pods; p != nil; p = p.next {
 		if p.unclearDelete() {
 			return "it is not clear whether the delete of pod " + p.name + " took effect"
@@ -223,7 +223,7 @@ type revisionLookup struct {
 
 func (l *revisionLookup) of(p *podRecord) int {
 	// Another controller may have seen a newer template than the watch has shown us: its pods are not old.
-	ahead := p.generation > l.history.Generation && l.history.Of != nil && l.history.Of.Set.Guest
+	ahead := p.generation > l.history.Generation && l.history.Of != nil && l.history.Of.Set.ExternalController
 	if l.history.Generation >= 0 && (p.generation == l.history.Generation || ahead) && l.ofThisSet(p) {
 		return l.history.Update
 	}
@@ -235,9 +235,9 @@ func (l *revisionLookup) of(p *podRecord) int {
 }
 
 // ofThisSet is whether the generation on a pod counts the templates of this set. A hash that is known is believed instead: the same number may have stood for
-// a template of an earlier set, or of this one before the storage was restored from a backup. A guest's template may be newer than what it has been shown.
+// a template of an earlier set, or of this one before the storage was restored from a backup. An external set's template may be newer than what it has been shown.
 func (l *revisionLookup) ofThisSet(p *podRecord) bool {
-	if guest := l.history.Of != nil && l.history.Of.Set.Guest; !guest {
+	if external := l.history.Of != nil && l.history.Of.Set.ExternalController; !external {
 		if _, known := l.history.Index[p.labels.hash]; known {
 			return false
 		}
@@ -285,7 +285,7 @@ func (x *Index) Fit(key Key, nodeName string) rollout.Fit {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if s, n := x.sets[key], x.nodes.byName[nodeName]; s != nil && n != nil && n.exists {
-		return s.cells[n.id].fit
+		return s.states[n.id].fit
 	}
 	return rollout.MustLeave
 }
@@ -295,13 +295,13 @@ func (x *Index) Holder(key Key, nodeName, podName string) types.UID {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if s, n := x.sets[key], x.nodes.byName[nodeName]; s != nil && n != nil {
-		return s.cell(n).holder(podName)
+		return s.state(n).holder(podName)
 	}
 	return ""
 }
 
-// holder is the UID of the pod of that name in the cell, which may be nil.
-func (c *cell) holder(podName string) types.UID {
+// holder is the UID of the pod of that name in the state, which may be nil.
+func (c *nodeState) holder(podName string) types.UID {
 	if c == nil {
 		return ""
 	}
@@ -322,7 +322,7 @@ func (x *Index) Predecessor(key Key, nodeName, podName, hash string) types.UID {
 	if s == nil || n == nil {
 		return ""
 	}
-	c := s.cell(n)
+	c := s.state(n)
 	if uid := c.holder(podName); uid != "" {
 		return uid
 	}

@@ -66,21 +66,21 @@ func TestClaimsAreLimited(t *testing.T) {
 		p.Owner = ""
 		f.put(p)
 	}
-	for i := range 5 * claimLimit {
-		orphan(i*7919%(5*claimLimit), "a")
+	for i := range 5 * ownershipLimit {
+		orphan(i*7919%(5*ownershipLimit), "a")
 	}
 	orphan(0, "refused")
-	refused := f.x.Claims(key, 5).Adopt[0]
+	refused := f.x.Ownership(key, 5).Adopt[0]
 	f.x.Block(inflight.Write{Verb: inflight.Claim, Set: key, Node: refused.Node, UID: refused.UID}, inflight.Block{Reason: "no", Until: 10})
-	c := f.x.Claims(key, 5)
-	if len(c.Adopt) != claimLimit || !c.More || c.Adopt[0].Name != "orphan-00001" || c.Adopt[claimLimit-1].Name != fmt.Sprintf("orphan-%05d", claimLimit) {
+	c := f.x.Ownership(key, 5)
+	if len(c.Adopt) != ownershipLimit || !c.More || c.Adopt[0].Name != "orphan-00001" || c.Adopt[ownershipLimit-1].Name != fmt.Sprintf("orphan-%05d", ownershipLimit) {
 		t.Errorf("%d to adopt, from %s to %s, more: %t", len(c.Adopt), c.Adopt[0].Name, c.Adopt[len(c.Adopt)-1].Name, c.More)
 	}
 	if len(c.AdoptAgain) != 0 {
 		t.Errorf("%d to adopt again before their time", len(c.AdoptAgain))
 	}
-	c = f.x.Claims(key, 10)
-	if len(c.Adopt) != claimLimit || c.Adopt[0].Name != "orphan-00001" || len(c.AdoptAgain) != 1 || c.AdoptAgain[0].Name != "orphan-00000" {
+	c = f.x.Ownership(key, 10)
+	if len(c.Adopt) != ownershipLimit || c.Adopt[0].Name != "orphan-00001" || len(c.AdoptAgain) != 1 || c.AdoptAgain[0].Name != "orphan-00000" {
 		t.Errorf("when it is to be tried again: %d to adopt, from %s, and %d again", len(c.Adopt), c.Adopt[0].Name, len(c.AdoptAgain))
 	}
 }
@@ -105,18 +105,18 @@ func TestAClaimHoldsItsNode(t *testing.T) {
 				p := pod("orphan", node, "ds")
 				p.Owner = ""
 				f.put(p)
-				p = f.x.Claims(key, 0).Adopt[0]
+				p = f.x.Ownership(key, 0).Adopt[0]
 				f.x.Block(inflight.Write{Verb: inflight.Claim, Set: key, Node: p.Node, UID: p.UID}, inflight.Block{Reason: "no", Until: 10})
 				for _, now := range []rollout.Time{5, 10, 1000} {
 					s, _, _ := f.x.Snapshot(key, History{}, now)
-					c := f.x.Claims(key, now)
+					c := f.x.Ownership(key, now)
 					if held := s.Nodes[0].Blocked == "no"; held != (node != "") || len(c.Adopt) != 0 || len(c.AdoptAgain) != min(1, int(now)/10) {
 						t.Errorf("node %q at %d: held back %t, %d to adopt, %d again", node, now, held, len(c.Adopt), len(c.AdoptAgain))
 					}
 				}
 				end(f, key, p)
 				s, _, _ := f.x.Snapshot(key, History{}, 1000)
-				if c := f.x.Claims(key, 1000); s.Nodes[0].Blocked != "" || len(c.AdoptAgain) != 0 {
+				if c := f.x.Ownership(key, 1000); s.Nodes[0].Blocked != "" || len(c.AdoptAgain) != 0 {
 					t.Errorf("node %q afterwards: blocked %q, %d to adopt again", node, s.Nodes[0].Blocked, len(c.AdoptAgain))
 				}
 			}

@@ -57,10 +57,10 @@ type leader struct {
 	pulls      *pulls // nil if image pulls are not served
 	policies   *policies.Store
 
-	namespace string
-	tenure    *tenure // nil without leader election
-	served    []string
-	slow      *executor.SlowLease
+	namespace  string
+	leaseGuard *leaseGuard // nil without leader election
+	served     []string
+	slow       *executor.SlowLease
 
 	working, synced atomic.Bool
 	// late reports whether the sets of the dialect kruise are not read yet, while the others are served.
@@ -91,7 +91,7 @@ func (l *leader) ready(*http.Request) error {
 }
 
 // newLeader returns a leader that writes while t holds.
-func newLeader(o *options, cfg *rest.Config, t *tenure) (*leader, error) {
+func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 	cfg = oneRate(cfg)
 	if o.leaderElect {
 		cfg = t.guard(cfg)
@@ -106,7 +106,7 @@ func newLeader(o *options, cfg *rest.Config, t *tenure) (*leader, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &leader{metrics: metrics.New(o.metricsPerSet), client: client, events: newEvents(), namespace: o.namespace, tenure: t, served: o.dialects, slow: newSlowLease(client, o.namespace)}
+	l := &leader{metrics: metrics.New(o.metricsPerSet), client: client, events: newEvents(), namespace: o.namespace, leaseGuard: t, served: o.dialects, slow: newSlowLease(client, o.namespace)}
 	realClock := clock.RealClock{}
 	recorder := newSparing(l.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource}), realClock)
 	index := fleet.NewIndex(func(key fleet.Key) { l.controller.Enqueue(key) })
@@ -345,8 +345,8 @@ func (l *leader) fence(ctx context.Context) error {
 	if wait == 0 {
 		return nil
 	}
-	if wait > executor.Fence && l.tenure != nil {
-		defer l.tenure.bind()()
+	if wait > executor.Fence && l.leaseGuard != nil {
+		defer l.leaseGuard.bind()()
 	}
 	klog.FromContext(ctx).Info("Waiting until no write of the last leader can take effect any more", "for", wait)
 	if err := pause(ctx, wait); err != nil {
@@ -361,13 +361,13 @@ func (l *leader) fence(ctx context.Context) error {
 // fenceTime returns how long a write of an earlier leader may still take effect. Without leader election, a process may
 // have been killed just before.
 func (l *leader) fenceTime(ctx context.Context) time.Duration {
-	unknown := l.tenure == nil || l.isNew(ctx)
+	unknown := l.leaseGuard == nil || l.isNew(ctx)
 	if unknown && !l.anySet(ctx) {
 		return 0
 	}
 	wait := l.slow.Fence(ctx)
-	if unknown && l.tenure != nil {
-		wait += l.tenure.deadline
+	if unknown && l.leaseGuard != nil {
+		wait += l.leaseGuard.deadline
 	}
 	return wait
 }

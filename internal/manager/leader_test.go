@@ -86,7 +86,7 @@ func TestOneRateForAllControllers(t *testing.T) {
 			t.Errorf("%s has a burst of its own", name)
 		}
 	}
-	l, err := newLeader(o, cfg, &tenure{})
+	l, err := newLeader(o, cfg, &leaseGuard{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestBuiltInTypesAreProtobuf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := newLeader(o, &rest.Config{Host: server.URL, QPS: 100, Burst: 100}, &tenure{})
+	l, err := newLeader(o, &rest.Config{Host: server.URL, QPS: 100, Burst: 100}, &leaseGuard{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestWhoHasToWaitForTheLastLeader(t *testing.T) {
 				_, _ = w.Write([]byte(body))
 			}))
 			t.Cleanup(server.Close)
-			own := &tenure{deadline: o.renewDeadline}
+			own := &leaseGuard{deadline: o.renewDeadline}
 			l, err := newLeader(o, &rest.Config{Host: server.URL, QPS: 100, Burst: 100}, own)
 			if err != nil {
 				t.Fatal(err)

@@ -47,7 +47,7 @@ func TestWhoReadsTheNodes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l, err := newLeader(o, &rest.Config{Host: "https://nowhere", QPS: 100, Burst: 100}, &tenure{})
+			l, err := newLeader(o, &rest.Config{Host: "https://nowhere", QPS: 100, Burst: 100}, &leaseGuard{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -74,7 +74,7 @@ func serve(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	t := &tenure{deadline: o.renewDeadline, clock: clock.RealClock{}}
+	t := &leaseGuard{deadline: o.renewDeadline, clock: clock.RealClock{}}
 	mgr, err := newManager(o, cfg, t)
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func serve(ctx context.Context, o *options) error {
 }
 
 // newManager returns a manager whose leader election reports to t.
-func newManager(o *options, cfg *rest.Config, t *tenure) (manager.Manager, error) {
+func newManager(o *options, cfg *rest.Config, t *leaseGuard) (manager.Manager, error) {
 	lease, err := newLock(o, cfg, t)
 	if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ func chance(r *rand.Rand) rollout.Snapshot {
 	}
 	set.MinReady = time.Duration(r.IntN(3)) * time.Second
 	set.Descending, set.Paused, set.Selective, set.Progressive = r.IntN(2) == 0, r.IntN(8) == 0, r.IntN(6) == 0, r.IntN(6) == 0
-	set.Unreachable = rollout.Unreachable{Skip: r.IntN(3) == 0, Blame: time.Minute}
+	set.Unreachable = rollout.Unreachable{Skip: r.IntN(3) == 0, AttributionWindow: time.Minute}
 	set.InPlace = r.IntN(3) == 0
 	s.Revisions[0].InPlace = r.IntN(2) == 0
 	if r.IntN(4) == 0 {

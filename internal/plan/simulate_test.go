@@ -186,7 +186,7 @@ down 1 of 1, at once 0, 7s`},
 			node(0, func(n *rollout.Node) { n.Pods[0].Ready, n.Pods[0].Trouble = false, "ErrImagePull" })), `
 n00 blocked (wait-available) ErrImagePull
 down 1 of 1, at once 0, 0s`},
-		{"a guest of another controller", cluster(2, func(s *rollout.Snapshot) { s.Set.Guest = true }), `
+		{"a set whose pods another controller keeps", cluster(2, func(s *rollout.Snapshot) { s.Set.ExternalController = true }), `
 n00 recreate wave 1 at 0s to 7s (recreating)
 n01 recreate wave 2 at 7s to 14s (recreating)
 down 1 of 1, at once 1, 14s`},
@@ -266,13 +266,15 @@ func TestNodesThatAreAwayAndTakeASlot(t *testing.T) {
 		from rollout.Snapshot
 		away string
 	}{
-		"ready":                          {cluster(2), ""},
-		"its pod is not available":       {cluster(2, node(1, down)), "n01"},
-		"its pod is, until it is begun":  {cluster(2, node(1, notReady)), "n01"},
-		"its pod is, and up to date":     {cluster(2, node(1, func(n *rollout.Node) { notReady(n); n.Pods[0].Revision = 1 })), ""},
-		"left out":                       {cluster(2, func(s *rollout.Snapshot) { s.Set.Unreachable.Skip = true }, node(1, down)), ""},
-		"left out, but for what went on": {cluster(2, func(s *rollout.Snapshot) { s.Set.Unreachable = rollout.Unreachable{Skip: true, Blame: time.Minute} }, node(1, down), node(1, noPod)), "n01"},
-		"nothing is to run there":        {cluster(2, node(1, down), node(1, func(n *rollout.Node) { n.Fit = rollout.MustLeave })), ""},
+		"ready":                         {cluster(2), ""},
+		"its pod is not available":      {cluster(2, node(1, down)), "n01"},
+		"its pod is, until it is begun": {cluster(2, node(1, notReady)), "n01"},
+		"its pod is, and up to date":    {cluster(2, node(1, func(n *rollout.Node) { notReady(n); n.Pods[0].Revision = 1 })), ""},
+		"left out":                      {cluster(2, func(s *rollout.Snapshot) { s.Set.Unreachable.Skip = true }, node(1, down)), ""},
+		"left out, but for what went on": {cluster(2, func(s *rollout.Snapshot) {
+			s.Set.Unreachable = rollout.Unreachable{Skip: true, AttributionWindow: time.Minute}
+		}, node(1, down), node(1, noPod)), "n01"},
+		"nothing is to run there": {cluster(2, node(1, down), node(1, func(n *rollout.Node) { n.Fit = rollout.MustLeave })), ""},
 	} {
 		r, err := Simulate(c.from, times())
 		if err != nil {

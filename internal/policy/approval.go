@@ -79,7 +79,7 @@ func enforcement(set *rollout.Set) v1alpha1.Enforcement {
 		return v1alpha1.EnforcementAnnouncements
 	case set.Strategy != rollout.RollingUpdate: // also one that another controller rolls
 		return v1alpha1.EnforcementNone
-	case set.Guest:
+	case set.ExternalController:
 		return v1alpha1.EnforcementOnDelete
 	default:
 		return v1alpha1.EnforcementFull

@@ -80,7 +80,7 @@ type run struct {
 	waves     []waveCount
 	holds     []rollout.VerdictKind
 	left      []bool
-	standing  []rollout.Standing
+	standing  []rollout.Progress
 	// restricts is whether the decision gets the gate.
 	restricts bool
 }
@@ -228,8 +228,8 @@ func (r *run) revision(i int) Revision {
 
 // measure finds out how far each node is.
 func (r *run) measure() {
-	r.left, r.holds, r.standing = make([]bool, len(r.s.Nodes)), make([]rollout.VerdictKind, len(r.s.Nodes)), make([]rollout.Standing, len(r.s.Nodes))
-	standing := r.s.Standings()
+	r.left, r.holds, r.standing = make([]bool, len(r.s.Nodes)), make([]rollout.VerdictKind, len(r.s.Nodes)), make([]rollout.Progress, len(r.s.Nodes))
+	standing := r.s.Progress()
 	for i := range r.s.Nodes {
 		r.standing[i] = standing(i)
 		if n := &r.s.Nodes[i]; !n.Ready && member(n) && r.p != nil {
@@ -306,7 +306,7 @@ func (r *run) pace() {
 		for i := range r.s.Nodes {
 			if member(&r.s.Nodes[i]) {
 				members++
-				if r.left[i] && r.standing[i].Flying {
+				if r.left[i] && r.standing[i].InFlight {
 					absent++
 				}
 			}

@@ -19,7 +19,7 @@ func (r *run) settle() {
 	for i := range r.s.Nodes {
 		if member(&r.s.Nodes[i]) && !r.standing[i].Available {
 			behind++
-			if r.standing[i].Awaits && len(r.s.Nodes[i].Pods) > 0 {
+			if r.standing[i].AwaitsUpdate && len(r.s.Nodes[i].Pods) > 0 {
 				others++
 			}
 		}

@@ -70,7 +70,7 @@ func Decide(in *Input) Output {
 		}
 	}
 	in.decide(&out, old)
-	if in.Snapshot.Set.Guest {
+	if in.Snapshot.Set.ExternalController {
 		out.Mark, out.Clear = "", nil // another controller owns the history
 	}
 	return out
@@ -97,7 +97,7 @@ func (in *Input) decide(out *Output, old []int) {
 
 // lasting is whether jobs stay until the rollout has ended: nodes wait for them, and a node that gets an old pod later would wait for ever; or there
 // is no mark for created jobs.
-func (in *Input) lasting() bool { return in.Set.PullAhead.Wait || in.Snapshot.Set.Guest }
+func (in *Input) lasting() bool { return in.Set.PullAhead.Wait || in.Snapshot.Set.ExternalController }
 
 // serves is whether a job is of use as it is.
 func (in *Input) serves(job *Job) bool {

@@ -112,10 +112,10 @@ func TestJobsOfASetThatWaits(t *testing.T) {
 	}
 }
 
-// TestGuestsWriteNoHistory: without marks in the history the jobs stay, so that they are not made again and again.
-func TestGuestsWriteNoHistory(t *testing.T) {
+// TestExternalSetsWriteNoHistory: without marks in the history the jobs stay, so that they are not made again and again.
+func TestExternalSetsWriteNoHistory(t *testing.T) {
 	in := world(t, image("a:1"), image("a:2"))
-	in.Snapshot.Set.Guest = true
+	in.Snapshot.Set.ExternalController = true
 	in.Revisions[0].Mark = kruise.PredownloadCreated
 	out := Decide(in)
 	if got := made(&out); got != "agent-h1-main=a:2" && got != "agent-h1-main=a:2 " || len(out.Clear) > 0 || out.Create[0].Spec.CompletionPolicy.Type != v1beta1.CompletionNever {

@@ -27,7 +27,7 @@ func (d *decision) due(i int, p *Pod) Announced {
 // announcements are what the pods are to say, as much of it as the plan has room for. Nodes on which something is done now are passed
 // over: what the pods there say may be wrong in a moment. So are nodes for which a write was refused a short time ago.
 func (d *decision) announcements(room int) []Announcement {
-	if !d.usable || !d.unsaid {
+	if !d.usable || !d.announcementsDue {
 		return nil
 	}
 	var out []Announcement

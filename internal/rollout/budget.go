@@ -3,7 +3,7 @@
 package rollout
 
 // tally is the update budget while it is being counted.
-type tally struct {
+type budgetUsage struct {
 	Budget
 	// used counts the charged nodes.
 	used int
@@ -21,14 +21,14 @@ type tally struct {
 	starts, taken int
 }
 
-// charge says whether a node uses a slot of the update budget and adds it to the tally. A node that must not run the pod,
+// charge says whether a node uses a slot of the update budget and adds it to the usage. A node that must not run the pod,
 // or is gone, is never charged: nothing that happens there takes service away from a node that should have it.
-func (d *decision) charge(t *site) bool {
+func (d *decision) charge(t *nodeContext) bool {
 	if !d.usable || d.in.Set.Strategy != RollingUpdate || !d.counts(t) || d.hold(t.index) == WaitProgressive {
 		return false
 	}
-	if t.node.Fit.known() && t.live() <= 2 && d.serves(&t.census) {
-		d.tally.available++
+	if t.node.Fit.known() && t.live() <= 2 && d.serves(&t.podCounts) {
+		d.usage.available++
 	}
 	flying := t.running == 0 || t.wanted > 0 && !t.ready || t.changing || t.node.Unanswered
 	charged := d.overdrawn(t)
@@ -37,16 +37,16 @@ func (d *decision) charge(t *site) bool {
 		flying = flying && charged
 	}
 	if flying {
-		d.tally.inFlight++
+		d.usage.inFlight++
 	}
 	if t.earlier {
-		d.tally.earlier++
+		d.usage.earlier++
 	}
 	if t.node.Ready && t.hasRevision(d.in.Set.Update) {
-		d.tally.begun++
+		d.usage.begun++
 	}
 	if charged {
-		d.tally.use(t.node, flying)
+		d.usage.use(t.node, flying)
 	}
 	return charged
 }
@@ -54,11 +54,11 @@ func (d *decision) charge(t *site) bool {
 // counts is whether a node matters to the budget: one that has to run a pod, or one that may and does. A node that has not
 // been evaluated is counted as if it were one of these when it has pods, so that the budget is rather too small. With
 // EligibleOnly one that only may run the pod matters when it is not ready and an update has begun there: that may be why.
-func (d *decision) counts(t *site) bool {
+func (d *decision) counts(t *nodeContext) bool {
 	switch {
 	case t.node.Gone || t.node.Fit == MustLeave:
 		return false
-	case d.optional(t.node):
+	case d.keepsOnly(t.node):
 		return t.seen > 0 && !t.node.Ready && d.hold(t.index) != WaitEligible
 	default:
 		return t.node.Fit == MustRun || t.seen > 0
@@ -66,31 +66,31 @@ func (d *decision) counts(t *site) bool {
 }
 
 // overdrawn is the charge table of the package comment.
-func (d *decision) overdrawn(t *site) bool {
-	c := &t.census
+func (d *decision) overdrawn(t *nodeContext) bool {
+	c := &t.podCounts
 	if d.surge {
 		if t.node.Unanswered {
-			return c.live()+c.leaving > 0
+			return c.live()+c.preparing > 0
 		}
-		return c.live()+c.leaving > 1 && !d.goes(c)
+		return c.live()+c.preparing > 1 && !d.goes(c)
 	}
-	return c.leaving > 0 || c.live() != 1 || c.running != 1 || !d.serving(c.keep)
+	return c.preparing > 0 || c.live() != 1 || c.running != 1 || !d.serving(c.keep)
 }
 
 // goes is whether the old pod of a pair has nothing left to wait for: it is deleted now, or the API server refuses that.
-func (d *decision) goes(c *census) bool {
-	if c.leaving == 1 {
+func (d *decision) goes(c *podCounts) bool {
+	if c.preparing == 1 {
 		return c.live() == 1 && c.waiting == 0 && c.ready // its hook has released it
 	}
-	return c.live() == 2 && c.leaving == 0 && d.finishing(c) && c.old.Hook == HookNone
+	return c.live() == 2 && c.preparing == 0 && d.surgeCompleted(c) && c.old.Hook == HookNone
 }
 
 // serves is whether one of the running pods that stay is available.
-func (d *decision) serves(c *census) bool {
+func (d *decision) serves(c *podCounts) bool {
 	return c.ready || c.old != nil && d.serving(c.old)
 }
 
-func (t *tally) use(n *Node, flying bool) {
+func (t *budgetUsage) use(n *Node, flying bool) {
 	t.used++
 	switch {
 	case !n.Ready:
@@ -103,11 +103,11 @@ func (t *tally) use(n *Node, flying bool) {
 }
 
 // free says how many more nodes an update may take from an available old pod to none (or to two pods, with surge).
-func (t *tally) free() int { return t.Limit - t.used }
+func (t *budgetUsage) free() int { return t.Limit - t.used }
 
 // limit resolves the budget of a rolling update once the number of desired nodes is known.
 func (d *decision) limit() Budget {
-	b := d.tally.Budget
+	b := d.usage.Budget
 	desired := d.status.Desired
 	if d.surge {
 		b.Surge, b.Limit = true, d.in.Set.MaxSurge.Of(desired)

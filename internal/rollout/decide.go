@@ -9,8 +9,8 @@ func Decide(s Snapshot) Plan {
 	d := begin(&s)
 	d.holdNodes()
 	for i := range s.Nodes {
-		if !d.calm(i) {
-			d.visit(i)
+		if !d.visitUntouched(i) {
+			d.visitNode(i)
 		}
 	}
 	d.countUntouched()
@@ -27,16 +27,16 @@ type decision struct {
 	surge    bool
 	verdicts []Verdict
 	status   Status
-	tally    tally
-	agenda   agenda
+	usage    budgetUsage
+	queue    actionQueue
 	// round is the turn of the nodes on which updates are being started; refusals is whether any node has a Refusal.
 	round    turn
 	refusals bool
 	// untouched is the number of nodes where all is well.
 	untouched int
 	wake      Time
-	// unsaid is whether some pod says something else than it should of whether there is a newer revision.
-	unsaid bool
+	// announcementsDue is whether some pod says something else than it should of whether there is a newer revision.
+	announcementsDue bool
 	// holds says for each node what holds it back; nil when the set holds none back.
 	holds []VerdictKind
 	// scratch holds the pods of the node being visited when they did not come in order of age.
@@ -44,13 +44,13 @@ type decision struct {
 	trust   trust
 }
 
-// site is one node while it is being visited.
-type site struct {
+// nodeContext is one node while it is being visited.
+type nodeContext struct {
 	index int
 	node  *Node
 	// pods are the node's pods in order of age.
 	pods []Pod
-	census
+	podCounts
 	// down is set on a node that the update leaves out because it is not ready; earlier is whether only an earlier version may be why.
 	down    Detail
 	earlier bool
@@ -60,10 +60,10 @@ func begin(s *Snapshot) *decision {
 	d := &decision{
 		in:       s,
 		usable:   s.Set.Update >= 0 && s.Set.Update < len(s.Revisions),
-		surge:    s.Set.Strategy == RollingUpdate && s.Set.MaxSurge.Value > 0 && !s.Set.Guest,
+		surge:    s.Set.Strategy == RollingUpdate && s.Set.MaxSurge.Value > 0 && !s.Set.ExternalController,
 		verdicts: make([]Verdict, len(s.Nodes)),
 	}
-	d.agenda.burst = s.burst()
+	d.queue.burst = s.burst()
 	return d
 }
 
@@ -86,52 +86,52 @@ func (s *Snapshot) burst() int {
 	return max(1, q.Down(desired))
 }
 
-// visit does everything that can be said of a node without looking at the others. The verdict of a node where something
+// visitNode does everything that can be said of a node without looking at the others. The verdict of a node where something
 // is to be done is WaitBurst until finish has found room for one of its actions.
-func (d *decision) visit(i int) {
+func (d *decision) visitNode(i int) {
 	n := &d.in.Nodes[i]
-	t := site{index: i, node: n, pods: d.byAge(n.Pods)}
-	d.take(&t)
-	d.leaveOut(&t)
+	t := nodeContext{index: i, node: n, pods: d.byAge(n.Pods)}
+	d.countPods(&t)
+	d.attributeDown(&t)
 	d.count(&t)
-	d.agenda.turn = d.turnOf(n)
+	d.queue.turn = d.turnOf(n)
 	d.refusals = d.refusals || n.Refusal != nil
-	v := Verdict{Kind: d.judge(&t), Charged: d.charge(&t)}
+	v := Verdict{Kind: d.decideNode(&t), Charged: d.charge(&t)}
 	if v.Kind == WaitUnreachable {
 		v.Detail = t.down
 	}
 	d.verdicts[i] = v
 }
 
-func (d *decision) judge(t *site) VerdictKind {
+func (d *decision) decideNode(t *nodeContext) VerdictKind {
 	switch {
 	case !d.usable:
 		return NotEvaluated
-	case d.in.Set.Guest:
-		return d.visitAsGuest(t)
+	case d.in.Set.ExternalController:
+		return d.decideExternal(t)
 	case t.node.Gone:
-		return d.collect(t)
+		return d.decideMissingNode(t)
 	case t.node.Fit == MustLeave:
-		return d.evict(t)
+		return d.decideIneligible(t)
 	case t.node.Fit == MustRun, t.node.Fit == MayStay:
-		return d.tend(t)
+		return d.decideEligible(t)
 	default:
 		return NotEvaluated
 	}
 }
 
-// tend handles a node that may run the pod: it repairs what is broken, creates what is missing, and otherwise says what
+// decideEligible handles a node that may run the pod: it repairs what is broken, creates what is missing, and otherwise says what
 // the node waits for.
-func (d *decision) tend(t *site) VerdictKind {
-	held := t.failed > 0 && d.holdsBack(t.node.Name)
+func (d *decision) decideEligible(t *nodeContext) VerdictKind {
+	held := t.failed > 0 && d.inBackoff(t.node.Name)
 	acts, waits := false, notHeld
 	if t.changing {
 		acts, waits = d.proceed(t)
 	}
-	acts = d.clear(t, held) || acts
+	acts = d.cleanUp(t, held) || acts
 	if d.wantsPod(t, held) {
-		if obstacle := d.obstacle(t); obstacle == notHeld {
-			d.agenda.repair(t.create(d.successor(t), Creating))
+		if obstacle := d.createObstacle(t); obstacle == notHeld {
+			d.queue.repair(t.create(d.successor(t), Creating))
 			acts = true
 		} else if !acts {
 			return obstacle
@@ -147,12 +147,12 @@ func (d *decision) tend(t *site) VerdictKind {
 	case waits != notHeld:
 		return waits
 	default:
-		return d.rest(t)
+		return d.waitReason(t)
 	}
 }
 
-// obstacle is what keeps a missing pod from being created.
-func (d *decision) obstacle(t *site) VerdictKind {
+// createObstacle is what keeps a missing pod from being created.
+func (d *decision) createObstacle(t *nodeContext) VerdictKind {
 	switch {
 	case d.hold(t.index) == WaitProgressive:
 		return WaitProgressive
@@ -166,7 +166,7 @@ func (d *decision) obstacle(t *site) VerdictKind {
 // wantsPod is whether a pod has to be created, whatever the update is doing. Without surge a terminating pod is in the
 // way: there are never two pods on a node. With surge only a failed pod that waits for its back-off is: its successor
 // would fail as fast as it did.
-func (d *decision) wantsPod(t *site, held bool) bool {
+func (d *decision) wantsPod(t *nodeContext, held bool) bool {
 	if t.node.Fit != MustRun {
 		return false
 	}
@@ -176,11 +176,11 @@ func (d *decision) wantsPod(t *site, held bool) bool {
 	return t.seen == 0
 }
 
-// rest says what a node waits for on which nothing is to be done, or would be done only by an update. For a node that
+// waitReason says what a node waits for on which nothing is to be done, or would be done only by an update. For a node that
 // an update may start on this is what it waits for if it is not its turn: WaitReplacing, WaitBudget, WaitSurgeRemove.
-func (d *decision) rest(t *site) VerdictKind {
+func (d *decision) waitReason(t *nodeContext) VerdictKind {
 	switch {
-	case d.parted(t):
+	case d.waitsUnreachable(t):
 		return WaitUnreachable
 	case t.running == 0 && t.terminating > 0:
 		return WaitTerminating
@@ -195,20 +195,20 @@ func (d *decision) rest(t *site) VerdictKind {
 	case t.current != nil:
 		return UpToDate
 	case d.in.Set.Strategy != RollingUpdate && d.in.Set.Announce:
-		return d.ownersTurn(t)
+		return d.waitForOwner(t)
 	case d.in.Set.Strategy != RollingUpdate:
 		return WaitOnDelete
 	case d.hold(t.index) != notHeld:
 		return d.hold(t.index)
 	case t.node.Blocked != "":
 		return Blocked
-	case d.busy(t):
+	case d.leftToController(t):
 		return WaitController
 	case t.down != NoDetail:
 		return WaitUnreachable
 	case d.awaitsImage(t):
 		return WaitImage
-	case d.idle(t.old):
+	case d.freeToReplace(t.old):
 		return WaitReplacing
 	case d.surge && t.node.Fit == MayStay:
 		return WaitSurgeRemove
@@ -217,8 +217,8 @@ func (d *decision) rest(t *site) VerdictKind {
 	}
 }
 
-// ownersTurn is what an old pod waits for that the owner of the node updates: for the policy to let it announce that, then for the owner.
-func (d *decision) ownersTurn(t *site) VerdictKind {
+// waitForOwner is what an old pod waits for that the owner of the node updates: for the policy to let it announce that, then for the owner.
+func (d *decision) waitForOwner(t *nodeContext) VerdictKind {
 	if d.heldByPolicy(t.index) {
 		return d.hold(t.index)
 	}
@@ -227,7 +227,7 @@ func (d *decision) ownersTurn(t *site) VerdictKind {
 
 // finish makes the plan out of what has been collected.
 func (d *decision) finish() Plan {
-	actions, cut := d.agenda.actions()
+	actions, cut := d.queue.actions()
 	// Backwards, so that a node with several actions ends with the verdict of the first of them.
 	for i := len(actions) - 1; i >= 0; i-- {
 		v := &d.verdicts[actions[i].Node]
@@ -237,14 +237,14 @@ func (d *decision) finish() Plan {
 		d.wakeAt(d.in.Now)
 	}
 	d.blockRefused()
-	announcements := d.announcements(d.agenda.burst - len(actions))
+	announcements := d.announcements(d.queue.burst - len(actions))
 	d.status.Unavailable = d.status.Desired - d.status.Available
 	return Plan{
 		Actions:  actions,
 		Status:   d.status,
 		Wake:     d.wake,
 		Verdicts: d.verdicts,
-		Budget:   d.tally.Budget,
+		Budget:   d.usage.Budget,
 		Notes:    notes(actions),
 		Memory:   d.remember(actions),
 

@@ -31,7 +31,7 @@
 //	spare          available pods beyond the desired number
 //	left out       a node that is not ready, in an update that skips such nodes
 //	touched        a node where an update has asked for the deletion of the old pod, or the current pod was created
-//	guest          a set whose pods another controller keeps
+//	external set   a set whose pods another controller keeps
 //
 // # How far an update may go
 //
@@ -74,11 +74,11 @@
 // current (the template was changed back) or evicted (the node could not run it for a while), or the strategy is OnDelete.
 // Another old one goes, because its update has begun.
 //
-// # Guests
+// # Sets whose pods another controller keeps
 //
-// With Set.Guest another controller keeps the pods: it creates what is missing, repairs what is broken and removes what is too many or
+// With Set.ExternalController another controller keeps the pods: it creates what is missing, repairs what is broken and removes what is too many or
 // has no place. Then a plan holds deletes of old pods for the update, and nothing else; where anything else would be done the
-// verdict is wait-controller. A guest neither surges nor changes pods in place, and knows no hooks: a pod that has one, or
+// verdict is wait-controller. An external set neither surges nor changes pods in place, and knows no hooks: a pod that has one, or
 // whose change in place is under way, it leaves alone. It charges like RollingUpdate without surge, so a node counts from the delete
 // until the pod that the other controller made is available. For the partition, that pod counts as one of the wanted
 // revision before it exists.
@@ -104,15 +104,15 @@
 // whatever their pods are like. But where the update may be why a node went down, the node is charged: else a bad revision could take
 // down one node after the other.
 //
-//	the node went down (Node.Since)                              charged  detail
-//	more than Blame before the update touched it, or untouched   -        down-before
-//	within Blame of that, on either side                         charged  down-after-update
-//	more than Blame after that                                   -        down-later
+//	the node went down (Node.Since), window: AttributionWindow   charged  detail
+//	more than the window before the update touched it, or not    -        down-before
+//	within the window of that, on either side                    charged  down-after-update
+//	more than the window after that                              -        down-later
 //	at any time, and it has to run a pod and has none            charged  down-after-update
 //
-// The versions of a set share the budget. A node that may be down because of an earlier version (its pod of that was created within Blame of
+// The versions of a set share the budget. A node that may be down because of an earlier version (its pod of that was created within AttributionWindow of
 // when it went down; or its pod was deleted then, before the wanted revision was recorded) stays charged until some pod of the wanted
-// revision has been available on a ready node for Blame. The first revision, and one of which some pod has been available that long, is
+// revision has been available on a ready node for AttributionWindow. The first revision, and one of which some pod has been available that long, is
 // not suspected. So that a version which does no harm can show it: where the charged nodes use up the whole budget, some of them for an earlier
 // version alone, and no ready node has a pod of the wanted revision, one node is updated beyond the budget. A node that has not been
 // ready since it joined was not taken down by the pod that it got then.
@@ -182,7 +182,7 @@
 //	an available old pod, and this plan
 //	starts its replacement                      charged          charged                -
 //
-// A guest is charged as in the first column.
+// An external set is charged as in the first column.
 //
 // The limit is MaxUnavailable, with surge MaxSurge, of the desired number. If both come to 0 while there are desired nodes,
 // the limit is one unavailable node. A plan starts the replacement of an available old pod only while fewer nodes are
@@ -226,7 +226,7 @@
 //	                                               wait-freeze, wait-order, wait-suspended, wait-rejected, wait-conflict,
 //	                                               wait-policy; also in line 13, instead of wait-node-owner
 //	15  an old pod, Node.Blocked is set            blocked
-//	16  an old pod that a guest leaves alone       wait-controller
+//	16  an old pod that an external set skips      wait-controller
 //	17  an old pod, its node is left out           wait-unreachable
 //	18  an old pod, its images are not there yet   wait-image
 //	19  an old pod, its update starts now          recreating, updating-in-place, surging, removing (MayStay with surge), or
@@ -236,7 +236,7 @@
 //	21  an old pod, MayStay, surge                 wait-surge-remove
 //	22  an old pod                                 wait-budget
 //
-// A guest has wait-controller where it would have to do something of lines 2, 3, 5 and 6, or wait for something of lines 7 to 9.
+// An external set has wait-controller where it would have to do something of lines 2, 3, 5 and 6, or wait for something of lines 7 to 9.
 //
 // Without surge the old pod of a MayStay node is replaced like any other, as upstream does: the node then ends without one.
 // With EligibleOnly it stays until the node has to run the pod again, or must not any more.

@@ -58,7 +58,7 @@ func newDumb(s Snapshot) *dumb {
 		if d.surge() { // the one that serves is the one to keep
 			f.old = append(filter(f.old, ready), filter(f.old, func(p Pod) bool { return !ready(p) })...)
 		}
-		if has(f.live, Failed) && d.mayRun(f) && !s.Set.Guest {
+		if has(f.live, Failed) && d.mayRun(f) && !s.Set.ExternalController {
 			f.held, f.until = d.backoff(n.Name)
 		}
 		d.nodes = append(d.nodes, f)
@@ -93,7 +93,7 @@ func has(pods []Pod, phase Phase) bool {
 func (d *dumb) known() bool { return d.s.Set.Update >= 0 && d.s.Set.Update < len(d.s.Revisions) }
 
 func (d *dumb) surge() bool {
-	return d.s.Set.Strategy == RollingUpdate && d.s.Set.MaxSurge.Value > 0 && !d.s.Set.Guest
+	return d.s.Set.Strategy == RollingUpdate && d.s.Set.MaxSurge.Value > 0 && !d.s.Set.ExternalController
 }
 
 func (d *dumb) mayRun(f facts) bool {
@@ -142,7 +142,7 @@ func (d *dumb) condemned(f facts, p Pod) (VerdictKind, bool) {
 		when bool
 		kind VerdictKind
 	}{
-		{p.Deleting || !d.known() || d.s.Set.Guest, 0},
+		{p.Deleting || !d.known() || d.s.Set.ExternalController, 0},
 		{f.Gone && p.Scheduled, 0},
 		{f.Gone, Removing},
 		{p.Hook == HookWaiting, 0},
@@ -169,7 +169,7 @@ func (d *dumb) condemned(f facts, p Pod) (VerdictKind, bool) {
 // missing is whether a node has to get a pod whatever the update does.
 func (d *dumb) missing(f facts) bool {
 	switch {
-	case !d.mayRun(f) || f.Fit != MustRun || d.s.Set.Guest:
+	case !d.mayRun(f) || f.Fit != MustRun || d.s.Set.ExternalController:
 		return false
 	case d.surge():
 		return len(f.running) == 0 && !f.held

@@ -16,18 +16,18 @@ func (d *dumb) imageless(f facts) bool {
 }
 
 // inPlace is whether pods of the set may be changed in place.
-func (d *dumb) inPlace() bool { return d.s.Set.InPlace && !d.surge() && !d.s.Set.Guest }
+func (d *dumb) inPlace() bool { return d.s.Set.InPlace && !d.surge() && !d.s.Set.ExternalController }
 
-// handsTied is whether a guest could not take an old pod away with a delete alone.
+// handsTied is whether an external set could not take an old pod away with a delete alone.
 func (d *dumb) handsTied(f facts) bool {
-	return d.s.Set.Guest && len(f.old) > 0 && (f.old[0].Hook != HookNone || f.old[0].InPlace != InPlaceNone)
+	return d.s.Set.ExternalController && len(f.old) > 0 && (f.old[0].Hook != HookNone || f.old[0].InPlace != InPlaceNone)
 }
 
-// elsewhere is whether there is something to do on a node that is not the business of a guest.
+// elsewhere is whether there is something to do on a node that is not the business of an external set.
 func (d *dumb) elsewhere(f facts) bool {
 	unbound := filter(f.pods, func(p Pod) bool { return !p.Deleting && !p.Scheduled })
 	switch {
-	case !d.s.Set.Guest || !d.known():
+	case !d.s.Set.ExternalController || !d.known():
 		return false
 	case f.Gone:
 		return len(unbound) > 0
@@ -75,7 +75,7 @@ func (d *dumb) absence(f facts) Detail {
 }
 
 // window is how far a touch and its consequence may lie apart.
-func (d *dumb) window() time.Duration { return max(0, d.s.Set.Unreachable.Blame) }
+func (d *dumb) window() time.Duration { return max(0, d.s.Set.Unreachable.AttributionWindow) }
 
 // ofEarlierUpdate is whether a pod was deleted before there was the wanted revision.
 func (d *dumb) ofEarlierUpdate(p Pod) bool {
@@ -187,8 +187,8 @@ func (d *dumb) interval(f facts, p Pod, touched Time) Detail {
 		from = p.ReadySince
 	}
 	far := time.Second
-	if d.s.Set.Unreachable.Blame > 0 {
-		far += d.s.Set.Unreachable.Blame
+	if d.s.Set.Unreachable.AttributionWindow > 0 {
+		far += d.s.Set.Unreachable.AttributionWindow
 	}
 	switch {
 	case touched == 0 || f.Since == 0:

@@ -68,7 +68,7 @@ func (d *dumb) counts(f facts) bool {
 		running := p.Phase != Failed && p.Phase != Succeeded
 		return p.Revision == d.s.Set.Update || running && (preparing(p) && !p.Evicted || p.InPlace == InPlaceMarked && !d.optional(f))
 	})
-	return len(begun) > 0 || d.bare(f) && (d.s.Set.Guest || d.remembers(f) && f.Last == d.s.Set.Update)
+	return len(begun) > 0 || d.bare(f) && (d.s.Set.ExternalController || d.remembers(f) && f.Last == d.s.Set.Update)
 }
 
 // bare is whether a node that has to run a pod has none that runs.
@@ -245,7 +245,7 @@ func (d *dumb) changing(f facts) (Pod, bool) {
 	if d.surge() {
 		pods = append(slices.Clone(f.current), f.old...)
 	}
-	if !d.mayRun(f) || d.s.Set.Guest || len(pods) == 0 || pods[0].InPlace == InPlaceNone || pods[0].UID == f.back {
+	if !d.mayRun(f) || d.s.Set.ExternalController || len(pods) == 0 || pods[0].InPlace == InPlaceNone || pods[0].UID == f.back {
 		return Pod{}, false
 	}
 	return pods[0], true

@@ -173,7 +173,7 @@ func except(actions []Action, which func(Action) bool) []Action {
 
 // repairs lists what is done whatever the update does.
 func (d *dumb) repairs() (out []Action) {
-	if d.s.Set.Guest {
+	if d.s.Set.ExternalController {
 		return nil
 	}
 	for _, f := range d.nodes {

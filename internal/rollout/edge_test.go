@@ -53,7 +53,7 @@ func blameIsKept(d *dumb, p Plan) error {
 		blamed, free := len(f.pods) == 0, len(f.pods) > 0
 		for _, pod := range f.pods {
 			current := pod.Revision == d.s.Set.Update
-			near := func(t Time) bool { return max(f.Since-t, t-f.Since) <= Time(d.s.Set.Unreachable.Blame) }
+			near := func(t Time) bool { return max(f.Since-t, t-f.Since) <= Time(d.s.Set.Unreachable.AttributionWindow) }
 			blamed = blamed || pod.Deleting && near(pod.DeletedAt) && !d.ofEarlierUpdate(pod) || current && near(pod.Created) && !d.neverUp(f, pod)
 			free = free && !current && !pod.Deleting && !preparing(pod) && pod.InPlace == InPlaceNone && !pod.Doubtful && d.harmless(pod.Revision)
 		}
@@ -67,11 +67,11 @@ func blameIsKept(d *dumb, p Plan) error {
 	return nil
 }
 
-// guestsKeepTheirPlace: what a guest deletes is an old pod that runs where it may, alone and undisturbed.
-func guestsKeepTheirPlace(d *dumb, p Plan) error {
+// externalSetsOnlyDelete: what an external set deletes is an old pod that runs where it may, alone and undisturbed.
+func externalSetsOnlyDelete(d *dumb, p Plan) error {
 	for _, a := range p.Actions {
 		f := d.nodes[a.Node]
-		if d.s.Set.Guest && (a.Kind != Delete || a.Reason != Recreating || !d.begins(f, a) || f.old[0].Hook != HookNone) {
+		if d.s.Set.ExternalController && (a.Kind != Delete || a.Reason != Recreating || !d.begins(f, a) || f.old[0].Hook != HookNone) {
 			return fmt.Errorf("%s of %q on %s is the business of somebody else", a.Kind, a.Pod, f.Name)
 		}
 	}

@@ -6,7 +6,7 @@ import "slices"
 
 func edgeMutants() []mutant {
 	const images, away, blame = "images come first", "a node that is left out waits", "the update answers for the nodes that it takes down"
-	const guest = "a guest only deletes old pods"
+	const external = "an external set only deletes old pods"
 	const truth, all = "announcements are true", "every pod says what it should"
 	suspects := []string{
 		"revisions v1=-1h v2=-8s v3=-5s", "set skip blame=10s", "node a must down=-6s v2:unready,created=-7s", "node b must v1:ready",
@@ -53,17 +53,17 @@ func edgeMutants() []mutant {
 			func(_ Snapshot, p *Plan) { p.Wake = 0 }, all},
 		{"announces beyond the burst", []string{"set announce on-delete burst=1", "node a must v1:ready,says=old/v2", "node b must v1:ready"},
 			again(true), "at most burst actions"},
-		{"creates as a guest", []string{"set guest", "node a must"}, create, guest},
-		{"replaces a failed pod as a guest", []string{"set guest", "node a must v1:failed"}, remove(0, ReplacingFailed), guest},
-		{"empties a node as a guest", []string{"set guest", "node a leave v1:ready"}, remove(0, Removing), guest},
-		{"collects as a guest", []string{"set guest", "node a gone v1:pending,unscheduled"}, remove(0, Removing), guest},
-		{"removes the excess as a guest", []string{"set guest", "node a must v2:ready v1:ready"}, remove(0, RemovingExcess), guest},
-		{"prepares as a guest", []string{"set guest", "node a must v1:ready,armed"}, touch(Prepare, 0, Preparing), guest},
-		{"deletes over a hook as a guest", []string{"set guest", "node a must v1:ready,armed"}, remove(0, Recreating), guest},
-		{"changes in place as a guest", []string{"set guest in-place grace=1s", "in-place v1", "node a must v1:ready,gate"}, kind(0, Mark), guest},
-		{"surges as a guest", []string{"set guest max-surge=1", "node a must v1:ready"}, kind(0, Create), guest},
-		{"counts on what the other controller will create", []string{"set guest", "node a must", "node b must v1:ready"}, remove(1, Recreating), "the budget is kept"},
-		{"counts on the other controller to remove one of two pods", []string{"set guest", "node a must v2:ready v1:ready", "node b must v1:ready"},
+		{"creates as an external set", []string{"set external", "node a must"}, create, external},
+		{"replaces a failed pod as an external set", []string{"set external", "node a must v1:failed"}, remove(0, ReplacingFailed), external},
+		{"empties a node as an external set", []string{"set external", "node a leave v1:ready"}, remove(0, Removing), external},
+		{"collects as an external set", []string{"set external", "node a gone v1:pending,unscheduled"}, remove(0, Removing), external},
+		{"removes the excess as an external set", []string{"set external", "node a must v2:ready v1:ready"}, remove(0, RemovingExcess), external},
+		{"prepares as an external set", []string{"set external", "node a must v1:ready,armed"}, touch(Prepare, 0, Preparing), external},
+		{"deletes over a hook as an external set", []string{"set external", "node a must v1:ready,armed"}, remove(0, Recreating), external},
+		{"changes in place as an external set", []string{"set external in-place grace=1s", "in-place v1", "node a must v1:ready,gate"}, kind(0, Mark), external},
+		{"surges as an external set", []string{"set external max-surge=1", "node a must v1:ready"}, kind(0, Create), external},
+		{"counts on what the other controller will create", []string{"set external", "node a must", "node b must v1:ready"}, remove(1, Recreating), "the budget is kept"},
+		{"counts on the other controller to remove one of two pods", []string{"set external", "node a must v2:ready v1:ready", "node b must v1:ready"},
 			remove(1, Recreating), "the budget is kept"},
 		{"updates a node that is left out", []string{"set skip", "node a must down=-5s v1:ready"}, remove(0, Recreating), away},
 		{"replaces a broken pod on a node that is left out", []string{"set skip", "node a must down=-5s v1:unready"}, remove(0, Recreating), away},

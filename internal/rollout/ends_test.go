@@ -21,8 +21,8 @@ func TestShortCutsAreTaken(t *testing.T) {
 	} {
 		s := fleetOf(1, func(int) []Pod { return []Pod{ready} })
 		s.Nodes[0].Ready, s.Set.Unreachable.Skip = c.ready, c.skip
-		if d := begin(&s); !d.calm(0) {
-			t.Errorf("%s: it is not calm", c.name)
+		if d := begin(&s); !d.visitUntouched(0) {
+			t.Errorf("%s: it is not untouched", c.name)
 		}
 	}
 	unlimited := oneNode(readyPod("p", 0))
@@ -34,7 +34,7 @@ func TestShortCutsAreTaken(t *testing.T) {
 	if got := d.byAge(sorted); &got[0] != &sorted[0] || d.scratch != nil {
 		t.Error("pods that come in order of age are copied")
 	}
-	a := agenda{burst: 2}
+	a := actionQueue{burst: 2}
 	for i := range 5 {
 		a.repair(Action{Kind: Create, Node: i})
 	}
@@ -71,12 +71,12 @@ func TestNothingHoldsWhatIsNoBusinessOfTheUpdate(t *testing.T) {
 	d := begin(&s)
 	for _, n := range []Node{{Fit: NotKnown}, {Fit: MustLeave}, {Fit: MustLeave, Gone: true}, {Fit: 9}} {
 		n.Pods = []Pod{readyPod("p", 0)}
-		if hold, counts := d.standing(&n); hold != notHeld || counts {
+		if hold, counts := d.classify(&n); hold != notHeld || counts {
 			t.Errorf("%s, gone %t: held by %s, counts %t", n.Fit, n.Gone, hold, counts)
 		}
 	}
 	n := Node{Fit: MustRun, Pods: []Pod{readyPod("p", 0)}}
-	if hold, _ := d.standing(&n); hold != WaitPaused {
+	if hold, _ := d.classify(&n); hold != WaitPaused {
 		t.Errorf("a node with an old pod is held by %s", hold)
 	}
 }
@@ -88,10 +88,10 @@ func TestRestoredPodsAreLive(t *testing.T) {
 		p.Hook = hook
 		s := oneNode(p)
 		d := begin(&s)
-		n := site{node: &s.Nodes[0], pods: s.Nodes[0].Pods}
-		d.take(&n)
-		if n.restored == nil || n.leaving != 0 || n.waiting != 0 || n.live() != 1 || n.running != 1 {
-			t.Errorf("its hook is %s: %+v", hook, n.census)
+		n := nodeContext{node: &s.Nodes[0], pods: s.Nodes[0].Pods}
+		d.countPods(&n)
+		if n.restored == nil || n.preparing != 0 || n.waiting != 0 || n.live() != 1 || n.running != 1 {
+			t.Errorf("its hook is %s: %+v", hook, n.podCounts)
 		}
 	}
 }

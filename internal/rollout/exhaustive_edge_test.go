@@ -32,7 +32,7 @@ func awayCorner() corner {
 		[]string{
 			"set skip blame=10s max-unavailable=1", "set skip blame=10s max-unavailable=2 max-replacing=1", "set skip blame=10s max-surge=1",
 			"set skip blame=10s partition=1 eligible-only in-place; in-place v1", "set skip blame=10s on-delete",
-			"set guest skip blame=10s max-surge=1 in-place; in-place v1",
+			"set external skip blame=10s max-surge=1 in-place; in-place v1",
 		},
 		[]string{
 			"must down=-5s v1:ready", "must down=-5s v1:unready", "must down=-5s", "must down=-5s v2:unready", "must down=-5s v2:ready,created=-20s",
@@ -58,8 +58,8 @@ func suspectCorner() corner {
 func guestCorner() corner {
 	return corner{
 		[]string{
-			"set guest max-unavailable=1", "set guest max-unavailable=2 partition=1 progressive; hooked", "set guest max-surge=1 in-place; in-place v1",
-			"set guest on-delete announce burst=1",
+			"set external max-unavailable=1", "set external max-unavailable=2 partition=1 progressive; hooked", "set external max-surge=1 in-place; in-place v1",
+			"set external on-delete announce burst=1",
 		},
 		[]string{
 			"must v2:failed", "must v1:failed", "must v1:ready v1:ready", "must v1:ready v2:ready", "must v1:ready,armed", "must v1:ready,waiting",

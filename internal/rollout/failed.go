@@ -15,9 +15,9 @@ const (
 	lastDelay  = 15 * time.Minute
 )
 
-// holdsBack is whether the failed pods of a node have to wait; if so, Decide wants to be asked again when they need not.
-func (d *decision) holdsBack(node string) bool {
-	b, found := d.recall(node)
+// inBackoff is whether the failed pods of a node have to wait; if so, Decide wants to be asked again when they need not.
+func (d *decision) inBackoff(node string) bool {
+	b, found := d.backoffOf(node)
 	if !found {
 		return false
 	}
@@ -29,9 +29,9 @@ func (d *decision) holdsBack(node string) bool {
 	return true
 }
 
-// recall looks up the back-off of a node. One that was counted for another revision does not hold: the new one may well
-// have been made to mend it.
-func (d *decision) recall(node string) (Backoff, bool) {
+// backoffOf looks up the back-off of a node. One that was counted for another revision does not hold: the new one may well
+// have been made to fix it.
+func (d *decision) backoffOf(node string) (Backoff, bool) {
 	m := &d.in.Memory
 	if m.Update != d.revisionName() {
 		return Backoff{}, false
@@ -63,12 +63,12 @@ func (d *decision) remember(actions []Action) Memory {
 	m := Memory{Update: d.revisionName()}
 	for i := range actions {
 		if actions[i].Reason == ReplacingFailed {
-			m.Backoffs = append(m.Backoffs, d.next(d.in.Nodes[actions[i].Node].Name))
+			m.Backoffs = append(m.Backoffs, d.nextBackoff(d.in.Nodes[actions[i].Node].Name))
 		}
 	}
 	if d.in.Memory.Update == m.Update {
 		for _, b := range d.in.Memory.Backoffs {
-			if !d.expired(b) && d.knows(b.Node) {
+			if !d.expired(b) && d.hasNode(b.Node) {
 				m.Backoffs = append(m.Backoffs, b)
 			}
 		}
@@ -79,16 +79,16 @@ func (d *decision) remember(actions []Action) Memory {
 	return m
 }
 
-// next is the back-off of a node after one more replacement.
-func (d *decision) next(node string) Backoff {
+// nextBackoff is the back-off of a node after one more replacement.
+func (d *decision) nextBackoff(node string) Backoff {
 	delay := firstDelay
-	if b, found := d.recall(node); found {
+	if b, found := d.backoffOf(node); found {
 		delay = min(max(2*min(b.Delay, lastDelay), firstDelay), lastDelay)
 	}
 	return Backoff{Node: node, Delay: delay, Last: d.in.Now}
 }
 
-func (d *decision) knows(node string) bool {
+func (d *decision) hasNode(node string) bool {
 	_, found := slices.BinarySearchFunc(d.in.Nodes, node, func(n Node, name string) int { return cmp.Compare(n.Name, name) })
 	return found
 }

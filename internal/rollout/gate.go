@@ -34,14 +34,14 @@ func (d *decision) gated() bool {
 func (d *decision) holdByPolicy() {
 	for i := range d.in.Nodes {
 		gate := d.gateOf(i)
-		if gate != notHeld && (d.holds[i] == notHeld || d.holds[i] == WaitPartition) && d.awaits(&d.in.Nodes[i]) {
+		if gate != notHeld && (d.holds[i] == notHeld || d.holds[i] == WaitPartition) && d.awaitsUpdate(&d.in.Nodes[i]) {
 			d.holds[i] = gate
 		}
 	}
 }
 
-// awaits is whether a node has an old pod, or none, and its update has not begun.
-func (d *decision) awaits(n *Node) bool {
+// awaitsUpdate is whether a node has an old pod, or none, and its update has not begun.
+func (d *decision) awaitsUpdate(n *Node) bool {
 	if n.Gone || n.Fit != MustRun && n.Fit != MayStay {
 		return false
 	}
@@ -52,7 +52,7 @@ func (d *decision) awaits(n *Node) bool {
 	case old:
 		return true
 	default:
-		return n.Fit == MustRun && !d.in.Set.Guest && n.Last != d.in.Set.Update
+		return n.Fit == MustRun && !d.in.Set.ExternalController && n.Last != d.in.Set.Update
 	}
 }
 
@@ -68,23 +68,23 @@ func (d *decision) paced() bool {
 	if g == nil {
 		return false
 	}
-	return g.InFlight >= 0 && d.tally.inFlight+d.tally.taken >= g.InFlight || g.Starts >= 0 && d.tally.starts >= g.Starts
+	return g.InFlight >= 0 && d.usage.inFlight+d.usage.taken >= g.InFlight || g.Starts >= 0 && d.usage.starts >= g.Starts
 }
 
-// Standing is how far a node has come with the update of its set.
-type Standing struct {
+// Progress is how far a node has come with the update of its set.
+type Progress struct {
 	// Updated is whether it has a live pod of the wanted revision, and no older one next to it; Available whether that pod is available.
 	Updated, Available bool
-	// Awaits is whether it has an old pod, or none, and its update has not begun.
-	Awaits bool
-	// Flying is whether it is in the middle of an update: without a live pod, or with one of the wanted revision that is not available.
-	Flying bool
+	// AwaitsUpdate is whether it has an old pod, or none, and its update has not begun.
+	AwaitsUpdate bool
+	// InFlight is whether it is in the middle of an update: without a live pod, or with one of the wanted revision that is not available.
+	InFlight bool
 }
 
-// Standings returns what reports how far a node of the Snapshot has come.
-func (s *Snapshot) Standings() func(i int) Standing {
+// Progress returns what reports how far a node of the Snapshot has come.
+func (s *Snapshot) Progress() func(i int) Progress {
 	d := begin(s)
-	return func(i int) Standing {
+	return func(i int) Progress {
 		n := &s.Nodes[i]
 		current, old, serving, changing := 0, 0, false, false
 		for k := range n.Pods {
@@ -100,9 +100,9 @@ func (s *Snapshot) Standings() func(i int) Standing {
 			}
 		}
 		updated := current > 0 && old == 0
-		return Standing{
-			Updated: updated, Available: updated && serving && !changing, Awaits: d.awaits(n),
-			Flying: current+old == 0 || current > 0 && !serving,
+		return Progress{
+			Updated: updated, Available: updated && serving && !changing, AwaitsUpdate: d.awaitsUpdate(n),
+			InFlight: current+old == 0 || current > 0 && !serving,
 		}
 	}
 }

@@ -74,8 +74,8 @@ func (s *source) set(revisions int) Set {
 		set.Limits = s.limits()
 	}
 	set.EligibleOnly = s.one(3)
-	set.Guest, set.Announce = s.one(5), s.one(3)
-	set.Unreachable = Unreachable{Skip: s.one(4), Blame: []time.Duration{2 * time.Second, 0, 1500 * time.Millisecond, 10 * time.Minute, -time.Second}[s.pick(5)]}
+	set.ExternalController, set.Announce = s.one(5), s.one(3)
+	set.Unreachable = Unreachable{Skip: s.one(4), AttributionWindow: []time.Duration{2 * time.Second, 0, 1500 * time.Millisecond, 10 * time.Minute, -time.Second}[s.pick(5)]}
 	return set
 }
 
@@ -178,7 +178,7 @@ func (s *source) wild(in *Snapshot) {
 		case 8:
 			in.Set.Partition = Quantity{numbers[s.pick(5)], s.one(2)}
 		case 10:
-			in.Set.Unreachable = Unreachable{Skip: true, Blame: time.Duration(numbers[s.pick(5)])}
+			in.Set.Unreachable = Unreachable{Skip: true, AttributionWindow: time.Duration(numbers[s.pick(5)])}
 		case 9:
 			in.Set.Grace = time.Duration(numbers[s.pick(5)])
 		default:

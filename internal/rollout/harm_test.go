@@ -13,7 +13,7 @@ import (
 // TestBudgetHoldsWhenTheUpdateTakesNodesDown: whatever way an update takes its nodes down, and whatever the clocks of the nodes say, it
 // takes down no more of them than the budget allows, although nodes that are not ready are left out.
 func TestBudgetHoldsWhenTheUpdateTakesNodesDown(t *testing.T) {
-	for _, how := range []string{"fatal v2", "deadly v1", "linger 4s; deadly v1", "set guest; linger 4s; deadly v1", "set guest; fatal v2"} {
+	for _, how := range []string{"fatal v2", "deadly v1", "linger 4s; deadly v1", "set external; linger 4s; deadly v1", "set external; fatal v2"} {
 		for _, skew := range []string{"0s", "-20s", "-1s", "3s", "20s"} {
 			for _, silent := range []string{"0s", "2s", "29s", "45s"} {
 				for every := 1; every <= 9; every += 4 { // decides only so many seconds

@@ -34,7 +34,7 @@ func (d *decision) holdByLimits() {
 	desired, done := 0, 0
 	for i := range d.in.Nodes {
 		n := &d.in.Nodes[i]
-		hold, counts := d.standing(n)
+		hold, counts := d.classify(n)
 		d.holds[i] = hold
 		if n.Fit == MustRun && !n.Gone {
 			desired++
@@ -45,22 +45,22 @@ func (d *decision) holdByLimits() {
 	}
 	kept := set.Partition.Down(desired)
 	if kept == 0 {
-		d.letGo(WaitProgressive, math.MaxInt, true)
-		d.letGo(WaitPartition, math.MaxInt, true)
+		d.admit(WaitProgressive, math.MaxInt, true)
+		d.admit(WaitPartition, math.MaxInt, true)
 		return
 	}
 	// New nodes come before old pods, and in ascending order also when the update is not.
-	free := d.letGo(WaitProgressive, desired-kept-done, false)
+	free := d.admit(WaitProgressive, desired-kept-done, false)
 	if set.Descending {
-		d.letGoFromTheEnd(free)
+		d.admitFromTheEnd(free)
 	} else {
-		d.letGo(WaitPartition, free, false)
+		d.admit(WaitPartition, free, false)
 	}
 }
 
-// letGo lifts a hold from as many nodes as are free, in ascending order, and returns how many are free then. The partition
+// admit lifts a hold from as many nodes as are free, in ascending order, and returns how many are free then. The partition
 // speaks of the desired nodes; others (all) are let go only when it keeps none.
-func (d *decision) letGo(hold VerdictKind, free int, all bool) int {
+func (d *decision) admit(hold VerdictKind, free int, all bool) int {
 	for i := 0; i < len(d.holds) && free > 0; i++ {
 		if d.holds[i] == hold && (all || d.in.Nodes[i].Fit == MustRun && d.gateOf(i) == notHeld) {
 			d.holds[i] = notHeld
@@ -70,7 +70,7 @@ func (d *decision) letGo(hold VerdictKind, free int, all bool) int {
 	return free
 }
 
-func (d *decision) letGoFromTheEnd(free int) {
+func (d *decision) admitFromTheEnd(free int) {
 	for i := len(d.holds) - 1; i >= 0 && free > 0; i-- {
 		if d.holds[i] == WaitPartition && d.in.Nodes[i].Fit == MustRun && d.gateOf(i) == notHeld {
 			d.holds[i] = notHeld
@@ -79,10 +79,10 @@ func (d *decision) letGoFromTheEnd(free int) {
 	}
 }
 
-// standing returns what holds a node back if nothing lets it go, and whether it counts as one that runs the wanted revision
+// classify returns what holds a node back if nothing lets it go, and whether it counts as one that runs the wanted revision
 // or is about to: with a live pod of it, in the middle of its update, or new. (A pod that is preparing to be deleted counts
 // as in the middle of its update whatever it was prepared for: nothing says so.)
-func (d *decision) standing(n *Node) (hold VerdictKind, counts bool) {
+func (d *decision) classify(n *Node) (hold VerdictKind, counts bool) {
 	if n.Gone || n.Fit != MustRun && n.Fit != MayStay {
 		return notHeld, false
 	}
@@ -90,13 +90,13 @@ func (d *decision) standing(n *Node) (hold VerdictKind, counts bool) {
 	switch {
 	case begun:
 		return notHeld, true
-	case old && d.optional(n):
+	case old && d.keepsOnly(n):
 		return WaitEligible, false
 	case old:
-		return d.heldBy(n), false
+		return d.firstLimit(n), false
 	case n.Fit != MustRun:
 		return notHeld, false
-	case d.in.Set.Guest:
+	case d.in.Set.ExternalController:
 		return notHeld, true // whoever creates the pod takes the newest revision
 	case !d.inHistory(n.Last):
 		if d.in.Set.Progressive {
@@ -106,7 +106,7 @@ func (d *decision) standing(n *Node) (hold VerdictKind, counts bool) {
 	case n.Last == d.in.Set.Update:
 		return notHeld, true
 	default:
-		return d.heldBy(n), false
+		return d.firstLimit(n), false
 	}
 }
 
@@ -119,7 +119,7 @@ func (d *decision) progressOf(n *Node) (begun, old bool) {
 		case p.Revision == d.in.Set.Update:
 			return true, old
 		case p.Phase.Terminal():
-		case p.preparing() && !p.Evicted || p.InPlace == InPlaceMarked && !d.optional(n):
+		case p.preparing() && !p.Evicted || p.InPlace == InPlaceMarked && !d.keepsOnly(n):
 			return true, old
 		default:
 			old = true
@@ -128,11 +128,11 @@ func (d *decision) progressOf(n *Node) (begun, old bool) {
 	return false, old
 }
 
-// optional is whether a node only may keep its pod, and the set updates no such node.
-func (d *decision) optional(n *Node) bool { return n.Fit == MayStay && d.in.Set.EligibleOnly }
+// keepsOnly is whether a node only may keep its pod, and the set updates no such node.
+func (d *decision) keepsOnly(n *Node) bool { return n.Fit == MayStay && d.in.Set.EligibleOnly }
 
-// heldBy is the first limit of the set that speaks against updating a node.
-func (d *decision) heldBy(n *Node) VerdictKind {
+// firstLimit is the first limit of the set that speaks against updating a node.
+func (d *decision) firstLimit(n *Node) VerdictKind {
 	switch {
 	case d.in.Set.Paused:
 		return WaitPaused
@@ -157,7 +157,7 @@ func (d *decision) hold(i int) VerdictKind {
 
 // successor is the revision of the pod that a node gets when it has none: a node that is held keeps the one it had, as
 // long as that is in the history. One that a policy holds back gets the one that the policy names, if it had none.
-func (d *decision) successor(t *site) int {
+func (d *decision) successor(t *nodeContext) int {
 	switch {
 	case d.hold(t.index) == notHeld:
 		return d.in.Set.Update

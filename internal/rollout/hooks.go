@@ -5,8 +5,8 @@ package rollout
 // preparing is whether a pod has been prepared to be deleted.
 func (p *Pod) preparing() bool { return p.Hook >= HookWaiting }
 
-// part is the first step of the deletion of a pod: it is prepared if its hook is armed, else deleted.
-func (t *site) part(p *Pod, reason VerdictKind) Action {
+// startDelete is the first step of the deletion of a pod: it is prepared if its hook is armed, else deleted.
+func (t *nodeContext) startDelete(p *Pod, reason VerdictKind) Action {
 	if p.Hook == HookArmed {
 		a := t.act(Prepare, p, Preparing)
 		a.Evict = t.node.Fit == MustLeave
@@ -15,11 +15,11 @@ func (t *site) part(p *Pod, reason VerdictKind) Action {
 	return t.act(Delete, p, reason)
 }
 
-// leave counts a pod that is preparing. It is on its way out, like a terminating one, unless it turns out to be wanted
+// countPreparing counts a pod that is preparing. It is on its way out, like a terminating one, unless it turns out to be wanted
 // again: the oldest that could be is remembered, a current one before an old one.
-func (d *decision) leave(t *site, p *Pod) {
-	c := &t.census
-	c.leaving++
+func (d *decision) countPreparing(t *nodeContext, p *Pod) {
+	c := &t.podCounts
+	c.preparing++
 	if p.Hook == HookWaiting {
 		c.waiting++
 	}
@@ -31,15 +31,15 @@ func (d *decision) leave(t *site, p *Pod) {
 }
 
 // mayNotGo is whether the API server has refused to delete a pod that was prepared for it.
-func (t *site) mayNotGo(p *Pod) bool {
+func (t *nodeContext) mayNotGo(p *Pod) bool {
 	return p.Hook == HookReleased && t.node.Refusal != nil && t.node.Refusal.Of == Delete
 }
 
-// reconsider decides whether a preparing pod is wanted again: the template has been changed back to its revision, its node
+// decideRestore decides whether a preparing pod is wanted again: the template has been changed back to its revision, its node
 // may run the pod again, or its delete was refused. It is not when another pod has its place already. Otherwise an old pod that was prepared for an
 // update is not restored while the strategy is RollingUpdate: an update that has begun goes on.
-func (d *decision) reconsider(t *site) {
-	c := &t.census
+func (d *decision) decideRestore(t *nodeContext) {
+	c := &t.podCounts
 	p := c.restored
 	if p == nil {
 		return
@@ -52,15 +52,15 @@ func (d *decision) reconsider(t *site) {
 		c.restored = nil
 		return
 	}
-	c.leaving--
+	c.preparing--
 	if p.Hook == HookWaiting {
 		c.waiting--
 	}
 	d.countLive(c, p)
 }
 
-// farewell says why a pod is deleted that its hook has released. What it was prepared for may have changed meanwhile.
-func (d *decision) farewell(t *site, p *Pod) VerdictKind {
+// releasedReason says why a pod is deleted that its hook has released. What it was prepared for may have changed meanwhile.
+func (d *decision) releasedReason(t *nodeContext, p *Pod) VerdictKind {
 	switch {
 	case p.Phase == Failed:
 		return ReplacingFailed

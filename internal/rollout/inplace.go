@@ -29,7 +29,7 @@ func (p *Pod) stuck() bool {
 
 // proceed goes on with a change in place that is under way, also when the set does not ask for changes in place any more.
 // It says whether there is something to do, and else what the node waits for, if for the change.
-func (d *decision) proceed(t *site) (acts bool, waits VerdictKind) {
+func (d *decision) proceed(t *nodeContext) (acts bool, waits VerdictKind) {
 	p := t.subject(d.surge)
 	switch {
 	case p == nil || p.InPlace == InPlaceNone || p == t.restored: // one write for a pod in one plan
@@ -44,13 +44,13 @@ func (d *decision) proceed(t *site) (acts bool, waits VerdictKind) {
 		return d.resume(t, p)
 	default:
 		// The node runs the change; or nothing has been changed yet, and nothing is to be.
-		d.agenda.repair(t.act(Unmark, p, FinishingInPlace))
+		d.queue.repair(t.act(Unmark, p, FinishingInPlace))
 		return true, notHeld
 	}
 }
 
 // subject is the pod of a node that a change in place can be about.
-func (t *site) subject(surge bool) *Pod {
+func (t *nodeContext) subject(surge bool) *Pod {
 	switch {
 	case !surge:
 		return t.keep
@@ -65,8 +65,8 @@ func (t *site) subject(surge bool) *Pod {
 // time or once more, or recreated where that is not possible. It is not available already, so this takes no slot of the
 // budget; and its node is in flight already, so Set.MaxReplacing has nothing to say. With surge the new pod is created like
 // for any other old pod that is not available.
-func (d *decision) supersede(t *site, p *Pod) (acts bool, waits VerdictKind) {
-	if d.surge || t.live() != 1 || t.leaving > 0 {
+func (d *decision) supersede(t *nodeContext, p *Pod) (acts bool, waits VerdictKind) {
+	if d.surge || t.live() != 1 || t.preparing > 0 {
 		return false, notHeld
 	}
 	able, why := d.inPlace(p)
@@ -78,7 +78,7 @@ func (d *decision) supersede(t *site, p *Pod) (acts bool, waits VerdictKind) {
 		// The pod is as it was, or its node runs an earlier change. While a policy protects it, it serves, and leaves the budget to others.
 		a := t.act(Unmark, p, FinishingInPlace)
 		a.TakesBack = true
-		d.agenda.takeBack(a)
+		d.queue.takeBack(a)
 		return true, notHeld
 	case able && p.InPlace == InPlaceAnnounced:
 		return d.resume(t, p) // the patch has to start from what the pod says to be
@@ -86,7 +86,7 @@ func (d *decision) supersede(t *site, p *Pod) (acts bool, waits VerdictKind) {
 		d.wakeAt(p.GraceUntil)
 		return false, WaitGrace
 	case able:
-		d.agenda.repair(t.patch(p, d.in.Set.Update))
+		d.queue.repair(t.patch(p, d.in.Set.Update))
 		return true, notHeld
 	case t.node.Blocked != "":
 		return false, notHeld // there would be no new pod
@@ -96,17 +96,17 @@ func (d *decision) supersede(t *site, p *Pod) (acts bool, waits VerdictKind) {
 	}
 }
 
-func (d *decision) recreate(t *site, p *Pod, why Detail) {
-	a := t.part(p, Recreating)
+func (d *decision) recreate(t *nodeContext, p *Pod, why Detail) {
+	a := t.startDelete(p, Recreating)
 	a.Detail = why
-	d.agenda.repair(a)
+	d.queue.repair(a)
 }
 
 // giveUp recreates a current pod whose change in place can never come to its end. It is not available, so this takes no slot of the
 // budget. An old one, which is held, stays as it is: its successor would be of the same revision at best.
-func (d *decision) giveUp(t *site, p *Pod) (acts bool, waits VerdictKind) {
+func (d *decision) giveUp(t *nodeContext, p *Pod) (acts bool, waits VerdictKind) {
 	current := p.Revision == d.in.Set.Update && d.in.Set.Strategy == RollingUpdate
-	if !current || t.live() != 1 || t.leaving > 0 || t.node.Blocked != "" || d.optional(t.node) {
+	if !current || t.live() != 1 || t.preparing > 0 || t.node.Blocked != "" || d.keepsOnly(t.node) {
 		return false, WaitInPlace
 	}
 	d.recreate(t, p, p.Stuck)
@@ -114,18 +114,18 @@ func (d *decision) giveUp(t *site, p *Pod) (acts bool, waits VerdictKind) {
 }
 
 // resume goes on with a change that another controller has announced, when the grace period found there is over.
-func (d *decision) resume(t *site, p *Pod) (acts bool, waits VerdictKind) {
+func (d *decision) resume(t *nodeContext, p *Pod) (acts bool, waits VerdictKind) {
 	if d.in.Now < p.GraceUntil {
 		d.wakeAt(p.GraceUntil)
 		return false, WaitGrace
 	}
-	d.agenda.repair(t.act(Resume, p, UpdatingInPlace))
+	d.queue.repair(t.act(Resume, p, UpdatingInPlace))
 	return true, notHeld
 }
 
 // change starts the change in place of an old pod: it is made not ready, and patched at once unless the set has a grace
 // period. If the plan has no room for the patch, the next one does it.
-func (d *decision) change(t *site, p *Pod) bool {
+func (d *decision) change(t *nodeContext, p *Pod) bool {
 	if !d.begun(t.act(Mark, p, UpdatingInPlace)) {
 		return false
 	}
@@ -135,7 +135,7 @@ func (d *decision) change(t *site, p *Pod) bool {
 	return true
 }
 
-func (t *site) patch(p *Pod, revision int) Action {
+func (t *nodeContext) patch(p *Pod, revision int) Action {
 	a := t.act(Patch, p, UpdatingInPlace)
 	a.Revision = revision
 	return a

@@ -24,7 +24,7 @@ func invariants() []invariant {
 		{"never two pods without surge", neverTwoPods},
 		{"at most one current and one old pod with surge", surgePairs},
 		{"nothing is done where nothing may be", handsOff},
-		{"a guest only deletes old pods", guestsKeepTheirPlace},
+		{"an external set only deletes old pods", externalSetsOnlyDelete},
 		{"the budget is kept", budgetIsKept},
 		{"available current pods stay", currentPodsStay},
 		{"running pods stay under OnDelete", onDeleteKeeps},
@@ -351,7 +351,7 @@ func verdictsFit(d *dumb, p Plan) error {
 
 func (d *dumb) mustAct(i int) bool {
 	f := d.nodes[i]
-	if d.s.Set.Guest {
+	if d.s.Set.ExternalController {
 		return false
 	}
 	steps, _, _ := d.step(f)

@@ -63,10 +63,10 @@ type Set struct {
 	InPlace bool
 	// Grace is how long a pod that is to be changed in place is not ready before that happens.
 	Grace time.Duration
-	// Guest means that another controller keeps the pods: it creates, repairs and removes them. A plan then holds nothing but
+	// ExternalController means that another controller keeps the pods: it creates, repairs and removes them. A plan then holds nothing but
 	// deletes of old pods for the update, and announcements. There is no surge, and no change in place.
-	Guest       bool
-	Unreachable Unreachable
+	ExternalController bool
+	Unreachable        Unreachable
 	// Announce is whether each pod says if there is a newer revision. If not, what pods still say of it is withdrawn.
 	Announce bool
 }
@@ -76,8 +76,8 @@ type Unreachable struct {
 	// Skip leaves nodes that are not ready out: no update starts there, and they are charged only if the update may be why they
 	// are not ready (see the package comment).
 	Skip bool
-	// Blame is how far apart in time the update's touching a node and its going down may lie, for it to be put down to the update.
-	Blame time.Duration
+	// AttributionWindow is how far apart in time the update's touching a node and its going down may lie, for it to be put down to the update.
+	AttributionWindow time.Duration
 }
 
 // Limits say how far a rolling update may go, whatever the budget. The zero value lets it go to the end.

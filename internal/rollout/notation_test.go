@@ -63,7 +63,7 @@ func (p *player) run(args []string) (string, error) {
 // describe reads lines like
 //
 //	set rolling max-unavailable=1 max-surge=20% min-ready=5s burst=3 max-replacing=1 update=v2
-//	set guest announce|quiet skip|count-all blame=10m
+//	set external announce|quiet skip|count-all blame=10m
 //	set paused|resumed partition=1 selective|everywhere descending progressive in-place|standard grace=5s
 //	revisions v1 v2 v3 or v1=-1h v2=-5s: when they were recorded
 //	in-place v1, in-place v1=resizing or in-place v1=field-ref: which revisions can become the wanted one in place, or why not
@@ -157,14 +157,14 @@ func (p *player) set(words []string) error {
 			var q Quantity
 			q, err = quantity(value)
 			set.MaxReplacing = &q
-		case "guest":
-			set.Guest = true
+		case "external":
+			set.ExternalController = true
 		case "announce", "quiet":
 			set.Announce = key == "announce"
 		case "skip", "count-all":
 			set.Unreachable.Skip = key == "skip"
 		case "blame":
-			set.Unreachable.Blame, err = time.ParseDuration(value)
+			set.Unreachable.AttributionWindow, err = time.ParseDuration(value)
 		case "eligible-only":
 			set.EligibleOnly = true
 		case "in-place", "standard":

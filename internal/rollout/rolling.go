@@ -8,8 +8,8 @@ func (d *decision) startUpdates() {
 	if !d.usable || d.in.Set.Strategy != RollingUpdate {
 		return
 	}
-	d.tally.Budget = d.limit()
-	d.tally.spare = d.tally.available - d.status.Desired
+	d.usage.Budget = d.limit()
+	d.usage.spare = d.usage.available - d.status.Desired
 	d.startRound(atOnce)
 	if d.refusals {
 		d.startRound(last)
@@ -22,13 +22,13 @@ func (d *decision) startRound(t turn) {
 	d.startUnavailable()
 	d.startAvailable()
 	if d.surge {
-		d.sunset()
+		d.removeSurplus()
 	}
 }
 
 // startUnavailable replaces the old pods that are not available: nothing is lost by it. Without surge they are charged
 // already, because they are unavailable; with surge they cost nothing. Only Set.MaxReplacing holds them back: with 3 nodes
-// in flight and a cap of 5, two more may start. And young ones stay as long as more nodes are charged than may be.
+// in flight and a cap of 5, two more may start. And those that are ready, but not for long enough, stay as long as more nodes are charged than may be.
 func (d *decision) startUnavailable() {
 	limit := d.replacingLimit()
 	for k := range d.verdicts {
@@ -36,40 +36,42 @@ func (d *decision) startUnavailable() {
 		if d.verdicts[i].Kind != WaitReplacing || !d.mayStart(i) {
 			continue
 		}
-		if d.sunken(i) {
-			d.drop(i)
+		if d.mayNotSurge(i) {
+			d.removeWithoutSuccessor(i)
 			continue
 		}
-		if d.tally.free() < 0 && d.young(d.oldPodOf(i)) {
+		if d.usage.free() < 0 && d.minReadyPending(d.oldPodOf(i)) {
 			d.verdicts[i].Detail = DetailMinReadyPending
 			continue
 		}
-		if limit >= 0 && d.tally.inFlight >= limit {
+		if limit >= 0 && d.usage.inFlight >= limit {
 			continue
 		}
 		if d.paced() {
 			d.verdicts[i].Kind = WaitPace
 			continue
 		}
-		d.tally.inFlight++
-		d.tally.starts++
+		d.usage.inFlight++
+		d.usage.starts++
 		d.replace(i)
 	}
 }
 
-// idle is whether to replace an old pod takes nothing away. Of a doubtful one nobody can tell, so it counts as what costs more: without surge
+// freeToReplace is whether to replace an old pod takes nothing away. Of a doubtful one nobody can tell, so it counts as what costs more: without surge
 // as unavailable, for which it is charged already; with surge as one that still serves, and to which a second one is not added for nothing.
-// The same goes for a young one.
-func (d *decision) idle(p *Pod) bool {
+// The same goes for one that is ready, but not for long enough.
+func (d *decision) freeToReplace(p *Pod) bool {
 	if d.surge && !p.preparing() {
-		return !d.available(p) && !d.young(p)
+		return !d.available(p) && !d.minReadyPending(p)
 	}
 	return !d.serving(p)
 }
 
-// young is whether a pod is ready, but not for long enough as far as the clock tells; and the clock may have been set back, or that of the node may be
+// minReadyPending is whether a pod is ready, but not for long enough as far as the clock tells; and the clock may have been set back, or that of the node may be
 // fast. For the native controller all such pods are free to be replaced at once: after a step back that may be every pod of the cluster.
-func (d *decision) young(p *Pod) bool { return p.ready() && !d.available(p) && p.ReadySince != 0 }
+func (d *decision) minReadyPending(p *Pod) bool {
+	return p.ready() && !d.available(p) && p.ReadySince != 0
+}
 
 // inOrder is the index of the node that is number k in the order in which the set updates its nodes.
 func (d *decision) inOrder(k int) int {
@@ -90,7 +92,7 @@ func (d *decision) replacingLimit() int {
 // startAvailable replaces old pods that are available, as many as the budget has slots left, in the order of the set.
 func (d *decision) startAvailable() {
 	for k := range d.verdicts {
-		if d.room() <= 0 {
+		if d.updatesLeft() <= 0 {
 			break
 		}
 		i := d.inOrder(k)
@@ -101,23 +103,23 @@ func (d *decision) startAvailable() {
 			d.verdicts[i].Kind = WaitPace
 			continue
 		}
-		d.tally.starts++
-		d.tally.taken++
-		d.tally.used++
-		d.tally.begun++
+		d.usage.starts++
+		d.usage.taken++
+		d.usage.used++
+		d.usage.begun++
 		if d.replace(i) {
 			d.verdicts[i].Charged = true
-			d.tally.UsedByUpdate++
+			d.usage.UsedByUpdate++
 		}
 	}
-	if d.tally.earlier > 0 && d.trust.at != 0 {
+	if d.usage.earlier > 0 && d.trust.at != 0 {
 		d.wakeAt(d.trust.at)
 	}
 }
 
 // replace starts the update of a node with one old pod, if the plan has room for it.
 func (d *decision) replace(i int) bool {
-	t := site{index: i, node: &d.in.Nodes[i]}
+	t := nodeContext{index: i, node: &d.in.Nodes[i]}
 	if d.surge {
 		return d.begun(t.create(d.in.Set.Update, Surging))
 	}
@@ -126,14 +128,14 @@ func (d *decision) replace(i int) bool {
 	if able {
 		return d.change(&t, p)
 	}
-	a := t.part(p, Recreating)
+	a := t.startDelete(p, Recreating)
 	a.Detail = why
 	return d.begun(a)
 }
 
 // begun starts an action of an update, or makes its node wait for the next plan.
 func (d *decision) begun(a Action) bool {
-	if d.agenda.start(a) {
+	if d.queue.start(a) {
 		d.verdicts[a.Node].Kind = a.Reason
 		return true
 	}

@@ -4,7 +4,7 @@ package rollout
 
 // count adds a node to the status, as upstream does: the oldest pod speaks for its node, also when it is terminating; a
 // node that is gone, or not evaluated, counts nowhere.
-func (d *decision) count(t *site) {
+func (d *decision) count(t *nodeContext) {
 	if t.node.Gone {
 		return
 	}

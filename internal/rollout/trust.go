@@ -3,7 +3,7 @@
 package rollout
 
 // trust is what is known of the revisions of a set that leaves out nodes which are not ready: which of them do no harm. A revision is
-// trusted when a pod of it has been available on a ready node for the blame window. So is the first one: it replaced no other.
+// trusted when a pod of it has been available on a ready node for the attribution window. So is the first one: it replaced no other.
 //
 // The window is measured as minReadySeconds is: from the times that kubelets and the API server wrote, by the clock of the manager. A clock that is fast by
 // the whole window trusts a version as soon as a pod of it is available. That is accepted: the pod must be available all the same, and a version that is trusted
@@ -20,20 +20,20 @@ type trust struct {
 // trusts is whether a revision is known to do no harm. All pods are looked at once, and only if some node asks.
 func (d *decision) trusts(revision int) bool {
 	if !d.trust.known {
-		d.learn()
+		d.computeTrust()
 	}
-	return d.trust.revisions[d.place(revision)]
+	return d.trust.revisions[d.trustIndex(revision)]
 }
 
-// place is where trust keeps a revision.
-func (d *decision) place(revision int) int {
+// trustIndex is where trust keeps a revision.
+func (d *decision) trustIndex(revision int) int {
 	if !d.inHistory(revision) {
 		return 0
 	}
 	return revision + 1
 }
 
-func (d *decision) learn() {
+func (d *decision) computeTrust() {
 	d.trust = trust{known: true, revisions: make([]bool, len(d.in.Revisions)+1)}
 	first := firstOf(d.in.Revisions)
 	for i := range d.in.Revisions {
@@ -43,7 +43,7 @@ func (d *decision) learn() {
 		n := &d.in.Nodes[i]
 		for k := range n.Pods {
 			if p := &n.Pods[k]; n.Ready && !p.Deleting && d.serving(p) && p.ReadySince != 0 {
-				d.vouch(p)
+				d.markTrusted(p)
 			}
 		}
 	}
@@ -60,22 +60,22 @@ func firstOf(revisions []Revision) Time {
 	return first
 }
 
-// vouch takes down that a pod is available, and for how long.
-func (d *decision) vouch(p *Pod) {
-	at := max(p.ReadySince, p.Created).Add(d.blameWindow())
+// markTrusted takes down that a pod is available, and for how long.
+func (d *decision) markTrusted(p *Pod) {
+	at := max(p.ReadySince, p.Created).Add(d.attributionWindow())
 	switch {
 	case at <= d.in.Now:
-		d.trust.revisions[d.place(p.Revision)] = true
+		d.trust.revisions[d.trustIndex(p.Revision)] = true
 	case p.Revision == d.in.Set.Update && (d.trust.at == 0 || at < d.trust.at):
 		d.trust.at = at
 	}
 }
 
-// room is how many available old pods the update may still replace. Where the nodes that earlier versions may have taken down use up the
+// updatesLeft is how many available old pods the update may still replace. Where the nodes that earlier versions may have taken down use up the
 // whole budget, a version that has not begun anywhere may be tried on one node more: it may be the one that does no harm.
-func (d *decision) room() int {
-	free := d.tally.free()
-	if free == 0 && d.tally.earlier > 0 && d.tally.begun+d.untouched == 0 {
+func (d *decision) updatesLeft() int {
+	free := d.usage.free()
+	if free == 0 && d.usage.earlier > 0 && d.usage.begun+d.untouched == 0 {
 		return 1
 	}
 	return free

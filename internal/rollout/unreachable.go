@@ -7,8 +7,8 @@ import "time"
 // resolution is that of the times which the API server keeps.
 const resolution = time.Second
 
-// leaveOut finds out how a node that is not ready stands to an update that leaves such nodes out. It is charged (DetailDownAfterUpdate) unless the times say for certain that no update is why it went down.
-func (d *decision) leaveOut(t *site) {
+// attributeDown finds out how a node that is not ready stands to an update that leaves such nodes out. It is charged (DetailDownAfterUpdate) unless the times say for certain that no update is why it went down.
+func (d *decision) attributeDown(t *nodeContext) {
 	n := t.node
 	switch {
 	case n.Ready || !d.in.Set.Unreachable.Skip || d.in.Set.Strategy != RollingUpdate || n.Gone || n.Fit == MustLeave || !d.usable:
@@ -19,13 +19,13 @@ func (d *decision) leaveOut(t *site) {
 	}
 	t.down = DetailDownBefore
 	for i := range t.pods {
-		t.down = worse(t.down, d.blame(n, &t.pods[i]))
+		t.down = worse(t.down, d.attribute(n, &t.pods[i]))
 	}
 	if t.down == DetailDownAfterUpdate {
 		return
 	}
 	for i := range t.pods {
-		t.earlier = t.earlier || d.blameEarlier(n, &t.pods[i])
+		t.earlier = t.earlier || d.attributeEarlier(n, &t.pods[i])
 	}
 	if t.earlier {
 		t.down = DetailDownAfterUpdate
@@ -40,9 +40,9 @@ func worse(a, b Detail) Detail {
 	return b
 }
 
-// blame says what one pod of a node that is not ready tells about why. The update has touched the node when it asked for
+// attribute says what one pod of a node that is not ready tells about why. The update has touched the node when it asked for
 // the deletion of the old pod, and when it created the current one.
-func (d *decision) blame(n *Node, p *Pod) Detail {
+func (d *decision) attribute(n *Node, p *Pod) Detail {
 	current := p.Revision == d.in.Set.Update
 	switch {
 	case p.ignored():
@@ -60,9 +60,9 @@ func (d *decision) blame(n *Node, p *Pod) Detail {
 	return said
 }
 
-// blameEarlier is whether the update to an earlier version may be why a node is not ready. That counts until the wanted version has
+// attributeEarlier is whether the update to an earlier version may be why a node is not ready. That counts until the wanted version has
 // shown that it does no harm: else each of several bad versions would have a budget of its own.
-func (d *decision) blameEarlier(n *Node, p *Pod) bool {
+func (d *decision) attributeEarlier(n *Node, p *Pod) bool {
 	if p.ignored() {
 		return false
 	}
@@ -79,18 +79,20 @@ func (d *decision) beforeUpdate(at Time) bool {
 
 // neverReady is whether a node has not been ready since it joined, and the pod is the one that it got then. That pod replaced none.
 func (d *decision) neverReady(n *Node, p *Pod) bool {
-	return n.Joined != 0 && n.Since != 0 && n.Since <= n.Joined.Add(resolution) && p.Created <= n.Joined.Add(d.blameWindow())
+	return n.Joined != 0 && n.Since != 0 && n.Since <= n.Joined.Add(resolution) && p.Created <= n.Joined.Add(d.attributionWindow())
 }
 
-func (d *decision) blameWindow() time.Duration { return max(d.in.Set.Unreachable.Blame, 0) }
+func (d *decision) attributionWindow() time.Duration {
+	return max(d.in.Set.Unreachable.AttributionWindow, 0)
+}
 
-// compare says whether a node went down within the blame window of the moment when the update touched it: if that was at 12:00:00
-// and Blame is 10 minutes, from 11:50:00 to 12:10:00. The window lies on both sides. Node.Since may be of the node's own clock, which may
+// compare says whether a node went down within the attribution window of the moment when the update touched it: if that was at 12:00:00
+// and the window is 10 minutes, from 11:50:00 to 12:10:00. The window lies on both sides. Node.Since may be of the node's own clock, which may
 // be slow. And the old pod was deleted before the current one was created, at a time that nothing tells any more: a network
 // agent whose old pod takes its node down when it goes would otherwise be clear of it. Node.Since begins anew when a node that was
 // unhealthy falls silent; the time since when its pod has not been ready does not.
 func (d *decision) compare(n *Node, p *Pod, touched Time) Detail {
-	blame := d.blameWindow()
+	window := d.attributionWindow()
 	first := n.Since
 	if !p.Ready {
 		first = min(first, p.ReadySince) // 0 for one that nothing was ever heard of
@@ -98,17 +100,17 @@ func (d *decision) compare(n *Node, p *Pod, touched Time) Detail {
 	switch {
 	case touched == 0 || n.Since == 0:
 		return DetailDownAfterUpdate
-	case n.Since.Add(blame).Add(resolution) <= touched:
+	case n.Since.Add(window).Add(resolution) <= touched:
 		return DetailDownBefore
-	case touched.Add(blame).Add(resolution) <= first:
+	case touched.Add(window).Add(resolution) <= first:
 		return DetailDownLater
 	default:
 		return DetailDownAfterUpdate
 	}
 }
 
-// parted is whether a node that is left out shows so whatever the set's limits are: it is charged, or its pod is going or not available.
-func (d *decision) parted(t *site) bool {
+// waitsUnreachable is whether a node that is left out shows so whatever the set's limits are: it is charged, or its pod is going or not available.
+func (d *decision) waitsUnreachable(t *nodeContext) bool {
 	switch {
 	case t.down == NoDetail:
 		return false

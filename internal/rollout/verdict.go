@@ -50,7 +50,7 @@ const (
 	WaitInPlace     // the pod has been changed in place; the node does not run it yet
 	WaitImage       // the pod is old; the images of the new one are not on the node yet
 	WaitUnreachable // the node is not ready; the update leaves it out, and Detail says whether it is charged
-	WaitController  // what is to be done here is up to the controller that keeps the pods (Set.Guest)
+	WaitController  // what is to be done here is up to the controller that keeps the pods (Set.ExternalController)
 	WaitNodeOwner   // the pod is old and says so; OnDelete leaves it to the owner of the node (Set.Announce)
 
 	// Waiting for the rollout policy (Snapshot.Gate).

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// World is an imaginary cluster around one set: it carries plans out as the API server would, and the other controller of a guest does
+// World is an imaginary cluster around one set: it carries plans out as the API server would, and the other controller of an external set does
 // its part in it. Nobody else is at work there: whoever has a World plays scheduler, kubelets, handlers of hooks and garbage collector by
 // changing its State. So a plan that is shown to a person, and the tests of Decide, mean the same by every action.
 type World struct {
@@ -16,7 +16,7 @@ type World struct {
 	Hooked bool
 	// named counts the pods that the world has made.
 	named int
-	// keeper is what the other controller of a guest remembers.
+	// keeper is what the other controller of an external set remembers.
 	keeper Memory
 }
 
@@ -138,10 +138,10 @@ func (w *World) announce(announcements []Announcement) error {
 	return nil
 }
 
-// Keep lets the other controller do its part for a guest: everything but the update. It says what it does, and when it wants to look
+// Keep lets the other controller do its part for an external set: everything but the update. It says what it does, and when it wants to look
 // again.
 func (w *World) Keep() (Plan, error) {
-	if !w.State.Set.Guest {
+	if !w.State.Set.ExternalController {
 		return Plan{}, nil
 	}
 	s := w.State

@@ -5,13 +5,13 @@ package sim
 import "time"
 
 // How long others wait from the last renewal of a lease, and for how long its holder writes. They are those of the manager.
-const leaseTime, tenureTime = 10 * time.Second, 7 * time.Second
+const leaseTime, guardTime = 10 * time.Second, 7 * time.Second
 
 // holds is whether a manager writes: the leader renews its lease all the time, and whoever has stood still looks when that was. It stands in for
-// the tenure of internal/manager, which belongs to a process.
+// the lease guard of internal/manager, which belongs to a process.
 func (m *manager) holds() bool {
 	m.s.tick.Load()
-	return m == m.s.lead || m.s.w.now.Sub(m.renewed) < tenureTime
+	return m == m.s.lead || m.s.w.now.Sub(m.renewed) < guardTime
 }
 
 // leased is whether the lease is that of a manager that is frozen, so that nobody else leads yet.

@@ -45,7 +45,7 @@ func mutants() []mutant {
 func coreMutants() []mutant {
 	return []mutant{
 		{"the budget is one too large", "rollout/budget.go", "return t.Limit - t.used }", "return t.Limit - t.used + 1 }", "budget surge"},
-		{"a pod is available as soon as it is ready", "rollout/census.go", "if !p.ready() || d.in.Set.MinReady <= 0 {", "if !p.ready() || d.in.Set.MinReady >= 0 {", "budget surge liveness status"},
+		{"a pod is available as soon as it is ready", "rollout/podcounts.go", "if !p.ready() || d.in.Set.MinReady <= 0 {", "if !p.ready() || d.in.Set.MinReady >= 0 {", "budget surge liveness status"},
 		{
 			"hooks are forgotten", "rollout/hooks.go", "if p.Hook == HookArmed {", "if p.Hook == HookReleased {", "hook",
 		},
@@ -58,7 +58,7 @@ func coreMutants() []mutant {
 			"case d.hold(t.index) != notHeld && d.serving(t.old):", "paused selector partition",
 		},
 		{"the partition lets twice as many go", "rollout/hold.go", "desired-kept-done, false)", "2*(desired-kept-done), false)", "partition"},
-		{"the new one of a pair is one too many", "rollout/excess.go", "return p != t.current && p != t.old", "return p != t.keep", "needless"},
+		{"the new one of a pair is one too many", "rollout/cleanup.go", "return p != t.current && p != t.old", "return p != t.keep", "needless"},
 		{"a pause never ends", "dialect/kruise/options.go", "o.Paused = r.Flag(rolling, \"paused\")", "o.Paused = rolling.Fields[\"paused\"] != nil", "liveness"},
 		{"a partition keeps all", "rollout/hold.go", "desired-kept-done, false)", "min(0, desired-kept-done), false)", "liveness"},
 		{"a selector chooses nobody", "rollout/hold.go", "case d.in.Set.Selective && !n.Selected:", "case d.in.Set.Selective:", "liveness"},
@@ -68,13 +68,13 @@ func coreMutants() []mutant {
 		},
 		{"a node that is down uses the whole budget", "rollout/budget.go", "t.UsedByUnreachable++", "t.UsedByUnreachable, t.used = t.UsedByUnreachable+1, t.used+1000", "liveness"},
 		{"nodes that are down are charged", "rollout/budget.go", "charged = t.down == DetailDownAfterUpdate", "charged = true", "liveness"},
-		{"the partition keeps one node less", "rollout/hold.go", "d.letGoFromTheEnd(free)", "d.letGoFromTheEnd(free + 1)", "partition"},
-		{"both of two pods are one too many", "rollout/excess.go", "return p != t.keep", "return true", "needless liveness"},
+		{"the partition keeps one node less", "rollout/hold.go", "d.admitFromTheEnd(free)", "d.admitFromTheEnd(free + 1)", "partition"},
+		{"both of two pods are one too many", "rollout/cleanup.go", "return p != t.keep", "return true", "needless liveness"},
 		{"a surge ends before the new pod is available", "rollout/surge.go", "return d.serving(c.current) || !c.old.ready()", "return true", "surge"},
 		{"nobody waits for a pod to become available", "rollout/status.go", "d.wakeAt(p.ReadySince.Add(d.in.Set.MinReady))", "_ = p", "liveness status"},
 		{"a misplaced pod is not counted", "rollout/status.go", "st.Misscheduled++", "st.Misscheduled += 0", "status"},
 		{
-			"a change in place leaves the pod available", "rollout/census.go", "return p.Ready && p.InPlace == InPlaceNone",
+			"a change in place leaves the pod available", "rollout/podcounts.go", "return p.Ready && p.InPlace == InPlaceNone",
 			"return p.Ready", "budget status",
 		},
 		{
@@ -86,18 +86,18 @@ func coreMutants() []mutant {
 			"case !hasNext(state):", "in-place",
 		},
 		{"a create without an answer costs nothing with a surge", "rollout/budget.go", "if t.node.Unanswered {", "if false {", "surge"},
-		{"a pair whose old pod is held by its hook costs nothing", "rollout/budget.go", "d.finishing(c) && c.old.Hook == HookNone", "d.finishing(c)", "surge"},
+		{"a pair whose old pod is held by its hook costs nothing", "rollout/budget.go", "d.surgeCompleted(c) && c.old.Hook == HookNone", "d.surgeCompleted(c)", "surge"},
 		{"a second pod beside a doubtful one costs nothing", "rollout/rolling.go", "if d.surge && !p.preparing() {", "if false {", "surge"},
-		{"pods are taken as they come", "rollout/census.go", "if len(pods) < 2 || slices", "if len(pods) < 100 || slices", "order"},
+		{"pods are taken as they come", "rollout/podcounts.go", "if len(pods) < 2 || slices", "if len(pods) < 100 || slices", "order"},
 		{
-			"nodes are taken as they come out of a map", "rollout/decide.go", "for i := range s.Nodes {\n\t\tif !d.calm(i) {",
-			"all := map[int]bool{}\n\tfor i := range s.Nodes {\n\t\tall[i] = true\n\t}\n\tfor i := range all {\n\t\tif !d.calm(i) {", "order",
+			"nodes are taken as they come out of a map", "rollout/decide.go", "for i := range s.Nodes {\n\t\tif !d.visitUntouched(i) {",
+			"all := map[int]bool{}\n\tfor i := range s.Nodes {\n\t\tall[i] = true\n\t}\n\tfor i := range all {\n\t\tif !d.visitUntouched(i) {", "order",
 		},
 		{"what has just become ready costs nothing", "rollout/rolling.go", "return p.ready() && !d.available(p) && p", "return false && p", "budget"},
-		{"a surge beside what has just become ready costs nothing", "rollout/rolling.go", "!d.available(p) && !d.young(p)", "!d.available(p)", "surge"},
+		{"a surge beside what has just become ready costs nothing", "rollout/rolling.go", "!d.available(p) && !d.minReadyPending(p)", "!d.available(p)", "surge"},
 		{"a refused node has its turn before others", "rollout/refusal.go", "case n.Refusal.RetryAt > d.in.Now:\n\t\treturn barred", "case n.Refusal.RetryAt > 0:\n\t\treturn atOnce", "liveness"},
 		{"a refused node has no turn any more", "rollout/refusal.go", "\tdefault:\n\t\treturn last", "\tdefault:\n\t\treturn barred", "liveness"},
-		{"a terminating pod is none", "rollout/census.go", "c.terminating++\n\t\t\tcontinue", "c.seen--\n\t\t\tcontinue", "one-pod known-pod"},
+		{"a terminating pod is none", "rollout/podcounts.go", "c.terminating++\n\t\t\tcontinue", "c.seen--\n\t\t\tcontinue", "one-pod known-pod"},
 	}
 }
 
@@ -111,14 +111,14 @@ func applyMutants() []mutant {
 		{"a write without an answer took effect", senderFile, "w.Until, outcome = e.Pace.now().Add(writeTimeout), inflight.Unclear", "outcome = inflight.TookEffect", "liveness"},
 		{
 			"a create without an answer was refused", executorFile,
-			"e.fold(pod)\n\t}\n\te.resolve(w, answer)", "e.fold(pod)\n\t}\n\te.Index.Resolve(w, inflight.NoEffect)", "one-pod",
+			"e.observe(pod)\n\t}\n\te.resolve(w, answer)", "e.observe(pod)\n\t}\n\te.Index.Resolve(w, inflight.NoEffect)", "one-pod",
 		},
 		{"a create without an answer is given up at once", claimsFile, "case over:", "case over || pod == nil:", "one-pod"},
-		{"that nobody has a name is forgotten", senderFile, "e.Index.Vacate(e.key, node, name, rv)", "_ = rv", "needless"},
+		{"that nobody has a name is forgotten", senderFile, "e.Index.RecordAbsent(e.key, node, name, rv)", "_ = rv", "needless"},
 		{"the precondition is forgotten", executorFile, "e.Pods.Delete(ctx, e.key.Namespace, a.Pod, uid)", "e.Pods.Delete(ctx, e.key.Namespace, a.Pod, \"\")", "uid"},
-		{"the answer to a create is not kept", executorFile, "if answer == apply.Done {\n\t\te.fold(pod)", "if answer == apply.Done {\n\t\t_ = pod", "known-pod"},
-		{"late news brings a pod back", podsFile, "x.buried[uid] = p.rv", "_ = p.rv", "needless"},
-		{"a delete that was left is doomed", executorFile, "e.Index.Resolve(w, inflight.NoEffect)\n\t\tr.leave()", "r.leave()", "liveness status"},
+		{"the answer to a create is not kept", executorFile, "if answer == apply.Done {\n\t\te.observe(pod)", "if answer == apply.Done {\n\t\t_ = pod", "known-pod"},
+		{"late news brings a pod back", podsFile, "x.confirmedDeleted[uid] = p.rv", "_ = p.rv", "needless"},
+		{"a delete that was left is doomed", executorFile, "e.Index.Resolve(w, inflight.NoEffect)\n\t\tr.leaveForNextPass()", "r.leaveForNextPass()", "liveness status"},
 		{"what is open depends on the clock", paceFile, "p.began.Add(p.clock.Since(p.began)).UnixNano()", "p.clock.Now().UnixNano()", "budget one-pod surge liveness"},
 		{"nobody asks for the lease", paceFile, "case p.Leads != nil && !p.Leads():", "case false:", "lease"},
 		{
@@ -156,7 +156,7 @@ func controllerMutants() []mutant {
 		{"creates do not ask for another controller", executorFile, "if !r.job.MayWrite() {\n\t\treturn createFailed\n\t}", "if false {\n\t\treturn createFailed\n\t}", "other"},
 		{"edits do not ask for another controller", "apply/executor/edits.go", "if !r.job.MayWrite() {", "if false {", "other"},
 		{
-			"OpenYurt's own manager is overlooked", "controller/daemonset/guest.go", "return p.d.MayAnnotate != nil && !p.d.MayAnnotate()",
+			"OpenYurt's own manager is overlooked", "controller/daemonset/external.go", "return p.d.MayAnnotate != nil && !p.d.MayAnnotate()",
 			"return p.d == nil", "other",
 		},
 		{"another controller is overlooked", controllerFile, "case d == nil || !d.MayWrite():", "case d == nil:", "other"},
@@ -172,7 +172,7 @@ func hostileMutants() []mutant {
 		{"a generation that the set has not come to stays observed", "dialect/base/status.go", "min(w.ObservedGeneration, w.Generation)", "w.ObservedGeneration", "status"},
 		{"the generation of a template is believed before a known hash", snapshotFile, "_, known := l.history.Index[p.labels.hash]; known {", "false {", "status"},
 		{"a pod whose label was taken away stays", podsFile, "w.Selector != nil && !p.deleting && !w.Selector", "w.Selector != nil && p.deleting && !w.Selector", "liveness"},
-		{"a pod that has ended holds its node until its finalizer is gone", "rollout/census.go", "return p.Deleting && p.Phase.Terminal()", "return false", "status liveness"},
+		{"a pod that has ended holds its node until its finalizer is gone", "rollout/podcounts.go", "return p.Deleting && p.Phase.Terminal()", "return false", "status liveness"},
 		{"a pod that is being deleted is adopted", podsFile, "!p.deleting && !w.SelectsAll", "!w.SelectsAll", "deleting"},
 		{"a revision that is being deleted is adopted", "fleet/revisions.go", "!r.Deleting && !w.SelectsAll", "!w.SelectsAll", "deleting"},
 		{"nobody comes back to a node that was refused", "rollout/refusal.go", "if v.Kind == Blocked && n.Refusal.RetryAt > d.in.Now {", "if false {", "liveness"},

@@ -116,7 +116,7 @@ func (k *knowledge) wroteNow() int {
 // openWrites are those that have no clear answer, as the index has them.
 func (m *manager) openWrites(b *strings.Builder) {
 	left := func(until int64) time.Duration { return m.s.left(time.Unix(0, until)) }
-	claims := m.index.Claims(m.key, 0)
+	claims := m.index.Ownership(m.key, 0)
 	for _, p := range claims.Unsettled {
 		fmt.Fprintln(b, "unsettled", p.UID, left(int64(p.Until)))
 	}

@@ -111,7 +111,7 @@ func (m *manager) lane() *executor.SlowLane {
 // deletesInLane are the pods of which a delete has a place in the lane, or has no clear answer.
 func (m *manager) deletesInLane() []types.UID {
 	var uids []types.UID
-	for _, p := range m.index.Claims(m.key, 0).Unsettled {
+	for _, p := range m.index.Ownership(m.key, 0).Unsettled {
 		uids = append(uids, p.UID)
 	}
 	return uids

@@ -4,7 +4,7 @@
 // the annotations AdvancedRollingUpdate and OTA.
 //
 // Vocabulary: a site is a plane with who keeps the pods on it. Beside native Everynode does, and reads the annotations as well; beside
-// upstream kube-controller-manager's own controller does, and Everynode is its guest.
+// upstream kube-controller-manager's own controller does, and Everynode is its external.
 //
 // The rule: how far a roll may go is judged from the API server's watch, outside of the controller (observe.JudgeEdge), and what holds at
 // one site holds at the other.
@@ -41,7 +41,7 @@ const (
 // TestBesideNative and TestBesideUpstream play the same.
 func TestBesideNative(t *testing.T) { play(t, harness.Everynode) }
 
-// TestBesideUpstream is the dialect as a guest.
+// TestBesideUpstream is the dialect as an external set.
 func TestBesideUpstream(t *testing.T) { play(t, harness.Native) }
 
 func play(t *testing.T, keeper harness.Controller) {

@@ -10,7 +10,7 @@ import (
 
 const smokeNodes = 8
 
-// TestSmoke is a roll with a node that is cut, and pods that are told, as a guest of upstream's controller.
+// TestSmoke is a roll with a node that is cut, and pods that are told, as an external set of upstream's controller.
 func TestSmoke(t *testing.T) {
 	c := site(t, harness.Native, smokeNodes)
 	s := c.Space(t, smokeNodes)

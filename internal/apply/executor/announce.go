@@ -49,7 +49,7 @@ func (r *run) announce(ctx context.Context, e sender, a rollout.Announcement) {
 	})
 	if errors.Is(err, errLate) {
 		e.Index.Resolve(w, inflight.NoEffect)
-		r.leave()
+		r.leaveForNextPass()
 		return
 	}
 	answer := apply.OfDelete(err)
@@ -57,7 +57,7 @@ func (r *run) announce(ctx context.Context, e sender, a rollout.Announcement) {
 	e.Slow.heard(kind, node.Name, err)
 	refusal := &Refusal{what: announcing(a), node: node.Name, pod: a.Pod, err: err}
 	if answer == apply.Done {
-		e.fold(pod)
+		e.observe(pod)
 	}
 	e.resolve(w, answer)
 	switch {
@@ -83,18 +83,18 @@ func announcing(a rollout.Announcement) string { return "writing the condition o
 
 // announceSlowly is an announcement that no pass waits for. Until it is answered the pod gets no other.
 func (r *run) announceSlowly(ctx context.Context, a rollout.Announcement, patch PodPatch) {
-	e, uid := r.e.goesOn(), types.UID(a.UID)
+	e, uid := r.e.continuing(), types.UID(a.UID)
 	room := e.sendSlowly(ctx, &slowWrite{
 		verb: verbAnnounce, what: announcing(a), node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, void: r.unlessOther(nil),
 		send:     e.slowPatch(patch),
 		meaning:  e.ofSlowPatch(verbAnnounce, a.Pod, uid),
 		begun:    func(until rollout.Time) { e.Index.Begin(inflight.Write{Verb: inflight.Edit, UID: uid, Until: until}) },
-		answered: e.dispelSlowly(uid),
+		answered: e.settleSlowEdit(uid),
 		done:     func() {},
 		failed:   r.announceWarner(a),
 	})
 	if !room {
-		r.crowded()
+		r.laneFull()
 	}
 }
 

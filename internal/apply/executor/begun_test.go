@@ -26,7 +26,7 @@ type begunPods struct {
 }
 
 func (b *begunPods) Create(_ context.Context, u *unstructured.Unstructured) (*corev1.Pod, error) {
-	b.begun = len(b.index.Claims(setKey(0), 0).Pending) == 1
+	b.begun = len(b.index.Ownership(setKey(0), 0).Pending) == 1
 	return &corev1.Pod{}, b.answer
 }
 
@@ -72,7 +72,7 @@ func TestAWriteIsBegunBeforeItIsSent(t *testing.T) {
 					if !b.begun {
 						t.Error("it was sent, and the index did not know it")
 					}
-					claims := e.Index.Claims(setKey(0), 0)
+					claims := e.Index.Ownership(setKey(0), 0)
 					left := len(claims.Pending) + len(claims.Unsettled) + len(claims.Doubts)
 					if unclear := errors.Is(answer, context.DeadlineExceeded); (left == 1) != unclear || left > 1 {
 						t.Errorf("%d writes have no definite answer", left)

@@ -41,27 +41,27 @@ type Claim struct {
 // yet, or the set may adopt nothing. What was refused before is tried again every now and then, and holds back its node in the meantime. What the API server may still be at work on is none of them: the index holds back what depends on it. Whatever fails of the rest, which
 // err says, holds back the node that it is about, and not the set.
 func (e *Executor) Claims(ctx context.Context, c *Claim) (done bool, err error) {
-	claims := e.Index.Claims(c.Key, rollout.Time(e.Clock.Now().UnixNano()))
+	claims := e.Index.Ownership(c.Key, rollout.Time(e.Clock.Now().UnixNano()))
 	slice, now := e.newSlice(c.Others), e.Pace.now()
 	s := sender{Executor: e, key: c.Key, late: slice.late}
 	ahead := sender{Executor: e, key: c.Key, late: slice.over} // of what need not be done yet, nothing has to be
 	var todo, again, early []task
 	for _, p := range claims.Unsettled {
 		if p.Until <= now {
-			todo = append(todo, task{s, func(e sender) error { return e.settle(ctx, p) }})
+			todo = append(todo, task{s, func(e sender) error { return e.settleDelete(ctx, p) }})
 		}
 	}
 	for _, p := range claims.Pending {
 		switch {
 		case p.Until <= now:
-			todo = append(todo, task{s, func(e sender) error { return e.lookFor(ctx, p) }})
+			todo = append(todo, task{s, func(e sender) error { return e.settleCreate(ctx, p) }})
 		case !p.Slow: // the pod may be there already
-			early = append(early, task{ahead, func(e sender) error { return unlessLate(e.lookFor(ctx, p)) }})
+			early = append(early, task{ahead, func(e sender) error { return unlessLate(e.settleCreate(ctx, p)) }})
 		}
 	}
 	for _, d := range claims.Doubts {
 		if d.Until <= now {
-			todo = append(todo, task{s, func(e sender) error { return e.dispel(ctx, d) }})
+			todo = append(todo, task{s, func(e sender) error { return e.settleEdit(ctx, d) }})
 		}
 	}
 	for _, p := range claims.Uncertain {
@@ -133,18 +133,18 @@ func (e sender) reread(ctx context.Context, name string, uid types.UID) (*corev1
 	pod, err := e.get(ctx, name)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && pod.UID != uid:
-		e.Index.BuryPod(uid)
+		e.Index.ConfirmDeleted(uid)
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading pod %s after a write without a clear answer: %w", name, err)
 	}
-	e.fold(pod)
+	e.observe(pod)
 	return pod, nil
 }
 
-// settle finds out whether a delete took effect whose answer was unclear, when the API server cannot be at work on it any more: a pod that is still
+// settleDelete finds out whether a delete took effect whose answer was unclear, when the API server cannot be at work on it any more: a pod that is still
 // there, and not being deleted, counts again; one that is being deleted is settled by that.
-func (e sender) settle(ctx context.Context, p fleet.UnsettledPod) error {
+func (e sender) settleDelete(ctx context.Context, p fleet.UnsettledPod) error {
 	pod, err := e.reread(ctx, p.Name, p.UID)
 	if pod != nil && pod.DeletionTimestamp == nil {
 		e.Index.Resolve(inflight.Write{Verb: inflight.Delete, UID: p.UID}, inflight.NoEffect)
@@ -152,16 +152,16 @@ func (e sender) settle(ctx context.Context, p fleet.UnsettledPod) error {
 	return err
 }
 
-// lookFor finds out whether a create took effect whose answer was unclear. Only when the API server cannot be at work on it any more
+// settleCreate finds out whether a create took effect whose answer was unclear. Only when the API server cannot be at work on it any more
 // does "not found" mean that it did not; until then the node waits.
-func (e sender) lookFor(ctx context.Context, c inflight.Write) error {
+func (e sender) settleCreate(ctx context.Context, c inflight.Write) error {
 	over := e.Pace.now() >= c.Until
 	pod, err := e.find(ctx, c.Node, c.Pod)
 	switch {
 	case err != nil:
 		return fmt.Errorf("looking for pod %s: %w", c.Pod, err)
 	case pod != nil:
-		e.fold(pod)
+		e.observe(pod)
 		if e.Index.Holder(e.key, c.Node, c.Pod) != "" {
 			e.Index.Accept(e.key, c.Node, 0)
 		}
@@ -172,8 +172,8 @@ func (e sender) lookFor(ctx context.Context, c inflight.Write) error {
 	return nil
 }
 
-// dispel reads a pod of which it is not known whether an edit took effect. The API server cannot be at work on that any more.
-func (e sender) dispel(ctx context.Context, d fleet.Doubt) error {
+// settleEdit reads a pod of which it is not known whether an edit took effect. The API server cannot be at work on that any more.
+func (e sender) settleEdit(ctx context.Context, d fleet.Doubt) error {
 	pod, err := e.reread(ctx, d.Pod.Name, d.Pod.UID)
 	if pod != nil {
 		e.Index.Resolve(inflight.Write{Verb: inflight.Edit, UID: d.Pod.UID}, inflight.Seen)
@@ -244,7 +244,7 @@ func (e sender) patchOwner(ctx context.Context, o *ownership) error {
 
 // claimSlowly is an adoption or a release that no pass waits for. It holds the node of its pod from the start.
 func (e sender) claimSlowly(ctx context.Context, o *ownership) {
-	e = e.goesOn()
+	e = e.continuing()
 	p, verb := o.pod, o.verb
 	why := "the API server has not answered the " + verb + " of pod " + p.Name + " yet"
 	room := e.sendSlowly(ctx, &slowWrite{
@@ -280,7 +280,7 @@ func (e sender) claimSlowly(ctx context.Context, o *ownership) {
 // claimed takes in a pod that was adopted or released.
 func (e sender) claimed(p fleet.Pod, patched *corev1.Pod) {
 	if rec, ours := e.Index.PodFrom(patched); ours {
-		e.Index.FoldPod(rec)
+		e.Index.ObservePod(rec)
 	} else {
 		e.Index.ForgetPod(p.UID)
 	}

@@ -58,7 +58,7 @@ func (r *run) editPod(ctx context.Context, e sender, actions []int) {
 	if pod == nil {
 		return
 	}
-	e = e.goesOn()
+	e = e.continuing()
 	e.void = r.overtaken(first)
 	for _, i := range actions {
 		if !r.job.MayWrite() {
@@ -80,7 +80,7 @@ func (r *run) editPod(ctx context.Context, e sender, actions []int) {
 			})
 			if errors.Is(err, errLate) {
 				e.Index.Resolve(w, inflight.NoEffect)
-				r.leave()
+				r.leaveForNextPass()
 				return
 			}
 			e.Slow.heard(kind, node, err)
@@ -111,16 +111,16 @@ func (r *run) readPod(ctx context.Context, e sender, a rollout.Action) *corev1.P
 	})
 	switch {
 	case errors.Is(err, errLate):
-		r.leave()
+		r.leaveForNextPass()
 		return nil
 	case apierrors.IsNotFound(err) || err == nil && pod.UID != types.UID(a.UID):
-		e.Index.BuryPod(types.UID(a.UID))
+		e.Index.ConfirmDeleted(types.UID(a.UID))
 		return nil
 	case err != nil:
 		r.fail(fmt.Errorf("reading pod %s: %w", a.Pod, err))
 		return nil
 	}
-	e.fold(pod) // an edit that turns out to be needless, because the answer to an earlier one was lost, is seen by this
+	e.observe(pod) // an edit that turns out to be needless, because the answer to an earlier one was lost, is seen by this
 	if pod.DeletionTimestamp != nil {
 		return nil
 	}
@@ -188,7 +188,7 @@ func (r *run) edited(ctx context.Context, i int, edit tried, err error) bool {
 	r.e.Count(verb, answer)
 	uid, what := types.UID(a.UID), fmt.Sprintf("%s of pod %s", a.Kind, a.Pod)
 	if answer == apply.Done {
-		r.e.fold(edit.after)
+		r.e.observe(edit.after)
 	}
 	r.e.resolve(edit.write, answer)
 	switch {

@@ -81,8 +81,8 @@ type Result struct {
 	Batch int
 	// Left is set when not all was begun for their sake. Another pass is to come then.
 	Left bool
-	// Crowded is set when a write has found no room in the SlowLane. The set is to come back then; it is notified as well when a write of its own ends.
-	Crowded bool
+	// LaneFull is set when a write has found no room in the SlowLane. The set is to come back then; it is notified as well when a write of its own ends.
+	LaneFull bool
 	// Ended is set when a create could not be made because its namespace is being deleted. There is no hurry then.
 	Ended bool
 	// Skipped is set when creates were left out because all that were sent were refused. Another pass is to come soon then.
@@ -154,8 +154,8 @@ func (r *run) note(change func(*Result)) {
 // fail notes why the pass is to be repeated.
 func (r *run) fail(err error) { r.note(func(*Result) { r.errs = append(r.errs, err) }) }
 
-// leave notes that an action is left to the next pass.
-func (r *run) leave() { r.note(func(result *Result) { result.Left = true }) }
+// leaveForNextPass notes that an action is left to the next pass.
+func (r *run) leaveForNextPass() { r.note(func(result *Result) { result.Left = true }) }
 
 // finish notes that an action took effect.
 func (r *run) finish(i int) { r.note(func(result *Result) { result.Outcomes[i].Done = true }) }
@@ -183,13 +183,13 @@ func (r *run) deleteOne(ctx context.Context, e sender, i int) {
 	err := e.send(ctx, verbDelete, func() error { return e.Pods.Delete(ctx, e.key.Namespace, a.Pod, uid) })
 	if errors.Is(err, errLate) {
 		e.Index.Resolve(w, inflight.NoEffect)
-		r.leave()
+		r.leaveForNextPass()
 		return
 	}
 	answer, err := e.ofDelete(ctx, a.Pod, uid, err)
 	e.Slow.heard(kind, node, err)
 	if answer == apply.Gone {
-		e.Index.BuryPod(uid)
+		e.Index.ConfirmDeleted(uid)
 		return
 	}
 	e.resolve(w, answer)
@@ -214,14 +214,14 @@ func (e sender) ofDelete(ctx context.Context, name string, uid types.UID, err er
 	if answer != apply.Differs && answer != apply.Gone {
 		return answer, err
 	}
-	pod, getErr := e.goesOn().get(ctx, name)
+	pod, getErr := e.continuing().get(ctx, name)
 	switch {
 	case apierrors.IsNotFound(getErr) || getErr == nil && pod.UID != uid:
 		return apply.Gone, err
 	case getErr != nil:
 		return apply.Unclear, errors.Join(err, getErr)
 	default:
-		e.fold(pod)
+		e.observe(pod)
 		return apply.Refused, err
 	}
 }
@@ -302,7 +302,7 @@ func (r *run) createOne(ctx context.Context, e sender, i int, params name) outco
 	e.Count(verbCreate, answer)
 	e.Slow.heard(kind, node, err)
 	if answer == apply.Done {
-		e.fold(pod)
+		e.observe(pod)
 	}
 	e.resolve(w, answer)
 	t := r.job.Texts
@@ -330,10 +330,10 @@ func (r *run) createOne(ctx context.Context, e sender, i int, params name) outco
 	}
 }
 
-// fold takes a pod of the set in as an answer has shown it.
-func (e sender) fold(pod *corev1.Pod) {
+// observe takes a pod of the set in as an answer has shown it.
+func (e sender) observe(pod *corev1.Pod) {
 	if rec, ours := e.Index.PodFrom(pod); ours {
-		e.Index.FoldPod(rec)
+		e.Index.ObservePod(rec)
 	}
 }
 
@@ -349,8 +349,8 @@ func (r *run) claim(ctx context.Context, e sender, i int, p name) outcome {
 		r.finish(i)
 	case h.stale:
 		r.fail(h.why)
-	case p.taken < mostTaken && stranger(r.job.Workload, h.pod):
-		return r.createOne(ctx, e, i, beside(r.job.Workload, h.pod, p))
+	case p.taken < mostTaken && isStranger(r.job.Workload, h.pod):
+		return r.createOne(ctx, e, i, freeName(r.job.Workload, h.pod, p))
 	default:
 		node, t := r.job.Plan.Actions[i].Node, r.job.Texts
 		r.blocked(i, h.why.Error(), e.block(p.Node, h.why.Error()))
@@ -369,7 +369,7 @@ type holder struct {
 
 // holder looks at the pod that has a name, and takes in one of the set.
 func (e sender) holder(ctx context.Context, p name) (holder, error) {
-	pod, err := e.goesOn().find(ctx, p.Node, p.PodName)
+	pod, err := e.continuing().find(ctx, p.Node, p.PodName)
 	if err != nil {
 		return holder{}, fmt.Errorf("looking at pod %s: %w", p.PodName, err)
 	}
@@ -380,7 +380,7 @@ func (e sender) holder(ctx context.Context, p name) (holder, error) {
 	rec.Name = pod.Name
 	stale, why := apply.Wanted{Owner: p.Owner.UID, Advanced: fleet.Advanced(p.Owner), Node: p.Node, Hash: p.Hash}.Check(rec)
 	if why == nil || stale {
-		e.Index.FoldPod(rec)
+		e.Index.ObservePod(rec)
 	}
 	return holder{pod: pod, why: why, stale: stale}, nil
 }

@@ -133,7 +133,7 @@ func TestADeleteThatHadNoEffectIsForgotten(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		if n := len(e.Index.Claims(setKey(0), 0).Unsettled) + int(s.asked.Load()); n != 0 {
+		if n := len(e.Index.Ownership(setKey(0), 0).Unsettled) + int(s.asked.Load()); n != 0 {
 			t.Errorf("%d deletes are open or were sent again", n)
 		}
 	})

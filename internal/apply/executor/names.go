@@ -53,18 +53,18 @@ func (r *run) params(node string, rev int) podtemplate.Params {
 	return p
 }
 
-// beside is another name, because a stranger has this one. The UID of the stranger is mixed in, so a create that is repeated asks for the same names.
-func beside(w *dialect.Workload, stranger *corev1.Pod, n name) name {
+// freeName is another name, because a stranger has this one. The UID of the stranger is mixed in, so a create that is repeated asks for the same names.
+func freeName(w *dialect.Workload, stranger *corev1.Pod, n name) name {
 	key := revision.PodKey{SetName: w.Name, SetUID: w.UID, Node: n.Node, Hash: n.Hash, Salt: string(stranger.UID)}
 	n.PodName = key.Name()
 	n.taken++
 	return n
 }
 
-// stranger is whether a pod is not the set's, and cannot become its own: it has another owner, or none and is not selected, or is being deleted. Such is the pod that a
+// isStranger is whether a pod is not the set's, and cannot become its own: it has another owner, or none and is not selected, or is being deleted. Such is the pod that a
 // person has taken away from the set, by its labels, to look at it; the set may need its name again, when the template is changed back. An owner with the
 // UID of the set is another one if it is of another kind or group: anybody can write any UID into a pod.
-func stranger(w *dialect.Workload, p *corev1.Pod) bool {
+func isStranger(w *dialect.Workload, p *corev1.Pod) bool {
 	owner, advanced, ok := fleet.OwnerOf(p)
 	if !ok || owner != "" {
 		return !ok || owner != w.UID || advanced != w.Advanced

@@ -24,7 +24,7 @@ func (r *run) asDecided(a rollout.Action) sender {
 //
 // It is a function that needs nothing of the pass, for a write that may be sent after it.
 func (r *run) overtaken(a rollout.Action) func() bool {
-	index, key, node, uid := r.e.Index, r.job.Key, r.leaves(a), r.unready(a)
+	index, key, node, uid := r.e.Index, r.job.Key, r.removes(a), r.unready(a)
 	return func() bool {
 		if node != "" {
 			return index.Fit(key, node) != rollout.MustLeave
@@ -33,8 +33,8 @@ func (r *run) overtaken(a rollout.Action) func() bool {
 	}
 }
 
-// leaves is the node that a pod had to leave when an action was decided on; empty for another action.
-func (r *run) leaves(a rollout.Action) string {
+// removes is the node that a pod had to leave when an action was decided on; empty for another action.
+func (r *run) removes(a rollout.Action) string {
 	if a.Reason != rollout.Removing && !a.Evict {
 		return ""
 	}

@@ -178,7 +178,7 @@ func TestABusyServerGetsAllWritesInTheEnd(t *testing.T) {
 		p, server := newPace(), &busyServer{room: 12}
 		var busy, failed atomic.Int32
 		var windows atomic.Int64 // the sum of those that the writes have seen
-		for range 20 { // passes
+		for range 20 {           // passes
 			var pass sync.WaitGroup
 			for i := range 250 {
 				pass.Go(func() {

@@ -31,8 +31,8 @@ type sender struct {
 	queued func()
 }
 
-// goesOn is a sender of what follows from an answer: what has been begun is not left.
-func (e sender) goesOn() sender {
+// continuing is a sender of what follows from an answer: what has been begun is not left.
+func (e sender) continuing() sender {
 	e.late, e.void = nil, nil
 	return e
 }
@@ -124,7 +124,7 @@ func (e sender) find(ctx context.Context, node, name string) (pod *corev1.Pod, e
 		return err
 	})
 	if err == nil && pod == nil {
-		e.Index.Vacate(e.key, node, name, rv)
+		e.Index.RecordAbsent(e.key, node, name, rv)
 	}
 	return pod, err
 }
@@ -132,13 +132,13 @@ func (e sender) find(ctx context.Context, node, name string) (pod *corev1.Pod, e
 // gone looks whether a pod of which the answer to a write says so is gone, for an admission webhook may have said it. What is known of it is
 // forgotten then, and what the watch may still have to show of it does not count. If the pod is there, it is taken in as it is.
 func (e sender) gone(ctx context.Context, name string, uid types.UID) bool {
-	pod, err := e.goesOn().get(ctx, name)
+	pod, err := e.continuing().get(ctx, name)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && pod.UID != uid:
-		e.Index.BuryPod(uid)
+		e.Index.ConfirmDeleted(uid)
 		return true
 	case err == nil:
-		e.fold(pod)
+		e.observe(pod)
 	}
 	return false
 }

@@ -302,8 +302,8 @@ const (
 	verbGet, verbSee = "get", "see"
 )
 
-// crowded notes that a write has found no room in the lane.
-func (r *run) crowded() { r.note(func(result *Result) { result.Crowded = true }) }
+// laneFull notes that a write has found no room in the lane.
+func (r *run) laneFull() { r.note(func(result *Result) { result.LaneFull = true }) }
 
 // unlessOther is void for a slow write, which must not be sent either when another controller has begun to work on the set since.
 func (r *run) unlessOther(void func() bool) func() bool {
@@ -313,10 +313,10 @@ func (r *run) unlessOther(void func() bool) func() bool {
 
 // createSlowly is a create that no pass waits for.
 func (r *run) createSlowly(ctx context.Context, i int, params name) outcome {
-	a, e, t, object := r.job.Plan.Actions[i], r.e.goesOn(), r.job.Texts, r.job.Object
+	a, e, t, object := r.job.Plan.Actions[i], r.e.continuing(), r.job.Texts, r.job.Object
 	void := r.overtaken(a)
 	if void() {
-		r.leave()
+		r.leaveForNextPass()
 		return createGoesOn
 	}
 	maker, warn := r.job.Maker(a.Revision), r.warner(a.Node)
@@ -341,7 +341,7 @@ func (r *run) createSlowly(ctx context.Context, i int, params name) outcome {
 		failed:   c.warn,
 	})
 	if !room {
-		r.crowded()
+		r.laneFull()
 	}
 	return createGoesOn
 }
@@ -363,7 +363,7 @@ func (c *slowCreate) write() inflight.Write {
 func (c *slowCreate) answered(ctx context.Context, answer apply.Answer, _ error, created *corev1.Pod) (again bool) {
 	switch answer {
 	case apply.Done:
-		c.e.fold(created)
+		c.e.observe(created)
 	case apply.Refused, apply.Busy, apply.Ended:
 	case apply.Exists:
 		return c.exists(ctx)
@@ -387,8 +387,8 @@ func (c *slowCreate) exists(ctx context.Context) (again bool) {
 	case h.why == nil:
 		c.e.Index.Accept(c.e.key, c.name.Node, 0)
 	case h.stale:
-	case c.name.taken < mostTaken && stranger(c.workload, h.pod):
-		c.name = beside(c.workload, h.pod, c.name)
+	case c.name.taken < mostTaken && isStranger(c.workload, h.pod):
+		c.name = freeName(c.workload, h.pod, c.name)
 		return true
 	default:
 		c.e.block(c.name.Node, h.why.Error())
@@ -400,13 +400,13 @@ func (c *slowCreate) exists(ctx context.Context) (again bool) {
 
 // deleteSlowly is a delete that no pass waits for.
 func (r *run) deleteSlowly(ctx context.Context, a rollout.Action) {
-	e, t, object, warn := r.e.goesOn(), r.job.Texts, r.job.Object, r.warner(a.Node)
+	e, t, object, warn := r.e.continuing(), r.job.Texts, r.job.Object, r.warner(a.Node)
 	uid := types.UID(a.UID)
 	w := inflight.Write{Verb: inflight.Delete, UID: uid}
 	void := r.overtaken(a)
 	if void() {
 		e.Index.Resolve(w, inflight.NoEffect)
-		r.leave()
+		r.leaveForNextPass()
 		return
 	}
 	room := e.sendSlowly(ctx, &slowWrite{
@@ -423,7 +423,7 @@ func (r *run) deleteSlowly(ctx context.Context, a rollout.Action) {
 			case apply.Done:
 				e.Index.Resolve(w, inflight.TookEffect)
 			case apply.Gone:
-				e.Index.BuryPod(uid)
+				e.Index.ConfirmDeleted(uid)
 			case apply.Refused, apply.Busy:
 				e.Index.Resolve(w, inflight.NoEffect)
 			}
@@ -434,17 +434,17 @@ func (r *run) deleteSlowly(ctx context.Context, a rollout.Action) {
 	})
 	if !room {
 		e.Index.Resolve(w, inflight.NoEffect)
-		r.crowded()
+		r.laneFull()
 	}
 }
 
 // patchSlowly is an edit that no pass waits for. What comes after it for the same pod is left to a pass that has seen its answer.
 func (r *run) patchSlowly(ctx context.Context, a rollout.Action, edit tried, void func() bool) {
 	if void != nil && void() {
-		r.leave()
+		r.leaveForNextPass()
 		return
 	}
-	e, uid := r.e.goesOn(), types.UID(a.UID)
+	e, uid := r.e.continuing(), types.UID(a.UID)
 	room := e.sendSlowly(ctx, &slowWrite{
 		verb: verbPatch, what: fmt.Sprintf("%s of pod %s", a.Kind, a.Pod), node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, before: e.record(edit.before), action: a, void: r.unlessOther(void),
 		send:    e.slowPatch(PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch}),
@@ -452,12 +452,12 @@ func (r *run) patchSlowly(ctx context.Context, a rollout.Action, edit tried, voi
 		begun: func(until rollout.Time) {
 			e.Index.Begin(inflight.Write{Verb: inflight.Edit, UID: uid, Until: until, Takes: takesAway(a, edit.Edit)})
 		},
-		answered: e.dispelSlowly(uid),
+		answered: e.settleSlowEdit(uid),
 		done:     func() {},
 		failed:   r.editTeller(a),
 	})
 	if !room {
-		r.crowded()
+		r.laneFull()
 	}
 }
 
@@ -477,13 +477,13 @@ func (e sender) ofSlowPatch(verb, pod string, uid types.UID) func(ctx context.Co
 	}
 }
 
-// dispelSlowly takes the answer to a patch of a pod.
-func (e sender) dispelSlowly(uid types.UID) func(_ context.Context, answer apply.Answer, _ error, patched *corev1.Pod) bool {
+// settleSlowEdit takes the answer to a patch of a pod.
+func (e sender) settleSlowEdit(uid types.UID) func(_ context.Context, answer apply.Answer, _ error, patched *corev1.Pod) bool {
 	w := inflight.Write{Verb: inflight.Edit, UID: uid}
 	return func(_ context.Context, answer apply.Answer, _ error, patched *corev1.Pod) bool {
 		switch answer { // else a look finds out what the pod is like
 		case apply.Done:
-			e.fold(patched)
+			e.observe(patched)
 			e.Index.Resolve(w, inflight.Seen)
 		case apply.Refused, apply.Busy, apply.Differs:
 			e.Index.Resolve(w, inflight.Seen)

@@ -40,7 +40,7 @@ func (s *subject) limit() (Value, bool) {
 		}
 		return Value{"replacing", of(everynode.MaxReplacing, *set.MaxReplacing, desired, set.MaxReplacing.Of(desired)) + ": at most that many nodes may be in progress"}, true
 	case rollout.WaitUnreachable:
-		return Value{"unreachable", "nodes that are not ready are left out; one that went down within " + set.Unreachable.Blame.String() +
+		return Value{"unreachable", "nodes that are not ready are left out; one that went down within " + set.Unreachable.AttributionWindow.String() +
 			" after the update changed it uses the budget"}, true
 	case rollout.WaitEligible:
 		return Value{"eligible", "the set updates only nodes where a new pod may be placed"}, true

@@ -66,7 +66,7 @@ type Controller struct {
 	Options
 	dialects map[string]*dialect.Dialect
 	queue    workqueue.TypedRateLimitingInterface[fleet.Key]
-	coming   coming
+	pending  pendingSets
 	orders   orders
 	failures failures
 	slow     slowWrites
@@ -97,7 +97,7 @@ func New(o Options) *Controller {
 
 // Enqueue asks for a pass for the set. It is the notify function of the fleet, so most calls only find that a pass is coming already.
 func (c *Controller) Enqueue(key fleet.Key) {
-	if in, isNew := c.coming.add(key); isNew {
+	if in, isNew := c.pending.add(key); isNew {
 		c.queue.AddAfter(key, in)
 	}
 }
@@ -130,7 +130,7 @@ func (c *Controller) work(ctx context.Context) bool {
 		return false
 	}
 	defer c.queue.Done(key)
-	c.coming.remove(key) // before anything is read: what comes from now on may need another pass
+	c.pending.remove(key) // before anything is read: what comes from now on may need another pass
 	if ctx.Err() != nil {
 		return true
 	}
@@ -229,7 +229,7 @@ func (c *Controller) forget(key fleet.Key) {
 	delete(c.states, key)
 	c.failures.setBlocked(key, false)
 	c.Executor.Slow.Forget(key)
-	c.coming.decided(key, 0)
+	c.pending.decided(key, 0)
 	c.Observer.Forgotten(key)
 }
 
@@ -261,7 +261,7 @@ func (p *pass) refuse() bool {
 	}
 	for _, problem := range p.w.Problems {
 		fatal = fatal || problem.Fatal
-		p.tell(problem.Reason, problem.Message)
+		p.recordEvent(problem.Reason, problem.Message)
 	}
 	return fatal
 }
@@ -269,8 +269,8 @@ func (p *pass) refuse() bool {
 // maxTold is how many problems of a set are remembered.
 const maxTold = 64
 
-// tell sends an event that has not been sent for this generation yet.
-func (p *pass) tell(reason, message string) {
+// recordEvent sends an event that has not been sent for this generation yet.
+func (p *pass) recordEvent(reason, message string) {
 	if id := reason + "/" + message; !p.state.told[id] {
 		if len(p.state.told) >= maxTold { // texts that differ each time
 			clear(p.state.told)
@@ -286,7 +286,7 @@ func (p *pass) tell(reason, message string) {
 func (p *pass) meet(ctx context.Context) error {
 	err := p.c.Executor.Pods.List(ctx, p.w.Namespace, p.w.Selector, func(pod *corev1.Pod) {
 		if rec, ours := p.c.Index.PodFrom(pod); ours {
-			p.c.Index.FoldPod(rec)
+			p.c.Index.ObservePod(rec)
 		}
 	})
 	if err != nil {
@@ -297,7 +297,7 @@ func (p *pass) meet(ctx context.Context) error {
 	}
 	err = p.c.Revisions.List(ctx, p.w.Namespace, p.w.Selector, func(r *appsv1.ControllerRevision) {
 		if rec, ours := feed.RevisionFrom(r); ours {
-			p.c.Index.FoldRevision(rec)
+			p.c.Index.ObserveRevision(rec)
 		}
 	})
 	if err != nil {
@@ -307,14 +307,14 @@ func (p *pass) meet(ctx context.Context) error {
 	return nil
 }
 
-// claim settles what earlier writes left open, and brings pods and history in order; those of a guest are another controller's to claim.
+// claim settles what earlier writes left open, and brings pods and history in order; those of an external set are another controller's to claim.
 func (p *pass) claim(ctx context.Context) (claimed bool, h *fleet.Resolved, claimErr, historyErr error) {
 	events, object := p.c.Events, p.object()
 	claim := executor.Claim{
 		Key: p.key, Owner: p.owner(), MayAdopt: p.mayAdopt, Others: p.others,
 		Failed: func(err error) { events.Event(object, corev1.EventTypeWarning, base.ReasonFailedAdopt, err.Error()) },
 	}
-	if p.w.Set.Guest {
+	if p.w.Set.ExternalController {
 		claim.MayAdopt = nil
 		claimed, claimErr = p.c.Executor.Claims(ctx, &claim)
 		h, historyErr = p.observeHistory(ctx)
@@ -326,7 +326,7 @@ func (p *pass) claim(ctx context.Context) (claimed bool, h *fleet.Resolved, clai
 }
 
 func (p *pass) run(ctx context.Context) (time.Duration, error) {
-	if p.state.young && !p.w.Set.Guest {
+	if p.state.young && !p.w.Set.ExternalController {
 		if err := p.meet(ctx); err != nil {
 			return 0, err
 		}
@@ -351,7 +351,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	plan := p.decide(&snapshot)
 	after := plan
 	took := p.c.Clock.Since(now)
-	p.c.coming.decided(p.key, took)
+	p.c.pending.decided(p.key, took)
 	report := dialect.Report{Numbers: plan.Status, ObservedGeneration: p.w.ObservedGeneration, Snapshot: &snapshot, Plan: &after}
 	if historyErr == nil && claimed {
 		// Before, it is not clear which pods are the set's own, or what the wanted revision is called; so nothing is done but to say how
@@ -368,8 +368,8 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	} else if apply.OfCreate(err) == apply.Refused {
 		report.Failure = err
 	}
-	p.tellOfFailure(claimErr, base.ReasonFailedAdopt)
-	p.tellOfFailure(historyErr, base.ReasonFailedRevision)
+	p.recordFailure(claimErr, base.ReasonFailedAdopt)
+	p.recordFailure(historyErr, base.ReasonFailedRevision)
 	report.Problems = images.problems
 	again, statusErr := p.writeStatus(ctx, report)
 	p.c.failures.setBlocked(p.key, slices.ContainsFunc(after.Verdicts, func(v rollout.Verdict) bool { return v.Kind == rollout.Blocked }))
@@ -378,7 +378,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	if (!claimed || p.result.Left) && err == nil {
 		again = time.Millisecond
 	}
-	if p.result.Skipped || p.result.Crowded {
+	if p.result.Skipped || p.result.LaneFull {
 		again = soonest(again, skippedPause)
 	}
 	return soonest(again, images.again, until(now, p.wake(&plan, now, err)), until(now, unblock), until(now, allowed.Wake)), errors.Join(err, statusErr)
@@ -403,10 +403,10 @@ func (p *pass) wake(plan *rollout.Plan, began time.Time, err error) rollout.Time
 // the slow ones.
 const skippedPause = time.Second
 
-// tellOfFailure sends an event about what was refused of bringing pods and history in order.
-func (p *pass) tellOfFailure(err error, reason string) {
+// recordFailure sends an event about what was refused of bringing pods and history in order.
+func (p *pass) recordFailure(err error, reason string) {
 	if apply.OfCreate(err) == apply.Refused {
-		p.tell(reason, err.Error())
+		p.recordEvent(reason, err.Error())
 	}
 }
 
@@ -448,9 +448,9 @@ func (p *pass) apply(ctx context.Context, h *fleet.Resolved, s *rollout.Snapshot
 	p.state.batch = p.result.Batch
 	after = plan.After(s, p.result.Outcomes)
 	if err == nil {
-		p.tellOfWaits(s, &after)
+		p.recordWaits(s, &after)
 	}
-	if p.w.Set.Guest {
+	if p.w.Set.ExternalController {
 		return after, err
 	}
 	return after, errors.Join(err, p.truncateHistory(ctx, h))

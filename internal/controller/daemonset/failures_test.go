@@ -13,15 +13,15 @@ func TestWhatIsToldIsBounded(t *testing.T) {
 	workload := w.index.Workload(w.key)
 	p := &pass{c: w.c, d: w.c.dialects["native"], key: w.key, w: workload, state: w.c.state(w.key, workload)}
 	for i := range 10 * maxTold {
-		p.tell("Reason", fmt.Sprint("request ", i))
+		p.recordEvent("Reason", fmt.Sprint("request ", i))
 		w.allEvents()
 	}
 	if n := len(p.state.told); n > maxTold {
 		t.Errorf("%d messages are remembered", n)
 	}
-	p.tell("Reason", "twice")
+	p.recordEvent("Reason", "twice")
 	w.allEvents()
-	if p.tell("Reason", "twice"); w.allEvents() != "" {
+	if p.recordEvent("Reason", "twice"); w.allEvents() != "" {
 		t.Error("the same is said twice")
 	}
 	for i := range 10 * maxReasons {

@@ -237,7 +237,7 @@ func setHistoryLimit(w *world, limit int64) {
 // TestPolicyAlongsideAnotherController: a DaemonSet with OnDelete, of which another controller keeps the pods, is updated by deletes, wave by wave, within
 // the budget of the policy; without the policy nothing is deleted.
 func TestPolicyAlongsideAnotherController(t *testing.T) {
-	e := newEdge(t, 6, "guest", nil)
+	e := newEdge(t, 6, "external", nil)
 	r := &rules{Governance: Governance{Policies: []*policy.Policy{policy.Read(canaryPolicy())}}}
 	e.c.Policies = r
 	e.roll()
@@ -257,7 +257,7 @@ func TestPolicyAlongsideAnotherController(t *testing.T) {
 	}
 	for _, line := range e.log {
 		if verb, _, _ := strings.Cut(line, " "); verb != "delete" && verb != "patch-revision" {
-			t.Errorf("a guest writes %q", line)
+			t.Errorf("an external set writes %q", line)
 		}
 	}
 	r.Governance = Governance{}

@@ -205,7 +205,7 @@ func (p *pass) revisionGone(ctx context.Context, r *fleet.Revision, err error) b
 
 func (p *pass) foldRevision(r *appsv1.ControllerRevision) {
 	if rec, ours := feed.RevisionFrom(r); ours {
-		p.c.Index.FoldRevision(rec)
+		p.c.Index.ObserveRevision(rec)
 	}
 }
 
@@ -251,10 +251,10 @@ func (p *pass) lostHash() string {
 	return ""
 }
 
-// comingHash is the hash that the revision of the template will have when it can be written; empty if that is another controller's, or not known. Pods
+// nextHash is the hash that the revision of the template will have when it can be written; empty if that is another controller's, or not known. Pods
 // that carry it are up to date.
-func (p *pass) comingHash() string {
-	if p.w.Set.Guest {
+func (p *pass) nextHash() string {
+	if p.w.Set.ExternalController {
 		return ""
 	}
 	if lost := p.lostHash(); lost != "" {
@@ -435,7 +435,7 @@ func (p *pass) deleteRevision(ctx context.Context, r *fleet.Revision) error {
 		p.c.Observer.Wrote("delete-revision", err)
 		switch {
 		case err == nil:
-			p.c.Index.DoomRevision(of.UID)
+			p.c.Index.ExpectRevisionDeleted(of.UID)
 		case p.revisionGone(ctx, &of, err):
 			p.c.Index.DropRevision(of.UID)
 		default:
@@ -449,7 +449,7 @@ func (p *pass) deleteRevision(ctx context.Context, r *fleet.Revision) error {
 func (p *pass) inPlace(h *fleet.Resolved) fleet.History {
 	view := h.History(p.w)
 	if h.Current < 0 {
-		hash := p.comingHash()
+		hash := p.nextHash()
 		if _, taken := view.Index[hash]; !taken && hash != "" {
 			view.Index[hash] = view.Update
 		}

@@ -22,9 +22,9 @@ const (
 	textWaitOver = "Updating %s without the images of the new pod: they are not there after %v."
 )
 
-// tellOfWaits tells, after the writes of a plan, that updates wait for images, once for each revision, and which do so no longer although the
+// recordWaits tells, after the writes of a plan, that updates wait for images, once for each revision, and which do so no longer although the
 // images have not come: a person who sees a pod go then knows why it is gone for so long.
-func (p *pass) tellOfWaits(s *rollout.Snapshot, plan *rollout.Plan) {
+func (p *pass) recordWaits(s *rollout.Snapshot, plan *rollout.Plan) {
 	if !p.w.PullAhead.Wait {
 		return
 	}
@@ -49,8 +49,8 @@ func (p *pass) tellOfWaits(s *rollout.Snapshot, plan *rollout.Plan) {
 	}
 }
 
-// tellUnlisted tells, once for each revision, which nodes cannot even be told to pull.
-func (p *pass) tellUnlisted(s *rollout.Snapshot, nodes []string) {
+// recordUnlisted tells, once for each revision, which nodes cannot even be told to pull.
+func (p *pass) recordUnlisted(s *rollout.Snapshot, nodes []string) {
 	if id := fmt.Sprint(base.ReasonImageUnlisted, "/", s.Set.Update); len(nodes) > 0 && !p.state.told[id] {
 		p.state.told[id] = true
 		p.c.Events.Event(p.object(), corev1.EventTypeWarning, base.ReasonImageUnlisted, fmt.Sprintf(textUnlisted, nodesNamed(nodes), p.w.PullAhead.Timeout))

@@ -27,7 +27,7 @@ func TestNothingIsDoneWithoutTheLease(t *testing.T) {
 	if events := w.allEvents(); events != "" {
 		t.Errorf("events: %s", events)
 	}
-	if s := w.index.Claims(w.key, 0); len(s.Unsettled)+len(s.Pending) != 0 {
+	if s := w.index.Ownership(w.key, 0); len(s.Unsettled)+len(s.Pending) != 0 {
 		t.Errorf("%d deletes and %d creates are in doubt that were not sent", len(s.Unsettled), len(s.Pending))
 	}
 	leads = true

@@ -128,7 +128,7 @@ type lookahead struct {
 func (p *pass) problem(a *lookahead, reason, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
 	a.problems = append(a.problems, dialect.Problem{Reason: reason, Message: message})
-	p.tell(reason, message)
+	p.recordEvent(reason, message)
 }
 
 // lookAhead finds out what there is to know before the decision, and has nodes wait whose images are not there.
@@ -159,7 +159,7 @@ func (p *pass) lookAhead(ctx context.Context, h *fleet.Resolved, s *rollout.Snap
 		in.Jobs, err = p.c.PullJobs.Owned(ctx, p.w.Namespace, p.w.UID)
 	}
 	if waits {
-		p.tellUnlisted(s, in.Wait(p.c.PullJobs.Look)) // before it is ready that knows of no image, so every node waits
+		p.recordUnlisted(s, in.Wait(p.c.PullJobs.Look)) // before it is ready that knows of no image, so every node waits
 		if endless(s) {
 			a.again = endlessRetry
 		}

@@ -79,8 +79,8 @@ func yurtWorld(t *testing.T, m, before *yurtMoment, kind string) *world {
 	t.Helper()
 	d := nativeDialect()
 	d.Source.Digest, d.StatusPatch, d.Announce = openyurtdialect.Digest, openyurtdialect.StatusPatch, openyurtdialect.Announce
-	if kind == "guest" {
-		d.Source, d.StatusPatch = dialect.Source{Dialect: "openyurt", Digest: openyurtdialect.DigestGuest}, openyurtdialect.GuestPatch
+	if kind == "external" {
+		d.Source, d.StatusPatch = dialect.Source{Dialect: "openyurt", Digest: openyurtdialect.DigestExternal}, openyurtdialect.ExternalPatch
 	}
 	w := newWorldOf(t, 0, d)
 	w.index.ReadFacts(openyurtdialect.Facts)

@@ -39,7 +39,7 @@ func slowCreate(t *testing.T, waits time.Duration) (*world, sentSlowly) {
 		t.Fatal("a create without an answer must fail the pass")
 	}
 	w.clock.Step(executor.Fence)
-	for w.mustPass(); len(w.index.Claims(w.key, 0).Pending) == 0; w.mustPass() { // the first pass finds that it took no effect
+	for w.mustPass(); len(w.index.Ownership(w.key, 0).Pending) == 0; w.mustPass() { // the first pass finds that it took no effect
 		w.clock.Step(time.Second)
 	}
 	return w, s

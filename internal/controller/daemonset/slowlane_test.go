@@ -164,7 +164,7 @@ func TestADefiniteAnswerInTheSlowLaneHoldsNothing(t *testing.T) {
 			w.clock.Step(executor.Fence)
 			w.mustPass()
 			h.answered()
-			if open := w.index.Claims(w.key, 0).Unsettled; len(open) != 0 {
+			if open := w.index.Ownership(w.key, 0).Unsettled; len(open) != 0 {
 				t.Errorf("%d deletes are open after the answer", len(open))
 			}
 			if events := w.allEvents(); !strings.Contains(events, "FailedDelete") {

@@ -59,7 +59,7 @@ func (p *pass) writeStatus(ctx context.Context, r dialect.Report) (time.Duration
 			return fmt.Errorf("writing the status: %w", err)
 		}
 		answer := p.d.Source.Digest(written.Object)
-		p.c.Index.FoldStatus(p.key, &answer)
+		p.c.Index.ObserveStatus(p.key, &answer)
 		return nil
 	})
 	if err != nil && !errors.Is(err, errLater) {

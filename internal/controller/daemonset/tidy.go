@@ -92,7 +92,7 @@ func (p *pass) tidyUp(ctx context.Context, r *fleet.Revision, patch []byte) bool
 	}
 	p.state.tidyAfter = p.c.Clock.Now().Add(tidyPause)
 	if answer := apply.OfDelete(err); answer == apply.Refused || answer == apply.Unclear {
-		p.tell(base.ReasonFailedRevision, apply.Brief(err).Error())
+		p.recordEvent(base.ReasonFailedRevision, apply.Brief(err).Error())
 	}
 	return false
 }

@@ -61,7 +61,7 @@ func TestUnclearWritesDoNotHoldUpTheSet(t *testing.T) {
 		}
 		w.clock.Step(5 * time.Second)
 		w.settle()
-		if got := w.index.Claims(w.key, 0).Doubts; len(got) != 0 {
+		if got := w.index.Ownership(w.key, 0).Doubts; len(got) != 0 {
 			t.Errorf("%d doubts are left", len(got))
 		}
 	})

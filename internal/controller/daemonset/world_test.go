@@ -213,7 +213,7 @@ func (w *world) settle() {
 		w.mustPass()
 		changed := w.kubelets()
 		w.clock.Step(time.Second)
-		if len(w.log) == before && !changed && len(w.index.Claims(w.key, 0).Doubts) == 0 {
+		if len(w.log) == before && !changed && len(w.index.Ownership(w.key, 0).Doubts) == 0 {
 			return
 		}
 	}

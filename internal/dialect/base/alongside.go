@@ -15,9 +15,9 @@ func Alongside(w *dialect.Workload) {
 	broken := slices.ContainsFunc(w.Problems, func(p dialect.Problem) bool { return p.Fatal })
 	if w.Set.Strategy == rollout.OnDelete && !broken {
 		by := w.Set
-		by.Strategy, by.Guest = rollout.RollingUpdate, true
+		by.Strategy, by.ExternalController = rollout.RollingUpdate, true
 		by.MaxUnavailable, by.MaxSurge = rollout.Quantity{Value: DefaultMaxUnavailable}, rollout.Quantity{}
 		w.ByPolicy = &by
 	}
-	w.Set, w.Problems, w.Status = rollout.Set{Strategy: rollout.OnDelete, Guest: true}, nil, rollout.Status{}
+	w.Set, w.Problems, w.Status = rollout.Set{Strategy: rollout.OnDelete, ExternalController: true}, nil, rollout.Status{}
 }

@@ -33,9 +33,9 @@ func Digest(obj map[string]any) dialect.Workload {
 	return w
 }
 
-// DigestGuest reads a DaemonSet of apps/v1 whose pods another controller keeps. Of one without annotations of OpenYurt all is that
+// DigestExternal reads a DaemonSet of apps/v1 whose pods another controller keeps. Of one without annotations of OpenYurt all is that
 // controller's business: also what is wrong with it.
-func DigestGuest(obj map[string]any) dialect.Workload {
+func DigestExternal(obj map[string]any) dialect.Workload {
 	w := Digest(obj)
 	switch {
 	case w.Plain == nil:
@@ -43,7 +43,7 @@ func DigestGuest(obj map[string]any) dialect.Workload {
 	case w.Plain.Strategy != rollout.OnDelete: // the annotation is ignored, and the other controller rolls
 		w.Set = rollout.Set{Strategy: rollout.OnDelete}
 	}
-	w.Set.Guest = true
+	w.Set.ExternalController = true
 	w.Status = rollout.Status{} // the other controller's: that its numbers change is no reason to decide anew
 	return w
 }
@@ -74,7 +74,7 @@ func advanced(r *base.Reader, w *dialect.Workload) {
 		return
 	}
 	w.Set.Strategy, w.Set.MaxUnavailable = rollout.RollingUpdate, rollout.Quantity(limit)
-	w.Set.Unreachable = rollout.Unreachable{Skip: true, Blame: blame}
+	w.Set.Unreachable = rollout.Unreachable{Skip: true, AttributionWindow: blame}
 	if w.Set.MaxReplacing == nil {
 		// When a site comes back, its nodes are ready before their pods are: all of them would be updated at once.
 		w.Set.MaxReplacing = new(w.Set.MaxUnavailable)

@@ -50,7 +50,7 @@ func daemonSet(t testing.TB, kind string, annotations map[string]string) map[str
 func TestDigest(t *testing.T) {
 	percent := func(n int) rollout.Quantity { return rollout.Quantity{Value: n, Percent: true} }
 	rolling := func(q rollout.Quantity, blame time.Duration) rollout.Set {
-		return rollout.Set{Strategy: rollout.RollingUpdate, MaxUnavailable: q, MaxReplacing: &q, Unreachable: rollout.Unreachable{Skip: true, Blame: blame}}
+		return rollout.Set{Strategy: rollout.RollingUpdate, MaxUnavailable: q, MaxReplacing: &q, Unreachable: rollout.Unreachable{Skip: true, AttributionWindow: blame}}
 	}
 	capped := rolling(rollout.Quantity{Value: 3}, 10*time.Minute)
 	capped.MaxReplacing = &rollout.Quantity{Value: 1}
@@ -106,7 +106,7 @@ func TestTheEarlierNameOfTheWindow(t *testing.T) {
 	} {
 		c.annotations[strategyKey] = "AdvancedRollingUpdate"
 		w := openyurt.Digest(daemonSet(t, "OnDelete", c.annotations))
-		if got := w.Set.Unreachable.Blame; got != c.want || len(w.Problems) != c.problems {
+		if got := w.Set.Unreachable.AttributionWindow; got != c.want || len(w.Problems) != c.problems {
 			t.Errorf("%v: the window is %s, want %s, with the problems %v", c.annotations, got, c.want, w.Problems)
 		}
 		for _, p := range w.Problems {
@@ -162,7 +162,7 @@ func TestDigestProblems(t *testing.T) {
 		{"OnDelete", advanced(blameKey, "-5m"), base.ReasonInvalidAnnotation, []string{blame("-5m")}},
 		{"OnDelete", map[string]string{strategyKey: "AdvancedRollingUpdate", maxKey: "x", blameKey: "y"}, base.ReasonInvalidAnnotation, []string{budget("x"), blame("y")}},
 	} {
-		for name, digest := range map[string]func(map[string]any) dialect.Workload{"with native": openyurt.Digest, "as a guest": openyurt.DigestGuest} {
+		for name, digest := range map[string]func(map[string]any) dialect.Workload{"with native": openyurt.Digest, "as an external set": openyurt.DigestExternal} {
 			w := digest(daemonSet(t, c.kind, c.annotations))
 			var got []string
 			for _, p := range w.Problems {
@@ -183,14 +183,14 @@ func TestDigestProblems(t *testing.T) {
 	}
 }
 
-func TestDigestGuest(t *testing.T) {
-	w := openyurt.DigestGuest(daemonSet(t, "OnDelete", map[string]string{strategyKey: "AdvancedRollingUpdate"}))
-	if !w.Set.Guest || w.Set.Strategy != rollout.RollingUpdate || w.Plain == nil || w.ObservedGeneration != 2 || w.Status != (rollout.Status{}) {
+func TestDigestExternal(t *testing.T) {
+	w := openyurt.DigestExternal(daemonSet(t, "OnDelete", map[string]string{strategyKey: "AdvancedRollingUpdate"}))
+	if !w.Set.ExternalController || w.Set.Strategy != rollout.RollingUpdate || w.Plain == nil || w.ObservedGeneration != 2 || w.Status != (rollout.Status{}) {
 		t.Errorf("%+v", w)
 	}
 	// What nothing is asked for is all the other controller's business, whatever is wrong with it.
-	w = openyurt.DigestGuest(daemonSet(t, "RollingUpdate", map[string]string{"everynode.dev/max-replacing": "x"}))
-	if !w.Set.Guest || w.Set.Strategy != rollout.OnDelete || w.Plain != nil || w.Problems != nil {
+	w = openyurt.DigestExternal(daemonSet(t, "RollingUpdate", map[string]string{"everynode.dev/max-replacing": "x"}))
+	if !w.Set.ExternalController || w.Set.Strategy != rollout.OnDelete || w.Plain != nil || w.Problems != nil {
 		t.Errorf("%+v", w)
 	}
 }
@@ -215,7 +215,7 @@ func FuzzDigest(f *testing.F) {
 			}
 			return
 		}
-		if rolls && (len(w.Problems) > 0 || q.Value < 1 || q.Percent && q.Value > 100 || w.Set.Unreachable.Blame < 0) {
+		if rolls && (len(w.Problems) > 0 || q.Value < 1 || q.Percent && q.Value > 100 || w.Set.Unreachable.AttributionWindow < 0) {
 			t.Fatalf("%q %q %q %q: %+v", kind, strategy, limit, blame, w.Set)
 		}
 		if !rolls && !w.Set.Announce && len(w.Problems) == 0 {

@@ -25,13 +25,13 @@ func TestImagesThatCannotBePulledAhead(t *testing.T) {
 		},
 	})
 	for _, reason := range []string{base.ReasonFailedPullJob, base.ReasonNoImagePulls, base.ReasonIgnoredField} {
-		patch, changed := openyurt.GuestPatch(&w, dialect.Report{Problems: []dialect.Problem{{Reason: reason, Message: "Do this."}}})
+		patch, changed := openyurt.ExternalPatch(&w, dialect.Report{Problems: []dialect.Problem{{Reason: reason, Message: "Do this."}}})
 		if !changed || !strings.Contains(string(patch), `"reason":"`+reason+`"`) || !strings.Contains(string(patch), "Do this.") {
 			t.Errorf("%s: %s", reason, patch)
 		}
 		after := w
 		after.Conditions = []appsv1.DaemonSetCondition{{Type: openyurt.Degraded, Status: corev1.ConditionTrue, Reason: reason, Message: "Do this."}}
-		if patch, _ = openyurt.GuestPatch(&after, dialect.Report{}); !strings.Contains(string(patch), `"$patch":"delete"`) {
+		if patch, _ = openyurt.ExternalPatch(&after, dialect.Report{}); !strings.Contains(string(patch), `"$patch":"delete"`) {
 			t.Errorf("%s stays: %s", reason, patch)
 		}
 	}

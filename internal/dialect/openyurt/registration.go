@@ -15,7 +15,7 @@ const Name = "openyurt"
 func Registration() dialect.Registration {
 	return dialect.Registration{
 		Name: Name, Does: "reads the annotations of OpenYurt on DaemonSets of apps/v1, next to the controller that keeps their pods",
-		Adds: "reads the annotations of OpenYurt on them", New: newGuest, Extend: extend, Facts: Facts, Peer: peer(), Roles: roles(),
+		Adds: "reads the annotations of OpenYurt on them", New: newExternal, Extend: extend, Facts: Facts, Peer: peer(), Roles: roles(),
 	}
 }
 
@@ -26,10 +26,10 @@ func extend(d dialect.Dialect, s dialect.Setting) dialect.Dialect {
 	return announcing(d)
 }
 
-// newGuest is the dialect where another controller keeps the pods.
-func newGuest(s dialect.Setting) dialect.Dialect {
+// newExternal is the dialect where another controller keeps the pods.
+func newExternal(s dialect.Setting) dialect.Dialect {
 	d := base.DaemonSets(Name, s)
-	d.Source.Digest, d.StatusPatch = DigestGuest, GuestPatch
+	d.Source.Digest, d.StatusPatch = DigestExternal, ExternalPatch
 	return announcing(d)
 }
 

@@ -41,8 +41,8 @@ func StatusPatch(w *dialect.Workload, r dialect.Report) ([]byte, bool) {
 	return base.StatusPatch(w, base.Status{Numbers: r.Numbers, ObservedGeneration: r.ObservedGeneration, CollisionCount: r.CollisionCount}, more)
 }
 
-// GuestPatch is StatusPatch for a set that DigestGuest has read: its numbers are another controller's.
-func GuestPatch(w *dialect.Workload, r dialect.Report) ([]byte, bool) {
+// ExternalPatch is StatusPatch for a set that DigestExternal has read: its numbers are another controller's.
+func ExternalPatch(w *dialect.Workload, r dialect.Report) ([]byte, bool) {
 	change := degraded(w, r)
 	if change == nil {
 		return nil, false

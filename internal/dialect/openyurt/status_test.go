@@ -46,7 +46,7 @@ func conditionOf(obj map[string]any, kind string) map[string]any {
 	return nil
 }
 
-// The condition comes with a mistake, changes with it, and goes with it or with the annotation; those of others stay, and a guest
+// The condition comes with a mistake, changes with it, and goes with it or with the annotation; those of others stay, and an external set
 // writes nothing else.
 func TestDegraded(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -54,8 +54,8 @@ func TestDegraded(t *testing.T) {
 		digest func(map[string]any) dialect.Workload
 		patch  func(*dialect.Workload, dialect.Report) ([]byte, bool)
 	}{
-		"with native": {openyurt.Digest, openyurt.StatusPatch},
-		"as a guest":  {openyurt.DigestGuest, openyurt.GuestPatch},
+		"with native":        {openyurt.Digest, openyurt.StatusPatch},
+		"as an external set": {openyurt.DigestExternal, openyurt.ExternalPatch},
 	} {
 		t.Run(name, func(t *testing.T) {
 			obj := daemonSet(t, "OnDelete", nil)
@@ -106,16 +106,16 @@ func TestDegraded(t *testing.T) {
 func TestDegradedOfAnotherStays(t *testing.T) {
 	obj := daemonSet(t, "OnDelete", nil)
 	obj["status"].(map[string]any)["conditions"] = []any{map[string]any{"type": "Degraded", "status": "True", "reason": "Disk"}}
-	w := openyurt.DigestGuest(obj)
-	if patch, changed := openyurt.GuestPatch(&w, dialect.Report{}); changed {
+	w := openyurt.DigestExternal(obj)
+	if patch, changed := openyurt.ExternalPatch(&w, dialect.Report{}); changed {
 		t.Errorf("patch %s", patch)
 	}
 }
 
-// A guest's numbers are another controller's, whatever this one counts.
-func TestAGuestWritesNoNumbers(t *testing.T) {
-	w := openyurt.DigestGuest(daemonSet(t, "OnDelete", map[string]string{strategyKey: "x"}))
-	patch, changed := openyurt.GuestPatch(&w, dialect.Report{Numbers: rollout.Status{Desired: 9, Updated: 9}, ObservedGeneration: 3})
+// An external set's numbers are another controller's, whatever this one counts.
+func TestAnExternalSetWritesNoNumbers(t *testing.T) {
+	w := openyurt.DigestExternal(daemonSet(t, "OnDelete", map[string]string{strategyKey: "x"}))
+	patch, changed := openyurt.ExternalPatch(&w, dialect.Report{Numbers: rollout.Status{Desired: 9, Updated: 9}, ObservedGeneration: 3})
 	var body struct {
 		Metadata map[string]any `json:"metadata"`
 		Status   map[string]any `json:"status"`

@@ -20,10 +20,10 @@ func TestOnlyOnDeleteIsForPolicies(t *testing.T) {
 		}
 	}
 	w := Digest(object("OnDelete"))
-	if w.ByPolicy == nil || w.ByPolicy.Strategy != rollout.RollingUpdate || !w.ByPolicy.Guest || w.ByPolicy.MaxUnavailable.Value != 1 || w.ByPolicy.MinReady != 5*time.Second {
+	if w.ByPolicy == nil || w.ByPolicy.Strategy != rollout.RollingUpdate || !w.ByPolicy.ExternalController || w.ByPolicy.MaxUnavailable.Value != 1 || w.ByPolicy.MinReady != 5*time.Second {
 		t.Errorf("by a policy %+v", w.ByPolicy)
 	}
-	if !w.Set.Guest || w.Set.Strategy != rollout.OnDelete || w.Labels["tier"] != "agent" {
+	if !w.Set.ExternalController || w.Set.Strategy != rollout.OnDelete || w.Labels["tier"] != "agent" {
 		t.Errorf("without a policy %+v, labels %v", w.Set, w.Labels)
 	}
 	if w := Digest(object("RollingUpdate")); w.ByPolicy != nil || w.Set.Strategy != rollout.OnDelete {

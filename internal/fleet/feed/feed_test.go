@@ -284,7 +284,7 @@ func TestAListDoesNotUndoAnAnswer(t *testing.T) {
 		r.start(t)
 		defer r.stop()
 		created, _ := r.feed.Index.PodFrom(podOf("p1", "n1", "60"))
-		r.feed.Index.FoldPod(created)
+		r.feed.Index.ObservePod(created)
 		pods := r.resources["pods"]
 		r.relist("pods", "50")
 		pods.watcher.Error(&apierrors.NewResourceExpired("too old").ErrStatus)

@@ -20,11 +20,11 @@ import (
 	"everynode.dev/everynode/internal/apply"
 )
 
-// tenure tracks how long this manager may write: until the renew deadline after the last renewal of its lease. The
+// leaseGuard tracks how long this manager may write: until the renew deadline after the last renewal of its lease. The
 // timers of leader election are not sufficient: if the process was paused for a while, for example during the migration
 // of a virtual machine, its writes continue at the same time as the timer that should stop them, and another manager
-// may be the leader by then. So each write checks the tenure just before it is sent.
-type tenure struct {
+// may be the leader by then. So each write checks the leaseGuard just before it is sent.
+type leaseGuard struct {
 	deadline time.Duration
 	clock    clock.PassiveClock
 
@@ -35,7 +35,7 @@ type tenure struct {
 
 // holds reports whether the lease is still held. It uses the later of the monotonic and the wall clock: one stops while
 // the machine is suspended, and the other can be set.
-func (t *tenure) holds() bool {
+func (t *leaseGuard) holds() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.clock.Now()
@@ -45,7 +45,7 @@ func (t *tenure) holds() bool {
 
 // renew sends a renewal. It counts from the time before it was sent, because other managers may have observed it
 // immediately.
-func (t *tenure) renew(send func() error) error {
+func (t *leaseGuard) renew(send func() error) error {
 	began := t.clock.Now()
 	if err := send(); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (t *tenure) renew(send func() error) error {
 	return nil
 }
 
-func (t *tenure) end() {
+func (t *leaseGuard) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.renewed = time.Time{}
@@ -64,7 +64,7 @@ func (t *tenure) end() {
 
 // bind keeps the lease until it expires, even if this manager stops, until free is called. The next leader then waits
 // for the writes of this manager, and this manager still waits for those of the leader before.
-func (t *tenure) bind() (free func()) {
+func (t *leaseGuard) bind() (free func()) {
 	set := func(bound bool) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -74,20 +74,20 @@ func (t *tenure) bind() (free func()) {
 	return func() { set(false) }
 }
 
-func (t *tenure) isBound() bool {
+func (t *leaseGuard) isBound() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.bound
 }
 
-// lock is the leader election lock; it reports its state to tenure.
+// lock is the leader election lock; it reports its state to leaseGuard.
 type lock struct {
 	*resourcelock.LeaseLock
-	tenure *tenure
+	leaseGuard *leaseGuard
 }
 
 // newLock creates the lock as controller-runtime does. A request of the lock that hangs does not cost the leadership.
-func newLock(o *options, cfg *rest.Config, t *tenure) (*lock, error) {
+func newLock(o *options, cfg *rest.Config, t *leaseGuard) (*lock, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("reading the name of this machine for the lease: %w", err)
@@ -98,7 +98,7 @@ func newLock(o *options, cfg *rest.Config, t *tenure) (*lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	return &lock{tenure: t, LeaseLock: &resourcelock.LeaseLock{
+	return &lock{leaseGuard: t, LeaseLock: &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: o.namespace, Name: leaseName},
 		Client:     client,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
@@ -110,23 +110,23 @@ func newLock(o *options, cfg *rest.Config, t *tenure) (*lock, error) {
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.LeaseLock.Get(ctx)
 	if err == nil && record.HolderIdentity != l.Identity() {
-		l.tenure.end()
+		l.leaseGuard.end()
 	}
 	return record, raw, err
 }
 
 // Create implements resourcelock.Interface.
 func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.tenure.renew(func() error { return l.LeaseLock.Create(ctx, record) })
+	return l.leaseGuard.renew(func() error { return l.LeaseLock.Create(ctx, record) })
 }
 
 // Update implements resourcelock.Interface.
 func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity == l.Identity() {
-		return l.tenure.renew(func() error { return l.LeaseLock.Update(ctx, record) })
+		return l.leaseGuard.renew(func() error { return l.LeaseLock.Update(ctx, record) })
 	}
-	l.tenure.end() // the lease is released
-	if l.tenure.isBound() {
+	l.leaseGuard.end() // the lease is released
+	if l.leaseGuard.isBound() {
 		return nil // it expires
 	}
 	return l.LeaseLock.Update(ctx, record)
@@ -134,7 +134,7 @@ func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 
 // guard rejects writes of the clients of cfg while the lease is not held. It is the last check before a request is
 // sent.
-func (t *tenure) guard(cfg *rest.Config) *rest.Config {
+func (t *leaseGuard) guard(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {

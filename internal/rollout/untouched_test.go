@@ -12,9 +12,9 @@ func theLongWay(s Snapshot) (p Plan, taken int) {
 	d := begin(&s)
 	d.holdNodes()
 	for i := range s.Nodes {
-		d.visit(i)
+		d.visitNode(i)
 		short := begin(&s)
-		if short.calm(i) {
+		if short.visitUntouched(i) {
 			taken++
 		}
 	}
@@ -22,8 +22,8 @@ func theLongWay(s Snapshot) (p Plan, taken int) {
 	return d.finish(), taken
 }
 
-// TestCalmNodesAreAsTheLongWayFindsThem, with every way in which a node can be less than calm among them.
-func TestCalmNodesAreAsTheLongWayFindsThem(t *testing.T) {
+// TestUntouchedNodesAreAsVisitNodeFindsThem, with every way in which a node can be less than untouched among them.
+func TestUntouchedNodesAreAsVisitNodeFindsThem(t *testing.T) {
 	taken := 0
 	for i := range randomCount() / 10 {
 		s := randomSnapshot(i)
@@ -55,12 +55,12 @@ func TestCalmNodesAreAsTheLongWayFindsThem(t *testing.T) {
 		"without update":  func(s *Snapshot, _ *Pod) { s.Set.Update = NoRevision },
 	} {
 		s := fleetOf(1, func(int) []Pod { return []Pod{ready} })
-		if d := begin(&s); !d.calm(0) {
-			t.Fatal("a pod of the wanted revision that is ready is not calm")
+		if d := begin(&s); !d.visitUntouched(0) {
+			t.Fatal("a pod of the wanted revision that is ready is not untouched")
 		}
 		change(&s, &s.Nodes[0].Pods[0])
-		if d := begin(&s); d.calm(0) {
-			t.Errorf("%s, and yet calm", name)
+		if d := begin(&s); d.visitUntouched(0) {
+			t.Errorf("%s, and yet untouched", name)
 		}
 	}
 }

@@ -21,9 +21,9 @@ func rolling(limit string) map[string]string {
 	return map[string]string{edgeStrategy: "AdvancedRollingUpdate", edgeLimit: limit}
 }
 
-// both plays a test beside the native dialect and as a guest of upstream's controller.
+// both plays a test beside the native dialect and as an external set next to upstream's controller.
 func both(t *testing.T, play func(t *testing.T, kind string)) {
-	for _, kind := range []string{"native", "guest"} {
+	for _, kind := range []string{"native", "external"} {
 		t.Run(kind, func(t *testing.T) { play(t, kind) })
 	}
 }
@@ -124,10 +124,10 @@ func TestWhenANodeGoesDown(t *testing.T) {
 	}
 }
 
-// TestAGuestWritesNothingElse: whatever happens, a guest deletes pods and sets conditions.
-func TestAGuestWritesNothingElse(t *testing.T) {
+// TestAnExternalSetWritesNothingElse: whatever happens, an external set deletes pods and sets conditions.
+func TestAnExternalSetWritesNothingElse(t *testing.T) {
 	allowed := []string{"delete", "patch-status", "status"}
-	e := newEdge(t, 6, "guest", rolling("2"))
+	e := newEdge(t, 6, "external", rolling("2"))
 	happen := map[string]func(){
 		"a new template":      func() { e.edit("img:v2") },
 		"a rollback":          func() { e.edit("img:v1") },
@@ -146,7 +146,7 @@ func TestAGuestWritesNothingElse(t *testing.T) {
 		e.alone(name)
 		for _, verb := range e.verbs() {
 			if !slices.Contains(allowed, verb) {
-				t.Fatalf("%s (%d): a guest has done: %v", name, i, e.wrote(verb))
+				t.Fatalf("%s (%d): an external set has done: %v", name, i, e.wrote(verb))
 			}
 		}
 		e.roll()
@@ -158,10 +158,10 @@ func TestAGuestWritesNothingElse(t *testing.T) {
 	}
 }
 
-// TestAGuestNeverTrustsAnOldHistory: the watch of revisions is behind; the pods that the other controller has made meanwhile are of a
+// TestAnExternalSetNeverTrustsAnOldHistory: the watch of revisions is behind; the pods that the other controller has made meanwhile are of a
 // revision that the index does not know, and stay.
-func TestAGuestNeverTrustsAnOldHistory(t *testing.T) {
-	e := newEdge(t, 4, "guest", rolling("100%"))
+func TestAnExternalSetNeverTrustsAnOldHistory(t *testing.T) {
+	e := newEdge(t, 4, "external", rolling("100%"))
 	e.edit("img:v2")
 	e.blind = true
 	newest := false
@@ -185,8 +185,8 @@ func TestAGuestNeverTrustsAnOldHistory(t *testing.T) {
 }
 
 // A rollback gives the old revision a new number. As long as the index has the old one, pods that were never updated look old.
-func TestAGuestSeesARollbackInTime(t *testing.T) {
-	e := newEdge(t, 4, "guest", rolling("1"))
+func TestAnExternalSetSeesARollbackInTime(t *testing.T) {
+	e := newEdge(t, 4, "external", rolling("1"))
 	e.turn("n1", false)
 	e.clock.Step(time.Minute)
 	e.edit("img:v2")
@@ -205,8 +205,8 @@ func TestAGuestSeesARollbackInTime(t *testing.T) {
 }
 
 // Before the other controller has seen a rollback, the newest revision is the one that is to go.
-func TestAGuestWaitsForTheOtherController(t *testing.T) {
-	e := newEdge(t, 4, "guest", rolling("100%"))
+func TestAnExternalSetWaitsForTheOtherController(t *testing.T) {
+	e := newEdge(t, 4, "external", rolling("100%"))
 	e.turn("n1", false)
 	e.clock.Step(time.Minute)
 	e.edit("img:v2")
@@ -225,8 +225,8 @@ func TestAGuestWaitsForTheOtherController(t *testing.T) {
 }
 
 // Reading the history from the API server itself is for a new template, and not for every pass.
-func TestAGuestReadsTheHistoryOnce(t *testing.T) {
-	e := newEdge(t, 10, "guest", rolling("1"))
+func TestAnExternalSetReadsTheHistoryOnce(t *testing.T) {
+	e := newEdge(t, 10, "external", rolling("1"))
 	e.edit("img:v2")
 	e.lists = 0
 	e.roll()
@@ -237,7 +237,7 @@ func TestAGuestReadsTheHistoryOnce(t *testing.T) {
 
 // The newest revision is deleted by somebody: until the other controller has written it anew nothing is deleted.
 func TestTheNewestRevisionIsDeleted(t *testing.T) {
-	e := newEdge(t, 3, "guest", rolling("100%"))
+	e := newEdge(t, 3, "external", rolling("100%"))
 	e.edit("img:v2")
 	e.roll()
 	e.edit("img:v1") // the pods of v1 have another generation than the first ones
@@ -337,7 +337,7 @@ func TestAConflictStopsNoOther(t *testing.T) {
 
 // TestTheTimeOfAConditionIsThatOfItsStatus: another newest revision is no change of the status.
 func TestTheTimeOfAConditionIsThatOfItsStatus(t *testing.T) {
-	e := newEdge(t, 1, "guest", map[string]string{edgeStrategy: "OTA"})
+	e := newEdge(t, 1, "external", map[string]string{edgeStrategy: "OTA"})
 	since := func() time.Time {
 		for _, c := range e.podOn("n1").Status.Conditions {
 			if c.Type == "PodNeedUpgrade" {

@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// census is what the pods of one node amount to.
-type census struct {
+// podCounts is what the pods of one node amount to.
+type podCounts struct {
 	// seen counts all pods but the ignored ones, terminating those of them that are being deleted. The others are live;
 	// they are running (which includes pending), failed or ended.
 	seen, terminating, failed, ended, running int32
-	// leaving counts the pods that are preparing to be deleted and not restored, waiting those of them that their hook
+	// preparing counts the pods that are preparing to be deleted and not restored, waiting those of them that their hook
 	// has not released. They are neither live nor terminating.
-	leaving, waiting int32
+	preparing, waiting int32
 	// restored is the preparing pod that is wanted again; it is live and not available.
 	restored *Pod
 	// oldest is the oldest pod seen; the status looks at no other.
@@ -31,11 +31,11 @@ type census struct {
 }
 
 // live counts the pods that are neither being deleted nor preparing for it.
-func (c *census) live() int32 { return c.failed + c.ended + c.running }
+func (c *podCounts) live() int32 { return c.failed + c.ended + c.running }
 
-// take counts the pods of a node. It fills the census in place: to copy one costs more than to make it.
-func (d *decision) take(t *site) {
-	c := &t.census
+// countPods counts the pods of a node. It fills the counts in place: to copy one costs more than to make it.
+func (d *decision) countPods(t *nodeContext) {
+	c := &t.podCounts
 	for i := range t.pods {
 		p := &t.pods[i]
 		if p.ignored() {
@@ -49,19 +49,19 @@ func (d *decision) take(t *site) {
 			c.terminating++
 			continue
 		}
-		d.unsaid = d.unsaid || d.stale(t.index, p)
+		d.announcementsDue = d.announcementsDue || d.stale(t.index, p)
 		if p.preparing() {
-			d.leave(t, p)
+			d.countPreparing(t, p)
 			continue
 		}
 		d.countLive(c, p)
 	}
 	if c.restored != nil {
-		d.reconsider(t)
+		d.decideRestore(t)
 	}
 }
 
-func (d *decision) countLive(c *census, p *Pod) {
+func (d *decision) countLive(c *podCounts, p *Pod) {
 	if p.Revision == d.in.Set.Update {
 		c.wanted++
 	}
@@ -75,7 +75,7 @@ func (d *decision) countLive(c *census, p *Pod) {
 	}
 }
 
-func (d *decision) countRunning(c *census, p *Pod) {
+func (d *decision) countRunning(c *podCounts, p *Pod) {
 	c.running++
 	if c.keep == nil {
 		c.keep = p
@@ -132,7 +132,7 @@ func compareAge(a, b Pod) int {
 }
 
 // hasRevision is whether any pod of the node is of a revision.
-func (t *site) hasRevision(revision int) bool {
+func (t *nodeContext) hasRevision(revision int) bool {
 	for i := range t.pods {
 		if t.pods[i].Revision == revision {
 			return true
@@ -141,10 +141,10 @@ func (t *site) hasRevision(revision int) bool {
 	return false
 }
 
-func (t *site) create(revision int, reason VerdictKind) Action {
+func (t *nodeContext) create(revision int, reason VerdictKind) Action {
 	return Action{Kind: Create, Node: t.index, Revision: revision, Reason: reason}
 }
 
-func (t *site) act(kind ActionKind, p *Pod, reason VerdictKind) Action {
+func (t *nodeContext) act(kind ActionKind, p *Pod, reason VerdictKind) Action {
 	return Action{Kind: kind, Node: t.index, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: reason}
 }

@@ -26,7 +26,7 @@ type observed struct {
 	generation int64
 }
 
-// observeHistory returns the history of a guest as the other controller has written it. Which revision is the newest counts only when that
+// observeHistory returns the history of an external set as the other controller has written it. Which revision is the newest counts only when that
 // controller has seen the template, for it writes the revision before it says so, and only as read from the API server itself after that:
 // the watch of revisions may be older than that of the sets, and a pod that is up to date would be deleted. One read for each template, and
 // for each change of the newest revision, is enough. A number never goes back but when somebody deletes the newest revision; the
@@ -70,7 +70,7 @@ func (p *pass) readHistory(ctx context.Context) error {
 	}
 	err := p.c.Revisions.List(ctx, p.w.Namespace, p.w.Selector, func(r *appsv1.ControllerRevision) {
 		if rec, ours := feed.RevisionFrom(r); ours {
-			p.c.Index.FoldRevision(rec)
+			p.c.Index.ObserveRevision(rec)
 		}
 	})
 	if err != nil {
@@ -79,9 +79,9 @@ func (p *pass) readHistory(ctx context.Context) error {
 	return nil
 }
 
-// bystander is whether nothing is to be done for a guest, because no annotation asks for anything and no pod says anything.
+// bystander is whether nothing is to be done for an external set, because no annotation asks for anything and no pod says anything.
 func (c *Controller) bystander(key fleet.Key, w *dialect.Workload) bool {
-	return w.Set.Guest && w.Plain == nil && !c.Index.Announced(key)
+	return w.Set.ExternalController && w.Plain == nil && !c.Index.Announced(key)
 }
 
 // standBy takes away what is known of a set that has become a bystander, and its jobs, which nobody needs any more.

@@ -4,10 +4,10 @@ package rollout
 
 import "slices"
 
-// agenda collects the actions of a plan in groups. When there is not room for all of them, those of the later groups are left out.
+// actionQueue collects the actions of a plan in groups. When there is not room for all of them, those of the later groups are left out.
 // That breaks no budget: the nodes of all groups but the update are charged for what they are, not for what is done about
 // it, and the update starts only what still has room.
-type agenda struct {
+type actionQueue struct {
 	burst int
 	// finish puts a pod into use that is there already, and costs nothing but the write, so it comes first. missing are creates on
 	// nodes without a running pod: they bring service back. broken is what has to be done about pods whatever the update
@@ -20,7 +20,7 @@ type agenda struct {
 }
 
 // repair adds an action that does not depend on the update, unless its node is barred.
-func (a *agenda) repair(x Action) {
+func (a *actionQueue) repair(x Action) {
 	switch {
 	case a.turn == barred:
 	case a.turn == last:
@@ -35,10 +35,10 @@ func (a *agenda) repair(x Action) {
 }
 
 // takeBack adds an action that takes a refused update back, also on a node that is barred: it is another write than the one that was refused.
-func (a *agenda) takeBack(x Action) { a.finish = a.add(a.finish, x) }
+func (a *actionQueue) takeBack(x Action) { a.finish = a.add(a.finish, x) }
 
 // start adds an action of an update if there is still room.
-func (a *agenda) start(x Action) bool {
+func (a *actionQueue) start(x Action) bool {
 	if len(a.finish)+len(a.missing)+len(a.broken)+len(a.update) >= a.burst {
 		a.cut = true
 		return false
@@ -48,7 +48,7 @@ func (a *agenda) start(x Action) bool {
 }
 
 // add holds no group longer than the whole plan may be, so that 100,000 missing pods are not all written down.
-func (a *agenda) add(group []Action, x Action) []Action {
+func (a *actionQueue) add(group []Action, x Action) []Action {
 	if len(group) >= a.burst {
 		a.cut = true
 		return group
@@ -57,7 +57,7 @@ func (a *agenda) add(group []Action, x Action) []Action {
 }
 
 // actions returns the actions in the order in which they are to be started, and whether some were left out.
-func (a *agenda) actions() ([]Action, bool) {
+func (a *actionQueue) actions() ([]Action, bool) {
 	all := slices.Concat(a.finish, a.missing, a.broken, a.update, a.again)
 	if len(all) > a.burst {
 		return all[:a.burst:a.burst], true

@@ -19,9 +19,9 @@ const (
 	longestCoalesce = 250 * time.Millisecond
 )
 
-// coming are the sets whose pass has been asked for and has not begun. The queue knows them too, but to ask it costs more than to take
+// pendingSets are the sets whose pass has been asked for and has not begun. The queue knows them too, but to ask it costs more than to take
 // in the event of a pod.
-type coming struct {
+type pendingSets struct {
 	mu  sync.Mutex
 	all map[fleet.Key]bool
 	// took is how long the last two decisions of a set have taken, where the last one would have it wait for longer than coalesce.
@@ -29,7 +29,7 @@ type coming struct {
 }
 
 // add is whether the set was not among them, and when its pass is to begin.
-func (c *coming) add(key fleet.Key) (in time.Duration, isNew bool) {
+func (c *pendingSets) add(key fleet.Key) (in time.Duration, isNew bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all[key] {
@@ -43,14 +43,14 @@ func (c *coming) add(key fleet.Key) (in time.Duration, isNew bool) {
 	return min(max(coalesce, restFactor*min(took[0], took[1])), longestCoalesce), true
 }
 
-func (c *coming) remove(key fleet.Key) {
+func (c *pendingSets) remove(key fleet.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.all, key)
 }
 
 // decided notes how long a decision for a set has taken; 0 for a set that is gone.
-func (c *coming) decided(key fleet.Key, took time.Duration) {
+func (c *pendingSets) decided(key fleet.Key, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if restFactor*took <= coalesce {

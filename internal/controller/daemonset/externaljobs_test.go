@@ -5,8 +5,8 @@ package daemonset
 import "testing"
 
 // When the annotation goes in mid-roll, nothing is left of what was pulled ahead for the roll: the set is another controller's again.
-func TestJobsOfAGuestGoWithTheAnnotation(t *testing.T) {
-	e := newEdge(t, 3, "guest", map[string]string{edgeStrategy: "AdvancedRollingUpdate", edgeLimit: "1"})
+func TestJobsOfAnExternalSetGoWithTheAnnotation(t *testing.T) {
+	e := newEdge(t, 3, "external", map[string]string{edgeStrategy: "AdvancedRollingUpdate", edgeLimit: "1"})
 	j := e.pullAhead()
 	e.roll()
 	e.edit("img:v2")

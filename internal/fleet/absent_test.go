@@ -21,7 +21,7 @@ func TestLateNewsOfANameThatNobodyHas(t *testing.T) {
 		}
 	}
 	made, changed, end := f.next(), f.next(), f.next()
-	f.x.Vacate(key, "a", "p", end)
+	f.x.RecordAbsent(key, "a", "p", end)
 	late := pod("p", "a", "ds")
 	for _, rv := range []string{made, changed} {
 		late.RV = rv
@@ -30,27 +30,27 @@ func TestLateNewsOfANameThatNobodyHas(t *testing.T) {
 	}
 	f.x.ReplacePods([]*Pod{&late}, changed)
 	names("an old list")
-	f.x.FoldPod(late)
+	f.x.ObservePod(late)
 	names("an old answer")
 	next := pod("p", "a", "ds")
 	next.UID, next.RV = "another", f.next()
-	f.x.FoldPod(next)
+	f.x.ObservePod(next)
 	names("one that came later", "another")
 	f.x.DeletePod(late.UID, end)
-	if names("the end of it", "another"); len(f.x.vacant) != 0 {
-		t.Errorf("%d names are remembered although the watch has come so far", len(f.x.vacant))
+	if names("the end of it", "another"); len(f.x.absentSince) != 0 {
+		t.Errorf("%d names are remembered although the watch has come so far", len(f.x.absentSince))
 	}
-	f.x.Vacate(key, "a", "other", end)
-	if len(f.x.vacant) != 0 {
+	f.x.RecordAbsent(key, "a", "other", end)
+	if len(f.x.absentSince) != 0 {
 		t.Error("a name is remembered although the watch is beyond that")
 	}
-	f.x.Vacate(key, "a", "p", next.RV)
+	f.x.RecordAbsent(key, "a", "p", next.RV)
 	names("a read that is as new as what is known")
 	seen := pod("q", "a", "ds")
 	seen.RV = f.next()
 	before := seen.RV
 	seen.RV = f.next()
 	f.x.PutPod(seen)
-	f.x.Vacate(key, "a", "q", before)
+	f.x.RecordAbsent(key, "a", "q", before)
 	names("a read that is older than what is known", string(seen.UID))
 }

@@ -28,16 +28,16 @@ const (
 	edgeLimit    = "apps.openyurt.io/max-unavailable"
 )
 
-// edge is a world with a DaemonSet that carries annotations of OpenYurt. As a guest, upstream's controller keeps its pods.
+// edge is a world with a DaemonSet that carries annotations of OpenYurt. As an external set, upstream's controller keeps its pods.
 type edge struct {
 	*world
-	guest bool
+	external bool
 	// blind keeps what the other controller writes to its history from the index.
 	blind bool
 	down  map[string]bool
 }
 
-// newEdge is a world of that many nodes after its first roll-out. kind is "guest" or "native".
+// newEdge is a world of that many nodes after its first roll-out. kind is "external" or "native".
 func newEdge(t *testing.T, nodes int, kind string, annotations map[string]string) *edge {
 	t.Helper()
 	d := dialect.Dialect{
@@ -45,10 +45,10 @@ func newEdge(t *testing.T, nodes int, kind string, annotations map[string]string
 		Announce: openyurt.Announce, Texts: nativeTexts(),
 	}
 	d.Texts.AnnounceFailed, d.Texts.AnnounceFailedText = openyurt.ReasonFailedCondition, openyurt.MessageFailedCondition
-	if kind == "guest" {
-		d.Source, d.StatusPatch = dialect.Source{Dialect: "openyurt", Digest: openyurt.DigestGuest}, openyurt.GuestPatch
+	if kind == "external" {
+		d.Source, d.StatusPatch = dialect.Source{Dialect: "openyurt", Digest: openyurt.DigestExternal}, openyurt.ExternalPatch
 	}
-	e := &edge{world: newWorldOf(t, nodes, d), guest: kind == "guest", down: map[string]bool{}}
+	e := &edge{world: newWorldOf(t, nodes, d), external: kind == "external", down: map[string]bool{}}
 	e.index.ReadFacts(openyurt.Facts)
 	ds := &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
@@ -71,7 +71,7 @@ func newEdge(t *testing.T, nodes int, kind string, annotations map[string]string
 // upstream is one sync of the other controller: history, missing pods, status, in its order. It says whether it changed anything.
 func (e *edge) upstream() (changed bool) {
 	e.t.Helper()
-	if !e.guest {
+	if !e.external {
 		return false
 	}
 	newest := e.history(&changed)

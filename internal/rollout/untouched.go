@@ -2,10 +2,10 @@
 
 package rollout
 
-// calm is visit for a node where all is well, and says whether it was one. On most nodes of most clusters one pod runs, of the wanted
+// visitUntouched is visitNode for a node where all is well, and says whether it was one. On most nodes of most clusters one pod runs, of the wanted
 // revision, and is available, so what the long way would find out about it is written down here: nothing. It counts what
 // the long way counts, and gives the same verdict; a test goes both ways.
-func (d *decision) calm(i int) bool {
+func (d *decision) visitUntouched(i int) bool {
 	n := &d.in.Nodes[i]
 	if !d.usable || len(n.Pods) != 1 || n.Unanswered || n.Fit != MustRun || n.Gone || !n.Ready && d.in.Set.Unreachable.Skip {
 		return false
@@ -26,6 +26,6 @@ func (d *decision) countUntouched() {
 		*number += d.untouched
 	}
 	if d.in.Set.Strategy == RollingUpdate {
-		d.tally.available += d.untouched
+		d.usage.available += d.untouched
 	}
 }

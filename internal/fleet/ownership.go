@@ -7,8 +7,8 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Claims are the changes of ownership that a set needs before anything may be decided for it.
-type Claims struct {
+// Ownership are the changes of ownership that a set needs before anything may be decided for it.
+type Ownership struct {
 	// Adopt and Release are those with the first names, claimLimit at most, of the pods of which none was tried yet, nor another one on their node. More is
 	// whether there are others.
 	Adopt, Release []Pod
@@ -31,36 +31,36 @@ func (ps podSet) mayBeAdopted(b inflight.Block) bool {
 	return b.Unclear && p != nil && p.origin.owner == ""
 }
 
-// claimBlock is that of the node of a pod, or of a pod without a node, if it is about adopting or releasing a pod.
-func (s *set) claimBlock(p *podRecord) (inflight.Block, bool) {
+// ownershipBlock is that of the node of a pod, or of a pod without a node, if it is about adopting or releasing a pod.
+func (s *set) ownershipBlock(p *podRecord) (inflight.Block, bool) {
 	if p.node == nil {
 		return s.writes.BlockedUnplaced(p.uid)
 	}
 	return s.writes.Blocked(p.node.id)
 }
 
-// claimLimit is more than a pass adopts, or releases. Anybody can make 100,000 pods that a set selects, and all are looked at with the index locked.
-const claimLimit = 2 * rollout.DefaultBurst
+// ownershipLimit is more than a pass adopts, or releases. Anybody can make 100,000 pods that a set selects, and all are looked at with the index locked.
+const ownershipLimit = 2 * rollout.DefaultBurst
 
-// Claims returns what the set has to adopt, release and settle now, each sorted by name.
-func (x *Index) Claims(key Key, now rollout.Time) Claims {
+// Ownership returns what the set has to adopt, release and settle now, each sorted by name.
+func (x *Index) Ownership(key Key, now rollout.Time) Ownership {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	s := x.sets[key]
 	if s == nil {
-		return Claims{}
+		return Ownership{}
 	}
 	unsettled, doubts := s.unclear()
 	fresh := func(p *podRecord) bool {
-		_, blocked := s.claimBlock(p)
+		_, blocked := s.ownershipBlock(p)
 		return !blocked
 	}
 	due := func(p *podRecord) bool {
-		b, blocked := s.claimBlock(p)
+		b, blocked := s.ownershipBlock(p)
 		return blocked && b.Pod == p.uid && b.Due(now)
 	}
-	adopt, moreAdopt := s.adoptable.least(claimLimit, fresh)
-	release, moreRelease := s.foreign.least(claimLimit, fresh)
+	adopt, moreAdopt := s.adoptable.least(ownershipLimit, fresh)
+	release, moreRelease := s.foreign.least(ownershipLimit, fresh)
 	adoptAgain, _ := s.adoptable.least(rollout.DefaultBurst, due)
 	releaseAgain, _ := s.foreign.least(rollout.DefaultBurst, due)
 	mayBeAdopted := podSet{}
@@ -70,7 +70,7 @@ func (x *Index) Claims(key Key, now rollout.Time) Claims {
 		}
 	}
 	uncertain, _ := mayBeAdopted.least(rollout.DefaultBurst, due)
-	return Claims{
+	return Ownership{
 		Uncertain: uncertain,
 		Adopt:     adopt, Release: release, More: moreAdopt || moreRelease, AdoptAgain: adoptAgain, ReleaseAgain: releaseAgain, Unsettled: unsettled,
 		Doubts:  doubts,

@@ -27,7 +27,7 @@ func TestEventsOfABurstLeadToOnePass(t *testing.T) {
 					close(taken)
 					return
 				}
-				c.coming.remove(key)
+				c.pending.remove(key)
 				taken <- time.Since(began)
 				c.queue.Done(key)
 			}
@@ -70,7 +70,7 @@ func TestLongDecisionsComeSeldom(t *testing.T) {
 			{8 * time.Millisecond, 80 * time.Millisecond},
 			{0, coalesce},
 		} {
-			c.coming.decided(setKey, step.took)
+			c.pending.decided(setKey, step.took)
 			began := time.Now()
 			c.Enqueue(setKey)
 			time.Sleep(time.Millisecond)
@@ -79,11 +79,11 @@ func TestLongDecisionsComeSeldom(t *testing.T) {
 			if got := time.Since(began); got != step.want {
 				t.Errorf("after a decision of %v the next pass came after %v, want %v", step.took, got, step.want)
 			}
-			c.coming.remove(key)
+			c.pending.remove(key)
 			c.queue.Done(key)
 		}
-		if len(c.coming.took) != 0 {
-			t.Errorf("kept: %v", c.coming.took)
+		if len(c.pending.took) != 0 {
+			t.Errorf("kept: %v", c.pending.took)
 		}
 	})
 }
@@ -102,7 +102,7 @@ func BenchmarkEnqueue(b *testing.B) {
 			if stop {
 				return
 			}
-			c.coming.remove(key)
+			c.pending.remove(key)
 			c.queue.Done(key)
 		}
 	}()

@@ -40,7 +40,7 @@ func newTerms(t *testing.T) *terms {
 	}
 	w := &terms{clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), client: fake.NewClientset()}
 	for i := range w.locks {
-		w.locks[i], err = newLock(o, &rest.Config{Host: "https://nowhere"}, &tenure{deadline: o.renewDeadline, clock: w.clock})
+		w.locks[i], err = newLock(o, &rest.Config{Host: "https://nowhere"}, &leaseGuard{deadline: o.renewDeadline, clock: w.clock})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestTenure(t *testing.T) {
 	a, b := w.locks[0], w.locks[1]
 	holds := func(after string, wantA, wantB bool) {
 		t.Helper()
-		if gotA, gotB := a.tenure.holds(), b.tenure.holds(); gotA != wantA || gotB != wantB {
+		if gotA, gotB := a.leaseGuard.holds(), b.leaseGuard.holds(); gotA != wantA || gotB != wantB {
 			t.Errorf("after %s: %v and %v, want %v and %v", after, gotA, gotB, wantA, wantB)
 		}
 	}
@@ -124,13 +124,13 @@ func TestALeaseIsNotGivenBackTooEarly(t *testing.T) {
 	if err := a.Create(t.Context(), recordOf(a)); err != nil {
 		t.Fatal(err)
 	}
-	free := a.tenure.bind()
+	free := a.leaseGuard.bind()
 	for _, want := range []string{a.Identity(), ""} {
 		if err := a.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err != nil {
 			t.Fatal(err)
 		}
-		if got, _, err := a.Get(t.Context()); err != nil || got.HolderIdentity != want || a.tenure.holds() {
-			t.Errorf("the lease belongs to %+v, want %q; holds: %v, %v", got, want, a.tenure.holds(), err)
+		if got, _, err := a.Get(t.Context()); err != nil || got.HolderIdentity != want || a.leaseGuard.holds() {
+			t.Errorf("the lease belongs to %+v, want %q; holds: %v, %v", got, want, a.leaseGuard.holds(), err)
 		}
 		free()
 	}
@@ -148,7 +148,7 @@ func TestNoWriteLeavesWithoutTheLease(t *testing.T) {
 	}))
 	defer server.Close()
 	now := clocktesting.NewFakePassiveClock(time.Now())
-	own := &tenure{deadline: 7 * time.Second, clock: now}
+	own := &leaseGuard{deadline: 7 * time.Second, clock: now}
 	client, err := kubernetes.NewForConfig(own.guard(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}))
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func TestTheLockIsTheOneOfTheLibrary(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := &rest.Config{Host: server.URL, UserAgent: "everynode-manager"}
-	l, err := newLock(o, cfg, &tenure{})
+	l, err := newLock(o, cfg, &leaseGuard{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+// decideExternal says what becomes of a node where another controller keeps the pods. Only an old pod that it would have nothing to
+// do about is the business of the update.
+func (d *decision) decideExternal(t *nodeContext) VerdictKind {
+	n := t.node
+	switch {
+	case n.Gone:
+		return externalMissingNode(t)
+	case n.Fit == MustLeave && t.live()+t.preparing > 0:
+		return WaitController
+	case n.Fit == MustLeave && t.terminating > 0:
+		return WaitTerminating
+	case n.Fit == MustLeave:
+		return NotWanted
+	case n.Fit != MustRun && n.Fit != MayStay:
+		return NotEvaluated
+	case t.seen == 0 && n.Fit == MustRun, t.live() != t.running, t.running > 1, t.preparing > 0, t.restored != nil:
+		return WaitController
+	default:
+		return d.waitReason(t)
+	}
+}
+
+// externalMissingNode is what decideMissingNode says where nothing is done.
+func externalMissingNode(t *nodeContext) VerdictKind {
+	kind := NotWanted
+	for i := range t.pods {
+		p := &t.pods[i]
+		switch {
+		case p.ignored():
+		case !p.Deleting && !p.Scheduled:
+			return WaitController
+		default:
+			kind = WaitCollection
+		}
+	}
+	return kind
+}
+
+// leftToController is whether an external set has to leave an old pod alone: to take it away would need more than a delete.
+func (d *decision) leftToController(t *nodeContext) bool {
+	return d.in.Set.ExternalController && (t.old.Hook != HookNone || t.changing)
+}
+
+// changesInPlace is whether the set is one that changes its pods in place.
+func (d *decision) changesInPlace() bool {
+	return d.in.Set.InPlace && !d.surge && !d.in.Set.ExternalController
+}
