@@ -11,7 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"everynode.dev/everynode/internal/dialects"
-	"everynode.dev/everynode/internal/rights"
+	"everynode.dev/everynode/internal/rbac"
 )
 
 // right is one thing that a role allows.
@@ -73,7 +73,7 @@ func shippedRights(t *testing.T) (may map[right]bool, bound map[string][]string)
 	return may, bound
 }
 
-func kindOf(r *rights.Role) string {
+func kindOf(r *rbac.Role) string {
 	if r.Namespace != "" {
 		return "Role"
 	}
@@ -90,7 +90,7 @@ func TestRolesAreTheTable(t *testing.T) {
 		for _, rule := range role.Rules {
 			maps.Copy(want, rightsOf(name, []string{rule.Group}, []string{rule.Resource}, rule.Names, rule.Verbs))
 		}
-		to := []string{rights.User(role.Program)}
+		to := []string{rbac.User(role.Program)}
 		if role.BoundBy != "" {
 			to = nil
 		}
@@ -100,7 +100,7 @@ func TestRolesAreTheTable(t *testing.T) {
 	}
 	for r := range may {
 		if !want[r] {
-			t.Errorf("the manifests allow what nobody has declared: %s: declare it in internal/rights, or take it away", r)
+			t.Errorf("the manifests allow what nobody has declared: %s: declare it in internal/rbac, or take it away", r)
 		}
 		if strings.Contains(r.group+r.resource+r.verb, "*") {
 			t.Errorf("the manifests allow anything: %s", r)
@@ -139,7 +139,7 @@ func TestNoSecretsOfTheWholeCluster(t *testing.T) {
 // TestTheTableExplains everything that it declares.
 func TestTheTableExplains(t *testing.T) {
 	for _, role := range dialects.Roles() {
-		if role.For == "" || rights.User(role.Program) == "" {
+		if role.For == "" || rbac.User(role.Program) == "" {
 			t.Errorf("%+v", role)
 		}
 		for _, rule := range role.Rules {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"everynode.dev/everynode/internal/dialects"
-	"everynode.dev/everynode/internal/rights"
+	"everynode.dev/everynode/internal/rbac"
 )
 
 // rightsPage lists what the programs may do in a cluster.
@@ -23,7 +23,7 @@ func rightsPage(*sources) (string, error) {
 		}
 		fmt.Fprintf(&b, "\n## %s `%s`, in %s\n\nFor %s. ", kind, role.Name, where, role.For)
 		if role.BoundBy == "" {
-			fmt.Fprintf(&b, "Bound to `%s`.\n", rights.User(role.Program))
+			fmt.Fprintf(&b, "Bound to `%s`.\n", rbac.User(role.Program))
 		} else {
 			fmt.Fprintf(&b, "Not bound by what is shipped: that is for %s.\n", role.BoundBy)
 		}

@@ -26,7 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 )
 
 // Answer is what the API server's answer to a write means.
@@ -199,7 +199,7 @@ func (s *SlowStart) Stop() { s.left, s.size = 0, s.before }
 // Wanted says which pod a create was for.
 type Wanted struct {
 	Owner types.UID
-	// Advanced is fleet.Pod.Advanced: a pod can name the UID of the set and another group.
+	// Advanced is clustercache.Pod.Advanced: a pod can name the UID of the set and another group.
 	Advanced bool
 	Node     string
 	Hash     string
@@ -207,7 +207,7 @@ type Wanted struct {
 
 // Check is whether the pod that was found under the name of the wanted one can be taken for it. If not, the error says in
 // what it differs; stale is true when it is a terminating pod of the same set, which only has to be waited for.
-func (w Wanted) Check(p fleet.Pod) (stale bool, err error) {
+func (w Wanted) Check(p clustercache.Pod) (stale bool, err error) {
 	switch {
 	case p.Owner != w.Owner || p.Advanced != w.Advanced:
 		return false, fmt.Errorf("the pod name %s is taken by a pod that this daemon set does not control", p.Name)

@@ -19,7 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 )
 
 var pods = corev1.Resource("pods")
@@ -259,22 +259,22 @@ func TestSlowStartThatIsCutDown(t *testing.T) {
 func TestCheck(t *testing.T) {
 	wanted := Wanted{Owner: "set", Node: "n1", Hash: "h1"}
 	for name, test := range map[string]struct {
-		change func(*fleet.Pod)
+		change func(*clustercache.Pod)
 		stale  bool
 		says   string // "" when it is the wanted one
 	}{
-		"the wanted one":      {func(*fleet.Pod) {}, false, ""},
-		"somebody else's":     {func(p *fleet.Pod) { p.Owner = "other" }, false, "p is taken by a pod that this daemon set does not control"},
-		"another group's":     {func(p *fleet.Pod) { p.Advanced = true }, false, "does not control"},
-		"nobody's":            {func(p *fleet.Pod) { p.Owner = "" }, false, "does not control"},
-		"another node's":      {func(p *fleet.Pod) { p.Node = "n2" }, false, "p is taken by a pod of node n2"},
-		"another revision's":  {func(p *fleet.Pod) { p.Hash = "h2" }, false, "p is taken by a pod of revision h2"},
-		"on its way out":      {func(p *fleet.Pod) { p.Deleting = true }, true, "p is taken by a pod that is terminating"},
-		"waiting is in vain":  {func(p *fleet.Pod) { p.Deleting, p.Owner = true, "other" }, false, "does not control"},
-		"not the same to say": {func(p *fleet.Pod) { p.Deleting, p.Hash = true, "h2" }, false, "revision h2"},
+		"the wanted one":      {func(*clustercache.Pod) {}, false, ""},
+		"somebody else's":     {func(p *clustercache.Pod) { p.Owner = "other" }, false, "p is taken by a pod that this daemon set does not control"},
+		"another group's":     {func(p *clustercache.Pod) { p.Advanced = true }, false, "does not control"},
+		"nobody's":            {func(p *clustercache.Pod) { p.Owner = "" }, false, "does not control"},
+		"another node's":      {func(p *clustercache.Pod) { p.Node = "n2" }, false, "p is taken by a pod of node n2"},
+		"another revision's":  {func(p *clustercache.Pod) { p.Hash = "h2" }, false, "p is taken by a pod of revision h2"},
+		"on its way out":      {func(p *clustercache.Pod) { p.Deleting = true }, true, "p is taken by a pod that is terminating"},
+		"waiting is in vain":  {func(p *clustercache.Pod) { p.Deleting, p.Owner = true, "other" }, false, "does not control"},
+		"not the same to say": {func(p *clustercache.Pod) { p.Deleting, p.Hash = true, "h2" }, false, "revision h2"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found := fleet.Pod{Name: "p", Owner: "set", Node: "n1", Hash: "h1"}
+			found := clustercache.Pod{Name: "p", Owner: "set", Node: "n1", Hash: "h1"}
 			test.change(&found)
 			stale, err := wanted.Check(found)
 			if stale != test.stale || (err == nil) != (test.says == "") || (err != nil && !strings.Contains(err.Error(), test.says)) {

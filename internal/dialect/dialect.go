@@ -32,7 +32,7 @@ type Dialect struct {
 
 // Source is one dialect's kind of daemon set.
 type Source struct {
-	// Dialect is the name of the dialect, as in fleet.Key.
+	// Dialect is the name of the dialect, as in clustercache.Key.
 	Dialect  string
 	Resource schema.GroupVersionResource
 	Kind     string

@@ -2,7 +2,7 @@
 
 package dialect
 
-import "everynode.dev/everynode/internal/rights"
+import "everynode.dev/everynode/internal/rbac"
 
 // Registration is everything that the manager, the command line, the manifests and the reference need to know of a dialect. It is data: to make one
 // changes nothing.
@@ -25,7 +25,7 @@ type Registration struct {
 	// Optional is whether the other dialects are served although the sets of this one cannot be read: its definitions are installed separately.
 	Optional bool
 	// Roles are the roles of the manager for this dialect, in addition to those that every manager has.
-	Roles []rights.Role
+	Roles []rbac.Role
 }
 
 // Setting is what differs between the users of a dialect.

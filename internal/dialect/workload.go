@@ -2,7 +2,7 @@
 
 // Package dialect holds what all dialects have in common: the Workload that each of them reads out of its API object.
 //
-// A dialect turns an API object into a Workload (for the fleet and the core), and what was decided back into edits of API
+// A dialect turns an API object into a Workload (for the cache and the core), and what was decided back into edits of API
 // objects. Dialects are pure: no clock, no client. They do not know each other.
 package dialect
 

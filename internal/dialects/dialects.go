@@ -13,7 +13,7 @@ import (
 	"everynode.dev/everynode/internal/dialect/native"
 	"everynode.dev/everynode/internal/dialect/openyurt"
 	"everynode.dev/everynode/internal/dialect/policy"
-	"everynode.dev/everynode/internal/rights"
+	"everynode.dev/everynode/internal/rbac"
 )
 
 // All are the dialects that can be named in --dialects. A new one is a line here.
@@ -112,10 +112,10 @@ func Servings(served []string) map[string]string {
 }
 
 // Roles are all roles that are shipped.
-func Roles() []rights.Role {
-	roles := rights.OfManager()
+func Roles() []rbac.Role {
+	roles := rbac.OfManager()
 	for _, r := range All() {
 		roles = append(roles, r.Roles...)
 	}
-	return append(roles, rights.OfAgent()...)
+	return append(roles, rbac.OfAgent()...)
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"everynode.dev/everynode/internal/dialect"
-	"everynode.dev/everynode/internal/rights"
+	"everynode.dev/everynode/internal/rbac"
 )
 
 func built(names ...string) []dialect.Dialect {
@@ -83,7 +83,7 @@ func TestRegistrationsAreComplete(t *testing.T) {
 			t.Errorf("%s: %+v", r.Name, r.Peer)
 		}
 		for _, role := range r.Roles {
-			if role.Program != rights.Manager {
+			if role.Program != rbac.Manager {
 				t.Errorf("%s has a role for %s", r.Name, role.Program)
 			}
 		}

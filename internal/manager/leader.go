@@ -30,14 +30,14 @@ import (
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/apply/executor"
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/clustercache/informers"
 	"everynode.dev/everynode/internal/controller/conflict"
 	"everynode.dev/everynode/internal/controller/daemonset"
 	"everynode.dev/everynode/internal/controller/metrics"
 	"everynode.dev/everynode/internal/controller/policies"
 	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/features"
-	"everynode.dev/everynode/internal/fleet"
-	"everynode.dev/everynode/internal/fleet/feed"
 	"everynode.dev/everynode/internal/policy"
 )
 
@@ -49,7 +49,7 @@ const eventSource = "daemonset-controller"
 // read is newer than that.
 type leader struct {
 	metrics    *metrics.Metrics
-	feed       *feed.Feed
+	feed       *informers.Feed
 	controller *daemonset.Controller
 	guards     []guard
 	events     record.EventBroadcaster
@@ -109,7 +109,7 @@ func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 	l := &leader{metrics: metrics.New(o.metricsPerSet), client: client, events: newEvents(), namespace: o.namespace, leaseGuard: t, served: o.dialects, slow: newSlowLease(client, o.namespace)}
 	realClock := clock.RealClock{}
 	recorder := newSparing(l.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource}), realClock)
-	index := fleet.NewIndex(func(key fleet.Key) { l.controller.Enqueue(key) })
+	index := clustercache.NewIndex(func(key clustercache.Key) { l.controller.Enqueue(key) })
 	all, err := l.build(o, cfg, recorder)
 	if err != nil {
 		return nil, err
@@ -169,8 +169,8 @@ func newClients(cfg *rest.Config) (*kubernetes.Clientset, *dynamic.DynamicClient
 }
 
 // newFeed returns the informers that fill the index, and that pass nodes on to image pulls if these are served.
-func (l *leader) newFeed(index *fleet.Index, d dynamic.Interface, all []dialect.Dialect) *feed.Feed {
-	f := &feed.Feed{Index: index, Client: l.client, Dynamic: d, Restored: l.goneBack, Late: l.lateChanged}
+func (l *leader) newFeed(index *clustercache.Index, d dynamic.Interface, all []dialect.Dialect) *informers.Feed {
+	f := &informers.Feed{Index: index, Client: l.client, Dynamic: d, Restored: l.goneBack, Late: l.lateChanged}
 	for i := range all {
 		source := all[i].Source
 		source.Optional = len(all) > 1 && dialects.Served([]string{source.Dialect})[0].Optional

@@ -7,9 +7,9 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"everynode.dev/everynode/internal/clustercache/informers"
 	"everynode.dev/everynode/internal/controller/daemonset"
 	"everynode.dev/everynode/internal/features"
-	"everynode.dev/everynode/internal/fleet/feed"
 )
 
 // TestNameOfTheGate: what people are told to set is the gate that there is.
@@ -60,7 +60,7 @@ func TestWhoReadsTheNodes(t *testing.T) {
 				}
 				return
 			}
-			if l.feed.Nodes == nil || l.feed.Nodes != feed.NodeStore(l.pulls.watches.Nodes) {
+			if l.feed.Nodes == nil || l.feed.Nodes != informers.NodeStore(l.pulls.watches.Nodes) {
 				t.Errorf("the index hands its nodes to %v", l.feed.Nodes)
 			}
 		})

@@ -102,7 +102,7 @@ func (w *World) delete(n *Node, i int, a Action) error {
 		return fmt.Errorf("its hook is %s", p.Hook)
 	}
 	if a.Reason == Recreating {
-		n.Last = w.State.Set.Update // as the fleet remembers it
+		n.Last = w.State.Set.Update // as the cache remembers it
 	}
 	if p.Scheduled {
 		p.Deleting, p.DeletedAt = true, w.State.Now

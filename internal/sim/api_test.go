@@ -19,7 +19,7 @@ import (
 	api "everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/openyurt"
 	"everynode.dev/everynode/internal/apply/executor"
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 )
 
 // podsOf are the pods as a manager reads and writes them.
@@ -245,7 +245,7 @@ func (f revisionsOf) Delete(_ context.Context, _, name string, uid types.UID) er
 // setsOf is the daemon set as a manager reads and writes it.
 type setsOf struct{ m *manager }
 
-func (f setsOf) Get(context.Context, fleet.Key) (*unstructured.Unstructured, error) {
+func (f setsOf) Get(context.Context, clustercache.Key) (*unstructured.Unstructured, error) {
 	return ask[*unstructured.Unstructured](f.m, &request{text: "looks at the set", commit: func() (any, error) {
 		if set := f.m.s.w.set(); set != nil {
 			return set.DeepCopy(), nil
@@ -254,7 +254,7 @@ func (f setsOf) Get(context.Context, fleet.Key) (*unstructured.Unstructured, err
 	}})
 }
 
-func (f setsOf) PatchStatus(_ context.Context, _ fleet.Key, patch []byte) (*unstructured.Unstructured, error) {
+func (f setsOf) PatchStatus(_ context.Context, _ clustercache.Key, patch []byte) (*unstructured.Unstructured, error) {
 	return ask[*unstructured.Unstructured](f.m, &request{
 		text: "writes the status", write: true, action: action{verb: "status", image: string(patch)},
 		commit: func() (any, error) { return orNil(f.m.s.w.patchStatus(patch)) },

@@ -10,8 +10,8 @@ import (
 
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/apply/executor"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect"
-	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -38,7 +38,7 @@ func (n *neighbours) dialect() dialect.Dialect {
 // moveIn lets a manager know of them.
 func (n *neighbours) moveIn(m *manager) {
 	for _, name := range []string{"one", "another"} {
-		key := fleet.Key{Dialect: neighbourhood, Namespace: neighbourhood, Name: name}
+		key := clustercache.Key{Dialect: neighbourhood, Namespace: neighbourhood, Name: name}
 		m.index.PutSet(key, &dialect.Workload{Namespace: key.Namespace, Name: name, UID: types.UID(name), Selector: labels.Nothing(), Deleting: true})
 	}
 	ctx, end := context.WithCancel(m.s.ctx)
@@ -77,7 +77,7 @@ func (n *neighbours) write(m *manager) {
 		Index: m.index, Pods: hanging{turn: n.turn}, Events: silent{}, Clock: m.clock, Count: func(string, apply.Answer) {}, Pace: m.pace,
 	}
 	job := &executor.Job{
-		Key: fleet.Key{Dialect: neighbourhood}, Texts: &dialect.Texts{}, Batch: 1,
+		Key: clustercache.Key{Dialect: neighbourhood}, Texts: &dialect.Texts{}, Batch: 1,
 		MayWrite: func() bool { return true }, Others: func() bool { return false },
 		Snapshot: rollout.Snapshot{Nodes: make([]rollout.Node, 1)}, Plan: rollout.Plan{Verdicts: make([]rollout.Verdict, 1)},
 	}

@@ -27,8 +27,8 @@
 // bubble of testing/synctest tells when all of them wait, and then what waits is sorted by its words.
 //
 // The first list of a new leader shows all that there is; only later ones may be old. That is what ships: it asks for lists that are as new as the API
-// server's store (feed.TestListsAreConsistent), and where one comes from a cache that is behind it decides nothing before its watch has come to
-// the version that a consistent read has shown (feed.TestStartWaitsForTheFloor).
+// server's store (informers.TestListsAreConsistent), and where one comes from a cache that is behind it decides nothing before its watch has come to
+// the version that a consistent read has shown (informers.TestStartWaitsForTheFloor).
 //
 // # What a manager can be blamed for
 //

@@ -20,10 +20,10 @@ import (
 
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/apply/executor"
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/clustercache/informers"
 	"everynode.dev/everynode/internal/controller/daemonset"
 	"everynode.dev/everynode/internal/dialect"
-	"everynode.dev/everynode/internal/fleet"
-	"everynode.dev/everynode/internal/fleet/feed"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -73,11 +73,11 @@ type answer struct {
 type manager struct {
 	s     *sim
 	name  string
-	index *fleet.Index
+	index *clustercache.Index
 	c     *daemonset.Controller
 	clock *wallClock
 	pace  *executor.Pace
-	key   fleet.Key
+	key   clustercache.Key
 	// seen is how far each view has come in its log; -1 before the first list, which comes when the fence is over.
 	seen  [kinds]int
 	fence time.Time
@@ -133,8 +133,8 @@ func (s *sim) newManager(fence time.Duration) *manager {
 	}
 	d := s.dialect()
 	d.MayWrite = func() bool { return !s.other }
-	m.key = fleet.Key{Dialect: d.Source.Dialect, Namespace: namespace, Name: setName}
-	m.index = fleet.NewIndex(func(key fleet.Key) {
+	m.key = clustercache.Key{Dialect: d.Source.Dialect, Namespace: namespace, Name: setName}
+	m.index = clustercache.NewIndex(func(key clustercache.Key) {
 		s.tick.Load()
 		m.asked = m.asked || key == m.key
 	})
@@ -156,7 +156,7 @@ func (s *sim) newManager(fence time.Duration) *manager {
 // silent ignores all events.
 type silent struct{}
 
-func (silent) Forgotten(fleet.Key)                                                               {}
+func (silent) Forgotten(clustercache.Key)                                                        {}
 func (silent) Wrote(string, error)                                                               {}
 func (silent) Event(runtime.Object, string, string, string)                                      {}
 func (silent) Eventf(runtime.Object, string, string, string, ...any)                             {}
@@ -365,10 +365,10 @@ func (m *manager) see(k kind) {
 		if e.gone {
 			x.DeleteNode(o.Name)
 		} else {
-			x.PutNode(fleet.NodeFrom(o))
+			x.PutNode(clustercache.NodeFrom(o))
 		}
 	case *appsv1.ControllerRevision:
-		rec, ours := feed.RevisionFrom(o)
+		rec, ours := informers.RevisionFrom(o)
 		if ours && !e.gone {
 			x.PutRevision(rec)
 		} else {
@@ -413,7 +413,7 @@ func (m *manager) listAsOf(k kind, events int) {
 	m.known.list(k, objects, version)
 	switch k {
 	case ofPods:
-		var pods []*fleet.Pod
+		var pods []*clustercache.Pod
 		for _, o := range objects {
 			if rec, ours := x.PodFrom(o.(*corev1.Pod)); ours {
 				pods = append(pods, &rec)
@@ -421,21 +421,21 @@ func (m *manager) listAsOf(k kind, events int) {
 		}
 		x.ReplacePods(pods, rv)
 	case ofNodes:
-		var nodes []fleet.Node
+		var nodes []clustercache.Node
 		for _, o := range objects {
-			nodes = append(nodes, fleet.NodeFrom(o.(*corev1.Node)))
+			nodes = append(nodes, clustercache.NodeFrom(o.(*corev1.Node)))
 		}
 		x.ReplaceNodes(nodes, rv)
 	case ofRevisions:
-		var revisions []fleet.Revision
+		var revisions []clustercache.Revision
 		for _, o := range objects {
-			if rec, ours := feed.RevisionFrom(o.(*appsv1.ControllerRevision)); ours {
+			if rec, ours := informers.RevisionFrom(o.(*appsv1.ControllerRevision)); ours {
 				revisions = append(revisions, rec)
 			}
 		}
 		x.ReplaceRevisions(revisions, rv)
 	default:
-		sets := map[fleet.Key]*dialect.Workload{}
+		sets := map[clustercache.Key]*dialect.Workload{}
 		for _, o := range objects {
 			workload := m.digest(o.(*unstructured.Unstructured))
 			sets[m.key] = &workload

@@ -31,10 +31,10 @@ const (
 	senderFile     = "apply/executor/sender.go"
 	claimsFile     = "apply/executor/claims.go"
 	paceFile       = "apply/executor/pace.go"
-	podsFile       = "fleet/pods.go"
-	snapshotFile   = "fleet/snapshot.go"
-	inflightFile   = "fleet/inflight/pod.go"
-	refusalFile    = "fleet/inflight/refusal.go"
+	podsFile       = "clustercache/pods.go"
+	snapshotFile   = "clustercache/snapshot.go"
+	inflightFile   = "clustercache/inflight/pod.go"
+	refusalFile    = "clustercache/inflight/refusal.go"
 	controllerFile = "controller/daemonset/controller.go"
 )
 
@@ -137,7 +137,7 @@ func fleetMutants() []mutant {
 		{"nobody is told of a pod", podsFile, "x.attach(s, p)\n\t\t\tx.notify(s.key)", "x.attach(s, p)", "liveness status"},
 		{"a pod whose delete has begun stays", inflightFile, "\tif p.deleted {\n", "\tif false {\n", "budget needless"},
 		{"a delete without an answer leaves room for a third pod", snapshotFile, "if p.unclearDelete() {", "if false {", "one-pod"},
-		{"pods of another namespace are the set's own", "fleet/podrecord.go", "return originID{namespace: rec.Namespace, advanced", "return originID{namespace: \"ns\", advanced", "foreign status liveness"},
+		{"pods of another namespace are the set's own", "clustercache/podrecord.go", "return originID{namespace: rec.Namespace, advanced", "return originID{namespace: \"ns\", advanced", "foreign status liveness"},
 		{"a refusal is forgotten at once", refusalFile, "s.refused[node] = &refusal{", "_ = &refusal{", "liveness"},
 		{"a refusal never ends", refusalFile, "retryAt = r.At.Add(min(", "retryAt = r.At.Add(max(time.Hour, ", "liveness"},
 		{"a doubt is none", inflightFile, "pod.Doubtful, pod.NoResize = p.editBy != 0", "pod.Doubtful, pod.NoResize = false", "budget"},
@@ -174,7 +174,7 @@ func hostileMutants() []mutant {
 		{"a pod whose label was taken away stays", podsFile, "w.Selector != nil && !p.deleting && !w.Selector", "w.Selector != nil && p.deleting && !w.Selector", "liveness"},
 		{"a pod that has ended holds its node until its finalizer is gone", "rollout/podcounts.go", "return p.Deleting && p.Phase.Terminal()", "return false", "status liveness"},
 		{"a pod that is being deleted is adopted", podsFile, "!p.deleting && !w.SelectsAll", "!w.SelectsAll", "deleting"},
-		{"a revision that is being deleted is adopted", "fleet/revisions.go", "!r.Deleting && !w.SelectsAll", "!w.SelectsAll", "deleting"},
+		{"a revision that is being deleted is adopted", "clustercache/revisions.go", "!r.Deleting && !w.SelectsAll", "!w.SelectsAll", "deleting"},
 		{"nobody comes back to a node that was refused", "rollout/refusal.go", "if v.Kind == Blocked && n.Refusal.RetryAt > d.in.Now {", "if false {", "liveness"},
 		{"whether a refused write took effect is not clear", "apply/apply.go", "if code >= 400 && code < 500 &&", "if code > 500 &&", "liveness status"},
 		{"a delete that was refused is tried again at once", executorFile, "r.refuse(i, answer, &Refusal{what: \"deleting pod \" + a.Pod, err: err})", "r.fail(&Refusal{what: \"deleting pod \" + a.Pod, err: err})", "liveness"},

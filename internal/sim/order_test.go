@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -18,7 +18,7 @@ type observer struct {
 }
 
 // Decided implements daemonset.Observer: the same Snapshot gives the same plan, also when it has the pods of each node in another order.
-func (o observer) Decided(key fleet.Key, was *rollout.Snapshot, plan *rollout.Plan, _ time.Duration) {
+func (o observer) Decided(key clustercache.Key, was *rollout.Snapshot, plan *rollout.Plan, _ time.Duration) {
 	s := o.m.s
 	mixed := was.Copy()
 	for i := range mixed.Nodes {

@@ -21,8 +21,8 @@ func actorMutants() map[string][]mutant {
 				"a pod that names the UID of the set is no stranger", namesFile, "return !ok || owner != w.UID || advanced != w.Advanced",
 				"return ok && (owner != w.UID || advanced != w.Advanced)", "liveness",
 			},
-			{"a pod of another kind is the set's own", "fleet/records.go", `if ref.Kind != "DaemonSet" ||`, `if ref.Kind == "" ||`, "status liveness needless"},
-			{"a pod of another group is the set's own", "fleet/podrecord.go", "&& o.advanced == s.workload.Advanced", "", "status liveness needless"},
+			{"a pod of another kind is the set's own", "clustercache/records.go", `if ref.Kind != "DaemonSet" ||`, `if ref.Kind == "" ||`, "status liveness needless"},
+			{"a pod of another group is the set's own", "clustercache/podrecord.go", "&& o.advanced == s.workload.Advanced", "", "status liveness needless"},
 		},
 		"codes": {
 			{

@@ -31,7 +31,7 @@ import (
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
 	"everynode.dev/everynode/config"
-	"everynode.dev/everynode/internal/rights"
+	"everynode.dev/everynode/internal/rbac"
 	"everynode.dev/everynode/localplane"
 	"everynode.dev/everynode/test/harness"
 )
@@ -97,12 +97,12 @@ func showLog(dir string) {
 // checkRights compares what the agents of all tests have asked with the role that they have. Whether they have used all of it shows only when all
 // tests were played to their ends.
 func (w *world) checkRights(passed bool) error {
-	asked, err := harness.AskedBy(w.AuditLog(), rights.User(rights.Agent))
+	asked, err := harness.AskedBy(w.AuditLog(), rbac.User(rbac.Agent))
 	if err != nil {
 		return err
 	}
 	chosen := flag.Lookup("test.run").Value.String() + flag.Lookup("test.skip").Value.String()
-	return harness.CheckRights(rights.Agent, asked, passed && chosen == "")
+	return harness.CheckRights(rbac.Agent, asked, passed && chosen == "")
 }
 
 func start(dir string) (*world, error) {
@@ -110,7 +110,7 @@ func start(dir string) (*world, error) {
 	defer cancel()
 	p, err := localplane.Start(ctx, localplane.Options{
 		Dir: dir, Dialects: []string{localplane.NoDialects}, KeepNodes: true,
-		Kubernetes: localplane.Kubernetes{Audit: []string{rights.User(rights.Agent)}},
+		Kubernetes: localplane.Kubernetes{Audit: []string{rbac.User(rbac.Agent)}},
 		Programs:   localplane.Programs{Localplane: filepath.Join(harness.BinDir(), "localplane")},
 	})
 	if err != nil {

@@ -31,7 +31,7 @@ func mutants() []mutant {
 		{"deletes revisions that pods still have", "internal/revision/history.go", "if !live[entries[i].Hash] {", "if len(live) >= 0 {"},
 		{"keeps pods that the set does not select any more", "internal/apply/executor/claims.go", "range claims.Release {", "range claims.Release[:0] {"},
 		{"takes the old collision count", "internal/controller/daemonset/history.go", "revision.Hash(p.w.Template, p.w.CollisionCount)", "revision.Hash(p.w.Template, nil)"},
-		{"takes one node more than the budget where pods of another set have the generation of this one", "internal/fleet/snapshot.go", addsPod, addsPod + `
+		{"takes one node more than the budget where pods of another set have the generation of this one", "internal/clustercache/snapshot.go", addsPod, addsPod + `
 			if p.created < h.Since && p.generation == h.Generation {
 				s.Set.MaxUnavailable.Value = set.workload.Set.MaxUnavailable.Value + 1
 			}`},

@@ -20,10 +20,10 @@ import (
 
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/apply/executor"
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/clustercache/informers"
 	"everynode.dev/everynode/internal/controller/daemonset"
 	"everynode.dev/everynode/internal/dialect/native"
-	"everynode.dev/everynode/internal/fleet"
-	"everynode.dev/everynode/internal/fleet/feed"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -56,7 +56,7 @@ func ours(ctx context.Context, t *testing.T, c *cluster, stopped *sync.WaitGroup
 	}
 	dyn := dynamicSets{client: client}
 	var controller *daemonset.Controller
-	index := fleet.NewIndex(func(key fleet.Key) { controller.Enqueue(key) })
+	index := clustercache.NewIndex(func(key clustercache.Key) { controller.Enqueue(key) })
 	events := &record.FakeRecorder{}
 	pace := executor.NewPace(clock.RealClock{}, func(context.Context) error { return nil }, executor.Sleep)
 	controller = daemonset.New(daemonset.Options{
@@ -76,7 +76,7 @@ func ours(ctx context.Context, t *testing.T, c *cluster, stopped *sync.WaitGroup
 			Index: index, Pods: rawPods{client}, Pace: pace, Events: events, Clock: clock.RealClock{}, Count: func(string, apply.Answer) {},
 		},
 	})
-	f := &feed.Feed{Index: index, Client: client, Dynamic: dyn, Sources: []dialect.Source{source}}
+	f := &informers.Feed{Index: index, Client: client, Dynamic: dyn, Sources: []dialect.Source{source}}
 	if err := f.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -89,9 +89,9 @@ func ours(ctx context.Context, t *testing.T, c *cluster, stopped *sync.WaitGroup
 
 type nobody struct{}
 
-func (nobody) Decided(fleet.Key, *rollout.Snapshot, *rollout.Plan, time.Duration) {}
-func (nobody) Forgotten(fleet.Key)                                                {}
-func (nobody) Wrote(string, error)                                                {}
+func (nobody) Decided(clustercache.Key, *rollout.Snapshot, *rollout.Plan, time.Duration) {}
+func (nobody) Forgotten(clustercache.Key)                                                {}
+func (nobody) Wrote(string, error)                                                       {}
 
 // quiet is for how long nothing may change until a cluster is taken to be at rest: longer than anything waits in these stories, but for
 // the native controller, which waits for an event that it has missed for 5 minutes (controller.ExpectationsTimeout); so a longer time

@@ -16,14 +16,14 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"everynode.dev/everynode/internal/dialects"
-	"everynode.dev/everynode/internal/rights"
+	"everynode.dev/everynode/internal/rbac"
 )
 
 // Asked is what a program has requested from the API server, according to the audit log.
 type Asked struct {
-	Calls map[rights.Call]bool
+	Calls map[rbac.Call]bool
 	// Refused are the calls for which it never had a right, with the message of the API server.
-	Refused map[rights.Call]string
+	Refused map[rbac.Call]string
 	// Others are paths of requests that are not for resources.
 	Others []string
 }
@@ -37,12 +37,12 @@ func AskedBy(log, user string) (Asked, error) {
 		return Asked{}, fmt.Errorf("opening the audit log: %w", err)
 	}
 	defer file.Close()
-	asked := Asked{Calls: map[rights.Call]bool{}, Refused: map[rights.Call]string{}}
+	asked := Asked{Calls: map[rbac.Call]bool{}, Refused: map[rbac.Call]string{}}
 	lines := bufio.NewReader(file)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil { // the last line may be incomplete
-			maps.DeleteFunc(asked.Refused, func(c rights.Call, _ string) bool { return asked.Calls[c] })
+			maps.DeleteFunc(asked.Refused, func(c rbac.Call, _ string) bool { return asked.Calls[c] })
 			return asked, nil //nolint:nilerr // the end of the file
 		}
 		var e auditv1.Event
@@ -60,7 +60,7 @@ func (a *Asked) add(e *auditv1.Event) {
 		a.Others = append(a.Others, e.RequestURI)
 		return
 	}
-	c := rights.Call{Verb: e.Verb, Group: e.ObjectRef.APIGroup, Resource: e.ObjectRef.Resource, Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name}
+	c := rbac.Call{Verb: e.Verb, Group: e.ObjectRef.APIGroup, Resource: e.ObjectRef.Resource, Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name}
 	if e.ObjectRef.Subresource != "" {
 		c.Resource += "/" + e.ObjectRef.Subresource
 	}
@@ -74,7 +74,7 @@ func (a *Asked) add(e *auditv1.Event) {
 // CheckRights compares the requests of a program with its roles: each request must be allowed by a role, and no role
 // may be unnecessary. Unused rights are reported only if all tests that use them were run.
 func CheckRights(program string, asked Asked, all bool) error {
-	roles := slices.DeleteFunc(dialects.Roles(), func(r rights.Role) bool { return r.Program != program })
+	roles := slices.DeleteFunc(dialects.Roles(), func(r rbac.Role) bool { return r.Program != program })
 	errs := []error{CheckRoles(program, asked, roles)}
 	if all {
 		for i := range roles {
@@ -85,13 +85,13 @@ func CheckRights(program string, asked Asked, all bool) error {
 }
 
 // CheckRoles checks that one of these roles allows each request of a program.
-func CheckRoles(program string, asked Asked, roles []rights.Role) error {
+func CheckRoles(program string, asked Asked, roles []rbac.Role) error {
 	var errs []error
 	for call, said := range asked.Refused {
 		errs = append(errs, fmt.Errorf("%s has no right to what it asks: %+v: %s", program, call, said))
 	}
 	for call := range asked.Calls {
-		if !slices.ContainsFunc(roles, func(r rights.Role) bool { return r.Allows(call) }) {
+		if !slices.ContainsFunc(roles, func(r rbac.Role) bool { return r.Allows(call) }) {
 			errs = append(errs, fmt.Errorf("%s asks what none of its roles allows: %+v", program, call))
 		}
 	}
@@ -109,7 +109,7 @@ func CheckRoles(program string, asked Asked, roles []rights.Role) error {
 
 // unused returns the rights of a role that were not used, and those that were used although the table marks them as
 // unseen.
-func unused(role *rights.Role, asked Asked) (errs []error) {
+func unused(role *rbac.Role, asked Asked) (errs []error) {
 	for _, rule := range role.Rules {
 		names := rule.Names
 		if len(names) == 0 {
@@ -120,9 +120,9 @@ func unused(role *rights.Role, asked Asked) (errs []error) {
 				what := fmt.Sprintf("%s %s.%s %s", verb, rule.Resource, rule.Group, name)
 				switch seen, unseen := asked.any(right{role.Namespace, &rule, verb, name}), slices.Contains(rule.Unseen, verb); {
 				case !seen && !unseen && !slices.Contains(rule.Rare, verb):
-					errs = append(errs, fmt.Errorf("the role %s allows to %s, and nobody has: take it away, or say in internal/rights why it is not seen", role.Name, what))
+					errs = append(errs, fmt.Errorf("the role %s allows to %s, and nobody has: take it away, or say in internal/rbac why it is not seen", role.Name, what))
 				case seen && unseen && role.BoundBy == "": // a right in a role without binding may be allowed by another role too
-					errs = append(errs, fmt.Errorf("somebody has asked to %s, which internal/rights says of the role %s that nobody does: take it out of Unseen", what, role.Name))
+					errs = append(errs, fmt.Errorf("somebody has asked to %s, which internal/rbac says of the role %s that nobody does: take it out of Unseen", what, role.Name))
 				}
 			}
 		}
@@ -133,7 +133,7 @@ func unused(role *rights.Role, asked Asked) (errs []error) {
 // right is one verb of a rule, for one name or any, in one namespace or all.
 type right struct {
 	namespace  string
-	rule       *rights.Rule
+	rule       *rbac.Rule
 	verb, name string
 }
 

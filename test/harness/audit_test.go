@@ -9,26 +9,26 @@ import (
 	"strings"
 	"testing"
 
-	"everynode.dev/everynode/internal/rights"
+	"everynode.dev/everynode/internal/rbac"
 )
 
 // A right that nobody uses is an error, and so is an exception from that which has come to its end.
 func TestExceptionsExpire(t *testing.T) {
 	asked := func(verbs ...string) Asked {
-		a := Asked{Calls: map[rights.Call]bool{}}
+		a := Asked{Calls: map[rbac.Call]bool{}}
 		for _, verb := range verbs {
-			a.Calls[rights.Call{Verb: verb, Group: "g", Resource: "things", Name: "one"}] = true
+			a.Calls[rbac.Call{Verb: verb, Group: "g", Resource: "things", Name: "one"}] = true
 		}
 		return a
 	}
-	role := rights.Role{Name: "role", Rules: []rights.Rule{{
+	role := rbac.Role{Name: "role", Rules: []rbac.Rule{{
 		Group: "g", Resource: "things", Verbs: []string{"get", "list", "watch"}, Unseen: []string{"list"}, Rare: []string{"watch"},
 	}}}
 	unbound := role
 	unbound.BoundBy = "somebody"
 	for _, c := range []struct {
 		name  string
-		role  rights.Role
+		role  rbac.Role
 		asked Asked
 		want  []string // one of each error
 	}{
@@ -69,13 +69,13 @@ func TestAskedBy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (rights.Call{Verb: "get", Resource: "things", Namespace: "ns"}); len(asked.Calls) != 1 || !asked.Calls[want] {
+	if want := (rbac.Call{Verb: "get", Resource: "things", Namespace: "ns"}); len(asked.Calls) != 1 || !asked.Calls[want] {
 		t.Errorf("asked %v", asked.Calls)
 	}
-	if list := (rights.Call{Verb: "list", Resource: "things", Namespace: "ns"}); len(asked.Refused) != 1 || asked.Refused[list] == "" {
+	if list := (rbac.Call{Verb: "list", Resource: "things", Namespace: "ns"}); len(asked.Refused) != 1 || asked.Refused[list] == "" {
 		t.Errorf("refused %q", asked.Refused)
 	}
-	if err := CheckRoles("program", asked, []rights.Role{{Rules: []rights.Rule{{Resource: "things", Verbs: []string{"get"}}}}}); err == nil ||
+	if err := CheckRoles("program", asked, []rbac.Role{{Rules: []rbac.Rule{{Resource: "things", Verbs: []string{"get"}}}}}); err == nil ||
 		!strings.Contains(err.Error(), "has no right to what it asks") {
 		t.Errorf("what was refused is no error: %v", err)
 	}

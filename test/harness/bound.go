@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"everynode.dev/everynode/internal/dialects"
-	"everynode.dev/everynode/internal/rights"
+	"everynode.dev/everynode/internal/rbac"
 	"everynode.dev/everynode/localplane"
 )
 
@@ -36,20 +36,20 @@ func CheckBindings(ctx context.Context, plane *localplane.Plane, byHand ...strin
 	if err != nil {
 		return err
 	}
-	if manager.Username != rights.User(rights.Manager) || slices.Contains(manager.Groups, "system:masters") {
+	if manager.Username != rbac.User(rbac.Manager) || slices.Contains(manager.Groups, "system:masters") {
 		return fmt.Errorf("the manager is %q, of the groups %q", manager.Username, manager.Groups)
 	}
 	bound, err := bindings(ctx, client)
 	if err != nil {
 		return err
 	}
-	agent := rights.User(rights.Agent) // it has a token of its service account
+	agent := rbac.User(rbac.Agent) // it has a token of its service account
 	namespace, _, _ := strings.Cut(strings.TrimPrefix(agent, "system:serviceaccount:"), ":")
-	err = checkBound(rights.Agent, bound.to(agent, "system:serviceaccounts", "system:serviceaccounts:"+namespace, "system:authenticated"), nil)
+	err = checkBound(rbac.Agent, bound.to(agent, "system:serviceaccounts", "system:serviceaccounts:"+namespace, "system:authenticated"), nil)
 	if err != nil {
 		return err
 	}
-	return checkBound(rights.Manager, bound.to(manager.Username, manager.Groups...), byHand)
+	return checkBound(rbac.Manager, bound.to(manager.Username, manager.Groups...), byHand)
 }
 
 // whoIsManager returns the user of the first manager of the plane.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"everynode.dev/everynode/internal/rights"
+	"everynode.dev/everynode/internal/rbac"
 )
 
 // shipped is what a plane has bound to the agents, and one role that Kubernetes has itself.
@@ -41,7 +41,7 @@ func inside(namespace, role string, subjects ...rbacv1.Subject) runtime.Object {
 
 // TestCheckBound: a program has the roles that it is shipped with, and no others that somebody has not named.
 func TestCheckBound(t *testing.T) {
-	agent := rights.User(rights.Agent)
+	agent := rbac.User(rbac.Agent)
 	group := rbacv1.Subject{Kind: rbacv1.GroupKind, Name: "system:authenticated"}
 	for name, c := range map[string]struct {
 		objects []runtime.Object
@@ -64,7 +64,7 @@ func TestCheckBound(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = checkBound(rights.Agent, all.to(agent, "system:authenticated"), c.byHand)
+			err = checkBound(rbac.Agent, all.to(agent, "system:authenticated"), c.byHand)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("%v, want %q", err, c.want)
 			}

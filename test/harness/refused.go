@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"everynode.dev/everynode/internal/dialects"
-	"everynode.dev/everynode/internal/rights"
+	"everynode.dev/everynode/internal/rbac"
 )
 
 // CheckLogs returns an error if a manager or an agent of a plane has logged that the API server denied it a call that
@@ -74,12 +74,12 @@ func checkLog(path string) error {
 // refusal is a call that the API server has denied because no role of the user allows it.
 type refusal struct {
 	user string
-	call rights.Call
+	call rbac.Call
 }
 
 // isShipped reports whether a role in the manifests of the program allows it.
 func (r refusal) isShipped() bool {
-	return slices.ContainsFunc(dialects.Roles(), func(role rights.Role) bool { return rights.User(role.Program) == r.user && role.Allows(r.call) })
+	return slices.ContainsFunc(dialects.Roles(), func(role rbac.Role) bool { return rbac.User(role.Program) == r.user && role.Allows(r.call) })
 }
 
 // refused is the message of the API server, with or without the quotes of a log:
@@ -99,7 +99,7 @@ func refusals(line string) []refusal {
 		for i := range m {
 			m[i] = strings.TrimRight(m[i], `\`)
 		}
-		all = append(all, refusal{user: m[2], call: rights.Call{Verb: m[3], Group: m[5], Resource: m[4], Namespace: m[6], Name: m[1]}})
+		all = append(all, refusal{user: m[2], call: rbac.Call{Verb: m[3], Group: m[5], Resource: m[4], Namespace: m[6], Name: m[1]}})
 	}
 	return all
 }

@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"everynode.dev/everynode/internal/rights"
+	"everynode.dev/everynode/internal/rbac"
 )
 
 // TestCheckLogs: what a program is refused is an error where its roles do not allow it, and only there.
 func TestCheckLogs(t *testing.T) {
-	manager, agent := rights.User(rights.Manager), rights.User(rights.Agent)
+	manager, agent := rbac.User(rbac.Manager), rbac.User(rbac.Agent)
 	// As client-go logs it.
 	failed := func(user, what, where string) string {
 		return `E1122 19:59:22.224120 1242 reflector.go:194] "Failed to watch" err="failed to list *v1.X: x is forbidden: User \"` + user +

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"everynode.dev/everynode/internal/rights"
+	"everynode.dev/everynode/internal/rbac"
 )
 
 // ownPod is a pod on the node of the agent that agentOf is.
@@ -31,7 +31,7 @@ func ownPod() *corev1.Pod {
 }
 
 func agentOf(node string) user.Info {
-	return &user.DefaultInfo{Name: rights.User(rights.Agent), Extra: map[string][]string{"authentication.kubernetes.io/node-name": {node}}}
+	return &user.DefaultInfo{Name: rbac.User(rbac.Agent), Extra: map[string][]string{"authentication.kubernetes.io/node-name": {node}}}
 }
 
 // statusOf asks whether the agent of a node may write the status of the pod so.

@@ -29,7 +29,7 @@ import (
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/kruise"
-	"everynode.dev/everynode/internal/rights"
+	"everynode.dev/everynode/internal/rbac"
 	"everynode.dev/everynode/internal/webhook"
 	"everynode.dev/everynode/localplane"
 	"everynode.dev/everynode/test/harness"
@@ -89,9 +89,9 @@ func TestCertificatesRotate(t *testing.T) {
 		w.serve(served)
 	})
 	asks.stop()
-	asked, err := harness.AskedBy(w.AuditLog(), rights.User(rights.Manager))
+	asked, err := harness.AskedBy(w.AuditLog(), rbac.User(rbac.Manager))
 	if err == nil {
-		err = harness.CheckRights(rights.Manager, asked, false)
+		err = harness.CheckRights(rbac.Manager, asked, false)
 	}
 	if err != nil {
 		t.Error(err)

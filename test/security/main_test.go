@@ -26,7 +26,7 @@ import (
 	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/yaml"
 
-	"everynode.dev/everynode/internal/rights"
+	"everynode.dev/everynode/internal/rbac"
 	"everynode.dev/everynode/localplane"
 	"everynode.dev/everynode/localplane/simkubelet"
 	"everynode.dev/everynode/test/harness"
@@ -71,7 +71,7 @@ func newWorldOf(t *testing.T, managers localplane.Manager, dialects ...string) *
 	w.Plane, err = localplane.Start(ctx, localplane.Options{
 		Dir: filepath.Join(t.TempDir(), "plane"), Nodes: nodes, Sim: &profile, Dialects: dialects,
 		Manager:    managers,
-		Kubernetes: localplane.Kubernetes{Audit: []string{rights.User(rights.Manager), rights.User(rights.Agent)}},
+		Kubernetes: localplane.Kubernetes{Audit: []string{rbac.User(rbac.Manager), rbac.User(rbac.Agent)}},
 		Programs: localplane.Programs{
 			Localplane: filepath.Join(harness.BinDir(), "localplane"),
 			Manager:    filepath.Join(harness.BinDir(), "everynode-manager"),

@@ -26,7 +26,7 @@ import (
 
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/dialects"
-	"everynode.dev/everynode/internal/rights"
+	"everynode.dev/everynode/internal/rbac"
 	"everynode.dev/everynode/localplane"
 	"everynode.dev/everynode/test/harness"
 )
@@ -45,9 +45,9 @@ func TestSmokeRights(t *testing.T) {
 	w.protectedSetsStay(t)
 	w.pulls()
 	w.native()
-	asked, err := harness.AskedBy(w.AuditLog(), rights.User(rights.Manager))
+	asked, err := harness.AskedBy(w.AuditLog(), rbac.User(rbac.Manager))
 	if err == nil {
-		err = harness.CheckRights(rights.Manager, asked, false)
+		err = harness.CheckRights(rbac.Manager, asked, false)
 	}
 	if err != nil {
 		t.Error(err)
@@ -63,15 +63,15 @@ func TestSmokeNativeRights(t *testing.T) {
 	w.restart()
 	w.apply(nativeSet("later", "OnDelete", "registry.local/a:1"))
 	w.number(nativeSet("later", "OnDelete", "registry.local/a:1"), nodes, "status", "numberReady")
-	asked, err := harness.AskedBy(w.AuditLog(), rights.User(rights.Manager))
+	asked, err := harness.AskedBy(w.AuditLog(), rbac.User(rbac.Manager))
 	if err != nil {
 		t.Fatal(err)
 	}
-	roles := slices.DeleteFunc(dialects.Roles(), func(r rights.Role) bool { return r.Name != rights.Manager })
+	roles := slices.DeleteFunc(dialects.Roles(), func(r rbac.Role) bool { return r.Name != rbac.Manager })
 	if len(roles) != 2 { // one in the whole cluster, and one in its own namespace
 		t.Fatalf("the roles %v", roles)
 	}
-	if err := harness.CheckRoles(rights.Manager, asked, roles); err != nil {
+	if err := harness.CheckRoles(rbac.Manager, asked, roles); err != nil {
 		t.Error(err)
 	}
 }
@@ -81,17 +81,17 @@ func TestManager(t *testing.T) {
 	w := newWorld(t, localplane.Dialects()...)
 	w.useEverything()
 	t.Run("the rights are those that are used", func(t *testing.T) {
-		asked, err := harness.AskedBy(w.AuditLog(), rights.User(rights.Manager))
+		asked, err := harness.AskedBy(w.AuditLog(), rbac.User(rbac.Manager))
 		if err == nil {
-			err = harness.CheckRights(rights.Manager, asked, true)
+			err = harness.CheckRights(rbac.Manager, asked, true)
 		}
 		if err != nil {
 			t.Error(err)
 		}
 		// The simulated agents do but a part of what real ones do (test/agent), with the same rights.
-		asked, err = harness.AskedBy(w.AuditLog(), rights.User(rights.Agent))
+		asked, err = harness.AskedBy(w.AuditLog(), rbac.User(rbac.Agent))
 		if err == nil {
-			err = harness.CheckRights(rights.Agent, asked, false)
+			err = harness.CheckRights(rbac.Agent, asked, false)
 		}
 		if err != nil {
 			t.Error(err)

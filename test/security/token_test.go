@@ -19,7 +19,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"everynode.dev/everynode/api/everynode"
-	"everynode.dev/everynode/internal/rights"
+	"everynode.dev/everynode/internal/rbac"
 	"everynode.dev/everynode/test/harness"
 )
 
@@ -27,7 +27,7 @@ import (
 // of the token that nobody may know, and what that manager has logged when it had shown the token often.
 func (w *world) managerWithToken(t *testing.T) (secret, log string) {
 	t.Helper()
-	_, account, _ := strings.Cut(strings.TrimPrefix(rights.User(rights.Manager), "system:serviceaccount:"), ":")
+	_, account, _ := strings.Cut(strings.TrimPrefix(rbac.User(rbac.Manager), "system:serviceaccount:"), ":")
 	request, err := w.client.CoreV1().ServiceAccounts(everynode.Namespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -13,14 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/rollout"
 )
 
 // begunPods ask the index for what is under way while a write is sent.
 type begunPods struct {
 	*slowPods
-	index  *fleet.Index
+	index  *clustercache.Index
 	begun  bool
 	answer error
 }
@@ -31,7 +31,7 @@ func (b *begunPods) Create(_ context.Context, u *unstructured.Unstructured) (*co
 }
 
 func (b *begunPods) Delete(context.Context, string, string, types.UID) error {
-	s, _, _ := b.index.Snapshot(setKey(0), fleet.History{Update: rollout.NoRevision, Generation: -1}, 0)
+	s, _, _ := b.index.Snapshot(setKey(0), clustercache.History{Update: rollout.NoRevision, Generation: -1}, 0)
 	b.begun = s.Nodes[0].Pods[0].Deleting
 	return b.answer
 }

@@ -17,14 +17,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/internal/apply"
-	"everynode.dev/everynode/internal/fleet"
-	"everynode.dev/everynode/internal/fleet/inflight"
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/clustercache/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
 // Claim is a set of which what belongs to it is to be brought in order.
 type Claim struct {
-	Key   fleet.Key
+	Key   clustercache.Key
 	Owner metav1.OwnerReference
 	// MayAdopt is asked once, before the first adoption, whether the set still exists and is not being deleted; it has to ask the API server
 	// itself. Where it is nil, whose pods are whose is left to another controller.
@@ -144,7 +144,7 @@ func (e sender) reread(ctx context.Context, name string, uid types.UID) (*corev1
 
 // settleDelete finds out whether a delete took effect whose answer was unclear, when the API server cannot be at work on it any more: a pod that is still
 // there, and not being deleted, counts again; one that is being deleted is settled by that.
-func (e sender) settleDelete(ctx context.Context, p fleet.UnsettledPod) error {
+func (e sender) settleDelete(ctx context.Context, p clustercache.UnsettledPod) error {
 	pod, err := e.reread(ctx, p.Name, p.UID)
 	if pod != nil && pod.DeletionTimestamp == nil {
 		e.Index.Resolve(inflight.Write{Verb: inflight.Delete, UID: p.UID}, inflight.NoEffect)
@@ -173,7 +173,7 @@ func (e sender) settleCreate(ctx context.Context, c inflight.Write) error {
 }
 
 // settleEdit reads a pod of which it is not known whether an edit took effect. The API server cannot be at work on that any more.
-func (e sender) settleEdit(ctx context.Context, d fleet.Doubt) error {
+func (e sender) settleEdit(ctx context.Context, d clustercache.Doubt) error {
 	pod, err := e.reread(ctx, d.Pod.Name, d.Pod.UID)
 	if pod != nil {
 		e.Index.Resolve(inflight.Write{Verb: inflight.Edit, UID: d.Pod.UID}, inflight.Seen)
@@ -181,18 +181,18 @@ func (e sender) settleEdit(ctx context.Context, d fleet.Doubt) error {
 	return err
 }
 
-func (c *Claim) adopt(p fleet.Pod) *ownership {
+func (c *Claim) adopt(p clustercache.Pod) *ownership {
 	return &ownership{set: c, pod: p, verb: "adopt", body: AdoptionPatch(p.UID, c.Owner)}
 }
 
-func (c *Claim) release(p fleet.Pod) *ownership {
+func (c *Claim) release(p clustercache.Pod) *ownership {
 	return &ownership{set: c, pod: p, verb: "release", body: ReleasePatch(p.UID, c.Owner.UID)}
 }
 
 // ownership is an adoption or a release, as verb says.
 type ownership struct {
 	set  *Claim
-	pod  fleet.Pod
+	pod  clustercache.Pod
 	verb string
 	body []byte
 }
@@ -278,7 +278,7 @@ func (e sender) claimSlowly(ctx context.Context, o *ownership) {
 }
 
 // claimed takes in a pod that was adopted or released.
-func (e sender) claimed(p fleet.Pod, patched *corev1.Pod) {
+func (e sender) claimed(p clustercache.Pod, patched *corev1.Pod) {
 	if rec, ours := e.Index.PodFrom(patched); ours {
 		e.Index.ObservePod(rec)
 	} else {
@@ -288,20 +288,20 @@ func (e sender) claimed(p fleet.Pod, patched *corev1.Pod) {
 }
 
 // claimOf is an adoption or a release as it is under way.
-func (e sender) claimOf(p fleet.Pod) inflight.Write {
+func (e sender) claimOf(p clustercache.Pod) inflight.Write {
 	return inflight.Write{Verb: inflight.Claim, Set: e.key, Node: p.Node, UID: p.UID}
 }
 
 // holdClaim keeps the node of a pod as it is that was not adopted or released, and has that tried again after a while. If the write may have taken effect
 // (unclear), and the pod must not be adopted any more, for example because it is being deleted, the node waits until the pod has been read: if it was
 // adopted, it is a pod of the set, and another one must not be created next to it.
-func (e sender) holdClaim(p fleet.Pod, why string, pause time.Duration, unclear bool) {
+func (e sender) holdClaim(p clustercache.Pod, why string, pause time.Duration, unclear bool) {
 	now := rollout.Time(e.Clock.Now().UnixNano())
 	e.Index.Block(e.claimOf(p), inflight.Block{Reason: why, From: now, Until: now.Add(pause), Unclear: unclear})
 }
 
 // confirmOwner reads a pod after an adoption without a clear answer that is not tried again. The API server cannot be at work on that any more.
-func (e sender) confirmOwner(ctx context.Context, p fleet.Pod) error {
+func (e sender) confirmOwner(ctx context.Context, p clustercache.Pod) error {
 	_, err := e.reread(ctx, p.Name, p.UID)
 	if err == nil {
 		e.Index.Resolve(e.claimOf(p), inflight.TookEffect)

@@ -19,9 +19,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"everynode.dev/everynode/internal/apply"
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/clustercache/inflight"
 	"everynode.dev/everynode/internal/dialect"
-	"everynode.dev/everynode/internal/fleet"
-	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/placement"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -62,7 +62,7 @@ func (s *slowPods) Patch(ctx context.Context, _ PodPatch) (*corev1.Pod, error) {
 // executorOf is an Executor whose index knows one set, and pods of it or orphans, each on a node of its own.
 func executorOf(t *testing.T, s *slowPods, pods int, owner types.UID) *Executor {
 	t.Helper()
-	x := fleet.NewIndex(func(fleet.Key) {})
+	x := clustercache.NewIndex(func(clustercache.Key) {})
 	rules, err := placement.Compile(map[string]any{})
 	if err != nil {
 		t.Fatal(err)
@@ -70,8 +70,8 @@ func executorOf(t *testing.T, s *slowPods, pods int, owner types.UID) *Executor 
 	app := labels.Set{"app": "a"}
 	x.PutSet(setKey(0), &dialect.Workload{Namespace: "ns", Name: "set0", UID: "set", Selector: labels.SelectorFromSet(app), Placement: rules})
 	for i := range pods {
-		x.PutNode(fleet.Node{Name: fmt.Sprint("n", i), RV: fmt.Sprint(i + 1)})
-		x.PutPod(fleet.Pod{Namespace: "ns", Name: fmt.Sprint("p", i), UID: uidOf(i), RV: fmt.Sprint(i + 1), Node: fmt.Sprint("n", i), Owner: owner, Labels: app, Hash: "h1", Scheduled: true, Generation: -1})
+		x.PutNode(clustercache.Node{Name: fmt.Sprint("n", i), RV: fmt.Sprint(i + 1)})
+		x.PutPod(clustercache.Pod{Namespace: "ns", Name: fmt.Sprint("p", i), UID: uidOf(i), RV: fmt.Sprint(i + 1), Node: fmt.Sprint("n", i), Owner: owner, Labels: app, Hash: "h1", Scheduled: true, Generation: -1})
 	}
 	return &Executor{Index: x, Pods: s, Pace: newPace(), Clock: clock.RealClock{}, Count: func(string, apply.Answer) {}}
 }
@@ -84,18 +84,18 @@ func TestClaimsLeaveTheRest(t *testing.T) {
 	const many = 200
 	kinds := map[string]struct {
 		owner types.UID
-		open  func(x *fleet.Index, i int, until rollout.Time)
+		open  func(x *clustercache.Index, i int, until rollout.Time)
 	}{
-		"deletes": {"set", func(x *fleet.Index, i int, until rollout.Time) {
+		"deletes": {"set", func(x *clustercache.Index, i int, until rollout.Time) {
 			x.Resolve(inflight.Write{Verb: inflight.Delete, UID: uidOf(i), Until: until}, inflight.Unclear)
 		}},
-		"creates": {"set", func(x *fleet.Index, i int, until rollout.Time) {
+		"creates": {"set", func(x *clustercache.Index, i int, until rollout.Time) {
 			x.Resolve(inflight.Write{Verb: inflight.Create, Set: setKey(0), Node: fmt.Sprint("n", i), Pod: fmt.Sprint("new", i), Until: until}, inflight.Unclear)
 		}},
-		"edits": {"set", func(x *fleet.Index, i int, until rollout.Time) {
+		"edits": {"set", func(x *clustercache.Index, i int, until rollout.Time) {
 			x.Resolve(inflight.Write{Verb: inflight.Edit, UID: uidOf(i), Until: until, Takes: true}, inflight.Unclear)
 		}},
-		"orphans": {"", func(*fleet.Index, int, rollout.Time) {}},
+		"orphans": {"", func(*clustercache.Index, int, rollout.Time) {}},
 	}
 	answers := map[string]struct {
 		takes time.Duration

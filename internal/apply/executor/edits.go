@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/internal/apply"
+	"everynode.dev/everynode/internal/clustercache/inflight"
 	"everynode.dev/everynode/internal/dialect"
-	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -41,9 +41,9 @@ func (r *run) editAll(ctx context.Context, wg *sync.WaitGroup) {
 	}
 }
 
-// editPod sends the edits of one pod. The pod is read first: an edit may depend on more than the fleet keeps of a pod. To open a gate takes the least,
+// editPod sends the edits of one pod. The pod is read first: an edit may depend on more than the cache keeps of a pod. To open a gate takes the least,
 // but even that is which gates the pod has, and what others have written into the message of KruisePodReady, which has to stay. To keep this of
-// every pod would cost memory for the few that change; and a patch that carries the version the fleet knows would be refused whenever the kubelet has
+// every pod would cost memory for the few that change; and a patch that carries the version the cache knows would be refused whenever the kubelet has
 // written since, as it does just then, for which the next pass would pay with a delay. The API server reads from its cache (Pods.GetSince).
 //
 // Nobody but us makes edits, so a version that is not older than our last write will do; what others write as well is guarded by its
@@ -157,7 +157,7 @@ func (r *run) edits(a rollout.Action, pod *corev1.Pod) []dialect.Edit {
 }
 
 // from is the revision that the pod of a Patch has now. What the pod itself says is newer than the plan, but its hash may be one
-// that only the fleet knows the revision of.
+// that only the cache knows the revision of.
 func (r *run) from(a rollout.Action, pod *corev1.Pod) int {
 	hash := pod.Labels[appsv1.ControllerRevisionHashLabelKey]
 	known := func(v rollout.Revision) bool { return v.Name == hash }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package executor carries out Plans: it creates and deletes pods, folds every answer back into the fleet at once, and
+// Package executor carries out Plans: it creates and deletes pods, observes every answer in the cache at once, and
 // sends events and counts writes after they have succeeded. It is the only writer of pods.
 package executor
 
@@ -24,9 +24,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"everynode.dev/everynode/internal/apply"
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/clustercache/inflight"
 	"everynode.dev/everynode/internal/dialect"
-	"everynode.dev/everynode/internal/fleet"
-	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/podtemplate"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -36,7 +36,7 @@ const blockFor = 30 * time.Second
 
 // Executor carries out Plans. All fields but the last are required.
 type Executor struct {
-	Index *fleet.Index
+	Index *clustercache.Index
 	Pods  Pods
 	// Pace is that of all sets together.
 	Pace   *Pace
@@ -50,7 +50,7 @@ type Executor struct {
 
 // Job is one plan to be carried out.
 type Job struct {
-	Key      fleet.Key
+	Key      clustercache.Key
 	Workload *dialect.Workload
 	// Object is the set as the subject of events.
 	Object   runtime.Object
@@ -378,7 +378,7 @@ func (e sender) holder(ctx context.Context, p name) (holder, error) {
 	}
 	rec, _ := e.Index.PodFrom(pod)
 	rec.Name = pod.Name
-	stale, why := apply.Wanted{Owner: p.Owner.UID, Advanced: fleet.Advanced(p.Owner), Node: p.Node, Hash: p.Hash}.Check(rec)
+	stale, why := apply.Wanted{Owner: p.Owner.UID, Advanced: clustercache.Advanced(p.Owner), Node: p.Node, Hash: p.Hash}.Check(rec)
 	if why == nil || stale {
 		e.Index.ObservePod(rec)
 	}

@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
 
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/clustercache/inflight"
 	"everynode.dev/everynode/internal/dialect"
-	"everynode.dev/everynode/internal/fleet"
-	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -61,9 +61,9 @@ func TestDeletesThatAreNotSent(t *testing.T) {
 }
 
 // deleting is how many pods of the set count as terminating.
-func deleting(t *testing.T, x *fleet.Index) int {
+func deleting(t *testing.T, x *clustercache.Index) int {
 	t.Helper()
-	s, _, ok := x.Snapshot(setKey(0), fleet.History{Update: rollout.NoRevision, Generation: -1}, 0)
+	s, _, ok := x.Snapshot(setKey(0), clustercache.History{Update: rollout.NoRevision, Generation: -1}, 0)
 	if !ok {
 		t.Fatal("the index does not know the set")
 	}

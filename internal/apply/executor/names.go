@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect"
-	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/podtemplate"
 	"everynode.dev/everynode/internal/revision"
 )
@@ -65,7 +65,7 @@ func freeName(w *dialect.Workload, stranger *corev1.Pod, n name) name {
 // person has taken away from the set, by its labels, to look at it; the set may need its name again, when the template is changed back. An owner with the
 // UID of the set is another one if it is of another kind or group: anybody can write any UID into a pod.
 func isStranger(w *dialect.Workload, p *corev1.Pod) bool {
-	owner, advanced, ok := fleet.OwnerOf(p)
+	owner, advanced, ok := clustercache.OwnerOf(p)
 	if !ok || owner != "" {
 		return !ok || owner != w.UID || advanced != w.Advanced
 	}

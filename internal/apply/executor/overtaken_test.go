@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect"
-	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -131,7 +131,7 @@ func TestOvertaken(t *testing.T) {
 	evict := taking
 	evict.Reason, evict.Evict = rollout.Preparing, true
 	wants("one that its hook lets go", evict, true)
-	e.Index.PutNode(fleet.Node{Name: "n1", RV: "100", Taints: []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoExecute}}})
+	e.Index.PutNode(clustercache.Node{Name: "n1", RV: "100", Taints: []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoExecute}}})
 	wants("a pod that still has to leave", taking, false)
 	wants("one that still has to, and its hook lets go", evict, false)
 	node.Fit = rollout.MustRun
@@ -154,8 +154,8 @@ func unreadyJob(t *testing.T, s *slowPods, pods int, kind rollout.ActionKind, re
 	return e, job
 }
 
-func podOf(i, rv int, ready bool) fleet.Pod {
-	return fleet.Pod{
+func podOf(i, rv int, ready bool) clustercache.Pod {
+	return clustercache.Pod{
 		Namespace: "ns", Name: fmt.Sprint("p", i), UID: uidOf(i), RV: fmt.Sprint(rv), Node: fmt.Sprint("n", i), Owner: "set",
 		Labels: labels.Set{"app": "a"}, Hash: "h1", Scheduled: true, Generation: -1, Ready: ready,
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"everynode.dev/everynode/internal/apply"
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -35,9 +35,9 @@ type Pace struct {
 	mu     sync.Mutex
 	window *apply.Window
 	held   int
-	sets   map[fleet.Key]*turns
+	sets   map[clustercache.Key]*turns
 	// order is that in which the sets of which a request waits have their turns.
-	order []fleet.Key
+	order []clustercache.Key
 }
 
 // turns are the requests of one set.
@@ -56,7 +56,7 @@ type turn struct {
 
 // NewPace returns a Pace that takes its time from c. The functions return early, with the error of the context, when that ends.
 func NewPace(c clock.PassiveClock, wait func(context.Context) error, sleep func(context.Context, time.Duration) error) *Pace {
-	return &Pace{clock: c, began: c.Now(), wait: wait, sleep: sleep, window: apply.NewWindow(rollout.DefaultBurst), sets: map[fleet.Key]*turns{}}
+	return &Pace{clock: c, began: c.Now(), wait: wait, sleep: sleep, window: apply.NewWindow(rollout.DefaultBurst), sets: map[clustercache.Key]*turns{}}
 }
 
 // Throttle returns when one more request is within the limit of the client. It is for requests that have no turn.
@@ -71,7 +71,7 @@ func (p *Pace) Window() int {
 
 // request is one of a set. It is sent by send, and busy is called before it is sent again.
 type request struct {
-	key  fleet.Key
+	key  clustercache.Key
 	verb string
 	send func() error
 	busy func()
@@ -159,7 +159,7 @@ func (p *Pace) begin(verb string) apply.Sent {
 }
 
 // answered notes the answer to a request, and ends its turn.
-func (p *Pace) answered(key fleet.Key, sent apply.Sent, err error) {
+func (p *Pace) answered(key clustercache.Key, sent apply.Sent, err error) {
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -207,14 +207,14 @@ func (p *Pace) queue(ctx context.Context, r request) error {
 	return ctx.Err()
 }
 
-func (p *Pace) free(key fleet.Key) {
+func (p *Pace) free(key clustercache.Key) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.release(key)
 	p.grant()
 }
 
-func (p *Pace) release(key fleet.Key) {
+func (p *Pace) release(key clustercache.Key) {
 	p.held--
 	s := p.sets[key]
 	if s.held--; s.held == 0 && len(s.waiting) == 0 {

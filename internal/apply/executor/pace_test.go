@@ -22,8 +22,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"everynode.dev/everynode/internal/apply"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect"
-	"everynode.dev/everynode/internal/fleet"
 )
 
 // The tests run in virtual time, which testing/synctest makes.
@@ -31,7 +31,9 @@ func newPace() *Pace {
 	return NewPace(clock.RealClock{}, func(ctx context.Context) error { return ctx.Err() }, Sleep)
 }
 
-func setKey(i int) fleet.Key { return fleet.Key{Namespace: "ns", Name: fmt.Sprint("set", i)} }
+func setKey(i int) clustercache.Key {
+	return clustercache.Key{Namespace: "ns", Name: fmt.Sprint("set", i)}
+}
 
 // hang is a request that ends with the context.
 func hang(ctx context.Context) func() error {

@@ -12,7 +12,7 @@ import (
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/apply"
-	"everynode.dev/everynode/internal/fleet/inflight"
+	"everynode.dev/everynode/internal/clustercache/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 

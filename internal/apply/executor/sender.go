@@ -14,15 +14,15 @@ import (
 	"k8s.io/utils/clock"
 
 	"everynode.dev/everynode/internal/apply"
-	"everynode.dev/everynode/internal/fleet"
-	"everynode.dev/everynode/internal/fleet/inflight"
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/clustercache/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
 // sender is the Executor at work for one set: its requests wait for their turn.
 type sender struct {
 	*Executor
-	key fleet.Key
+	key clustercache.Key
 	// late is whether what has not been begun is left to the next pass (see request); nil for never.
 	late func() bool
 	// void is whether there is no reason any more for what was decided (see request); nil for never.

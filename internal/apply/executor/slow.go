@@ -14,9 +14,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"everynode.dev/everynode/internal/apply"
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/clustercache/inflight"
 	"everynode.dev/everynode/internal/dialect"
-	"everynode.dev/everynode/internal/fleet"
-	"everynode.dev/everynode/internal/fleet/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -45,7 +45,7 @@ type SlowLane struct {
 
 	mu      sync.Mutex
 	slow    map[slowKind]*slowness
-	ofSet   map[fleet.Key]int
+	ofSet   map[clustercache.Key]int
 	ofSpace map[string]int
 	all     int
 	running sync.WaitGroup
@@ -53,7 +53,7 @@ type SlowLane struct {
 
 // slowKind is what is slow: the writes of a set with one verb.
 type slowKind struct {
-	key  fleet.Key
+	key  clustercache.Key
 	verb string
 }
 
@@ -119,7 +119,7 @@ func (l *SlowLane) giveUp(kind slowKind) {
 }
 
 // Forget is for a set that is gone.
-func (l *SlowLane) Forget(key fleet.Key) {
+func (l *SlowLane) Forget(key clustercache.Key) {
 	if l == nil {
 		return
 	}
@@ -129,7 +129,7 @@ func (l *SlowLane) Forget(key fleet.Key) {
 }
 
 // enter is whether there is room for one more write of the set.
-func (l *SlowLane) enter(key fleet.Key) bool {
+func (l *SlowLane) enter(key clustercache.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ofSpace := l.ofSpace[key.Namespace]
@@ -137,7 +137,7 @@ func (l *SlowLane) enter(key fleet.Key) bool {
 		return false
 	}
 	if l.ofSet == nil {
-		l.ofSet, l.ofSpace = map[fleet.Key]int{}, map[string]int{}
+		l.ofSet, l.ofSpace = map[clustercache.Key]int{}, map[string]int{}
 	}
 	l.ofSet[key]++
 	l.ofSpace[key.Namespace]++
@@ -146,7 +146,7 @@ func (l *SlowLane) enter(key fleet.Key) bool {
 }
 
 // leave frees the place of a write.
-func (l *SlowLane) leave(key fleet.Key) {
+func (l *SlowLane) leave(key clustercache.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all--

@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"testing"
 
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 )
 
 // TestRoomInTheSlowLane: no set and no namespace takes all places, and who has none finds one.
 func TestRoomInTheSlowLane(t *testing.T) {
 	l := &SlowLane{}
 	fill := func(namespace, name string) (places int) {
-		for l.enter(fleet.Key{Namespace: namespace, Name: name}) {
+		for l.enter(clustercache.Key{Namespace: namespace, Name: name}) {
 			places++
 		}
 		return places
@@ -35,11 +35,11 @@ func TestRoomInTheSlowLane(t *testing.T) {
 	if l.all != slowInAll {
 		t.Errorf("%d places are taken, want %d", l.all, slowInAll)
 	}
-	l.leave(fleet.Key{Namespace: "a", Name: "one"})
-	if l.enter(fleet.Key{Namespace: "a", Name: "one"}) {
+	l.leave(clustercache.Key{Namespace: "a", Name: "one"})
+	if l.enter(clustercache.Key{Namespace: "a", Name: "one"}) {
 		t.Error("a set that has places takes the one that has become free")
 	}
-	if !l.enter(fleet.Key{Namespace: "late", Name: "set"}) {
+	if !l.enter(clustercache.Key{Namespace: "late", Name: "set"}) {
 		t.Error("a set that has no place does not get the one that has become free")
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/dialects"
-	"everynode.dev/everynode/internal/rights"
+	"everynode.dev/everynode/internal/rbac"
 )
 
 // rights checks each right that the manager needs.
@@ -53,9 +53,9 @@ func (p *installation) rights(ctx context.Context) []Finding {
 }
 
 // needed returns the calls that the manager makes for the dialects that it serves.
-func (p *installation) needed() []rights.Call {
-	var calls []rights.Call
-	roles := rights.OfManager()
+func (p *installation) needed() []rbac.Call {
+	var calls []rbac.Call
+	roles := rbac.OfManager()
 	for _, r := range dialects.Served(p.settings.dialects) {
 		roles = append(roles, r.Roles...)
 	}
@@ -69,7 +69,7 @@ func (p *installation) needed() []rights.Call {
 		}
 		for _, rule := range role.Rules {
 			for _, verb := range rule.Verbs {
-				call := rights.Call{Verb: verb, Group: rule.Group, Resource: rule.Resource, Namespace: namespace}
+				call := rbac.Call{Verb: verb, Group: rule.Group, Resource: rule.Resource, Namespace: namespace}
 				for _, name := range rule.Names {
 					call.Name = name
 					calls = append(calls, call)
@@ -83,12 +83,12 @@ func (p *installation) needed() []rights.Call {
 	return calls
 }
 
-func attributes(c rights.Call) *authorizationv1.ResourceAttributes {
+func attributes(c rbac.Call) *authorizationv1.ResourceAttributes {
 	resource, sub, _ := strings.Cut(c.Resource, "/")
 	return &authorizationv1.ResourceAttributes{Verb: c.Verb, Group: c.Group, Resource: resource, Subresource: sub, Namespace: c.Namespace, Name: c.Name}
 }
 
-func text(c rights.Call) string {
+func text(c rbac.Call) string {
 	resource := schema.GroupResource{Group: c.Group, Resource: c.Resource}.String()
 	words := []string{c.Verb, resource, c.Name}
 	if c.Namespace != "" {

@@ -10,9 +10,9 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/cli/resolver"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/base"
-	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -124,7 +124,7 @@ func (g *Governance) Input(view *live.View) *policy.Input {
 }
 
 // revisionsOf is the history as a policy sees it.
-func revisionsOf(w *dialect.Workload, h *fleet.Resolved) []policy.Revision {
+func revisionsOf(w *dialect.Workload, h *clustercache.Resolved) []policy.Revision {
 	index := h.History(w).Index
 	all := make([]policy.Revision, len(h.Entries))
 	for i := range h.Entries {

@@ -15,8 +15,8 @@ import (
 
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/resolver"
-	"everynode.dev/everynode/internal/fleet"
-	"everynode.dev/everynode/internal/fleet/feed"
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/clustercache/informers"
 	"everynode.dev/everynode/internal/revision"
 )
 
@@ -36,7 +36,7 @@ func Revisions(ctx context.Context, c *options.Clients, set *resolver.Set) ([]ap
 
 // Version is one entry of a set's history.
 type Version struct {
-	fleet.Revision
+	clustercache.Revision
 	// Cause is the change cause in the annotation that kubectl uses.
 	Cause string
 	// Current reports whether it has the template of the set.
@@ -57,7 +57,7 @@ func History(ctx context.Context, c *options.Clients, set *resolver.Set) (versio
 	pods := podsByHash(ctx, c, set)
 	slices.Reverse(all)
 	for i := range all {
-		rec, ours := feed.RevisionFrom(&all[i])
+		rec, ours := informers.RevisionFrom(&all[i])
 		if !ours {
 			continue
 		}

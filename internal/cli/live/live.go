@@ -2,7 +2,7 @@
 
 // Package live observes DaemonSets of a running cluster and computes the decisions about them, without acting.
 //
-// It fills its own fleet.Index with the credentials of the user, and calls the same rollout.Decide as the manager. So
+// It fills its own clustercache.Index with the credentials of the user, and calls the same rollout.Decide as the manager. So
 // users see what the manager does, as far as both see the same state of the cluster; one may be slightly ahead. State
 // that only the manager has (rejected writes, the back-off of earlier failed pods) is not included.
 //
@@ -22,9 +22,9 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/clustercache/informers"
 	"everynode.dev/everynode/internal/dialect"
-	"everynode.dev/everynode/internal/fleet"
-	"everynode.dev/everynode/internal/fleet/feed"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -49,9 +49,9 @@ type Options struct {
 
 // Set is an observed DaemonSet.
 type Set struct {
-	key     fleet.Key
-	index   *fleet.Index
-	feed    *feed.Feed
+	key     clustercache.Key
+	index   *clustercache.Index
+	feed    *informers.Feed
 	inPlace InPlaceFunc
 	govern  GovernFunc
 	changed chan struct{}
@@ -65,13 +65,13 @@ type Set struct {
 // for that.
 func Watch(ctx context.Context, o Options) (*Set, error) {
 	s := &Set{
-		key:     fleet.Key{Dialect: o.Source.Dialect, Namespace: o.Namespace, Name: o.Name},
+		key:     clustercache.Key{Dialect: o.Source.Dialect, Namespace: o.Namespace, Name: o.Name},
 		inPlace: o.InPlace,
 		govern:  o.Govern,
 		changed: make(chan struct{}, 1),
 		lost:    map[string]error{},
 	}
-	s.index = fleet.NewIndex(func(key fleet.Key) {
+	s.index = clustercache.NewIndex(func(key clustercache.Key) {
 		if key != s.key {
 			return
 		}
@@ -81,7 +81,7 @@ func Watch(ctx context.Context, o Options) (*Set, error) {
 		}
 	})
 	s.index.ReadFacts(o.Facts)
-	s.feed = &feed.Feed{Index: s.index, Client: o.Client, Dynamic: o.Dynamic, Sources: []dialect.Source{o.Source}, Report: s.recordListError}
+	s.feed = &informers.Feed{Index: s.index, Client: o.Client, Dynamic: o.Dynamic, Sources: []dialect.Source{o.Source}, Report: s.recordListError}
 	if o.OwnNamespace {
 		s.feed.Namespace = o.Namespace
 	}
@@ -156,13 +156,13 @@ func (s *Set) Began() rollout.Time {
 		return 0
 	}
 	owned, _ := s.index.History(s.key)
-	return (&View{History: fleet.Resolve(workload, owned)}).Began()
+	return (&View{History: clustercache.Resolve(workload, owned)}).Began()
 }
 
 // View is what is known about one set at one moment.
 type View struct {
 	Workload *dialect.Workload
-	History  *fleet.Resolved
+	History  *clustercache.Resolved
 	Snapshot rollout.Snapshot
 	// Labels are those of the nodes of the Snapshot, by index.
 	Labels []map[string]string
@@ -204,13 +204,13 @@ func Decide(w *dialect.Workload, s rollout.Snapshot) rollout.Plan {
 }
 
 // evaluate builds the Snapshot of a set as the manager does.
-func evaluate(index *fleet.Index, key fleet.Key, inPlace InPlaceFunc, now rollout.Time) (View, bool) {
+func evaluate(index *clustercache.Index, key clustercache.Key, inPlace InPlaceFunc, now rollout.Time) (View, bool) {
 	workload := index.Workload(key)
 	if workload == nil {
 		return View{}, false
 	}
 	owned, _ := index.History(key)
-	resolved := fleet.Resolve(workload, owned)
+	resolved := clustercache.Resolve(workload, owned)
 	history := resolved.History(workload)
 	if inPlace != nil && workload.Set.InPlace {
 		for i := range resolved.Entries {

@@ -11,8 +11,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect"
-	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/revision"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -23,23 +23,23 @@ func template(image string) map[string]any {
 
 // A set whose revision is not written yet is shown as it will be: every pod is old, none is unknown.
 func TestLookAtASetThatWasJustChanged(t *testing.T) {
-	index := fleet.NewIndex(func(fleet.Key) {})
-	key := fleet.Key{Dialect: "native", Namespace: "default", Name: "agent"}
+	index := clustercache.NewIndex(func(clustercache.Key) {})
+	key := clustercache.Key{Dialect: "native", Namespace: "default", Name: "agent"}
 	s := &Set{key: key, index: index}
 	if _, _, ok := s.Evaluate(1); ok {
 		t.Error("a set that does not exist was seen")
 	}
-	index.PutNode(fleet.Node{Name: "n1", RV: "1", Ready: true})
+	index.PutNode(clustercache.Node{Name: "n1", RV: "1", Ready: true})
 	index.PutSet(key, &dialect.Workload{Namespace: "default", Name: "agent", UID: "u", Template: template("two")})
 	data, err := revision.Data(template("one"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	index.PutRevision(fleet.Revision{Namespace: "default", Name: "agent-a", UID: "r", RV: "2", Owner: "u", Hash: "a", Number: 1, Data: data})
-	index.PutPod(fleet.Pod{Namespace: "default", Name: "agent-1", UID: "p", RV: "3", Node: "n1", Owner: "u", Generation: -1,
+	index.PutRevision(clustercache.Revision{Namespace: "default", Name: "agent-a", UID: "r", RV: "2", Owner: "u", Hash: "a", Number: 1, Data: data})
+	index.PutPod(clustercache.Pod{Namespace: "default", Name: "agent-1", UID: "p", RV: "3", Node: "n1", Owner: "u", Generation: -1,
 		Labels: map[string]string{appsv1.ControllerRevisionHashLabelKey: "a"}})
 	snapshot, _, ok := s.Evaluate(1)
-	if !ok || snapshot.Set.Update != 1 || snapshot.Revisions[1].Name != fleet.Unwritten || snapshot.Nodes[0].Pods[0].Revision != 0 {
+	if !ok || snapshot.Set.Update != 1 || snapshot.Revisions[1].Name != clustercache.Unwritten || snapshot.Nodes[0].Pods[0].Revision != 0 {
 		t.Errorf("%v %+v", ok, snapshot)
 	}
 }
@@ -85,10 +85,10 @@ func TestBegan(t *testing.T) {
 		"one that is not written":   {[]rollout.Time{10}, -1, 0},
 		"one whose time is missing": {[]rollout.Time{0}, 0, 0},
 	} {
-		v := View{History: &fleet.Resolved{}}
+		v := View{History: &clustercache.Resolved{}}
 		v.History.Current = c.current
 		for _, at := range c.made {
-			v.History.Revisions = append(v.History.Revisions, fleet.Revision{Created: at})
+			v.History.Revisions = append(v.History.Revisions, clustercache.Revision{Created: at})
 		}
 		if got := v.Began(); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)

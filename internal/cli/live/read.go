@@ -20,9 +20,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
 
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/clustercache/informers"
 	"everynode.dev/everynode/internal/dialect"
-	"everynode.dev/everynode/internal/fleet"
-	"everynode.dev/everynode/internal/fleet/feed"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -45,8 +45,8 @@ type ReadSet struct {
 
 // Reading is the state of a cluster at the time of the read.
 type Reading struct {
-	index   *fleet.Index
-	inPlace map[fleet.Key]InPlaceFunc
+	index   *clustercache.Index
+	inPlace map[clustercache.Key]InPlaceFunc
 	nodes   []corev1.Node
 	// workloads are the sets, which adopt orphans.
 	workloads []*dialect.Workload
@@ -67,11 +67,11 @@ func (e *ListError) Unwrap() error { return e.Err }
 
 // Read reads the data of the sets, page by page. An error of the API server is a *ListError.
 func Read(ctx context.Context, o ReadOptions) (*Reading, error) {
-	r := &Reading{index: fleet.NewIndex(func(fleet.Key) {}), inPlace: map[fleet.Key]InPlaceFunc{}}
+	r := &Reading{index: clustercache.NewIndex(func(clustercache.Key) {}), inPlace: map[clustercache.Key]InPlaceFunc{}}
 	r.index.ReadFacts(o.Facts)
 	for _, set := range o.Sets {
 		workload := set.Source.Digest(set.Object.Object)
-		key := fleet.Key{Dialect: set.Source.Dialect, Namespace: workload.Namespace, Name: workload.Name}
+		key := clustercache.Key{Dialect: set.Source.Dialect, Namespace: workload.Namespace, Name: workload.Name}
 		r.index.PutSet(key, &workload)
 		r.inPlace[key] = set.InPlace
 		r.workloads = append(r.workloads, &workload)
@@ -81,7 +81,7 @@ func Read(ctx context.Context, o ReadOptions) (*Reading, error) {
 	}
 	err := each(ctx, nodes, ListError{Resource: schema.GroupResource{Resource: "nodes"}}, func(n *corev1.Node) {
 		r.nodes = append(r.nodes, *n)
-		r.index.PutNode(fleet.NodeFrom(n))
+		r.index.PutNode(clustercache.NodeFrom(n))
 	})
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func Read(ctx context.Context, o ReadOptions) (*Reading, error) {
 		return o.Client.AppsV1().ControllerRevisions(o.Namespace).List(ctx, l)
 	}
 	err = each(ctx, revisions, ListError{Resource: schema.GroupResource{Group: "apps", Resource: "controllerrevisions"}, Namespace: o.Namespace}, func(c *appsv1.ControllerRevision) {
-		if rec, ours := feed.RevisionFrom(c); ours {
+		if rec, ours := informers.RevisionFrom(c); ours {
 			if rec.Owner == "" && !rec.Deleting {
 				rec.Owner, rec.Advanced = r.adopter(rec.Namespace, rec.Labels)
 			}
@@ -147,9 +147,9 @@ func each[T any](ctx context.Context, list pager.ListPageFunc, failure ListError
 func (r *Reading) Nodes() []corev1.Node { return r.nodes }
 
 // Govern says that a rollout policy may hold nodes of a set back: then what a node had before matters.
-func (r *Reading) Govern(key fleet.Key) { r.index.Govern(key, true) }
+func (r *Reading) Govern(key clustercache.Key) { r.index.Govern(key, true) }
 
 // Evaluate returns what is known about a set at now; ok is false for a set that was not read.
-func (r *Reading) Evaluate(key fleet.Key, now rollout.Time) (View, bool) {
+func (r *Reading) Evaluate(key clustercache.Key, now rollout.Time) (View, bool) {
 	return evaluate(r.index, key, r.inPlace[key], now)
 }

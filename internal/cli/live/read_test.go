@@ -15,8 +15,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"everynode.dev/everynode/internal/cli/live"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialects"
-	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/rollout"
 	"everynode.dev/everynode/internal/testing/fakecluster"
 )
@@ -38,7 +38,7 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	view, ok := reading.Evaluate(fleet.Key{Dialect: dialects.Kruise, Namespace: "default", Name: "agent"}, rollout.Time(fakecluster.Now().UnixNano()))
+	view, ok := reading.Evaluate(clustercache.Key{Dialect: dialects.Kruise, Namespace: "default", Name: "agent"}, rollout.Time(fakecluster.Now().UnixNano()))
 	if !ok || len(reading.Nodes()) != 3 || len(view.Snapshot.Nodes) != 3 || view.Snapshot.Set.Update != 1 || len(view.History.Entries) != 2 {
 		t.Fatalf("%v %+v", ok, view.Snapshot)
 	}
@@ -49,7 +49,7 @@ func TestRead(t *testing.T) {
 	if plan.Verdicts[0].Kind != rollout.UpToDate || plan.Verdicts[2].Kind != rollout.NotWanted || plan.Status.Desired != 2 {
 		t.Errorf("got %+v", plan)
 	}
-	if _, ok := reading.Evaluate(fleet.Key{Dialect: dialects.Native, Namespace: "default", Name: "agent"}, 1); ok {
+	if _, ok := reading.Evaluate(clustercache.Key{Dialect: dialects.Native, Namespace: "default", Name: "agent"}, 1); ok {
 		t.Error("a set that was not read was seen")
 	}
 }
@@ -74,7 +74,7 @@ func TestNothingIsDecidedForASetThatIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	view, _ := reading.Evaluate(fleet.Key{Dialect: dialects.Kruise, Namespace: "default", Name: "agent"}, rollout.Time(fakecluster.Now().UnixNano()))
+	view, _ := reading.Evaluate(clustercache.Key{Dialect: dialects.Kruise, Namespace: "default", Name: "agent"}, rollout.Time(fakecluster.Now().UnixNano()))
 	plan := live.Decide(view.Workload, view.Snapshot)
 	if len(plan.Actions) != 0 || plan.Verdicts[0].Kind != rollout.NotEvaluated || plan.Verdicts[2].Kind != rollout.NotWanted {
 		t.Errorf("got %+v", plan)
@@ -98,7 +98,7 @@ func TestReadAdopts(t *testing.T) {
 	cluster := fakecluster.New(t, objects...)
 	o, _ := options(t, roll)
 	o.Client, o.Dynamic = cluster.Kubernetes, cluster.Dynamic
-	key := fleet.Key{Dialect: dialects.Kruise, Namespace: "default", Name: "agent"}
+	key := clustercache.Key{Dialect: dialects.Kruise, Namespace: "default", Name: "agent"}
 	for _, others := range []bool{false, true} {
 		if others {
 			set := roll.Object()

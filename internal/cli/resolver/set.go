@@ -22,8 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialects"
-	"everynode.dev/everynode/internal/fleet"
 )
 
 // Set is a DaemonSet in a cluster.
@@ -52,8 +52,8 @@ func (s *Set) Name() string { return s.Object.GetName() }
 func (s *Set) Advanced() bool { return s.Source.Dialect == dialects.Kruise }
 
 // Key returns the key of the set in an index.
-func (s *Set) Key() fleet.Key {
-	return fleet.Key{Dialect: s.Source.Dialect, Namespace: s.Namespace(), Name: s.Name()}
+func (s *Set) Key() clustercache.Key {
+	return clustercache.Key{Dialect: s.Source.Dialect, Namespace: s.Namespace(), Name: s.Name()}
 }
 
 // String returns the name with the kind: daemonset/NAME or ads/NAME.

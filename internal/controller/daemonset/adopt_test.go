@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"everynode.dev/everynode/internal/apply/executor"
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -154,12 +154,12 @@ func TestASlowAdoptionThatIsRefused(t *testing.T) {
 	_ = w.pass()
 	w.clock.Step(executor.Fence)
 	w.mustPass()
-	if s, _, _ := w.index.Snapshot(w.key, fleet.History{}, rollout.Time(w.clock.Now().UnixNano())); !strings.Contains(s.Nodes[0].Blocked, "has not answered the adopt") {
+	if s, _, _ := w.index.Snapshot(w.key, clustercache.History{}, rollout.Time(w.clock.Now().UnixNano())); !strings.Contains(s.Nodes[0].Blocked, "has not answered the adopt") {
 		t.Errorf("without an answer the node is held back by %q", s.Nodes[0].Blocked)
 	}
 	h.answered()
 	w.mustPass()
-	if s, _, _ := w.index.Snapshot(w.key, fleet.History{}, rollout.Time(w.clock.Now().UnixNano())); !strings.Contains(s.Nodes[0].Blocked, "policy") {
+	if s, _, _ := w.index.Snapshot(w.key, clustercache.History{}, rollout.Time(w.clock.Now().UnixNano())); !strings.Contains(s.Nodes[0].Blocked, "policy") {
 		t.Errorf("after a refusal the node is held back by %q", s.Nodes[0].Blocked)
 	}
 	if events := w.allEvents(); !strings.Contains(events, "FailedAdopt") || !strings.Contains(events, "policy") || len(w.pods) != 2 {

@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 )
 
 func TestSlowStartStopsAtARefusal(t *testing.T) {
@@ -81,7 +81,7 @@ func TestCreatesBeginWithWhatWentWell(t *testing.T) {
 // TestCreatesThatAreLeftShowNothing: a pass that has stopped because other sets wait is no reason to begin the next one with a single create.
 func TestCreatesThatAreLeftShowNothing(t *testing.T) {
 	w := newWorld(t, 100, nil)
-	w.c.queue.Add(fleet.Key{Dialect: "native", Namespace: "ns", Name: "another"})
+	w.c.queue.Add(clustercache.Key{Dialect: "native", Namespace: "ns", Name: "another"})
 	quota := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New("exceeded quota"))
 	full := false
 	w.before = func(verb, _ string) error {

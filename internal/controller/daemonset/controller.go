@@ -2,7 +2,7 @@
 
 // Package daemonset runs the one loop that serves the daemon sets of all dialects:
 //
-//	fleet ──► Snapshot ──► rollout.Decide ──► Plan ──► executor ──► API server, and back into the fleet
+//	clustercache ──► Snapshot ──► rollout.Decide ──► Plan ──► executor ──► API server, and back into the cache
 //
 // One pass for one set settles and claims its pods, brings its history in order, decides once on one Snapshot, carries the
 // plan out, and writes the status once, also when a write of the pass failed. Passes of one set never overlap. Nothing is
@@ -27,17 +27,17 @@ import (
 
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/apply/executor"
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/clustercache/informers"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/base"
-	"everynode.dev/everynode/internal/fleet"
-	"everynode.dev/everynode/internal/fleet/feed"
 	"everynode.dev/everynode/internal/rollout"
 )
 
 // Options are the parts of a Controller; all are required but the last two.
 type Options struct {
 	Dialects  []dialect.Dialect
-	Index     *fleet.Index
+	Index     *clustercache.Index
 	Executor  *executor.Executor
 	Revisions executor.Revisions
 	Sets      Sets
@@ -54,9 +54,9 @@ type Options struct {
 // Observer receives the results of a pass, after its writes.
 type Observer interface {
 	// Decided receives a decision and how long it took. It must not keep the Snapshot.
-	Decided(key fleet.Key, s *rollout.Snapshot, p *rollout.Plan, took time.Duration)
+	Decided(key clustercache.Key, s *rollout.Snapshot, p *rollout.Plan, took time.Duration)
 	// Forgotten is told of a set for which nothing is decided any more: it is gone, being deleted, or of no concern.
-	Forgotten(key fleet.Key)
+	Forgotten(key clustercache.Key)
 	// Wrote is told of a write other than those of pods.
 	Wrote(verb string, err error)
 }
@@ -65,17 +65,17 @@ type Observer interface {
 type Controller struct {
 	Options
 	dialects map[string]*dialect.Dialect
-	queue    workqueue.TypedRateLimitingInterface[fleet.Key]
+	queue    workqueue.TypedRateLimitingInterface[clustercache.Key]
 	pending  pendingSets
 	orders   orders
 	failures failures
 	slow     slowWrites
 
-	// buffers are those of Snapshots (*fleet.Buffer): each pass that is under way has one.
+	// buffers are those of Snapshots (*clustercache.Buffer): each pass that is under way has one.
 	buffers sync.Pool
 
 	mu     sync.Mutex
-	states map[fleet.Key]*state
+	states map[clustercache.Key]*state
 }
 
 // New returns a Controller whose queue is fed by Enqueue.
@@ -83,11 +83,11 @@ func New(o Options) *Controller {
 	c := &Controller{
 		Options:  o,
 		dialects: map[string]*dialect.Dialect{},
-		states:   map[fleet.Key]*state{},
-		buffers:  sync.Pool{New: func() any { return &fleet.Buffer{} }},
+		states:   map[clustercache.Key]*state{},
+		buffers:  sync.Pool{New: func() any { return &clustercache.Buffer{} }},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[fleet.Key](50*time.Millisecond, 30*time.Second),
-			workqueue.TypedRateLimitingQueueConfig[fleet.Key]{Name: "daemonset", Clock: o.Clock}),
+			workqueue.NewTypedItemExponentialFailureRateLimiter[clustercache.Key](50*time.Millisecond, 30*time.Second),
+			workqueue.TypedRateLimitingQueueConfig[clustercache.Key]{Name: "daemonset", Clock: o.Clock}),
 	}
 	for i := range o.Dialects {
 		c.dialects[o.Dialects[i].Source.Dialect] = &c.Options.Dialects[i]
@@ -95,8 +95,8 @@ func New(o Options) *Controller {
 	return c
 }
 
-// Enqueue asks for a pass for the set. It is the notify function of the fleet, so most calls only find that a pass is coming already.
-func (c *Controller) Enqueue(key fleet.Key) {
+// Enqueue asks for a pass for the set. It is the notify function of the cache, so most calls only find that a pass is coming already.
+func (c *Controller) Enqueue(key clustercache.Key) {
 	if in, isNew := c.pending.add(key); isNew {
 		c.queue.AddAfter(key, in)
 	}
@@ -151,7 +151,7 @@ func (c *Controller) work(ctx context.Context) bool {
 
 // Reconcile is one pass for one set. It returns when to come back even if nothing happens (0: never), and maybe an error, after
 // which the pass is also to be repeated with a growing delay.
-func (c *Controller) Reconcile(ctx context.Context, key fleet.Key) (time.Duration, error) {
+func (c *Controller) Reconcile(ctx context.Context, key clustercache.Key) (time.Duration, error) {
 	d, w := c.dialects[key.Dialect], c.Index.Workload(key)
 	switch {
 	case w == nil:
@@ -203,7 +203,7 @@ type state struct {
 // controller has written yet is new whatever the clock of this machine says.
 const youngAge = 10 * time.Minute
 
-func (c *Controller) state(key fleet.Key, w *dialect.Workload) *state {
+func (c *Controller) state(key clustercache.Key, w *dialect.Workload) *state {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.states[key]
@@ -219,7 +219,7 @@ func (c *Controller) state(key fleet.Key, w *dialect.Workload) *state {
 	return s
 }
 
-func (c *Controller) forget(key fleet.Key) {
+func (c *Controller) forget(key clustercache.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s := c.states[key]; s != nil {
@@ -237,7 +237,7 @@ func (c *Controller) forget(key fleet.Key) {
 type pass struct {
 	c     *Controller
 	d     *dialect.Dialect
-	key   fleet.Key
+	key   clustercache.Key
 	w     *dialect.Workload
 	state *state
 	// result is what became of the plan.
@@ -296,7 +296,7 @@ func (p *pass) meet(ctx context.Context) error {
 		return err
 	}
 	err = p.c.Revisions.List(ctx, p.w.Namespace, p.w.Selector, func(r *appsv1.ControllerRevision) {
-		if rec, ours := feed.RevisionFrom(r); ours {
+		if rec, ours := informers.RevisionFrom(r); ours {
 			p.c.Index.ObserveRevision(rec)
 		}
 	})
@@ -308,7 +308,7 @@ func (p *pass) meet(ctx context.Context) error {
 }
 
 // claim settles what earlier writes left open, and brings pods and history in order; those of an external set are another controller's to claim.
-func (p *pass) claim(ctx context.Context) (claimed bool, h *fleet.Resolved, claimErr, historyErr error) {
+func (p *pass) claim(ctx context.Context) (claimed bool, h *clustercache.Resolved, claimErr, historyErr error) {
 	events, object := p.c.Events, p.object()
 	claim := executor.Claim{
 		Key: p.key, Owner: p.owner(), MayAdopt: p.mayAdopt, Others: p.others,
@@ -338,7 +338,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	}
 	p.governance(h)
 	elapsed, now := p.sinceGoverned(), p.c.Clock.Now()
-	buffer := p.c.buffers.Get().(*fleet.Buffer)
+	buffer := p.c.buffers.Get().(*clustercache.Buffer)
 	defer p.c.buffers.Put(buffer) // nothing of the Snapshot is kept, and all writes have been answered
 	snapshot, unblock, ok := p.c.Index.SnapshotInto(buffer, p.key, p.inPlace(h), timeOf(now))
 	if !ok {
@@ -432,7 +432,7 @@ func (p *pass) firstBatch() int {
 func (p *pass) others() bool { return p.c.queue.Len() > 0 }
 
 // apply carries the plan out, and returns it as it is after that.
-func (p *pass) apply(ctx context.Context, h *fleet.Resolved, s *rollout.Snapshot, plan *rollout.Plan) (after rollout.Plan, err error) {
+func (p *pass) apply(ctx context.Context, h *clustercache.Resolved, s *rollout.Snapshot, plan *rollout.Plan) (after rollout.Plan, err error) {
 	job := executor.Job{
 		Key: p.key, Workload: p.w, Object: p.object(), Owner: p.owner(), Snapshot: *s, Plan: *plan,
 		Maker: func(revision int) makerOf { return p.maker(h, revision) }, Texts: p.d.Texts, Edits: p.d.Edits,

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"everynode.dev/everynode/internal/apply/executor"
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 )
 
 func TestCreatesOnePodPerNodeAndReportsIt(t *testing.T) {
@@ -322,7 +322,7 @@ func TestASetBeingDeletedIsLeftAlone(t *testing.T) {
 	if len(w.log) != 0 {
 		t.Errorf("writes: %v", w.log)
 	}
-	if !slices.Equal(told.forgotten, []fleet.Key{w.key}) {
+	if !slices.Equal(told.forgotten, []clustercache.Key{w.key}) {
 		t.Errorf("forgotten %v: what was last observed of it would be told for as long as it is there", told.forgotten)
 	}
 }
@@ -330,10 +330,10 @@ func TestASetBeingDeletedIsLeftAlone(t *testing.T) {
 // forgetful keeps which sets are gone.
 type forgetful struct {
 	nobody
-	forgotten []fleet.Key
+	forgotten []clustercache.Key
 }
 
-func (f *forgetful) Forgotten(key fleet.Key) { f.forgotten = append(f.forgotten, key) }
+func (f *forgetful) Forgotten(key clustercache.Key) { f.forgotten = append(f.forgotten, key) }
 
 func TestWritesNothingWhileAnotherControllerIsAtWork(t *testing.T) {
 	w := newWorld(t, 3, nil)

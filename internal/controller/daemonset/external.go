@@ -10,9 +10,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/clustercache/informers"
 	"everynode.dev/everynode/internal/dialect"
-	"everynode.dev/everynode/internal/fleet"
-	"everynode.dev/everynode/internal/fleet/feed"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -31,7 +31,7 @@ type observed struct {
 // the watch of revisions may be older than that of the sets, and a pod that is up to date would be deleted. One read for each template, and
 // for each change of the newest revision, is enough. A number never goes back but when somebody deletes the newest revision; the
 // other controller writes it anew.
-func (p *pass) observeHistory(ctx context.Context) (*fleet.Resolved, error) {
+func (p *pass) observeHistory(ctx context.Context) (*clustercache.Resolved, error) {
 	owned, _ := p.c.Index.History(p.key)
 	if p.w.Plain == nil && !p.byPolicy {
 		return p.state.history.observe(p.w, owned, true), nil // nothing is deleted: all that is left to do is to withdraw what pods say
@@ -55,7 +55,7 @@ func (p *pass) observeHistory(ctx context.Context) (*fleet.Resolved, error) {
 }
 
 // newest names the template and the newest of the revisions.
-func (p *pass) newest(owned []fleet.Revision) string {
+func (p *pass) newest(owned []clustercache.Revision) string {
 	if len(owned) == 0 {
 		return fmt.Sprint(p.w.Generation)
 	}
@@ -69,7 +69,7 @@ func (p *pass) readHistory(ctx context.Context) error {
 		return err
 	}
 	err := p.c.Revisions.List(ctx, p.w.Namespace, p.w.Selector, func(r *appsv1.ControllerRevision) {
-		if rec, ours := feed.RevisionFrom(r); ours {
+		if rec, ours := informers.RevisionFrom(r); ours {
 			p.c.Index.ObserveRevision(rec)
 		}
 	})
@@ -80,7 +80,7 @@ func (p *pass) readHistory(ctx context.Context) error {
 }
 
 // bystander is whether nothing is to be done for an external set, because no annotation asks for anything and no pod says anything.
-func (c *Controller) bystander(key fleet.Key, w *dialect.Workload) bool {
+func (c *Controller) bystander(key clustercache.Key, w *dialect.Workload) bool {
 	return w.Set.ExternalController && w.Plain == nil && !c.Index.Announced(key)
 }
 

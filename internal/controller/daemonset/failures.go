@@ -8,23 +8,23 @@ import (
 
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/apply/executor"
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 )
 
 // failures remembers for each set why its passes failed. A pass is repeated, and a node is tried again, until a person raises a quota or changes a
 // policy; the log says so once, and once more only for another reason.
 type failures struct {
 	mu      sync.Mutex
-	reasons map[fleet.Key]map[string]bool
+	reasons map[clustercache.Key]map[string]bool
 	// blocked are the sets with nodes for which a write was refused: they are not tried in every pass.
-	blocked map[fleet.Key]bool
+	blocked map[clustercache.Key]bool
 }
 
 // maxReasons is how many reasons of a set are remembered: texts may differ each time.
 const maxReasons = 32
 
 // setBlocked records whether the set has nodes for which a write was refused.
-func (f *failures) setBlocked(key fleet.Key, blocked bool) {
+func (f *failures) setBlocked(key clustercache.Key, blocked bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !blocked {
@@ -32,13 +32,13 @@ func (f *failures) setBlocked(key fleet.Key, blocked bool) {
 		return
 	}
 	if f.blocked == nil {
-		f.blocked = map[fleet.Key]bool{}
+		f.blocked = map[clustercache.Key]bool{}
 	}
 	f.blocked[key] = true
 }
 
 // isNew takes the error of a pass, nil for one that succeeded, and is whether there is something new to say.
-func (f *failures) isNew(key fleet.Key, err error) bool {
+func (f *failures) isNew(key clustercache.Key, err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err == nil {
@@ -48,7 +48,7 @@ func (f *failures) isNew(key fleet.Key, err error) bool {
 		return false
 	}
 	if f.reasons == nil {
-		f.reasons = map[fleet.Key]map[string]bool{}
+		f.reasons = map[clustercache.Key]map[string]bool{}
 	}
 	known := f.reasons[key]
 	if len(known) > maxReasons || known == nil {

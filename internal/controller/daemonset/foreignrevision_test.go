@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/revision"
 )
 
@@ -147,7 +147,7 @@ func TestARevisionWithTheHashOfAnotherIsNoSourceOfPods(t *testing.T) {
 			a.set.SetUID("again")
 			a.set.SetResourceVersion(a.next())
 			for i := range 3 {
-				a.index.PutNode(fleet.Node{Name: fmt.Sprintf("n%d", i+1), RV: a.next(), Ready: true, Created: 1})
+				a.index.PutNode(clustercache.Node{Name: fmt.Sprintf("n%d", i+1), RV: a.next(), Ready: true, Created: 1})
 			}
 			a.seeSet()
 			return hashOf(t, a.set.Object["spec"].(map[string]any)["template"].(map[string]any))

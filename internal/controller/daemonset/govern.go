@@ -12,8 +12,8 @@ import (
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect"
-	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -103,7 +103,7 @@ func (p *pass) setByPolicy(s *rollout.Snapshot) {
 }
 
 // governance finds out which policies apply, before the Snapshot is taken.
-func (p *pass) governance(h *fleet.Resolved) {
+func (p *pass) governance(h *clustercache.Resolved) {
 	if p.c.Policies == nil {
 		return
 	}
@@ -127,7 +127,7 @@ func (p *pass) sinceGoverned() time.Duration {
 }
 
 // govern puts into the Snapshot what the policies allow.
-func (p *pass) govern(h *fleet.Resolved, s *rollout.Snapshot, now time.Time, elapsed time.Duration) policy.Result {
+func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Time, elapsed time.Duration) policy.Result {
 	if !p.governs() {
 		p.state.governed = governed{}
 		return policy.Result{Commit: rollout.NoRevision}
@@ -156,7 +156,7 @@ func (p *pass) govern(h *fleet.Resolved, s *rollout.Snapshot, now time.Time, ela
 }
 
 // revisionsOf is the history as a policy sees it.
-func revisionsOf(w *dialect.Workload, h *fleet.Resolved) []policy.Revision {
+func revisionsOf(w *dialect.Workload, h *clustercache.Resolved) []policy.Revision {
 	index := h.History(w).Index
 	all := make([]policy.Revision, len(h.Entries))
 	for i := range h.Entries {
@@ -170,7 +170,7 @@ func revisionsOf(w *dialect.Workload, h *fleet.Resolved) []policy.Revision {
 }
 
 // mark writes which revision is committed, or that no policy governs the set any more.
-func (p *pass) mark(ctx context.Context, h *fleet.Resolved, out *policy.Result) error {
+func (p *pass) mark(ctx context.Context, h *clustercache.Resolved, out *policy.Result) error {
 	if out.Commit >= 0 && out.Commit < len(h.Revisions) {
 		r := &h.Revisions[out.Commit]
 		value := everynode.FormatCommitted(out.CommitNumber, string(r.UID))
@@ -186,7 +186,7 @@ func (p *pass) mark(ctx context.Context, h *fleet.Resolved, out *policy.Result) 
 	return nil
 }
 
-func (p *pass) annotateRevision(ctx context.Context, r *fleet.Revision, value any) error {
+func (p *pass) annotateRevision(ctx context.Context, r *clustercache.Revision, value any) error {
 	err := p.patchRevision(ctx, r, metadataPatch(r.UID, "annotations", map[string]any{everynode.Committed: value}))
 	if errors.Is(err, errHistoryMoved) {
 		return nil // it is written, and the next pass sees it

@@ -15,7 +15,7 @@ import (
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/everynode/v1alpha1"
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/policy"
 )
 
@@ -139,13 +139,13 @@ func TestPolicyThatIsGone(t *testing.T) {
 		w.edit("img:v2")
 		w.settle()
 		r.Governance = Governance{Unread: unread}
-		w.c.states = map[fleet.Key]*state{}
+		w.c.states = map[clustercache.Key]*state{}
 		w.clock.Step(time.Hour)
 		w.settle()
 		if nodes := w.images("img:v2"); strings.Join(nodes, "") != "n1" {
 			t.Fatalf("unread %t: %v", unread, nodes)
 		}
-		w.index.PutNode(fleet.Node{Name: "n9", RV: w.next(), Ready: true, Created: timeOf(w.clock.Now())})
+		w.index.PutNode(clustercache.Node{Name: "n9", RV: w.next(), Ready: true, Created: timeOf(w.clock.Now())})
 		w.settle()
 		if nodes := w.images("img:v1"); strings.Join(nodes, "") != "n2n3n4n9" {
 			t.Fatalf("a node that joins: %v", nodes)

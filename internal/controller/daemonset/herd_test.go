@@ -29,15 +29,15 @@ import (
 
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/apply/executor"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect/native"
-	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/rollout"
 )
 
 // herd is an API server in memory with several sets and many nodes, and the whole loop at work on it, in virtual time.
 type herd struct {
 	t     *testing.T
-	index *fleet.Index
+	index *clustercache.Index
 	c     *Controller
 	// took is how long the server takes for a write of a pod.
 	took time.Duration
@@ -68,7 +68,7 @@ func newHerd(t *testing.T) *herd {
 		t: t, took: 10 * time.Millisecond, sets: map[string]*unstructured.Unstructured{}, revisions: map[string]*appsv1.ControllerRevision{},
 		pods: map[string]*corev1.Pod{}, passes: map[string][]time.Time{},
 	}
-	h.index = fleet.NewIndex(func(key fleet.Key) { h.c.Enqueue(key) })
+	h.index = clustercache.NewIndex(func(key clustercache.Key) { h.c.Enqueue(key) })
 	limit := flowcontrol.NewTokenBucketRateLimiter(herdRate, herdBurst)
 	h.c = New(Options{
 		Dialects: []dialect.Dialect{{
@@ -117,14 +117,14 @@ func (h *herd) see(name string) {
 	h.mu.Lock()
 	digest := native.Digest(h.sets[name].DeepCopy().Object)
 	h.mu.Unlock()
-	h.index.PutSet(fleet.Key{Dialect: "native", Namespace: "ns", Name: name}, &digest)
+	h.index.PutSet(clustercache.Key{Dialect: "native", Namespace: "ns", Name: name}, &digest)
 }
 
 // turn shows that nodes are ready or not, all within a second.
 func (h *herd) turn(first, nodes int, ready bool) {
 	for i := range nodes {
 		h.mu.Lock()
-		rec := fleet.Node{Name: fmt.Sprintf("n%04d", first+i), RV: h.next(), Ready: ready}
+		rec := clustercache.Node{Name: fmt.Sprintf("n%04d", first+i), RV: h.next(), Ready: ready}
 		h.mu.Unlock()
 		h.index.PutNode(rec)
 		time.Sleep(time.Second / time.Duration(nodes))
@@ -293,7 +293,7 @@ type herdObserver struct {
 	h *herd
 }
 
-func (o herdObserver) Decided(key fleet.Key, _ *rollout.Snapshot, _ *rollout.Plan, _ time.Duration) {
+func (o herdObserver) Decided(key clustercache.Key, _ *rollout.Snapshot, _ *rollout.Plan, _ time.Duration) {
 	o.h.mu.Lock()
 	defer o.h.mu.Unlock()
 	o.h.passes[key.Name] = append(o.h.passes[key.Name], time.Now())
@@ -400,13 +400,13 @@ func (f herdRevisions) Delete(context.Context, string, string, types.UID) error 
 
 type herdSets struct{ h *herd }
 
-func (f herdSets) Get(_ context.Context, key fleet.Key) (*unstructured.Unstructured, error) {
+func (f herdSets) Get(_ context.Context, key clustercache.Key) (*unstructured.Unstructured, error) {
 	f.h.mu.Lock()
 	defer f.h.mu.Unlock()
 	return f.h.sets[key.Name].DeepCopy(), nil
 }
 
-func (f herdSets) PatchStatus(_ context.Context, key fleet.Key, patch []byte) (*unstructured.Unstructured, error) {
+func (f herdSets) PatchStatus(_ context.Context, key clustercache.Key, patch []byte) (*unstructured.Unstructured, error) {
 	f.h.mu.Lock()
 	defer f.h.mu.Unlock()
 	f.h.statuses++

@@ -23,9 +23,9 @@ import (
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/apply"
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/clustercache/informers"
 	"everynode.dev/everynode/internal/dialect"
-	"everynode.dev/everynode/internal/fleet"
-	"everynode.dev/everynode/internal/fleet/feed"
 	"everynode.dev/everynode/internal/revision"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -34,7 +34,7 @@ import (
 // everything else in a pass in which nothing happens.
 type historyCache struct {
 	id string
-	h  *fleet.Resolved
+	h  *clustercache.Resolved
 	// changes say for each revision of h whether its pods can become current in place; nil if nobody has asked yet.
 	changes []rollout.Change
 	// last is the last entry that was current, and same are the hashes that it and revisions with the same template have had.
@@ -42,12 +42,12 @@ type historyCache struct {
 	same map[string]bool
 }
 
-func (c *historyCache) resolve(w *dialect.Workload, owned []fleet.Revision) *fleet.Resolved {
+func (c *historyCache) resolve(w *dialect.Workload, owned []clustercache.Revision) *clustercache.Resolved {
 	id := historyID(w, owned)
 	if c.h != nil && c.id == id {
 		return c.h
 	}
-	h := fleet.Resolve(w, owned)
+	h := clustercache.Resolve(w, owned)
 	c.id, c.h, c.changes = id, h, nil
 	if h.Current >= 0 {
 		c.keep(h)
@@ -55,7 +55,7 @@ func (c *historyCache) resolve(w *dialect.Workload, owned []fleet.Revision) *fle
 	return h
 }
 
-func (c *historyCache) keep(h *fleet.Resolved) {
+func (c *historyCache) keep(h *clustercache.Resolved) {
 	current := h.Entries[h.Current]
 	if c.same == nil || !revision.Same(c.last.Template, current.Template) {
 		c.same = map[string]bool{}
@@ -66,17 +66,17 @@ func (c *historyCache) keep(h *fleet.Resolved) {
 	}
 }
 
-// observe is resolve for a history that another controller writes; see fleet.Observe.
-func (c *historyCache) observe(w *dialect.Workload, owned []fleet.Revision, seen bool) *fleet.Resolved {
+// observe is resolve for a history that another controller writes; see clustercache.Observe.
+func (c *historyCache) observe(w *dialect.Workload, owned []clustercache.Revision, seen bool) *clustercache.Resolved {
 	id := fmt.Sprint(historyID(w, owned), seen)
 	if c.h == nil || c.id != id {
-		c.id, c.h, c.changes = id, fleet.Observe(owned, seen), nil
+		c.id, c.h, c.changes = id, clustercache.Observe(owned, seen), nil
 	}
 	return c.h
 }
 
 // historyID names the template and the revisions.
-func historyID(w *dialect.Workload, owned []fleet.Revision) string {
+func historyID(w *dialect.Workload, owned []clustercache.Revision) string {
 	id := fmt.Sprint(w.UID, w.Generation)
 	for i := range owned {
 		id += "/" + string(owned[i].UID) + "@" + owned[i].RV
@@ -105,9 +105,9 @@ func (c *historyCache) inPlace(compare func(from, to map[string]any) rollout.Cha
 var errHistoryMoved = errors.New("the history was changed; the pass begins anew")
 
 // resolveHistory adopts revisions of an earlier life of the set, creates the revision of the template when there is none, and
-// gives it the highest number. Each write is folded into the fleet; a few rounds lead to a history at rest. With an error it returns
+// gives it the highest number. Each write is observed in the cache; a few rounds lead to a history at rest. With an error it returns
 // the history as it is: the set can still be looked at.
-func (p *pass) resolveHistory(ctx context.Context) (*fleet.Resolved, error) {
+func (p *pass) resolveHistory(ctx context.Context) (*clustercache.Resolved, error) {
 	if p.c.slow.waits(writesOf{p.key, writesRevision}) {
 		return p.unfinishedHistory(), fmt.Errorf("bringing the history in order: %w", errLater)
 	}
@@ -127,15 +127,15 @@ func (p *pass) resolveHistory(ctx context.Context) (*fleet.Resolved, error) {
 
 // unfinishedHistory is the history of a pass that could not bring it in order, to look at the set by. Revisions that are still to be adopted belong
 // to it: the pods of an earlier life of the set, which may be adopted already, carry their hashes, and are counted by what they are.
-func (p *pass) unfinishedHistory() *fleet.Resolved {
+func (p *pass) unfinishedHistory() *clustercache.Resolved {
 	owned, orphans := p.c.Index.History(p.key)
 	all := slices.Concat(owned, orphans)
-	slices.SortStableFunc(all, func(a, b fleet.Revision) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortStableFunc(all, func(a, b clustercache.Revision) int { return cmp.Compare(a.Number, b.Number) })
 	return p.state.history.resolve(p.w, all)
 }
 
 // improveHistory makes one kind of change that the history needs and returns errHistoryMoved; nil when it needs none.
-func (p *pass) improveHistory(ctx context.Context, h *fleet.Resolved, orphans []fleet.Revision) error {
+func (p *pass) improveHistory(ctx context.Context, h *clustercache.Resolved, orphans []clustercache.Revision) error {
 	if err := p.tidyHistory(ctx, h, orphans); err != nil {
 		return err
 	}
@@ -165,12 +165,12 @@ func metadataPatch(uid types.UID, field string, value any) []byte {
 	return patch
 }
 
-func (p *pass) patchRevision(ctx context.Context, r *fleet.Revision, patch []byte) error {
+func (p *pass) patchRevision(ctx context.Context, r *clustercache.Revision, patch []byte) error {
 	return p.patchRevisionAs(ctx, writesRevision, r, patch)
 }
 
 // patchRevisionAs is patchRevision as a write of that kind.
-func (p *pass) patchRevisionAs(ctx context.Context, kind string, r *fleet.Revision, patch []byte) error {
+func (p *pass) patchRevisionAs(ctx context.Context, kind string, r *clustercache.Revision, patch []byte) error {
 	of := *r
 	err := p.write(ctx, kind, func(ctx context.Context) error {
 		got, err := p.c.Revisions.Patch(ctx, of.Namespace, of.Name, patch)
@@ -193,7 +193,7 @@ func (p *pass) patchRevisionAs(ctx context.Context, kind string, r *fleet.Revisi
 
 // revisionGone is whether a revision is gone, or another one, that the answer to a write reports as gone. Admission answers with the same codes: then the revision
 // is still there, and the watch, which has shown it, shows it no second time.
-func (p *pass) revisionGone(ctx context.Context, r *fleet.Revision, err error) bool {
+func (p *pass) revisionGone(ctx context.Context, r *clustercache.Revision, err error) bool {
 	if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return false
 	}
@@ -204,7 +204,7 @@ func (p *pass) revisionGone(ctx context.Context, r *fleet.Revision, err error) b
 }
 
 func (p *pass) foldRevision(r *appsv1.ControllerRevision) {
-	if rec, ours := feed.RevisionFrom(r); ours {
+	if rec, ours := informers.RevisionFrom(r); ours {
 		p.c.Index.ObserveRevision(rec)
 	}
 }
@@ -328,7 +328,7 @@ func unmarked(annotations map[string]string) map[string]string {
 // replacedHash is the hash that pods carry and that no revision has any more, because the label of the current one was changed, or another revision
 // with the same template is left. The status gives it to the template, or the name of the current revision ends with it: its data cannot have changed
 // since its pods were made. The current revision gets it, unless pods carry the hash that it has.
-func (p *pass) replacedHash(h *fleet.Resolved) string {
+func (p *pass) replacedHash(h *clustercache.Resolved) string {
 	current := &h.Entries[h.Current]
 	byName, _ := strings.CutPrefix(current.Name, p.w.Name+"-")
 	known := func(hash string) bool {
@@ -356,7 +356,7 @@ func (p *pass) sameOrTaken(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("looking at revision %s: %w", name, err)
 	}
-	rec, ours := feed.RevisionFrom(found)
+	rec, ours := informers.RevisionFrom(found)
 	adoptable := rec.Owner == "" && !rec.Deleting && p.w.Selector.Matches(labels.Set(rec.Labels))
 	own := rec.Owner == p.w.UID && rec.Advanced == p.w.Advanced
 	if ours { // also one that is being deleted: the next pass knows of it then
@@ -398,7 +398,7 @@ func count(n *int32) int32 {
 }
 
 // truncateHistory deletes the oldest revisions beyond the limit, never one that a pod still carries.
-func (p *pass) truncateHistory(ctx context.Context, h *fleet.Resolved) error {
+func (p *pass) truncateHistory(ctx context.Context, h *clustercache.Resolved) error {
 	if len(h.Entries)-1 <= p.w.HistoryLimit {
 		return nil
 	}
@@ -423,12 +423,12 @@ func (p *pass) truncateHistory(ctx context.Context, h *fleet.Resolved) error {
 }
 
 // newestMark is whether no other revision was committed later.
-func newestMark(revisions []fleet.Revision, i int) bool {
-	return !slices.ContainsFunc(revisions, func(r fleet.Revision) bool { return r.Committed > revisions[i].Committed })
+func newestMark(revisions []clustercache.Revision, i int) bool {
+	return !slices.ContainsFunc(revisions, func(r clustercache.Revision) bool { return r.Committed > revisions[i].Committed })
 }
 
 // deleteRevision deletes a revision that is not needed any more. One with a finalizer stays, and counts, until that is removed.
-func (p *pass) deleteRevision(ctx context.Context, r *fleet.Revision) error {
+func (p *pass) deleteRevision(ctx context.Context, r *clustercache.Revision) error {
 	of := *r
 	return p.write(ctx, writesOldRevision, func(ctx context.Context) error {
 		err := p.c.Revisions.Delete(ctx, of.Namespace, of.Name, of.UID)
@@ -446,7 +446,7 @@ func (p *pass) deleteRevision(ctx context.Context, r *fleet.Revision) error {
 }
 
 // inPlace is the history as a Snapshot needs it, with what can be done in place where the dialect does that.
-func (p *pass) inPlace(h *fleet.Resolved) fleet.History {
+func (p *pass) inPlace(h *clustercache.Resolved) clustercache.History {
 	view := h.History(p.w)
 	if h.Current < 0 {
 		hash := p.nextHash()

@@ -22,9 +22,9 @@ import (
 
 	"everynode.dev/everynode/api/everynode"
 	api "everynode.dev/everynode/api/kruise"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect/base"
 	"everynode.dev/everynode/internal/dialect/kruise"
-	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -84,15 +84,15 @@ func newAdvanced(t *testing.T, nodes int, spec string) *advanced {
 }
 
 // Decided, with Forgotten and Wrote, makes it an Observer.
-func (a *advanced) Decided(_ fleet.Key, _ *rollout.Snapshot, p *rollout.Plan, _ time.Duration) {
+func (a *advanced) Decided(_ clustercache.Key, _ *rollout.Snapshot, p *rollout.Plan, _ time.Duration) {
 	for _, act := range p.Actions {
 		if act.Reason == rollout.Recreating && act.Kind == rollout.Delete {
 			a.decisions = append(a.decisions, act.Detail)
 		}
 	}
 }
-func (a *advanced) Forgotten(fleet.Key) {}
-func (a *advanced) Wrote(string, error) {}
+func (a *advanced) Forgotten(clustercache.Key) {}
+func (a *advanced) Wrote(string, error)        {}
 
 // change is an update of the set's spec by its user.
 func (a *advanced) change(how func(spec map[string]any)) {

@@ -11,7 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	api "everynode.dev/everynode/api/kruise"
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 )
 
 func (a *advanced) preparing() []*corev1.Pod {
@@ -162,7 +162,7 @@ func TestAPodIsRestoredWhenItsNodeMayRunItAgain(t *testing.T) {
 		spec["template"].(map[string]any)["spec"].(map[string]any)["nodeSelector"] = map[string]any{"pool": "x"}
 	})
 	node := func(pool string) {
-		a.index.PutNode(fleet.Node{Name: "n1", RV: a.next(), Ready: true, Labels: map[string]string{"pool": pool}})
+		a.index.PutNode(clustercache.Node{Name: "n1", RV: a.next(), Ready: true, Labels: map[string]string{"pool": pool}})
 	}
 	node("x")
 	a.settle()

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"everynode.dev/everynode/api/kruise"
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 )
 
 // orphan adds pods that ran before the set was made, and that the watch still shows as those of another set.
@@ -160,7 +160,7 @@ func TestAFailureLosesNoWakeUp(t *testing.T) {
 		a.mustPass()
 		a.kubelets()
 	}
-	a.index.PutNode(fleet.Node{Name: "n3", RV: a.next(), Ready: true})
+	a.index.PutNode(clustercache.Node{Name: "n3", RV: a.next(), Ready: true})
 	a.fail("create", apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New("quota")), false)
 	after, err := a.c.Reconcile(t.Context(), a.key)
 	if err == nil || after <= 0 || after > 7*time.Second {

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	api "everynode.dev/everynode/api/kruise"
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 )
 
 // TestALostAnswerToAPatch shows that nothing is done on top of a patch whose answer was lost, and that it is not taken for arrived. Of one that has
@@ -175,7 +175,7 @@ func TestAMarkWhoseAnswerWasLostKeepsItsSlot(t *testing.T) {
 			rolling := spec["updateStrategy"].(map[string]any)["rollingUpdate"].(map[string]any)
 			rolling["selector"] = map[string]any{"matchLabels": map[string]any{"chosen": "yes"}}
 		})
-		a.index.PutNode(fleet.Node{Name: "n1", RV: a.next(), Ready: true, Labels: map[string]string{"chosen": "yes"}})
+		a.index.PutNode(clustercache.Node{Name: "n1", RV: a.next(), Ready: true, Labels: map[string]string{"chosen": "yes"}})
 		a.mustPass()
 		if got := a.wrote("patch-status"); len(first) != 1 || !slices.Equal(got, first) {
 			t.Fatalf("took effect %v: marked %v, then %v: the slot of the first was given away", took, first, got)

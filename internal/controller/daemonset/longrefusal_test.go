@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 )
 
 // limitedSets are those of an API server whose storage takes no object of more than 1.5 MiB, as etcd does.
@@ -23,7 +23,7 @@ type limitedSets struct {
 	longest *int
 }
 
-func (l limitedSets) PatchStatus(ctx context.Context, key fleet.Key, patch []byte) (*unstructured.Unstructured, error) {
+func (l limitedSets) PatchStatus(ctx context.Context, key clustercache.Key, patch []byte) (*unstructured.Unstructured, error) {
 	*l.longest = max(*l.longest, len(patch))
 	if len(patch) > 3<<19 {
 		*l.refused++

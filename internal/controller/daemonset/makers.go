@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"sync"
 
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect"
-	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/placement"
 	"everynode.dev/everynode/internal/podtemplate"
 )
 
 // maker makes pods of a revision, with the readiness gates that the dialect needs.
-func (p *pass) maker(h *fleet.Resolved, index int) makerOf {
+func (p *pass) maker(h *clustercache.Resolved, index int) makerOf {
 	m := p.state.makers.of(p.w, h, index)
 	if p.d.Edits == nil {
 		return m
@@ -32,7 +32,7 @@ type makerCache struct {
 
 // of returns the Maker of the revision with that index. The current one is made from the object's own template; an older one,
 // for a node that is held back, from the history.
-func (c *makerCache) of(w *dialect.Workload, h *fleet.Resolved, index int) makerOf {
+func (c *makerCache) of(w *dialect.Workload, h *clustercache.Resolved, index int) makerOf {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if id := fmt.Sprint(w.UID, w.Generation); c.id != id {

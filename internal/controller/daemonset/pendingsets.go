@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 )
 
 // coalesce is how long a set waits after its first event before it is looked at, so that the events of one burst lead to
@@ -23,34 +23,34 @@ const (
 // in the event of a pod.
 type pendingSets struct {
 	mu  sync.Mutex
-	all map[fleet.Key]bool
+	all map[clustercache.Key]bool
 	// took is how long the last two decisions of a set have taken, where the last one would have it wait for longer than coalesce.
-	took map[fleet.Key][2]time.Duration
+	took map[clustercache.Key][2]time.Duration
 }
 
 // add is whether the set was not among them, and when its pass is to begin.
-func (c *pendingSets) add(key fleet.Key) (in time.Duration, isNew bool) {
+func (c *pendingSets) add(key clustercache.Key) (in time.Duration, isNew bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all[key] {
 		return 0, false
 	}
 	if c.all == nil {
-		c.all = map[fleet.Key]bool{}
+		c.all = map[clustercache.Key]bool{}
 	}
 	c.all[key] = true
 	took := c.took[key]
 	return min(max(coalesce, restFactor*min(took[0], took[1])), longestCoalesce), true
 }
 
-func (c *pendingSets) remove(key fleet.Key) {
+func (c *pendingSets) remove(key clustercache.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.all, key)
 }
 
 // decided notes how long a decision for a set has taken; 0 for a set that is gone.
-func (c *pendingSets) decided(key fleet.Key, took time.Duration) {
+func (c *pendingSets) decided(key clustercache.Key, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if restFactor*took <= coalesce {
@@ -58,7 +58,7 @@ func (c *pendingSets) decided(key fleet.Key, took time.Duration) {
 		return
 	}
 	if c.took == nil {
-		c.took = map[fleet.Key][2]time.Duration{}
+		c.took = map[clustercache.Key][2]time.Duration{}
 	}
 	c.took[key] = [2]time.Duration{c.took[key][1], took}
 }

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 )
 
 // TestEventsOfABurstLeadToOnePass, no later than coalesce after the first of them, however many follow.
@@ -92,9 +92,9 @@ func TestLongDecisionsComeSeldom(t *testing.T) {
 func BenchmarkEnqueue(b *testing.B) {
 	c := New(Options{Clock: clock.RealClock{}})
 	defer c.queue.ShutDown()
-	keys := make([]fleet.Key, 20)
+	keys := make([]clustercache.Key, 20)
 	for i := range keys {
-		keys[i] = fleet.Key{Dialect: "native", Namespace: "ns", Name: fmt.Sprint("set-", i)}
+		keys[i] = clustercache.Key{Dialect: "native", Namespace: "ns", Name: fmt.Sprint("set-", i)}
 	}
 	go func() {
 		for {

@@ -17,9 +17,9 @@ import (
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/base"
-	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/predownload"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -62,7 +62,7 @@ type PullJobs interface {
 type orders struct {
 	mu      sync.Mutex
 	of      map[types.UID][]string
-	waiting map[types.UID]fleet.Key
+	waiting map[types.UID]clustercache.Key
 }
 
 func (o *orders) set(uid types.UID, order []string) {
@@ -78,7 +78,7 @@ func (o *orders) set(uid types.UID, order []string) {
 	o.of[uid] = order
 }
 
-func (o *orders) wait(uid types.UID, key fleet.Key, on bool) {
+func (o *orders) wait(uid types.UID, key clustercache.Key, on bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !on {
@@ -86,7 +86,7 @@ func (o *orders) wait(uid types.UID, key fleet.Key, on bool) {
 		return
 	}
 	if o.waiting == nil {
-		o.waiting = map[types.UID]fleet.Key{}
+		o.waiting = map[types.UID]clustercache.Key{}
 	}
 	o.waiting[uid] = key
 }
@@ -132,7 +132,7 @@ func (p *pass) problem(a *lookahead, reason, format string, args ...any) {
 }
 
 // lookAhead finds out what there is to know before the decision, and has nodes wait whose images are not there.
-func (p *pass) lookAhead(ctx context.Context, h *fleet.Resolved, s *rollout.Snapshot) lookahead {
+func (p *pass) lookAhead(ctx context.Context, h *clustercache.Resolved, s *rollout.Snapshot) lookahead {
 	a, waits := lookahead{}, p.w.PullAhead.Wait
 	p.c.orders.wait(p.w.UID, p.key, waits)
 	if p.c.PullJobs == nil || !p.d.Predownload {
@@ -173,7 +173,7 @@ func (p *pass) lookAhead(ctx context.Context, h *fleet.Resolved, s *rollout.Snap
 }
 
 // predownload makes the jobs that a roll needs, and removes those that it does not need any more. Nothing else of the pass fails with it.
-func (p *pass) predownload(ctx context.Context, h *fleet.Resolved, a *lookahead, plan *rollout.Plan) {
+func (p *pass) predownload(ctx context.Context, h *clustercache.Resolved, a *lookahead, plan *rollout.Plan) {
 	if a.in == nil {
 		return
 	}
@@ -189,7 +189,7 @@ func (p *pass) predownload(ctx context.Context, h *fleet.Resolved, a *lookahead,
 }
 
 // mark is the label of a revision that says what was decided about it; empty for none.
-func mark(r *fleet.Revision) string {
+func mark(r *clustercache.Revision) string {
 	for _, key := range []string{kruise.PredownloadCreated, kruise.PredownloadIgnored} {
 		if _, ok := r.Labels[key]; ok {
 			return key
@@ -199,7 +199,7 @@ func mark(r *fleet.Revision) string {
 }
 
 // pullAhead carries out what was decided.
-func (p *pass) pullAhead(ctx context.Context, h *fleet.Resolved, a *lookahead, out *predownload.Output) error {
+func (p *pass) pullAhead(ctx context.Context, h *clustercache.Resolved, a *lookahead, out *predownload.Output) error {
 	var errs []error
 	for _, name := range out.Delete {
 		errs = append(errs, p.dropJob(ctx, name))
@@ -242,7 +242,7 @@ func (p *pass) dropJob(ctx context.Context, name string) error {
 }
 
 // label changes labels of a revision of the history; nil removes one.
-func (p *pass) label(ctx context.Context, h *fleet.Resolved, i int, labels map[string]any) error {
+func (p *pass) label(ctx context.Context, h *clustercache.Resolved, i int, labels map[string]any) error {
 	r := &h.Revisions[i]
 	err := p.patchRevision(ctx, r, metadataPatch(r.UID, "labels", labels))
 	if errors.Is(err, errHistoryMoved) {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/revision"
 )
 
@@ -179,7 +179,7 @@ func (r *recording) emptyWorld(t *testing.T, set *unstructured.Unstructured) *wo
 	w := newWorldOf(t, 0, nativeDialect())
 	w.key.Namespace, w.key.Name = set.GetNamespace(), set.GetName()
 	w.clock.SetTime(set.GetCreationTimestamp().Add(time.Hour))
-	w.index.PutNode(fleet.Node{Name: r.Pods[0].Spec.NodeName, RV: w.next(), Ready: true, Labels: map[string]string{corev1.LabelOSStable: "linux"}})
+	w.index.PutNode(clustercache.Node{Name: r.Pods[0].Spec.NodeName, RV: w.next(), Ready: true, Labels: map[string]string{corev1.LabelOSStable: "linux"}})
 	w.set = set
 	w.set.SetResourceVersion(w.next())
 	w.seeSet()

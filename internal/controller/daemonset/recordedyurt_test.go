@@ -17,9 +17,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"everynode.dev/everynode/api/openyurt"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect"
 	openyurtdialect "everynode.dev/everynode/internal/dialect/openyurt"
-	"everynode.dev/everynode/internal/fleet"
 )
 
 // yurtMoment is what there was of a set while OpenYurt's own controller was at work, and what that had written to pods since the moment before; see
@@ -97,7 +97,7 @@ func yurtWorld(t *testing.T, m, before *yurtMoment, kind string) *world {
 	}
 	for _, p := range before.Pods {
 		p = p.DeepCopy()
-		w.index.PutNode(fleet.Node{Name: p.Spec.NodeName, RV: w.next(), Ready: true, Labels: p.Spec.NodeSelector})
+		w.index.PutNode(clustercache.Node{Name: p.Spec.NodeName, RV: w.next(), Ready: true, Labels: p.Spec.NodeSelector})
 		w.pods[p.Name] = p
 		w.changed(p)
 	}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"everynode.dev/everynode/internal/apply/executor"
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 )
 
 // A delete without an answer takes its slot of the budget, and holds nothing else: a node that joins gets its pod.
@@ -128,5 +128,5 @@ func (w *world) settleBut(t *testing.T, reason error) {
 
 // join adds a node.
 func (w *world) join(name string) {
-	w.index.PutNode(fleet.Node{Name: name, RV: w.next(), Ready: true})
+	w.index.PutNode(clustercache.Node{Name: name, RV: w.next(), Ready: true})
 }

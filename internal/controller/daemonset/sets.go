@@ -13,16 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 )
 
 // Sets are the reads and writes of daemon sets that the loop needs.
 type Sets interface {
 	// Get asks the API server itself, not a cache.
-	Get(ctx context.Context, key fleet.Key) (*unstructured.Unstructured, error)
+	Get(ctx context.Context, key clustercache.Key) (*unstructured.Unstructured, error)
 	// PatchStatus sends a patch to the status subresource, and returns the object as it is then: a strategic merge patch of Kubernetes' own
 	// DaemonSets, so that conditions of others stay as they are, and a JSON merge patch of others.
-	PatchStatus(ctx context.Context, key fleet.Key, patch []byte) (*unstructured.Unstructured, error)
+	PatchStatus(ctx context.Context, key clustercache.Key, patch []byte) (*unstructured.Unstructured, error)
 }
 
 // NewSets returns Sets on a real API server, where resources gives the resource of each dialect. The limit of the client, and how long a request may take,
@@ -36,7 +36,7 @@ type liveSets struct {
 	resources map[string]schema.GroupVersionResource
 }
 
-func (l liveSets) Get(ctx context.Context, key fleet.Key) (*unstructured.Unstructured, error) {
+func (l liveSets) Get(ctx context.Context, key clustercache.Key) (*unstructured.Unstructured, error) {
 	r, ok := l.resources[key.Dialect]
 	if !ok {
 		return nil, fmt.Errorf("the dialect %q has no resource", key.Dialect)
@@ -44,7 +44,7 @@ func (l liveSets) Get(ctx context.Context, key fleet.Key) (*unstructured.Unstruc
 	return l.client.Resource(r).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 }
 
-func (l liveSets) PatchStatus(ctx context.Context, key fleet.Key, patch []byte) (*unstructured.Unstructured, error) {
+func (l liveSets) PatchStatus(ctx context.Context, key clustercache.Key, patch []byte) (*unstructured.Unstructured, error) {
 	r, ok := l.resources[key.Dialect]
 	if !ok {
 		return nil, fmt.Errorf("the dialect %q has no resource", key.Dialect)

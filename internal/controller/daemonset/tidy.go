@@ -12,8 +12,8 @@ import (
 
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/apply/executor"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect/base"
-	"everynode.dev/everynode/internal/fleet"
 )
 
 // tidyLimit is how many revisions a pass adopts, labels or deletes that no decision needs.
@@ -25,7 +25,7 @@ const tidyPause = time.Minute
 // tidyHistory adopts revisions of an earlier life of the set, and labels those that have no label, once in a pass. Everyone who may create revisions in the
 // namespace can create any number of them, at any time. So what comes meanwhile is left to the next pass, and for what no decision needs the set does not
 // wait: only some of it has its turn in a pass, and where that is refused, the rest waits for a while.
-func (p *pass) tidyHistory(ctx context.Context, h *fleet.Resolved, orphans []fleet.Revision) error {
+func (p *pass) tidyHistory(ctx context.Context, h *clustercache.Resolved, orphans []clustercache.Revision) error {
 	if p.tidied {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (p *pass) tidyHistory(ctx context.Context, h *fleet.Resolved, orphans []fle
 
 // labelRevisions labels revisions of very old versions, which lack the label; their name is used as the hash (as upstream). It returns whether it has
 // changed the history.
-func (p *pass) labelRevisions(ctx context.Context, h *fleet.Resolved) (moved bool) {
+func (p *pass) labelRevisions(ctx context.Context, h *clustercache.Resolved) (moved bool) {
 	if p.c.Clock.Now().Before(p.state.tidyAfter) {
 		return false
 	}
@@ -82,7 +82,7 @@ func (p *pass) labelRevisions(ctx context.Context, h *fleet.Resolved) (moved boo
 }
 
 // tidyUp patches a revision for which no decision waits. It returns false when the next one is to wait.
-func (p *pass) tidyUp(ctx context.Context, r *fleet.Revision, patch []byte) bool {
+func (p *pass) tidyUp(ctx context.Context, r *clustercache.Revision, patch []byte) bool {
 	err := p.patchRevisionAs(ctx, writesOldRevision, r, patch)
 	if errors.Is(err, errHistoryMoved) {
 		return true
@@ -99,12 +99,12 @@ func (p *pass) tidyUp(ctx context.Context, r *fleet.Revision, patch []byte) bool
 
 // neededOrphans divides orphans into those that a decision needs, because pods carry their hash, or because the template has no other revision, and
 // others.
-func (p *pass) neededOrphans(h *fleet.Resolved, orphans []fleet.Revision) (needed, others []fleet.Revision) {
+func (p *pass) neededOrphans(h *clustercache.Resolved, orphans []clustercache.Revision) (needed, others []clustercache.Revision) {
 	if len(orphans) == 0 {
 		return nil, nil
 	}
 	live := p.c.Index.LiveHashes(p.key)
-	var maybe []fleet.Revision // the rest is not decoded
+	var maybe []clustercache.Revision // the rest is not decoded
 	for i := range orphans {
 		if h.Current < 0 || live[orphans[i].Hash] {
 			maybe = append(maybe, orphans[i])
@@ -112,7 +112,7 @@ func (p *pass) neededOrphans(h *fleet.Resolved, orphans []fleet.Revision) (neede
 			others = append(others, orphans[i])
 		}
 	}
-	all := fleet.Resolve(p.w, slices.Concat(h.Revisions, maybe))
+	all := clustercache.Resolve(p.w, slices.Concat(h.Revisions, maybe))
 	sources := all.Sources(p.w.Name, live)
 	if h.Current < 0 && all.Current >= 0 {
 		sources[all.Current] = true

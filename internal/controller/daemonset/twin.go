@@ -8,13 +8,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/validation"
 
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/revision"
 )
 
 // lostTwin is a hash of the template that pods carry and that no revision has any more, while other pods carry that of the current one: there were two
 // revisions with the same template, as after a restore, and one was deleted. It is to be written again, with that name, or its pods would count as old.
-func (p *pass) lostTwin(h *fleet.Resolved) (hash, name string) {
+func (p *pass) lostTwin(h *clustercache.Resolved) (hash, name string) {
 	candidates := map[string]bool{}
 	maps.Copy(candidates, p.state.history.same)
 	if of := p.statusHash(); of != "" {

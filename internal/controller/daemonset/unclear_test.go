@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"everynode.dev/everynode/internal/fleet/inflight"
+	"everynode.dev/everynode/internal/clustercache/inflight"
 	"everynode.dev/everynode/internal/rollout"
 )
 

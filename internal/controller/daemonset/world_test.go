@@ -30,21 +30,21 @@ import (
 
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/apply/executor"
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/clustercache/informers"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/native"
-	"everynode.dev/everynode/internal/fleet"
-	"everynode.dev/everynode/internal/fleet/feed"
 	"everynode.dev/everynode/internal/rollout"
 )
 
-var setKey = fleet.Key{Dialect: "native", Namespace: "ns", Name: "ds"}
+var setKey = clustercache.Key{Dialect: "native", Namespace: "ns", Name: "ds"}
 
 // world is a small API server in memory with one daemon set, around a real Controller. Writes do not reach the index by
 // themselves unless watch is set; deliver brings the index up to date.
 type world struct {
 	t     *testing.T
 	c     *Controller
-	index *fleet.Index
+	index *clustercache.Index
 	clock *clocktesting.FakeClock
 	// watch is whether every write is seen by the index at once.
 	watch bool
@@ -56,7 +56,7 @@ type world struct {
 	mayWrite bool
 	// kubelet takes the place of the kubelets' work on a pod that is not being deleted; it says whether it has changed it.
 	kubelet func(p *corev1.Pod) bool
-	key     fleet.Key
+	key     clustercache.Key
 	digest  func(obj map[string]any) dialect.Workload
 
 	mu        sync.Mutex
@@ -69,7 +69,7 @@ type world struct {
 	lists  int
 	events *record.FakeRecorder
 	// notify, if not nil, is told of sets that need a pass.
-	notify func(fleet.Key)
+	notify func(clustercache.Key)
 }
 
 func newWorld(t *testing.T, nodes int, change func(ds *appsv1.DaemonSet)) *world {
@@ -117,7 +117,7 @@ func newWorldOf(t *testing.T, nodes int, d dialect.Dialect) *world {
 	}
 	w.key.Dialect = d.Source.Dialect
 	d.MayWrite = func() bool { return w.mayWrite }
-	w.index = fleet.NewIndex(func(key fleet.Key) {
+	w.index = clustercache.NewIndex(func(key clustercache.Key) {
 		if w.notify != nil {
 			w.notify(key)
 		}
@@ -132,16 +132,16 @@ func newWorldOf(t *testing.T, nodes int, d dialect.Dialect) *world {
 		},
 	})
 	for i := range nodes {
-		w.index.PutNode(fleet.Node{Name: fmt.Sprintf("n%d", i+1), RV: w.next(), Ready: true})
+		w.index.PutNode(clustercache.Node{Name: fmt.Sprintf("n%d", i+1), RV: w.next(), Ready: true})
 	}
 	return w
 }
 
 type nobody struct{}
 
-func (nobody) Decided(fleet.Key, *rollout.Snapshot, *rollout.Plan, time.Duration) {}
-func (nobody) Forgotten(fleet.Key)                                                {}
-func (nobody) Wrote(string, error)                                                {}
+func (nobody) Decided(clustercache.Key, *rollout.Snapshot, *rollout.Plan, time.Duration) {}
+func (nobody) Forgotten(clustercache.Key)                                                {}
+func (nobody) Wrote(string, error)                                                       {}
 
 func (w *world) next() string {
 	w.rv++
@@ -271,23 +271,23 @@ func (w *world) seePod(p *corev1.Pod) {
 }
 
 func (w *world) seeRevision(r *appsv1.ControllerRevision) {
-	if rec, ours := feed.RevisionFrom(r); ours {
+	if rec, ours := informers.RevisionFrom(r); ours {
 		w.index.PutRevision(rec)
 	}
 }
 
 // deliver shows everything to the index, as a new list would.
 func (w *world) deliver() {
-	var pods []*fleet.Pod
+	var pods []*clustercache.Pod
 	for _, p := range w.pods {
 		if rec, ours := w.index.PodFrom(p); ours {
 			pods = append(pods, &rec)
 		}
 	}
 	w.index.ReplacePods(pods, strconv.Itoa(w.rv))
-	var revisions []fleet.Revision
+	var revisions []clustercache.Revision
 	for _, r := range w.revisions {
-		if rec, ours := feed.RevisionFrom(r); ours {
+		if rec, ours := informers.RevisionFrom(r); ours {
 			revisions = append(revisions, rec)
 		}
 	}

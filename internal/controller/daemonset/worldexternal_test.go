@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/openyurt"
-	"everynode.dev/everynode/internal/fleet"
 	"everynode.dev/everynode/internal/revision"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -77,7 +77,7 @@ func (e *edge) upstream() (changed bool) {
 	newest := e.history(&changed)
 	has := map[string]bool{}
 	for _, p := range e.pods {
-		rec, _ := fleet.PodFrom(p)
+		rec, _ := clustercache.PodFrom(p)
 		has[rec.Node] = true
 	}
 	for node := range e.nodes() {
@@ -179,7 +179,7 @@ func (e *edge) roll() {
 func (e *edge) live() (changed bool) {
 	for _, name := range slices.Sorted(maps.Keys(e.pods)) {
 		p := e.pods[name]
-		rec, _ := fleet.PodFrom(p)
+		rec, _ := clustercache.PodFrom(p)
 		switch {
 		case e.down[rec.Node]:
 		case p.DeletionTimestamp != nil:
@@ -199,9 +199,9 @@ func (e *edge) live() (changed bool) {
 // turn cuts a node off, or heals it.
 func (e *edge) turn(node string, ready bool) {
 	e.down[node] = !ready
-	e.index.PutNode(fleet.Node{Name: node, RV: e.next(), Ready: ready, Since: rollout.Time(e.clock.Now().UnixNano())})
+	e.index.PutNode(clustercache.Node{Name: node, RV: e.next(), Ready: ready, Since: rollout.Time(e.clock.Now().UnixNano())})
 	for _, p := range e.pods {
-		if rec, _ := fleet.PodFrom(p); rec.Node != node {
+		if rec, _ := clustercache.PodFrom(p); rec.Node != node {
 			continue
 		}
 		for i := range p.Status.Conditions {
@@ -221,7 +221,7 @@ func (e *edge) restart() {
 	e.t.Helper()
 	old := e.c
 	o := old.Options
-	o.Index = fleet.NewIndex(func(fleet.Key) {})
+	o.Index = clustercache.NewIndex(func(clustercache.Key) {})
 	o.Index.ReadFacts(openyurt.Facts)
 	executor := *o.Executor
 	executor.Index = o.Index
@@ -234,11 +234,11 @@ func (e *edge) restart() {
 }
 
 // seenNodes are the nodes as the index has them.
-func (e *edge) seenNodes() []fleet.Node {
-	s, _, _ := e.index.Snapshot(e.key, fleet.History{Update: rollout.NoRevision, Generation: -1}, 0)
-	var nodes []fleet.Node
+func (e *edge) seenNodes() []clustercache.Node {
+	s, _, _ := e.index.Snapshot(e.key, clustercache.History{Update: rollout.NoRevision, Generation: -1}, 0)
+	var nodes []clustercache.Node
 	for _, n := range s.Nodes {
-		nodes = append(nodes, fleet.Node{Name: n.Name, RV: e.next(), Ready: n.Ready, Since: n.Since})
+		nodes = append(nodes, clustercache.Node{Name: n.Name, RV: e.next(), Ready: n.Ready, Since: n.Since})
 	}
 	return nodes
 }
@@ -247,7 +247,7 @@ func (e *edge) seenNodes() []fleet.Node {
 func (e *edge) images() map[string]string {
 	images := map[string]string{}
 	for _, p := range e.pods {
-		rec, _ := fleet.PodFrom(p)
+		rec, _ := clustercache.PodFrom(p)
 		images[rec.Node] = strings.TrimPrefix(p.Spec.Containers[0].Image, "img:")
 	}
 	return images
@@ -264,7 +264,7 @@ func (e *edge) says() map[string]string {
 	}
 	said := map[string]string{}
 	for _, p := range e.pods {
-		rec, _ := fleet.PodFrom(p)
+		rec, _ := clustercache.PodFrom(p)
 		for _, c := range p.Status.Conditions {
 			if c.Type != "PodNeedUpgrade" {
 				continue

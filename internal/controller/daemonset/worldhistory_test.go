@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 )
 
 type worldRevisions struct{ w *world }
@@ -126,13 +126,13 @@ func (w *world) patchStatusStrategically(patch []byte) error {
 	return nil
 }
 
-func (f worldSets) Get(context.Context, fleet.Key) (*unstructured.Unstructured, error) {
+func (f worldSets) Get(context.Context, clustercache.Key) (*unstructured.Unstructured, error) {
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
 	return f.w.set.DeepCopy(), nil
 }
 
-func (f worldSets) PatchStatus(_ context.Context, _ fleet.Key, patch []byte) (*unstructured.Unstructured, error) {
+func (f worldSets) PatchStatus(_ context.Context, _ clustercache.Key, patch []byte) (*unstructured.Unstructured, error) {
 	err := f.w.write("status", "ds", func() error {
 		if f.w.set.GetAPIVersion() == appsv1.SchemeGroupVersion.String() {
 			return f.w.patchStatusStrategically(patch)

@@ -14,7 +14,7 @@ import (
 
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/apply/executor"
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 )
 
 // The kinds of writes of a set, other than those of pods. Deletes of old revisions are a kind of their own: no decision waits for one.
@@ -39,7 +39,7 @@ var errTooManySlow = errors.New("too many slow writes are under way, as with a w
 
 // writesOf are the writes of one kind of a set.
 type writesOf struct {
-	key  fleet.Key
+	key  clustercache.Key
 	kind string
 }
 

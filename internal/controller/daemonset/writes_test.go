@@ -19,8 +19,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"everynode.dev/everynode/internal/apply/executor"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect/native"
-	"everynode.dev/everynode/internal/fleet"
 )
 
 // slowServer is an API server with webhooks that take their time for writes of sets and revisions.
@@ -51,7 +51,7 @@ func (s *slowServer) takes(ctx context.Context, what string, long time.Duration)
 	return executor.Sleep(ctx, long)
 }
 
-func (s *slowServer) PatchStatus(ctx context.Context, key fleet.Key, patch []byte) (*unstructured.Unstructured, error) {
+func (s *slowServer) PatchStatus(ctx context.Context, key clustercache.Key, patch []byte) (*unstructured.Unstructured, error) {
 	long := s.own
 	if key.Namespace == "tenant" {
 		long = s.status
@@ -62,7 +62,7 @@ func (s *slowServer) PatchStatus(ctx context.Context, key fleet.Key, patch []byt
 	return s.worldSets.PatchStatus(ctx, key, patch)
 }
 
-func (s *slowServer) Get(ctx context.Context, key fleet.Key) (*unstructured.Unstructured, error) {
+func (s *slowServer) Get(ctx context.Context, key clustercache.Key) (*unstructured.Unstructured, error) {
 	return s.worldSets.Get(ctx, key)
 }
 
@@ -134,7 +134,7 @@ func (w *world) addTenant(i int) {
 		w.t.Fatal(err)
 	}
 	digest := native.Digest(obj)
-	key := fleet.Key{Dialect: "native", Namespace: "tenant", Name: ds.Name}
+	key := clustercache.Key{Dialect: "native", Namespace: "tenant", Name: ds.Name}
 	w.index.PutSet(key, &digest)
 	w.c.Enqueue(key)
 }

@@ -17,7 +17,7 @@ import (
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/apply"
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -98,7 +98,7 @@ type Metrics struct {
 	CertificateEnds func() (time.Time, bool)
 
 	mu   sync.Mutex
-	last map[fleet.Key]outcome
+	last map[clustercache.Key]outcome
 	// holds are the dialects that hold still, whose updates are another's.
 	holds map[string]bool
 }
@@ -115,7 +115,7 @@ type outcome struct {
 
 // New returns Metrics; with perSet the metrics marked PerSet carry namespace and name of the set.
 func New(perSet bool) *Metrics {
-	m := &Metrics{perSet: perSet, last: map[fleet.Key]outcome{}, holds: map[string]bool{}}
+	m := &Metrics{perSet: perSet, last: map[clustercache.Key]outcome{}, holds: map[string]bool{}}
 	all := Declared()
 	for _, d := range all {
 		labels := d.Labels
@@ -134,7 +134,7 @@ func New(perSet bool) *Metrics {
 }
 
 // Decided implements daemonset.Observer.
-func (m *Metrics) Decided(key fleet.Key, s *rollout.Snapshot, p *rollout.Plan, took time.Duration) {
+func (m *Metrics) Decided(key clustercache.Key, s *rollout.Snapshot, p *rollout.Plan, took time.Duration) {
 	o := outcome{status: p.Status, budget: p.Budget, verdicts: map[rollout.VerdictKind]int{}}
 	counts := [math.MaxUint8 + 1]int{} // a map would cost more than the decision
 	for i := range p.Verdicts {
@@ -157,7 +157,7 @@ func (m *Metrics) Decided(key fleet.Key, s *rollout.Snapshot, p *rollout.Plan, t
 }
 
 // Forgotten implements daemonset.Observer.
-func (m *Metrics) Forgotten(key fleet.Key) {
+func (m *Metrics) Forgotten(key clustercache.Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.last, key)
@@ -224,11 +224,11 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	count := map[string]int{}
-	sum := map[fleet.Key]outcome{}
+	sum := map[clustercache.Key]outcome{}
 	for key, o := range m.last {
 		count[key.Dialect]++
 		if !m.perSet {
-			key = fleet.Key{Dialect: key.Dialect}
+			key = clustercache.Key{Dialect: key.Dialect}
 		}
 		sum[key] = sum[key].plus(o)
 	}
@@ -292,7 +292,7 @@ func (m *Metrics) collectPulls(ch chan<- prometheus.Metric) {
 	}
 }
 
-func (m *Metrics) collectSet(ch chan<- prometheus.Metric, key fleet.Key, o *outcome) {
+func (m *Metrics) collectSet(ch chan<- prometheus.Metric, key clustercache.Key, o *outcome) {
 	gauge := func(metric int, value int, labels ...string) {
 		labels = append([]string{key.Dialect}, labels...)
 		if m.perSet {

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"everynode.dev/everynode/internal/apply"
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -33,10 +33,10 @@ func filled(perSet bool) *Metrics {
 			Verdicts: []rollout.Verdict{{Kind: rollout.UpToDate}, {Kind: rollout.WaitBudget}, {Kind: rollout.WaitBudget}},
 		}
 	}
-	m.Decided(fleet.Key{Dialect: "native", Namespace: "ns", Name: "a"}, snapshot(2000), plan(1), time.Millisecond)
-	m.Decided(fleet.Key{Dialect: "native", Namespace: "ns", Name: "b"}, snapshot(1000), plan(2), time.Millisecond)
-	m.Decided(fleet.Key{Dialect: "native", Namespace: "ns", Name: "gone"}, snapshot(500), plan(2), time.Millisecond)
-	m.Forgotten(fleet.Key{Dialect: "native", Namespace: "ns", Name: "gone"})
+	m.Decided(clustercache.Key{Dialect: "native", Namespace: "ns", Name: "a"}, snapshot(2000), plan(1), time.Millisecond)
+	m.Decided(clustercache.Key{Dialect: "native", Namespace: "ns", Name: "b"}, snapshot(1000), plan(2), time.Millisecond)
+	m.Decided(clustercache.Key{Dialect: "native", Namespace: "ns", Name: "gone"}, snapshot(500), plan(2), time.Millisecond)
+	m.Forgotten(clustercache.Key{Dialect: "native", Namespace: "ns", Name: "gone"})
 	m.Count("create", apply.Done)
 	m.Wrote("status", errors.New("broken pipe"))
 	m.Conflict("kruise", true)

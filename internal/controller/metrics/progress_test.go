@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"everynode.dev/everynode/internal/fleet"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -94,7 +94,7 @@ func TestProgress(t *testing.T) {
 		"nobody knows the revision for a while": {one: []string{"uuu"}, two: []string{"abb", "..."}, want: 2},
 		"OnDelete":                              {one: []string{"uua", "uua"}, two: []string{"uua"}, onDelete: true},
 	} {
-		m, key, minute := New(true), fleet.Key{Dialect: "native", Namespace: "ns", Name: name}, 0
+		m, key, minute := New(true), clustercache.Key{Dialect: "native", Namespace: "ns", Name: name}, 0
 		play := func(revision string, all []string) {
 			for _, letters := range all {
 				minute++
@@ -120,8 +120,8 @@ func TestProgress(t *testing.T) {
 // TestNothingStandsStillBesideAnotherController: what a dialect does not decide does not age, and the other dialects go on.
 func TestNothingStandsStillBesideAnotherController(t *testing.T) {
 	m, minute := New(true), 0
-	ours, other := fleet.Key{Dialect: "native", Namespace: "ns", Name: "a"}, fleet.Key{Dialect: "kruise", Namespace: "ns", Name: "a"}
-	play := func(key fleet.Key, letters string) {
+	ours, other := clustercache.Key{Dialect: "native", Namespace: "ns", Name: "a"}, clustercache.Key{Dialect: "kruise", Namespace: "ns", Name: "a"}
+	play := func(key clustercache.Key, letters string) {
 		minute++
 		s, p := decided(minute, "two", letters, rollout.RollingUpdate)
 		m.Decided(key, s, p, time.Millisecond)
@@ -176,7 +176,7 @@ func TestProgressOfDecisions(t *testing.T) {
 		"OnDelete, and one was asked": {rollout.Set{Strategy: rollout.OnDelete}, "aoo", false},
 		"the owners decide":           {rollout.Set{Strategy: rollout.OnDelete, Announce: true}, "ooo", false},
 	} {
-		m, key := New(true), fleet.Key{Dialect: "native", Namespace: "ns", Name: name}
+		m, key := New(true), clustercache.Key{Dialect: "native", Namespace: "ns", Name: name}
 		decide := func(minute, update int, letters string) {
 			s := &rollout.Snapshot{Now: rollout.Time(time.Duration(minute) * time.Minute), Set: c.set, Revisions: []rollout.Revision{{Name: "old"}, {Name: "new", Number: 1}}}
 			s.Set.Update = update

@@ -4,14 +4,14 @@ package kruise
 
 import (
 	"everynode.dev/everynode/api/kruise"
-	"everynode.dev/everynode/internal/rights"
+	"everynode.dev/everynode/internal/rbac"
 )
 
 // roles are those that the manager needs for the dialect, for its webhooks, and for image pulls.
-func roles() []rights.Role {
-	return []rights.Role{{
-		Name: "everynode-manager-kruise", Program: rights.Manager, For: "the dialect kruise",
-		Rules: []rights.Rule{
+func roles() []rbac.Role {
+	return []rbac.Role{{
+		Name: "everynode-manager-kruise", Program: rbac.Manager, For: "the dialect kruise",
+		Rules: []rbac.Rule{
 			{Group: kruise.Group, Resource: "daemonsets", Verbs: []string{"get", "list", "watch"}, Why: "what is wanted"},
 			{Group: kruise.Group, Resource: "daemonsets/status", Verbs: []string{"patch"}, Why: "how far it is"},
 			{Group: kruise.Group, Resource: "daemonsets/finalizers", Verbs: []string{"update"}, Unseen: []string{"update"}, Why: "as for DaemonSets of apps"},
@@ -38,20 +38,20 @@ func roles() []rights.Role {
 			{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Names: []string{"imagepulljobs.apps.kruise.io", "nodeimages.apps.kruise.io"}, Verbs: []string{"get"}, Why: "whether the definitions are Everynode's"},
 		},
 	}, {
-		Name: "everynode-manager-kruise", Namespace: "everynode-system", Program: rights.Manager, For: "the certificate of the webhooks",
-		Rules: []rights.Rule{
+		Name: "everynode-manager-kruise", Namespace: "everynode-system", Program: rbac.Manager, For: "the certificate of the webhooks",
+		Rules: []rbac.Rule{
 			{Group: "", Resource: "secrets", Verbs: []string{"create"}, Why: "a create cannot be limited to a name"},
 			{Group: "", Resource: "secrets", Names: []string{"everynode-webhook-certs"}, Verbs: []string{"get", "update"}, Why: "keeps and renews it"},
 		},
 	}, {
-		Name: "everynode-manager-pull-secrets", Namespace: "kruise-daemon-config", Program: rights.Manager, For: "pull secrets of jobs, where agents read them",
-		Rules: []rights.Rule{
+		Name: "everynode-manager-pull-secrets", Namespace: "kruise-daemon-config", Program: rbac.Manager, For: "pull secrets of jobs, where agents read them",
+		Rules: []rbac.Rule{
 			{Group: "", Resource: "secrets", Verbs: []string{"get", "list", "create", "update", "delete"}, Why: "copies of pull secrets, kept while a job needs them"},
 		},
 	}, {
-		Name: "everynode-manager-read-pull-secrets", Program: rights.Manager, For: "pull secrets of jobs, where they come from",
+		Name: "everynode-manager-read-pull-secrets", Program: rbac.Manager, For: "pull secrets of jobs, where they come from",
 		BoundBy: "a RoleBinding in each namespace of --pull-secret-namespaces, never a ClusterRoleBinding",
-		Rules: []rights.Rule{
+		Rules: []rbac.Rule{
 			{Group: "", Resource: "secrets", Verbs: []string{"get"}, Why: "the secrets that a job names"},
 		},
 	}}

@@ -5,7 +5,7 @@ package openyurt
 import (
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/base"
-	"everynode.dev/everynode/internal/rights"
+	"everynode.dev/everynode/internal/rbac"
 )
 
 // Name is the name of the dialect.
@@ -49,10 +49,10 @@ func peer() *dialect.Peer {
 	}
 }
 
-func roles() []rights.Role {
-	return []rights.Role{{
-		Name: "everynode-manager-openyurt", Program: rights.Manager, For: "the dialect openyurt",
-		Rules: []rights.Rule{
+func roles() []rbac.Role {
+	return []rbac.Role{{
+		Name: "everynode-manager-openyurt", Program: rbac.Manager, For: "the dialect openyurt",
+		Rules: []rbac.Rule{
 			{Resource: "pods/status", Verbs: []string{"patch"}, Why: "the condition PodNeedUpgrade"},
 			{Group: "coordination.k8s.io", Resource: "leases", Names: []string{"yurt-manager", "cloud-yurt-manager"}, Verbs: []string{"get"}, Why: "while OpenYurt's own manager holds one of them and does the same work, the dialect writes nothing; its chart has the latter"},
 		},

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clustercache
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// labelTable keeps one copy of equal label sets: the pods of one revision of a set all carry the same labels.
+type labelTable map[string]*labelEntry
+
+type labelEntry struct {
+	id   string
+	set  map[string]string
+	hash string // the revision that they name
+	uses int
+}
+
+func (t labelTable) intern(set map[string]string) *labelEntry {
+	id := canonical(set)
+	e := t[id]
+	if e == nil {
+		e = &labelEntry{id: id, set: set, hash: set[hashLabel]}
+		t[id] = e
+	}
+	e.uses++
+	return e
+}
+
+func (t labelTable) release(e *labelEntry) {
+	if e.uses--; e.uses == 0 {
+		delete(t, e.id)
+	}
+}
+
+// canonical is a string that is equal for equal maps only; neither keys nor values of labels may hold a line break.
+func canonical(set map[string]string) string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(set)) {
+		b.WriteString(k)
+		b.WriteByte('=')
+		b.WriteString(set[k])
+		b.WriteByte('\n')
+	}
+	return b.String()
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clustercache
+
+import (
+	"cmp"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// departed is what is remembered of a pod that is gone.
+type departed struct {
+	uid  types.UID
+	hash string
+	// next is the revision that the pod's node was to get next, if the pod was deleted for an update.
+	next string
+}
+
+// wanted is the revision that the node's next pod has if the update of its node goes on, or else keeps.
+func (d *departed) wanted() string {
+	if d.next != "" {
+		return d.next
+	}
+	return d.hash
+}
+
+// remember notes in its state that a pod is gone, rememberOn in that of a node.
+func (s *set) remember(p *podRecord) { s.rememberOn(p.node, p) }
+
+func (s *set) rememberOn(n *node, p *podRecord) {
+	s.ensureState(n).last = &departed{uid: p.uid, hash: p.labels.hash, next: p.writes.Leave()}
+}
+
+// limited is whether the set may hold nodes back, so that what they had before matters.
+func (s *set) limited() bool { return s.governed || s.workload.Set.Limits != rollout.Limits{} }
+
+// lastOf is the index of the revision that the last pod of a node had, or that the node was to get. What this process has not seen
+// it guesses: a node that is older than the wanted revision had what most others still have (guessOf). So after a
+// restart, a node that is held keeps what it most likely had; one that came later is taken for a new one, and so is one that was
+// seen without a pod while it need not run one. It is no guess to make for a set whose nodes get their first pods one by one.
+func (l *revisionLookup) lastOf(s *set, c *nodeState, n *nodeView) int {
+	h := &l.history
+	switch {
+	case !l.limited:
+		return rollout.NoRevision
+	case c.pods != nil:
+		p := youngest(c.pods)
+		if next := p.writes.Next(); next != "" {
+			return l.index(next)
+		}
+		return l.of(p)
+	case c.last != nil:
+		return l.index(c.last.wanted())
+	case c.fit == rollout.MayStay || c.fit == rollout.MustLeave:
+		c.unused = true
+		return rollout.NoRevision
+	case c.unused:
+		return rollout.NoRevision
+	case s.workload.Set.Progressive || h.Updated == 0 || n.created == 0 || n.created >= h.Updated:
+		return rollout.NoRevision
+	}
+	return l.guessOf(s)
+}
+
+// guessOf is what a node most likely had of which nothing is known: the revision that most pods of the set are of, but for the wanted one, and of several the
+// newest. A canary that was given up is newer than what the other nodes run, and no node runs it. Without any pod it is the one before the wanted one. It is
+// never a revision with the hash of another one that precedes it: no pod is of that.
+func (l *revisionLookup) guessOf(s *set) int {
+	if l.guessed {
+		return l.guess
+	}
+	h := &l.history
+	pods := make([]int, len(h.Revisions))
+	for c := range s.all {
+		for p := c.pods; p != nil; p = p.next {
+			if of := l.of(p); of >= 0 {
+				pods[of]++
+			}
+		}
+	}
+	l.guess, l.guessed = rollout.NoRevision, true
+	for i := range h.Revisions {
+		if i != h.Update && l.index(h.Revisions[i].Name) == i && (l.guess == rollout.NoRevision || pods[i] >= pods[l.guess]) {
+			l.guess = i
+		}
+	}
+	return l.guess
+}
+
+// index is the revision with that hash, or NoRevision.
+func (l *revisionLookup) index(hash string) int {
+	if i, known := l.history.Index[hash]; known {
+		return i
+	}
+	return rollout.NoRevision
+}
+
+func youngest(pods *podRecord) *podRecord {
+	best := pods
+	for p := pods.next; p != nil; p = p.next {
+		if cmp.Or(cmp.Compare(p.created, best.created), cmp.Compare(p.name, best.name)) > 0 {
+			best = p
+		}
+	}
+	return best
+}

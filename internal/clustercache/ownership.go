@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clustercache
+
+import (
+	"everynode.dev/everynode/internal/clustercache/inflight"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Ownership are the changes of ownership that a set needs before anything may be decided for it.
+type Ownership struct {
+	// Adopt and Release are those with the first names, claimLimit at most, of the pods of which none was tried yet, nor another one on their node. More is
+	// whether there are others.
+	Adopt, Release []Pod
+	More           bool
+	// AdoptAgain and ReleaseAgain are those that are to be tried again now (Index.Block), DefaultBurst at most.
+	AdoptAgain, ReleaseAgain []Pod
+	// Uncertain are orphans that must not be adopted any more, of which it must be read whether an earlier adoption took effect (Block.Unclear).
+	Uncertain []Pod
+	// Unsettled are pods for which a delete was sent without a definite answer.
+	Unsettled []UnsettledPod
+	// Pending are creates without a definite answer, sorted by node.
+	Pending []inflight.Write
+	// Doubts are edits without a definite answer, sorted by pod.
+	Doubts []Doubt
+}
+
+// mayBeAdopted is whether an adoption may have taken effect of a pod that no event shows as adopted.
+func (ps podSet) mayBeAdopted(b inflight.Block) bool {
+	p := ps[b.Pod]
+	return b.Unclear && p != nil && p.origin.owner == ""
+}
+
+// ownershipBlock is that of the node of a pod, or of a pod without a node, if it is about adopting or releasing a pod.
+func (s *set) ownershipBlock(p *podRecord) (inflight.Block, bool) {
+	if p.node == nil {
+		return s.writes.BlockedUnplaced(p.uid)
+	}
+	return s.writes.Blocked(p.node.id)
+}
+
+// ownershipLimit is more than a pass adopts, or releases. Anybody can make 100,000 pods that a set selects, and all are looked at with the index locked.
+const ownershipLimit = 2 * rollout.DefaultBurst
+
+// Ownership returns what the set has to adopt, release and settle now, each sorted by name.
+func (x *Index) Ownership(key Key, now rollout.Time) Ownership {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s := x.sets[key]
+	if s == nil {
+		return Ownership{}
+	}
+	unsettled, doubts := s.unclear()
+	fresh := func(p *podRecord) bool {
+		_, blocked := s.ownershipBlock(p)
+		return !blocked
+	}
+	due := func(p *podRecord) bool {
+		b, blocked := s.ownershipBlock(p)
+		return blocked && b.Pod == p.uid && b.Due(now)
+	}
+	adopt, moreAdopt := s.adoptable.least(ownershipLimit, fresh)
+	release, moreRelease := s.foreign.least(ownershipLimit, fresh)
+	adoptAgain, _ := s.adoptable.least(rollout.DefaultBurst, due)
+	releaseAgain, _ := s.foreign.least(rollout.DefaultBurst, due)
+	mayBeAdopted := podSet{}
+	for b := range s.writes.Blocks {
+		if s.adoptable[b.Pod] == nil && x.pods.mayBeAdopted(b) {
+			mayBeAdopted[b.Pod] = x.pods[b.Pod]
+		}
+	}
+	uncertain, _ := mayBeAdopted.least(rollout.DefaultBurst, due)
+	return Ownership{
+		Uncertain: uncertain,
+		Adopt:     adopt, Release: release, More: moreAdopt || moreRelease, AdoptAgain: adoptAgain, ReleaseAgain: releaseAgain, Unsettled: unsettled,
+		Doubts:  doubts,
+		Pending: s.writes.Creates(),
+	}
+}

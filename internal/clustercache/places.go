@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clustercache
+
+import (
+	"k8s.io/apimachinery/pkg/labels"
+
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// evaluation is what a set makes of one node as it was at a version.
+type evaluation struct {
+	id       int
+	node     Node
+	fit      rollout.Fit
+	selected bool
+}
+
+// evaluate finds out what a set makes of each node, if that may have changed, without holding the lock: with thousands of nodes and of affinity terms
+// it takes seconds, which all sets would wait for. What has changed of a node meanwhile is found out again by place.
+func (x *Index) evaluate(key Key, w *dialect.Workload) []evaluation {
+	was := x.Workload(key)
+	if was != nil && was.UID == w.UID && (was.Generation == w.Generation || samePlaces(was, w)) {
+		return nil
+	}
+	list := x.existing()
+	for i := range list {
+		e := &list[i]
+		e.fit, e.selected = fitOf(w, &e.node), selects(w, &e.node)
+	}
+	return list
+}
+
+// existing lists the nodes that exist, by id.
+func (x *Index) existing() []evaluation {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	list := make([]evaluation, 0, len(x.nodes.byName))
+	for _, n := range x.nodes.byID {
+		if n != nil {
+			list = append(list, evaluation{id: n.id, node: n.Node})
+		}
+	}
+	return list
+}
+
+// place fills in what s makes of every node. What was found out before is taken over for the nodes that are as they were then.
+func (x *Index) place(s *set, found []evaluation) {
+	for len(s.states) < len(x.nodes.byID) {
+		s.states = append(s.states, nodeState{})
+	}
+	for id, n := range x.nodes.byID {
+		for len(found) > 0 && found[0].id < id {
+			found = found[1:]
+		}
+		switch {
+		case n == nil:
+		case len(found) > 0 && found[0].id == id && found[0].node.Name == n.Name && found[0].node.RV == n.RV:
+			s.states[id].fit, s.states[id].selected = found[0].fit, found[0].selected
+		default:
+			s.evaluateNode(n)
+		}
+	}
+}
+
+// evaluateNode fills in what s makes of one node that exists, and says whether that is something else than before.
+func (s *set) evaluateNode(n *node) bool {
+	c := &s.states[n.id]
+	fit, selected := fitOf(s.workload, &n.Node), selects(s.workload, &n.Node)
+	changed := fit != c.fit || selected != c.selected
+	c.fit, c.selected = fit, selected
+	return changed
+}
+
+func fitOf(w *dialect.Workload, n *Node) rollout.Fit {
+	if w.Placement == nil {
+		return 0
+	}
+	return w.Placement.Fit(n.facts())
+}
+
+// selects is whether an update of a set may start on n, as far as labels go.
+func selects(w *dialect.Workload, n *Node) bool {
+	return w.NodeSelector == nil || w.NodeSelector.Matches(labels.Set(n.Labels))
+}
+
+// samePlaces is whether two generations of a set say the same of every node, as most edits do, which change an image or a number.
+func samePlaces(a, b *dialect.Workload) bool {
+	selector := func(w *dialect.Workload) string {
+		if w.NodeSelector == nil {
+			return "none"
+		}
+		return w.NodeSelector.String()
+	}
+	return a.Placement.Same(b.Placement) && (a.NodeSelector == nil) == (b.NodeSelector == nil) && selector(a) == selector(b)
+}

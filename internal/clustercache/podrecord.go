@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clustercache
+
+import (
+	"maps"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/internal/clustercache/inflight"
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// podRecord is a Pod in the index. There may be millions of them, so what pods have in common they share: labels, owner and
+// namespace, and the node.
+type podRecord struct {
+	uid    types.UID
+	name   string
+	labels *labelEntry
+	next   *podRecord
+	facts  *dialect.PodFacts
+
+	phase                      rollout.Phase
+	scheduled, deleting, ready bool
+	generation                 int64
+
+	deletedAt, readySince, created rollout.Time
+	// writes are those of ours that no watch has shown; nil for none.
+	writes *inflight.Pod
+
+	// A Snapshot does not look at what follows.
+	rv     string
+	origin *origin
+	node   *node // nil without
+}
+
+// origin is what the pods of one set have in common whatever their revision.
+type origin struct {
+	originID
+	uses int
+}
+
+// originID is whose a pod is: a set of the same namespace and API group, with that UID.
+type originID struct {
+	namespace string
+	owner     types.UID
+	advanced  bool // of the API group apps.kruise.io
+}
+
+func (rec *Pod) origin() originID {
+	return originID{namespace: rec.Namespace, advanced: rec.Advanced, owner: rec.Owner}
+}
+
+// ownerOf is the set that a pod belongs to; nil for an orphan, and for one that names a set which is not known. What names the UID of a set is not
+// the set's own for that: anybody may write any UID into a pod of a namespace of theirs.
+func (x *Index) ownerOf(p *podRecord) *set {
+	return x.setOf(p.origin.originID)
+}
+
+func (x *Index) setOf(o originID) *set {
+	if s := x.byUID[o.owner]; s != nil && s.is(o) {
+		return s
+	}
+	return nil
+}
+
+// is whether o names the set.
+func (s *set) is(o originID) bool {
+	return o.owner == s.workload.UID && o.namespace == s.workload.Namespace && o.advanced == s.workload.Advanced
+}
+
+type originTable map[originID]*origin
+
+func (t originTable) take(id originID) *origin {
+	o := t[id]
+	if o == nil {
+		o = &origin{originID: id}
+		t[id] = o
+	}
+	o.uses++
+	return o
+}
+
+func (t originTable) release(o *origin) {
+	if o.uses--; o.uses == 0 {
+		delete(t, o.originID)
+	}
+}
+
+// nodeName is the name of the pod's node; empty without.
+func (p *podRecord) nodeName() string {
+	if p.node == nil {
+		return ""
+	}
+	return p.node.Name
+}
+
+// pod is the record as others get it.
+func (p *podRecord) pod() Pod {
+	return Pod{
+		Namespace: p.origin.namespace, Name: p.name, UID: p.uid, RV: p.rv, Node: p.nodeName(), Owner: p.origin.owner, Advanced: p.origin.advanced,
+		Labels: p.labels.set, Hash: p.labels.hash, Generation: p.generation, Phase: p.phase, Scheduled: p.scheduled,
+		Deleting: p.deleting, DeletedAt: p.deletedAt, Ready: p.ready, ReadySince: p.readySince, Created: p.created, Facts: p.facts,
+	}
+}
+
+// tells is whether a newer version tells anything new.
+func (p *podRecord) tells(rec *Pod) bool {
+	same := p.name == rec.Name && p.origin.originID == rec.origin() && p.nodeName() == rec.Node &&
+		p.generation == rec.Generation && p.phase == rec.Phase && p.scheduled == rec.Scheduled &&
+		p.deleting == rec.Deleting && p.deletedAt == rec.DeletedAt && p.ready == rec.Ready && p.readySince == rec.ReadySince &&
+		p.created == rec.Created && maps.Equal(p.labels.set, rec.Labels)
+	if !same || p.facts == nil || rec.Facts == nil {
+		return !same || p.facts != rec.Facts
+	}
+	return !reflect.DeepEqual(p.facts, rec.Facts)
+}
+
+// read takes over what a version of the pod says, but for what is shared.
+func (p *podRecord) read(rec *Pod) {
+	p.name, p.rv, p.generation, p.facts = rec.Name, rec.RV, rec.Generation, rec.Facts
+	p.phase, p.scheduled, p.deleting, p.ready = rec.Phase, rec.Scheduled, rec.Deleting, rec.Ready
+	p.deletedAt, p.readySince, p.created = rec.DeletedAt, rec.ReadySince, rec.Created
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rbac declares what the manager and the agent of a node ask of the API server, and why: the one table from which the page for people
+// is made, and which the roles that are shipped (config/) and the calls that are made are compared with.
+//
+// Vocabulary: a role is an object of RBAC, a rule what it allows about one resource, and a call one request as an audit log has it.
+//
+// The rule: a role allows what is called and nothing else. What is never seen to be called, and has to be allowed all the same, says so (Unseen), and
+// so does what is seen now and then (Rare). An exception that nobody needs any more is an error.
+package rbac
+
+import "slices"
+
+// Programs that have rights.
+const (
+	Manager = "everynode-manager"
+	Agent   = "everynode-agent"
+)
+
+// User is who a program is to the API server.
+func User(program string) string {
+	return map[string]string{
+		Manager: "system:serviceaccount:everynode-system:everynode-manager",
+		Agent:   "system:serviceaccount:everynode-agents:everynode-agent",
+	}[program]
+}
+
+// Role is a role that is shipped.
+type Role struct {
+	Name string
+	// Namespace is where a Role holds; a ClusterRole has none.
+	Namespace string
+	// Program is whose role it is.
+	Program string
+	// For is what it is needed for.
+	For string
+	// BoundBy says who binds a role that nothing which is shipped binds.
+	BoundBy string
+	Rules   []Rule
+}
+
+// Rule is what a role allows about one resource.
+type Rule struct {
+	Group, Resource string
+	// Names are the objects that it is about; without any it is about all.
+	Names []string
+	Verbs []string
+	Why   string
+	// Unseen are verbs that no program sends, or none under this role, and Rare those that are sent by chance; with the reason in Why.
+	Unseen, Rare []string
+}
+
+// Call is one request.
+type Call struct {
+	Verb, Group, Resource, Namespace, Name string
+}
+
+// Allows is whether a role, where it holds, allows a call.
+func (r *Role) Allows(c Call) bool {
+	if r.Namespace != "" && r.Namespace != c.Namespace {
+		return false
+	}
+	return slices.ContainsFunc(r.Rules, func(rule Rule) bool { return rule.allows(c) })
+}
+
+func (r *Rule) allows(c Call) bool {
+	return r.Group == c.Group && r.Resource == c.Resource && slices.Contains(r.Verbs, c.Verb) &&
+		(len(r.Names) == 0 || slices.Contains(r.Names, c.Name))
+}
