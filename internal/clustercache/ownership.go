@@ -9,8 +9,8 @@ import (
 
 // Ownership are the changes of ownership that a set needs before anything may be decided for it.
 type Ownership struct {
-	// Adopt and Release are those with the first names, claimLimit at most, of the pods of which none was tried yet, nor another one on their node. More is
-	// whether there are others.
+	// Adopt and Release are those with the first names, ownershipLimit at most, of the pods of which none was tried yet, nor another one on their node. More is
+	// whether there are others. An orphan on a node with a create without an answer is not among them: the set would have two pods there.
 	Adopt, Release []Pod
 	More           bool
 	// AdoptAgain and ReleaseAgain are those that are to be tried again now (Index.Block), DefaultBurst at most.
@@ -55,11 +55,12 @@ func (x *Index) Ownership(key Key, now rollout.Time) Ownership {
 		_, blocked := s.ownershipBlock(p)
 		return !blocked
 	}
+	alone := func(p *podRecord) bool { return fresh(p) && (p.node == nil || !s.writes.Creating(p.node.id)) }
 	due := func(p *podRecord) bool {
 		b, blocked := s.ownershipBlock(p)
 		return blocked && b.Pod == p.uid && b.Due(now)
 	}
-	adopt, moreAdopt := s.adoptable.least(ownershipLimit, fresh)
+	adopt, moreAdopt := s.adoptable.least(ownershipLimit, alone)
 	release, moreRelease := s.foreign.least(ownershipLimit, fresh)
 	adoptAgain, _ := s.adoptable.least(rollout.DefaultBurst, due)
 	releaseAgain, _ := s.foreign.least(rollout.DefaultBurst, due)
