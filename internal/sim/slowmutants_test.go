@@ -3,8 +3,9 @@
 package sim
 
 const (
-	slowFile  = "apply/executor/slow.go"
-	leaseFile = "apply/executor/slowlease.go"
+	slowFile       = "apply/executor/slow.go"
+	leaseFile      = "apply/executor/slowlease.go"
+	slowCreateFile = "apply/executor/slowcreate.go"
 )
 
 // slowMutants are wrong about writes that no pass waits for.
@@ -20,18 +21,18 @@ func slowMutants() []mutant {
 		{"a slow write does not ask for another controller", slowFile, "return !mayWrite() || void", "return void", "other"},
 		{"nobody asks for the lease before a slow write", slowFile, "if e.Pace.Leads != nil && !e.Pace.Leads() {", "if false {", "lease"},
 		{"a slow delete holds its pod no longer than a fast one", slowFile, "Pace.now().Add(SlowWriteTimeout + writeTimeout)", "Pace.now().Add(writeTimeout)", "budget surge one-pod needless known-pod"},
-		{"a slow create does not hold its node", slowFile, "w.Slow = true\n\t\t\te.Index.Begin(w)", "w.Slow = true", "one-pod known-pod surge"},
+		{"a slow create does not hold its node", slowCreateFile, "w.Slow = true\n\t\t\te.Index.Begin(w)", "w.Slow = true", "one-pod known-pod surge"},
 		{"a slow edit does not hold its pod", slowFile, "e.Index.Begin(inflight.Write{Verb: inflight.Edit, UID: uid, Until: until, Takes: takesAway(a, edit.Edit)})", "_ = uid", "in-place budget"},
 		{"a slow delete that was refused is not taken back", slowFile, "case apply.Refused, apply.Busy:\n\t\t\t\te.Index.Resolve(w, inflight.NoEffect)", "case apply.Refused, apply.Busy:\n\t\t\t\te.Index.Resolve(w, inflight.TookEffect)", "liveness status"},
 		{"nobody comes back after a slow write", slowFile, "e.Index.Notify(e.key) ", "_ = e.key ", "liveness status"},
 		{"a gate that is closed is closed again", "dialect/kruise/edits.go", "readable && slices.Equal(has, held)", "readable && false", "liveness"},
-		{"a slow create that was refused holds its node for ever", slowFile, "\tcase apply.Refused, apply.Busy, apply.Ended:\n", "\tcase apply.Refused, apply.Busy, apply.Ended:\n\t\treturn false\n", "liveness"},
+		{"a slow create that was refused holds its node for ever", slowCreateFile, "\tcase apply.Refused, apply.Busy, apply.Ended:\n", "\tcase apply.Refused, apply.Busy, apply.Ended:\n\t\treturn false\n", "liveness"},
 	}
 }
 
 // with is the kind of steps that every run has for a mutant, if any: what most runs do not have is found sooner.
 func (m *mutant) with() string {
-	if m.file == slowFile || m.file == leaseFile {
+	if m.file == slowFile || m.file == slowCreateFile || m.file == leaseFile {
 		return "slowness"
 	}
 	return actorOf(m.name)

@@ -16,7 +16,6 @@ import (
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/clustercache/inflight"
-	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -309,93 +308,6 @@ func (r *run) laneFull() { r.note(func(result *Result) { result.LaneFull = true 
 func (r *run) unlessOther(void func() bool) func() bool {
 	mayWrite := r.job.MayWrite
 	return func() bool { return !mayWrite() || void != nil && void() }
-}
-
-// createSlowly is a create that no pass waits for.
-func (r *run) createSlowly(ctx context.Context, i int, params name) outcome {
-	a, e, t, object := r.job.Plan.Actions[i], r.e.continuing(), r.job.Texts, r.job.Object
-	void := r.overtaken(a)
-	if void() {
-		r.leaveForNextPass()
-		return createGoesOn
-	}
-	maker, warn := r.job.Maker(a.Revision), r.warner(a.Node)
-	c := &slowCreate{e: e, name: params, workload: r.job.Workload, warn: func(err error) { warn(t.CreateFailed, t.CreateFailedText, err) }}
-	room := e.sendSlowly(ctx, &slowWrite{
-		verb: verbCreate, what: "creating a pod", node: params.Node, pod: params.PodName, void: r.unlessOther(void),
-		send: func(ctx context.Context) (*corev1.Pod, error) {
-			return e.Slow.Pods.Create(ctx, maker.Pod(c.name.Params))
-		},
-		meaning: func(_ context.Context, err error) (apply.Answer, error) {
-			e.Count(verbCreate, apply.OfCreate(err))
-			return apply.OfCreate(err), err
-		},
-		begun: func(until rollout.Time) {
-			c.until = until
-			w := c.write()
-			w.Slow = true
-			e.Index.Begin(w)
-		},
-		answered: c.answered,
-		done:     func() { e.Events.Eventf(object, corev1.EventTypeNormal, t.Created, t.CreatedText, c.name.PodName) },
-		failed:   c.warn,
-	})
-	if !room {
-		r.laneFull()
-	}
-	return createGoesOn
-}
-
-// slowCreate is a create in the lane.
-type slowCreate struct {
-	e        sender
-	name     name
-	workload *dialect.Workload
-	until    rollout.Time
-	warn     func(err error)
-}
-
-// write is the create as it is under way.
-func (c *slowCreate) write() inflight.Write {
-	return inflight.Write{Verb: inflight.Create, Set: c.e.key, Node: c.name.Node, Pod: c.name.PodName, Until: c.until}
-}
-
-func (c *slowCreate) answered(ctx context.Context, answer apply.Answer, _ error, created *corev1.Pod) (again bool) {
-	switch answer {
-	case apply.Done:
-		c.e.observe(created)
-	case apply.Refused, apply.Busy, apply.Ended:
-	case apply.Exists:
-		return c.exists(ctx)
-	default: // a look finds out whether it is there, and whose
-		c.e.Index.Resolve(c.write(), inflight.Unclear)
-		return false
-	}
-	c.e.Index.Resolve(c.write(), inflight.TookEffect) // or not: the next pass sees
-	return false
-}
-
-// exists looks at the pod that has the name already, like run.claim. It returns true when there is another name to try.
-func (c *slowCreate) exists(ctx context.Context) (again bool) {
-	h, err := c.e.holder(ctx, c.name)
-	switch {
-	case err != nil:
-		c.e.Index.Resolve(c.write(), inflight.Unclear)
-		return false
-	case h.pod == nil:
-		_ = Sleep(ctx, busyPause) // it has gone meanwhile
-	case h.why == nil:
-		c.e.Index.Accept(c.e.key, c.name.Node, 0)
-	case h.stale:
-	case c.name.taken < mostTaken && isStranger(c.workload, h.pod):
-		c.name = freeName(c.workload, h.pod, c.name)
-		return true
-	default:
-		c.e.block(c.name.Node, h.why.Error())
-		c.warn(h.why)
-	}
-	c.e.Index.Resolve(c.write(), inflight.TookEffect) // or not: the next pass sees
-	return false
 }
 
 // deleteSlowly is a delete that no pass waits for.
