@@ -91,9 +91,12 @@ func (r *run) editPod(ctx context.Context, e sender, actions []int) {
 				e.void = nil // what has been begun goes on
 			}
 		}
-		if a.Kind == rollout.Patch && pod.Labels[appsv1.ControllerRevisionHashLabelKey] != r.hash(a) {
-			r.keptOld(i)
-			return
+		if a.Kind == rollout.Patch {
+			if err := keptOld(pod, r.hash(a)); err != nil {
+				r.editTeller(a)(err)
+				r.refuse(i, apply.Refused, &Refusal{what: fmt.Sprintf("%s of pod %s", a.Kind, a.Pod), err: err})
+				return
+			}
 		}
 		r.finish(i)
 		if a.Kind == rollout.Patch || a.Kind == rollout.Resume {
@@ -127,13 +130,12 @@ func (r *run) readPod(ctx context.Context, e sender, a rollout.Action) *corev1.P
 	return pod
 }
 
-// keptOld records that a pod is not of the revision that it was changed to, although the API server took the change: for what comes of it that is a
-// refusal.
-func (r *run) keptOld(i int) {
-	a := r.job.Plan.Actions[i]
-	err := fmt.Errorf("a webhook has changed the label %s back, so the pod is not of revision %s", appsv1.ControllerRevisionHashLabelKey, r.hash(a))
-	r.editTeller(a)(err)
-	r.refuse(i, apply.Refused, &Refusal{what: fmt.Sprintf("%s of pod %s", a.Kind, a.Pod), err: err})
+// keptOld is the error of a pod that is not of the revision with that hash, although the API server took the change to it. It counts as a refusal.
+func keptOld(pod *corev1.Pod, hash string) error {
+	if pod.Labels[appsv1.ControllerRevisionHashLabelKey] == hash {
+		return nil
+	}
+	return fmt.Errorf("a webhook has changed the label %s back, so the pod is not of revision %s", appsv1.ControllerRevisionHashLabelKey, hash)
 }
 
 func (r *run) edits(a rollout.Action, pod *corev1.Pod) []dialect.Edit {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/clustercache/inflight"
+	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -181,7 +183,9 @@ type slowWrite struct {
 	send                  func(ctx context.Context) (*corev1.Pod, error)
 	// meaning finds out what the answer means, which may take a look.
 	meaning func(ctx context.Context, err error) (apply.Answer, error)
-	until   rollout.Time // see beginSlowly
+	// check finds out whether the pod of a successful answer is what was asked for; the error, which counts as a refusal, says what is not. It may be nil.
+	check func(pod *corev1.Pod) error
+	until rollout.Time // see beginSlowly
 	// begun records that there is no answer until then, answered what the answer means. If that returns true the write is sent once more.
 	begun    func(until rollout.Time)
 	answered func(ctx context.Context, answer apply.Answer, err error, pod *corev1.Pod) (again bool)
@@ -245,6 +249,12 @@ const busyPause = time.Second
 
 func (e sender) slowAnswer(ctx context.Context, w *slowWrite, pod *corev1.Pod, err error) (again bool) {
 	answer, err := w.meaning(ctx, err)
+	if answer == apply.Done && w.check != nil {
+		if err = w.check(pod); err != nil {
+			e.observe(pod)
+			answer = apply.Refused
+		}
+	}
 	switch answer {
 	case apply.Done:
 		switch {
@@ -361,6 +371,7 @@ func (r *run) patchSlowly(ctx context.Context, a rollout.Action, edit tried, voi
 		verb: verbPatch, what: fmt.Sprintf("%s of pod %s", a.Kind, a.Pod), node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, before: e.record(edit.before), action: a, void: r.unlessOther(void),
 		send:    e.slowPatch(PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch}),
 		meaning: e.ofSlowPatch(verbPatch, a.Pod, uid),
+		check:   r.checkRevision(a, edit.Edit),
 		begun: func(until rollout.Time) {
 			e.Index.Begin(inflight.Write{Verb: inflight.Edit, UID: uid, Until: until, Takes: takesAway(a, edit.Edit)})
 		},
@@ -371,6 +382,15 @@ func (r *run) patchSlowly(ctx context.Context, a rollout.Action, edit tried, voi
 	if !room {
 		r.laneFull()
 	}
+}
+
+// checkRevision is what finds out whether the last edit of a change in place has made the pod one of the new revision; nil for other edits.
+func (r *run) checkRevision(a rollout.Action, edit dialect.Edit) func(pod *corev1.Pod) error {
+	hash := r.hash(a)
+	if a.Kind != rollout.Patch || edit.Of != dialect.Whole || hash == "" || !strings.Contains(string(edit.Patch), hash) {
+		return nil
+	}
+	return func(pod *corev1.Pod) error { return keptOld(pod, hash) }
 }
 
 func (e sender) slowPatch(patch PodPatch) func(ctx context.Context) (*corev1.Pod, error) {

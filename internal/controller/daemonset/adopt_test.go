@@ -56,12 +56,24 @@ func (s slowPatches) Patch(ctx context.Context, p executor.PodPatch) (*corev1.Po
 	before := s.w.before
 	s.w.before = nil
 	s.w.mu.Unlock()
+	s.w.clock.Step(10 * time.Second)
 	defer func() {
 		s.w.mu.Lock()
 		s.w.before = before
 		s.w.mu.Unlock()
 	}()
 	return s.worldPods.Patch(ctx, p)
+}
+
+// slowPatches has each patch time out that a pass waits for; those of the slow lane are answered.
+func (w *world) slowPatches() {
+	w.before = func(verb, _ string) error {
+		if verb == "patch" {
+			return apierrors.NewTimeoutError("request did not complete within requested timeout", 0)
+		}
+		return nil
+	}
+	w.c.Executor.Slow = &executor.SlowLane{Pods: slowPatches{worldPods{w}}, Hold: func(context.Context) error { return nil }, Free: func(context.Context, func() bool) {}}
 }
 
 // A pod is adopted although a webhook is slow, as kube-controller-manager adopts it, and a time-out is not reported as a refusal.
@@ -72,13 +84,7 @@ func TestASlowAdoption(t *testing.T) {
 		p.OwnerReferences = nil
 		w.changed(p)
 	}
-	w.before = func(verb, _ string) error {
-		if verb == "patch" {
-			return apierrors.NewTimeoutError("request did not complete within requested timeout", 0)
-		}
-		return nil
-	}
-	w.c.Executor.Slow = &executor.SlowLane{Pods: slowPatches{worldPods{w}}, Hold: func(context.Context) error { return nil }, Free: func(context.Context, func() bool) {}}
+	w.slowPatches()
 	for range 600 {
 		_ = w.pass()
 		w.c.Executor.Slow.Wait()

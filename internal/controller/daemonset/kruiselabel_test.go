@@ -11,32 +11,44 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A webhook keeps the labels of one pod, so a change in place leaves it an old one. That is shown like a refusal, the pod serves, and the others are updated.
+// A webhook keeps the labels of one pod, so a change in place leaves it an old one. That is shown like a refusal, the pod serves, and the others are updated; also when
+// another webhook is so slow that no pass waits for the changes.
 func TestAWebhookThatKeepsTheLabelsOfOnePod(t *testing.T) {
-	a := newAdvanced(t, 3, inPlace)
-	a.settle()
-	first := ""
-	a.mutate = func(was, p *corev1.Pod) {
-		if is, patched := was.Labels[appsv1.ControllerRevisionHashLabelKey], p.Labels[appsv1.ControllerRevisionHashLabelKey]; is != patched && (first == "" || first == p.Name) {
-			first, p.Labels = p.Name, rehashed(p.Labels, is)
+	for _, slow := range []bool{false, true} {
+		a := newAdvanced(t, 3, inPlace)
+		a.settle()
+		first := ""
+		a.mutate = func(was, p *corev1.Pod) {
+			if is, new := was.Labels[appsv1.ControllerRevisionHashLabelKey], p.Labels[appsv1.ControllerRevisionHashLabelKey]; is != new && (first == "" || first == p.Name) {
+				first, p.Labels = p.Name, rehashed(p.Labels, is)
+			}
 		}
-	}
-	a.image("img:v2")
-	a.forgetLog()
-	last := a.passesFor(5 * time.Minute)
-	updated := 0
-	for _, p := range a.pods {
-		if p.Name != first && p.Spec.Containers[0].Image == "img:v2" {
-			updated++
+		var last error
+		if slow {
+			a.slowPatches()
 		}
-		if stateOf(p, corev1.PodReady) != corev1.ConditionTrue {
-			t.Errorf("pod %s, the labels of which are kept: %t, is not ready", p.Name, p.Name == first)
+		a.image("img:v2")
+		a.forgetLog()
+		for range 240 {
+			last = a.passesFor(5 * time.Second)
+			if slow {
+				a.c.Executor.Slow.Wait()
+			}
 		}
-	}
-	if updated != 2 || len(a.wrote("patch")) > 30 {
-		t.Errorf("%d other pods have the new image after %d changes; the last error: %v", updated, len(a.wrote("patch")), last)
-	}
-	if events := a.allEvents(); !strings.Contains(events, "webhook") {
-		t.Errorf("events:\n%s", events)
+		updated := 0
+		for _, p := range a.pods {
+			if p.Name != first && p.Spec.Containers[0].Image == "img:v2" {
+				updated++
+			}
+			if stateOf(p, corev1.PodReady) != corev1.ConditionTrue {
+				t.Errorf("slow %t: pod %s, the labels of which are kept: %t, is not ready", slow, p.Name, p.Name == first)
+			}
+		}
+		if updated != 2 || len(a.wrote("patch")) > 90 {
+			t.Errorf("slow %t: %d other pods have the new image after %d changes; the last error: %v", slow, updated, len(a.wrote("patch")), last)
+		}
+		if events := a.allEvents(); !strings.Contains(events, "webhook has changed") {
+			t.Errorf("slow %t: events:\n%s", slow, events)
+		}
 	}
 }
