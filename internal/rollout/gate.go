@@ -42,7 +42,7 @@ func (d *decision) holdByPolicy() {
 
 // awaitsUpdate is whether a node has an old pod, or none, and its update has not begun.
 func (d *decision) awaitsUpdate(n *Node) bool {
-	if n.Gone || n.Fit != MustRun && n.Fit != MayStay {
+	if !d.updates(n) {
 		return false
 	}
 	begun, old := d.progressOf(n)
@@ -79,6 +79,11 @@ type Progress struct {
 	AwaitsUpdate bool
 	// InFlight is whether it is in the middle of an update: without a live pod, or with one of the wanted revision that is not available.
 	InFlight bool
+	// Serving is whether it has a live pod, of any revision, that is available and is not being changed.
+	Serving bool
+	// UnderWay is whether its update has begun and has not ended: it has no live pod, or a pod that is being prepared or changed for the update, or one of
+	// the wanted revision that is not available or has an older one next to it. A node that has never had a pod is not: nothing was taken from it.
+	UnderWay bool
 }
 
 // Progress returns what reports how far a node of the Snapshot has come.
@@ -86,7 +91,7 @@ func (s *Snapshot) Progress() func(i int) Progress {
 	d := begin(s)
 	return func(i int) Progress {
 		n := &s.Nodes[i]
-		current, old, serving, changing := 0, 0, false, false
+		current, old, serving, changing, oldServing := 0, 0, false, false, false
 		for k := range n.Pods {
 			p := &n.Pods[k]
 			switch {
@@ -97,12 +102,21 @@ func (s *Snapshot) Progress() func(i int) Progress {
 				changing = changing || p.InPlace != InPlaceNone
 			default:
 				old++
+				oldServing = oldServing || d.serving(p) && p.InPlace == InPlaceNone
 			}
 		}
 		updated := current > 0 && old == 0
+		available := updated && serving && !changing
+		begun, _ := d.progressOf(n)
 		return Progress{
-			Updated: updated, Available: updated && serving && !changing, AwaitsUpdate: d.awaitsUpdate(n),
+			Updated: updated, Available: available, AwaitsUpdate: d.awaitsUpdate(n), Serving: oldServing || serving && !changing,
 			InFlight: current+old == 0 || current > 0 && !serving,
+			UnderWay: d.updates(n) && (begun && !available || current+old == 0 && (len(n.Pods) > 0 || n.Fit == MustRun && n.Last != NoRevision)),
 		}
 	}
+}
+
+// updates is whether the set has the pods of a node updated.
+func (d *decision) updates(n *Node) bool {
+	return !n.Gone && (n.Fit == MustRun || n.Fit == MayStay)
 }
