@@ -70,6 +70,10 @@ type RolloutPolicySpec struct {
 	// +optional
 	Order *Order `json:"order,omitempty"`
 
+	// ConcurrencyGroup keeps the daemon sets of a group from being updated on the same node, in the same zone, or anywhere in the cluster at the same time.
+	// +optional
+	ConcurrencyGroup *ConcurrencyGroup `json:"concurrencyGroup,omitempty"`
+
 	// Waves are updated one after the other. A node belongs to the first wave that matches it. Nodes that no wave matches form a last wave with the name
 	// remaining. Without waves, all nodes form this wave.
 	// +optional
@@ -182,6 +186,32 @@ type DomainOrder string
 
 // OneAtATime updates one group of nodes at a time.
 const OneAtATime DomainOrder = "OneAtATime"
+
+// ConcurrencyGroup is a group of daemon sets of which only one is updated at a place at a time. All daemon sets of the namespace whose policies name the
+// group belong to it, whatever their kind. While a node of one of them is in the middle of its update, no update of another one starts at its place. A node
+// that cannot finish its update therefore holds the others: their policies report for which daemon set and node they wait.
+type ConcurrencyGroup struct {
+	// Name identifies the group within the namespace of the policy. Groups of other namespaces with this name are other groups.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+
+	// Scope is the place at which only one daemon set of the group is updated at a time: Node, Zone (nodes with the same label topology.kubernetes.io/zone;
+	// nodes without it form one zone) or Cluster. If policies name different scopes for one group, the widest of them counts for all.
+	// +kubebuilder:validation:Enum=Node;Zone;Cluster
+	Scope ConcurrencyScope `json:"scope"`
+}
+
+// ConcurrencyScope is the place at which only one daemon set of a group is updated at a time.
+type ConcurrencyScope string
+
+// The values of ConcurrencyScope.
+const (
+	ScopeNode    ConcurrencyScope = "Node"
+	ScopeZone    ConcurrencyScope = "Zone"
+	ScopeCluster ConcurrencyScope = "Cluster"
+)
 
 // Wave is a part of the nodes that is updated before the next part begins.
 //
