@@ -27,6 +27,8 @@ type Input struct {
 	Restored bool
 	// Elapsed is how long ago the last decision was, by a clock that users cannot set; 0 if this process has made none.
 	Elapsed time.Duration
+	// Neighbours are the other sets of the concurrency group; nil without a group.
+	Neighbours *Neighbours
 }
 
 // Revision is what is known of a ControllerRevision, in addition to the Snapshot.
@@ -58,6 +60,10 @@ type Result struct {
 	Wake rollout.Time
 	// Starts is whether the times of starts count, so that they are to be noted with Started.
 	Starts bool
+	// UnderWay are the nodes in the middle of their update, for the other sets of the group; nil if that is not known, or there is no group.
+	UnderWay Nodes
+	// active is whether an update is active: otherwise a pod that is not available is not in the middle of one.
+	active bool
 }
 
 // Event is something that is worth an event.
@@ -83,6 +89,8 @@ type run struct {
 	standing  []rollout.Progress
 	// restricts is whether the decision gets the gate.
 	restricts bool
+	// returning is whether nodes of a set whose template describes the committed revision still have to get it.
+	returning bool
 }
 
 // waveCount are the numbers of a wave.
@@ -104,6 +112,9 @@ func Decide(in *Input) Result {
 		r.withoutPolicy()
 	default:
 		r.withPolicy()
+	}
+	if in.Neighbours != nil && r.standing != nil && r.out.UnderWay == nil {
+		r.out.UnderWay = r.underWay()
 	}
 	return r.out
 }
@@ -160,6 +171,7 @@ func (r *run) withPolicy() {
 			r.holdAll(rollout.WaitPolicy) // what is released later is released under a mark
 		}
 	}
+	r.together()
 	r.pace()
 	r.gate()
 	r.judge()
@@ -378,12 +390,16 @@ func (r *run) lastStart() rollout.Time {
 // Started reports whether a plan starts the update of a node.
 func Started(p *rollout.Plan) bool {
 	for i := range p.Actions {
-		switch p.Actions[i].Reason {
-		case rollout.Recreating, rollout.Surging, rollout.UpdatingInPlace:
+		if starts(p.Actions[i].Reason) {
 			return true
 		}
 	}
 	return false
+}
+
+// starts is whether an action with this reason starts the update of a node.
+func starts(reason rollout.VerdictKind) bool {
+	return reason == rollout.Recreating || reason == rollout.Surging || reason == rollout.UpdatingInPlace
 }
 
 func (r *run) wakeAt(t rollout.Time) { r.out.Wake = soonest(r.out.Wake, t) }

@@ -32,6 +32,8 @@ type Policy struct {
 	MaxUnavailable *rollout.Quantity
 	// TopologyKey is the label of nodes by which groups of them are updated one after the other; empty for none.
 	TopologyKey string
+	// Group is the concurrency group; nil for none.
+	Group *Group
 	// Waves are those of the specification, and the one for the remaining nodes.
 	Waves   []Wave
 	Windows []Window
@@ -112,6 +114,7 @@ func Read(from *v1alpha1.RolloutPolicy) *Policy {
 		p.MaxUnavailable = p.quantity("spec.pace.maxUnavailable", pace.MaxUnavailable)
 		p.MaxUpgrading, p.MinTimeBetween = p.quantity("spec.pace.maxUpgrading", pace.MaxUpgrading), length(pace.MinTimeBetween)
 	}
+	p.Group = group(from.Spec.ConcurrencyGroup)
 	if from.Spec.Order != nil {
 		p.TopologyKey = from.Spec.Order.TopologyKey
 	}

@@ -15,10 +15,13 @@ import (
 // settle is what a policy allows while the template describes the committed revision: nodes with another one return to it at once.
 func (r *run) settle() {
 	st := r.out.Status
-	behind, others := 0, 0
+	behind, others, going := 0, 0, 0
 	for i := range r.s.Nodes {
 		if member(&r.s.Nodes[i]) && !r.standing[i].Available {
 			behind++
+			if r.standing[i].UnderWay && !r.left[i] {
+				going++
+			}
 			if r.standing[i].AwaitsUpdate && len(r.s.Nodes[i].Pods) > 0 {
 				others++
 			}
@@ -33,11 +36,12 @@ func (r *run) settle() {
 		st.Phase = v1alpha1.PhaseComplete
 	case undone && r.target().Name == r.in.Last.CommittedRevision:
 		st.Phase = v1alpha1.PhaseUndoing
-	case others > 0:
+	case others > 0 || going > 0 && r.last != nil && r.last.Phase == v1alpha1.PhaseRolling:
 		st.Phase = v1alpha1.PhaseRolling
 	default:
 		st.Phase = v1alpha1.PhaseComplete // a pod that is not available for another reason is no rollout
 	}
+	r.returning = st.Phase == v1alpha1.PhaseUndoing || st.Phase == v1alpha1.PhaseRolling || st.Phase == v1alpha1.PhaseSuspended && others > 0
 }
 
 func (r *run) suspend() {

@@ -52,6 +52,14 @@ func (s Set) APIVersion() string {
 	return versionNative
 }
 
+// Title names a set in a sentence.
+func (s Set) Title() string {
+	if s.Advanced {
+		return "Advanced DaemonSet " + s.Name
+	}
+	return "DaemonSet " + s.Name
+}
+
 // report begins the status of a set.
 func (r *run) report() {
 	st := &v1alpha1.SetStatus{

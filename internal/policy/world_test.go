@@ -19,17 +19,18 @@ const noon = rollout.Time(1_800_000_000_000_000_000)
 
 // world is a cluster in which pods are replaced at once.
 type world struct {
-	t         *testing.T
-	s         rollout.Snapshot
-	labels    map[string]map[string]string
-	policies  []*policy.Policy
-	marks     []int64
-	approvals []v1alpha1.RolloutApproval
-	last      *v1alpha1.SetStatus
-	restored  bool
-	unread    bool
-	out       policy.Result
-	events    []string
+	t          *testing.T
+	s          rollout.Snapshot
+	labels     map[string]map[string]string
+	policies   []*policy.Policy
+	marks      []int64
+	approvals  []v1alpha1.RolloutApproval
+	last       *v1alpha1.SetStatus
+	restored   bool
+	unread     bool
+	out        policy.Result
+	events     []string
+	neighbours *policy.Neighbours
 }
 
 // read reads a policy from the fields of its specification.
@@ -89,7 +90,7 @@ func (w *world) jump(wall, elapsed time.Duration) {
 	w.s.Now = w.s.Now.Add(wall)
 	in := &policy.Input{
 		Snapshot: &w.s, Set: policy.Set{Namespace: "default", Name: "agent"}, Policies: w.policies, Unread: w.unread,
-		Approvals: w.approvals, Last: w.last, Restored: w.restored, Elapsed: elapsed,
+		Approvals: w.approvals, Last: w.last, Restored: w.restored, Elapsed: elapsed, Neighbours: w.neighbours,
 	}
 	for i := range w.s.Nodes {
 		in.Labels = append(in.Labels, w.labels[w.s.Nodes[i].Name])

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Group is the concurrency group of a policy. Sets of one group are never in the middle of an update at the same place at once.
+type Group struct {
+	Name  string
+	Scope Scope
+}
+
+// Scope is how wide a place is, from the narrowest.
+type Scope uint8
+
+// The scopes.
+const (
+	ScopeNode Scope = iota
+	ScopeZone
+	ScopeCluster
+)
+
+// group reads a concurrency group; nil for none.
+func group(from *v1alpha1.ConcurrencyGroup) *Group {
+	if from == nil {
+		return nil
+	}
+	g := &Group{Name: from.Name, Scope: ScopeCluster}
+	switch from.Scope {
+	case v1alpha1.ScopeNode:
+		g.Scope = ScopeNode
+	case v1alpha1.ScopeZone:
+		g.Scope = ScopeZone
+	}
+	return g
+}
+
+// Widest returns the group of that name as all its sets follow it: policies may name different scopes.
+func Widest(name string, policies []*Policy) Group {
+	g := Group{Name: name}
+	for _, p := range policies {
+		if p.Group != nil && p.Group.Name == name {
+			g.Scope = max(g.Scope, p.Group.Scope)
+		}
+	}
+	return g
+}
+
+// Members returns those of some policies whose sets belong to a group.
+func Members(name string, policies []*Policy) []*Policy {
+	return slices.DeleteFunc(slices.Clone(policies), func(p *Policy) bool { return p.Group == nil || p.Group.Name != name })
+}
+
+// place is the place of a node, for exclusion: it is the same for all nodes that count as one.
+func (s Scope) place(node, zone string) string {
+	switch s {
+	case ScopeNode:
+		return node
+	case ScopeZone:
+		return zone
+	default:
+		return ""
+	}
+}
+
+// zoneOf is the zone of a node with these labels.
+func zoneOf(labels map[string]string) string { return labels[corev1.LabelTopologyZone] }
+
+// Nodes are names of nodes with their zones.
+type Nodes map[string]string
+
+// Neighbour is another set of a group.
+type Neighbour struct {
+	Set Set
+	// Known is whether anything is known of it. Until then no update starts next to it.
+	Known bool
+	// UnderWay are its nodes in the middle of an update, or about to be.
+	UnderWay Nodes
+	// First are nodes of places, one of each, where it waits for its turn, and goes before the set that the decision is about.
+	First Nodes
+}
+
+// Neighbours are what the decision about one set must know of its group.
+type Neighbours struct {
+	Group
+	// Others are the other sets, in the order of their names.
+	Others []Neighbour
+	// Unread is whether the Advanced DaemonSets have not been read yet. No update starts then, because the group may have some.
+	Unread bool
+	// Fresh is whether nothing is known of this set yet.
+	Fresh bool
+	// Own are the nodes of this set that were in the middle of their update, or about to be, after the last decision.
+	Own Nodes
+}
+
+// holder is why no update of another set starts at a place.
+type holder struct {
+	set  string
+	node string
+	why  holding
+}
+
+// holding is how a set holds a place.
+type holding uint8
+
+const (
+	isUpdating holding = iota
+	goesFirst
+	isUnknown
+	isUnread
+)
+
+// holders returns for each place who holds it; all is not nil if everything is held.
+func (n *Neighbours) holders() (at map[string]holder, all *holder) {
+	if n.Unread {
+		return nil, &holder{why: isUnread}
+	}
+	at = map[string]holder{}
+	own := map[string]bool{}
+	for node, zone := range n.Own {
+		own[n.Scope.place(node, zone)] = true
+	}
+	for i := range n.Others {
+		o := &n.Others[i]
+		if !o.Known {
+			return nil, &holder{o.Set.Title(), "", isUnknown}
+		}
+		for _, node := range slices.Sorted(maps.Keys(o.UnderWay)) {
+			place := n.Scope.place(node, o.UnderWay[node])
+			if by, held := at[place]; !held || by.why != isUpdating {
+				at[place] = holder{o.Set.Title(), node, isUpdating}
+			}
+		}
+		for _, node := range slices.Sorted(maps.Keys(o.First)) {
+			place := n.Scope.place(node, o.First[node])
+			if _, held := at[place]; !held && !own[place] {
+				at[place] = holder{o.Set.Title(), node, goesFirst}
+			}
+		}
+	}
+	return at, nil
+}
+
+// together holds back the nodes at whose place another set of the group is being updated, or goes first. A node in the middle of an update is not held: a
+// pod that never became available can be replaced by one of the next revision, else two sets could wait for each other.
+func (r *run) together() {
+	if r.in.Neighbours == nil {
+		return
+	}
+	r.out.UnderWay = r.underWay()
+	at, all := r.in.Neighbours.holders()
+	if all == nil && len(at) == 0 {
+		return
+	}
+	waiting := map[holder]int{}
+	for i := range r.holds {
+		if r.holds[i] != rollout.NotEvaluated || r.stranded(i) {
+			continue
+		}
+		by, held := at[r.in.Neighbours.Scope.place(r.s.Nodes[i].Name, zoneOf(r.in.Labels[i]))]
+		if all != nil {
+			by, held = *all, true
+		}
+		if !held {
+			continue
+		}
+		r.holds[i], r.restricts = rollout.WaitGroup, true
+		if r.standing[i].AwaitsUpdate {
+			waiting[by]++
+		}
+	}
+	r.waitsFor(waiting)
+}
+
+// maxHolders is how many of those who hold places are named.
+const maxHolders = 3
+
+// waitsFor names who holds the nodes that wait.
+func (r *run) waitsFor(waiting map[holder]int) {
+	by := slices.SortedFunc(maps.Keys(waiting), func(a, b holder) int {
+		return cmp.Or(cmp.Compare(a.why, b.why), -cmp.Compare(waiting[a], waiting[b]), cmp.Compare(a.set, b.set), cmp.Compare(a.node, b.node))
+	})
+	for _, h := range by[:min(len(by), maxHolders)] {
+		r.block("ConcurrencyGroup", h.sentence(r.in.Neighbours.Name, waiting[h]))
+	}
+}
+
+// sentence says why a number of nodes waits.
+func (h *holder) sentence(group string, waiting int) string {
+	if h.why == isUnread {
+		return fmt.Sprintf("%d nodes wait: the Advanced DaemonSets of the concurrency group %s have not been read yet.", waiting, group)
+	}
+	text := fmt.Sprintf("%d nodes wait for the %s of the concurrency group %s: ", waiting, h.set, group)
+	if waiting == 1 {
+		text = fmt.Sprintf("1 node waits for the %s of the concurrency group %s: ", h.set, group)
+	}
+	switch h.why {
+	case isUpdating:
+		return text + "its update on node " + h.node + " has not ended."
+	case goesFirst:
+		return text + "it goes first."
+	default:
+		return text + "this manager has not decided about it since it started, so it may be in the middle of an update."
+	}
+}
+
+// underWay returns the nodes of the set in the middle of their update, also of one to a revision that the template no longer describes. In a set without an
+// active update, a node counts only if it was in the middle before: a pod that fails later is no update. When nothing is known of the set yet, because the
+// manager has just started, a pod that does not serve counts if it is so young that an update may have made it.
+func (r *run) underWay() Nodes {
+	r.out.active = r.returning || !r.atRest()
+	nodes := Nodes{}
+	for i := range r.standing {
+		if r.left[i] {
+			continue
+		}
+		name, begun := r.s.Nodes[i].Name, r.standing[i].UnderWay
+		_, before := r.in.Neighbours.Own[name]
+		before = before || r.in.Neighbours.Fresh && r.young(i)
+		if before && (begun || r.broken(i, true)) || r.out.active && begun || r.stranded(i) {
+			nodes[name] = zoneOf(r.in.Labels[i])
+		}
+	}
+	return nodes
+}
+
+// youngPod is how old a pod may be that an update before the start of this manager may have made a moment ago.
+const youngPod = 10 * time.Minute
+
+// stranded is whether a node has a pod of an update that is active, or of an earlier one that has not ended, and none that is available.
+func (r *run) stranded(i int) bool { return r.out.active && r.broken(i, false) }
+
+// young is whether all live pods of a node are young.
+func (r *run) young(i int) bool {
+	return !slices.ContainsFunc(r.s.Nodes[i].Pods, func(p rollout.Pod) bool { return !p.Deleting && p.Created.Add(youngPod) < r.s.Now })
+}
+
+// broken is whether a node has a live pod, but none that is available; of a revision that is not the committed one, unless whichever is set.
+func (r *run) broken(i int, whichever bool) bool {
+	n := &r.s.Nodes[i]
+	if r.standing[i].Serving || n.Gone || n.Fit != rollout.MustRun && n.Fit != rollout.MayStay {
+		return false
+	}
+	return slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting && (whichever || p.Revision != r.committed) })
+}
+
+// Begin adds the nodes on which a plan begins an update to those in the middle of one. It is called before anything of the plan is carried out.
+func (r *Result) Begin(in *Input, p *rollout.Plan) {
+	for i := range p.Actions {
+		if a := &p.Actions[i]; r.begins(a) {
+			r.UnderWay[in.Snapshot.Nodes[a.Node].Name] = zoneOf(in.Labels[a.Node])
+		}
+	}
+}
+
+// begins is whether an action begins an update. While one is active, a pod that failed is replaced by one of the new revision.
+func (r *Result) begins(a *rollout.Action) bool {
+	switch a.Reason {
+	case rollout.Preparing:
+		return !a.Evict
+	case rollout.ReplacingFailed, rollout.ReplacingEnded:
+		return r.active
+	default:
+		return starts(a.Reason)
+	}
+}
+
+// Waits returns nodes of places where only the group keeps a set from an update, one of each, and whether there are any. While nothing is known of another
+// set of the group, nothing is said of the places.
+func (in *Input) Waits(p *rollout.Plan) (nodes Nodes, held bool) {
+	_, all := in.Neighbours.holders()
+	seen := map[string]bool{}
+	for i := range p.Verdicts {
+		if p.Verdicts[i].Kind != rollout.WaitGroup {
+			continue
+		}
+		if held = true; all != nil {
+			break
+		}
+		name, zone := in.Snapshot.Nodes[i].Name, zoneOf(in.Labels[i])
+		if place := in.Neighbours.Scope.place(name, zone); !seen[place] {
+			seen[place] = true
+			if nodes == nil {
+				nodes = Nodes{}
+			}
+			nodes[name] = zone
+		}
+	}
+	return nodes, held
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Ledger records for the sets of one namespace which nodes are in the middle of their update. Between See and Record of one set there must be no other
+// call: two sets that decide at the same time could otherwise both start at one place. It is not safe for concurrent use. Losing it is safe: an update
+// starts only when all other sets of the group have been recorded again, from what their pods show. The zero value is empty.
+type Ledger struct {
+	sets map[ledgerKey]*ledgerEntry
+}
+
+type ledgerKey struct {
+	advanced bool
+	name     string
+}
+
+// ledgerEntry is what is known of a set.
+type ledgerEntry struct {
+	underWay, waits Nodes
+	// held is whether the set waits for any other, be it one of which nothing is known.
+	held bool
+}
+
+// Candidate is a set of a group.
+type Candidate struct {
+	Set     Set
+	Created rollout.Time
+}
+
+// before is whether c goes before d when both wait for the same place: the older one does.
+func (c *Candidate) before(d *Candidate) bool {
+	return cmp.Or(cmp.Compare(c.Created, d.Created), cmp.Compare(c.Set.Name, d.Set.Name), cmp.Compare(c.Set.APIVersion(), d.Set.APIVersion())) < 0
+}
+
+func keyOf(s Set) ledgerKey { return ledgerKey{s.Advanced, s.Name} }
+
+// See returns what a set must know of the sets of its group, in which it may be itself.
+func (l *Ledger) See(c Candidate, g Group, all []Candidate) *Neighbours {
+	n := &Neighbours{Group: g, Fresh: true}
+	if e := l.sets[keyOf(c.Set)]; e != nil {
+		n.Own, n.Fresh = e.underWay, false
+	}
+	for i := range all {
+		o := &all[i]
+		if keyOf(o.Set) == keyOf(c.Set) {
+			continue
+		}
+		other := Neighbour{Set: o.Set}
+		if e := l.sets[keyOf(o.Set)]; e != nil {
+			other.Known, other.UnderWay = true, e.underWay
+			if o.before(&c) {
+				other.First = e.waits
+			}
+		}
+		n.Others = append(n.Others, other)
+	}
+	slices.SortFunc(n.Others, func(a, b Neighbour) int {
+		return cmp.Or(cmp.Compare(a.Set.Name, b.Set.Name), cmp.Compare(a.Set.APIVersion(), b.Set.APIVersion()))
+	})
+	return n
+}
+
+// Record takes what a set has decided. It reports whether that may let others start, which Held lists.
+func (l *Ledger) Record(s Set, underWay, waits Nodes, held bool) (changed bool) {
+	if l.sets == nil {
+		l.sets = map[ledgerKey]*ledgerEntry{}
+	}
+	is, was := &ledgerEntry{underWay, waits, held}, l.sets[keyOf(s)]
+	l.sets[keyOf(s)] = is
+	return was == nil || !maps.Equal(was.underWay, is.underWay) || !maps.Equal(was.waits, is.waits)
+}
+
+// Passes records that a set could not decide, so that it is not its turn. What it has begun is not forgotten. It reports what Record does.
+func (l *Ledger) Passes(s Set) (changed bool) {
+	e := l.sets[keyOf(s)]
+	if e == nil || len(e.waits) == 0 {
+		return false
+	}
+	return l.Record(s, e.underWay, nil, e.held)
+}
+
+// Forget records that a set belongs to no group any more, or is gone. It reports what Record does.
+func (l *Ledger) Forget(s Set) (changed bool) {
+	_, known := l.sets[keyOf(s)]
+	delete(l.sets, keyOf(s))
+	return known
+}
+
+// Held returns whether a set waits for others.
+func (l *Ledger) Held(s Set) bool {
+	e := l.sets[keyOf(s)]
+	return e != nil && e.held
+}
