@@ -144,7 +144,7 @@ func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 	l.controller = daemonset.New(daemonset.Options{
 		Dialects: all, Index: index, Clock: realClock, Events: recorder, Observer: l.metrics, Workers: o.concurrentSyncs,
 		Revisions: executor.NewRevisions(revisions), Sets: daemonset.NewSets(sets, resources),
-		PullJobs: l.pullJobs(), Policies: l.policies,
+		PullJobs: l.pullJobs(), Policies: l.policies, Late: l.late.Load,
 		Executor: &executor.Executor{
 			Index: index, Pods: executor.NewPods(client), Pace: pace, Events: recorder, Clock: realClock, Count: l.metrics.Count,
 			Slow: l.slow.Lane(client),
@@ -251,6 +251,9 @@ func (l *leader) mayWriteChanged(dialect string) func(mayWrite bool) {
 func (l *leader) lateChanged(dialect string, late bool) {
 	if l.late.Swap(late) == late {
 		return
+	}
+	if !late {
+		l.controller.EnqueueNamespace(metav1.NamespaceAll) // sets of concurrency groups wait for that
 	}
 	for _, d := range l.controller.Dialects {
 		if d.Source.Dialect == dialect {

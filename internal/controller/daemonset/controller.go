@@ -34,7 +34,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Options are the parts of a Controller; all are required but the last two.
+// Options are the parts of a Controller; all are required but the last three.
 type Options struct {
 	Dialects  []dialect.Dialect
 	Index     *clustercache.Index
@@ -49,6 +49,8 @@ type Options struct {
 	// PullJobs may be nil: then nothing is pulled ahead. Without Policies there are no rollout policies.
 	PullJobs PullJobs
 	Policies Policies
+	// Late is whether the sets of an optional dialect have not been read yet, while the others are served; it may be nil.
+	Late func() bool
 }
 
 // Observer receives the results of a pass, after its writes.
@@ -70,6 +72,7 @@ type Controller struct {
 	orders   orders
 	failures failures
 	slow     slowWrites
+	groups   groups
 
 	// buffers are those of Snapshots (*clustercache.Buffer): each pass that is under way has one.
 	buffers sync.Pool
@@ -168,9 +171,11 @@ func (c *Controller) Reconcile(ctx context.Context, key clustercache.Key) (time.
 	}
 	p := &pass{c: c, d: d, key: key, w: w, state: c.state(key, w)}
 	if p.adopt(); !p.byPolicy && c.bystander(key, w) {
+		c.leaveGroup(policySet(w))
 		p.reportIdle()
 		return p.standBy(ctx)
 	}
+	defer p.missTurn()
 	if p.refuse() {
 		p.reportIdle()
 		return p.writeStatus(ctx, dialect.Report{Numbers: w.Status, ObservedGeneration: w.ObservedGeneration})
@@ -249,6 +254,8 @@ type pass struct {
 	tidied bool
 	// byPolicy is whether a policy has a set updated of which another controller keeps the pods.
 	byPolicy bool
+	// turn is that of the set in its concurrency group.
+	turn turn
 	// stoodBack is whether the decision was made without the annotations of OpenYurt.
 	stoodBack bool
 }
@@ -347,8 +354,10 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	snapshot.Memory = p.state.memory
 	p.setByPolicy(&snapshot)
 	images := p.lookAhead(ctx, h, &snapshot)
+	p.beginTurn()
 	allowed := p.govern(h, &snapshot, now, elapsed)
 	plan := p.decide(&snapshot)
+	p.endTurn(&allowed, &plan, historyErr == nil && claimed)
 	after := plan
 	took := p.c.Clock.Since(now)
 	p.c.pending.decided(p.key, took)

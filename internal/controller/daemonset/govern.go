@@ -22,6 +22,8 @@ import (
 type Policies interface {
 	// Of returns what applies to a set.
 	Of(set policy.Set) Governance
+	// Grouped returns the policies of a namespace that name a concurrency group.
+	Grouped(namespace string) []*policy.Policy
 	// Report takes what a pass has found out: the status is nil for a set without a policy. judged are approvals whose status is to be written.
 	Report(set policy.Set, of []*policy.Policy, status *v1alpha1.SetStatus, judged []v1alpha1.RolloutApproval)
 }
@@ -134,8 +136,9 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 	}
 	in := &policy.Input{
 		Snapshot: s, Labels: p.c.Index.Labels(s.Nodes), Revisions: revisionsOf(p.w, h), Set: policySet(p.w),
-		Policies: p.rules.Policies, Unread: p.rules.Unread, Approvals: p.rules.Approvals,
+		Policies: p.rules.Policies, Unread: p.rules.Unread, Approvals: p.rules.Approvals, Neighbours: p.turn.neighbours,
 	}
+	p.turn.in = in
 	g := &p.state.governed
 	if len(p.rules.Policies) > 0 {
 		if uid := p.rules.Policies[0].UID; g.of != uid {
@@ -219,6 +222,7 @@ func (c *Controller) reportBlocked(w *dialect.Workload) {
 		return
 	}
 	set := policySet(w)
+	c.leaveGroup(set)
 	if of := c.Policies.Of(set); len(of.Policies) > 0 && of.Stored == nil {
 		c.Policies.Report(set, of.Policies, policy.Idle(set), nil)
 	}
@@ -227,6 +231,7 @@ func (c *Controller) reportBlocked(w *dialect.Workload) {
 // forgetGoverned reports that a set is gone.
 func (c *Controller) forgetGoverned(w *dialect.Workload) {
 	if c.Policies != nil {
+		c.leaveGroup(policySet(w))
 		c.Policies.Report(policySet(w), nil, nil, nil)
 	}
 }

@@ -27,6 +27,8 @@ type rules struct {
 
 func (r *rules) Of(policy.Set) Governance { return r.Governance }
 
+func (r *rules) Grouped(string) []*policy.Policy { return policy.Members("", nil) }
+
 func (r *rules) Report(_ policy.Set, _ []*policy.Policy, status *v1alpha1.SetStatus, judged []v1alpha1.RolloutApproval) {
 	if status != nil {
 		r.reports = append(r.reports, status)

@@ -109,6 +109,19 @@ func (s *Store) Of(set policy.Set) daemonset.Governance {
 	return g
 }
 
+// Grouped implements daemonset.Policies.
+func (s *Store) Grouped(namespace string) []*policy.Policy {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*policy.Policy
+	for name, e := range s.policies {
+		if name.Namespace == namespace && e.object.DeletionTimestamp == nil && e.read.Group != nil {
+			all = append(all, e.read)
+		}
+	}
+	return all
+}
+
 // isRead is whether it is known which policies and approvals there are.
 func (s *Store) isRead() bool {
 	return s.known[v1alpha1.ResourcePolicies] && s.known[v1alpha1.ResourceApprovals]

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"sync"
+
+	"everynode.dev/everynode/internal/policy"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// groups has the ledgers of concurrency groups. A group is known in its own namespace only, so that no tenant can hold the sets of another one.
+type groups struct {
+	mu sync.Mutex
+	of map[string]*ledger
+}
+
+// ledger is that of a namespace. A pass holds its lock from when it looks at the other sets of the group until its own decision is recorded, before
+// anything is written: of two sets that want to start at one place, the second one sees the first.
+type ledger struct {
+	mu sync.Mutex
+	policy.Ledger
+}
+
+// open returns the ledger of a namespace; nil if there is none and none is to be made.
+func (g *groups) open(namespace string, add bool) *ledger {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l := g.of[namespace]
+	if l == nil && add {
+		l = &ledger{}
+		if g.of == nil {
+			g.of = map[string]*ledger{}
+		}
+		g.of[namespace] = l
+	}
+	return l
+}
+
+// turn is the part of a pass in which no other set of the namespace that belongs to a group decides; the zero value is that of a set without a group.
+type turn struct {
+	of         *ledger
+	neighbours *policy.Neighbours
+	in         *policy.Input
+	// decided is whether the decision of the set has been recorded.
+	decided bool
+}
+
+// beginTurn waits for the turn of the set, if it belongs to a group.
+func (p *pass) beginTurn() {
+	set, name := policySet(p.w), ""
+	for _, of := range p.rules.Policies {
+		if of.Group != nil && name == "" {
+			name = of.Group.Name
+		}
+	}
+	if name == "" {
+		p.c.leaveGroup(set)
+		return
+	}
+	p.turn.of = p.c.groups.open(set.Namespace, true)
+	p.turn.of.mu.Lock()
+	members := policy.Members(name, p.c.Policies.Grouped(set.Namespace))
+	p.turn.neighbours = p.turn.of.See(policy.Candidate{Set: set, Created: p.w.Created}, policy.Widest(name, members), p.c.candidates(members))
+	p.turn.neighbours.Unread = p.c.Late != nil && p.c.Late()
+}
+
+// endTurn records the decision, and lets other sets decide. trusted is whether the plan is carried out: otherwise it is not clear which pods the set has.
+func (p *pass) endTurn(allowed *policy.Result, plan *rollout.Plan, trusted bool) {
+	t, set := &p.turn, policySet(p.w)
+	if t.of == nil {
+		return
+	}
+	changed := false
+	if t.decided = trusted && allowed.UnderWay != nil && t.in != nil; t.decided {
+		allowed.Begin(t.in, plan)
+		waits, held := t.in.Waits(plan)
+		changed = t.of.Record(set, allowed.UnderWay, waits, held)
+	}
+	t.of.mu.Unlock()
+	if changed {
+		p.c.wakeHeld(set.Namespace, t.of)
+	}
+}
+
+// missTurn records that a pass came to no decision: no other set waits because this one goes first.
+func (p *pass) missTurn() {
+	set := policySet(p.w)
+	if l := p.c.groups.open(set.Namespace, false); l != nil && !p.turn.decided {
+		l.mu.Lock()
+		changed := l.Passes(set)
+		l.mu.Unlock()
+		if changed {
+			p.c.wakeHeld(set.Namespace, l)
+		}
+	}
+}
+
+// leaveGroup forgets what is known of a set that is gone, belongs to no group, or is not decided about.
+func (c *Controller) leaveGroup(set policy.Set) {
+	l := c.groups.open(set.Namespace, false)
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	changed := l.Forget(set)
+	l.mu.Unlock()
+	if changed {
+		c.wakeHeld(set.Namespace, l)
+	}
+}
+
+// candidates are the sets that policies apply to and that are updated. One that another controller updates can be held by no group.
+func (c *Controller) candidates(of []*policy.Policy) []policy.Candidate {
+	var all []policy.Candidate
+	if len(of) == 0 {
+		return nil
+	}
+	for name := range c.dialects {
+		for _, key := range c.Index.Keys(name) {
+			if key.Namespace != of[0].Namespace {
+				continue
+			}
+			w := c.Index.Workload(key)
+			if w == nil || w.Deleting || w.ByPolicy == nil && c.bystander(key, w) {
+				continue
+			}
+			for _, p := range of {
+				if set := policySet(w); p.Selects(set) {
+					all = append(all, policy.Candidate{Set: set, Created: w.Created})
+					break
+				}
+			}
+		}
+	}
+	return all
+}
+
+// wakeHeld asks for a pass for the sets of a namespace that wait for others of their group.
+func (c *Controller) wakeHeld(namespace string, l *ledger) {
+	for name := range c.dialects {
+		for _, key := range c.Index.Keys(name) {
+			if key.Namespace != namespace {
+				continue
+			}
+			if w := c.Index.Workload(key); w != nil && l.holds(policySet(w)) {
+				c.Enqueue(key)
+			}
+		}
+	}
+}
+
+// holds is whether a set waits for others.
+func (l *ledger) holds(set policy.Set) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Held(set)
+}
