@@ -53,6 +53,8 @@ type herd struct {
 	most     int // busy at once
 	passes   map[string][]time.Time
 	statuses int
+	// broken, if not nil, is whether a pod never gets ready.
+	broken func(p *corev1.Pod) bool
 }
 
 type write struct {
@@ -332,6 +334,9 @@ func (f herdPods) Create(_ context.Context, u *unstructured.Unstructured) (*core
 func (h *herd) ready(p *corev1.Pod) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.broken != nil && h.broken(p) {
+		return
+	}
 	p.ResourceVersion, p.Status.Phase = h.next(), corev1.PodRunning
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
 	h.seePod(p)
