@@ -152,6 +152,20 @@ func (n *Neighbours) holders() (at map[string]holder, all *holder) {
 	return at, nil
 }
 
+// Why says why a node with these labels waits for another set; empty if it does not.
+func (n *Neighbours) Why(node string, labels map[string]string) string {
+	at, all := n.holders()
+	by, held := at[n.Scope.place(node, zoneOf(labels))]
+	switch {
+	case all != nil:
+		return all.sentence(n.Name, "The node waits")
+	case held:
+		return by.sentence(n.Name, "The node waits")
+	default:
+		return ""
+	}
+}
+
 // together holds back the nodes at whose place another set of the group is being updated, or goes first. A node in the middle of an update is not held: a
 // pod that never became available can be replaced by one of the next revision, else two sets could wait for each other.
 func (r *run) together() {
@@ -192,19 +206,20 @@ func (r *run) waitsFor(waiting map[holder]int) {
 		return cmp.Or(cmp.Compare(a.why, b.why), -cmp.Compare(waiting[a], waiting[b]), cmp.Compare(a.set, b.set), cmp.Compare(a.node, b.node))
 	})
 	for _, h := range by[:min(len(by), maxHolders)] {
-		r.block("ConcurrencyGroup", h.sentence(r.in.Neighbours.Name, waiting[h]))
+		number := fmt.Sprintf("%d nodes wait", waiting[h])
+		if waiting[h] == 1 {
+			number = "1 node waits"
+		}
+		r.block("ConcurrencyGroup", h.sentence(r.in.Neighbours.Name, number))
 	}
 }
 
-// sentence says why a number of nodes waits.
-func (h *holder) sentence(group string, waiting int) string {
+// sentence says why nodes wait; waiting is the begin of the sentence.
+func (h *holder) sentence(group, waiting string) string {
 	if h.why == isUnread {
-		return fmt.Sprintf("%d nodes wait: the Advanced DaemonSets of the concurrency group %s have not been read yet.", waiting, group)
+		return fmt.Sprintf("%s: the Advanced DaemonSets of the concurrency group %s have not been read yet.", waiting, group)
 	}
-	text := fmt.Sprintf("%d nodes wait for the %s of the concurrency group %s: ", waiting, h.set, group)
-	if waiting == 1 {
-		text = fmt.Sprintf("1 node waits for the %s of the concurrency group %s: ", h.set, group)
-	}
+	text := fmt.Sprintf("%s for the %s of the concurrency group %s: ", waiting, h.set, group)
 	switch h.why {
 	case isUpdating:
 		return text + "its update on node " + h.node + " has not ended."

@@ -165,7 +165,7 @@ var verdicts = [...]verdict{ //nolint:gochecknoglobals // a table: nothing chang
 	WaitWindow:       {"wait-window", "the pod is old; the rollout policy starts updates only within its windows, and none is open", GroupQueued, CausePolicy, false},
 	WaitFreeze:       {"wait-freeze", "the pod is old; a freeze of the rollout policy is active", GroupQueued, CausePolicy, false},
 	WaitOrder:        {"wait-order", "the pod is old; the rollout policy updates another group of nodes first", GroupQueued, CausePolicy, false},
-	WaitGroup:        {"wait-group", "the pod is old; another daemon set of the concurrency group is being updated on the node, in its zone or in the cluster, or goes first", GroupQueued, CausePolicy, false},
+	WaitGroup:        {"wait-group", "the pod is old; another daemon set of the concurrency group is being updated there, or goes first", GroupQueued, CausePolicy, false},
 	WaitPace:         {"wait-pace", "the pod is old; the pace of the rollout policy lets no further update start now", GroupQueued, CauseTurn, true},
 	WaitSuspended:    {"wait-suspended", "the pod is old; the rollout policy is suspended", GroupQueued, CausePolicy, false},
 	WaitRejected:     {"wait-rejected", "the pod is old; the new revision was rejected, so no further node gets it", GroupQueued, CausePolicy, false},
