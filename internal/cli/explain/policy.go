@@ -21,6 +21,9 @@ func (s *subject) governed() []Value {
 	if s.at < len(g.Waves) && g.Waves[s.at] >= 0 {
 		values = append(values, Value{"wave", s.wave(g.Waves[s.at])})
 	}
+	if why := g.HeldBy(s.seen().Name, s.m.Labels[s.at]); s.verdict().Kind == rollout.WaitGroup && why != "" {
+		return append(values, Value{"waits", why})
+	}
 	if s.byPolicy() {
 		for _, b := range r.Blocking {
 			values = append(values, Value{"waits", b.Message})
@@ -64,6 +67,8 @@ func (s *subject) remedyByPolicy() string {
 	switch kind := s.verdict().Kind; {
 	case kind == rollout.WaitApproval:
 		return options.Program + " approve " + set
+	case kind == rollout.WaitGroup:
+		return "wait until the other set is updated there, or correct it; if that cannot end, remove spec.concurrencyGroup from " + p.String()
 	case kind == rollout.WaitSuspended:
 		return options.Program + " resume " + p.String()
 	case kind == rollout.WaitRejected:

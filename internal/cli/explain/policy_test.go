@@ -76,3 +76,33 @@ func TestPolicies(t *testing.T) {
 		})
 	}
 }
+
+// TestConcurrencyGroup: the command names the other set of the group that the node waits for.
+func TestConcurrencyGroup(t *testing.T) {
+	other := fakecluster.Roll{Name: "net", Letters: "ouaooo"}
+	objects := fakecluster.Roll{Name: "agent", Advanced: true, Letters: "oooooo"}.Objects(t)
+	objects = append(append(append(objects, other.Pods()...), other.Revisions(t)...), other.Object())
+	for _, object := range objects {
+		if r, ok := object.(*appsv1.ControllerRevision); ok && r.Revision == 1 {
+			r.Annotations = map[string]string{everynode.Committed: everynode.FormatCommitted(1, string(r.UID))}
+		}
+	}
+	for _, target := range []string{"apiVersion: apps.kruise.io/v1beta1, name: agent", "apiVersion: apps/v1, name: net"} {
+		name := target[strings.LastIndex(target, " ")+1:]
+		objects = append(objects, fakecluster.Object(t, fmt.Sprintf(`
+apiVersion: everynode.dev/v1alpha1
+kind: RolloutPolicy
+metadata: {name: %s, namespace: default, uid: uid-%s}
+spec:
+  targets: [{%s, kind: DaemonSet}]
+  concurrencyGroup: {name: network, scope: Node}
+`, name, name, target)))
+	}
+	for node, golden := range map[string]string{"node-3": "policy-group", "node-4": "policy-group-free"} {
+		cluster := fakecluster.New(t, objects...)
+		if err := cluster.Run(t, explain.New, node, "ads/agent"); err != nil {
+			t.Fatal(err)
+		}
+		fakecluster.Golden(t, *update, golden+".txt", cluster.Out.String()+cluster.Err.String())
+	}
+}

@@ -25,6 +25,8 @@ type Governance struct {
 	Approvals []v1alpha1.RolloutApproval
 	// Stored is what the status of the first policy has of the set, Now what it would be by our own reading; both may be nil.
 	Stored, Now *v1alpha1.SetStatus
+	// Neighbours are the other sets of the concurrency group; nil without one.
+	Neighbours *policy.Neighbours
 	// Waves has for each node of the Snapshot the index of its wave; -1 for a node without one, and nil if no rollout is active.
 	Waves []int
 }
@@ -34,6 +36,8 @@ type governor struct {
 	c    *options.Clients
 	note func(format string, args ...any)
 	read map[string][]*policies.Policy
+	// known are the sets of concurrency groups, by namespace.
+	known map[string][]policy.Neighbour
 }
 
 // of reads the policies of a set. Without the right to read them, there is a note, and the set is shown as if there were none.
@@ -108,7 +112,7 @@ func (g *Governance) Adopt(view *live.View) {
 func (g *Governance) Input(view *live.View) *policy.Input {
 	in := &policy.Input{
 		Snapshot: &view.Snapshot, Labels: view.Labels, Revisions: revisionsOf(view.Workload, view.History), Set: g.Set, Approvals: g.Approvals,
-		Last: g.Stored, Restored: true,
+		Last: g.Stored, Restored: true, Neighbours: g.Neighbours,
 	}
 	marked := false
 	for i := range in.Revisions {
@@ -151,6 +155,7 @@ func WavesOf(in policy.Input, p *policy.Policy) []int {
 	if target < len(in.Revisions) {
 		last.TargetRevision = in.Revisions[target].Name
 	}
+	in.Neighbours = nil
 	in.Policies, in.Approvals, in.Last, in.Revisions = []*policy.Policy{&bare}, nil, last, Marked(in)
 	found := make([]int, len(in.Snapshot.Nodes))
 	for i := range found {

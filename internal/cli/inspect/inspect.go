@@ -65,6 +65,9 @@ func All(ctx context.Context, o *options.Options, c *options.Clients, sets []*re
 			return nil, fmt.Errorf("%s cannot be evaluated: it has no UID, so it does not come from a cluster", set.Title())
 		}
 		governance := rules.of(ctx, set)
+		if len(governance.Policies) == 1 {
+			governance.Neighbours = rules.neighbours(ctx, set, governance.Policies[0].Rules, o.Time())
+		}
 		governance.Govern(&view)
 		cluster.Evaluations = append(cluster.Evaluations, Evaluation{View: view, Set: set, Plan: live.Decide(view.Workload, view.Snapshot), Governance: governance})
 	}
@@ -115,17 +118,26 @@ func Explain(err error) error {
 // rereads is how long policies are used that were read while a set is watched.
 const rereads = 3 * time.Second
 
+// groupRereads is how long is used what was read of the other sets of a concurrency group: that is a list of all pods of the namespace.
+const groupRereads = 15 * time.Second
+
 // Watch watches one set; see live.Watch. Its policies are read again from time to time, without notes about what cannot be read.
 func Watch(ctx context.Context, o *options.Options, c *options.Clients, set *resolver.Set) (*live.Set, error) {
 	var governance Governance
-	var read time.Time
+	var read, groupRead time.Time
 	return live.Watch(ctx, live.Options{
 		Client: c.Kubernetes, Dynamic: c.Dynamic, Source: set.Source, Namespace: set.Namespace(), Name: set.Name(),
 		Facts: facts(), InPlace: set.Dialect.InPlace, OwnNamespace: true,
 		Govern: func(view *live.View) {
 			if now := o.Now(); read.IsZero() || now.Sub(read) >= rereads {
 				rules := governor{c: c, note: func(string, ...any) {}}
+				before := governance.Neighbours
 				governance, read = rules.of(ctx, set), now
+				if len(governance.Policies) == 1 && governance.Policies[0].Rules.Group != nil {
+					if governance.Neighbours = before; before == nil || now.Sub(groupRead) >= groupRereads {
+						governance.Neighbours, groupRead = rules.neighbours(ctx, set, governance.Policies[0].Rules, o.Time()), now
+					}
+				}
 			}
 			governance.Govern(view)
 		},

@@ -268,6 +268,7 @@ func (f *prediction) usePolicy(ctx context.Context, o *options.Options, c *optio
 	if g.Approvals, err = policies.Approvals(ctx, c, set.Namespace); err != nil {
 		g.Approvals = nil // none of them is about this policy, or it is not known: they are assumed to be missing
 	}
+	g.ReadGroup(ctx, o, c, f.named)
 	f.governance, f.view.Snapshot.Set.MaxUnavailable = g, f.view.Workload.Set.MaxUnavailable // without the limit of another policy
 	return nil
 }

@@ -58,6 +58,33 @@ func TestPlanUnderAPolicy(t *testing.T) {
 	}
 }
 
+// TestPlanOfAGroup: the plan says which other set of the concurrency group it waits for, also for a policy in a file.
+func TestPlanOfAGroup(t *testing.T) {
+	const group = "  concurrencyGroup: {name: network, scope: Zone}\n"
+	other := fakecluster.Roll{Name: "net", Letters: "ouaooo"}
+	others := strings.NewReplacer("name: agents", "name: nets", "uid-policy", "uid-nets", "apps.kruise.io/v1beta1", "apps/v1", "name: agent}", "name: net}").Replace(policyOf(group))
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(file, []byte(policyOf(group)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ policy, args string }{
+		"policy-group": {policyOf(group), ""}, "policy-group-file": {policyOf(""), " --policy " + file},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := fakecluster.Roll{Name: "agent", Advanced: true, Letters: "oooooo"}.Objects(t)
+			objects = append(append(append(objects, other.Pods()...), other.Revisions(t)...), other.Object())
+			for _, manifest := range []string{c.policy, others} {
+				objects = append(objects, runtime.Object(fakecluster.Object(t, manifest)))
+			}
+			cluster := fakecluster.New(t, objects...)
+			if err := cluster.Run(t, New, strings.Fields("agent --image agent=registry.example/agent:3 --local"+c.args)...); err != nil {
+				t.Fatal(err)
+			}
+			fakecluster.Golden(t, *update, name+".txt", cluster.Out.String()+cluster.Err.String())
+		})
+	}
+}
+
 // A policy in a file counts alone: the one of the cluster has no waves and is suspended.
 func TestPlanForAPolicyInAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.yaml")
