@@ -89,7 +89,7 @@ type run struct {
 	standing  []rollout.Progress
 	// restricts is whether the decision gets the gate.
 	restricts bool
-	// returning is whether nodes of a set whose template describes the committed revision still have to get it.
+	// returning is whether nodes still lack the committed revision, which the template describes.
 	returning bool
 }
 

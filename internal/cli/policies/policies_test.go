@@ -86,12 +86,16 @@ func TestSamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &v1alpha1.RolloutPolicy{}
-		if err := yaml.UnmarshalStrict(data, p); err != nil {
-			t.Errorf("%s: %v", file, err)
-		}
-		if problems := policy.Read(p).Problems; len(problems) > 0 || p.Name != strings.TrimSuffix(filepath.Base(file), ".yaml") {
-			t.Errorf("%s: %s, %v", file, p.Name, problems)
+		documents := strings.Split(string(data), "\n---\n")
+		for _, document := range documents {
+			p := &v1alpha1.RolloutPolicy{}
+			if err := yaml.UnmarshalStrict([]byte(document), p); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+			alone := len(documents) == 1
+			if problems := policy.Read(p).Problems; len(problems) > 0 || alone && p.Name != strings.TrimSuffix(filepath.Base(file), ".yaml") {
+				t.Errorf("%s: %s, %v", file, p.Name, problems)
+			}
 		}
 	}
 }
