@@ -124,9 +124,13 @@ func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int32) bool {
 		return true
 	}
 	if st.Available < st.Nodes || st.Nodes == 0 && absent > 0 {
+		if was != v1alpha1.WaveRolling || st.RollingSince == nil {
+			st.RollingSince = second(r.s.Now)
+		}
 		st.Phase, st.CompletedAt, st.Soaked, st.WaitingSince = v1alpha1.WaveRolling, nil, nil, nil
 		return false
 	}
+	st.RollingSince = nil
 	if st.Nodes > 0 && !r.soaked(w, st) {
 		st.Phase = v1alpha1.WaveSoaking
 		return false

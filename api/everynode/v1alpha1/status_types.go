@@ -154,6 +154,10 @@ type WaveStatus struct {
 	// Phase is Pending, Rolling, Soaking, WaitingForApproval or Passed.
 	Phase WavePhase `json:"phase"`
 
+	// RollingSince is since when nodes of the wave are being updated. It starts again when the wave was complete and is no longer.
+	// +optional
+	RollingSince *metav1.Time `json:"rollingSince,omitempty"`
+
 	// CompletedAt is when all nodes of the wave were updated and available, and the soak began.
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`

@@ -50,6 +50,7 @@ const (
 	policySets
 	policyNext
 	policyApproval
+	policyRolling
 )
 
 // Declared returns all metrics of the manager's own.
@@ -73,6 +74,7 @@ func Declared() []Declaration {
 		reading:        {"everynode_leader_reading", "gauge", "1 while this manager leads and has not read the cluster yet, or waits until no write of the last leader can take effect: until then it decides nothing. Else 0.", nil, false},
 		policySets:     {"everynode_policy_sets", "gauge", "Daemon sets that rollout policies apply to, by phase of their rollout.", []string{"phase"}, false},
 		policyNext:     {"everynode_policy_next_action_seconds", "gauge", "When the next action of a rollout policy is due, in seconds since 1970, by action (EndSoak, OpenWindow, EndFreeze, StartUpdate). Of several daemon sets it is the earliest.", []string{"action"}, false},
+		policyRolling:  {"everynode_policy_wave_rolling_since_seconds", "gauge", "Since when nodes of a wave have been being updated, in seconds since 1970. Of several waves it is the one that has taken longest. Absent when no set has the phase Rolling.", nil, false},
 		policyApproval: {"everynode_policy_approval_missing_since_seconds", "gauge", "Since when a wave has been waiting for an approval, in seconds since 1970. Of several waves it is the one that has waited longest. Absent when none waits.", nil, false},
 	}
 }

@@ -4,16 +4,18 @@ package metrics
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 )
 
-// collectPolicies counts the sets of rollout policies by phase, and finds the next action and the approval that has been missing for longest.
+// collectPolicies counts the sets of rollout policies by phase, and finds the next action, the approval that has been missing for longest, and the wave that
+// has been rolling for longest.
 func (m *Metrics) collectPolicies(ch chan<- prometheus.Metric) {
 	if m.Policies == nil {
 		return
 	}
-	phases, next, waiting := map[v1alpha1.Phase]int{}, map[v1alpha1.Action]int64{}, int64(0)
+	phases, next, waiting, rolling := map[v1alpha1.Phase]int{}, map[v1alpha1.Action]int64{}, int64(0), int64(0)
 	for _, phase := range v1alpha1.Phases() {
 		phases[phase] = 0
 	}
@@ -25,8 +27,9 @@ func (m *Metrics) collectPolicies(ch chan<- prometheus.Metric) {
 				next[n.Action] = n.At.Unix()
 			}
 			for k := range st.Waves {
-				if since := st.Waves[k].WaitingSince; since != nil && (waiting == 0 || since.Unix() < waiting) {
-					waiting = since.Unix()
+				waiting = oldest(waiting, st.Waves[k].WaitingSince)
+				if st.Phase == v1alpha1.PhaseRolling {
+					rolling = oldest(rolling, st.Waves[k].RollingSince)
 				}
 			}
 		}
@@ -43,4 +46,15 @@ func (m *Metrics) collectPolicies(ch chan<- prometheus.Metric) {
 	if waiting != 0 {
 		gauge(policyApproval, float64(waiting))
 	}
+	if rolling != 0 {
+		gauge(policyRolling, float64(rolling))
+	}
+}
+
+// oldest is the earlier one of two times, of which 0 and nil are none.
+func oldest(a int64, b *metav1.Time) int64 {
+	if b == nil || a != 0 && a <= b.Unix() {
+		return a
+	}
+	return b.Unix()
 }

@@ -13,7 +13,7 @@ import (
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 )
 
-// soaking are the policies of two sets that soak, and one that waits for an approval.
+// soaking are the policies of two sets that soak, one that waits for an approval, two that roll, and one that waits for a window.
 func soaking() []v1alpha1.RolloutPolicy {
 	at := func(seconds int64) *metav1.Time {
 		moment := metav1.NewTime(time.Unix(seconds, 0))
@@ -23,6 +23,9 @@ func soaking() []v1alpha1.RolloutPolicy {
 		{Phase: v1alpha1.PhaseSoaking, Next: &v1alpha1.NextAction{Action: v1alpha1.ActionEndSoak, At: at(2000)}},
 		{Phase: v1alpha1.PhaseSoaking, Next: &v1alpha1.NextAction{Action: v1alpha1.ActionEndSoak, At: at(1000)}},
 		{Phase: v1alpha1.PhaseWaitingForApproval, Waves: []v1alpha1.WaveStatus{{WaitingSince: at(500)}, {}}},
+		{Phase: v1alpha1.PhaseRolling, Waves: []v1alpha1.WaveStatus{{RollingSince: at(700)}}},
+		{Phase: v1alpha1.PhaseRolling, Waves: []v1alpha1.WaveStatus{{}, {RollingSince: at(600)}}},
+		{Phase: v1alpha1.PhaseWaitingForWindow, Waves: []v1alpha1.WaveStatus{{RollingSince: at(100)}}},
 	}}}}
 }
 
@@ -30,7 +33,7 @@ func TestPolicies(t *testing.T) {
 	m := New(false)
 	m.Policies = soaking
 	all := Declared()
-	want := strings.NewReplacer("SETS", all[policySets].Help, "NEXT", all[policyNext].Help, "MISSING", all[policyApproval].Help).Replace(`
+	want := strings.NewReplacer("SETS", all[policySets].Help, "NEXT", all[policyNext].Help, "MISSING", all[policyApproval].Help, "LONGEST", all[policyRolling].Help).Replace(`
 # HELP everynode_policy_approval_missing_since_seconds MISSING
 # TYPE everynode_policy_approval_missing_since_seconds gauge
 everynode_policy_approval_missing_since_seconds 500
@@ -41,15 +44,18 @@ everynode_policy_next_action_seconds{action="EndSoak"} 1000
 # TYPE everynode_policy_sets gauge
 everynode_policy_sets{phase="Complete"} 0
 everynode_policy_sets{phase="Rejected"} 0
-everynode_policy_sets{phase="Rolling"} 0
+everynode_policy_sets{phase="Rolling"} 2
 everynode_policy_sets{phase="Soaking"} 2
 everynode_policy_sets{phase="Stalled"} 0
 everynode_policy_sets{phase="Suspended"} 0
 everynode_policy_sets{phase="Undoing"} 0
 everynode_policy_sets{phase="WaitingForApproval"} 1
-everynode_policy_sets{phase="WaitingForWindow"} 0
+everynode_policy_sets{phase="WaitingForWindow"} 1
+# HELP everynode_policy_wave_rolling_since_seconds LONGEST
+# TYPE everynode_policy_wave_rolling_since_seconds gauge
+everynode_policy_wave_rolling_since_seconds 600
 `)
-	if err := testutil.CollectAndCompare(m, strings.NewReader(want), all[policySets].Name, all[policyNext].Name, all[policyApproval].Name); err != nil {
+	if err := testutil.CollectAndCompare(m, strings.NewReader(want), all[policySets].Name, all[policyNext].Name, all[policyApproval].Name, all[policyRolling].Name); err != nil {
 		t.Error(err)
 	}
 }
