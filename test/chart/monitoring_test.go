@@ -69,6 +69,9 @@ func stories() map[string]map[string]bool {
 		convert  = `apiserver_crd_conversion_webhook_duration_seconds_count{crd_name="%",succeeded="false"} `
 		number   = `everynode_set_nodes{dialect="kruise",namespace="a",name="b",number="%"} `
 		rolls    = `everynode_set_last_progress_seconds{dialect="kruise",namespace="a",name="b"} `
+		missing  = `everynode_policy_approval_missing_since_seconds{pod="one"} `
+		rolling  = `everynode_policy_wave_rolling_since_seconds{pod="one"} `
+		phase    = `everynode_policy_sets{pod="one",phase="%"} `
 		window   = `everynode_write_concurrency_limit{pod="%"} `
 		aside    = `everynode_agent_stores_set_aside_total{namespace="a",pod="%"} `
 		pulls    = `everynode_pull_images{phase="%"} `
@@ -124,6 +127,21 @@ func stories() map[string]map[string]bool {
 		"EverynodeTooFewPods": {
 			of(number, "unavailable") + "2x70": true, of(number, "unavailable") + "0x70": false, of(number, "desired") + "2x70": false,
 			of(number, "unavailable") + "2x70\n" + rolls + "600x70": false, of(number, "unavailable") + "0x60 2x9": false,
+		},
+		// Moments before the story begins are negative.
+		"EverynodeApprovalForgotten": {
+			missing + "-90000x70": true, missing + "-1000x70": false, missing + "_x70": false,
+			missing + "-82600x70":         true,  // for six minutes
+			missing + "-82400x70":         false, // for three minutes
+			missing + "-90000x60 _x9":     false, // it was approved
+			missing + "-90000x50 3000x19": false, // another one waits now
+		},
+		"EverynodeWaveOverdue": {
+			rolling + "-20000x70": true, rolling + "0x70": false, rolling + "-11200x70": true, rolling + "-10500x70": false, rolling + "-20000x60 _x9": false,
+		},
+		"EverynodeRolloutHeldOutsideWindow": {
+			of(phase, "WaitingForWindow") + "1x70": true, of(phase, "WaitingForWindow") + "0x70": false, of(phase, "Rolling") + "1x70": false,
+			of(phase, "WaitingForWindow") + "0x30 1x39": false, of(phase, "WaitingForWindow") + "2x60 0x9": false,
 		},
 		"EverynodeWritesHeldBack": {
 			of(window, "one") + "3x70\n" + of(leads, "one") + "1x70": true, of(window, "one") + "250x70\n" + of(leads, "one") + "1x70": false,
