@@ -311,6 +311,12 @@ func TestScreens(t *testing.T) {
 				return true, nil, apierrors.NewForbidden(a.GetResource().GroupResource(), a.(clienttesting.GetAction).GetName(), errors.New("no rule allows it"))
 			})
 		}},
+		"policies-unread": {fails: true, adjust: func(c *fakecluster.Cluster) {
+			allow(c, func(r *authorizationv1.ResourceAttributes) bool { return r.Resource != "rolloutpolicies" || r.Subresource != "" })
+		}},
+		"policies-absent": {fails: true, adjust: func(c *fakecluster.Cluster) {
+			allow(c.WithoutPolicies(), func(r *authorizationv1.ResourceAttributes) bool { return r.Resource != "rolloutpolicies" || r.Subresource != "" })
+		}},
 		"few-rights": {adjust: func(c *fakecluster.Cluster) {
 			for _, resource := range []string{"deployments", "secrets"} {
 				c.Kubernetes.PrependReactor("get", resource, func(a clienttesting.Action) (bool, runtime.Object, error) {

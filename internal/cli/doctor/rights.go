@@ -13,7 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/policies"
+	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/rbac"
 )
@@ -26,6 +29,7 @@ func (p *installation) rights(ctx context.Context) []Finding {
 	account := p.manager.Spec.Template.Spec.ServiceAccountName
 	user := "system:serviceaccount:" + p.namespace + ":" + account
 	var missing []string
+	var unread []rbac.Call
 	asked := 0
 	for _, call := range p.needed() {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
@@ -39,6 +43,9 @@ func (p *installation) rights(ctx context.Context) []Finding {
 		}
 		if asked++; !answer.Status.Allowed {
 			missing = append(missing, text(call))
+			if readsPolicies(call) {
+				unread = append(unread, call)
+			}
 		}
 	}
 	if len(missing) == 0 {
@@ -49,7 +56,18 @@ func (p *installation) rights(ctx context.Context) []Finding {
 	if more := len(missing) - few; more > 0 {
 		shown += fmt.Sprintf(" and %d more", more)
 	}
-	return []Finding{failed("apply the roles of the version that runs (docs/reference/rights.md lists them)", "%s may not: %s", user, shown)}
+	findings := []Finding{failed("apply the roles of the version that runs (docs/reference/rights.md lists them)", "%s may not: %s", user, shown)}
+	if len(unread) > 0 && resolver.Served(p.c, policies.Resource()) {
+		findings = append(findings, failed(
+			"apply the ClusterRole everynode-manager of the version that runs, or delete the definitions of rollout policies if you do not use them",
+			"the manager cannot read rollout policies (it may not %s), so it starts no update of any daemon set; missing pods are still created", text(unread[0])))
+	}
+	return findings
+}
+
+// readsPolicies is whether the manager cannot know without a call which rollout policies and approvals there are.
+func readsPolicies(c rbac.Call) bool {
+	return c.Group == v1alpha1.Group && (c.Resource == v1alpha1.ResourcePolicies || c.Resource == v1alpha1.ResourceApprovals) && (c.Verb == "list" || c.Verb == "watch")
 }
 
 // needed returns the calls that the manager makes for the dialects that it serves.
