@@ -75,11 +75,29 @@ func (s *situation) open() error {
 			now = fmt.Sprintf(" in its wave %s, which is %s", w.Name, w.Phase)
 		}
 	}
+	if given := s.inAdvance(); given != nil {
+		return fmt.Errorf("nothing waits for you: %s in advance%s (rolloutapproval/%s), and the rollout of %s is %s%s", s.alreadyOf(given.Spec.Wave), by(given), given.Name, s.set.Title(), s.status.Phase, now)
+	}
 	remedy := "wait"
 	if name := s.candidate(); name != "" {
 		remedy = fmt.Sprintf("wait, or name a wave to %s it in advance: --wave %s", s.word(), name)
 	}
 	return fmt.Errorf("%s: the rollout of %s to revision %s is %s%s; %s", what, s.set.Title(), s.status.TargetRevision, s.status.Phase, now, remedy)
+}
+
+// inAdvance is a decision that was made before its wave waits for it, if there is no other wave to decide about; nil for none.
+func (s *situation) inAdvance() *v1alpha1.RolloutApproval {
+	if s.candidate() != "" {
+		return nil
+	}
+	for i := range s.status.Waves {
+		if w := &s.status.Waves[i]; w.Phase != v1alpha1.WavePassed {
+			if given := s.earlier(s.decision, w.Name); given != nil {
+				return given
+			}
+		}
+	}
+	return nil
 }
 
 // candidate is a wave for which the decision could be made in advance; empty for none.
@@ -144,14 +162,17 @@ func (s *situation) names() string {
 }
 
 // already says that the decision exists.
-func (s *situation) already() string {
+func (s *situation) already() string { return s.alreadyOf(s.wave) }
+
+// alreadyOf is already about a wave.
+func (s *situation) alreadyOf(wave string) string {
 	switch s.decision {
 	case v1alpha1.Reject:
 		return fmt.Sprintf("revision %s is already rejected", s.status.TargetRevision)
 	case v1alpha1.Promote:
-		return fmt.Sprintf("the soak of the wave %s of revision %s is already ended", s.wave, s.status.TargetRevision)
+		return fmt.Sprintf("the soak of the wave %s of revision %s is already ended", wave, s.status.TargetRevision)
 	default:
-		return fmt.Sprintf("the wave %s of revision %s is already approved", s.wave, s.status.TargetRevision)
+		return fmt.Sprintf("the wave %s of revision %s is already approved", wave, s.status.TargetRevision)
 	}
 }
 
@@ -189,8 +210,18 @@ func (s *situation) done(object *unstructured.Unstructured) string {
 	case v1alpha1.Promote:
 		return text + fmt.Sprintf("the soak of wave %s of %s, revision %s, ends", s.wave, s.set, s.status.TargetRevision)
 	default:
-		return text + fmt.Sprintf("wave %s of %s, revision %s, is approved", s.wave, s.set, s.status.TargetRevision)
+		return text + fmt.Sprintf("wave %s of %s, revision %s, is approved%s", s.wave, s.set, s.status.TargetRevision, s.advance())
 	}
+}
+
+// advance says that a wave does not wait for its approval yet; empty if it does.
+func (s *situation) advance() string {
+	for i := range s.status.Waves {
+		if w := &s.status.Waves[i]; w.Name == s.wave && w.Phase != v1alpha1.WaveWaitingForApproval {
+			return fmt.Sprintf(" in advance: the wave is %s, and does not wait for you when it has soaked", w.Phase)
+		}
+	}
+	return ""
 }
 
 // notes prints what else keeps the rollout from continuing.
