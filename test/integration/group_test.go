@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"everynode.dev/everynode/test/harness"
+)
+
+const groupNodes = 8
+
+// groupPolicies are a policy for each of two sets.
+const groupPolicies = `
+apiVersion: everynode.dev/v1alpha1
+kind: RolloutPolicy
+metadata: {name: ds}
+spec:
+  targets: [{apiVersion: apps/v1, kind: DaemonSet, name: ds}]
+  concurrencyGroup: {name: network, scope: %[1]s}
+---
+apiVersion: everynode.dev/v1alpha1
+kind: RolloutPolicy
+metadata: {name: in-place}
+spec:
+  targets: [{apiVersion: apps.kruise.io/v1beta1, kind: DaemonSet, name: in-place}]
+  concurrencyGroup: {name: network, scope: %[1]s}
+`
+
+// TestConcurrencyGroup rolls a DaemonSet and an Advanced DaemonSet of one group at the same time: by the watch of the API server, they never have a pod down at
+// one place at once. The manager is killed in the middle.
+func TestConcurrencyGroup(t *testing.T) {
+	onlyEverynode(t, cluster(t), "only Everynode has rollout policies")
+	c := ownCluster(t, harness.Options{Nodes: groupNodes, Controller: harness.Everynode, Advanced: true})
+	s := c.Space(t, groupNodes)
+	must(t, s, fmt.Sprintf(groupPolicies, "Node"), "apply", "-f", "-")
+	s.Run("ds", harness.WithBudget("50%", "0"))
+	must(t, s, strings.ReplaceAll(fmt.Sprintf(inPlaceSet, harness.PoolLabel, s.Name, harness.Image), "maxUnavailable: 1", "maxUnavailable: 50%"), "apply", "-f", "-")
+	group := &groupWatch{space: s}
+	s.Wait("both sets run", group.rolled(harness.Image))
+	s.Kubectl("wait", "--for=condition=Ready", "rolloutpolicy", "--all", "--timeout=30s")
+
+	group.during(t, "Node", func() { group.roll(harness.Image2) })
+	must(t, s, fmt.Sprintf(groupPolicies, "Cluster"), "apply", "-f", "-")
+	group.during(t, "", func() {
+		group.roll(harness.Image3)
+		s.Wait("some nodes are updated", group.begun(harness.Image3))
+		c.Kill(t, harness.ManagerComponent)
+		c.StartComponent(t, harness.ManagerComponent)
+	})
+}
+
+// groupWatch judges two sets.
+type groupWatch struct{ space *harness.Space }
+
+// groupSets are the sets.
+func groupSets() []string { return []string{"ds", "in-place"} }
+
+// roll has both sets run another image, one at once after the other.
+func (g *groupWatch) roll(image string) {
+	patch := fmt.Sprintf(`[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": %q}]`, image)
+	g.space.Kubectl("patch", "daemonsets.apps", "ds", "--type=json", "-p", patch)
+	g.space.Kubectl("patch", "daemonsets.apps.kruise.io", "in-place", "--type=json", "-p", patch)
+}
+
+// rolled is met when all nodes have a ready pod of both sets with the image.
+func (g *groupWatch) rolled(image string) harness.Condition {
+	return func(v harness.View) error {
+		var errs []error
+		for _, name := range groupSets() {
+			ready := 0
+			for _, p := range v.Pods(name) {
+				if p.Spec.Containers[0].Image == image && harness.Ready(p) {
+					ready++
+				}
+			}
+			if ready != groupNodes {
+				errs = append(errs, fmt.Errorf("%d pods of %s run %s", ready, name, image))
+			}
+		}
+		return errors.Join(errs...)
+	}
+}
+
+// begun is met when a pod runs the image.
+func (g *groupWatch) begun(image string) harness.Condition {
+	return func(v harness.View) error {
+		for _, p := range v.AllPods() {
+			if p.Spec.Containers[0].Image == image {
+				return nil
+			}
+		}
+		return errors.New("no pod runs it")
+	}
+}
+
+// during watches the pods while both sets roll, and reports where both were down at once. scope is Node or empty, for the cluster.
+func (g *groupWatch) during(t *testing.T, scope string, roll func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	pods := g.space.Cluster.Client.CoreV1().Pods(g.space.Name)
+	list, err := pods.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &groupJudge{t: t, scope: scope, nodes: g.space.Nodes, pods: map[string]*corev1.Pod{}, was: map[string]bool{}}
+	for i := range list.Items {
+		j.pods[list.Items[i].Name] = &list.Items[i]
+	}
+	var judging sync.WaitGroup
+	judging.Go(func() {
+		for event := range w.ResultChan() {
+			if pod, ok := event.Object.(*corev1.Pod); ok {
+				j.see(event.Type, pod)
+			} else if ctx.Err() == nil {
+				t.Errorf("the watch ended: %v", event.Object)
+			}
+		}
+	})
+	roll()
+	image := harness.Image2
+	if scope == "" {
+		image = harness.Image3
+	}
+	g.space.Wait("both sets are rolled", g.rolled(image))
+	cancel()
+	w.Stop()
+	judging.Wait()
+	if j.downs[0] < groupNodes || j.downs[1] < groupNodes {
+		t.Errorf("pods were down %d and %d times: nothing was judged", j.downs[0], j.downs[1])
+	}
+	t.Logf("scope %q: pods were down %v times", scope, j.downs)
+}
+
+// groupJudge follows a watch of pods.
+type groupJudge struct {
+	t     *testing.T
+	scope string
+	nodes []string
+	pods  map[string]*corev1.Pod
+	was   map[string]bool
+	downs [2]int
+}
+
+// see takes an event.
+func (j *groupJudge) see(kind watch.EventType, pod *corev1.Pod) {
+	if j.pods[pod.Name] = pod; kind == watch.Deleted {
+		delete(j.pods, pod.Name)
+	}
+	down := [2]map[string]bool{{}, {}}
+	for set, name := range groupSets() {
+		for _, node := range j.nodes {
+			if !j.serves(name, node) {
+				down[set][node] = true
+				if !j.was[name+node] {
+					j.downs[set]++
+				}
+			}
+			j.was[name+node] = down[set][node]
+		}
+	}
+	for node := range down[0] {
+		if j.scope == "Node" && down[1][node] {
+			j.t.Errorf("both sets are down on %s", node)
+		}
+	}
+	if j.scope == "" && len(down[0]) > 0 && len(down[1]) > 0 {
+		j.t.Errorf("the sets are down on %v and %v at once", down[0], down[1])
+	}
+}
+
+// serves is whether a set has a ready pod on a node.
+func (j *groupJudge) serves(set, node string) bool {
+	for _, p := range j.pods {
+		if p.Spec.NodeName == node && p.DeletionTimestamp == nil && harness.Ready(p) && strings.HasPrefix(p.Name, set+"-") {
+			return true
+		}
+	}
+	return false
+}
