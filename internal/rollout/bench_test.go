@@ -58,14 +58,19 @@ func BenchmarkDecide(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/10000, "ns/node")
 	})
-	b.Run("policy/100000", func(b *testing.B) {
-		held := gatedFleet(100000)
-		b.ReportAllocs()
-		for b.Loop() {
-			Decide(held)
-		}
-		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100000, "ns/node")
-	})
+	untouched := gatedFleet(100000)
+	for i := range untouched.Nodes {
+		untouched.Nodes[i].Pods[0].Revision = 1
+	}
+	for gated, held := range map[string]Snapshot{"held": gatedFleet(100000), "untouched": untouched} {
+		b.Run("policy-"+gated+"/100000", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				Decide(held)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100000, "ns/node")
+		})
+	}
 	for _, m := range moments {
 		for _, n := range []int{1000, 10000, 100000} {
 			b.Run(fmt.Sprintf("%s/%d", m.name, n), func(b *testing.B) {

@@ -37,8 +37,9 @@ type decision struct {
 	wake      Time
 	// announcementsDue is whether some pod says something else than it should of whether there is a newer revision.
 	announcementsDue bool
-	// holds says for each node what holds it back; nil when the set holds none back.
-	holds []VerdictKind
+	// holds says for each node what holds it back; nil when the limits of the set hold none back. gating is whether a policy may.
+	holds  []VerdictKind
+	gating bool
 	// scratch holds the pods of the node being visited when they did not come in order of age.
 	scratch []Pod
 	trust   trust

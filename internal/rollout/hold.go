@@ -7,7 +7,7 @@ import "math"
 // notHeld is the hold of a node that an update may start on.
 const notHeld = NotEvaluated
 
-// holdNodes says which nodes the limits of the set hold back, and why: every node that is neither done nor begun is held
+// holdNodes says which nodes the limits of the set hold back, and why (for those of a policy alone see hold): every node that is neither done nor begun is held
 // at first, then as many are let go as the partition allows. With 10 desired nodes, a partition of 4, 3 nodes that run the
 // wanted revision and one in the middle of its update, that is 2.
 //
@@ -15,14 +15,16 @@ const notHeld = NotEvaluated
 func (d *decision) holdNodes() {
 	set := &d.in.Set
 	limited := set.Strategy == RollingUpdate && (set.EligibleOnly || set.Paused || set.Selective || set.Partition.Value > 0)
-	if !d.usable || !limited && !d.gated() {
+	if !d.usable {
+		return
+	}
+	d.gating = d.gated()
+	if !limited {
 		return
 	}
 	d.holds = make([]VerdictKind, len(d.in.Nodes))
-	if limited {
-		d.holdByLimits()
-	}
-	if d.gated() {
+	d.holdByLimits()
+	if d.gating {
 		d.holdByPolicy()
 	}
 }
@@ -147,12 +149,16 @@ func (d *decision) inHistory(revision int) bool {
 	return revision >= 0 && revision < len(d.in.Revisions)
 }
 
-// hold is what holds a node back, notHeld for nothing.
+// hold is what holds a node back, notHeld for nothing. Where only a policy can hold nodes back this is found out here, so that a node where all is well costs nothing.
 func (d *decision) hold(i int) VerdictKind {
-	if d.holds == nil {
+	switch {
+	case d.holds != nil:
+		return d.holds[i]
+	case d.gating && d.gateOf(i) != notHeld && d.awaitsUpdate(&d.in.Nodes[i]):
+		return d.gateOf(i)
+	default:
 		return notHeld
 	}
-	return d.holds[i]
 }
 
 // successor is the revision of the pod that a node gets when it has none: a node that is held keeps the one it had, as
