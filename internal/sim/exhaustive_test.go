@@ -22,6 +22,10 @@ var (
 // TestExhaustive goes every way that a roll from one revision to another can take, in small clusters: whatever happens next, and with one fault.
 // From every state that it comes to, all has to come to its end.
 func TestExhaustive(t *testing.T) {
+	steps := *depth
+	if testing.Short() {
+		steps = min(steps, 5)
+	}
 	for _, c := range []string{
 		"native nodes=1 unavailable=1 surge=0 minready=0 with=answers,crashes",
 		"native nodes=2 unavailable=1 surge=0 minready=0 with=answers",
@@ -34,7 +38,7 @@ func TestExhaustive(t *testing.T) {
 		"edge nodes=2 unavailable=1 surge=0 minready=0 with=answers",
 		"edge nodes=3 unavailable=1 surge=0 minready=0 with=crashes",
 	} {
-		t.Run(c, func(t *testing.T) { explore(t, c, *depth) })
+		t.Run(c, func(t *testing.T) { explore(t, c, steps) })
 	}
 }
 

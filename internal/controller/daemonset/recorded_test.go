@@ -249,8 +249,11 @@ func TestRecordedSetsAreLeftAlone(t *testing.T) {
 // TestRecordedTemplatesOfAnotherAPIServer: the API server is replaced by one of another version, which serves the template with its own defaults.
 func TestRecordedTemplatesOfAnotherAPIServer(t *testing.T) {
 	all := recordings(t)
-	for _, from := range all {
-		for _, to := range all {
+	for i, from := range all {
+		for k, to := range all {
+			if testing.Short() && i-k != 1 && k-i != 1 {
+				continue
+			}
 			for _, name := range from.names() {
 				if from == to || name == dropped {
 					continue
