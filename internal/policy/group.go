@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -74,8 +72,11 @@ func (s Scope) place(node, zone string) string {
 	}
 }
 
+// labelZone is the label of nodes with their zone.
+const labelZone = "topology.kubernetes.io/zone"
+
 // zoneOf is the zone of a node with these labels.
-func zoneOf(labels map[string]string) string { return labels[corev1.LabelTopologyZone] }
+func zoneOf(labels map[string]string) string { return labels[labelZone] }
 
 // Nodes are names of nodes with their zones.
 type Nodes map[string]string

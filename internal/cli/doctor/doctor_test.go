@@ -312,10 +312,14 @@ func TestScreens(t *testing.T) {
 			})
 		}},
 		"policies-unread": {fails: true, adjust: func(c *fakecluster.Cluster) {
-			allow(c, func(r *authorizationv1.ResourceAttributes) bool { return r.Resource != "rolloutpolicies" || r.Subresource != "" })
+			allow(c, func(r *authorizationv1.ResourceAttributes) bool {
+				return r.Resource != "rolloutpolicies" || r.Subresource != ""
+			})
 		}},
 		"policies-absent": {fails: true, adjust: func(c *fakecluster.Cluster) {
-			allow(c.WithoutPolicies(), func(r *authorizationv1.ResourceAttributes) bool { return r.Resource != "rolloutpolicies" || r.Subresource != "" })
+			allow(c.WithoutPolicies(), func(r *authorizationv1.ResourceAttributes) bool {
+				return r.Resource != "rolloutpolicies" || r.Subresource != ""
+			})
 		}},
 		"few-rights": {adjust: func(c *fakecluster.Cluster) {
 			for _, resource := range []string{"deployments", "secrets"} {
