@@ -34,6 +34,15 @@ func remedies() map[string][]remedy {
 		"agent-store.md":        {{command: "kubectl everynode ota list"}},
 		"another-controller.md": {{command: "kubectl everynode adopt openyurt", untyped: "TestVerbs/TakeOverOpenYurt types it next to a substitute for yurt-manager"}},
 		"api-server-slow.md":    {{command: "kubectl get flowschemas", says: "everynode"}},
+		"approval-forgotten.md": {
+			{command: "kubectl everynode approve daemonset/NAME -n NAMESPACE", typed: "kubectl everynode approve daemonset/gate -n gated --dry-run=server", says: "is approved"},
+			{command: "kubectl everynode reject daemonset/NAME -n NAMESPACE --reason TEXT", typed: "kubectl everynode reject daemonset/gate -n gated --reason slow", says: "is rejected"},
+			{command: "kubectl get rolloutapprovals -n NAMESPACE -o wide", typed: "kubectl get rolloutapprovals -n gated -o wide", says: "Reject"},
+			{command: "kubectl everynode undo daemonset/NAME -n NAMESPACE", typed: "kubectl everynode undo daemonset/gate -n gated", says: "rolled back"},
+		},
+		"wave-overdue.md": {
+			{command: "kubectl everynode reject daemonset/NAME -n NAMESPACE --reason TEXT", typed: "kubectl everynode reject daemonset/gate -n gated --reason broken", says: "is rejected"},
+		},
 		"definition-deleted.md": {{command: "kubectl describe crd NAME", typed: "kubectl describe crd daemonsets.apps.kruise.io", says: "NamesAccepted"}},
 		"hook-not-released.md": {
 			{command: "kubectl everynode pre-delete release POD ads/NAME -n NAMESPACE", typed: "kubectl everynode pre-delete release " + held + " ads/held -n shop", says: "released"},

@@ -25,10 +25,10 @@ func pagesTyped() []string {
 func pagesOfOperators() []string {
 	return []string{
 		"docs/differences-from-openkruise.md", "docs/image-pulls.md", "docs/install.md", "docs/node-api.md",
-		"docs/runbooks/agent-store.md", "docs/runbooks/another-controller.md", "docs/runbooks/api-server-slow.md", "docs/runbooks/clock-wrong.md", "docs/runbooks/definition-deleted.md",
-		"docs/runbooks/hook-not-released.md", "docs/runbooks/no-leader.md", "docs/runbooks/node-blocked.md", "docs/runbooks/pulls-fail.md",
+		"docs/runbooks/agent-store.md", "docs/runbooks/another-controller.md", "docs/runbooks/api-server-slow.md", "docs/runbooks/approval-forgotten.md", "docs/runbooks/clock-wrong.md", "docs/runbooks/definition-deleted.md",
+		"docs/runbooks/hook-not-released.md", "docs/runbooks/no-leader.md", "docs/runbooks/node-blocked.md", "docs/runbooks/outside-window.md", "docs/runbooks/pulls-fail.md",
 		"docs/runbooks/restored-from-backup.md", "docs/runbooks/rollout-stuck.md", "docs/runbooks/too-few-pods.md", "docs/runbooks/versions.md",
-		"docs/runbooks/webhook-certificate.md", "docs/security.md",
+		"docs/runbooks/wave-overdue.md", "docs/runbooks/webhook-certificate.md", "docs/security.md",
 	}
 }
 
@@ -104,6 +104,7 @@ func TestPagesOfOperators(t *testing.T) {
 	u.holds()
 	u.isStuck()
 	u.isBlocked()
+	u.isGated()
 	u.looksAround()
 	u.looksAtManagers()
 	if slices.Sort(u.read); !slices.Equal(u.read, pagesOfOperators()) {
@@ -193,6 +194,36 @@ func (u *typist) isBlocked() {
 	u.reads("docs/runbooks/too-few-pods.md", "NAMESPACE", "full", "NAME", "more")
 	u.typesUntilItSays("kubectl everynode status daemonset/more -n full", "exceeded quota")
 	u.types("kubectl get events -n full", "FailedCreate")
+	u.closes()
+}
+
+// isGated types the runbooks of rollouts that their policy holds.
+func (u *typist) isGated() {
+	u.t.Helper()
+	gated := []string{"NAMESPACE", "gated", "NAME", "gate", "NODE", "node-0007"}
+	u.Type("kubectl create namespace gated")
+	u.Type("sed s/sample/gate/g docs/samples/daemonset.yaml | kubectl create -n gated -f -")
+	u.TypeUntil("kubectl everynode status daemonset/gate -n gated", func(out string) error { return shows(out, "finished") })
+	u.Type("kubectl everynode policy init daemonset/gate -n gated --canary 1 --soak 1s --approval | kubectl apply -n gated -f -")
+	u.Type("kubectl wait --for=condition=Ready rolloutpolicy/gate -n gated --timeout 60s")
+	u.Type("kubectl everynode set-image daemonset/gate gate=registry.example/gate:non-existent -n gated")
+	u.reads("docs/runbooks/wave-overdue.md", gated...)
+	u.typesUntilItSays("kubectl get rolloutpolicies -A", "Rolling")
+	u.typesUntilItSays("kubectl everynode status daemonset/gate -n gated", "Rolling, wave canary (1 of")
+	u.typesUntilItSays("kubectl everynode explain-node node-0007 daemonset/gate -n gated", "wait-wave")
+	u.closes()
+	u.Type("kubectl everynode set-image daemonset/gate gate=registry.example/gate:2 -n gated")
+	u.reads("docs/runbooks/approval-forgotten.md", gated...)
+	u.typesUntilItSays("kubectl get rolloutpolicies -A", "WaitingForApproval")
+	u.types("kubectl get rolloutpolicies -A -o jsonpath", "gated/gate 2")
+	u.types("kubectl everynode status daemonset/gate -n gated", "WaitingForApproval")
+	u.closes()
+	u.TypeUntil("kubectl everynode status daemonset/gate -n gated", func(out string) error { return shows(out, "Complete") })
+	u.Type(`kubectl patch rolloutpolicy gate -n gated --type merge -p '{"spec":{"windows":[{"schedule":"0 0 29 2 *","duration":"1m"}]}}'`)
+	u.Type("kubectl everynode set-image daemonset/gate gate=registry.example/gate:3 -n gated")
+	u.reads("docs/runbooks/outside-window.md", gated...)
+	u.typesUntilItSays("kubectl get rolloutpolicies -A", "WaitingForWindow")
+	u.types("kubectl everynode status daemonset/gate -n gated", "a window opens in")
 	u.closes()
 }
 
