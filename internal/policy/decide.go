@@ -87,6 +87,8 @@ type run struct {
 	holds     []rollout.VerdictKind
 	left      []bool
 	standing  []rollout.Progress
+	// serving is that of the Snapshot, if it was needed.
+	serving func(i int) bool
 	// restricts is whether the decision gets the gate.
 	restricts bool
 	// returning is whether nodes still lack the committed revision, which the template describes.

@@ -265,10 +265,18 @@ func (r *run) young(i int) bool {
 // broken is whether a node has a live pod, but none that is available; of a revision that is not the committed one, unless whichever is set.
 func (r *run) broken(i int, whichever bool) bool {
 	n := &r.s.Nodes[i]
-	if r.standing[i].Serving || n.Gone || n.Fit != rollout.MustRun && n.Fit != rollout.MayStay {
+	if n.Gone || n.Fit != rollout.MustRun && n.Fit != rollout.MayStay {
 		return false
 	}
-	return slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting && (whichever || p.Revision != r.committed) })
+	if r.serving == nil {
+		r.serving = r.s.Serving()
+	}
+	for k := range n.Pods {
+		if p := &n.Pods[k]; !p.Deleting && (whichever || p.Revision != r.committed) {
+			return !r.serving(i)
+		}
+	}
+	return false
 }
 
 // Begin adds the nodes on which a plan begins an update to those in the middle of one. It is called before anything of the plan is carried out.

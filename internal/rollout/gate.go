@@ -46,6 +46,11 @@ func (d *decision) awaitsUpdate(n *Node) bool {
 		return false
 	}
 	begun, old := d.progressOf(n)
+	return d.awaits(n, begun, old)
+}
+
+// awaits is awaitsUpdate of a node that the set updates, and of which progressOf is known.
+func (d *decision) awaits(n *Node, begun, old bool) bool {
 	switch {
 	case begun:
 		return false
@@ -79,8 +84,6 @@ type Progress struct {
 	AwaitsUpdate bool
 	// InFlight is whether it is in the middle of an update: without a live pod, or with one of the wanted revision that is not available.
 	InFlight bool
-	// Serving is whether it has a live pod, of any revision, that is available and is not being changed.
-	Serving bool
 	// UnderWay is whether its update has begun and has not ended: it has no live pod, or a pod that is being prepared or changed for the update, or one of
 	// the wanted revision that is not available or has an older one next to it. A node that has never had a pod is not: nothing was taken from it.
 	UnderWay bool
@@ -91,7 +94,7 @@ func (s *Snapshot) Progress() func(i int) Progress {
 	d := begin(s)
 	return func(i int) Progress {
 		n := &s.Nodes[i]
-		current, old, serving, changing, oldServing := 0, 0, false, false, false
+		current, old, serving, changing := 0, 0, false, false
 		for k := range n.Pods {
 			p := &n.Pods[k]
 			switch {
@@ -102,17 +105,32 @@ func (s *Snapshot) Progress() func(i int) Progress {
 				changing = changing || p.InPlace != InPlaceNone
 			default:
 				old++
-				oldServing = oldServing || d.serving(p) && p.InPlace == InPlaceNone
 			}
 		}
 		updated := current > 0 && old == 0
-		available := updated && serving && !changing
-		begun, _ := d.progressOf(n)
-		return Progress{
-			Updated: updated, Available: available, AwaitsUpdate: d.awaitsUpdate(n), Serving: oldServing || serving && !changing,
+		p := Progress{
+			Updated: updated, Available: updated && serving && !changing,
 			InFlight: current+old == 0 || current > 0 && !serving,
-			UnderWay: d.updates(n) && (begun && !available || current+old == 0 && (len(n.Pods) > 0 || n.Fit == MustRun && n.Last != NoRevision)),
 		}
+		if d.updates(n) {
+			begun, old := d.progressOf(n)
+			p.AwaitsUpdate = d.awaits(n, begun, old)
+			p.UnderWay = begun && !p.Available || p.InFlight && !begun && (len(n.Pods) > 0 || n.Fit == MustRun && n.Last != NoRevision)
+		}
+		return p
+	}
+}
+
+// Serving returns what reports whether a node has a live pod, of any revision, that is available and is not being changed.
+func (s *Snapshot) Serving() func(i int) bool {
+	d := begin(s)
+	return func(i int) bool {
+		for k := range s.Nodes[i].Pods {
+			if p := &s.Nodes[i].Pods[k]; !p.Deleting && p.InPlace == InPlaceNone && d.serving(p) {
+				return true
+			}
+		}
+		return false
 	}
 }
 
