@@ -38,7 +38,7 @@ func remedies() map[string][]remedy {
 			{command: "kubectl everynode approve daemonset/NAME -n NAMESPACE", typed: "kubectl everynode approve daemonset/gate -n gated --dry-run=server", says: "is approved"},
 			{command: "kubectl everynode reject daemonset/NAME -n NAMESPACE --reason TEXT", typed: "kubectl everynode reject daemonset/gate -n gated --reason slow", says: "is rejected"},
 			{command: "kubectl get rolloutapprovals -n NAMESPACE -o wide", typed: "kubectl get rolloutapprovals -n gated -o wide", says: "Reject"},
-			{command: "kubectl everynode undo daemonset/NAME -n NAMESPACE", typed: "kubectl everynode undo daemonset/gate -n gated", says: "rolled back"},
+			{command: "kubectl everynode undo daemonset/NAME -n NAMESPACE", typed: "kubectl everynode undo daemonset/gate -n gated --to-revision 1", says: "rolled back"},
 		},
 		"wave-overdue.md": {
 			{command: "kubectl everynode reject daemonset/NAME -n NAMESPACE --reason TEXT", typed: "kubectl everynode reject daemonset/gate -n gated --reason broken", says: "is rejected"},
