@@ -334,12 +334,24 @@ func (r *run) pace() {
 		} else {
 			g.Starts = 0
 			r.wakeAt(at.Add(gap))
-			r.next(v1alpha1.ActionStartUpdate, at.Add(gap))
+			if r.releases() {
+				r.next(v1alpha1.ActionStartUpdate, at.Add(gap))
+			}
 		}
 	}
 	if g.InFlight >= 0 || g.Starts >= 0 {
 		r.out.Gate, r.restricts = g, true
 	}
+}
+
+// releases is whether the update of a node may start, as far as waves, windows and the like are concerned.
+func (r *run) releases() bool {
+	for i := range r.holds {
+		if r.holds[i] == rollout.NotEvaluated && r.standing[i].AwaitsUpdate && !r.s.Nodes[i].Gone {
+			return true
+		}
+	}
+	return false
 }
 
 // Tighten reduces the budget of the set to that of the policy. A set that surges keeps its pods, so it has no such budget.

@@ -314,6 +314,33 @@ func TestPace(t *testing.T) {
 	w.want("b", v1alpha1.PhaseRolling, "remaining")
 }
 
+// TestNextActionWithAPace: the next action is the start of an update only if an update may start then.
+func TestNextActionWithAPace(t *testing.T) {
+	const canary = "pace: {minTimeBetween: 1m}, waves: [{name: canary, nodes: {count: 1}, soak: 1h"
+	for name, c := range map[string]struct {
+		spec string
+		want v1alpha1.Action
+	}{
+		"within the wave":            {"{pace: {minTimeBetween: 1m}}", v1alpha1.ActionStartUpdate},
+		"during the soak":            {"{" + canary + "}]}", v1alpha1.ActionEndSoak},
+		"before the window opens":    {"{pace: {minTimeBetween: 1m}, windows: [{schedule: '0 0 * * *', duration: 1m}]}", v1alpha1.ActionOpenWindow},
+		"before the end of a freeze": {"{pace: {minTimeBetween: 1m}, freezes: [{from: 2020-01-01T00:00:00Z, to: 2100-01-01T00:00:00Z}]}", v1alpha1.ActionEndFreeze},
+		"while suspended":            {"{suspend: true, pace: {minTimeBetween: 1m}}", ""},
+	} {
+		w := newWorld(t, c.spec)
+		w.put("a", 1, true)
+		w.last = nil // the last start is that of the pod
+		w.pass(time.Second)
+		got := v1alpha1.Action("")
+		if next := w.out.Status.Next; next != nil {
+			got = next.Action
+		}
+		if got != c.want {
+			t.Errorf("%s: the next action is %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestOrderAndGrowth(t *testing.T) {
 	w := newWorld(t, "order: {topologyKey: zone, domains: OneAtATime}")
 	for i, name := range strings.Split("abcdefghij", "") {
