@@ -34,6 +34,23 @@ type history struct {
 	began map[string]moment
 	// done is when a pod of the new revision was ready for the first time.
 	done map[string]moment
+	// outages are when no manager decided.
+	outages []outage
+}
+
+// outage is a time without a manager: a soak is longer by that time.
+type outage struct{ from, to time.Time }
+
+// waited is the time between two moments in which a manager observed the wave. What an outage takes away is not rounded, unlike the two moments, so a second is
+// added then.
+func (h history) waited(from, to time.Time) time.Duration {
+	waited, rounded := to.Sub(from), time.Duration(0)
+	for _, o := range h.outages {
+		if o.from.After(from) && o.to.Before(to.Add(time.Second)) {
+			waited, rounded = waited-o.to.Sub(o.from), time.Second
+		}
+	}
+	return waited + rounded
 }
 
 // historyOf reads a log of a rollout to the revision with that hash.
@@ -132,7 +149,7 @@ type step struct {
 }
 
 // judge returns what is wrong with a history: a node that has not been updated, one that began before all nodes of the earlier steps were done, and one that
-// began before the soak had ended. Times are whole seconds of one clock, rounded down, so a gap between two of them is never shorter than the soak.
+// began before the soak had ended, which does not go on during an outage. Times are whole seconds of one clock, rounded down, so a gap between two of them is never shorter than the soak.
 func (h history) judge(steps []step) []string {
 	var wrong []string
 	var last moment // when the last node of the steps before was done
@@ -145,9 +162,9 @@ func (h history) judge(steps []step) []string {
 				wrong = append(wrong, fmt.Sprintf("node %s of wave %s has not begun", node, s.wave))
 			case k > 0 && began.version < last.version:
 				wrong = append(wrong, fmt.Sprintf("node %s of wave %s began before all nodes of the steps before it were done", node, s.wave))
-			case k > 0 && began.at.Sub(last.at) < steps[k-1].soak:
+			case k > 0 && h.waited(last.at, began.at) < steps[k-1].soak:
 				wrong = append(wrong, fmt.Sprintf("node %s of wave %s began %s after the last node of wave %s was done, which soaks for %s",
-					node, s.wave, began.at.Sub(last.at), steps[k-1].wave, steps[k-1].soak))
+					node, s.wave, h.waited(last.at, began.at), steps[k-1].wave, steps[k-1].soak))
 			}
 			end, ok := h.done[node]
 			if !ok {
