@@ -121,18 +121,29 @@ const rereads = 3 * time.Second
 // groupRereads is how long is used what was read of the other sets of a concurrency group: that is a list of all pods of the namespace.
 const groupRereads = 15 * time.Second
 
+// Watched is a set that is watched, with its policies.
+type Watched struct {
+	*live.Set
+	governance Governance
+}
+
+// Policy is what the rollout policy of the set has come to in the last evaluation; nil without one.
+func (w *Watched) Policy() *PolicyReport { return w.governance.Report() }
+
 // Watch watches one set; see live.Watch. Its policies are read again from time to time, without notes about what cannot be read.
-func Watch(ctx context.Context, o *options.Options, c *options.Clients, set *resolver.Set) (*live.Set, error) {
-	var governance Governance
+func Watch(ctx context.Context, o *options.Options, c *options.Clients, set *resolver.Set) (*Watched, error) {
+	watched := &Watched{}
+	governance := &watched.governance
 	var read, groupRead time.Time
-	return live.Watch(ctx, live.Options{
+	var err error
+	watched.Set, err = live.Watch(ctx, live.Options{
 		Client: c.Kubernetes, Dynamic: c.Dynamic, Source: set.Source, Namespace: set.Namespace(), Name: set.Name(),
 		Facts: facts(), InPlace: set.Dialect.InPlace, OwnNamespace: true,
 		Govern: func(view *live.View) {
 			if now := o.Now(); read.IsZero() || now.Sub(read) >= rereads {
 				rules := governor{c: c, note: func(string, ...any) {}}
 				before := governance.Neighbours
-				governance, read = rules.of(ctx, set), now
+				*governance, read = rules.of(ctx, set), now
 				if len(governance.Policies) == 1 && governance.Policies[0].Rules.Group != nil {
 					if governance.Neighbours = before; before == nil || now.Sub(groupRead) >= groupRereads {
 						governance.Neighbours, groupRead = rules.neighbours(ctx, set, governance.Policies[0].Rules, o.Time()), now
@@ -142,6 +153,7 @@ func Watch(ctx context.Context, o *options.Options, c *options.Clients, set *res
 			governance.Govern(view)
 		},
 	})
+	return watched, err //nolint:wrapcheck // it is one of live.Watch, which says what failed
 }
 
 // Nodes returns the names of the nodes of the Snapshot, in its order.

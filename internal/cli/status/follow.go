@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"everynode.dev/everynode/internal/cli/inspect"
-	"everynode.dev/everynode/internal/cli/live"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/cli/view"
@@ -72,7 +71,7 @@ func (s *status) open() view.View {
 }
 
 // draw returns the last observation; if the set is deleted, an error.
-func (s *status) draw(ctx context.Context, watched *live.Set, set *resolver.Set, picture view.View) (*inspect.Observation, error) {
+func (s *status) draw(ctx context.Context, watched *inspect.Watched, set *resolver.Set, picture view.View) (*inspect.Observation, error) {
 	tracker := view.NewTracker(set.Title())
 	ticker := time.NewTicker(heartbeat)
 	defer ticker.Stop()
@@ -88,6 +87,7 @@ func (s *status) draw(ctx context.Context, watched *live.Set, set *resolver.Set,
 			tracker.Recall(snapshot, plan, watched.Began())
 		}
 		model := tracker.Next(snapshot, plan)
+		model.Policy = s.policyLines(watched.Policy())
 		last = &inspect.Observation{Set: set, Workload: workload, Snapshot: snapshot, Plan: plan, Model: model, IgnoreUnreachable: s.ignoreUnreachable}
 		if err := errors.Join(connection.report(s.Now(), watched.Lost()), picture.Show(model)); err != nil {
 			return last, err

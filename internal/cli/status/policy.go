@@ -13,6 +13,33 @@ import (
 	"everynode.dev/everynode/internal/policy"
 )
 
+// policyLines are the lines of a picture about the rollout policy of the set: its state, the waves, and the next action.
+func (s *status) policyLines(r *inspect.PolicyReport) []string {
+	if r == nil {
+		return nil
+	}
+	lines := []string{r.Headline()}
+	var waves []string
+	for _, row := range waveRows(r)[1:] {
+		waves = append(waves, fmt.Sprintf("%s %s/%s %s", row[0], row[3], row[1], row[4]))
+	}
+	if len(waves) > 0 {
+		lines = append(lines, "waves: "+strings.Join(waves, ", "))
+	}
+	if next := r.NextAction(s.Now(), setArgument(r)); next != "" {
+		lines = append(lines, "next: "+next)
+	}
+	return lines
+}
+
+// setArgument is the set as users name it in commands.
+func setArgument(r *inspect.PolicyReport) string {
+	if strings.HasPrefix(r.APIVersion, "apps.kruise.io/") {
+		return "ads/" + r.SetStatus.Name
+	}
+	return "daemonset/" + r.SetStatus.Name
+}
+
 // policy prints what the rollout policy of the set reports.
 func (s *status) policy(w io.Writer, r *inspect.PolicyReport) error {
 	if r == nil {
@@ -28,11 +55,7 @@ func (s *status) policy(w io.Writer, r *inspect.PolicyReport) error {
 	for _, b := range r.Blocking {
 		lines = append(lines, "waits: "+b.Message)
 	}
-	set := "daemonset/" + r.SetStatus.Name
-	if strings.HasPrefix(r.APIVersion, "apps.kruise.io/") {
-		set = "ads/" + r.SetStatus.Name
-	}
-	if next := r.NextAction(s.Now(), set); next != "" {
+	if next := r.NextAction(s.Now(), setArgument(r)); next != "" {
 		lines = append(lines, "next: "+next)
 	}
 	for i, line := range lines {

@@ -61,7 +61,11 @@ func frame(m Model, size Size, g glyphs) []line {
 // layout is frame with lines that may be longer than the width, up to longest.
 func layout(m Model, size Size, g glyphs, longest int) []line {
 	lines := []line{fit(header(m), longest, g.more), fit(progressLine(m, g, longest), longest, g.more)}
-	tail := append(wrap(legend(m, g), size.Width), waitsOf(m, g, longest)...)
+	var tail []line
+	for _, text := range m.Policy {
+		tail = append(tail, line{{printable(text), plain}})
+	}
+	tail = slices.Concat(tail, wrap(legend(m, g), size.Width), waitsOf(m, g, longest))
 	room := size.Height - 1 - len(lines)
 	tail = atMost(tail, room-leastCellRows, g.more)
 	lines = append(lines, cellRows(m.Cells, size.Width, room-len(tail), g)...)

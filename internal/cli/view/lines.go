@@ -110,5 +110,8 @@ func summary(m Model) string {
 			parts = append(parts, List(w.Nodes, waitNames)+": "+w.Says)
 		}
 	}
+	if len(m.Policy) > 0 {
+		parts = append(parts, m.Policy[0])
+	}
 	return fmt.Sprintf("%s revision %s: %s", m.Title, m.Target, strings.Join(parts, ", "))
 }

@@ -35,6 +35,8 @@ type Model struct {
 	Waits []Wait
 	Pace  Pace
 	Waves Waves
+	// Policy has lines about the rollout policy of the set; empty without one.
+	Policy []string
 }
 
 // RevisionCount is a revision and the number of its pods.

@@ -305,6 +305,22 @@ func TestFramesOfManyNodes(t *testing.T) {
 	golden(t, "screen-many.txt", out.String())
 }
 
+// The lines about a rollout policy come before the legend, and on a small terminal before everything but the nodes.
+func TestThePolicyIsShown(t *testing.T) {
+	model := NewTracker("default/agent").Next(scene{time.Second, "uuuaoooo"}.input())
+	model.Policy = []string{"rolloutpolicy/agents: Rolling, wave tenth (2 of 3): 0 of 1 nodes updated and available", "waves: canary 3/3 Passed, tenth 0/1 Rolling, rest 0/4 Pending"}
+	for _, height := range []int{3, 5, 24} {
+		var out bytes.Buffer
+		must(t, screenOf(&out, 100, height, ScreenOptions{}).Show(model))
+		golden(t, fmt.Sprintf("screen-policy-%d.txt", height), out.String())
+	}
+	var out bytes.Buffer
+	must(t, NewLines(&out, time.Second).Show(model))
+	if want := ", " + model.Policy[0] + "\n"; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("the line does not end with %q: %q", want, out.String())
+	}
+}
+
 func TestLinesOfARoll(t *testing.T) {
 	var out bytes.Buffer
 	lines, tracker := NewLines(&out, time.Second), NewTracker("default/agent")

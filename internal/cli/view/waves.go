@@ -34,7 +34,7 @@ func wavesOf(done, reach, budget int) Waves {
 // wave returns the wave that is in progress: ", wave 4 of 6", or "" if there is only one, or none left.
 func (m Model) wave() string {
 	w := m.Waves
-	if w.Total <= 1 || w.Done >= w.Total {
+	if w.Total <= 1 || w.Done >= w.Total || len(m.Policy) > 0 { // the waves of a policy have their own line
 		return ""
 	}
 	return fmt.Sprintf(", wave %d of %d", w.Done+1, w.Total)
