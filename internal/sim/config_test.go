@@ -24,6 +24,8 @@ type config struct {
 	minReady           int
 	// faults are what may happen; see faultNames.
 	faults []string
+	// rollout is the rollout policy of the set, in words; see newPolicy.
+	rollout string
 }
 
 // faultNames are the kinds of steps that a run may have, beside those of a world in which all goes well. With scratch it begins
@@ -37,7 +39,11 @@ func (c config) with(fault string) bool { return slices.Contains(c.faults, fault
 
 // String is the configuration as the first line of a script.
 func (c config) String() string {
-	return fmt.Sprintf("%s nodes=%d unavailable=%s surge=%s minready=%d with=%s", c.dialect, c.nodes, c.unavailable, c.surge, c.minReady, strings.Join(c.faults, ","))
+	text := fmt.Sprintf("%s nodes=%d unavailable=%s surge=%s minready=%d with=%s", c.dialect, c.nodes, c.unavailable, c.surge, c.minReady, strings.Join(c.faults, ","))
+	if c.rollout != "" {
+		text += " rollout=" + c.rollout
+	}
+	return text
 }
 
 func parseConfig(text string) (config, error) {
@@ -58,6 +64,8 @@ func parseConfig(text string) (config, error) {
 			c.minReady, err = strconv.Atoi(value)
 		case key == "with":
 			c.faults = strings.Split(value, ",")
+		case key == "rollout":
+			c.rollout = value
 		default:
 			err = errors.New("unknown setting")
 		}
@@ -87,9 +95,10 @@ func anyConfig(r *rand.Rand, dialects []string) config {
 
 // laterNames are further kinds of steps, of which a run has some by chance, apart from all else: a seed of a run that has none of them means what it
 // meant before there were any, but for its end. New ones come last, for the same reason. With outages one node is healed later than all else. With busy
-// other sets wait for their pass now and then, and with jumps a clock may be an hour wrong. With policies and all that follow others are at work in the cluster: see hostileOps.
+// other sets wait for their pass now and then, and with jumps a clock may be an hour wrong. With policies and all that follow others are at work in the cluster: see hostileOps. With rollouts
+// the set has a rollout policy: see rolloutOps.
 func laterNames() []string {
-	return []string{"endings", "freezes", "lags", "orphans", "others", "yurt", "outages", "templates", "deletions", "busy", "jumps", "policies", "revisions", "tenants", "mutations", "people", "limits", "definitions", "skews", "restores", "slowness", "strangers", "stripping", "guards", "codes", "forgeries"}
+	return []string{"endings", "freezes", "lags", "orphans", "others", "yurt", "outages", "templates", "deletions", "busy", "jumps", "policies", "revisions", "tenants", "mutations", "people", "limits", "definitions", "skews", "restores", "slowness", "strangers", "stripping", "guards", "codes", "forgeries", "rollouts"}
 }
 
 // andLater is a configuration with those of the later kinds that a seed gives it.

@@ -14,6 +14,7 @@
 //	straggler  a write whose sender was told that time is up, or is dead, and that may take effect all the same, but not for ever
 //	frozen     a leader that stands still, whatever it is at, and goes on later: maybe beside its successor
 //	neighbours other sets of a manager, which now and then wait for their pass, and leave little room for the writes of the one that is looked at
+//	ruling     what the rollout policies that a manager knew at its decision allow, found out from the objects alone
 //	pass       one Reconcile of a manager; it runs until it waits for a request
 //	knowledge  what a manager has been shown: by its views, and by the answers to its own requests; the newest version wins
 //	story      the steps of a run in words; it is also the script by which the run is repeated

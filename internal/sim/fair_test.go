@@ -17,6 +17,12 @@ const fairRounds = 300
 // nodes back, if anything does, and looks whether the rest comes to its end as well. In some runs one node is healed after all else has come to rest, and
 // in some a policy protects one when all has come to its end (lastPolicy).
 func (s *sim) settle() {
+	if s.cfg.with("rollouts") { // a wave waits for the node that stays behind, and what a partition keeps from the update never completes one
+		s.heal()
+		s.lift()
+		s.rest()
+		return
+	}
 	s.keepGuard()
 	if o, is := s.protected(); is {
 		s.settleBut(o)
@@ -84,6 +90,7 @@ func (s *sim) heal() {
 	if strings.HasSuffix(imageOfSet(s.w.set()), "bad") {
 		s.w.editSet(func(spec map[string]any) { setImage(spec, "v3") })
 	}
+	s.pacifyRollout()
 }
 
 // lift takes back what keeps nodes back from an update; false if nothing does.
@@ -164,13 +171,16 @@ func (s *sim) fairOp() *op {
 		notice := s.noticeOp()
 		return &notice
 	}
-	for k := range kinds {
+	for k := range s.kinds() {
 		switch {
 		case m.seen[k] < 0 && !m.fence.After(s.w.now) && m.slow.taken:
 			return &op{words("%s lists %s", m.name, k), 1, func() { m.list(k); m.rest() }}
 		case m.seen[k] >= 0 && m.behind(k) > 0:
 			return &op{words("%s sees %s", m.name, k), 1, func() { m.see(k); m.rest() }}
 		}
+	}
+	if o := s.fairRollout(); o != nil {
+		return o
 	}
 	if ops := s.collectOps(nil); len(ops) > 0 {
 		return &ops[0]

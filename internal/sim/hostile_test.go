@@ -176,7 +176,7 @@ func (s *sim) hostileOps(ops []op) []op {
 		{"policies", s.policyOps}, {"revisions", s.revisionOps}, {"tenants", s.tenantOps}, {"mutations", s.mutationOps},
 		{"people", s.peopleOps}, {"limits", s.limitOps}, {"definitions", s.definitionOps}, {"skews", s.skewOps}, {"restores", s.restoreOps},
 		{"slowness", s.webhookOps}, {"strangers", s.strangerOps}, {"stripping", s.strippingOps}, {"guards", s.guardOps},
-		{"forgeries", s.forgeryOps},
+		{"forgeries", s.forgeryOps}, {"rollouts", s.rolloutOps},
 	} {
 		if s.cfg.with(actor.name) {
 			ops = actor.ops(ops)

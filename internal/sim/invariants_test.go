@@ -134,6 +134,7 @@ func (k known) untouched(p *corev1.Pod) bool {
 func (s *sim) judgeStart(r *request, node string) {
 	k := r.m.known
 	overdrawn := k.start(node)
+	s.judgeRollout(r, node)
 	switch {
 	case r.m.yurt:
 		s.blame("other", "%s %s, an old pod, although OpenYurt's own manager was at work when it began", r.m.name, r.text)
@@ -201,6 +202,7 @@ func (s *sim) judgeCreate(r *request) {
 	if k.then.set == nil || k.set == nil {
 		return
 	}
+	s.judgeFirst(r)
 	v := r.verdict
 	v.limit, v.surging = k.surge, k.surge > 0
 	for name := range s.w.state[ofNodes] {

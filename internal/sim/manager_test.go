@@ -91,6 +91,10 @@ type manager struct {
 	turns    turns
 	verdicts map[string]rollout.VerdictKind
 
+	// rules are the rollout policies that it knows, ruling what it knew of them when it last decided; nil in a run without.
+	rules  *ruler
+	ruling *ruling
+
 	// others are its other sets.
 	others neighbours
 	// slow is its state of slow writes; of is the pass that it makes, or the last one.
@@ -131,6 +135,7 @@ func (s *sim) newManager(fence time.Duration) *manager {
 	for k := range kinds {
 		m.seen[k] = -1
 	}
+	m.rules = s.newRuler(m)
 	d := s.dialect()
 	d.MayWrite = func() bool { return !s.other }
 	m.key = clustercache.Key{Dialect: d.Source.Dialect, Namespace: namespace, Name: setName}
@@ -142,6 +147,7 @@ func (s *sim) newManager(fence time.Duration) *manager {
 	m.pace = executor.NewPace(m.clock, func(context.Context) error { return nil }, m.sleep)
 	m.pace.Leads = m.holds
 	m.c = daemonset.New(daemonset.Options{
+		Policies: m.rules.orNone(),
 		Dialects: []dialect.Dialect{d, m.others.dialect()}, Workers: 1, Index: m.index, Clock: m.clock, Events: silent{}, Observer: observer{m: m},
 		Revisions: revisionsOf{m}, Sets: setsOf{m},
 		Executor: &executor.Executor{
@@ -340,8 +346,8 @@ func (m *manager) stop() {
 	synctest.Wait()
 }
 
-// synced is whether every view has been listed since the fence was over.
-func (m *manager) synced() bool { return !slices.Contains(m.seen[:], -1) }
+// synced is whether every view has been listed since the fence was over, but for those of policies: what ships does not wait for them for ever.
+func (m *manager) synced() bool { return !slices.Contains(m.seen[:ofPolicies], -1) }
 
 // behind is how many events a view has not shown yet.
 func (m *manager) behind(k kind) int { return len(m.s.w.logs[k]) - m.seen[k] }
@@ -350,6 +356,10 @@ func (m *manager) behind(k kind) int { return len(m.s.w.logs[k]) - m.seen[k] }
 func (m *manager) see(k kind) {
 	e := m.s.w.logs[k][m.seen[k]]
 	m.seen[k]++
+	if k >= ofPolicies {
+		m.rules.see(e)
+		return
+	}
 	m.known.event(k, e)
 	x := m.index
 	rv := strconv.Itoa(e.rv)
@@ -410,6 +420,10 @@ func (m *manager) listAsOf(k kind, events int) {
 	objects, version := m.s.w.asOf(k, events)
 	x, rv := m.index, strconv.Itoa(version)
 	m.seen[k] = events
+	if k >= ofPolicies {
+		m.rules.list(k, objects)
+		return
+	}
 	m.known.list(k, objects, version)
 	switch k {
 	case ofPods:

@@ -83,6 +83,9 @@ func playSeed(t *testing.T, seed uint64) *outcome {
 	if *always != "" && !cfg.with(*always) {
 		cfg.faults = append(cfg.faults, *always)
 	}
+	if cfg.with("rollouts") {
+		cfg.rollout = anyRollout(rand.New(rand.NewPCG(seed, 7)))
+	}
 	return play(t, cfg, chance(r, stepsOf))
 }
 

@@ -59,7 +59,10 @@ type sim struct {
 	clocks    map[string]time.Duration
 	otherSkew time.Duration
 	// backup is the last one of the store. excused is whether what happens now is blamed on nobody.
-	backup  *backup
+	backup *backup
+	// ledgers are what the managers have seen of the first wave, by rollout; begun are the nodes whose update to an image a manager has begun.
+	ledgers map[string]*ledger
+	begun   map[string]bool
 	excused bool
 }
 
@@ -118,6 +121,7 @@ func newSim(ctx context.Context, cfg config) *sim {
 	s := &sim{
 		ctx: ctx, cfg: cfg, w: newWorld(), names: map[string]string{}, intents: map[types.UID]*verdict{},
 		down: map[string]bool{}, doubled: map[string]types.UID{}, changed: map[types.UID]time.Time{}, clocks: map[string]time.Duration{},
+		ledgers: map[string]*ledger{}, begun: map[string]bool{},
 	}
 	s.w.merge = cfg.merge()
 	for i := range cfg.nodes {
@@ -128,6 +132,7 @@ func newSim(ctx context.Context, cfg config) *sim {
 		s.w.put(ofNodes, n)
 	}
 	s.w.put(ofSets, cfg.newSet(s.w.now))
+	s.makePolicy()
 	return s
 }
 
@@ -314,7 +319,7 @@ func (s *sim) viewOps(ops []op) []op {
 	if m.cut {
 		return append(ops, s.noticeOp())
 	}
-	for k := range kinds {
+	for k := range s.kinds() {
 		switch {
 		case m.seen[k] < 0:
 			if !m.fence.After(s.w.now) && m.slow.taken {

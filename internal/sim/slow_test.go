@@ -43,6 +43,7 @@ type decided struct {
 	renewed, begun map[string]bool
 	started        map[string]bool
 	barred, yurt   bool
+	ruling         *ruling
 }
 
 type decidedKey struct{}
@@ -57,6 +58,7 @@ func decidedIn(ctx context.Context) *decided {
 func (m *manager) nextPass() context.Context {
 	if of, k := m.of, m.known; of != nil {
 		of.then, of.limit, of.surge, of.free, of.late, of.renewed, of.started = k.then, k.limit, k.surge, k.free, k.late, k.renewed, k.started
+		of.ruling = m.ruling
 		later := k.clone()
 		of.later = &later
 	}
@@ -73,12 +75,12 @@ func (m *manager) asDecided(r *request, f func()) {
 	}
 	now, caught := decided{
 		then: k.then, limit: k.limit, surge: k.surge, free: k.free, late: k.late, renewed: k.renewed, started: k.started,
-		begun: m.begun, barred: m.barred, yurt: m.yurt,
+		begun: m.begun, barred: m.barred, yurt: m.yurt, ruling: m.ruling,
 	}, m.caught
 	set := func(d *decided) {
 		k.later = d.later
 		k.then, k.limit, k.surge, k.free, k.late, k.renewed, k.started = d.then, d.limit, d.surge, d.free, d.late, d.renewed, d.started
-		m.begun, m.barred, m.yurt = d.begun, d.barred, d.yurt
+		m.begun, m.barred, m.yurt, m.ruling = d.begun, d.barred, d.yurt, d.ruling
 	}
 	set(of)
 	m.caught = false

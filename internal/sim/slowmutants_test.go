@@ -35,5 +35,8 @@ func (m *mutant) with() string {
 	if m.file == slowFile || m.file == slowCreateFile || m.file == leaseFile {
 		return "slowness"
 	}
+	if m.governs() {
+		return "rollouts"
+	}
 	return actorOf(m.name)
 }

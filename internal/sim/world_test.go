@@ -23,6 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 )
 
 const (
@@ -40,10 +42,15 @@ const (
 	ofNodes
 	ofRevisions
 	ofSets
+	// ofPolicies and ofApprovals are there in a run with rollouts only.
+	ofPolicies
+	ofApprovals
 	kinds
 )
 
-func (k kind) String() string { return [...]string{"pods", "nodes", "revisions", "sets"}[k] }
+func (k kind) String() string {
+	return [...]string{"pods", "nodes", "revisions", "sets", "policies", "approvals"}[k]
+}
 
 // event is one line of a log: an object as it became, or as it was when it went.
 type event struct {
@@ -113,6 +120,10 @@ func copyOf(object metav1.Object) metav1.Object {
 	case *corev1.Node:
 		return o.DeepCopy()
 	case *appsv1.ControllerRevision:
+		return o.DeepCopy()
+	case *v1alpha1.RolloutPolicy:
+		return o.DeepCopy()
+	case *v1alpha1.RolloutApproval:
 		return o.DeepCopy()
 	default:
 		return object.(*unstructured.Unstructured).DeepCopy()

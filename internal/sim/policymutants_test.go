@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import "slices"
+
+const (
+	rollFile     = "policy/roll.go"
+	decideFile   = "policy/decide.go"
+	approvalFile = "policy/approval.go"
+	governFile   = "controller/daemonset/govern.go"
+	gateFile     = "rollout/gate.go"
+)
+
+// policyMutants are wrong about what a rollout policy allows.
+func policyMutants() []mutant {
+	return []mutant{
+		{"a soak is none", rollFile, "rest := w.Soak - st.Soaked.Duration\n", "rest := w.Soak - w.Soak\n", "wave"},
+		{"the time of a soak counts although a node has failed in it", rollFile, "st.Phase, st.CompletedAt, st.Soaked, st.WaitingSince = v1alpha1.WaveRolling, nil, nil, nil", "st.Phase, st.WaitingSince = v1alpha1.WaveRolling, nil", "wave"},
+		{"an approval counts for any revision", approvalFile, "!r.concerns(a) || a.Spec.Revision != r.target().Name ||", "!r.concerns(a) ||", "wave"},
+		{"an approval counts for any wave", approvalFile, `(wave == "" || a.Spec.Wave == wave) && r.counts(a)`, `(wave == "" || a.Spec.Wave != "-") && r.counts(a)`, "wave"},
+		{"an approval counts again in a later rollout of its revision", approvalFile, "a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == number", "a.Status.State == v1alpha1.ApprovalValid && number != 0", "wave"},
+		{"a rejection is an approval", approvalFile, "a.Spec.Decision == decision && (wave", "(a.Spec.Decision == decision || a.Spec.Decision == v1alpha1.Reject) && (wave", "wave"},
+		{"a rejection stops nothing", decideFile, "case r.rejected():", "case r.rejected() && r.in.Restored:", "suspended"},
+		{"a freeze is none", "policy/window.go", "if f.From <= now && now < f.To {", "if f.From <= now && now > f.To {", "suspended"},
+		{"a suspended policy stops no undo", rollFile, "st.Phase = v1alpha1.PhaseSuspended\n\t\tr.suspend()\n\tcase behind == 0:", "st.Phase = v1alpha1.PhaseSuspended\n\tcase behind == 0:", "suspended"},
+		{"a suspended policy stops no rollout", rollFile, "st.Phase = v1alpha1.PhaseSuspended\n\t\tr.suspend()\n\tcase kind !=", "st.Phase = v1alpha1.PhaseSuspended\n\tcase kind !=", "suspended"},
+		{"a policy that is deleted releases the rollout", decideFile, "r.out.Release = r.atRest()\n\t\tr.withoutPolicy()", "r.out.Release = true", "deleted"},
+		{"policies that have not been read are none", governFile, "Policies: p.rules.Policies, Unread: p.rules.Unread,", "Policies: p.rules.Policies, Unread: p.rules.Unread && !p.marked,", "deleted"},
+		{"a wave has one node more", "policy/waves.go", "number := w.Count\n", "number := w.Count + 1\n", "wave"},
+		{"a wave is complete when one of its nodes is", rollFile, "if st.Available < st.Nodes ||", "if st.Available < min(st.Nodes, 1) ||", "wave"},
+		{"a wave is complete when its nodes are updated", rollFile, "if st.Available < st.Nodes ||", "if st.Updated < st.Nodes ||", "wave"},
+		{"a node that is held back and has no pod gets the newest", gateFile, "return n.Fit == MustRun && !d.in.Set.ExternalController && n.Last != d.in.Set.Update", "return false", "wave"},
+		{"one update more than the pace allows", gateFile, "d.usage.inFlight+d.usage.taken >= g.InFlight", "d.usage.inFlight+d.usage.taken > g.InFlight", "pace"},
+		{"a time between updates is none", decideFile, "g.Starts = 1\n", "g.Starts = 100\n", "pace"},
+		{"a lost status is one of waves that have passed", rollFile, "if was == v1alpha1.WavePassed {", "if was == v1alpha1.WavePassed || r.in.Last == nil {", "wave"},
+		{"what was stored of another rollout counts", decideFile, "last.TargetRevision == r.target().Name && last.TargetNumber == r.s.Revisions[r.s.Set.Update].Number", "last.TargetRevision != \"-\"", "wave"},
+		{"another policy goes on where the last one was", governFile, "g.of != uid {", "g.of == \"\" {", "wave"},
+		{"the mark is never written", governFile, "if out.Commit >= 0 && out.Commit < len(h.Revisions) {", "if out.Commit >= len(h.Revisions) {", "liveness"},
+		{"nobody comes back at the end of a soak", rollFile, "r.wakeAt(r.s.Now.Add(rest))\n", "_ = rest\n", "liveness"},
+		{"nobody comes back for the next update", decideFile, "r.wakeAt(at.Add(gap))\n\t\t\tr.next", "r.next", "liveness"},
+	}
+}
+
+// governs is whether a mutant is about rollout policies, so that every run has one.
+func (m *mutant) governs() bool {
+	return slices.ContainsFunc(policyMutants(), func(o mutant) bool { return o.name == m.name })
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+)
+
+// ruling is what the policies that a manager knew at the moment of a decision say of the updates that follow from it. It is found out from the objects
+// alone, and not with what ships.
+type ruling struct {
+	// all is why no update may begin, of the rule that forbids it; rest why none may begin but on first, the nodes of the first wave.
+	all, rule, rest string
+	first           map[string]bool
+	// latest is whether nodes that join get the newest revision; rollout whether the template describes another revision than the committed one.
+	latest, rollout bool
+	// most is how many nodes may be in the middle of an update, under those that are; 0 for any number. single is whether one may begin in a pass.
+	most     int
+	underWay map[string]bool
+	single   bool
+}
+
+// ledger is what managers have seen of the first wave of a rollout, when they decided: since when it was complete, and whether it has passed.
+type ledger struct {
+	since  time.Time
+	passed bool
+}
+
+// target is the revision that the template describes; nil if none is known.
+func (k known) target() *appsv1.ControllerRevision {
+	var best *appsv1.ControllerRevision
+	for _, r := range k.revisions {
+		if ownedBy(r, k.set) && imageOfRevision(r) == imageOfSet(k.set) &&
+			(best == nil || cmp.Or(cmp.Compare(r.Revision, best.Revision), cmp.Compare(r.Name, best.Name)) > 0) {
+			best = r
+		}
+	}
+	return best
+}
+
+// committed is the image of the revision that was committed last; empty if none is known.
+func (k known) committed() string {
+	best, image := int64(0), ""
+	for _, r := range k.revisions {
+		if n := everynode.ParseCommitted(r.Annotations[everynode.Committed], string(r.UID)); ownedBy(r, k.set) && n > best {
+			best, image = n, imageOfRevision(r)
+		}
+	}
+	return image
+}
+
+// rules finds out what a manager must keep to that has been shown these policies.
+func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.RolloutApproval, unread bool) *ruling {
+	k := m.known.known
+	if k.set == nil {
+		return nil
+	}
+	target, committed := k.target(), k.committed()
+	u := &ruling{rollout: target != nil && committed != "" && committed != imageOfSet(k.set)}
+	decided := func(decision v1alpha1.Decision, wave string) bool {
+		return target != nil && slices.ContainsFunc(approvals, func(a v1alpha1.RolloutApproval) bool {
+			return a.Spec.Decision == decision && (wave == "" || a.Spec.Wave == wave) && a.Spec.Revision == target.Name && counts(&a, target.Revision)
+		})
+	}
+	switch {
+	case unread || p == nil:
+		if u.rollout {
+			u.rule, u.all = "deleted", "no policy is there, and another revision is committed"
+		}
+		return u
+	case p.Spec.Suspend:
+		u.rule, u.all = "suspended", "the policy is suspended"
+	case u.rollout && len(p.Spec.Freezes) > 0:
+		u.rule, u.all = "suspended", "a freeze is active"
+	case u.rollout && decided(v1alpha1.Reject, ""):
+		u.rule, u.all = "suspended", "the revision was rejected"
+	}
+	u.latest = p.Spec.JoiningNodes == v1alpha1.JoiningLatest
+	u.pace(s, k, p)
+	if u.rollout {
+		wave := &p.Spec.Waves[0]
+		u.first = k.firstWave(wave, target)
+		l := s.ledger(words("%s of %s in rollout %d of %s", p.UID, target.UID, target.Revision, k.set.GetUID()))
+		l.look(s, k, u.first, wave, decided)
+		if !l.passed {
+			u.rest = words("the wave %s has not passed", wave.Name)
+		}
+	}
+	return u
+}
+
+func (s *sim) ledger(of string) *ledger {
+	if s.ledgers[of] == nil {
+		s.ledgers[of] = &ledger{}
+	}
+	return s.ledgers[of]
+}
+
+// look takes in how far the wave is. It may count a soak that what ships begins anew: one in the middle of which a pod failed, and got ready again before
+// any manager looked.
+func (l *ledger) look(s *sim, k known, nodes map[string]bool, wave *v1alpha1.Wave, decided func(v1alpha1.Decision, string) bool) {
+	if !k.complete(nodes) {
+		l.since = time.Time{}
+		return
+	}
+	if l.since.IsZero() {
+		l.since = s.w.now
+	}
+	soaked := len(nodes) == 0 || s.w.now.Sub(l.since) >= wave.Soak.Duration || decided(v1alpha1.Promote, wave.Name)
+	l.passed = l.passed || soaked && (len(wave.After) == 0 || decided(v1alpha1.Approve, wave.Name))
+}
+
+// complete is whether each of some nodes has a pod of the newest revision that is ready. OpenYurt goes on without nodes that are not ready, but for the
+// last one; a set without any node has nothing to wait for.
+func (k known) complete(nodes map[string]bool) bool {
+	done := len(nodes) == 0
+	for node := range nodes {
+		is := func(p *corev1.Pod) bool {
+			ready, _ := readyOf(p)
+			return ready && k.alive(p) && k.newest(p)
+		}
+		switch {
+		case slices.ContainsFunc(k.on(node), is):
+			done = true
+		case !isEdge(k.set) || nodeReady(k.nodes[node]):
+			return false
+		}
+	}
+	return done
+}
+
+// firstWave are the nodes of the first wave: so many in the order of their names, and those that have joined since the revision was made after all others.
+func (k known) firstWave(wave *v1alpha1.Wave, target *appsv1.ControllerRevision) map[string]bool {
+	var members []*corev1.Node
+	for _, name := range sorted(k.nodes) {
+		if k.fit(name) == mustRun {
+			members = append(members, k.nodes[name])
+		}
+	}
+	late := func(n *corev1.Node) metav1.Time {
+		if n.CreationTimestamp.After(target.CreationTimestamp.Time) {
+			return n.CreationTimestamp
+		}
+		return metav1.Time{}
+	}
+	slices.SortStableFunc(members, func(a, b *corev1.Node) int { return late(a).Compare(late(b).Time) })
+	number := 0
+	if wave.Nodes.Count != nil {
+		number = int(*wave.Nodes.Count)
+	} else {
+		number = quantity(words("%d%%", *wave.Nodes.Percent), len(members))
+	}
+	first := map[string]bool{}
+	for _, n := range members[:min(number, len(members))] {
+		first[n.Name] = true
+	}
+	return first
+}
+
+// pace finds out which nodes are in the middle of an update that a manager has begun. OpenYurt leaves those out that are not ready.
+func (u *ruling) pace(s *sim, k known, p *v1alpha1.RolloutPolicy) {
+	u.single = p.Spec.Pace.MinTimeBetween != nil
+	if p.Spec.Pace.MaxUpgrading == nil {
+		return
+	}
+	u.most, u.underWay = max(quantity(amount(p.Spec.Pace.MaxUpgrading.String()), k.desired()), 1), map[string]bool{}
+	for node := range k.nodes {
+		if !s.begun[node+" "+imageOfSet(k.set)] || k.fit(node) != mustRun || isEdge(k.set) && !nodeReady(k.nodes[node]) {
+			continue
+		}
+		pods := k.on(node)
+		live := slices.ContainsFunc(pods, k.alive)
+		ready := slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return k.alive(p) && k.newest(p) && s.servesFor(p) })
+		newest := slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return k.alive(p) && k.newest(p) })
+		if !live || newest && !ready {
+			u.underWay[node] = true
+		}
+	}
+}
+
+// judgeRollout looks at the start of an update of a node.
+func (s *sim) judgeRollout(r *request, node string) {
+	u, k := r.m.ruling, r.m.known
+	if u == nil {
+		return
+	}
+	begins := map[string]bool{node: true}
+	for _, of := range []map[string]bool{u.underWay, k.started} {
+		for name := range of {
+			begins[name] = true
+		}
+	}
+	switch {
+	case u.all != "":
+		s.blameRollout(u, r, node)
+	case u.rest != "" && !u.first[node]:
+		s.blame("wave", "%s %s: %s, and %s is not in it", r.m.name, r.text, u.rest, node)
+	case u.most > 0 && len(begins) > u.most:
+		s.blame("pace", "%s %s: %s are in the middle of an update, and %d may be", r.m.name, r.text, sorted(begins), u.most)
+	case u.single && len(k.started) > 1:
+		s.blame("pace", "%s %s, and has begun the updates of %s in one pass", r.m.name, r.text, sorted(k.started))
+	}
+	s.begun[node+" "+imageOfSet(k.set)] = true
+}
+
+func (s *sim) blameRollout(u *ruling, r *request, node string) {
+	if u.rule == "deleted" {
+		s.blame("deleted", "%s %s on %s, although %s", r.m.name, r.text, node, u.all)
+		return
+	}
+	s.blame("suspended", "%s %s on %s, although %s", r.m.name, r.text, node, u.all)
+}
+
+// judgeFirst looks at the create of a pod where there is none: a node that is held back gets one of the newest revision only if it has had one before, or a
+// manager has begun its update.
+func (s *sim) judgeFirst(r *request) {
+	u, k, node := r.m.ruling, r.m.known, r.action.node
+	if u == nil || !u.rollout || u.latest || k.set == nil || k.then.set == nil || byHand(k.then.set) || s.begun[node+" "+r.action.image] || s.had(node, r.action.image) ||
+		!k.firm(func(k known) bool { return r.action.image == imageOfSet(k.set) && k.fit(node) == mustRun }) {
+		return
+	}
+	if why := u.rest; why != "" && !u.first[node] {
+		s.blame("wave", "%s %s: %s, and the node is not in it", r.m.name, r.text, why)
+	}
+}
+
+// had is whether a pod of that image has ever been on a node.
+func (s *sim) had(node, image string) bool {
+	return slices.ContainsFunc(s.w.logs[ofPods], func(e event) bool {
+		p := e.object.(*corev1.Pod)
+		return nodeOf(p) == node && imageOf(p) == image
+	})
+}
