@@ -21,6 +21,7 @@ func (s *sim) settle() {
 		s.heal()
 		s.lift()
 		s.rest()
+		s.lastRollout()
 		return
 	}
 	s.keepGuard()

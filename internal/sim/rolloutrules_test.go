@@ -29,9 +29,12 @@ type ruling struct {
 	single   bool
 }
 
-// ledger is what managers have seen of the first wave of a rollout, when they decided: since when it was complete, and whether it has passed.
+// ledger is what leaders have seen of the first wave of a rollout, when they decided: for how long it has been complete in the time in which one of them
+// looked, when that was for the last time, and who it was; and whether it has passed.
 type ledger struct {
-	since  time.Time
+	soaked time.Duration
+	at     time.Time
+	by     string
 	passed bool
 }
 
@@ -90,7 +93,9 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 		wave := &p.Spec.Waves[0]
 		u.first = k.firstWave(wave, target)
 		l := s.ledger(words("%s of %s in rollout %d of %s", p.UID, target.UID, target.Revision, k.set.GetUID()))
-		l.look(s, k, u.first, wave, decided)
+		if m == s.lead {
+			l.look(m, u.first, wave, decided)
+		}
 		if !l.passed {
 			u.rest = words("the wave %s has not passed", wave.Name)
 		}
@@ -106,17 +111,35 @@ func (s *sim) ledger(of string) *ledger {
 }
 
 // look takes in how far the wave is. It may count a soak that what ships begins anew: one in the middle of which a pod failed, and got ready again before
-// any manager looked.
-func (l *ledger) look(s *sim, k known, nodes map[string]bool, wave *v1alpha1.Wave, decided func(v1alpha1.Decision, string) bool) {
-	if !k.complete(nodes) {
-		l.since = time.Time{}
+// the same leader looked. Where a pod got ready while nobody looked, the soak has to begin anew; that is not asked where clocks are wrong, for they say when
+// that was.
+func (l *ledger) look(m *manager, nodes map[string]bool, wave *v1alpha1.Wave, decided func(v1alpha1.Decision, string) bool) {
+	s, k, last := m.s, m.known.known, *l
+	l.at, l.by = s.w.now, m.name
+	switch {
+	case !k.complete(nodes):
+		l.soaked, l.by = 0, ""
 		return
+	case last.by == m.name:
+		l.soaked += s.w.now.Sub(last.at)
+	case s.skew == 0 && s.otherSkew == 0 && k.readied(nodes, last.at.Add(2*time.Second)):
+		l.soaked = 0
 	}
-	if l.since.IsZero() {
-		l.since = s.w.now
-	}
-	soaked := len(nodes) == 0 || s.w.now.Sub(l.since) >= wave.Soak.Duration || decided(v1alpha1.Promote, wave.Name)
+	soaked := len(nodes) == 0 || l.soaked >= wave.Soak.Duration || decided(v1alpha1.Promote, wave.Name)
 	l.passed = l.passed || soaked && (len(wave.After) == 0 || decided(v1alpha1.Approve, wave.Name))
+}
+
+// readied is whether a pod of the newest revision has got ready on some nodes after a time.
+func (k known) readied(nodes map[string]bool, after time.Time) bool {
+	for node := range nodes {
+		if slices.ContainsFunc(k.on(node), func(p *corev1.Pod) bool {
+			ready, since := readyOf(p)
+			return ready && k.newest(p) && since.After(after)
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // complete is whether each of some nodes has a pod of the newest revision that is ready. OpenYurt goes on without nodes that are not ready, but for the

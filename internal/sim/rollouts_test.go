@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -267,9 +269,12 @@ func (s *sim) fairRollout() *op {
 	if ops := s.lead.rules.writeOps(nil); len(ops) > 0 {
 		return &ops[0]
 	}
-	p := s.w.rolloutPolicy()
-	if p == nil {
-		return nil
+	p, m := s.w.rolloutPolicy(), s.lead
+	if p == nil || !m.synced() || m.running || m.due() {
+		return nil // people decide when all has come to rest
+	}
+	if o := s.lastDeath(p); o != nil {
+		return o
 	}
 	for i := range p.Spec.Waves {
 		wave := p.Spec.Waves[i].Name
@@ -279,9 +284,52 @@ func (s *sim) fairRollout() *op {
 		}) {
 			continue
 		}
+		for _, wrong := range []struct{ wave, revision string }{{"another", st.TargetRevision}, {wave, st.CommittedRevision}} {
+			if !s.hasDecision(wrong.wave, wrong.revision) {
+				return &op{words("a user approves wave %s of %s", wrong.wave, wrong.revision), 1, func() { s.decide(v1alpha1.Approve, wrong.wave, wrong.revision) }}
+			}
+		}
 		return &op{words("a user approves wave %s of %s", wave, st.TargetRevision), 1, func() { s.decide(v1alpha1.Approve, wave, st.TargetRevision) }}
 	}
 	return nil
+}
+
+// hasDecision is whether anybody has approved a wave of a revision, be it in another rollout.
+func (s *sim) hasDecision(wave, revision string) bool {
+	return slices.ContainsFunc(s.w.approvals(), func(a *v1alpha1.RolloutApproval) bool { return a.Spec.Wave == wave && a.Spec.Revision == revision })
+}
+
+// lastRollout is one more rollout, when all has come to its end. People approve other waves and revisions before they approve the one that waits, and the leader may
+// die.
+func (s *sim) lastRollout() {
+	if s.broken != nil {
+		return
+	}
+	s.w.editSet(func(spec map[string]any) {
+		setImage(spec, map[bool]string{true: "v1", false: "v2"}[path.Base(imageOfSet(s.w.set())) == "v2"])
+	})
+	s.note("a user edits the image once more")
+	s.mayDie = s.w.rv%2 == 0
+	s.rest()
+}
+
+// lastDeath is that the leader dies in the middle of a soak of the last rollout, in every other run; in some of them a pod fails meanwhile.
+func (s *sim) lastDeath(p *v1alpha1.RolloutPolicy) *op {
+	if !s.mayDie || len(p.Status.Sets) == 0 || p.Status.Sets[0].Phase != v1alpha1.PhaseSoaking {
+		return nil
+	}
+	return &op{s.lead.name + " dies in the middle of a soak", 1, func() {
+		s.mayDie = false
+		s.lead.die()
+		s.lead = nil
+		s.pass(7 * time.Second)
+		for _, pod := range s.w.pods() {
+			if ready, _ := readyOf(pod); ready && s.w.rv%3 == 0 && ownedBy(pod, s.w.set()) {
+				s.w.changePod(pod, func(p *corev1.Pod) { s.setReady(p, false) })
+				s.w.changePod(s.w.podOf(pod.UID), func(p *corev1.Pod) { s.setReady(p, true) })
+			}
+		}
+	}}
 }
 
 // counts is whether an approval that is about a revision counts for the rollout of that number.

@@ -63,6 +63,8 @@ type sim struct {
 	// ledgers are what the managers have seen of the first wave, by rollout; begun are the nodes whose update to an image a manager has begun.
 	ledgers map[string]*ledger
 	begun   map[string]bool
+	// mayDie is whether the leader is to die in the middle of the next soak.
+	mayDie  bool
 	excused bool
 }
 
