@@ -21,7 +21,7 @@ func (s *sim) settle() {
 		s.heal()
 		s.lift()
 		s.rest()
-		s.lastRollout()
+		s.lastRollouts()
 		return
 	}
 	s.keepGuard()

@@ -20,7 +20,6 @@ func policyMutants() []mutant {
 		{"an approval counts for any revision", approvalFile, "!r.concerns(a) || a.Spec.Revision != r.target().Name ||", "!r.concerns(a) ||", "wave"},
 		{"an approval counts for any wave", approvalFile, `(wave == "" || a.Spec.Wave == wave) && r.counts(a)`, `(wave == "" || a.Spec.Wave != "-") && r.counts(a)`, "wave"},
 		{"an approval counts again in a later rollout of its revision", approvalFile, "a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == number", "a.Status.State == v1alpha1.ApprovalValid && number != 0", "wave"},
-		{"a rejection is an approval", approvalFile, "a.Spec.Decision == decision && (wave", "(a.Spec.Decision == decision || a.Spec.Decision == v1alpha1.Reject) && (wave", "wave"},
 		{"a rejection stops nothing", decideFile, "case r.rejected():", "case r.rejected() && r.in.Restored:", "suspended"},
 		{"a freeze is none", "policy/window.go", "if f.From <= now && now < f.To {", "if f.From <= now && now > f.To {", "suspended"},
 		{"a suspended policy stops no undo", rollFile, "st.Phase = v1alpha1.PhaseSuspended\n\t\tr.suspend()\n\tcase behind == 0:", "st.Phase = v1alpha1.PhaseSuspended\n\tcase behind == 0:", "suspended"},

@@ -224,7 +224,7 @@ func (s *sim) judgeRollout(r *request, node string) {
 	}
 	switch {
 	case u.all != "":
-		s.blameRollout(u, r, node)
+		s.blameRollout(u, r)
 	case u.rest != "" && !u.first[node]:
 		s.blame("wave", "%s %s: %s, and %s is not in it", r.m.name, r.text, u.rest, node)
 	case u.most > 0 && len(begins) > u.most:
@@ -235,12 +235,12 @@ func (s *sim) judgeRollout(r *request, node string) {
 	s.begun[node+" "+imageOfSet(k.set)] = true
 }
 
-func (s *sim) blameRollout(u *ruling, r *request, node string) {
+func (s *sim) blameRollout(u *ruling, r *request) {
 	if u.rule == "deleted" {
-		s.blame("deleted", "%s %s on %s, although %s", r.m.name, r.text, node, u.all)
+		s.blame("deleted", "%s %s, although %s", r.m.name, r.text, u.all)
 		return
 	}
-	s.blame("suspended", "%s %s on %s, although %s", r.m.name, r.text, node, u.all)
+	s.blame("suspended", "%s %s, although %s", r.m.name, r.text, u.all)
 }
 
 // judgeFirst looks at the create of a pod where there is none: a node that is held back gets one of the newest revision only if it has had one before, or a

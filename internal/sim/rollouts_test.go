@@ -273,7 +273,7 @@ func (s *sim) fairRollout() *op {
 	if p == nil || !m.synced() || m.running || m.due() {
 		return nil // people decide when all has come to rest
 	}
-	if o := s.lastDeath(p); o != nil {
+	if o := s.soakOp(p); o != nil {
 		return o
 	}
 	for i := range p.Spec.Waves {
@@ -299,37 +299,75 @@ func (s *sim) hasDecision(wave, revision string) bool {
 	return slices.ContainsFunc(s.w.approvals(), func(a *v1alpha1.RolloutApproval) bool { return a.Spec.Wave == wave && a.Spec.Revision == revision })
 }
 
-// lastRollout is one more rollout, when all has come to its end. People approve other waves and revisions before they approve the one that waits, and the leader may
-// die.
-func (s *sim) lastRollout() {
-	if s.broken != nil {
-		return
+// lastRollouts are two more rollouts, when all has come to its end; the second one is often of a revision that was rolled out before. People approve other
+// waves and revisions before they approve the one that waits, and there may be trouble in the middle of a soak.
+func (s *sim) lastRollouts() {
+	for range 2 {
+		if s.broken != nil {
+			return
+		}
+		s.w.editSet(func(spec map[string]any) {
+			setImage(spec, map[bool]string{true: "v1", false: "v2"}[path.Base(imageOfSet(s.w.set())) == "v2"])
+		})
+		s.note("a user edits the image once more")
+		s.trouble = trouble(s.w.rv) % troubles
+		s.rest()
 	}
-	s.w.editSet(func(spec map[string]any) {
-		setImage(spec, map[bool]string{true: "v1", false: "v2"}[path.Base(imageOfSet(s.w.set())) == "v2"])
-	})
-	s.note("a user edits the image once more")
-	s.mayDie = s.w.rv%2 == 0
-	s.rest()
 }
 
-// lastDeath is that the leader dies in the middle of a soak of the last rollout, in every other run; in some of them a pod fails meanwhile.
-func (s *sim) lastDeath(p *v1alpha1.RolloutPolicy) *op {
-	if !s.mayDie || len(p.Status.Sets) == 0 || p.Status.Sets[0].Phase != v1alpha1.PhaseSoaking {
+// trouble is what is to happen in the middle of the next soak.
+type trouble int
+
+const (
+	noTrouble trouble = iota
+	// aDeath is that the leader dies, and in some runs pods fail while nobody looks.
+	aDeath
+	// aLook is that time passes and the leader looks, aFailure that the pods fail then.
+	aLook
+	aFailure
+	troubles
+)
+
+// soakOp is the trouble in the middle of a soak; nil if there is none.
+func (s *sim) soakOp(p *v1alpha1.RolloutPolicy) *op {
+	if len(p.Status.Sets) == 0 || p.Status.Sets[0].Phase != v1alpha1.PhaseSoaking {
 		return nil
 	}
-	return &op{s.lead.name + " dies in the middle of a soak", 1, func() {
-		s.mayDie = false
-		s.lead.die()
-		s.lead = nil
-		s.pass(7 * time.Second)
-		for _, pod := range s.w.pods() {
-			if ready, _ := readyOf(pod); ready && s.w.rv%3 == 0 && ownedBy(pod, s.w.set()) {
-				s.w.changePod(pod, func(p *corev1.Pod) { s.setReady(p, false) })
-				s.w.changePod(s.w.podOf(pod.UID), func(p *corev1.Pod) { s.setReady(p, true) })
+	next := func(to trouble, text string, do func()) *op {
+		return &op{s.lead.name + text, 1, func() { s.trouble = to; do() }}
+	}
+	switch s.trouble {
+	case aDeath:
+		return next(noTrouble, " dies in the middle of a soak", func() {
+			s.lead.die()
+			s.lead = nil
+			s.pass(3 * time.Second)
+			if s.w.rv%2 == 0 {
+				s.failPods(true)
+			}
+		})
+	case aLook:
+		return next(aFailure, " looks in the middle of a soak", func() {
+			s.pass(3 * time.Second)
+			s.lead.asked = true
+		})
+	case aFailure:
+		return next(noTrouble, " soaks, and the pods fail", func() { s.failPods(false) })
+	default:
+		return nil
+	}
+}
+
+// failPods has all pods fail, and get ready again at once, or later.
+func (s *sim) failPods(again bool) {
+	for _, p := range s.w.pods() {
+		if ready, _ := readyOf(p); ready && ownedBy(p, s.w.set()) {
+			s.w.changePod(p, func(p *corev1.Pod) { s.setReady(p, false) })
+			if again {
+				s.w.changePod(s.w.podOf(p.UID), func(p *corev1.Pod) { s.setReady(p, true) })
 			}
 		}
-	}}
+	}
 }
 
 // counts is whether an approval that is about a revision counts for the rollout of that number.

@@ -59,13 +59,13 @@ type sim struct {
 	clocks    map[string]time.Duration
 	otherSkew time.Duration
 	// backup is the last one of the store. excused is whether what happens now is blamed on nobody.
-	backup *backup
+	backup  *backup
+	excused bool
 	// ledgers are what the managers have seen of the first wave, by rollout; begun are the nodes whose update to an image a manager has begun.
 	ledgers map[string]*ledger
 	begun   map[string]bool
-	// mayDie is whether the leader is to die in the middle of the next soak.
-	mayDie  bool
-	excused bool
+	// trouble is what is to happen in the middle of the next soak.
+	trouble trouble
 }
 
 // straggler is a write that may take effect until a deadline.
