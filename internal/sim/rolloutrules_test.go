@@ -64,7 +64,7 @@ func (k known) committed() string {
 // rules finds out what a manager must keep to that has been shown these policies.
 func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.RolloutApproval, unread bool) *ruling {
 	k := m.known.known
-	if k.set == nil {
+	if k.set == nil || s.yurt && isEdge(k.set) { // without the annotations of OpenYurt it is a set that users update, which no policy enforces
 		return nil
 	}
 	target, committed := k.target(), k.committed()
@@ -89,7 +89,7 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 	}
 	u.latest = p.Spec.JoiningNodes == v1alpha1.JoiningLatest
 	u.pace(s, k, p)
-	if u.rollout {
+	if u.rollout && len(p.Spec.Waves) > 0 {
 		wave := &p.Spec.Waves[0]
 		u.first = k.firstWave(wave, target)
 		l := s.ledger(words("%s of %s in rollout %d of %s", p.UID, target.UID, target.Revision, k.set.GetUID()))

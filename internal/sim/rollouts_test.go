@@ -185,6 +185,9 @@ func (s *sim) rolloutOps(ops []op) []op {
 		}, "a freeze of rollouts begins")
 	}
 	for _, n := range []int32{1, 2} {
+		if len(p.Spec.Waves) == 0 {
+			break
+		}
 		if first := p.Spec.Waves[0].Nodes.Count; first == nil || *first != n {
 			add(1, func() {
 				s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) { spec.Waves[0].Nodes = v1alpha1.WaveNodes{Count: &n} })
@@ -253,7 +256,13 @@ func (s *sim) pacifyRollout() {
 	if s.w.rolloutPolicy() == nil {
 		s.makePolicy()
 	}
-	s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) { spec.Suspend, spec.Freezes = false, nil })
+	s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) {
+		spec.Suspend, spec.Freezes = false, nil
+		// What is held back and never works may use up the budget, so that no wave goes on: people take the waves away then.
+		if slices.ContainsFunc(s.w.pods(), func(p *corev1.Pod) bool { return ownedBy(p, s.w.set()) && !works(p) }) {
+			spec.Waves = nil
+		}
+	})
 	for _, a := range s.w.approvals() {
 		if a.Spec.Decision == v1alpha1.Reject {
 			s.w.remove(ofApprovals, a.Name)
@@ -309,6 +318,7 @@ func (s *sim) lastRollouts() {
 		s.w.editSet(func(spec map[string]any) {
 			setImage(spec, map[bool]string{true: "v1", false: "v2"}[path.Base(imageOfSet(s.w.set())) == "v2"])
 		})
+		s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) { spec.Waves = s.cfg.specOf().Waves })
 		s.note("a user edits the image once more")
 		s.trouble = trouble(s.w.rv) % troubles
 		s.rest()
