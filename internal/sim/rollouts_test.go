@@ -256,13 +256,7 @@ func (s *sim) pacifyRollout() {
 	if s.w.rolloutPolicy() == nil {
 		s.makePolicy()
 	}
-	s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) {
-		spec.Suspend, spec.Freezes = false, nil
-		// What is held back and never works may use up the budget, so that no wave goes on: people take the waves away then.
-		if slices.ContainsFunc(s.w.pods(), func(p *corev1.Pod) bool { return ownedBy(p, s.w.set()) && !works(p) }) {
-			spec.Waves = nil
-		}
-	})
+	s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) { spec.Suspend, spec.Freezes = false, nil })
 	for _, a := range s.w.approvals() {
 		if a.Spec.Decision == v1alpha1.Reject {
 			s.w.remove(ofApprovals, a.Name)
@@ -284,6 +278,10 @@ func (s *sim) fairRollout() *op {
 	}
 	if o := s.soakOp(p); o != nil {
 		return o
+	}
+	// What is held back and never works may use up the budget, so that no wave goes on: people take the waves away then.
+	if len(p.Spec.Waves) > 0 && slices.ContainsFunc(s.w.pods(), func(p *corev1.Pod) bool { return ownedBy(p, s.w.set()) && live(p) && !works(p) }) {
+		return &op{"a user takes the waves away", 1, func() { s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) { spec.Waves = nil }) }}
 	}
 	for i := range p.Spec.Waves {
 		wave := p.Spec.Waves[i].Name
@@ -320,7 +318,7 @@ func (s *sim) lastRollouts() {
 		})
 		s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) { spec.Waves = s.cfg.specOf().Waves })
 		s.note("a user edits the image once more")
-		s.trouble = trouble(s.w.rv) % troubles
+		s.trouble = []trouble{noTrouble, aDeath, aLook, aRejection}[s.w.rv%4]
 		s.rest()
 	}
 }
@@ -335,11 +333,27 @@ const (
 	// aLook is that time passes and the leader looks, aFailure that the pods fail then.
 	aLook
 	aFailure
-	troubles
+	// aRejection is that a user rejects the revision, and some time later takes that back.
+	aRejection
+	aWait
+	aRegret
 )
 
 // soakOp is the trouble in the middle of a soak; nil if there is none.
 func (s *sim) soakOp(p *v1alpha1.RolloutPolicy) *op {
+	if s.trouble == aWait {
+		return &op{"60s pass", 1, func() {
+			s.trouble = aRegret
+			s.pass(time.Minute)
+			s.lead.asked = true
+		}}
+	}
+	if s.trouble == aRegret {
+		return &op{"a user takes the rejection back", 1, func() {
+			s.trouble = noTrouble
+			s.w.remove(ofApprovals, words("decision-%d", s.w.born["approvals"]))
+		}}
+	}
 	if len(p.Status.Sets) == 0 || p.Status.Sets[0].Phase != v1alpha1.PhaseSoaking {
 		return nil
 	}
@@ -363,6 +377,8 @@ func (s *sim) soakOp(p *v1alpha1.RolloutPolicy) *op {
 		})
 	case aFailure:
 		return next(noTrouble, " soaks, and the pods fail", func() { s.failPods(false) })
+	case aRejection:
+		return next(aWait, " soaks, and a user rejects the revision", func() { s.decide(v1alpha1.Reject, "", p.Status.Sets[0].TargetRevision) })
 	default:
 		return nil
 	}
