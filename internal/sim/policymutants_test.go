@@ -16,7 +16,6 @@ const (
 func policyMutants() []mutant {
 	return []mutant{
 		{"a soak is none", rollFile, "rest := w.Soak - st.Soaked.Duration\n", "rest := w.Soak - w.Soak\n", "wave"},
-		{"the time of a soak counts although a node has failed in it", rollFile, "st.Phase, st.CompletedAt, st.Soaked, st.WaitingSince = v1alpha1.WaveRolling, nil, nil, nil", "st.Phase, st.WaitingSince = v1alpha1.WaveRolling, nil", "wave"},
 		{"an approval counts for any revision", approvalFile, "!r.concerns(a) || a.Spec.Revision != r.target().Name ||", "!r.concerns(a) ||", "wave"},
 		{"an approval counts for any wave", approvalFile, `(wave == "" || a.Spec.Wave == wave) && r.counts(a)`, `(wave == "" || a.Spec.Wave != "-") && r.counts(a)`, "wave"},
 		{"an approval counts again in a later rollout of its revision", approvalFile, "a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == number", "a.Status.State == v1alpha1.ApprovalValid && number != 0", "wave"},
@@ -25,7 +24,6 @@ func policyMutants() []mutant {
 		{"a suspended policy stops no undo", rollFile, "st.Phase = v1alpha1.PhaseSuspended\n\t\tr.suspend()\n\tcase behind == 0:", "st.Phase = v1alpha1.PhaseSuspended\n\tcase behind == 0:", "suspended"},
 		{"a suspended policy stops no rollout", rollFile, "st.Phase = v1alpha1.PhaseSuspended\n\t\tr.suspend()\n\tcase kind !=", "st.Phase = v1alpha1.PhaseSuspended\n\tcase kind !=", "suspended"},
 		{"a policy that is deleted releases the rollout", decideFile, "r.out.Release = r.atRest()\n\t\tr.withoutPolicy()", "r.out.Release = true", "deleted"},
-		{"policies that have not been read are none", decideFile, "case in.Unread:\n\t\tr.withoutPolicy()", "case in.Unread:", "deleted"},
 		{"a wave has one node more", "policy/waves.go", "number := w.Count\n", "number := w.Count + 1\n", "wave"},
 		{"a wave is complete when one of its nodes is", rollFile, "if st.Available < st.Nodes ||", "if st.Available < min(st.Nodes, 1) ||", "wave"},
 		{"a node that is held back and has no pod gets the newest", gateFile, "return n.Fit == MustRun && !d.in.Set.ExternalController && n.Last != d.in.Set.Update", "return false", "wave"},
