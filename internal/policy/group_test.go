@@ -180,10 +180,17 @@ func TestLedger(t *testing.T) {
 	if n := l.See(a, g, all); n.Others[0].UnderWay["n1"] != "east" || n.Others[0].First != nil {
 		t.Errorf("%+v", n)
 	}
-	if !l.Forget(b.Set) || l.Forget(b.Set) || l.Passes(b.Set) {
+	if !l.Forget(b.Set, true) || l.Forget(b.Set, true) || l.Passes(b.Set) {
 		t.Error("forgetting twice is a change")
 	}
 	if n := l.See(a, g, all); n.Others[0].Known {
 		t.Errorf("%+v", n)
+	}
+	if !l.Forget(b.Set, false) || l.Forget(b.Set, false) {
+		t.Error("a set that others wait for leaves, and that is no change, or is one twice")
+	}
+	l.See(a, policy.Group{Name: "storage"}, nil)
+	if !l.Record(a.Set, nil, policy.Nodes{"n2": "west"}, true) {
+		t.Error("another group is no change")
 	}
 }

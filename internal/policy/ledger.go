@@ -15,6 +15,10 @@ import (
 // starts only when all other sets of the group have been recorded again, from what their pods show. The zero value is empty.
 type Ledger struct {
 	sets map[ledgerKey]*ledgerEntry
+	// awaited are sets that others have looked at while nothing was known of them.
+	awaited map[ledgerKey]bool
+	// group is that of the last call of See.
+	group string
 }
 
 type ledgerKey struct {
@@ -24,6 +28,7 @@ type ledgerKey struct {
 
 // ledgerEntry is what is known of a set.
 type ledgerEntry struct {
+	group           string
 	underWay, waits Nodes
 	// held is whether the set waits for any other, be it one of which nothing is known.
 	held bool
@@ -45,6 +50,7 @@ func keyOf(s Set) ledgerKey { return ledgerKey{s.Advanced, s.Name} }
 // See returns what a set must know of the sets of its group, in which it may be itself.
 func (l *Ledger) See(c Candidate, g Group, all []Candidate) *Neighbours {
 	n := &Neighbours{Group: g, Fresh: true}
+	l.group = g.Name
 	if e := l.sets[keyOf(c.Set)]; e != nil {
 		n.Own, n.Fresh = e.underWay, false
 	}
@@ -59,6 +65,11 @@ func (l *Ledger) See(c Candidate, g Group, all []Candidate) *Neighbours {
 			if o.before(&c) {
 				other.First = e.waits
 			}
+		} else {
+			if l.awaited == nil {
+				l.awaited = map[ledgerKey]bool{}
+			}
+			l.awaited[keyOf(o.Set)] = true
 		}
 		n.Others = append(n.Others, other)
 	}
@@ -73,9 +84,10 @@ func (l *Ledger) Record(s Set, underWay, waits Nodes, held bool) (changed bool) 
 	if l.sets == nil {
 		l.sets = map[ledgerKey]*ledgerEntry{}
 	}
-	is, was := &ledgerEntry{underWay, waits, held}, l.sets[keyOf(s)]
+	is, was := &ledgerEntry{l.group, underWay, waits, held}, l.sets[keyOf(s)]
 	l.sets[keyOf(s)] = is
-	return was == nil || !maps.Equal(was.underWay, is.underWay) || !maps.Equal(was.waits, is.waits)
+	delete(l.awaited, keyOf(s))
+	return was == nil || was.group != is.group || !maps.Equal(was.underWay, is.underWay) || !maps.Equal(was.waits, is.waits)
 }
 
 // Passes records that a set could not decide, so that it is not its turn. What it has begun is not forgotten. It reports what Record does.
@@ -84,14 +96,21 @@ func (l *Ledger) Passes(s Set) (changed bool) {
 	if e == nil || len(e.waits) == 0 {
 		return false
 	}
-	return l.Record(s, e.underWay, nil, e.held)
+	e.waits = nil
+	return true
 }
 
-// Forget records that a set belongs to no group any more, or is gone. It reports what Record does.
-func (l *Ledger) Forget(s Set) (changed bool) {
+// Forget records that nothing is known of a set any more. stays is whether others go on waiting for it: it belongs to no group any more otherwise, or is
+// gone. It reports what Record does.
+func (l *Ledger) Forget(s Set, stays bool) (changed bool) {
 	_, known := l.sets[keyOf(s)]
 	delete(l.sets, keyOf(s))
-	return known
+	if stays {
+		return known
+	}
+	changed = known || l.awaited[keyOf(s)]
+	delete(l.awaited, keyOf(s))
+	return changed
 }
 
 // Held returns whether a set waits for others.

@@ -31,6 +31,7 @@ import (
 	"everynode.dev/everynode/internal/clustercache/informers"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/base"
+	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -171,7 +172,7 @@ func (c *Controller) Reconcile(ctx context.Context, key clustercache.Key) (time.
 	}
 	p := &pass{c: c, d: d, key: key, w: w, state: c.state(key, w)}
 	if p.adopt(); !p.byPolicy && c.bystander(key, w) {
-		c.leaveGroup(policySet(w))
+		c.leaveGroup(policySet(w), false)
 		p.reportIdle()
 		return p.standBy(ctx)
 	}
@@ -230,6 +231,8 @@ func (c *Controller) forget(key clustercache.Key) {
 	if s := c.states[key]; s != nil {
 		c.orders.drop(s.workload.UID)
 		c.forgetGoverned(s.workload)
+	} else if d := c.dialects[key.Dialect]; d != nil { // no pass was made for it, and others may wait for that
+		c.leaveGroup(policy.Set{Advanced: d.GVK.Group != appsv1.GroupName, Namespace: key.Namespace, Name: key.Name}, false)
 	}
 	delete(c.states, key)
 	c.failures.setBlocked(key, false)

@@ -222,8 +222,9 @@ func (c *Controller) reportBlocked(w *dialect.Workload) {
 		return
 	}
 	set := policySet(w)
-	c.leaveGroup(set)
-	if of := c.Policies.Of(set); len(of.Policies) > 0 && of.Stored == nil {
+	of := c.Policies.Of(set)
+	c.leaveGroup(set, !w.Deleting && groupOf(of.Policies) != "")
+	if len(of.Policies) > 0 && of.Stored == nil {
 		c.Policies.Report(set, of.Policies, policy.Idle(set), nil)
 	}
 }
@@ -231,7 +232,7 @@ func (c *Controller) reportBlocked(w *dialect.Workload) {
 // forgetGoverned reports that a set is gone.
 func (c *Controller) forgetGoverned(w *dialect.Workload) {
 	if c.Policies != nil {
-		c.leaveGroup(policySet(w))
+		c.leaveGroup(policySet(w), false)
 		c.Policies.Report(policySet(w), nil, nil, nil)
 	}
 }

@@ -42,20 +42,26 @@ type turn struct {
 	of         *ledger
 	neighbours *policy.Neighbours
 	in         *policy.Input
-	// decided is whether the decision of the set has been recorded.
+	// decided is whether the decision of the set has been recorded, or that it belongs to no group.
 	decided bool
+}
+
+// groupOf is the name of the group of a set with these policies; empty for none.
+func groupOf(of []*policy.Policy) string {
+	for _, p := range of {
+		if p.Group != nil {
+			return p.Group.Name
+		}
+	}
+	return ""
 }
 
 // beginTurn waits for the turn of the set, if it belongs to a group.
 func (p *pass) beginTurn() {
-	set, name := policySet(p.w), ""
-	for _, of := range p.rules.Policies {
-		if of.Group != nil && name == "" {
-			name = of.Group.Name
-		}
-	}
+	set, name := policySet(p.w), groupOf(p.rules.Policies)
 	if name == "" {
-		p.c.leaveGroup(set)
+		p.c.leaveGroup(set, false)
+		p.turn.decided = true
 		return
 	}
 	p.turn.of = p.c.groups.open(set.Namespace, true)
@@ -87,6 +93,10 @@ func (p *pass) endTurn(allowed *policy.Result, plan *rollout.Plan, trusted bool)
 func (p *pass) missTurn() {
 	set := policySet(p.w)
 	if l := p.c.groups.open(set.Namespace, false); l != nil && !p.turn.decided {
+		if p.turn.of == nil && groupOf(p.c.Policies.Of(set).Policies) == "" {
+			p.c.leaveGroup(set, false)
+			return
+		}
 		l.mu.Lock()
 		changed := l.Passes(set)
 		l.mu.Unlock()
@@ -96,14 +106,14 @@ func (p *pass) missTurn() {
 	}
 }
 
-// leaveGroup forgets what is known of a set that is gone, belongs to no group, or is not decided about.
-func (c *Controller) leaveGroup(set policy.Set) {
+// leaveGroup forgets what is known of a set that is gone, belongs to no group, or is not decided about. stays is whether it still belongs to one.
+func (c *Controller) leaveGroup(set policy.Set, stays bool) {
 	l := c.groups.open(set.Namespace, false)
 	if l == nil {
 		return
 	}
 	l.mu.Lock()
-	changed := l.Forget(set)
+	changed := l.Forget(set, stays)
 	l.mu.Unlock()
 	if changed {
 		c.wakeHeld(set.Namespace, l)
