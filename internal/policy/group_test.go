@@ -110,6 +110,19 @@ func TestUnderWay(t *testing.T) {
 		t.Errorf("%q are in the middle of their update", got)
 	}
 
+	// A manager that has just started does not know what f had. Once it has decided, it does.
+	w.neighbours.Fresh = true
+	w.pass(0)
+	if got := under(w); got != "bcdef" {
+		t.Errorf("after a start of the manager %q are in the middle of their update", got)
+	}
+	w.neighbours.Fresh, w.neighbours.Own = false, w.out.UnderWay
+	w.pass(0)
+	if got := under(w); got != "bcde" {
+		t.Errorf("after the next decision %q are in the middle of their update", got)
+	}
+	w.neighbours.Own = nil
+
 	// The next revision: what did not start is still down.
 	w.s.Revisions, w.marks, w.s.Set.Update = append(w.s.Revisions, rollout.Revision{Name: "v3", Number: 3, Created: noon}), []int64{1, 0, 0}, 2
 	w.pass(0)
