@@ -122,8 +122,9 @@ const (
 	isUnread
 )
 
-// holders returns for each place who holds it; all is not nil if everything is held.
-func (n *Neighbours) holders() (at map[string]holder, all *holder) {
+// holders returns for each place who holds it; all is not nil if everything is held. zone is that of a node now, if it is known: the label may have
+// changed since the other set has decided.
+func (n *Neighbours) holders(zone func(node string) (string, bool)) (at map[string]holder, all *holder) {
 	if n.Unread {
 		return nil, &holder{why: isUnread}
 	}
@@ -138,9 +139,15 @@ func (n *Neighbours) holders() (at map[string]holder, all *holder) {
 			return nil, &holder{o.Set.Title(), "", isUnknown}
 		}
 		for _, node := range slices.Sorted(maps.Keys(o.UnderWay)) {
-			place := n.Scope.place(node, o.UnderWay[node])
-			if by, held := at[place]; !held || by.why != isUpdating {
-				at[place] = holder{o.Set.Title(), node, isUpdating}
+			zones := []string{o.UnderWay[node]}
+			if now, known := zone(node); known && now != zones[0] {
+				zones = append(zones, now)
+			}
+			for _, z := range zones {
+				place := n.Scope.place(node, z)
+				if by, held := at[place]; !held || by.why != isUpdating {
+					at[place] = holder{o.Set.Title(), node, isUpdating}
+				}
 			}
 		}
 		for _, node := range slices.Sorted(maps.Keys(o.First)) {
@@ -153,9 +160,18 @@ func (n *Neighbours) holders() (at map[string]holder, all *holder) {
 	return at, nil
 }
 
+// zone is the zone of a node of the Snapshot, the nodes of which are in the order of their names.
+func (in *Input) zone(node string) (string, bool) {
+	i, found := slices.BinarySearchFunc(in.Snapshot.Nodes, node, func(n rollout.Node, name string) int { return cmp.Compare(n.Name, name) })
+	if !found || i >= len(in.Labels) || in.Snapshot.Nodes[i].Gone {
+		return "", false
+	}
+	return zoneOf(in.Labels[i]), true
+}
+
 // Why says why a node with these labels waits for another set; empty if it does not.
 func (n *Neighbours) Why(node string, labels map[string]string) string {
-	at, all := n.holders()
+	at, all := n.holders(func(other string) (string, bool) { return zoneOf(labels), other == node })
 	by, held := at[n.Scope.place(node, zoneOf(labels))]
 	switch {
 	case all != nil:
@@ -174,7 +190,7 @@ func (r *run) together() {
 		return
 	}
 	r.out.UnderWay = r.underWay()
-	at, all := r.in.Neighbours.holders()
+	at, all := r.in.Neighbours.holders(r.in.zone)
 	if all == nil && len(at) == 0 {
 		return
 	}
@@ -310,7 +326,7 @@ func (r *Result) begins(a *rollout.Action) bool {
 // Waits returns nodes of places where only the group keeps a set from an update, one of each, and whether there are any. While nothing is known of another
 // set of the group, nothing is said of the places.
 func (in *Input) Waits(p *rollout.Plan) (nodes Nodes, held bool) {
-	_, all := in.Neighbours.holders()
+	_, all := in.Neighbours.holders(in.zone)
 	seen := map[string]bool{}
 	for i := range p.Verdicts {
 		if p.Verdicts[i].Kind != rollout.WaitGroup {

@@ -75,6 +75,22 @@ func TestGroupHolds(t *testing.T) {
 	}
 }
 
+// TestGroupHoldsWhereANodeIsNow: a node whose zone has changed since the other set has decided holds both zones, and itself.
+func TestGroupHoldsWhereANodeIsNow(t *testing.T) {
+	w := newWorld(t, "")
+	for name, zone := range map[string]string{"a": "west", "b": "west", "c": "east", "d": "east"} {
+		w.labels[name] = map[string]string{"topology.kubernetes.io/zone": zone}
+	}
+	w.neighbours = neighbour(policy.ScopeZone, policy.Neighbour{Known: true, UnderWay: policy.Nodes{"c": "west"}})
+	w.pass(0)
+	if got := w.held(); got != "abcd" {
+		t.Errorf("%q wait, want abcd", got)
+	}
+	if why := w.neighbours.Why("c", w.labels["c"]); !strings.Contains(why, "has not ended") {
+		t.Errorf("the node says %q", why)
+	}
+}
+
 // TestGroupHoldsWithdrawal: nodes do not return to the committed revision at a place where another set is at work.
 func TestGroupHoldsWithdrawal(t *testing.T) {
 	w := newWorld(t, "")
