@@ -19,7 +19,7 @@ func TestAWebhookThatKeepsTheLabelsOfOnePod(t *testing.T) {
 		a.settle()
 		first := ""
 		a.mutate = func(was, p *corev1.Pod) {
-			if is, new := was.Labels[appsv1.ControllerRevisionHashLabelKey], p.Labels[appsv1.ControllerRevisionHashLabelKey]; is != new && (first == "" || first == p.Name) {
+			if is, patched := was.Labels[appsv1.ControllerRevisionHashLabelKey], p.Labels[appsv1.ControllerRevisionHashLabelKey]; is != patched && (first == "" || first == p.Name) {
 				first, p.Labels = p.Name, rehashed(p.Labels, is)
 			}
 		}
