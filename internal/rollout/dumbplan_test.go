@@ -20,18 +20,18 @@ type started struct {
 type room struct {
 	allowed, free, spare int
 	probe                bool
-	// pace is how many updates a policy lets start.
-	pace int
+	// pace is how many nodes a policy lets come into the middle of their update, and starts how many updates it lets start.
+	pace, starts int
 }
 
 // turns lists the nodes where the update starts: those where a write was refused come after all others.
 func (d *dumb) turns() []started {
-	left := room{allowed: 1 << 40, free: d.limit() - d.count(d.charged), pace: 1 << 40}
+	left := room{allowed: 1 << 40, free: d.limit() - d.count(d.charged), pace: 1 << 40, starts: 1 << 40}
 	if g := d.s.Gate; g != nil && g.InFlight >= 0 {
 		left.pace = g.InFlight - d.count(d.inFlight)
 	}
 	if g := d.s.Gate; g != nil && g.Starts >= 0 {
-		left.pace = min(left.pace, g.Starts)
+		left.starts = g.Starts
 	}
 	d.paced = map[int]bool{}
 	left.probe = d.probe()
@@ -69,11 +69,13 @@ func (d *dumb) turnsOf(nodes []facts, left *room) []started {
 		case !d.candidate(f) || !d.idle(f):
 		case d.surge() && f.Fit == MayStay:
 			out = append(out, started{f.index, Removing, false})
-		case left.allowed > 0 && !d.early(f) && left.pace <= 0:
+		case d.early(f) || !d.inFlight(f) && left.allowed <= 0:
+		case left.starts <= 0 || !d.inFlight(f) && left.pace <= 0:
 			d.paced[f.index] = true
-		case left.allowed > 0 && !d.early(f):
-			left.allowed--
-			left.pace--
+		default:
+			left.allowed -= number(!d.inFlight(f))
+			left.pace -= number(!d.inFlight(f))
+			left.starts--
 			out = append(out, started{f.index, kind, false})
 		}
 	}
@@ -87,10 +89,11 @@ func (d *dumb) turnsOf(nodes []facts, left *room) []started {
 				left.spare -= cost
 				sunset = append(sunset, started{f.index, Removing, false})
 			}
-		case (left.free > 0 || left.probe) && left.pace <= 0:
+		case (left.free > 0 || left.probe) && (left.pace <= 0 || left.starts <= 0):
 			d.paced[f.index] = true
 		case left.free > 0 || left.probe:
 			left.pace--
+			left.starts--
 			left.free--
 			left.probe = false
 			out = append(out, started{f.index, kind, true})

@@ -67,13 +67,13 @@ func (d *decision) heldByPolicy(i int) bool {
 	return gate != notHeld && d.hold(i) == gate
 }
 
-// paced is whether the policy lets no further update start in this plan.
-func (d *decision) paced() bool {
+// paced is whether the policy lets no further update start in this plan, on a node that is in flight already or not.
+func (d *decision) paced(inFlight bool) bool {
 	g := d.in.Gate
 	if g == nil {
 		return false
 	}
-	return g.InFlight >= 0 && d.usage.inFlight+d.usage.taken >= g.InFlight || g.Starts >= 0 && d.usage.starts >= g.Starts
+	return !inFlight && g.InFlight >= 0 && d.usage.inFlight+d.usage.taken >= g.InFlight || g.Starts >= 0 && d.usage.starts >= g.Starts
 }
 
 // Progress is how far a node has come with the update of its set.

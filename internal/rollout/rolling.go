@@ -44,14 +44,17 @@ func (d *decision) startUnavailable() {
 			d.verdicts[i].Detail = DetailMinReadyPending
 			continue
 		}
-		if limit >= 0 && d.usage.inFlight >= limit {
+		changing := d.oldPodOf(i).InPlace != InPlaceNone // so the node is in flight already
+		if !changing && limit >= 0 && d.usage.inFlight >= limit {
 			continue
 		}
-		if d.paced() {
+		if d.paced(changing) {
 			d.verdicts[i].Kind = WaitPace
 			continue
 		}
-		d.usage.inFlight++
+		if !changing {
+			d.usage.inFlight++
+		}
 		d.usage.starts++
 		d.replace(i)
 	}
@@ -99,7 +102,7 @@ func (d *decision) startAvailable() {
 		if d.verdicts[i].Kind != WaitBudget || !d.mayStart(i) {
 			continue
 		}
-		if d.paced() {
+		if d.paced(false) {
 			d.verdicts[i].Kind = WaitPace
 			continue
 		}
