@@ -33,7 +33,7 @@ func policyMutants() []mutant {
 		{"what was stored of another rollout counts", decideFile, "last.TargetRevision == r.target().Name && last.TargetNumber == r.s.Revisions[r.s.Set.Update].Number", "last.TargetRevision != \"-\"", "wave"},
 		{"the mark is never written", governFile, "if out.Commit >= 0 && out.Commit < len(h.Revisions) {", "if out.Commit >= len(h.Revisions) {", "liveness"},
 		{"nobody comes back at the end of a soak", rollFile, "r.wakeAt(r.s.Now.Add(rest))\n", "_ = rest\n", "liveness"},
-		{"nobody comes back for the next update", decideFile, "r.wakeAt(at.Add(gap))\n\t\t\tr.next", "r.next", "liveness"},
+		{"nobody comes back for the next update", decideFile, "r.wakeAt(at.Add(gap))\n\t\t\tif r.releases()", "if r.releases()", "liveness"},
 	}
 }
 
