@@ -227,28 +227,6 @@ func TestASuccessorDoesNotInheritPods(t *testing.T) {
 	f.want(key, "a=must-run[] ")
 }
 
-// TestNoOrphanIsAdoptedNextToACreate: the create may take effect at any moment, and the set would have two pods on the node. When it has an answer the orphan is adopted.
-func TestNoOrphanIsAdoptedNextToACreate(t *testing.T) {
-	f := newFixture(t)
-	f.node("a")
-	f.node("b")
-	key := f.set("ds")
-	create := inflight.Write{Verb: inflight.Create, Set: key, Node: "a", Pod: "new", Until: 100, Slow: true}
-	f.x.Begin(create)
-	for _, node := range []string{"a", "b"} {
-		orphan := pod("orphan-"+node, node, "")
-		orphan.Labels = map[string]string{"app": "ds"}
-		f.put(orphan)
-	}
-	if c := f.x.Ownership(key, 0); len(c.Adopt) != 1 || c.Adopt[0].Node != "b" || c.More {
-		t.Errorf("while the create has no answer: %+v", c)
-	}
-	f.x.Resolve(create, inflight.TookEffect)
-	if c := f.x.Ownership(key, 0); len(c.Adopt) != 2 {
-		t.Errorf("when it has one: %+v", c)
-	}
-}
-
 func TestClaims(t *testing.T) {
 	f := newFixture(t)
 	f.node("a")
