@@ -21,7 +21,7 @@ import (
 	"everynode.dev/everynode/internal/apply"
 	"everynode.dev/everynode/internal/apply/executor"
 	"everynode.dev/everynode/internal/clustercache"
-	"everynode.dev/everynode/internal/clustercache/informers"
+	feed "everynode.dev/everynode/internal/clustercache/informers"
 	"everynode.dev/everynode/internal/controller/daemonset"
 	"everynode.dev/everynode/internal/dialect/native"
 	"everynode.dev/everynode/internal/rollout"
@@ -76,7 +76,7 @@ func ours(ctx context.Context, t *testing.T, c *cluster, stopped *sync.WaitGroup
 			Index: index, Pods: rawPods{client}, Pace: pace, Events: events, Clock: clock.RealClock{}, Count: func(string, apply.Answer) {},
 		},
 	})
-	f := &informers.Feed{Index: index, Client: client, Dynamic: dyn, Sources: []dialect.Source{source}}
+	f := &feed.Feed{Index: index, Client: client, Dynamic: dyn, Sources: []dialect.Source{source}}
 	if err := f.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
