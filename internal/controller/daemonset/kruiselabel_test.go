@@ -29,11 +29,14 @@ func TestAWebhookThatKeepsTheLabelsOfOnePod(t *testing.T) {
 		}
 		a.image("img:v2")
 		a.forgetLog()
-		for range 240 {
-			last = a.passesFor(5 * time.Second)
+		for range 1200 {
+			a.kubelets()
+			last = a.pass()
 			if slow {
-				a.c.Executor.Slow.Wait()
+				a.c.Executor.Slow.Wait() // kubelets write too
+				a.c.slow.running.Wait()
 			}
+			a.clock.Step(time.Second)
 		}
 		updated := 0
 		for _, p := range a.pods {
