@@ -100,7 +100,7 @@ func TestRolesAreTheTable(t *testing.T) {
 	}
 	for r := range may {
 		if !want[r] {
-			t.Errorf("the manifests allow what nobody has declared: %s: declare it in internal/rbac, or take it away", r)
+			t.Errorf("the manifests allow a right that no table declares: %s: declare it in internal/rbac, or remove it", r)
 		}
 		if strings.Contains(r.group+r.resource+r.verb, "*") {
 			t.Errorf("the manifests allow anything: %s", r)

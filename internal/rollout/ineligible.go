@@ -2,7 +2,7 @@
 
 package rollout
 
-// decideMissingNode handles a node whose object is gone. Nobody but us would ever remove a pod that was not scheduled before the
+// decideMissingNode handles a node whose object is gone. No other controller removes a pod that was not scheduled before the
 // node went; all others are the business of the pod garbage collector.
 func (d *decision) decideMissingNode(t *nodeContext) VerdictKind {
 	kind := NotWanted

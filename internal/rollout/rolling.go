@@ -60,7 +60,7 @@ func (d *decision) startUnavailable() {
 	}
 }
 
-// freeToReplace is whether to replace an old pod takes nothing away. Of a doubtful one nobody can tell, so it counts as what costs more: without surge
+// freeToReplace is whether to replace an old pod takes nothing away. Of a doubtful one this is not known, so it counts as what costs more: without surge
 // as unavailable, for which it is charged already; with surge as one that still serves, and to which a second one is not added for nothing.
 // The same goes for one that is ready, but not for long enough.
 func (d *decision) freeToReplace(p *Pod) bool {

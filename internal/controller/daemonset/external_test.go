@@ -21,7 +21,7 @@ func rolling(limit string) map[string]string {
 	return map[string]string{edgeStrategy: "AdvancedRollingUpdate", edgeLimit: limit}
 }
 
-// both plays a test beside the native dialect and as an external set next to upstream's controller.
+// both plays a test with the native dialect and as an external set next to upstream's controller.
 func both(t *testing.T, play func(t *testing.T, kind string)) {
 	for _, kind := range []string{"native", "external"} {
 		t.Run(kind, func(t *testing.T) { play(t, kind) })

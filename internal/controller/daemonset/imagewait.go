@@ -22,7 +22,7 @@ const (
 	textWaitOver = "Updating %s without the images of the new pod: they are not there after %v."
 )
 
-// recordWaits tells, after the writes of a plan, that updates wait for images, once for each revision, and which do so no longer although the
+// recordWaits reports, after the writes of a plan, that updates wait for images, once for each revision, and which do so no longer although the
 // images have not come: a person who sees a pod go then knows why it is gone for so long.
 func (p *pass) recordWaits(s *rollout.Snapshot, plan *rollout.Plan) {
 	if !p.w.PullAhead.Wait {
@@ -49,7 +49,7 @@ func (p *pass) recordWaits(s *rollout.Snapshot, plan *rollout.Plan) {
 	}
 }
 
-// recordUnlisted tells, once for each revision, which nodes cannot even be told to pull.
+// recordUnlisted reports, once for each revision, on which nodes no pull can be requested.
 func (p *pass) recordUnlisted(s *rollout.Snapshot, nodes []string) {
 	if id := fmt.Sprint(base.ReasonImageUnlisted, "/", s.Set.Update); len(nodes) > 0 && !p.state.told[id] {
 		p.state.told[id] = true
