@@ -3,6 +3,7 @@
 package clustercache
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -48,6 +49,9 @@ type Pod struct {
 	Ready      bool
 	ReadySince rollout.Time
 	Created    rollout.Time
+	// Waiting is why a container does not start, and Restarts how often its containers were restarted, together.
+	Waiting  rollout.Waiting
+	Restarts uint16
 	// Facts are what only the pod's dialect needs to know; nil for pods of most dialects.
 	Facts *dialect.PodFacts
 }
@@ -94,7 +98,24 @@ func PodFrom(p *corev1.Pod) (rec Pod, ok bool) {
 			rec.Ready, rec.ReadySince = c.Status == corev1.ConditionTrue, timeOf(c.LastTransitionTime)
 		}
 	}
+	rec.Waiting, rec.Restarts = startsOf(p)
 	return rec, true
+}
+
+// startsOf is why a container of a pod does not start, and how often its containers were restarted. What the node has said of an earlier generation of the
+// pod does not count.
+func startsOf(p *corev1.Pod) (waiting rollout.Waiting, restarts uint16) {
+	total := int32(0)
+	current := p.Status.ObservedGeneration == 0 || p.Status.ObservedGeneration >= p.Generation
+	for _, statuses := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for i := range statuses {
+			total += max(statuses[i].RestartCount, 0)
+			if w := statuses[i].State.Waiting; w != nil && waiting == rollout.WaitingNone && current {
+				waiting = rollout.WaitingFor(w.Reason)
+			}
+		}
+	}
+	return waiting, uint16(min(max(total, 0), math.MaxUint16))
 }
 
 // OwnerOf is the controller of a pod or a revision, which is empty for an orphan; advanced is whether it is of the API group apps.kruise.io, and not

@@ -156,6 +156,7 @@ func (b *Buffer) add(w *dialect.Workload, p *podRecord, lookup *revisionLookup, 
 	pod.Name, pod.UID, pod.Revision, pod.Phase, pod.Scheduled = p.name, string(p.uid), lookup.of(p), p.phase, p.scheduled
 	pod.Deleting, pod.DeletedAt = p.deleting, p.deletedAt
 	pod.Ready, pod.ReadySince, pod.Created = p.ready, p.readySince, p.created
+	pod.Waiting, pod.Restarts = p.waiting, p.restarts
 	p.writes.Over(pod)
 	if w.PreDelete == nil && p.facts == nil {
 		return 0

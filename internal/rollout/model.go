@@ -213,6 +213,10 @@ type Pod struct {
 	NoResize bool
 	// Announced is what the pod says of whether there is a newer revision.
 	Announced Announced
+	// Waiting is why a container does not start, and Restarts how often its containers were restarted, together. Decide does not look at them: they are
+	// for rollout policies, which judge a revision by its pods.
+	Waiting  Waiting
+	Restarts uint16
 }
 
 // Announced is what a pod says of whether there is a newer revision; the zero value says nothing.

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import "slices"
+
+// Waiting is the reason why a container waits, if it is one that does not go away by itself. The zero value is any other reason, and none.
+type Waiting uint8
+
+// WaitingNone is for a pod of which no container waits for something that does not come by itself.
+const WaitingNone Waiting = 0
+
+// WaitingCount is the number of the values of Waiting.
+const WaitingCount = Waiting(14)
+
+// waitingReasons are the reasons that kubelet gives. Source: pkg/kubelet/container/sync_result.go, pkg/kubelet/images/types.go and
+// pkg/kubelet/kuberuntime/kuberuntime_container.go of Kubernetes 1.37.
+func waitingReasons() []string {
+	return []string{
+		"", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed",
+		"CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError", "PreStartHookError",
+		"PostStartHookError",
+	}
+}
+
+// WaitingFor returns the value for the reason of a waiting container. Between two pulls that fail, kubelet changes the reason from ErrImagePull to
+// ImagePullBackOff and back, so both are one.
+func WaitingFor(reason string) Waiting {
+	switch reason {
+	case "", "ContainerCreating", "PodInitializing": // most
+		return WaitingNone
+	case "ErrImagePull":
+		reason = "ImagePullBackOff"
+	}
+	return Waiting(max(slices.Index(waitingReasons(), reason), 0))
+}
+
+// String returns the reason; empty for WaitingNone.
+func (w Waiting) String() string {
+	if all := waitingReasons(); int(w) < len(all) {
+		return all[w]
+	}
+	return ""
+}
