@@ -15,7 +15,51 @@ const (
 	// start only if a policy allows them, also after the policy was deleted in the middle of a rollout. To continue such a rollout without a policy,
 	// remove the annotation from all ControllerRevisions of the daemon set.
 	Committed = Domain + "/committed"
+
+	// Failed marks a revision that has failed under a RolloutPolicy. The value is the number of the revision in that rollout, the UID of the
+	// ControllerRevision, Pause or Undo, the wave ("-" for none), and why. It counts until the template describes another revision. Remove it, or better use
+	// `kubectl everynode retry`, to roll the revision out again.
+	Failed = Domain + "/failed"
 )
+
+// Failure is the content of the mark Failed.
+type Failure struct {
+	// Number is that of the revision in the rollout that failed.
+	Number int64
+	// Undo is whether nodes return to the committed revision.
+	Undo bool
+	// Wave is the wave that failed, empty for none; Message is why, for people.
+	Wave, Message string
+}
+
+// FormatFailed returns the value of Failed for a ControllerRevision.
+func FormatFailed(f Failure, uid string) string {
+	action, wave := "Pause", f.Wave
+	if f.Undo {
+		action = "Undo"
+	}
+	if wave == "" {
+		wave = "-"
+	}
+	return fmt.Sprintf("%d %s %s %s %s", f.Number, uid, action, wave, f.Message)
+}
+
+// ParseFailed returns the content of a value of Failed; nil if it is not the mark of that ControllerRevision.
+func ParseFailed(value, uid string) *Failure {
+	parts := strings.SplitN(value, " ", 5)
+	if len(parts) < 5 || parts[1] != uid || parts[2] != "Pause" && parts[2] != "Undo" {
+		return nil
+	}
+	n, err := strconv.ParseInt(parts[0], 10, 64)
+	if err != nil || n < 0 {
+		return nil
+	}
+	f := &Failure{Number: n, Undo: parts[2] == "Undo", Wave: parts[3], Message: parts[4]}
+	if f.Wave == "-" {
+		f.Wave = ""
+	}
+	return f
+}
 
 // FormatCommitted returns the value of Committed for a ControllerRevision.
 func FormatCommitted(number int64, uid string) string { return fmt.Sprintf("%d %s", number, uid) }

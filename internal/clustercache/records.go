@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/clustercache/inflight"
 	"everynode.dev/everynode/internal/dialect"
@@ -210,8 +211,10 @@ type Revision struct {
 	Number   int64
 	// Committed is the number in its mark everynode.Committed; 0 for none.
 	Committed int64
-	Created   rollout.Time
-	Deleting  bool
+	// Failed is its mark everynode.Failed; nil for none.
+	Failed   *everynode.Failure
+	Created  rollout.Time
+	Deleting bool
 	// Data is as it is stored: decoded it would be many times as large, and most of it belongs to no set that is being worked on.
 	Data []byte
 }

@@ -54,7 +54,7 @@ type RolloutApprovalSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	Set string `json:"set"`
 
-	// Wave is the name of the wave. A rejection is about all waves, and needs none.
+	// Wave is the name of the wave. Reject, Retry and Undo are about all waves, and need none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Wave string `json:"wave,omitempty"`
@@ -65,8 +65,9 @@ type RolloutApprovalSpec struct {
 	Revision string `json:"revision"`
 
 	// Decision is Approve (the next wave may begin after the soak), Promote (the soak ends now; this does not replace an approval) or Reject (no further
-	// node gets the revision, until the template changes or the RolloutApproval is deleted).
-	// +kubebuilder:validation:Enum=Approve;Promote;Reject
+	// node gets the revision, until the template changes or the RolloutApproval is deleted), Undo (nodes with the revision return to the committed one, as
+	// after a failure) or Retry (a revision that has failed, or was undone, is rolled out again from the first wave).
+	// +kubebuilder:validation:Enum=Approve;Promote;Reject;Undo;Retry
 	Decision Decision `json:"decision"`
 
 	// By is the user who decides. If it is set, it must be the name of the user who creates the object.
@@ -88,6 +89,9 @@ const (
 	Approve Decision = "Approve"
 	Promote Decision = "Promote"
 	Reject  Decision = "Reject"
+	// UndoRollout is the decision Undo.
+	UndoRollout Decision = "Undo"
+	Retry       Decision = "Retry"
 )
 
 // RolloutApprovalStatus is whether a decision counts.

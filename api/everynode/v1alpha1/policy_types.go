@@ -82,6 +82,15 @@ type RolloutPolicySpec struct {
 	// +listMapKey=name
 	Waves []Wave `json:"waves,omitempty"`
 
+	// Failure defines when a revision has failed, and what happens then. Without it, a revision is not judged: a wave with a node that does not become
+	// available just does not end.
+	// +optional
+	Failure *Failure `json:"failure,omitempty"`
+
+	// Undo defines how nodes return to the committed revision after a failure with the action Undo.
+	// +optional
+	Undo *Undo `json:"undo,omitempty"`
+
 	// Windows are the times when updates of nodes may start. Updates that have begun continue outside of them. Without windows, updates may start at any time.
 	// +optional
 	// +kubebuilder:validation:MaxItems=32

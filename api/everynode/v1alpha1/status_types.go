@@ -71,6 +71,16 @@ type SetStatus struct {
 	// +optional
 	RejectedRevision string `json:"rejectedRevision,omitempty"`
 
+	// Failure is why the revision that the template describes has failed, if it has.
+	// +optional
+	Failure *RolloutFailure `json:"failure,omitempty"`
+
+	// NotReadyBefore are nodes whose pod was not available when their update began, and has not become available since. They do not count as failed. The
+	// list has at most 256 names.
+	// +optional
+	// +listType=set
+	NotReadyBefore []string `json:"notReadyBefore,omitempty"`
+
 	// StartedAt is when the rollout to the target revision began.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
@@ -120,8 +130,11 @@ const (
 	PhaseWaitingForApproval Phase = "WaitingForApproval"
 	// PhaseWaitingForWindow: nodes may be updated when a window opens or a freeze ends.
 	PhaseWaitingForWindow Phase = "WaitingForWindow"
-	// PhaseUndoing: the template describes the committed revision again, and nodes with another revision return to it, without waves.
+	// PhaseUndoing: the template describes the committed revision again, or the revision has failed, and nodes with another revision return to the committed
+	// one, without waves.
 	PhaseUndoing Phase = "Undoing"
+	// PhaseFailed: the revision has failed. Nothing starts until the template changes, or a user retries it.
+	PhaseFailed Phase = "Failed"
 	// PhaseSuspended: the policy is suspended.
 	PhaseSuspended Phase = "Suspended"
 	// PhaseRejected: the revision was rejected. Nothing starts until the template changes.
@@ -133,7 +146,7 @@ const (
 // Phases returns all phases.
 func Phases() []Phase {
 	return []Phase{
-		PhaseComplete, PhaseRolling, PhaseSoaking, PhaseWaitingForApproval, PhaseWaitingForWindow, PhaseUndoing, PhaseSuspended, PhaseRejected, PhaseStalled,
+		PhaseComplete, PhaseRolling, PhaseSoaking, PhaseWaitingForApproval, PhaseWaitingForWindow, PhaseUndoing, PhaseFailed, PhaseSuspended, PhaseRejected, PhaseStalled,
 	}
 }
 
@@ -165,6 +178,19 @@ type WaveStatus struct {
 	// Soaked is the part of the soak that has passed, when the status was written.
 	// +optional
 	Soaked *metav1.Duration `json:"soaked,omitempty"`
+
+	// Rolled is the part of the time of the deadline of the wave that has passed, when the status was written.
+	// +optional
+	Rolled *metav1.Duration `json:"rolled,omitempty"`
+
+	// Failed is the number of nodes of the wave on which the revision has failed.
+	// +optional
+	Failed int32 `json:"failed,omitempty"`
+
+	// FailedNodes are the first ten nodes of the wave on which the revision has failed.
+	// +optional
+	// +listType=atomic
+	FailedNodes []FailedNode `json:"failedNodes,omitempty"`
 
 	// WaitingSince is since when an approval is missing.
 	// +optional

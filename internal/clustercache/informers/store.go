@@ -155,6 +155,7 @@ func RevisionFrom(r *appsv1.ControllerRevision) (rec clustercache.Revision, ok b
 		Namespace: r.Namespace, Name: r.Name, UID: r.UID, RV: r.ResourceVersion, Labels: r.Labels,
 		Number: r.Revision, Deleting: r.DeletionTimestamp != nil, Data: r.Data.Raw,
 		Committed: everynode.ParseCommitted(r.Annotations[everynode.Committed], string(r.UID)),
+		Failed:    everynode.ParseFailed(r.Annotations[everynode.Failed], string(r.UID)),
 	}
 	rec.Owner, rec.Advanced = owner, advanced
 	if !r.CreationTimestamp.IsZero() {

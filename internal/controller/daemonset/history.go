@@ -315,13 +315,11 @@ func (p *pass) createRevisionAs(ctx context.Context, number int64, name, hash st
 	}
 }
 
-// unmarked are annotations without the mark of a revision that is committed: the new one is not.
+// unmarked are annotations without the marks of a revision that is committed or has failed: the new one is and has not.
 func unmarked(annotations map[string]string) map[string]string {
-	if _, marked := annotations[everynode.Committed]; !marked {
-		return annotations
-	}
 	annotations = maps.Clone(annotations)
 	delete(annotations, everynode.Committed)
+	delete(annotations, everynode.Failed)
 	return annotations
 }
 
