@@ -40,6 +40,8 @@ type decision struct {
 	// holds says for each node what holds it back; nil when the limits of the set hold none back. gating is whether a policy may.
 	holds  []VerdictKind
 	gating bool
+	// order is that of newestFirst, once it is needed.
+	order []int
 	// scratch holds the pods of the node being visited when they did not come in order of age.
 	scratch []Pod
 	trust   trust

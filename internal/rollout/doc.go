@@ -224,7 +224,7 @@
 //	14  an old pod, the node is held               wait-eligible (MayStay), wait-paused, wait-selector, wait-partition, or what
 //	                                               the policy names: wait-wave, wait-soak, wait-approval, wait-window,
 //	                                               wait-freeze, wait-order, wait-group, wait-suspended, wait-rejected,
-//	                                               wait-conflict, wait-policy; also in line 13, instead of wait-node-owner
+//	                                               wait-failed, wait-conflict, wait-policy; also in line 13, instead of wait-node-owner
 //	15  an old pod, Node.Blocked is set            blocked
 //	16  an old pod that an external set skips      wait-controller
 //	17  an old pod, its node is left out           wait-unreachable

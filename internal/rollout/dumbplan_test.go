@@ -3,6 +3,7 @@
 package rollout
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -42,13 +43,27 @@ func (d *dumb) turns() []started {
 		return d.counted(f) && (f.Fit == MustRun || f.Fit == MayStay) && len(f.live) <= 2 &&
 			(d.anyServing(f.current) || len(f.old) > 0 && d.serving(f.old[0]))
 	}) - d.desired()
-	nodes := slices.Clone(d.nodes)
-	if d.s.Set.Descending {
-		slices.Reverse(nodes)
-	}
+	nodes := d.ordered()
 	first := filterNodes(nodes, func(f facts) bool { return f.Refusal == nil })
 	again := filterNodes(nodes, func(f facts) bool { return f.Refusal != nil && !d.barred(f) })
 	return append(d.turnsOf(first, &left), d.turnsOf(again, &left)...)
+}
+
+// ordered are the nodes in the order in which they are updated.
+func (d *dumb) ordered() []facts {
+	nodes := slices.Clone(d.nodes)
+	if g := d.s.Gate; g != nil && g.NewestFirst {
+		newest := func(f facts) (at Time) {
+			for i := range f.Pods {
+				at = max(at, f.Pods[i].Created)
+			}
+			return at
+		}
+		slices.SortStableFunc(nodes, func(a, b facts) int { return cmp.Compare(newest(b), newest(a)) })
+	} else if d.s.Set.Descending {
+		slices.Reverse(nodes)
+	}
+	return nodes
 }
 
 // barred is whether it is too early to try again what was refused.

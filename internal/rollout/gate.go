@@ -13,6 +13,8 @@ type Gate struct {
 	InFlight int
 	// Starts is how many updates this plan may start; negative for no limit.
 	Starts int
+	// NewestFirst starts updates on the nodes with the youngest pods first, instead of in the order of the set.
+	NewestFirst bool
 }
 
 // gateOf is what the policy holds a node back for, notHeld for nothing.

@@ -25,6 +25,8 @@ func (p *player) gate(words []string) error {
 			g.Joining = slices.IndexFunc(s.Revisions, func(r Revision) bool { return r.Name == value })
 		case key == "in-flight":
 			g.InFlight, err = strconv.Atoi(value)
+		case word == "newest-first":
+			g.NewestFirst = true
 		case key == "starts":
 			g.Starts, err = strconv.Atoi(value)
 		case node >= 0 && kind >= 0:
@@ -42,7 +44,7 @@ func (p *player) gate(words []string) error {
 
 // gate makes what a policy might allow of s.
 func (s *source) gate(snapshot *Snapshot) *Gate {
-	g := &Gate{Joining: s.pick(len(snapshot.Revisions)+1) - 1, InFlight: s.pick(5) - 1, Starts: s.pick(4) - 1}
+	g := &Gate{Joining: s.pick(len(snapshot.Revisions)+1) - 1, InFlight: s.pick(5) - 1, Starts: s.pick(4) - 1, NewestFirst: s.pick(4) == 0}
 	for range snapshot.Nodes {
 		g.Holds = append(g.Holds, (append(VerdictKinds()[WaitWave:WaitPolicy+1], notHeld, notHeld, notHeld, notHeld))[s.pick(15)])
 	}
@@ -138,5 +140,30 @@ func TestGateMutants(t *testing.T) {
 			t.Errorf("%s: not noticed", name)
 		}
 		s.Gate.Holds[1] = WaitWave
+	}
+}
+
+// Of two pods the oldest one counts, as in the status, and nodes that need no pod do not.
+func TestCountUpdated(t *testing.T) {
+	pod := func(revision int, created Time) Pod {
+		return Pod{Revision: revision, Created: created, Phase: Running, Scheduled: true}
+	}
+	ended := pod(1, 1)
+	ended.Deleting, ended.Phase = true, Failed
+	s := &Snapshot{Revisions: make([]Revision, 2), Nodes: []Node{
+		{Name: "a", Fit: MustRun, Pods: []Pod{pod(1, 5), pod(0, 3)}},
+		{Name: "b", Fit: MustRun, Pods: []Pod{pod(1, 5)}},
+		{Name: "c", Fit: MustRun, Pods: []Pod{ended, pod(0, 3)}},
+		{Name: "d", Fit: MustLeave, Pods: []Pod{pod(1, 5)}},
+		{Name: "e", Fit: MustRun},
+	}}
+	if one, zero := s.CountUpdated(1), s.CountUpdated(0); one != 1 || zero != 2 {
+		t.Errorf("%d and %d nodes, want 1 and 2", one, zero)
+	}
+	for update := range 2 {
+		s.Set.Update = update
+		if got := Decide(*s).Status.Updated; got != s.CountUpdated(update) {
+			t.Errorf("revision %d: %d, and the status says %d", update, s.CountUpdated(update), got)
+		}
 	}
 }

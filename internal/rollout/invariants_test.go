@@ -255,11 +255,7 @@ func onDeleteKeeps(d *dumb, p Plan) error {
 // inOrder: among the nodes with one available old pod, those where the update starts come before those where it does not.
 func inOrder(d *dumb, p Plan) error {
 	waiting := ""
-	nodes := slices.Clone(d.nodes)
-	if d.s.Set.Descending {
-		slices.Reverse(nodes)
-	}
-	for _, f := range nodes {
+	for _, f := range d.ordered() {
 		if !d.candidate(f) || d.idle(f) || d.surge() && f.Fit == MayStay {
 			continue
 		}

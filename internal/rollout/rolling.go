@@ -2,6 +2,11 @@
 
 package rollout
 
+import (
+	"cmp"
+	"slices"
+)
+
 // startUpdates replaces old pods within the budget. It goes through the verdicts, not the nodes: visit has left the
 // candidates there, so a node that is not touched costs two bytes.
 func (d *decision) startUpdates() {
@@ -76,12 +81,32 @@ func (d *decision) minReadyPending(p *Pod) bool {
 	return p.ready() && !d.available(p) && p.ReadySince != 0
 }
 
-// inOrder is the index of the node that is number k in the order in which the set updates its nodes.
+// inOrder is the index of the node that is number k in the order in which the set updates its nodes, or the policy has them updated.
 func (d *decision) inOrder(k int) int {
+	if d.in.Gate != nil && d.in.Gate.NewestFirst {
+		return d.newestFirst()[k]
+	}
 	if d.in.Set.Descending {
 		return len(d.verdicts) - 1 - k
 	}
 	return k
+}
+
+// newestFirst are the nodes, those with the youngest pods first.
+func (d *decision) newestFirst() []int {
+	if d.order != nil {
+		return d.order
+	}
+	d.order = make([]int, len(d.in.Nodes))
+	created := make([]Time, len(d.in.Nodes))
+	for i := range d.in.Nodes {
+		d.order[i] = i
+		for k := range d.in.Nodes[i].Pods {
+			created[i] = max(created[i], d.in.Nodes[i].Pods[k].Created)
+		}
+	}
+	slices.SortStableFunc(d.order, func(a, b int) int { return cmp.Compare(created[b], created[a]) })
+	return d.order
 }
 
 // replacingLimit is the cap on nodes in flight, -1 for none.

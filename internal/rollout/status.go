@@ -2,6 +2,8 @@
 
 package rollout
 
+import "slices"
+
 // count adds a node to the status, as upstream does: the oldest pod speaks for its node, also when it is terminating; a
 // node that is gone, or not evaluated, counts nowhere.
 func (d *decision) count(t *nodeContext) {
@@ -35,6 +37,23 @@ func (d *decision) countOldest(p *Pod) {
 	if d.usable && p.Revision == d.in.Set.Update {
 		st.Updated++
 	}
+}
+
+// CountUpdated returns the number of nodes whose pod, as the status counts it, is of a revision. While a policy returns nodes to an earlier revision, the
+// status still speaks of the one that the template describes.
+func (s *Snapshot) CountUpdated(revision int) int {
+	d, n := begin(s), 0
+	for i := range s.Nodes {
+		if s.Nodes[i].Gone || s.Nodes[i].Fit != MustRun {
+			continue
+		}
+		pods := d.byAge(s.Nodes[i].Pods)
+		oldest := slices.IndexFunc(pods, func(p Pod) bool { return !p.ignored() })
+		if oldest >= 0 && pods[oldest].Revision == revision {
+			n++
+		}
+	}
+	return n
 }
 
 // awaitAvailable asks for another decision when a ready pod becomes available: nothing else will tell.

@@ -64,6 +64,7 @@ const (
 	WaitPace      // the pod is old; the pace of the policy lets no further update start
 	WaitSuspended // the pod is old; the policy is suspended
 	WaitRejected  // the pod is old; the wanted revision was rejected
+	WaitFailed    // the pod is old; the wanted revision has failed
 	WaitConflict  // the pod is old; more than one policy applies to the set
 	WaitPolicy    // the pod is old; the policy that governs the set is gone, or cannot be followed
 
@@ -169,6 +170,7 @@ var verdicts = [...]verdict{ //nolint:gochecknoglobals // a table: nothing chang
 	WaitPace:         {"wait-pace", "the pod is old; the pace of the rollout policy lets no further update start now", GroupQueued, CauseTurn, true},
 	WaitSuspended:    {"wait-suspended", "the pod is old; the rollout policy is suspended", GroupQueued, CausePolicy, false},
 	WaitRejected:     {"wait-rejected", "the pod is old; the new revision was rejected, so no further node gets it", GroupQueued, CausePolicy, false},
+	WaitFailed:       {"wait-failed", "the pod is old; the new revision has failed, so no further node gets it", GroupQueued, CausePolicy, false},
 	WaitConflict:     {"wait-conflict", "the pod is old; more than one rollout policy applies to the daemon set, so no update starts", GroupQueued, CausePolicy, false},
 	WaitPolicy:       {"wait-policy", "the pod is old; the rollout policy that governs the daemon set was deleted, or cannot be read or followed, so no update starts", GroupQueued, CausePolicy, false},
 	Blocked:          {"blocked", "a write for this node was refused or got no clear answer", GroupHeld, CauseRefusal, false},
