@@ -17,8 +17,8 @@ const (
 	Committed = Domain + "/committed"
 
 	// Failed marks a revision that has failed under a RolloutPolicy. The value is the number of the revision in that rollout, the UID of the
-	// ControllerRevision, Pause or Undo, the wave ("-" for none), and why. It counts until the template describes another revision. Remove it, or better use
-	// `kubectl everynode retry`, to roll the revision out again.
+	// ControllerRevision, Pause or Undo, the wave ("-" for none), and why. It counts until the template describes another revision, or a
+	// user rolls the revision out again with `kubectl everynode retry`.
 	Failed = Domain + "/failed"
 )
 

@@ -20,7 +20,7 @@ func (r *run) counts(a *v1alpha1.RolloutApproval) bool {
 	if !r.concerns(a) || a.Spec.Revision != r.target().Name || r.target().Name == "" {
 		return false
 	}
-	number := r.s.Revisions[r.s.Set.Update].Number
+	number := r.number()
 	return a.Status.State == "" || a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == number
 }
 
@@ -38,6 +38,26 @@ func (r *run) approved(w *Wave) *v1alpha1.RolloutApproval {
 	return r.decided(v1alpha1.Approve, w.Name)
 }
 
+// once returns a decision that has effect once: one that has no state yet.
+func (r *run) once(decision v1alpha1.Decision) *v1alpha1.RolloutApproval {
+	if a := r.decided(decision, ""); a != nil && a.Status.State == "" {
+		return a
+	}
+	return nil
+}
+
+// pending is whether a decision that has effect once has not had it: the mark that it leads to, or removes, has been seen by the decision after it.
+func (r *run) pending(decision v1alpha1.Decision) bool {
+	switch decision {
+	case v1alpha1.Retry:
+		return r.failure != nil
+	case v1alpha1.UndoRollout:
+		return r.out.Fail != nil
+	default:
+		return false
+	}
+}
+
 func (r *run) rejected() bool { return r.decided(v1alpha1.Reject, "") != nil }
 
 // judge gives each approval that has no state its state: for a template that changes and returns later it does not count again.
@@ -53,10 +73,13 @@ func (r *run) judge() {
 		if !slices.ContainsFunc(r.in.Revisions, func(rev Revision) bool { return rev.Name == a.Spec.Revision }) {
 			continue // it may be about a set of another kind with this name
 		}
+		if r.counts(a) && r.pending(a.Spec.Decision) {
+			continue
+		}
 		judged := *a.DeepCopy()
 		judged.Status.State = v1alpha1.ApprovalVoid
 		if r.counts(a) && !r.atRest() {
-			judged.Status = v1alpha1.RolloutApprovalStatus{State: v1alpha1.ApprovalValid, TargetNumber: r.s.Revisions[r.s.Set.Update].Number}
+			judged.Status = v1alpha1.RolloutApprovalStatus{State: v1alpha1.ApprovalValid, TargetNumber: r.number()}
 		}
 		r.out.Judged = append(r.out.Judged, judged)
 	}

@@ -3,8 +3,10 @@
 package policy
 
 import (
+	"slices"
 	"time"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -27,6 +29,8 @@ type Input struct {
 	Restored bool
 	// Elapsed is how long ago the last decision was, by a clock that users cannot set; 0 if this process has made none.
 	Elapsed time.Duration
+	// Watch is what the last decision of this process noted of nodes; nil for nothing.
+	Watch *Watch
 	// Neighbours are the other sets of the concurrency group; nil without a group.
 	Neighbours *Neighbours
 }
@@ -37,6 +41,8 @@ type Revision struct {
 	Name string
 	// Committed is the number in its mark; 0 for none.
 	Committed int64
+	// Failed is its mark everynode.Failed; nil for none.
+	Failed *everynode.Failure
 	// Same is the index of the revision that has the same template and represents it.
 	Same int
 }
@@ -53,6 +59,16 @@ type Result struct {
 	CommitNumber int64
 	// Release is whether all marks are to be removed: no policy applies any more, and no rollout is active.
 	Release bool
+	// Fail is the mark everynode.Failed that the target is to get; nil for none. Retry is whether its mark is to be removed.
+	Fail  *everynode.Failure
+	Retry bool
+	// Wanted is the index of the revision that nodes are to return to, while the template describes one that has failed; rollout.NoRevision for the one that
+	// the template describes.
+	Wanted int
+	// Watch is the Watch of the next decision.
+	Watch *Watch
+	// MaxUnavailable further limits the budget of the set; nil for no limit.
+	MaxUnavailable *rollout.Quantity
 	// Judged are the approvals with a status that is to be written.
 	Judged []v1alpha1.RolloutApproval
 	Events []Event
@@ -78,6 +94,12 @@ type run struct {
 	s   *rollout.Snapshot
 	p   *Policy
 	out Result
+	// template is the index of the revision that the template describes. It is that of the Snapshot too, unless nodes return to the committed one.
+	template int
+	// failure is why the target has failed; nil if it has not.
+	failure *everynode.Failure
+	// failed says for each node why the revision has failed on it; nil if it has not, or nothing is judged.
+	failed []*v1alpha1.FailedNode
 	// committed is the index of the committed revision, and marked whether its mark exists.
 	committed int
 	marked    bool
@@ -100,7 +122,7 @@ type waveCount struct{ nodes, updated, available, absent int32 }
 
 // Decide decides what the policies of a set allow.
 func Decide(in *Input) Result {
-	r := &run{in: in, s: in.Snapshot, out: Result{Commit: rollout.NoRevision}}
+	r := &run{in: in, s: in.Snapshot, out: Result{Commit: rollout.NoRevision, Wanted: rollout.NoRevision}, template: in.Snapshot.Set.Update}
 	if u := r.s.Set.Update; u < 0 || u >= len(r.s.Revisions) {
 		return r.out // nothing is decided
 	}
@@ -122,7 +144,7 @@ func Decide(in *Input) Result {
 }
 
 // atRest is whether the template describes the committed revision.
-func (r *run) atRest() bool { return r.committed == r.s.Set.Update }
+func (r *run) atRest() bool { return r.committed == r.template }
 
 // withoutPolicy holds a rollout that no policy allows, or may not allow.
 func (r *run) withoutPolicy() {
@@ -141,7 +163,7 @@ func (r *run) withPolicy() {
 		r.gate()
 		return
 	}
-	if last := r.in.Last; last != nil && last.TargetRevision == r.target().Name && last.TargetNumber == r.s.Revisions[r.s.Set.Update].Number {
+	if last := r.in.Last; last != nil && last.TargetRevision == r.target().Name && last.TargetNumber == r.number() {
 		r.last = last
 	}
 	r.report()
@@ -157,6 +179,8 @@ func (r *run) withPolicy() {
 		r.stall(rollout.WaitPolicy, "Invalid", "The policy cannot be followed: "+r.p.Problems[0]+".")
 	case r.atRest():
 		r.settle()
+	case r.hasFailed():
+		r.afterFailure()
 	case r.rejected():
 		r.out.Status.Phase, r.out.Status.RejectedRevision = v1alpha1.PhaseRejected, r.target().Name
 		r.holdAll(rollout.WaitRejected)
@@ -164,7 +188,7 @@ func (r *run) withPolicy() {
 	default:
 		r.roll()
 	}
-	if r.out.Status.Waves == nil && r.last != nil {
+	if r.out.Status.Waves == nil && r.last != nil && !r.out.Retry {
 		r.out.Status.Waves = r.last.Waves // so that waves that have passed stay so
 	}
 	if !r.marked && r.out.Commit < 0 {
@@ -231,7 +255,10 @@ func (r *run) commit(revision int) {
 }
 
 // target is the revision that the template describes.
-func (r *run) target() Revision { return r.revision(r.s.Set.Update) }
+func (r *run) target() Revision { return r.revision(r.template) }
+
+// number is the number of that revision.
+func (r *run) number() int64 { return r.s.Revisions[r.template].Number }
 
 func (r *run) revision(i int) Revision {
 	if i >= 0 && i < len(r.in.Revisions) {
@@ -327,6 +354,7 @@ func (r *run) pace() {
 		}
 		g.InFlight = max(most.Of(members), 1) + absent
 	}
+	g.NewestFirst = r.out.Wanted >= 0 && r.p.Undo.NewestFirst
 	if gap := r.p.MinTimeBetween; gap > 0 {
 		r.out.Starts = true
 		if at := r.lastStart(); at == 0 || at.Add(gap) <= r.s.Now {
@@ -339,7 +367,7 @@ func (r *run) pace() {
 			}
 		}
 	}
-	if g.InFlight >= 0 || g.Starts >= 0 {
+	if g.InFlight >= 0 || g.Starts >= 0 || g.NewestFirst {
 		r.out.Gate, r.restricts = g, true
 	}
 }
@@ -354,9 +382,28 @@ func (r *run) releases() bool {
 	return false
 }
 
+// Enter puts into the Snapshot what is allowed. change says how a pod of the revision with the first index becomes one of the second in place; it is nil
+// for a set that changes no pods in place.
+func (r *Result) Enter(s *rollout.Snapshot, change func(from, to int) rollout.Change) {
+	s.Gate = r.Gate
+	if r.Wanted < 0 {
+		return
+	}
+	s.Set.Update, s.Revisions = r.Wanted, slices.Clone(s.Revisions)
+	for i := range s.Revisions {
+		s.Revisions[i].Change = rollout.Change{}
+		if change != nil {
+			s.Revisions[i].Change = change(i, r.Wanted)
+		}
+	}
+	tighten(s, r.MaxUnavailable)
+}
+
 // Tighten reduces the budget of the set to that of the policy. A set that surges keeps its pods, so it has no such budget.
-func (p *Policy) Tighten(s *rollout.Snapshot) {
-	if p.MaxUnavailable == nil || s.Set.MaxSurge.Value > 0 {
+func (p *Policy) Tighten(s *rollout.Snapshot) { tighten(s, p.MaxUnavailable) }
+
+func tighten(s *rollout.Snapshot, limit *rollout.Quantity) {
+	if limit == nil || s.Set.MaxSurge.Value > 0 {
 		return
 	}
 	members := 0
@@ -365,7 +412,7 @@ func (p *Policy) Tighten(s *rollout.Snapshot) {
 			members++
 		}
 	}
-	if most := max(p.MaxUnavailable.Of(members), 1); most < s.Set.MaxUnavailable.Of(members) {
+	if most := max(limit.Of(members), 1); most < s.Set.MaxUnavailable.Of(members) {
 		s.Set.MaxUnavailable = rollout.Quantity{Value: most}
 	}
 }

@@ -40,6 +40,9 @@ type Policy struct {
 	Freezes []Freeze
 	// UnreachableAfter is nil for the rule of the dialect.
 	UnreachableAfter *time.Duration
+	// Failure is when a revision has failed; nil if revisions are not judged. Undo is how nodes return to the committed revision.
+	Failure *Failure
+	Undo    Undo
 	// WaveHealthy is whether the policy is ready after each wave that is complete.
 	WaveHealthy bool
 	// Problems are why the policy cannot be followed.
@@ -121,6 +124,7 @@ func Read(from *v1alpha1.RolloutPolicy) *Policy {
 	if after := from.Spec.UnreachableAfter; after != nil {
 		p.UnreachableAfter = &after.Duration
 	}
+	p.Failure, p.Undo = p.failure(from.Spec.Failure), p.undo(from.Spec.Undo)
 	for i := range from.Spec.Waves {
 		p.Waves = append(p.Waves, p.wave(fmt.Sprintf("spec.waves[%d]", i), &from.Spec.Waves[i]))
 	}

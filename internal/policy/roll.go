@@ -54,10 +54,12 @@ func (r *run) roll() {
 	var unmatched []bool
 	r.places, unmatched = assign(r.p, r.s, r.in.Labels)
 	r.count()
+	r.judgeNodes()
 	active := len(r.p.Waves)
 	for k := range r.p.Waves {
 		w, absent := r.wave(k)
 		r.out.Status.Waves = append(r.out.Status.Waves, w)
+		r.judgeWave(k, &r.out.Status.Waves[k])
 		if active < len(r.p.Waves) {
 			continue
 		}
@@ -69,6 +71,10 @@ func (r *run) roll() {
 		if !r.advance(k, &r.out.Status.Waves[k], absent) {
 			active = k
 		}
+	}
+	if r.out.Fail != nil {
+		r.hold()
+		return
 	}
 	if active == len(r.p.Waves) {
 		r.out.Status.Phase = v1alpha1.PhaseRolling

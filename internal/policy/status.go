@@ -30,7 +30,14 @@ const (
 	ReasonWavePassed = "RolloutWavePassed"
 	// ReasonRolloutCommitted is sent when all waves have passed and all nodes have the revision.
 	ReasonRolloutCommitted = "RolloutCommitted"
-	// ReasonRolloutUndone is a warning: the template describes the committed revision again, and nodes return to it without waves.
+	// ReasonRolloutFailed is a warning: more nodes of a wave have failed than may, or the wave has taken too long. No further node gets the revision.
+	ReasonRolloutFailed = "RolloutFailed"
+	// ReasonRolloutUndoEnded is sent when all nodes have returned to the committed revision after a failure.
+	ReasonRolloutUndoEnded = "RolloutUndoEnded"
+	// ReasonRolloutRetried is sent when a user has a revision that had failed rolled out again.
+	ReasonRolloutRetried = "RolloutRetried"
+	// ReasonRolloutUndone is a warning: the template describes the committed revision again, or the revision has failed and the policy undoes it. Nodes return
+	// to the committed revision without waves.
 	ReasonRolloutUndone = "RolloutUndone"
 	// ReasonRolloutRejected is a warning: a RolloutApproval has rejected the revision.
 	ReasonRolloutRejected = "RolloutRejected"
@@ -64,7 +71,7 @@ func (s Set) Title() string {
 func (r *run) report() {
 	st := &v1alpha1.SetStatus{
 		APIVersion: r.in.Set.APIVersion(), Name: r.in.Set.Name, Enforcement: enforcement(&r.s.Set),
-		TargetRevision: r.target().Name, TargetNumber: r.s.Revisions[r.s.Set.Update].Number,
+		TargetRevision: r.target().Name, TargetNumber: r.number(),
 		CommittedRevision: r.revision(r.committed).Name,
 	}
 	if !r.atRest() {
@@ -118,7 +125,17 @@ func (r *run) changes() {
 			r.event(false, ReasonRolloutCommitted, "All nodes have revision %s.", target)
 		}
 	case v1alpha1.PhaseUndoing:
+		if r.failure != nil {
+			r.event(true, ReasonRolloutUndone, "Revision %s has failed: nodes return to the committed revision %s. %s", target, st.CommittedRevision, r.failure.Message)
+			break
+		}
 		r.event(true, ReasonRolloutUndone, "The template describes the committed revision %s again: all nodes return to it, without waves.", target)
+	case v1alpha1.PhaseFailed:
+		if was.Phase == v1alpha1.PhaseUndoing {
+			r.event(false, ReasonRolloutUndoEnded, "The nodes have returned to the committed revision %s.", st.CommittedRevision)
+			break
+		}
+		r.event(true, ReasonRolloutFailed, "Revision %s has failed: no further node gets it. %s", target, r.failure.Message)
 	case v1alpha1.PhaseRejected:
 		r.event(true, ReasonRolloutRejected, "Revision %s was rejected: no further node gets it.", target)
 	case v1alpha1.PhaseStalled:

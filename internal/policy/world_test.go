@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
@@ -24,6 +25,8 @@ type world struct {
 	labels     map[string]map[string]string
 	policies   []*policy.Policy
 	marks      []int64
+	failed     []*everynode.Failure
+	watch      *policy.Watch
 	approvals  []v1alpha1.RolloutApproval
 	last       *v1alpha1.SetStatus
 	restored   bool
@@ -47,7 +50,7 @@ func read(t *testing.T, spec string) *policy.Policy {
 
 // newWorld has nodes a to j with pods of v1, and the template v2.
 func newWorld(t *testing.T, spec string) *world {
-	w := &world{t: t, labels: map[string]map[string]string{}, marks: []int64{1, 0}, policies: []*policy.Policy{read(t, spec)}}
+	w := &world{t: t, labels: map[string]map[string]string{}, marks: []int64{1, 0}, failed: make([]*everynode.Failure, 2), policies: []*policy.Policy{read(t, spec)}}
 	w.s = rollout.Snapshot{
 		Now: noon, Set: rollout.Set{Strategy: rollout.RollingUpdate, MaxUnavailable: rollout.Quantity{Value: 10}, Update: 1},
 		Revisions: []rollout.Revision{{Name: "v1", Number: 1}, {Name: "v2", Number: 2, Created: noon}},
@@ -90,15 +93,24 @@ func (w *world) jump(wall, elapsed time.Duration) {
 	w.s.Now = w.s.Now.Add(wall)
 	in := &policy.Input{
 		Snapshot: &w.s, Set: policy.Set{Namespace: "default", Name: "agent"}, Policies: w.policies, Unread: w.unread,
-		Approvals: w.approvals, Last: w.last, Restored: w.restored, Elapsed: elapsed, Neighbours: w.neighbours,
+		Approvals: w.approvals, Last: w.last, Restored: w.restored, Elapsed: elapsed, Neighbours: w.neighbours, Watch: w.watch,
 	}
 	for i := range w.s.Nodes {
 		in.Labels = append(in.Labels, w.labels[w.s.Nodes[i].Name])
 	}
 	for i := range w.s.Revisions {
-		in.Revisions = append(in.Revisions, policy.Revision{Name: "agent-" + w.s.Revisions[i].Name, Committed: w.marks[i], Same: i})
+		in.Revisions = append(in.Revisions, policy.Revision{Name: "agent-" + w.s.Revisions[i].Name, Committed: w.marks[i], Failed: w.failed[min(i, 1)], Same: i})
+	}
+	if w.restored {
+		in.Watch = nil
 	}
 	w.out = policy.Decide(in)
+	w.watch = w.out.Watch
+	if w.out.Fail != nil {
+		w.failed[1] = w.out.Fail
+	} else if w.out.Retry {
+		w.failed[1] = nil
+	}
 	w.restored = false
 	w.last = w.out.Status
 	if w.out.Commit >= 0 {
@@ -118,27 +130,27 @@ func (w *world) jump(wall, elapsed time.Duration) {
 
 // roll carries the plan out at once: pods are replaced and ready. It returns the nodes on which something happened.
 func (w *world) roll() string {
-	w.s.Gate = w.out.Gate
+	s := w.s
+	w.out.Enter(&s, nil)
 	var touched []string
-	for _, a := range rollout.Decide(w.s).Actions {
+	for _, a := range rollout.Decide(s).Actions {
 		name := w.s.Nodes[a.Node].Name
-		revision := w.s.Set.Update
+		revision := s.Set.Update
 		if a.Kind == rollout.Create {
 			revision = a.Revision
 		}
 		w.put(name, revision, true)
 		touched = append(touched, name)
 	}
-	w.s.Gate = nil
 	return strings.Join(touched, "")
 }
 
 // verdicts are those of all nodes, each in one word, joined.
 func (w *world) verdicts() string {
-	w.s.Gate = w.out.Gate
-	defer func() { w.s.Gate = nil }()
+	s := w.s
+	w.out.Enter(&s, nil)
 	var out []string
-	for i, v := range rollout.Decide(w.s).Verdicts {
+	for i, v := range rollout.Decide(s).Verdicts {
 		out = append(out, w.s.Nodes[i].Name+":"+v.Kind.String())
 	}
 	return strings.Join(out, " ")
