@@ -56,6 +56,8 @@ type Job struct {
 	Object   runtime.Object
 	Owner    metav1.OwnerReference
 	Snapshot rollout.Snapshot
+	// Template is the index of the revision that the template describes.
+	Template int
 	Plan     rollout.Plan
 	// Maker makes pods of the revision with that index.
 	Maker func(revision int) *podtemplate.Maker

@@ -47,7 +47,7 @@ func (r *run) params(node string, rev int) podtemplate.Params {
 		p.PodName = key.Name()
 		before = r.e.Index.Holder(r.job.Key, node, p.PodName)
 	}
-	if rev == r.job.Snapshot.Set.Update {
+	if rev == r.job.Template {
 		p.TemplateGeneration = w.TemplateGeneration
 	}
 	return p

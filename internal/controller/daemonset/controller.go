@@ -358,8 +358,9 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	p.setByPolicy(&snapshot)
 	images := p.lookAhead(ctx, h, &snapshot)
 	p.beginTurn()
+	template := snapshot.Set.Update
 	allowed := p.govern(h, &snapshot, now, elapsed)
-	plan := p.decide(&snapshot)
+	plan := p.decide(&snapshot, template)
 	p.endTurn(&allowed, &plan, historyErr == nil && claimed)
 	after := plan
 	took := p.c.Clock.Since(now)
@@ -446,7 +447,7 @@ func (p *pass) others() bool { return p.c.queue.Len() > 0 }
 // apply carries the plan out, and returns it as it is after that.
 func (p *pass) apply(ctx context.Context, h *clustercache.Resolved, s *rollout.Snapshot, plan *rollout.Plan) (after rollout.Plan, err error) {
 	job := executor.Job{
-		Key: p.key, Workload: p.w, Object: p.object(), Owner: p.owner(), Snapshot: *s, Plan: *plan,
+		Key: p.key, Workload: p.w, Object: p.object(), Owner: p.owner(), Snapshot: *s, Template: h.Current, Plan: *plan,
 		Maker: func(revision int) makerOf { return p.maker(h, revision) }, Texts: p.d.Texts, Edits: p.d.Edits,
 		Change: func(from, to int) dialect.Change {
 			return dialect.Change{From: h.Entries[from].Template, To: h.Entries[to].Template, Hash: h.Entries[to].Hash}

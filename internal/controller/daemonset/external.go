@@ -118,7 +118,7 @@ func (p *pass) mayWrite() bool {
 }
 
 // decide makes the one decision of a pass.
-func (p *pass) decide(s *rollout.Snapshot) rollout.Plan {
+func (p *pass) decide(s *rollout.Snapshot, template int) rollout.Plan {
 	p.stoodBack = p.standsBack()
 	if p.stoodBack && p.w.Plain != nil {
 		update := s.Set.Update
@@ -126,6 +126,9 @@ func (p *pass) decide(s *rollout.Snapshot) rollout.Plan {
 		s.Set.Update = update
 	}
 	plan := rollout.Decide(*s)
+	if template != s.Set.Update { // a policy returns nodes to another revision; the status speaks of the template
+		plan.Status.Updated = s.CountUpdated(template)
+	}
 	if p.stoodBack {
 		plan.Announcements = nil // what pods say is OpenYurt's own business then
 	}

@@ -44,6 +44,8 @@ type governed struct {
 	last *v1alpha1.SetStatus
 	// at is when the last decision about it was made.
 	at time.Time
+	// watch is what that decision noted of nodes.
+	watch *policy.Watch
 }
 
 // policySet is how policies see a set.
@@ -132,17 +134,18 @@ func (p *pass) sinceGoverned() time.Duration {
 func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Time, elapsed time.Duration) policy.Result {
 	if !p.governs() {
 		p.state.governed = governed{}
-		return policy.Result{Commit: rollout.NoRevision}
+		return policy.Result{Commit: rollout.NoRevision, Wanted: rollout.NoRevision}
 	}
 	in := &policy.Input{
 		Snapshot: s, Labels: p.c.Index.Labels(s.Nodes), Revisions: revisionsOf(p.w, h), Set: policySet(p.w),
 		Policies: p.rules.Policies, Unread: p.rules.Unread, Approvals: p.rules.Approvals, Neighbours: p.turn.neighbours,
+		Watch: p.state.governed.watch,
 	}
 	p.turn.in = in
 	g := &p.state.governed
 	if len(p.rules.Policies) > 0 {
 		if uid := p.rules.Policies[0].UID; g.of != uid {
-			g.of, g.last, in.Restored, elapsed = uid, p.rules.Stored, true, 0
+			g.of, g.last, in.Restored, elapsed, in.Watch = uid, p.rules.Stored, true, 0, nil
 		}
 		in.Last, in.Elapsed = g.last, elapsed
 	}
@@ -151,7 +154,8 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 	if out.Status != nil {
 		g.last = out.Status
 	}
-	s.Gate = out.Gate
+	out.Enter(s, p.changes(h))
+	g.watch = out.Watch
 	if len(p.rules.Policies) == 1 {
 		p.rules.Policies[0].Tighten(s)
 	}
@@ -167,21 +171,30 @@ func revisionsOf(w *dialect.Workload, h *clustercache.Resolved) []policy.Revisio
 		if !known {
 			same = i
 		}
-		all[i] = policy.Revision{Name: h.Entries[i].Name, Committed: h.Revisions[i].Committed, Same: same}
+		all[i] = policy.Revision{Name: h.Entries[i].Name, Committed: h.Revisions[i].Committed, Failed: h.Revisions[i].Failed, Same: same}
 	}
 	return all
 }
 
-// mark writes which revision is committed, or that no policy governs the set any more.
+// mark writes which revision is committed, which one has failed, or that no policy governs the set any more.
 func (p *pass) mark(ctx context.Context, h *clustercache.Resolved, out *policy.Result) error {
 	if out.Commit >= 0 && out.Commit < len(h.Revisions) {
 		r := &h.Revisions[out.Commit]
 		value := everynode.FormatCommitted(out.CommitNumber, string(r.UID))
-		return p.annotateRevision(ctx, r, value)
+		return p.annotateRevision(ctx, r, everynode.Committed, value)
+	}
+	if h.Current >= 0 && h.Current < len(h.Revisions) {
+		r := &h.Revisions[h.Current]
+		switch {
+		case out.Fail != nil:
+			return p.annotateRevision(ctx, r, everynode.Failed, everynode.FormatFailed(*out.Fail, string(r.UID)))
+		case out.Retry && r.Failed != nil:
+			return p.annotateRevision(ctx, r, everynode.Failed, nil)
+		}
 	}
 	for i := range h.Revisions {
 		if out.Release && h.Revisions[i].Committed > 0 {
-			if err := p.annotateRevision(ctx, &h.Revisions[i], nil); err != nil {
+			if err := p.annotateRevision(ctx, &h.Revisions[i], everynode.Committed, nil); err != nil {
 				return err
 			}
 		}
@@ -189,8 +202,8 @@ func (p *pass) mark(ctx context.Context, h *clustercache.Resolved, out *policy.R
 	return nil
 }
 
-func (p *pass) annotateRevision(ctx context.Context, r *clustercache.Revision, value any) error {
-	err := p.patchRevision(ctx, r, metadataPatch(r.UID, "annotations", map[string]any{everynode.Committed: value}))
+func (p *pass) annotateRevision(ctx context.Context, r *clustercache.Revision, name string, value any) error {
+	err := p.patchRevision(ctx, r, metadataPatch(r.UID, "annotations", map[string]any{name: value}))
 	if errors.Is(err, errHistoryMoved) {
 		return nil // it is written, and the next pass sees it
 	}
