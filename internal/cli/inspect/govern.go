@@ -4,6 +4,7 @@ package inspect
 
 import (
 	"context"
+	"slices"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/cli/live"
@@ -79,13 +80,14 @@ func (g *Governance) Govern(view *live.View) {
 		return
 	}
 	out := policy.Decide(in)
-	view.Snapshot.Gate, g.Now = out.Gate, out.Status
+	g.Now = out.Status
 	if len(g.Policies) == 1 {
-		g.Policies[0].Rules.Tighten(&view.Snapshot)
 		if out.Status != nil && len(out.Status.Waves) > 0 {
 			g.Waves = WavesOf(*in, g.Policies[0].Rules)
 		}
+		g.Policies[0].Rules.Tighten(&view.Snapshot)
 	}
+	out.Enter(&view.Snapshot, view.Changes())
 }
 
 // Adopt makes a set of which another controller keeps the pods one that is updated by deletes, if the policy reports that a manager does that.
@@ -136,7 +138,7 @@ func revisionsOf(w *dialect.Workload, h *clustercache.Resolved) []policy.Revisio
 		if !known {
 			same = i
 		}
-		all[i] = policy.Revision{Name: h.Entries[i].Name, Committed: h.Revisions[i].Committed, Same: same}
+		all[i] = policy.Revision{Name: h.Entries[i].Name, Committed: h.Revisions[i].Committed, Failed: h.Revisions[i].Failed, Same: same}
 	}
 	return all
 }
@@ -144,7 +146,7 @@ func revisionsOf(w *dialect.Workload, h *clustercache.Resolved) []policy.Revisio
 // WavesOf returns the wave of each node, -1 for none: the first one that releases it when all waves before it have passed, and nothing but the waves holds nodes.
 func WavesOf(in policy.Input, p *policy.Policy) []int {
 	bare := *p
-	bare.Suspend, bare.Windows, bare.Freezes, bare.TopologyKey, bare.MaxUpgrading, bare.MinTimeBetween = false, nil, nil, "", nil, 0
+	bare.Failure, bare.Suspend, bare.Windows, bare.Freezes, bare.TopologyKey, bare.MaxUpgrading, bare.MinTimeBetween = nil, false, nil, nil, "", nil, 0
 	bare.Waves = make([]policy.Wave, len(p.Waves))
 	for k := range p.Waves {
 		bare.Waves[k] = p.Waves[k]
@@ -156,7 +158,10 @@ func WavesOf(in policy.Input, p *policy.Policy) []int {
 		last.TargetRevision = in.Revisions[target].Name
 	}
 	in.Neighbours = nil
-	in.Policies, in.Approvals, in.Last, in.Revisions = []*policy.Policy{&bare}, nil, last, Marked(in)
+	in.Policies, in.Approvals, in.Last, in.Revisions = []*policy.Policy{&bare}, nil, last, slices.Clone(Marked(in))
+	for i := range in.Revisions {
+		in.Revisions[i].Failed = nil
+	}
 	found := make([]int, len(in.Snapshot.Nodes))
 	for i := range found {
 		found[i] = -1

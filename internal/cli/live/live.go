@@ -166,6 +166,21 @@ type View struct {
 	Snapshot rollout.Snapshot
 	// Labels are those of the nodes of the Snapshot, by index.
 	Labels []map[string]string
+	// inPlace is that of the ReadSet.
+	inPlace InPlaceFunc
+}
+
+// Changes says how pods get from one revision to another in place; nil if the set changes none.
+func (v *View) Changes() func(from, to int) rollout.Change {
+	if v.inPlace == nil || !v.Workload.Set.InPlace {
+		return nil
+	}
+	return func(from, to int) rollout.Change {
+		if from == to || max(from, to) >= len(v.History.Entries) {
+			return rollout.Change{}
+		}
+		return v.inPlace(v.History.Entries[from].Template, v.History.Entries[to].Template)
+	}
 }
 
 // GovernFunc puts into the Snapshot of a view what rollout policies allow, before the decision.
@@ -220,5 +235,5 @@ func evaluate(index *clustercache.Index, key clustercache.Key, inPlace InPlaceFu
 		}
 	}
 	snapshot, _, ok := index.Snapshot(key, history, now)
-	return View{Workload: workload, History: resolved, Snapshot: snapshot, Labels: index.Labels(snapshot.Nodes)}, ok
+	return View{Workload: workload, History: resolved, Snapshot: snapshot, Labels: index.Labels(snapshot.Nodes), inPlace: inPlace}, ok
 }

@@ -52,12 +52,17 @@ type PolicyWave struct {
 
 // governor plays the policy of a set.
 type governor struct {
-	in     *policy.Input
-	begin  rollout.Time
-	now    rollout.Time
-	waves  []waveTimes
-	last   *v1alpha1.SetStatus
-	places []int
+	in *policy.Input
+	// changes says how pods get from one revision to another in place.
+	changes func(from, to int) rollout.Change
+	// template is the index of the revision that the template describes, and revisions are those of the Snapshot.
+	template  int
+	revisions []rollout.Revision
+	begin     rollout.Time
+	now       rollout.Time
+	waves     []waveTimes
+	last      *v1alpha1.SetStatus
+	places    []int
 }
 
 // waveTimes is when a wave was seen to change.
@@ -72,7 +77,7 @@ func newGovernor(f *prediction) *governor {
 	if in == nil {
 		return nil
 	}
-	g := &governor{in: in, begin: f.view.Snapshot.Now, now: f.view.Snapshot.Now, last: in.Last}
+	g := &governor{in: in, changes: f.view.Changes(), template: f.view.Snapshot.Set.Update, revisions: f.view.Snapshot.Revisions, begin: f.view.Snapshot.Now, now: f.view.Snapshot.Now, last: in.Last}
 	if target := f.view.Snapshot.Set.Update; target >= len(in.Revisions) {
 		in.Revisions = append(slices.Clone(in.Revisions), policy.Revision{Same: target}) // it will be written
 	}
@@ -91,6 +96,7 @@ func newGovernor(f *prediction) *governor {
 
 // Govern implements plan.Governor. An approval that is missing is assumed to be given at once, and noted.
 func (g *governor) Govern(s *rollout.Snapshot) rollout.Time {
+	s.Set.Update, s.Revisions = g.template, g.revisions
 	in := *g.in
 	in.Snapshot, in.Last, in.Restored, in.Elapsed = s, g.last, g.in.Restored && s.Now == g.begin, s.Now.Sub(g.now)
 	out := policy.Decide(&in)
@@ -98,7 +104,8 @@ func (g *governor) Govern(s *rollout.Snapshot) rollout.Time {
 		in.Approvals, in.Last, in.Restored, in.Elapsed = g.in.Approvals, out.Status, false, 0
 		out = policy.Decide(&in)
 	}
-	g.now, g.last, s.Gate = s.Now, out.Status, out.Gate
+	g.now, g.last = s.Now, out.Status
+	out.Enter(s, g.changes)
 	if len(in.Policies) == 1 {
 		in.Policies[0].Tighten(s)
 	}
