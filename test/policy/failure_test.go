@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/test/harness"
+	"everynode.dev/everynode/test/observe"
+)
+
+const (
+	// failureNodes are the nodes of the tests of failures, and canaries those of the first wave.
+	failureNodes, canaries = 20, 3
+	crashingImage          = "registry.example/daemon:crash"
+	// judges is a policy with a canary, which fails when one of its nodes does. An image that cannot be pulled fails by its reason; one that
+	// crashes by its restarts.
+	judges = `  waves: [{name: canary, nodes: {count: 3}, soak: 3s}]
+  failure: {nodeDeadline: 30s, maxRestarts: 1, waitingReasons: [ImagePullBackOff], action: Undo}
+`
+)
+
+// TestFailures: in every dialect in which Everynode creates the pods, a bad version reaches the canary only, and all nodes return to the committed
+// revision while the template stays. A version that works is rolled out afterwards.
+func TestFailures(t *testing.T) {
+	for _, d := range dialects() {
+		if d.owned {
+			continue
+		}
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, d, failureNodes)
+			s.govern(judges)
+			for _, image := range []string{crashingImage, harness.BrokenImage, crashingImage} {
+				s.failsWith(image, false)
+			}
+			s.update(harness.Image2)
+			s.await(v1alpha1.PhaseComplete)
+			s.Wait("the good version runs everywhere", runs(harness.Image2, failureNodes))
+		})
+	}
+}
+
+// TestManagerIsKilledDuringAnUndo: the next manager ends the undo, and the template is applied again and again meanwhile, as a GitOps tool does it.
+func TestManagerIsKilledDuringAnUndo(t *testing.T) {
+	s := newStage(t, native(), failureNodes)
+	s.govern(judges)
+	s.failsWith(crashingImage, true)
+}
+
+// failsWith updates to a bad image, and waits until all nodes run the image of before again. With kill the manager is killed when the failure is known.
+func (s *stage) failsWith(image string, kill bool) {
+	s.t.Helper()
+	before := s.status().TargetRevision
+	s.update(image)
+	if kill {
+		s.Poll("the failure is known", func() error {
+			if st := s.status(); st.Failure == nil || st.TargetRevision == before {
+				return fmt.Errorf("the phase is %s", st.Phase)
+			}
+			return nil
+		})
+		s.Cluster.Kill(s.t, harness.ManagerComponent)
+		s.restart()
+	}
+	s.undone(image, before)
+	st := s.status()
+	if st.Failure == nil || st.Failure.Action != v1alpha1.FailureUndo || st.RejectedRevision != st.TargetRevision || st.Waves[0].Failed == 0 || len(st.Waves[0].FailedNodes) == 0 {
+		s.t.Errorf("the status is %+v", st)
+	}
+	touched := s.touched(image)
+	s.t.Logf("%s, %s: %d nodes had it, undone after %s: %s", s.dialect.name, image, len(touched), time.Since(s.updated).Round(100*time.Millisecond), st.Failure.Message)
+	if len(touched) == 0 || len(touched) > canaries {
+		s.t.Errorf("%s was on %v, want at most %d nodes", image, touched, canaries)
+	}
+	out := s.Kubectl("get", s.dialect.resource(), set, "-o", "jsonpath={.spec.template.spec.containers[0].image}{.status.updatedNumberScheduled}")
+	if strings.TrimSuffix(out, "0") != image {
+		s.t.Errorf("the template and the number of updated nodes are %q, want %s and 0", out, image)
+	}
+	if out, err := s.Plugin("status", s.dialect.argument()); err != nil || !strings.Contains(out, "FAILED NODE") || !strings.Contains(out, "kubectl logs -n "+s.Name) {
+		s.t.Errorf("status prints (%v):\n%s", err, out)
+	}
+}
+
+// undone waits until the revision has failed and no pod has its image any more; before is the target of before. The same template is applied every few moments.
+func (s *stage) undone(image, before string) {
+	s.t.Helper()
+	s.Poll("the revision is undone", func() error {
+		patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"daemon","image":%q}]}}}}`, image)
+		if !s.dialect.advanced {
+			s.kubectl("", "patch", s.dialect.resource(), set, "--type=strategic", "-p", patch)
+		}
+		if st := s.status(); st.Phase != v1alpha1.PhaseFailed || st.TargetRevision == before {
+			return fmt.Errorf("the phase of %s is %s", st.TargetRevision, st.Phase)
+		}
+		return nil
+	})
+	s.Wait("all nodes run the image of before", runOn(harness.Image, s.Nodes), runs(image, 0))
+}
+
+// touched are the nodes that have had a pod of an image since the last update, as the watch of pods shows.
+func (s *stage) touched(image string) []string {
+	seen := map[string]bool{}
+	for _, event := range s.recorder.Log() {
+		if p, ok := event.Object.(*corev1.Pod); ok && p.Spec.Containers[0].Image == image {
+			seen[observe.NodeOf(p)] = true
+		}
+	}
+	nodes := make([]string, 0, len(seen))
+	for node := range seen {
+		nodes = append(nodes, node)
+	}
+	slices.Sort(nodes)
+	return nodes
+}
