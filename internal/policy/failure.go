@@ -310,7 +310,7 @@ func (r *run) fail(wave, message string) {
 	r.out.Fail = r.failure
 }
 
-// hasFailed is whether the target has failed: its mark says so, or the status if the mark could not be written, or a user asks for the undo.
+// hasFailed is whether the target has failed: its mark is the evidence, or the status if the mark could not be written, or a user asks for the undo.
 func (r *run) hasFailed() bool {
 	mark := r.target().Failed
 	switch asked := r.once(v1alpha1.UndoRollout); {

@@ -102,6 +102,14 @@ func TestScreens(t *testing.T) {
 		"reject": func(t *testing.T) string {
 			return session(t, waiting(t), "reject agent --reason 'it leaks memory' -o yaml", "reject agent", "approve agent", "promote agent", "reject agent --wave canary")
 		},
+		"failed": func(t *testing.T) string {
+			failed := policy(t, "Failed", "Rolling")
+			status := failed.Object["status"].(map[string]any)["sets"].([]any)[0].(map[string]any)
+			status["failure"] = map[string]any{"wave": "canary", "action": "Pause", "message": "Wave canary failed: 1 of 3 nodes failed, and 0 may fail."}
+			return session(t, cluster(t, failed), "approve agent", "undo agent --to-committed --dry-run", "retry agent --reason 'the registry works again'", "retry agent") +
+				session(t, waiting(t), "retry agent", "undo agent --to-committed --reason 'it leaks memory'", "undo agent --to-committed", "undo agent --reason no",
+					"undo agent --to-committed --to-revision 2")
+		},
 		"none": func(t *testing.T) string {
 			atRest := policy(t, "Complete", "Passed")
 			status := atRest.Object["status"].(map[string]any)["sets"].([]any)[0].(map[string]any)

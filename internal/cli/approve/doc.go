@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package approve implements the commands that decide about a rollout under a RolloutPolicy: approve, promote and reject.
+// Package approve implements the commands that decide about a rollout under a RolloutPolicy: approve, promote, reject and retry, and undo
+// --to-committed.
 //
 // Each command creates one RolloutApproval, for the revision and the wave that the status of the policy shows. The manager decides what follows.
 //
@@ -29,7 +30,7 @@ import (
 
 // Commands returns the commands.
 func Commands(o *options.Options) []*cobra.Command {
-	return []*cobra.Command{newApprove(o), newPromote(o), newReject(o)}
+	return []*cobra.Command{newApprove(o), newPromote(o), newReject(o), newRetry(o)}
 }
 
 const common = "\n\nIt creates a RolloutApproval for the revision that the rollout is active for, with your name in spec.by. It counts for this rollout only.\n" +

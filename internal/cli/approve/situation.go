@@ -42,8 +42,13 @@ func (v *verb) situation(ctx context.Context, c *options.Clients, set *resolver.
 	if s.approvals, err = policies.Approvals(ctx, c, set.Namespace()); err != nil && !apierrors.IsForbidden(err) {
 		return nil, err
 	}
-	if v.decision == v1alpha1.Reject {
+	switch v.decision {
+	case v1alpha1.Reject, v1alpha1.UndoRollout, v1alpha1.Retry:
 		return s, nil
+	}
+	if failure := s.status.Failure; failure != nil {
+		return nil, fmt.Errorf("revision %s has failed, so there is nothing to %s: change the template, or roll it out again with `%s retry %s`. %s",
+			s.status.TargetRevision, v.word(), options.Program, s.set, failure.Message)
 	}
 	if rejection := s.earlier(v1alpha1.Reject, ""); rejection != nil {
 		return nil, fmt.Errorf("revision %s was rejected by rolloutapproval/%s%s: delete that one first (kubectl delete rolloutapproval %s), or change the template",
@@ -126,10 +131,19 @@ func (s *situation) needs(wave string) bool {
 
 // check returns an error if the decision would have no effect.
 func (s *situation) check() error {
+	switch failure := s.status.Failure; {
+	case s.decision == v1alpha1.Retry && failure == nil:
+		return fmt.Errorf("revision %s has not failed: the rollout of %s is %s, so there is nothing to retry", s.status.TargetRevision, s.set.Title(), s.status.Phase)
+	case s.decision == v1alpha1.UndoRollout && failure != nil && failure.Action == v1alpha1.FailureUndo:
+		return fmt.Errorf("revision %s is undone already: %s reports the phase %s. %s", s.status.TargetRevision, s.policy, s.status.Phase, failure.Message)
+	case s.decision == v1alpha1.UndoRollout && s.status.Enforcement != v1alpha1.EnforcementFull:
+		return fmt.Errorf("%s enforces only %s for %s, so the policy cannot return nodes: change the template, for example with `%s undo %s`",
+			s.policy, s.status.Enforcement, s.set.Title(), options.Program, s.set)
+	}
 	if before := s.earlier(s.decision, s.wave); before != nil {
 		return fmt.Errorf("%s%s: rolloutapproval/%s", s.already(), by(before), before.Name)
 	}
-	if s.decision == v1alpha1.Reject {
+	if s.wave == "" {
 		return nil
 	}
 	w, path := s.policy.Wave(s.wave)
@@ -169,6 +183,10 @@ func (s *situation) alreadyOf(wave string) string {
 	switch s.decision {
 	case v1alpha1.Reject:
 		return fmt.Sprintf("revision %s is already rejected", s.status.TargetRevision)
+	case v1alpha1.UndoRollout:
+		return fmt.Sprintf("the undo of revision %s is already requested", s.status.TargetRevision)
+	case v1alpha1.Retry:
+		return fmt.Sprintf("the retry of revision %s is already requested", s.status.TargetRevision)
 	case v1alpha1.Promote:
 		return fmt.Sprintf("the soak of the wave %s of revision %s is already ended", wave, s.status.TargetRevision)
 	default:
@@ -181,7 +199,8 @@ func (s *situation) earlier(decision v1alpha1.Decision, wave string) *v1alpha1.R
 	for i := range s.approvals {
 		a := &s.approvals[i]
 		about := a.Spec.Policy == s.policy.Typed.Name && a.Spec.Set == s.set.Name() && a.Spec.Revision == s.status.TargetRevision
-		counts := a.Status.State == "" || a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == s.status.TargetNumber
+		once := decision == v1alpha1.Retry || decision == v1alpha1.UndoRollout // it has no effect any more once the manager has judged it
+		counts := a.Status.State == "" || !once && a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == s.status.TargetNumber
 		if about && counts && a.DeletionTimestamp == nil && a.Spec.Decision == decision && (wave == "" || a.Spec.Wave == wave) {
 			return a
 		}
@@ -207,6 +226,10 @@ func (s *situation) done(object *unstructured.Unstructured) string {
 	switch s.decision {
 	case v1alpha1.Reject:
 		return text + fmt.Sprintf("revision %s of %s is rejected", s.status.TargetRevision, s.set)
+	case v1alpha1.UndoRollout:
+		return text + fmt.Sprintf("the nodes of %s return to revision %s", s.set, s.status.CommittedRevision)
+	case v1alpha1.Retry:
+		return text + fmt.Sprintf("revision %s of %s is rolled out again", s.status.TargetRevision, s.set)
 	case v1alpha1.Promote:
 		return text + fmt.Sprintf("the soak of wave %s of %s, revision %s, ends", s.wave, s.set, s.status.TargetRevision)
 	default:

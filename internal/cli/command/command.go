@@ -46,7 +46,17 @@ func verbs(o *options.Options) []*cobra.Command {
 		migrate.New(o),
 		adopt.New(o),
 		policies.New(o),
-	}, edit.Commands(o), approve.Commands(o))
+	}, withUndo(o, edit.Commands(o)), approve.Commands(o))
+}
+
+// withUndo adds to the command undo what a rollout policy can do.
+func withUndo(o *options.Options, all []*cobra.Command) []*cobra.Command {
+	for _, c := range all {
+		if c.Name() == "undo" {
+			approve.AddUndo(o, c)
+		}
+	}
+	return all
 }
 
 // newName is the annotation of a deprecated command with its new name.

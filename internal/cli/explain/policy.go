@@ -73,6 +73,8 @@ func (s *subject) remedyByPolicy() string {
 		return options.Program + " resume " + p.String()
 	case kind == rollout.WaitRejected:
 		return "change the template, for example with " + options.Program + " undo " + set + ", or delete the RolloutApproval with the rejection"
+	case kind == rollout.WaitFailed:
+		return "change the template, or roll the revision out again with " + options.Program + " retry " + set
 	case kind == rollout.WaitConflict:
 		return "change spec.targets so that one policy remains"
 	case p == nil:

@@ -13,7 +13,8 @@ import (
 
 // PolicyReport is what the rollout policy of a set reports, for programs.
 type PolicyReport struct {
-	Name string `json:"name"`
+	Name      string `json:"name"`
+	Namespace string `json:"-"`
 	// Others are further policies that apply to the set; then none is followed.
 	Others []string `json:"others,omitempty"`
 	// Reported is whether a manager has reported it. Otherwise it is what a manager would report now.
@@ -30,7 +31,7 @@ func (g *Governance) Report() *PolicyReport {
 	if len(g.Policies) == 0 {
 		return nil
 	}
-	r := &PolicyReport{Name: g.Policies[0].Typed.Name}
+	r := &PolicyReport{Name: g.Policies[0].Typed.Name, Namespace: g.Set.Namespace}
 	for _, p := range g.Policies[1:] {
 		r.Others = append(r.Others, p.Typed.Name)
 	}

@@ -67,7 +67,43 @@ func (s *status) policy(w io.Writer, r *inspect.PolicyReport) error {
 	if len(r.Waves) == 0 {
 		return nil
 	}
-	return options.Columns(w, waveRows(r))
+	if err := options.Columns(w, waveRows(r)); err != nil {
+		return err
+	}
+	return s.failedNodes(w, r)
+}
+
+// failedNodes prints the nodes on which the revision has failed, with the command that shows the log of each pod.
+func (s *status) failedNodes(w io.Writer, r *inspect.PolicyReport) error {
+	rows := [][]string{{"FAILED NODE", "WAVE", "REASON", "MESSAGE", "LOG"}}
+	hidden := 0
+	for i := range r.Waves {
+		wave := &r.Waves[i]
+		hidden += int(wave.Failed) - len(wave.FailedNodes)
+		for _, n := range wave.FailedNodes {
+			log := "-"
+			if n.Pod != "" {
+				log = fmt.Sprintf("kubectl logs -n %s %s --all-containers --previous", r.Namespace, n.Pod)
+			}
+			rows = append(rows, []string{n.Name, wave.Name, n.Reason, n.Message, log})
+		}
+	}
+	if len(rows) == 1 {
+		return nil
+	}
+	for _, row := range rows {
+		for i := range row {
+			row[i] = options.Printable(row[i])
+		}
+	}
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return fmt.Errorf("printing: %w", err)
+	}
+	if err := options.Columns(w, rows); err != nil || hidden == 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "and %d more\n", hidden)
+	return err //nolint:wrapcheck // the writer is the caller's
 }
 
 func waveRows(r *inspect.PolicyReport) [][]string {

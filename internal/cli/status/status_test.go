@@ -116,6 +116,13 @@ status:
 `
 )
 
+// failed is a status of a revision that has failed on a node.
+func failed() string {
+	text := strings.Replace(policyStatus, "phase: Soaking\n    wave", "phase: Undoing\n    failure: {wave: canary, action: Undo, message: Wave canary failed.}\n    wave", 1)
+	return strings.Replace(text, "phase: Soaking, completedAt", "failed: 12, failedNodes: [{name: node-1, reason: CrashLoopBackOff, pod: agent-x, "+
+		"message: The containers of pod agent-x were restarted 4 times}], phase: Rolling, completedAt", 1)
+}
+
 func TestPolicies(t *testing.T) {
 	for name, c := range map[string]struct {
 		args     string
@@ -126,6 +133,7 @@ func TestPolicies(t *testing.T) {
 		"policy-unreported": {"agent", []string{policySpec}},
 		"policy-suspended":  {"agent", []string{strings.Replace(policySpec, "spec:", "spec:\n  suspend: true", 1)}},
 		"policy-conflict":   {"agent", []string{policySpec, strings.Replace(policySpec, "name: agents", "name: others", 1)}},
+		"policy-failed":     {"agent", []string{policySpec + failed()}},
 		"policy-gone":       {"agent", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

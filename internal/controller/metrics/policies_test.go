@@ -43,6 +43,7 @@ everynode_policy_next_action_seconds{action="EndSoak"} 1000
 # HELP everynode_policy_sets SETS
 # TYPE everynode_policy_sets gauge
 everynode_policy_sets{phase="Complete"} 0
+everynode_policy_sets{phase="Failed"} 0
 everynode_policy_sets{phase="Rejected"} 0
 everynode_policy_sets{phase="Rolling"} 2
 everynode_policy_sets{phase="Soaking"} 2
