@@ -139,6 +139,13 @@ func stories() map[string]map[string]bool {
 		"EverynodeWaveOverdue": {
 			rolling + "-20000x70": true, rolling + "0x70": false, rolling + "-11200x70": true, rolling + "-10500x70": false, rolling + "-20000x60 _x9": false,
 		},
+		"EverynodeRolloutFailed": {
+			of(phase, "Failed") + "1x70": true, of(phase, "Failed") + "0x70": false, of(phase, "Undoing") + "1x70": false,
+			of(phase, "Failed") + "1x60 0x9": false, of(phase, "Failed") + "0x69 1": false,
+		},
+		"EverynodeRolloutUndone": {
+			of(phase, "Undoing") + "1x70": true, of(phase, "Undoing") + "0x60 1x9": false, of(phase, "Failed") + "1x70": false,
+		},
 		"EverynodeRolloutHeldOutsideWindow": {
 			of(phase, "WaitingForWindow") + "1x70": true, of(phase, "WaitingForWindow") + "0x70": false, of(phase, "Rolling") + "1x70": false,
 			of(phase, "WaitingForWindow") + "0x30 1x39": false, of(phase, "WaitingForWindow") + "2x60 0x9": false,
