@@ -106,16 +106,7 @@ func (r *run) judgeNodes() {
 	if r.p.Failure == nil {
 		return
 	}
-	before := r.in.Watch
-	if before == nil || before.of != r.s.Set.Update || before.number != r.number() {
-		before = &Watch{}
-		if r.last != nil && r.s.Set.Update == r.template {
-			before.nodes = make(map[string]watched, len(r.last.NotReadyBefore))
-			for _, name := range r.last.NotReadyBefore {
-				before.nodes[name] = watched{before: true}
-			}
-		}
-	}
+	before := r.earlier()
 	r.out.Watch = &Watch{of: r.s.Set.Update, number: r.number(), nodes: map[string]watched{}}
 	r.failed = make([]*v1alpha1.FailedNode, len(r.s.Nodes))
 	for i := range r.s.Nodes {
@@ -131,10 +122,33 @@ func (r *run) judgeNodes() {
 		if !r.left[i] && (keep || r.podOf(n) != nil) {
 			r.failed[i] = r.verdict(i, &w)
 		}
-		if w.before && w.uid != "" && r.out.Status != nil && len(r.out.Status.NotReadyBefore) < maxNames {
+		if keep && w.before && r.out.Status != nil && len(r.out.Status.NotReadyBefore) < maxNames {
 			r.out.Status.NotReadyBefore = append(r.out.Status.NotReadyBefore, n.Name)
 		}
 	}
+}
+
+// earlier is what the last decision noted of nodes. For a decision about another revision, and for another manager, only those count that were not ready
+// before.
+func (r *run) earlier() *Watch {
+	was := r.in.Watch
+	if was != nil && was.of == r.s.Set.Update && was.number == r.number() {
+		return was
+	}
+	out := &Watch{nodes: map[string]watched{}}
+	switch {
+	case was != nil && was.number == r.number():
+		for name := range was.nodes {
+			if was.nodes[name].before {
+				out.nodes[name] = watched{before: true}
+			}
+		}
+	case r.last != nil:
+		for _, name := range r.last.NotReadyBefore {
+			out.nodes[name] = watched{before: true}
+		}
+	}
+	return out
 }
 
 // podOf is the live pod of the wanted revision on a node; nil for none.
@@ -152,13 +166,15 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 	n, st := &r.s.Nodes[i], &r.standing[i]
 	p := r.podOf(n)
 	switch {
-	case p == nil && st.AwaitsUpdate && r.out.Wanted >= 0:
-		return watched{}, len(n.Pods) > 0
 	case p == nil && st.AwaitsUpdate:
 		if r.serving == nil {
 			r.serving = r.s.Serving()
 		}
-		return watched{before: true}, len(n.Pods) > 0 && !r.serving(i)
+		broken := len(n.Pods) > 0 && !r.serving(i)
+		if r.out.Wanted >= 0 { // that a pod of the failed revision is not available says nothing of the node
+			return watched{before: w.before || broken && n.Pods[0].Revision != r.template}, len(n.Pods) > 0
+		}
+		return watched{before: true}, broken
 	case p == nil:
 		if len(n.Pods) > 0 {
 			return w, known // the old one is terminating
@@ -394,7 +410,7 @@ func (r *run) undo() bool {
 	behind := false
 	for i := range r.standing {
 		st := &r.standing[i]
-		behind = behind || !r.left[i] && !s.Nodes[i].Gone && (st.AwaitsUpdate && len(s.Nodes[i].Pods) > 0 || st.UnderWay)
+		behind = behind || !r.left[i] && (st.AwaitsUpdate || st.UnderWay) && r.returns(&s.Nodes[i])
 	}
 	if !behind {
 		r.s, r.standing, r.left, r.serving = was, standing, left, nil
@@ -419,13 +435,19 @@ func (r *run) undo() bool {
 	return true
 }
 
+// returns is whether a node has a live pod that is not of the committed revision, or is being changed.
+func (r *run) returns(n *rollout.Node) bool {
+	return slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool {
+		return !p.Deleting && (p.Revision != r.committed || p.InPlace != rollout.InPlaceNone)
+	})
+}
+
 // judgeUndo stops an undo that fails as well: the committed revision does not work any more either.
 func (r *run) judgeUndo() {
 	if r.p.Failure == nil {
 		return
 	}
 	r.judgeNodes()
-	r.out.Status.NotReadyBefore = nil
 	members, failed := 0, 0
 	for i := range r.s.Nodes {
 		if member(&r.s.Nodes[i]) && !r.left[i] {

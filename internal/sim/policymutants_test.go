@@ -30,7 +30,7 @@ func policyMutants() []mutant {
 		{"one update more than the pace allows", gateFile, "d.usage.inFlight+d.usage.taken >= g.InFlight", "d.usage.inFlight+d.usage.taken > g.InFlight", "pace"},
 		{"a time between updates is none", decideFile, "g.Starts = 1\n", "g.Starts = 100\n", "pace"},
 		{"a lost status is one of waves that have passed", rollFile, "if was == v1alpha1.WavePassed {", "if was == v1alpha1.WavePassed || r.in.Last == nil {", "wave"},
-		{"what was stored of another rollout counts", decideFile, "last.TargetRevision == r.target().Name && last.TargetNumber == r.s.Revisions[r.s.Set.Update].Number", "last.TargetRevision != \"-\"", "wave"},
+		{"what was stored of another rollout counts", decideFile, "last.TargetRevision == r.target().Name && last.TargetNumber == r.number()", "last.TargetRevision != \"-\"", "wave"},
 		{"the mark is never written", governFile, "if out.Commit >= 0 && out.Commit < len(h.Revisions) {", "if out.Commit >= len(h.Revisions) {", "liveness"},
 		{"nobody comes back at the end of a soak", rollFile, "r.wakeAt(r.s.Now.Add(rest))\n", "_ = rest\n", "liveness"},
 		{"nobody comes back for the next update", decideFile, "r.wakeAt(at.Add(gap))\n\t\t\tif r.releases()", "if r.releases()", "liveness"},

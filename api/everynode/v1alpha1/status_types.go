@@ -75,8 +75,8 @@ type SetStatus struct {
 	// +optional
 	Failure *RolloutFailure `json:"failure,omitempty"`
 
-	// NotReadyBefore are nodes whose pod was not available when their update began, and has not become available since. They do not count as failed. The
-	// list has at most 256 names.
+	// NotReadyBefore are nodes whose pod is not available before their update, or was not when it began, and has not become available since. They do not
+	// count as failed. The list has at most 256 names.
 	// +optional
 	// +listType=set
 	NotReadyBefore []string `json:"notReadyBefore,omitempty"`

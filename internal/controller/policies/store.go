@@ -158,7 +158,8 @@ func (s *Store) Report(set policy.Set, of []*policy.Policy, status *v1alpha1.Set
 
 // soon is how soon a status is written: numbers that change all the time can wait.
 func soon(was, is *v1alpha1.SetStatus) time.Duration {
-	if was == nil || was.Phase != is.Phase || was.Wave != is.Wave || was.TargetRevision != is.TargetRevision || was.CommittedRevision != is.CommittedRevision {
+	if was == nil || was.Phase != is.Phase || was.Wave != is.Wave || was.TargetRevision != is.TargetRevision || was.CommittedRevision != is.CommittedRevision ||
+		!slices.Equal(was.NotReadyBefore, is.NotReadyBefore) {
 		return 20 * time.Millisecond
 	}
 	return time.Second

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"fmt"
+	"math/rand"
+	"strings"
+	"testing"
+	"time"
+
+	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// trial is a sequence of rollouts of good and bad revisions. It is judged by what is written down here, and not by what the policy reports.
+type trial struct {
+	*world
+	random *rand.Rand
+	// bad is how each revision fails; empty for one that works. broken are nodes on which no pod ever works.
+	bad    []string
+	broken map[string]bool
+	// had are the nodes that have had a pod of the revision that is being rolled out.
+	had map[string]bool
+	log []string
+}
+
+const trialPolicy = `
+waves: [{name: canary, nodes: {count: 3}, soak: 20s}, {name: half, nodes: {percent: 50}}]
+failure: {nodeDeadline: 30s, maxRestarts: 2, waitingReasons: [ImagePullBackOff], action: Undo}
+undo: {order: ByName}
+`
+
+func newTrial(t *testing.T, seed int64) *trial {
+	tr := &trial{world: newWorld(t, trialPolicy), random: rand.New(rand.NewSource(seed)), bad: []string{"", ""}, broken: map[string]bool{}, had: map[string]bool{}}
+	tr.s.Set.Update, tr.s.Set.MaxUnavailable = 0, rollout.Quantity{Value: 4}
+	for range tr.random.Intn(3) {
+		tr.broken[tr.s.Nodes[tr.random.Intn(len(tr.s.Nodes))].Name] = true
+	}
+	return tr
+}
+
+func (tr *trial) note(format string, args ...any) {
+	tr.log = append(tr.log, fmt.Sprintf(format, args...))
+}
+
+// begin changes the template to a revision that fails in this way.
+func (tr *trial) begin(bad string) {
+	s := &tr.s
+	s.Revisions = append(s.Revisions, rollout.Revision{Name: fmt.Sprintf("v%d", len(s.Revisions)+1), Number: int64(len(s.Revisions) + 1), Created: s.Now})
+	tr.marks, tr.bad, tr.had = append(tr.marks, 0), append(tr.bad, bad), map[string]bool{}
+	tr.failed = make([]*everynode.Failure, 2)
+	s.Set.Update = len(s.Revisions) - 1
+	tr.note("the template changes to %s, which fails by %q", s.Revisions[s.Set.Update].Name, bad)
+}
+
+// step lets time pass: pods start or fail, and the decision is carried out.
+func (tr *trial) step() {
+	took := time.Duration(1+tr.random.Intn(5)) * time.Second
+	wall := took
+	switch tr.random.Intn(25) {
+	case 0:
+		wall += time.Duration(tr.random.Intn(7200)-3600) * time.Second
+		tr.note("the clock jumps by %s", wall)
+	case 1:
+		tr.restored = true
+		tr.note("another leader")
+	}
+	for i := range tr.s.Nodes {
+		for k := range tr.s.Nodes[i].Pods {
+			tr.run(tr.s.Nodes[i].Name, &tr.s.Nodes[i].Pods[k])
+		}
+	}
+	tr.jump(wall, took)
+	s := tr.s
+	tr.out.Enter(&s, nil)
+	plan := rollout.Decide(s)
+	for _, a := range plan.Actions {
+		n := &tr.s.Nodes[a.Node]
+		switch a.Kind {
+		case rollout.Create:
+			tr.put(n.Name, a.Revision, false)
+			n.Pods[0].UID = fmt.Sprint(n.Name, len(tr.log))
+			if a.Revision == tr.s.Set.Update {
+				tr.had[n.Name] = true
+			}
+			tr.note("create %s v%d", n.Name, a.Revision+1)
+		case rollout.Delete:
+			n.Last, n.Pods = s.Set.Update, nil
+			tr.note("delete %s", n.Name)
+		}
+	}
+}
+
+// run is what becomes of a pod in a step.
+func (tr *trial) run(node string, p *rollout.Pod) {
+	how := tr.bad[p.Revision]
+	if tr.broken[node] {
+		how = "pull"
+	}
+	switch {
+	case how == "pull":
+		p.Ready, p.Waiting = false, rollout.WaitingFor("ImagePullBackOff")
+	case how == "crash" && tr.random.Intn(2) == 0:
+		p.Ready, p.Restarts, p.ReadySince = !p.Ready, p.Restarts+1, tr.s.Now
+	case how == "hang":
+	case how == "" && !p.Ready && tr.random.Intn(20) > 0:
+		p.Ready, p.ReadySince = true, tr.s.Now
+	}
+}
+
+// TestTrials: a bad revision reaches the canary only, and all nodes on which anything works return to the committed revision. A good one is never undone,
+// also not because of nodes that were broken before, by another leader, or by a clock; and it reaches all nodes if none is broken.
+func TestTrials(t *testing.T) {
+	trials := 400
+	if testing.Short() {
+		trials = 80
+	}
+	undone, done := 0, 0
+	for seed := range int64(trials) {
+		tr := newTrial(t, seed)
+		for range 100 {
+			tr.step() // the broken nodes break
+		}
+		committed := 0
+		for range 3 {
+			bad := []string{"", "pull", "crash", "hang"}[tr.random.Intn(4)]
+			tr.begin(bad)
+			for range 150 {
+				tr.step()
+				if st := tr.out.Status; bad == "" && st.Failure != nil {
+					t.Fatalf("trial %d: a good revision has failed: %s\n%s", seed, st.Failure.Message, strings.Join(tr.log, "\n"))
+				}
+			}
+			end := func(what string) {
+				t.Fatalf("trial %d: %s\n%+v\n%s\n%s", seed, what, *tr.out.Status, tr.verdicts(), strings.Join(tr.log[max(0, len(tr.log)-60):], "\n"))
+			}
+			canaryWorks := !tr.broken["a"] && !tr.broken["b"] && !tr.broken["c"]
+			switch phase := tr.out.Status.Phase; {
+			case bad == "" && len(tr.broken) == 0 && phase != v1alpha1.PhaseComplete:
+				end("a good revision is not complete")
+			case bad == "":
+				if phase == v1alpha1.PhaseComplete {
+					committed = tr.s.Set.Update
+					done++
+				}
+				continue
+			case len(tr.had) > 3:
+				end(fmt.Sprintf("%d nodes have had the bad revision", len(tr.had)))
+			case canaryWorks && phase != v1alpha1.PhaseFailed:
+				end("a bad revision has not failed")
+			case !canaryWorks:
+				continue
+			}
+			undone++
+			for i := range tr.s.Nodes {
+				n := &tr.s.Nodes[i]
+				if len(n.Pods) != 1 || n.Pods[0].Revision == tr.s.Set.Update || !tr.broken[n.Name] && (n.Pods[0].Revision != committed || !n.Pods[0].Ready) {
+					end(n.Name + " has not returned")
+				}
+			}
+		}
+	}
+	if undone < trials/4 || done < trials/4 {
+		t.Errorf("%d revisions were undone and %d completed, of %d trials", undone, done, trials)
+	}
+}
