@@ -40,8 +40,10 @@ func (r *run) approved(w *Wave) *v1alpha1.RolloutApproval {
 
 // once returns a decision that has effect once: one that has no state yet.
 func (r *run) once(decision v1alpha1.Decision) *v1alpha1.RolloutApproval {
-	if a := r.decided(decision, ""); a != nil && a.Status.State == "" {
-		return a
+	for i := range r.in.Approvals {
+		if a := &r.in.Approvals[i]; a.Spec.Decision == decision && a.Status.State == "" && r.counts(a) {
+			return a
+		}
 	}
 	return nil
 }

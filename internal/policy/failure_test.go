@@ -191,6 +191,9 @@ func TestPauseAndRetry(t *testing.T) {
 	}
 	w.pass(time.Second)
 	w.want("", v1alpha1.PhaseFailed, "canary") // the retry counted once
+	w.approve("again", "", "v2", v1alpha1.Retry)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseRolling, "")
 }
 
 // A wave that takes longer than its deadline has failed. The time in which nothing may start does not count.
