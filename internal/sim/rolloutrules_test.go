@@ -84,6 +84,8 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 		u.rule, u.all = "suspended", "the policy is suspended"
 	case u.rollout && len(p.Spec.Freezes) > 0:
 		u.rule, u.all = "suspended", "a freeze is active"
+	case u.rollout && failed(target) && !retried(approvals, target):
+		u.rule, u.all = "suspended", "the revision has failed"
 	case u.rollout && decided(v1alpha1.Reject, ""):
 		u.rule, u.all = "suspended", "the revision was rejected"
 	}
@@ -101,6 +103,19 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 		}
 	}
 	return u
+}
+
+// failed is whether a revision has failed in the rollout that its number stands for.
+func failed(r *appsv1.ControllerRevision) bool {
+	f := everynode.ParseFailed(r.Annotations[everynode.Failed], string(r.UID))
+	return f != nil && f.Number == r.Revision
+}
+
+// retried is whether a user wants a revision that has failed to be rolled out again, and the manager has not reported that it does so.
+func retried(approvals []v1alpha1.RolloutApproval, target *appsv1.ControllerRevision) bool {
+	return slices.ContainsFunc(approvals, func(a v1alpha1.RolloutApproval) bool {
+		return a.Spec.Decision == v1alpha1.Retry && a.Spec.Revision == target.Name && a.Status.State == ""
+	})
 }
 
 func (s *sim) ledger(of string) *ledger {

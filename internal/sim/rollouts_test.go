@@ -57,6 +57,9 @@ func anyRollout(r *rand.Rand) string {
 	if r.IntN(4) == 0 {
 		words = append(words, "latest")
 	}
+	if r.IntN(3) == 0 {
+		words = append(words, "judge:"+oneOf(r, "0", "1", "1", "3"))
+	}
 	return strings.Join(words, ",")
 }
 
@@ -77,6 +80,8 @@ func (c config) specOf() v1alpha1.RolloutPolicySpec {
 			spec.Pace.MaxUpgrading = &value
 		case "between":
 			spec.Pace.MinTimeBetween = &metav1.Duration{Duration: time.Duration(value.IntVal) * time.Second}
+		case "judge": // a pod may be unavailable for so many seconds
+			spec.Failure = &v1alpha1.Failure{NodeDeadline: &metav1.Duration{Duration: time.Duration(value.IntVal) * time.Second}}
 		case "latest":
 			spec.JoiningNodes = v1alpha1.JoiningLatest
 		default:
@@ -219,6 +224,9 @@ func (s *sim) decisionOps(ops []op, p *v1alpha1.RolloutPolicy) []op {
 			}
 		}
 		ops = append(ops, op{words("a user rejects %s", r.Name), 1, func() { s.decide(v1alpha1.Reject, "", r.Name) }})
+		if p.Spec.Failure != nil {
+			ops = append(ops, op{words("a user retries %s", r.Name), 1, func() { s.decide(v1alpha1.Retry, "", r.Name) }})
+		}
 	}
 	return ops
 }
@@ -283,6 +291,9 @@ func (s *sim) fairRollout() *op {
 	if len(p.Spec.Waves) > 0 && slices.ContainsFunc(s.w.pods(), func(p *corev1.Pod) bool { return ownedBy(p, s.w.set()) && live(p) && !works(p) }) {
 		return &op{"a user takes the waves away", 1, func() { s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) { spec.Waves = nil }) }}
 	}
+	if o := s.retryOp(p); o != nil {
+		return o
+	}
 	for i := range p.Spec.Waves {
 		wave := p.Spec.Waves[i].Name
 		st := waits(p, wave)
@@ -297,6 +308,20 @@ func (s *sim) fairRollout() *op {
 			}
 		}
 		return &op{words("a user approves wave %s of %s", wave, st.TargetRevision), 1, func() { s.decide(v1alpha1.Approve, wave, st.TargetRevision) }}
+	}
+	return nil
+}
+
+// retryOp is that a user retries a revision that has failed; nil if none has, or somebody does so already.
+func (s *sim) retryOp(p *v1alpha1.RolloutPolicy) *op {
+	for i := range p.Status.Sets {
+		st := &p.Status.Sets[i]
+		asked := slices.ContainsFunc(s.w.approvals(), func(a *v1alpha1.RolloutApproval) bool {
+			return a.Spec.Decision == v1alpha1.Retry && a.Spec.Revision == st.TargetRevision && a.Status.State == ""
+		})
+		if st.Failure != nil && !asked {
+			return &op{words("a user retries %s", st.TargetRevision), 1, func() { s.decide(v1alpha1.Retry, "", st.TargetRevision) }}
+		}
 	}
 	return nil
 }
