@@ -45,6 +45,8 @@ type Revision struct {
 	Failed *everynode.Failure
 	// Same is the index of the revision that has the same template and represents it.
 	Same int
+	// Foreign is whether it may not be what the pods with its hash were made of.
+	Foreign bool
 }
 
 // Result is what a policy allows, and what is to be done about it.
@@ -103,12 +105,15 @@ type run struct {
 	// committed is the index of the committed revision, and marked whether its mark exists.
 	committed int
 	marked    bool
-	last      *v1alpha1.SetStatus
-	places    []place
-	waves     []waveCount
-	holds     []rollout.VerdictKind
-	left      []bool
-	standing  []rollout.Progress
+	// lost is whether its ControllerRevision is gone, and joining the revision of nodes that join meanwhile.
+	lost     bool
+	joining  int
+	last     *v1alpha1.SetStatus
+	places   []place
+	waves    []waveCount
+	holds    []rollout.VerdictKind
+	left     []bool
+	standing []rollout.Progress
 	// serving is that of the Snapshot, if it was needed.
 	serving func(i int) bool
 	// restricts is whether the decision gets the gate.
@@ -191,7 +196,7 @@ func (r *run) withPolicy() {
 	if r.out.Status.Waves == nil && r.last != nil && !r.out.Retry {
 		r.out.Status.Waves = r.last.Waves // so that waves that have passed stay so
 	}
-	if !r.marked && r.out.Commit < 0 {
+	if !r.marked && !r.lost && r.out.Commit < 0 {
 		r.commit(r.committed)
 		if !r.atRest() {
 			r.holdAll(rollout.WaitPolicy) // what is released later is released under a mark
@@ -202,44 +207,6 @@ func (r *run) withPolicy() {
 	r.gate()
 	r.judge()
 	r.changes()
-}
-
-// findCommitted finds the revision with the newest mark, or else the one that most pods have.
-func (r *run) findCommitted() {
-	best := int64(0)
-	for i := range r.in.Revisions {
-		if rev := &r.in.Revisions[i]; rev.Committed > best {
-			best, r.committed, r.marked = rev.Committed, rev.Same, true
-		}
-	}
-	if r.marked {
-		return
-	}
-	counts := make([]int, len(r.s.Revisions))
-	for i := range r.s.Nodes {
-		for k := range r.s.Nodes[i].Pods {
-			if p := &r.s.Nodes[i].Pods[k]; p.Revision >= 0 && p.Revision < len(counts) {
-				counts[p.Revision]++
-			}
-		}
-	}
-	r.committed = r.s.Set.Update
-	lost := r.lostMark()
-	for i, count := range counts {
-		if count > counts[r.committed] || lost && r.committed == r.s.Set.Update && i != r.committed {
-			r.committed = i
-		}
-		if lost && r.revision(i).Name == r.in.Last.CommittedRevision {
-			r.committed = i
-			return
-		}
-	}
-}
-
-// lostMark is whether the mark of the committed revision has been lost, with its ControllerRevision, in the middle of a rollout that is known of.
-func (r *run) lostMark() bool {
-	last := r.in.Last
-	return last != nil && last.CommittedRevision != "" && last.TargetRevision == r.target().Name && last.CommittedRevision != r.target().Name
 }
 
 // commit asks for the mark of a revision.
@@ -333,7 +300,7 @@ func (r *run) gate() {
 	if r.out.Gate == nil {
 		r.out.Gate = &rollout.Gate{InFlight: -1, Starts: -1}
 	}
-	r.out.Gate.Holds, r.out.Gate.Joining = r.holds, r.committed
+	r.out.Gate.Holds, r.out.Gate.Joining = r.holds, r.joining
 	if r.p != nil && r.p.Latest {
 		r.out.Gate.Joining = rollout.NoRevision
 	}

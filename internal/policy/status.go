@@ -74,6 +74,9 @@ func (r *run) report() {
 		TargetRevision: r.target().Name, TargetNumber: r.number(),
 		CommittedRevision: r.revision(r.committed).Name,
 	}
+	if r.lost && r.in.Last != nil {
+		st.CommittedRevision = r.in.Last.CommittedRevision // so that the next decision knows
+	}
 	if !r.atRest() {
 		st.StartedAt = second(r.s.Now)
 		if r.last != nil && r.last.StartedAt != nil {

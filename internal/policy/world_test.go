@@ -34,6 +34,8 @@ type world struct {
 	out        policy.Result
 	events     []string
 	neighbours *policy.Neighbours
+	// foreign is the index of a revision of a stranger; 0 for none.
+	foreign int
 }
 
 // read reads a policy from the fields of its specification.
@@ -99,7 +101,9 @@ func (w *world) jump(wall, elapsed time.Duration) {
 		in.Labels = append(in.Labels, w.labels[w.s.Nodes[i].Name])
 	}
 	for i := range w.s.Revisions {
-		in.Revisions = append(in.Revisions, policy.Revision{Name: "agent-" + w.s.Revisions[i].Name, Committed: w.marks[i], Failed: w.failed[min(i, 1)], Same: i})
+		in.Revisions = append(in.Revisions, policy.Revision{
+			Name: "agent-" + w.s.Revisions[i].Name, Committed: w.marks[i], Failed: w.failed[min(i, 1)], Same: i, Foreign: w.foreign != 0 && i == w.foreign,
+		})
 	}
 	if w.restored {
 		in.Watch = nil
@@ -126,6 +130,35 @@ func (w *world) jump(wall, elapsed time.Duration) {
 	for _, e := range w.out.Events {
 		w.events = append(w.events, e.Reason)
 	}
+}
+
+// forget deletes the ControllerRevision v1.
+func (w *world) forget() {
+	w.s.Revisions, w.marks = w.s.Revisions[1:], w.marks[1:]
+	w.s.Set.Update--
+	for i := range w.s.Nodes {
+		for k := range w.s.Nodes[i].Pods {
+			w.s.Nodes[i].Pods[k].Revision-- // 0 becomes rollout.NoRevision
+		}
+	}
+}
+
+// change gives the template another revision.
+func (w *world) change(name string) {
+	w.s.Set.Update = len(w.s.Revisions)
+	w.s.Revisions, w.marks = append(w.s.Revisions, rollout.Revision{Name: name, Number: 7, Created: w.s.Now}), append(w.marks, 0)
+}
+
+// have are the nodes with a pod of a revision.
+func (w *world) have(revision int) (names string) {
+	for i := range w.s.Nodes {
+		for k := range w.s.Nodes[i].Pods {
+			if w.s.Nodes[i].Pods[k].Revision == revision {
+				names += w.s.Nodes[i].Name
+			}
+		}
+	}
+	return names
 }
 
 // roll carries the plan out at once: pods are replaced and ready. It returns the nodes on which something happened.
