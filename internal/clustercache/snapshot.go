@@ -281,6 +281,23 @@ func (x *Index) LiveHashes(key Key) map[string]bool {
 	return live
 }
 
+// OldestPods returns for each hash that pods of the set carry when the first of these pods was created.
+func (x *Index) OldestPods(key Key) map[string]rollout.Time {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	oldest := map[string]rollout.Time{}
+	if s := x.sets[key]; s != nil {
+		for c := range s.all {
+			for p := c.pods; p != nil; p = p.next {
+				if at, known := oldest[p.labels.hash]; !known || p.created < at {
+					oldest[p.labels.hash] = p.created
+				}
+			}
+		}
+	}
+	return oldest
+}
+
 // Fit is what the set has to do with a node of that name as it is now; with one that is not there, to leave it.
 func (x *Index) Fit(key Key, nodeName string) rollout.Fit {
 	x.mu.Lock()

@@ -26,18 +26,14 @@ func (r *run) findCommitted() {
 }
 
 // guessCommitted finds the revision that most pods have, and whether the committed one has been lost: it is known to have existed, or more pods have a
-// revision that is gone than any other, and not all pods have the target yet.
+// revision that is gone than any other.
 func (r *run) guessCommitted() {
-	counts, gone, others := make([]int, len(r.s.Revisions)), 0, 0
+	counts, gone := make([]int, len(r.s.Revisions)), 0
 	for i := range r.s.Nodes {
 		for k := range r.s.Nodes[i].Pods {
-			switch of := r.s.Nodes[i].Pods[k].Revision; {
-			case of == r.s.Set.Update:
+			if of := r.s.Nodes[i].Pods[k].Revision; of >= 0 && of < len(counts) {
 				counts[of]++
-			case of >= 0 && of < len(counts):
-				counts[of]++
-				others++
-			default:
+			} else {
 				gone++
 			}
 		}
@@ -50,7 +46,7 @@ func (r *run) guessCommitted() {
 			r.committed = i
 		}
 	}
-	r.lost = others+gone > 0 && (known || gone > counts[r.committed])
+	r.lost = known || gone > counts[r.committed]
 }
 
 // knownLost is whether the last decision knew of a committed revision other than the target, or that it had been lost.

@@ -178,10 +178,6 @@ func (s *sim) hostileOps(ops []op) []op {
 		{"slowness", s.webhookOps}, {"strangers", s.strangerOps}, {"stripping", s.strippingOps}, {"guards", s.guardOps},
 		{"forgeries", s.forgeryOps}, {"rollouts", s.rolloutOps},
 	} {
-		// A revision that was deleted, and of which a stranger has made a forgery, is that of nodes which a policy holds back.
-		if actor.name == "forgeries" && s.cfg.with("revisions") && s.cfg.with("rollouts") {
-			continue
-		}
 		if s.cfg.with(actor.name) {
 			ops = actor.ops(ops)
 		}

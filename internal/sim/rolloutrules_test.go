@@ -23,6 +23,8 @@ type ruling struct {
 	first           map[string]bool
 	// latest is whether nodes that join get the newest revision; rollout whether the template describes another revision than the committed one.
 	latest, rollout bool
+	// governed is whether a policy applies to the set.
+	governed bool
 	// most is how many nodes may be in the middle of an update, under those that are; 0 for any number. single is whether one may begin in a pass.
 	most     int
 	underWay map[string]bool
@@ -89,6 +91,7 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 	case u.rollout && decided(v1alpha1.Reject, ""):
 		u.rule, u.all = "suspended", "the revision was rejected"
 	}
+	u.governed = true
 	u.latest = p.Spec.JoiningNodes == v1alpha1.JoiningLatest
 	u.pace(s, k, p)
 	if u.rollout && len(p.Spec.Waves) > 0 {
@@ -262,6 +265,9 @@ func (s *sim) blameRollout(u *ruling, r *request) {
 // manager has begun its update.
 func (s *sim) judgeFirst(r *request) {
 	u, k, node := r.m.ruling, r.m.known, r.action.node
+	if u != nil && u.governed && r.action.image == forgedImage {
+		s.blame("forged", "%s %s, which a stranger wants there", r.m.name, r.text)
+	}
 	if u == nil || !u.rollout || u.latest || k.set == nil || k.then.set == nil || byHand(k.then.set) || s.begun[node+" "+r.action.image] || s.had(node, r.action.image) ||
 		!k.firm(func(k known) bool { return r.action.image == imageOfSet(k.set) && k.fit(node) == mustRun }) {
 		return

@@ -253,6 +253,8 @@ type pass struct {
 	// rules are the policies that apply, and marked is whether a policy has governed the set.
 	rules  Governance
 	marked bool
+	// foreigners says for each revision whether a policy lets no pod be made of it; nil for none.
+	foreigners []bool
 	// tidied is whether orphans of the history have been adopted in this pass.
 	tidied bool
 	// byPolicy is whether a policy has a set updated of which another controller keeps the pods.

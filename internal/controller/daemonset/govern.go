@@ -117,6 +117,7 @@ func (p *pass) governance(h *clustercache.Resolved) {
 		p.marked = p.marked || h.Revisions[i].Committed > 0
 	}
 	p.c.Index.Govern(p.key, p.governs())
+	p.foreigners = p.foreign(h)
 }
 
 // governs is whether a policy may restrict the update.
@@ -137,7 +138,7 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 		return policy.Result{Commit: rollout.NoRevision, Wanted: rollout.NoRevision}
 	}
 	in := &policy.Input{
-		Snapshot: s, Labels: p.c.Index.Labels(s.Nodes), Revisions: revisionsOf(p.w, h), Set: policySet(p.w),
+		Snapshot: s, Labels: p.c.Index.Labels(s.Nodes), Revisions: revisionsOf(p.w, h, p.foreigners), Set: policySet(p.w),
 		Policies: p.rules.Policies, Unread: p.rules.Unread, Approvals: p.rules.Approvals, Neighbours: p.turn.neighbours,
 		Watch: p.state.governed.watch,
 	}
@@ -163,7 +164,7 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 }
 
 // revisionsOf is the history as a policy sees it.
-func revisionsOf(w *dialect.Workload, h *clustercache.Resolved) []policy.Revision {
+func revisionsOf(w *dialect.Workload, h *clustercache.Resolved, foreign []bool) []policy.Revision {
 	index := h.History(w).Index
 	all := make([]policy.Revision, len(h.Entries))
 	for i := range h.Entries {
@@ -171,7 +172,9 @@ func revisionsOf(w *dialect.Workload, h *clustercache.Resolved) []policy.Revisio
 		if !known {
 			same = i
 		}
-		all[i] = policy.Revision{Name: h.Entries[i].Name, Committed: h.Revisions[i].Committed, Failed: h.Revisions[i].Failed, Same: same}
+		all[i] = policy.Revision{
+			Name: h.Entries[i].Name, Committed: h.Revisions[i].Committed, Failed: h.Revisions[i].Failed, Same: same, Foreign: foreign != nil && foreign[i],
+		}
 	}
 	return all
 }

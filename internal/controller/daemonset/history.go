@@ -40,6 +40,8 @@ type historyCache struct {
 	// last is the last entry that was current, and same are the hashes that it and revisions with the same template have had.
 	last revision.Entry
 	same map[string]bool
+	// genuine says for each revision of h whether its template has its hash; nil if that has not been asked yet.
+	genuine []bool
 }
 
 func (c *historyCache) resolve(w *dialect.Workload, owned []clustercache.Revision) *clustercache.Resolved {
@@ -48,7 +50,7 @@ func (c *historyCache) resolve(w *dialect.Workload, owned []clustercache.Revisio
 		return c.h
 	}
 	h := clustercache.Resolve(w, owned)
-	c.id, c.h, c.changes = id, h, nil
+	c.id, c.h, c.changes, c.genuine = id, h, nil, nil
 	if h.Current >= 0 {
 		c.keep(h)
 	}
@@ -70,7 +72,7 @@ func (c *historyCache) keep(h *clustercache.Resolved) {
 func (c *historyCache) observe(w *dialect.Workload, owned []clustercache.Revision, seen bool) *clustercache.Resolved {
 	id := fmt.Sprint(historyID(w, owned), seen)
 	if c.h == nil || c.id != id {
-		c.id, c.h, c.changes = id, clustercache.Observe(owned, seen), nil
+		c.id, c.h, c.changes, c.genuine = id, clustercache.Observe(owned, seen), nil, nil
 	}
 	return c.h
 }
@@ -459,6 +461,7 @@ func (p *pass) changes(h *clustercache.Resolved) func(from, to int) rollout.Chan
 // inPlace is the history as a Snapshot needs it, with what can be done in place where the dialect does that.
 func (p *pass) inPlace(h *clustercache.Resolved) clustercache.History {
 	view := h.History(p.w)
+	withoutForeign(&view, p.foreigners)
 	if h.Current < 0 {
 		hash := p.nextHash()
 		if _, taken := view.Index[hash]; !taken && hash != "" {

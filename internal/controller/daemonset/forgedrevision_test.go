@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/clustercache"
+)
+
+// A revision that was deleted while a policy holds nodes back, and that a stranger has made once more with another template, is no source of pods: neither
+// for nodes that lose their pod, nor for nodes that join, and also after a new start of the manager. The rollout still passes all waves.
+func TestARevisionOfAStrangerIsNoSourceOfPodsUnderAPolicy(t *testing.T) {
+	for name, forged := range map[string]struct {
+		name   func(real string) string
+		number int64
+	}{
+		"with the name":          {func(real string) string { return real }, 1},
+		"with the name, highest": {func(real string) string { return real }, math.MaxInt64 - 10},
+		"with another name":      {func(string) string { return "evil" }, 1},
+	} {
+		for when, before := range map[string]bool{"before the deletion": true, "after it": false} {
+			for _, again := range []bool{false, true} {
+				if before && forged.name("") == "" {
+					continue // the name is taken
+				}
+				t.Run(name+" "+when, func(t *testing.T) {
+					w, r := governedWorld(t)
+					first := w.currentRevision()
+					w.clock.Step(time.Minute)
+					w.edit("img:v2")
+					w.settle()
+					forge := func() {
+						w.foreignRevision(forged.name(first.Name), first.Labels[appsv1.ControllerRevisionHashLabelKey], forged.number)
+						w.passFor(2 * time.Second)
+					}
+					if before {
+						forge()
+					}
+					delete(w.revisions, first.Name)
+					w.index.DropRevision(first.UID)
+					w.passFor(2 * time.Second)
+					if !before {
+						forge()
+					}
+					if again {
+						w.c.states = map[clustercache.Key]*state{}
+					}
+					w.passFor(2 * time.Second)
+					w.index.PutNode(clustercache.Node{Name: "n9", RV: w.next(), Ready: true, Created: timeOf(w.clock.Now())})
+					w.passFor(5 * time.Second)
+					for name, p := range w.pods {
+						if p.Spec.NodeName == "n3" {
+							w.gone(name)
+						}
+					}
+					w.passFor(30 * time.Second)
+					if evil := w.images("evil"); len(evil) > 0 {
+						t.Errorf("%v run the template of the stranger", evil)
+					}
+					if len(w.pods) != 5 {
+						t.Errorf("%d pods, want 5", len(w.pods))
+					}
+					if got := w.images("img:v1"); !slices.Equal(got, []string{"n2", "n4"}) || r.last().Phase != v1alpha1.PhaseWaitingForApproval {
+						t.Errorf("%v keep the first revision, phase %s, want n2 and n4", got, r.last().Phase)
+					}
+				})
+			}
+		}
+	}
+}
+
+// The revisions that a set has had are those of its pods, whoever made them and in whichever way the hash was made.
+func TestRevisionsOfTheSetAreSourcesOfPodsUnderAPolicy(t *testing.T) {
+	for name, change := range map[string]func(w *world, r *appsv1.ControllerRevision){
+		"as made":               func(*world, *appsv1.ControllerRevision) {},
+		"younger than its pods": func(w *world, r *appsv1.ControllerRevision) { r.CreationTimestamp.Time = w.clock.Now() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, r := governedWorld(t)
+			w.edit("img:v2")
+			w.settle()
+			old := w.revisions[r.last().CommittedRevision]
+			change(w, old)
+			old.Annotations = nil // no mark
+			old.ResourceVersion = w.next()
+			w.seeRevision(old)
+			w.passFor(2 * time.Second)
+			for name, p := range w.pods {
+				if p.Spec.NodeName == "n3" {
+					w.gone(name)
+				}
+			}
+			w.passFor(5 * time.Second)
+			if got := strings.Join(w.images("img:v1"), ""); got != "n2n3n4" {
+				t.Errorf("%s keep the first revision", got)
+			}
+		})
+	}
+}

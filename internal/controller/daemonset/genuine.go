@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemonset
+
+import (
+	"slices"
+
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/revision"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// mostCollisions is how many collisions of the name of a revision are looked at.
+const mostCollisions = 16
+
+// foreign finds the revisions that may not be what the pods with their hashes were made of. After a revision was deleted, everyone who may create
+// ControllerRevisions can make another one with its name and hash, and the set adopts it. Under a policy, nodes that are held back get no pod from it. The
+// template of the set is known, and so is a revision with the mark of a policy, which has its UID. One is known by its template, which gives the hash; or, for
+// other versions of Kubernetes make the hash in other ways, by having the name that a controller gives it and being as old as the oldest pod with the hash.
+// It returns nil for none.
+func (p *pass) foreign(h *clustercache.Resolved) []bool {
+	if !p.governs() {
+		return nil
+	}
+	genuine := p.state.history.hashed(p.w, h)
+	var all []bool
+	var oldest map[string]rollout.Time
+	for i := range h.Entries {
+		e, r := &h.Entries[i], &h.Revisions[i]
+		if i == h.Current || slices.Contains(h.Duplicates, i) || r.Committed > 0 || genuine[i] {
+			continue
+		}
+		if oldest == nil {
+			oldest = p.c.Index.OldestPods(p.key)
+		}
+		if at, carried := oldest[e.Hash]; carried && e.Name == p.w.Name+"-"+e.Hash && r.Created <= at {
+			continue
+		}
+		if all == nil {
+			all = make([]bool, len(h.Entries))
+		}
+		all[i] = true
+	}
+	return all
+}
+
+// hashed says of each revision of the resolved history whether its template has its hash.
+func (c *historyCache) hashed(w *dialect.Workload, h *clustercache.Resolved) []bool {
+	if c.genuine == nil {
+		c.genuine = make([]bool, len(h.Entries))
+		for i := range h.Entries {
+			c.genuine[i] = i != h.Current && hashes(w, &h.Entries[i])
+		}
+	}
+	return c.genuine
+}
+
+// hashes is whether the template of a revision has its hash, with one of the last counts of collisions.
+func hashes(w *dialect.Workload, e *revision.Entry) bool {
+	if e.Template == nil {
+		return false
+	}
+	counts := []*int32{nil}
+	for n := count(w.CollisionCount); n >= 0 && len(counts) <= mostCollisions; n-- {
+		counts = append(counts, &n)
+	}
+	return slices.ContainsFunc(counts, func(n *int32) bool {
+		hash, err := revision.Hash(e.Template, n)
+		return err == nil && hash == e.Hash
+	})
+}
+
+// withoutForeign takes the revisions from a history that are no source of pods.
+func withoutForeign(view *clustercache.History, foreign []bool) {
+	for hash, i := range view.Index {
+		if i < len(foreign) && foreign[i] {
+			delete(view.Index, hash)
+		}
+	}
+}
