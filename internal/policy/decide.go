@@ -366,24 +366,6 @@ func (r *Result) Enter(s *rollout.Snapshot, change func(from, to int) rollout.Ch
 	tighten(s, r.MaxUnavailable)
 }
 
-// Tighten reduces the budget of the set to that of the policy. A set that surges keeps its pods, so it has no such budget.
-func (p *Policy) Tighten(s *rollout.Snapshot) { tighten(s, p.MaxUnavailable) }
-
-func tighten(s *rollout.Snapshot, limit *rollout.Quantity) {
-	if limit == nil || s.Set.MaxSurge.Value > 0 {
-		return
-	}
-	members := 0
-	for i := range s.Nodes {
-		if member(&s.Nodes[i]) {
-			members++
-		}
-	}
-	if most := max(limit.Of(members), 1); most < s.Set.MaxUnavailable.Of(members) {
-		s.Set.MaxUnavailable = rollout.Quantity{Value: most}
-	}
-}
-
 // lastStart is when an update was last started: as noted, or as the pods show it. A time that lies ahead was noted by a clock that has been set back
 // since: it counts from now on.
 func (r *run) lastStart() rollout.Time {

@@ -464,6 +464,38 @@ func TestLostRevisionReturns(t *testing.T) {
 	w.want("abcdefgh", v1alpha1.PhaseUndoing, "")
 }
 
+// TestBudgetUsedUpByHeldNodes: nodes of later waves with pods that do not work use up the budget, and the status says so.
+func TestBudgetUsedUpByHeldNodes(t *testing.T) {
+	blocking := func(w *world) (text string) {
+		w.pass(0)
+		for _, b := range w.out.Status.Blocking {
+			text += b.Reason + ": " + b.Message
+		}
+		return text
+	}
+	w := newWorld(t, "{waves: [{name: canary, nodes: {count: 2}}], pace: {maxUnavailable: 2}}")
+	w.s.Set.MaxUnavailable = rollout.Quantity{Value: 30, Percent: true}
+	w.put("i", 0, false)
+	if got := blocking(w); got != "" {
+		t.Errorf("one node is down: %q", got)
+	}
+	w.put("j", 0, false)
+	w.put("h", 0, false)
+	w.policies[0].Tighten(&w.s)
+	const want = "Budget: 3 nodes that later waves hold are not available, and maxUnavailable is 2: make their pods available or delete them, or raise maxUnavailable."
+	if got := blocking(w); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	w.want("", v1alpha1.PhaseRolling, "canary")
+	w.put("a", 0, false) // costs nothing
+	w.pass(0)
+	w.want("a", v1alpha1.PhaseRolling, "canary")
+	w.put("b", 1, true)
+	if got := blocking(w); strings.Contains(got, "Budget") {
+		t.Errorf("the wave does not wait: %q", got)
+	}
+}
+
 func TestTighten(t *testing.T) {
 	for _, c := range []struct {
 		spec  string

@@ -273,6 +273,9 @@ func (r *run) limit(active int) {
 		}
 	}
 	r.blockedBySet()
+	if st.Phase == v1alpha1.PhaseRolling {
+		r.blockedByBudget(active)
+	}
 }
 
 // blockedBySet names the limits of the set that hold the active wave.

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Tighten reduces the budget of the set to that of the policy. A set that surges keeps its pods, so it has no such budget.
+func (p *Policy) Tighten(s *rollout.Snapshot) { tighten(s, p.MaxUnavailable) }
+
+func tighten(s *rollout.Snapshot, limit *rollout.Quantity) {
+	members := 0
+	for i := range s.Nodes {
+		if member(&s.Nodes[i]) {
+			members++
+		}
+	}
+	tightenSet(&s.Set, limit, members)
+}
+
+func tightenSet(set *rollout.Set, limit *rollout.Quantity, members int) {
+	if limit == nil || set.MaxSurge.Value > 0 {
+		return
+	}
+	if most := max(limit.Of(members), 1); most < set.MaxUnavailable.Of(members) {
+		set.MaxUnavailable = rollout.Quantity{Value: most}
+	}
+}
+
+// blockedByBudget says when nodes that later waves hold use up the budget, so that the active wave cannot end: their pods are not available, and no update
+// may replace them. A node of the active wave with a pod that is not available needs no budget.
+func (r *run) blockedByBudget(active int) {
+	set := r.s.Set
+	if set.MaxSurge.Value > 0 {
+		return
+	}
+	if r.serving == nil {
+		r.serving = r.s.Serving()
+	}
+	members, down, waiting := 0, 0, 0
+	for i := range r.s.Nodes {
+		n := &r.s.Nodes[i]
+		if !member(n) {
+			continue
+		}
+		members++
+		switch serves := r.serving(i); {
+		case serves && r.places[i] == place(active) && r.standing[i].AwaitsUpdate && r.holds[i] == rollout.NotEvaluated && !r.left[i]:
+			waiting++
+		case !serves && r.places[i] > place(active) && r.standing[i].AwaitsUpdate && (n.Ready || !set.Unreachable.Skip):
+			down++
+		}
+	}
+	tightenSet(&set, r.p.MaxUnavailable, members)
+	if most := max(set.MaxUnavailable.Of(members), 1); waiting > 0 && down >= most {
+		nodes := "1 node that later waves hold is"
+		if down > 1 {
+			nodes = fmt.Sprintf("%d nodes that later waves hold are", down)
+		}
+		r.block("Budget", fmt.Sprintf("%s not available, and maxUnavailable is %d: make their pods available or delete them, or raise maxUnavailable.", nodes, most))
+	}
+}
