@@ -3,6 +3,7 @@
 package daemonset
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -77,21 +78,37 @@ func TestARevisionOfAStrangerIsNoSourceOfPodsUnderAPolicy(t *testing.T) {
 	}
 }
 
-// The revisions that a set has had are those of its pods, whoever made them and in whichever way the hash was made.
+// The revisions that a set has had are those of its pods: one that was written again, as by a restore, and one of which another version made the hash.
 func TestRevisionsOfTheSetAreSourcesOfPodsUnderAPolicy(t *testing.T) {
 	for name, change := range map[string]func(w *world, r *appsv1.ControllerRevision){
 		"as made":               func(*world, *appsv1.ControllerRevision) {},
 		"younger than its pods": func(w *world, r *appsv1.ControllerRevision) { r.CreationTimestamp.Time = w.clock.Now() },
+		"with another hash": func(w *world, r *appsv1.ControllerRevision) {
+			delete(w.revisions, r.Name)
+			w.index.DropRevision(r.UID)
+			r.Name, r.UID = "ds-older", "older"
+			r.Labels[appsv1.ControllerRevisionHashLabelKey] = "older"
+			w.revisions[r.Name] = r
+			for _, p := range w.pods {
+				p.Labels = maps.Clone(p.Labels) // the index has this map too
+				p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey] = "older"
+				w.changed(p)
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, r := governedWorld(t)
+			w, _ := governedWorld(t)
+			first := w.currentRevision()
+			change(w, first)
+			first.ResourceVersion = w.next()
+			w.seeRevision(first)
 			w.edit("img:v2")
 			w.settle()
-			old := w.revisions[r.last().CommittedRevision]
-			change(w, old)
-			old.Annotations = nil // no mark
-			old.ResourceVersion = w.next()
-			w.seeRevision(old)
+			first = w.revisions[first.Name]
+			first.Annotations = nil // without its mark
+			first.ResourceVersion = w.next()
+			w.seeRevision(first)
+			w.c.states = map[clustercache.Key]*state{}
 			w.passFor(2 * time.Second)
 			for name, p := range w.pods {
 				if p.Spec.NodeName == "n3" {
