@@ -22,6 +22,8 @@ type Input struct {
 	Set      Set
 	Policies []*Policy
 	Unread   bool
+	// OpenYurt is whether OpenYurt's own manager starts the updates that the annotations of the set ask for. The set is OnDelete then.
+	OpenYurt bool
 	// Approvals are those of the namespace.
 	Approvals []v1alpha1.RolloutApproval
 	// Last is the outcome of the last decision for this set and policy, or what the status of the policy has of it (Restored); nil if nothing is known.
@@ -176,6 +178,10 @@ func (r *run) withPolicy() {
 	switch kind := enforcement(&r.s.Set); {
 	case kind == v1alpha1.EnforcementNone:
 		r.out.Status.Phase = v1alpha1.PhaseStalled
+		if r.in.OpenYurt {
+			r.block("OpenYurt", "OpenYurt's own manager is active and starts the updates of this daemon set, so the policy holds nothing: stop that manager to let the policy control updates.")
+			return
+		}
 		r.block("OnDelete", "The daemon set has the strategy OnDelete, so only users update it: set the type RollingUpdate to let the policy control updates.")
 		return
 	case len(r.in.Policies) > 1:

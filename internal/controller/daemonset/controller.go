@@ -359,6 +359,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	snapshot.Memory = p.state.memory
 	p.setByPolicy(&snapshot)
 	images := p.lookAhead(ctx, h, &snapshot)
+	p.standBack(&snapshot)
 	p.beginTurn()
 	template := snapshot.Set.Update
 	allowed := p.govern(h, &snapshot, now, elapsed)

@@ -117,14 +117,18 @@ func (p *pass) mayWrite() bool {
 	return p.d.MayWrite() && (p.w.Plain == nil || p.stoodBack || !p.standsBack())
 }
 
-// decide makes the one decision of a pass.
-func (p *pass) decide(s *rollout.Snapshot, template int) rollout.Plan {
+// standBack takes what the annotations of OpenYurt ask for out of the decision while its own manager is at work. Policies see the set like that.
+func (p *pass) standBack(s *rollout.Snapshot) {
 	p.stoodBack = p.standsBack()
 	if p.stoodBack && p.w.Plain != nil {
 		update := s.Set.Update
 		s.Set = *p.w.Plain
 		s.Set.Update = update
 	}
+}
+
+// decide makes the one decision of a pass.
+func (p *pass) decide(s *rollout.Snapshot, template int) rollout.Plan {
 	plan := rollout.Decide(*s)
 	if template != s.Set.Update { // a policy returns nodes to another revision; the status speaks of the template
 		plan.Status.Updated = s.CountUpdated(template)

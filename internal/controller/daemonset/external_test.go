@@ -15,6 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/policy"
 )
 
 func rolling(limit string) map[string]string {
@@ -417,6 +420,31 @@ func TestOpenYurtsOwnManagerAtWork(t *testing.T) {
 	e.roll()
 	if got := e.wrote("patch-status"); len(got) > 0 {
 		t.Errorf("what pods say was changed: %v", got)
+	}
+}
+
+// TestPolicyAlongsideOpenYurtsOwnManager: that manager deletes old pods until all nodes have the newest revision, so a held node that got an older one would
+// lose it again and again. The policy reports that it controls nothing, and holds again when that manager has stopped.
+func TestPolicyAlongsideOpenYurtsOwnManager(t *testing.T) {
+	e := newEdge(t, 4, "native", rolling("1"))
+	r := &rules{Governance: Governance{Policies: []*policy.Policy{policy.Read(canaryPolicy())}}}
+	e.c.Policies = r
+	e.roll()
+	may := false
+	e.c.dialects["native"].MayAnnotate = func() bool { return may }
+	e.edit("img:v2")
+	e.roll()
+	e.gone(e.podOn("n3").Name) // as that manager does
+	e.roll()
+	if got := r.last(); got.Enforcement != v1alpha1.EnforcementNone || got.Phase != v1alpha1.PhaseStalled || len(got.Blocking) != 1 || got.Blocking[0].Reason != "OpenYurt" || e.images()["n3"] != "v2" {
+		t.Errorf("%+v, images %v", got, e.images())
+	}
+	may = true
+	for range 30 {
+		e.roll()
+	}
+	if got := r.last(); got.Phase != v1alpha1.PhaseWaitingForApproval || countOf(e.images(), "v2") != 2 {
+		t.Errorf("%+v, images %v", got, e.images())
 	}
 }
 

@@ -140,7 +140,7 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 	in := &policy.Input{
 		Snapshot: s, Labels: p.c.Index.Labels(s.Nodes), Revisions: revisionsOf(p.w, h, p.foreigners), Set: policySet(p.w),
 		Policies: p.rules.Policies, Unread: p.rules.Unread, Approvals: p.rules.Approvals, Neighbours: p.turn.neighbours,
-		Watch: p.state.governed.watch,
+		OpenYurt: p.stoodBack && p.w.Plain != nil && p.w.Set.Strategy != p.w.Plain.Strategy, Watch: p.state.governed.watch,
 	}
 	p.turn.in = in
 	g := &p.state.governed
