@@ -11,6 +11,9 @@
 //	target     the revision that the template describes now; a rollout is active while it is not the committed one
 //	progress   which waves have passed, and how long the active one has soaked; in the status of the policy
 //
+// If the ControllerRevision of the committed revision was deleted, none is committed, and no mark is written: the target goes through all waves. The status
+// keeps the name of the one that was lost, so that no other revision takes its place.
+//
 // Losing the progress releases nothing: nodes with pods of the target are what they are, and the waves soak and are approved again. As long as a committed
 // mark exists, nothing starts to another revision without a policy that allows it: not while the policies cannot be read, and not after the policy was
 // deleted in the middle of a rollout. A user who wants to continue without a policy removes the annotation. A policy that is deleted while no rollout is
