@@ -3,6 +3,7 @@
 package daemonset
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -32,7 +33,7 @@ func TestARevisionOfAStrangerIsNoSourceOfPodsUnderAPolicy(t *testing.T) {
 				if before && forged.name("") == "" {
 					continue // the name is taken
 				}
-				t.Run(name+" "+when, func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s, %s, another leader %t", name, when, again), func(t *testing.T) {
 					w, r := governedWorld(t)
 					first := w.currentRevision()
 					w.clock.Step(time.Minute)

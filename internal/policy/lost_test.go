@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// TestLostRevision: the ControllerRevision of the committed revision is deleted in the middle of a rollout, so pods have a revision that nothing describes. Also
+// when the template changes after that, and when the status is lost, the new revision passes all waves; no other revision takes the place of the lost one.
+func TestLostRevision(t *testing.T) {
+	for name, lose := range map[string]func(w *world){
+		"the template stays":                  func(*world) {},
+		"the template changes":                func(w *world) { w.change("v3") },
+		"the status is lost too":              func(w *world) { w.last, w.restored = nil, true },
+		"the template changes, and no status": func(w *world) { w.change("v3"); w.last, w.restored = nil, true },
+		"a stranger has made one of its name": func(w *world) {
+			w.s.Revisions = append(w.s.Revisions, rollout.Revision{Name: "v1", Number: 9})
+			w.marks, w.foreign = append(w.marks, 0), 1
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}, soak: 10s, after: [{type: Approval}]}]")
+			w.pass(0)
+			w.want("a", v1alpha1.PhaseRolling, "canary")
+			w.forget()
+			lose(w)
+			target := w.s.Revisions[w.s.Set.Update].Name
+			for range 20 {
+				w.pass(time.Second)
+				w.roll()
+			}
+			if got := w.have(w.s.Set.Update); got != "a" || w.out.Status.Phase != v1alpha1.PhaseWaitingForApproval || slices.Max(w.marks) > 0 {
+				t.Fatalf("%q have %s, phase %s, marks %v", got, target, w.out.Status.Phase, w.marks)
+			}
+			w.approve("yes", "canary", target, v1alpha1.Approve)
+			for range 3 {
+				w.pass(time.Second)
+				w.roll()
+			}
+			w.pass(time.Second)
+			if got := w.have(w.s.Set.Update); got != "abcdefghij" || w.out.Status.Phase != v1alpha1.PhaseComplete || w.marks[w.s.Set.Update] == 0 {
+				t.Errorf("%q have %s, phase %s, marks %v", got, target, w.out.Status.Phase, w.marks)
+			}
+		})
+	}
+}
+
+// TestLostRevisionReturns: the template that describes the committed revision again is still an undo after its ControllerRevision was deleted.
+func TestLostRevisionReturns(t *testing.T) {
+	w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}, soak: 10s}]")
+	w.pass(0)
+	w.want("a", v1alpha1.PhaseRolling, "canary")
+	for _, name := range strings.Split("bcdefgh", "") {
+		w.put(name, 1, true)
+	}
+	w.forget()
+	w.pass(0)
+	w.change("v1")
+	w.put("i", 1, true)
+	w.put("j", 1, true)
+	w.pass(0)
+	w.want("abcdefgh", v1alpha1.PhaseUndoing, "")
+}
+
+// TestBudgetUsedUpByHeldNodes: nodes of later waves with pods that do not work use up the budget, and the status says so.
+func TestBudgetUsedUpByHeldNodes(t *testing.T) {
+	blocking := func(w *world) (text string) {
+		w.pass(0)
+		for _, b := range w.out.Status.Blocking {
+			text += b.Reason + ": " + b.Message
+		}
+		return text
+	}
+	w := newWorld(t, "{waves: [{name: canary, nodes: {count: 2}}], pace: {maxUnavailable: 2}}")
+	w.s.Set.MaxUnavailable = rollout.Quantity{Value: 30, Percent: true}
+	w.put("i", 0, false)
+	if got := blocking(w); got != "" {
+		t.Errorf("one node is down: %q", got)
+	}
+	w.put("j", 0, false)
+	w.put("h", 0, false)
+	w.policies[0].Tighten(&w.s)
+	const want = "Budget: 3 nodes that later waves hold are not available, and maxUnavailable is 2: make their pods available or delete them, or raise maxUnavailable."
+	if got := blocking(w); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	w.want("", v1alpha1.PhaseRolling, "canary")
+	w.put("a", 0, false) // costs nothing
+	w.pass(0)
+	w.want("a", v1alpha1.PhaseRolling, "canary")
+	w.put("b", 1, true)
+	if got := blocking(w); strings.Contains(got, "Budget") {
+		t.Errorf("the wave does not wait: %q", got)
+	}
+}
