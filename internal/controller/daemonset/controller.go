@@ -361,9 +361,8 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	images := p.lookAhead(ctx, h, &snapshot)
 	p.standBack(&snapshot)
 	p.beginTurn()
-	template := snapshot.Set.Update
 	allowed := p.govern(h, &snapshot, now, elapsed)
-	plan := p.decide(&snapshot, template)
+	plan := p.decide(&snapshot, h)
 	p.endTurn(&allowed, &plan, historyErr == nil && claimed)
 	after := plan
 	took := p.c.Clock.Since(now)

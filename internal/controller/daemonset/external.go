@@ -128,10 +128,10 @@ func (p *pass) standBack(s *rollout.Snapshot) {
 }
 
 // decide makes the one decision of a pass.
-func (p *pass) decide(s *rollout.Snapshot, template int) rollout.Plan {
+func (p *pass) decide(s *rollout.Snapshot, h *clustercache.Resolved) rollout.Plan {
 	plan := rollout.Decide(*s)
-	if template != s.Set.Update { // a policy returns nodes to another revision; the status speaks of the template
-		plan.Status.Updated = s.CountUpdated(template)
+	if h.Current >= 0 && h.Current != s.Set.Update { // a policy returns nodes to another revision; the status speaks of the template
+		plan.Status.Updated = s.CountUpdated(h.Current)
 	}
 	if p.stoodBack {
 		plan.Announcements = nil // what pods say is OpenYurt's own business then

@@ -21,11 +21,11 @@ import (
 // for nodes that lose their pod, nor for nodes that join, and also after a new start of the manager. The rollout still passes all waves.
 func TestARevisionOfAStrangerIsNoSourceOfPodsUnderAPolicy(t *testing.T) {
 	for name, forged := range map[string]struct {
-		name   func(real string) string
+		name   func(genuine string) string
 		number int64
 	}{
-		"with the name":          {func(real string) string { return real }, 1},
-		"with the name, highest": {func(real string) string { return real }, math.MaxInt64 - 10},
+		"with the name":          {func(name string) string { return name }, 1},
+		"with the name, highest": {func(name string) string { return name }, math.MaxInt64 - 10},
 		"with another name":      {func(string) string { return "evil" }, 1},
 	} {
 		for when, before := range map[string]bool{"before the deletion": true, "after it": false} {

@@ -173,7 +173,7 @@ func revisionsOf(w *dialect.Workload, h *clustercache.Resolved, foreign []bool) 
 			same = i
 		}
 		all[i] = policy.Revision{
-			Name: h.Entries[i].Name, Committed: h.Revisions[i].Committed, Failed: h.Revisions[i].Failed, Same: same, Foreign: foreign != nil && foreign[i],
+			Name: h.Entries[i].Name, Committed: h.Revisions[i].Committed, Failed: h.Revisions[i].Failed, Same: same, Foreign: i < len(foreign) && foreign[i],
 		}
 	}
 	return all
