@@ -248,7 +248,7 @@ func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
 	}
 	switch {
 	case p == nil:
-		out.Reason, out.Message = "CreateRefused", "The pod cannot be created: "+n.Obstacle()
+		out.Reason, out.Message = "CreateRefused", "The pod cannot be created: "+shortened(n.Obstacle())
 	case !n.Ready:
 		out.Reason, out.Message = "NodeNotReady", fmt.Sprintf("The node stopped being ready after it had got pod %s.", p.Name)
 	default:
@@ -258,6 +258,16 @@ func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
 		}
 	}
 	return out
+}
+
+// longestMessage is how many characters of an answer of the API server a status repeats for a node.
+const longestMessage = 256
+
+func shortened(text string) string {
+	if letters := []rune(text); len(letters) > longestMessage {
+		return string(letters[:longestMessage]) + "..."
+	}
+	return text
 }
 
 // judgeWave decides whether a wave has failed.
@@ -410,7 +420,7 @@ func (r *run) undo() bool {
 	behind := false
 	for i := range r.standing {
 		st := &r.standing[i]
-		behind = behind || !r.left[i] && (st.AwaitsUpdate || st.UnderWay) && r.returns(&s.Nodes[i])
+		behind = behind || !r.left[i] && ((st.AwaitsUpdate || st.UnderWay) && r.returns(&s.Nodes[i]) || r.wouldGet(&s.Nodes[i]))
 	}
 	if !behind {
 		r.s, r.standing, r.left, r.serving = was, standing, left, nil
@@ -440,6 +450,11 @@ func (r *run) returns(n *rollout.Node) bool {
 	return slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool {
 		return !p.Deleting && (p.Revision != r.committed || p.InPlace != rollout.InPlaceNone)
 	})
+}
+
+// wouldGet is whether a node without a live pod would get one of the failed revision again if it was not returning: its last pod was of that revision.
+func (r *run) wouldGet(n *rollout.Node) bool {
+	return member(n) && n.Last == r.template && !slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool { return !p.Deleting })
 }
 
 // judgeUndo stops an undo that fails as well: the committed revision does not work any more either.

@@ -285,3 +285,34 @@ func TestUndoWithinItsLimits(t *testing.T) {
 		t.Errorf("it says %+v", w.last.Blocking)
 	}
 }
+
+// A pod of the failed revision that vanishes while its node returns is not made again.
+func TestPodThatVanishesDuringAnUndo(t *testing.T) {
+	w := canary(t, judged)
+	for _, name := range []string{"a", "b"} {
+		w.fails(name, pulls)
+	}
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseFailed, "canary")
+	for _, name := range []string{"b", "c"} {
+		w.put(name, 0, true)
+	}
+	w.node("a").Pods, w.node("a").Last = nil, 1
+	w.pass(time.Second)
+	w.want("a", v1alpha1.PhaseUndoing, "canary")
+	if got := w.node("a").Pods[0].Revision; got != 0 {
+		t.Errorf("it gets revision %d", got)
+	}
+}
+
+// A refused create is reported as far as a status has room for it.
+func TestCreateThatIsRefused(t *testing.T) {
+	w := canary(t, strings.Replace(judged, "maxFailedNodes: 1", "maxFailedNodes: 0", 1))
+	n := w.node("a")
+	n.Pods, n.Last, n.Refusal = nil, 1, &rollout.Refusal{Message: strings.Repeat("no", 100_000)}
+	w.pass(time.Second)
+	w.pass(5 * time.Minute)
+	if st := w.last; st.Phase != v1alpha1.PhaseFailed || st.Waves[0].FailedNodes[0].Reason != "CreateRefused" || len(st.Waves[0].FailedNodes[0].Message) > 400 {
+		t.Errorf("the status is %+v", st)
+	}
+}
