@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"time"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Watch is what is noted of the nodes of a set from one decision to the next. Losing it makes deadlines begin again, so it never makes a revision fail.
+type Watch struct {
+	// of is the index of the revision that is being judged, and number that of the rollout.
+	of     int
+	number int64
+	nodes  map[string]watched
+}
+
+// watched is what is noted of a node.
+type watched struct {
+	// uid is that of the pod of the revision; empty before there is one.
+	uid string
+	// down is how long the node has had no available pod of the revision, as far as that counts.
+	down time.Duration
+	// restarts are those of the pod that do not count.
+	restarts uint16
+	// before is whether the node had no available pod when its update began, and has had none since.
+	before bool
+}
+
+// maxNames is how many nodes that were not ready before a status names.
+const maxNames = 256
+
+// judgeNodes finds the nodes on which the wanted revision has failed, and notes what the next decision needs to know.
+func (r *run) judgeNodes() {
+	if r.p.Failure == nil {
+		return
+	}
+	before := r.earlier()
+	r.out.Watch = &Watch{of: r.s.Set.Update, number: r.number(), nodes: map[string]watched{}}
+	r.failed = make([]*v1alpha1.FailedNode, len(r.s.Nodes))
+	for i := range r.s.Nodes {
+		n := &r.s.Nodes[i]
+		if !member(n) {
+			continue
+		}
+		w, known := before.nodes[n.Name]
+		w, keep := r.watch(i, w, known)
+		if keep {
+			r.out.Watch.nodes[n.Name] = w
+		}
+		if !r.left[i] && (keep || r.podOf(n) != nil) {
+			r.failed[i] = r.verdict(i, &w)
+		}
+		if keep && w.before && r.out.Status != nil && len(r.out.Status.NotReadyBefore) < maxNames {
+			r.out.Status.NotReadyBefore = append(r.out.Status.NotReadyBefore, n.Name)
+		}
+	}
+}
+
+// earlier is what the last decision noted of nodes. For a decision about another revision, and for another manager, only those count that were not ready
+// before.
+func (r *run) earlier() *Watch {
+	was := r.in.Watch
+	if was != nil && was.of == r.s.Set.Update && was.number == r.number() {
+		return was
+	}
+	out := &Watch{nodes: map[string]watched{}}
+	switch {
+	case was != nil && was.number == r.number():
+		for name := range was.nodes {
+			if was.nodes[name].before {
+				out.nodes[name] = watched{before: true}
+			}
+		}
+	case r.last != nil:
+		for _, name := range r.last.NotReadyBefore {
+			out.nodes[name] = watched{before: true}
+		}
+	}
+	return out
+}
+
+// podOf is the live pod of the wanted revision on a node; nil for none.
+func (r *run) podOf(n *rollout.Node) *rollout.Pod {
+	for k := range n.Pods {
+		if p := &n.Pods[k]; !p.Deleting && p.Revision == r.s.Set.Update {
+			return p
+		}
+	}
+	return nil
+}
+
+// watch brings what is noted of a node up to date, and reports whether there is anything to note.
+func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
+	n, st := &r.s.Nodes[i], &r.standing[i]
+	p := r.podOf(n)
+	switch {
+	case p == nil && st.AwaitsUpdate:
+		if r.serving == nil {
+			r.serving = r.s.Serving()
+		}
+		broken := len(n.Pods) > 0 && !r.serving(i)
+		if r.out.Wanted >= 0 { // that a pod of the failed revision is not available says nothing of the node
+			return watched{before: w.before || broken && n.Pods[0].Revision != r.template}, len(n.Pods) > 0
+		}
+		return watched{before: true}, broken
+	case p == nil:
+		if len(n.Pods) > 0 {
+			return w, known // the old one is terminating
+		}
+		if known && refused(n) && n.Ready {
+			w.down += r.in.Elapsed
+		}
+		return w, true
+	case st.Available:
+		w.down, w.before = 0, false
+	case !known && r.out.Wanted >= 0:
+		w.before = true // the undo has not touched it, as far as is known
+	case known && !p.Ready && (n.Ready || wentDown(n, p, r.p.Failure.NodeDeadline)):
+		w.down += max(r.in.Elapsed, 0)
+	}
+	if w.uid != p.UID {
+		w.uid, w.restarts = p.UID, r.earlierRestarts(p)
+	}
+	return w, !st.Available || w.restarts > 0 || r.s.Set.InPlace || known && r.out.Wanted >= 0
+}
+
+// refused is whether the API server refuses to create a pod on a node.
+func refused(n *rollout.Node) bool { return n.Refusal != nil || n.Blocked != "" }
+
+// wentDown is whether a node stopped being ready soon after it got a pod: the pod may be why.
+func wentDown(n *rollout.Node, p *rollout.Pod, within time.Duration) bool {
+	return !n.Ready && p.Created <= n.Since && n.Since <= p.Created.Add(within)
+}
+
+// earlierRestarts are the restarts of a pod before it was changed in place; the change itself is one.
+func (r *run) earlierRestarts(p *rollout.Pod) uint16 {
+	switch {
+	case !r.s.Set.InPlace || r.s.Revisions[r.s.Set.Update].Created <= p.Created:
+		return 0
+	case p.InPlace == rollout.InPlacePatched || p.InPlace == rollout.InPlaceAnnounced:
+		return p.Restarts + 1
+	default:
+		return p.Restarts
+	}
+}
+
+// verdict says why the revision has failed on a node; nil if it has not.
+func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
+	n, f := &r.s.Nodes[i], r.p.Failure
+	if w.before {
+		return nil
+	}
+	out := &v1alpha1.FailedNode{Name: n.Name}
+	p := r.podOf(n)
+	if p != nil {
+		out.Pod = p.Name
+		switch {
+		case n.Ready && !p.Ready && p.Waiting != rollout.WaitingNone && f.Waiting&(1<<p.Waiting) != 0:
+			out.Reason = p.Waiting.String()
+			out.Message = fmt.Sprintf("A container of pod %s waits because of %s.", p.Name, out.Reason)
+			return out
+		case n.Ready && int(p.Restarts)-int(w.restarts) > f.MaxRestarts:
+			out.Reason, out.Message = "Restarts", fmt.Sprintf("The containers of pod %s were restarted %d times, and %d are allowed.", p.Name, int(p.Restarts)-int(w.restarts), f.MaxRestarts)
+			if p.Waiting != rollout.WaitingNone {
+				out.Reason = p.Waiting.String()
+			}
+			return out
+		}
+	}
+	if r.standing[i].Available || p != nil && p.Ready {
+		return nil
+	}
+	if rest := f.NodeDeadline - w.down; rest > 0 {
+		r.wakeAt(r.s.Now.Add(rest))
+		return nil
+	}
+	switch {
+	case p == nil:
+		out.Reason, out.Message = "CreateRefused", "The pod cannot be created: "+shortened(n.Obstacle())
+	case !n.Ready:
+		out.Reason, out.Message = "NodeNotReady", fmt.Sprintf("The node stopped being ready after it had got pod %s.", p.Name)
+	default:
+		out.Reason, out.Message = "NotAvailable", fmt.Sprintf("Pod %s has not been available for %s.", p.Name, f.NodeDeadline)
+		if p.Waiting != rollout.WaitingNone {
+			out.Reason = p.Waiting.String()
+		}
+	}
+	return out
+}
+
+// longestMessage is how many characters of an answer of the API server a status repeats for a node.
+const longestMessage = 256
+
+func shortened(text string) string {
+	if letters := []rune(text); len(letters) > longestMessage {
+		return string(letters[:longestMessage]) + "..."
+	}
+	return text
+}
