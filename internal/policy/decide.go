@@ -31,6 +31,8 @@ type Input struct {
 	Restored bool
 	// Elapsed is how long ago the last decision was, by a clock that users cannot set; 0 if this process has made none.
 	Elapsed time.Duration
+	// Stored is what the status of the policy has of the set, in the version that has been read last; nil if it has nothing, or what it has does not matter.
+	Stored *v1alpha1.SetStatus
 	// Watch is what the last decision of this process noted of nodes; nil for nothing.
 	Watch *Watch
 	// Neighbours are the other sets of the concurrency group; nil without a group.

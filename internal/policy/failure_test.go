@@ -316,3 +316,28 @@ func TestCreateThatIsRefused(t *testing.T) {
 		t.Errorf("the status is %+v", st)
 	}
 }
+
+// A node with a broken pod waits until the stored status names it, so that the next manager knows it, too; but not for longer than ten seconds.
+func TestBrokenNodesWaitForTheStatus(t *testing.T) {
+	w := newWorld(t, judged)
+	w.fails("a", pulls)
+	w.stored = &v1alpha1.SetStatus{TargetRevision: "agent-v1", TargetNumber: 1}
+	w.pass(0)
+	w.want("bc", v1alpha1.PhaseRolling, "canary")
+	if got := w.last.NotReadyBefore; len(got) != 1 || got[0] != "a" || w.out.Wake == 0 {
+		t.Fatalf("the status names %v, wake %d", got, w.out.Wake)
+	}
+	w.stored = w.last
+	w.pass(time.Second)
+	w.want("a", v1alpha1.PhaseRolling, "canary")
+
+	w = newWorld(t, judged)
+	w.fails("a", pulls)
+	w.stored = &v1alpha1.SetStatus{}
+	w.pass(0)
+	w.want("bc", v1alpha1.PhaseRolling, "canary")
+	w.pass(9 * time.Second)
+	w.want("", v1alpha1.PhaseRolling, "canary")
+	w.pass(time.Second)
+	w.want("a", v1alpha1.PhaseRolling, "canary")
+}

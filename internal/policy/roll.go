@@ -82,6 +82,7 @@ func (r *run) roll() {
 		return
 	}
 	r.release(active)
+	r.awaitNotes()
 	r.limit(active)
 }
 

@@ -4,6 +4,8 @@ package policy
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
@@ -22,7 +24,7 @@ type Watch struct {
 type watched struct {
 	// uid is that of the pod of the revision; empty before there is one.
 	uid string
-	// down is how long the node has had no available pod of the revision, as far as that counts.
+	// down is how long the node has had no available pod of the revision, as far as that counts. Before its update it is how long it has not been ready.
 	down time.Duration
 	// restarts are those of the pod that do not count.
 	restarts uint16
@@ -83,6 +85,32 @@ func (r *run) earlier() *Watch {
 	return out
 }
 
+// noteWait is how long a node with a broken pod waits for the status that names it. After that it is updated without.
+const noteWait = 10 * time.Second
+
+// awaitNotes holds back the nodes whose pod is not available until the stored status names them. Their update needs no budget, so it would start at once; and
+// if this manager ended before it has written the status, the next one could not know that they were broken before.
+func (r *run) awaitNotes() {
+	if r.p.Failure == nil || r.in.Stored == nil {
+		return
+	}
+	stored := map[string]bool{}
+	if st := r.in.Stored; st.TargetRevision == r.target().Name && st.TargetNumber == r.number() {
+		for _, name := range st.NotReadyBefore {
+			stored[name] = true
+		}
+	}
+	for _, name := range r.out.Status.NotReadyBefore {
+		w := r.out.Watch.nodes[name]
+		i, found := slices.BinarySearchFunc(r.s.Nodes, name, func(n rollout.Node, name string) int { return strings.Compare(n.Name, name) })
+		if !found || stored[name] || w.uid != "" || w.down >= noteWait || !r.standing[i].AwaitsUpdate || r.holds[i] != rollout.NotEvaluated {
+			continue
+		}
+		r.holds[i], r.restricts = rollout.WaitWave, true
+		r.wakeAt(r.s.Now.Add(time.Second))
+	}
+}
+
 // podOf is the live pod of the wanted revision on a node; nil for none.
 func (r *run) podOf(n *rollout.Node) *rollout.Pod {
 	for k := range n.Pods {
@@ -106,7 +134,10 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 		if r.out.Wanted >= 0 { // that a pod of the failed revision is not available says nothing of the node
 			return watched{before: w.before || broken && n.Pods[0].Revision != r.template}, len(n.Pods) > 0
 		}
-		return watched{before: true}, broken
+		if known && w.before && w.uid == "" {
+			w.down += max(r.in.Elapsed, 0)
+		}
+		return watched{before: true, down: w.down}, broken
 	case p == nil:
 		if len(n.Pods) > 0 {
 			return w, known // the old one is terminating

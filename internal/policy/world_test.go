@@ -27,6 +27,7 @@ type world struct {
 	marks      []int64
 	failed     []*everynode.Failure
 	watch      *policy.Watch
+	stored     *v1alpha1.SetStatus
 	approvals  []v1alpha1.RolloutApproval
 	last       *v1alpha1.SetStatus
 	restored   bool
@@ -96,6 +97,7 @@ func (w *world) jump(wall, elapsed time.Duration) {
 	in := &policy.Input{
 		Snapshot: &w.s, Set: policy.Set{Namespace: "default", Name: "agent"}, Policies: w.policies, Unread: w.unread,
 		Approvals: w.approvals, Last: w.last, Restored: w.restored, Elapsed: elapsed, Neighbours: w.neighbours, Watch: w.watch,
+		Stored: w.stored,
 	}
 	for i := range w.s.Nodes {
 		in.Labels = append(in.Labels, w.labels[w.s.Nodes[i].Name])

@@ -120,3 +120,56 @@ func (s *stage) touched(image string) []string {
 	slices.Sort(nodes)
 	return nodes
 }
+
+// TestNodesBrokenBefore: a node whose pod was broken before the rollout does not stop it, also not for the next manager, and it is updated as well.
+func TestNodesBrokenBefore(t *testing.T) {
+	s := newStage(t, native(), failureNodes)
+	s.govern(judges)
+	broken := s.Nodes[0] // it is in the canary
+	missing := "-missing-on-" + broken
+	s.editPolicy(`{"suspend":true}`)
+	s.kubectl("", "patch", "rolloutpolicy", agents, "--type=json", "-p", `[{"op":"remove","path":"/spec/failure"},{"op":"replace","path":"/spec/suspend","value":false}]`)
+	s.update(harness.Image + missing)
+	s.Wait("the other nodes of the canary run", runOn(harness.Image+missing, s.Nodes[1:canaries]))
+	s.kubectl("", "patch", "rolloutpolicy", agents, "--type=merge", "-p", `{"spec":{"waves":[{"name":"all","nodes":{"percent":100}}]}}`)
+	s.Wait("all others run", runOn(harness.Image+missing, s.Nodes[1:]))
+
+	s.editPolicy(`{"failure":{"nodeDeadline":"5s","maxRestarts":1,"waitingReasons":["ImagePullBackOff"],"action":"Undo"}}`)
+	s.update(harness.Image2 + missing)
+	s.Cluster.Kill(t, harness.ManagerComponent)
+	s.restart()
+	s.Wait("all others run the new version", runOn(harness.Image2+missing, s.Nodes[1:]))
+	s.holds(8*time.Second, "the broken node does not count", func(v harness.View) error {
+		if st := s.status(); st.Failure != nil {
+			return fmt.Errorf("%s", st.Failure.Message)
+		}
+		return runOn(harness.Image2+missing, s.Nodes[1:])(v)
+	})
+	s.update(harness.Image3)
+	s.await(v1alpha1.PhaseComplete)
+	s.Wait("all nodes run", runs(harness.Image3, failureNodes))
+}
+
+// TestUndoAndRetry: a user has a rollout undone while its template stays, and rolls the same revision out again later.
+func TestUndoAndRetry(t *testing.T) {
+	s := newStage(t, native(), failureNodes)
+	s.govern("  waves: [{name: canary, nodes: {count: 3}, soak: 1h}]\n")
+	s.update(harness.Image2)
+	s.await(v1alpha1.PhaseSoaking)
+	s.plugin("undo", s.dialect.argument(), "--to-committed", "--reason", "it leaks memory")
+	s.await(v1alpha1.PhaseFailed)
+	s.Wait("all nodes run the version of before", runOn(harness.Image, s.Nodes), runs(harness.Image2, 0))
+	s.plugin("retry", s.dialect.argument())
+	s.await(v1alpha1.PhaseSoaking)
+	s.plugin("promote", s.dialect.argument())
+	s.await(v1alpha1.PhaseComplete)
+	s.Wait("the version runs everywhere", runs(harness.Image2, failureNodes))
+}
+
+// plugin runs kubectl everynode, which must succeed.
+func (s *stage) plugin(args ...string) {
+	s.t.Helper()
+	if out, err := s.Plugin(args...); err != nil {
+		s.t.Fatalf("kubectl everynode %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
