@@ -212,9 +212,11 @@ type Revision struct {
 	// Committed is the number in its mark everynode.Committed; 0 for none.
 	Committed int64
 	// Failed is its mark everynode.Failed; nil for none.
-	Failed   *everynode.Failure
-	Created  rollout.Time
-	Deleting bool
+	Failed *everynode.Failure
+	// Durations are those in its annotation everynode.MeasuredDurations.
+	Durations everynode.Durations
+	Created   rollout.Time
+	Deleting  bool
 	// Data is as it is stored: decoded it would be many times as large, and most of it belongs to no set that is being worked on.
 	Data []byte
 }

@@ -156,6 +156,7 @@ func RevisionFrom(r *appsv1.ControllerRevision) (rec clustercache.Revision, ok b
 		Number: r.Revision, Deleting: r.DeletionTimestamp != nil, Data: r.Data.Raw,
 		Committed: everynode.ParseCommitted(r.Annotations[everynode.Committed], string(r.UID)),
 		Failed:    everynode.ParseFailed(r.Annotations[everynode.Failed], string(r.UID)),
+		Durations: everynode.ParseDurations(r.Annotations[everynode.MeasuredDurations]),
 	}
 	rec.Owner, rec.Advanced = owner, advanced
 	if !r.CreationTimestamp.IsZero() {
