@@ -6,7 +6,7 @@
 //
 // One pass for one set settles and claims its pods, brings its history in order, decides once on one Snapshot, carries the
 // plan out, and writes the status once, also when a write of the pass failed. Passes of one set never overlap. Nothing is
-// kept between passes but the core's Memory, which may be lost, and caches.
+// kept between passes but the core's Memory and durations, which may be lost, and caches.
 package daemonset
 
 import (
@@ -19,7 +19,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -196,9 +195,10 @@ type state struct {
 	toldOf int64
 	pace   statusPace
 	// batch is how many creates of a pass are sent first: as many as went well before, of generation batchOf.
-	batch    int
-	batchOf  int64
-	governed governed
+	batch     int
+	batchOf   int64
+	governed  governed
+	durations durations
 	// tidyAfter is when revisions that no decision needs may be adopted or labelled again.
 	tidyAfter time.Time
 	// young is whether the set was new when it was first seen, and nothing has been decided for it yet.
@@ -369,8 +369,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	p.c.pending.decided(p.key, took)
 	report := dialect.Report{Numbers: plan.Status, ObservedGeneration: p.w.ObservedGeneration, Snapshot: &snapshot, Plan: &after}
 	if historyErr == nil && claimed {
-		// Before, it is not clear which pods are the set's own, or what the wanted revision is called; so nothing is done but to say how
-		// things are.
+		// Before, it is not clear which pods are the set's own, or what the wanted revision is called; so nothing is done but to say how things are.
 		report.ObservedGeneration = p.w.Generation
 		p.state.memory = plan.Memory
 		if h.Current >= 0 { // else another controller has yet to say which revision that is
@@ -379,6 +378,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		}
 		var applyErr error
 		after, applyErr = p.apply(ctx, h, &snapshot, &plan)
+		p.measure(&snapshot, &plan, now)
 		err = errors.Join(err, applyErr, p.mark(ctx, h, &allowed))
 	} else if apply.OfCreate(err) == apply.Refused {
 		report.Failure = err
@@ -387,6 +387,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	p.recordFailure(historyErr, base.ReasonFailedRevision)
 	report.Problems = images.problems
 	again, statusErr := p.writeStatus(ctx, report)
+	p.saveDurations(ctx, h, &plan)
 	p.c.failures.setBlocked(p.key, slices.ContainsFunc(after.Verdicts, func(v rollout.Verdict) bool { return v.Kind == rollout.Blocked }))
 	p.c.Observer.Decided(p.key, &snapshot, &after, took)
 	p.reportGoverned(&allowed, &plan, now)
@@ -396,7 +397,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	if p.result.Skipped || p.result.LaneFull {
 		again = soonest(again, skippedPause)
 	}
-	return soonest(again, images.again, until(now, p.wake(&plan, now, err)), until(now, unblock), until(now, allowed.Wake)), errors.Join(err, statusErr)
+	return soonest(again, images.again, p.state.durations.wake, until(now, p.wake(&plan, now, err)), until(now, unblock), until(now, allowed.Wake)), errors.Join(err, statusErr)
 }
 
 // wake is when to come back for what the plan has left, after its writes have been answered; 0 for never. err is why the pass is repeated.
@@ -486,15 +487,3 @@ func (p *pass) mayAdopt(ctx context.Context) error {
 		return nil
 	}
 }
-
-// object is the set as owner and as subject of events.
-func (p *pass) object() *metav1.PartialObjectMetadata {
-	apiVersion, kind := p.d.GVK.ToAPIVersionAndKind()
-	return &metav1.PartialObjectMetadata{
-		TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: kind},
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.w.Namespace, Name: p.w.Name, UID: p.w.UID},
-	}
-}
-
-// owner is the reference by which the set controls its pods and revisions.
-func (p *pass) owner() metav1.OwnerReference { return *metav1.NewControllerRef(p.object(), p.d.GVK) }

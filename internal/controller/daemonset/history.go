@@ -317,11 +317,12 @@ func (p *pass) createRevisionAs(ctx context.Context, number int64, name, hash st
 	}
 }
 
-// unmarked are annotations without the marks of a revision that is committed or has failed: the new one is and has not.
+// unmarked are annotations without those that the manager writes on a revision: the new one is not committed, has not failed, and nothing was measured.
 func unmarked(annotations map[string]string) map[string]string {
 	annotations = maps.Clone(annotations)
 	delete(annotations, everynode.Committed)
 	delete(annotations, everynode.Failed)
+	delete(annotations, everynode.MeasuredDurations)
 	return annotations
 }
 

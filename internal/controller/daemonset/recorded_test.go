@@ -292,7 +292,8 @@ func TestRecordedRevisionsAreFoundAgain(t *testing.T) {
 			highest = max(highest, recorded.Revision)
 		}
 		w.settle()
-		if made, renumbered := w.wrote("create-revision"), w.wrote("patch-revision"); len(made) != 0 || !slices.Equal(renumbered, []string{want.Name}) {
+		made, renumbered := w.wrote("create-revision"), slices.Compact(w.wrote("patch-revision")) // in the end, it also gets the durations
+		if len(made) != 0 || !slices.Equal(renumbered, []string{want.Name}) {
 			t.Errorf("it wrote revisions %v and changed %v, want a change of %s", made, renumbered, want.Name)
 		}
 		if number := w.revisions[want.Name].Revision; number != highest+1 {

@@ -60,3 +60,15 @@ func (l liveSets) PatchStatus(ctx context.Context, key clustercache.Key, patch [
 func (p *pass) live(ctx context.Context) (*unstructured.Unstructured, error) {
 	return read(ctx, p.c, func(ctx context.Context) (*unstructured.Unstructured, error) { return p.c.Sets.Get(ctx, p.key) })
 }
+
+// object is the set as owner and as subject of events.
+func (p *pass) object() *metav1.PartialObjectMetadata {
+	apiVersion, kind := p.d.GVK.ToAPIVersionAndKind()
+	return &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.w.Namespace, Name: p.w.Name, UID: p.w.UID},
+	}
+}
+
+// owner is the reference by which the set controls its pods and revisions.
+func (p *pass) owner() metav1.OwnerReference { return *metav1.NewControllerRef(p.object(), p.d.GVK) }
