@@ -29,9 +29,15 @@ type Assumption struct {
 	Name string `json:"name"`
 	// Value is a duration, or "never".
 	Value string `json:"value"`
-	// Source is where the value comes from.
+	// High is the duration that only the slowest tenth of the pods exceeds; it is omitted if the value was not measured in rollouts.
+	High string `json:"high,omitempty"`
+	// Source is where the value comes from, Pods the number of pods that it was measured with.
 	Source string `json:"source"`
-	value  time.Duration
+	Pods   int    `json:"pods,omitempty"`
+	// value and high are the durations; high is 0 if there is only one.
+	value, high time.Duration
+	// assumed reports whether nothing is known.
+	assumed bool
 	// matters reports whether it can have an effect on this set.
 	matters bool
 }
@@ -55,9 +61,9 @@ func (t *times) addFlags(cmd *cobra.Command) {
 		to          *time.Duration
 		name, usage string
 	}{
-		{&t.stop, "assume-stop", "How long a pod takes to stop (default: 5s, or its grace period if that is shorter)."},
-		{&t.start, "assume-start", "How long a pod takes from its creation until it is ready (default: the median of this set's pods, or 10s; or never, if none can start)."},
-		{&t.change, "assume-change", "How long a node takes to run a change in place (default: 5s)."},
+		{&t.stop, "assume-stop", "How long a pod takes to stop (default: as measured in the last rollouts of this set, or 5s, or its grace period if that is shorter)."},
+		{&t.start, "assume-start", "How long a pod takes from its creation until it is ready (default: as measured in the last rollouts of this set, or the median of its pods, or 10s; or never, if none can start)."},
+		{&t.change, "assume-change", "How long a node takes to run a change in place (default: as measured in the last rollouts of this set, or 5s)."},
 		{&t.hook, "assume-hook", "How long a preDelete hook takes to release a pod (default: it never does)."},
 		{&t.pull, "assume-pull", "How long nodes take to pull images, if an update waits for that (default: the time after which the update goes on)."},
 	} {
@@ -123,7 +129,8 @@ func assume(f *prediction) assumed {
 		stop, stopSource = time.Duration(seconds)*time.Second, "the grace period of the pods"
 	}
 	start, startSource := usualStart, "assumed"
-	if median, pods := startTime(&f.view.Snapshot); pods > 0 {
+	median, pods := startTime(&f.view.Snapshot)
+	if pods > 0 {
 		start, startSource = median, fmt.Sprintf("the median of %d pods of this set", pods)
 	}
 	pull, pullSource := -time.Nanosecond, "no update waits for images"
@@ -131,27 +138,35 @@ func assume(f *prediction) assumed {
 		pull, pullSource = f.view.Workload.PullAhead.Timeout, "the time after which the update goes on without them"
 	}
 	all := assumed{
-		{Name: "stop", value: stop, Source: stopSource, matters: true},
-		{Name: "start", value: start, Source: startSource, matters: true},
-		{Name: "change", value: usualChange, Source: "assumed", matters: f.view.Snapshot.Set.InPlace},
+		{Name: "stop", value: stop, Source: stopSource, matters: true, assumed: true},
+		{Name: "start", value: start, Source: startSource, matters: true, assumed: pods == 0},
+		{Name: "change", value: usualChange, Source: "assumed", matters: f.view.Snapshot.Set.InPlace, assumed: true},
 		{Name: "hook", value: -1, Source: "the pods must be released manually", matters: f.view.Workload.PreDelete != nil},
 		{Name: "pull", value: pull, Source: pullSource, matters: f.view.Workload.PullAhead.Wait},
 	}
-	times := f.given.all()
+	times, durations := f.given.all(), f.learned()
 	for i := range all {
 		a := &all[i]
-		if f.given.given[a.Name] {
-			a.value, a.Source = *times[a.Name], given
+		if a.learn(durations); f.given.given[a.Name] {
+			a.set(*times[a.Name], given)
 		}
 		if reason := f.obstacles.text(); a.Name == "start" && reason != "" && !f.given.bold {
-			a.value, a.Source = -1, reason
+			a.set(-1, reason)
 		}
 		a.Value = a.value.String()
 		if a.value < 0 {
 			a.Value = never
 		}
+		if a.Pods > 0 {
+			a.High = a.high.String()
+		}
 	}
 	return all
+}
+
+// set replaces an assumption by a value of that source.
+func (a *Assumption) set(value time.Duration, source string) {
+	a.value, a.high, a.Source, a.Pods, a.assumed = value, 0, source, 0, false
 }
 
 // play returns the assumptions and obstacles for a simulation.

@@ -41,7 +41,9 @@ type Document struct {
 	Budget Budget               `json:"budget"`
 	// Duration is the estimated time until all nodes that change are finished, Unfinished the number of nodes that never
 	// are.
-	Duration    string       `json:"duration"`
+	Duration string `json:"duration"`
+	// Estimate is the range of the duration, from the usual times of pods, on which Duration and the times of nodes are based, to long ones.
+	Estimate    Estimate     `json:"estimate"`
 	Unfinished  int          `json:"unfinished"`
 	Assumptions []Assumption `json:"assumptions"`
 	Warnings    []Warning    `json:"warnings"`
@@ -101,7 +103,7 @@ func (f *prediction) document(warnings []Warning, diff string) *Document {
 			Limit: f.result.Limit, Of: "unavailable", Waves: f.result.Waves(), MostAtOnce: f.result.MostAtOnce,
 			MostDown: f.result.MostDown, DownNow: f.result.DownBefore,
 		},
-		Duration: text(f.result.Duration), Assumptions: f.assumed, Warnings: warnings, Diff: diff, Policy: f.foresee(),
+		Duration: text(f.result.Duration), Estimate: f.estimate(), Assumptions: f.assumed, Warnings: warnings, Diff: diff, Policy: f.foresee(),
 	}
 	if f.result.Doubling {
 		d.Budget.Of = "surge"

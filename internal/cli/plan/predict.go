@@ -5,6 +5,7 @@ package plan
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -48,6 +49,8 @@ type prediction struct {
 	obstacles obstacles
 	assumed   assumed
 	result    plan.Result
+	// longest is the duration if all pods take long.
+	longest time.Duration
 	// governance is what is known of the rollout policies of the set, and governor has played it; nil without one.
 	governance inspect.Governance
 	governor   *governor
@@ -80,7 +83,7 @@ func predict(ctx context.Context, o *options.Options, c *options.Clients, q ques
 	if err := f.usePolicy(ctx, o, c); err != nil {
 		return nil, err
 	}
-	return f, f.simulate()
+	return f, f.foreseeRange()
 }
 
 // read reads the cluster as if the set had the edit.

@@ -241,12 +241,12 @@ func (s *screen) estimate(d *Document) {
 	if b.Waves > 0 {
 		s.line("Budget: %d %s at once, so %s%s; at most %d without an available pod at once (%d now).", b.Limit, unit, count(b.Waves, "wave"), b.simultaneous(), b.MostDown, b.DownNow)
 	}
-	s.line("Estimate: %s%s", d.Duration, unfinished(d.Unfinished))
+	s.line("Estimate: %s (%s)%s", interval(d.Estimate.Low, d.Estimate.High), d.Estimate.Source, unfinished(d.Unfinished))
 	for _, a := range d.Assumptions {
 		if !a.matters {
 			continue
 		}
-		s.line("  %-7s %-7s %s", a.Name, a.Value, a.Source)
+		s.line("  %-7s %-7s %s", a.Name, a.text(), a.Source)
 	}
 }
 
