@@ -33,6 +33,10 @@ type document struct {
 		Of                                          string
 	}
 	Unfinished int
+	Estimate   struct {
+		Low, High, Source string
+		Pods              int
+	}
 	// file is where the plan is kept.
 	file string
 }
