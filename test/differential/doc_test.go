@@ -10,7 +10,7 @@
 //
 // For each step both players start anew on the same state, and go on until the cluster is at rest. Then all that they have left is
 // compared: on every node the pods, whether they are the ones that were there before, what they look like and how they are; the
-// ControllerRevisions; the status of the sets. The next step starts from the state that one of the two has left, by a coin of the
+// ControllerRevisions, without the durations that only Everynode measures; the status of the sets. The next step starts from the state that one of the two has left, by a coin of the
 // seed; so each of them also takes over, again and again, what the other one has made.
 //
 // Rule: upstream's answer is right. Where Everynode differs on purpose, a difference has a name, a reason and a way to be recognised

@@ -12,6 +12,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/controller/daemon/util"
+
+	"everynode.dev/everynode/api/everynode"
 )
 
 // sight is everything that is compared of a state.
@@ -47,7 +49,7 @@ func see(from, s *state) sight {
 	for _, name := range s.names(revisions) {
 		r := at[appsv1.ControllerRevision](s, revisions, name)
 		seen[topic{r.Labels["app"], ofRevision + name}] = fmt.Sprintf("number %d of %s labels %s annotations %s data %s",
-			r.Revision, ownerOf(s, r), show(r.Labels), show(r.Annotations), sameJSON(r.Data.Raw))
+			r.Revision, ownerOf(s, r), show(r.Labels), show(withoutOurs(r.Annotations)), sameJSON(r.Data.Raw))
 	}
 	for _, name := range s.names(sets) {
 		ds := at[appsv1.DaemonSet](s, sets, name)
@@ -62,6 +64,13 @@ func see(from, s *state) sight {
 func ofPod(s *state, p *corev1.Pod, was string) string {
 	return fmt.Sprintf("%s %s %s ready %v deleting %v of %s labels %s annotations %s spec %s", was, p.Spec.Containers[0].Image, p.Status.Phase,
 		isReady(p), p.DeletionTimestamp != nil, ownerOf(s, p), show(p.Labels), show(p.Annotations), show(p.Spec))
+}
+
+// withoutOurs are the annotations of a revision without what was measured, which the native controller does not do.
+func withoutOurs(annotations map[string]string) map[string]string {
+	annotations = maps.Clone(annotations)
+	delete(annotations, everynode.MeasuredDurations)
+	return annotations
 }
 
 // ownerOf names the set by its name, and says whether it is the one of that name that is there.
