@@ -66,7 +66,7 @@ func (l *revisionLookup) lastOf(s *set, c *nodeState, n *nodeView) int {
 
 // guessOf is what a node most likely had of which nothing is known: the revision that most pods of the set are of, but for the wanted one, and of several the
 // newest. A canary that was given up is newer than what the other nodes run, and no node runs it. Without any pod it is the one before the wanted one. It is
-// never a revision with the hash of another one that precedes it: no pod is of that.
+// never a revision with the hash of another one that precedes it: no pod is of that. Under a policy it is the one that the policy has committed.
 func (l *revisionLookup) guessOf(s *set) int {
 	if l.guessed {
 		return l.guess
@@ -81,6 +81,10 @@ func (l *revisionLookup) guessOf(s *set) int {
 		}
 	}
 	l.guess, l.guessed = rollout.NoRevision, true
+	if h.Committed != "" {
+		l.guess = l.index(h.Committed)
+		return l.guess
+	}
 	for i := range h.Revisions {
 		if i != h.Update && l.index(h.Revisions[i].Name) == i && (l.guess == rollout.NoRevision || pods[i] >= pods[l.guess]) {
 			l.guess = i

@@ -29,6 +29,8 @@ type History struct {
 	Of *dialect.Workload
 	// Updated is when revision Update was written to the history; 0 when that is not known.
 	Updated rollout.Time
+	// Committed is the hash of the revision that a policy has committed last; empty if there is none, or no policy governs the set.
+	Committed string
 }
 
 // Buffer is the memory of a Snapshot, to be used again for the next one when nobody needs the last one any more. The zero value is empty.

@@ -79,3 +79,13 @@ func withoutForeign(view *clustercache.History, foreign []bool) {
 		}
 	}
 }
+
+// committedHash is the hash of the revision with the newest mark; empty if there is none, or no policy may restrict the update.
+func (p *pass) committedHash(h *clustercache.Resolved) string {
+	for i := range h.Revisions {
+		if p.governs() && h.Revisions[i].Committed > 0 && newestMark(h.Revisions, i) {
+			return h.Entries[i].Hash
+		}
+	}
+	return ""
+}

@@ -463,6 +463,7 @@ func (p *pass) changes(h *clustercache.Resolved) func(from, to int) rollout.Chan
 func (p *pass) inPlace(h *clustercache.Resolved) clustercache.History {
 	view := h.History(p.w)
 	withoutForeign(&view, p.foreigners)
+	view.Committed = p.committedHash(h)
 	if h.Current < 0 {
 		hash := p.nextHash()
 		if _, taken := view.Index[hash]; !taken && hash != "" {
