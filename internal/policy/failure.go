@@ -301,11 +301,7 @@ func (r *run) retry() {
 	for i := range r.s.Nodes {
 		n := &r.s.Nodes[i]
 		if p := r.podOf(n); p != nil && member(n) {
-			w := watched{uid: p.UID, restarts: p.Restarts, before: !r.standing[i].Available}
-			r.out.Watch.nodes[n.Name] = w
-			if w.before && len(st.NotReadyBefore) < maxNames {
-				st.NotReadyBefore = append(st.NotReadyBefore, n.Name)
-			}
+			r.out.Watch.nodes[n.Name] = watched{uid: p.UID, restarts: p.Restarts, retried: !r.standing[i].Available}
 		}
 	}
 }

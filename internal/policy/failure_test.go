@@ -122,7 +122,7 @@ func TestNodesThatWereBrokenBefore(t *testing.T) {
 	w.pass(0)
 	w.want("abc", v1alpha1.PhaseRolling, "canary")
 	for _, name := range []string{"a", "b", "c"} {
-		w.fails(name, pulls)
+		w.fails(name, pulls) // a wave of which no node works shows nothing, so it does not end
 	}
 	w.pass(time.Second)
 	w.pass(10 * time.Minute)
@@ -218,6 +218,25 @@ failure: {nodeDeadline: 24h, waveDeadline: 10m}
 	if w.failed[1].Undo {
 		t.Error("the default is to pause")
 	}
+}
+
+// The waves go on without nodes that were broken before, once they are updated as well.
+func TestWavesGoOnWithoutBrokenNodes(t *testing.T) {
+	w := newWorld(t, judged)
+	w.fails("a", pulls)
+	w.pass(0)
+	w.want("abc", v1alpha1.PhaseRolling, "canary")
+	w.fails("a", pulls)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseSoaking, "canary")
+	if got := w.last.Waves[0]; got.Nodes != 2 || got.Available != 2 {
+		t.Errorf("the wave is %+v", got)
+	}
+	w.pass(time.Minute)
+	w.want("defghij", v1alpha1.PhaseRolling, "remaining")
+	w.pass(time.Second)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseComplete, "")
 }
 
 // Without a committed revision, and where another controller creates the pods, an undo is a pause that says why.

@@ -138,10 +138,10 @@ func TestTrials(t *testing.T) {
 			}
 			canaryWorks := !tr.broken["a"] && !tr.broken["b"] && !tr.broken["c"]
 			switch phase := tr.out.Status.Phase; {
-			case bad == "" && len(tr.broken) == 0 && phase != v1alpha1.PhaseComplete:
+			case bad == "" && (len(tr.broken) == 0 || tr.marks[tr.s.Set.Update] > 0) && phase != v1alpha1.PhaseComplete:
 				end("a good revision is not complete")
 			case bad == "":
-				if phase == v1alpha1.PhaseComplete {
+				if tr.marks[tr.s.Set.Update] > 0 {
 					committed = tr.s.Set.Update
 					done++
 				}

@@ -15,6 +15,8 @@ import (
 // settle is what a policy allows while the template describes the committed revision: nodes with another one return to it at once.
 func (r *run) settle() {
 	st := r.out.Status
+	r.judgeNodes() // for those that were broken before the rollout that has ended
+	r.leaveOutBroken()
 	behind, others, going := 0, 0, 0
 	for i := range r.s.Nodes {
 		if member(&r.s.Nodes[i]) && !r.standing[i].Available {
@@ -53,8 +55,9 @@ func (r *run) suspend() {
 func (r *run) roll() {
 	var unmatched []bool
 	r.places, unmatched = assign(r.p, r.s, r.in.Labels)
-	r.count()
 	r.judgeNodes()
+	r.leaveOutBroken()
+	r.count()
 	active := len(r.p.Waves)
 	for k := range r.p.Waves {
 		w, absent := r.wave(k)

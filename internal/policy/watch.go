@@ -30,6 +30,8 @@ type watched struct {
 	restarts uint16
 	// before is whether the node had no available pod when its update began, and has had none since.
 	before bool
+	// retried is whether the revision had failed here when a user retried it, and the node has had no available pod since. Another manager does not know that.
+	retried bool
 }
 
 // maxNames is how many nodes that were not ready before a status names.
@@ -83,6 +85,17 @@ func (r *run) earlier() *Watch {
 		}
 	}
 	return out
+}
+
+// leaveOutBroken lets the waves go on without the nodes that were broken before their update and still are.
+func (r *run) leaveOutBroken() {
+	if r.failed == nil {
+		return
+	}
+	for i := range r.s.Nodes {
+		w := r.out.Watch.nodes[r.s.Nodes[i].Name]
+		r.left[i] = r.left[i] || w.before && w.uid != "" && !r.standing[i].Available
+	}
 }
 
 // noteWait is how long a node with a broken pod waits for the status that names it. After that it is updated without.
@@ -147,7 +160,7 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 		}
 		return w, true
 	case st.Available:
-		w.down, w.before = 0, false
+		w.down, w.before, w.retried = 0, false, false
 	case !known && r.out.Wanted >= 0:
 		w.before = true // the undo has not touched it, as far as is known
 	case known && !p.Ready && (n.Ready || wentDown(n, p, r.p.Failure.NodeDeadline)):
@@ -182,7 +195,7 @@ func (r *run) earlierRestarts(p *rollout.Pod) uint16 {
 // verdict says why the revision has failed on a node; nil if it has not.
 func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
 	n, f := &r.s.Nodes[i], r.p.Failure
-	if w.before {
+	if w.before || w.retried {
 		return nil
 	}
 	out := &v1alpha1.FailedNode{Name: n.Name}

@@ -124,17 +124,11 @@ func (s *stage) touched(image string) []string {
 // TestNodesBrokenBefore: a node whose pod was broken before the rollout does not stop it, also not for the next manager, and it is updated as well.
 func TestNodesBrokenBefore(t *testing.T) {
 	s := newStage(t, native(), failureNodes)
+	missing := "-missing-on-" + s.Nodes[0] // it is in the canary
+	s.kubectl("", "patch", s.dialect.resource(), set, "--type=json", "-p",
+		fmt.Sprintf(`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":%q}]`, harness.Image+missing))
+	s.Wait("all other nodes run", runOn(harness.Image+missing, s.Nodes[1:]))
 	s.govern(judges)
-	broken := s.Nodes[0] // it is in the canary
-	missing := "-missing-on-" + broken
-	s.editPolicy(`{"suspend":true}`)
-	s.kubectl("", "patch", "rolloutpolicy", agents, "--type=json", "-p", `[{"op":"remove","path":"/spec/failure"},{"op":"replace","path":"/spec/suspend","value":false}]`)
-	s.update(harness.Image + missing)
-	s.Wait("the other nodes of the canary run", runOn(harness.Image+missing, s.Nodes[1:canaries]))
-	s.kubectl("", "patch", "rolloutpolicy", agents, "--type=merge", "-p", `{"spec":{"waves":[{"name":"all","nodes":{"percent":100}}]}}`)
-	s.Wait("all others run", runOn(harness.Image+missing, s.Nodes[1:]))
-
-	s.editPolicy(`{"failure":{"nodeDeadline":"5s","maxRestarts":1,"waitingReasons":["ImagePullBackOff"],"action":"Undo"}}`)
 	s.update(harness.Image2 + missing)
 	s.Cluster.Kill(t, harness.ManagerComponent)
 	s.restart()
