@@ -52,7 +52,7 @@ func (r *run) once(decision v1alpha1.Decision) *v1alpha1.RolloutApproval {
 func (r *run) pending(decision v1alpha1.Decision) bool {
 	switch decision {
 	case v1alpha1.Retry:
-		return r.failure != nil
+		return r.out.Retry
 	case v1alpha1.UndoRollout:
 		return r.out.Fail != nil
 	default:

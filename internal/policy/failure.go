@@ -300,8 +300,12 @@ func (r *run) retry() {
 	r.out.Watch = &Watch{of: r.template, number: r.number(), nodes: map[string]watched{}}
 	for i := range r.s.Nodes {
 		n := &r.s.Nodes[i]
-		if p := r.podOf(n); p != nil && member(n) {
-			r.out.Watch.nodes[n.Name] = watched{uid: p.UID, restarts: p.Restarts, retried: !r.standing[i].Available}
+		w := watched{retried: !r.standing[i].Available && !r.standing[i].AwaitsUpdate}
+		if p := r.podOf(n); p != nil {
+			w.uid, w.restarts = p.UID, p.Restarts
+		}
+		if member(n) && (w.retried || w.uid != "") {
+			r.out.Watch.nodes[n.Name] = w
 		}
 	}
 }

@@ -360,3 +360,20 @@ func TestBrokenNodesWaitForTheStatus(t *testing.T) {
 	w.pass(time.Second)
 	w.want("a", v1alpha1.PhaseRolling, "canary")
 }
+
+// A retry has its effect once, also if the revision fails again in the first decision after it.
+func TestRetryThatFailsAtOnce(t *testing.T) {
+	w := canary(t, strings.Replace(judged, "maxFailedNodes: 1", "maxFailedNodes: 0", 1))
+	w.policies = []*policy.Policy{read(t, strings.NewReplacer("Undo", "Pause", "maxFailedNodes: 1", "maxFailedNodes: 0").Replace(judged))}
+	w.fails("a", pulls)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseFailed, "canary")
+	w.approve("retry", "", "v2", v1alpha1.Retry)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseRolling, "")
+	w.fails("b", pulls)
+	for range 3 {
+		w.pass(time.Second)
+		w.want("", v1alpha1.PhaseFailed, "canary")
+	}
+}

@@ -155,7 +155,7 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 		if len(n.Pods) > 0 {
 			return w, known // the old one is terminating
 		}
-		if known && refused(n) && n.Ready {
+		if known && r.timed(n, nil) {
 			w.down += r.in.Elapsed
 		}
 		return w, true
@@ -163,7 +163,7 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 		w.down, w.before, w.retried = 0, false, false
 	case !known && r.out.Wanted >= 0:
 		w.before = true // the undo has not touched it, as far as is known
-	case known && !p.Ready && (n.Ready || wentDown(n, p, r.p.Failure.NodeDeadline)):
+	case known && r.timed(n, p):
 		w.down += max(r.in.Elapsed, 0)
 	}
 	if w.uid != p.UID {
@@ -172,8 +172,16 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 	return w, !st.Available || w.restarts > 0 || r.s.Set.InPlace || known && r.out.Wanted >= 0
 }
 
+// timed is whether the time in which a node has no available pod counts; p is its pod of the wanted revision, nil for none.
+func (r *run) timed(n *rollout.Node, p *rollout.Pod) bool {
+	if p == nil {
+		return n.Ready && refused(n) && len(n.Pods) == 0
+	}
+	return !p.Ready && (n.Ready || wentDown(n, p, r.p.Failure.NodeDeadline))
+}
+
 // refused is whether the API server refuses to create a pod on a node.
-func refused(n *rollout.Node) bool { return n.Refusal != nil || n.Blocked != "" }
+func refused(n *rollout.Node) bool { return n.Refusal != nil }
 
 // wentDown is whether a node stopped being ready soon after it got a pod: the pod may be why.
 func wentDown(n *rollout.Node, p *rollout.Pod, within time.Duration) bool {
@@ -219,7 +227,9 @@ func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
 		return nil
 	}
 	if rest := f.NodeDeadline - w.down; rest > 0 {
-		r.wakeAt(r.s.Now.Add(rest))
+		if r.timed(n, p) && !r.atRest() {
+			r.wakeAt(r.s.Now.Add(rest))
+		}
 		return nil
 	}
 	switch {
