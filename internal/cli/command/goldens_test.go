@@ -38,6 +38,7 @@ func goldens() map[string]string {
 		"approve":            "approve/testdata/approve.txt",
 		"promote":            "approve/testdata/promote.txt",
 		"reject":             "approve/testdata/reject.txt",
+		"retry":              "approve/testdata/failed.txt",
 		"policy":             "policies/testdata/init.txt",
 		"policy init":        "policies/testdata/init.txt",
 		"partition":          "edit/testdata/partition.txt",
