@@ -207,7 +207,9 @@ func TestSetsOfAGroup(t *testing.T) {
 					}
 					g.until("img:v2", nodes/2)
 				})
+				g.mu.Lock()            // pods get ready meanwhile
 				g.c = New(g.c.Options) // another leader, which knows nothing but what the watches show
+				g.mu.Unlock()
 				g.run(func() {
 					g.c.EnqueueAll("native")
 					g.until("img:v2", sets*nodes)
