@@ -312,7 +312,7 @@ func (s *sim) fairRollout() *op {
 	return nil
 }
 
-// retryOp is that a user retries a revision that has failed; nil if none has, or somebody does so already.
+// retryOp is that a user retries a revision that has failed; nil if none has, or a user does so already.
 func (s *sim) retryOp(p *v1alpha1.RolloutPolicy) *op {
 	for i := range p.Status.Sets {
 		st := &p.Status.Sets[i]
