@@ -78,6 +78,9 @@ func New(o Options) *Guard {
 // MayWrite reports whether no other controller was detected.
 func (g *Guard) MayWrite() bool { return g.permit.may.Load() }
 
+// Other reports whether the last check found another controller; false before the first one.
+func (g *Guard) Other() bool { return g.permit.other.Load() }
+
 // Run checks immediately and then at intervals until ctx ends.
 func (g *Guard) Run(ctx context.Context) {
 	var lastAsked time.Time

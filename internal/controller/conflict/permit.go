@@ -19,6 +19,8 @@ type Settle func(ctx context.Context) error
 type permit struct {
 	settle Settle
 	may    atomic.Bool
+	// other reports whether the last check found another controller.
+	other atomic.Bool
 	// known reports whether there was a check, unsettled whether writes of another controller may be in flight.
 	known, unsettled bool
 }
@@ -26,6 +28,7 @@ type permit struct {
 // decide uses the result of a check. It reports whether the result has changed, and whether to check again immediately:
 // the other controller may have started again during the wait.
 func (p *permit) decide(ctx context.Context, other bool) (changed, again bool) {
+	p.other.Store(other)
 	if !other && p.unsettled {
 		if err := p.settle(ctx); err != nil {
 			if ctx.Err() == nil {
