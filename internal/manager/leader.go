@@ -56,6 +56,8 @@ type leader struct {
 	client     kubernetes.Interface
 	pulls      *pulls // nil if image pulls are not served
 	policies   *policies.Store
+	// upstream is whether another controller keeps the pods of apps/v1; nil if that is not looked for.
+	upstream func() bool
 
 	namespace  string
 	leaseGuard *leaseGuard // nil without leader election
@@ -144,7 +146,7 @@ func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 	l.controller = daemonset.New(daemonset.Options{
 		Dialects: all, Index: index, Clock: realClock, Events: recorder, Observer: l.metrics, Workers: o.concurrentSyncs,
 		Revisions: executor.NewRevisions(revisions), Sets: daemonset.NewSets(sets, resources),
-		PullJobs: l.pullJobs(), Policies: l.policies, Late: l.late.Load,
+		PullJobs: l.pullJobs(), Policies: l.policies, Late: l.late.Load, UpstreamWorks: l.upstream,
 		Executor: &executor.Executor{
 			Index: index, Pods: executor.NewPods(client), Pace: pace, Events: recorder, Clock: realClock, Count: l.metrics.Count,
 			Slow: l.slow.Lane(client),
@@ -214,11 +216,14 @@ func (l *leader) guard(o *options, r *dialect.Registration, events record.EventR
 	if r.Peer != nil {
 		return conflict.NewLeaseGuard(*r.Peer, conflict.LeaseOptions{Client: l.client, Clock: clock.RealClock{}, Settle: settle, Changed: changed})
 	}
-	return conflict.New(conflict.Options{Client: l.client, Namespace: o.namespace, Events: events, Clock: clock.RealClock{}, Settle: settle, Changed: changed})
+	g := conflict.New(conflict.Options{Client: l.client, Namespace: o.namespace, Events: events, Clock: clock.RealClock{}, Settle: settle, Changed: changed})
+	l.upstream = g.Other
+	return g
 }
 
 // build returns the dialects that are served. Image pulls belong to the dialect of OpenKruise.
 func (l *leader) build(o *options, cfg *rest.Config, events record.EventRecorder) (all []dialect.Dialect, err error) {
+	l.upstream = func() bool { return true } // until the dialect native is built, and with it what looks for another controller
 	all = dialects.Build(dialects.Served(o.dialects), func(r *dialect.Registration) dialect.Setting {
 		mayWrite := func() bool { return true }
 		if !r.Alongside {

@@ -34,7 +34,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Options are the parts of a Controller; all are required but the last three.
+// Options are the parts of a Controller; all are required but the last four.
 type Options struct {
 	Dialects  []dialect.Dialect
 	Index     *clustercache.Index
@@ -51,6 +51,8 @@ type Options struct {
 	Policies Policies
 	// Late is whether the sets of an optional dialect have not been read yet, while the others are served; it may be nil.
 	Late func() bool
+	// UpstreamWorks is whether kube-controller-manager keeps the pods of apps/v1, and not this manager; nil where it does not.
+	UpstreamWorks func() bool
 }
 
 // Observer receives the results of a pass, after its writes.

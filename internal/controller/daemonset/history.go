@@ -42,6 +42,9 @@ type historyCache struct {
 	same map[string]bool
 	// genuine says for each revision of h whether its template has its hash; nil if that has not been asked yet.
 	genuine []bool
+	// missing are the forms that h lacks, of the first formsAsked; nil if that has not been asked yet.
+	missing    []form
+	formsAsked int
 }
 
 func (c *historyCache) resolve(w *dialect.Workload, owned []clustercache.Revision) *clustercache.Resolved {
@@ -50,7 +53,7 @@ func (c *historyCache) resolve(w *dialect.Workload, owned []clustercache.Revisio
 		return c.h
 	}
 	h := clustercache.Resolve(w, owned)
-	c.id, c.h, c.changes, c.genuine = id, h, nil, nil
+	c.id, c.h, c.changes, c.genuine, c.missing = id, h, nil, nil, nil
 	if h.Current >= 0 {
 		c.keep(h)
 	}
@@ -72,7 +75,7 @@ func (c *historyCache) keep(h *clustercache.Resolved) {
 func (c *historyCache) observe(w *dialect.Workload, owned []clustercache.Revision, seen bool) *clustercache.Resolved {
 	id := fmt.Sprint(historyID(w, owned), seen)
 	if c.h == nil || c.id != id {
-		c.id, c.h, c.changes, c.genuine = id, clustercache.Observe(owned, seen), nil, nil
+		c.id, c.h, c.changes, c.genuine, c.missing = id, clustercache.Observe(owned, seen), nil, nil, nil
 	}
 	return c.h
 }
@@ -154,7 +157,7 @@ func (p *pass) improveHistory(ctx context.Context, h *clustercache.Resolved, orp
 	}
 	if hash, name := p.lostTwin(h); hash != "" {
 		number := max(h.Revisions[h.Current].Number-1, 0)
-		if err := p.createRevisionAs(ctx, number, name, hash); !errors.Is(err, errNameTaken) {
+		if err := p.createRevisionAs(ctx, p.revisionOf(number, name, hash)); !errors.Is(err, errNameTaken) {
 			return err
 		}
 	}
@@ -223,11 +226,11 @@ func (p *pass) createRevision(ctx context.Context, number int64) error {
 		if len(validation.NameIsDNSSubdomain(name, false)) > 0 { // somebody has changed the label to what can be no name
 			name = p.w.Name + "-" + hash
 		}
-		if err := p.createRevisionAs(ctx, number, name, lost); !errors.Is(err, errNameTaken) {
+		if err := p.createRevisionAs(ctx, p.revisionOf(number, name, lost)); !errors.Is(err, errNameTaken) {
 			return err
 		}
 	}
-	err = p.createRevisionAs(ctx, number, p.w.Name+"-"+hash, hash)
+	err = p.createRevisionAs(ctx, p.revisionOf(number, p.w.Name+"-"+hash, hash))
 	if errors.Is(err, errNameTaken) {
 		return p.raiseCollisions(ctx, p.w.Name+"-"+hash)
 	}
@@ -272,33 +275,42 @@ func (p *pass) nextHash() string {
 // errNameTaken is of a revision whose name another object has.
 var errNameTaken = errors.New("the name of the revision is taken")
 
-func (p *pass) createRevisionAs(ctx context.Context, number int64, name, hash string) error {
-	encode := revision.Data
-	if p.w.Advanced {
-		encode = revision.DataOfOpenKruise // as who takes the set back would write it, and compare it
-	}
-	data, err := encode(p.w.Template)
+// newRevision is a revision of the template that is to be written.
+type newRevision struct {
+	name, hash string
+	number     int64
+	form       form
+	kind       string // of the write
+}
+
+// revisionOf is a revision as the pass needs it, in the form of the controller that would write it otherwise.
+func (p *pass) revisionOf(number int64, name, hash string) newRevision {
+	return newRevision{name: name, hash: hash, number: number, form: p.form(), kind: writesRevision}
+}
+
+func (p *pass) createRevisionAs(ctx context.Context, r newRevision) error {
+	data, err := r.form.encode(p.w.Template)
 	if err != nil {
 		return fmt.Errorf("encoding the template: %w", err)
 	}
 	revisionLabels := map[string]string{}
 	ofTemplate, _, _ := unstructured.NestedStringMap(p.w.Template, "metadata", "labels")
 	maps.Copy(revisionLabels, ofTemplate)
-	revisionLabels[appsv1.ControllerRevisionHashLabelKey] = hash
+	revisionLabels[appsv1.ControllerRevisionHashLabelKey] = r.hash
 	wanted := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: p.w.Namespace, Name: name, Labels: revisionLabels, Annotations: unmarked(p.w.Annotations),
+			Namespace: p.w.Namespace, Name: r.name, Labels: revisionLabels, Annotations: unmarked(p.w.Annotations),
 			OwnerReferences: []metav1.OwnerReference{p.owner()},
 		},
 		Data:     runtime.RawExtension{Raw: data},
-		Revision: number,
+		Revision: r.number,
 	}
-	if p.slow(writesRevision) { // then no pass sees the answer that the name is taken
+	if p.slow(r.kind) { // then no pass sees the answer that the name is taken
 		if err := p.sameOrTaken(ctx, wanted.Name); !apierrors.IsNotFound(err) {
 			return err
 		}
 	}
-	err = p.write(ctx, writesRevision, func(ctx context.Context) error {
+	err = p.write(ctx, r.kind, func(ctx context.Context) error {
 		created, err := p.c.Revisions.Create(ctx, wanted)
 		p.c.Observer.Wrote("create-revision", err)
 		if err != nil {

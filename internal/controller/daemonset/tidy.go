@@ -22,7 +22,7 @@ const tidyLimit = 32
 // tidyPause is how long no such revision is adopted or labelled after a write of one has failed.
 const tidyPause = time.Minute
 
-// tidyHistory adopts revisions of an earlier life of the set, and labels those that have no label, once in a pass. Everyone who may create revisions in the
+// tidyHistory adopts revisions of an earlier life of the set, labels those that have no label, and writes those for other controllers, once in a pass. Everyone who may create revisions in the
 // namespace can create any number of them, at any time. So what comes meanwhile is left to the next pass, and for what no decision needs the set does not
 // wait: only some of it has its turn in a pass, and where that is refused, the rest waits for a while.
 func (p *pass) tidyHistory(ctx context.Context, h *clustercache.Resolved, orphans []clustercache.Revision) error {
@@ -54,6 +54,7 @@ func (p *pass) tidyHistory(ctx context.Context, h *clustercache.Resolved, orphan
 		moved = true
 	}
 	moved = p.labelRevisions(ctx, h) || moved
+	moved = p.writeForms(ctx, h) || moved
 	if moved {
 		return errHistoryMoved
 	}
@@ -83,7 +84,11 @@ func (p *pass) labelRevisions(ctx context.Context, h *clustercache.Resolved) (mo
 
 // tidyUp patches a revision for which no decision waits. It returns false when the next one is to wait.
 func (p *pass) tidyUp(ctx context.Context, r *clustercache.Revision, patch []byte) bool {
-	err := p.patchRevisionAs(ctx, writesOldRevision, r, patch)
+	return p.tidyMoved(ctx, p.patchRevisionAs(ctx, writesOldRevision, r, patch))
+}
+
+// tidyMoved returns whether a write for which no decision waits, and which err is the answer to, has changed the history. If not, the next one is to wait.
+func (p *pass) tidyMoved(ctx context.Context, err error) bool {
 	if errors.Is(err, errHistoryMoved) {
 		return true
 	}
