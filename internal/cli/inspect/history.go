@@ -67,12 +67,23 @@ func History(ctx context.Context, c *options.Clients, set *resolver.Set) (versio
 		}
 		versions = append(versions, Version{Revision: rec, Cause: all[i].Annotations[changeCause], Pods: count})
 	}
+	versions = oneOfEach(versions)
 	workload := set.Source.Digest(set.Object.Object)
 	for i := range versions {
 		versions[i].Current = revision.Same(versions[i].Template(), workload.Template)
 		written = written || versions[i].Current
 	}
 	return versions, written, nil
+}
+
+// oneOfEach returns the versions without those that repeat another, with the same hash and template, in the form of another controller. The one with the shorter name is
+// kept; the repetition adds a suffix to it.
+func oneOfEach(versions []Version) []Version {
+	return slices.DeleteFunc(slices.Clone(versions), func(v Version) bool {
+		return slices.ContainsFunc(versions, func(other Version) bool {
+			return v.Hash == other.Hash && len(other.Name) < len(v.Name) && revision.Same(v.Template(), other.Template())
+		})
+	})
 }
 
 // podsByHash counts the pods of a set by revision; nil if the user may not read them.
