@@ -8,6 +8,17 @@ func (d *decision) stale(i int, p *Pod) bool {
 	return due.Said != p.Announced.Said || due.Said && p.Announced != due
 }
 
+// staleOn is stale for any pod of a node that stays.
+func (d *decision) staleOn(i int) bool {
+	pods := d.in.Nodes[i].Pods
+	for j := range pods {
+		if !pods[j].Deleting && d.stale(i, &pods[j]) {
+			return true
+		}
+	}
+	return false
+}
+
 // due is what a pod should say. Where a policy holds the node back, it does not say that there is a newer revision, unless it has announced this one
 // before: that was its start.
 func (d *decision) due(i int, p *Pod) Announced {

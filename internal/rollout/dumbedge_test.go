@@ -202,6 +202,12 @@ func (d *dumb) interval(f facts, p Pod, touched Time) Detail {
 	}
 }
 
+// wrong is whether a pod of a node is to say something else than it does.
+func (d *dumb) wrong(f facts, p Pod) bool {
+	right := d.right(f, p)
+	return !p.Deleting && (p.Announced.Said != right.Said || right.Said && p.Announced != right)
+}
+
 // announce lists what all pods are to say that say something else, and puts into the plan what has room; cut is whether not all has, and
 // later when the first of those may be tried that wait because a write for their node was refused.
 func (d *dumb) announce(p *Plan) (cut bool, later Time) {
@@ -209,8 +215,7 @@ func (d *dumb) announce(p *Plan) (cut bool, later Time) {
 		acts := slices.ContainsFunc(p.Actions, func(a Action) bool { return a.Node == f.index })
 		for _, pod := range f.pods {
 			right := d.right(f, pod)
-			wrong := pod.Announced.Said != right.Said || right.Said && pod.Announced != right
-			if acts || !d.mayRun(f) || pod.Deleting || !wrong {
+			if acts || !d.mayRun(f) || !d.wrong(f, pod) {
 				continue
 			}
 			if d.barred(f) {

@@ -284,7 +284,10 @@ func (d *dumb) verdict(f facts, all, kept []Action) VerdictKind {
 	}) bool {
 		return line.when
 	})
-	due := []VerdictKind{WaitBurst, WaitBackoff, WaitReplacing, WaitBudget, WaitSurgeRemove, WaitNodeOwner}
+	due := []VerdictKind{WaitBurst, WaitBackoff, WaitReplacing, WaitBudget, WaitSurgeRemove}
+	if slices.ContainsFunc(f.pods, func(p Pod) bool { return d.wrong(f, p) }) {
+		due = append(due, WaitNodeOwner)
+	}
 	if f.Refusal != nil && slices.Contains(due, table[i].kind) {
 		return Blocked
 	}

@@ -62,7 +62,12 @@ func (d *decision) blockRefused() {
 			continue
 		}
 		switch v.Kind {
-		case WaitBurst, WaitBackoff, WaitReplacing, WaitBudget, WaitSurgeRemove, WaitNodeOwner:
+		case WaitNodeOwner:
+			if !d.staleOn(i) {
+				continue // what was to be said is said, so nothing is left to write
+			}
+			v.Kind, v.Detail = Blocked, NoDetail
+		case WaitBurst, WaitBackoff, WaitReplacing, WaitBudget, WaitSurgeRemove:
 			v.Kind, v.Detail = Blocked, NoDetail
 		}
 		if v.Kind == Blocked && n.Refusal.RetryAt > d.in.Now {
