@@ -392,6 +392,29 @@ func TestWindowGatesStartsOnly(t *testing.T) {
 }
 
 // TestLostMark: a ControllerRevision that is deleted in the middle of a rollout takes its mark along, and releases nothing.
+// A rollout without nodes in waves passes them all at once. Nodes that only keep their pod wait for the end of a freeze or a suspension, like all others.
+func TestNodesOutsideWavesWaitForTheWindow(t *testing.T) {
+	for spec, reason := range map[string]string{
+		"freezes: [{from: 2020-01-01T00:00:00Z, to: 2100-01-01T00:00:00Z}]": "wait-freeze",
+		"windows: [{schedule: '0 0 29 2 *', duration: 1m}]":                 "wait-window",
+		"suspend: true": "wait-suspended",
+	} {
+		w := newWorld(t, spec)
+		for i := range w.s.Nodes {
+			w.s.Nodes[i].Fit = rollout.MayStay
+		}
+		w.pass(time.Second)
+		if w.out.Commit >= 0 || !strings.Contains(w.verdicts(), "a:"+reason) {
+			t.Errorf("%s: commit %d, verdicts %s", spec, w.out.Commit, w.verdicts())
+		}
+		w.policies = []*policy.Policy{read(t, "waves: [{name: rest}]")}
+		w.pass(time.Second)
+		if w.out.Commit != 1 {
+			t.Errorf("%s: commit %d after its end", spec, w.out.Commit)
+		}
+	}
+}
+
 func TestLostMark(t *testing.T) {
 	w := newWorld(t, threeWaves)
 	for _, name := range strings.Split("abcdefgh", "") {

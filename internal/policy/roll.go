@@ -81,7 +81,9 @@ func (r *run) roll() {
 	}
 	if active == len(r.p.Waves) {
 		r.out.Status.Phase = v1alpha1.PhaseRolling
-		r.commit(r.s.Set.Update)
+		if !r.waits() || !r.shut() {
+			r.commit(r.s.Set.Update)
+		}
 		return
 	}
 	r.release(active)
@@ -257,29 +259,48 @@ func (r *run) limit(active int) {
 	default:
 		st.Phase = v1alpha1.PhaseRolling
 	}
+	r.shut()
+	r.blockedBySet()
+	if st.Phase == v1alpha1.PhaseRolling {
+		r.blockedByBudget(active)
+	}
+}
+
+// waits is whether a node that is in no wave, because it only keeps the pod that it has, still waits for its update. It starts when the target is committed.
+func (r *run) waits() bool {
+	for i := range r.s.Nodes {
+		if r.standing[i].AwaitsUpdate && len(r.s.Nodes[i].Pods) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// shut applies a suspension, a freeze and the windows, and returns whether one of them stops all starts.
+func (r *run) shut() bool {
+	st := r.out.Status
 	kind, until := r.p.closed(r.s.Now)
 	r.wakeAt(soonest(until, r.p.closes(r.s.Now)))
 	switch {
 	case r.p.Suspend:
 		st.Phase = v1alpha1.PhaseSuspended
 		r.suspend()
-	case kind != rollout.NotEvaluated:
-		r.holdReleased(kind)
-		if st.Phase == v1alpha1.PhaseRolling {
-			st.Phase = v1alpha1.PhaseWaitingForWindow
-		}
-		if kind == rollout.WaitFreeze {
-			r.block("Freeze", "A freeze is active, so no update starts.")
-			r.next(v1alpha1.ActionEndFreeze, until)
-		} else {
-			r.block("Window", "No window is open, so no update starts.")
-			r.next(v1alpha1.ActionOpenWindow, until)
-		}
+		return true
+	case kind == rollout.NotEvaluated:
+		return false
 	}
-	r.blockedBySet()
+	r.holdReleased(kind)
 	if st.Phase == v1alpha1.PhaseRolling {
-		r.blockedByBudget(active)
+		st.Phase = v1alpha1.PhaseWaitingForWindow
 	}
+	if kind == rollout.WaitFreeze {
+		r.block("Freeze", "A freeze is active, so no update starts.")
+		r.next(v1alpha1.ActionEndFreeze, until)
+	} else {
+		r.block("Window", "No window is open, so no update starts.")
+		r.next(v1alpha1.ActionOpenWindow, until)
+	}
+	return true
 }
 
 // blockedBySet names the limits of the set that hold the active wave.
