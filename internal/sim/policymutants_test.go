@@ -22,7 +22,7 @@ func policyMutants() []mutant {
 		{"a rejection stops nothing", decideFile, "case r.rejected():", "case r.rejected() && r.in.Restored:", "suspended"},
 		{"a freeze is none", "policy/window.go", "if f.From <= now && now < f.To {", "if f.From <= now && now > f.To {", "suspended"},
 		{"a suspended policy stops no undo", rollFile, "st.Phase = v1alpha1.PhaseSuspended\n\t\tr.suspend()\n\tcase behind == 0:", "st.Phase = v1alpha1.PhaseSuspended\n\tcase behind == 0:", "suspended"},
-		{"a suspended policy stops no rollout", rollFile, "st.Phase = v1alpha1.PhaseSuspended\n\t\tr.suspend()\n\tcase kind !=", "st.Phase = v1alpha1.PhaseSuspended\n\tcase kind !=", "suspended"},
+		{"a suspended policy stops no rollout", rollFile, "st.Phase = v1alpha1.PhaseSuspended\n\t\tr.suspend()\n\t\treturn true\n", "st.Phase = v1alpha1.PhaseSuspended\n\t\treturn true\n", "suspended"},
 		{"a policy that is deleted releases the rollout", decideFile, "r.out.Release = r.atRest()\n\t\tr.withoutPolicy()", "r.out.Release = true", "deleted"},
 		{"a wave has one node more", "policy/waves.go", "number := w.Count\n", "number := w.Count + 1\n", "wave"},
 		{"a wave is complete when one of its nodes is", rollFile, "if st.Available < st.Nodes ||", "if st.Available < min(st.Nodes, 1) ||", "wave"},
