@@ -223,7 +223,9 @@ func (r *run) commit(revision int) {
 		return // it has not been written yet
 	}
 	for i := range r.in.Revisions {
-		r.out.CommitNumber = max(r.out.CommitNumber, r.in.Revisions[i].Committed)
+		if !r.in.Revisions[i].Foreign {
+			r.out.CommitNumber = max(r.out.CommitNumber, r.in.Revisions[i].Committed)
+		}
 	}
 	r.out.Commit = revision
 	r.out.CommitNumber++

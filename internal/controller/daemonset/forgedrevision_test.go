@@ -13,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/clustercache"
 )
@@ -23,10 +24,14 @@ func TestARevisionOfAStrangerIsNoSourceOfPodsUnderAPolicy(t *testing.T) {
 	for name, forged := range map[string]struct {
 		name   func(genuine string) string
 		number int64
+		mark   int64
 	}{
-		"with the name":          {func(name string) string { return name }, 1},
-		"with the name, highest": {func(name string) string { return name }, math.MaxInt64 - 10},
-		"with another name":      {func(string) string { return "evil" }, 1},
+		"with the name":            {func(name string) string { return name }, 1, 0},
+		"with the name, highest":   {func(name string) string { return name }, math.MaxInt64 - 10, 0},
+		"with another name":        {func(string) string { return "evil" }, 1, 0},
+		"with the name, marked":    {func(name string) string { return name }, 1, 9},
+		"another name, marked":     {func(string) string { return "evil" }, 1, math.MaxInt64},
+		"another number, and mark": {func(name string) string { return name + "-1" }, 1000, 1000},
 	} {
 		for when, before := range map[string]bool{"before the deletion": true, "after it": false} {
 			for _, again := range []bool{false, true} {
@@ -41,6 +46,11 @@ func TestARevisionOfAStrangerIsNoSourceOfPodsUnderAPolicy(t *testing.T) {
 					w.settle()
 					forge := func() {
 						w.foreignRevision(forged.name(first.Name), first.Labels[appsv1.ControllerRevisionHashLabelKey], forged.number)
+						if r := w.revisions[forged.name(first.Name)]; forged.mark > 0 {
+							r.Annotations = map[string]string{everynode.Committed: everynode.FormatCommitted(forged.mark, string(r.UID))}
+							r.ResourceVersion = w.next()
+							w.seeRevision(r)
+						}
 						w.passFor(2 * time.Second)
 					}
 					if before {

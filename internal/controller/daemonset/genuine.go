@@ -16,7 +16,7 @@ const mostCollisions = 16
 
 // foreign finds the revisions that may not be what the pods with their hashes were made of. After a revision was deleted, everyone who may create
 // ControllerRevisions can make another one with its name and hash, and the set adopts it. Under a policy, nodes that are held back get no pod from it. The
-// template of the set is known, and so is a revision with the mark of a policy, which has its UID. One is known by its template, which gives the hash; or, for
+// template of the set is known. Another is known by its template, which gives the hash, and not by a mark, which they can write too; or, for
 // other versions of Kubernetes make the hash in other ways, by having the name that a controller gives it and being as old as the oldest pod with the hash.
 // It returns nil for none.
 func (p *pass) foreign(h *clustercache.Resolved) []bool {
@@ -28,7 +28,7 @@ func (p *pass) foreign(h *clustercache.Resolved) []bool {
 	var oldest map[string]rollout.Time
 	for i := range h.Entries {
 		e, r := &h.Entries[i], &h.Revisions[i]
-		if i == h.Current || slices.Contains(h.Duplicates, i) || r.Committed > 0 || genuine[i] {
+		if i == h.Current || slices.Contains(h.Duplicates, i) || genuine[i] {
 			continue
 		}
 		if oldest == nil {
@@ -80,12 +80,22 @@ func withoutForeign(view *clustercache.History, foreign []bool) {
 	}
 }
 
-// committedHash is the hash of the revision with the newest mark; empty if there is none, or no policy may restrict the update.
-func (p *pass) committedHash(h *clustercache.Resolved) string {
+// newestMark is the index of the revision with the newest mark that no stranger can have written; -1 if there is none, or no policy may restrict the update.
+func (p *pass) newestMark(h *clustercache.Resolved) int {
+	newest := -1
 	for i := range h.Revisions {
-		if p.governs() && h.Revisions[i].Committed > 0 && newestMark(h.Revisions, i) {
-			return h.Entries[i].Hash
+		marked := h.Revisions[i].Committed > 0 && (i >= len(p.foreigners) || !p.foreigners[i])
+		if p.governs() && marked && (newest < 0 || h.Revisions[i].Committed > h.Revisions[newest].Committed) {
+			newest = i
 		}
+	}
+	return newest
+}
+
+// committedHash is the hash of that revision; empty if there is none.
+func (p *pass) committedHash(h *clustercache.Resolved) string {
+	if i := p.newestMark(h); i >= 0 {
+		return h.Entries[i].Hash
 	}
 	return ""
 }

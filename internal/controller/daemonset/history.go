@@ -416,8 +416,8 @@ func (p *pass) truncateHistory(ctx context.Context, h *clustercache.Resolved) er
 		return nil
 	}
 	live := p.c.Index.LiveHashes(p.key)
-	for i := range h.Revisions {
-		live[h.Entries[i].Hash] = live[h.Entries[i].Hash] || p.governs() && h.Revisions[i].Committed > 0 && newestMark(h.Revisions, i)
+	if hash := p.committedHash(h); hash != "" {
+		live[hash] = true
 	}
 	remove := revision.Truncate(h.Entries, h.Current, live, p.w.HistoryLimit)
 	for _, i := range remove[:min(len(remove), tidyLimit)] { // another pass follows the deletes
@@ -433,11 +433,6 @@ func (p *pass) truncateHistory(ctx context.Context, h *clustercache.Resolved) er
 		}
 	}
 	return nil
-}
-
-// newestMark is whether no other revision was committed later.
-func newestMark(revisions []clustercache.Revision, i int) bool {
-	return !slices.ContainsFunc(revisions, func(r clustercache.Revision) bool { return r.Committed > revisions[i].Committed })
 }
 
 // deleteRevision deletes a revision that is not needed any more. One with a finalizer stays, and counts, until that is removed.
