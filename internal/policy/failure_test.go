@@ -361,6 +361,20 @@ func TestBrokenNodesWaitForTheStatus(t *testing.T) {
 	w.want("a", v1alpha1.PhaseRolling, "canary")
 }
 
+// A pod that was taken out of use for its update, which begins only in a later pass because writes are slow, is not broken: its node is not held back.
+func TestPodsThatWereTakenOutAreNotBroken(t *testing.T) {
+	for _, state := range []rollout.InPlace{rollout.InPlaceMarked, rollout.InPlaceArrived} {
+		w := newWorld(t, judged)
+		w.put("a", 0, false)
+		w.node("a").Pods[0].InPlace = state
+		w.stored = &v1alpha1.SetStatus{TargetRevision: "agent-v1", TargetNumber: 1}
+		w.pass(0)
+		if names := w.last.NotReadyBefore; len(names) != 0 || strings.Contains(w.verdicts(), "a:wait-wave") {
+			t.Errorf("%v: the status names %v, verdicts %s", state, names, w.verdicts())
+		}
+	}
+}
+
 // A retry has its effect once, also if the revision fails again in the first decision after it.
 func TestRetryThatFailsAtOnce(t *testing.T) {
 	w := canary(t, strings.Replace(judged, "maxFailedNodes: 1", "maxFailedNodes: 0", 1))

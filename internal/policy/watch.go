@@ -124,6 +124,14 @@ func (r *run) awaitNotes() {
 	}
 }
 
+// takenOut is whether a pod of a node serves nothing because it was taken out of use for its update, and nothing was changed yet: that is no fault of it. Where
+// writes are slow, the update begins in a later pass, and a node that is held back meanwhile would be put back into use, and taken out again, for ever.
+func takenOut(n *rollout.Node) bool {
+	return slices.ContainsFunc(n.Pods, func(p rollout.Pod) bool {
+		return !p.Deleting && (p.InPlace == rollout.InPlaceMarked || p.InPlace == rollout.InPlaceArrived)
+	})
+}
+
 // podOf is the live pod of the wanted revision on a node; nil for none.
 func (r *run) podOf(n *rollout.Node) *rollout.Pod {
 	for k := range n.Pods {
@@ -143,7 +151,7 @@ func (r *run) watch(i int, w watched, known bool) (_ watched, keep bool) {
 		if r.serving == nil {
 			r.serving = r.s.Serving()
 		}
-		broken := len(n.Pods) > 0 && !r.serving(i)
+		broken := len(n.Pods) > 0 && !r.serving(i) && !takenOut(n)
 		if r.out.Wanted >= 0 { // that a pod of the failed revision is not available says nothing of the node
 			return watched{before: w.before || broken && n.Pods[0].Revision != r.template}, len(n.Pods) > 0
 		}
