@@ -13,6 +13,14 @@ import (
 // happens before the next wake.
 const fairRounds = 300
 
+// fairRounds is that number for this run. Where writes are slow, the waves of a rollout take many of them, one after the other.
+func (s *sim) fairRounds() int {
+	if s.cfg.with("slowness") && s.cfg.with("rollouts") {
+		return 3 * fairRounds
+	}
+	return fairRounds
+}
+
 // settle heals the world and looks whether everything comes to the end that its specification allows, and stays there. Then it takes back what keeps
 // nodes back, if anything does, and looks whether the rest comes to its end as well. In some runs one node is healed after all else has come to rest, and
 // in some a policy protects one when all has come to its end (lastPolicy).
@@ -49,10 +57,10 @@ func (s *sim) settle() {
 // rest lets everything come to rest, and looks at what it has come to.
 func (s *sim) rest() {
 	switch {
-	case s.fair(fairRounds):
+	case s.fair(s.fairRounds()):
 		s.checkEnd()
 	case s.broken == nil:
-		s.blame("liveness", "after %d fair rounds it has not come to rest", fairRounds)
+		s.blame("liveness", "after %d fair rounds it has not come to rest", s.fairRounds())
 	}
 }
 

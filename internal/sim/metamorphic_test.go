@@ -91,8 +91,8 @@ func (s *sim) happen(r *rand.Rand, steps int) {
 // calm lets everything come to its end, with a specification that stays as it is.
 func (s *sim) calm() {
 	s.healWorld()
-	if s.broken == nil && !s.fair(fairRounds) && s.broken == nil {
-		s.blame("liveness", "after %d fair rounds it has not come to rest", fairRounds)
+	if s.broken == nil && !s.fair(s.fairRounds()) && s.broken == nil {
+		s.blame("liveness", "after %d fair rounds it has not come to rest", s.fairRounds())
 	}
 }
 

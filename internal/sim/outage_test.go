@@ -54,10 +54,10 @@ func (s *sim) settleBut(o outage) {
 		s.note("%s stays down", o.node)
 	}
 	switch {
-	case s.fair(fairRounds), s.broken == nil && s.obstructed(o.node):
+	case s.fair(s.fairRounds()), s.broken == nil && s.obstructed(o.node):
 		s.checkOutage()
 	case s.broken == nil:
-		s.blame("liveness", "without %s, after %d fair rounds it has not come to rest", o.node, fairRounds)
+		s.blame("liveness", "without %s, after %d fair rounds it has not come to rest", o.node, s.fairRounds())
 	}
 	s.out = outage{}
 	s.note("%s is healed as well", o.node)

@@ -41,7 +41,7 @@ func invariants() []invariant {
 		{"verdicts", "every verdict matches what its manager knew at one moment of the pass, no verdict names an action that the API server has rejected, and the last verdicts match the cluster"},
 		{"order", "the same nodes and pods always give the same plan, in any order of the pods of a node"},
 		{"conditions", "in the end they report that the update is complete, or that the rest is held back"},
-		{"liveness", words("within %d fair rounds every node that must run a pod has one that is available, of the newest revision that it may have, and then no manager writes any more. Some runs first have one node that stays down, or with pods that no hook releases, or with a policy that rejects a kind of write for its pods (in some of them a last update begins then); the other nodes must finish as far as the budget allows. After that with the pause, the partition and the selector that users have left, and then without them", fairRounds)},
+		{"liveness", words("within %d fair rounds, or %d of a rollout policy with slow writes, every node that must run a pod has one that is available, of the newest revision that it may have, and then no manager writes any more. Some runs first have one node that stays down, or with pods that no hook releases, or with a policy that rejects a kind of write for its pods (in some of them a last update begins then); the other nodes must finish as far as the budget allows. After that with the pause, the partition and the selector that users have left, and then without them", fairRounds, 3*fairRounds)},
 	}
 }
 
