@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -213,6 +214,45 @@ func TestRecipeOfAVerdict(t *testing.T) {
 	}.check(t, "verdict", several)
 }
 
+// monitoring is a file of the chart's monitoring.
+func monitoring(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(path.Join("../charts/everynode/monitoring", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// TestAlertsOfVerdicts: the chart has the alerts that the table of verdicts names, each with all verdicts of the table; no other verdict is in its monitoring.
+func TestAlertsOfVerdicts(t *testing.T) {
+	want, known := map[string][]string{}, map[string]bool{}
+	for _, kind := range rollout.VerdictKinds() {
+		known[kind.String()] = true
+		if alert := kind.Alert(); alert != "" && alert != rollout.AlertStuck { // that one reads a metric of its own
+			want[string(alert)] = append(want[string(alert)], kind.String())
+		}
+	}
+	alerts := monitoring(t, "alerts.yaml")
+	got, names := map[string][]string{}, regexp.MustCompile(`verdict(?:=|=~|!=|!~)\\?"([a-z|-]+)`)
+	for _, rule := range strings.Split(alerts, "- alert: ")[1:] {
+		name, _, _ := strings.Cut(rule, "\n")
+		for _, found := range names.FindAllStringSubmatch(rule, -1) {
+			got[name] = append(got[name], strings.Split(found[1], "|")...)
+		}
+	}
+	if !maps.EqualFunc(got, want, slices.Equal) || !strings.Contains(alerts, "- alert: "+string(rollout.AlertStuck)+"\n") {
+		t.Errorf("the alerts of the chart are for the verdicts %v, those of the table are %v and %s", got, want, rollout.AlertStuck)
+	}
+	for _, found := range names.FindAllStringSubmatch(alerts+monitoring(t, "dashboard.json"), -1) {
+		for _, name := range strings.Split(found[1], "|") {
+			if !known[name] {
+				t.Errorf("the monitoring of the chart names the verdict %s, which does not exist", name)
+			}
+		}
+	}
+}
+
 // verdictNames are the keys of the table of verdicts.
 func verdictNames(core []source) (names []string) {
 	for _, s := range core {
@@ -237,12 +277,10 @@ func verdictExceptions() exceptions {
 		"a write is checked again":                           {"internal/apply/executor/executor.go", "internal/apply/executor/overtaken.go"},
 		"it shows the values behind a verdict":               {"internal/cli/explain/pod.go", "internal/cli/explain/policy.go", "internal/cli/explain/values.go", "internal/cli/plan/warnings.go"},
 		"it shows where a rollout is": {
-			"internal/cli/inspect/govern.go", "internal/cli/inspect/outcome.go", "internal/cli/inspect/report.go", "internal/cli/live/live.go", "internal/cli/status/follow.go",
+			"internal/cli/inspect/govern.go", "internal/cli/inspect/outcome.go", "internal/cli/inspect/report.go", "internal/cli/live/live.go",
 			"internal/cli/view/frame.go", "internal/cli/view/model.go", "internal/cli/view/waves.go",
 		},
-		"conditions and events about one of them": {
-			"internal/controller/daemonset/controller.go", "internal/controller/daemonset/imagewait.go", "internal/dialect/kruise/conditions.go",
-		},
+		"conditions and events about one of them":              {"internal/controller/daemonset/imagewait.go", "internal/dialect/kruise/conditions.go"},
 		"which images are pulled depends on what holds a node": {"internal/predownload/decide.go"},
 		"a rollout policy gives them, as an input of the core": {
 			"internal/policy/budget.go", "internal/policy/decide.go", "internal/policy/failure.go", "internal/policy/group.go", "internal/policy/roll.go", "internal/policy/watch.go", "internal/policy/waves.go", "internal/policy/window.go",

@@ -142,16 +142,6 @@ func started(a *rollout.Action) (Verdict, int) {
 	}
 }
 
-// updates reports whether an action for this reason is part of an update of the node.
-func updates(reason rollout.VerdictKind) bool {
-	switch reason {
-	case rollout.UpdatingInPlace, rollout.Recreating, rollout.Surging, rollout.FinishingSurge:
-		return true
-	default:
-		return false
-	}
-}
-
 // finalVerdict returns the outcome of a node on which nothing was started.
 func finalVerdict(kind rollout.VerdictKind) Verdict {
 	switch {

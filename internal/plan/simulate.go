@@ -145,7 +145,7 @@ func (p *simulator) step() (acted bool, wake rollout.Time, err error) {
 	if p.last.Verdicts == nil {
 		p.result.Limit, p.result.Doubling = plan.Budget.Limit, plan.Budget.Surge
 		for i := range plan.Verdicts {
-			p.records[i].collected = plan.Verdicts[i].Kind == rollout.WaitCollection
+			p.records[i].collected = plan.Verdicts[i].Kind.Cause() == rollout.CauseCollector
 		}
 	}
 	p.last = plan
@@ -180,7 +180,7 @@ func (p *simulator) recordActions(actions []rollout.Action) {
 		if n := &p.world.State.Nodes[a.Node]; verdict == Recreate && n.Fit != rollout.MustRun && n.Ready {
 			verdict = Remove // a pod may stay here, but none replaces it; on a node that is not ready, one does when it is ready again
 		}
-		p.begun(r, a.Node, updates(a.Reason))
+		p.begun(r, a.Node, a.Reason.Replaces())
 		if weight > r.weight {
 			r.verdict, r.weight, r.reason, r.detail = verdict, weight, a.Reason, a.Detail
 		}
@@ -322,7 +322,7 @@ func (p *simulator) burst() int {
 // obstacle returns more detail than the verdict about what blocks a node.
 func obstacle(n *rollout.Node, kind rollout.VerdictKind) string {
 	switch {
-	case kind == rollout.Blocked:
+	case kind.Cause() == rollout.CauseRefusal:
 		return n.Obstacle()
 	case !kind.Waits():
 		return ""

@@ -410,16 +410,11 @@ func (r *run) lastStart() rollout.Time {
 // Started reports whether a plan starts the update of a node.
 func Started(p *rollout.Plan) bool {
 	for i := range p.Actions {
-		if starts(p.Actions[i].Reason) {
+		if p.Actions[i].Reason.StartsUpdate() {
 			return true
 		}
 	}
 	return false
-}
-
-// starts is whether an action with this reason starts the update of a node.
-func starts(reason rollout.VerdictKind) bool {
-	return reason == rollout.Recreating || reason == rollout.Surging || reason == rollout.UpdatingInPlace
 }
 
 func (r *run) wakeAt(t rollout.Time) { r.out.Wake = soonest(r.out.Wake, t) }

@@ -319,7 +319,7 @@ func (r *Result) begins(a *rollout.Action) bool {
 	case rollout.ReplacingFailed, rollout.ReplacingEnded:
 		return r.active
 	default:
-		return starts(a.Reason)
+		return a.Reason.StartsUpdate()
 	}
 }
 

@@ -51,9 +51,6 @@ func (s *source) gate(snapshot *Snapshot) *Gate {
 	return g
 }
 
-// ofPolicy is whether only a policy leads to a verdict.
-func ofPolicy(kind VerdictKind) bool { return kind.Cause() == CausePolicy || kind == WaitPace }
-
 // gateViolations are what a plan does against what a policy allows.
 func gateViolations(s *Snapshot, p *Plan) (bad []string) {
 	d := begin(s)
@@ -113,7 +110,7 @@ func TestGateOnlyRestricts(t *testing.T) {
 		}
 	}
 	for _, kind := range VerdictKinds() {
-		if ofPolicy(kind) && seen[kind] < 10 {
+		if kind.OfPolicy() && seen[kind] < 10 {
 			t.Errorf("only %d nodes have the verdict %s", seen[kind], kind)
 		}
 	}

@@ -88,10 +88,41 @@ const (
 // GroupCount is the number of groups.
 const GroupCount = int(GroupHeld) + 1
 
-// Waiting is whether nodes of this group wait for something that a person may ask about.
-func (g Group) Waiting() bool {
-	return g == GroupQueued || g == GroupStarting || g == GroupStopping || g == GroupHeld
+// Tone is the meaning of a colour.
+type Tone uint8
+
+// The tones. A command line has a colour for each of them.
+const (
+	TonePlain  Tone = iota // nothing to notice
+	ToneFaint              // of less interest than the rest
+	ToneGood               // as wanted
+	ToneBusy               // on its way
+	ToneActing             // a write is made now
+	ToneBad                // a person may be needed
+)
+
+// groupRow is what there is to know of a group. Its order is that of the constants.
+type groupRow struct {
+	tone    Tone
+	waiting bool
 }
+
+// groups is the table of the groups.
+var groups = [GroupCount]groupRow{ //nolint:gochecknoglobals // a table: nothing changes it
+	GroupIdle:     {ToneFaint, false},
+	GroupDone:     {ToneGood, false},
+	GroupQueued:   {TonePlain, true},
+	GroupStarting: {ToneBusy, true},
+	GroupStopping: {ToneBusy, true},
+	GroupActing:   {ToneActing, false},
+	GroupHeld:     {ToneBad, true},
+}
+
+// Tone is the tone in which nodes of this group are shown.
+func (g Group) Tone() Tone { return groups[g].tone }
+
+// Waiting is whether nodes of this group wait for something that a person may ask about.
+func (g Group) Waiting() bool { return groups[g].waiting }
 
 // Cause is what ends the wait of a node.
 type Cause uint8
@@ -104,7 +135,8 @@ const (
 	CauseSpec                   // a change of the specification that concerns all nodes: pause, strategy
 	CauseLimit                  // a change of the specification that concerns this node: partition, selector
 	CausePlacement              // the node may keep its pod, and the set updates no such node
-	CausePerson                 // the owner of a preDelete hook, or of the node
+	CauseHook                   // the owner of a preDelete hook
+	CauseOwner                  // the owner of the node
 	CauseOther                  // another controller, which keeps the pods
 	CauseCollector              // the pod garbage collector
 	CauseBackoff                // the back-off of a pod that fails again and again
@@ -112,68 +144,117 @@ const (
 	CausePolicy                 // the rollout policy releases the node: a wave, a soak, an approval, a window
 )
 
+// causeCount is the number of causes.
+const causeCount = int(CausePolicy) + 1
+
+// Alert is the name of an alert of the chart.
+type Alert string
+
+// The alerts about verdicts.
+const (
+	AlertStuck   Alert = "EverynodeRolloutStuck"    // a rollout makes no progress, and such a node does not wait for a person
+	AlertBlocked Alert = "EverynodeNodeBlocked"     // the API server refuses writes
+	AlertHook    Alert = "EverynodeHookNotReleased" // a preDelete hook holds a pod
+)
+
+// causeRow is what there is to know of a cause.
+type causeRow struct {
+	// continues is whether the wait ends, or should, without a person.
+	continues bool
+	alert     Alert
+}
+
+// causes is the table of the causes.
+var causes = [causeCount]causeRow{ //nolint:gochecknoglobals // a table: nothing changes it
+	NoCause:        {false, ""},
+	CauseProgress:  {true, AlertStuck},
+	CauseTurn:      {true, AlertStuck},
+	CauseSpec:      {false, ""},
+	CauseLimit:     {false, ""},
+	CausePlacement: {false, ""},
+	CauseHook:      {false, AlertHook},
+	CauseOwner:     {false, ""},
+	CauseOther:     {true, AlertStuck},
+	CauseCollector: {false, ""},
+	CauseBackoff:   {true, AlertStuck},
+	CauseRefusal:   {false, AlertBlocked},
+	CausePolicy:    {false, ""},
+}
+
+// step is what a verdict has to do with an update of the node.
+type step uint8
+
+const (
+	anyTime      step = iota // nodes also have it without an update
+	ofUpdate                 // only an update of the node leads to it
+	replaces                 // an update deletes the old pod
+	startsUpdate             // the update of the node starts: the old pod is deleted or changed, or gets a new one next to it
+)
+
 // verdict is what there is to know of a kind of verdict. A new kind needs a constant and a row in this file, and the rule that gives it.
 type verdict struct {
+	// name is the name in tables and JSON, and the value of the metric label "verdict".
 	name, sentence string
-	group          Group
-	cause          Cause
-	// update is whether only an update of the node leads to this verdict.
-	update bool
+	// group has the colour, the order, and whether the node waits or a write is made.
+	group Group
+	// cause has the alert, and whether the wait ends without a person.
+	cause Cause
+	step  step
 }
 
 // verdicts is the one table of the verdicts.
 var verdicts = [...]verdict{ //nolint:gochecknoglobals // a table: nothing changes it
-	NotEvaluated:     {"not-evaluated", "placement or the wanted revision is not known yet; nothing is done", GroupIdle, NoCause, false},
-	UpToDate:         {"up-to-date", "the pod is of the wanted revision and available", GroupDone, NoCause, false},
-	NotWanted:        {"not-wanted", "the node needs no pod and has none", GroupIdle, NoCause, false},
-	Stays:            {"stays", "no new pod may be placed here; the one that runs may stay", GroupIdle, NoCause, false},
-	Creating:         {"creating", "the pod is missing and is created", GroupActing, NoCause, false},
-	Recreating:       {"recreating", "the old pod is deleted so that a new one can take its place", GroupActing, NoCause, true},
-	Surging:          {"surging", "a new pod is created next to the old one", GroupActing, NoCause, true},
-	FinishingSurge:   {"finishing-surge", "the new pod has taken over, or the old one was not ready; the old one is deleted", GroupActing, NoCause, true},
-	Removing:         {"removing", "no new pod may be placed here; the pods that are left are deleted", GroupActing, NoCause, false},
-	ReplacingFailed:  {"replacing-failed", "the pod failed and is deleted, so that it can be replaced", GroupActing, NoCause, false},
-	ReplacingEnded:   {"replacing-ended", "the pod ended by itself and is deleted, so that it can be replaced", GroupActing, NoCause, false},
-	RemovingExcess:   {"removing-excess", "there are more pods than allowed; the excess is deleted", GroupActing, NoCause, false},
-	Preparing:        {"preparing", "a pod is to be deleted; its preDelete hook is notified", GroupActing, NoCause, false},
-	Restoring:        {"restoring", "the pod was to be deleted and is wanted again; its preDelete hook is notified", GroupActing, NoCause, false},
-	UpdatingInPlace:  {"updating-in-place", "the old pod is changed in place", GroupActing, NoCause, true},
-	FinishingInPlace: {"finishing-in-place", "the node runs the changed pod, or the change was called off; the pod may be ready again", GroupActing, NoCause, true},
-	WaitAvailable:    {"wait-available", "the new pod is not available yet", GroupStarting, CauseProgress, false},
-	WaitTerminating:  {"wait-terminating", "a pod is terminating; nothing else is done before it is gone", GroupStopping, CauseProgress, false},
-	WaitBudget:       {"wait-budget", "the pod is old; the update budget is used up", GroupQueued, CauseTurn, true},
-	WaitReplacing:    {"wait-replacing", "the pod is old and not available; as many nodes as allowed are being replaced already", GroupQueued, CauseTurn, true},
-	WaitOnDelete:     {"wait-on-delete", "the pod is old; the strategy OnDelete leaves it to you to delete it", GroupQueued, CauseSpec, false},
-	WaitBackoff:      {"wait-backoff", "the pod failed again; its replacement waits for the back-off", GroupHeld, CauseBackoff, false},
-	WaitBurst:        {"wait-burst", "there is something to do, but this pass already makes as many writes as allowed", GroupQueued, CauseTurn, false},
-	WaitSurgeRemove:  {"wait-surge-remove", "no new pod may be placed here; the old one goes when enough pods are available elsewhere", GroupQueued, CauseTurn, false},
-	WaitCollection:   {"wait-collection", "the node is gone; its pods are left to the pod garbage collector", GroupHeld, CauseCollector, false},
-	WaitHook:         {"wait-hook", "a pod is to be deleted; its preDelete hook has not released it yet", GroupStopping, CausePerson, false},
-	WaitPaused:       {"wait-paused", "the pod is old; the update is paused", GroupQueued, CauseSpec, false},
-	WaitPartition:    {"wait-partition", "the pod is old; the partition keeps it as it is", GroupQueued, CauseLimit, false},
-	WaitSelector:     {"wait-selector", "the pod is old; the update is restricted to other nodes", GroupQueued, CauseLimit, false},
-	WaitEligible:     {"wait-eligible", "the pod is old; it may stay, but no new one may be placed here, so it is not updated", GroupQueued, CausePlacement, false},
-	WaitProgressive:  {"wait-progressive", "the pod is missing; the partition does not allow to create it yet", GroupQueued, CauseLimit, false},
-	WaitGrace:        {"wait-grace", "the old pod is not ready, and is changed in place when its grace period is over", GroupStarting, CauseProgress, true},
-	WaitInPlace:      {"wait-in-place", "the pod has been changed in place; the node does not run the change yet", GroupStarting, CauseProgress, true},
-	WaitImage:        {"wait-image", "waiting for image: the pod is old, and the node has not pulled the images of the new one yet", GroupQueued, CauseProgress, true},
-	WaitUnreachable:  {"wait-unreachable", "the node is not ready; the update leaves it out until it is", GroupHeld, CauseProgress, false},
-	WaitController:   {"wait-controller", "something is to be created, repaired or removed; that is up to the controller that keeps the pods", GroupQueued, CauseOther, false},
-	WaitNodeOwner:    {"wait-node-owner", "the pod is old and says so; it is updated when the owner of the node says so", GroupQueued, CausePerson, false},
-	WaitWave:         {"wait-wave", "the pod is old; the rollout policy has not released the node yet: its wave, or its part of the wave, has not begun", GroupQueued, CausePolicy, false},
-	WaitSoak:         {"wait-soak", "the pod is old; the wave before it is complete, and the rollout policy observes it for its soak time", GroupQueued, CausePolicy, false},
-	WaitApproval:     {"wait-approval", "the pod is old; the wave before it is complete, and a user must approve it", GroupQueued, CausePolicy, false},
-	WaitWindow:       {"wait-window", "the pod is old; the rollout policy starts updates only within its windows, and none is open", GroupQueued, CausePolicy, false},
-	WaitFreeze:       {"wait-freeze", "the pod is old; a freeze of the rollout policy is active", GroupQueued, CausePolicy, false},
-	WaitOrder:        {"wait-order", "the pod is old; the rollout policy updates another group of nodes first", GroupQueued, CausePolicy, false},
-	WaitGroup:        {"wait-group", "the pod is old; another daemon set of the concurrency group is being updated there, or goes first", GroupQueued, CausePolicy, false},
-	WaitPace:         {"wait-pace", "the pod is old; the pace of the rollout policy lets no further update start now", GroupQueued, CauseTurn, true},
-	WaitSuspended:    {"wait-suspended", "the pod is old; the rollout policy is suspended", GroupQueued, CausePolicy, false},
-	WaitRejected:     {"wait-rejected", "the pod is old; the new revision was rejected, so no further node gets it", GroupQueued, CausePolicy, false},
-	WaitFailed:       {"wait-failed", "the pod is old; the new revision has failed, so no further node gets it", GroupQueued, CausePolicy, false},
-	WaitConflict:     {"wait-conflict", "the pod is old; more than one rollout policy applies to the daemon set, so no update starts", GroupQueued, CausePolicy, false},
-	WaitPolicy:       {"wait-policy", "the pod is old; the rollout policy that governs the daemon set was deleted, or cannot be read or followed, so no update starts", GroupQueued, CausePolicy, false},
-	Blocked:          {"blocked", "a write for this node was refused or got no clear answer", GroupHeld, CauseRefusal, false},
+	NotEvaluated:     {"not-evaluated", "placement or the wanted revision is not known yet; nothing is done", GroupIdle, NoCause, anyTime},
+	UpToDate:         {"up-to-date", "the pod is of the wanted revision and available", GroupDone, NoCause, anyTime},
+	NotWanted:        {"not-wanted", "the node needs no pod and has none", GroupIdle, NoCause, anyTime},
+	Stays:            {"stays", "no new pod may be placed here; the one that runs may stay", GroupIdle, NoCause, anyTime},
+	Creating:         {"creating", "the pod is missing and is created", GroupActing, NoCause, anyTime},
+	Recreating:       {"recreating", "the old pod is deleted so that a new one can take its place", GroupActing, NoCause, startsUpdate},
+	Surging:          {"surging", "a new pod is created next to the old one", GroupActing, NoCause, startsUpdate},
+	FinishingSurge:   {"finishing-surge", "the new pod has taken over, or the old one was not ready; the old one is deleted", GroupActing, NoCause, replaces},
+	Removing:         {"removing", "no new pod may be placed here; the pods that are left are deleted", GroupActing, NoCause, anyTime},
+	ReplacingFailed:  {"replacing-failed", "the pod failed and is deleted, so that it can be replaced", GroupActing, NoCause, anyTime},
+	ReplacingEnded:   {"replacing-ended", "the pod ended by itself and is deleted, so that it can be replaced", GroupActing, NoCause, anyTime},
+	RemovingExcess:   {"removing-excess", "there are more pods than allowed; the excess is deleted", GroupActing, NoCause, anyTime},
+	Preparing:        {"preparing", "a pod is to be deleted; its preDelete hook is notified", GroupActing, NoCause, anyTime},
+	Restoring:        {"restoring", "the pod was to be deleted and is wanted again; its preDelete hook is notified", GroupActing, NoCause, anyTime},
+	UpdatingInPlace:  {"updating-in-place", "the old pod is changed in place", GroupActing, NoCause, startsUpdate},
+	FinishingInPlace: {"finishing-in-place", "the node runs the changed pod, or the change was called off; the pod may be ready again", GroupActing, NoCause, ofUpdate},
+	WaitAvailable:    {"wait-available", "the new pod is not available yet", GroupStarting, CauseProgress, anyTime},
+	WaitTerminating:  {"wait-terminating", "a pod is terminating; nothing else is done before it is gone", GroupStopping, CauseProgress, anyTime},
+	WaitBudget:       {"wait-budget", "the pod is old; the update budget is used up", GroupQueued, CauseTurn, ofUpdate},
+	WaitReplacing:    {"wait-replacing", "the pod is old and not available; as many nodes as allowed are being replaced already", GroupQueued, CauseTurn, ofUpdate},
+	WaitOnDelete:     {"wait-on-delete", "the pod is old; the strategy OnDelete leaves it to you to delete it", GroupQueued, CauseSpec, anyTime},
+	WaitBackoff:      {"wait-backoff", "the pod failed again; its replacement waits for the back-off", GroupHeld, CauseBackoff, anyTime},
+	WaitBurst:        {"wait-burst", "there is something to do, but this pass already makes as many writes as allowed", GroupQueued, CauseTurn, anyTime},
+	WaitSurgeRemove:  {"wait-surge-remove", "no new pod may be placed here; the old one goes when enough pods are available elsewhere", GroupQueued, CauseTurn, anyTime},
+	WaitCollection:   {"wait-collection", "the node is gone; its pods are left to the pod garbage collector", GroupHeld, CauseCollector, anyTime},
+	WaitHook:         {"wait-hook", "a pod is to be deleted; its preDelete hook has not released it yet", GroupStopping, CauseHook, anyTime},
+	WaitPaused:       {"wait-paused", "the pod is old; the update is paused", GroupQueued, CauseSpec, anyTime},
+	WaitPartition:    {"wait-partition", "the pod is old; the partition keeps it as it is", GroupQueued, CauseLimit, anyTime},
+	WaitSelector:     {"wait-selector", "the pod is old; the update is restricted to other nodes", GroupQueued, CauseLimit, anyTime},
+	WaitEligible:     {"wait-eligible", "the pod is old; it may stay, but no new one may be placed here, so it is not updated", GroupQueued, CausePlacement, anyTime},
+	WaitProgressive:  {"wait-progressive", "the pod is missing; the partition does not allow to create it yet", GroupQueued, CauseLimit, anyTime},
+	WaitGrace:        {"wait-grace", "the old pod is not ready, and is changed in place when its grace period is over", GroupStarting, CauseProgress, ofUpdate},
+	WaitInPlace:      {"wait-in-place", "the pod has been changed in place; the node does not run the change yet", GroupStarting, CauseProgress, ofUpdate},
+	WaitImage:        {"wait-image", "waiting for image: the pod is old, and the node has not pulled the images of the new one yet", GroupQueued, CauseProgress, ofUpdate},
+	WaitUnreachable:  {"wait-unreachable", "the node is not ready; the update leaves it out until it is", GroupHeld, CauseProgress, anyTime},
+	WaitController:   {"wait-controller", "something is to be created, repaired or removed; that is up to the controller that keeps the pods", GroupQueued, CauseOther, anyTime},
+	WaitNodeOwner:    {"wait-node-owner", "the pod is old and says so; it is updated when the owner of the node says so", GroupQueued, CauseOwner, anyTime},
+	WaitWave:         {"wait-wave", "the pod is old; the rollout policy has not released the node yet: its wave, or its part of the wave, has not begun", GroupQueued, CausePolicy, anyTime},
+	WaitSoak:         {"wait-soak", "the pod is old; the wave before it is complete, and the rollout policy observes it for its soak time", GroupQueued, CausePolicy, anyTime},
+	WaitApproval:     {"wait-approval", "the pod is old; the wave before it is complete, and a user must approve it", GroupQueued, CausePolicy, anyTime},
+	WaitWindow:       {"wait-window", "the pod is old; the rollout policy starts updates only within its windows, and none is open", GroupQueued, CausePolicy, anyTime},
+	WaitFreeze:       {"wait-freeze", "the pod is old; a freeze of the rollout policy is active", GroupQueued, CausePolicy, anyTime},
+	WaitOrder:        {"wait-order", "the pod is old; the rollout policy updates another group of nodes first", GroupQueued, CausePolicy, anyTime},
+	WaitGroup:        {"wait-group", "the pod is old; another daemon set of the concurrency group is being updated there, or goes first", GroupQueued, CausePolicy, anyTime},
+	WaitPace:         {"wait-pace", "the pod is old; the pace of the rollout policy lets no further update start now", GroupQueued, CauseTurn, ofUpdate},
+	WaitSuspended:    {"wait-suspended", "the pod is old; the rollout policy is suspended", GroupQueued, CausePolicy, anyTime},
+	WaitRejected:     {"wait-rejected", "the pod is old; the new revision was rejected, so no further node gets it", GroupQueued, CausePolicy, anyTime},
+	WaitFailed:       {"wait-failed", "the pod is old; the new revision has failed, so no further node gets it", GroupQueued, CausePolicy, anyTime},
+	WaitConflict:     {"wait-conflict", "the pod is old; more than one rollout policy applies to the daemon set, so no update starts", GroupQueued, CausePolicy, anyTime},
+	WaitPolicy:       {"wait-policy", "the pod is old; the rollout policy that governs the daemon set was deleted, or cannot be read or followed, so no update starts", GroupQueued, CausePolicy, anyTime},
+	Blocked:          {"blocked", "a write for this node was refused or got no clear answer", GroupHeld, CauseRefusal, anyTime},
 }
 
 // VerdictKinds returns all kinds of verdict, in the order in which they are declared.
@@ -193,7 +274,7 @@ func (k VerdictKind) row() *verdict {
 	return &verdicts[k]
 }
 
-// String returns the name of a kind, for machines and tables.
+// String returns the name of a kind, for machines, tables and metrics.
 func (k VerdictKind) String() string { return k.row().name }
 
 // Sentence says what a kind means, for people; Node.Obstacle has more to say about Blocked.
@@ -206,7 +287,19 @@ func (k VerdictKind) Group() Group { return k.row().group }
 func (k VerdictKind) Cause() Cause { return k.row().cause }
 
 // OfUpdate is whether a node has such a verdict only because of an update. A pod that is not available may also have failed long after one.
-func (k VerdictKind) OfUpdate() bool { return k.row().update }
+func (k VerdictKind) OfUpdate() bool { return k.row().step >= ofUpdate }
+
+// Replaces is whether an update deletes or changes the old pod of a node with this verdict, or creates a new pod next to it.
+func (k VerdictKind) Replaces() bool { return k.row().step >= replaces }
+
+// StartsUpdate is whether the update of a node with this verdict starts now.
+func (k VerdictKind) StartsUpdate() bool { return k.row().step == startsUpdate }
+
+// OfPolicy is whether only a rollout policy leads to this verdict.
+func (k VerdictKind) OfPolicy() bool { return k.Cause() == CausePolicy || k == WaitPace }
+
+// AwaitsPod is whether a node with this verdict waits for a pod of the wanted revision to become available.
+func (k VerdictKind) AwaitsPod() bool { return k == WaitAvailable || k == WaitInPlace }
 
 // Acts is whether a node with this verdict has an action in the plan.
 func (k VerdictKind) Acts() bool { return k.Group() == GroupActing }
@@ -215,13 +308,14 @@ func (k VerdictKind) Acts() bool { return k.Group() == GroupActing }
 func (k VerdictKind) Waits() bool { return k.Cause() != NoCause }
 
 // Continues is whether something happens on a node with this verdict without a person, or should.
-func (k VerdictKind) Continues() bool {
-	switch k.Cause() {
-	case CauseProgress, CauseTurn, CauseOther, CauseBackoff:
-		return true
-	default:
-		return k.Acts()
+func (k VerdictKind) Continues() bool { return k.Acts() || causes[k.Cause()].continues }
+
+// Alert is the alert that nodes with this verdict lead to when they last; empty for none.
+func (k VerdictKind) Alert() Alert {
+	if k.Acts() {
+		return AlertStuck
 	}
+	return causes[k.Cause()].alert
 }
 
 // detailCount is the number of details.

@@ -36,6 +36,32 @@ func TestVerdictTexts(t *testing.T) {
 	}
 }
 
+// TestTablesOfVerdicts: the columns of the table and the tables of groups and causes agree.
+func TestTablesOfVerdicts(t *testing.T) {
+	for _, k := range VerdictKinds() {
+		if got := k.Alert() == AlertStuck; got != k.Continues() {
+			t.Errorf("%s goes on without a person: %t, and the alert about a rollout without progress is for it: %t", k, k.Continues(), got)
+		}
+		if k.Waits() && !k.Group().Waiting() || k.Acts() && k.Group().Tone() != ToneActing {
+			t.Errorf("%s is in group %d, which does not fit", k, k.Group())
+		}
+		if k.Replaces() && !k.Acts() {
+			t.Errorf("%s replaces a pod and does not act", k)
+		}
+		if k.OfPolicy() && k.OfUpdate() != (k == WaitPace) {
+			t.Errorf("%s: a hold of a policy also applies to nodes that are not updated now, only the pace does not", k)
+		}
+	}
+	for kind, want := range map[VerdictKind][4]bool{ // OfUpdate, Replaces, StartsUpdate, AwaitsPod
+		Recreating: {true, true, true, false}, Surging: {true, true, true, false}, UpdatingInPlace: {true, true, true, false}, FinishingSurge: {true, true, false, false},
+		FinishingInPlace: {true, false, false, false}, WaitInPlace: {true, false, false, true}, WaitAvailable: {false, false, false, true}, Creating: {},
+	} {
+		if got := [4]bool{kind.OfUpdate(), kind.Replaces(), kind.StartsUpdate(), kind.AwaitsPod()}; got != want {
+			t.Errorf("%s: got %v, want %v", kind, got, want)
+		}
+	}
+}
+
 // TestPackageCommentNamesAllVerdicts keeps the verdict table complete, and free of names that do not exist.
 func TestPackageCommentNamesAllVerdicts(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")

@@ -46,9 +46,9 @@ func (r *run) removes(a rollout.Action) string {
 
 // unready is the old pod that was not ready when an action of an update was decided on; empty if there was none, or if an action has another reason.
 func (r *run) unready(a rollout.Action) types.UID {
-	switch a.Reason {
-	case rollout.Recreating, rollout.UpdatingInPlace, rollout.Surging, rollout.FinishingSurge, rollout.Preparing:
-	case rollout.Removing: // with a surge one that is ready stays on a node that may keep it until as many are available elsewhere
+	switch {
+	case a.Reason.Replaces(), a.Reason == rollout.Preparing:
+	case a.Reason == rollout.Removing: // with a surge one that is ready stays on a node that may keep it until as many are available elsewhere
 		if r.job.Snapshot.Nodes[a.Node].Fit != rollout.MayStay {
 			return ""
 		}

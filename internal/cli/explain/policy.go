@@ -48,8 +48,7 @@ func (s *subject) wave(k int) string {
 
 // byPolicy reports whether a policy is why the node waits.
 func (s *subject) byPolicy() bool {
-	kind := s.verdict().Kind
-	return kind.Cause() == rollout.CausePolicy || kind == rollout.WaitPace
+	return s.verdict().Kind.OfPolicy()
 }
 
 // nextByPolicy returns when a policy lets the node be updated, as far as that is known.

@@ -146,7 +146,7 @@ const mostNamed = 4
 // blocking reports whether a wait may need a user: something holds the nodes, or they are not ready. Deleted nodes do
 // not block a rollout.
 func blocking(wait *view.Wait) bool {
-	return wait.Kind != rollout.WaitCollection && (wait.Group == rollout.GroupHeld || wait.Kind == rollout.WaitHook || wait.NotReady > 0)
+	return wait.Kind.Cause() != rollout.CauseCollector && (wait.Group == rollout.GroupHeld || wait.Kind.Cause() == rollout.CauseHook || wait.NotReady > 0)
 }
 
 // printResult prints the result of a rollout, and what blocks it, because in a pipeline there is no picture.

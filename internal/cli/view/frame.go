@@ -203,7 +203,7 @@ func (c Cell) draw(g glyphs) span {
 	if c.NotReady {
 		char = g.notReady
 	}
-	return span{string(char), toneOf(c.Group)}
+	return span{string(char), tone(c.Group.Tone())}
 }
 
 // legend explains the characters in use and counts the nodes that are drawn with them by verdict. Each node is counted
@@ -213,7 +213,7 @@ func legend(m Model, g glyphs) []span {
 	drawn := slices.DeleteFunc(slices.Clone(m.Cells), func(c Cell) bool { return c.NotReady })
 	for _, c := range countVerdicts(drawn) {
 		group := c.Kind.Group()
-		entries = append(entries, span{fmt.Sprintf("%c %s %d", g.group[group], c.Kind, c.Nodes), toneOf(group)})
+		entries = append(entries, span{fmt.Sprintf("%c %s %d", g.group[group], c.Kind, c.Nodes), tone(group.Tone())})
 	}
 	notReady := len(m.Cells) - len(drawn)
 	if notReady > 0 {

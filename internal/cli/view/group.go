@@ -32,54 +32,21 @@ func asciiGlyphs() glyphs {
 	}
 }
 
-// tone is a colour, named by its meaning.
-type tone uint8
+// tone is a rollout.Tone, or strong.
+type tone rollout.Tone
 
 const (
-	plain tone = iota
-	faint
-	good
-	busy
-	calm
-	bad
-	strong
+	plain  = tone(rollout.TonePlain)
+	faint  = tone(rollout.ToneFaint)
+	good   = tone(rollout.ToneGood)
+	busy   = tone(rollout.ToneBusy)
+	acting = tone(rollout.ToneActing)
+	bad    = tone(rollout.ToneBad)
+	strong = bad + 1 // a title
 )
 
 // escape returns the "select graphic rendition" parameters of a tone. It uses only the eight basic colours, so that the
 // theme of the terminal applies.
 func (t tone) escape() string {
-	switch t {
-	case faint:
-		return "2"
-	case good:
-		return "32"
-	case busy:
-		return "33"
-	case calm:
-		return "36"
-	case bad:
-		return "31"
-	case strong:
-		return "1"
-	default:
-		return ""
-	}
-}
-
-// toneOf returns the colour of a group.
-func toneOf(g rollout.Group) tone {
-	switch g {
-	case rollout.GroupDone:
-		return good
-	case rollout.GroupQueued:
-		return plain
-	case rollout.GroupStarting, rollout.GroupStopping:
-		return busy
-	case rollout.GroupActing:
-		return calm
-	case rollout.GroupHeld:
-		return bad
-	default:
-		return faint
-	}
+	return [...]string{plain: "", faint: "2", good: "32", busy: "33", acting: "36", bad: "31", strong: "1"}[t]
 }

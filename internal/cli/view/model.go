@@ -244,12 +244,12 @@ func (m *Model) CountsThere() []VerdictCount {
 // Reason returns why a node has its verdict, as a sentence without a capital letter and a full stop, and the message of
 // the new pod that the node waits for, if that pod reports why it does not start.
 func Reason(s *rollout.Snapshot, n *rollout.Node, kind rollout.VerdictKind) (reason, says string) {
-	switch kind {
-	case rollout.Blocked:
+	switch {
+	case kind.Cause() == rollout.CauseRefusal:
 		if obstacle := n.Obstacle(); obstacle != "" {
 			return obstacle, ""
 		}
-	case rollout.WaitAvailable, rollout.WaitInPlace:
+	case kind.AwaitsPod():
 		for i := range n.Pods {
 			if p := &n.Pods[i]; p.Revision == s.Set.Update && !p.Deleting && !p.Ready && p.Trouble != "" {
 				return kind.Sentence(), p.Trouble

@@ -390,7 +390,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	report.Problems = images.problems
 	again, statusErr := p.writeStatus(ctx, report)
 	p.saveDurations(ctx, h, &plan)
-	p.c.failures.setBlocked(p.key, slices.ContainsFunc(after.Verdicts, func(v rollout.Verdict) bool { return v.Kind == rollout.Blocked }))
+	p.c.failures.setBlocked(p.key, slices.ContainsFunc(after.Verdicts, func(v rollout.Verdict) bool { return v.Kind.Cause() == rollout.CauseRefusal }))
 	p.c.Observer.Decided(p.key, &snapshot, &after, took)
 	p.reportGoverned(&allowed, &plan, now)
 	if (!claimed || p.result.Left) && err == nil {

@@ -160,7 +160,7 @@ func survey(snapshot *rollout.Snapshot, plan *rollout.Plan) stages {
 		}
 		sentence := v.Kind.Sentence()
 		switch {
-		case v.Kind == rollout.Blocked:
+		case v.Kind.Cause() == rollout.CauseRefusal:
 			sentence = plan.Obstacle(snapshot, i)
 		case trouble != "":
 			sentence += "; " + trouble
@@ -174,7 +174,7 @@ func survey(snapshot *rollout.Snapshot, plan *rollout.Plan) stages {
 
 // troubleAt is what the pod that a node waits for says of why it does not start.
 func troubleAt(snapshot *rollout.Snapshot, node int, kind rollout.VerdictKind) string {
-	if kind != rollout.WaitAvailable && kind != rollout.WaitInPlace {
+	if !kind.AwaitsPod() {
 		return ""
 	}
 	for i := range snapshot.Nodes[node].Pods {
