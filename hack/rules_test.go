@@ -122,7 +122,7 @@ func TestDependencies(t *testing.T) {
 	}{
 		{[]string{
 			"./api/...", "./internal/rollout", "./internal/placement", "./internal/podtemplate", "./internal/revision", "./internal/plan", "./internal/imagepull",
-			"./internal/predownload", "./internal/dialect/...", "./internal/dialects", "./internal/webhook/conversion", "./internal/webhook/defaulting",
+			"./internal/predownload", "./internal/policyinput", "./internal/dialect/...", "./internal/dialects", "./internal/webhook/conversion", "./internal/webhook/defaulting",
 			"./internal/webhook/validation", "./internal/ota", "./internal/clustercache", "./internal/clustercache/inflight", "./internal/apply", "./internal/cli/view", "./internal/cli/textdiff",
 			"./internal/agent/credentials", "./internal/agent/cri", "./internal/agent/store", "./internal/agent/rest",
 		}, []string{client, manager, kubernetes}, "a simulator, and others who import them, must need no client"},

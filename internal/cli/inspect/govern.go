@@ -11,10 +11,9 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/cli/resolver"
-	"everynode.dev/everynode/internal/clustercache"
-	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/base"
 	"everynode.dev/everynode/internal/policy"
+	"everynode.dev/everynode/internal/policyinput"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -100,47 +99,24 @@ func (g *Governance) Adopt(view *live.View) {
 	if w.ByPolicy == nil {
 		return
 	}
-	update := view.Snapshot.Set.Update
-	view.Snapshot.Set = *w.ByPolicy
-	view.Snapshot.Set.Update = update
-	if most := g.Policies[0].Rules.MaxUnavailable; most != nil {
-		view.Snapshot.Set.MaxUnavailable = *most
-	}
-	w.Set = view.Snapshot.Set
-	view.Workload = &w
+	view.Workload = policyinput.UpdatedByPolicy(&w, g.Policies[0].Rules)
+	policyinput.Respecify(&view.Snapshot, view.Workload)
+	view.Workload.Set = view.Snapshot.Set
 }
 
 // Input returns the input of the decision about the policies; nil if there is nothing to decide.
 func (g *Governance) Input(view *live.View) *policy.Input {
 	in := &policy.Input{
-		Snapshot: &view.Snapshot, Labels: view.Labels, Revisions: revisionsOf(view.Workload, view.History), Set: g.Set, Approvals: g.Approvals,
+		Snapshot: &view.Snapshot, Labels: view.Labels, Revisions: policyinput.Revisions(view.Workload, view.History, nil), Set: g.Set, Approvals: g.Approvals,
 		Last: g.Stored, Restored: true, Neighbours: g.Neighbours,
-	}
-	marked := false
-	for i := range in.Revisions {
-		marked = marked || in.Revisions[i].Committed > 0
 	}
 	for _, p := range g.Policies {
 		in.Policies = append(in.Policies, p.Rules)
 	}
-	if !marked && len(in.Policies) == 0 {
+	if len(in.Policies) == 0 && !policyinput.Committed(view.History) {
 		return nil
 	}
 	return in
-}
-
-// revisionsOf is the history as a policy sees it.
-func revisionsOf(w *dialect.Workload, h *clustercache.Resolved) []policy.Revision {
-	index := h.History(w).Index
-	all := make([]policy.Revision, len(h.Entries))
-	for i := range h.Entries {
-		same, known := index[h.Entries[i].Hash]
-		if !known {
-			same = i
-		}
-		all[i] = policy.Revision{Name: h.Entries[i].Name, Committed: h.Revisions[i].Committed, Failed: h.Revisions[i].Failed, Same: same}
-	}
-	return all
 }
 
 // WavesOf returns the wave of each node, -1 for none: the first one that releases it when all waves before it have passed, and nothing but the waves holds nodes.

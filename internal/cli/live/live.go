@@ -172,15 +172,7 @@ type View struct {
 
 // Changes says how pods get from one revision to another in place; nil if the set changes none.
 func (v *View) Changes() func(from, to int) rollout.Change {
-	if v.inPlace == nil || !v.Workload.Set.InPlace {
-		return nil
-	}
-	return func(from, to int) rollout.Change {
-		if from == to || max(from, to) >= len(v.History.Entries) {
-			return rollout.Change{}
-		}
-		return v.inPlace(v.History.Entries[from].Template, v.History.Entries[to].Template)
-	}
+	return v.History.Changes(v.Workload, v.inPlace)
 }
 
 // GovernFunc puts into the Snapshot of a view what rollout policies allow, before the decision.

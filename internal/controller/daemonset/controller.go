@@ -31,6 +31,7 @@ import (
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/dialect/base"
 	"everynode.dev/everynode/internal/policy"
+	"everynode.dev/everynode/internal/policyinput"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -173,7 +174,7 @@ func (c *Controller) Reconcile(ctx context.Context, key clustercache.Key) (time.
 	}
 	p := &pass{c: c, d: d, key: key, w: w, state: c.state(key, w)}
 	if p.adopt(); !p.byPolicy && c.bystander(key, w) {
-		c.leaveGroup(policySet(w), false)
+		c.leaveGroup(policyinput.SetOf(w), false)
 		p.reportIdle()
 		return p.standBy(ctx)
 	}

@@ -15,6 +15,7 @@ import (
 	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/policy"
+	"everynode.dev/everynode/internal/policyinput"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -48,11 +49,6 @@ type governed struct {
 	watch *policy.Watch
 }
 
-// policySet is how policies see a set.
-func policySet(w *dialect.Workload) policy.Set {
-	return policy.Set{Advanced: w.Advanced, Namespace: w.Namespace, Name: w.Name, Labels: w.Labels}
-}
-
 // Selected returns the sets that a policy applies to.
 func (c *Controller) Selected(p *policy.Policy) []policy.Set {
 	var sets []policy.Set
@@ -61,8 +57,8 @@ func (c *Controller) Selected(p *policy.Policy) []policy.Set {
 			if key.Namespace != p.Namespace {
 				continue
 			}
-			if w := c.Index.Workload(key); w != nil && !w.Deleting && p.Selects(policySet(w)) {
-				sets = append(sets, policySet(w))
+			if w := c.Index.Workload(key); w != nil && !w.Deleting && p.Selects(policyinput.SetOf(w)) {
+				sets = append(sets, policyinput.SetOf(w))
 			}
 		}
 	}
@@ -85,24 +81,17 @@ func (p *pass) adopt() {
 	if p.w.ByPolicy == nil || p.c.Policies == nil {
 		return
 	}
-	rules := p.c.Policies.Of(policySet(p.w))
+	rules := p.c.Policies.Of(policyinput.SetOf(p.w))
 	if len(rules.Policies) == 0 {
 		return
 	}
-	w := *p.w // others read the old one
-	w.Set = *p.w.ByPolicy
-	if most := rules.Policies[0].MaxUnavailable; most != nil {
-		w.Set.MaxUnavailable = *most
-	}
-	p.w, p.byPolicy = &w, true
+	p.w, p.byPolicy = policyinput.UpdatedByPolicy(p.w, rules.Policies[0]), true
 }
 
 // setByPolicy gives the decision the specification that adopt has made.
 func (p *pass) setByPolicy(s *rollout.Snapshot) {
 	if p.byPolicy {
-		update := s.Set.Update
-		s.Set = p.w.Set
-		s.Set.Update = update
+		policyinput.Respecify(s, p.w)
 	}
 }
 
@@ -111,11 +100,8 @@ func (p *pass) governance(h *clustercache.Resolved) {
 	if p.c.Policies == nil {
 		return
 	}
-	p.rules = p.c.Policies.Of(policySet(p.w))
-	p.marked = false
-	for i := range h.Revisions {
-		p.marked = p.marked || h.Revisions[i].Committed > 0
-	}
+	p.rules = p.c.Policies.Of(policyinput.SetOf(p.w))
+	p.marked = policyinput.Committed(h)
 	p.c.Index.Govern(p.key, p.governs())
 	p.foreigners = p.foreign(h)
 }
@@ -138,7 +124,7 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 		return policy.Result{Commit: rollout.NoRevision, Wanted: rollout.NoRevision}
 	}
 	in := &policy.Input{
-		Snapshot: s, Labels: p.c.Index.Labels(s.Nodes), Revisions: revisionsOf(p.w, h, p.foreigners), Set: policySet(p.w),
+		Snapshot: s, Labels: p.c.Index.Labels(s.Nodes), Revisions: policyinput.Revisions(p.w, h, p.foreigners), Set: policyinput.SetOf(p.w),
 		Policies: p.rules.Policies, Unread: p.rules.Unread, Approvals: p.rules.Approvals, Neighbours: p.turn.neighbours,
 		OpenYurt: p.stoodBack && p.w.Plain != nil && p.w.Set.Strategy != p.w.Plain.Strategy, Watch: p.state.governed.watch,
 		Stored: p.rules.Stored,
@@ -156,28 +142,12 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 	if out.Status != nil {
 		g.last = out.Status
 	}
-	out.Enter(s, p.changes(h))
+	out.Enter(s, h.Changes(p.w, p.d.InPlace))
 	g.watch = out.Watch
 	if len(p.rules.Policies) == 1 {
 		p.rules.Policies[0].Tighten(s)
 	}
 	return out
-}
-
-// revisionsOf is the history as a policy sees it.
-func revisionsOf(w *dialect.Workload, h *clustercache.Resolved, foreign []bool) []policy.Revision {
-	index := h.History(w).Index
-	all := make([]policy.Revision, len(h.Entries))
-	for i := range h.Entries {
-		same, known := index[h.Entries[i].Hash]
-		if !known {
-			same = i
-		}
-		all[i] = policy.Revision{
-			Name: h.Entries[i].Name, Committed: h.Revisions[i].Committed, Failed: h.Revisions[i].Failed, Same: same, Foreign: i < len(foreign) && foreign[i],
-		}
-	}
-	return all
 }
 
 // mark writes which revision is committed, which one has failed, or that no policy governs the set any more.
@@ -229,7 +199,7 @@ func (p *pass) reportGoverned(out *policy.Result, plan *rollout.Plan, now time.T
 		}
 		p.c.Events.Event(p.object(), kind, e.Reason, e.Message)
 	}
-	p.c.Policies.Report(policySet(p.w), p.rules.Policies, out.Status, out.Judged)
+	p.c.Policies.Report(policyinput.SetOf(p.w), p.rules.Policies, out.Status, out.Judged)
 }
 
 // reportBlocked reports a set that another controller of its dialect keeps Everynode from, unless its policy has a status of it already, with which the
@@ -238,7 +208,7 @@ func (c *Controller) reportBlocked(w *dialect.Workload) {
 	if c.Policies == nil {
 		return
 	}
-	set := policySet(w)
+	set := policyinput.SetOf(w)
 	of := c.Policies.Of(set)
 	c.leaveGroup(set, !w.Deleting && groupOf(of.Policies) != "")
 	if len(of.Policies) > 0 && of.Stored == nil {
@@ -249,8 +219,8 @@ func (c *Controller) reportBlocked(w *dialect.Workload) {
 // forgetGoverned reports that a set is gone.
 func (c *Controller) forgetGoverned(w *dialect.Workload) {
 	if c.Policies != nil {
-		c.leaveGroup(policySet(w), false)
-		c.Policies.Report(policySet(w), nil, nil, nil)
+		c.leaveGroup(policyinput.SetOf(w), false)
+		c.Policies.Report(policyinput.SetOf(w), nil, nil, nil)
 	}
 }
 
@@ -259,7 +229,7 @@ func (p *pass) reportIdle() {
 	if p.c.Policies == nil {
 		return
 	}
-	set := policySet(p.w)
+	set := policyinput.SetOf(p.w)
 	of := p.c.Policies.Of(set)
 	if len(of.Policies) > 0 {
 		p.c.Policies.Report(set, of.Policies, policy.Idle(set), nil)

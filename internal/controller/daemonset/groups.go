@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"everynode.dev/everynode/internal/policy"
+	"everynode.dev/everynode/internal/policyinput"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -58,7 +59,7 @@ func groupOf(of []*policy.Policy) string {
 
 // beginTurn waits for the turn of the set, if it belongs to a group.
 func (p *pass) beginTurn() {
-	set, name := policySet(p.w), groupOf(p.rules.Policies)
+	set, name := policyinput.SetOf(p.w), groupOf(p.rules.Policies)
 	if name == "" {
 		p.c.leaveGroup(set, false)
 		p.turn.decided = true
@@ -73,7 +74,7 @@ func (p *pass) beginTurn() {
 
 // endTurn records the decision, and lets other sets decide. trusted is whether the plan is carried out: otherwise it is not clear which pods the set has.
 func (p *pass) endTurn(allowed *policy.Result, plan *rollout.Plan, trusted bool) {
-	t, set := &p.turn, policySet(p.w)
+	t, set := &p.turn, policyinput.SetOf(p.w)
 	if t.of == nil {
 		return
 	}
@@ -91,7 +92,7 @@ func (p *pass) endTurn(allowed *policy.Result, plan *rollout.Plan, trusted bool)
 
 // missTurn records that a pass came to no decision: no other set waits because this one goes first.
 func (p *pass) missTurn() {
-	set := policySet(p.w)
+	set := policyinput.SetOf(p.w)
 	if l := p.c.groups.open(set.Namespace, false); l != nil && !p.turn.decided {
 		if p.turn.of == nil && groupOf(p.c.Policies.Of(set).Policies) == "" {
 			p.c.leaveGroup(set, false)
@@ -136,7 +137,7 @@ func (c *Controller) candidates(of []*policy.Policy) []policy.Candidate {
 				continue
 			}
 			for _, p := range of {
-				if set := policySet(w); p.Selects(set) {
+				if set := policyinput.SetOf(w); p.Selects(set) {
 					all = append(all, policy.Candidate{Set: set, Created: w.Created})
 					break
 				}
@@ -153,7 +154,7 @@ func (c *Controller) wakeHeld(namespace string, l *ledger) {
 			if key.Namespace != namespace {
 				continue
 			}
-			if w := c.Index.Workload(key); w != nil && l.holds(policySet(w)) {
+			if w := c.Index.Workload(key); w != nil && l.holds(policyinput.SetOf(w)) {
 				c.Enqueue(key)
 			}
 		}

@@ -453,19 +453,6 @@ func (p *pass) deleteRevision(ctx context.Context, r *clustercache.Revision) err
 	})
 }
 
-// changes says how pods get from one revision to another in place; nil if this set changes none.
-func (p *pass) changes(h *clustercache.Resolved) func(from, to int) rollout.Change {
-	if p.d.InPlace == nil || !p.w.Set.InPlace {
-		return nil
-	}
-	return func(from, to int) rollout.Change {
-		if from == to || max(from, to) >= len(h.Entries) {
-			return rollout.Change{}
-		}
-		return p.d.InPlace(h.Entries[from].Template, h.Entries[to].Template)
-	}
-}
-
 // inPlace is the history as a Snapshot needs it, with what can be done in place where the dialect does that.
 func (p *pass) inPlace(h *clustercache.Resolved) clustercache.History {
 	view := h.History(p.w)
