@@ -190,16 +190,18 @@ func TestLedger(t *testing.T) {
 	if n := l.See(a, g, all); len(n.Others) != 1 || n.Others[0].Known || n.Own != nil {
 		t.Fatalf("%+v", n)
 	}
-	if !l.Record(b.Set, policy.Nodes{"n1": "east"}, policy.Nodes{"n2": "west"}, true) {
+	begun := policy.LedgerEntry{Group: "network", UnderWay: policy.Nodes{"n1": "east"}, Waits: policy.Nodes{"n2": "west"}, Held: true}
+	if !l.Record(b.Set, begun) {
 		t.Error("a set that becomes known changes nothing")
 	}
-	if l.Record(b.Set, policy.Nodes{"n1": "east"}, policy.Nodes{"n2": "west"}, true) || !l.Held(b.Set) || l.Held(a.Set) {
+	if l.Record(b.Set, begun) || !l.Held(b.Set) || l.Held(a.Set) {
 		t.Error("the same again is a change, or who waits is wrong")
 	}
 	if n := l.See(a, g, all); !n.Others[0].Known || n.Others[0].UnderWay["n1"] != "east" || n.Others[0].First["n2"] != "west" {
 		t.Errorf("the older set goes first: %+v", n)
 	}
-	l.Record(a.Set, nil, policy.Nodes{"n2": "west"}, true)
+	waits := policy.LedgerEntry{Group: "network", Waits: policy.Nodes{"n2": "west"}, Held: true}
+	l.Record(a.Set, waits)
 	if n := l.See(b, g, all); n.Others[0].First != nil || n.Own["n1"] != "east" {
 		t.Errorf("the younger set goes first: %+v", n)
 	}
@@ -218,8 +220,12 @@ func TestLedger(t *testing.T) {
 	if !l.Forget(b.Set, false) || l.Forget(b.Set, false) {
 		t.Error("a set that others wait for leaves, and that is no change, or is one twice")
 	}
-	l.See(a, policy.Group{Name: "storage"}, nil)
-	if !l.Record(a.Set, nil, policy.Nodes{"n2": "west"}, true) {
+	l.See(b, policy.Group{Name: "storage"}, nil) // looking changes no entry, and nothing of what is recorded next
+	if l.Record(a.Set, waits) {
+		t.Error("the same group is a change")
+	}
+	waits.Group = "storage"
+	if !l.Record(a.Set, waits) {
 		t.Error("another group is no change")
 	}
 }

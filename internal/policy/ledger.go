@@ -14,11 +14,9 @@ import (
 // call: two sets that decide at the same time could otherwise both start at one place. It is not safe for concurrent use. Losing it is safe: an update
 // starts only when all other sets of the group have been recorded again, from what their pods show. The zero value is empty.
 type Ledger struct {
-	sets map[ledgerKey]*ledgerEntry
+	sets map[ledgerKey]*LedgerEntry
 	// awaited are sets that others have looked at while nothing was known of them.
 	awaited map[ledgerKey]bool
-	// group is that of the last call of See.
-	group string
 }
 
 type ledgerKey struct {
@@ -26,12 +24,14 @@ type ledgerKey struct {
 	name     string
 }
 
-// ledgerEntry is what is known of a set.
-type ledgerEntry struct {
-	group           string
-	underWay, waits Nodes
-	// held is whether the set waits for any other, be it one of which nothing is known.
-	held bool
+// LedgerEntry is what a set has decided.
+type LedgerEntry struct {
+	// Group is the name of its group.
+	Group string
+	// UnderWay are the nodes in the middle of their update, Waits those on which only the group keeps the set from an update.
+	UnderWay, Waits Nodes
+	// Held is whether the set waits for any other, also for one of which nothing is known.
+	Held bool
 }
 
 // Candidate is a set of a group.
@@ -50,9 +50,8 @@ func keyOf(s Set) ledgerKey { return ledgerKey{s.Advanced, s.Name} }
 // See returns what a set must know of the sets of its group, in which it may be itself.
 func (l *Ledger) See(c Candidate, g Group, all []Candidate) *Neighbours {
 	n := &Neighbours{Group: g, Fresh: true}
-	l.group = g.Name
 	if e := l.sets[keyOf(c.Set)]; e != nil {
-		n.Own, n.Fresh = e.underWay, false
+		n.Own, n.Fresh = e.UnderWay, false
 	}
 	for i := range all {
 		o := &all[i]
@@ -61,9 +60,9 @@ func (l *Ledger) See(c Candidate, g Group, all []Candidate) *Neighbours {
 		}
 		other := Neighbour{Set: o.Set}
 		if e := l.sets[keyOf(o.Set)]; e != nil {
-			other.Known, other.UnderWay = true, e.underWay
+			other.Known, other.UnderWay = true, e.UnderWay
 			if o.before(&c) {
-				other.First = e.waits
+				other.First = e.Waits
 			}
 		} else {
 			if l.awaited == nil {
@@ -80,23 +79,23 @@ func (l *Ledger) See(c Candidate, g Group, all []Candidate) *Neighbours {
 }
 
 // Record takes what a set has decided. It reports whether that may let others start, which Held lists.
-func (l *Ledger) Record(s Set, underWay, waits Nodes, held bool) (changed bool) {
+func (l *Ledger) Record(s Set, is LedgerEntry) (changed bool) {
 	if l.sets == nil {
-		l.sets = map[ledgerKey]*ledgerEntry{}
+		l.sets = map[ledgerKey]*LedgerEntry{}
 	}
-	is, was := &ledgerEntry{l.group, underWay, waits, held}, l.sets[keyOf(s)]
-	l.sets[keyOf(s)] = is
+	was := l.sets[keyOf(s)]
+	l.sets[keyOf(s)] = &is
 	delete(l.awaited, keyOf(s))
-	return was == nil || was.group != is.group || !maps.Equal(was.underWay, is.underWay) || !maps.Equal(was.waits, is.waits)
+	return was == nil || was.Group != is.Group || !maps.Equal(was.UnderWay, is.UnderWay) || !maps.Equal(was.Waits, is.Waits)
 }
 
 // Passes records that a set could not decide, so that it is not its turn. What it has begun is not forgotten. It reports what Record does.
 func (l *Ledger) Passes(s Set) (changed bool) {
 	e := l.sets[keyOf(s)]
-	if e == nil || len(e.waits) == 0 {
+	if e == nil || len(e.Waits) == 0 {
 		return false
 	}
-	e.waits = nil
+	e.Waits = nil
 	return true
 }
 
@@ -116,5 +115,5 @@ func (l *Ledger) Forget(s Set, stays bool) (changed bool) {
 // Held returns whether a set waits for others.
 func (l *Ledger) Held(s Set) bool {
 	e := l.sets[keyOf(s)]
-	return e != nil && e.held
+	return e != nil && e.Held
 }

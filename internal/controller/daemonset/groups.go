@@ -82,7 +82,7 @@ func (p *pass) endTurn(allowed *policy.Result, plan *rollout.Plan, trusted bool)
 	if t.decided = trusted && allowed.UnderWay != nil && t.in != nil; t.decided {
 		allowed.Begin(t.in, plan)
 		waits, held := t.in.Waits(plan)
-		changed = t.of.Record(set, allowed.UnderWay, waits, held)
+		changed = t.of.Record(set, policy.LedgerEntry{Group: t.neighbours.Group.Name, UnderWay: allowed.UnderWay, Waits: waits, Held: held})
 	}
 	t.of.mu.Unlock()
 	if changed {
