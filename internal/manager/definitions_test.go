@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
+	"everynode.dev/everynode/internal/dialect/kruise"
 	"everynode.dev/everynode/internal/dialects"
 )
 
@@ -65,7 +66,7 @@ func definitionsClient(whose map[string]string) *fake.FakeDynamicClient {
 	for plural, by := range whose {
 		objects = append(objects, definition(plural+".apps.kruise.io", by))
 	}
-	return fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{definitionResource: "CustomResourceDefinitionList"}, objects...)
+	return fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{kruise.Definitions(): "CustomResourceDefinitionList"}, objects...)
 }
 
 // TestDefinitionsThatComeAndGo: a manager begins again when a definition comes that was missing, and when one goes, and at nothing else.
@@ -73,7 +74,7 @@ func TestDefinitionsThatComeAndGo(t *testing.T) {
 	client := definitionsClient(nil)
 	create := func(name string) {
 		t.Helper()
-		if err := client.Tracker().Create(definitionResource, definition(name, ours), ""); err != nil {
+		if err := client.Tracker().Create(kruise.Definitions(), definition(name, ours), ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -94,7 +95,7 @@ func TestDefinitionsThatComeAndGo(t *testing.T) {
 		t.Errorf("%s has come: %v", names[2], err)
 	}
 	w.known, _ = readDefinitions(t.Context(), client)
-	if err := client.Tracker().Delete(definitionResource, "", names[0]); err != nil {
+	if err := client.Tracker().Delete(kruise.Definitions(), "", names[0]); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Start(t.Context()); !errors.Is(err, errDefinitions) {
@@ -109,7 +110,7 @@ func TestADefinitionThatIsCreatedAgain(t *testing.T) {
 		t.Helper()
 		of := definition(name, ours)
 		of.SetUID(uid)
-		if err := client.Tracker().Create(definitionResource, of, ""); err != nil {
+		if err := client.Tracker().Create(kruise.Definitions(), of, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -122,7 +123,7 @@ func TestADefinitionThatIsCreatedAgain(t *testing.T) {
 	if err := w.Start(ctx); err != nil {
 		t.Errorf("nothing has changed, and it ends with %v", err)
 	}
-	if err := client.Tracker().Delete(definitionResource, "", name); err != nil {
+	if err := client.Tracker().Delete(kruise.Definitions(), "", name); err != nil {
 		t.Fatal(err)
 	}
 	create("2")
@@ -138,7 +139,7 @@ func TestDefinitionsThatMayNotBeRead(t *testing.T) {
 	client := definitionsClient(map[string]string{"daemonsets": ours, "imagepulljobs": ours, "nodeimages": ours})
 	var allowed atomic.Bool
 	client.PrependReactor("get", "customresourcedefinitions", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return !allowed.Load(), nil, apierrors.NewForbidden(definitionResource.GroupResource(), "x", errors.New("no"))
+		return !allowed.Load(), nil, apierrors.NewForbidden(kruise.Definitions().GroupResource(), "x", errors.New("no"))
 	})
 	o := newOptions()
 	o.dialects = []string{dialects.Native, dialects.Kruise}

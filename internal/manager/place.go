@@ -14,7 +14,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -161,12 +160,10 @@ func readDefinitions(ctx context.Context, client dynamic.Interface) (found defin
 	return found, err
 }
 
-var definitionResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"} //nolint:gochecknoglobals // a constant that Go cannot declare as one
-
 // checkDefinition finds out whether a resource is defined by Everynode, for only then are its versions converted, and whether the API server serves it. It
 // fails with a foreignError or a missingError, or because the definition cannot be read.
 func checkDefinition(ctx context.Context, client dynamic.Interface, name string) (types.UID, error) {
-	crd, err := client.Resource(definitionResource).Get(ctx, name, metav1.GetOptions{})
+	crd, err := client.Resource(kruise.Definitions()).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return "", &missingError{name: name}

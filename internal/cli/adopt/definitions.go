@@ -21,14 +21,11 @@ import (
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/config"
 	"everynode.dev/everynode/internal/cli/options"
+	kruisedialect "everynode.dev/everynode/internal/dialect/kruise"
 	"everynode.dev/everynode/internal/dialects"
 )
 
-// The kinds of the objects that are replaced, removed and restored.
-func definitions() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-}
-
+// The kinds of the webhook objects that are replaced, removed and restored.
 func mutating() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}
 }
@@ -68,7 +65,7 @@ func resources() []string {
 }
 
 func definition(resource string) resourceRef {
-	return resourceRef{definitions(), resource + "." + kruise.Group}
+	return resourceRef{kruisedialect.Definitions(), resource + "." + kruise.Group}
 }
 
 // theirHooks returns the webhooks of OpenKruise, ourHooks those of Everynode.

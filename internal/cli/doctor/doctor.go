@@ -22,6 +22,7 @@ import (
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/internal/dialects"
 )
 
@@ -203,7 +204,7 @@ func (p *installation) table(w io.Writer, findings []Finding) error {
 			return fmt.Errorf("printing: %w", err)
 		}
 	}
-	_, err := fmt.Fprintf(w, "\n%d ok, %s, %d failed, %d skipped\n", counts[OK], plural(counts[Warning], "warning"), counts[Failed], counts[Skipped])
+	_, err := fmt.Fprintf(w, "\n%d ok, %s, %d failed, %d skipped\n", counts[OK], view.Plural(counts[Warning], "warning"), counts[Failed], counts[Skipped])
 	return err
 }
 
@@ -215,13 +216,6 @@ func (p *installation) mark(r Result) string {
 	}
 	colour := map[Result]string{OK: "32", Warning: "33", Failed: "31", Skipped: "2"}[r]
 	return "\x1b[" + colour + "m" + text + "\x1b[0m"
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 func ok(format string, args ...any) Finding {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/view"
 )
 
 // flow is a FlowSchema of Everynode, and the namespace of its service account.
@@ -36,7 +37,7 @@ func (p *installation) flows(ctx context.Context) []Finding {
 		}
 	}
 	if len(all) > 0 && len(findings) == 0 {
-		return []Finding{ok("the API server has %s for Everynode", plural(len(all), "flow schema"))}
+		return []Finding{ok("the API server has %s for Everynode", view.Plural(len(all), "flow schema"))}
 	}
 	return findings
 }

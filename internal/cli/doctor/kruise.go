@@ -21,6 +21,7 @@ import (
 	kruiseapi "everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/cli/installed"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/internal/dialect/kruise"
 	"everynode.dev/everynode/internal/dialects"
 )
@@ -39,23 +40,19 @@ const applyKruise = "apply what the dialect needs (config/kruise, or the chart),
 // takeOver is the remedy for definitions of another project.
 const takeOver = "leave kruise out of --dialects, or adopt the definitions with: kubectl everynode adopt"
 
-func definition() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-}
-
 func (p *installation) definitions(ctx context.Context) []Finding {
 	var findings []Finding
 	var found []*unstructured.Unstructured
 	for _, resource := range []string{kruiseapi.Resource, kruiseapi.ResourceJob, kruiseapi.ResourceNodeImage} {
 		name := resource + "." + kruiseapi.Group
-		crd, err := p.c.Dynamic.Resource(definition()).Get(ctx, name, metav1.GetOptions{})
+		crd, err := p.c.Dynamic.Resource(kruise.Definitions()).Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err) && p.settings.serves(dialects.Kruise):
 			findings = append(findings, failed(applyKruise, "the manager serves kruise, but there is no %s", name))
 		case apierrors.IsNotFound(err):
 		case err != nil:
 			p.hidden = true
-			findings = append(findings, unreadable(err, options.Request{Verb: "get", Resource: definition().GroupResource(), Name: name}))
+			findings = append(findings, unreadable(err, options.Request{Verb: "get", Resource: kruise.Definitions().GroupResource(), Name: name}))
 		default:
 			found = append(found, crd)
 			own := kruise.OwnDefinition(crd)
@@ -145,9 +142,9 @@ func (p *installation) configuration(kind hookKind, webhooks []admissionv1.Webho
 		return unreadable(err, options.Request{Verb: "get", Resource: schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: kind.resource}, Name: name})
 	case bare > 0:
 		return failed("find out why the leader does not publish its certificate: "+p.logs(),
-			"%s lacks the certificate authority of %d of %s: the objects that they check can be neither created nor changed", name, bare, plural(len(webhooks), "webhook"))
+			"%s lacks the certificate authority of %d of %s: the objects that they check can be neither created nor changed", name, bare, view.Plural(len(webhooks), "webhook"))
 	default:
-		return ok("%s has %s", name, plural(len(webhooks), "webhook"))
+		return ok("%s has %s", name, view.Plural(len(webhooks), "webhook"))
 	}
 }
 
@@ -166,7 +163,7 @@ func (p *installation) endpoints(ctx context.Context) Finding {
 	if addresses == 0 {
 		return failed(fmt.Sprintf("make sure that the Service %s/%s selects the pods of the manager", p.namespace, service), "the Service %s/%s has no endpoints: no webhook answers", p.namespace, service)
 	}
-	return ok("%s behind the Service %s/%s", plural(addresses, "pod"), p.namespace, service)
+	return ok("%s behind the Service %s/%s", view.Plural(addresses, "pod"), p.namespace, service)
 }
 
 // expiryWarning is the time before the end of a certificate from which a warning is shown. The manager renews its own

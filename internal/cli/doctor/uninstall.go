@@ -20,6 +20,7 @@ import (
 	kruiseapi "everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/internal/dialect/kruise"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -73,7 +74,7 @@ func (p *installation) changedInPlace(ctx context.Context) []Finding {
 		}
 	}
 	if len(findings) == 0 {
-		return []Finding{ok("no pod of %s is being changed in place or held by a preDelete hook", plural(len(sets), "Advanced DaemonSet"))}
+		return []Finding{ok("no pod of %s is being changed in place or held by a preDelete hook", view.Plural(len(sets), "Advanced DaemonSet"))}
 	}
 	return findings
 }
@@ -86,7 +87,7 @@ func unfinished(set *unstructured.Unstructured, pods []string) (f Finding, found
 	case len(pods) > 0:
 		slices.Sort(pods)
 		return failed(pause, "%s has %s with a closed readiness gate, because of a change in place or a preDelete hook; only the manager opens it, and no traffic reaches them: %s",
-			name, plural(len(pods), "pod"), listed(pods)), true
+			name, view.Plural(len(pods), "pod"), listed(pods)), true
 	case rollsInPlace(set):
 		return failed(pause, "%s is being updated in place, and can start with further pods at any moment", name), true
 	}
@@ -186,12 +187,12 @@ func (p *installation) storedInOtherVersion(ctx context.Context) []Finding {
 	var findings []Finding
 	for _, resource := range []string{kruiseapi.Resource, kruiseapi.ResourceJob, kruiseapi.ResourceNodeImage} {
 		name := resource + "." + kruiseapi.Group
-		crd, err := p.c.Dynamic.Resource(definition()).Get(ctx, name, metav1.GetOptions{})
+		crd, err := p.c.Dynamic.Resource(kruise.Definitions()).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			continue
 		}
 		if err != nil {
-			findings = append(findings, unreadable(err, options.Request{Verb: "get", Resource: definition().GroupResource(), Name: name}))
+			findings = append(findings, unreadable(err, options.Request{Verb: "get", Resource: kruise.Definitions().GroupResource(), Name: name}))
 			continue
 		}
 		stored, _, _ := unstructured.NestedStringSlice(crd.Object, "status", "storedVersions")

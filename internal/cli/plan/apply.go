@@ -21,6 +21,7 @@ import (
 	"everynode.dev/everynode/internal/cli/change"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/resolver"
+	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/internal/plan"
 )
 
@@ -283,7 +284,7 @@ func (d *Document) holds(f *prediction) error {
 	if len(differ) == 0 {
 		return nil
 	}
-	text, more := count(len(differ), "node"), ""
+	text, more := view.Plural(len(differ), "node"), ""
 	if n := len(differ) - mostDifferences; n > 0 {
 		differ, more = differ[:mostDifferences], fmt.Sprintf("\n  and %d more", n)
 	}

@@ -24,6 +24,7 @@ import (
 
 	"everynode.dev/everynode/internal/cli/change"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/testing/fakecluster"
 )
@@ -79,7 +80,7 @@ func (p *planned) screen(t *testing.T, args ...string) string {
 	if err != nil {
 		text += fmt.Sprintf("error: %v (code %d)\n", err, options.Code(err))
 	}
-	return text + fmt.Sprintf("-> %s stored\n\n", count(p.stored-stored, "write"))
+	return text + fmt.Sprintf("-> %s stored\n\n", view.Plural(p.stored-stored, "write"))
 }
 
 // TestApplyScreens are the screens of a plan that holds.

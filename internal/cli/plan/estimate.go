@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/internal/plan"
 )
 
@@ -53,7 +54,7 @@ func (a *Assumption) learn(d everynode.Durations) {
 }
 
 func measured(pods int) string {
-	return fmt.Sprintf("from %s of the last rollouts", count(pods, "pod"))
+	return fmt.Sprintf("from %s of the last rollouts", view.Plural(pods, "pod"))
 }
 
 // foreseeRange simulates the plan with the usual durations, and again with the long ones.

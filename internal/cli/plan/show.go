@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/internal/plan"
 )
 
@@ -239,7 +240,7 @@ func (s *screen) estimate(d *Document) {
 		unit = "with two pods"
 	}
 	if b.Waves > 0 {
-		s.line("Budget: %d %s at once, so %s%s; at most %d without an available pod at once (%d now).", b.Limit, unit, count(b.Waves, "wave"), b.simultaneous(), b.MostDown, b.DownNow)
+		s.line("Budget: %d %s at once, so %s%s; at most %d without an available pod at once (%d now).", b.Limit, unit, view.Plural(b.Waves, "wave"), b.simultaneous(), b.MostDown, b.DownNow)
 	}
 	s.line("Estimate: %s (%s)%s", interval(d.Estimate.Low, d.Estimate.High), d.Estimate.Source, unfinished(d.Unfinished))
 	for _, a := range d.Assumptions {
@@ -268,5 +269,5 @@ func unfinished(n int) string {
 	if n == 0 {
 		return ", if:"
 	}
-	return fmt.Sprintf(" for all but %s on which it does not finish, if:", count(n, "node"))
+	return fmt.Sprintf(" for all but %s on which it does not finish, if:", view.Plural(n, "node"))
 }

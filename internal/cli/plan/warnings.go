@@ -16,6 +16,7 @@ import (
 	"everynode.dev/everynode/api/openyurt"
 	"everynode.dev/everynode/internal/cli/change"
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/view"
 	"everynode.dev/everynode/internal/plan"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -186,7 +187,7 @@ func (f *prediction) warnEnds() []Warning {
 	var all []Warning
 	for why, nodes := range byMessage {
 		all = append(all, Warning{Kind: warnStuck, Nodes: nodes, Message: fmt.Sprintf(
-			"on %s the update does not finish (%s), which keeps using the budget", count(len(nodes), "node"), why)})
+			"on %s the update does not finish (%s), which keeps using the budget", view.Plural(len(nodes), "node"), why)})
 	}
 	slices.SortFunc(all, func(a, b Warning) int { return strings.Compare(a.Message, b.Message) })
 	return all
@@ -217,7 +218,7 @@ func (f *prediction) warnReach() []Warning {
 		{alone, "nothing is updated there"},
 	} {
 		if len(of.nodes) > 0 {
-			all = append(all, Warning{Kind: warnUnreachable, Nodes: of.nodes, Message: fmt.Sprintf("%s not ready: %s", count(len(of.nodes), "node"), of.effect)})
+			all = append(all, Warning{Kind: warnUnreachable, Nodes: of.nodes, Message: fmt.Sprintf("%s not ready: %s", view.Plural(len(of.nodes), "node"), of.effect)})
 		}
 	}
 	return all
@@ -235,7 +236,7 @@ func (f *prediction) warnPlace() []Warning {
 	for detail := range rollout.DetailUnfinished + 1 {
 		if nodes := byDetail[detail]; len(nodes) > 0 {
 			all = append(all, Warning{Kind: warnInPlace, Nodes: nodes,
-				Message: fmt.Sprintf("on %s the pod is recreated: %s", count(len(nodes), "node"), detail.Sentence())})
+				Message: fmt.Sprintf("on %s the pod is recreated: %s", view.Plural(len(nodes), "node"), detail.Sentence())})
 		}
 	}
 	return all
@@ -342,12 +343,4 @@ func (f *prediction) warnOwners() []Warning {
 	}
 	return []Warning{{Kind: warnManager, Message: fmt.Sprintf(
 		"the specification is applied by %s: make the change there too, or the next apply reverts it", strings.Join(owners, ", "))}}
-}
-
-// count returns a number with its noun.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -7,10 +7,16 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"everynode.dev/everynode/api/everynode"
 	kruiseapi "everynode.dev/everynode/api/kruise"
 )
+
+// Definitions is the resource of CustomResourceDefinitions.
+func Definitions() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+}
 
 // OwnDefinition is whether a CustomResourceDefinition of apps.kruise.io is Everynode's: it has the label, and says nothing that only OpenKruise's says. The
 // label alone is not enough: it stays when OpenKruise's definition is applied over Everynode's by server-side apply. Everything else may differ between

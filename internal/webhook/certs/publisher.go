@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	again "k8s.io/client-go/util/retry"
@@ -116,7 +115,7 @@ func (p *Publisher) Published(ctx context.Context) (bundles [][]byte, err error)
 		add(validating.Webhooks[i].Name, &validating.Webhooks[i].ClientConfig)
 	}
 	for _, name := range p.CRDs {
-		crd, err := p.Dynamic.Resource(definitions()).Get(ctx, name, metav1.GetOptions{})
+		crd, err := p.Dynamic.Resource(kruise.Definitions()).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return nil, explain(err, "customresourcedefinition", name)
 		}
@@ -125,10 +124,6 @@ func (p *Publisher) Published(ctx context.Context) (bundles [][]byte, err error)
 		bundles = append(bundles, bundle)
 	}
 	return bundles, nil
-}
-
-func definitions() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 }
 
 // clientConfig returns the client configuration of the webhook with that path.
@@ -196,7 +191,7 @@ func (p *Publisher) set(name string, config *admissionv1.WebhookClientConfig, bu
 // conversion sets the conversion of a CustomResourceDefinition. The manifest does not have this field, so applying it
 // again does not revert it.
 func (p *Publisher) conversion(ctx context.Context, name string, bundle []byte) error {
-	client := p.Dynamic.Resource(definitions())
+	client := p.Dynamic.Resource(kruise.Definitions())
 	crd, err := client.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return explain(err, "customresourcedefinition", name)
