@@ -109,21 +109,17 @@ func refusal(err error) Answer {
 	return Unclear
 }
 
-// denied is whether err is an answer of admission (see byAdmission).
+// denied is whether err is an answer of admission, so that nothing was written. A webhook denies with any code, also with one by which the
+// API server itself reports that it has no room or does not know. A webhook that the API server cannot call, or whose patch it cannot apply, is an
+// internal error.
 func denied(err error) bool {
 	var status apierrors.APIStatus
-	return errors.As(err, &status) && byAdmission(status.Status())
-}
-
-// byAdmission is whether an answer is that of admission, so that nothing was written. A webhook says no with any code, also with one by which the
-// API server itself says that it has no room or does not know. A webhook that the API server cannot call, or whose patch it cannot apply, is an
-// internal error.
-func byAdmission(s metav1.Status) bool {
-	if strings.HasPrefix(s.Message, "admission webhook ") {
-		return true
+	if !errors.As(err, &status) {
+		return false
 	}
+	s := status.Status()
 	text, internal := strings.CutPrefix(s.Message, "Internal error occurred: ")
-	return internal && s.Reason == metav1.StatusReasonInternalError && failedAdmission.MatchString(text)
+	return strings.HasPrefix(s.Message, "admission webhook ") || internal && s.Reason == metav1.StatusReasonInternalError && failedAdmission.MatchString(text)
 }
 
 // failedAdmission matches the internal errors of admission (k8s.io/apiserver, plugin/webhook): a webhook that does not answer, one that patches what

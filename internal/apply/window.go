@@ -37,7 +37,7 @@ func LoadOf(err error) Load {
 		return Unknown
 	case !errors.As(err, &status):
 		return Strains // a time-out or a broken connection
-	case byAdmission(status.Status()):
+	case denied(err):
 		return Unknown
 	}
 	switch status.Status().Code {
@@ -133,7 +133,7 @@ func (w *Window) Answered(s Sent, load Load, now rollout.Time) {
 			w.cuts = 0
 		}
 		w.round.answers++
-		w.round.served += w.best(s.verb).share(max(now.Sub(s.at), time.Microsecond), now)
+		w.round.served += w.share(s.verb, max(now.Sub(s.at), time.Microsecond), now)
 		if s.number >= w.round.first && 2*w.round.answers >= w.size {
 			w.adjust()
 		}
@@ -165,21 +165,19 @@ func (w *Window) adjust() {
 	w.round = round{first: w.next, peak: w.busy}
 }
 
-func (w *Window) best(verb string) *fastest {
-	if w.fastest[verb] == nil {
-		w.fastest[verb] = &fastest{now: math.MaxInt64, before: math.MaxInt64}
-	}
-	return w.fastest[verb]
-}
-
 // fastest is the shortest time that an answer took lately: in the current stretch of time and in the one before.
 type fastest struct {
 	now, before time.Duration
 	since       rollout.Time
 }
 
-// share takes a time in, and says what part of it the fastest answer would have taken.
-func (f *fastest) share(took time.Duration, now rollout.Time) float64 {
+// share records how long an answer took, and returns what part of this time the fastest answer to the verb takes.
+func (w *Window) share(verb string, took time.Duration, now rollout.Time) float64 {
+	f := w.fastest[verb]
+	if f == nil {
+		f = &fastest{now: math.MaxInt64, before: math.MaxInt64}
+		w.fastest[verb] = f
+	}
 	if now.Sub(f.since) > remember {
 		f.before, f.now, f.since = f.now, took, now
 	}

@@ -278,14 +278,14 @@ func TestWindowNeverStarves(t *testing.T) {
 
 // The fastest answer is forgotten when it is long ago: the server may have moved.
 func TestTheFastestAnswerIsForgotten(t *testing.T) {
-	f := NewWindow(10).best("create")
+	w := NewWindow(10)
 	for i, step := range []struct {
 		at, took time.Duration
 		want     float64
 	}{
 		{remember * 2, 10, 1}, {remember*2 + 1, 20, 0.5}, {remember*3 + 2, 20, 0.5}, {remember*4 + 3, 20, 1}, {remember*4 + 4, 5, 1}, {remember*4 + 5, 20, 0.25},
 	} {
-		if got := f.share(step.took, rollout.Time(step.at)); got != step.want {
+		if got := w.share("create", step.took, rollout.Time(step.at)); got != step.want {
 			t.Errorf("%d: %v, want %v", i, got, step.want)
 		}
 	}

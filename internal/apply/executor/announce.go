@@ -84,16 +84,10 @@ func announcing(a rollout.Announcement) string { return "writing the condition o
 // announceSlowly is an announcement that no pass waits for. Until it is answered the pod gets no other.
 func (r *run) announceSlowly(ctx context.Context, a rollout.Announcement, patch PodPatch) {
 	e, uid := r.e.continuing(), types.UID(a.UID)
-	room := e.sendSlowly(ctx, &slowWrite{
-		verb: verbAnnounce, what: announcing(a), node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, void: r.unlessOther(nil),
-		send:     e.slowPatch(patch),
-		meaning:  e.ofSlowPatch(verbAnnounce, a.Pod, uid),
-		begun:    func(until rollout.Time) { e.Index.Begin(inflight.Write{Verb: inflight.Edit, UID: uid, Until: until}) },
-		answered: e.settleSlowEdit(uid),
-		done:     func() {},
-		failed:   r.announceWarner(a),
-	})
-	if !room {
+	w := e.newSlowPatch(verbAnnounce, patch, uid)
+	w.what, w.node, w.void, w.failed = announcing(a), r.job.Snapshot.Nodes[a.Node].Name, r.unlessOther(nil), r.announceWarner(a)
+	w.begun = func(until rollout.Time) { e.Index.Begin(inflight.Write{Verb: inflight.Edit, UID: uid, Until: until}) }
+	if !e.sendSlowly(ctx, w) {
 		r.laneFull()
 	}
 }

@@ -181,24 +181,20 @@ func (e sender) settleEdit(ctx context.Context, d clustercache.Doubt) error {
 	return err
 }
 
+// ownership is an adoption or a release, as verb says.
+type ownership struct {
+	set   *Claim
+	pod   clustercache.Pod
+	verb  string
+	patch PodPatch
+}
+
 func (c *Claim) adopt(p clustercache.Pod) *ownership {
-	return &ownership{set: c, pod: p, verb: "adopt", body: AdoptionPatch(p.UID, c.Owner)}
+	return &ownership{set: c, pod: p, verb: "adopt", patch: PodPatch{Namespace: p.Namespace, Pod: p.Name, Body: AdoptionPatch(p.UID, c.Owner)}}
 }
 
 func (c *Claim) release(p clustercache.Pod) *ownership {
-	return &ownership{set: c, pod: p, verb: "release", body: ReleasePatch(p.UID, c.Owner.UID)}
-}
-
-// ownership is an adoption or a release, as verb says.
-type ownership struct {
-	set  *Claim
-	pod  clustercache.Pod
-	verb string
-	body []byte
-}
-
-func (o *ownership) patch() PodPatch {
-	return PodPatch{Namespace: o.pod.Namespace, Pod: o.pod.Name, Body: o.body}
+	return &ownership{set: c, pod: p, verb: "release", patch: PodPatch{Namespace: p.Namespace, Pod: p.Name, Body: ReleasePatch(p.UID, c.Owner.UID)}}
 }
 
 // refusal is an answer that is no success.
@@ -214,7 +210,7 @@ func (e sender) patchOwner(ctx context.Context, o *ownership) error {
 	}
 	var pod *corev1.Pod
 	err := e.send(ctx, verbPatch, func() (err error) {
-		pod, err = e.Pods.Patch(ctx, o.patch())
+		pod, err = e.Pods.Patch(ctx, o.patch)
 		return err
 	})
 	if errors.Is(err, errLate) {
@@ -247,32 +243,28 @@ func (e sender) claimSlowly(ctx context.Context, o *ownership) {
 	e = e.continuing()
 	p, verb := o.pod, o.verb
 	why := "the API server has not answered the " + verb + " of pod " + p.Name + " yet"
-	room := e.sendSlowly(ctx, &slowWrite{
-		verb: verb, what: verb + " of pod " + p.Name, node: p.Node, pod: p.Name, uid: p.UID, claim: true,
-		send:    e.slowPatch(o.patch()),
-		meaning: e.ofSlowPatch(verb, p.Name, p.UID),
-		begun:   func(rollout.Time) { e.holdClaim(p, why, SlowWriteTimeout+writeTimeout, true) },
-		answered: func(_ context.Context, answer apply.Answer, err error, patched *corev1.Pod) bool {
-			switch answer {
-			case apply.Done:
-				e.claimed(p, patched)
-			case apply.Gone:
-				e.Index.Resolve(e.claimOf(p), inflight.TookEffect)
-			case apply.Busy:
-				e.holdClaim(p, why, busyPause, false)
-			default:
-				e.holdClaim(p, o.refusal(err).Reason(), blockFor, answer == apply.Unclear)
-			}
-			return false
-		},
-		done: func() {},
-		failed: func(err error) {
-			if o.set.Failed != nil {
-				o.set.Failed(o.refusal(err))
-			}
-		},
-	})
-	if !room {
+	w := e.newSlowPatch(verb, o.patch, p.UID)
+	w.what, w.node, w.claim = verb+" of pod "+p.Name, p.Node, true
+	w.begun = func(rollout.Time) { e.holdClaim(p, why, SlowWriteTimeout+writeTimeout, true) }
+	w.answered = func(_ context.Context, answer apply.Answer, err error, patched *corev1.Pod) bool {
+		switch answer {
+		case apply.Done:
+			e.claimed(p, patched)
+		case apply.Gone:
+			e.Index.Resolve(e.claimOf(p), inflight.TookEffect)
+		case apply.Busy:
+			e.holdClaim(p, why, busyPause, false)
+		default:
+			e.holdClaim(p, o.refusal(err).Reason(), blockFor, answer == apply.Unclear)
+		}
+		return false
+	}
+	w.failed = func(err error) {
+		if o.set.Failed != nil {
+			o.set.Failed(o.refusal(err))
+		}
+	}
+	if !e.sendSlowly(ctx, w) {
 		e.holdClaim(p, why, busyPause, false)
 	}
 }

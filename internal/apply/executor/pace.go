@@ -126,7 +126,9 @@ func (p *Pace) take(ctx context.Context, r request) error {
 		err = errLate
 	}
 	if err != nil {
-		p.free(r.key)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.release(r.key)
 	}
 	return err
 }
@@ -165,7 +167,6 @@ func (p *Pace) answered(key clustercache.Key, sent apply.Sent, err error) {
 	defer p.mu.Unlock()
 	p.window.Answered(sent, apply.LoadOf(err), now)
 	p.release(key)
-	p.grant()
 }
 
 // queue waits for a turn. It returns errLate, and there is nothing to be freed, if the request is late by then.
@@ -202,24 +203,19 @@ func (p *Pace) queue(ctx context.Context, r request) error {
 		}
 	default:
 		t.given = true
+		p.grant() // it goes over those that were given up
 	}
-	p.grant() // it goes over those that were given up
 	return ctx.Err()
 }
 
-func (p *Pace) free(key clustercache.Key) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.release(key)
-	p.grant()
-}
-
+// release ends the turn of a request, and grants the next ones.
 func (p *Pace) release(key clustercache.Key) {
 	p.held--
 	s := p.sets[key]
 	if s.held--; s.held == 0 && len(s.waiting) == 0 {
 		delete(p.sets, key)
 	}
+	p.grant()
 }
 
 // grant lets as many requests out as there is room for, and one of each set that has none under way, whether there is room or not: in a small window

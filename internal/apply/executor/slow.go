@@ -367,19 +367,13 @@ func (r *run) patchSlowly(ctx context.Context, a rollout.Action, edit tried, voi
 		return
 	}
 	e, uid := r.e.continuing(), types.UID(a.UID)
-	room := e.sendSlowly(ctx, &slowWrite{
-		verb: verbPatch, what: fmt.Sprintf("%s of pod %s", a.Kind, a.Pod), node: r.job.Snapshot.Nodes[a.Node].Name, pod: a.Pod, uid: uid, before: e.record(edit.before), action: a, void: r.unlessOther(void),
-		send:    e.slowPatch(PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch}),
-		meaning: e.ofSlowPatch(verbPatch, a.Pod, uid),
-		check:   r.checkRevision(a, edit.Edit),
-		begun: func(until rollout.Time) {
-			e.Index.Begin(inflight.Write{Verb: inflight.Edit, UID: uid, Until: until, Takes: takesAway(a, edit.Edit)})
-		},
-		answered: e.settleSlowEdit(uid),
-		done:     func() {},
-		failed:   r.editTeller(a),
-	})
-	if !room {
+	w := e.newSlowPatch(verbPatch, PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch}, uid)
+	w.what, w.node, w.action = fmt.Sprintf("%s of pod %s", a.Kind, a.Pod), r.job.Snapshot.Nodes[a.Node].Name, a
+	w.before, w.void, w.check, w.failed = e.record(edit.before), r.unlessOther(void), r.checkRevision(a, edit.Edit), r.editTeller(a)
+	w.begun = func(until rollout.Time) {
+		e.Index.Begin(inflight.Write{Verb: inflight.Edit, UID: uid, Until: until, Takes: takesAway(a, edit.Edit)})
+	}
+	if !e.sendSlowly(ctx, w) {
 		r.laneFull()
 	}
 }
@@ -393,33 +387,30 @@ func (r *run) checkRevision(a rollout.Action, edit dialect.Edit) func(pod *corev
 	return func(pod *corev1.Pod) error { return keptOld(pod, hash) }
 }
 
-func (e sender) slowPatch(patch PodPatch) func(ctx context.Context) (*corev1.Pod, error) {
-	return func(ctx context.Context) (*corev1.Pod, error) { return e.Slow.Pods.Patch(ctx, patch) }
-}
-
-// ofSlowPatch finds out what the answer to a patch means. Where it says that the pod is gone a look tells whether that is so.
-func (e sender) ofSlowPatch(verb, pod string, uid types.UID) func(ctx context.Context, err error) (apply.Answer, error) {
-	return func(ctx context.Context, err error) (apply.Answer, error) {
-		answer := apply.OfDelete(err)
-		e.Count(verb, answer)
-		if answer == apply.Gone && !e.gone(ctx, pod, uid) {
-			answer = apply.Refused
-		}
-		return answer, err
-	}
-}
-
-// settleSlowEdit takes the answer to a patch of a pod.
-func (e sender) settleSlowEdit(uid types.UID) func(_ context.Context, answer apply.Answer, _ error, patched *corev1.Pod) bool {
-	w := inflight.Write{Verb: inflight.Edit, UID: uid}
-	return func(_ context.Context, answer apply.Answer, _ error, patched *corev1.Pod) bool {
-		switch answer { // else a look finds out what the pod is like
-		case apply.Done:
-			e.observe(patched)
-			e.Index.Resolve(w, inflight.Seen)
-		case apply.Refused, apply.Busy, apply.Differs:
-			e.Index.Resolve(w, inflight.Seen)
-		}
-		return false
+// newSlowPatch is a patch of a pod for the lane. It has no events, and its answer settles an edit; the caller adds the rest.
+func (e sender) newSlowPatch(verb string, patch PodPatch, uid types.UID) *slowWrite {
+	edit := inflight.Write{Verb: inflight.Edit, UID: uid}
+	return &slowWrite{
+		verb: verb, pod: patch.Pod, uid: uid,
+		send: func(ctx context.Context) (*corev1.Pod, error) { return e.Slow.Pods.Patch(ctx, patch) },
+		meaning: func(ctx context.Context, err error) (apply.Answer, error) {
+			answer := apply.OfDelete(err)
+			e.Count(verb, answer)
+			if answer == apply.Gone && !e.gone(ctx, patch.Pod, uid) {
+				answer = apply.Refused // the pod is still there
+			}
+			return answer, err
+		},
+		answered: func(_ context.Context, answer apply.Answer, _ error, patched *corev1.Pod) bool {
+			switch answer { // after another answer a read shows what the pod is like
+			case apply.Done:
+				e.observe(patched)
+				e.Index.Resolve(edit, inflight.Seen)
+			case apply.Refused, apply.Busy, apply.Differs:
+				e.Index.Resolve(edit, inflight.Seen)
+			}
+			return false
+		},
+		done: func() {},
 	}
 }
