@@ -44,6 +44,8 @@ type RolloutPolicyList struct {
 }
 
 // RolloutPolicySpec is the desired behaviour.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.waves) || self.waves.all(w, !has(w.analysis) || w.analysis.all(n, has(self.analyses) && self.analyses.exists(a, a.name == n)))",message="each name in waves[].analysis must be that of an entry of analyses"
 type RolloutPolicySpec struct {
 	// Targets are the daemon sets that the policy applies to, in the namespace of the policy. If two policies apply to one daemon set, both report the
 	// condition Stalled, and no update starts on it.
@@ -90,6 +92,19 @@ type RolloutPolicySpec struct {
 	// Undo defines how nodes return to the committed revision after a failure with the action Undo.
 	// +optional
 	Undo *Undo `json:"undo,omitempty"`
+
+	// Analyses are questions to providers, for example about metrics, that waves name. A wave passes only when the answer to each of its analyses is Pass; with
+	// more than failureLimit failures in a row it fails, as with too many failed nodes.
+	// +optional
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=map
+	// +listMapKey=name
+	Analyses []Analysis `json:"analyses,omitempty"`
+
+	// BlockOnAlerts keeps updates of nodes from starting while alerts are firing, or while it is not known whether they are. Updates that have begun continue,
+	// and nodes return to the committed revision all the same.
+	// +optional
+	BlockOnAlerts *BlockOnAlerts `json:"blockOnAlerts,omitempty"`
 
 	// Windows are the times when updates of nodes may start. Updates that have begun continue outside of them. Without windows, updates may start at any time.
 	// +optional
@@ -242,6 +257,14 @@ type Wave struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	Soak *metav1.Duration `json:"soak,omitempty"`
+
+	// Analysis are the names of the analyses that must pass. The soak counts only while the answer to each of them is Pass, and starts again after one that is
+	// Fail. A RolloutApproval with the decision Promote ends the soak without them.
+	// +optional
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MaxLength=63
+	// +listType=set
+	Analysis []string `json:"analysis,omitempty"`
 
 	// After is what the next wave waits for after the soak. After the last wave, the revision is committed only then.
 	// +optional

@@ -94,6 +94,16 @@ type SetStatus struct {
 	// +listType=atomic
 	Waves []WaveStatus `json:"waves,omitempty"`
 
+	// Analyses has an entry for each analysis of the active wave, or of the wave that has failed.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Analyses []AnalysisStatus `json:"analyses,omitempty"`
+
+	// Alerts is whether alerts hold updates of nodes; absent if the policy does not ask for alerts, or nothing waits for the answer.
+	// +optional
+	Alerts *AlertsStatus `json:"alerts,omitempty"`
+
 	// Next is the next action of the manager, if one is known.
 	// +optional
 	Next *NextAction `json:"next,omitempty"`
