@@ -222,8 +222,8 @@
 //	12  a current pod                              wait-available, blocked (Unanswered), stays (MayStay), up-to-date
 //	13  an old pod, OnDelete                       wait-on-delete, wait-node-owner (Announce)
 //	14  an old pod, the node is held               wait-eligible (MayStay), wait-paused, wait-selector, wait-partition, or what
-//	                                               the policy names: wait-wave, wait-soak, wait-approval, wait-window,
-//	                                               wait-freeze, wait-order, wait-group, wait-suspended, wait-rejected,
+//	                                               the policy names: wait-wave, wait-soak, wait-approval, wait-analysis, wait-window,
+//	                                               wait-freeze, wait-alerts, wait-order, wait-group, wait-suspended, wait-rejected,
 //	                                               wait-failed, wait-conflict, wait-policy; also in line 13, instead of wait-node-owner
 //	15  an old pod, Node.Blocked is set            blocked
 //	16  an old pod that an external set skips      wait-controller

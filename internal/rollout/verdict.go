@@ -57,8 +57,10 @@ const (
 	WaitWave      // the pod is old; the wave of the node, or the node's part of it, has not begun
 	WaitSoak      // the pod is old; an earlier wave is being observed
 	WaitApproval  // the pod is old; an earlier wave is not approved
+	WaitAnalysis  // the pod is old; an analysis of an earlier wave does not pass, or has no answer
 	WaitWindow    // the pod is old; no window of the policy is open
 	WaitFreeze    // the pod is old; a freeze of the policy is active
+	WaitAlerts    // the pod is old; alerts that the policy names are firing
 	WaitOrder     // the pod is old; another group of nodes is updated first
 	WaitGroup     // the pod is old; another set of the concurrency group is being updated there
 	WaitPace      // the pod is old; the pace of the policy lets no further update start
@@ -244,8 +246,10 @@ var verdicts = [...]verdict{ //nolint:gochecknoglobals // a table: nothing chang
 	WaitWave:         {"wait-wave", "the pod is old; the rollout policy has not released the node yet: its wave, or its part of the wave, has not begun", GroupQueued, CausePolicy, anyTime},
 	WaitSoak:         {"wait-soak", "the pod is old; the wave before it is complete, and the rollout policy observes it for its soak time", GroupQueued, CausePolicy, anyTime},
 	WaitApproval:     {"wait-approval", "the pod is old; the wave before it is complete, and a user must approve it", GroupQueued, CausePolicy, anyTime},
+	WaitAnalysis:     {"wait-analysis", "the pod is old; an analysis of the rollout policy has no answer yet, or does not pass", GroupQueued, CausePolicy, anyTime},
 	WaitWindow:       {"wait-window", "the pod is old; the rollout policy starts updates only within its windows, and none is open", GroupQueued, CausePolicy, anyTime},
 	WaitFreeze:       {"wait-freeze", "the pod is old; a freeze of the rollout policy is active", GroupQueued, CausePolicy, anyTime},
+	WaitAlerts:       {"wait-alerts", "the pod is old; alerts that the rollout policy names are firing, or it is not known whether they are", GroupQueued, CausePolicy, anyTime},
 	WaitOrder:        {"wait-order", "the pod is old; the rollout policy updates another group of nodes first", GroupQueued, CausePolicy, anyTime},
 	WaitGroup:        {"wait-group", "the pod is old; another daemon set of the concurrency group is being updated there, or goes first", GroupQueued, CausePolicy, anyTime},
 	WaitPace:         {"wait-pace", "the pod is old; the pace of the rollout policy lets no further update start now", GroupQueued, CauseTurn, ofUpdate},
