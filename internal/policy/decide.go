@@ -35,6 +35,9 @@ type Input struct {
 	Stored *v1alpha1.SetStatus
 	// Watch is what the last decision of this process noted of nodes; nil for nothing.
 	Watch *Watch
+	// Answers are those that have been measured since the last decision, in their order, and Measuring is who measures.
+	Answers   []Answer
+	Measuring Measuring
 	// Neighbours are the other sets of the concurrency group; nil without a group.
 	Neighbours *Neighbours
 }
@@ -78,6 +81,8 @@ type Result struct {
 	// Judged are the approvals with a status that is to be written.
 	Judged []v1alpha1.RolloutApproval
 	Events []Event
+	// Questions are what is to be measured from now on, until the next decision.
+	Questions []Question
 	// Wake is when to decide again although nothing happens; 0 for never.
 	Wake rollout.Time
 	// Starts is whether the times of starts count, so that they are to be noted with Started.
@@ -124,6 +129,9 @@ type run struct {
 	restricts bool
 	// returning is whether nodes still lack the committed revision, which the template describes.
 	returning bool
+	// unmet say why the analyses of the wave that is analysed do not pass, and overdue why one that has had no answer for too long stops the rollout.
+	unmet   []string
+	overdue string
 }
 
 // waveCount are the numbers of a wave.
@@ -203,6 +211,9 @@ func (r *run) withPolicy() {
 	}
 	if r.out.Status.Waves == nil && r.last != nil && !r.out.Retry {
 		r.out.Status.Waves = r.last.Waves // so that waves that have passed stay so
+	}
+	if r.out.Status.Analyses == nil && r.last != nil && !r.out.Retry {
+		r.out.Status.Analyses = r.last.Analyses
 	}
 	if !r.marked && !r.lost && r.out.Commit < 0 {
 		r.commit(r.committed)

@@ -128,7 +128,8 @@ func (r *run) late(st *v1alpha1.WaveStatus) bool {
 	if st.Rolled == nil {
 		st.Rolled = &metav1.Duration{}
 	}
-	if r.last != nil && r.last.Phase == v1alpha1.PhaseRolling && !r.s.Set.Paused {
+	alerts := r.last != nil && r.last.Alerts != nil && r.last.Alerts.Answer != v1alpha1.AnswerPass
+	if r.last != nil && r.last.Phase == v1alpha1.PhaseRolling && !r.s.Set.Paused && !alerts {
 		st.Rolled.Duration += max(r.in.Elapsed, 0)
 	}
 	if rest := deadline - st.Rolled.Duration; rest > 0 {

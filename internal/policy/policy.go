@@ -43,6 +43,9 @@ type Policy struct {
 	// Failure is when a revision has failed; nil if revisions are not judged. Undo is how nodes return to the committed revision.
 	Failure *Failure
 	Undo    Undo
+	// Analyses are those of the specification, and Alerts are those that hold updates; nil for none.
+	Analyses []Analysis
+	Alerts   *Alerts
 	// WaveHealthy is whether the policy is ready after each wave that is complete.
 	WaveHealthy bool
 	// Problems are why the policy cannot be followed.
@@ -61,6 +64,8 @@ type Wave struct {
 	Soak           time.Duration
 	Approval       bool
 	RemindAfter    time.Duration
+	// Analysis are the indexes of the analyses that must pass.
+	Analysis []int
 	// Start is the size of the first step; nil for all at once.
 	Start  *rollout.Quantity
 	Factor int
@@ -125,6 +130,8 @@ func Read(from *v1alpha1.RolloutPolicy) *Policy {
 		p.UnreachableAfter = &after.Duration
 	}
 	p.Failure, p.Undo = p.failure(from.Spec.Failure), p.undo(from.Spec.Undo)
+	p.analyses(from.Spec.Analyses)
+	p.Alerts = alerts(from.Spec.BlockOnAlerts)
 	for i := range from.Spec.Waves {
 		p.Waves = append(p.Waves, p.wave(fmt.Sprintf("spec.waves[%d]", i), &from.Spec.Waves[i]))
 	}
@@ -149,7 +156,7 @@ func (p *Policy) problem(path, format string, args ...any) {
 func (p *Policy) wave(path string, from *v1alpha1.Wave) Wave {
 	w := Wave{
 		Name: from.Name, Selector: p.selector(path+".nodes.selector", from.Nodes.Selector), SpreadBy: from.Nodes.SpreadBy,
-		Soak: length(from.Soak), Factor: 2,
+		Soak: length(from.Soak), Factor: 2, Analysis: p.analysesOf(path, from.Analysis),
 	}
 	if from.Nodes.Count != nil {
 		w.Count = int(*from.Nodes.Count)

@@ -4,6 +4,7 @@ package policy
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,7 +74,9 @@ func (r *run) roll() {
 		}
 		if !r.advance(k, &r.out.Status.Waves[k], absent) {
 			active = k
+			continue
 		}
+		r.out.Questions, r.unmet, r.overdue = nil, nil, ""
 	}
 	if r.out.Fail != nil {
 		r.hold()
@@ -84,6 +87,10 @@ func (r *run) roll() {
 		if !r.waits() || !r.shut() {
 			r.commit(r.s.Set.Update)
 		}
+		return
+	}
+	if r.overdue != "" {
+		r.holdOverdue(r.out.Status.Waves[active].Name)
 		return
 	}
 	r.release(active)
@@ -140,11 +147,14 @@ func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int32) bool {
 			st.RollingSince = second(r.s.Now)
 		}
 		st.Phase, st.CompletedAt, st.Soaked, st.WaitingSince = v1alpha1.WaveRolling, nil, nil, nil
+		if st.Updated > 0 { // before that, there is nothing to measure
+			r.analyse(k, st)
+		}
 		return false
 	}
 	st.RollingSince = nil
-	if st.Nodes > 0 && !r.soaked(w, st) {
-		st.Phase = v1alpha1.WaveSoaking
+	if st.Nodes > 0 && !r.soaked(k, st) {
+		st.Phase, st.WaitingSince = v1alpha1.WaveSoaking, nil
 		return false
 	}
 	if approval := r.approved(w); w.Approval && approval == nil {
@@ -162,15 +172,19 @@ func (r *run) advance(k int, st *v1alpha1.WaveStatus, absent int32) bool {
 }
 
 // soaked lets a complete wave soak, and reports whether it has done so for long enough. A clock that is set forward adds nothing, because the time is
-// measured by another clock too; one that is set back, and the time in which no manager looked, make the soak longer.
-func (r *run) soaked(w *Wave, st *v1alpha1.WaveStatus) bool {
+// measured by another clock too; one that is set back, and the time in which no manager looked, make the soak longer. Only the time in which all analyses pass
+// counts, and after one that fails the soak starts again.
+func (r *run) soaked(k int, st *v1alpha1.WaveStatus) bool {
+	w := &r.p.Waves[k]
 	fresh := st.CompletedAt == nil || r.in.Restored && r.newer(w, st.CompletedAt)
+	if fresh {
+		st.CompletedAt = second(r.s.Now)
+	}
+	health := r.analyse(k, st)
 	switch {
-	case fresh:
-		st.CompletedAt, st.Soaked = second(r.s.Now), &metav1.Duration{}
-	case st.Soaked == nil:
+	case fresh || st.Soaked == nil || health.failed:
 		st.Soaked = &metav1.Duration{}
-	default:
+	case health.stayed && health.passing:
 		st.Soaked.Duration += max(r.in.Elapsed, 0)
 	}
 	if promotion := r.decided(v1alpha1.Promote, w.Name); promotion != nil {
@@ -178,7 +192,10 @@ func (r *run) soaked(w *Wave, st *v1alpha1.WaveStatus) bool {
 		return true
 	}
 	rest := w.Soak - st.Soaked.Duration
-	if rest <= 0 {
+	switch {
+	case !health.passing:
+		return false
+	case rest <= 0:
 		return true
 	}
 	r.wakeAt(r.s.Now.Add(rest))
@@ -221,7 +238,9 @@ func (r *run) release(active int) {
 	next := rollout.WaitWave
 	switch st.Phase {
 	case v1alpha1.WaveSoaking:
-		next = rollout.WaitSoak
+		if next = rollout.WaitSoak; len(r.unmet) > 0 {
+			next = rollout.WaitAnalysis
+		}
 	case v1alpha1.WaveWaitingForApproval:
 		next = rollout.WaitApproval
 	}
@@ -252,6 +271,10 @@ func (r *run) limit(active int) {
 	switch w.Phase {
 	case v1alpha1.WaveSoaking:
 		st.Phase = v1alpha1.PhaseSoaking
+		if len(r.unmet) > 0 {
+			r.block("Analysis", fmt.Sprintf("The wave %s is complete, and does not pass before its analyses do. %s", w.Name, strings.Join(r.unmet, " ")))
+			break
+		}
 		r.block("Soaking", fmt.Sprintf("The wave %s is complete and is being observed for %s.", w.Name, r.p.Waves[active].Soak))
 	case v1alpha1.WaveWaitingForApproval:
 		st.Phase = v1alpha1.PhaseWaitingForApproval
@@ -260,6 +283,7 @@ func (r *run) limit(active int) {
 		st.Phase = v1alpha1.PhaseRolling
 	}
 	r.shut()
+	r.blockOnAlerts()
 	r.blockedBySet()
 	if st.Phase == v1alpha1.PhaseRolling {
 		r.blockedByBudget(active)

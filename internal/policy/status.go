@@ -41,6 +41,16 @@ const (
 	ReasonRolloutUndone = "RolloutUndone"
 	// ReasonRolloutRejected is a warning: a RolloutApproval has rejected the revision.
 	ReasonRolloutRejected = "RolloutRejected"
+	// ReasonAnalysisFailed is a warning: an analysis of a wave fails. The wave fails when that happens more often than failureLimit allows.
+	ReasonAnalysisFailed = "RolloutAnalysisFailed"
+	// ReasonAnalysisUnknown is a warning: an analysis of a wave has no answer, or it is not known whether alerts are firing. The rollout waits for an answer.
+	ReasonAnalysisUnknown = "RolloutAnalysisUnknown"
+	// ReasonAnalysisPassed is sent when an analysis passes after it had failed, or had no answer.
+	ReasonAnalysisPassed = "RolloutAnalysisPassed"
+	// ReasonAlertsFiring is a warning: alerts that the policy names are firing, so no update starts.
+	ReasonAlertsFiring = "RolloutAlertsFiring"
+	// ReasonAlertsEnded is sent when such alerts hold the rollout no longer.
+	ReasonAlertsEnded = "RolloutAlertsEnded"
 	// ReasonRolloutStalled is a warning: the policy cannot be followed.
 	ReasonRolloutStalled = "RolloutStalled"
 )
@@ -119,6 +129,7 @@ func (r *run) changes() {
 	for i := range st.Waves {
 		r.waveChanged(&st.Waves[i])
 	}
+	r.answersChanged()
 	if st.Phase == was.Phase {
 		return
 	}

@@ -35,6 +35,8 @@ type world struct {
 	out        policy.Result
 	events     []string
 	neighbours *policy.Neighbours
+	answers    []policy.Answer
+	measuring  policy.Measuring
 	// foreign is the index of a revision of a stranger; 0 for none.
 	foreign int
 }
@@ -53,7 +55,7 @@ func read(t *testing.T, spec string) *policy.Policy {
 
 // newWorld has nodes a to j with pods of v1, and the template v2.
 func newWorld(t *testing.T, spec string) *world {
-	w := &world{t: t, labels: map[string]map[string]string{}, marks: []int64{1, 0}, failed: make([]*everynode.Failure, 2), policies: []*policy.Policy{read(t, spec)}}
+	w := &world{t: t, measuring: policy.MeasuredHere, labels: map[string]map[string]string{}, marks: []int64{1, 0}, failed: make([]*everynode.Failure, 2), policies: []*policy.Policy{read(t, spec)}}
 	w.s = rollout.Snapshot{
 		Now: noon, Set: rollout.Set{Strategy: rollout.RollingUpdate, MaxUnavailable: rollout.Quantity{Value: 10}, Update: 1},
 		Revisions: []rollout.Revision{{Name: "v1", Number: 1}, {Name: "v2", Number: 2, Created: noon}},
@@ -97,8 +99,9 @@ func (w *world) jump(wall, elapsed time.Duration) {
 	in := &policy.Input{
 		Snapshot: &w.s, Set: policy.Set{Namespace: "default", Name: "agent"}, Policies: w.policies, Unread: w.unread,
 		Approvals: w.approvals, Last: w.last, Restored: w.restored, Elapsed: elapsed, Neighbours: w.neighbours, Watch: w.watch,
-		Stored: w.stored,
+		Stored: w.stored, Answers: w.answers, Measuring: w.measuring,
 	}
+	w.answers = nil
 	for i := range w.s.Nodes {
 		in.Labels = append(in.Labels, w.labels[w.s.Nodes[i].Name])
 	}

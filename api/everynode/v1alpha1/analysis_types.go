@@ -149,6 +149,10 @@ type AlertsStatus struct {
 	// Answer is Pass (no alert that matches), Fail (there are alerts that match) or Unknown.
 	Answer Answer `json:"answer"`
 
+	// Question identifies what was asked: an answer about other alerts does not count.
+	// +optional
+	Question string `json:"question,omitempty"`
+
 	// Message is a sentence, for people.
 	// +optional
 	Message string `json:"message,omitempty"`

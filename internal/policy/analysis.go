@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"time"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Analysis is a question to a provider, about the nodes of a wave.
+type Analysis struct {
+	Name, Provider, Query, Success string
+	Interval                       time.Duration
+	// FailureLimit is how many measurements may fail one after the other.
+	FailureLimit int
+	// UnknownDeadline is how long the answer may be unknown before no further node starts.
+	UnknownDeadline time.Duration
+}
+
+// Alerts are those that hold updates.
+type Alerts struct {
+	Provider, Match string
+	FiringOnly      bool
+}
+
+// The defaults of an Analysis, its limits, and how often alerts are read.
+const (
+	defaultInterval        = time.Minute
+	minInterval            = 5 * time.Second
+	defaultUnknownDeadline = 30 * time.Minute
+	alertInterval          = 15 * time.Second
+)
+
+// Question is what is asked of a provider. An Answer counts only for a Question that is equal to the one that is asked now: of the same policy, rollout and
+// wave, and since the wave has become complete.
+type Question struct {
+	// Policy and Set say who asks, and Title names the analysis.
+	Policy    string
+	Namespace string
+	Set       string
+	Analysis  string
+	// Alerts is whether Query has the matchers of alerts, of which FiringOnly excludes those that are pending.
+	Alerts, FiringOnly       bool
+	Provider, Query, Success string
+	Interval                 time.Duration
+	// Old and New are the committed and the new revision, as the label controller-revision-hash has them.
+	Old, New, Wave string
+	// Number and Attempt identify the rollout, and Complete when all nodes of the wave have become available; 0 before that.
+	Number, Attempt, Complete int64
+}
+
+// Answer is the answer to a Question.
+type Answer struct {
+	Question
+	v1alpha1.Measurement
+}
+
+// Measuring is who measures what policies ask for.
+type Measuring uint8
+
+// The values of Measuring.
+const (
+	// MeasuredElsewhere is for a reader: what the status has of answers counts.
+	MeasuredElsewhere Measuring = iota
+	// MeasuredHere is for the manager: an answer that another process has noted does not count any more, but its failures do.
+	MeasuredHere
+	// AssumedPass is for a plan: each analysis passes at once, and no alert is firing.
+	AssumedPass
+)
+
+func (p *Policy) analyses(from []v1alpha1.Analysis) {
+	for i := range from {
+		a := &from[i]
+		out := Analysis{
+			Name: a.Name, Provider: a.Provider, Query: a.Query, Success: a.Success, Interval: defaultInterval, UnknownDeadline: defaultUnknownDeadline,
+		}
+		if a.Interval != nil {
+			out.Interval = max(length(a.Interval), minInterval)
+		}
+		if a.UnknownDeadline != nil {
+			out.UnknownDeadline = length(a.UnknownDeadline)
+		}
+		if a.FailureLimit != nil {
+			out.FailureLimit = int(*a.FailureLimit)
+		}
+		p.Analyses = append(p.Analyses, out)
+	}
+}
+
+// analysesOf returns the indexes of the analyses that a wave names.
+func (p *Policy) analysesOf(path string, names []string) []int {
+	var out []int
+	for i, name := range names {
+		at := slices.IndexFunc(p.Analyses, func(a Analysis) bool { return a.Name == name })
+		if at < 0 {
+			p.problem(fmt.Sprintf("%s.analysis[%d]", path, i), "%q is the name of no entry of spec.analyses", name)
+			continue
+		}
+		out = append(out, at)
+	}
+	return out
+}
+
+func alerts(from *v1alpha1.BlockOnAlerts) *Alerts {
+	if from == nil {
+		return nil
+	}
+	return &Alerts{Provider: from.Provider, Match: from.Match, FiringOnly: from.FiringOnly}
+}
+
+// ask fills in the part of a Question that is about the rollout.
+func (r *run) ask(q Question) Question {
+	q.Policy, q.Namespace, q.Set, q.Number = string(r.p.UID), r.in.Set.Namespace, r.in.Set.Name, r.number()
+	q.New = r.s.Revisions[r.template].Name
+	if r.committed >= 0 && r.committed < len(r.s.Revisions) {
+		q.Old = r.s.Revisions[r.committed].Name
+	}
+	if began := r.out.Status.StartedAt; began != nil {
+		q.Attempt = began.Unix()
+	}
+	return q
+}
+
+// id identifies a Question in a status, without when the wave became complete.
+func (q Question) id() string {
+	q.Complete = 0
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%q", fmt.Sprintf("%#v", q)) // a hash takes everything
+	return strconv.FormatUint(h.Sum64(), 36)
+}
+
+// complete is the moment of a wave that a Question has.
+func complete(st *v1alpha1.WaveStatus) int64 {
+	if st.CompletedAt == nil {
+		return 0
+	}
+	return st.CompletedAt.Unix()
+}
+
+// before is what the last decision had of a wave; nil for nothing.
+func (r *run) before(wave string) *v1alpha1.WaveStatus {
+	if r.last != nil {
+		for i := range r.last.Waves {
+			if r.last.Waves[i].Name == wave {
+				return &r.last.Waves[i]
+			}
+		}
+	}
+	return nil
+}
+
+// alertsHold says what alerts hold; nil if the policy asks for none.
+func (r *run) alertsHold() *v1alpha1.AlertsStatus {
+	a := r.p.Alerts
+	if a == nil || r.in.Measuring == AssumedPass {
+		return nil
+	}
+	q := r.ask(Question{Alerts: true, FiringOnly: a.FiringOnly, Provider: a.Provider, Query: a.Match, Interval: alertInterval})
+	r.out.Questions = append(r.out.Questions, q)
+	id := q.id()
+	st := &v1alpha1.AlertsStatus{Answer: v1alpha1.AnswerUnknown, Message: "It is not known yet whether alerts are firing.", Question: id}
+	fresh := r.in.Restored && r.in.Measuring == MeasuredHere
+	if r.last != nil && r.last.Alerts != nil && r.last.Alerts.Question == id && !fresh {
+		*st = *r.last.Alerts
+	}
+	for i := range r.in.Answers {
+		if r.in.Answers[i].Question == q {
+			st.Answer, st.Message = r.in.Answers[i].Answer, r.in.Answers[i].Message
+		}
+	}
+	return st
+}
+
+// blockOnAlerts holds what has not begun while alerts are firing.
+func (r *run) blockOnAlerts() {
+	st := r.alertsHold()
+	if r.out.Status.Alerts = st; st == nil || st.Answer == v1alpha1.AnswerPass {
+		return
+	}
+	r.holdReleased(rollout.WaitAlerts)
+	r.block("Alerts", "No update starts because of alerts. "+st.Message)
+}
