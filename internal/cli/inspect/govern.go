@@ -122,11 +122,13 @@ func (g *Governance) Input(view *live.View) *policy.Input {
 // WavesOf returns the wave of each node, -1 for none: the first one that releases it when all waves before it have passed, and nothing but the waves holds nodes.
 func WavesOf(in policy.Input, p *policy.Policy) []int {
 	bare := *p
+	bare.Alerts = nil
 	bare.Failure, bare.Suspend, bare.Windows, bare.Freezes, bare.TopologyKey, bare.MaxUpgrading, bare.MinTimeBetween = nil, false, nil, nil, "", nil, 0
 	bare.Waves = make([]policy.Wave, len(p.Waves))
 	for k := range p.Waves {
 		bare.Waves[k] = p.Waves[k]
 		bare.Waves[k].Start, bare.Waves[k].Soak, bare.Waves[k].Approval = nil, 0, true // so that no wave passes
+		bare.Waves[k].Analysis = nil
 	}
 	target := in.Snapshot.Set.Update
 	last := &v1alpha1.SetStatus{TargetNumber: in.Snapshot.Revisions[target].Number}

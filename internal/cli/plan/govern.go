@@ -98,6 +98,7 @@ func newGovernor(f *prediction) *governor {
 func (g *governor) Govern(s *rollout.Snapshot) rollout.Time {
 	s.Set.Update, s.Revisions = g.template, g.revisions
 	in := *g.in
+	in.Measuring = policy.AssumedPass
 	in.Snapshot, in.Last, in.Restored, in.Elapsed = s, g.last, g.in.Restored && s.Now == g.begin, s.Now.Sub(g.now)
 	out := policy.Decide(&in)
 	for out.Status != nil && out.Status.Phase == v1alpha1.PhaseWaitingForApproval && g.approve(out.Status) {
