@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package analyses
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+)
+
+// costLimit is what an expression may cost: some ten thousand steps. It ends those that are long although they are short.
+const costLimit = 200_000
+
+// Sample is one value of an answer, with its labels.
+type Sample struct {
+	Labels map[string]string
+	Value  float64
+}
+
+// Result is what a provider has answered: samples of a query, or any value of JSON.
+type Result struct {
+	Samples []Sample
+	// Value is that of a webhook, and Webhook whether there is one.
+	Value   any
+	Webhook bool
+	// Notes are warnings of the provider.
+	Notes string
+}
+
+// expression is an expression that decides whether a measurement passes.
+type expression struct {
+	text    string
+	program cel.Program
+}
+
+// compile compiles an expression. The error says where it is wrong.
+func compile(text string) (*expression, error) {
+	env, err := cel.NewEnv(
+		cel.Variable("result", cel.DynType), cel.Variable("results", cel.ListType(cel.MapType(cel.StringType, cel.DynType))),
+		cel.CrossTypeNumericComparisons(true))
+	if err != nil {
+		return nil, fmt.Errorf("making an environment: %w", err)
+	}
+	ast, issues := env.Compile(text)
+	if issues != nil && len(issues.Errors()) > 0 {
+		first := issues.Errors()[0]
+		return nil, fmt.Errorf("the expression %q cannot be compiled: at character %d: %s", shortened(text, maxValue), first.Location.Column()+1, printable(first.Message))
+	}
+	if kind := ast.OutputType(); !kind.IsExactType(cel.BoolType) && !kind.IsExactType(cel.DynType) {
+		return nil, fmt.Errorf("the expression %q is a %s: it must be true or false", shortened(text, maxValue), kind)
+	}
+	program, err := env.Program(ast, cel.CostLimit(costLimit), cel.InterruptCheckFrequency(100))
+	if err != nil {
+		return nil, fmt.Errorf("the expression %q cannot be used: %w", shortened(text, maxValue), err)
+	}
+	return &expression{text, program}, nil
+}
+
+var (
+	errNoData = errors.New("the query has returned no data")
+	errNaN    = errors.New("the value is NaN")
+	errNull   = errors.New("the webhook has answered no result")
+)
+
+// passes computes the expression. An error means that it is not known.
+func (e *expression) passes(ctx context.Context, r *Result) (passes bool, err error) {
+	defer func() {
+		if recover() != nil {
+			passes, err = false, errors.New("the expression cannot be computed")
+		}
+	}()
+	input, err := r.input()
+	if err != nil {
+		return false, err
+	}
+	out, _, err := e.program.ContextEval(ctx, input)
+	switch {
+	case err != nil && !r.Webhook && len(r.Samples) != 1:
+		return false, fmt.Errorf("the query has returned %d samples: make it return one, or use results in the expression", len(r.Samples))
+	case err != nil:
+		return false, fmt.Errorf("the expression %q cannot be computed: %s", shortened(e.text, maxValue), printable(err.Error()))
+	}
+	value, ok := out.(types.Bool)
+	if !ok {
+		return false, fmt.Errorf("the expression %q is neither true nor false", shortened(e.text, maxValue))
+	}
+	return bool(value), nil
+}
+
+// input are the variables of an expression. No data, and what is not a number, are known for nothing.
+func (r *Result) input() (map[string]any, error) {
+	if r.Webhook {
+		if r.Value == nil {
+			return nil, errNull
+		}
+		return map[string]any{"result": r.Value}, nil
+	}
+	if len(r.Samples) == 0 {
+		return nil, errNoData
+	}
+	results := make([]map[string]any, 0, len(r.Samples))
+	for _, s := range r.Samples {
+		if math.IsNaN(s.Value) {
+			return nil, errNaN
+		}
+		results = append(results, map[string]any{"value": s.Value, "labels": s.Labels})
+	}
+	input := map[string]any{"results": results}
+	if len(r.Samples) == 1 {
+		input["result"] = r.Samples[0].Value
+	}
+	return input, nil
+}
+
+// The longest texts of a measurement, in characters.
+const (
+	maxValue   = 128
+	maxMessage = 256
+)
+
+// text shows what was measured.
+func (r *Result) text() string {
+	if r.Webhook {
+		return shortened(printable(jsonText(r.Value)), maxValue)
+	}
+	var parts []string
+	for _, s := range r.Samples[:min(len(r.Samples), maxValue/2)] {
+		parts = append(parts, strconv.FormatFloat(s.Value, 'g', 6, 64))
+	}
+	text := strings.Join(parts, ", ")
+	if len(r.Samples) > 1 {
+		text = fmt.Sprintf("%d samples: %s", len(r.Samples), text)
+	}
+	return shortened(text, maxValue)
+}
+
+// shortened is a text of at most that many characters, and dots.
+func shortened(text string, most int) string {
+	if letters := []rune(text); len(letters) > most {
+		return string(letters[:most]) + "..."
+	}
+	return text
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package analyses
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	everynode "everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/policy"
+)
+
+func key(name string) clustercache.Key { return clustercache.Key{Namespace: "default", Name: name} }
+
+// started runs a Runner until the test ends.
+func started(t *testing.T, all Providers, c clock.WithTicker) *Runner {
+	t.Helper()
+	r := New(all, c)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		r.Run(ctx)
+		close(done)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-done
+	})
+	return r
+}
+
+// await waits until a condition holds.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for range 2000 {
+		if holds() {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("waited in vain until %s", what)
+}
+
+// A provider that hangs delays neither other providers, nor those that ask.
+func TestAProviderThatHangsDelaysNoOther(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	hanging := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	})
+	good := serve(t, text(200, `{"result": 0}`))
+	r := started(t, provide(t, fmt.Sprintf("- {name: hangs, timeout: 1m, webhook: {url: '%s'}}\n- {name: good, webhook: {url: '%s'}}", hanging, good)), clock.RealClock{})
+	for i := range 3 * concurrency {
+		r.Ask(key(fmt.Sprint("a", i)), []policy.Question{{Provider: "hangs", Success: "result == 0", Interval: time.Minute}}, func() {})
+	}
+	woken := make(chan struct{}, 10)
+	r.Ask(key("b"), []policy.Question{{Provider: "good", Success: "result == 0", Interval: time.Minute}}, func() { woken <- struct{}{} })
+	<-woken
+	if all := r.Answers(key("b")); len(all) != 1 || all[0].Answer != everynode.AnswerPass || all[0].Provider != "good" {
+		t.Errorf("answers %+v", all)
+	}
+	if all := r.Answers(key("b")); len(all) != 0 {
+		t.Errorf("answers that were taken come again: %+v", all)
+	}
+	if all := r.Answers(key("a0")); len(all) != 0 {
+		t.Errorf("a provider that hangs has answered %+v", all)
+	}
+}
+
+// A question is asked at once and after each interval, until it is not asked any more. Its last answer is void then.
+func TestQuestionsAreRepeated(t *testing.T) {
+	var requests atomic.Int32
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		requests.Add(1)
+		_, _ = w.Write([]byte(`{"result": 0}`))
+	})
+	fake := clocktesting.NewFakeClock(time.Now())
+	r := New(provide(t, "- {name: judge, webhook: {url: '"+url+"'}}"), fake)
+	q, woken := policy.Question{Provider: "judge", Success: "result == 0", Interval: time.Minute}, make(chan struct{}, 10)
+	wake := func() { woken <- struct{}{} }
+	r.Ask(key("a"), []policy.Question{q, q}, wake) // before Run
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		r.Run(ctx)
+		close(done)
+	}()
+	<-woken
+	await(t, "the interval is waited for", fake.HasWaiters)
+	r.Ask(key("a"), []policy.Question{q}, wake) // the same goes on
+	fake.Step(59 * time.Second)
+	if n := requests.Load(); n != 1 {
+		t.Errorf("%d requests before the interval has ended", n)
+	}
+	fake.Step(time.Second)
+	<-woken
+	if n, all := requests.Load(), r.Answers(key("a")); n != 2 || len(all) != 2 || all[1].Question != q {
+		t.Errorf("%d requests, answers %+v", n, all)
+	}
+	await(t, "the interval is waited for", fake.HasWaiters)
+	next := q
+	next.Wave = "next"
+	r.Ask(key("a"), []policy.Question{next}, wake)
+	<-woken
+	if all := r.Answers(key("a")); len(all) != 1 || all[0].Question != next {
+		t.Errorf("answers %+v", all)
+	}
+	r.Ask(key("a"), nil, wake)
+	await(t, "nothing is asked any more", func() bool { return !fake.HasWaiters() })
+	fake.Step(time.Hour)
+	if n := requests.Load(); n != 3 {
+		t.Errorf("%d requests, want 3", n)
+	}
+	stop()
+	<-done
+	r.Ask(key("a"), []policy.Question{q}, wake) // after the end nothing starts
+	if n := requests.Load(); n != 3 {
+		t.Errorf("%d requests after the end, want 3", n)
+	}
+}
