@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"everynode.dev/everynode/api/config/v1alpha1"
+	"everynode.dev/everynode/internal/controller/analyses"
 )
 
 // parseConfiguration decodes a configuration file; an unknown or repeated field is an error.
@@ -41,7 +42,15 @@ func (o *options) complete(fs *pflag.FlagSet) error {
 		}
 	}
 	o.fillIn()
-	return o.validate()
+	if err := o.validate(); err != nil || o.analysisProviders == "" {
+		return err
+	}
+	all, err := analyses.ReadProviders(o.analysisProviders)
+	if err != nil {
+		return usagef("--analysis-providers %s: %v", o.analysisProviders, err)
+	}
+	o.providers = all
+	return nil
 }
 
 // merge uses the value of the file for each flag that was not given.
@@ -76,6 +85,7 @@ func (o *options) merge(fs *pflag.FlagSet, c *v1alpha1.ManagerConfiguration) err
 	if c.PullSecretNamespaces != nil {
 		take(fs, "pull-secret-namespaces", &o.pullSecretNamespaces, &c.PullSecretNamespaces)
 	}
+	take(fs, "analysis-providers", &o.analysisProviders, c.AnalysisProviders)
 	if c.Dialects != nil {
 		take(fs, "dialects", &o.dialects, &c.Dialects)
 	}

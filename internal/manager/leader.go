@@ -32,6 +32,7 @@ import (
 	"everynode.dev/everynode/internal/apply/executor"
 	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/clustercache/informers"
+	"everynode.dev/everynode/internal/controller/analyses"
 	"everynode.dev/everynode/internal/controller/conflict"
 	"everynode.dev/everynode/internal/controller/daemonset"
 	"everynode.dev/everynode/internal/controller/metrics"
@@ -56,6 +57,7 @@ type leader struct {
 	client     kubernetes.Interface
 	pulls      *pulls // nil if image pulls are not served
 	policies   *policies.Store
+	analyses   *analyses.Runner
 	// upstream is whether another controller keeps the pods of apps/v1; nil if that is not looked for.
 	upstream func() bool
 
@@ -142,11 +144,13 @@ func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 		Client: dynamicClient, Discovery: client.Discovery(), Clock: realClock,
 		Changed:  func(namespace string) { l.controller.EnqueueNamespace(namespace) },
 		Selected: func(p *policy.Policy) []policy.Set { return l.controller.Selected(p) },
+		Check:    o.providers.Check,
 	})
+	l.analyses = analyses.New(o.providers, realClock)
 	l.controller = daemonset.New(daemonset.Options{
 		Dialects: all, Index: index, Clock: realClock, Events: recorder, Observer: l.metrics, Workers: o.concurrentSyncs,
 		Revisions: executor.NewRevisions(revisions), Sets: daemonset.NewSets(sets, resources),
-		PullJobs: l.pullJobs(), Policies: l.policies, Late: l.late.Load, UpstreamWorks: l.upstream,
+		PullJobs: l.pullJobs(), Policies: l.policies, Analyses: l.analyses, Late: l.late.Load, UpstreamWorks: l.upstream,
 		Executor: &executor.Executor{
 			Index: index, Pods: executor.NewPods(client), Pace: pace, Events: recorder, Clock: realClock, Count: l.metrics.Count,
 			Slow: l.slow.Lane(client),
@@ -291,6 +295,7 @@ func (l *leader) Start(ctx context.Context) error {
 		wg.Go(func() { l.pulls.run(ctx) })
 	}
 	wg.Go(func() { l.policies.Run(ctx) })
+	wg.Go(func() { l.analyses.Run(ctx) })
 	began := time.Now()
 	defer l.feed.Wait()
 	defer cancel()

@@ -18,6 +18,7 @@ import (
 
 	"everynode.dev/everynode/api/config/v1alpha1"
 	"everynode.dev/everynode/api/everynode"
+	"everynode.dev/everynode/internal/controller/analyses"
 	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/features"
 	"everynode.dev/everynode/internal/webhook"
@@ -46,6 +47,10 @@ type options struct {
 	gates           featuregate.MutableFeatureGate
 
 	pullSecretNamespaces []string
+
+	// providers are those of the file analysisProviders, which policies may name.
+	analysisProviders string
+	providers         analyses.Providers
 
 	// leftOut is why the dialect kruise is not served although it was requested.
 	leftOut error
@@ -123,6 +128,8 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 7*time.Second, "How long a leader tries to renew its lease before it stops working.")
 	fs.DurationVar(&o.retryPeriod, "leader-elect-retry-period", 1500*time.Millisecond, "Time between tries to get or renew the lease.")
 	fs.StringSliceVar(&o.pullSecretNamespaces, "pull-secret-namespaces", nil, "The namespaces from which pull secrets of ImagePullJobs may be copied to where the agents of all nodes read them.")
+	fs.StringVar(&o.analysisProviders, "analysis-providers", "", "A file ("+v1alpha1.APIVersion+", kind "+v1alpha1.KindProviders+") with the providers that rollout policies may name in spec.analyses "+
+		"and spec.blockOnAlerts: each a Prometheus or a webhook. It is read when the manager starts.")
 	gates, err := features.New()
 	if err != nil {
 		panic(err) // two gates with one name: every test that creates a command finds this

@@ -21,6 +21,7 @@ type ManagerConfiguration struct {
 	Dialects               []string        `json:"dialects,omitempty"`
 	ConcurrentSyncs        *int            `json:"concurrentSyncs,omitempty"`
 	PullSecretNamespaces   []string        `json:"pullSecretNamespaces,omitempty"`
+	AnalysisProviders      *string         `json:"analysisProviders,omitempty"`
 	KubeAPIQPS             *float32        `json:"kubeAPIQPS,omitempty"`
 	KubeAPIBurst           *int            `json:"kubeAPIBurst,omitempty"`
 	MetricsBindAddress     *string         `json:"metricsBindAddress,omitempty"`

@@ -47,9 +47,10 @@ type Options struct {
 	Observer  Observer
 	// Workers is the number of sets that are worked on at once.
 	Workers int
-	// PullJobs may be nil: then nothing is pulled ahead. Without Policies there are no rollout policies.
+	// PullJobs may be nil: then nothing is pulled ahead. Without Policies there are no rollout policies, and without Analyses those of policies have no answer.
 	PullJobs PullJobs
 	Policies Policies
+	Analyses Analyses
 	// Late is whether the sets of an optional dialect have not been read yet, while the others are served; it may be nil.
 	Late func() bool
 	// UpstreamWorks is whether kube-controller-manager keeps the pods of apps/v1, and not this manager; nil where it does not.
@@ -164,9 +165,11 @@ func (c *Controller) Reconcile(ctx context.Context, key clustercache.Key) (time.
 		c.forget(key)
 		return 0, nil
 	case d == nil || !d.MayWrite():
+		c.ask(key, nil)
 		c.reportBlocked(w)
 		return 0, nil
 	case w.Deleting:
+		c.ask(key, nil)
 		c.forgetGoverned(w)
 		// The garbage collector takes care of it: its pods go with it or are orphaned (as upstream).
 		c.Observer.Forgotten(key) // its update never ends
@@ -229,6 +232,7 @@ func (c *Controller) state(key clustercache.Key, w *dialect.Workload) *state {
 }
 
 func (c *Controller) forget(key clustercache.Key) {
+	c.ask(key, nil)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s := c.states[key]; s != nil {

@@ -121,13 +121,14 @@ func (p *pass) sinceGoverned() time.Duration {
 func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Time, elapsed time.Duration) policy.Result {
 	if !p.governs() {
 		p.state.governed = governed{}
+		p.c.ask(p.key, nil)
 		return policy.Result{Commit: rollout.NoRevision, Wanted: rollout.NoRevision}
 	}
 	in := &policy.Input{
 		Snapshot: s, Labels: p.c.Index.Labels(s.Nodes), Revisions: policyinput.Revisions(p.w, h, p.foreigners), Set: policyinput.SetOf(p.w),
 		Policies: p.rules.Policies, Unread: p.rules.Unread, Approvals: p.rules.Approvals, Neighbours: p.turn.neighbours,
 		OpenYurt: p.stoodBack && p.w.Plain != nil && p.w.Set.Strategy != p.w.Plain.Strategy, Watch: p.state.governed.watch,
-		Stored: p.rules.Stored,
+		Stored: p.rules.Stored, Answers: p.answers(), Measuring: policy.MeasuredHere,
 	}
 	p.turn.in = in
 	g := &p.state.governed
@@ -138,6 +139,7 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 		in.Last, in.Elapsed = g.last, elapsed
 	}
 	out := policy.Decide(in)
+	p.c.ask(p.key, out.Questions)
 	g.at = now
 	if out.Status != nil {
 		g.last = out.Status
@@ -229,6 +231,7 @@ func (p *pass) reportIdle() {
 	if p.c.Policies == nil {
 		return
 	}
+	p.c.ask(p.key, nil)
 	set := policyinput.SetOf(p.w)
 	of := p.c.Policies.Of(set)
 	if len(of.Policies) > 0 {

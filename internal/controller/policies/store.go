@@ -36,6 +36,8 @@ type Options struct {
 	Changed func(namespace string)
 	// Selected returns the daemon sets that a policy applies to.
 	Selected func(p *policy.Policy) []policy.Set
+	// Check returns why the analyses of a policy cannot be measured.
+	Check func(p *v1alpha1.RolloutPolicy) []string
 }
 
 // Store is the store. Make one with New.
@@ -203,6 +205,7 @@ func (s *Store) Policies() []v1alpha1.RolloutPolicy {
 // put takes a version of a policy.
 func (s *Store) put(object *v1alpha1.RolloutPolicy, problem string) {
 	read := policy.Read(object)
+	read.Problems = append(read.Problems, s.Check(object)...)
 	if problem != "" {
 		read.Problems = append(read.Problems, problem)
 	}

@@ -85,6 +85,12 @@ func newBench(t *testing.T, says error, objects ...runtime.Object) *bench {
 			}
 			return nil
 		},
+		Check: func(p *v1alpha1.RolloutPolicy) (problems []string) {
+			for range p.Spec.Analyses {
+				problems = append(problems, "spec.analyses[0].success: bad")
+			}
+			return problems
+		},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup

@@ -127,8 +127,14 @@ func sameTimes(a, b *v1alpha1.SetStatus) bool {
 	if a.Next != nil && b.Next != nil && near(a.Next.At, b.Next.At) {
 		b.Next.At = a.Next.At
 	}
-	if len(a.Waves) != len(b.Waves) {
+	if len(a.Waves) != len(b.Waves) || len(a.Analyses) != len(b.Analyses) {
 		return false
+	}
+	for k := range a.Analyses {
+		x, y := a.Analyses[k].UnknownFor, b.Analyses[k].UnknownFor
+		if x != nil && y != nil && (y.Duration-x.Duration).Abs() < 30*time.Second {
+			b.Analyses[k].UnknownFor = x
+		}
 	}
 	for k := range a.Waves {
 		x, y := &a.Waves[k], &b.Waves[k]
