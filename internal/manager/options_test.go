@@ -99,6 +99,8 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"kind of the file":       {"kind: Deployment\n", nil, "write apiVersion: config.everynode.dev/v1alpha1 and kind: ManagerConfiguration"},
 		"value in the file":      {head + "concurrentSyncs: 0\n", nil, "--concurrent-syncs must be greater than 0"},
 		"gate in the file":       {head + "featureGates: {Nonsense: true}\n", nil, "Nonsense"},
+		"providers of nowhere":   {"", []string{"--analysis-providers", "/does/not/exist"}, "--analysis-providers /does/not/exist: reading the providers of analyses"},
+		"providers in the file":  {head + "analysisProviders: /does/not/exist\n", nil, "--analysis-providers /does/not/exist:"},
 		"not a file of settings": {"{", nil, "configuration file"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -189,6 +189,19 @@ func TestApprovalsAreJudged(t *testing.T) {
 	}
 }
 
+// TestAnalysesAreChecked: a policy with an analysis that cannot be measured is stalled, and says which field is wrong.
+func TestAnalysesAreChecked(t *testing.T) {
+	p := agentsPolicy()
+	p.Object["spec"].(map[string]any)["analyses"] = []any{map[string]any{"name": "errors", "provider": "main", "success": "result <"}}
+	b := newBench(t, nil, p)
+	b.until("the policy is read", func() bool { return len(b.Of(agents).Policies) == 1 })
+	b.Report(agents, b.Of(agents).Policies, &v1alpha1.SetStatus{APIVersion: "apps/v1", Name: "agents", Phase: v1alpha1.PhaseComplete}, nil)
+	b.until("the status is written", func() bool { return len(b.written()) > 0 })
+	if got := b.written()[0]; !strings.Contains(got, `"reason":"Invalid","message":"spec.analyses[0].success: bad"`) {
+		t.Error(got)
+	}
+}
+
 // TestPolicyThatCannotBeDecoded applies to its targets, so that they are held.
 func TestPolicyThatCannotBeDecoded(t *testing.T) {
 	b := newBench(t, nil, agentsPolicy("unreachableAfter", "99999999999999999999h"))
