@@ -33,10 +33,23 @@ const planeNodes = 20
 
 // shared is the plane of this run. Its manager serves all dialects.
 var shared = harness.Shared{Options: func() (harness.Options, error) {
-	return harness.Options{Nodes: planeNodes, Controller: harness.Everynode, Advanced: true, Edge: true, Sim: quick()}, nil
+	providers, err := judge.start()
+	if err != nil {
+		return harness.Options{}, err
+	}
+	return harness.Options{
+		Nodes: planeNodes, Controller: harness.Everynode, Advanced: true, Edge: true, Sim: quick(), ManagerArgs: []string{"--analysis-providers", providers},
+	}, nil
 }}
 
-func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
+// judge is the provider of analyses of that plane.
+var judge webhook
+
+func TestMain(m *testing.M) {
+	code := shared.Run(m)
+	judge.remove()
+	os.Exit(code)
+}
 
 // quick returns delays that a watch can see.
 func quick() *simkubelet.Profile {
