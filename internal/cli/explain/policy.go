@@ -28,6 +28,9 @@ func (s *subject) governed() []Value {
 		for _, b := range r.Blocking {
 			values = append(values, Value{"waits", b.Message})
 		}
+		for _, m := range r.Measured() {
+			values = append(values, Value{"analysis", m.Line()})
+		}
 	}
 	return values
 }
@@ -66,6 +69,8 @@ func (s *subject) remedyByPolicy() string {
 	switch kind := s.verdict().Kind; {
 	case kind == rollout.WaitApproval:
 		return options.Program + " approve " + set
+	case kind == rollout.WaitAnalysis:
+		return "correct what is measured or the provider, or end the analysis of this wave with " + options.Program + " promote " + set
 	case kind == rollout.WaitGroup:
 		return "wait until the other set is updated there, or correct it; if that cannot end, remove spec.concurrencyGroup from " + p.String()
 	case kind == rollout.WaitSuspended:

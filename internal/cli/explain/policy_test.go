@@ -45,6 +45,15 @@ status:
 `, more, phase)
 }
 
+// analysed is governed with an analysis that has no answer.
+func analysed() string {
+	text := strings.Replace(governed(`analyses: [{name: errors, provider: main, query: x, success: result < 0.01}]`, "Soaking"), "after: [{type: Approval}]", "analysis: [errors]", 1)
+	text = strings.Replace(text, "phase: WaitingForApproval, waitingSince", "phase: Soaking, completedAt", 1)
+	text = strings.Replace(text, "next: {action: Approve}", `analyses: [{name: errors, wave: canary, answer: Unknown, measurements: [{at: "2026-03-01T11:59:00Z", answer: Unknown, message: The provider cannot be reached.}]}]`, 1)
+	return strings.Replace(text, "reason: Approval, message: The wave canary is complete and needs a RolloutApproval for revision agent-7c9d5f6b8.",
+		"reason: Analysis, message: The analysis errors has no answer. The provider cannot be reached.", 1)
+}
+
 func TestPolicies(t *testing.T) {
 	waiting := governed("", "WaitingForApproval")
 	for name, c := range map[string]struct {
@@ -56,6 +65,7 @@ func TestPolicies(t *testing.T) {
 		"policy-wave":      {"node-6 agent", []string{waiting}},
 		"policy-suspended": {"node-6 agent", []string{strings.Replace(governed("suspend: true", "Suspended"), "after: [{type: Approval}]", "soak: 0s", 1)}},
 		"policy-conflict":  {"node-6 agent", []string{waiting, strings.Replace(waiting, "name: agents", "name: others", 1)}},
+		"policy-analysis":  {"node-3 agent", []string{analysed()}},
 		"policy-gone":      {"node-6 agent", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

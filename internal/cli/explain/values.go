@@ -122,7 +122,7 @@ func (s *subject) remedy() string {
 		return "kubectl everynode ota upgrade " + node + " " + set + ", when convenient for the owner of the node"
 	case rollout.WaitBudget, rollout.WaitReplacing:
 		return "wait, or run kubectl everynode status " + set + " to see which nodes use the budget"
-	case rollout.WaitApproval, rollout.WaitGroup, rollout.WaitSuspended, rollout.WaitRejected, rollout.WaitFailed, rollout.WaitConflict, rollout.WaitPolicy:
+	case rollout.WaitApproval, rollout.WaitAnalysis, rollout.WaitGroup, rollout.WaitSuspended, rollout.WaitRejected, rollout.WaitFailed, rollout.WaitConflict, rollout.WaitPolicy:
 		return s.remedyByPolicy()
 	case rollout.WaitSelector:
 		return "widen the selector: kubectl everynode canary " + set + " SELECTOR"

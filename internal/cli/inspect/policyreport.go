@@ -4,6 +4,7 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
@@ -24,6 +25,8 @@ type PolicyReport struct {
 	Position int `json:"position,omitempty"`
 	Total    int `json:"total,omitempty"`
 	v1alpha1.SetStatus
+	// Allowed are the analyses of the policy that the status has measurements of.
+	Allowed []v1alpha1.Analysis `json:"allowed,omitempty"`
 }
 
 // Report returns what the policy reports; nil without a policy. What the manager has stored counts, unless it is about another revision.
@@ -51,7 +54,51 @@ func (g *Governance) Report() *PolicyReport {
 			r.Total = i + 1
 		}
 	}
+	for _, a := range g.Policies[0].Typed.Spec.Analyses {
+		if slices.ContainsFunc(r.Analyses, func(as v1alpha1.AnalysisStatus) bool { return as.Name == a.Name }) {
+			r.Allowed = append(r.Allowed, a)
+		}
+	}
 	return r
+}
+
+// Measured is what an analysis has measured, and what is allowed.
+type Measured struct {
+	Name, Wave, Answer, Value, Allowed, Failures, Message string
+	// At is when it was measured; zero if it was not.
+	At time.Time
+}
+
+// Measured returns what the analyses of the active wave, or of the last one, have measured.
+func (r *PolicyReport) Measured() []Measured {
+	var all []Measured
+	for i := range r.Analyses {
+		as := &r.Analyses[i]
+		m := Measured{Name: as.Name, Wave: as.Wave, Answer: string(as.Answer), Value: "-", Allowed: "-", Failures: fmt.Sprint(as.Failures), Message: "Nothing has been measured yet."}
+		for k := range r.Allowed {
+			if a := &r.Allowed[k]; a.Name == as.Name {
+				limit := int32(0)
+				if a.FailureLimit != nil {
+					limit = *a.FailureLimit
+				}
+				m.Allowed, m.Failures = a.Success, fmt.Sprintf("%d in a row, %d allowed", as.Failures, limit)
+			}
+		}
+		if n := len(as.Measurements); n > 0 {
+			newest := &as.Measurements[n-1]
+			m.At, m.Message = newest.At.Time, newest.Message
+			if newest.Value != "" {
+				m.Value = newest.Value
+			}
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// Line is a Measured in one line.
+func (m *Measured) Line() string {
+	return fmt.Sprintf("%s of wave %s: %s; measured %s, allowed %s; failures: %s. %s", m.Name, m.Wave, m.Answer, m.Value, m.Allowed, m.Failures, m.Message)
 }
 
 // Policy returns the first policy; nil without one.

@@ -30,6 +30,8 @@ type Policy struct {
 	File bool `json:"file,omitempty"`
 	// Waves has an entry for each wave that has nodes.
 	Waves []PolicyWave `json:"waves"`
+	// Alerts is whether alerts can hold the rollout. The times assume that none does.
+	Alerts bool `json:"alerts,omitempty"`
 	// Holds is why the policy lets nothing start, at the end of the plan; empty if all waves pass.
 	Holds string `json:"holds,omitempty"`
 }
@@ -46,6 +48,8 @@ type PolicyWave struct {
 	Soak     string `json:"soak,omitempty"`
 	// Approval is whether the next wave waits for an approval, which the times do not include.
 	Approval bool `json:"approval,omitempty"`
+	// Analysis names the analyses that must pass before the wave ends. The times assume that they pass at once.
+	Analysis []string `json:"analysis,omitempty"`
 	// After names the waves before this one whose approval is missing: this one starts not before a person decides.
 	After []string `json:"after,omitempty"`
 }
@@ -180,7 +184,7 @@ func (f *prediction) foresee() *Policy {
 	if g == nil || len(g.in.Policies) == 0 {
 		return nil
 	}
-	out := &Policy{Name: g.in.Policies[0].Name, File: f.policyFile != "", Waves: []PolicyWave{}}
+	out := &Policy{Name: g.in.Policies[0].Name, File: f.policyFile != "", Waves: []PolicyWave{}, Alerts: g.in.Policies[0].Alerts != nil}
 	if st := g.last; st != nil && len(st.Blocking) > 0 {
 		out.Holds = st.Blocking[len(st.Blocking)-1].Message
 	}
@@ -222,6 +226,9 @@ func (f *prediction) wave(k int) PolicyWave {
 	}
 	if rules.Soak > 0 {
 		w.Soak = rules.Soak.String()
+	}
+	for _, i := range rules.Analysis {
+		w.Analysis = append(w.Analysis, g.in.Policies[0].Analyses[i].Name)
 	}
 	if t.complete != 0 && len(w.Nodes) > 0 {
 		w.Complete = text(t.complete.Sub(g.begin))
@@ -319,6 +326,14 @@ func (s *screen) policy(p *Policy, now time.Time) {
 		if w.Approval {
 			s.line("After wave %s it waits for an approval: not before a person decides. The times assume that this happens at once.", options.Printable(w.Name))
 		}
+	}
+	for _, w := range p.Waves {
+		if len(w.Analysis) > 0 {
+			s.line("Wave %s is judged by %s: the times assume that this passes.", options.Printable(w.Name), options.Printable(strings.Join(w.Analysis, ", ")))
+		}
+	}
+	if p.Alerts {
+		s.line("The times assume that no alert holds the rollout (spec.blockOnAlerts).")
 	}
 	if p.Holds != "" {
 		s.line("It holds the rollout: %s", options.Printable(p.Holds))

@@ -39,10 +39,12 @@ func TestPlanUnderAPolicy(t *testing.T) {
 	night := "  windows: [{schedule: \"0 22 * * *\", duration: 1h}]\n  freezes: [{from: \"2026-03-01T22:00:00Z\", to: \"2026-03-01T22:30:00Z\"}]\n"
 	zones := "  waves: [{name: all, nodes: {percent: 100}, growth: {start: 1}}]\n  pace: {minTimeBetween: 1m}\n"
 	for name, c := range map[string]struct{ policy, args string }{
-		"policy":            {policyOf(threeWaves), edit},
-		"policy-json":       {policyOf(threeWaves), edit + " -o json"},
-		"policy-remaining":  {policyOf(threeWaves), "agent --local"},
-		"policy-window":     {policyOf(threeWaves + night), edit},
+		"policy":           {policyOf(threeWaves), edit},
+		"policy-json":      {policyOf(threeWaves), edit + " -o json"},
+		"policy-remaining": {policyOf(threeWaves), "agent --local"},
+		"policy-window":    {policyOf(threeWaves + night), edit},
+		"policy-analysis": {policyOf(strings.Replace(threeWaves, "soak:", "analysis: [errors], soak:", 1) +
+			"  analyses: [{name: errors, provider: main, query: x, success: result < 1}]\n  blockOnAlerts: {provider: main}\n"), edit},
 		"policy-pace":       {policyOf(zones), edit},
 		"policy-suspended":  {policyOf("  suspend: true\n" + threeWaves), edit},
 		"policy-empty-wave": {policyOf("  waves: [{name: none, nodes: {selector: {matchLabels: {x: \"y\"}}}}]\n"), edit},

@@ -70,7 +70,33 @@ func (s *status) policy(w io.Writer, r *inspect.PolicyReport) error {
 	if err := options.Columns(w, waveRows(r)); err != nil {
 		return err
 	}
+	if err := s.analyses(w, r); err != nil {
+		return err
+	}
 	return s.failedNodes(w, r)
+}
+
+// analyses prints what was measured, and what is allowed.
+func (s *status) analyses(w io.Writer, r *inspect.PolicyReport) error {
+	rows := [][]string{{"ANALYSIS", "WAVE", "ANSWER", "MEASURED", "ALLOWED", "FAILURES", "AGE", "MESSAGE"}}
+	for _, m := range r.Measured() {
+		age := "-"
+		if !m.At.IsZero() {
+			age = inspect.Age(s.Now().Sub(m.At))
+		}
+		row := []string{m.Name, m.Wave, m.Answer, m.Value, m.Allowed, m.Failures, age, m.Message}
+		for i := range row {
+			row[i] = options.Printable(row[i])
+		}
+		rows = append(rows, row)
+	}
+	if len(rows) == 1 {
+		return nil
+	}
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return fmt.Errorf("printing: %w", err)
+	}
+	return options.Columns(w, rows)
 }
 
 // failedNodes prints the nodes on which the revision has failed, with the command that shows the log of each pod.

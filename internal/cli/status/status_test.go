@@ -123,7 +123,23 @@ func failed() string {
 		"message: The containers of pod agent-x were restarted 4 times}], phase: Rolling, completedAt", 1)
 }
 
+// analysed is a status of a wave with an analysis that fails.
+func analysed() (spec, status string) {
+	spec = strings.Replace(policySpec, "spec:", "spec:\n  analyses: [{name: errors, provider: main, query: x, success: result < 0.01, failureLimit: 2}]", 1)
+	status = strings.Replace(policyStatus, "    blocking:", `    analyses:
+    - name: errors
+      wave: canary
+      answer: Fail
+      failures: 2
+      measurements:
+      - {at: "2026-03-01T11:58:00Z", answer: Pass, value: "0.001", message: result < 0.01 is true.}
+      - {at: "2026-03-01T11:59:00Z", answer: Fail, value: "0.3", message: result < 0.01 is false.}
+    blocking:`, 1)
+	return spec, status
+}
+
 func TestPolicies(t *testing.T) {
+	spec, measured := analysed()
 	for name, c := range map[string]struct {
 		args     string
 		policies []string
@@ -134,6 +150,7 @@ func TestPolicies(t *testing.T) {
 		"policy-suspended":  {"agent", []string{strings.Replace(policySpec, "spec:", "spec:\n  suspend: true", 1)}},
 		"policy-conflict":   {"agent", []string{policySpec, strings.Replace(policySpec, "name: agents", "name: others", 1)}},
 		"policy-failed":     {"agent", []string{policySpec + failed()}},
+		"policy-analysis":   {"agent", []string{spec + measured}},
 		"policy-gone":       {"agent", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
