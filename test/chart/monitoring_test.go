@@ -72,6 +72,7 @@ func stories() map[string]map[string]bool {
 		missing  = `everynode_policy_approval_missing_since_seconds{pod="one"} `
 		rolling  = `everynode_policy_wave_rolling_since_seconds{pod="one"} `
 		phase    = `everynode_policy_sets{pod="one",phase="%"} `
+		answer   = `everynode_policy_analyses{pod="one",answer="%"} `
 		window   = `everynode_write_concurrency_limit{pod="%"} `
 		aside    = `everynode_agent_stores_set_aside_total{namespace="a",pod="%"} `
 		pulls    = `everynode_pull_images{phase="%"} `
@@ -145,6 +146,10 @@ func stories() map[string]map[string]bool {
 		},
 		"EverynodeRolloutUndone": {
 			of(phase, "Undoing") + "1x70": true, of(phase, "Undoing") + "0x60 1x9": false, of(phase, "Failed") + "1x70": false,
+		},
+		"EverynodeAnalysisUnknown": {
+			of(answer, "Unknown") + "1x70": true, of(answer, "Unknown") + "0x70": false, of(answer, "Fail") + "1x70": false,
+			of(answer, "Unknown") + "0x60 1x9": false, of(answer, "Unknown") + "1x60 0x9": false,
 		},
 		"EverynodeRolloutHeldOutsideWindow": {
 			of(phase, "WaitingForWindow") + "1x70": true, of(phase, "WaitingForWindow") + "0x70": false, of(phase, "Rolling") + "1x70": false,

@@ -56,6 +56,7 @@ func TestSchemaRefuses(t *testing.T) {
 		"manager: {flags: {kube-api-qps: [5]}}":                  "/manager/flags/kube-api-qps",
 		"manager: {image: {digest: abc}}":                        "/manager/image/digest",
 		"manager: {pullSecretNamespaces: [A]}":                   "/manager/pullSecretNamespaces/0",
+		"manager: {analysisProviders: A/B}":                      "/manager/analysisProviders",
 		"manager: {podDisruptionBudget: {maxUnavailable: 0}}":    "/manager/podDisruptionBudget/maxUnavailable",
 		"agent: {criSocket: unix:///run/a.sock}":                 "/agent/criSocket",
 		"agent: {maxUnavailable: 0%}":                            "/agent/maxUnavailable",
@@ -177,7 +178,7 @@ func TestFlagsAreThose(t *testing.T) {
 	}
 	for flag, want := range map[string]string{
 		"dialects": "[native,kruise,openyurt]", "kube-api-qps": "1e+06", "metrics-per-set": "true", "vmodule": "a=1,b=2",
-		"leader-elect-lease-duration": "20s", "pull-secret-namespaces": "[one,two]",
+		"leader-elect-lease-duration": "20s", "pull-secret-namespaces": "[one,two]", "analysis-providers": "/etc/everynode/analysis/providers.yaml",
 	} {
 		if got := managers.Lookup(flag).Value.String(); got != want {
 			t.Errorf("the manager's --%s is %s, want %s", flag, got, want)
@@ -243,6 +244,8 @@ func TestValuesArrive(t *testing.T) {
 		{"Deployment", "spec.template.metadata.labels.team", `"nodes"`},
 		{"Deployment", "spec.template.metadata.annotations", `{"note":"yes"}`},
 		{"Deployment", pod + "topologySpreadConstraints.0.matchLabelKeys", `["pod-template-hash"]`},
+		{"Deployment", pod + "volumes.0.secret.secretName", `"providers"`},
+		{"Deployment", container + "volumeMounts.0.mountPath", `"/etc/everynode/analysis"`},
 		{"PodDisruptionBudget", "spec.maxUnavailable", `"50%"`},
 		{"PodDisruptionBudget", "spec.unhealthyPodEvictionPolicy", `"AlwaysAllow"`},
 		{"NetworkPolicy", "spec.ingress.1.from.0.namespaceSelector.matchLabels", `{"name":"monitoring"}`},

@@ -49,6 +49,7 @@ const (
 	reading
 	policySets
 	policyNext
+	policyAnalyses
 	policyApproval
 	policyRolling
 )
@@ -75,6 +76,7 @@ func Declared() []Declaration {
 		policySets:     {"everynode_policy_sets", "gauge", "Daemon sets that rollout policies apply to, by phase of their rollout.", []string{"phase"}, false},
 		policyNext:     {"everynode_policy_next_action_seconds", "gauge", "When the next action of a rollout policy is due, in seconds since 1970, by action (EndSoak, OpenWindow, EndFreeze, StartUpdate). Of several daemon sets it is the earliest.", []string{"action"}, false},
 		policyRolling:  {"everynode_policy_wave_rolling_since_seconds", "gauge", "Since when nodes of a wave have been being updated, in seconds since 1970. Of several waves it is the one that has taken longest. Absent when no set has the phase Rolling.", nil, false},
+		policyAnalyses: {"everynode_policy_analyses", "gauge", "Analyses that the active wave of a rollout waits for, and the questions about alerts that hold updates, by the newest answer: Pass, Fail or Unknown, also before the first one.", []string{"answer"}, false},
 		policyApproval: {"everynode_policy_approval_missing_since_seconds", "gauge", "Since when a wave has been waiting for an approval, in seconds since 1970. Of several waves it is the one that has waited longest. Absent when none waits.", nil, false},
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // collectPolicies counts the sets of rollout policies by phase, and finds the next action, the approval that has been missing for longest, and the wave that
-// has been rolling for longest.
+// has been rolling for longest, and counts what is analysed.
 func (m *Metrics) collectPolicies(ch chan<- prometheus.Metric) {
 	if m.Policies == nil {
 		return
@@ -37,6 +37,9 @@ func (m *Metrics) collectPolicies(ch chan<- prometheus.Metric) {
 	gauge := func(metric int, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(m.descs[metric], prometheus.GaugeValue, value, labels...)
 	}
+	for answer, count := range m.answers() {
+		gauge(policyAnalyses, float64(count), string(answer))
+	}
 	for phase, count := range phases {
 		gauge(policySets, float64(count), string(phase))
 	}
@@ -49,6 +52,25 @@ func (m *Metrics) collectPolicies(ch chan<- prometheus.Metric) {
 	if rolling != 0 {
 		gauge(policyRolling, float64(rolling))
 	}
+}
+
+// answers counts what rollouts wait for, by its answer. What a wave that has passed or failed was measured by stays in the status, and does not count.
+func (m *Metrics) answers() map[v1alpha1.Answer]int {
+	counts := map[v1alpha1.Answer]int{v1alpha1.AnswerPass: 0, v1alpha1.AnswerFail: 0, v1alpha1.AnswerUnknown: 0}
+	for _, p := range m.Policies() {
+		for i := range p.Status.Sets {
+			st := &p.Status.Sets[i]
+			if st.Alerts != nil {
+				counts[st.Alerts.Answer]++
+			}
+			for k := range st.Analyses {
+				if as := &st.Analyses[k]; as.Wave == st.Wave && st.Failure == nil {
+					counts[as.Answer]++
+				}
+			}
+		}
+	}
+	return counts
 }
 
 // oldest is the earlier one of two times, of which 0 and nil are none.
