@@ -31,12 +31,12 @@ func (ps podSet) mayBeAdopted(b inflight.Block) bool {
 	return b.Unclear && p != nil && p.origin.owner == ""
 }
 
-// ownershipBlock is that of the node of a pod, or of a pod without a node, if it is about adopting or releasing a pod.
+// ownershipBlock is that of a pod, if it is about adopting or releasing a pod, or else one of another pod on its node.
 func (s *set) ownershipBlock(p *podRecord) (inflight.Block, bool) {
 	if p.node == nil {
 		return s.writes.BlockedUnplaced(p.uid)
 	}
-	return s.writes.Blocked(p.node.id)
+	return s.writes.Blocked(p.node.id, p.uid)
 }
 
 // ownershipLimit is more than a pass adopts, or releases. Anybody can make 100,000 pods that a set selects, and all are looked at with the index locked.

@@ -17,8 +17,8 @@ import (
 type Set struct {
 	// creates are those without a definite answer.
 	creates map[int]Write
-	// blocks are why nodes are left as they are, and unplaced the same for pods that no node is known of.
-	blocks   map[int]Block
+	// blocks are why nodes are left as they are, one for each pod and one that is about no pod, and unplaced the same for pods that no node is known of.
+	blocks   map[int][]Block
 	unplaced map[types.UID]Block
 	// refused are the nodes for which the API server has refused the last write.
 	refused map[int]*refusal
@@ -28,7 +28,7 @@ type Set struct {
 
 // NewSet is a Set for which nothing is under way.
 func NewSet() *Set {
-	return &Set{creates: map[int]Write{}, blocks: map[int]Block{}, unplaced: map[types.UID]Block{}, refused: map[int]*refusal{}}
+	return &Set{creates: map[int]Write{}, blocks: map[int][]Block{}, unplaced: map[types.UID]Block{}, refused: map[int]*refusal{}}
 }
 
 // Block is why a node is left as it is, from a time until another one.
@@ -55,8 +55,19 @@ func (s *Set) Resolve(node int, w Write, o Outcome) {
 		s.creates[node] = w
 	case w.Verb == Create:
 		delete(s.creates, node)
-	case w.Verb == Claim && s.blocks[node].Pod == w.UID:
+	case w.Verb == Claim:
+		s.unblock(node, func(b Block) bool { return b.Pod == w.UID })
+	}
+}
+
+// unblock drops blocks of a node.
+func (s *Set) unblock(node int, drop func(Block) bool) {
+	switch left := slices.DeleteFunc(slices.Clone(s.blocks[node]), drop); len(left) {
+	case len(s.blocks[node]):
+	case 0:
 		delete(s.blocks, node)
+	default:
+		s.blocks[node] = left
 	}
 }
 
@@ -74,8 +85,11 @@ func (s *Set) Creates() []Write {
 	return slices.SortedFunc(maps.Values(s.creates), func(a, b Write) int { return strings.Compare(a.Node, b.Node) })
 }
 
-// Block keeps a node as it is.
-func (s *Set) Block(node int, b Block) { s.blocks[node] = b }
+// Block keeps a node as it is. It replaces an earlier block that is about the same pod, or about none as well.
+func (s *Set) Block(node int, b Block) {
+	s.unblock(node, func(old Block) bool { return old.Pod == b.Pod })
+	s.blocks[node] = append(s.blocks[node], b)
+}
 
 // BlockUnplaced is Block for a pod that no node is known of, and Unblock ends that.
 func (s *Set) BlockUnplaced(b Block) { s.unplaced[b.Pod] = b }
@@ -83,10 +97,15 @@ func (s *Set) BlockUnplaced(b Block) { s.unplaced[b.Pod] = b }
 // Unblock is for a pod that has gone, or has been adopted or released.
 func (s *Set) Unblock(uid types.UID) { delete(s.unplaced, uid) }
 
-// Blocked is why a node is left as it is for a pod that is to be adopted or released.
-func (s *Set) Blocked(node int) (Block, bool) {
-	b, blocked := s.blocks[node]
-	return b, blocked && b.Pod != ""
+// Blocked is why a node is left as it is for a pod that is to be adopted or released: for this pod, or else for another one.
+func (s *Set) Blocked(node int, pod types.UID) (Block, bool) {
+	var found Block
+	for _, b := range s.blocks[node] {
+		if b.Pod == pod || b.Pod != "" && found.Pod == "" {
+			found = b
+		}
+	}
+	return found, found.Pod != ""
 }
 
 // BlockedUnplaced is Blocked for a pod that no node is known of.
@@ -96,11 +115,21 @@ func (s *Set) BlockedUnplaced(uid types.UID) (Block, bool) {
 }
 
 // Blocks are all, in no order.
-func (s *Set) Blocks(yield func(Block) bool) { maps.Values(s.blocks)(yield) }
+func (s *Set) Blocks(yield func(Block) bool) {
+	for _, blocks := range s.blocks {
+		for _, b := range blocks {
+			if !yield(b) {
+				return
+			}
+		}
+	}
+}
 
 // Changed is for a set with another template, or with other limits: what was refused of the last one may be accepted now.
 func (s *Set) Changed() {
-	maps.DeleteFunc(s.blocks, func(_ int, b Block) bool { return b.Pod == "" })
+	for node := range s.blocks {
+		s.unblock(node, func(b Block) bool { return b.Pod == "" })
+	}
 	clear(s.refused)
 }
 
@@ -148,20 +177,24 @@ func (s *Set) Over(id int, n *rollout.Node, now rollout.Time, open func(Block) b
 		}
 		return now.Add(AskAgain)
 	}
-	b, blocked := s.blocks[id]
-	switch {
-	case !blocked:
-		return 0
-	case b.Pod != "" && !open(b), b.Pod == "" && b.Until <= now && b.From <= now:
-		delete(s.blocks, id)
+	if len(s.blocks[id]) == 0 {
 		return 0
 	}
-	n.Blocked = b.Reason
-	if !b.Due(now) {
-		return b.Until
+	s.unblock(id, func(b Block) bool { return b.Pod != "" && !open(b) || b.Pod == "" && b.Until <= now && b.From <= now })
+	var again rollout.Time
+	for _, b := range s.blocks[id] {
+		if n.Blocked == "" {
+			n.Blocked = b.Reason
+		}
+		at := b.Until
+		if b.Due(now) {
+			at = now.Add(AskAgain) // or this pass had no room for it
+		}
+		if again == 0 || at < again {
+			again = at
+		}
 	}
-	if b.Pod == "" { // it has not begun: this pass may have skipped the pod that is in the way there, by the clock that was fast, and the next one will not
-		delete(s.blocks, id)
-	}
-	return now.Add(AskAgain) // or this pass had no room for it
+	// What has not begun: this pass may have skipped the pod that is in the way there, by the clock that was fast, and the next one will not.
+	s.unblock(id, func(b Block) bool { return b.Pod == "" && b.Due(now) })
+	return again
 }

@@ -42,7 +42,16 @@ func TestOverANode(t *testing.T) {
 		"a pod is to be adopted now":                {func(s *Set) { s.Block(1, Block{Reason: "no", Pod: "u", Until: 1000}) }, isOpen, "no", false, again},
 		"a pod need not be adopted any more":        {func(s *Set) { s.Block(1, Block{Reason: "no", Pod: "u", Until: 2000}) }, isEnded, "", false, 0},
 		"a pod has been adopted":                    {func(s *Set) { s.Block(1, Block{Reason: "no", Pod: "u", Until: 2000}); s.Resolve(1, claim, TookEffect) }, isOpen, "", false, 0},
-		"another pod has been adopted":              {func(s *Set) { s.Block(1, Block{Reason: "no", Pod: "x", Until: 2000}); s.Resolve(1, claim, TookEffect) }, isOpen, "no", false, 2000},
+		"one of two pods has been adopted": {func(s *Set) {
+			s.Block(1, Block{Reason: "unclear", Pod: "x", Until: 2000})
+			s.Block(1, Block{Reason: "no", Pod: "u", Until: 1500})
+			s.Resolve(1, claim, TookEffect)
+		}, isOpen, "unclear", false, 2000},
+		"two pods are not adopted": {func(s *Set) {
+			s.Block(1, Block{Reason: "unclear", Pod: "x", Until: 2000})
+			s.Block(1, Block{Reason: "no", Pod: "u", Until: 1500})
+		}, isOpen, "unclear", false, 1500},
+		"another pod has been adopted": {func(s *Set) { s.Block(1, Block{Reason: "no", Pod: "x", Until: 2000}); s.Resolve(1, claim, TookEffect) }, isOpen, "no", false, 2000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, n := NewSet(), rollout.Node{}
