@@ -183,7 +183,7 @@ var causes = [causeCount]causeRow{ //nolint:gochecknoglobals // a table: nothing
 	CausePolicy:    {false, ""},
 }
 
-// step is what a verdict has to do with an update of the node.
+// step is how a verdict relates to an update of the node.
 type step uint8
 
 const (
