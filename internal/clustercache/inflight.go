@@ -114,7 +114,7 @@ func (x *Index) Block(w inflight.Write, b inflight.Block) {
 	switch {
 	case s == nil:
 	case n != nil:
-		if w.Verb == inflight.Create {
+		if w.Verb == inflight.Create || !n.exists {
 			s.ensureState(n)
 		}
 		s.writes.Block(n.id, b)

@@ -191,13 +191,14 @@ func (x *Index) nodeGone(n *node) {
 	x.nodes.addMissing(n)
 	for _, s := range x.sets {
 		c := &s.states[was]
-		if c.pods != nil || c.last != nil || c.unused || s.writes.Creating(was) {
+		_, claiming := s.writes.Blocked(was, "")
+		if c.pods != nil || c.last != nil || c.unused || s.writes.Creating(was) || claiming {
 			kept := s.ensureState(n)
 			*kept = *c
 			kept.fit = rollout.MustLeave
 		}
 		*c = nodeState{}
-		s.writes.Forget(was)
+		s.writes.Leave(was)
 		s.renumber(was, n.id)
 	}
 }

@@ -145,3 +145,30 @@ func TestNoOrphanIsAdoptedNextToACreate(t *testing.T) {
 		t.Errorf("when it has one: %+v", c)
 	}
 }
+
+// TestAClaimOutlivesItsNode: the pod of an adoption without an answer may be adopted already, so its node is held back also after it went and came back, or
+// came back after the adoption.
+func TestAClaimOutlivesItsNode(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		f := newFixture(t)
+		f.node("a")
+		key := f.set("ds")
+		p := pod("orphan", "a", "ds")
+		p.Owner = ""
+		f.put(p)
+		claim := func() {
+			f.x.Block(inflight.Write{Verb: inflight.Claim, Set: key, Node: "a", UID: p.UID}, inflight.Block{Reason: "unclear", Until: 10, Unclear: true})
+		}
+		if before {
+			claim()
+		}
+		f.x.DeleteNode("a")
+		if !before {
+			claim()
+		}
+		f.node("a")
+		if s, _, _ := f.x.Snapshot(key, History{}, 5); len(s.Nodes) != 1 || s.Nodes[0].Blocked != "unclear" {
+			t.Errorf("claimed before the node went: %t; the nodes are %+v", before, s.Nodes)
+		}
+	}
+}

@@ -133,7 +133,14 @@ func (s *Set) Changed() {
 	clear(s.refused)
 }
 
-// Forget is for a node that is gone. A create without a definite answer outlives it: its pod may still come.
+// Leave is for a node that is gone while its pods are there. What has no definite answer outlives it: a create, whose pod may still come, and the adoption of a
+// pod. The node may come back.
+func (s *Set) Leave(node int) {
+	s.unblock(node, func(b Block) bool { return b.Pod == "" })
+	delete(s.refused, node)
+}
+
+// Forget is for a node that is gone, and no pod is there. A create without a definite answer outlives it.
 func (s *Set) Forget(node int) {
 	delete(s.blocks, node)
 	delete(s.refused, node)

@@ -51,6 +51,12 @@ func TestOverANode(t *testing.T) {
 			s.Block(1, Block{Reason: "unclear", Pod: "x", Until: 2000})
 			s.Block(1, Block{Reason: "no", Pod: "u", Until: 1500})
 		}, isOpen, "unclear", false, 1500},
+		"a pod is not adopted, and its node comes back": {func(s *Set) {
+			s.Block(7, Block{Reason: "no", Pod: "u", Until: 2000})
+			s.Block(7, Block{Reason: "taken", Until: 1500})
+			s.Leave(7)
+			s.Renumber(7, 1)
+		}, isOpen, "no", false, 2000},
 		"another pod has been adopted": {func(s *Set) { s.Block(1, Block{Reason: "no", Pod: "x", Until: 2000}); s.Resolve(1, claim, TookEffect) }, isOpen, "no", false, 2000},
 	} {
 		t.Run(name, func(t *testing.T) {
