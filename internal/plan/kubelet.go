@@ -17,6 +17,8 @@ type kubelets struct {
 	tasks map[string]task
 	// ran are the pods that would be ready if they were not being changed in place.
 	ran map[string]bool
+	// wanted is the revision whose pods fail on the nodes in Fails.
+	wanted int
 }
 
 // task is what happens to one pod, and when it is finished.
@@ -36,8 +38,13 @@ const (
 	starting               // it is not ready yet
 )
 
-func newKubelets(a Assumptions) kubelets {
-	return kubelets{Assumptions: a, tasks: map[string]task{}, ran: map[string]bool{}}
+func newKubelets(a Assumptions, wanted int) kubelets {
+	return kubelets{Assumptions: a, tasks: map[string]task{}, ran: map[string]bool{}, wanted: wanted}
+}
+
+// fails reports whether a pod fails on a node.
+func (k *kubelets) fails(p *rollout.Pod, n *rollout.Node) bool {
+	return k.Fails[n.Name] && p.Revision == k.wanted
 }
 
 // pull sets the time at which the nodes that wait for images have them.
@@ -92,6 +99,9 @@ func bind(p *rollout.Pod, n *rollout.Node) {
 // settle makes the changes that take no time: a pod is not ready while it is changed in place, and is ready again right
 // afterwards.
 func (k *kubelets) settle(p *rollout.Pod, n *rollout.Node, now rollout.Time) {
+	if k.Fails[n.Name] && !k.fails(p, n) {
+		p.Waiting = rollout.WaitingNone // it has been changed in place from the revision that fails
+	}
 	switch {
 	case p.InPlace != rollout.InPlaceNone:
 		k.ran[p.UID] = k.ran[p.UID] || p.Ready || p.InPlace == rollout.InPlaceArrived
@@ -114,7 +124,7 @@ func (k *kubelets) stageOf(p *rollout.Pod, n *rollout.Node) stage {
 		return resting
 	case p.Deleting:
 		return stopping
-	case p.Phase.Terminal():
+	case p.Phase.Terminal(), k.fails(p, n) && p.Waiting != rollout.WaitingNone:
 		return resting
 	case p.InPlace == rollout.InPlacePatched && p.Stuck == rollout.NoDetail:
 		return changing
@@ -166,7 +176,7 @@ func (k *kubelets) serve(s *rollout.Snapshot) {
 		for i := range n.Pods {
 			p := &n.Pods[i]
 			if t, has := k.tasks[p.UID]; has && t.due <= s.Now {
-				k.finish(p, t.stage, s.Now)
+				k.finish(p, n, t.stage, s.Now)
 				done = true
 			}
 		}
@@ -177,8 +187,13 @@ func (k *kubelets) serve(s *rollout.Snapshot) {
 }
 
 // finish ends a task other than the deletion of a pod.
-func (k *kubelets) finish(p *rollout.Pod, at stage, now rollout.Time) {
+func (k *kubelets) finish(p *rollout.Pod, n *rollout.Node, at stage, now rollout.Time) {
 	delete(k.tasks, p.UID)
+	if (at == changing || at == starting) && k.fails(p, n) {
+		p.Phase, p.Ready, p.Waiting = rollout.Running, false, rollout.WaitingFor("CrashLoopBackOff")
+		delete(k.ran, p.UID)
+		return
+	}
 	switch at {
 	case releasing:
 		p.Hook = rollout.HookReleased

@@ -23,6 +23,8 @@ type Assumptions struct {
 	// Apart reports whether two pods of the set cannot run on a node at once, for example because both need the same
 	// host port. Then the second pod is scheduled after the first no longer exists.
 	Apart bool
+	// Fails names the nodes on which pods of the wanted revision never get ready, because their containers crash.
+	Fails map[string]bool
 }
 
 // Simulate simulates the plan for s until nothing changes any more.
@@ -77,7 +79,7 @@ type record struct {
 func newSimulator(s rollout.Snapshot, a Assumptions) *simulator {
 	p := &simulator{
 		world: rollout.NewWorld(s), decide: rollout.Decide, begin: s.Now,
-		kubelets: newKubelets(a), records: make([]record, len(s.Nodes)),
+		kubelets: newKubelets(a, s.Set.Update), records: make([]record, len(s.Nodes)),
 	}
 	p.pull(&p.world.State)
 	for i := range p.world.State.Nodes {
