@@ -140,6 +140,9 @@ func readDocument(o *options.Options, file string) (*Document, error) {
 	if err := yaml.UnmarshalStrict(data, d); err != nil {
 		return nil, fmt.Errorf("reading the plan: %w (write it with plan -o json)", err)
 	}
+	if d.WhatIf != nil {
+		return nil, errors.New("the plan plays a failure, so it cannot be applied: make one without --what-if")
+	}
 	if err := d.Edit.check(); err != nil {
 		return nil, fmt.Errorf("reading the plan: %w", err)
 	}

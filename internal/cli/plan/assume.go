@@ -177,7 +177,7 @@ func (f *prediction) play() plan.Assumptions {
 	}
 	return plan.Assumptions{
 		Stop: value["stop"], Start: value["start"], Change: value["change"], Hook: value["hook"], Pull: value["pull"],
-		Apart: len(f.obstacles.ports) > 0,
+		Apart: len(f.obstacles.ports) > 0, Fails: f.fails,
 	}
 }
 

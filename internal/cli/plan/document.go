@@ -49,6 +49,8 @@ type Document struct {
 	Warnings    []Warning    `json:"warnings"`
 	// Policy is what the plan foresees of the rollout policy of the set.
 	Policy *Policy `json:"policy,omitempty"`
+	// WhatIf is what follows if the new revision fails on nodes that --what-if names. Such a plan cannot be applied.
+	WhatIf *WhatIf `json:"whatIf,omitempty"`
 	// Diff is the change of the pod template, as a unified diff of YAML.
 	Diff string `json:"diff,omitempty"`
 }
@@ -103,7 +105,7 @@ func (f *prediction) document(warnings []Warning, diff string) *Document {
 			Limit: f.result.Limit, Of: "unavailable", Waves: f.result.Waves(), MostAtOnce: f.result.MostAtOnce,
 			MostDown: f.result.MostDown, DownNow: f.result.DownBefore,
 		},
-		Duration: text(f.result.Duration), Estimate: f.estimate(), Assumptions: f.assumed, Warnings: warnings, Diff: diff, Policy: f.foresee(),
+		Duration: text(f.result.Duration), Estimate: f.estimate(), Assumptions: f.assumed, Warnings: warnings, Diff: diff, Policy: f.foresee(), WhatIf: f.whatIf(),
 	}
 	if f.result.Doubling {
 		d.Budget.Of = "surge"

@@ -32,6 +32,8 @@ type Policy struct {
 	Waves []PolicyWave `json:"waves"`
 	// Alerts is whether alerts can hold the rollout. The times assume that none does.
 	Alerts bool `json:"alerts,omitempty"`
+	// Failure is by what the policy judges the new revision, and what it does if that fails; nil if it does not judge it.
+	Failure *Judgement `json:"failure,omitempty"`
 	// Holds is why the policy lets nothing start, at the end of the plan; empty if all waves pass.
 	Holds string `json:"holds,omitempty"`
 }
@@ -67,6 +69,12 @@ type governor struct {
 	waves     []waveTimes
 	last      *v1alpha1.SetStatus
 	places    []int
+	// watch is what the last decision noted of nodes. reached are the nodes that have had the new revision, failedAt is when it failed, undone whether nodes
+	// return to the committed one then, and back when all have it.
+	watch          *policy.Watch
+	reached        map[string]bool
+	failedAt, back rollout.Time
+	undone         bool
 }
 
 // waveTimes is when a wave was seen to change.
@@ -81,7 +89,7 @@ func newGovernor(f *prediction) *governor {
 	if in == nil {
 		return nil
 	}
-	g := &governor{in: in, changes: f.view.Changes(), template: f.view.Snapshot.Set.Update, revisions: f.view.Snapshot.Revisions, begin: f.view.Snapshot.Now, now: f.view.Snapshot.Now, last: in.Last}
+	g := &governor{in: in, changes: f.view.Changes(), template: f.view.Snapshot.Set.Update, revisions: f.view.Snapshot.Revisions, begin: f.view.Snapshot.Now, now: f.view.Snapshot.Now, last: in.Last, reached: map[string]bool{}}
 	if target := f.view.Snapshot.Set.Update; target >= len(in.Revisions) {
 		in.Revisions = append(slices.Clone(in.Revisions), policy.Revision{Same: target}) // it will be written
 	}
@@ -103,19 +111,23 @@ func (g *governor) Govern(s *rollout.Snapshot) rollout.Time {
 	s.Set.Update, s.Revisions = g.template, g.revisions
 	in := *g.in
 	in.Measuring = policy.AssumedPass
-	in.Snapshot, in.Last, in.Restored, in.Elapsed = s, g.last, g.in.Restored && s.Now == g.begin, s.Now.Sub(g.now)
+	in.Snapshot, in.Last, in.Restored, in.Elapsed, in.Watch = s, g.last, g.in.Restored && s.Now == g.begin, s.Now.Sub(g.now), g.watch
 	out := policy.Decide(&in)
 	for out.Status != nil && out.Status.Phase == v1alpha1.PhaseWaitingForApproval && g.approve(out.Status) {
 		in.Approvals, in.Last, in.Restored, in.Elapsed = g.in.Approvals, out.Status, false, 0
 		out = policy.Decide(&in)
 	}
-	g.now, g.last = s.Now, out.Status
+	g.now, g.last, g.watch = s.Now, out.Status, out.Watch
 	out.Enter(s, g.changes)
 	if len(in.Policies) == 1 {
 		in.Policies[0].Tighten(s)
 	}
 	if out.Commit >= 0 && out.Commit < len(g.in.Revisions) {
 		g.in.Revisions[out.Commit].Committed = out.CommitNumber
+		out.Wake = s.Now.Add(1)
+	}
+	if out.Fail != nil && g.template < len(g.in.Revisions) {
+		g.in.Revisions[g.template].Failed = out.Fail
 		out.Wake = s.Now.Add(1)
 	}
 	g.observe(s.Now)
@@ -162,6 +174,7 @@ func (g *governor) observe(now rollout.Time) {
 
 // Decided implements plan.Governor.
 func (g *governor) Decided(s *rollout.Snapshot, p *rollout.Plan) {
+	g.seeFailure(s)
 	if g.last != nil && policy.Started(p) {
 		g.last.LastStart = policy.Moment(s.Now)
 	}
@@ -185,7 +198,10 @@ func (f *prediction) foresee() *Policy {
 		return nil
 	}
 	out := &Policy{Name: g.in.Policies[0].Name, File: f.policyFile != "", Waves: []PolicyWave{}, Alerts: g.in.Policies[0].Alerts != nil}
-	if st := g.last; st != nil && len(st.Blocking) > 0 {
+	if rules := g.in.Policies[0].Failure; rules != nil {
+		out.Failure = judgement(rules)
+	}
+	if st := g.last; st != nil && len(st.Blocking) > 0 && st.Failure == nil {
 		out.Holds = st.Blocking[len(st.Blocking)-1].Message
 	}
 	if g.last == nil || g.places == nil {
@@ -334,6 +350,9 @@ func (s *screen) policy(p *Policy, now time.Time) {
 	}
 	if p.Alerts {
 		s.line("The times assume that no alert holds the rollout (spec.blockOnAlerts).")
+	}
+	if p.Failure != nil {
+		s.line("%s", p.Failure.text())
 	}
 	if p.Holds != "" {
 		s.line("It holds the rollout: %s", options.Printable(p.Holds))

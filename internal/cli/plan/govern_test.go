@@ -49,6 +49,11 @@ func TestPlanUnderAPolicy(t *testing.T) {
 		"policy-suspended":  {policyOf("  suspend: true\n" + threeWaves), edit},
 		"policy-empty-wave": {policyOf("  waves: [{name: none, nodes: {selector: {matchLabels: {x: \"y\"}}}}]\n"), edit},
 		"policy-no-change":  {policyOf(threeWaves), "agent --max-unavailable 3 --image agent=registry.example/agent:1 --local"},
+		"what-if-undo":      {policyOf(threeWaves + "  failure: {action: Undo}\n"), edit + " --what-if failed=*"},
+		"what-if-pause":     {policyOf(threeWaves + "  failure: {maxFailedNodes: 1, waitingReasons: [], nodeDeadline: 2m, waveDeadline: 1h}\n"), edit + " --what-if failed=node-2,node-3 --what-if failed=node-5"},
+		"what-if-one":       {policyOf(threeWaves + "  failure: {maxFailedNodes: 1}\n"), edit + " --what-if failed=node-1 -o json"},
+		"what-if-unjudged":  {policyOf(threeWaves), edit + " --what-if failed=node-2"},
+		"what-if-alone":     {strings.Replace(policyOf(""), "name: agent}", "name: other}", 1), edit + " --what-if failed=node-1,node-2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := governedCluster(t, c.policy)
@@ -57,6 +62,32 @@ func TestPlanUnderAPolicy(t *testing.T) {
 			}
 			fakecluster.Golden(t, *update, name+".txt", cluster.Out.String()+cluster.Err.String())
 		})
+	}
+}
+
+// TestWhatIfIsChecked: a value that is no failure, and a node without the set, are errors that say what to write; a plan of a failure is not applied.
+func TestWhatIfIsChecked(t *testing.T) {
+	for value, want := range map[string]string{
+		"slow=node-1":        "--what-if slow=node-1: write failed=NODE, with the names of nodes or *",
+		"failed":             "--what-if failed: write failed=NODE",
+		"failed=node-1,":     "--what-if failed=node-1, names no node",
+		"failed=node-1,nope": "--what-if failed=nope: ads/agent runs on no such node: see `kubectl everynode plan ads/agent -o wide`",
+	} {
+		err := governedCluster(t).Run(t, New, "agent", "--local", "--image", "agent=registry.example/agent:3", "--what-if", value)
+		if options.Code(err) != options.ExitUsage || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", value, err, want)
+		}
+	}
+	cluster := governedCluster(t)
+	if err := cluster.Run(t, New, strings.Fields("agent --local --image agent=registry.example/agent:3 --what-if failed=node-1 -o json")...); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "plan.json")
+	if err := os.WriteFile(file, cluster.Out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := governedCluster(t).Run(t, NewApply, "--plan", file); err == nil || !strings.Contains(err.Error(), "make one without --what-if") {
+		t.Errorf("a plan of a failure is applied: %v", err)
 	}
 }
 

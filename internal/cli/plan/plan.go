@@ -27,6 +27,7 @@ budget. For wait and blocked, the plan shows the reason that explain-node would 
 
 If a rollout policy applies to the set, the plan follows it, and shows when each of its waves starts, is complete, and ends its soak. Where a wave needs an
 approval, the times assume that it is given at once. --policy plans for a policy in a file: to see what it would do before you create it.
+--what-if plays a failure: which nodes a bad revision reaches before the policy or the budget stops it, and what happens then.
 
 With -o json you can store and review the plan, and then apply it with: ` + options.Program + ` apply --plan FILE.
 Without flags and a file, the plan shows the remaining work.
@@ -44,6 +45,9 @@ const planExample = `  # What would a new image do?
 
   # What would it do under this rollout policy?
   kubectl everynode plan ads/agent --image agent=registry.example/agent:2 --policy policy.yaml
+
+  # How far would it get if it crashed on every node?
+  kubectl everynode plan ads/agent --image agent=registry.example/agent:2 --what-if 'failed=*'
 
   # Store a plan, and apply it if it is still valid
   kubectl everynode plan ads/agent --max-unavailable 10% -o json >plan.json
@@ -74,6 +78,7 @@ func New(o *options.Options) *cobra.Command {
 	if err := cmd.MarkFlagFilename("policy", "yaml", "yml", "json"); err != nil {
 		panic(err) // the flag does not exist: every test that creates a command finds this
 	}
+	cmd.Flags().StringArrayVar(&a.whatIf, "what-if", nil, "failed=NODE,...: what if containers of the new revision crash on these nodes (* for all)? Can be repeated.")
 	a.times.addFlags(cmd)
 	a.complete(cmd, o)
 	return cmd
@@ -86,7 +91,9 @@ type asked struct {
 	local bool
 	// policy is a file with a rollout policy.
 	policy string
-	args   []string
+	// whatIf are the values of --what-if, and failed the nodes in them.
+	whatIf, failed []string
+	args           []string
 }
 
 func (w *editFlags) addFlags(cmd *cobra.Command) {
@@ -149,7 +156,7 @@ func (a *asked) run(ctx context.Context, o *options.Options) error {
 	if err != nil {
 		return err
 	}
-	q.local, q.given, q.policyFile = a.local, a.times, a.policy
+	q.local, q.given, q.policyFile, q.failed = a.local, a.times, a.policy, a.failed
 	f, err := predict(ctx, o, c, q)
 	if err != nil {
 		return err
@@ -163,7 +170,10 @@ func (a *asked) run(ctx context.Context, o *options.Options) error {
 }
 
 // validate checks the command line, independent of the cluster.
-func (a *asked) validate() error {
+func (a *asked) validate() (err error) {
+	if a.failed, err = failedNodes(a.whatIf); err != nil {
+		return err
+	}
 	switch {
 	case a.file == "-" && a.policy == "-":
 		return options.Usagef("--filename and --policy cannot both be the standard input: write one of them to a file")

@@ -33,6 +33,8 @@ type question struct {
 	given times
 	// policyFile has the rollout policy to plan for; empty for the one of the cluster.
 	policyFile string
+	// failed are the nodes on which the new revision is to fail, as --what-if has them.
+	failed []string
 }
 
 // prediction is the predicted result of an edit.
@@ -54,6 +56,8 @@ type prediction struct {
 	// governance is what is known of the rollout policies of the set, and governor has played it; nil without one.
 	governance inspect.Governance
 	governor   *governor
+	// fails are the names of the nodes in failed.
+	fails map[string]bool
 }
 
 // predict predicts the result of an edit. It reads, and writes nothing.
@@ -73,6 +77,9 @@ func predict(ctx context.Context, o *options.Options, c *options.Clients, q ques
 		return nil, err
 	}
 	if err := f.revisions(); err != nil {
+		return nil, err
+	}
+	if err := f.findFailed(); err != nil {
 		return nil, err
 	}
 	f.imageInventory = newImageInventory(f.nodes)

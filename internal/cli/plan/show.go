@@ -34,6 +34,7 @@ func show(w io.Writer, o *options.Options, d *Document) error {
 		s.waves(d)
 	}
 	s.policy(d.Policy, o.Now())
+	s.whatIf(d.WhatIf)
 	s.warnings(d)
 	s.estimate(d)
 	return s.err

@@ -174,6 +174,9 @@ func (f *prediction) warnEnds() []Warning {
 	for _, n := range f.result.Nodes {
 		if n.Verdict.Starts() && !n.Ended {
 			why := n.Obstacle
+			if why == "" && f.fails[n.Name] {
+				why = "its containers crash, as --what-if says"
+			}
 			if why == "" && !f.given.bold {
 				why = f.obstacles.text()
 			}
