@@ -51,7 +51,7 @@ func (v *verb) warnOfTheWayBack(all []foreign) {
 	for _, one := range all {
 		if have := versionsOf(one.now); !slices.Contains(have, storedVersion) {
 			v.Note("%s has only %s, and objects are stored as %s as soon as it is replaced. Then adopt --back refuses to put it back until all objects are stored as %s again (docs/migration.md)",
-				resourceRef{kruise.Definitions(), one.now.GetName()}, strings.Join(have, ", "), storedVersion, have[0])
+				definitionRef(one.now.GetName()), strings.Join(have, ", "), storedVersion, have[0])
 		}
 	}
 }
@@ -157,7 +157,7 @@ func (t resourceRef) remove(ctx context.Context, c *options.Clients, dryRun []st
 // replace replaces a definition by Everynode's. The conversion is unchanged until Everynode's manager sets it: an error
 // is better than an object that is converted incorrectly.
 func (v *verb) replace(ctx context.Context, c *options.Clients, now, next *unstructured.Unstructured) error {
-	t := resourceRef{kruise.Definitions(), now.GetName()}
+	t := definitionRef(now.GetName())
 	return v.do(ctx, fmt.Sprintf("%s replaced, and kept in the ConfigMap %s/%s", t, everynode.Namespace, t.kept()), func(ctx context.Context) error {
 		if err := t.backUp(ctx, c, now, v.ServerSide()); err != nil {
 			return err

@@ -40,6 +40,9 @@ type resourceRef struct {
 	name string
 }
 
+// definitionRef is a reference to a CustomResourceDefinition.
+func definitionRef(name string) resourceRef { return resourceRef{kruisedialect.Definitions(), name} }
+
 func (t resourceRef) String() string { return strings.TrimSuffix(t.kind.Resource, "s") + "/" + t.name }
 
 func (t resourceRef) request(verb string) options.Request {
@@ -65,7 +68,7 @@ func resources() []string {
 }
 
 func definition(resource string) resourceRef {
-	return resourceRef{kruisedialect.Definitions(), resource + "." + kruise.Group}
+	return definitionRef(resource + "." + kruise.Group)
 }
 
 // theirHooks returns the webhooks of OpenKruise, ourHooks those of Everynode.

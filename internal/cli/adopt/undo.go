@@ -14,7 +14,6 @@ import (
 
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/cli/options"
-	kruisedialect "everynode.dev/everynode/internal/dialect/kruise"
 )
 
 // storedVersion is the version in which Everynode stores objects.
@@ -98,7 +97,7 @@ func (v *verb) backedUpDefinitions(ctx context.Context, c *options.Clients) ([]*
 
 // restore restores a definition.
 func (v *verb) restore(ctx context.Context, c *options.Clients, kept *unstructured.Unstructured) error {
-	t := resourceRef{kruisedialect.Definitions(), kept.GetName()}
+	t := definitionRef(kept.GetName())
 	return v.do(ctx, t.String()+" put back", func(ctx context.Context) error {
 		now, err := t.get(ctx, c)
 		if err != nil {
