@@ -82,7 +82,7 @@ build-localplane:
 		hack/build -C localplane -ldflags '$(LOCALPLANE_LDFLAGS)' -o $(BIN)/localplane ./cmd/localplane
 
 .PHONY: build-real
-build-real: build build-node build-images ## Build all that real nodes need: bin/localplane-node and bin/images besides
+build-real: build build-node build-images ## Build all that real nodes need: also bin/localplane-node and bin/images
 
 .PHONY: build-node
 build-node:
@@ -101,7 +101,7 @@ build-earlier:
 build-images:
 	@$(STEP) 'build bin/images' hack/build -C localplane -trimpath -ldflags '-s -w' -o $(BIN)/images/ $(IMAGE_PROGRAMS:%=./cmd/%)
 
-# Real nodes take the distribution's containerd unless they are told otherwise; this one is for trying a newer one.
+# Real nodes take the distribution's containerd unless another is named; this one is to try a newer one.
 CONTAINERD := github.com/containerd/containerd/v2
 CONTAINERD_VERSION := v2.4.2
 
@@ -206,14 +206,14 @@ bench: ## Measure Everynode, the native controller and the floor on planes of 20
 	@hack/test bench
 
 .PHONY: bench-go
-bench-go: ## Go benchmarks of the core, the index and the loop, beside upstream's own of the native controller; about 5 minutes
+bench-go: ## Go benchmarks of the core, the index and the loop, with upstream's own of the native controller; about 5 minutes
 	@hack/test bench-go
 
 bin/benchstat: hack/tools/go.mod hack/tools/go.sum
 	@$(STEP) 'build bin/benchstat' hack/build -C hack/tools -o $(BIN)/benchstat golang.org/x/perf/cmd/benchstat
 
 .PHONY: verify
-verify: verify-begin verify-format verify-tidy verify-rules verify-generate vet lint verify-licences test-race verify-clean ## Check everything that a reviewer should not have to: rules, format, linters, generated files, licences, races
+verify: verify-begin verify-format verify-tidy verify-rules verify-generate vet lint verify-licences test-race verify-clean ## Check everything that a reviewer need not check: rules, format, linters, generated files, licences, races
 	@$(STEP) -l
 
 .PHONY: verify-begin
@@ -297,7 +297,7 @@ bin/controller-gen: hack/tools/go.mod hack/tools/go.sum
 		hack/build -C hack/tools -o $(BIN)/controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen
 
 .PHONY: update
-update: ## Write the golden files of all tests of the root module anew; read the diff before you commit it
+update: ## Update the golden files of all tests of the root module; read the diff before you commit it
 	go test $$(grep -rlE --include='*_test.go' 'flag\.Bool\("update"' internal | xargs -n1 dirname | sort -u | sed 's,^,./,') -update
 
 .PHONY: format

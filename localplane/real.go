@@ -205,7 +205,7 @@ func (o Options) realNodes(h home.Home, state home.State) (component.Real, error
 		return r, usage("--dir: %s is below %s, of which real nodes have one of their own: name another directory", h.Dir(), covered)
 	}
 	if at := strings.IndexAny(h.Dir(), awkward); at >= 0 {
-		return r, usage("--dir: %s has a %q, which cannot stand in all the files that real nodes are configured with: name another directory", h.Dir(), h.Dir()[at])
+		return r, usage("--dir: %s has a %q, which cannot be in all the files that real nodes are configured with: name another directory", h.Dir(), h.Dir()[at])
 	}
 	if socket := h.EgressSocket(); len(socket) > longestSocket {
 		return r, usage("--dir: real nodes need a socket at %s, and such a path has %d characters at most: name a shorter directory", socket, longestSocket)

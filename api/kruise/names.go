@@ -62,8 +62,8 @@ const (
 
 // Labels on a daemon set.
 const (
-	// DeleteProtection is a label, and the same on DaemonSets of apps/v1: with the value Always nobody can delete the set, with Cascading
-	// nobody while it has pods. The API server itself refuses it, by the policy everynode-delete-protection.
+	// DeleteProtection is a label, and the same on DaemonSets of apps/v1: with the value Always the set cannot be deleted, with Cascading
+	// not while it has pods. The API server itself refuses it, by the policy everynode-delete-protection.
 	DeleteProtection = "policy.kruise.io/delete-protection"
 )
 

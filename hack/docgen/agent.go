@@ -18,7 +18,7 @@ func agentPage(*sources) (string, error) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Flags and metrics of everynode-agent\n\n%s\n\n## Flags\n\n%s\n## Metrics\n\n", command.Long, table)
-	b.WriteString("Beside these the agent serves the metrics of the Go runtime and of its process.\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n")
+	b.WriteString("In addition to these, the agent serves the metrics of the Go runtime and of its process.\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n")
 	for _, d := range agent.Declared() {
 		if d.Help == "" {
 			return "", fmt.Errorf("metric %s has no description", d.Name)

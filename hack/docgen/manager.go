@@ -64,7 +64,7 @@ func standard(f *pflag.Flag) string {
 // metricsPage lists the metrics of the manager's own.
 func metricsPage(*sources) (string, error) {
 	var b strings.Builder
-	b.WriteString("# Metrics of everynode-manager\n\nBeside these the manager serves the metrics of controller-runtime, client-go and the Go runtime.\n" +
+	b.WriteString("# Metrics of everynode-manager\n\nIn addition to these, the manager serves the metrics of controller-runtime, client-go and the Go runtime.\n" +
 		"Metrics marked with * carry the labels `namespace` and `name` too when the manager runs with `--metrics-per-set`.\n\n" +
 		"| metric | type | labels | meaning |\n|---|---|---|---|\n")
 	for _, d := range metrics.Declared() {

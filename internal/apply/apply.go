@@ -37,11 +37,11 @@ const (
 	Done    Answer = iota + 1 // the write took effect
 	Exists                    // a create found an object of that name
 	Gone                      // a delete found no such object
-	Differs                   // a precondition does not hold, or somebody on the way answered as if it did not
+	Differs                   // a precondition does not hold, or a proxy or webhook answered as if it did not
 	Ended                     // the namespace is being deleted: no create can succeed any more
-	Refused                   // somebody said no; the write did not take effect
+	Refused                   // the write was denied, and did not take effect
 	Busy                      // the server has no room for it now, or it was not sent at all; the write did not take effect
-	Unclear                   // nobody knows whether the write took effect
+	Unclear                   // it is unknown whether the write took effect
 )
 
 // String is the value of the metric label "result".
@@ -69,7 +69,7 @@ func OfCreate(err error) Answer {
 }
 
 // OfDelete reads the answer to a delete, or a patch, that carried the UID as precondition. Differs need not mean that the object is another one
-// now: whatever stands between us and the API server may refuse with any code.
+// now: a webhook or a proxy may refuse with any code.
 func OfDelete(err error) Answer {
 	switch {
 	case err == nil:
@@ -85,7 +85,7 @@ func OfDelete(err error) Answer {
 	}
 }
 
-// refusal tells a definite no from an unclear answer. A definite no is an answer of the API server itself with a code below
+// refusal distinguishes a definite no from an unclear answer. A definite no is an answer of the API server itself with a code below
 // 500; 429 is one too (the request was not begun), while 408 and 504 are given up in the middle.
 func refusal(err error) Answer {
 	var status apierrors.APIStatus
@@ -202,7 +202,7 @@ type Wanted struct {
 }
 
 // Check is whether the pod that was found under the name of the wanted one can be taken for it. If not, the error says in
-// what it differs; stale is true when it is a terminating pod of the same set, which only has to be waited for.
+// what it differs; stale is true when it is a terminating pod of the same set, for which the caller only needs to wait.
 func (w Wanted) Check(p clustercache.Pod) (stale bool, err error) {
 	switch {
 	case p.Owner != w.Owner || p.Advanced != w.Advanced:

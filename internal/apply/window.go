@@ -21,7 +21,7 @@ type Load uint8
 // The loads.
 const (
 	Unknown Load = iota // nothing: a refusal may come sooner than anything else, and a webhook that is down is not the server
-	Bears               // it did what was asked; how long it took tells the rest
+	Bears               // it did what was asked; how long it took shows the rest
 	Strains             // it asks for a pause, does not get done in time, or is not there
 )
 
@@ -64,7 +64,7 @@ func IsBusy(err error) bool {
 //     it gives an eighth away. So answers that are slow for another reason leave idleQueue writes at once.
 //   - An answer that shows strain halves it, once for all writes that were under way then. Further ones in a row also close it for a while.
 //
-// It does not grow while nobody needs it. It has no clock and no lock.
+// It does not grow while it is not used up. It has no clock and no lock.
 type Window struct {
 	size, most int
 	busy       int   // sent and not answered

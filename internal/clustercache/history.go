@@ -20,7 +20,7 @@ type Resolved struct {
 }
 
 // Observe is Resolve for a set whose history another controller writes: the newest revision is that of the template, whatever this one would
-// make of it. seen is whether the other controller has seen the template; if not, or if it cannot be told which revision is the newest, there
+// make of it. seen is whether the other controller has seen the template; if not, or if it is unknown which revision is the newest, there
 // is no current one. Other revisions with the same data count as duplicates.
 func Observe(owned []Revision, seen bool) *Resolved {
 	r := entriesOf(owned)

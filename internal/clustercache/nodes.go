@@ -48,8 +48,8 @@ type nodeTable struct {
 	byID    []*node
 	free    []int
 	missing int // how many there ever were
-	// order holds the views of all nodes that exist sorted by name, side by side, for a Snapshot goes through them all; it is nil when it has to be
-	// made anew, which is before many changes at once.
+	// order holds the views of all nodes that exist sorted by name, next to each other, for a Snapshot reads them all; it is nil when it must be
+	// built again, which is before many changes at once.
 	order []nodeView
 	rv    string
 }

@@ -42,7 +42,7 @@ func (s *set) ownershipBlock(p *podRecord) (inflight.Block, bool) {
 // ownershipLimit is more than a pass adopts, or releases. Anybody can make 100,000 pods that a set selects, and all are looked at with the index locked.
 const ownershipLimit = 2 * rollout.DefaultBurst
 
-// Ownership returns what the set has to adopt, release and settle now, each sorted by name.
+// Ownership returns what the set must adopt, release and settle now, each sorted by name.
 func (x *Index) Ownership(key Key, now rollout.Time) Ownership {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -109,8 +109,8 @@ func (p *podRecord) pod() Pod {
 	}
 }
 
-// tells is whether a newer version tells anything new.
-func (p *podRecord) tells(rec *Pod) bool {
+// differs is whether a newer version has anything new.
+func (p *podRecord) differs(rec *Pod) bool {
 	same := p.name == rec.Name && p.origin.originID == rec.origin() && p.nodeName() == rec.Node &&
 		p.generation == rec.Generation && p.phase == rec.Phase && p.scheduled == rec.Scheduled &&
 		p.deleting == rec.Deleting && p.deletedAt == rec.DeletedAt && p.ready == rec.Ready && p.readySince == rec.ReadySince &&

@@ -44,8 +44,8 @@ func (x *Index) putPod(rec *Pod) {
 		x.pods[rec.UID] = p
 	case !newer(rec.RV, p.rv):
 		return
-	case !p.tells(rec):
-		p.rv = rec.RV // nobody needs to look: of most versions of a pod a Snapshot says nothing
+	case !p.differs(rec):
+		p.rv = rec.RV // no pass is needed: most versions of a pod change nothing in a Snapshot
 		return
 	default:
 		x.withdraw(p, rec)

@@ -33,7 +33,7 @@ type History struct {
 	Committed string
 }
 
-// Buffer is the memory of a Snapshot, to be used again for the next one when nobody needs the last one any more. The zero value is empty.
+// Buffer is the memory of a Snapshot, which the next one uses again when the last one is not needed any more. The zero value is empty.
 type Buffer struct {
 	nodes []rollout.Node
 	pods  []rollout.Pod
@@ -131,7 +131,7 @@ func (b *Buffer) node(set *set, n *nodeView, c *nodeState, lookup *revisionLooku
 	return unblock
 }
 
-// unclearDelete is why a node has to wait where a delete had no definite answer: its pod counts as terminating, and if it is not, a set that
+// unclearDelete is why a node must wait where a delete had no definite answer: its pod counts as terminating, and if it is not, a set that
 // surges would add a third one to two, or begin on another node.
 func unclearDelete(c *nodeState) string {
 	for p := c.pods; p != nil; p = p.next {
@@ -179,7 +179,7 @@ const maxAhead = 10 * time.Minute
 // ahead is whether a time on a pod was noted by a clock so wrong that it says nothing: waiting for it might take days, with the pod out of use.
 func ahead(noted, now rollout.Time) bool { return noted > now.Add(maxAhead) }
 
-// arrive lets a change in place of which nobody can tell more count as arrived when its time has come, and returns that time before.
+// arrive lets a change in place count as arrived after a time if no report on it can follow any more, and returns that time before.
 func arrive(pod *rollout.Pod, f *dialect.PodFacts, now rollout.Time) rollout.Time {
 	if f == nil || f.ArrivesBy == 0 || f.InPlace != rollout.InPlacePatched {
 		return 0
@@ -191,7 +191,7 @@ func arrive(pod *rollout.Pod, f *dialect.PodFacts, now rollout.Time) rollout.Tim
 	return 0
 }
 
-// inPlaceOf fills in how far a change in place has come. A grace period that began by another clock is over.
+// inPlaceOf fills in how far a change in place has come. A grace period that began by another clock has ended.
 func inPlaceOf(pod *rollout.Pod, w *dialect.Workload, f *dialect.PodFacts, now rollout.Time) {
 	pod.Gate, pod.InPlace, pod.Stuck = f.Gate, f.InPlace, f.Stuck
 	switch f.InPlace {
@@ -237,7 +237,7 @@ func (l *revisionLookup) of(p *podRecord) int {
 	return l.last
 }
 
-// ofThisSet is whether the generation on a pod counts the templates of this set. A hash that is known is believed instead: the same number may have stood for
+// ofThisSet is whether the generation on a pod counts the templates of this set. A hash that is known is believed instead: the same number may have counted
 // a template of an earlier set, or of this one before the storage was restored from a backup. An external set's template may be newer than what it has been shown.
 func (l *revisionLookup) ofThisSet(p *podRecord) bool {
 	if external := l.history.Of != nil && l.history.Of.Set.ExternalController; !external {
@@ -300,7 +300,7 @@ func (x *Index) OldestPods(key Key) map[string]rollout.Time {
 	return oldest
 }
 
-// Fit is what the set has to do with a node of that name as it is now; with one that is not there, to leave it.
+// Fit is whether the set must, may or must not run a pod on a node of that name as it is now; MustLeave for one that does not exist.
 func (x *Index) Fit(key Key, nodeName string) rollout.Fit {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -25,7 +25,7 @@ type Dialect struct {
 	Predownload bool
 	// MayWrite is asked at the beginning of each pass; false keeps the dialect from writing anything.
 	MayWrite func() bool
-	// MayAnnotate is asked as well where annotations of OpenYurt are read beside the specification; while it is false they count as not
+	// MayAnnotate is asked as well where annotations of OpenYurt are read in addition to the specification; while it is false they count as not
 	// there. It is nil where they are not, or where MayWrite says it all.
 	MayAnnotate func() bool
 }

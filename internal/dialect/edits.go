@@ -11,9 +11,9 @@ import (
 // Edits turns those actions that only some dialects have into patches of a pod. The pod given is as the API server has it now.
 // Edits are sent in order; when one fails, the rest is left out, and the next decision starts from what was reached.
 type Edits interface {
-	// Gates are the readiness gates that new pods of the set get, besides those of the template.
+	// Gates are the readiness gates that new pods of the set get, in addition to those of the template.
 	Gates(w *Workload) []string
-	// Prepare tells the preDelete hook; evict is whether that is because the node must not run the pod.
+	// Prepare notifies the preDelete hook; evict is whether that is because the node must not run the pod.
 	Prepare(w *Workload, p *corev1.Pod, evict bool, now time.Time) []Edit
 	Restore(w *Workload, p *corev1.Pod, now time.Time) []Edit
 	Mark(p *corev1.Pod, now time.Time) []Edit
@@ -57,5 +57,5 @@ type Announcement struct {
 	Withdraw bool
 }
 
-// AnnounceFunc makes the edit that lets a pod say so.
+// AnnounceFunc makes the edit that records an announcement in a pod.
 type AnnounceFunc func(a Announcement, now time.Time) Edit

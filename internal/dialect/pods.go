@@ -56,7 +56,7 @@ type PreDelete struct {
 	MarkNotReady bool
 }
 
-// State says how a pod stands to the hook. A set without one has a nil hook; it releases what has been prepared.
+// State is how far the hook of a pod is. A set without one has a nil hook; it releases what has been prepared.
 func (h *PreDelete) State(labels map[string]string, f *PodFacts) rollout.Hook {
 	matches := h != nil && h.matches(labels, f)
 	switch {

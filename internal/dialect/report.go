@@ -20,8 +20,8 @@ type Report struct {
 	// Snapshot and Plan are those of the decision; nil when none could be made.
 	Snapshot *rollout.Snapshot
 	Plan     *rollout.Plan
-	// Problems are those that have shown only now, beside those of the Workload: what the object asks for is not to be had here.
+	// Problems are those that were found only now, in addition to those of the Workload: what the object asks for is not available here.
 	Problems []Problem
-	// Failure is why nothing was done about the plan: the API server has refused what has to come before.
+	// Failure is why nothing was done about the plan: the API server has refused what must come before.
 	Failure error
 }

@@ -33,7 +33,7 @@ type Workload struct {
 	SelectsAll bool
 	// Template is the pod template, undecoded, as the API server served it. It must not be changed.
 	Template map[string]any
-	// TemplateGeneration is the number that pods carry in the label pod-template-generation; nil when unknown, or where nobody
+	// TemplateGeneration is the number that pods carry in the label pod-template-generation; nil when unknown, or where no API server
 	// keeps it up to date.
 	TemplateGeneration *int64
 	// Labels of the object, by which a rollout policy selects it.
@@ -51,7 +51,7 @@ type Workload struct {
 	ByPolicy *rollout.Set
 	// Placement are the compiled rules of where the pods may run.
 	Placement *placement.Rules
-	// NodeSelector says which nodes an update may start on; nil means all. Set.Selective has to be set for it to have an
+	// NodeSelector says which nodes an update may start on; nil means all. Set.Selective must be set for it to have an
 	// effect. PreDelete is what pods are prepared for before they are deleted; nil means nothing.
 	NodeSelector labels.Selector
 	PreDelete    *PreDelete
@@ -72,9 +72,9 @@ type PullAhead struct {
 	// Parallelism is on how many nodes at once, Timeout the time of one try, in whole seconds.
 	Parallelism int32
 	Timeout     time.Duration
-	// MinUpdatedReady is how many updated pods have to be ready before; a percentage is of the desired nodes, rounded up.
+	// MinUpdatedReady is how many updated pods must be ready before; a percentage is of the desired nodes, rounded up.
 	MinUpdatedReady rollout.Quantity
-	// Wait is whether the update of a node waits until the images are there, for Timeout after the node was told to pull them at most.
+	// Wait is whether the update of a node waits until the images are there, for at most Timeout after the pull was requested.
 	Wait bool
 }
 

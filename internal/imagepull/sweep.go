@@ -63,7 +63,7 @@ type Sweep struct {
 	// Ready is whether the node is ready, and Since when that last changed.
 	Ready bool
 	Since time.Time
-	// Owner says what has become of the owner of a tag.
+	// Owner is the state of the owner of a tag.
 	Owner func(*corev1.ObjectReference) OwnerState
 }
 

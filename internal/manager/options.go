@@ -124,7 +124,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.webhookAddress, "webhook-bind-address", "", "Where the webhooks are served. Without it that is :9443, or the port of --webhook-url.")
 	fs.StringVar(&o.webhookCertDir, "webhook-cert-dir", "", "A directory with tls.crt, tls.key and maybe ca.crt for the webhooks. Without it the manager makes and renews its own certificate.")
 	fs.BoolVar(&o.leaderElect, "leader-elect", true, "Have several managers agree on the one that works. Needed when more than one may run.")
-	fs.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 10*time.Second, "How long others wait for a leader that is silent.")
+	fs.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 10*time.Second, "How long other managers wait for a leader that does not renew its lease.")
 	fs.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 7*time.Second, "How long a leader tries to renew its lease before it stops working.")
 	fs.DurationVar(&o.retryPeriod, "leader-elect-retry-period", 1500*time.Millisecond, "Time between tries to get or renew the lease.")
 	fs.StringSliceVar(&o.pullSecretNamespaces, "pull-secret-namespaces", nil, "The namespaces from which pull secrets of ImagePullJobs may be copied to where the agents of all nodes read them.")

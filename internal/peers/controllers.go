@@ -18,7 +18,7 @@ import (
 	"everynode.dev/everynode/internal/dialect"
 )
 
-// FlagControllers is the flag by which a manager is told which of its controllers run.
+// FlagControllers is the flag that lists which controllers of a manager run.
 const FlagControllers = "--controllers"
 
 // Controllers are the words of the flag in a command line, in their order.
@@ -37,7 +37,7 @@ func Controllers(line []string) []string {
 }
 
 // Off is whether these words switch a controller off, which may have several names: the first word that names it counts, as with
-// kube-controller-manager. There, a list without * switches off what it does not name, too. Here it has to be named: a word that is
+// kube-controller-manager. There, a list without * switches off what it does not name, too. Here it must be named: a word that is
 // read wrong must not make two controllers fight.
 func Off(words, names []string) bool {
 	for _, word := range words {
@@ -49,7 +49,7 @@ func Off(words, names []string) bool {
 }
 
 // SwitchedOff is whether who holds the lease runs without the controller that does the work of the dialect, by the flags of its pod. They
-// cannot change while it runs. Whoever has no pod of that name counts as at work: the flags of a Deployment say nothing of the pods before its last change.
+// cannot change while it runs. A holder without a pod of that name counts as active: the flags of a Deployment say nothing of the pods before its last change.
 func SwitchedOff(ctx context.Context, client kubernetes.Interface, m *dialect.Peer, holder string) (bool, error) {
 	host, _, _ := strings.Cut(holder, "_") // HOST_UUID, as controller-runtime writes it
 	if len(m.Controller) == 0 || host == "" {
@@ -65,7 +65,7 @@ func SwitchedOff(ctx context.Context, client kubernetes.Interface, m *dialect.Pe
 	return !pod.Spec.HostNetwork && runsWithout(&pod.Spec, m.Controller), nil // on the network of its node the host is the node
 }
 
-// runsWithout is whether some container is told not to run the controller, and none to run it.
+// runsWithout is whether the flags of some container switch the controller off, and those of none switch it on.
 func runsWithout(spec *corev1.PodSpec, names []string) bool {
 	told := false
 	for i := range spec.Containers {

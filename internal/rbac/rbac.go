@@ -5,8 +5,8 @@
 //
 // Vocabulary: a role is an object of RBAC, a rule what it allows about one resource, and a call one request as an audit log has it.
 //
-// The rule: a role allows what is called and nothing else. What is never seen to be called, and has to be allowed all the same, says so (Unseen), and
-// so does what is seen now and then (Rare). An exception that nobody needs any more is an error.
+// The rule: a role allows what is called and nothing else. What is never seen to be called, and must be allowed all the same, is marked (Unseen), and
+// so does what is seen now and then (Rare). An exception that is not needed any more is an error.
 package rbac
 
 import "slices"
@@ -34,7 +34,7 @@ type Role struct {
 	Program string
 	// For is what it is needed for.
 	For string
-	// BoundBy says who binds a role that nothing which is shipped binds.
+	// BoundBy is who binds a role that the manifests and the chart do not bind.
 	BoundBy string
 	Rules   []Rule
 }

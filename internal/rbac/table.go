@@ -31,9 +31,9 @@ func OfManager() []Role {
 			},
 			{
 				Group: apps, Resource: "controllerrevisions", Verbs: []string{"get", "list", "watch", "create", "delete", "patch"},
-				Rare: []string{"get"}, Why: "the history of sets; get is for a name that somebody else has taken, which is rare",
+				Rare: []string{"get"}, Why: "the history of sets; get is for a name that another object already has, which is rare",
 			},
-			{Group: core, Resource: "events", Verbs: []string{"create", "patch"}, Why: "what it has done, told at the sets"},
+			{Group: core, Resource: "events", Verbs: []string{"create", "patch"}, Why: "what it has done, reported on the sets"},
 			{Group: everynode, Resource: "rolloutpolicies", Verbs: []string{"list", "watch"}, Rare: []string{"list"}, Why: "in which waves, and when, daemon sets are updated; list is for API servers that do not send a first list by watch"},
 			{Group: everynode, Resource: "rolloutapprovals", Verbs: []string{"list", "watch"}, Rare: []string{"list"}, Why: "which waves a person has approved; the manager cannot approve; list as above"},
 			{Group: everynode, Resource: "rolloutpolicies/status", Verbs: []string{"patch"}, Rare: []string{"patch"}, Why: "how far each rollout has come; only where there is a policy"},
@@ -50,7 +50,7 @@ func OfManager() []Role {
 		},
 	}, {
 		Name: "everynode-manager-image-pulls", Program: Manager, For: "images before an update, without the dialect kruise",
-		BoundBy: "whoever has OpenKruise's own manager serve ImagePullJobs, and wants images pulled ahead",
+		BoundBy: "administrators who let OpenKruise's own manager serve ImagePullJobs, and want images pulled ahead",
 		Rules: []Rule{
 			{Group: kruise, Resource: "imagepulljobs", Verbs: []string{"get", "list", "watch", "create", "delete"}, Why: "the jobs for a new revision", Unseen: []string{"get", "list", "watch", "create", "delete"}},
 			{Group: kruise, Resource: "nodeimages", Verbs: []string{"list", "watch"}, Why: "whether the images are there", Unseen: []string{"list", "watch"}},

@@ -10,8 +10,8 @@ import "slices"
 type actionQueue struct {
 	burst int
 	// finish puts a pod into use that is there already, and costs nothing but the write, so it comes first. missing are creates on
-	// nodes without a running pod: they bring service back. broken is what has to be done about pods whatever the update
-	// starts: deletes of those that cannot stay, and what has begun before. update is what an update starts. again is what has to be done
+	// nodes without a running pod: they bring service back. broken is what must be done about pods whatever the update
+	// starts: deletes of those that cannot stay, and what has begun before. update is what an update starts. again is what must be done
 	// on nodes where the last write was refused: most likely it will be again, and nothing may wait for it.
 	finish, missing, broken, update, again []Action
 	// turn is that of the node which is being visited.

@@ -51,7 +51,7 @@ func (d *decision) charge(t *nodeContext) bool {
 	return charged
 }
 
-// counts is whether a node matters to the budget: one that has to run a pod, or one that may and does. A node that has not
+// counts is whether a node matters to the budget: one that must run a pod, or one that may and does. A node that has not
 // been evaluated is counted as if it were one of these when it has pods, so that the budget is rather too small. With
 // EligibleOnly one that only may run the pod matters when it is not ready and an update has begun there: that may be why.
 func (d *decision) counts(t *nodeContext) bool {

@@ -13,7 +13,7 @@
 //
 //	current, old   a pod of the wanted revision (Set.Update); a pod of any other
 //	available      ready, and ready for at least Set.MinReady
-//	ignored        deleting and in a terminal phase: nobody has anything left to do with it
+//	ignored        deleting and in a terminal phase: the API server is about to remove it
 //	terminating    deleting and not ignored; it still counts as a pod on its node
 //	preparing      to be deleted as soon as its preDelete hook releases it; it is on its way out, like a terminating one,
 //	               unless it is restored because it is wanted again
@@ -25,7 +25,7 @@
 //	held           a node whose old pod the limits of the set (pause, selector, partition) keep from being updated
 //	evicted        prepared because its node must not run the pod, and for no update
 //	begun          a node whose old pod is preparing and not evicted, or marked for a change in place: its update goes on
-//	new            a node that has to run a pod and has none, and nothing is known of an earlier one
+//	new            a node that must run a pod and has none, and nothing is known of an earlier one
 //	pair           with surge, one running current and one running old pod on the same node
 //	surge          an update creates the new pod first and deletes the old one later; selected by RollingUpdate with MaxSurge > 0
 //	spare          available pods beyond the desired number
@@ -38,7 +38,7 @@
 // The limits of a rolling update say which nodes it may start on; the budget says how many at once. They are counted over
 // different nodes on purpose: the budget over all of them, also those that are held.
 //
-// At most desired - partition of the nodes that have to run a pod may run the wanted revision. First count those that have
+// At most desired - partition of the nodes that must run a pod may run the wanted revision. First count those that have
 // a live current pod, those begun, those whose last pod was current and is to be replaced, and those that are new. What is
 // then left goes to the others, whether their old pod is there or missing: to the selected ones if the set is Selective, in
 // the order of the set. With Progressive new nodes do not count by themselves: they are the first to be given what is left,
@@ -79,15 +79,15 @@
 // With Set.ExternalController another controller keeps the pods: it creates what is missing, repairs what is broken and removes what is too many or
 // has no place. Then a plan holds deletes of old pods for the update, and nothing else; where anything else would be done the
 // verdict is wait-controller. An external set neither surges nor changes pods in place, and knows no hooks: a pod that has one, or
-// whose change in place is under way, it leaves alone. It charges like RollingUpdate without surge, so a node counts from the delete
+// whose change in place is in progress, it does not change. It charges like RollingUpdate without surge, so a node counts from the delete
 // until the pod that the other controller made is available. For the partition, that pod counts as one of the wanted
 // revision before it exists.
 //
 // # Announcements
 //
-// With Set.Announce every pod says whether there is a newer revision than its own, and which is the newest; so whoever looks after
-// a node can decide when its pod is updated, which together with OnDelete is what OpenYurt calls OTA. Without it, pods that still say
-// so are told to say nothing. Announcements are no actions: they have no verdict, take what the actions have left of the burst,
+// With Set.Announce every pod says whether there is a newer revision than its own, and which is the newest; so the owner of
+// a node can decide when its pod is updated, which together with OnDelete is what OpenYurt calls OTA. Without it, pods that still have such a condition
+// lose it. Announcements are no actions: they have no verdict, take what the actions have left of the burst,
 // and ask to go on at once when that is not enough. Pods on nodes where something is done now, those that are being deleted,
 // and those on nodes that must not run them, are not evaluated, or wait after a refusal are passed over.
 //
@@ -108,7 +108,7 @@
 //	more than the window before the update touched it, or not    -        down-before
 //	within the window of that, on either side                    charged  down-after-update
 //	more than the window after that                              -        down-later
-//	at any time, and it has to run a pod and has none            charged  down-after-update
+//	at any time, and it must run a pod and has none              charged  down-after-update
 //
 // The versions of a set share the budget. A node that may be down because of an earlier version (its pod of that was created within AttributionWindow of
 // when it went down; or its pod was deleted then, before the wanted revision was recorded) stays charged until some pod of the wanted
@@ -119,8 +119,8 @@
 //
 // Any doubt is a charge. The window lies on both sides of the touch, because Node.Since may come from the node's own clock, which may
 // be slow, and because a current pod that was created on a node that is down may follow a pod whose deletion took it down.
-// Times are full seconds, so a second is added. A time that is not known, an edit in doubt, a preDelete hook that was told, and a change
-// in place that may have left no time count as a touch within the window. Node.Since begins anew when a node that was unhealthy
+// Times are full seconds, so a second is added. A time that is not known, an edit in doubt, a preDelete hook that was notified, and a change
+// in place that may have left no time count as a touch within the window. Node.Since begins again when a node that was unhealthy
 // falls silent; so a node counts as down, at the earliest, since when its pod has not been ready.
 //
 // A node is left out as long as it is not ready. What has begun on it goes on, and what is missing or broken is repaired.
@@ -140,7 +140,7 @@
 //
 //	phase of the pod   current                 old, to be updated                    old, held or OnDelete
 //	none               -                       Mark, and Patch if there is no grace  -
-//	marked             Unmark (changed back)   Patch when the grace is over          Unmark (OnDelete; else it has begun)
+//	marked             Unmark (changed back)   Patch when the grace has ended        Unmark (OnDelete; else it has begun)
 //	patched            wait-in-place           Patch again                           wait-in-place
 //	arrived            Unmark                  Patch again                           Unmark
 //	announced          Resume                  Resume, then Patch again              Resume
@@ -155,7 +155,7 @@
 //
 // # What every strategy charges
 //
-// A node is charged once at most, and only if it has to run a pod, or may keep one (MayStay) and has one that is not
+// A node is charged once at most, and only if it must run a pod, or may keep one (MayStay) and has one that is not
 // ignored. A node whose fit is not known is charged like one that may keep its pod, so that the budget is rather too small.
 // With EligibleOnly a node that may keep its pod is charged only if it is not ready and an update has begun there, which may be
 // why. Nodes that must not run the pod, those whose object is gone, and new ones that the partition keeps from getting their first
@@ -193,7 +193,7 @@
 // another clock: with surge it counts as that here, and without surge it stays while more nodes are charged than may be.
 //
 // The charged nodes are counted apart: those whose node is not ready; of the others, those in flight (the update's own
-// doing, as far as a snapshot can tell: a pod that broke long after its update looks the same); the rest, where an old pod
+// doing, as far as a snapshot shows: a pod that broke long after its update looks the same); the rest, where an old pod
 // broke or there are too many.
 //
 // # Verdicts
@@ -236,10 +236,10 @@
 //	21  an old pod, MayStay, surge                 wait-surge-remove
 //	22  an old pod                                 wait-budget
 //
-// An external set has wait-controller where it would have to do something of lines 2, 3, 5 and 6, or wait for something of lines 7 to 9.
+// An external set has wait-controller where it would need to do something of lines 2, 3, 5 and 6, or wait for something of lines 7 to 9.
 //
 // Without surge the old pod of a MayStay node is replaced like any other, as upstream does: the node then ends without one.
-// With EligibleOnly it stays until the node has to run the pod again, or must not any more.
+// With EligibleOnly it stays until the node must run the pod again, or must not any more.
 //
 // # Where this differs from the native controller
 //

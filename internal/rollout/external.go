@@ -40,7 +40,7 @@ func externalMissingNode(t *nodeContext) VerdictKind {
 	return kind
 }
 
-// leftToController is whether an external set has to leave an old pod alone: to take it away would need more than a delete.
+// leftToController is whether an external set must not delete an old pod, because that would need more than a delete.
 func (d *decision) leftToController(t *nodeContext) bool {
 	return d.in.Set.ExternalController && (t.old.Hook != HookNone || t.changing)
 }

@@ -83,7 +83,7 @@ func (d *decision) admitFromTheEnd(free int) {
 
 // classify returns what holds a node back if nothing lets it go, and whether it counts as one that runs the wanted revision
 // or is about to: with a live pod of it, in the middle of its update, or new. (A pod that is preparing to be deleted counts
-// as in the middle of its update whatever it was prepared for: nothing says so.)
+// as in the middle of its update whatever it was prepared for, because that is not recorded.)
 func (d *decision) classify(n *Node) (hold VerdictKind, counts bool) {
 	if n.Gone || n.Fit != MustRun && n.Fit != MayStay {
 		return notHeld, false
@@ -99,7 +99,7 @@ func (d *decision) classify(n *Node) (hold VerdictKind, counts bool) {
 	case n.Fit != MustRun:
 		return notHeld, false
 	case d.in.Set.ExternalController:
-		return notHeld, true // whoever creates the pod takes the newest revision
+		return notHeld, true // another controller creates the pod, of the newest revision
 	case !d.inHistory(n.Last):
 		if d.in.Set.Progressive {
 			return WaitProgressive, false

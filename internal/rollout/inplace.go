@@ -81,7 +81,7 @@ func (d *decision) supersede(t *nodeContext, p *Pod) (acts bool, waits VerdictKi
 		d.queue.takeBack(a)
 		return true, notHeld
 	case able && p.InPlace == InPlaceAnnounced:
-		return d.resume(t, p) // the patch has to start from what the pod says to be
+		return d.resume(t, p) // the patch must start from what the pod says to be
 	case able && p.InPlace == InPlaceMarked && d.in.Now < p.GraceUntil:
 		d.wakeAt(p.GraceUntil)
 		return false, WaitGrace
@@ -113,7 +113,7 @@ func (d *decision) giveUp(t *nodeContext, p *Pod) (acts bool, waits VerdictKind)
 	return true, notHeld
 }
 
-// resume goes on with a change that another controller has announced, when the grace period found there is over.
+// resume goes on with a change that another controller has announced, when the grace period found there has ended.
 func (d *decision) resume(t *nodeContext, p *Pod) (acts bool, waits VerdictKind) {
 	if d.in.Now < p.GraceUntil {
 		d.wakeAt(p.GraceUntil)

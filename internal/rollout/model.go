@@ -51,7 +51,7 @@ type Set struct {
 	// MaxReplacing caps at how many nodes at once an update may be in flight when it starts from an old pod that is
 	// already unavailable; nil means no cap, as upstream. Source: annotation api/everynode.MaxReplacing.
 	MaxReplacing *Quantity
-	// MinReady is how long a pod has to be ready before it counts as available.
+	// MinReady is how long a pod must be ready before it counts as available.
 	MinReady time.Duration
 	// Burst is the largest number of actions in one plan; 0 means DefaultBurst. A percentage is rounded down, to at least 1.
 	Burst Quantity
@@ -128,16 +128,16 @@ type Strategy uint8
 // The strategies.
 const (
 	RollingUpdate Strategy = iota + 1 // the core, within the budgets
-	OnDelete                          // whoever deletes the pod
+	OnDelete                          // a user deletes the pod
 )
 
 // Fit is what placement says of a node and the pod template of the set.
 type Fit uint8
 
-// The fits. The zero value stands for "not evaluated", as does any other number: Decide leaves such a node alone.
+// The fits. The zero value means "not evaluated", as does any other number: Decide does nothing on such a node.
 const (
 	NotKnown  Fit = iota // not evaluated yet
-	MustRun              // a pod has to run here
+	MustRun              // a pod must run here
 	MayStay              // no new pod may be placed here, one that runs may stay
 	MustLeave            // no pod may run here
 )
@@ -145,7 +145,7 @@ const (
 // known is whether a fit has been evaluated.
 func (f Fit) known() bool { return f >= MustRun && f <= MustLeave }
 
-// Node is one node as seen by one set. There is one for each node of the cluster, so small fields stand side by side.
+// Node is one node as seen by one set. There is one for each node of the cluster, so small fields are next to each other.
 type Node struct {
 	Name string
 	Fit  Fit
@@ -158,15 +158,15 @@ type Node struct {
 	// Ready is whether the node's condition Ready is True, and Since when that condition last changed.
 	Ready bool
 	// ImageWait is whether the images of the wanted revision are not on the node yet, and its update is to wait for them; set only
-	// for sets that ask for that. ImageUntil is when the update starts all the same; 0 means that no end is known, because nobody
-	// has been told to pull them yet.
+	// for sets that ask for that. ImageUntil is when the update starts all the same; 0 means that no end is known, because no node
+	// has been requested to pull them yet.
 	ImageWait  bool
 	ImageUntil Time
 	Since      Time
 	// Joined is when the Node object was created; 0 when that is not known.
 	Joined Time
-	// Blocked, when not empty, says why a write for this node was refused in a way that trying again at once cannot
-	// mend (for example "pod name ds-abc is taken by a pod of somebody else"). No pod is created here while it is set.
+	// Blocked, when not empty, is why a write for this node was refused in a way that trying again at once cannot
+	// fix (for example "pod name ds-abc is taken by a pod of another owner"). No pod is created here while it is set.
 	Blocked string
 	// Refusal is that of the last write for this node; nil if there was none. The next one comes after all else, and not before its time.
 	Refusal *Refusal
@@ -177,7 +177,7 @@ type Node struct {
 	Pods []Pod
 }
 
-// Pod is one pod of the set. As in Node, small fields stand side by side.
+// Pod is one pod of the set. As in Node, small fields are next to each other, to save memory.
 type Pod struct {
 	Name, UID string
 	// Revision is the index in Snapshot.Revisions of the pod's revision, or NoRevision.
@@ -202,8 +202,8 @@ type Pod struct {
 	Created    Time
 	// GraceUntil is when a pod that is marked (InPlaceMarked, InPlaceAnnounced) may be changed; 0 means at once.
 	GraceUntil Time
-	// Trouble is what the pod says of why it does not start; empty if it says no such thing. Decide does not look at it: it is for
-	// whoever explains a verdict.
+	// Trouble is why the pod does not start, as its status reports; empty if it reports nothing. Decide does not read it: it is for
+	// the explanation of a verdict.
 	Trouble string
 	// Stuck says why the change that is under way (InPlacePatched, InPlaceAnnounced) can never come to its end; NoDetail if it may.
 	Stuck Detail
@@ -229,13 +229,13 @@ type Announced struct {
 	Revision int
 }
 
-// Hook says how a pod stands to the set's preDelete hook.
+// Hook is how far the set's preDelete hook is for a pod.
 type Hook uint8
 
 // The states of the hook. From HookWaiting on the pod is preparing to be deleted.
 const (
 	HookNone     Hook = iota // no handler matches: the pod can be deleted at once
-	HookArmed                // a handler matches: the pod has to be prepared before it is deleted
+	HookArmed                // a handler matches: the pod must be prepared before it is deleted
 	HookWaiting              // the pod is prepared, and a handler still matches
 	HookReleased             // the pod is prepared, and no handler matches any more: it can be deleted
 )
@@ -285,15 +285,15 @@ type Revision struct {
 
 // Change is how the pods of a revision get from it to Set.Update.
 type Change struct {
-	// InPlace is whether a pod of this revision can be made one of Set.Update in place; if not, Why says what stands
-	// against it.
+	// InPlace is whether a pod of this revision can be made one of Set.Update in place; if not, Why is what
+	// prevents it.
 	InPlace bool
 	Why     Detail
 	// Resize is whether that changes the resources of the pod.
 	Resize bool
 }
 
-// Memory is what the core has to remember between two decisions; it goes in with a Snapshot and comes out with a Plan.
+// Memory is what the core must remember between two decisions; it goes in with a Snapshot and comes out with a Plan.
 // Losing it is harmless: a failed pod is then replaced once without delay.
 type Memory struct {
 	// Update is the revision name that the back-offs were counted for; another revision starts afresh.
@@ -302,7 +302,7 @@ type Memory struct {
 	Backoffs []Backoff
 }
 
-// Backoff is how long a node has to wait before its failed pod is replaced again.
+// Backoff is how long a node must wait before its failed pod is replaced again.
 type Backoff struct {
 	Node  string
 	Delay time.Duration

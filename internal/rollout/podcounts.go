@@ -93,7 +93,7 @@ func (d *decision) countRunning(c *podCounts, p *Pod) {
 	c.ready = c.ready || d.serving(p)
 }
 
-// ignored is whether nobody has anything left to do with a pod but to wait until the API server forgets it.
+// ignored is whether nothing is left to do with a pod except to wait until the API server removes it.
 func (p *Pod) ignored() bool { return p.Deleting && p.Phase.Terminal() }
 
 // ready is whether a pod is ready. In the middle of a change in place it is not: its condition may be an old one.

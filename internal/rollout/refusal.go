@@ -3,9 +3,9 @@
 package rollout
 
 // Refusal is the answer of the API server to the last write for a node, when it was a definite no, because a policy, a quota or a webhook
-// stands against it, or left open whether the write took effect.
+// rejected it, or left open whether the write took effect.
 type Refusal struct {
-	// Message is what the API server said.
+	// Message is the message of the API server.
 	Message string
 	// RetryAt is when the write may be tried again; 0 means at once.
 	RetryAt Time
@@ -13,7 +13,7 @@ type Refusal struct {
 	Of ActionKind
 }
 
-// Obstacle is what stands against the next write for the node, for people; empty if nothing does.
+// Obstacle is what blocks the next write for the node, for people; empty if nothing does.
 func (n *Node) Obstacle() string {
 	switch {
 	case n.Refusal == nil:

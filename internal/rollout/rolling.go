@@ -75,7 +75,7 @@ func (d *decision) freeToReplace(p *Pod) bool {
 	return !d.serving(p)
 }
 
-// minReadyPending is whether a pod is ready, but not for long enough as far as the clock tells; and the clock may have been set back, or that of the node may be
+// minReadyPending is whether a pod is ready, but not for long enough by the clock; and the clock may have been set back, or that of the node may be
 // fast. For the native controller all such pods are free to be replaced at once: after a step back that may be every pod of the cluster.
 func (d *decision) minReadyPending(p *Pod) bool {
 	return p.ready() && !d.available(p) && p.ReadySince != 0

@@ -56,7 +56,7 @@ func (s *Snapshot) CountUpdated(revision int) int {
 	return n
 }
 
-// awaitAvailable asks for another decision when a ready pod becomes available: nothing else will tell.
+// awaitAvailable asks for another decision when a ready pod becomes available: no event reports that.
 func (d *decision) awaitAvailable(pods []Pod) {
 	for i := range pods {
 		p := &pods[i]

@@ -2,7 +2,7 @@
 
 package rollout
 
-// surgeCompleted is whether the old pod of a pair can go: the new one has taken over, or the old one serves nobody any more.
+// surgeCompleted is whether the old pod of a pair can go: the new one has taken over, or the old one serves no client any more.
 func (d *decision) surgeCompleted(c *podCounts) bool {
 	if c.current == nil || c.old == nil {
 		return false

@@ -46,12 +46,12 @@ const (
 	WaitSelector    // the pod is old; the node is not selected for the update
 	WaitEligible    // the pod is old; the node only may keep it, and the set updates no such node
 	WaitProgressive // the pod is missing; the partition keeps it from being created
-	WaitGrace       // the pod is not ready, and is changed in place when the grace period is over
+	WaitGrace       // the pod is not ready, and is changed in place when the grace period has ended
 	WaitInPlace     // the pod has been changed in place; the node does not run it yet
 	WaitImage       // the pod is old; the images of the new one are not on the node yet
 	WaitUnreachable // the node is not ready; the update leaves it out, and Detail says whether it is charged
 	WaitController  // what is to be done here is up to the controller that keeps the pods (Set.ExternalController)
-	WaitNodeOwner   // the pod is old and says so; OnDelete leaves it to the owner of the node (Set.Announce)
+	WaitNodeOwner   // the pod is old and has a condition that reports this; OnDelete leaves it to the owner of the node (Set.Announce)
 
 	// Waiting for the rollout policy (Snapshot.Gate).
 	WaitWave      // the pod is old; the wave of the node, or the node's part of it, has not begun
@@ -237,12 +237,12 @@ var verdicts = [...]verdict{ //nolint:gochecknoglobals // a table: nothing chang
 	WaitSelector:     {"wait-selector", "the pod is old; the update is restricted to other nodes", GroupQueued, CauseLimit, anyTime},
 	WaitEligible:     {"wait-eligible", "the pod is old; it may stay, but no new one may be placed here, so it is not updated", GroupQueued, CausePlacement, anyTime},
 	WaitProgressive:  {"wait-progressive", "the pod is missing; the partition does not allow to create it yet", GroupQueued, CauseLimit, anyTime},
-	WaitGrace:        {"wait-grace", "the old pod is not ready, and is changed in place when its grace period is over", GroupStarting, CauseProgress, ofUpdate},
+	WaitGrace:        {"wait-grace", "the old pod is not ready, and is changed in place when its grace period has ended", GroupStarting, CauseProgress, ofUpdate},
 	WaitInPlace:      {"wait-in-place", "the pod has been changed in place; the node does not run the change yet", GroupStarting, CauseProgress, ofUpdate},
 	WaitImage:        {"wait-image", "waiting for image: the pod is old, and the node has not pulled the images of the new one yet", GroupQueued, CauseProgress, ofUpdate},
 	WaitUnreachable:  {"wait-unreachable", "the node is not ready; the update leaves it out until it is", GroupHeld, CauseProgress, anyTime},
 	WaitController:   {"wait-controller", "something is to be created, repaired or removed; that is up to the controller that keeps the pods", GroupQueued, CauseOther, anyTime},
-	WaitNodeOwner:    {"wait-node-owner", "the pod is old and says so; it is updated when the owner of the node says so", GroupQueued, CauseOwner, anyTime},
+	WaitNodeOwner:    {"wait-node-owner", "the pod is old and has a condition that reports this; it is updated when the owner of the node decides so", GroupQueued, CauseOwner, anyTime},
 	WaitWave:         {"wait-wave", "the pod is old; the rollout policy has not released the node yet: its wave, or its part of the wave, has not begun", GroupQueued, CausePolicy, anyTime},
 	WaitSoak:         {"wait-soak", "the pod is old; the wave before it is complete, and the rollout policy observes it for its soak time", GroupQueued, CausePolicy, anyTime},
 	WaitApproval:     {"wait-approval", "the pod is old; the wave before it is complete, and a user must approve it", GroupQueued, CausePolicy, anyTime},

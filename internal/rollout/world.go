@@ -8,7 +8,7 @@ import (
 )
 
 // World is an imaginary cluster around one set: it carries plans out as the API server would, and the other controller of an external set does
-// its part in it. Nobody else is at work there: whoever has a World plays scheduler, kubelets, handlers of hooks and garbage collector by
+// its part in it. Nothing else is active there: the user of a World plays scheduler, kubelets, handlers of hooks and garbage collector by
 // changing its State. So a plan that is shown to a person, and the tests of Decide, mean the same by every action.
 type World struct {
 	State Snapshot
@@ -40,14 +40,14 @@ func (s Snapshot) Copy() Snapshot {
 	return s
 }
 
-// Apply carries out what a plan holds. An action that makes no sense in this world is an error of whoever made the plan.
+// Apply carries out what a plan holds. An action that makes no sense in this world is an error of the caller that made the plan.
 func (w *World) Apply(p Plan) error {
 	for _, a := range p.Actions {
 		if a.Node < 0 || a.Node >= len(w.State.Nodes) {
 			return fmt.Errorf("action %+v names no node", a)
 		}
 		n := &w.State.Nodes[a.Node]
-		n.Refusal = nil // nobody refuses anything here
+		n.Refusal = nil // nothing is refused here
 		if a.Kind == Create {
 			w.create(n, a.Revision)
 			continue

@@ -11,7 +11,7 @@ import (
 )
 
 // Collecting handles the API server's warnings to a client: those to a request that collects them go there, for they are about
-// what somebody else has written; all others go to Otherwise, which logs them if it is nil.
+// what others have written; all others go to Otherwise, which logs them if it is nil.
 type Collecting struct {
 	Otherwise rest.WarningHandlerWithContext
 }

@@ -60,7 +60,7 @@ type seen struct {
 // budget returns the number of nodes that an update may make unavailable.
 func (s *story) budget() int { return budgetOf(s.count) }
 
-// tell runs all acts and checks the counts.
+// play runs all acts and checks the counts.
 func (s *story) tell(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer s.tasks.Wait()
@@ -70,7 +70,7 @@ func (s *story) tell(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-s.plane.Done():
-			stop(errors.New("the plane was stopped by somebody else"))
+			stop(errors.New("another process stopped the plane"))
 		}
 	})
 	for _, act := range []func(context.Context) error{s.prepare, s.create, s.roll, s.spoil, s.undo, s.judge} {

@@ -21,7 +21,7 @@ func (s *story) summary(total time.Duration) string {
 	row("created", "a pod on each of %d nodes in %s", s.count, view.Duration(s.seen.created))
 	row("rolled", "%d nodes in %s while 2 were cut off; those 2 followed within %s of coming back",
 		s.count-len(s.cut), view.Duration(s.seen.rolled), view.Duration(s.seen.caughtUp))
-	row("bad image", "stopped at %d of %d nodes and stood still for %s", s.seen.spoilt, s.count, view.Duration(s.seen.stopped))
+	row("bad image", "stopped at %d of %d nodes and waited for %s", s.seen.spoilt, s.count, view.Duration(s.seen.stopped))
 	row("undone", "%d nodes recovered in %s; the other %d kept their pods (same UIDs)",
 		s.seen.spoilt, view.Duration(s.seen.recovered), s.seen.kept)
 	b.WriteString("Counted from the API server's own watch of pods, not from the controller:\n")

@@ -166,7 +166,7 @@ func (s *story) withDarkNodes(err error) error {
 		return err
 	}
 	slices.Sort(names)
-	return fmt.Errorf("%w; nodes were not ready although nobody cut them off (%s): this machine may be overloaded, try again when it has less to do",
+	return fmt.Errorf("%w; nodes were not ready although the demo did not cut them off (%s): this machine may be overloaded, try again when it has less to do",
 		err, view.List(names, 4))
 }
 

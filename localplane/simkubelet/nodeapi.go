@@ -68,7 +68,7 @@ func newNodeAPI(a *apis, node string) (*nodeAPI, error) {
 	n.ahead = agent.NewPrepuller(n.client, n.Pods, n.ringPulls)
 	n.api = rest.New(rest.Options{
 		Node: node, Pods: n, Cluster: simCluster{n.client, n}, Decisions: n.disk, OpenYurt: a.OpenYurt, Token: token,
-		Now: n.kubelet.Clock.Now, Event: n.tell,
+		Now: n.kubelet.Clock.Now, Event: n.recordEvent,
 	})
 	return n, nil
 }
@@ -196,8 +196,8 @@ func (n *nodeAPI) pull(ctx context.Context) {
 	}
 }
 
-// tell records an event about a pod.
-func (n *nodeAPI) tell(pod *v1.Pod, kind, reason, message string) {
+// recordEvent records an event about a pod.
+func (n *nodeAPI) recordEvent(pod *v1.Pod, kind, reason, message string) {
 	n.kubelet.Log.Info(message, "node", n.node, "pod", pod.Namespace+"/"+pod.Name, "reason", reason, "kind", kind)
 }
 

@@ -75,10 +75,10 @@ func TestProtectedSetsAreNotDeleted(t *testing.T) {
 			why    string // of the refusal
 		}{
 			{"nothing", kind.set(nil, 5), ""},
-			{"Always", kind.set(protected(kruise.ProtectAlways), 5), "nobody may delete it while its label policy.kruise.io/delete-protection is Always"},
+			{"Always", kind.set(protected(kruise.ProtectAlways), 5), "it cannot be deleted while its label policy.kruise.io/delete-protection is Always"},
 			{"Always, without pods", kind.set(protected(kruise.ProtectAlways), 0), "is Always"},
 			{"Always, and goes already", goes(t, kind.set(protected(kruise.ProtectAlways), 5)), ""},
-			{"Cascading", kind.set(protected(kruise.ProtectCascading), 5), "nobody may delete it while it has pods, which are on 5 nodes, and its label policy.kruise.io/delete-protection is Cascading"},
+			{"Cascading", kind.set(protected(kruise.ProtectCascading), 5), "it cannot be deleted while it has pods, which are on 5 nodes, and its label policy.kruise.io/delete-protection is Cascading"},
 			{"Cascading, without pods", kind.set(protected(kruise.ProtectCascading), 0), ""},
 			{"what is no value", kind.set(protected("always"), 5), ""},
 			{"many sets at once", nil, ""},

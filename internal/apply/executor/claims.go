@@ -26,7 +26,7 @@ import (
 type Claim struct {
 	Key   clustercache.Key
 	Owner metav1.OwnerReference
-	// MayAdopt is asked once, before the first adoption, whether the set still exists and is not being deleted; it has to ask the API server
+	// MayAdopt is asked once, before the first adoption, whether the set still exists and is not being deleted; it must ask the API server
 	// itself. Where it is nil, whose pods are whose is left to another controller.
 	MayAdopt func(context.Context) error
 	// Others is whether other sets wait for a pass.
@@ -44,7 +44,7 @@ func (e *Executor) Claims(ctx context.Context, c *Claim) (done bool, err error) 
 	claims := e.Index.Ownership(c.Key, rollout.Time(e.Clock.Now().UnixNano()))
 	slice, now := e.newSlice(c.Others), e.Pace.now()
 	s := sender{Executor: e, key: c.Key, late: slice.late}
-	ahead := sender{Executor: e, key: c.Key, late: slice.over} // of what need not be done yet, nothing has to be
+	ahead := sender{Executor: e, key: c.Key, late: slice.over} // nothing here must be done in this pass
 	var todo, again, early []task
 	for _, p := range claims.Unsettled {
 		if p.Until <= now {

@@ -42,11 +42,11 @@ func (r *run) editAll(ctx context.Context, wg *sync.WaitGroup) {
 }
 
 // editPod sends the edits of one pod. The pod is read first: an edit may depend on more than the cache keeps of a pod. To open a gate takes the least,
-// but even that is which gates the pod has, and what others have written into the message of KruisePodReady, which has to stay. To keep this of
+// but even that is which gates the pod has, and what others have written into the message of KruisePodReady, which must stay. To keep this of
 // every pod would cost memory for the few that change; and a patch that carries the version the cache knows would be refused whenever the kubelet has
 // written since, as it does just then, for which the next pass would pay with a delay. The API server reads from its cache (Pods.GetSince).
 //
-// Nobody but us makes edits, so a version that is not older than our last write will do; what others write as well is guarded by its
+// Only Everynode makes edits, so a version that is not older than its last write is enough; what others write as well is guarded by its
 // resourceVersion. That needs to be known of our last write: while it is in doubt, what is read may be from before it, and it may take effect
 // after whatever is sent now. So nothing is.
 func (r *run) editPod(ctx context.Context, e sender, actions []int) {

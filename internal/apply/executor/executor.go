@@ -31,7 +31,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// blockFor is how long a node is left alone after a create was refused because of a pod that stands in the way.
+// blockFor is how long no pod is created on a node after another pod had the name of the new one.
 const blockFor = 30 * time.Second
 
 // Executor carries out Plans. All fields but the last are required.
@@ -87,7 +87,7 @@ type Result struct {
 	LaneFull bool
 	// Ended is set when a create could not be made because its namespace is being deleted. There is no hurry then.
 	Ended bool
-	// Skipped is set when creates were left out because all that were sent were refused. Another pass is to come soon then.
+	// Skipped is set when creates were left out because the API server refused all that were sent. Another pass must follow soon.
 	Skipped bool
 	// Unblock is when the first of the nodes may be tried again that this run has found a pod in the way on, or for which a write was refused; 0
 	// if there is none.
@@ -208,7 +208,7 @@ func (r *run) deleteOne(ctx context.Context, e sender, i int) {
 	}
 }
 
-// ofDelete finds out what the answer to a delete means. Where it says that the pod is gone, or another one, a look tells whether
+// ofDelete finds out what the answer to a delete means. Where it says that the pod is gone, or another one, a read shows whether
 // that is so: an admission webhook may refuse with any code.
 func (e sender) ofDelete(ctx context.Context, name string, uid types.UID, err error) (apply.Answer, error) {
 	answer := apply.OfDelete(err)

@@ -28,7 +28,7 @@ const mostTaken = 10
 const longestLine = 100
 
 // params derives the pod's name from set, node and revision. The UID of the pod that it replaces, if that was of the same
-// revision, is mixed in: the name may still be taken by it, and whoever waits for a failed pod to be gone must not be shown its
+// revision, is mixed in: the name may still be taken by it, and a client that waits for a failed pod to be gone must not be shown its
 // successor under the same name. What is mixed in stays the same until the successor itself has gone, so a create that is
 // repeated asks for the same name. Only a new leader does not know it: it finds the successor, or nothing, in its first list.
 func (r *run) params(node string, rev int) podtemplate.Params {

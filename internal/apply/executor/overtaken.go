@@ -20,7 +20,7 @@ func (r *run) asDecided(a rollout.Action) sender {
 // take more than the budget has room for. A plan has up to hundreds of actions, and an API server that has just come back is slow: in the seconds
 // that they wait for their turn the pods of a whole cluster may become ready again.
 //
-// The same goes for a pod that had to leave its node, and need not any more: the node is there again, or its taint is gone.
+// The same goes for a pod that was not allowed on its node, and is now: the node is there again, or its taint is gone.
 //
 // It is a function that needs nothing of the pass, for a write that may be sent after it.
 func (r *run) overtaken(a rollout.Action) func() bool {
@@ -33,7 +33,7 @@ func (r *run) overtaken(a rollout.Action) func() bool {
 	}
 }
 
-// removes is the node that a pod had to leave when an action was decided on; empty for another action.
+// removes is the node on which a pod was not allowed when an action was decided on; empty for another action.
 func (r *run) removes(a rollout.Action) string {
 	if a.Reason != rollout.Removing && !a.Evict {
 		return ""

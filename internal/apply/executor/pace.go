@@ -49,7 +49,7 @@ type turns struct {
 // turn is a request that waits.
 type turn struct {
 	granted chan struct{} // closed when it is its turn
-	given   bool          // up, because nobody waits for it any more
+	given   bool          // up, because its caller does not wait for it any more
 	late    func() bool   // that of the request
 	left    bool          // to the next pass: it was late when its turn came
 }
@@ -111,7 +111,7 @@ func (p *Pace) do(ctx context.Context, r request) error {
 	}
 }
 
-// take returns when a request may be sent, which answered has to follow. If there is an error, the request is not to be sent: it is errLate if it is late, or
+// take returns when a request may be sent, which answered must follow. If there is an error, the request is not to be sent: it is errLate if it is late, or
 // void by then.
 func (p *Pace) take(ctx context.Context, r request) error {
 	if err := p.queue(ctx, r); err != nil {
@@ -147,7 +147,7 @@ func (p *Pace) room(ctx context.Context) error {
 	return p.wait(ctx)
 }
 
-// now goes on evenly, whoever sets the clock meanwhile: how long the API server may be at work on a request does not depend on that.
+// now goes on evenly, also when the clock is set: how long the API server may be at work on a request does not depend on that.
 func (p *Pace) now() rollout.Time {
 	return rollout.Time(p.began.Add(p.clock.Since(p.began)).UnixNano())
 }

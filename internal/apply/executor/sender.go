@@ -60,7 +60,7 @@ type slice struct {
 	begun  atomic.Bool
 }
 
-// late is whether it is over for what a pass has to do. Something of that is done, however long its turn takes to come.
+// late is whether the time of a pass has ended. Its first request is never late, however long its turn takes to come.
 func (s *slice) late() bool { return s.begun.Swap(true) && s.over() }
 
 func (s *slice) over() bool { return s.clock.Since(s.began) > sliceTime && s.others() }
@@ -129,8 +129,8 @@ func (e sender) find(ctx context.Context, node, name string) (pod *corev1.Pod, e
 	return pod, err
 }
 
-// gone looks whether a pod of which the answer to a write says so is gone, for an admission webhook may have said it. What is known of it is
-// forgotten then, and what the watch may still have to show of it does not count. If the pod is there, it is taken in as it is.
+// gone reads whether a pod is gone for which the answer to a write was "not found", because that may come from an admission webhook. What is known of it is
+// forgotten then, and later events of the watch about it do not count. If the pod exists, it is observed as it is.
 func (e sender) gone(ctx context.Context, name string, uid types.UID) bool {
 	pod, err := e.continuing().get(ctx, name)
 	switch {

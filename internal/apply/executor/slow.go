@@ -172,7 +172,7 @@ func (l *SlowLane) Wait() {
 	}
 }
 
-// slowWrite is a write for the lane. Everything in it is its own: the pass and its Snapshot are over long before the answer comes.
+// slowWrite is a write for the lane. It shares nothing with the pass and its Snapshot, which have ended long before the answer comes.
 type slowWrite struct {
 	verb, what, node, pod string
 	uid                   types.UID         // empty for a create
@@ -285,7 +285,7 @@ func (w *slowWrite) refusal(answer apply.Answer, err error) *Refusal {
 	return refusal
 }
 
-// mayGo is whether a slow write may be sent now: this process leads, a later leader knows that it has to wait, and the client's limit has room.
+// mayGo is whether a slow write may be sent now: this process leads, a later leader knows that it must wait, and the client's limit has room.
 func (e sender) mayGo(ctx context.Context) error {
 	if err := e.Slow.Hold(ctx); err != nil {
 		return fmt.Errorf("announcing a slow write: %w", err)

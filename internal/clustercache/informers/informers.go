@@ -50,7 +50,7 @@ type Feed struct {
 	// backup: what the index holds may never have been then. It names a resource, and maybe an object of it, with the version that was seen of it and the
 	// one that it has. It is called from several goroutines, and maybe more than once.
 	Restored func(resource, seen, has string)
-	// Report, if not nil, is told how it ends to open a watch of a resource; of a list only when it fails, as a watch follows. It is called from
+	// Report, if not nil, is called with the result of opening a watch of a resource; after a list only when it fails, as a watch follows. It is called from
 	// several goroutines.
 	Report func(resource string, err error)
 
@@ -74,14 +74,14 @@ type stream struct {
 	store  *store
 	lister cache.ListerWatcher
 	object runtime.Object
-	floor  string // the resourceVersion that the store has to reach before the stream counts as synced
+	floor  string // the resourceVersion that the store must reach before the stream counts as synced
 	// optional is the dialect of an optional source; empty for what must be read. late is whether Start could not read its floor.
 	optional string
 	late     bool
 }
 
 // Start begins to watch and returns when the index has reached, for every resource, the version that it had when Start was
-// called. The watches end with ctx; Wait waits for that. Called again it begins anew: the old watches go on until the current versions
+// called. The watches end with ctx; Wait waits for that. A second call starts new watches: the old watches go on until the current versions
 // are known, and what the index has stays until the new lists replace it. A resource whose version is older then than one that was seen before shows that the
 // storage was restored. It waits for an optional source no longer than patience, and goes on without it.
 func (f *Feed) Start(ctx context.Context) error {
@@ -117,7 +117,7 @@ const (
 	tryAgain = 5 * time.Second
 )
 
-// run watches until ctx ends; where Start could not read what the stream has to reach, as soon as that can be read.
+// run watches until ctx ends; where Start could not read what the stream must reach, as soon as that can be read.
 func (s *stream) run(ctx context.Context) {
 	if s.late {
 		_ = wait.PollUntilContextCancel(ctx, tryAgain, false, func(ctx context.Context) (bool, error) {
@@ -137,7 +137,7 @@ func (s *stream) run(ctx context.Context) {
 	}
 }
 
-// readFloor reads the version that a stream has to reach. An optional one that cannot be read in time is late.
+// readFloor reads the version that a stream must reach. An optional one that cannot be read in time is late.
 func (f *Feed) readFloor(ctx context.Context, s *stream) error {
 	seen, bounded, cancel := f.seen(s.name), ctx, context.CancelFunc(func() {})
 	if s.optional != "" {
@@ -260,7 +260,7 @@ func (f *Feed) watchVersions(ctx context.Context, streams []*stream) {
 	})
 }
 
-// Wait returns when all watches have ended; whatever ctx Start was called with has to have ended before.
+// Wait returns when all watches have ended; the ctx of Start must have ended before.
 func (f *Feed) Wait() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -348,7 +348,7 @@ func (f *Feed) makeStreams() []*stream {
 	return streams
 }
 
-// reporting is listWatch, and tells Report of it.
+// reporting is listWatch, and calls Report.
 func (f *Feed) reporting(resource string, client any, list cache.ListWithContextFunc, open cache.WatchFuncWithContext) cache.ListerWatcher {
 	if f.Report == nil {
 		return listWatch(client, list, open)

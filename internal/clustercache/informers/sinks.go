@@ -11,7 +11,7 @@ import (
 	"everynode.dev/everynode/internal/clustercache"
 )
 
-// NodeStore takes the nodes too, so that a process reads them once: each heartbeat of a node costs whoever reads it. Its methods are
+// NodeStore takes the nodes too, so that a process reads them once: each heartbeat of a node costs each reader. Its methods are
 // called after the index was, one at a time and in the order of the watch, and must not block.
 type NodeStore interface {
 	// Keep is what the store is to be handed of a node.
@@ -99,7 +99,7 @@ type revisionOf struct {
 	hash  string
 }
 
-// notOurs stands for a pod that no daemon set can own.
+// notOurs is a pod that no daemon set can own.
 type notOurs struct{}
 
 func newPodSink(x *clustercache.Index) *podSink {

@@ -61,9 +61,9 @@ type Options struct {
 type Observer interface {
 	// Decided receives a decision and how long it took. It must not keep the Snapshot.
 	Decided(key clustercache.Key, s *rollout.Snapshot, p *rollout.Plan, took time.Duration)
-	// Forgotten is told of a set for which nothing is decided any more: it is gone, being deleted, or of no concern.
+	// Forgotten is called for a set for which nothing is decided any more: it is gone, being deleted, or of no concern.
 	Forgotten(key clustercache.Key)
-	// Wrote is told of a write other than those of pods.
+	// Wrote is called for a write other than those of pods.
 	Wrote(verb string, err error)
 }
 
@@ -196,10 +196,10 @@ type state struct {
 	history  historyCache
 	observed observed
 	makers   makerCache
-	// told holds the problems of generation toldOf that an event was sent for, so that none is sent twice for one cause.
-	told   map[string]bool
-	toldOf int64
-	pace   statusPace
+	// reported holds the problems of generation reportedOf for which an event was sent, so that none is sent twice for one cause.
+	reported   map[string]bool
+	reportedOf int64
+	pace       statusPace
 	// batch is how many creates of a pass are sent first: as many as went well before, of generation batchOf.
 	batch     int
 	batchOf   int64
@@ -224,7 +224,7 @@ func (c *Controller) state(key clustercache.Key, w *dialect.Workload) *state {
 		s = nil
 	}
 	if s == nil {
-		s = &state{told: map[string]bool{}, young: w.ObservedGeneration == 0 || timeOf(c.Clock.Now()).Sub(w.Created) < youngAge}
+		s = &state{reported: map[string]bool{}, young: w.ObservedGeneration == 0 || timeOf(c.Clock.Now()).Sub(w.Created) < youngAge}
 		c.states[key] = s
 	}
 	s.workload = w
@@ -272,11 +272,11 @@ type pass struct {
 	stoodBack bool
 }
 
-// refuse sends an event for each problem of the set that was not told yet, and says whether one of them is fatal.
+// refuse sends an event for each problem of the set that has none yet, and returns whether one of them is fatal.
 func (p *pass) refuse() bool {
 	fatal := false
-	if p.state.toldOf != p.w.Generation {
-		p.state.toldOf, p.state.told = p.w.Generation, map[string]bool{}
+	if p.state.reportedOf != p.w.Generation {
+		p.state.reportedOf, p.state.reported = p.w.Generation, map[string]bool{}
 	}
 	for _, problem := range p.w.Problems {
 		fatal = fatal || problem.Fatal
@@ -290,17 +290,17 @@ const maxTold = 64
 
 // recordEvent sends an event that has not been sent for this generation yet.
 func (p *pass) recordEvent(reason, message string) {
-	if id := reason + "/" + message; !p.state.told[id] {
-		if len(p.state.told) >= maxTold { // texts that differ each time
-			clear(p.state.told)
+	if id := reason + "/" + message; !p.state.reported[id] {
+		if len(p.state.reported) >= maxTold { // texts that differ each time
+			clear(p.state.reported)
 		}
-		p.state.told[id] = true
+		p.state.reported[id] = true
 		p.c.Events.Event(p.object(), corev1.EventTypeWarning, reason, message)
 	}
 }
 
 // meet reads from the API server itself what a new set may find: pods and revisions whose last owner was deleted a moment ago, so
-// that they can be adopted. The watches may not show that yet, for each goes at its own pace, and pods would be created beside
+// that they can be adopted. The watches may not show that yet, for each goes at its own pace, and pods would be created next to
 // those that run.
 func (p *pass) meet(ctx context.Context) error {
 	err := p.c.Executor.Pods.List(ctx, p.w.Namespace, p.w.Selector, func(pod *corev1.Pod) {
@@ -439,7 +439,7 @@ const endedPause = 10 * time.Second
 // How many creates are sent first, at most: what keeps every API server at work, and what leaves room for other sets that wait.
 const firstAlone, firstOfMany = 32, executor.BatchOfMany
 
-// firstBatch is how many creates are sent first: of a new template nobody knows yet whether it is refused.
+// firstBatch is how many creates are sent first: it is not known yet whether pods of a new template are refused.
 func (p *pass) firstBatch() int {
 	s := p.state
 	if s.batchOf != p.w.Generation {

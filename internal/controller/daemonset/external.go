@@ -21,16 +21,16 @@ type observed struct {
 	// read names the template for which the history was read from the API server itself, and what was the newest revision then.
 	read string
 	// highest is the highest number that a newest revision has had for that generation of the set: after a template has gone back, that of a
-	// revision that somebody has deleted is not reached again.
+	// deleted revision is not reached again.
 	highest    int64
 	generation int64
 }
 
 // observeHistory returns the history of an external set as the other controller has written it. Which revision is the newest counts only when that
-// controller has seen the template, for it writes the revision before it says so, and only as read from the API server itself after that:
+// controller has seen the template, for it writes the revision before it reports that, and only as read from the API server itself after that:
 // the watch of revisions may be older than that of the sets, and a pod that is up to date would be deleted. One read for each template, and
-// for each change of the newest revision, is enough. A number never goes back but when somebody deletes the newest revision; the
-// other controller writes it anew.
+// for each change of the newest revision, is enough. A number only goes back when the newest revision is deleted; the
+// other controller writes it again.
 func (p *pass) observeHistory(ctx context.Context) (*clustercache.Resolved, error) {
 	owned, _ := p.c.Index.History(p.key)
 	if p.w.Plain == nil && !p.byPolicy {
@@ -84,7 +84,7 @@ func (c *Controller) bystander(key clustercache.Key, w *dialect.Workload) bool {
 	return w.Set.ExternalController && w.Plain == nil && !c.Index.Announced(key)
 }
 
-// standBy takes away what is known of a set that has become a bystander, and its jobs, which nobody needs any more.
+// standBy removes what is known of a set that has become a bystander, and its jobs, which are not needed any more.
 func (p *pass) standBy(ctx context.Context) (time.Duration, error) {
 	p.c.Observer.Forgotten(p.key)
 	p.c.orders.drop(p.w.UID)

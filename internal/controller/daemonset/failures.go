@@ -12,7 +12,7 @@ import (
 )
 
 // failures remembers for each set why its passes failed. A pass is repeated, and a node is tried again, until a person raises a quota or changes a
-// policy; the log says so once, and once more only for another reason.
+// policy; the log has this once, and again only for another reason.
 type failures struct {
 	mu      sync.Mutex
 	reasons map[clustercache.Key]map[string]bool

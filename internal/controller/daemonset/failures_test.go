@@ -16,7 +16,7 @@ func TestWhatIsToldIsBounded(t *testing.T) {
 		p.recordEvent("Reason", fmt.Sprint("request ", i))
 		w.allEvents()
 	}
-	if n := len(p.state.told); n > maxTold {
+	if n := len(p.state.reported); n > maxTold {
 		t.Errorf("%d messages are remembered", n)
 	}
 	p.recordEvent("Reason", "twice")

@@ -35,7 +35,7 @@ import (
 type historyCache struct {
 	id string
 	h  *clustercache.Resolved
-	// changes say for each revision of h whether its pods can become current in place; nil if nobody has asked yet.
+	// changes say for each revision of h whether its pods can become current in place; nil until it is needed.
 	changes []rollout.Change
 	// last is the last entry that was current, and same are the hashes that it and revisions with the same template have had.
 	last revision.Entry
@@ -107,7 +107,7 @@ func (c *historyCache) inPlace(compare func(from, to map[string]any) rollout.Cha
 }
 
 // errHistoryMoved ends a pass whose own write changed the history; the next pass goes on from there.
-var errHistoryMoved = errors.New("the history was changed; the pass begins anew")
+var errHistoryMoved = errors.New("the history was changed; the pass begins again")
 
 // resolveHistory adopts revisions of an earlier life of the set, creates the revision of the template when there is none, and
 // gives it the highest number. Each write is observed in the cache; a few rounds lead to a history at rest. With an error it returns
@@ -127,7 +127,7 @@ func (p *pass) resolveHistory(ctx context.Context) (*clustercache.Resolved, erro
 			return p.unfinishedHistory(), fmt.Errorf("bringing the history in order: %w", err)
 		}
 	}
-	return p.unfinishedHistory(), errors.New("bringing the history in order: it does not come to rest; somebody else changes it")
+	return p.unfinishedHistory(), errors.New("updating the revision history: another client keeps changing it")
 }
 
 // unfinishedHistory is the history of a pass that could not bring it in order, to look at the set by. Revisions that are still to be adopted belong
@@ -223,7 +223,7 @@ func (p *pass) createRevision(ctx context.Context, number int64) error {
 	}
 	if lost := p.lostHash(); lost != "" {
 		name := p.w.Name + "-" + lost
-		if len(validation.NameIsDNSSubdomain(name, false)) > 0 { // somebody has changed the label to what can be no name
+		if len(validation.NameIsDNSSubdomain(name, false)) > 0 { // the label was changed to what can be no name
 			name = p.w.Name + "-" + hash
 		}
 		if err := p.createRevisionAs(ctx, p.revisionOf(number, name, lost)); !errors.Is(err, errNameTaken) {
@@ -245,7 +245,7 @@ func (p *pass) statusHash() string {
 	return p.w.UpdateRevision
 }
 
-// lostHash is the hash of the revision of the template, which is not in the history any more. It is empty where nothing says so.
+// lostHash is the hash of the revision of the template, which is not in the history any more. It is empty if that is not known.
 func (p *pass) lostHash() string {
 	if hash := p.statusHash(); hash != "" {
 		return hash
@@ -361,7 +361,7 @@ func (p *pass) replacedHash(h *clustercache.Resolved) string {
 }
 
 // sameOrTaken looks at the revision that has the wanted name already. It may be the one that an earlier pass created, or
-// an orphan that only has to be adopted; otherwise two templates hash to one name, or a set that is gone, or one of another kind, has that name.
+// an orphan that must only be adopted; otherwise two templates hash to one name, or a set that is gone, or one of another kind, has that name.
 func (p *pass) sameOrTaken(ctx context.Context, name string) error {
 	found, err := read(ctx, p.c, func(ctx context.Context) (*appsv1.ControllerRevision, error) {
 		return p.c.Revisions.Get(ctx, p.w.Namespace, name)

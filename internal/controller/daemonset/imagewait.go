@@ -14,9 +14,9 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Texts of what is told of updates that wait for images, with the nodes they are about.
+// Texts of events about updates that wait for images, with the nodes they are about.
 const (
-	textWaiting  = "Waiting for image on %s: the update of a node begins when it has the images of the new pod, or %v after it was told to pull them."
+	textWaiting  = "Waiting for image on %s: the update of a node begins when it has the images of the new pod, or %v after the pull was requested."
 	textUnlisted = "Cannot have the image pulled on %s: the NodeImage of such a node has no room for it, or the API server refuses to change it; status.message of " +
 		"the ImagePullJob says more. The update of the node begins when it has the images of the new pod, or %v after the job was made."
 	textWaitOver = "Updating %s without the images of the new pod: they are not there after %v."
@@ -40,8 +40,8 @@ func (p *pass) recordWaits(s *rollout.Snapshot, plan *rollout.Plan) {
 		}
 	}
 	timeout := p.w.PullAhead.Timeout
-	if id := fmt.Sprint(base.ReasonWaitingForImage, "/", s.Set.Update); len(waiting) > 0 && !p.state.told[id] {
-		p.state.told[id] = true
+	if id := fmt.Sprint(base.ReasonWaitingForImage, "/", s.Set.Update); len(waiting) > 0 && !p.state.reported[id] {
+		p.state.reported[id] = true
 		p.c.Events.Event(p.object(), corev1.EventTypeNormal, base.ReasonWaitingForImage, fmt.Sprintf(textWaiting, nodesNamed(waiting), timeout))
 	}
 	if len(over) > 0 {
@@ -51,8 +51,8 @@ func (p *pass) recordWaits(s *rollout.Snapshot, plan *rollout.Plan) {
 
 // recordUnlisted reports, once for each revision, on which nodes no pull can be requested.
 func (p *pass) recordUnlisted(s *rollout.Snapshot, nodes []string) {
-	if id := fmt.Sprint(base.ReasonImageUnlisted, "/", s.Set.Update); len(nodes) > 0 && !p.state.told[id] {
-		p.state.told[id] = true
+	if id := fmt.Sprint(base.ReasonImageUnlisted, "/", s.Set.Update); len(nodes) > 0 && !p.state.reported[id] {
+		p.state.reported[id] = true
 		p.c.Events.Event(p.object(), corev1.EventTypeWarning, base.ReasonImageUnlisted, fmt.Sprintf(textUnlisted, nodesNamed(nodes), p.w.PullAhead.Timeout))
 	}
 }

@@ -197,7 +197,7 @@ func TestAPodThatCannotStartIsTold(t *testing.T) {
 	}
 	told := says("ErrImagePull", "not found")
 	if strings.Count(told, "PodsFailing") != 2 || strings.Count(told, "ErrImagePull: not found") != 2 {
-		t.Errorf("only this is told: %s", told)
+		t.Errorf("only this is reported: %s", told)
 	}
 	version := a.set.GetResourceVersion()
 	says("ImagePullBackOff", `Back-off pulling image "img:v1": ErrImagePull: not found`)
@@ -205,6 +205,6 @@ func TestAPodThatCannotStartIsTold(t *testing.T) {
 		t.Errorf("the status is written with each attempt: %s", told)
 	}
 	if told := says("ContainerCreating", ""); strings.Contains(told, "PodsFailing") {
-		t.Errorf("the trouble is over, and still told: %s", told)
+		t.Errorf("the trouble is over, and still reported: %s", told)
 	}
 }

@@ -30,7 +30,7 @@ const (
 	textJobFailed  = "failed to create ImagePullJob %s: %v"
 )
 
-// PredownloadGate is the feature gate that dialect.Dialect.Predownload stands for.
+// PredownloadGate is the feature gate of dialect.Dialect.Predownload.
 const PredownloadGate = "PreDownloadImageForDaemonSetUpdate"
 
 // Texts for sets that want images ahead where there are none to be had.
@@ -39,10 +39,10 @@ const (
 	textNoImagePulls = "No images are pulled ahead, and no update waits for them: %s."
 )
 
-// predownloadRetry is when a pass is repeated whose jobs could not be made. The update does not wait for them, unless the set says so.
+// predownloadRetry is when a pass is repeated whose jobs could not be made. The update does not wait for them, unless the set requires that.
 const predownloadRetry = 10 * time.Second
 
-// endlessRetry is when a pass is repeated of a set with nodes that wait without an end: nobody tells it when their NodeImages are full.
+// endlessRetry is when a pass is repeated of a set with nodes that wait without an end: no watch reports when their NodeImages are full.
 const endlessRetry = time.Minute
 
 // PullJobs are the reads and writes of ImagePullJobs and NodeImages that the loop needs.
@@ -124,7 +124,7 @@ type lookahead struct {
 	problems []dialect.Problem
 }
 
-// problem notes why the set does not get what it asks for, and tells it once.
+// problem notes why the set does not get what it asks for, and sends one event.
 func (p *pass) problem(a *lookahead, reason, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
 	a.problems = append(a.problems, dialect.Problem{Reason: reason, Message: message})

@@ -276,7 +276,7 @@ func TestUpdatesWaitForImages(t *testing.T) {
 	if len(j.all) != 1 || len(w.wrote("delete")) > 0 {
 		t.Fatalf("before any image is there the jobs are %v, and the writes %q", j.all, w.log)
 	}
-	const waiting = "Normal WaitingForImage Waiting for image on n1, n2, n3: the update of a node begins when it has the images of the new pod, or 1m0s after it was told to pull them."
+	const waiting = "Normal WaitingForImage Waiting for image on n1, n2, n3: the update of a node begins when it has the images of the new pod, or 1m0s after the pull was requested."
 	if told := w.allEvents(); !strings.Contains(told, waiting) {
 		t.Errorf("told %s", told)
 	}

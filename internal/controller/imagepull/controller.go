@@ -139,7 +139,7 @@ func (c *Controller) nodeChanged(_ context.Context, obj, old client.Object) {
 // EnqueueAll asks for a pass for every job.
 func (c *Controller) EnqueueAll() { c.loop.Enqueue(everyJob()) }
 
-// everyJob is the key that stands for all jobs, and everyRunning that for those that have not ended; none has this name.
+// everyJob is the key for all jobs, and everyRunning that for those that have not ended; none has this name.
 func everyJob() types.NamespacedName     { return types.NamespacedName{} }
 func everyRunning() types.NamespacedName { return types.NamespacedName{Name: "/running"} }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics tells Prometheus what the controllers do. Every metric is declared in Declared, from which the reference
+// Package metrics has the metrics of the controllers. Every metric is declared in Declared, from which the reference
 // documentation is generated too.
 //
 // Rule: labels are bounded. The names of sets are labels only when asked for; without, the numbers of all sets of a dialect are
@@ -24,7 +24,7 @@ import (
 // Declaration is one metric.
 type Declaration struct {
 	Name, Type, Help string
-	// Labels, besides namespace and name, which the metrics marked PerSet get with --metrics-per-set.
+	// Labels, in addition to namespace and name, which the metrics marked PerSet get with --metrics-per-set.
 	Labels []string
 	PerSet bool
 }
@@ -62,7 +62,7 @@ func Declared() []Declaration {
 		verdicts:       {"everynode_set_verdicts", "gauge", "Nodes by verdict of the last decision.", []string{"dialect", "verdict"}, true},
 		budgetLimit:    {"everynode_set_budget_limit", "gauge", "Nodes that an update may make unavailable (or surge on) at once.", []string{"dialect"}, true},
 		budgetUsed:     {"everynode_set_budget_used", "gauge", "Nodes charged to the update budget, by cause: update (made unavailable by this set's own update), unreachable (the node is not ready) or other.", []string{"dialect", "cause"}, true},
-		lastProgress:   {"everynode_set_last_progress_seconds", "gauge", "When an update that is under way has last come further, in seconds since 1970: when it began, or when fewer nodes were left to it than ever before. A node is left until its new pod is available, also while it waits for people. There is no such number while no update is under way, or none but for what people or nodes that are not ready have to do first, nor while another controller is at work. Of several sets it is that of the one that has stood still for longest.", []string{"dialect"}, true},
+		lastProgress:   {"everynode_set_last_progress_seconds", "gauge", "When an update that is under way has last come further, in seconds since 1970: when it began, or when fewer nodes were left to it than ever before. A node is left until its new pod is available, also while it waits for people. It is absent while no update is in progress, while it only waits for people or for nodes that are not ready, and while another controller is active. Of several sets it is that of the set without progress for longest.", []string{"dialect"}, true},
 		decideSeconds:  {"everynode_decide_seconds", "histogram", "Time from taking a snapshot to having a plan.", []string{"dialect"}, false},
 		writes:         {"everynode_writes_total", "counter", "Writes sent to the API server, by verb and result (done, exists, gone, ended, refused, busy, unclear).", []string{"verb", "result"}, false},
 		conflicts:      {"everynode_dialect_conflict", "gauge", "1 while a dialect writes nothing: another controller is at work, its definitions are missing or not those of Everynode, or its daemon sets cannot be read.", []string{"dialect"}, false},
@@ -70,7 +70,7 @@ func Declared() []Declaration {
 		pullJobs:       {"everynode_pull_jobs", "gauge", "ImagePullJobs, by state: running or completed.", []string{"state"}, false},
 		pullJobNodes:   {"everynode_pull_job_nodes", "gauge", "Nodes of the ImagePullJobs that run, by the numbers of the status: desired, active, succeeded, failed.", []string{"number"}, false},
 		pullNodes:      {"everynode_pull_nodes", "gauge", "Nodes that pull an image now.", nil, false},
-		pullImages:     {"everynode_pull_images", "gauge", "Images that nodes were told to have, over all nodes, by phase: waiting, pulling, succeeded, failed.", []string{"phase"}, false},
+		pullImages:     {"everynode_pull_images", "gauge", "Images that nodes are requested to have, over all nodes, by phase: waiting, pulling, succeeded, failed.", []string{"phase"}, false},
 		certEnds:       {"everynode_webhook_certificate_ends_seconds", "gauge", "When the certificate of the webhooks ends, in seconds since 1970.", nil, false},
 		reading:        {"everynode_leader_reading", "gauge", "1 while this manager leads and has not read the cluster yet, or waits until no write of the last leader can take effect: until then it decides nothing. Else 0.", nil, false},
 		policySets:     {"everynode_policy_sets", "gauge", "Daemon sets that rollout policies apply to, by phase of their rollout.", []string{"phase"}, false},
@@ -182,7 +182,7 @@ func (m *Metrics) Count(verb string, answer apply.Answer) {
 }
 
 // Conflict records whether a dialect holds still because another controller is at work. Nothing is decided then, so no update comes further; when that
-// is over they look as if they had just begun.
+// ends they look as if they had just begun.
 func (m *Metrics) Conflict(dialect string, yes bool) {
 	value := 0.0
 	if yes {

@@ -13,7 +13,7 @@ type standing struct {
 	rolls   bool
 	desired int
 	// left are the nodes on which something is to happen by itself, be it when they are back; waits is whether one of these is ready. A node
-	// that waits for a person (paused, partition, preDelete hook) is not left, nor is one for which a write was refused: other alerts tell that.
+	// that waits for a person (paused, partition, preDelete hook) is not left, nor is one for which a write was refused: other alerts report that.
 	left  int
 	waits bool
 	// open are these nodes and those that wait for a person: what there is between now and the end. Pause and resume move nodes within them.

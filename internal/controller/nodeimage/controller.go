@@ -82,7 +82,7 @@ func (c *Controller) jobChanged(_ context.Context, obj, old client.Object) {
 	c.loop.Enqueue(nodesOf + string(job.UID))
 }
 
-// nodesOf and the UID of a job are the key that stands for its nodes; none has this name.
+// nodesOf and the UID of a job are the key for its nodes; none has this name.
 const nodesOf = "job/"
 
 // enqueueNodesOf asks for a pass for every node that pulls something for the job.
@@ -99,7 +99,7 @@ func (c *Controller) enqueueNodesOf(ctx context.Context, job types.UID) error {
 // EnqueueAll asks for a pass for every node.
 func (c *Controller) EnqueueAll() { c.loop.Enqueue(everyNode) }
 
-// everyNode is the key that stands for all nodes; none has this name.
+// everyNode is the key for all nodes; none has this name.
 const everyNode = ""
 
 // enqueueAll asks for a pass for every node.

@@ -81,7 +81,7 @@ func (f *Pods) End(job types.NamespacedName) {
 	f.unfollow(job)
 }
 
-// Wait returns when all watches have ended, after their context has.
+// Wait returns when all watches have ended, which they do after their context is cancelled.
 func (f *Pods) Wait() { f.wg.Wait() }
 
 func (f *Pods) unfollow(job types.NamespacedName) {

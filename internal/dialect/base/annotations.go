@@ -9,7 +9,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// Annotation is the value of an annotation of w, nil where it is not there, or cannot be read: then a Problem says so, and until in it what counts for now.
+// Annotation is the value of an annotation of w; nil if it is missing or cannot be read. A Problem reports one that cannot be read, with until: what applies for now.
 func Annotation[T any](r *Reader, w *dialect.Workload, a annotation.Value[T], until string) *T {
 	text, ok := w.Annotations[a.Key]
 	if !ok {
@@ -31,9 +31,9 @@ func (r *Reader) annotations(w *dialect.Workload) {
 	}
 }
 
-// TemplateGeneration reads the generation of the template that stands in an annotation. It is for DaemonSets of apps/v1 alone, whose
-// API server raises it with every change of the template: where nobody does, a pod of an old template would seem to be current.
-// Without a valid one pods are told apart by the hash of their revision alone, as upstream does.
+// TemplateGeneration reads the generation of the template from an annotation. It is for DaemonSets of apps/v1 alone, whose
+// API server raises it with every change of the template: in other objects a pod of an old template would seem to be current.
+// Without a valid one, only the hash of their revision distinguishes pods, as upstream.
 func (r *Reader) TemplateGeneration(w *dialect.Workload) {
 	w.TemplateGeneration = Annotation(r, w, annotation.TemplateGeneration, "until then pods get no label pod-template-generation")
 }

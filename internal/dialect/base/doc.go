@@ -7,5 +7,5 @@
 //
 // Rule: what only one dialect has is in the package of that dialect. Nothing here reinterprets a value: a field that is
 // absent gets the default that the caller names, one that cannot be honoured becomes a Problem, and where guessing could
-// harm (a selector, a budget, the template), a fatal one, so that nothing is done for the set until somebody mends it.
+// harm (a selector, a budget, the template), a fatal one, so that nothing is done for the set until it is fixed.
 package base

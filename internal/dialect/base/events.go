@@ -12,7 +12,7 @@ import (
 
 // Reasons of Problems; others are ReasonSelectingAll, and those about images. Only with ReasonInvalidSpec and ReasonSelectingAll nothing is done for the set.
 const (
-	ReasonInvalidSpec       = "InvalidSpec"       // what in the specification cannot be honoured; nothing is done for the set before it is mended
+	ReasonInvalidSpec       = "InvalidSpec"       // what in the specification cannot be honoured; nothing is done for the set before it is fixed
 	ReasonIgnoredField      = "IgnoredField"      // a field has no effect, or not the one that was written; everything else is done
 	ReasonCostlyPlacement   = "CostlyPlacement"   // the template has more terms about nodes than it should; everything is done all the same
 	ReasonInvalidAnnotation = "InvalidAnnotation" // an annotation cannot be read; the message says what counts instead
@@ -25,8 +25,8 @@ const (
 	ReasonFailedPullJob   = "FailedCreateImagePullJob" // such a job could not be made; it is tried again
 	ReasonNoImagePulls    = "ImagePullsNotServed"      // the cluster has no ImagePullJobs, so no image is pulled ahead and no update waits for one
 	ReasonWaitingForImage = "WaitingForImage"          // the first nodes whose update waits for its images, once for each revision
-	ReasonImageUnlisted   = "ImageCannotBePulled"      // the first nodes that cannot be told to pull the images which their update waits for, once for each revision
-	ReasonImageWaitOver   = "ImageWaitOver"            // the nodes that are updated although their images are not there, because their time is over
+	ReasonImageUnlisted   = "ImageCannotBePulled"      // the first nodes on which the images that their update waits for cannot be pulled, once for each revision
+	ReasonImageWaitOver   = "ImageWaitOver"            // the nodes that are updated although their images are not there, because their time has ended
 )
 
 // Reasons of events on a DaemonSet, as the native controller has them; people's alerts know them.

@@ -39,7 +39,7 @@ func (r *Reader) Budgets(set *rollout.Set, rolling Object, fallback int) {
 }
 
 // Strategy reads the type of spec.updateStrategy, and returns the block rollingUpdate; ok is false if the type is another,
-// for then nothing in that block counts: the API server leaves an old one there when somebody changes the type.
+// for then nothing in that block counts: the API server leaves an old one there when the type changes.
 func (r *Reader) Strategy(set *rollout.Set, spec Object) (rolling Object, ok bool) {
 	set.MaxUnavailable = rollout.Quantity{Value: DefaultMaxUnavailable}
 	update := r.Optional(spec, "updateStrategy")
@@ -52,7 +52,7 @@ func (r *Reader) Strategy(set *rollout.Set, spec Object) (rolling Object, ok boo
 		set.Strategy = rollout.RollingUpdate
 		return r.Optional(update, "rollingUpdate"), true
 	default:
-		// Replacing nothing is the harmless reading, until somebody says what is meant.
+		// Replacing nothing is the harmless reading, until the value is corrected.
 		set.Strategy = rollout.OnDelete
 		r.Invalid(update.At("type"), "is %q: set it to RollingUpdate or OnDelete", kind)
 		return Object{}, false

@@ -11,7 +11,7 @@ import (
 	"everynode.dev/everynode/internal/dialect"
 )
 
-// Object is an object inside of the DaemonSet and where it stands; Fields is nil when it is absent or not an object.
+// Object is an object inside of the DaemonSet and its path; Fields is nil when it is absent or not an object.
 type Object struct {
 	Path   string
 	Fields map[string]any
@@ -134,7 +134,7 @@ func Describe(value any) string {
 	return string(data)
 }
 
-// Decode decodes value into a typed variable; an absent value leaves it alone.
+// Decode decodes value into a typed variable; an absent value does not change it.
 func Decode(value, into any) error {
 	if value == nil {
 		return nil

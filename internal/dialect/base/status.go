@@ -72,7 +72,7 @@ func Conditions(obj map[string]any) []appsv1.DaemonSetCondition {
 // was read with (with the revision of an earlier generation the observed one would name another template), the
 // fields in more, which are those of one dialect that changed, and the object's UID, so that it is refused for a successor
 // of the same name. What only ever grows, the observed generation and the count of collisions, is not set back by an answer
-// from an old cache. But nothing has observed a generation that the object has not come to: a status says so after the storage of the API server was restored
+// from an old cache. But nothing has observed a generation that the object has not come to: a status has such a generation after the storage of the API server was restored
 // from a backup, and `kubectl rollout status` would take the next change for one that is observed already.
 func StatusPatch(w *dialect.Workload, s Status, more map[string]any) ([]byte, bool) {
 	observed := max(s.ObservedGeneration, min(w.ObservedGeneration, w.Generation))

@@ -26,11 +26,11 @@ type announcement struct {
 	metadata metadataPatch
 	// since is when the grace period began, due when the change may be made.
 	since, due rollout.Time
-	// unreadable is whether nobody can tell what the pod was to become.
+	// unreadable is whether it is unknown what the pod was to become.
 	unreadable bool
 }
 
-// metadataPatch is what a patch of a pod's metadata changes; nil stands for a key that goes.
+// metadataPatch is what a patch of a pod's metadata changes; nil removes a key.
 type metadataPatch struct {
 	Labels      map[string]*string `json:"labels"`
 	Annotations map[string]*string `json:"annotations"`
@@ -94,8 +94,8 @@ func allReady(p *corev1.Pod, check *kruise.InPlaceCheck) bool {
 	})
 }
 
-// unfinished is whether the change cannot be gone on with: it cannot be read, or an environment variable has to change in a container
-// that would not be made anew, which needs OpenKruise's own agent on the node.
+// unfinished is whether the change cannot be continued: it cannot be read, or an environment variable must change in a container
+// that would not be recreated, which needs OpenKruise's own agent on the node.
 func (a *announcement) unfinished(p *corev1.Pod) bool {
 	if a.unreadable {
 		return true

@@ -20,7 +20,7 @@ const (
 	Progressing appsv1.DaemonSetConditionType = "Progressing" // pods are being created, updated or removed
 	Available   appsv1.DaemonSetConditionType = "Available"   // no more nodes are without an available pod than the update may take
 	Paused      appsv1.DaemonSetConditionType = "Paused"      // updates are paused by the specification
-	Degraded    appsv1.DaemonSetConditionType = "Degraded"    // something is wrong that does not mend itself
+	Degraded    appsv1.DaemonSetConditionType = "Degraded"    // something is wrong, and a user must fix it
 )
 
 // The reasons of conditions. Degraded, and with it Progressing, can also have the reason of a dialect.Problem, above all InvalidSpec.
@@ -53,7 +53,7 @@ type Observation struct {
 }
 
 // Conditions returns the conditions after o; previous are those before. The time of a condition changes only with its
-// status. Conditions of others stay, and without a decision so do those that only a decision can tell; but where none is made because of
+// status. Conditions of others stay, and without a decision so do those that only a decision can set; but where none is made because of
 // the specification, nothing is progressing.
 func Conditions(previous []appsv1.DaemonSetCondition, o Observation) []appsv1.DaemonSetCondition {
 	conditions := slices.Clone(previous)
@@ -70,7 +70,7 @@ func Conditions(previous []appsv1.DaemonSetCondition, o Observation) []appsv1.Da
 		set(Degraded, degraded)
 	} else {
 		if i := fatal(o.Problems); i >= 0 {
-			set(Progressing, verdict{corev1.ConditionFalse, o.Problems[i].Reason, "nothing is done before this is mended: " + o.Problems[i].Message})
+			set(Progressing, verdict{corev1.ConditionFalse, o.Problems[i].Reason, "nothing is done before this is fixed: " + o.Problems[i].Message})
 		}
 		set(Degraded, stages{}.degraded(o.Problems))
 	}
@@ -219,7 +219,7 @@ func (s stages) progressing(status rollout.Status) verdict {
 	case s[held].count > 0:
 		return verdict{corev1.ConditionFalse, ReasonHeld, updated + "; held back: " + s.first(held)}
 	case s[leftAlone].count > 0:
-		return verdict{corev1.ConditionFalse, ReasonComplete, updated + "; left alone: " + s.first(leftAlone)}
+		return verdict{corev1.ConditionFalse, ReasonComplete, updated + "; not updated: " + s.first(leftAlone)}
 	default:
 		return verdict{corev1.ConditionFalse, ReasonComplete, updated}
 	}
@@ -231,7 +231,7 @@ func (s stages) available(o Observation) verdict {
 	if o.Snapshot.Set.Strategy == rollout.RollingUpdate && !o.Plan.Budget.Surge {
 		limit = o.Plan.Budget.Limit
 	}
-	v := verdict{corev1.ConditionTrue, ReasonNodes, fmt.Sprintf("%d of %s have an available pod, at least %d have to",
+	v := verdict{corev1.ConditionTrue, ReasonNodes, fmt.Sprintf("%d of %s have an available pod, at least %d must",
 		status.Available, nodes(status.Desired), max(0, status.Desired-limit))}
 	if status.Unavailable > limit {
 		v.status = corev1.ConditionFalse

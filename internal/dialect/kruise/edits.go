@@ -17,7 +17,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// hookKey and hookAgent stand in the message of KruisePodReady, as OpenKruise writes them.
+// hookKey and hookAgent are in the message of KruisePodReady, as OpenKruise writes them.
 const (
 	hookAgent = "Lifecycle"
 	hookKey   = "preDeleteHook"
@@ -49,7 +49,7 @@ func hookMessage() kruise.NotReadyMessage {
 // is not to be deleted any more, found to be stranded.
 func (Edits) Prepare(w *dialect.Workload, p *corev1.Pod, evict bool, now time.Time) []dialect.Edit {
 	var edits []dialect.Edit
-	// Words that cannot be read are of somebody else, who keeps the pod not ready; there they stay.
+	// A message that cannot be read is from another controller, which keeps the pod not ready; it stays.
 	held, readable := messages(p)
 	if w.PreDelete != nil && w.PreDelete.MarkNotReady && hasGate(p, kruise.KruisePodReady) && readable {
 		if !slices.Contains(held, hookMessage()) {
@@ -73,7 +73,7 @@ func (Edits) Restore(_ *dialect.Workload, p *corev1.Pod, now time.Time) []dialec
 	return append(edits, lifecycleEdit(p, kruise.LifecycleNormal, nil, now))
 }
 
-// heldByOthers is what keeps the pod not ready besides the hook.
+// heldByOthers is what keeps the pod not ready in addition to the hook.
 func heldByOthers(p *corev1.Pod) []kruise.NotReadyMessage {
 	list, _ := messages(p)
 	return slices.DeleteFunc(list, func(m kruise.NotReadyMessage) bool { return m == hookMessage() })
@@ -112,8 +112,8 @@ func (Edits) Mark(p *corev1.Pod, now time.Time) []dialect.Edit {
 // maxSkew is how far the clocks of two leaders may differ: a grace period becomes longer by as much.
 const maxSkew = time.Minute
 
-// markEdits close the gate, and tell the time that the mark has: now, or the first whole second after the state of the last change, which has
-// no more than seconds. The state that a fast clock has left is dated anew first, or the grace period would begin
+// markEdits close the gate, and return the time of the mark: now, or the first whole second after the state of the last change, which has
+// no more than seconds. The state that a fast clock has left gets a new time first, or the grace period would begin
 // only then.
 func markEdits(p *corev1.Pod, now time.Time) ([]dialect.Edit, time.Time) {
 	var edits []dialect.Edit
@@ -149,7 +149,7 @@ func (Edits) Unmark(p *corev1.Pod, now time.Time) []dialect.Edit {
 }
 
 // Patch implements dialect.Edits: images, resources, labels and annotations that differ between the templates, the hash of the
-// revision, and the state that tells when the node runs all this. One that has the hash has been patched: that the answer was lost is
+// revision, and the state that shows when the node runs all this. One that has the hash has been patched: that the answer was lost is
 // no reason to forget what it waits for.
 func (Edits) Patch(p *corev1.Pod, c dialect.Change, now time.Time) []dialect.Edit {
 	if p.Labels[hashLabel] == c.Hash {
@@ -163,8 +163,8 @@ func (Edits) Patch(p *corev1.Pod, c dialect.Change, now time.Time) []dialect.Edi
 }
 
 // imagesFor are the images that change with c. Others stay as the pod has them: a webhook may have put another name of the same image
-// there when the pod was created, and the container would be made anew for nothing. Of a pod that OpenKruise has left halfway nobody
-// knows what it has of its revision, so it gets all.
+// there when the pod was created, and the container would be recreated for nothing. If OpenKruise has left a pod halfway, it is
+// unknown which images of its revision it has, so it gets all.
 func imagesFor(p *corev1.Pod, c dialect.Change) map[string]string {
 	wanted := images(c.To)
 	if halfway(p) {
@@ -220,7 +220,7 @@ func changeEdits(p *corev1.Pod, now time.Time, to target) []dialect.Edit {
 	return append(edits, edit(patch, dialect.Whole))
 }
 
-// imageChanges are the containers of a patch that gives p the wanted images, and those that have to be made anew before it has
+// imageChanges are the containers of a patch that gives p the wanted images, and those that must be recreated before it has
 // arrived: of a change that this one supersedes, the ones that the node has not come to yet are among them.
 func imageChanges(p *corev1.Pod, wanted map[string]string) (patch []any, waits map[string]kruise.InPlaceContainer) {
 	pending := map[string]kruise.InPlaceContainer{}
@@ -238,7 +238,7 @@ func imageChanges(p *corev1.Pod, wanted map[string]string) (patch []any, waits m
 		patch = append(patch, map[string]any{"name": name, "image": want})
 		now, image := before(p, name)
 		if now.ContainerID != "" && now.ContainerID == pending[name].ContainerID && sameImage(image, want) {
-			// Changed back before the node has told of it: the container stays, unless the node has come to it and is about to tell.
+			// Changed back before the node has reported it: the container stays, unless the node has started the change and is about to report that.
 			waits[name] = kruise.InPlaceContainer{Superseded: true}
 			continue
 		}

@@ -77,7 +77,7 @@ func phaseOf(p *corev1.Pod) (rollout.InPlace, rollout.Time) {
 	return phase, marked
 }
 
-// changeOf is phaseOf for the change alone. A pod that was marked is told from one that was patched by the times: the patch
+// changeOf is phaseOf for the change alone. The times distinguish a pod that was marked from one that was patched: the patch
 // carries a time that is not before that of the mark (see Patch), while the state of an earlier change is older than it (see
 // Mark).
 func changeOf(p *corev1.Pod) (rollout.InPlace, rollout.Time) {
@@ -162,16 +162,16 @@ type arrival uint8
 
 const (
 	arrivalAwaited arrival = iota // it does not
-	arrivalOpen                   // the container is another one than before, or runs what the pod wants, but nobody can tell for sure whether it stays
+	arrivalOpen                   // the container is another one than before, or runs what the pod wants, but it is not certain that it stays
 	arrivalSeen                   // it does
 )
 
 // arrivesWithin is how long after a patch an open arrival stays open. By then a node that is alive has come to the patch, and if it had
-// restarted the old image before, it has told of a new one since.
+// restarted the old image before, it has reported a new one since.
 const arrivesWithin = time.Minute
 
-// arrivalOf is whether the node has seen the pod's newest generation, where it says so, and every container whose image was changed is
-// another one than before, or runs the image that a change was undone to. A new tag of the same digest counts, since the container is made anew all the same; a state that OpenKruise
+// arrivalOf is whether the node has seen the pod's newest generation, where it reports that, and every container whose image was changed is
+// another one than before, or runs the image that a change was undone to. A new tag of the same digest counts, since the container is recreated all the same; a state that OpenKruise
 // wrote has nothing but image IDs to go by.
 func arrivalOf(p *corev1.Pod, state *kruise.InPlaceState) arrival {
 	if p.Status.ObservedGeneration != 0 && p.Status.ObservedGeneration < p.Generation {
@@ -213,13 +213,13 @@ func mayBeOlder(before kruise.InPlaceContainer) bool {
 
 // restartedMaybe is whether a container may be the old one that was restarted, as happens to one that crashes just after the patch: its
 // image has the ID of before, and not the wanted name. But it may also be that the new name is one more of the same image, of which a
-// runtime tells whichever it likes.
+// runtime reports either of them.
 func restartedMaybe(p *corev1.Pod, now *corev1.ContainerStatus, before kruise.InPlaceContainer) bool {
 	return now.ImageID != "" && now.ImageID == before.ImageID && !runsWanted(p, now)
 }
 
-// runsWanted is whether a container runs what the pod wants, as far as the name of its image tells. A node that has seen the pod's newest generation
-// may all the same tell of a container that it has made of an earlier one, and is about to make anew.
+// runsWanted is whether a container runs what the pod wants, as far as the name of its image shows. A node that has seen the pod's newest generation
+// may still report a container that it has made for an earlier one, and is about to recreate.
 func runsWanted(p *corev1.Pod, now *corev1.ContainerStatus) bool {
 	wanted := slices.IndexFunc(p.Spec.Containers, func(c corev1.Container) bool { return c.Name == now.Name })
 	return wanted < 0 || sameImage(now.Image, p.Spec.Containers[wanted].Image)

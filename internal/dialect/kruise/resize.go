@@ -221,7 +221,7 @@ func resized(p *corev1.Pod) bool {
 }
 
 // given is whether a container has what it is to have. A node of an older version reports no resources; there the conditions, and that it
-// has seen the pod's newest generation, have to do.
+// has seen the pod's newest generation, must be enough.
 func given(want corev1.ResourceRequirements, have *corev1.ResourceRequirements) bool {
 	return have == nil || covers(*have, want)
 }
@@ -234,7 +234,7 @@ func infeasible(p *corev1.Pod) bool {
 		(c.ObservedGeneration == 0 || c.ObservedGeneration >= p.Generation)
 }
 
-// resizePending is whether an earlier change of resources has not arrived yet, which a change that supersedes it has to wait for too.
+// resizePending is whether an earlier change of resources has not arrived yet, which a change that supersedes it must wait for too.
 func resizePending(p *corev1.Pod) bool {
 	state, _ := stateOf(p)
 	return state != nil && state.UpdateResources && condition(p, kruise.InPlaceUpdateReady) != nil && !resized(p)

@@ -17,7 +17,7 @@ func roles() []rbac.Role {
 			{Group: kruise.Group, Resource: "daemonsets/finalizers", Verbs: []string{"update"}, Unseen: []string{"update"}, Why: "as for DaemonSets of apps"},
 			{
 				Group: kruise.Group, Resource: "imagepulljobs", Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}, Rare: []string{"get"},
-				Why: "runs them, and makes them for updates; patch takes away the finalizer that OpenKruise has set; get is for a name that another object already has, which is rare",
+				Why: "runs them, and makes them for updates; patch removes the finalizer that OpenKruise has set; get is for a name that another object already has, which is rare",
 			},
 			{Group: kruise.Group, Resource: "imagepulljobs/status", Verbs: []string{"update"}, Why: "how far a job is"},
 			{

@@ -31,7 +31,7 @@ func StatusPatch(w *dialect.Workload, s Status) ([]byte, bool) {
 	return base.StatusPatch(w, s.Status, more)
 }
 
-// Report is StatusPatch for a dialect.Report: it adds the conditions. Of a specification that cannot be honoured they say so, and
+// Report is StatusPatch for a dialect.Report: it adds the conditions. They report a specification that cannot be honoured, and
 // that is all there is to observe of it.
 func Report(w *dialect.Workload, r dialect.Report) ([]byte, bool) {
 	if fatal(w.Problems) >= 0 {

@@ -114,90 +114,90 @@ func TestConditions(t *testing.T) {
 	}{
 		"complete": {world(rollout.UpToDate, rollout.UpToDate), `
 Progressing=False Complete (2 of 2 nodes have a pod of the newest revision)
-Available=True Nodes (2 of 2 nodes have an available pod, at least 1 have to)
+Available=True Nodes (2 of 2 nodes have an available pod, at least 1 must)
 Degraded=False AsExpected
 Paused=False NotPaused
 `},
 		"no nodes": {world(), `
 Progressing=False Complete (0 of 0 nodes have a pod of the newest revision)
-Available=True Nodes (0 of 0 nodes have an available pod, at least 0 have to)
+Available=True Nodes (0 of 0 nodes have an available pod, at least 0 must)
 Degraded=False AsExpected
 Paused=False NotPaused
 `},
 		"rolling": {world(rollout.UpToDate, rollout.WaitAvailable, rollout.WaitBudget, rollout.WaitBudget, rollout.WaitBudget), `
 Progressing=True InProgress (1 of 5 nodes have a pod of the newest revision; in progress: n2: <wait-available>; waiting for their turn: 3 nodes)
-Available=True Nodes (4 of 5 nodes have an available pod, at least 4 have to)
+Available=True Nodes (4 of 5 nodes have an available pod, at least 4 must)
 Degraded=False AsExpected
 Paused=False NotPaused
 `},
 		"too many unavailable": {world(rollout.WaitAvailable, rollout.WaitAvailable, rollout.WaitAvailable, rollout.WaitAvailable, rollout.UpToDate), `
 Progressing=True InProgress (1 of 5 nodes have a pod of the newest revision; in progress: n1: <wait-available>; n2: <wait-available>; n3: <wait-available>; and 1 node more)
-Available=False Nodes (1 of 5 nodes have an available pod, at least 4 have to; without: n1, n2, n3, and others)
+Available=False Nodes (1 of 5 nodes have an available pod, at least 4 must; without: n1, n2, n3, and others)
 Degraded=False AsExpected
 Paused=False NotPaused
 `},
 		"somebody else uses the budget": {world(rollout.WaitBudget, rollout.WaitBudget, rollout.WaitBudget, rollout.WaitBudget), `
 Progressing=True InProgress (0 of 4 nodes have a pod of the newest revision; next: n1: <wait-budget>; n2: <wait-budget>; n3: <wait-budget>; and 1 node more)
-Available=True Nodes (4 of 4 nodes have an available pod, at least 3 have to)
+Available=True Nodes (4 of 4 nodes have an available pod, at least 3 must)
 Degraded=False AsExpected
 Paused=False NotPaused
 `},
 		"blocked, and others wait for it": {world(rollout.Blocked, rollout.WaitBudget), `
 Progressing=False Blocked (0 of 2 nodes have a pod of the newest revision; blocked: n1: pod name agent-x is taken by somebody else; waiting for their turn: 1 node)
-Available=True Nodes (1 of 2 nodes have an available pod, at least 1 have to)
+Available=True Nodes (1 of 2 nodes have an available pod, at least 1 must)
 Degraded=True Blocked (n1: pod name agent-x is taken by somebody else)
 Paused=False NotPaused
 `},
 		"surge": {surge, `
 Progressing=True InProgress (1 of 2 nodes have a pod of the newest revision; in progress: n2: <wait-available>)
-Available=False Nodes (1 of 2 nodes have an available pod, at least 2 have to; without: n2)
+Available=False Nodes (1 of 2 nodes have an available pod, at least 2 must; without: n2)
 Degraded=False AsExpected
 Paused=False NotPaused
 `},
 		"not ready for long enough": {slow, `
 Progressing=False Complete (3 of 3 nodes have a pod of the newest revision)
-Available=False Nodes (1 of 3 nodes have an available pod, at least 3 have to; without: n1, n3)
+Available=False Nodes (1 of 3 nodes have an available pod, at least 3 must; without: n1, n3)
 Degraded=False AsExpected
 Paused=False NotPaused
 `},
 		"held": {world(rollout.UpToDate, rollout.WaitOnDelete), `
 Progressing=False Held (1 of 2 nodes have a pod of the newest revision; held back: n2: <wait-on-delete>)
-Available=True Nodes (2 of 2 nodes have an available pod, at least 1 have to)
+Available=True Nodes (2 of 2 nodes have an available pod, at least 1 must)
 Degraded=False AsExpected
 Paused=False NotPaused
 `},
 		"held in several ways": {world(rollout.WaitPaused, rollout.WaitPartition, rollout.WaitSelector, rollout.WaitProgressive), `
 Progressing=False Held (0 of 4 nodes have a pod of the newest revision; held back: n1: <wait-paused>; n2: <wait-partition>; n3: <wait-selector>; and 1 node more)
-Available=True Nodes (3 of 4 nodes have an available pod, at least 3 have to)
+Available=True Nodes (3 of 4 nodes have an available pod, at least 3 must)
 Degraded=False AsExpected
 Paused=False NotPaused
 `},
 		"waits for a hook": {world(rollout.UpToDate, rollout.WaitHook, rollout.WaitPartition), `
 Progressing=True InProgress (1 of 3 nodes have a pod of the newest revision; in progress: n2: <wait-hook>)
-Available=True Nodes (2 of 3 nodes have an available pod, at least 2 have to)
+Available=True Nodes (2 of 3 nodes have an available pod, at least 2 must)
 Degraded=False AsExpected
 Paused=False NotPaused
 `},
 		"blocked": {world(rollout.UpToDate, rollout.Blocked), `
 Progressing=False Blocked (1 of 2 nodes have a pod of the newest revision; blocked: n2: pod name agent-x is taken by somebody else)
-Available=True Nodes (1 of 2 nodes have an available pod, at least 1 have to)
+Available=True Nodes (1 of 2 nodes have an available pod, at least 1 must)
 Degraded=True Blocked (n2: pod name agent-x is taken by somebody else)
 Paused=False NotPaused
 `},
 		"failing": {world(rollout.WaitBackoff, rollout.UpToDate), `
 Progressing=False PodsFailing (1 of 2 nodes have a pod of the newest revision; failing: n1: <wait-backoff>)
-Available=True Nodes (1 of 2 nodes have an available pod, at least 1 have to)
+Available=True Nodes (1 of 2 nodes have an available pod, at least 1 must)
 Degraded=True PodsFailing (n1: <wait-backoff>)
 Paused=False NotPaused
 `},
 		"paused": {paused, `
 Progressing=False Complete (1 of 1 node have a pod of the newest revision)
-Available=True Nodes (1 of 1 node have an available pod, at least 0 have to)
+Available=True Nodes (1 of 1 node have an available pod, at least 0 must)
 Degraded=False AsExpected
 Paused=True Paused (Updates are paused by spec.updateStrategy.rollingUpdate.paused; missing pods are created all the same.)
 `},
-		"invalid":         {invalid, "\nProgressing=False Complete (1 of 1 node have a pod of the newest revision)\nAvailable=True Nodes (1 of 1 node have an available pod, at least 0 have to)\nDegraded=True InvalidSpec (Field x.)\nPaused=False NotPaused\n"},
-		"undecided":       {undecided, "\nProgressing=False InvalidSpec (nothing is done before this is mended: Field x.)\nDegraded=True InvalidSpec (Field x.)\nPaused=False NotPaused\n"},
+		"invalid":         {invalid, "\nProgressing=False Complete (1 of 1 node have a pod of the newest revision)\nAvailable=True Nodes (1 of 1 node have an available pod, at least 0 must)\nDegraded=True InvalidSpec (Field x.)\nPaused=False NotPaused\n"},
+		"undecided":       {undecided, "\nProgressing=False InvalidSpec (nothing is done before this is fixed: Field x.)\nDegraded=True InvalidSpec (Field x.)\nPaused=False NotPaused\n"},
 		"not decided yet": {kruise.Observation{Now: at(1)}, "\nDegraded=False AsExpected\nPaused=False NotPaused\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -240,7 +240,7 @@ func TestASpecificationThatBecomesInvalidStopsProgress(t *testing.T) {
 	rolling := kruise.Conditions(nil, world(rollout.WaitAvailable))
 	problems := []dialect.Problem{{Reason: "InvalidAnnotation", Message: "An annotation."}, {Reason: "InvalidSpec", Message: "Field x.", Fatal: true}}
 	told := show(kruise.Conditions(rolling, kruise.Observation{Now: at(200), Problems: problems}))
-	for _, want := range []string{"Progressing=False InvalidSpec (nothing is done before this is mended: Field x.)\n", "Available=True Nodes", "Degraded=True InvalidSpec (Field x.)\n"} {
+	for _, want := range []string{"Progressing=False InvalidSpec (nothing is done before this is fixed: Field x.)\n", "Available=True Nodes", "Degraded=True InvalidSpec (Field x.)\n"} {
 		if !strings.Contains(told, want) {
 			t.Errorf("%q is not told:\n%s", want, told)
 		}

@@ -10,21 +10,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// troubleLength is how many characters of a message are told.
+// troubleLength is how many characters of a message are shown.
 const troubleLength = 120
 
-// Trouble is what a pod, whoever its owner is, says of why it does not start: that no node can take it, or what its first container waits
+// Trouble is why a pod of any owner does not start, as its status reports: that no node can take it, or what its first container waits
 // for that does not come by itself; empty if it says no such thing. What the node has said of an earlier generation of the pod does not
 // count.
 //
-// The text ends up in conditions, so it stays the same while the trouble does: what tells no more than how long the next attempt is put
+// The text ends up in conditions, so it stays the same while the trouble does: what only shows how long the next attempt is put
 // off is left out.
 func Trouble(p *corev1.Pod) string {
 	if p.Status.ObservedGeneration != 0 && p.Status.ObservedGeneration < p.Generation {
 		return ""
 	}
 	if c := condition(p, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
-		return "the pod has no node yet" + told(c.Reason, c.Message)
+		return "the pod has no node yet" + shown(c.Reason, c.Message)
 	}
 	for kind, statuses := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		i := slices.IndexFunc(statuses, inTrouble)
@@ -59,13 +59,13 @@ func causeOf(s *corev1.ContainerStatus) string {
 	case "ImagePullBackOff":
 		if image, back := strings.CutPrefix(waiting.Message, `Back-off pulling image "`); back {
 			if _, cause, known := strings.Cut(image, `": `); known {
-				return told("", cause)
+				return shown("", cause)
 			}
 		}
 	case "CrashLoopBackOff":
-		return told(waiting.Reason, ending(s.LastTerminationState.Terminated))
+		return shown(waiting.Reason, ending(s.LastTerminationState.Terminated))
 	}
-	return told(waiting.Reason, waiting.Message)
+	return shown(waiting.Reason, waiting.Message)
 }
 
 // ending says how the last run of a container ended, if that is known.
@@ -80,8 +80,8 @@ func ending(t *corev1.ContainerStateTerminated) string {
 	}
 }
 
-// told is ": reason: message", without what is empty, in one line, and cut to a length that fits into a condition.
-func told(reason, message string) string {
+// shown is ": reason: message", without what is empty, in one line, and cut to a length that fits into a condition.
+func shown(reason, message string) string {
 	text := ""
 	for _, part := range []string{reason, strings.Join(strings.Fields(message), " ")} {
 		if part != "" {

@@ -11,5 +11,5 @@
 //
 // There is one deviation from "never reinterpret": when maxUnavailable and maxSurge are both 0, which the API server
 // refuses, no update could ever go on. The native controller then takes maxUnavailable for 1, and so does Digest, with a
-// Problem that says so. Percentages are resolved by the core, which applies the same rule to what they come to.
+// Problem. Percentages are resolved by the core, which applies the same rule to what they come to.
 package native

@@ -30,14 +30,14 @@ func Facts(p *corev1.Pod) *dialect.PodFacts {
 	return nil
 }
 
-// announced is what the condition says. A message that names no revision is of none, so that it is written anew.
+// announced is what the condition says. A message that names no revision is of none, so that it is written again.
 func announced(c *corev1.PodCondition) dialect.Announced {
 	hash, _ := openyurt.ParseRevision(c.Message)
 	old := c.Status == corev1.ConditionTrue
 	return dialect.Announced{Said: old || c.Status == corev1.ConditionFalse, Old: old, Hash: hash}
 }
 
-// Announce makes a pod say whether there is a newer revision, or no longer say so. It touches no other condition; the time of the condition
+// Announce records in a pod whether there is a newer revision, or removes that record. It touches no other condition; the time of the condition
 // changes only with its status.
 func Announce(a dialect.Announcement, now time.Time) dialect.Edit {
 	condition := map[string]any{"type": openyurt.PodNeedUpgrade}

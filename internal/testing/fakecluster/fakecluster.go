@@ -61,7 +61,7 @@ type Cluster struct {
 	Out, Err *bytes.Buffer
 	// Env is the environment.
 	Env map[string]string
-	// Denied is whether who asks for a right is told that it is missing.
+	// Denied is whether the review of a right reports that it is missing.
 	Denied bool
 }
 
@@ -140,8 +140,8 @@ func (c *Cluster) WithoutPolicies() *Cluster {
 	return c
 }
 
-// Watched returns a channel that is closed when the first watch of a resource stands. What is written between a list and the watch after it nobody is
-// told: fake clients send only what comes after a watch has begun.
+// Watched returns a channel that is closed when the first watch of a resource has begun. Writes between a list and the watch after it are not
+// reported: fake clients send only what comes after a watch has begun.
 func (c *Cluster) Watched(resource string) <-chan struct{} {
 	stands, once := make(chan struct{}), sync.Once{}
 	c.Kubernetes.PrependWatchReactor(resource, func(action clienttesting.Action) (bool, watch.Interface, error) {
@@ -243,6 +243,6 @@ func Golden(tb testing.TB, update bool, name, got string) {
 		tb.Fatalf("%v (write it with -update)", err)
 	}
 	if got != string(want) {
-		tb.Errorf("%s differs (write it anew with -update, and read the diff):\n%s\nwant\n%s", path, got, want)
+		tb.Errorf("%s differs (update it with -update, and read the diff):\n%s\nwant\n%s", path, got, want)
 	}
 }

@@ -50,7 +50,7 @@ func (v *validator) template(path *field.Path) {
 	}
 }
 
-// placement rejects a new template whose placement rules are so expensive that other sets would have to wait.
+// placement rejects a new template whose placement rules are so expensive that other sets would need to wait.
 func (v *validator) placement(path *field.Path, old map[string]any) {
 	var required *corev1.NodeSelector
 	if a := v.pods.Spec.Affinity; a != nil && a.NodeAffinity != nil {

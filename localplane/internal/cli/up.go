@@ -50,7 +50,7 @@ func (f *upFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&o.Nodes, "nodes", localplane.DefaultNodes, "simulated nodes there are to be at least; without it a plane of an earlier run keeps those that it has")
 	fs.IntVar(&o.RealNodes, "real-nodes", 0,
 		"nodes there are to be at least with kubelet, containerd and kube-proxy, each in namespaces of its own (needs root, containerd and runc); a plane of an earlier run keeps those that it has")
-	fs.StringVar(&o.Real.Containerd, "containerd", "", "program of containerd for the real nodes, 1.6 or later or 2.x, with containerd-shim-runc-v2 beside it (default: the last one named, or the one in $PATH)")
+	fs.StringVar(&o.Real.Containerd, "containerd", "", "program of containerd for the real nodes, 1.6 or later or 2.x, with containerd-shim-runc-v2 in the same directory (default: the last one named, or the one in $PATH)")
 	fs.DurationVar(&o.Real.RegistryLatency, "registry-latency", 0, "how long the registry of the real nodes waits before it sends a blob")
 	fs.StringSliceVar(&o.Dialects, "dialects", localplane.DefaultDialects(),
 		fmt.Sprintf("what Everynode's manager runs: %s, or %s for no manager", strings.Join(localplane.Dialects(), ", "), localplane.NoDialects))
@@ -63,7 +63,7 @@ func (f *upFlags) add(fs *pflag.FlagSet) {
 		"how long a node may be silent before it is NotReady (default 16s, longer with more than 125 nodes)")
 	fs.IntVar(&o.Manager.Count, "managers", 1, "processes of Everynode's manager, one of which leads")
 	fs.StringArrayVar(&o.Manager.Args, "manager-arg", nil, "argument for Everynode's manager; may be given several times")
-	fs.StringVar(&o.Programs.Manager, "manager-binary", "", "program of Everynode's manager (default: everynode-manager beside this program)")
+	fs.StringVar(&o.Programs.Manager, "manager-binary", "", "program of Everynode's manager (default: everynode-manager in the directory of this program)")
 	fs.StringVar(&f.profile, "sim-profile", "realistic", "delays of the simulated nodes: realistic, or fast for none at all")
 	f.sim.AddFlags(fs)
 }

@@ -70,7 +70,7 @@ func openBoth(kind namespaceKind, pid int) (own, other *os.File, err error) {
 	other, err = os.Open(fmt.Sprintf("/proc/%d/ns/%s", pid, kind.file))
 	if err != nil {
 		_ = own.Close()
-		return nil, nil, fmt.Errorf("opening the %s namespace of process %d, which has to run: %w", kind.file, pid, err)
+		return nil, nil, fmt.Errorf("opening the %s namespace of process %d, which must run: %w", kind.file, pid, err)
 	}
 	a, err1 := own.Stat()
 	b, err2 := other.Stat()

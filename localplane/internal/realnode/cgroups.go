@@ -85,9 +85,9 @@ func (c Cgroups) Remove() error {
 type hierarchies struct {
 	roots   []string
 	unified bool
-	// beside is the version 2 hierarchy that exists in addition to those of version 1. The kubelet does not use it, but runc creates
+	// additional is the version 2 hierarchy that exists in addition to those of version 1. The kubelet does not use it, but runc creates
 	// cgroups there too.
-	beside []string
+	additional []string
 	// controllers are the usable controllers.
 	controllers []string
 }
@@ -96,7 +96,7 @@ type hierarchies struct {
 // without waiting.
 func (h hierarchies) remove(path string, late <-chan struct{}) error {
 	var errs []error
-	for _, root := range slices.Concat(h.roots, h.beside) {
+	for _, root := range slices.Concat(h.roots, h.additional) {
 		errs = append(errs, removeTree(filepath.Join(root, path), late))
 	}
 	return errors.Join(errs...)
@@ -148,7 +148,7 @@ func parseHierarchies(mountinfo string) hierarchies {
 		case after[fsType] == "cgroup2" && root == cgroupFS:
 			v2.roots = []string{root}
 		case after[fsType] == "cgroup2" && filepath.Dir(root) == cgroupFS:
-			v1.beside = []string{root}
+			v1.additional = []string{root}
 		}
 	}
 	if len(v1.roots) > 0 {

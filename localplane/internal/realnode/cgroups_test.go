@@ -40,8 +40,8 @@ func TestParseHierarchies(t *testing.T) {
 			t.Errorf("version 1 lacks %s: %v", name, v1.controllers)
 		}
 	}
-	if want := []string{"/sys/fs/cgroup/unified"}; !reflect.DeepEqual(v1.beside, want) {
-		t.Errorf("version 2 beside version 1: %v, want %v", v1.beside, want)
+	if want := []string{"/sys/fs/cgroup/unified"}; !reflect.DeepEqual(v1.additional, want) {
+		t.Errorf("version 2 beside version 1: %v, want %v", v1.additional, want)
 	}
 	v2 := parseHierarchies(mountsV2)
 	if want := []string{"/sys/fs/cgroup"}; !v2.unified || !reflect.DeepEqual(v2.roots, want) {
@@ -176,7 +176,7 @@ func (c Cgroups) directories(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	var there []string
-	for _, root := range slices.Concat(h.roots, h.beside) {
+	for _, root := range slices.Concat(h.roots, h.additional) {
 		if dir := filepath.Join(root, c.top()); exists(dir) {
 			there = append(there, dir)
 		}

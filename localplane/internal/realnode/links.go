@@ -90,7 +90,7 @@ func (l Links) open(n int) (*namespace, netlink.Link, error) {
 	link, err := network.LinkByName(Name(n))
 	if err != nil {
 		network.close()
-		return nil, nil, fmt.Errorf("looking up the link of %s, which has to run: %w", Name(n), err)
+		return nil, nil, fmt.Errorf("looking up the link of %s, which must run: %w", Name(n), err)
 	}
 	return network, link, nil
 }

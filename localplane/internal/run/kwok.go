@@ -82,7 +82,7 @@ func (f kwokFlags) run(ctx context.Context) error {
 	return kubelet.Run(ctx, func() {
 		log.Info("ready")
 		if err := home.WriteFile(f.readyFile, []byte(strconv.Itoa(os.Getpid())+"\n")); err != nil {
-			log.Error("telling that the nodes are ready", "err", err)
+			log.Error("reporting that the nodes are ready", "err", err)
 		}
 	})
 }
