@@ -42,7 +42,7 @@ var Dialects embed.FS
 //go:embed agent/*.yaml
 var Agent embed.FS
 
-// People holds people/*.yaml: roles for people. One is for who looks at rollouts with kubectl everynode, and one for who approves them; the others are added
+// People holds people/*.yaml: roles for people. One is for users who watch rollouts with kubectl everynode, and one for those who approve them; the others are added
 // to the roles of Kubernetes for people: those for rollout policies always, and those for the Advanced DaemonSet where that is served.
 //
 //go:embed people/*.yaml

@@ -35,7 +35,7 @@ func cliPage(*sources) (string, error) {
 	return b.String(), nil
 }
 
-// paragraphs joins the lines of each paragraph: on a page lines are as wide as who reads has room.
+// paragraphs joins the lines of each paragraph: a page wraps lines to the width of its window.
 func paragraphs(text string) string {
 	parts := strings.Split(text, "\n\n")
 	for i := range parts {

@@ -7,7 +7,7 @@
 //
 //   - a state is one (set, node) pair: how the node fits the set, and the set's pods there;
 //   - an orphan is a pod without a controller; it is kept, because a set may adopt it;
-//   - a missing node is a node whose object does not exist (any more) but which pods still name; only the sets of these pods have a state for it, for anybody who
+//   - a missing node is a node whose object does not exist (any more) but which pods still name; only the sets of these pods have a state for it, because users who
 //     may make pods can name nodes that never existed;
 //   - facts are what only one dialect needs to know of a pod; its own function reads them;
 //   - the next revision is the one that a node got whose pod was deleted for an update;

@@ -41,7 +41,7 @@ func (n *node) view() nodeView {
 	return nodeView{name: n.Name, since: n.Since, created: n.Created, id: n.id, ready: n.Ready}
 }
 
-// nodeTable gives each node that exists a small id; ids of nodes that are gone are used again, so that states can be slices. Missing nodes, which anybody can make who
+// nodeTable gives each node that exists a small id; ids of nodes that are gone are used again, so that states can be slices. Missing nodes, which users can make who
 // may make pods, have ids of their own, which are not used again.
 type nodeTable struct {
 	byName  map[string]*node

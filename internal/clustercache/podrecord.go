@@ -56,7 +56,7 @@ func (rec *Pod) origin() originID {
 }
 
 // ownerOf is the set that a pod belongs to; nil for an orphan, and for one that names a set which is not known. What names the UID of a set is not
-// the set's own for that: anybody may write any UID into a pod of a namespace of theirs.
+// the set's own for that: any user may write any UID into a pod of their namespace.
 func (x *Index) ownerOf(p *podRecord) *set {
 	return x.setOf(p.origin.originID)
 }

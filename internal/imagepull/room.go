@@ -28,7 +28,7 @@ const (
 	usualBytes = 2 << 10
 )
 
-// Claim is who asks for room in NodeImages.
+// Claim is a request for room in NodeImages.
 type Claim struct {
 	// Namespace is that of the job.
 	Namespace string

@@ -24,7 +24,7 @@ const (
 	longest     = 24 * time.Hour // after which a node has failed whatever it says
 )
 
-// OwnerState is what has become of an owner of a tag.
+// OwnerState is the state of an owner of a tag.
 type OwnerState uint8
 
 // The states of an owner.
@@ -37,7 +37,7 @@ const (
 )
 
 // StateOf is the state of a job as owner. A job of the type Never lets a tag go after its time and joins it again, so that an image
-// that has been removed from the node meanwhile comes back.
+// that was removed from the node in the meantime comes back.
 func StateOf(job *v1beta1.ImagePullJob) OwnerState {
 	switch {
 	case job.DeletionTimestamp != nil:

@@ -72,7 +72,7 @@ func Refusal(pod *corev1.Pod, next string, old bool) v2.Reason {
 	return ""
 }
 
-// imagesThere is whether the images of the next revision are there, or were never asked for: who has asked wants them first.
+// imagesThere is whether the images of the next revision are there, or were never requested: after a request the upgrade waits for them.
 func imagesThere(pod *corev1.Pod, next string) bool {
 	c := Condition(pod, openyurt.PodImageReady)
 	return c == nil || c.Status == corev1.ConditionTrue && revisionIn(c) == next

@@ -114,7 +114,7 @@ type run struct {
 	// committed is the index of the committed revision, and marked whether its mark exists.
 	committed int
 	marked    bool
-	// lost is whether its ControllerRevision is gone, and joining the revision of nodes that join meanwhile.
+	// lost is whether its ControllerRevision is gone, and joining the revision of nodes that join until then.
 	lost     bool
 	joining  int
 	last     *v1alpha1.SetStatus

@@ -2,7 +2,7 @@
 
 package rollout
 
-// decideExternal says what becomes of a node where another controller keeps the pods. Only an old pod that it would have nothing to
+// decideExternal decides about a node where another controller keeps the pods. Only an old pod that it would have nothing to
 // do about is the business of the update.
 func (d *decision) decideExternal(t *nodeContext) VerdictKind {
 	n := t.node

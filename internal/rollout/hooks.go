@@ -59,7 +59,7 @@ func (d *decision) decideRestore(t *nodeContext) {
 	d.countLive(c, p)
 }
 
-// releasedReason says why a pod is deleted that its hook has released. What it was prepared for may have changed meanwhile.
+// releasedReason returns why a pod is deleted that its hook has released. What it was prepared for may have changed since.
 func (d *decision) releasedReason(t *nodeContext, p *Pod) VerdictKind {
 	switch {
 	case p.Phase == Failed:

@@ -27,7 +27,7 @@ func (p *Pod) stuck() bool {
 	return p.Stuck != NoDetail && (p.InPlace == InPlacePatched || p.InPlace == InPlaceAnnounced)
 }
 
-// proceed goes on with a change in place that is under way, also when the set does not ask for changes in place any more.
+// proceed continues a change in place that is in progress, also when the set does not ask for changes in place any more.
 // It says whether there is something to do, and else what the node waits for, if for the change.
 func (d *decision) proceed(t *nodeContext) (acts bool, waits VerdictKind) {
 	p := t.subject(d.surge)
@@ -113,7 +113,7 @@ func (d *decision) giveUp(t *nodeContext, p *Pod) (acts bool, waits VerdictKind)
 	return true, notHeld
 }
 
-// resume goes on with a change that another controller has announced, when the grace period found there has ended.
+// resume continues a change that another controller has announced, when the grace period found there has ended.
 func (d *decision) resume(t *nodeContext, p *Pod) (acts bool, waits VerdictKind) {
 	if d.in.Now < p.GraceUntil {
 		d.wakeAt(p.GraceUntil)

@@ -71,7 +71,7 @@ type Action struct {
 	TakesBack bool
 }
 
-// Verdict says what becomes of one node and why.
+// Verdict is what is done on one node, and why.
 type Verdict struct {
 	Kind VerdictKind
 	// Charged is whether the node uses up a slot of the update budget.
@@ -97,7 +97,7 @@ const (
 	DetailResize        // the resources differ in a way that cannot be changed in place
 	DetailResizeRefused // the API server has refused to change the resources
 	DetailInfeasible    // the node cannot give the pod the resources that it has been changed to
-	DetailUnfinished    // another controller has begun a change that cannot be gone on with
+	DetailUnfinished    // another controller has begun a change that cannot be continued
 
 	// Details of `wait-unreachable`.
 	DetailDownBefore      // the update has not touched the node, or did so when it had been down for long

@@ -65,7 +65,7 @@ type Job struct {
 	Edits dialect.Edits
 	// Announce makes the edits for the announcements of the plan; nil for a dialect that has none.
 	Announce dialect.AnnounceFunc
-	// MayWrite is asked before every write: another controller may have come to work meanwhile.
+	// MayWrite is asked before every write: another controller may have become active.
 	MayWrite func() bool
 	Change   func(from, to int) dialect.Change
 	Texts    *dialect.Texts
@@ -81,9 +81,9 @@ type Result struct {
 	Outcomes []rollout.Outcome
 	// Batch is how many creates those of the next pass may begin with.
 	Batch int
-	// Left is set when not all was begun for their sake. Another pass is to come then.
+	// Left is set when some writes were left out because other sets wait. Another pass must follow then.
 	Left bool
-	// LaneFull is set when a write has found no room in the SlowLane. The set is to come back then; it is notified as well when a write of its own ends.
+	// LaneFull is set when a write has found no room in the SlowLane. The set must be enqueued again then; it is also enqueued when one of its own writes ends.
 	LaneFull bool
 	// Ended is set when a create could not be made because its namespace is being deleted. There is no hurry then.
 	Ended bool
@@ -346,7 +346,7 @@ func (r *run) claim(ctx context.Context, e sender, i int, p name) outcome {
 	case err != nil:
 		r.fail(err)
 	case h.pod == nil: // the next pass creates it, and the end of a pod that was not the set's asks for none
-		r.fail(fmt.Errorf("pod %s was in the way of a create, and has gone meanwhile; trying again", p.PodName))
+		r.fail(fmt.Errorf("another pod had the name %s and is gone now; trying again", p.PodName))
 	case h.why == nil:
 		r.finish(i)
 	case h.stale:

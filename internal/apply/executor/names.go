@@ -62,8 +62,8 @@ func freeName(w *dialect.Workload, stranger *corev1.Pod, n name) name {
 }
 
 // isStranger is whether a pod is not the set's, and cannot become its own: it has another owner, or none and is not selected, or is being deleted. Such is the pod that a
-// person has taken away from the set, by its labels, to look at it; the set may need its name again, when the template is changed back. An owner with the
-// UID of the set is another one if it is of another kind or group: anybody can write any UID into a pod.
+// person has removed from the set, by its labels, to debug it; the set may need its name again, when the template is changed back. An owner with the
+// UID of the set is another one if it is of another kind or group: any user can write any UID into a pod.
 func isStranger(w *dialect.Workload, p *corev1.Pod) bool {
 	owner, advanced, ok := clustercache.OwnerOf(p)
 	if !ok || owner != "" {

@@ -197,7 +197,7 @@ func (p *Pace) queue(ctx context.Context, r request) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
-	case <-t.granted: // meanwhile
+	case <-t.granted: // granted at the same time
 		if !t.left {
 			p.release(r.key)
 		}

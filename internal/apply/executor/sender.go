@@ -95,7 +95,7 @@ func (e sender) begin(w *inflight.Write) {
 	e.Index.Begin(*w)
 }
 
-// resolve records the answer to such a write, after what the answer shows of the pod has been taken in.
+// resolve records the answer to such a write, after the pod in the answer has been observed.
 func (e sender) resolve(w inflight.Write, answer apply.Answer) {
 	outcome := inflight.NoEffect
 	switch answer {

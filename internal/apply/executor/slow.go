@@ -26,7 +26,7 @@ import (
 const SlowWriteTimeout = 60 * time.Second
 
 // How many slow writes may be under way, in all and of one namespace. Each namespace takes only as many places of all as it leaves free for another, and
-// each set of those of its namespace: so one namespace has half of all, one set half of that, and who has none finds a place.
+// each set of those of its namespace: so one namespace has half of all, one set half of that, and a set without slow writes finds a place.
 const slowInAll, slowOfSpace = 256, 128
 
 // enoughFast is how many answers in a row show that the writes of a kind are not slow any more, but for nodes for which one was; maxSlowNodes is how many

@@ -85,7 +85,7 @@ func (c *slowCreate) exists(ctx context.Context) (again bool) {
 		c.e.Index.Resolve(c.write(), inflight.Unclear)
 		return false
 	case h.pod == nil:
-		_ = Sleep(ctx, busyPause) // it has gone meanwhile
+		_ = Sleep(ctx, busyPause) // it is gone now
 	case h.why == nil:
 		c.e.Index.Accept(c.e.key, c.name.Node, 0)
 	case h.stale:

@@ -65,7 +65,7 @@ func NewPods(c kubernetes.Interface) Pods { return livePods{c, writeTimeout} }
 // NewSlowPods is NewPods for a SlowLane.
 func NewSlowPods(c kubernetes.Interface) Pods { return livePods{c, SlowWriteTimeout} }
 
-// NewRevisions returns Revisions on a real API server. Who calls them sees to the limit of the client, and to how long they may take.
+// NewRevisions returns Revisions on a real API server. The caller enforces the limit of the client, and how long they may take.
 func NewRevisions(c kubernetes.Interface) Revisions { return liveRevisions{c} }
 
 // WriteTimeout is how long the API server may work on a write that a pass waits for. A new leader waits as long before it reads the

@@ -135,7 +135,7 @@ func assume(f *prediction) assumed {
 	}
 	pull, pullSource := -time.Nanosecond, "no update waits for images"
 	if f.view.Workload.PullAhead.Wait {
-		pull, pullSource = f.view.Workload.PullAhead.Timeout, "the time after which the update goes on without them"
+		pull, pullSource = f.view.Workload.PullAhead.Timeout, "the time after which the update continues without them"
 	}
 	all := assumed{
 		{Name: "stop", value: stop, Source: stopSource, matters: true, assumed: true},

@@ -4,7 +4,7 @@
 // dialects, and hands each event straight to the index. No object is kept, but for the templates of sets: while the list of all pods or
 // nodes is streamed, it is held as records.
 //
-// A Feed is started only by who has the right to decide (the leader), after it has got that right: each watch begins with
+// Only the leader starts a Feed, after it was elected: each watch begins with
 // a consistent read, and Run also reads the current resourceVersion of every resource before it starts and reports
 // itself synced only when every watch has reached it. So a new leader never decides on a view that is older than its election.
 package informers
@@ -83,7 +83,7 @@ type stream struct {
 // Start begins to watch and returns when the index has reached, for every resource, the version that it had when Start was
 // called. The watches end with ctx; Wait waits for that. A second call starts new watches: the old watches go on until the current versions
 // are known, and what the index has stays until the new lists replace it. A resource whose version is older then than one that was seen before shows that the
-// storage was restored. It waits for an optional source no longer than patience, and goes on without it.
+// storage was restored. It waits for an optional source no longer than patience, and continues without it.
 func (f *Feed) Start(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -214,8 +214,8 @@ func (f *Feed) Await(ctx context.Context, dialectName string) error {
 	})
 }
 
-// seen is the newest version that was seen of the resource of that stream; empty for none. It is asked for before a read with which it is compared: the watch
-// goes on meanwhile.
+// seen is the newest version that was seen of the resource of that stream; empty for none. It is read before the read with which it is compared: the watch
+// continues in the meantime.
 func (f *Feed) seen(name string) string {
 	for _, s := range f.running() {
 		if s.name == name {

@@ -361,7 +361,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	defer p.c.buffers.Put(buffer) // nothing of the Snapshot is kept, and all writes have been answered
 	snapshot, unblock, ok := p.c.Index.SnapshotInto(buffer, p.key, p.inPlace(h), timeOf(now))
 	if !ok {
-		return 0, err // the set has changed meanwhile, which has asked for another pass
+		return 0, err // the set has changed since, which has requested another pass
 	}
 	snapshot.Memory = p.state.memory
 	p.setByPolicy(&snapshot)

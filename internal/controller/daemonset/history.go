@@ -251,7 +251,7 @@ func (p *pass) lostHash() string {
 		return hash
 	}
 	if last := &p.state.history.last; revision.Same(last.Template, p.w.Template) {
-		return last.Hash // an edit outside the template has raised the generation meanwhile
+		return last.Hash // an edit outside the template has raised the generation since
 	}
 	return ""
 }
@@ -427,7 +427,7 @@ func (p *pass) truncateHistory(ctx context.Context, h *clustercache.Resolved) er
 		err := p.deleteRevision(ctx, &h.Revisions[i])
 		switch {
 		case errors.Is(err, errLater):
-			return nil // the pass that follows the answer goes on with the next one
+			return nil // the pass that follows the answer continues with the next one
 		case err != nil:
 			return err
 		}

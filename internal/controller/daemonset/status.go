@@ -39,7 +39,7 @@ func waitedFor(w *dialect.Workload, r *dialect.Report) bool {
 
 // writeStatus writes the status if it has changed and its turn has come. The duration returned says when to come back for what was put off.
 func (p *pass) writeStatus(ctx context.Context, r dialect.Report) (time.Duration, error) {
-	w := p.c.Index.Workload(p.key) // the newest: the answer of our last write may have come meanwhile
+	w := p.c.Index.Workload(p.key) // the newest: the answer to our last write may have come since
 	if w == nil || w.UID != p.w.UID {
 		return 0, nil
 	}

@@ -23,8 +23,8 @@ const tidyLimit = 32
 const tidyPause = time.Minute
 
 // tidyHistory adopts revisions of an earlier life of the set, labels those that have no label, and writes those for other controllers, once in a pass. Everyone who may create revisions in the
-// namespace can create any number of them, at any time. So what comes meanwhile is left to the next pass, and for what no decision needs the set does not
-// wait: only some of it has its turn in a pass, and where that is refused, the rest waits for a while.
+// namespace can create any number of them, at any time. So revisions that appear in the meantime are left to the next pass, and the set does not wait for those that no decision needs:
+// a pass handles only some of them, and if a write is refused, the rest waits for a while.
 func (p *pass) tidyHistory(ctx context.Context, h *clustercache.Resolved, orphans []clustercache.Revision) error {
 	if p.tidied {
 		return nil

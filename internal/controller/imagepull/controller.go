@@ -122,7 +122,7 @@ func (c *Controller) imageChanged(_ context.Context, obj, old client.Object) {
 }
 
 // nodeChanged asks for a pass for all jobs that run, unless nothing has changed that matters to them. The watch of nodes waits for it, so to
-// find out which jobs these are is left to a worker, who does it once for many nodes.
+// find out which jobs these are is left to a worker, which does it once for many nodes.
 func (c *Controller) nodeChanged(_ context.Context, obj, old client.Object) {
 	now, ok := obj.(*corev1.Node)
 	before, was := old.(*corev1.Node)
@@ -253,7 +253,7 @@ func (c *Controller) snapshot(ctx context.Context, job *v1beta1.ImagePullJob) (*
 
 // editResult is what became of edits.
 type editResult struct {
-	// outdated is whether a NodeImage has changed meanwhile, after which the pass is repeated. refused are the changes that the API server has
+	// outdated is whether a NodeImage has changed since it was read, after which the pass is repeated. refused are the changes that the API server has
 	// refused, or has given no clear answer to several times. notBegun is on how many nodes nothing has begun for either.
 	outdated bool
 	refused  error

@@ -9,7 +9,7 @@ type standing struct {
 	now rollout.Time
 	// revision is the wanted one; empty while it is not known, and then nothing else is.
 	revision string
-	// rolls is whether old pods are replaced without anybody asking for each.
+	// rolls is whether old pods are replaced without a request for each.
 	rolls   bool
 	desired int
 	// left are the nodes on which something is to happen by itself, be it when they are back; waits is whether one of these is ready. A node

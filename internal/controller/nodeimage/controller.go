@@ -192,7 +192,7 @@ func (c *Controller) copyMetadata(ctx context.Context, node *corev1.Node, image 
 	return c.store.MergeMetadata(ctx, image.Name, patch)
 }
 
-// retryOutdated has a pass repeated whose object has changed meanwhile.
+// retryOutdated repeats a pass if its object has changed since it was read.
 func retryOutdated(err error) (time.Duration, error) {
 	if pullstore.IsOutdated(err) {
 		return time.Second, nil

@@ -160,7 +160,7 @@ func (s *Store) Jobs(ctx context.Context, namespace string) ([]v1beta1.ImagePull
 	return list.Items, nil
 }
 
-// Owner says what has become of an owner of a tag.
+// Owner returns the state of an owner of a tag.
 func (s *Store) Owner(ctx context.Context, r *corev1.ObjectReference) (imagepull.OwnerState, error) {
 	if !imagepull.IsJob(r) {
 		return imagepull.OwnerElse, nil

@@ -30,7 +30,7 @@ type Handler func(ctx context.Context, obj, old client.Object)
 type Watches struct {
 	cache    cache.Cache
 	handlers map[string][]Handler
-	// Nodes is to be handed the nodes of the cluster, by who reads them.
+	// Nodes receives the nodes of the cluster from their reader.
 	Nodes *NodeStore
 	// Pods are those that jobs follow.
 	Pods *Pods

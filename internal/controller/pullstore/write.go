@@ -96,7 +96,7 @@ func (s *Store) Create(ctx context.Context, image *v1beta1.NodeImage) error {
 	return nil
 }
 
-// Delete deletes an object, unless it has become another one meanwhile.
+// Delete deletes an object, unless it was recreated since.
 func (s *Store) Delete(ctx context.Context, obj client.Object) error {
 	uid := obj.GetUID()
 	err := s.live.Delete(ctx, obj, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))

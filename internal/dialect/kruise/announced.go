@@ -36,7 +36,7 @@ type metadataPatch struct {
 	Annotations map[string]*string `json:"annotations"`
 }
 
-// announcementOf is what has been announced of a pod and can be gone on with, now or at its time; nil for nothing.
+// announcementOf is what has been announced of a pod and can be continued, now or at its time; nil for nothing.
 func announcementOf(p *corev1.Pod) *announcement {
 	state, since := stateOf(p)
 	if text, ok := annotation(p, kruise.InPlaceUpdateGrace, kruise.InPlaceUpdateGraceOld); ok {
@@ -78,7 +78,7 @@ func hasNext(s *kruise.InPlaceState) bool {
 	return len(s.NextContainerImages)+len(s.NextContainerRefMetadata)+len(s.NextContainerResources) > 0
 }
 
-// halfway is whether OpenKruise has left something of a change in place for later, whether or not that can be gone on with.
+// halfway is whether OpenKruise has left something of a change in place for later, whether or not that can be continued.
 func halfway(p *corev1.Pod) bool {
 	_, waits := annotation(p, kruise.InPlaceUpdateGrace, kruise.InPlaceUpdateGraceOld)
 	state, _ := stateOf(p)

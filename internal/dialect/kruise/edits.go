@@ -57,7 +57,7 @@ func (Edits) Prepare(w *dialect.Workload, p *corev1.Pod, evict bool, now time.Ti
 		}
 		edits = podReadyEdits(p, held, now)
 	}
-	var reason any // none takes away what an earlier one has left
+	var reason any // nil removes an earlier one
 	if evict {
 		reason = everynode.PreparedForEviction
 	}

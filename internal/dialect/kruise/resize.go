@@ -49,7 +49,7 @@ func podSpec(template map[string]any) *corev1.PodSpec {
 	return spec
 }
 
-// amounts are the resources of a container as the API server completes them: who has a limit and no request, requests that much.
+// amounts are the resources of a container as the API server completes them: a container with a limit and no request requests that much.
 func amounts(c *corev1.Container) corev1.ResourceRequirements {
 	r := *c.Resources.DeepCopy()
 	for name, limit := range r.Limits {
