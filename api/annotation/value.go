@@ -26,7 +26,7 @@ const (
 	PlainOnly                // DaemonSets of apps/v1
 )
 
-// Rule says which values an annotation may have.
+// Rule defines which values an annotation may have.
 type Rule struct {
 	Key string
 	For Kind

@@ -192,7 +192,7 @@ const maxRefused = 32
 // Stop ends the batches although nothing has failed. The last one was not sent as a whole, so it shows nothing: the next ones begin with its size.
 func (s *SlowStart) Stop() { s.left, s.size = 0, s.before }
 
-// Wanted says which pod a create was for.
+// Wanted is the pod that a create was for.
 type Wanted struct {
 	Owner types.UID
 	// Advanced is clustercache.Pod.Advanced: a pod can name the UID of the set and another group.

@@ -78,7 +78,7 @@ type set struct {
 	governed bool
 	// podCount is the number of pods in all states, so that a Snapshot can allocate once.
 	podCount int
-	// announced is the number of pods that say whether there is a newer revision.
+	// announced is the number of pods that announce whether there is a newer revision.
 	announced int
 	// unplaced are pods of the set that name no node at all.
 	unplaced podSet

@@ -248,7 +248,7 @@ func (l *revisionLookup) ofThisSet(p *podRecord) bool {
 	return p.created >= l.history.Since
 }
 
-// announced is what a pod says of whether there is a newer revision.
+// announced is what a pod announces about a newer revision.
 func (l *revisionLookup) announced(f *dialect.PodFacts) rollout.Announced {
 	if f == nil || !f.Announced.Said {
 		return rollout.Announced{}

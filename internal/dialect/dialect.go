@@ -19,7 +19,7 @@ type Dialect struct {
 	// another. Both are nil for a dialect that recreates every pod.
 	Edits   Edits
 	InPlace func(from, to map[string]any) rollout.Change
-	// Announce makes the edits by which pods say whether there is a newer revision; nil for a dialect whose pods do not.
+	// Announce makes the edits by which pods announce whether there is a newer revision; nil for a dialect whose pods do not.
 	Announce AnnounceFunc
 	// Predownload is whether images are pulled ahead of an update, and updates may wait for them.
 	Predownload bool

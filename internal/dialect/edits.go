@@ -45,7 +45,7 @@ type Change struct {
 	Hash string
 }
 
-// Announcement is what a pod is to say of whether there is a newer revision.
+// Announcement is what a pod is to announce about a newer revision.
 type Announcement struct {
 	// UID is that of the pod.
 	UID string

@@ -29,13 +29,13 @@ type PodFacts struct {
 	Evicted bool
 	// Finalizers of the pod; a preDelete hook may wait for one of them to be removed.
 	Finalizers []string
-	// Trouble is what the pod says of why it does not start, for people; empty if it says no such thing.
+	// Trouble is why the pod does not start, as its status reports; empty if it reports nothing.
 	Trouble string
-	// Announced is what the pod says of whether there is a newer revision.
+	// Announced is what the pod announces about a newer revision.
 	Announced Announced
 }
 
-// Announced is what a pod says of whether there is a newer revision.
+// Announced is what a pod announces about a newer revision.
 type Announced struct {
 	// Said is whether it says anything, and Old that there is one.
 	Said, Old bool

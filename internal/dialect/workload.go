@@ -47,11 +47,11 @@ type Workload struct {
 	// Plain is Set without what annotations of OpenYurt ask for; nil if they ask for nothing. It is what counts where OpenYurt's own manager
 	// is at work.
 	Plain *rollout.Set
-	// ByPolicy is Set where a rollout policy applies, for a set of which another controller keeps the pods; nil if a policy cannot have it updated.
+	// ByPolicy is Set where a rollout policy applies, for a set of which another controller keeps the pods; nil if a policy cannot update it.
 	ByPolicy *rollout.Set
 	// Placement are the compiled rules of where the pods may run.
 	Placement *placement.Rules
-	// NodeSelector says which nodes an update may start on; nil means all. Set.Selective must be set for it to have an
+	// NodeSelector defines which nodes an update may start on; nil means all. Set.Selective must be set for it to have an
 	// effect. PreDelete is what pods are prepared for before they are deleted; nil means nothing.
 	NodeSelector labels.Selector
 	PreDelete    *PreDelete

@@ -96,7 +96,7 @@ func FactsOf(served []string) dialect.FactsFunc {
 	}
 }
 
-// Servings say which dialect does what, for the log.
+// Servings returns which dialect does what, for the log.
 func Servings(served []string) map[string]string {
 	all, does := Served(served), map[string]string{}
 	for i := range all {

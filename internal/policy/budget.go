@@ -30,7 +30,7 @@ func tightenSet(set *rollout.Set, limit *rollout.Quantity, members int) {
 	}
 }
 
-// blockedByBudget says when nodes that later waves hold use up the budget, so that the active wave cannot end: their pods are not available, and no update
+// blockedByBudget returns when nodes that later waves hold use up the budget, so that the active wave cannot end: their pods are not available, and no update
 // may replace them. A node of the active wave with a pod that is not available needs no budget.
 func (r *run) blockedByBudget(active int) {
 	set := r.s.Set

@@ -56,11 +56,11 @@ func Conditions(p *Policy, sets []v1alpha1.SetStatus, before []metav1.Condition,
 		set(v1alpha1.ConditionStalled, false, "Complete", "Nothing keeps the policy from being followed.")
 	}
 	loose := loosely(sets)
-	set(v1alpha1.ConditionEnforced, loose == "", map[bool]string{true: "Full", false: "Partly"}[loose == ""], cmp.Or(loose, "Everynode creates and deletes the pods, so everything holds."))
+	set(v1alpha1.ConditionEnforced, loose == "", map[bool]string{true: "Full", false: "Partly"}[loose == ""], cmp.Or(loose, "Everynode creates and deletes the pods, so the policy applies in full."))
 	return after
 }
 
-// loosely says what the policy does not control; empty if it controls everything.
+// loosely returns what the policy does not control; empty if it controls everything.
 func loosely(sets []v1alpha1.SetStatus) string {
 	var parts []string
 	for i := range sets {

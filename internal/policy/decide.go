@@ -109,7 +109,7 @@ type run struct {
 	template int
 	// failure is why the target has failed; nil if it has not.
 	failure *everynode.Failure
-	// failed says for each node why the revision has failed on it; nil if it has not, or nothing is judged.
+	// failed has for each node why the revision has failed on it; nil if it has not, or nothing is judged.
 	failed []*v1alpha1.FailedNode
 	// committed is the index of the committed revision, and marked whether its mark exists.
 	committed int

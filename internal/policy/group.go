@@ -88,7 +88,7 @@ type Neighbour struct {
 	Known bool
 	// UnderWay are its nodes in the middle of an update, or about to be.
 	UnderWay Nodes
-	// First are nodes of places, one of each, where it waits for its turn, and goes before the set that the decision is about.
+	// First has one node of each place in which the neighbour waits for its turn and precedes the set that the decision is about.
 	First Nodes
 }
 
@@ -169,7 +169,7 @@ func (in *Input) zone(node string) (string, bool) {
 	return zoneOf(in.Labels[i]), true
 }
 
-// Why says why a node with these labels waits for another set; empty if it does not.
+// Why returns why a node with these labels waits for another set; empty if it does not.
 func (n *Neighbours) Why(node string, labels map[string]string) string {
 	at, all := n.holders(func(other string) (string, bool) { return zoneOf(labels), other == node })
 	by, held := at[n.Scope.place(node, zoneOf(labels))]
@@ -231,7 +231,7 @@ func (r *run) waitsFor(waiting map[holder]int) {
 	}
 }
 
-// sentence says why nodes wait; waiting is the begin of the sentence.
+// sentence returns why nodes wait; waiting is the begin of the sentence.
 func (h *holder) sentence(group, waiting string) string {
 	if h.why == isUnread {
 		return fmt.Sprintf("%s: the Advanced DaemonSets of the concurrency group %s have not been read yet.", waiting, group)

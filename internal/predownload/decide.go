@@ -51,7 +51,7 @@ type Output struct {
 	Clear []int
 }
 
-// Decide says what is to be done.
+// Decide returns what is to be done.
 func Decide(in *Input) Output {
 	out := Output{}
 	current := in.Snapshot.Set.Update
@@ -76,7 +76,7 @@ func Decide(in *Input) Output {
 	return out
 }
 
-// decide says which jobs are to be made, and with which mark.
+// decide returns which jobs are to be made, and with which mark.
 func (in *Input) decide(out *Output, old []int) {
 	set, waits := &in.Snapshot.Set, in.Set.PullAhead.Wait
 	marked := in.Revisions[set.Update].Mark != ""

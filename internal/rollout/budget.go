@@ -21,7 +21,7 @@ type budgetUsage struct {
 	starts, taken int
 }
 
-// charge says whether a node uses a slot of the update budget and adds it to the usage. A node that must not run the pod,
+// charge returns whether a node uses a slot of the update budget and adds it to the usage. A node that must not run the pod,
 // or is gone, is never charged: nothing that happens there takes service away from a node that should have it.
 func (d *decision) charge(t *nodeContext) bool {
 	if !d.usable || d.in.Set.Strategy != RollingUpdate || !d.counts(t) || d.hold(t.index) == WaitProgressive {
@@ -102,7 +102,7 @@ func (t *budgetUsage) use(n *Node, flying bool) {
 	}
 }
 
-// free says how many more nodes an update may take from an available old pod to none (or to two pods, with surge).
+// free returns how many more nodes an update may take from an available old pod to none (or to two pods, with surge).
 func (t *budgetUsage) free() int { return t.Limit - t.used }
 
 // limit resolves the budget of a rolling update once the number of desired nodes is known.

@@ -40,7 +40,7 @@ func (d *decision) cleanUpAction(t *nodeContext, p *Pod, held bool) (Action, boo
 	}
 }
 
-// removalReason says why a pod that is not terminating cannot stay where it is, if it cannot.
+// removalReason returns why a pod that is not terminating cannot stay where it is, if it cannot.
 func (d *decision) removalReason(t *nodeContext, p *Pod, held bool) (VerdictKind, bool) {
 	switch {
 	case p.Phase == Failed:

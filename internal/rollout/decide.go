@@ -2,7 +2,7 @@
 
 package rollout
 
-// Decide says what is to be done for one set at one moment. It is total (no Snapshot makes it fail or panic) and
+// Decide returns what is to be done for one set at one moment. It is total (no Snapshot makes it fail or panic) and
 // deterministic (the same Snapshot gives the same Plan; so does one that lists the pods of a node in another order).
 // The Snapshot is only read.
 func Decide(s Snapshot) Plan {
@@ -37,7 +37,7 @@ type decision struct {
 	wake      Time
 	// announcementsDue is whether some pod says something else than it should of whether there is a newer revision.
 	announcementsDue bool
-	// holds says for each node what holds it back; nil when the limits of the set hold none back. gating is whether a policy may.
+	// holds has for each node what holds it back; nil when the limits of the set hold none back. gating is whether a policy may.
 	holds  []VerdictKind
 	gating bool
 	// order is that of newestFirst, once it is needed.
@@ -179,7 +179,7 @@ func (d *decision) wantsPod(t *nodeContext, held bool) bool {
 	return t.seen == 0
 }
 
-// waitReason says what a node waits for on which nothing is to be done, or would be done only by an update. For a node that
+// waitReason returns what a node waits for on which nothing is to be done, or would be done only by an update. For a node that
 // an update may start on this is what it waits for if it is not its turn: WaitReplacing, WaitBudget, WaitSurgeRemove.
 func (d *decision) waitReason(t *nodeContext) VerdictKind {
 	switch {

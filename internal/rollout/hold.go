@@ -7,7 +7,7 @@ import "math"
 // notHeld is the hold of a node that an update may start on.
 const notHeld = NotEvaluated
 
-// holdNodes says which nodes the limits of the set hold back, and why (for those of a policy alone see hold): every node that is neither done nor begun is held
+// holdNodes determines which nodes the limits of the set hold back, and why (for those of a policy alone see hold): every node that is neither done nor begun is held
 // at first, then as many are let go as the partition allows. With 10 desired nodes, a partition of 4, 3 nodes that run the
 // wanted revision and one in the middle of its update, that is 2.
 //

@@ -67,11 +67,11 @@ type Set struct {
 	// deletes of old pods for the update, and announcements. There is no surge, and no change in place.
 	ExternalController bool
 	Unreachable        Unreachable
-	// Announce is whether each pod says if there is a newer revision. If not, what pods still say of it is withdrawn.
+	// Announce is whether each pod announces whether there is a newer revision. If not, announcements of pods are withdrawn.
 	Announce bool
 }
 
-// Unreachable says how a rolling update deals with nodes that are not ready. The zero value treats them like all others.
+// Unreachable is how a rolling update deals with nodes that are not ready. The zero value treats them like all others.
 type Unreachable struct {
 	// Skip leaves nodes that are not ready out: no update starts there, and they are charged only if the update may be why they
 	// are not ready (see the package comment).
@@ -80,7 +80,7 @@ type Unreachable struct {
 	AttributionWindow time.Duration
 }
 
-// Limits say how far a rolling update may go, whatever the budget. The zero value lets it go to the end.
+// Limits are how far a rolling update may go, whatever the budget. The zero value lets it go to the end.
 type Limits struct {
 	// Paused keeps every update from starting. What is missing is created, what is broken repaired, all the same.
 	Paused bool
@@ -205,13 +205,13 @@ type Pod struct {
 	// Trouble is why the pod does not start, as its status reports; empty if it reports nothing. Decide does not read it: it is for
 	// the explanation of a verdict.
 	Trouble string
-	// Stuck says why the change that is under way (InPlacePatched, InPlaceAnnounced) can never come to its end; NoDetail if it may.
+	// Stuck is why the change that is under way (InPlacePatched, InPlaceAnnounced) can never come to its end; NoDetail if it may.
 	Stuck Detail
 	// Doubtful is whether it is not known if an edit of ours took effect, after which the pod would serve no longer.
 	Doubtful bool
 	// NoResize is whether the API server has refused to change the pod's resources.
 	NoResize bool
-	// Announced is what the pod says of whether there is a newer revision.
+	// Announced is what the pod announces about a newer revision.
 	Announced Announced
 	// Waiting is why a container does not start, and Restarts how often its containers were restarted, together. Decide does not look at them: they are
 	// for rollout policies, which judge a revision by its pods.
@@ -219,7 +219,7 @@ type Pod struct {
 	Restarts uint16
 }
 
-// Announced is what a pod says of whether there is a newer revision; the zero value says nothing.
+// Announced is what a pod announces about a newer revision; the zero value is no announcement.
 type Announced struct {
 	// Said is whether it says anything of it.
 	Said bool
@@ -240,7 +240,7 @@ const (
 	HookReleased             // the pod is prepared, and no handler matches any more: it can be deleted
 )
 
-// InPlace says how far a change in place has come. While it is under way the pod is not ready, whatever its condition says:
+// InPlace is how far a change in place has come. While it is under way the pod is not ready, whatever its condition says:
 // the kubelet may not have noticed yet.
 type InPlace uint8
 

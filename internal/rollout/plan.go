@@ -13,18 +13,18 @@ type Plan struct {
 	Wake Time
 	// Verdicts holds one verdict for each node of the Snapshot, in the same order.
 	Verdicts []Verdict
-	// Budget says what the update budget was and what used it.
+	// Budget is what the update budget was and what used it.
 	Budget Budget
 	Notes  []Note
 	Memory Memory
-	// Announcements are what pods are to say of whether there is a newer revision, in the order of the nodes. They are no actions
+	// Announcements are the conditions that pods get about a newer revision, in the order of the nodes. They are no actions
 	// and have no verdicts; together with the actions there are at most Set.Burst of them.
 	Announcements []Announcement
-	// Obstacles says for nodes why the plan could not be carried out there; it is nil before that was tried (see After).
+	// Obstacles has for nodes why the plan could not be carried out there; it is nil before that was tried (see After).
 	Obstacles map[int]string
 }
 
-// Announcement is one write to a pod that changes what it says of whether there is a newer revision than its own.
+// Announcement is one write to a pod that changes what it announces about a newer revision than its own.
 type Announcement struct {
 	// Node is the index of the node in Snapshot.Nodes.
 	Node     int
@@ -32,11 +32,11 @@ type Announcement struct {
 	// Old is what the pod is to say: that there is a newer revision than its own. Revision is the index of the one that it names as the newest.
 	Old      bool
 	Revision int
-	// Withdraw is whether the pod is to say nothing of it any more.
+	// Withdraw is whether the announcement of the pod is removed.
 	Withdraw bool
 }
 
-// ActionKind says what an Action does.
+// ActionKind is what an Action does.
 type ActionKind uint8
 
 // The kinds of action.
@@ -124,7 +124,7 @@ type Status struct {
 	Desired, Current, Misscheduled, Ready, Updated, Available, Unavailable int
 }
 
-// NoteKind says what a Note reports.
+// NoteKind is what a Note reports.
 type NoteKind uint8
 
 // The kinds of note.

@@ -27,7 +27,7 @@ func (n *Node) Obstacle() string {
 	}
 }
 
-// turn says when in a plan a node has its turn.
+// turn is when in a plan a node has its turn.
 type turn uint8
 
 const (

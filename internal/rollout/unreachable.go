@@ -40,7 +40,7 @@ func worse(a, b Detail) Detail {
 	return b
 }
 
-// attribute says what one pod of a node that is not ready shows about the cause. The update has touched the node when it asked for
+// attribute returns what one pod of a node that is not ready shows about the cause. The update has touched the node when it asked for
 // the deletion of the old pod, and when it created the current one.
 func (d *decision) attribute(n *Node, p *Pod) Detail {
 	current := p.Revision == d.in.Set.Update
@@ -86,7 +86,7 @@ func (d *decision) attributionWindow() time.Duration {
 	return max(d.in.Set.Unreachable.AttributionWindow, 0)
 }
 
-// compare says whether a node went down within the attribution window of the moment when the update touched it: if that was at 12:00:00
+// compare returns whether a node went down within the attribution window of the moment when the update touched it: if that was at 12:00:00
 // and the window is 10 minutes, from 11:50:00 to 12:10:00. The window lies on both sides. Node.Since may be of the node's own clock, which may
 // be slow. And the old pod was deleted before the current one was created, at a time that is not recorded any more: a network
 // agent whose old pod takes its node down when it goes would otherwise be clear of it. Node.Since begins again when a node that was

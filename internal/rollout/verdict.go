@@ -281,7 +281,7 @@ func (k VerdictKind) row() *verdict {
 // String returns the name of a kind, for machines, tables and metrics.
 func (k VerdictKind) String() string { return k.row().name }
 
-// Sentence says what a kind means, for people; Node.Obstacle has more to say about Blocked.
+// Sentence returns what a kind means, for people; Node.Obstacle has more to say about Blocked.
 func (k VerdictKind) Sentence() string { return k.row().sentence }
 
 // Group is the group of a kind.
@@ -328,7 +328,7 @@ const detailCount = int(DetailMinReadyPending) + 1
 // String returns the name of a detail; empty for none.
 func (d Detail) String() string { return d.text()[0] }
 
-// Sentence says what a detail means, for people; empty for none.
+// Sentence returns what a detail means, for people; empty for none.
 func (d Detail) Sentence() string { return d.text()[1] }
 
 func (d Detail) text() [2]string {

@@ -41,7 +41,7 @@ type SetStatus struct {
 	// Name is the name of the daemon set.
 	Name string `json:"name"`
 
-	// Enforcement is what the policy controls. Full: Everynode creates and deletes the pods, so everything holds. OnDelete: another controller creates the
+	// Enforcement is what the policy controls. Full: Everynode creates and deletes the pods, so the policy applies in full. OnDelete: another controller creates the
 	// pods, and Everynode only deletes old ones; a pod that joins or is replaced gets the newest revision. Announcements: the policy controls which pods
 	// report that a newer revision exists, and the owner of a node decides when its pod is updated. None: the daemon set has the strategy OnDelete, so only
 	// users update it.

@@ -17,7 +17,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// announceAll lets pods say whether there is a newer revision. Each is a write of its own, so one that fails stops no other; what was not
+// announceAll lets pods announce whether there is a newer revision. Each is a write of its own, so one that fails stops no other; what was not
 // said, the next decision asks for again, for a node where it was refused or has no clear answer after a while.
 func (r *run) announceAll(ctx context.Context, wg *sync.WaitGroup) {
 	if r.job.Announce == nil {

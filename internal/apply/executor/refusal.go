@@ -19,7 +19,7 @@ import (
 // Refusal is a definite no to a write for a node, or an answer that leaves open whether the write took effect. It is remembered, and the node is tried
 // again by itself, so a pass need not be repeated for a definite no.
 type Refusal struct {
-	// what says which write it was, for people: "creating a pod", or "deleting pod ds-abc".
+	// what names the write for users: "creating a pod", or "deleting pod ds-abc".
 	what, node, pod string
 	err             error
 	of              rollout.ActionKind // as in rollout.Refusal.Of

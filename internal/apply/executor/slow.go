@@ -39,7 +39,7 @@ const enoughFast, maxSlowNodes = 8, 1024
 type SlowLane struct {
 	// Pods are those of a client with SlowWriteTimeout.
 	Pods Pods
-	// Hold is called before each write; one whose Hold fails is not sent. Free is called when none is under way any more, and idle says whether
+	// Hold is called before each write; one whose Hold fails is not sent. Free is called when none is in flight any more, and idle returns whether
 	// that is still so.
 	Hold func(ctx context.Context) error
 	Free func(ctx context.Context, idle func() bool)

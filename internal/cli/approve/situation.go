@@ -175,7 +175,7 @@ func (s *situation) names() string {
 	return strings.Join(names, ", ")
 }
 
-// already says that the decision exists.
+// already returns the sentence that the decision exists.
 func (s *situation) already() string { return s.alreadyOf(s.wave) }
 
 // alreadyOf is already about a wave.
@@ -216,7 +216,7 @@ func by(a *v1alpha1.RolloutApproval) string {
 	return " by " + a.Spec.By
 }
 
-// done says what was done.
+// done returns what was done.
 func (s *situation) done(object *unstructured.Unstructured) string {
 	name := object.GetName()
 	if name == "" {
@@ -237,7 +237,7 @@ func (s *situation) done(object *unstructured.Unstructured) string {
 	}
 }
 
-// advance says that a wave does not wait for its approval yet; empty if it does.
+// advance returns the sentence that a wave does not wait for its approval yet; empty if it does.
 func (s *situation) advance() string {
 	for i := range s.status.Waves {
 		if w := &s.status.Waves[i]; w.Name == s.wave && w.Phase != v1alpha1.WaveWaitingForApproval {

@@ -101,7 +101,7 @@ func (g *Governance) ReadGroup(ctx context.Context, o *options.Options, c *optio
 	g.Neighbours = rules.neighbours(ctx, set, g.Policies[0].Rules, o.Time())
 }
 
-// HeldBy says why a node waits for the concurrency group; empty if it does not.
+// HeldBy returns why a node waits for the concurrency group; empty if it does not.
 func (g *Governance) HeldBy(node string, labels map[string]string) string {
 	if g.Neighbours == nil {
 		return ""

@@ -170,7 +170,7 @@ type View struct {
 	inPlace InPlaceFunc
 }
 
-// Changes says how pods get from one revision to another in place; nil if the set changes none.
+// Changes returns how pods get from one revision to another in place; nil if the set changes none.
 func (v *View) Changes() func(from, to int) rollout.Change {
 	return v.History.Changes(v.Workload, v.inPlace)
 }

@@ -59,7 +59,7 @@ type PolicyWave struct {
 // governor plays the policy of a set.
 type governor struct {
 	in *policy.Input
-	// changes says how pods get from one revision to another in place.
+	// changes is how pods get from one revision to another in place.
 	changes func(from, to int) rollout.Change
 	// template is the index of the revision that the template describes, and revisions are those of the Snapshot.
 	template  int

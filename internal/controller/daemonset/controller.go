@@ -260,7 +260,7 @@ type pass struct {
 	// rules are the policies that apply, and marked is whether a policy has governed the set.
 	rules  Governance
 	marked bool
-	// foreigners says for each revision whether a policy lets no pod be made of it; nil for none.
+	// foreigners has for each revision whether a policy lets no pod be made of it; nil for none.
 	foreigners []bool
 	// tidied is whether orphans of the history have been adopted in this pass.
 	tidied bool
@@ -487,7 +487,7 @@ func (p *pass) mayAdopt(ctx context.Context) error {
 	case err != nil:
 		return err
 	case live.GetUID() != p.w.UID:
-		return fmt.Errorf("%s has become another object: uid %s, wanted %s", p.key, live.GetUID(), p.w.UID)
+		return fmt.Errorf("%s was recreated: its uid is %s, wanted %s", p.key, live.GetUID(), p.w.UID)
 	case live.GetDeletionTimestamp() != nil:
 		return fmt.Errorf("%s is being deleted", p.key)
 	default:

@@ -112,10 +112,10 @@ func (p *PullJobs) ownerChanged(job client.Object) {
 	}
 }
 
-// Started says that everything that there was has been seen.
+// Started records that everything that there was has been seen.
 func (p *PullJobs) Started() { p.set(true, "") }
 
-// Missing says why there are no image pulls here.
+// Missing records why there are no image pulls here.
 func (p *PullJobs) Missing(why string) { p.set(false, why) }
 
 func (p *PullJobs) set(ready bool, why string) {

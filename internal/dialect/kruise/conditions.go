@@ -172,7 +172,7 @@ func survey(snapshot *rollout.Snapshot, plan *rollout.Plan) stages {
 	return s
 }
 
-// troubleAt is what the pod that a node waits for says of why it does not start.
+// troubleAt is why the pod that a node waits for does not start, as its status reports.
 func troubleAt(snapshot *rollout.Snapshot, node int, kind rollout.VerdictKind) string {
 	if !kind.AwaitsPod() {
 		return ""
@@ -187,7 +187,7 @@ func troubleAt(snapshot *rollout.Snapshot, node int, kind rollout.VerdictKind) s
 	return ""
 }
 
-// first says how many nodes are at a stage, and names the first of them.
+// first returns how many nodes are at a stage, and names the first of them.
 func (s stages) first(at stage) string {
 	text := strings.Join(s[at].named, "; ")
 	if more := s[at].count - len(s[at].named); more > 0 {
@@ -196,7 +196,7 @@ func (s stages) first(at stage) string {
 	return text
 }
 
-// waiting says how many nodes wait for their turn.
+// waiting returns how many nodes wait for their turn.
 func (s stages) waiting() string {
 	if s[queued].count == 0 {
 		return ""

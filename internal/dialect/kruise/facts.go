@@ -67,7 +67,7 @@ func condition(p *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition
 	return nil
 }
 
-// phaseOf says how far a change in place has come, and when it began. A gate that only we can open, and that nothing keeps
+// phaseOf returns how far a change in place has come, and when it began. A gate that only we can open, and that nothing keeps
 // closed, is opened like one of a change that has arrived.
 func phaseOf(p *corev1.Pod) (rollout.InPlace, rollout.Time) {
 	phase, marked := changeOf(p)
@@ -115,7 +115,7 @@ func stranded(p *corev1.Pod) bool {
 		p.Labels[kruise.LifecycleState] != kruise.LifecyclePreparingDelete
 }
 
-// messages say what keeps KruisePodReady False; readable is whether all that is said can be read.
+// messages returns what keeps KruisePodReady False; readable is whether all that is said can be read.
 func messages(p *corev1.Pod) (list []kruise.NotReadyMessage, readable bool) {
 	c := condition(p, kruise.KruisePodReady)
 	if c == nil || c.Status == corev1.ConditionTrue || c.Message == "" {

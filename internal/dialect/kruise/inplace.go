@@ -14,7 +14,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-// InPlace says whether a pod of template from can be made one of template to in place, and if not, what prevents it. What
+// InPlace returns whether a pod of template from can be made one of template to in place, and if not, what prevents it. What
 // can be changed are images of containers, and labels and annotations that no environment variable reads. Where one reads what every
 // change writes, such as the hash of the revision, nothing can be changed in place.
 func InPlace(from, to map[string]any) rollout.Change {

@@ -36,7 +36,7 @@ type Options struct {
 	PreDelete *Hook
 }
 
-// Hook says which pods wait.
+// Hook defines which pods wait.
 type Hook struct {
 	Labels       map[string]string
 	Finalizers   []string

@@ -68,7 +68,7 @@ func causeOf(s *corev1.ContainerStatus) string {
 	return shown(waiting.Reason, waiting.Message)
 }
 
-// ending says how the last run of a container ended, if that is known.
+// ending returns how the last run of a container ended, if that is known.
 func ending(t *corev1.ContainerStateTerminated) string {
 	switch {
 	case t == nil:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package openyurt is the dialect of OpenYurt: annotations on a DaemonSet of apps/v1 that say how its old pods are updated, and a condition
-// of its pods that says whether there is a newer revision.
+// of its pods that reports whether there is a newer revision.
 //
 // Vocabulary: the plain set is what the specification says without these annotations. An external set is a set whose pods another controller
 // creates, repairs and removes, usually that of kube-controller-manager; this dialect then deletes old pods and sets conditions, and

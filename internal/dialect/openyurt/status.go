@@ -19,13 +19,13 @@ import (
 // such a thing.
 const Degraded appsv1.DaemonSetConditionType = "Degraded"
 
-// ReasonIgnoredAnnotation says that an annotation contradicts the specification, and is ignored as OpenYurt does.
+// ReasonIgnoredAnnotation reports that an annotation contradicts the specification, and is ignored as OpenYurt does.
 const ReasonIgnoredAnnotation = "IgnoredAnnotation"
 
-// ReasonDeprecatedAnnotation says that an annotation has another name now; it counts all the same.
+// ReasonDeprecatedAnnotation reports that an annotation has another name now; it counts all the same.
 const ReasonDeprecatedAnnotation = "DeprecatedAnnotation"
 
-// ReasonFailedCondition says that the API server refuses a write of the condition PodNeedUpgrade of a pod.
+// ReasonFailedCondition reports that the API server refuses a write of the condition PodNeedUpgrade of a pod.
 const ReasonFailedCondition = "FailedPodCondition"
 
 // MessageFailedCondition is the message of that event.

@@ -32,7 +32,7 @@ func begin(cert *x509.Certificate) time.Time {
 // issue creates a pair with its own authority.
 func issue(names []string) (pair, error) {
 	if len(names) == 0 {
-		return pair{}, errors.New("making a certificate: no name to make it for")
+		return pair{}, errors.New("making a certificate: no host name is given")
 	}
 	cert, key, err := sign(names, time.Now().Add(-backdated))
 	if err != nil {
