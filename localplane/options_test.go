@@ -15,7 +15,7 @@ import (
 	"everynode.dev/everynode/localplane/simkubelet"
 )
 
-func TestMistakesAreToldWithTheRemedy(t *testing.T) {
+func TestMistakesAreReportedWithTheRemedy(t *testing.T) {
 	bad := simkubelet.Realistic()
 	bad.PodStop = -1
 	for _, tc := range []struct {

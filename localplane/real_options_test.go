@@ -51,7 +51,7 @@ func TestDirectoryThatCannotStandInAFile(t *testing.T) {
 }
 
 // A kubelet that is newer than its API server is nothing that Kubernetes supports.
-func TestNoRealNodesBesideAnotherKubernetes(t *testing.T) {
+func TestNoRealNodesNextToAnotherKubernetes(t *testing.T) {
 	h, err := home.At(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

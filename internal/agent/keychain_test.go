@@ -55,7 +55,7 @@ func users(found []credentials.Credential) string {
 
 func notFound() error { return apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, "x") }
 
-func TestSecretsAreTriedInOrderAndFaultsAreTold(t *testing.T) {
+func TestSecretsAreTriedInOrderAndFaultsAreReported(t *testing.T) {
 	chain := chainOf(func(name string) (*corev1.Secret, error) {
 		if name == "gone" {
 			return nil, notFound()

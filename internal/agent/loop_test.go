@@ -234,7 +234,7 @@ func inTime(t *testing.T, images map[string]v1beta1.ImageSpec, test func(t *test
 	})
 }
 
-func TestImageIsPulledAndTold(t *testing.T) {
+func TestImageIsPulledAndReported(t *testing.T) {
 	inTime(t, tags(v1beta1.ImageTagSpec{Tag: "v1", Version: 3}), func(t *testing.T, w *world) {
 		w.begin()
 		s := w.after(500 * time.Millisecond)
@@ -252,7 +252,7 @@ func TestImageIsPulledAndTold(t *testing.T) {
 	})
 }
 
-func TestFailureIsToldWithItsReason(t *testing.T) {
+func TestFailureIsReportedWithItsReason(t *testing.T) {
 	spec := tags(v1beta1.ImageTagSpec{
 		Tag: "v1", PullPolicy: &v1beta1.ImageTagPullPolicy{BackoffLimit: ptr.To(int32(1))},
 		PullSecrets: []v1beta1.ReferenceObject{{Namespace: "a", Name: "regcred"}},
@@ -268,7 +268,7 @@ func TestFailureIsToldWithItsReason(t *testing.T) {
 	})
 }
 
-func TestOtherImagesGoOnBesideOneThatHangs(t *testing.T) {
+func TestOtherImagesGoOnNextToOneThatHangs(t *testing.T) {
 	spec := tags(v1beta1.ImageTagSpec{Tag: "bad", PullPolicy: &v1beta1.ImageTagPullPolicy{
 		TimeoutSeconds: ptr.To(int32(20)), BackoffLimit: ptr.To(int32(0)),
 	}}, v1beta1.ImageTagSpec{Tag: "v1"}, v1beta1.ImageTagSpec{Tag: "v2"})
@@ -393,7 +393,7 @@ func TestFullDiskIsRefusedWithTheReason(t *testing.T) {
 	})
 }
 
-func TestNodeImageThatIsMadeAnewIsAnother(t *testing.T) {
+func TestNodeImageThatIsMadeAgainIsAnother(t *testing.T) {
 	inTime(t, tags(v1beta1.ImageTagSpec{Tag: "v1", ImagePullPolicy: v1beta1.PullAlways}), func(t *testing.T, w *world) {
 		w.begin()
 		w.after(5 * time.Second)

@@ -19,7 +19,7 @@ import (
 )
 
 // A runtime may say what it was given, or what a registry has led it to. That is in nothing that others read.
-func TestNothingSecretIsTold(t *testing.T) {
+func TestNothingSecretIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, map[string]v1beta1.ImageSpec{"r.io/app": {Tags: []v1beta1.ImageTagSpec{
 			{Tag: "v1", PullPolicy: &v1beta1.ImageTagPullPolicy{BackoffLimit: ptr.To[int32](0)}},

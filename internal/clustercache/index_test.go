@@ -422,7 +422,7 @@ func TestBlocksEnd(t *testing.T) {
 	}
 }
 
-func TestANewTemplateIsPlacedAnew(t *testing.T) {
+func TestANewTemplateIsPlacedAgain(t *testing.T) {
 	f := newFixture(t)
 	f.x.PutNode(Node{Name: "a", RV: f.next(), Labels: map[string]string{"role": "edge"}})
 	f.x.PutNode(Node{Name: "b", RV: f.next()})

@@ -237,7 +237,7 @@ func TestAssumptions(t *testing.T) {
 }
 
 // Where two pods do not fit on a node, a new one beside an old one never starts; one beside an old one that goes starts once that is gone.
-func TestPodsThatDoNotFitBesideEachOther(t *testing.T) {
+func TestPodsThatDoNotFitNextToEachOther(t *testing.T) {
 	a := times()
 	a.Apart = true
 	s := cluster(3, func(s *rollout.Snapshot) { s.Set.MaxSurge = rollout.Quantity{Value: 1} })
@@ -306,7 +306,7 @@ func TestPodsThatNeverStart(t *testing.T) {
 }
 
 // A decision that makes no sense in the world is told, and one that never ends does not run for ever.
-func TestDefectsOfDecisionsAreTold(t *testing.T) {
+func TestDefectsOfDecisionsAreReported(t *testing.T) {
 	p := newSimulator(cluster(1), times())
 	p.decide = func(s rollout.Snapshot) rollout.Plan {
 		plan := rollout.Decide(s)

@@ -7,7 +7,8 @@ import "time"
 // resolution is that of the times which the API server keeps.
 const resolution = time.Second
 
-// attributeDown finds out whether a node that is not ready is charged to an update that leaves such nodes out. It is charged (DetailDownAfterUpdate) unless the times say for certain that no update is why it went down.
+// attributeDown finds out whether a node that is not ready is charged to an update that leaves such nodes out. It is charged (DetailDownAfterUpdate) unless
+// the times prove that no update is why it went down.
 func (d *decision) attributeDown(t *nodeContext) {
 	n := t.node
 	switch {

@@ -242,8 +242,8 @@ func TestNamesOfNodesMakeNoDifference(t *testing.T) {
 	}, end.anonymous)
 }
 
-// TestEndsAreTold: what the tests above compare tells the difference between lives that differ.
-func TestEndsAreTold(t *testing.T) {
+// TestEndsAreReported: what the tests above compare tells the difference between lives that differ.
+func TestEndsAreReported(t *testing.T) {
 	cfg := config{dialect: kruiseRun, nodes: 3, unavailable: "1", surge: "0", faults: []string{"users"}}
 	told := map[string]string{}
 	for _, edits := range [][]string{

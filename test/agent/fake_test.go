@@ -56,7 +56,7 @@ func limited(tag string, retries int32) v1beta1.ImageSpec {
 	return v1beta1.ImageSpec{Tags: []v1beta1.ImageTagSpec{{Tag: tag, PullPolicy: &v1beta1.ImageTagPullPolicy{BackoffLimit: &retries}}}}
 }
 
-func TestSmokeImagesArePulledAndTold(t *testing.T) {
+func TestSmokeImagesArePulledAndReported(t *testing.T) {
 	n := newNode(t, map[string]v1beta1.ImageSpec{
 		"r.io/good": {
 			Tags:          []v1beta1.ImageTagSpec{{Tag: "v1", Version: 7}},

@@ -10,7 +10,7 @@
 // one site holds at the other.
 //
 //	go test ./edge -run TestSmoke                       a few nodes, beside upstream
-//	go test ./edge -run TestBesideUpstream/OTA          one of the others
+//	go test ./edge -run TestNextToUpstream/OTA          one of the others
 package edge
 
 import (
@@ -38,11 +38,11 @@ const (
 	grace = 12 * time.Second
 )
 
-// TestBesideNative and TestBesideUpstream play the same.
-func TestBesideNative(t *testing.T) { play(t, harness.Everynode) }
+// TestNextToNative and TestNextToUpstream play the same.
+func TestNextToNative(t *testing.T) { play(t, harness.Everynode) }
 
-// TestBesideUpstream is the dialect as an external set.
-func TestBesideUpstream(t *testing.T) { play(t, harness.Native) }
+// TestNextToUpstream is the dialect as an external set.
+func TestNextToUpstream(t *testing.T) { play(t, harness.Native) }
 
 func play(t *testing.T, keeper harness.Controller) {
 	c := site(t, keeper, siteNodes)

@@ -36,8 +36,8 @@ func TestSmokeWalkThrough(t *testing.T) {
 	w.ota()
 }
 
-// TestWalkThroughBesideNative goes on to what docs/edge.md shows beyond that page.
-func TestWalkThroughBesideNative(t *testing.T) {
+// TestWalkThroughNextToNative goes on to what docs/edge.md shows beyond that page.
+func TestWalkThroughNextToNative(t *testing.T) {
 	w := newWalk(t, "")
 	w.advancedRollingUpdate()
 	w.ota()
@@ -45,8 +45,8 @@ func TestWalkThroughBesideNative(t *testing.T) {
 	w.decisionWhileCut()
 }
 
-// TestWalkThroughBesideUpstream is the same where kube-controller-manager's own controller keeps the pods.
-func TestWalkThroughBesideUpstream(t *testing.T) {
+// TestWalkThroughNextToUpstream is the same where kube-controller-manager's own controller keeps the pods.
+func TestWalkThroughNextToUpstream(t *testing.T) {
 	w := newWalk(t, " --native-controller")
 	w.advancedRollingUpdate()
 	w.ota()

@@ -35,11 +35,12 @@ type Claim struct {
 	Failed func(err error)
 }
 
-// Claims brings in order, before a decision, what belongs to the set: it looks at the pod of every delete and every edit that has no definite answer, and
-// for that of every create, adopts the orphans that the set selects, and releases pods that it selects no longer. It
-// does a limited number of these at a time, and begins none after a while where other sets wait; done is false when there are more that were not tried
-// yet, or the set may adopt nothing. Refused ones are repeated from time to time, and hold back their node until then. Those on which the API server may still be at work are not among them: the index holds back what depends on them. A failure of the rest, which
-// err says, holds back the node that it is about, and not the set.
+// Claims brings in order, before a decision, what belongs to the set: it reads the pod of every delete and every edit that has no definite answer, and
+// that of every create, adopts the orphans that the set selects, and releases pods that it selects no longer. It does a limited number of these at a time,
+// and begins none after a while where other sets wait. done is false when some were not tried yet, or the set may adopt nothing.
+//
+// Refused ones are repeated from time to time, and hold back their node until then. Those on which the API server may still be at work are not among them:
+// the index holds back what depends on them. A failure of the rest, which err reports, holds back the node that it is about, and not the set.
 func (e *Executor) Claims(ctx context.Context, c *Claim) (done bool, err error) {
 	claims := e.Index.Ownership(c.Key, rollout.Time(e.Clock.Now().UnixNano()))
 	slice, now := e.newSlice(c.Others), e.Pace.now()

@@ -313,7 +313,7 @@ func TestAnotherWriteMeanwhile(t *testing.T) {
 }
 
 // A set that was deleted and made anew is another one.
-func TestMadeAnewMeanwhile(t *testing.T) {
+func TestMadeAgainMeanwhile(t *testing.T) {
 	cluster := fakecluster.New(t, set(t, advanced))
 	sets := schema.GroupVersionResource{Group: "apps.kruise.io", Version: "v1beta1", Resource: "daemonsets"}
 	cluster.Dynamic.PrependReactor("patch", "daemonsets", func(clienttesting.Action) (bool, runtime.Object, error) {

@@ -26,7 +26,7 @@ func TestPaceOfASteadyRoll(t *testing.T) {
 	}
 }
 
-func TestPaceIsNotToldFromOneBurst(t *testing.T) {
+func TestPaceIsNotDerivedFromOneBurst(t *testing.T) {
 	var e Estimator
 	if pace := feed(&e, "v2", 0, 30, 0, 6); pace.Known {
 		t.Errorf("told after one burst: %+v", pace)

@@ -361,7 +361,7 @@ func TestTheTimeOfAConditionIsThatOfItsStatus(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeHonouredIsToldAndDeletesNothing(t *testing.T) {
+func TestWhatCannotBeHonouredIsReportedAndDeletesNothing(t *testing.T) {
 	both(t, func(t *testing.T, kind string) {
 		for _, wrong := range []map[string]string{
 			{edgeStrategy: "Rolling"}, rolling("0"), rolling("0%"), rolling("200%"), rolling("x"),

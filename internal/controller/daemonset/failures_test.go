@@ -8,7 +8,7 @@ import (
 )
 
 // Messages that differ each time, such as those with an id of the request, make what is remembered of a set no larger.
-func TestWhatIsToldIsBounded(t *testing.T) {
+func TestWhatIsReportedIsBounded(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	workload := w.index.Workload(w.key)
 	p := &pass{c: w.c, d: w.c.dialects["native"], key: w.key, w: workload, state: w.c.state(w.key, workload)}

@@ -63,8 +63,8 @@ func TestAChangeThatNeverBecomesReadyIsReported(t *testing.T) {
 	}
 }
 
-// TestARefusedEditIsTold by one event for each refusal.
-func TestARefusedEditIsTold(t *testing.T) {
+// TestARefusedEditIsReported by one event for each refusal.
+func TestARefusedEditIsReported(t *testing.T) {
 	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New("not today"))
 	for _, c := range []struct{ spec, verb, want string }{
 		{inPlace, "patch-status", "FailedUpdatePodInPlace"},

@@ -95,7 +95,7 @@ func TestPodsAreFinishedBeforeOthersAreCreated(t *testing.T) {
 	}
 }
 
-func TestARefusedAdoptionIsTold(t *testing.T) {
+func TestARefusedAdoptionIsReported(t *testing.T) {
 	a := newAdvanced(t, 1, standard)
 	a.orphan(1)
 	for _, p := range a.pods {
@@ -115,8 +115,8 @@ func TestARefusedAdoptionIsTold(t *testing.T) {
 	}
 }
 
-// TestARefusedRevisionIsTold shows that a history that cannot be brought in order is not told of as an adoption.
-func TestARefusedRevisionIsTold(t *testing.T) {
+// TestARefusedRevisionIsReported shows that a history that cannot be brought in order is not told of as an adoption.
+func TestARefusedRevisionIsReported(t *testing.T) {
 	a := newAdvanced(t, 1, standard)
 	a.settle()
 	a.image("img:v2")
@@ -179,7 +179,7 @@ func TestNoHurryInANamespaceThatEnds(t *testing.T) {
 }
 
 // A pod that cannot start is reported once, not again with each attempt, and no longer when it is repaired.
-func TestAPodThatCannotStartIsTold(t *testing.T) {
+func TestAPodThatCannotStartIsReported(t *testing.T) {
 	a := newAdvanced(t, 1, standard)
 	a.settle()
 	a.clock.Step(time.Minute)

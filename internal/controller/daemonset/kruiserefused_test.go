@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-func TestARefusalIsTold(t *testing.T) {
+func TestARefusalIsReported(t *testing.T) {
 	quota := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New("exceeded quota: few"))
 	busy := apierrors.NewTooManyRequests("busy", 1)
 	for _, c := range []struct {

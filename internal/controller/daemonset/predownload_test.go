@@ -161,7 +161,7 @@ func TestJobsThatCannotBeMade(t *testing.T) {
 }
 
 // What is tried again and again is told once, until its cause is another.
-func TestJobsThatCannotBeMadeAreToldOnce(t *testing.T) {
+func TestJobsThatCannotBeMadeAreReportedOnce(t *testing.T) {
 	a, j := ahead(t, `{updateStrategy: {rollingUpdate: {paused: true}}}`)
 	j.err = errors.New("quota")
 	a.image("img:v2")
@@ -396,7 +396,7 @@ func TestWaitingWhereNothingIsPulled(t *testing.T) {
 }
 
 // What is known of a set goes with it, also when another of its name comes at once.
-func TestOrdersOfASetThatIsMadeAnew(t *testing.T) {
+func TestOrdersOfASetThatIsMadeAgain(t *testing.T) {
 	a, _ := ahead(t, `{updateStrategy: {rollingUpdate: {partition: 2}}}`)
 	a.annotate(everynode.WaitForImage, "true")
 	a.image("img:v2")

@@ -66,7 +66,7 @@ func TestStatusIsWrittenAtMostTwiceASecondButNeverForgotten(t *testing.T) {
 }
 
 // The numbers of the middle of a roll are put off, so that those of its end need not be.
-func TestTheEndOfARollIsToldAtOnce(t *testing.T) {
+func TestTheEndOfARollIsReportedAtOnce(t *testing.T) {
 	w := newWorld(t, 10, nil)
 	w.settle()
 	w.clock.Step(time.Minute)

@@ -22,9 +22,9 @@ const tidyLimit = 32
 // tidyPause is how long no such revision is adopted or labelled after a write of one has failed.
 const tidyPause = time.Minute
 
-// tidyHistory adopts revisions of an earlier life of the set, labels those that have no label, and writes those for other controllers, once in a pass. Everyone who may create revisions in the
-// namespace can create any number of them, at any time. So revisions that appear in the meantime are left to the next pass, and the set does not wait for those that no decision needs:
-// a pass handles only some of them, and if a write is refused, the rest waits for a while.
+// tidyHistory adopts revisions of an earlier life of the set, labels those without a label, and writes those for other controllers, once in a pass. Everyone who may create revisions in the
+// namespace can create any number of them, at any time. So revisions that appear in the meantime are left to the next pass, and the set does not wait for
+// those that no decision needs: a pass handles only some of them, and if a write is refused, the rest waits for a while.
 func (p *pass) tidyHistory(ctx context.Context, h *clustercache.Resolved, orphans []clustercache.Revision) error {
 	if p.tidied {
 		return nil

@@ -154,7 +154,7 @@ func (w *world) count(verb string) int {
 }
 
 // A webhook that never answers a write of the status of a tenant's sets does not keep the sets of others from their pods.
-func TestAWebhookForTheStatusOfATenantHoldsUpNobodyElse(t *testing.T) {
+func TestAWebhookForTheStatusOfATenantBlocksNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tenants = 100
 		s := &slowServer{status: time.Hour}

@@ -16,7 +16,7 @@ import (
 )
 
 // A node whose NodeImage cannot be changed, for whatever its agent has written there, holds up nobody else, and is named.
-func TestANodeThatCannotBeToldHoldsUpNobody(t *testing.T) {
+func TestANodeThatRefusesPullsBlocksNoOther(t *testing.T) {
 	for _, parallelism := range []int{1, 2} {
 		job := newJob("default", "pull", parallelism)
 		w := newWorld(t, append(append(node("a"), node("b")...), job)...)
@@ -58,7 +58,7 @@ func TestANodeThatCannotBeToldHoldsUpNobody(t *testing.T) {
 }
 
 // Nor does one for which admission says no with any code, or is not there, or from which no clear answer comes.
-func TestANodeThatCannotBeToldHoldsUpNobodyWhateverTheAnswer(t *testing.T) {
+func TestANodeThatRefusesPullsBlocksNoOtherWhateverTheAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		err     error
 		refused bool

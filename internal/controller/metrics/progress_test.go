@@ -117,8 +117,8 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestNothingStandsStillBesideAnotherController: what a dialect does not decide does not age, and the other dialects go on.
-func TestNothingStandsStillBesideAnotherController(t *testing.T) {
+// TestNothingStandsStillNextToAnotherController: what a dialect does not decide does not age, and the other dialects go on.
+func TestNothingStandsStillNextToAnotherController(t *testing.T) {
 	m, minute := New(true), 0
 	ours, other := clustercache.Key{Dialect: "native", Namespace: "ns", Name: "a"}, clustercache.Key{Dialect: "kruise", Namespace: "ns", Name: "a"}
 	play := func(key clustercache.Key, letters string) {

@@ -108,8 +108,8 @@ func TestNodesAreHandedOn(t *testing.T) {
 	}
 }
 
-// TestWhatIsToldMayBeRead: a handler reads the nodes while it is told of one.
-func TestWhatIsToldMayBeRead(t *testing.T) {
+// TestWhatIsReportedMayBeRead: a handler reads the nodes while it is told of one.
+func TestWhatIsReportedMayBeRead(t *testing.T) {
 	s := newNodeStore()
 	r, seen := reader{nodes: s}, ""
 	s.Replace(nil)

@@ -115,7 +115,7 @@ func TestWhatSetsSee(t *testing.T) {
 	}
 }
 
-func TestSetsAreTold(t *testing.T) {
+func TestSetsAreReported(t *testing.T) {
 	mine := job("mine", "set")
 	p, told := ahead(t, mine)
 	said := func(what string, want int) {

@@ -82,9 +82,9 @@ func (s *starting) waits() bool {
 	}
 }
 
-// TestNodesAreToldOfWhenAllIsRead: a handler may ask the cache, so nobody is told of a node before that is complete, and the watch of nodes
+// TestNodesAreReportedWhenAllIsRead: a handler may ask the cache, so nobody is told of a node before that is complete, and the watch of nodes
 // does not wait for it meanwhile.
-func TestNodesAreToldOfWhenAllIsRead(t *testing.T) {
+func TestNodesAreReportedWhenAllIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t)
 		s.Nodes.Replace([]*corev1.Node{keptNode("n1", "1"), keptNode("n2", "1")})

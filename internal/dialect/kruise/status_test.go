@@ -212,8 +212,8 @@ Paused=True Paused (Updates are paused by spec.updateStrategy.rollingUpdate.paus
 	}
 }
 
-// TestEveryVerdictIsTold: whatever a node waits for, or is done to it, the condition Progressing names the node and says what.
-func TestEveryVerdictIsTold(t *testing.T) {
+// TestEveryVerdictIsReported: whatever a node waits for, or is done to it, the condition Progressing names the node and says what.
+func TestEveryVerdictIsReported(t *testing.T) {
 	for _, kind := range rollout.VerdictKinds() {
 		o := world(kind)
 		told := show(kruise.Conditions(nil, o))

@@ -70,8 +70,8 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// TestTroubleIsTold: only what the pod says that the node waits for makes it a failing one.
-func TestTroubleIsTold(t *testing.T) {
+// TestTroubleIsReported: only what the pod says that the node waits for makes it a failing one.
+func TestTroubleIsReported(t *testing.T) {
 	const trouble = "container a: ErrImagePull: not found"
 	current := rollout.Pod{Trouble: trouble}
 	leaving, old, changed := current, current, current

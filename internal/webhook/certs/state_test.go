@@ -164,7 +164,7 @@ func TestStable(t *testing.T) {
 	}
 }
 
-func TestMended(t *testing.T) {
+func TestRenewed(t *testing.T) {
 	now := time.Now()
 	s := advance(t, state{}, now, names())
 	other := advance(t, state{}, now, names())

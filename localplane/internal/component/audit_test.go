@@ -48,8 +48,8 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestManagersAreToldApart: each has a certificate of its own, in which a group names it.
-func TestManagersAreToldApart(t *testing.T) {
+// TestManagersAreDistinguished: each has a certificate of its own, in which a group names it.
+func TestManagersAreDistinguished(t *testing.T) {
 	in := testInputs(t)
 	users := clients(in)
 	for _, name := range []string{Manager, Manager + "-2"} {

@@ -116,7 +116,7 @@ func TestCgroupsAreRemovedWithWhatRunsInThem(t *testing.T) {
 }
 
 // A node that comes back from a loss of power must not find the cgroups of its containers: no machine does.
-func TestCgroupsOfANodeAreMadeAnew(t *testing.T) {
+func TestCgroupsOfANodeAreMadeAgain(t *testing.T) {
 	needMachines(t)
 	c := testCgroups(t)
 	for _, n := range []int{1, 2} {

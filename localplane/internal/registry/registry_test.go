@@ -298,7 +298,7 @@ func TestAnIndexOfWhatWasNotPushedWithIt(t *testing.T) {
 	c.pull("app", "mine")
 }
 
-func TestAProgramThatIsBuiltAnew(t *testing.T) {
+func TestAProgramThatIsBuiltAgain(t *testing.T) {
 	o := options(t)
 	c, server := start(t, o)
 	_, before := c.pull("app", "v1")
@@ -327,7 +327,7 @@ func TestAProgramThatIsBuiltAnew(t *testing.T) {
 	}
 }
 
-func TestADamagedBlobIsStoredAnew(t *testing.T) {
+func TestADamagedBlobIsStoredAgain(t *testing.T) {
 	o := options(t)
 	c, server := start(t, o)
 	manifest, _ := c.pull("app", "v1")
