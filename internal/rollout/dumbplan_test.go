@@ -284,7 +284,10 @@ func (d *dumb) verdict(f facts, all, kept []Action) VerdictKind {
 	}) bool {
 		return line.when
 	})
-	due := []VerdictKind{WaitBurst, WaitBackoff, WaitReplacing, WaitBudget, WaitSurgeRemove}
+	due := []VerdictKind{WaitBurst, WaitBackoff, WaitReplacing, WaitSurgeRemove}
+	if d.limit() > 0 {
+		due = append(due, WaitBudget)
+	}
 	if slices.ContainsFunc(f.pods, func(p Pod) bool { return d.wrong(f, p) }) {
 		due = append(due, WaitNodeOwner)
 	}

@@ -67,7 +67,12 @@ func (d *decision) blockRefused() {
 				continue // what was to be said is said, so nothing is left to write
 			}
 			v.Kind, v.Detail = Blocked, NoDetail
-		case WaitBurst, WaitBackoff, WaitReplacing, WaitBudget, WaitSurgeRemove:
+		case WaitBudget:
+			if d.limit().Limit == 0 {
+				continue // nothing is written without a budget, whatever was refused before
+			}
+			v.Kind, v.Detail = Blocked, NoDetail
+		case WaitBurst, WaitBackoff, WaitReplacing, WaitSurgeRemove:
 			v.Kind, v.Detail = Blocked, NoDetail
 		}
 		if v.Kind == Blocked && n.Refusal.RetryAt > d.in.Now {
