@@ -231,6 +231,9 @@ func (p *pass) createRevision(ctx context.Context, number int64) error {
 		}
 	}
 	err = p.createRevisionAs(ctx, p.revisionOf(number, p.w.Name+"-"+hash, hash))
+	if errors.Is(err, errTakenBySame) { // as by an earlier life of the set: its pods, which may be adopted, have the hash
+		err = p.createRevisionAs(ctx, p.revisionOf(number, p.w.Name+"-"+hash+"-2", hash))
+	}
 	if errors.Is(err, errNameTaken) {
 		return p.raiseCollisions(ctx, p.w.Name+"-"+hash)
 	}
@@ -275,6 +278,9 @@ func (p *pass) nextHash() string {
 // errNameTaken is of a revision whose name another object has.
 var errNameTaken = errors.New("the name of the revision is taken")
 
+// errTakenBySame is errNameTaken where that object has the same template and hash, and cannot be adopted.
+var errTakenBySame = fmt.Errorf("%w by a revision of another owner with the same template", errNameTaken)
+
 // newRevision is a revision of the template that is to be written.
 type newRevision struct {
 	name, hash string
@@ -306,7 +312,7 @@ func (p *pass) createRevisionAs(ctx context.Context, r newRevision) error {
 		Revision: r.number,
 	}
 	if p.slow(r.kind) { // then no pass sees the answer that the name is taken
-		if err := p.sameOrTaken(ctx, wanted.Name); !apierrors.IsNotFound(err) {
+		if err := p.sameOrTaken(ctx, r); !apierrors.IsNotFound(err) {
 			return err
 		}
 	}
@@ -323,7 +329,7 @@ func (p *pass) createRevisionAs(ctx context.Context, r newRevision) error {
 	case err == nil:
 		return errHistoryMoved
 	case apply.OfCreate(err) == apply.Exists:
-		return p.sameOrTaken(ctx, wanted.Name)
+		return p.sameOrTaken(ctx, r)
 	default:
 		return err
 	}
@@ -362,12 +368,12 @@ func (p *pass) replacedHash(h *clustercache.Resolved) string {
 
 // sameOrTaken looks at the revision that has the wanted name already. It may be the one that an earlier pass created, or
 // an orphan that must only be adopted; otherwise two templates hash to one name, or a set that is gone, or one of another kind, has that name.
-func (p *pass) sameOrTaken(ctx context.Context, name string) error {
+func (p *pass) sameOrTaken(ctx context.Context, r newRevision) error {
 	found, err := read(ctx, p.c, func(ctx context.Context) (*appsv1.ControllerRevision, error) {
-		return p.c.Revisions.Get(ctx, p.w.Namespace, name)
+		return p.c.Revisions.Get(ctx, p.w.Namespace, r.name)
 	})
 	if err != nil {
-		return fmt.Errorf("looking at revision %s: %w", name, err)
+		return fmt.Errorf("looking at revision %s: %w", r.name, err)
 	}
 	rec, ours := informers.RevisionFrom(found)
 	adoptable := rec.Owner == "" && !rec.Deleting && p.w.Selector.Matches(labels.Set(rec.Labels))
@@ -377,6 +383,9 @@ func (p *pass) sameOrTaken(ctx context.Context, name string) error {
 	}
 	if ours && (own || adoptable) && revision.Same(rec.Template(), p.w.Template) {
 		return errHistoryMoved
+	}
+	if ours && rec.Hash == r.hash && revision.Same(rec.Template(), p.w.Template) {
+		return errTakenBySame
 	}
 	return errNameTaken
 }
