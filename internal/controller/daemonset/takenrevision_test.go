@@ -14,6 +14,10 @@ import (
 func TestTheRevisionOfAnEarlierLifeHasTheName(t *testing.T) {
 	w := newWorld(t, 3, nil)
 	w.settle()
+	for _, pod := range w.pods {
+		delete(pod.Labels, "pod-template-generation") // the set counts its templates from 1 again
+		w.changed(pod)
+	}
 	earlier := w.currentRevision()
 	earlier.OwnerReferences[0].UID = "earlier"
 	earlier.ResourceVersion = w.next()
