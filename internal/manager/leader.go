@@ -130,10 +130,6 @@ func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 		}
 	}
 	l.feed = l.newFeed(index, dynamicClient, all)
-	resources := map[string]schema.GroupVersionResource{}
-	for _, d := range all {
-		resources[d.Source.Dialect] = d.Source.Resource
-	}
 	pace := executor.NewPace(realClock, client.CoreV1().RESTClient().GetRateLimiter().Wait, executor.Sleep)
 	if t != nil {
 		pace.Leads = t.holds
@@ -149,7 +145,7 @@ func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 	l.analyses = analyses.New(o.providers, realClock)
 	l.controller = daemonset.New(daemonset.Options{
 		Dialects: all, Index: index, Clock: realClock, Events: recorder, Observer: l.metrics, Workers: o.concurrentSyncs,
-		Revisions: executor.NewRevisions(revisions), Sets: daemonset.NewSets(sets, resources),
+		Revisions: executor.NewRevisions(revisions), Sets: daemonset.NewSets(sets, resourcesOf(all)),
 		PullJobs: l.pullJobs(), Policies: l.policies, Analyses: l.analyses, Late: l.late.Load, UpstreamWorks: l.upstream,
 		Executor: &executor.Executor{
 			Index: index, Pods: executor.NewPods(client), Pace: pace, Events: recorder, Clock: realClock, Count: l.metrics.Count,
@@ -157,6 +153,15 @@ func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 		},
 	})
 	return l, nil
+}
+
+// resourcesOf returns the resource of each dialect.
+func resourcesOf(all []dialect.Dialect) map[string]schema.GroupVersionResource {
+	resources := map[string]schema.GroupVersionResource{}
+	for _, d := range all {
+		resources[d.Source.Dialect] = d.Source.Resource
+	}
+	return resources
 }
 
 // newClients returns two clients of an API server: one for built-in resources and one for any resource.
