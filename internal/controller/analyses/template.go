@@ -15,7 +15,7 @@ import (
 // placeholder is what a query may contain in double braces.
 func placeholder() *regexp.Regexp { return regexp.MustCompile(`\{\{[^{}]*\}\}`) }
 
-// values are what placeholders mean.
+// values are the texts that replace placeholders.
 func values(q *policy.Question) map[string]string {
 	return map[string]string{"{{old}}": q.Old, "{{new}}": q.New, "{{wave}}": q.Wave, "{{namespace}}": q.Namespace, "{{name}}": q.Set}
 }
@@ -42,7 +42,7 @@ func fill(q *policy.Question) string {
 	})
 }
 
-// escaped is a text as it may be used in a string of PromQL, in quotes of either kind.
+// escaped is a text as a part of a string of PromQL, in quotes of either kind.
 func escaped(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, `'`, `\'`, "\n", `\n`, "`", "\\x60").Replace(text)
 }
