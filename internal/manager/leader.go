@@ -110,8 +110,8 @@ func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &leader{metrics: metrics.New(o.metricsPerSet), client: client, events: newEvents(), namespace: o.namespace, leaseGuard: t, served: o.dialects, slow: newSlowLease(client, o.namespace)}
 	realClock := clock.RealClock{}
+	l := &leader{metrics: metrics.New(o.metricsPerSet), analyses: analyses.New(o.providers, realClock), client: client, events: newEvents(), namespace: o.namespace, leaseGuard: t, served: o.dialects, slow: newSlowLease(client, o.namespace)}
 	recorder := newSparing(l.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource}), realClock)
 	index := clustercache.NewIndex(func(key clustercache.Key) { l.controller.Enqueue(key) })
 	all, err := l.build(o, cfg, recorder)
@@ -142,7 +142,6 @@ func newLeader(o *options, cfg *rest.Config, t *leaseGuard) (*leader, error) {
 		Selected: func(p *policy.Policy) []policy.Set { return l.controller.Selected(p) },
 		Check:    o.providers.Check,
 	})
-	l.analyses = analyses.New(o.providers, realClock)
 	l.controller = daemonset.New(daemonset.Options{
 		Dialects: all, Index: index, Clock: realClock, Events: recorder, Observer: l.metrics, Workers: o.concurrentSyncs,
 		Revisions: executor.NewRevisions(revisions), Sets: daemonset.NewSets(sets, resourcesOf(all)),
