@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/testing/realprometheus"
 	"everynode.dev/everynode/test/harness"
 )
 
@@ -35,6 +36,8 @@ type webhook struct {
 	verdicts map[string]verdict
 	requests map[string]int
 	file     string
+	// port is where the provider main is: the Prometheus that TestPrometheus starts, if there is one.
+	port int
 }
 
 // start serves the webhook on loopback, until the process ends, and writes the file with the providers.
@@ -45,8 +48,12 @@ func (w *webhook) start() (file string, err error) {
 	if err != nil {
 		return "", err
 	}
+	if w.port, err = realprometheus.FreePort(); err != nil {
+		return "", err
+	}
 	w.file = filepath.Join(dir, "providers.yaml")
-	text := fmt.Sprintf("apiVersion: config.everynode.dev/v1alpha1\nkind: AnalysisProviders\nproviders:\n- {name: judge, timeout: 2s, webhook: {url: %q}}\n", server.URL)
+	text := fmt.Sprintf("apiVersion: config.everynode.dev/v1alpha1\nkind: AnalysisProviders\nproviders:\n- {name: judge, timeout: 2s, webhook: {url: %q}}\n"+
+		"- {name: main, timeout: 2s, prometheus: {url: 'http://127.0.0.1:%d'}}\n", server.URL, w.port)
 	return w.file, os.WriteFile(w.file, []byte(text), 0o600)
 }
 
