@@ -85,6 +85,47 @@ func TestAWavePassesWhenItsAnalysesDo(t *testing.T) {
 	}
 }
 
+// What was measured while the wave was being updated does not count once it is complete, nor does the time before the first answer, or in which the answer was
+// unknown. A wave without a soak needs an answer as well.
+func TestOnlyTheTimeThatPassesCounts(t *testing.T) {
+	w := newWorld(t, analysed)
+	w.pass(0)
+	w.put("a", 1, true)
+	w.pass(time.Second)
+	w.answer("errors", passes)
+	w.pass(time.Second)
+	w.put("b", 1, true)
+	w.put("c", 1, true)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseSoaking, "canary")
+	if as := w.last.Analyses[0]; as.Answer != unknown || len(as.Measurements) != 1 {
+		t.Errorf("the status is %+v", as)
+	}
+	w.pass(20 * time.Minute)
+	w.answer("errors", passes)
+	w.pass(20 * time.Minute)
+	w.want("", v1alpha1.PhaseSoaking, "canary")
+	w.answer("errors", unknown)
+	w.pass(9 * time.Minute)
+	w.answer("errors", passes)
+	w.pass(9 * time.Minute)
+	w.pass(9 * time.Minute)
+	w.want("", v1alpha1.PhaseSoaking, "canary")
+	w.pass(time.Minute)
+	w.want("defghij", v1alpha1.PhaseRolling, "remaining")
+
+	w = observed(t, strings.ReplaceAll(analysed, "soak: 10m, ", ""))
+	w.pass(time.Second)
+	w.answer("errors", unknown)
+	w.pass(time.Second)
+	w.answer("errors", failing)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseSoaking, "canary")
+	w.answer("errors", passes)
+	w.pass(time.Second)
+	w.want("defghij", v1alpha1.PhaseRolling, "remaining")
+}
+
 // A question says what it is about; nothing is asked before a node of the wave is updated.
 func TestQuestions(t *testing.T) {
 	w := newWorld(t, analysed)
@@ -160,6 +201,9 @@ func TestFailureLimitOfAnAnalysis(t *testing.T) {
 	w.approve("again", "", "v2", v1alpha1.Retry)
 	w.pass(time.Second)
 	w.want("", v1alpha1.PhaseRolling, "")
+	if w.last.Analyses != nil {
+		t.Errorf("the retry begins with %+v", w.last.Analyses)
+	}
 	w.approvals = nil
 	w.pass(2 * time.Second)
 	w.want("abc", v1alpha1.PhaseRolling, "canary")
@@ -379,6 +423,29 @@ func TestAlertsHoldUpdates(t *testing.T) {
 			t.Errorf("no event %s in %v", reason, w.events)
 		}
 	}
+}
+
+// An answer about other alerts, or of another rollout, does not count.
+func TestAnswersAboutOtherAlertsDoNotCount(t *testing.T) {
+	w := newWorld(t, alerting)
+	w.pass(0)
+	old := w.question("")
+	w.policies = []*policy.Policy{read(t, strings.ReplaceAll(alerting, "critical", "page"))}
+	w.answerTo(old, passes)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseRolling, "canary")
+	w.answer("", passes)
+	w.pass(time.Second)
+	w.policies = []*policy.Policy{read(t, alerting)}
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseRolling, "canary")
+	w.answer("", passes)
+	w.pass(time.Second)
+	w.want("abc", v1alpha1.PhaseRolling, "canary")
+	w.change("v3")
+	w.failed = append(w.failed, nil)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseRolling, "canary")
 }
 
 // What alerts hold is the update; nodes return to the committed revision all the same.
