@@ -140,7 +140,7 @@ func complete(st *v1alpha1.WaveStatus) int64 {
 	if st.CompletedAt == nil {
 		return 0
 	}
-	return st.CompletedAt.Unix()
+	return st.CompletedAt.UnixNano()
 }
 
 // before is what the last decision had of a wave; nil for nothing.
