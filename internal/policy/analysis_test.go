@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
@@ -320,6 +321,25 @@ func TestPromotionEndsTheAnalysis(t *testing.T) {
 	w.want("defghij", v1alpha1.PhaseRolling, "remaining")
 }
 
+// A wave that is promoted before it is complete is not measured, so it is not stalled either.
+func TestPromotionInAdvance(t *testing.T) {
+	w := newWorld(t, analysed)
+	w.pass(0)
+	w.put("a", 1, true)
+	w.pass(time.Second)
+	w.answer("errors", failing, failing)
+	w.pass(time.Second)
+	w.answer("errors", failing)
+	w.approve("now", "canary", "v2", v1alpha1.Promote)
+	w.pass(time.Hour)
+	w.want("bc", v1alpha1.PhaseRolling, "canary")
+	if len(w.out.Questions) > 0 {
+		t.Errorf("asked %+v", w.out.Questions)
+	}
+	w.pass(time.Second)
+	w.want("defghij", v1alpha1.PhaseRolling, "remaining")
+}
+
 // Another leader continues with the failures of the one before, but measures before the wave passes. With the status lost, everything is measured again.
 func TestMeasurementsSurviveALeader(t *testing.T) {
 	w := observed(t, analysed)
@@ -462,6 +482,22 @@ func TestAlertsHoldNoUndo(t *testing.T) {
 	w.want("abc", v1alpha1.PhaseUndoing, "")
 	if w.last.Alerts != nil {
 		t.Errorf("the status is %+v", w.last.Alerts)
+	}
+}
+
+// With readyWhen: WaveHealthy, a wave that soaks is healthy only while its analyses pass.
+func TestAWaveThatIsAnalysedIsHealthy(t *testing.T) {
+	w := observed(t, analysed+"readyWhen: WaveHealthy\n")
+	ready := func() bool {
+		sets := []v1alpha1.SetStatus{*w.last}
+		return meta.IsStatusConditionTrue(policy.Conditions(w.policies[0], sets, nil, metav1.NewTime(time.Unix(1, 0))), v1alpha1.ConditionReady)
+	}
+	for _, a := range []v1alpha1.Answer{unknown, passes, failing, passes} {
+		w.answer("errors", a)
+		w.pass(time.Second)
+		if ready() != (a == passes) {
+			t.Errorf("with the answer %s the policy is ready: %t", a, ready())
+		}
 	}
 }
 

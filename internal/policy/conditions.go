@@ -100,7 +100,7 @@ func active(p *Policy, sets []v1alpha1.SetStatus) string {
 	var parts []string
 	for i := range sets {
 		s := &sets[i]
-		waits := s.Phase == v1alpha1.PhaseSoaking || s.Phase == v1alpha1.PhaseWaitingForApproval
+		waits := s.Phase == v1alpha1.PhaseSoaking && passes(s) || s.Phase == v1alpha1.PhaseWaitingForApproval
 		if s.Phase == v1alpha1.PhaseComplete || p.WaveHealthy && waits {
 			continue
 		}
@@ -111,6 +111,11 @@ func active(p *Policy, sets []v1alpha1.SetStatus) string {
 		parts = append(parts, text)
 	}
 	return strings.Join(parts, "; ")
+}
+
+// passes is whether no analysis of the active wave has an answer other than Pass.
+func passes(s *v1alpha1.SetStatus) bool {
+	return !slices.ContainsFunc(s.Analyses, func(as v1alpha1.AnalysisStatus) bool { return as.Wave == s.Wave && as.Answer != v1alpha1.AnswerPass })
 }
 
 func ready(sets []v1alpha1.SetStatus) string {

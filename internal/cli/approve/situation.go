@@ -123,7 +123,7 @@ func (s *situation) needs(wave string) bool {
 	case w == nil:
 		return false
 	case s.decision == v1alpha1.Promote:
-		return w.Soak != nil && w.Soak.Duration > 0
+		return w.Soak != nil && w.Soak.Duration > 0 || len(w.Analysis) > 0
 	default:
 		return len(w.After) > 0
 	}
@@ -152,7 +152,7 @@ func (s *situation) check() error {
 		return options.Usagef("%s has no wave %q that can be named: it has %s", s.policy, s.wave, s.names())
 	case s.needs(s.wave):
 	case s.decision == v1alpha1.Promote:
-		return options.Usagef("the wave %s has no soak to end: %s.soak of %s is not set", s.wave, path, s.policy)
+		return options.Usagef("the wave %s has no soak to end: neither %s.soak nor %s.analysis of %s is set", s.wave, path, path, s.policy)
 	default:
 		return options.Usagef("the wave %s needs no approval: %s.after of %s has no gate of the type Approval", s.wave, path, s.policy)
 	}
