@@ -128,7 +128,8 @@ type RolloutPolicySpec struct {
 	UnreachableAfter *metav1.Duration `json:"unreachableAfter,omitempty"`
 
 	// ReadyWhen defines when the condition Ready is True: Complete (all nodes have the revision that the template describes, and all waves have ended) or
-	// WaveHealthy (also while a rollout waits after a wave that is complete and available, for example for an approval). The default is Complete.
+	// WaveHealthy (also while a rollout waits after a wave that is complete and available, and whose analyses pass, for example for an approval). The default
+	// is Complete.
 	// +optional
 	// +kubebuilder:validation:Enum=Complete;WaveHealthy
 	ReadyWhen ReadyWhen `json:"readyWhen,omitempty"`

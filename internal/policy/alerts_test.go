@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/policy"
+)
+
+const alerting = `
+waves: [{name: canary, nodes: {count: 3}}]
+blockOnAlerts: {provider: main, match: 'severity="critical"', firingOnly: true}
+failure: {waveDeadline: 1h}
+`
+
+// While alerts are firing, or it is not known whether they are, no update starts.
+func TestAlertsHoldUpdates(t *testing.T) {
+	w := newWorld(t, alerting)
+	w.pass(0)
+	w.want("", v1alpha1.PhaseRolling, "canary")
+	if got := w.verdicts(); !strings.HasPrefix(got, "a:wait-alerts b:wait-alerts c:wait-alerts d:wait-wave") {
+		t.Fatalf("verdicts %s", got)
+	}
+	if q := w.question(""); q.Query != `severity="critical"` || !q.FiringOnly || q.Provider != "main" {
+		t.Errorf("the question is %+v", q)
+	}
+	w.answer("", failing)
+	w.pass(2 * time.Hour) // the deadline of the wave does not count while alerts hold it
+	w.pass(2 * time.Hour)
+	w.want("", v1alpha1.PhaseRolling, "canary")
+	w.answer("", unknown)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseRolling, "canary")
+	w.answer("", failing, passes)
+	w.pass(time.Second)
+	w.want("abc", v1alpha1.PhaseRolling, "canary")
+	w.answer("", passes, failing)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseRolling, "remaining")
+	w.answer("", passes)
+	w.pass(time.Second)
+	w.restored = true // another leader asks again
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseRolling, "remaining")
+	w.answer("", passes)
+	w.pass(time.Second)
+	w.want("defghij", v1alpha1.PhaseRolling, "remaining")
+	for _, reason := range []string{policy.ReasonAlertsFiring, policy.ReasonAlertsEnded} {
+		if !slices.Contains(w.events, reason) {
+			t.Errorf("no event %s in %v", reason, w.events)
+		}
+	}
+}
+
+// An answer about other alerts, or of another rollout, does not count.
+func TestAnswersAboutOtherAlertsDoNotCount(t *testing.T) {
+	w := newWorld(t, alerting)
+	w.pass(0)
+	old := w.question("")
+	w.policies = []*policy.Policy{read(t, strings.ReplaceAll(alerting, "critical", "page"))}
+	w.answerTo(old, passes)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseRolling, "canary")
+	w.answer("", passes)
+	w.pass(time.Second)
+	w.policies = []*policy.Policy{read(t, alerting)}
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseRolling, "canary")
+	w.answer("", passes)
+	w.pass(time.Second)
+	w.want("abc", v1alpha1.PhaseRolling, "canary")
+	w.change("v3")
+	w.failed = append(w.failed, nil)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseRolling, "canary")
+}
+
+// What alerts hold is the update; nodes return to the committed revision all the same.
+func TestAlertsHoldNoUndo(t *testing.T) {
+	w := newWorld(t, alerting)
+	w.pass(0)
+	w.answer("", passes)
+	w.pass(time.Second)
+	w.want("abc", v1alpha1.PhaseRolling, "canary")
+	w.answer("", failing)
+	w.pass(time.Second)
+	w.s.Set.Update = 0
+	w.pass(time.Second)
+	w.want("abc", v1alpha1.PhaseUndoing, "")
+	if w.last.Alerts != nil {
+		t.Errorf("the status is %+v", w.last.Alerts)
+	}
+}
