@@ -46,7 +46,7 @@ func (s *lies) speak(truth bool) (errors, alerts []v1alpha1.Answer) {
 	if s.restored {
 		return nil, nil
 	}
-	any := func() v1alpha1.Answer {
+	answer := func() v1alpha1.Answer {
 		if truth {
 			return passes
 		}
@@ -57,11 +57,11 @@ func (s *lies) speak(truth bool) (errors, alerts []v1alpha1.Answer) {
 			// A question about a wave that is not complete, or about alerts, may be asked again, and has been answered then.
 			old, is := s.asked[s.random.Intn(len(s.asked))], s.out.Questions[0]
 			if old.Complete != 0 && !slices.Contains(s.out.Questions, old) || old.Number != is.Number || old.Attempt != is.Attempt {
-				s.answerTo(old, any())
+				s.answerTo(old, answer())
 			}
 		}
 		for _, q := range s.out.Questions {
-			a := any()
+			a := answer()
 			s.answerTo(q, a)
 			if q.Alerts {
 				alerts = append(alerts, a)
