@@ -13,7 +13,7 @@ import (
 	"everynode.dev/everynode/internal/policy"
 )
 
-// policyLines are the lines of a picture about the rollout policy of the set: its state, the waves, and the next action.
+// policyLines are the lines of a picture about the rollout policy of the set: its state, the waves, what was measured, and the next action.
 func (s *status) policyLines(r *inspect.PolicyReport) []string {
 	if r == nil {
 		return nil
@@ -25,6 +25,11 @@ func (s *status) policyLines(r *inspect.PolicyReport) []string {
 	}
 	if len(waves) > 0 {
 		lines = append(lines, "waves: "+strings.Join(waves, ", "))
+	}
+	for _, m := range r.Measured() {
+		if m.Wave == r.Wave {
+			lines = append(lines, options.Printable("analysis: "+m.Line()))
+		}
 	}
 	if next := r.NextAction(s.Now(), setArgument(r)); next != "" {
 		lines = append(lines, "next: "+next)
