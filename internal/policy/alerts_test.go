@@ -80,6 +80,31 @@ func TestAnswersAboutOtherAlertsDoNotCount(t *testing.T) {
 	w.want("", v1alpha1.PhaseRolling, "canary")
 }
 
+// A rollout of which no alert has held anything has no event about alerts.
+func TestQuietAlertsAreNoEvent(t *testing.T) {
+	w := newWorld(t, alerting)
+	w.pass(0)
+	w.answer("", passes)
+	w.pass(time.Second)
+	w.want("abc", v1alpha1.PhaseRolling, "canary")
+	w.restored = true
+	w.pass(time.Second)
+	w.answer("", passes)
+	w.pass(time.Second)
+	for _, reason := range []string{policy.ReasonAlertsFiring, policy.ReasonAlertsEnded, policy.ReasonAnalysisUnknown} {
+		if slices.Contains(w.events, reason) {
+			t.Errorf("there is an event %s: %v", reason, w.events)
+		}
+	}
+	w = newWorld(t, alerting)
+	w.pass(0)
+	w.answer("", unknown)
+	w.pass(time.Second)
+	if !slices.Contains(w.events, policy.ReasonAnalysisUnknown) {
+		t.Errorf("no event says that the first answer is unknown: %v", w.events)
+	}
+}
+
 // What alerts hold is the update; nodes return to the committed revision all the same.
 func TestAlertsHoldNoUndo(t *testing.T) {
 	w := newWorld(t, alerting)

@@ -155,6 +155,9 @@ func (r *run) before(wave string) *v1alpha1.WaveStatus {
 	return nil
 }
 
+// alertsNotRead is the message before the first answer.
+const alertsNotRead = "It is not known yet whether alerts are firing."
+
 // alertsHold says what alerts hold; nil if the policy asks for none.
 func (r *run) alertsHold() *v1alpha1.AlertsStatus {
 	a := r.p.Alerts
@@ -164,7 +167,7 @@ func (r *run) alertsHold() *v1alpha1.AlertsStatus {
 	q := r.ask(Question{Alerts: true, FiringOnly: a.FiringOnly, Provider: a.Provider, Query: a.Match, Interval: alertInterval})
 	r.out.Questions = append(r.out.Questions, q)
 	id := q.id()
-	st := &v1alpha1.AlertsStatus{Answer: v1alpha1.AnswerUnknown, Message: "It is not known yet whether alerts are firing.", Question: id}
+	st := &v1alpha1.AlertsStatus{Answer: v1alpha1.AnswerUnknown, Message: alertsNotRead, Question: id}
 	fresh := r.in.Restored && r.in.Measuring == MeasuredHere
 	if r.last != nil && r.last.Alerts != nil && r.last.Alerts.Question == id && !fresh {
 		*st = *r.last.Alerts

@@ -194,15 +194,15 @@ func (r *run) alertsChanged() {
 	if r.last != nil {
 		was = r.last.Alerts
 	}
-	first := was == nil || r.in.Restored
+	known := was != nil && !r.in.Restored && was.Message != alertsNotRead
 	switch {
-	case is == nil || !first && was.Answer == is.Answer && was.Message == is.Message:
-	case is.Answer == v1alpha1.AnswerPass && !first:
-		r.event(false, ReasonAlertsEnded, "No alert holds the rollout of revision %s any more.", r.out.Status.TargetRevision)
+	case is == nil || is.Message == alertsNotRead || known && was.Answer == is.Answer && was.Message == is.Message:
 	case is.Answer == v1alpha1.AnswerFail:
 		r.event(true, ReasonAlertsFiring, "No update to revision %s starts. %s", r.out.Status.TargetRevision, is.Message)
-	case is.Answer == v1alpha1.AnswerUnknown && !first:
+	case is.Answer != v1alpha1.AnswerPass:
 		r.event(true, ReasonAnalysisUnknown, "No update to revision %s starts, because it is not known whether alerts are firing. %s", r.out.Status.TargetRevision, is.Message)
+	case known:
+		r.event(false, ReasonAlertsEnded, "No alert holds the rollout of revision %s any more.", r.out.Status.TargetRevision)
 	}
 }
 
