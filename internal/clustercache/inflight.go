@@ -37,6 +37,9 @@ func (x *Index) Resolve(w inflight.Write, o inflight.Outcome) {
 			s.writes.Resolve(n.id, w, o)
 			x.forgetMissingNode(n)
 		}
+		if w.Verb == inflight.Create && len(s.adoptable) > 0 {
+			x.notify(w.Set) // one of these may be on the node, and was not to be adopted before
+		}
 	default:
 		x.change(w.UID, func(p *podRecord) { p.writes.Resolve(w, o) })
 		if o == inflight.Seen {

@@ -172,3 +172,23 @@ func TestAClaimOutlivesItsNode(t *testing.T) {
 		}
 	}
 }
+
+// TestTheEndOfACreateNotifiesOfOrphans: an orphan is not adopted while a create for its node has no answer. When that has been found out, nothing else may happen.
+func TestTheEndOfACreateNotifiesOfOrphans(t *testing.T) {
+	f := newFixture(t)
+	f.node("a")
+	key := f.set("ds")
+	create := inflight.Write{Verb: inflight.Create, Set: key, Node: "a", Pod: "x"}
+	f.x.Begin(create)
+	p := pod("orphan", "a", "ds")
+	p.Owner = ""
+	f.put(p)
+	if c := f.x.Ownership(key, 1); len(c.Adopt) != 0 {
+		t.Fatalf("to adopt %v", c.Adopt)
+	}
+	f.noted = nil
+	f.x.Resolve(create, inflight.NoEffect)
+	if c := f.x.Ownership(key, 1); len(c.Adopt) != 1 || len(f.noted) != 1 {
+		t.Errorf("to adopt %v, notified %v", c.Adopt, f.noted)
+	}
+}
