@@ -186,7 +186,7 @@ func TestTheEndOfACreateNotifiesOfOrphans(t *testing.T) {
 	if c := f.x.Ownership(key, 1); len(c.Adopt) != 0 {
 		t.Fatalf("to adopt %v", c.Adopt)
 	}
-	f.noted = nil
+	clear(f.noted)
 	f.x.Resolve(create, inflight.NoEffect)
 	if c := f.x.Ownership(key, 1); len(c.Adopt) != 1 || len(f.noted) != 1 {
 		t.Errorf("to adopt %v, notified %v", c.Adopt, f.noted)
