@@ -47,7 +47,8 @@ func (w *world) answer(name string, answers ...v1alpha1.Answer) {
 
 func (w *world) answerTo(q policy.Question, answers ...v1alpha1.Answer) {
 	for _, a := range answers {
-		m := v1alpha1.Measurement{At: metav1.NewTime(time.Unix(0, int64(w.s.Now))), Answer: a, Value: "0.3", Message: "result < 0.01 is " + string(a) + "."}
+		w.measured++
+		m := v1alpha1.Measurement{At: metav1.NewTime(time.Unix(0, int64(noon.Add(w.measured*time.Minute)))), Answer: a, Value: "0.3", Message: "result < 0.01 is " + string(a) + "."}
 		w.answers = append(w.answers, policy.Answer{Question: q, Measurement: m})
 	}
 }
@@ -213,6 +214,31 @@ func TestFailureLimitOfAnAnalysis(t *testing.T) {
 	if as := w.last.Analyses; len(as) != 1 || as[0].Failures != 0 || as[0].Answer != unknown {
 		t.Errorf("after the retry: %+v", as)
 	}
+}
+
+// A wave is measured at once when it becomes complete, and by another leader. A failure that is measured so soon after another one is no further one.
+func TestFailuresOfOneMoment(t *testing.T) {
+	w := observed(t, analysed)
+	at := func(after time.Duration) {
+		w.answer("errors", failing)
+		w.answers[0].At = metav1.NewTime(time.Unix(0, int64(noon)).Add(after))
+		w.pass(time.Second)
+	}
+	for _, c := range []struct {
+		after time.Duration
+		want  int32
+	}{{0, 1}, {time.Second, 1}, {20 * time.Second, 1}, {29 * time.Second, 1}, {30 * time.Second, 2}, {59 * time.Second, 2}} {
+		at(c.after)
+		if got := w.last.Analyses[0]; got.Failures != c.want || got.Answer != failing {
+			t.Fatalf("after %s: %+v, want %d failures", c.after, got, c.want)
+		}
+	}
+	w.restored = true
+	w.pass(time.Second)
+	at(59 * time.Second)
+	w.want("", v1alpha1.PhaseSoaking, "canary")
+	at(-time.Hour) // the clock was set back
+	w.want("", v1alpha1.PhaseFailed, "canary")
 }
 
 // Without spec.failure, and with the action Pause, a wave that fails holds.

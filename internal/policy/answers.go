@@ -5,6 +5,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -103,9 +104,12 @@ func (r *run) take(a *Analysis, q Question, as *v1alpha1.AnalysisStatus) (failed
 		as.Answer, as.Measurements = m.Answer, append(as.Measurements, m)
 		switch m.Answer {
 		case v1alpha1.AnswerPass:
-			as.Failures, as.UnknownFor = 0, nil
+			as.Failures, as.LastFailure, as.UnknownFor = 0, nil, nil
 		case v1alpha1.AnswerFail:
-			as.Failures, as.UnknownFor, failed = as.Failures+1, nil, true
+			as.UnknownFor, failed = nil, true
+			if isFurther(as.LastFailure, m.At, a.Interval) {
+				as.Failures, as.LastFailure = as.Failures+1, &m.At
+			}
 		default:
 			as.Answer = v1alpha1.AnswerUnknown
 			if as.UnknownFor == nil {
@@ -119,6 +123,16 @@ func (r *run) take(a *Analysis, q Question, as *v1alpha1.AnalysisStatus) (failed
 	}
 	as.Measurements = slices.Clone(as.Measurements[max(len(as.Measurements)-maxMeasurements, 0):])
 	return failed
+}
+
+// isFurther is whether a failure counts in addition to the last one that counts: a wave that becomes complete, and by another leader, is measured at once.
+// After a clock was set back it counts.
+func isFurther(last *metav1.Time, at metav1.Time, interval time.Duration) bool {
+	if last == nil {
+		return true
+	}
+	gap := at.Sub(last.Time)
+	return gap < 0 || gap >= interval/2
 }
 
 func inARow(n int) string {

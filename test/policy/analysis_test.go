@@ -123,7 +123,9 @@ func TestAnalysis(t *testing.T) {
 			if st.Failure == nil || st.Failure.Wave != "canary" || !strings.Contains(st.Failure.Message, "the analysis errors failed 2 times in a row, and 1 may fail. Measured: 0.3. result < 0.01 is false.") {
 				t.Errorf("the failure is %+v", st.Failure)
 			}
-			if touched := s.touched(harness.Image3); len(touched) != canaries {
+			touched := s.touched(harness.Image3)
+			t.Logf("%s: %d nodes had the bad version, undone after %s", d.name, len(touched), time.Since(s.updated).Round(100*time.Millisecond))
+			if len(touched) != canaries {
 				t.Errorf("the bad version was on %v, want %d nodes", touched, canaries)
 			}
 			if out, err := s.Plugin("status", d.argument()); err != nil || !strings.Contains(out, "errors") || !strings.Contains(out, "result < 0.01") || !strings.Contains(out, "0.3") {

@@ -43,7 +43,8 @@ type Analysis struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Success string `json:"success"`
 
-	// FailureLimit is how many measurements may fail one after the other. With one more, the wave fails, and failure.action follows. The default is 0.
+	// FailureLimit is how many measurements may fail one after the other. With one more, the wave fails, and failure.action follows. Measurements that are less
+	// than half of the interval apart count as one. The default is 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
@@ -109,9 +110,14 @@ type AnalysisStatus struct {
 	// become available.
 	Answer Answer `json:"answer"`
 
-	// Failures is how many measurements have failed one after the other.
+	// Failures is how many measurements have failed one after the other. One that was taken less than half of the interval after the last one that counts does
+	// not count: a wave that becomes complete is measured at once.
 	// +optional
 	Failures int32 `json:"failures,omitempty"`
+
+	// LastFailure is when the last measurement was taken that counts as a failure.
+	// +optional
+	LastFailure *metav1.Time `json:"lastFailure,omitempty"`
 
 	// UnknownFor is how long the answer has been unknown, when the status was written.
 	// +optional
