@@ -47,8 +47,8 @@ func (w *world) answer(name string, answers ...v1alpha1.Answer) {
 
 func (w *world) answerTo(q policy.Question, answers ...v1alpha1.Answer) {
 	for _, a := range answers {
-		w.measured++
-		m := v1alpha1.Measurement{At: metav1.NewTime(time.Unix(0, int64(noon.Add(w.measured*time.Minute)))), Answer: a, Value: "0.3", Message: "result < 0.01 is " + string(a) + "."}
+		w.measured += time.Minute
+		m := v1alpha1.Measurement{At: metav1.NewTime(time.Unix(0, int64(noon.Add(w.measured)))), Answer: a, Value: "0.3", Message: "result < 0.01 is " + string(a) + "."}
 		w.answers = append(w.answers, policy.Answer{Question: q, Measurement: m})
 	}
 }

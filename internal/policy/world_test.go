@@ -37,7 +37,7 @@ type world struct {
 	neighbours *policy.Neighbours
 	answers    []policy.Answer
 	measuring  policy.Measuring
-	// measured counts the answers: each is a minute after the one before.
+	// measured is when the last answer was measured, since noon: each is a minute after the one before.
 	measured time.Duration
 	// foreign is the index of a revision of a stranger; 0 for none.
 	foreign int
