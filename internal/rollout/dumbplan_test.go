@@ -82,7 +82,10 @@ func (d *dumb) turnsOf(nodes []facts, left *room) []started {
 	for _, f := range nodes {
 		switch {
 		case !d.candidate(f) || !d.idle(f):
+		case d.surge() && f.Fit == MayStay && left.starts <= 0:
+			d.paced[f.index] = true
 		case d.surge() && f.Fit == MayStay:
+			left.starts--
 			out = append(out, started{f.index, Removing, false})
 		case d.early(f) || !d.inFlight(f) && left.allowed <= 0:
 		case left.starts <= 0 || !d.inFlight(f) && left.pace <= 0:
@@ -94,16 +97,9 @@ func (d *dumb) turnsOf(nodes []facts, left *room) []started {
 			out = append(out, started{f.index, kind, false})
 		}
 	}
-	sunset := []started{}
 	for _, f := range nodes {
 		switch {
-		case !d.candidate(f) || d.idle(f):
-		case d.surge() && f.Fit == MayStay:
-			cost := number(!d.young(f.old[0]))
-			if left.spare >= cost {
-				left.spare -= cost
-				sunset = append(sunset, started{f.index, Removing, false})
-			}
+		case !d.candidate(f) || d.idle(f) || d.surge() && f.Fit == MayStay:
 		case (left.free > 0 || left.probe) && (left.pace <= 0 || left.starts <= 0):
 			d.paced[f.index] = true
 		case left.free > 0 || left.probe:
@@ -114,7 +110,22 @@ func (d *dumb) turnsOf(nodes []facts, left *room) []started {
 			out = append(out, started{f.index, kind, true})
 		}
 	}
-	return append(out, sunset...)
+	for _, f := range nodes { // those that get no other pod
+		if !d.candidate(f) || d.idle(f) || !d.surge() || f.Fit != MayStay {
+			continue
+		}
+		cost := number(!d.young(f.old[0]))
+		switch {
+		case left.spare < cost:
+		case left.starts <= 0:
+			d.paced[f.index] = true
+		default:
+			left.spare -= cost
+			left.starts--
+			out = append(out, started{f.index, Removing, false})
+		}
+	}
+	return out
 }
 
 // burst is the number of actions that a plan holds at most.

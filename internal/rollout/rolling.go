@@ -42,7 +42,7 @@ func (d *decision) startUnavailable() {
 			continue
 		}
 		if d.mayNotSurge(i) {
-			d.removeWithoutSuccessor(i)
+			d.removeInTime(i)
 			continue
 		}
 		if d.usage.free() < 0 && d.minReadyPending(d.oldPodOf(i)) {
