@@ -36,8 +36,12 @@ type governor struct {
 	c    *options.Clients
 	note func(format string, args ...any)
 	read map[string][]*policies.Policy
+	// approved are the approvals of namespaces that were read.
+	approved map[string][]v1alpha1.RolloutApproval
 	// known are the sets of concurrency groups, by namespace.
 	known map[string][]policy.Neighbour
+	// fleet, if not nil, has all sets: then those of a concurrency group are not read again.
+	fleet *Fleet
 }
 
 // of reads the policies of a set. Without the right to read them, there is a note, and the set is shown as if there were none.
@@ -63,12 +67,24 @@ func (g *governor) of(ctx context.Context, set *resolver.Set) Governance {
 		return out
 	}
 	out.Stored = out.Policies[0].Status(set)
-	approvals, err := policies.Approvals(ctx, g.c, set.Namespace())
+	out.Approvals = g.approvals(ctx, set.Namespace())
+	return out
+}
+
+// approvals returns the approvals of a namespace, which are read once.
+func (g *governor) approvals(ctx context.Context, namespace string) []v1alpha1.RolloutApproval {
+	if all, known := g.approved[namespace]; known {
+		return all
+	}
+	all, err := policies.Approvals(ctx, g.c, namespace)
 	if err != nil {
 		g.note("the approvals of the rollout cannot be read: %v", err)
 	}
-	out.Approvals = approvals
-	return out
+	if g.approved == nil {
+		g.approved = map[string][]v1alpha1.RolloutApproval{}
+	}
+	g.approved[namespace] = all
+	return all
 }
 
 // Govern puts into a Snapshot what the policies allow, as the manager does, and stores what follows.

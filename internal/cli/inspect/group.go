@@ -11,6 +11,7 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/cli/resolver"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -48,24 +49,9 @@ func (g *governor) others(ctx context.Context, namespace string, now rollout.Tim
 		g.known = map[string][]policy.Neighbour{}
 	}
 	g.known[namespace] = nil
-	c := *g.c
-	c.Namespace = namespace
-	sets, err := resolver.List(ctx, &c, false)
+	sets, reading, err := g.members(ctx, namespace)
 	if err != nil {
 		g.note("it is not known which other sets of the concurrency group are being updated: %v", err)
-		return nil
-	}
-	sets = slices.DeleteFunc(sets, func(s *resolver.Set) bool { return !g.grouped(s) })
-	read := live.ReadOptions{Client: c.Kubernetes, Dynamic: c.Dynamic, Namespace: namespace, Facts: facts()}
-	for _, s := range sets {
-		read.Sets = append(read.Sets, live.ReadSet{Source: s.Source, InPlace: s.Dialect.InPlace, Object: s.Object})
-	}
-	if len(sets) == 0 {
-		return nil
-	}
-	reading, err := live.Read(ctx, read)
-	if err != nil {
-		g.note("it is not known which other sets of the concurrency group are being updated: %v", Explain(err))
 		return nil
 	}
 	for _, s := range sets {
@@ -82,6 +68,38 @@ func (g *governor) others(ctx context.Context, namespace string, now rollout.Tim
 		}
 	}
 	return g.known[namespace]
+}
+
+// evaluator has what is known about sets.
+type evaluator interface {
+	Govern(key clustercache.Key)
+	Evaluate(key clustercache.Key, now rollout.Time) (live.View, bool)
+}
+
+// members returns the sets of a namespace to which policies with a concurrency group apply, and what is known about them.
+func (g *governor) members(ctx context.Context, namespace string) ([]*resolver.Set, evaluator, error) {
+	other := func(s *resolver.Set) bool { return s.Namespace() != namespace || !g.grouped(s) }
+	if g.fleet != nil {
+		return slices.DeleteFunc(g.fleet.Sets(), other), g.fleet.Fleet, nil
+	}
+	c := *g.c
+	c.Namespace = namespace
+	sets, err := resolver.List(ctx, &c, false)
+	if err != nil {
+		return nil, nil, err //nolint:wrapcheck // it says what failed
+	}
+	if sets = slices.DeleteFunc(sets, other); len(sets) == 0 {
+		return nil, nil, nil
+	}
+	read := live.ReadOptions{Client: c.Kubernetes, Dynamic: c.Dynamic, Namespace: namespace, Facts: facts()}
+	for _, s := range sets {
+		read.Sets = append(read.Sets, live.ReadSet{Source: s.Source, InPlace: s.Dialect.InPlace, Object: s.Object})
+	}
+	reading, err := live.Read(ctx, read)
+	if err != nil {
+		return nil, nil, Explain(err)
+	}
+	return sets, reading, nil
 }
 
 // grouped is whether a policy with a concurrency group applies to a set.

@@ -108,6 +108,11 @@ type Observation struct {
 	IgnoreUnreachable bool
 }
 
+// Observe returns the input of a report for a model of the evaluation.
+func (m *Evaluation) Observe(model view.Model) *Observation {
+	return &Observation{Set: m.Set, Workload: m.Workload, Snapshot: m.Snapshot, Plan: m.Plan, Model: model}
+}
+
 // Outcome returns the state of the rollout.
 func (s *Observation) Outcome() Outcome {
 	return OutcomeOf(s.Workload, &s.Snapshot, &s.Plan, s.IgnoreUnreachable)

@@ -6,24 +6,18 @@
 // users see what the manager does, as far as both see the same state of the cluster; one may be slightly ahead. State
 // that only the manager has (rejected writes, the back-off of earlier failed pods) is not included.
 //
-// Read reads once, with lists; Watch observes one set continuously.
+// Read reads once, with lists; Watch observes one set continuously, and WatchAll all sets.
 package live
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"net/http"
 	"slices"
-	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"everynode.dev/everynode/internal/clustercache"
-	"everynode.dev/everynode/internal/clustercache/informers"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -49,16 +43,10 @@ type Options struct {
 
 // Set is an observed DaemonSet.
 type Set struct {
+	*Fleet
 	key     clustercache.Key
-	index   *clustercache.Index
-	feed    *informers.Feed
-	inPlace InPlaceFunc
 	govern  GovernFunc
 	changed chan struct{}
-	memory  rollout.Memory
-
-	mu   sync.Mutex
-	lost map[string]error // errors by resource that cannot be watched
 }
 
 // Watch starts to observe, and returns when the initial lists are complete. It runs until ctx ends; use Wait to wait
@@ -66,84 +54,39 @@ type Set struct {
 func Watch(ctx context.Context, o Options) (*Set, error) {
 	s := &Set{
 		key:     clustercache.Key{Dialect: o.Source.Dialect, Namespace: o.Namespace, Name: o.Name},
-		inPlace: o.InPlace,
 		govern:  o.Govern,
 		changed: make(chan struct{}, 1),
-		lost:    map[string]error{},
 	}
-	s.index = clustercache.NewIndex(func(key clustercache.Key) {
-		if key != s.key {
-			return
-		}
-		select {
-		case s.changed <- struct{}{}:
-		default: // there is a pending signal already
-		}
-	})
-	s.index.ReadFacts(o.Facts)
-	s.feed = &informers.Feed{Index: s.index, Client: o.Client, Dynamic: o.Dynamic, Sources: []dialect.Source{o.Source}, Report: s.recordListError}
+	all := FleetOptions{
+		Client: o.Client, Dynamic: o.Dynamic, Kinds: []Kind{{Source: o.Source, InPlace: o.InPlace}}, Facts: o.Facts,
+		Changed: func(key clustercache.Key) {
+			if key != s.key {
+				return
+			}
+			select {
+			case s.changed <- struct{}{}:
+			default: // there is a pending signal already
+			}
+		},
+	}
 	if o.OwnNamespace {
-		s.feed.Namespace = o.Namespace
+		all.Namespace = o.Namespace
 	}
-	if err := s.feed.Start(ctx); err != nil {
+	var err error
+	if s.Fleet, err = WatchAll(ctx, all); err != nil {
 		return nil, fmt.Errorf("reading the state of %s/%s: %w", o.Namespace, o.Name, err)
 	}
 	return s, nil
 }
 
-// Wait returns when the watches have ended.
-func (s *Set) Wait() { s.feed.Wait() }
-
 // Changed receives a value when something relevant to the set has changed since the last Evaluate.
 func (s *Set) Changed() <-chan struct{} { return s.changed }
-
-// recordListError records the result of a list or watch of a resource.
-func (s *Set) recordListError(resource string, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if neverWorked(err) {
-		s.lost[resource] = err
-	} else {
-		delete(s.lost, resource)
-	}
-}
-
-// neverWorked reports whether err means that the API server cannot be watched. An expired version is not such an error,
-// nor is a cancelled request.
-func neverWorked(err error) bool {
-	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
-		code := status.Status().Code
-		return code >= http.StatusInternalServerError || code == http.StatusUnauthorized || code == http.StatusForbidden
-	}
-	return err != nil && !errors.Is(err, context.Canceled)
-}
-
-// Lost returns why the data may be outdated, or nil.
-func (s *Set) Lost() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	resources := slices.Sorted(maps.Keys(s.lost))
-	if len(resources) == 0 {
-		return nil
-	}
-	return s.lost[resources[0]]
-}
 
 // Evaluate returns the set at now, and its decision. ok is false if the set does not exist. Do not call it
 // concurrently.
 func (s *Set) Evaluate(now rollout.Time) (snapshot rollout.Snapshot, plan rollout.Plan, ok bool) {
-	s.index.Govern(s.key, s.govern != nil)
-	view, ok := evaluate(s.index, s.key, s.inPlace, now)
-	if !ok {
-		return rollout.Snapshot{}, rollout.Plan{}, false
-	}
-	view.Snapshot.Memory = s.memory
-	if s.govern != nil {
-		s.govern(&view)
-	}
-	plan = Decide(view.Workload, view.Snapshot)
-	s.memory = plan.Memory
-	return view.Snapshot, plan, true
+	view, plan, ok := s.Decide(s.key, now, s.govern)
+	return view.Snapshot, plan, ok
 }
 
 // Workload returns the latest state of the set, or nil if it does not exist.

@@ -25,7 +25,7 @@ func template(image string) map[string]any {
 func TestLookAtASetThatWasJustChanged(t *testing.T) {
 	index := clustercache.NewIndex(func(clustercache.Key) {})
 	key := clustercache.Key{Dialect: "native", Namespace: "default", Name: "agent"}
-	s := &Set{key: key, index: index}
+	s := &Set{key: key, Fleet: &Fleet{index: index, memory: map[clustercache.Key]rollout.Memory{}}}
 	if _, _, ok := s.Evaluate(1); ok {
 		t.Error("a set that does not exist was seen")
 	}
@@ -54,12 +54,12 @@ func TestLost(t *testing.T) {
 		{nil, false}, {request(syscall.ECONNREFUSED), true}, {request(context.Canceled), false}, {apierrors.NewUnauthorized("who are you"), true},
 		{apierrors.NewInternalError(syscall.EIO), true}, {apierrors.NewResourceExpired("too old"), false}, {apierrors.NewTooManyRequestsError("later"), false},
 	} {
-		s := &Set{lost: map[string]error{}}
+		s := &Fleet{lost: map[string]error{}}
 		if s.recordListError("pods", c.err); (s.Lost() != nil) != c.lost {
 			t.Errorf("%v: it is lost because of %v", c.err, s.Lost())
 		}
 	}
-	s := &Set{lost: map[string]error{}}
+	s := &Fleet{lost: map[string]error{}}
 	for _, resource := range []string{"nodes", "pods"} {
 		s.recordListError(resource, request(syscall.ECONNREFUSED))
 	}

@@ -42,6 +42,25 @@ func newSet(d dialect.Dialect, object *unstructured.Unstructured) *Set {
 	return &Set{Source: d.Source, Dialect: d, Resource: d.Source.Resource, Kind: d.Source.Kind, Object: object}
 }
 
+// FromWorkload returns a set that is watched. Its object has no more than what identifies it, and its labels and annotations.
+func FromWorkload(key clustercache.Key, w *dialect.Workload) *Set {
+	object := &unstructured.Unstructured{}
+	for _, d := range dialects.Onlookers() {
+		if d.Source.Dialect != key.Dialect {
+			continue
+		}
+		object.SetGroupVersionKind(d.Source.Resource.GroupVersion().WithKind(d.Source.Kind))
+		object.SetNamespace(w.Namespace)
+		object.SetName(w.Name)
+		object.SetUID(w.UID)
+		object.SetGeneration(w.Generation)
+		object.SetLabels(w.Labels)
+		object.SetAnnotations(w.Annotations)
+		return newSet(d, object)
+	}
+	return nil
+}
+
 // Namespace returns the namespace of the object.
 func (s *Set) Namespace() string { return s.Object.GetNamespace() }
 

@@ -116,7 +116,9 @@ func (s *status) run(ctx context.Context, arg string) error {
 func (s *status) sight(m *inspect.Evaluation) *inspect.Observation {
 	pace := view.PastPace(m.Snapshot, m.Plan, m.Began())
 	model := view.New(view.Input{Title: m.Set.Title(), Snapshot: m.Snapshot, Plan: m.Plan, Pace: pace})
-	return &inspect.Observation{Set: m.Set, Workload: m.Workload, Snapshot: m.Snapshot, Plan: m.Plan, Model: model, IgnoreUnreachable: s.ignoreUnreachable}
+	sight := m.Observe(model)
+	sight.IgnoreUnreachable = s.ignoreUnreachable
+	return sight
 }
 
 // screen draws one moment.

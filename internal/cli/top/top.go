@@ -104,7 +104,7 @@ func read(ctx context.Context, o *options.Options, clients *options.Clients, eve
 		return nil, err
 	}
 	for i := range cluster.Evaluations {
-		rows = append(rows, row(&cluster.Evaluations[i]))
+		rows = append(rows, RowOf(&cluster.Evaluations[i]))
 	}
 	slices.SortStableFunc(rows, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Set, b.Set))
@@ -117,7 +117,8 @@ func rank(r Row) int {
 	return slices.Index([]inspect.State{inspect.Failed, inspect.Rolling, inspect.Finished}, r.State)
 }
 
-func row(m *inspect.Evaluation) Row {
+// RowOf returns the row of a set.
+func RowOf(m *inspect.Evaluation) Row {
 	outcome := inspect.OutcomeOf(m.Workload, &m.Snapshot, &m.Plan, false)
 	pace := view.PastPace(m.Snapshot, m.Plan, m.Began())
 	model := view.New(view.Input{Title: m.Set.Title(), Snapshot: m.Snapshot, Plan: m.Plan, Pace: pace})

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/cli/live"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/policies"
+	"everynode.dev/everynode/internal/cli/resolver"
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/dialects"
+)
+
+// Fleet is all sets that are watched, with their policies.
+type Fleet struct {
+	*live.Fleet
+	o         *options.Options
+	c         *options.Clients
+	namespace string
+
+	mu    sync.Mutex // held while sets are evaluated
+	rules *governor
+	read  time.Time
+	// unread is why policies or approvals cannot be read.
+	unread string
+}
+
+// WatchAll watches the sets of a namespace, or of all namespaces if it is empty. It checks the rights first: a rejected watch would be retried forever. Kinds
+// that the cluster does not have, or that the user may not read, are left out, the latter with a note; at least one must remain. changed is called when a set
+// has changed, and must not wait.
+func WatchAll(ctx context.Context, o *options.Options, c *options.Clients, namespace string, changed func(key clustercache.Key)) (*Fleet, error) {
+	kinds, err := mayWatchAll(ctx, o, c, namespace)
+	if err != nil {
+		return nil, err
+	}
+	f := &Fleet{o: o, c: c, namespace: namespace}
+	f.Fleet, err = live.WatchAll(ctx, live.FleetOptions{
+		Client: c.Kubernetes, Dynamic: c.Dynamic, Kinds: kinds, Namespace: namespace, Facts: facts(), Changed: changed,
+	})
+	if err != nil {
+		return nil, Explain(err)
+	}
+	return f, nil
+}
+
+// MayWatch returns an error that names the right without which nodes, pods and ControllerRevisions of a namespace, or of all, cannot be watched.
+func MayWatch(ctx context.Context, c *options.Clients, namespace string) error {
+	for _, r := range []options.Request{
+		{Verb: "watch", Resource: schema.GroupResource{Resource: "nodes"}},
+		{Verb: "watch", Resource: schema.GroupResource{Resource: "pods"}, Namespace: namespace},
+		{Verb: "watch", Resource: schema.GroupResource{Group: "apps", Resource: "controllerrevisions"}, Namespace: namespace},
+	} {
+		for _, verb := range []string{"list", r.Verb} {
+			r.Verb = verb
+			if err := c.May(ctx, r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mayWatchAll returns the kinds that can be watched.
+func mayWatchAll(ctx context.Context, o *options.Options, c *options.Clients, namespace string) ([]live.Kind, error) {
+	if err := MayWatch(ctx, c, namespace); err != nil {
+		return nil, err
+	}
+	var kinds []live.Kind
+	var refused error
+	for _, d := range dialects.Onlookers() {
+		if d.Source.Dialect == dialects.Kruise && !resolver.Served(c, d.Source.Resource) {
+			continue
+		}
+		err := c.May(ctx, options.Request{Verb: "list", Resource: d.Source.Resource.GroupResource(), Namespace: namespace})
+		if err == nil {
+			err = c.May(ctx, options.Request{Verb: "watch", Resource: d.Source.Resource.GroupResource(), Namespace: namespace})
+		}
+		if err != nil {
+			refused = err
+			o.Note("%s are left out: %v", d.Source.Resource.GroupResource(), err)
+			continue
+		}
+		kinds = append(kinds, live.Kind{Source: d.Source, InPlace: d.InPlace})
+	}
+	if len(kinds) == 0 {
+		return nil, refused
+	}
+	return kinds, nil
+}
+
+// Sets returns all sets, by namespace and name. Their objects have metadata only.
+func (f *Fleet) Sets() []*resolver.Set {
+	keys := f.Keys()
+	sets := make([]*resolver.Set, 0, len(keys))
+	for _, key := range keys {
+		if w := f.WorkloadOf(key); w != nil {
+			sets = append(sets, resolver.FromWorkload(key, w))
+		}
+	}
+	return sets
+}
+
+// At evaluates a set now; ok is false if it does not exist.
+func (f *Fleet) At(ctx context.Context, key clustercache.Key) (m *Evaluation, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := f.WorkloadOf(key)
+	if w == nil {
+		return nil, false
+	}
+	f.refresh(ctx)
+	set := resolver.FromWorkload(key, w)
+	governance := f.rules.of(ctx, set)
+	if len(governance.Policies) == 1 {
+		governance.Neighbours = f.rules.neighbours(ctx, set, governance.Policies[0].Rules, f.o.Time())
+	}
+	view, plan, ok := f.Decide(key, f.o.Time(), governance.Govern)
+	if !ok {
+		return nil, false
+	}
+	return &Evaluation{View: view, Set: set, Plan: plan, Governance: governance}, true
+}
+
+// policyPatience is how long a read of the policies may take: sets are evaluated with the last ones meanwhile.
+const policyPatience = 5 * time.Second
+
+// refresh reads the policies and approvals again from time to time. If that fails, the last ones are used on.
+func (f *Fleet) refresh(ctx context.Context) {
+	now := f.o.Now()
+	if f.rules != nil && now.Sub(f.read) < rereads {
+		return
+	}
+	f.read = now
+	ctx, cancel := context.WithTimeout(ctx, policyPatience)
+	defer cancel()
+	rules := &governor{c: f.c, note: func(string, ...any) {}, fleet: f, read: map[string][]*policies.Policy{}, approved: map[string][]v1alpha1.RolloutApproval{}}
+	for _, key := range f.Keys() {
+		rules.read[key.Namespace], rules.approved[key.Namespace] = nil, nil
+	}
+	all, unread := policies.All(ctx, f.c, f.namespace)
+	for _, p := range all {
+		rules.read[p.Typed.Namespace] = append(rules.read[p.Typed.Namespace], p)
+	}
+	if len(all) > 0 && unread == "" {
+		approvals, err := policies.Approvals(ctx, f.c, f.namespace)
+		if err != nil {
+			unread = fmt.Sprintf("the approvals of rollouts cannot be read: %v", err)
+		}
+		for i := range approvals {
+			rules.approved[approvals[i].Namespace] = append(rules.approved[approvals[i].Namespace], approvals[i])
+		}
+	}
+	if f.unread = unread; unread == "" || f.rules == nil {
+		f.rules = rules
+	}
+}
+
+// Unread is why policies or approvals cannot be read; empty if they can.
+func (f *Fleet) Unread() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.unread
+}
