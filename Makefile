@@ -213,7 +213,7 @@ bin/benchstat: hack/tools/go.mod hack/tools/go.sum
 	@$(STEP) 'build bin/benchstat' hack/build -C hack/tools -o $(BIN)/benchstat golang.org/x/perf/cmd/benchstat
 
 .PHONY: verify
-verify: verify-begin verify-format verify-tidy verify-rules verify-generate vet lint verify-licences test-race verify-clean ## Check everything that a reviewer need not check: rules, format, linters, generated files, licences, races
+verify: verify-begin verify-format verify-tidy verify-rules verify-generate verify-web vet lint verify-licences test-race verify-clean ## Check everything that a reviewer need not check: rules, format, linters, generated files, licences, races
 	@$(STEP) -l
 
 .PHONY: verify-begin
@@ -241,6 +241,11 @@ verify-rules:
 .PHONY: verify-generate
 verify-generate:
 	@$(STEP) 'generated files' hack/verify-generate $(MAKE) generate
+
+# The page of kubectl everynode dashboard is built from web and committed: whoever builds the plugin needs no more than Go.
+.PHONY: verify-web
+verify-web:
+	@$(STEP) 'page of the dashboard' go test -C hack/tools -count=1 ./web
 
 .PHONY: vet
 vet:
@@ -291,6 +296,10 @@ generate: bin/controller-gen ## Write the generated files: deep copies and CRDs 
 	hack/generate-api bin/controller-gen
 	hack/generate-chart
 	go run ./hack/docgen
+
+.PHONY: web
+web: ## Build the page of kubectl everynode dashboard from web into internal/cli/dashboard/static
+	go run -C hack/tools ./web $(CURDIR)
 
 bin/controller-gen: hack/tools/go.mod hack/tools/go.sum
 	@$(STEP) 'build bin/controller-gen' \

@@ -11,6 +11,7 @@ tool (
 )
 
 require (
+	github.com/evanw/esbuild v0.28.2
 	github.com/google/go-containerregistry v0.20.7
 	github.com/google/licenseclassifier/v2 v2.0.0
 )

@@ -119,3 +119,21 @@ func TestThisProgram(t *testing.T) {
 		t.Errorf("what is no program: %v", err)
 	}
 }
+
+// TestLicencesOfThePage: what the page of the dashboard is built from is in no module, so each of its parts has its licence beside it.
+func TestLicencesOfThePage(t *testing.T) {
+	l, err := newLibrary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs, err := filepath.Glob("../../../web/vendor/*")
+	if err != nil || len(dirs) == 0 {
+		t.Fatalf("nothing is in web/vendor: %v", err)
+	}
+	for _, dir := range dirs {
+		found, err := l.read(dir)
+		if err != nil || len(found) != 1 || !slices.Contains(allowed(), found[0]) {
+			t.Errorf("%s is under %q, %v", dir, found, err)
+		}
+	}
+}

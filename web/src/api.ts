@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The way to the server: a session, JSON, and server-sent events. Every request carries a header that no other site can send.
+
+import { useEffect, useState } from "preact/hooks";
+
+const headers = { "X-Everynode-Dashboard": "1" };
+
+/** Failure is an answer that is no success. */
+export class Failure extends Error {
+  constructor(readonly status: number, text: string) {
+    super(text);
+  }
+}
+
+async function checked(response: Response): Promise<Response> {
+  if (response.ok) {
+    return response;
+  }
+  let text = response.statusText;
+  try {
+    text = (await response.json()).error || text;
+  } catch {
+    // It is no answer of the dashboard: the status has to do.
+  }
+  throw new Failure(response.status, text);
+}
+
+/** login exchanges the token in the fragment of the URL for a cookie, and removes it from the URL. */
+export async function login(): Promise<void> {
+  const found = /^#token=([\w-]+)/.exec(location.hash);
+  if (!found) {
+    return;
+  }
+  history.replaceState(null, "", "#/");
+  await checked(await fetch("api/session", {
+    method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify({ token: found[1] }),
+  }));
+}
+
+/** read gets JSON. */
+export async function read<T>(path: string, signal?: AbortSignal): Promise<T> {
+  return (await checked(await fetch("api/" + path, { headers, signal }))).json();
+}
+
+/** send posts JSON, and returns the answer. */
+export async function send<T>(path: string, body: unknown): Promise<T> {
+  const how = { method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  return (await checked(await fetch("api/" + path, how))).json();
+}
+
+/** query makes the query of a URL. */
+export function query(values: Record<string, string>): string {
+  return "?" + new URLSearchParams(values);
+}
+
+interface Message {
+  full?: boolean;
+  parts?: Record<string, unknown>;
+  items?: { k: string }[];
+  gone?: string[];
+}
+
+/** Page is what a stream has sent so far. version changes with every message. */
+export interface Page<T> {
+  parts: Record<string, any>;
+  items: Map<string, T>;
+  version: number;
+  /** connected is whether messages arrive; error is why not. */
+  connected: boolean;
+  error?: Failure;
+}
+
+/** lines reads the data of server-sent events. */
+async function lines(response: Response, take: (data: string) => void): Promise<void> {
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) {
+      return;
+    }
+    const all = (rest + value).split("\n");
+    rest = all.pop()!;
+    for (const line of all) {
+      if (line.startsWith("data: ")) {
+        take(line.slice(6));
+      }
+    }
+  }
+}
+
+/** useStream follows a page. In the background it does not: it starts again with the whole page when the window is visible. */
+export function useStream<T extends { k: string }>(path: string): Page<T> {
+  const [page, show] = useState<Page<T>>({ parts: {}, items: new Map(), version: 0, connected: false });
+  useEffect(() => {
+    let state: Page<T> = { parts: {}, items: new Map(), version: 0, connected: false };
+    let cut = new AbortController();
+    let timer = 0;
+    let delay = 500;
+    const publish = (change: Partial<Page<T>>) => show((state = { ...state, ...change, version: state.version + 1 }));
+    const take = (data: string) => {
+      const message: Message = JSON.parse(data);
+      const items = message.full ? new Map<string, T>() : state.items;
+      for (const item of message.items || []) {
+        items.set(item.k, item as T);
+      }
+      for (const key of message.gone || []) {
+        items.delete(key);
+      }
+      delay = 500;
+      publish({ parts: message.full ? message.parts || {} : { ...state.parts, ...message.parts }, items, connected: true, error: undefined });
+    };
+    const open = async () => {
+      clearTimeout(timer);
+      cut.abort();
+      if (document.hidden) {
+        return;
+      }
+      const own = (cut = new AbortController());
+      try {
+        await lines(await checked(await fetch("api/" + path, { headers, signal: own.signal })), take);
+      } catch (error) {
+        if (own.signal.aborted) {
+          return;
+        }
+        publish({ connected: false, error: error instanceof Failure ? error : new Failure(0, "there is no connection to the dashboard; is it still running?") });
+        if (error instanceof Failure && error.status === 401) {
+          return;
+        }
+      }
+      if (!own.signal.aborted) {
+        publish({ connected: false });
+        timer = window.setTimeout(open, delay);
+        delay = Math.min(delay * 2, 10_000);
+      }
+    };
+    const turn = () => void open();
+    document.addEventListener("visibilitychange", turn);
+    show(state);
+    void open();
+    return () => {
+      document.removeEventListener("visibilitychange", turn);
+      clearTimeout(timer);
+      cut.abort();
+    };
+  }, [path]);
+  return page;
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Foresight: what an edit would do to each node, before anything is changed. It is the plan of kubectl everynode plan, played over the picture.
+
+import { h } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { Details, Head, seconds, span } from "./model";
+import { Asked, Confirm, run, useRights } from "./verbs";
+
+interface PlannedNode { name: string; verdict: string; wave?: number; message: string; start?: string; end?: string }
+
+export interface Plan {
+  nodes: PlannedNode[]; counts: Record<string, number>; duration: string; unfinished: number; estimate: { low: string; high: string };
+  warnings: { kind: string; message: string }[]; budget: { limit: number; waves: number; mostAtOnce: number; mostDown: number };
+  policy?: { name: string; holds?: string; waves: { name: string; nodes: string[]; start?: string; end?: string; approval?: boolean }[] };
+}
+
+export interface Foreseen { plan: Plan; byNode: Map<string, PlannedNode>; at: number }
+
+const looks: Record<string, [tone: string, glyph: string]> = {
+  create: ["g5", "+"], recreate: ["g5", "R"], "in-place": ["g5", "I"], surge: ["g5", "S"], remove: ["g4", "−"], wait: ["g2", "W"], blocked: ["g6", "B"], leave: ["g0", "·"],
+};
+
+/** lookOf is how a node looks at a moment of the plan: at its end its verdict, before that whether it has begun and is finished. */
+export function lookOf(f: Foreseen, node: string): { tone: string; glyph: string; says: string } {
+  const n = f.byNode.get(node);
+  if (!n) {
+    return { tone: "g0", glyph: "·", says: node + ": not in the plan" };
+  }
+  const start = seconds(n.start), end = seconds(n.end);
+  const when = start === undefined ? "" : `, after ${n.start}` + (n.end ? ` until ${n.end}` : "") + (n.wave ? `, wave ${n.wave}` : "");
+  const says = `${n.name}: ${n.verdict}${when}: ${n.message}`;
+  const [tone, glyph] = looks[n.verdict] || ["g0", "·"];
+  if (f.at < 0 || start === undefined) {
+    return { tone, glyph, says };
+  }
+  if (f.at < start) {
+    return { tone: "g2", glyph: "○", says };
+  }
+  return end !== undefined && f.at >= end ? { tone: "g1", glyph: "●", says } : { tone: "g5", glyph: "◆", says };
+}
+
+interface Props { head: Head; details?: Details; foreseen?: Foreseen; show: (f?: Foreseen) => void }
+
+export function Foresight({ head, details, foreseen, show }: Props) {
+  const [images, setImages] = useState<Record<string, string>>({});
+  const [partition, setPartition] = useState("");
+  const [problem, setProblem] = useState("");
+  const [line, setLine] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [playing, play] = useState(false);
+  const [asked, ask] = useState<Asked>();
+  const rights = useRights(head.namespace, head.set);
+  const containers = details?.containers || [];
+  const changed = containers.filter((c) => images[c.name] && images[c.name] !== c.image);
+  const total = foreseen ? Math.max(0, ...foreseen.plan.nodes.map((n) => seconds(n.end) ?? seconds(n.start) ?? 0)) : 0;
+  useEffect(() => {
+    if (!playing || !foreseen) {
+      return;
+    }
+    const timer = setInterval(() => {
+      const at = foreseen.at < 0 ? 0 : foreseen.at + Math.max(total / 100, 0.1);
+      if (at >= total) {
+        play(false);
+      }
+      show({ ...foreseen, at: Math.min(at, total) });
+    }, 100);
+    return () => clearInterval(timer);
+  }, [playing, foreseen]);
+  const submit = async (e: Event) => {
+    e.preventDefault();
+    setBusy(true);
+    setProblem("");
+    const flags: Record<string, string> = {};
+    if (changed.length > 1) {
+      setProblem("change one image at a time");
+      setBusy(false);
+      return;
+    }
+    if (changed[0]) {
+      flags.image = changed[0].name + "=" + images[changed[0].name];
+    }
+    if (partition) {
+      flags.partition = partition;
+    }
+    try {
+      const answer = await run(head, { verb: "plan", flags });
+      setLine(answer.line);
+      if (answer.error || !answer.data) {
+        setProblem(answer.error || "there is no plan");
+        show(undefined);
+      } else {
+        const plan: Plan = answer.data;
+        show({ plan, byNode: new Map(plan.nodes.map((n) => [n.name, n])), at: -1 });
+      }
+    } catch (error) {
+      setProblem((error as Error).message);
+    }
+    setBusy(false);
+  };
+  const apply: Asked | undefined = changed[0] && !partition ? { verb: "set-image", arguments: [changed[0].name + "=" + images[changed[0].name]] }
+    : partition && !changed[0] ? { verb: "partition", arguments: [partition] } : undefined;
+  const denied = apply && rights?.[apply.verb];
+  return (
+    <details class="foresight" open={!!foreseen}>
+      <summary>What would a change do?</summary>
+      <form class="tools" onSubmit={submit}>
+        {containers.map((c) => (
+          <label key={c.name}>Image of {c.name} <input class="wide" value={images[c.name] ?? c.image} onInput={(e) => setImages({ ...images, [c.name]: e.currentTarget.value })} /></label>
+        ))}
+        {head.dialect === "kruise" && <label>Partition <input value={partition} placeholder={details?.partition || "0"} onInput={(e) => setPartition(e.currentTarget.value.trim())} /></label>}
+        <button type="submit" disabled={busy}>{busy ? "Planning …" : "Show the plan"}</button>
+        {foreseen && <button type="button" onClick={() => { play(false); show(undefined); }}>Back to now</button>}
+      </form>
+      {problem && <p class="warning" role="alert">{problem}</p>}
+      {foreseen && (
+        <div data-plan="shown">
+          <p role="status"><b>This is a plan: nothing has been changed.</b> {Object.entries(foreseen.plan.counts).map(([v, n]) => `${n} ${v}`).join(", ")}; takes {foreseen.plan.estimate.low}
+            {foreseen.plan.estimate.high !== foreseen.plan.estimate.low ? " to " + foreseen.plan.estimate.high : ""}, {foreseen.plan.budget.waves} waves, at most {foreseen.plan.budget.mostAtOnce} nodes at once, at
+            most {foreseen.plan.budget.mostDown} without an available pod{foreseen.plan.unfinished ? `; ${foreseen.plan.unfinished} nodes never finish` : ""}.</p>
+          {foreseen.plan.warnings.map((w) => <p key={w.kind + w.message} class="warning">{w.message}</p>)}
+          {foreseen.plan.policy?.holds && <p class="warning">{foreseen.plan.policy.holds}</p>}
+          {foreseen.plan.policy && <ul class="plain">{foreseen.plan.policy.waves.map((w) => (
+            <li key={w.name}>wave {w.name}: {w.nodes.length} nodes{w.start ? `, starts after ${w.start}` : ""}{w.end ? `, ends after ${w.end}` : ""}{w.approval ? ", then needs an approval" : ""}</li>
+          ))}</ul>}
+          {total > 0 && <div class="tools">
+            <button type="button" onClick={() => play(!playing)}>{playing ? "Pause" : "Play"}</button>
+            <label>Time <input type="range" min={0} max={total} step="any" value={foreseen.at < 0 ? total : foreseen.at}
+              aria-valuetext={foreseen.at < 0 ? "verdicts" : span(foreseen.at)} onInput={(e) => { play(false); show({ ...foreseen, at: Number(e.currentTarget.value) }); }} /></label>
+            <span>{foreseen.at < 0 ? "the verdicts" : "after " + span(foreseen.at)}</span>
+            {foreseen.at >= 0 && <button type="button" onClick={() => { play(false); show({ ...foreseen, at: -1 }); }}>Verdicts</button>}
+          </div>}
+          {line && <p class="line"><code>{line}</code></p>}
+          {apply && <p><button type="button" class="main" disabled={!rights || !!denied} title={denied} onClick={() => ask(apply)}>Change it …</button></p>}
+        </div>
+      )}
+      {asked && <Confirm head={head} asked={asked} close={() => ask(undefined)} />}
+    </details>
+  );
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What the server sends, as far as the page uses it, and how it is written for people.
+
+export interface Verdict { sentence: string; group: number }
+
+export interface Pod { name: string; revision: string; state: string; restarts?: number }
+
+export interface Cell {
+  k: string; v: string; r?: string; x?: number; gone?: boolean; c?: boolean; w: number; f: number[]; p?: Pod[];
+}
+
+export interface Facet { key: string; values: string[] }
+
+export interface Wave {
+  name: string; nodes: number; updated: number; available: number; phase: string; failed?: number;
+  rollingSince?: string; completedAt?: string; waitingSince?: string; soaked?: string; approval?: string; approvedBy?: string;
+}
+
+export interface Policy {
+  name: string; others?: string[]; reported: boolean; phase: string; wave?: string; enforcement?: string; waves?: Wave[];
+  blocking?: { reason: string; message: string }[]; next?: { action: string; at?: string }; failure?: { message?: string };
+  targetRevision?: string; committedRevision?: string; rejectedRevision?: string;
+}
+
+export interface Head {
+  missing?: boolean; set: string; namespace: string; name: string; dialect: string; revision: string; state: string; why: string;
+  desired: number; updated: number; available: number; ready: number; misscheduled: number; updatedAndAvailable: number; aside: number;
+  budget: { limit: number; surge: boolean; usedByUpdate: number; usedByOthers: number; usedByUnreachable: number };
+  waves?: { size: number; done: number; total: number }; secondsLeft?: number;
+  verdicts?: { verdict: string; nodes: number }[];
+  waits: { verdict: string; reason: string; notReady?: number; count: number; nodes: string[] }[];
+  problems?: string[]; policy?: Policy; next?: string; unread?: string; lost?: string;
+  restarts: { new: number; old: number; newPods: number; oldPods: number };
+}
+
+export interface Revision { name: string; hash: string; number: number; created: number; pods: number; images?: string[]; current?: boolean; failed?: string }
+
+export interface Condition { type: string; status: string; reason?: string; message?: string; since?: string }
+
+export interface Details {
+  conditions: Condition[]; paused: boolean; partition?: string; containers: { name: string; image: string }[];
+  events: { type: string; reason: string; message: string; count: number; last: string }[];
+  policy?: {
+    suspend?: boolean;
+    waves?: { name: string; soak?: string; after?: { type: string }[] }[];
+    windows?: { schedule: string; duration: string; timeZone?: string }[]; freezes?: { from: string; to: string; reason?: string }[];
+  };
+  errors?: string[];
+}
+
+export interface NodeDetails {
+  exists: boolean; conditions: Condition[]; labels?: Record<string, string>; taints?: string[]; cordoned?: boolean; version?: string; error?: string;
+  pods: { namespace: string; name: string; owner: string; phase: string; containers: { name: string; image: string; ready: boolean; restarts: number; state: string }[] }[];
+}
+
+export interface Row {
+  k: string; namespace: string; set: string; dialect: string; state: string; why: string; revision: string; desired: number; updated: number; available: number;
+  budgetUsed: number; budgetLimit: number; secondsLeft?: number; waits?: string; phase?: string; wave?: string; next?: string; blocking?: string;
+}
+
+export interface Outcome { line: string; output?: string; data?: any; notes?: string; error?: string }
+
+/** groups are the groups of verdicts: the characters are those of kubectl everynode status. */
+export const groups = [
+  { name: "needs no pod", glyph: "·" },
+  { name: "up to date", glyph: "●" },
+  { name: "waits for its turn", glyph: "○" },
+  { name: "starting", glyph: "◐" },
+  { name: "stopping", glyph: "◌" },
+  { name: "being changed", glyph: "◆" },
+  { name: "held", glyph: "▲" },
+];
+
+/** notReady is the character of a node that is not ready. */
+export const notReady = "✖";
+
+/** verdicts are those of the server, by name. */
+export let verdicts: Record<string, Verdict> = {};
+
+export function useVerdicts(all: Record<string, Verdict>): void {
+  verdicts = all;
+}
+
+export function groupOf(verdict: string): number {
+  return verdicts[verdict]?.group ?? 0;
+}
+
+export function reasonOf(cell: Cell): string {
+  return cell.r || verdicts[cell.v]?.sentence || cell.v;
+}
+
+/** span writes a number of seconds. */
+export function span(seconds: number): string {
+  const s = Math.max(0, Math.round(seconds));
+  if (s < 90) {
+    return s + "s";
+  }
+  if (s < 5400) {
+    return Math.round(s / 60) + "m";
+  }
+  return s < 48 * 3600 ? Math.floor(s / 3600) + "h" + Math.round((s % 3600) / 60) + "m" : Math.round(s / 86400) + "d";
+}
+
+/** ago writes how long something was ago. */
+export function ago(time: string | number | undefined): string {
+  if (!time) {
+    return "–";
+  }
+  const at = typeof time === "number" ? time * 1000 : Date.parse(time);
+  return span((Date.now() - at) / 1000) + " ago";
+}
+
+/** seconds reads a duration of Go. */
+export function seconds(text: string | undefined): number | undefined {
+  if (!text) {
+    return undefined;
+  }
+  let total = 0;
+  for (const [, number, unit] of text.matchAll(/([\d.]+)(h|ms|m|s)/g)) {
+    total += Number(number) * { h: 3600, m: 60, s: 1, ms: 0.001 }[unit]!;
+  }
+  return total;
+}
+
+/** setPath is the address of the page of a set. */
+export function setPath(namespace: string, set: string): string {
+  return "#/set/" + encodeURIComponent(namespace) + "/" + set.split("/").map(encodeURIComponent).join("/");
+}
+
+export function nodePath(name: string): string {
+  return "#/node/" + encodeURIComponent(name);
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// One set: the fleet as a picture, and what else there is to know of it.
+
+import { Fragment, h } from "preact";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { query, read, useStream } from "./api";
+import { Foreseen, Foresight, lookOf } from "./foresight";
+import { Cell, Details, Facet, Head, NodeDetails, Outcome, Policy, Revision, ago, groupOf, groups, nodePath, notReady, reasonOf, seconds, span } from "./model";
+import { Pods } from "./node";
+import { Badge, Bar, Conditions, Table, Warnings } from "./parts";
+import { Picture, Tile, TileGroup } from "./picture";
+import { Actions, run } from "./verbs";
+
+const zone = "topology.kubernetes.io/zone";
+
+export function Set({ namespace, set }: { namespace: string; set: string }) {
+  const page = useStream<Cell>("set/stream" + query({ namespace, set }));
+  const [foreseen, foresee] = useState<Foreseen>();
+  const [selected, select] = useState<string>();
+  useEffect(() => {
+    foresee(undefined);
+    select(undefined);
+  }, [namespace, set]);
+  const head: Head | undefined = page.parts.head, details: Details | undefined = page.parts.details, revisions: Revision[] = page.parts.revisions || [];
+  const title = namespace + "/" + set;
+  if (!head || head.missing) {
+    return (
+      <main>
+        <p><a href="#/">All sets</a></p>
+        <h1>{title}</h1>
+        <Warnings connected={page.connected} error={page.error?.message} lost={head?.lost} />
+        <p class="empty">{head?.missing ? "The set was deleted." : page.error ? "" : "Reading …"}</p>
+      </main>
+    );
+  }
+  return (
+    <main>
+      <p><a href="#/">All sets</a></p>
+      <h1>{title} <Badge state={head.state} />{head.policy && <> <Badge state={head.policy.phase} /></>}</h1>
+      <Warnings connected={page.connected} error={page.error?.message} lost={head.lost} unread={head.unread} />
+      <Summary head={head} details={details} revisions={revisions} />
+      <Actions head={head} details={details} />
+      <Foresight head={head} details={details} foreseen={foreseen} show={foresee} />
+      <Fleet page={page} head={head} facets={page.parts.facets || []} foreseen={foreseen} selected={selected} select={select} />
+      {selected && <Panel key={selected} head={head} node={selected} cell={page.items.get(selected)} close={() => select(undefined)} />}
+      {head.policy && <Waves policy={head.policy} details={details} />}
+      <h2>Revisions</h2>
+      <Revisions head={head} all={revisions} />
+      {details && <Fragment>
+        {(details.errors || []).map((text) => <p key={text} class="warning">{text}</p>)}
+        <h2>Conditions</h2>
+        <Conditions all={details.conditions} />
+        <h2>Events</h2>
+        {details.events.length === 0 ? <p class="empty">There are none.</p> : (
+          <Table caption="Events" head={["Last", "Type", "Reason", "Message", "Count"]}>
+            {details.events.map((e, i) => <tr key={i}><td>{ago(e.last)}</td><td>{e.type}</td><td>{e.reason}</td><td>{e.message}</td><td>{e.count}</td></tr>)}
+          </Table>
+        )}
+      </Fragment>}
+    </main>
+  );
+}
+
+/** Summary is what one reads first: how far it is, what blocks it, and what comes next. */
+function Summary({ head, details, revisions }: { head: Head; details?: Details; revisions: Revision[] }) {
+  const r = head.restarts, used = head.budget.usedByUpdate + head.budget.usedByOthers + head.budget.usedByUnreachable;
+  const next = head.next || (head.state === "finished" ? "nothing: the rollout is finished"
+    : head.secondsLeft !== undefined ? "about " + span(head.secondsLeft) + " left" : "");
+  const images = revisions.find((x) => x.current)?.images || details?.containers.map((c) => c.image) || [];
+  return (
+    <section class="summary">
+      <p>{head.why}.</p>
+      <Bar done={head.updatedAndAvailable} half={head.updated} all={head.desired} label={`${head.updatedAndAvailable} of ${head.desired} nodes updated and available`} />
+      <dl>
+        <div><dt>Revision</dt><dd><code>{head.revision}</code> {images.map((i) => <code key={i}>{i}</code>)}</dd></div>
+        <div><dt>Nodes</dt><dd>{head.desired} need a pod, {head.updated} updated, {head.available} available{head.aside ? `; ${head.aside} more need none` : ""}</dd></div>
+        <div><dt>Budget</dt><dd>{used} of {head.budget.limit} used{head.budget.surge ? " (surge)" : ""}
+          {head.budget.usedByUnreachable ? `, ${head.budget.usedByUnreachable} by nodes that are not ready` : ""}</dd></div>
+        <div><dt>Restarts</dt><dd>{r.new} in {r.newPods} new pods, {r.old} in {r.oldPods} old ones</dd></div>
+        {head.waves && !head.policy && <div><dt>Waves</dt><dd>{head.waves.done} of {head.waves.total}, of {head.waves.size} nodes</dd></div>}
+        {next && <div><dt>Next</dt><dd>{next}</dd></div>}
+      </dl>
+      {(head.problems || []).map((text) => <p key={text} class="warning">{text}</p>)}
+      {head.policy?.failure?.message && <p class="warning">The revision has failed: {head.policy.failure.message}</p>}
+      {(head.policy?.blocking || []).map((b) => <p key={b.reason + b.message} class="blocking">Nothing starts: {b.message}</p>)}
+      {head.waits.length > 0 && <ul class="waits" aria-label="What nodes wait for">
+        {head.waits.slice(0, 8).map((w) => (
+          <li key={w.verdict + w.reason + !!w.notReady}>
+            <span class={"mark " + (w.notReady ? "x" : "g" + groupOf(w.verdict))} aria-hidden="true">{w.notReady ? notReady : groups[groupOf(w.verdict)].glyph}</span>
+            {" "}<b>{w.count} {w.count === 1 ? "node" : "nodes"}</b>: {w.reason}{w.notReady ? ` (not ready for ${span(w.notReady)})` : ""} <small>{w.nodes.join(", ")}{w.count > w.nodes.length ? " …" : ""}</small>
+          </li>
+        ))}
+      </ul>}
+    </section>
+  );
+}
+
+/** says describes a cell in a sentence. */
+function says(c: Cell): string {
+  const pods = (c.p || []).map((p) => `pod ${p.state}` + (p.restarts ? `, ${p.restarts} restarts` : "")).join("; ");
+  return `${c.k}: ${reasonOf(c)}` + (c.x ? `; the node is not ready for ${span(Date.now() / 1000 - c.x)}` : "") + (pods ? "; " + pods : "");
+}
+
+function tileOf(c: Cell, foreseen?: Foreseen): Tile {
+  if (foreseen) {
+    return { key: c.k, ...lookOf(foreseen, c.k) };
+  }
+  const group = groupOf(c.v);
+  return { key: c.k, tone: c.x && group !== 1 ? "x" : "g" + group, glyph: c.x ? notReady : groups[group].glyph, says: says(c) };
+}
+
+/** nameOf is the group of a cell. */
+function nameOf(c: Cell, by: string, facets: Facet[], head: Head): string {
+  switch (by) {
+    case "":
+      return "";
+    case "wave":
+      return head.policy?.waves?.[c.w]?.name || "no wave";
+    case "verdict":
+      return c.v;
+    case "revision":
+      return "revision " + (c.p?.[c.p.length - 1]?.revision || "none");
+  }
+  const i = facets.findIndex((f) => f.key === by);
+  return facets[i]?.values[c.f[i]] || "without " + by;
+}
+
+interface FleetProps { page: ReturnType<typeof useStream<Cell>>; head: Head; facets: Facet[]; foreseen?: Foreseen; selected?: string; select: (k?: string) => void }
+
+function Fleet({ page, head, facets, foreseen, selected, select }: FleetProps) {
+  const zones = facets.find((f) => f.key === zone);
+  const [chosen, by] = useState<string>();
+  const [filter, setFilter] = useState("");
+  const [only, setOnly] = useState<number>();
+  const [zoom, setZoom] = useState<number>();
+  const count = page.items.size, size = zoom ?? (count > 5000 ? 10 : count > 1000 ? 14 : 22);
+  const how = chosen ?? ((zones?.values.length || 0) > 1 ? zone : "");
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  const all = useMemo(() => {
+    const found = new Map<string, TileGroup>();
+    const cells = [...page.items.values()].sort((a, b) => a.k.localeCompare(b.k, "en", { numeric: true }));
+    for (const c of cells) {
+      const name = nameOf(c, how, facets, head);
+      let group = found.get(name);
+      if (!group) {
+        found.set(name, (group = { name, tiles: [] }));
+      }
+      const tile = tileOf(c, foreseen);
+      const text = (c.k + " " + c.v + " " + tile.says + " " + facets.map((f, i) => f.values[c.f[i]] || "").join(" ")).toLowerCase();
+      tile.dim = !words.every((w) => text.includes(w)) || (only !== undefined && !foreseen && (only === 7 ? !c.x : groupOf(c.v) !== only));
+      group.tiles.push(tile);
+    }
+    const order = head.policy?.waves?.map((w) => w.name) || [];
+    const place = (g: TileGroup) => (how === "wave" && order.includes(g.name) ? String(order.indexOf(g.name)).padStart(4, "0") : "~" + g.name);
+    return [...found.values()].sort((a, b) => place(a).localeCompare(place(b), "en", { numeric: true }));
+  }, [page.version, how, filter, only, foreseen]);
+  const shown = words.length > 0 ? all.reduce((n, g) => n + g.tiles.filter((t) => !t.dim).length, 0) : count;
+  const counts = new Array<number>(8).fill(0);
+  for (const c of page.items.values()) {
+    counts[groupOf(c.v)]++;
+    counts[7] += c.x ? 1 : 0;
+  }
+  return (
+    <section aria-label="The fleet">
+      <h2>The fleet {foreseen && <span class="badge busy">a plan</span>}</h2>
+      <form class="tools" onSubmit={(e) => e.preventDefault()}>
+        <label>Group by <select value={how} onChange={(e) => by(e.currentTarget.value)}>
+          <option value="">nothing</option>
+          {head.policy?.waves && <option value="wave">wave</option>}
+          <option value="verdict">verdict</option>
+          <option value="revision">revision</option>
+          {facets.map((f) => <option key={f.key} value={f.key}>{f.key}</option>)}
+        </select></label>
+        <label>Find <input type="search" value={filter} placeholder="node, verdict, label …" onInput={(e) => setFilter(e.currentTarget.value)} /></label>
+        <label>Zoom <input type="range" min={6} max={44} value={size} onInput={(e) => setZoom(Number(e.currentTarget.value))} /></label>
+        <span role="status">{words.length > 0 ? `${shown} of ${count} nodes` : `${count} nodes`}</span>
+      </form>
+      {!foreseen && <div class="legend" role="group" aria-label="Show only">
+        {[...groups, { name: "node not ready", glyph: notReady }].map((g, i) => counts[i] > 0 && (
+          <button key={g.name} type="button" aria-pressed={only === i} onClick={() => setOnly(only === i ? undefined : i)}>
+            <span class={"mark " + (i === 7 ? "x" : "g" + i)} aria-hidden="true">{g.glyph}</span> {g.name} {counts[i]}
+          </button>
+        ))}
+      </div>}
+      <Picture groups={all} size={size} selected={selected} choose={(k) => select(k === selected ? undefined : k)} />
+    </section>
+  );
+}
+
+/** Panel is about one node of the picture. */
+function Panel({ head, node, cell, close }: { head: Head; node: string; cell?: Cell; close: () => void }) {
+  const [details, setDetails] = useState<NodeDetails>();
+  const [why, setWhy] = useState<Outcome>();
+  const [busy, setBusy] = useState(false);
+  const state = cell ? cell.v + JSON.stringify(cell.p) : "";
+  useEffect(() => {
+    const cut = new AbortController();
+    read<NodeDetails>("cell" + query({ namespace: head.namespace, set: head.set, node }), cut.signal).then(setDetails, () => undefined);
+    return () => cut.abort();
+  }, [node, state]);
+  const explain = () => {
+    setBusy(true);
+    run(head, { verb: "explain-node", node }).then(setWhy, (e: Error) => setWhy({ line: "", error: e.message })).finally(() => setBusy(false));
+  };
+  return (
+    <aside class="panel" aria-label={"Node " + node}>
+      <p class="right"><button type="button" onClick={close}>Close</button></p>
+      <h3><a href={nodePath(node)}>{node}</a></h3>
+      {cell ? <p><span class={"mark g" + groupOf(cell.v)} aria-hidden="true">{groups[groupOf(cell.v)].glyph}</span> <b>{cell.v}</b>: {reasonOf(cell)}.
+        {cell.c && " It uses the budget."}{cell.x && ` The node is not ready for ${span(Date.now() / 1000 - cell.x)}.`}</p> : <p>The set needs no pod there any more.</p>}
+      {(cell?.p || []).map((p) => <p key={p.name}>{p.name}: {p.state}, revision <code>{p.revision}</code>, {p.restarts || 0} restarts</p>)}
+      {details && <Fragment>
+        {details.error && <p class="warning">{details.error}</p>}
+        <Pods node={details} />
+        <Conditions all={details.conditions} />
+      </Fragment>}
+      <p><button type="button" disabled={busy} onClick={explain}>{busy ? "Reading …" : "Explain with rules and values"}</button></p>
+      {why?.error && <p class="warning">{why.error}</p>}
+      {why?.data && <Explanation of={why.data} />}
+      {why?.line && <p class="line"><code>{why.line}</code></p>}
+    </aside>
+  );
+}
+
+interface Explained { placement: string; rules?: { rule: string; says: string; against: boolean }[]; values?: { name: string; says: string }[]; next?: string; remedy?: string }
+
+function Explanation({ of: e }: { of: Explained }) {
+  return (
+    <div>
+      <p>{e.placement}</p>
+      <ul class="plain">{(e.rules || []).map((r) => <li key={r.rule + r.says}>{r.rule}: {r.says}{r.against ? " (against)" : ""}</li>)}</ul>
+      <ul class="plain">{(e.values || []).map((v) => <li key={v.name + v.says}>{v.name}: {v.says}</li>)}</ul>
+      {e.next && <p>Next: {e.next}</p>}
+      {e.remedy && <p>Remedy: {e.remedy}</p>}
+    </div>
+  );
+}
+
+/** Waves is the timeline of a policy. */
+function Waves({ policy, details }: { policy: Policy; details?: Details }) {
+  const spec = details?.policy;
+  return (
+    <section>
+      <h2>Waves of rolloutpolicy/{policy.name}</h2>
+      {policy.others && <p class="warning">More than one policy applies, so none is followed: {policy.others.join(", ")}</p>}
+      {!policy.reported && <p class="warning">No manager has reported this: it is what a manager would report now.</p>}
+      <ol class="waves">
+        {(policy.waves || []).map((w) => {
+          const own = spec?.waves?.find((x) => x.name === w.name), past = seconds(w.soaked);
+          return (
+            <li key={w.name} class={w.name === policy.wave ? "active" : ""} aria-current={w.name === policy.wave ? "step" : undefined}>
+              <b>{w.name}</b> <Badge state={w.phase} />
+              <Bar done={w.available} half={w.updated} all={w.nodes} label={`${w.available} of ${w.nodes} nodes updated and available`} />
+              <span>{w.available}/{w.nodes} nodes</span>
+              {w.failed ? <span class="bad-text">{w.failed} failed</span> : null}
+              {own?.soak && <span>soak {own.soak}{w.phase === "Soaking" && past ? `, ${span(past)} of it had passed when it was reported` : ""}</span>}
+              {own?.after?.some((g) => g.type === "Approval") && <span>{w.approval ? `approved by ${w.approvedBy || "unknown"} (${w.approval})` : "needs an approval"}
+                {w.waitingSince && !w.approval ? `, waits for ${ago(w.waitingSince).replace(" ago", "")}` : ""}</span>}
+              {w.rollingSince && w.phase === "Rolling" && <span>since {ago(w.rollingSince)}</span>}
+            </li>
+          );
+        })}
+      </ol>
+      {spec?.windows && <p>Windows: {spec.windows.map((w) => `${w.schedule} for ${w.duration}${w.timeZone ? " (" + w.timeZone + ")" : ""}`).join("; ")}</p>}
+      {spec?.freezes && <p>Freezes: {spec.freezes.map((f) => `${f.from} to ${f.to}`).join("; ")}</p>}
+    </section>
+  );
+}
+
+function Revisions({ head, all }: { head: Head; all: Revision[] }) {
+  const [diff, setDiff] = useState<Outcome>();
+  const show = (from: number, to: number) => {
+    run(head, { verb: "diff", arguments: [String(from), String(to)] }).then(setDiff, (e: Error) => setDiff({ line: "", error: e.message }));
+  };
+  const state = (r: Revision) => [
+    r.current && "wanted", r.name === head.policy?.committedRevision && "committed", r.name === head.policy?.rejectedRevision && "rejected", r.failed && "failed: " + r.failed,
+  ].filter(Boolean).join(", ");
+  return (
+    <div>
+      <Table caption="Revisions" head={["Number", "Revision", "Created", "Pods", "Images", "State", "Difference"]}>
+        {all.map((r, i) => (
+          <tr key={r.name}>
+            <td>{r.number}</td><td><code>{r.hash}</code></td><td>{ago(r.created)}</td><td>{r.pods}</td><td>{(r.images || []).map((x) => <div key={x}><code>{x}</code></div>)}</td>
+            <td>{state(r) || "–"}</td>
+            <td>{all[i + 1] && <button type="button" onClick={() => show(all[i + 1].number, r.number)}>from {all[i + 1].number}</button>}</td>
+          </tr>
+        ))}
+      </Table>
+      {diff?.error && <p class="warning">{diff.error}</p>}
+      {diff?.data && <pre class="diff">{String(diff.data.diff || "They do not differ.").split("\n").map((text, i) => (
+        <span key={i} class={text.startsWith("+") ? "added" : text.startsWith("-") ? "removed" : ""}>{text + "\n"}</span>
+      ))}</pre>}
+    </div>
+  );
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The list of all sets.
+
+import { Fragment, h } from "preact";
+import { useState } from "preact/hooks";
+import { useStream } from "./api";
+import { Row, setPath, span } from "./model";
+import { Badge, Bar, Warnings } from "./parts";
+
+type Column = { name: string; value: (r: Row) => string | number };
+
+const rank: Record<string, number> = { failed: 0, rolling: 1, finished: 2 };
+
+const columns: Column[] = [
+  { name: "Set", value: (r) => r.namespace + "/" + r.set },
+  { name: "State", value: (r) => rank[r.state] ?? 3 },
+  { name: "Updated", value: (r) => (r.desired ? r.updated / r.desired : 1) },
+  { name: "Available", value: (r) => (r.desired ? r.available / r.desired : 1) },
+  { name: "Revision", value: (r) => r.revision },
+  { name: "Wave", value: (r) => r.wave || "" },
+  { name: "Waits for", value: (r) => r.blocking || r.waits || "" },
+  { name: "Next", value: (r) => r.next || r.secondsLeft || "" },
+];
+
+/** mostRows is how many rows are shown at once: the filter finds the others. */
+const mostRows = 500;
+
+function compare(a: string | number, b: string | number): number {
+  return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
+}
+
+function next(r: Row): string {
+  if (r.next) {
+    return r.next;
+  }
+  return r.secondsLeft !== undefined && r.state === "rolling" ? "about " + span(r.secondsLeft) + " left" : "–";
+}
+
+export function Sets() {
+  const page = useStream<Row>("sets/stream");
+  const [filter, setFilter] = useState("");
+  const [only, setOnly] = useState(false);
+  const [order, setOrder] = useState({ column: 1, down: false });
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  const text = (r: Row) => [r.namespace, r.set, r.state, r.dialect, r.revision, r.phase, r.wave, r.waits, r.why, r.blocking].join(" ").toLowerCase();
+  const value = columns[order.column].value;
+  const all = [...page.items.values()];
+  const rows = all
+    .filter((r) => (!only || r.state !== "finished") && words.every((w) => text(r).includes(w)))
+    .sort((a, b) => compare(value(a), value(b)) * (order.down ? -1 : 1) || compare(a.k, b.k));
+  const rolling = all.filter((r) => r.state !== "finished").length;
+  const head = page.parts.head;
+  return (
+    <main>
+      <h1>Daemon sets {head?.namespace && <small>of namespace {head.namespace}</small>}</h1>
+      <Warnings connected={page.connected} error={page.error?.message} lost={head?.lost} unread={head?.unread} />
+      <form class="tools" onSubmit={(e) => e.preventDefault()}>
+        <label>Filter <input type="search" value={filter} placeholder="name, namespace, verdict …" onInput={(e) => setFilter(e.currentTarget.value)} /></label>
+        <label><input type="checkbox" checked={only} onChange={(e) => setOnly(e.currentTarget.checked)} /> only rollouts in progress</label>
+        <span role="status">{all.length} sets, {rolling} with a rollout in progress{rows.length > mostRows ? `; the first ${mostRows} of ${rows.length} are shown` : ""}</span>
+      </form>
+      <div class="scroll">
+        <table class="sets">
+          <caption class="unseen">Daemon sets</caption>
+          <thead><tr>
+            {columns.map((c, i) => (
+              <th key={c.name} scope="col" aria-sort={order.column === i ? (order.down ? "descending" : "ascending") : "none"}>
+                <button type="button" class="sort" onClick={() => setOrder({ column: i, down: order.column === i && !order.down })}>
+                  {c.name}{order.column === i ? (order.down ? " ▾" : " ▴") : ""}
+                </button>
+              </th>
+            ))}
+          </tr></thead>
+          <tbody>
+            {rows.slice(0, mostRows).map((r) => (
+              <tr key={r.k}>
+                <td><a href={setPath(r.namespace, r.set)}>{r.namespace}/{r.set}</a> <small>{r.dialect}</small></td>
+                <td title={r.why}><Badge state={r.state} />{r.phase && r.phase !== "Complete" && <> <Badge state={r.phase} /></>}</td>
+                <td><Bar done={r.updated} half={r.updated} all={r.desired} label={`${r.updated} of ${r.desired} updated`} /> {r.updated}/{r.desired}</td>
+                <td>{r.available}/{r.desired}</td>
+                <td><code>{r.revision}</code></td>
+                <td>{r.wave || "–"}</td>
+                <td>{r.blocking || r.waits || "–"}</td>
+                <td>{next(r)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {page.connected && all.length === 0 && <p class="empty">There are no daemon sets.</p>}
+    </main>
+  );
+}
