@@ -14,6 +14,7 @@ import (
 
 	"everynode.dev/everynode/internal/cli/adopt"
 	"everynode.dev/everynode/internal/cli/approve"
+	"everynode.dev/everynode/internal/cli/dashboard"
 	"everynode.dev/everynode/internal/cli/doctor"
 	"everynode.dev/everynode/internal/cli/edit"
 	"everynode.dev/everynode/internal/cli/explain"
@@ -36,6 +37,7 @@ func verbs(o *options.Options) []*cobra.Command {
 		plan.NewApply(o),
 		status.New(o),
 		top.New(o),
+		dashboard.New(o, Root),
 		explain.New(o),
 		history.New(o),
 		history.NewDiff(o),

@@ -19,6 +19,7 @@ func goldens() map[string]string {
 		"apply":              "plan/testdata/apply.txt",
 		"status":             "status/testdata/advanced.txt",
 		"top":                "top/testdata/all.txt",
+		"dashboard":          "dashboard/testdata/dashboard.txt",
 		"explain-node":       "explain/testdata/all.txt",
 		"history":            "history/testdata/advanced.txt",
 		"diff":               "history/testdata/diff.txt",

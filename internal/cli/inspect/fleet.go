@@ -139,7 +139,8 @@ func (f *Fleet) refresh(ctx context.Context) {
 		return
 	}
 	f.read = now
-	ctx, cancel := context.WithTimeout(ctx, policyPatience)
+	// What is read is for all who ask, also if the one who asks now leaves.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), policyPatience)
 	defer cancel()
 	rules := &governor{c: f.c, note: func(string, ...any) {}, fleet: f, read: map[string][]*policies.Policy{}, approved: map[string][]v1alpha1.RolloutApproval{}}
 	for _, key := range f.Keys() {

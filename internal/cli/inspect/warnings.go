@@ -60,6 +60,38 @@ func Warnings(ctx context.Context, o *options.Options, c *options.Clients, about
 	return warnings[:min(len(warnings), mostWarnings)]
 }
 
+// Event is an event about a set.
+type Event struct {
+	Type    string    `json:"type"`
+	Reason  string    `json:"reason"`
+	Message string    `json:"message"`
+	Count   int32     `json:"count"`
+	Last    time.Time `json:"last"`
+}
+
+// Events returns the newest events about a set, newest first, at most that many.
+func Events(ctx context.Context, c *options.Clients, set *resolver.Set, most int) ([]Event, error) {
+	selector := fields.Set{"involvedObject.uid": string(set.Object.GetUID())}
+	list, err := c.Kubernetes.CoreV1().Events(set.Namespace()).List(ctx, metav1.ListOptions{FieldSelector: selector.String()})
+	if err != nil {
+		return nil, options.Explain(err, options.Request{Verb: "list", Resource: corev1.Resource("events"), Namespace: set.Namespace()})
+	}
+	events := []Event{}
+	for i := range list.Items {
+		e := &list.Items[i]
+		if e.InvolvedObject.UID != set.Object.GetUID() {
+			continue
+		}
+		count := max(e.Count, 1)
+		if e.Series != nil {
+			count = e.Series.Count
+		}
+		events = append(events, Event{Type: e.Type, Reason: e.Reason, Message: e.Message, Count: count, Last: lastSeen(e)})
+	}
+	slices.SortStableFunc(events, func(a, b Event) int { return b.Last.Compare(a.Last) })
+	return events[:min(len(events), most)], nil
+}
+
 func lastSeen(e *corev1.Event) time.Time {
 	switch {
 	case e.Series != nil:

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"everynode.dev/everynode/internal/cli/inspect"
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// cell is a node of the picture of a set.
+type cell struct {
+	Node    string `json:"k"`
+	Verdict string `json:"v"`
+	// Reason is the sentence of the verdict with its details, if there are any.
+	Reason string `json:"r,omitempty"`
+	// NotReady is since when the node is not ready, in seconds since 1970; 0 if it is.
+	NotReady int64 `json:"x,omitempty"`
+	Gone     bool  `json:"gone,omitempty"`
+	// Charged is whether the node uses the budget.
+	Charged bool `json:"c,omitempty"`
+	// Wave is the index of its wave of the policy; -1 for none.
+	Wave int `json:"w"`
+	// Values are the indexes of its values in the facets; -1 for none.
+	Values []int `json:"f"`
+	Pods   []pod `json:"p,omitempty"`
+}
+
+// pod is a pod of a cell.
+type pod struct {
+	Name     string `json:"name"`
+	Revision string `json:"revision"`
+	State    string `json:"state"`
+	Restarts uint16 `json:"restarts,omitempty"`
+}
+
+// facet is a label by which nodes can be grouped.
+type facet struct {
+	Key    string   `json:"key"`
+	Values []string `json:"values"`
+}
+
+const (
+	// mostValues is the maximum number of values of a label by which nodes can be grouped, mostFacets that of labels.
+	mostValues = 60
+	mostFacets = 40
+)
+
+// facetsOf returns the labels by which nodes can be grouped: those with few values.
+func facetsOf(labels []map[string]string) []facet {
+	values := map[string]map[string]bool{}
+	for _, of := range labels {
+		for key, value := range of {
+			if key == corev1.LabelHostname {
+				continue
+			}
+			if values[key] == nil {
+				values[key] = map[string]bool{}
+			}
+			if len(values[key]) <= mostValues {
+				values[key][value] = true
+			}
+		}
+	}
+	facets := []facet{}
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		if n := len(values[key]); n <= mostValues && len(facets) < mostFacets {
+			facets = append(facets, facet{Key: key, Values: slices.Sorted(maps.Keys(values[key]))})
+		}
+	}
+	return facets
+}
+
+// valuesOf returns the indexes of the values of a node.
+func valuesOf(facets []facet, labels map[string]string) []int {
+	indexes := make([]int, len(facets))
+	for i := range facets {
+		indexes[i] = -1
+		if value, has := labels[facets[i].Key]; has {
+			if at, found := slices.BinarySearch(facets[i].Values, value); found {
+				indexes[i] = at
+			}
+		}
+	}
+	return indexes
+}
+
+// relevant reports whether a node is in the picture, as in view.Model.
+func relevant(m *inspect.Evaluation, i int) bool { return m.Plan.Verdicts[i].Kind != rollout.NotWanted }
+
+// cellOf returns the cell of a node.
+func cellOf(m *inspect.Evaluation, i int, facets []facet) cell {
+	node, report := &m.Snapshot.Nodes[i], inspect.NodeOf(&m.Snapshot, &m.Plan, i)
+	c := cell{Node: node.Name, Verdict: report.Verdict, Charged: report.Charged, Gone: node.Gone, Wave: -1, Values: valuesOf(facets, m.Labels[i])}
+	if report.Reason != m.Plan.Verdicts[i].Kind.Sentence() {
+		c.Reason = report.Reason
+	}
+	if !node.Ready && !node.Gone {
+		c.NotReady = max(int64(node.Since)/1e9, 1)
+	}
+	if i < len(m.Governance.Waves) {
+		c.Wave = m.Governance.Waves[i]
+	}
+	for j := range report.Pods {
+		p := &report.Pods[j]
+		c.Pods = append(c.Pods, pod{p.Name, p.Revision, p.State, node.Pods[j].Restarts})
+	}
+	return c
+}
+
+// restarts are how often containers were restarted, in pods of the revision that nodes are updated to, and in others.
+type restarts struct {
+	New     int `json:"new"`
+	Old     int `json:"old"`
+	NewPods int `json:"newPods"`
+	OldPods int `json:"oldPods"`
+}
+
+func restartsOf(s *rollout.Snapshot) (r restarts) {
+	for i := range s.Nodes {
+		for j := range s.Nodes[i].Pods {
+			p := &s.Nodes[i].Pods[j]
+			if p.Revision == s.Set.Update {
+				r.New, r.NewPods = r.New+int(p.Restarts), r.NewPods+1
+			} else {
+				r.Old, r.OldPods = r.Old+int(p.Restarts), r.OldPods+1
+			}
+		}
+	}
+	return r
+}

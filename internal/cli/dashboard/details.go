@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/cli/inspect"
+	"everynode.dev/everynode/internal/cli/options"
+)
+
+const (
+	// detailsPace is how long what was read of a set is shown; detailsPatience is how long reading it may take.
+	detailsPace     = 5 * time.Second
+	detailsPatience = 5 * time.Second
+	// mostEvents is the maximum number of events that are shown.
+	mostEvents = 50
+)
+
+// condition is a condition of a set or of a node.
+type condition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	Since   string `json:"since,omitempty"`
+}
+
+// details are read for a page only.
+type details struct {
+	Conditions []condition     `json:"conditions"`
+	Events     []inspect.Event `json:"events"`
+	// Paused is whether the set itself is paused, Containers are those of its template, and Partition is its partition.
+	Paused     bool        `json:"paused"`
+	Containers []container `json:"containers"`
+	Partition  string      `json:"partition,omitempty"`
+	// Policy is the specification of the first policy that applies.
+	Policy *v1alpha1.RolloutPolicySpec `json:"policy,omitempty"`
+	// Errors are about what cannot be read.
+	Errors []string `json:"errors,omitempty"`
+}
+
+// container is a container of a template.
+type container struct {
+	Name  string `json:"name"`
+	Image string `json:"image"`
+}
+
+// readDetails reads with the rights of the user.
+func readDetails(ctx context.Context, s *server, m *inspect.Evaluation) *details {
+	ctx, cancel := context.WithTimeout(ctx, detailsPatience)
+	defer cancel()
+	d := &details{Conditions: []condition{}, Events: []inspect.Event{}, Containers: []container{}}
+	if p := m.Governance.Policy(); p != nil {
+		d.Policy = &p.Typed.Spec
+	}
+	object, err := s.clients.Dynamic.Resource(m.Set.Resource).Namespace(m.Set.Namespace()).Get(ctx, m.Set.Name(), metav1.GetOptions{})
+	if err != nil {
+		d.Errors = append(d.Errors, options.Explain(err, options.Request{
+			Verb: "get", Resource: m.Set.Resource.GroupResource(), Namespace: m.Set.Namespace(), Name: m.Set.Name(),
+		}).Error())
+	} else {
+		d.take(object.Object)
+	}
+	if d.Events, err = inspect.Events(ctx, s.clients, m.Set, mostEvents); err != nil {
+		d.Events, d.Errors = []inspect.Event{}, append(d.Errors, err.Error())
+	}
+	return d
+}
+
+// take reads the object of a set.
+func (d *details) take(object map[string]any) {
+	conditions, _, _ := unstructured.NestedSlice(object, "status", "conditions")
+	for _, one := range conditions {
+		fields, _ := one.(map[string]any)
+		text := func(name string) string {
+			value, _ := fields[name].(string)
+			return value
+		}
+		d.Conditions = append(d.Conditions, condition{text("type"), text("status"), text("reason"), text("message"), text("lastTransitionTime")})
+	}
+	d.Paused, _, _ = unstructured.NestedBool(object, "spec", "updateStrategy", "rollingUpdate", "paused")
+	if value, has, _ := unstructured.NestedFieldNoCopy(object, "spec", "updateStrategy", "rollingUpdate", "partition"); has {
+		d.Partition = fmt.Sprint(value)
+	}
+	containers, _, _ := unstructured.NestedSlice(object, "spec", "template", "spec", "containers")
+	for _, one := range containers {
+		fields, _ := one.(map[string]any)
+		name, _ := fields["name"].(string)
+		image, _ := fields["image"].(string)
+		d.Containers = append(d.Containers, container{name, image})
+	}
+}
+
+// nodeDetails are about a node, whatever sets run there.
+type nodeDetails struct {
+	Exists     bool              `json:"exists"`
+	Conditions []condition       `json:"conditions"`
+	Labels     map[string]string `json:"labels,omitempty"`
+	Taints     []string          `json:"taints,omitempty"`
+	Cordoned   bool              `json:"cordoned,omitempty"`
+	Version    string            `json:"version,omitempty"`
+	// Pods are those on the node, of a namespace or of all.
+	Pods  []podDetails `json:"pods"`
+	Error string       `json:"error,omitempty"`
+}
+
+// podDetails are what a cell does not have.
+type podDetails struct {
+	Namespace  string      `json:"namespace"`
+	Name       string      `json:"name"`
+	Owner      string      `json:"owner"`
+	Phase      string      `json:"phase"`
+	Containers []podStatus `json:"containers"`
+}
+
+// podStatus is a container of a pod.
+type podStatus struct {
+	container
+	Ready    bool   `json:"ready"`
+	Restarts int32  `json:"restarts"`
+	State    string `json:"state"`
+}
+
+// readNode reads a node and its pods of daemon sets.
+func (s *server) readNode(ctx context.Context, name, namespace string) *nodeDetails {
+	ctx, cancel := context.WithTimeout(ctx, detailsPatience)
+	defer cancel()
+	d := &nodeDetails{Conditions: []condition{}, Pods: []podDetails{}}
+	node, err := s.clients.Kubernetes.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		d.takeNode(node)
+	case !apierrors.IsNotFound(err): // sets may have pods of a node that was deleted
+		d.Error = options.Explain(err, options.Request{Verb: "get", Resource: corev1.Resource("nodes"), Name: name}).Error()
+	}
+	selector := fields.OneTermEqualSelector("spec.nodeName", name).String()
+	pods, err := s.clients.Kubernetes.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: selector})
+	if err != nil {
+		d.Error = options.Explain(err, options.Request{Verb: "list", Resource: corev1.Resource("pods"), Namespace: namespace}).Error()
+		return d
+	}
+	for i := range pods.Items {
+		if owner := metav1.GetControllerOf(&pods.Items[i]); owner != nil && owner.Kind == "DaemonSet" && pods.Items[i].Spec.NodeName == name {
+			d.Pods = append(d.Pods, podOf(&pods.Items[i], owner.Name))
+		}
+	}
+	return d
+}
+
+func (d *nodeDetails) takeNode(node *corev1.Node) {
+	d.Exists, d.Labels, d.Cordoned, d.Version = true, node.Labels, node.Spec.Unschedulable, node.Status.NodeInfo.KubeletVersion
+	for i := range node.Spec.Taints {
+		d.Taints = append(d.Taints, node.Spec.Taints[i].ToString())
+	}
+	for i := range node.Status.Conditions {
+		c := &node.Status.Conditions[i]
+		d.Conditions = append(d.Conditions, condition{string(c.Type), string(c.Status), c.Reason, c.Message, c.LastTransitionTime.UTC().Format(time.RFC3339)})
+	}
+}
+
+func podOf(p *corev1.Pod, owner string) podDetails {
+	d := podDetails{Namespace: p.Namespace, Name: p.Name, Owner: owner, Phase: string(p.Status.Phase), Containers: []podStatus{}}
+	for i := range p.Spec.Containers {
+		s := podStatus{container: container{p.Spec.Containers[i].Name, p.Spec.Containers[i].Image}, State: "not started"}
+		for j := range p.Status.ContainerStatuses {
+			if status := &p.Status.ContainerStatuses[j]; status.Name == s.Name {
+				s.Ready, s.Restarts, s.State = status.Ready, status.RestartCount, stateOf(status)
+			}
+		}
+		d.Containers = append(d.Containers, s)
+	}
+	return d
+}
+
+func stateOf(s *corev1.ContainerStatus) string {
+	switch {
+	case s.State.Waiting != nil && s.State.Waiting.Message != "":
+		return "waiting: " + s.State.Waiting.Reason + ": " + s.State.Waiting.Message
+	case s.State.Waiting != nil:
+		return "waiting: " + s.State.Waiting.Reason
+	case s.State.Terminated != nil:
+		return "ended: " + s.State.Terminated.Reason
+	case s.State.Running != nil:
+		return "running"
+	default:
+		return "not started"
+	}
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+const (
+	// header must be in every request for data: a page of another origin cannot send it without a preflight, which is never answered.
+	header = "X-Everynode-Dashboard"
+	// cookiePrefix is followed by the port: browsers send cookies to all ports of a host.
+	cookiePrefix = "everynode-dashboard-"
+	// largestBody is the maximum size of a request.
+	largestBody = 16 << 10
+	// mostViewers is the maximum number of streams, mostRequests that of other requests at a time.
+	mostViewers  = 32
+	mostRequests = 16
+)
+
+// policy is the Content-Security-Policy: nothing inline, nothing from elsewhere, no text as markup.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; " +
+	"frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+// guard decides which requests are answered.
+type guard struct {
+	// token is in the URL that is printed, session in the cookie that it is exchanged for.
+	token, session string
+	port           string
+	viewers        chan struct{}
+	requests       chan struct{}
+}
+
+func newGuard(port string) *guard {
+	return &guard{token: secret(), session: secret(), port: port, viewers: make(chan struct{}, mostViewers), requests: make(chan struct{}, mostRequests)}
+}
+
+// secret returns 256 random bits.
+func secret() string {
+	raw := make([]byte, 32)
+	_, _ = rand.Read(raw) // it never fails
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// same compares secrets without a difference in time.
+func same(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}
+
+// protect sets the headers of every answer, and rejects requests that were meant for another host: a name that somebody else lets point here (DNS rebinding).
+func (g *guard) protect(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		if !g.ownHost(r.Host) {
+			fail(w, http.StatusMisdirectedRequest, "this address is not one of the dashboard: use the URL that it has printed")
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, largestBody)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// ownHost is whether the host of a request is an address, which nobody else can give another meaning, or localhost, with our port.
+func (g *guard) ownHost(host string) bool {
+	name, port, err := net.SplitHostPort(host)
+	if err != nil || port != g.port {
+		return false
+	}
+	if name == "localhost" {
+		return true
+	}
+	_, err = netip.ParseAddr(name)
+	return err == nil
+}
+
+// data rejects requests for data that do not come from the page, or have no session.
+func (g *guard) data(next http.HandlerFunc) http.HandlerFunc {
+	return g.fromPage(func(w http.ResponseWriter, r *http.Request) {
+		cookie, err := r.Cookie(g.cookie())
+		if err != nil || !same(cookie.Value, g.session) {
+			fail(w, http.StatusUnauthorized, "there is no session: open the URL that the dashboard has printed")
+			return
+		}
+		next(w, r)
+	})
+}
+
+// fromPage rejects requests that another site has caused.
+func (g *guard) fromPage(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
+		switch {
+		case origin != "" && origin != "http://"+r.Host, site != "" && site != "same-origin":
+			fail(w, http.StatusForbidden, "the request comes from another site")
+		case r.Header.Get(header) == "":
+			fail(w, http.StatusForbidden, "the header "+header+" is missing")
+		default:
+			next(w, r)
+		}
+	}
+}
+
+// limit rejects requests while too many are served.
+func limit(places chan struct{}, next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+			next(w, r)
+		default:
+			w.Header().Set("Retry-After", "5")
+			fail(w, http.StatusServiceUnavailable, "the dashboard already serves as many requests as it may: close other windows of it")
+		}
+	}
+}
+
+func (g *guard) cookie() string { return cookiePrefix + g.port }
+
+// login exchanges the token for the cookie.
+func (g *guard) login(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		Token string `json:"token"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
+		fail(w, http.StatusBadRequest, "the token is missing")
+		return
+	}
+	if !same(body.Token, g.token) {
+		fail(w, http.StatusUnauthorized, "the token is not the one of this dashboard: open the URL that it has printed")
+		return
+	}
+	http.SetCookie(w, &http.Cookie{Name: g.cookie(), Value: g.session, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// fail answers with an error.
+func fail(w http.ResponseWriter, code int, text string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	// Who has left does not read it.
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": text})
+}

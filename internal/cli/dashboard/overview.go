@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"everynode.dev/everynode/internal/cli/inspect"
+	"everynode.dev/everynode/internal/cli/top"
+	"everynode.dev/everynode/internal/clustercache"
+)
+
+// row is a set in the list of all sets: what top prints, and its policy.
+type row struct {
+	Key string `json:"k"`
+	top.Row
+	Dialect string `json:"dialect"`
+	Phase   string `json:"phase,omitempty"`
+	Wave    string `json:"wave,omitempty"`
+	// Next is the next action of the policy, Blocking why nothing starts.
+	Next     string `json:"next,omitempty"`
+	Blocking string `json:"blocking,omitempty"`
+}
+
+// listHead is what the list shows apart from rows.
+type listHead struct {
+	Context   string `json:"context"`
+	Namespace string `json:"namespace"`
+	Unread    string `json:"unread,omitempty"`
+	Lost      string `json:"lost,omitempty"`
+}
+
+func rowOf(m *inspect.Evaluation, now time.Time) row {
+	r := row{Key: m.Set.Title(), Row: top.RowOf(m), Dialect: m.Set.Source.Dialect}
+	if p := m.Governance.Report(); p != nil {
+		r.Phase, r.Next = string(p.Phase), p.NextAction(now, m.Set.String())
+		if p.Position > 0 {
+			r.Wave = p.Wave
+		}
+		if len(p.Blocking) > 0 {
+			r.Blocking = p.Blocking[0].Message
+		}
+	}
+	return r
+}
+
+// listPage makes the frames of the list of all sets. A set is evaluated when it has changed, and all of them from time to time.
+type listPage struct {
+	s    *server
+	rows map[clustercache.Key]row
+	// all is when all sets were evaluated last.
+	all time.Time
+}
+
+func (p *listPage) pace() (shortest, longest time.Duration) { return time.Second, allPace }
+
+// allPace is how often all sets are evaluated.
+const allPace = 10 * time.Second
+
+func (p *listPage) build(ctx context.Context) (*frame, error) {
+	changed := p.s.takeChanged()
+	now := p.s.o.Now()
+	whole := p.rows == nil || now.Sub(p.all) >= allPace
+	if whole {
+		p.all = now
+	}
+	rows := map[clustercache.Key]row{}
+	f := &frame{}
+	for _, key := range p.s.fleet.Keys() {
+		r, known := p.rows[key]
+		if whole || !known || changed[key] {
+			m, ok := p.s.fleet.At(ctx, key)
+			if !ok {
+				continue
+			}
+			r = rowOf(m, now)
+		}
+		rows[key] = r
+		if err := f.put(r.Key, r); err != nil {
+			return nil, err
+		}
+	}
+	p.rows = rows
+	f.sort()
+	return f, f.add("head", listHead{Context: p.s.context, Namespace: p.s.namespace, Unread: p.s.fleet.Unread(), Lost: p.s.lost()})
+}
+
+// nodePage makes the frames of the page of a node.
+type nodePage struct {
+	s    *server
+	name string
+	// details are read from time to time.
+	details *nodeDetails
+	read    time.Time
+}
+
+func (p *nodePage) pace() (shortest, longest time.Duration) { return time.Second, detailsPace }
+
+// nodeRow is what a set does on a node.
+type nodeRow struct {
+	Key       string `json:"k"`
+	Namespace string `json:"namespace"`
+	Set       string `json:"set"`
+	inspect.NodeReport
+}
+
+func (p *nodePage) build(ctx context.Context) (*frame, error) {
+	f := &frame{}
+	for _, key := range p.s.fleet.Keys() {
+		m, ok := p.s.fleet.At(ctx, key)
+		if !ok {
+			continue
+		}
+		at := slices.Index(m.Nodes(), p.name)
+		if at < 0 || !relevant(m, at) {
+			continue
+		}
+		r := nodeRow{Key: m.Set.Title(), Namespace: m.Set.Namespace(), Set: m.Set.String(), NodeReport: inspect.NodeOf(&m.Snapshot, &m.Plan, at)}
+		if err := f.put(r.Key, r); err != nil {
+			return nil, err
+		}
+	}
+	f.sort()
+	if now := p.s.o.Now(); p.details == nil || now.Sub(p.read) >= detailsPace {
+		p.details, p.read = p.s.readNode(ctx, p.name, p.s.namespace), now
+	}
+	if !p.details.Exists && len(f.items) == 0 && p.details.Error == "" {
+		return nil, errMissing
+	}
+	if err := f.add("head", listHead{Context: p.s.context, Namespace: p.s.namespace, Unread: p.s.fleet.Unread(), Lost: p.s.lost()}); err != nil {
+		return nil, err
+	}
+	return f, f.add("node", p.details)
+}

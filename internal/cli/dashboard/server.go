@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"everynode.dev/everynode/internal/cli/inspect"
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/resolver"
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/dialects"
+	"everynode.dev/everynode/internal/rollout"
+
+	"github.com/spf13/cobra"
+)
+
+// static has the files of the page. They are built from web by hack/tools/web.
+//
+//go:embed static
+var static embed.FS
+
+// files are the files of the page, and their types.
+func files() map[string][2]string {
+	return map[string][2]string{
+		"/":             {"index.html", "text/html; charset=utf-8"},
+		"/app.js":       {"app.js", "text/javascript; charset=utf-8"},
+		"/app.css":      {"app.css", "text/css; charset=utf-8"},
+		"/icon.svg":     {"icon.svg", "image/svg+xml"},
+		"/licences.txt": {"licences.txt", "text/plain; charset=utf-8"},
+	}
+}
+
+const (
+	// shortestPace is the minimum time between two frames of a set, longestPace the maximum.
+	shortestPace = 250 * time.Millisecond
+	longestPace  = 2 * time.Second
+)
+
+// errMissing is the error for a set or node that does not exist.
+var errMissing = errors.New("it does not exist, or is in a namespace that this dashboard does not show")
+
+// server serves one cluster to one user.
+type server struct {
+	o         *options.Options
+	clients   *options.Clients
+	fleet     *inspect.Fleet
+	guard     *guard
+	hubs      *hubs
+	context   string
+	namespace string
+	// verbs makes the plugin.
+	verbs func(*options.Options) *cobra.Command
+
+	mu      sync.Mutex
+	changed map[clustercache.Key]bool
+}
+
+// note records that a set has changed. It never waits for long.
+func (s *server) note(key clustercache.Key) {
+	s.mu.Lock()
+	s.changed[key] = true
+	s.mu.Unlock()
+	own := pageOf(key)
+	s.hubs.touch(func(page string) bool { return page == own || !strings.HasPrefix(page, setPrefix) })
+}
+
+// takeChanged returns the sets that have changed since the last call.
+func (s *server) takeChanged() map[clustercache.Key]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed := maps.Clone(s.changed)
+	clear(s.changed)
+	return changed
+}
+
+// lost is why the page may be outdated; empty if it is not.
+func (s *server) lost() string {
+	err := s.fleet.Lost()
+	if request := (*url.Error)(nil); errors.As(err, &request) {
+		err = request.Err // the address of a watch is long and not useful
+	}
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+const setPrefix = "set/"
+
+// pageOf returns the page of a set.
+func pageOf(key clustercache.Key) string {
+	return setPrefix + key.Dialect + "/" + key.Namespace + "/" + key.Name
+}
+
+// handler answers all requests.
+func (s *server) handler() http.Handler {
+	mux := http.NewServeMux()
+	g := s.guard
+	few := func(next http.HandlerFunc) http.HandlerFunc { return limit(g.requests, next) }
+	mux.HandleFunc("POST /api/session", few(g.fromPage(g.login)))
+	mux.HandleFunc("GET /api/verdicts", few(g.data(verdicts)))
+	for _, page := range []string{"sets", "set", "node"} {
+		mux.HandleFunc("GET /api/"+page, few(g.data(func(w http.ResponseWriter, r *http.Request) { s.once(w, r, page) })))
+		mux.HandleFunc("GET /api/"+page+"/stream", g.data(limit(g.viewers, func(w http.ResponseWriter, r *http.Request) { s.stream(w, r, page) })))
+	}
+	mux.HandleFunc("GET /api/cell", few(g.data(s.cell)))
+	mux.HandleFunc("GET /api/rights", few(g.data(s.rights)))
+	mux.HandleFunc("POST /api/verb", few(g.data(s.verb)))
+	for path, file := range files() {
+		mux.HandleFunc("GET "+path+end(path), func(w http.ResponseWriter, _ *http.Request) {
+			data, err := static.ReadFile("static/" + file[0])
+			if err != nil {
+				fail(w, http.StatusNotFound, "there is no such file")
+				return
+			}
+			w.Header().Set("Content-Type", file[1])
+			_, _ = w.Write(data) // who has left does not read it
+		})
+	}
+	return g.protect(mux)
+}
+
+// end keeps the pattern / from matching everything.
+func end(path string) string {
+	if path == "/" {
+		return "{$}"
+	}
+	return ""
+}
+
+// page joins the hub of the page that a request names.
+func (s *server) page(r *http.Request, page string) (h *hub, leave func(), err error) {
+	switch page {
+	case "sets":
+		h, leave = s.hubs.join(page, func() builder { return &listPage{s: s} })
+	case "node":
+		name := r.FormValue("name")
+		h, leave = s.hubs.join("node/"+name, func() builder { return &nodePage{s: s, name: name} })
+	default:
+		key, err := keyOf(r)
+		if err != nil {
+			return nil, nil, err
+		}
+		if s.fleet.WorkloadOf(key) == nil {
+			return nil, nil, errMissing
+		}
+		h, leave = s.hubs.join(pageOf(key), func() builder { return &setPage{s: s, key: key} })
+	}
+	return h, leave, nil
+}
+
+// keyOf returns the set that a request names, as namespace=NAMESPACE and set=ads/NAME or daemonset/NAME.
+func keyOf(r *http.Request) (clustercache.Key, error) {
+	name, advanced, err := resolver.Split(r.FormValue("set"))
+	if err != nil {
+		return clustercache.Key{}, err //nolint:wrapcheck // it names the argument
+	}
+	key := clustercache.Key{Dialect: dialects.Native, Namespace: r.FormValue("namespace"), Name: name}
+	if advanced {
+		key.Dialect = dialects.Kruise
+	}
+	return key, nil
+}
+
+// once answers with a whole page.
+func (s *server) once(w http.ResponseWriter, r *http.Request, page string) {
+	h, leave, err := s.page(r, page)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	defer leave()
+	f, err := h.first(r.Context())
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	answer(w, f.since(nil))
+}
+
+// stream answers with a page, and with what changes on it.
+func (s *server) stream(w http.ResponseWriter, r *http.Request, page string) {
+	h, leave, err := s.page(r, page)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	defer leave()
+	if _, err := h.first(r.Context()); err != nil {
+		s.fail(w, err)
+		return
+	}
+	h.follow(w, r)
+}
+
+// cell answers with what is known about the node of a cell.
+func (s *server) cell(w http.ResponseWriter, r *http.Request) {
+	key, err := keyOf(r)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	d := s.readNode(r.Context(), r.FormValue("node"), key.Namespace)
+	kept := []podDetails{}
+	for _, p := range d.Pods {
+		if p.Owner == key.Name {
+			kept = append(kept, p)
+		}
+	}
+	d.Pods = kept
+	answer(w, d)
+}
+
+// verdictRow is what there is to know of a verdict.
+type verdictRow struct {
+	Sentence string `json:"sentence"`
+	Group    int    `json:"group"`
+}
+
+// verdicts answers with all verdicts.
+func verdicts(w http.ResponseWriter, _ *http.Request) {
+	all := map[string]verdictRow{}
+	for _, kind := range rollout.VerdictKinds() {
+		all[kind.String()] = verdictRow{kind.Sentence(), int(kind.Group())}
+	}
+	answer(w, all)
+}
+
+func answer(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // who has left does not read it
+}
+
+// fail answers with an error of the cluster or of the request.
+func (s *server) fail(w http.ResponseWriter, err error) {
+	code := http.StatusInternalServerError
+	switch {
+	case errors.Is(err, errMissing), apierrors.IsNotFound(err):
+		code = http.StatusNotFound
+	case apierrors.IsForbidden(err):
+		code = http.StatusForbidden
+	case options.Code(err) == options.ExitUsage:
+		code = http.StatusBadRequest
+	case errors.Is(err, context.Canceled):
+		code = http.StatusServiceUnavailable
+	}
+	fail(w, code, err.Error())
+}

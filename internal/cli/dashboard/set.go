@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"context"
+	"time"
+
+	"everynode.dev/everynode/internal/cli/inspect"
+	"everynode.dev/everynode/internal/cli/view"
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/podtemplate"
+)
+
+// head is what the page of a set shows apart from nodes: what status prints.
+type head struct {
+	inspect.Report
+	Dialect string `json:"dialect"`
+	// Missing is whether the set does not exist any more.
+	Missing bool `json:"missing,omitempty"`
+	// Waits are why nodes wait, with the first of them.
+	Waits []waitRow `json:"waits"`
+	// Aside is the number of nodes that need no pod and have none.
+	Aside    int      `json:"aside"`
+	Restarts restarts `json:"restarts"`
+	// Next is the next action and when it happens, for people.
+	Next string `json:"next,omitempty"`
+	// Unread and Lost are why the page may be incomplete, or outdated.
+	Unread string `json:"unread,omitempty"`
+	Lost   string `json:"lost,omitempty"`
+}
+
+// waitRow is a reason for which nodes wait.
+type waitRow struct {
+	Verdict string `json:"verdict"`
+	Reason  string `json:"reason"`
+	// NotReady is for how many seconds a node of them is not ready.
+	NotReady int      `json:"notReady,omitempty"`
+	Count    int      `json:"count"`
+	Nodes    []string `json:"nodes"`
+}
+
+// mostNamed is the maximum number of nodes that are named for a reason.
+const mostNamed = 5
+
+func waitRows(model *view.Model) []waitRow {
+	rows := []waitRow{}
+	for i := range model.Waits {
+		w := &model.Waits[i]
+		rows = append(rows, waitRow{w.Kind.String(), w.Why(), int(w.NotReady / time.Second), len(w.Nodes), w.Nodes[:min(len(w.Nodes), mostNamed)]})
+	}
+	return rows
+}
+
+// revisionRow is a revision of the history.
+type revisionRow struct {
+	Name string `json:"name"`
+	// Hash is the name that pods have for it.
+	Hash    string   `json:"hash"`
+	Number  int64    `json:"number"`
+	Created int64    `json:"created"`
+	Pods    int      `json:"pods"`
+	Images  []string `json:"images,omitempty"`
+	// Current is whether it has the template of the set.
+	Current bool `json:"current,omitempty"`
+	// Failed is why a policy counts it as failed.
+	Failed string `json:"failed,omitempty"`
+}
+
+// setPage makes the frames of the page of a set.
+type setPage struct {
+	s       *server
+	key     clustercache.Key
+	tracker *view.Tracker
+	// details are read from the API server from time to time.
+	details *details
+	read    time.Time
+}
+
+func (p *setPage) pace() (shortest, longest time.Duration) { return shortestPace, longestPace }
+
+// build makes a frame.
+func (p *setPage) build(ctx context.Context) (*frame, error) {
+	f := &frame{}
+	m, ok := p.s.fleet.At(ctx, p.key)
+	if !ok {
+		if p.tracker == nil {
+			return nil, errMissing
+		}
+		return f, f.add("head", head{Missing: true, Report: inspect.Report{Namespace: p.key.Namespace, Name: p.key.Name}, Lost: p.s.lost()})
+	}
+	if p.tracker == nil {
+		p.tracker = view.NewTracker(m.Set.Title())
+		p.tracker.Recall(m.Snapshot, m.Plan, m.Began())
+	}
+	model := p.tracker.Next(m.Snapshot, m.Plan)
+	facets := facetsOf(m.Labels)
+	err := f.add("head", p.head(m, model))
+	if err == nil {
+		err = f.add("facets", facets)
+	}
+	if err == nil {
+		err = f.add("revisions", revisionRows(m, &model))
+	}
+	if err == nil {
+		err = f.add("details", p.readDetails(ctx, m))
+	}
+	for i := range m.Snapshot.Nodes {
+		if err == nil && relevant(m, i) {
+			err = f.put(m.Snapshot.Nodes[i].Name, cellOf(m, i, facets))
+		}
+	}
+	f.sort()
+	return f, err
+}
+
+func (p *setPage) head(m *inspect.Evaluation, model view.Model) head {
+	h := head{
+		Report: m.Observe(model).Report(), Dialect: p.key.Dialect, Aside: model.Aside, Restarts: restartsOf(&m.Snapshot),
+		Waits: waitRows(&model), Unread: p.s.fleet.Unread(), Lost: p.s.lost(),
+	}
+	h.Policy = m.Governance.Report()
+	if h.Policy != nil {
+		h.Next = h.Policy.NextAction(p.s.o.Now(), m.Set.String())
+	}
+	h.Nodes, h.Left, h.Unreachable, h.Kept = nil, nil, nil, nil // they are the cells
+	return h
+}
+
+// readDetails reads the details again from time to time.
+func (p *setPage) readDetails(ctx context.Context, m *inspect.Evaluation) *details {
+	if now := p.s.o.Now(); p.details == nil || now.Sub(p.read) >= detailsPace {
+		p.details, p.read = readDetails(ctx, p.s, m), now
+	}
+	return p.details
+}
+
+// revisionRows returns the history of a set, newest first.
+func revisionRows(m *inspect.Evaluation, model *view.Model) []revisionRow {
+	pods := map[string]int{}
+	for _, c := range model.Revisions {
+		pods[c.Name] = c.Pods
+	}
+	rows := []revisionRow{}
+	for i := len(m.History.Revisions) - 1; i >= 0; i-- {
+		r := &m.History.Revisions[i]
+		row := revisionRow{
+			Name: r.Name, Hash: r.Hash, Number: r.Number, Created: int64(r.Created) / 1e9, Pods: pods[r.Hash],
+			Images: podtemplate.Images(r.Template()), Current: i == m.History.Current,
+		}
+		if r.Failed != nil {
+			row.Failed = r.Failed.Message
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}

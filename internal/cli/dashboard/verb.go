@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/cli/policies"
+	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/dialects"
+)
+
+// verb describes a verb of the plugin that the page can use.
+type verb struct {
+	// flags are those that a request may give, and arguments the number of arguments after the set.
+	flags     []string
+	arguments int
+	// reads is whether the verb changes nothing. Then its output is JSON.
+	reads bool
+	// right is what the user must be allowed to do; empty for reading.
+	right string
+}
+
+// The rights that verbs need.
+const (
+	changeSet = "set"
+	decide    = "approval"
+)
+
+// offered are the verbs that the page can use.
+func offered() map[string]verb {
+	return map[string]verb{
+		"plan":         {flags: []string{"image", "partition", "max-unavailable"}, reads: true},
+		"explain-node": {reads: true},
+		"diff":         {arguments: 2, reads: true},
+		"pause":        {right: changeSet},
+		"resume":       {right: changeSet},
+		"set-image":    {arguments: 1, right: changeSet},
+		"partition":    {arguments: 1, right: changeSet},
+		"undo":         {right: changeSet},
+		"approve":      {flags: []string{"wave", "reason"}, right: decide},
+		"promote":      {flags: []string{"wave", "reason"}, right: decide},
+		"reject":       {flags: []string{"reason"}, right: decide},
+		"retry":        {flags: []string{"reason"}, right: decide},
+	}
+}
+
+// request is a verb with what it is about.
+type request struct {
+	Verb      string            `json:"verb"`
+	Namespace string            `json:"namespace"`
+	Set       string            `json:"set"`
+	Node      string            `json:"node,omitempty"`
+	Arguments []string          `json:"arguments,omitempty"`
+	Flags     map[string]string `json:"flags,omitempty"`
+	// DryRun is whether the API server only checks the change.
+	DryRun bool `json:"dryRun,omitempty"`
+}
+
+// outcome is what a verb has printed.
+type outcome struct {
+	// Line is the command for a shell.
+	Line   string          `json:"line"`
+	Output string          `json:"output,omitempty"`
+	Data   json.RawMessage `json:"data,omitempty"`
+	Notes  string          `json:"notes,omitempty"`
+	Error  string          `json:"error,omitempty"`
+}
+
+// arguments returns the command line of a request, without the program.
+func (r *request) arguments() ([]string, error) {
+	v, known := offered()[r.Verb]
+	switch {
+	case !known:
+		return nil, options.Usagef("the dashboard does not offer the verb %q", r.Verb)
+	case len(r.Arguments) != v.arguments:
+		return nil, options.Usagef("%s takes %d arguments after the set", r.Verb, v.arguments)
+	case v.reads && r.DryRun:
+		return nil, options.Usagef("%s changes nothing", r.Verb)
+	case (r.Node != "") != (r.Verb == "explain-node"):
+		return nil, options.Usagef("a node is named for explain-node only")
+	}
+	args := []string{r.Verb}
+	for _, name := range slices.Sorted(maps.Keys(r.Flags)) {
+		if !slices.Contains(v.flags, name) {
+			return nil, options.Usagef("the dashboard does not offer --%s of %s", name, r.Verb)
+		}
+		args = append(args, "--"+name+"="+r.Flags[name])
+	}
+	if r.DryRun {
+		args = append(args, "--dry-run=server")
+	}
+	// What follows two dashes is never a flag.
+	args = append(args, "--")
+	if r.Node != "" {
+		args = append(args, r.Node)
+	}
+	return append(append(args, r.Set), r.Arguments...), nil
+}
+
+// line returns the command line for a shell.
+func (r *request) line(args []string) string {
+	words := []string{options.Program, args[0], "-n", quote(r.Namespace)}
+	for _, word := range args[1:] {
+		if word != "--" {
+			words = append(words, quote(word))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// quote quotes a word for a shell, if it needs that.
+func quote(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@%+,", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// verb runs a verb of the plugin, in this process.
+func (s *server) verb(w http.ResponseWriter, r *http.Request) {
+	var asked request
+	decoder := json.NewDecoder(r.Body)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&asked); err != nil {
+		fail(w, http.StatusBadRequest, "the request cannot be read: "+err.Error())
+		return
+	}
+	if s.namespace != "" && asked.Namespace != s.namespace {
+		fail(w, http.StatusNotFound, errMissing.Error())
+		return
+	}
+	args, err := asked.arguments()
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	answer(w, s.play(r.Context(), &asked, args))
+}
+
+// play runs a command line, and returns what it prints.
+func (s *server) play(ctx context.Context, asked *request, args []string) outcome {
+	var out, notes bytes.Buffer
+	o := options.New(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &notes})
+	o.Version, o.Now, o.After = s.o.Version, s.o.Now, s.o.After
+	o.Getenv = func(string) string { return "" }
+	clients := *s.clients
+	clients.Namespace = asked.Namespace
+	o.Given = &clients
+	root := s.verbs(o)
+	root.SetOut(io.Discard)
+	root.SetErr(io.Discard)
+	reads := offered()[asked.Verb].reads
+	if reads {
+		args = append([]string{args[0], "--output=json"}, args[1:]...)
+	}
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	result := outcome{Notes: options.PrintableLines(notes.String())}
+	if reads {
+		args = append([]string{args[0]}, args[2:]...)
+	}
+	result.Line = asked.line(args)
+	switch {
+	case err != nil:
+		result.Error = options.PrintableLines(err.Error())
+	case reads && json.Valid(out.Bytes()):
+		result.Data = out.Bytes()
+	default:
+		result.Output = options.PrintableLines(out.String())
+	}
+	return result
+}
+
+// rights answers with why the user may not use verbs on a set: a text for each right that is missing.
+func (s *server) rights(w http.ResponseWriter, r *http.Request) {
+	key, err := keyOf(r)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	missing := map[string]string{}
+	for name, v := range offered() {
+		if v.right == "" {
+			continue
+		}
+		if err := s.clients.May(r.Context(), rightOf(v.right, key)); err != nil {
+			missing[name] = err.Error()
+		}
+	}
+	answer(w, missing)
+}
+
+// rightOf returns the request that a verb makes.
+func rightOf(right string, key clustercache.Key) options.Request {
+	if right == decide {
+		return options.Request{Verb: "create", Resource: policies.ApprovalResource().GroupResource(), Namespace: key.Namespace}
+	}
+	resource := schema.GroupResource{Group: "apps", Resource: "daemonsets"}
+	for _, d := range dialects.Onlookers() {
+		if d.Source.Dialect == key.Dialect {
+			resource = d.Source.Resource.GroupResource()
+		}
+	}
+	return options.Request{Verb: "patch", Resource: resource, Namespace: key.Namespace, Name: key.Name}
+}
