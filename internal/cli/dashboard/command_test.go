@@ -57,11 +57,11 @@ func TestCommand(t *testing.T) {
 		t.Cleanup(func() { _ = answer.Body.Close() })
 		return answer
 	}
-	session := send(http.MethodPost, "api/session", `{"token": "`+token+`"}`, nil)
+	session := send(http.MethodPost, "api/session", `{"token": "`+token+`"}`, nil) //nolint:bodyclose // send closes it with the test
 	if session.StatusCode != http.StatusNoContent {
 		t.Fatalf("the token is answered with %s", session.Status)
 	}
-	stream := send(http.MethodGet, "api/sets/stream", "", session.Cookies())
+	stream := send(http.MethodGet, "api/sets/stream", "", session.Cookies()) //nolint:bodyclose // send closes it with the test
 	if first, err := bufio.NewReader(stream.Body).ReadString('\n'); err != nil || !strings.Contains(first, `"default/ads/agent"`) {
 		t.Errorf("the stream begins with %q, %v", first, err)
 	}

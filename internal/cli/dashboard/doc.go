@@ -155,7 +155,7 @@ func (a *asked) start(ctx context.Context, clients *options.Clients, port string
 	s.namespace = a.namespace(ctx, clients)
 	s.context = contextName(a.Options)
 	var err error
-	s.fleet, err = inspect.WatchAll(ctx, a.Options, clients, s.namespace, s.note)
+	s.fleet, err = inspect.WatchAll(ctx, a.Options, clients, inspect.Watching{Namespace: s.namespace, Changed: s.note})
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what failed
 	}

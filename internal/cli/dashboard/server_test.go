@@ -100,7 +100,7 @@ func (w *window) read(method, path, body string, into any) int {
 // follow returns the messages of a stream.
 func (w *window) follow(ctx context.Context, path string) <-chan message {
 	w.t.Helper()
-	answer := w.request(ctx, http.MethodGet, path, "")
+	answer := w.request(ctx, http.MethodGet, path, "") //nolint:bodyclose // the goroutine closes it
 	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/event-stream" {
 		w.t.Fatalf("%s: %s", path, answer.Status)
 	}

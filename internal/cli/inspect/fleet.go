@@ -33,17 +33,24 @@ type Fleet struct {
 	unread string
 }
 
-// WatchAll watches the sets of a namespace, or of all namespaces if it is empty. It checks the rights first: a rejected watch would be retried forever. Kinds
-// that the cluster does not have, or that the user may not read, are left out, the latter with a note; at least one must remain. changed is called when a set
-// has changed, and must not wait.
-func WatchAll(ctx context.Context, o *options.Options, c *options.Clients, namespace string, changed func(key clustercache.Key)) (*Fleet, error) {
-	kinds, err := mayWatchAll(ctx, o, c, namespace)
+// Watching is what WatchAll watches.
+type Watching struct {
+	// Namespace is the namespace of the sets; empty means all.
+	Namespace string
+	// Changed is called when a set has changed. It must not wait.
+	Changed func(key clustercache.Key)
+}
+
+// WatchAll watches sets. It checks the rights first: a rejected watch would be retried forever. Kinds that the cluster does not have, or that the user may not
+// read, are left out, the latter with a note; at least one must remain.
+func WatchAll(ctx context.Context, o *options.Options, c *options.Clients, w Watching) (*Fleet, error) {
+	kinds, err := mayWatchAll(ctx, o, c, w.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{o: o, c: c, namespace: namespace}
+	f := &Fleet{o: o, c: c, namespace: w.Namespace}
 	f.Fleet, err = live.WatchAll(ctx, live.FleetOptions{
-		Client: c.Kubernetes, Dynamic: c.Dynamic, Kinds: kinds, Namespace: namespace, Facts: facts(), Changed: changed,
+		Client: c.Kubernetes, Dynamic: c.Dynamic, Kinds: kinds, Namespace: w.Namespace, Facts: facts(), Changed: w.Changed,
 	})
 	if err != nil {
 		return nil, Explain(err)
