@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/test/harness"
+)
+
+// pictures is where TestSmokeBrowser writes screenshots: go test ./dashboard -run TestSmokeBrowser -pictures "$PWD/../docs/images"
+var pictures = flag.String("pictures", "", "the directory where screenshots are written; none without it")
+
+// hostile is a message that is harmful as markup.
+const hostile = `<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>`
+
+// browser is a headless Chromium with one window, and what it has complained about.
+type browser struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu         sync.Mutex
+	complaints []string
+}
+
+// browse starts the browser, or skips the test where there is none.
+func browse(t *testing.T) *browser {
+	t.Helper()
+	program := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil && program == "" {
+			program = path
+		}
+	}
+	if program == "" {
+		t.Skip("SKIPPED: the page needs a browser, and there is no Chromium: install it, on Debian with apt-get install chromium, and run make test SUITE=dashboard")
+	}
+	how := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.WindowSize(1280, 900))
+	if os.Geteuid() == 0 {
+		how = append(how, chromedp.NoSandbox) // Chromium's sandbox does not run as root
+	}
+	ctx, cancel := chromedp.NewExecAllocator(t.Context(), how...)
+	t.Cleanup(cancel)
+	b := &browser{t: t}
+	// What it does not know of newer browsers is no news.
+	b.ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {}))
+	t.Cleanup(cancel)
+	chromedp.ListenTarget(b.ctx, b.listen)
+	if err := chromedp.Run(b.ctx); err != nil { // it lives as long as the context of this call
+		t.Fatalf("starting %s: %v", program, err)
+	}
+	return b
+}
+
+func (b *browser) listen(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.APITypeError || e.Type == runtime.APITypeWarning {
+			b.complaints = append(b.complaints, fmt.Sprintf("console: %s", e.Args[0].Value))
+		}
+	case *runtime.EventExceptionThrown:
+		b.complaints = append(b.complaints, e.ExceptionDetails.Text)
+	case *log.EventEntryAdded:
+		b.complaints = append(b.complaints, e.Entry.Text)
+	}
+}
+
+// does plays steps, each of which waits until it is possible.
+func (b *browser) does(what string, steps ...chromedp.Action) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, harness.Patience)
+	defer cancel()
+	if err := chromedp.Run(ctx, steps...); err != nil {
+		shown := ""
+		_ = chromedp.Run(b.ctx, chromedp.Text("body", &shown)) // for the message only
+		b.t.Fatalf("%s: %v; the page shows:\n%s", what, err, shown)
+	}
+}
+
+// until waits until an expression of JavaScript is true.
+func until(expression string) chromedp.Action {
+	return chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(harness.Patience))
+}
+
+// picture writes a screenshot, if they are wanted.
+func (b *browser) picture(name string) {
+	b.t.Helper()
+	if *pictures == "" {
+		return
+	}
+	var data []byte
+	b.does("a screenshot", chromedp.CaptureScreenshot(&data))
+	if err := os.WriteFile(filepath.Join(*pictures, name+".png"), data, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// count is an expression for the number of cells of a group that are shown.
+func count(selector string) string {
+	return fmt.Sprintf("document.querySelectorAll(%q).length", selector)
+}
+
+// TestSmokeBrowser opens each page while a rollout is stuck, looks why, shows a plan, and changes an image by the page. Nothing of what the cluster says
+// becomes markup, and the browser complains about nothing.
+func TestSmokeBrowser(t *testing.T) {
+	b := browse(t)
+	s := shared.Cluster(t).Space(t, nodes)
+	made := s.Run(set, harness.WithBudget("2", "0"))
+	for i, node := range s.Nodes {
+		s.LabelNode(node, corev1.LabelTopologyZone, []string{"zone-a", "zone-b"}[i%2])
+	}
+	event := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: s.Name, Name: "hostile"},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: s.Name, Name: set, UID: made.UID},
+		Type:           corev1.EventTypeWarning, Reason: "Hostile", Message: hostile, LastTimestamp: metav1.Now(),
+	}
+	if _, err := s.Cluster.Client.CoreV1().Events(s.Name).Create(t.Context(), event, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d := start(t, s)
+	s.Update(set, harness.WithImage(harness.BrokenImage))
+
+	b.does("the list", log.Enable(), chromedp.Navigate(d.url), chromedp.WaitVisible(`table.sets a`),
+		until(`location.hash === "#/" && document.querySelector("table.sets").innerText.includes("wait-available 2")`))
+	b.picture("dashboard-sets")
+	b.does("the picture", chromedp.Click(`table.sets a`), chromedp.WaitVisible(`[data-picture="buttons"]`),
+		until(count(".cell.g3")+" === 2 && "+count(".cell.g2")+" === 4 && "+count(".group")+" === 2"))
+	b.does("why a node waits", chromedp.Click(".cell.g3"), until(`(document.querySelector(".panel")?.innerText || "").includes("ImagePull")`),
+		until(`document.querySelector(".panel").innerText.includes("`+harness.BrokenImage+`")`))
+	b.picture("dashboard-set")
+	b.does("the rules", chromedp.Click(`.panel p:last-of-type button`), until(`document.querySelector(".panel").innerText.includes("kubectl everynode explain-node")`))
+	b.does("the messages of the cluster", until(`document.body.innerText.includes("<img src=x onerror=")`))
+
+	b.does("a plan", chromedp.Click(".foresight summary"), chromedp.WaitVisible(".foresight input.wide"),
+		chromedp.Evaluate(`document.querySelector(".foresight input.wide").select()`, nil), chromedp.KeyEvent(harness.Image2),
+		until(`document.querySelector(".foresight input.wide").value === "`+harness.Image2+`"`), chromedp.Click(".foresight button[type=submit]"),
+		chromedp.WaitVisible(`[data-plan="shown"]`), until(`document.querySelector("[data-plan]").innerText.includes("6 recreate")`))
+	b.picture("dashboard-plan")
+	if now := image(t, s); now != harness.BrokenImage {
+		t.Errorf("a plan has changed the image to %s", now)
+	}
+	b.does("the change", chromedp.Click(`[data-plan] button.main`), chromedp.WaitVisible("dialog[open] pre"),
+		until(`document.querySelector("dialog").innerText.includes("kubectl everynode set-image -n `+s.Name+` daemonset/`+set+` ")`),
+		chromedp.Click("dialog button.main"), until(`[...document.querySelectorAll("dialog .buttons button")].some((b) => b.innerText === "Close")`),
+		chromedp.Click("dialog .buttons button"))
+	s.Wait("the image is changed", func(harness.View) error {
+		if now := image(t, s); now != harness.Image2 {
+			return fmt.Errorf("it is %s", now)
+		}
+		return nil
+	})
+	b.does("the rollout, to its end", chromedp.Evaluate(`[...document.querySelectorAll(".foresight button")].find((b) => b.innerText === "Back to now")?.click()`, nil),
+		until(count(".cell.g1")+" === 6"))
+	b.does("a node", chromedp.Click(".panel h3 a"), until(`document.querySelector("h2")?.innerText === "Sets on this node" && document.body.innerText.includes("up-to-date")`))
+
+	var hacked bool
+	b.does("what was run", chromedp.Evaluate(`"hacked" in window || document.querySelectorAll("#app img, #app script").length > 0`, &hacked))
+	if hacked {
+		t.Error("a message of the cluster became markup")
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.complaints) > 0 {
+		t.Errorf("the browser complains: %s", strings.Join(b.complaints, "; "))
+	}
+}
+
+func image(t *testing.T, s *harness.Space) string {
+	t.Helper()
+	now, err := s.Cluster.Client.AppsV1().DaemonSets(s.Name).Get(t.Context(), set, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return now.Spec.Template.Spec.Containers[0].Image
+}
