@@ -66,6 +66,8 @@ export interface Page<T> {
   parts: Record<string, any>;
   items: Map<string, T>;
   version: number;
+  /** order changes when an item is added or removed. */
+  order: number;
   /** connected is whether messages arrive; error is why not. */
   connected: boolean;
   error?: Failure;
@@ -92,16 +94,16 @@ async function lines(response: Response, take: (data: string) => void): Promise<
 
 /** useStream follows a page. In the background it does not: it starts again with the whole page when the window is visible. */
 export function useStream<T extends { k: string }>(path: string): Page<T> {
-  const [page, show] = useState<Page<T>>({ parts: {}, items: new Map(), version: 0, connected: false });
+  const [page, show] = useState<Page<T>>({ parts: {}, items: new Map(), version: 0, order: 0, connected: false });
   useEffect(() => {
-    let state: Page<T> = { parts: {}, items: new Map(), version: 0, connected: false };
+    let state: Page<T> = { parts: {}, items: new Map(), version: 0, order: 0, connected: false };
     let cut = new AbortController();
     let timer = 0;
     let delay = 500;
     const publish = (change: Partial<Page<T>>) => show((state = { ...state, ...change, version: state.version + 1 }));
     const take = (data: string) => {
       const message: Message = JSON.parse(data);
-      const items = message.full ? new Map<string, T>() : state.items;
+      const items = message.full ? new Map<string, T>() : state.items, before = items.size;
       for (const item of message.items || []) {
         items.set(item.k, item as T);
       }
@@ -109,7 +111,8 @@ export function useStream<T extends { k: string }>(path: string): Page<T> {
         items.delete(key);
       }
       delay = 500;
-      publish({ parts: message.full ? message.parts || {} : { ...state.parts, ...message.parts }, items, connected: true, error: undefined });
+      const order = message.full || message.gone || items.size !== before ? state.order + 1 : state.order;
+      publish({ parts: message.full ? message.parts || {} : { ...state.parts, ...message.parts }, items, order, connected: true, error: undefined });
     };
     const open = async () => {
       clearTimeout(timer);

@@ -22,14 +22,14 @@ const looks: Record<string, [tone: string, glyph: string]> = {
 };
 
 /** lookOf is how a node looks at a moment of the plan: at its end its verdict, before that whether it has begun and is finished. */
-export function lookOf(f: Foreseen, node: string): { tone: string; glyph: string; says: string } {
+export function lookOf(f: Foreseen, node: string): { tone: string; glyph: string; says: () => string } {
   const n = f.byNode.get(node);
   if (!n) {
-    return { tone: "g0", glyph: "·", says: node + ": not in the plan" };
+    return { tone: "g0", glyph: "·", says: () => node + ": not in the plan" };
   }
   const start = seconds(n.start), end = seconds(n.end);
   const when = start === undefined ? "" : `, after ${n.start}` + (n.end ? ` until ${n.end}` : "") + (n.wave ? `, wave ${n.wave}` : "");
-  const says = `${n.name}: ${n.verdict}${when}: ${n.message}`;
+  const says = () => `${n.name}: ${n.verdict}${when}: ${n.message}`;
   const [tone, glyph] = looks[n.verdict] || ["g0", "·"];
   if (f.at < 0 || start === undefined) {
     return { tone, glyph, says };

@@ -90,6 +90,9 @@ export function reasonOf(cell: Cell): string {
   return cell.r || verdicts[cell.v]?.sentence || cell.v;
 }
 
+/** collator sorts names with numbers in them. */
+export const collator = new Intl.Collator("en", { numeric: true });
+
 /** span writes a number of seconds. */
 export function span(seconds: number): string {
   const s = Math.max(0, Math.round(seconds));
@@ -109,6 +112,11 @@ export function ago(time: string | number | undefined): string {
   }
   const at = typeof time === "number" ? time * 1000 : Date.parse(time);
   return span((Date.now() - at) / 1000) + " ago";
+}
+
+/** clock writes a time of day. */
+export function clock(secondsSince1970: number): string {
+  return new Date(secondsSince1970 * 1000).toLocaleTimeString();
 }
 
 /** seconds reads a duration of Go. */

@@ -4,12 +4,12 @@
 
 import { Component, h } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { groups } from "./model";
 
-/** Tile is how a node looks. tone is a class of the style sheet: g0 to g6 and x. */
-export interface Tile { key: string; tone: string; glyph: string; says: string; dim?: boolean }
+/** Tile is how a node looks. tone is a class of the style sheet: g0 to g6 and x. A node that has not changed has the same tile. */
+export interface Tile { key: string; tone: string; glyph: string; says: () => string }
 
-export interface TileGroup { name: string; tiles: Tile[] }
+/** TileGroup is a group of nodes. dim, if there is one, has for each tile whether a filter excludes it. */
+export interface TileGroup { name: string; tiles: Tile[]; dim?: boolean[] }
 
 /** mostButtons is how many cells are buttons. */
 const mostButtons = 2000;
@@ -27,18 +27,18 @@ export function Picture(p: PictureProps) {
   return count > mostButtons ? <Drawing {...p} /> : <Buttons {...p} />;
 }
 
-class Button extends Component<{ tile: Tile; size: number; selected: boolean; choose: (key: string) => void }> {
+class Button extends Component<{ tile: Tile; dim: boolean; size: number; selected: boolean; choose: (key: string) => void }> {
   shouldComponentUpdate(next: this["props"]) {
-    const a = this.props.tile, b = next.tile;
-    return a.key !== b.key || a.tone !== b.tone || a.says !== b.says || a.dim !== b.dim || this.props.size !== next.size || this.props.selected !== next.selected;
+    const now = this.props;
+    return now.tile !== next.tile || now.dim !== next.dim || now.size !== next.size || now.selected !== next.selected;
   }
 
   render() {
-    const { tile, size, selected, choose } = this.props;
+    const { tile, dim, size, selected, choose } = this.props, says = tile.says();
     const style = { width: size + "px", height: size + "px", fontSize: Math.round(size * 0.6) + "px" };
     return (
-      <button type="button" class={"cell " + tile.tone + (tile.dim ? " dim" : "") + (selected ? " chosen" : "")} style={style} title={tile.says}
-        aria-label={tile.says} aria-pressed={selected} data-node={tile.key} onClick={() => choose(tile.key)}>{tile.glyph}</button>
+      <button type="button" class={"cell " + tile.tone + (dim ? " dim" : "") + (selected ? " chosen" : "")} style={style} title={says}
+        aria-label={says} aria-pressed={selected} data-node={tile.key} onClick={() => choose(tile.key)}>{tile.glyph}</button>
     );
   }
 }
@@ -64,7 +64,7 @@ function Buttons({ groups: all, size, selected, choose }: PictureProps) {
         <section key={group.name} class="group" aria-label={group.name || "nodes"}>
           {group.name && <h3>{group.name} <small>{group.tiles.length}</small></h3>}
           <div class="cells">
-            {group.tiles.map((tile) => <Button key={tile.key} tile={tile} size={size} selected={tile.key === selected} choose={choose} />)}
+            {group.tiles.map((tile, i) => <Button key={tile.key} tile={tile} dim={!!group.dim?.[i]} size={size} selected={tile.key === selected} choose={choose} />)}
           </div>
         </section>
       ))}
@@ -75,7 +75,7 @@ function Buttons({ groups: all, size, selected, choose }: PictureProps) {
 const gap = 2;
 const titleHeight = 26;
 
-interface Place { tile: Tile; x: number; y: number }
+interface Place { tile: Tile; dim: boolean; x: number; y: number }
 
 /** place computes where cells are on a canvas of that width. */
 function place(all: TileGroup[], width: number, size: number) {
@@ -88,7 +88,7 @@ function place(all: TileGroup[], width: number, size: number) {
       y += titleHeight;
     }
     bands.push({ y, first: places.length, count: group.tiles.length });
-    group.tiles.forEach((tile, i) => places.push({ tile, x: (i % columns) * step, y: y + Math.floor(i / columns) * step }));
+    group.tiles.forEach((tile, i) => places.push({ tile, dim: !!group.dim?.[i], x: (i % columns) * step, y: y + Math.floor(i / columns) * step }));
     y += Math.ceil(group.tiles.length / columns) * step + gap * 3;
   }
   return { places, titles, bands, columns, step, height: Math.max(y, step) };
@@ -145,7 +145,7 @@ function Drawing({ groups: all, size, selected, choose }: PictureProps) {
           }
         }} onKeyDown={walk} />
       <p id="cell-says" class={"tip" + (tile ? "" : " away")} aria-live="polite"
-        style={tile ? { left: Math.min(at!.x + 12, Math.max(width - 260, 0)) + "px", top: at!.y + 14 + "px" } : {}}>{tile?.says}</p>
+        style={tile ? { left: Math.min(at!.x + 12, Math.max(width - 260, 0)) + "px", top: at!.y + 14 + "px" } : {}}>{tile?.says()}</p>
     </div>
   );
 }
@@ -163,21 +163,22 @@ function draw(canvas: HTMLCanvasElement, layout: ReturnType<typeof place>, width
   c.textBaseline = "middle";
   c.textAlign = "center";
   const family = styles.fontFamily, letters = size >= 11, half = size / 2;
-  const tones = [...groups.keys()].map((i) => "g" + i).concat("x");
   c.font = `${Math.round(size * 0.6)}px ${family}`;
-  for (const tone of tones) {
-    const back = colour(tone), front = colour(tone + "-ink");
-    for (const dim of [false, true]) {
-      c.globalAlpha = dim ? 0.2 : 1;
-      c.fillStyle = back;
-      const own = layout.places.filter((p) => p.tile.tone === tone && !p.tile.dim === !dim);
-      for (const p of own) {
-        c.fillRect(p.x, p.y, size, size);
-      }
-      c.fillStyle = front;
-      for (const p of letters ? own : []) {
-        c.fillText(p.tile.glyph, p.x + half, p.y + half + 1);
-      }
+  const looks = new Map<string, Place[]>();
+  for (const p of layout.places) {
+    const look = (p.dim ? "dim " : "") + p.tile.tone, own = looks.get(look);
+    own ? own.push(p) : looks.set(look, [p]);
+  }
+  for (const [look, own] of looks) {
+    const tone = look.replace("dim ", "");
+    c.globalAlpha = look === tone ? 1 : 0.2;
+    c.fillStyle = colour(tone);
+    for (const p of own) {
+      c.fillRect(p.x, p.y, size, size);
+    }
+    c.fillStyle = colour(tone + "-ink");
+    for (const p of letters ? own : []) {
+      c.fillText(p.tile.glyph, p.x + half, p.y + half + 1);
     }
   }
   c.globalAlpha = 1;

@@ -6,7 +6,7 @@ import { Fragment, h } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { query, read, useStream } from "./api";
 import { Foreseen, Foresight, lookOf } from "./foresight";
-import { Cell, Details, Facet, Head, NodeDetails, Outcome, Policy, Revision, ago, groupOf, groups, nodePath, notReady, reasonOf, seconds, span } from "./model";
+import { Cell, Details, Facet, Head, NodeDetails, Outcome, Policy, Revision, ago, clock, collator, groupOf, groups, nodePath, notReady, reasonOf, seconds, span } from "./model";
 import { Pods } from "./node";
 import { Badge, Bar, Conditions, Table, Warnings } from "./parts";
 import { Picture, Tile, TileGroup } from "./picture";
@@ -99,31 +99,39 @@ function Summary({ head, details, revisions }: { head: Head; details?: Details; 
 /** says describes a cell in a sentence. */
 function says(c: Cell): string {
   const pods = (c.p || []).map((p) => `pod ${p.state}` + (p.restarts ? `, ${p.restarts} restarts` : "")).join("; ");
-  return `${c.k}: ${reasonOf(c)}` + (c.x ? `; the node is not ready for ${span(Date.now() / 1000 - c.x)}` : "") + (pods ? "; " + pods : "");
+  return `${c.k}: ${reasonOf(c)}` + (c.x ? "; the node is not ready since " + clock(c.x) : "") + (pods ? "; " + pods : "");
 }
+
+/** tiles are those of cells: a cell that has not changed is the same object, and has the same tile. */
+const tiles = new WeakMap<Cell, Tile>();
 
 function tileOf(c: Cell, foreseen?: Foreseen): Tile {
   if (foreseen) {
     return { key: c.k, ...lookOf(foreseen, c.k) };
   }
-  const group = groupOf(c.v);
-  return { key: c.k, tone: c.x && group !== 1 ? "x" : "g" + group, glyph: c.x ? notReady : groups[group].glyph, says: says(c) };
+  let tile = tiles.get(c);
+  if (!tile) {
+    const group = groupOf(c.v);
+    tile = { key: c.k, tone: c.x && group !== 1 ? "x" : "g" + group, glyph: c.x ? notReady : groups[group].glyph, says: () => says(c) };
+    tiles.set(c, tile);
+  }
+  return tile;
 }
 
-/** nameOf is the group of a cell. */
-function nameOf(c: Cell, by: string, facets: Facet[], head: Head): string {
+/** naming returns how the group of a cell is called. */
+function naming(by: string, facets: Facet[], head: Head): (c: Cell) => string {
   switch (by) {
     case "":
-      return "";
+      return () => "";
     case "wave":
-      return head.policy?.waves?.[c.w]?.name || "no wave";
+      return (c) => head.policy?.waves?.[c.w]?.name || "no wave";
     case "verdict":
-      return c.v;
+      return (c) => c.v;
     case "revision":
-      return "revision " + (c.p?.[c.p.length - 1]?.revision || "none");
+      return (c) => "revision " + (c.p?.[c.p.length - 1]?.revision || "none");
   }
-  const i = facets.findIndex((f) => f.key === by);
-  return facets[i]?.values[c.f[i]] || "without " + by;
+  const i = facets.findIndex((f) => f.key === by), none = "without " + by;
+  return (c) => facets[i]?.values[c.f[i]] || none;
 }
 
 interface FleetProps { page: ReturnType<typeof useStream<Cell>>; head: Head; facets: Facet[]; foreseen?: Foreseen; selected?: string; select: (k?: string) => void }
@@ -136,26 +144,30 @@ function Fleet({ page, head, facets, foreseen, selected, select }: FleetProps) {
   const [zoom, setZoom] = useState<number>();
   const count = page.items.size, size = zoom ?? (count > 5000 ? 10 : count > 1000 ? 14 : 22);
   const how = chosen ?? ((zones?.values.length || 0) > 1 ? zone : "");
-  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  const all = useMemo(() => {
+  const sorted = useMemo(() => [...page.items.keys()].sort(collator.compare), [page.order]);
+  const { all, shown } = useMemo(() => {
+    const words = filter.toLowerCase().split(/\s+/).filter(Boolean), name = naming(how, facets, head);
+    const filtered = words.length > 0 || (only !== undefined && !foreseen);
     const found = new Map<string, TileGroup>();
-    const cells = [...page.items.values()].sort((a, b) => a.k.localeCompare(b.k, "en", { numeric: true }));
-    for (const c of cells) {
-      const name = nameOf(c, how, facets, head);
-      let group = found.get(name);
+    let shown = 0;
+    for (const key of sorted) {
+      const c = page.items.get(key)!, of = name(c), tile = tileOf(c, foreseen);
+      let group = found.get(of);
       if (!group) {
-        found.set(name, (group = { name, tiles: [] }));
+        found.set(of, (group = { name: of, tiles: [], dim: filtered ? [] : undefined }));
       }
-      const tile = tileOf(c, foreseen);
-      const text = (c.k + " " + c.v + " " + tile.says + " " + facets.map((f, i) => f.values[c.f[i]] || "").join(" ")).toLowerCase();
-      tile.dim = !words.every((w) => text.includes(w)) || (only !== undefined && !foreseen && (only === 7 ? !c.x : groupOf(c.v) !== only));
       group.tiles.push(tile);
+      if (group.dim) {
+        const text = words.length > 0 ? (c.k + " " + c.v + " " + tile.says() + " " + facets.map((f, i) => f.values[c.f[i]] || "").join(" ")).toLowerCase() : "";
+        const matches = words.every((w) => text.includes(w)) && (only === undefined || !!foreseen || (only === 7 ? !!c.x : groupOf(c.v) === only));
+        group.dim.push(!matches);
+        shown += matches ? 1 : 0;
+      }
     }
     const order = head.policy?.waves?.map((w) => w.name) || [];
     const place = (g: TileGroup) => (how === "wave" && order.includes(g.name) ? String(order.indexOf(g.name)).padStart(4, "0") : "~" + g.name);
-    return [...found.values()].sort((a, b) => place(a).localeCompare(place(b), "en", { numeric: true }));
+    return { all: [...found.values()].sort((a, b) => collator.compare(place(a), place(b))), shown: filtered ? shown : undefined };
   }, [page.version, how, filter, only, foreseen]);
-  const shown = words.length > 0 ? all.reduce((n, g) => n + g.tiles.filter((t) => !t.dim).length, 0) : count;
   const counts = new Array<number>(8).fill(0);
   for (const c of page.items.values()) {
     counts[groupOf(c.v)]++;
@@ -174,7 +186,7 @@ function Fleet({ page, head, facets, foreseen, selected, select }: FleetProps) {
         </select></label>
         <label>Find <input type="search" value={filter} placeholder="node, verdict, label …" onInput={(e) => setFilter(e.currentTarget.value)} /></label>
         <label>Zoom <input type="range" min={6} max={44} value={size} onInput={(e) => setZoom(Number(e.currentTarget.value))} /></label>
-        <span role="status">{words.length > 0 ? `${shown} of ${count} nodes` : `${count} nodes`}</span>
+        <span role="status">{shown !== undefined ? `${shown} of ${count} nodes` : `${count} nodes`}</span>
       </form>
       {!foreseen && <div class="legend" role="group" aria-label="Show only">
         {[...groups, { name: "node not ready", glyph: notReady }].map((g, i) => counts[i] > 0 && (
