@@ -242,7 +242,7 @@ verify-rules:
 verify-generate:
 	@$(STEP) 'generated files' hack/verify-generate $(MAKE) generate
 
-# The page of kubectl everynode dashboard is built from web and committed: whoever builds the plugin needs no more than Go.
+# The page of kubectl everynode dashboard is built from web and committed, so that building the plugin needs no more than Go.
 .PHONY: verify-web
 verify-web:
 	@$(STEP) 'page of the dashboard' go test -C hack/tools -count=1 ./web

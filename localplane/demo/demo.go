@@ -39,6 +39,8 @@ type Options struct {
 type Plane interface {
 	// RESTConfig returns the configuration of the administrator.
 	RESTConfig() *rest.Config
+	// Kubeconfig returns the path of its kubeconfig.
+	Kubeconfig() string
 	// CutNode disconnects a node, HealNode reconnects it.
 	CutNode(ctx context.Context, name string) error
 	HealNode(ctx context.Context, name string) error

@@ -146,6 +146,7 @@ func usable(node *corev1.Node) bool {
 // create is the first act.
 func (s *story) create(ctx context.Context) error {
 	s.say("", fmt.Sprintf("A control plane of Kubernetes %s is running, with %d simulated nodes.", s.version, s.count),
+		fmt.Sprintf("To see it in the browser, in another terminal: KUBECONFIG=%s bin/kubectl-everynode dashboard", s.plane.Kubeconfig()),
 		"", fmt.Sprintf("1. Create DaemonSet %s: one pod on every node.", setName))
 	began := time.Now()
 	if err := s.want(imageOne); err != nil {

@@ -108,7 +108,7 @@ export function Foresight({ head, details, foreseen, show }: Props) {
         {containers.map((c) => (
           <label key={c.name}>Image of {c.name} <input class="wide" value={images[c.name] ?? c.image} onInput={(e) => setImages({ ...images, [c.name]: e.currentTarget.value })} /></label>
         ))}
-        {head.dialect === "kruise" && <label>Partition <input value={partition} placeholder={details?.partition || "0"} onInput={(e) => setPartition(e.currentTarget.value.trim())} /></label>}
+        {head.advanced && <label>Partition <input value={partition} placeholder={details?.partition || "0"} onInput={(e) => setPartition(e.currentTarget.value.trim())} /></label>}
         <button type="submit" disabled={busy}>{busy ? "Planning …" : "Show the plan"}</button>
         {foreseen && <button type="button" onClick={() => { play(false); show(undefined); }}>Back to now</button>}
       </form>

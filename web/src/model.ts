@@ -24,7 +24,7 @@ export interface Policy {
 }
 
 export interface Head {
-  missing?: boolean; set: string; namespace: string; name: string; dialect: string; revision: string; state: string; why: string;
+  missing?: boolean; set: string; namespace: string; name: string; dialect: string; advanced: boolean; revision: string; state: string; why: string;
   desired: number; updated: number; available: number; ready: number; misscheduled: number; updatedAndAvailable: number; aside: number;
   budget: { limit: number; surge: boolean; usedByUpdate: number; usedByOthers: number; usedByUnreachable: number };
   waves?: { size: number; done: number; total: number }; secondsLeft?: number;

@@ -33,7 +33,7 @@ const says: Record<string, string> = {
 function offered(head: Head, details?: Details): string[] {
   const verbs: string[] = [];
   const paused = details?.paused || details?.policy?.suspend;
-  if (head.dialect === "kruise" && !details?.paused) {
+  if (head.advanced && !details?.paused) {
     verbs.push("pause");
   }
   if (paused) {

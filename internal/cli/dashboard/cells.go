@@ -89,9 +89,6 @@ func valuesOf(facets []facet, labels map[string]string) []int {
 	return indexes
 }
 
-// relevant reports whether a node is in the picture, as in view.Model.
-func relevant(m *inspect.Evaluation, i int) bool { return m.Plan.Verdicts[i].Kind != rollout.NotWanted }
-
 // cellOf returns the cell of a node.
 func cellOf(m *inspect.Evaluation, i int, facets []facet) cell {
 	node, report := &m.Snapshot.Nodes[i], inspect.NodeOf(&m.Snapshot, &m.Plan, i)

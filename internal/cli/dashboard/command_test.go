@@ -26,7 +26,7 @@ func command(o *options.Options) *cobra.Command { return New(o, program) }
 // changing are the port and the token of a URL.
 var changing = regexp.MustCompile(`:[0-9]+/#token=[\w-]{43}`)
 
-// It prints one line, serves the page, and ends with its context, also while somebody follows a page.
+// It prints one line, serves the page, and ends with its context, also while a page is followed.
 func TestCommand(t *testing.T) {
 	cluster := fakecluster.New(t, roll().Objects(t)...)
 	out, in := io.Pipe()

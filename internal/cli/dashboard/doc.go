@@ -4,8 +4,8 @@
 //
 // It watches the cluster with the rights of the user, and serves a page (static, built from web), JSON, and server-sent events.
 //
-// Vocabulary: a page is the list of sets, one set or one node; a frame is a page at one moment; a hub makes the frames of a page while somebody views
-// it; a viewer is a window that follows a page.
+// Vocabulary: a page is the list of sets, one set or one node; a frame is a page at one moment; a hub makes the frames of a page while it is
+// viewed; a viewer is a window that follows a page.
 //
 // Rule: it shows what the other commands show. It reads with inspect.WatchAll, decides with the manager's decision, and takes its texts from view
 // and inspect. It reads no Secrets, and keeps nothing for a viewer but the last frame that the viewer got.
@@ -33,7 +33,7 @@ of its rollout policy, its revisions, conditions and events; and one node with a
 It prints the URL of the page, with a token in it, and serves until you end it. It reads with your own rights, and never reads Secrets. It shows the sets of all
 namespaces if you may watch them, otherwise those of your namespace; --namespace selects one.
 
-Whoever has the URL sees what you may see, so it listens on the loopback interface only.
+A user who has the URL acts with your rights, so it listens on the loopback interface only.
 
 ` + options.ExitText
 
@@ -88,7 +88,7 @@ func (a *asked) check() error {
 	}
 	ip := net.ParseIP(host)
 	if loopback := host == "localhost" || ip != nil && ip.IsLoopback(); !loopback && a.expose == "" {
-		return options.Usagef("--listen %s lets other machines reach the page, without TLS, and whoever has the URL acts with your rights: "+
+		return options.Usagef("--listen %s lets other machines reach the page, without TLS, and every user who has the URL acts with your rights: "+
 			"listen on 127.0.0.1, or write why you need it in --expose-because", a.listen)
 	}
 	if host != "localhost" && ip == nil {

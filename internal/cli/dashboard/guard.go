@@ -56,7 +56,7 @@ func same(a, b string) bool {
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// protect sets the headers of every answer, and rejects requests that were meant for another host: a name that somebody else lets point here (DNS rebinding).
+// protect sets the headers of every answer, and rejects requests that were meant for another host: a name that another site lets point here (DNS rebinding).
 func (g *guard) protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -76,7 +76,7 @@ func (g *guard) protect(next http.Handler) http.Handler {
 	})
 }
 
-// ownHost is whether the host of a request is an address, which nobody else can give another meaning, or localhost, with our port.
+// ownHost is whether the host of a request is an address, which no name server decides about, or localhost, with our port.
 func (g *guard) ownHost(host string) bool {
 	name, port, err := net.SplitHostPort(host)
 	if err != nil || port != g.port {

@@ -160,6 +160,6 @@ func TestListen(t *testing.T) {
 	}
 	a.listen = "example.com:8790"
 	if err := a.check(); err == nil {
-		t.Error("a name was accepted, which somebody else may let point anywhere")
+		t.Error("a name was accepted, which may be made to point anywhere")
 	}
 }

@@ -15,7 +15,7 @@ type builder interface {
 	pace() (shortest, longest time.Duration)
 }
 
-// hub makes the frames of one page while somebody views it, for all of its viewers.
+// hub makes the frames of one page for all of its viewers, while there are any.
 type hub struct {
 	builder builder
 	// changed receives a value when a new frame is due.

@@ -114,7 +114,7 @@ func (p *nodePage) build(ctx context.Context) (*frame, error) {
 			continue
 		}
 		at := slices.Index(m.Nodes(), p.name)
-		if at < 0 || !relevant(m, at) {
+		if at < 0 || !inspect.Relevant(&m.Plan, at) {
 			continue
 		}
 		r := nodeRow{Key: m.Set.Title(), Namespace: m.Set.Namespace(), Set: m.Set.String(), NodeReport: inspect.NodeOf(&m.Snapshot, &m.Plan, at)}

@@ -20,7 +20,6 @@ import (
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/clustercache"
-	"everynode.dev/everynode/internal/dialects"
 	"everynode.dev/everynode/internal/rollout"
 
 	"github.com/spf13/cobra"
@@ -163,15 +162,7 @@ func (s *server) page(r *http.Request, page string) (h *hub, leave func(), err e
 
 // keyOf returns the set that a request names, as namespace=NAMESPACE and set=ads/NAME or daemonset/NAME.
 func keyOf(r *http.Request) (clustercache.Key, error) {
-	name, advanced, err := resolver.Split(r.FormValue("set"))
-	if err != nil {
-		return clustercache.Key{}, err //nolint:wrapcheck // it names the argument
-	}
-	key := clustercache.Key{Dialect: dialects.Native, Namespace: r.FormValue("namespace"), Name: name}
-	if advanced {
-		key.Dialect = dialects.Kruise
-	}
-	return key, nil
+	return resolver.Key(r.FormValue("namespace"), r.FormValue("set")) //nolint:wrapcheck // it names the argument
 }
 
 // once answers with a whole page.

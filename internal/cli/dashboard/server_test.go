@@ -238,7 +238,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// A stream begins with the whole page; after that come only the cells that have changed. When nobody follows it any more, nothing is computed.
+// A stream begins with the whole page; after that come only the cells that have changed. Without a viewer nothing is computed.
 func TestStream(t *testing.T) {
 	cluster := zoned(t, roll())
 	watched := cluster.Watched("pods")

@@ -16,6 +16,8 @@ import (
 type head struct {
 	inspect.Report
 	Dialect string `json:"dialect"`
+	// Advanced is whether it is an Advanced DaemonSet.
+	Advanced bool `json:"advanced"`
 	// Missing is whether the set does not exist any more.
 	Missing bool `json:"missing,omitempty"`
 	// Waits are why nodes wait, with the first of them.
@@ -106,7 +108,7 @@ func (p *setPage) build(ctx context.Context) (*frame, error) {
 		err = f.add("details", p.readDetails(ctx, m))
 	}
 	for i := range m.Snapshot.Nodes {
-		if err == nil && relevant(m, i) {
+		if err == nil && inspect.Relevant(&m.Plan, i) {
 			err = f.put(m.Snapshot.Nodes[i].Name, cellOf(m, i, facets))
 		}
 	}
@@ -116,7 +118,7 @@ func (p *setPage) build(ctx context.Context) (*frame, error) {
 
 func (p *setPage) head(m *inspect.Evaluation, model view.Model) head {
 	h := head{
-		Report: m.Observe(model).Report(), Dialect: p.key.Dialect, Aside: model.Aside, Restarts: restartsOf(&m.Snapshot),
+		Report: m.Observe(model).Report(), Dialect: p.key.Dialect, Advanced: m.Set.Advanced(), Aside: model.Aside, Restarts: restartsOf(&m.Snapshot),
 		Waits: waitRows(&model), Unread: p.s.fleet.Unread(), Lost: p.s.lost(),
 	}
 	h.Policy = m.Governance.Report()

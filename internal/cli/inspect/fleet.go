@@ -16,7 +16,6 @@ import (
 	"everynode.dev/everynode/internal/cli/policies"
 	"everynode.dev/everynode/internal/cli/resolver"
 	"everynode.dev/everynode/internal/clustercache"
-	"everynode.dev/everynode/internal/dialects"
 )
 
 // Fleet is all sets that are watched, with their policies.
@@ -82,10 +81,7 @@ func mayWatchAll(ctx context.Context, o *options.Options, c *options.Clients, na
 	}
 	var kinds []live.Kind
 	var refused error
-	for _, d := range dialects.Onlookers() {
-		if d.Source.Dialect == dialects.Kruise && !resolver.Served(c, d.Source.Resource) {
-			continue
-		}
+	for _, d := range resolver.Kinds(c) {
 		err := c.May(ctx, options.Request{Verb: "list", Resource: d.Source.Resource.GroupResource(), Namespace: namespace})
 		if err == nil {
 			err = c.May(ctx, options.Request{Verb: "watch", Resource: d.Source.Resource.GroupResource(), Namespace: namespace})

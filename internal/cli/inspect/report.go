@@ -151,11 +151,14 @@ func (s *Observation) Report() Report {
 	return r
 }
 
+// Relevant reports whether the node with that index is relevant to a set: it needs a pod, or has one.
+func Relevant(p *rollout.Plan, i int) bool { return p.Verdicts[i].Kind != rollout.NotWanted }
+
 // Nodes returns the nodes that are relevant to a set.
 func Nodes(s *rollout.Snapshot, p *rollout.Plan) []NodeReport {
 	var nodes []NodeReport
 	for i := range s.Nodes {
-		if p.Verdicts[i].Kind != rollout.NotWanted {
+		if Relevant(p, i) {
 			nodes = append(nodes, NodeOf(s, p, i))
 		}
 	}

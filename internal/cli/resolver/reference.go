@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"everynode.dev/everynode/internal/cli/options"
+	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialects"
 )
 
@@ -63,6 +64,20 @@ func parse(arg string) (reference, error) {
 func Split(arg string) (name string, advanced bool, err error) {
 	ref, err := parse(arg)
 	return ref.name, ref.kind == advancedKind, err
+}
+
+// Key returns the key of the set that arg names with its kind, as daemonset/NAME or ads/NAME.
+func Key(namespace, arg string) (clustercache.Key, error) {
+	ref, err := parse(arg)
+	if err != nil {
+		return clustercache.Key{}, err
+	}
+	for _, d := range dialects.Onlookers() {
+		if ref.kind != anyKind && ref.matches(d) {
+			return clustercache.Key{Dialect: d.Source.Dialect, Namespace: namespace, Name: ref.name}, nil
+		}
+	}
+	return clustercache.Key{}, options.Usagef("%q does not name the kind of a daemon set: write daemonset/%s or ads/%s", arg, ref.name, ref.name)
 }
 
 // Argument is the argument for the name of a set. Word is its placeholder in the help.

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"everynode.dev/everynode/internal/dialect"
 
@@ -184,6 +185,13 @@ func Served(c *options.Clients, resource schema.GroupVersionResource) bool {
 	return false
 }
 
+// Kinds returns the dialects whose kinds the cluster has.
+func Kinds(c *options.Clients) []dialect.Dialect {
+	return slices.DeleteFunc(dialects.Onlookers(), func(d dialect.Dialect) bool {
+		return d.Source.Dialect == dialects.Kruise && !Served(c, d.Source.Resource)
+	})
+}
+
 // List returns all sets of both kinds in the namespace of the clients, or in all namespaces, those of apps/v1 first.
 func List(ctx context.Context, c *options.Clients, allNamespaces bool) ([]*Set, error) {
 	sets, refused, err := listAll(ctx, c, allNamespaces)
@@ -218,7 +226,7 @@ func listAll(ctx context.Context, c *options.Clients, allNamespaces bool) (sets 
 	if allNamespaces {
 		namespace = metav1.NamespaceAll
 	}
-	for _, d := range dialects.Onlookers() {
+	for _, d := range Kinds(c) {
 		some, err := list(ctx, c, d, namespace)
 		switch {
 		case apierrors.IsForbidden(err):
@@ -233,9 +241,6 @@ func listAll(ctx context.Context, c *options.Clients, allNamespaces bool) (sets 
 
 // list returns all sets of one kind, or none if the cluster does not have the kind.
 func list(ctx context.Context, c *options.Clients, d dialect.Dialect, namespace string) ([]*Set, error) {
-	if d.Source.Dialect == dialects.Kruise && !Served(c, d.Source.Resource) {
-		return nil, nil
-	}
 	found, err := c.Dynamic.Resource(d.Source.Resource).Namespace(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		if notPresent(c, d, err) {

@@ -120,6 +120,7 @@ func (a *app) up(ctx context.Context, options localplane.Options) error {
 		}
 		return err
 	}
+	a.say("to see it in the browser: KUBECONFIG=%s bin/kubectl-everynode dashboard", plane.Kubeconfig())
 	a.say("ready  export KUBECONFIG=%s", plane.Kubeconfig())
 	select {
 	case <-ctx.Done():
