@@ -120,10 +120,10 @@ func count(selector string) string {
 // becomes markup, and the browser complains about nothing.
 func TestSmokeBrowser(t *testing.T) {
 	b := browse(t)
-	s := shared.Cluster(t).Space(t, nodes)
-	made := s.Run(set, harness.WithBudget("2", "0"))
+	s := shared.Cluster(t).Space(t, pictured)
+	made := s.Run(set, harness.WithBudget("10%", "0"))
 	for i, node := range s.Nodes {
-		s.LabelNode(node, corev1.LabelTopologyZone, []string{"zone-a", "zone-b"}[i%2])
+		s.LabelNode(node, corev1.LabelTopologyZone, []string{"zone-a", "zone-b", "zone-c"}[i%3])
 	}
 	event := &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: s.Name, Name: "hostile"},
@@ -137,10 +137,10 @@ func TestSmokeBrowser(t *testing.T) {
 	s.Update(set, harness.WithImage(harness.BrokenImage))
 
 	b.does("the list", log.Enable(), chromedp.Navigate(d.url), chromedp.WaitVisible(`table.sets a`),
-		until(`location.hash === "#/" && document.querySelector("table.sets").innerText.includes("wait-available 2")`))
+		until(`location.hash === "#/" && document.querySelector("table.sets").innerText.includes("wait-available 6")`))
 	b.picture("dashboard-sets")
 	b.does("the picture", chromedp.Click(`table.sets a`), chromedp.WaitVisible(`[data-picture="buttons"]`),
-		until(count(".cell.g3")+" === 2 && "+count(".cell.g2")+" === 4 && "+count(".group")+" === 2"))
+		until(count(".cell.g3")+" === 6 && "+count(".cell.g2")+" === 54 && "+count(".group")+" === 3"))
 	b.does("why a node waits", chromedp.Click(".cell.g3"), until(`(document.querySelector(".panel")?.innerText || "").includes("ImagePull")`),
 		until(`document.querySelector(".panel").innerText.includes("`+harness.BrokenImage+`")`))
 	b.picture("dashboard-set")
@@ -150,7 +150,7 @@ func TestSmokeBrowser(t *testing.T) {
 	b.does("a plan", chromedp.Click(".foresight summary"), chromedp.WaitVisible(".foresight input.wide"),
 		chromedp.Evaluate(`document.querySelector(".foresight input.wide").select()`, nil), chromedp.KeyEvent(harness.Image2),
 		until(`document.querySelector(".foresight input.wide").value === "`+harness.Image2+`"`), chromedp.Click(".foresight button[type=submit]"),
-		chromedp.WaitVisible(`[data-plan="shown"]`), until(`document.querySelector("[data-plan]").innerText.includes("6 recreate")`))
+		chromedp.WaitVisible(`[data-plan="shown"]`), until(`document.querySelector("[data-plan]").innerText.includes("60 recreate")`))
 	b.picture("dashboard-plan")
 	if now := image(t, s); now != harness.BrokenImage {
 		t.Errorf("a plan has changed the image to %s", now)
@@ -166,7 +166,7 @@ func TestSmokeBrowser(t *testing.T) {
 		return nil
 	})
 	b.does("the rollout, to its end", chromedp.Evaluate(`[...document.querySelectorAll(".foresight button")].find((b) => b.innerText === "Back to now")?.click()`, nil),
-		until(count(".cell.g1")+" === 6"))
+		until(count(".cell.g1")+" === 60"))
 	b.does("a node", chromedp.Click(".panel h3 a"), until(`document.querySelector("h2")?.innerText === "Sets on this node" && document.body.innerText.includes("up-to-date")`))
 
 	var hacked bool

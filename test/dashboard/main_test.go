@@ -30,9 +30,10 @@ import (
 )
 
 const (
-	// allNodes is how many nodes the plane has, nodes how many a test has.
-	allNodes = 12
+	// allNodes is how many nodes the plane has, nodes how many the test of the streams has, and pictured that of the page.
+	allNodes = 66
 	nodes    = 6
+	pictured = 60
 	set      = "agent"
 )
 

@@ -27,23 +27,23 @@ export function Picture(p: PictureProps) {
   return count > mostButtons ? <Drawing {...p} /> : <Buttons {...p} />;
 }
 
-class Button extends Component<{ tile: Tile; dim: boolean; size: number; selected: boolean; choose: (key: string) => void }> {
+class Button extends Component<{ tile: Tile; dim: boolean; size: number; selected: boolean; inOrder: boolean; choose: (key: string) => void }> {
   shouldComponentUpdate(next: this["props"]) {
     const now = this.props;
-    return now.tile !== next.tile || now.dim !== next.dim || now.size !== next.size || now.selected !== next.selected;
+    return now.tile !== next.tile || now.dim !== next.dim || now.size !== next.size || now.selected !== next.selected || now.inOrder !== next.inOrder;
   }
 
   render() {
-    const { tile, dim, size, selected, choose } = this.props, says = tile.says();
+    const { tile, dim, size, selected, inOrder, choose } = this.props, says = tile.says();
     const style = { width: size + "px", height: size + "px", fontSize: Math.round(size * 0.6) + "px" };
     return (
       <button type="button" class={"cell " + tile.tone + (dim ? " dim" : "") + (selected ? " chosen" : "")} style={style} title={says}
-        aria-label={says} aria-pressed={selected} data-node={tile.key} onClick={() => choose(tile.key)}>{tile.glyph}</button>
+        aria-label={says} aria-pressed={selected} data-node={tile.key} tabIndex={inOrder ? 0 : -1} onClick={() => choose(tile.key)}>{tile.glyph}</button>
     );
   }
 }
 
-/** Buttons can be walked with the arrow keys, too. */
+/** Buttons are one stop of the Tab key; the arrow keys go from one to the next. */
 function Buttons({ groups: all, size, selected, choose }: PictureProps) {
   const walk = (e: KeyboardEvent) => {
     const steps: Record<string, number> = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
@@ -58,13 +58,14 @@ function Buttons({ groups: all, size, selected, choose }: PictureProps) {
       cells[Math.max(0, Math.min(cells.length - 1, at + step))].focus();
     }
   };
+  const stop = all.some((g) => g.tiles.some((t) => t.key === selected)) ? selected : all.find((g) => g.tiles.length > 0)?.tiles[0].key;
   return (
     <div class="picture" data-picture="buttons" onKeyDown={walk}>
       {all.map((group) => (
         <section key={group.name} class="group" aria-label={group.name || "nodes"}>
           {group.name && <h3>{group.name} <small>{group.tiles.length}</small></h3>}
           <div class="cells">
-            {group.tiles.map((tile, i) => <Button key={tile.key} tile={tile} dim={!!group.dim?.[i]} size={size} selected={tile.key === selected} choose={choose} />)}
+            {group.tiles.map((tile, i) => <Button key={tile.key} tile={tile} dim={!!group.dim?.[i]} size={size} selected={tile.key === selected} inOrder={tile.key === stop} choose={choose} />)}
           </div>
         </section>
       ))}

@@ -100,6 +100,8 @@ func (a *asked) check() error {
 const (
 	// readPatience is how long a browser may take to send a request.
 	readPatience = 10 * time.Second
+	// idlePatience is how long a connection without a request is kept.
+	idlePatience = 2 * time.Minute
 	// shutdownPatience is how long requests may take to end with the program.
 	shutdownPatience = 2 * time.Second
 	// largestHeader is the maximum size of the headers of a request.
@@ -192,7 +194,7 @@ func contextName(o *options.Options) string {
 // serve answers requests until ctx ends.
 func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	web := &http.Server{
-		Handler: handler, ReadTimeout: readPatience, ReadHeaderTimeout: readPatience, MaxHeaderBytes: largestHeader,
+		Handler: handler, ReadHeaderTimeout: readPatience, IdleTimeout: idlePatience, MaxHeaderBytes: largestHeader,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	ended := make(chan struct{})

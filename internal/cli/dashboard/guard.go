@@ -3,15 +3,18 @@
 package dashboard
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/json"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
 )
 
 const (
@@ -71,9 +74,24 @@ func (g *guard) protect(next http.Handler) http.Handler {
 			fail(w, http.StatusMisdirectedRequest, "this address is not one of the dashboard: use the URL that it has printed")
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, largestBody)
+		body, err := readBody(w, r)
+		if err != nil {
+			fail(w, http.StatusRequestEntityTooLarge, "the request cannot be read: "+err.Error())
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		next.ServeHTTP(w, r)
 	})
+}
+
+// readBody reads the body of a request, which has to arrive soon. What follows may take longer: a deadline that passes would end the request.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	out := http.NewResponseController(w)
+	// A server that cannot set a deadline has none.
+	_ = out.SetReadDeadline(time.Now().Add(readPatience))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largestBody))
+	_ = out.SetReadDeadline(time.Time{})
+	return body, err //nolint:wrapcheck // it says what is wrong
 }
 
 // ownHost is whether the host of a request is an address, which no name server decides about, or localhost, with our port.

@@ -108,8 +108,6 @@ func (h *hub) follow(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("X-Accel-Buffering", "no")
-	// The deadline of the request has passed its purpose. A server that cannot set one has none.
-	_ = out.SetReadDeadline(time.Time{})
 	var last *frame
 	for {
 		current, next := h.look()
@@ -124,6 +122,7 @@ func (h *hub) follow(w http.ResponseWriter, r *http.Request) {
 			}
 			last = current
 		}
+		// A server that cannot set a deadline has none.
 		_ = out.SetWriteDeadline(time.Now().Add(writePatience))
 		if _, err := w.Write([]byte(text)); err != nil || out.Flush() != nil {
 			return

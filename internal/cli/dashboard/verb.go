@@ -194,12 +194,12 @@ func (s *server) rights(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	missing := map[string]string{}
-	for name, v := range offered() {
-		if v.right == "" {
-			continue
-		}
-		if err := s.clients.May(r.Context(), rightOf(v.right, key)); err != nil {
-			missing[name] = err.Error()
+	for _, right := range []string{changeSet, decide} {
+		err := s.clients.May(r.Context(), rightOf(right, key))
+		for name, v := range offered() {
+			if err != nil && v.right == right {
+				missing[name] = err.Error()
+			}
 		}
 	}
 	answer(w, missing)

@@ -119,7 +119,7 @@ func (f *Fleet) At(ctx context.Context, key clustercache.Key) (m *Evaluation, ok
 	if w == nil {
 		return nil, false
 	}
-	f.refresh(ctx)
+	f.refresh(ctx, key.Namespace)
 	set := resolver.FromWorkload(key, w)
 	governance := f.rules.of(ctx, set)
 	if len(governance.Policies) == 1 {
@@ -135,11 +135,13 @@ func (f *Fleet) At(ctx context.Context, key clustercache.Key) (m *Evaluation, ok
 // policyPatience is how long a read of the policies may take: sets are evaluated with the last ones meanwhile.
 const policyPatience = 5 * time.Second
 
-// refresh reads the policies and approvals again from time to time. If that fails, the last ones are used on.
-func (f *Fleet) refresh(ctx context.Context) {
+// refresh reads the policies and approvals again from time to time, and for a new namespace. If that fails, the last ones are used on.
+func (f *Fleet) refresh(ctx context.Context, namespace string) {
 	now := f.o.Now()
 	if f.rules != nil && now.Sub(f.read) < rereads {
-		return
+		if _, known := f.rules.read[namespace]; known {
+			return
+		}
 	}
 	f.read = now
 	// What is read is for all who ask, also if the one who asks now leaves.
@@ -164,6 +166,10 @@ func (f *Fleet) refresh(ctx context.Context) {
 	}
 	if f.unread = unread; unread == "" || f.rules == nil {
 		f.rules = rules
+		return
+	}
+	if _, known := f.rules.read[namespace]; !known {
+		f.rules.read[namespace] = nil // it is tried again with the others
 	}
 }
 
