@@ -189,3 +189,35 @@ func image(t *testing.T, s *harness.Space) string {
 	}
 	return now.Spec.Template.Spec.Containers[0].Image
 }
+
+// TestApproval approves a wave by the page: nothing of the next wave starts before that, and the rest follows.
+func TestApproval(t *testing.T) {
+	b := browse(t)
+	s := shared.Cluster(t).Space(t, nodes)
+	s.Run(set, harness.WithBudget("100%", "0"))
+	defer s.Apply(fmt.Sprintf(`{"apiVersion": "everynode.dev/v1alpha1", "kind": "RolloutPolicy", "metadata": {"name": "waves", "namespace": %q}, "spec": {
+		"targets": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": %q}],
+		"waves": [{"name": "canary", "nodes": {"count": 2}, "after": [{"type": "Approval"}]}, {"name": "rest", "nodes": {"percent": 100}}]}}`, s.Name, set))()
+	d := start(t, s)
+	b.does("the set at rest", log.Enable(), chromedp.Navigate(d.url), chromedp.Click(`table.sets a`), until(count(".cell.g1")+" === 6"),
+		until(`document.body.innerText.includes("Waves of rolloutpolicy/waves")`))
+	s.Update(set, harness.WithImage(harness.Image2))
+	b.does("the canary, which waits", until(`document.querySelector(".waves")?.innerText.includes("needs an approval, waits")`), until(count(".cell.g1")+" === 2"),
+		until(`document.querySelector(".summary").innerText.includes("kubectl everynode approve daemonset/`+set+`")`))
+	b.does("the waves", chromedp.SetValue(".tools select", "wave"), chromedp.Evaluate(`document.querySelector(".tools select").dispatchEvent(new Event("change", {bubbles: true}))`, nil),
+		until(`[...document.querySelectorAll(".group h3")].map((h) => h.innerText).join() === "canary 2,rest 4"`))
+	b.picture("dashboard-waves")
+	approve := `[...document.querySelectorAll(".actions > button")].find((b) => b.innerText === "approve" && !b.disabled)`
+	b.does("the approval", until("!!"+approve), chromedp.Evaluate(approve+".click()", nil), chromedp.WaitVisible("dialog[open] pre"),
+		chromedp.SendKeys("dialog input", "it's fine"), chromedp.Click("dialog button.main"),
+		until(`[...document.querySelectorAll("dialog .buttons button")].some((b) => b.innerText === "Close")`), chromedp.Click("dialog .buttons button"))
+	b.does("the rest", until(count(".cell.g1")+" === 6"), until(`document.querySelector(".waves").innerText.includes("approved by")`))
+	if out := s.Kubectl("get", "rolloutapprovals.everynode.dev", "-o", "jsonpath={.items[*].spec}"); !strings.Contains(out, `"reason":"it's fine"`) || !strings.Contains(out, `"wave":"canary"`) {
+		t.Errorf("the approvals are %s", out)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.complaints) > 0 {
+		t.Errorf("the browser complains: %s", strings.Join(b.complaints, "; "))
+	}
+}

@@ -55,10 +55,10 @@ type dashboard struct {
 }
 
 // start starts the program for the namespace of a space.
-func start(t *testing.T, s *harness.Space) *dashboard {
+func start(t *testing.T, s *harness.Space, more ...string) *dashboard {
 	t.Helper()
 	program := filepath.Join(harness.BinDir(), "kubectl-everynode")
-	command := exec.Command(program, "dashboard", "--open=false", "--listen", "127.0.0.1:0", "--namespace", s.Name)
+	command := exec.Command(program, append([]string{"dashboard", "--open=false", "--listen", "127.0.0.1:0", "--namespace", s.Name}, more...)...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+s.Cluster.Plane.Kubeconfig())
 	var problems bytes.Buffer
 	command.Stderr = &problems
@@ -134,7 +134,7 @@ type viewer struct {
 
 func (d *dashboard) follow() *viewer {
 	d.t.Helper()
-	answer := d.send(d.t.Context(), http.MethodGet, "api/set/stream?namespace="+d.s.Name+"&set=daemonset/"+set, "")
+	answer := d.send(d.t.Context(), http.MethodGet, "api/set/stream?namespace="+d.s.Name+"&set=daemonset/"+set, "") //nolint:bodyclose // the goroutine closes it
 	if answer.StatusCode != http.StatusOK {
 		d.t.Fatalf("the stream is answered with %s", answer.Status)
 	}

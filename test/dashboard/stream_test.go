@@ -3,8 +3,10 @@
 package dashboard
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -93,4 +95,39 @@ func (v *viewer) stuck(count int) error {
 		return fmt.Errorf("%d nodes cannot pull the image, %d wait for the budget", pulling, waiting)
 	}
 	return nil
+}
+
+// TestAUserWhoMayOnlyRead sees the set, and is refused every change: the page knows it before, and the API server says it.
+func TestAUserWhoMayOnlyRead(t *testing.T) {
+	s := shared.Cluster(t).Space(t, nodes)
+	s.Run(set, harness.WithBudget("2", "0"))
+	user := "reader-of-" + s.Name
+	s.Kubectl("create", "rolebinding", "reader", "--clusterrole=view", "--user="+user)
+	defer s.Apply(fmt.Sprintf(`{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": %q},
+		"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "everynode-viewer"},
+		"subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": %q}]}`, user, user))()
+	d := start(t, s, "--as", user)
+	v := d.follow()
+	s.Poll("the cells are those of the API server", func() error { return d.agrees(v) })
+	var missing map[string]string
+	d.reads(http.MethodGet, "api/rights?namespace="+s.Name+"&set=daemonset/"+set, "", &missing)
+	for verb, right := range map[string]string{"undo": `"patch" on "daemonsets.apps"`, "set-image": `"patch" on "daemonsets.apps"`, "approve": `"create" on "rolloutapprovals.everynode.dev"`} {
+		if !strings.Contains(missing[verb], right) {
+			t.Errorf("%s is said to need %q", verb, missing[verb])
+		}
+	}
+	var outcome struct{ Error, Output string }
+	d.reads(http.MethodPost, "api/verb", `{"verb": "set-image", "namespace": "`+s.Name+`", "set": "daemonset/`+set+`", "arguments": ["*=`+harness.Image2+`"]}`, &outcome)
+	if !strings.Contains(outcome.Error, `ask for the verb "patch"`) || outcome.Output != "" || image(t, s) != harness.Image {
+		t.Errorf("a change ends with %+v, and the image is %s", outcome, image(t, s))
+	}
+}
+
+func (d *dashboard) reads(method, path, body string, into any) {
+	d.t.Helper()
+	answer := d.send(d.t.Context(), method, path, body)
+	defer func() { _ = answer.Body.Close() }()
+	if err := json.NewDecoder(answer.Body).Decode(into); err != nil || answer.StatusCode != http.StatusOK {
+		d.t.Fatalf("%s: %s, %v", path, answer.Status, err)
+	}
 }
