@@ -25,6 +25,9 @@ import (
 // pictures is where TestSmokeBrowser writes screenshots: go test ./dashboard -run TestSmokeBrowser -pictures "$PWD/../docs/images"
 var pictures = flag.String("pictures", "", "the directory where screenshots are written; none without it")
 
+// axe is a file with the script of axe-core, for example from its npm package: -axe "$PWD/axe.min.js". Without it the pages are not checked with it.
+var axe = flag.String("axe", "", "the file axe.min.js of axe-core, with which pages are checked; none without it")
+
 // hostile is a message that is harmful as markup.
 const hostile = `<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>`
 
@@ -111,6 +114,27 @@ func (b *browser) picture(name string) {
 	}
 }
 
+// violations are what axe-core finds wrong with a page: its rule, and where.
+const violations = `axe.run().then((r) => r.passes.length === 0 ? ["nothing was checked"] : r.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.map((n) => n.target.join(" ")).slice(0, 3).join(", ")))`
+
+// accessible checks a page with axe-core, if it is there.
+func (b *browser) accessible(page string) {
+	b.t.Helper()
+	if *axe == "" {
+		return
+	}
+	script, err := os.ReadFile(*axe)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var found []string
+	await := func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
+	b.does("axe", chromedp.Evaluate(string(script)+"; null", nil), chromedp.Evaluate(violations, &found, await))
+	for _, one := range found {
+		b.t.Errorf("%s: %s", page, one)
+	}
+}
+
 // count is an expression for the number of cells of a group that are shown.
 func count(selector string) string {
 	return fmt.Sprintf("document.querySelectorAll(%q).length", selector)
@@ -139,11 +163,13 @@ func TestSmokeBrowser(t *testing.T) {
 	b.does("the list", log.Enable(), chromedp.Navigate(d.url), chromedp.WaitVisible(`table.sets a`),
 		until(`location.hash === "#/" && document.querySelector("table.sets").innerText.includes("wait-available 6")`))
 	b.picture("dashboard-sets")
+	b.accessible("the list")
 	b.does("the picture", chromedp.Click(`table.sets a`), chromedp.WaitVisible(`[data-picture="buttons"]`),
 		until(count(".cell.g3")+" === 6 && "+count(".cell.g2")+" === 54 && "+count(".group")+" === 3"))
 	b.does("why a node waits", chromedp.Click(".cell.g3"), until(`(document.querySelector(".panel")?.innerText || "").includes("ImagePull")`),
 		until(`document.querySelector(".panel").innerText.includes("`+harness.BrokenImage+`")`))
 	b.picture("dashboard-set")
+	b.accessible("a set")
 	b.does("the rules", chromedp.Click(`.panel p:last-of-type button`), until(`document.querySelector(".panel").innerText.includes("kubectl everynode explain-node")`))
 	b.does("the messages of the cluster", until(`document.body.innerText.includes("<img src=x onerror=")`))
 
@@ -152,6 +178,7 @@ func TestSmokeBrowser(t *testing.T) {
 		until(`document.querySelector(".foresight input.wide").value === "`+harness.Image2+`"`), chromedp.Click(".foresight button[type=submit]"),
 		chromedp.WaitVisible(`[data-plan="shown"]`), until(`document.querySelector("[data-plan]").innerText.includes("60 recreate")`))
 	b.picture("dashboard-plan")
+	b.accessible("a plan")
 	if now := image(t, s); now != harness.BrokenImage {
 		t.Errorf("a plan has changed the image to %s", now)
 	}
@@ -169,6 +196,7 @@ func TestSmokeBrowser(t *testing.T) {
 		until(count(".cell.g1")+" === 60"))
 	b.does("a node", chromedp.Click(".panel h3 a"), until(`document.querySelector("h2")?.innerText === "Sets on this node" && document.body.innerText.includes("up-to-date")`))
 
+	b.accessible("a node")
 	var hacked bool
 	b.does("what was run", chromedp.Evaluate(`"hacked" in window || document.querySelectorAll("#app img, #app script").length > 0`, &hacked))
 	if hacked {
@@ -207,6 +235,7 @@ func TestApproval(t *testing.T) {
 	b.does("the waves", chromedp.SetValue(".tools select", "wave"), chromedp.Evaluate(`document.querySelector(".tools select").dispatchEvent(new Event("change", {bubbles: true}))`, nil),
 		until(`[...document.querySelectorAll(".group h3")].map((h) => h.innerText).join() === "canary 2,rest 4"`))
 	b.picture("dashboard-waves")
+	b.accessible("waves")
 	approve := `[...document.querySelectorAll(".actions > button")].find((b) => b.innerText === "approve" && !b.disabled)`
 	b.does("the approval", until("!!"+approve), chromedp.Evaluate(approve+".click()", nil), chromedp.WaitVisible("dialog[open] pre"),
 		chromedp.SendKeys("dialog input", "it's fine"), chromedp.Click("dialog button.main"),

@@ -256,7 +256,7 @@ function Waves({ policy, details }: { policy: Policy; details?: Details }) {
     <section>
       <h2>Waves of rolloutpolicy/{policy.name}</h2>
       {policy.others && <p class="warning">More than one policy applies, so none is followed: {policy.others.join(", ")}</p>}
-      {!policy.reported && <p class="warning">No manager has reported this: it is what a manager would report now.</p>}
+      {!policy.reported && <p class="empty">No manager has reported this yet: it is what a manager would report now.</p>}
       <ol class="waves">
         {(policy.waves || []).map((w) => {
           const own = spec?.waves?.find((x) => x.name === w.name), past = seconds(w.soaked);

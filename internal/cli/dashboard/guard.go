@@ -84,7 +84,7 @@ func (g *guard) protect(next http.Handler) http.Handler {
 	})
 }
 
-// readBody reads the body of a request, which has to arrive soon. What follows may take longer: a deadline that passes would end the request.
+// readBody reads the body of a request, which must arrive soon. What follows may take longer: a deadline that passes would end the request.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	out := http.NewResponseController(w)
 	// A server that cannot set a deadline has none.

@@ -135,10 +135,13 @@ func (f *Fleet) At(ctx context.Context, key clustercache.Key) (m *Evaluation, ok
 // policyPatience is how long a read of the policies may take: sets are evaluated with the last ones meanwhile.
 const policyPatience = 5 * time.Second
 
+// fleetRereads is how long policies are used that were read: that is one request for all sets.
+const fleetRereads = time.Second
+
 // refresh reads the policies and approvals again from time to time, and for a new namespace. If that fails, the last ones are used on.
 func (f *Fleet) refresh(ctx context.Context, namespace string) {
 	now := f.o.Now()
-	if f.rules != nil && now.Sub(f.read) < rereads {
+	if f.rules != nil && now.Sub(f.read) < fleetRereads {
 		if _, known := f.rules.read[namespace]; known {
 			return
 		}
