@@ -191,7 +191,7 @@ func (s *lies) judge(in *rollout.Snapshot, plan *rollout.Plan) string {
 func TestRandomLies(t *testing.T) {
 	stories, ends := 400, map[string]int{}
 	if testing.Short() {
-		stories = 80
+		stories = 200
 	}
 	for seed := range int64(stories) {
 		s := &lies{story: newStory(t, seed), ends: ends, number: -1}

@@ -65,6 +65,18 @@ func (d *decision) startUnavailable() {
 	}
 }
 
+// removeInTime is removeWithoutSuccessor at the pace of the policy, and reports whether that lets it start. The node does not get into the middle of an update: no
+// pod follows.
+func (d *decision) removeInTime(i int) bool {
+	if g := d.in.Gate; g != nil && g.Starts >= 0 && d.usage.starts >= g.Starts {
+		d.verdicts[i].Kind = WaitPace
+		return false
+	}
+	d.usage.starts++
+	d.removeWithoutSuccessor(i)
+	return true
+}
+
 // freeToReplace is whether to replace an old pod takes nothing away. Of a doubtful one this is not known, so it counts as what costs more: without surge
 // as unavailable, for which it is charged already; with surge as one that still serves, and to which a second one is not added for nothing.
 // The same goes for one that is ready, but not for long enough.

@@ -21,18 +21,6 @@ func (d *decision) removeWithoutSuccessor(i int) {
 	d.begun(t.startDelete(d.oldPodOf(i), Removing))
 }
 
-// removeInTime is removeWithoutSuccessor at the pace of the policy, and reports whether that lets it start. The node does not get into the middle of an update: no
-// pod follows.
-func (d *decision) removeInTime(i int) bool {
-	if g := d.in.Gate; g != nil && g.Starts >= 0 && d.usage.starts >= g.Starts {
-		d.verdicts[i].Kind = WaitPace
-		return false
-	}
-	d.usage.starts++
-	d.removeWithoutSuccessor(i)
-	return true
-}
-
 // removeSurplus removes available old pods from nodes where no new pod may come, but only as many as there are available pods
 // beyond the desired number, and those that are not ready for long enough as soon as there are as many: with 3 desired nodes and 4 available pods in all, one. So when a set moves from some nodes to
 // others, the pods it leaves behind go one by one as those elsewhere become available.
