@@ -27,7 +27,7 @@ func pagesOfOperators() []string {
 		"docs/differences-from-openkruise.md", "docs/image-pulls.md", "docs/install.md", "docs/node-api.md",
 		"docs/runbooks/agent-store.md", "docs/runbooks/another-controller.md", "docs/runbooks/api-server-slow.md", "docs/runbooks/approval-forgotten.md", "docs/runbooks/clock-wrong.md", "docs/runbooks/definition-deleted.md",
 		"docs/runbooks/hook-not-released.md", "docs/runbooks/no-leader.md", "docs/runbooks/node-blocked.md", "docs/runbooks/outside-window.md", "docs/runbooks/pulls-fail.md",
-		"docs/runbooks/restored-from-backup.md", "docs/runbooks/rollout-stuck.md", "docs/runbooks/too-few-pods.md", "docs/runbooks/versions.md",
+		"docs/runbooks/restored-from-backup.md", "docs/runbooks/rollout-failed.md", "docs/runbooks/rollout-stuck.md", "docs/runbooks/too-few-pods.md", "docs/runbooks/versions.md",
 		"docs/runbooks/wave-overdue.md", "docs/runbooks/webhook-certificate.md", "docs/security.md",
 	}
 }
@@ -224,6 +224,13 @@ func (u *typist) isGated() {
 	u.reads("docs/runbooks/outside-window.md", gated...)
 	u.typesUntilItSays("kubectl get rolloutpolicies -A", "WaitingForWindow")
 	u.types("kubectl everynode status daemonset/gate -n gated", "a window opens in")
+	u.closes()
+	u.Type(`kubectl patch rolloutpolicy gate -n gated --type merge -p '{"spec":{"windows":null,"failure":{"waitingReasons":["ImagePullBackOff"]}}}'`)
+	u.Type("kubectl everynode set-image daemonset/gate gate=registry.example/gate-4:non-existent -n gated")
+	u.reads("docs/runbooks/rollout-failed.md", gated...)
+	u.typesUntilItSays("kubectl get rolloutpolicies -A", "Failed")
+	u.types("kubectl everynode status daemonset/gate -n gated", "ImagePullBackOff")
+	u.typesUntilItSays("kubectl everynode explain-node node-0007 daemonset/gate -n gated", "wait-failed")
 	u.closes()
 }
 
