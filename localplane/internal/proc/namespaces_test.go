@@ -90,7 +90,7 @@ func TestInsideAProcessThatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-gone.Done()
-	if _, err := s.Start(Command{Path: "/bin/true", Inside: gone.PID}); err == nil || !strings.Contains(err.Error(), "has to run") {
+	if _, err := s.Start(Command{Path: "/bin/true", Inside: gone.PID}); err == nil || !strings.Contains(err.Error(), "must run") {
 		t.Errorf("starting inside a process that is gone: %v", err)
 	}
 	p, err := s.Start(Command{Path: "/bin/true"})
