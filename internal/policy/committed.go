@@ -5,11 +5,11 @@ package policy
 import "everynode.dev/everynode/internal/rollout"
 
 // findCommitted finds the revision with the newest mark that a stranger cannot have written, or else the one that most pods have. If its ControllerRevision was deleted, none is committed: nothing
-// returns to another one, and the target goes through all waves.
+// returns to another one, and the target goes through all waves. Of equal marks, which have the highest number, that of the newer revision counts.
 func (r *run) findCommitted() {
 	best := int64(0)
 	for i := range r.in.Revisions {
-		if rev := &r.in.Revisions[i]; rev.Committed > best && !rev.Foreign {
+		if rev := &r.in.Revisions[i]; rev.Committed > 0 && rev.Committed >= best && !rev.Foreign {
 			best, r.committed, r.marked = rev.Committed, rev.Same, true
 		}
 	}

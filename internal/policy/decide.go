@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -239,7 +240,9 @@ func (r *run) commit(revision int) {
 		}
 	}
 	r.out.Commit = revision
-	r.out.CommitNumber++
+	if r.out.CommitNumber < math.MaxInt64 { // a user may have written that
+		r.out.CommitNumber++
+	}
 }
 
 // target is the revision that the template describes.

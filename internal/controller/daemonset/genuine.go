@@ -81,11 +81,12 @@ func withoutForeign(view *clustercache.History, foreign []bool) {
 }
 
 // newestMark is the index of the revision with the newest mark that no stranger can have written; -1 if there is none, or no policy may restrict the update.
+// Of equal marks that of the newer revision counts, as in package policy.
 func (p *pass) newestMark(h *clustercache.Resolved) int {
 	newest := -1
 	for i := range h.Revisions {
 		marked := h.Revisions[i].Committed > 0 && (i >= len(p.foreigners) || !p.foreigners[i])
-		if p.governs() && marked && (newest < 0 || h.Revisions[i].Committed > h.Revisions[newest].Committed) {
+		if p.governs() && marked && (newest < 0 || h.Revisions[i].Committed >= h.Revisions[newest].Committed) {
 			newest = i
 		}
 	}

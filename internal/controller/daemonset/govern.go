@@ -5,6 +5,7 @@ package daemonset
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -157,7 +158,10 @@ func (p *pass) mark(ctx context.Context, h *clustercache.Resolved, out *policy.R
 	if out.Commit >= 0 && out.Commit < len(h.Revisions) {
 		r := &h.Revisions[out.Commit]
 		value := everynode.FormatCommitted(out.CommitNumber, string(r.UID))
-		return p.annotateRevision(ctx, r, everynode.Committed, value)
+		if err := p.annotateRevision(ctx, r, everynode.Committed, value); err != nil || out.CommitNumber < math.MaxInt64 {
+			return err
+		}
+		return p.unmark(ctx, h, func(i int) bool { return i != out.Commit && h.Revisions[i].Committed == out.CommitNumber })
 	}
 	if h.Current >= 0 && h.Current < len(h.Revisions) {
 		r := &h.Revisions[h.Current]
@@ -168,8 +172,17 @@ func (p *pass) mark(ctx context.Context, h *clustercache.Resolved, out *policy.R
 			return p.annotateRevision(ctx, r, everynode.Failed, nil)
 		}
 	}
+	if out.Release {
+		return p.unmark(ctx, h, func(i int) bool { return h.Revisions[i].Committed > 0 })
+	}
+	return nil
+}
+
+// unmark removes the mark of some revisions. If no number is higher than that of an earlier mark, the earlier one must go: its template may return, and goes
+// through all waves then.
+func (p *pass) unmark(ctx context.Context, h *clustercache.Resolved, which func(i int) bool) error {
 	for i := range h.Revisions {
-		if out.Release && h.Revisions[i].Committed > 0 {
+		if which(i) {
 			if err := p.annotateRevision(ctx, &h.Revisions[i], everynode.Committed, nil); err != nil {
 				return err
 			}
