@@ -10,6 +10,7 @@ import (
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/policy"
+	"everynode.dev/everynode/internal/rollout"
 )
 
 const alerting = `
@@ -119,5 +120,27 @@ func TestAlertsHoldNoUndo(t *testing.T) {
 	w.want("abc", v1alpha1.PhaseUndoing, "")
 	if w.last.Alerts != nil {
 		t.Errorf("the status is %+v", w.last.Alerts)
+	}
+}
+
+// A rollout without nodes in waves passes them all at once. Nodes that only keep their pod wait for the end of alerts, like all others.
+func TestAlertsHoldNodesOutsideWaves(t *testing.T) {
+	w := newWorld(t, alerting)
+	for i := range w.s.Nodes {
+		w.s.Nodes[i].Fit = rollout.MayStay
+	}
+	for _, answers := range [][]v1alpha1.Answer{nil, {failing}, {unknown}} {
+		if answers != nil {
+			w.answer("", answers...)
+		}
+		w.pass(time.Second)
+		if w.out.Commit >= 0 || !strings.HasPrefix(w.verdicts(), "a:wait-alerts b:wait-alerts") {
+			t.Errorf("%v: commit %d, verdicts %s", answers, w.out.Commit, w.verdicts())
+		}
+	}
+	w.answer("", passes)
+	w.pass(time.Second)
+	if w.out.Commit != 1 {
+		t.Errorf("commit %d when no alert is firing", w.out.Commit)
 	}
 }

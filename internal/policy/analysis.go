@@ -180,12 +180,13 @@ func (r *run) alertsHold() *v1alpha1.AlertsStatus {
 	return st
 }
 
-// blockOnAlerts holds what has not begun while alerts are firing.
-func (r *run) blockOnAlerts() {
+// blockOnAlerts holds what has not begun while alerts are firing, and returns whether they hold it.
+func (r *run) blockOnAlerts() bool {
 	st := r.alertsHold()
 	if r.out.Status.Alerts = st; st == nil || st.Answer == v1alpha1.AnswerPass {
-		return
+		return false
 	}
 	r.holdReleased(rollout.WaitAlerts)
 	r.block("Alerts", "No update starts because of alerts. "+st.Message)
+	return true
 }

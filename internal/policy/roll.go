@@ -84,9 +84,13 @@ func (r *run) roll() {
 	}
 	if active == len(r.p.Waves) {
 		r.out.Status.Phase = v1alpha1.PhaseRolling
-		if !r.waits() || !r.shut() {
-			r.commit(r.s.Set.Update)
+		if r.waits() {
+			shut := r.shut()
+			if r.blockOnAlerts() || shut {
+				return
+			}
 		}
+		r.commit(r.s.Set.Update)
 		return
 	}
 	if r.overdue != "" {
