@@ -66,13 +66,14 @@ func (p *pass) writeForms(ctx context.Context, h *clustercache.Resolved) (moved 
 		return false
 	}
 	missing := p.state.history.missingForms(p.w.Template, p.forms())
-	if len(missing) == 0 || !p.c.Index.LiveHashes(p.key)[h.Revisions[h.Current].Hash] {
+	if len(missing) == 0 {
 		return false
 	}
 	current := &h.Revisions[h.Current]
 	name := p.w.Name + "-" + current.Hash + "-" + missing[0].writer
 	taken := slices.ContainsFunc(h.Revisions, func(r clustercache.Revision) bool { return r.Name == name })
-	if taken || len(validation.NameIsDNSSubdomain(name, false)) > 0 {
+	// To find out which hashes pods have goes over all of them, so it comes last.
+	if taken || len(validation.NameIsDNSSubdomain(name, false)) > 0 || !p.c.Index.LiveHashes(p.key)[current.Hash] {
 		return false
 	}
 	return p.tidyMoved(ctx, p.createRevisionAs(ctx, newRevision{name: name, hash: current.Hash, number: current.Number, form: missing[0], kind: writesOldRevision}))
