@@ -145,10 +145,13 @@ func revisionRows(m *inspect.Evaluation, model *view.Model) []revisionRow {
 	}
 	rows := []revisionRow{}
 	for i := len(m.History.Revisions) - 1; i >= 0; i-- {
+		if inspect.Repeats(m.History.Revisions, i) {
+			continue
+		}
 		r := &m.History.Revisions[i]
 		row := revisionRow{
 			Name: r.Name, Hash: r.Hash, Number: r.Number, Created: int64(r.Created) / 1e9, Pods: pods[r.Hash],
-			Images: podtemplate.Images(r.Template()), Current: i == m.History.Current,
+			Images: podtemplate.Images(m.History.Entries[i].Template), Current: i == m.History.Current,
 		}
 		if r.Failed != nil {
 			row.Failed = r.Failed.Message

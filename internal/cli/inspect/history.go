@@ -56,33 +56,35 @@ func History(ctx context.Context, c *options.Clients, set *resolver.Set) (versio
 	}
 	pods := podsByHash(ctx, c, set)
 	slices.Reverse(all)
+	var records []clustercache.Revision
+	causes := map[string]string{}
 	for i := range all {
-		rec, ours := informers.RevisionFrom(&all[i])
-		if !ours {
+		if rec, ours := informers.RevisionFrom(&all[i]); ours {
+			records = append(records, rec)
+			causes[rec.Name] = all[i].Annotations[changeCause]
+		}
+	}
+	workload := set.Source.Digest(set.Object.Object)
+	for i := range records {
+		if Repeats(records, i) {
 			continue
 		}
-		count := -1
+		v := Version{Revision: records[i], Cause: causes[records[i].Name], Pods: -1, Current: revision.Same(records[i].Template(), workload.Template)}
 		if pods != nil {
-			count = pods[rec.Hash]
+			v.Pods = pods[v.Hash]
 		}
-		versions = append(versions, Version{Revision: rec, Cause: all[i].Annotations[changeCause], Pods: count})
-	}
-	versions = oneOfEach(versions)
-	workload := set.Source.Digest(set.Object.Object)
-	for i := range versions {
-		versions[i].Current = revision.Same(versions[i].Template(), workload.Template)
-		written = written || versions[i].Current
+		versions = append(versions, v)
+		written = written || v.Current
 	}
 	return versions, written, nil
 }
 
-// oneOfEach returns the versions without those that repeat another, with the same hash and template, in the form of another controller. The one with the shorter name is
-// kept; the repetition adds a suffix to it.
-func oneOfEach(versions []Version) []Version {
-	return slices.DeleteFunc(slices.Clone(versions), func(v Version) bool {
-		return slices.ContainsFunc(versions, func(other Version) bool {
-			return v.Hash == other.Hash && len(other.Name) < len(v.Name) && revision.Same(v.Template(), other.Template())
-		})
+// Repeats reports whether revision i of a history repeats another one, with the same hash and template, in the form of another controller. The one with the
+// shorter name is the original; the repetition adds a suffix to it.
+func Repeats(all []clustercache.Revision, i int) bool {
+	r := &all[i]
+	return slices.ContainsFunc(all, func(other clustercache.Revision) bool {
+		return r.Hash == other.Hash && len(other.Name) < len(r.Name) && revision.Same(r.Template(), other.Template())
 	})
 }
 
