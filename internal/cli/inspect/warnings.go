@@ -40,18 +40,17 @@ type About struct {
 // are none.
 func Warnings(ctx context.Context, o *options.Options, c *options.Clients, about About) []Warning {
 	set, node := about.Set, about.Node
-	selector := fields.Set{"involvedObject.uid": string(set.Object.GetUID()), "type": corev1.EventTypeWarning}
-	list, err := c.Kubernetes.CoreV1().Events(set.Namespace()).List(ctx, metav1.ListOptions{FieldSelector: selector.String()})
+	list, err := eventsAbout(ctx, c, set, fields.Set{"type": corev1.EventTypeWarning})
 	if err != nil {
 		return nil
 	}
 	var warnings []Warning
-	for i := range list.Items {
-		e := &list.Items[i]
+	for i := range list {
+		e := &list[i]
 		if of := e.Annotations[everynode.EventNode]; of != "" && node != "" && of != node {
 			continue
 		}
-		if e.InvolvedObject.UID != set.Object.GetUID() || e.Type != corev1.EventTypeWarning || o.Now().Sub(lastSeen(e)) > fresh {
+		if e.Type != corev1.EventTypeWarning || o.Now().Sub(lastSeen(e)) > fresh {
 			continue
 		}
 		warnings = append(warnings, Warning{Reason: e.Reason, Message: e.Message, Last: lastSeen(e)})
@@ -71,17 +70,13 @@ type Event struct {
 
 // Events returns the newest events about a set, newest first, at most that many.
 func Events(ctx context.Context, c *options.Clients, set *resolver.Set, most int) ([]Event, error) {
-	selector := fields.Set{"involvedObject.uid": string(set.Object.GetUID())}
-	list, err := c.Kubernetes.CoreV1().Events(set.Namespace()).List(ctx, metav1.ListOptions{FieldSelector: selector.String()})
+	list, err := eventsAbout(ctx, c, set, fields.Set{})
 	if err != nil {
-		return nil, options.Explain(err, options.Request{Verb: "list", Resource: corev1.Resource("events"), Namespace: set.Namespace()})
+		return nil, err
 	}
 	events := []Event{}
-	for i := range list.Items {
-		e := &list.Items[i]
-		if e.InvolvedObject.UID != set.Object.GetUID() {
-			continue
-		}
+	for i := range list {
+		e := &list[i]
 		count := max(e.Count, 1)
 		if e.Series != nil {
 			count = e.Series.Count
@@ -90,6 +85,17 @@ func Events(ctx context.Context, c *options.Clients, set *resolver.Set, most int
 	}
 	slices.SortStableFunc(events, func(a, b Event) int { return b.Last.Compare(a.Last) })
 	return events[:min(len(events), most)], nil
+}
+
+// eventsAbout lists the events about a set that a selector of fields selects.
+func eventsAbout(ctx context.Context, c *options.Clients, set *resolver.Set, selector fields.Set) ([]corev1.Event, error) {
+	uid := set.Object.GetUID()
+	selector["involvedObject.uid"] = string(uid)
+	list, err := c.Kubernetes.CoreV1().Events(set.Namespace()).List(ctx, metav1.ListOptions{FieldSelector: selector.String()})
+	if err != nil {
+		return nil, options.Explain(err, options.Request{Verb: "list", Resource: corev1.Resource("events"), Namespace: set.Namespace()})
+	}
+	return slices.DeleteFunc(list.Items, func(e corev1.Event) bool { return e.InvolvedObject.UID != uid }), nil
 }
 
 func lastSeen(e *corev1.Event) time.Time {
