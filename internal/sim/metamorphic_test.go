@@ -242,7 +242,7 @@ func TestNamesOfNodesMakeNoDifference(t *testing.T) {
 	}, end.anonymous)
 }
 
-// TestEndsAreReported: what the tests above compare tells the difference between lives that differ.
+// TestEndsAreReported: the text that the tests above compare differs between runs that differ.
 func TestEndsAreReported(t *testing.T) {
 	cfg := config{dialect: kruiseRun, nodes: 3, unavailable: "1", surge: "0", faults: []string{"users"}}
 	told := map[string]string{}

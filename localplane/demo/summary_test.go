@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files instead of comparing them")
 
 func TestSummary(t *testing.T) {
 	s := &story{count: 30, version: "v1.37.1", cut: []string{"node-016", "node-017"}, seen: seen{

@@ -120,7 +120,7 @@ func TestThisProgram(t *testing.T) {
 	}
 }
 
-// TestLicencesOfThePage: what the page of the dashboard is built from is in no module, so each of its parts has its licence beside it.
+// TestLicencesOfThePage: what the page of the dashboard is built from is in no module, so the licence of each part is in the file next to it.
 func TestLicencesOfThePage(t *testing.T) {
 	l, err := newLibrary()
 	if err != nil {

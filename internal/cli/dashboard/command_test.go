@@ -19,7 +19,7 @@ import (
 	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files instead of comparing them")
 
 func command(o *options.Options) *cobra.Command { return New(o, program) }
 

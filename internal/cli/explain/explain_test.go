@@ -19,7 +19,7 @@ import (
 	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files instead of comparing them")
 
 func rolling(more map[string]any) map[string]any {
 	return map[string]any{"updateStrategy": map[string]any{"type": "RollingUpdate", "rollingUpdate": more}}

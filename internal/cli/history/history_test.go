@@ -19,7 +19,7 @@ import (
 	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files instead of comparing them")
 
 func both(o *options.Options) *cobra.Command {
 	root := &cobra.Command{Use: options.Program, SilenceErrors: true, SilenceUsage: true}

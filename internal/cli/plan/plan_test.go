@@ -22,7 +22,7 @@ import (
 	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files instead of comparing them")
 
 // ported is the template of a roll with a port of the node, and another image.
 func ported(r fakecluster.Roll, image string) map[string]any {

@@ -26,7 +26,7 @@ import (
 	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files instead of comparing them")
 
 // mid is a roll with something of everything.
 func mid(advanced bool) fakecluster.Roll {

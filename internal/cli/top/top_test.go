@@ -17,7 +17,7 @@ import (
 	"everynode.dev/everynode/internal/testing/fakecluster"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files instead of comparing them")
 
 // objects are four sets on the same nodes: one of each kind in the middle of a roll, one that is done, and one that is refused.
 func objects(t *testing.T) []runtime.Object {

@@ -19,7 +19,7 @@ import (
 	"everynode.dev/everynode/internal/rollout"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files instead of comparing them")
 
 // start is the moment at which every story of these tests begins.
 const start = rollout.Time(1_700_000_000_000_000_000)

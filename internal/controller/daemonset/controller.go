@@ -285,13 +285,13 @@ func (p *pass) refuse() bool {
 	return fatal
 }
 
-// maxTold is how many problems of a set are remembered.
-const maxTold = 64
+// maxReported is how many problems of a set are remembered.
+const maxReported = 64
 
 // recordEvent sends an event that has not been sent for this generation yet.
 func (p *pass) recordEvent(reason, message string) {
 	if id := reason + "/" + message; !p.state.reported[id] {
-		if len(p.state.reported) >= maxTold { // texts that differ each time
+		if len(p.state.reported) >= maxReported { // texts that differ each time
 			clear(p.state.reported)
 		}
 		p.state.reported[id] = true

@@ -12,11 +12,11 @@ func TestWhatIsReportedIsBounded(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	workload := w.index.Workload(w.key)
 	p := &pass{c: w.c, d: w.c.dialects["native"], key: w.key, w: workload, state: w.c.state(w.key, workload)}
-	for i := range 10 * maxTold {
+	for i := range 10 * maxReported {
 		p.recordEvent("Reason", fmt.Sprint("request ", i))
 		w.allEvents()
 	}
-	if n := len(p.state.reported); n > maxTold {
+	if n := len(p.state.reported); n > maxReported {
 		t.Errorf("%d messages are remembered", n)
 	}
 	p.recordEvent("Reason", "twice")

@@ -54,7 +54,7 @@ func (w *world) encoded(encode func(map[string]any) ([]byte, error)) {
 	}
 }
 
-// TestOtherControllersFindTheirRevision: whoever is to have the set after us finds the revision of the pods by its bytes, and replaces none. Upstream's
+// TestOtherControllersFindTheirRevision: a controller that takes the set over finds the revision of the pods by its bytes, and replaces none. Upstream's
 // controller may take an Advanced DaemonSet directly, where it keeps the pods of apps/v1.
 func TestOtherControllersFindTheirRevision(t *testing.T) {
 	for _, upstream := range []bool{false, true} {

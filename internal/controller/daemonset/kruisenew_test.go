@@ -115,7 +115,7 @@ func TestARefusedAdoptionIsReported(t *testing.T) {
 	}
 }
 
-// TestARefusedRevisionIsReported shows that a history that cannot be brought in order is not told of as an adoption.
+// TestARefusedRevisionIsReported shows that a history that cannot be brought in order is not reported as an adoption.
 func TestARefusedRevisionIsReported(t *testing.T) {
 	a := newAdvanced(t, 1, standard)
 	a.settle()
@@ -192,19 +192,19 @@ func TestAPodThatCannotStartIsReported(t *testing.T) {
 		return fmt.Sprint(a.set.Object["status"].(map[string]any)["conditions"])
 	}
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(a.clock.Now())}}
-	if told := says("ContainerCreating", ""); strings.Contains(told, "PodsFailing") {
-		t.Errorf("a pod that starts counts as failing: %s", told)
+	if reported := says("ContainerCreating", ""); strings.Contains(reported, "PodsFailing") {
+		t.Errorf("a pod that starts counts as failing: %s", reported)
 	}
-	told := says("ErrImagePull", "not found")
-	if strings.Count(told, "PodsFailing") != 2 || strings.Count(told, "ErrImagePull: not found") != 2 {
-		t.Errorf("only this is reported: %s", told)
+	reported := says("ErrImagePull", "not found")
+	if strings.Count(reported, "PodsFailing") != 2 || strings.Count(reported, "ErrImagePull: not found") != 2 {
+		t.Errorf("only this is reported: %s", reported)
 	}
 	version := a.set.GetResourceVersion()
 	says("ImagePullBackOff", `Back-off pulling image "img:v1": ErrImagePull: not found`)
-	if told := says("ErrImagePull", "not found"); a.set.GetResourceVersion() != version {
-		t.Errorf("the status is written with each attempt: %s", told)
+	if reported := says("ErrImagePull", "not found"); a.set.GetResourceVersion() != version {
+		t.Errorf("the status is written with each attempt: %s", reported)
 	}
-	if told := says("ContainerCreating", ""); strings.Contains(told, "PodsFailing") {
-		t.Errorf("the trouble is over, and still reported: %s", told)
+	if reported := says("ContainerCreating", ""); strings.Contains(reported, "PodsFailing") {
+		t.Errorf("the problem has ended, and is still reported: %s", reported)
 	}
 }

@@ -171,7 +171,7 @@ func TestARefusalIsLoggedOnce(t *testing.T) {
 	quota = "fewer"
 	pass()
 	if news != 2 {
-		t.Error("another quota is not told of")
+		t.Error("another quota is not reported")
 	}
 	a.before = nil
 	for range 6 {

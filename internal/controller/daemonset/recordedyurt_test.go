@@ -124,7 +124,7 @@ func (m *yurtMoment) old(p *corev1.Pod) bool {
 	return p.Labels[hashLabel] != newest.Labels[hashLabel]
 }
 
-// TestPodsThatOpenYurtHasReported: Everynode takes over what OpenYurt has told pods, and when. It adds the name of the newest revision, which this version of
+// TestPodsThatOpenYurtHasReported: Everynode takes over what OpenYurt has written into pods, and when. It adds the name of the newest revision, which this version of
 // OpenYurt leaves out and later ones write, and changes nothing else, but where OpenYurt was wrong: it computes the hash of a template with types of its own, which
 // is not that of another version of Kubernetes, so after a rollback it takes every pod of an earlier template generation for old.
 func TestPodsThatOpenYurtHasReported(t *testing.T) {

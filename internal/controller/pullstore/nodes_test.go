@@ -108,7 +108,7 @@ func TestNodesAreHandedOn(t *testing.T) {
 	}
 }
 
-// TestWhatIsReportedMayBeRead: a handler reads the nodes while it is told of one.
+// TestWhatIsReportedMayBeRead: a handler may read the nodes while it is called for one.
 func TestWhatIsReportedMayBeRead(t *testing.T) {
 	s := newNodeStore()
 	r, seen := reader{nodes: s}, ""

@@ -82,7 +82,7 @@ func (s *starting) waits() bool {
 	}
 }
 
-// TestNodesAreReportedWhenAllIsRead: a handler may ask the cache, so nobody is told of a node before that is complete, and the watch of nodes
+// TestNodesAreReportedWhenAllIsRead: a handler may ask the cache, so it is called for no node before that is complete, and the watch of nodes
 // does not wait for it meanwhile.
 func TestNodesAreReportedWhenAllIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -41,7 +41,7 @@ func TestParseHierarchies(t *testing.T) {
 		}
 	}
 	if want := []string{"/sys/fs/cgroup/unified"}; !reflect.DeepEqual(v1.additional, want) {
-		t.Errorf("version 2 beside version 1: %v, want %v", v1.additional, want)
+		t.Errorf("version 2 next to version 1: %v, want %v", v1.additional, want)
 	}
 	v2 := parseHierarchies(mountsV2)
 	if want := []string{"/sys/fs/cgroup"}; !v2.unified || !reflect.DeepEqual(v2.roots, want) {
