@@ -242,7 +242,7 @@ func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
 	}
 	switch {
 	case p == nil:
-		out.Reason, out.Message = "CreateRefused", "The pod cannot be created: "+shortened(n.Obstacle())
+		out.Reason, out.Message = "CreateRefused", "The pod cannot be created: "+Shortened(n.Obstacle(), longestMessage)
 	case !n.Ready:
 		out.Reason, out.Message = "NodeNotReady", fmt.Sprintf("The node stopped being ready after it had got pod %s.", p.Name)
 	default:
@@ -257,9 +257,10 @@ func (r *run) verdict(i int, w *watched) *v1alpha1.FailedNode {
 // longestMessage is how many characters of an answer of the API server a status repeats for a node.
 const longestMessage = 256
 
-func shortened(text string) string {
-	if letters := []rune(text); len(letters) > longestMessage {
-		return string(letters[:longestMessage]) + "..."
+// Shortened is a text of at most that many characters, and dots.
+func Shortened(text string, most int) string {
+	if letters := []rune(text); len(letters) > most {
+		return string(letters[:most]) + "..."
 	}
 	return text
 }

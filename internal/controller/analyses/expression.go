@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
+
+	"everynode.dev/everynode/internal/policy"
 )
 
 // costLimit is what an expression may cost: some ten thousand steps. It ends those that are long although they are short.
@@ -50,14 +52,14 @@ func compile(text string) (*expression, error) {
 	ast, issues := env.Compile(text)
 	if issues != nil && len(issues.Errors()) > 0 {
 		first := issues.Errors()[0]
-		return nil, fmt.Errorf("the expression %q cannot be compiled: at character %d: %s", shortened(text, maxValue), first.Location.Column()+1, printable(first.Message))
+		return nil, fmt.Errorf("the expression %q cannot be compiled: at character %d: %s", policy.Shortened(text, maxValue), first.Location.Column()+1, printable(first.Message))
 	}
 	if kind := ast.OutputType(); !kind.IsExactType(cel.BoolType) && !kind.IsExactType(cel.DynType) {
-		return nil, fmt.Errorf("the expression %q is a %s: it must be true or false", shortened(text, maxValue), kind)
+		return nil, fmt.Errorf("the expression %q is a %s: it must be true or false", policy.Shortened(text, maxValue), kind)
 	}
 	program, err := env.Program(ast, cel.CostLimit(costLimit), cel.InterruptCheckFrequency(100))
 	if err != nil {
-		return nil, fmt.Errorf("the expression %q cannot be used: %w", shortened(text, maxValue), err)
+		return nil, fmt.Errorf("the expression %q cannot be used: %w", policy.Shortened(text, maxValue), err)
 	}
 	return &expression{text, program}, nil
 }
@@ -84,11 +86,11 @@ func (e *expression) passes(ctx context.Context, r *Result) (passes bool, err er
 	case err != nil && !r.Webhook && len(r.Samples) != 1:
 		return false, fmt.Errorf("the query has returned %d samples: make it return one, or use results in the expression", len(r.Samples))
 	case err != nil:
-		return false, fmt.Errorf("the expression %q cannot be computed: %s", shortened(e.text, maxValue), printable(err.Error()))
+		return false, fmt.Errorf("the expression %q cannot be computed: %s", policy.Shortened(e.text, maxValue), printable(err.Error()))
 	}
 	value, ok := out.(types.Bool)
 	if !ok {
-		return false, fmt.Errorf("the expression %q is neither true nor false", shortened(e.text, maxValue))
+		return false, fmt.Errorf("the expression %q is neither true nor false", policy.Shortened(e.text, maxValue))
 	}
 	return bool(value), nil
 }
@@ -127,7 +129,7 @@ const (
 // text shows what was measured.
 func (r *Result) text() string {
 	if r.Webhook {
-		return shortened(printable(jsonText(r.Value)), maxValue)
+		return policy.Shortened(printable(jsonText(r.Value)), maxValue)
 	}
 	var parts []string
 	for _, s := range r.Samples[:min(len(r.Samples), maxValue/2)] {
@@ -137,13 +139,5 @@ func (r *Result) text() string {
 	if len(r.Samples) > 1 {
 		text = fmt.Sprintf("%d samples: %s", len(r.Samples), text)
 	}
-	return shortened(text, maxValue)
-}
-
-// shortened is a text of at most that many characters, and dots.
-func shortened(text string, most int) string {
-	if letters := []rune(text); len(letters) > most {
-		return string(letters[:most]) + "..."
-	}
-	return text
+	return policy.Shortened(text, maxValue)
 }

@@ -50,7 +50,7 @@ func (p *fromPrometheus) ask(ctx context.Context, query string) (*Result, error)
 	value, warnings, err := p.api.Query(ctx, query, time.Time{})
 	if refusal := (*prometheus.Error)(nil); errors.As(err, &refusal) {
 		if refusal.Type == prometheus.ErrBadData || refusal.Type == prometheus.ErrExec || refusal.Type == prometheus.ErrTimeout {
-			return nil, &publicError{"Prometheus cannot evaluate the query: " + shortened(printable(refusal.Msg), maxMessage/2)}
+			return nil, &publicError{"Prometheus cannot evaluate the query: " + policy.Shortened(printable(refusal.Msg), maxMessage/2)}
 		}
 		return nil, fmt.Errorf("the answer is not one of Prometheus: %w", err)
 	}

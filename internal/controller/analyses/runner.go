@@ -211,9 +211,9 @@ func (p *provider) fillResult(ctx context.Context, q *policy.Question, m *everyn
 	if passes {
 		m.Answer = everynode.AnswerPass
 	}
-	m.Message = fmt.Sprintf("%s is %t.", shortened(q.Success, maxValue), passes)
+	m.Message = fmt.Sprintf("%s is %t.", policy.Shortened(q.Success, maxValue), passes)
 	if result.Notes != "" {
-		m.Message = shortened(m.Message+" "+sentence("the provider warns: "+printable(result.Notes)), maxMessage)
+		m.Message = policy.Shortened(m.Message+" "+sentence("the provider warns: "+printable(result.Notes)), maxMessage)
 	}
 	return nil
 }
@@ -257,7 +257,7 @@ func (p *provider) publicly(ctx context.Context, err error) string {
 
 // sentence is a text with a capital letter and a full stop.
 func sentence(text string) string {
-	letters := []rune(strings.TrimSuffix(shortened(text, maxMessage), "."))
+	letters := []rune(strings.TrimSuffix(policy.Shortened(text, maxMessage), "."))
 	if len(letters) == 0 {
 		return ""
 	}
