@@ -78,6 +78,19 @@ func (v View) Revisions() []*appsv1.ControllerRevision {
 	return revisions
 }
 
+// Originals are the revisions of the namespace but those that repeat another one, with its hash and its name before a suffix, in the form in which the next
+// controller looks for it (see docs/migration.md). That controller may give these other numbers.
+func (v View) Originals() []*appsv1.ControllerRevision {
+	all := v.Revisions()
+	return slices.DeleteFunc(slices.Clone(all), func(r *appsv1.ControllerRevision) bool {
+		return slices.ContainsFunc(all, func(other *appsv1.ControllerRevision) bool {
+			suffix, repeats := strings.CutPrefix(r.Name, other.Name)
+			hash := r.Labels[appsv1.ControllerRevisionHashLabelKey]
+			return repeats && (suffix == "-kubernetes" || suffix == "-openkruise") && hash == other.Labels[appsv1.ControllerRevisionHashLabelKey]
+		})
+	})
+}
+
 // Event returns the first event with that reason about the object of that name, or nil.
 func (v View) Event(object, reason string) *corev1.Event {
 	events, _ := v.events.Events(v.namespace).List(labels.Everything())

@@ -4,7 +4,6 @@ package migration
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -83,20 +82,10 @@ func handOver(t testing.TB, s *harness.Space, w *witness, manifest, from, to str
 	}
 }
 
-// templates are the revisions but those that repeat one in the form of another controller, which gives them numbers of its own.
-func templates(v harness.View) (all []*appsv1.ControllerRevision) {
-	for _, revision := range v.Revisions() {
-		if !strings.HasSuffix(revision.Name, "-kubernetes") && !strings.HasSuffix(revision.Name, "-openkruise") {
-			all = append(all, revision)
-		}
-	}
-	return all
-}
-
 // history is what must not change of the revisions when a set changes hands.
 func history(v harness.View) string {
 	var text string
-	for _, revision := range templates(v) {
+	for _, revision := range v.Originals() {
 		text += fmt.Sprintf("%s %s number %d\n", revision.Name, revision.UID, revision.Revision)
 	}
 	return text
@@ -190,7 +179,7 @@ func orphansOfKubernetes(t *testing.T) {
 func wantNumbers(t testing.TB, v harness.View, want ...int64) {
 	t.Helper()
 	var got []int64
-	for _, revision := range templates(v) {
+	for _, revision := range v.Originals() {
 		got = append(got, revision.Revision)
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
