@@ -273,3 +273,21 @@ func TestWhoHasToWaitForTheLastLeader(t *testing.T) {
 		})
 	}
 }
+
+// TestUpstreamWorks: kube-controller-manager keeps the DaemonSets of apps/v1 where this manager does not serve them. Where it does, the probe decides, and has
+// found no other controller before its first answer.
+func TestUpstreamWorks(t *testing.T) {
+	for dialects, want := range map[string]bool{"kruise": true, "native,kruise": false, "native": false} {
+		o, err := parse(t, "", "--dialects="+dialects)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := newLeader(o, &rest.Config{Host: "https://nowhere", QPS: 100, Burst: 100}, &leaseGuard{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := l.controller.UpstreamWorks(); got != want {
+			t.Errorf("--dialects=%s: %t, want %t", dialects, got, want)
+		}
+	}
+}

@@ -341,3 +341,30 @@ func TestSentences(t *testing.T) {
 		}
 	}
 }
+
+// TestPodsThatFailAndAreChangedBack: a pod that crashes after a change in place works again when it is changed back, as by a policy.
+func TestPodsThatFailAndAreChangedBack(t *testing.T) {
+	s := cluster(2, func(s *rollout.Snapshot) {
+		s.Set.InPlace = true
+		for i := range s.Revisions {
+			s.Revisions[i].Change = rollout.Change{InPlace: true}
+		}
+	})
+	a := times()
+	a.Fails = map[string]bool{"n00": true}
+	p := newSimulator(s, a)
+	failed := false
+	p.decide = func(s rollout.Snapshot) rollout.Plan {
+		if failed = failed || s.Nodes[0].Pods[0].Waiting != rollout.WaitingNone; failed {
+			s.Set.Update = 0
+		}
+		return rollout.Decide(s)
+	}
+	if _, err := p.run(); err != nil {
+		t.Fatal(err)
+	}
+	pod := &p.world.State.Nodes[0].Pods[0]
+	if !failed || pod.UID != "u-n00" || pod.Revision != 0 || !pod.Ready || pod.Waiting != rollout.WaitingNone {
+		t.Errorf("failed %t, the pod is %+v", failed, pod)
+	}
+}

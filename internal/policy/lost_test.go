@@ -100,3 +100,20 @@ func TestBudgetUsedUpByHeldNodes(t *testing.T) {
 		t.Errorf("the wave does not wait: %q", got)
 	}
 }
+
+// TestAMarkOfAStranger: neither does its revision count as committed, nor are the numbers of later marks taken from it.
+func TestAMarkOfAStranger(t *testing.T) {
+	w := newWorld(t, "waves: [{name: all}]")
+	w.s.Revisions = append(w.s.Revisions, rollout.Revision{Name: "evil", Number: 9})
+	w.marks, w.foreign = append(w.marks, 1000), 2
+	for range 5 {
+		w.pass(time.Second)
+		if st := w.out.Status; st.CommittedRevision == "agent-evil" || w.out.Commit == 1 && w.out.CommitNumber != 2 {
+			t.Fatalf("committed %s, commit %d with number %d", st.CommittedRevision, w.out.Commit, w.out.CommitNumber)
+		}
+		w.roll()
+	}
+	if w.marks[1] != 2 {
+		t.Errorf("marks %v", w.marks)
+	}
+}

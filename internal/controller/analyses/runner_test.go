@@ -129,3 +129,21 @@ func TestQuestionsAreRepeated(t *testing.T) {
 		t.Errorf("%d requests after the end, want 3", n)
 	}
 }
+
+// TestAnswersAreBounded: of a set that does not take its answers, as while its passes wait, the newest are kept.
+func TestAnswersAreBounded(t *testing.T) {
+	fake := clocktesting.NewFakeClock(time.Now())
+	r := started(t, provide(t, "- {name: judge, webhook: {url: '"+serve(t, text(200, `{"result": 0}`))+"'}}"), fake)
+	woken := make(chan struct{}, 1)
+	r.Ask(key("a"), []policy.Question{{Provider: "judge", Success: "result == 0", Interval: time.Minute}}, func() { woken <- struct{}{} })
+	for range maxAnswers + 2 {
+		<-woken
+		await(t, "the interval is waited for", fake.HasWaiters)
+		fake.Step(time.Minute)
+	}
+	<-woken
+	all := r.Answers(key("a"))
+	if len(all) != maxAnswers || !all[len(all)-1].At.Time.Equal(fake.Now()) {
+		t.Errorf("%d answers", len(all))
+	}
+}
