@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
@@ -91,14 +92,38 @@ func (b *browser) does(what string, steps ...chromedp.Action) {
 	defer cancel()
 	if err := chromedp.Run(ctx, steps...); err != nil {
 		shown := ""
-		_ = chromedp.Run(b.ctx, chromedp.Text("body", &shown)) // for the message only
-		b.t.Fatalf("%s: %v; the page shows:\n%s", what, err, shown)
+		_ = chromedp.Run(b.ctx, chromedp.Text("body", &shown))      // for the message only
+		b.t.Fatalf("the page shows:\n%s\n%s: %v", shown, what, err) // the page is long: what failed is at the end
 	}
 }
 
-// until waits until an expression of JavaScript is true.
+// until waits until an expression of JavaScript is true. What is waited for is named if it is not.
 func until(expression string) chromedp.Action {
-	return chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(harness.Patience))
+	return chromedp.ActionFunc(func(ctx context.Context) error {
+		err := chromedp.Poll(expression, nil, chromedp.WithPollingInterval(100*time.Millisecond), chromedp.WithPollingTimeout(harness.Patience)).Do(ctx)
+		if err != nil {
+			return fmt.Errorf("waiting for %s: %w", expression, err)
+		}
+		return nil
+	})
+}
+
+// press waits until an element is there and enabled, and clicks it. A click of the mouse goes to a place: while the page grows above the element, it misses.
+func press(element string) chromedp.Action {
+	return until(`((e) => !!e && !e.disabled && (e.click(), true))(` + element + `)`)
+}
+
+// find is an expression for the first element of a selector.
+func find(selector string) string { return fmt.Sprintf("document.querySelector(%q)", selector) }
+
+// named is an expression for the button with a text, of those of a selector.
+func named(selector, text string) string {
+	return fmt.Sprintf("[...document.querySelectorAll(%q)].find((b) => b.innerText === %q)", selector, text)
+}
+
+// enter replaces the text of an input, as somebody who types does.
+func enter(selector, text string) chromedp.Action {
+	return until(fmt.Sprintf(`((e) => !!e && (e.focus(), e.select(), document.execCommand("insertText", false, %q), e.value === %[1]q))(%s)`, text, find(selector)))
 }
 
 // picture writes a screenshot, if they are wanted.
@@ -164,37 +189,34 @@ func TestSmokeBrowser(t *testing.T) {
 		until(`location.hash === "#/" && document.querySelector("table.sets").innerText.includes("wait-available 6")`))
 	b.picture("dashboard-sets")
 	b.accessible("the list")
-	b.does("the picture", chromedp.Click(`table.sets a`), chromedp.WaitVisible(`[data-picture="buttons"]`),
+	b.does("the picture", press(find(`table.sets a`)), chromedp.WaitVisible(`[data-picture="buttons"]`),
 		until(count(".cell.g3")+" === 6 && "+count(".cell.g2")+" === 54 && "+count(".group")+" === 3"))
-	b.does("why a node waits", chromedp.Click(".cell.g3"), until(`(document.querySelector(".panel")?.innerText || "").includes("ImagePull")`),
+	b.does("why a node waits", press(find(".cell.g3")), until(`(document.querySelector(".panel")?.innerText || "").includes("ImagePull")`),
 		until(`document.querySelector(".panel").innerText.includes("`+harness.BrokenImage+`")`))
 	b.picture("dashboard-set")
 	b.accessible("a set")
-	b.does("the rules", chromedp.Click(`.panel p:last-of-type button`), until(`document.querySelector(".panel").innerText.includes("kubectl everynode explain-node")`))
+	b.does("the rules", press(find(`.panel p:last-of-type button`)), until(`document.querySelector(".panel").innerText.includes("kubectl everynode explain-node")`))
 	b.does("the messages of the cluster", until(`document.body.innerText.includes("<img src=x onerror=")`))
 
-	b.does("a plan", chromedp.Click(".foresight summary"), chromedp.WaitVisible(".foresight input.wide"),
-		chromedp.Evaluate(`document.querySelector(".foresight input.wide").select()`, nil), chromedp.KeyEvent(harness.Image2),
-		until(`document.querySelector(".foresight input.wide").value === "`+harness.Image2+`"`), chromedp.Click(".foresight button[type=submit]"),
+	b.does("a plan", press(find(".foresight summary")), chromedp.WaitVisible(".foresight input.wide"),
+		enter(".foresight input.wide", harness.Image2), press(find(".foresight button[type=submit]")),
 		chromedp.WaitVisible(`[data-plan="shown"]`), until(`document.querySelector("[data-plan]").innerText.includes("60 recreate")`))
 	b.picture("dashboard-plan")
 	b.accessible("a plan")
 	if now := image(t, s); now != harness.BrokenImage {
 		t.Errorf("a plan has changed the image to %s", now)
 	}
-	b.does("the change", chromedp.Click(`[data-plan] button.main`), chromedp.WaitVisible("dialog[open] pre"),
+	b.does("the change", press(find(`[data-plan] button.main`)), chromedp.WaitVisible("dialog[open] pre"),
 		until(`document.querySelector("dialog").innerText.includes("kubectl everynode set-image -n `+s.Name+` daemonset/`+set+` ")`),
-		chromedp.Click("dialog button.main"), until(`[...document.querySelectorAll("dialog .buttons button")].some((b) => b.innerText === "Close")`),
-		chromedp.Click("dialog .buttons button"))
+		press(find("dialog button.main")), press(named("dialog .buttons button", "Close")))
 	s.Wait("the image is changed", func(harness.View) error {
 		if now := image(t, s); now != harness.Image2 {
 			return fmt.Errorf("it is %s", now)
 		}
 		return nil
 	})
-	b.does("the rollout, to its end", chromedp.Evaluate(`[...document.querySelectorAll(".foresight button")].find((b) => b.innerText === "Back to now")?.click()`, nil),
-		until(count(".cell.g1")+" === 60"))
-	b.does("a node", chromedp.Click(".panel h3 a"), until(`document.querySelector("h2")?.innerText === "Sets on this node" && document.body.innerText.includes("up-to-date")`))
+	b.does("the rollout, to its end", chromedp.Evaluate(named(".foresight button", "Back to now")+"?.click()", nil), until(count(".cell.g1")+" === 60"))
+	b.does("a node", press(find(".panel h3 a")), until(`document.querySelector("h2")?.innerText === "Sets on this node" && document.body.innerText.includes("up-to-date")`))
 
 	b.accessible("a node")
 	var hacked bool
@@ -227,7 +249,7 @@ func TestApproval(t *testing.T) {
 		"targets": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": %q}],
 		"waves": [{"name": "canary", "nodes": {"count": 2}, "after": [{"type": "Approval"}]}, {"name": "rest", "nodes": {"percent": 100}}]}}`, s.Name, set))()
 	d := start(t, s)
-	b.does("the set at rest", log.Enable(), chromedp.Navigate(d.url), chromedp.Click(`table.sets a`), until(count(".cell.g1")+" === 6"),
+	b.does("the set at rest", log.Enable(), chromedp.Navigate(d.url), press(find(`table.sets a`)), until(count(".cell.g1")+" === 6"),
 		until(`document.body.innerText.includes("Waves of rolloutpolicy/waves")`))
 	s.Update(set, harness.WithImage(harness.Image2))
 	b.does("the canary, which waits", until(`document.querySelector(".waves")?.innerText.includes("needs an approval, waits")`), until(count(".cell.g1")+" === 2"),
@@ -236,10 +258,9 @@ func TestApproval(t *testing.T) {
 		until(`[...document.querySelectorAll(".group h3")].map((h) => h.innerText).join() === "canary 2,rest 4"`))
 	b.picture("dashboard-waves")
 	b.accessible("waves")
-	approve := `[...document.querySelectorAll(".actions > button")].find((b) => b.innerText === "approve" && !b.disabled)`
-	b.does("the approval", until("!!"+approve), chromedp.Evaluate(approve+".click()", nil), chromedp.WaitVisible("dialog[open] pre"),
-		chromedp.SendKeys("dialog input", "it's fine"), chromedp.Click("dialog button.main"),
-		until(`[...document.querySelectorAll("dialog .buttons button")].some((b) => b.innerText === "Close")`), chromedp.Click("dialog .buttons button"))
+	b.does("the approval", press(named(".actions > button", "approve")), chromedp.WaitVisible("dialog[open] pre"),
+		enter("dialog input", "it's fine"), press(find("dialog button.main")),
+		press(named("dialog .buttons button", "Close")))
 	b.does("the rest", until(count(".cell.g1")+" === 6"), until(`document.querySelector(".waves").innerText.includes("approved by")`))
 	if out := s.Kubectl("get", "rolloutapprovals.everynode.dev", "-o", "jsonpath={.items[*].spec}"); !strings.Contains(out, `"reason":"it's fine"`) || !strings.Contains(out, `"wave":"canary"`) {
 		t.Errorf("the approvals are %s", out)
