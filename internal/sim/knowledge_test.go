@@ -420,14 +420,15 @@ func (k known) counts(node string) bool {
 
 // newest is whether a pod is of the newest revision of the set: it has the image. One without a hash, because a webhook has taken that away, or because a
 // stranger has made it, is of the newest revision only if it has the generation of the template. And where a revision has had the name that the newest one should have, of
-// an earlier set or with another template, the newest one may have another name, and pods with that of before are of no revision that counts.
+// an earlier set or with another template, the newest one may have another name, and pods with that of before are of no revision that counts, but for those that have the
+// generation of the template, as for the native controller.
 func (k known) newest(p *corev1.Pod) bool {
 	switch {
 	case p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey] == "":
 		return k.sameGeneration(p)
 	case imageOf(p) != imageOfSet(k.set):
 		return false
-	case collisions(k.set) == 0:
+	case collisions(k.set) == 0, k.sameGeneration(p):
 		return true
 	}
 	written, hash := false, p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]
