@@ -195,7 +195,7 @@ func (f revisionsOf) Create(_ context.Context, r *appsv1.ControllerRevision) (*a
 }
 
 func (f revisionsOf) Get(_ context.Context, _, name string) (*appsv1.ControllerRevision, error) {
-	return ask[*appsv1.ControllerRevision](f.m, &request{text: words("looks at revision %s", name), commit: func() (any, error) {
+	return ask[*appsv1.ControllerRevision](f.m, &request{text: words("looks at revision %s", name), action: action{verb: "look", hash: name}, commit: func() (any, error) {
 		if r := f.m.s.w.revision(name); r != nil {
 			return r.DeepCopy(), nil
 		}

@@ -289,6 +289,8 @@ func (k *knowledge) answered(r *request, value any, err error) {
 		k.unsure(a.pod)
 	}
 	switch {
+	case a.verb == "look" && apierrors.IsNotFound(err):
+		maps.DeleteFunc(k.revisions, func(_ types.UID, r *appsv1.ControllerRevision) bool { return r.Name == a.hash })
 	case a.verb == "delete":
 		if r.slow {
 			delete(k.unsettled, types.UID(a.uid))

@@ -57,7 +57,7 @@ type request struct {
 // action is what a write does to a pod.
 type action struct {
 	verb, pod, node, image string
-	// hash is the revision of a pod that is created.
+	// hash is the revision of a pod that is created, or the name of the one that is looked at.
 	hash           string
 	uid, namespace string
 	// takes is whether a patch takes the pod out of service.
