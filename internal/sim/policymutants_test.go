@@ -21,6 +21,7 @@ func policyMutants() []mutant {
 		{"an approval counts again in a later rollout of its revision", approvalFile, "a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == number", "a.Status.State == v1alpha1.ApprovalValid && number != 0", "wave"},
 		{"a rejection stops nothing", decideFile, "case r.rejected():", "case r.rejected() && r.in.Restored:", "suspended"},
 		{"a freeze is none", "policy/window.go", "if f.From <= now && now < f.To {", "if f.From <= now && now > f.To {", "suspended"},
+		{"a window is always open", "policy/window.go", "if open {", "if open || next >= 0 {", "suspended"},
 		{"a suspended policy stops no undo", rollFile, "st.Phase = v1alpha1.PhaseSuspended\n\t\tr.suspend()\n\tcase behind == 0:", "st.Phase = v1alpha1.PhaseSuspended\n\tcase behind == 0:", "suspended"},
 		{"a suspended policy stops no rollout", rollFile, "st.Phase = v1alpha1.PhaseSuspended\n\t\tr.suspend()\n\t\treturn true\n", "st.Phase = v1alpha1.PhaseSuspended\n\t\treturn true\n", "suspended"},
 		{"a policy that is deleted releases the rollout", decideFile, "r.out.Release = r.atRest()\n\t\tr.withoutPolicy()", "r.out.Release = true", "deleted"},

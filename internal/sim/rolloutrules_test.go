@@ -86,6 +86,8 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 		u.rule, u.all = "suspended", "the policy is suspended"
 	case u.rollout && len(p.Spec.Freezes) > 0:
 		u.rule, u.all = "suspended", "a freeze is active"
+	case u.rollout && outside(p, s.w.now):
+		u.rule, u.all = "suspended", "no window is open"
 	case u.rollout && failed(target) && !retried(approvals, target):
 		u.rule, u.all = "suspended", "the revision has failed"
 	case u.rollout && decided(v1alpha1.Reject, ""):

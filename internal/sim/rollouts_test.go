@@ -189,6 +189,7 @@ func (s *sim) rolloutOps(ops []op) []op {
 			s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) { spec.Freezes = []v1alpha1.Freeze{f} })
 		}, "a freeze of rollouts begins")
 	}
+	ops = s.windowOps(ops, p)
 	for _, n := range []int32{1, 2} {
 		if len(p.Spec.Waves) == 0 {
 			break
@@ -200,6 +201,41 @@ func (s *sim) rolloutOps(ops []op) []op {
 		}
 	}
 	return s.decisionOps(ops, p)
+}
+
+// windowLength is how long a window is open.
+const windowLength = 8 * time.Hour
+
+// windowOps are windows that people give the policy: one that is open, one that opens half a day later, and none. No clock of a manager is wrong by so much that it
+// would take one for the other.
+func (s *sim) windowOps(ops []op, p *v1alpha1.RolloutPolicy) []op {
+	add := func(weight int, from time.Time, format string, args ...any) {
+		ops = append(ops, op{words(format, args...), weight, func() {
+			schedule := words("%d %d * * *", from.UTC().Minute(), from.UTC().Hour())
+			s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) {
+				spec.Windows = []v1alpha1.Window{{Schedule: schedule, Duration: metav1.Duration{Duration: windowLength}}}
+			})
+		}})
+	}
+	if len(p.Spec.Windows) > 0 {
+		none := func() { s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) { spec.Windows = nil }) }
+		ops = append(ops, op{"a user allows rollouts at any time", 2, none})
+	} else {
+		add(1, s.w.now.Add(12*time.Hour), "a user allows rollouts in half a day only")
+	}
+	add(1, s.w.now.Add(-windowLength/2), "a user allows rollouts now and for some hours")
+	return ops
+}
+
+// outside is whether all windows of a policy are closed, for every clock that is wrong by two hours at most.
+func outside(p *v1alpha1.RolloutPolicy, now time.Time) bool {
+	return len(p.Spec.Windows) > 0 && !slices.ContainsFunc(p.Spec.Windows, func(w v1alpha1.Window) bool {
+		var minute, hour int
+		_, err := fmt.Sscanf(w.Schedule, "%d %d", &minute, &hour)
+		begins := time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute
+		since := (now.UTC().Sub(now.UTC().Truncate(24*time.Hour)) - begins + 48*time.Hour) % (24 * time.Hour)
+		return err != nil || since < w.Duration.Duration+2*time.Hour || since > 22*time.Hour
+	})
 }
 
 // decisionOps are decisions of people about the newest revision and older ones, and about the wave that waits and others.
@@ -264,7 +300,7 @@ func (s *sim) pacifyRollout() {
 	if s.w.rolloutPolicy() == nil {
 		s.makePolicy()
 	}
-	s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) { spec.Suspend, spec.Freezes = false, nil })
+	s.editPolicy(func(spec *v1alpha1.RolloutPolicySpec) { spec.Suspend, spec.Freezes, spec.Windows = false, nil, nil })
 	for _, a := range s.w.approvals() {
 		if a.Spec.Decision == v1alpha1.Reject {
 			s.w.remove(ofApprovals, a.Name)

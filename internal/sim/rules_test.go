@@ -31,7 +31,7 @@ func invariants() []invariant {
 		{"lease", "a manager writes only if its lease was renewed in time, however long it was paused in the middle of its work"},
 		{"other", "a pass that begins while another controller is active writes nothing, and a pass during which one becomes active starts no further pod; while OpenYurt's own manager is active, its annotations cause no deletes of old pods, and pods get no conditions"},
 		{"wave", "with a rollout policy, the update of no node beyond the first wave begins before a manager has seen all nodes of that wave available at the new revision, for the whole soak, and, where that is needed, an approval of exactly this wave and revision; and a node that the policy holds back and that lacks a pod gets no pod of the new revision, unless `joiningNodes` is `Latest`"},
-		{"suspended", "no update begins while the policy that the manager knows is suspended; nor, unless the template describes the committed revision, during a freeze, or after the revision was rejected"},
+		{"suspended", "no update begins while the policy that the manager knows is suspended; nor, unless the template describes the committed revision, during a freeze, outside all windows, or after the revision was rejected"},
 		{"pace", "no more nodes are in the middle of an update that a manager has begun than `maxUpgrading` allows, and with `minTimeBetween` a pass begins one update"},
 		{"deleted", "no update to another revision than the committed one begins after the policy was deleted, or before the policies were read"},
 		{"forged", "under a rollout policy no pod is created from the ControllerRevision of a stranger, also after the one that it copies was deleted"},
