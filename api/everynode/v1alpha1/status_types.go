@@ -2,7 +2,10 @@
 
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // RolloutPolicyStatus is the observed state of a policy.
 type RolloutPolicyStatus struct {
@@ -17,11 +20,27 @@ type RolloutPolicyStatus struct {
 	// +listMapKey=name
 	Sets []SetStatus `json:"sets,omitempty"`
 
+	// Decisions are the states of approvals that the manager could not write into the approvals, for example because a webhook refuses that. So each
+	// decision counts once, also for the next manager. The list has at most 256 entries.
+	// +optional
+	// +listType=map
+	// +listMapKey=uid
+	Decisions []DecisionState `json:"decisions,omitempty"`
+
 	// Conditions are Ready, Reconciling and Stalled, as in kstatus, and Enforced: whether the policy controls everything, or what it cannot hold.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// DecisionState is the state of an approval.
+type DecisionState struct {
+	// UID is the UID of the approval.
+	UID types.UID `json:"uid"`
+
+	// RolloutApprovalStatus is what the status of the approval would be.
+	RolloutApprovalStatus `json:",inline"`
 }
 
 // The types of the conditions of a policy.

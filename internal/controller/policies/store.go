@@ -217,6 +217,9 @@ func (s *Store) put(object *v1alpha1.RolloutPolicy, problem string) {
 		e.sets = was.sets
 	}
 	s.policies[name] = e
+	for name, a := range s.approvals {
+		s.approvals[name] = s.recalled(a)
+	}
 	ownWrite := was != nil && was.object.UID == object.UID && was.object.Generation == object.Generation && (was.object.DeletionTimestamp == nil) == (object.DeletionTimestamp == nil)
 	s.mu.Unlock()
 	if !ownWrite {
@@ -236,11 +239,36 @@ func (s *Store) putApproval(a *v1alpha1.RolloutApproval) {
 	name := types.NamespacedName{Namespace: a.Namespace, Name: a.Name}
 	s.mu.Lock()
 	was, known := s.approvals[name]
-	s.approvals[name] = *a
+	s.approvals[name] = s.recalled(*a)
+	a.Status = s.approvals[name].Status
 	s.mu.Unlock()
 	if !known || was.UID != a.UID || was.Status != a.Status || (was.DeletionTimestamp == nil) != (a.DeletionTimestamp == nil) {
 		s.Changed(name.Namespace)
 	}
+}
+
+// recalled is an approval with the state that it was given, also by an earlier leader, where that could not be written into it: a decision counts once.
+func (s *Store) recalled(a v1alpha1.RolloutApproval) v1alpha1.RolloutApproval {
+	name := types.NamespacedName{Namespace: a.Namespace, Name: a.Name}
+	if a.Status.State != "" {
+		return a
+	}
+	if judged, is := s.judged[name]; is && judged.UID == a.UID {
+		a.Status = judged.Status
+		return a
+	}
+	e := s.policies[types.NamespacedName{Namespace: a.Namespace, Name: a.Spec.Policy}]
+	if e == nil {
+		return a
+	}
+	for _, d := range e.object.Status.Decisions {
+		if d.UID == a.UID && d.State != "" {
+			a.Status = d.RolloutApprovalStatus
+			s.judged[name] = a
+			s.queue.Add(types.NamespacedName{Namespace: a.Namespace, Name: a.Spec.Policy})
+		}
+	}
+	return a
 }
 
 func (s *Store) removeApproval(name types.NamespacedName) {

@@ -5,6 +5,7 @@ package policies
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -56,6 +57,8 @@ type bench struct {
 	mu      sync.Mutex
 	changes int
 	patches []string
+	// refuses is what the patch of an object named so is answered with.
+	refuses map[string]error
 }
 
 func newBench(t *testing.T, says error, objects ...runtime.Object) *bench {
@@ -69,6 +72,9 @@ func newBench(t *testing.T, says error, objects ...runtime.Object) *bench {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		patch, _ := a.(clienttesting.PatchAction)
+		if err := b.refuses[patch.GetName()]; err != nil {
+			return true, nil, err
+		}
 		b.patches = append(b.patches, a.GetResource().Resource+" "+a.GetSubresource()+" "+string(patch.GetPatch()))
 		return true, &unstructured.Unstructured{}, nil
 	})
@@ -187,6 +193,57 @@ func TestApprovalsAreJudged(t *testing.T) {
 	if got := b.written()[0]; !strings.HasPrefix(got, "rolloutapprovals status ") || !strings.Contains(got, `"targetNumber":3`) {
 		t.Error(got)
 	}
+}
+
+// TestAnApprovalThatIsRefused: the state of an approval that a webhook refuses to write keeps neither that of others nor the status of the policy from being
+// written. The status remembers it, so the next manager does not count the decision again.
+func TestAnApprovalThatIsRefused(t *testing.T) {
+	approve := map[string]any{"policy": "p", "set": "agents", "revision": "r", "decision": "Approve"}
+	objects := []runtime.Object{agentsPolicy(), object(v1alpha1.KindApproval, "a", approve), object(v1alpha1.KindApproval, "b", approve)}
+	b := newBench(t, nil, objects...)
+	b.mu.Lock()
+	b.refuses = map[string]error{"a": apierrors.NewForbidden(schema.GroupResource{}, "a", nil)}
+	b.mu.Unlock()
+	b.until("all is read", func() bool { return len(b.Of(agents).Approvals) == 2 && len(b.Of(agents).Policies) == 1 })
+	judged := b.Of(agents).Approvals
+	for i := range judged {
+		judged[i].Status = v1alpha1.RolloutApprovalStatus{State: v1alpha1.ApprovalValid, TargetNumber: 3}
+	}
+	status := &v1alpha1.SetStatus{APIVersion: "apps/v1", Name: "agents", Phase: v1alpha1.PhaseComplete}
+	b.Report(agents, b.Of(agents).Policies, status, judged)
+	const remembered = `"decisions":[{"uid":"uid-a","state":"Valid","targetNumber":3}]`
+	has := func(what, text string) func() bool {
+		return func() bool {
+			return slices.ContainsFunc(b.written(), func(w string) bool { return strings.HasPrefix(w, what) && strings.Contains(w, text) })
+		}
+	}
+	b.until("the other one is written", has("rolloutapprovals", `"uid":"uid-b"`))
+	b.until("the status has the one that is refused", has("rolloutpolicies", remembered))
+
+	// An edit of the approval does not make it new, for this manager or the next.
+	edited, _ := objects[1].(*unstructured.Unstructured)
+	edited = edited.DeepCopy()
+	edited.SetLabels(map[string]string{"edited": "yes"})
+	if err := b.resources()[1].put(edited); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.Of(agents).Approvals[0].Status; got.TargetNumber != 3 {
+		t.Errorf("after an edit its state is %+v", got)
+	}
+	stored := agentsPolicy()
+	stored.Object["status"] = map[string]any{"decisions": []any{map[string]any{"uid": "uid-a", "state": "Valid", "targetNumber": int64(3)}}}
+	next := newBench(t, nil, stored, objects[1], objects[2])
+	next.until("all is read", func() bool { return len(next.Of(agents).Approvals) == 2 && len(next.Of(agents).Policies) == 1 })
+	if got := next.Of(agents).Approvals[0].Status; got.State != v1alpha1.ApprovalValid || got.TargetNumber != 3 {
+		t.Errorf("for the next manager its state is %+v", got)
+	}
+	next.until("the next manager writes it", func() bool {
+		return slices.ContainsFunc(next.written(), func(w string) bool { return strings.HasPrefix(w, "rolloutapprovals") && strings.Contains(w, "uid-a") })
+	})
+	next.Report(agents, next.Of(agents).Policies, status, nil)
+	next.until("the status forgets it", func() bool {
+		return slices.ContainsFunc(next.written(), func(w string) bool { return strings.Contains(w, `"decisions":null`) })
+	})
 }
 
 // TestAnalysesAreChecked: a policy with an analysis that cannot be measured is stalled, and says which field is wrong.

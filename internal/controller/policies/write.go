@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -32,11 +33,8 @@ func (s *Store) work(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return true
 	}
-	err := s.writeApprovals(ctx, name)
-	if err == nil {
-		err = s.writeStatus(ctx, name)
-	}
-	if err != nil {
+	// The status has the states of approvals that could not be written, so it comes after them, whatever came of them.
+	if err := errors.Join(s.writeApprovals(ctx, name), s.writeStatus(ctx, name)); err != nil {
 		klog.FromContext(ctx).Error(err, "Could not write the status of a rollout policy; trying again", "rolloutPolicy", name.String())
 		s.queue.AddRateLimited(name)
 		return true
@@ -45,26 +43,49 @@ func (s *Store) work(ctx context.Context) bool {
 	return true
 }
 
-// writeApprovals writes the statuses of approvals of a policy.
-func (s *Store) writeApprovals(ctx context.Context, of types.NamespacedName) error {
+// unwritten are the approvals of a policy with a status that is to be written, sorted by name.
+func (s *Store) unwritten(of types.NamespacedName) []v1alpha1.RolloutApproval {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	var due []v1alpha1.RolloutApproval
 	for name, a := range s.judged {
 		if name.Namespace == of.Namespace && a.Spec.Policy == of.Name {
 			due = append(due, a)
 		}
 	}
-	s.mu.Unlock()
+	slices.SortFunc(due, func(a, b v1alpha1.RolloutApproval) int { return cmp.Compare(a.Name, b.Name) })
+	return due
+}
+
+// writeApprovals writes the statuses of approvals of a policy. One that is refused keeps none of the others from being written.
+func (s *Store) writeApprovals(ctx context.Context, of types.NamespacedName) error {
+	due := s.unwritten(of)
+	var refused []error
 	for i := range due {
 		a := &due[i]
 		if err := s.patch(ctx, v1alpha1.ResourceApprovals, &a.ObjectMeta, a.Status); err != nil {
-			return err
+			refused = append(refused, err)
+			continue
 		}
 		s.mu.Lock()
 		delete(s.judged, types.NamespacedName{Namespace: a.Namespace, Name: a.Name})
 		s.mu.Unlock()
 	}
-	return nil
+	return errors.Join(refused...)
+}
+
+// mostDecisions is how many states of approvals that could not be written the status of a policy has at most.
+const mostDecisions = 256
+
+// decisions are the states of approvals of a policy that could not be written.
+func (s *Store) decisions(of types.NamespacedName) []v1alpha1.DecisionState {
+	var all []v1alpha1.DecisionState
+	for _, a := range s.unwritten(of) {
+		if len(all) < mostDecisions {
+			all = append(all, v1alpha1.DecisionState{UID: a.UID, RolloutApprovalStatus: a.Status})
+		}
+	}
+	return all
 }
 
 // writeStatus writes the status of a policy if it has changed.
@@ -82,10 +103,20 @@ func (s *Store) writeStatus(ctx context.Context, name types.NamespacedName) erro
 	}
 	s.mu.Unlock()
 	status, complete := s.statusOf(object, read, reported)
+	status.Decisions = s.decisions(name)
 	if !complete || same(&object.Status, &status) {
 		return nil
 	}
-	return s.patch(ctx, v1alpha1.ResourcePolicies, &object.ObjectMeta, status)
+	return s.patch(ctx, v1alpha1.ResourcePolicies, &object.ObjectMeta, whole{
+		RolloutPolicyStatus: status, Sets: status.Sets, Decisions: status.Decisions,
+	})
+}
+
+// whole is a status whose lists are null where they are empty: a merge patch keeps what is absent.
+type whole struct {
+	v1alpha1.RolloutPolicyStatus
+	Sets      []v1alpha1.SetStatus     `json:"sets"`
+	Decisions []v1alpha1.DecisionState `json:"decisions"`
 }
 
 // statusOf is the status of a policy. It is not complete while a set has not been reported since this process began: what the status has of it is what
