@@ -36,6 +36,8 @@ type Input struct {
 	Stored *v1alpha1.SetStatus
 	// Watch is what the last decision of this process noted of nodes; nil for nothing.
 	Watch *Watch
+	// Clocks are those of the last decision of this process; nil if it has made none.
+	Clocks *Clocks
 	// Answers are those that have been measured since the last decision, in their order, and Measuring is who measures.
 	Answers   []Answer
 	Measuring Measuring
@@ -77,6 +79,8 @@ type Result struct {
 	Wanted int
 	// Watch is the Watch of the next decision.
 	Watch *Watch
+	// Clocks are those of the next decision.
+	Clocks *Clocks
 	// MaxUnavailable further limits the budget of the set; nil for no limit.
 	MaxUnavailable *rollout.Quantity
 	// Judged are the approvals with a status that is to be written.
@@ -140,7 +144,7 @@ type waveCount struct{ nodes, updated, available, absent int32 }
 
 // Decide decides what the policies of a set allow.
 func Decide(in *Input) Result {
-	r := &run{in: in, s: in.Snapshot, out: Result{Commit: rollout.NoRevision, Wanted: rollout.NoRevision}, template: in.Snapshot.Set.Update}
+	r := &run{in: in, s: in.Snapshot, out: Result{Commit: rollout.NoRevision, Wanted: rollout.NoRevision, Clocks: &Clocks{}}, template: in.Snapshot.Set.Update}
 	if u := r.s.Set.Update; u < 0 || u >= len(r.s.Revisions) {
 		return r.out // nothing is decided
 	}
@@ -273,6 +277,7 @@ func (r *run) measure() {
 // leftOut is whether the waves go on without a node that is not ready. By the rule of the dialect that does not include a node that went down with a pod of
 // the target: the target may be why.
 func (r *run) leftOut(n *rollout.Node) bool {
+	lasts := r.notReadyFor(n) // also for a policy that has no limit yet
 	if r.p.UnreachableAfter == nil {
 		for i := range n.Pods {
 			if p := &n.Pods[i]; p.Revision == r.s.Set.Update && p.Created <= n.Since {
@@ -284,9 +289,8 @@ func (r *run) leftOut(n *rollout.Node) bool {
 	if n.Since == 0 {
 		return false
 	}
-	at := n.Since.Add(*r.p.UnreachableAfter)
-	if at > r.s.Now {
-		r.wakeAt(at)
+	if rest := *r.p.UnreachableAfter - lasts; rest > 0 {
+		r.wakeAt(r.s.Now.Add(rest))
 		return false
 	}
 	return true
@@ -348,13 +352,14 @@ func (r *run) pace() {
 	g.NewestFirst = r.out.Wanted >= 0 && r.p.Undo.NewestFirst
 	if gap := r.p.MinTimeBetween; gap > 0 {
 		r.out.Starts = true
-		if at := r.lastStart(); at == 0 || at.Add(gap) <= r.s.Now {
-			g.Starts = 1
-		} else {
-			g.Starts = 0
-			r.wakeAt(at.Add(gap))
-			if r.releases() {
-				r.next(v1alpha1.ActionStartUpdate, at.Add(gap))
+		g.Starts = 1
+		if last := r.lastStart(); last != 0 {
+			if rest := gap - r.startedFor(last); rest > 0 {
+				g.Starts = 0
+				r.wakeAt(r.s.Now.Add(rest))
+				if r.releases() {
+					r.next(v1alpha1.ActionStartUpdate, r.s.Now.Add(rest))
+				}
 			}
 		}
 	}

@@ -314,6 +314,34 @@ func TestPace(t *testing.T) {
 	w.want("b", v1alpha1.PhaseRolling, "remaining")
 }
 
+// TestAClockThatJumpsAhead shortens neither the time between updates nor the one after which a node that is not ready is left out.
+func TestAClockThatJumpsAhead(t *testing.T) {
+	w := newWorld(t, "pace: {minTimeBetween: 10s}")
+	w.pass(0)
+	start := *w.out.Status
+	start.LastStart = policy.Moment(w.s.Now)
+	w.put("a", 1, true)
+	w.last = &start
+	for _, wall := range []time.Duration{time.Second, time.Hour, -time.Minute} {
+		w.jump(wall, time.Second)
+		w.want("", v1alpha1.PhaseRolling, "remaining")
+	}
+	w.pass(9 * time.Second) // the first second only shows the start to the policy
+	w.want("b", v1alpha1.PhaseRolling, "remaining")
+
+	w = newWorld(t, "{unreachableAfter: 2h, waves: [{name: canary, nodes: {count: 2}}]}")
+	w.put("b", 1, true)
+	w.pass(0)
+	w.node("a").Ready, w.node("a").Since, w.node("a").Blocked = false, w.s.Now, "down"
+	w.pass(time.Minute)
+	if w.jump(3*time.Hour, time.Minute); w.out.Status.Wave != "canary" {
+		t.Errorf("after a jump of three hours the node is left out: %+v", w.out.Status)
+	}
+	if w.pass(2 * time.Hour); w.out.Status.Wave != "remaining" {
+		t.Errorf("%+v", w.out.Status)
+	}
+}
+
 // TestNextActionWithAPace: the next action is the start of an update only if an update may start then.
 func TestNextActionWithAPace(t *testing.T) {
 	const canary = "pace: {minTimeBetween: 1m}, waves: [{name: canary, nodes: {count: 1}, soak: 1h"

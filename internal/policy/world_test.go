@@ -27,6 +27,7 @@ type world struct {
 	marks      []int64
 	failed     []*everynode.Failure
 	watch      *policy.Watch
+	clocks     *policy.Clocks
 	stored     *v1alpha1.SetStatus
 	approvals  []v1alpha1.RolloutApproval
 	last       *v1alpha1.SetStatus
@@ -112,11 +113,15 @@ func (w *world) jump(wall, elapsed time.Duration) {
 			Name: "agent-" + w.s.Revisions[i].Name, Committed: w.marks[i], Failed: w.failed[min(i, 1)], Same: i, Foreign: w.foreign != 0 && i == w.foreign,
 		})
 	}
+	in.Clocks = w.clocks
+	if w.restored || w.last == nil {
+		in.Clocks = nil
+	}
 	if w.restored {
 		in.Watch = nil
 	}
 	w.out = policy.Decide(in)
-	w.watch = w.out.Watch
+	w.watch, w.clocks = w.out.Watch, w.out.Clocks
 	if w.out.Fail != nil {
 		w.failed[1] = w.out.Fail
 	} else if w.out.Retry {

@@ -35,7 +35,7 @@ func policyMutants() []mutant {
 		{"the mark is never written", governFile, "if out.Commit >= 0 && out.Commit < len(h.Revisions) {", "if out.Commit >= len(h.Revisions) {", "liveness"},
 		{"every revision is one of the set", "controller/daemonset/genuine.go", "if !p.governs() {", "if p.governs() {", "forged"},
 		{"nobody comes back at the end of a soak", rollFile, "r.wakeAt(r.s.Now.Add(rest))\n", "_ = rest\n", "liveness"},
-		{"nobody comes back for the next update", decideFile, "r.wakeAt(at.Add(gap))\n\t\t\tif r.releases()", "if r.releases()", "liveness"},
+		{"nobody comes back for the next update", decideFile, "r.wakeAt(r.s.Now.Add(rest))\n\t\t\t\tif r.releases()", "if r.releases()", "liveness"},
 	}
 }
 

@@ -48,6 +48,8 @@ type governed struct {
 	at time.Time
 	// watch is what that decision noted of nodes.
 	watch *policy.Watch
+	// clocks are those of that decision.
+	clocks *policy.Clocks
 }
 
 // Selected returns the sets that a policy applies to.
@@ -135,9 +137,9 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 	g := &p.state.governed
 	if len(p.rules.Policies) > 0 {
 		if uid := p.rules.Policies[0].UID; g.of != uid {
-			g.of, g.last, in.Restored, elapsed, in.Watch = uid, p.rules.Stored, true, 0, nil
+			g.of, g.last, g.clocks, in.Restored, elapsed, in.Watch = uid, p.rules.Stored, nil, true, 0, nil
 		}
-		in.Last, in.Elapsed = g.last, elapsed
+		in.Last, in.Clocks, in.Elapsed = g.last, g.clocks, elapsed
 	}
 	out := policy.Decide(in)
 	p.c.ask(p.key, out.Questions)
@@ -146,7 +148,7 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 		g.last = out.Status
 	}
 	out.Enter(s, h.Changes(p.w, p.d.InPlace))
-	g.watch = out.Watch
+	g.watch, g.clocks = out.Watch, out.Clocks
 	if len(p.rules.Policies) == 1 {
 		p.rules.Policies[0].Tighten(s)
 	}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"time"
+
+	"everynode.dev/everynode/internal/rollout"
+)
+
+// Clocks is how long ago some things were, by a clock that users cannot set: a wall clock that jumps ahead must not shorten what a policy waits for. It goes from one
+// decision to the next. The first decision of a process has nothing but the wall clock.
+type Clocks struct {
+	// started is when an update was last started, by the wall clock, and startedFor how long ago that was.
+	started    rollout.Time
+	startedFor time.Duration
+	// down are the nodes that are not ready.
+	down map[string]downFor
+}
+
+// downFor is how long a node has not been ready since a time of the wall clock.
+type downFor struct {
+	since rollout.Time
+	lasts time.Duration
+}
+
+// notReadyFor is how long a node has not been ready.
+func (r *run) notReadyFor(n *rollout.Node) time.Duration {
+	now := downFor{since: n.Since}
+	if c := r.in.Clocks; c == nil {
+		now.lasts = max(r.s.Now.Sub(n.Since), 0)
+	} else if was, known := c.down[n.Name]; known && was.since == n.Since {
+		now.lasts = was.lasts + max(r.in.Elapsed, 0)
+	}
+	if r.out.Clocks.down == nil {
+		r.out.Clocks.down = map[string]downFor{}
+	}
+	r.out.Clocks.down[n.Name] = now
+	return now.lasts
+}
+
+// startedFor is how long ago an update was last started, at that time by the wall clock.
+func (r *run) startedFor(at rollout.Time) time.Duration {
+	lasts := time.Duration(0)
+	if c := r.in.Clocks; c == nil {
+		lasts = max(r.s.Now.Sub(at), 0)
+	} else if c.started == at {
+		lasts = c.startedFor + max(r.in.Elapsed, 0)
+	}
+	r.out.Clocks.started, r.out.Clocks.startedFor = at, lasts
+	return lasts
+}
