@@ -66,9 +66,10 @@ func (r *run) editPod(ctx context.Context, e sender, actions []int) {
 		}
 		a := r.job.Plan.Actions[i]
 		kind, node := slowKind{r.job.Key, verbPatch}, r.job.Snapshot.Nodes[a.Node].Name
-		for _, edit := range r.edits(a, pod) {
+		edits := r.edits(a, pod)
+		for k, edit := range edits {
 			if edit.Of != dialect.Resize && e.Slow.takes(kind, node) {
-				r.patchSlowly(ctx, a, tried{Edit: edit, before: pod}, e.void)
+				r.patchSlowly(ctx, a, tried{Edit: edit, before: pod, more: k+1 < len(edits)}, e.void)
 				return
 			}
 			w := inflight.Write{Verb: inflight.Edit, UID: types.UID(a.UID), Takes: takesAway(a, edit)}
@@ -84,7 +85,7 @@ func (r *run) editPod(ctx context.Context, e sender, actions []int) {
 				return
 			}
 			e.Slow.heard(kind, node, err)
-			if !r.edited(ctx, i, tried{edit, pod, patched, w}, err) {
+			if !r.edited(ctx, i, tried{Edit: edit, before: pod, after: patched, write: w}, err) {
 				return
 			}
 			if pod = patched; takesAway(a, edit) {
@@ -179,6 +180,7 @@ type tried struct {
 	dialect.Edit
 	before, after *corev1.Pod
 	write         inflight.Write
+	more          bool // other edits of the action follow it
 }
 
 // edited takes the answer to an edit of an action, and is whether it took effect.

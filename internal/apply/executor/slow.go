@@ -178,6 +178,7 @@ type slowWrite struct {
 	uid                   types.UID         // empty for a create
 	before                *inflight.Content // the pod before an edit
 	action                rollout.Action    // of the plan; none for a claim
+	more                  bool              // other writes of the action follow it
 	claim                 bool              // an adoption or a release: what is refused is not remembered for the node
 	void                  func() bool       // whether there is no reason for it any more, asked just before it is sent; nil for never
 	send                  func(ctx context.Context) (*corev1.Pod, error)
@@ -258,6 +259,7 @@ func (e sender) slowAnswer(ctx context.Context, w *slowWrite, pod *corev1.Pod, e
 	switch answer {
 	case apply.Done:
 		switch {
+		case w.more: // the action is not done yet
 		case w.action.TakesBack:
 			e.Index.Accept(e.key, w.node, w.action.Kind)
 		case !w.action.Kind.Preliminary():
@@ -369,6 +371,7 @@ func (r *run) patchSlowly(ctx context.Context, a rollout.Action, edit tried, voi
 	e, uid := r.e.continuing(), types.UID(a.UID)
 	w := e.newSlowPatch(verbPatch, PodPatch{Namespace: r.job.Key.Namespace, Pod: a.Pod, Of: edit.Of, Body: edit.Patch}, uid)
 	w.what, w.node, w.action = fmt.Sprintf("%s of pod %s", a.Kind, a.Pod), r.job.Snapshot.Nodes[a.Node].Name, a
+	w.more = edit.more
 	w.before, w.void, w.check, w.failed = e.record(edit.before), r.unlessOther(void), r.checkRevision(a, edit.Edit), r.editTeller(a)
 	w.begun = func(until rollout.Time) {
 		e.Index.Begin(inflight.Write{Verb: inflight.Edit, UID: uid, Until: until, Takes: takesAway(a, edit.Edit)})
