@@ -41,11 +41,13 @@ func (r *run) notReadyFor(n *rollout.Node) time.Duration {
 
 // startedFor is how long ago an update was last started, at that time by the wall clock.
 func (r *run) startedFor(at rollout.Time) time.Duration {
-	lasts := time.Duration(0)
-	if c := r.in.Clocks; c == nil {
-		lasts = max(r.s.Now.Sub(at), 0)
-	} else if c.started == at {
+	lasts := max(r.s.Now.Sub(at), 0)
+	switch c := r.in.Clocks; {
+	case c == nil:
+	case c.started == at:
 		lasts = c.startedFor + max(r.in.Elapsed, 0)
+	default: // it was started since the last decision
+		lasts = min(lasts, max(r.in.Elapsed, 0))
 	}
 	r.out.Clocks.started, r.out.Clocks.startedFor = at, lasts
 	return lasts

@@ -72,6 +72,7 @@ type governor struct {
 	// watch is what the last decision noted of nodes. reached are the nodes that have had the new revision, failedAt is when it failed, undone whether nodes
 	// return to the committed one then, and back when all have it.
 	watch          *policy.Watch
+	clocks         *policy.Clocks
 	reached        map[string]bool
 	failedAt, back rollout.Time
 	undone         bool
@@ -112,12 +113,13 @@ func (g *governor) Govern(s *rollout.Snapshot) rollout.Time {
 	in := *g.in
 	in.Measuring = policy.AssumedPass
 	in.Snapshot, in.Last, in.Restored, in.Elapsed, in.Watch = s, g.last, g.in.Restored && s.Now == g.begin, s.Now.Sub(g.now), g.watch
+	in.Clocks = g.clocks
 	out := policy.Decide(&in)
 	for out.Status != nil && out.Status.Phase == v1alpha1.PhaseWaitingForApproval && g.approve(out.Status) {
 		in.Approvals, in.Last, in.Restored, in.Elapsed = g.in.Approvals, out.Status, false, 0
 		out = policy.Decide(&in)
 	}
-	g.now, g.last, g.watch = s.Now, out.Status, out.Watch
+	g.now, g.last, g.watch, g.clocks = s.Now, out.Status, out.Watch, out.Clocks
 	out.Enter(s, g.changes)
 	if len(in.Policies) == 1 {
 		in.Policies[0].Tighten(s)
