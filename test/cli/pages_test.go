@@ -155,6 +155,7 @@ func TestPageRolloutPolicy(t *testing.T) {
 	u.types("kubectl everynode undo daemonset/sample", "rolled back")
 	u.types("kubectl everynode status daemonset/sample --exit-status", "finished")
 	u.runs(sample, two, pageNodes)
+	u.leaves("kubectl create secret generic analysis")
 	u.closes()
 }
 

@@ -33,12 +33,17 @@ func remedies() map[string][]remedy {
 	return map[string][]remedy{
 		"agent-store.md":        {{command: "kubectl everynode ota list"}},
 		"another-controller.md": {{command: "kubectl everynode adopt openyurt", untyped: "TestVerbs/TakeOverOpenYurt types it next to a substitute for yurt-manager"}},
+		"analysis-unknown.md":   {{command: "kubectl everynode promote daemonset/NAME -n NAMESPACE", untyped: "no analysis is measured on a local plane without a provider; TestPageRolloutPolicy types it"}},
 		"api-server-slow.md":    {{command: "kubectl get flowschemas", says: "everynode"}},
 		"approval-forgotten.md": {
 			{command: "kubectl everynode approve daemonset/NAME -n NAMESPACE", typed: "kubectl everynode approve daemonset/gate -n gated --dry-run=server", says: "is approved"},
 			{command: "kubectl everynode reject daemonset/NAME -n NAMESPACE --reason TEXT", typed: "kubectl everynode reject daemonset/gate -n gated --reason slow", says: "is rejected"},
 			{command: "kubectl get rolloutapprovals -n NAMESPACE -o wide", typed: "kubectl get rolloutapprovals -n gated -o wide", says: "Reject"},
 			{command: "kubectl everynode undo daemonset/NAME -n NAMESPACE", typed: "kubectl everynode undo daemonset/gate -n gated --to-revision 1", says: "rolled back"},
+		},
+		"rollout-failed.md": {
+			{command: "kubectl everynode undo daemonset/NAME -n NAMESPACE --to-committed", typed: "kubectl everynode undo daemonset/gate -n gated --to-committed --dry-run=server", says: "daemonset/gate"},
+			{command: "kubectl everynode retry daemonset/NAME -n NAMESPACE", typed: "kubectl everynode retry daemonset/gate -n gated --dry-run=server", says: "daemonset/gate"},
 		},
 		"wave-overdue.md": {
 			{command: "kubectl everynode reject daemonset/NAME -n NAMESPACE --reason TEXT", typed: "kubectl everynode reject daemonset/gate -n gated --reason broken", says: "is rejected"},
