@@ -118,8 +118,8 @@ func (s *lies) repair() {
 	}
 }
 
-// hasFailed is whether the revision of this rollout has failed.
-func (s *lies) hasFailed() bool { return s.failed[1] != nil && s.failed[1].Number == s.number }
+// hasFailed is whether the revision of this rollout has failed, as far as the status says so: the mark alone does not count.
+func (s *lies) hasFailed() bool { return s.out.Status != nil && s.out.Status.Failure != nil }
 
 // play lets time pass, decides, carries out what was decided, and returns what was wrong.
 func (s *lies) play(truth bool) string {
@@ -128,14 +128,14 @@ func (s *lies) play(truth bool) string {
 	took := time.Duration(s.random.Intn(4000)) * time.Millisecond
 	s.steady += took
 	s.jump(took, took)
-	if lost && !s.hasFailed() {
+	if lost {
 		s.streak, s.passed = 0, 0
 	}
 	s.note(took, restored, errors, alerts)
 	if s.hasFailed() {
 		s.ends["failed"]++
 		if s.streak <= liesLimit {
-			return fmt.Sprintf("it has failed after %d failures in a row: %s", s.streak, s.failed[1].Message)
+			return fmt.Sprintf("it has failed after %d failures in a row: %s", s.streak, s.out.Status.Failure.Message)
 		}
 	} else if s.streak > liesLimit && !s.healthy && !restored {
 		return fmt.Sprintf("it has not failed after %d failures in a row", s.streak)

@@ -2,27 +2,59 @@
 
 package policy
 
-import "everynode.dev/everynode/internal/rollout"
+import (
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/rollout"
+)
 
-// findCommitted finds the revision with the newest mark that a stranger cannot have written, or else the one that most pods have. If its ControllerRevision was deleted, none is committed: nothing
-// returns to another one, and the target goes through all waves. Of equal marks, which have the highest number, that of the newer revision counts.
+// findCommitted finds the committed revision: the one that the status names, which only managers write. Marks are on objects that others may write too, so
+// without that name they can only hold: the mark of the target counts if no pod has another revision, and otherwise the newest mark of another revision. If
+// there is no mark either, the revision counts that most pods have. If the ControllerRevision of the committed one was deleted, none is committed: nothing
+// returns to another one, and the target goes through all waves.
 func (r *run) findCommitted() {
-	best := int64(0)
-	for i := range r.in.Revisions {
-		if rev := &r.in.Revisions[i]; rev.Committed > 0 && rev.Committed >= best && !rev.Foreign {
-			best, r.committed, r.marked = rev.Committed, rev.Same, true
-		}
+	newest := r.newestMark(rollout.NoRevision)
+	r.anyMark = newest != rollout.NoRevision
+	found, known := r.remembered(), r.in.Last != nil && r.in.Last.CommittedRevision != ""
+	if !known && len(r.in.Policies) > 0 && newest == r.template && r.elsewhere() {
+		found = r.newestMark(r.template)
+	} else if !known {
+		found = newest
 	}
-	if !r.marked {
+	if found != rollout.NoRevision {
+		r.committed, r.marked = found, found == newest
+	} else {
 		r.guessCommitted()
-		if i := r.remembered(); i >= 0 {
-			r.committed, r.lost = i, false
-		}
+		r.lost = r.lost || known
+		r.marked = !r.lost && r.committed == newest
 	}
 	r.joining = r.committed
 	if r.lost {
 		r.committed = rollout.NoRevision
 	}
+}
+
+// newestMark is the revision with the newest mark, but for one revision; rollout.NoRevision if there is none. Of equal marks, which have the highest number,
+// that of the newer revision counts.
+func (r *run) newestMark(except int) int {
+	best, newest := int64(0), rollout.NoRevision
+	for i := range r.in.Revisions {
+		if rev := &r.in.Revisions[i]; rev.Committed > 0 && rev.Committed >= best && !rev.Foreign && rev.Same != except {
+			best, newest = rev.Committed, rev.Same
+		}
+	}
+	return newest
+}
+
+// elsewhere is whether a pod has another revision than the target.
+func (r *run) elsewhere() bool {
+	for i := range r.s.Nodes {
+		for k := range r.s.Nodes[i].Pods {
+			if r.s.Nodes[i].Pods[k].Revision != r.template {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // guessCommitted finds the revision that most pods have, and whether the committed one has been lost: it is known to have existed, or more pods have a
@@ -55,10 +87,18 @@ func (r *run) knownLost() bool {
 	return last != nil && last.TargetRevision != "" && last.CommittedRevision != r.target().Name
 }
 
-// remembered is the index of the revision that was committed at the last decision; -1 if it is gone, or nothing is known.
+// remembered is the revision that was committed at the last decision; rollout.NoRevision if it is gone, or nothing is known.
 func (r *run) remembered() int {
-	for i := range r.in.Revisions {
-		if rev := &r.in.Revisions[i]; r.in.Last != nil && !rev.Foreign && rev.Name != "" && rev.Name == r.in.Last.CommittedRevision {
+	if i := Remembered(r.in.Last, r.in.Revisions); i >= 0 {
+		return r.in.Revisions[i].Same
+	}
+	return rollout.NoRevision
+}
+
+// Remembered is the index of the revision that a status names as committed; -1 if there is none.
+func Remembered(last *v1alpha1.SetStatus, revisions []Revision) int {
+	for i := range revisions {
+		if rev := &revisions[i]; last != nil && !rev.Foreign && rev.Name != "" && rev.Name == last.CommittedRevision {
 			return i
 		}
 	}

@@ -116,9 +116,9 @@ type run struct {
 	failure *everynode.Failure
 	// failed has for each node why the revision has failed on it; nil if it has not, or nothing is judged.
 	failed []*v1alpha1.FailedNode
-	// committed is the index of the committed revision, and marked whether its mark exists.
-	committed int
-	marked    bool
+	// committed is the index of the committed revision, marked whether the newest mark is its own, and anyMark whether there is a mark.
+	committed       int
+	marked, anyMark bool
 	// lost is whether its ControllerRevision is gone, and joining the revision of nodes that join until then.
 	lost     bool
 	joining  int
@@ -152,7 +152,7 @@ func Decide(in *Input) Result {
 	switch {
 	case in.Unread:
 		r.withoutPolicy()
-	case len(in.Policies) == 0 && !r.marked:
+	case len(in.Policies) == 0 && !r.anyMark:
 	case len(in.Policies) == 0:
 		r.out.Release = r.atRest()
 		r.withoutPolicy()
@@ -170,7 +170,7 @@ func (r *run) atRest() bool { return r.committed == r.template }
 
 // withoutPolicy holds a rollout that no policy allows, or may not allow.
 func (r *run) withoutPolicy() {
-	if !r.atRest() || !r.marked { // without a mark, a policy may exist that has not marked the set yet
+	if !r.atRest() || r.in.Unread { // what a policy says of a mark is not known before it has been read
 		r.measure()
 		r.holdAll(rollout.WaitPolicy)
 		r.gate()
@@ -222,7 +222,7 @@ func (r *run) withPolicy() {
 	}
 	if !r.marked && !r.lost && r.out.Commit < 0 {
 		r.commit(r.committed)
-		if !r.atRest() {
+		if !r.atRest() || r.anyMark {
 			r.holdAll(rollout.WaitPolicy) // what is released later is released under a mark
 		}
 	}
@@ -231,9 +231,10 @@ func (r *run) withPolicy() {
 	r.gate()
 	r.judge()
 	r.changes()
+	r.reportUnconfirmed()
 }
 
-// commit asks for the mark of a revision.
+// commit asks for the mark of a revision, and names it in the status: the mark counts only together with that.
 func (r *run) commit(revision int) {
 	if revision >= len(r.in.Revisions) || r.in.Revisions[revision].Name == "" {
 		return // it has not been written yet
@@ -243,7 +244,7 @@ func (r *run) commit(revision int) {
 			r.out.CommitNumber = max(r.out.CommitNumber, r.in.Revisions[i].Committed)
 		}
 	}
-	r.out.Commit = revision
+	r.out.Commit, r.out.Status.CommittedRevision = revision, r.revision(revision).Name
 	if r.out.CommitNumber < math.MaxInt64 { // a user may have written that
 		r.out.CommitNumber++
 	}

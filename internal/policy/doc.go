@@ -7,7 +7,8 @@
 //
 // Decide is a function of its Input: no clock, no I/O, nothing kept between calls. What must survive a restart is in objects of the cluster.
 //
-//	committed  the revision that has passed all waves last; an annotation on its ControllerRevision (everynode.Committed)
+//	committed  the revision that has passed all waves last; its name is in the status of the policy, and an annotation on its ControllerRevision
+//	           (everynode.Committed) holds other revisions where there is no policy
 //	target     the revision that the template describes now; a rollout is active while it is not the committed one
 //	progress   which waves have passed, and how long the active one has soaked; in the status of the policy
 //
@@ -18,6 +19,21 @@
 // mark exists, nothing starts to another revision without a policy that allows it: not while the policies cannot be read, and not after the policy was
 // deleted in the middle of a rollout. A user who wants to continue without a policy removes the annotation. A policy that is deleted while no rollout is
 // active takes the mark along.
+//
+// # Trust
+//
+// An account that may write the ControllerRevisions of a namespace can write marks. Only the manager writes the status of a policy, so a mark counts if the status
+// agrees with it:
+//
+//   - Committed is the revision that the status names. If the newest mark is on another one, the committed one gets a newer mark, and nothing starts before.
+//   - The target has failed if the status reports a failure. With only a mark, the rollout continues, and the status names the revision and the remedy.
+//   - Without a status (a first start, a policy that was created again, a restored backup), marks can only hold. A mark of the target does not count while a pod
+//     has another revision: then the newest mark of another revision counts, and without one the revision that most pods have. So the target passes all waves.
+//   - While the policies have not been read, nothing starts. If there is no policy, the newest mark counts: who may write marks can continue such a rollout.
+//
+// A decision names the committed revision in the status together with its mark, and the mark is written first. A manager that dies between the two leaves a mark
+// that does not count: the last waves are judged again with the progress in the status, and the revision is committed again. The same holds for a failure: the
+// revision is judged again.
 //
 // # Vocabulary
 //

@@ -145,25 +145,42 @@ func (r *run) fail(wave, message string) {
 	r.out.Fail = r.failure
 }
 
-// hasFailed is whether the target has failed: its mark is the evidence, or the status if the mark could not be written, or a user asks for the undo.
+// hasFailed is whether the target has failed: the status reports a failure, or a user asks for the undo. A mark alone does not count, because others may have written
+// it, but a retry removes it.
 func (r *run) hasFailed() bool {
-	mark := r.target().Failed
+	mark := r.markedFailed()
 	switch asked := r.once(v1alpha1.UndoRollout); {
-	case mark != nil && mark.Number == r.number():
-		r.failure = mark
-		if asked != nil && !mark.Undo { // after a pause
-			r.fail(mark.Wave, mark.Message)
-			r.failure.Undo = true
-		}
 	case r.last != nil && r.last.Failure != nil:
 		of := r.last.Failure
-		r.fail(of.Wave, of.Message)
-		r.failure.Undo = of.Action == v1alpha1.FailureUndo || asked != nil
+		f := everynode.Failure{Number: r.number(), Undo: of.Action == v1alpha1.FailureUndo || asked != nil, Wave: of.Wave, Message: of.Message}
+		if r.failure = &f; mark == nil || mark.Undo != f.Undo {
+			r.out.Fail = &f
+		}
+	case mark != nil && r.once(v1alpha1.Retry) != nil:
+		r.failure = mark
 	case asked != nil:
 		r.fail("", strings.TrimSpace(fmt.Sprintf("The undo was requested by %s. %s", asked.Spec.By, asked.Spec.Reason)))
 		r.failure.Undo = true
 	}
 	return r.failure != nil
+}
+
+// markedFailed is the mark of the target for this rollout; nil if there is none.
+func (r *run) markedFailed() *everynode.Failure {
+	if mark := r.target().Failed; mark != nil && mark.Number == r.number() {
+		return mark
+	}
+	return nil
+}
+
+// reportUnconfirmed says that the target has a mark which does not count.
+func (r *run) reportUnconfirmed() {
+	if r.markedFailed() == nil || r.failure != nil || r.atRest() {
+		return
+	}
+	r.block("UnconfirmedFailure", fmt.Sprintf("ControllerRevision %s has the annotation %s, but the status of the policy reports no failure, so the annotation does not count: "+
+		"another account wrote it, or the status was lost. If the revision failed, change the template or create a RolloutApproval with the decision Undo or Reject; otherwise remove the annotation.",
+		r.target().Name, everynode.Failed))
 }
 
 // afterFailure is what a policy allows after the target has failed.

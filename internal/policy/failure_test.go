@@ -66,10 +66,7 @@ func TestAFailedRevisionIsUndone(t *testing.T) {
 			if st.RejectedRevision != "agent-v2" || st.Failure == nil || st.Waves[0].Failed != 2 || st.Waves[0].FailedNodes[0].Name != "a" {
 				t.Errorf("the status is %+v", st)
 			}
-			w.restored = true // by another manager, and with its status lost, too
-			w.pass(time.Second)
-			w.want("", v1alpha1.PhaseFailed, "canary")
-			w.last, w.restored = nil, true
+			w.restored = true // by another manager
 			w.pass(time.Second)
 			w.want("", v1alpha1.PhaseFailed, "canary")
 			want := []string{"RolloutStarted", "RolloutWaveStarted", "RolloutSoakStarted", "RolloutSoakRestarted", "RolloutFailed", "RolloutUndone", "RolloutUndoEnded"}
@@ -77,6 +74,29 @@ func TestAFailedRevisionIsUndone(t *testing.T) {
 				t.Errorf("events %v, want %v", got, want)
 			}
 		})
+	}
+}
+
+// TestAFailureWithoutItsStatus: an account that may write ControllerRevisions can have made the mark, so without the status the revision begins again with the
+// first wave, and the status names the mark; the mark remains, and a retry removes it.
+func TestAFailureWithoutItsStatus(t *testing.T) {
+	w := canary(t, judged)
+	w.fails("a", pulls)
+	w.fails("b", pulls)
+	w.pass(time.Second)
+	w.pass(time.Second)
+	w.want("abc", v1alpha1.PhaseUndoing, "canary")
+	w.last, w.restored = nil, true
+	w.pass(time.Second)
+	if got := w.out.Status.Blocking; len(got) != 1 || got[0].Reason != "UnconfirmedFailure" || !strings.Contains(got[0].Message, "ControllerRevision agent-v2 ") {
+		t.Errorf("blocking: %+v", got)
+	}
+	w.want("abc", v1alpha1.PhaseRolling, "canary")
+	w.approve("again", "", "v2", v1alpha1.Retry)
+	w.pass(time.Second)
+	w.pass(time.Second)
+	if len(w.out.Status.Blocking) > 1 || w.failed[1] != nil || w.approvals[0].Status.State != v1alpha1.ApprovalValid {
+		t.Errorf("blocking %+v, mark %+v, approval %s", w.out.Status.Blocking, w.failed[1], w.approvals[0].Status.State)
 	}
 }
 

@@ -5,8 +5,11 @@ package daemonset
 import (
 	"slices"
 
+	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect"
+	"everynode.dev/everynode/internal/policy"
+	"everynode.dev/everynode/internal/policyinput"
 	"everynode.dev/everynode/internal/revision"
 	"everynode.dev/everynode/internal/rollout"
 )
@@ -93,10 +96,23 @@ func (p *pass) newestMark(h *clustercache.Resolved) int {
 	return newest
 }
 
-// committedHash is the hash of that revision; empty if there is none.
+// committedHash is the hash of the committed revision: the one that the status names, or else the one with the newest mark. It is empty if there is none.
 func (p *pass) committedHash(h *clustercache.Resolved) string {
+	if len(p.rules.Policies) > 0 {
+		if i := policy.Remembered(p.lastGoverned(), policyinput.Revisions(p.w, h, p.foreigners)); i >= 0 {
+			return h.Entries[i].Hash
+		}
+	}
 	if i := p.newestMark(h); i >= 0 {
 		return h.Entries[i].Hash
 	}
 	return ""
+}
+
+// lastGoverned is the outcome of the last decision about the policy, or what its status has of the set.
+func (p *pass) lastGoverned() *v1alpha1.SetStatus {
+	if p.state.governed.of == p.rules.Policies[0].UID {
+		return p.state.governed.last
+	}
+	return p.rules.Stored
 }
