@@ -143,7 +143,7 @@ func TestPoliciesThatAreRejected(t *testing.T) {
 		"{targets: [{apiVersion: apps/v1, kind: DaemonSet, name: x}], pace: {maxUpgrading: 0}}":                                           "must be a number from 1",
 		"{targets: [{apiVersion: apps/v1, kind: DaemonSet, name: x}], pace: {maxUpgrading: 200%}}":                                        "must be a number from 1",
 		"{targets: [{apiVersion: apps/v1, kind: DaemonSet, name: x}], freezes: [{from: 2026-02-01T00:00:00Z, to: 2026-01-01T00:00:00Z}]}": "from must be before to",
-		"{targets: [{apiVersion: apps/v1, kind: DaemonSet, name: x}], failure: {action: Undo}}":                                           "unknown field",
+		"{targets: [{apiVersion: apps/v1, kind: DaemonSet, name: x}], failure: {action: Stop}}":                                           "Unsupported value",
 	} {
 		if spec[0] != '{' {
 			spec = "{" + spec + "}"
