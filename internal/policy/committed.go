@@ -57,7 +57,7 @@ func (r *run) elsewhere() bool {
 	return false
 }
 
-// guessCommitted finds the revision that most pods have, and whether the committed one has been lost: it is known to have existed, or more pods have a
+// guessCommitted finds the revision that most pods have (or, if the status has no digest, one that no pod has, before the target), and whether the committed one has been lost: it is known to have existed, or more pods have a
 // revision that is gone than any other.
 func (r *run) guessCommitted() {
 	counts, gone := make([]int, len(r.s.Revisions)), 0
@@ -71,9 +71,9 @@ func (r *run) guessCommitted() {
 		}
 	}
 	r.committed = r.s.Set.Update
-	known := r.knownLost()
+	known, digest := r.knownLost(), r.in.Last != nil && r.in.Last.CommittedDigest != ""
 	for i, count := range counts {
-		first := known && r.committed == r.s.Set.Update && i != r.committed && !r.revision(i).Foreign
+		first := known && !digest && r.committed == r.s.Set.Update && i != r.committed && !r.revision(i).Foreign
 		if count > counts[r.committed] || first {
 			r.committed = i
 		}
@@ -95,10 +95,15 @@ func (r *run) remembered() int {
 	return rollout.NoRevision
 }
 
-// Remembered is the index of the revision that a status names as committed; -1 if there is none.
+// Remembered is the index of the revision that a status names as committed; -1 if there is none. Its digest decides: another account can make a revision with
+// the name again. The status of an earlier manager has only the name.
 func Remembered(last *v1alpha1.SetStatus, revisions []Revision) int {
 	for i := range revisions {
-		if rev := &revisions[i]; last != nil && !rev.Foreign && rev.Name != "" && rev.Name == last.CommittedRevision {
+		rev := &revisions[i]
+		if last == nil || last.CommittedRevision == "" || rev.Foreign || rev.Name == "" {
+			continue
+		}
+		if last.CommittedDigest == "" && rev.Name == last.CommittedRevision || last.CommittedDigest != "" && rev.Digest == last.CommittedDigest {
 			return i
 		}
 	}

@@ -55,6 +55,8 @@ type Revision struct {
 	Failed *everynode.Failure
 	// Same is the index of the revision that has the same template and represents it.
 	Same int
+	// Digest is the digest of its template (revision.Digest).
+	Digest string
 	// Foreign is whether it may not be what the pods with its hash were made of.
 	Foreign bool
 }
@@ -244,7 +246,8 @@ func (r *run) commit(revision int) {
 			r.out.CommitNumber = max(r.out.CommitNumber, r.in.Revisions[i].Committed)
 		}
 	}
-	r.out.Commit, r.out.Status.CommittedRevision = revision, r.revision(revision).Name
+	r.out.Commit = revision
+	r.out.Status.CommittedRevision, r.out.Status.CommittedDigest = r.revision(revision).Name, r.revision(revision).Digest
 	if r.out.CommitNumber < math.MaxInt64 { // a user may have written that
 		r.out.CommitNumber++
 	}

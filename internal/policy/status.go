@@ -82,10 +82,10 @@ func (r *run) report() {
 	st := &v1alpha1.SetStatus{
 		APIVersion: r.in.Set.APIVersion(), Name: r.in.Set.Name, Enforcement: enforcement(&r.s.Set),
 		TargetRevision: r.target().Name, TargetNumber: r.number(),
-		CommittedRevision: r.revision(r.committed).Name,
+		CommittedRevision: r.revision(r.committed).Name, CommittedDigest: r.revision(r.committed).Digest,
 	}
 	if r.lost && r.in.Last != nil {
-		st.CommittedRevision = r.in.Last.CommittedRevision // so that the next decision knows
+		st.CommittedRevision, st.CommittedDigest = r.in.Last.CommittedRevision, r.in.Last.CommittedDigest // so that the next decision knows
 	}
 	if !r.atRest() {
 		st.StartedAt = second(r.s.Now)

@@ -10,6 +10,7 @@ import (
 	"everynode.dev/everynode/internal/clustercache"
 	"everynode.dev/everynode/internal/dialect"
 	"everynode.dev/everynode/internal/policy"
+	"everynode.dev/everynode/internal/revision"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -24,7 +25,7 @@ func Committed(h *clustercache.Resolved) bool {
 }
 
 // Revisions returns the history as policies see it. foreign says for each revision whether policies let no pod be made of it; nil for none.
-func Revisions(w *dialect.Workload, h *clustercache.Resolved, foreign []bool) []policy.Revision {
+func Revisions(w *dialect.Workload, h *clustercache.Resolved, foreign []bool, digests []string) []policy.Revision {
 	index := h.History(w).Index
 	all := make([]policy.Revision, len(h.Entries))
 	for i := range h.Entries {
@@ -33,8 +34,17 @@ func Revisions(w *dialect.Workload, h *clustercache.Resolved, foreign []bool) []
 			same = i
 		}
 		all[i] = policy.Revision{
-			Name: h.Entries[i].Name, Committed: h.Revisions[i].Committed, Failed: h.Revisions[i].Failed, Same: same, Foreign: i < len(foreign) && foreign[i],
+			Name: h.Entries[i].Name, Committed: h.Revisions[i].Committed, Failed: h.Revisions[i].Failed, Same: same, Digest: digests[i], Foreign: i < len(foreign) && foreign[i],
 		}
+	}
+	return all
+}
+
+// Digests are the digests of the templates of all revisions of a history.
+func Digests(h *clustercache.Resolved) []string {
+	all := make([]string, len(h.Entries))
+	for i := range h.Entries {
+		all[i] = revision.Digest(h.Entries[i].Template)
 	}
 	return all
 }

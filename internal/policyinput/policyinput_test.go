@@ -21,7 +21,7 @@ func TestRevisions(t *testing.T) {
 		Revisions:  []clustercache.Revision{{}, {Committed: 4}, {}},
 		Resolution: revision.Resolution{Current: 1, Duplicates: []int{2}},
 	}
-	all := policyinput.Revisions(&dialect.Workload{}, h, []bool{true})
+	all := policyinput.Revisions(&dialect.Workload{}, h, []bool{true}, policyinput.Digests(h))
 	same := []int{all[0].Same, all[1].Same, all[2].Same}
 	if !slices.Equal(same, []int{0, 1, 1}) || !all[0].Foreign || all[1].Foreign || all[1].Committed != 4 || all[2].Name != "a-3" {
 		t.Errorf("got %+v", all)

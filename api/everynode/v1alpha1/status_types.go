@@ -86,6 +86,11 @@ type SetStatus struct {
 	// +optional
 	CommittedRevision string `json:"committedRevision,omitempty"`
 
+	// CommittedDigest is the SHA-256 digest of the pod template in that ControllerRevision, as hexadecimal digits. A ControllerRevision with this name and another
+	// template is not the one that was committed.
+	// +optional
+	CommittedDigest string `json:"committedDigest,omitempty"`
+
 	// RejectedRevision is the name of the ControllerRevision that was rejected, if it is the one that the template describes.
 	// +optional
 	RejectedRevision string `json:"rejectedRevision,omitempty"`

@@ -123,7 +123,7 @@ func (g *Governance) Adopt(view *live.View) {
 // Input returns the input of the decision about the policies; nil if there is nothing to decide.
 func (g *Governance) Input(view *live.View) *policy.Input {
 	in := &policy.Input{
-		Snapshot: &view.Snapshot, Labels: view.Labels, Revisions: policyinput.Revisions(view.Workload, view.History, nil), Set: g.Set, Approvals: g.Approvals,
+		Snapshot: &view.Snapshot, Labels: view.Labels, Revisions: policyinput.Revisions(view.Workload, view.History, nil, policyinput.Digests(view.History)), Set: g.Set, Approvals: g.Approvals,
 		Last: g.Stored, Restored: true, Neighbours: g.Neighbours,
 	}
 	for _, p := range g.Policies {

@@ -4,6 +4,7 @@ package daemonset
 
 import (
 	"slices"
+	"strings"
 
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/clustercache"
@@ -31,13 +32,14 @@ func (p *pass) foreign(h *clustercache.Resolved) []bool {
 	var oldest map[string]rollout.Time
 	for i := range h.Entries {
 		e, r := &h.Entries[i], &h.Revisions[i]
-		if i == h.Current || slices.Contains(h.Duplicates, i) || genuine[i] {
+		replaces := p.replacesCommitted(h, i)
+		if i == h.Current || slices.Contains(h.Duplicates, i) || genuine[i] && !replaces {
 			continue
 		}
 		if oldest == nil {
 			oldest = p.c.Index.OldestPods(p.key)
 		}
-		if at, carried := oldest[e.Hash]; carried && e.Name == p.w.Name+"-"+e.Hash && r.Created <= at {
+		if at, carried := oldest[e.Hash]; carried && !replaces && e.Name == p.w.Name+"-"+e.Hash && r.Created <= at {
 			continue
 		}
 		if all == nil {
@@ -99,7 +101,7 @@ func (p *pass) newestMark(h *clustercache.Resolved) int {
 // committedHash is the hash of the committed revision: the one that the status names, or else the one with the newest mark. It is empty if there is none.
 func (p *pass) committedHash(h *clustercache.Resolved) string {
 	if len(p.rules.Policies) > 0 {
-		if i := policy.Remembered(p.lastGoverned(), policyinput.Revisions(p.w, h, p.foreigners)); i >= 0 {
+		if i := policy.Remembered(p.lastGoverned(), p.revisions(h)); i >= 0 {
 			return h.Entries[i].Hash
 		}
 	}
@@ -107,6 +109,33 @@ func (p *pass) committedHash(h *clustercache.Resolved) string {
 		return h.Entries[i].Hash
 	}
 	return ""
+}
+
+// replacesCommitted is whether a revision has the name or the hash of the committed one, but another template than the status says.
+func (p *pass) replacesCommitted(h *clustercache.Resolved, i int) bool {
+	if len(p.rules.Policies) == 0 {
+		return false
+	}
+	last := p.lastGoverned()
+	if last == nil || last.CommittedDigest == "" || last.CommittedDigest == p.state.history.digestsOf(h)[i] {
+		return false
+	}
+	e := &h.Entries[i]
+	rest, same := strings.CutPrefix(last.CommittedRevision, p.w.Name+"-"+e.Hash)
+	return e.Name == last.CommittedRevision || same && (rest == "" || rest[0] == '-')
+}
+
+// revisions is what package policy needs to know of the history.
+func (p *pass) revisions(h *clustercache.Resolved) []policy.Revision {
+	return policyinput.Revisions(p.w, h, p.foreigners, p.state.history.digestsOf(h))
+}
+
+// digestsOf are the digests of the resolved history.
+func (c *historyCache) digestsOf(h *clustercache.Resolved) []string {
+	if c.digests == nil {
+		c.digests = policyinput.Digests(h)
+	}
+	return c.digests
 }
 
 // lastGoverned is the outcome of the last decision about the policy, or what its status has of the set.

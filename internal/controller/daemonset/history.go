@@ -42,6 +42,8 @@ type historyCache struct {
 	same map[string]bool
 	// genuine says for each revision of h whether its template has its hash; nil if that has not been asked yet.
 	genuine []bool
+	// digests are those of the templates of h; nil if they have not been asked yet.
+	digests []string
 	// missing are the forms that h lacks, of the first formsAsked; nil if that has not been asked yet.
 	missing    []form
 	formsAsked int
@@ -53,7 +55,7 @@ func (c *historyCache) resolve(w *dialect.Workload, owned []clustercache.Revisio
 		return c.h
 	}
 	h := clustercache.Resolve(w, owned)
-	c.id, c.h, c.changes, c.genuine, c.missing = id, h, nil, nil, nil
+	c.id, c.h, c.changes, c.genuine, c.digests, c.missing = id, h, nil, nil, nil, nil
 	if h.Current >= 0 {
 		c.keep(h)
 	}
@@ -75,7 +77,7 @@ func (c *historyCache) keep(h *clustercache.Resolved) {
 func (c *historyCache) observe(w *dialect.Workload, owned []clustercache.Revision, seen bool) *clustercache.Resolved {
 	id := fmt.Sprint(historyID(w, owned), seen)
 	if c.h == nil || c.id != id {
-		c.id, c.h, c.changes, c.genuine, c.missing = id, clustercache.Observe(owned, seen), nil, nil, nil
+		c.id, c.h, c.changes, c.genuine, c.digests, c.missing = id, clustercache.Observe(owned, seen), nil, nil, nil, nil
 	}
 	return c.h
 }
