@@ -8,7 +8,7 @@ import (
 	"encoding/json"
 )
 
-// Digest is the SHA-256 digest of a decoded template, as hexadecimal digits: unlike a hash, nobody can find another template for it. It is empty without a
+// Digest is the SHA-256 digest of a decoded template, as hexadecimal digits: unlike for a hash, no other template with it can be found. It is empty without a
 // template.
 func Digest(template map[string]any) string {
 	if template == nil {
