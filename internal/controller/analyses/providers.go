@@ -3,11 +3,13 @@
 package analyses
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -24,8 +26,8 @@ const (
 	maxTimeout     = time.Minute
 )
 
-// concurrency is how many requests to one provider are under way at once.
-const concurrency = 8
+// concurrency is how many requests to one provider are under way at once, and ofNamespace how many of them are of one namespace.
+const concurrency, ofNamespace = 8, 2
 
 // Providers are those that policies may name.
 type Providers map[string]*provider
@@ -39,6 +41,48 @@ type provider struct {
 	alerting bool
 	// slots limits the requests that are under way.
 	slots chan struct{}
+	mu    sync.Mutex
+	turns map[string]*turn
+}
+
+// turn limits the requests of a namespace.
+type turn struct {
+	slots chan struct{}
+	// users are those that have a place, or wait for one.
+	users int
+}
+
+// begin waits until a request of a namespace may begin. Those of one namespace wait for each other before they wait for a place, so they take few of them.
+func (p *provider) begin(ctx context.Context, namespace string) (end func(), err error) {
+	p.mu.Lock()
+	t := p.turns[namespace]
+	if t == nil {
+		t = &turn{slots: make(chan struct{}, ofNamespace)}
+		p.turns[namespace] = t
+	}
+	t.users++
+	p.mu.Unlock()
+	leave := func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if t.users--; t.users == 0 {
+			delete(p.turns, namespace)
+		}
+	}
+	select {
+	case t.slots <- struct{}{}:
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
+	}
+	select {
+	case p.slots <- struct{}{}:
+		return func() { <-p.slots; <-t.slots; leave() }, nil
+	case <-ctx.Done():
+		<-t.slots
+		leave()
+		return nil, ctx.Err()
+	}
 }
 
 // ReadProviders reads a file with providers.
@@ -70,7 +114,7 @@ func ReadProviders(file string) (Providers, error) {
 }
 
 func newProvider(from *v1alpha1.AnalysisProvider) (*provider, error) {
-	p := &provider{timeout: defaultTimeout, namespaces: from.Namespaces, alerting: from.Prometheus != nil, slots: make(chan struct{}, concurrency)}
+	p := &provider{timeout: defaultTimeout, namespaces: from.Namespaces, alerting: from.Prometheus != nil, slots: make(chan struct{}, concurrency), turns: map[string]*turn{}}
 	if len(validation.IsDNS1123Label(from.Name)) > 0 {
 		return nil, fmt.Errorf("name: %q is not one: use lower-case letters, digits and '-'", from.Name)
 	}

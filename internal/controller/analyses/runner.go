@@ -175,13 +175,12 @@ func (r *Runner) measure(ctx context.Context, q *policy.Question) (m everynode.M
 	}
 	limited, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	select {
-	case p.slots <- struct{}{}:
-		defer func() { <-p.slots }()
-	case <-limited.Done():
+	end, err := p.begin(limited, q.Namespace)
+	if err != nil {
 		m.Message = sentence("the provider is busy with other measurements")
-		return m, limited.Err()
+		return m, err
 	}
+	defer end()
 	if q.Alerts {
 		err = p.fillAlerts(limited, q, &m)
 	} else {

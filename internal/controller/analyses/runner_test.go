@@ -5,7 +5,9 @@ package analyses
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,6 +78,36 @@ func TestAProviderThatHangsDelaysNoOther(t *testing.T) {
 	if all := r.Answers(key("a0")); len(all) != 0 {
 		t.Errorf("a provider that hangs has answered %+v", all)
 	}
+}
+
+// One namespace whose requests hang keeps no other one from a provider.
+func TestANamespaceTakesFewPlaces(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(body), "greedy") {
+			<-r.Context().Done()
+			return
+		}
+		_, _ = w.Write([]byte(`{"result": 0}`))
+	})
+	all := provide(t, "- {name: judge, timeout: 1m, webhook: {url: '"+url+"'}}")
+	r := started(t, all, clock.RealClock{})
+	p := all["judge"]
+	for i := range 3 * concurrency {
+		r.Ask(key(fmt.Sprint("a", i)), []policy.Question{{Provider: "judge", Namespace: "greedy", Success: "result == 0", Interval: time.Minute}}, func() {})
+	}
+	await(t, "requests hang", func() bool { return len(p.slots) >= ofNamespace })
+	woken := make(chan struct{}, 1)
+	r.Ask(key("b"), []policy.Question{{Provider: "judge", Namespace: "other", Success: "result == 0", Interval: time.Minute}}, func() { woken <- struct{}{} })
+	select {
+	case <-woken:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the other namespace has no answer")
+	}
+	for i := range 3 * concurrency {
+		r.Ask(key(fmt.Sprint("a", i)), nil, nil)
+	}
+	await(t, "nothing is kept of a namespace", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return len(p.turns) == 0 })
 }
 
 // A question is asked at once and after each interval, until it is not asked any more. Its last answer is void then.
