@@ -67,6 +67,7 @@ func compile(text string) (*expression, error) {
 var (
 	errNoData = errors.New("the query has returned no data")
 	errNaN    = errors.New("the value is NaN")
+	errInf    = errors.New("the value is infinite")
 	errNull   = errors.New("the webhook has answered no result")
 )
 
@@ -110,6 +111,9 @@ func (r *Result) input() (map[string]any, error) {
 	for _, s := range r.Samples {
 		if math.IsNaN(s.Value) {
 			return nil, errNaN
+		}
+		if math.IsInf(s.Value, 0) {
+			return nil, errInf
 		}
 		results = append(results, map[string]any{"value": s.Value, "labels": s.Labels})
 	}
