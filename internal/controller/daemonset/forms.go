@@ -5,11 +5,13 @@ package daemonset
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/validation"
 
 	"everynode.dev/everynode/internal/clustercache"
+	"everynode.dev/everynode/internal/dialect/base"
 	"everynode.dev/everynode/internal/revision"
 )
 
@@ -73,7 +75,12 @@ func (p *pass) writeForms(ctx context.Context, h *clustercache.Resolved) (moved 
 	name := p.w.Name + "-" + current.Hash + "-" + missing[0].writer
 	taken := slices.ContainsFunc(h.Revisions, func(r clustercache.Revision) bool { return r.Name == name })
 	// To find out which hashes pods have goes over all of them, so it comes last.
-	if taken || len(validation.NameIsDNSSubdomain(name, false)) > 0 || !p.c.Index.LiveHashes(p.key)[current.Hash] {
+	if len(validation.NameIsDNSSubdomain(name, false)) > 0 || !p.c.Index.LiveHashes(p.key)[current.Hash] {
+		return false
+	}
+	if taken {
+		p.state.tidyAfter = p.c.Clock.Now().Add(tidyPause)
+		p.recordEvent(base.ReasonFailedRevision, fmt.Sprintf("ControllerRevision %s exists with other data, so a controller that takes the daemon set over may replace its pods: delete that object", name))
 		return false
 	}
 	return p.tidyMoved(ctx, p.createRevisionAs(ctx, newRevision{name: name, hash: current.Hash, number: current.Number, form: missing[0], kind: writesOldRevision}))

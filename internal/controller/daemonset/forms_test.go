@@ -98,6 +98,31 @@ func TestASetThatWasAdvanced(t *testing.T) {
 	}
 }
 
+// TestNameOfAFormIsTaken: one event reports a revision that keeps the form from being written, because it has the name and other data.
+func TestNameOfAFormIsTaken(t *testing.T) {
+	w := newWorld(t, 2, nil)
+	w.settle()
+	w.encoded(revision.DataOfOpenKruise)
+	taken := w.currentRevision().DeepCopy()
+	taken.Name, taken.UID = taken.Name+"-kubernetes", "stranger"
+	taken.Data.Raw, taken.ResourceVersion = []byte(`{"spec":{"template":{"$patch":"replace"}}}`), w.next()
+	w.revisions[taken.Name] = taken
+	w.seeRevision(taken)
+	for len(w.events.Events) > 0 {
+		<-w.events.Events
+	}
+	_ = w.passesFor(5 * time.Minute)
+	n := 0
+	for len(w.events.Events) > 0 {
+		if strings.Contains(<-w.events.Events, taken.Name) {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d events name %s, want 1", n, taken.Name)
+	}
+}
+
 // TestFormsAreForPods: without pods nothing is written for others, and without a history to keep nothing is deleted and written for ever.
 func TestFormsAreForPods(t *testing.T) {
 	for _, nodes := range []int{0, 2} {
