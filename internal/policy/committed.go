@@ -57,8 +57,8 @@ func (r *run) elsewhere() bool {
 	return false
 }
 
-// guessCommitted finds the revision that most pods have (or, if the status has no digest, one that no pod has, before the target), and whether the committed one has been lost: it is known to have existed, or more pods have a
-// revision that is gone than any other.
+// guessCommitted finds the revision that most pods have, and whether the committed one has been lost: it is known to have existed, or more pods have a revision that is
+// gone than any other. If the status has no digest, a revision that no pod has comes before the target: with one, it is known not to be the committed one.
 func (r *run) guessCommitted() {
 	counts, gone := make([]int, len(r.s.Revisions)), 0
 	for i := range r.s.Nodes {

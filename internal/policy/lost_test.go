@@ -52,6 +52,23 @@ func TestLostRevision(t *testing.T) {
 	}
 }
 
+// TestNodesThatJoinAfterTheLoss: a revision that no pod has may have been made by another account with the hash of one that was deleted. If the digest in the status says
+// that it is not the committed one, no node that joins gets it.
+func TestNodesThatJoinAfterTheLoss(t *testing.T) {
+	for digest, want := range map[string]int{"": 1, "sha256:other": 0} {
+		w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}, after: [{type: Approval}]}]")
+		w.pass(0)
+		w.forget()
+		w.s.Revisions, w.marks = append(w.s.Revisions, rollout.Revision{Name: "v0", Number: 1}), append(w.marks, 0)
+		last := *w.last
+		last.CommittedDigest = digest
+		w.last = &last
+		if w.pass(time.Second); w.out.Gate.Joining != want {
+			t.Errorf("digest %q: nodes that join get revision %d, want %d", digest, w.out.Gate.Joining, want)
+		}
+	}
+}
+
 // TestLostRevisionReturns: the template that describes the committed revision again is still an undo after its ControllerRevision was deleted.
 func TestLostRevisionReturns(t *testing.T) {
 	w := newWorld(t, "waves: [{name: canary, nodes: {count: 1}, soak: 10s}]")
