@@ -201,6 +201,9 @@ func TestSmokeBrowser(t *testing.T) {
 	b.does("a plan", press(find(".foresight summary")), chromedp.WaitVisible(".foresight input.wide"),
 		enter(".foresight input.wide", harness.Image2), press(find(".foresight button[type=submit]")),
 		chromedp.WaitVisible(`[data-plan="shown"]`), until(`document.querySelector("[data-plan]").innerText.includes("60 recreate")`))
+	b.does("another image than the plan's", enter(".foresight input.wide", harness.BrokenImage+"-2"),
+		until(find("[data-plan] button.main")+`.disabled && document.querySelector("[data-plan]").innerText.includes("show it again")`),
+		enter(".foresight input.wide", harness.Image2), until("!"+find("[data-plan] button.main")+".disabled"))
 	b.picture("dashboard-plan")
 	b.accessible("a plan")
 	if now := image(t, s); now != harness.BrokenImage {

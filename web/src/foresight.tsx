@@ -49,10 +49,19 @@ export function Foresight({ head, details, foreseen, show }: Props) {
   const [line, setLine] = useState("");
   const [busy, setBusy] = useState(false);
   const [playing, play] = useState(false);
+  const [planned, plannedFor] = useState("");
   const [asked, ask] = useState<Asked>();
   const rights = useRights(head.namespace, head.set);
   const containers = details?.containers || [];
   const changed = containers.filter((c) => images[c.name] && images[c.name] !== c.image);
+  const flags: Record<string, string> = {};
+  if (changed[0]) {
+    flags.image = changed[0].name + "=" + images[changed[0].name];
+  }
+  if (partition) {
+    flags.partition = partition;
+  }
+  const inputs = JSON.stringify(flags), outdated = planned !== inputs;
   const total = foreseen ? Math.max(0, ...foreseen.plan.nodes.map((n) => seconds(n.end) ?? seconds(n.start) ?? 0)) : 0;
   useEffect(() => {
     if (!playing || !foreseen) {
@@ -71,21 +80,15 @@ export function Foresight({ head, details, foreseen, show }: Props) {
     e.preventDefault();
     setBusy(true);
     setProblem("");
-    const flags: Record<string, string> = {};
     if (changed.length > 1) {
       setProblem("change one image at a time");
       setBusy(false);
       return;
     }
-    if (changed[0]) {
-      flags.image = changed[0].name + "=" + images[changed[0].name];
-    }
-    if (partition) {
-      flags.partition = partition;
-    }
     try {
       const answer = await run(head, { verb: "plan", flags });
       setLine(answer.line);
+      plannedFor(inputs);
       if (answer.error || !answer.data) {
         setProblem(answer.error || "there is no plan");
         show(undefined);
@@ -131,7 +134,8 @@ export function Foresight({ head, details, foreseen, show }: Props) {
             {foreseen.at >= 0 && <button type="button" onClick={() => { play(false); show({ ...foreseen, at: -1 }); }}>Verdicts</button>}
           </div>}
           {line && <p class="line"><code>{line}</code></p>}
-          {apply && <p><button type="button" class="main" disabled={!rights || !!denied} title={denied} onClick={() => ask(apply)}>Change it …</button></p>}
+          {apply && <p><button type="button" class="main" disabled={!rights || !!denied || outdated} title={denied} onClick={() => ask(apply)}>Change it …</button>
+            {outdated && " The plan is for other values than those above: show it again."}</p>}
         </div>
       )}
       {asked && <Confirm head={head} asked={asked} close={() => ask(undefined)} />}
