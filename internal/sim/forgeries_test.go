@@ -9,6 +9,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"everynode.dev/everynode/api/everynode"
 )
 
 const (
@@ -16,6 +18,9 @@ const (
 	forgedName = "forged-"
 	// forgedImage is the image in the template of such a revision.
 	forgedImage = "forged"
+	// forgedMark counts the marks of a stranger; the number in one of them is a multiple of forgedNumber, which no manager comes to by counting.
+	forgedMark   = "forged-mark"
+	forgedNumber = 1000
 	// mostForgeries is how many there are, at most.
 	mostForgeries = 2
 )
@@ -23,6 +28,7 @@ const (
 // forgeryOps: somebody makes revisions without an owner and with the labels of the set, which adopts them. They have the hash of a revision of the set, or
 // one of their own, and another template; and the lowest number or a very high one. Some have the name of the revision that a manager is about to create.
 func (s *sim) forgeryOps(ops []op) []op {
+	ops = s.markOps(ops)
 	var of []*appsv1.ControllerRevision
 	forged := 0
 	for _, o := range s.w.all(ofRevisions) {
@@ -60,6 +66,34 @@ func (s *sim) forgeryOps(ops []op) []op {
 		}
 	}
 	return ops
+}
+
+// markOps: somebody who may write revisions, but no policies, marks the newest one as committed or as failed, while it is neither.
+func (s *sim) markOps(ops []op) []op {
+	p, k := s.w.rolloutPolicy(), s.everything()
+	target := k.target()
+	if p == nil || target == nil || s.forgedMarks[target.Annotations[everynode.Committed]] || s.forgedMarks[target.Annotations[everynode.Failed]] ||
+		failed(target) || k.committed(s.forgedMarks) == "" || k.committed(s.forgedMarks) == imageOfRevision(target) {
+		return ops
+	}
+	count := s.w.born[forgedMark] + 1
+	add := func(name, value string) {
+		ops = append(ops, op{words("a stranger writes the mark %s on %s", name, target.Name), 2, func() {
+			s.w.born[forgedMark]++
+			s.forgedMarks[value] = true
+			s.w.annotate(target.Name, name, value)
+		}})
+	}
+	add(everynode.Committed, everynode.FormatCommitted(forgedNumber*int64(count), string(target.UID)))
+	add(everynode.Failed, everynode.FormatFailed(everynode.Failure{Number: target.Revision, Undo: true, Message: words("%s%d", forgedName, count)}, string(target.UID)))
+	return ops
+}
+
+// annotate changes an annotation of a revision.
+func (w *world) annotate(revision, name, value string) {
+	r := w.revision(revision).DeepCopy()
+	metav1.SetMetaDataAnnotation(&r.ObjectMeta, name, value)
+	w.put(ofRevisions, r)
 }
 
 // forgery is a revision of a stranger, which is much like one of the set.

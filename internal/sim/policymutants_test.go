@@ -5,11 +5,12 @@ package sim
 import "slices"
 
 const (
-	rollFile     = "policy/roll.go"
-	decideFile   = "policy/decide.go"
-	approvalFile = "policy/approval.go"
-	governFile   = "controller/daemonset/govern.go"
-	gateFile     = "rollout/gate.go"
+	rollFile      = "policy/roll.go"
+	decideFile    = "policy/decide.go"
+	approvalFile  = "policy/approval.go"
+	governFile    = "controller/daemonset/govern.go"
+	committedFile = "policy/committed.go"
+	gateFile      = "rollout/gate.go"
 )
 
 // policyMutants are wrong about what a rollout policy allows.
@@ -34,6 +35,9 @@ func policyMutants() []mutant {
 		{"what was stored of another rollout counts", decideFile, "last.TargetRevision == r.target().Name && last.TargetNumber == r.number()", "last.TargetRevision != \"-\"", "wave"},
 		{"the mark is never written", governFile, "if out.Commit >= 0 && out.Commit < len(h.Revisions) {", "if out.Commit >= len(h.Revisions) {", "liveness"},
 		{"every revision is one of the set", "controller/daemonset/genuine.go", "if !p.governs() {", "if p.governs() {", "forged"},
+		{"a mark of a stranger commits the target", committedFile, "} else if !known {\n\t\tfound = newest", "} else if !known || newest == r.template {\n\t\tfound = newest", "wave suspended"},
+		{"a mark of a stranger commits the target when the status is lost", committedFile, "newest == r.template && r.elsewhere()", "newest == r.template && !r.elsewhere()", "wave suspended"},
+		{"a mark of a stranger is a failure", "policy/failure.go", "case mark != nil && r.once(v1alpha1.Retry) != nil:", "case mark != nil:", "forged"},
 		{"nobody comes back at the end of a soak", rollFile, "r.wakeAt(r.s.Now.Add(rest))\n", "_ = rest\n", "liveness"},
 		{"nobody comes back for the next update", decideFile, "r.wakeAt(r.s.Now.Add(rest))\n\t\t\t\tif r.releases()", "if r.releases()", "liveness"},
 	}

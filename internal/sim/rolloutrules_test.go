@@ -52,11 +52,12 @@ func (k known) target() *appsv1.ControllerRevision {
 	return best
 }
 
-// committed is the image of the revision that was committed last; empty if none is known.
-func (k known) committed() string {
+// committed is the image of the revision that was committed last, by a mark that is not one of forged; empty if none is known.
+func (k known) committed(forged map[string]bool) string {
 	best, image := int64(0), ""
 	for _, r := range k.revisions {
-		if n := everynode.ParseCommitted(r.Annotations[everynode.Committed], string(r.UID)); ownedBy(r, k.set) && n > best {
+		mark := r.Annotations[everynode.Committed]
+		if n := everynode.ParseCommitted(mark, string(r.UID)); ownedBy(r, k.set) && n > best && !forged[mark] {
 			best, image = n, imageOfRevision(r)
 		}
 	}
@@ -69,7 +70,11 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 	if k.set == nil || s.yurt && isEdge(k.set) { // without the annotations of OpenYurt it is a set that users update, which no policy enforces
 		return nil
 	}
-	target, committed := k.target(), k.committed()
+	forged := s.forgedMarks
+	if p == nil && !unread {
+		forged = nil // without a policy there is nothing that could confirm a mark
+	}
+	target, committed := k.target(), k.committed(forged)
 	u := &ruling{rollout: target != nil && committed != "" && committed != imageOfSet(k.set)}
 	decided := func(decision v1alpha1.Decision, wave string) bool {
 		return target != nil && slices.ContainsFunc(approvals, func(a v1alpha1.RolloutApproval) bool {
@@ -88,7 +93,7 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 		u.rule, u.all = "suspended", "a freeze is active"
 	case u.rollout && outside(p, s.w.now):
 		u.rule, u.all = "suspended", "no window is open"
-	case u.rollout && failed(target) && !retried(approvals, target):
+	case u.rollout && failed(target) && reportsFailure(p, target) && !retried(approvals, target):
 		u.rule, u.all = "suspended", "the revision has failed"
 	case u.rollout && decided(v1alpha1.Reject, ""):
 		u.rule, u.all = "suspended", "the revision was rejected"
@@ -114,6 +119,13 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 func failed(r *appsv1.ControllerRevision) bool {
 	f := everynode.ParseFailed(r.Annotations[everynode.Failed], string(r.UID))
 	return f != nil && f.Number == r.Revision
+}
+
+// reportsFailure is whether the status of a policy confirms that a revision has failed.
+func reportsFailure(p *v1alpha1.RolloutPolicy, target *appsv1.ControllerRevision) bool {
+	return slices.ContainsFunc(p.Status.Sets, func(st v1alpha1.SetStatus) bool {
+		return st.Failure != nil && st.TargetRevision == target.Name && st.TargetNumber == target.Revision
+	})
 }
 
 // retried is whether a user wants a revision that has failed to be rolled out again, and the manager has not reported that it does so.

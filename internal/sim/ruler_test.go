@@ -4,6 +4,7 @@ package sim
 
 import (
 	"reflect"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -109,6 +110,9 @@ func (r *ruler) Report(set rollouts.Set, of []*rollouts.Policy, status *v1alpha1
 	r.m.s.tick.Load()
 	if set.Name != setName {
 		return
+	}
+	if status != nil && status.Failure != nil && strings.HasPrefix(status.Failure.Message, forgedName) {
+		r.m.s.blame("forged", "%s reports that %s has failed, which a stranger says", r.m.name, status.TargetRevision)
 	}
 	if r.report = nil; status != nil && len(of) > 0 {
 		r.report, r.of = status.DeepCopy(), of[0].UID

@@ -34,7 +34,7 @@ func invariants() []invariant {
 		{"suspended", "no update begins while the policy that the manager knows is suspended; nor, unless the template describes the committed revision, during a freeze, outside all windows, or after the revision was rejected"},
 		{"pace", "no more nodes are in the middle of an update that a manager has begun than `maxUpgrading` allows, and with `minTimeBetween` a pass begins one update"},
 		{"deleted", "no update to another revision than the committed one begins after the policy was deleted, or before the policies were read"},
-		{"forged", "under a rollout policy no pod is created from the ControllerRevision of a stranger, also after the one that it copies was deleted"},
+		{"forged", "under a rollout policy no pod is created from the ControllerRevision of a stranger, also after the one that it copies was deleted; and a mark of a stranger neither makes a revision fail nor, for `wave` and `suspended`, commits one"},
 		{"foreign", "no object of another namespace is changed, whatever owner it names"},
 		{"deleting", "a set that is being deleted gets no new pod, and no update of a pod begins; and no pod or revision that is being deleted is adopted"},
 		{"late", "a node with no rejected write is never later than one pass because of a node with one, and its plan has nothing less to do because of it"},

@@ -64,6 +64,8 @@ type sim struct {
 	// ledgers are what the managers have seen of the first wave, by rollout; begun are the nodes whose update to an image a manager has begun.
 	ledgers map[string]*ledger
 	begun   map[string]bool
+	// forgedMarks are the marks of revisions that no manager has written.
+	forgedMarks map[string]bool
 	// trouble is what is to happen in the middle of the next soak.
 	trouble trouble
 }
@@ -123,7 +125,7 @@ func newSim(ctx context.Context, cfg config) *sim {
 	s := &sim{
 		ctx: ctx, cfg: cfg, w: newWorld(), names: map[string]string{}, intents: map[types.UID]*verdict{},
 		down: map[string]bool{}, doubled: map[string]types.UID{}, changed: map[types.UID]time.Time{}, clocks: map[string]time.Duration{},
-		ledgers: map[string]*ledger{}, begun: map[string]bool{},
+		ledgers: map[string]*ledger{}, begun: map[string]bool{}, forgedMarks: map[string]bool{},
 	}
 	s.w.merge = cfg.merge()
 	for i := range cfg.nodes {
