@@ -25,8 +25,10 @@
 // An account that may write the ControllerRevisions of a namespace can write marks. Only the manager writes the status of a policy, so a mark counts if the status
 // agrees with it:
 //
-//   - Committed is the revision with the digest in the status, or with the name in it if an earlier manager wrote no digest. If the newest mark is on another one, the committed one gets a newer mark, and nothing starts before.
-//   - The target has failed if the status reports a failure. With only a mark, the rollout continues, and the status names the revision and the remedy.
+//   - Committed is the revision with the digest in the status, or with the name in it if an earlier manager wrote no digest. If the newest mark is on another one,
+//     the committed one gets a newer mark, and nothing starts before.
+//   - The target has failed if the status reports a failure, which it keeps while the policy stalls. With only a mark, the rollout continues, and the status names
+//     the revision and the remedy.
 //   - Without a status (a first start, a policy that was created again, a restored backup), marks can only hold. A mark of the target does not count while a pod
 //     has another revision: then the newest mark of another revision counts, and without one the revision that most pods have. So the target passes all waves.
 //   - While the policies have not been read, nothing starts. If there is no policy, the newest mark counts: who may write marks can continue such a rollout.

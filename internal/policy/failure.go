@@ -175,7 +175,7 @@ func (r *run) markedFailed() *everynode.Failure {
 
 // reportUnconfirmed says that the target has a mark which does not count.
 func (r *run) reportUnconfirmed() {
-	if r.markedFailed() == nil || r.failure != nil || r.atRest() {
+	if r.markedFailed() == nil || r.failure != nil || r.out.Status.Failure != nil || r.atRest() {
 		return
 	}
 	r.block("UnconfirmedFailure", fmt.Sprintf("ControllerRevision %s has the annotation %s, but the status of the policy reports no failure, so the annotation does not count: "+
@@ -310,7 +310,7 @@ func (r *run) retry() {
 	r.out.Retry, r.out.Fail = true, nil
 	r.holdAll(rollout.WaitFailed) // until the mark is gone
 	st := r.out.Status
-	st.Phase, st.StartedAt = v1alpha1.PhaseRolling, second(r.s.Now)
+	st.Phase, st.StartedAt, st.Failure, st.RejectedRevision = v1alpha1.PhaseRolling, second(r.s.Now), nil, ""
 	r.block("Retry", "The revision is rolled out again, from the first wave.")
 	if r.last != nil && r.last.Failure != nil {
 		r.event(false, ReasonRolloutRetried, "Revision %s is rolled out again.", st.TargetRevision)

@@ -11,6 +11,7 @@ import (
 
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/everynode/v1alpha1"
+	"everynode.dev/everynode/internal/policy"
 	"everynode.dev/everynode/internal/rollout"
 )
 
@@ -164,5 +165,57 @@ func TestTrials(t *testing.T) {
 	}
 	if undone < trials/4 || done < trials/4 {
 		t.Errorf("%d revisions were undone and %d completed, of %d trials", undone, done, trials)
+	}
+}
+
+// TestAFailureWhileThePolicyStalls: the mark of a failure counts only with the status, so the status keeps the failure while nothing is decided.
+func TestAFailureWhileThePolicyStalls(t *testing.T) {
+	for name, stall := range map[string]func(w *world){
+		"two policies apply":    func(w *world) { w.policies = append(w.policies, read(t, "waves: []")) },
+		"the policy is invalid": func(w *world) { w.policies = []*policy.Policy{read(t, "failure: {waitingReasons: [none]}")} },
+		"users update the set":  func(w *world) { w.s.Set.Strategy = rollout.OnDelete },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := canary(t, judged)
+			w.fails("a", pulls)
+			w.fails("b", pulls)
+			w.pass(time.Second)
+			w.pass(time.Second)
+			w.want("abc", v1alpha1.PhaseUndoing, "canary")
+			policies, strategy := w.policies, w.s.Set.Strategy
+			stall(w)
+			for range 2 {
+				w.restored = true
+				w.pass(time.Second)
+			}
+			w.want("", v1alpha1.PhaseStalled, "")
+			if got := w.out.Status; got.Failure == nil || len(got.Blocking) != 1 {
+				t.Errorf("%+v", got)
+			}
+			w.policies, w.s.Set.Strategy, w.restored = policies, strategy, true
+			for range 3 {
+				w.pass(time.Second)
+				w.want("", v1alpha1.PhaseFailed, "canary")
+			}
+		})
+	}
+}
+
+// TestAFailureWhileTheSetIsNotServed: what is reported of a set for which nothing is decided keeps the failure and the committed revision, so that nothing
+// starts when it is served again.
+func TestAFailureWhileTheSetIsNotServed(t *testing.T) {
+	w := canary(t, judged)
+	w.fails("a", pulls)
+	w.fails("b", pulls)
+	w.pass(time.Second)
+	w.pass(time.Second)
+	w.want("abc", v1alpha1.PhaseUndoing, "canary")
+	w.last, w.restored = policy.Idle(policy.Set{Name: "agent"}, w.last), true
+	if w.last.Phase != v1alpha1.PhaseStalled || w.last.Blocking[0].Reason != "NotServed" || w.last.CommittedRevision != "agent-v1" {
+		t.Errorf("%+v", w.last)
+	}
+	for range 2 {
+		w.pass(time.Second)
+		w.want("", v1alpha1.PhaseFailed, "canary")
 	}
 }

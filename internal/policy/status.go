@@ -93,6 +93,9 @@ func (r *run) report() {
 			st.StartedAt = r.last.StartedAt
 		}
 	}
+	if r.last != nil && r.last.Failure != nil && !r.atRest() { // also while nothing is decided: the mark alone does not count later
+		st.Failure, st.RejectedRevision = r.last.Failure, r.last.RejectedRevision
+	}
 	r.out.Status = st
 }
 
@@ -198,10 +201,16 @@ func Moment(t rollout.Time) *metav1.MicroTime {
 	return &at
 }
 
-// Idle is the status of a set for which nothing is decided: its specification is not valid, or asks for nothing.
-func Idle(set Set) *v1alpha1.SetStatus {
-	return &v1alpha1.SetStatus{
+// Idle is the status of a set for which nothing is decided: its specification is not valid, or asks for nothing. It keeps what later decisions need of the last
+// one, nil for none: without that, marks only hold.
+func Idle(set Set, last *v1alpha1.SetStatus) *v1alpha1.SetStatus {
+	st := &v1alpha1.SetStatus{
 		APIVersion: set.APIVersion(), Name: set.Name, Enforcement: v1alpha1.EnforcementNone, Phase: v1alpha1.PhaseStalled,
 		Blocking: []v1alpha1.Blocking{{Reason: "NotServed", Message: "Everynode does not update this daemon set: its specification is not valid, or another controller keeps its pods; then set spec.updateStrategy.type to OnDelete."}},
 	}
+	if last != nil {
+		st.CommittedRevision, st.CommittedDigest, st.TargetRevision, st.TargetNumber = last.CommittedRevision, last.CommittedDigest, last.TargetRevision, last.TargetNumber
+		st.Failure, st.RejectedRevision = last.Failure, last.RejectedRevision
+	}
+	return st
 }

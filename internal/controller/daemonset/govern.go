@@ -229,7 +229,7 @@ func (c *Controller) reportBlocked(w *dialect.Workload) {
 	of := c.Policies.Of(set)
 	c.leaveGroup(set, !w.Deleting && groupOf(of.Policies) != "")
 	if len(of.Policies) > 0 && of.Stored == nil {
-		c.Policies.Report(set, of.Policies, policy.Idle(set), nil)
+		c.Policies.Report(set, of.Policies, policy.Idle(set, nil), nil)
 	}
 }
 
@@ -250,6 +250,6 @@ func (p *pass) reportIdle() {
 	set := policyinput.SetOf(p.w)
 	of := p.c.Policies.Of(set)
 	if len(of.Policies) > 0 {
-		p.c.Policies.Report(set, of.Policies, policy.Idle(set), nil)
+		p.c.Policies.Report(set, of.Policies, policy.Idle(set, of.Stored), nil)
 	}
 }

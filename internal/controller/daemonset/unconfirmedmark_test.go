@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/everynode/v1alpha1"
 	"everynode.dev/everynode/internal/clustercache"
@@ -108,5 +110,21 @@ func TestAStatusThatIsLostAtRest(t *testing.T) {
 	w.passFor(30 * time.Second)
 	if got := w.images("img:v2"); len(got) != 5 || r.last().Phase != v1alpha1.PhaseComplete {
 		t.Errorf("%v have the newest revision, phase %s", got, r.last().Phase)
+	}
+}
+
+// What is reported of a set whose specification is not valid keeps the committed revision and the target: the marks do not count without them.
+func TestASetThatIsNotValidKeepsItsCommittedRevision(t *testing.T) {
+	w, r := governedWorld(t)
+	first := w.currentRevision().Name
+	w.edit("img:v2")
+	w.settle()
+	stored := r.last()
+	r.Stored = &stored
+	unstructured.RemoveNestedField(w.set.Object, "spec", "selector")
+	w.edit("img:v2")
+	w.passFor(5 * time.Second)
+	if got := r.last(); got.Phase != v1alpha1.PhaseStalled || got.Blocking[0].Reason != "NotServed" || got.CommittedRevision != first || got.TargetRevision != stored.TargetRevision {
+		t.Errorf("%+v", got)
 	}
 }
