@@ -80,12 +80,7 @@ func TestAFailedRevisionIsUndone(t *testing.T) {
 // TestAFailureWithoutItsStatus: an account that may write ControllerRevisions can have made the mark, so without the status the revision begins again with the
 // first wave, and the status names the mark; the mark remains, and a retry removes it.
 func TestAFailureWithoutItsStatus(t *testing.T) {
-	w := canary(t, judged)
-	w.fails("a", pulls)
-	w.fails("b", pulls)
-	w.pass(time.Second)
-	w.pass(time.Second)
-	w.want("abc", v1alpha1.PhaseUndoing, "canary")
+	w := undoing(t)
 	w.last, w.restored = nil, true
 	w.pass(time.Second)
 	if got := w.out.Status.Blocking; len(got) != 1 || got[0].Reason != "UnconfirmedFailure" || !strings.Contains(got[0].Message, "ControllerRevision agent-v2 ") {

@@ -168,6 +168,18 @@ func TestTrials(t *testing.T) {
 	}
 }
 
+// undoing is a world in which the revision has failed on two nodes of the canary, and all nodes return to the committed one.
+func undoing(t *testing.T) *world {
+	t.Helper()
+	w := canary(t, judged)
+	w.fails("a", pulls)
+	w.fails("b", pulls)
+	w.pass(time.Second)
+	w.pass(time.Second)
+	w.want("abc", v1alpha1.PhaseUndoing, "canary")
+	return w
+}
+
 // TestAFailureWhileThePolicyStalls: the mark of a failure counts only with the status, so the status keeps the failure while nothing is decided.
 func TestAFailureWhileThePolicyStalls(t *testing.T) {
 	for name, stall := range map[string]func(w *world){
@@ -176,12 +188,7 @@ func TestAFailureWhileThePolicyStalls(t *testing.T) {
 		"users update the set":  func(w *world) { w.s.Set.Strategy = rollout.OnDelete },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := canary(t, judged)
-			w.fails("a", pulls)
-			w.fails("b", pulls)
-			w.pass(time.Second)
-			w.pass(time.Second)
-			w.want("abc", v1alpha1.PhaseUndoing, "canary")
+			w := undoing(t)
 			policies, strategy := w.policies, w.s.Set.Strategy
 			stall(w)
 			for range 2 {
@@ -204,12 +211,7 @@ func TestAFailureWhileThePolicyStalls(t *testing.T) {
 // TestAFailureWhileTheSetIsNotServed: what is reported of a set for which nothing is decided keeps the failure and the committed revision, so that nothing
 // starts when it is served again.
 func TestAFailureWhileTheSetIsNotServed(t *testing.T) {
-	w := canary(t, judged)
-	w.fails("a", pulls)
-	w.fails("b", pulls)
-	w.pass(time.Second)
-	w.pass(time.Second)
-	w.want("abc", v1alpha1.PhaseUndoing, "canary")
+	w := undoing(t)
 	w.last, w.restored = policy.Idle(policy.Set{Name: "agent"}, w.last), true
 	if w.last.Phase != v1alpha1.PhaseStalled || w.last.Blocking[0].Reason != "NotServed" || w.last.CommittedRevision != "agent-v1" {
 		t.Errorf("%+v", w.last)
