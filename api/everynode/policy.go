@@ -11,9 +11,9 @@ import (
 // Annotations on a ControllerRevision.
 const (
 	// Committed marks a revision that has passed all waves of a RolloutPolicy. The value is a number, which is higher the later that was, and the UID of
-	// the ControllerRevision, so that a copy of the annotation does not count. Where a policy applies, its status says which revision that is. While a revision of a daemon set has the mark, updates to other revisions
-	// start only if a policy allows them, also after the policy was deleted in the middle of a rollout. To continue such a rollout without a policy,
-	// remove the annotation from all ControllerRevisions of the daemon set.
+	// the ControllerRevision, so that a copy of the annotation does not count. Where a policy applies, its status says which revision that is. While a
+	// revision of a daemon set has the mark, updates to other revisions start only if a policy allows them, also after the policy was deleted in the middle
+	// of a rollout. To continue such a rollout without a policy, remove the annotation from all ControllerRevisions of the daemon set.
 	Committed = Domain + "/committed"
 
 	// Failed marks a revision that has failed under a RolloutPolicy. The value is the number of the revision in that rollout, the UID of the

@@ -24,7 +24,7 @@ func Committed(h *clustercache.Resolved) bool {
 	return slices.ContainsFunc(h.Revisions, func(r clustercache.Revision) bool { return r.Committed > 0 })
 }
 
-// Revisions returns the history as policies see it. foreign says for each revision whether policies let no pod be made of it; nil for none.
+// Revisions returns the history as policies see it. foreign says for each revision whether policies let no pod be made of it; nil for none. digests are those of Digests.
 func Revisions(w *dialect.Workload, h *clustercache.Resolved, foreign []bool, digests []string) []policy.Revision {
 	index := h.History(w).Index
 	all := make([]policy.Revision, len(h.Entries))

@@ -68,7 +68,7 @@ func (s *sim) forgeryOps(ops []op) []op {
 	return ops
 }
 
-// markOps: somebody who may write revisions, but no policies, marks the newest one as committed or as failed, while it is neither.
+// markOps are those of an account that may write revisions, but no policies: it marks the newest one as committed or as failed, while it is neither.
 func (s *sim) markOps(ops []op) []op {
 	p, k := s.w.rolloutPolicy(), s.everything()
 	target := k.target()

@@ -38,8 +38,8 @@ func policyMutants() []mutant {
 		{"a mark of a stranger commits the target", committedFile, "} else if !known {\n\t\tfound = newest", "} else if !known || newest == r.template {\n\t\tfound = newest", "wave suspended"},
 		{"a mark of a stranger commits the target when the status is lost", committedFile, "newest == r.template && r.elsewhere()", "newest == r.template && !r.elsewhere()", "wave suspended"},
 		{"a mark of a stranger is a failure", "policy/failure.go", "case mark != nil && r.once(v1alpha1.Retry) != nil:", "case mark != nil:", "forged"},
-		{"nobody comes back at the end of a soak", rollFile, "r.wakeAt(r.s.Now.Add(rest))\n", "_ = rest\n", "liveness"},
-		{"nobody comes back for the next update", decideFile, "r.wakeAt(r.s.Now.Add(rest))\n\t\t\t\tif r.releases()", "if r.releases()", "liveness"},
+		{"there is no pass at the end of a soak", rollFile, "r.wakeAt(r.s.Now.Add(rest))\n", "_ = rest\n", "liveness"},
+		{"there is no pass for the next update", decideFile, "r.wakeAt(r.s.Now.Add(rest))\n\t\t\t\tif r.releases()", "if r.releases()", "liveness"},
 	}
 }
 

@@ -121,7 +121,7 @@ func named(selector, text string) string {
 	return fmt.Sprintf("[...document.querySelectorAll(%q)].find((b) => b.innerText === %q)", selector, text)
 }
 
-// enter replaces the text of an input, as somebody who types does.
+// enter replaces the text of an input, and the page gets the same events as when a user types.
 func enter(selector, text string) chromedp.Action {
 	return until(fmt.Sprintf(`((e) => !!e && (e.focus(), e.select(), document.execCommand("insertText", false, %q), e.value === %[1]q))(%s)`, text, find(selector)))
 }

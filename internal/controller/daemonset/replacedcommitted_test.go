@@ -17,7 +17,7 @@ import (
 	"everynode.dev/everynode/internal/revision"
 )
 
-// collision is data of a revision with a 32-bit hash that its template gives: whoever tries long enough finds one for a given hash.
+// collision is data of a revision with a 32-bit hash that its template gives: an account can compute templates until one has a given hash.
 func collision(t *testing.T) (data []byte, hash string) {
 	t.Helper()
 	data = []byte(`{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"app":"x"}},"spec":{"containers":[{"name":"c","image":"evil"}]}}}}`)

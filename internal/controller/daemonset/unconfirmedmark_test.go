@@ -83,10 +83,10 @@ func TestAFailedMarkThatTheStatusDoesNotConfirm(t *testing.T) {
 			w.anotherLeader(r, nil)
 		}
 		w.passFor(30 * time.Second)
-		told := slices.ContainsFunc(r.last().Blocking, func(b v1alpha1.Blocking) bool {
+		reported := slices.ContainsFunc(r.last().Blocking, func(b v1alpha1.Blocking) bool {
 			return b.Reason == "UnconfirmedFailure" && strings.Contains(b.Message, target.Name)
 		})
-		if got := w.images("img:v2"); strings.Join(got, "") != "n1" || r.last().Phase != v1alpha1.PhaseWaitingForApproval || !told {
+		if got := w.images("img:v2"); strings.Join(got, "") != "n1" || r.last().Phase != v1alpha1.PhaseWaitingForApproval || !reported {
 			t.Fatalf("lost %t: %v have the target, %+v", lost, got, r.last())
 		}
 		r.approve("canary", target.Name)
