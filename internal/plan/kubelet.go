@@ -198,7 +198,7 @@ func (k *kubelets) finish(p *rollout.Pod, n *rollout.Node, at stage, now rollout
 	case releasing:
 		p.Hook = rollout.HookReleased
 	case changing:
-		p.InPlace = rollout.InPlaceArrived // observe reads it next
+		p.Arrive() // observe reads it next
 	case starting:
 		p.Phase, p.Ready, p.ReadySince = rollout.Running, true, now
 	}

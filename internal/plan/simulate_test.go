@@ -112,6 +112,13 @@ down 0 of 1, at once 2, 12s`},
 			s.Set.InPlace, s.Revisions[0].InPlace = true, true
 		}, node(1, func(n *rollout.Node) { n.Pods[0].Gate = false })), `
 n00 in-place wave 1 at 0s to 3s (updating-in-place)
+n01 in-place wave 2 at 3s to 6s (updating-in-place)
+n02 in-place wave 3 at 6s to 9s (updating-in-place)
+down 1 of 1, at once 1, 9s`},
+		{"in place with a gate to close", cluster(3, func(s *rollout.Snapshot) {
+			s.Set.InPlace, s.Revisions[0].InPlace, s.Set.CloseGate = true, true, true
+		}, node(1, func(n *rollout.Node) { n.Pods[0].Gate = false })), `
+n00 in-place wave 1 at 0s to 3s (updating-in-place)
 n01 recreate wave 2 at 3s to 10s (recreating: no-gate)
 n02 in-place wave 3 at 10s to 13s (updating-in-place)
 down 1 of 1, at once 1, 13s`},

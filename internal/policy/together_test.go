@@ -131,6 +131,7 @@ func (g *together) carryOut(m *member, a *rollout.Action) string {
 	case rollout.Mark:
 		n.Pods[pod].InPlace, n.Pods[pod].Ready = rollout.InPlaceMarked, false
 	case rollout.Patch:
+		n.Pods[pod].Open = n.Pods[pod].InPlace == rollout.InPlaceNone
 		n.Pods[pod].InPlace, n.Pods[pod].Ready, n.Pods[pod].Revision = rollout.InPlacePatched, false, a.Revision
 	case rollout.Unmark:
 		n.Pods[pod].InPlace, n.Pods[pod].Ready, n.Pods[pod].ReadySince = rollout.InPlaceNone, !m.stuck[n.Name], m.s.Now
@@ -158,7 +159,7 @@ func (g *together) progress(m *member) {
 			p.Gate = true
 			switch {
 			case p.InPlace == rollout.InPlacePatched:
-				p.InPlace = rollout.InPlaceArrived
+				p.Arrive()
 			case p.InPlace == rollout.InPlaceNone && !p.Ready && !(m.stuck[n.Name] && p.Revision == m.s.Set.Update):
 				p.Ready, p.ReadySince = true, m.s.Now
 			}

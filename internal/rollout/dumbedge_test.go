@@ -55,7 +55,7 @@ func (d *dumb) absence(f facts) Detail {
 		said[DetailDownAfterUpdate] = true
 	}
 	for _, p := range f.pods {
-		inPlace := p.InPlace != InPlaceNone || d.inPlace() && p.Gate && p.Revision == d.s.Set.Update
+		inPlace := p.InPlace != InPlaceNone || d.inPlace() && (p.Gate || !d.closesGate()) && p.Revision == d.s.Set.Update
 		if inPlace || p.Doubtful || preparing(p) && !p.Evicted {
 			said[DetailDownAfterUpdate] = true
 		}

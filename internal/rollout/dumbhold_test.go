@@ -190,6 +190,9 @@ func (d *dumb) successor(f facts) int {
 func (d *dumb) starts(f facts, p Pod) []Action {
 	why := d.whyNot(p)
 	if d.inPlace() && why == NoDetail {
+		if !d.closesGate() {
+			return []Action{d.patched(f, p)}
+		}
 		mark := Action{Kind: Mark, Node: f.index, Pod: p.Name, UID: p.UID, Revision: p.Revision, Reason: UpdatingInPlace}
 		if d.s.Set.Grace > 0 {
 			return []Action{mark}
@@ -200,6 +203,9 @@ func (d *dumb) starts(f facts, p Pod) []Action {
 	a.Detail = why
 	return []Action{a}
 }
+
+// closesGate is whether a pod is not ready while it is changed in place.
+func (d *dumb) closesGate() bool { return d.s.Set.Grace > 0 || d.s.Set.CloseGate }
 
 func (d *dumb) patched(f facts, p Pod) Action {
 	return Action{Kind: Patch, Node: f.index, Pod: p.Name, UID: p.UID, Revision: d.s.Set.Update, Reason: UpdatingInPlace}
@@ -217,7 +223,7 @@ func (d *dumb) whyNot(p Pod) Detail {
 		return NoDetail
 	case p.Revision < 0 || p.Revision >= len(d.s.Revisions):
 		return DetailNotInHistory
-	case !p.Gate:
+	case !p.Gate && d.closesGate():
 		return DetailNoGate
 	case d.s.Revisions[p.Revision].InPlace && d.s.Revisions[p.Revision].Resize && p.NoResize:
 		return DetailResizeRefused

@@ -31,7 +31,7 @@ func awayCorner() corner {
 	return corner{
 		[]string{
 			"set skip blame=10s max-unavailable=1", "set skip blame=10s max-unavailable=2 max-replacing=1", "set skip blame=10s max-surge=1",
-			"set skip blame=10s partition=1 eligible-only in-place; in-place v1", "set skip blame=10s on-delete",
+			"set skip blame=10s partition=1 eligible-only in-place close-gate; in-place v1", "set skip blame=10s on-delete",
 			"set external skip blame=10s max-surge=1 in-place; in-place v1",
 		},
 		[]string{

@@ -11,7 +11,7 @@ func limitedSets() []string {
 		"set partition=50% descending max-unavailable=2 progressive",
 		"set paused in-place; in-place v1",
 		"set selective partition=1 in-place; in-place v1",
-		"set in-place max-unavailable=2; in-place v1; hooked",
+		"set in-place close-gate max-unavailable=2; in-place v1; hooked",
 		"set in-place grace=3s partition=1; in-place v1",
 		"set in-place min-ready=2s max-replacing=1; in-place v1=field-ref; hooked",
 		"set in-place burst=1 max-unavailable=2; in-place v1",
@@ -33,7 +33,7 @@ func limitedNodes() []string {
 		"must v1:unready,marked,grace=3s", "must v1:unready,patched", "must v1:unready,arrived", "must v2:unready,marked",
 		"must v2:ready,patched", "must v2:unready,arrived", "leave v2:unready,arrived", "must blocked v1:unready,marked",
 		"must v2:unready,announced", "must v1:unready,announced,grace=3s", "must v2:unready,patched,stuck,armed", "must v2:unready,announced,stuck",
-		"must v1:unready,patched,stuck", "stay v2:unready,patched,stuck",
+		"must v1:unready,patched,stuck", "stay v2:unready,patched,stuck", "must v1:ready,open", "must v2:ready,open", "stay v1:ready,open",
 	}
 }
 

@@ -62,7 +62,7 @@ func gateViolations(s *Snapshot, p *Plan) (bad []string) {
 		n, gate := &s.Nodes[a.Node], s.Gate.Holds[a.Node]
 		begun, _ := d.progressOf(n)
 		changing := slices.ContainsFunc(n.Pods, func(p Pod) bool { return p.InPlace != InPlaceNone })
-		starting := !begun && !changing && s.Set.Strategy == RollingUpdate && (a.Reason == Recreating || a.Reason == Surging || a.Kind == Mark)
+		starting := !begun && !changing && s.Set.Strategy == RollingUpdate && (a.Reason == Recreating || a.Reason == Surging || a.Kind == Mark || a.Kind == Patch && !s.Set.ClosesGate())
 		if starting {
 			starts++
 		}

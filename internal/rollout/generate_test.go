@@ -68,7 +68,7 @@ func (s *source) set(revisions int) Set {
 		set.Update = s.pick(5) - 1
 	}
 	if s.one(2) {
-		set.InPlace, set.Grace = true, []time.Duration{0, 5 * time.Second, -1}[s.pick(3)]
+		set.InPlace, set.Grace, set.CloseGate = true, []time.Duration{0, 5 * time.Second, -1}[s.pick(3)], s.one(3)
 	}
 	if s.one(2) {
 		set.Limits = s.limits()
@@ -134,6 +134,7 @@ func (s *source) pod(name string, revisions int) Pod {
 		Evicted:    s.one(3),
 		InPlace:    []InPlace{InPlaceNone, InPlaceNone, InPlaceNone, InPlaceNone, InPlaceMarked, InPlacePatched, InPlaceArrived, InPlaceAnnounced}[s.pick(8)],
 		GraceUntil: []Time{0, ago(1), ago(0), ago(-3)}[s.pick(4)],
+		Open:       s.one(2),
 		Stuck:      []Detail{NoDetail, NoDetail, DetailInfeasible}[s.pick(3)],
 		NoResize:   s.one(4),
 		Doubtful:   s.one(6),

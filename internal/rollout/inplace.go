@@ -9,7 +9,7 @@ func (d *decision) inPlace(p *Pod) (bool, Detail) {
 		return false, NoDetail
 	case !d.inHistory(p.Revision):
 		return false, DetailNotInHistory
-	case !p.Gate:
+	case !p.Gate && d.in.Set.ClosesGate():
 		return false, DetailNoGate
 	}
 	r := &d.in.Revisions[p.Revision]
@@ -21,6 +21,9 @@ func (d *decision) inPlace(p *Pod) (bool, Detail) {
 	}
 	return r.InPlace, r.Why
 }
+
+// ClosesGate is whether a pod is made not ready before it is changed in place.
+func (s *Set) ClosesGate() bool { return s.CloseGate || s.Grace > 0 }
 
 // stuck is whether a change in place is under way that can never come to its end.
 func (p *Pod) stuck() bool {
@@ -123,9 +126,12 @@ func (d *decision) resume(t *nodeContext, p *Pod) (acts bool, waits VerdictKind)
 	return true, notHeld
 }
 
-// change starts the change in place of an old pod: it is made not ready, and patched at once unless the set has a grace
-// period. If the plan has no room for the patch, the next one does it.
+// change starts the change in place of an old pod: it is patched. If its gate is to be closed it is made not ready first, and patched at once unless
+// the set has a grace period; if the plan has no room for the patch, the next one does it.
 func (d *decision) change(t *nodeContext, p *Pod) bool {
+	if !d.in.Set.ClosesGate() {
+		return d.begun(t.patch(p, d.in.Set.Update))
+	}
 	if !d.begun(t.act(Mark, p, UpdatingInPlace)) {
 		return false
 	}

@@ -36,7 +36,7 @@ func limitMutants() []mutant {
 	return []mutant{
 		{"rolls while paused", []string{"set paused", "node a must v1:ready"}, remove(0, Recreating), paused},
 		{"replaces a broken pod while paused", []string{"set paused", "node a must v1:unready"}, remove(0, Recreating), paused},
-		{"marks while paused", []string{"set paused in-place", "in-place v1", "node a must v1:ready,gate"}, touch(Mark, 0, UpdatingInPlace), paused},
+		{"marks while paused", []string{"set paused in-place close-gate", "in-place v1", "node a must v1:ready,gate"}, touch(Mark, 0, UpdatingInPlace), paused},
 		{"forgets the selector", []string{"set selective", "node a must v1:ready"}, remove(0, Recreating), selector},
 		{"takes the place of a missing pod for an update", []string{"set selective", "node a must last=v1"}, revise(0, 1), selector},
 		{"prepares a node that is not selected", []string{"set selective", "node a must v1:ready,armed"}, touch(Prepare, 0, Preparing), selector},
@@ -62,7 +62,8 @@ func limitMutants() []mutant {
 func hookMutants() []mutant {
 	const hooks, steps = "hooks are asked first", "a change in place goes step by step"
 	marked := []string{"set in-place grace=5s", "in-place v1", "node a must v1:unready,marked,grace=3s"}
-	gated := []string{"set in-place", "in-place v1", "node a must v1:ready,gate"}
+	gated := []string{"set in-place close-gate", "in-place v1", "node a must v1:ready,gate"}
+	open := []string{"set in-place", "in-place v1", "node a must v1:ready"}
 	return []mutant{
 		{"deletes an armed pod", []string{"node a must v1:ready,armed"}, kind(0, Delete), hooks},
 		{"deletes an armed pod that has to leave", []string{"node a leave v1:ready,armed"}, kind(0, Delete), hooks},
@@ -77,12 +78,15 @@ func hookMutants() []mutant {
 		{"counts on a pod whose change has not arrived", []string{"node a must v2:ready,patched", "node b must v1:ready"}, remove(1, Recreating), "the budget is kept"},
 		{"patches without a mark", gated, dropAction(0), steps},
 		{"patches before the mark", gated, func(_ Snapshot, p *Plan) { p.Actions[0], p.Actions[1] = p.Actions[1], p.Actions[0] }, steps},
+		{"marks what needs no mark", open, kind(0, Mark), steps},
+		{"forgets the patch of a pod that is not marked", open, dropAction(0), "verdicts fit the actions"},
+		{"counts on a pod that was changed with its gate open", []string{"node a must v2:ready,open", "node b must v1:ready"}, remove(1, Recreating), "the budget is kept"},
 		{"patches to another revision", gated, revise(1, 0), steps},
 		{"resumes before the grace period is over", []string{"set in-place", "in-place v1", "node a must v2:unready,announced,grace=3s"},
 			touch(Resume, 0, UpdatingInPlace), steps},
 		{"patches what was announced", []string{"set in-place", "in-place v1", "node a must v1:unready,announced"}, touch(Patch, 0, UpdatingInPlace), steps},
 		{"patches before the grace period is over", marked, touch(Patch, 0, UpdatingInPlace), steps},
-		{"patches what has no gate", []string{"set in-place", "in-place v1", "node a must v1:ready"}, kind(0, Mark), steps},
+		{"patches what has no gate", []string{"set in-place close-gate", "in-place v1", "node a must v1:ready"}, kind(0, Mark), steps},
 		{"patches what cannot be patched", []string{"set in-place", "in-place v1=template", "node a must v1:ready,gate"}, kind(0, Mark), steps},
 		{"makes a pod ready too early", []string{"node a must v2:ready,patched"}, touch(Unmark, 0, FinishingInPlace), steps},
 		{"forgets to make a pod ready", []string{"node a must v2:unready,arrived"}, dropAction(0), "what has to be done is done"},

@@ -36,15 +36,15 @@ func stepByStep(d *dumb, p Plan) error {
 		}
 		pod := d.pod(a)
 		marked := slices.ContainsFunc(p.Actions[:i], func(b Action) bool { return b.Kind == Mark && b.UID == a.UID })
-		possible := pod.Gate && d.s.Set.InPlace && !d.surge() && d.whyNot(*pod) == NoDetail
+		possible := (pod.Gate || !d.closesGate()) && d.s.Set.InPlace && !d.surge() && d.whyNot(*pod) == NoDetail
 		switch {
 		case a.Kind == Resume && (pod.InPlace != InPlaceAnnounced || pod.GraceUntil > d.s.Now || hopeless(*pod)):
 			return fmt.Errorf("%s is changed as announced, and its change in place is %s", a.Pod, pod.InPlace)
 		case (a.Kind == Mark || a.Kind == Patch) && !possible:
 			return fmt.Errorf("%s cannot be changed in place", a.Pod)
-		case a.Kind == Mark && pod.InPlace != InPlaceNone:
-			return fmt.Errorf("%s is marked already", a.Pod)
-		case a.Kind == Patch && pod.InPlace == InPlaceNone && (!marked || d.s.Set.Grace > 0):
+		case a.Kind == Mark && (pod.InPlace != InPlaceNone || !d.closesGate()):
+			return fmt.Errorf("%s is marked, and its change in place is %s", a.Pod, pod.InPlace)
+		case a.Kind == Patch && pod.InPlace == InPlaceNone && d.closesGate() && (!marked || d.s.Set.Grace > 0):
 			return fmt.Errorf("%s is patched while it may be ready", a.Pod)
 		case a.Kind == Patch && pod.InPlace == InPlaceAnnounced:
 			return fmt.Errorf("%s is patched before what was announced", a.Pod)

@@ -63,6 +63,9 @@ type Set struct {
 	InPlace bool
 	// Grace is how long a pod that is to be changed in place is not ready before that happens.
 	Grace time.Duration
+	// CloseGate is whether a pod is not ready from before it is changed in place until its node runs the change, also without a Grace. Source: annotation
+	// api/everynode.InPlaceGate.
+	CloseGate bool
 	// ExternalController means that another controller keeps the pods: it creates, repairs and removes them. A plan then holds nothing but
 	// deletes of old pods for the update, and announcements. There is no surge, and no change in place.
 	ExternalController bool
@@ -188,9 +191,10 @@ type Pod struct {
 	// Deleting is whether the pod has a deletion timestamp, or a delete of ours for it is under way.
 	Deleting bool
 	Ready    bool
-	// Gate is whether the pod has the readiness gate without which it cannot be changed in place.
-	Gate bool
-	Hook Hook
+	// Gate is whether the pod has the readiness gate that a Mark closes. Open is whether the change in place that is under way was made without closing
+	// it: then nothing is to be written when the node runs the change.
+	Gate, Open bool
+	Hook       Hook
 	// Evicted is whether the pod was prepared because its node must not run it, which is no update that has begun.
 	Evicted bool
 	InPlace InPlace
@@ -240,7 +244,7 @@ const (
 	HookReleased             // the pod is prepared, and no handler matches any more: it can be deleted
 )
 
-// InPlace is how far a change in place has come. While it is under way the pod is not ready, whatever its condition says:
+// InPlace is how far a change in place has come. While it is under way the pod counts as not ready, whatever its condition says:
 // the kubelet may not have noticed yet.
 type InPlace uint8
 
@@ -249,7 +253,7 @@ const (
 	InPlaceNone    InPlace = iota // none is under way
 	InPlaceMarked                 // the readiness gate's condition is False; the pod has not been changed yet
 	InPlacePatched                // the pod has been changed, the node does not run it yet
-	InPlaceArrived                // the node runs it; the condition is not True yet
+	InPlaceArrived                // the node runs it; the condition is not True yet. A pod with Open set has no such phase
 	// InPlaceAnnounced is a change that another controller has begun and left: the pod is marked and says what it is to become, and
 	// counts as of that revision already, but has not been changed yet, or only in part.
 	InPlaceAnnounced

@@ -64,7 +64,7 @@ func (p *player) run(args []string) (string, error) {
 //
 //	set rolling max-unavailable=1 max-surge=20% min-ready=5s burst=3 max-replacing=1 update=v2
 //	set external announce|quiet skip|count-all blame=10m
-//	set paused|resumed partition=1 selective|everywhere descending progressive in-place|standard grace=5s
+//	set paused|resumed partition=1 selective|everywhere descending progressive in-place|standard close-gate grace=5s
 //	revisions v1 v2 v3 or v1=-1h v2=-5s: when they were recorded
 //	in-place v1, in-place v1=resizing or in-place v1=field-ref: which revisions can become the wanted one in place, or why not
 //	broken v2 | crashing v2 | stuck a | hooked | clinging a
@@ -74,7 +74,7 @@ func (p *player) run(args []string) (string, error) {
 //	backoff a delay=4s last=-2s
 //	pass 10s
 //	node a must|stay|leave|unknown [gone] [not-ready] [blocked|unanswered] [refused|refused=5s|refused-patch=5s|refused-delete=5s|taken-back=5s] [selected] [last=v1] [down=-5s] [joined=-5s] [image-wait|image-wait=5s] v1:ready v2:pending,unscheduled,since=-3s,created=-5s,deleting,deleted=-3s,name=x
-//	the pod's hook: armed|waiting|released; its change in place: gate, marked|patched|arrived|announced, grace=5s, stuck, no-resize; doubtful; what it says: says=old/v2, says=new/v2
+//	the pod's hook: armed|waiting|released; its change in place: gate, marked|patched|open|arrived|announced (open: patched, and its gate was not closed), grace=5s, stuck, no-resize; doubtful; what it says: says=old/v2, says=new/v2
 func (p *player) describe(input []string) (string, error) {
 	for _, line := range input {
 		words := strings.Fields(line)
@@ -169,6 +169,8 @@ func (p *player) set(words []string) error {
 			set.EligibleOnly = true
 		case "in-place", "standard":
 			set.InPlace = key == "in-place"
+		case "close-gate":
+			set.CloseGate = true
 		case "grace":
 			set.Grace, err = time.ParseDuration(value)
 		case "min-ready":
@@ -393,6 +395,8 @@ func (p *player) pod(n *Node, word string) (Pod, error) {
 			pod.InPlace, pod.Gate = InPlaceMarked, true
 		case "patched":
 			pod.InPlace, pod.Gate = InPlacePatched, true
+		case "open":
+			pod.InPlace, pod.Open = InPlacePatched, true
 		case "arrived":
 			pod.InPlace, pod.Gate = InPlaceArrived, true
 		case "announced":

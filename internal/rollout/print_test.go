@@ -105,6 +105,8 @@ func podSign(p Pod) string {
 		return "r"
 	case p.InPlace == InPlaceMarked:
 		return "m"
+	case p.InPlace == InPlacePatched && p.Open:
+		return "c"
 	case p.InPlace == InPlacePatched:
 		return "p"
 	case p.InPlace == InPlaceArrived:

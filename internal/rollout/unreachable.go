@@ -48,7 +48,7 @@ func (d *decision) attribute(n *Node, p *Pod) Detail {
 	switch {
 	case p.ignored():
 		return DetailDownBefore
-	case p.Doubtful, p.InPlace != InPlaceNone, p.preparing() && !p.Evicted, current && p.Gate && d.changesInPlace():
+	case p.Doubtful, p.InPlace != InPlaceNone, p.preparing() && !p.Evicted, current && d.changesInPlace() && (p.Gate || !d.in.Set.ClosesGate()):
 		return DetailDownAfterUpdate // touched without a time
 	}
 	said := DetailDownBefore

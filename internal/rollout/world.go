@@ -83,7 +83,8 @@ func (w *World) change(n *Node, i int, a Action) error {
 		if w.State.Set.Grace > 0 {
 			p.GraceUntil = w.State.Now.Add(w.State.Set.Grace)
 		}
-	case a.Kind == Patch && p.InPlace != InPlaceNone:
+	case a.Kind == Patch && (p.InPlace != InPlaceNone || !w.State.Set.ClosesGate()):
+		p.Open = (p.Open || p.InPlace == InPlaceNone) && !w.State.Set.ClosesGate()
 		p.InPlace, p.Revision, p.GraceUntil, n.Last = InPlacePatched, a.Revision, 0, a.Revision
 		p.Stuck = NoDetail
 	case a.Kind == Resume && p.InPlace == InPlaceAnnounced:
@@ -94,6 +95,14 @@ func (w *World) change(n *Node, i int, a Action) error {
 		return fmt.Errorf("that cannot be done to a pod whose hook is %s and whose change in place is %s", p.Hook, p.InPlace)
 	}
 	return nil
+}
+
+// Arrive lets the node run what the pod has been changed to in place.
+func (p *Pod) Arrive() {
+	p.InPlace = InPlaceArrived
+	if p.Open {
+		p.InPlace, p.Open = InPlaceNone, false
+	}
 }
 
 func (w *World) delete(n *Node, i int, a Action) error {
@@ -115,7 +124,7 @@ func (w *World) delete(n *Node, i int, a Action) error {
 func (w *World) create(n *Node, revision int) {
 	w.named++
 	name := fmt.Sprintf("%s+%d", n.Name, w.named)
-	pod := Pod{Name: name, UID: "uid-" + name, Revision: revision, Created: w.State.Now, Gate: w.State.Set.InPlace}
+	pod := Pod{Name: name, UID: "uid-" + name, Revision: revision, Created: w.State.Now, Gate: w.State.Set.InPlace && w.State.Set.ClosesGate()}
 	if w.Hooked {
 		pod.Hook = HookArmed
 	}

@@ -67,7 +67,7 @@ func (w *world) grow(p *Pod, n *Node) bool {
 	case p.InPlace != InPlaceNone:
 		p.Phase, p.Ready = Running, false
 		if p.InPlace == InPlacePatched && p.Stuck == NoDetail {
-			p.InPlace = InPlaceArrived
+			p.Arrive()
 		}
 	case !p.Ready:
 		p.Phase, p.Ready, p.ReadySince = Running, true, w.State.Now

@@ -40,6 +40,7 @@ func TestWorldDoesWhatMakesSense(t *testing.T) {
 					want.GraceUntil = 0
 				}
 				w := NewWorld(oneNode(readyPod("first", 1), pod))
+				w.State.Set.CloseGate = true
 				err := w.Apply(Plan{Actions: []Action{{Kind: kind, Pod: pod.Name, UID: pod.UID, Revision: 1, Evict: true}}})
 				if got := w.State.Nodes[0].Pods[1]; (err == nil) != makesSense || got != want {
 					t.Errorf("%s of a pod whose hook is %s and whose change is %s: %v\n got %+v\nwant %+v", kind, hook, phase, err, got, want)
@@ -66,15 +67,52 @@ func TestWorldRefuses(t *testing.T) {
 		{"that pod by another name", pod, Plan{Actions: []Action{{Kind: Delete, Pod: "other", UID: pod.UID}}}, "no such pod"},
 		{"a pod that goes", deleted, Plan{Actions: []Action{{Kind: Delete, Pod: pod.Name, UID: pod.UID}}}, "being deleted already"},
 		{"a pod without a gate", gateless, Plan{Actions: []Action{{Kind: Mark, Pod: pod.Name, UID: pod.UID}}}, "cannot be done"},
+		{"a pod that is not marked", pod, Plan{Actions: []Action{{Kind: Patch, Pod: pod.Name, UID: pod.UID}}}, "cannot be done"},
 		{"what another pod of that name says", pod, Plan{Announcements: []Announcement{{Pod: pod.Name, UID: "other"}}}, "no such pod"},
 		{"what that pod says by another name", pod, Plan{Announcements: []Announcement{{Pod: "other", UID: pod.UID}}}, "no such pod"},
 	} {
 		w := NewWorld(oneNode(c.pod))
+		w.State.Set.CloseGate = true
 		if err := w.Apply(c.plan); err == nil || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: %v, want %q", c.what, err, c.text)
 		}
 		if got := w.State.Nodes[0].Pods; len(got) != 1 || got[0] != c.pod {
 			t.Errorf("%s: it has changed the pods to %+v", c.what, got)
+		}
+	}
+}
+
+// TestWorldChangesWithTheGateOpen: without CloseGate a pod is patched as it is, and its node running the change is the end of that.
+func TestWorldChangesWithTheGateOpen(t *testing.T) {
+	for _, c := range []struct {
+		what         string
+		before       InPlace
+		open, closes bool
+		want         bool
+	}{
+		{"a pod that is not being changed", InPlaceNone, false, false, true},
+		{"once more", InPlacePatched, true, false, true},
+		{"once more, with the gate to be closed now", InPlacePatched, true, true, false},
+		{"a pod that was marked", InPlaceMarked, false, false, false},
+		{"a pod whose first gate was never opened", InPlaceArrived, false, false, false},
+	} {
+		pod := readyPod("p", 0)
+		pod.InPlace, pod.Open = c.before, c.open
+		w := NewWorld(oneNode(pod))
+		w.State.Set.CloseGate = c.closes
+		if err := w.Apply(Plan{Actions: []Action{{Kind: Patch, Pod: pod.Name, UID: pod.UID, Revision: 1}}}); err != nil {
+			t.Fatalf("%s: %v", c.what, err)
+		}
+		p := &w.State.Nodes[0].Pods[0]
+		if p.InPlace != InPlacePatched || p.Open != c.want || p.Revision != 1 {
+			t.Errorf("%s: it is %s, open %t, of revision %d", c.what, p.InPlace, p.Open, p.Revision)
+		}
+		end := InPlaceArrived
+		if c.want {
+			end = InPlaceNone
+		}
+		if p.Arrive(); p.InPlace != end || p.Open {
+			t.Errorf("%s: when the node runs the change it is %s, open %t", c.what, p.InPlace, p.Open)
 		}
 	}
 }
