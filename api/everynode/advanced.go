@@ -18,6 +18,10 @@ const (
 	// InPlaceGrace is how long a pod that is updated in place is not ready before its images change, so that it gets no
 	// more traffic by then: a whole number of seconds. The default is 0.
 	InPlaceGrace = Domain + "/in-place-grace-seconds"
+	// InPlaceGate makes, with the value "true", a pod not ready from before it is updated in place until it runs the update, and gives new pods the
+	// readiness gate InPlaceUpdateReady for that, as OpenKruise does. A grace period asks for the same. The default is "false": the update is one
+	// patch, and the pod is not ready only while the kubelet restarts its containers.
+	InPlaceGate = Domain + "/in-place-gate"
 )
 
 // Annotations on a pod of an Advanced DaemonSet.
@@ -45,3 +49,6 @@ const (
 var InPlaceGraceValue = annotation.Of(annotation.Rule{
 	Key: InPlaceGrace, For: annotation.AdvancedOnly, Want: "a whole number of seconds from 0",
 }, annotation.WholeFrom(0))
+
+// InPlaceGateValue is the value of InPlaceGate.
+var InPlaceGateValue = annotation.Of(annotation.Rule{Key: InPlaceGate, For: annotation.AdvancedOnly, Want: `"true" or "false"`}, annotation.Bool)

@@ -46,6 +46,8 @@ type InPlaceState struct {
 	LastContainerStatuses map[string]InPlaceContainer `json:"lastContainerStatuses,omitempty"`
 	UpdateImages          bool                        `json:"updateImages,omitempty"`
 	UpdateResources       bool                        `json:"updateResources,omitempty"`
+	// GateOpen is Everynode's addition: the readiness gate was not closed for this change, so nothing is to be opened after it.
+	GateOpen bool `json:"gateOpen,omitempty"`
 	// The other fields are what OpenKruise has left for later if containers have different launch priorities: these
 	// containers are changed after those that have been changed already, once the ones in PreCheckBeforeNext are ready.
 	NextContainerImages      map[string]string                      `json:"nextContainerImages,omitempty"`

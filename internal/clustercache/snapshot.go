@@ -187,13 +187,16 @@ func arrive(pod *rollout.Pod, f *dialect.PodFacts, now rollout.Time) rollout.Tim
 	if now < f.ArrivesBy && !ahead(f.ArrivesBy, now) {
 		return f.ArrivesBy
 	}
-	pod.InPlace = rollout.InPlaceArrived
+	pod.Arrive()
 	return 0
 }
 
 // inPlaceOf fills in how far a change in place has come. A grace period that began by another clock has ended.
 func inPlaceOf(pod *rollout.Pod, w *dialect.Workload, f *dialect.PodFacts, now rollout.Time) {
-	pod.Gate, pod.InPlace, pod.Stuck = f.Gate, f.InPlace, f.Stuck
+	pod.Gate, pod.InPlace, pod.Open, pod.Stuck = f.Gate, f.InPlace, f.Open, f.Stuck
+	if pod.Ready && !ahead(f.ReadyAfter, now) {
+		pod.ReadySince = max(pod.ReadySince, f.ReadyAfter)
+	}
 	switch f.InPlace {
 	case rollout.InPlaceMarked:
 		pod.GraceUntil = f.MarkedAt.Add(w.Set.Grace)

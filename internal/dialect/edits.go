@@ -43,6 +43,8 @@ type Change struct {
 	From, To map[string]any
 	// Hash is that of the revision To.
 	Hash string
+	// CloseGate is whether the pod is not ready before the change and until its node runs it.
+	CloseGate bool
 }
 
 // Announcement is what a pod is to announce about a newer revision.

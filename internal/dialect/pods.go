@@ -18,6 +18,10 @@ type PodFacts struct {
 	Gate     bool
 	InPlace  rollout.InPlace
 	MarkedAt rollout.Time
+	// Open is whether the change was made without closing a gate, and none is closed. ReadyAfter is the earliest time from which the pod can have been
+	// ready as it is now; 0 for no such bound. A kubelet that restarts a container between two of its reports never says that it was not ready.
+	Open       bool
+	ReadyAfter rollout.Time
 	// Due is when a change that another controller has announced may be made, and Stuck why a change can never come to its end.
 	Due   rollout.Time
 	Stuck rollout.Detail

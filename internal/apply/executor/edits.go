@@ -244,8 +244,10 @@ func takesAway(a rollout.Action, edit dialect.Edit) bool {
 	switch a.Kind {
 	case rollout.Prepare:
 		return true
-	case rollout.Mark, rollout.Patch, rollout.Resume:
+	case rollout.Mark:
 		return edit.Of == dialect.Status
+	case rollout.Patch, rollout.Resume:
+		return edit.Of != dialect.Resize // until it is patched, a pod whose gate stays open serves
 	default:
 		return false
 	}

@@ -14,9 +14,11 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
+	"everynode.dev/everynode/api/everynode"
 	kruiseapi "everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/cli/options"
 	"everynode.dev/everynode/internal/testing/fakecluster"
@@ -44,9 +46,12 @@ func imagesOn(objects []runtime.Object, of map[string][]string) []runtime.Object
 	return objects
 }
 
-// gated gives all pods but that on the first node the readiness gate for changes in place.
+// gated has the set close the readiness gate for changes in place, and gives it to all pods but that on the first node.
 func gated(objects []runtime.Object) {
 	for _, o := range objects {
+		if set, ok := o.(*unstructured.Unstructured); ok && set.GetKind() == kruiseapi.Kind {
+			set.SetAnnotations(map[string]string{everynode.InPlaceGate: "true"})
+		}
 		if p, ok := o.(*corev1.Pod); ok && p.Spec.NodeName != "node-1" {
 			p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: kruiseapi.InPlaceUpdateReady}}
 			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: kruiseapi.InPlaceUpdateReady, Status: corev1.ConditionTrue})

@@ -460,7 +460,7 @@ func (p *pass) apply(ctx context.Context, h *clustercache.Resolved, s *rollout.S
 		Key: p.key, Workload: p.w, Object: p.object(), Owner: p.owner(), Snapshot: *s, Template: h.Current, Plan: *plan,
 		Maker: func(revision int) makerOf { return p.maker(h, revision) }, Texts: p.d.Texts, Edits: p.d.Edits,
 		Change: func(from, to int) dialect.Change {
-			return dialect.Change{From: h.Entries[from].Template, To: h.Entries[to].Template, Hash: h.Entries[to].Hash}
+			return dialect.Change{From: h.Entries[from].Template, To: h.Entries[to].Template, Hash: h.Entries[to].Hash, CloseGate: p.w.Set.ClosesGate()}
 		},
 		Announce: p.d.Announce,
 		MayWrite: p.mayWrite,

@@ -68,6 +68,8 @@ func newAdvanced(t *testing.T, nodes int, spec string) *advanced {
 		"apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet",
 		"metadata": map[string]any{"namespace": "ns", "name": "ds", "uid": "set-uid"},
 	}}
+	// Most of these tests are about the writes before and after a change in place; gateOpen leaves them out.
+	a.set.SetAnnotations(map[string]string{everynode.InPlaceGate: "true"})
 	a.change(func(into map[string]any) {
 		into["selector"] = map[string]any{"matchLabels": map[string]any{"app": "x"}}
 		into["template"] = map[string]any{
@@ -114,6 +116,12 @@ func (a *advanced) image(image string) {
 
 func container(spec map[string]any) map[string]any {
 	return spec["template"].(map[string]any)["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)
+}
+
+// gateOpen has the set change pods in place without closing their gates.
+func (a *advanced) gateOpen() {
+	a.set.SetAnnotations(nil)
+	a.change(func(map[string]any) {})
 }
 
 func (a *advanced) graceOf(seconds string) {

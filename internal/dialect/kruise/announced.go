@@ -133,6 +133,6 @@ func (Edits) Resume(p *corev1.Pod, now time.Time) []dialect.Edit {
 	}
 	labels, annotations := a.metadataChanges()
 	return changeEdits(p, now, target{
-		hash: p.Labels[hashLabel], images: a.images, resources: a.resources, labels: labels, annotations: annotations,
+		closeGate: true, hash: p.Labels[hashLabel], images: a.images, resources: a.resources, labels: labels, annotations: annotations,
 	})
 }

@@ -32,7 +32,7 @@ var _ dialect.Edits = Edits{}
 // Gates implements dialect.Edits.
 func (Edits) Gates(w *dialect.Workload) []string {
 	var gates []string
-	if w.Set.InPlace {
+	if w.Set.InPlace && w.Set.ClosesGate() {
 		gates = append(gates, string(kruise.InPlaceUpdateReady))
 	}
 	if w.PreDelete != nil && w.PreDelete.MarkNotReady {
@@ -156,7 +156,7 @@ func (Edits) Patch(p *corev1.Pod, c dialect.Change, now time.Time) []dialect.Edi
 		return nil
 	}
 	return changeEdits(p, now, target{
-		hash: c.Hash, images: imagesFor(p, c), resources: changedResources(c.From, c.To),
+		closeGate: c.CloseGate, hash: c.Hash, images: imagesFor(p, c), resources: changedResources(c.From, c.To),
 		labels:      changed(texts(c.From, "labels"), texts(c.To, "labels")),
 		annotations: changed(texts(c.From, "annotations"), texts(c.To, "annotations")),
 	})
@@ -180,22 +180,23 @@ func imagesFor(p *corev1.Pod, c dialect.Change) map[string]string {
 
 // target is what a pod is changed to in place: images and resources by container, and labels and annotations, of which nil removes one.
 type target struct {
+	closeGate           bool
 	hash                string
 	images              map[string]string
 	resources           map[string]corev1.ResourceRequirements
 	labels, annotations map[string]*string
 }
 
-// changeEdits change a pod. One whose gate is open, or was never opened, is marked first. Resources come before the label of the new
+// changeEdits change a pod. If its gate is to be closed, one whose gate is open, or was never opened, is marked first. Resources come before the label of the new
 // revision: after a crash in between the pod is still an old one, and is changed once more.
 func changeEdits(p *corev1.Pod, now time.Time, to target) []dialect.Edit {
 	var edits []dialect.Edit
-	marked := condition(p, kruise.InPlaceUpdateReady)
+	closed := closedGate(p)
 	switch {
-	case marked == nil || marked.Status == corev1.ConditionTrue:
+	case closed != nil && now.Before(closed.LastTransitionTime.Time):
+		now = closed.LastTransitionTime.Time // another leader's clock: the patch must not seem older than the mark
+	case closed == nil && to.closeGate:
 		edits, now = markEdits(p, now)
-	case now.Before(marked.LastTransitionTime.Time):
-		now = marked.LastTransitionTime.Time // another leader's clock: the patch must not seem older than the mark
 	}
 	if resize, differs := resizeEdit(p, to.resources); differs {
 		edits = append(edits, resize)
@@ -204,7 +205,7 @@ func changeEdits(p *corev1.Pod, now time.Time, to target) []dialect.Edit {
 	// Strings can always be encoded.
 	state, _ := json.Marshal(kruise.InPlaceState{
 		Revision: to.hash, UpdateTimestamp: now.UTC().Format(time.RFC3339), LastContainerStatuses: waits, UpdateImages: len(containers) > 0,
-		UpdateResources: len(to.resources) > 0 || resizePending(p),
+		UpdateResources: len(to.resources) > 0 || resizePending(p), GateOpen: closed == nil && !to.closeGate,
 	})
 	text := string(state)
 	to.labels[hashLabel], to.annotations[kruise.InPlaceUpdateState] = &to.hash, &text

@@ -78,6 +78,12 @@ func images(t *testing.T, from, to, hash string) dialect.Change {
 	return change(t, text(from), text(to), hash)
 }
 
+// closing is c of a set that closes the gate.
+func closing(c dialect.Change) dialect.Change {
+	c.CloseGate = true
+	return c
+}
+
 func after(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
 
 func inPlace(t *testing.T, p *corev1.Pod, want rollout.InPlace) {
@@ -109,9 +115,13 @@ func TestGates(t *testing.T) {
 	}{
 		{rollout.Set{}, nil, nil},
 		{rollout.Set{}, &dialect.PreDelete{}, nil},
-		{rollout.Set{InPlace: true}, nil, []string{"InPlaceUpdateReady"}},
+		{rollout.Set{InPlace: true}, nil, nil},
+		{rollout.Set{CloseGate: true}, nil, nil},
+		{rollout.Set{InPlace: true, CloseGate: true}, nil, []string{"InPlaceUpdateReady"}},
+		{rollout.Set{InPlace: true, Grace: time.Second}, nil, []string{"InPlaceUpdateReady"}},
+		{rollout.Set{InPlace: true}, &dialect.PreDelete{MarkNotReady: true}, []string{"KruisePodReady"}},
 		{rollout.Set{}, &dialect.PreDelete{MarkNotReady: true}, []string{"KruisePodReady"}},
-		{rollout.Set{InPlace: true}, &dialect.PreDelete{MarkNotReady: true}, []string{"InPlaceUpdateReady", "KruisePodReady"}},
+		{rollout.Set{InPlace: true, CloseGate: true}, &dialect.PreDelete{MarkNotReady: true}, []string{"InPlaceUpdateReady", "KruisePodReady"}},
 	} {
 		if got := (kruise.Edits{}).Gates(&dialect.Workload{Set: c.set, PreDelete: c.hook}); !slices.Equal(got, c.want) {
 			t.Errorf("%v %v: %v, want %v", c.set.InPlace, c.hook, got, c.want)
@@ -182,7 +192,7 @@ func TestPatchSentTwiceForgetsNothing(t *testing.T) {
 func TestPatchWithoutMark(t *testing.T) {
 	for _, status := range []corev1.ConditionStatus{"", corev1.ConditionTrue} {
 		p := pod(gate(api.InPlaceUpdateReady, status, 0))
-		edits := kruise.Edits{}.Patch(p, images(t, "a:1", "a:2", "new"), after(1))
+		edits := kruise.Edits{}.Patch(p, closing(images(t, "a:1", "a:2", "new")), after(1))
 		if len(edits) != 2 || edits[0].Of != dialect.Status || edits[1].Of != dialect.Whole {
 			t.Fatalf("%q: %d edits, want a mark and a patch", status, len(edits))
 		}
@@ -219,7 +229,7 @@ func TestAMarkAfterAFastClock(t *testing.T) {
 	p = remake(p, "c-2")
 	p = apply(t, p, e.Unmark(p, after(day+2)))
 	inPlace(t, p, rollout.InPlaceNone)
-	next := images(t, "a:2", "a:3", "c")
+	next := closing(images(t, "a:2", "a:3", "c"))
 
 	marked := apply(t, p, e.Mark(p, after(10)))
 	inPlace(t, marked, rollout.InPlaceMarked)

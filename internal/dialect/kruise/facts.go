@@ -36,6 +36,8 @@ func Facts(p *corev1.Pod) *dialect.PodFacts {
 		Trouble:    Trouble(p),
 	}
 	f.InPlace, f.MarkedAt = phaseOf(p)
+	f.Open = f.InPlace == rollout.InPlacePatched && closedGate(p) == nil && !unopened(p, kruise.InPlaceUpdateReady)
+	f.ReadyAfter = readyAfter(p)
 	switch f.InPlace {
 	case rollout.InPlaceAnnounced:
 		a := announcementOf(p)
@@ -81,18 +83,18 @@ func phaseOf(p *corev1.Pod) (rollout.InPlace, rollout.Time) {
 // carries a time that is not before that of the mark (see Patch), while the state of an earlier change is older than it (see
 // Mark).
 func changeOf(p *corev1.Pod) (rollout.InPlace, rollout.Time) {
-	if !hasGate(p, kruise.InPlaceUpdateReady) {
-		return rollout.InPlaceNone, 0
-	}
-	if announcementOf(p) != nil {
+	if hasGate(p, kruise.InPlaceUpdateReady) && announcementOf(p) != nil {
 		return rollout.InPlaceAnnounced, 0
 	}
-	c := condition(p, kruise.InPlaceUpdateReady)
-	if c == nil || c.Status == corev1.ConditionTrue {
+	c := closedGate(p)
+	state, since := stateOf(p)
+	if c == nil {
+		if state != nil && state.GateOpen && arrivalOf(p, state) != arrivalSeen {
+			return rollout.InPlacePatched, 0
+		}
 		return rollout.InPlaceNone, 0
 	}
 	marked := rollout.Time(c.LastTransitionTime.UnixNano())
-	state, since := stateOf(p)
 	switch {
 	case state == nil || since.Before(c.LastTransitionTime.Time):
 		return rollout.InPlaceMarked, marked
@@ -101,6 +103,31 @@ func changeOf(p *corev1.Pod) (rollout.InPlace, rollout.Time) {
 	default:
 		return rollout.InPlacePatched, marked
 	}
+}
+
+// closedGate is the condition that keeps a pod from being ready because of a change in place; nil if nothing does.
+func closedGate(p *corev1.Pod) *corev1.PodCondition {
+	c := condition(p, kruise.InPlaceUpdateReady)
+	if c == nil || c.Status == corev1.ConditionTrue || !hasGate(p, kruise.InPlaceUpdateReady) {
+		return nil
+	}
+	return c
+}
+
+// readyAfter is when a pod that was changed with its gate open can have become ready at the earliest: when it was patched, or the last of the containers that
+// were recreated for that was started.
+func readyAfter(p *corev1.Pod) rollout.Time {
+	state, since := stateOf(p)
+	if state == nil || !state.GateOpen {
+		return 0
+	}
+	for i := range p.Status.ContainerStatuses {
+		s := &p.Status.ContainerStatuses[i]
+		if _, changed := state.LastContainerStatuses[s.Name]; changed && s.State.Running != nil && s.State.Running.StartedAt.After(since) {
+			since = s.State.Running.StartedAt.Time
+		}
+	}
+	return rollout.Time(since.UnixNano())
 }
 
 // unopened is whether a gate's condition was never written, as on a new pod.
@@ -183,10 +210,15 @@ func arrivalOf(p *corev1.Pod, state *kruise.InPlaceState) arrival {
 	all := arrivalSeen
 	for name, before := range state.LastContainerStatuses {
 		i := slices.IndexFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == name })
-		if i < 0 || p.Status.ContainerStatuses[i].State.Running == nil {
+		if i < 0 {
 			return arrivalAwaited
 		}
 		now := &p.Status.ContainerStatuses[i]
+		// Where no gate shows that the change has come to its end, the container may have crashed since.
+		another := state.GateOpen && before.ContainerID != "" && now.ContainerID != "" && now.ContainerID != before.ContainerID
+		if now.State.Running == nil && !another {
+			return arrivalAwaited
+		}
 		switch {
 		case before == kruise.InPlaceContainer{Superseded: true}: // it may be the same container
 		case before.ContainerID != "" && now.ContainerID != before.ContainerID:

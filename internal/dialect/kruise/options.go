@@ -30,6 +30,8 @@ type Options struct {
 	InPlace bool
 	// Grace is how long a pod is not ready before it is changed in place.
 	Grace time.Duration
+	// CloseGate is whether it is not ready during the change also without a Grace.
+	CloseGate bool
 	// Burst is how many writes one plan holds at most; a percentage of the desired nodes is rounded down, to at least 1.
 	Burst rollout.Quantity
 	// PreDelete is the hook that pods wait for before they are deleted; nil if there is none.
@@ -50,7 +52,7 @@ func (o Options) complete(w *dialect.Workload) {
 		Paused: o.Paused, Partition: o.Partition, Selective: o.NodeSelector != nil, Descending: true, Progressive: o.Progressive,
 	}
 	w.Set.EligibleOnly = true
-	w.Set.InPlace, w.Set.Grace = o.InPlace, o.Grace
+	w.Set.InPlace, w.Set.Grace, w.Set.CloseGate = o.InPlace, o.Grace, o.CloseGate
 	w.NodeSelector = o.NodeSelector
 	if o.PreDelete != nil {
 		w.PreDelete = &dialect.PreDelete{Labels: o.PreDelete.Labels, Finalizers: o.PreDelete.Finalizers, MarkNotReady: o.PreDelete.MarkNotReady}
@@ -68,6 +70,8 @@ func readOptions(r *base.Reader, w *dialect.Workload, spec base.Object) Options 
 	}
 	o.Progressive = progressive(r, w, spec)
 	o.Grace = grace(r, w)
+	closes := base.Annotation(r, w, everynode.InPlaceGateValue, "until then the gate stays open, unless there is a grace period")
+	o.CloseGate = ptr.Deref(closes, false)
 	o.PreDelete = preDelete(r, r.Optional(spec, "lifecycle"))
 	return o
 }

@@ -237,5 +237,5 @@ func infeasible(p *corev1.Pod) bool {
 // resizePending is whether an earlier change of resources has not arrived yet, which a change that supersedes it must wait for too.
 func resizePending(p *corev1.Pod) bool {
 	state, _ := stateOf(p)
-	return state != nil && state.UpdateResources && condition(p, kruise.InPlaceUpdateReady) != nil && !resized(p)
+	return state != nil && state.UpdateResources && (state.GateOpen || condition(p, kruise.InPlaceUpdateReady) != nil) && !resized(p)
 }
