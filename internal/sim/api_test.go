@@ -158,10 +158,10 @@ func patchWords(of, body, pod string) string {
 	}
 }
 
-// takesAway is whether a pod does not serve any more after a patch: it is prepared to be deleted, or a gate of it is closed.
+// takesAway is whether a pod does not serve any more after a patch: it is prepared to be deleted, a gate of it is closed, or it is changed with its gate open.
 func takesAway(body string) bool {
 	gate := strings.Contains(body, string(api.InPlaceUpdateReady)) || strings.Contains(body, string(api.KruisePodReady))
-	return strings.Contains(body, api.LifecyclePreparingDelete) || gate && strings.Contains(body, `"status":"False"`)
+	return strings.Contains(body, api.LifecyclePreparingDelete) || gate && strings.Contains(body, `"status":"False"`) || strings.Contains(body, `\"gateOpen\":true`)
 }
 
 // orNil makes a nil pointer a nil value.

@@ -13,6 +13,7 @@ import (
 	apijson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
+	"everynode.dev/everynode/api/everynode"
 	api "everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/openyurt"
 	"everynode.dev/everynode/internal/dialect"
@@ -57,6 +58,9 @@ func (c config) newSet(now time.Time) *unstructured.Unstructured {
 	case kruiseRun:
 		set.SetAPIVersion(api.Group + "/" + api.VersionStored)
 		c.advance(set.Object["spec"].(map[string]any))
+		if c.with("gates") {
+			set.SetAnnotations(map[string]string{everynode.InPlaceGate: "true"})
+		}
 		set.Object["spec"].(map[string]any)["template"].(map[string]any)["metadata"].(map[string]any)["labels"].(map[string]any)[blockLabel] = "true"
 	case edgeRun:
 		set.Object["spec"].(map[string]any)["updateStrategy"] = map[string]any{"type": "OnDelete"}

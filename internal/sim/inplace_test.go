@@ -3,10 +3,14 @@
 package sim
 
 import (
+	"encoding/json"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"everynode.dev/everynode/api/everynode"
 	api "everynode.dev/everynode/api/kruise"
 )
 
@@ -14,12 +18,43 @@ import (
 // more, and then it counts as arrived; and the clocks of managers may be wrong. While one is an hour wrong it is not asked.
 const lately = time.Minute - 2*maxSkew
 
-// changedInPlace: a pod is changed in place only while its gate is closed, and comes into use again only when its node runs what it is to run. All that
+// changesOpenly is whether the last change in place of a pod left its gate open.
+func changesOpenly(p *corev1.Pod) bool {
+	return strings.Contains(p.Annotations[api.InPlaceUpdateState], `"gateOpen":true`)
+}
+
+// servesSince is since when a pod that is ready has served: with its gate open, not before its last change, and not before its container was started. A time
+// far ahead is of a wrong clock.
+func servesSince(p *corev1.Pod, now time.Time) time.Time {
+	_, since := readyOf(p)
+	var state struct{ UpdateTimestamp time.Time }
+	if !changesOpenly(p) || json.Unmarshal([]byte(p.Annotations[api.InPlaceUpdateState]), &state) != nil {
+		return since
+	}
+	if changed := state.UpdateTimestamp; changed.After(since) && !changed.After(now.Add(farAhead)) {
+		since = changed
+	}
+	for _, c := range p.Status.ContainerStatuses {
+		if c.State.Running != nil && c.State.Running.StartedAt.After(since) {
+			since = c.State.Running.StartedAt.Time
+		}
+	}
+	return since
+}
+
+// farAhead is how much later than now a time has to be to be ignored.
+const farAhead = 10 * time.Minute
+
+// changedInPlace: a pod is changed in place only while its gate is closed, unless its set leaves it open, and comes into use again only when its node runs what it is to run. All that
 // a manager has to know for that stands on the pod, and whatever takes effect late is a write of a manager as well; so this is asked of the world.
 func (s *sim) changedInPlace(r *request, before, after *corev1.Pod) {
 	if imageOf(before) != imageOf(after) {
 		s.changed[after.UID] = r.began
-		if conditionOf(before, api.InPlaceUpdateReady) != corev1.ConditionFalse {
+		closes := r.m.known.firm(func(k known) bool { return closesGates(k.set) })
+		switch {
+		case changesOpenly(after) && closes:
+			s.blame("in-place", "%s %s to %s with its gate open, and the set closes it", r.m.name, r.text, imageOf(after))
+		case !changesOpenly(after) && conditionOf(before, api.InPlaceUpdateReady) != corev1.ConditionFalse:
 			s.blame("in-place", "%s %s to %s, which is in use", r.m.name, r.text, imageOf(after))
 		}
 	}
@@ -27,4 +62,9 @@ func (s *sim) changedInPlace(r *request, before, after *corev1.Pod) {
 	if opens && s.changed[after.UID].After(s.misled) && runs(after) != "" && runs(after) != imageOf(after) && s.w.now.Sub(s.changed[after.UID]) < lately {
 		s.blame("in-place", "%s %s, which runs %s and is to run %s", r.m.name, r.text, runs(after), imageOf(after))
 	}
+}
+
+// closesGates is whether a set wants pods not to be ready while they are changed in place.
+func closesGates(set *unstructured.Unstructured) bool {
+	return set != nil && set.GetAnnotations()[everynode.InPlaceGate] == "true"
 }

@@ -82,6 +82,18 @@ func coreMutants() []mutant {
 			"Type: kruise.InPlaceUpdateReady, Status: corev1.ConditionTrue,", "in-place",
 		},
 		{
+			"a change with the gate open has arrived when it is sent", "dialect/kruise/facts.go", "if state != nil && state.GateOpen && arrivalOf(p, state) != arrivalSeen {",
+			"if false {", "budget status",
+		},
+		{
+			"a container that restarted between two reports has been ready for long", "clustercache/snapshot.go", "pod.ReadySince = max(pod.ReadySince, f.ReadyAfter)",
+			"_ = f.ReadyAfter", "budget status",
+		},
+		{
+			"a patch without an answer takes nothing away", "apply/executor/edits.go", "return edit.Of != dialect.Resize", "return edit.Of == dialect.Status", "budget status",
+		},
+		{"a gate that is to be closed stays open", "dialect/kruise/edits.go", "case closed == nil && to.closeGate:", "case false:", "in-place"},
+		{
 			"a change in place has arrived when it is sent", "dialect/kruise/facts.go", "case arrivalOf(p, state) == arrivalSeen && !hasNext(state):",
 			"case !hasNext(state):", "in-place",
 		},

@@ -74,12 +74,12 @@ func (k known) recount(minReady time.Duration, now time.Time) numbers {
 		if k.newest(speaks) {
 			n[updated]++
 		}
-		is, since := readyOf(speaks)
+		is, _ := readyOf(speaks)
 		if !is || changing(speaks) {
 			continue
 		}
 		n[ready]++
-		if minReady == 0 || !since.Add(minReady).After(now) {
+		if minReady == 0 || !servesSince(speaks, now).Add(minReady).After(now) {
 			n[availables]++
 		}
 	}
@@ -106,9 +106,10 @@ func (k known) oldest(node string) *corev1.Pod {
 	})
 }
 
-// changing is whether a change in place of a pod is under way: a gate is closed, and not because the pod is about to be deleted.
+// changing is whether a change in place of a pod is under way: a gate is closed, and not because the pod is about to be deleted; or it was changed with
+// the gate open, and its node does not run that.
 func changing(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Spec.ReadinessGates, func(g corev1.PodReadinessGate) bool {
+	return changesOpenly(p) && runs(p) != imageOf(p) || slices.ContainsFunc(p.Spec.ReadinessGates, func(g corev1.PodReadinessGate) bool {
 		return conditionOf(p, g.ConditionType) != corev1.ConditionTrue && !(preparing(p) && g.ConditionType == api.KruisePodReady)
 	})
 }

@@ -2,6 +2,8 @@
 
 package sim
 
+import "strings"
+
 const (
 	slowFile       = "apply/executor/slow.go"
 	leaseFile      = "apply/executor/slowlease.go"
@@ -37,6 +39,12 @@ func (m *mutant) with() string {
 	}
 	if m.governs() {
 		return "rollouts"
+	}
+	switch {
+	case m.file == "dialect/kruise/edits.go":
+		return "gates"
+	case m.file == "dialect/kruise/facts.go", strings.Contains(m.text, "ReadyAfter"):
+		return "inplace"
 	}
 	return actorOf(m.name)
 }

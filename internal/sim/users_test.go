@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/openyurt"
 )
 
@@ -99,6 +100,9 @@ func (s *sim) editOps(ops []op, set *unstructured.Unstructured) []op {
 		ops = s.edgeOps(ops)
 	case kruiseRun:
 		kruiseEdits(set, edit)
+		if s.cfg.with("gates") {
+			ops = append(ops, s.annotates("closes gates", everynode.InPlaceGate, "true"), s.annotates("leaves gates open", everynode.InPlaceGate, "false"))
+		}
 		fallthrough
 	default:
 		for _, n := range []string{"1", "2", "50%"} {
@@ -166,21 +170,23 @@ func kruiseEdits(set *unstructured.Unstructured, edit func(what string, change f
 
 // edgeOps are what users change of annotations.
 func (s *sim) edgeOps(ops []op) []op {
-	annotate := func(what, key, value string) {
-		ops = append(ops, op{"a user " + what, 1, func() {
-			set := s.w.set().DeepCopy()
-			annotations := set.GetAnnotations()
-			if annotations[key] != value {
-				annotations[key] = value
-				set.SetAnnotations(annotations)
-				s.w.put(ofSets, set)
-			}
-		}})
-	}
 	for _, n := range []string{"1", "2", "50%"} {
-		annotate("allows "+n+" unavailable", openyurt.MaxUnavailable, n)
+		ops = append(ops, s.annotates("allows "+n+" unavailable", openyurt.MaxUnavailable, n))
 	}
-	annotate("chooses OTA", openyurt.UpdateStrategy, string(openyurt.OTA))
-	annotate("chooses AdvancedRollingUpdate", openyurt.UpdateStrategy, string(openyurt.AdvancedRollingUpdate))
-	return ops
+	return append(ops,
+		s.annotates("chooses OTA", openyurt.UpdateStrategy, string(openyurt.OTA)),
+		s.annotates("chooses AdvancedRollingUpdate", openyurt.UpdateStrategy, string(openyurt.AdvancedRollingUpdate)))
+}
+
+// annotates is a user who sets an annotation of the set.
+func (s *sim) annotates(what, key, value string) op {
+	return op{"a user " + what, 1, func() {
+		set := s.w.set().DeepCopy()
+		annotations := set.GetAnnotations()
+		if annotations[key] != value {
+			annotations[key] = value
+			set.SetAnnotations(annotations)
+			s.w.put(ofSets, set)
+		}
+	}}
 }

@@ -474,6 +474,6 @@ func live(p *corev1.Pod) bool { return p.DeletionTimestamp == nil && !ended(p) }
 
 // available is whether a live pod has been ready for so long.
 func available(p *corev1.Pod, minReady time.Duration, now time.Time) bool {
-	ready, since := readyOf(p)
-	return live(p) && ready && !preparing(p) && gatesOpen(p) && (minReady == 0 || !since.Add(minReady).After(now))
+	ready, _ := readyOf(p)
+	return live(p) && ready && !preparing(p) && !changing(p) && gatesOpen(p) && (minReady == 0 || !servesSince(p, now).Add(minReady).After(now))
 }
