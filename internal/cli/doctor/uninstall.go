@@ -83,12 +83,13 @@ func (p *installation) changedInPlace(ctx context.Context) []Finding {
 func unfinished(set *unstructured.Unstructured, pods []string) (f Finding, found bool) {
 	name := set.GetNamespace() + "/" + set.GetName()
 	pause := fmt.Sprintf("kubectl everynode pause -n %s ads/%s, wait until its pods are ready and its preDelete hook has released them, and run this command again", set.GetNamespace(), set.GetName())
+	w := kruise.Digest(set.Object)
 	switch {
 	case len(pods) > 0:
 		slices.Sort(pods)
 		return failed(pause, "%s has %s with a closed readiness gate, because of a change in place or a preDelete hook; only the manager opens it, and no traffic reaches them: %s",
 			name, view.Plural(len(pods), "pod"), listed(pods)), true
-	case rollsInPlace(set):
+	case rollsInPlace(set) && w.Set.ClosesGate():
 		return failed(pause, "%s is being updated in place, and can start with further pods at any moment", name), true
 	}
 	return f, false
@@ -140,7 +141,7 @@ func (p *installation) findUnfinished(ctx context.Context, namespace string, hal
 		}
 		for i := range pods.Items {
 			pod := &pods.Items[i]
-			if facts := kruise.Facts(pod); facts != nil && (facts.InPlace != rollout.InPlaceNone || kruise.HeldByHook(pod)) && pod.DeletionTimestamp == nil && !ended(pod) {
+			if facts := kruise.Facts(pod); facts != nil && (facts.InPlace != rollout.InPlaceNone && !facts.Open || kruise.HeldByHook(pod)) && pod.DeletionTimestamp == nil && !ended(pod) {
 				uid := metav1.GetControllerOfNoCopy(pod).UID
 				half[uid] = append(half[uid], pod.Name)
 			}

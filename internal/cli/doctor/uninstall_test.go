@@ -25,6 +25,7 @@ func rolling(name string, updated int64, rollingUpdate map[string]any) (set *uns
 		"updateStrategy": map[string]any{"type": "RollingUpdate", "rollingUpdate": rollingUpdate},
 	}}
 	set = roll.Object()
+	set.SetAnnotations(map[string]string{"everynode.dev/in-place-gate": "true"})
 	set.Object["status"] = map[string]any{"observedGeneration": set.GetGeneration(), "desiredNumberScheduled": int64(3), "updatedNumberScheduled": updated}
 	for _, object := range roll.Pods() {
 		pod := object.(*corev1.Pod)
@@ -110,6 +111,37 @@ func TestBeforeUninstall(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 			fakecluster.Golden(t, *update, name+".txt", cluster.Out.String())
+		})
+	}
+}
+
+// TestBeforeUninstallOfASetThatLeavesGatesOpen: a pod that is changed in place with its gate open needs no manager to be ready again.
+func TestBeforeUninstallOfASetThatLeavesGatesOpen(t *testing.T) {
+	for name, c := range map[string]struct {
+		annotations map[string]string
+		refused     bool
+	}{
+		"neither":              {nil, false},
+		"no gate, no grace":    {map[string]string{"everynode.dev/in-place-gate": "false", "everynode.dev/in-place-grace-seconds": "0"}, false},
+		"a grace period":       {map[string]string{"everynode.dev/in-place-grace-seconds": "5"}, true},
+		"the gate":             {map[string]string{"everynode.dev/in-place-gate": "true"}, true},
+		"an unreadable switch": {map[string]string{"everynode.dev/in-place-gate": "yes"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set, pods := rolling("agent", 1, inPlace(nil))
+			set.SetAnnotations(c.annotations)
+			pods[0].Spec.ReadinessGates, pods[0].Status.Conditions = nil, nil
+			pods[0].Annotations = map[string]string{
+				"apps.kruise.io/inplace-update-state": `{"revision":"b","updateTimestamp":"2026-01-01T12:00:00Z","lastContainerStatuses":{"agent":{"containerID":"c"}},"gateOpen":true}`,
+			}
+			objects := append(healthy(t).objects(), set)
+			for _, pod := range pods {
+				objects = append(objects, pod)
+			}
+			cluster := fakecluster.New(t, objects...)
+			if err := cluster.Run(t, doctor.New, "--before-uninstall"); (err != nil) != c.refused {
+				t.Errorf("got %v, refused should be %t\n%s", err, c.refused, cluster.Out.String())
+			}
 		})
 	}
 }
