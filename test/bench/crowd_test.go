@@ -33,10 +33,8 @@ type crowd struct {
 	pods  map[types.UID]brief
 	good  int // pods of that image that are ready, and stay
 	// wrote is when a controller was first seen to write a pod since forgetWrites, and writes how often, by kind of request.
-	wrote  time.Time
-	writes map[string]int
-	// seen is called with each pod that was added or changed; it must not wait.
-	seen    func(brief)
+	wrote   time.Time
+	writes  map[string]int
 	waiters []*waiter
 
 	once   sync.Once
@@ -68,7 +66,7 @@ func newCrowd(ctx context.Context, config *rest.Config, namespace string) (*crow
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	const soon, longest = 10 * time.Millisecond, 10
-	c := &crowd{pods: map[types.UID]brief{}, writes: map[string]int{}, seen: func(brief) {}, listed: make(chan struct{})}
+	c := &crowd{pods: map[types.UID]brief{}, writes: map[string]int{}, listed: make(chan struct{})}
 	reflector := cache.NewReflectorWithOptions(
 		cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", namespace, fields.Everything()), &corev1.Pod{}, c,
 		cache.ReflectorOptions{Name: "bench", Backoff: &wait.Backoff{Duration: soon, Factor: 2, Steps: longest, Cap: time.Second}},
@@ -157,7 +155,6 @@ func (c *crowd) put(pod *corev1.Pod) {
 	c.note(podDeletes, had && now.leaving != before.leaving)
 	c.note(podPatches, had && now.image != before.image)
 	c.note(podStatuses, had && now.gate != before.gate)
-	c.seen(now)
 }
 
 func (c *crowd) drop(pod *corev1.Pod) {
@@ -261,7 +258,7 @@ func (c *crowd) all(nodes int) func() bool {
 func (c *crowd) some(pods int) func() bool { return func() bool { return c.good >= pods } }
 
 func TestCrowd(t *testing.T) {
-	c := &crowd{pods: map[types.UID]brief{}, writes: map[string]int{}, seen: func(brief) {}, listed: make(chan struct{})}
+	c := &crowd{pods: map[types.UID]brief{}, writes: map[string]int{}, listed: make(chan struct{})}
 	c.aim("new")
 	pod := func(uid, image string, ready bool) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: uid}}

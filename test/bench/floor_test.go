@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,7 +19,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/internal/placement"
 	"everynode.dev/everynode/internal/podtemplate"
 	"everynode.dev/everynode/test/report"
@@ -39,11 +37,6 @@ type floorClient struct {
 	maker       *podtemplate.Maker
 	owner       metav1.OwnerReference
 	number      int // of the image
-
-	mu   sync.Mutex
-	jobs []job
-	more chan struct{} // holds one when somebody should look again
-	left int           // jobs that nobody has taken yet, those that are still to be added included
 }
 
 // job is something that is done on one connection.
@@ -57,7 +50,7 @@ func newFloorClient(b *bench) (*floorClient, error) {
 	if _, err := b.cluster.Client.RbacV1().ClusterRoleBindings().Create(b.ctx, binding, metav1.CreateOptions{}); err != nil {
 		return nil, fmt.Errorf("giving the floor its rights: %w", err)
 	}
-	f := &floorClient{more: make(chan struct{}, 1)}
+	f := &floorClient{}
 	for range atOnce {
 		config := rest.CopyConfig(b.cluster.Config)
 		config.QPS, config.Impersonate.UserName = -1, floorUser
@@ -95,9 +88,6 @@ func (f *floorClient) carryOut(b *bench, set *unstructured.Unstructured, skip ma
 			jobs = append(jobs, f.replacement(pod))
 		}
 	}
-	if b.row.inPlace && len(have) > 0 {
-		return f.runInPlace(b, jobs)
-	}
 	return f.run(b.ctx, jobs)
 }
 
@@ -111,9 +101,6 @@ func (f *floorClient) prepare(b *bench, set *unstructured.Unstructured) error {
 	}
 	f.number = b.image
 	f.maker = podtemplate.NewMaker(template, rules)
-	if b.row.inPlace {
-		f.maker = f.maker.WithGates([]string{string(kruise.InPlaceUpdateReady)})
-	}
 	f.owner = *metav1.NewControllerRef(set, set.GroupVersionKind())
 	return nil
 }
@@ -131,7 +118,7 @@ func (f *floorClient) pod(node string) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// creation creates the pod of a node; one with a gate has it opened.
+// creation creates the pod of a node.
 func (f *floorClient) creation(node string) job {
 	return func(ctx context.Context, client kubernetes.Interface) error {
 		pod, err := f.pod(node)
@@ -140,9 +127,6 @@ func (f *floorClient) creation(node string) job {
 		}
 		if _, err = client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("creating a pod: %w", err)
-		}
-		if len(pod.Spec.ReadinessGates) > 0 {
-			return setGate(ctx, client, pod.Name, corev1.ConditionTrue)
 		}
 		return nil
 	}
@@ -158,13 +142,10 @@ func (f *floorClient) replacement(old brief) job {
 	}
 }
 
-// change closes the gate of a pod and changes its image. The gate is opened when the new container runs.
+// change changes the image of a pod.
 func (f *floorClient) change(old brief) job {
 	image := imageOf(f.number)
 	return func(ctx context.Context, client kubernetes.Interface) error {
-		if err := setGate(ctx, client, old.name, corev1.ConditionFalse); err != nil {
-			return err
-		}
 		patch := fmt.Sprintf(`{"metadata":{"labels":{"controller-revision-hash":"%010d"}},"spec":{"containers":[{"name":"daemon","image":%q}]}}`, f.number, image)
 		_, err := client.CoreV1().Pods(namespace).Patch(ctx, old.name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
 		if err != nil {
@@ -174,104 +155,25 @@ func (f *floorClient) change(old brief) job {
 	}
 }
 
-func setGate(ctx context.Context, client kubernetes.Interface, pod string, status corev1.ConditionStatus) error {
-	condition := corev1.PodCondition{Type: kruise.InPlaceUpdateReady, Status: status, LastTransitionTime: metav1.Now()}
-	patch, err := encode(map[string]any{"status": map[string]any{"conditions": []corev1.PodCondition{condition}}})
-	if err != nil {
-		return err
-	}
-	_, err = client.CoreV1().Pods(namespace).Patch(ctx, pod, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	if err != nil {
-		return fmt.Errorf("writing the gate of a pod: %w", err)
-	}
-	return nil
-}
-
-// runInPlace does the jobs, and opens the gates as the new containers run.
-func (f *floorClient) runInPlace(b *bench, jobs []job) error {
-	opened := map[types.UID]bool{} // seen is called with the crowd locked
-	image := imageOf(f.number)
-	b.crowd.mu.Lock()
-	b.crowd.seen = func(pod brief) {
-		if pod.image == image && pod.running && pod.gate == corev1.ConditionFalse && !opened[pod.uid] {
-			opened[pod.uid] = true
-			f.add(func(ctx context.Context, client kubernetes.Interface) error {
-				return setGate(ctx, client, pod.name, corev1.ConditionTrue)
-			})
-		}
-	}
-	b.crowd.mu.Unlock()
-	f.mu.Lock()
-	f.left = len(jobs) // a gate to be opened for each of them
-	f.mu.Unlock()
-	err := f.run(b.ctx, jobs)
-	b.crowd.mu.Lock()
-	b.crowd.seen = func(brief) {}
-	b.crowd.mu.Unlock()
-	return err
-}
-
-// add puts jobs behind those that wait.
-func (f *floorClient) add(jobs ...job) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.jobs = append(f.jobs, jobs...)
-	f.ring()
-}
-
-func (f *floorClient) ring() {
-	select {
-	case f.more <- struct{}{}:
-	default:
-	}
-}
-
-// run does the jobs, and those that are added for what was promised by left, on all connections, and returns when all have ended.
+// run does the jobs on all connections, and returns when all have ended.
 func (f *floorClient) run(ctx context.Context, jobs []job) error {
-	f.mu.Lock()
-	f.left += len(jobs)
-	f.mu.Unlock()
-	f.add(jobs...)
+	waiting := make(chan job, len(jobs))
+	for _, next := range jobs {
+		waiting <- next
+	}
+	close(waiting)
 	group, ctx := errgroup.WithContext(ctx)
 	for _, client := range f.connections {
 		group.Go(func() error {
-			for {
-				next, over := f.take()
-				switch {
-				case over:
-					return nil
-				case next == nil:
-					select {
-					case <-f.more:
-					case <-ctx.Done():
-						return ctx.Err()
-					}
-				default:
-					if err := next(ctx, client); err != nil {
-						return err
-					}
+			for next := range waiting {
+				if err := next(ctx, client); err != nil {
+					return err
 				}
 			}
+			return nil
 		})
 	}
 	return group.Wait()
-}
-
-// take is the next job, if there is one now, and whether there will be none any more. Who takes one wakes the next.
-func (f *floorClient) take() (next job, over bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.left == 0 {
-		f.ring()
-		return nil, true
-	}
-	if len(f.jobs) == 0 {
-		return nil, false
-	}
-	next, f.jobs = f.jobs[0], f.jobs[1:]
-	f.left--
-	f.ring()
-	return next, false
 }
 
 // cycle is how long one node takes from the first write to a pod that is new and ready, with nothing else going on: the median of a few.
