@@ -29,6 +29,7 @@ func inPlaceScenarios() []scenario {
 		{"in-place-rollback", 2, false, inPlaceRollback},
 		{"in-place-grace", 2, false, inPlaceGrace},
 		{"in-place-switched-on-later", 2, false, inPlaceSwitchedOn},
+		{"in-place-gate", 2, false, inPlaceGate},
 		{"in-place-max-unavailable", 4, false, inPlaceBudget},
 		{"in-place-with-partition", 3, false, inPlacePartition},
 		{"in-place-paused-mid-roll", 4, false, inPlacePaused},
@@ -48,6 +49,9 @@ func inPlaceImage(s *stage) {
 	s.samePods(before)
 	for _, node := range s.Nodes {
 		pod := s.pod(node)
+		if len(pod.Spec.ReadinessGates) > 0 {
+			s.t.Errorf("pod %s has gates %v, which nothing asks for", pod.Name, pod.Spec.ReadinessGates)
+		}
 		if got := restartsOf(pod); got["agent"] != 1 || got["side"] != 0 {
 			s.t.Errorf("pod %s: restarts %v, want one of the container agent only", pod.Name, got)
 		}
@@ -209,15 +213,33 @@ func gateClosed(pod *corev1.Pod, gate corev1.PodConditionType) bool {
 	return false
 }
 
-// inPlaceSwitchedOn: pods made before have no readiness gate, so they are made anew once, and changed in place from then on.
+// inPlaceSwitchedOn: pods made before are changed in place like all others.
 func inPlaceSwitchedOn(s *stage) {
 	s.run()
 	before := s.uids()
 	s.roll(two, rolling(inPlace))
+	s.samePods(before)
+}
+
+// inPlaceGate: with the annotation a pod is not ready before it is changed. Pods made before have no readiness gate for that, so they are recreated once, and
+// changed in place from then on.
+func inPlaceGate(s *stage) {
+	s.run(rolling(inPlace))
+	before := s.uids()
+	s.roll(two, `metadata: {annotations: {everynode.dev/in-place-gate: "true"}}`)
 	s.otherPods(before)
 	before = s.uids()
 	s.roll(three)
 	s.samePods(before)
+	marked := map[string]bool{}
+	for _, event := range s.recorder.Log() {
+		if pod, ok := event.Object.(*corev1.Pod); ok && gateClosed(pod, kruise.InPlaceUpdateReady) && imageOf(pod) == two {
+			marked[pod.Name] = true
+		}
+	}
+	if len(marked) != len(s.Nodes) {
+		s.t.Errorf("%d pods were marked before they were changed, want %d", len(marked), len(s.Nodes))
+	}
 }
 
 func inPlaceBudget(s *stage) {

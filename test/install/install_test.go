@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/dynamic"
 
+	"everynode.dev/everynode/api/everynode"
 	"everynode.dev/everynode/api/kruise"
 	"everynode.dev/everynode/api/kruise/v1beta1"
 	"everynode.dev/everynode/localplane"
@@ -66,6 +67,9 @@ func (s *stage) createAdvanced() {
 		s.t.Fatal(err)
 	}
 	delete(content, "status")
+	if err := unstructured.SetNestedField(content, "true", "metadata", "annotations", everynode.InPlaceGate); err != nil {
+		s.t.Fatal(err)
+	}
 	rolling := map[string]any{"rollingUpdateType": string(v1beta1.InplaceRollingUpdateType), "maxUnavailable": int64(1)}
 	if err := unstructured.SetNestedMap(content, map[string]any{"type": "RollingUpdate", "rollingUpdate": rolling}, "spec", "updateStrategy"); err != nil {
 		s.t.Fatal(err)

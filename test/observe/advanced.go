@@ -111,14 +111,4 @@ func preparing(pod *corev1.Pod) bool {
 	return pod.Labels[kruise.LifecycleState] == kruise.LifecyclePreparingDelete
 }
 
-// marked reports whether the pod is being changed in place.
-func marked(pod *corev1.Pod) bool {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == kruise.InPlaceUpdateReady {
-			return condition.Status != corev1.ConditionTrue
-		}
-	}
-	return false
-}
-
 func hashOf(pod *corev1.Pod) string { return pod.Labels[appsv1.DefaultDaemonSetUniqueLabelKey] }

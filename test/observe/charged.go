@@ -101,7 +101,7 @@ func (w *world) robbed(node string) bool {
 // inUse reports whether a pod of the set makes its node available.
 func (w *world) inUse(pod *corev1.Pod, at time.Time) bool {
 	minReady := time.Duration(w.set.Spec.MinReadySeconds) * time.Second
-	return !marked(pod) && (w.limits == nil || !preparing(pod)) && Available(pod, minReady, at)
+	return !changing(pod) && (w.limits == nil || !preparing(pod)) && Available(pod, minReady, at)
 }
 
 // judgeNewest is Kept for a set of apps/v1, whose newest revision has the highest number. Only a ledger has revisions.

@@ -85,8 +85,11 @@ func describePod(pod *corev1.Pod) string {
 	if preparing(pod) {
 		words = append(words, "preparing")
 	}
-	if marked(pod) {
+	switch {
+	case marked(pod):
 		words = append(words, "marked")
+	case changing(pod):
+		words = append(words, "changing")
 	}
 	return strings.Join(words, " ")
 }
@@ -134,7 +137,11 @@ func terminal(pod *corev1.Pod) bool {
 func readySince(pod *corev1.Pod) (time.Time, bool) {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady {
-			return condition.LastTransitionTime.Time, condition.Status == corev1.ConditionTrue
+			since := condition.LastTransitionTime.Time
+			if changed := changedSince(pod); changed.After(since) {
+				since = changed
+			}
+			return since, condition.Status == corev1.ConditionTrue
 		}
 	}
 	return time.Time{}, false

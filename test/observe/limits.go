@@ -111,7 +111,7 @@ func (w *world) judgeLimits(event Event, old, pod *corev1.Pod) {
 		w.judgeInPlace(event, old, pod)
 	default:
 		w.judgeInPlace(event, old, pod)
-		if !preparing(pod) && !marked(pod) && pod.DeletionTimestamp == nil { // it was cancelled, or has finished
+		if !preparing(pod) && !changing(pod) && pod.DeletionTimestamp == nil { // it was cancelled, or has finished
 			delete(l.begunPods, pod.UID)
 			delete(l.begunNodes, node)
 		}
@@ -241,23 +241,4 @@ func partitionOf(value *intstr.IntOrString, desired int) int {
 		return desired // an invalid partition allows no updates
 	}
 	return resolved
-}
-
-// judgeInPlace reports a change of a pod that is in use, and a pod that is put into use before the node runs the
-// change.
-func (w *world) judgeInPlace(event Event, old, pod *corev1.Pod) {
-	if hashOf(old) != hashOf(pod) && !marked(pod) {
-		w.violate(InPlace, event, fmt.Sprintf("pod %s was changed while it was in use", pod.Name))
-	}
-	if !marked(old) || marked(pod) || pod.DeletionTimestamp != nil {
-		return
-	}
-	for _, status := range pod.Status.ContainerStatuses {
-		for _, container := range pod.Spec.Containers {
-			if container.Name == status.Name && container.Image != status.Image {
-				w.violate(InPlace, event, fmt.Sprintf("pod %s was put into use while container %s runs %s instead of %s",
-					pod.Name, status.Name, status.Image, container.Image))
-			}
-		}
-	}
 }

@@ -82,7 +82,7 @@ func (w *world) recount(at time.Time) []int64 {
 			updated++
 		}
 		since, isReady := readySince(pod)
-		if !isReady || marked(pod) {
+		if !isReady || changing(pod) {
 			continue
 		}
 		ready++

@@ -242,7 +242,7 @@ func (w *world) countPods(at time.Time) map[string]bool {
 		switch {
 		case terminal(pod): // it occupies the node, but is neither available nor will be
 		case w.limits != nil && preparing(pod): // so does one that waits for its hook
-		case w.rules.Outages && marked(pod): // the controller makes it unavailable, however long the kubelet takes
+		case w.rules.Outages && changing(pod): // the controller makes it unavailable, however long the kubelet takes
 		case Available(pod, minReady, at):
 			up[node] = true
 		case pod.DeletionTimestamp == nil && !w.undone(pod):

@@ -166,7 +166,7 @@ func (s *stage) inOrder(d *document, burst int) {
 	updates := &queue{what: "updates", size: d.Budget.Limit, wave: map[string]int{}}
 	repairs := &queue{what: "repairs", size: burst, wave: map[string]int{}}
 	in := map[string]*queue{"recreate": updates, "in-place": updates, "surge": updates, "create": repairs, "remove": repairs}
-	first := map[string]string{"recreate": "deleted", "in-place": "marked", "surge": "created", "create": "created", "remove": "deleted"}
+	first := map[string]string{"recreate": "deleted", "in-place": "changed", "surge": "created", "create": "created", "remove": "deleted"}
 	starts, _, _, _ := s.log.seen()
 	of := map[string]*queue{}
 	for _, n := range d.Nodes {

@@ -91,8 +91,8 @@ func (l *podLog) take(event watch.Event) {
 		l.begin(node, "created")
 	case event.Type == watch.Deleted || pod.DeletionTimestamp != nil:
 		l.begin(node, "deleted")
-	case closed(pod) && !closed(before):
-		l.begin(node, "marked")
+	case closed(pod) && !closed(before), pod.Spec.Containers[0].Image != before.Spec.Containers[0].Image:
+		l.begin(node, "changed")
 	}
 	l.measure()
 }

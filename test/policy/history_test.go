@@ -68,8 +68,8 @@ func historyOf(log []observe.Event, hash string) history {
 		if at, begins := beginning(event, was, pod, hash); begins {
 			first(h.began, node, moment{event.Version, at})
 		}
-		if since := transition(pod, corev1.PodReady); updated(pod, hash) && harness.Ready(pod) && pod.DeletionTimestamp == nil && !marked(pod) {
-			first(h.done, node, moment{event.Version, since})
+		if updated(pod, hash) && harness.Ready(pod) && pod.DeletionTimestamp == nil && !marked(pod) && !restarting(pod) {
+			first(h.done, node, moment{event.Version, readySince(pod)})
 		}
 	}
 	return h
@@ -117,6 +117,28 @@ func updated(pod *corev1.Pod, hash string) bool {
 func marked(pod *corev1.Pod) bool {
 	c := condition(pod, kruise.InPlaceUpdateReady)
 	return c != nil && c.Status == corev1.ConditionFalse
+}
+
+// restarting reports whether a container does not run the image of the pod yet.
+func restarting(pod *corev1.Pod) bool {
+	for i := range pod.Status.ContainerStatuses {
+		s := &pod.Status.ContainerStatuses[i]
+		if slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == s.Name && c.Image != s.Image }) {
+			return true
+		}
+	}
+	return false
+}
+
+// readySince is since when a pod is ready as it is: a kubelet that restarts a container between two reports leaves the condition as it was.
+func readySince(pod *corev1.Pod) time.Time {
+	since := transition(pod, corev1.PodReady)
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.State.Running != nil && s.State.Running.StartedAt.After(since) {
+			since = s.State.Running.StartedAt.Time
+		}
+	}
+	return since
 }
 
 // announces reports whether a pod reports that this newer revision exists.
