@@ -135,14 +135,16 @@
 //
 // # Changes in place
 //
-// With InPlace, and without surge, the update of an old pod is a change in place where its gate, its revision and the
-// difference of the templates allow that; else the pod is recreated, and Verdict.Detail says why.
+// With InPlace, and without surge, the update of an old pod is a change in place where its revision and the difference of the templates allow that; else the
+// pod is recreated, and Verdict.Detail says why. It is one Patch: the pod serves until its node stops the old container, and nothing is left to do when the node
+// runs the change. With a Grace, or CloseGate, the readiness gate of the pod is closed first and opened last, and a pod without a gate is recreated.
 //
 //	phase of the pod   current                 old, to be updated                    old, held or OnDelete
-//	none               -                       Mark, and Patch if there is no grace  -
+//	none               -                       Patch; with a gate to close Mark,     -
+//	                                           and Patch if there is no grace
 //	marked             Unmark (changed back)   Patch when the grace has ended        Unmark (OnDelete; else it has begun)
 //	patched            wait-in-place           Patch again                           wait-in-place
-//	arrived            Unmark                  Patch again                           Unmark
+//	arrived (closed)   Unmark                  Patch again                           Unmark
 //	announced          Resume                  Resume, then Patch again              Resume
 //	stuck              recreated               Patch again, recreated if announced   wait-in-place
 //
@@ -150,8 +152,8 @@
 // change that was patched or announced is stuck when it can never come to its end (Pod.Stuck).
 //
 // Where the table says Patch and the pod cannot be changed in place any more, it is recreated. That takes no further slot:
-// from the Mark to the Unmark the pod counts as not ready, whatever its condition says. A pod gets one write in a plan, but
-// for the Mark and Patch of one pod, which follow each other.
+// from the Mark or the Patch until its node runs the change and the gate is open, the pod counts as not ready, whatever its condition says. A pod gets one
+// write in a plan, but for the Mark and Patch of one pod, which follow each other.
 //
 // # What every strategy charges
 //
