@@ -355,7 +355,6 @@ func TestPromotionInAdvance(t *testing.T) {
 	w.pass(time.Second)
 	w.answer("errors", failing, failing)
 	w.pass(time.Second)
-	w.answer("errors", failing)
 	w.approve("now", "canary", "v2", v1alpha1.Promote)
 	w.pass(time.Hour)
 	w.want("bc", v1alpha1.PhaseRolling, "canary")

@@ -15,13 +15,55 @@ func (r *run) concerns(a *v1alpha1.RolloutApproval) bool {
 	return a.Spec.Policy == r.p.Name && a.Spec.Set == r.in.Set.Name && a.DeletionTimestamp == nil
 }
 
-// counts is whether an approval counts for the rollout that is active. One that was judged before counts for that rollout alone.
+// aboutTarget is whether an approval is about the revision that the template describes.
+func (r *run) aboutTarget(a *v1alpha1.RolloutApproval) bool {
+	return r.concerns(a) && a.Spec.Revision == r.target().Name && r.target().Name != ""
+}
+
+// judged is whether an approval has got the state that it counts for the rollout that is active. What that allows begins when the state is stored.
+func (r *run) judged(a *v1alpha1.RolloutApproval) bool {
+	return r.aboutTarget(a) && a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == r.number()
+}
+
+// stored is whether the state of an approval has been read back: the next manager knows it too.
+func (r *run) stored(a *v1alpha1.RolloutApproval) bool {
+	return a.Status.State != "" && !r.in.Unstored[a.Name]
+}
+
+// counts is whether an approval has an effect on the attempt that is active. Approve and Promote count when their state is stored, for one attempt. Reject and Undo
+// count at once, because they release nothing that the committed revision does not allow: a write that is refused must not keep them from it. An Undo without
+// an attempt is of an earlier manager, and has had its effect.
 func (r *run) counts(a *v1alpha1.RolloutApproval) bool {
-	if !r.concerns(a) || a.Spec.Revision != r.target().Name || r.target().Name == "" {
-		return false
+	switch a.Spec.Decision {
+	case v1alpha1.Reject:
+		return r.judged(a) || r.aboutTarget(a) && a.Status.State == ""
+	case v1alpha1.UndoRollout:
+		return r.judged(a) && a.Status.Attempt >= r.attempt || r.aboutTarget(a) && a.Status.State == ""
+	default:
+		return r.judged(a) && r.stored(a) && max(a.Status.Attempt, 1) == r.attempt
 	}
-	number := r.number()
-	return a.Status.State == "" || a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == number
+}
+
+// findAttempt finds out which attempt of the rollout is active: the one that the status has, or a later one that a Retry has begun. A Retry whose state is not
+// stored has only been asked for.
+func (r *run) findAttempt() {
+	r.begun = 1
+	if r.last != nil {
+		r.begun = max(r.last.Attempt, 1)
+	}
+	r.attempt = r.begun
+	for i := range r.in.Approvals {
+		if a := &r.in.Approvals[i]; a.Spec.Decision == v1alpha1.Retry && r.judged(a) {
+			r.asked = max(r.asked, a.Status.Attempt)
+			if r.stored(a) {
+				r.attempt = max(r.attempt, a.Status.Attempt)
+			}
+		}
+	}
+	r.asked = max(r.asked, r.attempt)
+	if r.last == nil {
+		r.begun = r.attempt // nothing is known that a retry could end
+	}
 }
 
 // decided returns the first decision of that kind about a wave; nil for none.
@@ -36,28 +78,6 @@ func (r *run) decided(decision v1alpha1.Decision, wave string) *v1alpha1.Rollout
 
 func (r *run) approved(w *Wave) *v1alpha1.RolloutApproval {
 	return r.decided(v1alpha1.Approve, w.Name)
-}
-
-// once returns a decision that has effect once: one that has no state yet.
-func (r *run) once(decision v1alpha1.Decision) *v1alpha1.RolloutApproval {
-	for i := range r.in.Approvals {
-		if a := &r.in.Approvals[i]; a.Spec.Decision == decision && a.Status.State == "" && r.counts(a) {
-			return a
-		}
-	}
-	return nil
-}
-
-// pending is whether a decision that has effect once has not had it: the mark that it leads to, or removes, has been seen by the decision after it.
-func (r *run) pending(decision v1alpha1.Decision) bool {
-	switch decision {
-	case v1alpha1.Retry:
-		return r.out.Retry
-	case v1alpha1.UndoRollout:
-		return r.out.Fail != nil
-	default:
-		return false
-	}
 }
 
 func (r *run) rejected() bool { return r.decided(v1alpha1.Reject, "") != nil }
@@ -75,16 +95,40 @@ func (r *run) judge() {
 		if !slices.ContainsFunc(r.in.Revisions, func(rev Revision) bool { return rev.Name == a.Spec.Revision }) {
 			continue // it may be about a set of another kind with this name
 		}
-		if r.counts(a) && r.pending(a.Spec.Decision) {
-			continue
-		}
 		judged := *a.DeepCopy()
 		judged.Status.State = v1alpha1.ApprovalVoid
-		if r.counts(a) && !r.atRest() {
-			judged.Status = v1alpha1.RolloutApprovalStatus{State: v1alpha1.ApprovalValid, TargetNumber: r.number()}
+		if r.aboutTarget(a) && !r.atRest() {
+			attempt, waits := r.attemptOf(a)
+			if waits {
+				continue
+			}
+			judged.Status = v1alpha1.RolloutApprovalStatus{State: v1alpha1.ApprovalValid, TargetNumber: r.number(), Attempt: attempt}
 		}
 		r.out.Judged = append(r.out.Judged, judged)
 	}
+}
+
+// attemptOf is the attempt that an approval counts for. A Retry begins the next one if the revision has failed. It waits until the state of each earlier Undo is
+// stored: else the next manager would take that for an undo of the new attempt. If a user has asked for an undo after it, that is the last word.
+func (r *run) attemptOf(a *v1alpha1.RolloutApproval) (attempt int64, waits bool) {
+	if a.Spec.Decision != v1alpha1.Retry || r.asked > r.begun {
+		return r.asked, false
+	}
+	for i := range r.in.Approvals {
+		undo := &r.in.Approvals[i]
+		if undo.Spec.Decision != v1alpha1.UndoRollout || !r.counts(undo) {
+			continue
+		}
+		if undo.CreationTimestamp.After(a.CreationTimestamp.Time) {
+			return r.asked, false
+		}
+		waits = waits || !r.stored(undo)
+	}
+	failed := r.last != nil && r.last.Failure != nil
+	if failed || r.failure == nil && r.markedFailed() != nil {
+		return r.asked + 1, waits
+	}
+	return r.asked, waits
 }
 
 // names are the names of policies.

@@ -25,8 +25,10 @@ type Input struct {
 	Unread   bool
 	// OpenYurt is whether OpenYurt's own manager starts the updates that the annotations of the set ask for. The set is OnDelete then.
 	OpenYurt bool
-	// Approvals are those of the namespace.
+	// Approvals are those of the namespace, the oldest first. Unstored are the names of those whose state this process has given, and has not read back yet from
+	// the approval or from the status of its policy.
 	Approvals []v1alpha1.RolloutApproval
+	Unstored  map[string]bool
 	// Last is the outcome of the last decision for this set and policy, or what the status of the policy has of it (Restored); nil if nothing is known.
 	Last     *v1alpha1.SetStatus
 	Restored bool
@@ -136,6 +138,8 @@ type run struct {
 	restricts bool
 	// returning is whether nodes still lack the committed revision, which the template describes.
 	returning bool
+	// attempt is the attempt of the rollout that is active, begun the one that the last decision knew of, and asked the last one that a user has asked for.
+	attempt, begun, asked int64
 	// unmet say why the analyses of the wave that is analysed do not pass, and overdue why one that has had no answer for too long stops the rollout.
 	unmet   []string
 	overdue string
@@ -190,6 +194,7 @@ func (r *run) withPolicy() {
 	if last := r.in.Last; last != nil && last.TargetRevision == r.target().Name && last.TargetNumber == r.number() {
 		r.last = last
 	}
+	r.findAttempt()
 	r.report()
 	r.measure()
 	switch kind := enforcement(&r.s.Set); {
@@ -207,6 +212,8 @@ func (r *run) withPolicy() {
 		r.stall(rollout.WaitPolicy, "Invalid", "The policy cannot be followed: "+r.p.Problems[0]+".")
 	case r.atRest():
 		r.settle()
+	case r.attempt > r.begun:
+		r.retry()
 	case r.hasFailed():
 		r.afterFailure()
 	case r.rejected():

@@ -10,6 +10,7 @@
 //	committed  the revision that has passed all waves last; its name is in the status of the policy, and an annotation on its ControllerRevision
 //	           (everynode.Committed) holds other revisions where there is no policy
 //	target     the revision that the template describes now; a rollout is active while it is not the committed one
+//	attempt    how often that rollout has begun: a retry after a failure begins the next attempt, with the first wave; in the status of the policy
 //	progress   which waves have passed, and how long the active one has soaked; in the status of the policy
 //
 // If the ControllerRevision of the committed revision was deleted, none is committed, and no mark is written: the target goes through all waves. The status
@@ -36,6 +37,16 @@
 // A decision names the committed revision in the status together with its mark, and the mark is written first. A manager that dies between the two leaves a mark
 // that does not count: the last waves are judged again with the progress in the status, and the revision is committed again. The same holds for a failure: the
 // revision is judged again.
+//
+// # Decisions
+//
+// A RolloutApproval counts once, for one attempt of one rollout: its state has both numbers. Decide asks for the state of each approval that has none
+// (Result.Judged). The state is stored in the approval, or in the status of its policy, and a later decision reads it back:
+//
+//   - Approve, Promote and Retry have no effect before. Else a new leader that does not find the state would count the decision again.
+//   - A Retry begins the attempt that its state names, so it begins the same one for each leader. What the status has of an earlier attempt does not count then.
+//   - Reject and Undo have their effect at once, also while no state can be stored: they let no node get the target. An Undo has effect on the attempt that its state
+//     names. A Retry gets no state before that of each earlier Undo is stored, so an Undo does not end the attempt that the Retry begins.
 //
 // # Vocabulary
 //

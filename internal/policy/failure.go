@@ -146,18 +146,16 @@ func (r *run) fail(wave, message string) {
 }
 
 // hasFailed is whether the target has failed: the status reports a failure, or a user asks for the undo. A mark alone does not count, because others may have written
-// it, but a retry removes it.
+// it.
 func (r *run) hasFailed() bool {
-	mark := r.markedFailed()
-	switch asked := r.once(v1alpha1.UndoRollout); {
+	mark, asked := r.markedFailed(), r.decided(v1alpha1.UndoRollout, "")
+	switch {
 	case r.last != nil && r.last.Failure != nil:
 		of := r.last.Failure
 		f := everynode.Failure{Number: r.number(), Undo: of.Action == v1alpha1.FailureUndo || asked != nil, Wave: of.Wave, Message: of.Message}
 		if r.failure = &f; mark == nil || mark.Undo != f.Undo {
 			r.out.Fail = &f
 		}
-	case mark != nil && r.once(v1alpha1.Retry) != nil:
-		r.failure = mark
 	case asked != nil:
 		r.fail("", strings.TrimSpace(fmt.Sprintf("The undo was requested by %s. %s", asked.Spec.By, asked.Spec.Reason)))
 		r.failure.Undo = true
@@ -173,9 +171,13 @@ func (r *run) markedFailed() *everynode.Failure {
 	return nil
 }
 
-// reportUnconfirmed says that the target has a mark which does not count.
+// reportUnconfirmed says that the target has a mark which does not count. One of an attempt that a retry has ended is removed.
 func (r *run) reportUnconfirmed() {
-	if r.markedFailed() == nil || r.failure != nil || r.out.Status.Failure != nil || r.atRest() {
+	if r.markedFailed() == nil || r.failure != nil || r.out.Status.Failure != nil || r.atRest() || r.out.Retry {
+		return
+	}
+	if r.attempt > 1 && r.decided(v1alpha1.Retry, "") != nil {
+		r.out.Retry = true
 		return
 	}
 	r.block("UnconfirmedFailure", fmt.Sprintf("ControllerRevision %s has the annotation %s, but the status of the policy reports no failure, so the annotation does not count: "+
@@ -185,10 +187,6 @@ func (r *run) reportUnconfirmed() {
 
 // afterFailure is what a policy allows after the target has failed.
 func (r *run) afterFailure() {
-	if r.once(v1alpha1.Retry) != nil {
-		r.retry()
-		return
-	}
 	r.out.Watch = r.in.Watch // for a retry
 	if r.failure.Undo && r.mayUndo() && r.undo() {
 		return
@@ -305,11 +303,12 @@ func (r *run) judgeUndo() {
 	}
 }
 
-// retry asks for the removal of the mark. Nodes on which the revision has failed do not count until they have had an available pod.
+// retry begins an attempt, and asks for the removal of the mark. Nodes on which the revision has failed do not count until they have had an available pod.
 func (r *run) retry() {
-	r.out.Retry, r.out.Fail = true, nil
+	r.out.Retry = true
 	r.holdAll(rollout.WaitFailed) // until the mark is gone
 	st := r.out.Status
+	st.Attempt = r.attempt
 	st.Phase, st.StartedAt, st.Failure, st.RejectedRevision = v1alpha1.PhaseRolling, second(r.s.Now), nil, ""
 	r.block("Retry", "The revision is rolled out again, from the first wave.")
 	if r.last != nil && r.last.Failure != nil {

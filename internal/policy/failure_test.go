@@ -187,14 +187,11 @@ func TestPauseAndRetry(t *testing.T) {
 	w.approve("retry", "", "v2", v1alpha1.Retry)
 	w.pass(time.Second)
 	w.want("", v1alpha1.PhaseRolling, "")
-	if w.failed[1] != nil || w.approvals[0].Status.State != "" {
+	if w.failed[1] != nil || w.approvals[0].Status.Attempt != 2 {
 		t.Fatalf("mark %+v, approval %+v", w.failed[1], w.approvals[0].Status)
 	}
 	w.pass(time.Second)
 	w.want("", v1alpha1.PhaseRolling, "canary")
-	if w.approvals[0].Status.State != v1alpha1.ApprovalValid {
-		t.Errorf("the approval is %+v", w.approvals[0].Status)
-	}
 	w.pass(time.Hour)
 	w.want("", v1alpha1.PhaseRolling, "canary") // a and b still wait for their image
 	w.put("a", 1, true)
@@ -275,14 +272,11 @@ func TestUndoByDecision(t *testing.T) {
 	w.approve("undo", "", "v2", v1alpha1.UndoRollout)
 	w.pass(time.Second)
 	w.want("abc", v1alpha1.PhaseUndoing, "")
-	if w.failed[1] == nil || w.approvals[0].Status.State != "" {
+	if w.failed[1] == nil || w.approvals[0].Status.Attempt != 1 {
 		t.Fatalf("mark %+v, approval %+v", w.failed[1], w.approvals[0].Status)
 	}
 	w.pass(time.Second)
 	w.want("", v1alpha1.PhaseFailed, "")
-	if w.approvals[0].Status.State != v1alpha1.ApprovalValid {
-		t.Errorf("the approval is %+v", w.approvals[0].Status)
-	}
 	w.approve("retry", "", "v2", v1alpha1.Retry)
 	w.pass(time.Second)
 	w.pass(time.Second)

@@ -87,6 +87,9 @@ func (r *run) report() {
 	if r.lost && r.in.Last != nil {
 		st.CommittedRevision, st.CommittedDigest = r.in.Last.CommittedRevision, r.in.Last.CommittedDigest // so that the next decision knows
 	}
+	if !r.atRest() || r.begun > 1 {
+		st.Attempt = r.begun
+	}
 	if !r.atRest() {
 		st.StartedAt = second(r.s.Now)
 		if r.last != nil && r.last.StartedAt != nil {
@@ -210,6 +213,7 @@ func Idle(set Set, last *v1alpha1.SetStatus) *v1alpha1.SetStatus {
 	}
 	if last != nil {
 		st.CommittedRevision, st.CommittedDigest, st.TargetRevision, st.TargetNumber = last.CommittedRevision, last.CommittedDigest, last.TargetRevision, last.TargetNumber
+		st.Attempt = last.Attempt
 		st.Failure, st.RejectedRevision = last.Failure, last.RejectedRevision
 	}
 	return st

@@ -20,16 +20,19 @@ const noon = rollout.Time(1_800_000_000_000_000_000)
 
 // world is a cluster in which pods are replaced at once.
 type world struct {
-	t          *testing.T
-	s          rollout.Snapshot
-	labels     map[string]map[string]string
-	policies   []*policy.Policy
-	marks      []int64
-	failed     []*everynode.Failure
-	watch      *policy.Watch
-	clocks     *policy.Clocks
-	stored     *v1alpha1.SetStatus
-	approvals  []v1alpha1.RolloutApproval
+	t         *testing.T
+	s         rollout.Snapshot
+	labels    map[string]map[string]string
+	policies  []*policy.Policy
+	marks     []int64
+	failed    []*everynode.Failure
+	watch     *policy.Watch
+	clocks    *policy.Clocks
+	stored    *v1alpha1.SetStatus
+	approvals []v1alpha1.RolloutApproval
+	// refuses is whether no state of an approval can be written; unstored are the names of those that have not been.
+	refuses    bool
+	unstored   map[string]bool
 	last       *v1alpha1.SetStatus
 	restored   bool
 	unread     bool
@@ -58,7 +61,7 @@ func read(t *testing.T, spec string) *policy.Policy {
 
 // newWorld has nodes a to j with pods of v1, and the template v2.
 func newWorld(t *testing.T, spec string) *world {
-	w := &world{t: t, measuring: policy.MeasuredHere, labels: map[string]map[string]string{}, marks: []int64{1, 0}, failed: make([]*everynode.Failure, 2), policies: []*policy.Policy{read(t, spec)}}
+	w := &world{t: t, measuring: policy.MeasuredHere, unstored: map[string]bool{}, labels: map[string]map[string]string{}, marks: []int64{1, 0}, failed: make([]*everynode.Failure, 2), policies: []*policy.Policy{read(t, spec)}}
 	w.s = rollout.Snapshot{
 		Now: noon, Set: rollout.Set{Strategy: rollout.RollingUpdate, MaxUnavailable: rollout.Quantity{Value: 10}, Update: 1},
 		Revisions: []rollout.Revision{{Name: "v1", Number: 1}, {Name: "v2", Number: 2, Created: noon}},
@@ -101,7 +104,7 @@ func (w *world) jump(wall, elapsed time.Duration) {
 	w.s.Now = w.s.Now.Add(wall)
 	in := &policy.Input{
 		Snapshot: &w.s, Set: policy.Set{Namespace: "default", Name: "agent"}, Policies: w.policies, Unread: w.unread,
-		Approvals: w.approvals, Last: w.last, Restored: w.restored, Elapsed: elapsed, Neighbours: w.neighbours, Watch: w.watch,
+		Approvals: w.approvals, Unstored: w.unstored, Last: w.last, Restored: w.restored, Elapsed: elapsed, Neighbours: w.neighbours, Watch: w.watch,
 		Stored: w.stored, Answers: w.answers, Measuring: w.measuring,
 	}
 	w.answers = nil
@@ -138,9 +141,15 @@ func (w *world) jump(wall, elapsed time.Duration) {
 	for _, a := range w.out.Judged {
 		i := slices.IndexFunc(w.approvals, func(b v1alpha1.RolloutApproval) bool { return b.Name == a.Name })
 		w.approvals[i] = a
+		if w.refuses {
+			w.unstored[a.Name] = true
+		}
 	}
 	for _, e := range w.out.Events {
 		w.events = append(w.events, e.Reason)
+	}
+	if len(w.out.Judged) > 0 && !w.refuses {
+		w.jump(0, 0) // what has been stored requests a decision
 	}
 }
 
@@ -213,4 +222,24 @@ func (w *world) approve(name, wave, revision string, decision v1alpha1.Decision)
 	a := v1alpha1.RolloutApproval{Spec: v1alpha1.RolloutApprovalSpec{Policy: "agents", Set: "agent", Wave: wave, Revision: "agent-" + revision, Decision: decision, By: "ada"}}
 	a.Name = name
 	w.approvals = append(w.approvals, a)
+}
+
+// refuse lets no state of an approval be written, until store.
+func (w *world) refuse() { w.refuses = true }
+
+// store writes what could not be written.
+func (w *world) store() {
+	w.refuses = false
+	clear(w.unstored)
+}
+
+// lead lets another manager take over: it knows what has been stored.
+func (w *world) lead() {
+	for i := range w.approvals {
+		if w.unstored[w.approvals[i].Name] {
+			w.approvals[i].Status = v1alpha1.RolloutApprovalStatus{}
+		}
+	}
+	clear(w.unstored)
+	w.restored = true
 }

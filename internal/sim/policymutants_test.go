@@ -17,9 +17,10 @@ const (
 func policyMutants() []mutant {
 	return []mutant{
 		{"a soak is none", rollFile, "rest := w.Soak - st.Soaked.Duration\n", "rest := w.Soak - w.Soak\n", "wave"},
-		{"an approval counts for any revision", approvalFile, "!r.concerns(a) || a.Spec.Revision != r.target().Name ||", "!r.concerns(a) ||", "wave"},
+		{"an approval counts for any revision", approvalFile, "r.concerns(a) && a.Spec.Revision == r.target().Name && r.target()", "r.concerns(a) && r.target()", "wave"},
 		{"an approval counts for any wave", approvalFile, `(wave == "" || a.Spec.Wave == wave) && r.counts(a)`, `(wave == "" || a.Spec.Wave != "-") && r.counts(a)`, "wave"},
-		{"an approval counts again in a later rollout of its revision", approvalFile, "a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == number", "a.Status.State == v1alpha1.ApprovalValid && number != 0", "wave"},
+		{"an approval counts again in a later rollout of its revision", approvalFile, "a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == r.number()", "a.Status.State == v1alpha1.ApprovalValid", "wave"},
+		{"an approval counts before it is stored", approvalFile, "r.judged(a) && r.stored(a) && max(", "r.judged(a) && max(", "wave"},
 		{"a rejection stops nothing", decideFile, "case r.rejected():", "case r.rejected() && r.in.Restored:", "suspended"},
 		{"a freeze is none", "policy/window.go", "if f.From <= now && now < f.To {", "if f.From <= now && now > f.To {", "suspended"},
 		{"a window is always open", "policy/window.go", "if open {", "if open || next >= 0 {", "suspended"},
@@ -37,7 +38,7 @@ func policyMutants() []mutant {
 		{"every revision is one of the set", "controller/daemonset/genuine.go", "if !p.governs() {", "if p.governs() {", "forged"},
 		{"a mark of a stranger commits the target", committedFile, "} else if !known {\n\t\tfound = newest", "} else if !known || newest == r.template {\n\t\tfound = newest", "wave suspended"},
 		{"a mark of a stranger commits the target when the status is lost", committedFile, "newest == r.template && r.elsewhere()", "newest == r.template && !r.elsewhere()", "wave suspended"},
-		{"a mark of a stranger is a failure", "policy/failure.go", "case mark != nil && r.once(v1alpha1.Retry) != nil:", "case mark != nil:", "forged"},
+		{"a mark of a stranger is a failure", "policy/failure.go", "case asked != nil:", "case mark != nil:\n\t\tr.failure = mark\n\tcase asked != nil:", "forged"},
 		{"there is no pass at the end of a soak", rollFile, "r.wakeAt(r.s.Now.Add(rest))\n", "_ = rest\n", "liveness"},
 		{"there is no pass for the next update", decideFile, "r.wakeAt(r.s.Now.Add(rest))\n\t\t\t\tif r.releases()", "if r.releases()", "liveness"},
 	}

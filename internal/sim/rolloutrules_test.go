@@ -78,7 +78,8 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 	u := &ruling{rollout: target != nil && committed != "" && committed != imageOfSet(k.set)}
 	decided := func(decision v1alpha1.Decision, wave string) bool {
 		return target != nil && slices.ContainsFunc(approvals, func(a v1alpha1.RolloutApproval) bool {
-			return a.Spec.Decision == decision && (wave == "" || a.Spec.Wave == wave) && a.Spec.Revision == target.Name && counts(&a, target.Revision)
+			return a.Spec.Decision == decision && (wave == "" || a.Spec.Wave == wave) && a.Spec.Revision == target.Name && counts(&a, target.Revision) &&
+				(decision == v1alpha1.Reject || s.isStored(&a))
 		})
 	}
 	switch {
@@ -93,7 +94,7 @@ func (s *sim) rules(m *manager, p *v1alpha1.RolloutPolicy, approvals []v1alpha1.
 		u.rule, u.all = "suspended", "a freeze is active"
 	case u.rollout && outside(p, s.w.now):
 		u.rule, u.all = "suspended", "no window is open"
-	case u.rollout && failed(target) && reportsFailure(p, target) && !retried(approvals, target):
+	case u.rollout && failed(target) && reportsFailure(p, target) && !retried(p, approvals, target):
 		u.rule, u.all = "suspended", "the revision has failed"
 	case u.rollout && decided(v1alpha1.Reject, ""):
 		u.rule, u.all = "suspended", "the revision was rejected"
@@ -128,10 +129,19 @@ func reportsFailure(p *v1alpha1.RolloutPolicy, target *appsv1.ControllerRevision
 	})
 }
 
-// retried is whether a user wants a revision that has failed to be rolled out again, and the manager has not reported that it does so.
-func retried(approvals []v1alpha1.RolloutApproval, target *appsv1.ControllerRevision) bool {
+// retried is whether a manager has stored that a user wants a revision that has failed to be rolled out again, and the status does not report that yet.
+func retried(p *v1alpha1.RolloutPolicy, approvals []v1alpha1.RolloutApproval, target *appsv1.ControllerRevision) bool {
 	return slices.ContainsFunc(approvals, func(a v1alpha1.RolloutApproval) bool {
-		return a.Spec.Decision == v1alpha1.Retry && a.Spec.Revision == target.Name && a.Status.State == ""
+		return a.Spec.Decision == v1alpha1.Retry && a.Spec.Revision == target.Name && a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == target.Revision &&
+			!slices.ContainsFunc(p.Status.Sets, func(st v1alpha1.SetStatus) bool { return st.Attempt >= a.Status.Attempt })
+	})
+}
+
+// isStored is whether the cluster has ever had an approval with the state that a manager knows.
+func (s *sim) isStored(a *v1alpha1.RolloutApproval) bool {
+	return a.Status.State != "" && slices.ContainsFunc(s.w.logs[ofApprovals], func(e event) bool {
+		o := e.object.(*v1alpha1.RolloutApproval)
+		return o.UID == a.UID && o.Status == a.Status
 	})
 }
 

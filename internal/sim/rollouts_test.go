@@ -334,7 +334,8 @@ func (s *sim) fairRollout() *op {
 		wave := p.Spec.Waves[i].Name
 		st := waits(p, wave)
 		if st == nil || slices.ContainsFunc(s.w.approvals(), func(a *v1alpha1.RolloutApproval) bool {
-			return a.Spec.Decision == v1alpha1.Approve && a.Spec.Wave == wave && a.Spec.Revision == st.TargetRevision && counts(a, st.TargetNumber)
+			return a.Spec.Decision == v1alpha1.Approve && a.Spec.Wave == wave && a.Spec.Revision == st.TargetRevision && counts(a, st.TargetNumber) &&
+				(a.Status.State == "" || a.Status.Attempt == st.Attempt)
 		}) {
 			continue
 		}

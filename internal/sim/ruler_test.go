@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"maps"
 	"reflect"
 	"strings"
 
@@ -24,6 +25,8 @@ type ruler struct {
 	report *v1alpha1.SetStatus
 	of     types.UID
 	judged map[string]v1alpha1.RolloutApproval
+	// unstored are the states of approvals that this manager has given and has not read yet.
+	unstored map[string]v1alpha1.RolloutApproval
 }
 
 func (s *sim) newRuler(m *manager) *ruler {
@@ -33,6 +36,7 @@ func (s *sim) newRuler(m *manager) *ruler {
 	}
 	return &ruler{
 		m: m, policies: map[string]*v1alpha1.RolloutPolicy{}, approvals: map[string]*v1alpha1.RolloutApproval{}, judged: map[string]v1alpha1.RolloutApproval{},
+		unstored: map[string]v1alpha1.RolloutApproval{},
 	}
 }
 
@@ -57,10 +61,17 @@ func (r *ruler) see(e event) {
 	case *v1alpha1.RolloutApproval:
 		was := r.approvals[o.Name]
 		r.m.asked = r.m.asked || e.gone || was == nil || was.UID != o.UID || was.Status != o.Status
+		if mine, is := r.unstored[o.Name]; is && mine.UID == o.UID && o.Status.State == "" {
+			o = o.DeepCopy()
+			o.Status = mine.Status
+		} else if delete(r.unstored, o.Name); is {
+			r.m.asked = true
+		}
 		r.approvals[o.Name] = o
 		if e.gone {
 			delete(r.approvals, o.Name)
 			delete(r.judged, o.Name)
+			delete(r.unstored, o.Name)
 		}
 	}
 }
@@ -76,6 +87,14 @@ func (r *ruler) list(k kind, objects []metav1.Object) {
 	}
 	for _, o := range objects {
 		r.see(event{object: o})
+	}
+	if k == ofApprovals { // those that the list does not show are written again
+		for name := range r.unstored {
+			if r.approvals[name] == nil {
+				delete(r.unstored, name)
+			}
+		}
+		maps.Copy(r.judged, r.unstored)
 	}
 }
 
@@ -96,6 +115,12 @@ func (r *ruler) Of(set rollouts.Set) daemonset.Governance {
 		}
 		for _, name := range sorted(r.approvals) {
 			g.Approvals = append(g.Approvals, *r.approvals[name].DeepCopy())
+			if _, is := r.unstored[name]; is {
+				if g.Unstored == nil {
+					g.Unstored = map[string]bool{}
+				}
+				g.Unstored[name] = true
+			}
 		}
 	}
 	r.m.ruling = r.m.s.rules(r.m, p, g.Approvals, g.Unread)
@@ -120,7 +145,7 @@ func (r *ruler) Report(set rollouts.Set, of []*rollouts.Policy, status *v1alpha1
 	for i := range judged {
 		a := judged[i].DeepCopy()
 		if known := r.approvals[a.Name]; known != nil && known.UID == a.UID {
-			r.approvals[a.Name], r.judged[a.Name] = a, *a
+			r.approvals[a.Name], r.judged[a.Name], r.unstored[a.Name] = a, *a, *a
 		}
 	}
 }

@@ -94,7 +94,8 @@ const (
 	Retry       Decision = "Retry"
 )
 
-// RolloutApprovalStatus is whether a decision counts.
+// RolloutApprovalStatus is whether a decision counts. Approve, Promote and Retry have their effect after this is stored, here or in the field decisions of the
+// status of the policy. Reject and Undo have theirs at once.
 type RolloutApprovalStatus struct {
 	// State is Valid or Void: Void, if the template did not describe the revision when the manager read the approval.
 	// +optional
@@ -104,6 +105,11 @@ type RolloutApprovalStatus struct {
 	// another rollout.
 	// +optional
 	TargetNumber int64 `json:"targetNumber,omitempty"`
+
+	// Attempt is the attempt of that rollout that the decision counts for, as in attempt of the status of the policy. For the decision Retry it is the
+	// attempt that the decision begins; if the revision had not failed, the decision begins none.
+	// +optional
+	Attempt int64 `json:"attempt,omitempty"`
 }
 
 // ApprovalState is whether a decision counts.

@@ -21,7 +21,7 @@ type RolloutPolicyStatus struct {
 	Sets []SetStatus `json:"sets,omitempty"`
 
 	// Decisions are the states of approvals that the manager could not write into the approvals, for example because a webhook refuses that. So each
-	// decision counts once, also for the next manager. The list has at most 256 entries.
+	// decision counts once, also for the next manager. The list has at most 256 entries: further decisions count when one of the two can be written.
 	// +optional
 	// +listType=map
 	// +listMapKey=uid
@@ -81,6 +81,11 @@ type SetStatus struct {
 	// earlier rollout do not count.
 	// +optional
 	TargetNumber int64 `json:"targetNumber,omitempty"`
+
+	// Attempt is how often the rollout to the target revision has begun: 1, and one more for each retry. Each attempt begins with the first wave, and approvals of
+	// an earlier attempt do not count. It is absent if no rollout is active.
+	// +optional
+	Attempt int64 `json:"attempt,omitempty"`
 
 	// CommittedRevision is the name of the last ControllerRevision that has passed all waves.
 	// +optional

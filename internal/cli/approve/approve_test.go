@@ -142,10 +142,11 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// A decision of an earlier rollout to the same revision does not count, so it is no reason to refuse a new one.
+// A decision of an earlier rollout to the same revision, or of an earlier attempt, does not count, so it is no reason to refuse a new one.
 func TestEarlierRolloutDoesNotCount(t *testing.T) {
 	for state, refused := range map[string]bool{
 		"{state: Void}": false, "{state: Valid, targetNumber: 1}": false, "{state: Valid, targetNumber: 2}": true, "{}": true,
+		"{state: Valid, targetNumber: 2, attempt: 1}": true, "{state: Valid, targetNumber: 2, attempt: 2}": false,
 	} {
 		before := fakecluster.Object(t, "apiVersion: everynode.dev/v1alpha1\nkind: RolloutApproval\nmetadata: {name: before, namespace: default}\n"+
 			"spec: {policy: agents, set: agent, wave: canary, revision: agent-7f, decision: Approve, by: john}\nstatus: "+state+"\n")
@@ -153,6 +154,19 @@ func TestEarlierRolloutDoesNotCount(t *testing.T) {
 		if got := strings.Contains(text, "is already approved by john: rolloutapproval/before"); got != refused {
 			t.Errorf("%s: refused %t, want %t:\n%s", state, got, refused, text)
 		}
+	}
+}
+
+// The state of a decision that could not be written into it is in the status of the policy.
+func TestStateInThePolicy(t *testing.T) {
+	before := fakecluster.Object(t, "apiVersion: everynode.dev/v1alpha1\nkind: RolloutApproval\nmetadata: {name: before, namespace: default, uid: uid-before}\n"+
+		"spec: {policy: agents, set: agent, wave: canary, revision: agent-7f, decision: Approve}\n")
+	of := policy(t, "WaitingForApproval", "WaitingForApproval")
+	if err := unstructured.SetNestedSlice(of.Object, []any{map[string]any{"uid": "uid-before", "state": "Void"}}, "status", "decisions"); err != nil {
+		t.Fatal(err)
+	}
+	if text := session(t, cluster(t, of, before), "approve agent"); strings.Contains(text, "is already approved") {
+		t.Error(text)
 	}
 }
 

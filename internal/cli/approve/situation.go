@@ -42,6 +42,7 @@ func (v *verb) situation(ctx context.Context, c *options.Clients, set *resolver.
 	if s.approvals, err = policies.Approvals(ctx, c, set.Namespace()); err != nil && !apierrors.IsForbidden(err) {
 		return nil, err
 	}
+	s.approvals = p.Recall(s.approvals)
 	switch v.decision {
 	case v1alpha1.Reject, v1alpha1.UndoRollout, v1alpha1.Retry:
 		return s, nil
@@ -200,12 +201,18 @@ func (s *situation) earlier(decision v1alpha1.Decision, wave string) *v1alpha1.R
 		a := &s.approvals[i]
 		about := a.Spec.Policy == s.policy.Typed.Name && a.Spec.Set == s.set.Name() && a.Spec.Revision == s.status.TargetRevision
 		once := decision == v1alpha1.Retry || decision == v1alpha1.UndoRollout // it has no effect any more once the manager has judged it
-		counts := a.Status.State == "" || !once && a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == s.status.TargetNumber
+		counts := a.Status.State == "" || !once && s.valid(a)
 		if about && counts && a.DeletionTimestamp == nil && a.Spec.Decision == decision && (wave == "" || a.Spec.Wave == wave) {
 			return a
 		}
 	}
 	return nil
+}
+
+// valid is whether the manager counts a decision for the attempt that is active. A rejection is for all attempts.
+func (s *situation) valid(a *v1alpha1.RolloutApproval) bool {
+	return a.Status.State == v1alpha1.ApprovalValid && a.Status.TargetNumber == s.status.TargetNumber &&
+		(a.Spec.Decision == v1alpha1.Reject || max(a.Status.Attempt, 1) == max(s.status.Attempt, 1))
 }
 
 // by names the user of a decision.

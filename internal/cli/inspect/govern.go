@@ -68,6 +68,9 @@ func (g *governor) of(ctx context.Context, set *resolver.Set) Governance {
 	}
 	out.Stored = out.Policies[0].Status(set)
 	out.Approvals = g.approvals(ctx, set.Namespace())
+	for _, p := range out.Policies {
+		out.Approvals = p.Recall(out.Approvals)
+	}
 	return out
 }
 

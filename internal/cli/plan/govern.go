@@ -115,7 +115,7 @@ func (g *governor) Govern(s *rollout.Snapshot) rollout.Time {
 	in.Snapshot, in.Last, in.Restored, in.Elapsed, in.Watch = s, g.last, g.in.Restored && s.Now == g.begin, s.Now.Sub(g.now), g.watch
 	in.Clocks = g.clocks
 	out := policy.Decide(&in)
-	for out.Status != nil && out.Status.Phase == v1alpha1.PhaseWaitingForApproval && g.approve(out.Status) {
+	for g.store(out.Judged) || out.Status != nil && out.Status.Phase == v1alpha1.PhaseWaitingForApproval && g.approve(out.Status) {
 		in.Approvals, in.Last, in.Restored, in.Elapsed = g.in.Approvals, out.Status, false, 0
 		out = policy.Decide(&in)
 	}
@@ -136,6 +136,16 @@ func (g *governor) Govern(s *rollout.Snapshot) rollout.Time {
 	return out.Wake
 }
 
+// store gives approvals the states that a manager would store, and reports whether there are any.
+func (g *governor) store(judged []v1alpha1.RolloutApproval) bool {
+	for i := range judged {
+		at := slices.IndexFunc(g.in.Approvals, func(a v1alpha1.RolloutApproval) bool { return a.UID == judged[i].UID && a.Name == judged[i].Name })
+		g.in.Approvals = slices.Clone(g.in.Approvals)
+		g.in.Approvals[at] = judged[i]
+	}
+	return len(judged) > 0
+}
+
 // approve gives the approval that the active wave waits for.
 func (g *governor) approve(st *v1alpha1.SetStatus) bool {
 	for k := range st.Waves {
@@ -143,7 +153,7 @@ func (g *governor) approve(st *v1alpha1.SetStatus) bool {
 			g.waves[k].approval = true
 			given := v1alpha1.RolloutApproval{Spec: v1alpha1.RolloutApprovalSpec{
 				Policy: g.in.Policies[0].Name, Set: st.Name, Wave: w.Name, Revision: st.TargetRevision, Decision: v1alpha1.Approve,
-			}}
+			}, Status: v1alpha1.RolloutApprovalStatus{State: v1alpha1.ApprovalValid, TargetNumber: st.TargetNumber, Attempt: st.Attempt}}
 			g.in.Approvals = append(slices.Clone(g.in.Approvals), given)
 			return true
 		}

@@ -197,3 +197,16 @@ func Approvals(ctx context.Context, c *options.Clients, namespace string) ([]v1a
 	slices.SortStableFunc(all, func(a, b v1alpha1.RolloutApproval) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	return all, nil
 }
+
+// Recall returns approvals with the states that the status of the policy has of them: the manager could not write those into the approvals.
+func (p *Policy) Recall(approvals []v1alpha1.RolloutApproval) []v1alpha1.RolloutApproval {
+	all := slices.Clone(approvals)
+	for i := range all {
+		for _, d := range p.Typed.Status.Decisions {
+			if a := &all[i]; a.Status.State == "" && a.UID == d.UID && a.Spec.Policy == p.Typed.Name {
+				a.Status = d.RolloutApprovalStatus
+			}
+		}
+	}
+	return all
+}

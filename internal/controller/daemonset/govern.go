@@ -34,6 +34,8 @@ type Policies interface {
 type Governance struct {
 	Policies  []*policy.Policy
 	Approvals []v1alpha1.RolloutApproval
+	// Unstored are the names of the approvals whose state is not stored yet.
+	Unstored map[string]bool
 	// Stored is what the status of the first policy has of the set; nil for nothing.
 	Stored *v1alpha1.SetStatus
 	// Unread is whether the policies have not been read yet.
@@ -129,7 +131,7 @@ func (p *pass) govern(h *clustercache.Resolved, s *rollout.Snapshot, now time.Ti
 	}
 	in := &policy.Input{
 		Snapshot: s, Labels: p.c.Index.Labels(s.Nodes), Revisions: p.revisions(h), Set: policyinput.SetOf(p.w),
-		Policies: p.rules.Policies, Unread: p.rules.Unread, Approvals: p.rules.Approvals, Neighbours: p.turn.neighbours,
+		Policies: p.rules.Policies, Unread: p.rules.Unread, Approvals: p.rules.Approvals, Unstored: p.rules.Unstored, Neighbours: p.turn.neighbours,
 		OpenYurt: p.stoodBack && p.w.Plain != nil && p.w.Set.Strategy != p.w.Plain.Strategy, Watch: p.state.governed.watch,
 		Stored: p.rules.Stored, Answers: p.answers(), Measuring: policy.MeasuredHere,
 	}

@@ -48,9 +48,31 @@ type Store struct {
 	mu        sync.Mutex
 	known     map[string]bool // whether the objects of a resource have been read, or cannot exist
 	policies  map[types.NamespacedName]*entry
-	approvals map[types.NamespacedName]v1alpha1.RolloutApproval
-	// judged are the approvals with a status that is to be written.
-	judged map[types.NamespacedName]v1alpha1.RolloutApproval
+	approvals map[types.NamespacedName]*approval
+}
+
+// approval is one approval.
+type approval struct {
+	// object is as it was read, and judged the state that it was given, also by an earlier leader, where the object has none.
+	object v1alpha1.RolloutApproval
+	judged v1alpha1.RolloutApprovalStatus
+	// accepted is whether the API server has accepted the state; the watch has yet to show that.
+	accepted bool
+}
+
+// known is the approval with its state, and whether that is stored where the next leader reads it: in the approval, or in the status of a policy.
+func (a *approval) known(of *entry) (object v1alpha1.RolloutApproval, stored bool) {
+	object = a.object
+	if object.Status.State != "" {
+		return object, true
+	}
+	object.Status = a.judged
+	return object, of.remembers(a)
+}
+
+// remembers is whether the status of a policy has the state of an approval.
+func (e *entry) remembers(a *approval) bool {
+	return e != nil && a != nil && a.judged.State != "" && slices.Contains(e.object.Status.Decisions, v1alpha1.DecisionState{UID: a.object.UID, RolloutApprovalStatus: a.judged})
 }
 
 // entry is one policy.
@@ -72,8 +94,7 @@ func New(o Options) *Store {
 		Options:   o,
 		known:     map[string]bool{},
 		policies:  map[types.NamespacedName]*entry{},
-		approvals: map[types.NamespacedName]v1alpha1.RolloutApproval{},
-		judged:    map[types.NamespacedName]v1alpha1.RolloutApproval{},
+		approvals: map[types.NamespacedName]*approval{},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 30*time.Second),
 			workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Name: "policies", Clock: o.Clock}),
@@ -101,8 +122,16 @@ func (s *Store) Of(set policy.Set) daemonset.Governance {
 		}
 	}
 	for name, a := range s.approvals {
-		if name.Namespace == set.Namespace {
-			g.Approvals = append(g.Approvals, a)
+		if name.Namespace != set.Namespace {
+			continue
+		}
+		object, stored := a.known(s.policyOf(a))
+		g.Approvals = append(g.Approvals, object)
+		if object.Status.State != "" && !stored {
+			if g.Unstored == nil {
+				g.Unstored = map[string]bool{}
+			}
+			g.Unstored[object.Name] = true
 		}
 	}
 	slices.SortFunc(g.Approvals, func(a, b v1alpha1.RolloutApproval) int {
@@ -151,12 +180,20 @@ func (s *Store) Report(set policy.Set, of []*policy.Policy, status *v1alpha1.Set
 	}
 	for i := range judged {
 		name := types.NamespacedName{Namespace: judged[i].Namespace, Name: judged[i].Name}
-		if known, there := s.approvals[name]; there && known.UID == judged[i].UID {
-			s.approvals[name], s.judged[name] = judged[i], judged[i]
-			s.queue.Add(types.NamespacedName{Namespace: judged[i].Namespace, Name: judged[i].Spec.Policy})
+		if a := s.approvals[name]; a != nil && a.object.UID == judged[i].UID && a.object.Status.State == "" && a.judged.State == "" {
+			a.judged = judged[i].Status
+			s.queue.Add(a.policy())
 		}
 	}
 }
+
+// policy is the name of the policy that an approval is about.
+func (a *approval) policy() types.NamespacedName {
+	return types.NamespacedName{Namespace: a.object.Namespace, Name: a.object.Spec.Policy}
+}
+
+// policyOf is the policy that an approval is about; nil if there is none.
+func (s *Store) policyOf(a *approval) *entry { return s.policies[a.policy()] }
 
 // soon is how soon a status is written: numbers that change all the time can wait.
 func soon(was, is *v1alpha1.SetStatus) time.Duration {
@@ -217,10 +254,11 @@ func (s *Store) put(object *v1alpha1.RolloutPolicy, problem string) {
 		e.sets = was.sets
 	}
 	s.policies[name] = e
-	for name, a := range s.approvals {
-		s.approvals[name] = s.recalled(a)
+	for _, a := range s.approvals {
+		s.recall(a)
 	}
-	ownWrite := was != nil && was.object.UID == object.UID && was.object.Generation == object.Generation && (was.object.DeletionTimestamp == nil) == (object.DeletionTimestamp == nil)
+	ownWrite := was != nil && was.object.UID == object.UID && was.object.Generation == object.Generation && (was.object.DeletionTimestamp == nil) == (object.DeletionTimestamp == nil) &&
+		slices.Equal(was.object.Status.Decisions, object.Status.Decisions)
 	s.mu.Unlock()
 	if !ownWrite {
 		s.Changed(name.Namespace)
@@ -235,46 +273,53 @@ func (s *Store) remove(name types.NamespacedName) {
 	s.Changed(name.Namespace)
 }
 
-func (s *Store) putApproval(a *v1alpha1.RolloutApproval) {
-	name := types.NamespacedName{Namespace: a.Namespace, Name: a.Name}
+func (s *Store) putApproval(object *v1alpha1.RolloutApproval) {
+	name := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
+	is := &approval{object: *object}
 	s.mu.Lock()
-	was, known := s.approvals[name]
-	s.approvals[name] = s.recalled(*a)
-	a.Status = s.approvals[name].Status
+	was := s.approvals[name]
+	same := was != nil && was.object.UID == object.UID
+	if same && object.Status.State == "" {
+		is.judged, is.accepted = was.judged, was.accepted
+	}
+	s.approvals[name] = is
+	s.recall(is)
+	same = same && is.object.Status == was.object.Status && (was.object.DeletionTimestamp == nil) == (object.DeletionTimestamp == nil)
+	if is.judged.State != "" && !is.accepted || s.policyOf(is).remembers(was) { // it is to be written, or the status can forget it
+		s.queue.Add(is.policy())
+	}
 	s.mu.Unlock()
-	if !known || was.UID != a.UID || was.Status != a.Status || (was.DeletionTimestamp == nil) != (a.DeletionTimestamp == nil) {
+	if !same {
 		s.Changed(name.Namespace)
 	}
 }
 
-// recalled is an approval with the state that it was given, also by an earlier leader, where that could not be written into it: a decision counts once.
-func (s *Store) recalled(a v1alpha1.RolloutApproval) v1alpha1.RolloutApproval {
-	name := types.NamespacedName{Namespace: a.Namespace, Name: a.Name}
-	if a.Status.State != "" {
-		return a
-	}
-	if judged, is := s.judged[name]; is && judged.UID == a.UID {
-		a.Status = judged.Status
-		return a
-	}
-	e := s.policies[types.NamespacedName{Namespace: a.Namespace, Name: a.Spec.Policy}]
-	if e == nil {
-		return a
+// recall gives an approval the state that the status of its policy has of it: an earlier leader could not write it into the approval.
+func (s *Store) recall(a *approval) {
+	e := s.policyOf(a)
+	if e == nil || a.object.Status.State != "" || a.judged.State != "" {
+		return
 	}
 	for _, d := range e.object.Status.Decisions {
-		if d.UID == a.UID && d.State != "" {
-			a.Status = d.RolloutApprovalStatus
-			s.judged[name] = a
-			s.queue.Add(types.NamespacedName{Namespace: a.Namespace, Name: a.Spec.Policy})
+		if d.UID == a.object.UID && d.State != "" {
+			a.judged = d.RolloutApprovalStatus
+			s.queue.Add(a.policy())
 		}
 	}
-	return a
+}
+
+// forgetAccepted lets states be written again that a list does not show: the API server has accepted them, and the object was restored since.
+func (s *Store) forgetAccepted() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.approvals {
+		a.accepted = false
+	}
 }
 
 func (s *Store) removeApproval(name types.NamespacedName) {
 	s.mu.Lock()
 	delete(s.approvals, name)
-	delete(s.judged, name)
 	s.mu.Unlock()
 	s.Changed(name.Namespace)
 }

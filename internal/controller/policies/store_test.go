@@ -5,6 +5,7 @@ package policies
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -59,6 +60,9 @@ type bench struct {
 	patches []string
 	// refuses is what the patch of an object named so is answered with.
 	refuses map[string]error
+	refused int
+	// drops is the name of an object of which the API server drops the status.
+	drops string
 }
 
 func newBench(t *testing.T, says error, objects ...runtime.Object) *bench {
@@ -73,10 +77,14 @@ func newBench(t *testing.T, says error, objects ...runtime.Object) *bench {
 		defer b.mu.Unlock()
 		patch, _ := a.(clienttesting.PatchAction)
 		if err := b.refuses[patch.GetName()]; err != nil {
+			b.refused++
 			return true, nil, err
 		}
+		if patch.GetName() == b.drops {
+			return true, object(v1alpha1.KindApproval, b.drops, nil), nil
+		}
 		b.patches = append(b.patches, a.GetResource().Resource+" "+a.GetSubresource()+" "+string(patch.GetPatch()))
-		return true, &unstructured.Unstructured{}, nil
+		return false, nil, nil
 	})
 	b.Store = New(Options{
 		Client: b.client, Discovery: b.served, Clock: clock.RealClock{},
@@ -121,6 +129,34 @@ func (b *bench) written() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]string(nil), b.patches...)
+}
+
+// refuse sets what the patches of objects are answered with.
+func (b *bench) refuse(all map[string]error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refuses = maps.Clone(all)
+}
+
+func (b *bench) refusals() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.refused
+}
+
+func (b *bench) changed() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.changes
+}
+
+// stored is what the cluster has of an object.
+func (b *bench) stored(resource, name string) map[string]any {
+	u, err := b.client.Resource(v1alpha1.GroupVersion().WithResource(resource)).Namespace("ns").Get(b.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return u.Object
 }
 
 func object(kind, name string, spec map[string]any) *unstructured.Unstructured {
@@ -219,6 +255,7 @@ func TestAnApprovalThatIsRefused(t *testing.T) {
 	}
 	b.until("the other one is written", has("rolloutapprovals", `"uid":"uid-b"`))
 	b.until("the status has the one that is refused", has("rolloutpolicies", remembered))
+	b.until("both are stored", func() bool { return len(b.Of(agents).Unstored) == 0 })
 
 	// An edit of the approval does not make it new, for this manager or the next.
 	edited, _ := objects[1].(*unstructured.Unstructured)
@@ -243,6 +280,56 @@ func TestAnApprovalThatIsRefused(t *testing.T) {
 	next.Report(agents, next.Of(agents).Policies, status, nil)
 	next.until("the status forgets it", func() bool {
 		return slices.ContainsFunc(next.written(), func(w string) bool { return strings.Contains(w, `"decisions":null`) })
+	})
+}
+
+// TestAnApprovalThatIsStoredNowhere: while neither of the two statuses can be written, the state of an approval is not stored. When one is, another pass is made.
+func TestAnApprovalThatIsStoredNowhere(t *testing.T) {
+	for _, first := range []string{"p", "yes"} {
+		objects := []runtime.Object{agentsPolicy(), object(v1alpha1.KindApproval, "yes", map[string]any{"policy": "p", "set": "agents", "revision": "r", "decision": "Retry"})}
+		b := newBench(t, nil, objects...)
+		refuses := map[string]error{"yes": apierrors.NewForbidden(schema.GroupResource{}, "yes", nil), "p": apierrors.NewForbidden(schema.GroupResource{}, "p", nil)}
+		b.refuse(refuses)
+		b.until("all is read", func() bool { return len(b.Of(agents).Approvals) == 1 && len(b.Of(agents).Policies) == 1 })
+		judged := b.Of(agents).Approvals
+		judged[0].Status = v1alpha1.RolloutApprovalStatus{State: v1alpha1.ApprovalValid, TargetNumber: 3, Attempt: 2}
+		b.Report(agents, b.Of(agents).Policies, nil, judged) // the set has no status yet: no decision waits for that
+		b.until("both are refused", func() bool { return b.refusals() > 3 })
+		if got := b.Of(agents); !got.Unstored["yes"] || got.Approvals[0].Status.Attempt != 2 {
+			t.Errorf("%+v is unstored, %+v", got.Unstored, got.Approvals[0].Status)
+		}
+		judged[0].Status.State = v1alpha1.ApprovalVoid
+		b.Report(agents, b.Of(agents).Policies, nil, judged)
+		if got := b.Of(agents).Approvals[0].Status.State; got != v1alpha1.ApprovalValid {
+			t.Errorf("its first state is replaced by %s", got)
+		}
+		before := b.changed()
+		delete(refuses, first)
+		b.refuse(refuses)
+		b.until("it is stored in "+first, func() bool { return len(b.Of(agents).Unstored) == 0 })
+		b.until("another pass is requested", func() bool { return b.changed() > before })
+		b.refuse(nil)
+		b.until("the approval has it, and the policy does not keep it", func() bool {
+			status, _, _ := unstructured.NestedMap(b.stored(v1alpha1.ResourceApprovals, "yes"), "status")
+			decisions, _, _ := unstructured.NestedSlice(b.stored(v1alpha1.ResourcePolicies, "p"), "status", "decisions")
+			return status["attempt"] == int64(2) && len(decisions) == 0 && len(b.Of(agents).Unstored) == 0
+		})
+	}
+}
+
+// TestAStateThatIsChanged: a webhook, or a definition without the field, can store another state than was written. Then the status of the policy has it.
+func TestAStateThatIsChanged(t *testing.T) {
+	b := newBench(t, nil, agentsPolicy(), object(v1alpha1.KindApproval, "yes", map[string]any{"policy": "p", "set": "agents", "revision": "r", "decision": "Approve"}))
+	b.mu.Lock()
+	b.drops = "yes"
+	b.mu.Unlock()
+	b.until("all is read", func() bool { return len(b.Of(agents).Approvals) == 1 && len(b.Of(agents).Policies) == 1 })
+	judged := b.Of(agents).Approvals
+	judged[0].Status = v1alpha1.RolloutApprovalStatus{State: v1alpha1.ApprovalValid, TargetNumber: 3, Attempt: 1}
+	b.Report(agents, b.Of(agents).Policies, nil, judged)
+	b.until("the policy has it", func() bool {
+		decisions, _, _ := unstructured.NestedSlice(b.stored(v1alpha1.ResourcePolicies, "p"), "status", "decisions")
+		return len(decisions) == 1 && len(b.Of(agents).Unstored) == 0
 	})
 }
 

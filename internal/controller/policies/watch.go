@@ -209,6 +209,7 @@ func (k *sink) Delete(obj any) error {
 // Replace implements cache.ReflectorStore.
 func (k *sink) Replace(list []any, _ string) error {
 	listed := map[types.NamespacedName]bool{}
+	k.s.forgetAccepted()
 	for _, obj := range list {
 		u, ok := obj.(*unstructured.Unstructured)
 		if !ok {

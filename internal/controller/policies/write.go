@@ -14,6 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -23,6 +24,9 @@ import (
 
 // writeTimeout is how long a write of a status may take.
 const writeTimeout = 10 * time.Second
+
+// errNotStored is of a status of an approval that the API server has accepted and changed.
+var errNotStored = errors.New("the API server has stored another status of a RolloutApproval than that which was written: update the definition rolloutapprovals.everynode.dev, or remove the webhook that changes it")
 
 func (s *Store) work(ctx context.Context) bool {
 	name, stop := s.queue.Get()
@@ -43,14 +47,16 @@ func (s *Store) work(ctx context.Context) bool {
 	return true
 }
 
-// unwritten are the approvals of a policy with a status that is to be written, sorted by name.
-func (s *Store) unwritten(of types.NamespacedName) []v1alpha1.RolloutApproval {
+// unwritten are the approvals of a policy whose state is not in the approval, sorted by name.
+func (s *Store) unwritten(of types.NamespacedName, which func(a *approval) bool) []v1alpha1.RolloutApproval {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var due []v1alpha1.RolloutApproval
-	for name, a := range s.judged {
-		if name.Namespace == of.Namespace && a.Spec.Policy == of.Name {
-			due = append(due, a)
+	for _, a := range s.approvals {
+		if a.policy() == of && a.object.Status.State == "" && a.judged.State != "" && which(a) {
+			object := a.object
+			object.Status = a.judged
+			due = append(due, object)
 		}
 	}
 	slices.SortFunc(due, func(a, b v1alpha1.RolloutApproval) int { return cmp.Compare(a.Name, b.Name) })
@@ -59,7 +65,7 @@ func (s *Store) unwritten(of types.NamespacedName) []v1alpha1.RolloutApproval {
 
 // writeApprovals writes the statuses of approvals of a policy. One that is refused keeps none of the others from being written.
 func (s *Store) writeApprovals(ctx context.Context, of types.NamespacedName) error {
-	due := s.unwritten(of)
+	due := s.unwritten(of, func(a *approval) bool { return !a.accepted })
 	var refused []error
 	for i := range due {
 		a := &due[i]
@@ -68,7 +74,9 @@ func (s *Store) writeApprovals(ctx context.Context, of types.NamespacedName) err
 			continue
 		}
 		s.mu.Lock()
-		delete(s.judged, types.NamespacedName{Namespace: a.Namespace, Name: a.Name})
+		if known := s.approvals[types.NamespacedName{Namespace: a.Namespace, Name: a.Name}]; known != nil && known.object.UID == a.UID {
+			known.accepted = true
+		}
 		s.mu.Unlock()
 	}
 	return errors.Join(refused...)
@@ -77,10 +85,10 @@ func (s *Store) writeApprovals(ctx context.Context, of types.NamespacedName) err
 // mostDecisions is how many states of approvals that could not be written the status of a policy has at most.
 const mostDecisions = 256
 
-// decisions are the states of approvals of a policy that could not be written.
-func (s *Store) decisions(of types.NamespacedName) []v1alpha1.DecisionState {
+// decisions are the states of approvals of a policy that could not be written. One that has been written stays until the watch shows it.
+func (s *Store) decisions(of types.NamespacedName, e *entry) []v1alpha1.DecisionState {
 	var all []v1alpha1.DecisionState
-	for _, a := range s.unwritten(of) {
+	for _, a := range s.unwritten(of, func(a *approval) bool { return !a.accepted || e.remembers(a) }) {
 		if len(all) < mostDecisions {
 			all = append(all, v1alpha1.DecisionState{UID: a.UID, RolloutApprovalStatus: a.Status})
 		}
@@ -103,8 +111,11 @@ func (s *Store) writeStatus(ctx context.Context, name types.NamespacedName) erro
 	}
 	s.mu.Unlock()
 	status, complete := s.statusOf(object, read, reported)
-	status.Decisions = s.decisions(name)
-	if !complete || same(&object.Status, &status) {
+	status.Decisions = s.decisions(name, e)
+	switch {
+	case !complete && !slices.Equal(object.Status.Decisions, status.Decisions): // no decision waits for a set that has not been reported
+		return s.patch(ctx, v1alpha1.ResourcePolicies, &object.ObjectMeta, map[string]any{"decisions": status.Decisions})
+	case !complete || same(&object.Status, &status):
 		return nil
 	}
 	return s.patch(ctx, v1alpha1.ResourcePolicies, &object.ObjectMeta, whole{
@@ -191,13 +202,20 @@ func (s *Store) patch(ctx context.Context, resource string, object *metav1.Objec
 	}
 	limited, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	_, err = s.Client.Resource(v1alpha1.GroupVersion().WithResource(resource)).Namespace(object.Namespace).
+	answer, err := s.Client.Resource(v1alpha1.GroupVersion().WithResource(resource)).Namespace(object.Namespace).
 		Patch(limited, object.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // it is gone, or another object by now: the watch shows that
 	}
 	if err != nil {
 		return fmt.Errorf("writing the status of %s %s/%s: %w", resource, object.Namespace, object.Name, err)
+	}
+	if asked, is := status.(v1alpha1.RolloutApprovalStatus); is {
+		state, _, _ := unstructured.NestedString(answer.Object, "status", "state")
+		attempt, _, _ := unstructured.NestedInt64(answer.Object, "status", "attempt")
+		if state != string(asked.State) || attempt != asked.Attempt {
+			return fmt.Errorf("%w: %s/%s", errNotStored, object.Namespace, object.Name)
+		}
 	}
 	return nil
 }

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"everynode.dev/everynode/api/everynode/v1alpha1"
+)
+
+// TestDecisionsThatAreNotStored: what releases nodes counts when the next manager would know it as well.
+func TestDecisionsThatAreNotStored(t *testing.T) {
+	for _, decision := range []v1alpha1.Decision{v1alpha1.Approve, v1alpha1.Promote} {
+		t.Run(string(decision), func(t *testing.T) {
+			spec, phase := "waves: [{name: canary, nodes: {count: 3}, after: [{type: Approval}]}]", v1alpha1.PhaseWaitingForApproval
+			if decision == v1alpha1.Promote {
+				spec, phase = "waves: [{name: canary, nodes: {count: 3}, soak: 1h}]", v1alpha1.PhaseSoaking
+			}
+			w := canary(t, spec)
+			w.refuse()
+			w.approve("yes", "canary", "v2", decision)
+			for range 3 {
+				w.pass(time.Second)
+				w.want("", phase, "canary")
+			}
+			if st := w.approvals[0].Status; st.State != v1alpha1.ApprovalValid || st.TargetNumber != 2 || st.Attempt != 1 {
+				t.Errorf("the state is %+v", st)
+			}
+			w.lead()
+			w.pass(time.Second)
+			w.want("", phase, "canary")
+			w.store()
+			w.pass(time.Second)
+			w.want("defghij", v1alpha1.PhaseRolling, "remaining")
+		})
+	}
+}
+
+// TestRetryThatIsNotStored: a retry begins one attempt, also if the manager that began it could not write that into the status.
+func TestRetryThatIsNotStored(t *testing.T) {
+	w := canary(t, strings.Replace(judged, "Undo", "Pause", 1))
+	w.fails("a", pulls)
+	w.fails("b", pulls)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseFailed, "canary")
+	failed := w.last
+	w.refuse()
+	w.approve("retry", "", "v2", v1alpha1.Retry)
+	w.pass(time.Second)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseFailed, "canary")
+	w.store()
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseRolling, "")
+	if w.last.Attempt != 2 || w.failed[1] != nil {
+		t.Fatalf("status %+v, mark %+v", w.last, w.failed[1])
+	}
+	w.pass(time.Second)
+	w.lead()
+	w.last = failed // the status of the policy could not be written
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseRolling, "")
+	w.put("a", 1, true)
+	w.put("b", 1, true)
+	w.pass(time.Second)
+	w.fails("a", pulls)
+	w.fails("b", pulls)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseFailed, "canary")
+	if w.last.Attempt != 2 {
+		t.Errorf("attempt %d", w.last.Attempt)
+	}
+	w.lead()
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseFailed, "canary") // the retry counted once
+}
+
+// TestApprovalsOfAnEarlierAttempt do not count after a retry, which begins with the first wave.
+func TestApprovalsOfAnEarlierAttempt(t *testing.T) {
+	w := canary(t, "waves: [{name: canary, nodes: {count: 3}, after: [{type: Approval}]}]\nfailure: {action: Undo}")
+	w.approve("yes", "canary", "v2", v1alpha1.Approve)
+	w.pass(time.Second)
+	w.want("defghij", v1alpha1.PhaseRolling, "remaining")
+	w.approve("undo", "", "v2", v1alpha1.UndoRollout)
+	w.pass(time.Second)
+	w.want("defghijabc", v1alpha1.PhaseUndoing, "")
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseFailed, "")
+	w.approve("retry", "", "v2", v1alpha1.Retry)
+	w.pass(time.Second)
+	w.pass(time.Second)
+	w.want("abc", v1alpha1.PhaseRolling, "canary")
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseWaitingForApproval, "canary")
+	w.approve("again", "canary", "v2", v1alpha1.Approve)
+	w.pass(time.Second)
+	w.want("defghij", v1alpha1.PhaseRolling, "remaining")
+}
+
+// TestUndoThatIsNotStored acts at once, also for the next manager, and does not act again after a retry: that one waits until the state of the undo is stored.
+func TestUndoThatIsNotStored(t *testing.T) {
+	w := canary(t, "waves: [{name: canary, nodes: {count: 3}, soak: 1h}]")
+	w.refuse()
+	w.approve("undo", "", "v2", v1alpha1.UndoRollout)
+	w.pass(time.Second)
+	w.want("abc", v1alpha1.PhaseUndoing, "")
+	w.last, w.failed[1] = nil, nil // nothing of it is stored
+	w.lead()
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseFailed, "")
+	w.approve("retry", "", "v2", v1alpha1.Retry)
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseFailed, "")
+	if st := w.approvals[1].Status; st.State != "" {
+		t.Fatalf("the state of the retry is %+v", st)
+	}
+	w.store()
+	w.pass(time.Second)
+	w.pass(time.Second)
+	w.want("abc", v1alpha1.PhaseRolling, "canary")
+	w.lead()
+	w.last = nil // an attempt that no status has
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseSoaking, "canary")
+	w.restored = true
+	w.approvals[0].Status.Attempt = 0 // an earlier manager wrote none
+	w.pass(time.Second)
+	w.want("", v1alpha1.PhaseSoaking, "canary")
+}
+
+// TestUndoAfterARetry is the last word, whatever the manager reads first.
+func TestUndoAfterARetry(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		w := canary(t, "waves: [{name: canary, nodes: {count: 3}, soak: 1h}]")
+		w.approve("undo", "", "v2", v1alpha1.UndoRollout)
+		w.pass(time.Second)
+		w.want("abc", v1alpha1.PhaseUndoing, "")
+		w.pass(time.Second)
+		w.approve("retry", "", "v2", v1alpha1.Retry)
+		if late {
+			w.refuse()
+			w.pass(time.Second)
+		}
+		w.approve("again", "", "v2", v1alpha1.UndoRollout)
+		w.approvals[2].CreationTimestamp = metav1.NewTime(time.Unix(0, int64(w.s.Now)))
+		for range 4 {
+			w.pass(time.Second)
+			if got := w.roll(); got != "" {
+				t.Fatalf("rolled %s", got)
+			}
+			w.store()
+		}
+		w.want("", v1alpha1.PhaseFailed, "")
+	}
+}
